@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/kv_pool.h"

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* hobd's subcommands. Each gets its own argv (argv[0] is the command's name), prints its result to standard output and errors
+ * to standard error, and returns the exit code: 0, 1 failed, 2 usage. */
+int command_serve(int argc, char **argv);
+int command_bench(int argc, char **argv);
+int command_perplexity(int argc, char **argv);
+int command_verify(int argc, char **argv);
+int command_tokenize(int argc, char **argv);
+int command_template(int argc, char **argv);
+int command_inspect(int argc, char **argv);

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/command/command.h"
+
+int command_perplexity(int argc, char **argv)
+{
+    return 1;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The seam between who decides (engine, cache: block ids and token batches) and who computes (tensor memory). The CPU
+ * backend is the first. All calls come from one thread.
+ */
+#include "daemon/model/shape.h"
+#include "kernels/kernels.h"
+
+struct backend;
+
+enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 };
+
+/* A run of consecutive tokens of one sequence. */
+struct batch_entry {
+    const uint32_t *const *blocks; /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up) */
+    uint32_t pos;                  /* position of the first token; 0 … pos-1 are in the KV cache */
+    uint32_t n;                    /* tokens, >= 1 */
+    const int32_t *tokens;         /* [n], or NULL with */
+    const float *embd;             /* [n][dim] */
+    uint32_t adapter;              /* 0: none */
+    const uint8_t *want;           /* [n] enum batch_want, or NULL: nothing */
+};
+
+struct backend_config {
+    uint32_t threads;     /* 0: physical cores */
+    uint32_t ctx;         /* longest sequence, already clamped to the model's */
+    enum kern_kv kv_type;
+    uint64_t kv_bytes;    /* the pool; rounded down to whole blocks */
+    uint32_t batch_tokens; /* most tokens of one forward */
+    const char *cpu;      /* HOB_CPU, or NULL */
+    void (*progress)(void *ctx, uint64_t done, uint64_t total); /* while loading, may be NULL */
+    void *progress_ctx;
+};
+
+struct backend_ops {
+    /* Run all entries as one batch (sum of n <= batch_tokens; entries may share no sequence). For every token that
+     * wants logits, in order, one row of @out [rows][vocab]; hidden state: the same with [dim]. 0, or -errno. */
+    int (*forward)(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
+    /* Copy the first @tokens tokens of block @src to block @dst of @group, all layers. */
+    void (*kv_copy)(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens);
+    /* One block's payload (all layers, K then V), kv_block_bytes(group) bytes, out and in. */
+    void (*kv_read)(struct backend *b, uint32_t group, uint32_t block, void *out);
+    void (*kv_write)(struct backend *b, uint32_t group, uint32_t block, const void *in);
+    struct backend *(*free)(struct backend *b); /* returns NULL */
+};
+
+struct backend {
+    const struct backend_ops *ops;
+    struct shape shape;           /* groups' bytes_per_token filled in */
+    struct backend_config config; /* as resolved: threads, kv_bytes */
+    const char *isa;              /* kernel table's name */
+    uint32_t kv_blocks;           /* blocks per group in the pool */
+    uint64_t weight_bytes;        /* memory the weights take */
+    const struct kernels *kern;   /* for logprobs in the engine */
+};
+
+/* Load the weights of @g on the CPU. @g must stay open as long as the backend. On 0 *out is owned by the caller. -ENOMEM says how many bytes for what. */
+int backend_cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *c);
+
+static inline struct backend *backend_free(struct backend *b)
+{
+    return b ? b->ops->free(b) : NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * GGUF v2 and v3 files (format: ggml's docs/gguf.md), mapped read-only. Every count, length, offset and size is
+ * checked against the file before it is used; after gguf_open, pointers it hands out are inside the mapping.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gguf_type { /* of metadata values */
+    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY, GGUF_U64,
+    GGUF_I64, GGUF_F64, GGUF_TYPES
+};
+
+struct gguf_str {
+    const char *data; /* in the mapping, not terminated */
+    size_t len;
+};
+
+struct gguf_kv {
+    struct gguf_str key;
+    enum gguf_type type, elem; /* elem: of an array */
+    uint64_t n;                /* elements of an array, else 1 */
+    const void *value;         /* first byte of the value (of an array: of its first element) */
+};
+
+struct gguf_tensor {
+    struct gguf_str name;
+    uint32_t n_dims;
+    uint64_t dims[4]; /* innermost first; unused ones are 1 */
+    uint32_t type;    /* ggml's number */
+    uint64_t size;    /* bytes; 0 when the type is unknown here */
+    const void *data; /* NULL when the type is unknown here */
+};
+
+struct gguf;
+
+/* On 0 *out is owned by the caller. Otherwise -errno with a sentence: file, offset, what is wrong. */
+int gguf_open(struct gguf **out, const char *path);
+struct gguf *gguf_close(struct gguf *g); /* NULL ok, returns NULL */
+
+const char *gguf_path(const struct gguf *g);
+uint64_t gguf_file_size(const struct gguf *g);
+uint32_t gguf_version(const struct gguf *g);
+size_t gguf_n_kv(const struct gguf *g);
+const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i);
+size_t gguf_n_tensors(const struct gguf *g);
+const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
+
+const struct gguf_kv *gguf_find(const struct gguf *g, const char *key);
+const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
+
+/* Typed reads: 0 and *out; 1 when there is no such key (*out untouched); -EINVAL with a sentence when the key has
+ * another type (integers of any width and sign convert when the value fits). */
+int gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out);
+int gguf_get_f32(const struct gguf *g, const char *key, float *out);
+int gguf_get_bool(const struct gguf *g, const char *key, bool *out);
+int gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out);
+
+/* Arrays. The string walk is sequential: start with *it = NULL. Returns false past the end. */
+bool gguf_next_str(const struct gguf_kv *kv, const void **it, struct gguf_str *out, uint64_t *index);
+float gguf_array_f32(const struct gguf_kv *kv, uint64_t i);   /* elem GGUF_F32 */
+int32_t gguf_array_i32(const struct gguf_kv *kv, uint64_t i); /* elem GGUF_I32 or GGUF_U32 */
+
+/* "Q4_0" for ggml's type number, or NULL; *block and *bytes: values and bytes of a block. */
+const char *gguf_tensor_type_name(uint32_t type, uint32_t *block, uint32_t *bytes);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * An independent forward pass: plain f32 on dequantized weights, matrix products by OpenBLAS (loaded with dlopen when
+ * first used, one thread), full softmax attention, no code shared with the fast path beyond reading the file. What
+ * `hobd verify` and the tests compare with.
+ */
+#include "daemon/model/shape.h"
+
+struct reference;
+
+/* -ENOENT with a sentence when OpenBLAS cannot be loaded; -ENOMEM. @g stays open as long as it lives. */
+int reference_new(struct reference **out, const struct gguf *g);
+struct reference *reference_free(struct reference *r); /* NULL ok, returns NULL */
+
+/* Logits [n][vocab] of a sequence of n tokens from position 0. */
+int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits);

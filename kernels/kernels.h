@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The arithmetic of hob. kernels/ref is the definition; every other variant equals it bit for bit. Nothing here
+ * allocates, locks or logs. The operations' exact order of rounding is stated at each member of struct kernels;
+ * KERN_ARITHMETIC changes whenever any of those statements does.
+ *
+ * Lanes are outputs: a weight matrix is kept as panels of KERN_ROWS output rows, so that one vector lane belongs to
+ * one output and every variant adds in the same order.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KERN_ARITHMETIC 1
+#define KERN_ROWS       16  /* output rows of a panel */
+#define KERN_BLOCK      32  /* weights and activations that share a scale */
+#define KV_BLOCK        32  /* tokens of a KV block */
+#define KV_SEGMENT      512 /* positions of an attention segment */
+#define KERN_ALIGN      64  /* of panels, activations, KV and outputs */
+
+enum kern_type { KERN_F32, KERN_F16, KERN_BF16, KERN_Q8_0, KERN_Q4_0, KERN_Q4_1, KERN_TYPES };
+enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_TYPES };
+
+/* Activations of @n tokens, k values each. Float weights read f, quantized ones q, d and s. */
+struct kern_acts {
+    const float *f;   /* [n][k] */
+    const int8_t *q;  /* [n][k] */
+    const float *d;   /* [n][k/32] scales */
+    const int32_t *s; /* [n][k/32] sums of q */
+    size_t n, k;
+};
+
+/* Attention of some queries of one KV head over one segment (up to KV_SEGMENT positions). */
+struct kern_attn {
+    const float *const *q; /* [n_q] -> [dim], RoPE applied */
+    const uint32_t *begin; /* [n_q] first visible position, relative to the segment */
+    const uint32_t *end;   /* [n_q] one past the last visible one, relative; begin >= end: nothing visible */
+    size_t n_q, dim;
+    const void *const *k; /* [n_blocks] -> [dim][32], of the KV type */
+    const void *const *v; /* [n_blocks] -> [32][dim] */
+    size_t n_blocks;      /* <= KV_SEGMENT / KV_BLOCK */
+    float scale;          /* multiplies q·k */
+    float *m, *l;         /* out [n_q]: running maximum (-INFINITY: nothing visible) and sum */
+    float *o;             /* out [n_q][dim], not divided by l */
+};
+
+struct kernels {
+    const char *name; /* "scalar", "avx2", "avx512" */
+
+    /* Quantize x[k] (k a multiple of 32) per 32: d = amax/127, q = round-half-to-even(x/d) (a true division; 0 when
+     * d is 0), s = sum of q. Input must be finite. */
+    void (*quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k);
+
+    /* out[t*ld + i] for the tokens t of @x and rows i < rows (<= 16) of one panel. DESIGN: per block of 32,
+     * acc = fma(f32(isum), f32(dw*dx), acc), blocks ascending; Q4_1 then acc = fma(f32(s), f32(mw*dx), acc);
+     * float types: acc = fma(w, x, acc), k ascending. acc starts at +0. */
+    void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
+
+    /* out[i] = x[i] * r * w[i] (rounded twice, left to right), r = 1/sqrt(ss/k + eps) in f32, true division and sqrt. ss: 16 lanes, lane j
+     * adds fma(x,x,.) over i = j mod 16 ascending; then lanes j += j+8, j+4, j+2, j+1. out may be x. */
+    void (*rmsnorm)(float *out, const float *x, const float *w, size_t k, float eps);
+
+    /* Rotate the first @rot values of each of @heads vectors of @dim, in place; cs = cosines[rot/2] then sines[rot/2].
+     * Pairs are (2i, 2i+1) (neox false) or (i, i+rot/2). x0' = fma(x0, c, -(x1*s)), x1' = fma(x0, s, x1*c). */
+    void (*rope)(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox);
+
+    /* gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i] (divide, then multiply). */
+    void (*silu_mul)(float *gate, const float *up, size_t n);
+
+    /* x[i] += y[i]. */
+    void (*add)(float *x, const float *y, size_t n);
+
+    /* Store K and V of one token at @slot (0..31) of a block of one KV head: K at [d][slot], V at [slot][d];
+     * f16 rounds half to even. */
+    void (*kv_store[KERN_KV_TYPES])(void *kblock, void *vblock, unsigned slot, const float *k, const float *v, size_t dim);
+
+    /* One segment, blocks of 32 ascending. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale.
+     * Blocks without a visible key are skipped. The first visible one sets m = max s_j; later ones m' = max(m, max s_j),
+     * c = exp(m - m'), l *= c, o_d *= c. p_j = exp(s_j - m), 0 for masked j. l += tree of the 32 p_j (j += j+16, +8, +4, +2, +1);
+     * o_d = fma(p_j, v_jd, o_d), visible j ascending. */
+    void (*attn[KERN_KV_TYPES])(const struct kern_attn *a);
+
+    /* Merge segments of one query, ascending: M, L, O start as those of the first segment with l > 0; each later one with l > 0:
+     * M' = max(M, m), a = exp(M - M'), b = exp(m - M'), L = fma(l, b, L*a), O_d = fma(o_d, b, O_d*a). out_d = O_d / L.
+     * @m, @l: [n_seg] at stride ld_m; @o: [n_seg] rows of dim at stride ld_o (floats). At least one l > 0. */
+    void (*attn_merge)(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o, size_t n_seg,
+                       size_t dim);
+
+    /* max(x) and log(sum(exp(x - max))), n > 0: 16 lanes, lane j adds exp over i = j mod 16 ascending; lanes
+     * fold as in rmsnorm; log is libm's double log of the sum, rounded once. -INFINITY counts as 0. */
+    void (*logsumexp)(float *max, float *lse, const float *x, size_t n);
+};
+
+/* The best table for this CPU, at most what @limit allows: NULL (no limit), "scalar", "avx2", "avx512", "amx".
+ * NULL when @limit is not one of those. A limit above what the CPU has gives the CPU's best. */
+const struct kernels *kernels_get(const char *limit);
+
+/* The @i-th table this CPU can run, slowest (the definition) first; NULL past the last. */
+const struct kernels *kernels_nth(size_t i);
+
+/* The one polynomial exp: every variant's lanes compute this. exp(-INFINITY) = 0; arguments under -87.3 give 0. */
+float kern_exp(float x);
+
+/* Conversions, round half to even. */
+float kern_f16_to_f32(uint16_t h);
+uint16_t kern_f32_to_f16(float f);
+
+/* --- types and panels --- */
+
+/* Values of a source block (32; 1 for floats) and its bytes, as in a GGUF file. */
+size_t kern_type_block(enum kern_type t);
+size_t kern_type_bytes(enum kern_type t);
+bool kern_type_quantized(enum kern_type t);
+const char *kern_type_name(enum kern_type t);
+
+/* Bytes of one panel of k columns (a multiple of KERN_ALIGN). k is a multiple of the type's block. */
+size_t kern_panel_bytes(enum kern_type t, size_t k);
+
+/* Repack rows (<= 16; the missing ones become zero) of GGUF data at @stride bytes into a panel. */
+void kern_panel_pack(enum kern_type t, void *panel, const void *src, size_t stride, unsigned rows, size_t k);
+
+/* Row @i of a panel as floats [k] (exactly as kern_dequant gives the source row). */
+void kern_panel_row(enum kern_type t, float *out, const void *panel, unsigned i, size_t k);
+
+/* A GGUF row as floats. Formats: ggml's block_q8_0 {f16 d; i8 q[32]}, block_q4_0 {f16 d; u8 q[16]} (q[j] low nibble is value j, high
+ * nibble value j+16, minus 8), block_q4_1 {f16 d, m; u8 q[16]}. value = d*q (+ m): one multiply, then one add. */
+void kern_dequant(enum kern_type t, float *out, const void *src, size_t k);
+
+/* Bytes of K (or V) of one block of one KV head. */
+size_t kern_kv_bytes(enum kern_kv t, size_t dim);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* `key = value` files: # comments, blank lines, spaces around key and value dropped, the value may be "quoted". */
+
+/* Called for each pair; a negative return stops and is passed on (its sentence gets "FILE:LINE: " in front). */
+typedef int (*conf_fn)(void *ctx, const char *key, const char *value);
+
+/* 0; 1 when there is no such file; -EINVAL with file and line for a malformed line; else -errno. */
+int conf_read(const char *path, conf_fn fn, void *ctx);
+
+/* The entry of @keys (NULL-terminated) nearest to @key in edit distance, or NULL when none is near. */
+const char *conf_nearest(const char *key, const char *const *keys);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Where things are (XDG for a user, /run /var /etc for the system). All functions that return int write an
+ * allocated string to *out on 0, which the caller frees; they fail with -ENOMEM, or -ENOENT/-EINVAL with a sentence
+ * (no HOME, relative XDG path, a name with a slash…).
+ */
+#include <stdbool.h>
+
+enum paths_kind {
+    PATHS_RUNTIME, /* sockets, locks */
+    PATHS_STATE,
+    PATHS_CACHE,
+    PATHS_MODELS,
+    PATHS_CONFIG,
+};
+
+/* The hob directory of @kind: $XDG_…/hob (PATHS_MODELS: …/hob/models), or the system's; the daemon's
+ * $STATE_DIRECTORY, $CACHE_DIRECTORY, $RUNTIME_DIRECTORY win where @system is set or systemd set them. */
+int paths_dir(enum paths_kind kind, bool system, char **out);
+
+/* MODEL, the name under which a model's socket and directories go: @model itself when it is a name, else (it has a
+ * slash or ends in .gguf) its base name without .gguf, a dash and 8 hex digits of a hash of the absolute path. */
+int paths_model_name(const char *model, char **out);
+
+/* The .gguf file of @model: the path itself, or NAME.gguf in the user's (or system's) models folder, then
+ * /usr/share/hob/models. -ENOENT's sentence lists where it looked. */
+int paths_model_file(const char *model, bool system, char **out);
+
+/* DIR/MODEL.sock for this side (user's or system's); HOB_SOCKET is the caller's business. */
+int paths_socket(const char *model, bool system, char **out);
+
+/* mkdir -p with mode 0700 for what it makes. */
+int paths_make(const char *dir);

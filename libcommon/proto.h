@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The protocol's messages as structs, and their msgpack form. man/hob-protocol.7 is the reference; the names of keys there
+ * and of members here agree. Decoding checks depth, element counts and lengths against the bytes that are there
+ * before msgpack-c sees them, and refuses unknown keys of a request by name.
+ */
+#include "libcommon/buf.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROTO_VERSION   1
+#define PROTO_DEPTH_MAX 16
+#define PROTO_ELEMS_MAX 100000u /* maps, arrays and scalars in one message, together */
+#define PROTO_STOPS_MAX 16
+#define PROTO_NAME_MAX  128 /* bytes of a session's name */
+
+/* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
+struct proto_text {
+    char *data;
+    size_t len;
+};
+
+struct proto_message {
+    struct proto_text role, content; /* typed parts are joined here */
+};
+
+enum proto_type {
+    PROTO_HELLO = 1,
+    PROTO_GENERATE,
+    PROTO_CANCEL,
+    PROTO_TOKENIZE,
+    PROTO_STATUS,
+    PROTO_STOP,
+};
+
+/* A value the request did not give: floats NAN, integers -1. */
+struct proto_sampling {
+    float temperature, top_p, min_p, repeat_penalty;
+    int64_t top_k;
+    int64_t seed; /* -1: the daemon draws one and tells it in done; else 0 … 2^63-1 */
+};
+
+struct proto_generate {
+    char uuid[40]; /* "" when not given */
+    bool raw;      /* prompt is text instead of messages */
+    bool special;  /* with raw: special tokens in it are parsed */
+    struct proto_text prompt;
+    struct proto_message *messages;
+    size_t n_messages;
+    struct proto_text session; /* len 0: none */
+    bool continue_last;        /* the last session of this uid */
+    int64_t max_tokens;        /* -1: the daemon's default */
+    bool ignore_eos;
+    bool logprobs; /* text events carry ids and logprobs */
+    struct proto_sampling sampling;
+    struct proto_text stop[PROTO_STOPS_MAX];
+    size_t n_stop;
+    int64_t timeout_ms; /* from arrival to the end of the answer; -1: none */
+};
+
+struct proto_request {
+    enum proto_type type;
+    uint64_t id;      /* the client's; every event that answers it carries it */
+    uint32_t version; /* hello */
+    struct proto_generate gen;
+    struct proto_text text; /* tokenize */
+    bool special;           /* tokenize */
+    size_t bytes;           /* memory this request holds, for the uid's account */
+};
+
+enum proto_event_type {
+    PROTO_EV_HELLO = 1,
+    PROTO_EV_QUEUED,
+    PROTO_EV_PREFILL,
+    PROTO_EV_TEXT,
+    PROTO_EV_DONE,
+    PROTO_EV_ERROR,
+    PROTO_EV_TOKENS,
+    PROTO_EV_STATUS,
+    PROTO_EV_STOPPING, /* answer to stop */
+    PROTO_EV_UNKNOWN,  /* a newer daemon's; ignore */
+};
+
+enum proto_reason { PROTO_STOP_EOS, PROTO_STOP_LENGTH, PROTO_STOP_CANCEL, PROTO_STOP_CONTEXT }; /* "stop", "length", … */
+
+/* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
+struct proto_event {
+    enum proto_event_type type;
+    uint64_t id;
+    uint32_t index; /* of the answer */
+    /* hello */
+    uint32_t version;
+    /* queued */
+    uint32_t position;
+    /* prefill */
+    uint64_t done, total, cached;
+    /* text: whole UTF-8; ids/logprobs when asked for (a text event may then have an empty text) */
+    struct proto_text text;
+    const char *channel; /* static: "answer" */
+    int32_t *ids;        /* [n_ids], owned; also of tokens */
+    float *logprobs;     /* [n_ids] or NULL, owned */
+    size_t n_ids;
+    /* done */
+    enum proto_reason reason;
+    uint64_t usage_prompt, usage_cached, usage_completion;
+    double queue_ms, prefill_ms, decode_ms, ttft_ms;
+    struct proto_text session;
+    int64_t miss_at; /* first prompt token that was not reused although the session had one there; -1: none */
+    int64_t seed;
+    /* error */
+    int code; /* positive errno */
+    struct proto_text message;
+    /* status: a JSON object as text, so that the client prints it without knowing it */
+    struct proto_text status;
+};
+
+/* The client's defaults for a generate request. */
+void proto_generate_init(struct proto_generate *g);
+
+void proto_request_fini(struct proto_request *r); /* frees what it holds, leaves it zero */
+void proto_event_fini(struct proto_event *e);
+void proto_text_fini(struct proto_text *t);
+/* Copy; -ENOMEM. */
+int proto_text_set(struct proto_text *t, const char *s, size_t len);
+
+/* Append one framed message (length and body) to @out. 0 or -ENOMEM, -EMSGSIZE (sentence), which leave @out as it was. */
+int proto_write_request(struct buf *out, const struct proto_request *r);
+int proto_write_event(struct buf *out, const struct proto_event *e);
+
+/* Parse one body. On 0 the caller owns *r and calls _fini. -EBADMSG: not a message of this protocol; -EINVAL: a
+ * message with a wrong key or value; both with a sentence; r->id is then the request's id where it could be read, else 0.
+ * -EPROTO: a hello of another version (r->version says which). */
+int proto_read_request(struct proto_request *r, const char *body, size_t len);
+int proto_read_event(struct proto_event *e, const char *body, size_t len);
+
+/* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
+const char *proto_errno_name(int code);
+int proto_errno_value(const char *name);
+const char *proto_reason_name(enum proto_reason r);
+
+/* Check a msgpack body without building anything: exactly one object, within depth and element limits, every length
+ * inside the bytes. 0 or -EBADMSG with a sentence. */
+int proto_scan(const char *body, size_t len);

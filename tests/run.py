@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""Run the cmocka programs of a build and the pytest items, and count test cases.
+
+usage: run.py BUILD [NAME…]
+
+Called by tests/run.sh. With NAMEs, only test cases whose name (program/case, or pytest id) contains one of them count;
+programs without such a case are not run.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+TAP = re.compile(r"^(ok|not ok) \d+ (?:- )?(# ?SKIP ?)?(.*)$", re.I)
+
+
+class Count:
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.skipped = []
+
+
+def wanted(name, names):
+    return not names or any(n in name for n in names)
+
+
+def may_match(program, names):
+    """Whether some case of the program can match: its name, or a name that stands in its source."""
+    if not names or any(n in program["name"] for n in names):
+        return True
+    stem = Path(program["cmd"][0]).name
+    texts = [p.read_text() for p in TOP.glob(f"tests/*/{stem}.c")]
+    return not texts or any(n.split("/")[-1] in t for n in names for t in texts)
+
+
+def run_program(program, names, count):
+    name = program["name"]
+    env = dict(os.environ, **program["env"])
+    start = time.monotonic()
+    try:
+        r = subprocess.run(program["cmd"], env=env, cwd=program.get("workdir") or TOP, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
+        out, code = r.stdout.decode(errors="replace"), r.returncode
+    except subprocess.TimeoutExpired as e:
+        out, code = (e.stdout or b"").decode(errors="replace") + "\nrun: timed out\n", -1
+    said, cases, failed_before = [], 0, count.failed
+    for line in out.splitlines():
+        m = TAP.match(line)
+        if not m:
+            said.append(line)
+            continue
+        result, skip, case = m.groups()
+        skip = skip or "# SKIP" in case
+        cases += 1
+        if wanted(f"{name}/{case}", names):
+            if skip:
+                reason = next((s for s in reversed(said) if "skipped:" in s), "no reason given")
+                count.skipped.append((f"{name}/{case}", reason.split("skipped:")[-1].strip()))
+            elif result == "ok":
+                count.passed += 1
+            else:
+                count.failed += 1
+        said = []
+    if code == 77 and not cases:
+        count.skipped.append((name, (said or ["no reason given"])[-1].split("skipped:")[-1].strip()))
+    elif (code != 0 or not cases) and count.failed == failed_before:
+        # Crashed, or a sanitizer spoke, after its last case was counted.
+        count.failed += 1
+    bad = count.failed > failed_before
+    print(f"{'FAIL' if bad else 'ok  '} {name} ({cases} cases, {time.monotonic() - start:.1f} s)", flush=True)
+    if bad:
+        print("\n".join("    " + s for s in out.splitlines()[-80:]), flush=True)
+
+
+def run_pytest(build, names, count):
+    with tempfile.NamedTemporaryFile(suffix=".xml") as report:
+        env = dict(os.environ, HOB_BUILD=str(build), PYTHONDONTWRITEBYTECODE="1")
+        cmd = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--junitxml={report.name}",
+               str(TOP / "tests" / "e2e")]
+        if names:
+            cmd += ["--names", "\n".join(names)]
+        r = subprocess.run(cmd, env=env, cwd=TOP, stdin=subprocess.DEVNULL)
+        if r.returncode == 5:  # nothing selected
+            return
+        try:
+            cases = list(ET.parse(report.name).iter("testcase"))
+        except ET.ParseError:
+            count.failed += 1
+            return
+        for c in cases:
+            skip = c.find("skipped")
+            if skip is not None:
+                count.skipped.append((c.get("name"), skip.get("message", "no reason given")))
+            elif c.find("failure") is not None or c.find("error") is not None:
+                count.failed += 1
+            else:
+                count.passed += 1
+        if r.returncode not in (0, 1):
+            count.failed += 1
+
+
+def main():
+    build, names = Path(sys.argv[1]), sys.argv[2:]
+    listing = subprocess.run(["meson", "introspect", "--tests", str(build)], check=True, stdout=subprocess.PIPE)
+    programs = sorted(json.loads(listing.stdout), key=lambda p: p["name"])
+    count = Count()
+    for p in programs:
+        if may_match(p, names):
+            run_program(p, names, count)
+    run_pytest(build, names, count)
+    for name, reason in count.skipped:
+        print(f"skipped {name}: {reason}")
+    if count.passed + count.failed + len(count.skipped) == 0:
+        print("run: no test has such a name", file=sys.stderr)
+        count.failed = 1
+    print(f"{count.passed} passed, {count.failed} failed, {len(count.skipped)} skipped", flush=True)
+    return 1 if count.failed else 0
+
+
+sys.exit(main())

@@ -15,6 +15,7 @@
 struct frame_decoder {
     struct buf in;
     size_t max; /* largest body accepted here; 0 means FRAME_MAX */
+    size_t at;  /* bytes of @in that are already popped */
 };
 
 void frame_decoder_fini(struct frame_decoder *d);

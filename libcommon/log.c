@@ -1,2 +1,90 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/log.h"
+#include "libcommon/utf8.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINE_MAX_BYTES = 4096 };
+
+/* Set once by log_init, before there are threads; only read after that. */
+static struct {
+    const char *name;
+    enum log_level max;
+    bool journal, colour;
+} log_state = {NULL, LOG_WARNING, false, false};
+
+/* JOURNAL_STREAM is inherited by children whose stderr goes elsewhere, so it has to name the file that stderr is. */
+static bool reads_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long dev, ino;
+    struct stat st;
+
+    if (!stream || sscanf(stream, "%llu:%llu", &dev, &ino) != 2) return false;
+    if (fstat(STDERR_FILENO, &st) < 0) return false;
+    return st.st_dev == dev && st.st_ino == ino;
+}
+
+static bool wants_colour(void)
+{
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+
+    if (no_color && *no_color) return false;
+    return term && *term && strcmp(term, "dumb") != 0 && isatty(STDERR_FILENO);
+}
+
+void log_init(const char *name, enum log_level max)
+{
+    int saved = errno;
+
+    log_state.name = name;
+    log_state.max = max;
+    log_state.journal = reads_journal();
+    log_state.colour = !log_state.journal && wants_colour();
+    errno = saved;
+}
+
+/* What is in front of the message and behind it. */
+static const char *decorate(char *out, size_t n, enum log_level level)
+{
+    static const char *const priority[] = {"<3>", "<4>", "<6>", "<7>"};
+    static const char *const colour[] = {"\033[31m", "\033[33m", "", "\033[2m"};
+    const char *before = log_state.colour ? colour[level] : "";
+
+    if (log_state.journal)
+        snprintf(out, n, "%s", priority[level]);
+    else
+        snprintf(out, n, "%s%.64s%s", before, log_state.name ? log_state.name : "", log_state.name ? ": " : "");
+    return *before ? "\033[0m" : "";
+}
+
+void log_at(enum log_level level, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    const char *after;
+    size_t head, len, room;
+    int saved = errno, n;
+    va_list ap;
+
+    if (level > log_state.max) return;
+    after = decorate(line, 128, level);
+    head = strlen(line);
+    room = sizeof line - head - strlen(after) - 2; /* a newline and vsnprintf's NUL */
+    va_start(ap, fmt);
+    n = vsnprintf(line + head, room + 1, fmt, ap);
+    va_end(ap);
+    len = n < 0 ? 0 : (size_t)n > room ? utf8_whole(line + head, room) : (size_t)n;
+    /* A message may quote what a peer sent: it must not look like two lines, nor move the cursor. */
+    for (size_t i = head; i < head + len; i++)
+        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) line[i] = ' ';
+    len += head;
+    len += (size_t)snprintf(line + len, sizeof line - len, "%s\n", after);
+    while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR) continue;
+    errno = saved;
+}

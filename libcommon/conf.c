@@ -1,2 +1,117 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/conf.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <stdbool.h>
+#include <string.h>
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static char *trim(char *s)
+{
+    size_t n;
+
+    while (blank(*s)) s++;
+    for (n = strlen(s); n && blank(s[n - 1]); n--) continue;
+    s[n] = 0;
+    return s;
+}
+
+/* Take the quotes off "value" in place; inside, a backslash makes the next character plain. */
+static int unquote(char *s)
+{
+    char *to = s, *from = s + 1;
+
+    for (; *from && *from != '"'; from++) {
+        if (*from == '\\' && (from[1] == '"' || from[1] == '\\')) from++;
+        *to++ = *from;
+    }
+    if (!*from) return error_say(-EINVAL, "the closing quote is missing");
+    if (from[1]) return error_say(-EINVAL, "text after the closing quote: %.64s", from + 1);
+    *to = 0;
+    return 0;
+}
+
+/* One line, which is changed. */
+static int pair(char *line, conf_fn fn, void *ctx)
+{
+    char *key = trim(line), *value, *eq;
+    int r;
+
+    if (!*key || *key == '#') return 0;
+    eq = strchr(key, '=');
+    if (!eq || eq == key) return error_say(-EINVAL, "expected 'key = value', not '%.64s'", key);
+    *eq = 0;
+    key = trim(key);
+    value = trim(eq + 1);
+    if (*value == '"') {
+        r = unquote(value);
+        if (r < 0) return r;
+    }
+    r = fn(ctx, key, value);
+    return r < 0 ? r : 0;
+}
+
+int conf_read(const char *path, conf_fn fn, void *ctx)
+{
+    _cleanup_(fclosep) FILE *f = fopen(path, "re");
+    _cleanup_(freep) char *line = NULL;
+    size_t cap = 0, number = 0;
+    ssize_t n;
+
+    if (!f) return errno == ENOENT ? 1 : error_say(-errno, "%s: %s", path, strerror(errno));
+    while (errno = 0, (n = getline(&line, &cap, f)) >= 0) {
+        int r;
+
+        number++;
+        if (memchr(line, 0, (size_t)n)) return error_say(-EINVAL, "%s:%zu: a NUL byte", path, number);
+        r = pair(line, fn, ctx);
+        if (r < 0) return error_in(r, "%s:%zu", path, number);
+    }
+    if (ferror(f) || errno) return error_say(errno ? -errno : -EIO, "%s: %s", path, strerror(errno ? errno : EIO));
+    return 0;
+}
+
+enum { KEY_MAX = 64 };
+
+/* Levenshtein distance of strings shorter than KEY_MAX. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[KEY_MAX + 1], na = strlen(a), nb = strlen(b);
+
+    for (size_t j = 0; j <= nb; j++) row[j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+            diagonal = row[j];
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[nb];
+}
+
+const char *conf_nearest(const char *key, const char *const *keys)
+{
+    /* A third of the letters wrong is another word. */
+    size_t nearest = strlen(key) / 3 + 1;
+    const char *found = NULL;
+
+    if (strlen(key) >= KEY_MAX) return NULL;
+    for (; *keys; keys++) {
+        size_t d = strlen(*keys) < KEY_MAX ? distance(key, *keys) : KEY_MAX;
+
+        if (d >= nearest + !found || d >= strlen(*keys)) continue;
+        nearest = d;
+        found = *keys;
+    }
+    return found;
+}

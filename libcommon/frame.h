@@ -23,7 +23,7 @@ void frame_decoder_fini(struct frame_decoder *d);
 /* Add bytes. 0, -ENOMEM, or -EMSGSIZE as soon as a length over the limit is seen (with a sentence). */
 int frame_feed(struct frame_decoder *d, const void *p, size_t n);
 
-/* 1: *body, *len is a whole body, valid until frame_pop; 0: not yet whole; -EMSGSIZE as above. */
+/* 1: *body, *len is a whole body, valid until frame_pop or frame_feed; 0: not yet whole; -EMSGSIZE as above. */
 int frame_peek(struct frame_decoder *d, const char **body, size_t *len);
 void frame_pop(struct frame_decoder *d);
 

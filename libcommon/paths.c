@@ -1,2 +1,257 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/paths.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/utf8.h"
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Bytes of a model's name: with a dash and a hash, a directory and ".sock" it still fits into a socket's address. */
+enum { MODEL_NAME_MAX = 64 };
+
+static const struct place {
+    const char *xdg;      /* the user's variable */
+    const char *fallback; /* below $HOME when it is not set; NULL: there is none */
+    const char *below;    /* what is added to either */
+    const char *system;
+    const char *systemd; /* the variable in which systemd tells a service its directory */
+} places[] = {
+    [PATHS_RUNTIME] = {"XDG_RUNTIME_DIR", NULL, "hob", "/run/hob", "RUNTIME_DIRECTORY"},
+    [PATHS_STATE] = {"XDG_STATE_HOME", ".local/state", "hob", "/var/lib/hob", "STATE_DIRECTORY"},
+    [PATHS_CACHE] = {"XDG_CACHE_HOME", ".cache", "hob", "/var/cache/hob", "CACHE_DIRECTORY"},
+    [PATHS_MODELS] = {"XDG_DATA_HOME", ".local/share", "hob/models", "/var/lib/hob/models", NULL},
+    [PATHS_CONFIG] = {"XDG_CONFIG_HOME", ".config", "hob", "/etc/hob", "CONFIGURATION_DIRECTORY"},
+};
+
+static int format(char **out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int format(char **out, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vasprintf(out, fmt, ap);
+    va_end(ap);
+    if (n >= 0) return 0;
+    *out = NULL;
+    return -ENOMEM;
+}
+
+static const char *variable(const char *name)
+{
+    const char *v = getenv(name);
+
+    return v && *v ? v : NULL;
+}
+
+/*
+ * The directory systemd gave us (the first one of a list), or NULL. A client that runs inside of some other service
+ * inherits that service's variables, so the two directories that it reads too count only when they are called hob.
+ */
+static const char *from_systemd(enum paths_kind kind, size_t *len)
+{
+    const char *v = places[kind].systemd ? variable(places[kind].systemd) : NULL;
+
+    if (!v || *v != '/') return NULL;
+    *len = strcspn(v, ":");
+    while (*len > 1 && v[*len - 1] == '/') --*len;
+    if ((kind == PATHS_RUNTIME || kind == PATHS_CONFIG) && (*len < 4 || memcmp(v + *len - 4, "/hob", 4) != 0))
+        return NULL;
+    return v;
+}
+
+/* systemd's system instance started us: what has no variable of its own is the system's too. */
+static bool system_service(void)
+{
+    const char *state = variable("STATE_DIRECTORY");
+
+    return state && strncmp(state, "/var/lib/", 9) == 0;
+}
+
+static int user_dir(const struct place *p, char **out)
+{
+    const char *base = variable(p->xdg), *home;
+
+    if (base && *base != '/') return error_say(-EINVAL, "%s is not an absolute path: %s", p->xdg, base);
+    if (base) return format(out, "%s/%s", base, p->below);
+    if (!p->fallback) return error_say(-ENOENT, "%s is not set: set it or HOB_SOCKET, or use --system", p->xdg);
+    home = variable("HOME");
+    if (!home) return error_say(-ENOENT, "neither %s nor HOME is set", p->xdg);
+    if (*home != '/') return error_say(-EINVAL, "HOME is not an absolute path: %s", home);
+    return format(out, "%s/%s/%s", home, p->fallback, p->below);
+}
+
+int paths_dir(enum paths_kind kind, bool system, char **out)
+{
+    size_t len;
+    const char *given = from_systemd(kind, &len);
+
+    *out = NULL;
+    if (given) return format(out, "%.*s", (int)(len > PATH_MAX ? PATH_MAX : len), given);
+    if (system || (!places[kind].systemd && system_service())) return format(out, "%s", places[kind].system);
+    return user_dir(&places[kind], out);
+}
+
+static bool is_path(const char *model)
+{
+    size_t n = strlen(model);
+
+    return strchr(model, '/') || (n >= 5 && strcmp(model + n - 5, ".gguf") == 0);
+}
+
+static bool control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+static int check_name(const char *model)
+{
+    if (!*model) return error_say(-EINVAL, "the model's name is empty");
+    if (*model == '.') return error_say(-EINVAL, "a model's name may not begin with a dot: %.64s", model);
+    if (strlen(model) > MODEL_NAME_MAX)
+        return error_say(-EINVAL, "a model's name has at most %d bytes: %.64s…", MODEL_NAME_MAX, model);
+    for (const char *p = model; *p; p++)
+        if (control(*p)) return error_say(-EINVAL, "a model's name may not hold control characters");
+    return 0;
+}
+
+/*
+ * Absolute, and the same for every way to write it. The last component stays what it is: a link to the model of the
+ * day keeps its name, and with it its sessions, when it is pointed elsewhere.
+ */
+static int absolute(const char *path, char **out)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    _cleanup_(freep) char *dir = NULL, *real = NULL;
+
+    if (slash)
+        dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    else
+        dir = strdup(".");
+    if (!dir) return -ENOMEM;
+    real = realpath(dir, NULL);
+    if (real) return format(out, "%s/%s", strcmp(real, "/") == 0 ? "" : real, base);
+    if (errno == ENOMEM) return -ENOMEM;
+    if (*path == '/') return format(out, "%s", path); /* not there: opening it will say so */
+    real = getcwd(NULL, 0);
+    if (!real) return error_say(-errno, "the working directory: %s", strerror(errno));
+    return format(out, "%s/%s", real, path);
+}
+
+/* FNV-1a, 64 bits (draft-eastlake-fnv), folded to 32 as it recommends. A label, not a proof. */
+static uint32_t hash(const char *s)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+    return (uint32_t)(h >> 32 ^ h);
+}
+
+static int name_of_path(const char *model, char **out)
+{
+    const char *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
+    _cleanup_(freep) char *path = NULL, *label = NULL;
+    size_t n = strlen(base);
+    int r;
+
+    if (n >= 5 && strcmp(base + n - 5, ".gguf") == 0) n -= 5;
+    if (!n) return error_say(-EINVAL, "%s is not the path of a model", model);
+    /* The hash tells them apart, so the label may be tidied. */
+    if (n > MODEL_NAME_MAX) n = utf8_whole(base, MODEL_NAME_MAX);
+    label = strndup(base, n);
+    if (!label) return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        if (control(label[i]) || (!i && label[i] == '.')) label[i] = '_';
+    r = absolute(model, &path);
+    if (r < 0) return r;
+    return format(out, "%s-%08x", label, hash(path));
+}
+
+int paths_model_name(const char *model, char **out)
+{
+    int r;
+
+    *out = NULL;
+    if (is_path(model)) return name_of_path(model, out);
+    r = check_name(model);
+    return r < 0 ? r : format(out, "%s", model);
+}
+
+/* 0: @path is a file; 1: nothing there; else negative with a sentence. */
+static int look(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return errno == ENOENT || errno == ENOTDIR ? 1 : error_say(-errno, "%s: %s", path, strerror(errno));
+    if (S_ISDIR(st.st_mode)) return error_say(-EISDIR, "%s is a directory, not a model", path);
+    return 0;
+}
+
+int paths_model_file(const char *model, bool system, char **out)
+{
+    static const char shared[] = "/usr/share/hob/models";
+    _cleanup_(freep) char *dir = NULL, *first = NULL, *second = NULL;
+    int r;
+
+    *out = NULL;
+    if (is_path(model)) {
+        r = look(model);
+        if (r > 0) return error_say(-ENOENT, "no model file %s", model);
+        return r < 0 ? r : format(out, "%s", model);
+    }
+    r = check_name(model);
+    if (r < 0) return r;
+    r = paths_dir(PATHS_MODELS, system, &dir);
+    if (r < 0) return r;
+    r = format(&first, "%s/%s.gguf", dir, model);
+    if (r == 0) r = format(&second, "%s/%s.gguf", shared, model);
+    if (r < 0) return r;
+    r = look(first);
+    if (r > 0) {
+        r = look(second);
+        if (r == 0) *out = steal(second);
+    } else if (r == 0) {
+        *out = steal(first);
+    }
+    if (r > 0) return error_say(-ENOENT, "no model '%s': looked for %s and %s", model, first, second);
+    return r;
+}
+
+int paths_socket(const char *model, bool system, char **out)
+{
+    _cleanup_(freep) char *dir = NULL, *name = NULL;
+    int r;
+
+    *out = NULL;
+    r = paths_model_name(model, &name);
+    if (r == 0) r = paths_dir(PATHS_RUNTIME, system, &dir);
+    return r < 0 ? r : format(out, "%s/%s.sock", dir, name);
+}
+
+int paths_make(const char *dir)
+{
+    _cleanup_(freep) char *path = strdup(dir);
+    struct stat st;
+
+    if (!path) return -ENOMEM;
+    if (!*path) return error_say(-EINVAL, "the directory's path is empty");
+    for (char *p = path + 1;; p++) {
+        char c = *p;
+
+        if (c && c != '/') continue;
+        *p = 0;
+        /* EROFS and EACCES may come before EEXIST, so what counts is what is there. */
+        if (mkdir(path, 0700) < 0) {
+            int error = errno;
+
+            if (stat(path, &st) < 0) return error_say(-error, "cannot make %s: %s", path, strerror(error));
+            if (!S_ISDIR(st.st_mode)) return error_say(-ENOTDIR, "%s is not a directory", path);
+        }
+        if (!c) return 0;
+        *p = '/';
+    }
+}

@@ -16,11 +16,14 @@ enum paths_kind {
 };
 
 /* The hob directory of @kind: $XDG_…/hob (PATHS_MODELS: …/hob/models), or the system's; the daemon's
- * $STATE_DIRECTORY, $CACHE_DIRECTORY, $RUNTIME_DIRECTORY win where @system is set or systemd set them. */
+ * $STATE_DIRECTORY, $CACHE_DIRECTORY, $RUNTIME_DIRECTORY, $CONFIGURATION_DIRECTORY win where systemd set them (the
+ * latter two, which a client inside of some other service would see as well, only when their last component is "hob").
+ */
 int paths_dir(enum paths_kind kind, bool system, char **out);
 
 /* MODEL, the name under which a model's socket and directories go: @model itself when it is a name, else (it has a
- * slash or ends in .gguf) its base name without .gguf, a dash and 8 hex digits of a hash of the absolute path. */
+ * slash or ends in .gguf) its base name without .gguf, a dash and 8 hex digits of a hash of the absolute path (its
+ * directory resolved, its last component not). A name has 1 … 64 bytes, no control characters and no dot in front. */
 int paths_model_name(const char *model, char **out);
 
 /* The .gguf file of @model: the path itself, or NAME.gguf in the user's (or system's) models folder, then

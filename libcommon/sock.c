@@ -1,2 +1,131 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/sock.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+static int address(const char *path, struct sockaddr_un *a)
+{
+    size_t n = strlen(path);
+
+    if (!n) return error_say(-EINVAL, "the socket's path is empty");
+    if (n >= sizeof a->sun_path)
+        return error_say(-ENAMETOOLONG, "socket path %s has %zu bytes, the limit is %zu", path, n,
+                         sizeof a->sun_path - 1);
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(a->sun_path, path, n + 1);
+    return 0;
+}
+
+int sock_connect(const char *path)
+{
+    struct sockaddr_un a;
+    int fd, r;
+
+    r = address(path, &a);
+    if (r < 0) return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return error_origin(-errno);
+    /* On a Unix socket an interrupted connect has not begun, so it may simply be called again. */
+    do r = connect(fd, (struct sockaddr *)&a, sizeof a) < 0 ? -errno : 0;
+    while (r == -EINTR);
+    if (r < 0) {
+        close(fd);
+        return error_origin(r);
+    }
+    return fd;
+}
+
+/* Between looking at an old socket and listening on the new one nobody else may do the same: a socket that is bound
+ * but does not listen yet looks dead. Daemons agree by a lock on the directory. Who may read the directory can hold
+ * that lock, so it is waited for only a second. */
+static int lock_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    _cleanup_(freep) char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    const struct timespec pause = {0, 10000000};
+    int fd;
+
+    if (!dir) return -ENOMEM;
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return error_say(-errno, "%s: %s", dir, strerror(errno));
+    for (int i = 0; i < 100 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++) nanosleep(&pause, NULL);
+    return fd;
+}
+
+/* Make way at @a: 0 when nothing (more) is there. */
+static int remove_stale(const struct sockaddr_un *a)
+{
+    _cleanup_(closep) int fd = -1;
+    struct stat st;
+
+    if (lstat(a->sun_path, &st) < 0)
+        return errno == ENOENT ? 0 : error_say(-errno, "%s: %s", a->sun_path, strerror(errno));
+    /* Connecting to a plain file is refused just like connecting to a dead socket. */
+    if (!S_ISSOCK(st.st_mode)) return error_say(-EEXIST, "%s exists and is not a socket", a->sun_path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return error_origin(-errno);
+    if (connect(fd, (const struct sockaddr *)a, sizeof *a) == 0 || (errno != ECONNREFUSED && errno != ENOENT))
+        return error_say(-EADDRINUSE, "another process already listens at %s", a->sun_path);
+    if (unlink(a->sun_path) < 0 && errno != ENOENT)
+        return error_say(-errno, "cannot remove the old socket %s: %s", a->sun_path, strerror(errno));
+    return 0;
+}
+
+/*
+ * The mode, without a moment in which it is wider and without umask(), which belongs to all threads: Linux gives the
+ * new file the descriptor's mode less the umask, the chmod adds what the umask took, and until listen() nobody can
+ * connect at all.
+ */
+static int bind_and_listen(int fd, const struct sockaddr_un *a, mode_t mode, int backlog)
+{
+    int r;
+
+    if (fchmod(fd, mode) < 0) return error_origin(-errno);
+    if (bind(fd, (const struct sockaddr *)a, sizeof *a) < 0)
+        return error_say(-errno, "cannot make the socket %s: %s", a->sun_path, strerror(errno));
+    if (chmod(a->sun_path, mode) == 0 && listen(fd, backlog) == 0) return 0;
+    r = error_say(-errno, "cannot listen at %s: %s", a->sun_path, strerror(errno));
+    unlink(a->sun_path);
+    return r;
+}
+
+int sock_listen(const char *path, mode_t mode, int backlog)
+{
+    _cleanup_(closep) int lock = -1, fd = -1;
+    struct sockaddr_un a;
+    int r, out;
+
+    r = address(path, &a);
+    if (r < 0) return r;
+    lock = lock_directory(path);
+    if (lock < 0) return lock;
+    r = remove_stale(&a);
+    if (r < 0) return r;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return error_say(-errno, "socket: %s", strerror(errno));
+    r = bind_and_listen(fd, &a, mode, backlog);
+    if (r < 0) return r;
+    out = fd;
+    fd = -1;
+    return out;
+}
+
+int sock_peer(int fd, uid_t *uid, pid_t *pid)
+{
+    struct ucred c;
+    socklen_t n = sizeof c;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) < 0) return error_origin(-errno);
+    if (n != sizeof c) return error_say(-EIO, "SO_PEERCRED gave %u bytes", (unsigned)n);
+    *uid = c.uid;
+    *pid = c.pid;
+    return 0;
+}

@@ -3,7 +3,8 @@
 /*
  * The arithmetic of hob. kernels/ref is the definition; every other variant equals it bit for bit. Nothing here
  * allocates, locks or logs. The operations' exact order of rounding is stated at each member of struct kernels;
- * KERN_ARITHMETIC changes whenever any of those statements does.
+ * KERN_ARITHMETIC changes whenever any of those statements does. Inputs are finite where nothing else is said; a NaN
+ * that overflow makes is a NaN in every variant, its sign and payload are not stated.
  *
  * Lanes are outputs: a weight matrix is kept as panels of KERN_ROWS output rows, so that one vector lane belongs to
  * one output and every variant adds in the same order.
@@ -49,7 +50,7 @@ struct kernels {
     const char *name; /* "scalar", "avx2", "avx512" */
 
     /* Quantize x[k] (k a multiple of 32) per 32: d = amax/127, q = round-half-to-even(x/d) (a true division; 0 when
-     * d is 0), s = sum of q. Input must be finite. */
+     * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed), s = sum of q. */
     void (*quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k);
 
     /* out[t*ld + i] for the tokens t of @x and rows i < rows (<= 16) of one panel. DESIGN: per block of 32,
@@ -57,8 +58,9 @@ struct kernels {
      * float types: acc = fma(w, x, acc), k ascending. acc starts at +0. */
     void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
 
-    /* out[i] = x[i] * r * w[i] (rounded twice, left to right), r = 1/sqrt(ss/k + eps) in f32, true division and sqrt. ss: 16 lanes, lane j
-     * adds fma(x,x,.) over i = j mod 16 ascending; then lanes j += j+8, j+4, j+2, j+1. out may be x. */
+    /* out[i] = x[i] * r * w[i] (rounded twice, left to right), r = 1/sqrt(ss/k + eps) in f32, true division and sqrt.
+     * ss: 16 lanes, lane j adds fma(x,x,.) over i = j mod 16 ascending; then lanes j += j+8, j+4, j+2, j+1.
+     * out may be x. */
     void (*rmsnorm)(float *out, const float *x, const float *w, size_t k, float eps);
 
     /* Rotate the first @rot values of each of @heads vectors of @dim, in place; cs = cosines[rot/2] then sines[rot/2].
@@ -73,22 +75,27 @@ struct kernels {
 
     /* Store K and V of one token at @slot (0..31) of a block of one KV head: K at [d][slot], V at [slot][d];
      * f16 rounds half to even. */
-    void (*kv_store[KERN_KV_TYPES])(void *kblock, void *vblock, unsigned slot, const float *k, const float *v, size_t dim);
+    void (*kv_store[KERN_KV_TYPES])(void *kblock, void *vblock, unsigned slot, const float *k, const float *v,
+                                    size_t dim);
 
-    /* One segment, blocks of 32 ascending. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale.
-     * Blocks without a visible key are skipped. The first visible one sets m = max s_j; later ones m' = max(m, max s_j),
-     * c = exp(m - m'), l *= c, o_d *= c. p_j = exp(s_j - m), 0 for masked j. l += tree of the 32 p_j (j += j+16, +8, +4, +2, +1);
-     * o_d = fma(p_j, v_jd, o_d), visible j ascending. */
+    /* One segment, blocks of 32 ascending; m = -INFINITY, l = 0, o = 0 at first, and so they stay for a query that
+     * sees nothing. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale. Blocks without a visible key are
+     * skipped. The first visible one sets m = top, later ones m' = max(m, top), c = exp(m - m'), l *= c, o_d *= c,
+     * where top = (max s_j of the visible j) + 0, so that a zero is +0. p_j = exp(s_j - m), 0 for masked j.
+     * o_d = fma(p_j, v_jd, o_d), visible j ascending; l += tree of the 32 p_j (j += j+16, +8, +4, +2, +1).
+     * K and V of masked keys may be uninitialized memory: they change nothing. */
     void (*attn[KERN_KV_TYPES])(const struct kern_attn *a);
 
-    /* Merge segments of one query, ascending: M, L, O start as those of the first segment with l > 0; each later one with l > 0:
-     * M' = max(M, m), a = exp(M - M'), b = exp(m - M'), L = fma(l, b, L*a), O_d = fma(o_d, b, O_d*a). out_d = O_d / L.
-     * @m, @l: [n_seg] at stride ld_m; @o: [n_seg] rows of dim at stride ld_o (floats). At least one l > 0. */
-    void (*attn_merge)(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o, size_t n_seg,
-                       size_t dim);
+    /* Merge segments of one query, ascending: M, L, O start as those of the first segment with l > 0; each later one
+     * with l > 0: M' = max(M, m), a = exp(M - M'), b = exp(m - M'), L = fma(l, b, L*a), O_d = fma(o_d, b, O_d*a).
+     * out_d = O_d / L. @m, @l: [n_seg] at stride ld_m; @o: [n_seg] rows of dim at stride ld_o (floats).
+     * At least one l > 0; out is none of the inputs. */
+    void (*attn_merge)(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o,
+                       size_t n_seg, size_t dim);
 
-    /* max(x) and log(sum(exp(x - max))), n > 0: 16 lanes, lane j adds exp over i = j mod 16 ascending; lanes
-     * fold as in rmsnorm; log is libm's double log of the sum, rounded once. -INFINITY counts as 0. */
+    /* max(x) + 0 (a zero is +0) and log(sum(exp(x - max))), n > 0: 16 lanes, lane j adds exp over i = j mod 16
+     * ascending; lanes fold as in rmsnorm; log is libm's double log of the sum, rounded once. -INFINITY counts as 0;
+     * where all x are -INFINITY both results are. */
     void (*logsumexp)(float *max, float *lse, const float *x, size_t n);
 };
 
@@ -99,10 +106,11 @@ const struct kernels *kernels_get(const char *limit);
 /* The @i-th table this CPU can run, slowest (the definition) first; NULL past the last. */
 const struct kernels *kernels_nth(size_t i);
 
-/* The one polynomial exp: every variant's lanes compute this. exp(-INFINITY) = 0; arguments under -87.3 give 0. */
+/* The one polynomial exp: every variant's lanes compute this (kernels/expf.h states it). Arguments under -87.3 give 0,
+ * over 88.72 INFINITY, NaN gives NaN. */
 float kern_exp(float x);
 
-/* Conversions, round half to even. */
+/* Conversions, round half to even, as the CPU's own (a NaN becomes quiet and keeps its upper bits). */
 float kern_f16_to_f32(uint16_t h);
 uint16_t kern_f32_to_f16(float f);
 
@@ -117,14 +125,15 @@ const char *kern_type_name(enum kern_type t);
 /* Bytes of one panel of k columns (a multiple of KERN_ALIGN). k is a multiple of the type's block. */
 size_t kern_panel_bytes(enum kern_type t, size_t k);
 
-/* Repack rows (<= 16; the missing ones become zero) of GGUF data at @stride bytes into a panel. */
+/* Repack rows (<= 16; the missing ones become zero) of GGUF data at @stride bytes, at any alignment, into a panel. */
 void kern_panel_pack(enum kern_type t, void *panel, const void *src, size_t stride, unsigned rows, size_t k);
 
 /* Row @i of a panel as floats [k] (exactly as kern_dequant gives the source row). */
 void kern_panel_row(enum kern_type t, float *out, const void *panel, unsigned i, size_t k);
 
-/* A GGUF row as floats. Formats: ggml's block_q8_0 {f16 d; i8 q[32]}, block_q4_0 {f16 d; u8 q[16]} (q[j] low nibble is value j, high
- * nibble value j+16, minus 8), block_q4_1 {f16 d, m; u8 q[16]}. value = d*q (+ m): one multiply, then one add. */
+/* A GGUF row as floats, at any alignment. Formats: ggml's block_q8_0 {f16 d; i8 q[32]}, block_q4_0 {f16 d; u8 q[16]}
+ * (q[j] low nibble is value j, high nibble value j+16, minus 8), block_q4_1 {f16 d, m; u8 q[16]}.
+ * value = d*q (+ m): one multiply, then one add. */
 void kern_dequant(enum kern_type t, float *out, const void *src, size_t k);
 
 /* Bytes of K (or V) of one block of one KV head. */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of one panel of 16 rows with activations. The rows are the inner loop throughout, as lanes are elsewhere. */
+#include "kernels/panel.h"
+#include "kernels/ref/ref.h"
+
+static void store(float *out, const float *acc, unsigned rows)
+{
+    memcpy(out, acc, rows * sizeof(float));
+}
+
+KERN_MATMUL(REF(matmul_f32))
+{
+    const float *w = panel; /* [k][16] */
+    for (size_t t = 0; t < x->n; t++) {
+        float acc[KERN_ROWS] = {0};
+        for (size_t i = 0; i < x->k; i++)
+            for (unsigned r = 0; r < KERN_ROWS; r++) acc[r] = fmaf(w[i * KERN_ROWS + r], x->f[t * x->k + i], acc[r]);
+        store(out + t * ld, acc, rows);
+    }
+}
+
+KERN_MATMUL(REF(matmul_f16))
+{
+    const uint16_t *w = panel; /* [k][16] */
+    for (size_t t = 0; t < x->n; t++) {
+        float acc[KERN_ROWS] = {0};
+        for (size_t i = 0; i < x->k; i++)
+            for (unsigned r = 0; r < KERN_ROWS; r++)
+                acc[r] = fmaf(ref_f16(w[i * KERN_ROWS + r]), x->f[t * x->k + i], acc[r]);
+        store(out + t * ld, acc, rows);
+    }
+}
+
+KERN_MATMUL(REF(matmul_bf16))
+{
+    const uint16_t *w = panel; /* [k][16] */
+    for (size_t t = 0; t < x->n; t++) {
+        float acc[KERN_ROWS] = {0};
+        for (size_t i = 0; i < x->k; i++)
+            for (unsigned r = 0; r < KERN_ROWS; r++)
+                acc[r] = fmaf(ref_bf16(w[i * KERN_ROWS + r]), x->f[t * x->k + i], acc[r]);
+        store(out + t * ld, acc, rows);
+    }
+}
+
+/* sum[r] = exact dot product of 32 activations and the 16 rows' codes of one block, bias not subtracted. */
+static void dot_q8(int32_t *sum, const uint8_t *w, const int8_t *q)
+{
+    memset(sum, 0, KERN_ROWS * sizeof(*sum));
+    for (unsigned g = 0; g < 8; g++)
+        for (unsigned r = 0; r < KERN_ROWS; r++)
+            for (unsigned b = 0; b < 4; b++) sum[r] += w[g * 64 + r * 4 + b] * q[g * 4 + b];
+}
+
+static void dot_q4(int32_t *sum, const uint8_t *w, const int8_t *q)
+{
+    memset(sum, 0, KERN_ROWS * sizeof(*sum));
+    for (unsigned g = 0; g < 4; g++)
+        for (unsigned r = 0; r < KERN_ROWS; r++)
+            for (unsigned b = 0; b < 4; b++) {
+                uint8_t c = w[g * 64 + r * 4 + b];
+                sum[r] += (c & 15) * q[g * 4 + b] + (c >> 4) * q[16 + g * 4 + b];
+            }
+}
+
+static void scale_add(float *acc, const int32_t *sum, int32_t minus, const uint8_t *dw, float dx)
+{
+    for (unsigned r = 0; r < KERN_ROWS; r++) {
+        float scale = ref_f16(ref_load16(dw + 2 * r)) * dx;
+        acc[r] = fmaf((float)(sum[r] - minus), scale, acc[r]);
+    }
+}
+
+KERN_MATMUL(REF(matmul_q8_0))
+{
+    size_t nb = x->k / KERN_BLOCK;
+    for (size_t t = 0; t < x->n; t++) {
+        float acc[KERN_ROWS] = {0};
+        for (size_t b = 0; b < nb; b++) {
+            const uint8_t *w = (const uint8_t *)panel + b * PANEL_Q8_0;
+            int32_t sum[KERN_ROWS];
+            dot_q8(sum, w, x->q + t * x->k + b * KERN_BLOCK);
+            scale_add(acc, sum, PANEL_Q8_BIAS * x->s[t * nb + b], w + PANEL_Q8_0_D, x->d[t * nb + b]);
+        }
+        store(out + t * ld, acc, rows);
+    }
+}
+
+KERN_MATMUL(REF(matmul_q4_0))
+{
+    size_t nb = x->k / KERN_BLOCK;
+    for (size_t t = 0; t < x->n; t++) {
+        float acc[KERN_ROWS] = {0};
+        for (size_t b = 0; b < nb; b++) {
+            const uint8_t *w = (const uint8_t *)panel + b * PANEL_Q4_0;
+            int32_t sum[KERN_ROWS];
+            dot_q4(sum, w, x->q + t * x->k + b * KERN_BLOCK);
+            scale_add(acc, sum, PANEL_Q4_BIAS * x->s[t * nb + b], w + PANEL_Q4_0_D, x->d[t * nb + b]);
+        }
+        store(out + t * ld, acc, rows);
+    }
+}
+
+KERN_MATMUL(REF(matmul_q4_1))
+{
+    size_t nb = x->k / KERN_BLOCK;
+    for (size_t t = 0; t < x->n; t++) {
+        float acc[KERN_ROWS] = {0};
+        for (size_t b = 0; b < nb; b++) {
+            const uint8_t *w = (const uint8_t *)panel + b * PANEL_Q4_1;
+            int32_t sum[KERN_ROWS];
+            dot_q4(sum, w, x->q + t * x->k + b * KERN_BLOCK);
+            scale_add(acc, sum, 0, w + PANEL_Q4_1_D, x->d[t * nb + b]);
+            for (unsigned r = 0; r < KERN_ROWS; r++) {
+                float offset = ref_f16(ref_load16(w + PANEL_Q4_1_M + 2 * r)) * x->d[t * nb + b];
+                acc[r] = fmaf((float)x->s[t * nb + b], offset, acc[r]);
+            }
+        }
+        store(out + t * ld, acc, rows);
+    }
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* What runs over one vector: quantization, norms, rotation, activation functions, logits. */
+#include "kernels/ref/ref.h"
+
+void REF(quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k)
+{
+    for (size_t b = 0; b < k / KERN_BLOCK; b++) {
+        float amax = 0;
+        for (unsigned i = 0; i < KERN_BLOCK; i++) {
+            float a = fabsf(x[b * KERN_BLOCK + i]);
+            if (a > amax) amax = a;
+        }
+        d[b] = amax / 127;
+        s[b] = 0;
+        for (unsigned i = 0; i < KERN_BLOCK; i++) {
+            float v = d[b] == 0 ? 0 : rintf(x[b * KERN_BLOCK + i] / d[b]);
+            int c = v > 127 ? 127 : v < -127 ? -127 : (int)v;
+            q[b * KERN_BLOCK + i] = (int8_t)c;
+            s[b] += c;
+        }
+    }
+}
+
+void REF(rmsnorm)(float *out, const float *x, const float *w, size_t k, float eps)
+{
+    float lane[16] = {0};
+    for (size_t i = 0; i < k; i++) lane[i % 16] = fmaf(x[i], x[i], lane[i % 16]);
+    float r = 1 / sqrtf(ref_fold(lane, 16) / (float)k + eps);
+    for (size_t i = 0; i < k; i++) out[i] = x[i] * r * w[i];
+}
+
+void REF(rope)(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox)
+{
+    size_t half = rot / 2, apart = neox ? half : 1, step = neox ? 1 : 2;
+    for (size_t h = 0; h < heads; h++) {
+        for (size_t i = 0; i < half; i++) {
+            float *p = x + h * dim + i * step;
+            float x0 = p[0], x1 = p[apart], c = cs[i], s = cs[half + i];
+            p[0] = fmaf(x0, c, -(x1 * s));
+            p[apart] = fmaf(x0, s, x1 * c);
+        }
+    }
+}
+
+void REF(silu_mul)(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1 + ref_exp(-gate[i])) * up[i];
+}
+
+void REF(add)(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+void REF(logsumexp)(float *max, float *lse, const float *x, size_t n)
+{
+    float m = -INFINITY, lane[16] = {0};
+    for (size_t i = 0; i < n; i++) m = x[i] > m ? x[i] : m;
+    m += 0.0f;
+    *max = m;
+    *lse = -INFINITY;
+    if (m == -INFINITY) return;
+    for (size_t i = 0; i < n; i++) lane[i % 16] += ref_exp(x[i] - m);
+    *lse = (float)log((double)ref_fold(lane, 16));
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* One place for the names and signatures of a variant's functions: KERN_DECLARE(avx2) declares all of them with the
+ * suffix _avx2, KERN_TABLE(avx2, "avx2") is the initializer of its struct kernels. */
+#include "kernels/kernels.h"
+
+#define KERN_PASTE_(a, b) a##_##b
+#define KERN_PASTE(a, b)  KERN_PASTE_(a, b)
+
+#define KERN_MATMUL(name) void name(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows)
+#define KERN_KV_STORE(name)                                                                                            \
+    void name(void *kblock, void *vblock, unsigned slot, const float *k, const float *v, size_t dim)
+#define KERN_ATTN(name) void name(const struct kern_attn *a)
+
+#define KERN_DECLARE(sfx)                                                                                              \
+    void quantize_##sfx(int8_t *q, float *d, int32_t *s, const float *x, size_t k);                                    \
+    KERN_MATMUL(matmul_f32_##sfx);                                                                                     \
+    KERN_MATMUL(matmul_f16_##sfx);                                                                                     \
+    KERN_MATMUL(matmul_bf16_##sfx);                                                                                    \
+    KERN_MATMUL(matmul_q8_0_##sfx);                                                                                    \
+    KERN_MATMUL(matmul_q4_0_##sfx);                                                                                    \
+    KERN_MATMUL(matmul_q4_1_##sfx);                                                                                    \
+    void rmsnorm_##sfx(float *out, const float *x, const float *w, size_t k, float eps);                               \
+    void rope_##sfx(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox);                       \
+    void silu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
+    void add_##sfx(float *x, const float *y, size_t n);                                                                \
+    KERN_KV_STORE(kv_store_f32_##sfx);                                                                                 \
+    KERN_KV_STORE(kv_store_f16_##sfx);                                                                                 \
+    KERN_ATTN(attn_f32_##sfx);                                                                                         \
+    KERN_ATTN(attn_f16_##sfx);                                                                                         \
+    void attn_merge_##sfx(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o,        \
+                          size_t n_seg, size_t dim);                                                                   \
+    void logsumexp_##sfx(float *max, float *lse, const float *x, size_t n);                                            \
+    extern const struct kernels kernels_##sfx
+
+#define KERN_TABLE(sfx, title) KERN_TABLE_(sfx, title)
+#define KERN_TABLE_(sfx, title)                                                                                        \
+    {                                                                                                                  \
+        .name = title, .quantize = quantize_##sfx,                                                                     \
+        .matmul = {[KERN_F32] = matmul_f32_##sfx,   [KERN_F16] = matmul_f16_##sfx,   [KERN_BF16] = matmul_bf16_##sfx,  \
+                   [KERN_Q8_0] = matmul_q8_0_##sfx, [KERN_Q4_0] = matmul_q4_0_##sfx, [KERN_Q4_1] = matmul_q4_1_##sfx}, \
+        .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .add = add_##sfx,                    \
+        .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx, [KERN_KV_F16] = kv_store_f16_##sfx},                          \
+        .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx}, .attn_merge = attn_merge_##sfx,      \
+        .logsumexp = logsumexp_##sfx,                                                                                  \
+    }
+
+/* The definition; scalar_fma is the same source compiled for CPUs whose fmaf is an instruction. */
+KERN_DECLARE(scalar);
+#ifdef __x86_64__
+KERN_DECLARE(scalar_fma);
+KERN_DECLARE(avx2);   /* AVX2, FMA, F16C */
+KERN_DECLARE(avx512); /* AVX-512 F, BW, VL, DQ, VNNI */
+#endif

@@ -1,7 +1,159 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include "daemon/command/load.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/units.h"
+#include <getopt.h>
+#include <math.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [-t N] [--json]\n"
+    "Perplexity as llama-perplexity defines it: windows of c tokens, the second half of each scored.\n"
+    "  -m, --model FILE     a .gguf file or a model's name\n"
+    "  -f, --file TEXT      the text to score\n"
+    "  -c, --ctx N          tokens of a window (512)\n"
+    "      --chunks N       score the first N windows only\n"
+    "  -t, --threads N      compute threads (physical cores)\n"
+    "      --json           {\"ppl\",\"stderr\",\"chunks\",\"tokens\"}\n";
+
+struct options {
+    const char *model, *file;
+    uint64_t ctx, chunks, threads;
+    bool json, help;
+};
+
+struct score {
+    double nll, nll2; /* sums over scored tokens */
+    uint64_t count;
+};
+
+static double ppl(const struct score *s)
+{
+    return exp(s->nll / (double)s->count);
+}
+
+static double ppl_stderr(const struct score *s)
+{
+    double mean = s->nll / (double)s->count, var = s->nll2 / (double)s->count - mean * mean;
+    return s->count > 1 && var > 0 ? sqrt(var / (double)(s->count - 1)) * ppl(s) : 0;
+}
+
+static int parse(struct options *o, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"model", 1, 0, 'm'},   {"file", 1, 0, 'f'}, {"ctx", 1, 0, 'c'},  {"chunks", 1, 0, 'n'},
+        {"threads", 1, 0, 't'}, {"json", 0, 0, 'j'}, {"help", 0, 0, 'h'}, {0}};
+    int c, r = 0;
+    optind = 0;
+    while (!r && (c = getopt_long(argc, argv, "m:f:c:t:h", longs, NULL)) >= 0) switch (c) {
+        case 'm':
+            o->model = optarg;
+            break;
+        case 'f':
+            o->file = optarg;
+            break;
+        case 'c':
+            r = parse_u64(optarg, 4, 1 << 20, &o->ctx);
+            break;
+        case 'n':
+            r = parse_u64(optarg, 1, UINT32_MAX, &o->chunks);
+            break;
+        case 't':
+            r = parse_u64(optarg, 1, 1024, &o->threads);
+            break;
+        case 'j':
+            o->json = true;
+            break;
+        case 'h':
+            o->help = true;
+            return 0;
+        default:
+            return error_say(-EINVAL, "see hobd perplexity --help");
+        }
+    if (!r && (!o->model || !o->file || optind < argc))
+        r = error_say(-EINVAL, "needs -m FILE and -f TEXT, nothing else");
+    return r;
+}
+
+/* Score the second half of one window. */
+static int window(struct loaded *l, int32_t *tokens, uint32_t ctx, float *logits, struct score *s)
+{
+    uint32_t vocab = l->backend->shape.vocab, first = ctx / 2;
+    int32_t keep = tokens[0];
+    if (tokenizer_add_bos(l->tokenizer)) tokens[0] = tokenizer_bos(l->tokenizer);
+    int r = load_forward(l, 0, tokens, 0, ctx, first, logits);
+    tokens[0] = keep;
+    if (r) return r;
+    for (uint32_t i = first; i + 1 < ctx; i++) {
+        const float *row = logits + (size_t)(i - first) * vocab;
+        float max, lse;
+        l->backend->kern->logsumexp(&max, &lse, row, vocab);
+        double nll = (double)max + lse - row[tokens[i + 1]];
+        s->nll += nll;
+        s->nll2 += nll * nll;
+        s->count++;
+    }
+    return 0;
+}
+
+static int score_file(const struct options *o, struct loaded *l, struct score *s, uint32_t *chunks)
+{
+    _cleanup_(freep) char *text = NULL;
+    size_t len;
+    int r = load_file(o->file, &text, &len);
+    if (r) return r;
+    if (len && text[len - 1] == '\n') len--; /* as the peer reads files */
+    struct tokens t = {0};
+    r = load_tokens(l, text, len, &t);
+    if (r) {
+        tokens_fini(&t);
+        return error_in(r, "%s", o->file);
+    }
+    uint32_t ctx = (uint32_t)o->ctx;
+    uint64_t n = t.n / ctx;
+    if (o->chunks && o->chunks < n) n = o->chunks;
+    _cleanup_(freep) float *logits = malloc((size_t)(ctx - ctx / 2) * l->backend->shape.vocab * sizeof(float));
+    if (!n) r = error_say(-EINVAL, "%s has %zu tokens; one window needs %u", o->file, t.n, ctx);
+    if (!logits) r = error_origin(-ENOMEM);
+    for (uint64_t i = 0; !r && i < n; i++) {
+        r = window(l, t.ids + i * ctx, ctx, logits, s);
+        if (!r && !o->json) {
+            printf("[%lu]%.4f,%s", i + 1, ppl(s), (i + 1) % 8 ? "" : "\n");
+            fflush(stdout);
+        }
+    }
+    *chunks = (uint32_t)n;
+    tokens_fini(&t);
+    return r;
+}
 
 int command_perplexity(int argc, char **argv)
 {
-    return 1;
+    struct options o = {.ctx = 512};
+    int r = parse(&o, argc, argv);
+    if (o.help) return fputs(usage, stdout) < 0;
+    if (r) {
+        log_error("perplexity: %s", error_text(r));
+        return 2;
+    }
+    struct backend_config c = {
+        .ctx = (uint32_t)o.ctx, .threads = (uint32_t)o.threads, .kv_type = KERN_KV_F16, .batch_tokens = 512};
+    struct loaded l;
+    struct score s = {0};
+    uint32_t chunks = 0;
+    r = load_model(&l, o.model, &c, 1);
+    if (!r && c.ctx < o.ctx) r = error_say(-EINVAL, "-c %lu is more than the model's context of %u", o.ctx, c.ctx);
+    if (!r) r = score_file(&o, &l, &s, &chunks);
+    if (r)
+        log_error("perplexity: %s", error_text(r));
+    else if (o.json)
+        printf("{\"ppl\":%.6f,\"stderr\":%.6f,\"chunks\":%u,\"tokens\":%lu}\n", ppl(&s), ppl_stderr(&s), chunks,
+               s.count);
+    else
+        printf("\nPPL = %.4f +/- %.5f (%u chunks, %lu tokens)\n", ppl(&s), ppl_stderr(&s), chunks, s.count);
+    loaded_fini(&l);
+    return r ? 1 : 0;
 }

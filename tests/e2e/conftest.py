@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""End-to-end fixtures: real hobd, real hob, small models made on the spot, everything in directories of its own."""
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from hobproto import Client  # noqa: E402
+
+TOP = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("HOB_BUILD", TOP / "build"))
+HOB = BUILD / "client" / "hob"
+HOBD = BUILD / "daemon" / "hobd"
+MKTINY = BUILD / "tests" / "support" / "mktiny"
+DATA = Path(os.environ.get("HOB_TEST_DATA", TOP.parent / "shared" / "data"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--names", default="", help="run only items whose id contains one of these lines")
+
+
+def pytest_collection_modifyitems(config, items):
+    names = [n for n in config.getoption("--names").split("\n") if n]
+    if names:
+        keep = [i for i in items if any(n in i.nodeid for n in names)]
+        config.hook.pytest_deselected(items=[i for i in items if i not in keep])
+        items[:] = keep
+
+
+def data(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"no {name} in the test data")
+    return path
+
+
+class Home:
+    """A user's home: environment, places, and whatever was started there."""
+
+    def __init__(self, root, model=None):
+        self.root = root
+        self.run = root / "run"
+        self.run.mkdir(mode=0o700)
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_")) or k == "HOB_CPU"}
+        self.env.update(HOME=str(root), XDG_RUNTIME_DIR=str(self.run), LC_ALL="C.UTF-8", TERM="dumb",
+                        XDG_DATA_HOME=str(root / "data"), XDG_STATE_HOME=str(root / "state"),
+                        XDG_CACHE_HOME=str(root / "cache"), XDG_CONFIG_HOME=str(root / "config"))
+        self.models = root / "data" / "hob" / "models"
+        self.models.mkdir(parents=True)
+        if model:
+            (self.models / "default.gguf").symlink_to(model)
+        self.procs = []
+
+    @property
+    def socket(self):
+        return self.run / "hob" / "default.sock"
+
+    def hob(self, *args, input=b"", check=None, timeout=120, env=None):
+        """Run the client; input None gives it no standard input (/dev/null)."""
+        r = subprocess.run([str(HOB), *map(str, args)], input=input, env={**self.env, **(env or {})},
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+        r.out, r.err = r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
+        if check is not None:
+            assert r.returncode == check, (r.returncode, r.out, r.err)
+        return r
+
+    def popen(self, argv, **kw):
+        p = subprocess.Popen([str(a) for a in argv], env={**self.env, **kw.pop("env", {})}, **kw)
+        self.procs.append(p)
+        return p
+
+    def daemon(self, *args, socket=None, env=None, wrap=(), wait=True):
+        """Start hobd with --socket and wait until it answers and has loaded."""
+        path = socket or self.socket
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        log = open(self.root / "hobd.log", "ab")
+        p = self.popen([*wrap, HOBD, "serve", "--socket", path, *args], env=env or {}, stdin=subprocess.DEVNULL,
+                       stdout=log, stderr=log)
+        p.log = self.root / "hobd.log"
+        p.path = path
+        if wait:
+            self.wait_ready(p)
+        return p
+
+    def wait_ready(self, p, timeout=120):
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            assert p.poll() is None, p.log.read_text()
+            r = self.hob("status", env={"HOB_SOCKET": str(p.path)})
+            if r.returncode == 0:
+                return
+            time.sleep(0.05)
+        raise AssertionError("the daemon did not get ready: " + p.log.read_text())
+
+    def client(self, p=None, **kw):
+        return Client(p.path if p else self.socket, **kw)
+
+    def stop(self):
+        self.hob("stop")
+        for p in self.procs:
+            if p.poll() is None:
+                p.send_signal(signal.SIGTERM)
+        for p in self.procs:
+            try:
+                p.wait(20)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+
+
+def mktiny(path, *args):
+    subprocess.run([str(MKTINY), *map(str, args), "-o", str(path)], check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """A small byte-level BPE model with a ChatML template, context 512."""
+    return mktiny(tmp_path_factory.mktemp("models") / "tiny.gguf", "--seed", 7)
+
+
+@pytest.fixture(scope="session")
+def tiny_spm(tmp_path_factory):
+    """A small SentencePiece model in F32."""
+    return mktiny(tmp_path_factory.mktemp("models") / "tinyspm.gguf", "--seed", 8, "--tokenizer", "llama", "--type", "F32")
+
+
+@pytest.fixture
+def home(tmp_path, tiny):
+    h = Home(tmp_path, tiny)
+    yield h
+    h.stop()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory, tiny):
+    """A home with a daemon that many tests share; they leave it as they found it."""
+    h = Home(tmp_path_factory.mktemp("home"), tiny)
+    h.d = h.daemon()
+    yield h
+    h.stop()

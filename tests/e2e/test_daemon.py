@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""The daemon's life: activation, readiness, drain, death, and what it says when it cannot start."""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from conftest import HOB, HOBD, mktiny
+from hobproto import Closed
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory):
+    """A model slow enough to be caught in mid-answer."""
+    return mktiny(tmp_path_factory.mktemp("models") / "long.gguf", "--ctx", 32768, "--layers", 6, "--dim", 256, "--ffn", 512)
+
+
+def test_socket_activation(home, tiny, tmp_path):
+    if not shutil.which("systemd-socket-activate"):
+        pytest.skip("systemd-socket-activate is not installed")
+    sock = tmp_path / "h.sock"
+    home.popen(["systemd-socket-activate", "-l", sock, "-E", "XDG_STATE_HOME", "-E", "HOME", HOBD, "serve", "-m", tiny],
+               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not sock.exists():
+        time.sleep(0.02)
+    r = home.hob("-n", 5, "--ignore-eos", "hi", env={"HOB_SOCKET": str(sock)}, check=0)
+    assert r.out
+    home.hob("stop", env={"HOB_SOCKET": str(sock)}, check=0)
+    assert sock.exists()
+
+
+def notified(s):
+    out = {}
+    while True:
+        for line in s.recv(65536).decode().splitlines():
+            k, _, v = line.partition("=")
+            out[k] = v
+        if out.get("READY") == "1":
+            return out
+
+
+def test_notifies_ready_and_stopping(home, tmp_path):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(str(tmp_path / "notify"))
+    s.settimeout(60)
+    d = home.daemon(env={"NOTIFY_SOCKET": str(tmp_path / "notify")}, wait=False)
+    assert notified(s)["READY"] == "1"
+    d.send_signal(signal.SIGTERM)
+    while b"STOPPING=1" not in s.recv(65536):
+        pass
+    assert d.wait(20) == 0
+
+
+def test_sigterm_serves_what_was_accepted(home, long):
+    d = home.daemon("-m", long)
+    p = home.popen([HOB, "-n", 60, "--ignore-eos", "--jsonl", "go"], env={"HOB_SOCKET": str(d.path)},
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while b'"text"' not in p.stdout.readline():
+        pass
+    d.send_signal(signal.SIGTERM)
+    out, err = p.communicate(timeout=60)
+    assert p.returncode == 0, err
+    assert json.loads(out.splitlines()[-1])["usage"]["completion"] == 60
+    assert d.wait(20) == 0
+    assert not d.path.exists()
+
+
+def test_stop_timeout_ends_what_takes_too_long(home, long):
+    d = home.daemon("-m", long, "--stop-timeout", "300ms")
+    p = home.popen([HOB, "-n", 30000, "--ignore-eos", "go"], env={"HOB_SOCKET": str(d.path)}, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.read(3)
+    d.send_signal(signal.SIGTERM)
+    assert d.wait(20) == 0
+    p.communicate(timeout=20)
+    assert p.returncode in (1, 69)
+
+
+def test_killed_in_mid_answer_is_69(home, long):
+    d = home.daemon("-m", long)
+    p = home.popen([HOB, "-n", 30000, "--ignore-eos", "go"], env={"HOB_SOCKET": str(d.path)}, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.read(3)
+    d.kill()
+    _, err = p.communicate(timeout=20)
+    assert p.returncode == 69
+    assert len(err.strip().splitlines()) == 1
+    # The dead one's socket is in the way of nobody.
+    home.daemon("-m", long, socket=d.path)
+
+
+def test_idle_exit(home):
+    d = home.daemon("--idle-exit", "300ms")
+    idle = home.client(d)
+    assert d.wait(20) == 0
+    with pytest.raises((Closed, ConnectionResetError)):
+        idle.recv()
+
+
+def test_two_daemons_on_one_socket(home):
+    d = home.daemon()
+    second = home.daemon(socket=d.path, wait=False)
+    assert second.wait(20) == 1
+    assert str(d.path) in d.log.read_text()
+    assert home.hob("status").returncode == 0
+
+
+@pytest.mark.parametrize("args,code,say", [
+    (["--ctx", "-1"], 2, "ctx"), (["--kv-bytes", "lots"], 2, "lots"), (["--idle-exit", "5 parsecs"], 2, "parsecs"),
+    (["--kv-type", "q3"], 2, "q3"), (["--nonsense"], 2, "nonsense"), (["--cache-bytes", "1G"], 2, "cache-bytes"),
+    (["-m", "nosuch"], 1, "nosuch"), (["-m", "/nowhere/x.gguf"], 1, "/nowhere/x.gguf"), (["--threads", "100000"], 2, "threads"),
+    (["--socket", "/tmp/" + "x" * 200], 1, "long"), (["--kv-bytes", "1K"], 1, "kv"),
+])
+def test_bad_options(home, args, code, say):
+    r = subprocess.run([HOBD, "serve", *args], env=home.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert r.returncode == code, r.stderr
+    assert say.encode() in r.stderr
+
+
+def test_configuration_file(home):
+    conf = home.root / "config" / "hob"
+    conf.mkdir(parents=True)
+    (conf / "hobd.conf").write_text("# comment\nctx = 128\nparallel = 3\n")
+    home.daemon("--parallel", 5)
+    s = json.loads(home.hob("status", "--json", check=0).out)
+    assert (s["ctx"], s["parallel"]) == (128, 5)
+    home.stop()
+    (conf / "hobd.conf").write_text("ctx = 128\nparalel = 3\n")
+    r = subprocess.run([HOBD, "serve"], env=home.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert r.returncode != 0
+    assert b"hobd.conf:2" in r.stderr and b"'parallel'" in r.stderr
+
+
+def patched(src, dst, old, new):
+    b = src.read_bytes()
+    assert old in b
+    dst.write_bytes(b.replace(old, new))
+    return dst
+
+
+@pytest.mark.parametrize("what", ["architecture", "tokenizer", "pre", "truncated", "type", "notgguf"])
+def test_unsupported_models_are_named(home, tiny, tmp_path, what):
+    bad = tmp_path / "bad.gguf"
+    if what == "architecture":
+        patched(tiny, bad, b"\x05\0\0\0\0\0\0\0llama", b"\x05\0\0\0\0\0\0\0mamba")
+        say = ["mamba", "llama"]
+    elif what == "tokenizer":
+        patched(tiny, bad, b"\x04\0\0\0\0\0\0\0gpt2", b"\x04\0\0\0\0\0\0\0gptx")
+        say = ["gptx", "gpt2"]
+    elif what == "pre":
+        patched(tiny, bad, b"smollm", b"smullm")
+        say = ["smullm", "smollm"]
+    elif what == "truncated":
+        bad.write_bytes(tiny.read_bytes()[:-1000])
+        say = ["bad.gguf"]
+    elif what == "type":
+        name = b"blk.0.attn_q.weight"
+        b = bytearray(tiny.read_bytes())
+        at = b.index(name) + len(name) + 4 + 16
+        b[at:at + 4] = (10).to_bytes(4, "little")
+        bad.write_bytes(b)
+        say = ["blk.0.attn_q.weight"]
+    else:
+        bad.write_bytes(b"#!/bin/sh\n" * 100)
+        say = ["bad.gguf", "GGUF"]
+    r = subprocess.run([HOBD, "serve", "-m", bad], env=home.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert r.returncode == 1
+    for s in say:
+        assert s.encode() in r.stderr, r.stderr
+
+
+def test_out_of_memory_at_load(home, tmp_path):
+    big = mktiny(tmp_path / "big.gguf", "--layers", 8, "--dim", 1024, "--ffn", 4096, "--type", "Q4_0")
+    limit = 64 << 20
+    r = subprocess.run(["prlimit", f"--data={limit}", HOBD, "serve", "-m", big], env=home.env, stdin=subprocess.DEVNULL,
+                       capture_output=True, timeout=60)
+    if b"Sanitizer" in r.stderr:
+        pytest.skip("the sanitizer needs its own memory")
+    assert r.returncode == 1, r.stderr
+    assert b"memory" in r.stderr.lower()
+
+
+def test_survives_running_out_of_descriptors(home):
+    d = home.daemon("--idle-exit", "1h", wrap=["prlimit", "--nofile=40:40"])
+    held = []
+    for _ in range(60):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        s.setblocking(False)
+        try:
+            s.connect(str(d.path))
+        except BlockingIOError:
+            pass
+        held.append(s)
+    time.sleep(0.5)
+    [s.close() for s in held]
+    assert home.hob("-n", 3, "--ignore-eos", "hi", check=0).out
+    ticks = sum(map(int, open(f"/proc/{d.pid}/stat").read().rsplit(")", 1)[1].split()[11:13]))
+    assert ticks < 10 * os.sysconf("SC_CLK_TCK")

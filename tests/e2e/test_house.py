@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""The walls of the house: who may include whom, what stands at the top, what every file begins with."""
+import re
+import subprocess
+
+import pytest
+from conftest import TOP
+
+MAY = {
+    "libcommon": set(), "client": {"libcommon"}, "kernels": set(),
+    "daemon/model": {"kernels", "libcommon"}, "daemon/cache": {"libcommon", "daemon/model"},
+    "daemon/text": {"libcommon", "daemon/model"},
+    "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text"},
+    "daemon/io": {"libcommon", "daemon/engine"},
+}
+
+
+def sources():
+    return [p for room in ("libcommon", "client", "kernels", "daemon", "tests") for p in sorted((TOP / room).rglob("*.[ch]"))]
+
+
+def room(path):
+    parts = path.split("/")
+    return "/".join(parts[:2]) if parts[0] == "daemon" else parts[0]
+
+
+def test_includes_follow_the_rule_of_the_house():
+    wrong = []
+    for p in sources():
+        here = room(str(p.relative_to(TOP)))
+        if here not in MAY:
+            continue
+        for target in re.findall(r'^\s*#\s*include\s+"([^"]+)"', p.read_text(), re.M):
+            there = room(target) if "/" in target else here
+            if there != here and there not in MAY[here]:
+                wrong.append(f"{p.relative_to(TOP)} includes {target}")
+    assert not wrong
+
+
+def test_kernels_call_libc_only():
+    for p in (TOP / "kernels").rglob("*.c"):
+        calls = re.findall(r"\b(malloc|calloc|free|printf|fprintf|pthread_\w+|mmap)\s*\(", p.read_text())
+        assert not calls, (p, calls)
+
+
+def test_every_source_says_its_license():
+    assert not [str(p) for p in sources() if "SPDX-License-Identifier: MIT" not in p.read_text().split("\n")[0]]
+
+
+def test_top_level_is_the_design_card():
+    r = subprocess.run(["git", "-C", str(TOP), "ls-tree", "--name-only", "HEAD"], capture_output=True, text=True)
+    if r.returncode:
+        pytest.skip("not a git checkout")
+    allowed = {"daemon", "client", "libcommon", "kernels", "man", "tests", "packaging", "meson.build", "meson_options.txt",
+               "README.md", "LICENSE"}
+    assert {n for n in r.stdout.split() if not n.startswith(".")} <= allowed
+
+
+def test_no_exit_outside_a_main():
+    found = []
+    for p in sources():
+        text = p.read_text()
+        if str(p).startswith(str(TOP / "tests")) or re.search(r"^int main\(", text, re.M):
+            continue
+        found += [f"{p.relative_to(TOP)}: {m}" for m in re.findall(r"\b(?:exit|_exit|abort)\s*\(", text)]
+    assert not [f for f in found if "client/spawn.c: _exit" not in f]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""hobd's other commands on small models."""
+import json
+import subprocess
+
+import pytest
+from conftest import HOBD, mktiny
+
+
+def hobd(*args, input=b"", check=0):
+    r = subprocess.run([HOBD, *map(str, args)], input=input, capture_output=True, timeout=300)
+    if check is not None:
+        assert r.returncode == check, r.stderr.decode()
+    r.out, r.err = r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
+    return r
+
+
+def test_tokenize_and_back(tiny, tiny_spm):
+    for model in (tiny, tiny_spm):
+        text = "Hello, wörld!  two  spaces\n\ttabs 日本 🙂"
+        ids = hobd("tokenize", "-m", model, input=text.encode()).out
+        assert json.loads(ids)
+        assert hobd("tokenize", "-m", model, "--detokenize", input=ids.encode()).out == text
+
+
+def test_tokenize_special_and_bos(tiny, tiny_spm):
+    text = b"<|im_end|>"
+    assert len(json.loads(hobd("tokenize", "-m", tiny, input=text).out)) > 1
+    assert len(json.loads(hobd("tokenize", "-m", tiny, "--special", input=text).out)) == 1
+    plain = json.loads(hobd("tokenize", "-m", tiny_spm, input=b"a").out)
+    assert json.loads(hobd("tokenize", "-m", tiny_spm, "--bos", input=b"a").out) == [1] + plain
+
+
+def test_tokenize_refuses_bad_input(tiny):
+    assert "byte 1" in hobd("tokenize", "-m", tiny, input=b"a\xff", check=1).err
+    assert hobd("tokenize", "-m", tiny, "--detokenize", input=b"[1, 99999999]", check=1).err
+    assert hobd("tokenize", "-m", tiny, "--detokenize", input=b"[1,", check=1).err
+
+
+def test_template(tiny, tmp_path):
+    request = {"messages": [{"role": "user", "content": "hi"}], "add_generation_prompt": True}
+    out = hobd("template", "-m", tiny, input=json.dumps(request).encode()).out
+    assert out.endswith("<|im_start|>assistant\n") and "<|im_start|>user\nhi<|im_end|>\n" in out
+    (tmp_path / "t.jinja").write_text("{{ strftime_now('%Y-%m-%d') }} {{ n + 1 }}")
+    r = hobd("template", "--template", tmp_path / "t.jinja", "--now", "2026-11-20T12:00:00", input=b'{"n": 41}')
+    assert r.out == "2026-11-20 42"
+    (tmp_path / "e.jinja").write_text("a\n{{ raise_exception('no such role') }}")
+    r = hobd("template", "--template", tmp_path / "e.jinja", input=b"{}", check=1)
+    assert "no such role" in r.err and "line 2" in r.err
+
+
+def test_inspect(tiny, tmp_path):
+    out = hobd("inspect", tiny).out
+    assert "llama" in out and "token_embd.weight" in out and "Q8_0" in out
+    (tmp_path / "no.gguf").write_bytes(b"nothing")
+    assert "no.gguf" in hobd("inspect", tmp_path / "no.gguf", check=1).err
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"])
+def test_verify_agrees_with_an_independent_pass(tmp_path, kind):
+    model = mktiny(tmp_path / "v.gguf", "--type", kind, "--untied", "--seed", 3)
+    r = hobd("verify", "-m", model, check=None)
+    if "OpenBLAS" in r.err and r.returncode:
+        pytest.skip("OpenBLAS is not installed")
+    assert r.returncode == 0, r.err + r.out
+
+
+def test_verify_notices_a_difference(tiny, tmp_path):
+    """The bound means something: it is printed and is a number near zero."""
+    out = hobd("verify", "-m", tiny).out
+    assert "KL" in out
+
+
+def test_perplexity_of_random_weights(tiny, tmp_path):
+    text = tmp_path / "t.txt"
+    text.write_text("some words to score, over and over. " * 80)
+    p = json.loads(hobd("perplexity", "-m", tiny, "-f", text, "-c", 128, "--chunks", 3, "--json").out)
+    assert p["chunks"] == 3 and p["tokens"] == 3 * 63 and p["ppl"] > 1 and p["stderr"] > 0
+    text.write_text("short")
+    assert hobd("perplexity", "-m", tiny, "-f", text, "-c", 128, check=1).err
+
+
+def test_bench_prints_the_named_fields(tiny):
+    b = json.loads(hobd("bench", "-m", tiny, "-p", 64, "-n", 8, "-b", "1,4", "-t", 1, "--json").out)
+    assert {"model", "cpu", "isa", "threads", "load_s", "prefill", "decode"} <= set(b)
+    assert b["prefill"]["tokens"] == 64 and b["prefill"]["tok_s"] > 0
+    assert [d["batch"] for d in b["decode"]] == [1, 4]
+
+
+@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect"])
+def test_every_command_has_help_and_refuses_unknown_options(command):
+    assert command in hobd(command, "--help").out
+    assert hobd(command, "--no-such-thing", check=2).err

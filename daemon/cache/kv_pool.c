@@ -1,2 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/kv_pool.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <stdlib.h>
+
+struct kv_pool {
+    uint32_t *refs; /* [n] */
+    uint32_t *free; /* [n_free] a stack: the block given back last is the warmest one */
+    uint32_t n, n_free;
+};
+
+int kv_pool_new(struct kv_pool **out, uint32_t blocks)
+{
+    struct kv_pool *p = calloc(1, sizeof(*p));
+    if (!p) return -ENOMEM;
+    p->n = p->n_free = blocks;
+    p->refs = calloc(blocks ? blocks : 1, sizeof(*p->refs));
+    p->free = calloc(blocks ? blocks : 1, sizeof(*p->free));
+    if (!p->refs || !p->free) {
+        free(p->refs);
+        free(p->free);
+        free(p);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < blocks; i++) p->free[i] = blocks - 1 - i;
+    *out = p;
+    return 0;
+}
+
+struct kv_pool *kv_pool_free(struct kv_pool *p)
+{
+    if (!p) return NULL;
+    assert(p->n_free == p->n);
+    free(p->refs);
+    free(p->free);
+    free(p);
+    return NULL;
+}
+
+int kv_pool_take(struct kv_pool *p, uint32_t *id)
+{
+    if (p->n_free == 0) return -ENOBUFS;
+    *id = p->free[--p->n_free];
+    assert(p->refs[*id] == 0);
+    p->refs[*id] = 1;
+    return 0;
+}
+
+void kv_pool_ref(struct kv_pool *p, uint32_t id)
+{
+    assert(id < p->n && p->refs[id] > 0 && p->refs[id] < UINT32_MAX);
+    p->refs[id]++;
+}
+
+void kv_pool_unref(struct kv_pool *p, uint32_t id)
+{
+    assert(id < p->n && p->refs[id] > 0);
+    if (--p->refs[id] == 0) p->free[p->n_free++] = id;
+}
+
+uint32_t kv_pool_refs(const struct kv_pool *p, uint32_t id)
+{
+    assert(id < p->n);
+    return p->refs[id];
+}
+
+uint32_t kv_pool_total(const struct kv_pool *p)
+{
+    return p->n;
+}
+
+uint32_t kv_pool_free_blocks(const struct kv_pool *p)
+{
+    return p->n_free;
+}

@@ -1,2 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/kv_table.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void kv_table_fini(struct kv_table *t, struct kv_pool *p)
+{
+    for (uint32_t i = t->n_blocks; i-- > 0;) kv_pool_unref(p, t->ids[i]);
+    free(t->ids);
+    *t = (struct kv_table){0};
+}
+
+int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens)
+{
+    uint32_t need = kv_table_blocks(tokens);
+    if (need <= t->n_blocks) return 0;
+    if (need - t->n_blocks > kv_pool_free_blocks(p)) return -ENOBUFS;
+    if (need > t->cap) {
+        uint32_t *ids = realloc(t->ids, (size_t)need * sizeof(*ids));
+        if (!ids) return -ENOMEM;
+        t->ids = ids;
+        t->cap = need;
+    }
+    while (t->n_blocks < need) {
+        int r = kv_pool_take(p, &t->ids[t->n_blocks]);
+        assert(r == 0);
+        t->n_blocks++;
+    }
+    return 0;
+}
+
+void kv_table_truncate(struct kv_table *t, struct kv_pool *p, uint32_t tokens)
+{
+    uint32_t keep = kv_table_blocks(tokens);
+    while (t->n_blocks > keep) kv_pool_unref(p, t->ids[--t->n_blocks]);
+    if (t->n_tokens > tokens) t->n_tokens = tokens;
+}
+
+int kv_table_fork(struct kv_table *out, const struct kv_table *t, struct kv_pool *p)
+{
+    uint32_t n = kv_table_blocks(t->n_tokens);
+    uint32_t *ids = calloc(n ? n : 1, sizeof(*ids));
+    if (!ids) return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        ids[i] = t->ids[i];
+        kv_pool_ref(p, ids[i]);
+    }
+    *out = (struct kv_table){.ids = ids, .n_blocks = n, .cap = n ? n : 1, .n_tokens = t->n_tokens};
+    return 0;
+}
+
+int kv_table_unshare(struct kv_table *t, struct kv_pool *p, uint32_t *src, uint32_t *dst)
+{
+    uint32_t at = t->n_tokens / KV_TABLE_BLOCK;
+    if (t->n_tokens % KV_TABLE_BLOCK == 0 || kv_pool_refs(p, t->ids[at]) == 1) return 0;
+    uint32_t fresh;
+    int r = kv_pool_take(p, &fresh);
+    if (r < 0) return r;
+    *src = t->ids[at];
+    *dst = t->ids[at] = fresh;
+    return 1;
+}

@@ -3,24 +3,34 @@
 /* The block table of one sequence: positions 0 … n_tokens-1, 32 to a block. Holds one reference on each block. */
 #include "daemon/cache/kv_pool.h"
 
+#define KV_TABLE_BLOCK 32 /* tokens of a block: the kernels' KV_BLOCK */
+
 struct kv_table {
     uint32_t *ids; /* [n_blocks] */
     uint32_t n_blocks, cap;
     uint32_t n_tokens; /* whose K and V are computed */
 };
 
+/* Blocks that hold @tokens tokens. */
+static inline uint32_t kv_table_blocks(uint32_t tokens)
+{
+    return tokens / KV_TABLE_BLOCK + (tokens % KV_TABLE_BLOCK != 0);
+}
+
+/* Gives all blocks back; the table is then an empty one. */
 void kv_table_fini(struct kv_table *t, struct kv_pool *p);
 
 /* Make room for positions up to @tokens. 0; -ENOBUFS (nothing changed), -ENOMEM. */
 int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
 
-/* Forget positions from @tokens on; whole blocks beyond go back. */
+/* Forget positions from @tokens on; whole blocks beyond go back, those that were only reserved too. */
 void kv_table_truncate(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
 
 /* A second table over the same blocks (references counted). The last, partial block is shared: whoever writes into
- * it first asks kv_table_unshare. */
+ * it first asks kv_table_unshare. 0, or -ENOMEM with @out untouched. */
 int kv_table_fork(struct kv_table *out, const struct kv_table *t, struct kv_pool *p);
 
-/* Before writing at position t->n_tokens: 0 the block is ours alone (or there is none yet); 1 it was shared, *src is the old and
- * *dst the new block, the caller copies the first n_tokens%32 tokens and then calls kv_pool_unref(p, *src); -ENOBUFS, -ENOMEM. */
+/* Before writing at position t->n_tokens: 0 the block is ours alone (or there is none yet); 1 it was shared, *src is
+ * the old and *dst the new block, the caller copies the first n_tokens%32 tokens and then calls kv_pool_unref(p,
+ * *src); -ENOBUFS (nothing changed). */
 int kv_table_unshare(struct kv_table *t, struct kv_pool *p, uint32_t *src, uint32_t *dst);

@@ -1,2 +1,385 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/tiny.h"
+#include "kernels/kernels.h"
+#include "tests/support/tiny-vocab.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define ALIGN 32
+
+static const struct type {
+    const char *name;
+    uint32_t number, block, bytes;
+} types[] = {
+    {"F32", 0, 1, 4},    {"F16", 1, 1, 2},    {"Q4_0", 2, 32, 18},
+    {"Q4_1", 3, 32, 20}, {"Q8_0", 8, 32, 34}, {"BF16", 30, 1, 2},
+};
+
+static const char chatml[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+                             "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
+                             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+static const struct type *type_of(uint32_t number)
+{
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+        if (types[i].number == number) return &types[i];
+    return NULL;
+}
+
+int tiny_type(const char *name)
+{
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+        if (!strcasecmp(types[i].name, name)) return (int)types[i].number;
+    return -EINVAL;
+}
+
+void tiny_init(struct tiny *t)
+{
+    *t = (struct tiny){.seed = 1,
+                       .layers = 2,
+                       .dim = 64,
+                       .ffn = 96,
+                       .heads = 4,
+                       .kv_heads = 2,
+                       .ctx = 512,
+                       .type = 8,
+                       .tied = true,
+                       .tokenizer = "gpt2",
+                       .pre = "smollm"};
+}
+
+/* --- random numbers --- */
+
+/* About normal, variance 1: four 16-bit uniforms of one splitmix64 draw. */
+static float gauss(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    int sum = (int)(z & 0xffff) + (int)(z >> 16 & 0xffff) + (int)(z >> 32 & 0xffff) + (int)(z >> 48);
+    return ((float)sum - 131070.0f) * (1.7320508f / 65536.0f);
+}
+
+/* --- quantizing one row, in the formats that kernels.h describes --- */
+
+static void put16(uint8_t *p, uint16_t v)
+{
+    p[0] = (uint8_t)v;
+    p[1] = (uint8_t)(v >> 8);
+}
+
+static unsigned code(float x, float low, float d, float max)
+{
+    float q = d != 0 ? rintf((x - low) / d) : 0;
+    return (unsigned)fminf(fmaxf(q, 0), max);
+}
+
+static void pack_q8_0(uint8_t *p, const float *x)
+{
+    float amax = 0;
+    for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
+    put16(p, kern_f32_to_f16(amax / 127));
+    for (int i = 0; i < 32; i++) p[2 + i] = (uint8_t)(int8_t)(amax > 0 ? rintf(x[i] / (amax / 127)) : 0);
+}
+
+static void pack_q4(uint8_t *p, const float *x, bool offset)
+{
+    float lo = INFINITY, hi = -INFINITY;
+    for (int i = 0; i < 32; i++) lo = fminf(lo, x[i]), hi = fmaxf(hi, x[i]);
+    float big = fabsf(lo) > hi ? lo : hi, d = offset ? (hi - lo) / 15 : big / -8;
+    if (!offset) lo = -8 * d;
+    put16(p, kern_f32_to_f16(d));
+    if (offset) put16(p + 2, kern_f32_to_f16(lo));
+    uint8_t *q = p + (offset ? 4 : 2);
+    for (int i = 0; i < 16; i++) q[i] = (uint8_t)(code(x[i], lo, d, 15) | code(x[16 + i], lo, d, 15) << 4);
+}
+
+static void pack_row(const struct type *t, uint8_t *p, const float *x, size_t k)
+{
+    for (size_t i = 0; i < k; i += t->block, p += t->bytes) {
+        uint32_t u;
+        memcpy(&u, x + i, 4);
+        switch (t->number) {
+        case 0:
+            memcpy(p, &u, 4);
+            break;
+        case 1:
+            put16(p, kern_f32_to_f16(x[i]));
+            break;
+        case 30:
+            put16(p, (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16));
+            break;
+        case 8:
+            pack_q8_0(p, x + i);
+            break;
+        default:
+            pack_q4(p, x + i, t->number == 3);
+        }
+    }
+}
+
+/* --- tensors: listed twice, for the directory and for the data, by one function --- */
+
+enum pass { COUNT, DIRECTORY, DATA };
+
+struct writer {
+    const struct tiny *t;
+    const struct vocab *v;
+    FILE *f;
+    enum pass pass;
+    uint64_t n, offset, state;
+    float *row;
+    uint8_t *packed;
+};
+
+static void put_u32(FILE *f, uint32_t v)
+{
+    fwrite(&v, 4, 1, f);
+}
+
+static void put_u64(FILE *f, uint64_t v)
+{
+    fwrite(&v, 8, 1, f);
+}
+
+static void pad(FILE *f, uint64_t to)
+{
+    while (to--) fputc(0, f);
+}
+
+static void fill_row(struct writer *w, const char *name, uint64_t r, uint64_t k)
+{
+    float scale = 1 / sqrtf((float)k);
+    if (!strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight")) scale *= 3 * vocab_weight(w->v, r);
+    for (uint64_t i = 0; i < k; i++) w->row[i] = gauss(&w->state) * scale;
+}
+
+/* Norms near 1; the last one with random signs, or a tied model would only ever repeat its last token. */
+static void fill_vector(struct writer *w, const char *name, uint64_t k)
+{
+    for (uint64_t i = 0; i < k; i++) {
+        float x = gauss(&w->state);
+        w->row[i] = 1 + 0.1f * x;
+        if (!strcmp(name, "output_norm.weight")) w->row[i] = x < 0 ? -1 + 0.1f * x : 1 + 0.1f * x;
+        if (!strcmp(name, "rope_freqs.weight")) w->row[i] = i < k / 4 ? 1 : i < k / 2 ? 3.5f : 8;
+    }
+}
+
+static void tensor(struct writer *w, const char *name, uint64_t k, uint64_t rows)
+{
+    const struct type *t = type_of(rows ? w->t->type : 0);
+    uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * (rows ? rows : 1);
+    w->n++;
+    if (w->pass == DIRECTORY) {
+        put_u64(w->f, strlen(name));
+        fputs(name, w->f);
+        put_u32(w->f, rows ? 2 : 1);
+        put_u64(w->f, k);
+        if (rows) put_u64(w->f, rows);
+        put_u32(w->f, t->number);
+        put_u64(w->f, w->offset);
+    } else if (w->pass == DATA) {
+        for (uint64_t r = 0; r < (rows ? rows : 1); r++) {
+            if (rows)
+                fill_row(w, name, r, k);
+            else
+                fill_vector(w, name, k);
+            pack_row(t, w->packed, w->row, k);
+            fwrite(w->packed, 1, row_bytes, w->f);
+        }
+        pad(w->f, -size % ALIGN);
+    }
+    w->offset += size + -size % ALIGN;
+}
+
+static uint32_t head_dim(const struct tiny *t)
+{
+    return t->head_dim ? t->head_dim : t->dim / t->heads;
+}
+
+static void tensors(struct writer *w, enum pass pass)
+{
+    static const struct {
+        const char *name;
+        char k, rows; /* d: dim, f: ffn, q: heads, v: kv heads; 0: a vector */
+    } layer[] = {
+        {"attn_norm", 'd', 0},  {"attn_q", 'd', 'q'},      {"attn_k", 'd', 'v'},
+        {"attn_v", 'd', 'v'},   {"attn_output", 'q', 'd'}, {"ffn_norm", 'd', 0},
+        {"ffn_gate", 'd', 'f'}, {"ffn_up", 'd', 'f'},      {"ffn_down", 'f', 'd'},
+    };
+    const struct tiny *t = w->t;
+    uint64_t size[128] = {['d'] = t->dim,
+                          ['f'] = t->ffn,
+                          ['q'] = (uint64_t)t->heads * head_dim(t),
+                          ['v'] = (uint64_t)t->kv_heads * head_dim(t)};
+    w->pass = pass;
+    w->n = w->offset = 0;
+    w->state = t->seed;
+    tensor(w, "token_embd.weight", t->dim, w->v->n);
+    for (uint32_t l = 0; l < t->layers; l++)
+        for (size_t i = 0; i < sizeof(layer) / sizeof(*layer); i++) {
+            char name[64];
+            snprintf(name, sizeof(name), "blk.%u.%s.weight", l, layer[i].name);
+            tensor(w, name, size[(int)layer[i].k], size[(int)layer[i].rows]);
+        }
+    if (t->rope_freqs) tensor(w, "rope_freqs.weight", head_dim(t) / 2, 0);
+    tensor(w, "output_norm.weight", t->dim, 0);
+    if (!t->tied) tensor(w, "output.weight", t->dim, w->v->n);
+}
+
+/* --- metadata --- */
+
+struct meta {
+    FILE *f;
+    const char *arch;
+    uint64_t n;
+};
+
+static void key(struct meta *m, const char *name, uint32_t type)
+{
+    char full[128];
+    snprintf(full, sizeof(full), "%s%s", name[0] == '.' ? m->arch : "", name);
+    put_u64(m->f, strlen(full));
+    fputs(full, m->f);
+    put_u32(m->f, type);
+    m->n++;
+}
+
+static void meta_u32(struct meta *m, const char *name, uint32_t v)
+{
+    key(m, name, 4);
+    put_u32(m->f, v);
+}
+
+static void meta_f32(struct meta *m, const char *name, float v)
+{
+    key(m, name, 6);
+    fwrite(&v, 4, 1, m->f);
+}
+
+static void meta_bool(struct meta *m, const char *name, bool v)
+{
+    key(m, name, 7);
+    fputc(v, m->f);
+}
+
+static void put_str(FILE *f, const char *s)
+{
+    put_u64(f, strlen(s));
+    fputs(s, f);
+}
+
+static void meta_str(struct meta *m, const char *name, const char *v)
+{
+    key(m, name, 8);
+    put_str(m->f, v);
+}
+
+static void meta_array(struct meta *m, const char *name, uint32_t elem, uint64_t n)
+{
+    key(m, name, 9);
+    put_u32(m->f, elem);
+    put_u64(m->f, n);
+}
+
+static void tokenizer_keys(struct meta *m, const struct tiny *t, const struct vocab *v)
+{
+    meta_str(m, "tokenizer.ggml.model", t->tokenizer);
+    if (v->n_merges) meta_str(m, "tokenizer.ggml.pre", t->pre);
+    meta_array(m, "tokenizer.ggml.tokens", 8, v->n);
+    for (uint32_t i = 0; i < v->n; i++) put_str(m->f, v->tokens[i].text);
+    meta_array(m, "tokenizer.ggml.token_type", 5, v->n);
+    for (uint32_t i = 0; i < v->n; i++) put_u32(m->f, v->tokens[i].kind);
+    if (v->n_merges) {
+        meta_array(m, "tokenizer.ggml.merges", 8, v->n_merges);
+        for (uint32_t i = 0; i < v->n_merges; i++) put_str(m->f, v->merges[i]);
+    } else {
+        meta_array(m, "tokenizer.ggml.scores", 6, v->n);
+        for (uint32_t i = 0; i < v->n; i++) fwrite(&v->tokens[i].score, 4, 1, m->f);
+        meta_u32(m, "tokenizer.ggml.unknown_token_id", 0);
+    }
+    meta_u32(m, "tokenizer.ggml.bos_token_id", v->bos);
+    meta_u32(m, "tokenizer.ggml.eos_token_id", v->eos);
+    meta_bool(m, "tokenizer.ggml.add_bos_token", v->n_merges == 0);
+    meta_str(m, "tokenizer.chat_template", t->chat_template ? t->chat_template : chatml);
+}
+
+static uint64_t metadata(FILE *f, const struct tiny *t, const struct vocab *v)
+{
+    struct meta m = {.f = f, .arch = t->arch ? t->arch : "llama"};
+    meta_str(&m, "general.architecture", m.arch);
+    meta_str(&m, "general.name", "tiny");
+    meta_u32(&m, "general.alignment", ALIGN);
+    meta_u32(&m, ".context_length", t->ctx);
+    meta_u32(&m, ".embedding_length", t->dim);
+    meta_u32(&m, ".block_count", t->layers);
+    meta_u32(&m, ".feed_forward_length", t->ffn);
+    meta_u32(&m, ".attention.head_count", t->heads);
+    meta_u32(&m, ".attention.head_count_kv", t->kv_heads);
+    meta_f32(&m, ".attention.layer_norm_rms_epsilon", 1e-5f);
+    meta_f32(&m, ".rope.freq_base", t->rope_base > 0 ? t->rope_base : 10000);
+    meta_u32(&m, ".rope.dimension_count", head_dim(t));
+    meta_u32(&m, ".vocab_size", v->n);
+    if (t->head_dim) {
+        meta_u32(&m, ".attention.key_length", t->head_dim);
+        meta_u32(&m, ".attention.value_length", t->head_dim);
+    }
+    if (t->rope_linear != 0) {
+        meta_str(&m, ".rope.scaling.type", "linear");
+        meta_f32(&m, ".rope.scaling.factor", t->rope_linear);
+    }
+    tokenizer_keys(&m, t, v);
+    return m.n;
+}
+
+/* --- the file --- */
+
+static void write_all(struct writer *w)
+{
+    FILE *f = w->f;
+    tensors(w, COUNT);
+    fputs("GGUF", f);
+    put_u32(f, 3);
+    put_u64(f, w->n);
+    long n_kv_at = ftell(f);
+    put_u64(f, 0);
+    uint64_t n_kv = metadata(f, w->t, w->v);
+    tensors(w, DIRECTORY);
+    pad(f, -(uint64_t)ftell(f) % ALIGN);
+    tensors(w, DATA);
+    fseek(f, n_kv_at, SEEK_SET);
+    put_u64(f, n_kv);
+}
+
+static bool writable(const struct tiny *t)
+{
+    const struct type *ty = type_of(t->type);
+    if (!ty || !t->heads || !t->kv_heads || !t->layers || !t->dim || !t->ffn) return false;
+    return t->dim % ty->block == 0 && t->ffn % ty->block == 0 && t->heads * head_dim(t) % ty->block == 0;
+}
+
+int tiny_write(const struct tiny *t, const char *path)
+{
+    if (!writable(t)) return -EINVAL;
+    uint64_t widest = (uint64_t)t->heads * head_dim(t);
+    if (widest < t->dim) widest = t->dim;
+    if (widest < t->ffn) widest = t->ffn;
+    struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
+    struct writer w = {.t = t, .v = v, .row = malloc(widest * 4), .packed = malloc(widest * 4)};
+    int r = v && w.row && w.packed ? 0 : -ENOMEM;
+    if (!r && !(w.f = fopen(path, "wb"))) r = -errno;
+    if (!r) {
+        write_all(&w);
+        if (ferror(w.f)) r = -EIO;
+        if (fclose(w.f) && !r) r = -errno;
+    }
+    vocab_free(v);
+    free(w.row);
+    free(w.packed);
+    return r;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The vocabularies of tiny models. */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 }; /* tokenizer.ggml.token_type */
+
+struct vocab {
+    struct vocab_token {
+        char text[24];
+        uint32_t kind;
+        float score;
+    } tokens[512];
+    char merges[96][32]; /* gpt2: "a b" */
+    uint32_t n, n_merges, bos, eos;
+};
+
+/* @llama: SentencePiece with byte tokens, else byte-level BPE. NULL when out of memory; the caller frees. */
+struct vocab *vocab_new(bool llama);
+void vocab_free(struct vocab *v);
+
+/* How much the random weights of a token count: readable text is likely, bytes less so, control tokens hardly. */
+float vocab_weight(const struct vocab *v, uint64_t id);

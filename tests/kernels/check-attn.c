@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention, its merge, and the KV layout. */
+#include "tests/kernels/check.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_BLOCKS (KV_SEGMENT / KV_BLOCK)
+#define MAX_Q      24
+
+struct kase {
+    struct kern_attn a;
+    const float *q[MAX_Q];
+    uint32_t begin[MAX_Q], end[MAX_Q];
+    const void *k[MAX_BLOCKS], *v[MAX_BLOCKS];
+    float *tokens; /* [n_blocks * 32][2][dim] K and V before they were stored */
+};
+
+/* WINDOW: anything; CAUSAL: consecutive tokens of several heads; SINGLE: the same end for all. */
+enum shape { WINDOW, CAUSAL, SINGLE, SHAPES };
+
+static void ranges(struct kase *k, size_t len, enum shape shape)
+{
+    uint32_t heads = 1 + rng_below(4), n = (uint32_t)k->a.n_q;
+    uint32_t first = rng_below((uint32_t)len);
+    for (uint32_t i = 0; i < n; i++) {
+        k->begin[i] = 0;
+        k->end[i] = (uint32_t)len;
+        if (shape == CAUSAL) {
+            k->end[i] = first + 1 + i / heads;
+            if (k->end[i] > len) k->end[i] = (uint32_t)len;
+        } else if (shape == WINDOW) {
+            k->begin[i] = rng_below((uint32_t)len + 8);
+            k->end[i] = rng_below((uint32_t)len + 1);
+            if (rng() & 1) k->begin[i] = k->end[i] > 3 ? k->end[i] - 1 - rng_below(k->end[i] - 1) : 0;
+        }
+    }
+}
+
+/* Store the tokens that somebody sees; every other key is NaN. */
+static void fill_kv(struct kase *c, const struct kernels *t, enum kern_kv kv)
+{
+    size_t dim = c->a.dim, bytes = kern_kv_bytes(kv, dim), n = c->a.n_blocks * KV_BLOCK;
+    c->tokens = malloc(n * 2 * dim * sizeof(float));
+    assert_non_null(c->tokens);
+    for (size_t i = 0; i < n * 2 * dim; i++) c->tokens[i] = rng_float();
+    for (size_t b = 0; b < c->a.n_blocks; b++) {
+        void *k = mem(bytes), *v = mem(bytes);
+        memset(k, 0xff, bytes);
+        memset(v, 0xff, bytes);
+        for (unsigned slot = 0; slot < KV_BLOCK; slot++) {
+            size_t pos = b * KV_BLOCK + slot;
+            bool seen = false;
+            for (size_t i = 0; i < c->a.n_q; i++) seen |= pos >= c->begin[i] && pos < c->end[i];
+            const float *tok = c->tokens + pos * 2 * dim;
+            if (seen) t->kv_store[kv](k, v, slot, tok, tok + dim, dim);
+        }
+        c->k[b] = k;
+        c->v[b] = v;
+    }
+}
+
+static double round_kv(enum kern_kv kv, float f)
+{
+    return kv == KERN_KV_F16 ? (double)kern_f16_to_f32(kern_f32_to_f16(f)) : (double)f;
+}
+
+static void check_naive(const struct kase *c, enum kern_kv kv, const float *m, const float *l, const float *o)
+{
+    size_t dim = c->a.dim;
+    for (size_t i = 0; i < c->a.n_q; i++) {
+        double s[KV_SEGMENT], max = -INFINITY, sum = 0;
+        for (size_t j = c->begin[i]; j < c->end[i]; j++) {
+            s[j] = 0;
+            for (size_t d = 0; d < dim; d++) s[j] += (double)c->q[i][d] * round_kv(kv, c->tokens[j * 2 * dim + d]);
+            s[j] *= (double)c->a.scale;
+            max = fmax(max, s[j]);
+        }
+        for (size_t j = c->begin[i]; j < c->end[i]; j++) sum += s[j] = exp(s[j] - max);
+        if (!(sum > 0)) {
+            assert_true(m[i] == -INFINITY && l[i] == 0);
+            for (size_t d = 0; d < dim; d++) assert_true(o[i * dim + d] == 0);
+            continue;
+        }
+        near_double((double)m[i], max, 1e-4, "attn max of query %zu", i);
+        near_double((double)l[i], sum, 1e-4 * sum, "attn sum of query %zu", i);
+        for (size_t d = 0; d < dim; d++) {
+            double v = 0;
+            for (size_t j = c->begin[i]; j < c->end[i]; j++)
+                v += s[j] / sum * round_kv(kv, c->tokens[j * 2 * dim + dim + d]);
+            near_double((double)(o[i * dim + d] / l[i]), v, 2e-5, "attn query %zu dim %zu", i, d);
+        }
+    }
+}
+
+static void one(struct check *c, size_t dim, size_t n_q, size_t len, enum shape shape, float size)
+{
+    enum kern_kv kv = (enum kern_kv)c->type;
+    struct kase k = {0};
+    k.a = (struct kern_attn){.q = k.q, .begin = k.begin, .end = k.end, .n_q = n_q, .dim = dim, .k = k.k, .v = k.v};
+    k.a.n_blocks = (len + KV_BLOCK - 1) / KV_BLOCK;
+    k.a.scale = size / sqrtf((float)dim);
+    ranges(&k, len, shape);
+    fill_kv(&k, c->table, kv);
+    for (size_t i = 0; i < n_q; i++) {
+        float *q = mem(dim * sizeof(*q));
+        for (size_t d = 0; d < dim; d++) q[d] = rng_float();
+        k.q[i] = q;
+    }
+    struct kern_attn want = k.a, got = k.a;
+    want.m = mem(n_q * 4), want.l = mem(n_q * 4), want.o = mem(n_q * dim * 4);
+    got.m = mem(n_q * 4), got.l = mem(n_q * 4), got.o = mem(n_q * dim * 4);
+    c->ref->attn[kv](&want);
+    c->table->attn[kv](&got);
+    same_floats(got.m, want.m, n_q, "attn m: dim %zu n_q %zu len %zu shape %d", dim, n_q, len, shape);
+    same_floats(got.l, want.l, n_q, "attn l: dim %zu n_q %zu len %zu shape %d", dim, n_q, len, shape);
+    same_floats(got.o, want.o, n_q * dim, "attn o: dim %zu n_q %zu len %zu shape %d", dim, n_q, len, shape);
+    if (c->table == c->ref && size < 2) check_naive(&k, kv, got.m, got.l, got.o);
+    free(k.tokens);
+    mem_reset();
+}
+
+void check_attn(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t dim = 8; dim <= 256; dim += 8)
+        for (int s = 0; s < SHAPES; s++)
+            one(c, dim, 1 + rng_below(MAX_Q), 1 + rng_below(200), (enum shape)s, rng_below(3) ? 1 : 30);
+    for (size_t dim = 1; dim <= 70; dim += 3) one(c, dim, 1 + rng_below(9), 1 + rng_below(100), WINDOW, 1);
+    for (size_t len = 1; len <= 70; len++) one(c, 24, 1 + rng_below(9), len, (enum shape)rng_below(SHAPES), 1);
+    for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
+        for (int s = 0; s < SHAPES; s++) one(c, 64, n_q, 1 + rng_below(KV_SEGMENT), (enum shape)s, 1);
+}
+
+void check_attn_merge(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t dim = 1; dim <= 130; dim++)
+        for (size_t n = 1; n <= 6; n++) {
+            size_t ld_m = 1 + rng_below(3), ld_o = dim + rng_below(5);
+            float *m = mem(((n - 1) * ld_m + 1) * 4), *l = mem(((n - 1) * ld_m + 1) * 4);
+            float *o = mem(((n - 1) * ld_o + dim) * 4);
+            size_t sure = rng_below((uint32_t)n);
+            double top = -INFINITY, sum = 0;
+            for (size_t i = 0; i < n; i++) {
+                bool none = i != sure && rng_below(3) == 0;
+                m[i * ld_m] = none ? -INFINITY : rng_float() * 4;
+                l[i * ld_m] = none ? 0 : 1 + fabsf(rng_float());
+                for (size_t d = 0; d < dim; d++) o[i * ld_o + d] = none ? 0 : rng_float();
+                top = fmax(top, (double)m[i * ld_m]);
+            }
+            float *want = mem(dim * 4), *got = mem(dim * 4);
+            c->ref->attn_merge(want, m, l, ld_m, o, ld_o, n, dim);
+            c->table->attn_merge(got, m, l, ld_m, o, ld_o, n, dim);
+            same_floats(got, want, dim, "attn_merge dim %zu segments %zu", dim, n);
+            for (size_t i = 0; i < n; i++) sum += (double)l[i * ld_m] * exp((double)m[i * ld_m] - top);
+            for (size_t d = 0; d < dim; d++) {
+                double v = 0;
+                for (size_t i = 0; i < n; i++) v += (double)o[i * ld_o + d] * exp((double)m[i * ld_m] - top) / sum;
+                near_double((double)got[d], v, 1e-5, "attn_merge dim %zu segments %zu value %zu", dim, n, d);
+            }
+            mem_reset();
+        }
+}
+
+void check_kv_store(void **state)
+{
+    CHECK_BEGIN(state);
+    enum kern_kv kv = (enum kern_kv)c->type;
+    for (size_t dim = 1; dim <= 256; dim++) {
+        size_t bytes = kern_kv_bytes(kv, dim), each = kv == KERN_KV_F32 ? 4 : 2;
+        uint8_t *want[2] = {mem(bytes), mem(bytes)}, *got[2] = {mem(bytes), mem(bytes)};
+        float *in = mem(2 * dim * 4);
+        for (size_t i = 0; i < 2 * dim; i++) in[i] = rng_value(WILD);
+        unsigned slot = rng_below(KV_BLOCK);
+        for (size_t d = 0; d < dim; d++) {
+            uint16_t h[2] = {kern_f32_to_f16(in[d]), kern_f32_to_f16(in[dim + d])};
+            memcpy(want[0] + (d * KV_BLOCK + slot) * each, each == 2 ? (void *)&h[0] : (void *)&in[d], each);
+            memcpy(want[1] + (slot * dim + d) * each, each == 2 ? (void *)&h[1] : (void *)&in[dim + d], each);
+        }
+        c->table->kv_store[kv](got[0], got[1], slot, in, in + dim, dim);
+        same_bytes(got[0], want[0], bytes, "kv_store K dim %zu slot %u", dim, slot);
+        same_bytes(got[1], want[1], bytes, "kv_store V dim %zu slot %u", dim, slot);
+        mem_reset();
+    }
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* matmul of every type: all variants equal the definition; the definition equals a sum in double. */
+#include "tests/kernels/check.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the source of a case is made of; EXTREME: every code and activation at its end of the range. */
+enum stuff { S_TAME, S_WILD, S_EXTREME };
+
+static void fill_block(enum kern_type t, uint8_t *p, enum stuff s)
+{
+    enum taste taste = s == S_WILD ? WILD : TAME;
+    size_t head = t == KERN_Q4_1 ? 4 : 2;
+    for (size_t i = 0; i < head; i += 2) {
+        uint16_t h = rng_f16(taste);
+        memcpy(p + i, &h, 2);
+    }
+    uint8_t same = t == KERN_Q8_0 ? (rng() & 1 ? 0x80 : 0x7f) : (rng() & 1 ? 0xff : 0x00);
+    for (size_t i = head; i < kern_type_bytes(t); i++) p[i] = s == S_EXTREME ? same : (uint8_t)rng();
+}
+
+static void fill_source(enum kern_type t, uint8_t *p, size_t blocks, enum stuff s)
+{
+    enum taste taste = s == S_WILD ? WILD : TAME;
+    for (size_t i = 0; i < blocks; i++, p += kern_type_bytes(t)) {
+        if (kern_type_quantized(t)) {
+            fill_block(t, p, s);
+        } else if (t == KERN_F16) {
+            uint16_t h = rng_f16(taste);
+            memcpy(p, &h, 2);
+        } else {
+            float f = rng_value(taste);
+            memcpy(p, (uint8_t *)&f + (t == KERN_BF16 ? 2 : 0), kern_type_bytes(t));
+        }
+    }
+}
+
+static void fill_acts(struct kern_acts *x, enum kern_type t, size_t n, size_t k, enum stuff s)
+{
+    enum taste taste = s == S_WILD ? WILD : TAME;
+    *x = (struct kern_acts){.n = n, .k = k};
+    if (!kern_type_quantized(t)) {
+        float *f = mem(n * k * sizeof(*f));
+        for (size_t i = 0; i < n * k; i++) f[i] = rng_value(taste);
+        x->f = f;
+        return;
+    }
+    size_t nb = n * k / KERN_BLOCK;
+    int8_t *q = mem(n * k);
+    float *d = mem(nb * sizeof(*d));
+    int32_t *sum = mem(nb * sizeof(*sum));
+    for (size_t b = 0; b < nb; b++) {
+        int8_t same = rng() & 1 ? 127 : -127;
+        d[b] = rng_value(taste);
+        sum[b] = 0;
+        for (size_t i = b * KERN_BLOCK; i < (b + 1) * KERN_BLOCK; i++) {
+            q[i] = s == S_EXTREME ? same : (int8_t)((int)rng_below(255) - 127);
+            sum[b] += q[i];
+        }
+    }
+    x->q = q;
+    x->d = d;
+    x->s = sum;
+}
+
+/* The definition against a plain sum of products of decoded values, in double. */
+static void check_naive(enum kern_type t, const float *out, size_t ld, const uint8_t *src, size_t stride,
+                        const struct kern_acts *x, unsigned rows)
+{
+    float *w = malloc(x->k * sizeof(*w));
+    assert_non_null(w);
+    for (unsigned r = 0; r < rows; r++) {
+        kern_dequant(t, w, src + r * stride, x->k);
+        for (size_t tok = 0; tok < x->n; tok++) {
+            double sum = 0, size = 0;
+            for (size_t i = 0; i < x->k; i++) {
+                size_t at = tok * x->k + i;
+                double v = x->f ? (double)x->f[at] : x->q[at] * (double)x->d[at / KERN_BLOCK];
+                sum += v * (double)w[i];
+                size += fabs(v * (double)w[i]);
+            }
+            near_double((double)out[tok * ld + r], sum, (double)(x->k + 8) * 0x1p-23 * size + 1e-30,
+                        "%s rows %u n %zu k %zu: row %u token %zu", kern_type_name(t), rows, x->n, x->k, r, tok);
+        }
+    }
+    free(w);
+}
+
+static void one(struct check *c, unsigned rows, size_t n, size_t k, enum stuff s)
+{
+    enum kern_type t = (enum kern_type)c->type;
+    size_t stride = k / kern_type_block(t) * kern_type_bytes(t), ld = rows + rng_below(3);
+    uint8_t *src = mem(stride * rows);
+    void *panel = mem(kern_panel_bytes(t, k));
+    fill_source(t, src, k / kern_type_block(t) * rows, s);
+    kern_panel_pack(t, panel, src, stride, rows, k);
+
+    struct kern_acts x;
+    fill_acts(&x, t, n, k, s);
+    size_t len = (n - 1) * ld + rows;
+    float *want = mem(len * sizeof(*want)), *got = mem(len * sizeof(*got));
+    c->ref->matmul[t](want, ld, panel, &x, rows);
+    c->table->matmul[t](got, ld, panel, &x, rows);
+    same_floats(got, want, len, "rows %u n %zu k %zu ld %zu stuff %d", rows, n, k, ld, s);
+    if (c->table == c->ref && s != S_WILD) check_naive(t, got, ld, src, stride, &x, rows);
+    mem_reset();
+}
+
+void check_matmul(void **state)
+{
+    CHECK_BEGIN(state);
+    bool quant = kern_type_quantized((enum kern_type)c->type);
+    size_t unit = quant ? KERN_BLOCK : 1;
+    for (size_t n = 1; n <= 30; n++)
+        for (int s = S_TAME; s <= S_EXTREME; s++)
+            one(c, 1 + rng_below(16), n, unit * (1 + rng_below(quant ? 9 : 70)), (enum stuff)s);
+    for (unsigned rows = 1; rows <= 16; rows++)
+        for (int s = S_TAME; s <= S_EXTREME; s++)
+            one(c, rows, 1 + rng_below(14), unit * (1 + rng_below(quant ? 9 : 70)), (enum stuff)s);
+    for (size_t k = 1; k <= 40; k++) one(c, 16, 1 + rng_below(14), unit * k, S_WILD);
+    one(c, 16, 13, 2048, S_TAME);
+    one(c, 16, 4, 5632, S_EXTREME);
+    one(c, 16, 100, 64, S_TAME);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What the files of checkkern share: seeded numbers, memory between guard pages, comparison. */
+#include "kernels/kernels.h"
+#include "kernels/table.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* One cmocka test: an operation of a variant. table is NULL where this CPU (or HOB_CPU) does not allow it, why says so.
+ */
+struct check {
+    const struct kernels *table;
+    const struct kernels *ref;
+    const char *isa, *why;
+    int type; /* of the operation: an enum kern_type, kern_kv, or 0 */
+};
+
+/* Prints why and skips when the variant cannot run. */
+#define CHECK_BEGIN(state)                                                                                             \
+    struct check *c = *(state);                                                                                        \
+    if (!c->table) {                                                                                                   \
+        print_message("skipped: %s: %s\n", c->isa, c->why);                                                            \
+        skip();                                                                                                        \
+    }                                                                                                                  \
+    rng_seed(1)
+
+void check_matmul(void **state);
+void check_attn(void **state);
+void check_attn_merge(void **state);
+void check_kv_store(void **state);
+void check_quantize(void **state);
+void check_rmsnorm(void **state);
+void check_rope(void **state);
+void check_silu_mul(void **state);
+void check_add(void **state);
+void check_logsumexp(void **state);
+void check_panel(void **state); /* these four: no variant, type only */
+void check_exp(void **state);
+void check_f16(void **state);
+void check_get(void **state);
+
+/* --- numbers: the same on every run --- */
+
+void rng_seed(uint64_t seed);
+uint32_t rng(void);
+uint32_t rng_below(uint32_t n);
+float rng_float(void); /* about -2 … 2, bell-shaped */
+
+/* Values worth trying. WILD adds zeros of both signs, subnormals, and magnitudes whose products overflow. */
+enum taste { TAME, WILD };
+float rng_value(enum taste t);
+uint16_t rng_f16(enum taste t); /* finite bits */
+
+/* --- memory --- */
+
+/* @n bytes that end where an inaccessible page begins, filled with POISON; what lies before them on their page too.
+ * Freed all together by mem_reset(); mem_check() fails the test when the bytes before have changed. */
+#define POISON 0xad
+void *mem(size_t n);
+void mem_check(void);
+void mem_reset(void);
+
+/* A copy of @p[n] in such memory. */
+void *mem_copy(const void *p, size_t n);
+
+/* --- comparison --- */
+
+/* Equal bits, or both NaN. On a difference: says where, with the printf-style context, and fails. */
+void same_floats(const float *got, const float *want, size_t n, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void same_bytes(const void *got, const void *want, size_t n, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* |got - want| <= tol, or fails. */
+void near_double(double got, double want, double tol, const char *fmt, ...) __attribute__((format(printf, 4, 5)));

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every variant of every kernel against the definition, bit for bit: random shapes, every tail, worst-case values,
+ * outputs and inputs that end at inaccessible pages. The definition itself is held against plain sums in double.
+ * HOB_CPU leaves out what lies above it. Catches: wrong tails, reads and writes past the end, another order of
+ * rounding, saturating sums, masked keys that matter.
+ */
+#include "tests/kernels/check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_TESTS 128
+
+static struct CMUnitTest tests[MAX_TESTS];
+static struct check checks[MAX_TESTS];
+static char names[MAX_TESTS][64];
+static size_t n_tests;
+
+static void add(CMUnitTestFunction fn, struct check c, const char *op, const char *type)
+{
+    assert_true(n_tests < MAX_TESTS);
+    checks[n_tests] = c;
+    snprintf(names[n_tests], sizeof(names[0]), "%s%s%s%s%s", op, *type ? " " : "", type, c.isa ? " " : "",
+             c.isa ? c.isa : "");
+    tests[n_tests] = (struct CMUnitTest){names[n_tests], fn, NULL, NULL, &checks[n_tests]};
+    n_tests++;
+}
+
+static void add_variant(struct check c)
+{
+    static const char *const kv_names[] = {[KERN_KV_F32] = "f32", [KERN_KV_F16] = "f16"};
+    static const char *const type_names[] = {[KERN_F32] = "f32",   [KERN_F16] = "f16",   [KERN_BF16] = "bf16",
+                                             [KERN_Q8_0] = "q8_0", [KERN_Q4_0] = "q4_0", [KERN_Q4_1] = "q4_1"};
+    for (c.type = 0; c.type < KERN_TYPES; c.type++) add(check_matmul, c, "matmul", type_names[c.type]);
+    for (c.type = 0; c.type < KERN_KV_TYPES; c.type++) {
+        add(check_attn, c, "attn", kv_names[c.type]);
+        add(check_kv_store, c, "kv_store", kv_names[c.type]);
+    }
+    c.type = 0;
+    add(check_attn_merge, c, "attn_merge", "");
+    add(check_quantize, c, "quantize", "");
+    add(check_rmsnorm, c, "rmsnorm", "");
+    add(check_rope, c, "rope", "");
+    add(check_silu_mul, c, "silu_mul", "");
+    add(check_add, c, "add", "");
+    add(check_logsumexp, c, "logsumexp", "");
+}
+
+/* @isa's table if the CPU has it and HOB_CPU allows it. */
+static struct check variant(const char *isa)
+{
+    struct check c = {.ref = kernels_nth(0), .isa = isa, .why = "not on this CPU"};
+    const struct kernels *t = kernels_get(isa), *allowed = kernels_get(getenv("HOB_CPU"));
+    if (!t || strcmp(t->name, isa) != 0) return c;
+    for (size_t i = 0; kernels_nth(i) && kernels_nth(i) != t; i++)
+        if (kernels_nth(i) == allowed) {
+            c.why = "HOB_CPU leaves it out";
+            return c;
+        }
+    c.table = t;
+    return c;
+}
+
+int main(void)
+{
+    add(check_get, (struct check){0}, "kernels_get", "");
+    add(check_exp, (struct check){0}, "exp", "");
+    add(check_f16, (struct check){0}, "f16", "");
+    for (int t = 0; t < KERN_TYPES; t++)
+        add(check_panel, (struct check){.type = t}, "panel", kern_type_name((enum kern_type)t));
+
+    add_variant(variant("scalar"));
+#ifdef __x86_64__
+    /* where "scalar" is the copy with fma instructions, the copy without them has to agree too */
+    struct check plain = {.ref = kernels_nth(0), .isa = "scalar without fma", .why = "is what scalar is on this CPU"};
+    if (kernels_nth(0) != &kernels_scalar) plain.table = &kernels_scalar;
+    add_variant(plain);
+    add_variant(variant("avx2"));
+    add_variant(variant("avx512"));
+#endif
+    return _cmocka_run_group_tests("checkkern", tests, n_tests, NULL, NULL);
+}

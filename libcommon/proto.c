@@ -1,2 +1,117 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/proto.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The codes of hob-protocol(7). Only they are on the wire: an errno's number differs between architectures. */
+static const struct {
+    int code;
+    const char *name;
+} errnos[] = {
+    {EIO, "EIO"},
+    {EBUSY, "EBUSY"},
+    {EINVAL, "EINVAL"},
+    {EBADMSG, "EBADMSG"},
+    {EPROTO, "EPROTO"},
+    {EMSGSIZE, "EMSGSIZE"},
+    {ENOENT, "ENOENT"},
+    {EEXIST, "EEXIST"},
+    {EPERM, "EPERM"},
+    {EACCES, "EACCES"},
+    {E2BIG, "E2BIG"},
+    {EILSEQ, "EILSEQ"},
+    {ETIMEDOUT, "ETIMEDOUT"},
+    {ECANCELED, "ECANCELED"},
+    {ESHUTDOWN, "ESHUTDOWN"},
+    {ENOMEM, "ENOMEM"},
+    {EDQUOT, "EDQUOT"},
+    {EOPNOTSUPP, "EOPNOTSUPP"},
+};
+
+const char *proto_errno_name(int code)
+{
+    for (size_t i = 0; i < sizeof errnos / sizeof *errnos; i++)
+        if (errnos[i].code == code) return errnos[i].name;
+    return "EIO";
+}
+
+int proto_errno_value(const char *name)
+{
+    for (size_t i = 0; i < sizeof errnos / sizeof *errnos; i++)
+        if (strcmp(errnos[i].name, name) == 0) return errnos[i].code;
+    return EIO;
+}
+
+const char *proto_reason_name(enum proto_reason r)
+{
+    switch (r) {
+    case PROTO_STOP_EOS:
+        return "stop";
+    case PROTO_STOP_LENGTH:
+        return "length";
+    case PROTO_STOP_CANCEL:
+        return "cancel";
+    case PROTO_STOP_CONTEXT:
+        return "context";
+    }
+    return "stop";
+}
+
+void proto_generate_init(struct proto_generate *g)
+{
+    *g = (struct proto_generate){
+        .max_tokens = -1,
+        .timeout_ms = -1,
+        .sampling = {.temperature = NAN, .top_p = NAN, .min_p = NAN, .repeat_penalty = NAN, .top_k = -1, .seed = -1},
+    };
+}
+
+void proto_text_fini(struct proto_text *t)
+{
+    free(t->data);
+    *t = (struct proto_text){0};
+}
+
+int proto_text_set(struct proto_text *t, const char *s, size_t len)
+{
+    char *data = len < SIZE_MAX ? malloc(len + 1) : NULL;
+
+    if (!data) return -ENOMEM;
+    if (len) memcpy(data, s, len);
+    data[len] = 0;
+    free(t->data);
+    *t = (struct proto_text){data, len};
+    return 0;
+}
+
+static void generate_fini(struct proto_generate *g)
+{
+    proto_text_fini(&g->prompt);
+    proto_text_fini(&g->session);
+    for (size_t i = 0; i < g->n_messages; i++) {
+        proto_text_fini(&g->messages[i].role);
+        proto_text_fini(&g->messages[i].content);
+    }
+    free(g->messages);
+    for (size_t i = 0; i < g->n_stop; i++) proto_text_fini(&g->stop[i]);
+}
+
+void proto_request_fini(struct proto_request *r)
+{
+    generate_fini(&r->gen);
+    proto_text_fini(&r->text);
+    *r = (struct proto_request){0};
+}
+
+void proto_event_fini(struct proto_event *e)
+{
+    proto_text_fini(&e->text);
+    proto_text_fini(&e->session);
+    proto_text_fini(&e->message);
+    proto_text_fini(&e->status);
+    free(e->ids);
+    free(e->logprobs);
+    *e = (struct proto_event){0};
+}

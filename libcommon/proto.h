@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The protocol's messages as structs, and their msgpack form. man/hob-protocol.7 is the reference; the names of keys there
- * and of members here agree. Decoding checks depth, element counts and lengths against the bytes that are there
- * before msgpack-c sees them, and refuses unknown keys of a request by name.
+ * The protocol's messages as structs, and their msgpack form. man/hob-protocol.7 is the reference; the names of keys
+ * there and of members here agree. Decoding checks depth, element counts and lengths against the bytes that are there
+ * before msgpack-c sees them, and refuses unknown keys of a request by name. Of an event only what the member comments
+ * name is set; what it does not carry is 0, "answer" (channel) or -1 (miss_at, seed).
  */
 #include "libcommon/buf.h"
 #include <stdbool.h>
@@ -62,8 +63,8 @@ struct proto_generate {
 
 struct proto_request {
     enum proto_type type;
-    uint64_t id;      /* the client's; every event that answers it carries it */
-    uint32_t version; /* hello */
+    uint64_t id;      /* the client's, not 0; every event that answers it carries it */
+    uint32_t version; /* hello; 0 is written as PROTO_VERSION */
     struct proto_generate gen;
     struct proto_text text; /* tokenize */
     bool special;           /* tokenize */
@@ -83,14 +84,19 @@ enum proto_event_type {
     PROTO_EV_UNKNOWN,  /* a newer daemon's; ignore */
 };
 
-enum proto_reason { PROTO_STOP_EOS, PROTO_STOP_LENGTH, PROTO_STOP_CANCEL, PROTO_STOP_CONTEXT }; /* "stop", "length", … */
+enum proto_reason {
+    PROTO_STOP_EOS,
+    PROTO_STOP_LENGTH,
+    PROTO_STOP_CANCEL,
+    PROTO_STOP_CONTEXT
+}; /* "stop", "length", … */
 
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
 struct proto_event {
     enum proto_event_type type;
-    uint64_t id;
+    uint64_t id;    /* 0: about the connection, not a request */
     uint32_t index; /* of the answer */
-    /* hello */
+    /* hello; 0 is written as PROTO_VERSION */
     uint32_t version;
     /* queued */
     uint32_t position;
@@ -98,7 +104,7 @@ struct proto_event {
     uint64_t done, total, cached;
     /* text: whole UTF-8; ids/logprobs when asked for (a text event may then have an empty text) */
     struct proto_text text;
-    const char *channel; /* static: "answer" */
+    const char *channel; /* static: "answer", "thinking", "other"; NULL is written as "answer" */
     int32_t *ids;        /* [n_ids], owned; also of tokens */
     float *logprobs;     /* [n_ids] or NULL, owned */
     size_t n_ids;
@@ -125,13 +131,15 @@ void proto_text_fini(struct proto_text *t);
 /* Copy; -ENOMEM. */
 int proto_text_set(struct proto_text *t, const char *s, size_t len);
 
-/* Append one framed message (length and body) to @out. 0 or -ENOMEM, -EMSGSIZE (sentence), which leave @out as it was. */
+/* Append one framed message (length and body) to @out. 0 or -ENOMEM, -EMSGSIZE (sentence; over FRAME_MAX bytes or
+ * PROTO_ELEMS_MAX elements), which leave @out's bytes as they were. A request is written as it is, right or wrong; in
+ * an event's strings, what is not UTF-8 becomes U+FFFD. */
 int proto_write_request(struct buf *out, const struct proto_request *r);
 int proto_write_event(struct buf *out, const struct proto_event *e);
 
 /* Parse one body. On 0 the caller owns *r and calls _fini. -EBADMSG: not a message of this protocol; -EINVAL: a
- * message with a wrong key or value; both with a sentence; r->id is then the request's id where it could be read, else 0.
- * -EPROTO: a hello of another version (r->version says which). */
+ * message with a wrong key or value; both with a sentence; r->id is then the request's id where it could be read, else
+ * 0. -EPROTO: a hello of another version (r->version says which). */
 int proto_read_request(struct proto_request *r, const char *body, size_t len);
 int proto_read_event(struct proto_event *e, const char *body, size_t len);
 

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "libcommon/error.h"
+#include "libcommon/proto-read.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int read_channel(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                        const struct field *f)
+{
+    static const char *const known[] = {"answer", "thinking"};
+
+    if (o->type != MSGPACK_OBJECT_STR) return proto_bad(where, "must be a string");
+    *(const char **)at = "other";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (proto_is(o, known[i])) *(const char **)at = known[i];
+    return 0;
+}
+
+/* ids and logprobs share their count: whichever comes second is compared. */
+static int check_list(const struct place *where, const msgpack_object *o, const struct proto_event *e, bool have_other)
+{
+    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of numbers");
+    if (have_other && o->via.array.size != e->n_ids) return proto_bad(where, "ids and logprobs differ in number");
+    return 0;
+}
+
+static int read_ids(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                    const struct field *f)
+{
+    struct proto_event *e = at;
+    int r = check_list(where, o, e, e->logprobs);
+
+    if (r < 0) return r;
+    if (!o->via.array.size) return 0;
+    e->n_ids = o->via.array.size;
+    e->ids = calloc(e->n_ids, sizeof *e->ids);
+    if (!e->ids) return -ENOMEM;
+    for (size_t i = 0; i < e->n_ids; i++) {
+        const msgpack_object *id = &o->via.array.ptr[i];
+
+        if (id->type != MSGPACK_OBJECT_POSITIVE_INTEGER || id->via.u64 > INT32_MAX)
+            return proto_bad(where, "element %zu is not a token id", i);
+        e->ids[i] = (int32_t)id->via.u64;
+    }
+    return 0;
+}
+
+static int read_logprobs(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                         const struct field *f)
+{
+    struct proto_event *e = at;
+    int r = check_list(where, o, e, e->ids);
+
+    if (r < 0) return r;
+    if (!o->via.array.size) return 0;
+    e->n_ids = o->via.array.size;
+    e->logprobs = calloc(e->n_ids, sizeof *e->logprobs);
+    if (!e->logprobs) return -ENOMEM;
+    for (size_t i = 0; i < e->n_ids; i++) {
+        const struct place inside = {where, NULL, i};
+        double v;
+
+        r = proto_read_double(in, &inside, &o->via.array.ptr[i], &v, f);
+        if (r < 0) return r;
+        e->logprobs[i] = (float)v;
+    }
+    return 0;
+}
+
+static int read_reason(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                       const struct field *f)
+{
+    for (int i = PROTO_STOP_EOS; i <= PROTO_STOP_CONTEXT; i++)
+        if (proto_is(o, proto_reason_name((enum proto_reason)i))) {
+            *(enum proto_reason *)at = (enum proto_reason)i;
+            return 0;
+        }
+    return proto_bad(where, "must be stop, length, cancel or context");
+}
+
+static int read_code(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                     const struct field *f)
+{
+    char name[64];
+
+    if (o->type != MSGPACK_OBJECT_STR) return proto_bad(where, "must be a string");
+    *(int *)at = proto_errno_value(proto_printable(name, o->via.str.ptr, o->via.str.size));
+    return 0;
+}
+
+#define AT(member) offsetof(struct proto_event, member)
+
+static int read_usage(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                      const struct field *f)
+{
+    static const struct field fields[] = {
+        {.key = "prompt", .read = proto_read_u64, .offset = AT(usage_prompt)},
+        {.key = "cached", .read = proto_read_u64, .offset = AT(usage_cached)},
+        {.key = "completion", .read = proto_read_u64, .offset = AT(usage_completion)},
+    };
+
+    return proto_read_map(in, where, o, fields, sizeof fields / sizeof *fields, at);
+}
+
+static int read_timings(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                        const struct field *f)
+{
+    static const struct field fields[] = {
+        {.key = "queue_ms", .read = proto_read_double, .offset = AT(queue_ms)},
+        {.key = "prefill_ms", .read = proto_read_double, .offset = AT(prefill_ms)},
+        {.key = "decode_ms", .read = proto_read_double, .offset = AT(decode_ms)},
+        {.key = "ttft_ms", .read = proto_read_double, .offset = AT(ttft_ms)},
+    };
+
+    return proto_read_map(in, where, o, fields, sizeof fields / sizeof *fields, at);
+}
+
+#define FIELD_ID                                                                                                       \
+    {                                                                                                                  \
+        .key = "id", .read = proto_read_u64, .offset = AT(id), .required = true                                        \
+    }
+#define FIELD_INDEX                                                                                                    \
+    {                                                                                                                  \
+        .key = "index", .read = proto_read_u32, .offset = AT(index)                                                    \
+    }
+
+static const struct field hello_fields[] = {
+    {.key = "version", .read = proto_read_u32, .offset = AT(version), .required = true},
+};
+static const struct field queued_fields[] = {
+    FIELD_ID,
+    {.key = "position", .read = proto_read_u32, .offset = AT(position)},
+};
+static const struct field prefill_fields[] = {
+    FIELD_ID,
+    FIELD_INDEX,
+    {.key = "done", .read = proto_read_u64, .offset = AT(done)},
+    {.key = "total", .read = proto_read_u64, .offset = AT(total)},
+    {.key = "cached", .read = proto_read_u64, .offset = AT(cached)},
+};
+static const struct field text_fields[] = {
+    FIELD_ID,
+    FIELD_INDEX,
+    {.key = "channel", .read = read_channel, .offset = AT(channel)},
+    {.key = "text", .read = proto_read_text, .offset = AT(text), .required = true},
+    {.key = "ids", .read = read_ids},
+    {.key = "logprobs", .read = read_logprobs},
+};
+static const struct field done_fields[] = {
+    FIELD_ID,
+    FIELD_INDEX,
+    {.key = "reason", .read = read_reason, .offset = AT(reason), .required = true},
+    {.key = "usage", .read = read_usage},
+    {.key = "timings", .read = read_timings},
+    {.key = "session", .read = proto_read_text, .offset = AT(session)},
+    {.key = "miss_at", .read = proto_read_i64, .offset = AT(miss_at)},
+    {.key = "seed", .read = proto_read_i64, .offset = AT(seed)},
+};
+static const struct field error_fields[] = {
+    FIELD_ID,
+    FIELD_INDEX,
+    {.key = "code", .read = read_code, .offset = AT(code), .required = true},
+    {.key = "message", .read = proto_read_text, .offset = AT(message)},
+};
+static const struct field tokens_fields[] = {
+    FIELD_ID,
+    {.key = "ids", .read = read_ids, .required = true},
+};
+static const struct field status_fields[] = {
+    FIELD_ID,
+    {.key = "status", .read = proto_read_text, .offset = AT(status), .required = true},
+};
+static const struct field stopping_fields[] = {FIELD_ID};
+
+#define FIELDS(f) f, sizeof(f) / sizeof *(f)
+
+static const struct {
+    const char *name;
+    enum proto_event_type type;
+    const struct field *fields;
+    size_t n_fields;
+} types[] = {
+    {"hello", PROTO_EV_HELLO, FIELDS(hello_fields)},
+    {"queued", PROTO_EV_QUEUED, FIELDS(queued_fields)},
+    {"prefill", PROTO_EV_PREFILL, FIELDS(prefill_fields)},
+    {"text", PROTO_EV_TEXT, FIELDS(text_fields)},
+    {"done", PROTO_EV_DONE, FIELDS(done_fields)},
+    {"error", PROTO_EV_ERROR, FIELDS(error_fields)},
+    {"tokens", PROTO_EV_TOKENS, FIELDS(tokens_fields)},
+    {"status", PROTO_EV_STATUS, FIELDS(status_fields)},
+    {"stopping", PROTO_EV_STOPPING, FIELDS(stopping_fields)},
+};
+
+static int read_event(struct proto_event *e, const msgpack_object *o)
+{
+    const msgpack_object *type = proto_find(o, "event"), *id = proto_find(o, "id");
+    struct place where = {NULL, "event", 0};
+    struct reading in = {.lenient = true};
+    size_t i = 0;
+    int r = 0;
+
+    if (id && id->type == MSGPACK_OBJECT_POSITIVE_INTEGER) e->id = id->via.u64;
+    if (!type) return proto_bad(&where, "missing key 'event'");
+    if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&where, "event must be a string");
+    while (i < sizeof types / sizeof *types && !proto_is(type, types[i].name)) i++;
+    if (i == sizeof types / sizeof *types) {
+        e->type = PROTO_EV_UNKNOWN;
+        return 0;
+    }
+    e->type = types[i].type;
+    where.key = types[i].name;
+    if (e->type == PROTO_EV_HELLO) r = proto_read_version(&where, o, &e->version);
+    if (r == 0) r = proto_read_map(&in, &where, o, types[i].fields, types[i].n_fields, e);
+    if (r == 0 && e->logprobs && !e->ids) r = proto_bad(&where, "logprobs without ids");
+    return r;
+}
+
+int proto_read_event(struct proto_event *e, const char *body, size_t len)
+{
+    msgpack_unpacked u;
+    int r;
+
+    *e = (struct proto_event){.channel = "answer", .miss_at = -1, .seed = -1};
+    r = proto_unpack(&u, body, len);
+    if (r == 0) r = read_event(e, &u.data);
+    msgpack_unpacked_destroy(&u);
+    if (r < 0) {
+        const struct proto_event kept = {.id = e->id, .version = e->version};
+
+        proto_event_fini(e);
+        *e = kept;
+    }
+    return r;
+}

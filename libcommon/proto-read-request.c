@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#include "libcommon/error.h"
+#include "libcommon/proto-read.h"
+#include "libcommon/utf8.h"
+#include <ctype.h>
+#include <float.h>
+#include <string.h>
+
+static int read_part(struct reading *in, const struct place *where, const msgpack_object *o, struct proto_text *text)
+{
+    static const struct field fields[] = {
+        {.key = "type", .read = proto_read_skip},
+        {.key = "text", .read = proto_read_text, .required = true},
+    };
+    const struct place inside = {where, "type", 0};
+    const msgpack_object *type;
+    char name[64];
+
+    if (o->type != MSGPACK_OBJECT_MAP) return proto_bad(where, "must be a map");
+    type = proto_find(o, "type");
+    if (!type) return proto_bad(where, "missing key 'type'");
+    if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&inside, "must be a string");
+    /* Before its keys, which are unknown here too. */
+    if (!proto_is(type, "text"))
+        return proto_bad(where, "part type '%s' is not supported, only 'text'",
+                         proto_printable(name, type->via.str.ptr, type->via.str.size));
+    return proto_read_map(in, where, o, fields, sizeof fields / sizeof *fields, text);
+}
+
+/* A string, or a list of typed parts, which are joined. */
+static int read_content(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                        const struct field *f)
+{
+    struct buf joined = BUF_INIT;
+    struct reading parts = {0};
+    int r = 0;
+
+    if (o->type == MSGPACK_OBJECT_STR) return proto_read_text(in, where, o, at, f);
+    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a string or a list of parts");
+    for (uint32_t i = 0; i < o->via.array.size && r == 0; i++) {
+        const struct place inside = {where, NULL, i};
+        struct proto_text text = {0};
+
+        r = read_part(&parts, &inside, &o->via.array.ptr[i], &text);
+        if (r == 0 && text.data) r = buf_append(&joined, text.data, text.len);
+        proto_text_fini(&text);
+    }
+    if (r == 0) r = proto_text_set(at, joined.data, joined.len);
+    if (r == 0) in->bytes += joined.len + 1;
+    buf_fini(&joined);
+    return r;
+}
+
+static int read_messages(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                         const struct field *f)
+{
+    static const struct field fields[] = {
+        {.key = "role",
+         .read = proto_read_text,
+         .offset = offsetof(struct proto_message, role),
+         .required = true,
+         .lo = 1,
+         .hi = 64},
+        {.key = "content", .read = read_content, .offset = offsetof(struct proto_message, content), .required = true},
+    };
+    struct proto_generate *g = at;
+
+    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of messages");
+    if (!o->via.array.size) return proto_bad(where, "the prompt is empty");
+    g->messages = calloc(o->via.array.size, sizeof *g->messages);
+    if (!g->messages) return -ENOMEM;
+    g->n_messages = o->via.array.size;
+    in->bytes += g->n_messages * sizeof *g->messages;
+    for (size_t i = 0; i < g->n_messages; i++) {
+        const struct place inside = {where, NULL, i};
+        int r =
+            proto_read_map(in, &inside, &o->via.array.ptr[i], fields, sizeof fields / sizeof *fields, &g->messages[i]);
+
+        if (r < 0) return r;
+    }
+    return 0;
+}
+
+/* A string or bytes; both have to be UTF-8, which is what tokenizers take. */
+static int read_prompt(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                       const struct field *f)
+{
+    msgpack_object text = *o;
+
+    if (o->type == MSGPACK_OBJECT_BIN) {
+        text.type = MSGPACK_OBJECT_STR;
+        text.via.str.ptr = o->via.bin.ptr;
+        text.via.str.size = o->via.bin.size;
+    }
+    return proto_read_text(in, where, &text, at, f);
+}
+
+static int read_stops(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                      const struct field *f)
+{
+    static const struct field each = {.lo = 1};
+    struct proto_generate *g = at;
+
+    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of strings");
+    if (o->via.array.size > PROTO_STOPS_MAX)
+        return proto_bad(where, "has %u strings, the limit is %d", (unsigned)o->via.array.size, PROTO_STOPS_MAX);
+    for (uint32_t i = 0; i < o->via.array.size; i++) {
+        const struct place inside = {where, NULL, i};
+        int r = proto_read_text(in, &inside, &o->via.array.ptr[i], &g->stop[i], &each);
+
+        if (r < 0) return r;
+        g->n_stop++;
+    }
+    return 0;
+}
+
+static int read_uuid(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                     const struct field *f)
+{
+    char *uuid = at;
+    size_t n = o->type == MSGPACK_OBJECT_STR ? o->via.str.size : 0;
+
+    if (!n || n >= sizeof((struct proto_generate *)NULL)->uuid)
+        return proto_bad(where, "must be 1 to 39 letters, digits and dashes");
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)o->via.str.ptr[i];
+
+        if (c >= 0x80 || (!isalnum(c) && c != '-'))
+            return proto_bad(where, "must be 1 to 39 letters, digits and dashes");
+    }
+    memcpy(uuid, o->via.str.ptr, n);
+    uuid[n] = 0;
+    return 0;
+}
+
+/* A session's name is printed, typed and one day part of a file's name. */
+static int read_session(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                        const struct field *f)
+{
+    struct proto_text *name = at;
+    int r = proto_read_text(in, where, o, at, f);
+
+    for (size_t i = 0; r == 0 && i < name->len; i++) {
+        unsigned char c = (unsigned char)name->data[i];
+
+        if (c < ' ' || c == 0x7f || c == '/') return proto_bad(where, "may not hold '/' or control characters");
+    }
+    return r;
+}
+
+#define AT(member)       offsetof(struct proto_request, member)
+#define SAMPLING(member) offsetof(struct proto_request, gen.sampling.member)
+
+/* 0 is the id of events that answer no request. */
+#define FIELD_TYPE                                                                                                     \
+    {                                                                                                                  \
+        .key = "type", .read = proto_read_skip                                                                         \
+    }
+#define FIELD_ID                                                                                                       \
+    {                                                                                                                  \
+        .key = "id", .read = proto_read_u64, .offset = AT(id), .required = true, .lo = 1,                              \
+        .wanted = "a whole number from 1 to 2^64-1"                                                                    \
+    }
+
+static const struct field hello_fields[] = {
+    FIELD_TYPE,
+    {.key = "version", .read = proto_read_u32, .offset = AT(version), .required = true},
+    {.key = "features", .read = proto_read_strings},
+    {.key = "software", .read = proto_read_skip},
+};
+
+static const struct field generate_fields[] = {
+    FIELD_TYPE,
+    FIELD_ID,
+    {.key = "uuid", .read = read_uuid, .offset = AT(gen.uuid)},
+    {.key = "messages", .read = read_messages, .offset = AT(gen)},
+    {.key = "prompt", .read = read_prompt, .offset = AT(gen.prompt)},
+    {.key = "raw", .read = proto_read_bool, .offset = AT(gen.raw)},
+    {.key = "special", .read = proto_read_bool, .offset = AT(gen.special)},
+    {.key = "session", .read = read_session, .offset = AT(gen.session), .lo = 1, .hi = PROTO_NAME_MAX},
+    {.key = "continue", .read = proto_read_bool, .offset = AT(gen.continue_last)},
+    {.key = "max_tokens",
+     .read = proto_read_i64,
+     .offset = AT(gen.max_tokens),
+     .lo = 1,
+     .hi = INT32_MAX,
+     .wanted = "a whole number from 1 to 2147483647"},
+    {.key = "ignore_eos", .read = proto_read_bool, .offset = AT(gen.ignore_eos)},
+    {.key = "logprobs", .read = proto_read_bool, .offset = AT(gen.logprobs)},
+    {.key = "temperature",
+     .read = proto_read_float,
+     .offset = SAMPLING(temperature),
+     .fhi = 100,
+     .wanted = "a number from 0 to 100"},
+    {.key = "top_p", .read = proto_read_float, .offset = SAMPLING(top_p), .fhi = 1, .wanted = "a number from 0 to 1"},
+    {.key = "min_p", .read = proto_read_float, .offset = SAMPLING(min_p), .fhi = 1, .wanted = "a number from 0 to 1"},
+    {.key = "top_k",
+     .read = proto_read_i64,
+     .offset = SAMPLING(top_k),
+     .hi = INT32_MAX,
+     .wanted = "a whole number from 0 to 2147483647"},
+    {.key = "repeat_penalty",
+     .read = proto_read_float,
+     .offset = SAMPLING(repeat_penalty),
+     .flo = FLT_MIN,
+     .fhi = 10,
+     .wanted = "a number above 0, at most 10"},
+    {.key = "seed", .read = proto_read_i64, .offset = SAMPLING(seed), .wanted = "a whole number from 0 to 2^63-1"},
+    {.key = "stop", .read = read_stops, .offset = AT(gen)},
+    /* so that it can be given in nanoseconds */
+    {.key = "timeout_ms",
+     .read = proto_read_i64,
+     .offset = AT(gen.timeout_ms),
+     .hi = INT64_MAX / 1000000,
+     .wanted = "a whole number from 0 to 9223372036854"},
+};
+
+static const struct field tokenize_fields[] = {
+    FIELD_TYPE,
+    FIELD_ID,
+    {.key = "text", .read = proto_read_text, .offset = AT(text), .required = true},
+    {.key = "special", .read = proto_read_bool, .offset = AT(special)},
+};
+
+static const struct field id_fields[] = {FIELD_TYPE, FIELD_ID};
+
+static int check_generate(const struct place *where, const struct proto_generate *g)
+{
+    if (!g->messages && !g->prompt.data) return proto_bad(where, "neither messages nor a prompt");
+    if (g->messages && g->prompt.data) return proto_bad(where, "both messages and a prompt");
+    if (g->prompt.data && !g->raw) return proto_bad(where, "a prompt wants raw: true (or send messages)");
+    if (g->messages && g->raw) return proto_bad(where, "raw wants a prompt, not messages");
+    if (g->messages && g->special) return proto_bad(where, "special wants raw and a prompt");
+    if (g->session.len && g->continue_last) return proto_bad(where, "both session and continue");
+    if (g->prompt.data ? !g->prompt.len : !g->messages[g->n_messages - 1].content.len)
+        return proto_bad(where, "the prompt is empty");
+    return 0;
+}
+
+#define FIELDS(f) f, sizeof(f) / sizeof *(f)
+
+static const struct {
+    const char *name;
+    enum proto_type type;
+    const struct field *fields;
+    size_t n_fields;
+} types[] = {
+    {"hello", PROTO_HELLO, FIELDS(hello_fields)}, {"generate", PROTO_GENERATE, FIELDS(generate_fields)},
+    {"cancel", PROTO_CANCEL, FIELDS(id_fields)},  {"tokenize", PROTO_TOKENIZE, FIELDS(tokenize_fields)},
+    {"status", PROTO_STATUS, FIELDS(id_fields)},  {"stop", PROTO_STOP, FIELDS(id_fields)},
+};
+
+static int read_request(struct proto_request *r, const msgpack_object *o)
+{
+    const msgpack_object *type = proto_find(o, "type"), *id = proto_find(o, "id");
+    struct place where = {NULL, "request", 0};
+    struct reading in = {0};
+    size_t i = 0;
+    char name[64];
+    int e = 0;
+
+    if (id && id->type == MSGPACK_OBJECT_POSITIVE_INTEGER) r->id = id->via.u64; /* for the answer to what is wrong */
+    if (!type) return proto_bad(&where, "missing key 'type'");
+    if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&where, "type must be a string");
+    while (i < sizeof types / sizeof *types && !proto_is(type, types[i].name)) i++;
+    if (i == sizeof types / sizeof *types)
+        return proto_bad(&where, "unknown type '%s'", proto_printable(name, type->via.str.ptr, type->via.str.size));
+    r->type = types[i].type;
+    where.key = types[i].name;
+    /* Another version's hello may have keys that are unknown here. */
+    if (r->type == PROTO_HELLO) e = proto_read_version(&where, o, &r->version);
+    if (e == 0) e = proto_read_map(&in, &where, o, types[i].fields, types[i].n_fields, r);
+    if (e == 0 && r->type == PROTO_GENERATE) e = check_generate(&where, &r->gen);
+    r->bytes = in.bytes;
+    return e;
+}
+
+int proto_read_request(struct proto_request *r, const char *body, size_t len)
+{
+    msgpack_unpacked u;
+    int e;
+
+    *r = (struct proto_request){0};
+    proto_generate_init(&r->gen);
+    e = proto_unpack(&u, body, len);
+    if (e == 0) e = read_request(r, &u.data);
+    msgpack_unpacked_destroy(&u);
+    if (e < 0) {
+        const struct proto_request kept = {.id = r->id, .version = r->version};
+
+        proto_request_fini(r);
+        *r = kept;
+    }
+    return e;
+}

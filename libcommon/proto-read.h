@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Shared by proto-read*.c: msgpack maps into structs by tables of fields. A map that was scanned is walked once; each
+ * key finds its field, whose function checks the value and stores it.
+ */
+#include "libcommon/proto.h"
+#include <msgpack.h>
+
+/* Where in the message we are, for sentences: a chain on the stack, so that it costs nothing until it is printed. */
+struct place {
+    const struct place *up; /* NULL: the message itself, whose key is its type's name */
+    const char *key;        /* NULL: an element of an array */
+    size_t index;
+};
+
+struct reading {
+    size_t bytes; /* allocated so far */
+    bool lenient; /* unknown keys are ignored */
+};
+
+struct field {
+    const char *key;
+    /* Check @o and store it at @at. 0, -ENOMEM, or -EINVAL with a sentence that begins with @where. */
+    int (*read)(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                const struct field *f);
+    size_t offset;
+    bool required;
+    uint64_t lo, hi;    /* integers; bytes of texts (hi 0: no limit) */
+    double flo, fhi;    /* floats */
+    const char *wanted; /* "a number from 0 to 1" */
+};
+
+enum { PROTO_FIELDS_MAX = 32 };
+
+/* Read the map @o by @fields (at most PROTO_FIELDS_MAX) into the struct at @base. 0, -ENOMEM, -EINVAL. */
+int proto_read_map(struct reading *in, const struct place *where, const msgpack_object *o, const struct field *fields,
+                   size_t n_fields, void *base);
+
+/* -EINVAL with "PLACE: " in front of the sentence. */
+int proto_bad(const struct place *where, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The value of @key in the map @o, or NULL. */
+const msgpack_object *proto_find(const msgpack_object *o, const char *key);
+bool proto_is(const msgpack_object *o, const char *text); /* @o is the string @text */
+
+/* At most 40 bytes of a peer's string, made fit for a sentence; returns @out. */
+const char *proto_printable(char out[64], const char *s, size_t n);
+
+/* Whole body -> one map, after a scan. 0, -ENOMEM, -EBADMSG. The caller destroys @u in any case. */
+int proto_unpack(msgpack_unpacked *u, const char *body, size_t len);
+
+/* The version of a hello: 0, -EINVAL, or -EPROTO for another one than ours; *version is set for 0 and -EPROTO. */
+int proto_read_version(const struct place *where, const msgpack_object *o, uint32_t *version);
+
+/* Field functions, by what they store. */
+int proto_read_skip(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_bool(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_u32(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_u64(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_i64(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_float(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_double(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_text(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_strings(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/answer.h"
+#include "client/exits.h"
+#include "client/jsonl.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void answer_init(struct answer *a, const struct options *opt, struct output *out)
+{
+    *a = (struct answer){.opt = opt, .out = out, .last = '\n'};
+}
+
+void answer_fini(struct answer *a)
+{
+    buf_fini(&a->whole);
+    buf_fini(&a->line);
+}
+
+/* On a terminal a text that was cut short gets its line ended, so that what we say next has one of its own. */
+static int answer_break_line(struct answer *a)
+{
+    if (!a->out->tty || a->out->hold || a->opt->jsonl || !a->spoke || a->last == '\n') return 0;
+    a->last = '\n';
+    return output_write(a->out, "\n", 1);
+}
+
+int answer_interrupt(struct answer *a)
+{
+    a->cancelled = true;
+    a->status = EXITS_INTERRUPTED;
+    return answer_break_line(a);
+}
+
+static int answer_text(struct answer *a, const struct proto_event *e)
+{
+    if (strcmp(e->channel ? e->channel : "answer", "answer") != 0 || e->text.len == 0) return 0;
+    a->spoke = true;
+    a->last = e->text.data[e->text.len - 1];
+    return output_write(a->out, e->text.data, e->text.len);
+}
+
+static int answer_line(struct answer *a, const struct proto_event *e)
+{
+    int r = 0;
+
+    if (e->type == PROTO_EV_TEXT && e->text.len > 0) {
+        a->spoke = true;
+        r = buf_append(&a->whole, e->text.data, e->text.len);
+    }
+    buf_clear(&a->line);
+    if (r == 0) r = jsonl_event(&a->line, e, &a->whole, a->opt->logprobs);
+    if (r < 0) return error_say(r, "no memory for a line of output");
+    return a->line.len > 0 ? output_write(a->out, a->line.data, a->line.len) : 0;
+}
+
+static void answer_usage(const struct proto_event *e)
+{
+    double total = e->queue_ms + e->prefill_ms + e->decode_ms;
+    double speed = e->decode_ms > 0 ? (double)e->usage_completion * 1000 / e->decode_ms : 0;
+
+    log_info("prompt %" PRIu64 " tokens (%" PRIu64 " cached), answer %" PRIu64
+             " tokens, first word %.0f ms, all %.0f ms, %.1f tok/s, seed %" PRId64 "%s%s",
+             e->usage_prompt, e->usage_cached, e->usage_completion, e->ttft_ms, total, speed, e->seed,
+             e->session.len ? ", session " : "", e->session.len ? e->session.data : "");
+}
+
+/* The rest of an answer that failed: held lines are still told, a held text is not an answer. */
+static int answer_end(struct answer *a, const char *message, int status)
+{
+    int r = answer_break_line(a);
+
+    if (r == 0 && a->opt->jsonl) r = output_release(a->out);
+    log_error("%s", message);
+    a->status = status;
+    return r < 0 ? r : 1;
+}
+
+static int answer_done(struct answer *a, const struct proto_event *e)
+{
+    const struct options *o = a->opt;
+    bool cut = e->reason == PROTO_STOP_LENGTH || e->reason == PROTO_STOP_CONTEXT;
+    int r = 0;
+
+    if (e->reason == PROTO_STOP_CANCEL && !a->cancelled)
+        return answer_end(a, "the daemon ended the answer before it was complete", EXITS_NO_DAEMON);
+    /* A raw text continues somebody's text, to which a newline of ours would be an addition. */
+    if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
+    if (r == 0) r = output_release(a->out);
+    if (r < 0) return r;
+    if (cut && !o->jsonl && !o->quiet)
+        log_info("cut at %" PRIu64 " tokens: %s", e->usage_completion,
+                 e->reason == PROTO_STOP_LENGTH ? "the limit, see --max-tokens" : "the context is full");
+    if (o->verbose) answer_usage(e);
+    a->status = a->cancelled ? EXITS_INTERRUPTED : EXITS_ANSWERED;
+    return 1;
+}
+
+int answer_fail(struct answer *a, int r, int status)
+{
+    char message[1024];
+    int code = -r;
+
+    /* Kept: writing the line may have errors of its own. */
+    snprintf(message, sizeof message, "%s", error_text(r));
+    if (a->opt->jsonl) {
+        buf_clear(&a->line);
+        r = jsonl_error(&a->line, code, message, strlen(message));
+        if (r == 0) r = output_write(a->out, a->line.data, a->line.len);
+        if (r < 0 && r != -ENOMEM) return r;
+    }
+    return answer_end(a, message, status);
+}
+
+static int answer_error(struct answer *a, const struct proto_event *e)
+{
+    return answer_end(a, e->message.len ? e->message.data : strerror(e->code), exits_of_event(e->code, a->spoke));
+}
+
+int answer_event(struct answer *a, const struct proto_event *e)
+{
+    int r = 0;
+
+    a->begun = true;
+    if (a->opt->jsonl) r = answer_line(a, e);
+    if (r < 0) return r;
+    switch (e->type) {
+    case PROTO_EV_QUEUED:
+        if (!a->opt->jsonl && !a->opt->quiet && isatty(STDERR_FILENO))
+            log_info("queued, position %" PRIu32, e->position);
+        return 0;
+    case PROTO_EV_TEXT:
+        return a->opt->jsonl ? 0 : answer_text(a, e);
+    case PROTO_EV_DONE:
+        return answer_done(a, e);
+    case PROTO_EV_ERROR:
+        return answer_error(a, e);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/conn.h"
+#include "client/interrupt.h"
+#include "libcommon/error.h"
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONN_CHUNK (16u << 10)
+
+void conn_open(struct conn *c, int fd)
+{
+    *c = (struct conn){.fd = fd};
+}
+
+void conn_close(struct conn *c)
+{
+    if (c->fd >= 0) close(c->fd);
+    frame_decoder_fini(&c->in);
+    *c = (struct conn)CONN_INIT;
+}
+
+int conn_hello(struct buf *out)
+{
+    struct proto_request hello = {.type = PROTO_HELLO, .version = PROTO_VERSION};
+
+    return proto_write_request(out, &hello);
+}
+
+int conn_send(struct conn *c, const struct buf *frames)
+{
+    const char *p = frames->data;
+    size_t n = frames->len;
+
+    while (n > 0) {
+        struct pollfd pfd = {.fd = c->fd, .events = POLLOUT};
+        ssize_t done = send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        int r;
+
+        if (done >= 0) {
+            p += done;
+            n -= (size_t)done;
+        } else if (errno == EAGAIN) {
+            r = interrupt_poll(&pfd, 1, -1);
+            if (r < 0) return r;
+        } else if (errno == EPIPE || errno == ECONNRESET) {
+            return CONN_CLOSED;
+        } else if (errno != EINTR) {
+            r = error_origin(-errno);
+            return error_in(r, "cannot send the request");
+        }
+    }
+    return 0;
+}
+
+void conn_send_now(struct conn *c, const struct buf *frames)
+{
+    ssize_t n = send(c->fd, frames->data, frames->len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    (void)n;
+}
+
+/* Wait for bytes and take them. As conn_next. */
+static int conn_fill(struct conn *c, int64_t deadline, int watch)
+{
+    struct pollfd fds[2] = {{.fd = c->fd, .events = POLLIN}, {.fd = watch}};
+    char chunk[CONN_CHUNK];
+    ssize_t n;
+    int r;
+
+    r = interrupt_poll(fds, 2, deadline);
+    if (r == -EINTR) return r;
+    if (r < 0) return error_say(r, "cannot wait for the daemon");
+    if (r == 0) return error_say(-ETIMEDOUT, "no answer in time");
+    if (!fds[0].revents) return fds[1].revents & (POLLERR | POLLHUP) ? -EPIPE : 0;
+    n = recv(c->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno == ECONNRESET)) return CONN_CLOSED;
+    if (n < 0) {
+        if (errno == EAGAIN || errno == EINTR) return 0;
+        r = error_origin(-errno);
+        return error_in(r, "cannot hear the daemon");
+    }
+    r = frame_feed(&c->in, chunk, (size_t)n);
+    return r < 0 ? error_in(r, "the daemon's answer") : 0;
+}
+
+/* 0: *e is for the caller; 1: it was for us. */
+static int conn_take(struct conn *c, struct proto_event *e)
+{
+    if (e->type == PROTO_EV_HELLO) {
+        if (e->version != PROTO_VERSION)
+            return error_say(-EPROTO,
+                             "the daemon speaks version %u of the protocol, this hob %d: restart it (hob stop)",
+                             (unsigned)e->version, PROTO_VERSION);
+        c->greeted = true;
+        return 1;
+    }
+    /* A daemon may refuse before it greets. */
+    if (!c->greeted && e->type != PROTO_EV_ERROR)
+        return error_say(-EPROTO, "what answers at the socket is not hobd: it did not greet");
+    return e->type == PROTO_EV_UNKNOWN;
+}
+
+int conn_next(struct conn *c, struct proto_event *e, int64_t deadline, int watch)
+{
+    for (;;) {
+        const char *body;
+        size_t len;
+        int r = frame_peek(&c->in, &body, &len);
+
+        if (r < 0) return error_in(r, "the daemon's answer");
+        if (r == 0) {
+            r = conn_fill(c, deadline, watch);
+            if (r != 0) return r;
+            continue;
+        }
+        r = proto_read_event(e, body, len);
+        frame_pop(&c->in);
+        if (r < 0) return error_in(r, "the daemon's answer");
+        r = conn_take(c, e);
+        if (r == 0) return 0;
+        proto_event_fini(e);
+        if (r < 0) return r;
+    }
+}

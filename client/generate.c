@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/generate.h"
+#include "client/answer.h"
+#include "client/conn.h"
+#include "client/exits.h"
+#include "client/input.h"
+#include "client/interrupt.h"
+#include "client/places.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define GENERATE_ID       1
+#define GENERATE_TRIES    4
+#define GENERATE_GRACE_MS 2000 /* the deadline is the daemon's to keep; this much later we no longer believe in it */
+#define GENERATE_BYE_MS   1000 /* how long --jsonl waits for the end of what it cancelled */
+
+/* A random UUID (RFC 9562, version 4). */
+static int generate_uuid(char *out, size_t size)
+{
+    unsigned char b[16];
+    int r;
+
+    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b) {
+        r = error_origin(-errno);
+        return error_in(r, "no random numbers");
+    }
+    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
+    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+    snprintf(out, size, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
+             b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+    return 0;
+}
+
+static void generate_take(struct proto_text *t, struct buf *input)
+{
+    free(t->data);
+    t->data = buf_steal(input, &t->len);
+}
+
+static int generate_messages(struct proto_generate *g, const struct options *o, struct buf *input)
+{
+    struct proto_message *m;
+    int r = 0;
+
+    g->messages = calloc(2, sizeof *g->messages);
+    if (!g->messages) return -ENOMEM;
+    if (o->system && *o->system) {
+        m = &g->messages[g->n_messages++];
+        r = proto_text_set(&m->role, "system", 6);
+        if (r == 0) r = proto_text_set(&m->content, o->system, strlen(o->system));
+    }
+    m = &g->messages[g->n_messages++];
+    if (r == 0) r = proto_text_set(&m->role, "user", 4);
+    if (r == 0) generate_take(&m->content, input);
+    return r;
+}
+
+int generate_request(struct proto_request *r, const struct options *o, struct buf *input)
+{
+    struct proto_generate *g = &r->gen;
+    size_t i;
+    int e;
+
+    *r = (struct proto_request){.type = PROTO_GENERATE, .id = GENERATE_ID};
+    proto_generate_init(g);
+    g->raw = o->raw;
+    g->special = o->special;
+    g->continue_last = o->continue_last;
+    g->max_tokens = o->max_tokens;
+    g->ignore_eos = o->ignore_eos;
+    g->logprobs = o->logprobs;
+    g->sampling = o->sampling;
+    g->timeout_ms = o->timeout_ms;
+    e = generate_uuid(g->uuid, sizeof g->uuid);
+    if (e < 0) return e;
+    if (o->session) e = proto_text_set(&g->session, o->session, strlen(o->session));
+    for (i = 0; e == 0 && i < o->n_stop; i++) {
+        e = proto_text_set(&g->stop[i], o->stop[i], strlen(o->stop[i]));
+        if (e == 0) g->n_stop++;
+    }
+    if (e == 0 && o->raw) generate_take(&g->prompt, input);
+    if (e == 0 && !o->raw) e = generate_messages(g, o, input);
+    return e < 0 ? error_say(e, "no memory for the request") : 0;
+}
+
+/* Hello and request as bytes; @input is used up. */
+static int generate_frames(struct buf *out, const struct options *o, struct buf *input)
+{
+    struct proto_request request;
+    int r = generate_request(&request, o, input);
+
+    if (r == 0) r = conn_hello(out);
+    if (r == 0) r = proto_write_request(out, &request);
+    proto_request_fini(&request);
+    return r;
+}
+
+/* One event's turn. 1: the answer has ended. */
+static int generate_step(struct answer *a, struct conn *c, int64_t deadline)
+{
+    struct proto_event e;
+    int r = conn_next(c, &e, deadline, a->out->watch ? a->out->fd : -1);
+
+    if (r == CONN_CLOSED) {
+        if (!a->begun) return -ECONNRESET;
+        return answer_fail(a, error_say(-ECONNRESET, "the daemon went away in the middle of the answer"),
+                           EXITS_NO_DAEMON);
+    }
+    if (r == -ETIMEDOUT) return answer_fail(a, r, exits_of_event(ETIMEDOUT, a->spoke));
+    if (r == -EINTR || r == -EPIPE) return r;
+    if (r < 0) return answer_fail(a, r, EXITS_FAILED);
+    /* An error without an id is about the connection, on which there is only this request. */
+    if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0)) r = answer_event(a, &e);
+    proto_event_fini(&e);
+    return r;
+}
+
+/* SIGINT: ask for the end. For --jsonl its line is worth a moment; a second SIGINT kills. */
+static int generate_cancel(struct answer *a, struct conn *c)
+{
+    struct proto_request cancel = {.type = PROTO_CANCEL, .id = GENERATE_ID};
+    struct buf frame = BUF_INIT;
+    int64_t deadline = interrupt_now() + GENERATE_BYE_MS;
+    int r;
+
+    if (proto_write_request(&frame, &cancel) == 0) conn_send_now(c, &frame);
+    buf_fini(&frame);
+    interrupt_clear();
+    r = answer_interrupt(a);
+    while (r == 0 && a->opt->jsonl) {
+        struct proto_event e;
+
+        r = conn_next(c, &e, deadline, -1);
+        if (r != 0) break;
+        if (e.id == GENERATE_ID) r = answer_event(a, &e);
+        proto_event_fini(&e);
+    }
+    if (a->opt->jsonl) output_release(a->out);
+    a->status = EXITS_INTERRUPTED;
+    return 1;
+}
+
+/* One connection's attempt. 1: ended; -ECONNRESET: it may be tried again; negative: exits_of_error. */
+static int generate_try(struct answer *a, const struct places *p, const struct buf *frames, int64_t deadline)
+{
+    struct conn c = CONN_INIT;
+    bool sent;
+    int r = places_connect_or_start(p);
+
+    if (r == -EINTR || r == -ENOMEM) return r;
+    if (r < 0) return answer_fail(a, r, EXITS_NO_DAEMON);
+    conn_open(&c, r);
+    interrupt_block();
+    r = conn_send(&c, frames);
+    sent = r == 0;
+    /* A daemon that hangs up may have said why. */
+    if (r == CONN_CLOSED) r = 0;
+    while (r == 0) r = generate_step(a, &c, deadline);
+    if (r == -EINTR && sent) r = generate_cancel(a, &c);
+    conn_close(&c);
+    interrupt_unblock();
+    return r;
+}
+
+static int generate_tries(struct answer *a, const struct places *p, const struct buf *frames)
+{
+    static const int pause_ms[GENERATE_TRIES] = {0, 0, 50, 250};
+    const struct options *o = a->opt;
+    int64_t deadline =
+        o->timeout_ms > 0 && o->timeout_ms < INT64_MAX / 2 ? interrupt_now() + o->timeout_ms + GENERATE_GRACE_MS : -1;
+    int i, r = 0;
+
+    for (i = 0; i < GENERATE_TRIES; i++) {
+        if (pause_ms[i] > 0) r = interrupt_sleep(pause_ms[i]);
+        if (r >= 0) r = generate_try(a, p, frames, deadline);
+        if (r != -ECONNRESET) return r;
+        r = 0;
+    }
+    return answer_fail(a, error_say(-ECONNRESET, "the daemon closes the connection instead of answering"),
+                       EXITS_NO_DAEMON);
+}
+
+/* Ask with the frames that are ready. */
+static int generate_ask(const struct options *o, const struct buf *frames)
+{
+    struct output out;
+    struct places places;
+    struct answer a;
+    int r = places_find(&places, o);
+
+    output_init(&out, STDOUT_FILENO, o->no_stream);
+    answer_init(&a, o, &out);
+    if (r == 0) r = generate_tries(&a, &places, frames);
+    r = r > 0 ? a.status : exits_say(r);
+    answer_fini(&a);
+    output_fini(&out);
+    places_fini(&places);
+    return r;
+}
+
+int generate_run(const struct options *o, int stdin_fd)
+{
+    struct buf input = BUF_INIT, frames = BUF_INIT;
+    int r = input_read(o, stdin_fd, &input);
+
+    if (r > 0) {
+        log_error("nothing to ask: give words, a file or standard input (see hob --help)");
+        buf_fini(&input);
+        return EXITS_USAGE;
+    }
+    if (r == 0) r = generate_frames(&frames, o, &input);
+    buf_fini(&input);
+    r = r < 0 ? exits_say(r) : generate_ask(o, &frames);
+    buf_fini(&frames);
+    return r;
+}

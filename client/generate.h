@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* hob's main job: ask and print the answer. */
+#include "client/options.h"
+#include "libcommon/proto.h"
+
+/* The exit status. @stdin_fd: where standard input is to be read, -1: it is not. */
+int generate_run(const struct options *o, int stdin_fd);
+
+/* Fill @r from the options and @input, whose memory it takes on 0. @r is new; proto_request_fini in any case.
+ * 0 or -ENOMEM with a sentence. */
+int generate_request(struct proto_request *r, const struct options *o, struct buf *input);

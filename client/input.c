@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/input.h"
+#include "client/interrupt.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/utf8.h"
+#include <fcntl.h>
+#include <string.h>
+
+#define INPUT_CHUNK 4096
+
+static int input_too_long(const char *name)
+{
+    return error_say(-EMSGSIZE, "%s: over %u MiB, which is more than a request can carry", name, INPUT_MAX >> 20);
+}
+
+static int input_fd(struct buf *out, int fd, const char *name)
+{
+    for (;;) {
+        struct pollfd pfd = {.fd = fd, .events = POLLIN};
+        ssize_t n;
+        int r;
+
+        /* Growing with what is there already: few calls for a large input, little memory for a small one. */
+        if (out->cap - out->len < 2) {
+            r = buf_reserve(out, out->len < INPUT_CHUNK ? INPUT_CHUNK : out->len / 2);
+            if (r < 0) return error_say(r, "%s: no memory for it", name);
+        }
+        if (interrupted()) return -EINTR;
+        n = read(fd, out->data + out->len, out->cap - out->len - 1);
+        if (n == 0) return 0;
+        if (n > 0) {
+            out->len += (size_t)n;
+            out->data[out->len] = 0;
+            if (out->len > INPUT_MAX) return input_too_long(name);
+        } else if (errno == EAGAIN) {
+            r = interrupt_poll(&pfd, 1, -1);
+            if (r < 0) return r;
+        } else if (errno != EINTR) {
+            r = error_origin(-errno);
+            return error_in(r, "%s", name);
+        }
+    }
+}
+
+int input_finish(const struct options *o, struct buf *out, size_t start, const char *name)
+{
+    size_t len = out->len - start, bad = len ? utf8_check(out->data + start, len) : 0;
+
+    if (bad < len) return error_say(-EILSEQ, "%s: invalid UTF-8 at byte %zu", name, bad);
+    if (out->len > INPUT_MAX) return input_too_long(name);
+    if (!o->raw)
+        while (len > 0 && (out->data[start + len - 1] == '\n' || out->data[start + len - 1] == '\r')) len--;
+    out->len = start + len;
+    if (out->data) out->data[out->len] = 0;
+    return len == 0;
+}
+
+static int input_file(struct buf *out, const char *path)
+{
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int r;
+
+    if (fd < 0) {
+        r = error_origin(-errno);
+        return r == -EINTR ? r : error_in(r, "%s", path);
+    }
+    return input_fd(out, fd, path);
+}
+
+static int input_words(struct buf *out, const struct options *o)
+{
+    size_t i;
+    int r = 0;
+
+    for (i = 0; r == 0 && i < o->n_words; i++) {
+        if (i > 0) r = buf_puts(out, " ");
+        if (r == 0) r = buf_puts(out, o->words[i]);
+    }
+    return r < 0 ? error_say(r, "no memory for the prompt") : 0;
+}
+
+/* Piece @i of the input: 0 standard input, then the files, last the words. */
+static int input_piece(const struct options *o, size_t i, int stdin_fd, struct buf *out, const char **name)
+{
+    if (i == 0) {
+        *name = "standard input";
+        return stdin_fd < 0 ? 0 : input_fd(out, stdin_fd, *name);
+    }
+    if (i <= o->n_files) {
+        *name = o->files[i - 1];
+        return input_file(out, *name);
+    }
+    *name = "the prompt's words";
+    return input_words(out, o);
+}
+
+int input_read(const struct options *o, int stdin_fd, struct buf *out)
+{
+    size_t begin = out->len, i;
+
+    for (i = 0; i < o->n_files + 2; i++) {
+        size_t before = out->len;
+        const char *name;
+        int r = 0;
+
+        if (!o->raw && before > begin) r = buf_puts(out, "\n\n");
+        if (r < 0) return error_say(r, "no memory for the prompt");
+        size_t start = out->len;
+        r = input_piece(o, i, stdin_fd, out, &name);
+        if (r == 0) r = input_finish(o, out, start, name);
+        if (r < 0) return r;
+        if (r > 0) out->len = before;
+    }
+    return out->len == begin;
+}

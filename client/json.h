@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The little JSON (RFC 8259) that a client needs: strings and numbers out, a walk over a text in. */
+#include "libcommon/buf.h"
+#include <stddef.h>
+
+#define JSON_DEPTH_MAX 16
+
+/* Append a string in quotes; bytes that are not UTF-8 become U+FFFD. 0 or -ENOMEM. */
+int json_put_string(struct buf *out, const char *s, size_t len);
+
+/* Append @v with the digits that bring a float back exactly; null when it is not finite. 0 or -ENOMEM. */
+int json_put_float(struct buf *out, float v);
+
+/* Append @v with three decimals; null when it is not finite. 0 or -ENOMEM. */
+int json_put_ms(struct buf *out, double v);
+
+enum json_kind {
+    JSON_SCALAR, /* number, true, false, null: text as it stands */
+    JSON_STRING, /* text without quotes, escapes undone */
+    JSON_OPEN,   /* an object or an array begins; its members come with depth + 1 */
+    JSON_CLOSE,
+};
+
+struct json_item {
+    enum json_kind kind;
+    unsigned depth;   /* 0: the whole text's value */
+    const char *key;  /* NULL: in an array, or the whole text's value; escapes undone */
+    const char *text; /* NUL-terminated; "{" or "[" for JSON_OPEN and JSON_CLOSE */
+};
+
+/* Called for each item, whose strings live until it returns; a negative return stops the walk. */
+typedef int (*json_fn)(void *ctx, const struct json_item *item);
+
+/* 0; -EBADMSG with a sentence: not JSON, or deeper than JSON_DEPTH_MAX; -ENOMEM; what @fn returned. */
+int json_walk(const char *s, size_t len, json_fn fn, void *ctx);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/jsonl.h"
+#include "client/json.h"
+#include <inttypes.h>
+
+static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprobs)
+{
+    size_t i;
+    int r = buf_puts(out, "{\"event\":\"text\",\"text\":");
+
+    if (r == 0) r = json_put_string(out, e->text.data, e->text.len);
+    if (r == 0 && logprobs) {
+        r = buf_puts(out, ",\"ids\":[");
+        for (i = 0; r == 0 && i < e->n_ids; i++) r = buf_printf(out, "%s%" PRId32, i ? "," : "", e->ids[i]);
+        if (r == 0) r = buf_puts(out, "],\"logprobs\":[");
+        for (i = 0; r == 0 && e->logprobs && i < e->n_ids; i++) {
+            if (i > 0) r = buf_puts(out, ",");
+            if (r == 0) r = json_put_float(out, e->logprobs[i]);
+        }
+        if (r == 0) r = buf_puts(out, "]");
+    }
+    return r == 0 ? buf_puts(out, "}\n") : r;
+}
+
+static int jsonl_timings(struct buf *out, const struct proto_event *e)
+{
+    const struct {
+        const char *key;
+        double ms;
+    } all[] = {
+        {"\"queue_ms\":", e->queue_ms},
+        {",\"prefill_ms\":", e->prefill_ms},
+        {",\"decode_ms\":", e->decode_ms},
+        {",\"ttft_ms\":", e->ttft_ms},
+    };
+    unsigned i;
+    int r = buf_puts(out, ",\"timings\":{");
+
+    for (i = 0; r == 0 && i < 4; i++) {
+        r = buf_puts(out, all[i].key);
+        if (r == 0) r = json_put_ms(out, all[i].ms);
+    }
+    return r == 0 ? buf_puts(out, "}") : r;
+}
+
+static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole)
+{
+    int r = buf_printf(out, "{\"event\":\"done\",\"reason\":\"%s\",\"text\":", proto_reason_name(e->reason));
+
+    if (r == 0) r = json_put_string(out, whole->data, whole->len);
+    if (r == 0)
+        r = buf_printf(out, ",\"usage\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"completion\":%" PRIu64 "}",
+                       e->usage_prompt, e->usage_cached, e->usage_completion);
+    if (r == 0) r = jsonl_timings(out, e);
+    if (r == 0) r = buf_puts(out, ",\"session\":");
+    if (r == 0) r = e->session.len ? json_put_string(out, e->session.data, e->session.len) : buf_puts(out, "null");
+    if (r == 0)
+        r = e->miss_at >= 0 ? buf_printf(out, ",\"miss_at\":%" PRId64, e->miss_at) : buf_puts(out, ",\"miss_at\":null");
+    return r == 0 ? buf_printf(out, ",\"seed\":%" PRId64 "}\n", e->seed) : r;
+}
+
+int jsonl_error(struct buf *out, int code, const char *message, size_t len)
+{
+    int r = buf_printf(out, "{\"event\":\"error\",\"code\":\"%s\",\"message\":", proto_errno_name(code));
+
+    if (r == 0) r = json_put_string(out, message, len);
+    return r == 0 ? buf_puts(out, "}\n") : r;
+}
+
+int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *whole, bool logprobs)
+{
+    switch (e->type) {
+    case PROTO_EV_QUEUED:
+        return buf_printf(out, "{\"event\":\"queued\",\"position\":%" PRIu32 "}\n", e->position);
+    case PROTO_EV_PREFILL:
+        return buf_printf(out,
+                          "{\"event\":\"prefill\",\"done\":%" PRIu64 ",\"total\":%" PRIu64 ",\"cached\":%" PRIu64 "}\n",
+                          e->done, e->total, e->cached);
+    case PROTO_EV_TEXT:
+        return jsonl_text(out, e, logprobs || e->n_ids > 0);
+    case PROTO_EV_DONE:
+        return jsonl_done(out, e, whole);
+    case PROTO_EV_ERROR:
+        return jsonl_error(out, e->code, e->message.data, e->message.len);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/launch.h"
+#include "client/interrupt.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include "libcommon/sock.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define LAUNCH_POLL_MS 5
+#define LAUNCH_WAIT_MS 60000 /* hobd listens before it loads: milliseconds, unless the machine is on its knees */
+#define LAUNCH_TAIL    4096  /* bytes of the log that are looked at */
+
+extern char **environ;
+
+static bool launch_runnable(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* 0: *out is DIR/hobd and runnable; 1: it is not. */
+static int launch_look(const char *dir, int len, const char *below, char **out)
+{
+    char *path;
+
+    if (asprintf(&path, "%.*s%shobd", len, dir, below) < 0) return error_say(-ENOMEM, "no memory for a path");
+    if (launch_runnable(path)) {
+        *out = path;
+        return 0;
+    }
+    free(path);
+    return 1;
+}
+
+int launch_find(const char *exe_dir, const char *path, char **out)
+{
+    static const char *const below[] = {"/", "/../daemon/"};
+    unsigned i;
+    int r;
+
+    for (i = 0; exe_dir && i < 2; i++) {
+        r = launch_look(exe_dir, (int)strlen(exe_dir), below[i], out);
+        if (r <= 0) return r;
+    }
+    while (path && *path) {
+        size_t n = strcspn(path, ":");
+
+        /* Relative entries, the empty one among them, would make it depend on where one stands. */
+        if (*path == '/' && n < PATH_MAX) {
+            r = launch_look(path, (int)n, "/", out);
+            if (r <= 0) return r;
+        }
+        path += n + (path[n] == ':');
+    }
+    return error_say(-ENOENT, "hobd is neither beside hob nor in PATH");
+}
+
+int launch_last_words(const char *log, char **out)
+{
+    _cleanup_(closep) int fd = open(log, O_RDONLY | O_CLOEXEC);
+    char tail[LAUNCH_TAIL + 1], *line;
+    struct stat st;
+    off_t from;
+    ssize_t n;
+
+    if (fd < 0 || fstat(fd, &st) < 0) return -errno;
+    from = st.st_size > LAUNCH_TAIL ? st.st_size - LAUNCH_TAIL : 0;
+    n = pread(fd, tail, LAUNCH_TAIL, from);
+    if (n < 0) return -errno;
+    while (n > 0 && (unsigned char)tail[n - 1] <= ' ') n--;
+    tail[n] = 0;
+    line = memrchr(tail, '\n', (size_t)n);
+    line = line ? line + 1 : tail;
+    if (strncmp(line, "hobd: ", 6) == 0) line += 6;
+    if (!*line) return -ENODATA;
+    *out = strdup(line);
+    return *out ? 0 : -ENOMEM;
+}
+
+/* Open LOG and the lock, making their directories. */
+static int launch_open(const char *path, int flags, int *fd)
+{
+    _cleanup_(freep) char *dir = strndup(path, (size_t)(strrchr(path, '/') - path));
+    int r = dir ? paths_make(dir) : error_say(-ENOMEM, "no memory for a path");
+
+    if (r < 0) return r;
+    *fd = open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    if (*fd >= 0) return 0;
+    r = error_origin(-errno);
+    return error_in(r, "%s", path);
+}
+
+/* What is meant for this process by whoever runs it as a service must not reach a daemon that outlives it. */
+static int launch_environment(char ***out)
+{
+    static const char *const drop[] = {
+        "NOTIFY_SOCKET=",     "LISTEN_PID=",      "LISTEN_FDS=",      "LISTEN_FDNAMES=",
+        "WATCHDOG_PID=",      "WATCHDOG_USEC=",   "JOURNAL_STREAM=",  "INVOCATION_ID=",
+        "RUNTIME_DIRECTORY=", "STATE_DIRECTORY=", "CACHE_DIRECTORY=", "CONFIGURATION_DIRECTORY=",
+        "LOGS_DIRECTORY=",    "MAINPID=",
+    };
+    size_t n = 0, i, j;
+    char **env;
+
+    while (environ[n]) n++;
+    env = malloc((n + 1) * sizeof *env);
+    if (!env) return error_say(-ENOMEM, "no memory for the environment");
+    for (i = n = 0; environ[i]; i++) {
+        for (j = 0; j < sizeof drop / sizeof *drop; j++)
+            if (strncmp(environ[i], drop[j], strlen(drop[j])) == 0) break;
+        if (j == sizeof drop / sizeof *drop) env[n++] = environ[i];
+    }
+    env[n] = NULL;
+    *out = env;
+    return 0;
+}
+
+/* A new session, default signals, no descriptor but /dev/null twice and the log. 0 or -errno. */
+static int launch_exec(char **argv, int log, pid_t *pid)
+{
+    _cleanup_(freep) char **env = NULL;
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    int r = launch_environment(&env);
+
+    if (r < 0) return r;
+    sigemptyset(&none);
+    sigfillset(&all);
+    r = posix_spawn_file_actions_init(&files);
+    if (r != 0) return error_say(-r, "no memory to start hobd");
+    r = posix_spawnattr_init(&attr);
+    if (r == 0)
+        r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (r == 0) r = posix_spawnattr_setsigmask(&attr, &none);
+    if (r == 0) r = posix_spawnattr_setsigdefault(&attr, &all);
+    if (r == 0) r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (r == 0) r = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+    if (r == 0) r = posix_spawn_file_actions_adddup2(&files, log, 2);
+    if (r == 0) r = posix_spawn_file_actions_addclosefrom_np(&files, 3);
+    /* The caller's directory stays free to be removed or unmounted. */
+    if (r == 0) r = posix_spawn_file_actions_addchdir_np(&files, "/");
+    if (r == 0) r = posix_spawn(pid, argv[0], &files, &attr, argv, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return r != 0 ? error_say(-r, "cannot start %s: %s", argv[0], strerror(r)) : 0;
+}
+
+/* hobd's argument for -m: a name as it is, a path made absolute, since hobd does not start in our directory. */
+static int launch_model(const char *model, char **out)
+{
+    _cleanup_(freep) char *file = NULL;
+    char *base, *dir;
+    int r = paths_model_file(model, false, &file);
+
+    if (r < 0) return r;
+    if (strcmp(file, model) != 0 || *model == '/') {
+        *out = strdup(model);
+        return *out ? 0 : error_say(-ENOMEM, "no memory for a path");
+    }
+    /* Only the directory is resolved: the name of a link is the model's name. */
+    base = strrchr(file, '/');
+    if (base) *base++ = 0;
+    dir = realpath(base ? file : ".", NULL);
+    if (!dir) {
+        r = error_origin(-errno);
+        return error_in(r, "%s", model);
+    }
+    r = asprintf(out, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, base ? base : file);
+    free(dir);
+    return r < 0 ? error_say(-ENOMEM, "no memory for a path") : 0;
+}
+
+static int launch_argv(const char *model, const char *socket, char **hobd, char **name)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    char *slash;
+    int r;
+
+    exe[n > 0 ? n : 0] = 0;
+    slash = strrchr(exe, '/');
+    if (slash) *slash = 0;
+    r = launch_model(model, name);
+    return r < 0 ? r : launch_find(slash ? exe : NULL, getenv("PATH"), hobd);
+}
+
+/* Connect as soon as somebody listens. As launch_daemon. */
+static int launch_wait(pid_t pid, const char *socket, const char *log)
+{
+    int64_t deadline = interrupt_now() + LAUNCH_WAIT_MS;
+    _cleanup_(freep) char *words = NULL;
+    bool gone = false;
+    int fd, r;
+
+    for (;;) {
+        fd = sock_connect(socket);
+        if (fd != -ENOENT && fd != -ECONNREFUSED) return fd < 0 ? error_in(fd, "cannot connect to %s", socket) : fd;
+        if (gone) break;
+        if (interrupt_now() > deadline)
+            return error_say(-ETIMEDOUT, "hobd was started but does not listen at %s; see %s", socket, log);
+        r = interrupt_sleep(LAUNCH_POLL_MS);
+        if (r < 0) return r;
+        /* Once more after its end: it may have been beaten by one that is alive. */
+        gone = waitpid(pid, NULL, WNOHANG) == pid;
+    }
+    r = launch_last_words(log, &words);
+    return error_say(-ECHILD, "the daemon did not start: %s", r == 0 ? words : "it said nothing of why");
+}
+
+/* MODEL.lock beside the socket, held. */
+static int launch_lock(const char *socket, int *fd)
+{
+    _cleanup_(freep) char *path = NULL;
+    size_t n = strlen(socket);
+    int r;
+
+    if (n > 5 && strcmp(socket + n - 5, ".sock") == 0) n -= 5;
+    if (asprintf(&path, "%.*s.lock", (int)n, socket) < 0) return error_say(-ENOMEM, "no memory for a path");
+    r = launch_open(path, O_RDWR, fd);
+    while (r == 0 && flock(*fd, LOCK_EX) < 0) {
+        if (errno != EINTR) {
+            r = error_origin(-errno);
+            return error_in(r, "%s", path);
+        }
+        if (interrupted()) return -EINTR;
+    }
+    return r;
+}
+
+int launch_daemon(const char *model, const char *socket)
+{
+    _cleanup_(freep) char *hobd = NULL, *arg = NULL, *name = NULL, *dir = NULL, *log_path = NULL;
+    _cleanup_(closep) int lock = -1, log = -1;
+    pid_t pid;
+    int r;
+
+    r = launch_argv(model, socket, &hobd, &arg);
+    if (r == 0) r = paths_model_name(model, &name);
+    if (r == 0) r = paths_dir(PATHS_STATE, false, &dir);
+    if (r < 0) return r;
+    if (asprintf(&log_path, "%s/%s.log", dir, name) < 0) return error_say(-ENOMEM, "no memory for a path");
+
+    r = launch_lock(socket, &lock);
+    if (r < 0) return r;
+    r = sock_connect(socket);
+    if (r >= 0) return r;
+    r = launch_open(log_path, O_WRONLY | O_TRUNC | O_APPEND, &log);
+    if (r < 0) return r;
+    r = launch_exec((char *[]){hobd, "serve", "-m", arg, "--socket", (char *)socket, NULL}, log, &pid);
+    return r < 0 ? r : launch_wait(pid, socket, log_path);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/option_table.h"
+#include "client/options.h"
+
+/* clang-format off */
+const struct option_def option_table[OPTION_COUNT] = {
+    [OPTION_MODEL] = {"model", "NAME", "a model's name, or a path to a .gguf (default: default)", 'm',
+                      OPTION_IN_FILE | OPTION_COMMANDS},
+    [OPTION_SYSTEM] = {"system", "TEXT", "a system message in front", 's', OPTION_IN_FILE},
+    [OPTION_FILE] = {"file", "PATH", "put this file's text before the prompt (repeatable)", 'f', 0},
+    [OPTION_SESSION] = {"session", "NAME", "continue, or begin, the session NAME", 'S', OPTION_IN_FILE},
+    [OPTION_CONTINUE] = {"continue", NULL, "continue your last session", 'c', 0},
+    [OPTION_MAX_TOKENS] = {"max-tokens", "N", "at most N tokens of answer (default: 2048)", 'n', OPTION_IN_FILE},
+    [OPTION_IGNORE_EOS] = {"ignore-eos", NULL, "go on where the model would end", 0, OPTION_IN_FILE},
+    [OPTION_TEMP] = {"temp", "X", "temperature, 0: always the likeliest token (default: 0.7)", 0, OPTION_IN_FILE},
+    [OPTION_TOP_P] = {"top-p", "X", "likeliest tokens of this probability together (default: 0.95)", 0,
+                      OPTION_IN_FILE},
+    [OPTION_TOP_K] = {"top-k", "N", "N likeliest tokens, 0: all (default: 40)", 0, OPTION_IN_FILE},
+    [OPTION_MIN_P] = {"min-p", "X", "at least X of the likeliest token's probability (default: 0.05)", 0,
+                      OPTION_IN_FILE},
+    [OPTION_REPEAT_PENALTY] = {"repeat-penalty", "X", "above 1: tokens that came already are less likely (default: 1)",
+                               0, OPTION_IN_FILE},
+    [OPTION_SEED] = {"seed", "N", "the same seed gives the same answer (default: random)", 0, OPTION_IN_FILE},
+    [OPTION_STOP] = {"stop", "TEXT", "end the answer before this text (repeatable)", 0, OPTION_IN_FILE},
+    [OPTION_RAW] = {"raw", NULL, "no chat template: continue the text as it is", 0, 0},
+    [OPTION_SPECIAL] = {"special", NULL, "with --raw: special tokens in the text are parsed", 0, 0},
+    [OPTION_TIMEOUT] = {"timeout", "TIME", "give up after TIME (500ms, 30s, 15min, 1h)", 0, OPTION_IN_FILE},
+    [OPTION_QUIET] = {"quiet", NULL, "only errors on standard error", 'q', OPTION_IN_FILE | OPTION_COMMANDS},
+    [OPTION_VERBOSE] = {"verbose", NULL, "a line of usage on standard error at the end", 'v',
+                        OPTION_IN_FILE | OPTION_COMMANDS},
+    [OPTION_NO_STREAM] = {"no-stream", NULL, "print the answer at once when it is complete", 0, OPTION_IN_FILE},
+    [OPTION_NO_STDIN] = {"no-stdin", NULL, "do not read standard input", 0, OPTION_IN_FILE},
+    [OPTION_JSONL] = {"jsonl", NULL, "print events, one JSON object a line", 0, 0},
+    [OPTION_LOGPROBS] = {"logprobs", NULL, "with --jsonl: the ids and log-probabilities of all tokens", 0, 0},
+    [OPTION_JSON] = {"json", NULL, "status as JSON", 0, OPTION_COMMANDS},
+    [OPTION_HELP] = {"help", NULL, "this text", 'h', OPTION_COMMANDS},
+    [OPTION_VERSION] = {"version", NULL, "the version", 0, OPTION_COMMANDS},
+    [OPTION_IMAGE] = {"image", "PATH", NULL, 'a', OPTION_LATER},
+    [OPTION_EXTRACT] = {"extract", NULL, NULL, 'x', OPTION_LATER},
+    [OPTION_FORK] = {"fork", "NAME", NULL, 0, OPTION_LATER},
+    [OPTION_WARM] = {"warm", NULL, NULL, 0, OPTION_LATER},
+    [OPTION_PRIORITY] = {"priority", "CLASS", NULL, 0, OPTION_LATER},
+};
+/* clang-format on */
+
+const struct option_word option_words[] = {
+    {"status", COMMAND_STATUS},
+    {"stop", COMMAND_STOP},
+    {"chat", -1},
+    {"sessions", -1},
+    {"models", -1},
+    {"infill", -1},
+    {NULL, 0},
+};
+
+void option_names(const char **names, bool in_file)
+{
+    unsigned i, n = 0;
+
+    for (i = 0; i < OPTION_COUNT; i++) {
+        const struct option_def *d = &option_table[i];
+
+        if (d->flags & OPTION_LATER || (in_file && !(d->flags & OPTION_IN_FILE))) continue;
+        names[n++] = d->name;
+    }
+    names[n] = NULL;
+}

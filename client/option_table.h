@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The table of hob's options; options.c gives it meaning. */
+#include <stdbool.h>
+
+enum option_id {
+    OPTION_MODEL,
+    OPTION_SYSTEM,
+    OPTION_FILE,
+    OPTION_SESSION,
+    OPTION_CONTINUE,
+    OPTION_MAX_TOKENS,
+    OPTION_IGNORE_EOS,
+    OPTION_TEMP,
+    OPTION_TOP_P,
+    OPTION_TOP_K,
+    OPTION_MIN_P,
+    OPTION_REPEAT_PENALTY,
+    OPTION_SEED,
+    OPTION_STOP,
+    OPTION_RAW,
+    OPTION_SPECIAL,
+    OPTION_TIMEOUT,
+    OPTION_QUIET,
+    OPTION_VERBOSE,
+    OPTION_NO_STREAM,
+    OPTION_NO_STDIN,
+    OPTION_JSONL,
+    OPTION_LOGPROBS,
+    OPTION_JSON,
+    OPTION_HELP,
+    OPTION_VERSION,
+    /* of the plan, refused by name */
+    OPTION_IMAGE,
+    OPTION_EXTRACT,
+    OPTION_FORK,
+    OPTION_WARM,
+    OPTION_PRIORITY,
+    OPTION_COUNT,
+};
+
+enum option_flags {
+    OPTION_IN_FILE = 1,  /* also a key of hob.conf */
+    OPTION_COMMANDS = 2, /* also for status and stop */
+    OPTION_LATER = 4,    /* known, but not in this version */
+};
+
+struct option_def {
+    const char *name;
+    const char *arg;  /* NULL: takes none */
+    const char *help; /* NULL: not shown */
+    char letter;      /* 0: none */
+    unsigned char flags;
+};
+
+extern const struct option_def option_table[OPTION_COUNT];
+
+/* The names that begin with something else than a prompt. */
+struct option_word {
+    const char *word;
+    int command; /* enum command; -1: not in this version */
+};
+
+extern const struct option_word option_words[]; /* ends with a NULL word */
+
+/* A NULL-terminated list of the long names (those that are keys of hob.conf, if @in_file), for conf_nearest;
+ * @names has room for OPTION_COUNT + 1. */
+void option_names(const char **names, bool in_file);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/output.h"
+#include "client/interrupt.h"
+#include "libcommon/error.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A pipe that polls writable takes this much without blocking (PIPE_BUF), so that SIGINT is never shut out. */
+#define OUTPUT_PIECE 4096
+
+void output_init(struct output *o, int fd, bool hold)
+{
+    struct stat st;
+
+    *o = (struct output){.fd = fd, .hold = hold};
+    if (fstat(fd, &st) < 0) return;
+    o->watch = S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode);
+    o->tty = S_ISCHR(st.st_mode) && isatty(fd);
+}
+
+void output_fini(struct output *o)
+{
+    buf_fini(&o->held);
+}
+
+static int output_push(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+        ssize_t done;
+        int r;
+
+        r = interrupt_poll(&pfd, 1, -1);
+        if (r == -EINTR) return r;
+        if (r < 0) return error_say(r, "standard output: cannot wait for it");
+        done = write(fd, p, n < OUTPUT_PIECE ? n : OUTPUT_PIECE);
+        if (done >= 0) {
+            p += done;
+            n -= (size_t)done;
+        } else if (errno == EPIPE) {
+            return -EPIPE;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            r = error_origin(-errno);
+            return error_in(r, "standard output");
+        }
+    }
+    return 0;
+}
+
+int output_write(struct output *o, const char *p, size_t n)
+{
+    int r;
+
+    if (!o->hold) return output_push(o->fd, p, n);
+    r = buf_append(&o->held, p, n);
+    return r < 0 ? error_say(r, "no memory to hold the answer") : 0;
+}
+
+int output_release(struct output *o)
+{
+    int r = output_push(o->fd, o->held.data, o->held.len);
+
+    buf_clear(&o->held);
+    return r;
+}

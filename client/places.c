@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/places.h"
+#include "client/launch.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include "libcommon/sock.h"
+#include <stdlib.h>
+#include <string.h>
+
+int places_find(struct places *p, const struct options *o)
+{
+    const char *fixed = getenv("HOB_SOCKET");
+    int r;
+
+    *p = (struct places){.model = o->model ? o->model : "default"};
+    if (fixed && *fixed) {
+        p->fixed = strdup(fixed);
+        return p->fixed ? 0 : error_say(-ENOMEM, "no memory for a path");
+    }
+    r = paths_socket(p->model, true, &p->system);
+    if (r < 0) return r;
+    p->no_user = paths_socket(p->model, false, &p->user);
+    return p->no_user == -ENOMEM ? p->no_user : 0;
+}
+
+void places_fini(struct places *p)
+{
+    free(p->fixed);
+    free(p->user);
+    free(p->system);
+    *p = (struct places){0};
+}
+
+/* The descriptor; -ENOENT: nobody listens at @path; else negative, with a sentence. */
+static int places_try(const char *path)
+{
+    int r = sock_connect(path);
+
+    switch (r) {
+    case -ENOENT:
+    case -ENOTDIR:
+    case -ECONNREFUSED:
+        return -ENOENT;
+    case -EACCES:
+    case -EPERM:
+        return error_say(-EACCES, "permission denied on %s: are you in group hob?", path);
+    case -ENAMETOOLONG:
+        return r;
+    default:
+        return r < 0 ? error_in(r, "cannot connect to %s", path) : r;
+    }
+}
+
+int places_connect(const struct places *p)
+{
+    int r;
+
+    if (p->fixed) {
+        r = places_try(p->fixed);
+        return r == -ENOENT ? error_say(r, "no daemon at %s: start one there, or unset HOB_SOCKET", p->fixed) : r;
+    }
+    r = p->user ? places_try(p->user) : -ENOENT;
+    if (r == -ENOENT) r = places_try(p->system);
+    if (r == -ENOENT)
+        return error_say(r, "no daemon for the model '%s': one is started by asking something, as in: hob hello",
+                         p->model);
+    return r;
+}
+
+int places_connect_or_start(const struct places *p)
+{
+    int r = places_connect(p);
+
+    if (r != -ENOENT || p->fixed) return r;
+    if (p->user) return launch_daemon(p->model, p->user);
+    /* Say why there is no place for a daemon of one's own. */
+    r = paths_socket(p->model, false, &(char *){NULL});
+    return r < 0 ? error_in(r, "no daemon is running, and none can be started") : -ENOENT;
+}

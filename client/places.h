@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Where a daemon may be, in the order in which it is tried. */
+#include "client/options.h"
+
+struct places {
+    const char *model; /* as given, or "default"; not owned */
+    char *fixed;       /* $HOB_SOCKET: the only place then; else NULL */
+    char *user;        /* NULL: the user has none (no runtime directory) */
+    char *system;
+    int no_user; /* why user is NULL: -errno */
+};
+
+/* 0; -EINVAL (no model can have that name) or -ENOMEM, with a sentence. places_fini in any case. */
+int places_find(struct places *p, const struct options *o);
+void places_fini(struct places *p);
+
+/*
+ * Connect to the daemon that runs. The descriptor, owned by the caller; -ENOENT: there is none; -EACCES: there is one,
+ * but not for us; else -errno; with a sentence that says what to do.
+ */
+int places_connect(const struct places *p);
+
+/* places_connect; where that finds none and $HOB_SOCKET does not forbid it, a daemon is started. -EINTR, too. */
+int places_connect_or_start(const struct places *p);

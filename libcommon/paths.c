@@ -71,13 +71,34 @@ static bool system_service(void)
     return state && strncmp(state, "/var/lib/", 9) == 0;
 }
 
+/* Sockets need a folder that nobody else can write to; a login without a session manager (su, a container) has none. */
+static int runtime_fallback(char **out)
+{
+    _cleanup_(freep) char *dir = NULL;
+    uid_t uid = geteuid();
+    struct stat st;
+    int r = format(&dir, "/run/user/%u", (unsigned)uid);
+
+    if (r < 0) return r;
+    if (lstat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid) return format(out, "%s/hob", dir);
+    free(steal(dir));
+    r = format(&dir, "/tmp/hob-%u", (unsigned)uid);
+    if (r < 0) return r;
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST) return error_say(-errno, "cannot make %s: %s", dir, strerror(errno));
+    /* Whoever was first may have made it: a link, or a folder open to others, is not ours to trust. */
+    if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != uid || st.st_mode & 077)
+        return error_say(-EPERM, "%s is not a folder of yours alone: set XDG_RUNTIME_DIR or HOB_SOCKET", dir);
+    *out = steal(dir);
+    return 0;
+}
+
 static int user_dir(const struct place *p, char **out)
 {
     const char *base = variable(p->xdg), *home;
 
     if (base && *base != '/') return error_say(-EINVAL, "%s is not an absolute path: %s", p->xdg, base);
     if (base) return format(out, "%s/%s", base, p->below);
-    if (!p->fallback) return error_say(-ENOENT, "%s is not set: set it or HOB_SOCKET, or use --system", p->xdg);
+    if (!p->fallback) return runtime_fallback(out);
     home = variable("HOME");
     if (!home) return error_say(-ENOENT, "neither %s nor HOME is set", p->xdg);
     if (*home != '/') return error_say(-EINVAL, "HOME is not an absolute path: %s", home);

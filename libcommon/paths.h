@@ -8,7 +8,8 @@
 #include <stdbool.h>
 
 enum paths_kind {
-    PATHS_RUNTIME, /* sockets, locks */
+    PATHS_RUNTIME, /* sockets, locks; without XDG_RUNTIME_DIR /run/user/UID/hob, else /tmp/hob-UID (made, 0700, checked)
+                    */
     PATHS_STATE,
     PATHS_CACHE,
     PATHS_MODELS,

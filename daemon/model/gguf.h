@@ -9,8 +9,20 @@
 #include <stdint.h>
 
 enum gguf_type { /* of metadata values */
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY, GGUF_U64,
-    GGUF_I64, GGUF_F64, GGUF_TYPES
+                 GGUF_U8,
+                 GGUF_I8,
+                 GGUF_U16,
+                 GGUF_I16,
+                 GGUF_U32,
+                 GGUF_I32,
+                 GGUF_F32,
+                 GGUF_BOOL,
+                 GGUF_STRING,
+                 GGUF_ARRAY,
+                 GGUF_U64,
+                 GGUF_I64,
+                 GGUF_F64,
+                 GGUF_TYPES
 };
 
 struct gguf_str {
@@ -58,7 +70,8 @@ int gguf_get_f32(const struct gguf *g, const char *key, float *out);
 int gguf_get_bool(const struct gguf *g, const char *key, bool *out);
 int gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out);
 
-/* Arrays. The string walk is sequential: start with *it = NULL. Returns false past the end. */
+/* Arrays. The string walk is sequential: start with *it = NULL; *index is the returned string's (0 for the first,
+ * whatever it was) and is needed for the next. Returns false past the end, and for what is no array of strings. */
 bool gguf_next_str(const struct gguf_kv *kv, const void **it, struct gguf_str *out, uint64_t *index);
 float gguf_array_f32(const struct gguf_kv *kv, uint64_t i);   /* elem GGUF_F32 */
 int32_t gguf_array_i32(const struct gguf_kv *kv, uint64_t i); /* elem GGUF_I32 or GGUF_U32 */

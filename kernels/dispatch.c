@@ -37,7 +37,8 @@ static size_t tables(const struct kernels *out[TABLES])
     bool avx2 = have_avx2_fma();
     out[n++] = avx2 ? &kernels_scalar_fma : &kernels_scalar;
     if (!avx2 || !have_f16c()) return n;
-    if (have_avx512()) return n;
+    out[n++] = &kernels_avx2;
+    if (have_avx512()) out[n++] = &kernels_avx512;
     return n;
 }
 #else

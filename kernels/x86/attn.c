@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention over KV blocks. For q·k a lane is a key (K is [dim][32]: two vectors a dim), for p·v a lane is a dim.
+ * Queries go in tiles that share what is loaded; keys that not all of a tile's queries see are added query by query,
+ * since a masked key must not enter, not even as a zero.
+ */
+#include "kernels/x86/v16.h"
+
+#ifdef __AVX512F__
+#define TILE_Q 8 /* queries of a tile: 16 accumulators of q·k */
+#define PV_Q   4 /* queries and */
+#define PV_D   4 /* vectors of dims of a tile of p·v */
+#else
+#define TILE_Q 2
+#define PV_Q   2
+#define PV_D   2
+#endif
+#define MAX_DIM 256 /* of a block that is widened once for many queries */
+
+struct state {
+    const struct kern_attn *a;
+    size_t first;                    /* query of the tile */
+    unsigned lo[TILE_Q], hi[TILE_Q]; /* visible keys of the block */
+    float p[TILE_Q][KV_BLOCK];
+};
+
+V v16 load_kv(const void *p, size_t i, enum kern_kv kv)
+{
+    return kv == KERN_KV_F32 ? v16_load((const float *)p + i) : v16_load_f16((const uint16_t *)p + i);
+}
+
+V v16 load_kv_n(const void *p, size_t i, size_t n, enum kern_kv kv)
+{
+    return kv == KERN_KV_F32 ? v16_load_n((const float *)p + i, n) : v16_load_f16_n((const uint16_t *)p + i, n);
+}
+
+/* p[i][j] = q_i·k_j * scale, also for keys that are masked. */
+V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
+{
+    const struct kern_attn *a = s->a;
+    const float *const *q = a->q + s->first;
+    v16 acc[TILE_Q][2];
+    UNROLL
+    for (unsigned i = 0; i < nq; i++) acc[i][0] = acc[i][1] = v16_set1(0);
+    for (size_t d = 0; d < a->dim; d++) {
+        v16 k0 = load_kv(k, d * KV_BLOCK, kv), k1 = load_kv(k, d * KV_BLOCK + 16, kv);
+        UNROLL
+        for (unsigned i = 0; i < nq; i++) {
+            v16 x = v16_set1(q[i][d]);
+            acc[i][0] = v16_fma(x, k0, acc[i][0]);
+            acc[i][1] = v16_fma(x, k1, acc[i][1]);
+        }
+    }
+    UNROLL
+    for (unsigned i = 0; i < nq; i++) {
+        v16_store(s->p[i], v16_mul(acc[i][0], v16_set1(a->scale)));
+        v16_store(s->p[i] + 16, v16_mul(acc[i][1], v16_set1(a->scale)));
+    }
+}
+
+static unsigned below(unsigned n, unsigned max)
+{
+    return n < max ? n : max;
+}
+
+/* Scores to probabilities, and m, l, o of the query brought to the new maximum. */
+V void softmax(struct state *s, unsigned i)
+{
+    const struct kern_attn *a = s->a;
+    size_t iq = s->first + i;
+    unsigned lo = s->lo[i], hi = s->hi[i];
+    v16 none = v16_set1(-INFINITY);
+    v16 s0 = v16_range(v16_load(s->p[i]), none, below(lo, 16), below(hi, 16));
+    v16 s1 = v16_range(v16_load(s->p[i] + 16), none, lo > 16 ? lo - 16 : 0, hi > 16 ? hi - 16 : 0);
+    float top = v16_top(v16_max(s0, s1)) + 0.0f, m = a->m[iq];
+    if (m == -INFINITY) {
+        a->m[iq] = m = top;
+    } else if (top > m) {
+        float *o = a->o + iq * a->dim;
+        v16 c = v16_exp(v16_set1(m - top));
+        size_t d = 0;
+        for (; d + 16 <= a->dim; d += 16) v16_store(o + d, v16_mul(v16_load(o + d), c));
+        if (d < a->dim) v16_store_n(o + d, v16_mul(v16_load_n(o + d, a->dim - d), c), a->dim - d);
+        a->l[iq] *= _mm256_cvtss_f32(v16_low(c));
+        a->m[iq] = m = top;
+    }
+    v16 p0 = v16_exp(v16_sub(s0, v16_set1(m))), p1 = v16_exp(v16_sub(s1, v16_set1(m)));
+    v16_store(s->p[i], p0);
+    v16_store(s->p[i] + 16, p1);
+    a->l[iq] += v16_fold(v16_add(p0, p1));
+}
+
+/* o_i += p_ij v_j over keys [lo, hi) of queries i0 … i0 + nq - 1 and nd vectors of dims from d0; the last one has only
+ * @last lanes. */
+V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, const void *v, size_t d0, size_t last,
+                  unsigned lo, unsigned hi, enum kern_kv kv)
+{
+    size_t dim = s->a->dim;
+    float *o = s->a->o + (s->first + i0) * dim + d0;
+    v16 acc[PV_Q][PV_D];
+    UNROLL
+    for (unsigned i = 0; i < nq; i++) {
+        UNROLL
+        for (unsigned d = 0; d < nd; d++)
+            acc[i][d] =
+                last < 16 && d == nd - 1 ? v16_load_n(o + i * dim + 16 * d, last) : v16_load(o + i * dim + 16 * d);
+    }
+    for (unsigned j = lo; j < hi; j++) {
+        v16 x[PV_D];
+        UNROLL
+        for (unsigned d = 0; d < nd; d++) {
+            size_t at = j * dim + d0 + 16 * d;
+            x[d] = last < 16 && d == nd - 1 ? load_kv_n(v, at, last, kv) : load_kv(v, at, kv);
+        }
+        UNROLL
+        for (unsigned i = 0; i < nq; i++) {
+            v16 p = v16_set1(s->p[i0 + i][j]);
+            UNROLL
+            for (unsigned d = 0; d < nd; d++) acc[i][d] = v16_fma(p, x[d], acc[i][d]);
+        }
+    }
+    UNROLL
+    for (unsigned i = 0; i < nq; i++) {
+        UNROLL
+        for (unsigned d = 0; d < nd; d++) {
+            if (last < 16 && d == nd - 1)
+                v16_store_n(o + i * dim + 16 * d, acc[i][d], last);
+            else
+                v16_store(o + i * dim + 16 * d, acc[i][d]);
+        }
+    }
+}
+
+/* All dims of nq queries. */
+V void add_rows(unsigned nq, const struct state *s, unsigned i0, const void *v, unsigned lo, unsigned hi,
+                enum kern_kv kv)
+{
+    size_t d = 0, dim = s->a->dim;
+    if (lo >= hi) return;
+    for (; d + 16 * PV_D <= dim; d += 16 * PV_D) add_values(nq, PV_D, s, i0, v, d, 16, lo, hi, kv);
+    for (; d + 16 <= dim; d += 16) add_values(nq, 1, s, i0, v, d, 16, lo, hi, kv);
+    if (d < dim) add_values(nq, 1, s, i0, v, d, dim - d, lo, hi, kv);
+}
+
+/* Values of nq queries: together where all of them see a key, alone before and after. */
+V void add_together(unsigned nq, const struct state *s, unsigned i0, const void *v, enum kern_kv kv)
+{
+    unsigned lo = 0, hi = KV_BLOCK;
+    for (unsigned i = i0; i < i0 + nq; i++) {
+        if (s->lo[i] > lo) lo = s->lo[i];
+        if (s->hi[i] < hi) hi = s->hi[i];
+    }
+    if (lo >= hi) lo = hi = KV_BLOCK; /* no key is seen by all: everything comes before */
+    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, v, s->lo[i], below(s->hi[i], lo), kv);
+    add_rows(nq, s, i0, v, lo, hi, kv);
+    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, v, hi, s->hi[i], kv);
+}
+
+/* One tile of queries and one block. */
+V void tile(unsigned nq, struct state *s, size_t first, size_t ib, const void *k, const void *v, enum kern_kv kv)
+{
+    const struct kern_attn *a = s->a;
+    size_t pos = ib * KV_BLOCK;
+    bool any = false;
+    for (unsigned i = 0; i < nq; i++) {
+        size_t begin = a->begin[first + i], end = a->end[first + i];
+        s->lo[i] = begin <= pos ? 0 : begin - pos < KV_BLOCK ? (unsigned)(begin - pos) : KV_BLOCK;
+        s->hi[i] = end <= pos ? 0 : end - pos < KV_BLOCK ? (unsigned)(end - pos) : KV_BLOCK;
+        if (s->lo[i] >= s->hi[i]) s->lo[i] = s->hi[i] = 0;
+        any |= s->hi[i] > 0;
+    }
+    if (!any) return;
+    s->first = first;
+    scores(nq, s, k, kv);
+    for (unsigned i = 0; i < nq; i++)
+        if (s->hi[i]) softmax(s, i);
+    if (nq % PV_Q == 0) {
+        for (unsigned i = 0; i < nq; i += PV_Q) add_together(PV_Q, s, i, v, kv);
+    } else {
+        add_together(nq, s, 0, v, kv); /* nq < PV_Q */
+    }
+}
+
+V void block(struct state *s, size_t ib, const void *k, const void *v, enum kern_kv kv)
+{
+    size_t i = 0, n = s->a->n_q;
+    for (; i + TILE_Q <= n; i += TILE_Q) tile(TILE_Q, s, i, ib, k, v, kv);
+#if TILE_Q > 4
+    for (; i + 4 <= n; i += 4) tile(4, s, i, ib, k, v, kv);
+#endif
+#if TILE_Q > 2
+    for (; i + 2 <= n; i += 2) tile(2, s, i, ib, k, v, kv);
+#endif
+    for (; i < n; i++) tile(1, s, i, ib, k, v, kv);
+}
+
+static void widen(float *out, const uint16_t *h, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) v16_store(out + i, v16_load_f16(h + i)); /* n is a multiple of 32 */
+}
+
+static void start(const struct kern_attn *a)
+{
+    for (size_t i = 0; i < a->n_q; i++) {
+        a->m[i] = -INFINITY;
+        a->l[i] = 0;
+    }
+    memset(a->o, 0, a->n_q * a->dim * sizeof(*a->o));
+}
+
+KERN_ATTN(X86(attn_f32))
+{
+    struct state s = {.a = a};
+    start(a);
+    for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F32);
+}
+
+KERN_ATTN(X86(attn_f16))
+{
+    struct state s = {.a = a};
+    start(a);
+    if (a->n_q <= TILE_Q || a->dim > MAX_DIM) {
+        for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F16);
+        return;
+    }
+    float k[KV_BLOCK * MAX_DIM], v[KV_BLOCK * MAX_DIM];
+    for (size_t ib = 0; ib < a->n_blocks; ib++) {
+        widen(k, a->k[ib], KV_BLOCK * a->dim);
+        widen(v, a->v[ib], KV_BLOCK * a->dim);
+        block(&s, ib, k, v, KERN_KV_F32);
+    }
+}
+
+KERN_KV_STORE(X86(kv_store_f32))
+{
+    float *kb = kblock, *vb = vblock;
+    for (size_t d = 0; d < dim; d++) kb[d * KV_BLOCK + slot] = k[d];
+    memcpy(vb + slot * dim, v, dim * sizeof(*v));
+}
+
+KERN_KV_STORE(X86(kv_store_f16))
+{
+    uint16_t *kb = kblock, *vb = vblock;
+    for (size_t d = 0; d < dim; d += 16) {
+        size_t n = dim - d < 16 ? dim - d : 16;
+        uint16_t h[16];
+        v16_store_f16_n(h, v16_load_n(k + d, n), 16);
+        for (size_t i = 0; i < n; i++) kb[(d + i) * KV_BLOCK + slot] = h[i];
+        v16_store_f16_n(vb + slot * dim + d, v16_load_n(v + d, n), n);
+    }
+}
+
+/* out = fma(o, b, out * a) */
+static void mix(float *out, const float *o, float a, float b, size_t dim)
+{
+    for (size_t d = 0; d < dim; d += 16) {
+        size_t n = dim - d < 16 ? dim - d : 16;
+        v16 old = v16_mul(v16_load_n(out + d, n), v16_set1(a));
+        v16_store_n(out + d, v16_fma(v16_load_n(o + d, n), v16_set1(b), old), n);
+    }
+}
+
+void X86(attn_merge)(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o, size_t n_seg,
+                     size_t dim)
+{
+    float big = 0, sum = 0;
+    bool any = false;
+    for (size_t i = 0; i < n_seg; i++) {
+        float mi = m[i * ld_m], li = l[i * ld_m];
+        if (!(li > 0)) continue;
+        if (!any) {
+            any = true;
+            big = mi, sum = li;
+            memcpy(out, o + i * ld_o, dim * sizeof(*out));
+            continue;
+        }
+        float top = mi > big ? mi : big;
+        float a = _mm256_cvtss_f32(v16_low(v16_exp(v16_set1(big - top))));
+        float b = _mm256_cvtss_f32(v16_low(v16_exp(v16_set1(mi - top))));
+        big = top;
+        sum = fmaf(li, b, sum * a);
+        mix(out, o + i * ld_o, a, b, dim);
+    }
+    for (size_t d = 0; d < dim; d += 16) {
+        size_t n = dim - d < 16 ? dim - d : 16;
+        v16_store_n(out + d, v16_div(v16_load_n(out + d, n), v16_set1(sum)), n);
+    }
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Quantized weights with AVX2. vpmaddubsw adds pairs of products into 16 bits: with 4-bit codes a whole block of 32
+ * stays below 16 * 15 * 127 = 30,480 in each lane, so nothing saturates and one vpmaddwd per block widens. Codes of 8
+ * bits are split into two such halves.
+ */
+#include "kernels/panel.h"
+#include "kernels/x86/tiles.h"
+#include "kernels/x86/v16.h"
+
+V __m256i spread(const int8_t *q)
+{
+    int32_t four;
+    memcpy(&four, q, sizeof(four));
+    return _mm256_set1_epi32(four);
+}
+
+V __m256i widen(__m256i pairs, short factor)
+{
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(factor));
+}
+
+V __m256i dot_add(__m256i sum, __m256i codes, const int8_t *q)
+{
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, spread(q)));
+}
+
+/* sum[t] = exact dot products of 8 rows' unsigned 4-bit codes at @w with @nt tokens' block. */
+V void dot_q4(unsigned nt, __m256i *sum, const uint8_t *w, const int8_t *q, size_t k)
+{
+    const __m256i low = _mm256_set1_epi8(15);
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) sum[t] = _mm256_setzero_si256();
+    UNROLL
+    for (unsigned g = 0; g < 4; g++) {
+        __m256i c = _mm256_loadu_si256((const __m256i *)(w + g * 64));
+        __m256i lo = _mm256_and_si256(c, low), hi = _mm256_and_si256(_mm256_srli_epi16(c, 4), low);
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) {
+            sum[t] = dot_add(sum[t], lo, q + t * k + g * 4);
+            sum[t] = dot_add(sum[t], hi, q + t * k + 16 + g * 4);
+        }
+    }
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) sum[t] = widen(sum[t], 1);
+}
+
+/* The same with 8-bit codes. */
+V void dot_q8(unsigned nt, __m256i *sum, const uint8_t *w, const int8_t *q, size_t k)
+{
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i upper[TILE_MAX];
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) sum[t] = upper[t] = _mm256_setzero_si256();
+    UNROLL
+    for (unsigned g = 0; g < 8; g++) {
+        __m256i c = _mm256_loadu_si256((const __m256i *)(w + g * 64));
+        __m256i lo = _mm256_and_si256(c, low), hi = _mm256_and_si256(_mm256_srli_epi16(c, 4), low);
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) {
+            sum[t] = dot_add(sum[t], lo, q + t * k + g * 4);
+            upper[t] = dot_add(upper[t], hi, q + t * k + g * 4);
+        }
+    }
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) sum[t] = _mm256_add_epi32(widen(sum[t], 1), widen(upper[t], 16));
+}
+
+V __m256 scales(const uint8_t *p, unsigned half)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + half * 16)));
+}
+
+/* One block of 8 rows (@half 0: rows 0-7, 1: 8-15): acc[t] += what DESIGN says. */
+V void block(unsigned nt, __m256 *acc, const uint8_t *w, unsigned half, const int8_t *q, size_t k, const float *d,
+             const int32_t *s, size_t nb, enum kern_type type)
+{
+    __m256i sum[TILE_MAX];
+    if (type == KERN_Q8_0)
+        dot_q8(nt, sum, w + half * 32, q, k);
+    else
+        dot_q4(nt, sum, w + half * 32, q, k);
+    __m256 dw = scales(w + (type == KERN_Q8_0 ? PANEL_Q8_0_D : PANEL_Q4_0_D), half);
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        if (type == KERN_Q8_0) sum[t] = _mm256_sub_epi32(sum[t], _mm256_set1_epi32(PANEL_Q8_BIAS * s[t * nb]));
+        if (type == KERN_Q4_0) sum[t] = _mm256_sub_epi32(sum[t], _mm256_set1_epi32(PANEL_Q4_BIAS * s[t * nb]));
+        __m256 scale = _mm256_mul_ps(dw, _mm256_set1_ps(d[t * nb]));
+        acc[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t]), scale, acc[t]);
+    }
+    if (type != KERN_Q4_1) return;
+    __m256 mw = scales(w + PANEL_Q4_1_M, half);
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        __m256 offset = _mm256_mul_ps(mw, _mm256_set1_ps(d[t * nb]));
+        acc[t] = _mm256_fmadd_ps(_mm256_set1_ps((float)s[t * nb]), offset, acc[t]);
+    }
+}
+
+V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct kern_acts *x, size_t t0, unsigned rows,
+            enum kern_type type)
+{
+    const size_t k = x->k, nb = k / KERN_BLOCK;
+    const size_t bytes = type == KERN_Q8_0 ? PANEL_Q8_0 : type == KERN_Q4_0 ? PANEL_Q4_0 : PANEL_Q4_1;
+    const int8_t *q = x->q + t0 * k;
+    const float *d = x->d + t0 * nb;
+    const int32_t *s = x->s + t0 * nb;
+    __m256 acc[2][TILE_MAX];
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
+    for (size_t b = 0; b < nb; b++, w += bytes, q += KERN_BLOCK, d++, s++) {
+        block(nt, acc[0], w, 0, q, k, d, s, nb, type);
+        block(nt, acc[1], w, 1, q, k, d, s, nb, type);
+    }
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) v16_store_n(out + t * ld, v16_pair(acc[0][t], acc[1][t]), rows);
+}
+
+#define QUANT_TILE(nt, out, ld, panel, x, t, rows, type) tile(nt, (out) + (t) * (ld), ld, panel, x, t, rows, type)
+
+KERN_MATMUL(matmul_q8_0_avx2)
+{
+    FOR_TILES(QUANT_TILE, KERN_Q8_0);
+}
+
+KERN_MATMUL(matmul_q4_0_avx2)
+{
+    FOR_TILES(QUANT_TILE, KERN_Q4_0);
+}
+
+KERN_MATMUL(matmul_q4_1_avx2)
+{
+    FOR_TILES(QUANT_TILE, KERN_Q4_1);
+}

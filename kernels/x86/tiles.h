@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* How a matmul cuts its tokens: tiles of a constant number of them, one accumulator register (AVX2: two) a token. */
+
+/* Run TILE(nt, out, ld, panel, x, t, rows, …) over the tokens of @x in the body of a KERN_MATMUL; nt is a constant. */
+#define TILE_STEP(nt, TILE, ...)                                                                                       \
+    {                                                                                                                  \
+        TILE(nt, out, ld, panel, x, t, rows, __VA_ARGS__);                                                             \
+        t += nt;                                                                                                       \
+        continue;                                                                                                      \
+    }
+
+#ifdef __AVX512F__
+#define TILE_MAX 12
+#define FOR_TILES(TILE, ...)                                                                                           \
+    for (size_t t = 0; t < x->n;) {                                                                                    \
+        size_t left = x->n - t;                                                                                        \
+        if (left >= 12 && left != 16) TILE_STEP(12, TILE, __VA_ARGS__) /* 16 is better as 8 + 8 */                     \
+        if (left >= 8) TILE_STEP(8, TILE, __VA_ARGS__)                                                                 \
+        if (left >= 4) TILE_STEP(4, TILE, __VA_ARGS__)                                                                 \
+        if (left >= 2) TILE_STEP(2, TILE, __VA_ARGS__)                                                                 \
+        TILE_STEP(1, TILE, __VA_ARGS__)                                                                                \
+    }
+#else
+#define TILE_MAX 4
+#define FOR_TILES(TILE, ...)                                                                                           \
+    for (size_t t = 0; t < x->n;) {                                                                                    \
+        size_t left = x->n - t;                                                                                        \
+        if (left >= 4) TILE_STEP(4, TILE, __VA_ARGS__)                                                                 \
+        if (left >= 2) TILE_STEP(2, TILE, __VA_ARGS__)                                                                 \
+        TILE_STEP(1, TILE, __VA_ARGS__)                                                                                \
+    }
+#endif

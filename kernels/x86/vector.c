@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* What runs over one vector; see kernels.h for the order of operations. */
+#include "kernels/x86/v16.h"
+
+/* Sixteen lanes rounded half to even, clamped to -127 … 127. */
+V __m128i round_i8(v16 x)
+{
+    __m256i a = _mm256_cvtps_epi32(v16_low(x)), b = _mm256_cvtps_epi32(v16_high(x));
+    __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), _MM_SHUFFLE(3, 1, 2, 0));
+    __m128i c = _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+    return _mm_max_epi8(c, _mm_set1_epi8(-127));
+}
+
+/* The bytes of @c, added. */
+V int32_t sum_i8(__m128i c)
+{
+    __m128i w = _mm_maddubs_epi16(_mm_set1_epi8(1), c);
+    w = _mm_madd_epi16(w, _mm_set1_epi16(1));
+    w = _mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(1, 0, 3, 2)));
+    return _mm_cvtsi128_si32(_mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(2, 3, 0, 1))));
+}
+
+void X86(quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k)
+{
+    for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += KERN_BLOCK) {
+        v16 lo = v16_load(x), hi = v16_load(x + 16);
+        d[b] = v16_top(v16_max(v16_abs(lo), v16_abs(hi))) / 127;
+        __m128i c[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
+        if (d[b] != 0) {
+            c[0] = round_i8(v16_div(lo, v16_set1(d[b])));
+            c[1] = round_i8(v16_div(hi, v16_set1(d[b])));
+        }
+        s[b] = sum_i8(c[0]) + sum_i8(c[1]);
+        memcpy(q, c, sizeof(c));
+    }
+}
+
+void X86(rmsnorm)(float *out, const float *x, const float *w, size_t k, float eps)
+{
+    size_t whole = k / 16 * 16, rest = k % 16;
+    v16 ss = v16_set1(0);
+    for (size_t i = 0; i < whole; i += 16) {
+        v16 v = v16_load(x + i);
+        ss = v16_fma(v, v, ss);
+    }
+    if (rest) {
+        v16 v = v16_load_n(x + whole, rest);
+        ss = v16_fma(v, v, ss);
+    }
+    v16 r = v16_set1(1 / sqrtf(v16_fold(ss) / (float)k + eps));
+    for (size_t i = 0; i < whole; i += 16) v16_store(out + i, v16_mul(v16_mul(v16_load(x + i), r), v16_load(w + i)));
+    if (rest) {
+        v16 v = v16_mul(v16_load_n(x + whole, rest), r);
+        v16_store_n(out + whole, v16_mul(v, v16_load_n(w + whole, rest)), rest);
+    }
+}
+
+/* Pairs (2i, 2i+1) of one head. */
+static void rope_adjacent(float *x, size_t half, const float *c, const float *s)
+{
+    size_t i = 0;
+    for (; i + 8 <= half; i += 8) {
+        __m256 cv = _mm256_loadu_ps(c + i), sv = _mm256_loadu_ps(s + i);
+        __m256 cs0 = _mm256_unpacklo_ps(cv, sv),
+               cs1 = _mm256_unpackhi_ps(cv, sv); /* c s c s of pairs 0 1 4 5, 2 3 6 7 */
+        v16 cs = v16_pair(_mm256_permute2f128_ps(cs0, cs1, 0x20), _mm256_permute2f128_ps(cs0, cs1, 0x31));
+        __m256 sc0 = _mm256_unpacklo_ps(sv, cv), sc1 = _mm256_unpackhi_ps(sv, cv);
+        v16 sc = v16_pair(_mm256_permute2f128_ps(sc0, sc1, 0x20), _mm256_permute2f128_ps(sc0, sc1, 0x31));
+        v16 v = v16_load(x + 2 * i);
+        v16_store(x + 2 * i, v16_fmaddsub(v16_dup_even(v), cs, v16_mul(v16_dup_odd(v), sc)));
+    }
+    for (; i < half; i++) {
+        float x0 = x[2 * i], x1 = x[2 * i + 1];
+        x[2 * i] = fmaf(x0, c[i], -(x1 * s[i]));
+        x[2 * i + 1] = fmaf(x0, s[i], x1 * c[i]);
+    }
+}
+
+/* Pairs (i, i + half) of one head. */
+static void rope_apart(float *x, size_t half, const float *c, const float *s)
+{
+    for (size_t i = 0; i < half; i += 16) {
+        size_t n = half - i < 16 ? half - i : 16;
+        v16 cv = v16_load_n(c + i, n), sv = v16_load_n(s + i, n);
+        v16 x0 = v16_load_n(x + i, n), x1 = v16_load_n(x + half + i, n);
+        v16_store_n(x + i, v16_fma(x0, cv, v16_neg(v16_mul(x1, sv))), n);
+        v16_store_n(x + half + i, v16_fma(x0, sv, v16_mul(x1, cv)), n);
+    }
+}
+
+void X86(rope)(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox)
+{
+    for (size_t h = 0; h < heads; h++) {
+        if (neox)
+            rope_apart(x + h * dim, rot / 2, cs, cs + rot / 2);
+        else
+            rope_adjacent(x + h * dim, rot / 2, cs, cs + rot / 2);
+    }
+}
+
+V v16 silu(v16 g, v16 up)
+{
+    return v16_mul(v16_div(g, v16_add(v16_set1(1), v16_exp(v16_neg(g)))), up);
+}
+
+void X86(silu_mul)(float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(gate + i, silu(v16_load(gate + i), v16_load(up + i)));
+    if (i < n) v16_store_n(gate + i, silu(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)), n - i);
+}
+
+void X86(add)(float *x, const float *y, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(x + i, v16_add(v16_load(x + i), v16_load(y + i)));
+    if (i < n) v16_store_n(x + i, v16_add(v16_load_n(x + i, n - i), v16_load_n(y + i, n - i)), n - i);
+}
+
+void X86(logsumexp)(float *max, float *lse, const float *x, size_t n)
+{
+    v16 none = v16_set1(-INFINITY), top = none, sum = v16_set1(0);
+    size_t whole = n / 16 * 16, rest = n % 16;
+    v16 last = v16_range(v16_load_n(x + whole, rest), none, 0, (unsigned)rest);
+    for (size_t i = 0; i < whole; i += 16) top = v16_max(top, v16_load(x + i));
+    float m = v16_top(v16_max(top, last)) + 0.0f;
+    *max = m;
+    *lse = -INFINITY;
+    if (m == -INFINITY) return;
+    for (size_t i = 0; i < whole; i += 16) sum = v16_add(sum, v16_exp(v16_sub(v16_load(x + i), v16_set1(m))));
+    sum = v16_add(sum, v16_exp(v16_sub(last, v16_set1(m))));
+    *lse = (float)log((double)v16_fold(sum));
+}

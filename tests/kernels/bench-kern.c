@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How fast the kernels are, one thread: bench-kern [VARIANT [TYPE]]. Matrices of k = 2048; with one token it reads
+ * 128 MiB of panels once through, as decoding does. GB/s count the panels' bytes, Gop/s two for each weight and token.
+ * Not a test.
+ */
+#include "kernels/kernels.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define K       2048
+#define SECONDS 0.3 /* of each figure, at least */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void *room(size_t bytes)
+{
+    void *p = aligned_alloc(KERN_ALIGN, (bytes + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN);
+    if (p) return p;
+    fprintf(stderr, "bench-kern: out of memory (%zu bytes)\n", bytes);
+    exit(1);
+}
+
+static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
+{
+    size_t each = kern_panel_bytes(t, K), panels = n == 1 ? ((size_t)128 << 20) / each : 64;
+    size_t stride = K / kern_type_block(t) * kern_type_bytes(t);
+    uint8_t *w = room(panels * each), *src = room(stride * KERN_ROWS);
+    for (size_t i = 0; i < stride * KERN_ROWS; i++) src[i] = i % 2 ? 0x2c : (uint8_t)i;
+    for (size_t p = 0; p < panels; p++) kern_panel_pack(t, w + p * each, src, stride, KERN_ROWS, K);
+    float *f = room(n * K * sizeof(*f)), *d = room(n * K / KERN_BLOCK * sizeof(*d));
+    int8_t *q = room(n * K);
+    int32_t *s = room(n * K / KERN_BLOCK * sizeof(*s));
+    for (size_t i = 0; i < n * K; i++) f[i] = sinf((float)i);
+    for (size_t i = 0; i < n; i++) k->quantize(q + i * K, d + i * K / KERN_BLOCK, s + i * K / KERN_BLOCK, f + i * K, K);
+    struct kern_acts x = {.f = f, .q = q, .d = d, .s = s, .n = n, .k = K};
+    float *out = room(n * panels * KERN_ROWS * sizeof(*out));
+
+    double from = now(), best = INFINITY;
+    do {
+        double t0 = now();
+        for (size_t p = 0; p < panels; p++)
+            k->matmul[t](out + p * KERN_ROWS, panels * KERN_ROWS, w + p * each, &x, KERN_ROWS);
+        double took = now() - t0;
+        if (took < best) best = took;
+    } while (now() - from < SECONDS);
+    printf("%-7s matmul %-5s n %3zu: %7.1f GB/s %8.1f Gop/s\n", k->name, kern_type_name(t), n,
+           (double)(panels * each) / best * 1e-9, 2.0 * (double)(n * panels * KERN_ROWS) * K / best * 1e-9);
+    free(w), free(src), free(f), free(d), free(q), free(s), free(out);
+}
+
+static void bench_attn(const struct kernels *k, enum kern_kv kv, size_t n_q)
+{
+    enum { DIM = 64, BLOCKS = KV_SEGMENT / KV_BLOCK };
+    size_t bytes = kern_kv_bytes(kv, DIM);
+    uint8_t *mem = room(2 * BLOCKS * bytes);
+    memset(mem, 0x2c, 2 * BLOCKS * bytes);
+    const void *kb[BLOCKS], *vb[BLOCKS];
+    for (size_t b = 0; b < BLOCKS; b++) kb[b] = mem + 2 * b * bytes, vb[b] = mem + (2 * b + 1) * bytes;
+    float *q = room(n_q * DIM * sizeof(*q)), *ml = room(2 * n_q * sizeof(*ml)), *o = room(n_q * DIM * sizeof(*o));
+    const float **qp = room(n_q * sizeof(*qp));
+    uint32_t *be = room(2 * n_q * sizeof(*be));
+    for (size_t i = 0; i < n_q; i++) {
+        qp[i] = q + i * DIM;
+        be[i] = 0, be[n_q + i] = KV_SEGMENT;
+        for (size_t j = 0; j < DIM; j++) q[i * DIM + j] = sinf((float)(i * DIM + j));
+    }
+    struct kern_attn a = {.q = qp,
+                          .begin = be,
+                          .end = be + n_q,
+                          .n_q = n_q,
+                          .dim = DIM,
+                          .k = kb,
+                          .v = vb,
+                          .n_blocks = BLOCKS,
+                          .scale = 0.125f,
+                          .m = ml,
+                          .l = ml + n_q,
+                          .o = o};
+    double from = now(), best = INFINITY;
+    do {
+        double t0 = now();
+        for (int i = 0; i < 4; i++) k->attn[kv](&a);
+        double took = (now() - t0) / 4;
+        if (took < best) best = took;
+    } while (now() - from < SECONDS);
+    printf("%-7s attn   %-5s q %3zu: %7.1f GB/s %8.1f Gop/s\n", k->name, kv == KERN_KV_F32 ? "f32" : "f16", n_q,
+           (double)(2 * BLOCKS * bytes) / best * 1e-9, 4.0 * (double)n_q * KV_SEGMENT * DIM / best * 1e-9);
+    free(mem), free(q), free(ml), free(o), free(qp), free(be);
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t tokens[] = {1, 16, 512}, queries[] = {1, 4, 128};
+    const struct kernels *k;
+    for (size_t i = 0; (k = kernels_nth(i)); i++) {
+        if (argc > 1 && strcmp(argv[1], k->name) != 0) continue;
+        for (int t = 0; t < KERN_TYPES; t++) {
+            if (argc > 2 && strcmp(argv[2], kern_type_name((enum kern_type)t)) != 0) continue;
+            for (size_t j = 0; j < 3; j++) bench_matmul(k, (enum kern_type)t, tokens[j]);
+        }
+        for (int t = 0; t < KERN_KV_TYPES && argc < 3; t++)
+            for (size_t j = 0; j < 3; j++) bench_attn(k, (enum kern_kv)t, queries[j]);
+    }
+    return 0;
+}

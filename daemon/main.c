@@ -1,7 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} commands[] = {
+    {"serve", command_serve, "hold a model and answer on a socket (also without a command)"},
+    {"bench", command_bench, "measure prefill and decode speed"},
+    {"perplexity", command_perplexity, "measure how well a model predicts a text"},
+    {"verify", command_verify, "compare the fast arithmetic with an independent one"},
+    {"tokenize", command_tokenize, "text to token ids, and back"},
+    {"template", command_template, "render a chat template"},
+    {"inspect", command_inspect, "show what is in a GGUF file, and what of it is supported"},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static void help(void)
+{
+    puts("usage: hobd [COMMAND] [OPTION…]\n\nKeeps a language model warm and serves it to hob(1) on a Unix socket.\n");
+    for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-12s %s\n", commands[i].name, commands[i].help);
+    puts("\nhobd COMMAND --help tells a command's options; hobd --version tells the version. See hobd(8).");
+}
 
 int main(int argc, char **argv)
 {
-    return command_serve(argc, argv);
+    const char *word = argc > 1 ? argv[1] : NULL;
+
+    if (word && !strcmp(word, "--help")) {
+        help();
+        return 0;
+    }
+    if (word && !strcmp(word, "--version")) {
+        puts("hobd " HOB_VERSION);
+        return 0;
+    }
+    if (!word || word[0] == '-') return command_serve(argc, argv);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(word, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    if (!strcmp(word, "simulate"))
+        fputs("hobd: simulate is not in this version\n", stderr);
+    else
+        fprintf(stderr, "hobd: there is no command '%s'; hobd --help lists them\n", word);
+    return 2;
 }

@@ -1,2 +1,359 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/engine.h"
+#include "daemon/io/service.h"
+#include "daemon/io/conn.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/sock.h"
+#include <jansson.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum {
+    CONNECTIONS = 1024,
+    PER_UID = 256,
+    EVENTS_PER_WAKE = 1024, /* then the sockets have their turn */
+};
+#define UID_BYTES (256ull << 20)
+
+struct peer {
+    struct conn *conn;
+    bool finished; /* to be freed by service_reap */
+    bool asked;    /* it asked for the stop: kept open to the end */
+};
+
+struct service {
+    struct service_config config;
+    struct sd_event *event;
+    struct engine *engine;
+    sd_event_source *source;
+    struct accounts *accounts;
+    struct peer *peers; /* [n_peers], ids ascending */
+    size_t n_peers, peers_cap;
+    uint64_t last_id, accepted;
+    bool draining, any_finished;
+    int fail_code; /* not 0: service_fail was called */
+    char *fail_why;
+};
+
+static struct peer *find(const struct service *s, uint64_t id)
+{
+    size_t lo = 0, hi = s->n_peers;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (conn_id(s->peers[mid].conn) < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < s->n_peers && conn_id(s->peers[lo].conn) == id ? &s->peers[lo] : NULL;
+}
+
+/* After an answer has ended: whoever has nothing live any more is let go when we are stopping. */
+static void let_go(struct service *s, struct peer *p)
+{
+    if ((s->draining || s->fail_code) && !p->asked && conn_live(p->conn) == 0) conn_finish(p->conn);
+}
+
+static void submit(struct service *s, struct conn *c, struct proto_request *r)
+{
+    bool work = r->type != PROTO_STATUS;
+    uint64_t id = r->id;
+    int e;
+
+    if (s->fail_code) {
+        conn_send_error(c, id, s->fail_code, s->fail_why);
+        conn_finish(c);
+        return;
+    }
+    e = s->draining ? error_say(-ESHUTDOWN, "the daemon is stopping") : conn_begin(c, id, r->bytes);
+    if (e < 0) {
+        conn_send_error(c, id, -e, error_text(e));
+        return;
+    }
+    e = engine_submit(s->engine, conn_id(c), conn_uid(c), r);
+    if (e < 0) {
+        conn_send_error(c, id, -e, error_text(e));
+        conn_end(c, id);
+        return;
+    }
+    s->accepted += work;
+}
+
+/* Status while the engine cannot answer it. */
+static void send_status(struct service *s, struct conn *c, uint64_t id)
+{
+    const char *state = s->fail_code ? "failed" : s->draining ? "stopping" : "loading";
+    json_t *o = json_pack("{s:s, s:s?, s:i, s:s}", "state", state, "model", s->config.model, "pid", (int)getpid(),
+                          "version", HOB_VERSION);
+    _cleanup_(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    struct proto_event e = {.type = PROTO_EV_STATUS, .id = id};
+
+    json_decref(o);
+    if (!text) {
+        conn_send_error(c, id, ENOMEM, strerror(ENOMEM));
+        return;
+    }
+    e.status = (struct proto_text){text, strlen(text)};
+    conn_send(c, &e);
+}
+
+static void stop(struct service *s, struct conn *c, uint64_t id)
+{
+    const struct proto_event e = {.type = PROTO_EV_STOPPING, .id = id};
+    uid_t uid = conn_uid(c);
+
+    if (uid != 0 && uid != geteuid()) {
+        conn_send_error(c, id, EPERM, "only the daemon's own user and root may stop it");
+        return;
+    }
+    find(s, conn_id(c))->asked = true;
+    s->config.stop(s->config.ctx, uid);
+    conn_send(c, &e);
+}
+
+static void on_request(void *ctx, struct conn *c, struct proto_request *r)
+{
+    struct service *s = ctx;
+
+    switch (r->type) {
+    case PROTO_CANCEL: /* of one that has just ended: nothing */
+        if (conn_is_live(c, r->id)) engine_cancel(s->engine, conn_id(c), r->id, false);
+        return;
+    case PROTO_STOP:
+        stop(s, c, r->id);
+        return;
+    case PROTO_STATUS:
+        if (s->fail_code || s->draining || engine_state(s->engine, NULL) != ENGINE_READY) {
+            send_status(s, c, r->id);
+            return;
+        }
+        submit(s, c, r);
+        return;
+    case PROTO_GENERATE:
+    case PROTO_TOKENIZE:
+        submit(s, c, r);
+        return;
+    case PROTO_HELLO: /* conn's business */
+        return;
+    }
+}
+
+static void on_pause(void *ctx, struct conn *c, bool pause)
+{
+    struct service *s = ctx;
+
+    engine_pause(s->engine, conn_id(c), pause);
+}
+
+/* Not "gone": what the request holds stays charged to its uid until the engine says that it has let go of it. */
+static void on_abandon(void *ctx, struct conn *c, uint64_t id)
+{
+    struct service *s = ctx;
+
+    engine_cancel(s->engine, conn_id(c), id, false);
+}
+
+static void on_finished(void *ctx, struct conn *c)
+{
+    struct service *s = ctx;
+    struct peer *p = find(s, conn_id(c));
+
+    if (!p) return;
+    p->finished = true;
+    s->any_finished = true;
+}
+
+static const struct conn_ops ops = {
+    .request = on_request, .pause = on_pause, .abandon = on_abandon, .finished = on_finished};
+
+static void deliver(struct service *s, struct engine_event *e)
+{
+    struct peer *p = find(s, e->conn);
+
+    if (!p || !conn_is_live(p->conn, e->ev.id)) return;
+    conn_send(p->conn, &e->ev);
+    if (!e->last) return;
+    conn_end(p->conn, e->ev.id);
+    let_go(s, p);
+}
+
+static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *ctx)
+{
+    struct service *s = ctx;
+    struct engine_event e;
+
+    for (int i = 0; i < EVENTS_PER_WAKE && engine_poll(s->engine, &e); i++) {
+        deliver(s, &e);
+        proto_event_fini(&e.ev);
+    }
+    return 0;
+}
+
+int service_new(struct service **out, struct sd_event *event, struct engine *engine, const struct service_config *c)
+{
+    struct service *s = calloc(1, sizeof *s);
+    int r;
+
+    if (!s) return error_origin(-ENOMEM);
+    s->config = *c;
+    s->event = event;
+    s->engine = engine;
+    if (!s->config.limits) s->config.limits = &conn_limits_default;
+    r = accounts_new(&s->accounts, c->connections ? c->connections : CONNECTIONS, c->per_uid ? c->per_uid : PER_UID,
+                     c->uid_bytes ? c->uid_bytes : UID_BYTES);
+    if (r == 0) r = sd_event_add_io(event, &s->source, engine_fd(engine), EPOLLIN, on_engine, s);
+    if (r < 0) {
+        service_free(s);
+        return error_origin(r);
+    }
+    *out = s;
+    return 0;
+}
+
+struct service *service_free(struct service *s)
+{
+    if (!s) return NULL;
+    for (size_t i = 0; i < s->n_peers; i++) conn_free(s->peers[i].conn);
+    accounts_free(s->accounts);
+    sd_event_source_disable_unref(s->source);
+    free(s->peers);
+    free(s->fail_why);
+    free(s);
+    return NULL;
+}
+
+/* A peer that is refused gets one event; a fresh socket always has room for it. */
+static void turn_away(int fd, int r)
+{
+    const char *why = error_text(r);
+    struct proto_event e = {.type = PROTO_EV_ERROR, .code = -r, .message = {(char *)why, strlen(why)}};
+    struct buf b = BUF_INIT;
+
+    log_debug("a connection was refused: %s", why);
+    if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        log_debug("… and could not be told: %s", strerror(errno));
+    buf_fini(&b);
+    close(fd);
+}
+
+void service_add(struct service *s, int fd)
+{
+    struct account *a;
+    struct conn *c;
+    uid_t uid;
+    pid_t pid;
+    int r;
+
+    if (s->n_peers == s->peers_cap) {
+        size_t cap = s->peers_cap ? 2 * s->peers_cap : 16;
+        struct peer *peers = reallocarray(s->peers, cap, sizeof *peers);
+
+        if (!peers) {
+            turn_away(fd, error_origin(-ENOMEM));
+            return;
+        }
+        s->peers = peers;
+        s->peers_cap = cap;
+    }
+    r = sock_peer(fd, &uid, &pid);
+    if (r == 0) r = account_open(s->accounts, uid, &a);
+    if (r < 0) {
+        turn_away(fd, r);
+        return;
+    }
+    r = conn_new(&c, s->event, fd, ++s->last_id, uid, a, s->config.limits, &ops, s);
+    if (r < 0) {
+        log_error("a connection of uid %lu: %s", (unsigned long)uid, error_text(r));
+        return;
+    }
+    log_debug("connection %llu: uid %lu, pid %ld", (unsigned long long)s->last_id, (unsigned long)uid, (long)pid);
+    s->peers[s->n_peers++] = (struct peer){.conn = c};
+}
+
+void service_reap(struct service *s)
+{
+    size_t kept = 0;
+
+    if (!s->any_finished) return;
+    s->any_finished = false;
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (s->peers[i].finished) {
+            log_debug("connection %llu: closed", (unsigned long long)conn_id(s->peers[i].conn));
+            conn_free(s->peers[i].conn);
+        } else {
+            s->peers[kept++] = s->peers[i];
+        }
+    s->n_peers = kept;
+}
+
+void service_drain(struct service *s)
+{
+    if (s->draining) return;
+    for (size_t i = 0; i < s->n_peers; i++) conn_read(s->peers[i].conn);
+    s->draining = true;
+    engine_drain(s->engine);
+    for (size_t i = 0; i < s->n_peers; i++) let_go(s, &s->peers[i]);
+}
+
+void service_fail(struct service *s, int code, const char *why)
+{
+    if (s->fail_code) return;
+    s->fail_why = strdup(why);
+    if (!s->fail_why) return; /* the connections end without a word, then */
+    s->fail_code = code;
+    for (size_t i = 0; i < s->n_peers; i++) {
+        struct peer *p = &s->peers[i];
+
+        if (conn_live(p->conn) == 0) continue;
+        while (conn_live(p->conn)) {
+            uint64_t id = conn_live_at(p->conn, 0);
+
+            conn_send_error(p->conn, id, code, s->fail_why);
+            conn_end(p->conn, id);
+        }
+        let_go(s, p);
+    }
+}
+
+size_t service_live(const struct service *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (!conn_is_gone(s->peers[i].conn)) n += conn_live(s->peers[i].conn);
+    return n;
+}
+
+bool service_quiet(const struct service *s)
+{
+    for (size_t i = 0; i < s->n_peers; i++) {
+        const struct conn *c = s->peers[i].conn;
+
+        if (!conn_is_gone(c) && (conn_live(c) || !conn_flushed(c))) return false;
+    }
+    return true;
+}
+
+size_t service_open(const struct service *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_peers; i++) n += !conn_is_gone(s->peers[i].conn);
+    return n;
+}
+
+bool service_paused(const struct service *s)
+{
+    for (size_t i = 0; i < s->n_peers; i++)
+        if (conn_paused(s->peers[i].conn)) return true;
+    return false;
+}
+
+uint64_t service_accepted(const struct service *s)
+{
+    return s->accepted;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/io/listener.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/sock.h"
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+enum { BACKLOG = 512 };
+
+static char *path_of(int fd)
+{
+    struct sockaddr_un a = {0};
+    socklen_t n = sizeof a;
+
+    if (getsockname(fd, (struct sockaddr *)&a, &n) < 0 || n <= offsetof(struct sockaddr_un, sun_path) || !a.sun_path[0])
+        return strdup("(inherited)");
+    return strndup(a.sun_path, n - offsetof(struct sockaddr_un, sun_path));
+}
+
+int listener_inherit(struct listener *l)
+{
+    int n = sd_listen_fds(1), flags, r;
+    int fd = SD_LISTEN_FDS_START;
+
+    *l = (struct listener)LISTENER_INIT;
+    if (n < 0) return error_say(n, "LISTEN_FDS: %s", strerror(-n));
+    if (n == 0) return 1;
+    if (n > 1) return error_say(-EINVAL, "the service manager handed over %d sockets; hobd serves one", n);
+    r = sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1);
+    if (r < 0) return error_say(r, "the socket from the service manager: %s", strerror(-r));
+    if (r == 0)
+        return error_say(
+            -EINVAL, "what the service manager handed over is not a listening Unix stream socket (ListenStream=/…)");
+    flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return error_origin(-errno);
+    l->path = path_of(fd);
+    if (!l->path) return error_origin(-ENOMEM);
+    l->fd = fd;
+    l->inherited = true;
+    return 0;
+}
+
+int listener_make(struct listener *l, const char *path, mode_t mode)
+{
+    struct stat st;
+    int fd;
+
+    *l = (struct listener)LISTENER_INIT;
+    fd = sock_listen(path, mode, BACKLOG);
+    if (fd < 0) return fd;
+    l->path = strdup(path);
+    if (!l->path || lstat(path, &st) < 0) {
+        int r = l->path ? -errno : -ENOMEM;
+
+        close(fd);
+        unlink(path);
+        free(l->path);
+        l->path = NULL;
+        return error_origin(r);
+    }
+    l->fd = fd;
+    l->linked = true;
+    l->dev = st.st_dev;
+    l->inode = st.st_ino;
+    return 0;
+}
+
+void listener_retire(struct listener *l)
+{
+    struct stat st;
+
+    if (!l->linked) return;
+    l->linked = false;
+    if (lstat(l->path, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->inode) return; /* somebody else's by now */
+    if (unlink(l->path) < 0) log_warning("%s: %s", l->path, strerror(errno));
+}
+
+void listener_fini(struct listener *l)
+{
+    listener_retire(l);
+    if (l->fd >= 0) close(l->fd);
+    free(l->path);
+    *l = (struct listener)LISTENER_INIT;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What the service manager is told (sd_notify(3)): nothing at all when there is none. */
+#include <stdbool.h>
+#include <systemd/sd-event.h>
+
+struct notify {
+    struct sd_event *event;
+    sd_event_source *extend, *watchdog;
+    bool (*alive)(void *ctx); /* asked at each turn of the watchdog: is what should move moving? */
+    void *ctx;
+};
+
+/* Starts the watchdog's timer if the manager wants one. 0 or -errno. */
+int notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx);
+void notify_fini(struct notify *n);
+
+/* STATUS, and more time again and again, until one of the others is called. */
+void notify_loading(struct notify *n, const char *model);
+void notify_ready(struct notify *n, const char *model);
+void notify_stopping(struct notify *n, const char *why);
+void notify_failed(struct notify *n, int code, const char *why);

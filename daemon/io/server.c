@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/io/server.h"
+#include "daemon/io/notify.h"
+#include "daemon/io/service.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define ACCEPT_RETRY 100000ull  /* when descriptors are short */
+#define FAIL_GRACE   1000000ull /* for a peer that has connected and is about to ask */
+enum { ACCEPTS_PER_WAKE = 64 };
+
+enum phase { LOADING, READY, STOPPING, FAILED };
+
+struct server {
+    const struct server_config *config;
+    sd_event *event;
+    sd_event_source *accept, *retry, *idle, *deadline, *post, *signals[3];
+    struct notify notify;
+    struct engine *engine;
+    struct service *service;
+    enum phase phase;
+    bool stop_wanted;
+    bool leave;                  /* at once: do not wait for the engine's step */
+    bool working;                /* a request is live, or was until a moment ago */
+    uint64_t accepted, progress; /* as last looked at */
+};
+
+/* A one-shot timer: made when first armed. */
+static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
+{
+    int r;
+
+    if (!*t) {
+        r = sd_event_add_time_relative(s->event, t, CLOCK_MONOTONIC, usec, 0, fn, s);
+    } else {
+        r = sd_event_source_set_time_relative(*t, usec);
+        if (r >= 0) r = sd_event_source_set_enabled(*t, SD_EVENT_ONESHOT);
+    }
+    if (r < 0) log_error("a timer could not be set: %s", strerror(-r));
+}
+
+static int on_retry(sd_event_source *source, uint64_t now, void *ctx)
+{
+    struct server *s = ctx;
+
+    if (s->accept) sd_event_source_set_enabled(s->accept, SD_EVENT_ON);
+    return 0;
+}
+
+/* 0 when nothing waits any more, 1 when there may be more, -errno. */
+static int accept_some(struct server *s)
+{
+    for (int i = 0; i < ACCEPTS_PER_WAKE; i++) {
+        int fd = accept4(s->config->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd >= 0)
+            service_add(s->service, fd);
+        else if (errno == EAGAIN)
+            return 0;
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return -errno;
+    }
+    return 1;
+}
+
+static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ctx)
+{
+    struct server *s = ctx;
+    int r = accept_some(s);
+
+    if (r >= 0) return 0;
+    /* What waits stays readable, so without a pause this would spin. */
+    log_debug("accept: %s", strerror(-r));
+    sd_event_source_set_enabled(source, SD_EVENT_OFF);
+    arm(s, &s->retry, ACCEPT_RETRY, on_retry);
+    return 0;
+}
+
+/* Take what has connected to our own socket (an inherited one's belongs to the next daemon), then listen no more. */
+static void stop_listening(struct server *s)
+{
+    listener_retire(s->config->listener);
+    if (!s->accept) return;
+    s->accept = sd_event_source_disable_unref(s->accept);
+    if (!s->config->listener->inherited)
+        while (accept_some(s) > 0) continue;
+    listener_fini(s->config->listener);
+}
+
+/* From any handler: the stop itself comes with the post source, when nobody is in the middle of a message. */
+static void want_stop(struct server *s, const char *why)
+{
+    if (s->stop_wanted || s->phase >= STOPPING) return;
+    s->stop_wanted = true;
+    listener_retire(s->config->listener);
+    log_info("stopping: %s", why);
+    notify_stopping(&s->notify, why);
+}
+
+static int on_deadline(sd_event_source *source, uint64_t now, void *ctx)
+{
+    struct server *s = ctx;
+
+    if (s->phase == STOPPING) {
+        log_warning("--stop-timeout has passed; what is still running ends here");
+        service_fail(s->service, ESHUTDOWN, "the daemon was stopped before this answer's end");
+    }
+    s->leave = true;
+    return sd_event_exit(s->event, s->phase == FAILED);
+}
+
+static int on_idle(sd_event_source *source, uint64_t now, void *ctx)
+{
+    want_stop(ctx, "nobody asked for --idle-exit");
+    return 0;
+}
+
+static void on_stop_request(void *ctx, uid_t uid)
+{
+    want_stop(ctx, uid ? "its user asked for it" : "root asked for it");
+}
+
+static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *ctx)
+{
+    struct server *s = ctx;
+
+    if (si->ssi_signo == SIGHUP) {
+        log_info("SIGHUP: hobd reads its configuration at start only");
+    } else if (s->stop_wanted || s->phase >= STOPPING) {
+        log_info("stopping at once");
+        s->leave = true;
+        return sd_event_exit(s->event, s->phase == FAILED);
+    } else {
+        want_stop(s, si->ssi_signo == SIGINT ? "SIGINT" : "SIGTERM");
+    }
+    return 0;
+}
+
+static void begin_stop(struct server *s)
+{
+    s->phase = STOPPING;
+    stop_listening(s);
+    service_drain(s->service);
+    if (s->idle) sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
+    arm(s, &s->deadline, s->config->stop_timeout_usec, on_deadline);
+}
+
+static void fail(struct server *s, const char *why)
+{
+    s->phase = FAILED;
+    log_error("%s", why);
+    notify_failed(&s->notify, EIO, why);
+    stop_listening(s);
+    service_fail(s->service, EIO, why);
+    arm(s, &s->deadline, FAIL_GRACE, on_deadline);
+}
+
+static void look_at_engine(struct server *s)
+{
+    const char *why = NULL;
+    enum engine_state state = engine_state(s->engine, &why);
+
+    if (state == ENGINE_FAILED && s->phase != FAILED) {
+        fail(s, why ? why : "the model could not be loaded");
+    } else if (state == ENGINE_READY && s->phase == LOADING) {
+        s->phase = READY;
+        log_info("serving %s at %s", s->config->engine->model_name, s->config->listener->path);
+        if (!s->stop_wanted) notify_ready(&s->notify, s->config->engine->model_name);
+        if (s->config->idle_exit_usec) arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
+    }
+}
+
+/* Status requests do not count: whoever watches the daemon does not keep it. */
+static void look_at_idleness(struct server *s)
+{
+    uint64_t accepted = service_accepted(s->service);
+
+    if (accepted != s->accepted) {
+        s->accepted = accepted;
+        s->working = true;
+        if (s->idle) sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
+    }
+    if (!s->working || service_live(s->service)) return;
+    s->working = false;
+    if (s->config->idle_exit_usec && s->phase == READY) arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
+}
+
+/* After each event. */
+static int on_post(sd_event_source *source, void *ctx)
+{
+    struct server *s = ctx;
+
+    service_reap(s->service);
+    look_at_engine(s);
+    if (s->stop_wanted && s->phase < STOPPING) begin_stop(s);
+    if (s->phase == STOPPING && service_quiet(s->service)) return sd_event_exit(s->event, 0);
+    if (s->phase == FAILED && service_open(s->service) == 0) return sd_event_exit(s->event, 1);
+    if (s->phase == READY) look_at_idleness(s);
+    return 0;
+}
+
+static bool alive(void *ctx)
+{
+    struct server *s = ctx;
+    uint64_t before = s->progress;
+
+    s->progress = engine_progress(s->engine);
+    if (s->phase == LOADING || s->progress != before) return true;
+    /* With paused readers in all slots nothing moves, and nothing should. */
+    return service_live(s->service) == 0 || service_paused(s->service);
+}
+
+static int block_signals(void)
+{
+    sigset_t set;
+
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? error_origin(-errno) : 0;
+}
+
+static int start_loop(struct server *s)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    int r = block_signals();
+
+    if (r < 0) return r;
+    r = sd_event_new(&s->event);
+    for (int i = 0; i < 3 && r >= 0; i++) r = sd_event_add_signal(s->event, &s->signals[i], signals[i], on_signal, s);
+    if (r >= 0) r = sd_event_add_post(s->event, &s->post, on_post, s);
+    if (r < 0) return error_origin(r);
+    return notify_init(&s->notify, s->event, alive, s);
+}
+
+static int start(struct server *s)
+{
+    const struct service_config config = {.model = s->config->engine->model_name, .stop = on_stop_request, .ctx = s};
+    int r = start_loop(s);
+
+    if (r < 0) return r;
+    r = engine_new(&s->engine, s->config->engine);
+    if (r < 0) return r;
+    notify_loading(&s->notify, s->config->engine->model_name);
+    r = service_new(&s->service, s->event, s->engine, &config);
+    if (r < 0) return r;
+    r = sd_event_add_io(s->event, &s->accept, s->config->listener->fd, EPOLLIN, on_accept, s);
+    return r < 0 ? error_origin(r) : 0;
+}
+
+static void end(struct server *s)
+{
+    sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,
+                                        s->post,   s->signals[0], s->signals[1], s->signals[2]};
+
+    listener_fini(s->config->listener);
+    service_free(s->service);
+    /* Whoever wants to leave does not wait for a step, or for gigabytes to be read: the process ends with its memory.
+     */
+    if (s->engine && !s->leave && engine_state(s->engine, NULL) != ENGINE_LOADING) engine_free(s->engine);
+    notify_fini(&s->notify);
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) sd_event_source_disable_unref(sources[i]);
+    sd_event_unref(s->event);
+}
+
+int server_run(const struct server_config *c)
+{
+    struct server s = {.config = c};
+    int r;
+
+    r = start(&s);
+    if (r >= 0) {
+        r = sd_event_loop(s.event);
+        if (r < 0) error_origin(r);
+    }
+    if (r < 0) log_error("%s", error_text(r));
+    end(&s);
+    return r != 0;
+}

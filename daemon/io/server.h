@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The daemon's life on the main thread: one event loop for sockets, signals and timers around an engine and a service.
+ */
+#include "daemon/engine/engine.h"
+#include "daemon/io/listener.h"
+#include <stdint.h>
+
+struct server_config {
+    const struct engine_config *engine;
+    struct listener *listener; /* open; closed by server_run */
+    uint64_t idle_exit_usec;   /* 0: never */
+    uint64_t stop_timeout_usec;
+};
+
+/*
+ * Serve until a signal, a peer or idleness ends it. Blocks SIGTERM, SIGINT and SIGHUP in this thread (which must still
+ * be the only one) and ignores SIGPIPE. The engine may still run when this returns, so that what @c points to has to
+ * last as long as the process. Returns the exit code: 0 stopped as asked, 1 failed (the reason is the last line
+ * logged).
+ */
+int server_run(const struct server_config *c);

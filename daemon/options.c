@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/options.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/conf.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include "libcommon/units.h"
+#include <getopt.h>
+#include <string.h>
+
+enum { SHORT_FREE = 0x100 }; /* values of long options that have no letter begin here */
+
+/* On failure the sentence says what is wrong with the value; the caller puts the option's name in front. */
+typedef int (*set_fn)(struct options *o, const char *value);
+
+struct option_def {
+    const char *key;
+    char letter;     /* 0: none */
+    const char *arg; /* NULL: takes none; in hobd.conf such a key is yes or no */
+    set_fn set;
+    const char *help;
+};
+
+static int replace(char **to, const char *value)
+{
+    char *copy;
+
+    if (!*value) return error_say(-EINVAL, "it is empty");
+    copy = strdup(value);
+    if (!copy) return error_origin(-ENOMEM);
+    free(*to);
+    *to = copy;
+    return 0;
+}
+
+static int set_u32(uint32_t *to, const char *value, uint64_t min, uint64_t max)
+{
+    uint64_t v;
+    int r = parse_u64(value, min, max, &v);
+
+    if (r < 0) return r;
+    *to = (uint32_t)v;
+    return 0;
+}
+
+static int set_model(struct options *o, const char *value)
+{
+    return replace(&o->model, value);
+}
+
+static int set_socket(struct options *o, const char *value)
+{
+    return replace(&o->socket, value);
+}
+
+static int set_ctx(struct options *o, const char *value)
+{
+    return set_u32(&o->engine.ctx, value, 1, 1u << 24);
+}
+
+static int set_parallel(struct options *o, const char *value)
+{
+    return set_u32(&o->engine.parallel, value, 1, 1024);
+}
+
+static int set_threads(struct options *o, const char *value)
+{
+    return set_u32(&o->engine.threads, value, 1, 1024);
+}
+
+static int set_kv_bytes(struct options *o, const char *value)
+{
+    uint64_t v;
+    int r = parse_size(value, &v);
+
+    if (r < 0) return r;
+    if (!v) return error_say(-EINVAL, "the pool cannot be empty");
+    o->engine.kv_bytes = v;
+    return 0;
+}
+
+static int set_kv_type(struct options *o, const char *value)
+{
+    if (!strcmp(value, "f32"))
+        o->engine.kv_type = KERN_KV_F32;
+    else if (!strcmp(value, "f16"))
+        o->engine.kv_type = KERN_KV_F16;
+    else if (!strcmp(value, "q8"))
+        return error_say(-EINVAL, "q8 is not in this version; f16 or f32");
+    else
+        return error_say(-EINVAL, "'%.64s' is not f16 or f32", value);
+    return 0;
+}
+
+static int set_cache_bytes(struct options *o, const char *value)
+{
+    uint64_t v;
+    int r = parse_size(value, &v);
+
+    if (r < 0) return r;
+    return v ? error_say(-EINVAL, "this version keeps no KV on disk; only 0 is possible") : 0;
+}
+
+static int set_idle_exit(struct options *o, const char *value)
+{
+    return parse_time(value, &o->idle_exit_usec);
+}
+
+static int set_queue(struct options *o, const char *value)
+{
+    return set_u32(&o->engine.queue, value, 1, 100000);
+}
+
+static int set_queue_timeout(struct options *o, const char *value)
+{
+    return parse_time(value, &o->engine.queue_timeout_usec);
+}
+
+static int set_batch_tokens(struct options *o, const char *value)
+{
+    return set_u32(&o->engine.batch_tokens, value, 1, 1u << 16);
+}
+
+static int set_batch_window(struct options *o, const char *value)
+{
+    uint64_t v;
+    int r = parse_time(value, &v);
+
+    if (r < 0) return r;
+    if (v > 1000000) return error_say(-EINVAL, "'%.64s' is more than 1s", value);
+    o->engine.batch_window_usec = v;
+    return 0;
+}
+
+static int set_stop_timeout(struct options *o, const char *value)
+{
+    return parse_time(value, &o->stop_timeout_usec);
+}
+
+static int set_system(struct options *o, const char *value)
+{
+    o->system = true;
+    return 0;
+}
+
+static int set_verbose(struct options *o, const char *value)
+{
+    o->log_level = LOG_DEBUG;
+    return 0;
+}
+
+static int set_quiet(struct options *o, const char *value)
+{
+    o->log_level = LOG_WARNING;
+    return 0;
+}
+
+static const struct option_def defs[] = {
+    {"model", 'm', "MODEL", set_model, "a name in the models folder, or the path of a .gguf file (default: default)"},
+    {"socket", 0, "PATH", set_socket, "listen there (default: $HOB_SOCKET, else the model's place)"},
+    {"ctx", 0, "N", set_ctx, "most tokens of one sequence (default: the model's, at most 32768)"},
+    {"parallel", 0, "N", set_parallel, "sequences at once (default: 8)"},
+    {"threads", 0, "N", set_threads, "compute threads (default: physical cores)"},
+    {"kv-bytes", 0, "SIZE", set_kv_bytes, "the whole KV pool (default: a quarter of available memory)"},
+    {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16 or f32 (default: f16)"},
+    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk; only 0 in this version (default: 0)"},
+    {"idle-exit", 0, "TIME", set_idle_exit, "exit after that long without a request; 0: never (default: 15min)"},
+    {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 64)"},
+    {"queue-timeout", 0, "TIME", set_queue_timeout, "how long one may wait there; 0: for ever (default: 5min)"},
+    {"batch-tokens", 0, "N", set_batch_tokens, "most tokens of one step (default: 256)"},
+    {"batch-window", 0, "TIME", set_batch_window, "wait that long for company before a step (default: 0)"},
+    {"stop-timeout", 0, "TIME", set_stop_timeout, "how long answers may go on when stopping (default: 30s)"},
+    {"system", 0, NULL, set_system, "the system's places, a socket for the group"},
+    {"verbose", 'v', NULL, set_verbose, "log more"},
+    {"quiet", 'q', NULL, set_quiet, "log warnings and errors only"},
+};
+
+enum { N_DEFS = sizeof defs / sizeof *defs };
+
+int options_init(struct options *o)
+{
+    *o = (struct options){
+        .idle_exit_usec = 15 * 60 * 1000000ull, .stop_timeout_usec = 30 * 1000000ull, .log_level = LOG_INFO};
+    engine_config_init(&o->engine);
+    o->model = strdup("default");
+    return o->model ? 0 : error_origin(-ENOMEM);
+}
+
+void options_fini(struct options *o)
+{
+    free(o->model);
+    free(o->socket);
+    free(o->engine.model_path);
+    free(o->engine.model_name);
+    *o = (struct options){0};
+}
+
+static const struct option_def *find(const char *key)
+{
+    for (size_t i = 0; i < N_DEFS; i++)
+        if (!strcmp(defs[i].key, key)) return &defs[i];
+    return NULL;
+}
+
+/* The long option nearest to @key, or NULL. */
+static const char *nearest(const char *key)
+{
+    const char *keys[N_DEFS + 3];
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_DEFS; i++) keys[n++] = defs[i].key;
+    keys[n++] = "help";
+    keys[n++] = "version";
+    keys[n] = NULL;
+    return conf_nearest(key, keys);
+}
+
+int options_set(struct options *o, const char *key, const char *value)
+{
+    const struct option_def *d = find(key);
+    const char *near;
+    int r;
+
+    if (!d) {
+        near = nearest(key);
+        if (near) return error_say(-EINVAL, "there is no option '%.64s'; did you mean '%s'?", key, near);
+        return error_say(-EINVAL, "there is no option '%.64s'", key);
+    }
+    if (d->arg && !value) return error_say(-EINVAL, "%s wants a value (%s)", key, d->arg);
+    if (!d->arg && value) return error_say(-EINVAL, "%s takes no value", key);
+    r = d->set(o, value);
+    return r < 0 ? error_in(r, "%s", key) : 0;
+}
+
+/* 1 yes, 0 no, -EINVAL. */
+static int parse_bool(const char *s)
+{
+    static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false", "off", "0"};
+
+    for (size_t i = 0; i < 4; i++) {
+        if (!strcmp(s, yes[i])) return 1;
+        if (!strcmp(s, no[i])) return 0;
+    }
+    return error_say(-EINVAL, "'%.64s' is not yes or no", s);
+}
+
+static int set_from_file(void *ctx, const char *key, const char *value)
+{
+    struct options *o = ctx;
+    const struct option_def *d = find(key);
+    int r;
+
+    if (!strcmp(key, "system"))
+        return error_say(-EINVAL, "system belongs on the command line: it says which file is read");
+    if (!d || d->arg) return options_set(o, key, value);
+    r = parse_bool(value);
+    if (r < 0) return error_in(r, "%s", key);
+    return r ? options_set(o, key, NULL) : 0;
+}
+
+int options_read_file(struct options *o, const char *path)
+{
+    int r = conf_read(path, set_from_file, o);
+
+    return r < 0 ? r : 0;
+}
+
+/* What getopt_long wants to know, from the table. */
+static void make_getopt(struct option *longs, char *shorts)
+{
+    *shorts++ = '+'; /* no permutation: nothing but options is expected */
+    *shorts++ = ':';
+    for (size_t i = 0; i < N_DEFS; i++) {
+        const struct option_def *d = &defs[i];
+
+        longs[i] = (struct option){d->key, d->arg ? required_argument : no_argument, NULL, SHORT_FREE + (int)i};
+        if (!d->letter) continue;
+        *shorts++ = d->letter;
+        if (d->arg) *shorts++ = ':';
+    }
+    longs[N_DEFS] = (struct option){"help", no_argument, NULL, 'h'};
+    longs[N_DEFS + 1] = (struct option){"version", no_argument, NULL, 'V'};
+    longs[N_DEFS + 2] = (struct option){0};
+    *shorts++ = 'h';
+    *shorts = 0;
+}
+
+static const struct option_def *def_of(int c)
+{
+    if (c >= SHORT_FREE) return &defs[c - SHORT_FREE];
+    for (size_t i = 0; i < N_DEFS; i++)
+        if (defs[i].letter && defs[i].letter == c) return &defs[i];
+    return NULL;
+}
+
+/* getopt's '?': an unknown letter, an unknown or ambiguous word, or a value where none is taken. */
+static int complain(const char *word)
+{
+    size_t len = strcspn(word, "=");
+    char name[64];
+    const char *near;
+
+    if (word[0] != '-' || word[1] != '-') return error_say(-EINVAL, "there is no option -%c", optopt);
+    if (optopt) return error_say(-EINVAL, "%.*s takes no value", (int)len, word);
+    snprintf(name, sizeof name, "%.*s", (int)(len < 63 + 2 ? len - 2 : 63), word + 2);
+    near = nearest(name);
+    if (near) return error_say(-EINVAL, "there is no option --%s; did you mean --%s?", name, near);
+    return error_say(-EINVAL, "there is no option --%s", name);
+}
+
+/* An options_outcome or an error. */
+static int read_argv(struct options *o, int argc, char **argv)
+{
+    struct option longs[N_DEFS + 3];
+    char shorts[2 * N_DEFS + 4];
+    int c, r;
+
+    make_getopt(longs, shorts);
+    opterr = 0;
+    optind = 0; /* glibc: begin anew, also after an earlier scan stopped inside a cluster of letters */
+    for (;;) {
+        int at = optind ? optind : 1;
+
+        c = getopt_long(argc, argv, shorts, longs, NULL);
+        if (c < 0) break;
+        if (c == 'h') return OPTIONS_HELP;
+        if (c == 'V') return OPTIONS_VERSION;
+        if (c == ':') return error_say(-EINVAL, "%.64s wants a value", argv[optind - 1]);
+        if (c == '?') return complain(argv[at < argc ? at : argc - 1]);
+        r = options_set(o, def_of(c)->key, optarg);
+        if (r < 0) return error_say(r, "--%s", error_text(r)); /* it begins with the option's name */
+    }
+    if (optind < argc) return error_say(-EINVAL, "what is '%.64s' for? the model is given with -m", argv[optind]);
+    return OPTIONS_RUN;
+}
+
+int options_load(struct options *o, int argc, char **argv)
+{
+    _cleanup_(freep) char *dir = NULL, *path = NULL;
+    const char *env = getenv("HOB_SOCKET");
+    int r;
+
+    /* Once for --help, --system and mistakes; the file is set on top of that, and the command line on top of all. */
+    r = read_argv(o, argc, argv);
+    if (r != OPTIONS_RUN) return r;
+    r = paths_dir(PATHS_CONFIG, o->system, &dir);
+    if (r < 0 && r != -ENOENT) return r;
+    if (r == 0) { /* without a home there is no file */
+        if (asprintf(&path, "%s/hobd.conf", dir) < 0) {
+            path = NULL;
+            return error_origin(-ENOMEM);
+        }
+        r = options_read_file(o, path);
+        if (r < 0) return r;
+    }
+    if (env && *env) {
+        r = replace(&o->socket, env);
+        if (r < 0) return r;
+    }
+    o->engine.cpu = getenv("HOB_CPU");
+    return read_argv(o, argc, argv);
+}
+
+int options_resolve(struct options *o)
+{
+    int r = paths_model_name(o->model, &o->engine.model_name);
+
+    if (r < 0) return r;
+    return paths_model_file(o->model, o->system, &o->engine.model_path);
+}
+
+void options_help(FILE *f)
+{
+    for (size_t i = 0; i < N_DEFS; i++) {
+        const struct option_def *d = &defs[i];
+        char left[40], letter[5] = "    ";
+
+        if (d->letter) snprintf(letter, sizeof letter, "-%c, ", d->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, d->key, d->arg ? " " : "", d->arg ? d->arg : "");
+        fprintf(f, "  %-27s %s\n", left, d->help);
+    }
+}

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 
 enum paths_kind {
-    PATHS_RUNTIME, /* sockets, locks; without XDG_RUNTIME_DIR /run/user/UID/hob, else /tmp/hob-UID (made, 0700, checked)
-                    */
+    PATHS_RUNTIME, /* sockets, locks; no XDG_RUNTIME_DIR: /run/user/UID/hob, else /tmp/hob-UID (made, 0700, checked) */
     PATHS_STATE,
     PATHS_CACHE,
     PATHS_MODELS,

@@ -43,7 +43,7 @@ static void writer_init(struct writer *w, struct buf *out, size_t elems)
     *w = (struct writer){.out = out, .start = out->len};
     msgpack_packer_init(&w->pk, w, write_bytes);
     if (elems > PROTO_ELEMS_MAX)
-        w->error = error_say(-EMSGSIZE, "the message has about %zu elements, the limit is %u", elems, PROTO_ELEMS_MAX);
+        w->error = error_say(-EMSGSIZE, "the message has more elements than the limit of %u", PROTO_ELEMS_MAX);
     write_bytes(w, "\0\0\0\0", HEADER);
 }
 
@@ -342,7 +342,7 @@ int proto_write_request(struct buf *out, const struct proto_request *r)
     const size_t n = r->type == PROTO_GENERATE ? r->gen.n_messages : 0;
     struct writer w;
 
-    writer_init(&w, out, n < PROTO_ELEMS_MAX ? ELEMS_FIXED + n * ELEMS_MESSAGE : n);
+    writer_init(&w, out, n < PROTO_ELEMS_MAX ? ELEMS_FIXED + n * ELEMS_MESSAGE : SIZE_MAX);
     put_request(&w, r);
     return writer_finish(&w);
 }
@@ -352,7 +352,7 @@ int proto_write_event(struct buf *out, const struct proto_event *e)
     const size_t n = e->n_ids;
     struct writer w;
 
-    writer_init(&w, out, n < PROTO_ELEMS_MAX ? ELEMS_FIXED + 2 * n : n);
+    writer_init(&w, out, n < PROTO_ELEMS_MAX ? ELEMS_FIXED + 2 * n : SIZE_MAX);
     put_event(&w, e);
     return writer_finish(&w);
 }

@@ -113,6 +113,7 @@ char *format_size(char *out, uint64_t bytes)
 {
     static const char suffix[] = "BKMGTPE";
     double v = (double)bytes;
+    unsigned tenths;
     int u = 0;
 
     /* 1023.95 would be printed as 1024 of its unit */
@@ -120,9 +121,10 @@ char *format_size(char *out, uint64_t bytes)
         v /= 1024;
         u++;
     }
-    if (v >= 99.95 || v - floor(v) < 0.05)
+    tenths = (unsigned)(v * 10 + 0.5);
+    if (v >= 99.95 || tenths % 10 == 0)
         snprintf(out, 16, "%.0f%c", v, suffix[u]);
     else
-        snprintf(out, 16, "%.1f%c", v, suffix[u]);
+        snprintf(out, 16, "%u.%u%c", tenths / 10, tenths % 10, suffix[u]);
     return out;
 }

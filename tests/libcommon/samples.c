@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/libcommon/samples.h"
+#include "tests/libcommon/check.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void set(struct proto_text *t, const char *s)
+{
+    assert_int_equal(proto_text_set(t, s, strlen(s)), 0);
+}
+
+static void raw_generate(struct proto_generate *g)
+{
+    strcpy(g->uuid, "7d9f2c1e-2f0b-4b7e-9c3a-0123456789ab");
+    g->raw = g->special = g->ignore_eos = g->logprobs = true;
+    set(&g->prompt, "Once upon a time \xc3\xa4\xe2\x82\xac");
+    set(&g->session, "review");
+    g->max_tokens = 64;
+    g->sampling = (struct proto_sampling){
+        .temperature = 0.7f, .top_p = 0.95f, .min_p = 0.05f, .repeat_penalty = 1.1f, .top_k = 40, .seed = INT64_MAX};
+    g->n_stop = 2;
+    set(&g->stop[0], "\n\n");
+    set(&g->stop[1], "END");
+    g->timeout_ms = 30000;
+}
+
+static void chat_generate(struct proto_generate *g)
+{
+    g->continue_last = true;
+    g->n_messages = 2;
+    g->messages = calloc(g->n_messages, sizeof *g->messages);
+    assert_non_null(g->messages);
+    set(&g->messages[0].role, "system");
+    set(&g->messages[0].content, "");
+    set(&g->messages[1].role, "user");
+    assert_int_equal(proto_text_set(&g->messages[1].content, "a\0b", 3), 0); /* a NUL is a character like others */
+}
+
+void sample_request(unsigned i, struct proto_request *r)
+{
+    static const enum proto_type types[SAMPLE_REQUESTS] = {PROTO_HELLO,    PROTO_GENERATE, PROTO_GENERATE, PROTO_CANCEL,
+                                                           PROTO_TOKENIZE, PROTO_STATUS,   PROTO_STOP};
+
+    *r = (struct proto_request){.type = types[i]};
+    proto_generate_init(&r->gen);
+    if (i == 0)
+        r->version = PROTO_VERSION;
+    else
+        r->id = i == 1 ? UINT64_MAX : i;
+    if (i == 1) raw_generate(&r->gen);
+    if (i == 2) chat_generate(&r->gen);
+    if (r->type == PROTO_TOKENIZE) {
+        set(&r->text, "<|im_end|>");
+        r->special = true;
+    }
+}
+
+static void done_event(struct proto_event *e)
+{
+    e->reason = PROTO_STOP_LENGTH;
+    e->usage_prompt = 1000;
+    e->usage_cached = 900;
+    e->usage_completion = 64;
+    e->queue_ms = 0.125;
+    e->prefill_ms = 12.1;
+    e->decode_ms = 3000.25;
+    e->ttft_ms = 13.7;
+    set(&e->session, "review");
+    e->miss_at = 900;
+    e->seed = INT64_MAX;
+}
+
+static void token_lists(struct proto_event *e, bool logprobs)
+{
+    e->n_ids = 4;
+    e->ids = malloc(4 * sizeof *e->ids);
+    assert_non_null(e->ids);
+    memcpy(e->ids, (const int32_t[]){0, 127, 49151, INT32_MAX}, 4 * sizeof *e->ids);
+    if (!logprobs) return;
+    e->logprobs = malloc(4 * sizeof *e->logprobs);
+    assert_non_null(e->logprobs);
+    memcpy(e->logprobs, (const float[]){-0.0f, -0.1f, -INFINITY, -1e-45f}, 4 * sizeof *e->logprobs);
+}
+
+void sample_event(unsigned i, struct proto_event *e)
+{
+    static const enum proto_event_type types[SAMPLE_EVENTS] = {
+        PROTO_EV_HELLO, PROTO_EV_QUEUED, PROTO_EV_PREFILL, PROTO_EV_TEXT,   PROTO_EV_TEXT,
+        PROTO_EV_DONE,  PROTO_EV_ERROR,  PROTO_EV_TOKENS,  PROTO_EV_STATUS, PROTO_EV_STOPPING};
+
+    *e = (struct proto_event){.type = types[i], .channel = "answer", .miss_at = -1, .seed = -1};
+    if (i == 0)
+        e->version = PROTO_VERSION;
+    else
+        e->id = 1000 + i;
+    switch (e->type) {
+    case PROTO_EV_QUEUED:
+        e->position = 3;
+        break;
+    case PROTO_EV_PREFILL:
+        e->done = 512;
+        e->total = 1000;
+        e->cached = 256;
+        break;
+    case PROTO_EV_TEXT:
+        set(&e->text, i == 3 ? "\xf0\x9f\x98\x80 words" : "");
+        if (i == 4) {
+            e->index = 1;
+            e->channel = "thinking";
+            token_lists(e, true);
+        }
+        break;
+    case PROTO_EV_DONE:
+        done_event(e);
+        break;
+    case PROTO_EV_ERROR:
+        e->code = EBUSY;
+        set(&e->message, "the queue is full (16 wait)");
+        break;
+    case PROTO_EV_TOKENS:
+        token_lists(e, false);
+        break;
+    case PROTO_EV_STATUS:
+        set(&e->status, "{\"model\":\"tiny\"}");
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+#include "libcommon/error.h"
+#include "libcommon/proto.h"
+#include "tests/libcommon/check.h"
+#include "tests/libcommon/pack.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a request of wrong content is told: one line that names what and where. */
+
+static int read_request(struct proto_request *r, const char *text)
+{
+    struct buf b = BUF_INIT;
+    int e;
+
+    pack(&b, text);
+    e = proto_read_request(r, b.data, b.len);
+    buf_fini(&b);
+    return e;
+}
+
+static void refuse_with(const char *text, int error, uint64_t id, const char *sentence)
+{
+    struct proto_request r;
+    int e = read_request(&r, text);
+
+    if (e != error) fail_msg("%s: %d, not %d", text, e, error);
+    assert_string_equal(error_text(e), sentence);
+    assert_true(r.id == id);
+    assert_null(r.gen.messages);
+    assert_null(r.gen.prompt.data);
+    assert_int_equal(r.bytes, 0);
+}
+
+/* A generate request with @more keys is refused. */
+static void refuse_generate(const char *more, const char *sentence)
+{
+    char text[1024];
+
+    snprintf(text, sizeof text, "{'type': 'generate', 'id': 9, 'raw': true, 'prompt': 'x', %s}", more);
+    refuse_with(text, -EINVAL, 9, sentence);
+}
+
+static void accept_generate(const char *more, struct proto_request *r)
+{
+    char text[1024];
+    int e;
+
+    snprintf(text, sizeof text, "{'type': 'generate', 'id': 9, 'raw': true, 'prompt': 'x', %s}", more);
+    e = read_request(r, text);
+    if (e < 0) fail_msg("%s: %s", text, error_text(e));
+}
+
+static void refuse_messages(const char *messages, const char *sentence)
+{
+    char text[1024];
+
+    snprintf(text, sizeof text, "{'messages': %s, 'type': 'generate', 'id': 9}", messages);
+    refuse_with(text, -EINVAL, 9, sentence);
+}
+
+static void unknown_keys_are_named(void **state)
+{
+    refuse_generate("'temprature': 1", "generate: unknown key 'temprature' (did you mean 'temperature'?)");
+    refuse_generate("'colour': 1", "generate: unknown key 'colour'");
+    refuse_generate("'a\nb\xff': 1", "generate: unknown key 'a?b?'");
+    refuse_generate("7: 1", "generate: a key that is not a string");
+    refuse_with("{'type': 'cancel', 'id': 3, 'force': true}", -EINVAL, 3, "cancel: unknown key 'force'");
+    refuse_with("{'type': 'status', 'id': 3, 'verbose': true}", -EINVAL, 3, "status: unknown key 'verbose'");
+    refuse_with("{'type': 'hello', 'version': 1, 'features': [], 'software': 's', 'id': 1}", -EINVAL, 1,
+                "hello: unknown key 'id'");
+    refuse_messages("[{'role': 'user', 'content': 'x', 'name': 'y'}]", "messages[0]: unknown key 'name'");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'text', 'text': 'x', 'bold': true}]}]",
+                    "messages[0].content[0]: unknown key 'bold'");
+    refuse_generate("'"
+                    "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
+                    "': 1",
+                    "generate: unknown key 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk…'");
+}
+
+static void keys_that_are_missing_or_twice(void **state)
+{
+    refuse_with("{}", -EINVAL, 0, "request: missing key 'type'");
+    refuse_with("{'id': 4}", -EINVAL, 4, "request: missing key 'type'");
+    refuse_with("{'type': 1, 'id': 4}", -EINVAL, 4, "request: type must be a string");
+    refuse_with("{'type': 'dance', 'id': 4}", -EINVAL, 4, "request: unknown type 'dance'");
+    refuse_with("{'type': 'status'}", -EINVAL, 0, "status: missing key 'id'");
+    refuse_with("{'type': 'status', 'id': 'x'}", -EINVAL, 0, "id: must be a whole number from 1 to 2^64-1");
+    refuse_with("{'type': 'status', 'id': 0}", -EINVAL, 0, "id: must be a whole number from 1 to 2^64-1");
+    refuse_with("{'type': 'status', 'id': -1}", -EINVAL, 0, "id: must be a whole number from 1 to 2^64-1");
+    refuse_with("{'type': 'status', 'id': 5, 'id': 6}", -EINVAL, 5, "status: key 'id' twice");
+    refuse_with("{'type': 'tokenize', 'id': 5}", -EINVAL, 5, "tokenize: missing key 'text'");
+    refuse_generate("'prompt': 'y'", "generate: key 'prompt' twice");
+    refuse_messages("[{'role': 'user'}]", "messages[0]: missing key 'content'");
+    refuse_messages("[{'content': 'x'}]", "messages[0]: missing key 'role'");
+    refuse_messages("[{'role': 'u', 'content': 'x', 'role': 'v'}]", "messages[0]: key 'role' twice");
+}
+
+static void versions(void **state)
+{
+    struct proto_request r;
+
+    assert_int_equal(read_request(&r, "{'type': 'hello', 'version': 2, 'news': [], 'features': 3}"), -EPROTO);
+    assert_int_equal(r.version, 2);
+    assert_string_equal(error_text(-EPROTO), "protocol version 2 is not spoken here, only 1");
+    refuse_with("{'type': 'hello'}", -EINVAL, 0, "hello: missing key 'version'");
+    refuse_with("{'type': 'hello', 'version': '1'}", -EINVAL, 0, "version: must be a whole number");
+    refuse_with("{'type': 'hello', 'version': 4294967297}", -EINVAL, 0, "version: must be a whole number");
+    refuse_with("{'type': 'hello', 'version': 1, 'features': 'x'}", -EINVAL, 0, "features: must be a list of strings");
+    refuse_with("{'type': 'hello', 'version': 1, 'features': [1]}", -EINVAL, 0, "features: must be a list of strings");
+}
+
+static void prompts(void **state)
+{
+    refuse_with("{'type': 'generate', 'id': 9}", -EINVAL, 9, "generate: neither messages nor a prompt");
+    refuse_with("{'type': 'generate', 'id': 9, 'prompt': 'x'}", -EINVAL, 9,
+                "generate: a prompt wants raw: true (or send messages)");
+    refuse_with("{'type': 'generate', 'id': 9, 'prompt': '', 'raw': true}", -EINVAL, 9,
+                "generate: the prompt is empty");
+    refuse_generate("'messages': [{'role': 'user', 'content': 'x'}]", "generate: both messages and a prompt");
+    refuse_with("{'type': 'generate', 'id': 9, 'raw': true, 'messages': [{'role': 'user', 'content': 'x'}]}", -EINVAL,
+                9, "generate: raw wants a prompt, not messages");
+    refuse_with("{'type': 'generate', 'id': 9, 'special': true, 'messages': [{'role': 'user', 'content': 'x'}]}",
+                -EINVAL, 9, "generate: special wants raw and a prompt");
+    refuse_messages("[]", "messages: the prompt is empty");
+    refuse_messages("[{'role': 'system', 'content': 'x'}, {'role': 'user', 'content': ''}]",
+                    "generate: the prompt is empty");
+    refuse_messages("[{'role': 'user', 'content': []}]", "generate: the prompt is empty");
+    refuse_messages("{'role': 'user'}", "messages: must be a list of messages");
+    refuse_messages("['hello']", "messages[0]: must be a map");
+    refuse_messages("[{'role': '', 'content': 'x'}]", "messages[0].role: is empty");
+    refuse_messages("[{'role': 7, 'content': 'x'}]", "messages[0].role: must be a string");
+    refuse_messages("[{'role': 'user', 'content': 7}]", "messages[0].content: must be a string or a list of parts");
+    refuse_messages("[{'role': 'user', 'content': b'x'}]", "messages[0].content: must be a string or a list of parts");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'image', 'data': b'x'}]}]",
+                    "messages[0].content[0]: part type 'image' is not supported, only 'text'");
+    refuse_messages("[{'role': 'user', 'content': ['x']}]", "messages[0].content[0]: must be a map");
+    refuse_messages("[{'role': 'user', 'content': [{'text': 'x'}]}]", "messages[0].content[0]: missing key 'type'");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'text'}]}]", "messages[0].content[0]: missing key 'text'");
+}
+
+static void invalid_utf8_is_found_everywhere(void **state)
+{
+    refuse_messages("[{'role': 'user', 'content': 'seventeen bytes !\xff!'}]",
+                    "messages[0].content: invalid UTF-8 at byte 17");
+    refuse_messages("[{'role': 'user', 'content': 'x'}, {'role': 'a\xc3', 'content': 'x'}]",
+                    "messages[1].role: invalid UTF-8 at byte 1");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'text', 'text': 'x'}, {'type': 'text', 'text': '\x80'}]}]",
+                    "messages[0].content[1].text: invalid UTF-8 at byte 0");
+    refuse_with("{'type': 'generate', 'id': 9, 'raw': true, 'prompt': 'a\xed\xa0\x80'}", -EINVAL, 9,
+                "prompt: invalid UTF-8 at byte 1");
+    refuse_with("{'type': 'generate', 'id': 9, 'raw': true, 'prompt': b'ab\xff'}", -EINVAL, 9,
+                "prompt: invalid UTF-8 at byte 2");
+    refuse_with("{'type': 'tokenize', 'id': 9, 'text': 'a\xff'}", -EINVAL, 9, "text: invalid UTF-8 at byte 1");
+    refuse_generate("'stop': ['ok', '\xff']", "stop[1]: invalid UTF-8 at byte 0");
+    refuse_generate("'session': 's\xff'", "session: invalid UTF-8 at byte 1");
+    refuse_generate("'uuid': '\xff'", "uuid: must be 1 to 39 letters, digits and dashes");
+}
+
+static void ranges(void **state)
+{
+    static const char *const bad[][2] = {
+        {"'temperature': -0.1", "temperature: must be a number from 0 to 100"},
+        {"'temperature': 100.5", "temperature: must be a number from 0 to 100"},
+        {"'temperature': nan", "temperature: must be a number from 0 to 100"},
+        {"'temperature': inf", "temperature: must be a number from 0 to 100"},
+        {"'temperature': '1'", "temperature: must be a number from 0 to 100"},
+        {"'temperature': null", "temperature: must be a number from 0 to 100"},
+        {"'top_p': 1.01", "top_p: must be a number from 0 to 1"},
+        {"'top_p': -1", "top_p: must be a number from 0 to 1"},
+        {"'min_p': 2", "min_p: must be a number from 0 to 1"},
+        {"'min_p': nan", "min_p: must be a number from 0 to 1"},
+        {"'repeat_penalty': 0", "repeat_penalty: must be a number above 0, at most 10"},
+        {"'repeat_penalty': 0.0", "repeat_penalty: must be a number above 0, at most 10"},
+        {"'repeat_penalty': 10.5", "repeat_penalty: must be a number above 0, at most 10"},
+        {"'top_k': -1", "top_k: must be a whole number from 0 to 2147483647"},
+        {"'top_k': 1.0", "top_k: must be a whole number from 0 to 2147483647"},
+        {"'seed': -1", "seed: must be a whole number from 0 to 2^63-1"},
+        {"'seed': 9223372036854775808", "seed: must be a whole number from 0 to 2^63-1"},
+        {"'max_tokens': 0", "max_tokens: must be a whole number from 1 to 2147483647"},
+        {"'max_tokens': 2147483648", "max_tokens: must be a whole number from 1 to 2147483647"},
+        {"'timeout_ms': -1", "timeout_ms: must be a whole number from 0 to 9223372036854"},
+        {"'timeout_ms': 9223372036855", "timeout_ms: must be a whole number from 0 to 9223372036854"},
+        {"'ignore_eos': 1", "ignore_eos: must be true or false"},
+        {"'stop': 'x'", "stop: must be a list of strings"},
+        {"'stop': ['']", "stop[0]: is empty"},
+        {"'stop': [1]", "stop[0]: must be a string"},
+        {"'stop': ['1','2','3','4','5','6','7','8','9','10','11','12','13','14','15','16','17']",
+         "stop: has 17 strings, the limit is 16"},
+        {"'session': ''", "session: is empty"},
+        {"'session': 'a/b'", "session: may not hold '/' or control characters"},
+        {"'session': 'a\nb'", "session: may not hold '/' or control characters"},
+        {"'session': 's', 'continue': true", "generate: both session and continue"},
+        {"'uuid': ''", "uuid: must be 1 to 39 letters, digits and dashes"},
+        {"'uuid': 'a b'", "uuid: must be 1 to 39 letters, digits and dashes"},
+        {"'uuid': '0123456789012345678901234567890123456789'", "uuid: must be 1 to 39 letters, digits and dashes"},
+    };
+    char name[PROTO_NAME_MAX + 32];
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse_generate(bad[i][0], bad[i][1]);
+    snprintf(name, sizeof name, "'session': '%0*d'", PROTO_NAME_MAX + 1, 0);
+    refuse_generate(name, "session: has 129 bytes, the limit is 128");
+}
+
+static void ends_of_ranges_are_in(void **state)
+{
+    struct proto_request r;
+    char name[PROTO_NAME_MAX + 32];
+
+    accept_generate("'temperature': 0, 'top_p': 1, 'min_p': 0.0, 'repeat_penalty': 10.0, 'top_k': 0, 'seed': 0,"
+                    "'max_tokens': 1, 'timeout_ms': 0, 'stop': []",
+                    &r);
+    assert_true(r.gen.sampling.temperature == 0 && r.gen.sampling.top_p == 1 && r.gen.sampling.min_p == 0);
+    assert_true(r.gen.sampling.repeat_penalty == 10 && r.gen.sampling.top_k == 0 && r.gen.sampling.seed == 0);
+    assert_true(r.gen.max_tokens == 1 && r.gen.timeout_ms == 0 && r.gen.n_stop == 0);
+    proto_request_fini(&r);
+    accept_generate("'temperature': 100, 'seed': 9223372036854775807, 'max_tokens': 2147483647,"
+                    "'timeout_ms': 9223372036854, 'uuid': '012345678901234567890123456789012345678',"
+                    "'stop': ['1','2','3','4','5','6','7','8','9','10','11','12','13','14','15','16']",
+                    &r);
+    assert_true(r.gen.sampling.temperature == 100 && r.gen.sampling.seed == INT64_MAX);
+    assert_int_equal(r.gen.n_stop, PROTO_STOPS_MAX);
+    assert_string_equal(r.gen.stop[15].data, "16");
+    assert_int_equal(strlen(r.gen.uuid), 39);
+    proto_request_fini(&r);
+    snprintf(name, sizeof name, "'session': '%0*d'", PROTO_NAME_MAX, 0);
+    accept_generate(name, &r);
+    assert_int_equal(r.gen.session.len, PROTO_NAME_MAX);
+    proto_request_fini(&r);
+}
+
+static void parts_are_joined(void **state)
+{
+    struct proto_request r;
+
+    assert_int_equal(read_request(&r, "{'type': 'generate', 'id': 1, 'messages': [{'role': 'user', 'content':"
+                                      "[{'type': 'text', 'text': 'a'}, {'type': 'text', 'text': ''},"
+                                      "{'text': 'bc', 'type': 'text'}]}]}"),
+                     0);
+    assert_int_equal(r.gen.n_messages, 1);
+    assert_int_equal(r.gen.messages[0].content.len, 3);
+    assert_string_equal(r.gen.messages[0].content.data, "abc");
+    proto_request_fini(&r);
+}
+
+static void a_prompt_may_be_bytes(void **state)
+{
+    struct proto_request r;
+
+    assert_int_equal(read_request(&r, "{'type': 'generate', 'id': 1, 'raw': true, 'prompt': b'abc'}"), 0);
+    assert_string_equal(r.gen.prompt.data, "abc");
+    proto_request_fini(&r);
+}
+
+static void bodies_that_are_no_message(void **state)
+{
+    refuse_with("[]", -EBADMSG, 0, "malformed message: not a map");
+    refuse_with("'hello'", -EBADMSG, 0, "malformed message: not a map");
+    refuse_with("null", -EBADMSG, 0, "malformed message: not a map");
+}
+
+static int read_event(struct proto_event *e, const char *text)
+{
+    struct buf b = BUF_INIT;
+    int r;
+
+    pack(&b, text);
+    r = proto_read_event(e, b.data, b.len);
+    buf_fini(&b);
+    return r;
+}
+
+static void events_of_a_newer_daemon_are_unknown(void **state)
+{
+    struct proto_event e;
+
+    assert_int_equal(read_event(&e, "{'event': 'fireworks', 'id': 5, 'colour': 'red'}"), 0);
+    assert_int_equal(e.type, PROTO_EV_UNKNOWN);
+    assert_int_equal(e.id, 5);
+    proto_event_fini(&e);
+    assert_int_equal(read_event(&e, "{'event': 'queued', 'id': 5, 'position': 2, 'since': [1], 8: 9}"), 0);
+    assert_int_equal(e.type, PROTO_EV_QUEUED);
+    assert_int_equal(e.position, 2);
+    proto_event_fini(&e);
+    assert_int_equal(read_event(&e, "{'event': 'text', 'id': 5, 'text': 'x', 'channel': 'gesture'}"), 0);
+    assert_string_equal(e.channel, "other");
+    proto_event_fini(&e);
+    assert_int_equal(read_event(&e, "{'event': 'error', 'id': 5, 'code': 'ENEW', 'message': 'm'}"), 0);
+    assert_int_equal(e.code, EIO);
+    proto_event_fini(&e);
+    assert_int_equal(read_event(&e, "{'event': 'hello', 'version': 3, 'news': 1}"), -EPROTO);
+    assert_int_equal(e.version, 3);
+}
+
+static void events_that_are_wrong(void **state)
+{
+    static const char *const bad[][2] = {
+        {"{'id': 1}", "event: missing key 'event'"},
+        {"{'event': 1}", "event: event must be a string"},
+        {"{'event': 'queued'}", "queued: missing key 'id'"},
+        {"{'event': 'text', 'id': 1, 'text': 1}", "text: must be a string"},
+        {"{'event': 'text', 'id': 1, 'text': '\xff'}", "text: invalid UTF-8 at byte 0"},
+        {"{'event': 'text', 'id': 1, 'text': '', 'ids': [1, -1]}", "ids: element 1 is not a token id"},
+        {"{'event': 'text', 'id': 1, 'text': '', 'ids': [2147483648]}", "ids: element 0 is not a token id"},
+        {"{'event': 'text', 'id': 1, 'text': '', 'ids': [1], 'logprobs': [0.5, 1.0]}",
+         "logprobs: ids and logprobs differ in number"},
+        {"{'event': 'text', 'id': 1, 'text': '', 'logprobs': [0.5], 'ids': [1, 2]}",
+         "ids: ids and logprobs differ in number"},
+        {"{'event': 'text', 'id': 1, 'text': '', 'logprobs': [0.5]}", "text: logprobs without ids"},
+        {"{'event': 'text', 'id': 1, 'text': '', 'ids': [], 'logprobs': [0.5]}", "text: logprobs without ids"},
+        {"{'event': 'text', 'id': 1, 'text': '', 'ids': [1], 'logprobs': ['x']}", "logprobs[0]: must be a number"},
+        {"{'event': 'done', 'id': 1}", "done: missing key 'reason'"},
+        {"{'event': 'done', 'id': 1, 'reason': 'bored'}", "reason: must be stop, length, cancel or context"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'usage': {'prompt': 'x'}}",
+         "usage.prompt: must be a whole number"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'timings': []}", "timings: must be a map"},
+        {"{'event': 'error', 'id': 1, 'message': 'm'}", "error: missing key 'code'"},
+    };
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct proto_event e;
+        int r = read_event(&e, bad[i][0]);
+
+        if (r != -EINVAL) fail_msg("%s: %d", bad[i][0], r);
+        assert_string_equal(error_text(r), bad[i][1]);
+        assert_null(e.ids);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_keys_are_named),
+        cmocka_unit_test(keys_that_are_missing_or_twice),
+        cmocka_unit_test(versions),
+        cmocka_unit_test(prompts),
+        cmocka_unit_test(invalid_utf8_is_found_everywhere),
+        cmocka_unit_test(ranges),
+        cmocka_unit_test(ends_of_ranges_are_in),
+        cmocka_unit_test(parts_are_joined),
+        cmocka_unit_test(a_prompt_may_be_bytes),
+        cmocka_unit_test(bodies_that_are_no_message),
+        cmocka_unit_test(events_of_a_newer_daemon_are_unknown),
+        cmocka_unit_test(events_that_are_wrong),
+    };
+
+    return cmocka_run_group_tests_name("proto-refuse", tests, NULL, NULL);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+#include "libcommon/error.h"
+#include "libcommon/frame.h"
+#include "libcommon/proto.h"
+#include "tests/libcommon/check.h"
+#include "tests/libcommon/samples.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void same_text(const struct proto_text *a, const struct proto_text *b)
+{
+    assert_int_equal(a->len, b->len);
+    if (a->len) assert_memory_equal(a->data, b->data, a->len);
+    if (b->data) assert_int_equal(b->data[b->len], 0);
+}
+
+static void same_generate(const struct proto_generate *a, const struct proto_generate *b)
+{
+    assert_string_equal(a->uuid, b->uuid);
+    assert_int_equal(a->raw, b->raw);
+    assert_int_equal(a->special, b->special);
+    same_text(&a->prompt, &b->prompt);
+    assert_int_equal(a->n_messages, b->n_messages);
+    for (size_t i = 0; i < a->n_messages; i++) {
+        same_text(&a->messages[i].role, &b->messages[i].role);
+        same_text(&a->messages[i].content, &b->messages[i].content);
+    }
+    same_text(&a->session, &b->session);
+    assert_int_equal(a->continue_last, b->continue_last);
+    assert_int_equal(a->max_tokens, b->max_tokens);
+    assert_int_equal(a->ignore_eos, b->ignore_eos);
+    assert_int_equal(a->logprobs, b->logprobs);
+    assert_int_equal(a->n_stop, b->n_stop);
+    for (size_t i = 0; i < a->n_stop; i++) same_text(&a->stop[i], &b->stop[i]);
+    assert_int_equal(a->timeout_ms, b->timeout_ms);
+    assert_int_equal(a->sampling.top_k, b->sampling.top_k);
+    assert_int_equal(a->sampling.seed, b->sampling.seed);
+    /* bit for bit: also the NANs of what is not given */
+    assert_memory_equal(&a->sampling.temperature, &b->sampling.temperature, sizeof(float));
+    assert_memory_equal(&a->sampling.top_p, &b->sampling.top_p, sizeof(float));
+    assert_memory_equal(&a->sampling.min_p, &b->sampling.min_p, sizeof(float));
+    assert_memory_equal(&a->sampling.repeat_penalty, &b->sampling.repeat_penalty, sizeof(float));
+}
+
+/* The body of the one frame in @b. */
+static const char *body_of(const struct buf *b, size_t *len)
+{
+    unsigned char head[4];
+
+    assert_true(b->len >= 4);
+    *len = b->len - 4;
+    frame_header(head, (uint32_t)*len);
+    assert_memory_equal(b->data, head, 4);
+    return b->data + 4;
+}
+
+static void every_request_goes_round(void **state)
+{
+    for (unsigned i = 0; i < SAMPLE_REQUESTS; i++) {
+        struct proto_request a, b;
+        struct buf out = BUF_INIT;
+        const char *body;
+        size_t len;
+        int r;
+
+        sample_request(i, &a);
+        assert_int_equal(proto_write_request(&out, &a), 0);
+        body = body_of(&out, &len);
+        r = proto_read_request(&b, body, len);
+        if (r < 0) fail_msg("request %u: %s", i, error_text(r));
+        assert_int_equal(a.type, b.type);
+        assert_true(a.id == b.id);
+        assert_int_equal(a.version, b.version);
+        same_generate(&a.gen, &b.gen);
+        same_text(&a.text, &b.text);
+        assert_int_equal(a.special, b.special);
+        proto_request_fini(&a);
+        proto_request_fini(&b);
+        buf_fini(&out);
+    }
+}
+
+static void same_event(const struct proto_event *a, const struct proto_event *b)
+{
+    assert_int_equal(a->type, b->type);
+    assert_true(a->id == b->id);
+    assert_int_equal(a->index, b->index);
+    assert_int_equal(a->version, b->version);
+    assert_int_equal(a->position, b->position);
+    assert_true(a->done == b->done && a->total == b->total && a->cached == b->cached);
+    same_text(&a->text, &b->text);
+    assert_string_equal(a->channel, b->channel);
+    assert_int_equal(a->n_ids, b->n_ids);
+    assert_int_equal(!a->ids, !b->ids);
+    assert_int_equal(!a->logprobs, !b->logprobs);
+    if (a->ids) assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
+    if (a->logprobs) assert_memory_equal(a->logprobs, b->logprobs, a->n_ids * sizeof *a->logprobs);
+    assert_int_equal(a->reason, b->reason);
+    assert_true(a->usage_prompt == b->usage_prompt && a->usage_cached == b->usage_cached);
+    assert_true(a->usage_completion == b->usage_completion);
+    assert_true(a->queue_ms == b->queue_ms && a->prefill_ms == b->prefill_ms);
+    assert_true(a->decode_ms == b->decode_ms && a->ttft_ms == b->ttft_ms);
+    same_text(&a->session, &b->session);
+    assert_true(a->miss_at == b->miss_at && a->seed == b->seed);
+    assert_int_equal(a->code, b->code);
+    same_text(&a->message, &b->message);
+    same_text(&a->status, &b->status);
+}
+
+static void every_event_goes_round(void **state)
+{
+    for (unsigned i = 0; i < SAMPLE_EVENTS; i++) {
+        struct proto_event a, b;
+        struct buf out = BUF_INIT;
+        const char *body;
+        size_t len;
+        int r;
+
+        sample_event(i, &a);
+        assert_int_equal(proto_write_event(&out, &a), 0);
+        body = body_of(&out, &len);
+        r = proto_read_event(&b, body, len);
+        if (r < 0) fail_msg("event %u: %s", i, error_text(r));
+        same_event(&a, &b);
+        proto_event_fini(&a);
+        proto_event_fini(&b);
+        buf_fini(&out);
+    }
+}
+
+static void messages_follow_each_other_in_a_buffer(void **state)
+{
+    struct frame_decoder d = {0};
+    struct buf out = BUF_INIT;
+    const char *body;
+    size_t len;
+
+    for (unsigned i = 0; i < SAMPLE_EVENTS; i++) {
+        struct proto_event e;
+
+        sample_event(i, &e);
+        assert_int_equal(proto_write_event(&out, &e), 0);
+        proto_event_fini(&e);
+    }
+    assert_int_equal(frame_feed(&d, out.data, out.len), 0);
+    for (unsigned i = 0; i < SAMPLE_EVENTS; i++) {
+        struct proto_event a, b;
+
+        sample_event(i, &a);
+        assert_int_equal(frame_peek(&d, &body, &len), 1);
+        assert_int_equal(proto_read_event(&b, body, len), 0);
+        frame_pop(&d);
+        same_event(&a, &b);
+        proto_event_fini(&a);
+        proto_event_fini(&b);
+    }
+    assert_int_equal(frame_peek(&d, &body, &len), 0);
+    frame_decoder_fini(&d);
+    buf_fini(&out);
+}
+
+static void all_reasons_and_codes(void **state)
+{
+    static const int codes[] = {EBUSY,     EINVAL,    EBADMSG, EPROTO, EMSGSIZE,   ENOENT, E2BIG, ETIMEDOUT,
+                                ECANCELED, ESHUTDOWN, ENOMEM,  EDQUOT, EOPNOTSUPP, EIO,    EPERM};
+
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        assert_int_equal(proto_errno_value(proto_errno_name(codes[i])), codes[i]);
+    assert_string_equal(proto_errno_name(EBUSY), "EBUSY");
+    assert_string_equal(proto_errno_name(ENOTTY), "EIO");
+    assert_int_equal(proto_errno_value("ENOTTY"), EIO);
+    assert_int_equal(proto_errno_value(""), EIO);
+    assert_string_equal(proto_reason_name(PROTO_STOP_EOS), "stop");
+    assert_string_equal(proto_reason_name(PROTO_STOP_LENGTH), "length");
+    assert_string_equal(proto_reason_name(PROTO_STOP_CANCEL), "cancel");
+    assert_string_equal(proto_reason_name(PROTO_STOP_CONTEXT), "context");
+}
+
+static void events_are_made_utf8(void **state)
+{
+    struct proto_event a = {.type = PROTO_EV_ERROR, .id = 1, .code = ENOENT}, b;
+    struct buf out = BUF_INIT;
+    const char *body;
+    size_t len;
+
+    assert_int_equal(proto_text_set(&a.message, "\xff/tmp/\xc3(\xe2\x82", 10), 0);
+    assert_int_equal(proto_write_event(&out, &a), 0);
+    body = body_of(&out, &len);
+    assert_int_equal(proto_read_event(&b, body, len), 0);
+    assert_string_equal(b.message.data, "\xef\xbf\xbd/tmp/\xef\xbf\xbd(\xef\xbf\xbd\xef\xbf\xbd");
+    proto_event_fini(&a);
+    proto_event_fini(&b);
+    buf_fini(&out);
+}
+
+static void what_is_too_large_leaves_the_buffer(void **state)
+{
+    struct proto_request r = {.type = PROTO_TOKENIZE, .id = 1};
+    struct proto_event e = {.type = PROTO_EV_TOKENS, .id = 1};
+    struct buf out = BUF_INIT;
+
+    assert_int_equal(buf_puts(&out, "before"), 0);
+    r.text.len = FRAME_MAX;
+    r.text.data = calloc(1, r.text.len + 1);
+    assert_non_null(r.text.data);
+    assert_int_equal(proto_write_request(&out, &r), -EMSGSIZE);
+    assert_non_null(strstr(error_text(-EMSGSIZE), "67108864"));
+    assert_string_equal(out.data, "before");
+    assert_int_equal(out.len, 6);
+    proto_request_fini(&r);
+
+    e.n_ids = PROTO_ELEMS_MAX;
+    e.ids = calloc(e.n_ids, sizeof *e.ids);
+    assert_non_null(e.ids);
+    assert_int_equal(proto_write_event(&out, &e), -EMSGSIZE);
+    assert_string_equal(out.data, "before");
+    proto_event_fini(&e);
+    buf_fini(&out);
+}
+
+static void a_long_list_of_ids_goes_round(void **state)
+{
+    struct proto_event a = {.type = PROTO_EV_TOKENS, .id = 1, .n_ids = 49000}, b;
+    struct buf out = BUF_INIT;
+    const char *body;
+    size_t len;
+
+    a.ids = calloc(a.n_ids, sizeof *a.ids);
+    assert_non_null(a.ids);
+    for (size_t i = 0; i < a.n_ids; i++) a.ids[i] = (int32_t)(i * 3);
+    assert_int_equal(proto_write_event(&out, &a), 0);
+    body = body_of(&out, &len);
+    assert_int_equal(proto_read_event(&b, body, len), 0);
+    assert_int_equal(b.n_ids, a.n_ids);
+    assert_memory_equal(a.ids, b.ids, a.n_ids * sizeof *a.ids);
+    proto_event_fini(&a);
+    proto_event_fini(&b);
+    buf_fini(&out);
+}
+
+static void bytes_are_what_is_held(void **state)
+{
+    struct proto_request a, b;
+    struct buf out = BUF_INIT;
+    const char *body;
+    size_t len;
+
+    sample_request(2, &a);
+    assert_int_equal(proto_write_request(&out, &a), 0);
+    body = body_of(&out, &len);
+    assert_int_equal(proto_read_request(&b, body, len), 0);
+    /* each text with its NUL, and the list */
+    assert_int_equal(b.bytes, 7 + 1 + 5 + 4 + 2 * sizeof(struct proto_message));
+    proto_request_fini(&a);
+    proto_request_fini(&b);
+    assert_int_equal(b.bytes, 0);
+    buf_fini(&out);
+}
+
+/* The example of hob-protocol(7), byte for byte. */
+static void the_manuals_example(void **state)
+{
+    static const char hello[] = "\x2b\x00\x00\x00\x84\xa4type\xa5hello\xa7version\x01\xa8"
+                                "features\x90\xa8software\xa2me";
+    static const char generate[] = "\x3f\x00\x00\x00\x84\xa4type\xa8generate\xa2id\x01\xa8messages\x91\x82\xa4role\xa4"
+                                   "user\xa7"
+                                   "content\xa2Hi\xaamax_tokens\x08";
+    struct proto_request r;
+    struct frame_decoder d = {0};
+    const char *body;
+    size_t len;
+
+    assert_int_equal(frame_feed(&d, hello, sizeof hello - 1), 0);
+    assert_int_equal(frame_feed(&d, generate, sizeof generate - 1), 0);
+    assert_int_equal(frame_peek(&d, &body, &len), 1);
+    assert_int_equal(proto_read_request(&r, body, len), 0);
+    assert_int_equal(r.type, PROTO_HELLO);
+    proto_request_fini(&r);
+    frame_pop(&d);
+    assert_int_equal(frame_peek(&d, &body, &len), 1);
+    assert_int_equal(proto_read_request(&r, body, len), 0);
+    assert_int_equal(r.type, PROTO_GENERATE);
+    assert_string_equal(r.gen.messages[0].content.data, "Hi");
+    assert_int_equal(r.gen.max_tokens, 8);
+    proto_request_fini(&r);
+    frame_pop(&d);
+    assert_int_equal(d.in.len, 0);
+    frame_decoder_fini(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_request_goes_round),
+        cmocka_unit_test(every_event_goes_round),
+        cmocka_unit_test(messages_follow_each_other_in_a_buffer),
+        cmocka_unit_test(all_reasons_and_codes),
+        cmocka_unit_test(events_are_made_utf8),
+        cmocka_unit_test(what_is_too_large_leaves_the_buffer),
+        cmocka_unit_test(a_long_list_of_ids_goes_round),
+        cmocka_unit_test(bytes_are_what_is_held),
+        cmocka_unit_test(the_manuals_example),
+    };
+
+    return cmocka_run_group_tests_name("proto", tests, NULL, NULL);
+}

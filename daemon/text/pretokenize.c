@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/text/pretokenize.h"
+#include "libcommon/buf.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#define PASSES_MAX 3
+
+/* Unicode's White_Space, spelled out: PCRE2's \s has U+180E too. */
+#define WS  "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define S   "[" WS "]"
+#define N_S "[^" WS "]"
+
+/*
+ * Quantifiers are possessive where giving back could not help, so that a run of a megabyte costs no backtracking. The
+ * last alternatives leave the last white space of a run to the word behind it.
+ */
+#define SPACES          S "+(?!" N_S ")|" S "++"
+#define DIGIT           "\\p{N}"
+#define GPT2            "'(?:[stmd]|re|ve|ll)| ?\\p{L}++| ?\\p{N}++| ?[^" WS "\\p{L}\\p{N}]++|" SPACES
+#define ANY_CASE_SUFFIX "'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
+#define LLAMA3(DIGITS)                                                                                                 \
+    ANY_CASE_SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}++|" DIGITS "| ?[^" WS "\\p{L}\\p{N}]++[\\r\\n]*+|" S                \
+                    "*[\\r\\n]+|" SPACES
+#define DEEPSEEK3                                                                                                      \
+    "[!-\\/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]++| ?[\\p{P}\\p{S}]++[\\r\\n]*+|" S        \
+    "*[\\r\\n]+|" SPACES
+
+/* One row a pre-tokenizer: what tokenizer.ggml.pre calls it, then expressions, each applied to the pieces and gaps the
+ * one before has left. */
+static const struct rule {
+    const char *names[4];
+    const char *passes[PASSES_MAX];
+    bool ignore_merges, add_bos;
+} rules[] = {
+    {{"gpt-2"}, {GPT2}, false, false},
+    {{"smollm", "starcoder"}, {DIGIT, GPT2}, false, false},
+    {{"llama-bpe", "llama3", "llama-v3"}, {LLAMA3("\\p{N}{1,3}+")}, true, true},
+    {{"qwen2"}, {LLAMA3(DIGIT)}, false, false},
+    {{"deepseek-v3"}, {"\\p{N}{1,3}+", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]++", DEEPSEEK3}, false, false},
+};
+
+struct pretokenizer {
+    const struct rule *rule;
+    pcre2_code *passes[PASSES_MAX];
+    size_t n;
+};
+
+static int unsupported(const char *name, size_t len)
+{
+    _cleanup_(buf_fini) struct buf b = BUF_INIT;
+
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+        for (size_t k = 0; k < 4 && rules[i].names[k]; k++)
+            if (buf_printf(&b, "%s%s", b.len ? ", " : "", rules[i].names[k]) < 0) return error_origin(-ENOMEM);
+    return error_say(-EOPNOTSUPP, "pre-tokenizer \"%.*s\" is not supported (supported: %s)", (int)(len < 64 ? len : 64),
+                     name, b.data);
+}
+
+static const struct rule *rule_find(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+        for (size_t k = 0; k < 4 && rules[i].names[k]; k++)
+            if (strlen(rules[i].names[k]) == len && memcmp(rules[i].names[k], name, len) == 0) return &rules[i];
+    return NULL;
+}
+
+DEFINE_CLEANUP(struct pretokenizer *, pretokenizer_free)
+
+int pretokenizer_new(struct pretokenizer **out, const char *name, size_t len)
+{
+    const struct rule *rule = rule_find(name, len);
+    if (!rule) return unsupported(name, len);
+
+    _cleanup_(pretokenizer_freep) struct pretokenizer *p = calloc(1, sizeof(*p));
+    if (!p) return error_origin(-ENOMEM);
+    p->rule = rule;
+    while (p->n < PASSES_MAX && rule->passes[p->n]) {
+        int code;
+        PCRE2_SIZE at;
+        pcre2_code *re = pcre2_compile((PCRE2_SPTR)rule->passes[p->n], PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+                                       &code, &at, NULL);
+        assert(re || code == PCRE2_ERROR_HEAP_FAILED); /* the expressions are ours */
+        if (!re) return error_origin(-ENOMEM);
+        p->passes[p->n++] = re;
+        /* Where no JIT may be had (W^X), pcre2_match interprets. */
+        pcre2_jit_compile(re, PCRE2_JIT_COMPLETE);
+    }
+    *out = steal(p);
+    return 0;
+}
+
+struct pretokenizer *pretokenizer_free(struct pretokenizer *p)
+{
+    if (!p) return NULL;
+    for (size_t i = 0; i < p->n; i++) pcre2_code_free(p->passes[i]);
+    free(p);
+    return NULL;
+}
+
+bool pretokenizer_ignores_merges(const struct pretokenizer *p)
+{
+    return p->rule->ignore_merges;
+}
+
+bool pretokenizer_add_bos(const struct pretokenizer *p)
+{
+    return p->rule->add_bos;
+}
+
+struct split {
+    const struct pretokenizer *p;
+    const char *s;
+    pcre2_match_data *match[PASSES_MAX];
+    pcre2_match_context *context;
+    piece_fn fn;
+    void *ctx;
+};
+
+static int match(const struct split *s, size_t pass, uint32_t begin, uint32_t end)
+{
+    const pcre2_code *re = s->p->passes[pass];
+    PCRE2_SPTR subject = (PCRE2_SPTR)s->s;
+    int r = pcre2_match(re, subject, end, begin, PCRE2_NO_UTF_CHECK, s->match[pass], s->context);
+
+    if (r == PCRE2_ERROR_JIT_STACKLIMIT)
+        r = pcre2_match(re, subject, end, begin, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->match[pass], s->context);
+    if (r >= 0 || r == PCRE2_ERROR_NOMATCH) return r;
+
+    PCRE2_UCHAR why[128] = "";
+    pcre2_get_error_message(r, why, sizeof(why));
+    return error_say(-EIO, "pre-tokenizer: at byte %u: %s", begin, (const char *)why);
+}
+
+/* Matches of this pass, and what is between them, go through the passes that are left. */
+static int split(const struct split *s, size_t pass, uint32_t begin, uint32_t end)
+{
+    int r;
+
+    if (pass == s->p->n) return begin < end ? s->fn(s->ctx, begin, end) : 0;
+    while (begin < end) {
+        r = match(s, pass, begin, end);
+        if (r == PCRE2_ERROR_NOMATCH) return split(s, pass + 1, begin, end);
+        if (r < 0) return r;
+        const PCRE2_SIZE *at = pcre2_get_ovector_pointer(s->match[pass]);
+        uint32_t from = (uint32_t)at[0], to = (uint32_t)at[1];
+        assert(from >= begin && from < to && to <= end); /* no expression of ours matches nothing */
+        if (begin < from) {
+            r = split(s, pass + 1, begin, from);
+            if (r < 0) return r;
+        }
+        r = split(s, pass + 1, from, to);
+        if (r < 0) return r;
+        begin = to;
+    }
+    return 0;
+}
+
+int pretokenizer_split(const struct pretokenizer *p, const char *s, uint32_t begin, uint32_t end, piece_fn fn,
+                       void *ctx)
+{
+    struct split state = {.p = p, .s = s, .fn = fn, .ctx = ctx};
+    int r = -ENOMEM;
+
+    state.context = pcre2_match_context_create(NULL);
+    if (!state.context) goto out;
+    /* The interpreter counts every character it gives back: a run of spaces the size of the text must be allowed. */
+    pcre2_set_match_limit(state.context, 10000000 + 8 * (end - begin < 1u << 28 ? end - begin : 1u << 28));
+    for (size_t i = 0; i < p->n; i++) {
+        state.match[i] = pcre2_match_data_create(1, NULL);
+        if (!state.match[i]) goto out;
+    }
+    r = split(&state, 0, begin, end);
+out:
+    for (size_t i = 0; i < p->n; i++) pcre2_match_data_free(state.match[i]);
+    pcre2_match_context_free(state.context);
+    return r;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Special tokens: which there are, and which end an answer. Texts and rules follow llama.cpp, whose conversion writes
+ * most files; GGUF itself does not say enough.
+ */
+#include "daemon/text/vocab.h"
+#include "libcommon/error.h"
+#include "libcommon/utf8.h"
+#include <assert.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Control tokens whatever the file calls them, and the end of an answer. */
+static const char *const ends[] = {
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "</s>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<end_of_utterance>",
+    "<eos>",
+    "\xe2\x96\x81<EOT>",
+    "<|end_of_text|>",
+    "<\xef\xbd\x9c"
+    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+};
+
+/* Fill-in-the-middle: the token the file names, else the first of these that is there, which is then a control token.
+ */
+static const struct fim {
+    const char *key;
+    bool end; /* also the end of an answer */
+    const char *texts[9];
+} fims[] = {
+    {"tokenizer.ggml.fim_pre_token_id",
+     false,
+     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
+      "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81"
+      "begin\xef\xbd\x9c>",
+      "<PRE>", "\xe2\x96\x81<PRE>", "<|code_prefix|>"}},
+    {"tokenizer.ggml.fim_suf_token_id",
+     false,
+     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
+      "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81hole\xef\xbd\x9c>",
+      "<SUF>", "\xe2\x96\x81<SUF>", "<|code_suffix|>"}},
+    {"tokenizer.ggml.fim_mid_token_id",
+     false,
+     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>",
+      "<\xef\xbd\x9c"
+      "fim\xe2\x96\x81"
+      "end\xef\xbd\x9c>",
+      "<MID>", "\xe2\x96\x81<MID>", "<|code_middle|>"}},
+    {"tokenizer.ggml.fim_pad_token_id", true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {"tokenizer.ggml.fim_rep_token_id", true, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"tokenizer.ggml.fim_sep_token_id", true, {"<|file_sep|>"}},
+};
+
+static int32_t find(const struct tokenizer *t, const char *text)
+{
+    return text_table_find(&t->table, &t->keys, text, strlen(text));
+}
+
+/* A key that names a token; *id stays without one. All ones is what older converters wrote for "none". */
+static int read_id(const struct tokenizer *t, const struct gguf *g, const char *key, int32_t *id)
+{
+    uint32_t v;
+    int r = gguf_get_u32(g, key, &v);
+
+    if (r) return r < 0 ? r : 0;
+    if (v != UINT32_MAX && v >= t->n) return error_say(-EINVAL, "%s is %u, but there are %u tokens", key, v, t->n);
+    *id = v == UINT32_MAX ? -1 : (int32_t)v;
+    return 0;
+}
+
+static int classify(struct tokenizer *t, const struct gguf *g)
+{
+    int32_t eot = -1, eom = -1;
+    /* What SentencePiece means where the file says nothing. */
+    bool spm = t->model == TOKENIZER_SPM;
+    t->unk = spm ? 0 : -1;
+    t->bos = spm && t->n > 1 ? 1 : -1;
+    t->eos = spm && t->n > 2 ? 2 : -1;
+    const struct {
+        const char *key;
+        int32_t *id;
+    } ids[] = {{"tokenizer.ggml.bos_token_id", &t->bos},
+               {"tokenizer.ggml.eos_token_id", &t->eos},
+               {"tokenizer.ggml.eot_token_id", &eot},
+               {"tokenizer.ggml.eom_token_id", &eom},
+               {"tokenizer.ggml.unknown_token_id", &t->unk}};
+    for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+        int r = read_id(t, g, ids[i].key, ids[i].id);
+        if (r < 0) return r;
+    }
+    if (t->eos >= 0) t->flags[t->eos] |= TOKEN_EOG;
+    if (eot >= 0) t->flags[eot] |= TOKEN_EOG;
+    if (eom >= 0) t->flags[eom] |= TOKEN_EOG;
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        int32_t id = find(t, ends[i]);
+        if (id < 0) continue;
+        t->kinds[id] = TOKEN_CONTROL;
+        t->flags[id] |= TOKEN_EOG;
+    }
+    for (size_t i = 0; i < sizeof(fims) / sizeof(*fims); i++) {
+        int32_t id = -1;
+        int r = read_id(t, g, fims[i].key, &id);
+        if (r < 0) return r;
+        for (size_t k = 0; id < 0 && fims[i].texts[k]; k++) {
+            id = find(t, fims[i].texts[k]);
+            if (id >= 0) t->kinds[id] = TOKEN_CONTROL;
+        }
+        if (id >= 0 && fims[i].end) t->flags[id] |= TOKEN_EOG;
+    }
+    return 0;
+}
+
+/* Phi-3 swallows white space behind its special tokens, all but these; its files do not say so. */
+static void strip_by_name(struct tokenizer *t, const struct gguf *g)
+{
+    static const char *const keep[] = {"<unk>", "<s>", "<|endoftext|>"};
+    struct gguf_str name;
+    char lower[128];
+
+    if (gguf_get_str(g, "general.name", &name) != 0) return;
+    size_t len = name.len < sizeof(lower) - 1 ? name.len : sizeof(lower) - 1;
+    for (size_t i = 0; i < len; i++) lower[i] = (char)tolower((unsigned char)name.data[i]);
+    lower[len] = 0;
+    if (!strstr(lower, "phi-3") && !strstr(lower, "phi3")) return;
+    for (size_t i = 0; i < t->specials.n; i++) t->flags[t->specials.ids[i]] |= TOKEN_RSTRIP;
+    for (size_t i = 0; i < sizeof(keep) / sizeof(*keep); i++) {
+        int32_t id = find(t, keep[i]);
+        if (id >= 0) t->flags[id] &= (uint8_t)~TOKEN_RSTRIP;
+    }
+}
+
+static bool is_special(const struct tokenizer *t, uint32_t id)
+{
+    size_t len;
+    const char *s = strings_at(&t->keys, id, &len);
+
+    /* One that is not UTF-8 could only be found in the middle of a character. */
+    return (t->kinds[id] == TOKEN_CONTROL || t->kinds[id] == TOKEN_USER || t->kinds[id] == TOKEN_UNKNOWN) && len &&
+           utf8_check(s, len) == len;
+}
+
+static int longest_first(const void *a, const void *b, void *ctx)
+{
+    const struct tokenizer *t = ctx;
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    size_t nx, ny;
+
+    strings_at(&t->keys, (uint32_t)x, &nx);
+    strings_at(&t->keys, (uint32_t)y, &ny);
+    return nx != ny ? (nx > ny ? -1 : 1) : (x > y) - (x < y);
+}
+
+static int bytewise(const void *a, const void *b, void *ctx)
+{
+    const struct tokenizer *t = ctx;
+    size_t nx, ny;
+    const char *x = strings_at(&t->keys, (uint32_t)t->specials.ids[*(const uint32_t *)a], &nx);
+    const char *y = strings_at(&t->keys, (uint32_t)t->specials.ids[*(const uint32_t *)b], &ny);
+    int r = memcmp(x, y, nx < ny ? nx : ny);
+
+    return r ? r : (nx > ny) - (nx < ny);
+}
+
+int special_init(struct tokenizer *t, const struct gguf *g)
+{
+    struct specials *sp = &t->specials;
+    int r = classify(t, g);
+    if (r < 0) return r;
+
+    for (uint32_t i = 0; i < t->n; i++) sp->n += is_special(t, i);
+    sp->ids = reallocarray(NULL, sp->n + 1, sizeof(*sp->ids));
+    sp->by_text = reallocarray(NULL, sp->n + 1, sizeof(*sp->by_text));
+    if (!sp->ids || !sp->by_text) return error_origin(-ENOMEM);
+    sp->n = 0;
+    for (uint32_t i = 0; i < t->n; i++)
+        if (is_special(t, i)) sp->ids[sp->n++] = (int32_t)i;
+    qsort_r(sp->ids, sp->n, sizeof(*sp->ids), longest_first, t);
+    for (uint32_t i = 0; i < sp->n; i++) sp->by_text[i] = i;
+    qsort_r(sp->by_text, sp->n, sizeof(*sp->by_text), bytewise, t);
+
+    uint32_t k = 0;
+    for (unsigned c = 0; c < 256; c++) {
+        size_t len;
+        sp->first[c] = k;
+        while (k < sp->n && (unsigned char)*strings_at(&t->keys, (uint32_t)sp->ids[sp->by_text[k]], &len) == c) k++;
+    }
+    sp->first[256] = k;
+    assert(k == sp->n);
+    strip_by_name(t, g);
+    return 0;
+}

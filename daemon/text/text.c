@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/text/tokenizer.h"
+#include "libcommon/error.h"
+#include <stdlib.h>
+
+void text_fini(struct text *t)
+{
+    buf_fini(&t->s);
+    free(t->spans);
+    *t = (struct text){0};
+}
+
+int text_append(struct text *t, const char *s, size_t len, bool markup)
+{
+    if (!len) return 0;
+
+    bool merge = t->n_spans && t->spans[t->n_spans - 1].markup == markup;
+    /* Room for the span first: a failure later would leave bytes without provenance. Grows at powers of two. */
+    if (!merge && (t->n_spans & (t->n_spans - 1)) == 0) {
+        size_t cap = t->n_spans ? t->n_spans * 2 : 1;
+        struct text_span *spans = reallocarray(t->spans, cap, sizeof(*spans));
+        if (!spans) return error_origin(-ENOMEM);
+        t->spans = spans;
+    }
+    int r = buf_append(&t->s, s, len);
+    if (r < 0) return r;
+    if (!merge) t->n_spans++;
+    t->spans[t->n_spans - 1] = (struct text_span){.end = t->s.len, .markup = markup};
+    return 0;
+}
+
+void tokens_fini(struct tokens *t)
+{
+    free(t->ids);
+    free(t->ends);
+    *t = (struct tokens){0};
+}
+
+int tokens_push(struct tokens *t, int32_t id, uint32_t end)
+{
+    if (t->n == t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 64;
+        int32_t *ids = reallocarray(t->ids, cap, sizeof(*ids));
+        if (!ids) return error_origin(-ENOMEM);
+        t->ids = ids;
+        uint32_t *ends = reallocarray(t->ends, cap, sizeof(*ends));
+        if (!ends) return error_origin(-ENOMEM);
+        t->ends = ends;
+        t->cap = cap;
+    }
+    t->ids[t->n] = id;
+    t->ends[t->n++] = end;
+    return 0;
+}

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #define EXTEND_EVERY 5000000ull
-#define EXTEND_BY    20000000ull
+#define EXTEND_BY    60000000ull
 
 static int again(sd_event_source *s, uint64_t usec)
 {
@@ -18,7 +18,9 @@ static int again(sd_event_source *s, uint64_t usec)
 
 static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
 {
-    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", EXTEND_BY);
+    struct notify *n = ctx;
+
+    if (n->alive(n->ctx)) sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", EXTEND_BY);
     return again(s, EXTEND_EVERY);
 }
 
@@ -41,14 +43,9 @@ static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
     return again(s, watchdog_turn());
 }
 
-int notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx)
+void notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx)
 {
-    uint64_t turn = watchdog_turn();
-    int r = 0;
-
     *n = (struct notify){.event = event, .alive = alive, .ctx = ctx};
-    if (turn) r = sd_event_add_time_relative(event, &n->watchdog, CLOCK_MONOTONIC, turn, 0, on_watchdog, n);
-    return r < 0 ? error_origin(r) : 0;
 }
 
 void notify_fini(struct notify *n)
@@ -68,8 +65,13 @@ void notify_loading(struct notify *n, const char *model)
 
 void notify_ready(struct notify *n, const char *model)
 {
+    uint64_t turn = watchdog_turn();
+    int r = 0;
+
     n->extend = sd_event_source_disable_unref(n->extend);
     sd_notifyf(0, "READY=1\nSTATUS=Serving %s", model);
+    if (turn) r = sd_event_add_time_relative(n->event, &n->watchdog, CLOCK_MONOTONIC, turn, 0, on_watchdog, n);
+    if (r < 0) log_warning("no timer for the watchdog: %s", error_text(error_origin(r)));
 }
 
 void notify_stopping(struct notify *n, const char *why)

@@ -7,16 +7,16 @@
 struct notify {
     struct sd_event *event;
     sd_event_source *extend, *watchdog;
-    bool (*alive)(void *ctx); /* asked at each turn of the watchdog: is what should move moving? */
+    bool (*alive)(void *ctx); /* is what should move moving? Asked at each turn of a timer */
     void *ctx;
 };
 
-/* Starts the watchdog's timer if the manager wants one. 0 or -errno. */
-int notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx);
+void notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx);
 void notify_fini(struct notify *n);
 
-/* STATUS, and more time again and again, until one of the others is called. */
+/* STATUS, and more time again and again while it is alive, until one of the others is called. */
 void notify_loading(struct notify *n, const char *model);
+/* From now on the watchdog is fed while it is alive, if the manager wants that. */
 void notify_ready(struct notify *n, const char *model);
 void notify_stopping(struct notify *n, const char *why);
 void notify_failed(struct notify *n, int code, const char *why);

@@ -211,7 +211,8 @@ static bool alive(void *ctx)
     uint64_t before = s->progress;
 
     s->progress = engine_progress(s->engine);
-    if (s->phase == LOADING || s->progress != before) return true;
+    if (s->progress != before) return true;
+    if (s->phase == LOADING) return false;
     /* With paused readers in all slots nothing moves, and nothing should. */
     return service_live(s->service) == 0 || service_paused(s->service);
 }
@@ -238,7 +239,8 @@ static int start_loop(struct server *s)
     for (int i = 0; i < 3 && r >= 0; i++) r = sd_event_add_signal(s->event, &s->signals[i], signals[i], on_signal, s);
     if (r >= 0) r = sd_event_add_post(s->event, &s->post, on_post, s);
     if (r < 0) return error_origin(r);
-    return notify_init(&s->notify, s->event, alive, s);
+    notify_init(&s->notify, s->event, alive, s);
+    return 0;
 }
 
 static int start(struct server *s)

@@ -86,7 +86,7 @@ static void submit(struct service *s, struct conn *c, struct proto_request *r)
 /* Status while the engine cannot answer it. */
 static void send_status(struct service *s, struct conn *c, uint64_t id)
 {
-    const char *state = s->fail_code ? "failed" : s->draining ? "stopping" : "loading";
+    const char *state = s->fail_code ? "failed" : "stopping";
     json_t *o = json_pack("{s:s, s:s?, s:i, s:s}", "state", state, "model", s->config.model, "pid", (int)getpid(),
                           "version", HOB_VERSION);
     _cleanup_(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -127,7 +127,7 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
         stop(s, c, r->id);
         return;
     case PROTO_STATUS:
-        if (s->fail_code || s->draining || engine_state(s->engine, NULL) != ENGINE_READY) {
+        if (s->fail_code || s->draining) {
             send_status(s, c, r->id);
             return;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Requests of connections go to the engine, its events come back to them. While the model loads, hello and status are
- * answered here and everything else waits; when it cannot be loaded, everything is answered with the reason.
+ * Requests of connections go to the engine, its events come back to them. When the model cannot be loaded, everything
+ * is answered with the reason.
  */
 #include "daemon/engine/engine.h"
 #include <stdbool.h>

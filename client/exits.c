@@ -10,6 +10,8 @@ int exits_of_event(int code, bool spoke)
         return EXITS_BUSY;
     case ETIMEDOUT:
         return spoke ? EXITS_FAILED : EXITS_BUSY;
+    case ESHUTDOWN:
+        return EXITS_NO_DAEMON;
     default:
         return EXITS_FAILED;
     }

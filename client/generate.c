@@ -108,14 +108,17 @@ static int generate_step(struct answer *a, struct conn *c, int64_t deadline)
 
     if (r == CONN_CLOSED) {
         if (!a->begun) return -ECONNRESET;
-        return answer_fail(a, error_say(-ECONNRESET, "the daemon went away in the middle of the answer"),
+        return answer_fail(a, error_say(-ESHUTDOWN, "the daemon went away in the middle of the answer"),
                            EXITS_NO_DAEMON);
     }
     if (r == -ETIMEDOUT) return answer_fail(a, r, exits_of_event(ETIMEDOUT, a->spoke));
     if (r == -EINTR || r == -EPIPE) return r;
     if (r < 0) return answer_fail(a, r, EXITS_FAILED);
+    if (e.type == PROTO_EV_ERROR && e.code == ESHUTDOWN && !a->begun)
+        r = -ECONNRESET; /* it is on its way out: the next one will take the request */
     /* An error without an id is about the connection, on which there is only this request. */
-    if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0)) r = answer_event(a, &e);
+    else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0))
+        r = answer_event(a, &e);
     proto_event_fini(&e);
     return r;
 }
@@ -181,7 +184,7 @@ static int generate_tries(struct answer *a, const struct places *p, const struct
         if (r != -ECONNRESET) return r;
         r = 0;
     }
-    return answer_fail(a, error_say(-ECONNRESET, "the daemon closes the connection instead of answering"),
+    return answer_fail(a, error_say(-ESHUTDOWN, "the daemon goes away instead of answering; try again"),
                        EXITS_NO_DAEMON);
 }
 

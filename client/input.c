@@ -110,7 +110,10 @@ int input_read(const struct options *o, int stdin_fd, struct buf *out)
         r = input_piece(o, i, stdin_fd, out, &name);
         if (r == 0) r = input_finish(o, out, start, name);
         if (r < 0) return r;
-        if (r > 0) out->len = before;
+        if (r > 0) {
+            out->len = before;
+            if (out->data) out->data[before] = 0;
+        }
     }
     return out->len == begin;
 }

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* What the client makes of the events of an answer: bytes, notes, exit status. */
+#include "libcommon/cleanup.h"
+#include "tests/client/peer.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* after the above */
+#include <cmocka.h>
+
+static void two_words(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "one ");
+    peer_text(p, "two");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void with_newline(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "line\n");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void length(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "cut");
+    peer_done(p, PROTO_STOP_LENGTH);
+}
+
+static void nothing(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void daemon_cancels(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "some");
+    peer_done(p, PROTO_STOP_CANCEL);
+}
+
+static void expect(struct peer_result *r, int status, const char *out, const char *err)
+{
+    assert_string_equal(r->err, err);
+    assert_string_equal(r->out, out);
+    assert_int_equal(r->status, status);
+    peer_fini(r);
+}
+
+static void test_text_ends_with_one_newline(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, two_words, "hi");
+    expect(&r, 0, "one two\n", "");
+    PEER_RUN(&r, with_newline, "hi");
+    expect(&r, 0, "line\n", "");
+    PEER_RUN(&r, nothing, "hi");
+    expect(&r, 0, "", "");
+}
+
+static void test_raw_text_gets_none(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, two_words, "--raw", "hi");
+    expect(&r, 0, "one two", "");
+}
+
+static void test_no_stream_gives_the_same(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, two_words, "--no-stream", "hi");
+    expect(&r, 0, "one two\n", "");
+}
+
+static void test_cut_answer_is_noted(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, length, "hi");
+    expect(&r, 0, "cut\n", "hob: cut at 7 tokens: the limit, see --max-tokens\n");
+    PEER_RUN(&r, length, "-q", "hi");
+    expect(&r, 0, "cut\n", "");
+}
+
+static void test_verbose_tells_usage(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, two_words, "-v", "hi");
+    expect(&r, 0, "one two\n",
+           "hob: prompt 11 tokens (4 cached), answer 7 tokens, first word 2 ms, all 5 ms, 2333.3 tok/s, "
+           "seed 9007199254740993\n");
+}
+
+static void test_jsonl_lines(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, two_words, "--jsonl", "hi");
+    expect(&r, 0,
+           "{\"event\":\"text\",\"text\":\"one \"}\n"
+           "{\"event\":\"text\",\"text\":\"two\"}\n"
+           "{\"event\":\"done\",\"reason\":\"stop\",\"text\":\"one two\",\"usage\":{\"prompt\":11,\"cached\":4,"
+           "\"completion\":7},\"timings\":{\"queue_ms\":0.250,\"prefill_ms\":1.500,\"decode_ms\":3.000,"
+           "\"ttft_ms\":2.000},\"session\":null,\"miss_at\":null,\"seed\":9007199254740993}\n",
+           "");
+}
+
+static void test_end_by_the_daemon_is_no_answer(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, daemon_cancels, "hi");
+    expect(&r, 69, "some", "hob: the daemon ended the answer before it was complete\n");
+}
+
+static void queued_then_busy(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_QUEUED, .id = 1, .position = 3});
+    peer_error(p, EBUSY, "the queue is full (64), try again");
+}
+
+static void late_before(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_error(p, ETIMEDOUT, "deadline");
+}
+
+static void late_after(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "word");
+    peer_error(p, ETIMEDOUT, "deadline");
+}
+
+static void refused(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_error(p, EINVAL, "the prompt has 600 tokens, the context 512");
+}
+
+static void test_errors_by_code(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, queued_then_busy, "hi");
+    expect(&r, 75, "", "hob: the queue is full (64), try again\n");
+    PEER_RUN(&r, late_before, "hi");
+    expect(&r, 75, "", "hob: deadline\n");
+    PEER_RUN(&r, late_after, "hi");
+    expect(&r, 1, "word", "hob: deadline\n");
+    PEER_RUN(&r, refused, "-q", "hi");
+    expect(&r, 1, "", "hob: the prompt has 600 tokens, the context 512\n");
+}
+
+static void test_errors_as_lines(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, queued_then_busy, "--jsonl", "hi");
+    expect(&r, 75,
+           "{\"event\":\"queued\",\"position\":3}\n"
+           "{\"event\":\"error\",\"code\":\"EBUSY\",\"message\":\"the queue is full (64), try again\"}\n",
+           "hob: the queue is full (64), try again\n");
+    PEER_RUN(&r, late_after, "--jsonl", "--no-stream", "hi");
+    expect(&r, 1,
+           "{\"event\":\"text\",\"text\":\"word\"}\n"
+           "{\"event\":\"error\",\"code\":\"ETIMEDOUT\",\"message\":\"deadline\"}\n",
+           "hob: deadline\n");
+}
+
+static void test_no_stream_prints_no_part_of_a_failure(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, late_after, "--no-stream", "hi");
+    expect(&r, 1, "", "hob: deadline\n");
+}
+
+static void interrupt_me(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "wor");
+    kill(p->pid, SIGINT);
+    peer_expect_next(p, PROTO_CANCEL);
+    peer_text(p, "d");
+    peer_done(p, PROTO_STOP_CANCEL);
+}
+
+static void test_interrupt_cancels(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, interrupt_me, "hi");
+    assert_int_equal(r.status, 130);
+    assert_string_equal(r.err, "");
+    peer_fini(&r);
+}
+
+static void test_interrupt_is_told_in_lines(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, interrupt_me, "--jsonl", "hi");
+    assert_int_equal(r.status, 130);
+    assert_non_null(strstr(r.out, "\"reason\":\"cancel\",\"text\":\"word\""));
+    peer_fini(&r);
+}
+
+/* Waits for the client to hang up. */
+static void silent(struct peer *p)
+{
+    char c;
+
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_QUEUED, .id = 1, .position = 1});
+    while (read(p->fd, &c, 1) > 0) continue;
+}
+
+static void test_deadline_does_not_rely_on_the_daemon(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, silent, "--timeout", "1ms", "hi");
+    expect(&r, 75, "", "hob: no answer in time\n");
+}
+
+static void test_reader_that_goes_ends_it_while_waiting(void **state)
+{
+    struct peer_result r;
+    int ends[2];
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    close(ends[0]);
+    peer_run(&r, (const peer_script[]){silent, NULL}, ends[1], (const char *const[]){"hi", NULL});
+    close(ends[1]);
+    expect(&r, 0, "", "");
+}
+
+static void test_full_disk_is_one_line(void **state)
+{
+    struct peer_result r;
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+    assert_true(full >= 0);
+    peer_run(&r, (const peer_script[]){two_words, NULL}, full, (const char *const[]){"hi", NULL});
+    close(full);
+    expect(&r, 1, "", "hob: standard output: No space left on device\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_ends_with_one_newline),
+        cmocka_unit_test(test_raw_text_gets_none),
+        cmocka_unit_test(test_no_stream_gives_the_same),
+        cmocka_unit_test(test_cut_answer_is_noted),
+        cmocka_unit_test(test_verbose_tells_usage),
+        cmocka_unit_test(test_jsonl_lines),
+        cmocka_unit_test(test_end_by_the_daemon_is_no_answer),
+        cmocka_unit_test(test_errors_by_code),
+        cmocka_unit_test(test_errors_as_lines),
+        cmocka_unit_test(test_no_stream_prints_no_part_of_a_failure),
+        cmocka_unit_test(test_interrupt_cancels),
+        cmocka_unit_test(test_interrupt_is_told_in_lines),
+        cmocka_unit_test(test_deadline_does_not_rely_on_the_daemon),
+        cmocka_unit_test(test_reader_that_goes_ends_it_while_waiting),
+        cmocka_unit_test(test_full_disk_is_one_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/json.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* after the above */
+#include <cmocka.h>
+
+static void escapes(const char *s, size_t n, const char *want)
+{
+    struct buf out = BUF_INIT;
+
+    assert_int_equal(json_put_string(&out, s, n), 0);
+    assert_string_equal(out.data, want);
+    buf_fini(&out);
+}
+
+static void test_strings_are_escaped(void **state)
+{
+    escapes("", 0, "\"\"");
+    escapes("plain", 5, "\"plain\"");
+    escapes("\"\\/", 3, "\"\\\"\\\\/\"");
+    escapes("a\nb\tc\r\b\f", 8, "\"a\\nb\\tc\\r\\b\\f\"");
+    escapes("\0\x01\x1f\x7f", 4, "\"\\u0000\\u0001\\u001f\x7f\"");
+    escapes("h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10, "\"h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+}
+
+static void test_what_is_not_utf8_is_replaced(void **state)
+{
+    escapes("a\xff"
+            "b",
+            3,
+            "\"a\xef\xbf\xbd"
+            "b\"");
+    escapes("\xe2\x82", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+    escapes("\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
+    /* Valid but cut off by the length. */
+    escapes("\xf0\x9f\x98\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
+}
+
+/* Every value read back is the same float: all exponents, random mantissas. */
+static void test_floats_come_back(void **state)
+{
+    struct buf out = BUF_INIT;
+    uint32_t seed = 1, i;
+
+    for (i = 0; i < 20000; i++) {
+        uint32_t bits, again;
+        float v, w;
+
+        seed = seed * 1664525u + 1013904223u;
+        bits = (i % 255) << 23 | (seed >> 9) | (i & 1) << 31;
+        memcpy(&v, &bits, 4);
+        buf_clear(&out);
+        assert_int_equal(json_put_float(&out, v), 0);
+        w = strtof(out.data, NULL);
+        memcpy(&again, &w, 4);
+        assert_int_equal(again, bits);
+    }
+    buf_clear(&out);
+    assert_int_equal(json_put_float(&out, -INFINITY), 0);
+    assert_string_equal(out.data, "null");
+    buf_fini(&out);
+}
+
+/* The walk as text: depth, key, kind, value. */
+static int note(void *ctx, const struct json_item *item)
+{
+    return buf_printf(ctx, "%u%s%s%c%s;", item->depth, item->key ? item->key : "", item->key ? "=" : "",
+                      "#$<>"[item->kind], item -> text);
+}
+
+static void walks(const char *json, const char *want)
+{
+    struct buf out = BUF_INIT;
+    int r = json_walk(json, strlen(json), note, &out);
+
+    if (r < 0) fail_msg("%s: %s", json, error_text(r));
+    assert_string_equal(out.data, want);
+    buf_fini(&out);
+}
+
+static void test_walk(void **state)
+{
+    walks("3", "0#3;");
+    walks(" \"x\" ", "0$x;");
+    walks("{}", "0<{;0>{;");
+    walks("{\"a\":1,\"b\" : [true, null , -2.5e3 , {}],\"c\":{\"d\":\"e\"}}",
+          "0<{;1a=#1;1b=<[;2#true;2#null;2#-2.5e3;2<{;2>{;1>[;1c=<{;2d=$e;1>{;0>{;");
+    walks("[\"\\n\\u0041\\u00e9\\ud83d\\ude00\\/\\\"\"]", "0<[;1$\nA\xc3\xa9\xf0\x9f\x98\x80/\";0>[;");
+    walks("{\"\":\"\"}", "0<{;1=$;0>{;");
+}
+
+static void test_walk_refuses(void **state)
+{
+    static const char *const bad[] = {
+        "",      " ",    "{",        "[1",        "[1 2]",       "{\"a\"}",     "{\"a\":}",
+        "{a:1}", "\"x",  "\"\\x\"",  "\"\\u12\"", "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"",
+        "1 1",   "[1]]", "\"a\nb\"", "[,]",       "\"\\"};
+    struct buf out = BUF_INIT;
+    size_t i;
+
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (json_walk(bad[i], strlen(bad[i]), note, &out) != -EBADMSG) fail_msg("taken: %s", bad[i]);
+    buf_fini(&out);
+}
+
+static void test_walk_bounds_depth(void **state)
+{
+    char deep[2 * JSON_DEPTH_MAX + 3];
+    struct buf out = BUF_INIT;
+    unsigned n = JSON_DEPTH_MAX;
+
+    memset(deep, '[', n);
+    memset(deep + n, ']', n);
+    assert_int_equal(json_walk(deep, 2 * n, note, &out), 0);
+    n++;
+    memset(deep, '[', n);
+    memset(deep + n, ']', n);
+    assert_int_equal(json_walk(deep, 2 * n, note, &out), -EBADMSG);
+    buf_fini(&out);
+}
+
+/* Never past the end, whatever is cut off. */
+static void test_walk_of_every_prefix(void **state)
+{
+    static const char json[] = "{\"state\":\"re\\u0061dy\",\"a\":[1,{\"b\":null}]}";
+    struct buf out = BUF_INIT;
+    size_t n;
+
+    for (n = 0; n < sizeof json - 1; n++) {
+        char *copy = malloc(n ? n : 1); /* exactly as long, so that valgrind and ASan see a step too far */
+
+        assert_non_null(copy);
+        memcpy(copy, json, n);
+        assert_int_equal(json_walk(copy, n, note, &out), -EBADMSG);
+        free(copy);
+    }
+    buf_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strings_are_escaped),  cmocka_unit_test(test_what_is_not_utf8_is_replaced),
+        cmocka_unit_test(test_floats_come_back),     cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_walk_refuses),         cmocka_unit_test(test_walk_bounds_depth),
+        cmocka_unit_test(test_walk_of_every_prefix),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/jsonl.h"
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+/* after the above */
+#include <cmocka.h>
+
+static void line(const struct proto_event *e, const char *text, bool logprobs, const char *want)
+{
+    struct buf out = BUF_INIT, whole = BUF_INIT;
+
+    assert_int_equal(buf_puts(&whole, text), 0);
+    assert_int_equal(jsonl_event(&out, e, &whole, logprobs), 0);
+    assert_string_equal(out.data ? out.data : "", want);
+    buf_fini(&out);
+    buf_fini(&whole);
+}
+
+static void test_progress(void **state)
+{
+    line(&(struct proto_event){.type = PROTO_EV_QUEUED, .position = 4}, "", false,
+         "{\"event\":\"queued\",\"position\":4}\n");
+    line(&(struct proto_event){.type = PROTO_EV_PREFILL, .done = 1, .total = 2, .cached = UINT64_MAX}, "", false,
+         "{\"event\":\"prefill\",\"done\":1,\"total\":2,\"cached\":18446744073709551615}\n");
+}
+
+static void test_text(void **state)
+{
+    int32_t ids[] = {5, -1, 70000};
+    float lps[] = {-0.5f, -0x1.fffffep-1f, -INFINITY};
+    struct proto_event e = {.type = PROTO_EV_TEXT, .text = {(char *)"a\"\n", 3}};
+
+    line(&e, "", false, "{\"event\":\"text\",\"text\":\"a\\\"\\n\"}\n");
+    line(&e, "", true, "{\"event\":\"text\",\"text\":\"a\\\"\\n\",\"ids\":[],\"logprobs\":[]}\n");
+    e = (struct proto_event){.type = PROTO_EV_TEXT, .ids = ids, .logprobs = lps, .n_ids = 3};
+    line(&e, "", true,
+         "{\"event\":\"text\",\"text\":\"\",\"ids\":[5,-1,70000],\"logprobs\":[-0.5,-0.99999994,null]}\n");
+}
+
+static void test_done(void **state)
+{
+    struct proto_event e = {.type = PROTO_EV_DONE,
+                            .reason = PROTO_STOP_CONTEXT,
+                            .usage_prompt = 3,
+                            .usage_cached = 2,
+                            .usage_completion = 1,
+                            .queue_ms = 1.0005,
+                            .decode_ms = NAN,
+                            .session = {(char *)"s\"1", 3},
+                            .miss_at = 17,
+                            .seed = INT64_MAX};
+
+    line(&e, "all\tof it", false,
+         "{\"event\":\"done\",\"reason\":\"context\",\"text\":\"all\\tof it\",\"usage\":{\"prompt\":3,\"cached\":2,"
+         "\"completion\":1},\"timings\":{\"queue_ms\":1.000,\"prefill_ms\":0.000,\"decode_ms\":null,\"ttft_ms\":0.000},"
+         "\"session\":\"s\\\"1\",\"miss_at\":17,\"seed\":9223372036854775807}\n");
+}
+
+static void test_error(void **state)
+{
+    line(&(struct proto_event){.type = PROTO_EV_ERROR, .code = EBUSY, .message = {(char *)"later", 5}}, "", false,
+         "{\"event\":\"error\",\"code\":\"EBUSY\",\"message\":\"later\"}\n");
+}
+
+static void test_others_have_no_line(void **state)
+{
+    line(&(struct proto_event){.type = PROTO_EV_HELLO}, "", false, "");
+    line(&(struct proto_event){.type = PROTO_EV_UNKNOWN}, "", false, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_done),
+        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_others_have_no_line),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

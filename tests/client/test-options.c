@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/options.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* after the above */
+#include <cmocka.h>
+
+/* Parse @args (NULL-terminated, without argv[0]) with @file as hob.conf (NULL: none). */
+static int parse_with(struct options *o, const char *file, const char *const *args)
+{
+    const char *argv[32] = {"hob"};
+    char path[] = "/tmp/hob-test-XXXXXX";
+    int argc = 1, fd, r;
+
+    while (args[argc - 1]) {
+        argv[argc] = args[argc - 1];
+        argc++;
+    }
+    r = options_parse(o, argc, (char **)argv);
+    if (r < 0) return r;
+    if (!file) return options_complete(o, NULL);
+    fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, file, strlen(file)), strlen(file));
+    close(fd);
+    r = options_complete(o, path);
+    unlink(path);
+    return r;
+}
+
+#define PARSE(o, ...)            parse_with((o), NULL, (const char *const[]){__VA_ARGS__, NULL})
+#define PARSE_FILE(o, file, ...) parse_with((o), (file), (const char *const[]){__VA_ARGS__, NULL})
+
+/* A wrong usage whose sentence has @says in it. */
+#define REFUSED(says, ...)                                                                                             \
+    do {                                                                                                               \
+        struct options _o;                                                                                             \
+        int _r = PARSE(&_o, __VA_ARGS__);                                                                              \
+        assert_int_equal(_r, -EINVAL);                                                                                 \
+        if (!strstr(error_text(_r), says)) fail_msg("'%s' is not in: %s", says, error_text(_r));                       \
+        options_fini(&_o);                                                                                             \
+    } while (0)
+
+static void test_nothing_given(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "hello"), 0);
+    assert_int_equal(o.command, COMMAND_GENERATE);
+    assert_null(o.model);
+    assert_null(o.session);
+    assert_int_equal(o.max_tokens, -1);
+    assert_int_equal(o.timeout_ms, -1);
+    assert_true(isnan(o.sampling.temperature) && isnan(o.sampling.top_p) && isnan(o.sampling.min_p));
+    assert_true(isnan(o.sampling.repeat_penalty));
+    assert_true(o.sampling.top_k == -1 && o.sampling.seed == -1);
+    options_fini(&o);
+}
+
+static void test_every_option(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "-m", "m", "-s", "sys", "-f", "a", "--file=b", "-S", "ses", "-n", "7", "--ignore-eos",
+                           "--temp", "0.5", "--top-p", "0.25", "--top-k", "3", "--min-p", "0.125"),
+                     0);
+    assert_string_equal(o.model, "m");
+    assert_string_equal(o.system, "sys");
+    assert_string_equal(o.session, "ses");
+    assert_int_equal(o.n_files, 2);
+    assert_string_equal(o.files[1], "b");
+    assert_true(o.max_tokens == 7 && o.ignore_eos && o.sampling.top_k == 3);
+    assert_true(o.sampling.temperature == 0.5f && o.sampling.top_p == 0.25f && o.sampling.min_p == 0.125f);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "--repeat-penalty", "1.5", "--seed", "9223372036854775807", "--stop", "x", "--stop", "y",
+                           "--raw", "--special", "--timeout", "1500us", "--no-stream", "--no-stdin", "--jsonl",
+                           "--logprobs", "-c", "-q"),
+                     0);
+    assert_true(o.sampling.repeat_penalty == 1.5f && o.sampling.seed == INT64_MAX && o.timeout_ms == 2);
+    assert_true(o.raw && o.special && o.no_stream && o.no_stdin && o.jsonl && o.logprobs && o.continue_last && o.quiet);
+    assert_int_equal(o.n_stop, 2);
+    assert_string_equal(o.stop[1], "y");
+    options_fini(&o);
+}
+
+static void test_words_and_options_mix(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "tidy", "-n", "5", "this", "--", "-v", "--", "x"), 0);
+    assert_int_equal(o.n_words, 5);
+    assert_string_equal(o.words[0], "tidy");
+    assert_string_equal(o.words[2], "-v");
+    assert_string_equal(o.words[3], "--");
+    assert_false(o.verbose);
+    options_fini(&o);
+}
+
+static void test_commands(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "status", "--json"), 0);
+    assert_true(o.command == COMMAND_STATUS && o.json);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "-m", "x", "stop"), 0);
+    assert_int_equal(o.command, COMMAND_STOP);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "--", "status", "of", "my", "life"), 0);
+    assert_true(o.command == COMMAND_GENERATE && o.n_words == 4);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "the", "status"), 0);
+    assert_true(o.command == COMMAND_GENERATE && o.n_words == 2);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "status of my life"), 0);
+    assert_int_equal(o.command, COMMAND_GENERATE);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "--help", "--nonsense"), 0);
+    assert_int_equal(o.command, COMMAND_HELP);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "--version"), 0);
+    assert_int_equal(o.command, COMMAND_VERSION);
+    options_fini(&o);
+}
+
+static void test_later_things_are_refused_by_name(void **state)
+{
+    REFUSED("'chat' is not in this version", "chat");
+    REFUSED("sessions", "sessions", "list");
+    REFUSED("models", "models");
+    REFUSED("infill", "-m", "x", "infill");
+    REFUSED("images are not here yet", "-a", "x.png", "what is this");
+    REFUSED("--warm", "--warm", "x");
+    REFUSED("--extract", "-x", "x");
+    REFUSED("--fork", "--fork", "x");
+    REFUSED("--priority", "--priority", "batch");
+}
+
+static void test_wrong_usage(void **state)
+{
+    REFUSED("nearest is --model", "--modle", "x");
+    REFUSED("'--zzzzzzzz'", "--zzzzzzzz");
+    REFUSED("'-Z'", "-Z");
+    REFUSED("'-Z'", "-qZ");
+    REFUSED("needs a value", "-n");
+    REFUSED("needs a value", "--system");
+    REFUSED("takes no value", "--raw=yes");
+    REFUSED("many", "-n", "many");
+    REFUSED("--max-tokens", "-n", "0");
+    REFUSED("--temp", "--temp", "-3");
+    REFUSED("--top-p", "--top-p", "1.5");
+    REFUSED("--top-p", "--top-p", "nan");
+    REFUSED("--seed", "--seed", "9223372036854775808");
+    REFUSED("--seed", "--seed", "-1");
+    REFUSED("--timeout", "--timeout", "0s");
+    REFUSED("--session", "-S", "");
+    REFUSED("--stop", "--stop", "");
+    REFUSED("--model", "-m", "");
+    REFUSED("invalid UTF-8 at byte 2", "-s", "ab\xff");
+    REFUSED("exclude", "-S", "a", "-c", "x");
+    REFUSED("--special needs --raw", "--special", "x");
+    REFUSED("--logprobs needs --jsonl", "--logprobs", "x");
+    REFUSED("system", "--raw", "-s", "a", "x");
+    REFUSED("--jsonl", "--json", "x");
+    REFUSED("--temp does not go with 'status'", "status", "--temp", "1");
+    REFUSED("'status' takes no 'of'", "status", "of", "my");
+    REFUSED("--json", "stop", "--json");
+}
+
+static void test_limits(void **state)
+{
+    char name[PROTO_NAME_MAX + 2];
+    const char *stops[2 * PROTO_STOPS_MAX + 3];
+    struct options o;
+    int i;
+
+    memset(name, 'n', sizeof name);
+    name[PROTO_NAME_MAX] = 0;
+    assert_int_equal(PARSE(&o, "-S", name), 0);
+    options_fini(&o);
+    name[PROTO_NAME_MAX] = 'n';
+    name[PROTO_NAME_MAX + 1] = 0;
+    REFUSED("128 bytes", "-S", name);
+    for (i = 0; i <= PROTO_STOPS_MAX; i++) {
+        stops[2 * i] = "--stop";
+        stops[2 * i + 1] = "x";
+    }
+    stops[2 * i] = NULL;
+    {
+        const char *argv[2 * PROTO_STOPS_MAX + 4] = {"hob"};
+
+        memcpy(argv + 1, stops, (2 * (size_t)i + 1) * sizeof *stops);
+        assert_int_equal(options_parse(&o, 2 * i + 1, (char **)argv), -EINVAL);
+        options_fini(&o);
+    }
+}
+
+static void test_file_gives_defaults(void **state)
+{
+    static const char file[] = "# mine\nmodel = small\ntemp = 0.5\nsystem = \"Be brief. \"\nquiet = yes\nstop = END\n"
+                               "max-tokens = 9\nno-stream = off\n";
+    struct options o;
+
+    assert_int_equal(PARSE_FILE(&o, file, "x"), 0);
+    assert_string_equal(o.model, "small");
+    assert_string_equal(o.system, "Be brief. ");
+    assert_true(o.sampling.temperature == 0.5f && o.quiet && o.n_stop == 1 && o.max_tokens == 9 && !o.no_stream);
+    options_fini(&o);
+    /* The command line wins. */
+    assert_int_equal(PARSE_FILE(&o, file, "-m", "big", "-v", "--stop", "X", "--stop", "Y", "--raw", "x"), 0);
+    assert_string_equal(o.model, "big");
+    assert_true(o.verbose && !o.quiet && o.n_stop == 2);
+    assert_null(o.system);
+    options_fini(&o);
+    assert_int_equal(PARSE_FILE(&o, "session = s\n", "-c", "x"), 0);
+    assert_null(o.session);
+    options_fini(&o);
+}
+
+static void refused_file(const char *file, const char *says)
+{
+    struct options o;
+    int r = PARSE_FILE(&o, file, "x");
+
+    assert_int_equal(r, -EINVAL);
+    if (!strstr(error_text(r), says)) fail_msg("'%s' is not in: %s", says, error_text(r));
+    options_fini(&o);
+}
+
+static void test_bad_file_names_the_line(void **state)
+{
+    refused_file("temp = 1\ntmep = 2\n", ":2: unknown key 'tmep', nearest is 'temp'");
+    refused_file("wxyzwxyz = 2\n", ":1: unknown key 'wxyzwxyz'");
+    refused_file("\n\nseed = x\n", ":3: seed: ");
+    refused_file("quiet = perhaps\n", "'perhaps' is neither yes nor no");
+    refused_file("file = /etc/passwd\n", "'file' belongs on the command line only");
+    refused_file("help = yes\n", "'help' belongs on the command line only");
+    refused_file("image = x\n", ":1: ");
+}
+
+static void test_no_file_is_no_error(void **state)
+{
+    const char *argv[] = {"hob", "x", NULL};
+    struct options o;
+
+    assert_int_equal(options_parse(&o, 2, (char **)argv), 0);
+    assert_int_equal(options_complete(&o, "/nonexistent/hob.conf"), 0);
+    options_fini(&o);
+}
+
+static void test_help_names_every_option(void **state)
+{
+    static const char *const names[] = {
+        "model",   "system",    "file",           "session", "continue", "max-tokens", "ignore-eos", "temp",    "top-p",
+        "top-k",   "min-p",     "repeat-penalty", "seed",    "stop",     "raw",        "special",    "timeout", "quiet",
+        "verbose", "no-stream", "no-stdin",       "jsonl",   "logprobs", "json",       "help",       "version"};
+    struct buf out = BUF_INIT;
+    char name[40];
+    size_t i;
+
+    assert_int_equal(options_help(&out), 0);
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(name, sizeof name, "--%s ", names[i]);
+        if (!strstr(out.data, name)) fail_msg("--help lacks %s", name);
+    }
+    assert_null(strstr(out.data, "--warm"));
+    buf_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_given),
+        cmocka_unit_test(test_every_option),
+        cmocka_unit_test(test_words_and_options_mix),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_later_things_are_refused_by_name),
+        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_file_gives_defaults),
+        cmocka_unit_test(test_bad_file_names_the_line),
+        cmocka_unit_test(test_no_file_is_no_error),
+        cmocka_unit_test(test_help_names_every_option),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* hob status and hob stop. */
+#include "client/status.h"
+#include "libcommon/error.h"
+#include "tests/client/peer.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+/* after the above */
+#include <cmocka.h>
+
+#define READY "{\"state\":\"ready\",\"ctx\":512}"
+
+static int format(const char *json, struct buf *out, int *status)
+{
+    buf_clear(out);
+    *status = -1;
+    return status_format(out, json, strlen(json), status);
+}
+
+static void test_table_has_every_key(void **state)
+{
+    struct buf out = BUF_INIT;
+    int status;
+
+    assert_int_equal(format("{\"state\":\"ready\",\"pid\":12,\"kv\":{\"used_bytes\":1610612736,\"empty\":{}},"
+                            "\"users\":[{\"uid\":0},{\"uid\":1000}],\"list\":[1,\"a\\nb\"]}",
+                            &out, &status),
+                     0);
+    assert_int_equal(status, 0);
+    assert_string_equal(out.data, "state: ready\n"
+                                  "pid: 12\n"
+                                  "kv:\n"
+                                  "  used_bytes: 1.5G\n"
+                                  "  empty:\n"
+                                  "users:\n"
+                                  "  -\n"
+                                  "    uid: 0\n"
+                                  "  -\n"
+                                  "    uid: 1000\n"
+                                  "list:\n"
+                                  "  - 1\n"
+                                  "  - a?b\n");
+    buf_fini(&out);
+}
+
+static void test_state_decides(void **state)
+{
+    struct buf out = BUF_INIT;
+    int status;
+
+    assert_int_equal(format("{\"state\":\"loading\"}", &out, &status), 0);
+    assert_int_equal(status, 75);
+    assert_int_equal(format("{\"state\":\"stopping\"}", &out, &status), 0);
+    assert_int_equal(status, 75);
+    assert_int_equal(format("{\"state\":\"failed\"}", &out, &status), 0);
+    assert_int_equal(status, 1);
+    /* Only the outermost one counts. */
+    assert_int_equal(format("{\"x\":{\"state\":\"ready\"}}", &out, &status), 0);
+    assert_int_equal(status, 1);
+    buf_fini(&out);
+}
+
+static void test_bad_status_is_an_error(void **state)
+{
+    static const char *const bad[] = {"", "[]", "3", "{\"a\":}", "{\"a\":1", "{\"a\":1}x", "{\"a\" 1}", "{\"a\":\"b}"};
+    struct buf out = BUF_INIT;
+    int status;
+    size_t i;
+
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) assert_int_equal(format(bad[i], &out, &status), -EBADMSG);
+    buf_fini(&out);
+}
+
+static void send_status(struct peer *p, const char *json)
+{
+    struct proto_event e = {.type = PROTO_EV_STATUS, .id = 1, .status = {(char *)json, strlen(json)}};
+
+    peer_expect(p, PROTO_STATUS);
+    peer_hello(p);
+    peer_send(p, &e);
+}
+
+static void ready(struct peer *p)
+{
+    send_status(p, READY);
+}
+
+static void loading(struct peer *p)
+{
+    send_status(p, "{\"state\":\"loading\"}");
+}
+
+static void nonsense(struct peer *p)
+{
+    send_status(p, "ready, as ever");
+}
+
+static void test_status_command(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, ready, "status");
+    assert_string_equal(r.out, "state: ready\nctx: 512\n");
+    assert_int_equal(r.status, 0);
+    peer_fini(&r);
+    PEER_RUN(&r, ready, "status", "--json");
+    assert_string_equal(r.out, READY "\n");
+    assert_int_equal(r.status, 0);
+    peer_fini(&r);
+    PEER_RUN(&r, loading, "status");
+    assert_string_equal(r.out, "state: loading\n");
+    assert_int_equal(r.status, 75);
+    peer_fini(&r);
+    PEER_RUN(&r, nonsense, "status");
+    assert_string_equal(r.out, "");
+    assert_non_null(strstr(r.err, "the daemon's status"));
+    assert_int_equal(r.status, 1);
+    peer_fini(&r);
+}
+
+static void hang_up(struct peer *p)
+{
+    peer_expect(p, PROTO_STATUS);
+}
+
+static void test_status_without_an_answer(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, hang_up, "status");
+    assert_int_equal(r.status, 69);
+    assert_int_equal(r.connections, 1);
+    peer_fini(&r);
+}
+
+static ssize_t stop_heard;
+
+/* Hangs up some time after it has agreed. */
+static void stop_slowly(struct peer *p)
+{
+    char c;
+
+    peer_expect(p, PROTO_STOP);
+    peer_hello(p);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_STOPPING, .id = 1});
+    usleep(100000);
+    /* A client that had left would read as 0. */
+    stop_heard = recv(p->fd, &c, 1, MSG_DONTWAIT);
+}
+
+static void refuse_stop(struct peer *p)
+{
+    peer_expect(p, PROTO_STOP);
+    peer_hello(p);
+    peer_error(p, EPERM, "only uid 0 may stop this daemon");
+}
+
+static void test_stop_waits_for_the_end(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, stop_slowly, "stop");
+    assert_int_equal(stop_heard, -1);
+    assert_int_equal(r.status, 0);
+    assert_string_equal(r.out, "");
+    assert_string_equal(r.err, "");
+    peer_fini(&r);
+}
+
+static void test_stop_may_be_refused(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, refuse_stop, "stop");
+    assert_int_equal(r.status, 1);
+    assert_string_equal(r.err, "hob: only uid 0 may stop this daemon\n");
+    peer_fini(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table_has_every_key),      cmocka_unit_test(test_state_decides),
+        cmocka_unit_test(test_bad_status_is_an_error),   cmocka_unit_test(test_status_command),
+        cmocka_unit_test(test_status_without_an_answer), cmocka_unit_test(test_stop_waits_for_the_end),
+        cmocka_unit_test(test_stop_may_be_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

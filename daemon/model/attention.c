@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention of a batch. Segments of 512 positions are independent of each other, so that threads share one long
+ * sequence as well as many short ones; each query's segments are merged in ascending order. How tokens are cut into
+ * tiles and waves changes no result: every query is computed by itself.
+ */
+#include "daemon/model/cpu.h"
+#include <math.h>
+
+struct wave {
+    struct pass *p;
+    uint32_t first, n; /* tokens of the batch in this wave */
+    uint32_t n_tiles, n_items, rows;
+};
+
+static uint32_t min(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Put the tokens from w->first on into the wave, until it or the batch is full. */
+static void plan(struct wave *w)
+{
+    const struct shape *y = &w->p->c->base.shape;
+    struct scratch *s = &w->p->c->scratch;
+    uint32_t at = w->first;
+    w->n_tiles = w->n_items = w->rows = 0;
+    while (at < w->p->n) {
+        struct token *t = &s->tokens[at];
+        uint32_t left = t->entry->pos + t->entry->n - t->pos;
+        uint32_t n = min(s->tile_tokens, left), segments = (t->pos + n - 1) / KV_SEGMENT + 1;
+        n = min(n, (s->rows - w->rows) / (y->heads * segments));
+        if (!n) break;
+        segments = (t->pos + n - 1) / KV_SEGMENT + 1;
+        s->tiles[w->n_tiles] = (struct attn_tile){.token = at, .n = n, .segments = segments, .row = w->rows};
+        for (uint32_t i = 0; i < n; i++) s->tokens[at + i].tile = w->n_tiles;
+        for (uint32_t h = 0; h < y->kv_heads; h++)
+            for (uint32_t g = 0; g < segments; g++) s->items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
+        w->n_tiles++;
+        w->rows += n * y->heads * segments;
+        at += n;
+    }
+    w->n = at - w->first;
+}
+
+/* First row of the partial results of one item. */
+static size_t item_row(const struct shape *y, const struct attn_tile *tile, uint32_t head, uint32_t segment)
+{
+    return tile->row + (size_t)(head * tile->segments + segment) * tile->n * (y->heads / y->kv_heads);
+}
+
+static void run_item(const struct pass *p, const struct attn_item *item, uint32_t thread)
+{
+    const struct cpu *c = p->c;
+    const struct scratch *s = &c->scratch;
+    const struct shape *y = &c->base.shape;
+    const struct attn_tile *tile = &s->tiles[item->tile];
+    const struct token *t = &s->tokens[tile->token];
+    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group, from = item->segment * KV_SEGMENT;
+    uint32_t visible = min(t->pos + tile->n - from, KV_SEGMENT), n_blocks = (visible + KV_BLOCK - 1) / KV_BLOCK;
+    const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
+    for (uint32_t i = 0; i < n_blocks; i++) {
+        uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][from / KV_BLOCK + i], item->head);
+        k[i] = block;
+        v[i] = block + c->kv.half;
+    }
+    size_t own = (size_t)thread * s->tile_tokens * group;
+    const float **q = s->query + own;
+    uint32_t *begin = s->begin + own, *end = s->end + own;
+    for (uint32_t r = 0; r < rows; r++) {
+        uint32_t token = tile->token + r / group, last = t->pos + r / group + 1;
+        q[r] = s->q + ((size_t)token * y->heads + item->head * group + r % group) * y->head_dim;
+        begin[r] = 0;
+        end[r] = last > from ? min(last - from, KV_SEGMENT) : 0;
+    }
+    size_t row = item_row(y, tile, item->head, item->segment);
+    struct kern_attn a = {.q = q,
+                          .begin = begin,
+                          .end = end,
+                          .n_q = rows,
+                          .dim = y->head_dim,
+                          .k = k,
+                          .v = v,
+                          .n_blocks = n_blocks,
+                          .scale = (float)(1 / sqrt(y->head_dim)),
+                          .m = s->m + row,
+                          .l = s->l + row,
+                          .o = s->o + row * y->head_dim};
+    c->kern->attn[c->base.config.kv_type](&a);
+}
+
+static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct wave *w = ctx;
+    for (uint32_t i = begin; i < end; i++) run_item(w->p, &w->p->c->scratch.items[i], thread);
+}
+
+static void merge_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct wave *w = ctx;
+    const struct cpu *c = w->p->c;
+    const struct scratch *s = &c->scratch;
+    const struct shape *y = &c->base.shape;
+    uint32_t group = y->heads / y->kv_heads;
+    for (uint32_t i = w->first + begin; i < w->first + end; i++) {
+        const struct attn_tile *tile = &s->tiles[s->tokens[i].tile];
+        size_t rows = (size_t)tile->n * group, width = (size_t)y->heads * y->head_dim;
+        for (uint32_t h = 0; h < y->heads; h++) {
+            size_t row = item_row(y, tile, h / group, 0) + (i - tile->token) * group + h % group;
+            c->kern->attn_merge(s->att + i * width + h * y->head_dim, s->m + row, s->l + row, rows,
+                                s->o + row * y->head_dim, rows * y->head_dim, tile->segments, y->head_dim);
+        }
+        cpu_quantize_row(w->p, s->att + i * width, width, i);
+    }
+}
+
+void cpu_attention(struct pass *p)
+{
+    struct wave w = {.p = p};
+    for (; w.first < p->n; w.first += w.n) {
+        plan(&w);
+        pool_run(p->c->pool, run_items, &w, w.n_items, 1);
+        pool_run(p->c->pool, merge_tokens, &w, w.n, 4);
+    }
+}

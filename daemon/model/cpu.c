@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* The CPU backend: its life, and its KV. The computing is in forward.c and attention.c. */
+#include "daemon/model/cpu.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <stdlib.h>
+
+static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
+{
+    kv_memory_copy(&((struct cpu *)b)->kv, dst, src, tokens);
+}
+
+static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+{
+    kv_memory_read(&((struct cpu *)b)->kv, block, out);
+}
+
+static void kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)
+{
+    kv_memory_write(&((struct cpu *)b)->kv, block, in);
+}
+
+static struct backend *cpu_free(struct backend *b)
+{
+    struct cpu *c = (struct cpu *)b;
+    pool_free(c->pool);
+    weights_fini(&c->weights);
+    kv_memory_fini(&c->kv);
+    scratch_fini(&c->scratch);
+    free(c->freqs);
+    free(c);
+    return NULL;
+}
+
+static const struct backend_ops ops = {
+    .forward = cpu_forward, .kv_copy = kv_copy, .kv_read = kv_read, .kv_write = kv_write, .free = cpu_free};
+
+/* theta_j = base^(-2j/d), slowed by linear scaling and by the factors of the file. */
+static int make_freqs(struct cpu *c)
+{
+    const struct shape *s = &c->base.shape;
+    c->freqs = calloc(s->rope_dim / 2, sizeof(*c->freqs));
+    if (!c->freqs) return error_say(-ENOMEM, "out of memory for RoPE");
+    for (uint32_t j = 0; j < s->rope_dim / 2; j++) {
+        c->freqs[j] = pow(s->rope_base, -2.0 * j / s->rope_dim) * s->rope_scale;
+        if (c->weights.rope_factors) c->freqs[j] /= c->weights.rope_factors[j];
+    }
+    return 0;
+}
+
+/* Everything that is known before the weights are read. */
+static int configure(struct cpu *c, const struct gguf *g, const struct backend_config *config)
+{
+    struct backend *b = &c->base;
+    b->ops = &ops;
+    b->config = *config;
+    int r = shape_read(&b->shape, g);
+    if (r) return r;
+    if (!b->config.batch_tokens) return error_say(-EINVAL, "batches of 0 tokens");
+    if (!b->config.ctx || b->config.ctx > b->shape.ctx) b->config.ctx = b->shape.ctx;
+    if (config->kv_type >= KERN_KV_TYPES) return error_say(-EOPNOTSUPP, "this KV type is not supported");
+    c->kern = b->kern = kernels_get(config->cpu);
+    if (!c->kern) return error_say(-EINVAL, "HOB_CPU=%s: not one of scalar, avx2, avx512, amx", config->cpu);
+    b->isa = c->kern->name;
+    return pool_new(&c->pool, config->threads);
+}
+
+static int allocate(struct cpu *c, const struct gguf *g)
+{
+    struct backend *b = &c->base;
+    int r = weights_load(&c->weights, g, &b->shape, c->pool, b->config.progress, b->config.progress_ctx);
+    if (!r) r = make_freqs(c);
+    if (!r) r = kv_memory_init(&c->kv, &b->shape, b->config.kv_type, b->config.kv_bytes);
+    return r ? r : scratch_init(&c->scratch, &b->shape, b->config.batch_tokens, b->config.ctx, pool_threads(c->pool));
+}
+
+int backend_cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *config)
+{
+    struct cpu *c = calloc(1, sizeof(*c));
+    if (!c) return error_say(-ENOMEM, "out of memory for the CPU backend");
+    struct backend *b = &c->base;
+    int r = configure(c, g, config);
+    if (!r) r = allocate(c, g);
+    if (r) {
+        cpu_free(b);
+        return r;
+    }
+    b->config.threads = pool_threads(c->pool);
+    b->config.kv_bytes = c->kv.size;
+    b->kv_blocks = c->kv.blocks;
+    b->weight_bytes = c->weights.size;
+    b->shape.groups[0].bytes_per_token = kv_memory_block_bytes(&c->kv) / KV_BLOCK;
+    *out = b;
+    return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Inside the CPU backend: what it holds, and the pieces of one forward pass. */
+#include "daemon/model/backend.h"
+#include "daemon/model/kv_memory.h"
+#include "daemon/model/pool.h"
+#include "daemon/model/weights.h"
+
+/* One token of the batch being computed. */
+struct token {
+    const struct batch_entry *entry;
+    uint32_t pos;
+    uint32_t tile; /* of the attention wave it is in */
+};
+
+/* Attention is cut into tiles of a few consecutive tokens of one entry, and those into items: one KV head, one
+ * segment of 512 positions. Partial results of a tile: [kv head][segment][token][query head of the KV head]. */
+struct attn_tile {
+    uint32_t token, n; /* batch index of the first token, and how many */
+    uint32_t segments;
+    uint32_t row; /* first of its rows in scratch.m, .l and .o */
+};
+
+struct attn_item {
+    uint32_t tile, head, segment;
+};
+
+/* Activations of one batch of up to batch_tokens, and of one wave of attention. One mapping, made once. */
+struct scratch {
+    void *mem;
+    size_t size;
+    struct token *tokens;
+    float *x;                /* [tokens][dim] residual stream */
+    float *h;                /* [tokens][dim] normed; what a block adds to x */
+    float *q, *k, *v;        /* [tokens][heads or kv_heads][head_dim] */
+    float *att;              /* [tokens][heads][head_dim] */
+    float *gate, *up;        /* [tokens][ffn] */
+    float *cs;               /* [tokens][rope_dim] cosines, then sines */
+    int8_t *aq;              /* [tokens][widest] quantized input of the next product */
+    float *ad;               /* [tokens][widest/32] */
+    int32_t *as;             /* [tokens][widest/32] */
+    uint32_t tile_tokens;    /* most tokens of a tile */
+    uint32_t rows;           /* of m, l and o: query heads x segments that one wave holds */
+    float *m, *l;            /* [rows] */
+    float *o;                /* [rows][head_dim] */
+    struct attn_tile *tiles; /* [batch_tokens] */
+    struct attn_item *items; /* [rows] */
+    const float **query;     /* [threads][tile rows] */
+    uint32_t *begin, *end;   /* [threads][tile rows] */
+};
+
+struct cpu {
+    struct backend base;
+    const struct kernels *kern;
+    struct pool *pool;
+    struct weights weights;
+    struct kv_memory kv;
+    struct scratch scratch;
+    double *freqs; /* [rope_dim/2] radians per position */
+};
+
+/* One forward. */
+struct pass {
+    struct cpu *c;
+    uint32_t n; /* tokens of the batch */
+    uint32_t layer;
+    bool quantize;     /* the next product wants quantized input */
+    const float *norm; /* [dim] weights of the norm being applied */
+    struct layer *w;
+};
+
+int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
+
+/* scratch.q, the KV of @p's layer -> scratch.att, quantized too when p->quantize. */
+void cpu_attention(struct pass *p);
+
+/* Quantize x[k] as the input row @row of the next product, if that wants it. */
+void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row);
+
+/* Sizes of everything in struct scratch; 0 or -ENOMEM with a sentence. */
+int scratch_init(struct scratch *s, const struct shape *shape, uint32_t tokens, uint32_t ctx, uint32_t threads);
+void scratch_fini(struct scratch *s);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/model/kv_memory.h"
+#include "libcommon/error.h"
+#include "libcommon/units.h"
+#include <assert.h>
+#include <string.h>
+#include <sys/mman.h>
+
+int kv_memory_init(struct kv_memory *kv, const struct shape *s, enum kern_kv type, uint64_t bytes)
+{
+    *kv = (struct kv_memory){.layers = s->n_layers, .kv_heads = s->kv_heads, .head_dim = s->head_dim};
+    kv->half = kern_kv_bytes(type, s->head_dim);
+    kv->elem = kv->half / s->head_dim / KV_BLOCK;
+    size_t block = kv_memory_block_bytes(kv);
+    uint64_t blocks = bytes / block;
+    if (!blocks)
+        return error_say(-EINVAL, "a KV pool of %llu bytes holds no block; one block of %d tokens takes %zu bytes",
+                         (unsigned long long)bytes, KV_BLOCK, block);
+    kv->blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+    kv->size = kv->blocks * block;
+    void *p = mmap(NULL, kv->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        char size[16];
+        return error_say(-ENOMEM, "out of memory: the KV pool needs %s (%zu bytes): %s", format_size(size, kv->size),
+                         kv->size, strerror(errno));
+    }
+    kv->mem = p;
+    return 0;
+}
+
+void kv_memory_fini(struct kv_memory *kv)
+{
+    if (kv->mem) munmap(kv->mem, kv->size);
+    *kv = (struct kv_memory){0};
+}
+
+size_t kv_memory_block_bytes(const struct kv_memory *kv)
+{
+    return (size_t)kv->layers * kv->kv_heads * 2 * kv->half;
+}
+
+void kv_memory_copy(struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens)
+{
+    assert(dst < kv->blocks && src < kv->blocks && tokens <= KV_BLOCK);
+    for (uint32_t l = 0; l < kv->layers; l++)
+        for (uint32_t h = 0; h < kv->kv_heads; h++) {
+            const uint8_t *from = kv_memory_k(kv, l, src, h);
+            uint8_t *to = kv_memory_k(kv, l, dst, h);
+            for (size_t d = 0; d < kv->head_dim; d++)
+                memmove(to + d * KV_BLOCK * kv->elem, from + d * KV_BLOCK * kv->elem, tokens * kv->elem);
+            memmove(to + kv->half, from + kv->half, (size_t)tokens * kv->head_dim * kv->elem);
+        }
+}
+
+void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out)
+{
+    assert(block < kv->blocks);
+    size_t per_layer = 2 * kv->half * kv->kv_heads;
+    for (uint32_t l = 0; l < kv->layers; l++)
+        memcpy((uint8_t *)out + l * per_layer, kv_memory_k(kv, l, block, 0), per_layer);
+}
+
+void kv_memory_write(struct kv_memory *kv, uint32_t block, const void *in)
+{
+    assert(block < kv->blocks);
+    size_t per_layer = 2 * kv->half * kv->kv_heads;
+    for (uint32_t l = 0; l < kv->layers; l++)
+        memcpy(kv_memory_k(kv, l, block, 0), (const uint8_t *)in + l * per_layer, per_layer);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The tensor memory of KV blocks, one reserved anonymous mapping: what is never written takes no memory.
+ * Layout: [layer][block][kv head], of each K [head_dim][32 tokens] and then V [32 tokens][head_dim], in the KV type.
+ */
+#include "daemon/model/shape.h"
+#include "kernels/kernels.h"
+
+struct kv_memory {
+    uint8_t *mem;
+    size_t size, half, elem; /* half: bytes of K (or V) of one block of one KV head; elem: of one value */
+    uint32_t layers, blocks, kv_heads, head_dim;
+};
+
+/* As many blocks as @bytes hold. 0; -EINVAL when that is none, -ENOMEM; with a sentence. */
+int kv_memory_init(struct kv_memory *kv, const struct shape *s, enum kern_kv type, uint64_t bytes);
+void kv_memory_fini(struct kv_memory *kv);
+
+size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all layers */
+
+/* K of one block of one KV head; V follows. */
+static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, uint32_t block, uint32_t head)
+{
+    return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * 2 * kv->half;
+}
+
+/* As the functions of struct backend_ops. */
+void kv_memory_copy(struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens);
+void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out);
+void kv_memory_write(struct kv_memory *kv, uint32_t block, const void *in);

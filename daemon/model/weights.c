@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/model/weights.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/units.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* One tensor and where it goes: a matrix, or a vector. */
+struct item {
+    const struct gguf_tensor *t;
+    struct matrix *matrix;
+    float **vector;
+    size_t offset; /* into the weights' memory */
+};
+
+struct plan {
+    struct weights *w;
+    const struct gguf *g;
+    const struct shape *s;
+    struct item *items;
+    size_t n, size;
+    uint64_t source; /* bytes in the file */
+};
+
+int weights_type(uint32_t ggml, enum kern_type *out)
+{
+    static const struct {
+        uint32_t ggml;
+        enum kern_type type;
+    } types[] = {{0, KERN_F32}, {1, KERN_F16}, {30, KERN_BF16}, {8, KERN_Q8_0}, {2, KERN_Q4_0}, {3, KERN_Q4_1}};
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+        if (types[i].ggml == ggml) {
+            *out = types[i].type;
+            return 0;
+        }
+    return 1;
+}
+
+/* --- the plan: which tensors, checked against the shape --- */
+
+static int type_of(const struct plan *p, const struct gguf_tensor *t, enum kern_type *type)
+{
+    if (!weights_type(t->type, type)) return 0;
+    uint32_t block, bytes;
+    char number[32];
+    const char *name = gguf_tensor_type_name(t->type, &block, &bytes);
+    snprintf(number, sizeof(number), "number %u", t->type);
+    return error_say(
+        -EOPNOTSUPP,
+        "%s: tensor '%.*s' is of type %s, which is not supported; supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1",
+        gguf_path(p->g), (int)t->name.len, t->name.data, name ? name : number);
+}
+
+static int find(const struct plan *p, const char *name, uint64_t k, uint64_t rows, const struct gguf_tensor **out)
+{
+    const struct gguf_tensor *t = gguf_find_tensor(p->g, name);
+    if (!t) return error_say(-EINVAL, "%s: tensor '%s' is missing", gguf_path(p->g), name);
+    if (t->dims[0] != k || t->dims[1] != rows || t->dims[2] != 1 || t->dims[3] != 1)
+        return error_say(-EINVAL,
+                         "%s: tensor '%s' is %llu x %llu (x %llu x %llu), but the model's keys say %llu x %llu",
+                         gguf_path(p->g), name, (unsigned long long)t->dims[0], (unsigned long long)t->dims[1],
+                         (unsigned long long)t->dims[2], (unsigned long long)t->dims[3], (unsigned long long)k,
+                         (unsigned long long)rows);
+    *out = t;
+    return 0;
+}
+
+static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t bytes)
+{
+    struct item *i = &p->items[p->n++];
+    *i = (struct item){.t = t, .offset = p->size};
+    p->size += (bytes + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
+    p->source += t->size;
+    return i;
+}
+
+static int want_matrix(struct plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows)
+{
+    const struct gguf_tensor *t;
+    int r = find(p, name, k, rows, &t);
+    if (!r) r = type_of(p, t, &m->type);
+    if (r) return r;
+    m->rows = rows;
+    m->k = k;
+    m->n_panels = (rows + KERN_ROWS - 1) / KERN_ROWS;
+    m->panel_bytes = kern_panel_bytes(m->type, k);
+    reserve(p, t, m->n_panels * m->panel_bytes)->matrix = m;
+    return 0;
+}
+
+static int want_vector(struct plan *p, float **v, const char *name, uint32_t n)
+{
+    const struct gguf_tensor *t;
+    enum kern_type type;
+    int r = find(p, name, n, 1, &t);
+    if (!r) r = type_of(p, t, &type);
+    if (r) return r;
+    if (kern_type_quantized(type))
+        return error_say(-EOPNOTSUPP, "%s: tensor '%s' is quantized (%s); vectors must be F32, F16 or BF16",
+                         gguf_path(p->g), name, kern_type_name(type));
+    reserve(p, t, n * sizeof(float))->vector = v;
+    return 0;
+}
+
+static int want_layer(struct plan *p, uint32_t l)
+{
+    const struct shape *s = p->s;
+    struct layer *y = &p->w->layers[l];
+    uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const struct {
+        const char *name;
+        struct matrix *m;
+        float **v;
+        uint32_t k, rows;
+    } parts[] = {
+        {"attn_norm", NULL, &y->attn_norm, s->dim, 1}, {"attn_q", &y->q, NULL, s->dim, q},
+        {"attn_k", &y->k, NULL, s->dim, kv},           {"attn_v", &y->v, NULL, s->dim, kv},
+        {"attn_output", &y->o, NULL, q, s->dim},       {"ffn_norm", NULL, &y->ffn_norm, s->dim, 1},
+        {"ffn_gate", &y->gate, NULL, s->dim, s->ffn},  {"ffn_up", &y->up, NULL, s->dim, s->ffn},
+        {"ffn_down", &y->down, NULL, s->ffn, s->dim},
+    };
+    int r = 0;
+    for (size_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "blk.%u.%s.weight", l, parts[i].name);
+        r = parts[i].m ? want_matrix(p, parts[i].m, name, parts[i].k, parts[i].rows)
+                       : want_vector(p, parts[i].v, name, parts[i].k);
+    }
+    return r;
+}
+
+static int want_embedding(struct plan *p)
+{
+    const struct shape *s = p->s;
+    if (s->tied) return want_matrix(p, &p->w->output, "token_embd.weight", s->dim, s->vocab);
+    const struct gguf_tensor *t;
+    int r = find(p, "token_embd.weight", s->dim, s->vocab, &t);
+    if (!r) r = type_of(p, t, &p->w->embd_type);
+    if (r) return r;
+    p->w->embd = t->data;
+    return want_matrix(p, &p->w->output, "output.weight", s->dim, s->vocab);
+}
+
+static bool planned(const struct plan *p, const struct gguf_tensor *t)
+{
+    if (t->data == p->w->embd && t->data) return true;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i].t == t) return true;
+    return false;
+}
+
+/* A tensor that is not computed with would make every answer wrong: biases, extra norms, experts. */
+static int refuse_others(const struct plan *p)
+{
+    if (gguf_n_tensors(p->g) == p->n + (p->w->embd != NULL)) return 0;
+    for (size_t i = 0; i < gguf_n_tensors(p->g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(p->g, i);
+        if (!planned(p, t))
+            return error_say(-EOPNOTSUPP, "%s: tensor '%.*s' is not supported in a '%s' model", gguf_path(p->g),
+                             (int)t->name.len, t->name.data, p->s->arch);
+    }
+    return 0;
+}
+
+static int plan(struct plan *p)
+{
+    int r = want_embedding(p);
+    for (uint32_t l = 0; !r && l < p->s->n_layers; l++) r = want_layer(p, l);
+    if (!r) r = want_vector(p, &p->w->output_norm, "output_norm.weight", p->s->dim);
+    if (!r && gguf_find_tensor(p->g, "rope_freqs.weight"))
+        r = want_vector(p, &p->w->rope_factors, "rope_freqs.weight", p->s->rope_dim / 2);
+    return r ? r : refuse_others(p);
+}
+
+/* --- memory --- */
+
+/* Memory that can be had without harm, swap included; UINT64_MAX when the kernel does not tell. */
+static uint64_t available(void)
+{
+    _cleanup_(fclosep) FILE *f = fopen("/proc/meminfo", "re");
+    char line[128];
+    unsigned long long kb, sum = 0;
+    bool found = false;
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "MemAvailable: %llu", &kb) == 1) {
+            found = true;
+            sum += kb;
+        } else if (sscanf(line, "SwapFree: %llu", &kb) == 1) {
+            sum += kb;
+        }
+    return found ? sum * 1024 : UINT64_MAX;
+}
+
+static int reserve_memory(struct plan *p)
+{
+    char size[16], have[16];
+    uint64_t free_bytes = available();
+    format_size(size, p->size);
+    if (p->size > free_bytes)
+        return error_say(-ENOMEM, "%s: out of memory: the weights need %s (%zu bytes), %s are available",
+                         gguf_path(p->g), size, p->size, format_size(have, free_bytes));
+    void *mem = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mem == MAP_FAILED)
+        return error_say(-ENOMEM, "%s: out of memory: the weights need %s (%zu bytes): %s", gguf_path(p->g), size,
+                         p->size, strerror(errno));
+    madvise(mem, p->size, MADV_HUGEPAGE); /* fewer TLB misses; a refusal costs nothing but speed */
+    p->w->mem = mem;
+    p->w->size = p->size;
+    return 0;
+}
+
+/* --- filling it --- */
+
+static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct item *i = ctx;
+    const struct matrix *m = i->matrix;
+    size_t stride = m->k / kern_type_block(m->type) * kern_type_bytes(m->type);
+    for (uint32_t p = begin; p < end; p++) {
+        uint32_t row = p * KERN_ROWS, rows = m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
+        kern_panel_pack(m->type, m->panels + p * m->panel_bytes, (const uint8_t *)i->t->data + row * stride, stride,
+                        rows, m->k);
+    }
+}
+
+static int fill_vector(const struct plan *p, const struct item *i)
+{
+    enum kern_type type = KERN_F32;
+    float *v = *i->vector;
+    uint64_t n = i->t->dims[0];
+    bool divides = i->vector == &p->w->rope_factors;
+    weights_type(i->t->type, &type);
+    kern_dequant(type, v, i->t->data, n);
+    for (uint64_t j = 0; j < n; j++)
+        if (!isfinite(v[j]) || (divides && v[j] <= 0))
+            return error_say(-EINVAL, "%s: tensor '%.*s' has the value %g at index %llu", gguf_path(p->g),
+                             (int)i->t->name.len, i->t->name.data, v[j], (unsigned long long)j);
+    return 0;
+}
+
+/* The file's pages were needed once: let the page cache have them back. */
+static void forget(const struct gguf_tensor *t)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)t->data + page - 1) & ~(page - 1);
+    uintptr_t to = ((uintptr_t)t->data + t->size) & ~(page - 1);
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+static int fill(struct plan *p, struct pool *pool, void (*progress)(void *ctx, uint64_t done, uint64_t total),
+                void *ctx)
+{
+    uint64_t done = 0;
+    for (size_t n = 0; n < p->n; n++) {
+        struct item *i = &p->items[n];
+        uint8_t *at = (uint8_t *)p->w->mem + i->offset;
+        if (i->matrix) {
+            i->matrix->panels = at;
+            pool_run(pool, pack, i, i->matrix->n_panels, 4);
+        } else {
+            *i->vector = (float *)at;
+            int r = fill_vector(p, i);
+            if (r) return r;
+        }
+        forget(i->t);
+        done += i->t->size;
+        if (progress) progress(ctx, done, p->source);
+    }
+    return 0;
+}
+
+int weights_load(struct weights *w, const struct gguf *g, const struct shape *s, struct pool *pool,
+                 void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx)
+{
+    *w = (struct weights){.n_layers = s->n_layers, .dim = s->dim};
+    _cleanup_(freep) struct item *items = calloc(9 * (size_t)s->n_layers + 4, sizeof(*items));
+    w->layers = calloc(s->n_layers, sizeof(*w->layers));
+    struct plan p = {.w = w, .g = g, .s = s, .items = items};
+    int r = items && w->layers ? 0 : error_say(-ENOMEM, "%s: out of memory: %u layers", gguf_path(g), s->n_layers);
+    if (!r) r = plan(&p);
+    if (!r) r = reserve_memory(&p);
+    if (!r) r = fill(&p, pool, progress, progress_ctx);
+    if (r) weights_fini(w);
+    return r;
+}
+
+void weights_fini(struct weights *w)
+{
+    if (w->mem) munmap(w->mem, w->size);
+    free(w->layers);
+    *w = (struct weights){0};
+}
+
+void weights_embed(const struct weights *w, uint32_t token, float *out)
+{
+    if (w->embd) {
+        size_t stride = w->dim / kern_type_block(w->embd_type) * kern_type_bytes(w->embd_type);
+        kern_dequant(w->embd_type, out, (const uint8_t *)w->embd + token * stride, w->dim);
+        return;
+    }
+    const struct matrix *m = &w->output;
+    kern_panel_row(m->type, out, m->panels + token / KERN_ROWS * m->panel_bytes, token % KERN_ROWS, w->dim);
+}

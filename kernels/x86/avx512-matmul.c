@@ -60,6 +60,7 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct k
             UNROLL
             for (unsigned g = 0; g < 4; g++) {
                 __m512i c = _mm512_loadu_si512(w + g * 64);
+                __asm__("" : "+v"(c)); /* one load, not an operand of both instructions */
                 __m512i lo = _mm512_and_si512(c, low), hi = _mm512_and_si512(_mm512_srli_epi16(c, 4), low);
                 UNROLL
                 for (unsigned t = 0; t < nt; t++) sum[t] = _mm512_dpbusd_epi32(sum[t], lo, spread(q + t * k + g * 4));

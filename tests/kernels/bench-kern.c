@@ -31,7 +31,7 @@ static void *room(size_t bytes)
 
 static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
 {
-    size_t each = kern_panel_bytes(t, K), panels = n == 1 ? ((size_t)128 << 20) / each : 64;
+    size_t each = kern_panel_bytes(t, K), panels = n == 1 ? ((size_t)128 << 20) / each : n == 16 ? 8 : 1;
     size_t stride = K / kern_type_block(t) * kern_type_bytes(t);
     uint8_t *w = room(panels * each), *src = room(stride * KERN_ROWS);
     for (size_t i = 0; i < stride * KERN_ROWS; i++) src[i] = i % 2 ? 0x2c : (uint8_t)i;

@@ -1,2 +1,414 @@
 /* SPDX-License-Identifier: MIT */
+/* The engine's thread and its door: what other threads may call, and the loop behind it. */
 #include "daemon/engine/engine.h"
+#include "daemon/engine/state.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <assert.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+void engine_config_init(struct engine_config *c)
+{
+    *c = (struct engine_config){
+        .parallel = 16,
+        .kv_type = KERN_KV_F16,
+        .queue = 256,
+        .queue_timeout_usec = 600ull * 1000 * 1000,
+        .batch_tokens = 512,
+    };
+}
+
+uint64_t engine_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* --- lists --- */
+
+static void list_push(struct seq_list *l, struct seq *s)
+{
+    s->prev = l->tail;
+    s->next = NULL;
+    if (l->tail)
+        l->tail->next = s;
+    else
+        l->head = s;
+    l->tail = s;
+}
+
+static void list_remove(struct seq_list *l, struct seq *s)
+{
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        l->head = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    else
+        l->tail = s->prev;
+    s->prev = s->next = NULL;
+}
+
+/* --- events --- */
+
+static void push_locked(struct engine *e, struct seq *s, struct proto_event *ev, bool last)
+{
+    struct engine_event out = {.conn = s->conn, .last = last, .ev = *ev};
+    memset(ev, 0, sizeof(*ev));
+    out.ev.id = s->req.id;
+    /* The loop drains the queue whatever its peers do, so this wait is short. */
+    while (queue_full(e->events) && !e->quit) pthread_cond_wait(&e->room, &e->lock);
+    if (e->quit)
+        proto_event_fini(&out.ev);
+    else
+        queue_push(e->events, &out);
+}
+
+void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
+{
+    if (s->now.gone) {
+        proto_event_fini(ev);
+        return;
+    }
+    pthread_mutex_lock(&e->lock);
+    push_locked(e, s, ev, false);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
+{
+    bool first = s->state != SEQ_ENDED, in_aux = s->state == SEQ_PREPARING;
+    if (s->state == SEQ_RUNNING) e->running--;
+    s->state = SEQ_ENDED;
+    pthread_mutex_lock(&e->lock);
+    if (ev && !s->now.gone)
+        push_locked(e, s, ev, true);
+    else if (ev)
+        proto_event_fini(ev);
+    if (first) e->load--;
+    if (!in_aux) list_remove(&e->all, s);
+    pthread_mutex_unlock(&e->lock);
+    if (!in_aux) seq_free(s);
+}
+
+void engine_prepared(struct aux_job *j)
+{
+    struct seq *s = (struct seq *)((char *)j - offsetof(struct seq, job));
+    struct engine *e = s->engine;
+    pthread_mutex_lock(&e->lock);
+    s->next_prepared = e->prepared;
+    e->prepared = s;
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* --- the thread --- */
+
+/* Wait until there is something to do; false: quit. With the lock held. */
+static bool wait_for_work(struct engine *e)
+{
+    while (!e->quit && !e->kick && !e->inbox.head && !e->prepared) {
+        uint64_t now = engine_now(), until = requests_next_deadline(e);
+        if (step_ready(e)) {
+            if (now >= e->window_end || e->running >= e->config.parallel) break;
+            if (e->window_end < until) until = e->window_end;
+        }
+        if (until <= now) break;
+        struct timespec t = {.tv_sec = (time_t)(until / 1000000), .tv_nsec = (long)(until % 1000000 * 1000)};
+        if (until == UINT64_MAX)
+            pthread_cond_wait(&e->wake, &e->lock);
+        else
+            pthread_cond_timedwait(&e->wake, &e->lock, &t);
+    }
+    e->kick = false;
+    return !e->quit;
+}
+
+static bool is_paused(const struct engine *e, uint64_t conn)
+{
+    for (const struct paused *p = e->paused; p; p = p->next)
+        if (p->conn == conn) return true;
+    return false;
+}
+
+/* What came in becomes the engine's: new requests, wishes. With the lock held. */
+static void take_in(struct engine *e)
+{
+    struct seq *s;
+    while ((s = e->inbox.head)) {
+        list_remove(&e->inbox, s);
+        s->arrival = ++e->arrivals;
+        list_push(&e->all, s);
+    }
+    for (s = e->all.head; s; s = s->next) {
+        s->now.cancel = s->want.cancel;
+        s->now.gone = s->want.gone;
+        s->now.paused = is_paused(e, s->conn);
+    }
+}
+
+static void engine_turn(struct engine *e, struct seq *prepared)
+{
+    for (struct seq *s = prepared, *next; s; s = next) {
+        next = s->next_prepared;
+        requests_prepared(e, s);
+    }
+    for (struct seq *s = e->all.head, *next; s; s = next) {
+        next = s->next;
+        if (s->state == SEQ_NEW) requests_start(e, s);
+    }
+    requests_sweep(e, engine_now());
+    admit_waiting(e);
+    if (step_ready(e) && (engine_now() >= e->window_end || e->running >= e->config.parallel)) step_run(e);
+}
+
+/* While the model loads, requests can be cancelled and can be too late. */
+static void on_load_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    struct engine *e = ctx;
+    atomic_fetch_add(&e->progress, 1);
+    pthread_mutex_lock(&e->lock);
+    take_in(e);
+    pthread_mutex_unlock(&e->lock);
+    requests_sweep(e, engine_now());
+}
+
+static int engine_load_all(struct engine *e)
+{
+    int r = load_model(&e->model, &e->config, on_load_progress, e);
+    if (r == 0) r = kv_pool_new(&e->pool, e->model.backend->kv_blocks);
+    if (r == 0) r = session_store_new(&e->sessions, e->pool, ENGINE_SESSION_BYTES);
+    if (r == 0) r = sampler_new(&e->sampler, e->model.vocab);
+    if (r == 0) r = step_new(e);
+    if (r == 0) r = aux_new(&e->aux, ENGINE_AUX_THREADS);
+    return r;
+}
+
+static void engine_unload(struct engine *e)
+{
+    struct seq *s;
+    e->aux = aux_free(e->aux); /* first: its jobs use the sequences */
+    while ((s = e->all.head)) {
+        list_remove(&e->all, s);
+        if (e->sessions) seq_settle(s, e->sessions, e->pool, false);
+        seq_free(s);
+    }
+    while ((s = e->inbox.head)) {
+        list_remove(&e->inbox, s);
+        seq_free(s);
+    }
+    step_free(e);
+    e->sampler = sampler_free(e->sampler);
+    e->sessions = session_store_free(e->sessions);
+    e->pool = kv_pool_free(e->pool);
+    loaded_fini(&e->model);
+}
+
+static void *engine_main(void *arg)
+{
+    struct engine *e = arg;
+    int r = engine_load_all(e);
+    pthread_mutex_lock(&e->lock);
+    e->state = r < 0 ? ENGINE_FAILED : ENGINE_READY;
+    if (r < 0) e->why = strdup(error_text(r));
+    e->kick = true;
+    queue_signal(e->events);
+    while (wait_for_work(e)) {
+        take_in(e);
+        struct seq *prepared = e->prepared;
+        e->prepared = NULL;
+        pthread_mutex_unlock(&e->lock);
+        engine_turn(e, prepared);
+        pthread_mutex_lock(&e->lock);
+    }
+    pthread_mutex_unlock(&e->lock);
+    engine_unload(e);
+    return NULL;
+}
+
+/* --- the door --- */
+
+static int start_thread(struct engine *e)
+{
+    sigset_t all, old; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int r = -pthread_create(&e->thread, NULL, engine_main, e);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (r < 0) return error_say(r, "cannot start a thread: %s", strerror(-r));
+    e->thread_started = true;
+    return 0;
+}
+
+int engine_new(struct engine **out, const struct engine_config *c)
+{
+    if (c->parallel == 0) return error_say(-EINVAL, "parallel must be at least 1");
+    if (c->batch_tokens == 0) return error_say(-EINVAL, "batch-tokens must be at least 1");
+    struct engine *e = calloc(1, sizeof(*e));
+    if (!e) return -ENOMEM;
+    e->config = *c;
+    e->started = engine_now();
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->wake, &attr);
+    pthread_cond_init(&e->room, NULL);
+    pthread_condattr_destroy(&attr);
+    int r = queue_new(&e->events, ENGINE_EVENTS);
+    if (r == 0) r = start_thread(e);
+    if (r < 0) {
+        engine_free(e);
+        return r;
+    }
+    *out = e;
+    return 0;
+}
+
+struct engine *engine_free(struct engine *e)
+{
+    if (!e) return NULL;
+    pthread_mutex_lock(&e->lock);
+    e->quit = true;
+    pthread_cond_signal(&e->wake);
+    pthread_cond_signal(&e->room);
+    pthread_mutex_unlock(&e->lock);
+    if (e->thread_started) pthread_join(e->thread, NULL);
+    while (e->paused) {
+        struct paused *p = e->paused;
+        e->paused = p->next;
+        free(p);
+    }
+    while (e->tallies) {
+        struct tally *t = e->tallies;
+        e->tallies = t->next;
+        free(t);
+    }
+    queue_free(e->events);
+    pthread_cond_destroy(&e->wake);
+    pthread_cond_destroy(&e->room);
+    pthread_mutex_destroy(&e->lock);
+    free(e->why);
+    free(e);
+    return NULL;
+}
+
+int engine_fd(const struct engine *e)
+{
+    return queue_fd(e->events);
+}
+
+enum engine_state engine_state(struct engine *e, const char **why)
+{
+    pthread_mutex_lock(&e->lock);
+    enum engine_state state = e->state;
+    if (why) *why = state != ENGINE_FAILED ? NULL : e->why ? e->why : "out of memory";
+    pthread_mutex_unlock(&e->lock);
+    return state;
+}
+
+/* A status request while the engine thread loads: answered from here. With the lock held. */
+static int status_now(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    if (queue_full(e->events)) return error_say(-EBUSY, "too many events wait to be read");
+    struct engine_event out = {.conn = conn, .last = true, .ev = {.type = PROTO_EV_STATUS, .id = req->id}};
+    int r = status_json(e, uid, false, &out.ev.status);
+    if (r < 0) return r;
+    queue_push(e->events, &out);
+    proto_request_fini(req);
+    return 0;
+}
+
+int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    struct seq *s = NULL;
+    int r = 0;
+    pthread_mutex_lock(&e->lock);
+    uint64_t room = (uint64_t)e->config.queue + e->config.parallel;
+    if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING) {
+        r = status_now(e, conn, uid, req);
+        pthread_mutex_unlock(&e->lock);
+        return r;
+    }
+    if (req->type != PROTO_GENERATE && req->type != PROTO_TOKENIZE && req->type != PROTO_STATUS)
+        r = error_say(-EINVAL, "not a request for the engine");
+    else if (e->draining && req->type != PROTO_STATUS)
+        r = error_say(-ESHUTDOWN, "the daemon is stopping");
+    else if (req->type != PROTO_STATUS && e->load >= room)
+        r = error_say(-EBUSY, "the queue is full: %u requests wait or run", e->load);
+    if (r == 0) r = seq_new(&s, e, conn, uid, req, engine_now());
+    if (r == 0) {
+        list_push(&e->inbox, s);
+        e->load++;
+        pthread_cond_signal(&e->wake);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return r;
+}
+
+void engine_cancel(struct engine *e, uint64_t conn, uint64_t id, bool gone)
+{
+    pthread_mutex_lock(&e->lock);
+    struct seq *lists[] = {e->inbox.head, e->all.head};
+    for (int i = 0; i < 2; i++)
+        for (struct seq *s = lists[i]; s; s = s->next) {
+            if (s->conn != conn || (s->req.id != id && !(id == 0 && gone))) continue;
+            s->want.cancel = true;
+            s->want.gone |= gone;
+            e->kick = true;
+        }
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+    if (id == 0 && gone) engine_pause(e, conn, false);
+}
+
+void engine_pause(struct engine *e, uint64_t conn, bool pause)
+{
+    pthread_mutex_lock(&e->lock);
+    struct paused **at = &e->paused;
+    while (*at && (*at)->conn != conn) at = &(*at)->next;
+    if (!pause && *at) {
+        struct paused *p = *at;
+        *at = p->next;
+        free(p);
+    } else if (pause && !*at) {
+        *at = calloc(1, sizeof(**at)); /* without memory it goes on; the connection has its own limit */
+        if (*at) (*at)->conn = conn;
+    }
+    e->kick = true;
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+}
+
+bool engine_poll(struct engine *e, struct engine_event *out)
+{
+    pthread_mutex_lock(&e->lock);
+    bool got = queue_pop(e->events, out);
+    pthread_cond_signal(&e->room);
+    pthread_mutex_unlock(&e->lock);
+    return got;
+}
+
+void engine_drain(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->draining = true;
+    pthread_mutex_unlock(&e->lock);
+}
+
+uint32_t engine_load(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    uint32_t n = e->load;
+    pthread_mutex_unlock(&e->lock);
+    return n;
+}
+
+uint64_t engine_progress(struct engine *e)
+{
+    return atomic_load(&e->progress);
+}

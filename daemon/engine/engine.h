@@ -5,8 +5,8 @@
  * sequence at once. It is talked to through one bounded queue each way and an eventfd; it never sees a socket.
  * All functions here are called from one other thread (the loop's) unless they say otherwise.
  */
-#include "libcommon/proto.h"
 #include "kernels/kernels.h"
+#include "libcommon/proto.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,14 +14,14 @@
 struct engine;
 
 struct engine_config {
-    char *model_path; /* owned by whoever made the config; must outlive the engine */
-    char *model_name; /* for messages and status */
-    uint32_t ctx;          /* 0: the model's, at most 32768 */
-    uint32_t parallel;     /* sequences at once */
-    uint32_t threads;      /* 0: physical cores */
-    uint64_t kv_bytes;     /* 0: a quarter of available memory */
+    char *model_path;  /* owned by whoever made the config; must outlive the engine */
+    char *model_name;  /* for messages and status */
+    uint32_t ctx;      /* 0: the model's, at most 32768 */
+    uint32_t parallel; /* sequences at once */
+    uint32_t threads;  /* 0: physical cores */
+    uint64_t kv_bytes; /* 0: a quarter of available memory */
     enum kern_kv kv_type;
-    uint32_t queue;        /* requests waiting for a slot */
+    uint32_t queue; /* requests waiting for a slot */
     uint64_t queue_timeout_usec;
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t batch_window_usec;
@@ -50,12 +50,14 @@ int engine_fd(const struct engine *e);
 enum engine_state engine_state(struct engine *e, const char **why);
 
 /*
- * A generate, tokenize or status request of @uid on connection @conn. On 0 the engine takes what @r holds (and leaves it zero);
- * on error the caller still owns it: -EBUSY queue full, -ESHUTDOWN draining. Requests sent while the model loads wait for it.
+ * A generate, tokenize or status request of @uid on connection @conn. On 0 the engine takes what @r holds (and leaves
+ * it zero); on error the caller still owns it: -EBUSY queue full, -ESHUTDOWN draining. Requests sent while the model
+ * loads wait for it.
  */
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r);
 
-/* End request @id of @conn within one step; it answers with done(cancel), or with nothing when @gone. id 0 with @gone: all of @conn. */
+/* End request @id of @conn within one step; it answers with done(cancel), or with nothing when @gone. id 0 with @gone:
+ * all of @conn. */
 void engine_cancel(struct engine *e, uint64_t conn, uint64_t id, bool gone);
 
 /* The reader of @conn is slow (or no longer): its sequences pause (go on). */

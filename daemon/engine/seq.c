@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine/seq.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/utf8.h"
+#include <assert.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define MAX_TOKENS_DEFAULT 2048
+#define STOP_LEN_MAX       1024 /* bytes; held-back text is compared with every stop string */
+
+int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r, uint64_t now)
+{
+    struct seq *s = calloc(1, sizeof(*s));
+    if (!s) return -ENOMEM;
+    s->engine = e;
+    s->conn = conn;
+    s->uid = s->job.uid = uid;
+    s->req = *r;
+    memset(r, 0, sizeof(*r));
+    s->submitted = now;
+    int64_t ms = s->req.type == PROTO_GENERATE ? s->req.gen.timeout_ms : -1;
+    uint64_t us;
+    if (ms >= 0 && !__builtin_mul_overflow((uint64_t)ms, 1000, &us) && !__builtin_add_overflow(us, now, &us))
+        s->deadline = us;
+    *out = s;
+    return 0;
+}
+
+struct seq *seq_free(struct seq *s)
+{
+    if (!s) return NULL;
+    assert(!s->session && s->kv.n_blocks == 0);
+    proto_request_fini(&s->req);
+    prompt_fini(&s->prompt);
+    tokens_fini(&s->answer_tokens);
+    free(s->prepare_why);
+    stop_fini(&s->stop);
+    buf_fini(&s->answer);
+    free(s);
+    return NULL;
+}
+
+static int check_stops(const struct proto_generate *g)
+{
+    for (size_t i = 0; i < g->n_stop; i++) {
+        const struct proto_text *t = &g->stop[i];
+        if (t->len == 0) return error_say(-EINVAL, "a stop string may not be empty");
+        if (t->len > STOP_LEN_MAX)
+            return error_say(-EINVAL, "a stop string has at most %d bytes, this one %zu", STOP_LEN_MAX, t->len);
+        if (utf8_check(t->data, t->len) < t->len) return error_say(-EINVAL, "a stop string is not UTF-8");
+    }
+    return 0;
+}
+
+int seq_configure(struct seq *s, const struct loaded *m)
+{
+    const struct proto_generate *g = &s->req.gen;
+    s->params = m->sampling;
+    int r = sample_params_request(&s->params, &g->sampling);
+    if (r == 0) r = check_stops(g);
+    if (r < 0) return r;
+    if (g->max_tokens == 0 || g->max_tokens < -1) return error_say(-EINVAL, "max_tokens must be at least 1");
+    if (g->ignore_eos) {
+        s->params.ban = m->eog;
+        s->params.n_ban = m->n_eog;
+    }
+    s->stop.strings = g->stop;
+    s->stop.n = g->n_stop;
+    s->seed = g->sampling.seed;
+    if (s->seed < 0) {
+        uint64_t drawn;
+        if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) return error_origin(-errno);
+        s->seed = (int64_t)(drawn >> 1);
+    }
+    return 0;
+}
+
+void seq_plan(struct seq *s, const struct loaded *m)
+{
+    const struct proto_generate *g = &s->req.gen;
+    s->n_prompt = s->prompt.tokens.n;
+    assert(s->n_prompt > 0 && s->n_prompt < m->ctx); /* prepare_prompt saw to it */
+    int64_t left = (int64_t)m->ctx - (int64_t)s->n_prompt,
+            want = g->max_tokens > 0 ? g->max_tokens : MAX_TOKENS_DEFAULT;
+    s->max_is_context = want > left;
+    s->max_tokens = (uint32_t)(want > left ? left : want);
+}
+
+uint32_t seq_positions(const struct seq *s)
+{
+    return (uint32_t)s->n_prompt + s->max_tokens - 1; /* the last token sampled is never computed */
+}
+
+/* Text into the record of the sequence, after which the last token's end is where it now ends. */
+static int record(struct prompt *p, const char *text, size_t len, bool markup)
+{
+    if (buf_reserve(&p->markup, len) < 0 || buf_append(&p->text, text, len) < 0) return -ENOMEM;
+    memset(p->markup.data + p->markup.len, markup, len);
+    p->markup.len += len;
+    p->markup.data[p->markup.len] = '\0';
+    return 0;
+}
+
+static int show(struct seq *s, struct buf *shown, const char *text, size_t len)
+{
+    size_t before = shown->len;
+    int r = stop_feed(&s->stop, text, len, shown);
+    if (r >= 0 && shown->len > before && buf_append(&s->answer, shown->data + before, shown->len - before) < 0)
+        r = -ENOMEM;
+    return r;
+}
+
+/* An incomplete character that nothing will complete any more is text after all (U+FFFD). 1: that made a stop string.
+ */
+static int show_partial(struct seq *s, struct buf *shown)
+{
+    struct prompt *p = &s->prompt;
+    if (s->detok.n_pending == 0) return 0;
+    struct buf tail = BUF_INIT;
+    int r = detok_flush(&s->detok, &tail);
+    if (r == 0) r = record(p, tail.data ? tail.data : "", tail.len, false);
+    if (r == 0) {
+        p->tokens.ends[p->tokens.n - 1] = (uint32_t)p->text.len;
+        r = show(s, shown, tail.data ? tail.data : "", tail.len);
+    }
+    buf_fini(&tail);
+    return r;
+}
+
+static int show_rest(struct seq *s, struct buf *shown)
+{
+    int r = show_partial(s, shown);
+    if (r != 0) return r < 0 ? r : 0;
+    size_t before = shown->len;
+    r = stop_flush(&s->stop, shown);
+    if (r == 0 && shown->len > before) r = buf_append(&s->answer, shown->data + before, shown->len - before);
+    return r;
+}
+
+int seq_cut(struct seq *s, struct buf *shown)
+{
+    return show_rest(s, shown);
+}
+
+/* A control token: no text of the answer, but of the sequence, as markup. */
+static int push_control(struct seq *s, const struct loaded *m, int32_t id)
+{
+    struct prompt *p = &s->prompt;
+    size_t len;
+    const char *piece = tokenizer_piece(m->tokenizer, id, &len);
+    int r = record(p, piece, len, true);
+    return r < 0 ? r : tokens_push(&p->tokens, id, (uint32_t)p->text.len);
+}
+
+static int push_text(struct seq *s, const struct loaded *m, int32_t id, struct buf *shown)
+{
+    struct prompt *p = &s->prompt;
+    struct buf text = BUF_INIT;
+    int r = detok_push(&s->detok, m->tokenizer, id, &text);
+    if (r == 0) r = record(p, text.data ? text.data : "", text.len, false);
+    /* A token that ends inside a character ends at the bytes it will have there. */
+    if (r == 0) r = tokens_push(&p->tokens, id, (uint32_t)(p->text.len + s->detok.n_pending));
+    if (r == 0) r = show(s, shown, text.data ? text.data : "", text.len);
+    buf_fini(&text);
+    return r;
+}
+
+int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *shown, enum proto_reason *reason)
+{
+    s->generated++;
+    bool control = tokenizer_is_control(m->tokenizer, id), eog = tokenizer_is_eog(m->tokenizer, id);
+    int r;
+    if (eog) {
+        r = show_rest(s, shown);
+        if (r == 0) r = push_control(s, m, id);
+        *reason = PROTO_STOP_EOS;
+        return r < 0 ? r : 1;
+    }
+    r = control ? show_partial(s, shown) : push_text(s, m, id, shown);
+    if (r >= 0 && control && push_control(s, m, id) < 0) r = -ENOMEM;
+    if (r != 0) { /* 1: a stop string */
+        *reason = PROTO_STOP_EOS;
+        return r;
+    }
+    if (s->generated < s->max_tokens) return 0;
+    r = show_rest(s, shown);
+    *reason = s->max_is_context ? PROTO_STOP_CONTEXT : PROTO_STOP_LENGTH;
+    return r < 0 ? r : 1;
+}
+
+/* The session becomes what the sequence holds; on error it keeps the part they have in common. */
+static int commit(struct seq *s, struct session_store *store)
+{
+    const struct proto_generate *g = &s->req.gen;
+    struct prompt *p = &s->prompt;
+    struct session *x = s->session;
+    /* The last tokens may end inside a character that never came. */
+    for (size_t i = p->tokens.n; i-- > 0 && p->tokens.ends[i] > p->text.len;) p->tokens.ends[i] = (uint32_t)p->text.len;
+    size_t n_messages = x->n_messages, first = prepare_first_message(g, x);
+    int r = 0;
+    for (size_t i = first; r == 0 && !g->raw && i < g->n_messages; i++) {
+        const struct proto_message *m = &g->messages[i];
+        r = session_add_message(x, m->role.data, m->role.len, m->content.data, m->content.len);
+    }
+    if (r == 0 && !g->raw) r = session_add_message(x, "assistant", 9, s->answer.data, s->answer.len);
+    if (r == 0) {
+        session_truncate(store, x, p->keep);
+        size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
+        r = session_extend(x, p->tokens.ids + p->keep, p->tokens.ends + p->keep, p->tokens.n - p->keep,
+                           p->text.data + at, p->markup.data + at, p->text.len - at);
+    }
+    if (r < 0)
+        session_drop_messages(x, n_messages);
+    else
+        x->raw = g->raw;
+    return r;
+}
+
+void seq_settle(struct seq *s, struct session_store *store, struct kv_pool *pool, bool whole)
+{
+    struct session *x = s->session;
+    if (!x) {
+        kv_table_fini(&s->kv, pool);
+        return;
+    }
+    bool ran = s->admitted != 0;
+    size_t agreed = s->prompt.keep;
+    if (whole || s->answer.len) {
+        if (commit(s, store) == 0)
+            agreed = s->prompt.tokens.n;
+        else
+            log_warning("no memory to keep a turn of session '%s'", x->name.data);
+    }
+    if (ran) { /* its KV came with it */
+        kv_table_fini(&x->kv, pool);
+        kv_table_truncate(&s->kv, pool, s->kv.n_tokens < agreed ? s->kv.n_tokens : (uint32_t)agreed);
+        x->kv = s->kv;
+        s->kv = (struct kv_table){0};
+    }
+    s->session = NULL;
+    session_release(store, x);
+}

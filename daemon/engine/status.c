@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* What `hob status` shows: sums for root and the daemon's own uid, for others their own share. */
+#include "daemon/engine/state.h"
+#include "libcommon/error.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+struct tally *tally_of(struct engine *e, uid_t uid)
+{
+    struct tally *t = e->tallies;
+    while (t && t->uid != uid) t = t->next;
+    if (t) return t;
+    t = calloc(1, sizeof(*t));
+    if (!t) return NULL;
+    t->uid = uid;
+    t->next = e->tallies;
+    e->tallies = t;
+    return t;
+}
+
+static void set_int(json_t *o, const char *key, uint64_t v)
+{
+    json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static void set_str(json_t *o, const char *key, const char *s)
+{
+    json_t *v = s ? json_string(s) : NULL; /* NULL too when it is not UTF-8 */
+    json_object_set_new(o, key, v ? v : json_null());
+}
+
+/* @all: of everybody. */
+static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all)
+{
+    uint64_t running = 0, queued = 0, bytes;
+    for (const struct seq *s = e->all.head; s; s = s->next) {
+        if ((!all && s->uid != uid) || s->req.type == PROTO_STATUS) continue;
+        if (s->state == SEQ_RUNNING)
+            running++;
+        else if (s->state != SEQ_ENDED)
+            queued++;
+    }
+    set_int(o, "running", running);
+    set_int(o, "queued", queued);
+    size_t sessions = 0;
+    if (e->sessions) session_count(e->sessions, all ? (uid_t)-1 : uid, &sessions, &bytes);
+    set_int(o, "sessions", sessions);
+    struct tally sum = {0};
+    for (const struct tally *t = e->tallies; t; t = t->next) {
+        if (!all && t->uid != uid) continue;
+        sum.requests += t->requests;
+        sum.tokens_prompt += t->tokens_prompt;
+        sum.tokens_cached += t->tokens_cached;
+        sum.tokens_generated += t->tokens_generated;
+    }
+    set_int(o, "requests", sum.requests);
+    set_int(o, "tokens_prompt", sum.tokens_prompt);
+    set_int(o, "tokens_cached", sum.tokens_cached);
+    set_int(o, "tokens_generated", sum.tokens_generated);
+}
+
+static void add_model(json_t *o, struct engine *e, bool all)
+{
+    const struct backend *b = e->model.backend;
+    static const char *const kv_names[KERN_KV_TYPES] = {[KERN_KV_F32] = "f32", [KERN_KV_F16] = "f16"};
+    if (!b) return;
+    set_str(o, "name", b->shape.name);
+    set_str(o, "arch", b->shape.arch);
+    set_str(o, "isa", b->isa);
+    set_int(o, "threads", b->config.threads);
+    set_int(o, "ctx", e->model.ctx);
+    set_int(o, "vocab", e->model.vocab);
+    set_int(o, "weights_bytes", b->weight_bytes);
+    set_str(o, "kv_type", kv_names[b->config.kv_type]);
+    set_int(o, "kv_bytes", b->config.kv_bytes);
+    set_int(o, "kv_blocks", b->kv_blocks);
+    if (!all) return; /* what others use is not this uid's to know */
+    set_int(o, "kv_blocks_free", e->pool ? kv_pool_free_blocks(e->pool) : 0);
+    set_int(o, "steps", e->steps);
+    json_object_set_new(o, "step_ms", json_real(e->step_ms));
+}
+
+int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out)
+{
+    static const char *const states[] = {
+        [ENGINE_LOADING] = "loading", [ENGINE_READY] = "ready", [ENGINE_FAILED] = "failed"};
+    bool all = uid == 0 || uid == geteuid();
+    json_t *o = json_object();
+    set_str(o, "state", states[e->state]);
+    if (e->state == ENGINE_FAILED) set_str(o, "error", e->why);
+    set_str(o, "model", e->config.model_name);
+    set_str(o, "path", e->config.model_path);
+    set_str(o, "version", HOB_VERSION);
+    set_int(o, "pid", (uint64_t)getpid());
+    set_int(o, "uptime_s", (engine_now() - e->started) / 1000000);
+    set_int(o, "parallel", e->config.parallel);
+    set_int(o, "queue", e->config.queue);
+    set_int(o, "batch_tokens", e->config.batch_tokens);
+    if (inside) {
+        add_model(o, e, all);
+        add_counts(o, e, uid, all);
+    }
+    char *text = json_dumps(o, JSON_COMPACT);
+    json_decref(o);
+    if (!text) return -ENOMEM;
+    *out = (struct proto_text){.data = text, .len = strlen(text)};
+    return 0;
+}

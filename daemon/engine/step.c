@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* One step: a batch over all live sequences, a token for each row of logits. */
+#include "daemon/engine/rng.h"
+#include "daemon/engine/state.h"
+#include "libcommon/error.h"
+#include <stdlib.h>
+
+struct step_scratch {
+    struct seq **live;           /* [parallel] the running ones */
+    struct sched_seq *seqs;      /* [parallel] what the scheduler sees of them */
+    struct sched_run *runs;      /* [parallel] what it says */
+    uint32_t *order;             /* [parallel] its own scratch */
+    struct batch_entry *entries; /* [parallel] what the backend gets */
+    const uint32_t **tables;     /* [parallel] block tables, one group each */
+    uint8_t *want;               /* [batch_tokens] */
+    float *logits;               /* [rows][shape.vocab], rows: no more than sequences or tokens */
+};
+
+int step_new(struct engine *e)
+{
+    size_t n = e->config.parallel, t = e->config.batch_tokens, rows = n < t ? n : t, values;
+    struct step_scratch *x = e->scratch = calloc(1, sizeof(*x));
+    if (!x || __builtin_mul_overflow(rows, (size_t)e->model.backend->shape.vocab, &values)) return -ENOMEM;
+    x->live = calloc(n, sizeof(*x->live));
+    x->seqs = calloc(n, sizeof(*x->seqs));
+    x->runs = calloc(n, sizeof(*x->runs));
+    x->order = calloc(n, sizeof(*x->order));
+    x->entries = calloc(n, sizeof(*x->entries));
+    x->tables = calloc(n, sizeof(*x->tables));
+    x->want = calloc(t, sizeof(*x->want));
+    /* the backend writes rows with vector stores */
+    if (__builtin_mul_overflow(values, sizeof(*x->logits), &values) || values > SIZE_MAX - KERN_ALIGN) return -ENOMEM;
+    x->logits = aligned_alloc(KERN_ALIGN, (values + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN);
+    if (!x->live || !x->seqs || !x->runs || !x->order || !x->entries || !x->tables || !x->want || !x->logits)
+        return error_say(-ENOMEM, "no memory for the logits of %zu sequences (%zu bytes)", rows, values);
+    return 0;
+}
+
+void step_free(struct engine *e)
+{
+    struct step_scratch *x = e->scratch;
+    if (!x) return;
+    free(x->live);
+    free(x->seqs);
+    free(x->runs);
+    free(x->order);
+    free(x->entries);
+    free(x->tables);
+    free(x->want);
+    free(x->logits);
+    free(x);
+    e->scratch = NULL;
+}
+
+bool step_ready(const struct engine *e)
+{
+    for (const struct seq *s = e->all.head; s; s = s->next)
+        if (s->state == SEQ_RUNNING && !s->now.paused) return true;
+    return false;
+}
+
+/* What the scheduler sees; returns how many. */
+static size_t gather(struct engine *e)
+{
+    struct step_scratch *x = e->scratch;
+    size_t n = 0;
+    for (struct seq *s = e->all.head; s; s = s->next) {
+        if (s->state != SEQ_RUNNING) continue;
+        x->live[n] = s;
+        x->seqs[n++] = (struct sched_seq){
+            .computed = s->kv.n_tokens,
+            .known = (uint32_t)s->prompt.tokens.n,
+            .decoding = s->generated > 0,
+            .paused = s->now.paused,
+            .last_step = s->last_step,
+            .arrival = s->arrival,
+        };
+    }
+    return n;
+}
+
+static void fill_entries(struct engine *e, size_t runs)
+{
+    struct step_scratch *x = e->scratch;
+    uint8_t *want = x->want;
+    for (size_t i = 0; i < runs; i++) {
+        const struct sched_run *r = &x->runs[i];
+        const struct seq *s = x->live[r->index];
+        x->tables[i] = s->kv.ids;
+        for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
+        if (r->logits) want[r->n - 1] = WANT_LOGITS;
+        x->entries[i] = (struct batch_entry){
+            .blocks = &x->tables[i],
+            .pos = s->kv.n_tokens,
+            .n = r->n,
+            .tokens = s->prompt.tokens.ids + s->kv.n_tokens,
+            .want = want,
+        };
+        want += r->n;
+    }
+}
+
+/* The text, and what --logprobs asks of token @id in @row. Without memory for it the answer ends. */
+static int emit_text(struct engine *e, struct seq *s, int32_t id, const float *row, struct buf *shown)
+{
+    struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = "answer"};
+    if (s->req.gen.logprobs) {
+        ev.ids = malloc(sizeof(*ev.ids));
+        ev.logprobs = malloc(sizeof(*ev.logprobs));
+        if (!ev.ids || !ev.logprobs) {
+            proto_event_fini(&ev);
+            return -ENOMEM;
+        }
+        float max, lse;
+        e->model.backend->kern->logsumexp(&max, &lse, row, e->model.backend->shape.vocab);
+        ev.ids[0] = id;
+        ev.logprobs[0] = (row[id] - max) - lse;
+        ev.n_ids = 1;
+    } else if (shown->len == 0) {
+        return 0;
+    }
+    if (shown->len) ev.text.data = buf_steal(shown, &ev.text.len);
+    engine_emit(e, s, &ev);
+    return 0;
+}
+
+/* Sample from its row, and go on or end. */
+static void advance(struct engine *e, struct seq *s, const float *row)
+{
+    struct buf shown = BUF_INIT;
+    enum proto_reason reason = PROTO_STOP_EOS;
+    int32_t id = -1;
+    double u = rng_uniform((uint64_t)s->seed, 0, s->generated);
+    int r = sampler_pick(e->sampler, &s->params, row, s->prompt.tokens.ids, s->prompt.tokens.n, u, &id);
+    if (r == 0) {
+        if (s->generated == 0) s->first_token = engine_now();
+        r = seq_push(s, &e->model, id, &shown, &reason);
+    }
+    if (r >= 0 && emit_text(e, s, id, row, &shown) < 0) r = -ENOMEM;
+    buf_fini(&shown);
+    struct tally *t = r < 0 ? NULL : tally_of(e, s->uid);
+    if (t) t->tokens_generated++;
+    if (r < 0)
+        requests_fail(e, s, r, error_text(r));
+    else if (r > 0)
+        requests_done(e, s, reason);
+}
+
+/* The prompt's part of a run is done; its first one counts the request. */
+static void account_prefill(struct engine *e, struct seq *s)
+{
+    bool first = s->last_step == 0, prefill = s->generated == 0;
+    s->last_step = e->steps;
+    struct tally *t = first ? tally_of(e, s->uid) : NULL;
+    if (t) {
+        t->requests++;
+        t->tokens_prompt += s->n_prompt;
+        t->tokens_cached += s->cached;
+    }
+    if (!prefill) return;
+    struct proto_event ev = {
+        .type = PROTO_EV_PREFILL, .done = s->kv.n_tokens, .total = s->n_prompt, .cached = s->cached};
+    engine_emit(e, s, &ev);
+}
+
+void step_run(struct engine *e)
+{
+    struct step_scratch *x = e->scratch;
+    size_t runs = sched_batch(x->seqs, gather(e), e->config.batch_tokens, x->order, x->runs);
+    if (runs == 0) return;
+    fill_entries(e, runs);
+    uint64_t began = engine_now();
+    struct backend *b = e->model.backend;
+    int r = b->ops->forward(b, x->entries, runs, x->logits, NULL);
+    double took = (double)(engine_now() - began) / 1000;
+    e->step_ms = e->steps++ ? 0.9 * e->step_ms + 0.1 * took : took;
+    atomic_fetch_add(&e->progress, 1);
+    const float *row = x->logits;
+    for (size_t i = 0; i < runs; i++) {
+        struct seq *s = x->live[x->runs[i].index];
+        if (r < 0) {
+            requests_fail(e, s, r, error_text(r));
+            continue;
+        }
+        s->kv.n_tokens += x->runs[i].n;
+        account_prefill(e, s);
+        if (!x->runs[i].logits) continue;
+        advance(e, s, row);
+        row += b->shape.vocab;
+    }
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine/aux.h"
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define JOBS 60
+
+struct log {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bool open;           /* the gate the first job waits at, so that the others queue up */
+    unsigned n;          /* jobs done */
+    uid_t uids[JOBS];    /* in the order they ran */
+    unsigned nums[JOBS]; /* each one's number within its uid */
+};
+
+struct job {
+    struct aux_job job;
+    struct log *log;
+    unsigned num;
+    bool gate;
+};
+
+static void run(struct aux_job *j)
+{
+    struct job *x = (struct job *)((char *)j - offsetof(struct job, job));
+    pthread_mutex_lock(&x->log->lock);
+    while (x->gate && !x->log->open) pthread_cond_wait(&x->log->change, &x->log->lock);
+    pthread_mutex_unlock(&x->log->lock);
+}
+
+static void done(struct aux_job *j)
+{
+    struct job *x = (struct job *)((char *)j - offsetof(struct job, job));
+    pthread_mutex_lock(&x->log->lock);
+    x->log->uids[x->log->n] = j->uid;
+    x->log->nums[x->log->n++] = x->num;
+    pthread_cond_broadcast(&x->log->change);
+    pthread_mutex_unlock(&x->log->lock);
+}
+
+static struct job *job_new(struct log *log, uid_t uid, unsigned num)
+{
+    struct job *x = calloc(1, sizeof(*x));
+    x->job = (struct aux_job){.uid = uid, .run = run, .done = done};
+    x->log = log;
+    x->num = num;
+    return x;
+}
+
+static void wait_for(struct log *log, unsigned n)
+{
+    pthread_mutex_lock(&log->lock);
+    log->open = true;
+    pthread_cond_broadcast(&log->change);
+    while (log->n < n) pthread_cond_wait(&log->change, &log->lock);
+    pthread_mutex_unlock(&log->lock);
+}
+
+/* One uid has queued 40 jobs when two others come with 5 each: they are served in turn. */
+static void test_lines_take_turns(void **state)
+{
+    struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+    struct job *jobs[JOBS];
+    struct aux *a = NULL;
+    unsigned n = 0;
+    assert_int_equal(aux_new(&a, 1), 0);
+    jobs[n] = job_new(&log, 9, 0);
+    jobs[n++]->gate = true;
+    aux_push(a, &jobs[0]->job);
+    for (unsigned i = 0; i < 40; i++) aux_push(a, &(jobs[n++] = job_new(&log, 1, i))->job);
+    for (unsigned i = 0; i < 5; i++) aux_push(a, &(jobs[n++] = job_new(&log, 2, i))->job);
+    for (unsigned i = 0; i < 5; i++) aux_push(a, &(jobs[n++] = job_new(&log, 3, i))->job);
+    wait_for(&log, n);
+    assert_null(aux_free(a));
+    unsigned next[4] = {0};
+    for (unsigned i = 1; i < n; i++) {
+        if (i <= 15) assert_int_equal(log.uids[i], 1 + (i - 1) % 3);
+        assert_int_equal(log.nums[i], next[log.uids[i]]++);
+    }
+    for (unsigned i = 0; i < n; i++) free(jobs[i]);
+}
+
+static void test_free_forgets_what_waits(void **state)
+{
+    struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+    struct aux *a = NULL;
+    assert_int_equal(aux_new(&a, 2), 0);
+    struct job *x = job_new(&log, 1, 0);
+    aux_push(a, &x->job);
+    wait_for(&log, 1);
+    assert_null(aux_free(a));
+    assert_null(aux_free(NULL));
+    assert_int_equal(log.n, 1);
+    free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines_take_turns),
+        cmocka_unit_test(test_free_forgets_what_waits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,7 +1,198 @@
 /* SPDX-License-Identifier: MIT */
+/* hobd tokenize: standard input -> token ids as a JSON array, or back. */
 #include "daemon/command/command.h"
+#include "daemon/text/tokenizer.h"
+#include "libcommon/buf.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct options {
+    const char *model;
+    bool special, bos, detokenize;
+};
+
+DEFINE_CLEANUP(struct gguf *, gguf_close)
+DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
+
+static void usage(void)
+{
+    fputs("usage: hobd tokenize -m FILE [OPTION...]\n"
+          "Standard input as token ids, one JSON array.\n\n"
+          "  -m, --model FILE   a GGUF file, or a model's name\n"
+          "      --special      special tokens in the text are such; with --detokenize: are shown\n"
+          "      --bos          the model's first token in front\n"
+          "      --detokenize   the other way: a JSON array of ids as text\n"
+          "      --help         this\n",
+          stdout);
+}
+
+/* 0; 1: --help was answered; 2: usage. */
+static int parse(struct options *o, int argc, char **argv)
+{
+    enum { SPECIAL = 256, BOS, DETOKENIZE, HELP };
+    static const struct option longs[] = {
+        {"model", required_argument, NULL, 'm'}, {"special", no_argument, NULL, SPECIAL},
+        {"bos", no_argument, NULL, BOS},         {"detokenize", no_argument, NULL, DETOKENIZE},
+        {"help", no_argument, NULL, HELP},       {0},
+    };
+    int c;
+
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
+        switch (c) {
+        case 'm':
+            o->model = optarg;
+            break;
+        case SPECIAL:
+            o->special = true;
+            break;
+        case BOS:
+            o->bos = true;
+            break;
+        case DETOKENIZE:
+            o->detokenize = true;
+            break;
+        case HELP:
+            usage();
+            return 1;
+        case ':':
+            fprintf(stderr, "hobd tokenize: option '%s' wants a value\n", argv[optind - 1]);
+            return 2;
+        default:
+            fprintf(stderr, "hobd tokenize: unknown option '%s'; hobd tokenize --help lists them\n", argv[optind - 1]);
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "hobd tokenize: unexpected argument '%s' (the text comes from standard input)\n", argv[optind]);
+        return 2;
+    }
+    if (!o->model) {
+        fputs("hobd tokenize: -m FILE is missing\n", stderr);
+        return 2;
+    }
+    if (o->bos && o->detokenize) {
+        fputs("hobd tokenize: --bos does not go with --detokenize\n", stderr);
+        return 2;
+    }
+    return 0;
+}
+
+static int read_all(struct buf *b)
+{
+    for (;;) {
+        int r = buf_reserve(b, 1 << 16);
+        if (r < 0) return r;
+        ssize_t n = read(STDIN_FILENO, b->data + b->len, b->cap - b->len - 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return error_say(-errno, "standard input: %s", strerror(errno));
+        if (n == 0) return 0;
+        b->len += (size_t)n;
+        b->data[b->len] = 0;
+        if (b->len > TOKENIZER_TEXT_MAX) return error_say(-E2BIG, "standard input: more than 1 GiB");
+    }
+}
+
+static int write_all(const struct buf *b)
+{
+    for (size_t at = 0; at < b->len;) {
+        ssize_t n = write(STDOUT_FILENO, b->data + at, b->len - at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return error_say(-errno, "standard output: %s", strerror(errno));
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+static int encode(const struct options *o, const struct tokenizer *t, const struct buf *in, struct buf *out)
+{
+    _cleanup_(text_fini) struct text text = {0};
+    _cleanup_(tokens_fini) struct tokens ids = {0};
+    int r = text_append(&text, in->data, in->len, o->special);
+
+    if (r < 0) return r;
+    if (o->bos) {
+        if (tokenizer_bos(t) < 0) return error_say(-EINVAL, "--bos: this model has no such token");
+        r = tokens_push(&ids, tokenizer_bos(t), 0);
+        if (r < 0) return r;
+    }
+    r = tokenizer_encode(t, &text, 0, true, &ids);
+    if (r < 0) return error_in(r, "standard input");
+    r = buf_puts(out, "[");
+    for (size_t i = 0; i < ids.n && r >= 0; i++) r = buf_printf(out, i ? ", %" PRId32 : "%" PRId32, ids.ids[i]);
+    return r < 0 ? r : buf_puts(out, "]\n");
+}
+
+static int push_id(const struct options *o, const struct tokenizer *t, struct detok *d, int32_t id, struct buf *out)
+{
+    if (!o->special || !tokenizer_is_control(t, id)) return detok_push(d, t, id, out);
+
+    size_t len;
+    const char *s = tokenizer_piece(t, id, &len);
+    int r = detok_flush(d, out);
+    return r < 0 ? r : buf_append(out, s, len);
+}
+
+static int decode(const struct options *o, const struct tokenizer *t, const struct buf *in, struct buf *out)
+{
+    json_error_t why;
+    _cleanup_(json_decrefp) json_t *ids = json_loadb(in->data, in->len, 0, &why);
+    struct detok d = {.at_start = true};
+    json_t *v;
+    size_t i;
+
+    if (!ids) return error_say(-EINVAL, "standard input: line %d, column %d: %s", why.line, why.column, why.text);
+    if (!json_is_array(ids)) return error_say(-EINVAL, "standard input: not a JSON array of token ids");
+    json_array_foreach(ids, i, v)
+    {
+        json_int_t id = json_integer_value(v);
+        if (!json_is_integer(v)) return error_say(-EINVAL, "standard input: element %zu is not an integer", i);
+        if (id < 0 || (uint64_t)id >= tokenizer_vocab(t))
+            return error_say(-EINVAL,
+                             "standard input: element %zu: there is no token %" JSON_INTEGER_FORMAT " (0 to %zu)", i,
+                             id, tokenizer_vocab(t) - 1);
+        int r = push_id(o, t, &d, (int32_t)id, out);
+        if (r < 0) return r;
+    }
+    return detok_flush(&d, out);
+}
+
+static int run(const struct options *o)
+{
+    _cleanup_(freep) char *path = NULL;
+    _cleanup_(gguf_closep) struct gguf *g = NULL;
+    _cleanup_(tokenizer_freep) struct tokenizer *t = NULL;
+    _cleanup_(buf_fini) struct buf in = BUF_INIT, out = BUF_INIT;
+
+    int r = paths_model_file(o->model, false, &path);
+    if (r < 0) return r;
+    r = gguf_open(&g, path);
+    if (r < 0) return r;
+    r = tokenizer_new(&t, g);
+    if (r < 0) return r;
+    r = read_all(&in);
+    if (r < 0) return r;
+    r = o->detokenize ? decode(o, t, &in, &out) : encode(o, t, &in, &out);
+    return r < 0 ? r : write_all(&out);
+}
 
 int command_tokenize(int argc, char **argv)
 {
+    struct options o = {0};
+    int r = parse(&o, argc, argv);
+
+    if (r) return r == 1 ? 0 : r;
+    r = run(&o);
+    if (r >= 0) return 0;
+    fprintf(stderr, "hobd tokenize: %s\n", error_text(r));
     return 1;
 }

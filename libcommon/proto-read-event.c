@@ -225,7 +225,7 @@ int proto_read_event(struct proto_event *e, const char *body, size_t len)
     if (r == 0) r = read_event(e, &u.data);
     msgpack_unpacked_destroy(&u);
     if (r < 0) {
-        const struct proto_event kept = {.id = e->id, .version = e->version};
+        const struct proto_event kept = {.type = e->type, .id = e->id, .version = e->version};
 
         proto_event_fini(e);
         *e = kept;

@@ -286,7 +286,7 @@ int proto_read_request(struct proto_request *r, const char *body, size_t len)
     if (e == 0) e = read_request(r, &u.data);
     msgpack_unpacked_destroy(&u);
     if (e < 0) {
-        const struct proto_request kept = {.id = r->id, .version = r->version};
+        const struct proto_request kept = {.type = r->type, .id = r->id, .version = r->version};
 
         proto_request_fini(r);
         *r = kept;

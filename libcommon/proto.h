@@ -138,8 +138,8 @@ int proto_write_request(struct buf *out, const struct proto_request *r);
 int proto_write_event(struct buf *out, const struct proto_event *e);
 
 /* Parse one body. On 0 the caller owns *r and calls _fini. -EBADMSG: not a message of this protocol; -EINVAL: a
- * message with a wrong key or value; both with a sentence; r->id is then the request's id where it could be read, else
- * 0. -EPROTO: a hello of another version (r->version says which). */
+ * message with a wrong key or value; both with a sentence; r->id and r->type are then the message's where they could be
+ * read, else 0. -EPROTO: a hello of another version (r->version says which). On error *r holds no memory. */
 int proto_read_request(struct proto_request *r, const char *body, size_t len);
 int proto_read_event(struct proto_event *e, const char *body, size_t len);
 

@@ -290,6 +290,24 @@ static void the_manuals_example(void **state)
     frame_decoder_fini(&d);
 }
 
+/* What the daemon says in it. */
+static void the_manuals_answer(void **state)
+{
+    static const char text[] = "\x31\x00\x00\x00\x85\xa5"
+                               "event\xa4text\xa2id\x01\xa5index\x00\xa7"
+                               "channel\xa6"
+                               "answer\xa4text\xa5Hello";
+    struct proto_event e = {.type = PROTO_EV_TEXT, .id = 1};
+    struct buf out = BUF_INIT;
+
+    assert_int_equal(proto_text_set(&e.text, "Hello", 5), 0);
+    assert_int_equal(proto_write_event(&out, &e), 0);
+    assert_int_equal(out.len, sizeof text - 1);
+    assert_memory_equal(out.data, text, out.len);
+    proto_event_fini(&e);
+    buf_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_long_list_of_ids_goes_round),
         cmocka_unit_test(bytes_are_what_is_held),
         cmocka_unit_test(the_manuals_example),
+        cmocka_unit_test(the_manuals_answer),
     };
 
     return cmocka_run_group_tests_name("proto", tests, NULL, NULL);

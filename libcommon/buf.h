@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A growing byte buffer. {0} is an empty one. data is NUL-terminated whenever it is not NULL (the NUL is not counted). */
+/* A growing byte buffer. {0} is an empty one. data is NUL-terminated whenever it is not NULL (the NUL is not counted).
+ */
 #include <stddef.h>
 
 struct buf {
@@ -8,7 +9,10 @@ struct buf {
     size_t len, cap;
 };
 
-#define BUF_INIT {NULL, 0, 0}
+#define BUF_INIT                                                                                                       \
+    {                                                                                                                  \
+        NULL, 0, 0                                                                                                     \
+    }
 
 void buf_fini(struct buf *b);
 void buf_clear(struct buf *b); /* len = 0, keeps the memory */

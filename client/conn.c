@@ -26,7 +26,7 @@ int conn_hello(struct buf *out)
     return proto_write_request(out, &hello);
 }
 
-int conn_send(struct conn *c, const struct buf *frames)
+int conn_send(struct conn *c, const struct buf *frames, int64_t deadline)
 {
     const char *p = frames->data;
     size_t n = frames->len;
@@ -40,8 +40,9 @@ int conn_send(struct conn *c, const struct buf *frames)
             p += done;
             n -= (size_t)done;
         } else if (errno == EAGAIN) {
-            r = interrupt_poll(&pfd, 1, -1);
+            r = interrupt_poll(&pfd, 1, deadline);
             if (r < 0) return r;
+            if (r == 0) return error_say(-ETIMEDOUT, "the daemon does not take the request in time");
         } else if (errno == EPIPE || errno == ECONNRESET) {
             return CONN_CLOSED;
         } else if (errno != EINTR) {

@@ -24,8 +24,9 @@ enum { CONN_CLOSED = 1 }; /* the peer has closed: a positive outcome */
 void conn_open(struct conn *c, int fd);
 void conn_close(struct conn *c);
 
-/* Send all of it. 0; CONN_CLOSED; -EINTR; -errno with a sentence. */
-int conn_send(struct conn *c, const struct buf *frames);
+/* Send all of it. @deadline is of interrupt_now, -1: none. 0; CONN_CLOSED; -EINTR; -ETIMEDOUT; -errno with a sentence.
+ */
+int conn_send(struct conn *c, const struct buf *frames, int64_t deadline);
 
 /* Send without waiting, as far as it goes; for a farewell. */
 void conn_send_now(struct conn *c, const struct buf *frames);

@@ -159,10 +159,10 @@ static int generate_try(struct answer *a, const struct places *p, const struct b
     if (r < 0) return answer_fail(a, r, EXITS_NO_DAEMON);
     conn_open(&c, r);
     interrupt_block();
-    r = conn_send(&c, frames);
+    r = conn_send(&c, frames, deadline);
     sent = r == 0;
-    /* A daemon that hangs up may have said why. */
-    if (r == CONN_CLOSED) r = 0;
+    if (r == CONN_CLOSED) r = 0; /* a daemon that hangs up may have said why */
+    if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXITS_BUSY : EXITS_FAILED);
     while (r == 0) r = generate_step(a, &c, deadline);
     if (r == -EINTR && sent) r = generate_cancel(a, &c);
     conn_close(&c);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/places.h"
 #include "client/launch.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
 #include "libcommon/sock.h"
@@ -19,8 +20,8 @@ int places_find(struct places *p, const struct options *o)
     }
     r = paths_socket(p->model, true, &p->system);
     if (r < 0) return r;
-    p->no_user = paths_socket(p->model, false, &p->user);
-    return p->no_user == -ENOMEM ? p->no_user : 0;
+    r = paths_socket(p->model, false, &p->user);
+    return r == -ENOMEM ? r : 0;
 }
 
 void places_fini(struct places *p)
@@ -69,11 +70,12 @@ int places_connect(const struct places *p)
 
 int places_connect_or_start(const struct places *p)
 {
+    _cleanup_(freep) char *none = NULL;
     int r = places_connect(p);
 
     if (r != -ENOENT || p->fixed) return r;
     if (p->user) return launch_daemon(p->model, p->user);
-    /* Say why there is no place for a daemon of one's own. */
-    r = paths_socket(p->model, false, &(char *){NULL});
+    /* Asked again for its sentence: why there is no place for a daemon of one's own. */
+    r = paths_socket(p->model, false, &none);
     return r < 0 ? error_in(r, "no daemon is running, and none can be started") : -ENOENT;
 }

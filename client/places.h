@@ -8,7 +8,6 @@ struct places {
     char *fixed;       /* $HOB_SOCKET: the only place then; else NULL */
     char *user;        /* NULL: the user has none (no runtime directory) */
     char *system;
-    int no_user; /* why user is NULL: -errno */
 };
 
 /* 0; -EINVAL (no model can have that name) or -ENOMEM, with a sentence. places_fini in any case. */

@@ -99,7 +99,7 @@ static int status_ask(const struct options *o, struct conn *c, enum proto_type t
         r = conn_hello(&frames);
     }
     if (r == 0) r = proto_write_request(&frames, &request);
-    if (r == 0) r = conn_send(c, &frames);
+    if (r == 0) r = conn_send(c, &frames, -1);
     buf_fini(&frames);
     return r < 0 ? exits_say(r) : 0;
 }

@@ -4,6 +4,7 @@
 #include "tests/client/peer.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pty.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 /* after the above */
 #include <cmocka.h>
@@ -274,6 +276,67 @@ static void test_full_disk_is_one_line(void **state)
     expect(&r, 1, "", "hob: standard output: No space left on device\n");
 }
 
+/* Half an answer on a terminal, then silence: what the user sees. */
+static void lost(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "half");
+}
+
+static void on_a_terminal(peer_script script, const char *arg, int status, const char *want)
+{
+    struct peer_result r;
+    char seen[256] = "";
+    int master, slave;
+    ssize_t n;
+
+    assert_int_equal(openpty(&master, &slave, NULL, NULL, NULL), 0);
+    peer_run(&r, (const peer_script[]){script, NULL}, slave, (const char *const[]){arg, "hi", NULL});
+    assert_int_equal(fcntl(master, F_SETFL, O_NONBLOCK), 0);
+    n = read(master, seen, sizeof seen - 1);
+    seen[n > 0 ? n : 0] = 0;
+    close(master);
+    close(slave);
+    assert_int_equal(r.status, status);
+    assert_string_equal(seen, want);
+    peer_fini(&r);
+}
+
+static void test_terminal_gets_its_line_ended(void **state)
+{
+    on_a_terminal(lost, "-q", 69, "half\r\n");
+    on_a_terminal(late_after, "-q", 1, "word\r\n");
+    on_a_terminal(two_words, "--raw", 0, "one two\r\n");
+    on_a_terminal(with_newline, "-q", 0, "line\r\n");
+}
+
+static void reads_nothing(struct peer *p)
+{
+    siginfo_t end;
+
+    assert_int_equal(waitid(P_PID, (id_t)p->pid, &end, WEXITED | WNOWAIT), 0);
+}
+
+/* More than a socket takes, to a peer that does not read. */
+static void test_deadline_holds_while_sending(void **state)
+{
+    size_t n = 4u << 20, i;
+    char path[] = "/tmp/hob-test-XXXXXX", *text = malloc(n);
+    struct peer_result r;
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_non_null(text);
+    for (i = 0; i < n; i++) text[i] = 'x';
+    assert_int_equal(write(fd, text, n), n);
+    PEER_RUN(&r, reads_nothing, "--timeout", "1ms", "-f", path);
+    free(text);
+    close(fd);
+    unlink(path);
+    expect(&r, 75, "", "hob: the daemon does not take the request in time\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +355,8 @@ int main(void)
         cmocka_unit_test(test_deadline_does_not_rely_on_the_daemon),
         cmocka_unit_test(test_reader_that_goes_ends_it_while_waiting),
         cmocka_unit_test(test_full_disk_is_one_line),
+        cmocka_unit_test(test_terminal_gets_its_line_ended),
+        cmocka_unit_test(test_deadline_holds_while_sending),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,6 +109,7 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct k
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
     for (size_t b = 0; b < nb; b++, w += bytes, q += KERN_BLOCK, d++, s++) {
+        if (t0 == 0) panel_prefetch(w, bytes);
         block(nt, acc[0], w, 0, q, k, d, s, nb, type);
         block(nt, acc[1], w, 1, q, k, d, s, nb, type);
     }

@@ -42,6 +42,7 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct k
     for (unsigned t = 0; t < nt; t++) acc[t] = _mm512_setzero_ps();
     for (size_t b = 0; b < nb; b++, w += bytes, q += KERN_BLOCK) {
         __m512i sum[TILE_MAX];
+        if (t0 == 0) panel_prefetch(w, bytes);
         UNROLL
         for (unsigned t = 0; t < nt; t++) {
             if (type == KERN_Q4_1)

@@ -21,12 +21,13 @@ V v16 column_bf16(const void *p)
 }
 
 V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, size_t bytes, load_fn load, const float *x, size_t k,
-            unsigned rows)
+            unsigned rows, bool first)
 {
     v16 acc[TILE_MAX];
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[t] = v16_set1(0);
     for (size_t i = 0; i < k; i++, w += bytes) {
+        if (first) panel_prefetch(w, bytes);
         v16 c = load(w);
         UNROLL
         for (unsigned t = 0; t < nt; t++) acc[t] = v16_fma(c, v16_set1(x[t * k + i]), acc[t]);
@@ -36,7 +37,7 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, size_t bytes, 
 }
 
 #define FLOAT_TILE(nt, out, ld, panel, x, t, rows, bytes, load)                                                        \
-    tile(nt, (out) + (t) * (ld), ld, panel, bytes, load, (x)->f + (t) * (x)->k, (x)->k, rows)
+    tile(nt, (out) + (t) * (ld), ld, panel, bytes, load, (x)->f + (t) * (x)->k, (x)->k, rows, (t) == 0)
 
 KERN_MATMUL(X86(matmul_f32))
 {

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* How a matmul cuts its tokens: tiles of a constant number of them, one accumulator register (AVX2: two) a token. */
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The first tile brings its panel from memory, in one stream that goes on into the next panel. Without a prefetch the
+ * stream is 10 to 20% slower (Ice Lake, one token); 2 and 4 KiB ahead are alike, 1 KiB is too little. */
+#define PANEL_AHEAD 4096
+
+static inline __attribute__((always_inline)) void panel_prefetch(const uint8_t *w, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)w + PANEL_AHEAD + i, _MM_HINT_T0);
+}
 
 /* Run TILE(nt, out, ld, panel, x, t, rows, …) over the tokens of @x in the body of a KERN_MATMUL; nt is a constant. */
 #define TILE_STEP(nt, TILE, ...)                                                                                       \

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/io/server.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/sock.h"
+#include "tests/io/rig.h"
+#include "tests/support/tiny.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { LONG = 30000, WAIT_MS = 60000 };
+
+/* A whole daemon in a child. Its reader that does not read keeps an answer from ending. */
+struct rig {
+    char dir[64], model[96], path[96], notify[96];
+    pid_t pid;
+    int notify_fd, inherited; /* -1: none */
+    uint64_t idle, stop;
+    struct buf out;
+};
+
+static int setup(void **state)
+{
+    struct rig *g = calloc(1, sizeof *g);
+    struct tiny t;
+
+    if (!g) return -1;
+    *g = (struct rig){.notify_fd = -1, .inherited = -1, .stop = 3600ull * 1000000};
+    snprintf(g->dir, sizeof g->dir, "/tmp/hob-server-XXXXXX");
+    if (!mkdtemp(g->dir)) return -1;
+    snprintf(g->model, sizeof g->model, "%s/m.gguf", g->dir);
+    snprintf(g->path, sizeof g->path, "%s/h.sock", g->dir);
+    snprintf(g->notify, sizeof g->notify, "%s/notify", g->dir);
+    tiny_init(&t);
+    t.ctx = 32768;
+    *state = g;
+    return tiny_write(&t, g->model);
+}
+
+static int teardown(void **state)
+{
+    struct rig *g = *state;
+
+    if (g->pid > 0) {
+        kill(g->pid, SIGKILL);
+        waitpid(g->pid, NULL, 0);
+    }
+    if (g->notify_fd >= 0) close(g->notify_fd);
+    if (g->inherited >= 0) close(g->inherited);
+    unlink(g->model);
+    unlink(g->path);
+    unlink(g->notify);
+    rmdir(g->dir);
+    buf_fini(&g->out);
+    free(g);
+    return 0;
+}
+
+static int child(struct rig *g)
+{
+    static struct engine_config ec;
+    static struct listener l;
+    struct server_config sc = {.engine = &ec, .listener = &l, .idle_exit_usec = g->idle, .stop_timeout_usec = g->stop};
+    char pid[24];
+
+    log_init("hobd", LOG_ERROR);
+    engine_config_init(&ec);
+    ec.model_path = g->model;
+    ec.model_name = (char *)"tiny";
+    ec.threads = 1;
+    ec.kv_bytes = 64 << 20;
+    if (g->inherited >= 0) {
+        snprintf(pid, sizeof pid, "%ld", (long)getpid());
+        setenv("LISTEN_PID", pid, 1);
+        setenv("LISTEN_FDS", "1", 1);
+        dup2(g->inherited, 3);
+        if (listener_inherit(&l) != 0) return 50;
+    } else if (listener_make(&l, g->path, 0600) < 0) {
+        return 51;
+    }
+    return server_run(&sc);
+}
+
+static void start(struct rig *g)
+{
+    fflush(NULL);
+    g->pid = fork();
+    assert_true(g->pid >= 0);
+    if (g->pid == 0) _exit(child(g));
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
+}
+
+/* Connected and greeted; waits until somebody listens. */
+static void greet(struct rig *g, struct wire *w)
+{
+    int fd = -1;
+
+    for (int i = 0; i < WAIT_MS / 5 && (fd = sock_connect(g->path)) < 0; i++) pause_ms(5);
+    assert_true(fd >= 0);
+    wire_init(w, fd);
+    put_hello(&g->out, PROTO_VERSION);
+    wire_write(w, &g->out);
+}
+
+static void ask(struct rig *g, struct wire *w, uint64_t id, int64_t tokens)
+{
+    struct proto_request r = {.type = PROTO_GENERATE, .id = id};
+
+    proto_generate_init(&r.gen);
+    r.gen.raw = true;
+    r.gen.prompt = (struct proto_text){(char *)"hello", 5};
+    r.gen.max_tokens = tokens;
+    r.gen.ignore_eos = true;
+    r.gen.logprobs = true;
+    assert_int_equal(proto_write_request(&g->out, &r), 0);
+    wire_write(w, &g->out);
+}
+
+/* The next event of type @type (others are dropped); false: closed before. The caller has to finish *e. */
+static bool wait_for(struct wire *w, enum proto_event_type type, struct proto_event *e)
+{
+    struct pollfd p = {.fd = w->fd, .events = POLLIN};
+
+    for (;;) {
+        while (wire_next(w, e)) {
+            if (e->type == type) return true;
+            proto_event_fini(e);
+        }
+        if (w->eof) return false;
+        assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+    }
+}
+
+static void expect(struct wire *w, enum proto_event_type type)
+{
+    struct proto_event e;
+
+    assert_true(wait_for(w, type, &e));
+    proto_event_fini(&e);
+}
+
+static void expect_closed(struct wire *w)
+{
+    struct proto_event e;
+
+    assert_false(wait_for(w, PROTO_EV_UNKNOWN, &e));
+}
+
+static void wait_until_gone(const char *path)
+{
+    for (int i = 0; i < WAIT_MS / 5 && access(path, F_OK) == 0; i++) pause_ms(5);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static void expect_exit(struct rig *g, int code)
+{
+    int status;
+
+    assert_int_equal(waitpid(g->pid, &status, 0), g->pid);
+    g->pid = 0;
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), code);
+}
+
+static void sigterm_ends_an_idle_daemon(void **state)
+{
+    struct rig *g = *state;
+    struct wire w;
+
+    start(g);
+    greet(g, &w);
+    expect(&w, PROTO_EV_HELLO);
+    kill(g->pid, SIGTERM);
+    expect_closed(&w);
+    expect_exit(g, 0);
+    assert_int_equal(access(g->path, F_OK), -1);
+    wire_fini(&w);
+}
+
+static void sigterm_serves_what_was_accepted(void **state)
+{
+    struct rig *g = *state;
+    struct proto_event e;
+    struct wire w;
+
+    start(g);
+    greet(g, &w);
+    ask(g, &w, 1, 300);
+    expect(&w, PROTO_EV_TEXT);
+    kill(g->pid, SIGINT);
+    assert_true(wait_for(&w, PROTO_EV_DONE, &e));
+    assert_int_equal(e.usage_completion, 300);
+    proto_event_fini(&e);
+    expect_closed(&w);
+    expect_exit(g, 0);
+    wire_fini(&w);
+}
+
+static void second_sigterm_ends_at_once(void **state)
+{
+    struct rig *g = *state;
+    struct wire w;
+
+    start(g);
+    greet(g, &w);
+    ask(g, &w, 1, LONG);
+    expect(&w, PROTO_EV_TEXT);
+    kill(g->pid, SIGTERM);
+    wait_until_gone(g->path);
+    assert_int_equal(waitpid(g->pid, NULL, WNOHANG), 0); /* the answer holds it */
+    kill(g->pid, SIGTERM);
+    expect_exit(g, 0);
+    wire_fini(&w);
+}
+
+static void stop_timeout_cuts_answers(void **state)
+{
+    struct rig *g = *state;
+    struct proto_event e;
+    struct wire w;
+
+    g->stop = 100000;
+    start(g);
+    greet(g, &w);
+    ask(g, &w, 1, LONG);
+    expect(&w, PROTO_EV_TEXT);
+    kill(g->pid, SIGTERM);
+    expect_exit(g, 0);
+    if (wait_for(&w, PROTO_EV_ERROR, &e)) { /* unless the socket was full of text */
+        assert_int_equal(e.code, ESHUTDOWN);
+        proto_event_fini(&e);
+    }
+    wire_fini(&w);
+}
+
+static void another_daemon_starts_while_one_drains(void **state)
+{
+    struct rig *g = *state;
+    struct wire w, w2;
+    pid_t old;
+
+    start(g);
+    greet(g, &w);
+    ask(g, &w, 1, LONG);
+    expect(&w, PROTO_EV_TEXT);
+    kill(g->pid, SIGTERM);
+    wait_until_gone(g->path);
+    old = g->pid;
+    start(g);
+    greet(g, &w2);
+    ask(g, &w2, 1, 3);
+    expect(&w2, PROTO_EV_DONE);
+    kill(old, SIGTERM);
+    assert_int_equal(waitpid(old, NULL, 0), old);
+    assert_int_equal(access(g->path, F_OK), 0); /* the old one took nothing of the new one's */
+    kill(g->pid, SIGTERM);
+    expect_exit(g, 0);
+    wire_fini(&w);
+    wire_fini(&w2);
+}
+
+static void sighup_is_survived(void **state)
+{
+    struct rig *g = *state;
+    struct wire w;
+
+    start(g);
+    greet(g, &w);
+    expect(&w, PROTO_EV_HELLO);
+    kill(g->pid, SIGHUP);
+    ask(g, &w, 1, 3);
+    expect(&w, PROTO_EV_DONE);
+    kill(g->pid, SIGTERM);
+    expect_exit(g, 0);
+    wire_fini(&w);
+}
+
+static void stop_request_is_answered_and_waits(void **state)
+{
+    struct rig *g = *state;
+    struct wire w;
+
+    start(g);
+    greet(g, &w);
+    put_request(&g->out, PROTO_STOP, 9);
+    wire_write(&w, &g->out);
+    expect(&w, PROTO_EV_STOPPING);
+    assert_int_equal(access(g->path, F_OK), -1); /* whoever was told finds no daemon any more */
+    expect_closed(&w);
+    expect_exit(g, 0);
+    wire_fini(&w);
+}
+
+static void idle_daemon_exits(void **state)
+{
+    struct rig *g = *state;
+    struct wire w;
+
+    g->idle = 50000;
+    g->inherited = sock_listen(g->path, 0600, 5);
+    greet(g, &w); /* an open connection does not hold it */
+    start(g);
+    expect_closed(&w);
+    expect_exit(g, 0);
+    wire_fini(&w);
+}
+
+static void busy_daemon_is_not_idle(void **state)
+{
+    struct rig *g = *state;
+    struct wire w;
+
+    g->idle = 50000;
+    g->inherited = sock_listen(g->path, 0600, 5);
+    greet(g, &w);
+    ask(g, &w, 1, LONG); /* paused as long as it is not read */
+    start(g);
+    pause_ms(400);
+    assert_int_equal(waitpid(g->pid, NULL, WNOHANG), 0);
+    wire_fini(&w);
+    expect_exit(g, 0);
+}
+
+static void failed_load_is_told_and_exits_1(void **state)
+{
+    struct rig *g = *state;
+    struct proto_event e;
+    struct wire w;
+    int fd = open(g->model, O_WRONLY | O_TRUNC);
+
+    assert_int_equal(write(fd, "no model at all, really", 23), 23);
+    close(fd);
+    g->inherited = sock_listen(g->path, 0600, 5); /* listening before it starts: no race */
+    greet(g, &w);
+    ask(g, &w, 1, 3);
+    start(g);
+    assert_true(wait_for(&w, PROTO_EV_ERROR, &e));
+    assert_int_equal(e.id, 1);
+    assert_non_null(strstr(e.message.data, g->model));
+    proto_event_fini(&e);
+    expect_closed(&w);
+    expect_exit(g, 1);
+    wire_fini(&w);
+}
+
+static void inherited_socket_outlives_it(void **state)
+{
+    struct rig *g = *state;
+    struct wire w, w2;
+
+    g->inherited = sock_listen(g->path, 0600, 5);
+    start(g);
+    greet(g, &w);
+    ask(g, &w, 1, 3);
+    expect(&w, PROTO_EV_DONE);
+    kill(g->pid, SIGTERM);
+    expect_closed(&w);
+    expect_exit(g, 0);
+    assert_int_equal(access(g->path, F_OK), 0);
+    greet(g, &w2); /* waits in the socket for the next one */
+    ask(g, &w2, 1, 3);
+    start(g);
+    expect(&w2, PROTO_EV_DONE);
+    kill(g->pid, SIGTERM);
+    expect_exit(g, 0);
+    wire_fini(&w);
+    wire_fini(&w2);
+}
+
+static void open_notify(struct rig *g)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+    memcpy(a.sun_path, g->notify, strlen(g->notify) + 1);
+    g->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(g->notify_fd, (struct sockaddr *)&a, sizeof a), 0);
+    setenv("NOTIFY_SOCKET", g->notify, 1);
+}
+
+/* Reads notifications until one has @what; fails when one has @never before. */
+static void expect_notice(struct rig *g, const char *what, const char *never)
+{
+    struct pollfd p = {.fd = g->notify_fd, .events = POLLIN};
+    char text[1024];
+    ssize_t n;
+
+    for (;;) {
+        assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+        n = recv(g->notify_fd, text, sizeof text - 1, 0);
+        assert_true(n >= 0);
+        text[n] = 0;
+        if (strstr(text, what)) return;
+        if (never && strstr(text, never)) fail_msg("'%s' came before '%s'", text, what);
+    }
+}
+
+static void manager_is_told(void **state)
+{
+    struct rig *g = *state;
+
+    open_notify(g);
+    setenv("WATCHDOG_USEC", "300000", 1);
+    start(g);
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("NOTIFY_SOCKET");
+    expect_notice(g, "STATUS=Loading tiny", "READY=1");
+    expect_notice(g, "READY=1", "WATCHDOG=1");
+    expect_notice(g, "WATCHDOG=1", NULL);
+    expect_notice(g, "WATCHDOG=1", NULL);
+    kill(g->pid, SIGTERM);
+    expect_notice(g, "STOPPING=1", NULL);
+    expect_exit(g, 0);
+}
+
+static void manager_is_told_of_failure(void **state)
+{
+    struct rig *g = *state;
+
+    open_notify(g);
+    assert_int_equal(truncate(g->model, 1000), 0);
+    start(g);
+    unsetenv("NOTIFY_SOCKET");
+    expect_notice(g, "ERRNO=", "READY=1");
+    expect_exit(g, 1);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(sigterm_ends_an_idle_daemon),
+        T(sigterm_serves_what_was_accepted),
+        T(second_sigterm_ends_at_once),
+        T(stop_timeout_cuts_answers),
+        T(another_daemon_starts_while_one_drains),
+        T(sighup_is_survived),
+        T(stop_request_is_answered_and_waits),
+        T(idle_daemon_exits),
+        T(busy_daemon_is_not_idle),
+        T(failed_load_is_told_and_exits_1),
+        T(inherited_socket_outlives_it),
+        T(manager_is_told),
+        T(manager_is_told_of_failure),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -90,6 +90,7 @@ void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
     else if (ev)
         proto_event_fini(ev);
     if (first) e->load--;
+    e->kick = true; /* somebody may have its slot */
     if (!in_aux) list_remove(&e->all, s);
     pthread_mutex_unlock(&e->lock);
     if (!in_aux) seq_free(s);

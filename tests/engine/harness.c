@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/engine/harness.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void harness_init(struct harness *h, const struct tiny *t)
+{
+    struct tiny own;
+    memset(h, 0, sizeof(*h));
+    if (!t) {
+        tiny_init(&own);
+        own.ctx = 2048;
+        t = &own;
+    }
+    snprintf(h->path, sizeof(h->path), "/tmp/hob-engine-XXXXXX");
+    int fd = mkstemp(h->path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(tiny_write(t, h->path), 0);
+    engine_config_init(&h->config);
+    h->config.model_path = h->path;
+    h->config.model_name = (char *)"tiny";
+    h->config.threads = 1;
+    h->config.kv_bytes = 4 << 20;
+}
+
+void harness_start(struct harness *h)
+{
+    const char *why = NULL;
+    assert_int_equal(engine_new(&h->engine, &h->config), 0);
+    while (engine_state(h->engine, &why) == ENGINE_LOADING) {
+        struct pollfd p = {.fd = engine_fd(h->engine), .events = POLLIN};
+        poll(&p, 1, -1);
+        struct engine_event ev;
+        assert_false(engine_poll(h->engine, &ev));
+    }
+    if (why) print_message("engine: %s\n", why);
+    assert_null(why);
+}
+
+void harness_stop(struct harness *h)
+{
+    h->engine = engine_free(h->engine);
+    for (int i = 0; i < ANSWERS; i++) {
+        struct answer *a = &h->answers[i];
+        buf_fini(&a->text);
+        free(a->ids);
+        free(a->logprobs);
+        proto_event_fini(&a->last);
+        memset(a, 0, sizeof(*a));
+    }
+    h->n = 0;
+}
+
+void harness_fini(struct harness *h)
+{
+    harness_stop(h);
+    unlink(h->path);
+}
+
+struct proto_request harness_simple(enum proto_type type)
+{
+    struct proto_request r = {.type = type};
+    proto_generate_init(&r.gen);
+    return r;
+}
+
+static struct proto_request generate(void)
+{
+    struct proto_request r = harness_simple(PROTO_GENERATE);
+    r.gen.sampling.temperature = 0;
+    r.gen.max_tokens = 16;
+    r.gen.logprobs = true;
+    return r;
+}
+
+struct proto_request harness_raw(const char *prompt)
+{
+    struct proto_request r = generate();
+    r.gen.raw = true;
+    assert_int_equal(proto_text_set(&r.gen.prompt, prompt, strlen(prompt)), 0);
+    return r;
+}
+
+struct proto_request harness_user(const char *session, const char *content)
+{
+    struct proto_request r = generate();
+    r.gen.messages = calloc(1, sizeof(*r.gen.messages));
+    assert_non_null(r.gen.messages);
+    r.gen.n_messages = 1;
+    assert_int_equal(proto_text_set(&r.gen.messages[0].role, "user", 4), 0);
+    assert_int_equal(proto_text_set(&r.gen.messages[0].content, content, strlen(content)), 0);
+    if (session) assert_int_equal(proto_text_set(&r.gen.session, session, strlen(session)), 0);
+    return r;
+}
+
+uint64_t harness_submit_as(struct harness *h, uint64_t conn, uid_t uid, struct proto_request *r)
+{
+    assert_true(h->n + 1 < ANSWERS);
+    r->id = h->n + 1;
+    assert_int_equal(engine_submit(h->engine, conn, uid, r), 0);
+    return ++h->n;
+}
+
+uint64_t harness_submit(struct harness *h, struct proto_request *r)
+{
+    return harness_submit_as(h, 1, 1000, r);
+}
+
+static void note_text(struct answer *a, const struct proto_event *ev)
+{
+    a->texts++;
+    if (ev->text.len) assert_int_equal(buf_append(&a->text, ev->text.data, ev->text.len), 0);
+    for (size_t i = 0; i < ev->n_ids; i++) {
+        a->ids = realloc(a->ids, (a->n + 1) * sizeof(*a->ids));
+        a->logprobs = realloc(a->logprobs, (a->n + 1) * sizeof(*a->logprobs));
+        assert_true(a->ids && a->logprobs);
+        a->ids[a->n] = ev->ids[i];
+        a->logprobs[a->n++] = ev->logprobs[i];
+    }
+}
+
+static void note(struct harness *h, struct engine_event *e)
+{
+    struct proto_event *ev = &e->ev;
+    assert_true(ev->id > 0 && ev->id <= h->n);
+    struct answer *a = &h->answers[ev->id];
+    assert_false(a->ended);
+    a->events++;
+    if (ev->type == PROTO_EV_TEXT) note_text(a, ev);
+    if (ev->type == PROTO_EV_QUEUED) a->queued[a->queued_n++ % 64] = ev->position;
+    if (ev->type == PROTO_EV_PREFILL) {
+        if (a->prefill_n++ == 0) a->prefill_first = ev->done;
+        assert_true(ev->done >= a->prefill_last && ev->done <= ev->total);
+        a->prefill_last = ev->done;
+        a->prefill_total = ev->total;
+    }
+    a->ended = e->last;
+    if (e->last)
+        a->last = *ev;
+    else
+        proto_event_fini(ev);
+}
+
+/* One event, waiting for it. A test that hangs here for a minute has failed. */
+static void take(struct harness *h)
+{
+    struct engine_event e;
+    while (!engine_poll(h->engine, &e)) {
+        struct pollfd p = {.fd = engine_fd(h->engine), .events = POLLIN};
+        int r = poll(&p, 1, 60000);
+        if (r == 0) fail_msg("no event within a minute");
+        assert_true(r > 0 || errno == EINTR);
+    }
+    note(h, &e);
+}
+
+struct answer *harness_wait(struct harness *h, uint64_t id)
+{
+    while (!h->answers[id].ended) take(h);
+    return &h->answers[id];
+}
+
+struct answer *harness_wait_texts(struct harness *h, uint64_t id, unsigned texts)
+{
+    while (!h->answers[id].ended && h->answers[id].texts < texts) take(h);
+    return &h->answers[id];
+}
+
+struct answer *harness_wait_any(struct harness *h, uint64_t id)
+{
+    while (h->answers[id].events == 0) take(h);
+    return &h->answers[id];
+}
+
+struct answer *harness_run(struct harness *h, struct proto_request *r)
+{
+    return harness_wait(h, harness_submit(h, r));
+}
+
+void assert_done(const struct answer *a, enum proto_reason reason)
+{
+    assert_true(a->ended);
+    if (a->last.type == PROTO_EV_ERROR) print_message("error: %s\n", a->last.message.data);
+    assert_int_equal(a->last.type, PROTO_EV_DONE);
+    assert_int_equal(a->last.reason, reason);
+}
+
+void assert_error(const struct answer *a, int code, const char *part)
+{
+    assert_true(a->ended);
+    assert_int_equal(a->last.type, PROTO_EV_ERROR);
+    assert_int_equal(a->last.code, code);
+    assert_non_null(a->last.message.data);
+    if (!strstr(a->last.message.data, part)) print_message("says: %s\n", a->last.message.data);
+    assert_non_null(strstr(a->last.message.data, part));
+}
+
+void assert_same(const struct answer *a, const struct answer *b)
+{
+    assert_int_equal(a->n, b->n);
+    assert_memory_equal(a->ids, b->ids, a->n * sizeof(*a->ids));
+    assert_memory_equal(a->logprobs, b->logprobs, a->n * sizeof(*a->logprobs));
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A real engine over a tiny model, and what its requests answered. Not timed: everything waits for events. */
+#include "daemon/engine/engine.h"
+#include "tests/support/tiny.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ANSWERS 64
+
+/* All that came for one request. Its id is its index. */
+struct answer {
+    bool ended;
+    unsigned events, texts, queued_n;
+    struct buf text;
+    int32_t *ids;
+    float *logprobs;
+    size_t n;
+    uint32_t queued[64];
+    uint64_t prefill_first, prefill_last, prefill_total;
+    unsigned prefill_n;
+    struct proto_event last; /* done, error, tokens, status */
+};
+
+struct harness {
+    char path[64];
+    struct engine_config config;
+    struct engine *engine;
+    struct answer answers[ANSWERS];
+    uint64_t n; /* ids used; the first is 1 */
+};
+
+/* Write @t (NULL: tiny_init's, with a context of 2048) and prepare a config: 1 thread, 4 MiB of KV. */
+void harness_init(struct harness *h, const struct tiny *t);
+void harness_start(struct harness *h); /* and wait until it is READY */
+void harness_stop(struct harness *h);  /* forgets the answers; may be started again */
+void harness_fini(struct harness *h);
+
+/* Requests to fill in and submit. Greedy, with logprobs, 16 tokens unless changed. */
+struct proto_request harness_raw(const char *prompt);
+struct proto_request harness_user(const char *session, const char *content);
+struct proto_request harness_simple(enum proto_type type);
+
+/* Submit; returns the id. @conn 1 and uid 1000 in the short form. */
+uint64_t harness_submit(struct harness *h, struct proto_request *r);
+uint64_t harness_submit_as(struct harness *h, uint64_t conn, uid_t uid, struct proto_request *r);
+/* Take events until request @id has ended. */
+struct answer *harness_wait(struct harness *h, uint64_t id);
+/* Take events until @id has at least @texts text events, or has ended. */
+struct answer *harness_wait_texts(struct harness *h, uint64_t id, unsigned texts);
+/* Take events until @id has had any event. */
+struct answer *harness_wait_any(struct harness *h, uint64_t id);
+struct answer *harness_run(struct harness *h, struct proto_request *r);
+
+void assert_done(const struct answer *a, enum proto_reason reason);
+void assert_error(const struct answer *a, int code, const char *part);
+/* The same ids and, bit for bit, logprobs. */
+void assert_same(const struct answer *a, const struct answer *b);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What the tests of the model room share: GGUF files made by hand, tiny models, and a backend that is fed with
+ * sequences. */
+#include "daemon/model/backend.h"
+#include "libcommon/buf.h"
+#include "tests/support/tiny.h"
+
+/* --- files --- */
+
+/* A path of its own in TMPDIR, holding @n bytes; the caller frees and unlinks. */
+char *rig_file(const void *bytes, size_t n);
+
+/* Open these bytes as a GGUF file (gone from its directory afterwards). As gguf_open. */
+int rig_open(struct gguf **out, const void *bytes, size_t n);
+
+/* The file that tiny_write makes, as bytes. */
+void rig_tiny_bytes(struct buf *out, const struct tiny *t);
+struct gguf *rig_tiny(const struct tiny *t);
+
+/* Offset of @what, which occurs (at least) once, in @b; fails the test when it does not. */
+size_t rig_where(const struct buf *b, const char *what);
+
+/* Pieces of a file. */
+void put_u32(struct buf *b, uint32_t v);
+void put_u64(struct buf *b, uint64_t v);
+void put_str(struct buf *b, const char *s);
+void put_header(struct buf *b, uint32_t version, uint64_t n_tensors, uint64_t n_kv);
+void put_key_u32(struct buf *b, const char *key, uint32_t v);
+void put_key_f32(struct buf *b, const char *key, float v);
+void put_key_str(struct buf *b, const char *key, const char *v);
+void put_tensor(struct buf *b, const char *name, uint32_t type, uint64_t offset, uint32_t n_dims, const uint64_t *dims);
+void put_zeros(struct buf *b, size_t n);
+void put_padding(struct buf *b, size_t align);
+
+/* --- backends --- */
+
+struct rig_config {
+    const char *cpu;
+    uint32_t threads, batch_tokens, ctx, blocks; /* 0: 1, 256, the model's, enough for 8 contexts */
+    enum kern_kv kv_type;
+};
+
+struct backend *rig_backend(const struct gguf *g, const struct rig_config *c);
+
+/* Seeded token ids < vocab. */
+void rig_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed);
+
+/* One sequence: its tokens, its blocks, how far it is computed, and the logits of every token. */
+struct rig_seq {
+    int32_t *tokens;
+    uint32_t n, done, vocab;
+    uint32_t *blocks; /* [n_blocks] */
+    const uint32_t *groups[1];
+    uint8_t *want;
+    float *logits; /* [n][vocab] */
+};
+
+/* @n seeded tokens in blocks first_block, first_block + 1, … */
+void rig_seq_init(struct rig_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block);
+void rig_seq_fini(struct rig_seq *s);
+struct batch_entry rig_entry(struct rig_seq *s, uint32_t n); /* the next n tokens, all logits wanted */
+
+/* Run the next n[i] tokens (0: none) of each sequence as one batch. */
+void rig_step(struct backend *b, struct rig_seq *seqs, const uint32_t *n, size_t n_seqs);
+/* Run one sequence to its end in chunks. */
+void rig_run(struct backend *b, struct rig_seq *s, uint32_t chunk);
+
+void rig_same_logits(const struct rig_seq *a, const struct rig_seq *b);

@@ -16,7 +16,11 @@
 #define V         static inline __attribute__((always_inline))
 
 /* Unroll a loop of constant length fully, so that arrays of vectors become registers. */
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 #ifdef __AVX512F__
 typedef struct {

@@ -272,18 +272,38 @@ static int fill(struct plan *p, struct pool *pool, void (*progress)(void *ctx, u
     return 0;
 }
 
+/* The plan for *w, whose layers are made here; *items is the caller's to free, also on error. */
+static int make_plan(struct plan *p, struct weights *w, const struct gguf *g, const struct shape *s,
+                     struct item **items)
+{
+    *w = (struct weights){.n_layers = s->n_layers, .dim = s->dim};
+    *items = calloc(9 * (size_t)s->n_layers + 4, sizeof(**items));
+    w->layers = calloc(s->n_layers, sizeof(*w->layers));
+    *p = (struct plan){.w = w, .g = g, .s = s, .items = *items};
+    if (!*items || !w->layers) return error_say(-ENOMEM, "%s: out of memory: %u layers", gguf_path(g), s->n_layers);
+    return plan(p);
+}
+
 int weights_load(struct weights *w, const struct gguf *g, const struct shape *s, struct pool *pool,
                  void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx)
 {
-    *w = (struct weights){.n_layers = s->n_layers, .dim = s->dim};
-    _cleanup_(freep) struct item *items = calloc(9 * (size_t)s->n_layers + 4, sizeof(*items));
-    w->layers = calloc(s->n_layers, sizeof(*w->layers));
-    struct plan p = {.w = w, .g = g, .s = s, .items = items};
-    int r = items && w->layers ? 0 : error_say(-ENOMEM, "%s: out of memory: %u layers", gguf_path(g), s->n_layers);
-    if (!r) r = plan(&p);
+    _cleanup_(freep) struct item *items = NULL;
+    struct plan p;
+    int r = make_plan(&p, w, g, s, &items);
     if (!r) r = reserve_memory(&p);
     if (!r) r = fill(&p, pool, progress, progress_ctx);
     if (r) weights_fini(w);
+    return r;
+}
+
+int weights_check(const struct gguf *g, const struct shape *s, size_t *bytes)
+{
+    _cleanup_(freep) struct item *items = NULL;
+    struct weights w;
+    struct plan p;
+    int r = make_plan(&p, &w, g, s, &items);
+    if (!r) *bytes = p.size;
+    weights_fini(&w);
     return r;
 }
 

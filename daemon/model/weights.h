@@ -38,6 +38,9 @@ int weights_load(struct weights *w, const struct gguf *g, const struct shape *s,
                  void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx);
 void weights_fini(struct weights *w);
 
+/* Would they load? As weights_load, without reading any; on 0 *bytes is the memory they need. */
+int weights_check(const struct gguf *g, const struct shape *s, size_t *bytes);
+
 /* The embedding of @token (< vocab) into out[dim]. */
 void weights_embed(const struct weights *w, uint32_t token, float *out);
 

@@ -208,6 +208,7 @@ static int commit(struct seq *s, struct session_store *store)
     if (r == 0) {
         session_truncate(store, x, p->keep);
         size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
+        if (at) memcpy(x->markup.data, p->markup.data, at); /* as the template says now */
         r = session_extend(x, p->tokens.ids + p->keep, p->tokens.ends + p->keep, p->tokens.n - p->keep,
                            p->text.data + at, p->markup.data + at, p->text.len - at);
     }

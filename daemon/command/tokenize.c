@@ -68,7 +68,11 @@ static int parse(struct options *o, int argc, char **argv)
             fprintf(stderr, "hobd tokenize: option '%s' wants a value\n", argv[optind - 1]);
             return 2;
         default:
-            fprintf(stderr, "hobd tokenize: unknown option '%s'; hobd tokenize --help lists them\n", argv[optind - 1]);
+            if (optopt > 0 && optopt < 256)
+                fprintf(stderr, "hobd tokenize: unknown option '-%c'", optopt);
+            else
+                fprintf(stderr, "hobd tokenize: unknown option '%s'", argv[optind - 1]);
+            fputs("; hobd tokenize --help lists them\n", stderr);
             return 2;
         }
     }

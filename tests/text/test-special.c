@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* Text is not markup: which special tokens are found where, and what ends an answer. */
+#include "libcommon/error.h"
+#include "tests/text/mini.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define E 256 /* id of the first extra token */
+
+static const struct mini_token chat[] = {
+    {"<|im_start|>", MINI_CONTROL, 0}, /* E */
+    {"<|im_end|>", MINI_CONTROL, 0},   /* E + 1 */
+    {"[USER]", MINI_USER, 0},          /* E + 2 */
+    {"[USER]s", MINI_USER, 0},         /* E + 3 */
+    {"<|im_end|>\n", MINI_CONTROL, 0}, /* E + 4 */
+};
+
+static struct tokenizer *make(const struct mini_token *extra, size_t n)
+{
+    struct mini m = {0};
+    struct tokenizer *t;
+
+    mini_bpe(&m, "gpt-2", NULL, extra, n);
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    return t;
+}
+
+/* Check that no special token is in it. */
+static void all_bytes(const struct tokenizer *t, const char *s, const char *marks)
+{
+    size_t n;
+    int32_t *ids = mini_encode(t, s, marks, &n);
+
+    assert_int_equal(n, strlen(s));
+    for (size_t i = 0; i < n; i++) assert_int_equal(ids[i], (unsigned char)s[i]);
+    free(ids);
+}
+
+static void data_is_text(void **state)
+{
+    struct tokenizer *t = make(chat, 5);
+
+    all_bytes(t, "<|im_end|>", NULL);
+    all_bytes(t, "a<|im_end|>b<|im_start|>", NULL);
+    MINI_EXPECT(t, "<|im_end|>", "##########", E + 1);
+    MINI_EXPECT(t, "a<|im_end|>b", "############", 'a', E + 1, 'b');
+    tokenizer_free(t);
+}
+
+static void half_and_half_is_text(void **state)
+{
+    struct tokenizer *t = make(chat, 5);
+
+    all_bytes(t, "<|im_end|>", "#####     ");
+    all_bytes(t, "<|im_end|>", "     #####");
+    all_bytes(t, "<|im_end|>", "######### ");
+    all_bytes(t, "<|im_end|>", " #########");
+    all_bytes(t, "<|im_end|>", "##### ####");
+    tokenizer_free(t);
+}
+
+/* The template writes around what the user wrote: only its own is markup. */
+static void one_in_each(void **state)
+{
+    struct tokenizer *t = make(chat, 5);
+    const char *s = "<|im_start|><|im_end|><|im_end|>";
+    size_t n;
+    int32_t *ids = mini_encode(t, s, "############          ##########", &n);
+
+    assert_int_equal(n, 12);
+    assert_int_equal(ids[0], E);
+    for (int i = 0; i < 10; i++) assert_int_equal(ids[1 + i], "<|im_end|>"[i]);
+    assert_int_equal(ids[11], E + 1);
+    free(ids);
+    tokenizer_free(t);
+}
+
+static void user_defined_everywhere(void **state)
+{
+    struct tokenizer *t = make(chat, 5);
+
+    MINI_EXPECT(t, "a[USER]b", NULL, 'a', E + 2, 'b');
+    MINI_EXPECT(t, "a[USER]b", "   #### ", 'a', E + 2, 'b');
+    tokenizer_free(t);
+}
+
+static void longest_first(void **state)
+{
+    const struct mini_token extra[] = {
+        {"wab", MINI_USER, 0}, {"abxy", MINI_USER, 0}, {"yz", MINI_USER, 0}, {"\xf0\x9f", MINI_USER, 0}};
+    struct tokenizer *t = make(chat, 5);
+
+    MINI_EXPECT(t, "[USER]s", NULL, E + 3);
+    MINI_EXPECT(t, "<|im_end|>\n", "###########", E + 4);
+    MINI_EXPECT(t, "<|im_end|>\n", "########## ", E + 1, '\n'); /* the longer one is not all markup */
+    tokenizer_free(t);
+    t = make(extra, 4);
+    MINI_EXPECT(t, "wabxyz", NULL, 'w', E + 1, 'z'); /* also where a shorter one begins before it */
+    MINI_EXPECT(t, "wabwab", NULL, E, E);
+    MINI_EXPECT(t, "🙂", NULL, 0xf0, 0x9f, 0x99, 0x82); /* a character is never cut */
+    tokenizer_free(t);
+}
+
+static void ends_of_specials(void **state)
+{
+    static const uint32_t want[] = {2, 12, 13};
+    struct tokenizer *t = make(chat, 5);
+    struct text text = {0};
+    struct tokens out = {0};
+
+    text_append(&text, "xa<|im_end|>b", 13, true);
+    assert_int_equal(tokenizer_encode(t, &text, 1, false, &out), 0);
+    assert_int_equal(out.n, 3);
+    assert_memory_equal(out.ends, want, sizeof(want));
+    text_fini(&text);
+    tokens_fini(&out);
+    tokenizer_free(t);
+}
+
+static void many(void **state)
+{
+    struct tokenizer *t = make(chat, 5);
+    struct text text = {0};
+    struct tokens out = {0};
+
+    for (int i = 0; i < 20000; i++) {
+        text_append(&text, "<|im_start|>", 12, true);
+        text_append(&text, "[USER]<|im_end|>", 16, false);
+    }
+    assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
+    assert_int_equal(out.n, 20000 * 12);
+    text_fini(&text);
+    tokens_fini(&out);
+    tokenizer_free(t);
+}
+
+static void what_ends_an_answer(void **state)
+{
+    const struct mini_token extra[] = {
+        {"<|im_end|>", MINI_CONTROL, 0}, {"<|eot_id|>", MINI_CONTROL, 0},   {"</s>", MINI_USER, 0},
+        {"<|x|>", MINI_CONTROL, 0},      {"<end_of_turn>", MINI_NORMAL, 0}, {"<|y|>", MINI_CONTROL, 0},
+        {"<|z|>", MINI_CONTROL, 0},      {"<|fim_pad|>", MINI_CONTROL, 0},  {"<|fim_prefix|>", MINI_USER, 0}};
+    static const bool ends[] = {true, true, true, false, true, true, true, true, false};
+    static const bool control[] = {true, true, true, true, true, true, true, true, true};
+    struct mini m = {0};
+    struct tokenizer *t;
+
+    mini_bpe(&m, "gpt-2", NULL, extra, 9);
+    mini_u32(&m, "tokenizer.ggml.eos_token_id", E + 5);
+    mini_u32(&m, "tokenizer.ggml.eot_token_id", E + 6);
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(tokenizer_is_eog(t, E + i), ends[i]);
+        assert_int_equal(tokenizer_is_control(t, E + i), control[i]);
+    }
+    assert_int_equal(tokenizer_eos(t), E + 5);
+    assert_int_equal(tokenizer_bos(t), -1);
+    assert_false(tokenizer_add_bos(t));
+    assert_false(tokenizer_is_eog(t, 'a') || tokenizer_is_eog(t, -1) || tokenizer_is_eog(t, E + 9));
+    all_bytes(t, "</s>", NULL); /* said to be user-defined, but it ends answers */
+    tokenizer_free(t);
+}
+
+static void phi_3_swallows_space(void **state)
+{
+    const struct mini_token extra[] = {{"<|user|>", MINI_CONTROL, 0}, {"<s>", MINI_CONTROL, 0}};
+    struct mini m = {0};
+    struct tokenizer *t;
+    struct text text = {0};
+    struct tokens out = {0};
+
+    mini_bpe(&m, "gpt-2", NULL, extra, 2);
+    mini_str(&m, "general.name", "My Phi-3 Mini");
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    MINI_EXPECT(t, "<|user|> \t\na ", "########", E, 'a', ' ');
+    MINI_EXPECT(t, "<s> a", "#####", E + 1, ' ', 'a');
+    text_append(&text, "<|user|>  <|user|>\n", 19, true);
+    assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
+    assert_int_equal(out.n, 2);
+    assert_int_equal(out.ends[0], 10);
+    assert_int_equal(out.ends[1], 19);
+    text_fini(&text);
+    tokens_fini(&out);
+    tokenizer_free(t);
+}
+
+static void bad_text(void **state)
+{
+    struct tokenizer *t = make(chat, 5);
+    struct text text = {0};
+    struct tokens out = {0};
+
+    text_append(&text, "ab\xc3(", 4, false);
+    assert_int_equal(tokens_push(&out, 7, 0), 0);
+    assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), -EILSEQ);
+    assert_non_null(strstr(error_text(-EILSEQ), "byte 2"));
+    assert_int_equal(out.n, 1);
+    assert_int_equal(tokenizer_encode(t, &text, 4, true, &out), 0); /* nothing is left there */
+    text.s.len = (size_t)TOKENIZER_TEXT_MAX + 1;
+    assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), -E2BIG);
+    text_fini(&text);
+    tokens_fini(&out);
+    tokenizer_free(t);
+}
+
+static void spans_merge(void **state)
+{
+    struct text text = {0};
+
+    assert_int_equal(text_append(&text, "", 0, true), 0);
+    assert_int_equal(text.n_spans, 0);
+    text_append(&text, "ab", 2, true);
+    text_append(&text, "c", 1, true);
+    text_append(&text, "d", 1, false);
+    text_append(&text, "", 0, true);
+    text_append(&text, "e", 1, false);
+    text_append(&text, "f", 1, true);
+    assert_int_equal(text.n_spans, 3);
+    assert_int_equal(text.spans[0].end, 3);
+    assert_int_equal(text.spans[1].end, 5);
+    assert_int_equal(text.spans[2].end, 6);
+    assert_true(text.spans[0].markup && !text.spans[1].markup && text.spans[2].markup);
+    assert_string_equal(text.s.data, "abcdef");
+    text_fini(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_is_text),
+        cmocka_unit_test(half_and_half_is_text),
+        cmocka_unit_test(one_in_each),
+        cmocka_unit_test(user_defined_everywhere),
+        cmocka_unit_test(longest_first),
+        cmocka_unit_test(ends_of_specials),
+        cmocka_unit_test(many),
+        cmocka_unit_test(what_ends_an_answer),
+        cmocka_unit_test(phi_3_swallows_space),
+        cmocka_unit_test(bad_text),
+        cmocka_unit_test(spans_merge),
+    };
+    return cmocka_run_group_tests_name("special", tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* Vocabularies that are wrong: refused with what and where, or harmless. */
+#include "libcommon/error.h"
+#include "tests/text/mini.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const char *const abc[] = {"a", "b", "c"};
+static const char *const merge[] = {"a b"};
+static const float scores[] = {0, -1, -2};
+
+/* Check that it is refused with @r and a sentence that has all of @words in it. */
+static void refused(struct mini *m, int r, const char *const *words)
+{
+    struct tokenizer *t = NULL;
+
+    assert_int_equal(mini_tokenizer(m, &t), r);
+    assert_null(t);
+    for (; *words; words++)
+        if (!strstr(error_text(r), *words)) fail_msg("no \"%s\" in: %s", *words, error_text(r));
+}
+#define REFUSED(m, r, ...) refused(m, r, (const char *const[]){__VA_ARGS__, NULL})
+
+static void start(struct mini *m, const char *model)
+{
+    *m = (struct mini){0};
+    mini_str(m, "tokenizer.ggml.model", model);
+    mini_str(m, "tokenizer.ggml.pre", "gpt-2");
+}
+
+static void unsupported(void **state)
+{
+    struct mini m = {0};
+
+    mini_str(&m, "general.name", "x");
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.model");
+    start(&m, "bert");
+    REFUSED(&m, -EOPNOTSUPP, "\"bert\"", "llama", "gpt2");
+    mini_str(&m, "tokenizer.ggml.model", "gpt2");
+    mini_str(&m, "tokenizer.ggml.pre", "viking");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
+    REFUSED(&m, -EOPNOTSUPP, "\"viking\"", "gpt-2", "smollm", "llama-bpe", "deepseek-v3");
+    mini_str(&m, "tokenizer.ggml.model", "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    REFUSED(&m, -EOPNOTSUPP, "pre-tokenizer \"\"");
+}
+
+static void tokens(void **state)
+{
+    struct mini m;
+
+    start(&m, "llama");
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens");
+    start(&m, "llama");
+    mini_f32s(&m, "tokenizer.ggml.tokens", scores, 3);
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens", "strings");
+    start(&m, "llama");
+    mini_str(&m, "tokenizer.ggml.tokens", "a");
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens", "strings");
+    start(&m, "llama");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 0);
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens", "0 tokens");
+}
+
+static void duplicates(void **state)
+{
+    static const char *const twice[] = {"a", "b", "c", "b"};
+    static const float s[4] = {0};
+    struct mini m;
+
+    for (int i = 0; i < 2; i++) {
+        start(&m, i ? "llama" : "gpt2");
+        mini_strs(&m, "tokenizer.ggml.tokens", twice, 4);
+        mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
+        mini_f32s(&m, "tokenizer.ggml.scores", s, 4);
+        REFUSED(&m, -EINVAL, "tokens 1 and 3", "\"b\"");
+    }
+}
+
+static void types(void **state)
+{
+    static const int32_t kinds[] = {1, 1, 6, 77};
+    struct mini m;
+
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 2);
+    REFUSED(&m, -EINVAL, "token_type", "2 entries for 3 tokens");
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 4);
+    REFUSED(&m, -EINVAL, "token_type", "4 entries for 3 tokens");
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_f32s(&m, "tokenizer.ggml.token_type", scores, 3);
+    REFUSED(&m, -EINVAL, "token_type", "integers");
+    start(&m, "llama");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 3);
+    mini_f32s(&m, "tokenizer.ggml.scores", scores, 3);
+    REFUSED(&m, -EINVAL, "token 2", "\"c\"", "<0x0A>");
+}
+
+static void score_list(void **state)
+{
+    const float nan[] = {0, NAN, 0};
+    struct mini m;
+
+    start(&m, "llama");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.scores", "no such key");
+    start(&m, "llama");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_f32s(&m, "tokenizer.ggml.scores", scores, 2);
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.scores", "2 entries for 3 tokens");
+    start(&m, "llama");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_f32s(&m, "tokenizer.ggml.scores", nan, 3);
+    REFUSED(&m, -EINVAL, "score of token 1");
+}
+
+static void merge_list(void **state)
+{
+    static const char *const bad[][2] = {{"a b", "ab"}, {"a b", ""}, {"a b", " a"}, {"a b", "a "}};
+    struct mini m;
+
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.merges", "no such key");
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_i32s(&m, "tokenizer.ggml.merges", (const int32_t[]){1}, 1);
+    REFUSED(&m, -EINVAL, "tokenizer.ggml.merges", "strings");
+    for (size_t i = 0; i < 4; i++) {
+        start(&m, "gpt2");
+        mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+        mini_strs(&m, "tokenizer.ggml.merges", bad[i], 2);
+        REFUSED(&m, -EINVAL, "tokenizer.ggml.merges", "merge 1");
+    }
+}
+
+/* They name what is not there, are not in the alphabet, or come twice: never applied, but for the first of two. */
+static void strange_merges(void **state)
+{
+    static const char *const tokens[] = {"a", "b", "c", "ab", "bc", "abc"};
+    static const char *const merges[] = {"a x", "x a", "a c", "\xff\xfe b", "a b", "b c", "a b", "ab c", "  b"};
+    struct mini m;
+    struct tokenizer *t;
+
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", tokens, 6);
+    mini_strs(&m, "tokenizer.ggml.merges", merges, 9);
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    MINI_EXPECT(t, "abc", NULL, 5);
+    MINI_EXPECT(t, "acbc", NULL, 0, 2, 4);
+    tokenizer_free(t);
+}
+
+static void ids(void **state)
+{
+    static const char *const keys[] = {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
+                                       "tokenizer.ggml.eot_token_id", "tokenizer.ggml.unknown_token_id",
+                                       "tokenizer.ggml.fim_pad_token_id"};
+    struct mini m;
+    struct tokenizer *t;
+
+    for (size_t i = 0; i < 5; i++) {
+        start(&m, "gpt2");
+        mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+        mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
+        mini_u32(&m, keys[i], 3);
+        REFUSED(&m, -EINVAL, keys[i], "is 3", "3 tokens");
+    }
+    start(&m, "llama");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_f32s(&m, "tokenizer.ggml.scores", scores, 3);
+    mini_u32(&m, "tokenizer.ggml.bos_token_id", UINT32_MAX); /* how older converters say "none" */
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    assert_int_equal(tokenizer_bos(t), -1);
+    assert_int_equal(tokenizer_eos(t), 2);
+    assert_false(tokenizer_add_bos(t));
+    tokenizer_free(t);
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
+    mini_bool(&m, "tokenizer.ggml.add_bos_token", true);
+    REFUSED(&m, -EINVAL, "add_bos_token");
+}
+
+static void odd_but_harmless(void **state)
+{
+    /* empty twice, not UTF-8, a type nobody knows, no byte tokens */
+    static const char *const tokens[] = {"<unk>", "", "\xff\xfe", "a", "", "b"};
+    static const int32_t kinds[] = {2, 1, 3, 1, 3, 99};
+    static const float s[] = {0, INFINITY, 0, 0, 0, -INFINITY};
+    struct mini m;
+    struct tokenizer *t;
+    size_t len;
+
+    start(&m, "llama");
+    mini_strs(&m, "tokenizer.ggml.tokens", tokens, 6);
+    mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 6);
+    mini_f32s(&m, "tokenizer.ggml.scores", s, 6);
+    mini_bool(&m, "tokenizer.ggml.add_space_prefix", false);
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    assert_int_equal(tokenizer_vocab(t), 6);
+    MINI_EXPECT(t,
+                "a\xc3\xa9"
+                "b",
+                "####", 3, 0, 5); /* what has no token is unknown */
+    tokenizer_piece(t, 1, &len);
+    assert_int_equal(len, 0);
+    tokenizer_piece(t, 6, &len);
+    assert_int_equal(len, 0);
+    tokenizer_free(t);
+}
+
+/* Whatever a file holds: it is refused, or it tokenizes without harm. */
+static void any_bytes(void **state)
+{
+    const struct mini_token extra[] = {{"_a", 1, -1}, {"_", 1, -2}, {"<|im_end|>", 3, 0}, {"uu", 4, 0}, {"a", 1, -3}};
+    const char *const merges[] = {"a b", "_ a", "_a b", "1 2", NULL};
+    uint64_t seed = 9;
+    int made = 0;
+
+    for (int round = 0; round < 3000; round++) {
+        struct mini m = {0};
+        struct tokenizer *t;
+        struct gguf *g;
+        char path[64];
+        if (round % 2)
+            mini_spm(&m, extra, 5);
+        else
+            mini_bpe(&m, "smollm", merges, extra, 4);
+        mini_u32(&m, "tokenizer.ggml.bos_token_id", 1);
+        for (int k = 0; k < 1 + round % 5; k++) m.body.data[mini_random(&seed) % m.body.len] = (char)mini_random(&seed);
+        int fd = memfd_create("vocabulary", MFD_CLOEXEC);
+        mini_write(&m, fd);
+        buf_fini(&m.body);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        if (gguf_open(&g, path) == 0) {
+            if (tokenizer_new(&t, g) == 0) {
+                size_t n;
+                free(mini_encode(t, "a ab  uu<|im_end|> 123 \n\xc3\xa9", "#########################", &n));
+                tokenizer_free(t);
+                made++;
+            }
+            gguf_close(g);
+        }
+        close(fd);
+    }
+    assert_true(made > 100); /* else nothing was tried */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unsupported),    cmocka_unit_test(tokens),     cmocka_unit_test(duplicates),
+        cmocka_unit_test(types),          cmocka_unit_test(score_list), cmocka_unit_test(merge_list),
+        cmocka_unit_test(strange_merges), cmocka_unit_test(ids),        cmocka_unit_test(odd_but_harmless),
+        cmocka_unit_test(any_bytes),
+    };
+    return cmocka_run_group_tests_name("vocab", tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Memory that is freed all at once: what a compiled template is made of, and everything one render makes. Nothing is
+ * freed before that, but the last allocation of an arena can grow or shrink in place; so strings that grow at their end
+ * do not cost the square of their length.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bytes that may still be taken from the system; arenas can share one. */
+struct jj_budget {
+    size_t left;
+};
+
+struct jj_chunk;
+
+/* {0} is an empty arena without a budget. */
+struct jj_arena {
+    struct jj_chunk *head;
+    struct jj_budget *budget; /* NULL: no limit */
+};
+
+/* @n bytes, zeroed, aligned for anything. NULL: *err is -ENOMEM, or -E2BIG when the budget is used up. */
+void *jj_arena_alloc(struct jj_arena *a, size_t n, int *err);
+
+/* Like jj_arena_alloc, neither zeroed nor aligned. */
+char *jj_arena_bytes(struct jj_arena *a, size_t n, int *err);
+
+/* Change the size of @p from @old to @n bytes if it was allocated last and there is room; false: nothing has changed.
+ */
+bool jj_arena_resize(struct jj_arena *a, const void *p, size_t old, size_t n);
+
+void jj_arena_fini(struct jj_arena *a);

@@ -46,7 +46,7 @@ static int parse(struct options *o, int argc, char **argv)
             r = parse_u64(optarg, 1, 1 << 20, &o->decode);
             break;
         case 'b':
-            o->n_batch = load_list(optarg, o->batch, BATCHES_MAX);
+            o->n_batch = loaded_parse_list(optarg, o->batch, BATCHES_MAX);
             for (uint32_t i = 0; i < o->n_batch; i++)
                 if (!o->batch[i] || o->batch[i] > 512) o->n_batch = 0;
             if (!o->n_batch)
@@ -98,11 +98,11 @@ static int prefill(struct loaded *l, uint32_t n, double *tok_s)
     if (!tokens || !logits) return error_origin(-ENOMEM);
     fill(tokens, n, vocab);
     double took[REPEATS];
-    int r = load_forward(l, 0, tokens, 0, n, n - 1, logits); /* warm */
+    int r = loaded_forward(l, 0, tokens, 0, n, n - 1, logits); /* warm */
     for (int i = 0; !r && i < REPEATS; i++) {
-        double start = load_now();
-        r = load_forward(l, 0, tokens, 0, n, n - 1, logits);
-        took[i] = load_now() - start;
+        double start = loaded_now();
+        r = loaded_forward(l, 0, tokens, 0, n, n - 1, logits);
+        took[i] = loaded_now() - start;
     }
     if (!r) *tok_s = n / median(took);
     return r;
@@ -136,9 +136,9 @@ static int decode(struct loaded *l, uint32_t batch, uint32_t steps, double *tok_
     double took[REPEATS];
     int r = step(l, batch, 0, tokens, logits);
     for (int i = 0; !r && i < REPEATS; i++) {
-        double start = load_now();
+        double start = loaded_now();
         for (uint32_t s = 0; !r && s < steps; s++) r = step(l, batch, s, tokens, logits);
-        took[i] = load_now() - start;
+        took[i] = loaded_now() - start;
     }
     if (!r) *tok_s = (double)batch * steps / median(took);
     return r;
@@ -211,7 +211,7 @@ int command_bench(int argc, char **argv)
     struct backend_config c = {
         .ctx = (uint32_t)longest, .threads = (uint32_t)o.threads, .kv_type = KERN_KV_F16, .batch_tokens = 512};
     struct loaded l;
-    r = load_model(&l, o.model, &c, most);
+    r = loaded_open(&l, o.model, &c, most);
     if (!r && c.ctx < longest)
         r = error_say(-EINVAL, "%lu tokens are more than the model's context of %u", longest, c.ctx);
     json_t *j = json_object();

@@ -8,7 +8,7 @@
 
 #define FILE_MAX (1ul << 30)
 
-double load_now(void)
+double loaded_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -20,7 +20,7 @@ static uint32_t blocks_per_sequence(const struct loaded *l)
     return (l->backend->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
 }
 
-int load_model(struct loaded *l, const char *model, struct backend_config *c, uint32_t sequences)
+int loaded_open(struct loaded *l, const char *model, struct backend_config *c, uint32_t sequences)
 {
     memset(l, 0, sizeof(*l));
     _cleanup_(freep) char *path = NULL;
@@ -33,9 +33,9 @@ int load_model(struct loaded *l, const char *model, struct backend_config *c, ui
     uint64_t blocks = (uint64_t)sequences * ((c->ctx + KV_BLOCK - 1) / KV_BLOCK);
     c->kv_bytes = blocks * l->shape.n_layers * l->shape.kv_heads * 2 * kern_kv_bytes(c->kv_type, l->shape.head_dim);
     c->cpu = getenv("HOB_CPU");
-    double start = load_now();
+    double start = loaded_now();
     r = backend_cpu_new(&l->backend, l->gguf, c);
-    l->seconds = load_now() - start;
+    l->seconds = loaded_now() - start;
     return r;
 }
 
@@ -46,8 +46,8 @@ void loaded_fini(struct loaded *l)
     l->gguf = gguf_close(l->gguf);
 }
 
-int load_forward(struct loaded *l, uint32_t seq, const int32_t *tokens, uint32_t pos, uint32_t n, uint32_t first,
-                 float *logits)
+int loaded_forward(struct loaded *l, uint32_t seq, const int32_t *tokens, uint32_t pos, uint32_t n, uint32_t first,
+                   float *logits)
 {
     struct backend *b = l->backend;
     uint32_t n_blocks = blocks_per_sequence(l), cap = b->config.batch_tokens;
@@ -68,7 +68,7 @@ int load_forward(struct loaded *l, uint32_t seq, const int32_t *tokens, uint32_t
     return 0;
 }
 
-int load_file(const char *path, char **out, size_t *len)
+int loaded_read_file(const char *path, char **out, size_t *len)
 {
     _cleanup_(fclosep) FILE *f = fopen(path, "rbe");
     if (!f) return error_say(-errno, "%s: %s", path, strerror(errno));
@@ -96,7 +96,7 @@ int load_file(const char *path, char **out, size_t *len)
     return 0;
 }
 
-int load_tokens(const struct loaded *l, const char *text, size_t len, struct tokens *out)
+int loaded_tokens(const struct loaded *l, const char *text, size_t len, struct tokens *out)
 {
     struct text t = {0};
     int r = 0;
@@ -108,7 +108,7 @@ int load_tokens(const struct loaded *l, const char *text, size_t len, struct tok
     return r;
 }
 
-uint32_t load_list(const char *s, uint32_t *out, uint32_t max)
+uint32_t loaded_parse_list(const char *s, uint32_t *out, uint32_t max)
 {
     uint32_t n = 0;
     for (;;) {

@@ -84,7 +84,7 @@ static int window(struct loaded *l, int32_t *tokens, uint32_t ctx, float *logits
     uint32_t vocab = l->backend->shape.vocab, first = ctx / 2;
     int32_t keep = tokens[0];
     if (tokenizer_add_bos(l->tokenizer)) tokens[0] = tokenizer_bos(l->tokenizer);
-    int r = load_forward(l, 0, tokens, 0, ctx, first, logits);
+    int r = loaded_forward(l, 0, tokens, 0, ctx, first, logits);
     tokens[0] = keep;
     if (r) return r;
     for (uint32_t i = first; i + 1 < ctx; i++) {
@@ -103,11 +103,11 @@ static int score_file(const struct options *o, struct loaded *l, struct score *s
 {
     _cleanup_(freep) char *text = NULL;
     size_t len;
-    int r = load_file(o->file, &text, &len);
+    int r = loaded_read_file(o->file, &text, &len);
     if (r) return r;
     if (len && text[len - 1] == '\n') len--; /* as the peer reads files */
     struct tokens t = {0};
-    r = load_tokens(l, text, len, &t);
+    r = loaded_tokens(l, text, len, &t);
     if (r) {
         tokens_fini(&t);
         return error_in(r, "%s", o->file);
@@ -144,7 +144,7 @@ int command_perplexity(int argc, char **argv)
     struct loaded l;
     struct score s = {0};
     uint32_t chunks = 0;
-    r = load_model(&l, o.model, &c, 1);
+    r = loaded_open(&l, o.model, &c, 1);
     if (!r && c.ctx < o.ctx) r = error_say(-EINVAL, "-c %lu is more than the model's context of %u", o.ctx, c.ctx);
     if (!r) r = score_file(&o, &l, &s, &chunks);
     if (r)

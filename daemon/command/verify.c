@@ -85,7 +85,7 @@ static bool quantized(const struct gguf *g)
 static int run(struct loaded *l, struct difference *d)
 {
     struct tokens t = {0};
-    int r = load_tokens(l, text, strlen(text), &t);
+    int r = loaded_tokens(l, text, strlen(text), &t);
     uint32_t n = t.n < l->backend->config.ctx ? (uint32_t)t.n : l->backend->config.ctx, vocab = l->backend->shape.vocab;
     size_t bytes = (size_t)n * vocab * sizeof(float);
     _cleanup_(freep) float *want = malloc(bytes);
@@ -94,7 +94,7 @@ static int run(struct loaded *l, struct difference *d)
     struct reference *ref = NULL;
     if (!r) r = reference_new(&ref, l->gguf);
     if (!r) r = reference_forward(ref, t.ids, n, want);
-    if (!r) r = load_forward(l, 0, t.ids, 0, n, 0, got);
+    if (!r) r = loaded_forward(l, 0, t.ids, 0, n, 0, got);
     if (!r) r = compare(d, want, got, n, vocab);
     reference_free(ref);
     tokens_fini(&t);
@@ -120,7 +120,7 @@ int command_verify(int argc, char **argv)
     struct backend_config config = {.ctx = TOKENS_MAX, .kv_type = KERN_KV_F32, .batch_tokens = TOKENS_MAX};
     struct loaded l;
     struct difference d = {0};
-    int r = load_model(&l, model, &config, 1);
+    int r = loaded_open(&l, model, &config, 1);
     if (!r) r = run(&l, &d);
     bool failed = false;
     if (r) {

@@ -48,6 +48,8 @@ static int complete(struct options *o)
 
     /* Without a home there is no configuration, and that is no error. */
     if (paths_dir(PATHS_CONFIG, false, &dir) < 0) return options_complete(o, NULL);
+    /* Nor is somebody else's, as after su: a file of one's own that cannot be read would be. */
+    if (access(dir, X_OK) < 0) return options_complete(o, NULL);
     if (asprintf(&path, "%s/hob.conf", dir) < 0) return error_say(-ENOMEM, "no memory for a path");
     return options_complete(o, path);
 }

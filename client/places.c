@@ -63,8 +63,7 @@ int places_connect(const struct places *p)
     r = p->user ? places_try(p->user) : -ENOENT;
     if (r == -ENOENT) r = places_try(p->system);
     if (r == -ENOENT)
-        return error_say(r, "no daemon for the model '%s': one is started by asking something, as in: hob hello",
-                         p->model);
+        return error_say(r, "no daemon for the model '%s' is running: asking something starts one", p->model);
     return r;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
-#include "daemon/command/load.h"
+#include "daemon/command/tool.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -46,7 +46,7 @@ static int parse(struct options *o, int argc, char **argv)
             r = parse_u64(optarg, 1, 1 << 20, &o->decode);
             break;
         case 'b':
-            o->n_batch = loaded_parse_list(optarg, o->batch, BATCHES_MAX);
+            o->n_batch = tool_parse_list(optarg, o->batch, BATCHES_MAX);
             for (uint32_t i = 0; i < o->n_batch; i++)
                 if (!o->batch[i] || o->batch[i] > 512) o->n_batch = 0;
             if (!o->n_batch)
@@ -90,7 +90,7 @@ static void fill(int32_t *tokens, uint32_t n, uint32_t vocab)
     }
 }
 
-static int prefill(struct loaded *l, uint32_t n, double *tok_s)
+static int prefill(struct tool *l, uint32_t n, double *tok_s)
 {
     uint32_t vocab = l->backend->shape.vocab;
     _cleanup_(freep) int32_t *tokens = malloc(n * sizeof(*tokens));
@@ -98,18 +98,18 @@ static int prefill(struct loaded *l, uint32_t n, double *tok_s)
     if (!tokens || !logits) return error_origin(-ENOMEM);
     fill(tokens, n, vocab);
     double took[REPEATS];
-    int r = loaded_forward(l, 0, tokens, 0, n, n - 1, logits); /* warm */
+    int r = tool_forward(l, 0, tokens, 0, n, n - 1, logits); /* warm */
     for (int i = 0; !r && i < REPEATS; i++) {
-        double start = loaded_now();
-        r = loaded_forward(l, 0, tokens, 0, n, n - 1, logits);
-        took[i] = loaded_now() - start;
+        double start = tool_now();
+        r = tool_forward(l, 0, tokens, 0, n, n - 1, logits);
+        took[i] = tool_now() - start;
     }
     if (!r) *tok_s = n / median(took);
     return r;
 }
 
 /* One step of @batch sequences at position @pos. */
-static int step(struct loaded *l, uint32_t batch, uint32_t pos, int32_t *tokens, float *logits)
+static int step(struct tool *l, uint32_t batch, uint32_t pos, int32_t *tokens, float *logits)
 {
     struct backend *b = l->backend;
     uint32_t n_blocks = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
@@ -126,7 +126,7 @@ static int step(struct loaded *l, uint32_t batch, uint32_t pos, int32_t *tokens,
     return b->ops->forward(b, e, batch, logits, NULL);
 }
 
-static int decode(struct loaded *l, uint32_t batch, uint32_t steps, double *tok_s)
+static int decode(struct tool *l, uint32_t batch, uint32_t steps, double *tok_s)
 {
     uint32_t vocab = l->backend->shape.vocab;
     _cleanup_(freep) int32_t *tokens = malloc(batch * sizeof(*tokens));
@@ -136,9 +136,9 @@ static int decode(struct loaded *l, uint32_t batch, uint32_t steps, double *tok_
     double took[REPEATS];
     int r = step(l, batch, 0, tokens, logits);
     for (int i = 0; !r && i < REPEATS; i++) {
-        double start = loaded_now();
+        double start = tool_now();
         for (uint32_t s = 0; !r && s < steps; s++) r = step(l, batch, s, tokens, logits);
-        took[i] = loaded_now() - start;
+        took[i] = tool_now() - start;
     }
     if (!r) *tok_s = (double)batch * steps / median(took);
     return r;
@@ -158,7 +158,7 @@ static void cpu_name(char *out, size_t size)
     }
 }
 
-static int measure(const struct options *o, struct loaded *l, json_t *out)
+static int measure(const struct options *o, struct tool *l, json_t *out)
 {
     double tok_s = 0;
     char cpu[128];
@@ -210,8 +210,8 @@ int command_bench(int argc, char **argv)
     uint64_t longest = o.prefill > o.decode ? o.prefill : o.decode;
     struct backend_config c = {
         .ctx = (uint32_t)longest, .threads = (uint32_t)o.threads, .kv_type = KERN_KV_F16, .batch_tokens = 512};
-    struct loaded l;
-    r = loaded_open(&l, o.model, &c, most);
+    struct tool l;
+    r = tool_open(&l, o.model, &c, most);
     if (!r && c.ctx < longest)
         r = error_say(-EINVAL, "%lu tokens are more than the model's context of %u", longest, c.ctx);
     json_t *j = json_object();
@@ -223,6 +223,6 @@ int command_bench(int argc, char **argv)
     else
         print(j);
     json_decref(j);
-    loaded_fini(&l);
+    tool_close(&l);
     return r ? 1 : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
-#include "daemon/command/load.h"
+#include "daemon/command/tool.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -79,12 +79,12 @@ static int parse(struct options *o, int argc, char **argv)
 }
 
 /* Score the second half of one window. */
-static int window(struct loaded *l, int32_t *tokens, uint32_t ctx, float *logits, struct score *s)
+static int window(struct tool *l, int32_t *tokens, uint32_t ctx, float *logits, struct score *s)
 {
     uint32_t vocab = l->backend->shape.vocab, first = ctx / 2;
     int32_t keep = tokens[0];
     if (tokenizer_add_bos(l->tokenizer)) tokens[0] = tokenizer_bos(l->tokenizer);
-    int r = loaded_forward(l, 0, tokens, 0, ctx, first, logits);
+    int r = tool_forward(l, 0, tokens, 0, ctx, first, logits);
     tokens[0] = keep;
     if (r) return r;
     for (uint32_t i = first; i + 1 < ctx; i++) {
@@ -99,15 +99,15 @@ static int window(struct loaded *l, int32_t *tokens, uint32_t ctx, float *logits
     return 0;
 }
 
-static int score_file(const struct options *o, struct loaded *l, struct score *s, uint32_t *chunks)
+static int score_file(const struct options *o, struct tool *l, struct score *s, uint32_t *chunks)
 {
     _cleanup_(freep) char *text = NULL;
     size_t len;
-    int r = loaded_read_file(o->file, &text, &len);
+    int r = tool_read_file(o->file, &text, &len);
     if (r) return r;
     if (len && text[len - 1] == '\n') len--; /* as the peer reads files */
     struct tokens t = {0};
-    r = loaded_tokens(l, text, len, &t);
+    r = tool_tokens(l, text, len, &t);
     if (r) {
         tokens_fini(&t);
         return error_in(r, "%s", o->file);
@@ -141,10 +141,10 @@ int command_perplexity(int argc, char **argv)
     }
     struct backend_config c = {
         .ctx = (uint32_t)o.ctx, .threads = (uint32_t)o.threads, .kv_type = KERN_KV_F16, .batch_tokens = 512};
-    struct loaded l;
+    struct tool l;
     struct score s = {0};
     uint32_t chunks = 0;
-    r = loaded_open(&l, o.model, &c, 1);
+    r = tool_open(&l, o.model, &c, 1);
     if (!r && c.ctx < o.ctx) r = error_say(-EINVAL, "-c %lu is more than the model's context of %u", o.ctx, c.ctx);
     if (!r) r = score_file(&o, &l, &s, &chunks);
     if (r)
@@ -154,6 +154,6 @@ int command_perplexity(int argc, char **argv)
                s.count);
     else
         printf("\nPPL = %.4f +/- %.5f (%u chunks, %lu tokens)\n", ppl(&s), ppl_stderr(&s), chunks, s.count);
-    loaded_fini(&l);
+    tool_close(&l);
     return r ? 1 : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
-#include "daemon/command/load.h"
+#include "daemon/command/tool.h"
 #include "daemon/model/reference.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -82,10 +82,10 @@ static bool quantized(const struct gguf *g)
     return false;
 }
 
-static int run(struct loaded *l, struct difference *d)
+static int run(struct tool *l, struct difference *d)
 {
     struct tokens t = {0};
-    int r = loaded_tokens(l, text, strlen(text), &t);
+    int r = tool_tokens(l, text, strlen(text), &t);
     uint32_t n = t.n < l->backend->config.ctx ? (uint32_t)t.n : l->backend->config.ctx, vocab = l->backend->shape.vocab;
     size_t bytes = (size_t)n * vocab * sizeof(float);
     _cleanup_(freep) float *want = malloc(bytes);
@@ -94,7 +94,7 @@ static int run(struct loaded *l, struct difference *d)
     struct reference *ref = NULL;
     if (!r) r = reference_new(&ref, l->gguf);
     if (!r) r = reference_forward(ref, t.ids, n, want);
-    if (!r) r = loaded_forward(l, 0, t.ids, 0, n, 0, got);
+    if (!r) r = tool_forward(l, 0, t.ids, 0, n, 0, got);
     if (!r) r = compare(d, want, got, n, vocab);
     reference_free(ref);
     tokens_fini(&t);
@@ -118,9 +118,9 @@ int command_verify(int argc, char **argv)
     }
     /* The exact KV type, so that the arithmetic of the matrices is what differs. */
     struct backend_config config = {.ctx = TOKENS_MAX, .kv_type = KERN_KV_F32, .batch_tokens = TOKENS_MAX};
-    struct loaded l;
+    struct tool l;
     struct difference d = {0};
-    int r = loaded_open(&l, model, &config, 1);
+    int r = tool_open(&l, model, &config, 1);
     if (!r) r = run(&l, &d);
     bool failed = false;
     if (r) {
@@ -133,6 +133,6 @@ int command_verify(int argc, char **argv)
         printf("same most likely token    %u of %u\n", d.top1, d.n);
         printf("%s, %s kernels\n", failed ? "FAILED" : "agrees", l.backend->isa);
     }
-    loaded_fini(&l);
+    tool_close(&l);
     return r || failed;
 }

@@ -4,7 +4,7 @@
 #include "daemon/model/backend.h"
 #include "daemon/text/tokenizer.h"
 
-struct loaded {
+struct tool {
     struct gguf *gguf;
     struct shape shape;
     struct tokenizer *tokenizer;
@@ -13,22 +13,22 @@ struct loaded {
 };
 
 /* @model: a path or a name. The config's kv_bytes is filled in for @sequences of c->ctx tokens each, c->ctx 0 being the
- * model's. 0 or -errno with a sentence; loaded_fini is needed in both cases. */
-int loaded_open(struct loaded *l, const char *model, struct backend_config *c, uint32_t sequences);
-void loaded_fini(struct loaded *l);
+ * model's. 0 or -errno with a sentence; tool_close is needed in both cases. */
+int tool_open(struct tool *l, const char *model, struct backend_config *c, uint32_t sequences);
+void tool_close(struct tool *l);
 
 /* Run tokens [n] at positions pos… of sequence @seq (blocks seq*ceil(ctx/32) …), reading logits of every one from
  * @first on into @logits [n-first][vocab] (NULL: none). Longer runs are cut to batch_tokens. */
-int loaded_forward(struct loaded *l, uint32_t seq, const int32_t *tokens, uint32_t pos, uint32_t n, uint32_t first,
-                   float *logits);
+int tool_forward(struct tool *l, uint32_t seq, const int32_t *tokens, uint32_t pos, uint32_t n, uint32_t first,
+                 float *logits);
 
 /* A whole file, at most 1 GiB; NUL-terminated, *len without it. */
-int loaded_read_file(const char *path, char **out, size_t *len);
+int tool_read_file(const char *path, char **out, size_t *len);
 
 /* Ids of plain text, BOS in front when the file asks for it. */
-int loaded_tokens(const struct loaded *l, const char *text, size_t len, struct tokens *out);
+int tool_tokens(const struct tool *l, const char *text, size_t len, struct tokens *out);
 
 /* "12,3,4" -> @out[max]; returns the count, 0 for text that is not such a list. */
-uint32_t loaded_parse_list(const char *s, uint32_t *out, uint32_t max);
+uint32_t tool_parse_list(const char *s, uint32_t *out, uint32_t max);
 
-double loaded_now(void); /* seconds, monotonic */
+double tool_now(void); /* seconds, monotonic */

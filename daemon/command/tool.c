@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/command/load.h"
+#include "daemon/command/tool.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
@@ -8,19 +8,19 @@
 
 #define FILE_MAX (1ul << 30)
 
-double loaded_now(void)
+double tool_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static uint32_t blocks_per_sequence(const struct loaded *l)
+static uint32_t blocks_per_sequence(const struct tool *l)
 {
     return (l->backend->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
 }
 
-int loaded_open(struct loaded *l, const char *model, struct backend_config *c, uint32_t sequences)
+int tool_open(struct tool *l, const char *model, struct backend_config *c, uint32_t sequences)
 {
     memset(l, 0, sizeof(*l));
     _cleanup_(freep) char *path = NULL;
@@ -33,21 +33,21 @@ int loaded_open(struct loaded *l, const char *model, struct backend_config *c, u
     uint64_t blocks = (uint64_t)sequences * ((c->ctx + KV_BLOCK - 1) / KV_BLOCK);
     c->kv_bytes = blocks * l->shape.n_layers * l->shape.kv_heads * 2 * kern_kv_bytes(c->kv_type, l->shape.head_dim);
     c->cpu = getenv("HOB_CPU");
-    double start = loaded_now();
+    double start = tool_now();
     r = backend_cpu_new(&l->backend, l->gguf, c);
-    l->seconds = loaded_now() - start;
+    l->seconds = tool_now() - start;
     return r;
 }
 
-void loaded_fini(struct loaded *l)
+void tool_close(struct tool *l)
 {
     l->backend = backend_free(l->backend);
     l->tokenizer = tokenizer_free(l->tokenizer);
     l->gguf = gguf_close(l->gguf);
 }
 
-int loaded_forward(struct loaded *l, uint32_t seq, const int32_t *tokens, uint32_t pos, uint32_t n, uint32_t first,
-                   float *logits)
+int tool_forward(struct tool *l, uint32_t seq, const int32_t *tokens, uint32_t pos, uint32_t n, uint32_t first,
+                 float *logits)
 {
     struct backend *b = l->backend;
     uint32_t n_blocks = blocks_per_sequence(l), cap = b->config.batch_tokens;
@@ -68,7 +68,7 @@ int loaded_forward(struct loaded *l, uint32_t seq, const int32_t *tokens, uint32
     return 0;
 }
 
-int loaded_read_file(const char *path, char **out, size_t *len)
+int tool_read_file(const char *path, char **out, size_t *len)
 {
     _cleanup_(fclosep) FILE *f = fopen(path, "rbe");
     if (!f) return error_say(-errno, "%s: %s", path, strerror(errno));
@@ -96,7 +96,7 @@ int loaded_read_file(const char *path, char **out, size_t *len)
     return 0;
 }
 
-int loaded_tokens(const struct loaded *l, const char *text, size_t len, struct tokens *out)
+int tool_tokens(const struct tool *l, const char *text, size_t len, struct tokens *out)
 {
     struct text t = {0};
     int r = 0;
@@ -108,7 +108,7 @@ int loaded_tokens(const struct loaded *l, const char *text, size_t len, struct t
     return r;
 }
 
-uint32_t loaded_parse_list(const char *s, uint32_t *out, uint32_t max)
+uint32_t tool_parse_list(const char *s, uint32_t *out, uint32_t max)
 {
     uint32_t n = 0;
     for (;;) {

@@ -114,16 +114,29 @@ static int bind_special(struct jj *j, const struct jj_node *m, struct jj_scope *
     return set_lit(j, s, "varargs", jj_sequence(varargs));
 }
 
-static int bind_param(struct jj *j, const struct jj_node *param, struct jj_scope *s, struct jj_value given)
+/* Parameters first as they were given, or undefined; then defaults in order, which may speak of the others. */
+static int bind_params(struct jj *j, const struct jj_node *m, struct jj_scope *s, struct rest *rest, size_t *n,
+                       bool *has_caller)
 {
     int r = 0;
-    if (!jj_given(given)) {
-        if (param->a)
-            r = jj_eval(j, s, param->a, &given);
-        else
-            r = jj_undefined(j, "parameter was not provided", &given);
+    for (const struct jj_node *p = m->d; p && r == 0; p = p->next, ++*n) {
+        struct jj_value v;
+        if (*n < rest->args->n_pos)
+            v = rest->args->pos[*n];
+        else if (!take(rest, p->name->p, p->name->len, &v))
+            r = jj_undefined(j, p->a ? "a default that speaks of its own parameter" : "parameter was not provided", &v);
+        *has_caller |= jj_str_is(p->name, "caller");
+        if (r == 0) r = jj_scope_set(j, s, p->name, v);
     }
-    return r < 0 ? r : jj_scope_set(j, s, param->name, given);
+    return r;
+}
+
+static bool was_given(const struct jj_args *args, const struct jj_node *param, size_t place)
+{
+    if (place < args->n_pos) return true;
+    for (size_t i = 0; i < args->n_kw; i++)
+        if (jj_str_eq(args->kw[i].name, param->name)) return true;
+    return false;
 }
 
 static int call_macro(struct jj *j, const struct jj_func *fn, const struct jj_args *args, struct jj_value *out)
@@ -133,19 +146,16 @@ static int call_macro(struct jj *j, const struct jj_func *fn, const struct jj_ar
     struct jj_scope *s = jj_alloc(j, sizeof(*s));
     if (!s || !rest.used) return j->err;
     s->parent = fn->scope;
-    size_t n = 0;
+    size_t n = 0, place = 0;
     bool has_caller = false;
-    for (const struct jj_node *p = m->d; p; p = p->next, n++) {
-        struct jj_value v = {.type = JJ_ABSENT};
-        if (n < args->n_pos)
-            v = args->pos[n];
-        else
-            take(&rest, p->name->p, p->name->len, &v);
-        has_caller |= jj_str_is(p->name, "caller");
-        int r = bind_param(j, p, s, v);
-        if (r < 0) return r;
+    int r = bind_params(j, m, s, &rest, &n, &has_caller);
+    for (const struct jj_node *p = m->d; p && r == 0; p = p->next, place++) {
+        struct jj_value v;
+        if (!p->a || was_given(args, p, place)) continue;
+        r = jj_eval(j, s, p->a, &v);
+        if (r == 0) r = jj_scope_set(j, s, p->name, v);
     }
-    int r = bind_special(j, m, s, n, has_caller, &rest);
+    if (r == 0) r = bind_special(j, m, s, n, has_caller, &rest);
     return r < 0 ? r : jj_capture(j, s, m->list, out);
 }
 

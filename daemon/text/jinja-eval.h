@@ -93,7 +93,8 @@ int jj_strftime(struct jj *j, const struct jj_str *fmt, struct jj_value *out);
 /* int(str, base) and float(str); 1: the text is no number. */
 int jj_parse_int(const struct jj_str *s, int base, int64_t *out);
 int jj_parse_float(const struct jj_str *s, double *out);
-/* A sorted copy. @key of each item: its attribute @path, strings without case unless @case_sensitive. */
+/* A sorted copy. The key of each item is its attribute @path, strings without case unless @case_sensitive. JJ_NONE: the
+ * item itself; JJ_ABSENT: that in a list, as the filter has it. */
 int jj_sorted(struct jj *j, struct jj_value of, struct jj_value path, bool reverse, bool case_sensitive,
               struct jj_seq **out);
 /* A string's case changed. */

@@ -17,13 +17,19 @@ static int key_of(struct jj *j, struct jj_value item, struct jj_value path, bool
     return out->s ? jj_charge_bytes(j, out->s->len) : j->err;
 }
 
-/* The same for "a,b": a list of both. */
+/* The same for "a,b": a list of both. Always a list for the filter: [None] can be compared where None cannot. */
 static int multi_key(struct jj *j, struct jj_value item, struct jj_value path, bool case_sensitive,
                      struct jj_value *out)
 {
-    if (path.type != JJ_STR || !memchr(path.s->p, ',', path.s->len)) return key_of(j, item, path, case_sensitive, out);
-    struct jj_seq *keys = jj_seq_new(j, JJ_LIST, 2);
+    if (path.type == JJ_NONE || path.type == JJ_INT) return key_of(j, item, path, case_sensitive, out);
+    struct jj_seq *keys = jj_seq_new(j, JJ_LIST, 1);
     int r = keys ? 0 : j->err;
+    if (r == 0 && path.type != JJ_STR) {
+        r = key_of(j, item, path, case_sensitive, &keys->v[0]);
+        keys->n = 1;
+        *out = jj_sequence(keys);
+        return r;
+    }
     for (size_t from = 0; from <= path.s->len && r == 0;) {
         const char *comma = from < path.s->len ? memchr(path.s->p + from, ',', path.s->len - from) : NULL;
         size_t to = comma ? (size_t)(comma - path.s->p) : path.s->len;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/kv_memory.h"
+#include "daemon/model/memory.h"
 #include "libcommon/error.h"
-#include "libcommon/units.h"
 #include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,14 +18,10 @@ int kv_memory_init(struct kv_memory *kv, const struct shape *s, enum kern_kv typ
                          (unsigned long long)bytes, KV_BLOCK, block);
     kv->blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
     kv->size = kv->blocks * block;
-    void *p = mmap(NULL, kv->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) {
-        char size[16];
-        return error_say(-ENOMEM, "out of memory: the KV pool needs %s (%zu bytes): %s", format_size(size, kv->size),
-                         kv->size, strerror(errno));
-    }
-    kv->mem = p;
-    return 0;
+    void *p;
+    int r = memory_map(&p, kv->size, true, "the KV pool");
+    if (!r) kv->mem = p;
+    return r;
 }
 
 void kv_memory_fini(struct kv_memory *kv)

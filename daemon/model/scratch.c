@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/cpu.h"
-#include "libcommon/error.h"
-#include "libcommon/units.h"
-#include <string.h>
+#include "daemon/model/memory.h"
+#include <stdio.h>
 #include <sys/mman.h>
 
 #define TILE_ROWS 64    /* queries of one KV head that a tile has at best */
@@ -62,14 +61,11 @@ int scratch_init(struct scratch *s, const struct shape *y, uint32_t tokens, uint
     s->rows = max(y->heads * segments, WAVE_ROWS);
     lay_out(s, &c, y, tokens, threads);
     s->size = c.at;
-    void *p = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        char size[16];
-        return error_say(-ENOMEM, "out of memory: batches of %u tokens need %s (%zu bytes): %s", tokens,
-                         format_size(size, s->size), s->size, strerror(errno));
-    }
-    s->mem = p;
-    c = (struct carver){p, 0};
+    char what[64];
+    snprintf(what, sizeof(what), "batches of %u tokens", tokens);
+    int r = memory_map(&s->mem, s->size, true, what);
+    if (r) return r;
+    c = (struct carver){s->mem, 0};
     lay_out(s, &c, y, tokens, threads);
     return 0;
 }

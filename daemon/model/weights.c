@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/weights.h"
+#include "daemon/model/memory.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include "libcommon/units.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -178,35 +178,11 @@ static int plan(struct plan *p)
 
 /* --- memory --- */
 
-/* Memory that can be had without harm, swap included; UINT64_MAX when the kernel does not tell. */
-static uint64_t available(void)
-{
-    _cleanup_(fclosep) FILE *f = fopen("/proc/meminfo", "re");
-    char line[128];
-    unsigned long long kb, sum = 0;
-    bool found = false;
-    while (f && fgets(line, sizeof(line), f))
-        if (sscanf(line, "MemAvailable: %llu", &kb) == 1) {
-            found = true;
-            sum += kb;
-        } else if (sscanf(line, "SwapFree: %llu", &kb) == 1) {
-            sum += kb;
-        }
-    return found ? sum * 1024 : UINT64_MAX;
-}
-
 static int reserve_memory(struct plan *p)
 {
-    char size[16], have[16];
-    uint64_t free_bytes = available();
-    format_size(size, p->size);
-    if (p->size > free_bytes)
-        return error_say(-ENOMEM, "%s: out of memory: the weights need %s (%zu bytes), %s are available",
-                         gguf_path(p->g), size, p->size, format_size(have, free_bytes));
-    void *mem = mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mem == MAP_FAILED)
-        return error_say(-ENOMEM, "%s: out of memory: the weights need %s (%zu bytes): %s", gguf_path(p->g), size,
-                         p->size, strerror(errno));
+    void *mem;
+    int r = memory_map(&mem, p->size, false, "the weights");
+    if (r) return error_in(r, "%s", gguf_path(p->g));
     madvise(mem, p->size, MADV_HUGEPAGE); /* fewer TLB misses; a refusal costs nothing but speed */
     p->w->mem = mem;
     p->w->size = p->size;

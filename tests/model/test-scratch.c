@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/model/cpu.h"
+#include "libcommon/error.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Mark @bytes at @p, which must be aligned, inside, and nobody else's. */
+static void mark(const struct scratch *s, uint8_t *seen, const void *p, size_t bytes)
+{
+    size_t at = (size_t)((const uint8_t *)p - (const uint8_t *)s->mem);
+    assert_int_equal(at % KERN_ALIGN, 0);
+    assert_true(at + bytes <= s->size);
+    for (size_t i = at; i < at + bytes; i++) assert_int_equal(seen[i]++, 0);
+}
+
+static void check(const struct shape *y, uint32_t n, uint32_t ctx, uint32_t threads)
+{
+    struct scratch s;
+    assert_int_equal(scratch_init(&s, y, n, ctx, threads), 0);
+    uint8_t *seen = calloc(s.size, 1);
+    assert_non_null(seen);
+    size_t q = (size_t)y->heads * y->head_dim, kv = (size_t)y->kv_heads * y->head_dim, wide = y->dim;
+    wide = wide < q ? q : wide;
+    wide = wide < y->ffn ? y->ffn : wide;
+    mark(&s, seen, s.tokens, n * sizeof(*s.tokens));
+    mark(&s, seen, s.x, 4 * n * y->dim), mark(&s, seen, s.h, 4 * n * y->dim);
+    mark(&s, seen, s.q, 4 * n * q), mark(&s, seen, s.k, 4 * n * kv), mark(&s, seen, s.v, 4 * n * kv);
+    mark(&s, seen, s.att, 4 * n * q);
+    mark(&s, seen, s.gate, 4 * n * y->ffn), mark(&s, seen, s.up, 4 * n * y->ffn);
+    mark(&s, seen, s.cs, 4 * n * y->rope_dim);
+    mark(&s, seen, s.aq, n * wide);
+    mark(&s, seen, s.ad, 4 * n * (wide / 32)), mark(&s, seen, s.as, 4 * n * (wide / 32));
+    mark(&s, seen, s.m, 4 * s.rows), mark(&s, seen, s.l, 4 * s.rows), mark(&s, seen, s.o, 4ul * s.rows * y->head_dim);
+    mark(&s, seen, s.tiles, n * sizeof(*s.tiles)), mark(&s, seen, s.items, s.rows * sizeof(*s.items));
+    size_t rows = (size_t)threads * s.tile_tokens * (y->heads / y->kv_heads);
+    mark(&s, seen, s.query, rows * sizeof(*s.query)), mark(&s, seen, s.begin, 4 * rows),
+        mark(&s, seen, s.end, 4 * rows);
+    assert_true(s.tile_tokens >= 1);
+    assert_true(s.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT)); /* one token of the longest context */
+    free(seen);
+    scratch_fini(&s);
+    scratch_fini(&s);
+}
+
+static void test_buffers_do_not_overlap(void **state)
+{
+    check(&(struct shape){.dim = 64, .ffn = 96, .heads = 4, .kv_heads = 2, .head_dim = 16, .rope_dim = 16}, 7, 512, 2);
+    check(&(struct shape){.dim = 5, .ffn = 3, .heads = 3, .kv_heads = 1, .head_dim = 2, .rope_dim = 2}, 1, 1, 1);
+    check(&(struct shape){.dim = 64, .ffn = 32, .heads = 200, .kv_heads = 1, .head_dim = 6, .rope_dim = 4}, 33, 100000,
+          5);
+}
+
+static void test_too_large(void **state)
+{
+    struct scratch s;
+    const struct shape y = {.dim = 4096, .ffn = 14336, .heads = 32, .kv_heads = 8, .head_dim = 128, .rope_dim = 128};
+    assert_int_equal(scratch_init(&s, &y, UINT32_MAX, 512, 1), -ENOMEM);
+    assert_non_null(strstr(error_text(-ENOMEM), "for batches of 4294967295 tokens"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_buffers_do_not_overlap),
+        cmocka_unit_test(test_too_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

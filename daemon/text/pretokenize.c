@@ -13,24 +13,41 @@
 #define PASSES_MAX 3
 
 /* Unicode's White_Space, spelled out: PCRE2's \s has U+180E too. */
-#define WS  "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define S   "[" WS "]"
-#define N_S "[^" WS "]"
+#define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+
+/*
+ * Letters, marks, numbers, punctuation and symbols, for use in brackets. Ids must not depend on the Unicode version of
+ * the PCRE2 that is installed: what versions 15.0 and 15.1 added to 14.0 is spelled out (UnicodeData.txt).
+ */
+#define L                                                                                                              \
+    "\\p{L}\\x{1123f}\\x{11240}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}"    \
+    "\\x{1b132}\\x{1b155}\\x{1df25}-\\x{1df2a}\\x{1e030}-\\x{1e06d}\\x{1e4d0}-\\x{1e4eb}\\x{2b739}\\x{2ebf0}-\\x{"     \
+    "2ee5d}"                                                                                                           \
+    "\\x{31350}-\\x{323af}"
+#define M                                                                                                              \
+    "\\p{M}\\x{10efd}-\\x{10eff}\\x{11241}\\x{11f00}\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}\\x{11f3e}-\\x{11f42}"    \
+    "\\x{13440}\\x{13447}-\\x{13455}\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}"
+#define N "\\p{N}\\x{11f50}-\\x{11f59}\\x{1d2c0}-\\x{1d2d3}\\x{1e4f0}-\\x{1e4f9}"
+#define P "\\p{P}\\x{11b00}-\\x{11b09}\\x{11f43}-\\x{11f4f}"
+#define S                                                                                                              \
+    "\\p{S}\\x{2ffc}-\\x{2fff}\\x{31ef}\\x{1f6dc}\\x{1f774}-\\x{1f776}\\x{1f77b}-\\x{1f77f}\\x{1f7d9}\\x{1fa75}-\\x{"  \
+    "1fa77}"                                                                                                           \
+    "\\x{1fa87}\\x{1fa88}\\x{1faad}-\\x{1faaf}\\x{1fabb}-\\x{1fabd}\\x{1fabf}\\x{1face}\\x{1facf}\\x{1fada}\\x{1fadb}" \
+    "\\x{1fae8}\\x{1faf7}\\x{1faf8}"
 
 /*
  * Quantifiers are possessive where giving back could not help, so that a run of a megabyte costs no backtracking. The
  * last alternatives leave the last white space of a run to the word behind it.
  */
-#define SPACES          S "+(?!" N_S ")|" S "++"
-#define DIGIT           "\\p{N}"
-#define GPT2            "'(?:[stmd]|re|ve|ll)| ?\\p{L}++| ?\\p{N}++| ?[^" WS "\\p{L}\\p{N}]++|" SPACES
+#define SPACES          "[" WS "]+(?![^" WS "])|[" WS "]++"
+#define DIGIT           "[" N "]"
+#define DIGITS3         "[" N "]{1,3}+"
+#define GPT2            "'(?:[stmd]|re|ve|ll)| ?[" L "]++| ?[" N "]++| ?[^" WS L N "]++|" SPACES
 #define ANY_CASE_SUFFIX "'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
 #define LLAMA3(DIGITS)                                                                                                 \
-    ANY_CASE_SUFFIX "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}++|" DIGITS "| ?[^" WS "\\p{L}\\p{N}]++[\\r\\n]*+|" S                \
-                    "*[\\r\\n]+|" SPACES
+    ANY_CASE_SUFFIX "|[^\\r\\n" L N "]?[" L "]++|" DIGITS "| ?[^" WS L N "]++[\\r\\n]*+|[" WS "]*[\\r\\n]+|" SPACES
 #define DEEPSEEK3                                                                                                      \
-    "[!-\\/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]++| ?[\\p{P}\\p{S}]++[\\r\\n]*+|" S        \
-    "*[\\r\\n]+|" SPACES
+    "[!-\\/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n" L P S "]?[" L M "]++| ?[" P S "]++[\\r\\n]*+|[" WS "]*[\\r\\n]+|" SPACES
 
 /* One row a pre-tokenizer: what tokenizer.ggml.pre calls it, then expressions, each applied to the pieces and gaps the
  * one before has left. */
@@ -41,9 +58,9 @@ static const struct rule {
 } rules[] = {
     {{"gpt-2"}, {GPT2}, false, false},
     {{"smollm", "starcoder"}, {DIGIT, GPT2}, false, false},
-    {{"llama-bpe", "llama3", "llama-v3"}, {LLAMA3("\\p{N}{1,3}+")}, true, true},
+    {{"llama-bpe", "llama3", "llama-v3"}, {LLAMA3(DIGITS3)}, true, true},
     {{"qwen2"}, {LLAMA3(DIGIT)}, false, false},
-    {{"deepseek-v3"}, {"\\p{N}{1,3}+", "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]++", DEEPSEEK3}, false, false},
+    {{"deepseek-v3"}, {DIGITS3, "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]++", DEEPSEEK3}, false, false},
 };
 
 struct pretokenizer {

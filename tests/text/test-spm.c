@@ -247,8 +247,7 @@ static void a_megabyte(void **state)
     assert_int_equal(count(t, "a", 1 << 20), 1 << 18);
     assert_int_equal(count(t, " ", 1 << 20), 1 << 19);
     assert_int_equal(count(t, "🙂", 1 << 20), 1 << 20);
-    assert_int_equal(count(t, "abc ", 1 << 20),
-                     1 << 19); /* abc at the beginning, then " a" and bc; a last space */
+    assert_int_equal(count(t, "abc ", 1 << 20), 1 << 19); /* abc at the beginning, then " a" and bc; a last space */
     tokenizer_free(t);
 }
 

@@ -93,6 +93,7 @@ static void check_naive(const struct kase *c, enum kern_kv kv, const float *m, c
     }
 }
 
+/* @size multiplies the scale; below 0, all scores are zeros with a minus, and m must not have it. */
 static void one(struct check *c, size_t dim, size_t n_q, size_t len, enum shape shape, float size)
 {
     enum kern_kv kv = (enum kern_kv)c->type;
@@ -104,7 +105,7 @@ static void one(struct check *c, size_t dim, size_t n_q, size_t len, enum shape 
     fill_kv(&k, c->table, kv);
     for (size_t i = 0; i < n_q; i++) {
         float *q = mem(dim * sizeof(*q));
-        for (size_t d = 0; d < dim; d++) q[d] = rng_float();
+        for (size_t d = 0; d < dim; d++) q[d] = size < 0 ? 0 : rng_float();
         k.q[i] = q;
     }
     struct kern_attn want = k.a, got = k.a;
@@ -128,6 +129,7 @@ void check_attn(void **state)
             one(c, dim, 1 + rng_below(MAX_Q), 1 + rng_below(200), (enum shape)s, rng_below(3) ? 1 : 30);
     for (size_t dim = 1; dim <= 70; dim += 3) one(c, dim, 1 + rng_below(9), 1 + rng_below(100), WINDOW, 1);
     for (size_t len = 1; len <= 70; len++) one(c, 24, 1 + rng_below(9), len, (enum shape)rng_below(SHAPES), 1);
+    for (size_t n_q = 1; n_q <= 9; n_q++) one(c, 16, n_q, 40, WINDOW, -1);
     for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
         for (int s = 0; s < SHAPES; s++) one(c, 64, n_q, 1 + rng_below(KV_SEGMENT), (enum shape)s, 1);
 }

@@ -139,8 +139,9 @@ int command_perplexity(int argc, char **argv)
         log_error("perplexity: %s", error_text(r));
         return 2;
     }
+    /* f32, so that what is measured is the weights and the arithmetic. */
     struct backend_config c = {
-        .ctx = (uint32_t)o.ctx, .threads = (uint32_t)o.threads, .kv_type = KERN_KV_F16, .batch_tokens = 512};
+        .ctx = (uint32_t)o.ctx, .threads = (uint32_t)o.threads, .kv_type = KERN_KV_F32, .batch_tokens = 512};
     struct tool l;
     struct score s = {0};
     uint32_t chunks = 0;

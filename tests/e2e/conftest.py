@@ -21,11 +21,11 @@ DATA = Path(os.environ.get("HOB_TEST_DATA", TOP.parent / "shared" / "data"))
 
 
 def pytest_addoption(parser):
-    parser.addoption("--names", default="", help="run only items whose id contains one of these lines")
+    parser.addoption("--names", dest="only", default="", help="run only items whose id contains one of these lines")
 
 
 def pytest_collection_modifyitems(config, items):
-    names = [n for n in config.getoption("--names").split("\n") if n]
+    names = [n for n in config.getoption("only").split("\n") if n]
     if names:
         keep = [i for i in items if any(n in i.nodeid for n in names)]
         config.hook.pytest_deselected(items=[i for i in items if i not in keep])

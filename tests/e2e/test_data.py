@@ -38,7 +38,7 @@ def default_model():
 
 
 def test_perplexity_of_the_default_model():
-    """llama-perplexity -c 512 gives 18.494 after the first 8 chunks; 3 chunks keep the test short: 16.4097."""
+    """llama-perplexity -c 512 gives 16.4097 after the first 3 chunks, 18.494 after 8, 18.391 after all 14; 3 keep it short."""
     text = "/usr/share/common-licenses/GPL-3"
     if not Path(text).exists():
         pytest.skip(f"no {text}")

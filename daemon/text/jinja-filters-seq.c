@@ -23,8 +23,9 @@ static int multi_key(struct jj *j, struct jj_value item, struct jj_value path, b
 {
     if (path.type == JJ_NONE || path.type == JJ_INT) return key_of(j, item, path, case_sensitive, out);
     struct jj_seq *keys = jj_seq_new(j, JJ_LIST, 1);
-    int r = keys ? 0 : j->err;
-    if (r == 0 && path.type != JJ_STR) {
+    int r = 0;
+    if (!keys) return j->err;
+    if (path.type != JJ_STR) {
         r = key_of(j, item, path, case_sensitive, &keys->v[0]);
         keys->n = 1;
         *out = jj_sequence(keys);

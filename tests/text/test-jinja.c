@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The interpreter against Python's Jinja2: jinja-cases.json (tests/text/make-jinja-cases.py) has what Python made of each
- * snippet, golden.json of the shared data what it made of real chat templates. */
+/* The interpreter against Python's Jinja2: jinja-cases.json (tests/text/make-jinja-cases.py) has what Python made of
+ * each snippet, golden.json of the shared data what it made of real chat templates. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -24,6 +24,7 @@ void harness_init(struct harness *h, const struct tiny *t)
     h->config.model_name = (char *)"tiny";
     h->config.threads = 1;
     h->config.kv_bytes = 4 << 20;
+    h->config.cpu = getenv("HOB_CPU");
 }
 
 void harness_start(struct harness *h)

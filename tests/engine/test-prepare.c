@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ static void load(struct loaded *m, const char *tokenizer, const char *template)
     c.model_path = path;
     c.threads = 1;
     c.kv_bytes = 1 << 20;
+    c.cpu = getenv("HOB_CPU");
     memset(m, 0, sizeof(*m));
     int r = load_model(m, &c, NULL, NULL);
     if (r < 0) print_message("%s\n", error_text(r));

@@ -8,7 +8,7 @@
 
 enum kv_group_kind { KV_FULL, KV_WINDOW };
 
-/* Layers that share one block table: how many, what they keep. Layer ids of group 0 are all layers for now. */
+/* Layers that share one block table: how many, what they keep. Today one group, of all layers. */
 struct kv_group {
     uint32_t n_layers;
     enum kv_group_kind kind;

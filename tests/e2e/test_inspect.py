@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""hobd inspect: everything of a file shown, harmlessly, and what of it is supported."""
+import subprocess
+
+from conftest import HOBD, mktiny
+
+
+def inspect(path, check=0):
+    r = subprocess.run([HOBD, "inspect", str(path)], capture_output=True, timeout=60)
+    assert r.returncode == check, r.stderr.decode()
+    return r.stdout.decode(), r.stderr.decode()
+
+
+def test_a_supported_model(tmp_path):
+    out, err = inspect(mktiny(tmp_path / "a.gguf", "--type", "Q4_1", "--untied"))
+    assert not err and "not supported" not in out
+    assert "general.architecture = llama" in out
+    assert "tokenizer.ggml.token_type = [1, 1, 1, 1, 1, 1, … (" in out
+    assert "Q4_1     64 x 96  blk.1.ffn_up.weight  3840 bytes" in out
+    assert "Q4_1     16 x, " in out and "F32      5 x, " in out
+    assert "supported: architecture llama: 2 layers, width 64, ffn 96, 4 heads of 16, 2 KV heads, context 512, untied" in out
+    assert "supported: tokenizer gpt2, pre-tokenizer smollm, " in out
+    assert "supported: chat template" in out
+
+
+def test_what_is_not_supported_is_named(tmp_path):
+    out, _ = inspect(mktiny(tmp_path / "a.gguf", "--arch", "qwen2"))
+    assert "not supported: architecture 'qwen2' is not supported; supported: llama" in out
+    out, _ = inspect(mktiny(tmp_path / "b.gguf", "--pre", "klingon"))
+    assert "not supported: " in out and "klingon" in out
+    out, _ = inspect(mktiny(tmp_path / "c.gguf", "--tokenizer", "rwkv"))
+    assert "not supported: " in out and "rwkv" in out
+    odd = tmp_path / "d.gguf"
+    data = bytearray(mktiny(odd, "--type", "Q4_0").read_bytes())
+    at = data.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight") + 4 + 16
+    data[at] = 99
+    odd.write_bytes(data)
+    out, _ = inspect(odd)
+    assert "type 99  64 x 64  blk.0.attn_q.weight  (size not known)" in out
+    assert "not supported: tensor 'blk.0.attn_q.weight' is of type number 99" in out
+    template = tmp_path / "t.jinja"
+    template.write_text("{% for x in %}")
+    out, _ = inspect(mktiny(tmp_path / "e.gguf", "--template", template))
+    assert "not supported: chat template: " in out
+
+
+def test_text_in_a_file_is_harmless(tmp_path):
+    template = tmp_path / "t.jinja"
+    template.write_text("a\x1b[31m\x9b\n\"b\" " + "x" * 500)
+    out, _ = inspect(mktiny(tmp_path / "a.gguf", "--template", template))
+    assert "\x1b" not in out and "\x9b" not in out
+    line = next(x for x in out.splitlines() if "chat_template" in x)
+    assert 'a\\x1b[31m\\xc2\\n\\"b\\" xxx' in line or "a\\x1b[31m\\xc2\\x9b\\n" in line
+    assert line.endswith(" bytes)") and len(line) < 200
+
+
+def test_broken_files(tmp_path):
+    whole = mktiny(tmp_path / "a.gguf").read_bytes()
+    broken = tmp_path / "broken.gguf"
+    for n in (0, 3, 20, 500, len(whole) - 1):
+        broken.write_bytes(whole[:n])
+        out, err = inspect(broken, check=1)
+        assert not out
+        assert err.startswith(f"hobd inspect: {broken}: ") and err.count("\n") == 1
+    _, err = inspect(tmp_path / "nothing.gguf", check=1)
+    assert "No such file" in err
+
+
+def test_a_full_disk_is_told(tiny):
+    with open("/dev/full", "w") as full:
+        r = subprocess.run([HOBD, "inspect", str(tiny)], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert r.returncode == 1 and b"standard output" in r.stderr

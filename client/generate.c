@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/generate.h"
 #include "client/answer.h"
-#include "client/conn.h"
 #include "client/exits.h"
 #include "client/input.h"
 #include "client/interrupt.h"
+#include "client/link.h"
 #include "client/places.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -94,17 +94,17 @@ static int generate_frames(struct buf *out, const struct options *o, struct buf 
     struct proto_request request;
     int r = generate_request(&request, o, input);
 
-    if (r == 0) r = conn_hello(out);
+    if (r == 0) r = link_hello(out);
     if (r == 0) r = proto_write_request(out, &request);
     proto_request_fini(&request);
     return r;
 }
 
 /* One event's turn. 1: the answer has ended. */
-static int generate_step(struct answer *a, struct conn *c, int64_t deadline)
+static int generate_step(struct answer *a, struct link *c, int64_t deadline)
 {
     struct proto_event e;
-    int r = conn_next(c, &e, deadline, a->out->watch ? a->out->fd : -1);
+    int r = link_next(c, &e, deadline, a->out->watch ? a->out->fd : -1);
 
     if (r == CONN_CLOSED) {
         if (!a->begun) return -ECONNRESET;
@@ -124,21 +124,21 @@ static int generate_step(struct answer *a, struct conn *c, int64_t deadline)
 }
 
 /* SIGINT: ask for the end. For --jsonl its line is worth a moment; a second SIGINT kills. */
-static int generate_cancel(struct answer *a, struct conn *c)
+static int generate_cancel(struct answer *a, struct link *c)
 {
     struct proto_request cancel = {.type = PROTO_CANCEL, .id = GENERATE_ID};
     struct buf frame = BUF_INIT;
     int64_t deadline = interrupt_now() + GENERATE_BYE_MS;
     int r;
 
-    if (proto_write_request(&frame, &cancel) == 0) conn_send_now(c, &frame);
+    if (proto_write_request(&frame, &cancel) == 0) link_send_now(c, &frame);
     buf_fini(&frame);
     interrupt_clear();
     r = answer_interrupt(a);
     while (r == 0 && a->opt->jsonl) {
         struct proto_event e;
 
-        r = conn_next(c, &e, deadline, -1);
+        r = link_next(c, &e, deadline, -1);
         if (r != 0) break;
         if (e.id == GENERATE_ID) r = answer_event(a, &e);
         proto_event_fini(&e);
@@ -151,21 +151,21 @@ static int generate_cancel(struct answer *a, struct conn *c)
 /* One connection's attempt. 1: ended; -ECONNRESET: it may be tried again; negative: exits_of_error. */
 static int generate_try(struct answer *a, const struct places *p, const struct buf *frames, int64_t deadline)
 {
-    struct conn c = CONN_INIT;
+    struct link c = CONN_INIT;
     bool sent;
     int r = places_connect_or_start(p);
 
     if (r == -EINTR || r == -ENOMEM) return r;
     if (r < 0) return answer_fail(a, r, EXITS_NO_DAEMON);
-    conn_open(&c, r);
+    link_open(&c, r);
     interrupt_block();
-    r = conn_send(&c, frames, deadline);
+    r = link_send(&c, frames, deadline);
     sent = r == 0;
     if (r == CONN_CLOSED) r = 0; /* a daemon that hangs up may have said why */
     if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXITS_BUSY : EXITS_FAILED);
     while (r == 0) r = generate_step(a, &c, deadline);
     if (r == -EINTR && sent) r = generate_cancel(a, &c);
-    conn_close(&c);
+    link_close(&c);
     interrupt_unblock();
     return r;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/status.h"
-#include "client/conn.h"
 #include "client/exits.h"
 #include "client/interrupt.h"
 #include "client/json.h"
+#include "client/link.h"
 #include "client/output.h"
 #include "client/places.h"
 #include "libcommon/cleanup.h"
@@ -77,7 +77,7 @@ int status_format(struct buf *out, const char *json, size_t len, int *status)
 }
 
 /* Connect and send one request without arguments. The exit status when that fails, else 0. */
-static int status_ask(const struct options *o, struct conn *c, enum proto_type type)
+static int status_ask(const struct options *o, struct link *c, enum proto_type type)
 {
     struct proto_request request = {.type = type, .id = STATUS_ID};
     struct places places;
@@ -94,23 +94,23 @@ static int status_ask(const struct options *o, struct conn *c, enum proto_type t
     places_fini(&places);
     if (status != 0) return status;
     if (r >= 0) {
-        conn_open(c, r);
+        link_open(c, r);
         interrupt_block();
-        r = conn_hello(&frames);
+        r = link_hello(&frames);
     }
     if (r == 0) r = proto_write_request(&frames, &request);
-    if (r == 0) r = conn_send(c, &frames, -1);
+    if (r == 0) r = link_send(c, &frames, -1);
     buf_fini(&frames);
     return r < 0 ? exits_say(r) : 0;
 }
 
 /* Wait for the event of @type. 0, or the exit status when something else came. */
-static int status_await(struct conn *c, enum proto_event_type type, struct proto_event *e)
+static int status_await(struct link *c, enum proto_event_type type, struct proto_event *e)
 {
     int64_t deadline = interrupt_now() + STATUS_WAIT_MS;
 
     for (;;) {
-        int r = conn_next(c, e, deadline, -1);
+        int r = link_next(c, e, deadline, -1);
 
         if (r == CONN_CLOSED || r == -ETIMEDOUT) {
             log_error("the daemon %s", r == CONN_CLOSED ? "went away before it answered" : "does not answer");
@@ -147,7 +147,7 @@ static int status_print(const struct options *o, const struct proto_text *json)
 
 int status_run(const struct options *o)
 {
-    struct conn c = CONN_INIT;
+    struct link c = CONN_INIT;
     struct proto_event e = {0};
     int status = status_ask(o, &c, PROTO_STATUS);
 
@@ -158,13 +158,13 @@ int status_run(const struct options *o)
             proto_event_fini(&e);
         }
     }
-    conn_close(&c);
+    link_close(&c);
     return status;
 }
 
 int status_stop(const struct options *o)
 {
-    struct conn c = CONN_INIT;
+    struct link c = CONN_INIT;
     struct proto_event e = {0};
     int r, status = status_ask(o, &c, PROTO_STOP);
 
@@ -172,9 +172,9 @@ int status_stop(const struct options *o)
     if (status == 0) {
         proto_event_fini(&e);
         /* What was accepted is served first, so this lasts as long as it lasts. */
-        while ((r = conn_next(&c, &e, -1, -1)) == 0) proto_event_fini(&e);
+        while ((r = link_next(&c, &e, -1, -1)) == 0) proto_event_fini(&e);
         if (r < 0) status = exits_say(r);
     }
-    conn_close(&c);
+    link_close(&c);
     return status;
 }

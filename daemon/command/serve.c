@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
 #include "daemon/io/server.h"
-#include "daemon/options.h"
+#include "daemon/config.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/conn.h"
+#include "client/link.h"
 #include "client/interrupt.h"
 #include "libcommon/error.h"
 #include <sys/socket.h>
@@ -7,26 +7,26 @@
 
 #define CONN_CHUNK (16u << 10)
 
-void conn_open(struct conn *c, int fd)
+void link_open(struct link *c, int fd)
 {
-    *c = (struct conn){.fd = fd};
+    *c = (struct link){.fd = fd};
 }
 
-void conn_close(struct conn *c)
+void link_close(struct link *c)
 {
     if (c->fd >= 0) close(c->fd);
     frame_decoder_fini(&c->in);
-    *c = (struct conn)CONN_INIT;
+    *c = (struct link)CONN_INIT;
 }
 
-int conn_hello(struct buf *out)
+int link_hello(struct buf *out)
 {
     struct proto_request hello = {.type = PROTO_HELLO, .version = PROTO_VERSION};
 
     return proto_write_request(out, &hello);
 }
 
-int conn_send(struct conn *c, const struct buf *frames, int64_t deadline)
+int link_send(struct link *c, const struct buf *frames, int64_t deadline)
 {
     const char *p = frames->data;
     size_t n = frames->len;
@@ -53,15 +53,15 @@ int conn_send(struct conn *c, const struct buf *frames, int64_t deadline)
     return 0;
 }
 
-void conn_send_now(struct conn *c, const struct buf *frames)
+void link_send_now(struct link *c, const struct buf *frames)
 {
     ssize_t n = send(c->fd, frames->data, frames->len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     (void)n;
 }
 
-/* Wait for bytes and take them. As conn_next. */
-static int conn_fill(struct conn *c, int64_t deadline, int watch)
+/* Wait for bytes and take them. As link_next. */
+static int conn_fill(struct link *c, int64_t deadline, int watch)
 {
     struct pollfd fds[2] = {{.fd = c->fd, .events = POLLIN}, {.fd = watch}};
     char chunk[CONN_CHUNK];
@@ -85,7 +85,7 @@ static int conn_fill(struct conn *c, int64_t deadline, int watch)
 }
 
 /* 0: *e is for the caller; 1: it was for us. */
-static int conn_take(struct conn *c, struct proto_event *e)
+static int conn_take(struct link *c, struct proto_event *e)
 {
     if (e->type == PROTO_EV_HELLO) {
         if (e->version != PROTO_VERSION)
@@ -101,7 +101,7 @@ static int conn_take(struct conn *c, struct proto_event *e)
     return e->type == PROTO_EV_UNKNOWN;
 }
 
-int conn_next(struct conn *c, struct proto_event *e, int64_t deadline, int watch)
+int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch)
 {
     for (;;) {
         const char *body;

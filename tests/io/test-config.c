@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/options.h"
+#include "daemon/config.h"
 #include "libcommon/error.h"
 #include <setjmp.h>
 #include <stdarg.h>

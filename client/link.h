@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct conn {
+struct link {
     int fd; /* owned; -1: none */
     struct frame_decoder in;
     bool greeted; /* the daemon's hello has come */
@@ -21,15 +21,15 @@ struct conn {
 enum { CONN_CLOSED = 1 }; /* the peer has closed: a positive outcome */
 
 /* Takes @fd. */
-void conn_open(struct conn *c, int fd);
-void conn_close(struct conn *c);
+void link_open(struct link *c, int fd);
+void link_close(struct link *c);
 
 /* Send all of it. @deadline is of interrupt_now, -1: none. 0; CONN_CLOSED; -EINTR; -ETIMEDOUT; -errno with a sentence.
  */
-int conn_send(struct conn *c, const struct buf *frames, int64_t deadline);
+int link_send(struct link *c, const struct buf *frames, int64_t deadline);
 
 /* Send without waiting, as far as it goes; for a farewell. */
-void conn_send_now(struct conn *c, const struct buf *frames);
+void link_send_now(struct link *c, const struct buf *frames);
 
 /*
  * Wait for the next event other than the hello and unknown ones. @deadline is of interrupt_now, -1: none;
@@ -37,7 +37,7 @@ void conn_send_now(struct conn *c, const struct buf *frames);
  * 0: the caller owns *e and calls proto_event_fini; CONN_CLOSED; -EINTR; -ETIMEDOUT; -EPIPE: the reader of @watch has
  * gone; -EPROTO, -EBADMSG, -EMSGSIZE: the peer is no daemon that we can talk to; all others -errno; with sentences.
  */
-int conn_next(struct conn *c, struct proto_event *e, int64_t deadline, int watch);
+int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch);
 
 /* Append the first message of a connection. 0 or -ENOMEM. */
-int conn_hello(struct buf *out);
+int link_hello(struct buf *out);

@@ -61,7 +61,7 @@ void link_send_now(struct link *c, const struct buf *frames)
 }
 
 /* Wait for bytes and take them. As link_next. */
-static int conn_fill(struct link *c, int64_t deadline, int watch)
+static int link_fill(struct link *c, int64_t deadline, int watch)
 {
     struct pollfd fds[2] = {{.fd = c->fd, .events = POLLIN}, {.fd = watch}};
     char chunk[CONN_CHUNK];
@@ -85,7 +85,7 @@ static int conn_fill(struct link *c, int64_t deadline, int watch)
 }
 
 /* 0: *e is for the caller; 1: it was for us. */
-static int conn_take(struct link *c, struct proto_event *e)
+static int link_take(struct link *c, struct proto_event *e)
 {
     if (e->type == PROTO_EV_HELLO) {
         if (e->version != PROTO_VERSION)
@@ -110,14 +110,14 @@ int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch
 
         if (r < 0) return error_in(r, "the daemon's answer");
         if (r == 0) {
-            r = conn_fill(c, deadline, watch);
+            r = link_fill(c, deadline, watch);
             if (r != 0) return r;
             continue;
         }
         r = proto_read_event(e, body, len);
         frame_pop(&c->in);
         if (r < 0) return error_in(r, "the daemon's answer");
-        r = conn_take(c, e);
+        r = link_take(c, e);
         if (r == 0) return 0;
         proto_event_fini(e);
         if (r < 0) return r;

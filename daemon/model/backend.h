@@ -9,7 +9,7 @@
 
 struct backend;
 
-enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 };
+enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits: both may be wanted */
 
 /* A run of consecutive tokens of one sequence. */
 struct batch_entry {
@@ -23,19 +23,20 @@ struct batch_entry {
 };
 
 struct backend_config {
-    uint32_t threads;     /* 0: physical cores */
-    uint32_t ctx;         /* longest sequence, already clamped to the model's */
+    uint32_t threads; /* 0: physical cores */
+    uint32_t ctx;     /* longest sequence, already clamped to the model's */
     enum kern_kv kv_type;
-    uint64_t kv_bytes;    /* the pool; rounded down to whole blocks */
-    uint32_t batch_tokens; /* most tokens of one forward */
-    const char *cpu;      /* HOB_CPU, or NULL */
+    uint64_t kv_bytes;                                          /* the pool; rounded down to whole blocks */
+    uint32_t batch_tokens;                                      /* most tokens of one forward */
+    const char *cpu;                                            /* HOB_CPU, or NULL */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* while loading, may be NULL */
     void *progress_ctx;
 };
 
 struct backend_ops {
     /* Run all entries as one batch (sum of n <= batch_tokens; entries may share no sequence). For every token that
-     * wants logits, in order, one row of @out [rows][vocab]; hidden state: the same with [dim]. 0, or -errno. */
+     * wants logits, in order, one row of @logits [rows][vocab]; hidden state (after the last norm): the same with
+     * [dim] in @hidden. 0; -EINVAL or -EOPNOTSUPP with a sentence for a batch that cannot be run (nothing was). */
     int (*forward)(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
     /* Copy the first @tokens tokens of block @src to block @dst of @group, all layers. */
     void (*kv_copy)(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens);
@@ -55,7 +56,8 @@ struct backend {
     const struct kernels *kern;   /* for logprobs in the engine */
 };
 
-/* Load the weights of @g on the CPU. @g must stay open as long as the backend. On 0 *out is owned by the caller. -ENOMEM says how many bytes for what. */
+/* Load the weights of @g on the CPU. @g must stay open as long as the backend. On 0 *out is owned by the caller.
+ * -ENOMEM says how many bytes for what. */
 int backend_cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *c);
 
 static inline struct backend *backend_free(struct backend *b)

@@ -140,6 +140,7 @@ static bool is_paused(const struct engine *e, uint64_t conn)
 static void take_in(struct engine *e)
 {
     struct seq *s;
+    e->stopping = e->draining;
     while ((s = e->inbox.head)) {
         list_remove(&e->inbox, s);
         s->arrival = ++e->arrivals;

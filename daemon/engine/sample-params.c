@@ -21,8 +21,8 @@ static int check(const struct sample_params *p, const char *where)
 {
     if (!(p->temperature >= 0.0f && p->temperature <= 100.0f))
         return error_say(-EINVAL, "%stemperature is %g; it must be from 0 to 100", where, (double)p->temperature);
-    if (!(p->top_p > 0.0f && p->top_p <= 1.0f))
-        return error_say(-EINVAL, "%stop_p is %g; it must be above 0 and at most 1", where, (double)p->top_p);
+    if (!(p->top_p >= 0.0f && p->top_p <= 1.0f))
+        return error_say(-EINVAL, "%stop_p is %g; it must be from 0 to 1", where, (double)p->top_p);
     if (!(p->min_p >= 0.0f && p->min_p <= 1.0f))
         return error_say(-EINVAL, "%smin_p is %g; it must be from 0 to 1", where, (double)p->min_p);
     if (!(p->repeat > 0.0f && p->repeat <= 100.0f))

@@ -12,7 +12,7 @@
 
 struct sample_params {
     uint32_t top_k;     /* 0: off */
-    float top_p;        /* (0, 1]; 1: off */
+    float top_p;        /* [0, 1]; 1: off */
     float min_p;        /* [0, 1]; 0: off */
     float temperature;  /* 0: greedy */
     float repeat;       /* repetition penalty, > 0; 1: off */

@@ -63,6 +63,7 @@ struct engine {
     double step_ms; /* rolling mean */
     struct tally *tallies;
     uint32_t running;
+    bool stopping; /* draining, as last seen */
     struct step_scratch *scratch;
 };
 

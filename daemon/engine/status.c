@@ -88,7 +88,7 @@ int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out
         [ENGINE_LOADING] = "loading", [ENGINE_READY] = "ready", [ENGINE_FAILED] = "failed"};
     bool all = uid == 0 || uid == geteuid();
     json_t *o = json_object();
-    set_str(o, "state", states[e->state]);
+    set_str(o, "state", e->state == ENGINE_READY && e->stopping ? "stopping" : states[e->state]);
     if (e->state == ENGINE_FAILED) set_str(o, "error", e->why);
     set_str(o, "model", e->config.model_name);
     set_str(o, "path", e->config.model_path);

@@ -61,6 +61,24 @@ void harness_fini(struct harness *h)
     unlink(h->path);
 }
 
+const char harness_story[] = "Once upon a time there was a little house by the sea, and in it lived you and I.";
+
+int harness_setup(void **state)
+{
+    struct harness *h = malloc(sizeof(*h));
+    if (!h) return -1;
+    *state = h;
+    harness_init(h, NULL);
+    return 0;
+}
+
+int harness_teardown(void **state)
+{
+    harness_fini(*state);
+    free(*state);
+    return 0;
+}
+
 struct proto_request harness_simple(enum proto_type type)
 {
     struct proto_request r = {.type = type};

@@ -41,6 +41,13 @@ void harness_start(struct harness *h); /* and wait until it is READY */
 void harness_stop(struct harness *h);  /* forgets the answers; may be started again */
 void harness_fini(struct harness *h);
 
+/* cmocka fixtures: *state is a struct harness of harness_init(h, NULL), not started. */
+int harness_setup(void **state);
+int harness_teardown(void **state);
+
+/* A prompt of some dozens of tokens. */
+extern const char harness_story[];
+
 /* Requests to fill in and submit. Greedy, with logprobs, 16 tokens unless changed. */
 struct proto_request harness_raw(const char *prompt);
 struct proto_request harness_user(const char *session, const char *content);

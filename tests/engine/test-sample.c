@@ -212,7 +212,7 @@ static void test_request_values(void **state)
     assert_int_equal(p.top_k, 0);
     assert_true(p.temperature == 0);
     const struct proto_sampling bad[] = {
-        {-0.1f, NAN, NAN, NAN, -1, -1}, {INFINITY, NAN, NAN, NAN, -1, -1}, {NAN, 0, NAN, NAN, -1, -1},
+        {-0.1f, NAN, NAN, NAN, -1, -1}, {INFINITY, NAN, NAN, NAN, -1, -1}, {NAN, -0.1f, NAN, NAN, -1, -1},
         {NAN, 1.1f, NAN, NAN, -1, -1},  {NAN, NAN, 1.1f, NAN, -1, -1},     {NAN, NAN, NAN, 0, -1, -1},
         {NAN, NAN, NAN, NAN, -2, -1},   {NAN, NAN, NAN, NAN, -1, -2},
     };

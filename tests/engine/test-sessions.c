@@ -26,13 +26,6 @@ static int setup_spm(void **state)
     return setup_with(state, "llama");
 }
 
-static int teardown(void **state)
-{
-    harness_fini(*state);
-    free(*state);
-    return 0;
-}
-
 /* Lively enough to meet its end-of-answer token, and bytes that are no UTF-8. */
 static struct proto_request turn(const char *session, const char *content, int64_t seed)
 {
@@ -334,10 +327,10 @@ static void test_many_sessions_short_blocks(void **state)
 
 int main(void)
 {
-#define BPE(name) cmocka_unit_test_setup_teardown(name, setup_bpe, teardown)
+#define BPE(name) cmocka_unit_test_setup_teardown(name, setup_bpe, harness_teardown)
 #define SPM(name)                                                                                                      \
     {                                                                                                                  \
-#name "_spm", name, setup_spm, teardown, NULL                                                                  \
+#name "_spm", name, setup_spm, harness_teardown, NULL                                                          \
     }
     const struct CMUnitTest tests[] = {
         BPE(test_three_turns),

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine/queue.h"
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static bool readable(const struct queue *q)
+{
+    struct pollfd p = {.fd = queue_fd(q), .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+static struct engine_event event(uint64_t id)
+{
+    struct engine_event e = {.conn = 1, .ev = {.type = PROTO_EV_TEXT, .id = id}};
+    assert_int_equal(proto_text_set(&e.ev.text, "text", 4), 0);
+    return e;
+}
+
+/* In order, bounded, and the descriptor readable exactly while there is something or somebody signalled. */
+static void test_order_bound_and_descriptor(void **state)
+{
+    struct queue *q = NULL;
+    struct engine_event e;
+    uint64_t in = 0, out = 0;
+    assert_int_equal(queue_new(&q, 5), 0);
+    assert_false(readable(q));
+    for (int round = 0; round < 7; round++) {
+        while (!queue_full(q)) {
+            e = event(++in);
+            queue_push(q, &e);
+            assert_null(e.ev.text.data); /* taken */
+        }
+        assert_int_equal(in - out, 5);
+        assert_true(readable(q));
+        for (int i = 0; i < 3; i++) {
+            assert_true(queue_pop(q, &e));
+            assert_int_equal(e.ev.id, ++out);
+            proto_event_fini(&e.ev);
+        }
+    }
+    while (queue_pop(q, &e)) {
+        assert_int_equal(e.ev.id, ++out);
+        proto_event_fini(&e.ev);
+    }
+    assert_int_equal(in, out);
+    assert_false(readable(q));
+    queue_signal(q);
+    assert_true(readable(q));
+    assert_false(queue_pop(q, &e));
+    assert_false(readable(q));
+    assert_null(queue_free(q));
+}
+
+static void test_free_frees_events(void **state)
+{
+    struct queue *q = NULL;
+    assert_int_equal(queue_new(&q, 2), 0);
+    struct engine_event e = event(1);
+    queue_push(q, &e);
+    assert_null(queue_free(q)); /* the leak checkers see the text */
+    assert_null(queue_free(NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_bound_and_descriptor),
+        cmocka_unit_test(test_free_frees_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

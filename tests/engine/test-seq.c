@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* How an answer ends by itself: the model, a stop string, max_tokens, the context. */
+#include "tests/engine/harness.h"
+
+static void test_context_end(void **state)
+{
+    struct harness *h = *state;
+    h->config.ctx = 128;
+    harness_start(h);
+    struct proto_request r = harness_raw(harness_story);
+    r.gen.ignore_eos = true;
+    r.gen.max_tokens = -1;
+    struct answer *a = harness_run(h, &r);
+    assert_done(a, PROTO_STOP_CONTEXT);
+    assert_int_equal(a->last.usage_prompt + a->last.usage_completion, 128);
+}
+
+/* An eog token ends it: it is counted, has a logprob and no text. */
+static void test_eog(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    for (int i = 0; i < 2; i++) {
+        struct proto_request r = harness_raw("the");
+        r.gen.sampling.temperature = 100;
+        r.gen.sampling.top_k = 0;
+        r.gen.sampling.top_p = 1;
+        r.gen.sampling.min_p = 0;
+        r.gen.sampling.seed = 3;
+        r.gen.max_tokens = 2000;
+        r.gen.ignore_eos = i == 1;
+        struct answer *a = harness_run(h, &r);
+        assert_done(a, i == 0 ? PROTO_STOP_EOS : PROTO_STOP_LENGTH);
+        assert_int_equal(a->last.usage_completion, a->n);
+        if (i == 1)
+            assert_int_equal(a->n, 2000);
+        else
+            assert_true(a->n < 2000);
+    }
+}
+
+static void test_stop_string(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct proto_request r = harness_raw(harness_story);
+    r.gen.max_tokens = 40;
+    struct answer *a = harness_run(h, &r);
+    assert_true(a->text.len > 20);
+    char stop[4] = "";
+    for (size_t i = 8; i + 3 <= a->text.len && !stop[0]; i++)
+        if (!((a->text.data[i] | a->text.data[i + 1] | a->text.data[i + 2]) & 0x80)) memcpy(stop, a->text.data + i, 3);
+    assert_true(stop[0]);
+    size_t at = (size_t)(strstr(a->text.data, stop) - a->text.data);
+    r = harness_raw(harness_story);
+    r.gen.max_tokens = 40;
+    r.gen.n_stop = 1;
+    assert_int_equal(proto_text_set(&r.gen.stop[0], stop, 3), 0);
+    struct answer *b = harness_run(h, &r);
+    assert_done(b, PROTO_STOP_EOS);
+    assert_int_equal(b->text.len, at);
+    assert_true(at == 0 || memcmp(a->text.data, b->text.data, at) == 0);
+    assert_memory_equal(a->ids, b->ids, b->n * sizeof(int32_t));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_context_end, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_eog, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_stop_string, harness_setup, harness_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -14,6 +14,7 @@ struct jj_var {
 struct jj_scope {
     struct jj_scope *parent;
     struct jj_var *vars;
+    struct jj_var *spare; /* memory for more */
 };
 
 int jj_scope_set(struct jj *j, struct jj_scope *s, const struct jj_str *name, struct jj_value v);

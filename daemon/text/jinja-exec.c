@@ -9,8 +9,11 @@ int jj_scope_set(struct jj *j, struct jj_scope *s, const struct jj_str *name, st
     for (var = s->vars; var; var = var->next)
         if (jj_str_eq(var->name, name)) break;
     if (!var) {
-        var = jj_alloc(j, sizeof(*var));
-        if (!var) return j->err;
+        var = s->spare;
+        if (var)
+            s->spare = var->next;
+        else if (!(var = jj_alloc(j, sizeof(*var))))
+            return j->err;
         var->name = name;
         var->next = s->vars;
         s->vars = var;
@@ -123,6 +126,7 @@ static int macro_value(struct jj *j, struct jj_scope *s, const struct jj_node *n
     if (!fn) return j->err;
     fn->macro = n;
     fn->scope = s;
+    j->closures++;
     *out = (struct jj_value){.type = JJ_FUNC, .fn = fn};
     return 0;
 }

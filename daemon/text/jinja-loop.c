@@ -13,6 +13,8 @@ struct jj_loop {
     int64_t index0; /* of current; -1 at first */
     unsigned depth;
     struct jj_seq *changed; /* what changed() saw last */
+    struct jj_scope *scope; /* of the last round; used again unless a macro made there may still look into it */
+    uint64_t closures;
 };
 
 /* One more item into l->next: 1, or 0 when there is none. */
@@ -68,12 +70,30 @@ static int loop_length(struct jj *j, struct jj_loop *l, int64_t *out)
     return r;
 }
 
+/* A fresh scope for the next round, in the memory of the last one if that is free. */
+static struct jj_scope *round_scope(struct jj *j, struct jj_loop *l)
+{
+    struct jj_scope *s = l->scope;
+    if (!s || l->closures != j->closures) {
+        s = l->scope = jj_alloc(j, sizeof(*s));
+        if (!s) return NULL;
+        s->parent = l->outer;
+    } else if (s->vars) {
+        struct jj_var *last = s->vars;
+        while (last->next) last = last->next;
+        last->next = s->spare;
+        s->spare = s->vars;
+        s->vars = NULL;
+    }
+    l->closures = j->closures;
+    return s;
+}
+
 static int run_body(struct jj *j, struct jj_loop *l, struct jj_value loop, struct jj_sb *out)
 {
     static const struct jj_str name = {.p = "loop", .len = 4, .chars = 4, .markup = true};
-    struct jj_scope *s = jj_alloc(j, sizeof(*s));
+    struct jj_scope *s = round_scope(j, l);
     if (!s) return j->err;
-    s->parent = l->outer;
     int r = jj_scope_set(j, s, &name, loop);
     if (r == 0) r = jj_assign(j, s, l->node->a, l->current);
     if (r == 0) r = jj_exec(j, s, l->node->list, out);

@@ -126,6 +126,7 @@ struct jj {
     struct template_limits limits;
     uint64_t steps, made; /* so far: nodes, bytes of strings */
     uint32_t calls, nest;
+    uint64_t closures; /* macros and callers made so far: what they were made in must stay as it is */
     unsigned line;
     time_t now;
     bool autoescape;

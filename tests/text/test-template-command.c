@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* hobd template, the program: its output, its errors, its exit codes. */
+#include "tests/text/mini.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *hobd;
+static char model[] = "/tmp/hob-test-XXXXXX", bare[] = "/tmp/hob-test-XXXXXX", jinja[] = "/tmp/hob-test-XXXXXX";
+
+/* Run hobd template with @args (NULL-terminated) and @in; returns the exit code. @out, @err: what it wrote. */
+static int run(const char *const *args, const char *in, struct buf *out, struct buf *err)
+{
+    FILE *files[3] = {tmpfile(), tmpfile(), tmpfile()};
+    const char *argv[16] = {hobd, "template"};
+    struct buf *got[3] = {NULL, out, err};
+    int status;
+
+    for (size_t i = 0; args[i]; i++) argv[2 + i] = args[i];
+    for (int i = 0; i < 3; i++) assert_non_null(files[i]);
+    fputs(in, files[0]);
+    rewind(files[0]);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        for (int i = 0; i < 3; i++) dup2(fileno(files[i]), i);
+        execv(hobd, (char *const *)argv);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    for (int i = 1; i < 3; i++) {
+        char b[4096];
+        size_t n;
+        buf_clear(got[i]);
+        assert_int_equal(buf_reserve(got[i], 1), 0);
+        rewind(files[i]);
+        while ((n = fread(b, 1, sizeof(b), files[i]))) assert_int_equal(buf_append(got[i], b, n), 0);
+    }
+    for (int i = 0; i < 3; i++) fclose(files[i]);
+    return WEXITSTATUS(status);
+}
+
+static void says(const char *in, const char *want, const char *const *args)
+{
+    struct buf out = BUF_INIT, err = BUF_INIT;
+
+    int code = run(args, in, &out, &err);
+    assert_string_equal(err.data, "");
+    assert_string_equal(out.data, want);
+    assert_int_equal(code, 0);
+    buf_fini(&out);
+    buf_fini(&err);
+}
+#define SAYS(in, want, ...) says(in, want, (const char *const[]){__VA_ARGS__, NULL})
+
+/* Nothing on standard output, and one line on standard error that has @word in it. */
+static void fails(int code, const char *in, const char *word, const char *const *args)
+{
+    struct buf out = BUF_INIT, err = BUF_INIT;
+
+    assert_int_equal(run(args, in, &out, &err), code);
+    assert_string_equal(out.data, "");
+    assert_memory_equal(err.data, "hobd template: ", 15);
+    assert_ptr_equal(strchr(err.data, '\n'), err.data + err.len - 1);
+    if (!strstr(err.data, word)) fail_msg("no \"%s\" in: %s", word, err.data);
+    buf_fini(&out);
+    buf_fini(&err);
+}
+#define FAILS(code, in, word, ...) fails(code, in, word, (const char *const[]){__VA_ARGS__, NULL})
+
+static void write_template(const char *src)
+{
+    FILE *f = fopen(jinja, "we");
+    assert_non_null(f);
+    fputs(src, f);
+    fclose(f);
+}
+
+static void template_file(void **state)
+{
+    write_template("{{ a }}-{{ b.c }}{{ bos_token }}");
+    SAYS("{\"a\": \"x\", \"b\": {\"c\": 1}}", "x-1", "--template", jinja);
+    write_template("{{ strftime_now('%Y-%m-%d %H:%M') }}\n");
+    SAYS("{}", "2026-11-20 12:00", "--template", jinja, "--now", "2026-11-20T12:00:00");
+}
+
+static void template_of_the_model(void **state)
+{
+    SAYS("{\"m\": \"hi\"}", "[<s>hi</s>]", "-m", model);
+    SAYS("{\"m\": \"hi\", \"eos_token\": \"END\"}", "[<s>hiEND]", "--model", model);
+}
+
+static void errors_of_templates(void **state)
+{
+    write_template("a\n{{ raise_exception('roles must alternate') }}");
+    FAILS(1, "{}", "template line 2: roles must alternate", "--template", jinja);
+    write_template("{% if %}");
+    FAILS(1, "{}", "template line 1: ", "--template", jinja);
+    write_template("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}");
+    FAILS(1, "{}", "steps", "--template", jinja);
+    FAILS(1, "{}", "/nowhere/x.jinja: ", "--template", "/nowhere/x.jinja");
+    FAILS(1, "{}", "no chat template", "-m", bare);
+    FAILS(1, "{}", "/nowhere/x.gguf", "-m", "/nowhere/x.gguf");
+}
+
+static void errors_of_requests(void **state)
+{
+    write_template("x");
+    FAILS(1, "", "standard input: JSON", "--template", jinja);
+    FAILS(1, "{\"a\": ", "standard input: JSON", "--template", jinja);
+    FAILS(1, "[1]", "a JSON object", "--template", jinja);
+    FAILS(1, "{\"a\": \"\xff\"}", "standard input: JSON", "--template", jinja);
+}
+
+static void usage(void **state)
+{
+    struct buf out = BUF_INIT, err = BUF_INIT;
+
+    FAILS(2, "", "-m FILE", NULL);
+    FAILS(2, "", "either", "-m", model, "--template", jinja);
+    FAILS(2, "", "--now", "-m", model, "--now", "yesterday");
+    FAILS(2, "", "unknown option '--nope'", "--nope");
+    FAILS(2, "", "wants a value", "-m");
+    FAILS(2, "", "unexpected argument 'x'", "-m", model, "x");
+    assert_int_equal(run((const char *const[]){"--help", NULL}, "", &out, &err), 0);
+    assert_memory_equal(out.data, "usage: hobd template ", 21);
+    buf_fini(&out);
+    buf_fini(&err);
+}
+
+static void write_model(char *path, bool with_template)
+{
+    static const struct mini_token extra[] = {{"a", MINI_NORMAL, -1}};
+    struct mini m = {0};
+    mini_spm(&m, extra, 1);
+    if (with_template) mini_str(&m, "tokenizer.chat_template", "[{{ bos_token }}{{ m }}{{ eos_token }}]");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    mini_write(&m, fd);
+    close(fd);
+    buf_fini(&m.body);
+}
+
+static int setup(void **state)
+{
+    write_model(model, true);
+    write_model(bare, false);
+    int fd = mkstemp(jinja);
+    if (fd < 0) return -1;
+    close(fd);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    unlink(model);
+    unlink(bare);
+    unlink(jinja);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(template_file),
+        cmocka_unit_test(template_of_the_model),
+        cmocka_unit_test(errors_of_templates),
+        cmocka_unit_test(errors_of_requests),
+        cmocka_unit_test(usage),
+    };
+
+    if (argc < 2) return 1;
+    hobd = argv[1];
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -12,7 +12,7 @@ enum kv_group_kind { KV_FULL, KV_WINDOW };
 struct kv_group {
     uint32_t n_layers;
     enum kv_group_kind kind;
-    uint32_t window;         /* KV_WINDOW: positions kept; else 0 */
+    uint32_t window;          /* KV_WINDOW: positions kept; else 0 */
     uint64_t bytes_per_token; /* all its layers, K and V, in the KV type in use; filled by the backend */
 };
 

@@ -22,14 +22,13 @@ static const char *const ends[] = {
     "<|eom_id|>",
     "<EOT>",
     "_<EOT>",
+    "▁<EOT>",
     "[EOT]",
     "[EOS]",
     "<end_of_utterance>",
     "<eos>",
-    "\xe2\x96\x81<EOT>",
     "<|end_of_text|>",
-    "<\xef\xbd\x9c"
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>",
+    "<｜end▁of▁sentence｜>",
 };
 
 /* Fill-in-the-middle: the token the file names, else the first of these that is there, which is then a control token.
@@ -41,24 +40,13 @@ static const struct fim {
 } fims[] = {
     {"tokenizer.ggml.fim_pre_token_id",
      false,
-     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>",
-      "<\xef\xbd\x9c"
-      "fim\xe2\x96\x81"
-      "begin\xef\xbd\x9c>",
-      "<PRE>", "\xe2\x96\x81<PRE>", "<|code_prefix|>"}},
+     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>"}},
     {"tokenizer.ggml.fim_suf_token_id",
      false,
-     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>",
-      "<\xef\xbd\x9c"
-      "fim\xe2\x96\x81hole\xef\xbd\x9c>",
-      "<SUF>", "\xe2\x96\x81<SUF>", "<|code_suffix|>"}},
+     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>"}},
     {"tokenizer.ggml.fim_mid_token_id",
      false,
-     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>",
-      "<\xef\xbd\x9c"
-      "fim\xe2\x96\x81"
-      "end\xef\xbd\x9c>",
-      "<MID>", "\xe2\x96\x81<MID>", "<|code_middle|>"}},
+     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>"}},
     {"tokenizer.ggml.fim_pad_token_id", true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
     {"tokenizer.ggml.fim_rep_token_id", true, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
     {"tokenizer.ggml.fim_sep_token_id", true, {"<|file_sep|>"}},

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that runs out at every single allocation: each is an -ENOMEM that leaves nothing behind (what it leaves, ASan
+ * and valgrind see). The linker sends our calls here (--wrap); PCRE2's own do not come by.
+ */
+#include "libcommon/error.h"
+#include "tests/text/mini.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static unsigned long allowed = -1ul; /* allocations until the one that fails */
+
+static bool fails(void)
+{
+    return allowed != -1ul && allowed-- == 0;
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__real_reallocarray(void *p, size_t n, size_t size);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __real_realloc(p, n);
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+    return fails() ? NULL : __real_reallocarray(p, n, size);
+}
+
+static const struct mini_token extra[] = {
+    {"<|im_end|>", MINI_CONTROL, 0}, {"_a", MINI_NORMAL, -1}, {"_", MINI_NORMAL, -2}};
+
+/* The file, open. */
+static struct gguf *file(bool spm)
+{
+    const char *const merges[] = {"a b", "_ ab", NULL};
+    struct mini m = {0};
+    char path[64];
+    struct gguf *g;
+    int fd = memfd_create("vocabulary", MFD_CLOEXEC);
+
+    if (spm)
+        mini_spm(&m, extra, 3);
+    else
+        mini_bpe(&m, "smollm", merges, extra, 1);
+    mini_write(&m, fd);
+    buf_fini(&m.body);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    assert_int_equal(gguf_open(&g, path), 0);
+    close(fd);
+    return g;
+}
+
+/* As often as it takes until nothing fails any more; returns how many allocations that are. */
+static unsigned long make(const struct gguf *g, struct tokenizer **t)
+{
+    for (unsigned long n = 0;; n++) {
+        *t = NULL;
+        allowed = n;
+        int r = tokenizer_new(t, g);
+        allowed = -1ul;
+        if (r == 0) return n;
+        assert_int_equal(r, -ENOMEM);
+        assert_null(*t);
+    }
+}
+
+static unsigned long encode(const struct tokenizer *t, const struct text *text)
+{
+    for (unsigned long n = 0;; n++) {
+        struct tokens out = {0};
+        allowed = n;
+        int r = tokenizer_encode(t, text, 0, true, &out);
+        allowed = -1ul;
+        if (r < 0) {
+            assert_int_equal(r, -ENOMEM);
+            assert_int_equal(out.n, 0);
+        }
+        tokens_fini(&out);
+        if (r == 0) return n;
+    }
+}
+
+static void both(void **state)
+{
+    for (int spm = 0; spm < 2; spm++) {
+        struct gguf *g = file(spm);
+        struct tokenizer *t;
+        struct text text = {0};
+        assert_true(make(g, &t) >= 10);
+        for (int i = 0; i < 40; i++) {
+            text_append(&text, " ab abab 12 \xf0\x9f\x99\x82", 16, false);
+            text_append(&text, "<|im_end|>", 10, true);
+        }
+        assert_true(encode(t, &text) >= 8);
+        text_fini(&text);
+        tokenizer_free(t);
+        gguf_close(g);
+    }
+}
+
+static void appending(void **state)
+{
+    struct text text = {0};
+
+    for (int i = 0; i < 100; i++) {
+        bool markup = i % 3 == 0;
+        for (unsigned long n = 0;; n++) {
+            size_t len = text.s.len, spans = text.n_spans;
+            allowed = n;
+            int r = text_append(&text, "0123456789abcdef", 16, markup);
+            allowed = -1ul;
+            if (r == 0) break;
+            assert_int_equal(r, -ENOMEM);
+            assert_int_equal(text.s.len, len);
+            assert_int_equal(text.n_spans, spans);
+        }
+    }
+    assert_int_equal(text.s.len, 1600);
+    assert_int_equal(text.spans[text.n_spans - 1].end, 1600);
+    text_fini(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both), cmocka_unit_test(appending)};
+
+    return cmocka_run_group_tests_name("tokenizer-memory", tests, NULL, NULL);
+}

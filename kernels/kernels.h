@@ -20,7 +20,7 @@
 #define KV_SEGMENT      512 /* positions of an attention segment */
 #define KERN_ALIGN      64  /* of panels, activations, KV and outputs */
 
-enum kern_type { KERN_F32, KERN_F16, KERN_BF16, KERN_Q8_0, KERN_Q4_0, KERN_Q4_1, KERN_TYPES };
+enum kern_type { KERN_F32, KERN_F16, KERN_BF16, KERN_Q8_0, KERN_Q4_0, KERN_Q4_1, KERN_Q6_K, KERN_TYPES };
 enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_TYPES };
 
 /* Activations of @n tokens, k values each. Float weights read f, quantized ones q, d and s. */
@@ -28,7 +28,7 @@ struct kern_acts {
     const float *f;   /* [n][k] */
     const int8_t *q;  /* [n][k] */
     const float *d;   /* [n][k/32] scales */
-    const int32_t *s; /* [n][k/32] sums of q */
+    const int16_t *s; /* [n][k/16] sums of q */
     size_t n, k;
 };
 
@@ -50,11 +50,12 @@ struct kernels {
     const char *name; /* "scalar", "avx2", "avx512" */
 
     /* Quantize x[k] (k a multiple of 32) per 32: d = amax/127, q = round-half-to-even(x/d) (a true division; 0 when
-     * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed), s = sum of q. */
-    void (*quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k);
+     * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's. */
+    void (*quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k);
 
     /* out[t*ld + i] for the tokens t of @x and rows i < rows (<= 16) of one panel. DESIGN: per block of 32,
-     * acc = fma(f32(isum), f32(dw*dx), acc), blocks ascending; Q4_1 then acc = fma(f32(s), f32(mw*dx), acc);
+     * acc = fma(f32(isum), f32(dw*dx), acc), blocks ascending; Q4_1 then acc = fma(f32(sum of q), f32(mw*dx), acc);
+     * Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16;
      * float types: acc = fma(w, x, acc), k ascending. acc starts at +0. */
     void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
 
@@ -116,7 +117,7 @@ uint16_t kern_f32_to_f16(float f);
 
 /* --- types and panels --- */
 
-/* Values of a source block (32; 1 for floats) and its bytes, as in a GGUF file. */
+/* Values of a source block (32; 256 for K-quants; 1 for floats) and its bytes, as in a GGUF file. */
 size_t kern_type_block(enum kern_type t);
 size_t kern_type_bytes(enum kern_type t);
 bool kern_type_quantized(enum kern_type t);
@@ -133,7 +134,9 @@ void kern_panel_row(enum kern_type t, float *out, const void *panel, unsigned i,
 
 /* A GGUF row as floats, at any alignment. Formats: ggml's block_q8_0 {f16 d; i8 q[32]}, block_q4_0 {f16 d; u8 q[16]}
  * (q[j] low nibble is value j, high nibble value j+16, minus 8), block_q4_1 {f16 d, m; u8 q[16]}.
- * value = d*q (+ m): one multiply, then one add. */
+ * value = d*q (+ m): one multiply, then one add. block_q6_K {u8 ql[128], qh[64]; i8 sc[16]; f16 d} of 256 values:
+ * value j = 128h + 32p + l (h < 2, p < 4, l < 32) has its low 4 bits in ql[64h + 32(p%2) + l] (low nibble for p < 2),
+ * its upper 2 in qh[32h + l] from bit 2p, its sub-scale in sc[j/16]; value = d*sc*(code - 32), left to right. */
 void kern_dequant(enum kern_type t, float *out, const void *src, size_t k);
 
 /* Bytes of K (or V) of one block of one KV head. */

@@ -13,13 +13,14 @@
 #define KERN_ATTN(name) void name(const struct kern_attn *a)
 
 #define KERN_DECLARE(sfx)                                                                                              \
-    void quantize_##sfx(int8_t *q, float *d, int32_t *s, const float *x, size_t k);                                    \
+    void quantize_##sfx(int8_t *q, float *d, int16_t *s, const float *x, size_t k);                                    \
     KERN_MATMUL(matmul_f32_##sfx);                                                                                     \
     KERN_MATMUL(matmul_f16_##sfx);                                                                                     \
     KERN_MATMUL(matmul_bf16_##sfx);                                                                                    \
     KERN_MATMUL(matmul_q8_0_##sfx);                                                                                    \
     KERN_MATMUL(matmul_q4_0_##sfx);                                                                                    \
     KERN_MATMUL(matmul_q4_1_##sfx);                                                                                    \
+    KERN_MATMUL(matmul_q6_k_##sfx);                                                                                    \
     void rmsnorm_##sfx(float *out, const float *x, const float *w, size_t k, float eps);                               \
     void rope_##sfx(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox);                       \
     void silu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
@@ -38,7 +39,8 @@
     {                                                                                                                  \
         .name = title, .quantize = quantize_##sfx,                                                                     \
         .matmul = {[KERN_F32] = matmul_f32_##sfx,   [KERN_F16] = matmul_f16_##sfx,   [KERN_BF16] = matmul_bf16_##sfx,  \
-                   [KERN_Q8_0] = matmul_q8_0_##sfx, [KERN_Q4_0] = matmul_q4_0_##sfx, [KERN_Q4_1] = matmul_q4_1_##sfx}, \
+                   [KERN_Q8_0] = matmul_q8_0_##sfx, [KERN_Q4_0] = matmul_q4_0_##sfx, [KERN_Q4_1] = matmul_q4_1_##sfx,  \
+                   [KERN_Q6_K] = matmul_q6_k_##sfx},                                                                   \
         .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .add = add_##sfx,                    \
         .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx, [KERN_KV_F16] = kv_store_f16_##sfx},                          \
         .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx}, .attn_merge = attn_merge_##sfx,      \

@@ -38,7 +38,7 @@ struct scratch {
     float *cs;               /* [tokens][rope_dim] cosines, then sines */
     int8_t *aq;              /* [tokens][widest] quantized input of the next product */
     float *ad;               /* [tokens][widest/32] */
-    int32_t *as;             /* [tokens][widest/32] */
+    int16_t *as;             /* [tokens][widest/16] */
     uint32_t tile_tokens;    /* most tokens of a tile */
     uint32_t rows;           /* of m, l and o: query heads x segments that one wave holds */
     float *m, *l;            /* [rows] */

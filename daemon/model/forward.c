@@ -31,7 +31,7 @@ static void multiply_run(const struct products *p, const struct product *y, uint
         struct kern_acts in = {.f = p->in.f + t * p->in.k,
                                .q = p->in.q + t * p->in.k,
                                .d = p->in.d + t * nb,
-                               .s = p->in.s + t * nb,
+                               .s = p->in.s + t * nb * 2,
                                .n = p->in.n - t < TOKEN_TILE ? p->in.n - t : TOKEN_TILE,
                                .k = p->in.k};
         for (uint32_t i = begin; i < end; i++) {
@@ -81,7 +81,7 @@ void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row
 {
     struct scratch *s = &p->c->scratch;
     size_t nb = k / KERN_BLOCK;
-    if (p->quantize) p->c->kern->quantize(s->aq + row * k, s->ad + row * nb, s->as + row * nb, x, k);
+    if (p->quantize) p->c->kern->quantize(s->aq + row * k, s->ad + row * nb, s->as + row * nb * 2, x, k);
 }
 
 /* --- operations on each token --- */

@@ -89,13 +89,26 @@ static void row_q4_1(float *out, const uint8_t *p, uint64_t k)
     row_q4(out, p, k, true);
 }
 
+static void row_q6_k(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 256; b++, p += 210) {
+        float d = half(p + 208);
+        for (int i = 0; i < 256; i++) {
+            /* each half of 128: 64 bytes of nibbles (a first and a second 64 values), 32 bytes of bit pairs */
+            const uint8_t *ql = p + i / 128 * 64, *qh = p + 128 + i / 128 * 32;
+            int nibble = i % 128 < 64 ? ql[i % 64] & 15 : ql[i % 64] >> 4, pair = qh[i % 32] >> i % 128 / 32 * 2 & 3;
+            *out++ = d * (int8_t)p[192 + i / 16] * (nibble + 16 * pair - 32);
+        }
+    }
+}
+
 int reference_rows(const struct gguf_tensor *t, uint64_t row, uint64_t rows, float *out)
 {
     static const struct {
         const char *name;
         void (*decode)(float *out, const uint8_t *p, uint64_t k);
-    } types[] = {{"F32", row_f32},   {"F16", row_f16},   {"BF16", row_bf16},
-                 {"Q8_0", row_q8_0}, {"Q4_0", row_q4_0}, {"Q4_1", row_q4_1}};
+    } types[] = {{"F32", row_f32},   {"F16", row_f16},   {"BF16", row_bf16}, {"Q8_0", row_q8_0},
+                 {"Q4_0", row_q4_0}, {"Q4_1", row_q4_1}, {"Q6_K", row_q6_k}};
     uint32_t block = 1, bytes = 0;
     const char *name = gguf_tensor_type_name(t->type, &block, &bytes);
     for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++) {

@@ -41,7 +41,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct shape *y, 
     s->cs = carve(c, n * y->rope_dim, sizeof(float));
     s->aq = carve(c, n * wide, 1);
     s->ad = carve(c, n * blocks, sizeof(float));
-    s->as = carve(c, n * blocks, sizeof(int32_t));
+    s->as = carve(c, n * blocks * 2, sizeof(int16_t));
     s->m = carve(c, s->rows, sizeof(float));
     s->l = carve(c, s->rows, sizeof(float));
     s->o = carve(c, (size_t)s->rows * y->head_dim, sizeof(float));

@@ -31,7 +31,8 @@ int weights_type(uint32_t ggml, enum kern_type *out)
     static const struct {
         uint32_t ggml;
         enum kern_type type;
-    } types[] = {{0, KERN_F32}, {1, KERN_F16}, {30, KERN_BF16}, {8, KERN_Q8_0}, {2, KERN_Q4_0}, {3, KERN_Q4_1}};
+    } types[] = {{0, KERN_F32},  {1, KERN_F16},  {30, KERN_BF16}, {8, KERN_Q8_0},
+                 {2, KERN_Q4_0}, {3, KERN_Q4_1}, {14, KERN_Q6_K}};
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
         if (types[i].ggml == ggml) {
             *out = types[i].type;
@@ -51,7 +52,7 @@ static int type_of(const struct plan *p, const struct gguf_tensor *t, enum kern_
     snprintf(number, sizeof(number), "number %u", t->type);
     return error_say(
         -EOPNOTSUPP,
-        "%s: tensor '%.*s' is of type %s, which is not supported; supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1",
+        "%s: tensor '%.*s' is of type %s, which is not supported; supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K",
         gguf_path(p->g), (int)t->name.len, t->name.data, name ? name : number);
 }
 
@@ -80,7 +81,7 @@ static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t 
 
 static int want_matrix(struct plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows)
 {
-    const struct gguf_tensor *t;
+    const struct gguf_tensor *t = NULL;
     int r = find(p, name, k, rows, &t);
     if (!r) r = type_of(p, t, &m->type);
     if (r) return r;
@@ -94,7 +95,7 @@ static int want_matrix(struct plan *p, struct matrix *m, const char *name, uint3
 
 static int want_vector(struct plan *p, float **v, const char *name, uint32_t n)
 {
-    const struct gguf_tensor *t;
+    const struct gguf_tensor *t = NULL;
     enum kern_type type;
     int r = find(p, name, n, 1, &t);
     if (!r) r = type_of(p, t, &type);
@@ -137,7 +138,7 @@ static int want_embedding(struct plan *p)
 {
     const struct shape *s = p->s;
     if (s->tied) return want_matrix(p, &p->w->output, "token_embd.weight", s->dim, s->vocab);
-    const struct gguf_tensor *t;
+    const struct gguf_tensor *t = NULL;
     int r = find(p, "token_embd.weight", s->dim, s->vocab, &t);
     if (!r) r = type_of(p, t, &p->w->embd_type);
     if (r) return r;

@@ -2,7 +2,7 @@
 /* What runs over one vector: quantization, norms, rotation, activation functions, logits. */
 #include "kernels/ref/ref.h"
 
-void REF(quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k)
+void REF(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k)
 {
     for (size_t b = 0; b < k / KERN_BLOCK; b++) {
         float amax = 0;
@@ -11,12 +11,12 @@ void REF(quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k)
             if (a > amax) amax = a;
         }
         d[b] = amax / 127;
-        s[b] = 0;
+        s[2 * b] = s[2 * b + 1] = 0;
         for (unsigned i = 0; i < KERN_BLOCK; i++) {
             float v = d[b] == 0 ? 0 : rintf(x[b * KERN_BLOCK + i] / d[b]);
             int c = v > 127 ? 127 : v < -127 ? -127 : (int)v;
             q[b * KERN_BLOCK + i] = (int8_t)c;
-            s[b] += c;
+            s[2 * b + i / 16] = (int16_t)(s[2 * b + i / 16] + c);
         }
     }
 }

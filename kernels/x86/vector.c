@@ -12,15 +12,15 @@ V __m128i round_i8(v16 x)
 }
 
 /* The bytes of @c, added. */
-V int32_t sum_i8(__m128i c)
+V int16_t sum_i8(__m128i c)
 {
     __m128i w = _mm_maddubs_epi16(_mm_set1_epi8(1), c);
     w = _mm_madd_epi16(w, _mm_set1_epi16(1));
     w = _mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(1, 0, 3, 2)));
-    return _mm_cvtsi128_si32(_mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(2, 3, 0, 1))));
+    return (int16_t)_mm_cvtsi128_si32(_mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(2, 3, 0, 1))));
 }
 
-void X86(quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k)
+void X86(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k)
 {
     for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += KERN_BLOCK) {
         v16 lo = v16_load(x), hi = v16_load(x + 16);
@@ -30,7 +30,8 @@ void X86(quantize)(int8_t *q, float *d, int32_t *s, const float *x, size_t k)
             c[0] = round_i8(v16_div(lo, v16_set1(d[b])));
             c[1] = round_i8(v16_div(hi, v16_set1(d[b])));
         }
-        s[b] = sum_i8(c[0]) + sum_i8(c[1]);
+        s[2 * b] = sum_i8(c[0]);
+        s[2 * b + 1] = sum_i8(c[1]);
         memcpy(q, c, sizeof(c));
     }
 }

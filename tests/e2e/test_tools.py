@@ -56,9 +56,10 @@ def test_inspect(tiny, tmp_path):
     assert "no.gguf" in hobd("inspect", tmp_path / "no.gguf", check=1).err
 
 
-@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"])
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q6_K"])
 def test_verify_agrees_with_an_independent_pass(tmp_path, kind):
-    model = mktiny(tmp_path / "v.gguf", "--type", kind, "--untied", "--seed", 3)
+    wide = ["--dim", 256, "--ffn", 512] if kind == "Q6_K" else []
+    model = mktiny(tmp_path / "v.gguf", "--type", kind, "--untied", "--seed", 3, *wide)
     r = hobd("verify", "-m", model, check=None)
     if "OpenBLAS" in r.err and r.returncode:
         pytest.skip("OpenBLAS is not installed")

@@ -38,9 +38,9 @@ static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
     for (size_t p = 0; p < panels; p++) kern_panel_pack(t, w + p * each, src, stride, KERN_ROWS, K);
     float *f = room(n * K * sizeof(*f)), *d = room(n * K / KERN_BLOCK * sizeof(*d));
     int8_t *q = room(n * K);
-    int32_t *s = room(n * K / KERN_BLOCK * sizeof(*s));
+    int16_t *s = room(n * K / 16 * sizeof(*s));
     for (size_t i = 0; i < n * K; i++) f[i] = sinf((float)i);
-    for (size_t i = 0; i < n; i++) k->quantize(q + i * K, d + i * K / KERN_BLOCK, s + i * K / KERN_BLOCK, f + i * K, K);
+    for (size_t i = 0; i < n; i++) k->quantize(q + i * K, d + i * K / KERN_BLOCK, s + i * K / 16, f + i * K, K);
     struct kern_acts x = {.f = f, .q = q, .d = d, .s = s, .n = n, .k = K};
     float *out = room(n * panels * KERN_ROWS * sizeof(*out));
 

@@ -20,11 +20,23 @@ static void fill_block(enum kern_type t, uint8_t *p, enum stuff s)
     for (size_t i = head; i < kern_type_bytes(t); i++) p[i] = s == S_EXTREME ? same : (uint8_t)rng();
 }
 
+/* block_q6_K; its d is last. EXTREME: codes of -32 or 31, sub-scales of -128 or 127. */
+static void fill_q6_k(uint8_t *p, enum stuff s)
+{
+    uint8_t same = rng() & 1 ? 0xff : 0x00;
+    uint16_t h = rng_f16(s == S_WILD ? WILD : TAME);
+    for (size_t i = 0; i < 192; i++) p[i] = s == S_EXTREME ? same : (uint8_t)rng();
+    for (size_t i = 192; i < 208; i++) p[i] = s == S_EXTREME ? (rng_below(4) ? 0x80 : 0x7f) : (uint8_t)rng();
+    memcpy(p + 208, &h, 2);
+}
+
 static void fill_source(enum kern_type t, uint8_t *p, size_t blocks, enum stuff s)
 {
     enum taste taste = s == S_WILD ? WILD : TAME;
     for (size_t i = 0; i < blocks; i++, p += kern_type_bytes(t)) {
-        if (kern_type_quantized(t)) {
+        if (t == KERN_Q6_K) {
+            fill_q6_k(p, s);
+        } else if (kern_type_quantized(t)) {
             fill_block(t, p, s);
         } else if (t == KERN_F16) {
             uint16_t h = rng_f16(taste);
@@ -49,14 +61,14 @@ static void fill_acts(struct kern_acts *x, enum kern_type t, size_t n, size_t k,
     size_t nb = n * k / KERN_BLOCK;
     int8_t *q = mem(n * k);
     float *d = mem(nb * sizeof(*d));
-    int32_t *sum = mem(nb * sizeof(*sum));
+    int16_t *sum = mem(2 * nb * sizeof(*sum));
     for (size_t b = 0; b < nb; b++) {
         int8_t same = rng() & 1 ? 127 : -127;
         d[b] = rng_value(taste);
-        sum[b] = 0;
+        sum[2 * b] = sum[2 * b + 1] = 0;
         for (size_t i = b * KERN_BLOCK; i < (b + 1) * KERN_BLOCK; i++) {
             q[i] = s == S_EXTREME ? same : (int8_t)((int)rng_below(255) - 127);
-            sum[b] += q[i];
+            sum[i / 16] = (int16_t)(sum[i / 16] + q[i]);
         }
     }
     x->q = q;
@@ -110,16 +122,15 @@ static void one(struct check *c, unsigned rows, size_t n, size_t k, enum stuff s
 void check_matmul(void **state)
 {
     CHECK_BEGIN(state);
-    bool quant = kern_type_quantized((enum kern_type)c->type);
-    size_t unit = quant ? KERN_BLOCK : 1;
+    size_t unit = kern_type_block((enum kern_type)c->type), most = unit == 1 ? 70 : unit == KERN_BLOCK ? 9 : 4;
     for (size_t n = 1; n <= 30; n++)
         for (int s = S_TAME; s <= S_EXTREME; s++)
-            one(c, 1 + rng_below(16), n, unit * (1 + rng_below(quant ? 9 : 70)), (enum stuff)s);
+            one(c, 1 + rng_below(16), n, unit * (1 + rng_below((uint32_t)most)), (enum stuff)s);
     for (unsigned rows = 1; rows <= 16; rows++)
         for (int s = S_TAME; s <= S_EXTREME; s++)
-            one(c, rows, 1 + rng_below(14), unit * (1 + rng_below(quant ? 9 : 70)), (enum stuff)s);
-    for (size_t k = 1; k <= 40; k++) one(c, 16, 1 + rng_below(14), unit * k, S_WILD);
+            one(c, rows, 1 + rng_below(14), unit * (1 + rng_below((uint32_t)most)), (enum stuff)s);
+    for (size_t k = 1; k <= (unit == 256 ? 9 : 40); k++) one(c, 16, 1 + rng_below(14), unit * k, S_WILD);
     one(c, 16, 13, 2048, S_TAME);
     one(c, 16, 4, 5632, S_EXTREME);
-    one(c, 16, 100, 64, S_TAME);
+    one(c, 16, 100, unit == 256 ? 256 : 64, S_TAME);
 }

@@ -30,6 +30,11 @@ static float naive(enum kern_type t, const uint8_t *row, size_t i)
     case KERN_Q4_1:
         f = d * (float)(j < 16 ? p[4 + j] % 16 : p[4 + j - 16] / 16);
         return f + kern_f16_to_f32(h[1]);
+    case KERN_Q6_K:
+        memcpy(h, p + 208, 2);
+        f = kern_f16_to_f32(h[0]) * (float)(int)((p[192 + j / 16] ^ 128) - 128);
+        d = (float)((p[j / 128 * 64 + j % 64] >> (j % 128 < 64 ? 0 : 4)) % 16 - 32);
+        return f * (d + (float)((p[128 + j / 128 * 32 + j % 32] >> j / 32 % 4 * 2) % 4 * 16));
     case KERN_TYPES:
         break;
     }

@@ -30,8 +30,9 @@ static void add(CMUnitTestFunction fn, struct check c, const char *op, const cha
 static void add_variant(struct check c)
 {
     static const char *const kv_names[] = {[KERN_KV_F32] = "f32", [KERN_KV_F16] = "f16"};
-    static const char *const type_names[] = {[KERN_F32] = "f32",   [KERN_F16] = "f16",   [KERN_BF16] = "bf16",
-                                             [KERN_Q8_0] = "q8_0", [KERN_Q4_0] = "q4_0", [KERN_Q4_1] = "q4_1"};
+    static const char *const type_names[] = {
+        [KERN_F32] = "f32",   [KERN_F16] = "f16",   [KERN_BF16] = "bf16", [KERN_Q8_0] = "q8_0",
+        [KERN_Q4_0] = "q4_0", [KERN_Q4_1] = "q4_1", [KERN_Q6_K] = "q6_k"};
     for (c.type = 0; c.type < KERN_TYPES; c.type++) add(check_matmul, c, "matmul", type_names[c.type]);
     for (c.type = 0; c.type < KERN_KV_TYPES; c.type++) {
         add(check_attn, c, "attn", kv_names[c.type]);

@@ -8,7 +8,7 @@
 
 static const char usage[] =
     "usage: mktiny [--seed N] [--layers N] [--dim N] [--ffn N] [--heads N] [--kv-heads N] [--head-dim N] [--ctx N]\n"
-    "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1] [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch "
+    "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q6_K] [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch "
     "NAME]\n"
     "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--template FILE] -o FILE\n";
 

@@ -15,8 +15,8 @@ static const struct type {
     const char *name;
     uint32_t number, block, bytes;
 } types[] = {
-    {"F32", 0, 1, 4},    {"F16", 1, 1, 2},    {"Q4_0", 2, 32, 18},
-    {"Q4_1", 3, 32, 20}, {"Q8_0", 8, 32, 34}, {"BF16", 30, 1, 2},
+    {"F32", 0, 1, 4},    {"F16", 1, 1, 2},   {"Q4_0", 2, 32, 18},    {"Q4_1", 3, 32, 20},
+    {"Q8_0", 8, 32, 34}, {"BF16", 30, 1, 2}, {"Q6_K", 14, 256, 210},
 };
 
 static const char chatml[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
@@ -99,6 +99,24 @@ static void pack_q4(uint8_t *p, const float *x, bool offset)
     for (int i = 0; i < 16; i++) q[i] = (uint8_t)(code(x[i], lo, d, 15) | code(x[16 + i], lo, d, 15) << 4);
 }
 
+/* Sub-scales of 16 values are multiples of d, the largest of them 127. */
+static void pack_q6_k(uint8_t *p, const float *x)
+{
+    float amax[16] = {0}, most = 0;
+    for (int i = 0; i < 256; i++) amax[i / 16] = fmaxf(amax[i / 16], fabsf(x[i]));
+    for (int i = 0; i < 16; i++) most = fmaxf(most, amax[i]);
+    float d = most / 31 / 127;
+    memset(p, 0, 210);
+    put16(p + 208, kern_f32_to_f16(d));
+    for (int i = 0; i < 256; i++) {
+        float sc = d > 0 ? rintf(amax[i / 16] / 31 / d) : 0;
+        unsigned c = code(x[i], -32 * d * sc, d * sc, 63), half = (unsigned)i / 128, l = (unsigned)i % 128;
+        p[192 + i / 16] = (uint8_t)sc;
+        p[64 * half + l % 64] |= (uint8_t)((c & 15) << (l < 64 ? 0 : 4));
+        p[128 + 32 * half + l % 32] |= (uint8_t)(c >> 4 << 2 * (l / 32));
+    }
+}
+
 static void pack_row(const struct type *t, uint8_t *p, const float *x, size_t k)
 {
     for (size_t i = 0; i < k; i += t->block, p += t->bytes) {
@@ -116,6 +134,9 @@ static void pack_row(const struct type *t, uint8_t *p, const float *x, size_t k)
             break;
         case 8:
             pack_q8_0(p, x + i);
+            break;
+        case 14:
+            pack_q6_k(p, x + i);
             break;
         default:
             pack_q4(p, x + i, t->number == 3);

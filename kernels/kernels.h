@@ -4,7 +4,8 @@
  * The arithmetic of hob. kernels/ref is the definition; every other variant equals it bit for bit. Nothing here
  * allocates, locks or logs. The operations' exact order of rounding is stated at each member of struct kernels;
  * KERN_ARITHMETIC changes whenever any of those statements does. Inputs are finite where nothing else is said; a NaN
- * that overflow makes is a NaN in every variant, its sign and payload are not stated.
+ * that overflow makes is a NaN in every variant, its sign and payload are not stated. KERN_LAYOUT changes whenever the
+ * bytes of a panel do (panel.h): panels are kept in files.
  *
  * Lanes are outputs: a weight matrix is kept as panels of KERN_ROWS output rows, so that one vector lane belongs to
  * one output and every variant adds in the same order.
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #define KERN_ARITHMETIC 1
+#define KERN_LAYOUT     1
 #define KERN_ROWS       16  /* output rows of a panel */
 #define KERN_BLOCK      32  /* weights and activations that share a scale */
 #define KV_BLOCK        32  /* tokens of a KV block */

@@ -15,6 +15,7 @@
 
 struct gguf {
     char *path;
+    struct stat stat;
     const uint8_t *map; /* [size] */
     size_t size;
     uint32_t version;
@@ -379,6 +380,7 @@ static int map(struct gguf *g)
     }
     g->map = p;
     g->size = (size_t)st.st_size;
+    g->stat = st;
     return 0;
 }
 
@@ -416,6 +418,11 @@ struct gguf *gguf_close(struct gguf *g)
 const char *gguf_path(const struct gguf *g)
 {
     return g->path;
+}
+
+const struct stat *gguf_stat(const struct gguf *g)
+{
+    return &g->stat;
 }
 
 uint64_t gguf_file_size(const struct gguf *g)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 enum gguf_type { /* of metadata values */
                  GGUF_U8,
@@ -54,6 +55,7 @@ struct gguf *gguf_close(struct gguf *g); /* NULL ok, returns NULL */
 
 const char *gguf_path(const struct gguf *g);
 uint64_t gguf_file_size(const struct gguf *g);
+const struct stat *gguf_stat(const struct gguf *g); /* of the mapped file, when it was opened */
 uint32_t gguf_version(const struct gguf *g);
 size_t gguf_n_kv(const struct gguf *g);
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i);

@@ -18,6 +18,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 TAP = re.compile(r"^(ok|not ok) \d+ (?:- )?(# ?SKIP ?)?(.*)$", re.I)
+PLAN = re.compile(r"^1\.\.(\d+)$")
 
 
 class Count:
@@ -39,18 +40,31 @@ def may_match(program, names):
     return not texts or any(n.split("/")[-1] in t for n in names for t in texts)
 
 
-def run_program(program, names, count):
-    name = program["name"]
+def run_and_read(program, build):
+    """The exit code and the output, both in one; a hung program is killed."""
     env = dict(os.environ, **program["env"])
+    # A file, not a pipe: a process the program left behind cannot keep us reading.
+    with tempfile.TemporaryFile() as out:
+        try:
+            # Its arguments name files as seen from the build directory, where meson test would run it.
+            code = subprocess.run(program["cmd"], env=env, cwd=program.get("workdir") or build, stdin=subprocess.DEVNULL,
+                                  stdout=out, stderr=subprocess.STDOUT, timeout=900).returncode
+        except (OSError, subprocess.TimeoutExpired) as e:
+            out.write(f"\nrun: {e}\n".encode())
+            code = -1
+        out.seek(0)
+        return code, out.read().decode(errors="replace")
+
+
+def run_program(program, build, names, count):
+    name = program["name"]
     start = time.monotonic()
-    try:
-        r = subprocess.run(program["cmd"], env=env, cwd=program.get("workdir") or TOP, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900)
-        out, code = r.stdout.decode(errors="replace"), r.returncode
-    except subprocess.TimeoutExpired as e:
-        out, code = (e.stdout or b"").decode(errors="replace") + "\nrun: timed out\n", -1
-    said, cases, failed_before = [], 0, count.failed
+    code, out = run_and_read(program, build)
+    said, cases, planned, not_ok, failed_before = [], 0, 0, 0, count.failed
+    counted_before = count.passed + count.failed + len(count.skipped)
     for line in out.splitlines():
+        if m := PLAN.match(line):
+            planned = int(m[1])
         m = TAP.match(line)
         if not m:
             said.append(line)
@@ -58,6 +72,7 @@ def run_program(program, names, count):
         result, skip, case = m.groups()
         skip = skip or "# SKIP" in case
         cases += 1
+        not_ok += result != "ok"
         if wanted(f"{name}/{case}", names):
             if skip:
                 reason = next((s for s in reversed(said) if "skipped:" in s), "no reason given")
@@ -69,9 +84,11 @@ def run_program(program, names, count):
         said = []
     if code == 77 and not cases:
         count.skipped.append((name, (said or ["no reason given"])[-1].split("skipped:")[-1].strip()))
-    elif (code != 0 or not cases) and count.failed == failed_before:
-        # Crashed, or a sanitizer spoke, after its last case was counted.
+    elif not cases or cases < planned or (code != 0 and not not_ok):
+        # Crashed, or a sanitizer spoke after the last case.
         count.failed += 1
+    if count.passed + count.failed + len(count.skipped) == counted_before:
+        return  # no case of such a name after all
     bad = count.failed > failed_before
     print(f"{'FAIL' if bad else 'ok  '} {name} ({cases} cases, {time.monotonic() - start:.1f} s)", flush=True)
     if bad:
@@ -85,7 +102,12 @@ def run_pytest(build, names, count):
                str(TOP / "tests" / "e2e")]
         if names:
             cmd += ["--names", "\n".join(names)]
-        r = subprocess.run(cmd, env=env, cwd=TOP, stdin=subprocess.DEVNULL)
+        try:
+            r = subprocess.run(cmd, env=env, cwd=TOP, stdin=subprocess.DEVNULL, timeout=2400)
+        except subprocess.TimeoutExpired as e:
+            print(f"FAIL {e}", flush=True)
+            count.failed += 1
+            return
         if r.returncode == 5:  # nothing selected
             return
         try:
@@ -112,7 +134,7 @@ def main():
     count = Count()
     for p in programs:
         if may_match(p, names):
-            run_program(p, names, count)
+            run_program(build, p, names, count)
     run_pytest(build, names, count)
     for name, reason in count.skipped:
         print(f"skipped {name}: {reason}")

@@ -40,7 +40,7 @@ def may_match(program, names):
     return not texts or any(n.split("/")[-1] in t for n in names for t in texts)
 
 
-def run_and_read(program, build):
+def run_and_read(build, program):
     """The exit code and the output, both in one; a hung program is killed."""
     env = dict(os.environ, **program["env"])
     # A file, not a pipe: a process the program left behind cannot keep us reading.
@@ -56,10 +56,10 @@ def run_and_read(program, build):
         return code, out.read().decode(errors="replace")
 
 
-def run_program(program, build, names, count):
+def run_program(build, program, names, count):
     name = program["name"]
     start = time.monotonic()
-    code, out = run_and_read(program, build)
+    code, out = run_and_read(build, program)
     said, cases, planned, not_ok, failed_before = [], 0, 0, 0, count.failed
     counted_before = count.passed + count.failed + len(count.skipped)
     for line in out.splitlines():

@@ -5,11 +5,24 @@
 #   HOB_CPU=scalar|avx2|avx512|amx   limit the instruction set of everything that runs
 #   HOB_TEST_SANITIZE=1              build with address and undefined-behaviour sanitizers (in build-asan)
 #   HOB_TEST_DATA=DIR                real models and vectors (default: ../shared/data)
+#   CI                               when set, a compiler's warning is an error
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
+# gcc brings the sanitizers' libraries; git: a test compares the checkout with the design.
 packages="gcc libc6-dev meson pkg-config libsystemd-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev
-    libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc systemd valgrind"
+    libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc systemd valgrind git"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# quietly COMMAND…: what it says is shown only when it fails, and then we end.
+quietly() {
+    "$@" >"$log" 2>&1 </dev/null || { cat "$log" >&2; echo "run: failed: $*" >&2; exit 1; }
+}
 
 missing=
 for p in $packages; do
@@ -19,9 +32,9 @@ if [ -n "$missing" ]; then
     sudo=
     [ "$(id -u)" = 0 ] || sudo=sudo
     echo "run: installing$missing" >&2
-    $sudo apt-get -qq update >&2 </dev/null
+    quietly $sudo apt-get -qq update
     # shellcheck disable=SC2086 # a list of names
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >&2 </dev/null
+    quietly $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
 fi
 
 build=$top/build
@@ -30,12 +43,14 @@ if [ "${HOB_TEST_SANITIZE:-0}" = 1 ]; then
     build=$top/build-asan
     options="--buildtype=debugoptimized -Db_sanitize=address,undefined"
 fi
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+werror=false
+[ -z "${CI:-}" ] || werror=true
+# The programs run elsewhere.
+[ -z "${HOB_TEST_DATA:-}" ] || { HOB_TEST_DATA=$(realpath "$HOB_TEST_DATA"); export HOB_TEST_DATA; }
 set -- "$build" "$@"
 reconfigure=
 [ ! -f "$build/build.ninja" ] || reconfigure=--reconfigure
 # shellcheck disable=SC2086 # options are words
-meson setup "$build" "$top" $reconfigure $options -Dtests=enabled >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
-meson compile -C "$build" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+quietly meson setup "$build" "$top" $reconfigure $options -Dtests=enabled -Dman=enabled -Dwerror=$werror
+quietly meson compile -C "$build"
 /usr/bin/python3 "$top/tests/run.py" "$@"

@@ -9,6 +9,7 @@ programs without such a case are not run.
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -129,6 +130,8 @@ def run_pytest(build, names, count):
 
 def main():
     build, names = Path(sys.argv[1]), sys.argv[2:]
+    # A shell's background job ignores SIGINT, and so would every program of ours whose test interrupts it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     listing = subprocess.run(["meson", "introspect", "--tests", str(build)], check=True, stdout=subprocess.PIPE)
     programs = sorted(json.loads(listing.stdout), key=lambda p: p["name"])
     count = Count()

@@ -2,10 +2,11 @@
 #pragma once
 /*
  * The seam between who decides (engine, cache: block ids and token batches) and who computes (tensor memory). The CPU
- * backend is the first. All calls come from one thread.
+ * backend is the first. All calls come from one thread, but for upkeep.
  */
 #include "daemon/model/shape.h"
 #include "kernels/kernels.h"
+#include <stdatomic.h>
 
 struct backend;
 
@@ -26,9 +27,10 @@ struct backend_config {
     uint32_t threads; /* 0: physical cores */
     uint32_t ctx;     /* longest sequence, already clamped to the model's */
     enum kern_kv kv_type;
-    uint64_t kv_bytes;                                          /* the pool; rounded down to whole blocks */
-    uint32_t batch_tokens;                                      /* most tokens of one forward */
-    const char *cpu;                                            /* HOB_CPU, or NULL */
+    uint64_t kv_bytes;      /* the pool; rounded down to whole blocks */
+    uint32_t batch_tokens;  /* most tokens of one forward */
+    const char *cpu;        /* HOB_CPU, or NULL */
+    const char *packed_dir; /* where packed weights are kept for the next start; NULL: nowhere */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* while loading, may be NULL */
     void *progress_ctx;
 };
@@ -43,6 +45,10 @@ struct backend_ops {
     /* One block's payload (all layers, K then V), kv_block_bytes(group) bytes, out and in. */
     void (*kv_read)(struct backend *b, uint32_t group, uint32_t block, void *out);
     void (*kv_write)(struct backend *b, uint32_t group, uint32_t block, const void *in);
+    /* What can wait until the model serves: packed weights are verified or written. Once, from any one thread, while
+     * other calls go on. 0, also when *stop became true; -EBADMSG with a sentence: the weights are damaged, and what
+     * was computed with them is worth nothing. */
+    int (*upkeep)(struct backend *b, const atomic_bool *stop);
     struct backend *(*free)(struct backend *b); /* returns NULL */
 };
 
@@ -53,6 +59,7 @@ struct backend {
     const char *isa;              /* kernel table's name */
     uint32_t kv_blocks;           /* blocks per group in the pool */
     uint64_t weight_bytes;        /* memory the weights take */
+    bool weights_mapped;          /* it is the page cache's: a file that an earlier start has left */
     const struct kernels *kern;   /* for logprobs in the engine */
 };
 

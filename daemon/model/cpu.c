@@ -20,6 +20,11 @@ static void kv_write(struct backend *b, uint32_t group, uint32_t block, const vo
     kv_memory_write(&((struct cpu *)b)->kv, block, in);
 }
 
+static int upkeep(struct backend *b, const atomic_bool *stop)
+{
+    return weights_upkeep(&((struct cpu *)b)->weights, stop);
+}
+
 static struct backend *cpu_free(struct backend *b)
 {
     struct cpu *c = (struct cpu *)b;
@@ -32,8 +37,12 @@ static struct backend *cpu_free(struct backend *b)
     return NULL;
 }
 
-static const struct backend_ops ops = {
-    .forward = cpu_forward, .kv_copy = kv_copy, .kv_read = kv_read, .kv_write = kv_write, .free = cpu_free};
+static const struct backend_ops ops = {.forward = cpu_forward,
+                                       .kv_copy = kv_copy,
+                                       .kv_read = kv_read,
+                                       .kv_write = kv_write,
+                                       .upkeep = upkeep,
+                                       .free = cpu_free};
 
 /* theta_j = base^(-2j/d), slowed by linear scaling and by the factors of the file. */
 static int make_freqs(struct cpu *c)
@@ -68,7 +77,8 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
 static int allocate(struct cpu *c, const struct gguf *g)
 {
     struct backend *b = &c->base;
-    int r = weights_load(&c->weights, g, &b->shape, c->pool, b->config.progress, b->config.progress_ctx);
+    int r = weights_load(&c->weights, g, &b->shape, c->pool, b->config.packed_dir, b->config.progress,
+                         b->config.progress_ctx);
     if (!r) r = make_freqs(c);
     if (!r) r = kv_memory_init(&c->kv, &b->shape, b->config.kv_type, b->config.kv_bytes);
     return r ? r : scratch_init(&c->scratch, &b->shape, b->config.batch_tokens, b->config.ctx, pool_threads(c->pool));
@@ -89,6 +99,7 @@ int backend_cpu_new(struct backend **out, const struct gguf *g, const struct bac
     b->config.kv_bytes = c->kv.size;
     b->kv_blocks = c->kv.blocks;
     b->weight_bytes = c->weights.size;
+    b->weights_mapped = c->weights.packed != NULL;
     b->shape.groups[0].bytes_per_token = kv_memory_block_bytes(&c->kv) / KV_BLOCK;
     *out = b;
     return 0;

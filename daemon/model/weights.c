@@ -13,8 +13,8 @@
 struct item {
     const struct gguf_tensor *t;
     struct matrix *matrix;
-    float **vector;
-    size_t offset; /* into the weights' memory */
+    const float **vector;
+    size_t offset, bytes; /* in the image */
 };
 
 struct plan {
@@ -73,7 +73,7 @@ static int find(const struct plan *p, const char *name, uint64_t k, uint64_t row
 static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t bytes)
 {
     struct item *i = &p->items[p->n++];
-    *i = (struct item){.t = t, .offset = p->size};
+    *i = (struct item){.t = t, .offset = p->size, .bytes = bytes};
     p->size += (bytes + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
     p->source += t->size;
     return i;
@@ -93,7 +93,7 @@ static int want_matrix(struct plan *p, struct matrix *m, const char *name, uint3
     return 0;
 }
 
-static int want_vector(struct plan *p, float **v, const char *name, uint32_t n)
+static int want_vector(struct plan *p, const float **v, const char *name, uint32_t n)
 {
     const struct gguf_tensor *t = NULL;
     enum kern_type type;
@@ -115,7 +115,7 @@ static int want_layer(struct plan *p, uint32_t l)
     const struct {
         const char *name;
         struct matrix *m;
-        float **v;
+        const float **v;
         uint32_t k, rows;
     } parts[] = {
         {"attn_norm", NULL, &y->attn_norm, s->dim, 1}, {"attn_q", &y->q, NULL, s->dim, q},
@@ -179,35 +179,78 @@ static int plan(struct plan *p)
 
 /* --- memory --- */
 
-static int reserve_memory(struct plan *p)
+static int reserve_memory(struct plan *p, uint8_t **mem)
 {
-    void *mem;
-    int r = memory_map(&mem, p->size, false, "the weights");
+    void *m;
+    int r = memory_map(&m, p->size, false, "the weights");
     if (r) return error_in(r, "%s", gguf_path(p->g));
-    madvise(mem, p->size, MADV_HUGEPAGE); /* fewer TLB misses; a refusal costs nothing but speed */
-    p->w->mem = mem;
-    p->w->size = p->size;
+    madvise(m, p->size, MADV_HUGEPAGE); /* fewer TLB misses; a refusal costs nothing but speed */
+    p->w->mem = *mem = m;
     return 0;
+}
+
+/* Point the weights into the image. */
+static void place(const struct plan *p)
+{
+    for (size_t n = 0; n < p->n; n++) {
+        const struct item *i = &p->items[n];
+        const uint8_t *at = (const uint8_t *)p->w->mem + i->offset;
+        if (i->matrix)
+            i->matrix->panels = at;
+        else
+            *i->vector = (const float *)at;
+    }
+}
+
+/* The image, for who keeps it in a file. */
+static int tabulate(const struct plan *p)
+{
+    struct packed_table *t = &p->w->table;
+    t->items = calloc(p->n, sizeof(*t->items));
+    if (!t->items) return error_say(-ENOMEM, "%s: out of memory", gguf_path(p->g));
+    for (t->n = 0; t->n < p->n; t->n++) {
+        const struct item *i = &p->items[t->n];
+        const struct matrix *m = i->matrix;
+        t->items[t->n] = m ? (struct packed_item){i->offset, i->bytes, m->k, m->rows, m->type}
+                           : (struct packed_item){i->offset, i->bytes, i->t->dims[0], 1, PACKED_VECTOR};
+    }
+    p->w->size = t->size = p->size;
+    return 0;
+}
+
+/* Is there a file of them? */
+static bool map_packed(struct plan *p)
+{
+    struct weights *w = p->w;
+    if (!w->dir || fingerprint_recall(&w->model, p->g, w->dir)) return false;
+    w->model_known = true;
+    if (packed_map(&w->packed, &w->table, &w->model, w->dir)) return false;
+    w->mem = packed_image(w->packed);
+    return true;
 }
 
 /* --- filling it --- */
 
+struct packing {
+    const struct item *item;
+    uint8_t *panels;
+};
+
 static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
-    const struct item *i = ctx;
-    const struct matrix *m = i->matrix;
+    const struct packing *to = ctx;
+    const struct matrix *m = to->item->matrix;
     size_t stride = m->k / kern_type_block(m->type) * kern_type_bytes(m->type);
     for (uint32_t p = begin; p < end; p++) {
         uint32_t row = p * KERN_ROWS, rows = m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
-        kern_panel_pack(m->type, m->panels + p * m->panel_bytes, (const uint8_t *)i->t->data + row * stride, stride,
-                        rows, m->k);
+        kern_panel_pack(m->type, to->panels + p * m->panel_bytes, (const uint8_t *)to->item->t->data + row * stride,
+                        stride, rows, m->k);
     }
 }
 
-static int fill_vector(const struct plan *p, const struct item *i)
+static int fill_vector(const struct plan *p, const struct item *i, float *v)
 {
     enum kern_type type = KERN_F32;
-    float *v = *i->vector;
     uint64_t n = i->t->dims[0];
     bool divides = i->vector == &p->w->rope_factors;
     weights_type(i->t->type, &type);
@@ -227,19 +270,17 @@ static void forget(const struct gguf_tensor *t)
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
-static int fill(struct plan *p, struct pool *pool, void (*progress)(void *ctx, uint64_t done, uint64_t total),
-                void *ctx)
+static int fill(struct plan *p, uint8_t *mem, struct pool *pool,
+                void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
 {
     uint64_t done = 0;
     for (size_t n = 0; n < p->n; n++) {
-        struct item *i = &p->items[n];
-        uint8_t *at = (uint8_t *)p->w->mem + i->offset;
+        const struct item *i = &p->items[n];
         if (i->matrix) {
-            i->matrix->panels = at;
-            pool_run(pool, pack, i, i->matrix->n_panels, 4);
+            struct packing to = {i, mem + i->offset};
+            pool_run(pool, pack, &to, i->matrix->n_panels, 4);
         } else {
-            *i->vector = (float *)at;
-            int r = fill_vector(p, i);
+            int r = fill_vector(p, i, (float *)(mem + i->offset));
             if (r) return r;
         }
         forget(i->t);
@@ -253,7 +294,7 @@ static int fill(struct plan *p, struct pool *pool, void (*progress)(void *ctx, u
 static int make_plan(struct plan *p, struct weights *w, const struct gguf *g, const struct shape *s,
                      struct item **items)
 {
-    *w = (struct weights){.n_layers = s->n_layers, .dim = s->dim};
+    *w = (struct weights){.n_layers = s->n_layers, .dim = s->dim, .g = g};
     *items = calloc(9 * (size_t)s->n_layers + 4, sizeof(**items));
     w->layers = calloc(s->n_layers, sizeof(*w->layers));
     *p = (struct plan){.w = w, .g = g, .s = s, .items = *items};
@@ -261,15 +302,23 @@ static int make_plan(struct plan *p, struct weights *w, const struct gguf *g, co
     return plan(p);
 }
 
-int weights_load(struct weights *w, const struct gguf *g, const struct shape *s, struct pool *pool,
+int weights_load(struct weights *w, const struct gguf *g, const struct shape *s, struct pool *pool, const char *dir,
                  void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx)
 {
     _cleanup_(freep) struct item *items = NULL;
     struct plan p;
+    uint8_t *mem = NULL;
     int r = make_plan(&p, w, g, s, &items);
-    if (!r) r = reserve_memory(&p);
-    if (!r) r = fill(&p, pool, progress, progress_ctx);
-    if (r) weights_fini(w);
+    if (!r) r = tabulate(&p);
+    if (!r && dir && !(w->dir = strdup(dir))) r = error_origin(-ENOMEM);
+    if (!r && !map_packed(&p)) {
+        r = reserve_memory(&p, &mem);
+        if (!r) r = fill(&p, mem, pool, progress, progress_ctx);
+    }
+    if (r)
+        weights_fini(w);
+    else
+        place(&p);
     return r;
 }
 
@@ -286,7 +335,10 @@ int weights_check(const struct gguf *g, const struct shape *s, size_t *bytes)
 
 void weights_fini(struct weights *w)
 {
-    if (w->mem) munmap(w->mem, w->size);
+    if (w->mem && !w->packed) munmap((void *)w->mem, w->size);
+    packed_unmap(w->packed);
+    free(w->table.items);
+    free(w->dir);
     free(w->layers);
     *w = (struct weights){0};
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* A model's weights as the CPU backend computes with them: every matrix repacked into panels of 16 rows (kernels.h),
- * every vector as f32, all in one anonymous mapping. */
+ * every vector as f32, all in one image: anonymous memory, or the file of packed weights that an earlier start has left
+ * (packed.h). */
+#include "daemon/model/packed.h"
 #include "daemon/model/pool.h"
 #include "daemon/model/shape.h"
 #include "kernels/kernels.h"
@@ -11,32 +13,43 @@ struct matrix {
     enum kern_type type;
     uint32_t rows, k, n_panels;
     size_t panel_bytes;
-    uint8_t *panels; /* [n_panels][panel_bytes] */
+    const uint8_t *panels; /* [n_panels][panel_bytes] */
 };
 
 struct layer {
-    float *attn_norm, *ffn_norm; /* [dim] */
+    const float *attn_norm, *ffn_norm; /* [dim] */
     struct matrix q, k, v, o, gate, up, down;
 };
 
 struct weights {
-    struct layer *layers; /* [n_layers] */
-    float *output_norm;   /* [dim] */
-    struct matrix output; /* [vocab][dim]; of a tied model: the embedding */
-    const void *embd;     /* [vocab] rows as in the file, of type embd_type; NULL when tied */
+    struct layer *layers;     /* [n_layers] */
+    const float *output_norm; /* [dim] */
+    struct matrix output;     /* [vocab][dim]; of a tied model: the embedding */
+    const void *embd;         /* [vocab] rows as in the file, of type embd_type; NULL when tied */
     enum kern_type embd_type;
-    float *rope_factors; /* [rope_dim/2] what the frequencies are divided by, or NULL */
+    const float *rope_factors; /* [rope_dim/2] what the frequencies are divided by, or NULL */
     uint32_t n_layers, dim;
-    void *mem;
-    size_t size; /* bytes of mem */
+    const void *mem; /* the image */
+    size_t size;     /* bytes of mem */
+    struct packed_table table;
+    struct packed *packed; /* the file that mem is in, or NULL: anonymous memory */
+    const struct gguf *g;
+    char *dir;        /* where packed weights are kept, or NULL: nowhere */
+    bool model_known; /* is @model set? */
+    struct fingerprint model;
 };
 
 /* @progress as in struct backend_config. 0; -EINVAL, -EOPNOTSUPP or -ENOMEM with a sentence that names the tensor or
  * the bytes. On 0 the caller ends it with weights_fini; on error there is nothing to end. @g stays open as long as it
- * lives. */
-int weights_load(struct weights *w, const struct gguf *g, const struct shape *s, struct pool *pool,
+ * lives. @dir: where packed weights are kept (it need not exist); NULL: nowhere. */
+int weights_load(struct weights *w, const struct gguf *g, const struct shape *s, struct pool *pool, const char *dir,
                  void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx);
 void weights_fini(struct weights *w);
+
+/* What can wait until the model serves: weights that were mapped are compared with their checksums, others are written
+ * to @dir, which is swept. From any one thread, once; it only reads *w. 0 (why nothing was written is logged), also
+ * when *stop became true; -EBADMSG with a sentence: the weights are not what they were when they were packed. */
+int weights_upkeep(const struct weights *w, const atomic_bool *stop);
 
 /* Would they load? As weights_load, without reading any; on 0 *bytes is the memory they need. */
 int weights_check(const struct gguf *g, const struct shape *s, size_t *bytes);

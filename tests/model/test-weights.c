@@ -25,7 +25,7 @@ static int load(struct load *l, const struct buf *b)
     assert_int_equal(pool_new(&l->pool, 2), 0);
     size_t bytes = 0;
     int check = weights_check(l->g, &l->s, &bytes);
-    int r = weights_load(&l->w, l->g, &l->s, l->pool, NULL, NULL);
+    int r = weights_load(&l->w, l->g, &l->s, l->pool, NULL, NULL, NULL);
     if (r != -ENOMEM && check) assert_int_equal(check, r);
     if (!r) assert_int_equal(bytes, l->w.size);
     return r;
@@ -120,7 +120,7 @@ static void test_progress_reaches_the_end(void **state)
     struct seen s = {0};
     tiny_bytes(&b, 2, false);
     assert_int_equal(load(&l, &b), 0);
-    assert_int_equal(weights_load(&w, l.g, &l.s, l.pool, note, &s), 0);
+    assert_int_equal(weights_load(&w, l.g, &l.s, l.pool, NULL, note, &s), 0);
     assert_true(s.calls == 20 && s.done == s.total && s.total > 10000);
     weights_fini(&w);
     unload(&l);
@@ -207,7 +207,7 @@ static void test_out_of_memory(void **state)
     tight.rlim_cur = 64 << 20; /* less than is in use: no mapping more */
     struct weights w;
     assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
-    int r = weights_load(&w, l.g, &l.s, l.pool, NULL, NULL);
+    int r = weights_load(&w, l.g, &l.s, l.pool, NULL, NULL, NULL);
     assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
     if (!r) {
         weights_fini(&w);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/model/fingerprint.h"
+#include "daemon/model/partfile.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+#define PIECE (1u << 20)
+
+/* What says that a file is the same as before. */
+struct identity {
+    uint64_t dev, ino, size;
+    int64_t mtime_s, mtime_ns, ctime_s, ctime_ns;
+};
+
+/* The record, followed by path_len bytes of an absolute path. */
+struct record {
+    char magic[8];
+    struct identity id;
+    struct fingerprint fingerprint;
+    uint64_t path_len;
+    uint64_t check; /* XXH3-64 of all that stands above, then the path */
+};
+
+_Static_assert(sizeof(struct record) == 8 + 7 * 8 + 16 + 8 + 8, "no padding, which would be written");
+
+static const char magic[8] = "hobid\0\0\1";
+
+static struct identity identity(const struct stat *st)
+{
+    return (struct identity){st->st_dev,          st->st_ino,         (uint64_t)st->st_size, st->st_mtim.tv_sec,
+                             st->st_mtim.tv_nsec, st->st_ctim.tv_sec, st->st_ctim.tv_nsec};
+}
+
+static bool same(const struct identity *a, const struct identity *b)
+{
+    return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+void fingerprint_hex(char out[FINGERPRINT_HEX], const struct fingerprint *f)
+{
+    for (int i = 0; i < 16; i++) snprintf(out + 2 * i, 3, "%02x", f->bytes[i]);
+}
+
+/* --- the record --- */
+
+static void record_name(char out[64], const struct stat *st)
+{
+    snprintf(out, 64, "%" PRIx64 "-%" PRIx64 FINGERPRINT_EXT, (uint64_t)st->st_dev, (uint64_t)st->st_ino);
+}
+
+static uint64_t check_of(const struct record *r, const char *path)
+{
+    return XXH3_64bits(r, offsetof(struct record, check)) ^ XXH3_64bits_withSeed(path, r->path_len, 1);
+}
+
+/* 0, or 1 when it is no whole record. */
+static int read_record(struct record *r, char path[PATH_MAX], const char *dir, const char *name)
+{
+    struct stat st;
+    _cleanup_(closep) int fd = partfile_open(dir, name, &st);
+    if (fd < 0 || read(fd, r, sizeof(*r)) != sizeof(*r)) return 1;
+    if (memcmp(r->magic, magic, sizeof(magic)) != 0 || r->path_len >= PATH_MAX) return 1;
+    if ((uint64_t)st.st_size != sizeof(*r) + r->path_len) return 1;
+    if (read(fd, path, r->path_len) != (ssize_t)r->path_len || r->check != check_of(r, path)) return 1;
+    path[r->path_len] = '\0';
+    return 0;
+}
+
+int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char *dir)
+{
+    char name[64], path[PATH_MAX];
+    struct identity id = identity(gguf_stat(g));
+    struct record r;
+    record_name(name, gguf_stat(g));
+    if (read_record(&r, path, dir, name) || !same(&r.id, &id)) return 1;
+    *out = r.fingerprint;
+    return 0;
+}
+
+int fingerprint_remember(const struct fingerprint *f, const struct gguf *g, const char *dir)
+{
+    char name[64];
+    _cleanup_(freep) char *path = realpath(gguf_path(g), NULL);
+    if (!path) return error_say(-errno, "%s: %s", gguf_path(g), strerror(errno));
+    struct record r = {.id = identity(gguf_stat(g)), .fingerprint = *f, .path_len = strlen(path)};
+    memcpy(r.magic, magic, sizeof(magic));
+    r.check = check_of(&r, path);
+    record_name(name, gguf_stat(g));
+    struct partfile p;
+    int e = partfile_begin(&p, dir, name);
+    if (e) return e < 0 ? e : 0; /* somebody else writes the same */
+    if (write(p.fd, &r, sizeof(r)) != sizeof(r) || write(p.fd, path, r.path_len) != (ssize_t)r.path_len)
+        e = error_say(-EIO, "%s/%s: cannot write it", dir, name);
+    if (!e) e = partfile_commit(&p);
+    partfile_end(&p);
+    return e;
+}
+
+int fingerprint_living(struct fingerprint *out, const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct record r;
+    struct stat st;
+    if (read_record(&r, path, dir, name) || stat(path, &st) < 0) return 1;
+    struct identity id = identity(&st);
+    if (!same(&r.id, &id)) return 1;
+    *out = r.fingerprint;
+    return 0;
+}
+
+/* --- hashing --- */
+
+/*
+ * A write right after we have looked could leave the same ctime, which is as coarse as the kernel's tick (or a second,
+ * where the stamps have no fraction): wait until a new one would differ. False when *stop ended that.
+ */
+static bool let_age(const struct stat *st, const atomic_bool *stop)
+{
+    int64_t grain = st->st_ctim.tv_nsec || st->st_mtim.tv_nsec ? 20000000 : 2000000000;
+    for (;;) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        int64_t s = now.tv_sec - st->st_ctim.tv_sec;
+        if (s < 0 || s > 10 || s * 1000000000 + now.tv_nsec - st->st_ctim.tv_nsec > grain) return true;
+        if (atomic_load(stop)) return false;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+static int unchanged(int fd, const struct gguf *g)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0) return error_say(-errno, "%s: %s", gguf_path(g), strerror(errno));
+    struct identity a = identity(&st), b = identity(gguf_stat(g));
+    return same(&a, &b) ? 0 : error_say(-ESTALE, "%s: the file has changed since it was loaded", gguf_path(g));
+}
+
+static int hash_file(XXH3_state_t *state, int fd, const struct gguf *g, const atomic_bool *stop)
+{
+    _cleanup_(freep) uint8_t *buf = malloc(PIECE);
+    if (!buf) return error_origin(-ENOMEM);
+    for (uint64_t at = 0; at < gguf_file_size(g);) {
+        if (atomic_load(stop)) return error_say(-ECANCELED, "%s: hashing was stopped", gguf_path(g));
+        ssize_t n = pread(fd, buf, PIECE, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return error_say(n ? -errno : -ESTALE, "%s: cannot read byte %" PRIu64, gguf_path(g), at);
+        XXH3_128bits_update(state, buf, (size_t)n);
+        at += (uint64_t)n;
+    }
+    return 0;
+}
+
+int fingerprint_make(struct fingerprint *out, const struct gguf *g, const atomic_bool *stop)
+{
+    _cleanup_(closep) int fd = open(gguf_path(g), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return error_say(-errno, "%s: %s", gguf_path(g), strerror(errno));
+    if (!let_age(gguf_stat(g), stop)) return error_say(-ECANCELED, "%s: hashing was stopped", gguf_path(g));
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return error_origin(-ENOMEM);
+    XXH3_128bits_reset(state);
+    int r = unchanged(fd, g);
+    if (!r) r = hash_file(state, fd, g, stop);
+    if (!r) r = unchanged(fd, g);
+    XXH128_canonical_t c;
+    XXH128_canonicalFromHash(&c, XXH3_128bits_digest(state));
+    memcpy(out->bytes, c.digest, sizeof(out->bytes));
+    XXH3_freeState(state);
+    return r;
+}

@@ -33,6 +33,18 @@ static int replace(char **to, const char *value)
     return 0;
 }
 
+/* 1 yes, 0 no, -EINVAL. */
+static int parse_bool(const char *s)
+{
+    static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false", "off", "0"};
+
+    for (size_t i = 0; i < 4; i++) {
+        if (!strcmp(s, yes[i])) return 1;
+        if (!strcmp(s, no[i])) return 0;
+    }
+    return error_say(-EINVAL, "'%.64s' is not yes or no", s);
+}
+
 static int set_u32(uint32_t *to, const char *value, uint64_t min, uint64_t max)
 {
     uint64_t v;
@@ -101,6 +113,15 @@ static int set_cache_bytes(struct options *o, const char *value)
     return v ? error_say(-EINVAL, "this version keeps no KV on disk; only 0 is possible") : 0;
 }
 
+static int set_packed_file(struct options *o, const char *value)
+{
+    int r = parse_bool(value);
+
+    if (r < 0) return r;
+    o->no_packed_file = r == 0;
+    return 0;
+}
+
 static int set_idle_exit(struct options *o, const char *value)
 {
     return parse_time(value, &o->idle_exit_usec);
@@ -164,6 +185,7 @@ static const struct option_def defs[] = {
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "the whole KV pool (default: a quarter of available memory)"},
     {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16 or f32 (default: f16)"},
     {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk; only 0 in this version (default: 0)"},
+    {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file for the next start (default: yes)"},
     {"idle-exit", 0, "TIME", set_idle_exit, "exit after that long without a request; 0: never (default: 15min)"},
     {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 256)"},
     {"queue-timeout", 0, "TIME", set_queue_timeout, "how long one may wait there (default: 10min)"},
@@ -192,6 +214,7 @@ void options_fini(struct options *o)
     free(o->socket);
     free(o->engine.model_path);
     free(o->engine.model_name);
+    free(o->engine.packed_dir);
     *o = (struct options){0};
 }
 
@@ -230,18 +253,6 @@ int options_set(struct options *o, const char *key, const char *value)
     if (!d->arg && value) return error_say(-EINVAL, "%s takes no value", key);
     r = d->set(o, value);
     return r < 0 ? error_in(r, "%s", key) : 0;
-}
-
-/* 1 yes, 0 no, -EINVAL. */
-static int parse_bool(const char *s)
-{
-    static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false", "off", "0"};
-
-    for (size_t i = 0; i < 4; i++) {
-        if (!strcmp(s, yes[i])) return 1;
-        if (!strcmp(s, no[i])) return 0;
-    }
-    return error_say(-EINVAL, "'%.64s' is not yes or no", s);
 }
 
 static int set_from_file(void *ctx, const char *key, const char *value)
@@ -361,10 +372,22 @@ int options_load(struct options *o, int argc, char **argv)
     return read_argv(o, argc, argv);
 }
 
+/* Without a place for a cache there is none. */
+static int resolve_packed_dir(struct options *o)
+{
+    _cleanup_(freep) char *cache = NULL;
+
+    if (o->no_packed_file || paths_dir(PATHS_CACHE, o->system, &cache) < 0) return 0;
+    if (asprintf(&o->engine.packed_dir, "%s/packed", cache) >= 0) return 0;
+    o->engine.packed_dir = NULL;
+    return error_origin(-ENOMEM);
+}
+
 int options_resolve(struct options *o)
 {
     int r = paths_model_name(o->model, &o->engine.model_name);
 
+    if (r == 0) r = resolve_packed_dir(o);
     if (r < 0) return r;
     return paths_model_file(o->model, o->system, &o->engine.model_path);
 }

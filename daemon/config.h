@@ -11,10 +11,11 @@
 #include <stdio.h>
 
 struct options {
-    struct engine_config engine; /* model_path and model_name are set by options_resolve and owned here */
+    struct engine_config engine; /* its strings are set by options_resolve and owned here */
     char *model;                 /* as given; "default" */
     char *socket;                /* NULL: the place of the model's socket */
     bool system;                 /* system places, and a socket for the group */
+    bool no_packed_file;         /* keep the packed weights in memory only */
     uint64_t idle_exit_usec;     /* 0: never */
     uint64_t stop_timeout_usec;
     enum log_level log_level;
@@ -38,7 +39,7 @@ enum options_outcome { OPTIONS_RUN = 0, OPTIONS_HELP, OPTIONS_VERSION };
  */
 int options_load(struct options *o, int argc, char **argv);
 
-/* Find the model's name and file. 0 or -errno with a sentence. */
+/* Find the model's name and file, and the directory of the packed weights. 0 or -errno with a sentence. */
 int options_resolve(struct options *o);
 
 /* The options, a line or more each, for --help. */

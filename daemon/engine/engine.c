@@ -193,7 +193,8 @@ static int engine_load_all(struct engine *e)
 static void engine_unload(struct engine *e)
 {
     struct seq *s;
-    e->aux = aux_free(e->aux); /* first: its jobs use the sequences */
+    upkeep_end(e);             /* first: it uses the model, */
+    e->aux = aux_free(e->aux); /* and the aux pool's jobs the sequences */
     while ((s = e->all.head)) {
         list_remove(&e->all, s);
         if (e->sessions) seq_settle(s, e->sessions, e->pool, false);
@@ -219,7 +220,9 @@ static void *engine_main(void *arg)
     if (r < 0) e->why = strdup(error_text(r));
     e->kick = true;
     queue_signal(e->events);
+    if (r == 0) upkeep_start(e);
     while (wait_for_work(e)) {
+        upkeep_look(e);
         take_in(e);
         struct seq *prepared = e->prepared;
         e->prepared = NULL;
@@ -295,6 +298,7 @@ struct engine *engine_free(struct engine *e)
     pthread_cond_destroy(&e->room);
     pthread_mutex_destroy(&e->lock);
     free(e->why);
+    free(e->damage);
     free(e);
     return NULL;
 }

@@ -25,7 +25,8 @@ struct engine_config {
     uint64_t queue_timeout_usec;
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t batch_window_usec;
-    const char *cpu; /* HOB_CPU, or NULL */
+    const char *cpu;  /* HOB_CPU, or NULL */
+    char *packed_dir; /* where packed weights are kept for the next start; NULL: nowhere. Owned as model_path */
 };
 
 void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5) */

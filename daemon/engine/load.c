@@ -149,6 +149,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .kv_bytes = bytes,
         .batch_tokens = c->batch_tokens,
         .cpu = c->cpu,
+        .packed_dir = c->packed_dir,
         .progress = progress,
         .progress_ctx = ctx,
     };

@@ -35,6 +35,9 @@ struct engine {
     struct engine_config config;
     pthread_t thread;
     bool thread_started;
+    pthread_t upkeep; /* a thread that ends by itself, for what can wait until the model serves */
+    bool upkeep_started;
+    atomic_bool upkeep_stop;
     uint64_t started; /* monotonic, us */
     atomic_uint_fast64_t progress;
 
@@ -43,6 +46,8 @@ struct engine {
     pthread_cond_t wake; /* the engine: something came in */
     pthread_cond_t room; /* the engine: the queue of events was read */
     bool kick, draining, quit;
+    bool damaged; /* the weights; ENGINE_FAILED is near */
+    char *damage; /* how, or NULL: no memory to say it */
     enum engine_state state;
     char *why; /* set once, with ENGINE_FAILED */
     struct queue *events;
@@ -90,6 +95,15 @@ uint64_t requests_next_deadline(const struct engine *e); /* us; UINT64_MAX: none
 /* The ways to end: an error (negative, sentence), or done. Both settle the session. */
 void requests_fail(struct engine *e, struct seq *s, int r, const char *why);
 void requests_done(struct engine *e, struct seq *s, enum proto_reason reason);
+
+/* --- upkeep.c --- */
+
+/* The backend's upkeep, in a thread of its own that takes only what others leave of CPU and disk. Without one there is
+ * no upkeep. */
+void upkeep_start(struct engine *e);
+/* With the lock held: damaged weights make the engine's state ENGINE_FAILED. */
+void upkeep_look(struct engine *e);
+void upkeep_end(struct engine *e); /* waits for it, which is short */
 
 /* --- admit.c --- */
 

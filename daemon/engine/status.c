@@ -73,6 +73,7 @@ static void add_model(json_t *o, struct engine *e, bool all)
     set_int(o, "ctx", e->model.ctx);
     set_int(o, "vocab", e->model.vocab);
     set_int(o, "weights_bytes", b->weight_bytes);
+    json_object_set_new(o, "weights_mapped", json_boolean(b->weights_mapped));
     set_str(o, "kv_type", kv_names[b->config.kv_type]);
     set_int(o, "kv_bytes", b->config.kv_bytes);
     set_int(o, "kv_blocks", b->kv_blocks);

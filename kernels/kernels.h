@@ -55,10 +55,10 @@ struct kernels {
      * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's. */
     void (*quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k);
 
-    /* out[t*ld + i] for the tokens t of @x and rows i < rows (<= 16) of one panel. DESIGN: per block of 32,
-     * acc = fma(f32(isum), f32(dw*dx), acc), blocks ascending; Q4_1 then acc = fma(f32(sum of q), f32(mw*dx), acc);
-     * Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16;
-     * float types: acc = fma(w, x, acc), k ascending. acc starts at +0. */
+    /* out[t*ld + i] for the tokens t of @x and rows i < rows of the panels at @panel, which follow each other. DESIGN:
+     * per block of 32, acc = fma(f32(isum), f32(dw*dx), acc), blocks ascending; Q4_1 then acc = fma(f32(sum of q),
+     * f32(mw*dx), acc); Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16; float types: acc = fma(w,
+     * x, acc), k ascending. acc starts at +0. */
     void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
 
     /* out[i] = x[i] * r * w[i] (rounded twice, left to right), r = 1/sqrt(ss/k + eps) in f32, true division and sqrt.

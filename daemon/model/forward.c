@@ -27,6 +27,8 @@ struct products {
 static void multiply_run(const struct products *p, const struct product *y, uint32_t begin, uint32_t end)
 {
     size_t nb = p->in.k / KERN_BLOCK;
+    uint32_t row = begin * KERN_ROWS, all = y->m->rows - row, most = (end - begin) * KERN_ROWS;
+    uint32_t rows = all < most ? all : most;
     for (size_t t = 0; t < p->in.n; t += TOKEN_TILE) {
         struct kern_acts in = {.f = p->in.f + t * p->in.k,
                                .q = p->in.q + t * p->in.k,
@@ -34,11 +36,8 @@ static void multiply_run(const struct products *p, const struct product *y, uint
                                .s = p->in.s + t * nb * 2,
                                .n = p->in.n - t < TOKEN_TILE ? p->in.n - t : TOKEN_TILE,
                                .k = p->in.k};
-        for (uint32_t i = begin; i < end; i++) {
-            uint32_t row = i * KERN_ROWS, left = y->m->rows - row;
-            p->kern->matmul[y->m->type](y->out + t * y->m->rows + row, y->m->rows, y->m->panels + i * y->m->panel_bytes,
-                                        &in, left < KERN_ROWS ? left : KERN_ROWS);
-        }
+        p->kern->matmul[y->m->type](y->out + t * y->m->rows + row, y->m->rows, y->m->panels + begin * y->m->panel_bytes,
+                                    &in, rows);
     }
 }
 

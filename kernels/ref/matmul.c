@@ -8,7 +8,7 @@ static void store(float *out, const float *acc, unsigned rows)
     memcpy(out, acc, rows * sizeof(float));
 }
 
-KERN_MATMUL(REF(matmul_f32))
+static KERN_MATMUL(panel_f32)
 {
     const float *w = panel; /* [k][16] */
     for (size_t t = 0; t < x->n; t++) {
@@ -19,7 +19,7 @@ KERN_MATMUL(REF(matmul_f32))
     }
 }
 
-KERN_MATMUL(REF(matmul_f16))
+static KERN_MATMUL(panel_f16)
 {
     const uint16_t *w = panel; /* [k][16] */
     for (size_t t = 0; t < x->n; t++) {
@@ -31,7 +31,7 @@ KERN_MATMUL(REF(matmul_f16))
     }
 }
 
-KERN_MATMUL(REF(matmul_bf16))
+static KERN_MATMUL(panel_bf16)
 {
     const uint16_t *w = panel; /* [k][16] */
     for (size_t t = 0; t < x->n; t++) {
@@ -78,7 +78,7 @@ static void scale_add(float *acc, const int32_t *sum, int32_t minus, const uint8
     }
 }
 
-KERN_MATMUL(REF(matmul_q8_0))
+static KERN_MATMUL(panel_q8_0)
 {
     size_t nb = x->k / KERN_BLOCK;
     for (size_t t = 0; t < x->n; t++) {
@@ -93,7 +93,7 @@ KERN_MATMUL(REF(matmul_q8_0))
     }
 }
 
-KERN_MATMUL(REF(matmul_q4_0))
+static KERN_MATMUL(panel_q4_0)
 {
     size_t nb = x->k / KERN_BLOCK;
     for (size_t t = 0; t < x->n; t++) {
@@ -108,7 +108,7 @@ KERN_MATMUL(REF(matmul_q4_0))
     }
 }
 
-KERN_MATMUL(REF(matmul_q4_1))
+static KERN_MATMUL(panel_q4_1)
 {
     size_t nb = x->k / KERN_BLOCK;
     for (size_t t = 0; t < x->n; t++) {
@@ -142,7 +142,7 @@ static void dot_q6_k(int32_t *sum, const uint8_t *w, const int8_t *sc, const int
     }
 }
 
-KERN_MATMUL(REF(matmul_q6_k))
+static KERN_MATMUL(panel_q6_k)
 {
     size_t nb = x->k / KERN_BLOCK;
     for (size_t t = 0; t < x->n; t++) {
@@ -157,3 +157,20 @@ KERN_MATMUL(REF(matmul_q6_k))
         store(out + t * ld, acc, rows);
     }
 }
+
+#define EACH_PANEL(type, per_block, bytes)                                                                             \
+    KERN_MATMUL(REF(matmul_##type))                                                                                    \
+    {                                                                                                                  \
+        size_t stride = (x->k / (per_block) * (bytes) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;                     \
+        for (unsigned r = 0; r < rows; r += KERN_ROWS)                                                                 \
+            panel_##type(out + r, ld, (const uint8_t *)panel + r / KERN_ROWS * stride, x,                              \
+                         rows - r < KERN_ROWS ? rows - r : KERN_ROWS);                                                 \
+    }
+
+EACH_PANEL(f32, 1, 64)
+EACH_PANEL(f16, 1, 32)
+EACH_PANEL(bf16, 1, 32)
+EACH_PANEL(q8_0, KERN_BLOCK, PANEL_Q8_0)
+EACH_PANEL(q4_0, KERN_BLOCK, PANEL_Q4_0)
+EACH_PANEL(q4_1, KERN_BLOCK, PANEL_Q4_1)
+EACH_PANEL(q6_k, 256, PANEL_Q6_K)

@@ -8,6 +8,8 @@
 #include "kernels/x86/tiles.h"
 #include "kernels/x86/v16.h"
 
+#define MOST 4 /* tokens of a tile */
+
 V __m256i spread(const void *p)
 {
     return _mm256_set1_epi32(load_lane(p));
@@ -47,7 +49,7 @@ V void dot_q4(unsigned nt, __m256i *sum, const uint8_t *w, const int8_t *q, size
 V void dot_q8(unsigned nt, __m256i *sum, const uint8_t *w, const int8_t *q, size_t k)
 {
     const __m256i low = _mm256_set1_epi8(15);
-    __m256i upper[TILE_MAX];
+    __m256i upper[MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) sum[t] = upper[t] = _mm256_setzero_si256();
     UNROLL
@@ -73,7 +75,7 @@ V __m256 scales(const uint8_t *p, unsigned half)
 V void block(unsigned nt, __m256 *acc, const uint8_t *w, unsigned half, const int8_t *q, size_t k, const float *d,
              const int16_t *s, size_t nb, enum kern_type type)
 {
-    __m256i sum[TILE_MAX];
+    __m256i sum[MOST];
     if (type == KERN_Q8_0)
         dot_q8(nt, sum, w + half * 32, q, k);
     else
@@ -104,7 +106,7 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct k
     const int8_t *q = x->q + t0 * k;
     const float *d = x->d + t0 * nb;
     const int16_t *s = x->s + t0 * nb * 2;
-    __m256 acc[2][TILE_MAX];
+    __m256 acc[2][MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
     for (size_t b = 0; b < nb; b++, w += bytes, q += KERN_BLOCK, d++, s += 2) {
@@ -116,21 +118,22 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct k
     for (unsigned t = 0; t < nt; t++) v16_store_n(out + t * ld, v16_pair(acc[0][t], acc[1][t]), rows);
 }
 
-#define QUANT_TILE(nt, out, ld, panel, x, t, rows, type) tile(nt, (out) + (t) * (ld), ld, panel, x, t, rows, type)
+#define QUANT_TILE(np, nt, out, ld, w, stride, x, t, rows, type) tile(nt, (out) + (t) * (ld), ld, w, x, t, rows, type)
+#define QUANT_TILES(bytes, type)                                 FOR_TILES_1(STEPS_TO_4, panel_stride(x->k / KERN_BLOCK, bytes), QUANT_TILE, type)
 
 KERN_MATMUL(matmul_q8_0_avx2)
 {
-    FOR_TILES(QUANT_TILE, KERN_Q8_0);
+    QUANT_TILES(PANEL_Q8_0, KERN_Q8_0);
 }
 
 KERN_MATMUL(matmul_q4_0_avx2)
 {
-    FOR_TILES(QUANT_TILE, KERN_Q4_0);
+    QUANT_TILES(PANEL_Q4_0, KERN_Q4_0);
 }
 
 KERN_MATMUL(matmul_q4_1_avx2)
 {
-    FOR_TILES(QUANT_TILE, KERN_Q4_1);
+    QUANT_TILES(PANEL_Q4_1, KERN_Q4_1);
 }
 
 /* --- Q6_K --- */
@@ -179,7 +182,7 @@ V void block_q6(unsigned nt, __m256 *acc, const uint8_t *w, unsigned i, unsigned
                 const int16_t *s, const float *d, size_t k)
 {
     const uint8_t *c = w + i * PANEL_Q6_K_32 + half * 32, *sc = w + PANEL_Q6_K_SC + i * 32;
-    __m256i sum[2][TILE_MAX];
+    __m256i sum[2][MOST];
     dot_q6(nt, sum[0], c, 0, q, s, k);
     dot_q6(nt, sum[1], c, 1, q, s, k);
     __m256 sc0 = scales_i8(sc, half), sc1 = scales_i8(sc + 16, half), dw = scales(w + PANEL_Q6_K_D, half);
@@ -199,7 +202,7 @@ V void tile_q6(unsigned nt, float *out, size_t ld, const uint8_t *w, const struc
     const int8_t *q = x->q + t0 * k;
     const float *d = x->d + t0 * k / KERN_BLOCK;
     const int16_t *s = x->s + t0 * k / 16;
-    __m256 acc[2][TILE_MAX];
+    __m256 acc[2][MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
     for (size_t b = 0; b < k / KERN_BLOCK; b++, q += KERN_BLOCK, d++, s += 2) {
@@ -213,9 +216,9 @@ V void tile_q6(unsigned nt, float *out, size_t ld, const uint8_t *w, const struc
     for (unsigned t = 0; t < nt; t++) v16_store_n(out + t * ld, v16_pair(acc[0][t], acc[1][t]), rows);
 }
 
-#define Q6_TILE(nt, out, ld, panel, x, t, rows, unused) tile_q6(nt, (out) + (t) * (ld), ld, panel, x, t, rows)
+#define Q6_TILE(np, nt, out, ld, w, stride, x, t, rows, unused) tile_q6(nt, (out) + (t) * (ld), ld, w, x, t, rows)
 
 KERN_MATMUL(matmul_q6_k_avx2)
 {
-    FOR_TILES_8(Q6_TILE, 0);
+    FOR_TILES_1(STEPS_TO_4, panel_stride(x->k / 256, PANEL_Q6_K), Q6_TILE, 0);
 }

@@ -26,84 +26,114 @@ V __m512 scales(const uint8_t *p)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 
-V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct kern_acts *x, size_t t0, unsigned rows,
-            enum kern_type type)
+#define MOST 12 /* tokens of a tile, of one panel */
+
+V void add_scaled(unsigned nt, __m512 *acc, const __m512i *sum, __m512 dw, const float *d, size_t nb)
+{
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        __m512 scale = _mm512_mul_ps(dw, _mm512_set1_ps(d[t * nb]));
+        acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[t]), scale, acc[t]);
+    }
+}
+
+/* sum[p][t] += codes c[p] of 4 columns times the activations at @q. */
+V void dot(unsigned np, unsigned nt, __m512i sum[][MOST], const __m512i *c, const int8_t *q, size_t k)
+{
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        __m512i four = spread(q + t * k);
+        if (np > 1) __asm__("" : "+v"(four)); /* one load, not an operand of both instructions */
+        UNROLL
+        for (unsigned p = 0; p < np; p++) sum[p][t] = _mm512_dpbusd_epi32(sum[p][t], c[p], four);
+    }
+}
+
+/* sum[p][t] += a block of codes at @w times the activations at @q. */
+V void dot_block(unsigned np, unsigned nt, __m512i sum[][MOST], const uint8_t *w, size_t stride, const int8_t *q,
+                 size_t k, bool q8)
+{
+    const unsigned groups = q8 ? 8 : 4;
+    const __m512i low = _mm512_set1_epi8(15);
+    UNROLL
+    for (unsigned g = 0; g < groups; g++) {
+        __m512i c[2], half[2];
+        UNROLL
+        for (unsigned p = 0; p < np; p++) {
+            c[p] = _mm512_loadu_si512(w + p * stride + g * 64);
+            if (!q8) __asm__("" : "+v"(c[p])); /* as above */
+            half[p] = _mm512_and_si512(c[p], low);
+        }
+        dot(np, nt, sum, q8 ? c : half, q + g * 4, k);
+        if (q8) continue;
+        UNROLL
+        for (unsigned p = 0; p < np; p++) half[p] = _mm512_and_si512(_mm512_srli_epi16(c[p], 4), low);
+        dot(np, nt, sum, half, q + 16 + g * 4, k);
+    }
+}
+
+V void store(unsigned np, unsigned nt, float *out, size_t ld, __m512 acc[][MOST], unsigned rows)
+{
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        if (np > 1) _mm512_storeu_ps(out + t * ld, acc[0][t]);
+        _mm512_mask_storeu_ps(out + t * ld + (np - 1) * KERN_ROWS, v16_mask(rows - (np - 1) * KERN_ROWS),
+                              acc[np - 1][t]);
+    }
+}
+
+V void tile(unsigned np, unsigned nt, float *out, size_t ld, const uint8_t *w, size_t stride, const struct kern_acts *x,
+            size_t t0, unsigned rows, enum kern_type type)
 {
     const size_t k = x->k, nb = k / KERN_BLOCK;
     const size_t bytes = type == KERN_Q8_0 ? PANEL_Q8_0 : type == KERN_Q4_0 ? PANEL_Q4_0 : PANEL_Q4_1;
     const int8_t *q = x->q + t0 * k;
     const float *d = x->d + t0 * nb;
     const int16_t *s = x->s + t0 * nb * 2;
-    const __m512i low = _mm512_set1_epi8(15);
     const int bias = type == KERN_Q8_0 ? PANEL_Q8_BIAS : PANEL_Q4_BIAS;
-    __m512 acc[TILE_MAX];
+    __m512 acc[2][MOST];
 
     UNROLL
-    for (unsigned t = 0; t < nt; t++) acc[t] = _mm512_setzero_ps();
-    for (size_t b = 0; b < nb; b++, w += bytes, q += KERN_BLOCK) {
-        __m512i sum[TILE_MAX];
+    for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm512_setzero_ps();
+    for (size_t b = 0; b < nb; b++, w += bytes, q += KERN_BLOCK, d++, s += 2) {
+        __m512i sum[2][MOST];
         if (t0 == 0) panel_prefetch(w, bytes);
+        if (t0 == 0 && np > 1) panel_prefetch(w + stride, bytes);
         UNROLL
-        for (unsigned t = 0; t < nt; t++) {
-            if (type == KERN_Q4_1)
-                sum[t] = _mm512_setzero_si512();
-            else
-                sum[t] = start(-bias, -bias, s + (t * nb + b) * 2);
-        }
-        if (type == KERN_Q8_0) {
-            UNROLL
-            for (unsigned g = 0; g < 8; g++) {
-                __m512i c = _mm512_loadu_si512(w + g * 64);
-                UNROLL
-                for (unsigned t = 0; t < nt; t++) sum[t] = _mm512_dpbusd_epi32(sum[t], c, spread(q + t * k + g * 4));
-            }
-        } else {
-            UNROLL
-            for (unsigned g = 0; g < 4; g++) {
-                __m512i c = _mm512_loadu_si512(w + g * 64);
-                __asm__("" : "+v"(c)); /* one load, not an operand of both instructions */
-                __m512i lo = _mm512_and_si512(c, low), hi = _mm512_and_si512(_mm512_srli_epi16(c, 4), low);
-                UNROLL
-                for (unsigned t = 0; t < nt; t++) sum[t] = _mm512_dpbusd_epi32(sum[t], lo, spread(q + t * k + g * 4));
-                UNROLL
-                for (unsigned t = 0; t < nt; t++)
-                    sum[t] = _mm512_dpbusd_epi32(sum[t], hi, spread(q + t * k + 16 + g * 4));
-            }
-        }
-        __m512 dw = scales(w + (type == KERN_Q8_0 ? PANEL_Q8_0_D : PANEL_Q4_0_D));
+        for (unsigned t = 0; t < nt; t++)
+            sum[0][t] = sum[1][t] = type == KERN_Q4_1 ? _mm512_setzero_si512() : start(-bias, -bias, s + t * nb * 2);
+        dot_block(np, nt, sum, w, stride, q, k, type == KERN_Q8_0);
         UNROLL
-        for (unsigned t = 0; t < nt; t++) {
-            __m512 scale = _mm512_mul_ps(dw, _mm512_set1_ps(d[t * nb + b]));
-            acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[t]), scale, acc[t]);
-        }
-        if (type == KERN_Q4_1) {
-            __m512 mw = scales(w + PANEL_Q4_1_M);
-            UNROLL
-            for (unsigned t = 0; t < nt; t++) {
-                __m512 offset = _mm512_mul_ps(mw, _mm512_set1_ps(d[t * nb + b]));
-                acc[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(start(1, 1, s + (t * nb + b) * 2)), offset, acc[t]);
-            }
-        }
+        for (unsigned p = 0; p < np; p++)
+            add_scaled(nt, acc[p], sum[p], scales(w + p * stride + (type == KERN_Q8_0 ? PANEL_Q8_0_D : PANEL_Q4_0_D)),
+                       d, nb);
+        if (type != KERN_Q4_1) continue;
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) sum[0][t] = start(1, 1, s + t * nb * 2);
+        UNROLL
+        for (unsigned p = 0; p < np; p++) add_scaled(nt, acc[p], sum[0], scales(w + p * stride + PANEL_Q4_1_M), d, nb);
     }
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) _mm512_mask_storeu_ps(out + t * ld, v16_mask(rows), acc[t]);
+    store(np, nt, out, ld, acc, rows);
 }
 
-#define QUANT_TILE(nt, out, ld, panel, x, t, rows, type) tile(nt, (out) + (t) * (ld), ld, panel, x, t, rows, type)
+#define QUANT_TILE(np, nt, out, ld, w, stride, x, t, rows, type)                                                       \
+    tile(np, nt, (out) + (t) * (ld), ld, w, stride, x, t, rows, type)
+#define QUANT_TILES(bytes, type)                                                                                       \
+    FOR_TILES(STEPS_TO_6, STEPS_TO_12, panel_stride(x->k / KERN_BLOCK, bytes), QUANT_TILE, type)
 
 KERN_MATMUL(matmul_q8_0_avx512)
 {
-    FOR_TILES(QUANT_TILE, KERN_Q8_0);
+    QUANT_TILES(PANEL_Q8_0, KERN_Q8_0);
 }
 
 KERN_MATMUL(matmul_q4_0_avx512)
 {
-    FOR_TILES(QUANT_TILE, KERN_Q4_0);
+    QUANT_TILES(PANEL_Q4_0, KERN_Q4_0);
 }
 
 KERN_MATMUL(matmul_q4_1_avx512)
 {
-    FOR_TILES(QUANT_TILE, KERN_Q4_1);
+    QUANT_TILES(PANEL_Q4_1, KERN_Q4_1);
 }
 
 /* --- Q6_K --- */
@@ -143,7 +173,7 @@ V void tile_q6(unsigned nt, float *out, size_t ld, const uint8_t *w, const struc
                unsigned rows)
 {
     const size_t k = x->k, nb = k / KERN_BLOCK;
-    __m512 acc[TILE_MAX];
+    __m512 acc[MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[t] = _mm512_setzero_ps();
     for (size_t b = 0; b < nb; b += 8, w += PANEL_Q6_K) {
@@ -152,7 +182,7 @@ V void tile_q6(unsigned nt, float *out, size_t ld, const uint8_t *w, const struc
             const int8_t *q = x->q + t0 * k + (b + i) * KERN_BLOCK;
             const int16_t *s = x->s + (t0 * nb + b + i) * 2;
             const uint8_t *c = w + i * PANEL_Q6_K_32, *sc = w + PANEL_Q6_K_SC + i * 32;
-            __m512i sum[2][TILE_MAX];
+            __m512i sum[2][MOST];
             if (t0 == 0) panel_prefetch(c, PANEL_Q6_K_32);
             dot_q6(nt, sum[0], c, 0, q, s, k);
             dot_q6(nt, sum[1], c, 1, q, s, k);
@@ -170,9 +200,9 @@ V void tile_q6(unsigned nt, float *out, size_t ld, const uint8_t *w, const struc
     for (unsigned t = 0; t < nt; t++) _mm512_mask_storeu_ps(out + t * ld, v16_mask(rows), acc[t]);
 }
 
-#define Q6_TILE(nt, out, ld, panel, x, t, rows, unused) tile_q6(nt, (out) + (t) * (ld), ld, panel, x, t, rows)
+#define Q6_TILE(np, nt, out, ld, w, stride, x, t, rows, unused) tile_q6(nt, (out) + (t) * (ld), ld, w, x, t, rows)
 
 KERN_MATMUL(matmul_q6_k_avx512)
 {
-    FOR_TILES_8(Q6_TILE, 0);
+    FOR_TILES_1(STEPS_TO_8, panel_stride(x->k / 256, PANEL_Q6_K), Q6_TILE, 0);
 }

@@ -20,36 +20,55 @@ V v16 column_bf16(const void *p)
     return v16_load_bf16(p);
 }
 
-V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, size_t bytes, load_fn load, const float *x, size_t k,
-            unsigned rows, bool first)
+#ifdef __AVX512F__
+#define MOST 12 /* tokens of a tile */
+#else
+#define MOST 4
+#endif
+
+V void tile(unsigned np, unsigned nt, float *out, size_t ld, const uint8_t *w, size_t stride, size_t bytes,
+            load_fn load, const float *x, size_t k, unsigned rows, bool first)
 {
-    v16 acc[TILE_MAX];
+    v16 acc[2][MOST];
     UNROLL
-    for (unsigned t = 0; t < nt; t++) acc[t] = v16_set1(0);
+    for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = v16_set1(0);
     for (size_t i = 0; i < k; i++, w += bytes) {
         if (first) panel_prefetch(w, bytes);
-        v16 c = load(w);
+        if (first && np > 1) panel_prefetch(w + stride, bytes);
+        v16 c[2] = {load(w), load(np > 1 ? w + stride : w)};
         UNROLL
-        for (unsigned t = 0; t < nt; t++) acc[t] = v16_fma(c, v16_set1(x[t * k + i]), acc[t]);
+        for (unsigned t = 0; t < nt; t++) {
+            v16 v = v16_set1(x[t * k + i]);
+            UNROLL
+            for (unsigned p = 0; p < np; p++) acc[p][t] = v16_fma(c[p], v, acc[p][t]);
+        }
     }
     UNROLL
-    for (unsigned t = 0; t < nt; t++) v16_store_n(out + t * ld, acc[t], rows);
+    for (unsigned t = 0; t < nt; t++) {
+        if (np > 1) v16_store(out + t * ld, acc[0][t]);
+        v16_store_n(out + t * ld + (np - 1) * KERN_ROWS, acc[np - 1][t], rows - (np - 1) * KERN_ROWS);
+    }
 }
 
-#define FLOAT_TILE(nt, out, ld, panel, x, t, rows, bytes, load)                                                        \
-    tile(nt, (out) + (t) * (ld), ld, panel, bytes, load, (x)->f + (t) * (x)->k, (x)->k, rows, (t) == 0)
+#define FLOAT_TILE(np, nt, out, ld, w, stride, x, t, rows, bytes, load)                                                \
+    tile(np, nt, (out) + (t) * (ld), ld, w, stride, bytes, load, (x)->f + (t) * (x)->k, (x)->k, rows, (t) == 0)
+#ifdef __AVX512F__
+#define FLOAT_TILES(bytes, load) FOR_TILES(STEPS_TO_12, STEPS_TO_12, panel_stride(x->k, bytes), FLOAT_TILE, bytes, load)
+#else
+#define FLOAT_TILES(bytes, load) FOR_TILES_1(STEPS_TO_4, panel_stride(x->k, bytes), FLOAT_TILE, bytes, load)
+#endif
 
 KERN_MATMUL(X86(matmul_f32))
 {
-    FOR_TILES(FLOAT_TILE, 64, column_f32);
+    FLOAT_TILES(64, column_f32);
 }
 
 KERN_MATMUL(X86(matmul_f16))
 {
-    FOR_TILES(FLOAT_TILE, 32, column_f16);
+    FLOAT_TILES(32, column_f16);
 }
 
 KERN_MATMUL(X86(matmul_bf16))
 {
-    FOR_TILES(FLOAT_TILE, 32, column_bf16);
+    FLOAT_TILES(32, column_bf16);
 }

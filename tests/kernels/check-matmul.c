@@ -103,10 +103,11 @@ static void one(struct check *c, unsigned rows, size_t n, size_t k, enum stuff s
 {
     enum kern_type t = (enum kern_type)c->type;
     size_t stride = k / kern_type_block(t) * kern_type_bytes(t), ld = rows + rng_below(3);
-    uint8_t *src = mem(stride * rows);
-    void *panel = mem(kern_panel_bytes(t, k));
+    size_t panels = (rows + KERN_ROWS - 1) / KERN_ROWS, each = kern_panel_bytes(t, k);
+    uint8_t *src = mem(stride * rows), *panel = mem(panels * each);
     fill_source(t, src, k / kern_type_block(t) * rows, s);
-    kern_panel_pack(t, panel, src, stride, rows, k);
+    for (unsigned p = 0, left = rows; p < panels; p++, left -= KERN_ROWS)
+        kern_panel_pack(t, panel + p * each, src + p * KERN_ROWS * stride, stride, left < 16 ? left : 16, k);
 
     struct kern_acts x;
     fill_acts(&x, t, n, k, s);
@@ -125,12 +126,12 @@ void check_matmul(void **state)
     size_t unit = kern_type_block((enum kern_type)c->type), most = unit == 1 ? 70 : unit == KERN_BLOCK ? 9 : 4;
     for (size_t n = 1; n <= 30; n++)
         for (int s = S_TAME; s <= S_EXTREME; s++)
-            one(c, 1 + rng_below(16), n, unit * (1 + rng_below((uint32_t)most)), (enum stuff)s);
-    for (unsigned rows = 1; rows <= 16; rows++)
+            one(c, 1 + rng_below(50), n, unit * (1 + rng_below((uint32_t)most)), (enum stuff)s);
+    for (unsigned rows = 1; rows <= 36; rows++)
         for (int s = S_TAME; s <= S_EXTREME; s++)
             one(c, rows, 1 + rng_below(14), unit * (1 + rng_below((uint32_t)most)), (enum stuff)s);
     for (size_t k = 1; k <= (unit == 256 ? 9 : 40); k++) one(c, 16, 1 + rng_below(14), unit * k, S_WILD);
-    one(c, 16, 13, 2048, S_TAME);
+    one(c, 48, 13, 2048, S_TAME);
     one(c, 16, 4, 5632, S_EXTREME);
     one(c, 16, 100, unit == 256 ? 256 : 64, S_TAME);
 }

@@ -3,34 +3,58 @@
 #include "libcommon/error.h"
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct worker {
+    struct aux *aux;
+    pthread_t thread;
+    bool busy;
+    uid_t uid; /* whose job it runs */
+};
 
 struct aux {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct aux_job *head; /* in the order in which they are served */
-    uint64_t round;       /* of the job taken last */
+    uint64_t round;       /* the highest of the jobs taken */
     bool stop;
-    uint32_t n;
-    pthread_t threads[];
+    uint32_t n, started;
+    struct worker workers[];
 };
+
+/* The first job whose uid leaves a thread to the others; NULL: none. */
+static struct aux_job **next_job(struct aux *a)
+{
+    uint32_t most = a->n > 1 ? a->n - 1 : 1;
+    for (struct aux_job **at = &a->head; *at; at = &(*at)->next) {
+        uint32_t has = 0;
+        for (uint32_t i = 0; i < a->n; i++) has += a->workers[i].busy && a->workers[i].uid == (*at)->uid;
+        if (has < most) return at;
+    }
+    return NULL;
+}
 
 static void *aux_main(void *arg)
 {
-    struct aux *a = arg;
+    struct worker *w = arg;
+    struct aux *a = w->aux;
     pthread_mutex_lock(&a->lock);
     for (;;) {
-        while (!a->head && !a->stop) pthread_cond_wait(&a->work, &a->lock);
+        struct aux_job **at = NULL, *j;
+        while (!a->stop && !(at = next_job(a))) pthread_cond_wait(&a->work, &a->lock);
         if (a->stop) break;
-        struct aux_job *j = a->head;
-        a->head = j->next;
-        a->round = j->round;
+        j = *at;
+        *at = j->next;
+        if (j->round > a->round) a->round = j->round;
+        w->busy = true;
+        w->uid = j->uid;
         pthread_mutex_unlock(&a->lock);
         j->run(j);
         j->done(j);
         pthread_mutex_lock(&a->lock);
+        w->busy = false;
+        pthread_cond_signal(&a->work); /* there may be two now that this uid may have: one for us, one for another */
     }
     pthread_mutex_unlock(&a->lock);
     return NULL;
@@ -38,17 +62,20 @@ static void *aux_main(void *arg)
 
 int aux_new(struct aux **out, uint32_t threads)
 {
-    struct aux *a = calloc(1, sizeof(*a) + threads * sizeof(*a->threads));
+    struct aux *a = calloc(1, sizeof(*a) + threads * sizeof(*a->workers));
     if (!a) return -ENOMEM;
+    a->n = threads;
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->work, NULL);
     sigset_t all, old; /* signals are the main thread's */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int r = 0;
-    while (r == 0 && a->n < threads) {
-        r = -pthread_create(&a->threads[a->n], NULL, aux_main, a);
-        if (r == 0) a->n++;
+    while (r == 0 && a->started < threads) {
+        struct worker *w = &a->workers[a->started];
+        w->aux = a;
+        r = -pthread_create(&w->thread, NULL, aux_main, w);
+        if (r == 0) a->started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (r < 0) {
@@ -66,7 +93,7 @@ struct aux *aux_free(struct aux *a)
     a->stop = true;
     pthread_cond_broadcast(&a->work);
     pthread_mutex_unlock(&a->lock);
-    for (uint32_t i = 0; i < a->n; i++) pthread_join(a->threads[i], NULL);
+    for (uint32_t i = 0; i < a->started; i++) pthread_join(a->workers[i].thread, NULL);
     pthread_cond_destroy(&a->work);
     pthread_mutex_destroy(&a->lock);
     free(a);
@@ -86,4 +113,15 @@ void aux_push(struct aux *a, struct aux_job *j)
     *at = j;
     pthread_cond_signal(&a->work);
     pthread_mutex_unlock(&a->lock);
+}
+
+bool aux_recall(struct aux *a, struct aux_job *j)
+{
+    pthread_mutex_lock(&a->lock);
+    struct aux_job **at = &a->head;
+    while (*at && *at != j) at = &(*at)->next;
+    bool found = *at;
+    if (found) *at = j->next;
+    pthread_mutex_unlock(&a->lock);
+    return found;
 }

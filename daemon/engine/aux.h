@@ -2,8 +2,10 @@
 #pragma once
 /*
  * The aux pool: a few threads for what is neither socket nor tensor (templates, tokenizing). Jobs wait in one line per
- * uid and the lines are served in turn, so that one user's many jobs delay another's first by one job at most.
+ * uid and the lines are served in turn, so that one user's many jobs delay another's first by one job at most; and one
+ * uid never has all threads, so that its long jobs do not delay it at all.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -24,3 +26,6 @@ int aux_new(struct aux **out, uint32_t threads);
 struct aux *aux_free(struct aux *a);
 
 void aux_push(struct aux *a, struct aux_job *j);
+
+/* Take back a job that waits: true, and it is its owner's again, neither run nor done. False: it runs, or it ran. */
+bool aux_recall(struct aux *a, struct aux_job *j);

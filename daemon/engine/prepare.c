@@ -277,6 +277,11 @@ int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_
 int prepare_tokens(struct tokens *out, const struct loaded *m, const struct proto_text *text, bool special)
 {
     _cleanup_(text_drop) struct text t = {0};
+    /* No reply can hold what a longer one would give: not worth the time. */
+    uint64_t most = (uint64_t)PROTO_ELEMS_MAX * m->piece_max;
+    if (text->len > most)
+        return error_say(-E2BIG, "the text is %zu bytes; the %u ids of a reply stand for at most %" PRIu64, text->len,
+                         PROTO_ELEMS_MAX, most);
     if (text_append(&t, text->data ? text->data : "", text->len, special) < 0) return -ENOMEM;
     int r = tokenizer_encode(m->tokenizer, &t, 0, true, out);
     return r == -EILSEQ ? error_in(r, "the text") : r;

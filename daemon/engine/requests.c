@@ -19,9 +19,11 @@ static void show_held(struct engine *e, struct seq *s)
     buf_fini(&shown);
 }
 
-/* The session may still be read by an aux job; then it is settled when that is back. */
+/* The session may still be read by an aux job that runs; then it is settled when that is back. One that waits is taken
+ * back: what it holds is charged to nobody from now on. */
 static void settle(struct engine *e, struct seq *s, bool whole)
 {
+    if (s->state == SEQ_PREPARING && aux_recall(e->aux, &s->job)) s->state = SEQ_NEW;
     if (s->state != SEQ_PREPARING) seq_settle(s, e->sessions, e->pool, whole);
 }
 

@@ -231,6 +231,12 @@ def test_tokenize(shared):
     assert len(e["ids"]) == 1
 
 
+def test_tokenize_of_more_than_a_reply_holds_is_refused_at_once(shared):
+    c = shared.client()
+    e = list(c.events(c.request("tokenize", text="word " * (2 << 20))))[-1]
+    assert e["event"] == "error" and e["code"] == "E2BIG" and "10485760 bytes" in e["message"]
+
+
 def test_busy_session_is_told(shared):
     c = shared.client()
     i = c.generate("x", session="busy", max_tokens=400, ignore_eos=True)

@@ -15,6 +15,7 @@ struct log {
     pthread_mutex_t lock;
     pthread_cond_t change;
     bool open;           /* the gate the first job waits at, so that the others queue up */
+    unsigned begun;      /* jobs that have begun to run */
     unsigned n;          /* jobs done */
     uid_t uids[JOBS];    /* in the order they ran */
     unsigned nums[JOBS]; /* each one's number within its uid */
@@ -31,6 +32,8 @@ static void run(struct aux_job *j)
 {
     struct job *x = (struct job *)((char *)j - offsetof(struct job, job));
     pthread_mutex_lock(&x->log->lock);
+    x->log->begun++;
+    pthread_cond_broadcast(&x->log->change);
     while (x->gate && !x->log->open) pthread_cond_wait(&x->log->change, &x->log->lock);
     pthread_mutex_unlock(&x->log->lock);
 }
@@ -87,6 +90,53 @@ static void test_lines_take_turns(void **state)
     for (unsigned i = 0; i < n; i++) free(jobs[i]);
 }
 
+/* One uid's jobs take long, and it has many: another's is served meanwhile. */
+static void test_one_uid_never_has_all_threads(void **state)
+{
+    struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+    struct job *jobs[5];
+    struct aux *a = NULL;
+    assert_int_equal(aux_new(&a, 2), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        jobs[i] = job_new(&log, 1, i);
+        jobs[i]->gate = true;
+        aux_push(a, &jobs[i]->job);
+    }
+    aux_push(a, &(jobs[4] = job_new(&log, 2, 0))->job);
+    pthread_mutex_lock(&log.lock);
+    while (log.n == 0) pthread_cond_wait(&log.change, &log.lock); /* the gate is shut */
+    assert_int_equal(log.uids[0], 2);
+    pthread_mutex_unlock(&log.lock);
+    wait_for(&log, 5);
+    assert_null(aux_free(a));
+    for (unsigned i = 0; i < 4; i++) assert_int_equal(log.nums[i + 1], i);
+    for (unsigned i = 0; i < 5; i++) free(jobs[i]);
+}
+
+static void test_a_waiting_job_is_taken_back(void **state)
+{
+    struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+    struct job *jobs[3];
+    struct aux *a = NULL;
+    assert_int_equal(aux_new(&a, 1), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        jobs[i] = job_new(&log, 1, i);
+        jobs[i]->gate = i == 0;
+        aux_push(a, &jobs[i]->job);
+    }
+    pthread_mutex_lock(&log.lock);
+    while (log.begun == 0) pthread_cond_wait(&log.change, &log.lock);
+    pthread_mutex_unlock(&log.lock);
+    assert_false(aux_recall(a, &jobs[0]->job));
+    assert_true(aux_recall(a, &jobs[1]->job));
+    assert_false(aux_recall(a, &jobs[1]->job));
+    wait_for(&log, 2);
+    assert_null(aux_free(a));
+    assert_int_equal(log.nums[1], 2);
+    assert_int_equal(log.n, 2);
+    for (unsigned i = 0; i < 3; i++) free(jobs[i]);
+}
+
 static void test_free_forgets_what_waits(void **state)
 {
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
@@ -105,6 +155,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_take_turns),
+        cmocka_unit_test(test_one_uid_never_has_all_threads),
+        cmocka_unit_test(test_a_waiting_job_is_taken_back),
         cmocka_unit_test(test_free_forgets_what_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ void cpu_attention(struct pass *p)
     struct wave w = {.p = p};
     for (; w.first < p->n; w.first += w.n) {
         plan(&w);
-        pool_run(p->c->pool, run_items, &w, w.n_items, 1);
-        pool_run(p->c->pool, merge_tokens, &w, w.n, 4);
+        cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, 1);
+        cpu_run(p, TIMING_ATTENTION, merge_tokens, &w, w.n, 4);
     }
 }

@@ -5,6 +5,7 @@
  * backend is the first. All calls come from one thread, but for upkeep.
  */
 #include "daemon/model/shape.h"
+#include "daemon/model/timing.h"
 #include "kernels/kernels.h"
 #include <stdatomic.h>
 
@@ -61,6 +62,7 @@ struct backend {
     uint64_t weight_bytes;        /* memory the weights take */
     bool weights_mapped;          /* it is the page cache's: a file that an earlier start has left */
     const struct kernels *kern;   /* for logprobs in the engine */
+    struct timing *timing; /* [TIMING_PARTS] of the caller's, forward adds to them; NULL (at first): to nothing */
 };
 
 /* Load the weights of @g on the CPU. @g must stay open as long as the backend. On 0 *out is owned by the caller.

@@ -66,13 +66,16 @@ struct pass {
     uint32_t layer;
     bool quantize;     /* the next product wants quantized input */
     const float *norm; /* [dim] weights of the norm being applied */
-    struct layer *w;
+    struct layer *w;   /* NULL after the last */
 };
 
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
 
 /* scratch.q, the KV of @p's layer -> scratch.att, quantized too when p->quantize. */
 void cpu_attention(struct pass *p);
+
+/* pool_run, whose time is counted as @part's. */
+void cpu_run(const struct pass *p, enum timing_part part, pool_fn fn, void *ctx, uint32_t n, uint32_t grain);
 
 /* Quantize x[k] as the input row @row of the next product, if that wants it. */
 void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row);

@@ -66,7 +66,10 @@ static void products(struct pass *p, const struct product *set, uint32_t n, cons
     uint32_t panels = 0;
     for (uint32_t i = 0; i < n; i++) panels += set[i].m->n_panels;
     uint32_t grain = panels / (pool_threads(c->pool) * 4);
-    pool_run(c->pool, multiply, &job, panels, grain < 1 ? 1 : grain < PANELS_GRAIN ? grain : PANELS_GRAIN);
+    cpu_run(p, p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, multiply, &job, panels,
+            grain < 1              ? 1
+            : grain < PANELS_GRAIN ? grain
+                                   : PANELS_GRAIN);
 }
 
 static bool quantized(const struct product *set, uint32_t n)
@@ -83,11 +86,18 @@ void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row
     if (p->quantize) p->c->kern->quantize(s->aq + row * k, s->ad + row * nb, s->as + row * nb * 2, x, k);
 }
 
+void cpu_run(const struct pass *p, enum timing_part part, pool_fn fn, void *ctx, uint32_t n, uint32_t grain)
+{
+    struct timing *t = p->c->base.timing;
+    pool_time(p->c->pool, t ? &t[part] : NULL);
+    pool_run(p->c->pool, fn, ctx, n, grain);
+}
+
 /* --- operations on each token --- */
 
 static void each_token(struct pass *p, pool_fn fn)
 {
-    pool_run(p->c->pool, fn, p, p->n, TOKENS_GRAIN);
+    cpu_run(p, TIMING_VECTOR, fn, p, p->n, TOKENS_GRAIN);
 }
 
 static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
@@ -261,6 +271,7 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
         attention_block(&p);
         feed_forward_block(&p);
     }
+    p.w = NULL;
     output_block(&p, logits, hidden);
     return 0;
 }

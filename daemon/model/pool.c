@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define THREADS_MAX 512
@@ -30,6 +31,7 @@ struct pool {
     pool_fn fn;
     void *ctx;
     uint32_t n, grain;
+    struct timing *timing; /* NULL: nobody asks */
 
     _Alignas(64) _Atomic uint32_t round; /* futex of the workers */
     _Alignas(64) _Atomic uint64_t next;  /* first item nobody has taken */
@@ -115,11 +117,25 @@ static void publish(struct pool *p)
     if (atomic_load(&p->sleepers)) futex_wake(&p->round, THREADS_MAX);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void pool_time(struct pool *p, struct timing *timing)
+{
+    p->timing = timing;
+}
+
 void pool_run(struct pool *p, pool_fn fn, void *ctx, uint32_t n, uint32_t grain)
 {
     assert(grain > 0);
+    uint64_t start = p->timing ? now_ns() : 0;
     if (p->threads == 1 || n <= grain) {
         if (n) fn(ctx, 0, n, 0);
+        if (p->timing) p->timing->work_ns += now_ns() - start;
         return;
     }
     p->fn = fn;
@@ -130,7 +146,12 @@ void pool_run(struct pool *p, pool_fn fn, void *ctx, uint32_t n, uint32_t grain)
     atomic_store(&p->busy, p->threads - 1);
     publish(p);
     work(p, 0);
+    uint64_t done = p->timing ? now_ns() : 0;
     wait_idle(p);
+    if (!p->timing) return;
+    p->timing->work_ns += done - start;
+    p->timing->wait_ns += now_ns() - done;
+    p->timing->barriers++;
 }
 
 /* Is @cpu the first of its core's threads among @allowed? */

@@ -2,7 +2,7 @@
 #pragma once
 /* The compute pool: n threads (the caller's is one of them) that run one function over a range of work items. Workers
  * spin briefly, then sleep on a futex. One caller at a time. */
-#include <stdint.h>
+#include "daemon/model/timing.h"
 
 struct pool;
 
@@ -15,3 +15,6 @@ uint32_t pool_threads(const struct pool *p);
 
 /* Runs to the end before it returns. @grain: items handed out at a time, at least 1. */
 void pool_run(struct pool *p, pool_fn fn, void *ctx, uint32_t n, uint32_t grain);
+
+/* From now on pool_run adds its time to @timing, which stays valid until this is called again; NULL: to nothing. */
+void pool_time(struct pool *p, struct timing *timing);

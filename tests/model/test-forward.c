@@ -235,6 +235,18 @@ static void test_read_and_written_blocks(void **state)
     backend_free(other);
 }
 
+static void test_time_is_counted_by_part(void **state)
+{
+    struct timing t[TIMING_PARTS] = {0};
+    struct rig_seq s;
+    rig_seq_init(&s, backend, LENGTH, 5, 8);
+    backend->timing = t;
+    rig_run(backend, &s, LENGTH);
+    backend->timing = NULL;
+    for (size_t i = 0; i < TIMING_PARTS; i++) assert_true(t[i].work_ns > 0);
+    rig_seq_fini(&s);
+}
+
 static void test_only_wanted_rows(void **state)
 {
     struct rig_seq s;
@@ -366,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_copied_block),
         cmocka_unit_test(test_copy_takes_no_more_than_asked),
         cmocka_unit_test(test_read_and_written_blocks),
+        cmocka_unit_test(test_time_is_counted_by_part),
         cmocka_unit_test(test_only_wanted_rows),
         cmocka_unit_test(test_hidden_state),
         cmocka_unit_test(test_embeddings_as_input),

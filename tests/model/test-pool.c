@@ -130,6 +130,25 @@ static void test_default_is_within_affinity(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(old), &old), 0);
 }
 
+static void test_time_is_counted_while_asked(void **state)
+{
+    struct pool *p = NULL;
+    struct timing t = {0};
+    assert_int_equal(pool_new(&p, 2), 0);
+    check_run(p, 100, 1);
+    assert_int_equal(t.work_ns + t.wait_ns + t.barriers, 0);
+    pool_time(p, &t);
+    check_run(p, 100, 1);
+    check_run(p, 100, 100); /* one piece: nobody to wait for */
+    assert_true(t.work_ns > 0);
+    assert_int_equal(t.barriers, 1);
+    struct timing before = t;
+    pool_time(p, NULL);
+    check_run(p, 100, 1);
+    assert_memory_equal(&t, &before, sizeof(t));
+    pool_free(p);
+}
+
 static void test_too_many_threads(void **state)
 {
     struct pool *p = NULL;
@@ -149,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_wakes_sleeping_workers),
         cmocka_unit_test(test_works_at_the_same_time),
         cmocka_unit_test(test_default_is_within_affinity),
+        cmocka_unit_test(test_time_is_counted_while_asked),
         cmocka_unit_test(test_too_many_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,15 @@ static int set_name(char **dst, const char *value, size_t max)
     return set_text(dst, value);
 }
 
+/* What the daemon would refuse as a name. */
+static int set_session(char **dst, const char *value)
+{
+    for (const char *p = value; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '/')
+            return error_say(-EINVAL, "may not hold '/' or control characters");
+    return set_name(dst, value, PROTO_NAME_MAX);
+}
+
 static int set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
 {
     uint64_t v;
@@ -96,7 +105,7 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         o->files[o->n_files++] = value;
         return 0;
     case OPTION_SESSION:
-        return set_name(&o->session, value, PROTO_NAME_MAX);
+        return set_session(&o->session, value);
     case OPTION_CONTINUE:
         return set_flag(&o->continue_last, value);
     case OPTION_MAX_TOKENS:
@@ -112,7 +121,7 @@ static int options_set(struct options *o, enum option_id id, const char *value)
     case OPTION_MIN_P:
         return parse_float(value, 0, 1, &o->sampling.min_p);
     case OPTION_REPEAT_PENALTY:
-        return parse_float(value, 0.01f, 100, &o->sampling.repeat_penalty);
+        return parse_float(value, 0.01f, 10, &o->sampling.repeat_penalty);
     case OPTION_SEED:
         return set_int(&o->sampling.seed, value, 0, INT64_MAX);
     case OPTION_STOP:

@@ -162,6 +162,9 @@ static void test_wrong_usage(void **state)
     REFUSED("--seed", "--seed", "-1");
     REFUSED("--timeout", "--timeout", "0s");
     REFUSED("--session", "-S", "");
+    REFUSED("--session: may not hold '/'", "-S", "a/b");
+    REFUSED("--session: may not hold '/'", "-S", "a\nb");
+    REFUSED("--repeat-penalty", "--repeat-penalty", "10.5"); /* as the daemon would */
     REFUSED("--stop", "--stop", "");
     REFUSED("--model", "-m", "");
     REFUSED("invalid UTF-8 at byte 2", "-s", "ab\xff");

@@ -128,6 +128,13 @@ def run_pytest(build, names, count):
             count.failed += 1
 
 
+def sanitizers_write_to(folder):
+    """Whatever process has something to report ends there, and leaves a file; nobody may look at its exit code or its log."""
+    for tool in ("ASAN", "UBSAN"):
+        options = os.environ.get(f"{tool}_OPTIONS", "")
+        os.environ[f"{tool}_OPTIONS"] = f"{options}:halt_on_error=1:print_stacktrace=1:log_path={folder}/{tool.lower()}"
+
+
 def main():
     build, names = Path(sys.argv[1]), sys.argv[2:]
     # A shell's background job ignores SIGINT, and so would every program of ours whose test interrupts it.
@@ -135,10 +142,16 @@ def main():
     listing = subprocess.run(["meson", "introspect", "--tests", str(build)], check=True, stdout=subprocess.PIPE)
     programs = sorted(json.loads(listing.stdout), key=lambda p: p["name"])
     count = Count()
-    for p in programs:
-        if may_match(p, names):
-            run_program(build, p, names, count)
-    run_pytest(build, names, count)
+    with tempfile.TemporaryDirectory() as reports:
+        if os.environ.get("HOB_TEST_SANITIZE") == "1":
+            sanitizers_write_to(reports)
+        for p in programs:
+            if may_match(p, names):
+                run_program(build, p, names, count)
+        run_pytest(build, names, count)
+        for report in sorted(Path(reports).iterdir()):
+            print(f"FAIL a sanitizer's report\n{report.read_text(errors='replace')}", flush=True)
+            count.failed += 1
     for name, reason in count.skipped:
         print(f"skipped {name}: {reason}")
     if count.passed + count.failed + len(count.skipped) == 0:

@@ -139,7 +139,8 @@ struct backend *rig_backend(const struct gguf *g, const struct rig_config *c)
                                     .kv_type = c->kv_type,
                                     .kv_bytes = blocks * block,
                                     .batch_tokens = c->batch_tokens ? c->batch_tokens : 256,
-                                    .cpu = c->cpu ? c->cpu : getenv("HOB_CPU")};
+                                    .cpu = c->cpu ? c->cpu : getenv("HOB_CPU"),
+                                    .packed_dir = c->packed_dir};
     int r = backend_cpu_new(&b, g, &config);
     if (r < 0) fail_msg("%s", error_text(r));
     assert_int_equal(b->kv_blocks, blocks);

@@ -39,6 +39,7 @@ struct rig_config {
     const char *cpu;
     uint32_t threads, batch_tokens, ctx, blocks; /* 0: 1, 256, the model's, enough for 8 contexts */
     enum kern_kv kv_type;
+    const char *packed_dir;
 };
 
 struct backend *rig_backend(const struct gguf *g, const struct rig_config *c);

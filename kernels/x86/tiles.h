@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) size_t panel_stride(size_t blocks, 
 /*
  * The body of a KERN_MATMUL: TILE(np, nt, out, ld, w, stride, x, t, rows, …) for np panels at @w (@stride bytes apart)
  * and nt tokens from @t on; np and nt are constants, @rows <= 16 * np. Two panels share what is loaded of the
- * activations: loads are what limits a tile of one panel (Ice Lake: 1.7 times as fast with 512 bits).
+ * activations: loads are what limits a tile of one panel (Ice Lake: a pair is 1.4 times as fast with 512 bits).
  */
 #define TILE_STEP(np, nt, TILE, ...)                                                                                   \
     {                                                                                                                  \
@@ -52,7 +52,7 @@ static inline __attribute__((always_inline)) size_t panel_stride(size_t blocks, 
     if (left >= 2) TILE_STEP(np, 2, TILE, __VA_ARGS__)                                                                 \
     TILE_STEP(np, 1, TILE, __VA_ARGS__)
 #define STEPS_TO_6(np, left, TILE, ...)                                                                                \
-    if (left >= 6 && left != 8) TILE_STEP(np, 6, TILE, __VA_ARGS__) /* 8 is better as 4 + 4 */                         \
+    if (left >= 6 && left != 8) TILE_STEP(np, 6, TILE, __VA_ARGS__) /* 8: 4 + 4, not 6 + 2 */                          \
     STEPS_TO_4(np, left, TILE, __VA_ARGS__)
 #define STEPS_TO_12(np, left, TILE, ...)                                                                               \
     if (left >= 12 && left != 16) TILE_STEP(np, 12, TILE, __VA_ARGS__) /* 16 is better as 8 + 8 */                     \

@@ -83,9 +83,35 @@ def test_perplexity_of_random_weights(tiny, tmp_path):
 
 def test_bench_prints_the_named_fields(tiny):
     b = json.loads(hobd("bench", "-m", tiny, "-p", 64, "-n", 8, "-b", "1,4", "-t", 1, "--json").out)
-    assert {"model", "cpu", "isa", "threads", "load_s", "prefill", "decode"} <= set(b)
+    assert {"model", "cpu", "isa", "threads", "read_gbps", "int8_gops", "load_s", "prefill", "decode"} <= set(b)
+    assert b["read_gbps"] > 0 and b["int8_gops"] > 0
     assert b["prefill"]["tokens"] == 64 and b["prefill"]["tok_s"] > 0
     assert [d["batch"] for d in b["decode"]] == [1, 4]
+    for d in b["decode"]:
+        assert d["depth"] == 0 and d["tok_s"] > 0
+        assert d["share"] == pytest.approx(d["gbps"] / b["read_gbps"], rel=1e-4)
+        assert d["joules_per_token"] is None or d["joules_per_token"] > 0
+
+
+def test_bench_at_depth_says_where_the_time_goes(tiny):
+    args = ["bench", "-m", tiny, "-p", 64, "-n", 4, "-b", "1,3", "-t", 2, "--depth", "0,512", "--roofline"]
+    b = json.loads(hobd(*args, "--json").out)
+    assert [(d["depth"], d["batch"]) for d in b["decode"]] == [(0, 1), (0, 3), (512, 1), (512, 3)]
+    parts = ["projections", "attention", "vectors", "logits", "waiting"]
+    for d in [b["prefill"], *b["decode"]]:
+        assert sum(d["ms"][p] for p in parts) == pytest.approx(d["ms"]["all"], rel=1e-3)
+        assert all(d["ms"][p] > 0 for p in parts[:4])
+    shallow, deep = b["decode"][0], b["decode"][2]
+    assert shallow["weight_bytes"] > shallow["vocabulary_bytes"] > 0
+    assert deep["kv_bytes"] == pytest.approx(shallow["kv_bytes"] * 514.5 / 2.5)
+    out = hobd(*args).out
+    assert "limits of this machine" in out and "barriers" in out and "J/token" in out
+
+
+def test_bench_refuses_what_does_not_fit(tiny):
+    assert "context of 512" in hobd("bench", "-m", tiny, "--depth", 513, check=1).err
+    assert "--depth: '1,x'" in hobd("bench", "-m", tiny, "--depth", "1,x", check=2).err
+    assert "-b: '0' is no list" in hobd("bench", "-m", tiny, "-b", 0, check=2).err
 
 
 @pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect"])

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* The runs that hobd bench measures. */
+#include "daemon/command/bench.h"
+#include "daemon/engine/sample.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <string.h>
+
+/* What is run again and again. */
+struct run {
+    struct tool *l;
+    uint32_t batch, pos, n; /* prefill: batch 0, n tokens; decode: n steps */
+    int32_t *tokens;
+    float *logits;
+};
+
+static int cmp_double(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Any valid ids will do: speed does not depend on them. */
+static void fill(int32_t *tokens, uint32_t n, uint32_t vocab)
+{
+    uint32_t x = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        x = x * 1664525u + 1013904223u;
+        tokens[i] = (int32_t)((x >> 8) % vocab);
+    }
+}
+
+/* One step of @r->batch sequences at position @pos. */
+static int step(const struct run *r, uint32_t pos)
+{
+    struct backend *b = r->l->backend;
+    uint32_t n_blocks = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
+    static const uint8_t want = WANT_LOGITS;
+    _cleanup_(freep) uint32_t *blocks = malloc((size_t)r->batch * n_blocks * sizeof(*blocks));
+    _cleanup_(freep) const uint32_t **tables = malloc(r->batch * sizeof(*tables));
+    _cleanup_(freep) struct batch_entry *e = calloc(r->batch, sizeof(*e));
+    if (!blocks || !tables || !e) return error_origin(-ENOMEM);
+    for (uint32_t i = 0; i < r->batch; i++) {
+        for (uint32_t k = 0; k < n_blocks; k++) blocks[(size_t)i * n_blocks + k] = i * n_blocks + k;
+        tables[i] = blocks + (size_t)i * n_blocks;
+        e[i] = (struct batch_entry){.blocks = &tables[i], .pos = pos, .n = 1, .tokens = &r->tokens[i], .want = &want};
+    }
+    return b->ops->forward(b, e, r->batch, r->logits, NULL);
+}
+
+static int run_once(const struct run *r)
+{
+    if (!r->batch) return tool_forward(r->l, 0, r->tokens, 0, r->n, r->n - 1, r->logits);
+    int e = 0;
+    uint32_t last = r->l->backend->config.ctx - 1;
+    for (uint32_t s = 0; !e && s < r->n; s++) e = step(r, r->pos + s < last ? r->pos + s : last);
+    return e;
+}
+
+/* Give every block of the sequences what block 0 holds: memory that was never written is no memory yet. */
+static int fill_kv(const struct run *r)
+{
+    struct backend *b = r->l->backend;
+    uint32_t n_blocks = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
+    uint32_t used = r->pos / KV_BLOCK + 1 < n_blocks ? r->pos / KV_BLOCK + 1 : n_blocks;
+    _cleanup_(freep) uint8_t *block = malloc(b->shape.groups[0].bytes_per_token * KV_BLOCK);
+    if (!block) return error_origin(-ENOMEM);
+    int e = 0;
+    uint32_t first = b->config.ctx < KV_BLOCK ? b->config.ctx : KV_BLOCK;
+    _cleanup_(freep) int32_t *tokens = malloc(first * sizeof(*tokens));
+    if (!tokens) return error_origin(-ENOMEM);
+    fill(tokens, first, b->shape.vocab);
+    e = tool_forward(r->l, 0, tokens, 0, first, first, NULL);
+    if (e) return e;
+    b->ops->kv_read(b, 0, 0, block);
+    for (uint32_t i = 0; i < r->batch; i++)
+        for (uint32_t k = 0; k < used; k++) b->ops->kv_write(b, 0, i * n_blocks + k, block);
+    return 0;
+}
+
+/* @per: what one run is divided by. */
+static int repeat(const struct run *r, uint32_t per, bool timing, struct bench_result *out)
+{
+    double took[BENCH_REPEATS];
+    struct bench_meter meter;
+    struct timing part[TIMING_PARTS] = {0};
+    bench_meter_read(&meter);
+    r->l->backend->timing = timing ? part : NULL;
+    int e = 0;
+    for (int i = 0; !e && i < BENCH_REPEATS; i++) {
+        double start = tool_now();
+        e = run_once(r);
+        took[i] = tool_now() - start;
+    }
+    r->l->backend->timing = NULL;
+    if (e) return e;
+    out->joules = bench_meter_since(&meter) / (per * BENCH_REPEATS);
+    qsort(took, BENCH_REPEATS, sizeof(*took), cmp_double);
+    out->seconds = took[BENCH_REPEATS / 2] / per;
+    for (size_t i = 0; i < TIMING_PARTS; i++)
+        out->part[i] = (struct timing){part[i].work_ns / (per * BENCH_REPEATS), part[i].wait_ns / (per * BENCH_REPEATS),
+                                       part[i].barriers / (per * BENCH_REPEATS)};
+    return 0;
+}
+
+int bench_prefill(struct tool *l, uint32_t n, bool timing, struct bench_result *out)
+{
+    uint32_t vocab = l->backend->shape.vocab, cap = l->backend->config.batch_tokens;
+    _cleanup_(freep) int32_t *tokens = malloc(n * sizeof(*tokens));
+    _cleanup_(freep) float *logits = malloc(vocab * sizeof(float));
+    if (!tokens || !logits) return error_origin(-ENOMEM);
+    fill(tokens, n, vocab);
+    struct run r = {.l = l, .n = n, .tokens = tokens, .logits = logits};
+    int e = tool_forward(l, 0, tokens, 0, n < cap ? n : cap, n, NULL); /* warm */
+    return e ? e : repeat(&r, 1, timing, out);
+}
+
+int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, bool timing, struct bench_result *out)
+{
+    uint32_t vocab = l->backend->shape.vocab;
+    _cleanup_(freep) int32_t *tokens = malloc(batch * sizeof(*tokens));
+    _cleanup_(freep) float *logits = malloc((size_t)batch * vocab * sizeof(float));
+    if (!tokens || !logits) return error_origin(-ENOMEM);
+    fill(tokens, batch, vocab);
+    struct run r = {.l = l, .batch = batch, .pos = depth, .n = steps, .tokens = tokens, .logits = logits};
+    int e = fill_kv(&r);
+    if (!e) e = step(&r, 0); /* warm */
+    return e ? e : repeat(&r, steps, timing, out);
+}
+
+double bench_sampling(struct tool *l)
+{
+    uint32_t vocab = l->backend->shape.vocab;
+    struct sample_params params;
+    struct sampler *s = NULL;
+    double took[BENCH_REPEATS] = {0};
+    int32_t token = 0;
+    _cleanup_(freep) float *logits = malloc(vocab * sizeof(float));
+    int e = logits ? sampler_new(&s, vocab) : -ENOMEM;
+    if (!e) e = tool_forward(l, 0, &token, 0, 1, 0, logits);
+    sample_params_init(&params);
+    for (int i = 0; !e && i < BENCH_REPEATS; i++) {
+        double start = tool_now();
+        e = sampler_pick(s, &params, logits, &token, 1, 0.5, &token);
+        took[i] = tool_now() - start;
+    }
+    sampler_free(s);
+    qsort(took, BENCH_REPEATS, sizeof(*took), cmp_double);
+    return e ? 0 : took[BENCH_REPEATS / 2];
+}

@@ -6,6 +6,8 @@
 #include "libcommon/error.h"
 #include <string.h>
 
+#define SAMPLINGS 5
+
 /* What is run again and again. */
 struct run {
     struct tool *l;
@@ -79,31 +81,31 @@ static int fill_kv(const struct run *r)
 }
 
 /* @per: what one run is divided by. */
-static int repeat(const struct run *r, uint32_t per, bool timing, struct bench_result *out)
+static int repeat(const struct run *r, uint32_t per, const struct bench_way *way, struct bench_result *out)
 {
-    double took[BENCH_REPEATS];
+    double took[BENCH_RUNS_MAX];
+    uint64_t all = (uint64_t)per * way->repeats;
     struct bench_meter meter;
     struct timing part[TIMING_PARTS] = {0};
     bench_meter_read(&meter);
-    r->l->backend->timing = timing ? part : NULL;
+    r->l->backend->timing = way->timing ? part : NULL;
     int e = 0;
-    for (int i = 0; !e && i < BENCH_REPEATS; i++) {
+    for (uint32_t i = 0; !e && i < way->repeats; i++) {
         double start = tool_now();
         e = run_once(r);
         took[i] = tool_now() - start;
     }
     r->l->backend->timing = NULL;
     if (e) return e;
-    out->joules = bench_meter_since(&meter) / (per * BENCH_REPEATS);
-    qsort(took, BENCH_REPEATS, sizeof(*took), cmp_double);
-    out->seconds = took[BENCH_REPEATS / 2] / per;
+    out->joules = bench_meter_since(&meter) / (double)all;
+    qsort(took, way->repeats, sizeof(*took), cmp_double);
+    out->seconds = took[way->repeats / 2] / per;
     for (size_t i = 0; i < TIMING_PARTS; i++)
-        out->part[i] = (struct timing){part[i].work_ns / (per * BENCH_REPEATS), part[i].wait_ns / (per * BENCH_REPEATS),
-                                       part[i].barriers / (per * BENCH_REPEATS)};
+        out->part[i] = (struct timing){part[i].work_ns / all, part[i].wait_ns / all, part[i].barriers / all};
     return 0;
 }
 
-int bench_prefill(struct tool *l, uint32_t n, bool timing, struct bench_result *out)
+int bench_prefill(struct tool *l, uint32_t n, const struct bench_way *way, struct bench_result *out)
 {
     uint32_t vocab = l->backend->shape.vocab, cap = l->backend->config.batch_tokens;
     _cleanup_(freep) int32_t *tokens = malloc(n * sizeof(*tokens));
@@ -112,10 +114,11 @@ int bench_prefill(struct tool *l, uint32_t n, bool timing, struct bench_result *
     fill(tokens, n, vocab);
     struct run r = {.l = l, .n = n, .tokens = tokens, .logits = logits};
     int e = tool_forward(l, 0, tokens, 0, n < cap ? n : cap, n, NULL); /* warm */
-    return e ? e : repeat(&r, 1, timing, out);
+    return e ? e : repeat(&r, 1, way, out);
 }
 
-int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, bool timing, struct bench_result *out)
+int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_way *way,
+                 struct bench_result *out)
 {
     uint32_t vocab = l->backend->shape.vocab;
     _cleanup_(freep) int32_t *tokens = malloc(batch * sizeof(*tokens));
@@ -125,7 +128,7 @@ int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps,
     struct run r = {.l = l, .batch = batch, .pos = depth, .n = steps, .tokens = tokens, .logits = logits};
     int e = fill_kv(&r);
     if (!e) e = step(&r, 0); /* warm */
-    return e ? e : repeat(&r, steps, timing, out);
+    return e ? e : repeat(&r, steps, way, out);
 }
 
 double bench_sampling(struct tool *l)
@@ -133,18 +136,18 @@ double bench_sampling(struct tool *l)
     uint32_t vocab = l->backend->shape.vocab;
     struct sample_params params;
     struct sampler *s = NULL;
-    double took[BENCH_REPEATS] = {0};
+    double took[SAMPLINGS] = {0};
     int32_t token = 0;
     _cleanup_(freep) float *logits = malloc(vocab * sizeof(float));
     int e = logits ? sampler_new(&s, vocab) : -ENOMEM;
     if (!e) e = tool_forward(l, 0, &token, 0, 1, 0, logits);
     sample_params_init(&params);
-    for (int i = 0; !e && i < BENCH_REPEATS; i++) {
+    for (int i = 0; !e && i < SAMPLINGS; i++) {
         double start = tool_now();
         e = sampler_pick(s, &params, logits, &token, 1, 0.5, &token);
         took[i] = tool_now() - start;
     }
     sampler_free(s);
-    qsort(took, BENCH_REPEATS, sizeof(*took), cmp_double);
-    return e ? 0 : took[BENCH_REPEATS / 2];
+    qsort(took, SAMPLINGS, sizeof(*took), cmp_double);
+    return e ? 0 : took[SAMPLINGS / 2];
 }

@@ -10,20 +10,22 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,16] [-t N] [--depth LIST] [--roofline] [--json]\n"
-    "Speed of prefill and decode, without a socket, beside what this machine can do at best. Medians of 3.\n"
+    "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,16] [-t N] [--depth LIST]\n"
+    "                  [-r 3] [--roofline] [--json]\n"
+    "Speed of prefill and decode, without a socket, beside what this machine can do at best. Medians.\n"
     "  -m, --model FILE     a .gguf file or a model's name\n"
     "  -p, --prefill N      tokens of the prompt (512)\n"
     "  -n, --decode N       steps of each decode (64)\n"
     "  -b, --batch LIST     sequences decoded together (1,4,16)\n"
     "  -t, --threads N      compute threads (physical cores)\n"
+    "  -r, --repeat N       measurements of each, 1 to 99 (3)\n"
     "      --depth LIST     tokens that are in the sequences before they are decoded (0)\n"
     "      --roofline       bytes moved, and where the time goes\n"
     "      --json           one JSON object instead of a table\n";
 
 struct options {
     const char *model;
-    uint64_t prefill, decode, threads;
+    uint64_t prefill, decode, threads, repeat;
     uint32_t batch[BENCH_LIST_MAX], n_batch;
     uint32_t depth[BENCH_LIST_MAX], n_depth;
     bool roofline, json, help;
@@ -48,14 +50,20 @@ static int parse_numbers(const char *name, const char *s, uint32_t min, uint32_t
 
 static int parse(struct options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {{"model", 1, 0, 'm'},   {"prefill", 1, 0, 'p'},
-                                          {"decode", 1, 0, 'n'},  {"batch", 1, 0, 'b'},
-                                          {"threads", 1, 0, 't'}, {"depth", 1, 0, 'd'},
-                                          {"json", 0, 0, 'j'},    {"roofline", 0, 0, 'r'},
-                                          {"help", 0, 0, 'h'},    {0}};
+    static const struct option longs[] = {{"model", 1, 0, 'm'},
+                                          {"prefill", 1, 0, 'p'},
+                                          {"decode", 1, 0, 'n'},
+                                          {"batch", 1, 0, 'b'},
+                                          {"threads", 1, 0, 't'},
+                                          {"depth", 1, 0, 'd'},
+                                          {"json", 0, 0, 'j'},
+                                          {"roofline", 0, 0, 'R'},
+                                          {"repeat", 1, 0, 'r'},
+                                          {"help", 0, 0, 'h'},
+                                          {0}};
     int c, r = 0;
     optind = 0;
-    while (!r && (c = getopt_long(argc, argv, "m:p:n:b:t:h", longs, NULL)) >= 0) switch (c) {
+    while (!r && (c = getopt_long(argc, argv, "m:p:n:b:t:r:h", longs, NULL)) >= 0) switch (c) {
         case 'm':
             o->model = optarg;
             break;
@@ -75,6 +83,9 @@ static int parse(struct options *o, int argc, char **argv)
             r = parse_numbers("--depth", optarg, 0, 1 << 20, o->depth, &o->n_depth);
             break;
         case 'r':
+            r = parse_u64(optarg, 1, BENCH_RUNS_MAX, &o->repeat);
+            break;
+        case 'R':
             o->roofline = true;
             break;
         case 'j':
@@ -143,9 +154,10 @@ static json_t *parts_of(const struct bench_result *r)
 static int measure_prefill(const struct options *o, struct tool *l, const struct bench_limits *limits, json_t *out)
 {
     struct bench_result res;
+    struct bench_way way = {(uint32_t)o->repeat, o->roofline};
     struct work w = work_of(l);
     double n = (double)o->prefill;
-    int r = bench_prefill(l, (uint32_t)o->prefill, o->roofline, &res);
+    int r = bench_prefill(l, (uint32_t)o->prefill, &way, &res);
     if (r) return r;
     double gops = w.ops * n / res.seconds * 1e-9;
     json_t *j = json_pack("{s:I, s:f, s:f, s:f, s:o}", "tokens", (json_int_t)o->prefill, "tok_s", n / res.seconds,
@@ -159,8 +171,9 @@ static int measure_decode(const struct options *o, struct tool *l, uint32_t batc
                           const struct bench_limits *limits, json_t *list)
 {
     struct bench_result res;
+    struct bench_way way = {(uint32_t)o->repeat, o->roofline};
     struct work w = work_of(l);
-    int r = bench_decode(l, batch, depth, (uint32_t)o->decode, o->roofline, &res);
+    int r = bench_decode(l, batch, depth, (uint32_t)o->decode, &way, &res);
     if (r) return r;
     double length = depth + ((double)o->decode + 1) / 2, kv = w.kv * batch * length;
     double gbps = (w.weights + kv) / res.seconds * 1e-9;
@@ -212,7 +225,7 @@ static uint32_t largest(const uint32_t *list, uint32_t n)
 
 int command_bench(int argc, char **argv)
 {
-    struct options o = {.prefill = 512, .decode = 64, .batch = {1, 4, 16}, .n_batch = 3, .n_depth = 1};
+    struct options o = {.prefill = 512, .decode = 64, .batch = {1, 4, 16}, .n_batch = 3, .n_depth = 1, .repeat = 3};
     int r = parse(&o, argc, argv);
     if (o.help) return fputs(usage, stdout) < 0;
     if (r) {

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #define BENCH_LIST_MAX 16
-#define BENCH_REPEATS  3
+#define BENCH_RUNS_MAX 99
 #define BENCH_ZONES    16
 
 /* What this machine can do at best, @threads threads together. */
@@ -26,7 +26,13 @@ struct bench_meter {
 void bench_meter_read(struct bench_meter *m);
 double bench_meter_since(const struct bench_meter *m); /* joules; negative: not readable */
 
-/* The median of BENCH_REPEATS runs. */
+/* How a run is measured. */
+struct bench_way {
+    uint32_t repeats; /* 1 … BENCH_RUNS_MAX */
+    bool timing;      /* count the parts too */
+};
+
+/* The median of the repetitions. */
 struct bench_result {
     double seconds;                   /* of the whole prompt, or of one step */
     double joules;                    /* the same, a mean; negative: not readable */
@@ -34,10 +40,11 @@ struct bench_result {
 };
 
 /* @n tokens from position 0 on. 0 or -errno with a sentence. */
-int bench_prefill(struct tool *l, uint32_t n, bool timing, struct bench_result *out);
+int bench_prefill(struct tool *l, uint32_t n, const struct bench_way *way, struct bench_result *out);
 
 /* @steps steps of @batch sequences which are @depth tokens long at first (at the context's end they grow no more). */
-int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, bool timing, struct bench_result *out);
+int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_way *way,
+                 struct bench_result *out);
 
 /* Seconds to pick a token from one row of logits with the default parameters; 0 when there is no memory for it. */
 double bench_sampling(struct tool *l);

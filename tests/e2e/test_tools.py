@@ -94,7 +94,7 @@ def test_bench_prints_the_named_fields(tiny):
 
 
 def test_bench_at_depth_says_where_the_time_goes(tiny):
-    args = ["bench", "-m", tiny, "-p", 64, "-n", 4, "-b", "1,3", "-t", 2, "--depth", "0,512", "--roofline"]
+    args = ["bench", "-m", tiny, "-p", 64, "-n", 4, "-b", "1,3", "-t", 2, "--depth", "0,512", "--roofline", "-r", 2]
     b = json.loads(hobd(*args, "--json").out)
     assert [(d["depth"], d["batch"]) for d in b["decode"]] == [(0, 1), (0, 3), (512, 1), (512, 3)]
     parts = ["projections", "attention", "vectors", "logits", "waiting"]

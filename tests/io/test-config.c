@@ -244,8 +244,9 @@ static void model_is_resolved(void **state)
     assert_non_null(strstr(error_text(-ENOENT), path));
     f = fopen(path, "w");
     fclose(f);
-    free(o->engine.model_name);
-    o->engine.model_name = NULL;
+    options_fini(o);
+    assert_int_equal(options_init(o), 0);
+    assert_int_equal(LOAD(o, "-m", path), OPTIONS_RUN);
     assert_int_equal(options_resolve(o), 0);
     assert_string_equal(o->engine.model_path, path);
     assert_int_equal(strncmp(o->engine.model_name, "a-", 2), 0);

@@ -60,7 +60,7 @@ struct backend {
     const char *isa;              /* kernel table's name */
     uint32_t kv_blocks;           /* blocks per group in the pool */
     uint64_t weight_bytes;        /* memory the weights take */
-    bool weights_mapped;          /* it is the page cache's: a file that an earlier start has left */
+    bool weights_mapped;          /* they were packed by an earlier start, which has left a file */
     const struct kernels *kern;   /* for logprobs in the engine */
     struct timing *timing; /* [TIMING_PARTS] of the caller's, forward adds to them; NULL (at first): to nothing */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/model/packed.h"
+#include "daemon/model/packed-file.h"
 #include "daemon/model/partfile.h"
 #include "kernels/kernels.h"
 #include "libcommon/cleanup.h"
@@ -12,14 +12,6 @@
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <xxhash.h>
-
-struct packed {
-    uint8_t *map;
-    size_t bytes;
-    uint8_t *head; /* everything before the image but the zeros */
-    char *dir, name[64];
-    struct stat st;
-};
 
 static const struct packed_header *header(const uint8_t *head)
 {
@@ -109,6 +101,25 @@ static int open_checked(struct stat *st, uint8_t **head, const struct packed_tab
     return r;
 }
 
+/* Where a huge page could begin, whatever the kernel would choose by itself. */
+static void *map_aligned(int fd, size_t bytes)
+{
+    size_t room;
+    if (__builtin_add_overflow(bytes, PACKED_ALIGN, &room)) return MAP_FAILED;
+    uint8_t *raw = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (raw == MAP_FAILED) return MAP_FAILED;
+    size_t before = -(uintptr_t)raw % PACKED_ALIGN, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t used = (bytes + page - 1) & ~(page - 1);
+    void *p = mmap(raw + before, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (p == MAP_FAILED) {
+        munmap(raw, room);
+        return p;
+    }
+    if (before) munmap(raw, before);
+    if (before + used < room) munmap(raw + before + used, room - before - used);
+    return p;
+}
+
 int packed_map(struct packed **out, const struct packed_table *t, const struct fingerprint *model, const char *dir)
 {
     struct packed *p = calloc(1, sizeof(*p));
@@ -116,7 +127,7 @@ int packed_map(struct packed **out, const struct packed_table *t, const struct f
     file_name(p->name, model);
     p->dir = strdup(dir);
     _cleanup_(closep) int fd = p->dir ? open_checked(&p->st, &p->head, t, model, dir, p->name) : -ENOMEM;
-    void *map = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)p->st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    void *map = fd < 0 ? MAP_FAILED : map_aligned(fd, (size_t)p->st.st_size);
     if (map == MAP_FAILED) {
         packed_unmap(p);
         return 1;

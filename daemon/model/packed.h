@@ -58,6 +58,11 @@ const uint8_t *packed_image(const struct packed *p); /* [t->size], aligned to pa
  * removed, and what was computed with it is worth nothing. */
 int packed_verify(const struct packed *p, const atomic_bool *stop);
 
+/* See that huge pages map the image, which packed_verify has touched: where the page cache has none, copy it to memory
+ * of our own, while it is in use. 0: nothing had to be done, or can be; 1: copied; -ECANCELED, -ENOMEM, … with a
+ * sentence. */
+int packed_make_huge(struct packed *p, const atomic_bool *stop);
+
 /* Write @image [t->size] as that file, unless there is one already, or somebody else is at it. 0: it is there (or will
  * be); -ENOSPC also when it would take more than half of what the disk has left; -ECANCELED; -errno; with a sentence.
  */

@@ -25,15 +25,18 @@ int weights_upkeep(const struct weights *w, const atomic_bool *stop)
     if (w->packed) {
         r = packed_verify(w->packed, stop);
         if (r == -EBADMSG) return r;
+        if (r == 0) r = packed_make_huge(w->packed, stop);
+        if (r < 0 && r != -ECANCELED) log_warning("the weights stay in small pages: %s", error_text(r));
         packed_sweep(w->dir);
-    } else {
-        r = keep(w, stop);
+        log_debug("the packed weights were verified%s", r > 0 ? " and copied to huge pages" : "");
+        return 0;
     }
+    r = keep(w, stop);
     if (r == -ECANCELED)
         log_debug("%s", error_text(r));
     else if (r)
         log_warning("the packed weights are not kept for the next start: %s", error_text(r));
     else
-        log_debug("the packed weights were %s", w->packed ? "verified" : "written");
+        log_debug("the packed weights were written");
     return 0;
 }

@@ -222,12 +222,8 @@ static void test_layout_has_a_number(void **state)
         enum kern_type type;
         uint64_t hash;
     } golden[] = {
-        {KERN_F32, 0x97df56ff0d5b0886},
-        {KERN_F16, 0x8c31db43a7228a1a},
-        {KERN_BF16, 0x8c31db43a7228a1a},
-        {KERN_Q8_0, 0x32de74e78419571f},
-        {KERN_Q4_0, 0xbbe5f7d7c71f026f},
-        {KERN_Q4_1, 0x52139936afff2887},
+        {KERN_F32, 0x97df56ff0d5b0886},  {KERN_F16, 0x8c31db43a7228a1a},  {KERN_BF16, 0x8c31db43a7228a1a},
+        {KERN_Q8_0, 0x32de74e78419571f}, {KERN_Q4_0, 0xbbe5f7d7c71f026f}, {KERN_Q4_1, 0x52139936afff2887},
         {KERN_Q6_K, 0x4e3a34aed2e2c963},
     };
     static const int layout = 1;
@@ -505,6 +501,70 @@ static void test_little_room(void **state)
     assert_true(r == 0 && files == 0 && parts == 0);
 }
 
+/* Bytes of the file that are mapped here. */
+static size_t mapped_bytes(void)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[4352];
+    unsigned long from, to, sum = 0;
+    while (fgets(line, sizeof(line), f))
+        if (strstr(line, PACKED_EXT) && sscanf(line, "%lx-%lx", &from, &to) == 2) sum += to - from;
+    fclose(f);
+    return sum;
+}
+
+/* Where the page cache has no huge pages, the weights move to memory of our own, while they are in use. */
+static void *compute(void *arg)
+{
+    struct start *s = arg;
+    for (int i = 0; i < 20; i++) {
+        s->s.done = 0;
+        rig_run(s->b, &s->s, 16);
+    }
+    return NULL;
+}
+
+static void test_small_pages(void **state)
+{
+    struct place *p = *state;
+    struct tiny t;
+    tiny_init(&t);
+    t.dim = 512, t.ffn = 4096, t.layers = 4;
+    assert_int_equal(tiny_write(&t, p->model), 0);
+    assert_int_equal(mkdir(p->dir, 0700), 0);
+    char thp[128] = "";
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    if (f && !fgets(thp, sizeof(thp), f)) thp[0] = '\0';
+    if (f) fclose(f);
+    if (!thp[0] || strstr(thp, "[never]")) {
+        print_message("skipped: no huge pages here\n");
+        skip();
+    }
+    if (mount("none", p->dir, "tmpfs", 0, "size=200m,mode=700,huge=never") < 0) {
+        print_message("skipped: no tmpfs can be mounted: %s\n", strerror(errno));
+        skip();
+    }
+    struct start plain, mapped;
+    pthread_t thread;
+    first(p);
+    assert_false(start(&plain, p, NULL));
+    bool was = start(&mapped, p, p->dir);
+    size_t before = mapped_bytes();
+    assert_int_equal(pthread_create(&thread, NULL, compute, &mapped), 0);
+    int r = upkeep(&mapped);
+    pthread_join(thread, NULL);
+    size_t after = mapped_bytes();
+    rig_same_logits(&plain.s, &mapped.s);
+    end(&mapped);
+    size_t left = mapped_bytes();
+    end(&plain);
+    umount(p->dir);
+    assert_true(was && r == 0);
+    assert_true(before > 8 << 20);
+    assert_int_equal(after, PACKED_ALIGN); /* the head */
+    assert_int_equal(left, 0);
+}
+
 static void test_write_that_fails(void **state)
 {
     struct place *p = *state;
@@ -640,6 +700,7 @@ int main(void)
         CASE(test_no_directory),
         CASE(test_read_only_directory),
         CASE(test_little_room),
+        CASE(test_small_pages),
         CASE(test_write_that_fails),
         CASE(test_stop),
         CASE(test_two_at_once),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command {
     const char *name;
@@ -26,10 +28,22 @@ static void help(void)
     puts("\nhobd COMMAND --help tells a command's options; hobd --version tells the version. See hobd(8).");
 }
 
+/* Files are mapped: who cuts one short under us, or a disk that fails, is told as a fault where it is read. There is
+ * nothing to go back to, but there is something to say. */
+static void on_bus(int sig)
+{
+    static const char words[] =
+        "hobd: a file that was being read (most likely the model) was cut short meanwhile, or its disk fails\n";
+
+    if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
+    _exit(1);
+}
+
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
 
+    signal(SIGBUS, on_bus);
     if (word && !strcmp(word, "--help")) {
         help();
         return 0;

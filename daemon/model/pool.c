@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX 512
+#define THREADS_MAX 1024
 #define SPINS       4000 /* rounds of a waiting thread before it sleeps, some tens of microseconds */
 
 /*
@@ -202,7 +202,8 @@ int pool_new(struct pool **out, uint32_t threads)
     p->workers = calloc(threads, sizeof(*p->workers));
     int e = p->workers ? 0 : ENOMEM;
     sigset_t all, old;
-    sigfillset(&all); /* signals are the main thread's business */
+    sigfillset(&all);        /* signals are the main thread's business */
+    sigdelset(&all, SIGBUS); /* but a fault in a mapped file is whose it is */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (!e && p->started < threads - 1 && !(e = pthread_create(&p->workers[p->started], NULL, worker, p)))
         p->started++;

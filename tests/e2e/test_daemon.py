@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from conftest import HOB, HOBD, mktiny
@@ -182,6 +183,22 @@ def test_out_of_memory_at_load(home, tmp_path):
         pytest.skip("the sanitizer needs its own memory")
     assert r.returncode == 1, r.stderr
     assert b"memory" in r.stderr.lower()
+
+
+def test_fault_in_a_mapped_file_is_told(home):
+    """Cutting a file while it is read would be a race; the signal it gives is not, and each thread can get it."""
+    d = home.daemon()
+    masks = [t.read_text() for t in Path(f"/proc/{d.pid}/task").glob("*/status")]
+    blocked = [int(next(x for x in m.splitlines() if x.startswith("SigBlk")).split()[1], 16) for m in masks]
+    assert len(blocked) > 2 and not any(b >> (signal.SIGBUS - 1) & 1 for b in blocked)
+    d.send_signal(signal.SIGBUS)
+    assert d.wait(20) == 1
+    assert "cut short" in d.log.read_text().splitlines()[-1]
+
+
+def test_most_threads(home):
+    home.daemon("--threads", "1024")
+    assert home.client().answer("x", max_tokens=2).end["event"] == "done"
 
 
 def test_survives_running_out_of_descriptors(home):

@@ -3,6 +3,7 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/file.h>
@@ -60,20 +61,37 @@ static int lock_directory(const char *path)
     return fd;
 }
 
+/*
+ * 1: somebody listens at @a; 0: nobody does, the socket is dead; negative with a sentence. A process that dies may let
+ * go of its connections before its listener, and then whoever saw it die can still connect: such a connection ends at
+ * once, that to a living daemon does not.
+ */
+static int somebody_listens(const struct sockaddr_un *a)
+{
+    for (int i = 0; i < 20; i++) {
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+        if (fd < 0) return error_origin(-errno);
+        if (connect(fd, (const struct sockaddr *)a, sizeof *a) < 0) return errno != ECONNREFUSED && errno != ENOENT;
+        if (poll(&p, 1, 100) <= 0) return 1;
+    }
+    return 1;
+}
+
 /* Make way at @a: 0 when nothing (more) is there. */
 static int remove_stale(const struct sockaddr_un *a)
 {
-    _cleanup_(closep) int fd = -1;
     struct stat st;
+    int r;
 
     if (lstat(a->sun_path, &st) < 0)
         return errno == ENOENT ? 0 : error_say(-errno, "%s: %s", a->sun_path, strerror(errno));
     /* Connecting to a plain file is refused just like connecting to a dead socket. */
     if (!S_ISSOCK(st.st_mode)) return error_say(-EEXIST, "%s exists and is not a socket", a->sun_path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return error_origin(-errno);
-    if (connect(fd, (const struct sockaddr *)a, sizeof *a) == 0 || (errno != ECONNREFUSED && errno != ENOENT))
-        return error_say(-EADDRINUSE, "another process already listens at %s", a->sun_path);
+    r = somebody_listens(a);
+    if (r < 0) return r;
+    if (r > 0) return error_say(-EADDRINUSE, "another process already listens at %s", a->sun_path);
     if (unlink(a->sun_path) < 0 && errno != ENOENT)
         return error_say(-errno, "cannot remove the old socket %s: %s", a->sun_path, strerror(errno));
     return 0;

@@ -3,6 +3,8 @@
 #include "libcommon/sock.h"
 #include "tests/libcommon/check.h"
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +91,29 @@ static void a_dead_daemons_socket_is_replaced(void **state)
     close(fd);
 }
 
+/* Like a process that is dying: it can still be connected to, and then it is gone. */
+static void *dies_when_connected_to(void *listener)
+{
+    struct pollfd p = {.fd = *(int *)listener, .events = POLLIN};
+
+    poll(&p, 1, -1);
+    close(p.fd);
+    return NULL;
+}
+
+static void a_dying_daemons_socket_is_replaced(void **state)
+{
+    int dying = sock_listen(path, 0600, 4), fd;
+    pthread_t thread;
+
+    assert_true(dying >= 0);
+    assert_int_equal(pthread_create(&thread, NULL, dies_when_connected_to, &dying), 0);
+    fd = sock_listen(path, 0600, 4);
+    assert_true(fd >= 0);
+    pthread_join(thread, NULL);
+    close(fd);
+}
+
 static void a_live_one_is_left_alone(void **state)
 {
     int fd = sock_listen(path, 0600, 4), client;
@@ -158,6 +183,7 @@ int main(void)
         cmocka_unit_test(flags_of_the_descriptors),
         cmocka_unit_test(the_mode_is_exact_whatever_the_umask),
         cmocka_unit_test(a_dead_daemons_socket_is_replaced),
+        cmocka_unit_test(a_dying_daemons_socket_is_replaced),
         cmocka_unit_test(a_live_one_is_left_alone),
         cmocka_unit_test(a_live_one_with_a_full_backlog_is_live),
         cmocka_unit_test(a_file_is_never_removed),

@@ -114,7 +114,7 @@ __attribute__((target("avx512f,avx512vnni"))) static uint64_t multiply_vnni(uint
             __asm__("" : "+v"(sum[i])); /* in its register, round after round */
         }
     UNROLL for (size_t i = 1; i < SUMS; i++) sum[0] = _mm512_add_epi32(sum[0], sum[i]);
-    *result += (uint32_t)_mm512_reduce_add_epi32(sum[0]);
+    *result += (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(sum[0])); /* a lane will do, they are all alike */
     return (uint64_t)ROUNDS * SUMS * 64 * 2;
 }
 #endif

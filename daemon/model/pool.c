@@ -16,12 +16,15 @@
 #include <unistd.h>
 
 #define THREADS_MAX 1024
+#define PIECE_LEAST 2 /* items of a piece near the end of a run; a pair of panels is multiplied at once */
+#define OPEN        0x80000000u
 #define SPINS       4000 /* rounds of a waiting thread before it sleeps, some tens of microseconds */
 
 /*
- * A job is published by an increment of @round: workers see it change, take items from @next until none are left, and
- * count themselves out of @busy. The caller takes items too, and returns when @busy is 0, so that no worker can
- * still look at a job that is over.
+ * A job is open while OPEN is set in @gate, whose other bits count the workers inside. An increment of @round tells
+ * workers of it; they enter, take items from @next until none are left, and leave. The caller takes items too; when
+ * there are no more it shuts the gate and waits for those inside, so that nobody can still look at a job that is over.
+ * A worker that comes late, because other processes have its CPU, finds the gate shut: nobody waits for it.
  */
 struct pool {
     uint32_t threads, started; /* started: workers that run, threads - 1 when complete */
@@ -35,7 +38,7 @@ struct pool {
 
     _Alignas(64) _Atomic uint32_t round; /* futex of the workers */
     _Alignas(64) _Atomic uint64_t next;  /* first item nobody has taken */
-    _Alignas(64) _Atomic uint32_t busy;  /* futex of the caller */
+    _Alignas(64) _Atomic uint32_t gate;  /* futex of the caller */
     _Atomic uint32_t sleepers;           /* workers that sleep or are about to */
     _Atomic bool waits, stop;            /* waits: the caller sleeps or is about to */
     _Atomic uint32_t ids;
@@ -60,28 +63,54 @@ static void relax(void)
 #endif
 }
 
+/* Smaller pieces near the end, so that all threads end together: nobody waits for long for another's last piece.
+ * Another thread may take some between the look and the taking; that changes a size, not what is covered. */
+static uint32_t piece(struct pool *p)
+{
+    uint64_t next = atomic_load_explicit(&p->next, memory_order_relaxed);
+    uint32_t share = next < p->n ? (p->n - (uint32_t)next) / (p->threads * 2) : 0;
+    uint32_t least = p->grain < PIECE_LEAST ? p->grain : PIECE_LEAST;
+    return share > p->grain ? p->grain : share < least ? least : share;
+}
+
 static void work(struct pool *p, uint32_t thread)
 {
     for (;;) {
-        uint64_t begin = atomic_fetch_add_explicit(&p->next, p->grain, memory_order_relaxed);
+        uint32_t size = piece(p);
+        uint64_t begin = atomic_fetch_add_explicit(&p->next, size, memory_order_relaxed);
         if (begin >= p->n) return;
-        uint32_t end = p->n - begin < p->grain ? p->n : (uint32_t)begin + p->grain;
+        uint32_t end = p->n - begin < size ? p->n : (uint32_t)begin + size;
         p->fn(p->ctx, (uint32_t)begin, end, thread);
     }
 }
 
-/* Returns when @round is no longer @seen. */
-static void wait_round(struct pool *p, uint32_t seen)
+/* Returns @round when it is no longer @seen. */
+static uint32_t wait_round(struct pool *p, uint32_t seen)
 {
+    uint32_t round;
     for (int i = 0; p->spin && i < SPINS; i++) {
-        if (atomic_load_explicit(&p->round, memory_order_acquire) != seen) return;
+        if ((round = atomic_load_explicit(&p->round, memory_order_acquire)) != seen) return round;
         relax();
     }
-    while (atomic_load(&p->round) == seen) {
+    while ((round = atomic_load(&p->round)) == seen) {
         atomic_fetch_add(&p->sleepers, 1);
         if (atomic_load(&p->round) == seen) futex_wait(&p->round, seen);
         atomic_fetch_sub(&p->sleepers, 1);
     }
+    return round;
+}
+
+static bool enter(struct pool *p)
+{
+    uint32_t gate = atomic_load(&p->gate);
+    while (gate & OPEN)
+        if (atomic_compare_exchange_weak(&p->gate, &gate, gate + 1)) return true;
+    return false;
+}
+
+static void leave(struct pool *p)
+{
+    if (atomic_fetch_sub(&p->gate, 1) == 1 && atomic_load(&p->waits)) futex_wake(&p->gate, 1);
 }
 
 static void *worker(void *arg)
@@ -92,22 +121,22 @@ static void *worker(void *arg)
     snprintf(name, sizeof(name), "compute-%u", thread);
     pthread_setname_np(pthread_self(), name);
     for (;;) {
-        wait_round(p, seen);
-        seen++;
+        seen = wait_round(p, seen);
         if (atomic_load(&p->stop)) return NULL;
+        if (!enter(p)) continue;
         work(p, thread);
-        if (atomic_fetch_sub(&p->busy, 1) == 1 && atomic_load(&p->waits)) futex_wake(&p->busy, 1);
+        leave(p);
     }
 }
 
 static void wait_idle(struct pool *p)
 {
     for (int i = 0; p->spin && i < SPINS; i++) {
-        if (!atomic_load_explicit(&p->busy, memory_order_acquire)) return;
+        if (!atomic_load_explicit(&p->gate, memory_order_acquire)) return;
         relax();
     }
     atomic_store(&p->waits, true);
-    for (uint32_t left; (left = atomic_load(&p->busy));) futex_wait(&p->busy, left);
+    for (uint32_t inside; (inside = atomic_load(&p->gate));) futex_wait(&p->gate, inside);
     atomic_store(&p->waits, false);
 }
 
@@ -143,9 +172,10 @@ void pool_run(struct pool *p, pool_fn fn, void *ctx, uint32_t n, uint32_t grain)
     p->n = n;
     p->grain = grain;
     atomic_store(&p->next, 0);
-    atomic_store(&p->busy, p->threads - 1);
+    atomic_store(&p->gate, OPEN);
     publish(p);
     work(p, 0);
+    atomic_fetch_and(&p->gate, ~OPEN);
     uint64_t done = p->timing ? now_ns() : 0;
     wait_idle(p);
     if (!p->timing) return;

@@ -13,7 +13,7 @@ int pool_new(struct pool **out, uint32_t threads); /* 0 threads: physical cores 
 struct pool *pool_free(struct pool *p);            /* NULL ok, returns NULL */
 uint32_t pool_threads(const struct pool *p);
 
-/* Runs to the end before it returns. @grain: items handed out at a time, at least 1. */
+/* Runs to the end before it returns. @grain: items handed out at a time, at least 1; fewer near the end. */
 void pool_run(struct pool *p, pool_fn fn, void *ctx, uint32_t n, uint32_t grain);
 
 /* From now on pool_run adds its time to @timing, which stays valid until this is called again; NULL: to nothing. */

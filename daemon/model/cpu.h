@@ -64,6 +64,7 @@ struct pass {
     struct cpu *c;
     uint32_t n; /* tokens of the batch */
     uint32_t layer;
+    bool pending;      /* h is still to be added to x */
     bool quantize;     /* the next product wants quantized input */
     const float *norm; /* [dim] weights of the norm being applied */
     struct layer *w;   /* NULL after the last */

@@ -121,13 +121,15 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     }
 }
 
+/* What the block before has left in h joins the residual stream on the way: one pass over both, one barrier. */
 static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct pass *p = ctx;
     const struct shape *y = &p->c->base.shape;
     for (size_t i = begin; i < end; i++) {
-        float *h = p->c->scratch.h + i * y->dim;
-        p->c->kern->rmsnorm(h, p->c->scratch.x + i * y->dim, p->norm, y->dim, y->rms_eps);
+        float *x = p->c->scratch.x + i * y->dim, *h = p->c->scratch.h + i * y->dim;
+        if (p->pending) p->c->kern->add(x, h, y->dim);
+        p->c->kern->rmsnorm(h, x, p->norm, y->dim, y->rms_eps);
         cpu_quantize_row(p, h, y->dim, i);
     }
 }
@@ -185,7 +187,7 @@ static void attention_block(struct pass *p)
     p->quantize = quantized(&out, 1);
     cpu_attention(p);
     products(p, &out, 1, s->att, p->n);
-    each_token(p, add_tokens);
+    p->pending = true;
 }
 
 static void feed_forward_block(struct pass *p)
@@ -199,7 +201,7 @@ static void feed_forward_block(struct pass *p)
     p->quantize = quantized(&out, 1);
     each_token(p, gate_tokens);
     products(p, &out, 1, s->gate, p->n);
-    each_token(p, add_tokens);
+    p->pending = true;
 }
 
 static uint8_t wanted(const struct token *t)
@@ -272,6 +274,8 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
         feed_forward_block(&p);
     }
     p.w = NULL;
+    if (p.pending) each_token(&p, add_tokens);
+    p.pending = false;
     output_block(&p, logits, hidden);
     return 0;
 }

@@ -42,8 +42,6 @@ def test_perplexity_of_the_default_model():
     text = "/usr/share/common-licenses/GPL-3"
     if not Path(text).exists():
         pytest.skip(f"no {text}")
-    if os.environ.get("HOB_CPU") == "scalar":
-        pytest.skip("takes minutes on the scalar kernels")
     r = subprocess.run([HOBD, "perplexity", "-m", default_model(), "-f", text, "-c", "512", "--chunks", "3", "--json"],
                        capture_output=True, check=True)
     p = json.loads(r.stdout)

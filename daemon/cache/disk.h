@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The disk tier: one file a KV block in the model's cache directory, a header (struct in disk.c), the payload, and the
+ * XXH3-128 of both. Files are written under a temporary name and renamed, without fsync: a torn one is recognized and
+ * removed, it is a cache. Which files there are and which may go is the prefix index's knowledge; here are only the
+ * files, the budget and the rate. All functions may be called from any thread, at once.
+ */
+#include "daemon/cache/prefix.h"
+#include <stdatomic.h>
+
+struct disk;
+
+struct disk_config {
+    const char *dir;         /* made when missing; must be ours and writable by nobody else */
+    uint8_t identity[16];    /* of the model, KV layout and type, arithmetic: files of others are removed */
+    uint64_t payload;        /* bytes of a block */
+    uint64_t bytes_max;      /* of all files; besides never more than a tenth of the space that is free */
+    uint64_t bytes_a_minute; /* written, but for disk_write(urgent); 0: no limit */
+};
+
+/* Takes the directory's lock: -EBUSY with a sentence that names the directory when another daemon has it. Other errors
+ * (-EACCES, -EROFS, -EPERM for a directory that is not ours, …) with a sentence too; the daemon goes on without. */
+int disk_open(struct disk **out, const struct disk_config *c);
+struct disk *disk_close(struct disk *d); /* NULL ok, returns NULL */
+
+/* Every good file, in the order of last use (mtime), headers checked (the payload is, when it is read). Files that are
+ * foreign, torn, of another version or identity, and temporary ones that a crash left, are removed. @found returns
+ * false when the file shall be removed too (its parent is missing). 0, or -errno with a sentence; -ECANCELED when
+ * *stop. */
+int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info *info), void *ctx,
+              const atomic_bool *stop);
+
+/* Is there room in budget and rate for one more? 0; 1: a file must go first (disk_remove one and ask again); 2: not
+ * now, the rate is used up; -ENOSPC: a tenth of the free space holds not even one. @urgent: the rate does not count
+ * (the flush at exit). */
+int disk_room(struct disk *d, bool urgent);
+
+/* Write the block of @info; @payload has config.payload bytes. 0 or -errno with a sentence (nothing is left then). */
+int disk_write(struct disk *d, const struct prefix_info *info, const void *payload);
+
+/* Read it back: everything in the header must be as in @info, and the checksum right. 0; -ENOENT; -EBADMSG with a
+ * sentence (the file is removed); -errno. On 0 the file becomes the youngest. */
+int disk_read(struct disk *d, const struct prefix_info *info, void *payload);
+
+void disk_remove(struct disk *d, struct prefix_id id);
+
+struct disk_sum {
+    uint64_t files, bytes, written, read; /* written, read: bytes since the start */
+    uint64_t damaged;                     /* files that were removed for what was in them */
+};
+
+void disk_count(const struct disk *d, struct disk_sum *out);

@@ -16,6 +16,7 @@
 #define PROTO_ELEMS_MAX 100000u /* maps, arrays and scalars in one message, together */
 #define PROTO_STOPS_MAX 16
 #define PROTO_NAME_MAX  128 /* bytes of a session's name */
+#define PROTO_SALT_MAX  256 /* bytes of a salt */
 
 /* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
 struct proto_text {
@@ -34,7 +35,16 @@ enum proto_type {
     PROTO_TOKENIZE,
     PROTO_STATUS,
     PROTO_STOP,
+    PROTO_WARM,         /* a generate that computes the prompt and ends with done */
+    PROTO_SESSION_LIST, /* answered by sessions */
+    PROTO_SESSION_SHOW, /* by sessions */
+    PROTO_SESSION_FORK, /* these three by ok */
+    PROTO_SESSION_RENAME,
+    PROTO_SESSION_REMOVE,
 };
+
+/* What happens when a context is full: refuse (the default), or as DESIGN 4 defines it. A session keeps its choice. */
+enum proto_context { PROTO_CONTEXT_UNSET, PROTO_CONTEXT_REFUSE, PROTO_CONTEXT_SHIFT, PROTO_CONTEXT_ROTATE };
 
 /* A value the request did not give: floats NAN, integers -1. */
 struct proto_sampling {
@@ -52,7 +62,11 @@ struct proto_generate {
     size_t n_messages;
     struct proto_text session; /* len 0: none */
     bool continue_last;        /* the last session of this uid */
-    int64_t max_tokens;        /* -1: the daemon's default */
+    struct proto_text fork;    /* the turn goes to a new session of this name, which begins as the other; len 0: no */
+    bool wait;                 /* for a session that is busy, in the queue; without: EBUSY */
+    enum proto_context context;
+    struct proto_text salt; /* narrows the namespace in which a cached prefix is found; len 0: none */
+    int64_t max_tokens;     /* -1: the daemon's default */
     bool ignore_eos;
     bool logprobs; /* text events carry ids and logprobs */
     struct proto_sampling sampling;
@@ -68,6 +82,8 @@ struct proto_request {
     struct proto_generate gen;
     struct proto_text text; /* tokenize */
     bool special;           /* tokenize */
+    struct proto_text name; /* session.*: which; not of session.list */
+    struct proto_text to;   /* session.fork, session.rename: its other name */
     size_t bytes;           /* memory this request holds, for the uid's account */
 };
 
@@ -81,6 +97,8 @@ enum proto_event_type {
     PROTO_EV_TOKENS,
     PROTO_EV_STATUS,
     PROTO_EV_STOPPING, /* answer to stop */
+    PROTO_EV_SESSIONS, /* answer to session.list and session.show */
+    PROTO_EV_OK,       /* answer to what has no other */
     PROTO_EV_UNKNOWN,  /* a newer daemon's; ignore */
 };
 
@@ -113,13 +131,16 @@ struct proto_event {
     uint64_t usage_prompt, usage_cached, usage_completion;
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
     struct proto_text session;
-    int64_t miss_at; /* first prompt token that was not reused although the session had one there; -1: none */
+    int64_t miss_at;  /* first prompt token that was not reused although the session had one there; -1: none */
+    uint64_t shifted; /* tokens that the context policy left out of the prompt */
     int64_t seed;
     /* error */
     int code; /* positive errno */
     struct proto_text message;
     /* status: a JSON object as text, so that the client prints it without knowing it */
     struct proto_text status;
+    /* sessions: a JSON array of objects (list), or one object (show), as text too */
+    struct proto_text sessions;
 };
 
 /* The client's defaults for a generate request. */

@@ -11,6 +11,8 @@
 
 struct backend;
 
+#define KV_NO_BLOCK UINT32_MAX
+
 enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits: both may be wanted */
 
 /* A run of consecutive tokens of one sequence. */
@@ -21,7 +23,10 @@ struct batch_entry {
     const int32_t *tokens;         /* [n], or NULL with */
     const float *embd;             /* [n][dim] */
     uint32_t adapter;              /* 0: none */
-    const uint8_t *want;           /* [n] enum batch_want, or NULL: nothing */
+    uint32_t sinks, window; /* window 0: all positions are attended to. Else, from position sinks + window on, only
+                             * the first @sinks and the last @window (its own included); blocks that no token of
+                             * the entry can see may be KV_NO_BLOCK in the table */
+    const uint8_t *want;    /* [n] enum batch_want, or NULL: nothing */
 };
 
 struct backend_config {

@@ -154,6 +154,7 @@ static const struct field done_fields[] = {
     {.key = "timings", .read = read_timings},
     {.key = "session", .read = proto_read_text, .offset = AT(session)},
     {.key = "miss_at", .read = proto_read_i64, .offset = AT(miss_at)},
+    {.key = "shifted", .read = proto_read_u64, .offset = AT(shifted)},
     {.key = "seed", .read = proto_read_i64, .offset = AT(seed)},
 };
 static const struct field error_fields[] = {
@@ -170,7 +171,11 @@ static const struct field status_fields[] = {
     FIELD_ID,
     {.key = "status", .read = proto_read_text, .offset = AT(status), .required = true},
 };
-static const struct field stopping_fields[] = {FIELD_ID};
+static const struct field sessions_fields[] = {
+    FIELD_ID,
+    {.key = "sessions", .read = proto_read_text, .offset = AT(sessions), .required = true},
+};
+static const struct field id_fields[] = {FIELD_ID};
 
 #define FIELDS(f) f, sizeof(f) / sizeof *(f)
 
@@ -188,7 +193,9 @@ static const struct {
     {"error", PROTO_EV_ERROR, FIELDS(error_fields)},
     {"tokens", PROTO_EV_TOKENS, FIELDS(tokens_fields)},
     {"status", PROTO_EV_STATUS, FIELDS(status_fields)},
-    {"stopping", PROTO_EV_STOPPING, FIELDS(stopping_fields)},
+    {"stopping", PROTO_EV_STOPPING, FIELDS(id_fields)},
+    {"sessions", PROTO_EV_SESSIONS, FIELDS(sessions_fields)},
+    {"ok", PROTO_EV_OK, FIELDS(id_fields)},
 };
 
 static int read_event(struct proto_event *e, const msgpack_object *o)

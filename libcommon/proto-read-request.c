@@ -133,7 +133,7 @@ static int read_uuid(struct reading *in, const struct place *where, const msgpac
     return 0;
 }
 
-/* A session's name is printed, typed and one day part of a file's name. */
+/* A session's name is printed, typed and part of a file's name. */
 static int read_session(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                         const struct field *f)
 {
@@ -146,6 +146,17 @@ static int read_session(struct reading *in, const struct place *where, const msg
         if (c < ' ' || c == 0x7f || c == '/') return proto_bad(where, "may not hold '/' or control characters");
     }
     return r;
+}
+
+static int read_context(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                        const struct field *f)
+{
+    for (int c = PROTO_CONTEXT_REFUSE; c <= PROTO_CONTEXT_ROTATE; c++)
+        if (proto_is(o, proto_context_name((enum proto_context)c))) {
+            *(enum proto_context *)at = (enum proto_context)c;
+            return 0;
+        }
+    return proto_bad(where, "must be refuse, shift or rotate");
 }
 
 #define AT(member)       offsetof(struct proto_request, member)
@@ -162,6 +173,11 @@ static int read_session(struct reading *in, const struct place *where, const msg
         .wanted = "a whole number from 1 to 2^64-1"                                                                    \
     }
 
+#define FIELD_SESSION(name, member, must)                                                                              \
+    {                                                                                                                  \
+        .key = name, .read = read_session, .offset = AT(member), .required = must, .lo = 1, .hi = PROTO_NAME_MAX       \
+    }
+
 static const struct field hello_fields[] = {
     FIELD_TYPE,
     {.key = "version", .read = proto_read_u32, .offset = AT(version), .required = true},
@@ -169,6 +185,7 @@ static const struct field hello_fields[] = {
     {.key = "software", .read = proto_read_skip},
 };
 
+/* Of generate and of warm, which a script shall be able to ask with the same keys. */
 static const struct field generate_fields[] = {
     FIELD_TYPE,
     FIELD_ID,
@@ -177,8 +194,12 @@ static const struct field generate_fields[] = {
     {.key = "prompt", .read = read_prompt, .offset = AT(gen.prompt)},
     {.key = "raw", .read = proto_read_bool, .offset = AT(gen.raw)},
     {.key = "special", .read = proto_read_bool, .offset = AT(gen.special)},
-    {.key = "session", .read = read_session, .offset = AT(gen.session), .lo = 1, .hi = PROTO_NAME_MAX},
+    FIELD_SESSION("session", gen.session, false),
     {.key = "continue", .read = proto_read_bool, .offset = AT(gen.continue_last)},
+    FIELD_SESSION("fork", gen.fork, false),
+    {.key = "wait", .read = proto_read_bool, .offset = AT(gen.wait)},
+    {.key = "context", .read = read_context, .offset = AT(gen.context)},
+    {.key = "salt", .read = proto_read_text, .offset = AT(gen.salt), .lo = 1, .hi = PROTO_SALT_MAX},
     {.key = "max_tokens",
      .read = proto_read_i64,
      .offset = AT(gen.max_tokens),
@@ -223,6 +244,13 @@ static const struct field tokenize_fields[] = {
 };
 
 static const struct field id_fields[] = {FIELD_TYPE, FIELD_ID};
+static const struct field name_fields[] = {FIELD_TYPE, FIELD_ID, FIELD_SESSION("name", name, true)};
+static const struct field names_fields[] = {
+    FIELD_TYPE,
+    FIELD_ID,
+    FIELD_SESSION("name", name, true),
+    FIELD_SESSION("to", to, true),
+};
 
 static int check_generate(const struct place *where, const struct proto_generate *g)
 {
@@ -232,6 +260,8 @@ static int check_generate(const struct place *where, const struct proto_generate
     if (g->messages && g->raw) return proto_bad(where, "raw wants a prompt, not messages");
     if (g->messages && g->special) return proto_bad(where, "special wants raw and a prompt");
     if (g->session.len && g->continue_last) return proto_bad(where, "both session and continue");
+    if (g->fork.len && !g->session.len && !g->continue_last)
+        return proto_bad(where, "fork wants session or continue: what the new one begins as");
     if (g->prompt.data ? !g->prompt.len : !g->messages[g->n_messages - 1].content.len)
         return proto_bad(where, "the prompt is empty");
     return 0;
@@ -245,9 +275,18 @@ static const struct {
     const struct field *fields;
     size_t n_fields;
 } types[] = {
-    {"hello", PROTO_HELLO, FIELDS(hello_fields)}, {"generate", PROTO_GENERATE, FIELDS(generate_fields)},
-    {"cancel", PROTO_CANCEL, FIELDS(id_fields)},  {"tokenize", PROTO_TOKENIZE, FIELDS(tokenize_fields)},
-    {"status", PROTO_STATUS, FIELDS(id_fields)},  {"stop", PROTO_STOP, FIELDS(id_fields)},
+    {"hello", PROTO_HELLO, FIELDS(hello_fields)},
+    {"generate", PROTO_GENERATE, FIELDS(generate_fields)},
+    {"warm", PROTO_WARM, FIELDS(generate_fields)},
+    {"cancel", PROTO_CANCEL, FIELDS(id_fields)},
+    {"tokenize", PROTO_TOKENIZE, FIELDS(tokenize_fields)},
+    {"status", PROTO_STATUS, FIELDS(id_fields)},
+    {"stop", PROTO_STOP, FIELDS(id_fields)},
+    {"session.list", PROTO_SESSION_LIST, FIELDS(id_fields)},
+    {"session.show", PROTO_SESSION_SHOW, FIELDS(name_fields)},
+    {"session.fork", PROTO_SESSION_FORK, FIELDS(names_fields)},
+    {"session.rename", PROTO_SESSION_RENAME, FIELDS(names_fields)},
+    {"session.remove", PROTO_SESSION_REMOVE, FIELDS(name_fields)},
 };
 
 static int read_request(struct proto_request *r, const msgpack_object *o)
@@ -270,7 +309,7 @@ static int read_request(struct proto_request *r, const msgpack_object *o)
     /* Another version's hello may have keys that are unknown here. */
     if (r->type == PROTO_HELLO) e = proto_read_version(&where, o, &r->version);
     if (e == 0) e = proto_read_map(&in, &where, o, types[i].fields, types[i].n_fields, r);
-    if (e == 0 && r->type == PROTO_GENERATE) e = check_generate(&where, &r->gen);
+    if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_generate(&where, &r->gen);
     r->bytes = in.bytes;
     return e;
 }

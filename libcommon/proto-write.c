@@ -194,6 +194,10 @@ static void put_generate(struct writer *w, const struct proto_generate *g)
     put_true(w, "special", g->special);
     if (g->session.len) put_text(w, "session", &g->session);
     put_true(w, "continue", g->continue_last);
+    if (g->fork.len) put_text(w, "fork", &g->fork);
+    put_true(w, "wait", g->wait);
+    if (g->context != PROTO_CONTEXT_UNSET) put_cstring(w, "context", proto_context_name(g->context));
+    if (g->salt.len) put_text(w, "salt", &g->salt);
     put_i64_given(w, "max_tokens", g->max_tokens);
     put_true(w, "ignore_eos", g->ignore_eos);
     put_true(w, "logprobs", g->logprobs);
@@ -226,21 +230,33 @@ static void put_hello(struct writer *w, uint32_t version, const char *software, 
 static void put_request(struct writer *w, const struct proto_request *r)
 {
     static const char *const names[] = {
-        [PROTO_HELLO] = "hello",       [PROTO_GENERATE] = "generate", [PROTO_CANCEL] = "cancel",
-        [PROTO_TOKENIZE] = "tokenize", [PROTO_STATUS] = "status",     [PROTO_STOP] = "stop",
+        [PROTO_HELLO] = "hello",
+        [PROTO_GENERATE] = "generate",
+        [PROTO_CANCEL] = "cancel",
+        [PROTO_TOKENIZE] = "tokenize",
+        [PROTO_STATUS] = "status",
+        [PROTO_STOP] = "stop",
+        [PROTO_WARM] = "warm",
+        [PROTO_SESSION_LIST] = "session.list",
+        [PROTO_SESSION_SHOW] = "session.show",
+        [PROTO_SESSION_FORK] = "session.fork",
+        [PROTO_SESSION_RENAME] = "session.rename",
+        [PROTO_SESSION_REMOVE] = "session.remove",
     };
     static const char *const features[] = {NULL};
     const struct open_map m = map_begin(w);
 
-    assert(r->type >= PROTO_HELLO && r->type <= PROTO_STOP);
+    assert(r->type >= PROTO_HELLO && r->type <= PROTO_SESSION_REMOVE);
     put_cstring(w, "type", names[r->type]);
     if (r->type != PROTO_HELLO) put_u64(w, "id", r->id);
     if (r->type == PROTO_HELLO) put_hello(w, r->version, "hob " HOB_VERSION, features);
-    if (r->type == PROTO_GENERATE) put_generate(w, &r->gen);
+    if (r->type == PROTO_GENERATE || r->type == PROTO_WARM) put_generate(w, &r->gen);
     if (r->type == PROTO_TOKENIZE) {
         put_text(w, "text", &r->text);
         put_true(w, "special", r->special);
     }
+    if (r->type > PROTO_SESSION_LIST) put_text(w, "name", &r->name);
+    if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) put_text(w, "to", &r->to);
     map_end(w, m);
 }
 
@@ -284,22 +300,24 @@ static void put_done(struct writer *w, const struct proto_event *e)
     map_end(w, m);
     if (e->session.len) put_clean(w, "session", &e->session);
     put_i64_given(w, "miss_at", e->miss_at);
+    if (e->shifted) put_u64(w, "shifted", e->shifted);
     put_i64_given(w, "seed", e->seed);
 }
 
 static const char *const event_names[] = {
-    [PROTO_EV_HELLO] = "hello",   [PROTO_EV_QUEUED] = "queued", [PROTO_EV_PREFILL] = "prefill",
-    [PROTO_EV_TEXT] = "text",     [PROTO_EV_DONE] = "done",     [PROTO_EV_ERROR] = "error",
-    [PROTO_EV_TOKENS] = "tokens", [PROTO_EV_STATUS] = "status", [PROTO_EV_STOPPING] = "stopping",
+    [PROTO_EV_HELLO] = "hello",       [PROTO_EV_QUEUED] = "queued", [PROTO_EV_PREFILL] = "prefill",
+    [PROTO_EV_TEXT] = "text",         [PROTO_EV_DONE] = "done",     [PROTO_EV_ERROR] = "error",
+    [PROTO_EV_TOKENS] = "tokens",     [PROTO_EV_STATUS] = "status", [PROTO_EV_STOPPING] = "stopping",
+    [PROTO_EV_SESSIONS] = "sessions", [PROTO_EV_OK] = "ok",
 };
 
 static void put_event(struct writer *w, const struct proto_event *e)
 {
-    static const char *const features[] = {"generate", "cancel",   "tokenize", "status",
-                                           "stop",     "sessions", "logprobs", NULL};
+    static const char *const features[] = {"generate", "cancel",   "tokenize", "status",  "stop",
+                                           "sessions", "logprobs", "warm",     "context", NULL};
     const struct open_map m = map_begin(w);
 
-    assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_STOPPING);
+    assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_OK);
     put_cstring(w, "event", event_names[e->type]);
     if (e->type != PROTO_EV_HELLO) put_u64(w, "id", e->id);
     switch (e->type) {
@@ -330,7 +348,11 @@ static void put_event(struct writer *w, const struct proto_event *e)
     case PROTO_EV_STATUS:
         put_clean(w, "status", &e->status);
         break;
+    case PROTO_EV_SESSIONS:
+        put_clean(w, "sessions", &e->sessions);
+        break;
     case PROTO_EV_STOPPING:
+    case PROTO_EV_OK:
     case PROTO_EV_UNKNOWN:
         break;
     }
@@ -339,7 +361,7 @@ static void put_event(struct writer *w, const struct proto_event *e)
 
 int proto_write_request(struct buf *out, const struct proto_request *r)
 {
-    const size_t n = r->type == PROTO_GENERATE ? r->gen.n_messages : 0;
+    const size_t n = r->type == PROTO_GENERATE || r->type == PROTO_WARM ? r->gen.n_messages : 0;
     struct writer w;
 
     writer_init(&w, out, n < PROTO_ELEMS_MAX ? ELEMS_FIXED + n * ELEMS_MESSAGE : SIZE_MAX);

@@ -28,6 +28,7 @@ static const struct {
     {ENOMEM, "ENOMEM"},
     {EDQUOT, "EDQUOT"},
     {EOPNOTSUPP, "EOPNOTSUPP"},
+    {ENOSPC, "ENOSPC"},
 };
 
 const char *proto_errno_name(int code)
@@ -57,6 +58,25 @@ const char *proto_reason_name(enum proto_reason r)
         return "context";
     }
     return "stop";
+}
+
+const char *proto_context_name(enum proto_context c)
+{
+    static const char *const names[] = {
+        [PROTO_CONTEXT_UNSET] = "",
+        [PROTO_CONTEXT_REFUSE] = "refuse",
+        [PROTO_CONTEXT_SHIFT] = "shift",
+        [PROTO_CONTEXT_ROTATE] = "rotate",
+    };
+
+    return (unsigned)c < sizeof names / sizeof *names ? names[c] : "";
+}
+
+enum proto_context proto_context_value(const char *name)
+{
+    for (int c = PROTO_CONTEXT_REFUSE; c <= PROTO_CONTEXT_ROTATE; c++)
+        if (strcmp(proto_context_name((enum proto_context)c), name) == 0) return (enum proto_context)c;
+    return PROTO_CONTEXT_UNSET;
 }
 
 void proto_generate_init(struct proto_generate *g)
@@ -90,6 +110,8 @@ static void generate_fini(struct proto_generate *g)
 {
     proto_text_fini(&g->prompt);
     proto_text_fini(&g->session);
+    proto_text_fini(&g->fork);
+    proto_text_fini(&g->salt);
     for (size_t i = 0; i < g->n_messages; i++) {
         proto_text_fini(&g->messages[i].role);
         proto_text_fini(&g->messages[i].content);
@@ -102,6 +124,8 @@ void proto_request_fini(struct proto_request *r)
 {
     generate_fini(&r->gen);
     proto_text_fini(&r->text);
+    proto_text_fini(&r->name);
+    proto_text_fini(&r->to);
     *r = (struct proto_request){0};
 }
 
@@ -111,6 +135,7 @@ void proto_event_fini(struct proto_event *e)
     proto_text_fini(&e->session);
     proto_text_fini(&e->message);
     proto_text_fini(&e->status);
+    proto_text_fini(&e->sessions);
     free(e->ids);
     free(e->logprobs);
     *e = (struct proto_event){0};

@@ -168,6 +168,9 @@ int proto_read_event(struct proto_event *e, const char *body, size_t len);
 const char *proto_errno_name(int code);
 int proto_errno_value(const char *name);
 const char *proto_reason_name(enum proto_reason r);
+/* "shift" <-> PROTO_CONTEXT_SHIFT; unset is "", and what it does not know is unset. */
+const char *proto_context_name(enum proto_context c);
+enum proto_context proto_context_value(const char *name);
 
 /* Check a msgpack body without building anything: exactly one object, within depth and element limits, every length
  * inside the bytes. 0 or -EBADMSG with a sentence. */

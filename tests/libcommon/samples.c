@@ -17,6 +17,10 @@ static void raw_generate(struct proto_generate *g)
     g->raw = g->special = g->ignore_eos = g->logprobs = true;
     set(&g->prompt, "Once upon a time \xc3\xa4\xe2\x82\xac");
     set(&g->session, "review");
+    set(&g->fork, "other");
+    g->wait = true;
+    g->context = PROTO_CONTEXT_ROTATE;
+    set(&g->salt, "tenant \xc3\xa4");
     g->max_tokens = 64;
     g->sampling = (struct proto_sampling){
         .temperature = 0.7f, .top_p = 0.95f, .min_p = 0.05f, .repeat_penalty = 1.1f, .top_k = 40, .seed = INT64_MAX};
@@ -40,8 +44,10 @@ static void chat_generate(struct proto_generate *g)
 
 void sample_request(unsigned i, struct proto_request *r)
 {
-    static const enum proto_type types[SAMPLE_REQUESTS] = {PROTO_HELLO,    PROTO_GENERATE, PROTO_GENERATE, PROTO_CANCEL,
-                                                           PROTO_TOKENIZE, PROTO_STATUS,   PROTO_STOP};
+    static const enum proto_type types[SAMPLE_REQUESTS] = {
+        PROTO_HELLO,        PROTO_GENERATE,       PROTO_GENERATE,      PROTO_CANCEL,       PROTO_TOKENIZE,
+        PROTO_STATUS,       PROTO_STOP,           PROTO_WARM,          PROTO_SESSION_LIST, PROTO_SESSION_SHOW,
+        PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE};
 
     *r = (struct proto_request){.type = types[i]};
     proto_generate_init(&r->gen);
@@ -51,6 +57,12 @@ void sample_request(unsigned i, struct proto_request *r)
         r->id = i == 1 ? UINT64_MAX : i;
     if (i == 1) raw_generate(&r->gen);
     if (i == 2) chat_generate(&r->gen);
+    if (r->type == PROTO_WARM) {
+        chat_generate(&r->gen);
+        r->gen.context = PROTO_CONTEXT_SHIFT;
+    }
+    if (r->type > PROTO_SESSION_LIST) set(&r->name, "re view");
+    if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) set(&r->to, "\xe2\x82\xac");
     if (r->type == PROTO_TOKENIZE) {
         set(&r->text, "<|im_end|>");
         r->special = true;
@@ -69,6 +81,7 @@ static void done_event(struct proto_event *e)
     e->ttft_ms = 13.7;
     set(&e->session, "review");
     e->miss_at = 900;
+    e->shifted = UINT64_MAX;
     e->seed = INT64_MAX;
 }
 
@@ -87,8 +100,8 @@ static void token_lists(struct proto_event *e, bool logprobs)
 void sample_event(unsigned i, struct proto_event *e)
 {
     static const enum proto_event_type types[SAMPLE_EVENTS] = {
-        PROTO_EV_HELLO, PROTO_EV_QUEUED, PROTO_EV_PREFILL, PROTO_EV_TEXT,   PROTO_EV_TEXT,
-        PROTO_EV_DONE,  PROTO_EV_ERROR,  PROTO_EV_TOKENS,  PROTO_EV_STATUS, PROTO_EV_STOPPING};
+        PROTO_EV_HELLO, PROTO_EV_QUEUED, PROTO_EV_PREFILL, PROTO_EV_TEXT,     PROTO_EV_TEXT,     PROTO_EV_DONE,
+        PROTO_EV_ERROR, PROTO_EV_TOKENS, PROTO_EV_STATUS,  PROTO_EV_STOPPING, PROTO_EV_SESSIONS, PROTO_EV_OK};
 
     *e = (struct proto_event){.type = types[i], .channel = "answer", .miss_at = -1, .seed = -1};
     if (i == 0)
@@ -124,6 +137,9 @@ void sample_event(unsigned i, struct proto_event *e)
         break;
     case PROTO_EV_STATUS:
         set(&e->status, "{\"model\":\"tiny\"}");
+        break;
+    case PROTO_EV_SESSIONS:
+        set(&e->sessions, "[{\"name\":\"review\"}]");
         break;
     default:
         break;

@@ -155,6 +155,9 @@ static void invalid_utf8_is_found_everywhere(void **state)
     refuse_with("{'type': 'tokenize', 'id': 9, 'text': 'a\xff'}", -EINVAL, 9, "text: invalid UTF-8 at byte 1");
     refuse_generate("'stop': ['ok', '\xff']", "stop[1]: invalid UTF-8 at byte 0");
     refuse_generate("'session': 's\xff'", "session: invalid UTF-8 at byte 1");
+    refuse_generate("'salt': 's\xff'", "salt: invalid UTF-8 at byte 1");
+    refuse_generate("'session': 's', 'fork': '\xff'", "fork: invalid UTF-8 at byte 0");
+    refuse_with("{'type': 'session.show', 'id': 9, 'name': 'ab\xff'}", -EINVAL, 9, "name: invalid UTF-8 at byte 2");
     refuse_generate("'uuid': '\xff'", "uuid: must be 1 to 39 letters, digits and dashes");
 }
 
@@ -192,21 +195,92 @@ static void ranges(void **state)
         {"'session': 'a/b'", "session: may not hold '/' or control characters"},
         {"'session': 'a\nb'", "session: may not hold '/' or control characters"},
         {"'session': 's', 'continue': true", "generate: both session and continue"},
+        {"'session': 's', 'fork': ''", "fork: is empty"},
+        {"'session': 's', 'fork': 'a/b'", "fork: may not hold '/' or control characters"},
+        {"'session': 's', 'fork': 7", "fork: must be a string"},
+        {"'fork': 'f'", "generate: fork wants session or continue: what the new one begins as"},
+        {"'fork': 'f', 'continue': false", "generate: fork wants session or continue: what the new one begins as"},
+        {"'wait': 1", "wait: must be true or false"},
+        {"'wait': null", "wait: must be true or false"},
+        {"'context': 'stretch'", "context: must be refuse, shift or rotate"},
+        {"'context': ''", "context: must be refuse, shift or rotate"},
+        {"'context': 2", "context: must be refuse, shift or rotate"},
+        {"'context': null", "context: must be refuse, shift or rotate"},
+        {"'salt': ''", "salt: is empty"},
+        {"'salt': b'x'", "salt: must be a string"},
         {"'uuid': ''", "uuid: must be 1 to 39 letters, digits and dashes"},
         {"'uuid': 'a b'", "uuid: must be 1 to 39 letters, digits and dashes"},
         {"'uuid': '0123456789012345678901234567890123456789'", "uuid: must be 1 to 39 letters, digits and dashes"},
     };
-    char name[PROTO_NAME_MAX + 32];
+    char name[PROTO_SALT_MAX + 64];
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse_generate(bad[i][0], bad[i][1]);
     snprintf(name, sizeof name, "'session': '%0*d'", PROTO_NAME_MAX + 1, 0);
     refuse_generate(name, "session: has 129 bytes, the limit is 128");
+    snprintf(name, sizeof name, "'continue': true, 'fork': '%0*d'", PROTO_NAME_MAX + 1, 0);
+    refuse_generate(name, "fork: has 129 bytes, the limit is 128");
+    snprintf(name, sizeof name, "'salt': '%0*d'", PROTO_SALT_MAX + 1, 0);
+    refuse_generate(name, "salt: has 257 bytes, the limit is 256");
+}
+
+/* warm takes what generate takes, and says its own name where something is wrong. */
+static void warm_is_read_like_generate(void **state)
+{
+    struct proto_request r;
+
+    refuse_with("{'type': 'warm', 'id': 3}", -EINVAL, 3, "warm: neither messages nor a prompt");
+    refuse_with("{'type': 'warm', 'id': 3, 'raw': true, 'prompt': 'x', 'fork': 'f'}", -EINVAL, 3,
+                "warm: fork wants session or continue: what the new one begins as");
+    refuse_with("{'type': 'warm', 'id': 3, 'raw': true, 'prompt': 'x', 'slat': 'f'}", -EINVAL, 3,
+                "warm: unknown key 'slat' (did you mean 'salt'?)");
+    assert_int_equal(read_request(&r, "{'type': 'warm', 'id': 3, 'raw': true, 'prompt': 'abc', 'temperature': 0,"
+                                      "'salt': 'tenant', 'context': 'shift', 'uuid': 'u-1'}"),
+                     0);
+    assert_int_equal(r.type, PROTO_WARM);
+    assert_string_equal(r.gen.prompt.data, "abc");
+    assert_string_equal(r.gen.salt.data, "tenant");
+    assert_int_equal(r.gen.context, PROTO_CONTEXT_SHIFT);
+    assert_string_equal(r.gen.uuid, "u-1");
+    proto_request_fini(&r);
+}
+
+static void session_requests(void **state)
+{
+    static const char *const one[] = {"session.show", "session.remove"}, *const two[] = {"session.fork",
+                                                                                         "session.rename"};
+    char text[PROTO_NAME_MAX + 128], sentence[128];
+
+    refuse_with("{'type': 'session.list', 'id': 3, 'name': 'x'}", -EINVAL, 3, "session.list: unknown key 'name'");
+    for (int i = 0; i < 4; i++) {
+        const char *type = i < 2 ? one[i] : two[i - 2];
+
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'to': 'y'}", type);
+        snprintf(sentence, sizeof sentence, i < 2 ? "%s: unknown key 'to'" : "%s: missing key 'name'", type);
+        refuse_with(text, -EINVAL, 3, sentence);
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': ''}", type);
+        refuse_with(text, -EINVAL, 3, "name: is empty");
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': '../x'}", type);
+        refuse_with(text, -EINVAL, 3, "name: may not hold '/' or control characters");
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': 7}", type);
+        refuse_with(text, -EINVAL, 3, "name: must be a string");
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': '%0*d'}", type, PROTO_NAME_MAX + 1, 0);
+        refuse_with(text, -EINVAL, 3, "name: has 129 bytes, the limit is 128");
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': 'x'}", two[i]);
+        snprintf(sentence, sizeof sentence, "%s: missing key 'to'", two[i]);
+        refuse_with(text, -EINVAL, 3, sentence);
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': 'x', 'to': 'a\nb'}", two[i]);
+        refuse_with(text, -EINVAL, 3, "to: may not hold '/' or control characters");
+        snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': 'x', 'to': ''}", two[i]);
+        refuse_with(text, -EINVAL, 3, "to: is empty");
+    }
 }
 
 static void ends_of_ranges_are_in(void **state)
 {
     struct proto_request r;
-    char name[PROTO_NAME_MAX + 32];
+    char name[PROTO_SALT_MAX + 64];
 
     accept_generate("'temperature': 0, 'top_p': 1, 'min_p': 0.0, 'repeat_penalty': 10.0, 'top_k': 0, 'seed': 0,"
                     "'max_tokens': 1, 'timeout_ms': 0, 'stop': []",
@@ -227,6 +301,13 @@ static void ends_of_ranges_are_in(void **state)
     snprintf(name, sizeof name, "'session': '%0*d'", PROTO_NAME_MAX, 0);
     accept_generate(name, &r);
     assert_int_equal(r.gen.session.len, PROTO_NAME_MAX);
+    proto_request_fini(&r);
+    snprintf(name, sizeof name, "'continue': true, 'fork': 'f', 'salt': '%0*d'", PROTO_SALT_MAX, 0);
+    accept_generate(name, &r);
+    assert_int_equal(r.gen.salt.len, PROTO_SALT_MAX);
+    assert_true(r.gen.continue_last && !r.gen.wait && r.gen.context == PROTO_CONTEXT_UNSET);
+    /* the prompt, the fork's name, the salt, each with its NUL */
+    assert_int_equal(r.bytes, 2 + 2 + PROTO_SALT_MAX + 1);
     proto_request_fini(&r);
 }
 
@@ -316,6 +397,12 @@ static void events_that_are_wrong(void **state)
          "usage.prompt: must be a whole number"},
         {"{'event': 'done', 'id': 1, 'reason': 'stop', 'timings': []}", "timings: must be a map"},
         {"{'event': 'error', 'id': 1, 'message': 'm'}", "error: missing key 'code'"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'shifted': -1}", "shifted: must be a whole number"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'shifted': true}", "shifted: must be a whole number"},
+        {"{'event': 'sessions', 'id': 1}", "sessions: missing key 'sessions'"},
+        {"{'event': 'sessions', 'id': 1, 'sessions': []}", "sessions: must be a string"},
+        {"{'event': 'sessions', 'sessions': '[]'}", "sessions: missing key 'id'"},
+        {"{'event': 'ok'}", "ok: missing key 'id'"},
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -337,6 +424,8 @@ int main(void)
         cmocka_unit_test(prompts),
         cmocka_unit_test(invalid_utf8_is_found_everywhere),
         cmocka_unit_test(ranges),
+        cmocka_unit_test(warm_is_read_like_generate),
+        cmocka_unit_test(session_requests),
         cmocka_unit_test(ends_of_ranges_are_in),
         cmocka_unit_test(parts_are_joined),
         cmocka_unit_test(a_prompt_may_be_bytes),

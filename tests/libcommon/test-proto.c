@@ -29,6 +29,10 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     }
     same_text(&a->session, &b->session);
     assert_int_equal(a->continue_last, b->continue_last);
+    same_text(&a->fork, &b->fork);
+    assert_int_equal(a->wait, b->wait);
+    assert_int_equal(a->context, b->context);
+    same_text(&a->salt, &b->salt);
     assert_int_equal(a->max_tokens, b->max_tokens);
     assert_int_equal(a->ignore_eos, b->ignore_eos);
     assert_int_equal(a->logprobs, b->logprobs);
@@ -76,6 +80,8 @@ static void every_request_goes_round(void **state)
         same_generate(&a.gen, &b.gen);
         same_text(&a.text, &b.text);
         assert_int_equal(a.special, b.special);
+        same_text(&a.name, &b.name);
+        same_text(&a.to, &b.to);
         proto_request_fini(&a);
         proto_request_fini(&b);
         buf_fini(&out);
@@ -103,10 +109,11 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_true(a->queue_ms == b->queue_ms && a->prefill_ms == b->prefill_ms);
     assert_true(a->decode_ms == b->decode_ms && a->ttft_ms == b->ttft_ms);
     same_text(&a->session, &b->session);
-    assert_true(a->miss_at == b->miss_at && a->seed == b->seed);
+    assert_true(a->miss_at == b->miss_at && a->seed == b->seed && a->shifted == b->shifted);
     assert_int_equal(a->code, b->code);
     same_text(&a->message, &b->message);
     same_text(&a->status, &b->status);
+    same_text(&a->sessions, &b->sessions);
 }
 
 static void every_event_goes_round(void **state)
@@ -163,8 +170,8 @@ static void messages_follow_each_other_in_a_buffer(void **state)
 
 static void all_reasons_and_codes(void **state)
 {
-    static const int codes[] = {EBUSY,     EINVAL,    EBADMSG, EPROTO, EMSGSIZE,   ENOENT, E2BIG, ETIMEDOUT,
-                                ECANCELED, ESHUTDOWN, ENOMEM,  EDQUOT, EOPNOTSUPP, EIO,    EPERM};
+    static const int codes[] = {EBUSY,     EINVAL,    EBADMSG, EPROTO, EMSGSIZE,   ENOENT, E2BIG, ETIMEDOUT, EEXIST,
+                                ECANCELED, ESHUTDOWN, ENOMEM,  EDQUOT, EOPNOTSUPP, EIO,    EPERM, EACCES,    ENOSPC};
 
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         assert_int_equal(proto_errno_value(proto_errno_name(codes[i])), codes[i]);
@@ -176,6 +183,11 @@ static void all_reasons_and_codes(void **state)
     assert_string_equal(proto_reason_name(PROTO_STOP_LENGTH), "length");
     assert_string_equal(proto_reason_name(PROTO_STOP_CANCEL), "cancel");
     assert_string_equal(proto_reason_name(PROTO_STOP_CONTEXT), "context");
+    for (int c = PROTO_CONTEXT_REFUSE; c <= PROTO_CONTEXT_ROTATE; c++)
+        assert_int_equal(proto_context_value(proto_context_name((enum proto_context)c)), c);
+    assert_string_equal(proto_context_name(PROTO_CONTEXT_SHIFT), "shift");
+    assert_int_equal(proto_context_value("stretch"), PROTO_CONTEXT_UNSET);
+    assert_int_equal(proto_context_value(""), PROTO_CONTEXT_UNSET);
 }
 
 static void events_are_made_utf8(void **state)
@@ -259,6 +271,28 @@ static void bytes_are_what_is_held(void **state)
     buf_fini(&out);
 }
 
+/* What a daemon of before says, and what is nothing to say: the key is left out. */
+static void nothing_shifted_is_no_key(void **state)
+{
+    struct proto_event a = {.type = PROTO_EV_DONE, .id = 1, .miss_at = -1, .seed = 3}, b;
+    struct buf out = BUF_INIT;
+    const char *body;
+    size_t len;
+
+    assert_int_equal(proto_write_event(&out, &a), 0);
+    body = body_of(&out, &len);
+    assert_null(memmem(body, len, "shifted", 7));
+    assert_int_equal(proto_read_event(&b, body, len), 0);
+    assert_true(b.shifted == 0);
+    proto_event_fini(&b);
+    buf_clear(&out);
+    a.shifted = 1;
+    assert_int_equal(proto_write_event(&out, &a), 0);
+    body = body_of(&out, &len);
+    assert_non_null(memmem(body, len, "shifted", 7));
+    buf_fini(&out);
+}
+
 /* The example of hob-protocol(7), byte for byte. */
 static void the_manuals_example(void **state)
 {
@@ -319,6 +353,7 @@ int main(void)
         cmocka_unit_test(what_is_too_large_leaves_the_buffer),
         cmocka_unit_test(a_long_list_of_ids_goes_round),
         cmocka_unit_test(bytes_are_what_is_held),
+        cmocka_unit_test(nothing_shifted_is_no_key),
         cmocka_unit_test(the_manuals_example),
         cmocka_unit_test(the_manuals_answer),
     };

@@ -2,8 +2,10 @@
 #pragma once
 /*
  * The seam between who decides (engine, cache: block ids and token batches) and who computes (tensor memory). The CPU
- * backend is the first. All calls come from one thread, but for upkeep.
+ * backend is the first. All calls come from one thread, but for upkeep, fingerprint, kv_identity, kv_read and kv_write,
+ * which say for themselves what may go on beside them.
  */
+#include "daemon/model/fingerprint.h"
 #include "daemon/model/shape.h"
 #include "daemon/model/timing.h"
 #include "kernels/kernels.h"
@@ -48,14 +50,22 @@ struct backend_ops {
     int (*forward)(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
     /* Copy the first @tokens tokens of block @src to block @dst of @group, all layers. */
     void (*kv_copy)(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens);
-    /* One block's payload (all layers, K then V), kv_block_bytes(group) bytes, out and in. */
+    /* One block's payload (all layers, K then V), KV_BLOCK * bytes_per_token bytes, out and in. From any threads, while
+     * other calls go on: kv_read of a block that nobody writes meanwhile (others may read it, forward too), kv_write of
+     * one that nobody else uses. Whoever hands a block from one thread to another orders their accesses (a lock, a
+     * queue): the backend has none. */
     void (*kv_read)(struct backend *b, uint32_t group, uint32_t block, void *out);
     void (*kv_write)(struct backend *b, uint32_t group, uint32_t block, const void *in);
-    /* What can wait until the model serves: packed weights are verified or written. Once, from any one thread, while
-     * other calls go on. 0, also when *stop became true; -EBADMSG with a sentence: the weights are damaged, and what
-     * was computed with them is worth nothing. */
+    /* What can wait until the model serves: packed weights are verified or written, the model's file is hashed where no
+     * record told its fingerprint. Once, from any one thread, while other calls go on. 0; -EBADMSG with a sentence: the
+     * weights are damaged, and what was computed with them is worth nothing. 0 also when *stop became true, so that
+     * only 0 with *stop still false proves the weights: until then nothing that was computed may be kept. */
     int (*upkeep)(struct backend *b, const atomic_bool *stop);
-    struct backend *(*free)(struct backend *b); /* returns NULL */
+    /* Which model it is: 0, or 1 while that is not known. Known at load where a record tells, else once upkeep has
+     * hashed the file, which can fail. From any thread. */
+    int (*fingerprint)(const struct backend *b, struct fingerprint *out);
+    int (*kv_identity)(const struct backend *b, uint8_t out[16]); /* backend_kv_identity */
+    struct backend *(*free)(struct backend *b);                   /* returns NULL */
 };
 
 struct backend {
@@ -73,6 +83,15 @@ struct backend {
 /* Load the weights of @g on the CPU. @g must stay open as long as the backend. On 0 *out is owned by the caller.
  * -ENOMEM says how many bytes for what. */
 int backend_cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *c);
+
+/* XXH3-128 of all that the bits of a KV block depend on besides the tokens up to its end, their digests, the adapter
+ * and the context policy (sinks, window): model, arithmetic, KV type and layout, RoPE, backend and its libm. Not on
+ * threads, instruction set or ctx. Blocks of equal identity may be exchanged. 0, or 1 while the fingerprint is not
+ * known. From any thread. */
+static inline int backend_kv_identity(const struct backend *b, uint8_t out[16])
+{
+    return b->ops->kv_identity(b, out);
+}
 
 static inline struct backend *backend_free(struct backend *b)
 {

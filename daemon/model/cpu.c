@@ -25,6 +25,11 @@ static int upkeep(struct backend *b, const atomic_bool *stop)
     return weights_upkeep(&((struct cpu *)b)->weights, stop);
 }
 
+static int fingerprint(const struct backend *b, struct fingerprint *out)
+{
+    return weights_model(&((const struct cpu *)b)->weights, out);
+}
+
 static struct backend *cpu_free(struct backend *b)
 {
     struct cpu *c = (struct cpu *)b;
@@ -42,6 +47,8 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_read = kv_read,
                                        .kv_write = kv_write,
                                        .upkeep = upkeep,
+                                       .fingerprint = fingerprint,
+                                       .kv_identity = cpu_kv_identity,
                                        .free = cpu_free};
 
 /* theta_j = base^(-2j/d), slowed by linear scaling and by the factors of the file. */

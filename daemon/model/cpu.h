@@ -72,6 +72,9 @@ struct pass {
 
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
 
+/* As in struct backend_ops. */
+int cpu_kv_identity(const struct backend *b, uint8_t out[16]);
+
 /* scratch.q, the KV of @p's layer -> scratch.att, quantized too when p->quantize. */
 void cpu_attention(struct pass *p);
 

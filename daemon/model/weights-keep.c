@@ -5,22 +5,34 @@
 #include "libcommon/log.h"
 #include "libcommon/paths.h"
 
-static int keep(const struct weights *w, const atomic_bool *stop)
+int weights_model(const struct weights *w, struct fingerprint *out)
 {
-    struct fingerprint model = w->model;
-    int r = paths_make(w->dir);
-    if (r) return r;
-    if (!w->model_known) {
-        r = fingerprint_make(&model, w->g, stop);
-        if (!r) r = fingerprint_remember(&model, w->g, w->dir);
-    }
-    if (!r) packed_sweep(w->dir); /* first, for the room it makes */
-    return r ? r : packed_write(&w->table, &model, w->dir, w->mem, stop);
+    if (!atomic_load_explicit(&w->model_known, memory_order_acquire)) return 1;
+    *out = w->model;
+    return 0;
 }
 
-int weights_upkeep(const struct weights *w, const atomic_bool *stop)
+/* The fingerprint, and a directory with a record of it: the first serves without the second. */
+static int identify(struct weights *w, const atomic_bool *stop)
 {
-    if (!w->dir) return 0;
+    bool known = atomic_load(&w->model_known);
+    int r = known ? 0 : fingerprint_make(&w->model, w->g, stop);
+    if (r) return r;
+    atomic_store_explicit(&w->model_known, true, memory_order_release);
+    if (w->dir) r = paths_make(w->dir);
+    return r || known || !w->dir ? r : fingerprint_remember(&w->model, w->g, w->dir);
+}
+
+static int keep(struct weights *w, const atomic_bool *stop)
+{
+    int r = identify(w, stop);
+    if (r || !w->dir) return r;
+    packed_sweep(w->dir); /* first, for the room it makes */
+    return packed_write(&w->table, &w->model, w->dir, w->mem, stop);
+}
+
+int weights_upkeep(struct weights *w, const atomic_bool *stop)
+{
     int r;
     if (w->packed) {
         r = packed_verify(w->packed, stop);
@@ -35,8 +47,10 @@ int weights_upkeep(const struct weights *w, const atomic_bool *stop)
     if (r == -ECANCELED)
         log_debug("%s", error_text(r));
     else if (r)
-        log_warning("the packed weights are not kept for the next start: %s", error_text(r));
+        log_warning("%s: %s",
+                    w->dir ? "the packed weights are not kept for the next start" : "the model has no fingerprint",
+                    error_text(r));
     else
-        log_debug("the packed weights were written");
+        log_debug("the %s", w->dir ? "packed weights were written" : "model's file was hashed");
     return 0;
 }

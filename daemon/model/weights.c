@@ -223,7 +223,7 @@ static bool map_packed(struct plan *p)
 {
     struct weights *w = p->w;
     if (!w->dir || fingerprint_recall(&w->model, p->g, w->dir)) return false;
-    w->model_known = true;
+    atomic_store(&w->model_known, true);
     if (packed_map(&w->packed, &w->table, &w->model, w->dir)) return false;
     w->mem = packed_image(w->packed);
     return true;

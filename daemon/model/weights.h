@@ -34,9 +34,9 @@ struct weights {
     struct packed_table table;
     struct packed *packed; /* the file that mem is in, or NULL: anonymous memory */
     const struct gguf *g;
-    char *dir;        /* where packed weights are kept, or NULL: nowhere */
-    bool model_known; /* is @model set? */
-    struct fingerprint model;
+    char *dir;                /* where packed weights are kept, or NULL: nowhere */
+    atomic_bool model_known;  /* is @model set? By weights_load or weights_upkeep, once, after it */
+    struct fingerprint model; /* read it with weights_model */
 };
 
 /* @progress as in struct backend_config. 0; -EINVAL, -EOPNOTSUPP or -ENOMEM with a sentence that names the tensor or
@@ -46,10 +46,14 @@ int weights_load(struct weights *w, const struct gguf *g, const struct shape *s,
                  void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx);
 void weights_fini(struct weights *w);
 
-/* What can wait until the model serves: weights that were mapped are compared with their checksums, others are written
- * to @dir, which is swept. From any one thread, once; it only reads *w. 0 (why nothing was written is logged), also
- * when *stop became true; -EBADMSG with a sentence: the weights are not what they were when they were packed. */
-int weights_upkeep(const struct weights *w, const atomic_bool *stop);
+/* What can wait until the model serves: weights that were mapped are compared with their checksums; otherwise the
+ * model's file is hashed, and if there is a @dir they are written to it, and it is swept. From any one thread, once; of
+ * *w it only changes what weights_model reads. 0 (why nothing was written is logged), also when *stop became true;
+ * -EBADMSG with a sentence: the weights are not what they were when they were packed. */
+int weights_upkeep(struct weights *w, const atomic_bool *stop);
+
+/* Which model they are: 0, or 1 when that is not known, or not yet (weights_upkeep). From any thread. */
+int weights_model(const struct weights *w, struct fingerprint *out);
 
 /* Would they load? As weights_load, without reading any; on 0 *bytes is the memory they need. */
 int weights_check(const struct gguf *g, const struct shape *s, size_t *bytes);

@@ -23,7 +23,7 @@
 #define KERN_ALIGN      64  /* of panels, activations, KV and outputs */
 
 enum kern_type { KERN_F32, KERN_F16, KERN_BF16, KERN_Q8_0, KERN_Q4_0, KERN_Q4_1, KERN_Q6_K, KERN_TYPES };
-enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_TYPES };
+enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_Q8, KERN_KV_TYPES };
 
 /* Activations of @n tokens, k values each. Float weights read f, quantized ones q, d and s. */
 struct kern_acts {
@@ -40,7 +40,7 @@ struct kern_attn {
     const uint32_t *begin; /* [n_q] first visible position, relative to the segment */
     const uint32_t *end;   /* [n_q] one past the last visible one, relative; begin >= end: nothing visible */
     size_t n_q, dim;
-    const void *const *k; /* [n_blocks] -> [dim][32], of the KV type */
+    const void *const *k; /* [n_blocks] -> [dim][32], of the KV type (kv.h) */
     const void *const *v; /* [n_blocks] -> [32][dim] */
     size_t n_blocks;      /* <= KV_SEGMENT / KV_BLOCK */
     float scale;          /* multiplies q·k */
@@ -76,8 +76,10 @@ struct kernels {
     /* x[i] += y[i]. */
     void (*add)(float *x, const float *y, size_t n);
 
-    /* Store K and V of one token at @slot (0..31) of a block of one KV head: K at [d][slot], V at [slot][d];
-     * f16 rounds half to even. */
+    /* Store K and V of one token at @slot (0..31) of a block of one KV head: K at [d][slot], V at [slot][d]; nothing
+     * of the other slots is touched. f16 rounds half to even. q8, for each 32 dims of K and of V (the last may be
+     * fewer): d = f16(amax/127), at most 65504; q = round-half-to-even(x/f32(d)) (a true division; 0 when d is 0),
+     * clamped to -127 … 127. */
     void (*kv_store[KERN_KV_TYPES])(void *kblock, void *vblock, unsigned slot, const float *k, const float *v,
                                     size_t dim);
 
@@ -86,6 +88,7 @@ struct kernels {
      * skipped. The first visible one sets m = top, later ones m' = max(m, top), c = exp(m - m'), l *= c, o_d *= c,
      * where top = (max s_j of the visible j) + 0, so that a zero is +0. p_j = exp(s_j - m), 0 for masked j.
      * o_d = fma(p_j, v_jd, o_d), visible j ascending; l += tree of the 32 p_j (j += j+16, +8, +4, +2, +1).
+     * The value of a q8 code is f32(q) * f32(d), rounded once: all else is as with these values in f32.
      * K and V of masked keys may be uninitialized memory: they change nothing. */
     void (*attn[KERN_KV_TYPES])(const struct kern_attn *a);
 
@@ -141,5 +144,14 @@ void kern_panel_row(enum kern_type t, float *out, const void *panel, unsigned i,
  * its upper 2 in qh[32h + l] from bit 2p, its sub-scale in sc[j/16]; value = d*sc*(code - 32), left to right. */
 void kern_dequant(enum kern_type t, float *out, const void *src, size_t k);
 
-/* Bytes of K (or V) of one block of one KV head. */
+/* --- KV --- */
+
+/* "f32", "f16", "q8". */
+const char *kern_kv_name(enum kern_kv t);
+
+/* Bytes of K (or V) of one block of one KV head; a multiple of KERN_ALIGN. */
 size_t kern_kv_bytes(enum kern_kv t, size_t dim);
+
+/* Copy the first @tokens slots of a block of one KV head, K and V: @dst and @src point at K, V follows after
+ * kern_kv_bytes(). The other slots of @dst keep what they have. @dst is @src (nothing happens) or does not overlap. */
+void kern_kv_copy(enum kern_kv t, void *dst, const void *src, unsigned tokens, size_t dim);

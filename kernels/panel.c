@@ -48,12 +48,6 @@ const char *kern_type_name(enum kern_type t)
     return types[t].name;
 }
 
-size_t kern_kv_bytes(enum kern_kv t, size_t dim)
-{
-    assert(t < KERN_KV_TYPES);
-    return KV_BLOCK * dim * (t == KERN_KV_F32 ? 4 : 2);
-}
-
 float kern_exp(float x)
 {
     return ref_exp(x);

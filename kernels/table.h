@@ -27,8 +27,10 @@
     void add_##sfx(float *x, const float *y, size_t n);                                                                \
     KERN_KV_STORE(kv_store_f32_##sfx);                                                                                 \
     KERN_KV_STORE(kv_store_f16_##sfx);                                                                                 \
+    KERN_KV_STORE(kv_store_q8_##sfx);                                                                                  \
     KERN_ATTN(attn_f32_##sfx);                                                                                         \
     KERN_ATTN(attn_f16_##sfx);                                                                                         \
+    KERN_ATTN(attn_q8_##sfx);                                                                                          \
     void attn_merge_##sfx(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o,        \
                           size_t n_seg, size_t dim);                                                                   \
     void logsumexp_##sfx(float *max, float *lse, const float *x, size_t n);                                            \
@@ -42,9 +44,11 @@
                    [KERN_Q8_0] = matmul_q8_0_##sfx, [KERN_Q4_0] = matmul_q4_0_##sfx, [KERN_Q4_1] = matmul_q4_1_##sfx,  \
                    [KERN_Q6_K] = matmul_q6_k_##sfx},                                                                   \
         .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .add = add_##sfx,                    \
-        .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx, [KERN_KV_F16] = kv_store_f16_##sfx},                          \
-        .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx}, .attn_merge = attn_merge_##sfx,      \
-        .logsumexp = logsumexp_##sfx,                                                                                  \
+        .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx,                                                               \
+                     [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \
+                     [KERN_KV_Q8] = kv_store_q8_##sfx},                                                                \
+        .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx, [KERN_KV_Q8] = attn_q8_##sfx},        \
+        .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx,                                                  \
     }
 
 /* The definition; scalar_fma is the same source compiled for CPUs whose fmaf is an instruction. */

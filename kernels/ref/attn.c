@@ -1,21 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention over KV blocks: K is [dim][32], V is [32][dim]. */
+/* Attention over KV blocks, and its merge. */
+#include "kernels/kv.h"
 #include "kernels/ref/ref.h"
 
-typedef float (*load_fn)(const void *base, size_t i);
+/* Value of dim @d of token @j in a block of K or V. */
+typedef float (*load_fn)(const void *block, size_t dim, size_t d, size_t j);
 
-static float load_f32(const void *base, size_t i)
+static float k_f32(const void *block, size_t dim, size_t d, size_t j)
 {
-    return ((const float *)base)[i];
+    return ((const float *)block)[d * KV_BLOCK + j];
 }
 
-static float load_f16(const void *base, size_t i)
+static float v_f32(const void *block, size_t dim, size_t d, size_t j)
 {
-    return ref_f16(((const uint16_t *)base)[i]);
+    return ((const float *)block)[j * dim + d];
+}
+
+static float k_f16(const void *block, size_t dim, size_t d, size_t j)
+{
+    return ref_f16(((const uint16_t *)block)[d * KV_BLOCK + j]);
+}
+
+static float v_f16(const void *block, size_t dim, size_t d, size_t j)
+{
+    return ref_f16(((const uint16_t *)block)[j * dim + d]);
+}
+
+static float k_q8(const void *block, size_t dim, size_t d, size_t j)
+{
+    const int8_t *q = block;
+    const uint16_t *scale = (const void *)(q + kv_codes(dim));
+    return (float)q[d * KV_BLOCK + j] * ref_f16(scale[d / KV_GROUP * KV_BLOCK + j]);
+}
+
+static float v_q8(const void *block, size_t dim, size_t d, size_t j)
+{
+    const int8_t *q = block;
+    const uint16_t *scale = (const void *)(q + kv_codes(dim));
+    return (float)q[j * dim + d] * ref_f16(scale[j * kv_groups(dim) + d / KV_GROUP]);
 }
 
 /* One query and one block; keys [lo, hi) are visible, at least one. m, l, o are updated. */
-static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsigned lo, unsigned hi, load_fn load)
+static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsigned lo, unsigned hi, load_fn k,
+                         load_fn v)
 {
     const float *q = a->q[iq];
     float *o = a->o + iq * a->dim;
@@ -23,7 +50,7 @@ static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsign
 
     for (unsigned j = lo; j < hi; j++) {
         s[j] = 0;
-        for (size_t d = 0; d < a->dim; d++) s[j] = fmaf(q[d], load(a->k[ib], d * KV_BLOCK + j), s[j]);
+        for (size_t d = 0; d < a->dim; d++) s[j] = fmaf(q[d], k(a->k[ib], a->dim, d, j), s[j]);
         s[j] *= a->scale;
         if (s[j] > max) max = s[j];
     }
@@ -38,12 +65,12 @@ static inline void block(const struct kern_attn *a, size_t iq, size_t ib, unsign
     }
     for (unsigned j = lo; j < hi; j++) {
         p[j] = ref_exp(s[j] - a->m[iq]);
-        for (size_t d = 0; d < a->dim; d++) o[d] = fmaf(p[j], load(a->v[ib], j * a->dim + d), o[d]);
+        for (size_t d = 0; d < a->dim; d++) o[d] = fmaf(p[j], v(a->v[ib], a->dim, d, j), o[d]);
     }
     a->l[iq] += ref_fold(p, KV_BLOCK);
 }
 
-static inline void attn(const struct kern_attn *a, load_fn load)
+static inline void attn(const struct kern_attn *a, load_fn k, load_fn v)
 {
     for (size_t iq = 0; iq < a->n_q; iq++) {
         a->m[iq] = -INFINITY;
@@ -53,37 +80,24 @@ static inline void attn(const struct kern_attn *a, load_fn load)
             size_t first = ib * KV_BLOCK, begin = a->begin[iq], end = a->end[iq];
             unsigned lo = begin <= first ? 0 : begin - first < KV_BLOCK ? (unsigned)(begin - first) : KV_BLOCK;
             unsigned hi = end <= first ? 0 : end - first < KV_BLOCK ? (unsigned)(end - first) : KV_BLOCK;
-            if (lo < hi) block(a, iq, ib, lo, hi, load);
+            if (lo < hi) block(a, iq, ib, lo, hi, k, v);
         }
     }
 }
 
 KERN_ATTN(REF(attn_f32))
 {
-    attn(a, load_f32);
+    attn(a, k_f32, v_f32);
 }
 
 KERN_ATTN(REF(attn_f16))
 {
-    attn(a, load_f16);
+    attn(a, k_f16, v_f16);
 }
 
-KERN_KV_STORE(REF(kv_store_f32))
+KERN_ATTN(REF(attn_q8))
 {
-    float *kb = kblock, *vb = vblock;
-    for (size_t d = 0; d < dim; d++) {
-        kb[d * KV_BLOCK + slot] = k[d];
-        vb[slot * dim + d] = v[d];
-    }
-}
-
-KERN_KV_STORE(REF(kv_store_f16))
-{
-    uint16_t *kb = kblock, *vb = vblock;
-    for (size_t d = 0; d < dim; d++) {
-        kb[d * KV_BLOCK + slot] = ref_to_f16(k[d]);
-        vb[slot * dim + d] = ref_to_f16(v[d]);
-    }
+    attn(a, k_q8, v_q8);
 }
 
 void REF(attn_merge)(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o, size_t n_seg,

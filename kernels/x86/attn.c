@@ -4,6 +4,7 @@
  * Queries go in tiles that share what is loaded; keys that not all of a tile's queries see are added query by query,
  * since a masked key must not enter, not even as a zero.
  */
+#include "kernels/kv.h"
 #include "kernels/x86/v16.h"
 
 #ifdef __AVX512F__
@@ -26,12 +27,22 @@ struct state {
 
 V v16 load_kv(const void *p, size_t i, enum kern_kv kv)
 {
-    return kv == KERN_KV_F32 ? v16_load((const float *)p + i) : v16_load_f16((const uint16_t *)p + i);
+    return kv == KERN_KV_F32   ? v16_load((const float *)p + i)
+           : kv == KERN_KV_F16 ? v16_load_f16((const uint16_t *)p + i)
+                               : v16_load_i8((const int8_t *)p + i);
 }
 
 V v16 load_kv_n(const void *p, size_t i, size_t n, enum kern_kv kv)
 {
-    return kv == KERN_KV_F32 ? v16_load_n((const float *)p + i, n) : v16_load_f16_n((const uint16_t *)p + i, n);
+    return kv == KERN_KV_F32   ? v16_load_n((const float *)p + i, n)
+           : kv == KERN_KV_F16 ? v16_load_f16_n((const uint16_t *)p + i, n)
+                               : v16_load_i8_n((const int8_t *)p + i, n);
+}
+
+/* The scales of a block of Q8. */
+V const uint16_t *scales(const void *block, size_t dim)
+{
+    return (const void *)((const uint8_t *)block + kv_codes(dim));
 }
 
 /* p[i][j] = q_i·k_j * scale, also for keys that are masked. */
@@ -42,13 +53,23 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
     v16 acc[TILE_Q][2];
     UNROLL
     for (unsigned i = 0; i < nq; i++) acc[i][0] = acc[i][1] = v16_set1(0);
-    for (size_t d = 0; d < a->dim; d++) {
-        v16 k0 = load_kv(k, d * KV_BLOCK, kv), k1 = load_kv(k, d * KV_BLOCK + 16, kv);
-        UNROLL
-        for (unsigned i = 0; i < nq; i++) {
-            v16 x = v16_set1(q[i][d]);
-            acc[i][0] = v16_fma(x, k0, acc[i][0]);
-            acc[i][1] = v16_fma(x, k1, acc[i][1]);
+    for (size_t d = 0, end; d < a->dim; d = end) {
+        v16 d0 = v16_set1(1), d1 = d0;
+        end = a->dim;
+        if (kv == KERN_KV_Q8) {
+            const uint16_t *scale = scales(k, a->dim) + d / KV_GROUP * KV_BLOCK;
+            d0 = v16_load_f16(scale), d1 = v16_load_f16(scale + 16);
+            if (end - d > KV_GROUP) end = d + KV_GROUP;
+        }
+        for (size_t j = d; j < end; j++) {
+            v16 k0 = load_kv(k, j * KV_BLOCK, kv), k1 = load_kv(k, j * KV_BLOCK + 16, kv);
+            if (kv == KERN_KV_Q8) k0 = v16_mul(k0, d0), k1 = v16_mul(k1, d1);
+            UNROLL
+            for (unsigned i = 0; i < nq; i++) {
+                v16 x = v16_set1(q[i][j]);
+                acc[i][0] = v16_fma(x, k0, acc[i][0]);
+                acc[i][1] = v16_fma(x, k1, acc[i][1]);
+            }
         }
     }
     UNROLL
@@ -111,6 +132,8 @@ V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, 
         for (unsigned d = 0; d < nd; d++) {
             size_t at = j * dim + d0 + 16 * d;
             x[d] = last < 16 && d == nd - 1 ? load_kv_n(v, at, last, kv) : load_kv(v, at, kv);
+            if (kv == KERN_KV_Q8)
+                x[d] = v16_mul(x[d], v16_set1_f16(scales(v, dim) + j * kv_groups(dim) + (d0 + 16 * d) / KV_GROUP));
         }
         UNROLL
         for (unsigned i = 0; i < nq; i++) {
@@ -194,9 +217,33 @@ V void block(struct state *s, size_t ib, const void *k, const void *v, enum kern
     for (; i < n; i++) tile(1, s, i, ib, k, v, kv);
 }
 
-static void widen(float *out, const uint16_t *h, size_t n)
+static void widen_f16(float *k, float *v, const void *kblock, const void *vblock, size_t dim)
 {
-    for (size_t i = 0; i < n; i += 16) v16_store(out + i, v16_load_f16(h + i)); /* n is a multiple of 32 */
+    for (size_t i = 0; i < KV_BLOCK * dim; i += 16) {
+        v16_store(k + i, load_kv(kblock, i, KERN_KV_F16));
+        v16_store(v + i, load_kv(vblock, i, KERN_KV_F16));
+    }
+}
+
+static void widen_q8(float *k, float *v, const void *kblock, const void *vblock, size_t dim)
+{
+    for (size_t d = 0; d < dim; d++) {
+        const uint16_t *scale = scales(kblock, dim) + d / KV_GROUP * KV_BLOCK;
+        for (size_t j = 0; j < KV_BLOCK; j += 16)
+            v16_store(k + d * KV_BLOCK + j,
+                      v16_mul(load_kv(kblock, d * KV_BLOCK + j, KERN_KV_Q8), v16_load_f16(scale + j)));
+    }
+    for (size_t j = 0; j < KV_BLOCK; j++) {
+        const uint16_t *scale = scales(vblock, dim) + j * kv_groups(dim);
+        for (size_t d = 0; d < dim; d += 16) {
+            size_t n = dim - d < 16 ? dim - d : 16;
+            v16 x = v16_set1_f16(scale + d / KV_GROUP);
+            if (n == 16)
+                v16_store(v + j * dim + d, v16_mul(load_kv(vblock, j * dim + d, KERN_KV_Q8), x));
+            else
+                v16_store_n(v + j * dim + d, v16_mul(load_kv_n(vblock, j * dim + d, n, KERN_KV_Q8), x), n);
+        }
+    }
 }
 
 static void start(const struct kern_attn *a)
@@ -215,39 +262,32 @@ KERN_ATTN(X86(attn_f32))
     for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F32);
 }
 
-KERN_ATTN(X86(attn_f16))
+typedef void widen_fn(float *k, float *v, const void *kblock, const void *vblock, size_t dim);
+
+/* Few queries read the block as it is, many a widened copy. */
+V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
 {
     struct state s = {.a = a};
     start(a);
     if (a->n_q <= TILE_Q || a->dim > MAX_DIM) {
-        for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], KERN_KV_F16);
+        for (size_t ib = 0; ib < a->n_blocks; ib++) block(&s, ib, a->k[ib], a->v[ib], kv);
         return;
     }
     float k[KV_BLOCK * MAX_DIM], v[KV_BLOCK * MAX_DIM];
     for (size_t ib = 0; ib < a->n_blocks; ib++) {
-        widen(k, a->k[ib], KV_BLOCK * a->dim);
-        widen(v, a->v[ib], KV_BLOCK * a->dim);
+        widen(k, v, a->k[ib], a->v[ib], a->dim);
         block(&s, ib, k, v, KERN_KV_F32);
     }
 }
 
-KERN_KV_STORE(X86(kv_store_f32))
+KERN_ATTN(X86(attn_f16))
 {
-    float *kb = kblock, *vb = vblock;
-    for (size_t d = 0; d < dim; d++) kb[d * KV_BLOCK + slot] = k[d];
-    memcpy(vb + slot * dim, v, dim * sizeof(*v));
+    attn(a, KERN_KV_F16, widen_f16);
 }
 
-KERN_KV_STORE(X86(kv_store_f16))
+KERN_ATTN(X86(attn_q8))
 {
-    uint16_t *kb = kblock, *vb = vblock;
-    for (size_t d = 0; d < dim; d += 16) {
-        size_t n = dim - d < 16 ? dim - d : 16;
-        uint16_t h[16];
-        v16_store_f16_n(h, v16_load_n(k + d, n), 16);
-        for (size_t i = 0; i < n; i++) kb[(d + i) * KV_BLOCK + slot] = h[i];
-        v16_store_f16_n(vb + slot * dim + d, v16_load_n(v + d, n), n);
-    }
+    attn(a, KERN_KV_Q8, widen_q8);
 }
 
 /* out = fma(o, b, out * a) */

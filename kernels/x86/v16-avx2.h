@@ -53,6 +53,27 @@ V v16 v16_load_f16_n(const uint16_t *p, size_t n)
     return v16_load_f16(h);
 }
 
+/* One f16 in every lane. */
+V v16 v16_set1_f16(const uint16_t *p)
+{
+    __m256 x = _mm256_cvtph_ps(_mm_set1_epi16((short)*p));
+    return V16(x, x);
+}
+
+V v16 v16_load_i8(const int8_t *p)
+{
+    __m128i c = _mm_loadu_si128((const __m128i *)p);
+    return V16(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(c)),
+               _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(c, 8))));
+}
+
+V v16 v16_load_i8_n(const int8_t *p, size_t n)
+{
+    int8_t c[16] = {0};
+    memcpy(c, p, n);
+    return v16_load_i8(c);
+}
+
 V void v16_store_f16_n(uint16_t *p, v16 a, size_t n)
 {
     __m128i h[2] = {_mm256_cvtps_ph(a.a, _MM_FROUND_TO_NEAREST_INT), _mm256_cvtps_ph(a.b, _MM_FROUND_TO_NEAREST_INT)};
@@ -89,6 +110,11 @@ V v16 v16_div(v16 x, v16 y)
 V v16 v16_max(v16 x, v16 y)
 {
     return V16(_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b));
+}
+
+V v16 v16_min(v16 x, v16 y)
+{
+    return V16(_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b));
 }
 
 V v16 v16_fma(v16 x, v16 y, v16 z)

@@ -47,6 +47,22 @@ V v16 v16_load_f16_n(const uint16_t *p, size_t n)
     return V16(_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v16_mask(n), p)));
 }
 
+/* One f16 in every lane. */
+V v16 v16_set1_f16(const uint16_t *p)
+{
+    return V16(_mm512_cvtph_ps(_mm256_set1_epi16((short)*p)));
+}
+
+V v16 v16_load_i8(const int8_t *p)
+{
+    return V16(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p))));
+}
+
+V v16 v16_load_i8_n(const int8_t *p, size_t n)
+{
+    return V16(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(v16_mask(n), p))));
+}
+
 V void v16_store_f16_n(uint16_t *p, v16 a, size_t n)
 {
     _mm256_mask_storeu_epi16(p, v16_mask(n), _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
@@ -81,6 +97,11 @@ V v16 v16_div(v16 a, v16 b)
 V v16 v16_max(v16 a, v16 b)
 {
     return V16(_mm512_max_ps(a.v, b.v));
+}
+
+V v16 v16_min(v16 a, v16 b)
+{
+    return V16(_mm512_min_ps(a.v, b.v));
 }
 
 V v16 v16_fma(v16 a, v16 b, v16 c)

@@ -59,3 +59,12 @@ V float v16_top(v16 x)
     b = _mm_max_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
+
+/* Sixteen lanes rounded half to even, clamped to -127 … 127. */
+V __m128i v16_round_i8(v16 x)
+{
+    __m256i a = _mm256_cvtps_epi32(v16_low(x)), b = _mm256_cvtps_epi32(v16_high(x));
+    __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), _MM_SHUFFLE(3, 1, 2, 0));
+    __m128i c = _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+    return _mm_max_epi8(c, _mm_set1_epi8(-127));
+}

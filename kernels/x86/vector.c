@@ -2,15 +2,6 @@
 /* What runs over one vector; see kernels.h for the order of operations. */
 #include "kernels/x86/v16.h"
 
-/* Sixteen lanes rounded half to even, clamped to -127 … 127. */
-V __m128i round_i8(v16 x)
-{
-    __m256i a = _mm256_cvtps_epi32(v16_low(x)), b = _mm256_cvtps_epi32(v16_high(x));
-    __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), _MM_SHUFFLE(3, 1, 2, 0));
-    __m128i c = _mm_packs_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
-    return _mm_max_epi8(c, _mm_set1_epi8(-127));
-}
-
 /* The bytes of @c, added. */
 V int16_t sum_i8(__m128i c)
 {
@@ -27,8 +18,8 @@ void X86(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k)
         d[b] = v16_top(v16_max(v16_abs(lo), v16_abs(hi))) / 127;
         __m128i c[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
         if (d[b] != 0) {
-            c[0] = round_i8(v16_div(lo, v16_set1(d[b])));
-            c[1] = round_i8(v16_div(hi, v16_set1(d[b])));
+            c[0] = v16_round_i8(v16_div(lo, v16_set1(d[b])));
+            c[1] = v16_round_i8(v16_div(hi, v16_set1(d[b])));
         }
         s[2 * b] = sum_i8(c[0]);
         s[2 * b + 1] = sum_i8(c[1]);

@@ -91,7 +91,7 @@ static void bench_attn(const struct kernels *k, enum kern_kv kv, size_t n_q)
         double took = (now() - t0) / 4;
         if (took < best) best = took;
     } while (now() - from < SECONDS);
-    printf("%-7s attn   %-5s q %3zu: %7.1f GB/s %8.1f Gop/s\n", k->name, kv == KERN_KV_F32 ? "f32" : "f16", n_q,
+    printf("%-7s attn   %-5s q %3zu: %7.1f GB/s %8.1f Gop/s\n", k->name, kern_kv_name(kv), n_q,
            (double)(2 * BLOCKS * bytes) / best * 1e-9, 4.0 * (double)n_q * KV_SEGMENT * DIM / best * 1e-9);
     free(mem), free(q), free(ml), free(o), free(qp), free(be);
 }

@@ -39,7 +39,8 @@ void check_rope(void **state);
 void check_silu_mul(void **state);
 void check_add(void **state);
 void check_logsumexp(void **state);
-void check_panel(void **state); /* these four: no variant, type only */
+void check_kv_copy(void **state); /* these five: no variant, type only */
+void check_panel(void **state);
 void check_exp(void **state);
 void check_f16(void **state);
 void check_get(void **state);

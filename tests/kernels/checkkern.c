@@ -29,14 +29,13 @@ static void add(CMUnitTestFunction fn, struct check c, const char *op, const cha
 
 static void add_variant(struct check c)
 {
-    static const char *const kv_names[] = {[KERN_KV_F32] = "f32", [KERN_KV_F16] = "f16"};
     static const char *const type_names[] = {
         [KERN_F32] = "f32",   [KERN_F16] = "f16",   [KERN_BF16] = "bf16", [KERN_Q8_0] = "q8_0",
         [KERN_Q4_0] = "q4_0", [KERN_Q4_1] = "q4_1", [KERN_Q6_K] = "q6_k"};
     for (c.type = 0; c.type < KERN_TYPES; c.type++) add(check_matmul, c, "matmul", type_names[c.type]);
     for (c.type = 0; c.type < KERN_KV_TYPES; c.type++) {
-        add(check_attn, c, "attn", kv_names[c.type]);
-        add(check_kv_store, c, "kv_store", kv_names[c.type]);
+        add(check_attn, c, "attn", kern_kv_name((enum kern_kv)c.type));
+        add(check_kv_store, c, "kv_store", kern_kv_name((enum kern_kv)c.type));
     }
     c.type = 0;
     add(check_attn_merge, c, "attn_merge", "");
@@ -70,6 +69,8 @@ int main(void)
     add(check_f16, (struct check){0}, "f16", "");
     for (int t = 0; t < KERN_TYPES; t++)
         add(check_panel, (struct check){.type = t}, "panel", kern_type_name((enum kern_type)t));
+    for (int t = 0; t < KERN_KV_TYPES; t++)
+        add(check_kv_copy, (struct check){.type = t}, "kv_copy", kern_kv_name((enum kern_kv)t));
 
     add_variant(variant("scalar"));
 #ifdef __x86_64__

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* KV blocks as bytes: the same code on every CPU. */
+#include "kernels/kv.h"
+#include <assert.h>
+#include <string.h>
+
+const char *kern_kv_name(enum kern_kv t)
+{
+    static const char *const names[KERN_KV_TYPES] = {"f32", "f16", "q8"};
+    assert(t < KERN_KV_TYPES);
+    return names[t];
+}
+
+/* Of one code or value. */
+static size_t element(enum kern_kv t)
+{
+    return t == KERN_KV_F32 ? 4 : t == KERN_KV_F16 ? 2 : 1;
+}
+
+size_t kern_kv_bytes(enum kern_kv t, size_t dim)
+{
+    assert(t < KERN_KV_TYPES);
+    if (t == KERN_KV_Q8) return kv_codes(dim) + KV_BLOCK * kv_groups(dim) * sizeof(uint16_t);
+    return (KV_BLOCK * dim * element(t) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
+}
+
+/* The first @n of each 32 elements in @rows rows. */
+static void copy_rows(uint8_t *dst, const uint8_t *src, size_t rows, size_t n, size_t each)
+{
+    for (size_t i = 0; i < rows; i++) memcpy(dst + i * KV_BLOCK * each, src + i * KV_BLOCK * each, n * each);
+}
+
+void kern_kv_copy(enum kern_kv t, void *dst, const void *src, unsigned tokens, size_t dim)
+{
+    assert(t < KERN_KV_TYPES && tokens <= KV_BLOCK);
+    if (dst == src) return;
+    const size_t half = kern_kv_bytes(t, dim), each = element(t), d = kv_codes(dim);
+    uint8_t *to = dst;
+    const uint8_t *from = src;
+    copy_rows(to, from, dim, tokens, each);
+    memcpy(to + half, from + half, tokens * dim * each);
+    if (t != KERN_KV_Q8) return;
+    copy_rows(to + d, from + d, kv_groups(dim), tokens, sizeof(uint16_t));
+    memcpy(to + half + d, from + half + d, tokens * kv_groups(dim) * sizeof(uint16_t));
+}

@@ -2,7 +2,7 @@
 /*
  * Attention of a batch. Segments of 512 positions are independent of each other, so that threads share one long
  * sequence as well as many short ones; each query's segments are merged in ascending order. How tokens are cut into
- * tiles and waves changes no result: every query is computed by itself.
+ * tiles and waves changes no result: every query is computed by itself. backend.h says what a query with a window sees.
  */
 #include "daemon/model/cpu.h"
 #include <math.h>
@@ -18,6 +18,21 @@ static uint32_t min(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* First position that a token sees beside its sinks. */
+static uint32_t window_start(const struct token *t)
+{
+    return token_slides(t) ? t->pos + 1 - t->entry->window : 0;
+}
+
+/* The parts of a tile of @n tokens from @t on. */
+static struct attn_tile cut(const struct token *t, uint32_t n)
+{
+    struct attn_tile tile = {.n = n, .segment = window_start(t) / KV_SEGMENT};
+    if (token_slides(t)) tile.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
+    tile.parts = tile.sinks + (t->pos + n - 1) / KV_SEGMENT - tile.segment + 1;
+    return tile;
+}
+
 /* Put the tokens from w->first on into the wave, until it or the batch is full. */
 static void plan(struct wave *w)
 {
@@ -26,27 +41,48 @@ static void plan(struct wave *w)
     uint32_t at = w->first;
     w->n_tiles = w->n_items = w->rows = 0;
     while (at < w->p->n) {
-        struct token *t = &s->tokens[at];
-        uint32_t left = t->entry->pos + t->entry->n - t->pos;
-        uint32_t n = min(s->tile_tokens, left), segments = (t->pos + n - 1) / KV_SEGMENT + 1;
-        n = min(n, (s->rows - w->rows) / (y->heads * segments));
+        const struct token *t = &s->tokens[at];
+        const struct batch_entry *e = t->entry;
+        uint32_t left = e->pos + e->n - t->pos;
+        if (e->window && !token_slides(t)) left = min(left, e->sinks + e->window - t->pos);
+        struct attn_tile tile = cut(t, min(s->tile_tokens, left));
+        uint32_t n = min(tile.n, (s->rows - w->rows) / (y->heads * tile.parts));
         if (!n) break;
-        segments = (t->pos + n - 1) / KV_SEGMENT + 1;
-        s->tiles[w->n_tiles] = (struct attn_tile){.token = at, .n = n, .segments = segments, .row = w->rows};
+        tile = cut(t, n);
+        tile.token = at;
+        tile.row = w->rows;
+        s->tiles[w->n_tiles] = tile;
         for (uint32_t i = 0; i < n; i++) s->tokens[at + i].tile = w->n_tiles;
         for (uint32_t h = 0; h < y->kv_heads; h++)
-            for (uint32_t g = 0; g < segments; g++) s->items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
+            for (uint32_t g = 0; g < tile.parts; g++) s->items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
         w->n_tiles++;
-        w->rows += n * y->heads * segments;
+        w->rows += n * y->heads * tile.parts;
         at += n;
     }
     w->n = at - w->first;
 }
 
 /* First row of the partial results of one item. */
-static size_t item_row(const struct shape *y, const struct attn_tile *tile, uint32_t head, uint32_t segment)
+static size_t item_row(const struct shape *y, const struct attn_tile *tile, uint32_t head, uint32_t part)
 {
-    return tile->row + (size_t)(head * tile->segments + segment) * tile->n * (y->heads / y->kv_heads);
+    return tile->row + (size_t)(head * tile->parts + part) * tile->n * (y->heads / y->kv_heads);
+}
+
+/* Positions [from, to) of one segment, of which a tile sees something in each block. */
+struct span {
+    uint32_t from, to;
+    bool sinks;
+};
+
+/* Blocks before the first that is seen are left out: they may be gone, and change nothing. */
+static struct span span_of(const struct attn_tile *tile, const struct token *first, uint32_t part)
+{
+    struct span p = {.sinks = part < tile->sinks};
+    uint32_t segment = p.sinks ? part : tile->segment + part - tile->sinks;
+    uint32_t seen = p.sinks ? 0 : window_start(first) / KV_BLOCK * KV_BLOCK;
+    p.from = segment * KV_SEGMENT > seen ? segment * KV_SEGMENT : seen;
+    p.to = min(p.sinks ? first->entry->sinks : first->pos + tile->n, (segment + 1) * KV_SEGMENT);
+    return p;
 }
 
 static void run_item(const struct pass *p, const struct attn_item *item, uint32_t thread)
@@ -56,24 +92,26 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
     const struct shape *y = &c->base.shape;
     const struct attn_tile *tile = &s->tiles[item->tile];
     const struct token *t = &s->tokens[tile->token];
-    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group, from = item->segment * KV_SEGMENT;
-    uint32_t visible = min(t->pos + tile->n - from, KV_SEGMENT), n_blocks = (visible + KV_BLOCK - 1) / KV_BLOCK;
+    const struct span span = span_of(tile, t, item->part);
+    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
+    uint32_t n_blocks = (span.to - span.from + KV_BLOCK - 1) / KV_BLOCK;
     const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
     for (uint32_t i = 0; i < n_blocks; i++) {
-        uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][from / KV_BLOCK + i], item->head);
+        uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][span.from / KV_BLOCK + i], item->head);
         k[i] = block;
         v[i] = block + c->kv.half;
     }
     size_t own = (size_t)thread * s->tile_tokens * group;
-    const float **q = s->query + own;
+    const float **q = s->query + own, *queries = span.sinks ? s->sink_q : s->q;
     uint32_t *begin = s->begin + own, *end = s->end + own;
     for (uint32_t r = 0; r < rows; r++) {
-        uint32_t token = tile->token + r / group, last = t->pos + r / group + 1;
-        q[r] = s->q + ((size_t)token * y->heads + item->head * group + r % group) * y->head_dim;
-        begin[r] = 0;
-        end[r] = last > from ? min(last - from, KV_SEGMENT) : 0;
+        const struct token *own_token = t + r / group;
+        uint32_t first = span.sinks ? 0 : window_start(own_token), last = min(own_token->pos + 1, span.to);
+        q[r] = queries + ((size_t)(tile->token + r / group) * y->heads + item->head * group + r % group) * y->head_dim;
+        begin[r] = first > span.from ? first - span.from : 0;
+        end[r] = last > span.from ? last - span.from : 0;
     }
-    size_t row = item_row(y, tile, item->head, item->segment);
+    size_t row = item_row(y, tile, item->head, item->part);
     struct kern_attn a = {.q = q,
                           .begin = begin,
                           .end = end,
@@ -108,7 +146,7 @@ static void merge_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         for (uint32_t h = 0; h < y->heads; h++) {
             size_t row = item_row(y, tile, h / group, 0) + (i - tile->token) * group + h % group;
             c->kern->attn_merge(s->att + i * width + h * y->head_dim, s->m + row, s->l + row, rows,
-                                s->o + row * y->head_dim, rows * y->head_dim, tile->segments, y->head_dim);
+                                s->o + row * y->head_dim, rows * y->head_dim, tile->parts, y->head_dim);
         }
         cpu_quantize_row(w->p, s->att + i * width, width, i);
     }

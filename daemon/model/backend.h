@@ -17,18 +17,29 @@ struct backend;
 
 enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits: both may be wanted */
 
-/* A run of consecutive tokens of one sequence. */
+/*
+ * A run of consecutive tokens of one sequence.
+ *
+ * What a query at position p sees of a sequence with n = sinks, W = window > 0: up to p = n + W - 1, positions 0 … p,
+ * exactly as without a window. From p = n + W on, the sinks 0 … n-1 and the window p-W+1 … p. Keys stay as they were
+ * rotated, at their own positions. For the window the query is rotated to p; for the sinks to p' = n + W - 1: then sink
+ * i is at distance p' - i, as if the sinks stood right before the window, at p-W+1-n … p-W (p' = p at the last position
+ * that sees everything, so nothing jumps). The arithmetic: what is seen is cut into parts at multiples of KV_SEGMENT,
+ * the sinks into theirs, then the window into its own, so that a segment with some of both is two parts; each is
+ * computed as a segment is, and they are merged in this order, positions ascending. So a token's result is a function
+ * of tokens, position, n and W, and of no position that is not seen by it or by the tokens it sees.
+ */
 struct batch_entry {
     const uint32_t *const *blocks; /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up) */
-    uint32_t pos;                  /* position of the first token; 0 … pos-1 are in the KV cache */
+    uint32_t pos;                  /* position of the first token; what is seen of 0 … pos-1 is in the KV cache */
     uint32_t n;                    /* tokens, >= 1 */
     const int32_t *tokens;         /* [n], or NULL with */
     const float *embd;             /* [n][dim] */
     uint32_t adapter;              /* 0: none */
-    uint32_t sinks, window; /* window 0: all positions are attended to. Else, from position sinks + window on, only
-                             * the first @sinks and the last @window (its own included); blocks that no token of
-                             * the entry can see may be KV_NO_BLOCK in the table */
-    const uint8_t *want;    /* [n] enum batch_want, or NULL: nothing */
+    uint32_t sinks, window;        /* window 0: everything up to itself is seen (sinks 0 too), pos + n <= ctx. Else as
+                                    * above: sinks + window <= ctx, pos + n <= 2^31, and blocks that no token of the entry
+                                    * sees may be KV_NO_BLOCK in the table: they are never touched */
+    const uint8_t *want;           /* [n] enum batch_want, or NULL: nothing */
 };
 
 struct backend_config {

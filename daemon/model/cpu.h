@@ -13,16 +13,24 @@ struct token {
     uint32_t tile; /* of the attention wave it is in */
 };
 
-/* Attention is cut into tiles of a few consecutive tokens of one entry, and those into items: one KV head, one
- * segment of 512 positions. Partial results of a tile: [kv head][segment][token][query head of the KV head]. */
+/* Does it see its sinks apart from its window? (lay_out has checked that the sum is no more than ctx.) */
+static inline bool token_slides(const struct token *t)
+{
+    return t->entry->window && t->pos >= t->entry->sinks + t->entry->window;
+}
+
+/* Attention is cut into tiles of a few consecutive tokens of one entry, which slide all or none, and those into items:
+ * one KV head, one part, which is what is seen of a segment of 512 positions: first of the sinks, if they slide, then
+ * of all else. Partial results of a tile: [kv head][part][token][query head of the KV head]. */
 struct attn_tile {
-    uint32_t token, n; /* batch index of the first token, and how many */
-    uint32_t segments;
-    uint32_t row; /* first of its rows in scratch.m, .l and .o */
+    uint32_t token, n;     /* batch index of the first token, and how many */
+    uint32_t parts, sinks; /* how many; how many of them are sinks */
+    uint32_t segment;      /* that the first of the others is of; each is of the next */
+    uint32_t row;          /* first of its rows in scratch.m, .l and .o */
 };
 
 struct attn_item {
-    uint32_t tile, head, segment;
+    uint32_t tile, head, part;
 };
 
 /* Activations of one batch of up to batch_tokens, and of one wave of attention. One mapping, made once. */
@@ -36,11 +44,12 @@ struct scratch {
     float *att;              /* [tokens][heads][head_dim] */
     float *gate, *up;        /* [tokens][ffn] */
     float *cs;               /* [tokens][rope_dim] cosines, then sines */
+    float *sink_q, *sink_cs; /* q and cs for the sinks, of tokens that slide */
     int8_t *aq;              /* [tokens][widest] quantized input of the next product */
     float *ad;               /* [tokens][widest/32] */
     int16_t *as;             /* [tokens][widest/16] */
     uint32_t tile_tokens;    /* most tokens of a tile */
-    uint32_t rows;           /* of m, l and o: query heads x segments that one wave holds */
+    uint32_t rows;           /* of m, l and o: query heads x parts that one wave holds */
     float *m, *l;            /* [rows] */
     float *o;                /* [rows][head_dim] */
     struct attn_tile *tiles; /* [batch_tokens] */

@@ -100,6 +100,19 @@ static void each_token(struct pass *p, pool_fn fn)
     cpu_run(p, TIMING_VECTOR, fn, p, p->n, TOKENS_GRAIN);
 }
 
+/* Cosines, then sines, of a position's angles. pos * freq is rounded once, to half a unit in the last place of a
+ * double: for angles up to 2^31 that is 2^-23 radians, up to 2^15 (a usual context) 2^-39, while the f32 results round
+ * by 2^-25. libm reduces the argument without a loss. */
+static void turn(const struct cpu *c, float *cs, uint32_t pos)
+{
+    uint32_t half = c->base.shape.rope_dim / 2;
+    for (uint32_t j = 0; j < half; j++) {
+        double angle = pos * c->freqs[j];
+        cs[j] = (float)cos(angle);
+        cs[half + j] = (float)sin(angle);
+    }
+}
+
 static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct pass *p = ctx;
@@ -107,17 +120,14 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     uint32_t dim = c->base.shape.dim, rot = c->base.shape.rope_dim;
     for (uint32_t i = begin; i < end; i++) {
         const struct token *t = &c->scratch.tokens[i];
-        float *x = c->scratch.x + (size_t)i * dim, *cs = c->scratch.cs + (size_t)i * rot;
+        float *x = c->scratch.x + (size_t)i * dim;
         uint32_t at = t->pos - t->entry->pos;
         if (t->entry->tokens)
             weights_embed(&c->weights, (uint32_t)t->entry->tokens[at], x);
         else
             memcpy(x, t->entry->embd + (size_t)at * dim, dim * sizeof(float));
-        for (uint32_t j = 0; j < rot / 2; j++) {
-            double angle = t->pos * c->freqs[j];
-            cs[j] = (float)cos(angle);
-            cs[rot / 2 + j] = (float)sin(angle);
-        }
+        turn(c, c->scratch.cs + (size_t)i * rot, t->pos);
+        if (token_slides(t)) turn(c, c->scratch.sink_cs + (size_t)i * rot, t->entry->sinks + t->entry->window - 1);
     }
 }
 
@@ -145,6 +155,11 @@ static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         const struct token *t = &c->scratch.tokens[i];
         const float *cs = c->scratch.cs + i * y->rope_dim, *v = c->scratch.v + i * y->kv_heads * dim;
         float *q = c->scratch.q + i * y->heads * dim, *k = c->scratch.k + i * y->kv_heads * dim;
+        if (token_slides(t)) {
+            float *sink_q = c->scratch.sink_q + i * y->heads * dim;
+            memcpy(sink_q, q, y->heads * dim * sizeof(*q));
+            c->kern->rope(sink_q, y->heads, dim, y->rope_dim, c->scratch.sink_cs + i * y->rope_dim, false);
+        }
         c->kern->rope(q, y->heads, dim, y->rope_dim, cs, false);
         c->kern->rope(k, y->kv_heads, dim, y->rope_dim, cs, false);
         for (uint32_t h = 0; h < y->kv_heads; h++) {
@@ -233,22 +248,48 @@ static void output_block(struct pass *p, float *logits, float *hidden)
     products(p, &out, 1, s->h, n);
 }
 
+/* Where the entry stands, and what it sees. */
+static int check_positions(const struct backend *b, const struct batch_entry *e)
+{
+    uint64_t last = (uint64_t)e->pos + e->n - 1;
+    if (e->window && (uint64_t)e->sinks + e->window > b->config.ctx)
+        return error_say(-EINVAL, "%u sinks and a window of %u are more than the context of %u", e->sinks, e->window,
+                         b->config.ctx);
+    if (e->sinks && !e->window) return error_say(-EINVAL, "%u sinks without a window", e->sinks);
+    if (last > INT32_MAX || (!e->window && last >= b->config.ctx))
+        return error_say(-EINVAL, "position %llu is outside the context of %u", (unsigned long long)last,
+                         e->window ? INT32_MAX : b->config.ctx);
+    return 0;
+}
+
+/* Every block that a token of the entry sees or writes must be there. */
+static int check_blocks(const struct backend *b, const struct batch_entry *e)
+{
+    const struct token first = {.entry = e, .pos = e->pos};
+    uint32_t sinks = 0, window = 0; /* what is seen: [0, sinks) and from window on */
+    if (token_slides(&first)) sinks = e->sinks, window = e->pos + 1 - e->window;
+    for (uint32_t j = 0; j <= (e->pos + e->n - 1) / KV_BLOCK; j++) {
+        uint32_t id = e->blocks[0][j], at = j * KV_BLOCK;
+        if (id < b->kv_blocks) continue;
+        bool seen = at < sinks || at + KV_BLOCK > window;
+        if (id != KV_NO_BLOCK) return error_say(-EINVAL, "KV block %u of %u", id, b->kv_blocks);
+        if (seen) return error_say(-EINVAL, "no KV block for position %u, which is attended to", at);
+    }
+    return 0;
+}
+
 /* Flatten the entries into scratch.tokens; what the engine must not ask for is refused. */
 static int lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden)
 {
     const struct backend *b = &p->c->base;
     for (size_t i = 0; i < n; i++) {
-        uint64_t end = (uint64_t)e[i].pos + e[i].n;
         if (!e[i].n || e[i].n > b->config.batch_tokens - p->n)
             return error_say(-EINVAL, "a batch of more than %u tokens, or an empty entry in it",
                              b->config.batch_tokens);
-        if (end > b->config.ctx)
-            return error_say(-EINVAL, "position %llu is outside the context of %u", (unsigned long long)end - 1,
-                             b->config.ctx);
         if (e[i].adapter) return error_say(-EOPNOTSUPP, "adapter %u: adapters are not supported", e[i].adapter);
-        for (uint32_t j = 0; j < (end + KV_BLOCK - 1) / KV_BLOCK; j++)
-            if (e[i].blocks[0][j] >= b->kv_blocks)
-                return error_say(-EINVAL, "KV block %u of %u", e[i].blocks[0][j], b->kv_blocks);
+        int r = check_positions(b, &e[i]);
+        if (!r) r = check_blocks(b, &e[i]);
+        if (r) return r;
         for (uint32_t j = 0; j < e[i].n; j++) {
             struct token *t = &p->c->scratch.tokens[p->n++];
             *t = (struct token){.entry = &e[i], .pos = e[i].pos + j};

@@ -19,11 +19,14 @@ struct reference {
 struct pass {
     struct reference *r;
     uint32_t n;
-    float *x, *h;     /* [n][dim] residual stream, normed */
-    float *q, *k, *v; /* [n][heads or kv_heads][head_dim] */
-    float *att;       /* [n][heads][head_dim] */
-    float *score;     /* [n][n] */
-    float *gate, *up; /* [n][ffn] */
+    uint32_t sinks, window; /* window 0: none */
+    float *x, *h;           /* [n][dim] residual stream, normed */
+    float *q, *k, *v;       /* [n][heads or kv_heads][head_dim] */
+    float *att;             /* [n][heads][head_dim] */
+    float *score;           /* [n][n] */
+    float *gate, *up;       /* [n][ffn] */
+    float *sink_k;          /* [sinks][kv_heads][head_dim] keys before they are rotated */
+    double *freqs;          /* [rope_dim/2] radians per position */
 };
 
 int reference_new(struct reference **out, const struct gguf *g)
@@ -107,7 +110,7 @@ static int norm(struct pass *p, const struct gguf_tensor *t)
     return 0;
 }
 
-static int rope(struct pass *p, float *v, uint32_t heads)
+static int make_freqs(struct pass *p)
 {
     const struct shape *s = &p->r->s;
     const struct gguf_tensor *t = gguf_find_tensor(p->r->g, "rope_freqs.weight");
@@ -118,25 +121,63 @@ static int rope(struct pass *p, float *v, uint32_t heads)
         int e = reference_rows(t, 0, 1, factor);
         if (e) return e;
     }
-    for (uint32_t i = 0; i < p->n; i++)
-        for (uint32_t h = 0; h < heads; h++)
-            for (uint32_t j = 0; j < s->rope_dim / 2; j++) {
-                double a = (double)i * s->rope_scale * pow(s->rope_base, -2.0 * j / s->rope_dim) / factor[j];
-                float *x = v + ((size_t)i * heads + h) * s->head_dim + 2 * j, x0 = x[0], x1 = x[1];
-                x[0] = (float)(x0 * cos(a) - x1 * sin(a));
-                x[1] = (float)(x0 * sin(a) + x1 * cos(a));
-            }
+    for (uint32_t j = 0; j < s->rope_dim / 2; j++)
+        p->freqs[j] = s->rope_scale * pow(s->rope_base, -2.0 * j / s->rope_dim) / factor[j];
     return 0;
 }
 
-static void softmax_causal(float *score, uint32_t n, double scale)
+/* One head at a position. */
+static void rotate(const struct pass *p, float *x, double pos)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        float *row = score + (size_t)i * n;
+    for (uint32_t j = 0; j < p->r->s.rope_dim / 2; j++) {
+        double a = pos * p->freqs[j], x0 = x[2 * j], x1 = x[2 * j + 1];
+        x[2 * j] = (float)(x0 * cos(a) - x1 * sin(a));
+        x[2 * j + 1] = (float)(x0 * sin(a) + x1 * cos(a));
+    }
+}
+
+static void rope(const struct pass *p, float *v, uint32_t heads)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t h = 0; h < heads; h++) rotate(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, i);
+}
+
+static bool slides(const struct pass *p, uint32_t i)
+{
+    return p->window && i >= p->sinks + p->window;
+}
+
+static bool sees(const struct pass *p, uint32_t i, uint32_t j)
+{
+    return j <= i && (!slides(p, i) || j < p->sinks || j > i - p->window);
+}
+
+/* Scores of the sinks for those that see them apart: their keys are turned to where they would stand. */
+static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
+{
+    const struct shape *s = &p->r->s;
+    float key[1024]; /* shape.c: no head is wider */
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t j = 0; slides(p, i) && j < p->sinks; j++) {
+            const float *q = p->q + ((size_t)i * s->heads + head) * s->head_dim;
+            double sum = 0;
+            memcpy(key, p->sink_k + ((size_t)j * s->kv_heads + kv_head) * s->head_dim, s->head_dim * sizeof(*key));
+            rotate(p, key, (double)(i - p->window + 1 - p->sinks + j));
+            for (uint32_t d = 0; d < s->head_dim; d++) sum += (double)q[d] * key[d];
+            p->score[(size_t)i * p->n + j] = (float)sum;
+        }
+}
+
+static void softmax(struct pass *p, double scale)
+{
+    for (uint32_t i = 0; i < p->n; i++) {
+        float *row = p->score + (size_t)i * p->n;
         double max = -INFINITY, sum = 0;
-        for (uint32_t j = 0; j <= i; j++) max = fmax(max, row[j] * scale);
-        for (uint32_t j = 0; j <= i; j++) sum += exp(row[j] * scale - max);
-        for (uint32_t j = 0; j < n; j++) row[j] = j <= i ? (float)(exp(row[j] * scale - max) / sum) : 0;
+        for (uint32_t j = 0; j <= i; j++)
+            if (sees(p, i, j)) max = fmax(max, row[j] * scale);
+        for (uint32_t j = 0; j <= i; j++)
+            if (sees(p, i, j)) sum += exp(row[j] * scale - max);
+        for (uint32_t j = 0; j < p->n; j++) row[j] = sees(p, i, j) ? (float)(exp(row[j] * scale - max) / sum) : 0;
     }
 }
 
@@ -146,9 +187,11 @@ static void attention(struct pass *p)
     int n = (int)p->n, hd = (int)s->head_dim, ldq = (int)(s->heads * s->head_dim),
         ldk = (int)(s->kv_heads * s->head_dim);
     for (uint32_t h = 0; h < s->heads; h++) {
-        size_t kv = (size_t)(h / (s->heads / s->kv_heads)) * s->head_dim;
+        uint32_t kv_head = h / (s->heads / s->kv_heads);
+        size_t kv = (size_t)kv_head * s->head_dim;
         blas_product(&p->r->blas, p->score, n, p->q + (size_t)h * s->head_dim, ldq, p->k + kv, ldk, n, n, hd, true);
-        softmax_causal(p->score, p->n, 1 / sqrt(s->head_dim));
+        score_sinks(p, h, kv_head);
+        softmax(p, 1 / sqrt(s->head_dim));
         blas_product(&p->r->blas, p->att + (size_t)h * s->head_dim, ldq, p->score, n, p->v + kv, ldk, n, hd, n, false);
     }
 }
@@ -167,9 +210,10 @@ static int layer(struct pass *p, uint32_t l)
     if (!e) e = product_of(p, p->q, p->h, l, "attn_q");
     if (!e) e = product_of(p, p->k, p->h, l, "attn_k");
     if (!e) e = product_of(p, p->v, p->h, l, "attn_v");
-    if (!e) e = rope(p, p->q, s->heads);
-    if (!e) e = rope(p, p->k, s->kv_heads);
     if (e) return e;
+    memcpy(p->sink_k, p->k, (size_t)p->sinks * s->kv_heads * s->head_dim * sizeof(float));
+    rope(p, p->q, s->heads);
+    rope(p, p->k, s->kv_heads);
     attention(p);
     e = product_of(p, p->h, p->att, l, "attn_output");
     if (e) return e;
@@ -190,7 +234,8 @@ static int run(struct pass *p, const int32_t *tokens, float *logits)
 {
     const struct shape *s = &p->r->s;
     const struct gguf_tensor *embd, *out, *t;
-    int e = tensor(p->r, &embd, "token_embd.weight");
+    int e = make_freqs(p);
+    if (!e) e = tensor(p->r, &embd, "token_embd.weight");
     for (uint32_t i = 0; !e && i < p->n; i++)
         e = tokens[i] < 0 || (uint32_t)tokens[i] >= s->vocab
                 ? error_say(-EINVAL, "token %d is outside the vocabulary", tokens[i])
@@ -203,14 +248,19 @@ static int run(struct pass *p, const int32_t *tokens, float *logits)
     return product(p, logits, p->h, out ? out : embd);
 }
 
-int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits)
+int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
+                     float *logits)
 {
     const struct shape *s = &r->s;
+    if (!window || sinks > INT32_MAX || window > INT32_MAX) return error_say(-EINVAL, "a window of %u", window);
+    if (sinks > n) sinks = n, window = n; /* nothing slides */
     size_t q = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
-    size_t floats = n * (2ul * s->dim + 2 * q + 2 * kv + n + 2ul * s->ffn);
+    size_t floats = n * (2ul * s->dim + 2 * q + 2 * kv + n + 2ul * s->ffn) + sinks * kv;
     _cleanup_(freep) float *mem = malloc(floats * sizeof(float));
-    if (!mem) return error_say(-ENOMEM, "out of memory: %zu bytes for the reference pass", floats * sizeof(float));
-    struct pass p = {.r = r, .n = n, .x = mem};
+    _cleanup_(freep) double *freqs = malloc((s->rope_dim / 2 + 1) * sizeof(double));
+    if (!mem || !freqs)
+        return error_say(-ENOMEM, "out of memory: %zu bytes for the reference pass", floats * sizeof(float));
+    struct pass p = {.r = r, .n = n, .sinks = sinks, .window = window, .x = mem, .freqs = freqs};
     p.h = p.x + (size_t)n * s->dim;
     p.q = p.h + (size_t)n * s->dim;
     p.k = p.q + n * q;
@@ -219,5 +269,11 @@ int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, fl
     p.score = p.att + n * q;
     p.gate = p.score + (size_t)n * n;
     p.up = p.gate + (size_t)n * s->ffn;
+    p.sink_k = p.up + (size_t)n * s->ffn;
     return run(&p, tokens, logits);
+}
+
+int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits)
+{
+    return reference_rotate(r, tokens, n, 0, n ? n : 1, logits); /* which nothing leaves */
 }

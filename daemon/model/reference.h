@@ -15,3 +15,8 @@ struct reference *reference_free(struct reference *r); /* NULL ok, returns NULL 
 
 /* Logits [n][vocab] of a sequence of n tokens from position 0. */
 int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits);
+
+/* The same with a window > 0 (struct batch_entry): from position sinks + window on, a token sees the last @window and,
+ * as if they stood right before these, the first @sinks, whose keys are rotated to there anew for each query. */
+int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
+                     float *logits);

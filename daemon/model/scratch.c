@@ -6,6 +6,9 @@
 
 #define TILE_ROWS 64    /* queries of one KV head that a tile has at best */
 #define WAVE_ROWS 16384 /* partial results that still fit into a cache */
+/* A tile of t <= TILE_ROWS tokens that slide over n sinks and W others sees at most ceil(n / 512) parts of sinks and
+ * ceil((W + t - 2) / 512) + 1 of the window; n + W <= ctx. */
+#define MORE_PARTS 3
 
 /* Counts first (base NULL), hands out pointers then. */
 struct carver {
@@ -39,6 +42,8 @@ static void lay_out(struct scratch *s, struct carver *c, const struct shape *y, 
     s->gate = carve(c, n * y->ffn, sizeof(float));
     s->up = carve(c, n * y->ffn, sizeof(float));
     s->cs = carve(c, n * y->rope_dim, sizeof(float));
+    s->sink_q = carve(c, n * q, sizeof(float));
+    s->sink_cs = carve(c, n * y->rope_dim, sizeof(float));
     s->aq = carve(c, n * wide, 1);
     s->ad = carve(c, n * blocks, sizeof(float));
     s->as = carve(c, n * blocks * 2, sizeof(int16_t));
@@ -58,7 +63,7 @@ int scratch_init(struct scratch *s, const struct shape *y, uint32_t tokens, uint
     uint32_t group = y->heads / y->kv_heads, segments = (ctx + KV_SEGMENT - 1) / KV_SEGMENT;
     *s = (struct scratch){.tile_tokens = max(TILE_ROWS / group, 1)};
     /* A wave holds at least one token of the longest context. */
-    s->rows = max(y->heads * segments, WAVE_ROWS);
+    s->rows = max(y->heads * (segments + MORE_PARTS), WAVE_ROWS);
     lay_out(s, &c, y, tokens, threads);
     s->size = c.at;
     char what[64];

@@ -181,8 +181,13 @@ void rig_seq_fini(struct rig_seq *s)
 struct batch_entry rig_entry(struct rig_seq *s, uint32_t n)
 {
     s->groups[0] = s->blocks;
-    return (struct batch_entry){
-        .blocks = s->groups, .pos = s->done, .n = n, .tokens = s->tokens + s->done, .want = s->want + s->done};
+    return (struct batch_entry){.blocks = s->groups,
+                                .pos = s->done,
+                                .n = n,
+                                .tokens = s->tokens + s->done,
+                                .sinks = s->sinks,
+                                .window = s->window,
+                                .want = s->want + s->done};
 }
 
 void rig_step(struct backend *b, struct rig_seq *seqs, const uint32_t *n, size_t n_seqs)

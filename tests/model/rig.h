@@ -51,7 +51,8 @@ void rig_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed);
 struct rig_seq {
     int32_t *tokens;
     uint32_t n, done, vocab;
-    uint32_t *blocks; /* [n_blocks] */
+    uint32_t sinks, window; /* as in struct batch_entry */
+    uint32_t *blocks;       /* [n_blocks] */
     const uint32_t *groups[1];
     uint8_t *want;
     float *logits; /* [n][vocab] */

@@ -32,6 +32,7 @@ static void check(const struct shape *y, uint32_t n, uint32_t ctx, uint32_t thre
     mark(&s, seen, s.att, 4 * n * q);
     mark(&s, seen, s.gate, 4 * n * y->ffn), mark(&s, seen, s.up, 4 * n * y->ffn);
     mark(&s, seen, s.cs, 4 * n * y->rope_dim);
+    mark(&s, seen, s.sink_q, 4 * n * q), mark(&s, seen, s.sink_cs, 4 * n * y->rope_dim);
     mark(&s, seen, s.aq, n * wide);
     mark(&s, seen, s.ad, 4 * n * (wide / 32)), mark(&s, seen, s.as, 4 * n * (wide / 32));
     mark(&s, seen, s.m, 4 * s.rows), mark(&s, seen, s.l, 4 * s.rows), mark(&s, seen, s.o, 4ul * s.rows * y->head_dim);
@@ -40,7 +41,9 @@ static void check(const struct shape *y, uint32_t n, uint32_t ctx, uint32_t thre
     mark(&s, seen, s.query, rows * sizeof(*s.query)), mark(&s, seen, s.begin, 4 * rows),
         mark(&s, seen, s.end, 4 * rows);
     assert_true(s.tile_tokens >= 1);
-    assert_true(s.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT)); /* one token of the longest context */
+    /* One tile of the longest context, and of any sinks and window: of each a segment may be seen from its middle to
+     * its middle, and the tile's first and last token see others. */
+    assert_true(s.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT + 3));
     free(seen);
     scratch_fini(&s);
     scratch_fini(&s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/answer.h"
 #include "client/exits.h"
+#include "client/interrupt.h"
 #include "client/jsonl.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -12,10 +13,13 @@
 void answer_init(struct answer *a, const struct options *opt, struct output *out)
 {
     *a = (struct answer){.opt = opt, .out = out, .last = '\n'};
+    /* On one terminal with it, lines of JSON tell the same. */
+    a->progress.on = !opt->quiet && !(opt->jsonl && out->tty) && isatty(STDERR_FILENO);
 }
 
 void answer_fini(struct answer *a)
 {
+    progress_clear(&a->progress);
     buf_fini(&a->whole);
     buf_fini(&a->line);
 }
@@ -30,6 +34,7 @@ static int answer_break_line(struct answer *a)
 
 int answer_interrupt(struct answer *a)
 {
+    progress_clear(&a->progress);
     a->cancelled = true;
     a->status = EXITS_INTERRUPTED;
     return answer_break_line(a);
@@ -38,6 +43,7 @@ int answer_interrupt(struct answer *a)
 static int answer_text(struct answer *a, const struct proto_event *e)
 {
     if (strcmp(e->channel ? e->channel : "answer", "answer") != 0 || e->text.len == 0) return 0;
+    if (a->opt->warm) return 0;
     a->spoke = true;
     a->last = e->text.data[e->text.len - 1];
     return output_write(a->out, e->text.data, e->text.len);
@@ -57,15 +63,22 @@ static int answer_line(struct answer *a, const struct proto_event *e)
     return a->line.len > 0 ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
-static void answer_usage(const struct proto_event *e)
+static void answer_usage(const struct proto_event *e, bool warm)
 {
     double total = e->queue_ms + e->prefill_ms + e->decode_ms;
     double speed = e->decode_ms > 0 ? (double)e->usage_completion * 1000 / e->decode_ms : 0;
+    char prompt[128], shifted[64] = "";
 
-    log_info("prompt %" PRIu64 " tokens (%" PRIu64 " cached), answer %" PRIu64
-             " tokens, first word %.0f ms, all %.0f ms, %.1f tok/s, seed %" PRId64 "%s%s",
-             e->usage_prompt, e->usage_cached, e->usage_completion, e->ttft_ms, total, speed, e->seed,
-             e->session.len ? ", session " : "", e->session.len ? e->session.data : "");
+    if (e->shifted) snprintf(shifted, sizeof shifted, ", %" PRIu64 " left out", e->shifted);
+    snprintf(prompt, sizeof prompt, "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
+             e->usage_cached, shifted);
+    if (warm)
+        log_info("%s, read in %.0f ms%s%s", prompt, total, e->session.len ? ", session " : "",
+                 e->session.len ? e->session.data : "");
+    else
+        log_info("%s, answer %" PRIu64 " tokens, first word %.0f ms, all %.0f ms, %.1f tok/s, seed %" PRId64 "%s%s",
+                 prompt, e->usage_completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
+                 e->session.len ? e->session.data : "");
 }
 
 /* The rest of an answer that failed: held lines are still told, a held text is not an answer. */
@@ -73,6 +86,7 @@ static int answer_end(struct answer *a, const char *message, int status)
 {
     int r = answer_break_line(a);
 
+    progress_clear(&a->progress);
     if (r == 0 && a->opt->jsonl) r = output_release(a->out);
     log_error("%s", message);
     a->status = status;
@@ -91,10 +105,10 @@ static int answer_done(struct answer *a, const struct proto_event *e)
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);
     if (r < 0) return r;
-    if (cut && !o->jsonl && !o->quiet)
+    if (cut && !o->jsonl && !o->quiet && !o->warm)
         log_info("cut at %" PRIu64 " tokens: %s", e->usage_completion,
                  e->reason == PROTO_STOP_LENGTH ? "the limit, see --max-tokens" : "the context is full");
-    if (o->verbose) answer_usage(e);
+    if (o->verbose) answer_usage(e, o->warm);
     a->status = a->cancelled ? EXITS_INTERRUPTED : EXITS_ANSWERED;
     return 1;
 }
@@ -117,7 +131,16 @@ int answer_fail(struct answer *a, int r, int status)
 
 static int answer_error(struct answer *a, const struct proto_event *e)
 {
-    return answer_end(a, e->message.len ? e->message.data : strerror(e->code), exits_of_event(e->code, a->spoke));
+    const struct options *o = a->opt;
+    const char *message = e->message.len ? e->message.data : strerror(e->code);
+    char hint[1024];
+
+    /* A queue that is full is EBUSY too, and would be waited for in vain. */
+    if (e->code == EBUSY && (o->session || o->continue_last) && !o->wait && strncmp(message, "session ", 8) == 0) {
+        snprintf(hint, sizeof hint, "%s; --wait waits for it", message);
+        message = hint;
+    }
+    return answer_end(a, message, exits_of_event(e->code, a->spoke));
 }
 
 int answer_event(struct answer *a, const struct proto_event *e)
@@ -125,6 +148,10 @@ int answer_event(struct answer *a, const struct proto_event *e)
     int r = 0;
 
     a->begun = true;
+    if (e->type == PROTO_EV_PREFILL)
+        progress_event(&a->progress, e, interrupt_now());
+    else
+        progress_clear(&a->progress);
     if (a->opt->jsonl) r = answer_line(a, e);
     if (r < 0) return r;
     switch (e->type) {

@@ -3,6 +3,7 @@
 /* An answer on its way to the user: events in, standard output, notes on standard error and an exit status out. */
 #include "client/options.h"
 #include "client/output.h"
+#include "client/progress.h"
 #include "libcommon/proto.h"
 
 struct answer {
@@ -10,11 +11,12 @@ struct answer {
     struct output *out;
     struct buf whole; /* the text so far; only kept for --jsonl */
     struct buf line;  /* scratch */
-    bool begun;       /* an event of this request has come: it must not be sent again */
-    bool spoke;       /* some text has come */
-    bool cancelled;   /* we asked for the end */
-    char last;        /* the text's last byte */
-    int status;       /* exit status, once it has ended */
+    struct progress progress;
+    bool begun;     /* an event of this request has come: it must not be sent again */
+    bool spoke;     /* some text has come */
+    bool cancelled; /* we asked for the end */
+    char last;      /* the text's last byte */
+    int status;     /* exit status, once it has ended */
 };
 
 void answer_init(struct answer *a, const struct options *opt, struct output *out);

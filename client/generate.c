@@ -66,11 +66,13 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     size_t i;
     int e;
 
-    *r = (struct proto_request){.type = PROTO_GENERATE, .id = GENERATE_ID};
+    *r = (struct proto_request){.type = o->warm ? PROTO_WARM : PROTO_GENERATE, .id = GENERATE_ID};
     proto_generate_init(g);
     g->raw = o->raw;
     g->special = o->special;
     g->continue_last = o->continue_last;
+    g->wait = o->wait;
+    g->context = o->context;
     g->max_tokens = o->max_tokens;
     g->ignore_eos = o->ignore_eos;
     g->logprobs = o->logprobs;
@@ -79,6 +81,7 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     e = generate_uuid(g->uuid, sizeof g->uuid);
     if (e < 0) return e;
     if (o->session) e = proto_text_set(&g->session, o->session, strlen(o->session));
+    if (e == 0 && o->fork) e = proto_text_set(&g->fork, o->fork, strlen(o->fork));
     for (i = 0; e == 0 && i < o->n_stop; i++) {
         e = proto_text_set(&g->stop[i], o->stop[i], strlen(o->stop[i]));
         if (e == 0) g->n_stop++;
@@ -194,16 +197,17 @@ static int generate_ask(const struct options *o, const struct buf *frames)
     struct output out;
     struct places places;
     struct answer a;
-    int r = places_find(&places, o);
+    int status, r = places_find(&places, o);
 
     output_init(&out, STDOUT_FILENO, o->no_stream);
     answer_init(&a, o, &out);
     if (r == 0) r = generate_tries(&a, &places, frames);
-    r = r > 0 ? a.status : exits_say(r);
+    status = a.status;
     answer_fini(&a);
+    if (r <= 0) status = exits_say(r);
     output_fini(&out);
     places_fini(&places);
-    return r;
+    return status;
 }
 
 int generate_run(const struct options *o, int stdin_fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* hob's main job: ask and print the answer. */
+/* hob's main job: ask and print the answer; with --warm ask to have the prompt read. */
 #include "client/options.h"
 #include "libcommon/proto.h"
 

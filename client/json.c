@@ -180,6 +180,7 @@ static int json_value(struct json_reader *j, unsigned depth, const char *key)
     } else if (j->p < j->end && (*j->p == '{' || *j->p == '[')) {
         object = *j->p++ == '{';
         item.text = object ? "{" : "[";
+        item.len = 1;
         if (depth == JSON_DEPTH_MAX) return json_bad(j, "nested too deeply");
         r = j->fn(j->ctx, &item);
         if (r == 0) r = json_members(j, depth + 1, object);
@@ -193,6 +194,7 @@ static int json_value(struct json_reader *j, unsigned depth, const char *key)
     }
     if (r < 0) return r;
     item.text = j->text.data ? j->text.data : "";
+    item.len = j->text.len;
     return j->fn(j->ctx, &item);
 }
 

@@ -27,6 +27,7 @@ struct json_item {
     unsigned depth;   /* 0: the whole text's value */
     const char *key;  /* NULL: in an array, or the whole text's value; escapes undone */
     const char *text; /* NUL-terminated; "{" or "[" for JSON_OPEN and JSON_CLOSE */
+    size_t len;       /* of text: a string may hold a NUL */
 };
 
 /* Called for each item, whose strings live until it returns; a negative return stops the walk. */

@@ -56,7 +56,9 @@ static int jsonl_done(struct buf *out, const struct proto_event *e, const struct
     if (r == 0) r = e->session.len ? json_put_string(out, e->session.data, e->session.len) : buf_puts(out, "null");
     if (r == 0)
         r = e->miss_at >= 0 ? buf_printf(out, ",\"miss_at\":%" PRId64, e->miss_at) : buf_puts(out, ",\"miss_at\":null");
-    return r == 0 ? buf_printf(out, ",\"seed\":%" PRId64 "}\n", e->seed) : r;
+    if (r == 0) r = buf_printf(out, ",\"seed\":%" PRId64, e->seed);
+    if (r == 0 && e->shifted) r = buf_printf(out, ",\"shifted\":%" PRIu64, e->shifted);
+    return r == 0 ? buf_puts(out, "}\n") : r;
 }
 
 int jsonl_error(struct buf *out, int code, const char *message, size_t len)

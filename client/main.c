@@ -5,6 +5,7 @@
 #include "client/interrupt.h"
 #include "client/options.h"
 #include "client/output.h"
+#include "client/sessions.h"
 #include "client/status.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -61,6 +62,8 @@ static int run(const struct options *o)
         return status_run(o);
     case COMMAND_STOP:
         return status_stop(o);
+    case COMMAND_SESSIONS:
+        return sessions_run(o);
     default:
         return generate_run(o, o->no_stdin || isatty(STDIN_FILENO) ? -1 : STDIN_FILENO);
     }

@@ -9,6 +9,10 @@ enum option_id {
     OPTION_FILE,
     OPTION_SESSION,
     OPTION_CONTINUE,
+    OPTION_FORK,
+    OPTION_CONTEXT,
+    OPTION_WAIT,
+    OPTION_WARM,
     OPTION_MAX_TOKENS,
     OPTION_IGNORE_EOS,
     OPTION_TEMP,
@@ -33,15 +37,13 @@ enum option_id {
     /* of the plan, refused by name */
     OPTION_IMAGE,
     OPTION_EXTRACT,
-    OPTION_FORK,
-    OPTION_WARM,
     OPTION_PRIORITY,
     OPTION_COUNT,
 };
 
 enum option_flags {
     OPTION_IN_FILE = 1,  /* also a key of hob.conf */
-    OPTION_COMMANDS = 2, /* also for status and stop */
+    OPTION_COMMANDS = 2, /* also for the commands */
     OPTION_LATER = 4,    /* known, but not in this version */
 };
 

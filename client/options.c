@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/options.h"
+#include "client/option_check.h"
 #include "client/option_table.h"
 #include "libcommon/conf.h"
 #include "libcommon/error.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 
 #define OPTIONS_STOP_MAX 4096 /* bytes of a stop string */
-#define GIVEN(o, id)     ((o)->given >> (id)&1)
 
 static int set_text(char **dst, const char *value)
 {
@@ -35,13 +35,30 @@ static int set_name(char **dst, const char *value, size_t max)
     return set_text(dst, value);
 }
 
-/* What the daemon would refuse as a name. */
-static int set_session(char **dst, const char *value)
+/* What the daemon would refuse as one. */
+int options_session_name(const char *value)
 {
+    size_t len = strlen(value), bad = utf8_check(value, len);
+
+    if (!len) return error_say(-EINVAL, "must not be empty");
+    if (len > PROTO_NAME_MAX) return error_say(-EINVAL, "longer than %d bytes", PROTO_NAME_MAX);
     for (const char *p = value; *p; p++)
         if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '/')
             return error_say(-EINVAL, "may not hold '/' or control characters");
-    return set_name(dst, value, PROTO_NAME_MAX);
+    return bad < len ? error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad) : 0;
+}
+
+static int set_session(char **dst, const char *value)
+{
+    int r = options_session_name(value);
+
+    return r < 0 ? r : set_text(dst, value);
+}
+
+static int set_context(enum proto_context *dst, const char *value)
+{
+    *dst = proto_context_value(value);
+    return *dst == PROTO_CONTEXT_UNSET ? error_say(-EINVAL, "must be refuse, shift or rotate") : 0;
 }
 
 static int set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
@@ -108,6 +125,14 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return set_session(&o->session, value);
     case OPTION_CONTINUE:
         return set_flag(&o->continue_last, value);
+    case OPTION_FORK:
+        return set_session(&o->fork, value);
+    case OPTION_CONTEXT:
+        return set_context(&o->context, value);
+    case OPTION_WAIT:
+        return set_flag(&o->wait, value);
+    case OPTION_WARM:
+        return set_flag(&o->warm, value);
     case OPTION_MAX_TOKENS:
         return set_int(&o->max_tokens, value, 1, INT32_MAX);
     case OPTION_IGNORE_EOS:
@@ -277,8 +302,9 @@ static int options_key(void *ctx, const char *key, const char *value)
     for (i = 0; i < OPTION_COUNT; i++)
         if (strcmp(option_table[i].name, key) == 0) break;
     if (i < OPTION_COUNT && option_table[i].flags & OPTION_IN_FILE) {
-        if (GIVEN(o, i) || (i == OPTION_SESSION && o->continue_last) || (i == OPTION_SYSTEM && o->raw) ||
-            (i == OPTION_QUIET && GIVEN(o, OPTION_VERBOSE)) || (i == OPTION_VERBOSE && GIVEN(o, OPTION_QUIET)))
+        if (OPTION_GIVEN(o, i) || (i == OPTION_SESSION && o->continue_last) || (i == OPTION_SYSTEM && o->raw) ||
+            (i == OPTION_QUIET && OPTION_GIVEN(o, OPTION_VERBOSE)) ||
+            (i == OPTION_VERBOSE && OPTION_GIVEN(o, OPTION_QUIET)))
             return 0;
         r = options_set(o, (enum option_id)i, value);
         return r < 0 ? error_in(r, "%s", key) : 0;
@@ -290,33 +316,11 @@ static int options_key(void *ctx, const char *key, const char *value)
     return error_say(-EINVAL, "unknown key '%s'", key);
 }
 
-static int options_check_command(const struct options *o, const char *name)
-{
-    unsigned i;
-
-    for (i = 0; i < OPTION_COUNT; i++)
-        if (GIVEN(o, i) && !(option_table[i].flags & OPTION_COMMANDS))
-            return error_say(-EINVAL, "--%s does not go with '%s'", option_table[i].name, name);
-    if (o->n_words > 0)
-        return error_say(-EINVAL, "'%s' takes no '%s' (a prompt that begins with it: hob -- %s %s …)", name,
-                         o->words[0], name, o->words[0]);
-    if (o->json && o->command != COMMAND_STATUS) return error_say(-EINVAL, "--json does not go with '%s'", name);
-    return 0;
-}
-
 int options_complete(struct options *o, const char *path)
 {
     int r = path ? conf_read(path, options_key, o) : 0;
 
-    if (r < 0) return r;
-    if (o->command == COMMAND_STATUS) return options_check_command(o, "status");
-    if (o->command == COMMAND_STOP) return options_check_command(o, "stop");
-    if (o->json) return error_say(-EINVAL, "--json goes with 'status'; for an answer it is --jsonl");
-    if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue exclude each other");
-    if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
-    if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
-    if (o->system && o->raw) return error_say(-EINVAL, "--raw has no system message");
-    return 0;
+    return r < 0 ? r : option_check(o);
 }
 
 void options_fini(struct options *o)
@@ -326,6 +330,7 @@ void options_fini(struct options *o)
     free(o->model);
     free(o->system);
     free(o->session);
+    free(o->fork);
     free(o->files);
     free(o->words);
     for (i = 0; i < o->n_stop; i++) free(o->stop[i]);
@@ -336,6 +341,8 @@ int options_help(struct buf *out)
 {
     int r = buf_puts(out, "hob [OPTIONS] [PROMPT…]     ask; standard input, if not a terminal, comes before the words\n"
                           "hob status [--json]         what the daemon is doing\n"
+                          "hob sessions [list|show NAME|fork NAME NEW|rename NAME NEW|rm NAME…]\n"
+                          "                            the conversations that are kept (list and show: --json)\n"
                           "hob stop                    let the daemon finish and stop\n\n");
     unsigned i;
 

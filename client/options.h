@@ -14,19 +14,33 @@ enum command {
     COMMAND_GENERATE,
     COMMAND_STATUS,
     COMMAND_STOP,
+    COMMAND_SESSIONS,
     COMMAND_HELP,
     COMMAND_VERSION,
 };
 
+/* What is done to sessions, and how many of their names it takes. */
+enum sessions_verb {
+    SESSIONS_LIST,   /* none */
+    SESSIONS_SHOW,   /* one */
+    SESSIONS_FORK,   /* an old one, a new one */
+    SESSIONS_RENAME, /* an old one, a new one */
+    SESSIONS_REMOVE, /* one or more */
+};
+
 struct options {
     enum command command;
-    char *model;                 /* NULL: not given anywhere, which means "default" */
-    char *system, *session;      /* NULL: none */
+    enum sessions_verb verb; /* of COMMAND_SESSIONS, once complete; words are then the names */
+    char *model;             /* NULL: not given anywhere, which means "default" */
+    char *system;            /* NULL: none */
+    char *session, *fork;    /* NULL: none */
+    enum proto_context context;
     const char **files, **words; /* arrays owned, strings argv's */
     size_t n_files, n_words;
     char *stop[PROTO_STOPS_MAX];
     size_t n_stop;
-    bool continue_last, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, jsonl, logprobs, json;
+    bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, jsonl, logprobs,
+        json;
     int64_t max_tokens; /* -1: the daemon's default */
     int64_t timeout_ms; /* -1: none */
     struct proto_sampling sampling;
@@ -42,6 +56,9 @@ int options_parse(struct options *o, int argc, char **argv);
 int options_complete(struct options *o, const char *path);
 
 void options_fini(struct options *o);
+
+/* Whether @value can be a session's name: 0; -EINVAL with a sentence that lacks it. */
+int options_session_name(const char *value);
 
 /* The text of --help, appended. 0 or -ENOMEM. */
 int options_help(struct buf *out);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/status.h"
+#include "client/ask.h"
 #include "client/exits.h"
-#include "client/interrupt.h"
 #include "client/json.h"
-#include "client/link.h"
 #include "client/output.h"
-#include "client/places.h"
-#include "libcommon/cleanup.h"
+#include "client/table.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
 #include "libcommon/units.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,29 +15,102 @@
 #define STATUS_ID      1
 #define STATUS_WAIT_MS 10000 /* the daemon's main thread answers, which waits for nothing */
 
+/* Objects under this key are rows of a table; it would be long otherwise. */
+#define STATUS_TABLE "uids"
+
+/* The first object's keys are the columns: a later one's other values are left out, those that it lacks are "-". */
+struct status_table {
+    struct table lines;
+    char *keys[TABLE_COLUMNS_MAX], *cells[TABLE_COLUMNS_MAX]; /* owned; cells: of the object that is open */
+    unsigned n;                                               /* keys so far */
+};
+
 struct status_view {
     struct buf *out;
     int status;
+    bool in_table;
+    struct status_table table;
 };
 
+static bool starts(const char *s, const char *with)
+{
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* A number of bytes, a share of 1; else the text as it is, on one line. */
 static int status_value(struct buf *out, const struct json_item *item)
 {
-    size_t n = item->key ? strlen(item->key) : 0, i;
+    const char *key = item->key ? item->key : "";
+    size_t n = strlen(key);
     char size[32], *end;
-    int r = 0;
 
-    if (item->kind == JSON_SCALAR && n > 6 && strcmp(item->key + n - 6, "_bytes") == 0) {
+    if (item->kind == JSON_SCALAR && ((n > 6 && strcmp(key + n - 6, "_bytes") == 0) || starts(key, "bytes_"))) {
         unsigned long long v = strtoull(item->text, &end, 10);
 
         if (end != item->text && !*end && *item->text != '-') return buf_puts(out, format_size(size, v));
     }
-    /* A value may hold what somebody named; it stays on its line. */
-    for (i = 0; r == 0 && item->text[i]; i++) {
-        char c = item->text[i];
+    if (item->kind == JSON_SCALAR && strcmp(key, "hit_rate") == 0) {
+        double v = strtod(item->text, &end);
 
-        r = buf_append(out, (unsigned char)c < ' ' || c == 0x7f ? "?" : &c, 1);
+        if (end != item->text && !*end && v >= 0 && v <= 1) return buf_printf(out, "%.1f%%", v * 100);
+    }
+    return table_plain(out, item->text);
+}
+
+/* "memory" of "blocks_memory": a table is narrow. */
+static const char *status_head(const char *key)
+{
+    if (starts(key, "blocks_")) return key + 7;
+    return starts(key, "tokens_") ? key + 7 : key;
+}
+
+/* The object that is a row has ended. */
+static int status_row(struct status_table *t)
+{
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && !t->lines.columns && i < t->n; i++)
+        r = table_put(&t->lines, status_head(t->keys[i]));
+    t->lines.columns = t->n;
+    for (unsigned i = 0; r == 0 && i < t->n; i++) {
+        r = table_put(&t->lines, t->cells[i] ? t->cells[i] : "-");
+        free(t->cells[i]);
+        t->cells[i] = NULL;
     }
     return r;
+}
+
+static int status_cell(struct status_table *t, const struct json_item *item)
+{
+    struct buf text = BUF_INIT;
+    unsigned i = 0;
+    size_t len;
+    int r;
+
+    while (i < t->n && strcmp(t->keys[i], item->key) != 0) i++;
+    if (i == t->n && (t->lines.columns || i == TABLE_COLUMNS_MAX)) return 0;
+    if (i == t->n) {
+        t->keys[i] = strdup(item->key);
+        if (!t->keys[i]) return -ENOMEM;
+        t->n++;
+    }
+    r = status_value(&text, item);
+    free(t->cells[i]);
+    t->cells[i] = buf_steal(&text, &len);
+    return r;
+}
+
+/* What stands inside of the array under STATUS_TABLE, and its end. */
+static int status_table(struct status_view *v, const struct json_item *item)
+{
+    if (item->depth == 1) {
+        v->in_table = false;
+        return table_print(v->out, &v->table.lines);
+    }
+    if (item->depth == 2 && item->kind == JSON_CLOSE) return status_row(&v->table);
+    if (item->depth == 3 && item->key && (item->kind == JSON_SCALAR || item->kind == JSON_STRING))
+        return status_cell(&v->table, item);
+    return 0;
 }
 
 static int status_item(void *ctx, const struct json_item *item)
@@ -48,6 +119,7 @@ static int status_item(void *ctx, const struct json_item *item)
     unsigned indent = item->depth > 0 ? item->depth - 1 : 0;
     int r;
 
+    if (v->in_table) return status_table(v, item);
     if (item->depth == 0) {
         if (item->kind == JSON_CLOSE || (item->kind == JSON_OPEN && *item->text == '{')) return 0;
         return error_say(-EBADMSG, "the daemon's status is not an object");
@@ -58,73 +130,29 @@ static int status_item(void *ctx, const struct json_item *item)
 
         v->status = strcmp(item->text, "ready") == 0 ? EXITS_ANSWERED : soon ? EXITS_BUSY : EXITS_FAILED;
     }
-    if (item->key)
-        r = buf_printf(v->out, "%*s%s:%s", (int)(2 * indent), "", item->key, item->kind == JSON_OPEN ? "" : " ");
-    else
-        r = buf_printf(v->out, "%*s-%s", (int)(2 * indent), "", item->kind == JSON_OPEN ? "" : " ");
+    r = buf_printf(v->out, "%*s", (int)(2 * indent), "");
+    if (r == 0) r = item->key ? table_plain(v->out, item->key) : buf_puts(v->out, "-");
+    if (r == 0 && item->key) r = buf_puts(v->out, ":");
+    if (r == 0 && item->kind != JSON_OPEN) r = buf_puts(v->out, " ");
     if (r == 0 && item->kind != JSON_OPEN) r = status_value(v->out, item);
+    v->in_table = item->depth == 1 && item->kind == JSON_OPEN && *item->text == '[' && item->key &&
+                  strcmp(item->key, STATUS_TABLE) == 0;
     return r == 0 ? buf_puts(v->out, "\n") : r;
 }
 
 int status_format(struct buf *out, const char *json, size_t len, int *status)
 {
-    struct status_view v = {.out = out, .status = EXITS_FAILED};
+    struct status_view v = {.out = out, .status = EXITS_FAILED, .table.lines = {.in_front = "  ", .right = UINT_MAX}};
     int r = json_walk(json, len, status_item, &v);
 
+    table_fini(&v.table.lines);
+    for (unsigned i = 0; i < v.table.n; i++) {
+        free(v.table.keys[i]);
+        free(v.table.cells[i]);
+    }
     if (r == -EBADMSG) return error_in(r, "the daemon's status");
     *status = v.status;
     return r;
-}
-
-/* Connect and send one request without arguments. The exit status when that fails, else 0. */
-static int status_ask(const struct options *o, struct link *c, enum proto_type type)
-{
-    struct proto_request request = {.type = type, .id = STATUS_ID};
-    struct places places;
-    struct buf frames = BUF_INIT;
-    int r = places_find(&places, o), status = 0;
-
-    if (r == 0) {
-        r = places_connect(&places);
-        if (r < 0 && r != -ENOMEM) {
-            log_error("%s", error_text(r));
-            status = EXITS_NO_DAEMON;
-        }
-    }
-    places_fini(&places);
-    if (status != 0) return status;
-    if (r >= 0) {
-        link_open(c, r);
-        interrupt_block();
-        r = link_hello(&frames);
-    }
-    if (r == 0) r = proto_write_request(&frames, &request);
-    if (r == 0) r = link_send(c, &frames, -1);
-    buf_fini(&frames);
-    return r < 0 ? exits_say(r) : 0;
-}
-
-/* Wait for the event of @type. 0, or the exit status when something else came. */
-static int status_await(struct link *c, enum proto_event_type type, struct proto_event *e)
-{
-    int64_t deadline = interrupt_now() + STATUS_WAIT_MS;
-
-    for (;;) {
-        int r = link_next(c, e, deadline, -1);
-
-        if (r == CONN_CLOSED || r == -ETIMEDOUT) {
-            log_error("the daemon %s", r == CONN_CLOSED ? "went away before it answered" : "does not answer");
-            return EXITS_NO_DAEMON;
-        }
-        if (r < 0) return exits_say(r);
-        if (e->type == type) return 0;
-        if (e->type == PROTO_EV_ERROR) {
-            log_error("%s", e->message.len ? e->message.data : strerror(e->code));
-            r = exits_of_event(e->code, false);
-        }
-        proto_event_fini(e);
-        if (r != 0) return r;
-    }
 }
 
 static int status_print(const struct options *o, const struct proto_text *json)
@@ -147,16 +175,15 @@ static int status_print(const struct options *o, const struct proto_text *json)
 
 int status_run(const struct options *o)
 {
+    static const struct ask how = {.want = PROTO_EV_STATUS, .wait_ms = STATUS_WAIT_MS};
+    const struct proto_request request = {.type = PROTO_STATUS, .id = STATUS_ID};
     struct link c = CONN_INIT;
     struct proto_event e = {0};
-    int status = status_ask(o, &c, PROTO_STATUS);
+    int status = ask(o, &c, &request, &how, &e);
 
     if (status == 0) {
-        status = status_await(&c, PROTO_EV_STATUS, &e);
-        if (status == 0) {
-            status = status_print(o, &e.status);
-            proto_event_fini(&e);
-        }
+        status = status_print(o, &e.status);
+        proto_event_fini(&e);
     }
     link_close(&c);
     return status;
@@ -164,11 +191,12 @@ int status_run(const struct options *o)
 
 int status_stop(const struct options *o)
 {
+    static const struct ask how = {.want = PROTO_EV_STOPPING, .wait_ms = STATUS_WAIT_MS};
+    const struct proto_request request = {.type = PROTO_STOP, .id = STATUS_ID};
     struct link c = CONN_INIT;
     struct proto_event e = {0};
-    int r, status = status_ask(o, &c, PROTO_STOP);
+    int r, status = ask(o, &c, &request, &how, &e);
 
-    if (status == 0) status = status_await(&c, PROTO_EV_STOPPING, &e);
     if (status == 0) {
         proto_event_fini(&e);
         /* What was accepted is served first, so this lasts as long as it lasts. */

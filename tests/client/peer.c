@@ -3,6 +3,7 @@
 #include "client/generate.h"
 #include "client/interrupt.h"
 #include "client/options.h"
+#include "client/sessions.h"
 #include "client/status.h"
 #include "libcommon/frame.h"
 #include "libcommon/log.h"
@@ -43,6 +44,7 @@ static int client_main(const char *const *args)
     if (o.quiet) log_init("hob", LOG_ERROR);
     if (o.command == COMMAND_STATUS) r = status_run(&o);
     if (o.command == COMMAND_STOP) r = status_stop(&o);
+    if (o.command == COMMAND_SESSIONS) r = sessions_run(&o);
     if (o.command == COMMAND_GENERATE) r = generate_run(&o, -1);
     options_fini(&o);
     return r;
@@ -108,6 +110,11 @@ static void serve(struct peer_result *r, int listener, pid_t pid, const peer_scr
 
 void peer_run(struct peer_result *r, const peer_script *scripts, int out_fd, const char *const *args)
 {
+    peer_run_on(r, scripts, out_fd, -1, args);
+}
+
+void peer_run_on(struct peer_result *r, const peer_script *scripts, int out_fd, int err_fd, const char *const *args)
+{
     char dir[] = "/tmp/hob-test-XXXXXX", path[sizeof dir + 8];
     int listener, out = temporary(), err = temporary();
     pid_t pid;
@@ -119,7 +126,7 @@ void peer_run(struct peer_result *r, const peer_script *scripts, int out_fd, con
     require(listener >= 0, "listen");
     fflush(NULL);
     alarm(60); /* a client that hangs fails the test instead of hanging it */
-    pid = client_start(path, listener, out_fd >= 0 ? out_fd : out, err, args);
+    pid = client_start(path, listener, out_fd >= 0 ? out_fd : out, err_fd >= 0 ? err_fd : err, args);
     serve(r, listener, pid, scripts);
     alarm(0);
     close(listener);
@@ -143,9 +150,8 @@ static void read_all(int fd, void *p, size_t n)
     require(got == (ssize_t)n, "the client ended in the middle of a request");
 }
 
-void peer_expect_next(struct peer *p, enum proto_type type)
+void peer_take(struct peer *p, enum proto_type type, struct proto_request *req)
 {
-    struct proto_request req;
     unsigned char head[4];
     size_t len;
     char *body;
@@ -156,11 +162,18 @@ void peer_expect_next(struct peer *p, enum proto_type type)
     body = malloc(len + 1);
     require(body != NULL, "malloc");
     read_all(p->fd, body, len);
-    require(proto_read_request(&req, body, len) == 0, "the client's request");
-    require(req.type == type, "the type of the client's request");
-    if (type == PROTO_GENERATE) memcpy(p->uuid, req.gen.uuid, sizeof p->uuid);
-    proto_request_fini(&req);
+    require(proto_read_request(req, body, len) == 0, "the client's request");
+    require(req->type == type, "the type of the client's request");
+    if (type == PROTO_GENERATE || type == PROTO_WARM) memcpy(p->uuid, req->gen.uuid, sizeof p->uuid);
     free(body);
+}
+
+void peer_expect_next(struct peer *p, enum proto_type type)
+{
+    struct proto_request req;
+
+    peer_take(p, type, &req);
+    proto_request_fini(&req);
 }
 
 void peer_expect(struct peer *p, enum proto_type type)

@@ -27,6 +27,8 @@ struct peer_result {
 /* Run hob with @args (a NULL-terminated list, without argv[0]) against @scripts (NULL-terminated); a connection beyond
  * them is counted and closed. @out_fd: its standard output, -1: caught in r->out. peer_fini frees. */
 void peer_run(struct peer_result *r, const peer_script *scripts, int out_fd, const char *const *args);
+/* The same, with standard error where @err_fd is (-1: caught in r->err). */
+void peer_run_on(struct peer_result *r, const peer_script *scripts, int out_fd, int err_fd, const char *const *args);
 void peer_fini(struct peer_result *r);
 
 #define PEER_RUN(r, script, ...)                                                                                       \
@@ -36,6 +38,8 @@ void peer_fini(struct peer_result *r);
 void peer_expect(struct peer *p, enum proto_type type);
 /* Read one more request. */
 void peer_expect_next(struct peer *p, enum proto_type type);
+/* Read one more request, for the script to look at and to proto_request_fini. */
+void peer_take(struct peer *p, enum proto_type type, struct proto_request *req);
 void peer_send(struct peer *p, const struct proto_event *e);
 void peer_bytes(struct peer *p, const void *data, size_t n);
 /* One frame with this body. */

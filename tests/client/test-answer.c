@@ -203,6 +203,132 @@ static void test_no_stream_prints_no_part_of_a_failure(void **state)
     expect(&r, 1, "", "hob: deadline\n");
 }
 
+static void session_busy(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_error(p, EBUSY, "session 'a' is answering another request");
+}
+
+static void queue_full(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_error(p, EBUSY, "the queue is full");
+}
+
+static void test_busy_session_names_wait(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, session_busy, "-S", "a", "hi");
+    expect(&r, 75, "", "hob: session 'a' is answering another request; --wait waits for it\n");
+    PEER_RUN(&r, session_busy, "-c", "hi");
+    expect(&r, 75, "", "hob: session 'a' is answering another request; --wait waits for it\n");
+    /* Who waited already is not told to, and a full queue is not waited for. */
+    PEER_RUN(&r, session_busy, "-S", "a", "--wait", "hi");
+    expect(&r, 75, "", "hob: session 'a' is answering another request\n");
+    PEER_RUN(&r, queue_full, "-S", "a", "hi");
+    expect(&r, 75, "", "hob: the queue is full\n");
+}
+
+static void warm(struct peer *p)
+{
+    struct proto_request req;
+
+    peer_expect_next(p, PROTO_HELLO);
+    peer_take(p, PROTO_WARM, &req);
+    assert_string_equal(req.gen.messages[0].content.data, "hi");
+    proto_request_fini(&req);
+    peer_hello(p);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_PREFILL, .id = 1, .done = 4, .total = 11, .cached = 4});
+    peer_text(p, "what no daemon should say here");
+    peer_done(p, PROTO_STOP_LENGTH);
+}
+
+static void test_warm_prints_nothing(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, warm, "--warm", "hi");
+    expect(&r, 0, "", "");
+    PEER_RUN(&r, warm, "--warm", "-v", "hi");
+    expect(&r, 0, "", "hob: prompt 11 tokens (4 cached), read in 5 ms\n");
+    PEER_RUN(&r, warm, "--warm", "--jsonl", "hi");
+    assert_non_null(strstr(r.out, "{\"event\":\"done\","));
+    assert_int_equal(r.status, 0);
+    peer_fini(&r);
+}
+
+static void session_keys(struct peer *p)
+{
+    struct proto_request req;
+
+    peer_expect_next(p, PROTO_HELLO);
+    peer_take(p, PROTO_GENERATE, &req);
+    assert_string_equal(req.gen.session.data, "old");
+    assert_string_equal(req.gen.fork.data, "new");
+    assert_true(req.gen.wait);
+    assert_int_equal(req.gen.context, PROTO_CONTEXT_SHIFT);
+    proto_request_fini(&req);
+    peer_hello(p);
+    peer_text(p, "fine");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void no_session_keys(struct peer *p)
+{
+    struct proto_request req;
+
+    peer_expect_next(p, PROTO_HELLO);
+    peer_take(p, PROTO_GENERATE, &req);
+    assert_int_equal(req.gen.session.len + req.gen.fork.len + req.gen.salt.len, 0);
+    assert_true(!req.gen.wait && !req.gen.continue_last && req.gen.context == PROTO_CONTEXT_UNSET);
+    proto_request_fini(&req);
+    peer_hello(p);
+    peer_text(p, "fine");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void test_session_options_are_sent(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, session_keys, "-S", "old", "--fork", "new", "--wait", "--context", "shift", "hi");
+    expect(&r, 0, "fine\n", "");
+    PEER_RUN(&r, no_session_keys, "hi");
+    expect(&r, 0, "fine\n", "");
+}
+
+static void shifted(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "fine");
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_DONE,
+                                       .id = 1,
+                                       .usage_prompt = 300,
+                                       .usage_cached = 40,
+                                       .usage_completion = 1,
+                                       .session = {(char *)"s", 1},
+                                       .miss_at = -1,
+                                       .shifted = 200,
+                                       .seed = 3});
+}
+
+static void test_what_was_left_out_is_told(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, shifted, "-v", "-S", "s", "hi");
+    expect(&r, 0, "fine\n",
+           "hob: prompt 300 tokens (40 cached, 200 left out), answer 1 tokens, first word 0 ms, all 0 ms, 0.0 tok/s, "
+           "seed 3, session s\n");
+    PEER_RUN(&r, shifted, "--jsonl", "-S", "s", "hi");
+    assert_non_null(strstr(r.out, "\"seed\":3,\"shifted\":200}\n"));
+    peer_fini(&r);
+}
+
 static void interrupt_me(struct peer *p)
 {
     peer_expect(p, PROTO_GENERATE);
@@ -350,6 +476,10 @@ int main(void)
         cmocka_unit_test(test_errors_by_code),
         cmocka_unit_test(test_errors_as_lines),
         cmocka_unit_test(test_no_stream_prints_no_part_of_a_failure),
+        cmocka_unit_test(test_busy_session_names_wait),
+        cmocka_unit_test(test_warm_prints_nothing),
+        cmocka_unit_test(test_session_options_are_sent),
+        cmocka_unit_test(test_what_was_left_out_is_told),
         cmocka_unit_test(test_interrupt_cancels),
         cmocka_unit_test(test_interrupt_is_told_in_lines),
         cmocka_unit_test(test_deadline_does_not_rely_on_the_daemon),

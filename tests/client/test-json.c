@@ -127,6 +127,21 @@ static void test_walk_bounds_depth(void **state)
     buf_fini(&out);
 }
 
+static int lengths(void *ctx, const struct json_item *item)
+{
+    *(size_t *)ctx += item->len;
+    return 0;
+}
+
+static void test_a_string_may_hold_a_nul(void **state)
+{
+    size_t total = 0;
+
+    /* two brackets, "true", three characters */
+    assert_int_equal(json_walk("[true,\"a\\u0000b\"]", 17, lengths, &total), 0);
+    assert_int_equal(total, 9);
+}
+
 /* Never past the end, whatever is cut off. */
 static void test_walk_of_every_prefix(void **state)
 {
@@ -151,7 +166,7 @@ int main(void)
         cmocka_unit_test(test_strings_are_escaped),  cmocka_unit_test(test_what_is_not_utf8_is_replaced),
         cmocka_unit_test(test_floats_come_back),     cmocka_unit_test(test_walk),
         cmocka_unit_test(test_walk_refuses),         cmocka_unit_test(test_walk_bounds_depth),
-        cmocka_unit_test(test_walk_of_every_prefix),
+        cmocka_unit_test(test_walk_of_every_prefix), cmocka_unit_test(test_a_string_may_hold_a_nul),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

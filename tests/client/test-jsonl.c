@@ -61,6 +61,16 @@ static void test_done(void **state)
          "\"session\":\"s\\\"1\",\"miss_at\":17,\"seed\":9223372036854775807}\n");
 }
 
+static void test_done_of_a_prompt_that_was_cut(void **state)
+{
+    struct proto_event e = {.type = PROTO_EV_DONE, .miss_at = -1, .seed = 3, .shifted = 512};
+
+    line(&e, "", false,
+         "{\"event\":\"done\",\"reason\":\"stop\",\"text\":\"\",\"usage\":{\"prompt\":0,\"cached\":0,\"completion\":0},"
+         "\"timings\":{\"queue_ms\":0.000,\"prefill_ms\":0.000,\"decode_ms\":0.000,\"ttft_ms\":0.000},"
+         "\"session\":null,\"miss_at\":null,\"seed\":3,\"shifted\":512}\n");
+}
+
 static void test_error(void **state)
 {
     line(&(struct proto_event){.type = PROTO_EV_ERROR, .code = EBUSY, .message = {(char *)"later", 5}}, "", false,
@@ -76,11 +86,9 @@ static void test_others_have_no_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_done),
-        cmocka_unit_test(test_error),
-        cmocka_unit_test(test_others_have_no_line),
+        cmocka_unit_test(test_progress), cmocka_unit_test(test_text),
+        cmocka_unit_test(test_done),     cmocka_unit_test(test_done_of_a_prompt_that_was_cut),
+        cmocka_unit_test(test_error),    cmocka_unit_test(test_others_have_no_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,51 @@ static void test_request_goes_to_the_next_daemon(void **state)
     peer_fini(&r);
 }
 
+static void warm_hang_up(struct peer *p)
+{
+    peer_expect(p, PROTO_WARM);
+}
+
+static void warm_draining(struct peer *p)
+{
+    peer_expect(p, PROTO_WARM);
+    peer_hello(p);
+    peer_error(p, ESHUTDOWN, "the daemon is stopping");
+}
+
+static void warm_done(struct peer *p)
+{
+    peer_expect(p, PROTO_WARM);
+    peer_hello(p);
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void warm_hang_up_begun(struct peer *p)
+{
+    peer_expect(p, PROTO_WARM);
+    peer_hello(p);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_PREFILL, .id = 1, .done = 1, .total = 9});
+}
+
+static void test_warming_is_sent_again_too(void **state)
+{
+    struct peer_result r;
+
+    peer_run(&r, (const peer_script[]){warm_hang_up, warm_draining, warm_done, NULL}, -1,
+             (const char *const[]){"--warm", "hi", NULL});
+    assert_int_equal(r.connections, 3);
+    assert_int_equal(strlen(r.uuids[0]), 36);
+    assert_string_equal(r.uuids[0], r.uuids[1]);
+    assert_string_equal(r.uuids[0], r.uuids[2]);
+    assert_string_equal(r.out, "");
+    assert_string_equal(r.err, "");
+    assert_int_equal(r.status, 0);
+    peer_fini(&r);
+    PEER_RUN(&r, warm_hang_up_begun, "--warm", "hi");
+    assert_int_equal(r.connections, 1);
+    one_line(&r, 69, "", "went away");
+}
+
 static void test_two_requests_have_two_uuids(void **state)
 {
     struct peer_result a, b;
@@ -305,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_request_is_sent_again_with_the_same_uuid),
         cmocka_unit_test(test_request_goes_to_the_next_daemon),
+        cmocka_unit_test(test_warming_is_sent_again_too),
         cmocka_unit_test(test_two_requests_have_two_uuids),
         cmocka_unit_test(test_it_gives_up_when_nobody_answers),
         cmocka_unit_test(test_a_begun_request_is_not_sent_again),

@@ -89,6 +89,13 @@ static void test_every_option(void **state)
     assert_int_equal(o.n_stop, 2);
     assert_string_equal(o.stop[1], "y");
     options_fini(&o);
+    assert_int_equal(PARSE(&o, "-c", "--fork", "other", "--wait", "--context", "rotate", "--warm", "x"), 0);
+    assert_string_equal(o.fork, "other");
+    assert_true(o.continue_last && o.wait && o.warm && o.context == PROTO_CONTEXT_ROTATE);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "-S", "ses", "--fork=other", "x"), 0);
+    assert_true(!o.wait && !o.warm && o.context == PROTO_CONTEXT_UNSET);
+    options_fini(&o);
 }
 
 static void test_words_and_options_mix(void **state)
@@ -134,13 +141,10 @@ static void test_commands(void **state)
 static void test_later_things_are_refused_by_name(void **state)
 {
     REFUSED("'chat' is not in this version", "chat");
-    REFUSED("sessions", "sessions", "list");
     REFUSED("models", "models");
     REFUSED("infill", "-m", "x", "infill");
     REFUSED("images are not here yet", "-a", "x.png", "what is this");
-    REFUSED("--warm", "--warm", "x");
     REFUSED("--extract", "-x", "x");
-    REFUSED("--fork", "--fork", "x");
     REFUSED("--priority", "--priority", "batch");
 }
 
@@ -169,6 +173,13 @@ static void test_wrong_usage(void **state)
     REFUSED("--model", "-m", "");
     REFUSED("invalid UTF-8 at byte 2", "-s", "ab\xff");
     REFUSED("exclude", "-S", "a", "-c", "x");
+    REFUSED("--fork needs --session or --continue", "--fork", "f", "x");
+    REFUSED("--fork: may not hold '/'", "-S", "a", "--fork", "f/g", "x");
+    REFUSED("--fork: must not be empty", "-c", "--fork", "", "x");
+    REFUSED("--context: must be refuse, shift or rotate", "--context", "stretch", "x");
+    REFUSED("--context: must be refuse, shift or rotate", "--context=", "x");
+    REFUSED("takes no value", "--wait=5", "x");
+    REFUSED("takes no value", "--warm=yes", "x");
     REFUSED("--special needs --raw", "--special", "x");
     REFUSED("--logprobs needs --jsonl", "--logprobs", "x");
     REFUSED("system", "--raw", "-s", "a", "x");
@@ -176,6 +187,61 @@ static void test_wrong_usage(void **state)
     REFUSED("--temp does not go with 'status'", "status", "--temp", "1");
     REFUSED("'status' takes no 'of'", "status", "of", "my");
     REFUSED("--json", "stop", "--json");
+    REFUSED("--warm does not go with 'status'", "status", "--warm");
+}
+
+static void sessions(enum sessions_verb verb, bool json, size_t n, const char *const *args)
+{
+    struct options o;
+
+    assert_int_equal(parse_with(&o, NULL, args), 0);
+    assert_int_equal(o.command, COMMAND_SESSIONS);
+    assert_int_equal(o.verb, verb);
+    assert_int_equal(o.json, json);
+    assert_int_equal(o.n_words, n);
+    if (n > 0) assert_string_equal(o.words[0], "a");
+    if (n > 1) assert_string_equal(o.words[1], "b");
+    options_fini(&o);
+}
+
+#define SESSIONS(verb, json, n, ...) sessions((verb), (json), (n), (const char *const[]){__VA_ARGS__, NULL})
+
+static void test_sessions(void **state)
+{
+    SESSIONS(SESSIONS_LIST, false, 0, "sessions");
+    SESSIONS(SESSIONS_LIST, true, 0, "sessions", "--json");
+    SESSIONS(SESSIONS_LIST, true, 0, "--json", "-m", "m", "sessions", "list");
+    SESSIONS(SESSIONS_SHOW, false, 1, "sessions", "show", "a");
+    SESSIONS(SESSIONS_SHOW, true, 1, "sessions", "show", "--json", "--", "a");
+    SESSIONS(SESSIONS_FORK, false, 2, "sessions", "fork", "a", "b");
+    SESSIONS(SESSIONS_RENAME, false, 2, "sessions", "rename", "a", "b");
+    SESSIONS(SESSIONS_REMOVE, false, 1, "sessions", "rm", "a");
+    SESSIONS(SESSIONS_REMOVE, false, 3, "sessions", "rm", "a", "b", "list");
+}
+
+static void test_sessions_wrongly(void **state)
+{
+    char name[PROTO_NAME_MAX + 2];
+
+    REFUSED("'sessions' has no 'of', only list, show, fork, rename and rm", "sessions", "of", "psychotherapy");
+    REFUSED("hob -- sessions of", "sessions", "of", "psychotherapy");
+    REFUSED("usage: hob sessions list", "sessions", "list", "a");
+    REFUSED("usage: hob sessions show NAME", "sessions", "show");
+    REFUSED("usage: hob sessions show NAME", "sessions", "show", "a", "b");
+    REFUSED("usage: hob sessions fork NAME NEW", "sessions", "fork", "a");
+    REFUSED("usage: hob sessions fork NAME NEW", "sessions", "fork", "a", "b", "c");
+    REFUSED("usage: hob sessions rename NAME NEW", "sessions", "rename", "a");
+    REFUSED("usage: hob sessions rm NAME", "sessions", "rm");
+    REFUSED("--json does not go with 'sessions rm'", "sessions", "rm", "a", "--json");
+    REFUSED("--json does not go with 'sessions fork'", "sessions", "fork", "a", "b", "--json");
+    REFUSED("--session does not go with 'sessions'", "sessions", "-S", "a");
+    REFUSED("--wait does not go with 'sessions'", "sessions", "fork", "a", "b", "--wait");
+    REFUSED("sessions show: name 1: may not hold '/'", "sessions", "show", "../a");
+    REFUSED("sessions rm: name 2: must not be empty", "sessions", "rm", "a", "");
+    REFUSED("sessions rename: name 2: invalid UTF-8 at byte 1", "sessions", "rename", "a", "b\xff");
+    memset(name, 'n', sizeof name);
+    name[PROTO_NAME_MAX + 1] = 0;
+    REFUSED("sessions show: name 1: longer than 128 bytes", "sessions", "show", name);
 }
 
 static void test_limits(void **state)
@@ -209,13 +275,14 @@ static void test_limits(void **state)
 static void test_file_gives_defaults(void **state)
 {
     static const char file[] = "# mine\nmodel = small\ntemp = 0.5\nsystem = \"Be brief. \"\nquiet = yes\nstop = END\n"
-                               "max-tokens = 9\nno-stream = off\n";
+                               "max-tokens = 9\nno-stream = off\ncontext = shift\nwait = yes\n";
     struct options o;
 
     assert_int_equal(PARSE_FILE(&o, file, "x"), 0);
     assert_string_equal(o.model, "small");
     assert_string_equal(o.system, "Be brief. ");
     assert_true(o.sampling.temperature == 0.5f && o.quiet && o.n_stop == 1 && o.max_tokens == 9 && !o.no_stream);
+    assert_true(o.context == PROTO_CONTEXT_SHIFT && o.wait);
     options_fini(&o);
     /* The command line wins. */
     assert_int_equal(PARSE_FILE(&o, file, "-m", "big", "-v", "--stop", "X", "--stop", "Y", "--raw", "x"), 0);
@@ -244,6 +311,8 @@ static void test_bad_file_names_the_line(void **state)
     refused_file("wxyzwxyz = 2\n", ":1: unknown key 'wxyzwxyz'");
     refused_file("\n\nseed = x\n", ":3: seed: ");
     refused_file("quiet = perhaps\n", "'perhaps' is neither yes nor no");
+    refused_file("context = stretch\n", ":1: context: must be refuse, shift or rotate");
+    refused_file("warm = yes\n", "'warm' belongs on the command line only");
     refused_file("file = /etc/passwd\n", "'file' belongs on the command line only");
     refused_file("help = yes\n", "'help' belongs on the command line only");
     refused_file("image = x\n", ":1: ");
@@ -261,10 +330,11 @@ static void test_no_file_is_no_error(void **state)
 
 static void test_help_names_every_option(void **state)
 {
-    static const char *const names[] = {
-        "model",   "system",    "file",           "session", "continue", "max-tokens", "ignore-eos", "temp",    "top-p",
-        "top-k",   "min-p",     "repeat-penalty", "seed",    "stop",     "raw",        "special",    "timeout", "quiet",
-        "verbose", "no-stream", "no-stdin",       "jsonl",   "logprobs", "json",       "help",       "version"};
+    static const char *const names[] = {"model",      "system",    "file",     "session", "continue", "max-tokens",
+                                        "ignore-eos", "temp",      "top-p",    "top-k",   "min-p",    "repeat-penalty",
+                                        "seed",       "stop",      "raw",      "special", "timeout",  "quiet",
+                                        "verbose",    "no-stream", "no-stdin", "jsonl",   "logprobs", "json",
+                                        "help",       "version",   "fork",     "context", "wait",     "warm"};
     struct buf out = BUF_INIT;
     char name[40];
     size_t i;
@@ -274,7 +344,8 @@ static void test_help_names_every_option(void **state)
         snprintf(name, sizeof name, "--%s ", names[i]);
         if (!strstr(out.data, name)) fail_msg("--help lacks %s", name);
     }
-    assert_null(strstr(out.data, "--warm"));
+    assert_non_null(strstr(out.data, "hob sessions "));
+    assert_null(strstr(out.data, "--extract"));
     buf_fini(&out);
 }
 
@@ -287,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_later_things_are_refused_by_name),
         cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_sessions_wrongly),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_file_gives_defaults),
         cmocka_unit_test(test_bad_file_names_the_line),

@@ -48,6 +48,66 @@ static void test_table_has_every_key(void **state)
     buf_fini(&out);
 }
 
+static void test_uids_are_rows(void **state)
+{
+    struct buf out = BUF_INIT;
+    int status;
+
+    assert_int_equal(format("{\"uids\":[{\"uid\":0,\"sessions\":12,\"blocks_memory\":7,\"tokens_asked\":100},"
+                            "{\"uid\":1000,\"tokens_asked\":5,\"new\":1,\"blocks_memory\":[8],\"sessions\":3},{}],"
+                            "\"state\":\"ready\"}",
+                            &out, &status),
+                     0);
+    assert_int_equal(status, 0);
+    assert_string_equal(out.data, "uids:\n"
+                                  "   uid  sessions  memory  asked\n"
+                                  "     0        12       7    100\n"
+                                  "  1000         3       -      5\n"
+                                  "     -         -       -      -\n"
+                                  "state: ready\n");
+    /* None of it is worth losing the status. */
+    assert_int_equal(format("{\"uids\":[],\"a\":1}", &out, &status), 0);
+    assert_string_equal(out.data, "uids:\na: 1\n");
+    assert_int_equal(format("{\"uids\":[{},{\"uid\":1},7,[8]]}", &out, &status), 0);
+    assert_int_equal(format("{\"uids\":{\"uid\":1}}", &out, &status), 0);
+    assert_string_equal(out.data, "uids:\n  uid: 1\n");
+    buf_fini(&out);
+}
+
+static void test_a_wide_row(void **state)
+{
+    struct buf json = BUF_INIT, out = BUF_INIT;
+    int status;
+
+    assert_int_equal(buf_puts(&json, "{\"uids\":[{\"k0\":0"), 0);
+    for (int i = 1; i < 40; i++) assert_int_equal(buf_printf(&json, ",\"k%d\":%d", i, i), 0);
+    assert_int_equal(buf_puts(&json, "}]}"), 0);
+    assert_int_equal(format(json.data, &out, &status), 0);
+    assert_non_null(strstr(out.data, "  k15\n"));
+    assert_null(strstr(out.data, "k16"));
+    buf_fini(&json);
+    buf_fini(&out);
+}
+
+static void test_cache_is_readable(void **state)
+{
+    struct buf out = BUF_INIT;
+    int status;
+
+    assert_int_equal(format("{\"cache\":{\"blocks_memory\":12,\"bytes_memory\":1610612736,\"hit_rate\":0.8333,"
+                            "\"last_miss\":\"evicted\"}}",
+                            &out, &status),
+                     0);
+    assert_string_equal(out.data, "cache:\n"
+                                  "  blocks_memory: 12\n"
+                                  "  bytes_memory: 1.5G\n"
+                                  "  hit_rate: 83.3%\n"
+                                  "  last_miss: evicted\n");
+    assert_int_equal(format("{\"hit_rate\":null,\"bytes_x\":-1,\"bytes_y\":\"4\"}", &out, &status), 0);
+    assert_string_equal(out.data, "hit_rate: null\nbytes_x: -1\nbytes_y: 4\n");
+    buf_fini(&out);
+}
+
 static void test_state_decides(void **state)
 {
     struct buf out = BUF_INIT;
@@ -185,10 +245,11 @@ static void test_stop_may_be_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_has_every_key),      cmocka_unit_test(test_state_decides),
-        cmocka_unit_test(test_bad_status_is_an_error),   cmocka_unit_test(test_status_command),
-        cmocka_unit_test(test_status_without_an_answer), cmocka_unit_test(test_stop_waits_for_the_end),
-        cmocka_unit_test(test_stop_may_be_refused),
+        cmocka_unit_test(test_uids_are_rows),          cmocka_unit_test(test_a_wide_row),
+        cmocka_unit_test(test_cache_is_readable),      cmocka_unit_test(test_table_has_every_key),
+        cmocka_unit_test(test_state_decides),          cmocka_unit_test(test_bad_status_is_an_error),
+        cmocka_unit_test(test_status_command),         cmocka_unit_test(test_status_without_an_answer),
+        cmocka_unit_test(test_stop_waits_for_the_end), cmocka_unit_test(test_stop_may_be_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/option_check.h"
+#include "client/option_table.h"
+#include "libcommon/error.h"
+#include <string.h>
+
+/* Options that mean something to an answer only. */
+static int check_options_of(const struct options *o, const char *command)
+{
+    for (unsigned i = 0; i < OPTION_COUNT; i++)
+        if (OPTION_GIVEN(o, i) && !(option_table[i].flags & OPTION_COMMANDS))
+            return error_say(-EINVAL, "--%s does not go with '%s'", option_table[i].name, command);
+    return 0;
+}
+
+static int check_command(const struct options *o, const char *command)
+{
+    int r = check_options_of(o, command);
+
+    if (r < 0) return r;
+    if (o->n_words > 0)
+        return error_say(-EINVAL, "'%s' takes no '%s' (a prompt that begins with it: hob -- %s %s …)", command,
+                         o->words[0], command, o->words[0]);
+    if (o->json && o->command != COMMAND_STATUS) return error_say(-EINVAL, "--json does not go with '%s'", command);
+    return 0;
+}
+
+static const struct {
+    const char *word;
+    enum sessions_verb verb;
+    size_t least, most; /* names */
+    bool json;
+    const char *usage;
+} verbs[] = {
+    {"list", SESSIONS_LIST, 0, 0, true, "list"},
+    {"show", SESSIONS_SHOW, 1, 1, true, "show NAME"},
+    {"fork", SESSIONS_FORK, 2, 2, false, "fork NAME NEW"},
+    {"rename", SESSIONS_RENAME, 2, 2, false, "rename NAME NEW"},
+    {"rm", SESSIONS_REMOVE, 1, SIZE_MAX, false, "rm NAME…"},
+};
+
+static int check_sessions(struct options *o)
+{
+    enum { N = sizeof verbs / sizeof *verbs };
+    int r = check_options_of(o, "sessions");
+    size_t v = 0;
+
+    if (r < 0) return r;
+    if (o->n_words > 0) {
+        while (v < N && strcmp(verbs[v].word, o->words[0]) != 0) v++;
+        if (v == N)
+            return error_say(-EINVAL,
+                             "'sessions' has no '%s', only list, show, fork, rename and rm (a prompt that begins with "
+                             "it: hob -- sessions %s …)",
+                             o->words[0], o->words[0]);
+        o->n_words--;
+        memmove(o->words, o->words + 1, o->n_words * sizeof *o->words);
+    }
+    o->verb = verbs[v].verb;
+    if (o->n_words < verbs[v].least || o->n_words > verbs[v].most)
+        return error_say(-EINVAL, "usage: hob sessions %s", verbs[v].usage);
+    if (o->json && !verbs[v].json) return error_say(-EINVAL, "--json does not go with 'sessions %s'", verbs[v].word);
+    for (size_t i = 0; i < o->n_words; i++) {
+        r = options_session_name(o->words[i]);
+        if (r < 0) return error_in(r, "sessions %s: name %zu", verbs[v].word, i + 1);
+    }
+    return 0;
+}
+
+static int check_answer(const struct options *o)
+{
+    if (o->json) return error_say(-EINVAL, "--json goes with 'status' and 'sessions'; for an answer it is --jsonl");
+    if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue exclude each other");
+    if (o->fork && !o->session && !o->continue_last)
+        return error_say(-EINVAL, "--fork needs --session or --continue: what the new session begins as");
+    if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
+    if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
+    if (o->system && o->raw) return error_say(-EINVAL, "--raw has no system message");
+    return 0;
+}
+
+int option_check(struct options *o)
+{
+    switch (o->command) {
+    case COMMAND_STATUS:
+        return check_command(o, "status");
+    case COMMAND_STOP:
+        return check_command(o, "stop");
+    case COMMAND_SESSIONS:
+        return check_sessions(o);
+    default:
+        return check_answer(o);
+    }
+}

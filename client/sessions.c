@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/sessions.h"
+#include "client/ask.h"
+#include "client/exits.h"
+#include "client/output.h"
+#include "client/sessions_view.h"
+#include "client/table.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SESSIONS_WAIT_MS 60000 /* the daemon may have to read and sync its disk */
+
+static const enum proto_type types[] = {
+    [SESSIONS_LIST] = PROTO_SESSION_LIST,     [SESSIONS_SHOW] = PROTO_SESSION_SHOW,
+    [SESSIONS_FORK] = PROTO_SESSION_FORK,     [SESSIONS_RENAME] = PROTO_SESSION_RENAME,
+    [SESSIONS_REMOVE] = PROTO_SESSION_REMOVE,
+};
+
+static int sessions_print(const struct options *o, const struct proto_text *json)
+{
+    struct buf text = BUF_INIT;
+    struct output out;
+    int r;
+
+    output_init(&out, STDOUT_FILENO, false);
+    if (o->json) {
+        r = buf_append(&text, json->data, json->len);
+        if (r == 0) r = buf_puts(&text, "\n");
+    } else if (o->verb == SESSIONS_LIST) {
+        r = sessions_view_list(&text, json->data, json->len, (int64_t)time(NULL), table_terminal(STDOUT_FILENO));
+    } else {
+        r = sessions_view_show(&text, json->data, json->len);
+        /* A raw text as it is, but for the shell's next prompt on a terminal. */
+        if (r == 0 && out.tty && text.len && text.data[text.len - 1] != '\n') r = buf_puts(&text, "\n");
+    }
+    if (r == 0 && o->verb == SESSIONS_LIST && !text.len) log_info("there are no sessions");
+    if (r == 0) r = output_write(&out, text.data, text.len);
+    buf_fini(&text);
+    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+}
+
+/* One request of the verb about @name and @to, either of which may be NULL. */
+static int sessions_ask(const struct options *o, struct link *c, uint64_t id, const char *name, const char *to)
+{
+    const bool reads = o->verb == SESSIONS_LIST || o->verb == SESSIONS_SHOW;
+    const struct ask how = {.want = reads ? PROTO_EV_SESSIONS : PROTO_EV_OK,
+                            .again = reads ? ASK_ANYWAY : ASK_UNHEARD,
+                            .wait_ms = SESSIONS_WAIT_MS};
+    const struct proto_request request = {.type = types[o->verb],
+                                          .id = id,
+                                          .name = {(char *)name, name ? strlen(name) : 0},
+                                          .to = {(char *)to, to ? strlen(to) : 0}};
+    struct proto_event e = {0};
+    int status = ask(o, c, &request, &how, &e);
+
+    if (status != 0) return status;
+    if (reads) status = sessions_print(o, &e.sessions);
+    proto_event_fini(&e);
+    return status;
+}
+
+int sessions_run(const struct options *o)
+{
+    struct link c = CONN_INIT;
+    int status = 0;
+
+    if (o->verb == SESSIONS_REMOVE) {
+        /* As rm(1): what cannot be removed does not keep the others. */
+        for (size_t i = 0; i < o->n_words && status != EXITS_NO_DAEMON && status != EXITS_INTERRUPTED; i++) {
+            int one = sessions_ask(o, &c, i + 1, o->words[i], NULL);
+
+            if (one != 0) status = one;
+        }
+    } else {
+        status = sessions_ask(o, &c, 1, o->n_words > 0 ? o->words[0] : NULL, o->n_words > 1 ? o->words[1] : NULL);
+    }
+    link_close(&c);
+    return status;
+}

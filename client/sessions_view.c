@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/sessions_view.h"
+#include "client/json.h"
+#include "client/table.h"
+#include "libcommon/error.h"
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *sessions_view_age(char *out, int64_t then, int64_t now)
+{
+    static const struct {
+        int64_t seconds, below;
+        const char *unit;
+    } steps[] = {{1, 60, "s"}, {60, 60, "min"}, {3600, 24, "h"}, {86400, 60, "days"}};
+    int64_t age = then < now ? now - then : 0;
+    time_t t = (time_t)then;
+    struct tm day;
+
+    if (age < 5) return strcpy(out, "just now");
+    for (unsigned i = 0; i < 4; i++) {
+        int64_t n = age / steps[i].seconds;
+
+        if (n >= steps[i].below) continue;
+        snprintf(out, 16, "%d %s ago", (int)n, i == 3 && n == 1 ? "day" : steps[i].unit);
+        return out;
+    }
+    if (then < 0 || !localtime_r(&t, &day) || !strftime(out, 16, "%Y-%m-%d", &day)) strcpy(out, "long ago");
+    return out;
+}
+
+struct list_view {
+    struct table table;
+    int64_t now;
+    char *name; /* of the session whose object is open */
+    int64_t used, messages, tokens;
+    bool raw, busy;
+};
+
+static int list_row(struct list_view *v)
+{
+    char messages[24] = "raw", tokens[24], age[16];
+    int r;
+
+    if (!v->name) return error_say(-EBADMSG, "a session without a name");
+    if (!v->raw) snprintf(messages, sizeof messages, "%" PRId64, v->messages);
+    snprintf(tokens, sizeof tokens, "%" PRId64, v->tokens);
+    r = table_put(&v->table, v->name);
+    if (r == 0) r = table_put(&v->table, messages);
+    if (r == 0) r = table_put(&v->table, tokens);
+    return r == 0 ? table_put(&v->table, v->busy ? "in use" : sessions_view_age(age, v->used, v->now)) : r;
+}
+
+static void list_number(int64_t *v, const struct json_item *item)
+{
+    if (item->kind == JSON_SCALAR) *v = strtoll(item->text, NULL, 10);
+}
+
+static int list_value(struct list_view *v, const struct json_item *item)
+{
+    if (strcmp(item->key, "used") == 0) list_number(&v->used, item);
+    if (strcmp(item->key, "messages") == 0) list_number(&v->messages, item);
+    if (strcmp(item->key, "tokens") == 0) list_number(&v->tokens, item);
+    if (strcmp(item->key, "raw") == 0) v->raw = strcmp(item->text, "true") == 0;
+    if (strcmp(item->key, "busy") == 0) v->busy = strcmp(item->text, "true") == 0;
+    if (strcmp(item->key, "name") != 0 || item->kind != JSON_STRING) return 0;
+    free(v->name);
+    v->name = strdup(item->text);
+    return v->name ? 0 : -ENOMEM;
+}
+
+static int list_item(void *ctx, const struct json_item *item)
+{
+    struct list_view *v = ctx;
+    bool edge = item->kind == JSON_OPEN || item->kind == JSON_CLOSE;
+    int r;
+
+    if (item->depth == 0) return edge && *item->text == '[' ? 0 : error_say(-EBADMSG, "not a list");
+    if (item->depth == 1 && item->kind == JSON_OPEN && *item->text == '{') {
+        v->used = v->messages = v->tokens = 0;
+        v->raw = v->busy = false;
+        return 0;
+    }
+    if (item->depth == 1 && item->kind == JSON_CLOSE) {
+        r = list_row(v);
+        free(v->name);
+        v->name = NULL;
+        return r;
+    }
+    if (item->depth == 1) return error_say(-EBADMSG, "not a list of sessions");
+    return item->depth == 2 && item->key ? list_value(v, item) : 0;
+}
+
+static int view_bad(int r)
+{
+    return r == -EBADMSG ? error_in(r, "the daemon's sessions") : r;
+}
+
+int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t now, unsigned width)
+{
+    static const char *const heads[] = {"NAME", "MESSAGES", "TOKENS", "LAST USED"};
+    struct list_view v = {.now = now, .table = {.columns = 4, .right = 1u << 1 | 1u << 2, .width = width}};
+    size_t empty;
+    int r = 0;
+
+    for (unsigned i = 0; r == 0 && i < 4; i++) r = table_put(&v.table, heads[i]);
+    empty = v.table.cells.len;
+    if (r == 0) r = json_walk(json, len, list_item, &v);
+    if (r == 0 && v.table.cells.len > empty) r = table_print(out, &v.table);
+    free(v.name);
+    table_fini(&v.table);
+    return view_bad(r);
+}
+
+struct show_view {
+    struct buf *out;
+    struct buf role, content; /* of the message that is open */
+    bool in_messages, any;
+};
+
+static int show_message(struct show_view *v)
+{
+    struct buf *out = v->out;
+    int r = buf_puts(out, v->any ? "\n[" : "[");
+
+    if (r == 0 && v->role.data) r = table_plain(out, v->role.data);
+    if (r == 0) r = buf_puts(out, "]\n");
+    if (r == 0) r = buf_append(out, v->content.data, v->content.len);
+    if (r == 0 && v->content.len && v->content.data[v->content.len - 1] != '\n') r = buf_puts(out, "\n");
+    buf_clear(&v->role);
+    buf_clear(&v->content);
+    v->any = true;
+    return r;
+}
+
+static int show_item(void *ctx, const struct json_item *item)
+{
+    struct show_view *v = ctx;
+    const char *key = item->key ? item->key : "";
+    bool string = item->kind == JSON_STRING;
+
+    if (item->depth == 0) return !string && *item->text == '{' ? 0 : error_say(-EBADMSG, "not an object");
+    if (item->depth == 1) {
+        v->in_messages = item->kind == JSON_OPEN && strcmp(key, "messages") == 0;
+        return string && strcmp(key, "text") == 0 ? buf_append(v->out, item->text, item->len) : 0;
+    }
+    if (!v->in_messages) return 0;
+    if (item->depth == 2 && item->kind == JSON_CLOSE) return show_message(v);
+    if (item->depth == 3 && string && strcmp(key, "role") == 0) return buf_append(&v->role, item->text, item->len);
+    if (item->depth == 3 && string && strcmp(key, "content") == 0)
+        return buf_append(&v->content, item->text, item->len);
+    return 0;
+}
+
+int sessions_view_show(struct buf *out, const char *json, size_t len)
+{
+    struct show_view v = {.out = out};
+    int r = json_walk(json, len, show_item, &v);
+
+    buf_fini(&v.role);
+    buf_fini(&v.content);
+    return view_bad(r);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/table.h"
+#include "libcommon/utf8.h"
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define TABLE_GAP   2 /* spaces between columns */
+#define TABLE_LEAST 4 /* what is left of the first column in any case */
+
+int table_plain(struct buf *out, const char *text)
+{
+    size_t left = strlen(text), n;
+    int r = 0;
+
+    for (; r == 0 && left; text += n, left -= n) {
+        uint32_t cp = 0xfffd;
+
+        n = utf8_decode(text, left, &cp);
+        if (!n) n = 1;
+        /* C0, DEL, and C1, which some terminals obey too */
+        r = cp < ' ' || (cp >= 0x7f && cp < 0xa0) || cp == 0xfffd ? buf_puts(out, "?") : buf_append(out, text, n);
+    }
+    return r;
+}
+
+int table_put(struct table *t, const char *text)
+{
+    int r = table_plain(&t->cells, text);
+
+    return r == 0 ? buf_append(&t->cells, "", 1) : r;
+}
+
+void table_fini(struct table *t)
+{
+    buf_fini(&t->cells);
+}
+
+unsigned table_terminal(int fd)
+{
+    struct winsize size;
+
+    if (ioctl(fd, TIOCGWINSZ, &size) < 0) return 0;
+    return size.ws_col ? size.ws_col : 80;
+}
+
+/* Characters, each taken as one column: what a terminal makes of the wide and the combining ones is its business. */
+static unsigned columns_of(const char *s)
+{
+    unsigned n = 0;
+
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+/* The widths of the columns; returns the number of complete rows. */
+static size_t measure(const struct table *t, unsigned *widths)
+{
+    const char *p = t->cells.data, *end = p + t->cells.len;
+    unsigned others = t->in_front ? columns_of(t->in_front) : 0, n;
+    size_t cells = 0;
+
+    memset(widths, 0, t->columns * sizeof *widths);
+    for (; p < end; p += strlen(p) + 1, cells++) {
+        n = columns_of(p);
+        if (n > widths[cells % t->columns]) widths[cells % t->columns] = n;
+    }
+    for (unsigned c = 1; c < t->columns; c++) others += TABLE_GAP + widths[c];
+    if (t->width && widths[0] + others > t->width) {
+        n = others < t->width ? t->width - others : 0;
+        if (n < TABLE_LEAST) n = TABLE_LEAST;
+        if (n < widths[0]) widths[0] = n;
+    }
+    return cells / t->columns;
+}
+
+/* Past the first @n characters. */
+static const char *skip(const char *s, unsigned n)
+{
+    for (; n && *s; n--)
+        for (s++; ((unsigned char)*s & 0xc0) == 0x80;) s++;
+    return s;
+}
+
+/* @text, or as much of it as fits, in @width columns. */
+static int print_cell(struct buf *out, const char *text, unsigned width, bool right, bool last)
+{
+    unsigned n = columns_of(text);
+    int r;
+
+    if (n > width) {
+        r = buf_append(out, text, (size_t)(skip(text, width - 1) - text));
+        return r == 0 ? buf_puts(out, "…") : r;
+    }
+    if (right) return buf_printf(out, "%*s%s", (int)(width - n), "", text);
+    return buf_printf(out, "%s%*s", text, last ? 0 : (int)(width - n), "");
+}
+
+int table_print(struct buf *out, const struct table *t)
+{
+    unsigned widths[TABLE_COLUMNS_MAX];
+    const char *p = t->cells.data;
+    size_t rows = t->columns && t->cells.len ? measure(t, widths) : 0;
+    int r = 0;
+
+    while (r == 0 && rows--) {
+        if (t->in_front) r = buf_puts(out, t->in_front);
+        for (unsigned c = 0; r == 0 && c < t->columns; c++, p += strlen(p) + 1) {
+            if (c) r = buf_printf(out, "%*s", TABLE_GAP, "");
+            if (r == 0) r = print_cell(out, p, widths[c], t->right >> c & 1, c + 1 == t->columns);
+        }
+        if (r == 0) r = buf_puts(out, "\n");
+    }
+    return r;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Rows of short texts, printed in columns that line up. */
+#include "libcommon/buf.h"
+
+struct table {
+    struct buf cells;     /* each with its NUL, row by row, the heading first */
+    unsigned columns;     /* at most TABLE_COLUMNS_MAX */
+    unsigned right;       /* a bit for each column whose texts end at the same place, as numbers do */
+    unsigned width;       /* of the lines, by making the first column's texts shorter; 0: as wide as they are */
+    const char *in_front; /* of every line; NULL: nothing */
+};
+
+enum { TABLE_COLUMNS_MAX = 16 };
+
+/* Add the next cell: @text, made plain. 0 or -ENOMEM. */
+int table_put(struct table *t, const char *text);
+
+/* Append the lines, spaces at their ends left out. A last row that is not complete is not printed. 0 or -ENOMEM. */
+int table_print(struct buf *out, const struct table *t);
+
+void table_fini(struct table *t);
+
+/* Append @text as something that stays on its line and moves no cursor: control characters become '?'. 0 or -ENOMEM. */
+int table_plain(struct buf *out, const char *text);
+
+/* The columns of the terminal @fd; 0: it is none. */
+unsigned table_terminal(int fd);

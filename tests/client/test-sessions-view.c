@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* The daemon's JSON about sessions, as people read it. */
+#include "client/sessions_view.h"
+#include "libcommon/error.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+/* after the above */
+#include <cmocka.h>
+
+#define NOW INT64_C(1750000000)
+
+static void ago(int64_t seconds, const char *want)
+{
+    char out[16];
+
+    assert_string_equal(sessions_view_age(out, NOW - seconds, NOW), want);
+}
+
+static void test_ages(void **state)
+{
+    ago(0, "just now");
+    ago(4, "just now");
+    ago(5, "5 s ago");
+    ago(59, "59 s ago");
+    ago(60, "1 min ago");
+    ago(3599, "59 min ago");
+    ago(3600, "1 h ago");
+    ago(86399, "23 h ago");
+    ago(86400, "1 day ago");
+    ago(2 * 86400, "2 days ago");
+    ago(60 * 86400 - 1, "59 days ago");
+    ago(60 * 86400, "2025-04-16");
+    ago(NOW, "1970-01-01");
+    /* A clock that went backwards, and numbers that are none. */
+    ago(-5000, "just now");
+    ago(2 * NOW, "long ago");
+    {
+        char out[16];
+
+        assert_string_equal(sessions_view_age(out, INT64_MAX, NOW), "just now");
+        assert_string_equal(sessions_view_age(out, 1, INT64_MAX), "1970-01-01");
+    }
+}
+
+static void lists(const char *json, unsigned width, const char *want)
+{
+    struct buf out = BUF_INIT;
+    int r = sessions_view_list(&out, json, strlen(json), NOW, width);
+
+    if (r < 0) fail_msg("%s: %s", json, error_text(r));
+    assert_string_equal(out.data ? out.data : "", want);
+    buf_fini(&out);
+}
+
+static const char three[] =
+    "[{\"name\":\"review\",\"used\":1749999820,\"messages\":12,\"tokens\":3041,\"raw\":false,"
+    "\"busy\":true,\"bytes\":9000},"
+    "{\"bytes\":1,\"busy\":false,\"raw\":true,\"tokens\":17,\"messages\":0,\"used\":1749999820,"
+    "\"name\":\"a raw one, whose name is rather long\"},"
+    "{\"name\":\"\\u00e9\\u001b[2J\",\"used\":1740000000,\"tokens\":123456,\"new\":{\"x\":[1]}}]";
+
+static void test_list(void **state)
+{
+    lists(three, 0,
+          "NAME                                  MESSAGES  TOKENS  LAST USED\n"
+          "review                                      12    3041  in use\n"
+          "a raw one, whose name is rather long       raw      17  3 min ago\n"
+          "\xc3\xa9?[2J                                        0  123456  2025-02-19\n");
+    lists("[]", 0, "");
+    lists(" [ ] ", 40, "");
+}
+
+static void test_list_fits_in_40_columns(void **state)
+{
+    lists(three, 40,
+          "NAME        MESSAGES  TOKENS  LAST USED\n"
+          "review            12    3041  in use\n"
+          "a raw one…       raw      17  3 min ago\n"
+          "\xc3\xa9?[2J              0  123456  2025-02-19\n");
+}
+
+static void test_list_refuses(void **state)
+{
+    static const char *const bad[] = {
+        "", "{}", "3", "\"x\"", "[1]", "[[]]", "[", "[{\"used\":1}]", "[null]", "[{}]", "[{\"name\":7}]"};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct buf out = BUF_INIT;
+        int r = sessions_view_list(&out, bad[i], strlen(bad[i]), NOW, 0);
+
+        if (r != -EBADMSG) fail_msg("%s: %d", bad[i], r);
+        assert_non_null(strstr(error_text(r), "the daemon's sessions: "));
+        buf_fini(&out);
+    }
+}
+
+static void shows(const char *json, const char *want, size_t n)
+{
+    struct buf out = BUF_INIT;
+    int r = sessions_view_show(&out, json, strlen(json));
+
+    if (r < 0) fail_msg("%s: %s", json, error_text(r));
+    assert_int_equal(out.len, n);
+    if (n) assert_memory_equal(out.data, want, n);
+    buf_fini(&out);
+}
+
+static void test_show_a_conversation(void **state)
+{
+    static const char want[] = "[system]\nBe brief.\n\n[user]\ntwo\nlines\n\n[assist?ant]\n";
+
+    shows("{\"name\":\"review\",\"used\":1,\"raw\":false,\"context\":\"refuse\",\"tokens\":40,\"messages\":["
+          "{\"role\":\"system\",\"content\":\"Be brief.\"},{\"content\":\"two\\nlines\\n\",\"role\":\"user\"},"
+          "{\"role\":\"assist\\nant\",\"content\":\"\"}],\"text\":null,\"later\":[{\"role\":\"x\"}]}",
+          want, sizeof want - 1);
+    shows("{\"messages\":[]}", "", 0);
+}
+
+static void test_show_a_raw_one(void **state)
+{
+    shows("{\"name\":\"r\",\"raw\":true,\"text\":\"Once \\u0000upon\\n \"}", "Once \0upon\n ", 12);
+}
+
+static void test_show_refuses(void **state)
+{
+    static const char *const bad[] = {"", "[]", "7", "\"{\"", "{\"text\":\"a", "{\"messages\":[{]}"};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct buf out = BUF_INIT;
+        int r = sessions_view_show(&out, bad[i], strlen(bad[i]));
+
+        if (r != -EBADMSG) fail_msg("%s: %d", bad[i], r);
+        buf_fini(&out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ages),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_list_fits_in_40_columns),
+        cmocka_unit_test(test_list_refuses),
+        cmocka_unit_test(test_show_a_conversation),
+        cmocka_unit_test(test_show_a_raw_one),
+        cmocka_unit_test(test_show_refuses),
+    };
+
+    setenv("TZ", "UTC", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/table.h"
+#include <fcntl.h>
+#include <pty.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+/* after the above */
+#include <cmocka.h>
+
+static void prints(struct table *t, const char *const *cells, const char *want)
+{
+    struct buf out = BUF_INIT;
+
+    for (; *cells; cells++) assert_int_equal(table_put(t, *cells), 0);
+    assert_int_equal(table_print(&out, t), 0);
+    assert_string_equal(out.data ? out.data : "", want);
+    buf_fini(&out);
+    table_fini(t);
+}
+
+#define PRINTS(want, t, ...) prints(&(struct table)t, (const char *const[]){__VA_ARGS__, NULL}, (want))
+#define TABLE(...)                                                                                                     \
+    {                                                                                                                  \
+        __VA_ARGS__                                                                                                    \
+    }
+
+static void test_columns_line_up(void **state)
+{
+    PRINTS("NAME     N  AGE\na       12  now\nlonger   3  then\n", TABLE(.columns = 3, .right = 2), "NAME", "N", "AGE",
+           "a", "12", "now", "longer", "3", "then");
+    PRINTS("  x\n  y\n", TABLE(.columns = 1, .in_front = "  "), "x", "y");
+    /* Characters, not bytes. */
+    PRINTS("h\xc3\xa9   1\nhey  2\n", TABLE(.columns = 2), "h\xc3\xa9", "1", "hey", "2");
+}
+
+static void test_first_column_gives_way(void **state)
+{
+    PRINTS("NAME      N\na long …  1\n", TABLE(.columns = 2, .width = 11), "NAME", "N", "a long name", "1");
+    PRINTS("a long name  1\n", TABLE(.columns = 2, .width = 14), "a long name", "1");
+    PRINTS("\xc3\xa4\xc3\xa4\xc3\xa4…  1\n", TABLE(.columns = 2, .width = 7),
+           "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", "1");
+    /* A narrow terminal breaks the lines; something of the name is left. */
+    PRINTS("abc…  0123456789\n", TABLE(.columns = 2, .width = 5), "abcdefgh", "0123456789");
+    PRINTS("ab  0123456789\n", TABLE(.columns = 2, .width = 5), "ab", "0123456789");
+}
+
+static void test_nothing_and_half_a_row(void **state)
+{
+    PRINTS("", TABLE(.columns = 2), NULL);
+    PRINTS("", TABLE(.columns = 0), "a");
+    PRINTS("a  b\n", TABLE(.columns = 2), "a", "b", "c");
+}
+
+static void test_no_cell_moves_the_cursor(void **state)
+{
+    PRINTS("a?b?[31m???c\n", TABLE(.columns = 1),
+           "a\nb\x1b[31m\x7f\xc2\x9b\xff"
+           "c");
+    PRINTS("\xc2\xa0\xe2\x82\xac?\n", TABLE(.columns = 1), "\xc2\xa0\xe2\x82\xac\xe2");
+}
+
+static void test_width_of_a_terminal(void **state)
+{
+    struct winsize size = {.ws_col = 40, .ws_row = 10};
+    int master, slave, null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    assert_int_equal(openpty(&master, &slave, NULL, NULL, &size), 0);
+    assert_int_equal(table_terminal(slave), 40);
+    size.ws_col = 0; /* nobody has said */
+    assert_int_equal(ioctl(slave, TIOCSWINSZ, &size), 0);
+    assert_int_equal(table_terminal(slave), 80);
+    assert_int_equal(table_terminal(null), 0);
+    close(master);
+    close(slave);
+    close(null);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns_line_up),        cmocka_unit_test(test_first_column_gives_way),
+        cmocka_unit_test(test_nothing_and_half_a_row), cmocka_unit_test(test_no_cell_moves_the_cursor),
+        cmocka_unit_test(test_width_of_a_terminal),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/prefix-node.h"
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* splitmix64: for priorities nobody can foresee, not for secrets. */
+static uint32_t draw(struct prefix *p)
+{
+    uint64_t z = p->random += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return (uint32_t)(z >> 32);
+}
+
+/* --- finding and making --- */
+
+struct prefix_node *prefix_root_find(const struct prefix *p, const struct prefix_space *space)
+{
+    const uint64_t hash = p->hash(space, sizeof(*space), p->seed);
+    for (struct table_link *l = table_first(&p->spaces, hash); l; l = table_next(l)) {
+        struct prefix_node *n = NODE_OF(l, by_place);
+        if (memcmp(&n->root->space, space, sizeof(*space)) == 0) return n;
+    }
+    return NULL;
+}
+
+struct prefix_node *prefix_root_make(struct prefix *p, const struct prefix_space *space)
+{
+    struct prefix_node *found = prefix_root_find(p, space);
+    if (found) return found;
+    struct prefix_root *root = calloc(1, sizeof(*root));
+    if (!root) return NULL;
+    root->node.root = root;
+    root->node.block = PREFIX_NO_BLOCK;
+    root->space = *space;
+    table_add(&p->spaces, &root->node.by_place, p->hash(space, sizeof(*space), p->seed));
+    return &root->node;
+}
+
+static uint64_t id_hash(const struct prefix *p, struct prefix_id id)
+{
+    const uint64_t words[2] = {id.high, id.low};
+    return p->hash(words, sizeof(words), p->seed);
+}
+
+struct prefix_node *prefix_by_id(const struct prefix *p, struct prefix_id id)
+{
+    for (struct table_link *l = table_first(&p->ids, id_hash(p, id)); l; l = table_next(l)) {
+        struct prefix_node *n = NODE_OF(l, by_id);
+        if (n->id.high == id.high && n->id.low == id.low) return n;
+    }
+    return NULL;
+}
+
+static uint64_t uid_hash(const struct prefix *p, uid_t uid)
+{
+    return p->hash(&uid, sizeof(uid), p->seed);
+}
+
+struct prefix_owner *prefix_owner_find(const struct prefix *p, uid_t uid)
+{
+    for (struct table_link *l = table_first(&p->uids, uid_hash(p, uid)); l; l = table_next(l)) {
+        struct prefix_owner *o = (struct prefix_owner *)((char *)l - offsetof(struct prefix_owner, by_uid));
+        if (o->uid == uid) return o;
+    }
+    return NULL;
+}
+
+static struct prefix_owner *owner_make(struct prefix *p, uid_t uid)
+{
+    struct prefix_owner *o = prefix_owner_find(p, uid);
+    if (o) return o;
+    o = calloc(1, sizeof(*o));
+    if (!o) return NULL;
+    o->uid = uid;
+    tree_link_init(&o->in_owners, draw(p));
+    table_add(&p->uids, &o->by_uid, uid_hash(p, uid));
+    return o;
+}
+
+struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *parent, struct prefix_id id,
+                                     const int32_t *tokens, uint32_t n, uid_t uid)
+{
+    struct prefix_owner *owner = owner_make(p, uid);
+    struct prefix_node *x = owner ? calloc(1, sizeof(*x)) : NULL;
+    if (!x) return NULL;
+    x->parent = parent;
+    x->root = parent->root;
+    x->owner = owner;
+    x->id = id;
+    x->n = (uint8_t)n;
+    memcpy(x->tokens, tokens, n * sizeof(*tokens));
+    x->block = PREFIX_NO_BLOCK;
+    const uint32_t priority = draw(p);
+    tree_link_init(&x->in_kin, priority);
+    tree_link_init(&x->in_evict, priority);
+    tree_link_init(&x->in_write, priority);
+    tree_link_init(&x->in_disk, priority);
+    x->in_kin.own = A_PLACE;
+    if (n == PREFIX_BLOCK) table_add(&p->full, &x->by_place, prefix_kin_hash(p, parent, tokens));
+    table_add(&p->ids, &x->by_id, id_hash(p, id));
+    prefix_kin_insert(parent, x);
+    parent->children++;
+    owner->sum.nodes++;
+    p->sum.nodes++;
+    return x;
+}
+
+/* --- freeing --- */
+
+static void node_free(struct prefix *p, struct prefix_node *n)
+{
+    assert(!n->in_evict.in && !n->in_write.in && !n->in_disk.in);
+    tree_take(&n->in_kin);
+    if (n->n == PREFIX_BLOCK) table_remove(&p->full, &n->by_place);
+    table_remove(&p->ids, &n->by_id);
+    n->parent->children--;
+    n->owner->sum.nodes--;
+    p->sum.nodes--;
+    free(n);
+}
+
+void prefix_node_collect(struct prefix *p, struct prefix_node *n)
+{
+    while (n && !n->children && !n->pins && !n->writing && !prefix_node_readable(n)) {
+        struct prefix_node *parent = n->parent;
+        if (parent) {
+            node_free(p, n);
+        } else {
+            table_remove(&p->spaces, &n->by_place);
+            free(n->root);
+        }
+        n = parent;
+    }
+}
+
+/* --- changing --- */
+
+static void owner_settle(struct prefix *p, struct prefix_owner *o)
+{
+    const bool any = o->evict[0].top || o->evict[1].top;
+    tree_move(any ? &p->owners : NULL, &o->in_owners, o->sum.blocks_memory);
+}
+
+void prefix_node_settle(struct prefix *p, struct prefix_node *n)
+{
+    if (!n->parent) return;
+    const bool memory = n->block != PREFIX_NO_BLOCK;
+    const bool evict = memory && !n->children_memory && !n->pins;
+    const bool write = memory && !n->on_disk && !n->writing && (!n->parent->parent || n->parent->on_disk);
+    const bool disk = n->on_disk && !n->children_disk && !n->pins;
+    if (!n->listed && !evict && !write && !disk) return;
+    n->listed = evict || write || disk;
+    tree_move(evict ? &n->owner->evict[n->tails != 0] : NULL, &n->in_evict, n->used);
+    tree_move(write ? &p->write : NULL, &n->in_write, n->used);
+    tree_move(disk ? &p->disk : NULL, &n->in_disk, n->used);
+    owner_settle(p, n->owner);
+}
+
+static void set_bits(struct prefix_node *n)
+{
+    const bool memory = n->block != PREFIX_NO_BLOCK;
+    tree_set_own(&n->in_kin, (uint8_t)(A_PLACE | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
+}
+
+void prefix_node_enter(struct prefix *p, struct prefix_node *n, uint32_t block)
+{
+    assert(n->block == PREFIX_NO_BLOCK && block != PREFIX_NO_BLOCK);
+    kv_pool_ref(p->pool, block);
+    n->block = block;
+    n->parent->children_memory++;
+    n->owner->sum.blocks_memory++;
+    p->sum.blocks_memory++;
+    if (!n->pins) p->evictable++;
+    set_bits(n);
+    prefix_node_settle(p, n->parent);
+    prefix_node_settle(p, n);
+    owner_settle(p, n->owner);
+}
+
+void prefix_node_leave(struct prefix *p, struct prefix_node *n)
+{
+    assert(n->block != PREFIX_NO_BLOCK && !n->children_memory);
+    kv_pool_unref(p->pool, n->block);
+    n->block = PREFIX_NO_BLOCK;
+    n->parent->children_memory--;
+    n->owner->sum.blocks_memory--;
+    p->sum.blocks_memory--;
+    if (!n->pins) p->evictable--;
+    set_bits(n);
+    prefix_node_settle(p, n->parent);
+    prefix_node_settle(p, n);
+    owner_settle(p, n->owner);
+}
+
+void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)
+{
+    if (n->on_disk == on_disk) return;
+    n->on_disk = on_disk;
+    if (on_disk) {
+        n->parent->children_disk++;
+        n->owner->sum.blocks_disk++;
+        p->sum.blocks_disk++;
+    } else {
+        n->parent->children_disk--;
+        n->owner->sum.blocks_disk--;
+        p->sum.blocks_disk--;
+    }
+    set_bits(n);
+    prefix_node_settle(p, n->parent);
+    prefix_node_settle(p, n);
+    /* Children may be written, or no longer. As often as a file comes or goes, so that their number may count. */
+    for (struct tree_link *l = tree_first_of(n->kin.top, IN_MEMORY); l; l = tree_next(l))
+        prefix_node_settle(p, NODE_OF(l, in_kin));
+}
+
+void prefix_node_given_up(struct prefix *p, const struct prefix_node *n)
+{
+    if (n->n == PREFIX_BLOCK) p->given_up[n->by_place.hash & p->given_mask] = n->by_place.hash;
+}
+
+void prefix_node_subsume(struct prefix *p, struct prefix_node *n)
+{
+    if (n->n == PREFIX_BLOCK || n->block == PREFIX_NO_BLOCK || n->pins || n->tails) return;
+    if (!prefix_kin_longer(n->parent, n->tokens, n->n)) return;
+    n->used = 0; /* its file goes first too */
+    prefix_node_leave(p, n);
+    prefix_node_collect(p, n);
+}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """An independent client of hob-protocol(7), written from the manual page, with Python's msgpack."""
+import json
 import socket
 import struct
 
@@ -65,13 +66,13 @@ class Client(Peer):
         self.send({"type": kind, "id": self.last, **keys})
         return self.last
 
-    def generate(self, prompt=None, **keys):
+    def generate(self, prompt=None, kind="generate", **keys):
         """Send; returns the id. A string is one user message; with raw=True it is the text."""
         if prompt is not None and keys.get("raw"):
             keys["prompt"] = prompt
         elif prompt is not None:
             keys["messages"] = [{"role": "user", "content": prompt}]
-        return self.request("generate", **keys)
+        return self.request(kind, **keys)
 
     def events(self, *ids):
         """Events of these requests until each has ended."""
@@ -81,11 +82,30 @@ class Client(Peer):
             if e.get("id") not in ids:
                 continue
             yield e
-            if e["event"] in ("done", "error", "tokens", "status", "stopping"):
+            if e["event"] in ("done", "error", "tokens", "status", "stopping", "sessions", "ok"):
                 live.discard(e["id"])
 
     def answer(self, prompt=None, **keys):
         return Answer(list(self.events(self.generate(prompt, **keys))))
+
+    def warm(self, prompt=None, **keys):
+        return self.answer(prompt, kind="warm", **keys)
+
+    def ask(self, kind, **keys):
+        """The last event of a request that is not streamed."""
+        return list(self.events(self.request(kind, **keys)))[-1]
+
+    def sessions(self):
+        """The daemon's list, newest first; an error is an assertion."""
+        e = self.ask("session.list")
+        assert e["event"] == "sessions", e
+        return json.loads(e["sessions"])
+
+    def session(self, name):
+        """What it holds; an error is an assertion."""
+        e = self.ask("session.show", name=name)
+        assert e["event"] == "sessions", e
+        return json.loads(e["sessions"])
 
 
 class Answer:

@@ -324,6 +324,24 @@ static void the_manuals_example(void **state)
     frame_decoder_fini(&d);
 }
 
+/* The daemon's greeting in it; its version is the project's. */
+static void the_manuals_greeting(void **state)
+{
+    static const char hello[] = "\x78\x00\x00\x00\x84\xa5"
+                                "event\xa5hello\xa7version\x01\xa8"
+                                "features\x99\xa8"
+                                "generate\xa6"
+                                "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
+                                "context\xa8software\xaahobd " HOB_VERSION;
+    struct proto_event e = {.type = PROTO_EV_HELLO};
+    struct buf out = BUF_INIT;
+
+    assert_int_equal(proto_write_event(&out, &e), 0);
+    assert_int_equal(out.len, sizeof hello - 1);
+    assert_memory_equal(out.data, hello, out.len);
+    buf_fini(&out);
+}
+
 /* What the daemon says in it. */
 static void the_manuals_answer(void **state)
 {
@@ -355,6 +373,7 @@ int main(void)
         cmocka_unit_test(bytes_are_what_is_held),
         cmocka_unit_test(nothing_shifted_is_no_key),
         cmocka_unit_test(the_manuals_example),
+        cmocka_unit_test(the_manuals_greeting),
         cmocka_unit_test(the_manuals_answer),
     };
 

@@ -8,9 +8,8 @@
 
 int kv_memory_init(struct kv_memory *kv, const struct shape *s, enum kern_kv type, uint64_t bytes)
 {
-    *kv = (struct kv_memory){.layers = s->n_layers, .kv_heads = s->kv_heads, .head_dim = s->head_dim};
+    *kv = (struct kv_memory){.type = type, .layers = s->n_layers, .kv_heads = s->kv_heads, .head_dim = s->head_dim};
     kv->half = kern_kv_bytes(type, s->head_dim);
-    kv->elem = kv->half / s->head_dim / KV_BLOCK;
     size_t block = kv_memory_block_bytes(kv);
     uint64_t blocks = bytes / block;
     if (!blocks)
@@ -35,17 +34,12 @@ size_t kv_memory_block_bytes(const struct kv_memory *kv)
     return (size_t)kv->layers * kv->kv_heads * 2 * kv->half;
 }
 
-void kv_memory_copy(struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens)
+void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens)
 {
     assert(dst < kv->blocks && src < kv->blocks && tokens <= KV_BLOCK);
     for (uint32_t l = 0; l < kv->layers; l++)
-        for (uint32_t h = 0; h < kv->kv_heads; h++) {
-            const uint8_t *from = kv_memory_k(kv, l, src, h);
-            uint8_t *to = kv_memory_k(kv, l, dst, h);
-            for (size_t d = 0; d < kv->head_dim; d++)
-                memmove(to + d * KV_BLOCK * kv->elem, from + d * KV_BLOCK * kv->elem, tokens * kv->elem);
-            memmove(to + kv->half, from + kv->half, (size_t)tokens * kv->head_dim * kv->elem);
-        }
+        for (uint32_t h = 0; h < kv->kv_heads; h++)
+            kern_kv_copy(kv->type, kv_memory_k(kv, l, dst, h), kv_memory_k(kv, l, src, h), tokens, kv->head_dim);
 }
 
 void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out)
@@ -56,7 +50,7 @@ void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out)
         memcpy((uint8_t *)out + l * per_layer, kv_memory_k(kv, l, block, 0), per_layer);
 }
 
-void kv_memory_write(struct kv_memory *kv, uint32_t block, const void *in)
+void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in)
 {
     assert(block < kv->blocks);
     size_t per_layer = 2 * kv->half * kv->kv_heads;

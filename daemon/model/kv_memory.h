@@ -2,14 +2,15 @@
 #pragma once
 /*
  * The tensor memory of KV blocks, one reserved anonymous mapping: what is never written takes no memory.
- * Layout: [layer][block][kv head], of each K [head_dim][32 tokens] and then V [32 tokens][head_dim], in the KV type.
+ * Layout: [layer][block][kv head], of each K and then V as the kernels lay them out (kernels/kv.h).
  */
 #include "daemon/model/shape.h"
 #include "kernels/kernels.h"
 
 struct kv_memory {
     uint8_t *mem;
-    size_t size, half, elem; /* half: bytes of K (or V) of one block of one KV head; elem: of one value */
+    size_t size, half; /* half: bytes of K (or V) of one block of one KV head */
+    enum kern_kv type;
     uint32_t layers, blocks, kv_heads, head_dim;
 };
 
@@ -25,7 +26,8 @@ static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, u
     return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * 2 * kv->half;
 }
 
-/* As the functions of struct backend_ops. */
-void kv_memory_copy(struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens);
+/* As the functions of struct backend_ops. They touch no memory but that of the blocks they are given, and change
+ * nothing in *kv: kv_memory_read and kv_memory_write keep the promise to other threads without a lock. */
+void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens);
 void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out);
-void kv_memory_write(struct kv_memory *kv, uint32_t block, const void *in);
+void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in);

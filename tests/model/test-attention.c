@@ -86,7 +86,7 @@ static void test_more_heads_than_a_tile_has_rows(void **state)
 
 /* --- against the independent pass --- */
 
-static void check_reference(const struct tiny *t, uint32_t n, float bound)
+static void check_reference_kv(const struct tiny *t, uint32_t n, enum kern_kv kv, float bound)
 {
     struct gguf *g = rig_tiny(t);
     struct reference *r = NULL;
@@ -97,7 +97,7 @@ static void check_reference(const struct tiny *t, uint32_t n, float bound)
         skip();
     }
     assert_int_equal(e, 0);
-    struct backend *b = rig_backend(g, &(struct rig_config){.batch_tokens = n, .threads = 2, .kv_type = KERN_KV_F32});
+    struct backend *b = rig_backend(g, &(struct rig_config){.batch_tokens = n, .threads = 2, .kv_type = kv});
     struct rig_seq s;
     rig_seq_init(&s, b, n, 3, 0);
     rig_run(b, &s, 200);
@@ -111,6 +111,11 @@ static void check_reference(const struct tiny *t, uint32_t n, float bound)
     rig_seq_fini(&s);
     backend_free(b);
     gguf_close(g);
+}
+
+static void check_reference(const struct tiny *t, uint32_t n, float bound)
+{
+    check_reference_kv(t, n, KERN_KV_F32, bound);
 }
 
 static void test_reference_long(void **state)
@@ -165,6 +170,21 @@ static void test_reference_quantized_types(void **state)
     }
 }
 
+/* K and V rounded to 11 bits, and to 8 for each 32 dims: near, not equal (0.011 and 0.23 here, logits deviate by
+ * several). */
+static void test_reference_rounded_kv(void **state)
+{
+    static const uint32_t dims[] = {0, 40, 64};
+    struct tiny t;
+    for (size_t i = 0; i < 3; i++) {
+        one_layer(&t, 4, 2);
+        t.layers = 2;
+        t.head_dim = dims[i];
+        check_reference_kv(&t, 700, KERN_KV_F16, 0.05f);
+        check_reference_kv(&t, 700, KERN_KV_Q8, 0.6f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_reference_head_width),
         cmocka_unit_test(test_reference_float_types),
         cmocka_unit_test(test_reference_quantized_types),
+        cmocka_unit_test(test_reference_rounded_kv),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

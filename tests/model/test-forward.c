@@ -81,26 +81,40 @@ static void test_one_model(void **state)
     gguf_close(g);
 }
 
-/* --- a fixture: one Q4_1 model, a backend of two threads, and a sequence computed alone, as the standard --- */
+/* --- a fixture: one Q4_1 model, and for each KV type a backend of two threads and a sequence computed alone, as the
+ * standard --- */
 
 static struct gguf *file;
-static struct backend *backend;
-static struct rig_seq alone;
+static struct backend *backends[KERN_KV_TYPES], *backend; /* the one of the test */
+static struct rig_seq standards[KERN_KV_TYPES], alone;    /* likewise */
 
 static int setup(void **state)
 {
     file = open_model(&(struct model){"", 3, true});
-    backend = rig_backend(file, &(struct rig_config){.threads = 2});
-    rig_seq_init(&alone, backend, LENGTH, 5, 0);
-    rig_run(backend, &alone, LENGTH);
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
+        backends[kv] = rig_backend(file, &(struct rig_config){.threads = 2, .kv_type = kv});
+        rig_seq_init(&standards[kv], backends[kv], LENGTH, 5, 0);
+        rig_run(backends[kv], &standards[kv], LENGTH);
+    }
     return 0;
 }
 
 static int teardown(void **state)
 {
-    rig_seq_fini(&alone);
-    backend = backend_free(backend);
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
+        rig_seq_fini(&standards[kv]);
+        backend_free(backends[kv]);
+    }
     file = gguf_close(file);
+    return 0;
+}
+
+/* *state is the KV type. */
+static int choose(void **state)
+{
+    enum kern_kv kv = (enum kern_kv)(uintptr_t)*state;
+    backend = backends[kv];
+    alone = standards[kv];
     return 0;
 }
 
@@ -216,7 +230,8 @@ static void test_copy_takes_no_more_than_asked(void **state)
 
 static void test_read_and_written_blocks(void **state)
 {
-    struct backend *other = rig_backend(file, &(struct rig_config){.threads = 1, .blocks = 7});
+    struct backend *other =
+        rig_backend(file, &(struct rig_config){.threads = 1, .blocks = 7, .kv_type = backend->config.kv_type});
     size_t bytes = backend->shape.groups[0].bytes_per_token * KV_BLOCK;
     void *payload = malloc(bytes);
     assert_non_null(payload);
@@ -360,29 +375,46 @@ static void test_what_cannot_run(void **state)
     rig_seq_fini(&s);
 }
 
+#define FOR_KV(f)                                                                                                      \
+    {                                                                                                                  \
+#f, f                                                                                                          \
+    }
+
+static const struct {
+    const char *name;
+    CMUnitTestFunction run;
+} kv_tests[] = {
+    FOR_KV(test_chunks),
+    FOR_KV(test_in_a_batch_of_seven),
+    FOR_KV(test_decoding_together),
+    FOR_KV(test_shuffled_blocks),
+    FOR_KV(test_used_blocks),
+    FOR_KV(test_copied_block),
+    FOR_KV(test_copy_takes_no_more_than_asked),
+    FOR_KV(test_read_and_written_blocks),
+};
+#define N_KV (sizeof(kv_tests) / sizeof(*kv_tests))
+
 int main(void)
 {
-    struct CMUnitTest tests[N_MODELS + 16] = {{0}};
-    char names[N_MODELS][64];
+    struct CMUnitTest tests[N_MODELS + KERN_KV_TYPES * N_KV + 8] = {{0}};
+    char names[N_MODELS][64], kv_names[KERN_KV_TYPES][N_KV][64];
     size_t n = 0;
     for (size_t i = 0; i < N_MODELS; i++) {
         snprintf(names[i], sizeof(names[i]), "same bits on every path: %s", models[i].name);
         tests[n++] = (struct CMUnitTest){names[i], test_one_model, NULL, NULL, (void *)&models[i]};
     }
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++)
+        for (size_t i = 0; i < N_KV; i++) {
+            snprintf(kv_names[kv][i], sizeof(kv_names[kv][i]), "%s: %s", kv_tests[i].name, kern_kv_name(kv));
+            tests[n++] = (struct CMUnitTest){kv_names[kv][i], kv_tests[i].run, choose, NULL, (void *)(uintptr_t)kv};
+        }
     const struct CMUnitTest more[] = {
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_in_a_batch_of_seven),
-        cmocka_unit_test(test_decoding_together),
-        cmocka_unit_test(test_shuffled_blocks),
-        cmocka_unit_test(test_used_blocks),
-        cmocka_unit_test(test_copied_block),
-        cmocka_unit_test(test_copy_takes_no_more_than_asked),
-        cmocka_unit_test(test_read_and_written_blocks),
-        cmocka_unit_test(test_time_is_counted_by_part),
-        cmocka_unit_test(test_only_wanted_rows),
+        cmocka_unit_test_setup(test_time_is_counted_by_part, choose),
+        cmocka_unit_test_setup(test_only_wanted_rows, choose),
         cmocka_unit_test(test_hidden_state),
         cmocka_unit_test(test_embeddings_as_input),
-        cmocka_unit_test(test_what_cannot_run),
+        cmocka_unit_test_setup(test_what_cannot_run, choose),
     };
     memcpy(tests + n, more, sizeof(more));
     n += sizeof(more) / sizeof(*more);

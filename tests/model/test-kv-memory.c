@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/kv_memory.h"
 #include "libcommon/error.h"
+#include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +81,116 @@ static void test_copy_by_token(void **state)
     kv_memory_fini(&kv);
 }
 
+/* The tokens of @seed from @begin to @end, in every layer and head. */
+static void store(struct kv_memory *kv, enum kern_kv type, uint32_t block, uint32_t begin, uint32_t end, float seed)
+{
+    float k[70], v[70];
+    for (uint32_t l = 0; l < kv->layers; l++)
+        for (uint32_t h = 0; h < kv->kv_heads; h++)
+            for (uint32_t t = begin; t < end; t++) {
+                for (uint32_t d = 0; d < kv->head_dim; d++) {
+                    k[d] = sinf(seed + (float)(((l * 3 + h) * 32 + t) * 70 + d));
+                    v[d] = cosf(seed + (float)(((l * 3 + h) * 32 + t) * 70 + d));
+                }
+                uint8_t *at = kv_memory_k(kv, l, block, h);
+                kernels_get(NULL)->kv_store[type](at, at + kv->half, t, k, v, kv->head_dim);
+            }
+}
+
+/* Of every type: a copy of n tokens is what storing them would have made. */
+static void test_copy_of_every_type(void **state)
+{
+    static const uint32_t counts[] = {0, 1, 17, 31, 32}, dims[] = {10, 32, 70};
+    for (enum kern_kv type = 0; type < KERN_KV_TYPES; type++)
+        for (size_t i = 0; i < 3; i++) {
+            struct shape y = shape;
+            struct kv_memory kv;
+            y.head_dim = dims[i];
+            for (size_t c = 0; c < 5; c++) {
+                assert_int_equal(kv_memory_init(&kv, &y, type, 1 << 20), 0);
+                store(&kv, type, 0, 0, 32, 1);
+                store(&kv, type, 1, 0, 32, 2);
+                kv_memory_copy(&kv, 1, 0, counts[c]);
+                store(&kv, type, 2, 0, counts[c], 1);
+                store(&kv, type, 2, counts[c], 32, 2);
+                for (uint32_t l = 0; l < 3; l++)
+                    assert_memory_equal(kv_memory_k(&kv, l, 1, 0), kv_memory_k(&kv, l, 2, 0), 2 * 2 * kv.half);
+                kv_memory_fini(&kv);
+            }
+        }
+}
+
+/* 32 dims and their scale: 34 bytes, where f16 takes 64. */
+static void test_q8_takes_half(void **state)
+{
+    struct shape y = shape;
+    struct kv_memory q8, f16;
+    y.head_dim = 64;
+    assert_int_equal(kv_memory_init(&q8, &y, KERN_KV_Q8, 1 << 20), 0);
+    assert_int_equal(kv_memory_init(&f16, &y, KERN_KV_F16, 1 << 20), 0);
+    assert_int_equal(kv_memory_block_bytes(&q8) * 64, kv_memory_block_bytes(&f16) * 34);
+    kv_memory_fini(&q8);
+    kv_memory_fini(&f16);
+}
+
+/* --- other threads --- */
+
+struct traffic {
+    struct kv_memory *kv;
+    uint32_t block;
+    const uint8_t *want; /* [BLOCK] */
+    atomic_bool stop;
+    int wrong;
+};
+
+static void *read_all_the_time(void *arg)
+{
+    struct traffic *t = arg;
+    uint8_t *have = malloc(BLOCK);
+    while (!atomic_load(&t->stop)) {
+        kv_memory_read(t->kv, t->block, have);
+        t->wrong += memcmp(have, t->want, BLOCK) != 0;
+    }
+    free(have);
+    return NULL;
+}
+
+static void *write_all_the_time(void *arg)
+{
+    struct traffic *t = arg;
+    while (!atomic_load(&t->stop)) kv_memory_write(t->kv, t->block, t->want);
+    return NULL;
+}
+
+/* Blocks are read and written by threads of their own while their neighbours change (thread sanitizers see more). */
+static void test_threads(void **state)
+{
+    struct kv_memory kv;
+    uint8_t *bytes = malloc(BLOCK), *back = malloc(BLOCK);
+    pthread_t threads[3];
+    assert_true(bytes && back);
+    assert_int_equal(kv_memory_init(&kv, &shape, KERN_KV_F16, 5 * BLOCK), 0);
+    fill(&kv, 1, 9);
+    kv_memory_read(&kv, 1, bytes);
+    struct traffic t[3] = {{&kv, 1, bytes, false, 0}, {&kv, 3, bytes, false, 0}, {&kv, 1, bytes, false, 0}};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, i == 1 ? write_all_the_time : read_all_the_time, &t[i]), 0);
+    for (uint32_t i = 0; i < 300; i++) {
+        store(&kv, KERN_KV_F16, i % 3 * 2, 0, 32, (float)i);
+        kv_memory_copy(&kv, 4, 1, 32); /* which is being read */
+    }
+    for (int i = 0; i < 3; i++) atomic_store(&t[i].stop, true);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    assert_true(!t[0].wrong && !t[2].wrong);
+    kv_memory_read(&kv, 3, back);
+    assert_memory_equal(bytes, back, BLOCK);
+    kv_memory_read(&kv, 4, back);
+    assert_memory_equal(bytes, back, BLOCK);
+    free(bytes);
+    free(back);
+    kv_memory_fini(&kv);
+}
+
 static void test_read_gives_what_was_written(void **state)
 {
     struct kv_memory kv;
@@ -103,6 +216,9 @@ int main(void)
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_copy_by_token),
+        cmocka_unit_test(test_copy_of_every_type),
+        cmocka_unit_test(test_q8_takes_half),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_read_gives_what_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,83 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/sched.h"
+#include "daemon/engine/sched-inside.h"
+
+void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch_tokens)
+{
+    *c = (struct sched_config){
+        .parallel = parallel,
+        .batch_tokens = batch_tokens,
+        .decode_units = 4,
+        .quantum = 256,
+        .yield_ms = 1000,
+        .patience = 16384,
+        .step_ratio = 8,
+        .step_ms = 100,
+        .prefill_min = 32,
+        .prefill_gap = 8,
+    };
+}
+
+/* --- scratch --- */
+
+size_t sched_scratch_size(uint32_t n, uint32_t n_users)
+{
+    return n * (sizeof(struct sched_item) + sizeof(uint32_t) + sizeof(bool)) +
+           n_users * (sizeof(struct sched_item) + sizeof(struct sched_who));
+}
+
+struct sched_scratch sched_scratch_cut(void *memory, uint32_t n, uint32_t n_users)
+{
+    struct sched_scratch x = {.items = memory};
+    x.line = x.items + n;
+    x.who = (struct sched_who *)(x.line + n_users);
+    x.progress = (uint32_t *)(x.who + n_users);
+    x.done = (bool *)(x.progress + n);
+    return x;
+}
+
+void sched_parts(const struct sched_scratch *x, uint32_t n_users)
+{
+    uint32_t first = 0;
+    for (uint32_t u = 0; u < n_users; u++) {
+        x->who[u].first = first;
+        first += x->who[u].n;
+        x->who[u].n = 0;
+    }
+}
+
+/* --- service --- */
+
+uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, uint32_t n)
+{
+    return r->decoding && r->known - r->computed == 1 ? n * c->decode_units : n;
+}
+
+void sched_done(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
+                const struct sched_run *runs, uint32_t n, const struct sched_load *load, double ms)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sched_req *r = &s->reqs[runs[i].index];
+        uint32_t units = sched_units(c, r, runs[i].n);
+        s->users[r->user].served += units;
+        b->clock += units;
+    }
+    b->since_prefill = load->no_prefill ? b->since_prefill + 1 : 0;
+    sched_time_learn(&b->time, load, ms);
+}
+
+uint64_t sched_lead_max(const struct sched_config *c, bool patience)
+{
+    uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
+    return (c->parallel + 2ull) * c->quantum + 2 * step + (patience ? c->patience : 0);
+}
+
+uint32_t sched_blocks(uint32_t prompt, uint32_t max_tokens, uint32_t percent, uint32_t block)
+{
+    uint64_t tokens = prompt + (uint64_t)max_tokens * (percent < 100 ? percent : 100) / 100;
+    return (uint32_t)((tokens + block - 1) / block);
+}
+
+/* --- first come, first served: as it was --- */
 
 /* Does @a come before @b? Decoding first, the longest waiting of them first; then prefill by arrival. */
 static bool before(const struct sched_seq *a, const struct sched_seq *b)

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* The batch of a step. */
+#include "daemon/engine/sched-inside.h"
+#include "daemon/engine/sched.h"
+#include <math.h>
+#include <string.h>
+
+#define CHUNK 32 /* a prompt is cut at a whole block, where that leaves something */
+
+struct step {
+    const struct sched_config *c;
+    const struct sched_book *b;
+    const struct sched_state *s;
+    struct sched_scratch x;
+    struct sched_run *out;
+    struct sched_load *load;
+    uint32_t n_out, n_decode, n_prefill; /* how many can do so */
+    uint32_t tokens;                     /* left for prefill */
+    bool limited;                        /* so is the time: */
+    double ms;
+};
+
+static bool is_ready(const struct sched_req *r)
+{
+    return r->running && !r->paused && r->computed < r->known;
+}
+
+/* One that comes back from a preemption and lacks more than its newest token reads first. */
+static bool is_decode(const struct sched_req *r)
+{
+    return r->decoding && r->known - r->computed == 1;
+}
+
+static void run(struct step *t, uint32_t index, uint32_t n)
+{
+    const struct sched_req *r = &t->s->reqs[index];
+    t->out[t->n_out++] = (struct sched_run){index, n, r->computed + n == r->known};
+    double pairs = ((double)r->computed * n + (double)n * n / 2) / 1000;
+    *(is_decode(r) ? &t->load->decode : &t->load->prefill) += n;
+    *(is_decode(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs;
+}
+
+/* --- decoding --- */
+
+/* Bring the @k smallest of items[n] to the front (Hoare's selection). */
+static void select_first(struct sched_item *items, uint32_t n, uint32_t k)
+{
+    uint32_t from = 0, to = n;
+    while (to - from > 1 && k > from && k < to) {
+        struct sched_item pivot = items[from + (to - from - 1) / 2];
+        uint32_t i = from, j = to - 1;
+        for (;;) {
+            while (sched_item_less(&items[i], &pivot)) i++;
+            while (sched_item_less(&pivot, &items[j])) j--;
+            if (i >= j) break;
+            struct sched_item x = items[i];
+            items[i++] = items[j];
+            items[j--] = x;
+        }
+        if (k <= j + 1)
+            to = j + 1;
+        else
+            from = j + 1;
+    }
+}
+
+/* Count, and put those that decode into items. */
+static void gather(struct step *t)
+{
+    for (uint32_t i = 0; i < t->s->n; i++) {
+        const struct sched_req *r = &t->s->reqs[i];
+        if (!is_ready(r)) continue;
+        if (is_decode(r))
+            t->x.items[t->n_decode++] = (struct sched_item){r->last_step, r->arrival, i};
+        else
+            t->n_prefill++;
+    }
+}
+
+static void decode(struct step *t, bool must_prefill)
+{
+    const struct sched_config *c = t->c;
+    uint32_t room = c->batch_tokens, n = t->n_decode;
+    if (must_prefill) room -= c->prefill_min < room ? c->prefill_min : room;
+    if (n > room) {
+        select_first(t->x.items, n, room);
+        n = room;
+    }
+    for (uint32_t i = 0; i < n; i++) run(t, t->x.items[i].index, 1);
+    t->tokens = c->batch_tokens - n;
+}
+
+/* --- prefill --- */
+
+static void line_up(struct step *t)
+{
+    const struct sched_state *s = t->s;
+    struct sched_who *who = t->x.who;
+    memset(who, 0, s->n_users * sizeof(*who));
+    for (uint32_t i = 0; i < s->n; i++)
+        if (is_ready(&s->reqs[i]) && !is_decode(&s->reqs[i])) who[s->reqs[i].user].n++;
+    sched_parts(&t->x, s->n_users);
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct sched_req *r = &s->reqs[i];
+        if (!is_ready(r) || is_decode(r)) continue;
+        struct sched_who *w = &who[r->user];
+        t->x.items[w->first + w->n++] = sched_item_of(r, i);
+    }
+}
+
+/* As much of @r as there is room for; 0: no more in this step. */
+static uint32_t chunk(const struct step *t, const struct sched_req *r, bool must)
+{
+    uint32_t left = r->known - r->computed, most = left < t->tokens ? left : t->tokens, n = most;
+    uint32_t least = most < t->c->prefill_min ? most : t->c->prefill_min;
+    if (t->limited) n = sched_time_prefill(&t->b->time, r->computed, t->ms, most);
+    if (n < least) return must ? least : 0;
+    uint32_t end = r->computed + n, whole = end / CHUNK * CHUNK;
+    return n < left && whole > r->computed ? whole - r->computed : n;
+}
+
+static void set_limit(struct step *t)
+{
+    const struct sched_config *c = t->c;
+    double alone = sched_time_of(&t->b->time, t->load), most = c->prefill_ms;
+    if (t->load->decode) most = fmin(c->step_ratio * alone, c->step_ms);
+    t->limited = most > 0 && t->b->time.samples > 0;
+    t->ms = most - alone;
+}
+
+static void prefill(struct step *t, bool must)
+{
+    struct sched_item *line = t->x.line;
+    uint32_t n_line = 0;
+    line_up(t);
+    for (uint32_t u = 0; u < t->s->n_users; u++)
+        if (t->x.who[u].n) line[n_line++] = (struct sched_item){t->s->users[u].served, u, u};
+    sched_heap_make(line, n_line);
+    set_limit(t);
+    while (n_line && t->tokens) {
+        struct sched_who *w = &t->x.who[line->index];
+        struct sched_item *part = t->x.items + w->first;
+        if (!w->heaped) sched_heap_make(part, w->n);
+        w->heaped = true;
+        uint32_t n = chunk(t, &t->s->reqs[part->index], must);
+        if (n == 0) return;
+        double before = sched_time_of(&t->b->time, t->load);
+        run(t, part->index, n);
+        t->ms -= sched_time_of(&t->b->time, t->load) - before;
+        t->tokens -= n;
+        must = false;
+        w->n = sched_heap_pop(part, w->n);
+        line->key += n;
+        if (w->n == 0)
+            n_line = sched_heap_pop(line, n_line);
+        else
+            sched_heap_down(line, n_line, 0);
+    }
+}
+
+uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
+                    void *scratch, struct sched_run *out, struct sched_load *load)
+{
+    struct step t = {.c = c, .b = b, .s = s, .out = out, .load = load};
+    t.x = sched_scratch_cut(scratch, s->n, s->n_users);
+    *load = (struct sched_load){0};
+    gather(&t);
+    bool must = t.n_prefill && b->since_prefill >= c->prefill_gap;
+    decode(&t, must);
+    if (t.n_prefill) prefill(&t, must || t.n_decode == 0);
+    load->no_prefill = t.n_prefill && load->prefill == 0;
+    return t.n_out;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * How long a step takes: fixed + decode tokens + prefill tokens + attention of either, each a coefficient that is never
+ * negative. Learned from measured steps: least squares of the relative error over the last steps (each step counts
+ * SCHED_TIME_KEEP of the one after it), by coordinate descent, so that a coefficient nothing was learned about stays as
+ * it was. A measurement counts as at most twice and at least half of what was expected, so that a bad one changes
+ * little; SCHED_TIME_BELIEVE such in a row, all too slow or all too fast, and the machine has changed: everything is
+ * scaled by the mildest of them.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SCHED_TIME_KEEP    0.95
+#define SCHED_TIME_BELIEVE 4
+
+enum {
+    SCHED_TIME_FIXED,
+    SCHED_TIME_DECODE,
+    SCHED_TIME_PREFILL,
+    SCHED_TIME_DECODE_KV,
+    SCHED_TIME_PREFILL_KV,
+    SCHED_TIME_TERMS
+};
+
+/* What a step does. */
+struct sched_load {
+    uint32_t decode, prefill;     /* tokens */
+    double decode_kv, prefill_kv; /* thousands of (token, position before it) pairs */
+    bool no_prefill;              /* there was a prompt to read, and no room for any of it */
+};
+
+struct sched_time {
+    double ms[SCHED_TIME_TERMS]; /* of the step, a token, a token, a thousand pairs, a thousand pairs */
+    double a[SCHED_TIME_TERMS][SCHED_TIME_TERMS], b[SCHED_TIME_TERMS]; /* decayed sums: normal equations */
+    uint32_t samples;
+    double off;   /* the mildest ratio of measured and expected of those in a row that were far off */
+    uint32_t row; /* how many they are */
+};
+
+/* Starts from the ratios of a usual CPU; the first step measured sets the scale. */
+void sched_time_init(struct sched_time *t);
+
+/* Milliseconds to expect. */
+double sched_time_of(const struct sched_time *t, const struct sched_load *x);
+
+/* Tokens of prefill from position @pos on that take at most @ms; at most @max. */
+uint32_t sched_time_prefill(const struct sched_time *t, uint32_t pos, double ms, uint32_t max);
+
+/* @x took @ms; what is not a positive number is ignored. */
+void sched_time_learn(struct sched_time *t, const struct sched_load *x, double ms);

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/* Who starts and who is preempted: an example for each rule. */
+#include "daemon/engine/sched.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MOST 32
+
+/* A table of requests, and what the scheduler says about it. */
+struct table {
+    struct sched_config c;
+    struct sched_book b;
+    struct sched_req reqs[MOST];
+    struct sched_user users[MOST];
+    struct sched_state s;
+    struct sched_action out[MOST];
+    uint32_t n_out;
+};
+
+static void table_init(struct table *t, uint32_t parallel, uint32_t blocks)
+{
+    memset(t, 0, sizeof(*t));
+    sched_config_init(&t->c, parallel, 512);
+    sched_time_init(&t->b.time);
+    t->s = (struct sched_state){.reqs = t->reqs, .users = t->users, .n_users = 4, .free_blocks = blocks};
+}
+
+/* A request of @user with a prompt of 100 tokens in 4 blocks. */
+static struct sched_req *add(struct table *t, uint32_t user, bool running)
+{
+    struct sched_req *r = &t->reqs[t->s.n++];
+    *r = (struct sched_req){
+        .arrival = t->s.n,
+        .user = user,
+        .known = 100,
+        .blocks = 4,
+        .group = SCHED_NONE,
+        .class = SCHED_CLASS_INTERACTIVE,
+        .running = running,
+    };
+    return r;
+}
+
+/* It has read its prompt and more than a quantum's worth of answer. */
+static struct sched_req *add_decoding(struct table *t, uint32_t user)
+{
+    struct sched_req *r = add(t, user, true);
+    r->decoding = true;
+    r->computed = 199;
+    r->known = 200;
+    r->spent = 500;
+    return r;
+}
+
+static void decide(struct table *t)
+{
+    void *scratch = malloc(sched_scratch_size(t->s.n, t->s.n_users));
+    assert_non_null(scratch);
+    t->n_out = sched_decide(&t->c, &t->b, &t->s, scratch, t->out);
+    free(scratch);
+}
+
+static void assert_action(const struct table *t, uint32_t at, uint32_t index, enum sched_why why)
+{
+    assert_true(at < t->n_out);
+    assert_int_equal(t->out[at].index, index);
+    assert_int_equal(t->out[at].why, why);
+}
+
+static void test_first_come_within_a_user(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    add(&t, 0, false)->arrival = 9;
+    add(&t, 0, false)->arrival = 3;
+    add(&t, 0, false)->arrival = 5;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 1, SCHED_START);
+    assert_action(&t, 1, 2, SCHED_START);
+}
+
+static void test_class_before_arrival(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    add(&t, 0, false)->class = SCHED_CLASS_BATCH;
+    add(&t, 0, false)->class = SCHED_CLASS_INTERACTIVE;
+    add(&t, 0, false)->class = SCHED_CLASS_INFILL;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 2, SCHED_START);
+    assert_action(&t, 1, 1, SCHED_START);
+}
+
+/* One user's class is nothing to another user. */
+static void test_account_before_class(void **state)
+{
+    struct table t;
+    table_init(&t, 1, 100);
+    t.users[0].served = 1000;
+    t.users[0].waited = t.users[1].waited = true;
+    add(&t, 0, false)->class = SCHED_CLASS_INFILL;
+    add(&t, 1, false)->class = SCHED_CLASS_BATCH;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 1, SCHED_START);
+}
+
+/* Equal accounts: free slots are dealt in turn, not all to the first. */
+static void test_free_slots_in_turn(void **state)
+{
+    struct table t;
+    uint32_t got[2] = {0};
+    table_init(&t, 6, 1000);
+    for (int i = 0; i < 10; i++) add(&t, 0, false);
+    for (int i = 0; i < 10; i++) add(&t, 1, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 6);
+    for (int i = 0; i < 6; i++) got[t.reqs[t.out[i].index].user]++;
+    assert_int_equal(got[0], 3);
+    assert_int_equal(got[1], 3);
+}
+
+/* Somebody new does not wait behind a flood: at once, although all slots are taken. */
+static void test_even_slots_at_once(void **state)
+{
+    struct table t;
+    table_init(&t, 4, 100);
+    t.users[0].served = 7000;
+    t.users[0].waited = true;
+    t.b.floor = 7000;
+    for (int i = 0; i < 4; i++) add(&t, 0, true);
+    for (int i = 0; i < 3; i++) add(&t, 0, false);
+    add(&t, 1, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 3, SCHED_EVEN); /* the last to arrive */
+    assert_action(&t, 1, 7, SCHED_START);
+    assert_int_equal(t.users[1].served, 7000); /* absence earned nothing */
+    assert_true(t.users[0].waited);
+    assert_false(t.users[1].waited);
+}
+
+/* With slots shared evenly nobody is moved before the accounts differ by a quantum. */
+static void test_quantum(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    t.users[0].waited = t.users[1].waited = t.users[2].waited = true;
+    add_decoding(&t, 0);
+    add_decoding(&t, 1);
+    add(&t, 2, false);
+    t.users[0].served = 1000 + t.c.quantum - 1;
+    t.users[1].served = t.users[2].served = 1000;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.users[0].served++;
+    t.reqs[0].spent = t.c.quantum - 1; /* it has just come */
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[0].spent++;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_QUANTUM);
+    assert_action(&t, 1, 2, SCHED_START);
+}
+
+static void test_class_preempts_its_own_user(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    add_decoding(&t, 0)->class = SCHED_CLASS_BATCH;
+    add_decoding(&t, 1)->class = SCHED_CLASS_BATCH;
+    add(&t, 0, false)->class = SCHED_CLASS_INFILL;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_CLASS);
+    assert_action(&t, 1, 2, SCHED_START);
+    t.reqs[2].class = SCHED_CLASS_BATCH;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+}
+
+static void test_slow_reader_yields(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    add_decoding(&t, 0);
+    struct sched_req *r = add_decoding(&t, 0);
+    r->paused = true;
+    r->paused_ms = 5000;
+    add(&t, 0, false);
+    t.s.now_ms = 5000 + t.c.yield_ms - 1;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.s.now_ms++;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 1, SCHED_YIELD);
+    assert_action(&t, 1, 2, SCHED_START);
+    t.s.n = 2; /* nobody wants its slot */
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.s.n = 3; /* nobody reads what would start */
+    t.reqs[2].paused = true;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+}
+
+/* A large request of another user is passed until its patience ends; then everybody waits for it. */
+static void test_large_request(void **state)
+{
+    struct table t;
+    table_init(&t, 4, 10);
+    t.users[0].waited = t.users[1].waited = true;
+    t.users[1].served = 100;
+    add_decoding(&t, 1)->blocks = 10;
+    add(&t, 0, false)->blocks = 15;
+    add(&t, 1, false);
+    t.b.clock = 50000;
+    t.reqs[1].since = 50000 - t.c.patience + 1;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 2, SCHED_START);
+    t.reqs[1].since--;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.users[1].served = t.c.quantum; /* what the other has can be asked for now */
+    decide(&t);
+    assert_int_equal(t.n_out, 3);
+    assert_action(&t, 0, 0, SCHED_QUANTUM);
+    assert_action(&t, 1, 1, SCHED_START);
+    assert_action(&t, 2, 2, SCHED_START); /* and there is room for it too */
+}
+
+/* Nobody is preempted when it does not help. */
+static void test_no_useless_preemption(void **state)
+{
+    struct table t;
+    table_init(&t, 4, 0);
+    t.users[0].waited = t.users[1].waited = true;
+    t.users[1].served = 10000;
+    add_decoding(&t, 1)->blocks = 10;
+    add_decoding(&t, 0)->blocks = 10;
+    add(&t, 0, false)->blocks = 11;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[2].blocks = 10;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_QUANTUM);
+    assert_action(&t, 1, 2, SCHED_START);
+}
+
+/* A common beginning is computed once: the others wait, also those that come in the same moment. */
+static void test_shared_work(void **state)
+{
+    struct table t;
+    table_init(&t, 8, 1000);
+    for (int i = 0; i < 4; i++) {
+        struct sched_req *r = add(&t, 0, false);
+        r->group = 0;
+        r->shared = 64;
+    }
+    add(&t, 0, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_START);
+    assert_action(&t, 1, 4, SCHED_START);
+    t.reqs[0].running = t.reqs[4].running = true;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[0].computed = 64; /* what is in common is there: */
+    for (int i = 1; i < 4; i++) t.reqs[i].computed = 64, t.reqs[i].shared = 0;
+    decide(&t);
+    assert_int_equal(t.n_out, 3);
+}
+
+/* The one that computes is gone, stands still, or is preempted: another takes over. */
+static void test_shared_work_is_taken_over(void **state)
+{
+    struct table t;
+    table_init(&t, 8, 1000);
+    for (int i = 0; i < 3; i++) {
+        struct sched_req *r = add(&t, 0, i == 1);
+        r->group = 0;
+        r->shared = 64;
+    }
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[1].paused = true;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 0, SCHED_START);
+    t.reqs[1].paused = t.reqs[1].running = false;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 0, SCHED_START);
+    t.s.n = 1;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+}
+
+/* Overcommit: what grows goes first, the most served user's newest gives way. */
+static void test_blocks_run_out(void **state)
+{
+    struct table t;
+    table_init(&t, 4, 1);
+    t.users[1].served = 50;
+    add_decoding(&t, 0)->grow = 1;
+    add_decoding(&t, 1)->grow = 1;
+    add_decoding(&t, 1)->grow = 1;
+    add(&t, 0, false)->blocks = 3;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 2, SCHED_BLOCKS);
+    assert_action(&t, 1, 3, SCHED_START); /* 1 + 4 - 2 = 3 */
+    t.reqs[3].blocks = 4;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    t.s.n = 1; /* the last one is never preempted for itself */
+    t.s.free_blocks = 0;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+}
+
+/* The floor: the least of those who wait; when nobody does, the largest of all. */
+static void test_floor(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    t.users[0] = (struct sched_user){.served = 500, .waited = true};
+    t.users[1] = (struct sched_user){.served = 700, .waited = true};
+    add_decoding(&t, 0);
+    add_decoding(&t, 1);
+    add(&t, 0, false);
+    add(&t, 1, false);
+    decide(&t);
+    assert_int_equal(t.b.floor, 500);
+    t.s.n = 2;
+    decide(&t);
+    assert_int_equal(t.b.floor, 700);
+    assert_false(t.users[0].waited);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_come_within_a_user),
+        cmocka_unit_test(test_class_before_arrival),
+        cmocka_unit_test(test_account_before_class),
+        cmocka_unit_test(test_free_slots_in_turn),
+        cmocka_unit_test(test_even_slots_at_once),
+        cmocka_unit_test(test_quantum),
+        cmocka_unit_test(test_class_preempts_its_own_user),
+        cmocka_unit_test(test_slow_reader_yields),
+        cmocka_unit_test(test_large_request),
+        cmocka_unit_test(test_no_useless_preemption),
+        cmocka_unit_test(test_shared_work),
+        cmocka_unit_test(test_shared_work_is_taken_over),
+        cmocka_unit_test(test_blocks_run_out),
+        cmocka_unit_test(test_floor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

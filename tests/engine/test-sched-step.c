@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* The batch: examples, and what holds for every state. */
+#include "daemon/engine/sched.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MOST 64
+
+struct table {
+    struct sched_config c;
+    struct sched_book b;
+    struct sched_req reqs[MOST];
+    struct sched_user users[4];
+    struct sched_state s;
+    struct sched_run out[MOST];
+    struct sched_load load;
+    uint32_t n_out;
+};
+
+static uint64_t rnd_state = 1;
+
+static uint32_t rnd(uint32_t n)
+{
+    rnd_state = rnd_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(rnd_state >> 33) % n;
+}
+
+/* A machine that takes 10 ms for a step, 1 for a token of either kind. */
+static void table_init(struct table *t, uint32_t batch_tokens)
+{
+    memset(t, 0, sizeof(*t));
+    sched_config_init(&t->c, MOST, batch_tokens);
+    t->b.time = (struct sched_time){.ms = {10, 1, 1, 0, 0}, .samples = 1};
+    t->s = (struct sched_state){.reqs = t->reqs, .users = t->users, .n_users = 4};
+}
+
+static struct sched_req *add(struct table *t, uint32_t user, uint32_t computed, uint32_t known, bool decoding)
+{
+    struct sched_req *r = &t->reqs[t->s.n++];
+    *r = (struct sched_req){
+        .arrival = t->s.n,
+        .user = user,
+        .computed = computed,
+        .known = known,
+        .decoding = decoding,
+        .group = SCHED_NONE,
+        .class = SCHED_CLASS_INTERACTIVE,
+        .running = true,
+    };
+    return r;
+}
+
+static void step(struct table *t)
+{
+    void *scratch = malloc(sched_scratch_size(t->s.n, t->s.n_users));
+    assert_non_null(scratch);
+    t->n_out = sched_step(&t->c, &t->b, &t->s, scratch, t->out, &t->load);
+    free(scratch);
+}
+
+static void assert_run(const struct table *t, uint32_t at, uint32_t index, uint32_t n, bool logits)
+{
+    assert_true(at < t->n_out);
+    assert_int_equal(t->out[at].index, index);
+    assert_int_equal(t->out[at].n, n);
+    assert_int_equal(t->out[at].logits, logits);
+}
+
+static void test_prefill_alone_fills_the_step(void **state)
+{
+    struct table t;
+    table_init(&t, 512);
+    add(&t, 0, 0, 300, false);
+    add(&t, 0, 0, 900, false);
+    step(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_run(&t, 0, 0, 300, true);
+    assert_run(&t, 1, 1, 192, false); /* of 212, to the end of a block */
+    assert_int_equal(t.load.prefill, 492);
+}
+
+static void test_decode_first(void **state)
+{
+    struct table t;
+    table_init(&t, 64);
+    add(&t, 0, 0, 100, false);
+    add(&t, 0, 7, 8, true);
+    add(&t, 1, 9, 10, true);
+    add(&t, 1, 9, 10, true)->paused = true;
+    add(&t, 1, 9, 10, true)->running = false;
+    step(&t);
+    assert_int_equal(t.n_out, 3);
+    assert_run(&t, 0, 1, 1, true);
+    assert_run(&t, 1, 2, 1, true);
+    assert_run(&t, 2, 0, 32, false); /* of 62 */
+    assert_int_equal(t.load.decode, 2);
+}
+
+/* 8 times a decode-only step of 11 ms, or 100 ms, whichever is less. */
+static void test_prefill_beside_decode_is_bounded(void **state)
+{
+    struct table t;
+    table_init(&t, 512);
+    add(&t, 0, 7, 8, true);
+    add(&t, 0, 0, 1000, false);
+    step(&t);
+    assert_run(&t, 1, 1, 64, false); /* 88 ms - 11 ms = 77 tokens, whole blocks */
+    t.b.time.ms[SCHED_TIME_FIXED] = 30;
+    step(&t);
+    assert_run(&t, 1, 1, 64, false); /* 100 ms - 31 ms */
+    t.b.time.ms[SCHED_TIME_PREFILL] = 0.1;
+    step(&t);
+    assert_run(&t, 1, 1, 511 / 32 * 32, false);
+    t.b.time.ms[SCHED_TIME_PREFILL_KV] = 1; /* 7 kept: attention at depth */
+    t.reqs[1].computed = 992;
+    t.reqs[1].known = 5000;
+    step(&t);
+    assert_run(&t, 1, 1, 32, false);
+}
+
+/* Where there is no room for a block of prompt beside the decoding, it gets one every few steps. */
+static void test_prefill_never_starves(void **state)
+{
+    struct table t;
+    uint32_t got = 0;
+    table_init(&t, 512);
+    t.b.time.ms[SCHED_TIME_FIXED] = 120;
+    t.b.time.ms[SCHED_TIME_PREFILL] = 5;
+    add(&t, 0, 7, 8, true);
+    add(&t, 0, 0, 1000, false);
+    for (int i = 0; i < 90; i++) {
+        step(&t);
+        sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 0);
+        got += t.load.prefill;
+        assert_int_equal(t.load.decode, 1);
+    }
+    assert_int_equal(got, 10 * t.c.prefill_min);
+}
+
+/* Nor where the decoding takes all tokens of the step. */
+static void test_prefill_never_starves_of_tokens(void **state)
+{
+    struct table t;
+    uint32_t prefill = 0, decode = 0;
+    table_init(&t, 16);
+    for (int i = 0; i < 20; i++) add(&t, 0, 7, 8, true);
+    add(&t, 0, 0, 1000, false);
+    for (int i = 0; i < 90; i++) {
+        step(&t);
+        sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 0);
+        prefill += t.load.prefill;
+        decode += t.load.decode;
+    }
+    assert_int_equal(prefill, 10 * 16);
+    assert_int_equal(decode, 80 * 16);
+}
+
+static void test_prefill_by_account(void **state)
+{
+    struct table t;
+    table_init(&t, 128);
+    t.users[0].served = 100;
+    t.users[1].served = 40;
+    add(&t, 0, 0, 1000, false);
+    add(&t, 1, 0, 50, false);
+    add(&t, 1, 0, 50, false)->class = SCHED_CLASS_INFILL;
+    add(&t, 2, 0, 10, false);
+    step(&t);
+    assert_int_equal(t.n_out, 4);
+    assert_run(&t, 0, 3, 10, true);
+    assert_run(&t, 1, 2, 50, true);
+    assert_run(&t, 2, 1, 50, true);
+    assert_run(&t, 3, 0, 18, false);
+}
+
+/* One that was preempted and lacks some of its tokens reads them again, as prefill. */
+static void test_resumed_reads_first(void **state)
+{
+    struct table t;
+    table_init(&t, 64);
+    add(&t, 0, 32, 60, true);
+    add(&t, 0, 9, 10, true);
+    step(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_run(&t, 0, 1, 1, true);
+    assert_run(&t, 1, 0, 28, true);
+    assert_int_equal(t.load.prefill, 28);
+    sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 50);
+    assert_int_equal(t.users[0].served, 28 + t.c.decode_units);
+}
+
+/* With fewer tokens than decoding sequences none waits longer than it takes to serve all. */
+static void test_turns(void **state)
+{
+    struct table t;
+    table_init(&t, 7);
+    for (uint32_t i = 0; i < 50; i++) add(&t, i % 4, 1, 2, true);
+    for (uint64_t n = 1; n <= 500; n++) {
+        step(&t);
+        assert_int_equal(t.n_out, 7);
+        for (uint32_t i = 0; i < t.n_out; i++) t.reqs[t.out[i].index].last_step = n;
+        for (uint32_t i = 0; i < 50; i++) assert_true(n - t.reqs[i].last_step <= 50 / 7 + 1);
+    }
+}
+
+static void random_table(struct table *t)
+{
+    table_init(t, 1 + rnd(600));
+    for (int i = 0; i < SCHED_TIME_TERMS; i++) t->b.time.ms[i] = (double)rnd(1000) / 50;
+    t->b.since_prefill = rnd(10);
+    for (uint32_t i = 0, n = rnd(MOST + 1); i < n; i++) {
+        bool decoding = rnd(2);
+        uint32_t computed = rnd(3000) + decoding;
+        struct sched_req *r = add(t, rnd(4), computed, computed + (decoding ? 1 : rnd(300)), decoding);
+        r->paused = rnd(5) == 0;
+        r->running = rnd(5) > 0;
+        r->last_step = rnd(4);
+        r->class = (uint8_t)rnd(SCHED_CLASSES);
+        t->users[r->user].served = rnd(1000);
+    }
+}
+
+static void check(const struct table *t)
+{
+    bool in[MOST] = {false};
+    uint32_t tokens = 0, decode = 0, can_decode = 0, can_prefill = 0;
+    for (uint32_t i = 0; i < t->n_out; i++) {
+        const struct sched_run *run = &t->out[i];
+        const struct sched_req *r = &t->reqs[run->index];
+        assert_true(run->index < t->s.n && !in[run->index] && r->running && !r->paused);
+        in[run->index] = true;
+        assert_true(run->n >= 1 && r->computed + run->n <= r->known);
+        assert_int_equal(run->logits, r->computed + run->n == r->known);
+        tokens += run->n;
+        decode += r->decoding;
+    }
+    for (uint32_t i = 0; i < t->s.n; i++) {
+        const struct sched_req *r = &t->reqs[i];
+        if (!r->running || r->paused || r->computed == r->known) continue;
+        *(r->decoding ? &can_decode : &can_prefill) += 1;
+        for (uint32_t k = 0; r->decoding && !in[i] && k < t->s.n; k++)
+            if (in[k] && t->reqs[k].decoding) assert_true(t->reqs[k].last_step <= r->last_step);
+    }
+    assert_true(tokens <= t->c.batch_tokens);
+    assert_int_equal(decode, t->load.decode);
+    assert_int_equal(tokens - decode, t->load.prefill);
+    assert_int_equal(t->load.no_prefill, can_prefill && tokens == decode);
+    if (t->b.since_prefill < t->c.prefill_gap) {
+        assert_int_equal(decode, can_decode < t->c.batch_tokens ? can_decode : t->c.batch_tokens);
+        struct sched_load alone = t->load;
+        alone.prefill = 0, alone.prefill_kv = 0;
+        double all = sched_time_of(&t->b.time, &t->load), most = 8 * sched_time_of(&t->b.time, &alone);
+        if (decode && tokens > decode) assert_true(all <= most * 1.0001 && all <= 100 * 1.0001);
+    } else if (can_prefill) {
+        assert_true(tokens > decode);
+    }
+    if (can_decode + can_prefill) assert_true(t->n_out > 0);
+}
+
+static void test_random_states(void **state)
+{
+    for (int round = 0; round < 20000; round++) {
+        struct table t;
+        random_table(&t);
+        step(&t);
+        check(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prefill_alone_fills_the_step),
+        cmocka_unit_test(test_decode_first),
+        cmocka_unit_test(test_prefill_beside_decode_is_bounded),
+        cmocka_unit_test(test_prefill_never_starves),
+        cmocka_unit_test(test_prefill_never_starves_of_tokens),
+        cmocka_unit_test(test_prefill_by_account),
+        cmocka_unit_test(test_resumed_reads_first),
+        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_random_states),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

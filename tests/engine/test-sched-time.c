@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine/sched-time.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static uint64_t rnd_state = 1;
+
+static double rnd(void)
+{
+    rnd_state = rnd_state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(rnd_state >> 33) / (1ull << 31);
+}
+
+/* ms: the step, a decode token, a prefill token, a thousand pairs of either */
+static const double machine[SCHED_TIME_TERMS] = {20, 2.5, 3, 0.9, 0.25};
+
+static double truth(const struct sched_load *x, double slow)
+{
+    return slow * (machine[0] + machine[1] * x->decode + machine[2] * x->prefill + machine[3] * x->decode_kv +
+                   machine[4] * x->prefill_kv);
+}
+
+/* A step as a daemon has them: some decode, sometimes a chunk. */
+static struct sched_load some_load(void)
+{
+    struct sched_load x = {.decode = (uint32_t)(rnd() * 16)};
+    if (x.decode == 0 || rnd() < 0.3) x.prefill = 1 + (uint32_t)(rnd() * 256);
+    x.decode_kv = x.decode * rnd() * 2;
+    x.prefill_kv = x.prefill * rnd() * 2;
+    return x;
+}
+
+static double worst(const struct sched_time *t, double slow)
+{
+    double most = 0;
+    for (int i = 0; i < 200; i++) {
+        struct sched_load x = some_load();
+        most = fmax(most, fabs(log(sched_time_of(t, &x) / truth(&x, slow))));
+    }
+    return exp(most);
+}
+
+static void test_learns_a_machine(void **state)
+{
+    struct sched_time t;
+    sched_time_init(&t);
+    for (int i = 0; i < 300; i++) {
+        struct sched_load x = some_load();
+        sched_time_learn(&t, &x, truth(&x, 1));
+    }
+    assert_true(worst(&t, 1) < 1.1);
+}
+
+static void test_noise_and_outliers(void **state)
+{
+    struct sched_time t;
+    sched_time_init(&t);
+    for (int i = 0; i < 500; i++) {
+        struct sched_load x = some_load();
+        double noise = 0.9 + 0.2 * rnd();
+        if (i % 50 == 7) noise = 100; /* the machine was elsewhere */
+        sched_time_learn(&t, &x, noise * truth(&x, 1));
+    }
+    assert_true(worst(&t, 1) < 1.5);
+}
+
+static void test_one_bad_sample(void **state)
+{
+    struct sched_time t;
+    sched_time_init(&t);
+    struct sched_load x = {.decode = 4, .decode_kv = 1};
+    for (int i = 0; i < 100; i++) sched_time_learn(&t, &x, truth(&x, 1));
+    double before = sched_time_of(&t, &x);
+    sched_time_learn(&t, &x, 1e6);
+    assert_true(sched_time_of(&t, &x) < 1.1 * before);
+    sched_time_learn(&t, &x, NAN);
+    sched_time_learn(&t, &x, INFINITY);
+    sched_time_learn(&t, &x, -1);
+    sched_time_learn(&t, &x, 0);
+    assert_true(sched_time_of(&t, &x) < 1.1 * before);
+}
+
+/* A first sample that is wrong, and a machine that becomes slower: believed after a few. */
+static void test_believes_a_change(void **state)
+{
+    struct sched_time t;
+    sched_time_init(&t);
+    struct sched_load x = {.decode = 4, .decode_kv = 1};
+    sched_time_learn(&t, &x, 1e4);
+    for (int i = 0; i < 6; i++) sched_time_learn(&t, &x, truth(&x, 1));
+    assert_true(fabs(sched_time_of(&t, &x) / truth(&x, 1) - 1) < 0.1);
+    for (int i = 0; i < 6; i++) sched_time_learn(&t, &x, truth(&x, 8));
+    assert_true(fabs(sched_time_of(&t, &x) / truth(&x, 8) - 1) < 0.1);
+}
+
+/* What no step tells anything about is not forgotten. */
+static void test_long_decode_keeps_prefill(void **state)
+{
+    struct sched_time t;
+    sched_time_init(&t);
+    for (int i = 0; i < 300; i++) {
+        struct sched_load x = some_load();
+        sched_time_learn(&t, &x, truth(&x, 1));
+    }
+    double before = t.ms[SCHED_TIME_PREFILL];
+    for (int i = 0; i < 5000; i++) {
+        struct sched_load x = {.decode = 1 + (uint32_t)(rnd() * 16)};
+        sched_time_learn(&t, &x, truth(&x, 1) * (0.95 + 0.1 * rnd()));
+    }
+    assert_true(fabs(t.ms[SCHED_TIME_PREFILL] / before - 1) < 0.2);
+}
+
+static void test_prefill_of_a_time(void **state)
+{
+    struct sched_time t;
+    sched_time_init(&t);
+    for (int i = 0; i < 5; i++) t.ms[i] = machine[i];
+    for (uint32_t pos = 0; pos < 20000; pos += 777) {
+        for (double ms = 0.5; ms < 5000; ms *= 1.7) {
+            uint32_t n = sched_time_prefill(&t, pos, ms, 512);
+            double of = n * 3.0 + 0.25 * (pos * (double)n + n * (double)n / 2) / 1000, m = n + 1.0;
+            assert_true(n <= 512 && of <= ms * 1.0001);
+            if (n < 512) assert_true(m * 3.0 + 0.25 * (pos * m + m * m / 2) / 1000 > ms * 0.9999);
+        }
+    }
+    assert_int_equal(sched_time_prefill(&t, 0, 0, 512), 0);
+    assert_int_equal(sched_time_prefill(&t, 0, -5, 512), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_learns_a_machine),
+        cmocka_unit_test(test_noise_and_outliers),
+        cmocka_unit_test(test_one_bad_sample),
+        cmocka_unit_test(test_believes_a_change),
+        cmocka_unit_test(test_long_decode_keeps_prefill),
+        cmocka_unit_test(test_prefill_of_a_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

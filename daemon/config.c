@@ -93,15 +93,12 @@ static int set_kv_bytes(struct options *o, const char *value)
 
 static int set_kv_type(struct options *o, const char *value)
 {
-    if (!strcmp(value, "f32"))
-        o->engine.kv_type = KERN_KV_F32;
-    else if (!strcmp(value, "f16"))
-        o->engine.kv_type = KERN_KV_F16;
-    else if (!strcmp(value, "q8"))
-        return error_say(-EINVAL, "q8 is not in this version; f16 or f32");
-    else
-        return error_say(-EINVAL, "'%.64s' is not f16 or f32", value);
-    return 0;
+    for (enum kern_kv t = 0; t < KERN_KV_TYPES; t++)
+        if (!strcmp(value, kern_kv_name(t))) {
+            o->engine.kv_type = t;
+            return 0;
+        }
+    return error_say(-EINVAL, "'%.64s' is not f32, f16 or q8", value);
 }
 
 static int set_cache_bytes(struct options *o, const char *value)
@@ -183,7 +180,7 @@ static const struct option_def defs[] = {
     {"parallel", 0, "N", set_parallel, "sequences at once (default: 16)"},
     {"threads", 0, "N", set_threads, "compute threads (default: physical cores)"},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "the whole KV pool (default: a quarter of available memory)"},
-    {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16 or f32 (default: f16)"},
+    {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f32, f16 or q8 (default: f16)"},
     {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk; only 0 in this version (default: 0)"},
     {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file for the next start (default: yes)"},
     {"idle-exit", 0, "TIME", set_idle_exit, "exit after that long without a request; 0: never (default: 15min)"},

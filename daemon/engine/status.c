@@ -64,7 +64,6 @@ static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all)
 static void add_model(json_t *o, struct engine *e, bool all)
 {
     const struct backend *b = e->model.backend;
-    static const char *const kv_names[KERN_KV_TYPES] = {[KERN_KV_F32] = "f32", [KERN_KV_F16] = "f16"};
     if (!b) return;
     set_str(o, "name", b->shape.name);
     set_str(o, "arch", b->shape.arch);
@@ -74,7 +73,7 @@ static void add_model(json_t *o, struct engine *e, bool all)
     set_int(o, "vocab", e->model.vocab);
     set_int(o, "weights_bytes", b->weight_bytes);
     json_object_set_new(o, "weights_mapped", json_boolean(b->weights_mapped));
-    set_str(o, "kv_type", kv_names[b->config.kv_type]);
+    set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
     set_int(o, "kv_bytes", b->config.kv_bytes);
     set_int(o, "kv_blocks", b->kv_blocks);
     if (!all) return; /* what others use is not this uid's to know */

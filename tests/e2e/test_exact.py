@@ -21,7 +21,7 @@ def model(tmp_path_factory):
     return mktiny(tmp_path_factory.mktemp("models") / "exact.gguf", "--layers", 3, "--type", "Q4_1", "--ctx", 2048)
 
 
-@pytest.mark.parametrize("kv", ["f32", "f16"])
+@pytest.mark.parametrize("kv", ["f32", "f16", "q8"])
 def test_chunks_threads_and_instruction_sets(home, model, kv):
     results = {}
     for i, (name, args, env) in enumerate([

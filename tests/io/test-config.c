@@ -137,7 +137,6 @@ static void wrong_values_are_named(void **state)
     expect_wrong(LOAD(o, "--kv-bytes", "lots"), "lots");
     expect_wrong(LOAD(o, "--kv-bytes", "0"), "--kv-bytes");
     expect_wrong(LOAD(o, "--kv-type", "q3"), "q3");
-    expect_wrong(LOAD(o, "--kv-type", "q8"), "not in this version");
     expect_wrong(LOAD(o, "--cache-bytes", "1G"), "--cache-bytes");
     expect_wrong(LOAD(o, "--idle-exit", "5 parsecs"), "parsecs");
     expect_wrong(LOAD(o, "--queue", "0"), "--queue");
@@ -186,13 +185,13 @@ static void file_sets_and_command_line_wins(void **state)
 {
     struct options *o = *state;
 
-    write_conf("# mine\n\n  ctx = 128\nparallel=3\nmodel = \"from file\"\nverbose = yes\nquiet = no\nkv-type = f32\n");
+    write_conf("# mine\n\n  ctx = 128\nparallel=3\nmodel = \"from file\"\nverbose = yes\nquiet = no\nkv-type = q8\n");
     assert_int_equal(LOAD(o, "--parallel", "5"), OPTIONS_RUN);
     assert_int_equal(o->engine.ctx, 128);
     assert_int_equal(o->engine.parallel, 5);
     assert_string_equal(o->model, "from file");
     assert_int_equal(o->log_level, LOG_DEBUG);
-    assert_int_equal(o->engine.kv_type, KERN_KV_F32);
+    assert_int_equal(o->engine.kv_type, KERN_KV_Q8);
     assert_int_equal(LOAD(o, "-m", "mine"), OPTIONS_RUN);
     assert_string_equal(o->model, "mine");
 }

@@ -24,23 +24,28 @@ struct disk_config {
 int disk_open(struct disk **out, const struct disk_config *c);
 struct disk *disk_close(struct disk *d); /* NULL ok, returns NULL */
 
-/* Every good file, in the order of last use (mtime), headers checked (the payload is, when it is read). Files that are
- * foreign, torn, of another version or identity, and temporary ones that a crash left, are removed. @found returns
- * false when the file shall be removed too (its parent is missing). 0, or -errno with a sentence; -ECANCELED when
- * *stop. */
+/* Every good file there is when it begins, in the order of last use (mtime; a clock that was wrong does no harm to it),
+ * headers checked (the payload is, when it is read). What has a block's name but is torn, of another version or
+ * identity, or not a file of ours alone, and temporary files that a crash left, are removed, with one warning in all;
+ * other names stay. @found, called in this thread, returns false when the file shall be removed too (its parent is
+ * missing). 0, or -errno with a sentence; -ECANCELED when *stop (which may be NULL). */
 int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info *info), void *ctx,
               const atomic_bool *stop);
 
-/* Is there room in budget and rate for one more? 0; 1: a file must go first (disk_remove one and ask again); 2: not
- * now, the rate is used up; -ENOSPC: a tenth of the free space holds not even one. @urgent: the rate does not count
- * (the flush at exit). */
+/* Is there room in budget and rate for one more? 0; 1: a file must go first (disk_remove one and ask again; also when
+ * the free space has shrunk); 2: not now, the rate is used up; -ENOSPC: a tenth of the free space (with our own files
+ * counted as free), or bytes_max, holds not even one; -errno. @urgent: the rate does not count (the flush at exit).
+ * Asking takes nothing, so a thread that was faster may have it. The rate is a bucket of one minute's worth, full at
+ * the start. */
 int disk_room(struct disk *d, bool urgent);
 
-/* Write the block of @info; @payload has config.payload bytes. 0 or -errno with a sentence (nothing is left then). */
+/* Write the block of @info; @payload has config.payload bytes. 0 or -errno with a sentence (nothing is left then);
+ * -EDQUOT when disk_room would not have said 0 or 2. A process that may run under a limit on file sizes ignores
+ * SIGXFSZ. */
 int disk_write(struct disk *d, const struct prefix_info *info, const void *payload);
 
 /* Read it back: everything in the header must be as in @info, and the checksum right. 0; -ENOENT; -EBADMSG with a
- * sentence (the file is removed); -errno. On 0 the file becomes the youngest. */
+ * sentence (the file is removed); -errno. On 0 the file becomes the youngest; else @payload holds anything. */
 int disk_read(struct disk *d, const struct prefix_info *info, void *payload);
 
 void disk_remove(struct disk *d, struct prefix_id id);

@@ -1,67 +1,79 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/cache/session.h"
+/* Acquiring and releasing sessions, and who has to give up memory for it. */
+#include "daemon/cache/session-log.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct session_store {
-    struct kv_pool *pool;
-    struct session *head;
-    uint64_t clock; /* of uses */
-    uint64_t bytes_max;
-};
+/* --- memory --- */
 
-int session_store_new(struct session_store **out, struct kv_pool *pool, uint64_t bytes_max_per_uid)
+/* Its content is on disk and nobody uses it. */
+static bool unloadable(const struct session *x)
 {
-    struct session_store *s = calloc(1, sizeof(*s));
-    if (!s) return -ENOMEM;
-    s->pool = pool;
-    s->bytes_max = bytes_max_per_uid;
-    *out = s;
+    return !x->busy && x->loaded && x->log.saved && x->log.size;
+}
+
+static void unload(struct session_store *s, struct session *x)
+{
+    kv_table_fini(&x->kv, s->pool);
+    session_clear(x);
+    x->loaded = false;
+    session_resident_remove(x);
+}
+
+/* The least recently used one of @o that can be unloaded, but for @but. */
+static struct session *unloadable_of(const struct session_owner *o, const struct session *but)
+{
+    struct session *x = o->oldest_resident;
+    while (x && (x == but || !unloadable(x))) x = x->newer_resident;
+    return x;
+}
+
+bool session_unload_idle(struct session_store *s)
+{
+    struct session *oldest = NULL;
+    for (const struct session_owner *o = s->owners; o; o = o->next) {
+        struct session *x = unloadable_of(o, NULL);
+        if (x && (!oldest || x->used < oldest->used)) oldest = x;
+    }
+    if (oldest) unload(s, oldest);
+    return oldest;
+}
+
+bool session_shed(struct session_store *s)
+{
+    struct session *oldest = NULL;
+    for (const struct session_owner *o = s->owners; o; o = o->next)
+        for (struct session *x = o->oldest_resident; x; x = x->newer_resident)
+            if (!x->busy && x->kv.n_blocks && (!oldest || x->used < oldest->used)) oldest = x;
+    if (!oldest) return false;
+    kv_table_fini(&oldest->kv, s->pool);
+    return true;
+}
+
+/* Make room for what @x (NULL: a new one) will take, as far as its owner's idle sessions give it. For a turn: what is
+ * over the limits? */
+static int make_room(struct session_store *s, struct session_owner *o, const struct session *x, bool turn)
+{
+    uint64_t more = x && !x->loaded ? x->known.bytes : 0;
+    struct session *y;
+    while (atomic_load(&o->bytes) + more > s->bytes_max && (y = unloadable_of(o, x))) unload(s, y);
+    if (!turn) return 0;
+    char have[32], max[32];
+    uint64_t bytes = atomic_load(&o->bytes) + more, disk = atomic_load(&o->disk);
+    if (bytes > s->bytes_max)
+        return error_say(-EDQUOT, "your %zu sessions hold %s, the limit is %s", o->n, format_size(have, bytes),
+                         format_size(max, s->bytes_max));
+    if (disk > s->disk_max)
+        return error_say(-EDQUOT, "your %zu sessions take %s on disk, the limit is %s: remove some", o->n,
+                         format_size(have, disk), format_size(max, s->disk_max));
     return 0;
 }
 
-static void session_unlink(struct session_store *s, struct session *x)
-{
-    if (x->prev)
-        x->prev->next = x->next;
-    else
-        s->head = x->next;
-    if (x->next) x->next->prev = x->prev;
-}
-
-static void session_delete(struct session_store *s, struct session *x)
-{
-    session_unlink(s, x);
-    kv_table_fini(&x->kv, s->pool);
-    for (size_t i = 0; i < x->n_messages; i++) {
-        proto_text_fini(&x->messages[i].role);
-        proto_text_fini(&x->messages[i].content);
-    }
-    free(x->messages);
-    free(x->ids);
-    free(x->ends);
-    buf_fini(&x->text);
-    buf_fini(&x->markup);
-    proto_text_fini(&x->name);
-    free(x);
-}
-
-struct session_store *session_store_free(struct session_store *s)
-{
-    if (!s) return NULL;
-    while (s->head) session_delete(s, s->head);
-    free(s);
-    return NULL;
-}
-
-static uint64_t session_bytes(const struct session *x)
-{
-    return sizeof(*x) + x->name.len + x->n_ids * (sizeof(*x->ids) + sizeof(*x->ends)) + x->text.len + x->markup.len +
-           x->message_bytes;
-}
+/* --- acquiring --- */
 
 static int name_check(const char *name, size_t len)
 {
@@ -76,176 +88,210 @@ static int name_check(const char *name, size_t len)
     return 0;
 }
 
-static int session_use(struct session_store *s, struct session *x)
+/* Mark it as in use from now on. */
+static void use(struct session_store *s, struct session *x)
+{
+    uint64_t realtime;
+    s->clock(&realtime, &x->boot);
+    s->latest = x->used = realtime > s->latest ? realtime : s->latest + 1;
+    x->busy = true;
+    session_order_remove(x);
+    session_order_append(x);
+    session_resident_append(x);
+}
+
+static int use_for(struct session_store *s, struct session *x, bool turn)
 {
     if (x->busy)
         return error_say(-EBUSY, "session '%.*s' is answering another request", (int)x->name.len, x->name.data);
-    size_t n;
-    uint64_t bytes;
-    session_count(s, x->uid, &n, &bytes);
-    if (bytes > s->bytes_max) {
-        char have[32], max[32];
-        return error_say(-EDQUOT, "your %zu sessions hold %s, the limit is %s", n, format_size(have, bytes),
-                         format_size(max, s->bytes_max));
-    }
-    x->busy = true;
-    x->used = ++s->clock;
-    return 0;
+    int r = make_room(s, x->owner, x, turn);
+    if (r == 0) use(s, x);
+    return r;
 }
 
-static struct session *session_find(struct session_store *s, uid_t uid, const char *name, size_t len)
-{
-    for (struct session *x = s->head; x; x = x->next)
-        if (x->uid == uid && x->name.len == len && memcmp(x->name.data, name, len) == 0) return x;
-    return NULL;
-}
-
-int session_acquire(struct session_store *s, uid_t uid, const char *name, size_t len, bool create, struct session **out)
+/* The session of this name; NULL: none. -EINVAL: another name has its hash. */
+static int lookup(const struct session_store *s, uid_t uid, const char *name, size_t len, uint8_t hash[16],
+                  struct session **out)
 {
     int r = name_check(name, len);
     if (r < 0) return r;
-    struct session *x = session_find(s, uid, name, len), *made = NULL;
-    if (!x) {
-        if (!create) return error_say(-ENOENT, "there is no session '%.*s'", (int)len, name);
-        x = made = calloc(1, sizeof(*x));
-        if (!x) return -ENOMEM;
-        x->uid = uid;
-        r = proto_text_set(&x->name, name, len);
-        if (r < 0) {
-            free(x);
-            return r;
-        }
-        x->next = s->head;
-        if (s->head) s->head->prev = x;
-        s->head = x;
-    }
-    r = session_use(s, x);
-    if (r < 0) {
-        if (made) session_delete(s, made);
-        return r;
-    }
+    s->hash(hash, name, len);
+    struct session *x = session_find(s, uid, hash);
+    if (x && (x->name.len != len || memcmp(x->name.data, name, len) != 0))
+        return error_say(-EINVAL, "the name '%.*s' would be '%s' on disk; take another", (int)len, name, x->name.data);
     *out = x;
     return 0;
 }
 
+/* A new one, busy. @turn: within the limits. */
+static int make_busy(struct session_store *s, uid_t uid, const char *name, size_t len, const uint8_t hash[16],
+                     bool turn, struct session **out)
+{
+    struct session_owner *o = session_get_owner(s, uid);
+    if (!o) return -ENOMEM;
+    if (turn && o->n >= s->sessions_max)
+        return error_say(-EDQUOT, "you have %zu sessions, the limit is %" PRIu32 ": remove some", o->n,
+                         s->sessions_max);
+    int r = make_room(s, o, NULL, turn);
+    if (r < 0) return r;
+    struct session *x = session_make(s, uid, name, len, hash);
+    if (!x) return -ENOMEM;
+    session_order_append(x);
+    x->loaded = true;
+    use(s, x);
+    *out = x;
+    return 0;
+}
+
+int session_acquire(struct session_store *s, uid_t uid, const char *name, size_t len, bool create, struct session **out)
+{
+    uint8_t hash[16];
+    struct session *x;
+    int r = lookup(s, uid, name, len, hash, &x);
+    if (r < 0) return r;
+    if (!x && !create) return error_say(-ENOENT, "there is no session '%.*s'", (int)len, name);
+    if (!x) return make_busy(s, uid, name, len, hash, true, out);
+    r = use_for(s, x, create);
+    if (r == 0) *out = x;
+    return r;
+}
+
 int session_acquire_last(struct session_store *s, uid_t uid, struct session **out)
 {
-    struct session *last = NULL;
-    for (struct session *x = s->head; x; x = x->next)
-        if (x->uid == uid && (!last || x->used > last->used)) last = x;
-    if (!last) return error_say(-ENOENT, "there is no session to continue");
-    int r = session_use(s, last);
+    const struct session_owner *o = session_find_owner(s, uid);
+    if (!o || !o->newest) return error_say(-ENOENT, "there is no session to continue");
+    struct session *x = o->newest;
+    int r = use_for(s, x, true);
+    if (r == 0) *out = x;
+    return r;
+}
+
+static int make_beside(struct session_store *s, const struct session *src, const char *name, size_t len, bool turn,
+                       struct session **out)
+{
+    uint8_t hash[16];
+    struct session *x;
+    assert(src->busy);
+    int r = lookup(s, src->uid, name, len, hash, &x);
     if (r < 0) return r;
-    *out = last;
-    return 0;
+    if (x) return error_say(-EEXIST, "there is a session '%.*s' already", (int)len, name);
+    return make_busy(s, src->uid, name, len, hash, turn, out);
+}
+
+int session_fork(struct session_store *s, const struct session *src, const char *name, size_t len, struct session **out)
+{
+    return make_beside(s, src, name, len, true, out);
+}
+
+int session_rename(struct session_store *s, const struct session *src, const char *name, size_t len,
+                   struct session **out)
+{
+    return make_beside(s, src, name, len, false, out);
+}
+
+/* Later than its use, by both clocks: one that stood behind when it was used and is right now, or that jumps, must not
+ * make it older than it can be. */
+static bool expired(const struct session *x, uint64_t ttl, uint64_t realtime, uint64_t boottime)
+{
+    if (realtime <= x->used || realtime - x->used <= ttl) return false;
+    return !x->boot || (boottime > x->boot && boottime - x->boot > ttl);
+}
+
+bool session_acquire_expired(struct session_store *s, uint64_t ttl_usec, struct session **out)
+{
+    uint64_t realtime, boottime;
+    struct session *first = NULL;
+    if (!ttl_usec) return false;
+    s->clock(&realtime, &boottime);
+    for (const struct session_owner *o = s->owners; o; o = o->next)
+        for (struct session *x = o->oldest; x; x = x->newer) {
+            if (x->busy || !expired(x, ttl_usec, realtime, boottime)) continue;
+            if (!first || x->used < first->used) first = x;
+            break;
+        }
+    if (!first) return false;
+    first->busy = true; /* which is no use */
+    session_resident_append(first);
+    *out = first;
+    return true;
+}
+
+bool session_acquire_unsaved(struct session_store *s, struct session **out)
+{
+    for (const struct session_owner *o = s->owners; s->dir >= 0 && o; o = o->next)
+        for (struct session *x = o->oldest_resident; x; x = x->newer_resident)
+            if (!x->busy && x->loaded && !x->log.saved) {
+                x->busy = true;
+                *out = x;
+                return true;
+            }
+    return false;
 }
 
 void session_release(struct session_store *s, struct session *x)
 {
     assert(x->busy);
     x->busy = false;
-    if (x->n_ids == 0 && x->n_messages == 0) session_delete(s, x);
+    if (x->loaded && x->n_ids == 0 && x->n_messages == 0 && x->text.len == 0 && x->log.size == 0) {
+        session_delete(s, x);
+        return;
+    }
+    x->known.disk = x->log.size;
+    if (!x->loaded) {
+        session_resident_remove(x);
+        return;
+    }
+    x->known.ids = x->n_ids;
+    x->known.messages = x->n_messages;
+    x->known.bytes = x->bytes;
 }
 
 void session_truncate(struct session_store *s, struct session *x, size_t keep)
 {
-    if (keep >= x->n_ids) return;
-    x->n_ids = keep;
-    size_t end = keep ? x->ends[keep - 1] : 0;
-    assert(end <= x->text.len && x->text.len == x->markup.len);
-    if (x->text.data) x->text.data[end] = '\0';
-    if (x->markup.data) x->markup.data[end] = '\0';
-    x->text.len = x->markup.len = end;
+    session_cut(x, keep);
     if (x->kv.n_tokens > keep) kv_table_truncate(&x->kv, s->pool, (uint32_t)keep);
 }
 
-/* Room for @more ids; grows by halves so that appending one by one stays linear. */
-static int ids_reserve(struct session *x, size_t more)
+void session_revert(struct session_store *s, struct session *x)
 {
-    size_t need = x->n_ids + more;
-    if (need <= x->cap_ids) return 0;
-    size_t cap = x->cap_ids + x->cap_ids / 2;
-    if (cap < need) cap = need;
-    int32_t *ids = reallocarray(x->ids, cap, sizeof(*ids));
-    if (!ids) return -ENOMEM;
-    x->ids = ids;
-    uint32_t *ends = reallocarray(x->ends, cap, sizeof(*ends));
-    if (!ends) return -ENOMEM;
-    x->ends = ends;
-    x->cap_ids = cap;
-    return 0;
+    assert(x->busy);
+    kv_table_fini(&x->kv, s->pool);
+    session_clear(x);
+    x->loaded = x->log.size == 0;
 }
 
-int session_extend(struct session *x, const int32_t *ids, const uint32_t *ends, size_t n, const char *text,
-                   const char *markup, size_t len)
-{
-    if (ids_reserve(x, n) < 0 || buf_reserve(&x->text, len) < 0 || buf_reserve(&x->markup, len) < 0) return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        assert(ends[i] >= (i ? ends[i - 1] : x->text.len) && ends[i] <= x->text.len + len);
-        x->ids[x->n_ids + i] = ids[i];
-        x->ends[x->n_ids + i] = ends[i];
-    }
-    x->n_ids += n;
-    /* cannot fail: the room was reserved */
-    (void)!buf_append(&x->text, text, len);
-    (void)!buf_append(&x->markup, markup, len);
-    return 0;
-}
-
-int session_append(struct session *x, int32_t id, const char *text, size_t len, bool markup)
-{
-    if (x->text.len + len > UINT32_MAX || buf_reserve(&x->markup, len) < 0) return -ENOMEM;
-    uint32_t end = (uint32_t)(x->text.len + len);
-    char *flags = malloc(len ? len : 1);
-    if (!flags) return -ENOMEM;
-    memset(flags, markup, len);
-    int r = session_extend(x, &id, &end, 1, text, flags, len);
-    free(flags);
-    return r;
-}
-
-int session_add_message(struct session *x, const char *role, size_t role_len, const char *content, size_t len)
-{
-    struct proto_message *m = reallocarray(x->messages, x->n_messages + 1, sizeof(*m));
-    if (!m) return -ENOMEM;
-    x->messages = m;
-    struct proto_message one = {0};
-    if (proto_text_set(&one.role, role, role_len) < 0 || proto_text_set(&one.content, content, len) < 0) {
-        proto_text_fini(&one.role);
-        return -ENOMEM;
-    }
-    x->messages[x->n_messages++] = one;
-    x->message_bytes += sizeof(one) + role_len + len;
-    return 0;
-}
-
-void session_drop_messages(struct session *x, size_t keep)
-{
-    while (x->n_messages > keep) {
-        struct proto_message *m = &x->messages[--x->n_messages];
-        x->message_bytes -= sizeof(*m) + m->role.len + m->content.len;
-        proto_text_fini(&m->role);
-        proto_text_fini(&m->content);
-    }
-}
-
-bool session_shed(struct session_store *s)
-{
-    struct session *oldest = NULL;
-    for (struct session *x = s->head; x; x = x->next)
-        if (!x->busy && x->kv.n_blocks && (!oldest || x->used < oldest->used)) oldest = x;
-    if (!oldest) return false;
-    kv_table_fini(&oldest->kv, s->pool);
-    return true;
-}
+/* --- telling --- */
 
 void session_count(const struct session_store *s, uid_t uid, size_t *sessions, uint64_t *bytes)
 {
     *sessions = 0;
     *bytes = 0;
-    for (const struct session *x = s->head; x; x = x->next) {
-        if (uid != (uid_t)-1 && x->uid != uid) continue;
-        ++*sessions;
-        *bytes += session_bytes(x);
+    for (const struct session_owner *o = s->owners; o; o = o->next) {
+        if (uid != (uid_t)-1 && o->uid != uid) continue;
+        *sessions += o->n;
+        *bytes += atomic_load(&o->bytes);
     }
+}
+
+int session_list(const struct session_store *s, uid_t uid, struct session_info **out, size_t *n)
+{
+    const struct session_owner *o = session_find_owner(s, uid);
+    *out = NULL;
+    *n = 0;
+    if (!o || !o->n) return 0;
+    struct session_info *list = calloc(o->n, sizeof(*list));
+    if (!list) return -ENOMEM;
+    for (const struct session *x = o->newest; x; x = x->older)
+        list[(*n)++] = (struct session_info){
+            .name = &x->name,
+            .used = x->used,
+            .ids = x->known.ids,
+            .messages = x->known.messages,
+            .bytes = x->known.bytes,
+            .disk = x->known.disk,
+            .busy = x->busy,
+            .loaded = !x->busy && x->loaded, /* what is busy is its request's to look at */
+        };
+    *out = list;
+    return 0;
 }

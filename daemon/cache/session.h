@@ -1,11 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Sessions: (uid, name) -> the token ids so far, the text they stand for, the messages they came from, and the KV that
- * is still held. In memory; the log on disk comes behind the same functions. The store belongs to the engine thread; a
- * session that is busy belongs to the request that made it so (an aux job may then read it).
+ * Sessions: (uid, name) -> the token ids so far, the text they stand for, the messages they came from, and how the last
+ * turns ended. In memory, and in a log on disk each when the store has a directory (session-log.h says how it looks).
+ *
+ * The store belongs to the engine thread and does no disk I/O once it is open. A session that is busy belongs to the
+ * request that made it so: an aux job may load it, read it, save it, and change what is in it. A turn:
+ *
+ *     engine  session_acquire                       busy; perhaps not loaded
+ *     aux     session_load, prepare the prompt
+ *     engine  session_truncate, session_extend, session_add_message, session_add_outcome
+ *     aux     session_save                          0: it is on disk; only then the answer's `done`
+ *     engine  session_release
+ *
+ * fork:   session_fork;   aux: session_load(src), session_copy(out, src), session_save(out); release both.
+ * rename: session_rename; aux: session_load(src), session_move(out, src); release both.
+ * remove: session_acquire or session_acquire_expired; aux: session_erase; release.
  */
 #include "daemon/cache/kv_table.h"
+#include "daemon/cache/prefix.h"
 #include "libcommon/buf.h"
 #include "libcommon/proto.h"
 #include <stdbool.h>
@@ -13,12 +26,42 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define SESSION_OUTCOMES 8     /* that a session remembers */
+#define SESSIONS_MAX     10000 /* of one uid */
+
+/* How a turn that had a UUID ended: what a retry of the same request is answered. */
+struct session_outcome {
+    char uuid[40];
+    enum proto_reason reason;
+    uint64_t usage_prompt, usage_cached, usage_completion, shifted;
+    int64_t miss_at, seed;
+    struct proto_text answer;
+};
+
+struct session_owner; /* what the store knows of a uid */
+
+/* What of a session is in its log; session-log.c's own. */
+struct session_log {
+    uint64_t size;       /* of what is whole and synced in the file; 0: there is none */
+    uint8_t sum[16];     /* of its last record */
+    size_t ids, text;    /* so many of the session's stand in it as they are */
+    size_t messages;     /* likewise */
+    size_t new_outcomes; /* so many of the last are not in it */
+    bool rewrite;        /* what stands in the file behind size is not known */
+    bool saved;          /* it says what the session is */
+};
+
 struct session {
     uid_t uid;
     struct proto_text name;
     bool busy;
-    bool raw;      /* made with --raw: a text, no messages */
-    uint64_t used; /* counter of last use: the largest of a uid is its "last session" */
+    bool loaded; /* what follows is here, not only on disk */
+    bool raw;    /* made with --raw: a text, no messages */
+    uint64_t
+        used; /* when it was acquired last: realtime microseconds, but never the same or less than an earlier use */
+
+    enum proto_context context;
+    uint8_t model[16]; /* fingerprint that the ids belong to */
 
     /* The truth: ids, and for each id the end of its text in @text. markup[i] is 1 for a byte of @text that the
      * template wrote (or a special token stands for). */
@@ -32,26 +75,106 @@ struct session {
     size_t n_messages;
     size_t message_bytes; /* what they take, for the uid's account */
 
-    struct kv_table kv; /* covers a prefix of ids; may be emptied to free blocks */
-    struct session *prev, *next;
+    struct session_outcome *outcomes; /* [n_outcomes], oldest first */
+    size_t n_outcomes;
+    size_t outcome_bytes;
+
+    struct prefix_id tail; /* last node of its KV in the prefix index; the engine's. Not on disk, not copied */
+    struct kv_table kv;    /* covers a prefix of ids; may be emptied to free blocks */
+
+    /* the store's own */
+    struct session_owner *owner;
+    struct session_log log;
+    uint8_t hash[16]; /* of the name */
+    uint64_t bytes;   /* as charged to the owner */
+    uint64_t boot;    /* as used, of the boot clock; 0: not used by this process */
+    struct {          /* as last seen while it was not busy */
+        uint64_t ids, messages, bytes, disk;
+    } known;
+    struct session *next_hashed;
+    struct session *older, *newer;                   /* of its owner's, in the order of use */
+    struct session *older_resident, *newer_resident; /* of those in memory */
+    bool resident;
 };
 
 struct session_store;
 
-/* @pool outlives the store. A uid whose sessions hold @bytes_max_per_uid (ids, text, messages; KV is the pool's) starts
- * no new turn. 0 or -ENOMEM. */
+struct session_store_config {
+    const char *dir;               /* made when missing; must be ours and writable by nobody else. NULL: memory only */
+    uint32_t sessions_max_per_uid; /* 0: SESSIONS_MAX */
+    uint64_t disk_max_per_uid;     /* bytes of logs, above which no new turn starts; 0: no limit */
+    /* For tests; NULL: CLOCK_REALTIME and CLOCK_BOOTTIME in microseconds; XXH3-128. */
+    void (*clock)(uint64_t *realtime_usec, uint64_t *boottime_usec);
+    void (*hash)(uint8_t out[16], const char *name, size_t len);
+};
+
+/* A store in memory only. @pool outlives it. A uid whose sessions hold @bytes_max_per_uid (ids, text, messages; KV is
+ * the pool's) starts no new turn. 0 or -ENOMEM. */
 int session_store_new(struct session_store **out, struct kv_pool *pool, uint64_t bytes_max_per_uid);
+
+/*
+ * As session_store_new, and with the sessions that are in c->dir. Reads the beginning and the end of each log, not what
+ * is between. What a rename that was cut short left is finished; a log whose head is damaged is renamed aside (*.bad)
+ * with a warning; other foreign files are left alone. -EBUSY when another daemon has the directory's lock, -EPERM for a
+ * directory that is not ours, -EACCES, -EROFS, …: all with a sentence that names the directory.
+ */
+int session_store_open(struct session_store **out, struct kv_pool *pool, uint64_t bytes_max_per_uid,
+                       const struct session_store_config *c);
 struct session_store *session_store_free(struct session_store *s); /* NULL ok, returns NULL; frees all sessions */
 
-/* Find or make. 0; -EBUSY when another request is using it; -ENOENT for @create false; -EDQUOT over the uid's bytes;
- * -EINVAL for a name that is empty, longer than PROTO_NAME_MAX, or holds NUL, '/' or control characters (sentence). On
- * 0 it is busy. */
+/*
+ * Find or make. 0; -EBUSY when another request is using it; -ENOENT for @create false; -EDQUOT over the uid's bytes or
+ * number of sessions (only for @create: what makes no turn may look at and remove what is there); -EINVAL for a name
+ * that is empty, longer than PROTO_NAME_MAX, or holds NUL, '/' or control characters. All with a sentence. On 0 it is
+ * busy, and must be loaded before it is read. To make room for it, other idle sessions of the uid may be unloaded.
+ */
 int session_acquire(struct session_store *s, uid_t uid, const char *name, size_t len, bool create,
                     struct session **out);
-/* The most recently used one of @uid; -ENOENT with a sentence when there is none. On 0 it is busy. */
+/* The most recently used one of @uid, for a turn; -ENOENT with a sentence when there is none. On 0 it is busy. */
 int session_acquire_last(struct session_store *s, uid_t uid, struct session **out);
-void session_release(struct session_store *s,
-                     struct session *x); /* no longer busy; one that holds nothing is removed */
+/* The longest idle session that was not used for @ttl_usec (0: none ever is), to be erased. A clock that went backwards
+ * makes none of them older. False: there is none. True: *out is busy. */
+bool session_acquire_expired(struct session_store *s, uint64_t ttl_usec, struct session **out);
+/* An idle session whose last turns could not be saved, to try again. False: there is none. True: *out is busy. */
+bool session_acquire_unsaved(struct session_store *s, struct session **out);
+/* No longer busy. One that holds nothing and has no log is removed from the store. */
+void session_release(struct session_store *s, struct session *x);
+
+/* A new, empty and busy session of @src's uid, to be filled with session_copy (fork) or session_move (rename). -EEXIST
+ * when the name is taken, -EINVAL, -EDQUOT (fork only) as session_acquire, all with a sentence. @src must be busy. */
+int session_fork(struct session_store *s, const struct session *src, const char *name, size_t len,
+                 struct session **out);
+int session_rename(struct session_store *s, const struct session *src, const char *name, size_t len,
+                   struct session **out);
+
+/* --- on disk; any thread, while the session is busy. Without a directory they return 0 and do what there is to do in
+ * memory. --- */
+
+/*
+ * Read what the log says, if it is not loaded. Where it ends in a record that is not whole, that is cut off with a
+ * warning (it was never acknowledged); where it is damaged otherwise, the file as it was is kept as *.bad and the
+ * session is as of the last good record. -EBADMSG with a sentence when nothing of it can be used (the file is set aside
+ * then, the session empty); -ENOENT when the file is gone (likewise); -EIO, -ENOMEM, …: it is not loaded.
+ */
+int session_load(struct session *x);
+
+/*
+ * Write what changed. 0: it is on the disk (fsync). Else -errno with a sentence that names the session: it is in memory
+ * as it was, on disk as of the last save that returned 0, and the next save tries all of it again.
+ */
+int session_save(struct session *x);
+
+/* dst (empty) becomes what @src (loaded) is, but for outcomes, KV and tail. 0 or -ENOMEM (nothing changed). */
+int session_copy(struct session *dst, const struct session *src);
+
+/* dst (empty) becomes what @src (loaded) is, with outcomes, KV and tail, and is saved; @src is empty after and its log
+ * gone. Whatever happens meanwhile, one of the two is on disk. 0; else as session_save, and nothing changed. */
+int session_move(struct session *dst, struct session *src);
+
+/* Remove its log, and what was set aside of it. 0: it is gone, and the session empty. Else -errno with a sentence. */
+int session_erase(struct session *x);
+
+/* --- what is in it --- */
 
 /* Replace what the session holds after position/id @keep: truncate ids, text and markup (KV too). */
 void session_truncate(struct session_store *s, struct session *x, size_t keep);
@@ -67,8 +190,39 @@ int session_add_message(struct session *x, const char *role, size_t role_len, co
 /* Forget the messages from @keep on. */
 void session_drop_messages(struct session *x, size_t keep);
 
+/* Forget the ids: they are another model's. A raw session keeps its text (and markup), which is all it has; one of
+ * messages keeps the messages. Its KV must be empty. */
+void session_forget_tokens(struct session *x);
+
+/* Remember how the turn with this UUID ended (one with "" is not remembered); the oldest of SESSION_OUTCOMES goes.
+ * Copied. 0 or -ENOMEM (nothing changed). */
+int session_add_outcome(struct session *x, const struct session_outcome *o);
+/* NULL: no such turn, or long ago. */
+const struct session_outcome *session_find_outcome(const struct session *x, const char *uuid);
+
+/* Forget what is not saved: a session with a log is loaded from it again when it is next used, one without (also any
+ * of a store in memory) is empty. */
+void session_revert(struct session_store *s, struct session *x);
+
+/* --- memory --- */
+
 /* Give up the KV of the least recently used idle session; false when there is none to give up. */
 bool session_shed(struct session_store *s);
+/* Forget the content of the least recently used idle session that is saved, its KV too; false when there is none. */
+bool session_unload_idle(struct session_store *s);
+
+/* --- telling --- */
 
 /* Counts of @uid, or of all with (uid_t)-1. */
 void session_count(const struct session_store *s, uid_t uid, size_t *sessions, uint64_t *bytes);
+
+struct session_info {
+    const struct proto_text *name; /* the session's: until the store is used again */
+    uint64_t used;                 /* realtime microseconds */
+    uint64_t ids, messages;        /* as of its last turn; 0 of one in its first */
+    uint64_t bytes, disk;          /* in memory when loaded; of the log */
+    bool busy, loaded;
+};
+
+/* Those of @uid, the most recently used first; *out is the caller's to free (NULL for none). 0 or -ENOMEM. */
+int session_list(const struct session_store *s, uid_t uid, struct session_info **out, size_t *n);

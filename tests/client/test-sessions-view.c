@@ -139,6 +139,29 @@ static void test_show_refuses(void **state)
     }
 }
 
+/* Never past the end, whatever is cut off; exactly as long, so that valgrind and ASan see a step too far. */
+static void test_every_prefix_is_refused(void **state)
+{
+    static const char show[] =
+        "{\"raw\":false,\"messages\":[{\"role\":\"us\\u0065r\",\"content\":\"\\ud83d\\ude00\"}]}";
+
+    for (int which = 0; which < 2; which++) {
+        const char *json = which ? show : three;
+
+        for (size_t n = 0; n < strlen(json); n++) {
+            char *copy = malloc(n ? n : 1);
+            struct buf out = BUF_INIT;
+
+            assert_non_null(copy);
+            memcpy(copy, json, n);
+            assert_int_equal(which ? sessions_view_show(&out, copy, n) : sessions_view_list(&out, copy, n, NOW, 40),
+                             -EBADMSG);
+            free(copy);
+            buf_fini(&out);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +172,7 @@ int main(void)
         cmocka_unit_test(test_show_a_conversation),
         cmocka_unit_test(test_show_a_raw_one),
         cmocka_unit_test(test_show_refuses),
+        cmocka_unit_test(test_every_prefix_is_refused),
     };
 
     setenv("TZ", "UTC", 1);

@@ -2,13 +2,15 @@
 /* hob sessions: which request goes out, what comes of the answer, and of none. */
 #include "tests/client/peer.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 /* after the above */
 #include <cmocka.h>
@@ -88,6 +90,55 @@ static void test_list(void **state)
     assert_string_equal(r.out, "");
     assert_int_equal(r.status, 1);
     peer_fini(&r);
+}
+
+static void list_long(struct peer *p)
+{
+    peer_expect(p, PROTO_SESSION_LIST);
+    peer_hello(p);
+    send_sessions(p, 1,
+                  "[{\"name\":\"a name that is longer than the terminal is wide, by far\",\"used\":1,\"messages\":1000,"
+                  "\"tokens\":32768,\"busy\":true}]");
+}
+
+static void show_raw(struct peer *p)
+{
+    peer_expect(p, PROTO_SESSION_SHOW);
+    peer_hello(p);
+    send_sessions(p, 1, "{\"raw\":true,\"text\":\"Once\"}");
+}
+
+static void on_a_terminal(peer_script script, const char *const *args, const char *want)
+{
+    struct winsize size = {.ws_col = 40, .ws_row = 10};
+    char text[1024] = "";
+    struct peer_result r;
+    int master, slave;
+    ssize_t n;
+
+    assert_int_equal(openpty(&master, &slave, NULL, NULL, &size), 0);
+    peer_run(&r, (const peer_script[]){script, NULL}, slave, args);
+    assert_int_equal(fcntl(master, F_SETFL, O_NONBLOCK), 0);
+    n = read(master, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    close(master);
+    close(slave);
+    assert_string_equal(text, want);
+    assert_int_equal(r.status, 0);
+    peer_fini(&r);
+}
+
+static void test_on_a_terminal(void **state)
+{
+    struct peer_result r;
+
+    on_a_terminal(list_long, (const char *const[]){"sessions", NULL},
+                  "NAME         MESSAGES  TOKENS  LAST USED\r\n"
+                  "a name tha…      1000   32768  in use\r\n");
+    on_a_terminal(show_raw, (const char *const[]){"sessions", "show", "a", NULL}, "Once\r\n");
+    /* Elsewhere it is as it is. */
+    PEER_RUN(&r, show_raw, "sessions", "show", "a");
+    expect(&r, 0, "Once", "");
 }
 
 static void show(struct peer *p)
@@ -253,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list),
+        cmocka_unit_test(test_on_a_terminal),
         cmocka_unit_test(test_show),
         cmocka_unit_test(test_fork_and_rename),
         cmocka_unit_test(test_remove_goes_on_after_a_failure),

@@ -20,7 +20,7 @@ void disk_rate_init(struct disk_rate *r, uint64_t file_bytes, uint64_t bytes_a_m
 
 bool disk_rate_ready(const struct disk_rate *r, uint64_t now)
 {
-    return later(r->full, now) + r->cost <= now + r->room;
+    return r->full + r->cost <= now + r->room;
 }
 
 void disk_rate_spend(struct disk_rate *r, uint64_t now)

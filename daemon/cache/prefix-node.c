@@ -16,9 +16,14 @@ static uint32_t draw(struct prefix *p)
 
 /* --- finding and making --- */
 
+uint64_t prefix_root_hash(const struct prefix *p, const struct prefix_space *space)
+{
+    return p->hash(space, sizeof(*space), p->seed);
+}
+
 struct prefix_node *prefix_root_find(const struct prefix *p, const struct prefix_space *space)
 {
-    const uint64_t hash = p->hash(space, sizeof(*space), p->seed);
+    const uint64_t hash = prefix_root_hash(p, space);
     for (struct table_link *l = table_first(&p->spaces, hash); l; l = table_next(l)) {
         struct prefix_node *n = NODE_OF(l, by_place);
         if (memcmp(&n->root->space, space, sizeof(*space)) == 0) return n;
@@ -35,7 +40,7 @@ struct prefix_node *prefix_root_make(struct prefix *p, const struct prefix_space
     root->node.root = root;
     root->node.block = PREFIX_NO_BLOCK;
     root->space = *space;
-    table_add(&p->spaces, &root->node.by_place, p->hash(space, sizeof(*space), p->seed));
+    table_add(&p->spaces, &root->node.by_place, prefix_root_hash(p, space));
     return &root->node;
 }
 
@@ -175,8 +180,7 @@ void prefix_node_enter(struct prefix *p, struct prefix_node *n, uint32_t block)
     p->sum.blocks_memory++;
     if (!n->pins) p->evictable++;
     set_bits(n);
-    prefix_node_settle(p, n->parent);
-    prefix_node_settle(p, n);
+    prefix_node_settle(p, n); /* the parent is held: it is no leaf before or after */
     owner_settle(p, n->owner);
 }
 

@@ -95,6 +95,7 @@ void prefix_kin_insert(struct prefix_node *parent, struct prefix_node *child);
 
 /* --- prefix-node.c: making, changing and freeing nodes --- */
 
+uint64_t prefix_root_hash(const struct prefix *p, const struct prefix_space *space);
 /* The root of @space, or NULL. */
 struct prefix_node *prefix_root_find(const struct prefix *p, const struct prefix_space *space);
 /* Make it when it is missing; NULL: no memory. Without children it goes with the next prefix_node_collect. */

@@ -51,7 +51,8 @@ struct prefix_info {
 
 typedef uint64_t (*prefix_hash_fn)(const void *bytes, size_t len, uint64_t seed);
 
-/* @pool outlives the index. @hash: NULL for XXH3 (seeded at random); a test passes one that always collides. */
+/* @pool outlives the index. @hash: NULL for XXH3 (seeded at random); a test passes one that always collides, and gets
+ * the same from the same calls (but for the ids). 0, -ENOMEM, -errno of getrandom. */
 int prefix_new(struct prefix **out, struct kv_pool *pool, prefix_hash_fn hash);
 struct prefix *
 prefix_free(struct prefix *p); /* gives its blocks back; NULL ok, returns NULL; asserts nothing is held */

@@ -3,6 +3,8 @@
 #include "daemon/engine/sched-inside.h"
 #include <string.h>
 
+#define MOVES_MOST 4 /* slots that change hands in one decision; there is one before every step */
+
 struct decision {
     const struct sched_config *c;
     const struct sched_book *b;
@@ -10,15 +12,19 @@ struct decision {
     struct sched_scratch x;
     struct sched_action *out;
     uint32_t n_out, n_line;
-    uint32_t slots, blocks; /* to be had */
-    uint32_t slots_most;    /* that a user has */
-    uint64_t served_most;   /* of the users that run something */
-    bool slow;              /* there is a reader that is to yield */
-    bool refused;           /* a user with so many slots and units got no slot from anybody */
+    uint32_t n_running, n_waiting; /* x.list: running from its beginning, waiting from its end */
+    uint32_t moved;                /* slots that changed hands */
+    uint32_t slots, blocks;        /* to be had */
+    uint32_t slots_most;           /* that a user has */
+    uint64_t served_most;          /* of the users that run something */
+    bool slow;                     /* there is a reader that is to yield */
+    bool refused;                  /* a user with so many slots and units got no slot from anybody */
     uint32_t refused_slots;
     uint64_t refused_served;
     bool asked_blocks; /* somebody's blocks were asked for: a long search, once per decision */
 };
+
+/* --- small things --- */
 
 static void act(struct decision *d, uint32_t index, enum sched_why why)
 {
@@ -56,8 +62,12 @@ static void count_running(struct decision *d)
     d->blocks = s->free_blocks;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (!r->running) continue;
+        if (!r->running) {
+            if (!r->paused) d->x.list[s->n - ++d->n_waiting] = i;
+            continue;
+        }
         struct sched_who *w = &d->x.who[r->user];
+        d->x.list[d->n_running++] = i;
         w->ahead += sched_ahead(d->c, r, r->spent);
         if (++w->slots > d->slots_most) d->slots_most = w->slots;
         if (r->class > w->lowest) w->lowest = r->class;
@@ -68,21 +78,22 @@ static void count_running(struct decision *d)
     }
 }
 
-static bool can_start(const struct decision *d, const struct sched_req *r, uint32_t index)
-{
-    return !r->running && !r->paused && !is_shared(d, r, index);
-}
-
 static void count_waiting(struct decision *d)
 {
     const struct sched_state *s = d->s;
-    for (uint32_t i = 0; i < s->n; i++)
-        if (can_start(d, &s->reqs[i], i)) d->x.who[s->reqs[i].user].n++;
+    uint32_t *list = d->x.list + s->n - d->n_waiting, n = 0;
+    for (uint32_t k = 0; k < d->n_waiting; k++) {
+        const struct sched_req *r = &s->reqs[list[k]];
+        if (is_shared(d, r, list[k])) continue;
+        d->x.who[r->user].n++;
+        list[n++] = list[k];
+    }
     for (uint32_t u = 0; u < s->n_users; u++) d->x.who[u].waiting = d->x.who[u].n;
     sched_parts(&d->x, s->n_users);
-    for (uint32_t i = 0; i < s->n; i++) {
-        struct sched_who *w = &d->x.who[s->reqs[i].user];
-        if (can_start(d, &s->reqs[i], i)) d->x.items[w->first + w->n++] = sched_item_of(&s->reqs[i], i);
+    for (uint32_t k = 0; k < n; k++) {
+        const struct sched_req *r = &s->reqs[list[k]];
+        struct sched_who *w = &d->x.who[r->user];
+        d->x.items[w->first + w->n++] = sched_item_of(r, list[k]);
     }
 }
 
@@ -132,9 +143,10 @@ static bool worse(const struct decision *d, const struct sched_req *a, enum sche
 static uint32_t find_victim(const struct decision *d, const struct sched_req *by, bool blocks, enum sched_why *why)
 {
     uint32_t best = SCHED_NONE;
-    for (uint32_t i = 0; i < d->s->n; i++) {
+    for (uint32_t k = 0; k < d->n_running; k++) {
+        uint32_t i = d->x.list[k];
         const struct sched_req *r = &d->s->reqs[i];
-        if (!r->running || d->x.done[i] || (blocks && !r->blocks)) continue;
+        if (d->x.done[i] || (blocks && !r->blocks)) continue;
         enum sched_why w = entitled(d, r, by);
         if (w == SCHED_START) continue;
         if (best != SCHED_NONE && !worse(d, r, w, &d->s->reqs[best], *why)) continue;
@@ -185,7 +197,7 @@ static bool make_room(struct decision *d, const struct sched_req *r)
 {
     uint32_t before = d->n_out;
     bool short_of_blocks = r->blocks > d->blocks;
-    if (is_hopeless(d, r) || (short_of_blocks && d->asked_blocks)) return false;
+    if (is_hopeless(d, r) || d->moved >= MOVES_MOST || (short_of_blocks && d->asked_blocks)) return false;
     d->asked_blocks |= short_of_blocks;
     while (!d->slots || r->blocks > d->blocks) {
         enum sched_why why = SCHED_START;
@@ -193,7 +205,10 @@ static bool make_room(struct decision *d, const struct sched_req *r)
         if (index == SCHED_NONE) break;
         preempt(d, index, why);
     }
-    if (d->slots && r->blocks <= d->blocks) return true;
+    if (d->slots && r->blocks <= d->blocks) {
+        d->moved += d->n_out - before;
+        return true;
+    }
     while (d->n_out > before) take_back(d);
     if (!short_of_blocks) {
         d->refused = true;
@@ -206,24 +221,19 @@ static bool make_room(struct decision *d, const struct sched_req *r)
 /* Overcommit: the next step's blocks come first, from the least entitled; one always goes on. */
 static void grow(struct decision *d)
 {
-    const struct sched_state *s = d->s;
+    const struct sched_req *reqs = d->s->reqs;
     uint64_t wanted = 0;
-    uint32_t running = 0;
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (!s->reqs[i].running) continue;
-        running++;
-        wanted += s->reqs[i].grow;
-    }
-    while (wanted > d->blocks && running > 1) {
+    uint32_t running = d->n_running;
+    for (uint32_t k = 0; k < d->n_running; k++) wanted += reqs[d->x.list[k]].grow;
+    for (; wanted > d->blocks && running > 1; running--) {
         uint32_t best = SCHED_NONE;
-        for (uint32_t i = 0; i < s->n; i++) {
-            const struct sched_req *r = &s->reqs[i];
-            if (!r->running || d->x.done[i]) continue;
-            if (best == SCHED_NONE || worse(d, r, SCHED_BLOCKS, &s->reqs[best], SCHED_BLOCKS)) best = i;
+        for (uint32_t k = 0; k < d->n_running; k++) {
+            uint32_t i = d->x.list[k];
+            if (d->x.done[i]) continue;
+            if (best == SCHED_NONE || worse(d, &reqs[i], SCHED_BLOCKS, &reqs[best], SCHED_BLOCKS)) best = i;
         }
         preempt(d, best, SCHED_BLOCKS);
-        wanted -= s->reqs[best].grow;
-        running--;
+        wanted -= reqs[best].grow;
     }
     d->blocks = wanted < d->blocks ? d->blocks - (uint32_t)wanted : 0;
 }
@@ -243,13 +253,31 @@ static void start(struct decision *d, uint32_t index)
     mark_progress(d, r, index);
 }
 
-/* The user's first request that still can start, on top of its items; false: none is left. */
-static bool next_of(struct decision *d, struct sched_who *w, struct sched_item *part)
+/* Bring the first of part[n] to the top: a heap is made only for who starts more than one. */
+static void bring_first(struct sched_who *w, struct sched_item *part)
+{
+    if (w->heaped) return;
+    uint32_t first = 0;
+    for (uint32_t k = 1; k < w->n; k++)
+        if (sched_item_less(&part[k], &part[first])) first = k;
+    struct sched_item x = part[first];
+    part[first] = part[0];
+    part[0] = x;
+}
+
+static void drop_first(struct sched_who *w, struct sched_item *part)
 {
     if (!w->heaped) sched_heap_make(part, w->n);
     w->heaped = true;
+    w->n = sched_heap_pop(part, w->n);
+}
+
+/* The user's first request that still can start, on top of its items; false: none is left. */
+static bool next_of(struct decision *d, struct sched_who *w, struct sched_item *part)
+{
+    bring_first(w, part);
     while (w->n && is_shared(d, &d->s->reqs[part->index], part->index)) { /* by one that starts now */
-        w->n = sched_heap_pop(part, w->n);
+        drop_first(w, part);
         w->waiting--;
     }
     return w->n;
@@ -273,7 +301,7 @@ static void fill_slots(struct decision *d)
             continue;
         }
         start(d, part->index);
-        w->n = sched_heap_pop(part, w->n);
+        drop_first(w, part);
         line->key = d->s->users[line->index].served + w->ahead;
         line->tie = w->slots;
         sched_heap_down(line, d->n_line, 0);

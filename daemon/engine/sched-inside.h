@@ -20,6 +20,7 @@ struct sched_scratch {
     struct sched_item *line;  /* [n_users] a heap of users */
     struct sched_who *who;    /* [n_users] */
     uint32_t *progress;       /* [n] of a group: tokens in common that a running member is still to compute */
+    uint32_t *list;           /* [n] indices */
     bool *done;               /* [n] an action was decided for it */
 };
 

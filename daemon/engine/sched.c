@@ -21,7 +21,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
 
 size_t sched_scratch_size(uint32_t n, uint32_t n_users)
 {
-    return n * (sizeof(struct sched_item) + sizeof(uint32_t) + sizeof(bool)) +
+    return n * (sizeof(struct sched_item) + 2 * sizeof(uint32_t) + sizeof(bool)) +
            n_users * (sizeof(struct sched_item) + sizeof(struct sched_who));
 }
 
@@ -31,7 +31,8 @@ struct sched_scratch sched_scratch_cut(void *memory, uint32_t n, uint32_t n_user
     x.line = x.items + n;
     x.who = (struct sched_who *)(x.line + n_users);
     x.progress = (uint32_t *)(x.who + n_users);
-    x.done = (bool *)(x.progress + n);
+    x.list = x.progress + n;
+    x.done = (bool *)(x.list + n);
     return x;
 }
 

@@ -73,7 +73,8 @@ struct sched_req {
     uint32_t known;     /* tokens there are, prompt and answer so far; all computed: nothing to do */
     uint32_t spent;     /* runs: units it got since it has its slot */
     /* Waits: what starting it takes of free_blocks: those it has to write into, and those it finds in the cache and
-     * nobody holds. Runs: what free_blocks would gain if it were preempted. */
+     * nobody holds. Runs: what free_blocks would gain if it were preempted. (Where both mean the same blocks, they may
+     * not suffice in the end: then it just does not start, and the next decision sees it as it is.) */
     uint32_t blocks;
     uint32_t grow; /* runs, with overcommit only: blocks that its next step takes */
     /*

@@ -33,9 +33,10 @@ static int check_owner(int fd, const char *path, const char *sub)
     return 0;
 }
 
-/* The entry of a directory that may have been made just now shall survive, too. */
-static void sync_parent(int fd)
+/* The entry of a directory that was made just now shall survive, too; and so shall what a killed process made in it. */
+static void sync_entries(int fd)
 {
+    (void)!fsync(fd);
     _cleanup_(closep) int parent = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent >= 0) (void)!fsync(parent);
 }
@@ -49,12 +50,13 @@ int session_dir_open(int *dir, int *lock, const char *path)
     r = check_owner(d, path, "");
     if (r < 0) return r;
     _cleanup_(closep) int l = openat(d, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-    if (l < 0) return error_in(error_origin(-errno), "sessions in %s: " LOCK, path);
+    if (l < 0 && errno == EROFS) l = openat(d, LOCK, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (l < 0) return error_in(error_origin(errno == ENOENT ? -EROFS : -errno), "sessions in %s: " LOCK, path);
     if (flock(l, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK) return error_in(error_origin(-errno), "sessions in %s: " LOCK, path);
         return error_say(-EBUSY, "another hobd has the sessions in %s (it holds the lock %s/" LOCK ")", path, path);
     }
-    sync_parent(d);
+    sync_entries(d);
     *dir = d;
     *lock = l;
     d = l = -1;
@@ -69,7 +71,11 @@ int session_dir_of(int dir, const char *path, uid_t uid, bool make)
     _cleanup_(closep) int fd = openat(dir, name, how);
     if (fd < 0 && errno == ENOENT && make) {
         if (mkdirat(dir, name, 0700) < 0 && errno != EEXIST) return error_origin(-errno);
-        if (fsync(dir) < 0) return error_origin(-errno);
+        if (fsync(dir) < 0) {
+            int r = error_origin(-errno);
+            unlinkat(dir, name, AT_REMOVEDIR); /* so that the next save tries this again */
+            return r;
+        }
         fd = openat(dir, name, how);
     }
     if (fd < 0) return error_origin(-errno);

@@ -65,7 +65,8 @@ int session_log_write(int dir, struct session *x, const struct session *from)
         return r == -EEXIST ? error_say(r, "there is a file %s already that is not a log this hobd reads", name) : r;
     }
     session_log_saved(x, &b, b.len);
-    if (fsync(dir) == 0) return 0;
+    x->log.entry_synced = fsync(dir) == 0;
+    if (x->log.entry_synced) return 0;
     r = error_origin(-errno);
     x->log.rewrite = true; /* it is there, but for how long is not known */
     x->log.saved = false;
@@ -84,19 +85,21 @@ static int check_end(int fd, const struct session *x)
     return n != (ssize_t)sizeof(sum) || memcmp(sum, x->log.sum, sizeof(sum)) != 0;
 }
 
-static int append_to(int fd, struct session *x, const struct buf *record)
+static int append_to(int dir, int fd, struct session *x, const struct buf *record)
 {
     int r = write_all(fd, record->data + SESSION_LOG_SUM, record->len - SESSION_LOG_SUM, x->log.size);
     if (r < 0) {
         if (ftruncate(fd, (off_t)x->log.size) < 0) x->log.rewrite = true;
         return r;
     }
-    if (fsync(fd) < 0) { /* after which the kernel may forget what it could not write */
+    if (fsync(fd) < 0 || (!x->log.entry_synced && fsync(dir) < 0)) {
+        /* after which the kernel may forget what it could not write */
         r = error_origin(-errno);
         x->log.rewrite = true;
         (void)!ftruncate(fd, (off_t)x->log.size);
         return r;
     }
+    x->log.entry_synced = true;
     session_log_saved(x, record, x->log.size + record->len - SESSION_LOG_SUM);
     return 0;
 }
@@ -118,7 +121,7 @@ static int append(int dir, struct session *x, bool whatever_its_length)
     if (fd < 0 && errno == ENOENT) return 1;
     if (fd < 0) return error_origin(-errno);
     r = check_end(fd, x);
-    if (r == 0) return append_to(fd, x, &b);
+    if (r == 0) return append_to(dir, fd, x, &b);
     if (r > 0) { /* somebody has been here: keep what they left */
         char path[4096], bad[SESSION_LOG_NAME];
         r = session_log_set_aside(dir, x->hash, true, bad);

@@ -47,10 +47,13 @@ struct session_log {
     size_t ids, text;    /* so many of the session's stand in it as they are */
     size_t messages;     /* likewise */
     size_t new_outcomes; /* so many of the last are not in it */
+    bool entry_synced;   /* its name in the directory is on disk: this process saw to it */
     bool rewrite;        /* what stands in the file behind size is not known */
     bool saved;          /* it says what the session is */
 };
 
+/* Its holder may set raw, context, model, and flags of markup; as part of a turn, with which they are saved. What else
+ * there is changes through the functions below. */
 struct session {
     uid_t uid;
     struct proto_text name;

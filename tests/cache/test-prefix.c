@@ -142,6 +142,13 @@ static void test_why_it_missed(void **state)
     assert_int_equal(prefix_rig_find(&r, tokens, 64).miss, PREFIX_EVICTED);
     tokens[0] = 2;
     assert_int_equal(prefix_rig_find(&r, tokens, 64).miss, PREFIX_NEW);
+
+    struct prefix_info file = {.id = {1, 1}, .space = r.space, .uid = 10, .n = 32, .tokens = {2}};
+    for (int i = 1; i < 32; i++) file.tokens[i] = 1;
+    assert_int_equal(prefix_adopt(r.p, &file), 0);
+    assert_int_equal(prefix_rig_find(&r, tokens, 32).miss, PREFIX_ALL);
+    prefix_lost(r.p, file.id);
+    assert_int_equal(prefix_rig_find(&r, tokens, 32).miss, PREFIX_EVICTED);
     prefix_rig_fini(&r);
 }
 

@@ -4,8 +4,10 @@
 #include "libcommon/error.h"
 #include "tests/model/rig.h"
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +252,68 @@ static void test_read_and_written_blocks(void **state)
     backend_free(other);
 }
 
+/* --- other threads --- */
+
+struct traffic {
+    uint32_t block;
+    const void *want;
+    void *have;
+    atomic_bool stop;
+    int wrong, rounds;
+};
+
+static void *read_blocks(void *arg)
+{
+    struct traffic *t = arg;
+    size_t bytes = backend->shape.groups[0].bytes_per_token * KV_BLOCK;
+    while (!atomic_load(&t->stop) || !t->rounds) {
+        backend->ops->kv_read(backend, 0, t->block, t->have);
+        t->wrong += memcmp(t->have, t->want, bytes) != 0;
+        t->rounds++;
+    }
+    return NULL;
+}
+
+static void *write_blocks(void *arg)
+{
+    struct traffic *t = arg;
+    while (!atomic_load(&t->stop) || !t->rounds) {
+        backend->ops->kv_write(backend, 0, t->block, t->want);
+        t->rounds++;
+    }
+    return NULL;
+}
+
+/* A block is saved while a batch reads it, and another one restored, beside the batches (thread sanitizers see more).
+ */
+static void test_saved_and_restored_beside(void **state)
+{
+    size_t bytes = backend->shape.groups[0].bytes_per_token * KV_BLOCK;
+    void *first = malloc(bytes), *have = malloc(bytes);
+    pthread_t threads[2];
+    assert_true(first && have);
+    backend->ops->kv_read(backend, 0, 0, first);
+    struct traffic t[2] = {{.want = first, .have = have}, {.block = 100, .want = first}};
+    assert_int_equal(pthread_create(&threads[0], NULL, read_blocks, &t[0]), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, write_blocks, &t[1]), 0);
+    for (int i = 0; i < 10; i++) {
+        struct rig_seq s;
+        rig_seq_init(&s, backend, LENGTH, 5, 0);
+        s.blocks[1] = 60, s.blocks[2] = 101;
+        memcpy(s.logits, alone.logits, KV_BLOCK * sizeof(float) * s.vocab);
+        s.done = KV_BLOCK; /* of the block that is read */
+        rig_run(backend, &s, 9);
+        rig_same_logits(&alone, &s);
+        rig_seq_fini(&s);
+    }
+    for (int i = 0; i < 2; i++) atomic_store(&t[i].stop, true);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(t[0].wrong, 0);
+    backend->ops->kv_read(backend, 0, 100, have);
+    assert_memory_equal(first, have, bytes);
+    free(first), free(have);
+}
+
 static void test_time_is_counted_by_part(void **state)
 {
     struct timing t[TIMING_PARTS] = {0};
@@ -392,6 +456,7 @@ static const struct {
     FOR_KV(test_copied_block),
     FOR_KV(test_copy_takes_no_more_than_asked),
     FOR_KV(test_read_and_written_blocks),
+    FOR_KV(test_saved_and_restored_beside),
 };
 #define N_KV (sizeof(kv_tests) / sizeof(*kv_tests))
 

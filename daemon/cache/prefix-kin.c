@@ -27,6 +27,24 @@ uint64_t prefix_kin_hash(const struct prefix *p, const struct prefix_node *paren
     return p->hash(tokens, PREFIX_BLOCK * sizeof(*tokens), parent->by_place.hash);
 }
 
+uint32_t prefix_kin_ahead(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens, uint32_t n,
+                          uint64_t hashes[PREFIX_AHEAD])
+{
+    uint64_t hash = parent->by_place.hash;
+    uint32_t known = 0;
+    for (; known < PREFIX_AHEAD && n - known * PREFIX_BLOCK >= PREFIX_BLOCK; known++) {
+        hash = p->hash(tokens + known * PREFIX_BLOCK, PREFIX_BLOCK * sizeof(*tokens), hash);
+        hashes[known] = hash;
+        __builtin_prefetch(&p->full.slots[hash & p->full.mask]);
+    }
+    for (uint32_t i = 0; i < known; i++) {
+        const char *node = (const char *)p->full.slots[hashes[i] & p->full.mask];
+        for (size_t byte = 0; node && byte < offsetof(struct prefix_node, holds); byte += 64)
+            __builtin_prefetch(node + byte);
+    }
+    return known;
+}
+
 struct prefix_node *prefix_kin_full(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens,
                                     uint64_t hash)
 {

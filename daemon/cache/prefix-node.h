@@ -13,8 +13,9 @@
 #include "daemon/cache/prefix.h"
 
 enum { IN_MEMORY = 1, ON_DISK = 2, A_PLACE = 4 }; /* bits of prefix_node.in_kin */
-#define READABLE  (IN_MEMORY | ON_DISK)
-#define ANY_CHILD (IN_MEMORY | ON_DISK | A_PLACE)
+#define PREFIX_AHEAD 8
+#define READABLE     (IN_MEMORY | ON_DISK)
+#define ANY_CHILD    (IN_MEMORY | ON_DISK | A_PLACE)
 
 struct prefix_node {
     struct table_link
@@ -80,6 +81,10 @@ static inline bool prefix_node_readable(const struct prefix_node *n)
 struct prefix_node *prefix_kin_full(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens,
                                     uint64_t hash);
 uint64_t prefix_kin_hash(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens);
+/* The hashes of the next full blocks of tokens[n], as many as there are up to PREFIX_AHEAD, and memory told that they
+ * are wanted: no node need be known for the hashes behind it, and each would be a cache miss of its own. */
+uint32_t prefix_kin_ahead(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens, uint32_t n,
+                          uint64_t hashes[PREFIX_AHEAD]);
 
 /* Of the children with one of the bits @mask (0: all) the one that agrees with most of tokens[n], 1 <= n <= 32, and in
  * how many; NULL: none agrees in one. */

@@ -90,10 +90,15 @@ struct prefix *prefix_free(struct prefix *p)
 static uint32_t walk(const struct prefix *p, struct prefix_node **at, const int32_t *tokens, uint32_t n, uint8_t mask,
                      struct prefix_node **nearest, uint32_t *common)
 {
+    uint64_t hashes[PREFIX_AHEAD];
     uint32_t done = 0;
-    while (n - done >= PREFIX_BLOCK) {
+    for (uint32_t i = 0, known = 0; n - done >= PREFIX_BLOCK; i++) {
         const int32_t *next = tokens + done;
-        struct prefix_node *child = prefix_kin_full(p, *at, next, prefix_kin_hash(p, *at, next));
+        if (i == known) {
+            known = prefix_kin_ahead(p, *at, next, n - done, hashes);
+            i = 0;
+        }
+        struct prefix_node *child = prefix_kin_full(p, *at, next, hashes[i]);
         if (!child || !(child->in_kin.own & mask)) break;
         *at = child;
         done += PREFIX_BLOCK;

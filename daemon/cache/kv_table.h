@@ -3,7 +3,8 @@
 /* The block table of one sequence: positions 0 … n_tokens-1, 32 to a block. Holds one reference on each block. */
 #include "daemon/cache/kv_pool.h"
 
-#define KV_TABLE_BLOCK 32 /* tokens of a block: the kernels' KV_BLOCK */
+#define KV_TABLE_BLOCK 32         /* tokens of a block: the kernels' KV_BLOCK */
+#define KV_TABLE_HOLE  UINT32_MAX /* in place of a block that is no longer needed */
 
 struct kv_table {
     uint32_t *ids; /* [n_blocks] */
@@ -20,11 +21,18 @@ static inline uint32_t kv_table_blocks(uint32_t tokens)
 /* Gives all blocks back; the table is then an empty one. */
 void kv_table_fini(struct kv_table *t, struct kv_pool *p);
 
+/* Make room in the array for @blocks ids; takes none. 0 or -ENOMEM. */
+int kv_table_grow(struct kv_table *t, uint32_t blocks);
+
 /* Make room for positions up to @tokens. 0; -ENOBUFS (nothing changed), -ENOMEM. */
 int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
 
 /* Forget positions from @tokens on; whole blocks beyond go back, those that were only reserved too. */
 void kv_table_truncate(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
+
+/* The blocks [from, to) are no longer needed: those that are ours alone are appended, until there are @blocks, the
+ * others go back; holes stay. 0 or -ENOMEM (nothing changed). */
+int kv_table_rotate(struct kv_table *t, struct kv_pool *p, uint32_t from, uint32_t to, uint32_t blocks);
 
 /* A second table over the same blocks (references counted). The last, partial block is shared: whoever writes into
  * it first asks kv_table_unshare. 0, or -ENOMEM with @out untouched. */

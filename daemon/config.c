@@ -103,11 +103,17 @@ static int set_kv_type(struct options *o, const char *value)
 
 static int set_cache_bytes(struct options *o, const char *value)
 {
-    uint64_t v;
-    int r = parse_size(value, &v);
+    return parse_size(value, &o->engine.cache_bytes);
+}
 
-    if (r < 0) return r;
-    return v ? error_say(-EINVAL, "this version keeps no KV on disk; only 0 is possible") : 0;
+static int set_session_ttl(struct options *o, const char *value)
+{
+    return parse_time(value, &o->engine.session_ttl_usec);
+}
+
+static int set_prefixes(struct options *o, const char *value)
+{
+    return replace(&o->engine.prefixes_dir, value);
 }
 
 static int set_packed_file(struct options *o, const char *value)
@@ -180,9 +186,11 @@ static const struct option_def defs[] = {
     {"parallel", 0, "N", set_parallel, "sequences at once (default: 16)"},
     {"threads", 0, "N", set_threads, "compute threads (default: physical cores)"},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "the whole KV pool (default: a quarter of available memory)"},
-    {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f32, f16 or q8 (default: f16)"},
-    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk; only 0 in this version (default: 0)"},
+    {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16, f32 or q8 (default: f16)"},
+    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk, at most a tenth of the free space (default: 4G)"},
     {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file for the next start (default: yes)"},
+    {"session-ttl", 0, "TIME", set_session_ttl, "forget sessions unused for so long; 0: never (default: 0)"},
+    {"prefixes", 0, "DIR", set_prefixes, "system prompts kept warm for everybody (default: /etc/hob/prefixes)"},
     {"idle-exit", 0, "TIME", set_idle_exit, "exit after that long without a request; 0: never (default: 15min)"},
     {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 256)"},
     {"queue-timeout", 0, "TIME", set_queue_timeout, "how long one may wait there (default: 10min)"},
@@ -202,7 +210,8 @@ int options_init(struct options *o)
         .idle_exit_usec = 15 * 60 * 1000000ull, .stop_timeout_usec = 30 * 1000000ull, .log_level = LOG_INFO};
     engine_config_init(&o->engine);
     o->model = strdup("default");
-    return o->model ? 0 : error_origin(-ENOMEM);
+    o->engine.prefixes_dir = strdup("/etc/hob/prefixes");
+    return o->model && o->engine.prefixes_dir ? 0 : error_origin(-ENOMEM);
 }
 
 void options_fini(struct options *o)
@@ -212,6 +221,9 @@ void options_fini(struct options *o)
     free(o->engine.model_path);
     free(o->engine.model_name);
     free(o->engine.packed_dir);
+    free(o->engine.state_dir);
+    free(o->engine.cache_dir);
+    free(o->engine.prefixes_dir);
     *o = (struct options){0};
 }
 
@@ -369,24 +381,27 @@ int options_load(struct options *o, int argc, char **argv)
     return read_argv(o, argc, argv);
 }
 
-/* Without a place for a cache there is none. */
-static int resolve_packed_dir(struct options *o)
+/* *out = DIR of @kind/NAME; without a place for it there is none. */
+static int resolve_dir(const struct options *o, char **out, enum paths_kind kind, const char *name)
 {
-    _cleanup_(freep) char *cache = NULL;
+    _cleanup_(freep) char *dir = NULL;
 
-    if (o->no_packed_file || paths_dir(PATHS_CACHE, o->system, &cache) < 0) return 0;
-    if (asprintf(&o->engine.packed_dir, "%s/packed", cache) >= 0) return 0;
-    o->engine.packed_dir = NULL;
+    if (paths_dir(kind, o->system, &dir) < 0) return 0;
+    if (asprintf(out, "%s/%s", dir, name) >= 0) return 0;
+    *out = NULL;
     return error_origin(-ENOMEM);
 }
 
 int options_resolve(struct options *o)
 {
-    int r = paths_model_name(o->model, &o->engine.model_name);
+    struct engine_config *e = &o->engine;
+    int r = paths_model_name(o->model, &e->model_name);
 
-    if (r == 0) r = resolve_packed_dir(o);
+    if (r == 0 && !o->no_packed_file) r = resolve_dir(o, &e->packed_dir, PATHS_CACHE, "packed");
+    if (r == 0) r = resolve_dir(o, &e->cache_dir, PATHS_CACHE, e->model_name);
+    if (r == 0) r = resolve_dir(o, &e->state_dir, PATHS_STATE, e->model_name);
     if (r < 0) return r;
-    return paths_model_file(o->model, o->system, &o->engine.model_path);
+    return paths_model_file(o->model, o->system, &e->model_path);
 }
 
 void options_help(FILE *f)

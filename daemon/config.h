@@ -39,7 +39,7 @@ enum options_outcome { OPTIONS_RUN = 0, OPTIONS_HELP, OPTIONS_VERSION };
  */
 int options_load(struct options *o, int argc, char **argv);
 
-/* Find the model's name and file, and the directory of the packed weights. 0 or -errno with a sentence. */
+/* Find the model's name and file, and its directories. 0 or -errno with a sentence. */
 int options_resolve(struct options *o);
 
 /* The options, a line or more each, for --help. */

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#define UPKEEP_USEC 5000000 /* that a stop waits for upkeep at most */
+
 void engine_config_init(struct engine_config *c)
 {
     *c = (struct engine_config){
@@ -17,6 +19,7 @@ void engine_config_init(struct engine_config *c)
         .queue = 256,
         .queue_timeout_usec = 600ull * 1000 * 1000,
         .batch_tokens = 512,
+        .cache_bytes = 4ull << 30,
     };
 }
 
@@ -81,30 +84,92 @@ void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
 
 void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
 {
-    bool first = s->state != SEQ_ENDED, in_aux = s->state == SEQ_PREPARING;
-    if (s->state == SEQ_RUNNING) e->running--;
+    bool first = s->state != SEQ_ENDED;
+    engine_free_slot(e, s);
     s->state = SEQ_ENDED;
     pthread_mutex_lock(&e->lock);
     if (ev && !s->now.gone)
         push_locked(e, s, ev, true);
     else if (ev)
         proto_event_fini(ev);
-    if (first) e->load--;
-    e->kick = true; /* somebody may have its slot */
-    if (!in_aux) list_remove(&e->all, s);
+    if (first && !s->public) e->load--;
+    e->kick = true; /* somebody may have its blocks, or its session */
+    if (!s->in_aux) list_remove(&e->all, s);
     pthread_mutex_unlock(&e->lock);
-    if (!in_aux) seq_free(s);
+    if (!s->in_aux) seq_free(s);
 }
 
-void engine_prepared(struct aux_job *j)
+void engine_free_slot(struct engine *e, struct seq *s)
 {
-    struct seq *s = (struct seq *)((char *)j - offsetof(struct seq, job));
-    struct engine *e = s->engine;
+    if (s->state != SEQ_RUNNING && s->state != SEQ_FETCHING) return;
+    e->running--;
     pthread_mutex_lock(&e->lock);
-    s->next_prepared = e->prepared;
-    e->prepared = s;
+    e->kick = true; /* somebody may have it */
+    pthread_mutex_unlock(&e->lock);
+}
+
+void engine_add(struct engine *e, struct seq *s)
+{
+    pthread_mutex_lock(&e->lock);
+    list_push(&e->inbox, s);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* --- errands --- */
+
+static void errand_done(struct aux_job *j)
+{
+    struct errand *x = errand_of(j);
+    struct engine *e = x->engine;
+    pthread_mutex_lock(&e->lock);
+    x->next = e->returned;
+    e->returned = x;
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
+}
+
+void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct aux_job *),
+                 void (*back)(struct engine *, struct errand *))
+{
+    x->engine = e;
+    x->back = back;
+    x->job.uid = uid;
+    x->job.run = run;
+    x->job.done = errand_done;
+    e->errands++;
+    aux_push(e->aux, &x->job);
+}
+
+void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
+              void (*back)(struct engine *, struct errand *))
+{
+    s->in_aux = true;
+    s->aux_r = 0;
+    errand_send(e, &s->errand, s->uid, run, back);
+}
+
+bool seq_recall(struct engine *e, struct seq *s)
+{
+    if (!s->in_aux || !aux_recall(e->aux, &s->errand.job)) return false;
+    s->in_aux = false;
+    e->errands--;
+    return true;
+}
+
+/* What came back, the first one first. */
+static void take_back(struct engine *e, struct errand *list)
+{
+    struct errand *first = NULL, *next;
+    for (; list; list = next) {
+        next = list->next;
+        list->next = first;
+        first = list;
+    }
+    for (; first; first = next) {
+        next = first->next;
+        e->errands--;
+        first->back(e, first);
+    }
 }
 
 /* --- the thread --- */
@@ -112,8 +177,9 @@ void engine_prepared(struct aux_job *j)
 /* Wait until there is something to do; false: quit. With the lock held. */
 static bool wait_for_work(struct engine *e)
 {
-    while (!e->quit && !e->kick && !e->inbox.head && !e->prepared) {
-        uint64_t now = engine_now(), until = requests_next_deadline(e);
+    while (!e->quit && !e->kick && !e->inbox.head && !e->returned) {
+        uint64_t now = engine_now(), until = requests_next_deadline(e), store = store_next(e, now);
+        if (store < until) until = store;
         if (step_ready(e)) {
             if (now >= e->window_end || e->running >= e->config.parallel) break;
             if (e->window_end < until) until = e->window_end;
@@ -153,12 +219,9 @@ static void take_in(struct engine *e)
     }
 }
 
-static void engine_turn(struct engine *e, struct seq *prepared)
+static void engine_turn(struct engine *e, struct errand *returned)
 {
-    for (struct seq *s = prepared, *next; s; s = next) {
-        next = s->next_prepared;
-        requests_prepared(e, s);
-    }
+    take_back(e, returned);
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
         if (s->state == SEQ_NEW) requests_start(e, s);
@@ -166,6 +229,9 @@ static void engine_turn(struct engine *e, struct seq *prepared)
     requests_sweep(e, engine_now());
     admit_waiting(e);
     if (step_ready(e) && (engine_now() >= e->window_end || e->running >= e->config.parallel)) step_run(e);
+    if (e->state == ENGINE_FAILED) return;
+    store_look(e, engine_now());
+    turns_look(e, engine_now());
 }
 
 /* While the model loads, requests can be cancelled and can be too late. */
@@ -183,28 +249,51 @@ static int engine_load_all(struct engine *e)
 {
     int r = load_model(&e->model, &e->config, on_load_progress, e);
     if (r == 0) r = kv_pool_new(&e->pool, e->model.backend->kv_blocks);
-    if (r == 0) r = session_store_new(&e->sessions, e->pool, ENGINE_SESSION_BYTES);
+    if (r == 0) r = turns_open(e);
+    if (r == 0) r = store_new(e);
     if (r == 0) r = sampler_new(&e->sampler, e->model.vocab);
     if (r == 0) r = step_new(e);
     if (r == 0) r = aux_new(&e->aux, ENGINE_AUX_THREADS);
+    if (r == 0) public_warm(e);
     return r;
 }
 
-static void engine_unload(struct engine *e)
+/* What the aux pool still has is waited for, what waits there is taken back. */
+static void engine_empty(struct engine *e)
 {
-    struct seq *s;
-    upkeep_end(e);             /* first: it uses the model, */
-    e->aux = aux_free(e->aux); /* and the aux pool's jobs the sequences */
-    while ((s = e->all.head)) {
-        list_remove(&e->all, s);
-        if (e->sessions) seq_settle(s, e->sessions, e->pool, false);
-        seq_free(s);
+    struct seq *s, *next;
+    for (s = e->all.head; s; s = next) {
+        next = s->next;
+        s->now.gone = true;
+        seq_recall(e, s);
+        requests_drop(e, s);
+    }
+    pthread_mutex_lock(&e->lock);
+    while (e->errands) {
+        while (!e->returned) pthread_cond_wait(&e->wake, &e->lock);
+        struct errand *returned = e->returned;
+        e->returned = NULL;
+        pthread_mutex_unlock(&e->lock);
+        take_back(e, returned);
+        pthread_mutex_lock(&e->lock);
     }
     while ((s = e->inbox.head)) {
         list_remove(&e->inbox, s);
         seq_free(s);
     }
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void engine_unload(struct engine *e)
+{
+    uint64_t now = engine_now(), flush = e->flush_until > now ? e->flush_until - now : 0;
+    /* It uses the model; and without what it proves, nothing can be kept. */
+    upkeep_end(e, flush < UPKEEP_USEC ? flush : UPKEEP_USEC);
+    engine_empty(e);
+    turns_save_rest(e);
+    e->aux = aux_free(e->aux);
     step_free(e);
+    store_free(e, e->flush_until);
     e->sampler = sampler_free(e->sampler);
     e->sessions = session_store_free(e->sessions);
     e->pool = kv_pool_free(e->pool);
@@ -224,10 +313,10 @@ static void *engine_main(void *arg)
     while (wait_for_work(e)) {
         upkeep_look(e);
         take_in(e);
-        struct seq *prepared = e->prepared;
-        e->prepared = NULL;
+        struct errand *returned = e->returned;
+        e->returned = NULL;
         pthread_mutex_unlock(&e->lock);
-        engine_turn(e, prepared);
+        engine_turn(e, returned);
         pthread_mutex_lock(&e->lock);
     }
     pthread_mutex_unlock(&e->lock);
@@ -277,8 +366,14 @@ int engine_new(struct engine **out, const struct engine_config *c)
 
 struct engine *engine_free(struct engine *e)
 {
+    return engine_close(e, 0);
+}
+
+struct engine *engine_close(struct engine *e, uint64_t flush_usec)
+{
     if (!e) return NULL;
     pthread_mutex_lock(&e->lock);
+    e->flush_until = engine_now() + flush_usec;
     e->quit = true;
     pthread_cond_signal(&e->wake);
     pthread_cond_signal(&e->room);
@@ -330,6 +425,11 @@ static int status_now(struct engine *e, uint64_t conn, uid_t uid, struct proto_r
     return 0;
 }
 
+static bool for_engine(enum proto_type t)
+{
+    return t != PROTO_HELLO && t != PROTO_CANCEL && t != PROTO_STOP;
+}
+
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     struct seq *s = NULL;
@@ -341,7 +441,7 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
         pthread_mutex_unlock(&e->lock);
         return r;
     }
-    if (req->type != PROTO_GENERATE && req->type != PROTO_TOKENIZE && req->type != PROTO_STATUS)
+    if (!for_engine(req->type))
         r = error_say(-EINVAL, "not a request for the engine");
     else if (e->draining && req->type != PROTO_STATUS)
         r = error_say(-ESHUTDOWN, "the daemon is stopping");

@@ -25,8 +25,14 @@ struct engine_config {
     uint64_t queue_timeout_usec;
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t batch_window_usec;
-    const char *cpu;  /* HOB_CPU, or NULL */
-    char *packed_dir; /* where packed weights are kept for the next start; NULL: nowhere. Owned as model_path */
+    const char *cpu; /* HOB_CPU, or NULL */
+    /* owned as model_path; NULL: nowhere */
+    char *packed_dir;          /* where packed weights are kept for the next start */
+    char *state_dir;           /* sessions, and the secret of the cache's namespaces */
+    char *cache_dir;           /* KV */
+    char *prefixes_dir;        /* *.txt there: system prompts that are kept warm for everybody */
+    uint64_t cache_bytes;      /* of KV there; 0: none */
+    uint64_t session_ttl_usec; /* sessions that are not used for so long go; 0: they stay */
 };
 
 void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5) */
@@ -42,8 +48,11 @@ enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_FAILED };
 
 /* Makes the engine and starts its thread, which loads the model. Copies @c (not the strings). */
 int engine_new(struct engine **out, const struct engine_config *c);
-/* Ends the thread (running answers end without an event); NULL ok, returns NULL. */
-struct engine *engine_free(struct engine *e);
+/* Ends the thread (running answers end without an event) and waits for it; what is not on disk of the KV is written,
+ * for
+ * @flush_usec at most. NULL ok, returns NULL. */
+struct engine *engine_close(struct engine *e, uint64_t flush_usec);
+struct engine *engine_free(struct engine *e); /* without a flush */
 
 /* Readable when events wait or the state changed. */
 int engine_fd(const struct engine *e);
@@ -51,7 +60,7 @@ int engine_fd(const struct engine *e);
 enum engine_state engine_state(struct engine *e, const char **why);
 
 /*
- * A generate, tokenize or status request of @uid on connection @conn. On 0 the engine takes what @r holds (and leaves
+ * Any request but hello, cancel and stop, of @uid on connection @conn. On 0 the engine takes what @r holds (and leaves
  * it zero); on error the caller still owns it: -EBUSY queue full, -ESHUTDOWN draining. Requests sent while the model
  * loads wait for it.
  */

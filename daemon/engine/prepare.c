@@ -38,6 +38,21 @@ size_t prepare_first_message(const struct proto_generate *g, const struct sessio
     return is_system && same(&a->role, &b->role) && same(&a->content, &b->content);
 }
 
+/* --- context --- */
+
+#define CONTEXT_TIMES 16 /* contexts full of tokens that a sequence has at most, with a policy */
+
+enum proto_context prepare_context(const struct proto_generate *g, const struct session *x)
+{
+    if (g->context != PROTO_CONTEXT_UNSET) return g->context;
+    return x && x->context != PROTO_CONTEXT_UNSET ? x->context : PROTO_CONTEXT_REFUSE;
+}
+
+uint64_t prepare_limit(uint32_t ctx, enum proto_context policy)
+{
+    return (uint64_t)ctx * (policy == PROTO_CONTEXT_REFUSE ? 1 : CONTEXT_TIMES);
+}
+
 /* --- messages --- */
 
 /* @n: which message, from 1, for the sentence. */
@@ -217,12 +232,15 @@ static int tokenize_rest(struct prompt *p, const struct loaded *m, const struct 
     return 0;
 }
 
-static int check_size(const struct prompt *p, const struct loaded *m)
+static int check_size(const struct prompt *p, uint64_t limit, enum proto_context policy)
 {
     size_t n = p->tokens.n;
-    if (n > m->ctx) return error_say(-E2BIG, "the prompt is %zu tokens; the context holds %" PRIu32, n, m->ctx);
-    if (n == m->ctx)
-        return error_say(-E2BIG, "the prompt is %zu tokens; the context holds %" PRIu32 ", answer included", n, m->ctx);
+    if (n >= limit && policy != PROTO_CONTEXT_REFUSE)
+        return error_say(-E2BIG, "the prompt is %zu tokens; with a full context left behind it may have %" PRIu64, n,
+                         limit - 1);
+    if (n > limit) return error_say(-E2BIG, "the prompt is %zu tokens; the context holds %" PRIu64, n, limit);
+    if (n == limit)
+        return error_say(-E2BIG, "the prompt is %zu tokens; the context holds %" PRIu64 ", answer included", n, limit);
     if (n == 0) return error_say(-EINVAL, "the prompt is empty");
     return 0;
 }
@@ -259,17 +277,18 @@ int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_
     int r = check_request(g, x);
     if (r == 0) r = gather(&t, m, g, x);
     if (r < 0) return r;
-    uint64_t most = (uint64_t)m->ctx * m->piece_max;
+    enum proto_context policy = prepare_context(g, x);
+    uint64_t limit = prepare_limit(m->ctx, policy), most = limit * m->piece_max;
     if (t.s.len > most)
-        return error_say(-E2BIG, "the prompt is %zu bytes; the context's %" PRIu32 " tokens hold at most %" PRIu64,
-                         t.s.len, m->ctx, most);
+        return error_say(-E2BIG, "the prompt is %zu bytes; %" PRIu64 " tokens hold at most %" PRIu64, t.s.len, limit,
+                         most);
     if (flags_of(&p->markup, &t) < 0 || buf_append(&p->text, t.s.data, t.s.len) < 0) r = -ENOMEM;
     /* Raw text goes behind the ids the session has, whatever their text looks like. */
     size_t keep = x ? x->n_ids : 0;
     if (r == 0 && x && !g->raw) r = common_ids(p, m->tokenizer, x, &keep);
     if (r == 0) r = keep_ids(p, x, keep);
     if (r == 0) r = tokenize_rest(p, m, &t);
-    if (r == 0) r = check_size(p, m);
+    if (r == 0) r = check_size(p, limit, policy);
     if (r < 0) prompt_fini(p);
     return r;
 }

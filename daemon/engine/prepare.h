@@ -28,6 +28,12 @@ void prompt_fini(struct prompt *p);
  */
 int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g, const struct session *x);
 
+/* The context policy of @g in @x (may be NULL): what the request says, else what the session has; refuse. */
+enum proto_context prepare_context(const struct proto_generate *g, const struct session *x);
+
+/* Tokens that a sequence may have at most under @policy, answer included. */
+uint64_t prepare_limit(uint32_t ctx, enum proto_context policy);
+
 /* The first of the request's messages that are new to @x: 1 when its first only repeats the session's system message.
  */
 size_t prepare_first_message(const struct proto_generate *g, const struct session *x);

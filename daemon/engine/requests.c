@@ -19,12 +19,56 @@ static void show_held(struct engine *e, struct seq *s)
     buf_fini(&shown);
 }
 
-/* The session may still be read by an aux job that runs; then it is settled when that is back. One that waits is taken
- * back: what it holds is charged to nobody from now on. */
-static void settle(struct engine *e, struct seq *s, bool whole)
+/* --- the end of a turn --- */
+
+/* Gives back what it holds. */
+static void let_go(struct engine *e, struct seq *s)
 {
-    if (s->state == SEQ_PREPARING && aux_recall(e->aux, &s->job)) s->state = SEQ_NEW;
-    if (s->state != SEQ_PREPARING) seq_settle(s, e->sessions, e->pool, whole);
+    reuse_end(e, s);
+    if (s->session) session_release(e->sessions, s->session);
+    if (s->other) session_release(e->sessions, s->other);
+    s->session = s->other = NULL;
+}
+
+void requests_end(struct engine *e, struct seq *s)
+{
+    struct proto_event ev = s->end;
+    s->end = (struct proto_event){0};
+    let_go(e, s);
+    engine_finish(e, s, &ev);
+}
+
+/* Ends with @ev. @said: something of the answer was, so that the session keeps it. What the aux pool works on is given
+ * back when it comes back; what waits there is taken back at once, and is charged to nobody from now on. */
+static void end_turn(struct engine *e, struct seq *s, bool said, struct proto_event *ev)
+{
+    if (s->in_aux && !seq_recall(e, s)) {
+        engine_finish(e, s, ev);
+        return;
+    }
+    s->end = *ev;
+    *ev = (struct proto_event){0};
+    if (s->session && said && s->state == SEQ_RUNNING && turns_keep(e, s)) return;
+    requests_end(e, s);
+}
+
+void requests_returned(struct engine *e, struct seq *s)
+{
+    let_go(e, s);
+    engine_finish(e, s, NULL);
+}
+
+void requests_drop(struct engine *e, struct seq *s)
+{
+    if (!s->in_aux) let_go(e, s);
+    engine_finish(e, s, NULL);
+}
+
+void requests_requeue(struct engine *e, struct seq *s)
+{
+    reuse_end(e, s);
+    engine_free_slot(e, s);
+    s->state = SEQ_WAITING;
 }
 
 void requests_fail(struct engine *e, struct seq *s, int r, const char *why)
@@ -32,8 +76,7 @@ void requests_fail(struct engine *e, struct seq *s, int r, const char *why)
     struct proto_event ev = {.type = PROTO_EV_ERROR, .code = -r};
     (void)!proto_text_set(&ev.message, why, strlen(why)); /* without memory the code says it */
     show_held(e, s);
-    settle(e, s, false);
-    engine_finish(e, s, &ev);
+    end_turn(e, s, s->answer.len > 0, &ev);
 }
 
 static double ms(uint64_t from, uint64_t to)
@@ -56,34 +99,49 @@ void requests_done(struct engine *e, struct seq *s, enum proto_reason reason)
         .decode_ms = ms(s->first_token, now),
         .ttft_ms = ms(s->submitted, s->first_token),
         .miss_at = s->n_prompt ? s->prompt.miss_at : -1,
+        .shifted = s->shifted,
         .seed = s->seed,
     };
     if (s->session) (void)!proto_text_set(&ev.session, s->session->name.data, s->session->name.len);
-    settle(e, s, reason != PROTO_STOP_CANCEL);
-    engine_finish(e, s, &ev);
+    bool keep = reason != PROTO_STOP_CANCEL || s->answer.len > 0;
+    end_turn(e, s, keep && s->req.type == PROTO_GENERATE, &ev);
 }
 
 /* --- preparation --- */
 
+/* Does it have a prompt? */
+static bool prompts(const struct seq *s)
+{
+    return s->req.type == PROTO_GENERATE || s->req.type == PROTO_WARM;
+}
+
+void seq_say(struct seq *s, int r)
+{
+    s->aux_r = r;
+    free(s->aux_why);
+    s->aux_why = r < 0 ? strdup(error_text(r)) : NULL; /* the sentence is this thread's */
+}
+
 static void run_prepare(struct aux_job *j)
 {
-    struct seq *s = (struct seq *)((char *)j - offsetof(struct seq, job));
+    struct seq *s = seq_of(errand_of(j));
     const struct loaded *m = &s->engine->model;
-    int r;
-    if (s->req.type == PROTO_TOKENIZE)
+    int r = s->session ? turns_load(s->engine, s->session) : 0;
+    if (r == 0 && s->req.type == PROTO_TOKENIZE)
         r = prepare_tokens(&s->answer_tokens, m, &s->req.text, s->req.special);
-    else
+    else if (r == 0 && prompts(s))
         r = prepare_prompt(&s->prompt, m, &s->req.gen, s->session);
-    s->prepare_r = r;
-    if (r < 0) s->prepare_why = strdup(error_text(r)); /* the sentence is this thread's */
+    seq_say(s, r);
 }
 
 static int acquire_session(struct engine *e, struct seq *s)
 {
     const struct proto_generate *g = &s->req.gen;
+    if (g->fork.len && g->session.len == 0 && !g->continue_last)
+        return error_say(-EINVAL, "a fork needs the session that it begins as");
     if (g->session.len) {
         if (g->continue_last) return error_say(-EINVAL, "either a session's name or the last session, not both");
-        return session_acquire(e->sessions, s->uid, g->session.data, g->session.len, true, &s->session);
+        return session_acquire(e->sessions, s->uid, g->session.data, g->session.len, g->fork.len == 0, &s->session);
     }
     return g->continue_last ? session_acquire_last(e->sessions, s->uid, &s->session) : 0;
 }
@@ -98,6 +156,38 @@ static void answer_status(struct engine *e, struct seq *s)
         engine_finish(e, s, &ev);
 }
 
+static void answer_tokens(struct engine *e, struct seq *s)
+{
+    struct proto_event ev = {.type = PROTO_EV_TOKENS, .ids = s->answer_tokens.ids, .n_ids = s->answer_tokens.n};
+    s->answer_tokens.ids = NULL; /* the event's now */
+    engine_finish(e, s, &ev);
+}
+
+static void prepared(struct engine *e, struct errand *x)
+{
+    struct seq *s = seq_of(x);
+    s->in_aux = false;
+    if (s->state == SEQ_ENDED) {
+        requests_returned(e, s);
+        return;
+    }
+    s->state = SEQ_WAITING;
+    int r = s->aux_r;
+    if (r < 0) {
+        requests_fail(e, s, r, s->aux_why ? s->aux_why : error_text(r));
+        return;
+    }
+    if (s->req.type == PROTO_TOKENIZE) {
+        answer_tokens(e, s);
+        return;
+    }
+    if (turns_replay(e, s)) return;
+    if (s->req.gen.fork.len) r = turns_fork(e, s);
+    if (r == 0) r = seq_plan(s, &e->model);
+    store_space(e, s, &s->reuse.space);
+    if (r < 0) requests_fail(e, s, r, error_text(r));
+}
+
 void requests_start(struct engine *e, struct seq *s)
 {
     int r = 0;
@@ -110,46 +200,21 @@ void requests_start(struct engine *e, struct seq *s)
         requests_fail(e, s, -EIO, e->why ? e->why : "out of memory");
         return;
     }
-    if (s->req.type == PROTO_GENERATE) {
+    if (turns_is_request(s->req.type)) {
+        turns_start(e, s);
+        return;
+    }
+    if (prompts(s)) {
         r = seq_configure(s, &e->model);
         if (r == 0) r = acquire_session(e, s);
+        if (r == -EBUSY && s->req.gen.wait) return; /* until it is free, or this too late */
     }
     if (r < 0) {
         requests_fail(e, s, r, error_text(r));
         return;
     }
     s->state = SEQ_PREPARING;
-    s->job.run = run_prepare;
-    s->job.done = engine_prepared;
-    aux_push(e->aux, &s->job);
-}
-
-static void answer_tokens(struct engine *e, struct seq *s)
-{
-    struct proto_event ev = {.type = PROTO_EV_TOKENS, .ids = s->answer_tokens.ids, .n_ids = s->answer_tokens.n};
-    s->answer_tokens.ids = NULL; /* the event's now */
-    engine_finish(e, s, &ev);
-}
-
-void requests_prepared(struct engine *e, struct seq *s)
-{
-    if (s->state == SEQ_ENDED) {
-        seq_settle(s, e->sessions, e->pool, false);
-        engine_finish(e, s, NULL);
-        return;
-    }
-    s->state = SEQ_WAITING;
-    if (s->prepare_r < 0) {
-        requests_fail(e, s, s->prepare_r, s->prepare_why ? s->prepare_why : error_text(s->prepare_r));
-        return;
-    }
-    if (s->req.type == PROTO_TOKENIZE) {
-        answer_tokens(e, s);
-        return;
-    }
-    seq_plan(s, &e->model);
-    /* What of the session's KV does not belong to this prompt would only keep others waiting. */
-    if (s->session) kv_table_truncate(&s->session->kv, e->pool, (uint32_t)s->prompt.keep);
+    seq_send(e, s, run_prepare, prepared);
 }
 
 /* --- deadlines and wishes --- */
@@ -158,7 +223,7 @@ void requests_prepared(struct engine *e, struct seq *s)
 static uint64_t queue_end(const struct engine *e, const struct seq *s)
 {
     uint64_t end;
-    if (s->state == SEQ_RUNNING || s->req.type == PROTO_STATUS) return 0;
+    if (s->state >= SEQ_FETCHING || s->admitted || s->req.type == PROTO_STATUS) return 0;
     return __builtin_add_overflow(s->submitted, e->config.queue_timeout_usec, &end) ? 0 : end;
 }
 
@@ -166,7 +231,7 @@ uint64_t requests_next_deadline(const struct engine *e)
 {
     uint64_t first = UINT64_MAX;
     for (const struct seq *s = e->all.head; s; s = s->next) {
-        if (s->state == SEQ_ENDED) continue;
+        if (s->state >= SEQ_SAVING) continue;
         uint64_t end = queue_end(e, s);
         if (s->deadline && s->deadline < first) first = s->deadline;
         if (end && end < first) first = end;
@@ -195,8 +260,8 @@ void requests_sweep(struct engine *e, uint64_t now)
 {
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
-        if (s->state == SEQ_ENDED) continue;
-        if (s->now.cancel)
+        if (s->state >= SEQ_SAVING) continue;
+        if (s->now.cancel || (s->public && e->stopping))
             requests_done(e, s, PROTO_STOP_CANCEL);
         else
             sweep_late(e, s, now);

@@ -16,11 +16,12 @@ int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct
     if (!s) return -ENOMEM;
     s->engine = e;
     s->conn = conn;
-    s->uid = s->job.uid = uid;
+    s->uid = uid;
     s->req = *r;
     memset(r, 0, sizeof(*r));
     s->submitted = now;
-    int64_t ms = s->req.type == PROTO_GENERATE ? s->req.gen.timeout_ms : -1;
+    bool prompt = s->req.type == PROTO_GENERATE || s->req.type == PROTO_WARM;
+    int64_t ms = prompt ? s->req.gen.timeout_ms : -1;
     uint64_t us;
     if (ms >= 0 && !__builtin_mul_overflow((uint64_t)ms, 1000, &us) && !__builtin_add_overflow(us, now, &us))
         s->deadline = us;
@@ -31,11 +32,13 @@ int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct
 struct seq *seq_free(struct seq *s)
 {
     if (!s) return NULL;
-    assert(!s->session && s->kv.n_blocks == 0);
+    assert(!s->session && s->kv.n_blocks == 0 && !s->reuse.seat && !s->fetch);
     proto_request_fini(&s->req);
     prompt_fini(&s->prompt);
     tokens_fini(&s->answer_tokens);
-    free(s->prepare_why);
+    proto_event_fini(&s->end);
+    free(s->aux_why);
+    free(s->view);
     stop_fini(&s->stop);
     buf_fini(&s->answer);
     free(s);
@@ -77,20 +80,67 @@ int seq_configure(struct seq *s, const struct loaded *m)
     return 0;
 }
 
-void seq_plan(struct seq *s, const struct loaded *m)
+/* --- the length of it --- */
+
+#define CONTEXT_KEEP  128 /* tokens that stay when a context is full; a quarter of it, when that is less */
+#define CONTEXT_LEAST 64  /* a smaller one is not worth a policy */
+
+uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep)
+{
+    uint64_t half = (ctx - keep) / 2;
+    return n < ctx ? 0 : half * (1 + (n - ctx) / half);
+}
+
+/* What is left of the tokens is a function of how many there are, not of how they came. */
+static int make_view(struct seq *s)
+{
+    uint64_t n = s->prompt.tokens.n, out = seq_shift(n, s->ctx, s->keep);
+    if (out == 0) return 0;
+    if (!s->view) s->view = calloc(s->ctx, sizeof(*s->view));
+    if (!s->view) return -ENOMEM;
+    const int32_t *ids = s->prompt.tokens.ids;
+    s->shifted = out;
+    s->n_view = (uint32_t)(n - out);
+    memcpy(s->view, ids, s->keep * sizeof(*ids));
+    memcpy(s->view + s->keep, ids + s->keep + out, (s->n_view - s->keep) * sizeof(*ids));
+    return 0;
+}
+
+int seq_plan(struct seq *s, const struct loaded *m)
 {
     const struct proto_generate *g = &s->req.gen;
     s->n_prompt = s->prompt.tokens.n;
-    assert(s->n_prompt > 0 && s->n_prompt < m->ctx); /* prepare_prompt saw to it */
-    int64_t left = (int64_t)m->ctx - (int64_t)s->n_prompt,
-            want = g->max_tokens > 0 ? g->max_tokens : MAX_TOKENS_DEFAULT;
+    s->ctx = m->ctx;
+    s->keep = (m->ctx / 4 < CONTEXT_KEEP ? m->ctx / 4 : CONTEXT_KEEP) / PREFIX_BLOCK * PREFIX_BLOCK;
+    s->context = prepare_context(g, s->session);
+    if (s->context != PROTO_CONTEXT_REFUSE && s->ctx < CONTEXT_LEAST)
+        return error_say(-EINVAL, "a context of %u tokens is too small to shift or rotate", s->ctx);
+    uint64_t limit = prepare_limit(m->ctx, s->context);
+    assert(s->n_prompt > 0 && s->n_prompt < limit); /* prepare_prompt saw to it */
+    int64_t left = (int64_t)(limit - s->n_prompt), want = g->max_tokens > 0 ? g->max_tokens : MAX_TOKENS_DEFAULT;
+    if (s->req.type == PROTO_WARM) want = 1;
     s->max_is_context = want > left;
     s->max_tokens = (uint32_t)(want > left ? left : want);
+    return s->context == PROTO_CONTEXT_SHIFT ? make_view(s) : 0;
 }
 
 uint32_t seq_positions(const struct seq *s)
 {
-    return (uint32_t)s->n_prompt + s->max_tokens - 1; /* the last token sampled is never computed */
+    uint32_t n = seq_known(s) + (s->max_tokens - s->generated) - 1; /* the last token sampled is never computed */
+    return s->context == PROTO_CONTEXT_SHIFT && n > s->ctx ? s->ctx : n;
+}
+
+bool seq_rotates(const struct seq *s)
+{
+    return s->context == PROTO_CONTEXT_ROTATE && seq_positions(s) > s->ctx;
+}
+
+uint32_t seq_blocks(const struct seq *s, uint32_t batch)
+{
+    uint32_t all = kv_table_blocks(seq_positions(s));
+    /* what a step's tokens see, whole blocks at both ends of the window and of the part that stays */
+    uint32_t most = kv_table_blocks(s->ctx) + kv_table_blocks(batch) + 2;
+    return seq_rotates(s) && most < all ? most : all;
 }
 
 /* Text into the record of the sequence, after which the last token's end is where it now ends. */
@@ -167,6 +217,15 @@ static int push_text(struct seq *s, const struct loaded *m, int32_t id, struct b
     return r;
 }
 
+/* The token joins what is to be computed. */
+static int go_on(struct seq *s, int32_t id)
+{
+    if (s->view) s->view[s->n_view++] = id;
+    if (s->context != PROTO_CONTEXT_SHIFT || seq_known(s) < s->ctx) return 0;
+    int r = make_view(s);
+    return r < 0 ? r : 2;
+}
+
 int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *shown, enum proto_reason *reason)
 {
     s->generated++;
@@ -184,14 +243,13 @@ int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *show
         *reason = PROTO_STOP_EOS;
         return r;
     }
-    if (s->generated < s->max_tokens) return 0;
+    if (s->generated < s->max_tokens) return go_on(s, id);
     r = show_rest(s, shown);
     *reason = s->max_is_context ? PROTO_STOP_CONTEXT : PROTO_STOP_LENGTH;
     return r < 0 ? r : 1;
 }
 
-/* The session becomes what the sequence holds; on error it keeps the part they have in common. */
-static int commit(struct seq *s, struct session_store *store)
+int seq_commit(struct seq *s, struct session_store *store)
 {
     const struct proto_generate *g = &s->req.gen;
     struct prompt *p = &s->prompt;
@@ -212,34 +270,11 @@ static int commit(struct seq *s, struct session_store *store)
         r = session_extend(x, p->tokens.ids + p->keep, p->tokens.ends + p->keep, p->tokens.n - p->keep,
                            p->text.data + at, p->markup.data + at, p->text.len - at);
     }
-    if (r < 0)
+    if (r < 0) {
         session_drop_messages(x, n_messages);
-    else
-        x->raw = g->raw;
-    return r;
-}
-
-void seq_settle(struct seq *s, struct session_store *store, struct kv_pool *pool, bool whole)
-{
-    struct session *x = s->session;
-    if (!x) {
-        kv_table_fini(&s->kv, pool);
-        return;
+        return r;
     }
-    bool ran = s->admitted != 0;
-    size_t agreed = s->prompt.keep;
-    if (whole || s->answer.len) {
-        if (commit(s, store) == 0)
-            agreed = s->prompt.tokens.n;
-        else
-            log_warning("no memory to keep a turn of session '%s'", x->name.data);
-    }
-    if (ran) { /* its KV came with it */
-        kv_table_fini(&x->kv, pool);
-        kv_table_truncate(&s->kv, pool, s->kv.n_tokens < agreed ? s->kv.n_tokens : (uint32_t)agreed);
-        x->kv = s->kv;
-        s->kv = (struct kv_table){0};
-    }
-    s->session = NULL;
-    session_release(store, x);
+    x->raw = g->raw;
+    x->context = s->context;
+    return 0;
 }

@@ -6,19 +6,34 @@
  */
 #include "daemon/engine/aux.h"
 #include "daemon/engine/prepare.h"
+#include "daemon/engine/reuse.h"
 #include "daemon/engine/stop.h"
 
 enum seq_state {
     SEQ_NEW,       /* submitted, not looked at */
     SEQ_PREPARING, /* in the aux pool: template, tokens */
     SEQ_WAITING,   /* prepared, no slot or no blocks yet */
+    SEQ_FETCHING,  /* has slot and blocks; in the aux pool: blocks are read from disk */
     SEQ_RUNNING,
-    SEQ_ENDED, /* answered; kept only because an aux job still uses it */
+    SEQ_SAVING, /* all is said but done; in the aux pool: the session's log */
+    SEQ_ENDED,  /* answered; kept only because an aux job still uses it */
 };
+
+/* Work for the aux pool whose result the engine's thread takes back. */
+struct errand {
+    struct aux_job job;
+    struct engine *engine;
+    void (*back)(struct engine *e, struct errand *x);
+    struct errand *next;
+};
+
+#define errand_of(j) ((struct errand *)((char *)(j)-offsetof(struct errand, job)))
+#define seq_of(x)    ((struct seq *)((char *)(x)-offsetof(struct seq, errand)))
 
 struct seq {
     struct engine *engine;
-    struct aux_job job;
+    struct errand errand;
+    bool in_aux;
     enum seq_state state;
     uint64_t conn, arrival;
     uid_t uid;
@@ -27,17 +42,28 @@ struct seq {
         bool cancel, gone, paused;
     } want, now;             /* want: set by the loop's thread under the engine's lock; now: the engine's copy */
     struct seq *prev, *next; /* of all, or of the inbox */
-    struct seq *next_prepared;
+
+    /* what the last aux job said */
+    int aux_r;
+    char *aux_why; /* its sentence */
 
     /* preparation; written by the aux job */
-    int prepare_r;
-    char *prepare_why; /* its sentence */
     struct prompt prompt;
     struct tokens answer_tokens; /* of a tokenize request */
 
     /* the session, and the answer so far */
-    struct session *session;
-    struct kv_table kv; /* n_tokens of prompt.tokens are computed */
+    struct session *session, *other; /* other: where a fork or a renamed one goes */
+    struct kv_table kv;              /* n_tokens of seq_ids() are computed */
+    struct reuse reuse;
+    bool public;           /* the administrator's: anybody may find it */
+    enum prefix_miss miss; /* why not more of it was found */
+    struct fetch *fetch;   /* SEQ_FETCHING */
+    enum proto_context context;
+    uint32_t ctx, keep; /* most positions; of them the first @keep stay when the context is full */
+    int32_t *view;      /* [ctx] what is left of the tokens in a context that was shifted; NULL: all are */
+    uint32_t n_view;
+    uint64_t shifted;       /* tokens that were left out */
+    struct proto_event end; /* SEQ_SAVING: what is still to be said */
     size_t n_prompt, cached;
     uint32_t max_tokens;
     bool max_is_context; /* max_tokens is what the context leaves, less than was asked for */
@@ -62,23 +88,40 @@ struct seq *seq_free(struct seq *s);
 /* Check what the request asks beyond its prompt and fill params, seed, stop. 0 or -EINVAL with a sentence. */
 int seq_configure(struct seq *s, const struct loaded *m);
 
-/* The prompt is ready: fix its length and max_tokens. */
-void seq_plan(struct seq *s, const struct loaded *m);
+/* The prompt is ready: fix its length, max_tokens and what is done when the context is full. 0 or -ENOMEM. */
+int seq_plan(struct seq *s, const struct loaded *m);
 
-/* Most positions it can come to need. */
+/* What is to be computed: its tokens, or what the context policy leaves of them. */
+static inline const int32_t *seq_ids(const struct seq *s)
+{
+    return s->view ? s->view : s->prompt.tokens.ids;
+}
+
+static inline uint32_t seq_known(const struct seq *s)
+{
+    return s->view ? s->n_view : (uint32_t)s->prompt.tokens.n;
+}
+
+/* Most positions it can come to need, and most blocks it holds at once; @batch: tokens of a step. */
 uint32_t seq_positions(const struct seq *s);
+uint32_t seq_blocks(const struct seq *s, uint32_t batch);
+
+/* Does it come to more than the context, and goes on? Then only what is in the first so many positions is like any
+ * other sequence's. */
+bool seq_rotates(const struct seq *s);
+
+/* The tokens that a full context leaves out of @n, when the first @keep stay. */
+uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep);
 
 /*
  * A sampled token. Appends to @shown the text that may be shown now (also what was held back, when the answer ends
- * here). 0: goes on; 1: ended, *reason says why; -ENOMEM.
+ * here). 0: goes on; 1: ended, *reason says why; 2: goes on, but the context was shifted: what is computed belongs to
+ * other positions; -ENOMEM.
  */
 int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *shown, enum proto_reason *reason);
 
 /* Cut short: append to @shown what is still held back. 0 or -ENOMEM. */
 int seq_cut(struct seq *s, struct buf *shown);
 
-/*
- * The end of its turn: the session gets the tokens, text, messages and KV (@whole, or cut after some text), or back
- * what it had (cut before any). Gives session and blocks back.
- */
-void seq_settle(struct seq *s, struct session_store *store, struct kv_pool *pool, bool whole);
+/* The session gets the turn: tokens, text, messages. 0; -ENOMEM, and it is as it was. */
+int seq_commit(struct seq *s, struct session_store *store);

@@ -6,11 +6,13 @@
 #include "daemon/engine/queue.h"
 #include "daemon/engine/sched.h"
 #include "daemon/engine/seq.h"
+#include "daemon/engine/store.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
 #define ENGINE_EVENTS        1024 /* the outgoing queue */
 #define ENGINE_AUX_THREADS   2
+#define ENGINE_PUBLIC_UID    0              /* whom the administrator's prefixes are charged to */
 #define ENGINE_SESSION_BYTES (256ull << 20) /* of one uid: ids, text, messages */
 
 struct seq_list {
@@ -28,6 +30,7 @@ struct paused {
 struct tally {
     uid_t uid;
     uint64_t requests, tokens_prompt, tokens_cached, tokens_generated;
+    const char *last_miss; /* why the last prompt was not found whole; static */
     struct tally *next;
 };
 
@@ -47,28 +50,38 @@ struct engine {
     pthread_cond_t room; /* the engine: the queue of events was read */
     bool kick, draining, quit;
     bool damaged; /* the weights; ENGINE_FAILED is near */
+    bool proved;  /* upkeep has found them good */
     char *damage; /* how, or NULL: no memory to say it */
     enum engine_state state;
     char *why; /* set once, with ENGINE_FAILED */
     struct queue *events;
-    struct seq_list inbox; /* submitted, not yet taken */
-    struct seq_list all;   /* taken, by arrival; changed by the engine thread only */
-    struct seq *prepared;  /* back from the aux pool, by next_prepared */
-    uint32_t load;         /* requests without their last event */
+    struct seq_list inbox;   /* submitted, not yet taken */
+    struct seq_list all;     /* taken, by arrival; changed by the engine thread only */
+    struct errand *returned; /* back from the aux pool */
+    uint32_t load;           /* requests without their last event */
     struct paused *paused;
 
     /* the engine thread's own */
     struct loaded model;
     struct kv_pool *pool;
     struct session_store *sessions;
+    struct prefix *prefix;
+    struct store *store;
+    bool has_public; /* there are prefixes for all */
+    struct prefix_space public_space;
+    bool kept_good; /* what was computed may be kept: the weights are proved */
     struct aux *aux;
     struct sampler *sampler;
     float *logits; /* [parallel][shape.vocab] */
     uint64_t arrivals, steps, window_end;
     double step_ms; /* rolling mean */
     struct tally *tallies;
-    uint32_t running;
-    bool stopping; /* draining, as last seen */
+    uint32_t running;       /* sequences with a slot */
+    uint32_t errands;       /* that are not back */
+    uint64_t flush_until;   /* when quitting: what is not on disk is written until then */
+    uint8_t model_here[16]; /* a name of the model in this process, for sessions made before its fingerprint is known */
+    uint64_t expire_next;   /* us */
+    bool stopping;          /* draining, as last seen */
     struct step_scratch *scratch;
 };
 
@@ -82,19 +95,63 @@ void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev);
 /* The end of @s, after its session was settled: queues @ev as its last one (NULL: none) and frees it; while an aux job
  * has it, later. */
 void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev);
-/* Call from the aux thread: @j's sequence is prepared. */
-void engine_prepared(struct aux_job *j);
+
+/* A sequence of the engine's own joins those that came in; it does not count as load. */
+void engine_add(struct engine *e, struct seq *s);
+
+/* The slot that @s may have is another's. */
+void engine_free_slot(struct engine *e, struct seq *s);
+
+/* Have the aux pool run @x for @uid, and then, in the engine's thread, @back. */
+void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct aux_job *),
+                 void (*back)(struct engine *, struct errand *));
+/* The same for a sequence's own errand: until it is back, the aux pool has the sequence. */
+void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
+              void (*back)(struct engine *, struct errand *));
+/* Its job waits still, and is taken back. */
+bool seq_recall(struct engine *e, struct seq *s);
 
 /* --- requests.c: the life of a request outside the batch --- */
 
-void requests_start(struct engine *e, struct seq *s);    /* a new one; the model is loaded, or failed to */
-void requests_prepared(struct engine *e, struct seq *s); /* back from the aux pool */
+void requests_start(struct engine *e, struct seq *s); /* a new one; the model is loaded, or failed to */
+/* It has ended while the aux pool had it, and is back. */
+void requests_returned(struct engine *e, struct seq *s);
+/* The engine ends: no more is said. */
+void requests_drop(struct engine *e, struct seq *s);
+/* Says s->end and is done with it. */
+void requests_end(struct engine *e, struct seq *s);
+/* Back in line, with what it has: its blocks stay in the cache. */
+void requests_requeue(struct engine *e, struct seq *s);
 /* End what was cancelled, whose peer is gone, or what is too late. */
 void requests_sweep(struct engine *e, uint64_t now);
 uint64_t requests_next_deadline(const struct engine *e); /* us; UINT64_MAX: none */
 /* The ways to end: an error (negative, sentence), or done. Both settle the session. */
 void requests_fail(struct engine *e, struct seq *s, int r, const char *why);
 void requests_done(struct engine *e, struct seq *s, enum proto_reason reason);
+
+/* In an aux job: what became of it; keeps the sentence. */
+void seq_say(struct seq *s, int r);
+
+/* --- turns.c: sessions and what is asked of them --- */
+
+int turns_open(struct engine *e); /* the store; 0 or -errno with a sentence */
+bool turns_is_request(enum proto_type t);
+void turns_start(struct engine *e, struct seq *s); /* such a request */
+/* In an aux job: what the log has of a session that is busy for it. 0 or -errno with a sentence. */
+int turns_load(struct engine *e, struct session *x);
+/* The turn was made before, by a request with the same UUID whose answer was lost: it is said again. */
+bool turns_replay(struct engine *e, struct seq *s);
+/* The turn goes to the new session that the request names. 0 or -errno with a sentence. */
+int turns_fork(struct engine *e, struct seq *s);
+/* The turn becomes the session's, and its log is written (SEQ_SAVING) before s->end is said. False: it cannot be. */
+bool turns_keep(struct engine *e, struct seq *s);
+void turns_look(struct engine *e, uint64_t now); /* of each turn: sessions that are too old go */
+void turns_save_rest(struct engine *e);          /* the last attempt for those that could not be saved */
+
+/* --- public.c --- */
+
+/* Queue the administrator's prefixes to be read, behind all others. */
+void public_warm(struct engine *e);
 
 /* --- upkeep.c --- */
 
@@ -103,12 +160,15 @@ void requests_done(struct engine *e, struct seq *s, enum proto_reason reason);
 void upkeep_start(struct engine *e);
 /* With the lock held: damaged weights make the engine's state ENGINE_FAILED. */
 void upkeep_look(struct engine *e);
-void upkeep_end(struct engine *e); /* waits for it, which is short */
+/* Waits for it: for @usec, until what it does is done; then it is stopped, which is soon. */
+void upkeep_end(struct engine *e, uint64_t usec);
 
 /* --- admit.c --- */
 
 /* Give slots and blocks to those whose turn it is, and tell the others their place. */
 void admit_waiting(struct engine *e);
+/* It has its blocks, and what the disk had: the rest is computed. */
+void admit_run(struct engine *e, struct seq *s);
 
 /* --- step.c --- */
 

@@ -4,6 +4,7 @@
 #include "libcommon/error.h"
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,7 +33,8 @@ static void set_str(json_t *o, const char *key, const char *s)
 }
 
 /* @all: of everybody. */
-static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all)
+/* *total (may be NULL): the sums. */
+static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all, struct tally *total)
 {
     uint64_t running = 0, queued = 0, bytes;
     for (const struct seq *s = e->all.head; s; s = s->next) {
@@ -54,11 +56,58 @@ static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all)
         sum.tokens_prompt += t->tokens_prompt;
         sum.tokens_cached += t->tokens_cached;
         sum.tokens_generated += t->tokens_generated;
+        if (!sum.last_miss) sum.last_miss = t->last_miss;
     }
+    if (total) *total = sum;
     set_int(o, "requests", sum.requests);
     set_int(o, "tokens_prompt", sum.tokens_prompt);
     set_int(o, "tokens_cached", sum.tokens_cached);
     set_int(o, "tokens_generated", sum.tokens_generated);
+}
+
+/* What of the prefix cache is @uid's, or with (uid_t)-1 everybody's. */
+static void add_blocks(json_t *o, const struct engine *e, uid_t uid, const struct tally *sum)
+{
+    struct prefix_sum n;
+    prefix_count(e->prefix, uid, &n);
+    set_int(o, "blocks_memory", n.blocks_memory);
+    set_int(o, "blocks_disk", n.blocks_disk);
+    set_int(o, "evictions", n.evictions);
+    set_int(o, "tokens_found", sum->tokens_cached);
+    set_int(o, "tokens_asked", sum->tokens_prompt);
+}
+
+static void add_cache(json_t *o, const struct engine *e, uid_t uid, bool all, const struct tally *sum)
+{
+    json_t *c = json_object();
+    struct disk_sum disk;
+    uint64_t block = e->model.backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
+    add_blocks(c, e, all ? (uid_t)-1 : uid, sum);
+    set_int(c, "bytes_memory", block * (uint64_t)json_integer_value(json_object_get(c, "blocks_memory")));
+    set_int(c, "bytes_disk", block * (uint64_t)json_integer_value(json_object_get(c, "blocks_disk")));
+    double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
+    json_object_set_new(c, "hit_rate", json_real(round(rate * 1000) / 1000));
+    set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
+    json_object_set_new(c, "disk", json_boolean(store_count(e, &disk)));
+    if (all) { /* of others one would learn from these */
+        set_int(c, "disk_written", disk.written);
+        set_int(c, "disk_read", disk.read);
+        set_int(c, "disk_damaged", disk.damaged);
+    }
+    json_object_set_new(o, "cache", c);
+}
+
+static void add_uids(json_t *o, struct engine *e)
+{
+    json_t *list = json_array();
+    for (const struct tally *t = e->tallies; t; t = t->next) {
+        json_t *u = json_object();
+        set_int(u, "uid", t->uid);
+        add_counts(u, e, t->uid, false, NULL);
+        add_blocks(u, e, t->uid, t);
+        json_array_append_new(list, u);
+    }
+    json_object_set_new(o, "uids", list);
 }
 
 static void add_model(json_t *o, struct engine *e, bool all)
@@ -78,8 +127,9 @@ static void add_model(json_t *o, struct engine *e, bool all)
     set_int(o, "kv_blocks", b->kv_blocks);
     if (!all) return; /* what others use is not this uid's to know */
     set_int(o, "kv_blocks_free", e->pool ? kv_pool_free_blocks(e->pool) : 0);
+    set_int(o, "kv_blocks_unused", e->prefix ? prefix_evictable(e->prefix) : 0);
     set_int(o, "steps", e->steps);
-    json_object_set_new(o, "step_ms", json_real(e->step_ms));
+    json_object_set_new(o, "step_ms", json_real(round(e->step_ms * 1000) / 1000));
 }
 
 int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out)
@@ -100,7 +150,10 @@ int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out
     set_int(o, "batch_tokens", e->config.batch_tokens);
     if (inside) {
         add_model(o, e, all);
-        add_counts(o, e, uid, all);
+        struct tally sum;
+        add_counts(o, e, uid, all, &sum);
+        if (e->prefix && e->model.backend) add_cache(o, e, uid, all, &sum);
+        if (all) add_uids(o, e);
     }
     char *text = json_dumps(o, JSON_COMPACT);
     json_decref(o);

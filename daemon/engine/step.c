@@ -59,24 +59,52 @@ bool step_ready(const struct engine *e)
     return false;
 }
 
+/* A sequence that rotates has the blocks of what it sees, not of all its positions: those that it leaves behind become
+ * the next ones. */
+static int rotate(struct engine *e, struct seq *s)
+{
+    uint32_t at = s->kv.n_tokens, left = seq_known(s) - at, batch = e->config.batch_tokens;
+    uint32_t end = at + (left < batch ? left : batch), need = kv_table_blocks(end), from = 0, to = 0;
+    if (!seq_rotates(s) || need <= s->kv.n_blocks) return 0;
+    if (at >= s->ctx) {
+        from = s->keep / PREFIX_BLOCK;
+        to = (at + 1 - (s->ctx - s->keep)) / PREFIX_BLOCK;
+    }
+    int r = kv_table_rotate(&s->kv, e->pool, from, to, need);
+    if (r == 0 && s->kv.n_blocks < need && !reuse_make_room(e, need - s->kv.n_blocks))
+        r = error_say(-ENOBUFS, "no block of KV is free for a context that rotates");
+    return r < 0 ? r : kv_table_reserve(&s->kv, e->pool, end);
+}
+
 /* What the scheduler sees; returns how many. */
 static size_t gather(struct engine *e)
 {
     struct step_scratch *x = e->scratch;
     size_t n = 0;
-    for (struct seq *s = e->all.head; s; s = s->next) {
+    for (struct seq *s = e->all.head, *next; s; s = next) {
+        next = s->next;
         if (s->state != SEQ_RUNNING) continue;
+        int r = rotate(e, s);
+        if (r < 0) {
+            requests_fail(e, s, r, error_text(r));
+            continue;
+        }
         x->live[n] = s;
         x->seqs[n++] = (struct sched_seq){
             .computed = s->kv.n_tokens,
-            .known = (uint32_t)s->prompt.tokens.n,
+            .known = seq_known(s),
             .decoding = s->generated > 0,
             .paused = s->now.paused,
             .last_step = s->last_step,
-            .arrival = s->arrival,
+            .arrival = s->arrival + (s->public ? 1ull << 62 : 0), /* nobody waits for it */
         };
     }
     return n;
+}
+
+static bool wants_logits(const struct seq *s, const struct sched_run *r)
+{
+    return r->logits && s->req.type != PROTO_WARM;
 }
 
 static void fill_entries(struct engine *e, size_t runs)
@@ -88,12 +116,14 @@ static void fill_entries(struct engine *e, size_t runs)
         const struct seq *s = x->live[r->index];
         x->tables[i] = s->kv.ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
-        if (r->logits) want[r->n - 1] = WANT_LOGITS;
+        if (wants_logits(s, r)) want[r->n - 1] = WANT_LOGITS;
         x->entries[i] = (struct batch_entry){
             .blocks = &x->tables[i],
             .pos = s->kv.n_tokens,
             .n = r->n,
-            .tokens = s->prompt.tokens.ids + s->kv.n_tokens,
+            .tokens = seq_ids(s) + s->kv.n_tokens,
+            .sinks = seq_rotates(s) ? s->keep : 0,
+            .window = seq_rotates(s) ? s->ctx - s->keep : 0,
             .want = want,
         };
         want += r->n;
@@ -142,20 +172,25 @@ static void advance(struct engine *e, struct seq *s, const float *row)
     if (t) t->tokens_generated++;
     if (r < 0)
         requests_fail(e, s, r, error_text(r));
-    else if (r > 0)
+    else if (r == 1)
         requests_done(e, s, reason);
+    else if (r == 2)
+        requests_requeue(e, s);
 }
 
 /* The prompt's part of a run is done; its first one counts the request. */
 static void account_prefill(struct engine *e, struct seq *s)
 {
+    static const char *const misses[] = {
+        [PREFIX_ALL] = "", [PREFIX_NEW] = "never read before", [PREFIX_EVICTED] = "evicted"};
     bool first = s->last_step == 0, prefill = s->generated == 0;
     s->last_step = e->steps;
-    struct tally *t = first ? tally_of(e, s->uid) : NULL;
+    struct tally *t = first && !s->public ? tally_of(e, s->uid) : NULL;
     if (t) {
         t->requests++;
         t->tokens_prompt += s->n_prompt;
         t->tokens_cached += s->cached;
+        t->last_miss = s->cached + 1 >= seq_known(s) ? "" : misses[s->miss];
     }
     if (!prefill) return;
     struct proto_event ev = {
@@ -183,8 +218,13 @@ void step_run(struct engine *e)
             continue;
         }
         s->kv.n_tokens += x->runs[i].n;
+        reuse_advance(e, s);
         account_prefill(e, s);
         if (!x->runs[i].logits) continue;
+        if (s->req.type == PROTO_WARM) {
+            requests_done(e, s, PROTO_STOP_LENGTH);
+            continue;
+        }
         advance(e, s, row);
         row += b->shape.vocab;
     }

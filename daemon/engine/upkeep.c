@@ -26,10 +26,11 @@ static void *upkeep_main(void *arg)
     struct backend *b = e->model.backend;
     step_back();
     int r = b->ops->upkeep(b, &e->upkeep_stop);
-    if (r == 0) return NULL;
     pthread_mutex_lock(&e->lock);
-    e->damaged = e->kick = true;
-    e->damage = strdup(error_text(r));
+    e->kick = true;
+    e->proved = r == 0 && !atomic_load(&e->upkeep_stop);
+    e->damaged = r < 0;
+    if (r < 0) e->damage = strdup(error_text(r));
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     return NULL;
@@ -39,6 +40,7 @@ static void *upkeep_main(void *arg)
  * from the model's own file. */
 void upkeep_look(struct engine *e)
 {
+    e->kept_good = e->proved;
     if (!e->damaged || e->state == ENGINE_FAILED) return;
     e->state = ENGINE_FAILED;
     e->why = steal(e->damage);
@@ -54,9 +56,17 @@ void upkeep_start(struct engine *e)
         log_warning("no thread for upkeep: %s", strerror(r));
 }
 
-void upkeep_end(struct engine *e)
+void upkeep_end(struct engine *e, uint64_t usec)
 {
-    atomic_store(&e->upkeep_stop, true);
-    if (e->upkeep_started) pthread_join(e->upkeep, NULL);
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    usec += (uint64_t)t.tv_nsec / 1000;
+    t.tv_sec += (time_t)(usec / 1000000);
+    t.tv_nsec = (long)(usec % 1000000 * 1000);
+    if (e->upkeep_started && pthread_timedjoin_np(e->upkeep, NULL, &t) != 0) {
+        atomic_store(&e->upkeep_stop, true);
+        pthread_join(e->upkeep, NULL);
+    }
     e->upkeep_started = false;
+    e->kept_good = e->proved;
 }

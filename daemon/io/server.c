@@ -29,7 +29,16 @@ struct server {
     bool leave;                  /* at once: do not wait for the engine's step */
     bool working;                /* a request is live, or was until a moment ago */
     uint64_t accepted, progress; /* as last looked at */
+    uint64_t deadline_at;        /* of a stop, monotonic us */
 };
+
+static uint64_t now_usec(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
 
 /* A one-shot timer: made when first armed. */
 static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
@@ -149,6 +158,7 @@ static void begin_stop(struct server *s)
     service_drain(s->service);
     if (s->idle) sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
     arm(s, &s->deadline, s->config->stop_timeout_usec, on_deadline);
+    s->deadline_at = now_usec() + s->config->stop_timeout_usec;
 }
 
 static void fail(struct server *s, const char *why)
@@ -222,6 +232,7 @@ static int block_signals(void)
     sigset_t set;
 
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on files makes a write fail, not the daemon */
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
@@ -263,11 +274,15 @@ static void end(struct server *s)
     sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,
                                         s->post,   s->signals[0], s->signals[1], s->signals[2]};
 
+    uint64_t now = now_usec();
+
     listener_fini(s->config->listener);
-    service_free(s->service);
+    service_mute(s->service);
     /* Whoever wants to leave does not wait for a step, or for gigabytes to be read: the process ends with its memory.
-     */
-    if (s->engine && !s->leave && engine_state(s->engine, NULL) != ENGINE_LOADING) engine_free(s->engine);
+     * Else peers see the end when all is on disk. */
+    if (s->engine && !s->leave && engine_state(s->engine, NULL) != ENGINE_LOADING)
+        engine_close(s->engine, s->phase == STOPPING && s->deadline_at > now ? s->deadline_at - now : 0);
+    service_free(s->service);
     notify_fini(&s->notify);
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) sd_event_source_disable_unref(sources[i]);
     sd_event_unref(s->event);

@@ -133,11 +133,10 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
         }
         submit(s, c, r);
         return;
-    case PROTO_GENERATE:
-    case PROTO_TOKENIZE:
-        submit(s, c, r);
-        return;
     case PROTO_HELLO: /* conn's business */
+        return;
+    default:
+        submit(s, c, r);
         return;
     }
 }
@@ -212,6 +211,11 @@ int service_new(struct service **out, struct sd_event *event, struct engine *eng
     }
     *out = s;
     return 0;
+}
+
+void service_mute(struct service *s)
+{
+    if (s) s->source = sd_event_source_disable_unref(s->source);
 }
 
 struct service *service_free(struct service *s)

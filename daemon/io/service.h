@@ -24,6 +24,8 @@ struct service_config {
 
 /* @c's strings and limits, @event and @engine outlive it. 0, -ENOMEM, or what sd-event says. */
 int service_new(struct service **out, struct sd_event *event, struct engine *engine, const struct service_config *c);
+/* The engine is about to end: nothing more is taken from it. NULL ok. */
+void service_mute(struct service *s);
 struct service *service_free(struct service *s); /* closes all connections; NULL ok, returns NULL */
 
 /* A new connection; takes @fd, which is non-blocking. A peer over a limit is told so and closed. */

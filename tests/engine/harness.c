@@ -43,7 +43,7 @@ void harness_start(struct harness *h)
 
 void harness_stop(struct harness *h)
 {
-    h->engine = engine_free(h->engine);
+    h->engine = engine_close(h->engine, 60000000);
     for (int i = 0; i < ANSWERS; i++) {
         struct answer *a = &h->answers[i];
         buf_fini(&a->text);
@@ -59,6 +59,44 @@ void harness_fini(struct harness *h)
 {
     harness_stop(h);
     unlink(h->path);
+    if (!h->dir[0]) return;
+    char command[128];
+    snprintf(command, sizeof(command), "rm -rf '%s'", h->dir);
+    assert_int_equal(system(command), 0);
+}
+
+void harness_dirs(struct harness *h)
+{
+    snprintf(h->dir, sizeof(h->dir), "/tmp/hob-dirs-XXXXXX");
+    assert_non_null(mkdtemp(h->dir));
+    snprintf(h->state_dir, sizeof(h->state_dir), "%s/state", h->dir);
+    snprintf(h->cache_dir, sizeof(h->cache_dir), "%s/cache", h->dir);
+    h->config.state_dir = h->state_dir;
+    h->config.cache_dir = h->cache_dir;
+    snprintf(h->packed_dir, sizeof(h->packed_dir), "%s/packed", h->dir);
+    h->config.packed_dir = h->packed_dir;
+}
+
+long long harness_status(struct harness *h, uid_t uid, const char *key)
+{
+    char name[64];
+    struct proto_request r = harness_simple(PROTO_STATUS);
+    struct answer *a = harness_wait(h, harness_submit_as(h, 1, uid, &r));
+    snprintf(name, sizeof(name), "\"%s\":", key);
+    assert_int_equal(a->last.type, PROTO_EV_STATUS);
+    const char *at = strstr(a->last.status.data, name);
+    assert_non_null(at);
+    at += strlen(name);
+    long long value = strncmp(at, "true", 4) == 0 ? 1 : atoll(at);
+    proto_event_fini(&a->last); /* it can be asked any number of times */
+    memset(a, 0, sizeof(*a));
+    h->n--;
+    return value;
+}
+
+void harness_wait_disk(struct harness *h)
+{
+    while (!harness_status(h, 0, "disk")) usleep(1000);
 }
 
 const char harness_story[] = "Once upon a time there was a little house by the sea, and in it lived you and I.";

@@ -28,7 +28,8 @@ struct answer {
 };
 
 struct harness {
-    char path[64];
+    char path[64], dir[64]; /* dir: "" or what harness_dirs made */
+    char state_dir[80], cache_dir[80], packed_dir[80];
     struct engine_config config;
     struct engine *engine;
     struct answer answers[ANSWERS];
@@ -40,6 +41,13 @@ void harness_init(struct harness *h, const struct tiny *t);
 void harness_start(struct harness *h); /* and wait until it is READY */
 void harness_stop(struct harness *h);  /* forgets the answers; may be started again */
 void harness_fini(struct harness *h);
+
+/* Before harness_start: a state and a cache directory of its own, removed by harness_fini. */
+void harness_dirs(struct harness *h);
+/* Wait until what is computed may be kept on disk. */
+void harness_wait_disk(struct harness *h);
+/* The number behind "KEY": in the status that root sees; its own uid's with @uid. */
+long long harness_status(struct harness *h, uid_t uid, const char *key);
 
 /* cmocka fixtures: *state is a struct harness of harness_init(h, NULL), not started. */
 int harness_setup(void **state);

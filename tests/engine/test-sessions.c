@@ -130,7 +130,7 @@ static void converse(struct harness *h, bool others, struct answer *a[3])
         a[i] = harness_run(h, &r);
         assert_int_equal(a[i]->last.type, PROTO_EV_DONE);
         if (!others) continue;
-        assert_int_equal(a[i]->last.usage_cached, 0);
+        assert_true(a[i]->last.usage_cached < 4); /* a BOS, the template's first words */
         r = harness_raw("somebody else wants it all");
         r.gen.max_tokens = -1;
         r.gen.ignore_eos = true;
@@ -229,8 +229,8 @@ static void test_cancelled_turns(void **state)
     engine_cancel(h->engine, 1, id, false);
     a = harness_wait(h, id);
     assert_done(a, PROTO_STOP_CANCEL);
-    /* nothing of the cancelled turn stands between; it may have computed the last token before it */
-    assert_true(a->last.usage_cached == held - 1 || a->last.usage_cached == held);
+    /* nothing of the cancelled turn stands between; it may have computed how this one begins */
+    assert_true(a->last.usage_cached >= held - 1 && a->last.usage_cached < held + 12);
     assert_true(a->last.usage_prompt < held + 30);
 
     r = harness_user("s", "so");

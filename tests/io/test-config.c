@@ -84,6 +84,8 @@ static void defaults(void **state)
     assert_int_equal(o->idle_exit_usec, 15ull * 60 * 1000000);
     assert_int_equal(o->engine.queue, 256);
     assert_int_equal(o->engine.queue_timeout_usec, 600ull * 1000000);
+    assert_true(o->engine.cache_bytes == 4ull << 30);
+    assert_int_equal(o->engine.session_ttl_usec, 0);
     assert_int_equal(o->engine.batch_tokens, 512);
     assert_int_equal(o->engine.batch_window_usec, 0);
     assert_int_equal(o->stop_timeout_usec, 30ull * 1000000);
@@ -95,9 +97,9 @@ static void every_option(void **state)
     struct options *o = *state;
 
     assert_int_equal(LOAD(o, "-m", "small", "--socket", "/tmp/x.sock", "--ctx", "128", "--parallel=3", "--threads", "2",
-                          "--kv-bytes", "512M", "--kv-type", "f32", "--cache-bytes", "0", "--idle-exit", "500ms",
-                          "--queue", "7", "--queue-timeout", "1h", "--batch-tokens", "64", "--batch-window", "5ms",
-                          "--stop-timeout", "3s", "--system", "-q"),
+                          "--kv-bytes", "512M", "--kv-type", "f32", "--cache-bytes", "3G", "--session-ttl", "1h",
+                          "--idle-exit", "500ms", "--queue", "7", "--queue-timeout", "1h", "--batch-tokens", "64",
+                          "--batch-window", "5ms", "--stop-timeout", "3s", "--system", "-q"),
                      OPTIONS_RUN);
     assert_string_equal(o->model, "small");
     assert_string_equal(o->socket, "/tmp/x.sock");
@@ -106,6 +108,8 @@ static void every_option(void **state)
     assert_int_equal(o->engine.threads, 2);
     assert_int_equal(o->engine.kv_bytes, 512u << 20);
     assert_int_equal(o->engine.kv_type, KERN_KV_F32);
+    assert_true(o->engine.cache_bytes == 3ull << 30);
+    assert_true(o->engine.session_ttl_usec == 3600ull * 1000000);
     assert_int_equal(o->idle_exit_usec, 500000);
     assert_int_equal(o->engine.queue, 7);
     assert_int_equal(o->engine.queue_timeout_usec, 3600ull * 1000000);
@@ -137,7 +141,7 @@ static void wrong_values_are_named(void **state)
     expect_wrong(LOAD(o, "--kv-bytes", "lots"), "lots");
     expect_wrong(LOAD(o, "--kv-bytes", "0"), "--kv-bytes");
     expect_wrong(LOAD(o, "--kv-type", "q3"), "q3");
-    expect_wrong(LOAD(o, "--cache-bytes", "1G"), "--cache-bytes");
+    expect_wrong(LOAD(o, "--cache-bytes", "1X"), "--cache-bytes");
     expect_wrong(LOAD(o, "--idle-exit", "5 parsecs"), "parsecs");
     expect_wrong(LOAD(o, "--queue", "0"), "--queue");
     expect_wrong(LOAD(o, "--queue-timeout", "soon"), "soon");
@@ -211,7 +215,7 @@ static void file_mistakes_have_a_line(void **state)
     expect_wrong(options_load(o, 1, (char *[]){"serve", NULL}), "command line");
     write_conf("ctx\n");
     expect_wrong(options_load(o, 1, (char *[]){"serve", NULL}), "hobd.conf:1");
-    write_conf("cache-bytes = 5G\n");
+    write_conf("cache-bytes = 5Q\n");
     expect_wrong(LOAD(o, "--cache-bytes", "0"), "hobd.conf:1: cache-bytes");
     write_conf("help = yes\n");
     expect_wrong(options_load(o, 1, (char *[]){"serve", NULL}), "help");

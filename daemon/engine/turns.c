@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/* Sessions, as requests see them: turns that are kept, and what is asked of sessions themselves. */
+#include "daemon/engine/state.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <jansson.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define LOCK_USEC   20000 /* between looks whether another daemon has left */
+#define LOCK_TRIES  500
+#define EXPIRE_USEC 600000000ull /* between looks for sessions that are too old */
+
+int turns_open(struct engine *e)
+{
+    const struct session_store_config c = {.dir = e->config.state_dir};
+    if (getrandom(e->model_here, sizeof(e->model_here), 0) != (ssize_t)sizeof(e->model_here))
+        return error_origin(-errno);
+    int r = 0;
+    if (c.dir) {
+        /* The daemon before this one may still be writing. */
+        for (int i = 0; (r = session_store_open(&e->sessions, e->pool, ENGINE_SESSION_BYTES, &c)) == -EBUSY; i++) {
+            if (i == LOCK_TRIES || e->quit) break;
+            if (i == 10) log_info("waiting for another daemon: %s", error_text(r));
+            usleep(LOCK_USEC);
+        }
+        if (r == 0 || r == -EBUSY || r == -ENOMEM) return r;
+        log_warning("sessions last as long as this process: %s", error_text(r));
+    }
+    return session_store_new(&e->sessions, e->pool, ENGINE_SESSION_BYTES);
+}
+
+/* --- whose ids they are --- */
+
+/* The model's fingerprint; until it is known, a name for it that holds in this process. */
+static void model_id(const struct engine *e, uint8_t out[16])
+{
+    struct fingerprint f;
+    const struct backend *b = e->model.backend;
+    memcpy(out, b->ops->fingerprint(b, &f) == 0 ? f.bytes : e->model_here, 16);
+}
+
+static bool is_ours(const struct engine *e, const uint8_t id[16])
+{
+    uint8_t now[16];
+    model_id(e, now);
+    return memcmp(id, now, 16) == 0 || memcmp(id, e->model_here, 16) == 0;
+}
+
+int turns_load(struct engine *e, struct session *x)
+{
+    int r = session_load(x);
+    if (r == 0 && x->n_ids && !is_ours(e, x->model)) session_forget_tokens(x);
+    return r;
+}
+
+/* --- the end of a turn --- */
+
+static int add_outcome(struct seq *s)
+{
+    const struct proto_event *ev = &s->end;
+    struct session_outcome o = {
+        .reason = ev->reason,
+        .usage_prompt = ev->usage_prompt,
+        .usage_cached = ev->usage_cached,
+        .usage_completion = ev->usage_completion,
+        .shifted = ev->shifted,
+        .miss_at = ev->miss_at,
+        .seed = ev->seed,
+        .answer = {.data = s->answer.data, .len = s->answer.len},
+    };
+    if (ev->type != PROTO_EV_DONE) return 0;
+    memcpy(o.uuid, s->req.gen.uuid, sizeof(o.uuid));
+    return session_add_outcome(s->session, &o);
+}
+
+static void run_save(struct aux_job *j)
+{
+    struct seq *s = seq_of(errand_of(j));
+    struct session *x = s->session;
+    model_id(s->engine, x->model);
+    seq_say(s, session_save(x));
+}
+
+static void saved(struct engine *e, struct errand *x)
+{
+    struct seq *s = seq_of(x);
+    s->in_aux = false;
+    if (s->aux_r < 0 && s->end.type == PROTO_EV_DONE) {
+        const char *why = s->aux_why ? s->aux_why : error_text(s->aux_r);
+        proto_event_fini(&s->end);
+        s->end = (struct proto_event){.type = PROTO_EV_ERROR, .code = -s->aux_r};
+        (void)!proto_text_set(&s->end.message, why, strlen(why)); /* without memory the code says it */
+    }
+    requests_end(e, s);
+}
+
+bool turns_keep(struct engine *e, struct seq *s)
+{
+    struct session *x = s->session;
+    if (seq_commit(s, e->sessions) < 0 || add_outcome(s) < 0) {
+        log_warning("no memory to keep a turn of session '%s'", x->name.data);
+        return false;
+    }
+    prefix_mark_tail(e->prefix, x->tail, false);
+    x->tail = reuse_end(e, s);
+    prefix_mark_tail(e->prefix, x->tail, true);
+    engine_free_slot(e, s);
+    s->state = SEQ_SAVING;
+    seq_send(e, s, run_save, saved);
+    return true;
+}
+
+bool turns_replay(struct engine *e, struct seq *s)
+{
+    const struct session_outcome *o =
+        s->session && s->req.gen.uuid[0] ? session_find_outcome(s->session, s->req.gen.uuid) : NULL;
+    if (!o || s->req.type != PROTO_GENERATE) return false;
+    struct proto_event text = {.type = PROTO_EV_TEXT, .channel = "answer"};
+    if (o->answer.len && proto_text_set(&text.text, o->answer.data, o->answer.len) == 0) engine_emit(e, s, &text);
+    s->end = (struct proto_event){
+        .type = PROTO_EV_DONE,
+        .reason = o->reason,
+        .usage_prompt = o->usage_prompt,
+        .usage_cached = o->usage_cached,
+        .usage_completion = o->usage_completion,
+        .shifted = o->shifted,
+        .miss_at = o->miss_at,
+        .seed = o->seed,
+    };
+    (void)!proto_text_set(&s->end.session, s->session->name.data, s->session->name.len);
+    requests_end(e, s);
+    return true;
+}
+
+/* The new session is filled and saved with the turn itself. */
+int turns_fork(struct engine *e, struct seq *s)
+{
+    const struct proto_text *name = &s->req.gen.fork;
+    struct session *from = s->session;
+    int r = session_fork(e->sessions, from, name->data, name->len, &s->session);
+    if (r < 0) {
+        s->session = from;
+        return r;
+    }
+    r = session_copy(s->session, from);
+    session_release(e->sessions, from);
+    return r;
+}
+
+/* --- requests about sessions --- */
+
+bool turns_is_request(enum proto_type t)
+{
+    return t >= PROTO_SESSION_LIST && t <= PROTO_SESSION_REMOVE;
+}
+
+static void answer_json(struct engine *e, struct seq *s, json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (!text) {
+        requests_fail(e, s, -ENOMEM, "no memory for the answer");
+        return;
+    }
+    s->end = (struct proto_event){.type = PROTO_EV_SESSIONS, .sessions = {.data = text, .len = strlen(text)}};
+    requests_end(e, s);
+}
+
+/* What is not UTF-8 (a raw text may be anything) becomes '?' byte by byte. */
+static json_t *json_text(const char *data, size_t len)
+{
+    json_t *j = json_stringn(data ? data : "", len);
+    if (j) return j;
+    char *copy = malloc(len + 1);
+    if (!copy) return NULL;
+    for (size_t i = 0; i < len; i++) copy[i] = (signed char)data[i] < 0 ? '?' : data[i];
+    j = json_stringn(copy, len);
+    free(copy);
+    return j;
+}
+
+static void set(json_t *o, const char *key, uint64_t v)
+{
+    json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static void list(struct engine *e, struct seq *s)
+{
+    struct session_info *all;
+    size_t n;
+    int r = session_list(e->sessions, s->uid, &all, &n);
+    if (r < 0) {
+        requests_fail(e, s, r, error_text(r));
+        return;
+    }
+    json_t *out = json_array();
+    for (size_t i = 0; i < n; i++) {
+        const struct session_info *x = &all[i];
+        json_t *o = json_object();
+        json_object_set_new(o, "name", json_text(x->name->data, x->name->len));
+        set(o, "used", x->used / 1000000);
+        set(o, "messages", x->messages);
+        set(o, "tokens", x->ids);
+        set(o, "bytes", x->disk ? x->disk : x->bytes);
+        json_object_set_new(o, "busy", json_boolean(x->busy));
+        json_array_append_new(out, o);
+    }
+    free(all);
+    answer_json(e, s, out);
+}
+
+static json_t *describe(const struct session *x)
+{
+    static const char *const policies[] = {
+        [PROTO_CONTEXT_UNSET] = "refuse",
+        [PROTO_CONTEXT_REFUSE] = "refuse",
+        [PROTO_CONTEXT_SHIFT] = "shift",
+        [PROTO_CONTEXT_ROTATE] = "rotate",
+    };
+    json_t *o = json_object(), *messages = json_array();
+    json_object_set_new(o, "name", json_text(x->name.data, x->name.len));
+    set(o, "used", x->used / 1000000);
+    json_object_set_new(o, "raw", json_boolean(x->raw));
+    json_object_set_new(o, "context", json_string(policies[x->context]));
+    set(o, "tokens", x->n_ids);
+    for (size_t i = 0; i < x->n_messages; i++) {
+        json_t *m = json_object();
+        json_object_set_new(m, "role", json_text(x->messages[i].role.data, x->messages[i].role.len));
+        json_object_set_new(m, "content", json_text(x->messages[i].content.data, x->messages[i].content.len));
+        json_array_append_new(messages, m);
+    }
+    if (x->raw)
+        json_object_set_new(o, "text", json_text(x->text.data, x->text.len));
+    else
+        json_object_set(o, "messages", messages);
+    json_decref(messages);
+    return o;
+}
+
+static void run_request(struct aux_job *j)
+{
+    struct seq *s = seq_of(errand_of(j));
+    int r = 0;
+    switch (s->req.type) {
+    case PROTO_SESSION_REMOVE:
+        r = session_erase(s->session);
+        break;
+    case PROTO_SESSION_RENAME:
+        r = session_load(s->session);
+        if (r == 0) r = session_move(s->other, s->session);
+        break;
+    case PROTO_SESSION_FORK:
+        r = session_load(s->session);
+        if (r == 0) r = session_copy(s->other, s->session);
+        if (r == 0) r = session_save(s->other);
+        break;
+    default:
+        r = session_load(s->session);
+        break;
+    }
+    seq_say(s, r);
+}
+
+static void request_back(struct engine *e, struct errand *x)
+{
+    struct seq *s = seq_of(x);
+    s->in_aux = false;
+    if (s->state == SEQ_ENDED) {
+        requests_returned(e, s);
+    } else if (s->aux_r < 0) {
+        requests_fail(e, s, s->aux_r, s->aux_why ? s->aux_why : error_text(s->aux_r));
+    } else if (s->req.type == PROTO_SESSION_SHOW) {
+        answer_json(e, s, describe(s->session));
+    } else {
+        s->end = (struct proto_event){.type = PROTO_EV_OK};
+        requests_end(e, s);
+    }
+}
+
+void turns_start(struct engine *e, struct seq *s)
+{
+    const struct proto_request *q = &s->req;
+    if (q->type == PROTO_SESSION_LIST) {
+        list(e, s);
+        return;
+    }
+    int r = session_acquire(e->sessions, s->uid, q->name.data, q->name.len, false, &s->session);
+    if (r == 0 && q->type == PROTO_SESSION_FORK)
+        r = session_fork(e->sessions, s->session, q->to.data, q->to.len, &s->other);
+    if (r == 0 && q->type == PROTO_SESSION_RENAME)
+        r = session_rename(e->sessions, s->session, q->to.data, q->to.len, &s->other);
+    if (r < 0) {
+        requests_fail(e, s, r, error_text(r));
+        return;
+    }
+    if (q->type == PROTO_SESSION_REMOVE) prefix_mark_tail(e->prefix, s->session->tail, false);
+    s->state = SEQ_PREPARING;
+    seq_send(e, s, run_request, request_back);
+}
+
+/* --- what grows old --- */
+
+struct erasure {
+    struct errand errand;
+    struct session *x;
+};
+
+static void run_erase(struct aux_job *j)
+{
+    struct erasure *a = (struct erasure *)errand_of(j);
+    int r = session_erase(a->x);
+    if (r < 0) log_warning("a session that is too old stays: %s", error_text(r));
+}
+
+static void erased(struct engine *e, struct errand *x)
+{
+    struct erasure *a = (struct erasure *)x;
+    session_release(e->sessions, a->x);
+    free(a);
+}
+
+void turns_look(struct engine *e, uint64_t now)
+{
+    struct session *x;
+    if (e->config.session_ttl_usec == 0 || now < e->expire_next) return;
+    e->expire_next = now + EXPIRE_USEC;
+    while (session_acquire_expired(e->sessions, e->config.session_ttl_usec, &x)) {
+        struct erasure *a = calloc(1, sizeof(*a));
+        if (!a) {
+            session_release(e->sessions, x);
+            return;
+        }
+        a->x = x;
+        prefix_mark_tail(e->prefix, x->tail, false);
+        errand_send(e, &a->errand, x->uid, run_erase, erased);
+    }
+}
+
+void turns_save_rest(struct engine *e)
+{
+    struct session *x;
+    size_t sessions = 0;
+    uint64_t bytes;
+    if (e->sessions) session_count(e->sessions, (uid_t)-1, &sessions, &bytes);
+    while (sessions-- > 0 && session_acquire_unsaved(e->sessions, &x)) {
+        int r = session_save(x);
+        if (r < 0) log_error("%s", error_text(r));
+        session_release(e->sessions, x);
+    }
+}

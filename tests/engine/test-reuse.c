@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* The prefix cache through the engine: who finds what, and that finding changes no bit. */
+#include "tests/engine/harness.h"
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A text of some hundred tokens that @seed and @part tell apart from others. */
+static void text(char *out, size_t size, unsigned seed, unsigned words)
+{
+    static const char *const list[] = {"the", "house", "sea", "and", "you", "once", "upon", "a", "time", "little"};
+    size_t n = 0;
+    for (unsigned i = 0; i < words && n + 10 < size; i++) {
+        seed = seed * 1103515245 + 12345;
+        n += (size_t)snprintf(out + n, size - n, " %s", list[seed / 65536 % 10]);
+    }
+}
+
+static struct proto_request ask(const char *first, const char *second)
+{
+    char both[8192];
+    snprintf(both, sizeof(both), "%s%s", first, second);
+    struct proto_request r = harness_raw(both);
+    r.gen.sampling.temperature = 1;
+    r.gen.sampling.seed = 7;
+    r.gen.max_tokens = 40;
+    r.gen.ignore_eos = true;
+    return r;
+}
+
+static struct answer *run(struct harness *h, uid_t uid, const char *first, const char *second)
+{
+    struct proto_request r = ask(first, second);
+    struct answer *a = harness_wait(h, harness_submit_as(h, 1, uid, &r));
+    assert_done(a, PROTO_STOP_LENGTH);
+    return a;
+}
+
+static void test_again_and_variants(void **state)
+{
+    struct harness *h = *state;
+    char doc[4096];
+    text(doc, sizeof(doc), 1, 200);
+    harness_start(h);
+    struct answer *cold = run(h, 1000, doc, " one?");
+    uint64_t n = cold->last.usage_prompt;
+    assert_int_equal(cold->last.usage_cached, 0);
+    assert_true(n > 100);
+    struct answer *warm = run(h, 1000, doc, " one?");
+    assert_int_equal(warm->last.usage_cached, n - 1); /* to the token; the last is asked again */
+    assert_same(cold, warm);
+    struct answer *other = run(h, 1001, doc, " one?");
+    assert_int_equal(other->last.usage_cached, 0); /* somebody else's is not found */
+    assert_same(cold, other);
+    struct proto_request r = ask(doc, " one?");
+    assert_int_equal(proto_text_set(&r.gen.salt, "pepper", 6), 0);
+    struct answer *salted = harness_run(h, &r);
+    assert_int_equal(salted->last.usage_cached, 0);
+    assert_same(cold, salted);
+    struct answer *beginning = run(h, 1000, doc, " and two");
+    assert_true(beginning->last.usage_cached > n - 12 && beginning->last.usage_cached < n);
+    struct answer *alone = run(h, 1002, doc, " and two");
+    assert_same(beginning, alone);
+    assert_int_equal(harness_status(h, 1000, "tokens_found"), 2 * n - 1 + (long long)beginning->last.usage_cached - n);
+}
+
+/* Each prefix of a text, against the same cold: whole blocks and partial ones. */
+static void test_every_length(void **state)
+{
+    struct harness *h = *state;
+    char doc[1024];
+    text(doc, sizeof(doc), 3, 60);
+    harness_start(h);
+    run(h, 1000, doc, "");
+    for (unsigned words = 1; words < 60; words += 4) {
+        char part[1024];
+        text(part, sizeof(part), 3, words);
+        struct answer *warm = run(h, 1000, part, "!"), *cold = run(h, 2000 + words, part, "!");
+        assert_int_equal(cold->last.usage_cached, 0);
+        assert_true(warm->last.usage_cached + 4 > warm->last.usage_prompt);
+        assert_same(cold, warm);
+    }
+}
+
+/* Room for about three texts: what was evicted is computed again, to the same bits, and nobody is refused. */
+static void test_eviction(void **state)
+{
+    struct harness *h = *state;
+    struct answer *first[8];
+    h->config.kv_bytes = 2 * 32 * 2 * 2 * 16 * 2 * 40;
+    harness_start(h);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < 8; i++) {
+            char doc[4096];
+            text(doc, sizeof(doc), 10 + i, 120);
+            struct answer *a = run(h, 1000 + i % 2, doc, "");
+            if (round == 0)
+                first[i] = a;
+            else
+                assert_same(first[i], a);
+        }
+    assert_true(harness_status(h, 0, "evictions") > 20);
+    /* nothing leaks: all blocks are free or unused */
+    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"), 40);
+}
+
+/* Many at once with common beginnings, cancels among them; then each alone in a fresh engine. */
+static void test_together(void **state)
+{
+    struct harness *h = *state;
+    struct answer *a[24];
+    uint64_t id[24];
+    char doc[2][4096];
+    h->config.kv_bytes = 2 * 32 * 2 * 2 * 16 * 2 * 64;
+    h->config.batch_tokens = 40;
+    text(doc[0], sizeof(doc[0]), 21, 100);
+    text(doc[1], sizeof(doc[1]), 22, 100);
+    harness_start(h);
+    for (unsigned i = 0; i < 24; i++) {
+        char tail[32];
+        snprintf(tail, sizeof(tail), " number %u", i / 2);
+        struct proto_request r = ask(doc[i % 2], tail);
+        id[i] = harness_submit_as(h, 10 + i, 1000 + i % 3, &r);
+    }
+    for (unsigned i = 0; i < 24; i += 5) engine_cancel(h->engine, 10 + i, id[i], i % 2);
+    for (unsigned i = 0; i < 24; i++)
+        if (i % 5) a[i] = harness_wait(h, id[i]);
+    for (unsigned i = 0; i < 24; i++) {
+        char tail[32];
+        if (i % 5 == 0) continue;
+        assert_done(a[i], PROTO_STOP_LENGTH);
+        snprintf(tail, sizeof(tail), " number %u", i / 2);
+        assert_same(a[i], run(h, 3000 + i, doc[i % 2], tail)); /* a uid that has nothing yet */
+    }
+}
+
+/* The next process finds on disk what this one has computed, all types of KV. */
+static void on_disk(struct harness *h, enum kern_kv type)
+{
+    char doc[4096];
+    h->config.kv_type = type;
+    harness_dirs(h);
+    text(doc, sizeof(doc), 5, 220);
+    harness_start(h);
+    harness_wait_disk(h);
+    struct answer keep = {0}, *cold = run(h, 1000, doc, " what?");
+    uint64_t n = cold->last.usage_prompt;
+    keep = *cold;
+    cold->ids = NULL;
+    cold->logprobs = NULL;
+    harness_stop(h);
+    for (int i = 0; i < 2; i++) {
+        harness_start(h);
+        struct answer *warm = run(h, 1000, doc, " what?");
+        assert_int_equal(warm->last.usage_cached, n - 1);
+        assert_same(&keep, warm);
+        assert_int_equal(run(h, 1001 + 10 * (uid_t)i, doc, " what?")->last.usage_cached, 0);
+        struct answer *b = run(h, 1000, doc, " and then?");
+        assert_true(b->last.usage_cached > n - 20);
+        assert_same(b, run(h, 1002 + 10 * (uid_t)i, doc, " and then?"));
+        harness_wait_disk(h);
+        harness_stop(h);
+    }
+    free(keep.ids);
+    free(keep.logprobs);
+}
+
+static void test_restart_f16(void **state)
+{
+    on_disk(*state, KERN_KV_F16);
+}
+
+static void test_restart_f32(void **state)
+{
+    on_disk(*state, KERN_KV_F32);
+}
+
+static void test_restart_q8(void **state)
+{
+    on_disk(*state, KERN_KV_Q8);
+}
+
+/* Blocks that left memory for the disk come back; a little memory, a lot on disk. */
+static void test_disk_behind_memory(void **state)
+{
+    struct harness *h = *state;
+    struct answer *first[6];
+    h->config.kv_bytes = 2 * 32 * 2 * 2 * 16 * 2 * 40;
+    harness_dirs(h);
+    harness_start(h);
+    harness_wait_disk(h);
+    uint64_t cached = 0;
+    for (int round = 0; round < 4; round++)
+        for (unsigned i = 0; i < 6; i++) {
+            char doc[4096];
+            text(doc, sizeof(doc), 10 + i, 120);
+            struct answer *a = run(h, 1000, doc, "");
+            if (round == 0)
+                first[i] = a;
+            else
+                assert_same(first[i], a);
+            if (round) cached += a->last.usage_cached;
+        }
+    assert_true(cached > 0);
+    assert_true(harness_status(h, 0, "disk_read") > 0);
+    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"), 40);
+}
+
+static void test_warm(void **state)
+{
+    struct harness *h = *state;
+    char doc[4096];
+    text(doc, sizeof(doc), 8, 150);
+    harness_start(h);
+    struct proto_request r = ask(doc, "");
+    r.type = PROTO_WARM;
+    struct answer *a = harness_run(h, &r);
+    assert_int_equal(a->last.type, PROTO_EV_DONE);
+    assert_int_equal(a->n, 0);
+    assert_int_equal(a->last.usage_completion, 0);
+    struct answer *b = run(h, 1000, doc, "");
+    assert_int_equal(b->last.usage_cached, b->last.usage_prompt - 1);
+    assert_same(b, run(h, 1001, doc, ""));
+}
+
+/* A full context: what comes out is a function of the tokens, not of steps, company or cache. */
+static void full(struct harness *h, enum proto_context policy)
+{
+    struct answer *a[3], *cold[3];
+    h->config.ctx = 256;
+    harness_start(h);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < 3; i++) {
+            char doc[1024];
+            text(doc, sizeof(doc), 30 + i, 60);
+            struct proto_request r = harness_raw(doc);
+            assert_int_equal(proto_text_set(&r.gen.session, "long", 4), 0);
+            r.gen.context = i == 0 ? policy : PROTO_CONTEXT_UNSET; /* the session remembers */
+            r.gen.max_tokens = 150;
+            r.gen.ignore_eos = true;
+            struct answer *x = harness_wait(h, harness_submit_as(h, 1, 1000 + pass, &r));
+            assert_done(x, PROTO_STOP_LENGTH);
+            assert_int_equal(x->n, 150);
+            (pass ? cold : a)[i] = x;
+        }
+    for (int i = 0; i < 3; i++) {
+        assert_same(a[i], cold[i]);
+        assert_int_equal(a[i]->last.shifted, cold[i]->last.shifted);
+    }
+    assert_int_equal(a[2]->last.shifted > 0, policy == PROTO_CONTEXT_SHIFT);
+    struct proto_request r = harness_raw(harness_story); /* refuse is the default still */
+    r.gen.max_tokens = -1;
+    r.gen.ignore_eos = true;
+    assert_done(harness_run(h, &r), PROTO_STOP_CONTEXT);
+}
+
+static void full_both(struct harness *h, enum proto_context policy)
+{
+    struct answer keep[3] = {0};
+    for (int pass = 0; pass < 2; pass++) {
+        h->config.batch_tokens = pass ? 9 : 512;
+        h->config.threads = pass ? 2 : 1;
+        full(h, policy);
+        for (int i = 0; i < 3; i++) {
+            struct answer *a = &h->answers[i + 1];
+            if (pass) {
+                assert_same(&keep[i], a);
+                free(keep[i].ids);
+                free(keep[i].logprobs);
+            } else {
+                keep[i] = *a;
+                a->ids = NULL;
+                a->logprobs = NULL;
+            }
+        }
+        harness_stop(h);
+    }
+}
+
+static void test_shift(void **state)
+{
+    full_both(*state, PROTO_CONTEXT_SHIFT);
+}
+
+static void test_rotate(void **state)
+{
+    full_both(*state, PROTO_CONTEXT_ROTATE);
+}
+
+/* What the administrator installs is found by all, and nothing else is. */
+static void test_public_prefix(void **state)
+{
+    struct harness *h = *state;
+    char path[128], doc[2048];
+    harness_dirs(h);
+    snprintf(path, sizeof(path), "%s/prefixes", h->dir);
+    assert_int_equal(mkdir(path, 0755), 0);
+    h->config.prefixes_dir = path;
+    text(doc, sizeof(doc), 77, 100);
+    char file[160];
+    snprintf(file, sizeof(file), "%s/a.txt", path);
+    FILE *f = fopen(file, "w");
+    assert_non_null(f);
+    fprintf(f, "%s\n", doc);
+    fclose(f);
+    harness_start(h);
+    struct answer *a[2];
+    for (unsigned i = 0; i < 2; i++) {
+        while (harness_status(h, 0, "running") || harness_status(h, 0, "queued")) usleep(1000);
+        struct proto_request r = harness_user(NULL, i ? "you" : "me");
+        struct proto_message *m = calloc(2, sizeof(*m));
+        assert_non_null(m);
+        m[1] = r.gen.messages[0];
+        free(r.gen.messages);
+        r.gen.messages = m;
+        r.gen.n_messages = 2;
+        assert_int_equal(proto_text_set(&m[0].role, "system", 6), 0);
+        assert_int_equal(proto_text_set(&m[0].content, doc, strlen(doc)), 0);
+        a[i] = harness_wait(h, harness_submit_as(h, 1, 1000 + i, &r));
+        assert_int_equal(a[i]->last.type, PROTO_EV_DONE);
+        assert_true(a[i]->last.usage_cached > 80);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_again_and_variants),
+        TEST(test_every_length),
+        TEST(test_eviction),
+        TEST(test_together),
+        TEST(test_restart_f16),
+        TEST(test_restart_f32),
+        TEST(test_restart_q8),
+        TEST(test_disk_behind_memory),
+        TEST(test_warm),
+        TEST(test_shift),
+        TEST(test_rotate),
+        TEST(test_public_prefix),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

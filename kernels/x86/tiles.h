@@ -51,9 +51,6 @@ static inline __attribute__((always_inline)) size_t panel_stride(size_t blocks, 
     if (left >= 4) TILE_STEP(np, 4, TILE, __VA_ARGS__)                                                                 \
     if (left >= 2) TILE_STEP(np, 2, TILE, __VA_ARGS__)                                                                 \
     TILE_STEP(np, 1, TILE, __VA_ARGS__)
-#define STEPS_TO_6(np, left, TILE, ...)                                                                                \
-    if (left >= 6 && left != 8) TILE_STEP(np, 6, TILE, __VA_ARGS__) /* 8: 4 + 4, not 6 + 2 */                          \
-    STEPS_TO_4(np, left, TILE, __VA_ARGS__)
 #define STEPS_TO_12(np, left, TILE, ...)                                                                               \
     if (left >= 12 && left != 16) TILE_STEP(np, 12, TILE, __VA_ARGS__) /* 16 is better as 8 + 8 */                     \
     STEPS_TO_8(np, left, TILE, __VA_ARGS__)

@@ -131,6 +131,9 @@ void check_matmul(void **state)
         for (int s = S_TAME; s <= S_EXTREME; s++)
             one(c, rows, 1 + rng_below(14), unit * (1 + rng_below((uint32_t)most)), (enum stuff)s);
     for (size_t k = 1; k <= (unit == 256 ? 9 : 40); k++) one(c, 16, 1 + rng_below(14), unit * k, S_WILD);
+    for (size_t n = 31; n <= 44; n++) /* columns in several chunks, the last one short */
+        one(c, 1 + rng_below(50), n, unit == 1 ? 70 : 1280 - unit * rng_below(unit == 256 ? 3 : 24),
+            (enum stuff)(n % 3));
     one(c, 48, 13, 2048, S_TAME);
     one(c, 16, 4, 5632, S_EXTREME);
     one(c, 16, 100, unit == 256 ? 256 : 64, S_TAME);

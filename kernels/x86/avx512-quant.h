@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Quantized weights with AVX-512 VNNI; each type's file includes this. A register is 4 columns of the panel's 16 rows,
+ * so vpdpbusd with the same 4 activations broadcast from memory adds them to 16 outputs; the int32 accumulator of a
+ * block starts at -bias * sum of the activations, because the codes are unsigned. Per block one conversion, one product
+ * of the two scales, one fma.
+ *
+ * A tile is one or two panels and up to MOST tokens. Of many tokens, the first tile unpacks the codes to bytes and the
+ * scales to floats, a chunk of the columns at a time, into a buffer that stays in L1 for the others.
+ */
+#include "kernels/x86/avx512-codes.h"
+#include "kernels/x86/tiles.h"
+
+#define MOST         6  /* tokens of a tile */
+#define FILL_FROM    32 /* tokens: with fewer, unpacking again is cheaper than the stores */
+#define CHUNK_BLOCKS 16 /* of 32 columns; a pair's chunk takes 18 to 22 KiB in the buffer */
+
+/* Where a tile has its codes from: as they are packed (ALONE: no other tile wants them); the same, kept in the buffer
+ * too; the buffer. */
+enum mode { ALONE, PACKED, FILL, WIDE };
+
+/* Blocks b … b + blocks - 1 of one or two panels. Sums begin at +0 for b = 0, otherwise at what @out has. */
+struct chunk {
+    const uint8_t *panel[2];
+    uint8_t *wide; /* block after block, the second panel's after the first's */
+    size_t b, blocks;
+    const uint8_t *next[2]; /* packed bytes to prefetch: */
+    size_t step, mine;      /* a tile does so for every @step-th block, from @mine on */
+};
+
+/* The activations of a tile's first token; one block of them after the other. */
+struct acts {
+    const int8_t *q;
+    const float *d;
+    const int16_t *s;
+    size_t k, nb;
+};
+
+/* Four activations in each lane. */
+V __m512i spread(const int8_t *q)
+{
+    return _mm512_set1_epi32(load_lane(q));
+}
+
+/* f0 * s[0] + f1 * s[1] in each lane. */
+V __m512i start(int f0, int f1, const int16_t *s)
+{
+    __m512i f = _mm512_set1_epi32((int)((unsigned)f1 << 16 | (f0 & 0xffff)));
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(load_lane(s)));
+}
+
+V __m512i codes(enum kern_type type, enum mode mode, struct packed p, struct raw *raw, uint8_t *wide, unsigned g)
+{
+    if (mode == WIDE) return _mm512_load_si512(wide + g * 64);
+    packed_load(type, raw, p, g);
+    __m512i c = packed_codes(type, *raw, g);
+    if (mode == FILL) _mm512_store_si512(wide + g * 64, c);
+    return c;
+}
+
+V __m512 scales(enum kern_type type, enum mode mode, struct packed p, uint8_t *wide, enum scale which)
+{
+    uint8_t *at = wide + WIDE_SCALES + 64 * which;
+    if (mode == WIDE) return _mm512_load_ps(at);
+    __m512 s = packed_scales(type, p, which);
+    if (mode == FILL) _mm512_store_ps(at, s);
+    return s;
+}
+
+/* sum[p][t] += codes of 4 columns, numbers i0 … i1 - 1, times activations. 4-bit codes go in the order in which two of
+ * them are one load: a sum of integers has no order. */
+V void dot(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512i sum[][MOST], const struct packed *w,
+           uint8_t *const *wide, const struct acts *x, unsigned i0, unsigned i1)
+{
+    struct raw raw[2] = {0};
+    UNROLL
+    for (unsigned i = i0; i < i1; i++) {
+        const bool q4 = type == KERN_Q4_0 || type == KERN_Q4_1;
+        const unsigned g = q4 ? i % 2 * 4 + i / 2 : i;
+        __m512i c[2];
+        UNROLL
+        for (unsigned p = 0; p < np; p++) c[p] = codes(type, mode, w[p], &raw[p], wide[p], g);
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) {
+            __m512i four = spread(x->q + t * x->k + g * 4);
+            if (np > 1) __asm__("" : "+v"(four)); /* one load, not an operand of both instructions */
+            UNROLL
+            for (unsigned p = 0; p < np; p++) sum[p][t] = _mm512_dpbusd_epi32(sum[p][t], c[p], four);
+        }
+    }
+}
+
+/* acc = fma(isum, f32(dw * dx), acc) */
+V __m512 add_scaled(__m512 acc, __m512 isum, __m512 dw, const float *dx)
+{
+    return _mm512_fmadd_ps(isum, _mm512_mul_ps(dw, _mm512_set1_ps(*dx)), acc);
+}
+
+/* One block: acc[p][t] += what DESIGN says. */
+V void block(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512 acc[][MOST], const struct packed *w,
+             uint8_t *const *wide, const struct acts *x)
+{
+    const int bias = packed_bias(type);
+    __m512i sum[2][MOST];
+    UNROLL
+    for (unsigned t = 0; t < nt; t++)
+        sum[0][t] = sum[1][t] = bias ? start(-bias, -bias, x->s + t * x->nb * 2) : _mm512_setzero_si512();
+    dot(np, nt, type, mode, sum, w, wide, x, 0, 8);
+    UNROLL
+    for (unsigned p = 0; p < np; p++) {
+        const __m512 dw = scales(type, mode, w[p], wide[p], SCALE_D);
+        UNROLL
+        for (unsigned t = 0; t < nt; t++)
+            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(sum[p][t]), dw, x->d + t * x->nb);
+    }
+    if (type != KERN_Q4_1) return;
+    __m512 total[MOST];
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) total[t] = _mm512_cvtepi32_ps(start(1, 1, x->s + t * x->nb * 2));
+    UNROLL
+    for (unsigned p = 0; p < np; p++) {
+        const __m512 mw = scales(type, mode, w[p], wide[p], SCALE_M);
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) acc[p][t] = add_scaled(acc[p][t], total[t], mw, x->d + t * x->nb);
+    }
+}
+
+/* The same for Q6_K, whose halves of 16 columns have sub-scales. Their products and the sum of both are exact in
+ * floats: kernels/ref/matmul.c says why. */
+V void block_halves(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512 acc[][MOST],
+                    const struct packed *w, uint8_t *const *wide, const struct acts *x)
+{
+    const int bias = packed_bias(type);
+    __m512i sum[2][MOST];
+    __m512 first[2][MOST];
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) sum[0][t] = sum[1][t] = start(-bias, 0, x->s + t * x->nb * 2);
+    dot(np, nt, type, mode, sum, w, wide, x, 0, 4);
+    UNROLL
+    for (unsigned p = 0; p < np; p++) {
+        const __m512 sc = scales(type, mode, w[p], wide[p], SCALE_SUB0);
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) first[p][t] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[p][t]), sc);
+    }
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) sum[0][t] = sum[1][t] = start(0, -bias, x->s + t * x->nb * 2);
+    dot(np, nt, type, mode, sum, w, wide, x, 4, 8);
+    UNROLL
+    for (unsigned p = 0; p < np; p++) {
+        const __m512 dw = scales(type, mode, w[p], wide[p], SCALE_D);
+        const __m512 sc = scales(type, mode, w[p], wide[p], SCALE_SUB1);
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) {
+            __m512 isum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][t]), sc, first[p][t]);
+            acc[p][t] = add_scaled(acc[p][t], isum, dw, x->d + t * x->nb);
+        }
+    }
+}
+
+/* A lone tile reads its panel from memory as it goes, a little ahead. Several share the fetching of what comes after
+ * the chunk, so that memory is busy all the time. */
+V void prefetch(const uint8_t *p, size_t bytes, bool alone)
+{
+    for (size_t i = 0; i < bytes; i += 64) {
+        if (alone)
+            _mm_prefetch((const char *)p + i, _MM_HINT_T0);
+        else
+            _mm_prefetch((const char *)p + i, _MM_HINT_T1);
+    }
+}
+
+V void tile(unsigned np, unsigned nt, enum kern_type type, enum mode mode, float *out, size_t ld, const struct chunk *c,
+            struct acts x, unsigned rows)
+{
+    const __mmask16 last = v16_mask(rows - (np - 1) * KERN_ROWS);
+    const size_t bytes = packed_bytes(type);
+    __m512 acc[2][MOST];
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        acc[0][t] = acc[1][t] = _mm512_setzero_ps();
+        if (c->b == 0) continue;
+        if (np > 1) acc[0][t] = _mm512_loadu_ps(out + t * ld);
+        acc[np - 1][t] = _mm512_maskz_loadu_ps(last, out + t * ld + (np - 1) * KERN_ROWS);
+    }
+    for (size_t b = 0, ahead = c->mine; b < c->blocks; b++) {
+        struct packed w[2];
+        uint8_t *wide[2];
+        UNROLL
+        for (unsigned p = 0; p < np; p++) {
+            wide[p] = c->wide + (mode <= PACKED ? 0 : (p * c->blocks + b) * WIDE_BYTES(type));
+            w[p] = packed_at(type, c->panel[p], c->b + b);
+        }
+        for (unsigned p = 0; p < np; p++) {
+            if (mode == ALONE)
+                prefetch(w[p].c + PANEL_AHEAD, bytes, true);
+            else if (b == ahead)
+                prefetch(c->next[p] + b * bytes, bytes, false);
+        }
+        if (mode != ALONE && b == ahead) ahead += c->step;
+        if (type == KERN_Q6_K)
+            block_halves(np, nt, type, mode, acc, w, wide, &x);
+        else
+            block(np, nt, type, mode, acc, w, wide, &x);
+        x.q += KERN_BLOCK, x.d++, x.s += 2;
+    }
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        if (np > 1) _mm512_storeu_ps(out + t * ld, acc[0][t]);
+        _mm512_mask_storeu_ps(out + t * ld + (np - 1) * KERN_ROWS, last, acc[np - 1][t]);
+    }
+}
+
+/* Several tiles have at least 3 tokens each, and from FILL_FROM tokens on 5. */
+V void tile_of(unsigned np, size_t nt, enum kern_type type, enum mode mode, float *out, size_t ld,
+               const struct chunk *c, const struct acts *x, unsigned rows)
+{
+    if (mode == ALONE && nt == 1)
+        tile(np, 1, type, mode, out, ld, c, *x, rows);
+    else if (mode == ALONE && nt == 2)
+        tile(np, 2, type, mode, out, ld, c, *x, rows);
+    else if (mode <= PACKED && nt == 3)
+        tile(np, 3, type, mode, out, ld, c, *x, rows);
+    else if (mode <= PACKED && nt == 4)
+        tile(np, 4, type, mode, out, ld, c, *x, rows);
+    else if (nt == 5)
+        tile(np, 5, type, mode, out, ld, c, *x, rows);
+    else
+        tile(np, MOST, type, mode, out, ld, c, *x, rows);
+}
+
+/* All tokens, in tiles of sizes as equal as can be. */
+V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chunk *c, const struct kern_acts *x,
+             unsigned rows)
+{
+    const size_t nb = x->k / KERN_BLOCK;
+    struct acts at = {x->q + c->b * KERN_BLOCK, x->d + c->b, x->s + c->b * 2, x->k, nb};
+    c->step = (x->n + MOST - 1) / MOST;
+    for (size_t t = 0, nt; t < x->n; t += nt, c->mine++) {
+        const size_t left = c->step - c->mine;
+        nt = (x->n - t + left - 1) / left;
+        if (x->n <= MOST)
+            tile_of(np, nt, type, ALONE, out, ld, c, &at, rows);
+        else if (x->n < FILL_FROM)
+            tile_of(np, nt, type, PACKED, out + t * ld, ld, c, &at, rows);
+        else if (t == 0)
+            tile_of(np, nt, type, FILL, out, ld, c, &at, rows);
+        else
+            tile_of(np, nt, type, WIDE, out + t * ld, ld, c, &at, rows);
+        at.q += nt * x->k, at.d += nt * nb, at.s += nt * nb * 2;
+    }
+}
+
+/* The body of a KERN_MATMUL. One token takes one panel at a time: a single stream from memory. */
+V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, const struct kern_acts *x,
+              unsigned rows)
+{
+    const size_t nb = x->k / KERN_BLOCK, stride = packed_panel(type, nb);
+    const size_t most = x->n < FILL_FROM ? nb : CHUNK_BLOCKS;
+    uint8_t buf[2 * CHUNK_BLOCKS * WIDE_BYTES(KERN_Q6_K)] __attribute__((aligned(64)));
+    while (rows) {
+        const unsigned np = rows > KERN_ROWS && x->n > 1 ? 2 : 1;
+        const unsigned now = rows < np * KERN_ROWS ? rows : np * KERN_ROWS;
+        for (size_t b = 0; b < nb; b += most) {
+            struct chunk c = {.panel = {panel, panel + stride}, .wide = buf, .b = b};
+            c.blocks = nb - b < most ? nb - b : most;
+            for (unsigned p = 0; p < np; p++)
+                c.next[p] = b + c.blocks < nb ? packed_at(type, c.panel[p], b + c.blocks).c : c.panel[p] + np * stride;
+            if (np == 2)
+                tiles(2, type, out, ld, &c, x, now);
+            else
+                tiles(1, type, out, ld, &c, x, now);
+        }
+        panel += np * stride;
+        out += now;
+        rows -= now;
+    }
+}

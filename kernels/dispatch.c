@@ -4,12 +4,14 @@
 #include <string.h>
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
-/* Names HOB_CPU may give, ascending. There is no table of its own for "amx" yet: it allows what "avx512" does. */
+/* Names HOB_CPU may give, ascending. */
 static const char *const limits[] = {"scalar", "avx2", "avx512", "amx"};
 
-#define TABLES 3 /* at most: scalar, avx2, avx512; index as in limits */
+#define TABLES 4 /* at most; index as in limits */
 
 #ifdef __x86_64__
 static bool have_avx2_fma(void)
@@ -31,6 +33,19 @@ static bool have_avx512(void)
            __builtin_cpu_supports("avx512vnni");
 }
 
+/* Tiles need the CPU, the system (XCR0), and its word that this process may use their large state. The process has
+ * it from then on, in threads begun before too. */
+static bool have_amx(void)
+{
+    enum { TILE = 1 << 24, INT8 = 1 << 25, XTILE = 3 << 17, REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) || !(d & INT8)) return false;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low & XTILE) != XTILE) return false;
+    return syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILEDATA) == 0;
+}
+
 static size_t tables(const struct kernels *out[TABLES])
 {
     size_t n = 0;
@@ -38,7 +53,9 @@ static size_t tables(const struct kernels *out[TABLES])
     out[n++] = avx2 ? &kernels_scalar_fma : &kernels_scalar;
     if (!avx2 || !have_f16c()) return n;
     out[n++] = &kernels_avx2;
-    if (have_avx512()) out[n++] = &kernels_avx512;
+    if (!have_avx512()) return n;
+    out[n++] = &kernels_avx512;
+    if (have_amx()) out[n++] = &kernels_amx;
     return n;
 }
 #else

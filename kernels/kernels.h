@@ -49,7 +49,7 @@ struct kern_attn {
 };
 
 struct kernels {
-    const char *name; /* "scalar", "avx2", "avx512" */
+    const char *name; /* "scalar", "avx2", "avx512", "amx" */
 
     /* Quantize x[k] (k a multiple of 32) per 32: d = amax/127, q = round-half-to-even(x/d) (a true division; 0 when
      * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's. */

@@ -36,13 +36,16 @@
     void logsumexp_##sfx(float *max, float *lse, const float *x, size_t n);                                            \
     extern const struct kernels kernels_##sfx
 
-#define KERN_TABLE(sfx, title) KERN_TABLE_(sfx, title)
-#define KERN_TABLE_(sfx, title)                                                                                        \
+#define KERN_TABLE(sfx, title) KERN_TABLE_(sfx, sfx, title)
+/* The same with the quantized products of another suffix. */
+#define KERN_TABLE_WITH(sfx, quant, title) KERN_TABLE_(sfx, quant, title)
+#define KERN_TABLE_(sfx, quant, title)                                                                                 \
     {                                                                                                                  \
         .name = title, .quantize = quantize_##sfx,                                                                     \
-        .matmul = {[KERN_F32] = matmul_f32_##sfx,   [KERN_F16] = matmul_f16_##sfx,   [KERN_BF16] = matmul_bf16_##sfx,  \
-                   [KERN_Q8_0] = matmul_q8_0_##sfx, [KERN_Q4_0] = matmul_q4_0_##sfx, [KERN_Q4_1] = matmul_q4_1_##sfx,  \
-                   [KERN_Q6_K] = matmul_q6_k_##sfx},                                                                   \
+        .matmul =                                                                                                      \
+            {[KERN_F32] = matmul_f32_##sfx,     [KERN_F16] = matmul_f16_##sfx,     [KERN_BF16] = matmul_bf16_##sfx,    \
+             [KERN_Q8_0] = matmul_q8_0_##quant, [KERN_Q4_0] = matmul_q4_0_##quant, [KERN_Q4_1] = matmul_q4_1_##quant,  \
+             [KERN_Q6_K] = matmul_q6_k_##quant},                                                                       \
         .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .add = add_##sfx,                    \
         .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx,                                                               \
                      [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \
@@ -55,6 +58,7 @@
 KERN_DECLARE(scalar);
 #ifdef __x86_64__
 KERN_DECLARE(scalar_fma);
-KERN_DECLARE(avx2);   /* AVX2, FMA, F16C */
-KERN_DECLARE(avx512); /* AVX-512 F, BW, VL, DQ, VNNI */
+KERN_DECLARE(avx2);                      /* AVX2, FMA, F16C */
+KERN_DECLARE(avx512);                    /* AVX-512 F, BW, VL, DQ, VNNI */
+extern const struct kernels kernels_amx; /* the same and AMX-TILE, AMX-INT8 */
 #endif

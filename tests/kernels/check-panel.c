@@ -127,16 +127,15 @@ void check_f16(void **state)
 
 void check_get(void **state)
 {
-    static const char *const names[] = {"scalar", "avx2", "avx512"};
+    static const char *const names[] = {"scalar", "avx2", "avx512", "amx"};
     size_t n = 0;
     for (const struct kernels *t; (t = kernels_nth(n)); n++) {
-        assert_in_range(n, 0, 2);
+        assert_in_range(n, 0, 3);
         assert_string_equal(t->name, names[n]);
         assert_ptr_equal(kernels_get(names[n]), t);
     }
-    assert_in_range(n, 1, 3);
-    for (size_t i = n; i < 3; i++) assert_ptr_equal(kernels_get(names[i]), kernels_nth(n - 1));
-    assert_ptr_equal(kernels_get("amx"), kernels_nth(n - 1));
+    assert_in_range(n, 1, 4);
+    for (size_t i = n; i < 4; i++) assert_ptr_equal(kernels_get(names[i]), kernels_nth(n - 1));
     assert_ptr_equal(kernels_get(NULL), kernels_nth(n - 1));
     assert_null(kernels_get(""));
     assert_null(kernels_get("sse9"));

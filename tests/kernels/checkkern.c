@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TESTS 128
+#define MAX_TESTS 160
+
+#ifdef __x86_64__
+extern const struct kernels kernels_amx_emulated;
+#endif
 
 static struct CMUnitTest tests[MAX_TESTS];
 static struct check checks[MAX_TESTS];
@@ -27,12 +31,17 @@ static void add(CMUnitTestFunction fn, struct check c, const char *op, const cha
     n_tests++;
 }
 
-static void add_variant(struct check c)
+static void add_matmul(struct check c)
 {
     static const char *const type_names[] = {
         [KERN_F32] = "f32",   [KERN_F16] = "f16",   [KERN_BF16] = "bf16", [KERN_Q8_0] = "q8_0",
         [KERN_Q4_0] = "q4_0", [KERN_Q4_1] = "q4_1", [KERN_Q6_K] = "q6_k"};
     for (c.type = 0; c.type < KERN_TYPES; c.type++) add(check_matmul, c, "matmul", type_names[c.type]);
+}
+
+static void add_variant(struct check c)
+{
+    add_matmul(c);
     for (c.type = 0; c.type < KERN_KV_TYPES; c.type++) {
         add(check_attn, c, "attn", kern_kv_name((enum kern_kv)c.type));
         add(check_kv_store, c, "kv_store", kern_kv_name((enum kern_kv)c.type));
@@ -80,6 +89,12 @@ int main(void)
     add_variant(plain);
     add_variant(variant("avx2"));
     add_variant(variant("avx512"));
+    add_variant(variant("amx"));
+    /* the same with the operations on tiles in plain C: the rest of it is AVX-512's */
+    struct check emulated = variant("avx512");
+    emulated.isa = "amx emulated";
+    if (emulated.table) emulated.table = &kernels_amx_emulated;
+    add_matmul(emulated);
 #endif
     return _cmocka_run_group_tests("checkkern", tests, n_tests, NULL, NULL);
 }

@@ -2,11 +2,13 @@
 #include "daemon/cache/kv_pool.h"
 #include "libcommon/error.h"
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 struct kv_pool {
     uint32_t *refs; /* [n] */
     uint32_t *free; /* [n_free] a stack: the block given back last is the warmest one */
+    bool *used;     /* [n] taken since kv_pool_sweep told it */
     uint32_t n, n_free;
 };
 
@@ -17,10 +19,9 @@ int kv_pool_new(struct kv_pool **out, uint32_t blocks)
     p->n = p->n_free = blocks;
     p->refs = calloc(blocks ? blocks : 1, sizeof(*p->refs));
     p->free = calloc(blocks ? blocks : 1, sizeof(*p->free));
-    if (!p->refs || !p->free) {
-        free(p->refs);
-        free(p->free);
-        free(p);
+    p->used = calloc(blocks ? blocks : 1, sizeof(*p->used));
+    if (!p->refs || !p->free || !p->used) {
+        kv_pool_free(p);
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < blocks; i++) p->free[i] = blocks - 1 - i;
@@ -34,6 +35,7 @@ struct kv_pool *kv_pool_free(struct kv_pool *p)
     assert(p->n_free == p->n);
     free(p->refs);
     free(p->free);
+    free(p->used);
     free(p);
     return NULL;
 }
@@ -44,6 +46,7 @@ int kv_pool_take(struct kv_pool *p, uint32_t *id)
     *id = p->free[--p->n_free];
     assert(p->refs[*id] == 0);
     p->refs[*id] = 1;
+    p->used[*id] = true;
     return 0;
 }
 
@@ -73,4 +76,18 @@ uint32_t kv_pool_total(const struct kv_pool *p)
 uint32_t kv_pool_free_blocks(const struct kv_pool *p)
 {
     return p->n_free;
+}
+
+static bool swept(const struct kv_pool *p, uint32_t id)
+{
+    return p->refs[id] || !p->used[id];
+}
+
+uint32_t kv_pool_sweep(struct kv_pool *p, uint32_t *at, uint32_t most)
+{
+    uint32_t i = *at, n = 0;
+    while (i < p->n && swept(p, i)) i++;
+    *at = i;
+    for (; n < most && i < p->n && !swept(p, i); i++, n++) p->used[i] = false;
+    return n;
 }

@@ -18,3 +18,7 @@ void kv_pool_unref(struct kv_pool *p, uint32_t id); /* the last reference frees 
 uint32_t kv_pool_refs(const struct kv_pool *p, uint32_t id);
 uint32_t kv_pool_total(const struct kv_pool *p);
 uint32_t kv_pool_free_blocks(const struct kv_pool *p);
+
+/* The next run, from block *at on, of free blocks that were taken since they were last told here: up to @most of them,
+ * the first one in *at. 0: there is none. Once told they count as never taken. */
+uint32_t kv_pool_sweep(struct kv_pool *p, uint32_t *at, uint32_t most);

@@ -67,6 +67,10 @@ struct backend_ops {
      * queue): the backend has none. */
     void (*kv_read)(struct backend *b, uint32_t group, uint32_t block, void *out);
     void (*kv_write)(struct backend *b, uint32_t group, uint32_t block, const void *in);
+    /* @n blocks from @first on hold nothing that is still wanted: as much of their memory as can be goes back to the
+     * system, and is taken again where they are written next. What is read of them until then is zero, or what they
+     * held. */
+    void (*kv_release)(struct backend *b, uint32_t group, uint32_t first, uint32_t n);
     /* What can wait until the model serves: packed weights are verified or written, the model's file is hashed where no
      * record told its fingerprint. Once, from any one thread, while other calls go on. 0; -EBADMSG with a sentence: the
      * weights are damaged, and what was computed with them is worth nothing. 0 also when *stop became true, so that

@@ -20,6 +20,11 @@ static void kv_write(struct backend *b, uint32_t group, uint32_t block, const vo
     kv_memory_write(&((struct cpu *)b)->kv, block, in);
 }
 
+static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n)
+{
+    kv_memory_release(&((struct cpu *)b)->kv, first, n);
+}
+
 static int upkeep(struct backend *b, const atomic_bool *stop)
 {
     return weights_upkeep(&((struct cpu *)b)->weights, stop);
@@ -46,6 +51,7 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_copy = kv_copy,
                                        .kv_read = kv_read,
                                        .kv_write = kv_write,
+                                       .kv_release = kv_release,
                                        .upkeep = upkeep,
                                        .fingerprint = fingerprint,
                                        .kv_identity = cpu_kv_identity,

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 int kv_memory_init(struct kv_memory *kv, const struct shape *s, enum kern_kv type, uint64_t bytes)
 {
@@ -56,4 +57,17 @@ void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in)
     size_t per_layer = 2 * kv->half * kv->kv_heads;
     for (uint32_t l = 0; l < kv->layers; l++)
         memcpy(kv_memory_k(kv, l, block, 0), (const uint8_t *)in + l * per_layer, per_layer);
+}
+
+void kv_memory_release(const struct kv_memory *kv, uint32_t first, uint32_t n)
+{
+    assert(first <= kv->blocks && n <= kv->blocks - first);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    size_t per_layer = 2 * kv->half * kv->kv_heads;
+    for (uint32_t l = 0; l < kv->layers && n; l++) {
+        uintptr_t from = (uintptr_t)kv_memory_k(kv, l, first, 0), to = from + n * per_layer;
+        from = (from + page - 1) / page * page;
+        to = to / page * page;
+        if (from < to) madvise((void *)from, to - from, MADV_DONTNEED); /* refused for locked memory: then it stays */
+    }
 }

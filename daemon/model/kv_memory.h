@@ -31,3 +31,9 @@ static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, u
 void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens);
 void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out);
 void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in);
+
+/* Only whole pages go: those that blocks share with others stay. Blocks that follow each other are better released at
+ * once. Where the kernel has put a huge page behind several blocks (with THP "always"; nobody asks for them here), it
+ * is split first: that takes some microseconds, and the parts still used are small pages from then on, with more TLB
+ * misses in attention. */
+void kv_memory_release(const struct kv_memory *kv, uint32_t first, uint32_t n);

@@ -86,12 +86,47 @@ static void test_random_against_model(void **state)
     kv_pool_free(p);
 }
 
+/* Free blocks that were used are told once, in runs, and again when they were used again. */
+static void test_sweep(void **state)
+{
+    struct kv_pool *p = NULL;
+    uint32_t id, at = 0;
+    assert_int_equal(kv_pool_new(&p, N), 0);
+    assert_int_equal(kv_pool_sweep(p, &at, N), 0);                          /* none was ever taken */
+    for (int i = 0; i < 10; i++) assert_int_equal(kv_pool_take(p, &id), 0); /* 0 … 9 */
+    at = 0;
+    assert_int_equal(kv_pool_sweep(p, &at, N), 0); /* none is free */
+    for (uint32_t i = 0; i < 10; i++)
+        if (i != 4) kv_pool_unref(p, i);
+    at = 0;
+    assert_int_equal(kv_pool_sweep(p, &at, 3), 3); /* 0 … 2, no more than asked for */
+    assert_int_equal(at, 0);
+    at = 0;
+    assert_int_equal(kv_pool_sweep(p, &at, N), 1); /* 3; 4 is in use */
+    assert_int_equal(at, 3);
+    at = 4;
+    assert_int_equal(kv_pool_sweep(p, &at, N), 5); /* 5 … 9 */
+    assert_int_equal(at, 5);
+    at = 0;
+    assert_int_equal(kv_pool_sweep(p, &at, N), 0);
+    assert_int_equal(kv_pool_take(p, &id), 0); /* one of them, given back last */
+    kv_pool_unref(p, id);
+    at = 0;
+    assert_int_equal(kv_pool_sweep(p, &at, N), 1);
+    assert_int_equal(at, id);
+    at = N;
+    assert_int_equal(kv_pool_sweep(p, &at, N), 0);
+    kv_pool_unref(p, 4);
+    kv_pool_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_blocks_once),
         cmocka_unit_test(test_empty_pool),
         cmocka_unit_test(test_random_against_model),
+        cmocka_unit_test(test_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

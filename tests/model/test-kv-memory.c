@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -210,11 +211,50 @@ static void test_read_gives_what_was_written(void **state)
     kv_memory_fini(&kv);
 }
 
+/* What is released reads as zero where whole pages are, and nothing beside it changes. */
+static void test_release(void **state)
+{
+    static const struct shape wide = {.n_layers = 3, .kv_heads = 2, .head_dim = 160, .heads = 2};
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), layer = 2 * 2 * 160 * 32 * 2, blocks = 9;
+    struct kv_memory kv;
+    assert_int_equal(kv_memory_init(&kv, &wide, KERN_KV_F16, blocks * 3 * layer), 0);
+    assert_int_equal(kv.blocks, blocks);
+    assert_true(layer % page == 0 || page > 4096);
+    static const uint32_t runs[][2] = {{0, 1}, {2, 3}, {8, 1}, {4, 0}, {9, 0}, {0, 9}};
+    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+        uint32_t first = runs[i][0], n = runs[i][1];
+        memset(kv.mem, 0x5a, kv.size);
+        kv_memory_release(&kv, first, n);
+        size_t zeros = 0;
+        for (size_t at = 0; at < kv.size; at++) {
+            size_t block = at / layer % blocks;
+            assert_true(kv.mem[at] == 0x5a || (kv.mem[at] == 0 && block >= first && block < first + n));
+            zeros += kv.mem[at] == 0;
+        }
+        if (page <= 4096) assert_int_equal(zeros, 3 * n * layer);
+    }
+    kv_memory_fini(&kv);
+    /* Blocks smaller than a page: only what lies inside goes. */
+    assert_int_equal(kv_memory_init(&kv, &shape, KERN_KV_F16, 50 * BLOCK), 0);
+    memset(kv.mem, 0x5a, kv.size);
+    kv_memory_release(&kv, 7, 1);
+    assert_null(memchr(kv.mem, 0, kv.size));
+    kv_memory_release(&kv, 7, 30);
+    assert_non_null(memchr(kv.mem, 0, kv.size));
+    for (uint32_t l = 0; l < 3; l++)
+        for (uint32_t b = 0; b < 50; b++) {
+            const uint8_t *from = kv_memory_k(&kv, l, b, 0);
+            if (b < 7 || b >= 37) assert_null(memchr(from, 0, BLOCK / 3));
+        }
+    kv_memory_fini(&kv);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_release),
         cmocka_unit_test(test_copy_by_token),
         cmocka_unit_test(test_copy_of_every_type),
         cmocka_unit_test(test_q8_takes_half),

@@ -207,6 +207,8 @@ static void take_in(struct engine *e)
 {
     struct seq *s;
     e->stopping = e->draining;
+    e->shed_begin |= e->shed_wanted;
+    e->shed_wanted = false;
     while ((s = e->inbox.head)) {
         list_remove(&e->inbox, s);
         s->arrival = ++e->arrivals;
@@ -222,6 +224,7 @@ static void take_in(struct engine *e)
 static void engine_turn(struct engine *e, struct errand *returned)
 {
     take_back(e, returned);
+    if (e->state != ENGINE_FAILED) shed_look(e);
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
         if (s->state == SEQ_NEW) requests_start(e, s);

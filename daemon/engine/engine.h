@@ -76,6 +76,10 @@ void engine_pause(struct engine *e, uint64_t conn, bool pause);
 /* Next event, or false. Clears the eventfd when the queue is empty. */
 bool engine_poll(struct engine *e, struct engine_event *out);
 
+/* Memory is short: a part of the KV blocks that no sequence uses goes, the least recently used first, and their memory
+ * goes back to the system. Running sequences keep theirs. Any thread. */
+void engine_shed(struct engine *e);
+
 /* Accept nothing new. What was accepted is served. */
 void engine_drain(struct engine *e);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/load.h"
 #include "daemon/cache/kv_table.h"
+#include "daemon/engine/cgroup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -18,45 +19,21 @@ static const char fallback_plain[] =
     "{% for m in messages %}{{ m['role'] + ':\\n' + m['content'] + '\\n\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant:\\n' }}{% endif %}";
 
-static uint64_t read_number(const char *path)
+static uint64_t mem_available(const char *root)
 {
+    char path[CGROUP_PATH_MAX], line[256];
+    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
     _cleanup_(fclosep) FILE *f = fopen(path, "re");
-    uint64_t v;
-    return f && fscanf(f, "%" SCNu64, &v) == 1 ? v : 0; /* "max" is no number */
-}
-
-static uint64_t mem_available(void)
-{
-    _cleanup_(fclosep) FILE *f = fopen("/proc/meminfo", "re");
-    char line[256];
     uint64_t kib;
     while (f && fgets(line, sizeof(line), f))
         if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1) return kib << 10;
     return 0;
 }
 
-/* The room under the cgroup's memory.max (version 2), or UINT64_MAX. */
-static uint64_t cgroup_room(void)
+uint64_t load_memory_available(const char *root)
 {
-    _cleanup_(fclosep) FILE *f = fopen("/proc/self/cgroup", "re");
-    char line[512], path[640];
-    while (f && fgets(line, sizeof(line), f)) {
-        if (strncmp(line, "0::", 3) != 0) continue;
-        line[strcspn(line, "\n")] = '\0';
-        const char *group = strcmp(line + 3, "/") == 0 ? "" : line + 3;
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", group);
-        uint64_t max = read_number(path);
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.current", group);
-        uint64_t current = read_number(path);
-        if (max) return max > current ? max - current : 1;
-    }
-    return UINT64_MAX;
-}
-
-uint64_t load_memory_available(void)
-{
-    uint64_t free = mem_available(), room = cgroup_room();
-    return free && room < free ? room : free;
+    uint64_t free = mem_available(root), room = cgroup_room(root);
+    return room >= free ? free : room ? room : 1;
 }
 
 uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, uint32_t ctx)
@@ -136,7 +113,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         m->ctx = s->ctx;
     }
     uint64_t block = block_bytes(s, c->kv_type), bytes = c->kv_bytes;
-    if (bytes == 0) bytes = load_kv_bytes(load_memory_available(), block, c->parallel, m->ctx);
+    if (bytes == 0) bytes = load_kv_bytes(load_memory_available(""), block, c->parallel, m->ctx);
     if (bytes < block) {
         char have[32], need[32];
         return error_say(-EINVAL, "kv-bytes is %s; one block of 32 tokens of this model takes %s",

@@ -26,8 +26,9 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
                void *ctx);
 void loaded_fini(struct loaded *m);
 
-/* Bytes of memory to be had without swapping (MemAvailable, and what the cgroup leaves); 0: not known. */
-uint64_t load_memory_available(void);
+/* Bytes of memory to be had without swapping: MemAvailable, or what the limits of cgroups leave (cgroup.h has @root);
+ * 0: not known. */
+uint64_t load_memory_available(const char *root);
 
 /* What kv_bytes 0 means: a quarter of @available, at least one block, at most what @parallel sequences of @ctx can use.
  * @block: bytes of a block. */

@@ -49,6 +49,7 @@ struct engine {
     pthread_cond_t wake; /* the engine: something came in */
     pthread_cond_t room; /* the engine: the queue of events was read */
     bool kick, draining, quit;
+    bool shed_wanted; /* memory is short */
     bool damaged; /* the weights; ENGINE_FAILED is near */
     bool proved;  /* upkeep has found them good */
     char *damage; /* how, or NULL: no memory to say it */
@@ -83,6 +84,9 @@ struct engine {
     uint64_t expire_next;   /* us */
     bool stopping;          /* draining, as last seen */
     struct step_scratch *scratch;
+    bool shed_begin, shedding; /* wanted, as last seen; under way */
+    uint32_t shed_left;        /* blocks that go still */
+    uint64_t shed_blocks;      /* that went, ever */
 };
 
 uint64_t engine_now(void); /* monotonic, us */
@@ -152,6 +156,11 @@ void turns_save_rest(struct engine *e);          /* the last attempt for those t
 
 /* Queue the administrator's prefixes to be read, behind all others. */
 void public_warm(struct engine *e);
+
+/* --- shed.c --- */
+
+/* Of each turn: if memory is short, some of the blocks that nobody uses go. */
+void shed_look(struct engine *e);
 
 /* --- upkeep.c --- */
 

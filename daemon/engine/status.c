@@ -90,6 +90,7 @@ static void add_cache(json_t *o, const struct engine *e, uid_t uid, bool all, co
     set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
     json_object_set_new(c, "disk", json_boolean(store_count(e, &disk)));
     if (all) { /* of others one would learn from these */
+        set_int(c, "shed", e->shed_blocks);
         set_int(c, "disk_written", disk.written);
         set_int(c, "disk_read", disk.read);
         set_int(c, "disk_damaged", disk.damaged);

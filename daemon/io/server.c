@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/server.h"
 #include "daemon/io/notify.h"
+#include "daemon/io/pressure.h"
 #include "daemon/io/service.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -22,6 +23,7 @@ struct server {
     sd_event *event;
     sd_event_source *accept, *retry, *idle, *deadline, *post, *signals[3];
     struct notify notify;
+    struct pressure pressure;
     struct engine *engine;
     struct service *service;
     enum phase phase;
@@ -227,6 +229,13 @@ static bool alive(void *ctx)
     return service_live(s->service) == 0 || service_paused(s->service);
 }
 
+static void on_pressure(void *ctx)
+{
+    struct server *s = ctx;
+
+    engine_shed(s->engine);
+}
+
 static int block_signals(void)
 {
     sigset_t set;
@@ -263,6 +272,7 @@ static int start(struct server *s)
     r = engine_new(&s->engine, s->config->engine);
     if (r < 0) return r;
     notify_loading(&s->notify, s->config->engine->model_name);
+    pressure_init(&s->pressure, s->event, "", on_pressure, s);
     r = service_new(&s->service, s->event, s->engine, &config);
     if (r < 0) return r;
     r = sd_event_add_io(s->event, &s->accept, s->config->listener->fd, EPOLLIN, on_accept, s);
@@ -284,6 +294,7 @@ static void end(struct server *s)
         engine_close(s->engine, s->phase == STOPPING && s->deadline_at > now ? s->deadline_at - now : 0);
     service_free(s->service);
     notify_fini(&s->notify);
+    pressure_fini(&s->pressure);
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) sd_event_source_disable_unref(sources[i]);
     sd_event_unref(s->event);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """End-to-end fixtures: real hobd, real hob, small models made on the spot, everything in directories of its own."""
+import json
 import os
 import signal
 import subprocess
@@ -37,6 +38,22 @@ def data(name):
     if not path.exists():
         pytest.skip(f"no {name} in the test data")
     return path
+
+
+class Said:
+    """What a client with --jsonl --logprobs printed: the numbers in it give back the same floats."""
+
+    def __init__(self, r):
+        assert r.returncode == 0, (r.returncode, r.out, r.err)
+        self.events = [json.loads(line) for line in r.out.splitlines()]
+        self.done = self.events[-1]
+        assert self.done["event"] == "done", self.done
+        texts = [e for e in self.events if e["event"] == "text"]
+        self.text = "".join(e["text"] for e in texts)
+        assert self.text == self.done["text"]
+        self.bits = ([i for e in texts for i in e["ids"]], [x for e in texts for x in e["logprobs"]], self.text)
+        self.usage = self.done["usage"]
+        self.cached, self.prompt = self.usage["cached"], self.usage["prompt"]
 
 
 class Home:
@@ -87,6 +104,19 @@ class Home:
             self.wait_ready(p)
         return p
 
+    def ask(self, *args, n=16, seed=5, temp=0.9, **kw):
+        """An answer with every bit of it."""
+        return Said(self.hob("--jsonl", "--logprobs", "-n", n, "--seed", seed, "--temp", temp, *args, **kw))
+
+    def status(self):
+        return json.loads(self.hob("status", "--json", check=0).out)
+
+    def restart(self, p, *args, **kw):
+        """Stop, which keeps everything, and start."""
+        self.hob("stop", check=0, env={"HOB_SOCKET": str(p.path)})
+        assert p.wait(60) == 0, p.log.read_text()
+        return self.daemon(*args, **kw)
+
     def wait_ready(self, p, timeout=120):
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -94,7 +124,7 @@ class Home:
             r = self.hob("status", env={"HOB_SOCKET": str(p.path)})
             if r.returncode == 0:
                 return
-            time.sleep(0.05)
+            time.sleep(0.01)
         raise AssertionError("the daemon did not get ready: " + p.log.read_text())
 
     def client(self, p=None, **kw):
@@ -135,6 +165,20 @@ def home(tmp_path, tiny):
     h = Home(tmp_path, tiny)
     yield h
     h.stop()
+
+
+@pytest.fixture
+def homes(tmp_path_factory, tiny):
+    """Make as many homes as a test wants: homes(model)."""
+    made = []
+
+    def make(model=None):
+        made.append(Home(tmp_path_factory.mktemp("home"), model or tiny))
+        return made[-1]
+
+    yield make
+    for h in made:
+        h.stop()
 
 
 @pytest.fixture(scope="session")

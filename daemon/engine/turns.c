@@ -203,6 +203,7 @@ static void list(struct engine *e, struct seq *s)
         set(o, "used", x->used / 1000000);
         set(o, "messages", x->messages);
         set(o, "tokens", x->ids);
+        json_object_set_new(o, "raw", json_boolean(x->ids && !x->messages));
         set(o, "bytes", x->disk ? x->disk : x->bytes);
         json_object_set_new(o, "busy", json_boolean(x->busy));
         json_array_append_new(out, o);

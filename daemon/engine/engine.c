@@ -180,6 +180,7 @@ static bool wait_for_work(struct engine *e)
     while (!e->quit && !e->kick && !e->inbox.head && !e->returned) {
         uint64_t now = engine_now(), until = requests_next_deadline(e), store = store_next(e, now);
         if (store < until) until = store;
+        if (turns_next(e) < until) until = turns_next(e);
         if (step_ready(e)) {
             if (now >= e->window_end || e->running >= e->config.parallel) break;
             if (e->window_end < until) until = e->window_end;

@@ -150,6 +150,7 @@ int turns_fork(struct engine *e, struct seq *s);
 /* The turn becomes the session's, and its log is written (SEQ_SAVING) before s->end is said. False: it cannot be. */
 bool turns_keep(struct engine *e, struct seq *s);
 void turns_look(struct engine *e, uint64_t now); /* of each turn: sessions that are too old go */
+uint64_t turns_next(const struct engine *e);     /* us when that has something to do; UINT64_MAX: never */
 void turns_save_rest(struct engine *e);          /* the last attempt for those that could not be saved */
 
 /* --- public.c --- */

@@ -10,7 +10,9 @@
 
 #define LOCK_USEC   20000 /* between looks whether another daemon has left */
 #define LOCK_TRIES  500
-#define EXPIRE_USEC 600000000ull /* between looks for sessions that are too old */
+/* Between looks for sessions that are too old: as long as they may live, within these. */
+#define EXPIRE_LEAST 1000000ull
+#define EXPIRE_MOST  600000000ull
 
 int turns_open(struct engine *e)
 {
@@ -322,12 +324,18 @@ static void erased(struct engine *e, struct errand *x)
     free(a);
 }
 
+uint64_t turns_next(const struct engine *e)
+{
+    return e->config.session_ttl_usec && e->sessions && !e->stopping ? e->expire_next : UINT64_MAX;
+}
+
 void turns_look(struct engine *e, uint64_t now)
 {
     struct session *x;
-    if (e->config.session_ttl_usec == 0 || now < e->expire_next) return;
-    e->expire_next = now + EXPIRE_USEC;
-    while (session_acquire_expired(e->sessions, e->config.session_ttl_usec, &x)) {
+    uint64_t ttl = e->config.session_ttl_usec;
+    if (now < turns_next(e)) return;
+    e->expire_next = now + (ttl < EXPIRE_LEAST ? EXPIRE_LEAST : ttl > EXPIRE_MOST ? EXPIRE_MOST : ttl);
+    while (session_acquire_expired(e->sessions, ttl, &x)) {
         struct erasure *a = calloc(1, sizeof(*a));
         if (!a) {
             session_release(e->sessions, x);

@@ -17,6 +17,7 @@ static const struct command {
     {"tokenize", command_tokenize, "text to token ids, and back"},
     {"template", command_template, "render a chat template"},
     {"inspect", command_inspect, "show what is in a GGUF file, and what of it is supported"},
+    {"simulate", command_simulate, "replay a trace through the scheduler and the cache"},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -55,9 +56,6 @@ int main(int argc, char **argv)
     if (!word || word[0] == '-') return command_serve(argc, argv);
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(word, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    if (!strcmp(word, "simulate"))
-        fputs("hobd: simulate is not in this version\n", stderr);
-    else
-        fprintf(stderr, "hobd: there is no command '%s'; hobd --help lists them\n", word);
+    fprintf(stderr, "hobd: there is no command '%s'; hobd --help lists them\n", word);
     return 2;
 }

@@ -9,3 +9,4 @@ int command_verify(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
 int command_template(int argc, char **argv);
 int command_inspect(int argc, char **argv);
+int command_simulate(int argc, char **argv);

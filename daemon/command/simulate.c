@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/command/command.h"
+#include "daemon/simulate/plot.h"
+#include "daemon/simulate/report.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/units.h"
+#include <getopt.h>
+#include <math.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: hobd simulate TRACE.jsonl [OPTION…]\n"
+    "Replays a trace of requests through the real scheduler and prefix index, with a modelled step time.\n"
+    "      --policy NAME      hob, or fcfs: first come, first served (both, side by side)\n"
+    "      --room PERCENT     of the trace's distinct blocks that the cache holds, or inf (10)\n"
+    "      --users N          made-up users that the conversations are dealt to (8)\n"
+    "      --parallel N       sequences at once (16)\n"
+    "      --batch-tokens N   most tokens of a step (512)\n"
+    "      --block N          tokens in a block of the index: 32, 64, … 512 (512; 32 is as in the daemon, and slow)\n"
+    "      --step-ms LIST     of a step, a decoded token, a prefill token, a thousand positions that a decoded\n"
+    "                         token looks at, and a prefill token (17,3.2,3.3,4.7,1: 1.1B Q4_0, two Zen 4 cores)\n"
+    "      --load X           slow the trace's clock until the machine would be busy X of the time (0.8)\n"
+    "      --stretch X        or slow it by X\n"
+    "      --requests N       only the first N\n"
+    "      --json             one JSON object instead of a table\n"
+    "      --plot FILE        a picture as SVG\n"
+    "      --help             this\n";
+
+struct options {
+    struct sim_config sim;
+    enum sim_policy policies[SIM_POLICIES];
+    int n_policies;
+    uint64_t requests;
+    float load;
+    const char *plot, *path;
+    bool json, help;
+};
+
+static int parse_policy(struct options *o, const char *s)
+{
+    for (int i = 0; i < SIM_POLICIES; i++) {
+        if (strcmp(s, sim_policy_names[i])) continue;
+        o->policies[0] = (enum sim_policy)i;
+        o->n_policies = 1;
+        return 0;
+    }
+    return error_say(-EINVAL, "--policy: '%s' is neither hob nor fcfs", s);
+}
+
+static int parse_u32(const char *name, const char *s, uint64_t most, uint32_t *out)
+{
+    uint64_t v;
+    int r = parse_u64(s, 1, most, &v);
+    if (r < 0) return error_in(r, "%s", name);
+    *out = (uint32_t)v;
+    return 0;
+}
+
+static int parse_real(const char *name, const char *s, float min, float max, double *out)
+{
+    float v;
+    int r = parse_float(s, min, max, &v);
+    if (r < 0) return error_in(r, "%s", name);
+    *out = (double)v;
+    return 0;
+}
+
+static int parse_room(struct options *o, const char *s)
+{
+    if (!strcmp(s, "inf")) {
+        o->sim.room = -1;
+        return 0;
+    }
+    int r = parse_real("--room", s, 0, 1e6f, &o->sim.room);
+    o->sim.room /= 100;
+    return r;
+}
+
+static int parse_step(struct options *o, const char *s)
+{
+    _cleanup_(freep) char *copy = strdup(s);
+    char *rest = copy, *one;
+    int n = 0;
+    if (!copy) return -ENOMEM;
+    while ((one = strsep(&rest, ","))) {
+        if (n == SCHED_TIME_TERMS) return error_say(-EINVAL, "--step-ms: more than %d numbers", SCHED_TIME_TERMS);
+        int r = parse_real("--step-ms", one, 0, 1e6f, &o->sim.step_ms[n++]);
+        if (r < 0) return r;
+    }
+    if (n < SCHED_TIME_TERMS) return error_say(-EINVAL, "--step-ms: fewer than %d numbers", SCHED_TIME_TERMS);
+    if (o->sim.step_ms[0] + o->sim.step_ms[1] > 0 && o->sim.step_ms[2] > 0) return 0;
+    return error_say(-EINVAL, "--step-ms: a token takes no time");
+}
+
+static int parse_block(struct options *o, const char *s)
+{
+    int r = parse_u32("--block", s, TRACE_BLOCK, &o->sim.block);
+    if (r < 0) return r;
+    if (o->sim.block >= 32 && !(o->sim.block & (o->sim.block - 1))) return 0;
+    return error_say(-EINVAL, "--block: '%s' is none of 32, 64, 128, 256, 512", s);
+}
+
+static int parse_one(struct options *o, int c)
+{
+    double v = 0;
+    int r;
+    switch (c) {
+    case 'p':
+        return parse_policy(o, optarg);
+    case 'r':
+        return parse_room(o, optarg);
+    case 'u':
+        return parse_u32("--users", optarg, 1000, &o->sim.users);
+    case 'P':
+        return parse_u32("--parallel", optarg, 4096, &o->sim.parallel);
+    case 't':
+        return parse_u32("--batch-tokens", optarg, 1 << 20, &o->sim.batch_tokens);
+    case 'b':
+        return parse_block(o, optarg);
+    case 'm':
+        return parse_step(o, optarg);
+    case 'l':
+        r = parse_real("--load", optarg, 1e-3f, 1e3f, &v);
+        o->load = (float)v;
+        o->sim.stretch = 0;
+        return r;
+    case 's':
+        return parse_real("--stretch", optarg, 1e-6f, 1e6f, &o->sim.stretch);
+    case 'n':
+        return parse_u64(optarg, 1, UINT32_MAX, &o->requests);
+    case 'j':
+        o->json = true;
+        return 0;
+    case 'g':
+        o->plot = optarg;
+        return 0;
+    case 'h':
+        o->help = true;
+        return 0;
+    }
+    return error_say(-EINVAL, "see hobd simulate --help");
+}
+
+static int parse(struct options *o, int argc, char **argv)
+{
+    static const struct option longs[] = {{"policy", 1, 0, 'p'},       {"room", 1, 0, 'r'},
+                                          {"users", 1, 0, 'u'},        {"parallel", 1, 0, 'P'},
+                                          {"batch-tokens", 1, 0, 't'}, {"block", 1, 0, 'b'},
+                                          {"step-ms", 1, 0, 'm'},      {"load", 1, 0, 'l'},
+                                          {"stretch", 1, 0, 's'},      {"requests", 1, 0, 'n'},
+                                          {"json", 0, 0, 'j'},         {"plot", 1, 0, 'g'},
+                                          {"help", 0, 0, 'h'},         {0}};
+    int c, r = 0;
+    optind = 0;
+    while (!r && !o->help && (c = getopt_long(argc, argv, "", longs, NULL)) >= 0) r = parse_one(o, c);
+    if (r < 0 || o->help) return r;
+    if (optind + 1 != argc) return error_say(-EINVAL, optind < argc ? "only one TRACE" : "TRACE is missing");
+    o->path = argv[optind];
+    return 0;
+}
+
+static int write_plot(const char *path, const struct sim_result *results, const struct options *o)
+{
+    const char *names[SIM_POLICIES];
+    FILE *f = fopen(path, "we");
+    int r = f ? 0 : -errno;
+    if (f) {
+        for (int k = 0; k < o->n_policies; k++) names[k] = sim_policy_names[o->policies[k]];
+        plot_write(f, results, names, o->n_policies);
+        bool good = !ferror(f);
+        if (fclose(f) != 0 || !good) r = errno ? -errno : -EIO;
+    }
+    return r < 0 ? error_say(r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+static int print(const struct options *o, const struct trace *t, const struct sim_result *results)
+{
+    if (!o->json) {
+        report_print(t, &o->sim, results, o->n_policies, o->policies);
+    } else {
+        _cleanup_(json_decrefp) json_t *j = report_json(t, &o->sim, results, o->n_policies, o->policies);
+        if (!j || json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6)) < 0) return -ENOMEM;
+        putchar('\n');
+    }
+    if (fflush(stdout) || ferror(stdout)) return error_say(-EIO, "standard output: %s", strerror(errno));
+    return 0;
+}
+
+static int run(struct options *o)
+{
+    struct sim_result *results = calloc(SIM_POLICIES, sizeof(*results));
+    struct trace t = {0};
+    int r = results ? trace_read(&t, o->path, o->requests) : -ENOMEM;
+    if (r == 0) {
+        trace_deal(&t, o->sim.users);
+        if (o->sim.stretch <= 0) o->sim.stretch = sim_stretch(&t, &o->sim, (double)o->load);
+    }
+    for (int k = 0; r == 0 && k < o->n_policies; k++) {
+        o->sim.policy = o->policies[k];
+        r = sim_run(&results[k], &t, &o->sim);
+    }
+    if (r == 0) r = print(o, &t, results);
+    if (r == 0 && o->plot) r = write_plot(o->plot, results, o);
+    for (int k = 0; results && k < SIM_POLICIES; k++) sim_result_fini(&results[k]);
+    free(results);
+    trace_fini(&t);
+    return r;
+}
+
+int command_simulate(int argc, char **argv)
+{
+    struct options o = {
+        .sim = {.parallel = 16,
+                .batch_tokens = 512,
+                .users = 8,
+                .room = 0.1,
+                .block = TRACE_BLOCK,
+                .step_ms = {17, 3.2, 3.3, 4.7, 1}},
+        .policies = {SIM_FCFS, SIM_HOB},
+        .n_policies = SIM_POLICIES,
+        .load = 0.8f,
+    };
+    int r = parse(&o, argc, argv);
+    if (r < 0) {
+        fprintf(stderr, "hobd simulate: %s\n", error_text(r));
+        return 2;
+    }
+    if (o.help) {
+        fputs(usage, stdout);
+        return 0;
+    }
+    r = run(&o);
+    if (r == 0) return 0;
+    fprintf(stderr, "hobd simulate: %s\n", error_text(r));
+    return 1;
+}

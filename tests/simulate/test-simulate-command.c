@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* hobd simulate, the program: table, JSON, picture, errors, exit codes. */
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *hobd;
+static char trace[] = "/tmp/hob-test-XXXXXX", picture[] = "/tmp/hob-test-XXXXXX";
+static char out[65536], err[4096];
+
+static void slurp(FILE *f, char *to, size_t size)
+{
+    rewind(f);
+    to[fread(to, 1, size - 1, f)] = 0;
+    fclose(f);
+}
+
+/* Run it with @args (NULL-terminated); returns the exit code. */
+static int run(const char *const *args)
+{
+    FILE *files[2] = {tmpfile(), tmpfile()};
+    const char *argv[16] = {hobd, "simulate"};
+    int status;
+    for (size_t i = 0; args[i]; i++) argv[2 + i] = args[i];
+    assert_true(files[0] && files[1]);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        dup2(fileno(files[0]), 1);
+        dup2(fileno(files[1]), 2);
+        execv(hobd, (char *const *)argv);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    slurp(files[0], out, sizeof(out));
+    slurp(files[1], err, sizeof(err));
+    return WEXITSTATUS(status);
+}
+
+#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+
+static int setup(void **state)
+{
+    int fd = mkstemp(trace), other = mkstemp(picture);
+    FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!f || other < 0) return -1;
+    for (int i = 0; i < 50; i++)
+        fprintf(f, "{\"timestamp\": %d, \"input_length\": 1000, \"output_length\": 20, \"hash_ids\": [%d, %d]}\n",
+                i * 100, i % 10, 100 + i);
+    fclose(f);
+    close(other);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    unlink(trace);
+    unlink(picture);
+    return 0;
+}
+
+static void test_table(void **state)
+{
+    assert_int_equal(RUN(trace), 0);
+    assert_string_equal(err, "");
+    assert_non_null(strstr(out, "50 requests of 8 users"));
+    assert_non_null(strstr(out, "fcfs"));
+    assert_non_null(strstr(out, "hob"));
+    assert_non_null(strstr(out, "Jain's index"));
+    assert_int_equal(RUN(trace, "--policy", "fcfs"), 0);
+    assert_null(strstr(out, " hob\n"));
+}
+
+static void test_json(void **state)
+{
+    assert_int_equal(RUN(trace, "--json", "--room", "inf", "--requests", "40", "--stretch", "100000"), 0);
+    json_t *j = json_loads(out, 0, NULL), *hob = json_object_get(json_object_get(j, "policies"), "hob");
+    assert_non_null(hob);
+    assert_non_null(json_object_get(json_object_get(j, "policies"), "fcfs"));
+    assert_int_equal(json_integer_value(json_object_get(j, "requests")), 40);
+    assert_int_equal(json_integer_value(json_object_get(j, "distinct_blocks")), 50);
+    /* 30 of 40 find their first block */
+    double rate = json_real_value(json_object_get(j, "infinite_hit_rate"));
+    assert_true(rate > 0.3839 && rate < 0.3841);
+    double hit = json_real_value(json_object_get(hob, "hit_rate_over_infinite"));
+    assert_true(hit > 0.9999 && hit < 1.0001);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(hob, "ttft_ms"), "n")), 40);
+    assert_int_equal(json_array_size(json_object_get(hob, "users_ttft_ms")), 8);
+    json_decref(j);
+}
+
+static void test_picture(void **state)
+{
+    assert_int_equal(RUN(trace, "--plot", picture), 0);
+    FILE *f = fopen(picture, "r");
+    assert_non_null(f);
+    slurp(f, out, sizeof(out));
+    assert_int_equal(strncmp(out, "<svg ", 5), 0);
+    assert_non_null(strstr(out, "</svg>"));
+    assert_null(strstr(out, "nan"));
+    assert_null(strstr(out, "inf "));
+    assert_int_equal(RUN(trace, "--plot", "/nowhere/at/all.svg"), 1);
+    assert_non_null(strstr(err, "/nowhere/at/all.svg"));
+}
+
+static void test_errors(void **state)
+{
+    assert_int_equal(RUN("--help"), 0);
+    assert_non_null(strstr(out, "usage: hobd simulate"));
+    assert_int_equal(run((const char *const[]){NULL}), 2);
+    assert_int_equal(RUN(trace, trace), 2);
+    assert_int_equal(RUN(trace, "--policy", "lifo"), 2);
+    assert_non_null(strstr(err, "lifo"));
+    assert_int_equal(RUN(trace, "--block", "33"), 2);
+    assert_int_equal(RUN(trace, "--step-ms", "1,2,3"), 2);
+    assert_int_equal(RUN(trace, "--step-ms", "0,0,0,0,0"), 2);
+    assert_int_equal(RUN(trace, "--parallel", "0"), 2);
+    assert_int_equal(RUN(trace, "--room", "-3"), 2);
+    assert_int_equal(RUN("/nowhere/at/all"), 1);
+    assert_non_null(strstr(err, "/nowhere/at/all"));
+    assert_int_equal(RUN("/dev/null"), 1);
+    assert_non_null(strstr(err, "no request"));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_picture),
+        cmocka_unit_test(test_errors),
+    };
+    if (argc != 2) return 2;
+    hobd = argv[1];
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

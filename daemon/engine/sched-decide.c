@@ -3,6 +3,7 @@
 #include "daemon/engine/sched-inside.h"
 #include <string.h>
 
+#define HOPS_MOST  8
 #define MOVES_MOST 4 /* slots that change hands in one decision; there is one before every step */
 
 struct decision {
@@ -43,11 +44,15 @@ static void mark_progress(const struct decision *d, const struct sched_req *r, u
     if (r->group != SCHED_NONE && r->shared > progress[r->group]) progress[r->group] = r->shared;
 }
 
-/* Somebody else is computing what it would compute. */
+/* Somebody else is computing what it would compute, or is the one to do so. */
 static bool is_shared(const struct decision *d, const struct sched_req *r, uint32_t index)
 {
     if (d->x.progress[index]) return true;
-    return r->group != SCHED_NONE && r->shared && d->x.progress[r->group];
+    for (int hop = 0; hop < HOPS_MOST && !r->running && r->group != SCHED_NONE && r->shared; hop++) {
+        if (d->x.progress[r->group]) return true;
+        r = &d->s->reqs[r->group];
+    }
+    return false;
 }
 
 static bool is_slow(const struct decision *d, const struct sched_req *r)

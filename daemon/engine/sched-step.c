@@ -123,7 +123,7 @@ static void set_limit(struct step *t)
 {
     const struct sched_config *c = t->c;
     double alone = sched_time_of(&t->b->time, t->load), most = c->prefill_ms;
-    if (t->load->decode) most = fmin(c->step_ratio * alone, c->step_ms);
+    if (t->load->decode) most = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone));
     t->limited = most > 0 && t->b->time.samples > 0;
     t->ms = most - alone;
 }

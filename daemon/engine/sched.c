@@ -7,11 +7,12 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .parallel = parallel,
         .batch_tokens = batch_tokens,
         .decode_units = 4,
-        .quantum = 256,
+        .quantum = 512,
         .yield_ms = 1000,
         .patience = 16384,
         .step_ratio = 8,
         .step_ms = 100,
+        .step_least = 1.25,
         .prefill_min = 32,
         .prefill_gap = 8,
     };

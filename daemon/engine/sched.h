@@ -37,9 +37,10 @@ struct sched_config {
     uint32_t quantum;      /* units */
     uint32_t yield_ms;     /* a reader slow for so long loses its slot, when somebody wants it */
     uint64_t patience;     /* units */
-    /* A step that decodes: within @step_ratio times one that does nothing else, and @step_ms. A step that does not:
-     * within @prefill_ms, 0: as full as it can be. */
-    double step_ratio, step_ms, prefill_ms;
+    /* A step that decodes: within @step_ratio times one that does nothing else, and @step_ms (but never less than
+     * @step_least times it, so that long sequences leave prompts some time). A step that does not decode: within
+     * @prefill_ms, 0: as full as it can be. */
+    double step_ratio, step_ms, step_least, prefill_ms;
     /* Where that leaves less than @prefill_min tokens, prefill gets them every @prefill_gap steps. */
     uint32_t prefill_min, prefill_gap;
 };
@@ -78,9 +79,9 @@ struct sched_req {
     uint32_t blocks;
     uint32_t grow; /* runs, with overcommit only: blocks that its next step takes */
     /*
-     * Requests with a common beginning that is not computed form a group, named by the index of one of them (its own
-     * is allowed; SCHED_NONE: no group). shared: tokens beyond @computed that it has in common with the group, as far
-     * as the cache can hand them over. One runs, the others wait until it computed them.
+     * group: the request (its index; SCHED_NONE: none) with which it has the longest beginning in common that is not
+     * computed; of several with the same one they all name. Its own index is allowed. shared: tokens of that beyond
+     * @computed, as far as the cache can hand them over. One of them runs, the others wait until it has got so far.
      */
     uint32_t group, shared;
     uint8_t class; /* enum sched_class */

@@ -310,8 +310,8 @@ static void check_time(struct rig *g, const struct sched_load *load, double ms)
 {
     struct sched_load alone = *load;
     alone.prefill = 0, alone.prefill_kv = 0;
-    double most = g->c.step_ratio * takes(g, &alone);
-    if (most > g->c.step_ms) most = g->c.step_ms;
+    double of = takes(g, &alone), most = g->c.step_ratio * of;
+    if (most > g->c.step_ms) most = g->c.step_ms > g->c.step_least * of ? g->c.step_ms : g->c.step_least * of;
     if (!load->decode || load->prefill <= g->c.prefill_min || g->b.time.samples < 100) return;
     g->mixed++;
     g->slow += ms > 1.25 * most;

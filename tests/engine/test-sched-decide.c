@@ -52,7 +52,7 @@ static struct sched_req *add_decoding(struct table *t, uint32_t user)
     r->decoding = true;
     r->computed = 199;
     r->known = 200;
-    r->spent = 500;
+    r->spent = 5000;
     return r;
 }
 

@@ -253,8 +253,8 @@ static void check(const struct table *t)
         assert_int_equal(decode, can_decode < t->c.batch_tokens ? can_decode : t->c.batch_tokens);
         struct sched_load alone = t->load;
         alone.prefill = 0, alone.prefill_kv = 0;
-        double all = sched_time_of(&t->b.time, &t->load), most = 8 * sched_time_of(&t->b.time, &alone);
-        if (decode && tokens > decode) assert_true(all <= most * 1.0001 && all <= 100 * 1.0001);
+        double all = sched_time_of(&t->b.time, &t->load), of = sched_time_of(&t->b.time, &alone);
+        if (decode && tokens > decode) assert_true(all <= 8.001 * of && (all <= 100.01 || all <= 1.2501 * of));
     } else if (can_prefill) {
         assert_true(tokens > decode);
     }

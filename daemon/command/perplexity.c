@@ -10,18 +10,20 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [-t N] [--json]\n"
+    "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [--kv-type TYPE] [-t N] [--json]\n"
     "Perplexity as llama-perplexity defines it: windows of c tokens, the second half of each scored.\n"
     "  -m, --model FILE     a .gguf file or a model's name\n"
     "  -f, --file TEXT      the text to score\n"
     "  -c, --ctx N          tokens of a window (512)\n"
     "      --chunks N       score the first N windows only\n"
+    "      --kv-type TYPE   how K and V are kept: f32, f16 or q8 (f32)\n"
     "  -t, --threads N      compute threads (physical cores)\n"
     "      --json           {\"ppl\",\"stderr\",\"chunks\",\"tokens\"}\n";
 
 struct options {
     const char *model, *file;
     uint64_t ctx, chunks, threads;
+    enum kern_kv kv_type;
     bool json, help;
 };
 
@@ -41,11 +43,18 @@ static double ppl_stderr(const struct score *s)
     return s->count > 1 && var > 0 ? sqrt(var / (double)(s->count - 1)) * ppl(s) : 0;
 }
 
+static int parse_kv_type(struct options *o, const char *name)
+{
+    for (o->kv_type = 0; o->kv_type < KERN_KV_TYPES; o->kv_type++)
+        if (!strcmp(name, kern_kv_name(o->kv_type))) return 0;
+    return error_say(-EINVAL, "--kv-type %.64s: not f32, f16 or q8", name);
+}
+
 static int parse(struct options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"model", 1, 0, 'm'},   {"file", 1, 0, 'f'}, {"ctx", 1, 0, 'c'},  {"chunks", 1, 0, 'n'},
-        {"threads", 1, 0, 't'}, {"json", 0, 0, 'j'}, {"help", 0, 0, 'h'}, {0}};
+    static const struct option longs[] = {{"model", 1, 0, 'm'},  {"file", 1, 0, 'f'},    {"ctx", 1, 0, 'c'},
+                                          {"chunks", 1, 0, 'n'}, {"kv-type", 1, 0, 'k'}, {"threads", 1, 0, 't'},
+                                          {"json", 0, 0, 'j'},   {"help", 0, 0, 'h'},    {0}};
     int c, r = 0;
     optind = 0;
     while (!r && (c = getopt_long(argc, argv, "m:f:c:t:h", longs, NULL)) >= 0) switch (c) {
@@ -54,6 +63,9 @@ static int parse(struct options *o, int argc, char **argv)
             break;
         case 'f':
             o->file = optarg;
+            break;
+        case 'k':
+            r = parse_kv_type(o, optarg);
             break;
         case 'c':
             r = parse_u64(optarg, 4, 1 << 20, &o->ctx);
@@ -132,16 +144,16 @@ static int score_file(const struct options *o, struct tool *l, struct score *s, 
 
 int command_perplexity(int argc, char **argv)
 {
-    struct options o = {.ctx = 512};
+    /* f32, so that what is measured is the weights and the arithmetic, unless it is what a KV type costs. */
+    struct options o = {.ctx = 512, .kv_type = KERN_KV_F32};
     int r = parse(&o, argc, argv);
     if (o.help) return fputs(usage, stdout) < 0;
     if (r) {
         log_error("perplexity: %s", error_text(r));
         return 2;
     }
-    /* f32, so that what is measured is the weights and the arithmetic. */
     struct backend_config c = {
-        .ctx = (uint32_t)o.ctx, .threads = (uint32_t)o.threads, .kv_type = KERN_KV_F32, .batch_tokens = 512};
+        .ctx = (uint32_t)o.ctx, .threads = (uint32_t)o.threads, .kv_type = o.kv_type, .batch_tokens = 512};
     struct tool l;
     struct score s = {0};
     uint32_t chunks = 0;

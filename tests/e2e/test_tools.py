@@ -77,6 +77,10 @@ def test_perplexity_of_random_weights(tiny, tmp_path):
     text.write_text("some words to score, over and over. " * 80)
     p = json.loads(hobd("perplexity", "-m", tiny, "-f", text, "-c", 128, "--chunks", 3, "--json").out)
     assert p["chunks"] == 3 and p["tokens"] == 3 * 63 and p["ppl"] > 1 and p["stderr"] > 0
+    for kv in ("f16", "q8"):
+        q = json.loads(hobd("perplexity", "-m", tiny, "-f", text, "-c", 128, "--chunks", 3, "--kv-type", kv, "--json").out)
+        assert q["ppl"] != p["ppl"] and abs(q["ppl"] / p["ppl"] - 1) < 0.05
+    assert "q4" in hobd("perplexity", "-m", tiny, "-f", text, "--kv-type", "q4", check=2).err
     text.write_text("short")
     assert hobd("perplexity", "-m", tiny, "-f", text, "-c", 128, check=1).err
 

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""The manual pages beside what --help tells: the same options, and the same defaults."""
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import HOBD, TOP, Home
+
+
+def page(name):
+    return (TOP / "man" / f"{name}.scd").read_text()
+
+
+def section(text, head):
+    return re.search(rf"^# {head}\n(.*?)(?=^# [A-Z' ]+\n|\Z)", text, re.M | re.S).group(1)
+
+
+def entries(text, pattern):
+    """Option -> what is said of it."""
+    parts = re.split(pattern, text, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def help_options(command):
+    """Option -> its line."""
+    out = subprocess.run([HOBD, command, "--help"], capture_output=True, text=True, check=True).stdout
+    return dict(re.findall(r"^ +(?:-\w, )?--([a-z-]+)(.*)$", out, re.M))
+
+
+def default(text):
+    """What stands behind "default", when that is one word."""
+    m = re.search(r"[Dd]efault: ([^\s]+?)(?:\)$|\.\s|\.?$)", text, re.M)
+    return m.group(1).strip("_") if m else None
+
+
+SERVE = {k: v for k, v in help_options("serve").items() if k not in ("help", "version")} if HOBD.exists() else {}
+KEY = r"^\*([a-z-]+)\* = "
+OPTION = r"^\*(?:-\w, )?--([a-z-]+)\*"
+
+
+def test_every_option_is_a_key():
+    assert set(SERVE) > {"model", "kv-type"}
+    assert set(entries(section(page("hobd.conf.5"), "KEYS"), KEY)) == set(SERVE) - {"system"}
+
+
+@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template"])
+def test_every_option_is_in_the_page(command):
+    said = entries(section(page("hobd.8"), command.upper()), OPTION)
+    assert set(said) == set(help_options(command)) - {"help", "version"}
+
+
+@pytest.mark.parametrize("where", ["hobd.8", "hobd.conf.5"])
+def test_defaults_agree(where):
+    said = entries(section(page("hobd.8"), "SERVE"), OPTION) if where == "hobd.8" else \
+        entries(section(page("hobd.conf.5"), "KEYS"), KEY)
+    compared = 0
+    for key, line in SERVE.items():
+        mine, its = default(line), default(said.get(key, ""))
+        if mine and its:
+            assert mine == its, key
+            compared += 1
+    assert compared >= 12
+
+
+def test_the_example_is_a_configuration(tmp_path):
+    """It is read to its end: all that is missing then is the model."""
+    text = re.search(r"^```\n(.*?)^```", section(page("hobd.conf.5"), "EXAMPLE"), re.M | re.S).group(1)
+    home = Home(tmp_path)
+    conf = tmp_path / "config" / "hob"
+    conf.mkdir(parents=True)
+    (conf / "hobd.conf").write_text(text)
+    r = subprocess.run([HOBD], env=home.env, capture_output=True, text=True, timeout=60)
+    assert r.returncode == 1 and re.search(r"^model = (\S+)", text, re.M).group(1) in r.stderr, r.stderr
+
+
+@pytest.mark.parametrize("name", ["hob.1", "hobd.8", "hobd.conf.5", "hob-protocol.7"])
+def test_the_page_is_well_made(name, tmp_path):
+    if not shutil.which("scdoc") or not shutil.which("mandoc"):
+        pytest.skip("scdoc or mandoc is not installed")
+    made = subprocess.run(["scdoc"], input=page(name).encode(), capture_output=True)
+    assert made.returncode == 0, made.stderr
+    (tmp_path / name).write_bytes(made.stdout)
+    r = subprocess.run(["mandoc", "-T", "lint", "-W", "error", tmp_path / name], capture_output=True, text=True)
+    assert r.returncode == 0, r.stdout

@@ -127,6 +127,7 @@ static void run_prepare(struct aux_job *j)
     struct seq *s = seq_of(errand_of(j));
     const struct loaded *m = &s->engine->model;
     int r = s->session ? turns_load(s->engine, s->session) : 0;
+    if (r == 0 && s->other) (void)!turns_load(s->engine, s->other); /* if it cannot be, it is in the way all the same */
     if (r == 0 && s->req.type == PROTO_TOKENIZE)
         r = prepare_tokens(&s->answer_tokens, m, &s->req.text, s->req.special);
     else if (r == 0 && prompts(s))
@@ -173,6 +174,7 @@ static void prepared(struct engine *e, struct errand *x)
     }
     s->state = SEQ_WAITING;
     int r = s->aux_r;
+    if (turns_replay(e, s)) return; /* even if the session has no room for another turn */
     if (r < 0) {
         requests_fail(e, s, r, s->aux_why ? s->aux_why : error_text(r));
         return;
@@ -181,7 +183,6 @@ static void prepared(struct engine *e, struct errand *x)
         answer_tokens(e, s);
         return;
     }
-    if (turns_replay(e, s)) return;
     if (s->req.gen.fork.len) r = turns_fork(e, s);
     if (r == 0) r = seq_plan(s, &e->model);
     store_space(e, s, &s->reuse.space);
@@ -207,6 +208,7 @@ void requests_start(struct engine *e, struct seq *s)
     if (prompts(s)) {
         r = seq_configure(s, &e->model);
         if (r == 0) r = acquire_session(e, s);
+        if (r == 0) turns_find_fork(e, s);
         if (r == -EBUSY && s->req.gen.wait) return; /* until it is free, or this too late */
     }
     if (r < 0) {

@@ -145,6 +145,8 @@ void turns_start(struct engine *e, struct seq *s); /* such a request */
 int turns_load(struct engine *e, struct session *x);
 /* The turn was made before, by a request with the same UUID whose answer was lost: it is said again. */
 bool turns_replay(struct engine *e, struct seq *s);
+/* For that: the session which the request would make, if there is one of this name already. */
+void turns_find_fork(struct engine *e, struct seq *s);
 /* The turn goes to the new session that the request names. 0 or -errno with a sentence. */
 int turns_fork(struct engine *e, struct seq *s);
 /* The turn becomes the session's, and its log is written (SEQ_SAVING) before s->end is said. False: it cannot be. */

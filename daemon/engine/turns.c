@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define LOCK_USEC   20000 /* between looks whether another daemon has left */
-#define LOCK_TRIES  500
+#define LOCK_USEC  20000 /* between looks whether another daemon has left */
+#define LOCK_TRIES 500
 /* Between looks for sessions that are too old: as long as they may live, within these. */
 #define EXPIRE_LEAST 1000000ull
 #define EXPIRE_MOST  600000000ull
@@ -85,17 +85,27 @@ static void run_save(struct aux_job *j)
     seq_say(s, session_save(x));
 }
 
+/* `done` would say that it is on disk. */
+static void not_saved(struct seq *s, const char *why)
+{
+    if (s->end.type != PROTO_EV_DONE) return;
+    proto_event_fini(&s->end);
+    s->end = (struct proto_event){.type = PROTO_EV_ERROR, .code = -s->aux_r};
+    (void)!proto_text_set(&s->end.message, why, strlen(why)); /* without memory the code says it */
+}
+
 static void saved(struct engine *e, struct errand *x)
 {
     struct seq *s = seq_of(x);
     s->in_aux = false;
-    if (s->aux_r < 0 && s->end.type == PROTO_EV_DONE) {
-        const char *why = s->aux_why ? s->aux_why : error_text(s->aux_r);
-        proto_event_fini(&s->end);
-        s->end = (struct proto_event){.type = PROTO_EV_ERROR, .code = -s->aux_r};
-        (void)!proto_text_set(&s->end.message, why, strlen(why)); /* without memory the code says it */
-    }
+    if (s->aux_r < 0) not_saved(s, s->aux_why ? s->aux_why : error_text(s->aux_r));
     requests_end(e, s);
+}
+
+static void save(struct engine *e, struct seq *s)
+{
+    s->state = SEQ_SAVING;
+    seq_send(e, s, run_save, saved);
 }
 
 bool turns_keep(struct engine *e, struct seq *s)
@@ -103,22 +113,45 @@ bool turns_keep(struct engine *e, struct seq *s)
     struct session *x = s->session;
     if (seq_commit(s, e->sessions) < 0 || add_outcome(s) < 0) {
         log_warning("no memory to keep a turn of session '%s'", x->name.data);
+        s->aux_r = -ENOMEM;
+        not_saved(s, "no memory to keep the turn");
         return false;
     }
     prefix_mark_tail(e->prefix, x->tail, false);
     x->tail = reuse_end(e, s);
     prefix_mark_tail(e->prefix, x->tail, true);
     engine_free_slot(e, s);
-    s->state = SEQ_SAVING;
-    seq_send(e, s, run_save, saved);
+    save(e, s);
     return true;
+}
+
+void turns_find_fork(struct engine *e, struct seq *s)
+{
+    const struct proto_generate *g = &s->req.gen;
+    if (s->req.type != PROTO_GENERATE || !g->fork.len || !g->uuid[0]) return;
+    (void)!session_acquire(e->sessions, s->uid, g->fork.data, g->fork.len, false, &s->other);
+}
+
+/* The turn of this UUID; it may have gone to the new session of a fork, which is the request's then. */
+static const struct session_outcome *made_before(struct engine *e, struct seq *s)
+{
+    const char *uuid = s->req.gen.uuid;
+    if (!s->session || !uuid[0] || s->req.type != PROTO_GENERATE) return NULL;
+    const struct session_outcome *o = s->other ? session_find_outcome(s->other, uuid) : NULL;
+    struct session *unused = s->other;
+    if (o) {
+        unused = s->session;
+        s->session = s->other;
+    }
+    s->other = NULL;
+    if (unused) session_release(e->sessions, unused);
+    return o ? o : session_find_outcome(s->session, uuid);
 }
 
 bool turns_replay(struct engine *e, struct seq *s)
 {
-    const struct session_outcome *o =
-        s->session && s->req.gen.uuid[0] ? session_find_outcome(s->session, s->req.gen.uuid) : NULL;
-    if (!o || s->req.type != PROTO_GENERATE) return false;
+    const struct session_outcome *o = made_before(e, s);
+    if (!o) return false;
     struct proto_event text = {.type = PROTO_EV_TEXT, .channel = "answer"};
     if (o->answer.len && proto_text_set(&text.text, o->answer.data, o->answer.len) == 0) engine_emit(e, s, &text);
     s->end = (struct proto_event){
@@ -132,7 +165,10 @@ bool turns_replay(struct engine *e, struct seq *s)
         .seed = o->seed,
     };
     (void)!proto_text_set(&s->end.session, s->session->name.data, s->session->name.len);
-    requests_end(e, s);
+    if (s->session->log.saved)
+        requests_end(e, s);
+    else
+        save(e, s); /* the first time it was an error that it could not be */
     return true;
 }
 
@@ -326,7 +362,8 @@ static void erased(struct engine *e, struct errand *x)
 
 uint64_t turns_next(const struct engine *e)
 {
-    return e->config.session_ttl_usec && e->sessions && !e->stopping ? e->expire_next : UINT64_MAX;
+    bool may = e->config.session_ttl_usec && e->state == ENGINE_READY && !e->stopping;
+    return may ? e->expire_next : UINT64_MAX;
 }
 
 void turns_look(struct engine *e, uint64_t now)

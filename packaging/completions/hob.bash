@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+# bash completion for hob and hobd. Installed as bash-completion/completions/hob and …/hobd; or: . hob.bash
+# Options stand here as hob --help and hobd COMMAND --help tell them (a test compares); models come from the folders,
+# sessions from the daemon, if one runs: nothing is started, and nothing is said when there is none.
+
+# What readline would split at = and : as whole words, into the caller's words, cur and prefix (what stands before the
+# part of cur that readline will replace).
+_hob_words() {
+    local i raw glue=''
+    words=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        raw=${COMP_WORDS[i]}
+        if ((i)) && [[ $raw =~ ^[=:]+$ || $glue ]]; then
+            words[${#words[@]} - 1]+=$raw
+        else
+            words+=("$raw")
+        fi
+        glue=
+        [[ ! $raw =~ ^[=:]+$ ]] || glue=1
+    done
+    cur=${words[${#words[@]} - 1]}
+    raw=${COMP_WORDS[COMP_CWORD]}
+    if [[ $raw =~ ^[=:]+$ ]]; then prefix=$cur; else prefix=${cur%"$raw"}; fi
+}
+
+# Offer the arguments that begin with cur; with -q quoted as the shell wants them.
+_hob_offer() {
+    local quote='' have=$cur text
+    [[ $1 != -q ]] || { quote=1; shift; }
+    case $have in
+    [\"\']*) have=${have:1} quote= ;;
+    *) have=${have//\\/} ;;
+    esac
+    for text; do
+        [[ $text == "$have"* ]] || continue
+        [[ ! $quote ]] || printf -v text %q "$text"
+        text=$before$text
+        COMPREPLY+=("${text#"$prefix"}")
+    done
+}
+
+_hob_files() {
+    local found
+    mapfile -t found < <(compgen -f -- "$cur")
+    compopt -o filenames 2>/dev/null
+    COMPREPLY+=("${found[@]}")
+}
+
+_hob_gguf() {
+    local found
+    mapfile -t found < <(compgen -d -- "$cur"; compgen -f -X '!*.gguf' -- "$cur")
+    compopt -o filenames 2>/dev/null
+    COMPREPLY+=("${found[@]}")
+}
+
+# Names in the models folders, and .gguf files once something has been typed.
+_hob_models() {
+    local dir file names=()
+    for dir in "${XDG_DATA_HOME:-$HOME/.local/share}/hob/models" /var/lib/hob/models /usr/share/hob/models; do
+        for file in "$dir"/*.gguf; do
+            [[ ! -e $file ]] || { file=${file##*/}; names+=("${file%.gguf}"); }
+        done
+    done
+    # Where there are files too, readline quotes all of them.
+    [[ ! $cur ]] || _hob_gguf
+    if ((${#COMPREPLY[@]})); then _hob_offer "${names[@]}"; else _hob_offer -q "${names[@]}"; fi
+}
+
+# Names out of the daemon's JSON, whose strings escape nothing but \ and ": other characters that would need it are
+# in no name.
+_hob_sessions() {
+    local names i model=()
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        case ${words[i]} in
+        -m | --model) model=(-m "${words[i + 1]}") ;;
+        --model=*) model=(-m "${words[i]#*=}") ;;
+        --) break ;;
+        esac
+    done
+    mapfile -t names < <(timeout 1 "$hob" sessions --json "${model[@]}" 2>/dev/null </dev/null |
+        grep -oE '"name": ?"([^"\\]|\\.)*"' | sed -E 's/^"name": ?"//; s/"$//; s/\\(.)/\1/g')
+    _hob_offer -q "${names[@]}"
+}
+
+# The option of whose value cur is the beginning, or nothing; $1: letters and names that take a value.
+_hob_option() {
+    local last=${words[${#words[@]} - 2]}
+    option=
+    if [[ $cur == --*=* ]]; then
+        option=${cur%%=*} before=$option=
+        cur=${cur#*=}
+    elif ((${#words[@]} > 2)) && [[ " $1 " == *" $last "* ]]; then
+        option=$last
+    fi
+}
+
+_hob() {
+    local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
+    local valued="-m --model -s --system -f --file -S --session --fork --context -n --max-tokens --temp --top-p --top-k
+        --min-p --repeat-penalty --seed --stop --timeout"
+    valued=${valued//[[:space:]]/ }
+    # shellcheck disable=SC2088 # the tilde is one that was typed
+    [[ $hob != "~/"* ]] || hob=$HOME/${hob:2}
+    COMPREPLY=()
+    _hob_words
+    for ((i = 1; i < ${#words[@]} - 1; i++)); do
+        case ${words[i]} in
+        --) ended=1 && break ;;
+        -*) [[ " $valued " != *" ${words[i]} "* ]] || ((i++)) ;;
+        *)
+            if [[ ! $command ]]; then command=${words[i]}
+            elif [[ ! $verb ]]; then verb=${words[i]}
+            else ((count++))
+            fi
+            ;;
+        esac
+    done
+    [[ ! $ended ]] || return 0
+    _hob_option "$valued"
+    case $option in
+    -m | --model) _hob_models; return ;;
+    -S | --session) _hob_sessions; return ;;
+    --context) _hob_offer refuse shift rotate; return ;;
+    -f | --file) _hob_files; return ;;
+    ?*) return ;;
+    esac
+    if [[ $cur == -* ]]; then
+        case $command in
+        status | sessions | stop)
+            _hob_offer --model --quiet --verbose --help --version
+            [[ $command == stop ]] || _hob_offer --json
+            ;;
+        *)
+            _hob_offer --model --system --file --session --continue --fork --context --wait --warm --max-tokens \
+                --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --seed --stop --raw --special --timeout \
+                --quiet --verbose --no-stream --no-stdin --jsonl --logprobs --json --help --version
+            ;;
+        esac
+        return
+    fi
+    case $command:$verb in
+    :) _hob_offer status sessions stop ;;
+    sessions:) _hob_offer list show fork rename rm ;;
+    sessions:rm) _hob_sessions ;;
+    sessions:show | sessions:fork | sessions:rename) ((count)) || _hob_sessions ;;
+    esac
+}
+
+_hobd() {
+    local words cur prefix before='' option command=serve
+    COMPREPLY=()
+    _hob_words
+    if ((${#words[@]} == 2)) && [[ $cur != -* ]]; then
+        _hob_offer serve bench perplexity verify tokenize template inspect simulate
+        return
+    fi
+    if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
+    _hob_option "-m --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
+--session-ttl --prefixes --idle-exit --queue --queue-timeout --batch-tokens --batch-window --stop-timeout -p \
+--prefill -n --decode -b --batch -t -r --repeat --depth -f --file -c --chunks --template --now --policy --room --users \
+--block --step-ms --load --stretch --requests --plot"
+    case $option in
+    -m | --model) _hob_models; return ;;
+    --kv-type) _hob_offer f16 f32 q8; return ;;
+    --packed-file) _hob_offer yes no; return ;;
+    --policy) _hob_offer hob fcfs; return ;;
+    --socket | --prefixes | -f | --file | --template | --plot) _hob_files; return ;;
+    ?*) return ;;
+    esac
+    case $command:$cur in
+    serve:-*)
+        _hob_offer --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
+            --session-ttl --prefixes --idle-exit --queue --queue-timeout --batch-tokens --batch-window --stop-timeout \
+            --system --verbose --quiet --help --version
+        ;;
+    bench:-*)
+        _hob_offer --model --prefill --decode --batch --threads --repeat --depth --roofline --json --help
+        ;;
+    perplexity:-*) _hob_offer --model --file --ctx --chunks --threads --json --help ;;
+    verify:-*) _hob_offer --model --help ;;
+    tokenize:-*) _hob_offer --model --special --bos --detokenize --help ;;
+    template:-*) _hob_offer --model --template --now --help ;;
+    inspect:-*) _hob_offer --help ;;
+    inspect:*) _hob_gguf ;;
+    simulate:-*)
+        _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \
+            --json --plot --help
+        ;;
+    simulate:*) _hob_files ;;
+    esac
+}
+
+complete -F _hob hob
+complete -F _hobd hobd

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Completions in real shells: what they offer is what --help tells, what the folders hold and what the daemon keeps."""
+import fcntl
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import struct
+import subprocess
+import termios
+
+import pytest
+from conftest import HOB, HOBD, TOP
+
+DIR = TOP / "packaging" / "completions"
+HOB_COMMANDS = ("", "status", "sessions", "stop")
+
+
+def said(*argv):
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, check=True).stdout
+
+
+def hob_options():
+    """The options of hob's answers, with the letters they have."""
+    found = re.findall(r"^  (?:-(\w), |    )?--([a-z-]+)", said(HOB, "--help"), re.M)
+    assert len(found) > 20
+    return {name: letter for letter, name in found}
+
+
+def hobd_commands():
+    return re.findall(r"^  ([a-z]+) ", said(HOBD, "--help"), re.M)
+
+
+def hobd_options(command):
+    found = set(re.findall(r"^ +(?:-\w, )?--([a-z-]+)", said(HOBD, command, "--help"), re.M))
+    return found | {"help"}
+
+
+def need(shell):
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell} here")
+
+
+def split(line):
+    """As readline does, at = and : too."""
+    return [w for part in line.split(" ") for w in (re.findall(r"[=:]+|[^=:]+", part) or [""])]
+
+
+def bash(home, line, cwd=None):
+    words = split(line)
+    name = words[0].rsplit("/", 1)[-1]
+    script = "\n".join([
+        f". {shlex.quote(str(DIR / 'hob.bash'))}",
+        "set -u",
+        "COMP_WORDS=(" + " ".join(map(shlex.quote, words)) + ")",
+        f"COMP_CWORD={len(words) - 1} COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)}",
+        f"complete -p {name} >/dev/null",
+        f"_{name} {shlex.quote(words[0])} {shlex.quote(words[-1])} {shlex.quote(words[-2])}",
+        'printf "%s\\n" "${COMPREPLY[@]-}"'])
+    r = subprocess.run(["bash", "--norc", "-c", script], env=home.env, cwd=cwd or home.root, capture_output=True, text=True)
+    assert r.returncode == 0 and not r.stderr, r
+    return [x for x in r.stdout.split("\n") if x]
+
+
+def fish(home, line, cwd=None):
+    r = subprocess.run(["fish", "--no-config", "-c", f"source {DIR / 'hob.fish'}; complete -C {shlex.quote(line)}"],
+                       env=home.env, cwd=cwd or home.root, capture_output=True, text=True)
+    assert r.returncode == 0 and not r.stderr, r
+    return [x.split("\t")[0] for x in r.stdout.split("\n") if x]
+
+
+class Typist:
+    """An interactive shell on a terminal of its own, so large that nothing wraps or asks."""
+
+    def __init__(self, home, argv, ready):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(home.root)
+            os.execvpe(argv[0], argv, {**home.env, "TERM": "xterm", "PS1": "> ", "INPUTRC": "/dev/null",
+                                       "ZDOTDIR": str(home.root)})
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 300, 400, 0, 0))
+        self.until(b"> ")
+        # What is run is not hob but tells its arguments; what completes still finds the program in PATH.
+        self.said(f"PATH={HOB.parent}:{HOBD.parent}:$PATH; {ready}; hob() {{ printf '<%s>' \"$@\"; }}\r")
+
+    def until(self, mark):
+        out = b""
+        while not re.search(mark, out):
+            assert select.select([self.fd], [], [], 60)[0], out
+            out += os.read(self.fd, 65536)
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]", "", out.decode(errors="replace"))
+
+    def said(self, keys):
+        """What stands on the terminal from @keys until a command after it has run; the line is thrown away."""
+        os.write(self.fd, keys.encode() + b"\x05\x15")
+        os.write(self.fd, b"echo ma''rk\r")
+        return self.until(b"mark\r\n")
+
+    def words(self, keys):
+        """The arguments that hob gets when @keys are typed, and Return."""
+        return re.findall(r"<([^<>]+)>", self.said(keys + "\r"))
+
+    def close(self):
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+def test_bash_offers_the_options_of_help(home):
+    options = hob_options()
+    assert bash(home, "hob --") == [f"--{o}" for o in options]
+    for command in HOB_COMMANDS[1:]:
+        offered = {o[2:] for o in bash(home, f"hob {command} --")}
+        assert offered == {"model", "quiet", "verbose", "help", "version"} | ({"json"} if command != "stop" else set())
+
+
+def test_bash_knows_which_options_take_a_value(home):
+    text = said(HOB, "--help")
+    for name, letter in hob_options().items():
+        valued = re.search(rf"--{name} [A-Z]", text) is not None
+        for spelled in [f"--{name}"] + ([f"-{letter}"] if letter else []):
+            offered = bash(home, f"hob {spelled} s")
+            assert ("status" in offered) != valued, spelled
+
+
+def test_bash_offers_the_options_of_hobd(home):
+    commands = hobd_commands()
+    assert set(bash(home, "hobd ")) == set(commands)
+    for command in commands:
+        assert {o[2:] for o in bash(home, f"hobd {command} --")} == hobd_options(command), command
+    assert bash(home, "hobd --") == bash(home, "hobd serve --")
+
+
+def test_bash_offers_commands_and_models(home, tiny):
+    (home.models / "my model.gguf").symlink_to(tiny)
+    (home.root / "here.gguf").symlink_to(tiny)
+    (home.root / "here.txt").write_text("")
+    assert bash(home, "hob st") == ["status", "stop"]
+    assert bash(home, "hob sessions r") == ["rename", "rm"]
+    assert bash(home, "hob -- st") == []
+    assert bash(home, "hob why st") == []
+    assert bash(home, "hob -m de") == bash(home, "hob --model=de") == bash(home, "hobd -m de") == ["default"]
+    assert bash(home, "hob --model m") == ["my\\ model"]
+    assert bash(home, 'hob --model "m') == ["my model"]
+    assert set(bash(home, "hob -m ")) == {"default", "my\\ model"}
+    assert bash(home, "hob -m here") == bash(home, "hobd inspect here") == ["here.gguf"]
+    assert bash(home, "hob -f here.t") == bash(home, "hob --file=here.t") == ["here.txt"]
+    assert bash(home, "hob --context s") == bash(home, "hob --context=s") == ["shift"]
+
+
+def test_sessions_come_from_the_daemon(home):
+    home.daemon()
+    for name in ("notes", "no te", "a:b", 'q"\\x', "grüße"):
+        home.hob("-S", name, "-n", "1", "x", check=0)
+    hob = str(HOB)
+    assert bash(home, f"{hob} -S not") == ["notes"]
+    assert set(bash(home, f"{hob} --session=no")) == {"notes", "no\\ te"}
+    assert bash(home, f"{hob} sessions show gr") == ["grüße"]
+    assert bash(home, f"{hob} sessions rm q") == ['q\\"\\\\x']
+    assert bash(home, f"{hob} -S a:") == ["b"]
+    assert bash(home, f"{hob} sessions rename notes ") == []
+    assert len(bash(home, f"{hob} sessions rm notes ")) == 5
+    assert bash(home, f"{hob} -m nobody -S ") == []
+    if shutil.which("fish"):
+        assert set(fish(home, f"{hob} sessions show ")) == {"notes", "no te", "a:b", 'q"\\x', "grüße"}
+        assert fish(home, f"{hob} sessions show notes ") == []
+        assert fish(home, f"{hob} -m nobody -S ") == []
+
+
+def test_without_a_daemon_nothing_is_said_and_nothing_started(home):
+    hob = str(HOB)
+    assert bash(home, f"{hob} -S ") == bash(home, f"{hob} sessions show ") == []
+    if shutil.which("fish"):
+        assert fish(home, f"{hob} -S ") == []
+    assert not home.socket.exists() and not list(home.run.rglob("*"))
+
+
+def test_fish_offers_the_options_of_help(home):
+    need("fish")
+    assert set(fish(home, "hob --")) == {f"--{o}" for o in hob_options()}
+    for name, letter in hob_options().items():
+        if letter:
+            assert f"-{letter}" in fish(home, "hob -"), letter
+    commands = hobd_commands()
+    assert set(fish(home, "hobd ")) == set(commands)
+    for command in commands:
+        assert {o[2:] for o in fish(home, f"hobd {command} --")} == hobd_options(command), command
+    assert fish(home, "hob -m de") == ["default"]
+    assert set(fish(home, "hob st")) == {"status", "stop"}
+    assert set(fish(home, "hob sessions r")) == {"rename", "rm"}
+    assert fish(home, "hob why st") == []
+
+
+@pytest.fixture
+def zsh(home):
+    need("zsh")
+    t = Typist(home, ["zsh", "-f", "-i"], f"fpath=({DIR} $fpath); autoload -U compinit; compinit -u -D; LISTMAX=999")
+    yield t
+    t.close()
+
+
+def test_zsh_offers_the_options_of_help(zsh):
+    def offered(line):
+        # Until the cursor has gone up again, since zsh lists nothing when more keys wait.
+        os.write(zsh.fd, f"{line} --\t".encode())
+        listed = zsh.until(rb"--help[^>]*\x1b\[\d*A")
+        zsh.said("")
+        return set(re.findall(r"(?<!\S)--([a-z-]*[a-z])", listed))
+
+    assert offered("hob") == set(hob_options())
+    for command in hobd_commands():
+        if len(hobd_options(command)) > 1:
+            assert offered(f"hobd {command}") == hobd_options(command), command
+    assert "hobd inspect --help " in zsh.said("hobd inspect --\t")
+    assert offered("hob stop") == {"model", "quiet", "verbose", "help", "version"}
+
+
+def test_zsh_completes_models_and_sessions(home, zsh):
+    home.daemon()
+    home.hob("-S", "no te", "-n", "1", "x", check=0)
+    assert zsh.words("hob -m de\t") == ["-m", "default"]
+    assert zsh.words("hob sess\tsho\tno\t") == ["sessions", "show", "no te"]
+    assert zsh.words("hob -S n\t") == ["-S", "no te"]
+    assert zsh.words("hob -m nobody -S n\t") == ["-m", "nobody", "-S", "n"]
+    assert zsh.words("hob --cont\text\ts\t") == ["--context=shift"]
+
+
+def test_bash_completes_what_is_typed(home):
+    home.daemon()
+    home.hob("-S", "a:b c", "-n", "1", "x", check=0)
+    t = Typist(home, ["bash", "--norc", "-i"], f". {DIR / 'hob.bash'}")
+    assert t.words("hob --model=de\t") == ["--model=default"]
+    assert t.words("hob --mod\tde\t") == ["--model", "default"]
+    assert t.words("hob -S a:\t") == ["-S", "a:b c"]
+    assert t.words("hob ses\tsh\ta\t") == ["sessions", "show", "a:b c"]
+    assert t.words('hob -S "a\t') == ["-S", "a:b c"]
+    t.close()

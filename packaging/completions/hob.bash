@@ -176,7 +176,7 @@ _hobd() {
     bench:-*)
         _hob_offer --model --prefill --decode --batch --threads --repeat --depth --roofline --json --help
         ;;
-    perplexity:-*) _hob_offer --model --file --ctx --chunks --threads --json --help ;;
+    perplexity:-*) _hob_offer --model --file --ctx --chunks --kv-type --threads --json --help ;;
     verify:-*) _hob_offer --model --help ;;
     tokenize:-*) _hob_offer --model --special --bos --detokenize --help ;;
     template:-*) _hob_offer --model --template --now --help ;;

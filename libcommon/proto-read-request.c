@@ -159,6 +159,17 @@ static int read_context(struct reading *in, const struct place *where, const msg
     return proto_bad(where, "must be refuse, shift or rotate");
 }
 
+static int read_priority(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                         const struct field *f)
+{
+    for (int p = PROTO_PRIORITY_INFILL; p <= PROTO_PRIORITY_BATCH; p++)
+        if (proto_is(o, proto_priority_name((enum proto_priority)p))) {
+            *(enum proto_priority *)at = (enum proto_priority)p;
+            return 0;
+        }
+    return proto_bad(where, "must be infill, interactive or batch");
+}
+
 #define AT(member)       offsetof(struct proto_request, member)
 #define SAMPLING(member) offsetof(struct proto_request, gen.sampling.member)
 
@@ -199,6 +210,7 @@ static const struct field generate_fields[] = {
     FIELD_SESSION("fork", gen.fork, false),
     {.key = "wait", .read = proto_read_bool, .offset = AT(gen.wait)},
     {.key = "context", .read = read_context, .offset = AT(gen.context)},
+    {.key = "priority", .read = read_priority, .offset = AT(gen.priority)},
     {.key = "salt", .read = proto_read_text, .offset = AT(gen.salt), .lo = 1, .hi = PROTO_SALT_MAX},
     {.key = "max_tokens",
      .read = proto_read_i64,

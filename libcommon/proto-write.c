@@ -197,6 +197,7 @@ static void put_generate(struct writer *w, const struct proto_generate *g)
     if (g->fork.len) put_text(w, "fork", &g->fork);
     put_true(w, "wait", g->wait);
     if (g->context != PROTO_CONTEXT_UNSET) put_cstring(w, "context", proto_context_name(g->context));
+    if (g->priority != PROTO_PRIORITY_UNSET) put_cstring(w, "priority", proto_priority_name(g->priority));
     if (g->salt.len) put_text(w, "salt", &g->salt);
     put_i64_given(w, "max_tokens", g->max_tokens);
     put_true(w, "ignore_eos", g->ignore_eos);

@@ -79,6 +79,25 @@ enum proto_context proto_context_value(const char *name)
     return PROTO_CONTEXT_UNSET;
 }
 
+const char *proto_priority_name(enum proto_priority p)
+{
+    static const char *const names[] = {
+        [PROTO_PRIORITY_UNSET] = "",
+        [PROTO_PRIORITY_INFILL] = "infill",
+        [PROTO_PRIORITY_INTERACTIVE] = "interactive",
+        [PROTO_PRIORITY_BATCH] = "batch",
+    };
+
+    return (unsigned)p < sizeof names / sizeof *names ? names[p] : "";
+}
+
+enum proto_priority proto_priority_value(const char *name)
+{
+    for (int p = PROTO_PRIORITY_INFILL; p <= PROTO_PRIORITY_BATCH; p++)
+        if (strcmp(proto_priority_name((enum proto_priority)p), name) == 0) return (enum proto_priority)p;
+    return PROTO_PRIORITY_UNSET;
+}
+
 void proto_generate_init(struct proto_generate *g)
 {
     *g = (struct proto_generate){

@@ -53,6 +53,9 @@ struct proto_sampling {
     int64_t seed; /* -1: the daemon draws one and tells it in done; else 0 … 2^63-1 */
 };
 
+/* Of two requests of one user, the more urgent one comes first. */
+enum proto_priority { PROTO_PRIORITY_UNSET, PROTO_PRIORITY_INFILL, PROTO_PRIORITY_INTERACTIVE, PROTO_PRIORITY_BATCH };
+
 struct proto_generate {
     char uuid[40]; /* "" when not given */
     bool raw;      /* prompt is text instead of messages */
@@ -65,6 +68,7 @@ struct proto_generate {
     struct proto_text fork;    /* the turn goes to a new session of this name, which begins as the other; len 0: no */
     bool wait;                 /* for a session that is busy, in the queue; without: EBUSY */
     enum proto_context context;
+    enum proto_priority priority;
     struct proto_text salt; /* narrows the namespace in which a cached prefix is found; len 0: none */
     int64_t max_tokens;     /* -1: the daemon's default */
     bool ignore_eos;
@@ -171,6 +175,8 @@ const char *proto_reason_name(enum proto_reason r);
 /* "shift" <-> PROTO_CONTEXT_SHIFT; unset is "", and what it does not know is unset. */
 const char *proto_context_name(enum proto_context c);
 enum proto_context proto_context_value(const char *name);
+const char *proto_priority_name(enum proto_priority p); /* "" for UNSET */
+enum proto_priority proto_priority_value(const char *name);
 
 /* Check a msgpack body without building anything: exactly one object, within depth and element limits, every length
  * inside the bytes. 0 or -EBADMSG with a sentence. */

@@ -20,6 +20,7 @@ static void raw_generate(struct proto_generate *g)
     set(&g->fork, "other");
     g->wait = true;
     g->context = PROTO_CONTEXT_ROTATE;
+    g->priority = PROTO_PRIORITY_BATCH;
     set(&g->salt, "tenant \xc3\xa4");
     g->max_tokens = 64;
     g->sampling = (struct proto_sampling){
@@ -60,6 +61,7 @@ void sample_request(unsigned i, struct proto_request *r)
     if (r->type == PROTO_WARM) {
         chat_generate(&r->gen);
         r->gen.context = PROTO_CONTEXT_SHIFT;
+        r->gen.priority = PROTO_PRIORITY_INFILL;
     }
     if (r->type > PROTO_SESSION_LIST) set(&r->name, "re view");
     if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) set(&r->to, "\xe2\x82\xac");

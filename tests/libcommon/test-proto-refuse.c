@@ -206,6 +206,8 @@ static void ranges(void **state)
         {"'context': ''", "context: must be refuse, shift or rotate"},
         {"'context': 2", "context: must be refuse, shift or rotate"},
         {"'context': null", "context: must be refuse, shift or rotate"},
+        {"'priority': 'high'", "priority: must be infill, interactive or batch"},
+        {"'priority': 1", "priority: must be infill, interactive or batch"},
         {"'salt': ''", "salt: is empty"},
         {"'salt': b'x'", "salt: must be a string"},
         {"'uuid': ''", "uuid: must be 1 to 39 letters, digits and dashes"},

@@ -32,6 +32,7 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     same_text(&a->fork, &b->fork);
     assert_int_equal(a->wait, b->wait);
     assert_int_equal(a->context, b->context);
+    assert_int_equal(a->priority, b->priority);
     same_text(&a->salt, &b->salt);
     assert_int_equal(a->max_tokens, b->max_tokens);
     assert_int_equal(a->ignore_eos, b->ignore_eos);

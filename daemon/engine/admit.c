@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Admission: who gets a slot and the blocks of prompt and answer, and what the others are told. */
+/* Slots: who gets one and the blocks of prompt and answer, who gives his up, and what those who wait are told. */
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
-
-/* Has blocks, as far as there were any to find. */
-static void begin(struct engine *e, struct seq *s)
-{
-    uint64_t now = engine_now();
-    s->cached = s->kv.n_tokens;
-    if (!s->admitted) s->admitted = now;
-    if (e->running++ == 0) e->window_end = now + e->config.batch_window_usec;
-    s->state = SEQ_RUNNING;
-    if (!store_fetch(e, s)) admit_run(e, s);
-}
 
 void admit_run(struct engine *e, struct seq *s)
 {
@@ -22,44 +11,95 @@ void admit_run(struct engine *e, struct seq *s)
     engine_emit(e, s, &ev);
 }
 
-/* By arrival, so that a large request is not starved by small ones; what nobody waits for comes last. 1: the first that
- * could start has no room; 2: nobody waits. */
-static int start_next(struct engine *e, bool public)
+static void start(struct engine *e, struct seq *s)
 {
-    for (struct seq *s = e->all.head; s; s = s->next) {
-        if (s->state != SEQ_WAITING || s->now.paused || s->public != public) continue;
-        if (e->running >= e->config.parallel) return 1;
-        int r = reuse_begin(e, s);
-        if (r == 1) return 1;
-        if (r < 0)
-            requests_fail(e, s, r, error_text(r));
-        else
-            begin(e, s);
-        return 0;
+    uint64_t now = engine_now();
+    int r = reuse_begin(e, s);
+    if (r > 0) return; /* others hold more than it seemed: it waits on */
+    if (r < 0) {
+        requests_fail(e, s, r, error_text(r));
+        return;
     }
-    return 2;
+    if (!s->admitted) {
+        s->admitted = now;
+        s->cached = s->kv.n_tokens;
+    }
+    s->spent = 0;
+    if (e->running++ == 0) e->window_end = now + e->config.batch_window_usec;
+    s->state = SEQ_RUNNING;
+    if (!store_fetch(e, s)) admit_run(e, s);
 }
 
-static void tell_positions(struct engine *e)
+static void act(struct engine *e, struct seq *s, enum sched_why why)
 {
-    uint32_t position = 0;
-    for (struct seq *s = e->all.head, *next; s; s = next) {
-        next = s->next;
-        if (s->state != SEQ_WAITING || s->public || s->admitted) continue;
-        if (++position > e->config.queue) {
-            requests_fail(e, s, -EBUSY, "the queue is full");
-        } else if (position != s->position) {
-            struct proto_event ev = {.type = PROTO_EV_QUEUED, .position = position};
-            s->position = position;
-            engine_emit(e, s, &ev);
-        }
+    if (why == SCHED_START && s->state == SEQ_WAITING && e->running < e->config.parallel)
+        start(e, s);
+    else if (why != SCHED_START && s->state == SEQ_RUNNING) {
+        e->preemptions++;
+        requests_requeue(e, s);
+    }
+}
+
+static bool never_ran(const struct seq *s)
+{
+    return s->state == SEQ_WAITING && !s->admitted && !s->public;
+}
+
+/* More wait than the queue holds: the latest is refused, or one of a user who has more than an even share of it. */
+static void refuse(struct engine *e, struct sched_state *st)
+{
+    struct plan *p = &e->plan;
+    bool *ran = calloc(p->n ? p->n : 1, sizeof(*ran));
+    uint32_t waiting = 0, last = 0;
+    for (uint32_t i = 0; ran && i < p->n; i++) {
+        ran[i] = !never_ran(p->seqs[i]);
+        if (ran[i]) continue;
+        waiting++;
+        if (ran[last] || p->reqs[i].arrival > p->reqs[last].arrival) last = i;
+    }
+    if (ran && waiting > e->config.queue) {
+        struct seq *newest = p->seqs[last];
+        struct sched_req r = p->reqs[last];
+        p->seqs[last] = p->seqs[p->n - 1];
+        p->reqs[last] = p->reqs[p->n - 1];
+        ran[last] = ran[p->n - 1];
+        st->n = p->n - 1;
+        uint32_t i = sched_refuse(st, ran, e->config.queue, r.user, (enum sched_class)r.class, p->scratch);
+        requests_fail(e, i < st->n ? p->seqs[i] : newest, -EBUSY, "the queue is full");
+    }
+    free(ran);
+}
+
+static uint32_t waiting(const struct engine *e)
+{
+    uint32_t n = 0;
+    for (const struct seq *s = e->all.head; s; s = s->next) n += never_ran(s);
+    return n;
+}
+
+static void tell_positions(struct engine *e, const struct sched_state *st)
+{
+    struct plan *p = &e->plan;
+    sched_positions(&p->config, st, p->scratch, p->places);
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct seq *s = p->seqs[i];
+        if (!never_ran(s) || p->places[i] == s->position) continue;
+        struct proto_event ev = {.type = PROTO_EV_QUEUED, .position = p->places[i]};
+        s->position = p->places[i];
+        engine_emit(e, s, &ev);
     }
 }
 
 void admit_waiting(struct engine *e)
 {
-    int r;
-    while ((r = start_next(e, false)) == 0) continue;
-    while (r == 2 && start_next(e, true) == 0) continue;
-    tell_positions(e);
+    struct plan *p = &e->plan;
+    struct sched_state st;
+    bool none = true;
+    for (const struct seq *s = e->all.head; none && s; s = s->next) none = s->state != SEQ_WAITING;
+    if (none || plan_gather(e, &st) < 0) return;
+    uint32_t n = sched_decide(&p->config, &p->book, &st, p->scratch, p->actions);
+    plan_keep_accounts(e);
+    for (uint32_t i = 0; i < n; i++) act(e, p->seqs[p->actions[i].index], p->actions[i].why);
+    while (waiting(e) > e->config.queue && plan_gather(e, &st) == 0) refuse(e, &st);
+    if (waiting(e) && plan_gather(e, &st) == 0) tell_positions(e, &st);
 }

@@ -85,6 +85,7 @@ void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
 void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
 {
     bool first = s->state != SEQ_ENDED;
+    plan_part(e, s);
     engine_free_slot(e, s);
     s->state = SEQ_ENDED;
     pthread_mutex_lock(&e->lock);
@@ -350,6 +351,7 @@ int engine_new(struct engine **out, const struct engine_config *c)
     struct engine *e = calloc(1, sizeof(*e));
     if (!e) return -ENOMEM;
     e->config = *c;
+    plan_init(&e->plan, c->parallel, c->batch_tokens);
     e->started = engine_now();
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -393,6 +395,7 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
         e->tallies = t->next;
         free(t);
     }
+    plan_fini(&e->plan);
     queue_free(e->events);
     pthread_cond_destroy(&e->wake);
     pthread_cond_destroy(&e->room);
@@ -439,7 +442,8 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     struct seq *s = NULL;
     int r = 0;
     pthread_mutex_lock(&e->lock);
-    uint64_t room = (uint64_t)e->config.queue + e->config.parallel;
+    uint64_t room =
+        2ull * e->config.queue + e->config.parallel; /* who is refused, the engine decides; this is its inbox */
     if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING) {
         r = status_now(e, conn, uid, req);
         pthread_mutex_unlock(&e->lock);

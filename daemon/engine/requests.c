@@ -25,6 +25,7 @@ static void show_held(struct engine *e, struct seq *s)
 static void let_go(struct engine *e, struct seq *s)
 {
     reuse_end(e, s);
+    if (s->session && s->forked) session_revert(e->sessions, s->session);
     if (s->session) session_release(e->sessions, s->session);
     if (s->other) session_release(e->sessions, s->other);
     s->session = s->other = NULL;
@@ -69,6 +70,8 @@ void requests_requeue(struct engine *e, struct seq *s)
     reuse_end(e, s);
     engine_free_slot(e, s);
     s->state = SEQ_WAITING;
+    s->since = e->plan.book.clock;
+    s->looked_step = 0;
 }
 
 void requests_fail(struct engine *e, struct seq *s, int r, const char *why)
@@ -185,8 +188,16 @@ static void prepared(struct engine *e, struct errand *x)
     }
     if (s->req.gen.fork.len) r = turns_fork(e, s);
     if (r == 0) r = seq_plan(s, &e->model);
+    if (r == 0 && seq_blocks(s, e->config.batch_tokens) > kv_pool_total(e->pool))
+        r = error_say(-E2BIG, "a context that rotates takes %u blocks of KV; the pool has %u, see --kv-bytes",
+                      seq_blocks(s, e->config.batch_tokens), kv_pool_total(e->pool));
+    if (r < 0) {
+        requests_fail(e, s, r, error_text(r));
+        return;
+    }
+    s->since = e->plan.book.clock;
     store_space(e, s, &s->reuse.space);
-    if (r < 0) requests_fail(e, s, r, error_text(r));
+    plan_join(e, s);
 }
 
 void requests_start(struct engine *e, struct seq *s)

@@ -53,6 +53,7 @@ struct seq {
 
     /* the session, and the answer so far */
     struct session *session, *other; /* other: where a fork or a renamed one goes */
+    bool forked;                     /* the session is a copy, and will be none when this turn comes to nothing */
     struct kv_table kv;              /* n_tokens of seq_ids() are computed */
     struct reuse reuse;
     bool public;           /* the administrator's: anybody may find it */
@@ -75,6 +76,14 @@ struct seq {
     struct buf answer;  /* what was shown */
     uint64_t last_step; /* of the scheduler */
     uint32_t position;  /* in the queue, as told; 0: not yet */
+    uint32_t index;     /* in the plan, when that says so too */
+    uint32_t spent;     /* units of service since it has its slot */
+    uint64_t since;     /* the plan's clock when it came to wait */
+    uint64_t paused_at; /* us; 0: its reader is not slow */
+    uint32_t found;     /* tokens that the cache had when it was last asked, in step looked_step */
+    uint64_t looked_step;
+    struct seq *with; /* an earlier request with the longest beginning in common; NULL: none */
+    uint32_t with_n;  /* tokens of that, whole blocks */
 
     /* microseconds of the monotonic clock; 0: not yet, or never */
     uint64_t submitted, deadline, admitted, first_token;

@@ -3,8 +3,8 @@
 /* Inside the engine: its state, and what its files call of each other. Nobody outside daemon/engine includes this. */
 #include "daemon/engine/aux.h"
 #include "daemon/engine/load.h"
+#include "daemon/engine/plan.h"
 #include "daemon/engine/queue.h"
-#include "daemon/engine/sched.h"
 #include "daemon/engine/seq.h"
 #include "daemon/engine/store.h"
 #include <pthread.h>
@@ -30,6 +30,8 @@ struct paused {
 struct tally {
     uid_t uid;
     uint64_t requests, tokens_prompt, tokens_cached, tokens_generated;
+    struct sched_user account;
+    uint32_t user;         /* its index in the plan, when that says so too */
     const char *last_miss; /* why the last prompt was not found whole; static */
     struct tally *next;
 };
@@ -83,6 +85,8 @@ struct engine {
     uint8_t model_here[16]; /* a name of the model in this process, for sessions made before its fingerprint is known */
     uint64_t expire_next;   /* us */
     bool stopping;          /* draining, as last seen */
+    struct plan plan;
+    uint64_t preemptions;
     struct step_scratch *scratch;
     bool shed_begin, shedding; /* wanted, as last seen; under way */
     uint32_t shed_left;        /* blocks that go still */

@@ -130,6 +130,7 @@ static void add_model(json_t *o, struct engine *e, bool all)
     set_int(o, "kv_blocks_free", e->pool ? kv_pool_free_blocks(e->pool) : 0);
     set_int(o, "kv_blocks_unused", e->prefix ? prefix_evictable(e->prefix) : 0);
     set_int(o, "steps", e->steps);
+    set_int(o, "preemptions", e->preemptions);
     json_object_set_new(o, "step_ms", json_real(round(e->step_ms * 1000) / 1000));
 }
 

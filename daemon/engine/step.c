@@ -6,10 +6,6 @@
 #include <stdlib.h>
 
 struct step_scratch {
-    struct seq **live;           /* [parallel] the running ones */
-    struct sched_seq *seqs;      /* [parallel] what the scheduler sees of them */
-    struct sched_run *runs;      /* [parallel] what it says */
-    uint32_t *order;             /* [parallel] its own scratch */
     struct batch_entry *entries; /* [parallel] what the backend gets */
     const uint32_t **tables;     /* [parallel] block tables, one group each */
     uint8_t *want;               /* [batch_tokens] */
@@ -21,17 +17,13 @@ int step_new(struct engine *e)
     size_t n = e->config.parallel, t = e->config.batch_tokens, rows = n < t ? n : t, values;
     struct step_scratch *x = e->scratch = calloc(1, sizeof(*x));
     if (!x || __builtin_mul_overflow(rows, (size_t)e->model.backend->shape.vocab, &values)) return -ENOMEM;
-    x->live = calloc(n, sizeof(*x->live));
-    x->seqs = calloc(n, sizeof(*x->seqs));
-    x->runs = calloc(n, sizeof(*x->runs));
-    x->order = calloc(n, sizeof(*x->order));
     x->entries = calloc(n, sizeof(*x->entries));
     x->tables = calloc(n, sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
     /* the backend writes rows with vector stores */
     if (__builtin_mul_overflow(values, sizeof(*x->logits), &values) || values > SIZE_MAX - KERN_ALIGN) return -ENOMEM;
     x->logits = aligned_alloc(KERN_ALIGN, (values + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN);
-    if (!x->live || !x->seqs || !x->runs || !x->order || !x->entries || !x->tables || !x->want || !x->logits)
+    if (!x->entries || !x->tables || !x->want || !x->logits)
         return error_say(-ENOMEM, "no memory for the logits of %zu sequences (%zu bytes)", rows, values);
     return 0;
 }
@@ -40,10 +32,6 @@ void step_free(struct engine *e)
 {
     struct step_scratch *x = e->scratch;
     if (!x) return;
-    free(x->live);
-    free(x->seqs);
-    free(x->runs);
-    free(x->order);
     free(x->entries);
     free(x->tables);
     free(x->want);
@@ -76,30 +64,13 @@ static int rotate(struct engine *e, struct seq *s)
     return r < 0 ? r : kv_table_reserve(&s->kv, e->pool, end);
 }
 
-/* What the scheduler sees; returns how many. */
-static size_t gather(struct engine *e)
+static void rotate_all(struct engine *e)
 {
-    struct step_scratch *x = e->scratch;
-    size_t n = 0;
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
-        if (s->state != SEQ_RUNNING) continue;
-        int r = rotate(e, s);
-        if (r < 0) {
-            requests_fail(e, s, r, error_text(r));
-            continue;
-        }
-        x->live[n] = s;
-        x->seqs[n++] = (struct sched_seq){
-            .computed = s->kv.n_tokens,
-            .known = seq_known(s),
-            .decoding = s->generated > 0,
-            .paused = s->now.paused,
-            .last_step = s->last_step,
-            .arrival = s->arrival + (s->public ? 1ull << 62 : 0), /* nobody waits for it */
-        };
+        int r = s->state == SEQ_RUNNING ? rotate(e, s) : 0;
+        if (r < 0) requests_fail(e, s, r, error_text(r));
     }
-    return n;
 }
 
 static bool wants_logits(const struct seq *s, const struct sched_run *r)
@@ -110,10 +81,11 @@ static bool wants_logits(const struct seq *s, const struct sched_run *r)
 static void fill_entries(struct engine *e, size_t runs)
 {
     struct step_scratch *x = e->scratch;
+    const struct plan *p = &e->plan;
     uint8_t *want = x->want;
     for (size_t i = 0; i < runs; i++) {
-        const struct sched_run *r = &x->runs[i];
-        const struct seq *s = x->live[r->index];
+        const struct sched_run *r = &p->runs[i];
+        const struct seq *s = p->seqs[r->index];
         x->tables[i] = s->kv.ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
         if (wants_logits(s, r)) want[r->n - 1] = WANT_LOGITS;
@@ -198,34 +170,47 @@ static void account_prefill(struct engine *e, struct seq *s)
     engine_emit(e, s, &ev);
 }
 
+/* Its part of the step is computed. @row: its logits, if it wanted any. */
+static void progress(struct engine *e, struct seq *s, const struct sched_run *run, const float *row)
+{
+    s->kv.n_tokens += run->n;
+    s->spent += sched_units(&e->plan.config, &e->plan.reqs[run->index], run->n);
+    reuse_advance(e, s);
+    account_prefill(e, s);
+    if (!run->logits) return;
+    if (s->req.type == PROTO_WARM)
+        requests_done(e, s, PROTO_STOP_LENGTH);
+    else
+        advance(e, s, row);
+}
+
 void step_run(struct engine *e)
 {
     struct step_scratch *x = e->scratch;
-    size_t runs = sched_batch(x->seqs, gather(e), e->config.batch_tokens, x->order, x->runs);
+    struct plan *p = &e->plan;
+    struct backend *b = e->model.backend;
+    struct sched_state st;
+    struct sched_load load;
+    rotate_all(e);
+    if (plan_gather(e, &st) < 0) return;
+    uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
     fill_entries(e, runs);
     uint64_t began = engine_now();
-    struct backend *b = e->model.backend;
     int r = b->ops->forward(b, x->entries, runs, x->logits, NULL);
     double took = (double)(engine_now() - began) / 1000;
+    sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);
+    plan_keep_accounts(e);
     e->step_ms = e->steps++ ? 0.9 * e->step_ms + 0.1 * took : took;
     atomic_fetch_add(&e->progress, 1);
     const float *row = x->logits;
-    for (size_t i = 0; i < runs; i++) {
-        struct seq *s = x->live[x->runs[i].index];
-        if (r < 0) {
+    for (uint32_t i = 0; i < runs; i++) {
+        struct seq *s = p->seqs[p->runs[i].index];
+        bool rows = wants_logits(s, &p->runs[i]);
+        if (r < 0)
             requests_fail(e, s, r, error_text(r));
-            continue;
-        }
-        s->kv.n_tokens += x->runs[i].n;
-        reuse_advance(e, s);
-        account_prefill(e, s);
-        if (!x->runs[i].logits) continue;
-        if (s->req.type == PROTO_WARM) {
-            requests_done(e, s, PROTO_STOP_LENGTH);
-            continue;
-        }
-        advance(e, s, row);
-        row += b->shape.vocab;
+        else
+            progress(e, s, &p->runs[i], row);
+        if (rows) row += b->shape.vocab;
     }
 }

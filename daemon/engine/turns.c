@@ -121,6 +121,7 @@ bool turns_keep(struct engine *e, struct seq *s)
     x->tail = reuse_end(e, s);
     prefix_mark_tail(e->prefix, x->tail, true);
     engine_free_slot(e, s);
+    s->forked = false;
     save(e, s);
     return true;
 }
@@ -183,6 +184,7 @@ int turns_fork(struct engine *e, struct seq *s)
         return r;
     }
     r = session_copy(s->session, from);
+    s->forked = true;
     session_release(e->sessions, from);
     return r;
 }

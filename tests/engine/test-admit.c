@@ -2,6 +2,7 @@
 /* Who gets a place: positions, limits, and blocks that run short. */
 #include "tests/engine/harness.h"
 #include <errno.h>
+#include <stdio.h>
 
 static void test_queue_positions_and_limit(void **state)
 {
@@ -21,10 +22,7 @@ static void test_queue_positions_and_limit(void **state)
         harness_wait_any(h, id[i]);
     }
     r = harness_raw("one too many");
-    r.id = 50;
-    assert_int_equal(engine_submit(h->engine, 1, 1000, &r), -EBUSY);
-    assert_non_null(r.gen.prompt.data); /* still the caller's */
-    proto_request_fini(&r);
+    assert_error(harness_run(h, &r), EBUSY, "the queue is full");
     r = harness_simple(PROTO_STATUS); /* can always be asked */
     struct answer *s = harness_run(h, &r);
     assert_int_equal(s->last.type, PROTO_EV_STATUS);
@@ -37,6 +35,123 @@ static void test_queue_positions_and_limit(void **state)
         assert_int_equal(a->queued[0], i + 1);
         assert_int_equal(a->queued_n, i + 1); /* told again whenever it moved up */
         for (unsigned k = 1; k < a->queued_n; k++) assert_int_equal(a->queued[k], a->queued[k - 1] - 1);
+    }
+}
+
+/* A uid that fills the queue does not keep another out of it: its own latest request gives way. */
+static void test_flood(void **state)
+{
+    struct harness *h = *state;
+    uint64_t id[5];
+    h->config.parallel = 1;
+    h->config.queue = 4;
+    harness_start(h);
+    struct proto_request r = harness_raw(harness_story);
+    r.gen.max_tokens = 1900;
+    r.gen.ignore_eos = true;
+    uint64_t first = harness_submit_as(h, 5, 1000, &r);
+    harness_wait_texts(h, first, 1);
+    for (int i = 0; i < 4; i++) {
+        r = harness_raw("the");
+        id[i] = harness_submit(h, &r);
+        harness_wait_any(h, id[i]);
+    }
+    r = harness_raw("you");
+    id[4] = harness_submit_as(h, 6, 1001, &r);
+    assert_error(harness_wait(h, id[3]), EBUSY, "the queue is full");
+    assert_done(harness_wait(h, id[4]), PROTO_STOP_LENGTH); /* and it is first, long before the other's end */
+    engine_cancel(h->engine, 5, first, false);
+    for (int i = 0; i < 3; i++) assert_done(harness_wait(h, id[i]), PROTO_STOP_LENGTH);
+}
+
+/* One slot: who comes later takes it from who was served more, and the latter goes on where it was, bit for bit. */
+static void test_slot_changes_hands(void **state)
+{
+    struct harness *h = *state;
+    struct answer *a[3];
+    uint64_t id[2];
+    h->config.parallel = 1;
+    harness_start(h);
+    for (int i = 0; i < 3; i++) {
+        struct proto_request r = harness_raw(harness_story);
+        r.gen.max_tokens = 900;
+        r.gen.ignore_eos = true;
+        r.gen.sampling.temperature = 1;
+        r.gen.sampling.seed = 3;
+        if (i < 2) {
+            id[i] = harness_submit_as(h, 5 + i, 1000 + i, &r);
+            harness_wait_any(h, id[i]);
+        } else {
+            for (int k = 0; k < 2; k++) a[k] = harness_wait(h, id[k]);
+            a[2] = harness_wait(h, harness_submit_as(h, 9, 1002, &r));
+        }
+    }
+    for (int i = 0; i < 3; i++) assert_done(a[i], PROTO_STOP_LENGTH);
+    assert_same(a[0], a[1]);
+    assert_same(a[0], a[2]);
+    assert_true(harness_status(h, 0, "preemptions") >= 2);
+}
+
+/* Of one uid's own requests, the urgent ones first. */
+static void test_priority(void **state)
+{
+    struct harness *h = *state;
+    static const enum proto_priority order[] = {PROTO_PRIORITY_BATCH, PROTO_PRIORITY_INTERACTIVE,
+                                                PROTO_PRIORITY_INFILL};
+    uint64_t id[3];
+    h->config.parallel = 1;
+    harness_start(h);
+    struct proto_request r = harness_raw(harness_story);
+    r.gen.priority = PROTO_PRIORITY_INFILL;
+    r.gen.max_tokens = 1500;
+    r.gen.ignore_eos = true;
+    uint64_t first = harness_submit_as(h, 5, 1000, &r);
+    harness_wait_texts(h, first, 1);
+    for (int i = 0; i < 3; i++) {
+        r = harness_raw("the");
+        r.gen.priority = order[i];
+        id[i] = harness_submit(h, &r);
+        harness_wait_any(h, id[i]);
+    }
+    engine_cancel(h->engine, 5, first, false);
+    assert_done(harness_wait(h, id[0]), PROTO_STOP_LENGTH); /* the last of them */
+    for (int i = 1; i < 3; i++) assert_true(h->answers[id[i]].ended);
+}
+
+/* Many with one long beginning, all cold and at once: it is computed once. */
+static void test_shared_work(void **state)
+{
+    struct harness *h = *state;
+    char text[1200];
+    uint64_t id[12], computed = 0, own = 0, beginning = 0;
+    size_t n = 0;
+    for (unsigned i = 0; n + 20 < sizeof(text); i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, " %u the sea", i);
+    h->config.batch_tokens = 64;
+    harness_start(h);
+    struct proto_request q = harness_simple(PROTO_TOKENIZE);
+    assert_int_equal(proto_text_set(&q.text, text, n), 0);
+    beginning = harness_run(h, &q)->last.n_ids;
+    for (unsigned i = 0; i < 12; i++) {
+        char all[1300];
+        snprintf(all, sizeof(all), "%s and %u", text, i);
+        struct proto_request r = harness_raw(all);
+        id[i] = harness_submit_as(h, 10 + i, 1000, &r);
+    }
+    engine_cancel(h->engine, 10, id[0], true); /* another takes over */
+    for (unsigned i = 1; i < 12; i++) {
+        struct answer *a = harness_wait(h, id[i]);
+        assert_done(a, PROTO_STOP_LENGTH);
+        computed += a->last.usage_prompt - a->last.usage_cached;
+        own += a->last.usage_prompt - beginning / 32 * 32;
+    }
+    assert_true(beginning > 200);
+    assert_true(computed <= beginning + own + 11);
+    for (unsigned i = 1; i < 12; i += 5) {
+        char all[1300];
+        snprintf(all, sizeof(all), "%s and %u", text, i);
+        struct proto_request r = harness_raw(all);
+        assert_same(&h->answers[id[i]], harness_wait(h, harness_submit_as(h, 9, 2000 + i, &r)));
     }
 }
 
@@ -71,6 +186,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_queue_positions_and_limit, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_flood, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_slot_changes_hands, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_priority, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_shared_work, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_blocks_run_short, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,8 @@ def test_damage_ends_the_daemon_and_the_next_repacks(home):
 
 def test_two_daemons_at_once(home):
     a = home.daemon(wait=False)
-    b = home.daemon(socket=home.run / "second.sock", wait=False)
+    # of the same packed weights, but with sessions of its own
+    b = home.daemon(socket=home.run / "second.sock", wait=False, env={"XDG_STATE_HOME": str(home.root / "other")})
     home.wait_ready(a)
     home.wait_ready(b)
     wait_for_file(home)

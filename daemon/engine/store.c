@@ -304,6 +304,7 @@ struct fetch {
     struct prefix_node *last; /* held */
     uint32_t n, good;
     int r;
+    char why[160];
     struct {
         struct prefix_info info;
         uint32_t block, tokens; /* into which, and how many of its tokens count */
@@ -320,6 +321,7 @@ static void run_fetch(struct aux_job *j)
         if (f->r < 0) break;
         f->backend->ops->kv_write(f->backend, 0, f->part[f->good].block, payload);
     }
+    if (f->r < 0) snprintf(f->why, sizeof(f->why), "%s", error_text(f->r));
 }
 
 static void fetch_back(struct engine *e, struct errand *x)
@@ -368,6 +370,8 @@ void store_fetched(struct engine *e, struct seq *s)
         reuse_advance(e, s);
     }
     bool more = f->r == 0;
+    if (f->r < 0 && f->r != -ENOENT) /* files may be removed at any time */
+        log_warning("what the disk has of a prompt is computed again: %s", f->why);
     if (f->good < f->n && (f->r == -ENOENT || f->r == -EBADMSG)) prefix_lost(e->prefix, f->part[f->good].info.id);
     prefix_drop(e->prefix, f->last);
     free(f);

@@ -98,7 +98,11 @@ static void saved(struct engine *e, struct errand *x)
 {
     struct seq *s = seq_of(x);
     s->in_aux = false;
-    if (s->aux_r < 0) not_saved(s, s->aux_why ? s->aux_why : error_text(s->aux_r));
+    if (s->aux_r < 0) {
+        const char *why = s->aux_why ? s->aux_why : error_text(s->aux_r);
+        log_warning("%s", why);
+        not_saved(s, why);
+    }
     requests_end(e, s);
 }
 

@@ -46,6 +46,8 @@ static int answer_text(struct answer *a, const struct proto_event *e)
     if (a->opt->warm) return 0;
     a->spoke = true;
     a->last = e->text.data[e->text.len - 1];
+    if (a->keep && buf_append(&a->whole, e->text.data, e->text.len) < 0)
+        return error_say(-ENOMEM, "no memory for the answer");
     return output_write(a->out, e->text.data, e->text.len);
 }
 

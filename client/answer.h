@@ -9,8 +9,9 @@
 struct answer {
     const struct options *opt;
     struct output *out;
-    struct buf whole; /* the text so far; only kept for --jsonl */
-    struct buf line;  /* scratch */
+    struct buf whole; /* the text so far; only kept for --jsonl, or if keep */
+    bool keep;
+    struct buf line; /* scratch */
     struct progress progress;
     bool begun;     /* an event of this request has come: it must not be sent again */
     bool spoke;     /* some text has come */

@@ -91,16 +91,12 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     return e < 0 ? error_say(e, "no memory for the request") : 0;
 }
 
-/* Hello and request as bytes; @input is used up. */
-static int generate_frames(struct buf *out, const struct options *o, struct buf *input)
+/* Hello and request as bytes. */
+static int generate_frames(struct buf *out, const struct proto_request *request)
 {
-    struct proto_request request;
-    int r = generate_request(&request, o, input);
+    int r = link_hello(out);
 
-    if (r == 0) r = link_hello(out);
-    if (r == 0) r = proto_write_request(out, &request);
-    proto_request_fini(&request);
-    return r;
+    return r == 0 ? proto_write_request(out, request) : r;
 }
 
 /* One event's turn. 1: the answer has ended. */
@@ -191,8 +187,8 @@ static int generate_tries(struct answer *a, const struct places *p, const struct
                        EXITS_NO_DAEMON);
 }
 
-/* Ask with the frames that are ready. */
-static int generate_ask(const struct options *o, const struct buf *frames)
+/* Ask with the frames that are ready. @said: NULL, or where the text goes besides. */
+static int generate_ask(const struct options *o, const struct buf *frames, struct buf *said)
 {
     struct output out;
     struct places places;
@@ -201,7 +197,9 @@ static int generate_ask(const struct options *o, const struct buf *frames)
 
     output_init(&out, STDOUT_FILENO, o->no_stream);
     answer_init(&a, o, &out);
+    a.keep = said != NULL;
     if (r == 0) r = generate_tries(&a, &places, frames);
+    if (said && a.whole.len && buf_append(said, a.whole.data, a.whole.len) < 0) r = -ENOMEM;
     status = a.status;
     answer_fini(&a);
     if (r <= 0) status = exits_say(r);
@@ -213,6 +211,7 @@ static int generate_ask(const struct options *o, const struct buf *frames)
 int generate_run(const struct options *o, int stdin_fd)
 {
     struct buf input = BUF_INIT, frames = BUF_INIT;
+    struct proto_request request = {0};
     int r = input_read(o, stdin_fd, &input);
 
     if (r > 0) {
@@ -220,9 +219,21 @@ int generate_run(const struct options *o, int stdin_fd)
         buf_fini(&input);
         return EXITS_USAGE;
     }
-    if (r == 0) r = generate_frames(&frames, o, &input);
+    if (r == 0) r = generate_request(&request, o, &input);
     buf_fini(&input);
-    r = r < 0 ? exits_say(r) : generate_ask(o, &frames);
+    if (r == 0) r = generate_frames(&frames, &request);
+    proto_request_fini(&request);
+    r = r < 0 ? exits_say(r) : generate_ask(o, &frames, NULL);
+    buf_fini(&frames);
+    return r;
+}
+
+int generate_turn(const struct options *o, const struct proto_request *request, struct buf *said)
+{
+    struct buf frames = BUF_INIT;
+    int r = generate_frames(&frames, request);
+
+    r = r < 0 ? exits_say(r) : generate_ask(o, &frames, said);
     buf_fini(&frames);
     return r;
 }

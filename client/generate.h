@@ -7,6 +7,9 @@
 /* The exit status. @stdin_fd: where standard input is to be read, -1: it is not. */
 int generate_run(const struct options *o, int stdin_fd);
 
+/* Ask @r and print the answer, whose text, as far as it came, is appended to @said. The exit status. */
+int generate_turn(const struct options *o, const struct proto_request *r, struct buf *said);
+
 /* Fill @r from the options and @input, whose memory it takes on 0. @r is new; proto_request_fini in any case.
  * 0 or -ENOMEM with a sentence. */
 int generate_request(struct proto_request *r, const struct options *o, struct buf *input);

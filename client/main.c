@@ -6,22 +6,14 @@
 #include "client/options.h"
 #include "client/output.h"
 #include "client/sessions.h"
+#include "client/startup.h"
 #include "client/status.h"
-#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
-#include "libcommon/paths.h"
-#include <fcntl.h>
-
-/* So that no socket or file of ours becomes a standard stream. What was closed fails when it is used: the wrong way
- * round, except for standard input, which is empty. */
-static void open_standard_streams(void)
-{
-    int fd;
-
-    for (fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0) return;
-}
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static int print(const struct buf *text)
 {
@@ -43,16 +35,25 @@ static int help(bool version)
     return r;
 }
 
-static int complete(struct options *o)
+/* The program that has the line editor, so that this one need not load it. Beside us, or where it was installed. */
+static int chat(char **argv)
 {
-    _cleanup_(freep) char *dir = NULL, *path = NULL;
+    char path[PATH_MAX + 16];
+    ssize_t n;
 
-    /* Without a home there is no configuration, and that is no error. */
-    if (paths_dir(PATHS_CONFIG, false, &dir) < 0) return options_complete(o, NULL);
-    /* Nor is somebody else's, as after su: a file of one's own that cannot be read would be. */
-    if (access(dir, X_OK) < 0) return options_complete(o, NULL);
-    if (asprintf(&path, "%s/hob.conf", dir) < 0) return error_say(-ENOMEM, "no memory for a path");
-    return options_complete(o, path);
+    for (unsigned i = 0; i < 2; i++) {
+        if (i == 0) {
+            n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+            path[n > 0 ? n : 0] = 0;
+            n = n > 0 ? strrchr(path, '/') - path : 0;
+        } else {
+            n = snprintf(path, PATH_MAX, "%s", HOB_LIBEXEC);
+        }
+        strcpy(path + n, "/hob-chat");
+        execv(path, argv);
+    }
+    log_error("%s: %s: it comes with hob and belongs beside it", path, strerror(errno));
+    return EXITS_FAILED;
 }
 
 static int run(const struct options *o)
@@ -74,14 +75,16 @@ int main(int argc, char **argv)
     struct options o;
     int r;
 
-    open_standard_streams();
+    startup_streams();
     interrupt_init();
     log_init("hob", LOG_INFO);
     r = options_parse(&o, argc, argv);
     if (r == 0 && (o.command == COMMAND_HELP || o.command == COMMAND_VERSION)) {
         r = help(o.command == COMMAND_VERSION);
+    } else if (r == 0 && o.command == COMMAND_CHAT) {
+        r = chat(argv);
     } else {
-        if (r == 0) r = complete(&o);
+        if (r == 0) r = startup_complete(&o);
         if (r == 0 && o.quiet) log_init("hob", LOG_ERROR);
         if (r == 0) {
             r = run(&o);

@@ -4,18 +4,18 @@
 #include "libcommon/error.h"
 #include <string.h>
 
-/* Options that mean something to an answer only. */
-static int check_options_of(const struct options *o, const char *command)
+/* Options that mean something to an answer only; @flags: those that have one of these go with the command. */
+static int check_options_of(const struct options *o, const char *command, unsigned flags)
 {
     for (unsigned i = 0; i < OPTION_COUNT; i++)
-        if (OPTION_GIVEN(o, i) && !(option_table[i].flags & OPTION_COMMANDS))
+        if (OPTION_GIVEN(o, i) && !(option_table[i].flags & flags))
             return error_say(-EINVAL, "--%s does not go with '%s'", option_table[i].name, command);
     return 0;
 }
 
-static int check_command(const struct options *o, const char *command)
+static int check_command(const struct options *o, const char *command, unsigned flags)
 {
-    int r = check_options_of(o, command);
+    int r = check_options_of(o, command, flags);
 
     if (r < 0) return r;
     if (o->n_words > 0)
@@ -42,7 +42,7 @@ static const struct {
 static int check_sessions(struct options *o)
 {
     enum { N = sizeof verbs / sizeof *verbs };
-    int r = check_options_of(o, "sessions");
+    int r = check_options_of(o, "sessions", OPTION_COMMANDS);
     size_t v = 0;
 
     if (r < 0) return r;
@@ -83,9 +83,11 @@ int option_check(struct options *o)
 {
     switch (o->command) {
     case COMMAND_STATUS:
-        return check_command(o, "status");
+        return check_command(o, "status", OPTION_COMMANDS);
     case COMMAND_STOP:
-        return check_command(o, "stop");
+        return check_command(o, "stop", OPTION_COMMANDS);
+    case COMMAND_CHAT:
+        return check_command(o, "chat", OPTION_COMMANDS | OPTION_CHAT);
     case COMMAND_SESSIONS:
         return check_sessions(o);
     default:

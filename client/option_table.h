@@ -45,6 +45,7 @@ enum option_flags {
     OPTION_IN_FILE = 1,  /* also a key of hob.conf */
     OPTION_COMMANDS = 2, /* also for the commands */
     OPTION_LATER = 4,    /* known, but not in this version */
+    OPTION_CHAT = 8,     /* also for chat, as all of OPTION_COMMANDS but --json */
 };
 
 struct option_def {

@@ -343,6 +343,7 @@ int options_help(struct buf *out)
                           "hob status [--json]         what the daemon is doing\n"
                           "hob sessions [list|show NAME|fork NAME NEW|rename NAME NEW|rm NAME…]\n"
                           "                            the conversations that are kept (list and show: --json)\n"
+                          "hob chat                    talk: lines with editing, /help tells the rest\n"
                           "hob stop                    let the daemon finish and stop\n\n");
     unsigned i;
 

@@ -130,6 +130,10 @@ _hob() {
             _hob_offer --model --quiet --verbose --help --version
             [[ $command == stop ]] || _hob_offer --json
             ;;
+        chat)
+            _hob_offer --model --system --session --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
+                --min-p --repeat-penalty --seed --stop --timeout --quiet --verbose --help --version
+            ;;
         *)
             _hob_offer --model --system --file --session --continue --fork --context --wait --warm --max-tokens \
                 --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --seed --stop --raw --special --timeout \
@@ -139,7 +143,7 @@ _hob() {
         return
     fi
     case $command:$verb in
-    :) _hob_offer status sessions stop ;;
+    :) _hob_offer status sessions chat stop ;;
     sessions:) _hob_offer list show fork rename rm ;;
     sessions:rm) _hob_sessions ;;
     sessions:show | sessions:fork | sessions:rename) ((count)) || _hob_sessions ;;

@@ -30,6 +30,10 @@ function __hob_at
 end
 
 function __hob_plain
+    not contains -- (__hob_words)[1] status sessions chat stop
+end
+
+function __hob_answers
     not contains -- (__hob_words)[1] status sessions stop
 end
 
@@ -63,6 +67,7 @@ end
 complete -c hob -f
 complete -c hob -n 'test -z "$(__hob_words)"' -a status -d 'what the daemon is doing'
 complete -c hob -n 'test -z "$(__hob_words)"' -a sessions -d 'the conversations that are kept'
+complete -c hob -n 'test -z "$(__hob_words)"' -a chat -d talk
 complete -c hob -n 'test -z "$(__hob_words)"' -a stop -d 'let the daemon finish and stop'
 complete -c hob -n 'test "$(__hob_words)" = sessions' -a 'list show fork rename rm'
 complete -c hob -n '__hob_at sessions show fork rename; and test (count (__hob_words)) = 2' -a '(__hob_sessions)'
@@ -72,27 +77,27 @@ complete -c hob -s q -l quiet -d 'only errors on standard error'
 complete -c hob -s v -l verbose -d 'a line of usage on standard error at the end'
 complete -c hob -s h -l help -d 'print a summary'
 complete -c hob -l version -d 'print the version'
-complete -c hob -n 'not __hob_at stop' -l json -d 'with status and sessions: as JSON'
-complete -c hob -n __hob_plain -s s -l system -x -d 'a system message in front'
+complete -c hob -n 'not __hob_at stop; and not __hob_at chat' -l json -d 'with status and sessions: as JSON'
+complete -c hob -n __hob_answers -s s -l system -x -d 'a system message in front'
 complete -c hob -n __hob_plain -s f -l file -r -F -d 'put the text of a file before the prompt'
-complete -c hob -n __hob_plain -s S -l session -x -a '(__hob_sessions)' -d 'continue, or begin, a session'
+complete -c hob -n __hob_answers -s S -l session -x -a '(__hob_sessions)' -d 'continue, or begin, a session'
 complete -c hob -n __hob_plain -s c -l continue -d 'continue your last session'
 complete -c hob -n __hob_plain -l fork -x -d 'let the turn go to a new session'
-complete -c hob -n __hob_plain -l context -x -a 'refuse shift rotate' -d 'when the context is full'
-complete -c hob -n __hob_plain -l wait -d 'wait for a session that is in use'
+complete -c hob -n __hob_answers -l context -x -a 'refuse shift rotate' -d 'when the context is full'
+complete -c hob -n __hob_answers -l wait -d 'wait for a session that is in use'
 complete -c hob -n __hob_plain -l warm -d 'read the prompt, answer nothing'
-complete -c hob -n __hob_plain -s n -l max-tokens -x -d 'most tokens of the answer'
-complete -c hob -n __hob_plain -l ignore-eos -d 'go on where the model would end'
-complete -c hob -n __hob_plain -l temp -x -d temperature
-complete -c hob -n __hob_plain -l top-p -x -d 'likeliest tokens of this probability together'
-complete -c hob -n __hob_plain -l top-k -x -d 'this many likeliest tokens'
-complete -c hob -n __hob_plain -l min-p -x -d 'least part of the likeliest probability'
-complete -c hob -n __hob_plain -l repeat-penalty -x -d 'above 1: tokens that came already are less likely'
-complete -c hob -n __hob_plain -l seed -x -d 'the same seed gives the same answer'
-complete -c hob -n __hob_plain -l stop -x -d 'end the answer before this text'
+complete -c hob -n __hob_answers -s n -l max-tokens -x -d 'most tokens of the answer'
+complete -c hob -n __hob_answers -l ignore-eos -d 'go on where the model would end'
+complete -c hob -n __hob_answers -l temp -x -d temperature
+complete -c hob -n __hob_answers -l top-p -x -d 'likeliest tokens of this probability together'
+complete -c hob -n __hob_answers -l top-k -x -d 'this many likeliest tokens'
+complete -c hob -n __hob_answers -l min-p -x -d 'least part of the likeliest probability'
+complete -c hob -n __hob_answers -l repeat-penalty -x -d 'above 1: tokens that came already are less likely'
+complete -c hob -n __hob_answers -l seed -x -d 'the same seed gives the same answer'
+complete -c hob -n __hob_answers -l stop -x -d 'end the answer before this text'
 complete -c hob -n __hob_plain -l raw -d 'no chat template: continue the text as it is'
 complete -c hob -n __hob_plain -l special -d 'with --raw: special tokens in the text are parsed'
-complete -c hob -n __hob_plain -l timeout -x -d 'give up after that long'
+complete -c hob -n __hob_answers -l timeout -x -d 'give up after that long'
 complete -c hob -n __hob_plain -l no-stream -d 'print the answer at once when it is complete'
 complete -c hob -n __hob_plain -l no-stdin -d 'do not read standard input'
 complete -c hob -n __hob_plain -l jsonl -d 'print events, one JSON object a line'

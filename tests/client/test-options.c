@@ -140,7 +140,9 @@ static void test_commands(void **state)
 
 static void test_later_things_are_refused_by_name(void **state)
 {
-    REFUSED("'chat' is not in this version", "chat");
+    REFUSED("'chat' takes no 'why'", "chat", "why");
+    REFUSED("--jsonl does not go with 'chat'", "chat", "--jsonl");
+    REFUSED("--json does not go with 'chat'", "chat", "--json");
     REFUSED("models", "models");
     REFUSED("infill", "-m", "x", "infill");
     REFUSED("images are not here yet", "-a", "x.png", "what is this");

@@ -15,7 +15,8 @@ import pytest
 from conftest import HOB, HOBD, TOP
 
 DIR = TOP / "packaging" / "completions"
-HOB_COMMANDS = ("", "status", "sessions", "stop")
+SHARED = {"model", "quiet", "verbose", "help", "version"}
+NOT_IN_CHAT = {"file", "continue", "fork", "warm", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json"}
 
 
 def said(*argv):
@@ -27,6 +28,14 @@ def hob_options():
     found = re.findall(r"^  (?:-(\w), |    )?--([a-z-]+)", said(HOB, "--help"), re.M)
     assert len(found) > 20
     return {name: letter for letter, name in found}
+
+
+def valued(name):
+    return re.search(rf"--{name} [A-Z]", said(HOB, "--help")) is not None
+
+
+COMMANDS = {"status": lambda all: {"json"}, "sessions": lambda all: {"json"}, "stop": lambda all: set(),
+            "chat": lambda all: all - NOT_IN_CHAT}
 
 
 def hobd_commands():
@@ -110,18 +119,19 @@ class Typist:
 def test_bash_offers_the_options_of_help(home):
     options = hob_options()
     assert bash(home, "hob --") == [f"--{o}" for o in options]
-    for command in HOB_COMMANDS[1:]:
-        offered = {o[2:] for o in bash(home, f"hob {command} --")}
-        assert offered == {"model", "quiet", "verbose", "help", "version"} | ({"json"} if command != "stop" else set())
+    for command, more in COMMANDS.items():
+        assert {o[2:] for o in bash(home, f"hob {command} --")} == SHARED | more(set(options)), command
+    for option in set(options) - {"help", "version"}:
+        refused = f"--{option} does not go with" in home.hob("chat", f"--{option}", *(["1"] if valued(option) else []),
+                                                               env={"HOB_SOCKET": "/nowhere"}).err
+        assert refused == (option in NOT_IN_CHAT), option
 
 
 def test_bash_knows_which_options_take_a_value(home):
-    text = said(HOB, "--help")
     for name, letter in hob_options().items():
-        valued = re.search(rf"--{name} [A-Z]", text) is not None
         for spelled in [f"--{name}"] + ([f"-{letter}"] if letter else []):
             offered = bash(home, f"hob {spelled} s")
-            assert ("status" in offered) != valued, spelled
+            assert ("status" in offered) != valued(name), spelled
 
 
 def test_bash_offers_the_options_of_hobd(home):
@@ -179,6 +189,8 @@ def test_without_a_daemon_nothing_is_said_and_nothing_started(home):
 def test_fish_offers_the_options_of_help(home):
     need("fish")
     assert set(fish(home, "hob --")) == {f"--{o}" for o in hob_options()}
+    for command, more in COMMANDS.items():
+        assert {o[2:] for o in fish(home, f"hob {command} --")} == SHARED | more(set(hob_options())), command
     for name, letter in hob_options().items():
         if letter:
             assert f"-{letter}" in fish(home, "hob -"), letter
@@ -213,7 +225,8 @@ def test_zsh_offers_the_options_of_help(zsh):
         if len(hobd_options(command)) > 1:
             assert offered(f"hobd {command}") == hobd_options(command), command
     assert "hobd inspect --help " in zsh.said("hobd inspect --\t")
-    assert offered("hob stop") == {"model", "quiet", "verbose", "help", "version"}
+    for command, more in COMMANDS.items():
+        assert offered(f"hob {command}") == SHARED | more(set(hob_options())), command
 
 
 def test_zsh_completes_models_and_sessions(home, zsh):

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* hob-chat: what 'hob chat' runs, so that hob itself needs no line editor. */
+#include "client/chat.h"
+#include "client/chat_line.h"
+#include "client/exits.h"
+#include "client/generate.h"
+#include "client/interrupt.h"
+#include "client/startup.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/paths.h"
+#include "libcommon/utf8.h"
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void chat_forget(struct chat *c, size_t keep)
+{
+    while (c->n_turns > keep) {
+        c->n_turns--;
+        free(c->turns[c->n_turns].asked);
+        free(c->turns[c->n_turns].said);
+    }
+}
+
+static int put_message(struct proto_generate *g, const char *role, const char *text)
+{
+    struct proto_message *m = &g->messages[g->n_messages++];
+    int r = proto_text_set(&m->role, role, strlen(role));
+
+    return r == 0 ? proto_text_set(&m->content, text, strlen(text)) : r;
+}
+
+/* The turns so far between the system message and the new one, which @g has. */
+static int put_turns(const struct chat *c, struct proto_generate *g)
+{
+    struct proto_message *m = reallocarray(g->messages, 2 + 2 * c->n_turns, sizeof *m), last;
+    int r = 0;
+
+    if (!m) return -ENOMEM;
+    g->messages = m;
+    last = m[--g->n_messages];
+    memset(m + g->n_messages, 0, (2 + 2 * c->n_turns - g->n_messages) * sizeof *m);
+    for (size_t i = 0; r == 0 && i < c->n_turns; i++) {
+        r = put_message(g, "user", c->turns[i].asked);
+        if (r == 0) r = put_message(g, "assistant", c->turns[i].said);
+    }
+    g->messages[g->n_messages++] = last;
+    return r;
+}
+
+/* Keep a turn; what the model did not come to say anything to was not one. */
+static int keep_turn(struct chat *c, char **asked, struct buf *said)
+{
+    struct chat_turn *turns;
+    size_t len;
+
+    if (!said->len) return 0;
+    turns = reallocarray(c->turns, c->n_turns + 1, sizeof *turns);
+    if (!turns) return -ENOMEM;
+    c->turns = turns;
+    turns[c->n_turns++] = (struct chat_turn){.asked = *asked, .said = buf_steal(said, &len)};
+    *asked = NULL;
+    return 0;
+}
+
+static int ask(struct chat *c, struct buf *line)
+{
+    _cleanup_(freep) char *asked = strdup(line->data);
+    struct proto_request request = {0};
+    struct buf said = BUF_INIT;
+    int status, r = asked ? generate_request(&request, c->o, line) : -ENOMEM;
+
+    if (r == 0 && !c->o->session) r = put_turns(c, &request.gen);
+    if (r == 0) {
+        /* Each answer has a first Ctrl-C of its own. */
+        interrupt_clear();
+        interrupt_init();
+        status = generate_turn(c->o, &request, &said);
+        interrupt_init();
+        interrupt_unblock();
+        r = keep_turn(c, &asked, &said);
+    }
+    if (r < 0) status = exits_say(error_say(r, "no memory for the conversation"));
+    proto_request_fini(&request);
+    buf_fini(&said);
+    return status;
+}
+
+/* One line's turn: 0, or an exit status. */
+static int take(struct chat *c, struct buf *line)
+{
+    size_t bad = utf8_check(line->data, line->len);
+
+    if (bad < line->len || strlen(line->data) < line->len) {
+        log_error("the line is no text: invalid UTF-8 at byte %zu", bad);
+        return EXITS_FAILED;
+    }
+    if (line->data[strspn(line->data, " \t\n")] == 0) return 0;
+    return chat_is_command(line->data) ? chat_command(c, line->data) : ask(c, line);
+}
+
+/* On a terminal an answer that failed is no reason to leave; a script wants to know. */
+static int talk(struct chat *c, struct chat_line *lines)
+{
+    struct buf line = BUF_INIT;
+    bool edits = chat_line_edits(lines);
+    int r, status = 0;
+
+    while (!c->quit && (edits || status == 0)) {
+        r = chat_line_read(lines, &line);
+        if (r == -EINTR && edits) {
+            interrupt_clear();
+            interrupt_init();
+            continue;
+        }
+        if (r != 0) {
+            status = r < 0 ? exits_say(r) : 0;
+            if (r > 0 && edits) fputc('\n', stderr);
+            break;
+        }
+        if (line.len) status = take(c, &line);
+    }
+    buf_fini(&line);
+    return edits && (c->quit || r > 0) ? 0 : status;
+}
+
+static char *history_file(void)
+{
+    _cleanup_(freep) char *dir = NULL;
+    char *path;
+
+    /* Without a place for it there is none. */
+    if (paths_dir(PATHS_STATE, false, &dir) < 0 || paths_make(dir) < 0) return NULL;
+    return asprintf(&path, "%s/chat-history", dir) < 0 ? NULL : path;
+}
+
+static int run(struct options *o)
+{
+    _cleanup_(freep) char *history = isatty(STDIN_FILENO) ? history_file() : NULL;
+    struct chat chat = {.o = o};
+    struct chat_line *lines = NULL;
+    int r = chat_line_new(&lines, history);
+
+    r = r < 0 ? exits_say(r) : talk(&chat, lines);
+    chat_line_free(lines);
+    chat_forget(&chat, 0);
+    free(chat.turns);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    int r;
+
+    startup_streams();
+    setlocale(LC_CTYPE, "");
+    interrupt_init();
+    log_init("hob", LOG_INFO);
+    r = options_parse(&o, argc, argv);
+    o.command = COMMAND_CHAT;
+    if (r == 0) r = startup_complete(&o);
+    if (r == 0 && o.quiet) log_init("hob", LOG_ERROR);
+    if (r == 0) {
+        r = run(&o);
+    } else {
+        log_error("%s", error_text(r));
+        r = r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
+    }
+    options_fini(&o);
+    return r;
+}

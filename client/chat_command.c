@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/chat.h"
+#include "client/exits.h"
+#include "client/interrupt.h"
+#include "client/option_table.h"
+#include "client/sessions.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/utf8.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Lines of at most 40 columns. */
+static const char help_text[] = "/model [NAME]    which model answers\n"
+                                "/system [TEXT]   a message in front\n"
+                                "/session [NAME]  go to a session; none:\n"
+                                "                 keep nothing from here\n"
+                                "/sessions        those that are kept\n"
+                                "/undo            forget the last turn\n"
+                                "/save FILE       what was said here\n"
+                                "/help, /quit\n"
+                                "A \\ at the end: the next line, too.\n"
+                                "Ctrl-C ends an answer, Ctrl-D the chat.\n";
+
+static int replace(char **to, const char *value)
+{
+    char *copy = *value ? strdup(value) : NULL;
+
+    if (*value && !copy) return exits_say(error_say(-ENOMEM, "no memory for it"));
+    free(*to);
+    *to = copy;
+    return 0;
+}
+
+static int command_help(struct chat *c, const char *arg)
+{
+    fputs(help_text, stderr);
+    return 0;
+}
+
+static int command_quit(struct chat *c, const char *arg)
+{
+    c->quit = true;
+    return 0;
+}
+
+static int command_model(struct chat *c, const char *arg)
+{
+    if (!*arg)
+        log_info("the model is %s", c->o->model ? c->o->model : "default");
+    else if (getenv("HOB_SOCKET"))
+        log_info("the daemon at HOB_SOCKET answers, whatever the name");
+    return *arg ? replace(&c->o->model, arg) : 0;
+}
+
+static int command_system(struct chat *c, const char *arg)
+{
+    if (*arg && c->o->session) log_info("in a session it counts only before the first turn");
+    return replace(&c->o->system, arg);
+}
+
+static int command_session(struct chat *c, const char *arg)
+{
+    int r = *arg ? options_session_name(arg) : 0;
+
+    if (r < 0) {
+        log_error("/session: %s", error_text(r));
+        return EXITS_USAGE;
+    }
+    chat_forget(c, 0);
+    return replace(&c->o->session, arg);
+}
+
+static int command_sessions(struct chat *c, const char *arg)
+{
+    struct options list = *c->o;
+    int status;
+
+    list.verb = SESSIONS_LIST;
+    list.n_words = 0;
+    status = sessions_run(&list);
+    interrupt_unblock();
+    return status;
+}
+
+static int command_undo(struct chat *c, const char *arg)
+{
+    if (c->o->session) {
+        log_error("the turns of a session stay: see 'hob sessions fork' for going another way");
+        return EXITS_FAILED;
+    }
+    if (!c->n_turns) {
+        log_error("nothing was said");
+        return EXITS_FAILED;
+    }
+    log_info("forgotten: %.*s", (int)strcspn(c->turns[c->n_turns - 1].asked, "\n"), c->turns[c->n_turns - 1].asked);
+    chat_forget(c, c->n_turns - 1);
+    return 0;
+}
+
+/* A new file, as 'hob sessions show' would print it. */
+static int command_save(struct chat *c, const char *arg)
+{
+    _cleanup_(fclosep) FILE *f = NULL;
+    int fd, r = 0;
+
+    if (!*arg) {
+        log_error("usage: /save FILE");
+        return EXITS_USAGE;
+    }
+    fd = open(arg, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) f = fdopen(fd, "w");
+    for (size_t i = 0; f && i < c->n_turns; i++) {
+        const char *said = c->turns[i].said;
+        size_t n = strlen(said);
+
+        fprintf(f, "%s[user]\n%s\n\n[assistant]\n%s%s", i ? "\n" : "", c->turns[i].asked, said,
+                n && said[n - 1] == '\n' ? "" : "\n");
+    }
+    if (!f || fflush(f) != 0) r = -errno;
+    if (r == 0) return 0;
+    log_error("%s: %s", arg, strerror(-r));
+    return EXITS_FAILED;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct chat *c, const char *arg);
+} commands[] = {
+    {"help", command_help},       {"quit", command_quit}, {"model", command_model}, {"system", command_system},
+    {"session", command_session}, {"undo", command_undo}, {"save", command_save},   {"sessions", command_sessions},
+};
+
+static size_t word_of(const char *line)
+{
+    return strspn(line, "abcdefghijklmnopqrstuvwxyz");
+}
+
+bool chat_is_command(const char *line)
+{
+    size_t n = *line == '/' ? word_of(line + 1) : 0;
+
+    return n && (!line[1 + n] || line[1 + n] == ' ');
+}
+
+int chat_command(struct chat *c, const char *line)
+{
+    size_t n = word_of(line + 1);
+    const char *arg = line + 1 + n;
+
+    arg += strspn(arg, " ");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strlen(commands[i].name) == n && memcmp(commands[i].name, line + 1, n) == 0) return commands[i].run(c, arg);
+    log_error("no command /%.*s: see /help; a space in front makes it words", (int)n, line + 1);
+    return EXITS_USAGE;
+}

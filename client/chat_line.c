@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/chat_line.h"
+#include "client/interrupt.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <fcntl.h>
+#include <histedit.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHAT_HISTORY   1000
+#define CHAT_PASTE_END L"\x1b[201~"
+
+struct chat_line {
+    EditLine *editor; /* NULL: nobody types */
+    History *history;
+    char *file; /* NULL: the history is kept nowhere */
+    FILE *terminal;
+    bool more;     /* the line goes on from the one before */
+    bool given_up; /* Ctrl-C */
+    bool paste;    /* the terminal can tell what is pasted */
+    char *read;    /* getline's */
+    size_t size;
+};
+
+static char *chat_prompt(EditLine *el)
+{
+    static char first[] = "> ", next[] = ". ";
+    struct chat_line *l;
+
+    el_get(el, EL_CLIENTDATA, &l);
+    return l->more ? next : first;
+}
+
+static unsigned char chat_give_up(EditLine *el, int key)
+{
+    struct chat_line *l;
+
+    el_get(el, EL_CLIENTDATA, &l);
+    l->given_up = true;
+    fputs("^C\n", l->terminal);
+    return CC_NEWLINE;
+}
+
+/* What the terminal puts between ESC [200~ and ESC [201~ is text, its newlines too. */
+static unsigned char chat_paste(EditLine *el, int key)
+{
+    wchar_t piece[2] = {0};
+    const wchar_t *end = CHAT_PASTE_END;
+    size_t matched = 0;
+
+    while (end[matched] && el_wgetc(el, &piece[0]) == 1) {
+        if (piece[0] == end[matched]) {
+            matched++;
+            continue;
+        }
+        /* An escape sequence of the text's own would move the cursor; what is left of it is harmless. */
+        matched = piece[0] == end[0];
+        if (matched || (piece[0] < L' ' && piece[0] != L'\n' && piece[0] != L'\r' && piece[0] != L'\t')) continue;
+        if (piece[0] == L'\r') piece[0] = L'\n';
+        if (el_winsertstr(el, piece) < 0) return CC_ERROR;
+    }
+    return CC_REFRESH;
+}
+
+static int chat_edit(struct chat_line *l)
+{
+    const char *term = getenv("TERM");
+    HistEvent e;
+
+    l->editor = el_init("hob", stdin, l->terminal, l->terminal);
+    l->history = history_init();
+    if (!l->editor || !l->history) return -ENOMEM;
+    l->paste = term && *term && strcmp(term, "dumb") != 0;
+    el_set(l->editor, EL_CLIENTDATA, l);
+    el_set(l->editor, EL_PROMPT, chat_prompt);
+    el_set(l->editor, EL_EDITOR, "emacs");
+    el_set(l->editor, EL_SIGNAL, 0);
+    /* Ctrl-C is a key while a line is typed. */
+    el_set(l->editor, EL_SETTY, "-d", "-isig", NULL);
+    el_set(l->editor, EL_ADDFN, "hob-give-up", "Give the line up", chat_give_up);
+    el_set(l->editor, EL_ADDFN, "hob-paste", "Take what is pasted as text", chat_paste);
+    el_set(l->editor, EL_BIND, "^C", "hob-give-up", NULL);
+    el_set(l->editor, EL_BIND, "\\e[200~", "hob-paste", NULL);
+    el_set(l->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    history(l->history, &e, H_SETSIZE, CHAT_HISTORY);
+    history(l->history, &e, H_SETUNIQUE, 1);
+    el_set(l->editor, EL_HIST, history, l->history);
+    if (l->file) history(l->history, &e, H_LOAD, l->file);
+    el_source(l->editor, NULL);
+    return 0;
+}
+
+int chat_line_new(struct chat_line **out, const char *history)
+{
+    struct chat_line *l = calloc(1, sizeof *l);
+    int r = l ? 0 : -ENOMEM;
+
+    /* Prompts go where the answers do not. */
+    if (l) l->terminal = isatty(STDERR_FILENO) ? stderr : isatty(STDOUT_FILENO) ? stdout : NULL;
+    if (r == 0 && history) {
+        l->file = strdup(history);
+        if (!l->file) r = -ENOMEM;
+    }
+    if (r == 0 && l->terminal && isatty(STDIN_FILENO)) r = chat_edit(l);
+    if (r < 0) {
+        chat_line_free(l);
+        return error_say(r, "no memory for the line editor");
+    }
+    *out = l;
+    return 0;
+}
+
+struct chat_line *chat_line_free(struct chat_line *l)
+{
+    if (!l) return NULL;
+    if (l->history) history_end(l->history);
+    if (l->editor) el_end(l->editor);
+    free(l->file);
+    free(l->read);
+    free(l);
+    return NULL;
+}
+
+bool chat_line_edits(const struct chat_line *l)
+{
+    return l->editor;
+}
+
+/* Saved at once, so that the next chat has it; nobody else's business. */
+static void chat_remember(struct chat_line *l, const char *text)
+{
+    HistEvent e;
+    int fd;
+
+    if (!l->history || !*text) return;
+    history(l->history, &e, H_ENTER, text);
+    if (!l->file) return;
+    fd = open(l->file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return;
+    close(fd);
+    history(l->history, &e, H_SAVE, l->file);
+}
+
+/* One line as it was typed or read, *n its length with the newline; NULL: the end, or Ctrl-C. */
+static const char *chat_get(struct chat_line *l, size_t *n)
+{
+    const char *line;
+    ssize_t got;
+    int count = 0;
+
+    if (l->editor) {
+        if (l->paste) fputs("\x1b[?2004h", l->terminal);
+        fflush(l->terminal);
+        line = el_gets(l->editor, &count);
+        if (l->paste) fputs("\x1b[?2004l", l->terminal);
+        fflush(l->terminal);
+        *n = count > 0 ? (size_t)count : 0;
+        return line && *n ? line : NULL;
+    }
+    got = interrupted() ? -1 : getline(&l->read, &l->size, stdin);
+    *n = got > 0 ? (size_t)got : 0;
+    return got > 0 ? l->read : NULL;
+}
+
+int chat_line_read(struct chat_line *l, struct buf *out)
+{
+    int r = 0;
+
+    buf_clear(out);
+    l->given_up = l->more = false;
+    do {
+        size_t n;
+        const char *line = chat_get(l, &n);
+
+        if (l->given_up || interrupted()) return -EINTR;
+        if (!line) break;
+        if (n && line[n - 1] == '\n') n--;
+        r = buf_append(out, line, n);
+        l->more = r == 0 && n && line[n - 1] == '\\';
+        if (l->more) out->data[out->len - 1] = '\n';
+        if (r == 0 && !l->more) {
+            chat_remember(l, out->data ? out->data : "");
+            return 0;
+        }
+    } while (r == 0);
+    if (r < 0) return error_say(r, "no memory for a line");
+    return out->len == 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/startup.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include <fcntl.h>
+
+void startup_streams(void)
+{
+    int fd;
+
+    for (fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0) return;
+}
+
+int startup_complete(struct options *o)
+{
+    _cleanup_(freep) char *dir = NULL, *path = NULL;
+
+    /* Without a home there is no configuration, and that is no error. */
+    if (paths_dir(PATHS_CONFIG, false, &dir) < 0) return options_complete(o, NULL);
+    /* Nor is somebody else's, as after su: a file of one's own that cannot be read would be. */
+    if (access(dir, X_OK) < 0) return options_complete(o, NULL);
+    if (asprintf(&path, "%s/hob.conf", dir) < 0) return error_say(-ENOMEM, "no memory for a path");
+    return options_complete(o, path);
+}

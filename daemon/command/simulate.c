@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include "daemon/simulate/caches.h"
 #include "daemon/simulate/plot.h"
 #include "daemon/simulate/report.h"
 #include "libcommon/cleanup.h"
@@ -23,6 +24,8 @@ static const char usage[] =
     "      --load X           slow the trace's clock until the machine would be busy X of the time (0.8)\n"
     "      --stretch X        or slow it by X\n"
     "      --requests N       only the first N\n"
+    "      --caches           no scheduler: only what ways to evict would find, among them a learned one and an "
+    "oracle\n"
     "      --json             one JSON object instead of a table\n"
     "      --plot FILE        a picture as SVG\n"
     "      --help             this\n";
@@ -34,7 +37,7 @@ struct options {
     uint64_t requests;
     float load;
     const char *plot, *path;
-    bool json, help;
+    bool json, caches, help;
 };
 
 static int parse_policy(struct options *o, const char *s)
@@ -135,6 +138,9 @@ static int parse_one(struct options *o, int c)
     case 'g':
         o->plot = optarg;
         return 0;
+    case 'c':
+        o->caches = true;
+        return 0;
     case 'h':
         o->help = true;
         return 0;
@@ -144,13 +150,11 @@ static int parse_one(struct options *o, int c)
 
 static int parse(struct options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {{"policy", 1, 0, 'p'},       {"room", 1, 0, 'r'},
-                                          {"users", 1, 0, 'u'},        {"parallel", 1, 0, 'P'},
-                                          {"batch-tokens", 1, 0, 't'}, {"block", 1, 0, 'b'},
-                                          {"step-ms", 1, 0, 'm'},      {"load", 1, 0, 'l'},
-                                          {"stretch", 1, 0, 's'},      {"requests", 1, 0, 'n'},
-                                          {"json", 0, 0, 'j'},         {"plot", 1, 0, 'g'},
-                                          {"help", 0, 0, 'h'},         {0}};
+    static const struct option longs[] = {{"policy", 1, 0, 'p'},   {"room", 1, 0, 'r'},         {"users", 1, 0, 'u'},
+                                          {"parallel", 1, 0, 'P'}, {"batch-tokens", 1, 0, 't'}, {"block", 1, 0, 'b'},
+                                          {"step-ms", 1, 0, 'm'},  {"load", 1, 0, 'l'},         {"stretch", 1, 0, 's'},
+                                          {"requests", 1, 0, 'n'}, {"caches", 0, 0, 'c'},       {"json", 0, 0, 'j'},
+                                          {"plot", 1, 0, 'g'},     {"help", 0, 0, 'h'},         {0}};
     int c, r = 0;
     optind = 0;
     while (!r && !o->help && (c = getopt_long(argc, argv, "", longs, NULL)) >= 0) r = parse_one(o, c);
@@ -187,23 +191,51 @@ static int print(const struct options *o, const struct trace *t, const struct si
     return 0;
 }
 
-static int run(struct options *o)
+/* Each way to evict, in a cache of the room asked for. */
+static int run_caches(const struct options *o, const struct trace *t)
+{
+    _cleanup_(json_decrefp) json_t *j = json_object();
+    double all = t->infinite_tokens ? (double)t->infinite_tokens : 1;
+    uint64_t room = o->sim.room < 0 ? t->distinct : (uint64_t)(o->sim.room * (double)t->distinct);
+    if (!o->json)
+        printf("Hits in tokens, of an infinite cache's; room for %llu of %llu distinct blocks\n",
+               (unsigned long long)room, (unsigned long long)t->distinct);
+    for (int way = 0; way < CACHES_WAYS; way++) {
+        uint64_t hit;
+        int r = caches_run(t, (enum caches_way)way, room ? room : 1, &hit);
+        if (r < 0) return r;
+        if (!o->json) printf("%-28s %.4f\n", caches_names[way], (double)hit / all);
+        if (json_object_set_new(j, caches_names[way], json_real((double)hit / all))) return -ENOMEM;
+    }
+    if (o->json && (json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6)) < 0 || putchar('\n') < 0))
+        return -ENOMEM;
+    if (fflush(stdout) || ferror(stdout)) return error_say(-EIO, "standard output: %s", strerror(errno));
+    return 0;
+}
+
+static int run_policies(struct options *o, struct trace *t)
 {
     struct sim_result *results = calloc(SIM_POLICIES, sizeof(*results));
-    struct trace t = {0};
-    int r = results ? trace_read(&t, o->path, o->requests) : -ENOMEM;
-    if (r == 0) {
-        trace_deal(&t, o->sim.users);
-        if (o->sim.stretch <= 0) o->sim.stretch = sim_stretch(&t, &o->sim, (double)o->load);
-    }
+    int r = results ? 0 : -ENOMEM;
+    trace_deal(t, o->sim.users);
+    if (o->sim.stretch <= 0) o->sim.stretch = sim_stretch(t, &o->sim, (double)o->load);
     for (int k = 0; r == 0 && k < o->n_policies; k++) {
         o->sim.policy = o->policies[k];
-        r = sim_run(&results[k], &t, &o->sim);
+        r = sim_run(&results[k], t, &o->sim);
     }
-    if (r == 0) r = print(o, &t, results);
+    if (r == 0) r = print(o, t, results);
     if (r == 0 && o->plot) r = write_plot(o->plot, results, o);
     for (int k = 0; results && k < SIM_POLICIES; k++) sim_result_fini(&results[k]);
     free(results);
+    return r;
+}
+
+static int run(struct options *o)
+{
+    struct trace t = {0};
+    int r = trace_read(&t, o->path, o->requests);
+    if (r < 0) return r;
+    r = o->caches ? run_caches(o, &t) : run_policies(o, &t);
     trace_fini(&t);
     return r;
 }

@@ -97,6 +97,17 @@ static void test_json(void **state)
     json_decref(j);
 }
 
+static void test_caches(void **state)
+{
+    assert_int_equal(RUN(trace, "--caches", "--room", "100"), 0);
+    assert_non_null(strstr(out, "lru                          1.0000"));
+    assert_int_equal(RUN(trace, "--caches", "--room", "10", "--json"), 0);
+    json_t *j = json_loads(out, 0, NULL);
+    double lru = json_real_value(json_object_get(j, "lru")), oracle = json_real_value(json_object_get(j, "oracle"));
+    assert_true(lru >= 0 && lru < oracle && oracle < 1);
+    json_decref(j);
+}
+
 static void test_picture(void **state)
 {
     assert_int_equal(RUN(trace, "--plot", picture), 0);
@@ -133,10 +144,8 @@ static void test_errors(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_picture),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_table),   cmocka_unit_test(test_json),   cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_picture), cmocka_unit_test(test_errors),
     };
     if (argc != 2) return 2;
     hobd = argv[1];

@@ -25,7 +25,7 @@ void rig_init(struct rig *g, uint64_t seed)
     *g = (struct rig){.rnd = seed, .starts = keep.starts, .cancels = keep.cancels, .stalls = keep.stalls};
     memcpy(g->preemptions, keep.preemptions, sizeof(g->preemptions));
     g->resumed = keep.resumed, g->lead = keep.lead, g->mixed = keep.mixed, g->slow = keep.slow;
-    g->finished = keep.finished, g->restarts = keep.restarts, g->steps = keep.steps;
+    g->finished = keep.finished, g->restarts = keep.restarts, g->too_few = keep.too_few, g->steps = keep.steps;
     for (int i = 0; i < 5; i++) rig_rnd(g, 2);
     sched_config_init(&g->c, 1 + rig_rnd(g, 24), 16 << rig_rnd(g, 6));
     sched_time_init(&g->b.time);
@@ -193,8 +193,9 @@ static void do_start(struct rig *g, uint32_t i)
     struct sched_req *r = &g->reqs[i];
     struct rig_req *m = &g->more[i];
     assert(!r->running && !r->paused);
-    if (r->blocks > g->free) { /* only this way: the group's blocks were its victim's, and are nobody's now */
-        assert(m->group >= 0 && from_group(g, m) && !holders(g, m->group));
+    if (r->blocks > g->free) { /* only this way: a group's blocks were a victim's gain, and others found them too */
+        assert(g->shared_victim);
+        g->too_few++;
         return;
     }
     check_not_computed_twice(g, i);
@@ -214,6 +215,7 @@ static void do_preempt(struct rig *g, uint32_t i, enum sched_why why)
     assert(r->running);
     if (why == SCHED_YIELD) assert(r->paused && g->now_ms - r->paused_ms >= g->c.yield_ms);
     m->kept = rig_rnd(g, 4) ? r->computed : 0;
+    g->shared_victim |= m->taken > 0;
     m->own = m->taken = 0;
     r->running = false;
     r->since = g->b.clock;
@@ -227,6 +229,7 @@ static void decide(struct rig *g)
     describe(g);
     struct sched_state s = state_of(g);
     uint64_t floor = g->b.floor;
+    g->shared_victim = false;
     uint32_t n = sched_decide(&g->c, &g->b, &s, scratch, out), running = 0;
     assert(g->b.floor >= floor);
     for (uint32_t k = 0; k < n; k++) {

@@ -38,10 +38,12 @@ struct rig {
     uint64_t service[RIG_USERS];
     uint64_t steps, arrivals, now_ms, rnd;
     uint32_t n, pool, free;
-    bool quiet; /* no new requests, nobody stalls */
+    bool shared_victim; /* of this decision: somebody else might find its blocks */
+    bool quiet;         /* no new requests, nobody stalls */
     double machine[SCHED_TIME_TERMS];
     /* what was seen */
-    uint64_t starts, preemptions[SCHED_BLOCKS + 1], cancels, stalls, resumed, lead, mixed, slow, finished, restarts;
+    uint64_t starts, preemptions[SCHED_BLOCKS + 1], cancels, stalls, resumed, lead, mixed, slow, finished, restarts,
+        too_few;
 };
 
 uint32_t rig_rnd(struct rig *g, uint32_t n);

@@ -1,0 +1,107 @@
+;;; hob.el --- ask a language model that stays warm  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: MIT
+;; Package-Requires: ((emacs "27.1"))
+;; Keywords: convenience, processes
+
+;;; Commentary:
+
+;; `hob-region' puts the region through hob(1), as `shell-command-on-region' would: the answer is shown, or with a
+;; prefix argument takes the region's place.  `hob-insert' streams an answer into the buffer; `hob-stop' ends it.
+
+;;; Code:
+
+(require 'subr-x)
+
+(defgroup hob nil "A language model that stays warm." :group 'external)
+
+(defcustom hob-command '("hob" "-q")
+  "The program and its options."
+  :type '(repeat string))
+
+(defvar-local hob--processes nil "What streams into this buffer.")
+
+(defun hob--arguments (prompt &rest more)
+  "The arguments for PROMPT, with MORE options."
+  (append (cdr hob-command) more (unless (string-empty-p prompt) (list "--" prompt))))
+
+(defun hob--fail (status text)
+  "Say why hob ended with STATUS; TEXT is what it wrote to standard error."
+  (error "%s" (if (string-blank-p text) (format "hob: %s" status) (string-trim text))))
+
+;;;###autoload
+(defun hob-region (start end prompt &optional replace)
+  "Ask PROMPT about the text from START to END and show the answer.
+With a prefix argument, or non-nil REPLACE, it takes the text's place; if
+hob fails the text stays."
+  (interactive "r\nsAsk about the region: \nP")
+  (let ((errors (make-temp-file "hob"))
+        (coding-system-for-read 'utf-8)
+        (coding-system-for-write 'utf-8)
+        status answer)
+    (unwind-protect
+        (let ((text (buffer-substring-no-properties start end)))
+          (with-temp-buffer
+            (setq status (apply #'call-process-region text nil (car hob-command) nil (list t errors) nil
+                                (hob--arguments prompt)))
+            (setq answer (buffer-string)))
+          (unless (equal status 0)
+            (hob--fail status (with-temp-buffer (insert-file-contents errors) (buffer-string)))))
+      (delete-file errors))
+    (if (not replace)
+        (with-output-to-temp-buffer "*hob*" (princ answer))
+      (save-excursion
+        (let ((newline (and (> end start) (eq (char-before end) ?\n))))
+          (goto-char end)
+          (insert (if newline answer (string-remove-suffix "\n" answer)))
+          (delete-region start end))))))
+
+(defun hob--ended (process marker errors)
+  "Tidy up when PROCESS has ended: its MARKER and its buffer of ERRORS."
+  (let ((pipe (get-buffer-process errors)))
+    (when pipe (accept-process-output pipe 0.5)))
+  (let ((text (if (buffer-live-p errors) (with-current-buffer errors (buffer-string)) "")))
+    (when (buffer-live-p (marker-buffer marker))
+      (with-current-buffer (marker-buffer marker)
+        (setq hob--processes (delq process hob--processes))))
+    (set-marker marker nil)
+    (kill-buffer errors)
+    (unless (or (eq (process-exit-status process) 0) (process-get process 'hob-stopped))
+      (message "%s" (if (string-blank-p text) "hob failed" (string-trim text))))))
+
+;;;###autoload
+(defun hob-insert (prompt &optional start end)
+  "Stream the answer to PROMPT into the buffer at point.
+If the region is active, or START and END are given, it is asked about, and
+the answer goes after it.  Returns the process."
+  (interactive (cons (read-string "Ask: ") (when (use-region-p) (list (region-beginning) (region-end)))))
+  (let* ((text (and start (buffer-substring-no-properties start end)))
+         (marker (copy-marker (or end (point)) t))
+         (errors (generate-new-buffer " *hob errors*"))
+         (process
+          (make-process
+           :name "hob" :connection-type 'pipe :coding 'utf-8 :noquery t
+           :command (cons (car hob-command) (apply #'hob--arguments prompt (unless text '("--no-stdin"))))
+           :stderr (make-pipe-process :name "hob errors" :buffer errors :noquery t :sentinel #'ignore)
+           :filter (lambda (_process piece)
+                     (when (buffer-live-p (marker-buffer marker))
+                       (with-current-buffer (marker-buffer marker)
+                         (save-excursion (goto-char marker) (insert piece)))))
+           :sentinel (lambda (process _event)
+                       (unless (process-live-p process) (hob--ended process marker errors))))))
+    (push process hob--processes)
+    ;; One that has ended already tells why by itself.
+    (ignore-errors
+      (when text (process-send-string process text))
+      (process-send-eof process))
+    process))
+
+(defun hob-stop ()
+  "End the answers that stream into this buffer."
+  (interactive)
+  (dolist (process hob--processes)
+    (process-put process 'hob-stopped t)
+    (when (process-live-p process) (interrupt-process process))))
+
+(provide 'hob)
+;;; hob.el ends here

@@ -53,35 +53,3 @@ int kv_table_rotate(struct kv_table *t, struct kv_pool *p, uint32_t from, uint32
     }
     return 0;
 }
-
-void kv_table_truncate(struct kv_table *t, struct kv_pool *p, uint32_t tokens)
-{
-    uint32_t keep = kv_table_blocks(tokens);
-    while (t->n_blocks > keep) kv_pool_unref(p, t->ids[--t->n_blocks]);
-    if (t->n_tokens > tokens) t->n_tokens = tokens;
-}
-
-int kv_table_fork(struct kv_table *out, const struct kv_table *t, struct kv_pool *p)
-{
-    uint32_t n = kv_table_blocks(t->n_tokens);
-    uint32_t *ids = calloc(n ? n : 1, sizeof(*ids));
-    if (!ids) return -ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        ids[i] = t->ids[i];
-        kv_pool_ref(p, ids[i]);
-    }
-    *out = (struct kv_table){.ids = ids, .n_blocks = n, .cap = n ? n : 1, .n_tokens = t->n_tokens};
-    return 0;
-}
-
-int kv_table_unshare(struct kv_table *t, struct kv_pool *p, uint32_t *src, uint32_t *dst)
-{
-    uint32_t at = t->n_tokens / KV_TABLE_BLOCK;
-    if (t->n_tokens % KV_TABLE_BLOCK == 0 || kv_pool_refs(p, t->ids[at]) == 1) return 0;
-    uint32_t fresh;
-    int r = kv_pool_take(p, &fresh);
-    if (r < 0) return r;
-    *src = t->ids[at];
-    *dst = t->ids[at] = fresh;
-    return 1;
-}

@@ -27,18 +27,6 @@ int kv_table_grow(struct kv_table *t, uint32_t blocks);
 /* Make room for positions up to @tokens. 0; -ENOBUFS (nothing changed), -ENOMEM. */
 int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
 
-/* Forget positions from @tokens on; whole blocks beyond go back, those that were only reserved too. */
-void kv_table_truncate(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
-
 /* The blocks [from, to) are no longer needed: those that are ours alone are appended, until there are @blocks, the
  * others go back; holes stay. 0 or -ENOMEM (nothing changed). */
 int kv_table_rotate(struct kv_table *t, struct kv_pool *p, uint32_t from, uint32_t to, uint32_t blocks);
-
-/* A second table over the same blocks (references counted). The last, partial block is shared: whoever writes into
- * it first asks kv_table_unshare. 0, or -ENOMEM with @out untouched. */
-int kv_table_fork(struct kv_table *out, const struct kv_table *t, struct kv_pool *p);
-
-/* Before writing at position t->n_tokens: 0 the block is ours alone (or there is none yet); 1 it was shared, *src is
- * the old and *dst the new block, the caller copies the first n_tokens%32 tokens and then calls kv_pool_unref(p,
- * *src); -ENOBUFS (nothing changed). */
-int kv_table_unshare(struct kv_table *t, struct kv_pool *p, uint32_t *src, uint32_t *dst);

@@ -130,7 +130,7 @@ int session_append(struct session *x, int32_t id, const char *text, size_t len, 
     return r;
 }
 
-void session_cut(struct session *x, size_t keep)
+void session_truncate(struct session *x, size_t keep)
 {
     if (keep > x->n_ids) keep = x->n_ids;
     size_t end = keep ? x->ends[keep - 1] : 0;
@@ -143,7 +143,6 @@ void session_cut(struct session *x, size_t keep)
 
 void session_forget_tokens(struct session *x)
 {
-    assert(x->kv.n_blocks == 0);
     x->n_ids = x->log.ids = 0;
     if (!x->raw) cut_text(x, 0);
     x->tail = (struct prefix_id){0};

@@ -124,7 +124,6 @@ void session_delete(struct session_store *s, struct session *x)
     o->n--;
     session_order_remove(x);
     session_resident_remove(x);
-    kv_table_fini(&x->kv, s->pool);
     session_clear(x);
     session_log_resize(x, 0);
     atomic_fetch_sub(&o->bytes, x->bytes);

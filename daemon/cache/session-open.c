@@ -46,10 +46,10 @@ struct session_store *session_store_free(struct session_store *s)
     return NULL;
 }
 
-int session_store_new(struct session_store **out, struct kv_pool *pool, uint64_t bytes_max_per_uid)
+int session_store_new(struct session_store **out, uint64_t bytes_max_per_uid)
 {
     static const struct session_store_config memory = {0};
-    return session_store_open(out, pool, bytes_max_per_uid, &memory);
+    return session_store_open(out, bytes_max_per_uid, &memory);
 }
 
 /* --- what is on disk --- */
@@ -142,12 +142,10 @@ static int open_dir(struct session_store *s, const char *dir)
     return r;
 }
 
-int session_store_open(struct session_store **out, struct kv_pool *pool, uint64_t bytes_max_per_uid,
-                       const struct session_store_config *c)
+int session_store_open(struct session_store **out, uint64_t bytes_max_per_uid, const struct session_store_config *c)
 {
     struct session_store *s = calloc(1, sizeof(*s));
     if (!s) return -ENOMEM;
-    s->pool = pool;
     s->bytes_max = bytes_max_per_uid;
     s->disk_max = c->disk_max_per_uid ? c->disk_max_per_uid : UINT64_MAX;
     s->sessions_max = c->sessions_max_per_uid ? c->sessions_max_per_uid : SESSIONS_MAX;

@@ -229,9 +229,7 @@ int session_move(struct session *dst, struct session *src)
         dst->log.new_outcomes = 0;
     }
     session_log_resize(src, 0);
-    dst->kv = src->kv;
     dst->tail = src->tail;
-    src->kv = (struct kv_table){0};
     src->tail = (struct prefix_id){0};
     return 0;
 }

@@ -26,7 +26,6 @@ struct replacing {
 };
 
 struct session_store {
-    struct kv_pool *pool;
     uint64_t bytes_max, disk_max;
     uint32_t sessions_max;
     int dir, lock; /* -1: memory only */
@@ -58,9 +57,7 @@ void session_resident_append(struct session *x); /* may be one already */
 
 /* --- session-content.c --- */
 
-/* session_truncate without its KV. */
-void session_cut(struct session *x, size_t keep);
-/* Free what was said in it: it is empty then. Not its KV, and nothing on disk. */
+/* Free what was said in it: it is empty then. Nothing on disk. */
 void session_clear(struct session *x);
 /* Take what was said in @src, which is empty then; @dst was. */
 void session_take(struct session *dst, struct session *src);

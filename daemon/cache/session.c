@@ -16,9 +16,8 @@ static bool unloadable(const struct session *x)
     return !x->busy && x->loaded && x->log.saved && x->log.size;
 }
 
-static void unload(struct session_store *s, struct session *x)
+static void unload(struct session *x)
 {
-    kv_table_fini(&x->kv, s->pool);
     session_clear(x);
     x->loaded = false;
     session_resident_remove(x);
@@ -39,19 +38,8 @@ bool session_unload_idle(struct session_store *s)
         struct session *x = unloadable_of(o, NULL);
         if (x && (!oldest || x->used < oldest->used)) oldest = x;
     }
-    if (oldest) unload(s, oldest);
+    if (oldest) unload(oldest);
     return oldest;
-}
-
-bool session_shed(struct session_store *s)
-{
-    struct session *oldest = NULL;
-    for (const struct session_owner *o = s->owners; o; o = o->next)
-        for (struct session *x = o->oldest_resident; x; x = x->newer_resident)
-            if (!x->busy && x->kv.n_blocks && (!oldest || x->used < oldest->used)) oldest = x;
-    if (!oldest) return false;
-    kv_table_fini(&oldest->kv, s->pool);
-    return true;
 }
 
 /* Make room for what @x (NULL: a new one) will take, as far as its owner's idle sessions give it. For a turn: what is
@@ -60,7 +48,7 @@ static int make_room(struct session_store *s, struct session_owner *o, const str
 {
     uint64_t more = x && !x->loaded ? x->known.bytes : 0;
     struct session *y;
-    while (atomic_load(&o->bytes) + more > s->bytes_max && (y = unloadable_of(o, x))) unload(s, y);
+    while (atomic_load(&o->bytes) + more > s->bytes_max && (y = unloadable_of(o, x))) unload(y);
     if (!turn) return 0;
     char have[32], max[32];
     uint64_t bytes = atomic_load(&o->bytes) + more, disk = atomic_load(&o->disk);
@@ -246,16 +234,9 @@ void session_release(struct session_store *s, struct session *x)
     x->known.bytes = x->bytes;
 }
 
-void session_truncate(struct session_store *s, struct session *x, size_t keep)
-{
-    session_cut(x, keep);
-    if (x->kv.n_tokens > keep) kv_table_truncate(&x->kv, s->pool, (uint32_t)keep);
-}
-
-void session_revert(struct session_store *s, struct session *x)
+void session_revert(struct session *x)
 {
     assert(x->busy);
-    kv_table_fini(&x->kv, s->pool);
     session_clear(x);
     x->loaded = x->log.size == 0;
 }

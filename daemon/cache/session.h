@@ -17,7 +17,6 @@
  * rename: session_rename; aux: session_load(src), session_move(out, src); release both.
  * remove: session_acquire or session_acquire_expired; aux: session_erase; release.
  */
-#include "daemon/cache/kv_table.h"
 #include "daemon/cache/prefix.h"
 #include "libcommon/buf.h"
 #include "libcommon/proto.h"
@@ -83,7 +82,6 @@ struct session {
     size_t outcome_bytes;
 
     struct prefix_id tail; /* last node of its KV in the prefix index; the engine's. Not on disk, not copied */
-    struct kv_table kv;    /* covers a prefix of ids; may be emptied to free blocks */
 
     /* the store's own */
     struct session_owner *owner;
@@ -111,9 +109,9 @@ struct session_store_config {
     void (*hash)(uint8_t out[16], const char *name, size_t len);
 };
 
-/* A store in memory only. @pool outlives it. A uid whose sessions hold @bytes_max_per_uid (ids, text, messages; KV is
- * the pool's) starts no new turn. 0 or -ENOMEM. */
-int session_store_new(struct session_store **out, struct kv_pool *pool, uint64_t bytes_max_per_uid);
+/* A store in memory only. A uid whose sessions hold @bytes_max_per_uid (ids, text, messages) starts no new turn. 0 or
+ * -ENOMEM. */
+int session_store_new(struct session_store **out, uint64_t bytes_max_per_uid);
 
 /*
  * As session_store_new, and with the sessions that are in c->dir. Reads the beginning and the end of each log, not what
@@ -121,8 +119,7 @@ int session_store_new(struct session_store **out, struct kv_pool *pool, uint64_t
  * with a warning; other foreign files are left alone. -EBUSY when another daemon has the directory's lock, -EPERM for a
  * directory that is not ours, -EACCES, -EROFS, …: all with a sentence that names the directory.
  */
-int session_store_open(struct session_store **out, struct kv_pool *pool, uint64_t bytes_max_per_uid,
-                       const struct session_store_config *c);
+int session_store_open(struct session_store **out, uint64_t bytes_max_per_uid, const struct session_store_config *c);
 struct session_store *session_store_free(struct session_store *s); /* NULL ok, returns NULL; frees all sessions */
 
 /*
@@ -167,10 +164,10 @@ int session_load(struct session *x);
  */
 int session_save(struct session *x);
 
-/* dst (empty) becomes what @src (loaded) is, but for outcomes, KV and tail. 0 or -ENOMEM (nothing changed). */
+/* dst (empty) becomes what @src (loaded) is, but for outcomes and tail. 0 or -ENOMEM (nothing changed). */
 int session_copy(struct session *dst, const struct session *src);
 
-/* dst (empty) becomes what @src (loaded) is, with outcomes, KV and tail, and is saved; @src is empty after and its log
+/* dst (empty) becomes what @src (loaded) is, with outcomes and tail, and is saved; @src is empty after and its log
  * gone. Whatever happens meanwhile, one of the two is on disk. 0; else as session_save, and nothing changed. */
 int session_move(struct session *dst, struct session *src);
 
@@ -179,8 +176,8 @@ int session_erase(struct session *x);
 
 /* --- what is in it --- */
 
-/* Replace what the session holds after position/id @keep: truncate ids, text and markup (KV too). */
-void session_truncate(struct session_store *s, struct session *x, size_t keep);
+/* Replace what the session holds after position/id @keep: truncate ids, text and markup. */
+void session_truncate(struct session *x, size_t keep);
 /* Append one id with its text. 0 or -ENOMEM (nothing changed). */
 int session_append(struct session *x, int32_t id, const char *text, size_t len, bool markup);
 /* Append @n ids with the @len bytes of text and flags they stand for; @ends are offsets into x->text as it will be.
@@ -194,7 +191,7 @@ int session_add_message(struct session *x, const char *role, size_t role_len, co
 void session_drop_messages(struct session *x, size_t keep);
 
 /* Forget the ids: they are another model's. A raw session keeps its text (and markup), which is all it has; one of
- * messages keeps the messages. Its KV must be empty. */
+ * messages keeps the messages. */
 void session_forget_tokens(struct session *x);
 
 /* Remember how the turn with this UUID ended (one with "" is not remembered); the oldest of SESSION_OUTCOMES goes.
@@ -205,13 +202,11 @@ const struct session_outcome *session_find_outcome(const struct session *x, cons
 
 /* Forget what is not saved: a session with a log is loaded from it again when it is next used, one without (also any
  * of a store in memory) is empty. */
-void session_revert(struct session_store *s, struct session *x);
+void session_revert(struct session *x);
 
 /* --- memory --- */
 
-/* Give up the KV of the least recently used idle session; false when there is none to give up. */
-bool session_shed(struct session_store *s);
-/* Forget the content of the least recently used idle session that is saved, its KV too; false when there is none. */
+/* Forget the content of the least recently used idle session that is saved; false when there is none. */
 bool session_unload_idle(struct session_store *s);
 
 /* --- telling --- */

@@ -25,7 +25,7 @@ static void show_held(struct engine *e, struct seq *s)
 static void let_go(struct engine *e, struct seq *s)
 {
     reuse_end(e, s);
-    if (s->session && s->forked) session_revert(e->sessions, s->session);
+    if (s->session && s->forked) session_revert(s->session);
     if (s->session) session_release(e->sessions, s->session);
     if (s->other) session_release(e->sessions, s->other);
     s->session = s->other = NULL;

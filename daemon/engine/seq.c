@@ -249,7 +249,7 @@ int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *show
     return r < 0 ? r : 1;
 }
 
-int seq_commit(struct seq *s, struct session_store *store)
+int seq_commit(struct seq *s)
 {
     const struct proto_generate *g = &s->req.gen;
     struct prompt *p = &s->prompt;
@@ -264,7 +264,7 @@ int seq_commit(struct seq *s, struct session_store *store)
     }
     if (r == 0 && !g->raw) r = session_add_message(x, "assistant", 9, s->answer.data, s->answer.len);
     if (r == 0) {
-        session_truncate(store, x, p->keep);
+        session_truncate(x, p->keep);
         size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
         if (at) memcpy(x->markup.data, p->markup.data, at); /* as the template says now */
         r = session_extend(x, p->tokens.ids + p->keep, p->tokens.ends + p->keep, p->tokens.n - p->keep,

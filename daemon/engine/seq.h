@@ -133,4 +133,4 @@ int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *show
 int seq_cut(struct seq *s, struct buf *shown);
 
 /* The session gets the turn: tokens, text, messages. 0; -ENOMEM, and it is as it was. */
-int seq_commit(struct seq *s, struct session_store *store);
+int seq_commit(struct seq *s);

@@ -22,7 +22,7 @@ int turns_open(struct engine *e)
     int r = 0;
     if (c.dir) {
         /* The daemon before this one may still be writing. */
-        for (int i = 0; (r = session_store_open(&e->sessions, e->pool, ENGINE_SESSION_BYTES, &c)) == -EBUSY; i++) {
+        for (int i = 0; (r = session_store_open(&e->sessions, ENGINE_SESSION_BYTES, &c)) == -EBUSY; i++) {
             if (i == LOCK_TRIES || e->quit) break;
             if (i == 10) log_info("waiting for another daemon: %s", error_text(r));
             usleep(LOCK_USEC);
@@ -30,7 +30,7 @@ int turns_open(struct engine *e)
         if (r == 0 || r == -EBUSY || r == -ENOMEM) return r;
         log_warning("sessions last as long as this process: %s", error_text(r));
     }
-    return session_store_new(&e->sessions, e->pool, ENGINE_SESSION_BYTES);
+    return session_store_new(&e->sessions, ENGINE_SESSION_BYTES);
 }
 
 /* --- whose ids they are --- */
@@ -115,7 +115,7 @@ static void save(struct engine *e, struct seq *s)
 bool turns_keep(struct engine *e, struct seq *s)
 {
     struct session *x = s->session;
-    if (seq_commit(s, e->sessions) < 0 || add_outcome(s) < 0) {
+    if (seq_commit(s) < 0 || add_outcome(s) < 0) {
         log_warning("no memory to keep a turn of session '%s'", x->name.data);
         s->aux_r = -ENOMEM;
         not_saved(s, "no memory to keep the turn");

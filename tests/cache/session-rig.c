@@ -33,7 +33,7 @@ struct session_store_config rig_config(const struct rig *g)
 void rig_open(struct rig *g)
 {
     struct session_store_config c = rig_config(g);
-    int r = session_store_open(&g->store, g->pool, 1 << 20, &c);
+    int r = session_store_open(&g->store, 1 << 20, &c);
     if (r < 0) print_message("%s\n", error_text(r));
     assert_int_equal(r, 0);
 }
@@ -47,7 +47,6 @@ void rig_make(struct rig *g)
     rig_boottime = 1000000;
     snprintf(g->dir, sizeof(g->dir), "%s/hob-session-XXXXXX", tmp);
     assert_non_null(mkdtemp(g->dir));
-    assert_int_equal(kv_pool_new(&g->pool, 16), 0);
     rig_open(g);
 }
 
@@ -69,7 +68,6 @@ void rig_clear(const char *path)
 void rig_remove(struct rig *g)
 {
     rig_close(g);
-    g->pool = kv_pool_free(g->pool);
     rig_clear(g->dir);
     assert_int_equal(rmdir(g->dir), 0);
 }

@@ -5,7 +5,6 @@
 
 struct rig {
     char dir[64];
-    struct kv_pool *pool;
     struct session_store *store;
 };
 

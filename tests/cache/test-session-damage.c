@@ -323,19 +323,19 @@ static void test_directory_of_another(void **state)
     struct session_store *s = NULL;
     rig_close(g);
     assert_int_equal(chmod(g->dir, 0777), 0);
-    assert_int_equal(session_store_open(&s, g->pool, 1 << 20, &c), -EPERM);
+    assert_int_equal(session_store_open(&s, 1 << 20, &c), -EPERM);
     assert_non_null(strstr(error_text(-EPERM), g->dir));
     assert_int_equal(chmod(g->dir, 0700), 0);
     if (geteuid() == 0) {
         assert_int_equal(chown(g->dir, 12345, 12345), 0);
-        assert_int_equal(session_store_open(&s, g->pool, 1 << 20, &c), -EPERM);
+        assert_int_equal(session_store_open(&s, 1 << 20, &c), -EPERM);
         assert_int_equal(chown(g->dir, 0, 0), 0);
     }
     char path[256];
     snprintf(path, sizeof(path), "%s/file", g->dir);
     rig_write(path, "", 0);
     c.dir = path;
-    assert_int_equal(session_store_open(&s, g->pool, 1 << 20, &c), -ENOTDIR);
+    assert_int_equal(session_store_open(&s, 1 << 20, &c), -ENOTDIR);
     assert_null(s);
     rig_open(g);
 }
@@ -450,7 +450,7 @@ static void test_disk_full(void **state)
         session_release(g->store, y);
         if (i == 2) { /* and make room, so that the loop can go on */
             y = rig_acquire(g, 7, "a");
-            session_truncate(g->store, y, 0);
+            session_truncate(y, 0);
             session_drop_messages(y, 0);
             y->log.rewrite = true;
             rig_turn(y, n + 1);
@@ -479,7 +479,7 @@ static void test_read_only(void **state)
     snprintf(lock, sizeof(lock), "%s/lock", g->dir);
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(mount(NULL, g->dir, NULL, MS_REMOUNT | MS_RDONLY, "size=64k"), 0);
-    assert_int_equal(session_store_open(&s, g->pool, 1 << 20, &c), -EROFS);
+    assert_int_equal(session_store_open(&s, 1 << 20, &c), -EROFS);
     assert_non_null(strstr(error_text(-EROFS), g->dir));
     writable_again(g->dir);
     rig_open(g);
@@ -487,7 +487,7 @@ static void test_read_only(void **state)
     rig_close(g);
     assert_int_equal(mount(NULL, g->dir, NULL, MS_REMOUNT | MS_RDONLY, "size=64k"), 0);
     rig_open(g); /* what is there can be read */
-    assert_int_equal(session_store_open(&s, g->pool, 1 << 20, &c), -EBUSY);
+    assert_int_equal(session_store_open(&s, 1 << 20, &c), -EBUSY);
     struct session *x = rig_acquire(g, 7, "a"), *b = NULL;
     assert_int_equal(rig_last(x), 1);
     assert_int_equal(session_erase(x), -EROFS);

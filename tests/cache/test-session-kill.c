@@ -78,7 +78,7 @@ static void turns(struct rig *g, unsigned last, int fd)
     for (unsigned n = last + 1;; n++) {
         struct session *x = rig_acquire(g, 7, "a");
         static const char text[30000];
-        if (n % 5 == 0) session_truncate(g->store, x, 0);
+        if (n % 5 == 0) session_truncate(x, 0);
         if (n % 7 == 0) session_drop_messages(x, 0);
         rig_turn(x, n);
         if (n % 3 == 0 && session_append(x, 1, text, (size_t)random() % sizeof(text), false) < 0) _exit(1);

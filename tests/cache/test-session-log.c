@@ -51,7 +51,7 @@ static void test_round_trip(void **state)
     assert_int_equal(session_save(x), 0);
     rig_turn(x, 2);
     assert_int_equal(session_save(x), 0);
-    session_truncate(g->store, x, 25);
+    session_truncate(x, 25);
     session_drop_messages(x, 3);
     assert_int_equal(session_add_message(x, "assistant", 9, "other", 5), 0);
     assert_int_equal(session_append(x, -5, "\0\xff", 2, true), 0);
@@ -145,7 +145,7 @@ static void test_a_collision_is_an_error(void **state)
     c.hash = one_hash;
     for (int i = 0; i < 2; i++) {
         rig_close(g);
-        assert_int_equal(session_store_open(&g->store, g->pool, 1 << 20, &c), 0);
+        assert_int_equal(session_store_open(&g->store, 1 << 20, &c), 0);
         if (i == 0) rig_say(g, 7, "a", 1);
         assert_int_equal(session_acquire(g->store, 7, "b", 1, true, &x), -EINVAL);
         assert_non_null(strstr(error_text(-EINVAL), "'b'"));
@@ -161,11 +161,11 @@ static void test_two_daemons(void **state)
     struct rig *g = *state;
     struct session_store_config c = rig_config(g);
     struct session_store *other = NULL;
-    assert_int_equal(session_store_open(&other, g->pool, 1 << 20, &c), -EBUSY);
+    assert_int_equal(session_store_open(&other, 1 << 20, &c), -EBUSY);
     assert_non_null(strstr(error_text(-EBUSY), g->dir));
     assert_null(other);
     rig_close(g);
-    assert_int_equal(session_store_open(&other, g->pool, 1 << 20, &c), 0);
+    assert_int_equal(session_store_open(&other, 1 << 20, &c), 0);
     session_store_free(other);
     rig_open(g);
 }
@@ -389,7 +389,7 @@ static void test_memory_is_bounded(void **state)
     session_count(g->store, 7, &n, &one);
     rig_close(g);
     uint64_t max = 3 * one + 8 * sizeof(struct session);
-    assert_int_equal(session_store_open(&g->store, g->pool, max, &c), 0);
+    assert_int_equal(session_store_open(&g->store, max, &c), 0);
     for (unsigned i = 0; i < 10; i++) {
         char name[8];
         snprintf(name, sizeof(name), "s%u", i);
@@ -446,13 +446,13 @@ static void test_revert(void **state)
     struct session *x = rig_acquire(g, 7, "a");
     char *want = rig_dump(x);
     rig_turn(x, 2);
-    session_revert(g->store, x);
+    session_revert(x);
     session_release(g->store, x);
     assert_dump(g, "a", want);
     free(want);
     x = rig_acquire(g, 7, "b");
     rig_turn(x, 1);
-    session_revert(g->store, x);
+    session_revert(x);
     session_release(g->store, x);
     assert_int_equal(session_acquire(g->store, 7, "b", 1, false, &x), -ENOENT);
 }
@@ -465,7 +465,7 @@ static void test_limits(void **state)
     c.sessions_max_per_uid = 2;
     c.disk_max_per_uid = 5000;
     rig_close(g);
-    assert_int_equal(session_store_open(&g->store, g->pool, 1 << 20, &c), 0);
+    assert_int_equal(session_store_open(&g->store, 1 << 20, &c), 0);
     rig_say(g, 7, "a", 1);
     rig_say(g, 7, "b", 1);
     assert_int_equal(session_acquire(g->store, 7, "c", 1, true, &x), -EDQUOT);
@@ -506,7 +506,7 @@ static void test_compaction(void **state)
     bool shrank = false;
     for (int i = 0; i < 200; i++) {
         uint64_t before = x->log.size;
-        session_truncate(g->store, x, 0);
+        session_truncate(x, 0);
         session_drop_messages(x, 0);
         rig_turn(x, (unsigned)i + 1);
         assert_int_equal(session_append(x, i, text, sizeof(text), false), 0);
@@ -550,7 +550,7 @@ static void test_another_model(void **state)
     assert_int_equal(x->n_ids, 0);
     assert_string_equal(x->text.data, "once upon");
     /* as a turn does it: the text comes again, with its new ids */
-    session_truncate(g->store, x, 0);
+    session_truncate(x, 0);
     assert_int_equal(x->text.len, 0);
     assert_int_equal(session_append(x, 2, "once upon", 9, false), 0);
     assert_int_equal(session_save(x), 0);

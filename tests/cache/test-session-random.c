@@ -67,7 +67,7 @@ static void turn(struct world *w, unsigned uid, unsigned name)
 {
     struct session *x = begin(w, uid, name);
     struct known *k = &w->known[uid][name];
-    if (random() % 3 == 0) session_truncate(w->g.store, x, (size_t)random() % (x->n_ids + 1));
+    if (random() % 3 == 0) session_truncate(x, (size_t)random() % (x->n_ids + 1));
     if (random() % 4 == 0) session_drop_messages(x, (size_t)random() % (x->n_messages + 1));
     if (random() % 8 == 0) session_forget_tokens(x);
     if (random() % 8) {
@@ -117,7 +117,7 @@ static void revert(struct world *w, unsigned uid, unsigned name)
     struct known *k = &w->known[uid][name];
     struct session *x = begin(w, uid, name);
     rig_turn(x, ++w->turn);
-    session_revert(w->g.store, x);
+    session_revert(x);
     session_release(w->g.store, x);
     set(&k->memory, copy(k->disk));
 }

@@ -27,7 +27,7 @@ static int apply(struct session_store *s, const struct buf *first, const uint8_t
     int r = session_record_apply(x, second, n);
     if (r == 0) check_whole(x);
     assert_true(r == 0 || r == -EBADMSG);
-    session_revert(s, x);
+    session_revert(x);
     session_release(s, x);
     return r;
 }
@@ -38,12 +38,12 @@ static void test_changed_payloads(void **state)
     struct session_store *s = NULL;
     struct buf first = BUF_INIT, second = BUF_INIT;
     rig_make(&g);
-    assert_int_equal(session_store_new(&s, g.pool, 1 << 30), 0);
+    assert_int_equal(session_store_new(&s, 1 << 30), 0);
     struct session *x = rig_acquire(&g, 7, "a");
     rig_turn(x, 1);
     assert_int_equal(session_record_write(&first, x, true), 0);
     assert_int_equal(session_save(x), 0);
-    session_truncate(g.store, x, 15);
+    session_truncate(x, 15);
     session_drop_messages(x, 1);
     rig_turn(x, 2);
     assert_int_equal(session_record_write(&second, x, false), 0);

@@ -67,7 +67,7 @@ static void test_the_store_goes_on(void **state)
             session_count(g.store, 7, &n, &bytes);
             assert_int_equal(session_acquire(g.store, 7, "s0", 2, true, &x), -EBUSY);
             x = rig_acquire(&g, 7, "mine");
-            session_truncate(g.store, x, 0);
+            session_truncate(x, 0);
             session_drop_messages(x, 0);
             rig_turn(x, i * 100 + k + 1);
             assert_int_equal(session_save(x), 0);

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 struct fixture {
-    struct kv_pool *pool;
     struct session_store *store;
 };
 
@@ -17,14 +16,13 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     *state = f;
-    return kv_pool_new(&f->pool, 16) || session_store_new(&f->store, f->pool, 4000);
+    return session_store_new(&f->store, 4000);
 }
 
 static int teardown(void **state)
 {
     struct fixture *f = *state;
     session_store_free(f->store);
-    kv_pool_free(f->pool);
     free(f);
     return 0;
 }
@@ -112,19 +110,14 @@ static void test_append_extend_truncate(void **state)
     assert_int_equal(x->n_ids, 5);
     assert_memory_equal(x->text.data, "abcdef", 6);
     assert_memory_equal(x->markup.data, "\1\1\0\0\1\1", 6);
-    assert_int_equal(kv_table_reserve(&x->kv, f->pool, 5), 0);
-    x->kv.n_tokens = 5;
-    session_truncate(f->store, x, 9);
+    session_truncate(x, 9);
     assert_int_equal(x->n_ids, 5);
-    session_truncate(f->store, x, 3);
+    session_truncate(x, 3);
     assert_int_equal(x->n_ids, 3);
     assert_int_equal(x->text.len, 3);
     assert_int_equal(x->markup.len, 3);
-    assert_int_equal(x->kv.n_tokens, 3);
-    session_truncate(f->store, x, 0);
+    session_truncate(x, 0);
     assert_int_equal(x->text.len, 0);
-    assert_int_equal(x->kv.n_blocks, 0);
-    assert_int_equal(kv_pool_free_blocks(f->pool), 16);
     session_release(f->store, x);
 }
 
@@ -145,31 +138,6 @@ static void test_messages(void **state)
     session_count(f->store, 1, &n, &after);
     assert_int_equal(after, before);
     session_release(f->store, x);
-}
-
-/* The oldest idle one gives up its KV; ids stay; busy ones keep theirs. */
-static void test_shed(void **state)
-{
-    struct fixture *f = *state;
-    struct session *x[3];
-    const char *names[] = {"a", "b", "c"};
-    for (int i = 0; i < 3; i++) {
-        x[i] = acquire(f, 1, names[i]);
-        assert_int_equal(session_append(x[i], i, "t", 1, false), 0);
-        assert_int_equal(kv_table_reserve(&x[i]->kv, f->pool, 64), 0);
-        x[i]->kv.n_tokens = 1;
-    }
-    assert_false(session_shed(f->store));
-    session_release(f->store, x[2]);
-    session_release(f->store, x[1]);
-    assert_true(session_shed(f->store));
-    assert_int_equal(x[1]->kv.n_blocks, 0);
-    assert_int_equal(x[1]->n_ids, 1);
-    assert_int_equal(x[2]->kv.n_blocks, 2);
-    assert_true(session_shed(f->store));
-    assert_false(session_shed(f->store));
-    assert_int_equal(kv_pool_free_blocks(f->pool), 14);
-    session_release(f->store, x[0]);
 }
 
 static void test_quota(void **state)
@@ -198,7 +166,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_last_is_the_most_recently_used, setup, teardown),
         cmocka_unit_test_setup_teardown(test_append_extend_truncate, setup, teardown),
         cmocka_unit_test_setup_teardown(test_messages, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_shed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_quota, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,11 +177,9 @@ static void with_session(const char *template, const char *answer, const char *c
                          size_t *held, size_t *prompt_n)
 {
     struct loaded m;
-    struct kv_pool *pool = NULL;
     struct session_store *store = NULL;
     load(&m, "gpt2", template);
-    assert_int_equal(kv_pool_new(&pool, 0), 0);
-    assert_int_equal(session_store_new(&store, pool, 1 << 20), 0);
+    assert_int_equal(session_store_new(&store, 1 << 20), 0);
     struct proto_message first = message("user", "one"), second = message("user", "two");
     struct proto_generate g = request(&first, 1);
     struct prompt p = {0}, q = {0};
@@ -200,7 +198,6 @@ static void with_session(const char *template, const char *answer, const char *c
     prompt_fini(&q);
     session_release(store, x);
     session_store_free(store);
-    kv_pool_free(pool);
     loaded_fini(&m);
 }
 
@@ -262,12 +259,10 @@ static void test_never_inside_a_character(void **state)
 static void test_system_is_not_repeated(void **state)
 {
     struct loaded m;
-    struct kv_pool *pool = NULL;
     struct session_store *store = NULL;
     struct session *x = NULL;
     load(&m, "gpt2", NULL);
-    assert_int_equal(kv_pool_new(&pool, 0), 0);
-    assert_int_equal(session_store_new(&store, pool, 1 << 20), 0);
+    assert_int_equal(session_store_new(&store, 1 << 20), 0);
     assert_int_equal(session_acquire(store, 1, "s", 1, true, &x), 0);
     assert_int_equal(session_add_message(x, "system", 6, "be brief", 8), 0);
     struct proto_message say[] = {message("system", "be brief"), message("user", "hi")};
@@ -283,7 +278,6 @@ static void test_system_is_not_repeated(void **state)
     prompt_fini(&p);
     session_release(store, x);
     session_store_free(store);
-    kv_pool_free(pool);
     loaded_fini(&m);
 }
 

@@ -3,8 +3,9 @@
 #include "daemon/engine/sched-inside.h"
 #include <string.h>
 
-#define HOPS_MOST  8
-#define MOVES_MOST 4 /* slots that change hands in one decision; there is one before every step */
+#define HOPS_MOST   8
+#define STARTS_MOST 64 /* in one decision; there is one before every step */
+#define MOVES_MOST  4  /* slots that change hands in one */
 
 struct decision {
     const struct sched_config *c;
@@ -291,7 +292,7 @@ static bool next_of(struct decision *d, struct sched_who *w, struct sched_item *
 static void fill_slots(struct decision *d)
 {
     struct sched_item *line = d->x.line;
-    while (d->n_line) {
+    for (uint32_t starts = 0; d->n_line && starts < STARTS_MOST;) {
         struct sched_who *w = &d->x.who[line->index];
         struct sched_item *part = d->x.items + w->first;
         if (!next_of(d, w, part)) {
@@ -306,6 +307,7 @@ static void fill_slots(struct decision *d)
             continue;
         }
         start(d, part->index);
+        starts++;
         drop_first(w, part);
         line->key = d->s->users[line->index].served + w->ahead;
         line->tie = w->slots;

@@ -120,7 +120,8 @@ struct sched_action {
 
 /*
  * Who starts and who is preempted, in the order in which it is to be done (a victim before the one it gives way to),
- * each request at most once; @out [n]; returns how many. Updates the users' accounts and the book's floor.
+ * each request at most once; @out [n]; returns how many. Up to 64 start and 4 are moved at once (more for one that
+ * needs their blocks): there is a decision before every step. Updates the users' accounts and the book's floor.
  */
 uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const struct sched_state *s, void *scratch,
                       struct sched_action *out);

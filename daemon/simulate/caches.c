@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/simulate/caches.h"
-#include "daemon/cache/reuse.h"
+#include "daemon/cache/worth.h"
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -44,7 +44,7 @@ struct cache {
     struct block *blocks;
     uint32_t *leaves;
     struct item *heap;
-    struct reuse *reuse;
+    struct worth *worth;
 };
 
 /* --- what goes first: the smallest value --- */
@@ -67,7 +67,7 @@ static double value(const struct cache *c, const struct block *b)
     case CACHES_LOG:
         return LOG_STEP * log2(b->uses) - age;
     case CACHES_LEARNED:
-        return reuse_value(c->reuse, b->ever, c->now - b->last) - age * 1e-12;
+        return worth_of(c->worth, b->ever, c->now - b->last) - age * 1e-12;
     case CACHES_ORACLE:
         return -(double)b->next;
     default:
@@ -218,7 +218,7 @@ static uint64_t ask(struct cache *c, const struct trace_request *q)
         b->ever += b->ever < NEVER;
         b->next = c->future[q->first + k];
         b->partial = k + 1 == q->n && q->prompt % TRACE_BLOCK;
-        if (c->way == CACHES_LEARNED) reuse_learn(c->reuse, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
+        if (c->way == CACHES_LEARNED) worth_learn(c->worth, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
         use(c, b, q->n);
     }
     for (uint32_t k = 0; k < q->n; k++) c->blocks[list[k]].held = false;
@@ -272,10 +272,10 @@ int caches_run(const struct trace *t, enum caches_way way, uint64_t room, uint64
     c.blocks = calloc(t->n_ids, sizeof(*c.blocks));
     c.leaves = calloc(t->n_ids, sizeof(*c.leaves));
     c.heap = calloc(t->n_ids, sizeof(*c.heap));
-    c.reuse = calloc(1, sizeof(*c.reuse));
-    int e = c.number && c.future && c.blocks && c.leaves && c.heap && c.reuse ? 0 : -ENOMEM;
+    c.worth = calloc(1, sizeof(*c.worth));
+    int e = c.number && c.future && c.blocks && c.leaves && c.heap && c.worth ? 0 : -ENOMEM;
     if (e == 0) {
-        reuse_init(c.reuse);
+        worth_init(c.worth);
         number(&c);
         *hit = 0;
         for (size_t i = 0; i < t->n; i++) {
@@ -288,6 +288,6 @@ int caches_run(const struct trace *t, enum caches_way way, uint64_t room, uint64
     free(c.blocks);
     free(c.leaves);
     free(c.heap);
-    free(c.reuse);
+    free(c.worth);
     return e;
 }

@@ -14,7 +14,7 @@ enum caches_way {
     CACHES_GDSF,    /* the same, divided by the prompt's length (Cherkasova 1998) */
     CACHES_S3_FIFO, /* a tenth on probation, then a queue with second chances (Yang et al., SOSP'23) */
     CACHES_LOG,     /* last use, later by 300 requests for each doubling of uses */
-    CACHES_LEARNED, /* daemon/cache/reuse.h */
+    CACHES_LEARNED, /* daemon/cache/worth.h */
     CACHES_ORACLE,  /* knows the future: the one used last of all */
     CACHES_WAYS,
 };

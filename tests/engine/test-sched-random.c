@@ -26,18 +26,18 @@ static void test_random_schedules(void **state)
         for (uint64_t until = g.steps + 5000; g.steps < until;) rig_step(&g);
         rig_drain(&g);
     }
-    print_message("%llu requests started, %llu ended by themselves, %llu cancelled, %llu stalled, %llu restarts\n",
+    print_message("# %llu requests started, %llu ended by themselves, %llu cancelled, %llu stalled, %llu restarts\n",
                   (unsigned long long)g.starts, (unsigned long long)g.finished, (unsigned long long)g.cancels,
                   (unsigned long long)g.stalls, (unsigned long long)g.restarts);
-    print_message("preempted: slow reader %llu, class %llu, even slots %llu, quantum %llu; resumed %llu\n",
+    print_message("# preempted: slow reader %llu, class %llu, even slots %llu, quantum %llu; resumed %llu\n",
                   (unsigned long long)g.preemptions[SCHED_YIELD], (unsigned long long)g.preemptions[SCHED_CLASS],
                   (unsigned long long)g.preemptions[SCHED_EVEN], (unsigned long long)g.preemptions[SCHED_QUANTUM],
                   (unsigned long long)g.resumed);
-    print_message("largest lead %.1f%% of the bound; %llu of %llu mixed steps over 1.25 times their limit\n",
+    print_message("# largest lead %.1f%% of the bound; %llu of %llu mixed steps over 1.25 times their limit\n",
                   (double)g.lead / 10, (unsigned long long)g.slow, (unsigned long long)g.mixed);
     assert_true(g.slow * 50 <= g.mixed);
     assert_true(g.too_few * 500 <= g.starts); /* blocks that two counted on */
-    if (steps < 100000) return; /* too few to see everything */
+    if (steps < 100000) return;               /* too few to see everything */
     assert_true(g.finished > 0 && g.cancels > 0 && g.stalls > 0 && g.resumed > 0 && g.restarts > 0);
     for (int why = SCHED_YIELD; why <= SCHED_QUANTUM; why++) assert_true(g.preemptions[why] > 0);
 }

@@ -94,7 +94,7 @@ static void test_real_trace(void **state)
         assert_int_equal(caches_run(&real, CACHES_LRU, real.distinct * percent / 100, &lru), 0);
         assert_int_equal(caches_run(&real, CACHES_LEARNED, real.distinct * percent / 100, &learned), 0);
         double of = (double)lru / (double)real.infinite_tokens, gain = (double)learned / (double)lru;
-        print_message("room for %llu%%: lru %.3f, learned %.3f times that\n", (unsigned long long)percent, of, gain);
+        print_message("# room for %llu%%: lru %.3f, learned %.3f times that\n", (unsigned long long)percent, of, gain);
         assert_true(percent == 3 ? of > 0.335 && of < 0.35 : of > 0.755 && of < 0.765);
         assert_true(gain > (percent == 3 ? 1.3 : 1.03));
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/cache/reuse.h"
+#include "daemon/cache/worth.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static struct reuse r;
+static struct worth r;
 
 static uint64_t mix(uint64_t x)
 {
@@ -19,21 +19,21 @@ static uint64_t mix(uint64_t x)
 
 static int setup(void **state)
 {
-    reuse_init(&r);
+    worth_init(&r);
     return 0;
 }
 
 static void test_ages(void **state)
 {
     const uint64_t begins[] = {0, 1, 1, 2, 3, 5, 7, 11, 15, 22, 31}; /* 2^(k/2) - 1, rounded up */
-    for (uint32_t k = 2; k < 11; k++) assert_int_equal(reuse_age(begins[k]), k);
-    assert_int_equal(reuse_age(0), 0);
+    for (uint32_t k = 2; k < 11; k++) assert_int_equal(worth_age(begins[k]), k);
+    assert_int_equal(worth_age(0), 0);
     for (uint64_t a = 1; a < 100000; a++) {
-        uint32_t k = reuse_age(a);
+        uint32_t k = worth_age(a);
         assert_true(exp2(k / 2.0) <= (double)(a + 1) * 1.0000001 && (double)(a + 1) < exp2((k + 1) / 2.0) * 1.0000001);
     }
-    for (int bit = 1; bit < 64; bit++) assert_true(reuse_age(1ull << bit) >= reuse_age((1ull << bit) - 1));
-    assert_int_equal(reuse_age(UINT64_MAX - 1), REUSE_AGES - 1);
+    for (int bit = 1; bit < 64; bit++) assert_true(worth_age(1ull << bit) >= worth_age((1ull << bit) - 1));
+    assert_int_equal(worth_age(UINT64_MAX - 1), WORTH_AGES - 1);
 }
 
 /* Nothing is known: younger is better, whatever the uses. */
@@ -41,8 +41,8 @@ static void test_starts_as_lru(void **state)
 {
     for (uint64_t age = 1; age < 1 << 20; age *= 2)
         for (uint32_t uses = 1; uses < 10; uses++) {
-            assert_true(reuse_value(&r, uses, age) > reuse_value(&r, uses, 2 * age));
-            assert_true(reuse_value(&r, uses, age) == reuse_value(&r, 1, age));
+            assert_true(worth_of(&r, uses, age) > worth_of(&r, uses, 2 * age));
+            assert_true(worth_of(&r, uses, age) == worth_of(&r, 1, age));
         }
 }
 
@@ -50,32 +50,32 @@ static void test_starts_as_lru(void **state)
 static void test_learns_uses_and_ages(void **state)
 {
     for (uint64_t now = 1; now < 60000; now++) {
-        reuse_learn(&r, mix(now), now, 1);
+        worth_learn(&r, mix(now), now, 1);
         for (uint64_t back = 1; back <= 3; back++)
             if (now > 200 * back && (now - 200 * back) % 10 == 0)
-                reuse_learn(&r, mix(now - 200 * back), now, (uint32_t)back + 1);
+                worth_learn(&r, mix(now - 200 * back), now, (uint32_t)back + 1);
     }
-    assert_true(reuse_value(&r, 2, 150) > 5 * reuse_value(&r, 1, 150));  /* was used again: will be */
-    assert_true(reuse_value(&r, 2, 150) > 2 * reuse_value(&r, 2, 10));   /* older, and worth more: its time comes */
-    assert_true(reuse_value(&r, 2, 150) > 5 * reuse_value(&r, 2, 1000)); /* its time is over */
-    assert_true(reuse_value(&r, 1, 150) > 2 * reuse_value(&r, 1, 1000));
-    assert_true(reuse_value(&r, 4, 150) < reuse_value(&r, 2, 150) / 2); /* the fourth use is the last */
+    assert_true(worth_of(&r, 2, 150) > 5 * worth_of(&r, 1, 150));  /* was used again: will be */
+    assert_true(worth_of(&r, 2, 150) > 2 * worth_of(&r, 2, 10));   /* older, and worth more: its time comes */
+    assert_true(worth_of(&r, 2, 150) > 5 * worth_of(&r, 2, 1000)); /* its time is over */
+    assert_true(worth_of(&r, 1, 150) > 2 * worth_of(&r, 1, 1000));
+    assert_true(worth_of(&r, 4, 150) < worth_of(&r, 2, 150) / 2); /* the fourth use is the last */
 }
 
 /* More keys than samples, keys of all kinds, a clock that goes back: it stays whole. */
 static void test_many_keys(void **state)
 {
     for (uint64_t i = 0; i < 400000; i++) {
-        reuse_learn(&r, i % 3 ? mix(i) : i << 40, i % 1000 ? i : 0, (uint32_t)(i % 9));
-        assert_true(r.n <= REUSE_SAMPLES * 3 / 4);
+        worth_learn(&r, i % 3 ? mix(i) : i << 40, i % 1000 ? i : 0, (uint32_t)(i % 9));
+        assert_true(r.n <= WORTH_SAMPLES * 3 / 4);
     }
     uint32_t n = 0;
-    for (int i = 0; i < REUSE_SAMPLES; i++) n += r.samples[i].key != 0;
+    for (int i = 0; i < WORTH_SAMPLES; i++) n += r.samples[i].key != 0;
     assert_int_equal(n, r.n);
     assert_true(r.shift > 0);
     for (uint32_t uses = 0; uses < 8; uses++)
         for (uint64_t age = 0; age < 1 << 20; age = 2 * age + 1)
-            assert_true(isfinite(reuse_value(&r, uses, age)) && reuse_value(&r, uses, age) > 0);
+            assert_true(isfinite(worth_of(&r, uses, age)) && worth_of(&r, uses, age) > 0);
 }
 
 int main(void)

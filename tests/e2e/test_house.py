@@ -12,6 +12,7 @@ MAY = {
     "daemon/text": {"libcommon", "daemon/model"},
     "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text"},
     "daemon/io": {"libcommon", "daemon/engine"},
+    "daemon/simulate": {"libcommon", "daemon/cache", "daemon/engine"},
 }
 
 

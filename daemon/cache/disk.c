@@ -126,7 +126,7 @@ static int files_max(struct disk *d, uint64_t *out)
 
 int disk_room(struct disk *d, bool urgent)
 {
-    uint64_t max;
+    uint64_t max = 0;
     int r = files_max(d, &max);
     if (r) return r;
     pthread_mutex_lock(&d->lock);
@@ -194,7 +194,7 @@ static int write_file(struct disk *d, const struct prefix_info *info, const void
 
 int disk_write(struct disk *d, const struct prefix_info *info, const void *payload)
 {
-    uint64_t max;
+    uint64_t max = 0;
     int r = files_max(d, &max);
     if (r) return r;
     pthread_mutex_lock(&d->lock);

@@ -14,6 +14,7 @@ void answer_init(struct answer *a, const struct options *opt, struct output *out
 {
     *a = (struct answer){.opt = opt, .out = out, .last = '\n'};
     /* On one terminal with it, lines of JSON tell the same. */
+    a->rendering = opt->render && !opt->jsonl && render_wanted(out->fd);
     a->progress.on = !opt->quiet && !(opt->jsonl && out->tty) && isatty(STDERR_FILENO);
 }
 
@@ -24,9 +25,35 @@ void answer_fini(struct answer *a)
     buf_fini(&a->line);
 }
 
+/* Put the terminal back as it was, also in the middle of a block of code. */
+static int answer_settle(struct answer *a)
+{
+    int r;
+
+    if (!a->rendering) return 0;
+    buf_clear(&a->line);
+    r = render_end(&a->render, &a->line);
+    if (r < 0) return error_say(r, "no memory for the answer");
+    return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
+}
+
+static int answer_put(struct answer *a, const char *text, size_t len)
+{
+    int r;
+
+    if (!a->rendering) return output_write(a->out, text, len);
+    buf_clear(&a->line);
+    r = render_text(&a->render, &a->line, text, len);
+    if (r < 0) return error_say(r, "no memory for the answer");
+    return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
+}
+
 /* On a terminal a text that was cut short gets its line ended, so that what we say next has one of its own. */
 static int answer_break_line(struct answer *a)
 {
+    int r = answer_settle(a);
+
+    if (r < 0) return r;
     if (!a->out->tty || a->out->hold || a->opt->jsonl || !a->spoke || a->last == '\n') return 0;
     a->last = '\n';
     return output_write(a->out, "\n", 1);
@@ -48,7 +75,7 @@ static int answer_text(struct answer *a, const struct proto_event *e)
     a->last = e->text.data[e->text.len - 1];
     if (a->keep && buf_append(&a->whole, e->text.data, e->text.len) < 0)
         return error_say(-ENOMEM, "no memory for the answer");
-    return output_write(a->out, e->text.data, e->text.len);
+    return answer_put(a, e->text.data, e->text.len);
 }
 
 static int answer_line(struct answer *a, const struct proto_event *e)
@@ -99,10 +126,12 @@ static int answer_done(struct answer *a, const struct proto_event *e)
 {
     const struct options *o = a->opt;
     bool cut = e->reason == PROTO_STOP_LENGTH || e->reason == PROTO_STOP_CONTEXT;
-    int r = 0;
+    int r;
 
     if (e->reason == PROTO_STOP_CANCEL && !a->cancelled)
         return answer_end(a, "the daemon ended the answer before it was complete", EXITS_NO_DAEMON);
+    r = answer_settle(a);
+    if (r < 0) return r;
     /* A raw text continues somebody's text, to which a newline of ours would be an addition. */
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);

@@ -4,6 +4,7 @@
 #include "client/options.h"
 #include "client/output.h"
 #include "client/progress.h"
+#include "client/render.h"
 #include "libcommon/proto.h"
 
 struct answer {
@@ -13,6 +14,8 @@ struct answer {
     bool keep;
     struct buf line; /* scratch */
     struct progress progress;
+    struct render render;
+    bool rendering; /* what goes to the terminal is marked up */
     bool begun;     /* an event of this request has come: it must not be sent again */
     bool spoke;     /* some text has come */
     bool cancelled; /* we asked for the end */

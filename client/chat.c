@@ -72,7 +72,7 @@ static int ask(struct chat *c, struct buf *line)
     _cleanup_(freep) char *asked = strdup(line->data);
     struct proto_request request = {0};
     struct buf said = BUF_INIT;
-    int status, r = asked ? generate_request(&request, c->o, line) : -ENOMEM;
+    int status = EXITS_FAILED, r = asked ? generate_request(&request, c->o, line) : -ENOMEM;
 
     if (r == 0 && !c->o->session) r = put_turns(c, &request.gen);
     if (r == 0) {

@@ -152,6 +152,8 @@ static const char *chat_get(struct chat_line *l, size_t *n)
     int count = 0;
 
     if (l->editor) {
+        /* Before the prompt invites keys: until then they are the terminal's. */
+        el_set(l->editor, EL_PREP_TERM, 1);
         if (l->paste) fputs("\x1b[?2004h", l->terminal);
         fflush(l->terminal);
         line = el_gets(l->editor, &count);

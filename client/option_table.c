@@ -35,6 +35,8 @@ const struct option_def option_table[OPTION_COUNT] = {
                         OPTION_IN_FILE | OPTION_COMMANDS},
     [OPTION_NO_STREAM] = {"no-stream", NULL, "print the answer at once when it is complete", 0, OPTION_IN_FILE},
     [OPTION_NO_STDIN] = {"no-stdin", NULL, "do not read standard input", 0, OPTION_IN_FILE},
+    [OPTION_RENDER] = {"render", NULL, "show Markdown in colour, if it goes to a terminal", 0,
+                       OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_JSONL] = {"jsonl", NULL, "print events, one JSON object a line", 0, 0},
     [OPTION_LOGPROBS] = {"logprobs", NULL, "with --jsonl: the ids and log-probabilities of all tokens", 0, 0},
     [OPTION_JSON] = {"json", NULL, "with status and sessions: as JSON", 0, OPTION_COMMANDS},

@@ -165,6 +165,8 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return set_flag(&o->no_stream, value);
     case OPTION_NO_STDIN:
         return set_flag(&o->no_stdin, value);
+    case OPTION_RENDER:
+        return set_flag(&o->render, value);
     case OPTION_JSONL:
         return set_flag(&o->jsonl, value);
     case OPTION_LOGPROBS:

@@ -40,8 +40,8 @@ struct options {
     size_t n_files, n_words;
     char *stop[PROTO_STOPS_MAX];
     size_t n_stop;
-    bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, jsonl, logprobs,
-        json;
+    bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, render, jsonl,
+        logprobs, json;
     int64_t max_tokens; /* -1: the daemon's default */
     int64_t timeout_ms; /* -1: none */
     struct proto_sampling sampling;

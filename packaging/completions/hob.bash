@@ -132,12 +132,12 @@ _hob() {
             ;;
         chat)
             _hob_offer --model --system --session --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
-                --min-p --repeat-penalty --seed --stop --timeout --quiet --verbose --help --version
+                --min-p --repeat-penalty --seed --stop --timeout --render --quiet --verbose --help --version
             ;;
         *)
             _hob_offer --model --system --file --session --continue --fork --context --wait --warm --max-tokens \
                 --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --seed --stop --raw --special --timeout \
-                --quiet --verbose --no-stream --no-stdin --jsonl --logprobs --json --help --version
+                --quiet --verbose --no-stream --no-stdin --render --jsonl --logprobs --json --help --version
             ;;
         esac
         return

@@ -195,10 +195,14 @@ def test_answers_go_where_standard_output_goes(warm):
     with open(warm.root / "out", "wb") as out:
         p = subprocess.Popen([str(HOB), "chat", "-n", "3", "--temp", "0"], stdin=other, stdout=out, stderr=other,
                              env={**warm.env, "TERM": "xterm"})
-    os.write(main, b"hi\r")
-    while p.poll() is None:
-        if select.select([main], [], [], 0.05)[0] and b"\n" in os.read(main, 65536):
-            os.write(main, b"\x04")
+    # A key that comes while no line is read is the terminal's, so each waits for its prompt.
+    for keys in (b"hi\r", b"\x04"):
+        out = b""
+        while not out.endswith(b"> "):
+            assert select.select([main], [], [], 60)[0], out
+            out += os.read(main, 65536)
+        os.write(main, keys)
+    p.wait(60)
     assert p.returncode == 0
     os.close(main)
     os.close(other)

@@ -188,7 +188,7 @@ _hobd() {
     inspect:*) _hob_gguf ;;
     simulate:-*)
         _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \
-            --json --plot --help
+            --caches --json --plot --help
         ;;
     simulate:*) _hob_files ;;
     esac

@@ -73,6 +73,7 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     g->continue_last = o->continue_last;
     g->wait = o->wait;
     g->context = o->context;
+    g->priority = o->priority;
     g->max_tokens = o->max_tokens;
     g->ignore_eos = o->ignore_eos;
     g->logprobs = o->logprobs;

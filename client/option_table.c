@@ -11,6 +11,8 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_SESSION] = {"session", "NAME", "continue, or begin, the session NAME", 'S', OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_CONTINUE] = {"continue", NULL, "continue your last session", 'c', 0},
     [OPTION_FORK] = {"fork", "NAME", "let the turn go to a new session NAME that begins as that one", 0, 0},
+    [OPTION_PRIORITY] = {"priority", "CLASS", "which of your requests come first: infill, interactive, batch", 0,
+                         OPTION_IN_FILE},
     [OPTION_CONTEXT] = {"context", "HOW", "when the context is full: refuse, shift, rotate (default: refuse)", 0,
                         OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_WAIT] = {"wait", NULL, "wait for a session that is in use", 0, OPTION_IN_FILE | OPTION_CHAT},
@@ -44,7 +46,6 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_VERSION] = {"version", NULL, "the version", 0, OPTION_COMMANDS},
     [OPTION_IMAGE] = {"image", "PATH", NULL, 'a', OPTION_LATER},
     [OPTION_EXTRACT] = {"extract", NULL, NULL, 'x', OPTION_LATER},
-    [OPTION_PRIORITY] = {"priority", "CLASS", NULL, 0, OPTION_LATER},
 };
 /* clang-format on */
 

@@ -10,6 +10,7 @@ enum option_id {
     OPTION_SESSION,
     OPTION_CONTINUE,
     OPTION_FORK,
+    OPTION_PRIORITY,
     OPTION_CONTEXT,
     OPTION_WAIT,
     OPTION_WARM,
@@ -38,7 +39,6 @@ enum option_id {
     /* of the plan, refused by name */
     OPTION_IMAGE,
     OPTION_EXTRACT,
-    OPTION_PRIORITY,
     OPTION_COUNT,
 };
 

@@ -61,6 +61,12 @@ static int set_context(enum proto_context *dst, const char *value)
     return *dst == PROTO_CONTEXT_UNSET ? error_say(-EINVAL, "must be refuse, shift or rotate") : 0;
 }
 
+static int set_priority(enum proto_priority *dst, const char *value)
+{
+    *dst = proto_priority_value(value);
+    return *dst == PROTO_PRIORITY_UNSET ? error_say(-EINVAL, "must be infill, interactive or batch") : 0;
+}
+
 static int set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
 {
     uint64_t v;
@@ -127,6 +133,8 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return set_flag(&o->continue_last, value);
     case OPTION_FORK:
         return set_session(&o->fork, value);
+    case OPTION_PRIORITY:
+        return set_priority(&o->priority, value);
     case OPTION_CONTEXT:
         return set_context(&o->context, value);
     case OPTION_WAIT:

@@ -36,6 +36,7 @@ struct options {
     char *system;            /* NULL: none */
     char *session, *fork;    /* NULL: none */
     enum proto_context context;
+    enum proto_priority priority;
     const char **files, **words; /* arrays owned, strings argv's */
     size_t n_files, n_words;
     char *stop[PROTO_STOPS_MAX];

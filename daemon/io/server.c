@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define ACCEPT_RETRY 100000ull  /* when descriptors are short */
+#define FLUSH_MOST   8000000ull /* a daemon that is started meanwhile waits a little longer than that */
 #define FAIL_GRACE   1000000ull /* for a peer that has connected and is about to ask */
 enum { ACCEPTS_PER_WAKE = 64 };
 
@@ -279,19 +280,26 @@ static int start(struct server *s)
     return r < 0 ? error_origin(r) : 0;
 }
 
+/* How long KV may be written: what is left of the stop. */
+static uint64_t flush_time(const struct server *s)
+{
+    uint64_t now = now_usec(), left = s->deadline_at > now ? s->deadline_at - now : 0;
+
+    if (s->phase != STOPPING) return 0;
+    return left < FLUSH_MOST ? left : FLUSH_MOST;
+}
+
 static void end(struct server *s)
 {
     sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,
                                         s->post,   s->signals[0], s->signals[1], s->signals[2]};
-
-    uint64_t now = now_usec();
 
     listener_fini(s->config->listener);
     service_mute(s->service);
     /* Whoever wants to leave does not wait for a step, or for gigabytes to be read: the process ends with its memory.
      * Else peers see the end when all is on disk. */
     if (s->engine && !s->leave && engine_state(s->engine, NULL) != ENGINE_LOADING)
-        engine_close(s->engine, s->phase == STOPPING && s->deadline_at > now ? s->deadline_at - now : 0);
+        engine_close(s->engine, flush_time(s));
     service_free(s->service);
     notify_fini(&s->notify);
     pressure_fini(&s->pressure);

@@ -96,7 +96,7 @@ _hob_option() {
 
 _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
-    local valued="-m --model -s --system -f --file -S --session --fork --context -n --max-tokens --temp --top-p --top-k
+    local valued="-m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --seed --stop --timeout"
     valued=${valued//[[:space:]]/ }
     # shellcheck disable=SC2088 # the tilde is one that was typed
@@ -120,6 +120,7 @@ _hob() {
     case $option in
     -m | --model) _hob_models; return ;;
     -S | --session) _hob_sessions; return ;;
+    --priority) _hob_offer infill interactive batch; return ;;
     --context) _hob_offer refuse shift rotate; return ;;
     -f | --file) _hob_files; return ;;
     ?*) return ;;
@@ -131,11 +132,11 @@ _hob() {
             [[ $command == stop ]] || _hob_offer --json
             ;;
         chat)
-            _hob_offer --model --system --session --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
+            _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --seed --stop --timeout --render --quiet --verbose --help --version
             ;;
         *)
-            _hob_offer --model --system --file --session --continue --fork --context --wait --warm --max-tokens \
+            _hob_offer --model --system --file --session --continue --fork --priority --context --wait --warm --max-tokens \
                 --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --seed --stop --raw --special --timeout \
                 --quiet --verbose --no-stream --no-stdin --render --jsonl --logprobs --json --help --version
             ;;

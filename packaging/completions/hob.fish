@@ -6,7 +6,7 @@
 # The words before the cursor that are neither options nor their values, the program's name left out.
 function __hob_words
     set -l skip
-    set -l valued -m --model -s --system -f --file -S --session --fork --context -n --max-tokens --temp --top-p --top-k \
+    set -l valued -m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k \
         --min-p --repeat-penalty --seed --stop --timeout
     for word in (commandline -opc)[2..]
         if test -n "$skip"
@@ -83,6 +83,7 @@ complete -c hob -n __hob_plain -s f -l file -r -F -d 'put the text of a file bef
 complete -c hob -n __hob_answers -s S -l session -x -a '(__hob_sessions)' -d 'continue, or begin, a session'
 complete -c hob -n __hob_plain -s c -l continue -d 'continue your last session'
 complete -c hob -n __hob_plain -l fork -x -d 'let the turn go to a new session'
+complete -c hob -n __hob_answers -l priority -x -a 'infill interactive batch' -d 'which of your requests come first'
 complete -c hob -n __hob_answers -l context -x -a 'refuse shift rotate' -d 'when the context is full'
 complete -c hob -n __hob_answers -l wait -d 'wait for a session that is in use'
 complete -c hob -n __hob_plain -l warm -d 'read the prompt, answer nothing'

@@ -147,7 +147,7 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("infill", "-m", "x", "infill");
     REFUSED("images are not here yet", "-a", "x.png", "what is this");
     REFUSED("--extract", "-x", "x");
-    REFUSED("--priority", "--priority", "batch");
+    REFUSED("--priority: must be infill, interactive or batch", "--priority", "high", "x");
 }
 
 static void test_wrong_usage(void **state)
@@ -277,14 +277,14 @@ static void test_limits(void **state)
 static void test_file_gives_defaults(void **state)
 {
     static const char file[] = "# mine\nmodel = small\ntemp = 0.5\nsystem = \"Be brief. \"\nquiet = yes\nstop = END\n"
-                               "max-tokens = 9\nno-stream = off\ncontext = shift\nwait = yes\n";
+                               "max-tokens = 9\nno-stream = off\ncontext = shift\nwait = yes\npriority = batch\n";
     struct options o;
 
     assert_int_equal(PARSE_FILE(&o, file, "x"), 0);
     assert_string_equal(o.model, "small");
     assert_string_equal(o.system, "Be brief. ");
     assert_true(o.sampling.temperature == 0.5f && o.quiet && o.n_stop == 1 && o.max_tokens == 9 && !o.no_stream);
-    assert_true(o.context == PROTO_CONTEXT_SHIFT && o.wait);
+    assert_true(o.context == PROTO_CONTEXT_SHIFT && o.wait && o.priority == PROTO_PRIORITY_BATCH);
     options_fini(&o);
     /* The command line wins. */
     assert_int_equal(PARSE_FILE(&o, file, "-m", "big", "-v", "--stop", "X", "--stop", "Y", "--raw", "x"), 0);
@@ -332,11 +332,11 @@ static void test_no_file_is_no_error(void **state)
 
 static void test_help_names_every_option(void **state)
 {
-    static const char *const names[] = {"model",      "system",    "file",     "session", "continue", "max-tokens",
-                                        "ignore-eos", "temp",      "top-p",    "top-k",   "min-p",    "repeat-penalty",
-                                        "seed",       "stop",      "raw",      "special", "timeout",  "quiet",
-                                        "verbose",    "no-stream", "no-stdin", "jsonl",   "logprobs", "json",
-                                        "help",       "version",   "fork",     "context", "wait",     "warm"};
+    static const char *const names[] = {
+        "model",   "system",  "file",    "session",        "continue", "max-tokens", "ignore-eos", "temp",
+        "top-p",   "top-k",   "min-p",   "repeat-penalty", "seed",     "stop",       "raw",        "special",
+        "timeout", "quiet",   "verbose", "no-stream",      "no-stdin", "jsonl",      "logprobs",   "json",
+        "help",    "version", "fork",    "context",        "wait",     "warm",       "priority"};
     struct buf out = BUF_INIT;
     char name[40];
     size_t i;

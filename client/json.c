@@ -4,6 +4,7 @@
 #include "libcommon/utf8.h"
 #include <math.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 static int json_put_escape(struct buf *out, unsigned char c)
@@ -21,8 +22,9 @@ int json_put_string(struct buf *out, const char *s, size_t len)
 
     while (r == 0 && at < len) {
         unsigned char c = (unsigned char)s[at];
-        size_t n = c < 0x80 ? 1 : utf8_check(s + at, len - at < 4 ? len - at : 4);
-        bool plain = c >= 0x80 ? n > 0 : c >= 0x20 && c != '"' && c != '\\';
+        uint32_t cp;
+        size_t n = utf8_decode(s + at, len - at, &cp);
+        bool plain = n > 1 || (c >= 0x20 && c < 0x80 && c != '"' && c != '\\');
 
         if (plain) {
             at += n;

@@ -44,6 +44,35 @@ static void test_what_is_not_utf8_is_replaced(void **state)
     escapes("\xf0\x9f\x98\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
+static int first_string(void *ctx, const struct json_item *item)
+{
+    return item->kind == JSON_STRING ? buf_append(ctx, item->text, item->len) : 0;
+}
+
+/* Whatever stands next to whatever, what is read back is what was written. */
+static void test_strings_come_back(void **state)
+{
+    static const char *const pieces[] = {
+        "\"", "\\", "a", "\n", "\x1f", "h\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    struct buf in = BUF_INIT, out = BUF_INIT, back = BUF_INIT;
+    uint32_t seed = 1;
+
+    for (int i = 0; i < 5000; i++) {
+        buf_clear(&in), buf_clear(&out), buf_clear(&back);
+        for (int k = 0; k <= i % 7; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            assert_int_equal(buf_puts(&in, pieces[seed >> 29]), 0);
+        }
+        assert_int_equal(json_put_string(&out, in.data, in.len), 0);
+        assert_int_equal(json_walk(out.data, out.len, first_string, &back), 0);
+        assert_int_equal(back.len, in.len);
+        assert_memory_equal(back.data, in.data, in.len);
+    }
+    buf_fini(&in);
+    buf_fini(&out);
+    buf_fini(&back);
+}
+
 /* Every value read back is the same float: all exponents, random mantissas. */
 static void test_floats_come_back(void **state)
 {
@@ -163,10 +192,15 @@ static void test_walk_of_every_prefix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strings_are_escaped),  cmocka_unit_test(test_what_is_not_utf8_is_replaced),
-        cmocka_unit_test(test_floats_come_back),     cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_walk_refuses),         cmocka_unit_test(test_walk_bounds_depth),
-        cmocka_unit_test(test_walk_of_every_prefix), cmocka_unit_test(test_a_string_may_hold_a_nul),
+        cmocka_unit_test(test_strings_are_escaped),
+        cmocka_unit_test(test_what_is_not_utf8_is_replaced),
+        cmocka_unit_test(test_strings_come_back),
+        cmocka_unit_test(test_floats_come_back),
+        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_walk_refuses),
+        cmocka_unit_test(test_walk_bounds_depth),
+        cmocka_unit_test(test_walk_of_every_prefix),
+        cmocka_unit_test(test_a_string_may_hold_a_nul),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

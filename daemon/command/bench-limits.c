@@ -13,7 +13,7 @@
 #include <immintrin.h>
 #endif
 
-#define STREAMS 4
+#define STREAMS 8
 #define CHUNK   ((size_t)1 << 20)   /* read at a time by one thread, in STREAMS streams */
 #define WINDOW  ((size_t)24)        /* chunks of a pass; the next one reads the next chunks */
 #define LEAST   ((size_t)256 << 20) /* of the buffer; more where the last cache is large */
@@ -47,17 +47,14 @@ struct passes {
 INLINE uint64_t read_chunk(const uint8_t *p, size_t ahead)
 {
     const size_t part = CHUNK / STREAMS;
-    vec a = {0}, b = {0}, c = {0}, d = {0};
+    vec a = {0}, all[STREAMS] = {0};
     for (size_t i = 0; i < part; i += sizeof(vec)) {
         const uint8_t *at = p + i;
         if (ahead)
             for (size_t s = 0; s < STREAMS; s++) __builtin_prefetch(at + s * part + ahead);
-        a |= *(const vec *)at;
-        b |= *(const vec *)(at + part);
-        c |= *(const vec *)(at + 2 * part);
-        d |= *(const vec *)(at + 3 * part);
+        UNROLL for (size_t s = 0; s < STREAMS; s++) all[s] |= *(const vec *)(at + s * part);
     }
-    a |= b | c | d;
+    for (size_t s = 0; s < STREAMS; s++) a |= all[s];
     return a[0] | a[1] | a[2] | a[3] | a[4] | a[5] | a[6] | a[7];
 }
 

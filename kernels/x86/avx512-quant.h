@@ -6,27 +6,30 @@
  * block starts at -bias * sum of the activations, because the codes are unsigned. Per block one conversion, one product
  * of the two scales, one fma.
  *
- * A tile is one or two panels and up to MOST tokens. Of many tokens, the first tile unpacks the codes to bytes and the
- * scales to floats, a chunk of the columns at a time, into a buffer that stays in L1 for the others.
+ * A tile is one or two panels and up to MOST tokens, or more panels and fewer tokens. Of many tokens, the first tile
+ * unpacks the codes to bytes and the scales to floats, a chunk of the columns at a time, into a buffer that stays in L1
+ * for the others.
  */
 #include "kernels/x86/avx512-codes.h"
 #include "kernels/x86/tiles.h"
 
-#define MOST         6  /* tokens of a tile */
-#define FILL_FROM    32 /* tokens: with fewer, unpacking again is cheaper than the stores */
-#define CHUNK_BLOCKS 16 /* of 32 columns; a pair's chunk takes 18 to 22 KiB in the buffer */
+#define MOST         6    /* tokens of a tile */
+#define PANELS       8    /* of a tile of one token */
+#define FEW_AHEAD    1024 /* bytes of prefetch in each of several streams */
+#define FILL_FROM    32   /* tokens: with fewer, unpacking again is cheaper than the stores */
+#define CHUNK_BLOCKS 16   /* of 32 columns; a pair's chunk takes 18 to 22 KiB in the buffer */
 
 /* Where a tile has its codes from: as they are packed (ALONE: no other tile wants them); the same, kept in the buffer
  * too; the buffer. */
 enum mode { ALONE, PACKED, FILL, WIDE };
 
-/* Blocks b … b + blocks - 1 of one or two panels. Sums begin at +0 for b = 0, otherwise at what @out has. */
+/* Blocks b … b + blocks - 1 of some panels. Sums begin at +0 for b = 0, otherwise at what @out has. */
 struct chunk {
-    const uint8_t *panel[2];
+    const uint8_t *panel[PANELS];
     uint8_t *wide; /* block after block, the second panel's after the first's */
     size_t b, blocks;
-    const uint8_t *next[2]; /* packed bytes to prefetch: */
-    size_t step, mine;      /* a tile does so for every @step-th block, from @mine on */
+    const uint8_t *next[PANELS]; /* packed bytes to prefetch: */
+    size_t step, mine;           /* a tile does so for every @step-th block, from @mine on */
 };
 
 /* The activations of a tile's first token; one block of them after the other. */
@@ -48,6 +51,17 @@ V __m512i start(int f0, int f1, const int16_t *s)
 {
     __m512i f = _mm512_set1_epi32((int)((unsigned)f1 << 16 | (f0 & 0xffff)));
     return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(load_lane(s)));
+}
+
+/* sum[p][t] = start(f0, f1, sums of token t's halves) */
+V void begin(unsigned np, unsigned nt, __m512i sum[][MOST], int f0, int f1, const struct acts *x)
+{
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) {
+        sum[0][t] = f0 || f1 ? start(f0, f1, x->s + t * x->nb * 2) : _mm512_setzero_si512();
+        UNROLL
+        for (unsigned p = 1; p < np; p++) sum[p][t] = sum[0][t];
+    }
 }
 
 V __m512i codes(enum kern_type type, enum mode mode, struct packed p, struct raw *raw, uint8_t *wide, unsigned g)
@@ -73,12 +87,12 @@ V __m512 scales(enum kern_type type, enum mode mode, struct packed p, uint8_t *w
 V void dot(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512i sum[][MOST], const struct packed *w,
            uint8_t *const *wide, const struct acts *x, unsigned i0, unsigned i1)
 {
-    struct raw raw[2] = {0};
+    struct raw raw[PANELS] = {0};
     UNROLL
     for (unsigned i = i0; i < i1; i++) {
         const bool q4 = type == KERN_Q4_0 || type == KERN_Q4_1;
         const unsigned g = q4 ? i % 2 * 4 + i / 2 : i;
-        __m512i c[2];
+        __m512i c[PANELS];
         UNROLL
         for (unsigned p = 0; p < np; p++) c[p] = codes(type, mode, w[p], &raw[p], wide[p], g);
         UNROLL
@@ -102,10 +116,8 @@ V void block(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m5
              uint8_t *const *wide, const struct acts *x)
 {
     const int bias = packed_bias(type);
-    __m512i sum[2][MOST];
-    UNROLL
-    for (unsigned t = 0; t < nt; t++)
-        sum[0][t] = sum[1][t] = bias ? start(-bias, -bias, x->s + t * x->nb * 2) : _mm512_setzero_si512();
+    __m512i sum[PANELS][MOST];
+    begin(np, nt, sum, -bias, -bias, x);
     dot(np, nt, type, mode, sum, w, wide, x, 0, 8);
     UNROLL
     for (unsigned p = 0; p < np; p++) {
@@ -132,10 +144,9 @@ V void block_halves(unsigned np, unsigned nt, enum kern_type type, enum mode mod
                     const struct packed *w, uint8_t *const *wide, const struct acts *x)
 {
     const int bias = packed_bias(type);
-    __m512i sum[2][MOST];
-    __m512 first[2][MOST];
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) sum[0][t] = sum[1][t] = start(-bias, 0, x->s + t * x->nb * 2);
+    __m512i sum[PANELS][MOST];
+    __m512 first[PANELS][MOST];
+    begin(np, nt, sum, -bias, 0, x);
     dot(np, nt, type, mode, sum, w, wide, x, 0, 4);
     UNROLL
     for (unsigned p = 0; p < np; p++) {
@@ -143,8 +154,7 @@ V void block_halves(unsigned np, unsigned nt, enum kern_type type, enum mode mod
         UNROLL
         for (unsigned t = 0; t < nt; t++) first[p][t] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[p][t]), sc);
     }
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) sum[0][t] = sum[1][t] = start(0, -bias, x->s + t * x->nb * 2);
+    begin(np, nt, sum, 0, -bias, x);
     dot(np, nt, type, mode, sum, w, wide, x, 4, 8);
     UNROLL
     for (unsigned p = 0; p < np; p++) {
@@ -175,25 +185,26 @@ V void tile(unsigned np, unsigned nt, enum kern_type type, enum mode mode, float
 {
     const __mmask16 last = v16_mask(rows - (np - 1) * KERN_ROWS);
     const size_t bytes = packed_bytes(type);
-    __m512 acc[2][MOST];
+    __m512 acc[PANELS][MOST];
     UNROLL
-    for (unsigned t = 0; t < nt; t++) {
-        acc[0][t] = acc[1][t] = _mm512_setzero_ps();
-        if (c->b == 0) continue;
-        if (np > 1) acc[0][t] = _mm512_loadu_ps(out + t * ld);
-        acc[np - 1][t] = _mm512_maskz_loadu_ps(last, out + t * ld + (np - 1) * KERN_ROWS);
+    for (unsigned p = 0; p < np; p++) {
+        const __mmask16 mask = p + 1 < np ? (__mmask16)-1 : last;
+        UNROLL
+        for (unsigned t = 0; t < nt; t++)
+            acc[p][t] = c->b ? _mm512_maskz_loadu_ps(mask, out + t * ld + p * KERN_ROWS) : _mm512_setzero_ps();
     }
     for (size_t b = 0, ahead = c->mine; b < c->blocks; b++) {
-        struct packed w[2];
-        uint8_t *wide[2];
+        struct packed w[PANELS];
+        uint8_t *wide[PANELS];
         UNROLL
         for (unsigned p = 0; p < np; p++) {
             wide[p] = c->wide + (mode <= PACKED ? 0 : (p * c->blocks + b) * WIDE_BYTES(type));
             w[p] = packed_at(type, c->panel[p], c->b + b);
         }
+        UNROLL
         for (unsigned p = 0; p < np; p++) {
             if (mode == ALONE)
-                prefetch(w[p].c + PANEL_AHEAD, bytes, true);
+                prefetch(w[p].c + (np > 2 ? FEW_AHEAD : PANEL_AHEAD), bytes, true);
             else if (b == ahead)
                 prefetch(c->next[p] + b * bytes, bytes, false);
         }
@@ -205,9 +216,10 @@ V void tile(unsigned np, unsigned nt, enum kern_type type, enum mode mode, float
         x.q += KERN_BLOCK, x.d++, x.s += 2;
     }
     UNROLL
-    for (unsigned t = 0; t < nt; t++) {
-        if (np > 1) _mm512_storeu_ps(out + t * ld, acc[0][t]);
-        _mm512_mask_storeu_ps(out + t * ld + (np - 1) * KERN_ROWS, last, acc[np - 1][t]);
+    for (unsigned p = 0; p < np; p++) {
+        const __mmask16 mask = p + 1 < np ? (__mmask16)-1 : last;
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) _mm512_mask_storeu_ps(out + t * ld + p * KERN_ROWS, mask, acc[p][t]);
     }
 }
 
@@ -215,9 +227,9 @@ V void tile(unsigned np, unsigned nt, enum kern_type type, enum mode mode, float
 V void tile_of(unsigned np, size_t nt, enum kern_type type, enum mode mode, float *out, size_t ld,
                const struct chunk *c, const struct acts *x, unsigned rows)
 {
-    if (mode == ALONE && nt == 1)
+    if (mode == ALONE && (nt == 1 || np == 8))
         tile(np, 1, type, mode, out, ld, c, *x, rows);
-    else if (mode == ALONE && nt == 2)
+    else if (mode == ALONE && (nt == 2 || np == 4))
         tile(np, 2, type, mode, out, ld, c, *x, rows);
     else if (mode <= PACKED && nt == 3)
         tile(np, 3, type, mode, out, ld, c, *x, rows);
@@ -239,7 +251,7 @@ V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chu
     for (size_t t = 0, nt; t < x->n; t += nt, c->mine++) {
         const size_t left = c->step - c->mine;
         nt = (x->n - t + left - 1) / left;
-        if (x->n <= MOST)
+        if (np > 2 || x->n <= MOST)
             tile_of(np, nt, type, ALONE, out, ld, c, &at, rows);
         else if (x->n < FILL_FROM)
             tile_of(np, nt, type, PACKED, out + t * ld, ld, c, &at, rows);
@@ -251,7 +263,16 @@ V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chu
     }
 }
 
-/* The body of a KERN_MATMUL. One token takes one panel at a time: a single stream from memory. */
+/* How many panels the next tile takes. Each is a stream from memory, and few tokens leave registers for more of them: 8
+ * streams are 1.25 to 1.5 times as fast as one (Ice Lake, two threads). */
+V unsigned tile_panels(enum kern_type type, size_t tokens, unsigned rows)
+{
+    if (tokens == 1 && type != KERN_Q6_K && rows > 7 * KERN_ROWS) return 8;
+    if (tokens <= 2 && rows > 3 * KERN_ROWS) return 4;
+    return rows > KERN_ROWS ? 2 : 1;
+}
+
+/* The body of a KERN_MATMUL. */
 V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, const struct kern_acts *x,
               unsigned rows)
 {
@@ -259,14 +280,19 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
     const size_t most = x->n < FILL_FROM ? nb : CHUNK_BLOCKS;
     uint8_t buf[2 * CHUNK_BLOCKS * WIDE_BYTES(KERN_Q6_K)] __attribute__((aligned(64)));
     while (rows) {
-        const unsigned np = rows > KERN_ROWS && x->n > 1 ? 2 : 1;
+        const unsigned np = tile_panels(type, x->n, rows);
         const unsigned now = rows < np * KERN_ROWS ? rows : np * KERN_ROWS;
         for (size_t b = 0; b < nb; b += most) {
-            struct chunk c = {.panel = {panel, panel + stride}, .wide = buf, .b = b};
-            c.blocks = nb - b < most ? nb - b : most;
-            for (unsigned p = 0; p < np; p++)
+            struct chunk c = {.wide = buf, .b = b, .blocks = nb - b < most ? nb - b : most};
+            for (unsigned p = 0; p < np; p++) {
+                c.panel[p] = panel + p * stride;
                 c.next[p] = b + c.blocks < nb ? packed_at(type, c.panel[p], b + c.blocks).c : c.panel[p] + np * stride;
-            if (np == 2)
+            }
+            if (np == 8)
+                tiles(8, type, out, ld, &c, x, now);
+            else if (np == 4)
+                tiles(4, type, out, ld, &c, x, now);
+            else if (np == 2)
                 tiles(2, type, out, ld, &c, x, now);
             else
                 tiles(1, type, out, ld, &c, x, now);

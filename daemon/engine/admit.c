@@ -45,8 +45,9 @@ static bool never_ran(const struct seq *s)
     return s->state == SEQ_WAITING && !s->admitted && !s->public;
 }
 
-/* More wait than the queue holds: the latest is refused, or one of a user who has more than an even share of it. */
-static void refuse(struct engine *e, struct sched_state *st)
+/* More wait than the queue holds: the latest is refused, or one of a user who has more than an even share of it. False:
+ * nobody, for want of memory. */
+static bool refuse(struct engine *e, struct sched_state *st)
 {
     struct plan *p = &e->plan;
     bool *ran = calloc(p->n ? p->n : 1, sizeof(*ran));
@@ -57,7 +58,8 @@ static void refuse(struct engine *e, struct sched_state *st)
         waiting++;
         if (ran[last] || p->reqs[i].arrival > p->reqs[last].arrival) last = i;
     }
-    if (ran && waiting > e->config.queue) {
+    bool full = ran && waiting > e->config.queue;
+    if (full) {
         struct seq *newest = p->seqs[last];
         struct sched_req r = p->reqs[last];
         p->seqs[last] = p->seqs[p->n - 1];
@@ -68,6 +70,7 @@ static void refuse(struct engine *e, struct sched_state *st)
         requests_fail(e, i < st->n ? p->seqs[i] : newest, -EBUSY, "the queue is full");
     }
     free(ran);
+    return full;
 }
 
 static uint32_t waiting(const struct engine *e)
@@ -100,6 +103,6 @@ void admit_waiting(struct engine *e)
     uint32_t n = sched_decide(&p->config, &p->book, &st, p->scratch, p->actions);
     plan_keep_accounts(e);
     for (uint32_t i = 0; i < n; i++) act(e, p->seqs[p->actions[i].index], p->actions[i].why);
-    while (waiting(e) > e->config.queue && plan_gather(e, &st) == 0) refuse(e, &st);
+    while (waiting(e) > e->config.queue && plan_gather(e, &st) == 0 && refuse(e, &st)) continue;
     if (waiting(e) && plan_gather(e, &st) == 0) tell_positions(e, &st);
 }

@@ -85,9 +85,9 @@ void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
 void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
 {
     bool first = s->state != SEQ_ENDED;
-    plan_part(e, s);
     engine_free_slot(e, s);
     s->state = SEQ_ENDED;
+    plan_part(e, s);
     pthread_mutex_lock(&e->lock);
     if (ev && !s->now.gone)
         push_locked(e, s, ev, true);
@@ -442,8 +442,7 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     struct seq *s = NULL;
     int r = 0;
     pthread_mutex_lock(&e->lock);
-    uint64_t room =
-        2ull * e->config.queue + e->config.parallel; /* who is refused, the engine decides; this is its inbox */
+    uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
     if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING) {
         r = status_now(e, conn, uid, req);
         pthread_mutex_unlock(&e->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/state.h"
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -115,6 +116,7 @@ void plan_join(struct engine *e, struct seq *s)
 
 void plan_part(struct engine *e, const struct seq *s)
 {
+    assert(!has_prompt(s) || s->generated); /* or it would be chosen again */
     for (struct seq *t = e->all.head; t; t = t->next)
         if (t->with == s) plan_join(e, t);
 }

@@ -37,5 +37,5 @@ void plan_keep_accounts(struct engine *e);
 
 /* @s has its prompt: whose beginning is it, of those that came before? */
 void plan_join(struct engine *e, struct seq *s);
-/* @s ends, and others may have waited for what it computed. */
+/* @s has ended, or will not compute its prompt again, and others may have waited for that. */
 void plan_part(struct engine *e, const struct seq *s);

@@ -9,7 +9,7 @@
 /* What a stop string might have swallowed is shown after all. */
 static void show_held(struct engine *e, struct seq *s)
 {
-    if (s->state != SEQ_RUNNING || s->generated == 0) return;
+    if (s->generated == 0) return;
     struct buf shown = BUF_INIT;
     if (seq_cut(s, &shown) == 0 && shown.len) {
         struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = "answer"};
@@ -49,7 +49,7 @@ static void end_turn(struct engine *e, struct seq *s, bool said, struct proto_ev
     }
     s->end = *ev;
     *ev = (struct proto_event){0};
-    if (s->session && said && s->state == SEQ_RUNNING && turns_keep(e, s)) return;
+    if (s->session && said && s->generated && turns_keep(e, s)) return;
     requests_end(e, s);
 }
 
@@ -67,9 +67,13 @@ void requests_drop(struct engine *e, struct seq *s)
 
 void requests_requeue(struct engine *e, struct seq *s)
 {
-    reuse_end(e, s);
+    s->tail = reuse_end(e, s);
     engine_free_slot(e, s);
     s->state = SEQ_WAITING;
+    if (s->generated) { /* nobody waits for it any more, nor it for anybody; and its context may have been shifted */
+        s->with = NULL;
+        plan_part(e, s);
+    }
     s->since = e->plan.book.clock;
     s->looked_step = 0;
 }
@@ -232,6 +236,12 @@ void requests_start(struct engine *e, struct seq *s)
 
 /* --- deadlines and wishes --- */
 
+/* The aux pool has it in mid-answer, for a moment; then its turn can be kept. */
+static bool comes_back(const struct seq *s)
+{
+    return s->state == SEQ_FETCHING && s->generated;
+}
+
 /* When the wait ends in any case; 0: never. */
 static uint64_t queue_end(const struct engine *e, const struct seq *s)
 {
@@ -244,7 +254,7 @@ uint64_t requests_next_deadline(const struct engine *e)
 {
     uint64_t first = UINT64_MAX;
     for (const struct seq *s = e->all.head; s; s = s->next) {
-        if (s->state >= SEQ_SAVING) continue;
+        if (s->state >= SEQ_SAVING || comes_back(s)) continue;
         uint64_t end = queue_end(e, s);
         if (s->deadline && s->deadline < first) first = s->deadline;
         if (end && end < first) first = end;
@@ -273,7 +283,7 @@ void requests_sweep(struct engine *e, uint64_t now)
 {
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
-        if (s->state >= SEQ_SAVING) continue;
+        if (s->state >= SEQ_SAVING || comes_back(s)) continue;
         if (s->now.cancel || (s->public && e->stopping))
             requests_done(e, s, PROTO_STOP_CANCEL);
         else

@@ -59,6 +59,7 @@ struct seq {
     bool public;           /* the administrator's: anybody may find it */
     enum prefix_miss miss; /* why not more of it was found */
     struct fetch *fetch;   /* SEQ_FETCHING */
+    struct prefix_id tail; /* of what it had when it lost its slot */
     enum proto_context context;
     uint32_t ctx, keep; /* most positions; of them the first @keep stay when the context is full */
     int32_t *view;      /* [ctx] what is left of the tokens in a context that was shifted; NULL: all are */

@@ -52,9 +52,9 @@ struct engine {
     pthread_cond_t room; /* the engine: the queue of events was read */
     bool kick, draining, quit;
     bool shed_wanted; /* memory is short */
-    bool damaged; /* the weights; ENGINE_FAILED is near */
-    bool proved;  /* upkeep has found them good */
-    char *damage; /* how, or NULL: no memory to say it */
+    bool damaged;     /* the weights; ENGINE_FAILED is near */
+    bool proved;      /* upkeep has found them good */
+    char *damage;     /* how, or NULL: no memory to say it */
     enum engine_state state;
     char *why; /* set once, with ENGINE_FAILED */
     struct queue *events;

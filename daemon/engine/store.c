@@ -4,10 +4,7 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
-#include "libcommon/units.h"
-#include <assert.h>
 #include <string.h>
-#include <xxhash.h>
 
 #define WRITES_IDLE    2u          /* jobs at once that write what nobody uses */
 #define WRITES_MOST    16u         /* with those for evicted blocks, whose copies wait in memory */
@@ -88,9 +85,8 @@ static void adopt_orphans(struct orphans *o, struct disk *d)
 
 static int scan(struct engine *e, struct disk *d)
 {
-    static const atomic_bool never = false;
     struct orphans o = {.e = e};
-    int r = disk_scan(d, adopt_or_wait, &o, &never);
+    int r = disk_scan(d, adopt_or_wait, &o, NULL);
     adopt_orphans(&o, d);
     return r;
 }
@@ -173,7 +169,10 @@ static bool start_write(struct engine *e, const struct prefix_info *info, const 
     struct store *s = e->store;
     struct backend *b = e->model.backend;
     struct write *w = malloc(sizeof(*w) + s->payload);
-    if (!w) return false;
+    if (!w) {
+        s->retry = engine_now() + RETRY_USEC;
+        return false;
+    }
     *w = (struct write){.disk = s->disk, .info = *info};
     if (victim) {
         w->has_victim = true;
@@ -366,7 +365,8 @@ void store_fetched(struct engine *e, struct seq *s)
     if (s->state != SEQ_ENDED) { /* else its blocks go back, whatever is in them */
         for (uint32_t i = 0; i < f->good; i++) at += f->part[i].tokens;
         if (f->good) s->kv.n_tokens = at;
-        s->cached = s->kv.n_tokens;
+        if (s->last_step == 0)
+            s->cached = s->kv.n_tokens; /* else it computed that itself, before it gave up its slot */
         reuse_advance(e, s);
     }
     bool more = f->r == 0;
@@ -377,6 +377,6 @@ void store_fetched(struct engine *e, struct seq *s)
     free(f);
     if (s->state == SEQ_ENDED)
         requests_returned(e, s);
-    else if (!more || !store_fetch(e, s))
+    else if (!more || s->now.cancel || !store_fetch(e, s))
         admit_run(e, s);
 }

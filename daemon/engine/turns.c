@@ -14,6 +14,14 @@
 #define EXPIRE_LEAST 1000000ull
 #define EXPIRE_MOST  600000000ull
 
+static bool quits(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    bool quit = e->quit;
+    pthread_mutex_unlock(&e->lock);
+    return quit;
+}
+
 int turns_open(struct engine *e)
 {
     const struct session_store_config c = {.dir = e->config.state_dir};
@@ -23,7 +31,7 @@ int turns_open(struct engine *e)
     if (c.dir) {
         /* The daemon before this one may still be writing. */
         for (int i = 0; (r = session_store_open(&e->sessions, ENGINE_SESSION_BYTES, &c)) == -EBUSY; i++) {
-            if (i == LOCK_TRIES || e->quit) break;
+            if (i == LOCK_TRIES || quits(e)) break;
             if (i == 10) log_info("waiting for another daemon: %s", error_text(r));
             usleep(LOCK_USEC);
         }
@@ -122,7 +130,7 @@ bool turns_keep(struct engine *e, struct seq *s)
         return false;
     }
     prefix_mark_tail(e->prefix, x->tail, false);
-    x->tail = reuse_end(e, s);
+    x->tail = s->kv.n_blocks ? reuse_end(e, s) : s->tail;
     prefix_mark_tail(e->prefix, x->tail, true);
     engine_free_slot(e, s);
     s->forked = false;

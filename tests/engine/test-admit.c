@@ -92,6 +92,33 @@ static void test_slot_changes_hands(void **state)
     assert_true(harness_status(h, 0, "preemptions") >= 2);
 }
 
+/* Cut short while another has its slot: what it said is its session's all the same. */
+static void test_cut_without_a_slot(void **state)
+{
+    struct harness *h = *state;
+    uint64_t id[2];
+    h->config.parallel = 1;
+    harness_start(h);
+    for (unsigned i = 0; i < 2; i++) {
+        struct proto_request r = harness_user(i ? NULL : "cut", "tell");
+        r.gen.max_tokens = 1500;
+        r.gen.ignore_eos = true;
+        id[i] = harness_submit_as(h, 5 + i, 1000 + i, &r);
+        harness_wait_texts(h, id[i], 1);
+    }
+    assert_int_equal(harness_status(h, 0, "preemptions"), 1);
+    engine_cancel(h->engine, 5, id[0], false);
+    struct answer *cut = harness_wait(h, id[0]);
+    assert_done(cut, PROTO_STOP_CANCEL);
+    assert_true(cut->last.usage_completion > 0);
+    engine_cancel(h->engine, 6, id[1], false);
+    struct proto_request r = harness_user("cut", "on");
+    struct answer *on = harness_wait(h, harness_submit(h, &r));
+    assert_done(on, PROTO_STOP_LENGTH);
+    assert_true(on->last.usage_prompt > cut->last.usage_prompt + cut->last.usage_completion);
+    assert_true(on->last.usage_cached + 1 >= cut->last.usage_prompt + cut->last.usage_completion);
+}
+
 /* Of one uid's own requests, the urgent ones first. */
 static void test_priority(void **state)
 {
@@ -188,6 +215,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_queue_positions_and_limit, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_flood, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_slot_changes_hands, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_cut_without_a_slot, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_priority, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_shared_work, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_blocks_run_short, harness_setup, harness_teardown),

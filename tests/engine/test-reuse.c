@@ -207,6 +207,31 @@ static void test_disk_behind_memory(void **state)
     assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"), 40);
 }
 
+/* A slot changes hands and there is no room for both: what the one who resumes reads back was computed by itself. */
+static void test_disk_behind_a_slot(void **state)
+{
+    struct harness *h = *state;
+    uint64_t id[2];
+    h->config.kv_bytes = 2 * 32 * 2 * 2 * 16 * 2 * 40;
+    h->config.parallel = 1;
+    harness_dirs(h);
+    harness_start(h);
+    harness_wait_disk(h);
+    for (unsigned i = 0; i < 2; i++) {
+        struct proto_request r = ask(harness_story, "");
+        r.gen.max_tokens = 1100;
+        id[i] = harness_submit_as(h, 5 + i, 1000 + i, &r);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        struct answer *a = harness_wait(h, id[i]);
+        assert_done(a, PROTO_STOP_LENGTH);
+        assert_int_equal(a->last.usage_cached, 0);
+        assert_same(a, &h->answers[id[0]]);
+    }
+    assert_true(harness_status(h, 0, "preemptions") > 0);
+    assert_true(harness_status(h, 0, "disk_read") > 0);
+}
+
 static void test_warm(void **state)
 {
     struct harness *h = *state;
@@ -327,17 +352,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_again_and_variants),
-        TEST(test_every_length),
-        TEST(test_eviction),
-        TEST(test_together),
-        TEST(test_restart_f16),
-        TEST(test_restart_f32),
-        TEST(test_restart_q8),
-        TEST(test_disk_behind_memory),
-        TEST(test_warm),
-        TEST(test_shift),
-        TEST(test_rotate),
+        TEST(test_again_and_variants), TEST(test_every_length), TEST(test_eviction),   TEST(test_together),
+        TEST(test_restart_f16),        TEST(test_restart_f32),  TEST(test_restart_q8), TEST(test_disk_behind_memory),
+        TEST(test_disk_behind_a_slot), TEST(test_warm),         TEST(test_shift),      TEST(test_rotate),
         TEST(test_public_prefix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

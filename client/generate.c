@@ -60,6 +60,24 @@ static int generate_messages(struct proto_generate *g, const struct options *o, 
     return r;
 }
 
+static int generate_biases(struct proto_generate *g, const struct options *o)
+{
+    int r = 0;
+
+    if (!o->n_biases) return 0;
+    g->biases = calloc(o->n_biases, sizeof *g->biases);
+    if (!g->biases) return -ENOMEM;
+    for (; r == 0 && g->n_biases < o->n_biases; g->n_biases++) {
+        const struct proto_bias *from = &o->biases[g->n_biases];
+        struct proto_bias *to = &g->biases[g->n_biases];
+
+        to->id = from->id;
+        to->bias = from->bias;
+        if (from->text.len) r = proto_text_set(&to->text, from->text.data, from->text.len);
+    }
+    return r;
+}
+
 int generate_request(struct proto_request *r, const struct options *o, struct buf *input)
 {
     struct proto_generate *g = &r->gen;
@@ -87,6 +105,7 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
         e = proto_text_set(&g->stop[i], o->stop[i], strlen(o->stop[i]));
         if (e == 0) g->n_stop++;
     }
+    if (e == 0) e = generate_biases(g, o);
     if (e == 0 && o->raw) generate_take(&g->prompt, input);
     if (e == 0 && !o->raw) e = generate_messages(g, o, input);
     return e < 0 ? error_say(e, "no memory for the request") : 0;

@@ -115,6 +115,51 @@ static int set_stop(struct options *o, const char *value)
     return r;
 }
 
+/* A token's id, or its text: as it is, or in quotes when it is made of digits. */
+static int set_token(struct proto_bias *b, const char *s, size_t n)
+{
+    size_t bad;
+
+    if (n && strspn(s, "0123456789") >= n) {
+        char id[64];
+
+        if (n >= sizeof id) return error_say(-EINVAL, "the token's id has %zu digits", n);
+        memcpy(id, s, n);
+        id[n] = 0;
+        return set_int(&b->id, id, 0, INT32_MAX);
+    }
+    if (n >= 2 && s[0] == '"' && s[n - 1] == '"') {
+        s++;
+        n -= 2;
+    }
+    bad = utf8_check(s, n);
+    if (!n) return error_say(-EINVAL, "the token must not be empty");
+    if (n > PROTO_BIAS_TEXT_MAX) return error_say(-EINVAL, "the token is longer than %d bytes", PROTO_BIAS_TEXT_MAX);
+    if (bad < n) return error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad);
+    return proto_text_set(&b->text, s, n) < 0 ? error_say(-ENOMEM, "no memory for the options") : 0;
+}
+
+static int add_bias(struct options *o, const char *value)
+{
+    const char *eq = strrchr(value, '=');
+    struct proto_bias *more;
+    int r;
+
+    if (!eq) return error_say(-EINVAL, "'%.64s' is not TOKEN=NUMBER", value);
+    if (o->n_biases == PROTO_BIASES_MAX) return error_say(-EINVAL, "more than %d of them", PROTO_BIASES_MAX);
+    if ((o->n_biases & (o->n_biases - 1)) == 0) { /* room for a power of two */
+        more = reallocarray(o->biases, o->n_biases ? 2 * o->n_biases : 1, sizeof *more);
+        if (!more) return error_say(-ENOMEM, "no memory for the options");
+        o->biases = more;
+    }
+    more = &o->biases[o->n_biases];
+    *more = (struct proto_bias){0};
+    r = parse_float(eq + 1, -100, 100, &more->bias);
+    if (r == 0) r = set_token(more, value, (size_t)(eq - value));
+    if (r == 0) o->n_biases++;
+    return r;
+}
+
 /* One option's value, wherever it comes from; @value is NULL for a flag of the command line. The sentence of a
  * failure lacks the option's name. */
 static int options_set(struct options *o, enum option_id id, const char *value)
@@ -155,6 +200,20 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return parse_float(value, 0, 1, &o->sampling.min_p);
     case OPTION_REPEAT_PENALTY:
         return parse_float(value, 0.01f, 10, &o->sampling.repeat_penalty);
+    case OPTION_TYPICAL_P:
+        return parse_float(value, 0, 1, &o->sampling.typical_p);
+    case OPTION_FREQUENCY_PENALTY:
+        return parse_float(value, -2, 2, &o->sampling.frequency_penalty);
+    case OPTION_PRESENCE_PENALTY:
+        return parse_float(value, -2, 2, &o->sampling.presence_penalty);
+    case OPTION_REPEAT_LAST_N:
+        return set_int(&o->sampling.repeat_last_n, value, 0, INT32_MAX);
+    case OPTION_LOGIT_BIAS:
+        return add_bias(o, value);
+    case OPTION_MIROSTAT:
+        return parse_float(value, 0, 100, &o->sampling.mirostat);
+    case OPTION_MIROSTAT_ETA:
+        return parse_float(value, 0.0001f, 1, &o->sampling.mirostat_eta);
     case OPTION_SEED:
         return set_int(&o->sampling.seed, value, 0, INT64_MAX);
     case OPTION_STOP:
@@ -295,7 +354,7 @@ int options_parse(struct options *o, int argc, char **argv)
     size_t n = (size_t)argc + 1;
 
     *o = (struct options){.max_tokens = -1, .timeout_ms = -1};
-    o->sampling = (struct proto_sampling){NAN, NAN, NAN, NAN, -1, -1};
+    proto_sampling_init(&o->sampling);
     o->files = malloc(n * sizeof *o->files);
     o->words = malloc(n * sizeof *o->words);
     if (!o->files || !o->words) return error_say(-ENOMEM, "no memory for the options");
@@ -344,6 +403,8 @@ void options_fini(struct options *o)
     free(o->files);
     free(o->words);
     for (i = 0; i < o->n_stop; i++) free(o->stop[i]);
+    for (i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
+    free(o->biases);
     *o = (struct options){0};
 }
 

@@ -41,6 +41,8 @@ struct options {
     size_t n_files, n_words;
     char *stop[PROTO_STOPS_MAX];
     size_t n_stop;
+    struct proto_bias *biases;
+    size_t n_biases;
     bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, render, jsonl,
         logprobs, json;
     int64_t max_tokens; /* -1: the daemon's default */

@@ -114,6 +114,47 @@ static int read_stops(struct reading *in, const struct place *where, const msgpa
     return 0;
 }
 
+/* [id or text, bias] */
+static int read_bias(struct reading *in, const struct place *where, const msgpack_object *o, struct proto_bias *b)
+{
+    static const struct field id = {.hi = INT32_MAX, .wanted = "a token's id or text"};
+    static const struct field text = {.lo = 1, .hi = PROTO_BIAS_TEXT_MAX};
+    static const struct field bias = {.flo = -100, .fhi = 100, .wanted = "a number from -100 to 100"};
+    const struct place token_at = {where, NULL, 0}, bias_at = {where, NULL, 1};
+    const msgpack_object *pair = o->via.array.ptr;
+    int r;
+
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 2)
+        return proto_bad(where, "must be a list of a token and a number");
+    if (pair[0].type == MSGPACK_OBJECT_STR)
+        r = proto_read_text(in, &token_at, &pair[0], &b->text, &text);
+    else
+        r = proto_read_i64(in, &token_at, &pair[0], &b->id, &id);
+    return r < 0 ? r : proto_read_float(in, &bias_at, &pair[1], &b->bias, &bias);
+}
+
+static int read_biases(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                       const struct field *f)
+{
+    struct proto_generate *g = at;
+    size_t n = o->type == MSGPACK_OBJECT_ARRAY ? o->via.array.size : 0;
+    int r = 0;
+
+    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of tokens and numbers");
+    if (n > PROTO_BIASES_MAX) return proto_bad(where, "has %zu tokens, the limit is %d", n, PROTO_BIASES_MAX);
+    if (!n) return 0;
+    g->biases = calloc(n, sizeof *g->biases);
+    if (!g->biases) return -ENOMEM;
+    g->n_biases = n;
+    in->bytes += n * sizeof *g->biases;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const struct place inside = {where, NULL, i};
+
+        r = read_bias(in, &inside, &o->via.array.ptr[i], &g->biases[i]);
+    }
+    return r;
+}
+
 static int read_uuid(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                      const struct field *f)
 {
@@ -240,6 +281,40 @@ static const struct field generate_fields[] = {
      .wanted = "a number above 0, at most 10"},
     {.key = "seed", .read = proto_read_i64, .offset = SAMPLING(seed), .wanted = "a whole number from 0 to 2^63-1"},
     {.key = "stop", .read = read_stops, .offset = AT(gen)},
+    {.key = "typical_p",
+     .read = proto_read_float,
+     .offset = SAMPLING(typical_p),
+     .fhi = 1,
+     .wanted = "a number from 0 to 1"},
+    {.key = "frequency_penalty",
+     .read = proto_read_float,
+     .offset = SAMPLING(frequency_penalty),
+     .flo = -2,
+     .fhi = 2,
+     .wanted = "a number from -2 to 2"},
+    {.key = "presence_penalty",
+     .read = proto_read_float,
+     .offset = SAMPLING(presence_penalty),
+     .flo = -2,
+     .fhi = 2,
+     .wanted = "a number from -2 to 2"},
+    {.key = "repeat_last_n",
+     .read = proto_read_i64,
+     .offset = SAMPLING(repeat_last_n),
+     .hi = INT32_MAX,
+     .wanted = "a whole number from 0 to 2147483647"},
+    {.key = "mirostat",
+     .read = proto_read_float,
+     .offset = SAMPLING(mirostat),
+     .fhi = 100,
+     .wanted = "a number from 0 to 100"},
+    {.key = "mirostat_eta",
+     .read = proto_read_float,
+     .offset = SAMPLING(mirostat_eta),
+     .flo = FLT_MIN,
+     .fhi = 1,
+     .wanted = "a number above 0, at most 1"},
+    {.key = "logit_bias", .read = read_biases, .offset = AT(gen)},
     /* so that it can be given in nanoseconds */
     {.key = "timeout_ms",
      .read = proto_read_i64,

@@ -31,7 +31,7 @@ struct field {
     const char *wanted; /* "a number from 0 to 1" */
 };
 
-enum { PROTO_FIELDS_MAX = 32 };
+enum { PROTO_FIELDS_MAX = 64 };
 
 /* Read the map @o by @fields (at most PROTO_FIELDS_MAX) into the struct at @base. 0, -ENOMEM, -EINVAL. */
 int proto_read_map(struct reading *in, const struct place *where, const msgpack_object *o, const struct field *fields,

@@ -19,8 +19,9 @@ struct writer {
 
 enum {
     HEADER = 4,
-    ELEMS_FIXED = 64, /* more than the elements that every message has, without the lists below */
-    ELEMS_MESSAGE = 5 /* a map, two keys, two values */
+    ELEMS_FIXED = 128, /* more than the elements that every message has, without the lists below */
+    ELEMS_MESSAGE = 5, /* a map, two keys, two values */
+    ELEMS_BIAS = 3     /* a list, a token, a number */
 };
 
 struct open_map {
@@ -181,10 +182,38 @@ static void put_messages(struct writer *w, const struct proto_message *messages,
     }
 }
 
+static void put_biases(struct writer *w, const struct proto_bias *biases, size_t n)
+{
+    key(w, "logit_bias");
+    msgpack_pack_array(&w->pk, n);
+    for (size_t i = 0; i < n; i++) {
+        msgpack_pack_array(&w->pk, 2);
+        if (biases[i].text.len)
+            put_string(w, biases[i].text.data, biases[i].text.len);
+        else
+            msgpack_pack_int64(&w->pk, biases[i].id);
+        msgpack_pack_float(&w->pk, biases[i].bias);
+    }
+}
+
+static void put_sampling(struct writer *w, const struct proto_sampling *s)
+{
+    put_float_given(w, "temperature", s->temperature);
+    put_float_given(w, "top_p", s->top_p);
+    put_float_given(w, "min_p", s->min_p);
+    put_i64_given(w, "top_k", s->top_k);
+    put_float_given(w, "repeat_penalty", s->repeat_penalty);
+    put_i64_given(w, "seed", s->seed);
+    put_float_given(w, "typical_p", s->typical_p);
+    put_float_given(w, "frequency_penalty", s->frequency_penalty);
+    put_float_given(w, "presence_penalty", s->presence_penalty);
+    put_i64_given(w, "repeat_last_n", s->repeat_last_n);
+    put_float_given(w, "mirostat", s->mirostat);
+    put_float_given(w, "mirostat_eta", s->mirostat_eta);
+}
+
 static void put_generate(struct writer *w, const struct proto_generate *g)
 {
-    const struct proto_sampling *s = &g->sampling;
-
     if (*g->uuid) put_cstring(w, "uuid", g->uuid);
     if (g->raw)
         put_text(w, "prompt", &g->prompt);
@@ -202,12 +231,8 @@ static void put_generate(struct writer *w, const struct proto_generate *g)
     put_i64_given(w, "max_tokens", g->max_tokens);
     put_true(w, "ignore_eos", g->ignore_eos);
     put_true(w, "logprobs", g->logprobs);
-    put_float_given(w, "temperature", s->temperature);
-    put_float_given(w, "top_p", s->top_p);
-    put_float_given(w, "min_p", s->min_p);
-    put_i64_given(w, "top_k", s->top_k);
-    put_float_given(w, "repeat_penalty", s->repeat_penalty);
-    put_i64_given(w, "seed", s->seed);
+    put_sampling(w, &g->sampling);
+    if (g->n_biases) put_biases(w, g->biases, g->n_biases);
     if (g->n_stop) {
         key(w, "stop");
         msgpack_pack_array(&w->pk, g->n_stop);
@@ -362,10 +387,12 @@ static void put_event(struct writer *w, const struct proto_event *e)
 
 int proto_write_request(struct buf *out, const struct proto_request *r)
 {
-    const size_t n = r->type == PROTO_GENERATE || r->type == PROTO_WARM ? r->gen.n_messages : 0;
+    const bool prompt = r->type == PROTO_GENERATE || r->type == PROTO_WARM;
+    const size_t n = prompt ? r->gen.n_messages : 0, biases = prompt ? r->gen.n_biases : 0;
+    const bool many = n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX;
     struct writer w;
 
-    writer_init(&w, out, n < PROTO_ELEMS_MAX ? ELEMS_FIXED + n * ELEMS_MESSAGE : SIZE_MAX);
+    writer_init(&w, out, many ? SIZE_MAX : ELEMS_FIXED + n * ELEMS_MESSAGE + biases * ELEMS_BIAS);
     put_request(&w, r);
     return writer_finish(&w);
 }

@@ -98,13 +98,28 @@ enum proto_priority proto_priority_value(const char *name)
     return PROTO_PRIORITY_UNSET;
 }
 
+void proto_sampling_init(struct proto_sampling *s)
+{
+    *s = (struct proto_sampling){
+        .temperature = NAN,
+        .top_p = NAN,
+        .min_p = NAN,
+        .repeat_penalty = NAN,
+        .top_k = -1,
+        .seed = -1,
+        .typical_p = NAN,
+        .frequency_penalty = NAN,
+        .presence_penalty = NAN,
+        .mirostat = NAN,
+        .mirostat_eta = NAN,
+        .repeat_last_n = -1,
+    };
+}
+
 void proto_generate_init(struct proto_generate *g)
 {
-    *g = (struct proto_generate){
-        .max_tokens = -1,
-        .timeout_ms = -1,
-        .sampling = {.temperature = NAN, .top_p = NAN, .min_p = NAN, .repeat_penalty = NAN, .top_k = -1, .seed = -1},
-    };
+    *g = (struct proto_generate){.max_tokens = -1, .timeout_ms = -1};
+    proto_sampling_init(&g->sampling);
 }
 
 void proto_text_fini(struct proto_text *t)
@@ -137,6 +152,8 @@ static void generate_fini(struct proto_generate *g)
     }
     free(g->messages);
     for (size_t i = 0; i < g->n_stop; i++) proto_text_fini(&g->stop[i]);
+    for (size_t i = 0; i < g->n_biases; i++) proto_text_fini(&g->biases[i].text);
+    free(g->biases);
 }
 
 void proto_request_fini(struct proto_request *r)

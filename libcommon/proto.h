@@ -11,12 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_VERSION   1
-#define PROTO_DEPTH_MAX 16
-#define PROTO_ELEMS_MAX 100000u /* maps, arrays and scalars in one message, together */
-#define PROTO_STOPS_MAX 16
-#define PROTO_NAME_MAX  128 /* bytes of a session's name */
-#define PROTO_SALT_MAX  256 /* bytes of a salt */
+#define PROTO_VERSION       1
+#define PROTO_DEPTH_MAX     16
+#define PROTO_ELEMS_MAX     100000u /* maps, arrays and scalars in one message, together */
+#define PROTO_STOPS_MAX     16
+#define PROTO_BIASES_MAX    10000
+#define PROTO_BIAS_TEXT_MAX 256 /* bytes of a text that shall be one token */
+#define PROTO_NAME_MAX      128 /* bytes of a session's name */
+#define PROTO_SALT_MAX      256 /* bytes of a salt */
 
 /* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
 struct proto_text {
@@ -51,6 +53,16 @@ struct proto_sampling {
     float temperature, top_p, min_p, repeat_penalty;
     int64_t top_k;
     int64_t seed; /* -1: the daemon draws one and tells it in done; else 0 … 2^63-1 */
+    float typical_p, frequency_penalty, presence_penalty;
+    float mirostat, mirostat_eta; /* the surprise it aims at, 0: off; how fast */
+    int64_t repeat_last_n;        /* tokens that the three penalties look at */
+};
+
+/* What is added to the logit of a token: of @id, or of the one that @text (len > 0) is. */
+struct proto_bias {
+    struct proto_text text;
+    int64_t id;
+    float bias;
 };
 
 /* Of two requests of one user, the more urgent one comes first. */
@@ -74,6 +86,8 @@ struct proto_generate {
     bool ignore_eos;
     bool logprobs; /* text events carry ids and logprobs */
     struct proto_sampling sampling;
+    struct proto_bias *biases; /* [n_biases], owned */
+    size_t n_biases;
     struct proto_text stop[PROTO_STOPS_MAX];
     size_t n_stop;
     int64_t timeout_ms; /* from arrival to the end of the answer; -1: none */
@@ -146,6 +160,9 @@ struct proto_event {
     /* sessions: a JSON array of objects (list), or one object (show), as text too */
     struct proto_text sessions;
 };
+
+/* Nothing given. */
+void proto_sampling_init(struct proto_sampling *s);
 
 /* The client's defaults for a generate request. */
 void proto_generate_init(struct proto_generate *g);

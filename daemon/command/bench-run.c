@@ -144,7 +144,7 @@ double bench_sampling(struct tool *l)
     sample_params_init(&params);
     for (int i = 0; !e && i < SAMPLINGS; i++) {
         double start = tool_now();
-        e = sampler_pick(s, &params, logits, &token, 1, 0.5, &token);
+        e = sampler_pick(s, &params, NULL, logits, &token, 1, 0.5, &token);
         took[i] = tool_now() - start;
     }
     sampler_free(s);

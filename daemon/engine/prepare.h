@@ -38,5 +38,9 @@ uint64_t prepare_limit(uint32_t ctx, enum proto_context policy);
  */
 size_t prepare_first_message(const struct proto_generate *g, const struct session *x);
 
+/* The request's logit biases, texts made ids: @out [n] is the caller's to free, NULL for none. 0; -EINVAL with a
+ * sentence for an id that is none, or a text that is not one token; -ENOMEM. */
+int prepare_biases(struct sample_bias **out, size_t *n, const struct loaded *m, const struct proto_generate *g);
+
 /* For a tokenize request: @out [n] is the caller's to free. Errors as above. */
 int prepare_tokens(struct tokens *out, const struct loaded *m, const struct proto_text *text, bool special);

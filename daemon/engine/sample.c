@@ -15,7 +15,9 @@ struct candidate {
 struct sampler {
     uint32_t vocab;
     float *row;              /* [vocab] the processors' own copy */
+    uint32_t *counts;        /* [vocab] zero between uses */
     struct candidate *cands; /* [vocab] */
+    struct candidate *order; /* [vocab] scratch: what they are sorted by, and their place */
     size_t n;                /* candidates alive; falling logits */
 };
 
@@ -25,8 +27,10 @@ int sampler_new(struct sampler **out, uint32_t vocab)
     if (!s) return -ENOMEM;
     s->vocab = vocab;
     s->row = calloc(vocab, sizeof(*s->row));
+    s->counts = calloc(vocab, sizeof(*s->counts));
     s->cands = calloc(vocab, sizeof(*s->cands));
-    if (!s->row || !s->cands) {
+    s->order = calloc(vocab, sizeof(*s->order));
+    if (!s->row || !s->counts || !s->cands || !s->order) {
         sampler_free(s);
         return -ENOMEM;
     }
@@ -38,7 +42,9 @@ struct sampler *sampler_free(struct sampler *s)
 {
     if (!s) return NULL;
     free(s->row);
+    free(s->counts);
     free(s->cands);
+    free(s->order);
     free(s);
     return NULL;
 }
@@ -47,20 +53,26 @@ struct sampler *sampler_free(struct sampler *s)
 
 static void row_bias(struct sampler *s, const struct sample_params *p)
 {
+    for (size_t i = 0; i < p->n_bias; i++)
+        if ((uint32_t)p->bias[i].id < s->vocab) s->row[p->bias[i].id] += p->bias[i].bias;
     for (size_t i = 0; i < p->n_ban; i++)
         if ((uint32_t)p->ban[i] < s->vocab) s->row[p->ban[i]] = -INFINITY;
 }
 
 static void row_penalty(struct sampler *s, const struct sample_params *p, const int32_t *history, size_t n)
 {
-    if (p->repeat == 1.0f) return;
+    if (p->repeat == 1.0f && p->frequency == 0.0f && p->presence == 0.0f) return;
     size_t from = n > p->repeat_n ? n - p->repeat_n : 0;
+    for (size_t i = from; i < n; i++)
+        if ((uint32_t)history[i] < s->vocab) s->counts[history[i]]++;
     for (size_t i = from; i < n; i++) {
-        bool again = (uint32_t)history[i] >= s->vocab;
-        for (size_t k = from; k < i && !again; k++) again = history[k] == history[i];
-        if (again) continue;
+        uint32_t count = (uint32_t)history[i] < s->vocab ? s->counts[history[i]] : 0;
+        if (count == 0) continue; /* had its turn */
+        s->counts[history[i]] = 0;
         float *x = &s->row[history[i]];
-        *x = *x > 0.0f ? *x / p->repeat : *x * p->repeat;
+        if (p->repeat != 1.0f) *x = *x > 0.0f ? *x / p->repeat : *x * p->repeat;
+        if (p->frequency != 0.0f) *x -= (float)count * p->frequency;
+        if (p->presence != 0.0f) *x -= p->presence;
     }
 }
 
@@ -118,6 +130,34 @@ static void pick_top_k(struct sampler *s, const struct sample_params *p)
     s->n = n;
 }
 
+/* -log p - H of a candidate is the mean logit minus its own: the logarithm of the sum stands on both sides. */
+static void cut_typical(struct sampler *s, const struct sample_params *p)
+{
+    if (p->typical_p >= 1.0f) return;
+    double sum = 0, mean = 0, part = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        float x = s->cands[i].logit - s->cands[0].logit;
+        sum += (double)kern_exp(x);
+        mean += (double)kern_exp(x) * (double)x;
+    }
+    mean /= sum;
+    for (size_t i = 0; i < s->n; i++) {
+        double x = (double)(s->cands[i].logit - s->cands[0].logit);
+        s->order[i] = (struct candidate){(float)-fabs(mean - x), (int32_t)i};
+    }
+    heap_sort(s->order, s->n);
+    size_t stay = 0, n = 0;
+    do {
+        part += (double)kern_exp(s->cands[s->order[stay].id].logit - s->cands[0].logit);
+        s->counts[s->order[stay++].id] = 1;
+    } while (stay < s->n && part < (double)p->typical_p * sum);
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->counts[i]) s->cands[n++] = s->cands[i];
+        s->counts[i] = 0;
+    }
+    s->n = n;
+}
+
 static void cut_top_p(struct sampler *s, const struct sample_params *p)
 {
     if (p->top_p >= 1.0f) return;
@@ -148,10 +188,7 @@ static void scale_temperature(struct sampler *s, const struct sample_params *p)
 
 /* After the row's processors these run in this order, whatever the request says. */
 static void (*const chain[])(struct sampler *, const struct sample_params *) = {
-    pick_top_k,
-    cut_top_p,
-    cut_min_p,
-    scale_temperature,
+    pick_top_k, cut_typical, cut_top_p, cut_min_p, scale_temperature,
 };
 
 static int32_t pick_greedy(const struct sampler *s)
@@ -162,32 +199,62 @@ static int32_t pick_greedy(const struct sampler *s)
     return best;
 }
 
-static int32_t draw(const struct sampler *s, double u)
+static const struct candidate *draw(const struct sampler *s, double u)
 {
     double sum = 0, part = 0;
     for (size_t i = 0; i < s->n; i++) sum += (double)kern_exp(s->cands[i].logit - s->cands[0].logit);
     for (size_t i = 0; i < s->n; i++) {
         part += (double)kern_exp(s->cands[i].logit - s->cands[0].logit);
-        if (part > u * sum) return s->cands[i].id;
+        if (part > u * sum) return &s->cands[i];
     }
-    return s->cands[0].id; /* rounding took the last one's share */
+    return &s->cands[0]; /* rounding took the last one's share */
 }
 
-int sampler_pick(struct sampler *s, const struct sample_params *p, const float *logits, const int32_t *history,
-                 size_t n_history, double u, int32_t *id)
+static int32_t pick_chain(struct sampler *s, const struct sample_params *p, double u)
 {
-    int32_t picked = -1;
+    s->n = 0;
+    chain[0](s, p);
+    for (size_t i = 1; s->n && i < sizeof(chain) / sizeof(*chain); i++) chain[i](s, p);
+    return s->n && isfinite(s->cands[0].logit) ? draw(s, u)->id : -1;
+}
+
+/* Only what is let through is sorted. */
+static int32_t pick_mirostat(struct sampler *s, const struct sample_params *p, struct sample_state *state, double u)
+{
+    int32_t best = pick_greedy(s);
+    if (best < 0 || !isfinite(s->row[best])) return -1;
+    float max = s->row[best];
+    double sum = 0, mu = state->begun ? state->mu : 2 * (double)p->mirostat;
+    for (uint32_t i = 0; i < s->vocab; i++) {
+        s->row[i] = (s->row[i] - max) / p->temperature;
+        if (s->row[i] > -INFINITY) sum += (double)kern_exp(s->row[i]);
+    }
+    double total = log(sum), least = total - mu * M_LN2; /* of a logit that is let through */
+    s->n = 0;
+    for (uint32_t i = 0; i < s->vocab; i++)
+        if (s->row[i] > -INFINITY && (double)s->row[i] >= least)
+            s->cands[s->n++] = (struct candidate){s->row[i], (int32_t)i};
+    if (s->n == 0) s->cands[s->n++] = (struct candidate){0, best};
+    heap_sort(s->cands, s->n);
+    const struct candidate *c = draw(s, u);
+    double surprise = (total - (double)c->logit) / M_LN2;
+    *state = (struct sample_state){true, mu - (double)p->mirostat_eta * (surprise - (double)p->mirostat)};
+    return c->id;
+}
+
+int sampler_pick(struct sampler *s, const struct sample_params *p, struct sample_state *state, const float *logits,
+                 const int32_t *history, size_t n_history, double u, int32_t *id)
+{
+    int32_t picked;
     memcpy(s->row, logits, s->vocab * sizeof(*s->row));
     row_bias(s, p);
     row_penalty(s, p, history, n_history);
-    if (p->temperature == 0.0f) {
+    if (p->temperature == 0.0f)
         picked = pick_greedy(s);
-    } else {
-        s->n = 0;
-        chain[0](s, p);
-        for (size_t i = 1; s->n && i < sizeof(chain) / sizeof(*chain); i++) chain[i](s, p);
-        if (s->n && isfinite(s->cands[0].logit)) picked = draw(s, u);
-    }
+    else if (p->mirostat > 0.0f)
+        picked = pick_mirostat(s, p, state, u);
+    else
+        picked = pick_chain(s, p, u);
     if (picked < 0 || !isfinite(logits[picked])) return error_say(-EIO, "the model's output is not a number");
     *id = picked;
     return 0;

@@ -39,6 +39,7 @@ struct seq *seq_free(struct seq *s)
     proto_event_fini(&s->end);
     free(s->aux_why);
     free(s->view);
+    free(s->biases);
     stop_fini(&s->stop);
     buf_fini(&s->answer);
     free(s);
@@ -109,6 +110,8 @@ static int make_view(struct seq *s)
 int seq_plan(struct seq *s, const struct loaded *m)
 {
     const struct proto_generate *g = &s->req.gen;
+    s->params.bias = s->biases;
+    s->params.n_bias = s->n_biases;
     s->n_prompt = s->prompt.tokens.n;
     s->ctx = m->ctx;
     s->keep = (m->ctx / 4 < CONTEXT_KEEP ? m->ctx / 4 : CONTEXT_KEEP) / PREFIX_BLOCK * PREFIX_BLOCK;

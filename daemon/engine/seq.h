@@ -68,8 +68,11 @@ struct seq {
     struct proto_event end; /* SEQ_SAVING: what is still to be said */
     size_t n_prompt, cached;
     uint32_t max_tokens;
-    bool max_is_context; /* max_tokens is what the context leaves, less than was asked for */
+    bool max_is_context;        /* max_tokens is what the context leaves, less than was asked for */
+    struct sample_bias *biases; /* of params; written by the aux job */
+    size_t n_biases;
     struct sample_params params;
+    struct sample_state sampling; /* stays when the sequence gives up its place: it goes on as if it had not */
     int64_t seed;
     uint32_t generated;
     struct detok detok;

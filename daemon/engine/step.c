@@ -133,7 +133,7 @@ static void advance(struct engine *e, struct seq *s, const float *row)
     enum proto_reason reason = PROTO_STOP_EOS;
     int32_t id = -1;
     double u = rng_uniform((uint64_t)s->seed, 0, s->generated);
-    int r = sampler_pick(e->sampler, &s->params, row, s->prompt.tokens.ids, s->prompt.tokens.n, u, &id);
+    int r = sampler_pick(e->sampler, &s->params, &s->sampling, row, s->prompt.tokens.ids, s->prompt.tokens.n, u, &id);
     if (r == 0) {
         if (s->generated == 0) s->first_token = engine_now();
         r = seq_push(s, &e->model, id, &shown, &reason);

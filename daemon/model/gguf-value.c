@@ -78,6 +78,19 @@ int gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out)
     return 0;
 }
 
+int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out)
+{
+    const struct gguf_kv *kv = gguf_find(g, key);
+    uint64_t v;
+    bool negative;
+    if (!kv) return 1;
+    if (integer(kv, &v, &negative)) return wrong_type(g, kv, "an integer");
+    if (!negative && v > INT64_MAX)
+        return error_say(-EINVAL, "%s: key '%s' is %llu, above 2^63-1", gguf_path(g), key, (unsigned long long)v);
+    *out = (int64_t)v;
+    return 0;
+}
+
 int gguf_get_f32(const struct gguf *g, const char *key, float *out)
 {
     const struct gguf_kv *kv = gguf_find(g, key);

@@ -68,6 +68,7 @@ const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *nam
 /* Typed reads: 0 and *out; 1 when there is no such key (*out untouched); -EINVAL with a sentence when the key has
  * another type (integers of any width and sign convert when the value fits). */
 int gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out);
+int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out);
 int gguf_get_f32(const struct gguf *g, const char *key, float *out);
 int gguf_get_bool(const struct gguf *g, const char *key, bool *out);
 int gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out);

@@ -97,7 +97,8 @@ _hob_option() {
 _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
     local valued="-m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k
-        --min-p --repeat-penalty --seed --stop --timeout"
+        --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
+        --mirostat --mirostat-eta --seed --stop --timeout"
     valued=${valued//[[:space:]]/ }
     # shellcheck disable=SC2088 # the tilde is one that was typed
     [[ $hob != "~/"* ]] || hob=$HOME/${hob:2}
@@ -133,11 +134,13 @@ _hob() {
             ;;
         chat)
             _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
-                --min-p --repeat-penalty --seed --stop --timeout --render --quiet --verbose --help --version
+                --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
+                --mirostat --mirostat-eta --seed --stop --timeout --render --quiet --verbose --help --version
             ;;
         *)
             _hob_offer --model --system --file --session --continue --fork --priority --context --wait --warm --max-tokens \
-                --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --seed --stop --raw --special --timeout \
+                --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --typical-p --frequency-penalty \
+                --presence-penalty --repeat-last-n --logit-bias --mirostat --mirostat-eta --seed --stop --raw --special --timeout \
                 --quiet --verbose --no-stream --no-stdin --render --jsonl --logprobs --json --help --version
             ;;
         esac

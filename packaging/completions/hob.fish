@@ -7,7 +7,8 @@
 function __hob_words
     set -l skip
     set -l valued -m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k \
-        --min-p --repeat-penalty --seed --stop --timeout
+        --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
+        --mirostat --mirostat-eta --seed --stop --timeout
     for word in (commandline -opc)[2..]
         if test -n "$skip"
             set skip
@@ -94,6 +95,13 @@ complete -c hob -n __hob_answers -l top-p -x -d 'likeliest tokens of this probab
 complete -c hob -n __hob_answers -l top-k -x -d 'this many likeliest tokens'
 complete -c hob -n __hob_answers -l min-p -x -d 'least part of the likeliest probability'
 complete -c hob -n __hob_answers -l repeat-penalty -x -d 'above 1: tokens that came already are less likely'
+complete -c hob -n __hob_answers -l typical-p -x -d 'most typical tokens of this probability together'
+complete -c hob -n __hob_answers -l frequency-penalty -x -d 'off a token\'s logit each time it came'
+complete -c hob -n __hob_answers -l presence-penalty -x -d 'off a token\'s logit once it came'
+complete -c hob -n __hob_answers -l repeat-last-n -x -d 'the penalties look at this many newest tokens'
+complete -c hob -n __hob_answers -l logit-bias -x -d 'add to the logit of a token, by id or text'
+complete -c hob -n __hob_answers -l mirostat -x -d 'keep the surprise near this many bits, 0: off'
+complete -c hob -n __hob_answers -l mirostat-eta -x -d 'how fast it learns'
 complete -c hob -n __hob_answers -l seed -x -d 'the same seed gives the same answer'
 complete -c hob -n __hob_answers -l stop -x -d 'end the answer before this text'
 complete -c hob -n __hob_plain -l raw -d 'no chat template: continue the text as it is'

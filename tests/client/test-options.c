@@ -89,6 +89,19 @@ static void test_every_option(void **state)
     assert_int_equal(o.n_stop, 2);
     assert_string_equal(o.stop[1], "y");
     options_fini(&o);
+    assert_int_equal(PARSE(&o, "--typical-p", "0.5", "--frequency-penalty", "-1.5", "--presence-penalty=2",
+                           "--repeat-last-n", "0", "--mirostat", "5", "--mirostat-eta", "0.25", "--logit-bias",
+                           "17=-3.5", "--logit-bias", "a=b=1", "--logit-bias", " 7=2", "--logit-bias", "\"7\"=0.5"),
+                     0);
+    assert_true(o.sampling.typical_p == 0.5f && o.sampling.frequency_penalty == -1.5f);
+    assert_true(o.sampling.presence_penalty == 2 && o.sampling.repeat_last_n == 0);
+    assert_true(o.sampling.mirostat == 5 && o.sampling.mirostat_eta == 0.25f);
+    assert_int_equal(o.n_biases, 4);
+    assert_true(o.biases[0].id == 17 && o.biases[0].text.len == 0 && o.biases[0].bias == -3.5f);
+    assert_string_equal(o.biases[1].text.data, "a=b");
+    assert_string_equal(o.biases[2].text.data, " 7");
+    assert_string_equal(o.biases[3].text.data, "7");
+    options_fini(&o);
     assert_int_equal(PARSE(&o, "-c", "--fork", "other", "--wait", "--context", "rotate", "--warm", "x"), 0);
     assert_string_equal(o.fork, "other");
     assert_true(o.continue_last && o.wait && o.warm && o.context == PROTO_CONTEXT_ROTATE);
@@ -171,6 +184,24 @@ static void test_wrong_usage(void **state)
     REFUSED("--session: may not hold '/'", "-S", "a/b");
     REFUSED("--session: may not hold '/'", "-S", "a\nb");
     REFUSED("--repeat-penalty", "--repeat-penalty", "10.5"); /* as the daemon would */
+    REFUSED("--typical-p: '1.1' is not between 0 and 1", "--typical-p", "1.1");
+    REFUSED("--typical-p: 'nan' is not a number", "--typical-p", "nan");
+    REFUSED("--frequency-penalty: '-2.5' is not between -2 and 2", "--frequency-penalty", "-2.5");
+    REFUSED("--presence-penalty: 'inf' is not a number", "--presence-penalty", "inf");
+    REFUSED("--repeat-last-n: '-1' is not a whole number", "--repeat-last-n", "-1");
+    REFUSED("--mirostat: '-5' is not between 0 and 100", "--mirostat", "-5");
+    REFUSED("--mirostat-eta: '0' is not between", "--mirostat-eta", "0");
+    REFUSED("--logit-bias: 'x' is not TOKEN=NUMBER", "--logit-bias", "x");
+    REFUSED("--logit-bias: '' is not a number", "--logit-bias", "x=");
+    REFUSED("--logit-bias: 'nan' is not a number", "--logit-bias", "7=nan");
+    REFUSED("--logit-bias: '101' is not between -100 and 100", "--logit-bias", "7=101");
+    REFUSED("--logit-bias: '-1e39' is not between -100 and 100", "--logit-bias", "7=-1e39");
+    REFUSED("--logit-bias: the token must not be empty", "--logit-bias", "=1");
+    REFUSED("--logit-bias: the token must not be empty", "--logit-bias", "\"\"=1");
+    REFUSED("--logit-bias: '2147483648' is not between", "--logit-bias", "2147483648=1");
+    REFUSED("--logit-bias: the token's id has 64 digits", "--logit-bias",
+            "0000000000000000000000000000000000000000000000000000000000000001=1");
+    REFUSED("--logit-bias: invalid UTF-8 at byte 1", "--logit-bias", "a\xff=1");
     REFUSED("--stop", "--stop", "");
     REFUSED("--model", "-m", "");
     REFUSED("invalid UTF-8 at byte 2", "-s", "ab\xff");
@@ -274,16 +305,38 @@ static void test_limits(void **state)
     }
 }
 
+/* As many as the daemon takes, and one more. */
+static void test_many_biases(void **state)
+{
+    enum { N = 2 * PROTO_BIASES_MAX + 3 };
+    const char **argv = calloc(N + 1, sizeof *argv);
+    struct options o;
+
+    assert_non_null(argv);
+    argv[0] = "hob";
+    for (size_t i = 1; i < N; i++) argv[i] = i % 2 ? "--logit-bias" : "a=1";
+    assert_int_equal(options_parse(&o, N - 2, (char **)argv), 0);
+    assert_int_equal(o.n_biases, PROTO_BIASES_MAX);
+    options_fini(&o);
+    assert_int_equal(options_parse(&o, N, (char **)argv), -EINVAL);
+    assert_non_null(strstr(error_text(-EINVAL), "--logit-bias: more than 10000 of them"));
+    options_fini(&o);
+    free(argv);
+}
+
 static void test_file_gives_defaults(void **state)
 {
     static const char file[] = "# mine\nmodel = small\ntemp = 0.5\nsystem = \"Be brief. \"\nquiet = yes\nstop = END\n"
-                               "max-tokens = 9\nno-stream = off\ncontext = shift\nwait = yes\npriority = batch\n";
+                               "max-tokens = 9\nlogit-bias = \" a=-1\"\nlogit-bias = 7=2\nmirostat = 4\nno-stream = "
+                               "off\ncontext = shift\nwait = yes\npriority = batch\n";
     struct options o;
 
     assert_int_equal(PARSE_FILE(&o, file, "x"), 0);
     assert_string_equal(o.model, "small");
     assert_string_equal(o.system, "Be brief. ");
     assert_true(o.sampling.temperature == 0.5f && o.quiet && o.n_stop == 1 && o.max_tokens == 9 && !o.no_stream);
+    assert_true(o.n_biases == 2 && o.biases[1].id == 7 && o.sampling.mirostat == 4);
+    assert_string_equal(o.biases[0].text.data, " a");
     assert_true(o.context == PROTO_CONTEXT_SHIFT && o.wait && o.priority == PROTO_PRIORITY_BATCH);
     options_fini(&o);
     /* The command line wins. */
@@ -332,11 +385,44 @@ static void test_no_file_is_no_error(void **state)
 
 static void test_help_names_every_option(void **state)
 {
-    static const char *const names[] = {
-        "model",   "system",  "file",    "session",        "continue", "max-tokens", "ignore-eos", "temp",
-        "top-p",   "top-k",   "min-p",   "repeat-penalty", "seed",     "stop",       "raw",        "special",
-        "timeout", "quiet",   "verbose", "no-stream",      "no-stdin", "jsonl",      "logprobs",   "json",
-        "help",    "version", "fork",    "context",        "wait",     "warm",       "priority"};
+    static const char *const names[] = {"model",
+                                        "system",
+                                        "file",
+                                        "session",
+                                        "continue",
+                                        "max-tokens",
+                                        "ignore-eos",
+                                        "temp",
+                                        "top-p",
+                                        "top-k",
+                                        "min-p",
+                                        "repeat-penalty",
+                                        "seed",
+                                        "stop",
+                                        "raw",
+                                        "special",
+                                        "timeout",
+                                        "quiet",
+                                        "verbose",
+                                        "no-stream",
+                                        "no-stdin",
+                                        "jsonl",
+                                        "logprobs",
+                                        "json",
+                                        "help",
+                                        "version",
+                                        "fork",
+                                        "context",
+                                        "wait",
+                                        "warm",
+                                        "priority",
+                                        "typical-p",
+                                        "frequency-penalty",
+                                        "presence-penalty",
+                                        "repeat-last-n",
+                                        "logit-bias",
+                                        "mirostat",
+                                        "mirostat-eta"};
     struct buf out = BUF_INIT;
     char name[40];
     size_t i;
@@ -363,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_sessions_wrongly),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_many_biases),
         cmocka_unit_test(test_file_gives_defaults),
         cmocka_unit_test(test_bad_file_names_the_line),
         cmocka_unit_test(test_no_file_is_no_error),

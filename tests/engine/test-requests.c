@@ -2,6 +2,7 @@
 /* What ends a request from outside, and what is refused. */
 #include "tests/engine/harness.h"
 #include <errno.h>
+#include <math.h>
 
 static void test_prompt_too_long(void **state)
 {
@@ -123,6 +124,77 @@ static void test_queue_timeout(void **state)
     assert_int_equal(engine_load(h->engine), 0);
 }
 
+/* Takes the text. */
+static struct proto_request biased(const struct proto_bias *b)
+{
+    struct proto_request r = harness_raw("x");
+    r.gen.biases = malloc(sizeof(*b));
+    assert_non_null(r.gen.biases);
+    r.gen.biases[0] = *b;
+    r.gen.n_biases = 1;
+    return r;
+}
+
+/* The greedy answer's tokens one after the other made impossible: none comes back; and one made certain, by its text.
+ */
+static void test_logit_bias(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    int32_t not [8];
+    for (size_t n = 0; n < 8; n++) {
+        struct proto_request r = harness_raw("x");
+        r.gen.max_tokens = 1;
+        r.gen.biases = calloc(8, sizeof(*r.gen.biases));
+        assert_non_null(r.gen.biases);
+        r.gen.n_biases = n;
+        for (size_t i = 0; i < n; i++) r.gen.biases[i] = (struct proto_bias){.id = not [i], .bias = -100};
+        struct answer *a = harness_run(h, &r);
+        assert_int_equal(a->n, 1);
+        not [n] = a->ids[0];
+        for (size_t i = 0; i < n; i++) assert_int_not_equal(not [i], not [n]);
+    }
+    struct proto_request r = biased(&(struct proto_bias){.text = {strdup("Z"), 1}, .bias = 100});
+    r.gen.max_tokens = 3;
+    struct answer *a = harness_run(h, &r);
+    assert_string_equal(a->text.data, "ZZZ");
+    r = biased(&(struct proto_bias){.text = {strdup("<|im_end|>"), 10}, .bias = 100});
+    assert_done(harness_run(h, &r), PROTO_STOP_EOS);
+}
+
+/* Mirostat's bound is the sequence's own: alone, in company, and in a session's next turn. */
+static void test_mirostat_is_the_sequences_own(void **state)
+{
+    struct harness *h = *state;
+    uint64_t id[3];
+    struct answer *a[4];
+    harness_start(h);
+    for (int i = 0; i < 4; i++) {
+        struct proto_request r = harness_raw(i % 2 ? harness_story : "x");
+        r.gen.max_tokens = 200;
+        r.gen.ignore_eos = true;
+        r.gen.sampling.temperature = 1;
+        r.gen.sampling.seed = 3;
+        r.gen.sampling.mirostat = 3;
+        if (i < 3)
+            id[i] = harness_submit(h, &r);
+        else
+            for (int k = 0; k < 3; k++) a[k] = harness_wait(h, id[k]);
+        if (i == 3) a[3] = harness_run(h, &r);
+    }
+    for (int i = 0; i < 4; i++) assert_done(a[i], PROTO_STOP_LENGTH);
+    assert_same(a[0], a[2]);
+    assert_same(a[1], a[3]);
+    /* it does something: the same without it is another answer */
+    struct proto_request r = harness_raw("x");
+    r.gen.max_tokens = 200;
+    r.gen.ignore_eos = true;
+    r.gen.sampling.temperature = 1;
+    r.gen.sampling.seed = 3;
+    struct answer *without = harness_run(h, &r);
+    assert_memory_not_equal(without->ids, a[0]->ids, 200 * sizeof(int32_t));
+}
+
 static void test_invalid_requests(void **state)
 {
     struct harness *h = *state;
@@ -137,6 +209,17 @@ static void test_invalid_requests(void **state)
     r = harness_raw("x");
     r.gen.sampling.top_p = 2;
     assert_error(harness_run(h, &r), EINVAL, "top_p is 2");
+    r = harness_raw("x");
+    r.gen.sampling.mirostat_eta = -INFINITY;
+    assert_error(harness_run(h, &r), EINVAL, "mirostat_eta is -inf");
+    r = biased(&(struct proto_bias){.id = 1 << 20, .bias = 1});
+    assert_error(harness_run(h, &r), EINVAL, "logit_bias: 1048576 is no token of the model (0 to ");
+    r = biased(&(struct proto_bias){.id = -1, .bias = 1});
+    assert_error(harness_run(h, &r), EINVAL, "logit_bias: -1 is no token");
+    r = biased(&(struct proto_bias){.id = 1, .bias = NAN});
+    assert_error(harness_run(h, &r), EINVAL, "logit_bias: the bias is nan");
+    r = biased(&(struct proto_bias){.text = {strdup("qqq"), 3}, .bias = 1});
+    assert_error(harness_run(h, &r), EINVAL, "logit_bias: 'qqq' is 3 tokens, not one");
     r = harness_raw("x");
     r.gen.n_stop = 1;
     assert_int_equal(proto_text_set(&r.gen.stop[0], "", 0), 0);
@@ -179,6 +262,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deadlines, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_queue_timeout, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_invalid_requests, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_logit_bias, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_mirostat_is_the_sequences_own, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_tokenize, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

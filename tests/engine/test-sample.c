@@ -5,6 +5,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -29,13 +30,13 @@ static int teardown(void **state)
 
 static struct sample_params plain(void)
 {
-    return (struct sample_params){.top_p = 1, .temperature = 1, .repeat = 1, .repeat_n = 64};
+    return (struct sample_params){.top_p = 1, .typical_p = 1, .temperature = 1, .repeat = 1, .repeat_n = 64};
 }
 
 static int32_t pick(struct sampler *s, const struct sample_params *p, const float *logits, double u)
 {
     int32_t id = -1;
-    assert_int_equal(sampler_pick(s, p, logits, NULL, 0, u, &id), 0);
+    assert_int_equal(sampler_pick(s, p, NULL, logits, NULL, 0, u, &id), 0);
     return id;
 }
 
@@ -127,15 +128,15 @@ static void test_repeat_penalty(void **state)
     int32_t id;
     p.temperature = 0;
     p.repeat = 1.5f;
-    assert_int_equal(sampler_pick(*state, &p, logits, history, 3, 0, &id), 0);
+    assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 3, 0, &id), 0);
     assert_int_equal(id, 0); /* 4/1.5 > 3/1.5 */
     p.repeat_n = 2;
-    assert_int_equal(sampler_pick(*state, &p, logits, history, 3, 0, &id), 0);
+    assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 3, 0, &id), 0);
     assert_int_equal(id, 1); /* 3 > 4/1.5 */
     const float low[V] = {-40, -40, -1, -1.4f, -40, -40, -40, -40};
     const int32_t two[] = {2};
     p.repeat = 1.5f; /* a negative logit is multiplied: -1.5 < -1.4 */
-    assert_int_equal(sampler_pick(*state, &p, low, two, 1, 0, &id), 0);
+    assert_int_equal(sampler_pick(*state, &p, NULL, low, two, 1, 0, &id), 0);
     assert_int_equal(id, 3);
 }
 
@@ -151,11 +152,11 @@ static void test_ban_and_bad_rows(void **state)
     float bad[V];
     int32_t id = -1;
     for (int i = 0; i < V; i++) bad[i] = NAN;
-    assert_int_equal(sampler_pick(*state, &p, bad, NULL, 0, 0, &id), -EIO);
+    assert_int_equal(sampler_pick(*state, &p, NULL, bad, NULL, 0, 0, &id), -EIO);
     p.temperature = 1;
-    assert_int_equal(sampler_pick(*state, &p, bad, NULL, 0, 0, &id), -EIO);
+    assert_int_equal(sampler_pick(*state, &p, NULL, bad, NULL, 0, 0, &id), -EIO);
     bad[2] = INFINITY;
-    assert_int_equal(sampler_pick(*state, &p, bad, NULL, 0, 0, &id), -EIO);
+    assert_int_equal(sampler_pick(*state, &p, NULL, bad, NULL, 0, 0, &id), -EIO);
     assert_int_equal(id, -1);
 }
 
@@ -198,29 +199,349 @@ static void test_top_k_of_many(void **state)
     sampler_free(s);
 }
 
-static void test_request_values(void **state)
+/* --- against a second implementation, which sorts everything and knows no floats --- */
+
+struct expect {
+    int id[V], n;
+    double p[V]; /* by place */
+};
+
+static int by_p(const void *a, const void *b)
 {
-    struct sample_params p;
-    struct proto_sampling r = {NAN, NAN, NAN, NAN, -1, -1};
-    sample_params_init(&p);
-    assert_int_equal(sample_params_request(&p, &r), 0);
-    assert_int_equal(p.top_k, 40);
-    assert_true(p.top_p == 0.95f && p.min_p == 0.05f && p.temperature == 0.7f && p.repeat == 1.0f);
-    r.top_k = 0;
-    r.temperature = 0;
-    assert_int_equal(sample_params_request(&p, &r), 0);
-    assert_int_equal(p.top_k, 0);
-    assert_true(p.temperature == 0);
-    const struct proto_sampling bad[] = {
-        {-0.1f, NAN, NAN, NAN, -1, -1}, {INFINITY, NAN, NAN, NAN, -1, -1}, {NAN, -0.1f, NAN, NAN, -1, -1},
-        {NAN, 1.1f, NAN, NAN, -1, -1},  {NAN, NAN, 1.1f, NAN, -1, -1},     {NAN, NAN, NAN, 0, -1, -1},
-        {NAN, NAN, NAN, NAN, -2, -1},   {NAN, NAN, NAN, NAN, -1, -2},
-    };
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-        sample_params_init(&p);
-        assert_int_equal(sample_params_request(&p, &bad[i]), -EINVAL);
-        assert_non_null(strstr(error_text(-EINVAL), " is "));
+    const double *x = a, *y = b;
+    return (x[0] < y[0]) - (x[0] > y[0]) ? (x[0] < y[0]) - (x[0] > y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* Pairs (key, what), by falling key. */
+static void sort_pairs(double (*pairs)[2], int n)
+{
+    qsort(pairs, (size_t)n, sizeof(*pairs), by_p);
+}
+
+static void normal(struct expect *e)
+{
+    double sum = 0;
+    for (int i = 0; i < e->n; i++) sum += e->p[i];
+    for (int i = 0; i < e->n; i++) e->p[i] /= sum;
+}
+
+static void expect_typical(struct expect *e, double tau)
+{
+    double h = 0, pairs[V][2], part = 0;
+    bool stay[V] = {false};
+    int n = 0;
+    for (int i = 0; i < e->n; i++) h -= e->p[i] * log(e->p[i]);
+    for (int i = 0; i < e->n; i++) {
+        pairs[i][0] = -fabs(-log(e->p[i]) - h);
+        pairs[i][1] = i;
     }
+    sort_pairs(pairs, e->n);
+    for (int i = 0; i < e->n && (i == 0 || part < tau); i++) {
+        stay[(int)pairs[i][1]] = true;
+        part += e->p[(int)pairs[i][1]];
+    }
+    for (int i = 0; i < e->n; i++)
+        if (stay[i]) {
+            e->id[n] = e->id[i];
+            e->p[n++] = e->p[i];
+        }
+    e->n = n;
+    normal(e);
+}
+
+static void expect_first(struct expect *e, int n)
+{
+    e->n = n < e->n ? n : e->n;
+    normal(e);
+}
+
+/* The distribution over ids that the parameters and @logits make. */
+static void expected(double *out, const struct sample_params *p, const float *logits, const int32_t *history, int n)
+{
+    struct expect e = {.n = V};
+    double x[V], pairs[V][2], part = 0;
+    int k = 0;
+    for (int i = 0; i < V; i++) {
+        int c = 0;
+        x[i] = logits[i];
+        for (size_t b = 0; b < p->n_bias; b++)
+            if (p->bias[b].id == i) x[i] += p->bias[b].bias;
+        for (int h = n > (int)p->repeat_n ? n - (int)p->repeat_n : 0; h < n; h++) c += history[h] == i;
+        if (c) x[i] = (x[i] > 0 ? x[i] / p->repeat : x[i] * p->repeat) - c * p->frequency - p->presence;
+        pairs[i][0] = x[i];
+        pairs[i][1] = i;
+    }
+    sort_pairs(pairs, V);
+    for (int i = 0; i < V; i++) {
+        e.id[i] = (int)pairs[i][1];
+        e.p[i] = exp(pairs[i][0]);
+    }
+    normal(&e);
+    if (p->top_k) expect_first(&e, (int)p->top_k);
+    if (p->typical_p < 1) expect_typical(&e, p->typical_p);
+    if (p->top_p < 1) {
+        for (k = 0; k < e.n && (k == 0 || part < p->top_p); k++) part += e.p[k];
+        expect_first(&e, k);
+    }
+    for (k = 1; k < e.n && e.p[k] >= p->min_p * e.p[0];) k++;
+    expect_first(&e, k);
+    for (int i = 0; i < e.n; i++) e.p[i] = pow(e.p[i], 1 / (double)p->temperature);
+    normal(&e);
+    for (int i = 0; i < V; i++) out[i] = 0;
+    for (int i = 0; i < e.n; i++) out[e.id[i]] = e.p[i];
+}
+
+/* A token's share of [0, 1) is its probability: counted on a grid, it differs by less than two steps. */
+static void assert_shares(struct sampler *s, const struct sample_params *p, const float *logits, const int32_t *history,
+                          int n, const double *want)
+{
+    enum { STEPS = 2000 };
+    int got[V] = {0};
+    for (int i = 0; i < STEPS; i++) {
+        int32_t id = -1;
+        assert_int_equal(sampler_pick(s, p, NULL, logits, history, (size_t)n, (i + 0.5) / STEPS, &id), 0);
+        got[id]++;
+    }
+    for (int i = 0; i < V; i++)
+        if (fabs(got[i] - want[i] * STEPS) > 2) fail_msg("id %d: %d of %d, not %g", i, got[i], STEPS, want[i]);
+}
+
+/* Upper 1e-5 quantiles of chi-square with 1 to 7 degrees of freedom. */
+static const double quantile[V] = {0, 19.5, 23.0, 25.9, 28.5, 30.9, 33.1, 35.3};
+
+static void assert_chi_square(const int *got, int n, const double *want)
+{
+    double chi = 0;
+    int cells = 0;
+    for (int i = 0; i < V; i++) {
+        if (want[i] * n < 1) {
+            assert_true(got[i] < 30);
+            continue;
+        }
+        cells++;
+        chi += (got[i] - n * want[i]) * (got[i] - n * want[i]) / (n * want[i]);
+    }
+    if (cells > 1 && chi >= quantile[cells - 1]) fail_msg("chi-square is %g with %d cells", chi, cells);
+}
+
+static void assert_draws(struct sampler *s, const struct sample_params *p, const float *logits, const int32_t *history,
+                         int n, const double *want)
+{
+    enum { DRAWS = 20000 };
+    int got[V] = {0};
+    for (int i = 0; i < DRAWS; i++) {
+        int32_t id = -1;
+        double u = rng_uniform(11, 0, (uint64_t)i);
+        assert_int_equal(sampler_pick(s, p, NULL, logits, history, (size_t)n, u, &id), 0);
+        got[id]++;
+    }
+    assert_chi_square(got, DRAWS, want);
+}
+
+/* Rows and parameters at random; every eighth also by draws. */
+static void test_any_parameters_against_their_definition(void **state)
+{
+    static const struct sample_bias biases[] = {{2, 1.5f}, {5, -3}, {2, 0.25f}};
+    uint64_t at = 0;
+    for (int n = 0; n < 400; n++) {
+        struct sample_params p = plain();
+        float logits[V];
+        int32_t history[12];
+        double want[V];
+#define U (rng_uniform(23, 0, at++))
+        for (int i = 0; i < V; i++) logits[i] = (float)(U * 6 - 3);
+        for (int i = 0; i < 12; i++) history[i] = (int32_t)(U * V);
+        if (U < 0.3) p.top_k = 1 + (uint32_t)(U * V);
+        if (U < 0.5) p.typical_p = (float)U;
+        if (U < 0.3) p.top_p = (float)U;
+        if (U < 0.3) p.min_p = (float)U;
+        if (U < 0.5) p.temperature = (float)(0.3 + U);
+        if (U < 0.3) p.repeat = (float)(0.5 + U);
+        if (U < 0.3) p.frequency = (float)(U * 4 - 2);
+        if (U < 0.3) p.presence = (float)(U * 4 - 2);
+        p.repeat_n = (uint32_t)(U * 16);
+        p.bias = biases;
+        p.n_bias = (size_t)(U * 4);
+#undef U
+        expected(want, &p, logits, history, 12);
+        assert_shares(*state, &p, logits, history, 12, want);
+        if (n % 8 == 0) assert_draws(*state, &p, logits, history, 12, want);
+    }
+}
+
+/* What the paper is about: the likeliest token is not typical when the others are many. .4 and seven of .0857: H is
+ * 2.15, -log p .92 and 2.46. */
+static void test_typical_leaves_out_the_likeliest(void **state)
+{
+    struct sample_params p = plain();
+    float flat[V];
+    for (int i = 0; i < V; i++) flat[i] = (float)log(i == 4 ? 0.4 : 0.6 / 7);
+    p.typical_p = 0.5f; /* six of them are .514 */
+    unsigned set = 0;
+    for (int i = 0; i < 2000; i++) set |= 1u << pick(*state, &p, flat, i / 2000.0);
+    assert_int_equal(set, 0x6f); /* 0 1 2 3 5 6: of equals the lowest */
+    p.typical_p = 0;
+    set = 0;
+    for (int i = 0; i < 2000; i++) set |= 1u << pick(*state, &p, flat, i / 2000.0);
+    assert_int_equal(set, 1);
+}
+
+static void test_penalties_by_count(void **state)
+{
+    struct sample_params p = plain();
+    const float logits[V] = {4, 3.9f, 3.8f, -9, -9, -9, -9, -9};
+    const int32_t history[] = {0, 1, 0, 99, -1};
+    int32_t id;
+    p.temperature = 0;
+    p.presence = 0.5f; /* 3.5 3.4 3.8 */
+    assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 5, 0, &id), 0);
+    assert_int_equal(id, 2);
+    p.presence = 0;
+    p.frequency = 0.09f; /* 3.82 3.81 3.8 */
+    assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 5, 0, &id), 0);
+    assert_int_equal(id, 0);
+    p.frequency = 0.095f; /* 3.81 3.805 */
+    p.presence = -0.5f;
+    p.repeat_n = 4; /* 0 once: 4.405, 1: 4.305 */
+    assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 5, 0, &id), 0);
+    assert_int_equal(id, 0);
+    p.repeat_n = 0;
+    p.presence = 2;
+    assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 5, 0, &id), 0);
+    assert_int_equal(id, 0);
+}
+
+static void test_bias(void **state)
+{
+    const struct sample_bias b[] = {{5, 100}, {3, -100}, {1000, 5}, {-1, 5}, {5, -1}, {1, 99.5f}};
+    const int32_t ban[] = {1};
+    struct sample_params p = plain();
+    p.bias = b;
+    p.n_bias = sizeof(b) / sizeof(*b);
+    p.temperature = 0;
+    assert_int_equal(pick(*state, &p, row, 0), 1); /* log .3 + 99.5 is above log .1 + 99 */
+    p.ban = ban;
+    p.n_ban = 1;
+    assert_int_equal(pick(*state, &p, row, 0), 5);
+}
+
+/* The bounds by hand: surprises are 1.32 1.74 2.74 3.32 4.32 bits of ids 3 1 0 5 6. */
+static void test_mirostat_by_hand(void **state)
+{
+    struct sample_params p = plain();
+    struct sample_state mu = {0};
+    int32_t id = -1;
+    p.mirostat = 1.5f; /* mu 3: three are let through, .4 .3 .15 of .85 */
+    p.mirostat_eta = 0.5f;
+    p.top_k = 1; /* which does nothing now */
+    assert_int_equal(sampler_pick(*state, &p, &mu, row, NULL, 0, 0.7 / 0.85 + 0.001, &id), 0);
+    assert_int_equal(id, 0);
+    assert_true(fabs(mu.mu - (3 - 0.5 * (-log2(0.15) - 1.5))) < 1e-5); /* 2.38 */
+    assert_int_equal(sampler_pick(*state, &p, &mu, row, NULL, 0, 0.999, &id), 0);
+    assert_int_equal(id, 1); /* .15 has 2.74 */
+    mu.mu = -5;              /* the first always stays */
+    assert_int_equal(sampler_pick(*state, &p, &mu, row, NULL, 0, 0.999, &id), 0);
+    assert_int_equal(id, 3);
+    assert_true(fabs(mu.mu - (-5 - 0.5 * (-log2(0.4) - 1.5))) < 1e-5);
+    const int32_t ban[] = {3};
+    p.ban = ban;
+    p.n_ban = 1;
+    mu.mu = -5;
+    assert_int_equal(sampler_pick(*state, &p, &mu, row, NULL, 0, 0.999, &id), 0);
+    assert_int_equal(id, 1);
+    float bad[V] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    assert_int_equal(sampler_pick(*state, &p, &mu, bad, NULL, 0, 0, &id), -EIO);
+    bad[0] = INFINITY;
+    assert_int_equal(sampler_pick(*state, &p, &mu, bad, NULL, 0, 0, &id), -EIO);
+}
+
+/* For a fixed mu, the exact distribution and the drawn one; temperature is in the surprise. */
+static void test_mirostat_distribution(void **state)
+{
+    enum { DRAWS = 20000 };
+    struct sample_params p = plain();
+    double want[V] = {0}, sum = 0, kept = 0;
+    int got[V] = {0};
+    p.mirostat = 2;
+    p.mirostat_eta = 0.1f;
+    p.temperature = 1.5f;
+    for (int i = 0; i < V; i++) sum += exp(row[i] / 1.5);
+    for (int i = 0; i < V; i++) {
+        double share = exp(row[i] / 1.5) / sum;
+        want[i] = -log2(share) <= 3 ? share : 0;
+        kept += want[i];
+    }
+    for (int i = 0; i < V; i++) want[i] /= kept;
+    for (int i = 0; i < DRAWS; i++) {
+        struct sample_state mu = {true, 3};
+        int32_t id = -1;
+        assert_int_equal(sampler_pick(*state, &p, &mu, row, NULL, 0, rng_uniform(13, 0, (uint64_t)i), &id), 0);
+        got[id]++;
+    }
+    assert_chi_square(got, DRAWS, want);
+}
+
+/* What it is for: over a long answer the mean surprise is the one aimed at. Rows of 2000 ids by Zipf's law. */
+static void test_mirostat_holds_its_surprise(void **state)
+{
+    enum { MANY = 2000, TOKENS = 1500 };
+    static float many[MANY];
+    struct sampler *s = NULL;
+    double sum = 0;
+    assert_int_equal(sampler_new(&s, MANY), 0);
+    for (int i = 0; i < MANY; i++) sum += 1.0 / (i + 1);
+    for (int i = 0; i < MANY; i++) many[(i * 7) % MANY] = (float)-log(i + 1);
+    for (int tau = 3; tau <= 6; tau++) {
+        struct sample_params p = plain();
+        struct sample_state mu = {0};
+        double total = 0;
+        p.mirostat = (float)tau;
+        p.mirostat_eta = 0.1f;
+        for (int t = 0; t < TOKENS; t++) {
+            int32_t id = -1;
+            assert_int_equal(sampler_pick(s, &p, &mu, many, NULL, 0, rng_uniform(17, 0, (uint64_t)t), &id), 0);
+            total += -log2(exp((double)many[id]) / sum);
+        }
+        if (fabs(total / TOKENS - tau) > 0.1) fail_msg("%g bits, not %d", total / TOKENS, tau);
+    }
+    sampler_free(s);
+}
+
+/* With everything new off the tokens are those that were picked before there was any of it: the hash of them, taken
+ * then. */
+static void test_golden(void **state)
+{
+    enum { WIDE = 300 };
+    static float wide[WIDE];
+    static const uint32_t top_k[] = {0, 1, 40, 1000}, last[] = {5, 64};
+    static const float top_p[] = {1, 0.95f, 0.3f}, min_p[] = {0, 0.05f, 0.5f}, temperature[] = {0, 0.7f, 1.3f},
+                       repeat[] = {1, 1.1f, 0.9f};
+    const int32_t ban[] = {7, 11};
+    int32_t history[40];
+    struct sampler *s = NULL;
+    uint64_t hash = UINT64_C(14695981039346656037), draw = 0;
+    assert_int_equal(sampler_new(&s, WIDE), 0);
+    for (int i = 0; i < 40; i++) history[i] = (int32_t)(rng_uniform(3, 0, (uint64_t)i) * WIDE);
+    for (int n = 0; n < 4 * 3 * 3 * 3 * 3 * 2; n++) {
+        struct sample_params p = plain();
+        p.top_k = top_k[n % 4];
+        p.top_p = top_p[n / 4 % 3];
+        p.min_p = min_p[n / 12 % 3];
+        p.temperature = temperature[n / 36 % 3];
+        p.repeat = repeat[n / 108 % 3];
+        p.repeat_n = last[n / 324];
+        p.ban = ban;
+        p.n_ban = 2;
+        for (int k = 0; k < 4; k++) {
+            int32_t id = -1;
+            for (int i = 0; i < WIDE; i++)
+                wide[i] = (float)(rng_uniform(5, (uint32_t)(n % 7 + k), (uint64_t)i) * 16 - 12);
+            assert_int_equal(sampler_pick(s, &p, NULL, wide, history, 40, rng_uniform(7, 0, draw++), &id), 0);
+            hash = (hash ^ (uint64_t)id) * UINT64_C(1099511628211);
+        }
+    }
+    assert_true(hash == UINT64_C(8002432550927106758));
+    sampler_free(s);
 }
 
 int main(void)
@@ -236,7 +557,14 @@ int main(void)
         cmocka_unit_test(test_ban_and_bad_rows),
         cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_top_k_of_many),
-        cmocka_unit_test(test_request_values),
+        cmocka_unit_test(test_any_parameters_against_their_definition),
+        cmocka_unit_test(test_typical_leaves_out_the_likeliest),
+        cmocka_unit_test(test_penalties_by_count),
+        cmocka_unit_test(test_bias),
+        cmocka_unit_test(test_mirostat_by_hand),
+        cmocka_unit_test(test_mirostat_distribution),
+        cmocka_unit_test(test_mirostat_holds_its_surprise),
+        cmocka_unit_test(test_golden),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -23,8 +23,24 @@ static void raw_generate(struct proto_generate *g)
     g->priority = PROTO_PRIORITY_BATCH;
     set(&g->salt, "tenant \xc3\xa4");
     g->max_tokens = 64;
-    g->sampling = (struct proto_sampling){
-        .temperature = 0.7f, .top_p = 0.95f, .min_p = 0.05f, .repeat_penalty = 1.1f, .top_k = 40, .seed = INT64_MAX};
+    g->sampling = (struct proto_sampling){.temperature = 0.7f,
+                                          .top_p = 0.95f,
+                                          .min_p = 0.05f,
+                                          .repeat_penalty = 1.1f,
+                                          .top_k = 40,
+                                          .seed = INT64_MAX,
+                                          .typical_p = 0.5f,
+                                          .frequency_penalty = -2,
+                                          .presence_penalty = 1.5f,
+                                          .mirostat = 5,
+                                          .mirostat_eta = 0.1f,
+                                          .repeat_last_n = 0};
+    g->n_biases = 2;
+    g->biases = calloc(g->n_biases, sizeof *g->biases);
+    assert_non_null(g->biases);
+    g->biases[0] = (struct proto_bias){.id = INT32_MAX, .bias = -100};
+    g->biases[1].bias = 0.5f;
+    set(&g->biases[1].text, " \xe2\x82\xac");
     g->n_stop = 2;
     set(&g->stop[0], "\n\n");
     set(&g->stop[1], "END");

@@ -177,6 +177,26 @@ static void ranges(void **state)
         {"'repeat_penalty': 0", "repeat_penalty: must be a number above 0, at most 10"},
         {"'repeat_penalty': 0.0", "repeat_penalty: must be a number above 0, at most 10"},
         {"'repeat_penalty': 10.5", "repeat_penalty: must be a number above 0, at most 10"},
+        {"'typical_p': -0.01", "typical_p: must be a number from 0 to 1"},
+        {"'typical_p': nan", "typical_p: must be a number from 0 to 1"},
+        {"'frequency_penalty': 2.5", "frequency_penalty: must be a number from -2 to 2"},
+        {"'frequency_penalty': inf", "frequency_penalty: must be a number from -2 to 2"},
+        {"'presence_penalty': -2.5", "presence_penalty: must be a number from -2 to 2"},
+        {"'presence_penalty': '1'", "presence_penalty: must be a number from -2 to 2"},
+        {"'repeat_last_n': -1", "repeat_last_n: must be a whole number from 0 to 2147483647"},
+        {"'mirostat': -1", "mirostat: must be a number from 0 to 100"},
+        {"'mirostat': inf", "mirostat: must be a number from 0 to 100"},
+        {"'mirostat_eta': 0", "mirostat_eta: must be a number above 0, at most 1"},
+        {"'mirostat_eta': 1.1", "mirostat_eta: must be a number above 0, at most 1"},
+        {"'logit_bias': {'7': 1}", "logit_bias: must be a list of tokens and numbers"},
+        {"'logit_bias': [[7]]", "logit_bias[0]: must be a list of a token and a number"},
+        {"'logit_bias': [[7, 1], 7]", "logit_bias[1]: must be a list of a token and a number"},
+        {"'logit_bias': [[7, nan]]", "logit_bias[0][1]: must be a number from -100 to 100"},
+        {"'logit_bias': [[7, -100.5]]", "logit_bias[0][1]: must be a number from -100 to 100"},
+        {"'logit_bias': [[-1, 1]]", "logit_bias[0][0]: must be a token's id or text"},
+        {"'logit_bias': [[2147483648, 1]]", "logit_bias[0][0]: must be a token's id or text"},
+        {"'logit_bias': [['', 1]]", "logit_bias[0][0]: is empty"},
+        {"'logit_bias': [['\xff', 1]]", "logit_bias[0][0]: invalid UTF-8 at byte 0"},
         {"'top_k': -1", "top_k: must be a whole number from 0 to 2147483647"},
         {"'top_k': 1.0", "top_k: must be a whole number from 0 to 2147483647"},
         {"'seed': -1", "seed: must be a whole number from 0 to 2^63-1"},
@@ -290,6 +310,16 @@ static void ends_of_ranges_are_in(void **state)
     assert_true(r.gen.sampling.temperature == 0 && r.gen.sampling.top_p == 1 && r.gen.sampling.min_p == 0);
     assert_true(r.gen.sampling.repeat_penalty == 10 && r.gen.sampling.top_k == 0 && r.gen.sampling.seed == 0);
     assert_true(r.gen.max_tokens == 1 && r.gen.timeout_ms == 0 && r.gen.n_stop == 0);
+    proto_request_fini(&r);
+    accept_generate("'typical_p': 0, 'frequency_penalty': -2, 'presence_penalty': 2, 'repeat_last_n': 0,"
+                    "'mirostat': 100, 'mirostat_eta': 1, 'logit_bias': [[0, 100], ['a', -100], [2147483647, 0]]",
+                    &r);
+    assert_true(r.gen.sampling.typical_p == 0 && r.gen.sampling.frequency_penalty == -2);
+    assert_true(r.gen.sampling.presence_penalty == 2 && r.gen.sampling.repeat_last_n == 0);
+    assert_true(r.gen.sampling.mirostat == 100 && r.gen.sampling.mirostat_eta == 1);
+    assert_int_equal(r.gen.n_biases, 3);
+    assert_string_equal(r.gen.biases[1].text.data, "a");
+    assert_true(r.gen.biases[1].bias == -100 && r.gen.biases[2].id == INT32_MAX);
     proto_request_fini(&r);
     accept_generate("'temperature': 100, 'seed': 9223372036854775807, 'max_tokens': 2147483647,"
                     "'timeout_ms': 9223372036854, 'uuid': '012345678901234567890123456789012345678',"

@@ -39,6 +39,12 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     assert_int_equal(a->logprobs, b->logprobs);
     assert_int_equal(a->n_stop, b->n_stop);
     for (size_t i = 0; i < a->n_stop; i++) same_text(&a->stop[i], &b->stop[i]);
+    assert_int_equal(a->n_biases, b->n_biases);
+    for (size_t i = 0; i < a->n_biases; i++) {
+        same_text(&a->biases[i].text, &b->biases[i].text);
+        assert_int_equal(a->biases[i].id, b->biases[i].id);
+        assert_true(a->biases[i].bias == b->biases[i].bias);
+    }
     assert_int_equal(a->timeout_ms, b->timeout_ms);
     assert_int_equal(a->sampling.top_k, b->sampling.top_k);
     assert_int_equal(a->sampling.seed, b->sampling.seed);
@@ -47,6 +53,12 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     assert_memory_equal(&a->sampling.top_p, &b->sampling.top_p, sizeof(float));
     assert_memory_equal(&a->sampling.min_p, &b->sampling.min_p, sizeof(float));
     assert_memory_equal(&a->sampling.repeat_penalty, &b->sampling.repeat_penalty, sizeof(float));
+    assert_memory_equal(&a->sampling.typical_p, &b->sampling.typical_p, sizeof(float));
+    assert_memory_equal(&a->sampling.frequency_penalty, &b->sampling.frequency_penalty, sizeof(float));
+    assert_memory_equal(&a->sampling.presence_penalty, &b->sampling.presence_penalty, sizeof(float));
+    assert_memory_equal(&a->sampling.mirostat, &b->sampling.mirostat, sizeof(float));
+    assert_memory_equal(&a->sampling.mirostat_eta, &b->sampling.mirostat_eta, sizeof(float));
+    assert_int_equal(a->sampling.repeat_last_n, b->sampling.repeat_last_n);
 }
 
 /* The body of the one frame in @b. */
@@ -361,10 +373,40 @@ static void the_manuals_answer(void **state)
     buf_fini(&out);
 }
 
+static void as_many_biases_as_the_limit(void **state)
+{
+    for (size_t n = PROTO_BIASES_MAX; n <= PROTO_BIASES_MAX + 1; n++) {
+        struct proto_request a = {.type = PROTO_GENERATE, .id = 1}, b;
+        struct buf out = BUF_INIT;
+        const char *body;
+        size_t len;
+        int r;
+
+        proto_generate_init(&a.gen);
+        a.gen.raw = true;
+        assert_int_equal(proto_text_set(&a.gen.prompt, "x", 1), 0);
+        a.gen.biases = calloc(n, sizeof *a.gen.biases);
+        assert_non_null(a.gen.biases);
+        a.gen.n_biases = n;
+        for (size_t i = 0; i < n; i++) a.gen.biases[i].id = (int64_t)i;
+        assert_int_equal(proto_write_request(&out, &a), 0);
+        body = body_of(&out, &len);
+        r = proto_read_request(&b, body, len);
+        assert_int_equal(r, n > PROTO_BIASES_MAX ? -EINVAL : 0);
+        if (r < 0) assert_string_equal(error_text(r), "logit_bias: has 10001 tokens, the limit is 10000");
+        if (r == 0) assert_int_equal(b.gen.biases[n - 1].id, n - 1);
+        if (r == 0) assert_true(b.bytes > n * sizeof *b.gen.biases);
+        proto_request_fini(&a);
+        proto_request_fini(&b);
+        buf_fini(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_request_goes_round),
+        cmocka_unit_test(as_many_biases_as_the_limit),
         cmocka_unit_test(every_event_goes_round),
         cmocka_unit_test(messages_follow_each_other_in_a_buffer),
         cmocka_unit_test(all_reasons_and_codes),

@@ -176,7 +176,7 @@ def test_what_is_pasted_is_one_text(warm):
 
 def test_ctrl_c_ends_the_answer_and_not_the_chat(warm):
     path = warm.root / "said.txt"
-    chat = Chat(warm, "-n", "400", "--ignore-eos", "--temp", "0", columns=200)
+    chat = Chat(warm, "-n", "10000000", "--context", "rotate", "--ignore-eos", "--temp", "0", columns=200)
     for _ in range(2):
         chat.type("go on\r")
         out = b""

@@ -72,6 +72,21 @@ void rig_remove(struct rig *g)
     assert_int_equal(rmdir(g->dir), 0);
 }
 
+int rig_setup(void **state)
+{
+    struct rig *g = calloc(1, sizeof(*g));
+    *state = g;
+    rig_make(g);
+    return 0;
+}
+
+int rig_teardown(void **state)
+{
+    rig_remove(*state);
+    free(*state);
+    return 0;
+}
+
 struct session *rig_acquire(struct rig *g, uid_t uid, const char *name)
 {
     struct session *x = NULL;

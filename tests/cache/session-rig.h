@@ -17,6 +17,10 @@ void rig_close(struct rig *g);    /* the store, not the directory */
 void rig_remove(struct rig *g);   /* all of it */
 void rig_clear(const char *path); /* what is in a directory */
 
+/* cmocka fixtures: *state is a rig that rig_make has made. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
 /* Acquire and load; asserts that it works. */
 struct session *rig_acquire(struct rig *g, uid_t uid, const char *name);
 /* Turn @n, without saving: two messages, about 20 ids with text and markup, an outcome with UUID "turn-N". */

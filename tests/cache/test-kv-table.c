@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-
 static void test_reserve_exact(void **state)
 {
     struct kv_pool *p = NULL;

@@ -18,21 +18,6 @@
 
 enum { TURNS = 3 };
 
-static int setup(void **state)
-{
-    struct rig *g = calloc(1, sizeof(*g));
-    *state = g;
-    rig_make(g);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_remove(*state);
-    free(*state);
-    return 0;
-}
-
 /* A session "a" of some turns: what it was, and what its log was, after each. */
 struct history {
     char *dump[TURNS + 1]; /* [0]: of an empty one */
@@ -506,17 +491,17 @@ static void test_read_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_torn_at_every_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_flipped_at_every_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_garbage_behind, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_swapped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_changed_under_us, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_set_aside_is_removed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_directory_of_another, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_file_size_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_disk_full, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_read_only, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_torn_at_every_byte, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_flipped_at_every_byte, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_garbage_behind, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_swapped, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_changed_under_us, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_set_aside_is_removed, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_foreign, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_directory_of_another, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_file_size_limit, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_disk_full, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_read_only, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

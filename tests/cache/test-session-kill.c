@@ -22,18 +22,8 @@ enum { KILLS = 220, KILLS_NAMES = 200 };
 
 static int setup(void **state)
 {
-    struct rig *g = calloc(1, sizeof(*g));
-    *state = g;
-    rig_make(g);
     srandom(1);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_remove(*state);
-    free(*state);
-    return 0;
+    return rig_setup(state);
 }
 
 /* Run @work in a child until it is killed; the number it said last (@last when none). */
@@ -186,8 +176,8 @@ static void test_a_session_has_one_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_no_acknowledged_turn_is_lost, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_session_has_one_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_acknowledged_turn_is_lost, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_a_session_has_one_name, setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,21 +12,6 @@
 
 #include <cmocka.h>
 
-static int setup(void **state)
-{
-    struct rig *g = calloc(1, sizeof(*g));
-    *state = g;
-    rig_make(g);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    rig_remove(*state);
-    free(*state);
-    return 0;
-}
-
 static void reopen(struct rig *g)
 {
     rig_close(g);
@@ -588,26 +573,26 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_not_saved_is_not_there, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_modes_and_places, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_collision_is_an_error, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_two_daemons, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_list_after_a_restart, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_order_without_a_clock, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rename, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rename_cut_short, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_remove, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_expiry, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_memory_is_bounded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_unsaved_is_not_unloaded, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_revert, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_compaction, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_another_model, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_round_trip, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_not_saved_is_not_there, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_modes_and_places, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_names, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_a_collision_is_an_error, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_two_daemons, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_list_after_a_restart, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_order_without_a_clock, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_fork, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_rename, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_rename_cut_short, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_remove, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_expiry, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_memory_is_bounded, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_unsaved_is_not_unloaded, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_revert, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_limits, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_compaction, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_another_model, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_many, rig_setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

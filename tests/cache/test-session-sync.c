@@ -54,9 +54,7 @@ static void listen_to(int fail)
 
 static int setup(void **state)
 {
-    struct rig *g = calloc(1, sizeof(*g));
-    *state = g;
-    rig_make(g);
+    rig_setup(state);
     listen_to(0);
     return 0;
 }
@@ -64,9 +62,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     listen_to(0);
-    rig_remove(*state);
-    free(*state);
-    return 0;
+    return rig_teardown(state);
 }
 
 static struct session *beside(struct rig *g, struct session *src, const char *to, bool rename)

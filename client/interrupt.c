@@ -5,6 +5,7 @@
 #include <time.h>
 
 static volatile sig_atomic_t interrupt_flag;
+static sigset_t interrupt_set; /* the signals that count as one */
 
 static void interrupt_take(int sig)
 {
@@ -13,19 +14,22 @@ static void interrupt_take(int sig)
 
 void interrupt_init(void)
 {
+    sigemptyset(&interrupt_set);
+    interrupt_also(SIGINT);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+void interrupt_also(int sig)
+{
     struct sigaction old, act = {.sa_handler = interrupt_take, .sa_flags = (int)SA_RESETHAND};
 
-    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(SIGINT, &act, NULL);
-    signal(SIGPIPE, SIG_IGN);
+    sigaddset(&interrupt_set, sig);
+    if (sigaction(sig, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(sig, &act, NULL);
 }
 
 static void interrupt_mask(int how)
 {
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigprocmask(how, &set, NULL);
+    sigprocmask(how, &interrupt_set, NULL);
 }
 
 void interrupt_block(void)
@@ -72,7 +76,8 @@ int interrupt_poll(struct pollfd *fds, unsigned n, int64_t deadline)
             timeout = &left;
         }
         sigprocmask(SIG_BLOCK, NULL, &open);
-        sigdelset(&open, SIGINT);
+        for (int sig = 1; sig < NSIG; sig++)
+            if (sigismember(&interrupt_set, sig) == 1) sigdelset(&open, sig);
         r = ppoll(fds, n, timeout, &open);
         if (r >= 0) return r;
         if (errno != EINTR) return -errno;

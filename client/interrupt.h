@@ -11,6 +11,8 @@
 
 /* Installs the handler (not where the caller had SIGINT ignored, as a shell's background job) and ignores SIGPIPE. */
 void interrupt_init(void);
+/* @sig counts as SIGINT from now on (before interrupt_block), for who has something to put back before the end. */
+void interrupt_also(int sig);
 void interrupt_block(void);
 void interrupt_unblock(void);
 bool interrupted(void);

@@ -25,6 +25,18 @@ static int check_command(const struct options *o, const char *command, unsigned 
     return 0;
 }
 
+/* The time of --watch may be a word of its own. */
+static int check_status(struct options *o)
+{
+    if (o->watch_ms && o->n_words == 1) {
+        int r = options_watch(o, o->words[0]);
+
+        if (r < 0) return error_in(r, "--watch");
+        o->n_words = 0;
+    }
+    return check_command(o, "status", OPTION_COMMANDS | OPTION_STATUS);
+}
+
 static const struct {
     const char *word;
     enum sessions_verb verb;
@@ -69,6 +81,7 @@ static int check_sessions(struct options *o)
 
 static int check_answer(const struct options *o)
 {
+    if (o->watch_ms) return error_say(-EINVAL, "--watch goes with 'status'");
     if (o->json) return error_say(-EINVAL, "--json goes with 'status' and 'sessions'; for an answer it is --jsonl");
     if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue exclude each other");
     if (o->fork && !o->session && !o->continue_last)
@@ -83,7 +96,7 @@ int option_check(struct options *o)
 {
     switch (o->command) {
     case COMMAND_STATUS:
-        return check_command(o, "status", OPTION_COMMANDS);
+        return check_status(o);
     case COMMAND_STOP:
         return check_command(o, "stop", OPTION_COMMANDS);
     case COMMAND_CHAT:

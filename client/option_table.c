@@ -56,6 +56,7 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_JSONL] = {"jsonl", NULL, "print events, one JSON object a line", 0, 0},
     [OPTION_LOGPROBS] = {"logprobs", NULL, "with --jsonl: the ids and log-probabilities of all tokens", 0, 0},
     [OPTION_JSON] = {"json", NULL, "with status and sessions: as JSON", 0, OPTION_COMMANDS},
+    [OPTION_WATCH] = {"watch", "[TIME]", "with status: again and again (default: every 1s)", 0, OPTION_STATUS},
     [OPTION_HELP] = {"help", NULL, "this text", 'h', OPTION_COMMANDS},
     [OPTION_VERSION] = {"version", NULL, "the version", 0, OPTION_COMMANDS},
     [OPTION_IMAGE] = {"image", "PATH", NULL, 'a', OPTION_LATER},

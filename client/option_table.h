@@ -41,6 +41,7 @@ enum option_id {
     OPTION_JSONL,
     OPTION_LOGPROBS,
     OPTION_JSON,
+    OPTION_WATCH,
     OPTION_HELP,
     OPTION_VERSION,
     /* of the plan, refused by name */
@@ -54,11 +55,12 @@ enum option_flags {
     OPTION_COMMANDS = 2, /* also for the commands */
     OPTION_LATER = 4,    /* known, but not in this version */
     OPTION_CHAT = 8,     /* also for chat, as all of OPTION_COMMANDS but --json */
+    OPTION_STATUS = 16,  /* also for status */
 };
 
 struct option_def {
     const char *name;
-    const char *arg;  /* NULL: takes none */
+    const char *arg;  /* NULL: takes none; in brackets: may be given, as --name=VALUE */
     const char *help; /* NULL: not shown */
     char letter;      /* 0: none */
     unsigned char flags;

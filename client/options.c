@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_STOP_MAX 4096 /* bytes of a stop string */
+#define OPTIONS_STOP_MAX    4096 /* bytes of a stop string */
+#define OPTIONS_WATCH_MS    1000 /* between looks, unless told */
+#define OPTIONS_WATCH_LEAST 50
 
 static int set_text(char **dst, const char *value)
 {
@@ -160,6 +162,16 @@ static int add_bias(struct options *o, const char *value)
     return r;
 }
 
+int options_watch(struct options *o, const char *value)
+{
+    int r = value ? set_time(&o->watch_ms, value) : 0;
+
+    if (!value) o->watch_ms = OPTIONS_WATCH_MS;
+    if (r == 0 && o->watch_ms < OPTIONS_WATCH_LEAST)
+        return error_say(-EINVAL, "'%.64s' is less than %dms", value, OPTIONS_WATCH_LEAST);
+    return r;
+}
+
 /* One option's value, wherever it comes from; @value is NULL for a flag of the command line. The sentence of a
  * failure lacks the option's name. */
 static int options_set(struct options *o, enum option_id id, const char *value)
@@ -240,6 +252,8 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return set_flag(&o->logprobs, value);
     case OPTION_JSON:
         return set_flag(&o->json, value);
+    case OPTION_WATCH:
+        return options_watch(o, value);
     case OPTION_IMAGE:
         return error_say(-EINVAL, "images are not here yet");
     default:
@@ -294,7 +308,11 @@ static void options_getopt(struct option *longs, char *shorts)
     for (i = 0; i < OPTION_COUNT; i++) {
         const struct option_def *d = &option_table[i];
 
-        longs[i] = (struct option){.name = d->name, .has_arg = d->arg ? 1 : 0, .val = 256 + (int)i};
+        longs[i] = (struct option){.name = d->name,
+                                   .has_arg = !d->arg          ? 0
+                                              : *d->arg == '[' ? 2
+                                                               : 1,
+                                   .val = 256 + (int)i};
         if (!d->letter) continue;
         *shorts++ = d->letter;
         if (d->arg) *shorts++ = ':';
@@ -411,7 +429,8 @@ void options_fini(struct options *o)
 int options_help(struct buf *out)
 {
     int r = buf_puts(out, "hob [OPTIONS] [PROMPT…]     ask; standard input, if not a terminal, comes before the words\n"
-                          "hob status [--json]         what the daemon is doing\n"
+                          "hob status [--json] [--watch [TIME]]\n"
+                          "                            what the daemon is doing; again and again\n"
                           "hob sessions [list|show NAME|fork NAME NEW|rename NAME NEW|rm NAME…]\n"
                           "                            the conversations that are kept (list and show: --json)\n"
                           "hob chat                    talk: lines with editing, /help tells the rest\n"

@@ -48,7 +48,8 @@ struct options {
     int64_t max_tokens; /* -1: the daemon's default */
     int64_t timeout_ms; /* -1: none */
     struct proto_sampling sampling;
-    uint64_t given; /* a bit for every option that stood on the command line */
+    int64_t watch_ms; /* of status --watch; 0: not given */
+    uint64_t given;   /* a bit for every option that stood on the command line */
 };
 
 /* Read the command line into @o, which the caller has not to initialize and gives to options_fini in any case.
@@ -63,6 +64,9 @@ void options_fini(struct options *o);
 
 /* Whether @value can be a session's name: 0; -EINVAL with a sentence that lacks it. */
 int options_session_name(const char *value);
+
+/* Set --watch; @value NULL: the default. 0; -EINVAL with a sentence that lacks the option. */
+int options_watch(struct options *o, const char *value);
 
 /* The text of --help, appended. 0 or -ENOMEM. */
 int options_help(struct buf *out);

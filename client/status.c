@@ -5,6 +5,7 @@
 #include "client/json.h"
 #include "client/output.h"
 #include "client/table.h"
+#include "client/watch.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include <limits.h>
@@ -179,8 +180,10 @@ int status_run(const struct options *o)
     const struct proto_request request = {.type = PROTO_STATUS, .id = STATUS_ID};
     struct link c = CONN_INIT;
     struct proto_event e = {0};
-    int status = ask(o, &c, &request, &how, &e);
+    int status;
 
+    if (o->watch_ms) return watch_run(o);
+    status = ask(o, &c, &request, &how, &e);
     if (status == 0) {
         status = status_print(o, &e.status);
         proto_event_fini(&e);

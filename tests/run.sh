@@ -11,7 +11,7 @@ set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 # gcc brings the sanitizers' libraries; git: a test compares the checkout with the design.
 packages="gcc libc6-dev meson pkg-config libsystemd-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev
-    libedit-dev libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind git"
+    libedit-dev libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind git tmux"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -131,6 +131,7 @@ _hob() {
         status | sessions | stop)
             _hob_offer --model --quiet --verbose --help --version
             [[ $command == stop ]] || _hob_offer --json
+            [[ $command != status ]] || _hob_offer --watch
             ;;
         chat)
             _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
@@ -141,7 +142,7 @@ _hob() {
             _hob_offer --model --system --file --session --continue --fork --priority --context --wait --warm --max-tokens \
                 --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --typical-p --frequency-penalty \
                 --presence-penalty --repeat-last-n --logit-bias --mirostat --mirostat-eta --seed --stop --raw --special --timeout \
-                --quiet --verbose --no-stream --no-stdin --render --jsonl --logprobs --json --help --version
+                --quiet --verbose --no-stream --no-stdin --render --jsonl --logprobs --json --watch --help --version
             ;;
         esac
         return

@@ -110,6 +110,7 @@ complete -c hob -n __hob_answers -l timeout -x -d 'give up after that long'
 complete -c hob -n __hob_answers -l render -d 'show Markdown in colour, if it goes to a terminal'
 complete -c hob -n __hob_plain -l no-stream -d 'print the answer at once when it is complete'
 complete -c hob -n __hob_plain -l no-stdin -d 'do not read standard input'
+complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at sessions' -l watch -d 'with status: again and again'
 complete -c hob -n __hob_plain -l jsonl -d 'print events, one JSON object a line'
 complete -c hob -n __hob_plain -l logprobs -d 'with --jsonl: ids and log-probabilities of all tokens'
 

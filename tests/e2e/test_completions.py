@@ -16,7 +16,8 @@ from conftest import HOB, HOBD, TOP
 
 DIR = TOP / "packaging" / "completions"
 SHARED = {"model", "quiet", "verbose", "help", "version"}
-NOT_IN_CHAT = {"file", "continue", "fork", "warm", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json"}
+NOT_IN_CHAT = {"file", "continue", "fork", "warm", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
+               "watch"}
 
 
 def said(*argv):
@@ -34,7 +35,7 @@ def valued(name):
     return re.search(rf"--{name} [A-Z]", said(HOB, "--help")) is not None
 
 
-COMMANDS = {"status": lambda all: {"json"}, "sessions": lambda all: {"json"}, "stop": lambda all: set(),
+COMMANDS = {"status": lambda all: {"json", "watch"}, "sessions": lambda all: {"json"}, "stop": lambda all: set(),
             "chat": lambda all: all - NOT_IN_CHAT}
 
 

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/watch.h"
+#include "client/ask.h"
+#include "client/exits.h"
+#include "client/interrupt.h"
+#include "client/output.h"
+#include "client/watch_view.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define WATCH_WAIT_MS 10000
+#define WATCH_COLUMNS 80 /* where there is no terminal */
+
+struct watch {
+    const struct options *o;
+    struct link link;
+    struct output out;
+    struct watch_sample now, before;
+    bool screen; /* standard output is a terminal that can do it */
+    bool keys;   /* standard input is one, and its settings are in old */
+    int resized; /* signalfd of SIGWINCH, or -1 */
+    struct termios old;
+};
+
+/* --- the terminal --- */
+
+static bool can_draw(int fd)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+static void screen_open(struct watch *w)
+{
+    struct termios t;
+    sigset_t set;
+
+    w->resized = -1;
+    w->screen = can_draw(STDOUT_FILENO);
+    if (!w->screen) return;
+    sigemptyset(&set);
+    sigaddset(&set, SIGWINCH);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) == 0) w->resized = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    w->keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &w->old) == 0;
+    if (!w->keys) return;
+    t = w->old;
+    t.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    t.c_cc[VMIN] = 1;
+    t.c_cc[VTIME] = 0;
+    t.c_cc[VSUSP] = _POSIX_VDISABLE; /* a shell would get the terminal as it is now */
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &t);
+}
+
+/* The last picture stays, and what is said next comes below it. */
+static void screen_close(struct watch *w)
+{
+    static const char show[] = "\033[?25h";
+
+    if (w->screen && write(STDOUT_FILENO, show, sizeof show - 1) < 0) log_debug("the terminal is gone");
+    if (w->keys) tcsetattr(STDIN_FILENO, TCSADRAIN, &w->old);
+    if (w->resized >= 0) close(w->resized);
+}
+
+/* @text line by line over what is there, in one piece, so that nothing flickers. */
+static int screen_frame(struct buf *out, const struct buf *text, bool first)
+{
+    int r = buf_puts(out, first ? "\033[?25l\033[H\033[2J" : "\033[?25l\033[H");
+
+    for (size_t at = 0; r == 0 && at < text->len;) {
+        size_t n = strcspn(text->data + at, "\n");
+
+        r = buf_append(out, text->data + at, n);
+        if (r == 0) r = buf_puts(out, "\033[K\n");
+        at += n + 1;
+    }
+    return r == 0 ? buf_puts(out, "\033[J") : r;
+}
+
+/* --- looks --- */
+
+/* 0, or negative as output_write. */
+static int draw(struct watch *w, bool first)
+{
+    struct winsize size = {0};
+    struct buf text = BUF_INIT, frame = BUF_INIT;
+    unsigned columns = WATCH_COLUMNS, rows = 0;
+    int r = 0;
+
+    if (w->screen && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) {
+        columns = size.ws_col;
+        rows = size.ws_row > 2 ? size.ws_row - 1u : 1; /* the cursor rests below */
+    }
+    if (!w->screen && !first) r = buf_puts(&text, "\n");
+    if (r == 0) r = watch_draw(&text, &w->now, w->before.at ? &w->before : NULL, columns, rows);
+    if (r == 0 && w->screen) r = screen_frame(&frame, &text, first);
+    if (r == 0) r = output_write(&w->out, w->screen ? frame.data : text.data, w->screen ? frame.len : text.len);
+    buf_fini(&text);
+    buf_fini(&frame);
+    return r;
+}
+
+static int show_json(struct watch *w, const struct proto_text *json)
+{
+    int r = output_write(&w->out, json->data, json->len);
+
+    return r == 0 ? output_write(&w->out, "\n", 1) : r;
+}
+
+/* One question, one picture. 0, or the exit status + 1: 1 is a good end. */
+static int look(struct watch *w, bool first)
+{
+    static const struct ask how = {.want = PROTO_EV_STATUS, .wait_ms = WATCH_WAIT_MS};
+    const struct proto_request request = {.type = PROTO_STATUS, .id = 1};
+    struct proto_event e = {0};
+    struct watch_sample s;
+    int status = ask(w->o, &w->link, &request, &how, &e), r;
+
+    if (status != 0) return status + 1;
+    r = watch_read(&s, e.status.data, e.status.len, interrupt_now());
+    if (r == 0) {
+        watch_fini(&w->before);
+        w->before = w->now;
+        w->now = s;
+        r = w->o->json ? show_json(w, &e.status) : draw(w, first);
+    }
+    proto_event_fini(&e);
+    return r < 0 ? exits_say(r) + 1 : 0;
+}
+
+/* Until the next look is due. As look. */
+static int rest(struct watch *w, int64_t until)
+{
+    for (;;) {
+        struct pollfd fds[3] = {{.fd = w->keys ? STDIN_FILENO : -1, .events = POLLIN},
+                                {.fd = w->resized, .events = POLLIN},
+                                {.fd = w->out.watch ? w->out.fd : -1}};
+        struct signalfd_siginfo si;
+        char key = 0;
+        int r = interrupt_poll(fds, 3, until);
+
+        if (r == 0) return 0;
+        if (r < 0) return exits_say(r) + 1;
+        if (fds[2].revents & (POLLERR | POLLHUP)) return EXITS_ANSWERED + 1;
+        if (fds[0].revents && (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 4)) return EXITS_ANSWERED + 1;
+        if (fds[1].revents && read(w->resized, &si, sizeof si) > 0 && !w->o->json) {
+            r = draw(w, false);
+            if (r < 0) return exits_say(r) + 1;
+        }
+    }
+}
+
+int watch_run(const struct options *o)
+{
+    struct watch w = {.o = o, .link = CONN_INIT};
+    int64_t next = interrupt_now();
+    int end;
+
+    interrupt_also(SIGTERM);
+    interrupt_also(SIGHUP);
+    interrupt_also(SIGQUIT);
+    output_init(&w.out, STDOUT_FILENO, false);
+    screen_open(&w);
+    end = look(&w, true);
+    while (!end) {
+        /* A look that took long delays the next one, instead of two coming at once. */
+        next = next + o->watch_ms > interrupt_now() ? next + o->watch_ms : interrupt_now() + o->watch_ms;
+        end = rest(&w, next);
+        if (!end) end = look(&w, false);
+    }
+    screen_close(&w);
+    link_close(&w.link);
+    watch_fini(&w.now);
+    watch_fini(&w.before);
+    return end - 1;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/json.h"
+#include "client/table.h"
+#include "client/watch_view.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where each stands in the daemon's object. */
+static const struct {
+    const char *in; /* the object at depth 1, or NULL: the outermost one */
+    const char *key;
+} figure_keys[FIGURE_COUNT] = {
+    [FIGURE_UPTIME] = {NULL, "uptime_s"},
+    [FIGURE_PARALLEL] = {NULL, "parallel"},
+    [FIGURE_QUEUE] = {NULL, "queue"},
+    [FIGURE_RUNNING] = {NULL, "running"},
+    [FIGURE_QUEUED] = {NULL, "queued"},
+    [FIGURE_SESSIONS] = {NULL, "sessions"},
+    [FIGURE_REQUESTS] = {NULL, "requests"},
+    [FIGURE_PROMPT] = {NULL, "tokens_prompt"},
+    [FIGURE_CACHED] = {NULL, "tokens_cached"},
+    [FIGURE_GENERATED] = {NULL, "tokens_generated"},
+    [FIGURE_STEPS] = {NULL, "steps"},
+    [FIGURE_STEP_MS] = {NULL, "step_ms"},
+    [FIGURE_KV_BLOCKS] = {NULL, "kv_blocks"},
+    [FIGURE_KV_FREE] = {NULL, "kv_blocks_free"},
+    [FIGURE_KV_UNUSED] = {NULL, "kv_blocks_unused"},
+    [FIGURE_BLOCKS_MEMORY] = {"cache", "blocks_memory"},
+    [FIGURE_BLOCKS_DISK] = {"cache", "blocks_disk"},
+    [FIGURE_BYTES_MEMORY] = {"cache", "bytes_memory"},
+    [FIGURE_BYTES_DISK] = {"cache", "bytes_disk"},
+    [FIGURE_HIT_RATE] = {"cache", "hit_rate"},
+};
+
+static const char *const user_keys[USER_COUNT] = {
+    [USER_UID] = "uid",
+    [USER_RUNNING] = "running",
+    [USER_QUEUED] = "queued",
+    [USER_SESSIONS] = "sessions",
+    [USER_GENERATED] = "tokens_generated",
+    [USER_FOUND] = "tokens_found",
+    [USER_ASKED] = "tokens_asked",
+    [USER_MEMORY] = "blocks_memory",
+    [USER_DISK] = "blocks_disk",
+};
+
+/* Sentences for people. */
+static const struct {
+    const char *key, *before;
+} note_keys[] = {
+    {"error", ""},
+    {"model_changed", ""},
+    {"restart_pending", "restart to use what the configuration says of "},
+    {"reload_failed", "the configuration was not read again: "},
+};
+
+struct reader {
+    struct watch_sample *s;
+    char in[32]; /* the object or array at depth 1 that is open, "" for none */
+};
+
+static double number(const struct json_item *item)
+{
+    char *end;
+    double v = strtod(item->text, &end);
+
+    return item->kind == JSON_SCALAR && end != item->text && !*end && isfinite(v) ? v : NAN;
+}
+
+static int read_note(struct watch_sample *s, const struct json_item *item)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < sizeof note_keys / sizeof *note_keys; i++) {
+        if (strcmp(note_keys[i].key, item->key) != 0) continue;
+        r = buf_puts(&s->notes, note_keys[i].before);
+        if (r == 0) r = table_plain(&s->notes, item->text);
+        if (r == 0) r = buf_puts(&s->notes, "\n");
+    }
+    return r;
+}
+
+static int read_text(struct watch_sample *s, const struct json_item *item)
+{
+    struct buf *to = strcmp(item->key, "state") == 0 ? &s->state : strcmp(item->key, "model") == 0 ? &s->model : NULL;
+
+    if (!to) return read_note(s, item);
+    buf_clear(to);
+    return table_plain(to, item->text);
+}
+
+static int add_user(struct watch_sample *s)
+{
+    struct watch_user *users = reallocarray(s->users, s->n_users + 1, sizeof *users);
+
+    if (!users) return -ENOMEM;
+    s->users = users;
+    for (int i = 0; i < USER_COUNT; i++) users[s->n_users].figures[i] = NAN;
+    s->n_users++;
+    return 0;
+}
+
+static int read_item(void *ctx, const struct json_item *item)
+{
+    struct reader *r = ctx;
+    const char *in = item->depth > 1 ? r->in : NULL;
+    bool users = in && strcmp(in, "uids") == 0;
+
+    if (item->depth == 0 && item->kind != JSON_CLOSE && (item->kind != JSON_OPEN || *item->text != '{'))
+        return error_say(-EBADMSG, "it is not an object");
+    if (item->depth == 1 && item->kind == JSON_OPEN && item->key) snprintf(r->in, sizeof r->in, "%s", item->key);
+    if (users && item->depth == 2 && item->kind == JSON_OPEN) return add_user(r->s);
+    if (item->kind == JSON_OPEN || item->kind == JSON_CLOSE || !item->key) return 0;
+    if (users && item->depth == 3 && r->s->n_users) {
+        for (int i = 0; i < USER_COUNT; i++)
+            if (strcmp(user_keys[i], item->key) == 0) r->s->users[r->s->n_users - 1].figures[i] = number(item);
+        return 0;
+    }
+    if (item->depth == 1 && item->kind == JSON_STRING) return read_text(r->s, item);
+    if (item->depth > 2) return 0;
+    for (int i = 0; i < FIGURE_COUNT; i++) {
+        bool here = figure_keys[i].in ? in && strcmp(in, figure_keys[i].in) == 0 : !in;
+
+        if (here && strcmp(figure_keys[i].key, item->key) == 0) r->s->figures[i] = number(item);
+    }
+    return 0;
+}
+
+int watch_read(struct watch_sample *s, const char *json, size_t len, int64_t at)
+{
+    struct reader reader = {.s = s};
+    int r;
+
+    *s = (struct watch_sample){.at = at};
+    for (int i = 0; i < FIGURE_COUNT; i++) s->figures[i] = NAN;
+    r = json_walk(json, len, read_item, &reader);
+    if (r == 0) return 0;
+    watch_fini(s);
+    return r == -EBADMSG ? error_in(r, "the daemon's status") : r;
+}
+
+void watch_fini(struct watch_sample *s)
+{
+    free(s->users);
+    buf_fini(&s->state);
+    buf_fini(&s->model);
+    buf_fini(&s->notes);
+    *s = (struct watch_sample){0};
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* One look at a daemon, and how it is drawn: what hob status --watch shows. No clock, no terminal: those are watch.c's.
+ */
+#include "libcommon/buf.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* Numbers of the daemon's status; NAN: it does not tell this uid. */
+enum figure {
+    FIGURE_UPTIME,
+    FIGURE_PARALLEL,
+    FIGURE_QUEUE,
+    FIGURE_RUNNING,
+    FIGURE_QUEUED,
+    FIGURE_SESSIONS,
+    FIGURE_REQUESTS,
+    FIGURE_PROMPT,
+    FIGURE_CACHED,
+    FIGURE_GENERATED,
+    FIGURE_STEPS,
+    FIGURE_STEP_MS,
+    FIGURE_KV_BLOCKS,
+    FIGURE_KV_FREE,
+    FIGURE_KV_UNUSED,
+    FIGURE_BLOCKS_MEMORY,
+    FIGURE_BLOCKS_DISK,
+    FIGURE_BYTES_MEMORY,
+    FIGURE_BYTES_DISK,
+    FIGURE_HIT_RATE,
+    FIGURE_COUNT,
+};
+
+/* Of each uid. */
+enum user_figure {
+    USER_UID,
+    USER_RUNNING,
+    USER_QUEUED,
+    USER_SESSIONS,
+    USER_GENERATED,
+    USER_FOUND,
+    USER_ASKED,
+    USER_MEMORY,
+    USER_DISK,
+    USER_COUNT,
+};
+
+struct watch_user {
+    double figures[USER_COUNT];
+};
+
+struct watch_sample {
+    int64_t at; /* ms, of the same clock as other samples' */
+    double figures[FIGURE_COUNT];
+    struct watch_user *users; /* [n_users] */
+    size_t n_users;
+    struct buf state, model; /* plain text */
+    struct buf notes;        /* what a person should know, a line each */
+};
+
+/* @json is the daemon's status as of @at. On failure *s is empty. 0; -EBADMSG with a sentence; -ENOMEM. */
+int watch_read(struct watch_sample *s, const char *json, size_t len, int64_t at);
+void watch_fini(struct watch_sample *s);
+
+/* Append lines of at most @columns (at least 1) characters, each with its newline, at most @rows of them (0: as many as
+ * there are). @before (NULL: none) is the sample before, for what is a speed. 0 or -ENOMEM. */
+int watch_draw(struct buf *out, const struct watch_sample *s, const struct watch_sample *before, unsigned columns,
+               unsigned rows);

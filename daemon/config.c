@@ -5,7 +5,9 @@
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
 #include "libcommon/units.h"
+#include <assert.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { SHORT_FREE = 0x100 }; /* values of long options that have no letter begin here */
@@ -13,13 +15,25 @@ enum { SHORT_FREE = 0x100 }; /* values of long options that have no letter begin
 /* On failure the sentence says what is wrong with the value; the caller puts the option's name in front. */
 typedef int (*set_fn)(struct options *o, const char *value);
 
+/* Can it change in a daemon that runs? */
+enum option_life {
+    LIFE_START, /* no */
+    LIFE_RUN,   /* yes */
+    LIFE_AMOUNT /* yes, but not from or to 0 */
+};
+
 struct option_def {
     const char *key;
     char letter;     /* 0: none */
     const char *arg; /* NULL: takes none; in hobd.conf such a key is yes or no */
     set_fn set;
     const char *help;
+    size_t at, size; /* of what it sets in struct options; size 0: a string */
+    enum option_life life;
 };
+
+#define FIELD(f) offsetof(struct options, f), sizeof(((struct options *)NULL)->f)
+#define TEXT(f)  offsetof(struct options, f), 0
 
 static int replace(char **to, const char *value)
 {
@@ -180,26 +194,40 @@ static int set_quiet(struct options *o, const char *value)
 }
 
 static const struct option_def defs[] = {
-    {"model", 'm', "MODEL", set_model, "a name in the models folder, or the path of a .gguf file (default: default)"},
-    {"socket", 0, "PATH", set_socket, "listen there (default: $HOB_SOCKET, else the model's place)"},
-    {"ctx", 0, "N", set_ctx, "most tokens of one sequence (default: the model's, at most 32768)"},
-    {"parallel", 0, "N", set_parallel, "sequences at once (default: 16)"},
-    {"threads", 0, "N", set_threads, "compute threads (default: physical cores)"},
-    {"kv-bytes", 0, "SIZE", set_kv_bytes, "the whole KV pool (default: a quarter of available memory)"},
-    {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16, f32 or q8 (default: f16)"},
-    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk, at most a tenth of the free space (default: 4G)"},
-    {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file for the next start (default: yes)"},
-    {"session-ttl", 0, "TIME", set_session_ttl, "forget sessions unused for so long; 0: never (default: 0)"},
-    {"prefixes", 0, "DIR", set_prefixes, "system prompts kept warm for everybody (default: /etc/hob/prefixes)"},
-    {"idle-exit", 0, "TIME", set_idle_exit, "exit after that long without a request; 0: never (default: 15min)"},
-    {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 256)"},
-    {"queue-timeout", 0, "TIME", set_queue_timeout, "how long one may wait there (default: 10min)"},
-    {"batch-tokens", 0, "N", set_batch_tokens, "most tokens of one step (default: 512)"},
-    {"batch-window", 0, "TIME", set_batch_window, "wait that long for company before a step (default: 0)"},
-    {"stop-timeout", 0, "TIME", set_stop_timeout, "how long answers may go on when stopping (default: 30s)"},
-    {"system", 0, NULL, set_system, "the system's places, a socket for the group"},
-    {"verbose", 'v', NULL, set_verbose, "log more"},
-    {"quiet", 'q', NULL, set_quiet, "log warnings and errors only"},
+    {"model", 'm', "MODEL", set_model, "a name in the models folder, or the path of a .gguf file (default: default)",
+     TEXT(model), LIFE_START},
+    {"socket", 0, "PATH", set_socket, "listen there (default: $HOB_SOCKET, else the model's place)", TEXT(socket),
+     LIFE_START},
+    {"ctx", 0, "N", set_ctx, "most tokens of one sequence (default: the model's, at most 32768)", FIELD(engine.ctx),
+     LIFE_START},
+    {"parallel", 0, "N", set_parallel, "sequences at once (default: 16)", FIELD(engine.parallel), LIFE_START},
+    {"threads", 0, "N", set_threads, "compute threads (default: physical cores)", FIELD(engine.threads), LIFE_START},
+    {"kv-bytes", 0, "SIZE", set_kv_bytes, "the whole KV pool (default: a quarter of available memory)",
+     FIELD(engine.kv_bytes), LIFE_START},
+    {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type),
+     LIFE_START},
+    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk, at most a tenth of the free space (default: 4G)",
+     FIELD(engine.cache_bytes), LIFE_AMOUNT},
+    {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file for the next start (default: yes)",
+     FIELD(no_packed_file), LIFE_START},
+    {"session-ttl", 0, "TIME", set_session_ttl, "forget sessions unused for so long; 0: never (default: 0)",
+     FIELD(engine.session_ttl_usec), LIFE_RUN},
+    {"prefixes", 0, "DIR", set_prefixes, "system prompts kept warm for everybody (default: /etc/hob/prefixes)",
+     TEXT(engine.prefixes_dir), LIFE_START},
+    {"idle-exit", 0, "TIME", set_idle_exit, "exit after that long without a request; 0: never (default: 15min)",
+     FIELD(idle_exit_usec), LIFE_RUN},
+    {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 256)", FIELD(engine.queue), LIFE_RUN},
+    {"queue-timeout", 0, "TIME", set_queue_timeout, "how long one may wait there (default: 10min)",
+     FIELD(engine.queue_timeout_usec), LIFE_RUN},
+    {"batch-tokens", 0, "N", set_batch_tokens, "most tokens of one step (default: 512)", FIELD(engine.batch_tokens),
+     LIFE_START},
+    {"batch-window", 0, "TIME", set_batch_window, "wait that long for company before a step (default: 0)",
+     FIELD(engine.batch_window_usec), LIFE_RUN},
+    {"stop-timeout", 0, "TIME", set_stop_timeout, "how long answers may go on when stopping (default: 30s)",
+     FIELD(stop_timeout_usec), LIFE_RUN},
+    {"system", 0, NULL, set_system, "the system's places, a socket for the group", FIELD(system), LIFE_START},
+    {"verbose", 'v', NULL, set_verbose, "log more", FIELD(log_level), LIFE_RUN},
+    {"quiet", 'q', NULL, set_quiet, "log warnings and errors only", FIELD(log_level), LIFE_RUN},
 };
 
 enum { N_DEFS = sizeof defs / sizeof *defs };
@@ -234,15 +262,16 @@ static const struct option_def *find(const char *key)
     return NULL;
 }
 
-/* The long option nearest to @key, or NULL. */
-static const char *nearest(const char *key)
+/* The long option (@in_file: the key) nearest to @key, or NULL. */
+static const char *nearest(const char *key, bool in_file)
 {
     const char *keys[N_DEFS + 3];
     size_t n = 0;
 
-    for (size_t i = 0; i < N_DEFS; i++) keys[n++] = defs[i].key;
-    keys[n++] = "help";
-    keys[n++] = "version";
+    for (size_t i = 0; i < N_DEFS; i++)
+        if (!in_file || strcmp(defs[i].key, "system") != 0) keys[n++] = defs[i].key;
+    if (!in_file) keys[n++] = "help";
+    if (!in_file) keys[n++] = "version";
     keys[n] = NULL;
     return conf_nearest(key, keys);
 }
@@ -254,9 +283,9 @@ int options_set(struct options *o, const char *key, const char *value)
     int r;
 
     if (!d) {
-        near = nearest(key);
-        if (near) return error_say(-EINVAL, "there is no option '%.64s'; did you mean '%s'?", key, near);
-        return error_say(-EINVAL, "there is no option '%.64s'", key);
+        near = nearest(key, true);
+        if (near) return error_say(-EINVAL, "there is no key '%.64s'; did you mean '%s'?", key, near);
+        return error_say(-EINVAL, "there is no key '%.64s'", key);
     }
     if (d->arg && !value) return error_say(-EINVAL, "%s wants a value (%s)", key, d->arg);
     if (!d->arg && value) return error_say(-EINVAL, "%s takes no value", key);
@@ -323,7 +352,7 @@ static int complain(const char *word)
     if (word[0] != '-' || word[1] != '-') return error_say(-EINVAL, "there is no option -%c", optopt);
     if (optopt) return error_say(-EINVAL, "%.*s takes no value", (int)len, word);
     snprintf(name, sizeof name, "%.*s", (int)(len < 63 + 2 ? len - 2 : 63), word + 2);
-    near = nearest(name);
+    near = nearest(name, false);
     if (near) return error_say(-EINVAL, "there is no option --%s; did you mean --%s?", name, near);
     return error_say(-EINVAL, "there is no option --%s", name);
 }
@@ -402,6 +431,44 @@ int options_resolve(struct options *o)
     if (r == 0) r = resolve_dir(o, &e->state_dir, PATHS_STATE, e->model_name);
     if (r < 0) return r;
     return paths_model_file(o->model, o->system, &e->model_path);
+}
+
+static bool equal(const struct option_def *d, const void *a, const void *b)
+{
+    const char *x, *y;
+
+    if (d->size) return memcmp(a, b, d->size) == 0;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x && y ? strcmp(x, y) == 0 : x == y;
+}
+
+static bool can_run(const struct option_def *d, const void *old, const void *fresh)
+{
+    static const char zero[sizeof(uint64_t)];
+
+    assert(d->life != LIFE_AMOUNT || d->size == sizeof zero);
+    return d->life == LIFE_RUN ||
+           (d->life == LIFE_AMOUNT && memcmp(old, zero, d->size) != 0 && memcmp(fresh, zero, d->size) != 0);
+}
+
+int options_take(struct options *o, const struct options *fresh, struct buf *taken, struct buf *pending)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < N_DEFS; i++) {
+        const struct option_def *d = &defs[i];
+        char *old = (char *)o + d->at;
+        const char *new = (const char *)fresh + d->at;
+        bool run = can_run(d, old, new);
+        struct buf *to = run ? taken : pending;
+
+        if (equal(d, old, new)) continue;
+        r = buf_printf(to, "%s%s", to->len ? ", " : "",
+                       d->at == offsetof(struct options, log_level) ? "verbose or quiet" : d->key);
+        if (r == 0 && run) memcpy(old, new, d->size);
+    }
+    return r < 0 ? error_origin(r) : 0;
 }
 
 void options_help(FILE *f)

@@ -5,6 +5,7 @@
  * line wins over $HOB_SOCKET, that over the file, the file over the defaults.
  */
 #include "daemon/engine/engine.h"
+#include "libcommon/buf.h"
 #include "libcommon/log.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +42,10 @@ int options_load(struct options *o, int argc, char **argv);
 
 /* Find the model's name and file, and its directories. 0 or -errno with a sentence. */
 int options_resolve(struct options *o);
+
+/* @fresh was loaded as @o was, later: what can change in a daemon that runs is taken over into @o. The names of what
+ * was, and of what differs still, are appended with commas between. 0 or -ENOMEM. */
+int options_take(struct options *o, const struct options *fresh, struct buf *taken, struct buf *pending);
 
 /* The options, a line or more each, for --help. */
 void options_help(FILE *f);

@@ -3,6 +3,7 @@
 #include "libcommon/utf8.h"
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,9 @@ enum { LINE_MAX_BYTES = 4096 };
 /* Set once by log_init, before there are threads; only read after that. */
 static struct {
     const char *name;
-    enum log_level max;
     bool journal, colour;
-} log_state = {NULL, LOG_WARNING, false, false};
+} log_state = {NULL, false, false};
+static atomic_int log_max = LOG_WARNING;
 
 /* JOURNAL_STREAM is inherited by children whose stderr goes elsewhere, so it has to name the file that stderr is. */
 static bool reads_journal(void)
@@ -44,10 +45,15 @@ void log_init(const char *name, enum log_level max)
     int saved = errno;
 
     log_state.name = name;
-    log_state.max = max;
+    log_limit(max);
     log_state.journal = reads_journal();
     log_state.colour = !log_state.journal && wants_colour();
     errno = saved;
+}
+
+void log_limit(enum log_level max)
+{
+    atomic_store(&log_max, (int)max);
 }
 
 /* What is in front of the message and behind it. */
@@ -72,7 +78,7 @@ void log_at(enum log_level level, const char *fmt, ...)
     int saved = errno, n;
     va_list ap;
 
-    if (level > log_state.max) return;
+    if ((int)level > atomic_load_explicit(&log_max, memory_order_relaxed)) return;
     after = decorate(line, 128, level);
     head = strlen(line);
     room = sizeof line - head - strlen(after) - 2; /* a newline and vsnprintf's NUL */

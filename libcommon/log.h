@@ -6,6 +6,8 @@ enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
 /* @name goes in front of each line ("hobd: …") where the journal does not read; @max is the last level printed. */
 void log_init(const char *name, enum log_level max);
+/* Another last level; any thread, any time. */
+void log_limit(enum log_level max);
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...)   log_at(LOG_ERROR, __VA_ARGS__)

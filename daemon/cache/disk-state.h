@@ -12,10 +12,10 @@ struct disk {
     int dir; /* locked (flock) as long as it is open */
     uint8_t identity[16];
     uint64_t payload, file; /* bytes: of a block; with its header */
-    uint64_t bytes_max;
-    uint64_t run; /* random: tells our temporary names from those that a crash has left */
+    uint64_t run;           /* random: tells our temporary names from those that a crash has left */
 
-    pthread_mutex_t lock;    /* of what follows, and of names that come and go in the directory */
+    pthread_mutex_t lock; /* of what follows, and of names that come and go in the directory */
+    uint64_t bytes_max;
     uint64_t files, writing; /* blocks there are; temporary ones */
     uint64_t parts;          /* temporary names given out */
     uint64_t written, read, damaged;

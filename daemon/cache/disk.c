@@ -112,16 +112,24 @@ void disk_stamp(struct disk *d, int fd)
 static int files_max(struct disk *d, uint64_t *out)
 {
     struct statvfs fs;
-    uint64_t space, ours;
+    uint64_t space, ours, most;
     if (fstatvfs(d->dir, &fs) < 0) return error_say(-errno, "%s: %s", d->path, strerror(errno));
     pthread_mutex_lock(&d->lock);
     ours = d->files * d->file;
+    most = d->bytes_max;
     pthread_mutex_unlock(&d->lock);
     if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &space) ||
         __builtin_add_overflow(space, ours, &space))
         space = UINT64_MAX;
-    *out = (space / 10 < d->bytes_max ? space / 10 : d->bytes_max) / d->file;
+    *out = (space / 10 < most ? space / 10 : most) / d->file;
     return 0;
+}
+
+void disk_limit(struct disk *d, uint64_t bytes_max)
+{
+    pthread_mutex_lock(&d->lock);
+    d->bytes_max = bytes_max;
+    pthread_mutex_unlock(&d->lock);
 }
 
 int disk_room(struct disk *d, bool urgent)

@@ -39,6 +39,9 @@ int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info 
  * the start. */
 int disk_room(struct disk *d, bool urgent);
 
+/* Another bytes_max: when it is less, files go as room is asked for. */
+void disk_limit(struct disk *d, uint64_t bytes_max);
+
 /* Write the block of @info; @payload has config.payload bytes. 0 or -errno with a sentence (nothing is left then);
  * -EDQUOT when disk_room would not have said 0 or 2. A process that may run under a limit on file sizes ignores
  * SIGXFSZ. */

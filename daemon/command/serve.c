@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
-#include "daemon/io/server.h"
 #include "daemon/config.h"
+#include "daemon/io/server.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
@@ -67,17 +67,50 @@ static int open_listener(const struct options *o, struct listener *l)
     return listener_make(l, o->socket ? o->socket : path, o->system ? 0660 : 0600);
 }
 
-static int serve(struct options *o)
+/* As it was started, so that the command line wins over the file still. */
+struct again {
+    int argc;
+    char **argv;
+    struct options *options;
+    struct server_config *config;
+};
+
+static void set_times(struct server_config *c, const struct options *o)
+{
+    c->idle_exit_usec = o->idle_exit_usec;
+    c->stop_timeout_usec = o->stop_timeout_usec;
+}
+
+static int reload(void *ctx, struct server_reload *changed)
+{
+    struct again *a = ctx;
+    struct options fresh;
+    struct buf taken = BUF_INIT, pending = BUF_INIT;
+    size_t len;
+    int r = options_init(&fresh);
+
+    if (r == 0) r = options_load(&fresh, a->argc, a->argv);
+    if (r == 0) r = options_take(a->options, &fresh, &taken, &pending);
+    if (r == 0) {
+        log_limit(a->options->log_level);
+        set_times(a->config, a->options);
+        *changed = (struct server_reload){buf_steal(&taken, &len), buf_steal(&pending, &len)};
+    }
+    buf_fini(&taken);
+    buf_fini(&pending);
+    options_fini(&fresh);
+    return r;
+}
+
+static int serve(struct options *o, int argc, char **argv)
 {
     struct listener listener = LISTENER_INIT;
-    const struct server_config config = {
-        .engine = &o->engine,
-        .listener = &listener,
-        .idle_exit_usec = o->idle_exit_usec,
-        .stop_timeout_usec = o->stop_timeout_usec,
-    };
+    struct server_config config = {.engine = &o->engine, .listener = &listener, .reload = reload};
+    struct again again = {argc, argv, o, &config};
     int r = fill_standard_fds();
 
+    config.ctx = &again;
+    set_times(&config, o);
     raise_nofile();
     if (r == 0) r = options_resolve(o);
     if (r == 0) r = open_listener(o, &listener);
@@ -108,6 +141,6 @@ int command_serve(int argc, char **argv)
         puts("hobd " HOB_VERSION);
         return 0;
     }
-    log_init("hobd", options.log_level);
-    return serve(&options);
+    log_limit(options.log_level);
+    return serve(&options, argc, argv);
 }

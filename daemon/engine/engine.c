@@ -209,6 +209,7 @@ static void take_in(struct engine *e)
 {
     struct seq *s;
     e->stopping = e->draining;
+    configure_take(e);
     e->shed_begin |= e->shed_wanted;
     e->shed_wanted = false;
     while ((s = e->inbox.head)) {
@@ -396,6 +397,7 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
         free(t);
     }
     plan_fini(&e->plan);
+    configure_fini(e);
     queue_free(e->events);
     pthread_cond_destroy(&e->wake);
     pthread_cond_destroy(&e->room);
@@ -441,6 +443,7 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
 {
     struct seq *s = NULL;
     int r = 0;
+    if (req->type == PROTO_STATUS) configure_look_at_model(e);
     pthread_mutex_lock(&e->lock);
     uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
     if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING) {

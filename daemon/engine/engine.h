@@ -37,6 +37,13 @@ struct engine_config {
 
 void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5) */
 
+/* Take over what of @c can change in an engine that runs: queue, queue_timeout_usec, batch_window_usec, cache_bytes
+ * (from and to more than 0) and session_ttl_usec. @pending: names of settings that wait for a restart, for status;
+ * NULL: none. 0, or -ENOMEM when there is none for @pending; the rest is done. */
+int engine_configure(struct engine *e, const struct engine_config *c, const char *pending);
+/* The configuration could not be read again, for status. */
+void engine_configure_failed(struct engine *e, const char *why);
+
 /* What comes out: an event for request ev.id of connection @conn. The taker calls proto_event_fini. */
 struct engine_event {
     uint64_t conn;

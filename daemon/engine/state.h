@@ -51,10 +51,16 @@ struct engine {
     pthread_cond_t wake; /* the engine: something came in */
     pthread_cond_t room; /* the engine: the queue of events was read */
     bool kick, draining, quit;
-    bool shed_wanted; /* memory is short */
-    bool damaged;     /* the weights; ENGINE_FAILED is near */
-    bool proved;      /* upkeep has found them good */
-    char *damage;     /* how, or NULL: no memory to say it */
+    bool shed_wanted;            /* memory is short */
+    bool damaged;                /* the weights; ENGINE_FAILED is near */
+    bool proved;                 /* upkeep has found them good */
+    char *damage;                /* how, or NULL: no memory to say it */
+    struct engine_config wanted; /* if configured: of it, configure_take takes what can change */
+    bool configured;
+    struct {
+        char *pending, *failed; /* of the configuration, or NULL */
+        const char *model;      /* what became of its file, or NULL; static */
+    } notes;                    /* for status */
     enum engine_state state;
     char *why; /* set once, with ENGINE_FAILED */
     struct queue *events;
@@ -178,6 +184,14 @@ void upkeep_start(struct engine *e);
 void upkeep_look(struct engine *e);
 /* Waits for it: for @usec, until what it does is done; then it is stopped, which is soon. */
 void upkeep_end(struct engine *e, uint64_t usec);
+
+/* --- configure.c --- */
+
+/* With the lock held: what engine_configure has left, becomes the engine's. */
+void configure_take(struct engine *e);
+/* Not the engine's thread: is the model's file still the one that was loaded? */
+void configure_look_at_model(struct engine *e);
+void configure_fini(struct engine *e);
 
 /* --- admit.c --- */
 

@@ -134,6 +134,14 @@ static void add_model(json_t *o, struct engine *e, bool all)
     json_object_set_new(o, "step_ms", json_real(round(e->step_ms * 1000) / 1000));
 }
 
+/* What a person should know, and only while there is something to. With the lock held. */
+static void add_notes(json_t *o, const struct engine *e, bool all)
+{
+    if (e->notes.model) set_str(o, "model_changed", e->notes.model);
+    if (all && e->notes.pending) set_str(o, "restart_pending", e->notes.pending);
+    if (all && e->notes.failed) set_str(o, "reload_failed", e->notes.failed);
+}
+
 int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out)
 {
     static const char *const states[] = {
@@ -144,6 +152,9 @@ int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out
     if (e->state == ENGINE_FAILED) set_str(o, "error", e->why);
     set_str(o, "model", e->config.model_name);
     set_str(o, "path", e->config.model_path);
+    if (inside) pthread_mutex_lock(&e->lock);
+    add_notes(o, e, all);
+    if (inside) pthread_mutex_unlock(&e->lock);
     set_str(o, "version", HOB_VERSION);
     set_int(o, "pid", (uint64_t)getpid());
     set_int(o, "uptime_s", (engine_now() - e->started) / 1000000);

@@ -130,6 +130,11 @@ int store_new(struct engine *e)
     return 0;
 }
 
+void store_limit(struct engine *e)
+{
+    if (e->store && e->store->disk) disk_limit(e->store->disk, e->config.cache_bytes);
+}
+
 void store_space(const struct engine *e, const struct seq *s, struct prefix_space *out)
 {
     struct space_owner o = {

@@ -21,6 +21,9 @@ int store_new(struct engine *e);
 /* Write what is not on disk, until @until (monotonic, us), and give everything back. */
 void store_free(struct engine *e, uint64_t until);
 
+/* config.cache_bytes has changed. */
+void store_limit(struct engine *e);
+
 /* The namespace of @s's owner. */
 void store_space(const struct engine *e, const struct seq *s, struct prefix_space *out);
 

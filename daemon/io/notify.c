@@ -74,6 +74,20 @@ void notify_ready(struct notify *n, const char *model)
     if (r < 0) log_warning("no timer for the watchdog: %s", error_text(error_origin(r)));
 }
 
+void notify_reloading(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+               (unsigned long long)t.tv_sec * 1000000 + (unsigned long long)t.tv_nsec / 1000);
+}
+
+void notify_reloaded(const char *model, const char *note)
+{
+    sd_notifyf(0, "READY=1\nSTATUS=Serving %s%s%s", model, note ? "; " : "", note ? note : "");
+}
+
 void notify_stopping(struct notify *n, const char *why)
 {
     n->extend = sd_event_source_disable_unref(n->extend);

@@ -18,5 +18,8 @@ void notify_fini(struct notify *n);
 void notify_loading(struct notify *n, const char *model);
 /* From now on the watchdog is fed while it is alive, if the manager wants that. */
 void notify_ready(struct notify *n, const char *model);
+/* The configuration is read again; then it serves, with a @note for people, or NULL. */
+void notify_reloading(void);
+void notify_reloaded(const char *model, const char *note);
 void notify_stopping(struct notify *n, const char *why);
 void notify_failed(struct notify *n, int code, const char *why);

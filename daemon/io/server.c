@@ -138,12 +138,57 @@ static void on_stop_request(void *ctx, uid_t uid)
     want_stop(ctx, uid ? "its user asked for it" : "root asked for it");
 }
 
+/* --idle-exit may be another now, or come to be. */
+static void rearm_idle(struct server *s)
+{
+    if (s->phase != READY || s->working) return;
+    if (s->config->idle_exit_usec)
+        arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
+    else if (s->idle)
+        sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
+}
+
+static void take_over(struct server *s, const struct server_reload *changed)
+{
+    log_info("SIGHUP: %s%s", changed->taken ? "taken over: " : "nothing to take over",
+             changed->taken ? changed->taken : "");
+    if (changed->pending) log_warning("SIGHUP: changed too, but waiting for a restart: %s", changed->pending);
+    if (engine_configure(s->engine, s->config->engine, changed->pending) < 0)
+        log_warning("no memory to keep in mind what waits for a restart");
+    rearm_idle(s);
+}
+
+static void reload(struct server *s)
+{
+    struct server_reload changed = {0};
+    int r;
+
+    if (!s->config->reload || s->phase >= STOPPING) {
+        log_info("SIGHUP: nothing to read again");
+        return;
+    }
+    if (s->phase == READY) notify_reloading();
+    r = s->config->reload(s->config->ctx, &changed);
+    if (r == 0) {
+        take_over(s, &changed);
+    } else {
+        log_error("SIGHUP: nothing changes, the configuration is wrong: %s", error_text(r));
+        engine_configure_failed(s->engine, error_text(r));
+    }
+    if (s->phase == READY)
+        notify_reloaded(s->config->engine->model_name, r < 0             ? "the configuration is wrong"
+                                                       : changed.pending ? "a restart is pending"
+                                                                         : NULL);
+    free(changed.taken);
+    free(changed.pending);
+}
+
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *ctx)
 {
     struct server *s = ctx;
 
     if (si->ssi_signo == SIGHUP) {
-        log_info("SIGHUP: hobd reads its configuration at start only");
+        reload(s);
     } else if (s->stop_wanted || s->phase >= STOPPING) {
         log_info("stopping at once");
         s->leave = true;

@@ -6,11 +6,21 @@
 #include "daemon/io/listener.h"
 #include <stdint.h>
 
+/* Names of settings, with commas between; NULL: none. The taker frees them. */
+struct server_reload {
+    char *taken;   /* over, just now */
+    char *pending; /* they differ from what the daemon was started with, and wait for a restart */
+};
+
 struct server_config {
     const struct engine_config *engine;
     struct listener *listener; /* open; closed by server_run */
     uint64_t idle_exit_usec;   /* 0: never */
     uint64_t stop_timeout_usec;
+    /* SIGHUP: read the configuration again, and change this struct and *engine in place, as far as a daemon that runs
+     * can take it over. NULL: there is none. 0 and what has changed; -errno with a sentence, and nothing has. */
+    int (*reload)(void *ctx, struct server_reload *changed);
+    void *ctx;
 };
 
 /*

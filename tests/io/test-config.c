@@ -256,6 +256,42 @@ static void model_is_resolved(void **state)
     unlink(path);
 }
 
+/* What can change in a daemon that runs is taken over, the rest is named, until it is as it was. */
+static void taking_over(void **state)
+{
+    struct options *o = *state, fresh;
+    struct buf taken = BUF_INIT, pending = BUF_INIT;
+
+    assert_int_equal(options_init(&fresh), 0);
+    assert_int_equal(options_take(o, &fresh, &taken, &pending), 0);
+    assert_int_equal(taken.len + pending.len, 0);
+    assert_int_equal(options_set(&fresh, "queue", "3"), 0);
+    assert_int_equal(options_set(&fresh, "quiet", NULL), 0);
+    assert_int_equal(options_set(&fresh, "cache-bytes", "1G"), 0);
+    assert_int_equal(options_set(&fresh, "prefixes", "/elsewhere"), 0);
+    assert_int_equal(options_set(&fresh, "socket", "/elsewhere"), 0); /* from none */
+    assert_int_equal(options_set(&fresh, "packed-file", "no"), 0);
+    assert_int_equal(options_take(o, &fresh, &taken, &pending), 0);
+    assert_string_equal(taken.data, "cache-bytes, queue, verbose or quiet");
+    assert_string_equal(pending.data, "socket, packed-file, prefixes");
+    assert_int_equal(o->engine.queue, 3);
+    assert_int_equal(o->log_level, LOG_WARNING);
+    assert_int_equal(o->engine.cache_bytes, 1ull << 30);
+    assert_null(o->socket);
+    assert_false(o->no_packed_file);
+    assert_string_equal(o->engine.prefixes_dir, "/etc/hob/prefixes");
+    buf_clear(&taken);
+    buf_clear(&pending);
+    assert_int_equal(options_set(&fresh, "cache-bytes", "0"), 0);
+    assert_int_equal(options_take(o, &fresh, &taken, &pending), 0);
+    assert_int_equal(taken.len, 0);
+    assert_string_equal(pending.data, "socket, cache-bytes, packed-file, prefixes");
+    assert_int_equal(o->engine.cache_bytes, 1ull << 30);
+    buf_fini(&taken);
+    buf_fini(&pending);
+    options_fini(&fresh);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -270,6 +306,7 @@ int main(void)
         T(file_mistakes_have_a_line),
         T(socket_of_environment_is_between),
         T(model_is_resolved),
+        T(taking_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

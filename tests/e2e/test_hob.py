@@ -273,7 +273,7 @@ def test_hob_starts_one_daemon_and_it_stays(home):
     pids = {json.loads(home.hob("status", "--json", check=0).out)["pid"] for _ in range(3)}
     assert len(pids) == 1
     fds = os.listdir(f"/proc/{pids.copy().pop()}/fd")
-    targets = [os.readlink(f"/proc/{pids.copy().pop()}/fd/{f}") for f in fds if f in "012"]
+    targets = [os.readlink(f"/proc/{pids.copy().pop()}/fd/{f}") for f in fds if f in ("0", "1", "2")]
     assert all(t == "/dev/null" or str(home.root) in t for t in targets), targets
     home.hob("stop", check=0)
     assert home.hob("status").returncode == 69

@@ -3,6 +3,7 @@
 #include "daemon/text/merge.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,7 +145,10 @@ int bpe_init(struct tokenizer *t, const struct gguf *g)
     struct gguf_str pre;
     int r = gguf_get_str(g, "tokenizer.ggml.pre", &pre);
     if (r < 0) return r;
-    if (r > 0) pre = (struct gguf_str){"", 0}; /* older files: nobody knows which */
+    if (r > 0) { /* older files: nobody knows which */
+        log_warning("%s: no tokenizer.ggml.pre: what the model reads may not be what it has learnt", gguf_path(g));
+        pre = (struct gguf_str){"default", 7};
+    }
     r = pretokenizer_new(&t->pre, pre.data, pre.len);
     if (r < 0) return r;
     for (unsigned b = 0; b < 256; b++) {

@@ -10,7 +10,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#define PASSES_MAX 3
+#define PASSES_MAX 6
+#define NAMES_MAX  12
 
 /* Unicode's White_Space, spelled out: PCRE2's \s has U+180E too. */
 #define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
@@ -44,23 +45,95 @@
 #define DIGITS3         "[" N "]{1,3}+"
 #define GPT2            "'(?:[stmd]|re|ve|ll)| ?[" L "]++| ?[" N "]++| ?[^" WS L N "]++|" SPACES
 #define ANY_CASE_SUFFIX "'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
-#define LLAMA3(DIGITS)                                                                                                 \
-    ANY_CASE_SUFFIX "|[^\\r\\n" L N "]?[" L "]++|" DIGITS "| ?[^" WS L N "]++[\\r\\n]*+|[" WS "]*[\\r\\n]+|" SPACES
+#define CONTRACTED(LETTERS, DIGITS, OTHER)                                                                             \
+    ANY_CASE_SUFFIX "|[^\\r\\n" L N "]?[" LETTERS "]++|" DIGITS "| ?" OTHER "|[" WS "]*[\\r\\n]+|" SPACES
+#define OTHER          "[^" WS L N "]++"
+#define LLAMA3(DIGITS) CONTRACTED(L, DIGITS, OTHER "[\\r\\n]*+")
+#define QWEN35         CONTRACTED(L M, DIGIT, "[^" WS L M N "]++[\\r\\n]*+")
+#define SEED           CONTRACTED(L, DIGIT, "[^\\r\\n" WS L N "]++")
 #define DEEPSEEK3                                                                                                      \
     "[!-\\/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n" L P S "]?[" L M "]++| ?[" P S "]++[\\r\\n]*+|[" WS "]*[\\r\\n]+|" SPACES
+#define PUNCTUATION(MORE) "[" P "$+<=>^~|" MORE "]++"
+#define WESTERN           " ?[^()|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c}" WS "]++"
+/* Without the white space in there, which llama.cpp has made something else of before it looks. */
+#define EAST_ASIAN                                                                                                     \
+    "[\\x{800}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}"                  \
+    "\\x{2060}-\\x{2fff}\\x{3001}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]++"
+
+/*
+ * Words by case, as llama.cpp reads the models' expressions: a letter other than a-z can be a capital, one other than
+ * A-Z a small letter, and a word is capitals, then small letters. So those beyond ASCII are both, and the way back that
+ * they make necessary is written out: a word without a-z ends behind the last of them, or has none.
+ */
+#define CAPITALS             "(?:(?![a-z])[" L "])*+"
+#define SMALLS               "(?:(?![A-Z])[" L "])++"
+#define BOTH                 "(?:(?![A-Za-z])[" L "])++"
+#define WORD                 "[^\\r\\n" L N "]?(?:" CAPITALS "(?=[a-z])" SMALLS "|(?:[A-Z]*+" BOTH ")++|[A-Z]++)"
+#define BY_CASE(END, DIGITS) WORD END "|" DIGITS "| ?" OTHER "[\\r\\n\\/]*+|[" WS "]*[\\r\\n]+|" SPACES
+
+/* The letters that DeepSeek's first expression lists: those with a case, of Unicode 11. */
+#define CASED                                                                                                          \
+    "A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}\\x{295}-"           \
+    "\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}\\x{38c}"              \
+    "\\x{38e}-\\x{3a1}\\x{3a3}-\\x{3f5}\\x{3f7}-\\x{481}\\x{48a}-\\x{52f}\\x{531}-\\x{556}\\x{10a0}-\\x{10c5}"         \
+    "\\x{13a0}-\\x{13f5}\\x{13f8}-\\x{13fd}\\x{1c90}-\\x{1cba}\\x{1cbd}-\\x{1cbf}\\x{1d00}-\\x{1d2b}\\x{1d6b}"         \
+    "-\\x{1d77}\\x{1d79}-\\x{1d9a}\\x{1e00}-\\x{1f15}\\x{1f18}-\\x{1f1d}\\x{1f20}-\\x{1f45}\\x{1f48}-"                 \
+    "\\x{1f4d}\\x{1f50}-\\x{1f57}\\x{1f59}\\x{1f5b}\\x{1f5d}\\x{1f5f}-\\x{1f7d}\\x{1f80}-\\x{1fb4}\\x{1fb6}-"          \
+    "\\x{1fbc}\\x{1fbe}\\x{1fc2}-\\x{1fc4}\\x{1fc6}-\\x{1fcc}\\x{1fd0}-\\x{1fd3}\\x{1fd6}-\\x{1fdb}\\x{1fe0}-"         \
+    "\\x{1fec}\\x{1ff2}-\\x{1ff4}\\x{1ff6}-\\x{1ffc}\\x{2102}\\x{2107}\\x{210a}-\\x{2113}\\x{2115}\\x{2119}-"          \
+    "\\x{211d}\\x{2124}\\x{2126}\\x{2128}\\x{212a}-\\x{212d}\\x{212f}-\\x{2134}\\x{2139}\\x{213c}-\\x{213f}"           \
+    "\\x{2145}-\\x{2149}\\x{214e}\\x{2183}\\x{2184}\\x{2c00}-\\x{2c7b}\\x{2c7e}-\\x{2ce4}\\x{2ceb}-\\x{2cee}"          \
+    "\\x{2cf2}\\x{2cf3}\\x{a640}-\\x{a66d}\\x{a680}-\\x{a69b}\\x{a722}-\\x{a76f}\\x{a771}-\\x{a787}\\x{a78b}-"         \
+    "\\x{a78e}\\x{ab70}-\\x{abbf}\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}\\x{ff21}-\\x{ff3a}\\x{ff41}-\\x{ff5a}"         \
+    "\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-"                  \
+    "\\x{10cf2}\\x{118a0}-\\x{118df}\\x{1e900}-\\x{1e943}"
 
 /* One row a pre-tokenizer: what tokenizer.ggml.pre calls it, then expressions, each applied to the pieces and gaps the
  * one before has left. */
 static const struct rule {
-    const char *names[4];
+    const char *names[NAMES_MAX];
     const char *passes[PASSES_MAX];
     bool ignore_merges, add_bos;
 } rules[] = {
-    {{"gpt-2"}, {GPT2}, false, false},
-    {{"smollm", "starcoder"}, {DIGIT, GPT2}, false, false},
-    {{"llama-bpe", "llama3", "llama-v3"}, {LLAMA3(DIGITS3)}, true, true},
-    {{"qwen2"}, {LLAMA3(DIGIT)}, false, false},
-    {{"deepseek-v3"}, {DIGITS3, "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]++", DEEPSEEK3}, false, false},
+    {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "gigachat", "a.x-4.0",
+      "mellum"},
+     {GPT2},
+     false,
+     false},
+    {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
+     {DIGIT, GPT2},
+     false,
+     false},
+    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+     {LLAMA3(DIGITS3)},
+     true,
+     true},
+    {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {LLAMA3(DIGITS3)}, false, false},
+    {{"minicpm5"}, {DIGITS3, LLAMA3(DIGIT "++")}, true, false},
+    {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2",
+      "bailingmoe", "bailingmoe2", "llada-moe"},
+     {LLAMA3(DIGIT)},
+     false,
+     false},
+    {{"qwen35"}, {QWEN35}, false, false},
+    {{"seed-coder"}, {SEED}, false, false},
+    {{"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+     {DIGITS3, "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]++", DEEPSEEK3},
+     false,
+     false},
+    {{"deepseek-llm"},
+     {"[\\r\\n]", "[" WS "]?[" CASED "]++",
+      "[" WS "]?[!-\\/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3001}\\x{3002}]++",
+      "(?<![" WS "])[" WS "]++\\z", EAST_ASIAN, DIGIT "++"},
+     false,
+     false},
+    {{"deepseek-coder"}, {"[\\r\\n]", "[" WS "]?[" L "]++", "[" WS "]?[" P "]++", EAST_ASIAN, DIGIT}, false, false},
+    {{"falcon"}, {PUNCTUATION("`"), GPT2, "[0-9][0-9][0-9]"}, false, false},
+    {{"default"}, {PUNCTUATION(""), GPT2, DIGIT "++", "[0-9][0-9][0-9]"}, false, false},
+    {{"poro-chat", "bloom", "gpt3-finnish"}, {WESTERN}, false, false},
+    {{"viking"}, {WESTERN, DIGIT}, false, false},
+    {{"tekken"}, {BY_CASE("", DIGIT)}, true, true},
+    {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {BY_CASE("(?:" ANY_CASE_SUFFIX ")?+", DIGITS3)}, false, false},
 };
 
 struct pretokenizer {
@@ -74,16 +147,15 @@ static int unsupported(const char *name, size_t len)
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
 
     for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
-        for (size_t k = 0; k < 4 && rules[i].names[k]; k++)
-            if (buf_printf(&b, "%s%s", b.len ? ", " : "", rules[i].names[k]) < 0) return error_origin(-ENOMEM);
-    return error_say(-EOPNOTSUPP, "pre-tokenizer \"%.*s\" is not supported (supported: %s)", (int)(len < 64 ? len : 64),
-                     name, b.data);
+        if (buf_printf(&b, "%s%s", b.len ? ", " : "", rules[i].names[0]) < 0) return error_origin(-ENOMEM);
+    return error_say(-EOPNOTSUPP, "pre-tokenizer \"%.*s\" is not supported (supported: %s and what is the same)",
+                     (int)(len < 64 ? len : 64), name, b.data);
 }
 
 static const struct rule *rule_find(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
-        for (size_t k = 0; k < 4 && rules[i].names[k]; k++)
+        for (size_t k = 0; k < NAMES_MAX && rules[i].names[k]; k++)
             if (strlen(rules[i].names[k]) == len && memcmp(rules[i].names[k], name, len) == 0) return &rules[i];
     return NULL;
 }

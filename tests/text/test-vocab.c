@@ -45,13 +45,33 @@ static void unsupported(void **state)
     start(&m, "bert");
     REFUSED(&m, -EOPNOTSUPP, "\"bert\"", "llama", "gpt2");
     mini_str(&m, "tokenizer.ggml.model", "gpt2");
-    mini_str(&m, "tokenizer.ggml.pre", "viking");
+    mini_str(&m, "tokenizer.ggml.pre", "vikings");
     mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
     mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
-    REFUSED(&m, -EOPNOTSUPP, "\"viking\"", "gpt-2", "smollm", "llama-bpe", "deepseek-v3");
+    REFUSED(&m, -EOPNOTSUPP, "\"vikings\"", "gpt-2", "smollm", "llama-bpe", "deepseek-v3");
     mini_str(&m, "tokenizer.ggml.model", "gpt2");
     mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    mini_str(&m, "tokenizer.ggml.pre", "");
+    mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
     REFUSED(&m, -EOPNOTSUPP, "pre-tokenizer \"\"");
+}
+
+/* Older files do not say: read as llama.cpp reads them, numbers by three digits and punctuation apart. */
+static void no_pretokenizer(void **state)
+{
+    static const char *const tokens[] = {"1", "2", "12", "."};
+    static const char *const merges[] = {"1 2"};
+    struct mini m = {0};
+    struct tokenizer *t;
+
+    mini_str(&m, "tokenizer.ggml.model", "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", tokens, 4);
+    mini_strs(&m, "tokenizer.ggml.merges", merges, 1);
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    MINI_EXPECT(t, "12112.", "######", 2, 0, 2, 3);
+    MINI_EXPECT(t, "11112.", "######", 0, 0, 0, 2, 3);
+    MINI_EXPECT(t, "1112.", "#####", 0, 0, 0, 1, 3); /* 111 2 */
+    tokenizer_free(t);
 }
 
 static void tokens(void **state)
@@ -264,10 +284,10 @@ static void any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unsupported),    cmocka_unit_test(tokens),     cmocka_unit_test(duplicates),
-        cmocka_unit_test(types),          cmocka_unit_test(score_list), cmocka_unit_test(merge_list),
-        cmocka_unit_test(strange_merges), cmocka_unit_test(ids),        cmocka_unit_test(odd_but_harmless),
-        cmocka_unit_test(any_bytes),
+        cmocka_unit_test(unsupported),      cmocka_unit_test(no_pretokenizer), cmocka_unit_test(tokens),
+        cmocka_unit_test(duplicates),       cmocka_unit_test(types),           cmocka_unit_test(score_list),
+        cmocka_unit_test(merge_list),       cmocka_unit_test(strange_merges),  cmocka_unit_test(ids),
+        cmocka_unit_test(odd_but_harmless), cmocka_unit_test(any_bytes),
     };
     return cmocka_run_group_tests_name("vocab", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hobd inspect: what is in a GGUF file, and what of it hobd can run. Reads no weights. */
+#include "daemon/command/inspect.h"
 #include "daemon/command/command.h"
 #include "daemon/model/weights.h"
 #include "daemon/text/template.h"
@@ -270,15 +271,30 @@ static int run(const char *path)
 static void usage(void)
 {
     puts("usage: hobd inspect FILE\n"
+         "       hobd inspect --json FILE...\n"
          "What is in a GGUF file: metadata, tensors with their types and sizes, and what of it is supported.\n\n"
+         "      --json         what programs want to know of it, one object a line\n"
          "      --help         this");
+}
+
+/* What one file is does not keep the others. */
+static int run_json(char **files)
+{
+    int r = 0, one;
+    for (; *files && r >= 0; files++) {
+        one = inspect_json(*files);
+        if (one) r = one;
+    }
+    return r;
 }
 
 int command_inspect(int argc, char **argv)
 {
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {0}};
+    bool json = false;
+    int c, r;
     opterr = 0;
-    int c = getopt_long(argc, argv, "", longs, NULL);
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) == 'j') json = true;
     if (c == 'h') {
         usage();
         return 0;
@@ -288,12 +304,11 @@ int command_inspect(int argc, char **argv)
                 argv[optind - (optind > 1)]);
         return 2;
     }
-    if (optind != argc - 1) {
-        fprintf(stderr, "hobd inspect: %s\n", optind == argc ? "FILE is missing" : "only one FILE");
+    if (optind != argc - 1 && (!json || optind == argc)) {
+        fprintf(stderr, "hobd inspect: %s\n", optind == argc ? "FILE is missing" : "only one FILE, or --json");
         return 2;
     }
-    int r = run(argv[optind]);
-    if (!r) return 0;
-    fprintf(stderr, "hobd inspect: %s\n", error_text(r));
-    return 1;
+    r = json ? run_json(argv + optind) : run(argv[optind]);
+    if (r < 0) fprintf(stderr, "hobd inspect: %s\n", error_text(r));
+    return r ? 1 : 0;
 }

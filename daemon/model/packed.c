@@ -43,6 +43,15 @@ static void file_name(char out[64], const struct fingerprint *model)
     snprintf(out, 64, "%s-%d" PACKED_EXT, hex, KERN_LAYOUT);
 }
 
+bool packed_there(const struct fingerprint *model, const char *dir)
+{
+    char name[64];
+    struct stat st;
+    file_name(name, model);
+    _cleanup_(closep) int fd = partfile_open(dir, name, &st);
+    return fd >= 0;
+}
+
 /* Everything before the image, checksums zero; *bytes long. NULL: no memory. */
 static uint8_t *make_head(const struct packed_table *t, const struct fingerprint *model, size_t *bytes)
 {

@@ -69,6 +69,9 @@ int packed_make_huge(struct packed *p, const atomic_bool *stop);
 int packed_write(const struct packed_table *t, const struct fingerprint *model, const char *dir, const void *image,
                  const atomic_bool *stop);
 
+/* Whether there is a file for @model in @dir, good or not. */
+bool packed_there(const struct fingerprint *model, const char *dir);
+
 /* Remove from @dir what a crash has left, records and packed weights of models that are gone or were changed, and those
  * of older layouts. */
 void packed_sweep(const char *dir);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """hobd inspect: everything of a file shown, harmlessly, and what of it is supported."""
+import json
 import subprocess
 
 from conftest import HOBD, mktiny
@@ -70,3 +71,26 @@ def test_a_full_disk_is_told(tiny):
     with open("/dev/full", "w") as full:
         r = subprocess.run([HOBD, "inspect", str(tiny)], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert r.returncode == 1 and b"standard output" in r.stderr
+
+
+def test_json_for_programs(tiny, tmp_path):
+    klingon = mktiny(tmp_path / "k.gguf", "--pre", "klingon", "--type", "Q4_1")
+    odd = mktiny(tmp_path / "o.gguf", "--arch", "qwen2")
+    (tmp_path / "t.jinja").write_text("{% for x in %}")
+    template = mktiny(tmp_path / "t.gguf", "--template", tmp_path / "t.jinja")
+    (tmp_path / "no.gguf").write_text("no")
+    files = [tiny, klingon, odd, template, tmp_path / "no.gguf", tmp_path / "none"]
+    r = subprocess.run([HOBD, "inspect", "--json", *files], capture_output=True, text=True, timeout=60)
+    said = [json.loads(line) for line in r.stdout.splitlines()]
+    assert r.returncode == 1 and not r.stderr and [s["file"] for s in said] == [str(f) for f in files]
+    one = said[0]
+    assert one["supported"] and one["template"] and not one["packed"] and one["context"] == 512 and "why" not in one
+    assert one["bytes"] == tiny.stat().st_size and one["architecture"] == "llama" and one["tokenizer"] == "gpt2"
+    assert one["type"] == max(one["types"], key=one["types"].get) == "Q8_0" and one["memory_bytes"] > 0
+    assert said[1]["type"] == "Q4_1" and not said[1]["supported"] and "klingon" in said[1]["why"]
+    assert said[2]["architecture"] == "qwen2" and said[2]["context"] == 512 and said[2]["why"].startswith("architecture")
+    assert said[3]["supported"] and not said[3]["template"] and "line 1" in said[3]["template_why"]
+    assert said[4] == {"file": str(files[4]), "error": said[4]["error"]} and "not a GGUF" in said[4]["error"]
+    assert "No such file" in said[5]["error"]
+    r = subprocess.run([HOBD, "inspect", "--json", tiny], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and json.loads(r.stdout) == one

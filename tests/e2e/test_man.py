@@ -45,7 +45,7 @@ def test_every_option_is_a_key():
     assert set(entries(section(page("hobd.conf.5"), "KEYS"), KEY)) == set(SERVE) - {"system"}
 
 
-@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template", "simulate"])
+@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect", "simulate"])
 def test_every_option_is_in_the_page(command):
     text = section(page("hobd.8"), command.upper()).replace(BOTH, BOTH.replace(", ", "\n"))
     said = entries(text, OPTION)
@@ -76,7 +76,7 @@ def test_the_example_is_a_configuration(tmp_path):
     assert r.returncode == 1 and re.search(r"^model = (\S+)", text, re.M).group(1) in r.stderr, r.stderr
 
 
-@pytest.mark.parametrize("name", ["hob.1", "hobd.8", "hobd.conf.5", "hob-protocol.7"])
+@pytest.mark.parametrize("name", ["hob.1", "hob-models.1", "hobd.8", "hobd.conf.5", "hob-protocol.7"])
 def test_the_page_is_well_made(name, tmp_path):
     if not shutil.which("scdoc") or not shutil.which("mandoc"):
         pytest.skip("scdoc or mandoc is not installed")

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* What programs want to know of a GGUF file: hob models runs this, since hob itself reads no models. */
+#include "daemon/command/inspect.h"
+#include "daemon/model/weights.h"
+#include "daemon/text/template.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include <jansson.h>
+#include <string.h>
+
+DEFINE_CLEANUP(struct gguf *, gguf_close)
+DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
+DEFINE_CLEANUP(struct template *, template_free)
+
+/* Strings of a file need not be UTF-8; such a one is null. */
+static void set_str(json_t *o, const char *key, const char *s, size_t len)
+{
+    json_t *v = s ? json_stringn(s, len) : NULL;
+    json_object_set_new(o, key, v ? v : json_null());
+}
+
+static void set_gguf(json_t *o, const char *key, const struct gguf *g, const char *from)
+{
+    struct gguf_str s = {NULL, 0};
+    if (gguf_get_str(g, from, &s)) s.data = NULL;
+    set_str(o, key, s.data, s.len);
+}
+
+/* The type of most bytes of the tensors, and what each type has. */
+static void set_types(json_t *o, const struct gguf *g)
+{
+    json_t *types = json_object();
+    const char *most = NULL, *key;
+    json_int_t bytes = 0;
+    json_t *v;
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(g, i);
+        uint32_t block, size;
+        const char *name = gguf_tensor_type_name(t->type, &block, &size);
+        if (!name) name = "unknown";
+        json_int_t had = json_integer_value(json_object_get(types, name));
+        json_object_set_new(types, name, json_integer(had + (json_int_t)t->size));
+    }
+    json_object_foreach(types, key, v)
+    {
+        if (json_integer_value(v) < bytes) continue;
+        bytes = json_integer_value(v);
+        most = key;
+    }
+    set_str(o, "type", most, most ? strlen(most) : 0);
+    json_object_set_new(o, "types", types);
+}
+
+/* Asked of those who would use it. @context and @memory stay 0 where it is not. */
+static int check(const struct gguf *g, uint32_t *context, size_t *memory)
+{
+    _cleanup_(tokenizer_freep) struct tokenizer *t = NULL;
+    struct shape s;
+    int r = shape_read(&s, g);
+    if (r) return r;
+    *context = s.ctx;
+    r = weights_check(g, &s, memory);
+    return r ? r : tokenizer_new(&t, g);
+}
+
+static bool packed_here(const struct gguf *g)
+{
+    _cleanup_(freep) char *cache = NULL, *dir = NULL;
+    struct fingerprint f;
+    if (paths_dir(PATHS_CACHE, false, &cache) < 0 || asprintf(&dir, "%s/packed", cache) < 0) return false;
+    return fingerprint_recall(&f, g, dir) == 0 && packed_there(&f, dir);
+}
+
+static void set_error(json_t *o, const char *key, const char *path, int r)
+{
+    const char *why = error_text(r);
+    size_t n = strlen(path);
+    if (!strncmp(why, path, n) && why[n] == ':') why += n + 2;
+    set_str(o, key, why, strlen(why));
+    if (json_is_null(json_object_get(o, key))) set_str(o, key, "it cannot be read", 17);
+}
+
+/* Without one that can be used, a model still does raw prompts, so that it is no reason to refuse the model. */
+static void set_template(json_t *o, const struct gguf *g)
+{
+    _cleanup_(template_freep) struct template *chat = NULL;
+    struct gguf_str src;
+    int r = gguf_get_str(g, "tokenizer.chat_template", &src);
+    if (!r) r = template_new(&chat, src.data, src.len);
+    json_object_set_new(o, "template", json_boolean(!r));
+    if (r < 0) set_error(o, "template_why", gguf_path(g), r);
+}
+
+/* The context that the file states, whatever its architecture. */
+static void set_context(json_t *o, const struct gguf *g, uint32_t context)
+{
+    struct gguf_str arch;
+    char key[96];
+    if (!context && !gguf_get_str(g, "general.architecture", &arch) && arch.len < 64) {
+        snprintf(key, sizeof(key), "%.*s.context_length", (int)arch.len, arch.data);
+        if (gguf_get_u32(g, key, &context)) context = 0;
+    }
+    json_object_set_new(o, "context", context ? json_integer(context) : json_null());
+}
+
+static void describe(json_t *o, const struct gguf *g)
+{
+    uint32_t context = 0;
+    size_t memory = 0;
+    int r = check(g, &context, &memory);
+    json_object_set_new(o, "supported", json_boolean(!r));
+    if (r) set_error(o, "why", gguf_path(g), r);
+    json_object_set_new(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
+    set_gguf(o, "name", g, "general.name");
+    set_gguf(o, "architecture", g, "general.architecture");
+    set_types(o, g);
+    set_context(o, g, context);
+    set_template(o, g);
+    set_gguf(o, "tokenizer", g, "tokenizer.ggml.model");
+    json_object_set_new(o, "memory_bytes", r ? json_null() : json_integer((json_int_t)memory));
+    json_object_set_new(o, "packed", json_boolean(packed_here(g)));
+}
+
+int inspect_json(const char *path)
+{
+    _cleanup_(gguf_closep) struct gguf *g = NULL;
+    json_t *o = json_object();
+    int r = gguf_open(&g, path), e = 0;
+    set_str(o, "file", path, strlen(path));
+    if (r)
+        set_error(o, "error", path, r);
+    else
+        describe(o, g);
+    if (json_dumpf(o, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout)) e = -EIO;
+    json_decref(o);
+    return e ? error_say(e, "standard output: %s", strerror(errno)) : r ? 1 : 0;
+}

@@ -35,10 +35,11 @@ static int help(bool version)
     return r;
 }
 
-/* The program that has the line editor, so that this one need not load it. Beside us, or where it was installed. */
-static int chat(char **argv)
+/* The program that has the line editor, or reaches for the network, so that this one need not load what they need.
+ * Beside us, or where it was installed. */
+static int helper(const char *name, char **argv)
 {
-    char path[PATH_MAX + 16];
+    char path[PATH_MAX + 16]; /* names are shorter */
     ssize_t n;
 
     for (unsigned i = 0; i < 2; i++) {
@@ -49,7 +50,7 @@ static int chat(char **argv)
         } else {
             n = snprintf(path, PATH_MAX, "%s", HOB_LIBEXEC);
         }
-        strcpy(path + n, "/hob-chat");
+        snprintf(path + n, 16, "/%s", name);
         execv(path, argv);
     }
     log_error("%s: %s: it comes with hob and belongs beside it", path, strerror(errno));
@@ -82,7 +83,9 @@ int main(int argc, char **argv)
     if (r == 0 && (o.command == COMMAND_HELP || o.command == COMMAND_VERSION)) {
         r = help(o.command == COMMAND_VERSION);
     } else if (r == 0 && o.command == COMMAND_CHAT) {
-        r = chat(argv);
+        r = helper("hob-chat", argv);
+    } else if (r == 0 && o.command == COMMAND_MODELS) {
+        r = helper("hob-models", argv);
     } else {
         if (r == 0) r = startup_complete(&o);
         if (r == 0 && o.quiet) log_init("hob", LOG_ERROR);

@@ -69,7 +69,7 @@ const struct option_word option_words[] = {
     {"stop", COMMAND_STOP},
     {"chat", COMMAND_CHAT},
     {"sessions", COMMAND_SESSIONS},
-    {"models", -1},
+    {"models", COMMAND_MODELS},
     {"infill", -1},
     {NULL, 0},
 };

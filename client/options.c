@@ -346,7 +346,7 @@ static int options_walk(struct options *o, int argc, char **argv)
         if (c == '?' || c == ':') return options_unknown(argv[optind - 1], optopt, c == ':');
         if (c == 1) {
             r = options_word(o, optarg, false);
-            if (r < 0) return r;
+            if (r < 0 || o->command == COMMAND_MODELS) return r;
             continue;
         }
         id = options_id(c);
@@ -434,6 +434,8 @@ int options_help(struct buf *out)
                           "hob sessions [list|show NAME|fork NAME NEW|rename NAME NEW|rm NAME…]\n"
                           "                            the conversations that are kept (list and show: --json)\n"
                           "hob chat                    talk: lines with editing, /help tells the rest\n"
+                          "hob models [list|add|pull|rm] …\n"
+                          "                            the models that are there, hob models --help tells more\n"
                           "hob stop                    let the daemon finish and stop\n\n");
     unsigned i;
 

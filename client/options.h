@@ -16,6 +16,7 @@ enum command {
     COMMAND_STOP,
     COMMAND_SESSIONS,
     COMMAND_CHAT,
+    COMMAND_MODELS, /* what stands behind the word is hob-models' to read */
     COMMAND_HELP,
     COMMAND_VERSION,
 };

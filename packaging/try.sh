@@ -53,12 +53,13 @@ need() {
 
 build() {
     command -v dpkg-query >/dev/null 2>&1 || die "this script knows Debian only; README.md says what a build needs"
-    need gcc libc6-dev meson pkg-config libsystemd-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev libedit-dev ||
+    need gcc libc6-dev meson pkg-config libsystemd-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev libedit-dev \
+        libcurl4-openssl-dev libmd-dev ||
         die "the build dependencies could not be installed"
     [ -x "$hob" ] || say "building"
     [ -f "$top/build/build.ninja" ] || quietly meson setup "$top/build" "$top" --buildtype=release ||
         die "meson setup failed"
-    quietly meson compile -C "$top/build" hob hob-chat hobd || die "the build failed"
+    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd || die "the build failed"
 }
 
 # Put the default model into DIR, checked, or say how to bring one.

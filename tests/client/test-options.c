@@ -156,7 +156,6 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("'chat' takes no 'why'", "chat", "why");
     REFUSED("--jsonl does not go with 'chat'", "chat", "--jsonl");
     REFUSED("--json does not go with 'chat'", "chat", "--json");
-    REFUSED("models", "models");
     REFUSED("infill", "-m", "x", "infill");
     REFUSED("images are not here yet", "-a", "x.png", "what is this");
     REFUSED("--extract", "-x", "x");

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hob models add, and rm. Who adds a file expects to have it from then on, whatever becomes of the original, without
+ * paying for it twice: a clone where the file system makes one, else a hard link, if nobody else could change the
+ * bytes through the other name, else a copy.
+ */
+#include "client/exits.h"
+#include "client/interrupt.h"
+#include "client/models/bar.h"
+#include "client/models/facts.h"
+#include "client/models/loaded.h"
+#include "client/models/models.h"
+#include "client/models/place.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+
+#define ADD_PIECE (8u << 20) /* bytes between two looks at the interrupt */
+
+static const char busy[] = "somebody else is bringing the model '%s' just now";
+
+static int add_open(const char *path, int *fd, struct stat *st)
+{
+    /* Not blocking: the path may name a pipe, which is refused below. */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0 || fstat(*fd, st) < 0) return error_say(-errno, "%s", strerror(errno));
+    return S_ISREG(st->st_mode) ? 0 : error_say(-EINVAL, "not a regular file");
+}
+
+static int copy_bytes(struct place *p, int from, uint64_t size)
+{
+    struct bar bar = {.name = p->name, .on = isatty(STDERR_FILENO)};
+    off_t at = 0;
+    int r = place_room(p, size);
+
+    while (r == 0 && (uint64_t)at < size) {
+        ssize_t n = sendfile(p->fd, from, &at, ADD_PIECE);
+
+        if (interrupted())
+            r = -EINTR;
+        else if (n < 0 && errno != EINTR)
+            r = error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
+        else if (n == 0)
+            r = error_say(-ESTALE, "the file was cut short meanwhile");
+        bar_show(&bar, (uint64_t)at, size, interrupt_now());
+    }
+    bar_clear(&bar);
+    return r;
+}
+
+/* Never by way of the .part: who begins that next would write into the original. @target: a symbolic link's; NULL: a
+ * hard link to the descriptor @from. 0; 1: there can be none; -errno with a sentence. */
+static int add_link(const struct models_options *o, struct place *p, const char *target, int from)
+{
+    const char *as = o->force ? p->link : p->file;
+    char fd[32];
+    int r;
+
+    snprintf(fd, sizeof fd, "/proc/self/fd/%d", from);
+    if (o->force) unlinkat(p->dir, p->link, 0);
+    r = target ? symlinkat(target, p->dir, as) : linkat(AT_FDCWD, fd, p->dir, as, AT_SYMLINK_FOLLOW);
+    if (r < 0) {
+        r = -errno;
+        if (place_vacant(p, o->force) < 0) return -EEXIST;
+        return target ? error_say(r, "%s/%s: %s", p->folder, as, strerror(-r)) : 1;
+    }
+    return o->force ? place_replace(p) : 0;
+}
+
+/* The part has been begun; @did says what it became. */
+static int add_bytes(const struct models_options *o, struct place *p, int from, const struct stat *st, const char **did)
+{
+    bool alone =
+        st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH)) && (!o->system || st->st_mode & S_IROTH);
+    int r;
+
+    if (ftruncate(p->fd, 0) < 0) return error_origin(-errno);
+    *did = "cloned";
+    if (ioctl(p->fd, FICLONE, from) == 0) return place_commit(p, o->force);
+    *did = "linked";
+    r = o->copy || !alone ? 1 : add_link(o, p, NULL, from);
+    if (r == 0) place_discard(p);
+    if (r <= 0) return r;
+    *did = "copied";
+    r = copy_bytes(p, from, (uint64_t)st->st_size);
+    return r == 0 ? place_commit(p, o->force) : r;
+}
+
+static int add_symlink(const struct models_options *o, struct place *p, const char *path)
+{
+    _cleanup_(freep) char *target = realpath(path, NULL);
+    int r = target ? add_link(o, p, target, -1) : error_origin(-errno);
+
+    if (r == 0) place_discard(p);
+    return r;
+}
+
+/* What stays of a pull is not thrown away unasked. */
+static int add_begin(const struct models_options *o, struct place *p)
+{
+    struct stat st;
+    int r = place_vacant(p, o->force);
+
+    if (r == 0) r = place_begin(p);
+    if (r > 0) return error_say(-EBUSY, busy, p->name);
+    if (r == 0 && !o->force && fstatat(p->dir, p->from, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        closep(&p->fd);
+        p->fd = -1;
+        return error_say(-EEXIST,
+                         "a part of a model '%s' was pulled already: hob models rm '%s', or --force, forgets it",
+                         p->name, p->name);
+    }
+    return r;
+}
+
+static int add_checked(const struct models_options *o, struct place *p, const char *path, struct facts *f)
+{
+    _cleanup_(closep) int from = -1;
+    const char *did = "linked";
+    char by_fd[48];
+    struct stat st;
+    int r = add_open(path, &from, &st);
+
+    if (r < 0) return r;
+    /* What was opened, whatever the name stands for by then. */
+    snprintf(by_fd, sizeof by_fd, "/proc/%d/fd/%d", (int)getpid(), from);
+    r = facts_check(f, by_fd);
+    if (r < 0) return r;
+    r = add_begin(o, p);
+    if (r == 0) {
+        r = o->link ? add_symlink(o, p, path) : add_bytes(o, p, from, &st, &did);
+        if (r < 0 && p->fd >= 0) place_discard(p);
+    }
+    if (r == 0)
+        facts_tell(f, did, p->name, o->system);
+    else
+        facts_fini(f);
+    return r;
+}
+
+int models_add(const struct models_options *o)
+{
+    struct place p = PLACE_INIT;
+    struct facts f;
+    char *name = NULL;
+    int r = place_name(o->n_words > 1 ? o->words[1] : NULL, o->words[0], &name);
+
+    if (r < 0) {
+        log_error("%s", error_text(r));
+        return EXITS_USAGE;
+    }
+    r = place_open(&p, name, o->system, true);
+    if (r == 0) {
+        r = add_checked(o, &p, o->words[0], &f);
+        if (r == 0)
+            facts_fini(&f);
+        else
+            error_in(r, "%s", o->words[0]);
+    }
+    place_close(&p);
+    if (r != -EBUSY) return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    log_error("%s", error_text(r));
+    return EXITS_BUSY;
+}
+
+static int remove_one(const struct models_options *o, const char *given)
+{
+    struct place p = PLACE_INIT;
+    char *name = NULL;
+    int r = place_name(given, NULL, &name), gone = 0;
+
+    if (r < 0) return r;
+    r = place_open(&p, name, o->system, false);
+    if (r == 0) {
+        if (unlinkat(p.dir, p.file, 0) == 0)
+            gone = 1;
+        else if (errno != ENOENT)
+            r = error_say(-errno, "%s/%s: %s", p.folder, p.file, strerror(errno));
+    }
+    /* What is left of a pull, unless it goes on. */
+    if (r == 0 && faccessat(p.dir, p.part, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        r = place_begin(&p);
+        if (r == 0) place_discard(&p);
+        if (r > 0) r = gone ? 0 : error_say(-EBUSY, busy, p.name);
+        gone = 1;
+    }
+    if (r == -ENOENT || (r == 0 && !gone))
+        r = error_say(-ENOENT, "there is no model '%s' in %s", p.name, p.folder ? p.folder : "a folder of yours");
+    if (r == 0 && gone && loaded_by(p.name, o->system))
+        log_info("a daemon still has %s, and answers with it until it ends: hob stop -m '%s'", p.name, p.name);
+    place_close(&p);
+    return r;
+}
+
+int models_remove(const struct models_options *o)
+{
+    int status = 0;
+
+    /* As rm(1): what cannot be removed does not keep the others. */
+    for (size_t i = 0; i < o->n_words; i++) {
+        int r = remove_one(o, o->words[i]);
+
+        if (r == 0) continue;
+        log_error("%s", error_text(r));
+        status = r == -EBUSY ? EXITS_BUSY : r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/models/facts.h"
+#include "client/interrupt.h"
+#include "client/json.h"
+#include "client/launch.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/units.h"
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define FACTS_LINE_MAX (1u << 20) /* of one file: a few strings */
+
+extern char **environ;
+
+static int facts_hobd(char **out)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    char *slash;
+
+    exe[n > 0 ? n : 0] = 0;
+    slash = strrchr(exe, '/');
+    if (slash) *slash = 0;
+    return launch_find(slash ? exe : NULL, getenv("PATH"), out);
+}
+
+/* Its standard output goes to the descriptor @out. */
+static int facts_start(char **argv, int out, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t pipe;
+    int r;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    r = posix_spawn_file_actions_init(&files);
+    if (r != 0) return error_say(-r, "no memory to start hobd");
+    r = posix_spawnattr_init(&attr);
+    if (r == 0) r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+    if (r == 0) r = posix_spawnattr_setsigdefault(&attr, &pipe);
+    if (r == 0) r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (r == 0) r = posix_spawn_file_actions_adddup2(&files, out, 1);
+    if (r == 0) r = posix_spawn(pid, argv[0], &files, &attr, argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return r != 0 ? error_say(-r, "cannot start %s: %s", argv[0], strerror(r)) : 0;
+}
+
+static int facts_drain(int fd, struct buf *out, size_t max)
+{
+    ssize_t n;
+
+    for (;;) {
+        if (out->len > max) return error_say(-EMSGSIZE, "hobd inspect says more than it should");
+        if (buf_reserve(out, 65536) < 0) return error_say(-ENOMEM, "no memory for what hobd says");
+        n = read(fd, out->data + out->len, 65536);
+        if (n == 0) return buf_append(out, "", 1);
+        if (n < 0) return errno == EINTR ? -EINTR : error_origin(-errno);
+        out->len += (size_t)n;
+    }
+}
+
+static int facts_item(void *ctx, const struct json_item *item)
+{
+    struct facts *f = ctx;
+    const char *key = item->key;
+    char **text;
+
+    if (item->depth != 1 || !key || item->kind == JSON_OPEN || item->kind == JSON_CLOSE) return 0;
+    if (item->kind == JSON_STRING) {
+        text = strcmp(key, "error") == 0          ? &f->error
+               : strcmp(key, "why") == 0          ? &f->why
+               : strcmp(key, "type") == 0         ? &f->type
+               : strcmp(key, "architecture") == 0 ? &f->architecture
+                                                  : NULL;
+        if (!text || *text) return 0;
+        *text = strdup(item->text);
+        return *text ? 0 : -ENOMEM;
+    }
+    if (strcmp(key, "bytes") == 0) f->bytes = strtoull(item->text, NULL, 10);
+    if (strcmp(key, "context") == 0) f->context = strtoull(item->text, NULL, 10);
+    if (strcmp(key, "supported") == 0) f->supported = strcmp(item->text, "true") == 0;
+    if (strcmp(key, "template") == 0) f->chat_template = strcmp(item->text, "true") == 0;
+    if (strcmp(key, "packed") == 0) f->packed = strcmp(item->text, "true") == 0;
+    return 0;
+}
+
+/* A line a file, in their order. */
+static int facts_parse(struct facts *out, size_t n, const struct buf *text)
+{
+    const char *p = text->data, *end;
+
+    for (size_t i = 0; i < n; i++, p = end + 1) {
+        int r;
+
+        end = strchr(p, '\n');
+        if (!end) return error_say(-EBADMSG, "hobd inspect did not say all of it");
+        r = json_walk(p, (size_t)(end - p), facts_item, &out[i]);
+        if (r < 0) return error_in(r, "hobd inspect");
+    }
+    return 0;
+}
+
+void facts_fini(struct facts *f)
+{
+    free(f->error);
+    free(f->why);
+    free(f->type);
+    free(f->architecture);
+    *f = (struct facts){0};
+}
+
+static int facts_run(struct buf *text, const char *hobd, const char *const *files, size_t n)
+{
+    _cleanup_(freep) const char **argv = calloc(n + 5, sizeof *argv);
+    _cleanup_(closep) int in = -1, out = -1;
+    int pipes[2], r, status;
+    pid_t pid;
+
+    if (!argv) return error_say(-ENOMEM, "no memory to start hobd");
+    argv[0] = hobd;
+    argv[1] = "inspect";
+    argv[2] = "--json";
+    argv[3] = "--";
+    memcpy(argv + 4, files, n * sizeof *argv);
+    if (pipe2(pipes, O_CLOEXEC) < 0) return error_origin(-errno);
+    in = pipes[0];
+    out = pipes[1];
+    r = facts_start((char **)argv, out, &pid);
+    if (r < 0) return r;
+    closep(&out);
+    out = -1;
+    r = facts_drain(in, text, n * FACTS_LINE_MAX);
+    closep(&in);
+    in = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return r;
+}
+
+int facts_read(struct facts *out, const char *const *files, size_t n)
+{
+    _cleanup_(freep) char *hobd = NULL;
+    struct buf text = BUF_INIT;
+    int r;
+
+    memset(out, 0, n * sizeof *out);
+    if (n == 0) return 0;
+    r = facts_hobd(&hobd);
+    if (r == 0) r = facts_run(&text, hobd, files, n);
+    if (r == 0) r = facts_parse(out, n, &text);
+    buf_fini(&text);
+    if (r < 0 && interrupted()) r = -EINTR; /* which reached hobd, too */
+    for (size_t i = 0; r < 0 && i < n; i++) facts_fini(&out[i]);
+    return r;
+}
+
+int facts_check(struct facts *out, const char *file)
+{
+    int r = facts_read(out, &file, 1);
+
+    if (r < 0) return r;
+    if (out->error)
+        r = error_say(-EINVAL, "%s", out->error);
+    else if (!out->supported)
+        r = error_say(-EOPNOTSUPP, "hobd cannot run it: %s", out->why ? out->why : "it does not say why");
+    if (r < 0) facts_fini(out);
+    return r;
+}
+
+void facts_tell(const struct facts *f, const char *did, const char *name, bool system)
+{
+    char size[16], context[48] = "";
+
+    if (f->context) snprintf(context, sizeof context, ", context %" PRIu64, f->context);
+    log_info("%s %s: %s, %s, %s%s%s", did, name, format_size(size, f->bytes), f->type ? f->type : "no tensors",
+             f->architecture ? f->architecture : "?", context, f->chat_template ? "" : ", no chat template");
+    if (!system && strcmp(name, "default") != 0) log_info("ask it with: hob -m '%s'", name);
+}

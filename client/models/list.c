@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/exits.h"
+#include "client/json.h"
+#include "client/models/facts.h"
+#include "client/models/loaded.h"
+#include "client/models/models.h"
+#include "client/output.h"
+#include "client/table.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/paths.h"
+#include "libcommon/units.h"
+#include <dirent.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct entry {
+    char *name, *path, *link; /* link: what it points to; NULL: it is a file of its own */
+    const char *folder;
+    bool chosen, loaded;
+};
+
+struct listing {
+    struct entry *e;
+    size_t n;
+};
+
+static void closedirp(DIR **d)
+{
+    if (*d) closedir(*d);
+}
+
+static void listing_fini(struct listing *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->e[i].name);
+        free(l->e[i].path);
+        free(l->e[i].link);
+    }
+    free(l->e);
+}
+
+static char *link_target(int dir, const char *file)
+{
+    char target[4096];
+    ssize_t n = readlinkat(dir, file, target, sizeof target);
+
+    return n > 0 && n < (ssize_t)sizeof target ? strndup(target, (size_t)n) : NULL;
+}
+
+static int listing_add(struct listing *l, int dir, const char *path, const char *file, const char *folder)
+{
+    struct entry *more = reallocarray(l->e, l->n + 1, sizeof *more), *e;
+
+    if (!more) return -ENOMEM;
+    l->e = more;
+    e = &l->e[l->n++];
+    *e = (struct entry){.name = strndup(file, strlen(file) - 5), .folder = folder, .link = link_target(dir, file)};
+    if (!e->name || asprintf(&e->path, "%s/%s", path, file) < 0) return -ENOMEM;
+    e->loaded = loaded_by(e->name, strcmp(folder, "system") == 0);
+    return 0;
+}
+
+static int listing_scan(struct listing *l, const char *path, const char *folder)
+{
+    _cleanup_(closedirp) DIR *d = opendir(path);
+    int r = 0;
+
+    if (!d && errno != ENOENT && errno != ENOTDIR) log_warning("%s: %s", path, strerror(errno));
+    for (struct dirent *e; d && r == 0 && (e = readdir(d));) {
+        size_t n = strlen(e->d_name);
+
+        if (n > 5 && *e->d_name != '.' && strcmp(e->d_name + n - 5, ".gguf") == 0)
+            r = listing_add(l, dirfd(d), path, e->d_name, folder);
+    }
+    return r;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    int c = strcmp(x->name, y->name);
+
+    return c ? c : strcmp(y->folder, x->folder); /* user, system, shared: as they are looked for, but for one */
+}
+
+/* The one that plain hob asks: the user's own, else what the distribution or the administrator has for everybody. */
+static void listing_choose(struct listing *l, const char *chosen)
+{
+    static const char *const order[] = {"user", "shared", "system"};
+
+    for (size_t f = 0; f < 3; f++)
+        for (size_t i = 0; i < l->n; i++)
+            if (strcmp(l->e[i].folder, order[f]) == 0 && strcmp(l->e[i].name, chosen) == 0) {
+                l->e[i].chosen = true;
+                return;
+            }
+}
+
+static int listing_fill(struct listing *l, const char *chosen)
+{
+    _cleanup_(freep) char *user = NULL, *system = NULL;
+    int r = paths_dir(PATHS_MODELS, false, &user);
+
+    if (r < 0 && r != -ENOENT) return r;
+    r = r == 0 ? listing_scan(l, user, "user") : 0; /* without a home there are the others */
+    if (r == 0) r = paths_dir(PATHS_MODELS, true, &system);
+    if (r == 0 && (!user || strcmp(user, system) != 0)) r = listing_scan(l, system, "system");
+    if (r == 0) r = listing_scan(l, "/usr/share/hob/models", "shared");
+    if (r < 0) return r;
+    if (l->n) qsort(l->e, l->n, sizeof *l->e, by_name);
+    listing_choose(l, chosen);
+    return 0;
+}
+
+static int put_row(struct table *t, const struct entry *e, const struct facts *f)
+{
+    char size[16], context[24];
+    const char *state = f->error        ? "broken"
+                        : !f->supported ? "unsupported"
+                        : !e->chosen    ? (e->loaded ? "loaded" : "")
+                        : e->loaded     ? "default, loaded"
+                                        : "default";
+    int r = table_put(t, e->name);
+
+    snprintf(context, sizeof context, "%" PRIu64, f->context);
+    if (r == 0) r = table_put(t, f->bytes ? format_size(size, f->bytes) : "-");
+    if (r == 0) r = table_put(t, f->type ? f->type : "-");
+    if (r == 0) r = table_put(t, f->architecture ? f->architecture : "-");
+    if (r == 0) r = table_put(t, f->context ? context : "-");
+    if (r == 0) r = table_put(t, f->error ? "-" : f->chat_template ? "yes" : "no");
+    if (r == 0) r = table_put(t, f->error ? "-" : f->packed ? "yes" : "no");
+    if (r == 0) r = table_put(t, e->folder);
+    return r == 0 ? table_put(t, state) : r;
+}
+
+static int as_table(struct buf *out, const struct listing *l, const struct facts *facts)
+{
+    static const char *const heads[] = {"name", "size", "type", "arch", "context", "template", "packed", "folder", ""};
+    enum { COLUMNS = sizeof heads / sizeof *heads };
+    struct table t = {.columns = COLUMNS, .right = 1 << 1 | 1 << 4, .width = table_terminal(STDOUT_FILENO)};
+    int r = 0;
+
+    for (unsigned c = 0; r == 0 && c < COLUMNS; c++) r = table_put(&t, heads[c]);
+    for (size_t i = 0; r == 0 && i < l->n; i++) r = put_row(&t, &l->e[i], &facts[i]);
+    if (r == 0) r = table_print(out, &t);
+    table_fini(&t);
+    return r;
+}
+
+static int put_text(struct buf *out, const char *key, const char *text)
+{
+    int r = buf_printf(out, ",\"%s\":", key);
+
+    if (r == 0) r = text ? json_put_string(out, text, strlen(text)) : buf_puts(out, "null");
+    return r;
+}
+
+static int put_number(struct buf *out, const char *key, uint64_t v)
+{
+    return v ? buf_printf(out, ",\"%s\":%" PRIu64, key, v) : buf_printf(out, ",\"%s\":null", key);
+}
+
+static int put_object(struct buf *out, const struct entry *e, const struct facts *f)
+{
+    int r = buf_puts(out, "{\"name\":");
+
+    if (r == 0) r = json_put_string(out, e->name, strlen(e->name));
+    if (r == 0) r = put_text(out, "file", e->path);
+    if (r == 0) r = put_text(out, "folder", e->folder);
+    if (r == 0) r = put_text(out, "link", e->link);
+    if (r == 0) r = put_number(out, "bytes", f->bytes);
+    if (r == 0) r = put_text(out, "type", f->type);
+    if (r == 0) r = put_text(out, "architecture", f->architecture);
+    if (r == 0) r = put_number(out, "context", f->context);
+    if (r == 0)
+        r = buf_printf(out, ",\"template\":%s,\"packed\":%s,\"supported\":%s,\"default\":%s,\"loaded\":%s",
+                       f->chat_template ? "true" : "false", f->packed ? "true" : "false",
+                       f->supported ? "true" : "false", e->chosen ? "true" : "false", e->loaded ? "true" : "false");
+    if (r == 0 && !f->supported) r = put_text(out, "why", f->error ? f->error : f->why);
+    return r == 0 ? buf_puts(out, "}") : r;
+}
+
+static int as_json(struct buf *out, const struct listing *l, const struct facts *facts)
+{
+    int r = buf_puts(out, "[");
+
+    for (size_t i = 0; r == 0 && i < l->n; i++) {
+        if (i) r = buf_puts(out, ",");
+        if (r == 0) r = put_object(out, &l->e[i], &facts[i]);
+    }
+    return r == 0 ? buf_puts(out, "]\n") : r;
+}
+
+static int listing_print(const struct listing *l, const struct facts *facts, bool json)
+{
+    struct buf text = BUF_INIT;
+    struct output out;
+    int r = json ? as_json(&text, l, facts) : l->n ? as_table(&text, l, facts) : 0;
+
+    output_init(&out, STDOUT_FILENO, false);
+    if (r == 0 && text.len) r = output_write(&out, text.data, text.len);
+    buf_fini(&text);
+    return r;
+}
+
+int models_list(const struct models_options *o)
+{
+    _cleanup_(freep) const char **paths = NULL;
+    _cleanup_(freep) struct facts *facts = NULL;
+    struct listing l = {0};
+    int r = listing_fill(&l, o->chosen);
+
+    if (r == 0) {
+        paths = calloc(l.n + 1, sizeof *paths);
+        facts = calloc(l.n + 1, sizeof *facts);
+        if (!paths || !facts) r = -ENOMEM;
+    }
+    for (size_t i = 0; r == 0 && i < l.n; i++) paths[i] = l.e[i].path;
+    if (r == 0) r = facts_read(facts, paths, l.n);
+    if (r == 0) {
+        r = listing_print(&l, facts, o->json);
+        if (!o->json && !l.n) log_info("there are no models: hob models add FILE, or hob models pull, brings one");
+        for (size_t i = 0; i < l.n; i++) {
+            if (!o->json && !facts[i].supported)
+                log_warning("%s: %s", l.e[i].name, facts[i].error ? facts[i].error : facts[i].why ? facts[i].why : "?");
+            facts_fini(&facts[i]);
+        }
+    }
+    listing_fini(&l);
+    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* hob models: what models there are, and how one comes or goes. A program of its own, so that hob need not load what
+ * fetches files; hobd never reaches for the network. */
+#include "client/exits.h"
+#include "client/interrupt.h"
+#include "client/models/models.h"
+#include "client/options.h"
+#include "client/output.h"
+#include "client/startup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <getopt.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HAS_JSON = 1, HAS_SYSTEM = 2, HAS_FORCE = 4, HAS_HOW = 8, HAS_NET = 16 };
+
+static const struct verb {
+    const char *word;
+    int (*run)(const struct models_options *o);
+    size_t least, most; /* words */
+    int flags;
+    const char *usage;
+} verbs[] = {
+    {"list", models_list, 0, 0, HAS_JSON, "list [--json]"},
+    {"add", models_add, 1, 2, HAS_SYSTEM | HAS_FORCE | HAS_HOW, "add FILE [NAME]"},
+    {"pull", models_pull, 1, 2, HAS_SYSTEM | HAS_FORCE | HAS_NET, "pull URL|hf:ORG/REPO/FILE [NAME]"},
+    {"rm", models_remove, 1, SIZE_MAX, HAS_SYSTEM, "rm NAME…"},
+};
+
+enum { N_VERBS = sizeof verbs / sizeof *verbs };
+
+static const struct def {
+    const char *name, *arg, *help;
+    char letter;
+    int flag; /* of the verbs it goes with; 0: all */
+} defs[] = {
+    {"json", NULL, "with list: an array of objects", 'j', HAS_JSON},
+    {"system", NULL, "with add, pull and rm: the system's folder, not yours", 's', HAS_SYSTEM},
+    {"force", NULL, "replace a model of that name", 'f', HAS_FORCE},
+    {"copy", NULL, "add a copy, never a link", 'c', HAS_HOW},
+    {"link", NULL, "add a symbolic link: the file stays yours to keep", 'l', HAS_HOW},
+    {"sha256", "HEX", "pull only what has this SHA-256", 'x', HAS_NET},
+    {"insecure-http", NULL, "pull over http:// from hosts other than this one", 'i', HAS_NET},
+    {"quiet", NULL, "only errors on standard error", 'q', 0},
+    {"help", NULL, "this text", 'h', 0},
+};
+
+enum { N_DEFS = sizeof defs / sizeof *defs };
+
+static int help(void)
+{
+    struct buf text = BUF_INIT;
+    struct output out;
+    int r = buf_puts(&text, "hob models [list]           the models that are there\n"
+                            "hob models add FILE [NAME]  put a GGUF file into the models folder\n"
+                            "hob models pull URL [NAME]  fetch one; hf:ORG/REPO/FILE is one of Hugging Face\n"
+                            "hob models rm NAME…         take them away\n\n");
+
+    for (size_t i = 0; r == 0 && i < N_DEFS; i++) {
+        const struct def *d = &defs[i];
+        char left[40];
+
+        snprintf(left, sizeof left, "%s--%s%s%s", strchr("qh", d->letter) ? "" : "    ", d->name, d->arg ? " " : "",
+                 d->arg ? d->arg : "");
+        if (strchr("qh", d->letter))
+            r = buf_printf(&text, "  -%c, %-20s %s\n", d->letter, left, d->help);
+        else
+            r = buf_printf(&text, "  %-24s %s\n", left, d->help);
+    }
+    if (r == 0)
+        r = buf_puts(&text, "\nThe NAME is the file's, without .gguf, unless it is given. See hob-models(1).\n");
+    output_init(&out, STDOUT_FILENO, false);
+    if (r == 0) r = output_write(&out, text.data, text.len);
+    buf_fini(&text);
+    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+}
+
+static int check_sha256(const char *s)
+{
+    if (strlen(s) == 64 && strspn(s, "0123456789abcdefABCDEF") == 64) return 0;
+    return error_say(-EINVAL, "--sha256: not 64 hexadecimal digits");
+}
+
+/* 0; 1: only help is wanted; -EINVAL with a sentence. @given: a bit for each def. */
+static int parse(struct models_options *o, int argc, char **argv, unsigned *given)
+{
+    struct option longs[N_DEFS + 1] = {0};
+    int c;
+
+    for (size_t i = 0; i < N_DEFS; i++)
+        longs[i] = (struct option){.name = defs[i].name, .has_arg = defs[i].arg ? 1 : 0, .val = defs[i].letter};
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":qh", longs, NULL)) != -1) {
+        for (size_t i = 0; i < N_DEFS; i++)
+            if (defs[i].letter == c) *given |= 1u << i;
+        o->json |= c == 'j';
+        o->system |= c == 's';
+        o->force |= c == 'f';
+        o->copy |= c == 'c';
+        o->link |= c == 'l';
+        o->insecure_http |= c == 'i';
+        o->quiet |= c == 'q';
+        if (c == 'x') o->sha256 = optarg;
+        if (c == 'h') return 1;
+        if (c == ':') return error_say(-EINVAL, "'%s' needs a value (see hob models --help)", argv[optind - 1]);
+        if (c == '?')
+            return error_say(-EINVAL, "'%s' does not go with 'models' (see hob models --help)",
+                             argv[optind - (optind > 1)]);
+    }
+    o->words = (const char **)argv + optind;
+    o->n_words = (size_t)(argc - optind);
+    /* The word "models" itself, by which hob has found us. */
+    if (o->n_words > 0 && strcmp(o->words[0], "models") == 0) o->words++, o->n_words--;
+    return o->sha256 ? check_sha256(o->sha256) : 0;
+}
+
+/* The verb, and whether all else goes with it. 0; -EINVAL with a sentence. */
+static int choose(const struct verb **out, struct models_options *o, unsigned given)
+{
+    const struct verb *v = verbs;
+
+    if (o->n_words > 0) {
+        while (v < verbs + N_VERBS && strcmp(v->word, o->words[0]) != 0) v++;
+        if (v == verbs + N_VERBS)
+            return error_say(-EINVAL,
+                             "'models' has no '%s', only list, add, pull and rm (a prompt that begins with it: hob -- "
+                             "models %s …)",
+                             o->words[0], o->words[0]);
+        o->words++;
+        o->n_words--;
+    }
+    if (o->n_words < v->least || o->n_words > v->most) return error_say(-EINVAL, "usage: hob models %s", v->usage);
+    for (size_t i = 0; i < N_DEFS; i++)
+        if (given & 1u << i && defs[i].flag && !(defs[i].flag & v->flags))
+            return error_say(-EINVAL, "--%s does not go with 'models %s'", defs[i].name, v->word);
+    if (o->copy && o->link) return error_say(-EINVAL, "--copy and --link exclude each other");
+    *out = v;
+    return 0;
+}
+
+static int run(struct models_options *m, const struct verb *v)
+{
+    struct options o;
+    int r = options_parse(&o, 1, (char *[]){(char *)"hob", NULL});
+
+    /* The configuration says which model is meant without -m. */
+    if (r == 0) r = startup_complete(&o);
+    if (r == 0) {
+        if (m->quiet || o.quiet) log_init("hob", LOG_ERROR);
+        m->quiet |= o.quiet;
+        m->chosen = o.model ? o.model : "default";
+        r = v->run(m);
+    } else {
+        log_error("%s", error_text(r));
+        r = r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
+    }
+    options_fini(&o);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    struct models_options m = {0};
+    const struct verb *v = NULL;
+    unsigned given = 0;
+    int r;
+
+    startup_streams();
+    interrupt_init();
+    log_init("hob", LOG_INFO);
+    r = parse(&m, argc, argv, &given);
+    if (r > 0) return help();
+    if (r == 0) r = choose(&v, &m, given);
+    if (r == 0) return run(&m, v);
+    log_error("%s", error_text(r));
+    return EXITS_USAGE;
+}

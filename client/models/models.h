@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* hob models: what the helper program hob-models does, each a file. */
+#include <stdbool.h>
+#include <stddef.h>
+
+struct models_options {
+    bool json, force, copy, link, system, insecure_http, quiet;
+    const char *sha256; /* 64 hex digits; NULL: not given */
+    const char **words; /* behind the verb; strings argv's */
+    size_t n_words;
+    const char *chosen; /* the model that is asked without -m */
+};
+
+/* Each returns the exit status; what is wrong has been said. */
+int models_list(const struct models_options *o);
+int models_add(const struct models_options *o);
+int models_pull(const struct models_options *o);
+int models_remove(const struct models_options *o);

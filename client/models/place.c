@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/models/place.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include "libcommon/units.h"
+#include "libcommon/utf8.h"
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+static bool ends_in_gguf(const char *s, size_t n)
+{
+    return n >= 5 && strncasecmp(s + n - 5, ".gguf", 5) == 0;
+}
+
+int place_name(const char *given, const char *path, char **out)
+{
+    const char *base = given, *slash;
+    _cleanup_(freep) char *name = NULL, *same = NULL;
+    size_t n;
+    int r;
+
+    if (!given) {
+        slash = strrchr(path, '/');
+        base = slash ? slash + 1 : path;
+    }
+    n = strlen(base);
+    if (ends_in_gguf(base, n)) n -= 5;
+    name = strndup(base, n);
+    if (!name) return error_say(-ENOMEM, "no memory for a name");
+    if (strchr(name, '/')) return error_say(-EINVAL, "a model's name may not hold '/': %.64s", name);
+    if (ends_in_gguf(name, n)) return error_say(-EINVAL, "a model's name may not end in .gguf twice: %.64s", name);
+    if (utf8_check(name, n) < n) return error_say(-EINVAL, "a model's name has to be UTF-8");
+    /* As hobd will see it. */
+    r = paths_model_name(name, &same);
+    if (r < 0) return given ? r : error_in(r, "give it a NAME");
+    *out = steal(name);
+    return 0;
+}
+
+/* Everybody reads the system's models, hobd's user among them. */
+static int make_system(const char *folder)
+{
+    _cleanup_(freep) char *up = strndup(folder, (size_t)(strrchr(folder, '/') - folder));
+
+    if (!up) return -ENOMEM;
+    if ((mkdir(up, 0755) == 0 || errno == EEXIST) && (mkdir(folder, 0755) == 0 || errno == EEXIST)) return 0;
+    return error_say(-errno, "cannot make %s: %s", folder, strerror(errno));
+}
+
+int place_open(struct place *p, char *name, bool system, bool make)
+{
+    int r;
+
+    *p = (struct place)PLACE_INIT;
+    p->name = name;
+    p->system = system;
+    r = paths_dir(PATHS_MODELS, system, &p->folder);
+    if (r == 0 && make) r = system ? make_system(p->folder) : paths_make(p->folder);
+    if (r < 0) return r;
+    snprintf(p->file, PLACE_FILE, "%s.gguf", name);
+    snprintf(p->part, PLACE_FILE, "%s.gguf.part", name);
+    snprintf(p->from, PLACE_FILE, "%s.gguf.part.from", name);
+    snprintf(p->link, PLACE_FILE, "%s.gguf.link", name);
+    p->dir = open(p->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return p->dir < 0 ? error_say(-errno, "%s: %s", p->folder, strerror(errno)) : 0;
+}
+
+void place_close(struct place *p)
+{
+    closep(&p->fd);
+    closep(&p->dir);
+    free(p->folder);
+    free(p->name);
+    *p = (struct place)PLACE_INIT;
+}
+
+char *place_path(const struct place *p, const char *file)
+{
+    char *path;
+
+    return asprintf(&path, "%s/%s", p->folder, file) < 0 ? NULL : path;
+}
+
+static int there_already(const struct place *p)
+{
+    return error_say(-EEXIST, "there is a model '%s' already (%s/%s): --force replaces it", p->name, p->folder,
+                     p->file);
+}
+
+int place_vacant(const struct place *p, bool force)
+{
+    struct stat st;
+
+    if (fstatat(p->dir, p->file, &st, AT_SYMLINK_NOFOLLOW) < 0) return 0;
+    if (S_ISDIR(st.st_mode)) return error_say(-EEXIST, "%s/%s is a directory", p->folder, p->file);
+    return force ? 0 : there_already(p);
+}
+
+int place_begin(struct place *p)
+{
+    struct stat ours, there;
+
+    for (;;) {
+        _cleanup_(closep) int fd =
+            openat(p->dir, p->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+
+        if (fd < 0) return error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+            if (errno == EWOULDBLOCK) return 1;
+            return error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
+        }
+        if (fstat(fd, &ours) < 0) return error_origin(-errno);
+        if (!S_ISREG(ours.st_mode)) return error_say(-EINVAL, "%s/%s is no regular file", p->folder, p->part);
+        /* Who had the lock may have put it in its place, or taken it away, since it was opened. */
+        if (fstatat(p->dir, p->part, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_dev == ours.st_dev &&
+            there.st_ino == ours.st_ino) {
+            p->fd = fd;
+            fd = -1;
+            return 0;
+        }
+    }
+}
+
+void place_discard(struct place *p)
+{
+    unlinkat(p->dir, p->from, 0);
+    unlinkat(p->dir, p->part, 0);
+    closep(&p->fd);
+    p->fd = -1;
+}
+
+int place_replace(struct place *p)
+{
+    int r = renameat(p->dir, p->link, p->dir, p->file) < 0 ? -errno : 0;
+
+    unlinkat(p->dir, p->link, 0); /* two names of one file stay as they are */
+    if (r == 0 && fsync(p->dir) < 0) r = -errno;
+    return r < 0 ? error_say(r, "%s/%s: %s", p->folder, p->file, strerror(-r)) : 0;
+}
+
+int place_commit(struct place *p, bool force)
+{
+    int r;
+
+    if (p->system) fchmod(p->fd, 0644); /* whatever the umask */
+    if (fsync(p->fd) < 0) return error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
+    r = renameat2(p->dir, p->part, p->dir, p->file, force ? 0 : RENAME_NOREPLACE);
+    /* Not every file system knows how not to replace; a link never does. */
+    if (r < 0 && !force && errno == EINVAL) {
+        r = linkat(p->dir, p->part, p->dir, p->file, 0);
+        if (r == 0) unlinkat(p->dir, p->part, 0);
+    }
+    if (r < 0 && errno == EEXIST) return there_already(p);
+    if (r < 0) return error_say(-errno, "%s/%s: %s", p->folder, p->file, strerror(errno));
+    unlinkat(p->dir, p->from, 0);
+    closep(&p->fd);
+    p->fd = -1;
+    return fsync(p->dir) < 0 ? error_say(-errno, "%s: %s", p->folder, strerror(errno)) : 0;
+}
+
+int place_room(const struct place *p, uint64_t bytes)
+{
+    char needs[16], has[16];
+    struct statvfs fs;
+    uint64_t room;
+
+    if (fstatvfs(p->dir, &fs) < 0) return 0; /* writing will tell */
+    if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &room) || bytes <= room) return 0;
+    return error_say(-ENOSPC, "%s more would not fit into %s, where %s are free", format_size(needs, bytes), p->folder,
+                     format_size(has, room));
+}

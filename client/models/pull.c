@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hob models pull: into the .part, which every way to end but one leaves for the next pull to go on with: when what
+ * came is known to be wrong, it goes. It gets its name only when it is whole, has the right sum if one is known, and
+ * hobd can run it.
+ */
+#include "client/exits.h"
+#include "client/interrupt.h"
+#include "client/models/bar.h"
+#include "client/models/facts.h"
+#include "client/models/fetch.h"
+#include "client/models/models.h"
+#include "client/models/origin.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/units.h"
+#include <inttypes.h>
+#include <sha2.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define TRIES 4 /* in a row that bring nothing */
+
+struct pull {
+    const struct models_options *o;
+    struct place place;
+    struct origin origin;
+    struct bar bar;
+    SHA2_CTX sum;              /* of the first @summed bytes */
+    uint64_t summed, at, most; /* at: bytes that are here; most: that ever were, in this process */
+    bool wrong;                /* what is here is worth nothing */
+    bool over;                 /* begin it again, from the first byte */
+};
+
+static int pull_said(const struct pull *p, int r)
+{
+    return error_in(r, "%s", p->place.name);
+}
+
+static int pull_restart(struct pull *p)
+{
+    if (ftruncate(p->place.fd, 0) < 0)
+        return error_say(-errno, "%s/%s: %s", p->place.folder, p->place.part, strerror(errno));
+    p->at = p->summed = 0;
+    SHA256Init(&p->sum);
+    return 0;
+}
+
+static int pull_again(struct pull *p)
+{
+    p->over = true;
+    return -EAGAIN;
+}
+
+/* --- as the bytes come --- */
+
+static int set_tag(struct pull *p, const char *tag)
+{
+    free(p->origin.tag);
+    p->origin.tag = tag ? strdup(tag) : NULL;
+    return tag && !p->origin.tag ? -ENOMEM : 0;
+}
+
+static int on_begin(void *ctx, const struct fetch_head *h)
+{
+    struct pull *p = ctx;
+    struct origin *o = &p->origin;
+    int r = 0;
+
+    if (h->sha256 && p->o->sha256 && strcasecmp(h->sha256, p->o->sha256) != 0)
+        return error_say(-EBADMSG, "the server has a file with the SHA-256 %s, which is not the one of --sha256",
+                         h->sha256);
+    if (h->from > 0) {
+        /* The rest of another file would not make one. */
+        bool other = (o->total >= 0 && h->total >= 0 && o->total != h->total) ||
+                     (h->sha256 && *o->sha256 && strcmp(h->sha256, o->sha256) != 0) ||
+                     (h->tag && o->tag && strcmp(h->tag, o->tag) != 0);
+
+        if (other) return pull_again(p);
+    } else if (p->at > 0) {
+        bar_clear(&p->bar);
+        log_info("%s: the file has changed, or the server sends no parts: it comes from its beginning", p->place.name);
+        r = pull_restart(p);
+    }
+    if (h->sha256) snprintf(o->sha256, sizeof o->sha256, "%s", h->sha256);
+    if (h->total >= 0 || h->from == 0) o->total = h->total;
+    if (r == 0) r = set_tag(p, h->tag);
+    if (r == 0 && o->total >= 0) r = place_room(&p->place, (uint64_t)o->total - p->at);
+    return r == 0 ? origin_write(o, &p->place) : r;
+}
+
+static int check_magic(struct pull *p, const uint8_t *data, size_t n)
+{
+    for (size_t i = 0; i < n && p->at + i < 4; i++)
+        if (data[i] != (uint8_t) "GGUF"[p->at + i]) {
+            p->wrong = true;
+            return error_say(-EBADMSG, "%s: what the server sends is no GGUF file%s", p->origin.url,
+                             data[i] == '<' ? ", it looks like a web page" : "");
+        }
+    return 0;
+}
+
+static int on_data(void *ctx, const void *data, size_t n)
+{
+    struct pull *p = ctx;
+    const uint8_t *from = data;
+    int r = check_magic(p, data, n);
+
+    if (r == 0 && p->origin.total >= 0 && n > (uint64_t)p->origin.total - p->at) {
+        p->wrong = true;
+        r = error_say(-EBADMSG, "%s: the server sends more than it said", p->origin.url);
+    }
+    while (r == 0 && n > 0) {
+        ssize_t done = pwrite(p->place.fd, from, n, (off_t)p->at);
+
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0)
+            return error_say(done ? -errno : -EIO, "%s/%s: %s", p->place.folder, p->place.part, strerror(errno));
+        if (p->summed == p->at && *p->origin.sha256) {
+            SHA256Update(&p->sum, from, (size_t)done);
+            p->summed += (uint64_t)done;
+        }
+        from += done;
+        n -= (size_t)done;
+        p->at += (uint64_t)done;
+        if (p->at > p->most) p->most = p->at;
+    }
+    return r;
+}
+
+static int on_tick(void *ctx)
+{
+    struct pull *p = ctx;
+
+    if (interrupted()) return -EINTR;
+    bar_show(&p->bar, p->at, p->origin.total > 0 ? (uint64_t)p->origin.total : 0, interrupt_now());
+    return 0;
+}
+
+/* --- the whole --- */
+
+/* What of it is not summed yet: all that an earlier pull has brought. */
+static int sum_rest(struct pull *p)
+{
+    _cleanup_(freep) uint8_t *piece = malloc(1 << 20);
+
+    if (!piece) return error_say(-ENOMEM, "no memory to check the file");
+    while (p->summed < p->at) {
+        ssize_t n = pread(p->place.fd, piece, 1 << 20, (off_t)p->summed);
+
+        if (interrupted()) return -EINTR;
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0)
+            return error_say(n ? -errno : -ESTALE, "%s/%s: cannot be read back", p->place.folder, p->place.part);
+        SHA256Update(&p->sum, piece, (size_t)n);
+        p->summed += (uint64_t)n;
+    }
+    return 0;
+}
+
+static int check_sum(struct pull *p)
+{
+    char is[SHA256_DIGEST_STRING_LENGTH];
+    int r;
+
+    if (!*p->origin.sha256) return 0;
+    r = sum_rest(p);
+    if (r < 0) return r;
+    SHA256End(&p->sum, is);
+    if (strcmp(is, p->origin.sha256) == 0) return 0;
+    p->wrong = true;
+    return error_say(-EBADMSG, "%s: what came has the SHA-256 %s, it should be %s", p->origin.url, is,
+                     p->origin.sha256);
+}
+
+static int pull_finish(struct pull *p)
+{
+    _cleanup_(freep) char *path = place_path(&p->place, p->place.part);
+    struct facts f;
+    int r = path ? check_sum(p) : error_say(-ENOMEM, "no memory for a path");
+
+    if (r == 0) {
+        r = facts_check(&f, path);
+        p->wrong = r == -EINVAL; /* a hobd that comes later may run what this one cannot */
+        if (r < 0) return pull_said(p, r);
+    }
+    if (r < 0) return r;
+    r = place_commit(&p->place, p->o->force);
+    if (r == 0) facts_tell(&f, "pulled", p->place.name, p->o->system);
+    facts_fini(&f);
+    return r;
+}
+
+/* --- one transfer after another --- */
+
+/* The next one asks for what is missing: at once; when that brought nothing, after one second, two … */
+static int pull_wait(const char *why, unsigned tries)
+{
+    log_info("%s; trying again", why);
+    return tries > 1 ? interrupt_sleep(250 << tries) : interrupted() ? -EINTR : 0;
+}
+
+/* A tag by which the rest is known as the rest of the same, or a sum that tells in the end; else it would be a guess.
+ */
+static bool pull_can_resume(const struct origin *o)
+{
+    return o->tag || *o->sha256;
+}
+
+/* As fetch. */
+static int pull_once(struct pull *p)
+{
+    struct fetch f = {.url = p->origin.url,
+                      .insecure_http = p->o->insecure_http,
+                      .linked = p->origin.hub,
+                      .token = p->origin.hub ? getenv("HF_TOKEN") : NULL,
+                      .begin = on_begin,
+                      .data = on_data,
+                      .tick = on_tick,
+                      .ctx = p};
+    int r = p->at > 0 && !pull_can_resume(&p->origin) ? pull_restart(p) : 0;
+
+    if (r < 0) return r;
+    f.from = p->at;
+    f.if_same = p->origin.tag;
+    p->over = false;
+    r = fetch(&f);
+    bar_clear(&p->bar);
+    if (r != FETCH_RANGE && !p->over) return r;
+    if (f.from == 0) return error_say(-EIO, "%s: the server does not know its file", p->origin.url);
+    /* What is here is of another file. */
+    error_say(-EIO, "%s: the file has changed: it comes from its beginning", p->place.name);
+    free(steal(p->origin.tag));
+    p->origin.total = -1;
+    r = pull_restart(p);
+    return r < 0 ? r : FETCH_AGAIN;
+}
+
+static int pull_all(struct pull *p)
+{
+    const uint64_t began = p->at;
+    unsigned tries = 0;
+
+    p->most = p->at;
+    for (;;) {
+        uint64_t had = p->most;
+        int r;
+
+        if (p->origin.total > 0 && p->at == (uint64_t)p->origin.total) return 0;
+        r = pull_once(p);
+        if (r <= 0) return r;
+        if (r == FETCH_UNREACHED && p->most == began) return -EIO;
+        tries = p->most > had ? 0 : tries + 1;
+        if (tries == TRIES) return -EIO;
+        r = pull_wait(error_text(-EIO), tries);
+        if (r < 0) return r;
+    }
+}
+
+/* What an earlier pull has left: where it is, if it is of the same file. */
+static int pull_resume(struct pull *p)
+{
+    struct origin had;
+    struct stat st;
+    char size[16];
+    int r = origin_read(&had, &p->place);
+    bool same = r == 0 && strcmp(had.url, p->origin.url) == 0;
+
+    if (p->o->sha256) {
+        for (int i = 0; i < 64; i++)
+            p->origin.sha256[i] = (char)(p->o->sha256[i] | (p->o->sha256[i] >= 'A' ? 0x20 : 0));
+        same = same && (!*had.sha256 || strcmp(had.sha256, p->origin.sha256) == 0);
+    }
+    same = same && (pull_can_resume(&had) || *p->origin.sha256);
+    r = fstat(p->place.fd, &st) < 0 ? error_origin(-errno) : 0;
+    if (r == 0 && same && (had.total < 0 || st.st_size <= had.total)) {
+        p->at = (uint64_t)st.st_size;
+        p->origin.tag = steal(had.tag);
+        p->origin.total = had.total;
+        if (*had.sha256) memcpy(p->origin.sha256, had.sha256, sizeof had.sha256);
+        if (p->at) log_info("%s: going on after %s", p->place.name, format_size(size, p->at));
+    } else if (r == 0) {
+        r = pull_restart(p);
+    }
+    origin_fini(&had);
+    return r;
+}
+
+static int pull_into(struct pull *p)
+{
+    struct stat st;
+    char size[16];
+    int r = place_vacant(&p->place, p->o->force);
+
+    if (r == 0) r = place_begin(&p->place);
+    if (r > 0) return error_say(-EBUSY, "somebody else is bringing the model '%s' just now", p->place.name);
+    if (r == 0) r = pull_resume(p);
+    if (r == 0) r = pull_all(p);
+    if (r == 0) r = pull_finish(p);
+    if (r == 0 || p->place.fd < 0) return r;
+    if (p->wrong || p->at == 0) {
+        place_discard(&p->place);
+    } else if (fstat(p->place.fd, &st) == 0) {
+        bar_clear(&p->bar);
+        log_info("%s of %s are here; the same command goes on from there", format_size(size, (uint64_t)st.st_size),
+                 p->place.name);
+    }
+    return r;
+}
+
+static int pull_name(const struct models_options *o, const struct origin *from, char **out)
+{
+    _cleanup_(freep) char *file = o->n_words > 1 ? NULL : origin_file(from);
+
+    if (o->n_words > 1) return place_name(o->words[1], NULL, out);
+    return file ? place_name(NULL, file, out) : error_say(-EINVAL, "the URL names no file: give it a NAME");
+}
+
+int models_pull(const struct models_options *o)
+{
+    struct pull p = {.o = o, .place = PLACE_INIT};
+    char *name = NULL;
+    int r = origin_parse(&p.origin, o->words[0]), status;
+
+    SHA256Init(&p.sum);
+    if (r == 0) r = fetch_allowed(p.origin.url, o->insecure_http);
+    if (r == 0) r = pull_name(o, &p.origin, &name);
+    if (r < 0) {
+        log_error("%s", error_text(r));
+        origin_fini(&p.origin);
+        return r == -ENOMEM ? EXITS_FAILED : EXITS_USAGE;
+    }
+    r = place_open(&p.place, name, o->system, true);
+    p.bar = (struct bar){.name = name, .on = !o->quiet && isatty(STDERR_FILENO)};
+    if (r == 0) r = pull_into(&p);
+    if (r == -EBUSY) log_error("%s", error_text(r));
+    status = r == -EBUSY ? EXITS_BUSY : r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    place_close(&p.place);
+    origin_fini(&p.origin);
+    return status;
+}

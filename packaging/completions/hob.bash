@@ -66,6 +66,15 @@ _hob_models() {
     if ((${#COMPREPLY[@]})); then _hob_offer "${names[@]}"; else _hob_offer -q "${names[@]}"; fi
 }
 
+# Names in the user's own models folder, which can be removed.
+_hob_own_models() {
+    local file names=()
+    for file in "${XDG_DATA_HOME:-$HOME/.local/share}"/hob/models/*.gguf; do
+        [[ ! -e $file && ! -L $file ]] || { file=${file##*/}; names+=("${file%.gguf}"); }
+    done
+    _hob_offer -q "${names[@]}"
+}
+
 # Names out of the daemon's JSON, whose strings escape nothing but \ and ": other characters that would need it are
 # in no name.
 _hob_sessions() {
@@ -98,7 +107,7 @@ _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
     local valued="-m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
-        --mirostat --mirostat-eta --seed --stop --timeout"
+        --mirostat --mirostat-eta --seed --stop --timeout --sha256"
     valued=${valued//[[:space:]]/ }
     # shellcheck disable=SC2088 # the tilde is one that was typed
     [[ $hob != "~/"* ]] || hob=$HOME/${hob:2}
@@ -133,6 +142,15 @@ _hob() {
             [[ $command == stop ]] || _hob_offer --json
             [[ $command != status ]] || _hob_offer --watch
             ;;
+        models)
+            _hob_offer --quiet --help
+            case $verb in
+            '' | list) _hob_offer --json ;;
+            add) _hob_offer --copy --link --force --system ;;
+            pull) _hob_offer --sha256 --insecure-http --force --system ;;
+            rm) _hob_offer --system ;;
+            esac
+            ;;
         chat)
             _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
@@ -148,9 +166,12 @@ _hob() {
         return
     fi
     case $command:$verb in
-    :) _hob_offer status sessions chat stop ;;
+    :) _hob_offer status sessions models chat stop ;;
     sessions:) _hob_offer list show fork rename rm ;;
     sessions:rm) _hob_sessions ;;
+    models:) _hob_offer list add pull rm ;;
+    models:add) ((count)) || _hob_gguf ;;
+    models:rm) _hob_own_models ;;
     sessions:show | sessions:fork | sessions:rename) ((count)) || _hob_sessions ;;
     esac
 }
@@ -189,7 +210,7 @@ _hobd() {
     verify:-*) _hob_offer --model --help ;;
     tokenize:-*) _hob_offer --model --special --bos --detokenize --help ;;
     template:-*) _hob_offer --model --template --now --help ;;
-    inspect:-*) _hob_offer --help ;;
+    inspect:-*) _hob_offer --json --help ;;
     inspect:*) _hob_gguf ;;
     simulate:-*)
         _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \

@@ -8,7 +8,7 @@ function __hob_words
     set -l skip
     set -l valued -m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k \
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
-        --mirostat --mirostat-eta --seed --stop --timeout
+        --mirostat --mirostat-eta --seed --stop --timeout --sha256
     for word in (commandline -opc)[2..]
         if test -n "$skip"
             set skip
@@ -31,11 +31,11 @@ function __hob_at
 end
 
 function __hob_plain
-    not contains -- (__hob_words)[1] status sessions chat stop
+    not contains -- (__hob_words)[1] status sessions models chat stop
 end
 
 function __hob_answers
-    not contains -- (__hob_words)[1] status sessions stop
+    not contains -- (__hob_words)[1] status sessions models stop
 end
 
 function __hob_models
@@ -45,6 +45,14 @@ function __hob_models
         string replace -r '.*/(.*)\.gguf$' '$1' -- $file
     end
     __fish_complete_suffix .gguf
+end
+
+function __hob_own_models
+    set -l data $XDG_DATA_HOME
+    test -n "$data"; or set data ~/.local/share
+    for file in $data/hob/models/*.gguf
+        string replace -r '.*/(.*)\.gguf$' '$1' -- $file
+    end
 end
 
 # Names out of the daemon's JSON, whose strings escape nothing but \ and ": other characters that would need it are
@@ -68,17 +76,27 @@ end
 complete -c hob -f
 complete -c hob -n 'test -z "$(__hob_words)"' -a status -d 'what the daemon is doing'
 complete -c hob -n 'test -z "$(__hob_words)"' -a sessions -d 'the conversations that are kept'
+complete -c hob -n 'test -z "$(__hob_words)"' -a models -d 'the models that are there'
 complete -c hob -n 'test -z "$(__hob_words)"' -a chat -d talk
 complete -c hob -n 'test -z "$(__hob_words)"' -a stop -d 'let the daemon finish and stop'
 complete -c hob -n 'test "$(__hob_words)" = sessions' -a 'list show fork rename rm'
 complete -c hob -n '__hob_at sessions show fork rename; and test (count (__hob_words)) = 2' -a '(__hob_sessions)'
+complete -c hob -n 'test "$(__hob_words)" = models' -a 'list add pull rm'
+complete -c hob -n '__hob_at models add; and test (count (__hob_words)) = 2' -a '(__fish_complete_suffix .gguf)'
+complete -c hob -n '__hob_at models rm' -a '(__hob_own_models)'
+complete -c hob -n '__hob_at models add' -l copy -d 'a copy, never a link'
+complete -c hob -n '__hob_at models add' -l link -d 'a symbolic link'
+complete -c hob -n '__hob_at models add pull' -l force -d 'replace a model of that name'
+complete -c hob -n '__hob_at models add pull rm' -l system -d "the system's folder"
+complete -c hob -n '__hob_at models pull' -l sha256 -x -d 'only what has this SHA-256'
+complete -c hob -n '__hob_at models pull' -l insecure-http -d 'over http:// too'
 complete -c hob -n '__hob_at sessions rm' -a '(__hob_sessions)'
-complete -c hob -s m -l model -x -a '(__hob_models)' -d 'a model'
+complete -c hob -n 'not __hob_at models' -s m -l model -x -a '(__hob_models)' -d 'a model'
 complete -c hob -s q -l quiet -d 'only errors on standard error'
-complete -c hob -s v -l verbose -d 'a line of usage on standard error at the end'
+complete -c hob -n 'not __hob_at models' -s v -l verbose -d 'a line of usage on standard error at the end'
 complete -c hob -s h -l help -d 'print a summary'
-complete -c hob -l version -d 'print the version'
-complete -c hob -n 'not __hob_at stop; and not __hob_at chat' -l json -d 'with status and sessions: as JSON'
+complete -c hob -n 'not __hob_at models' -l version -d 'print the version'
+complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at models add pull rm' -l json -d 'with status and sessions: as JSON'
 complete -c hob -n __hob_answers -s s -l system -x -d 'a system message in front'
 complete -c hob -n __hob_plain -s f -l file -r -F -d 'put the text of a file before the prompt'
 complete -c hob -n __hob_answers -s S -l session -x -a '(__hob_sessions)' -d 'continue, or begin, a session'
@@ -110,7 +128,7 @@ complete -c hob -n __hob_answers -l timeout -x -d 'give up after that long'
 complete -c hob -n __hob_answers -l render -d 'show Markdown in colour, if it goes to a terminal'
 complete -c hob -n __hob_plain -l no-stream -d 'print the answer at once when it is complete'
 complete -c hob -n __hob_plain -l no-stdin -d 'do not read standard input'
-complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at sessions' -l watch -d 'with status: again and again'
+complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at sessions; and not __hob_at models' -l watch -d 'with status: again and again'
 complete -c hob -n __hob_plain -l jsonl -d 'print events, one JSON object a line'
 complete -c hob -n __hob_plain -l logprobs -d 'with --jsonl: ids and log-probabilities of all tokens'
 
@@ -159,6 +177,7 @@ complete -c hobd -n '__hobd_at bench' -s r -l repeat -x -d 'measurements of each
 complete -c hobd -n '__hobd_at bench perplexity' -s t -l threads -x -d 'compute threads'
 complete -c hobd -n '__hobd_at bench' -l depth -x -d 'tokens that are in the sequences before'
 complete -c hobd -n '__hobd_at bench' -l roofline -d 'bytes moved, and where the time goes'
+complete -c hobd -n '__hobd_at inspect' -l json -d 'for programs, one object a line'
 complete -c hobd -n '__hobd_at bench perplexity simulate' -l json -d 'one JSON object'
 complete -c hobd -n '__hobd_at perplexity' -s f -l file -r -F -d 'the text to score'
 complete -c hobd -n '__hobd_at perplexity' -s c -l ctx -x -d 'tokens of a window'

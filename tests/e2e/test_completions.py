@@ -39,6 +39,14 @@ COMMANDS = {"status": lambda all: {"json", "watch"}, "sessions": lambda all: {"j
             "chat": lambda all: all - NOT_IN_CHAT}
 
 
+MODELS = {"": {"json"}, "list": {"json"}, "add": {"copy", "link", "force", "system"},
+          "pull": {"sha256", "insecure-http", "force", "system"}, "rm": {"system"}}
+
+
+def models_options(verb):
+    return MODELS[verb] | {"quiet", "help"}
+
+
 def hobd_commands():
     return re.findall(r"^  ([a-z]+) ", said(HOBD, "--help"), re.M)
 
@@ -126,6 +134,29 @@ def test_bash_offers_the_options_of_help(home):
         refused = f"--{option} does not go with" in home.hob("chat", f"--{option}", *(["1"] if valued(option) else []),
                                                                env={"HOB_SOCKET": "/nowhere"}).err
         assert refused == (option in NOT_IN_CHAT), option
+
+
+def test_options_of_models(home):
+    told = set(re.findall(r"^  (?:-\w, |    )?--([a-z0-9-]+)", said(HOB, "models", "--help"), re.M))
+    assert told == set.union(*MODELS.values()) | {"quiet", "help"}
+    for verb in MODELS:
+        line = f"hob models {verb} --".replace("  ", " ")
+        assert {o[2:] for o in bash(home, line)} == models_options(verb), verb
+        if shutil.which("fish"):
+            assert {o[2:] for o in fish(home, line)} == models_options(verb), verb
+
+
+def test_bash_completes_models(home, tiny):
+    (home.models / "my model.gguf").symlink_to(tiny)
+    (home.root / "here.gguf").symlink_to(tiny)
+    assert bash(home, "hob models ") == ["list", "add", "pull", "rm"]
+    assert bash(home, "hob models rm ") == ["default", "my\\ model"]
+    assert bash(home, "hob models rm default m") == ["my\\ model"]
+    assert bash(home, "hob models add h") == ["here.gguf"] and bash(home, "hob models add here.gguf h") == []
+    assert bash(home, "hob models pull h") == bash(home, "hob models pull --sha256 ") == []
+    if shutil.which("fish"):
+        assert set(fish(home, "hob models rm ")) == {"default", "my model"}
+        assert set(fish(home, "hob models ")) == {"list", "add", "pull", "rm"}
 
 
 def test_bash_knows_which_options_take_a_value(home):
@@ -225,7 +256,9 @@ def test_zsh_offers_the_options_of_help(zsh):
     for command in hobd_commands():
         if len(hobd_options(command)) > 1:
             assert offered(f"hobd {command}") == hobd_options(command), command
-    assert "hobd inspect --help " in zsh.said("hobd inspect --\t")
+    for verb in MODELS:
+        assert offered(f"hob models {verb}".rstrip()) - {"sha"} | ({"sha256"} if verb == "pull" else set()) == \
+            models_options(verb), verb
     for command, more in COMMANDS.items():
         assert offered(f"hob {command}") == SHARED | more(set(hob_options())), command
 
@@ -235,6 +268,7 @@ def test_zsh_completes_models_and_sessions(home, zsh):
     home.hob("-S", "no te", "-n", "1", "x", check=0)
     assert zsh.words("hob -m de\t") == ["-m", "default"]
     assert zsh.words("hob sess\tsho\tno\t") == ["sessions", "show", "no te"]
+    assert zsh.words("hob mod\tr\tde\t") == ["models", "rm", "default"]
     assert zsh.words("hob -S n\t") == ["-S", "no te"]
     assert zsh.words("hob -m nobody -S n\t") == ["-m", "nobody", "-S", "n"]
     assert zsh.words("hob --cont\text\ts\t") == ["--context=shift"]

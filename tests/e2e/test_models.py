@@ -92,8 +92,14 @@ def ranged(data, tag='"one"', cut=None, wait=None, **more):
     return route
 
 
+@pytest.fixture(scope="session")
+def pulls():
+    if b"without libcurl" in subprocess.run([HOB, "models", "pull", "x"], capture_output=True).stderr:
+        pytest.skip("this hob was built without libcurl")
+
+
 @pytest.fixture
-def web():
+def web(pulls):
     s = Server()
     yield s
     s.go.set()
@@ -246,7 +252,7 @@ NAMES = ["a/b", "../x", "..", ".", ".hidden", "", "x" * 65, "x" * 10000, "new\nl
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-def test_names(empty, tiny, name):
+def test_names(empty, pulls, tiny, name):
     before = sorted(empty.root.rglob("*"))
     for args in (["add", tiny], ["pull", "http://127.0.0.1:9/x.gguf"], ["rm"]):
         r = subprocess.run([HOB, "models", *args, name], env=empty.env, capture_output=True, timeout=60)
@@ -569,7 +575,7 @@ def test_a_busy_server_is_asked_again(empty, tiny, web):
     assert pulled(empty, data) and len(tries) == 2
 
 
-def test_nobody_there(empty):
+def test_nobody_there(empty, pulls):
     r = models(empty, "pull", "http://127.0.0.1:9/m.gguf", check=1)
     assert "127.0.0.1" in r.err and r.err.count("\n") == 1 and files(empty) == []
 
@@ -627,7 +633,7 @@ def test_redirects(empty, tiny, web):
     ("http://127.0.0.1/a%2F..", "NAME"), ("http://127.0.0.1/a%00b.gguf", "NAME"), ("http://127.0.0.1/.gguf", "NAME"),
     ("https://127.0.0.1/" + "x" * 10000, "longer than"),
 ])
-def test_urls_that_are_refused(empty, url, said):
+def test_urls_that_are_refused(empty, pulls, url, said):
     r = models(empty, "pull", url, check=2)
     assert said in r.err and r.err.count("\n") == 1 and len(r.err) < 400 and files(empty) == []
 

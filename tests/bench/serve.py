@@ -6,6 +6,7 @@ usage: serve.py [-r ROUNDS] [-t THREADS] [--only WORD] PEERDIR MODEL TEXT
   HOBD     in the environment: the hobd to run (default: build/daemon/hobd)"""
 import argparse
 import json
+import multiprocessing
 import os
 import socket
 import statistics
@@ -21,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
 from hobproto import Client  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[2]
+NOBODY = 65534
 HOBD = os.environ.get("HOBD", TOP / "build" / "daemon" / "hobd")
 
 
@@ -56,6 +58,10 @@ class Hob:
     def stop(self):
         self.p.terminate()
         assert self.p.wait(60) == 0
+
+    def tokens(self, text):
+        with Client(self.socket, 600) as c:
+            return c.ask("tokenize", text=text)["ids"]
 
     def ask(self, prompt, n, stamps=None, **keys):
         """(tokens, cached, first token s, all s); stamps: times of the tokens."""
@@ -97,11 +103,18 @@ class Llama:
         self.p.terminate()
         self.p.wait()
 
+    def post(self, path, body):
+        return urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(),
+                                      {"Content-Type": "application/json"})
+
+    def tokens(self, text):
+        with urllib.request.urlopen(self.post("/tokenize", {"content": text})) as r:
+            return json.load(r)["tokens"]
+
     def ask(self, prompt, n, stamps=None, **_):
         body = {"prompt": prompt, "n_predict": n, "temperature": 0, "ignore_eos": True, "stream": True,
                 "cache_prompt": True}
-        q = urllib.request.Request(f"http://127.0.0.1:{self.port}/completion", json.dumps(body).encode(),
-                                   {"Content-Type": "application/json"})
+        q = self.post("/completion", body)
         t, first, last = time.monotonic(), None, {}
         with urllib.request.urlopen(q, timeout=900) as r:
             for line in r:
@@ -117,9 +130,13 @@ class Llama:
         return total, total - timings.get("prompt_n", 0), first - t, time.monotonic() - t
 
 
-def at_once(server, prompts, n):
-    """Seconds until all are answered."""
-    threads = [threading.Thread(target=server.ask, args=(p, n)) for p in prompts]
+def at_once(server, prompts, n, results=None):
+    """Seconds until all are answered; results: (tokens, cached) of each."""
+    def ask(prompt):
+        answer = server.ask(prompt, n)
+        if results is not None:
+            results.append(answer[:2])
+    threads = [threading.Thread(target=ask, args=(p,)) for p in prompts]
     t = time.monotonic()
     for x in threads:
         x.start()
@@ -142,6 +159,38 @@ def largest_gap(server, text, long_prompt):
     box.join()
     during = [b - a for a, b in zip(stamps, stamps[1:]) if a < end]
     return max(during) / statistics.median(gaps)
+
+
+def crowd(path, prompts, n, ready):
+    """Another user's, in a process of its own: all are queued before @ready, and read until it ends."""
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    with Client(path, 900) as c:
+        ids = [c.generate(p, raw=True, max_tokens=n, ignore_eos=True, temperature=0) for p in prompts]
+        waits = set(ids)
+        for e in c.events(*ids):
+            waits.discard(e["id"])
+            if not waits:
+                ready.set()
+
+
+def lone(s, t, tag, text):
+    """Time to first token of one request while another user has 200, by that alone."""
+    s.socket.chmod(0o666)
+    s.root.chmod(0o711)
+    _, _, alone, _ = s.ask(tag + "Alone. " + text[30000:30480], 4)
+    ready = multiprocessing.Event()
+    prompts = [f"{tag}{i} of many. " + text[100 * i:100 * i + 480] for i in range(200)]
+    p = multiprocessing.Process(target=crowd, args=(s.socket, prompts, 256, ready))
+    p.start()
+    assert ready.wait(60)
+    time.sleep(1)  # all slots are taken, their prompts are being read or were
+    firsts = [s.ask(f"{tag}Lone {i}. " + text[31000 + i * 500:31480 + i * 500], 4)[2] for i in range(5)]
+    p.kill()
+    p.join()
+    t.add("alone: first token, s", s.name, alone)
+    t.add("beside 200 of another user: first token, by that", s.name, statistics.median(firsts) / alone)
 
 
 class Table:
@@ -187,17 +236,15 @@ def measure(s, t, text, round_):
               largest_gap(s, tag + text[:300], tag + text[13000:29500]))
     if t.wants("common"):
         common = tag + text[20000:28000]
-        n = s.ask(common + "!", 1)[0]
+        prompts = [f"{common} {i}. {text[28000 + 100 * i:28100 + 100 * i]}" for i in range(16)]
         results = []
-        threads = [threading.Thread(target=lambda i=i: results.append(s.ask(f"{i} " + common[5:] + f" Number {i}", 1)))
-                   for i in [0] * 16]
-        if s.name == "hob":
-            for x in threads:
-                x.start()
-            for x in threads:
-                x.join()
-            computed = sum(r[0] - r[1] for r in results)
-            t.add(f"16 with {n // 100 * 100} tokens in common, at once: tokens computed, by one's", s.name, computed / n)
+        at_once(s, prompts, 1, results)
+        shared = len(os.path.commonprefix([s.tokens(p) for p in prompts]))
+        ideal = shared + sum(n - shared for n, _ in results)
+        t.add(f"16 with {shared // 100 * 100} tokens in common, at once: tokens computed, by those that differ", s.name,
+              sum(n - cached for n, cached in results) / ideal)
+    if t.wants("lone") and s.name == "hob" and os.getuid() == 0:
+        lone(s, t, tag, text)
 
 
 def main():

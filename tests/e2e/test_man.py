@@ -85,3 +85,19 @@ def test_the_page_is_well_made(name, tmp_path):
     (tmp_path / name).write_bytes(made.stdout)
     r = subprocess.run(["mandoc", "-T", "lint", "-W", "error", tmp_path / name], capture_output=True, text=True)
     assert r.returncode == 0, r.stdout
+
+
+def test_the_picture_is_of_its_source():
+    """README shows way.svg; what one edits is way.dot."""
+    doc = TOP / "packaging" / "doc"
+    r = subprocess.run(["sh", doc / "way.sh", "-c"], capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+    assert "packaging/doc/way.svg" in (TOP / "README.md").read_text()
+
+
+def test_the_tests_that_readme_names_exist():
+    named = set(re.findall(r"`(test[-_][\w-]+)(\*)?(?:\.py)?`", (TOP / "README.md").read_text()))
+    assert len(named) > 20
+    have = {p.stem for p in (TOP / "tests").rglob("test[-_]*.[cp]*")}
+    for name, more in named:
+        assert any(h == name or (more and h.startswith(name)) for h in have), name

@@ -96,9 +96,13 @@ static void answer_usage(const struct proto_event *e, bool warm)
 {
     double total = e->queue_ms + e->prefill_ms + e->decode_ms;
     double speed = e->decode_ms > 0 ? (double)e->usage_completion * 1000 / e->decode_ms : 0;
-    char prompt[128], shifted[64] = "";
+    char prompt[256], shifted[128] = "";
 
     if (e->shifted) snprintf(shifted, sizeof shifted, ", %" PRIu64 " left out", e->shifted);
+    if (e->cut_prefix || e->cut_suffix)
+        snprintf(shifted, sizeof shifted,
+                 ", without the first %" PRIu64 " bytes of the prefix and the last %" PRIu64 " of the suffix",
+                 e->cut_prefix, e->cut_suffix);
     snprintf(prompt, sizeof prompt, "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
              e->usage_cached, shifted);
     if (warm)
@@ -136,7 +140,8 @@ static int answer_done(struct answer *a, const struct proto_event *e)
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);
     if (r < 0) return r;
-    if (cut && !o->jsonl && !o->quiet && !o->warm)
+    /* What fills a gap is a piece of somebody's text in any case. */
+    if (cut && !o->jsonl && !o->quiet && !o->warm && o->command != COMMAND_INFILL)
         log_info("cut at %" PRIu64 " tokens: %s", e->usage_completion,
                  e->reason == PROTO_STOP_LENGTH ? "the limit, see --max-tokens" : "the context is full");
     if (o->verbose) answer_usage(e, o->warm);

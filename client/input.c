@@ -3,19 +3,37 @@
 #include "client/interrupt.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include "libcommon/utf8.h"
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
-#define INPUT_CHUNK 4096
+#define INPUT_CHUNK   4096
+#define INPUT_HINT_MS 2000 /* so long without an end, and somebody may wonder what we wait for */
 
 static int input_too_long(const char *name)
 {
     return error_say(-EMSGSIZE, "%s: over %u MiB, which is more than a request can carry", name, INPUT_MAX >> 20);
 }
 
+/* Before a read: tell who sits there when it lasts. 0 or -EINTR. */
+static int input_hint(int fd, const char *name, int64_t *hint)
+{
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+    if (*hint < 0) return 0;
+    if (interrupt_poll(&pfd, 1, *hint) == -EINTR) return -EINTR;
+    if (interrupt_now() < *hint) return 0;
+    log_info("waiting for the end of %s%s", name, isatty(fd) ? " (Ctrl-D ends it)" : "; --no-stdin would not");
+    *hint = -1;
+    return 0;
+}
+
 static int input_fd(struct buf *out, int fd, const char *name)
 {
+    int64_t hint = isatty(STDERR_FILENO) ? interrupt_now() + INPUT_HINT_MS : -1;
+
     for (;;) {
         struct pollfd pfd = {.fd = fd, .events = POLLIN};
         ssize_t n;
@@ -26,7 +44,7 @@ static int input_fd(struct buf *out, int fd, const char *name)
             r = buf_reserve(out, out->len < INPUT_CHUNK ? INPUT_CHUNK : out->len / 2);
             if (r < 0) return error_say(r, "%s: no memory for it", name);
         }
-        if (interrupted()) return -EINTR;
+        if (interrupted() || input_hint(fd, name, &hint) < 0) return -EINTR;
         n = read(fd, out->data + out->len, out->cap - out->len - 1);
         if (n == 0) return 0;
         if (n > 0) {
@@ -66,6 +84,18 @@ static int input_file(struct buf *out, const char *path)
         return r == -EINTR ? r : error_in(r, "%s", path);
     }
     return input_fd(out, fd, path);
+}
+
+int input_whole(struct buf *out, const char *path, int fd)
+{
+    const char *name = path ? path : "standard input";
+    size_t start = out->len, bad;
+    int r = path ? input_file(out, path) : input_fd(out, fd, name);
+
+    if (r < 0) return r;
+    bad = out->len > start ? utf8_check(out->data + start, out->len - start) : 0;
+    if (bad < out->len - start) return error_say(-EILSEQ, "%s: invalid UTF-8 at byte %zu", name, bad);
+    return 0;
 }
 
 static int input_words(struct buf *out, const struct options *o)

@@ -14,6 +14,10 @@
  */
 int input_read(const struct options *o, int stdin_fd, struct buf *out);
 
+/* Append the whole of the file @path, or of @fd when it is NULL: as it is, checked to be UTF-8. As input_read; an empty
+ * text is 0 too. */
+int input_whole(struct buf *out, const char *path, int fd);
+
 /* Add one piece that already stands at the end of @out, from @start on: checked, trimmed, UTF-8. @name is for the
  * sentence. As input_read; 1: the piece was empty. */
 int input_finish(const struct options *o, struct buf *out, size_t start, const char *name);

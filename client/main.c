@@ -2,6 +2,7 @@
 /* hob: asks the daemon and prints its answer. */
 #include "client/exits.h"
 #include "client/generate.h"
+#include "client/infill.h"
 #include "client/interrupt.h"
 #include "client/options.h"
 #include "client/output.h"
@@ -66,6 +67,8 @@ static int run(const struct options *o)
         return status_stop(o);
     case COMMAND_SESSIONS:
         return sessions_run(o);
+    case COMMAND_INFILL:
+        return infill_run(o);
     default:
         return generate_run(o, o->no_stdin || isatty(STDIN_FILENO) ? -1 : STDIN_FILENO);
     }

@@ -79,9 +79,34 @@ static int check_sessions(struct options *o)
     return 0;
 }
 
+static int check_infill(struct options *o)
+{
+    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT, OPTION_RENDER};
+    int r = check_command(o, "infill", OPTION_COMMANDS | OPTION_CHAT | OPTION_INFILL);
+
+    if (r < 0) return r;
+    for (size_t i = 0; i < sizeof never; i++)
+        if (OPTION_GIVEN(o, never[i]))
+            return error_say(-EINVAL, "--%s does not go with 'infill'", option_table[never[i]].name);
+    if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
+    if (o->at >= 0 && (o->prefix_file || o->suffix_file))
+        return error_say(-EINVAL, "--at parts what is on standard input; it does not go with --%s-file",
+                         o->prefix_file ? "prefix" : "suffix");
+    if (o->at < 0 && !o->prefix_file && !o->suffix_file)
+        return error_say(-EINVAL, "infill needs --prefix-file and --suffix-file (one may be missing: an empty text), "
+                                  "or --at and the whole text on standard input");
+    if (o->prefix_file && o->suffix_file && !strcmp(o->prefix_file, "-") && !strcmp(o->suffix_file, "-"))
+        return error_say(-EINVAL, "--prefix-file and --suffix-file cannot both be standard input (see --at)");
+    o->raw = true; /* nothing is added to the texts, nor to the answer */
+    return 0;
+}
+
 static int check_answer(const struct options *o)
 {
     if (o->watch_ms) return error_say(-EINVAL, "--watch goes with 'status'");
+    for (unsigned i = 0; i < OPTION_COUNT; i++)
+        if (OPTION_GIVEN(o, i) && option_table[i].flags == OPTION_INFILL)
+            return error_say(-EINVAL, "--%s goes with 'infill' only", option_table[i].name);
     if (o->json) return error_say(-EINVAL, "--json goes with 'status' and 'sessions'; for an answer it is --jsonl");
     if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue exclude each other");
     if (o->fork && !o->session && !o->continue_last)
@@ -103,6 +128,8 @@ int option_check(struct options *o)
         return check_command(o, "chat", OPTION_COMMANDS | OPTION_CHAT);
     case COMMAND_SESSIONS:
         return check_sessions(o);
+    case COMMAND_INFILL:
+        return check_infill(o);
     default:
         return check_answer(o);
     }

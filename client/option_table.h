@@ -42,6 +42,10 @@ enum option_id {
     OPTION_LOGPROBS,
     OPTION_JSON,
     OPTION_WATCH,
+    OPTION_PREFIX_FILE,
+    OPTION_SUFFIX_FILE,
+    OPTION_AT,
+    OPTION_MAX_LINES,
     OPTION_HELP,
     OPTION_VERSION,
     /* of the plan, refused by name */
@@ -56,6 +60,8 @@ enum option_flags {
     OPTION_LATER = 4,    /* known, but not in this version */
     OPTION_CHAT = 8,     /* also for chat, as all of OPTION_COMMANDS but --json */
     OPTION_STATUS = 16,  /* also for status */
+    OPTION_INFILL = 32,  /* also for infill; that alone: for nothing else */
+    OPTION_ANSWER = 64,  /* for an answer, which all are but those of OPTION_INFILL alone */
 };
 
 struct option_def {

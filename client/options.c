@@ -254,6 +254,16 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return set_flag(&o->json, value);
     case OPTION_WATCH:
         return options_watch(o, value);
+    case OPTION_PREFIX_FILE:
+        o->prefix_file = value;
+        return 0;
+    case OPTION_SUFFIX_FILE:
+        o->suffix_file = value;
+        return 0;
+    case OPTION_AT:
+        return set_int(&o->at, value, 0, INT64_MAX);
+    case OPTION_MAX_LINES:
+        return set_int(&o->max_lines, value, 1, INT32_MAX);
     case OPTION_IMAGE:
         return error_say(-EINVAL, "images are not here yet");
     default:
@@ -371,12 +381,19 @@ int options_parse(struct options *o, int argc, char **argv)
 {
     size_t n = (size_t)argc + 1;
 
-    *o = (struct options){.max_tokens = -1, .timeout_ms = -1};
+    *o = (struct options){.max_tokens = -1, .timeout_ms = -1, .at = -1, .max_lines = -1};
     proto_sampling_init(&o->sampling);
     o->files = malloc(n * sizeof *o->files);
     o->words = malloc(n * sizeof *o->words);
     if (!o->files || !o->words) return error_say(-ENOMEM, "no memory for the options");
     return options_walk(o, argc, argv);
+}
+
+/* What an infill takes from the file: the rest is chosen for conversations. */
+static bool options_key_counts(const struct options *o, unsigned i)
+{
+    return o->command != COMMAND_INFILL || option_table[i].flags & OPTION_COMMANDS || i == OPTION_TIMEOUT ||
+           i == OPTION_NO_STREAM;
 }
 
 static int options_key(void *ctx, const char *key, const char *value)
@@ -393,6 +410,7 @@ static int options_key(void *ctx, const char *key, const char *value)
             (i == OPTION_QUIET && OPTION_GIVEN(o, OPTION_VERBOSE)) ||
             (i == OPTION_VERBOSE && OPTION_GIVEN(o, OPTION_QUIET)))
             return 0;
+        if (!options_key_counts(o, i)) return 0;
         r = options_set(o, (enum option_id)i, value);
         return r < 0 ? error_in(r, "%s", key) : 0;
     }
@@ -436,6 +454,8 @@ int options_help(struct buf *out)
                           "hob chat                    talk: lines with editing, /help tells the rest\n"
                           "hob models [list|add|pull|rm] …\n"
                           "                            the models that are there, hob models --help tells more\n"
+                          "hob infill --prefix-file PATH --suffix-file PATH, or --at BYTE <TEXT\n"
+                          "                            what belongs between two texts\n"
                           "hob stop                    let the daemon finish and stop\n\n");
     unsigned i;
 

@@ -17,6 +17,7 @@ enum command {
     COMMAND_SESSIONS,
     COMMAND_CHAT,
     COMMAND_MODELS, /* what stands behind the word is hob-models' to read */
+    COMMAND_INFILL,
     COMMAND_HELP,
     COMMAND_VERSION,
 };
@@ -40,6 +41,9 @@ struct options {
     enum proto_priority priority;
     const char **files, **words; /* arrays owned, strings argv's */
     size_t n_files, n_words;
+    const char *prefix_file, *suffix_file; /* infill: NULL: not given, "-": standard input */
+    int64_t at;                            /* infill: where the gap is in standard input, bytes; -1: not given */
+    int64_t max_lines;                     /* infill; -1: no limit */
     char *stop[PROTO_STOPS_MAX];
     size_t n_stop;
     struct proto_bias *biases;

@@ -237,13 +237,21 @@ static const struct field hello_fields[] = {
     {.key = "software", .read = proto_read_skip},
 };
 
-/* Of generate and of warm, which a script shall be able to ask with the same keys. */
+/* Of generate, of warm, which a script shall be able to ask with the same keys, and of infill. */
 static const struct field generate_fields[] = {
     FIELD_TYPE,
     FIELD_ID,
     {.key = "uuid", .read = read_uuid, .offset = AT(gen.uuid)},
     {.key = "messages", .read = read_messages, .offset = AT(gen)},
     {.key = "prompt", .read = read_prompt, .offset = AT(gen.prompt)},
+    {.key = "prefix", .read = read_prompt, .offset = AT(gen.prefix)},
+    {.key = "suffix", .read = read_prompt, .offset = AT(gen.suffix)},
+    {.key = "max_lines",
+     .read = proto_read_i64,
+     .offset = AT(gen.max_lines),
+     .lo = 1,
+     .hi = INT32_MAX,
+     .wanted = "a whole number from 1 to 2147483647"},
     {.key = "raw", .read = proto_read_bool, .offset = AT(gen.raw)},
     {.key = "special", .read = proto_read_bool, .offset = AT(gen.special)},
     FIELD_SESSION("session", gen.session, false),
@@ -339,8 +347,31 @@ static const struct field names_fields[] = {
     FIELD_SESSION("to", to, true),
 };
 
+/* Keys that say nothing of a gap are refused, as unknown ones are. */
+static int check_infill(const struct place *where, const struct proto_generate *g)
+{
+    const struct {
+        const char *key;
+        bool given;
+    } others[] = {
+        {"messages", g->messages}, {"prompt", g->prompt.data},  {"raw", g->raw},
+        {"special", g->special},   {"session", g->session.len}, {"continue", g->continue_last},
+        {"fork", g->fork.len},     {"wait", g->wait},           {"context", g->context != PROTO_CONTEXT_UNSET}};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].given) return proto_bad(where, "'%s' does not go with infill", others[i].key);
+    if (!g->prefix.len && !g->suffix.len) return proto_bad(where, "prefix and suffix are both empty");
+    if (g->n_stop == PROTO_STOPS_MAX) return proto_bad(where, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
+    return 0;
+}
+
 static int check_generate(const struct place *where, const struct proto_generate *g)
 {
+    if (g->prefix.data || g->suffix.data || g->max_lines >= 0)
+        return proto_bad(where, "'%s' belongs to infill",
+                         g->prefix.data   ? "prefix"
+                         : g->suffix.data ? "suffix"
+                                          : "max_lines");
     if (!g->messages && !g->prompt.data) return proto_bad(where, "neither messages nor a prompt");
     if (g->messages && g->prompt.data) return proto_bad(where, "both messages and a prompt");
     if (g->prompt.data && !g->raw) return proto_bad(where, "a prompt wants raw: true (or send messages)");
@@ -365,6 +396,7 @@ static const struct {
     {"hello", PROTO_HELLO, FIELDS(hello_fields)},
     {"generate", PROTO_GENERATE, FIELDS(generate_fields)},
     {"warm", PROTO_WARM, FIELDS(generate_fields)},
+    {"infill", PROTO_INFILL, FIELDS(generate_fields)},
     {"cancel", PROTO_CANCEL, FIELDS(id_fields)},
     {"tokenize", PROTO_TOKENIZE, FIELDS(tokenize_fields)},
     {"status", PROTO_STATUS, FIELDS(id_fields)},
@@ -397,6 +429,7 @@ static int read_request(struct proto_request *r, const msgpack_object *o)
     if (r->type == PROTO_HELLO) e = proto_read_version(&where, o, &r->version);
     if (e == 0) e = proto_read_map(&in, &where, o, types[i].fields, types[i].n_fields, r);
     if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_generate(&where, &r->gen);
+    if (e == 0 && r->type == PROTO_INFILL) e = check_infill(&where, &r->gen);
     r->bytes = in.bytes;
     return e;
 }

@@ -94,7 +94,7 @@ static int unknown_key(const struct place *where, const msgpack_object *key, con
 int proto_read_map(struct reading *in, const struct place *where, const msgpack_object *o, const struct field *fields,
                    size_t n_fields, void *base)
 {
-    uint32_t seen = 0;
+    uint64_t seen = 0;
 
     assert(n_fields <= PROTO_FIELDS_MAX);
     if (o->type != MSGPACK_OBJECT_MAP) return proto_bad(where, "must be a map");
@@ -109,14 +109,15 @@ int proto_read_map(struct reading *in, const struct place *where, const msgpack_
         if (!f && in->lenient) continue;
         if (!f) return unknown_key(where, &kv->key, fields, n_fields);
         /* A second value would also have to free the first. */
-        if (seen & 1u << (f - fields)) return proto_bad(where, "key '%s' twice", f->key);
-        seen |= 1u << (f - fields);
+        if (seen & UINT64_C(1) << (f - fields)) return proto_bad(where, "key '%s' twice", f->key);
+        seen |= UINT64_C(1) << (f - fields);
         inside.key = f->key;
         r = f->read(in, &inside, &kv->val, (char *)base + f->offset, f);
         if (r < 0) return r;
     }
     for (size_t k = 0; k < n_fields; k++)
-        if (fields[k].required && !(seen & 1u << k)) return proto_bad(where, "missing key '%s'", fields[k].key);
+        if (fields[k].required && !(seen & UINT64_C(1) << k))
+            return proto_bad(where, "missing key '%s'", fields[k].key);
     return 0;
 }
 

@@ -212,10 +212,14 @@ static void put_sampling(struct writer *w, const struct proto_sampling *s)
     put_float_given(w, "mirostat_eta", s->mirostat_eta);
 }
 
-static void put_generate(struct writer *w, const struct proto_generate *g)
+static void put_generate(struct writer *w, const struct proto_generate *g, bool infill)
 {
     if (*g->uuid) put_cstring(w, "uuid", g->uuid);
-    if (g->raw)
+    if (infill) {
+        put_text(w, "prefix", &g->prefix);
+        put_text(w, "suffix", &g->suffix);
+        put_i64_given(w, "max_lines", g->max_lines);
+    } else if (g->raw)
         put_text(w, "prompt", &g->prompt);
     else
         put_messages(w, g->messages, g->n_messages);
@@ -263,6 +267,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
         [PROTO_STATUS] = "status",
         [PROTO_STOP] = "stop",
         [PROTO_WARM] = "warm",
+        [PROTO_INFILL] = "infill",
         [PROTO_SESSION_LIST] = "session.list",
         [PROTO_SESSION_SHOW] = "session.show",
         [PROTO_SESSION_FORK] = "session.fork",
@@ -276,7 +281,8 @@ static void put_request(struct writer *w, const struct proto_request *r)
     put_cstring(w, "type", names[r->type]);
     if (r->type != PROTO_HELLO) put_u64(w, "id", r->id);
     if (r->type == PROTO_HELLO) put_hello(w, r->version, "hob " HOB_VERSION, features);
-    if (r->type == PROTO_GENERATE || r->type == PROTO_WARM) put_generate(w, &r->gen);
+    if (r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL)
+        put_generate(w, &r->gen, r->type == PROTO_INFILL);
     if (r->type == PROTO_TOKENIZE) {
         put_text(w, "text", &r->text);
         put_true(w, "special", r->special);
@@ -327,6 +333,8 @@ static void put_done(struct writer *w, const struct proto_event *e)
     if (e->session.len) put_clean(w, "session", &e->session);
     put_i64_given(w, "miss_at", e->miss_at);
     if (e->shifted) put_u64(w, "shifted", e->shifted);
+    if (e->cut_prefix) put_u64(w, "cut_prefix", e->cut_prefix);
+    if (e->cut_suffix) put_u64(w, "cut_suffix", e->cut_suffix);
     put_i64_given(w, "seed", e->seed);
 }
 
@@ -339,8 +347,8 @@ static const char *const event_names[] = {
 
 static void put_event(struct writer *w, const struct proto_event *e)
 {
-    static const char *const features[] = {"generate", "cancel",   "tokenize", "status",  "stop",
-                                           "sessions", "logprobs", "warm",     "context", NULL};
+    static const char *const features[] = {"generate", "cancel", "tokenize", "status", "stop", "sessions",
+                                           "logprobs", "warm",   "context",  "infill", NULL};
     const struct open_map m = map_begin(w);
 
     assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_OK);

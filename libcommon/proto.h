@@ -38,6 +38,7 @@ enum proto_type {
     PROTO_STATUS,
     PROTO_STOP,
     PROTO_WARM,         /* a generate that computes the prompt and ends with done */
+    PROTO_INFILL,       /* a generate of what belongs between two texts */
     PROTO_SESSION_LIST, /* answered by sessions */
     PROTO_SESSION_SHOW, /* by sessions */
     PROTO_SESSION_FORK, /* these three by ok */
@@ -73,6 +74,8 @@ struct proto_generate {
     bool raw;      /* prompt is text instead of messages */
     bool special;  /* with raw: special tokens in it are parsed */
     struct proto_text prompt;
+    struct proto_text prefix, suffix; /* infill: what stands before and behind the gap; not both empty */
+    int64_t max_lines;                /* infill: most lines of the answer; -1: no limit */
     struct proto_message *messages;
     size_t n_messages;
     struct proto_text session; /* len 0: none */
@@ -151,6 +154,7 @@ struct proto_event {
     struct proto_text session;
     int64_t miss_at;  /* first prompt token that was not reused although the session had one there; -1: none */
     uint64_t shifted; /* tokens that the context policy left out of the prompt */
+    uint64_t cut_prefix, cut_suffix; /* bytes that an infill left out, at the far ends */
     int64_t seed;
     /* error */
     int code; /* positive errno */

@@ -131,6 +131,8 @@ static enum sched_class class_of(const struct seq *s)
         return SCHED_CLASS_INFILL;
     case PROTO_PRIORITY_BATCH:
         return SCHED_CLASS_BATCH;
+    case PROTO_PRIORITY_UNSET:
+        return s->req.type == PROTO_INFILL ? SCHED_CLASS_INFILL : SCHED_CLASS_INTERACTIVE;
     default:
         return SCHED_CLASS_INTERACTIVE;
     }

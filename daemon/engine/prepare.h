@@ -14,6 +14,7 @@ struct prompt {
     struct buf markup; /* a flag for each byte of text: the template wrote it */
     size_t keep;       /* the first so many ids are the session's own */
     int64_t miss_at;   /* the session's first id that is not among them; -1: none */
+    uint64_t cut_prefix, cut_suffix; /* bytes that an infill left out */
 };
 
 void prompt_fini(struct prompt *p);

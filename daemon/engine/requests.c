@@ -107,6 +107,8 @@ void requests_done(struct engine *e, struct seq *s, enum proto_reason reason)
         .ttft_ms = ms(s->submitted, s->first_token),
         .miss_at = s->n_prompt ? s->prompt.miss_at : -1,
         .shifted = s->shifted,
+        .cut_prefix = s->prompt.cut_prefix,
+        .cut_suffix = s->prompt.cut_suffix,
         .seed = s->seed,
     };
     if (s->session) (void)!proto_text_set(&ev.session, s->session->name.data, s->session->name.len);
@@ -119,7 +121,7 @@ void requests_done(struct engine *e, struct seq *s, enum proto_reason reason)
 /* Does it have a prompt? */
 static bool prompts(const struct seq *s)
 {
-    return s->req.type == PROTO_GENERATE || s->req.type == PROTO_WARM;
+    return s->req.type == PROTO_GENERATE || s->req.type == PROTO_WARM || s->req.type == PROTO_INFILL;
 }
 
 void seq_say(struct seq *s, int r)
@@ -137,6 +139,8 @@ static void run_prepare(struct aux_job *j)
     if (r == 0 && s->other) (void)!turns_load(s->engine, s->other); /* if it cannot be, it is in the way all the same */
     if (r == 0 && s->req.type == PROTO_TOKENIZE)
         r = prepare_tokens(&s->answer_tokens, m, &s->req.text, s->req.special);
+    else if (r == 0 && s->req.type == PROTO_INFILL)
+        r = infill_prepare(&s->prompt, m, &s->req.gen);
     else if (r == 0 && prompts(s))
         r = prepare_biases(&s->biases, &s->n_biases, m, &s->req.gen);
     if (r == 0 && prompts(s)) r = prepare_prompt(&s->prompt, m, &s->req.gen, s->session);

@@ -31,25 +31,36 @@ static const char *const ends[] = {
     "<｜end▁of▁sentence｜>",
 };
 
-/* Fill-in-the-middle: the token the file names, else the first of these that is there, which is then a control token.
- */
+/* Fill-in-the-middle: the token the file names (an older key counts where the newer one is missing), else the first of
+ * these that is there, which is then a control token. */
+enum { FIM_PRE, FIM_SUF, FIM_MID, FIM_KINDS = 6 };
+
 static const struct fim {
-    const char *key;
+    const char *key, *old_key;
     bool end; /* also the end of an answer */
     const char *texts[9];
-} fims[] = {
-    {"tokenizer.ggml.fim_pre_token_id",
-     false,
-     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>"}},
-    {"tokenizer.ggml.fim_suf_token_id",
-     false,
-     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>"}},
-    {"tokenizer.ggml.fim_mid_token_id",
-     false,
-     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>"}},
-    {"tokenizer.ggml.fim_pad_token_id", true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
-    {"tokenizer.ggml.fim_rep_token_id", true, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
-    {"tokenizer.ggml.fim_sep_token_id", true, {"<|file_sep|>"}},
+} fims[FIM_KINDS] = {
+    [FIM_PRE] = {"tokenizer.ggml.fim_pre_token_id",
+                 "tokenizer.ggml.prefix_token_id",
+                 false,
+                 {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>",
+                  "<|code_prefix|>"}},
+    [FIM_SUF] = {"tokenizer.ggml.fim_suf_token_id",
+                 "tokenizer.ggml.suffix_token_id",
+                 false,
+                 {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
+                  "<|code_suffix|>"}},
+    [FIM_MID] = {"tokenizer.ggml.fim_mid_token_id",
+                 "tokenizer.ggml.middle_token_id",
+                 false,
+                 {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>",
+                  "<|code_middle|>"}},
+    {"tokenizer.ggml.fim_pad_token_id", NULL, true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {"tokenizer.ggml.fim_rep_token_id",
+     NULL,
+     true,
+     {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"tokenizer.ggml.fim_sep_token_id", NULL, true, {"<|file_sep|>"}},
 };
 
 static int32_t find(const struct tokenizer *t, const char *text)
@@ -66,6 +77,39 @@ static int read_id(const struct tokenizer *t, const struct gguf *g, const char *
     if (r) return r < 0 ? r : 0;
     if (v != UINT32_MAX && v >= t->n) return error_say(-EINVAL, "%s is %u, but there are %u tokens", key, v, t->n);
     *id = v == UINT32_MAX ? -1 : (int32_t)v;
+    return 0;
+}
+
+/* Mistral's vocabularies for code have no key and write their own texts; a suffix and a prefix are all that is told. */
+static void classify_mistral(struct tokenizer *t)
+{
+    int32_t pre = find(t, "[PREFIX]"), suf = find(t, "[SUFFIX]");
+
+    if (pre < 0 || suf < 0) return;
+    t->kinds[pre] = t->kinds[suf] = TOKEN_CONTROL;
+    t->fim = (struct tokenizer_fim){pre, suf, -1};
+}
+
+static int classify_fim(struct tokenizer *t, const struct gguf *g)
+{
+    int32_t ids[FIM_KINDS];
+
+    for (size_t i = 0; i < FIM_KINDS; i++) {
+        ids[i] = -1;
+        int r = read_id(t, g, fims[i].key, &ids[i]);
+        if (r == 0 && ids[i] < 0 && fims[i].old_key) r = read_id(t, g, fims[i].old_key, &ids[i]);
+        if (r < 0) return r;
+        for (size_t k = 0; ids[i] < 0 && fims[i].texts[k]; k++) {
+            ids[i] = find(t, fims[i].texts[k]);
+            if (ids[i] >= 0) t->kinds[ids[i]] = TOKEN_CONTROL;
+        }
+        if (ids[i] >= 0 && fims[i].end) t->flags[ids[i]] |= TOKEN_EOG;
+    }
+    t->fim = (struct tokenizer_fim){ids[FIM_PRE], ids[FIM_SUF], ids[FIM_MID]};
+    if (t->fim.pre < 0 || t->fim.suf < 0 || t->fim.mid < 0) {
+        t->fim.pre = -1;
+        classify_mistral(t);
+    }
     return 0;
 }
 
@@ -99,17 +143,7 @@ static int classify(struct tokenizer *t, const struct gguf *g)
         t->kinds[id] = TOKEN_CONTROL;
         t->flags[id] |= TOKEN_EOG;
     }
-    for (size_t i = 0; i < sizeof(fims) / sizeof(*fims); i++) {
-        int32_t id = -1;
-        int r = read_id(t, g, fims[i].key, &id);
-        if (r < 0) return r;
-        for (size_t k = 0; id < 0 && fims[i].texts[k]; k++) {
-            id = find(t, fims[i].texts[k]);
-            if (id >= 0) t->kinds[id] = TOKEN_CONTROL;
-        }
-        if (id >= 0 && fims[i].end) t->flags[id] |= TOKEN_EOG;
-    }
-    return 0;
+    return classify_fim(t, g);
 }
 
 /* Phi-3 swallows white space behind its special tokens, all but these; its files do not say so. */

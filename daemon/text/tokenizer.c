@@ -162,3 +162,8 @@ bool tokenizer_add_bos(const struct tokenizer *t)
 {
     return t->add_bos;
 }
+
+const struct tokenizer_fim *tokenizer_fim(const struct tokenizer *t)
+{
+    return t->fim.pre >= 0 ? &t->fim : NULL;
+}

@@ -69,6 +69,15 @@ int32_t tokenizer_bos(const struct tokenizer *t);             /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t);             /* -1: none */
 bool tokenizer_add_bos(const struct tokenizer *t);            /* the file asks for a BOS in front */
 
+/* The tokens around the texts of a gap. Two orders are known: pre PREFIX suf SUFFIX mid, which most families were
+ * trained on; and, where there is no mid (-1), suf SUFFIX pre PREFIX (Mistral's). */
+struct tokenizer_fim {
+    int32_t pre, suf, mid;
+};
+
+/* NULL: it has none. Valid as long as @t. */
+const struct tokenizer_fim *tokenizer_fim(const struct tokenizer *t);
+
 /* Streaming detokenizer: whole UTF-8 only; bytes that can never become valid are U+FFFD, one for each maximal subpart
  * (Unicode 15, 3.9, D93b). {0} is a new one; at_start makes SentencePiece drop the prefix space of the first token with
  * text. */

@@ -68,6 +68,7 @@ struct tokenizer {
     uint32_t key_max;      /* longest key, bytes */
     int32_t bytes[256];    /* the token of a single byte, or -1 */
     int32_t bos, eos, unk; /* or -1 */
+    struct tokenizer_fim fim; /* -1: not there */
     bool add_bos;
     bool space_prefix; /* SPM */
     bool cut_at_space; /* SPM: no token has a space behind something else, so that words can be merged one by one */

@@ -107,7 +107,7 @@ _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
     local valued="-m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
-        --mirostat --mirostat-eta --seed --stop --timeout --sha256"
+        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines"
     valued=${valued//[[:space:]]/ }
     # shellcheck disable=SC2088 # the tilde is one that was typed
     [[ $hob != "~/"* ]] || hob=$HOME/${hob:2}
@@ -132,7 +132,7 @@ _hob() {
     -S | --session) _hob_sessions; return ;;
     --priority) _hob_offer infill interactive batch; return ;;
     --context) _hob_offer refuse shift rotate; return ;;
-    -f | --file) _hob_files; return ;;
+    -f | --file | --prefix-file | --suffix-file) _hob_files; return ;;
     ?*) return ;;
     esac
     if [[ $cur == -* ]]; then
@@ -156,6 +156,12 @@ _hob() {
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
                 --mirostat --mirostat-eta --seed --stop --timeout --render --quiet --verbose --help --version
             ;;
+        infill)
+            _hob_offer --model --prefix-file --suffix-file --at --max-lines --max-tokens --ignore-eos --temp --top-p --top-k \
+                --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
+                --mirostat --mirostat-eta --seed --stop --priority --timeout --no-stream --jsonl --logprobs --quiet --verbose \
+                --help --version
+            ;;
         *)
             _hob_offer --model --system --file --session --continue --fork --priority --context --wait --warm --max-tokens \
                 --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --typical-p --frequency-penalty \
@@ -166,7 +172,7 @@ _hob() {
         return
     fi
     case $command:$verb in
-    :) _hob_offer status sessions models chat stop ;;
+    :) _hob_offer status sessions models chat infill stop ;;
     sessions:) _hob_offer list show fork rename rm ;;
     sessions:rm) _hob_sessions ;;
     models:) _hob_offer list add pull rm ;;

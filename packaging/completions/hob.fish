@@ -8,7 +8,7 @@ function __hob_words
     set -l skip
     set -l valued -m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k \
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
-        --mirostat --mirostat-eta --seed --stop --timeout --sha256
+        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
     for word in (commandline -opc)[2..]
         if test -n "$skip"
             set skip
@@ -31,6 +31,14 @@ function __hob_at
 end
 
 function __hob_plain
+    not contains -- (__hob_words)[1] status sessions models chat infill stop
+end
+
+function __hob_talks
+    not contains -- (__hob_words)[1] status sessions models infill stop
+end
+
+function __hob_once
     not contains -- (__hob_words)[1] status sessions models chat stop
 end
 
@@ -78,6 +86,7 @@ complete -c hob -n 'test -z "$(__hob_words)"' -a status -d 'what the daemon is d
 complete -c hob -n 'test -z "$(__hob_words)"' -a sessions -d 'the conversations that are kept'
 complete -c hob -n 'test -z "$(__hob_words)"' -a models -d 'the models that are there'
 complete -c hob -n 'test -z "$(__hob_words)"' -a chat -d talk
+complete -c hob -n 'test -z "$(__hob_words)"' -a infill -d 'what belongs between two texts'
 complete -c hob -n 'test -z "$(__hob_words)"' -a stop -d 'let the daemon finish and stop'
 complete -c hob -n 'test "$(__hob_words)" = sessions' -a 'list show fork rename rm'
 complete -c hob -n '__hob_at sessions show fork rename; and test (count (__hob_words)) = 2' -a '(__hob_sessions)'
@@ -96,15 +105,15 @@ complete -c hob -s q -l quiet -d 'only errors on standard error'
 complete -c hob -n 'not __hob_at models' -s v -l verbose -d 'a line of usage on standard error at the end'
 complete -c hob -s h -l help -d 'print a summary'
 complete -c hob -n 'not __hob_at models' -l version -d 'print the version'
-complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at models add pull rm' -l json -d 'with status and sessions: as JSON'
-complete -c hob -n __hob_answers -s s -l system -x -d 'a system message in front'
+complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at infill; and not __hob_at models add pull rm' -l json -d 'with status and sessions: as JSON'
+complete -c hob -n __hob_talks -s s -l system -x -d 'a system message in front'
 complete -c hob -n __hob_plain -s f -l file -r -F -d 'put the text of a file before the prompt'
-complete -c hob -n __hob_answers -s S -l session -x -a '(__hob_sessions)' -d 'continue, or begin, a session'
+complete -c hob -n __hob_talks -s S -l session -x -a '(__hob_sessions)' -d 'continue, or begin, a session'
 complete -c hob -n __hob_plain -s c -l continue -d 'continue your last session'
 complete -c hob -n __hob_plain -l fork -x -d 'let the turn go to a new session'
 complete -c hob -n __hob_answers -l priority -x -a 'infill interactive batch' -d 'which of your requests come first'
-complete -c hob -n __hob_answers -l context -x -a 'refuse shift rotate' -d 'when the context is full'
-complete -c hob -n __hob_answers -l wait -d 'wait for a session that is in use'
+complete -c hob -n __hob_talks -l context -x -a 'refuse shift rotate' -d 'when the context is full'
+complete -c hob -n __hob_talks -l wait -d 'wait for a session that is in use'
 complete -c hob -n __hob_plain -l warm -d 'read the prompt, answer nothing'
 complete -c hob -n __hob_answers -s n -l max-tokens -x -d 'most tokens of the answer'
 complete -c hob -n __hob_answers -l ignore-eos -d 'go on where the model would end'
@@ -125,12 +134,16 @@ complete -c hob -n __hob_answers -l stop -x -d 'end the answer before this text'
 complete -c hob -n __hob_plain -l raw -d 'no chat template: continue the text as it is'
 complete -c hob -n __hob_plain -l special -d 'with --raw: special tokens in the text are parsed'
 complete -c hob -n __hob_answers -l timeout -x -d 'give up after that long'
-complete -c hob -n __hob_answers -l render -d 'show Markdown in colour, if it goes to a terminal'
-complete -c hob -n __hob_plain -l no-stream -d 'print the answer at once when it is complete'
+complete -c hob -n __hob_talks -l render -d 'show Markdown in colour, if it goes to a terminal'
+complete -c hob -n __hob_once -l no-stream -d 'print the answer at once when it is complete'
 complete -c hob -n __hob_plain -l no-stdin -d 'do not read standard input'
-complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at sessions; and not __hob_at models' -l watch -d 'with status: again and again'
-complete -c hob -n __hob_plain -l jsonl -d 'print events, one JSON object a line'
-complete -c hob -n __hob_plain -l logprobs -d 'with --jsonl: ids and log-probabilities of all tokens'
+complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at sessions; and not __hob_at models; and not __hob_at infill' -l watch -d 'with status: again and again'
+complete -c hob -n __hob_once -l jsonl -d 'print events, one JSON object a line'
+complete -c hob -n __hob_once -l logprobs -d 'with --jsonl: ids and log-probabilities of all tokens'
+complete -c hob -n '__hob_at infill' -l prefix-file -r -F -d 'the text before the gap'
+complete -c hob -n '__hob_at infill' -l suffix-file -r -F -d 'the text behind the gap'
+complete -c hob -n '__hob_at infill' -l at -x -d 'where the gap is in standard input'
+complete -c hob -n '__hob_at infill' -l max-lines -x -d 'most lines of the answer'
 
 # The command of hobd, which is its first word; none is serve.
 function __hobd_at

@@ -156,10 +156,46 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("'chat' takes no 'why'", "chat", "why");
     REFUSED("--jsonl does not go with 'chat'", "chat", "--jsonl");
     REFUSED("--json does not go with 'chat'", "chat", "--json");
-    REFUSED("infill", "-m", "x", "infill");
     REFUSED("images are not here yet", "-a", "x.png", "what is this");
     REFUSED("--extract", "-x", "x");
     REFUSED("--priority: must be infill, interactive or batch", "--priority", "high", "x");
+}
+
+static void test_infill(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "infill", "--prefix-file", "a", "--suffix-file", "-", "--max-lines", "3"), 0);
+    assert_int_equal(o.command, COMMAND_INFILL);
+    assert_string_equal(o.prefix_file, "a");
+    assert_string_equal(o.suffix_file, "-");
+    assert_true(o.max_lines == 3 && o.at == -1 && o.raw && o.priority == PROTO_PRIORITY_UNSET);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "infill", "--at", "0", "--priority", "batch", "--temp", "0.5", "--jsonl"), 0);
+    assert_true(o.at == 0 && o.max_lines == -1 && o.priority == PROTO_PRIORITY_BATCH && o.sampling.temperature == 0.5f);
+    options_fini(&o);
+    /* Of the file only what is not about conversations. */
+    assert_int_equal(PARSE_FILE(&o,
+                                "model = m\nsystem = s\ntemp = 1\nmax-tokens = 9\nstop = x\nsession = s\nwait = yes\n"
+                                "timeout = 5s\npriority = batch\nno-stream = yes\nrender = yes\n",
+                                "infill", "--at", "1"),
+                     0);
+    assert_string_equal(o.model, "m");
+    assert_true(o.timeout_ms == 5000 && o.no_stream && isnan(o.sampling.temperature) && o.max_tokens == -1);
+    assert_true(!o.system && !o.session && o.n_stop == 0 && !o.wait && !o.render);
+    assert_int_equal(o.priority, PROTO_PRIORITY_UNSET);
+    options_fini(&o);
+    REFUSED("--prefix-file and --suffix-file", "infill");
+    REFUSED("'infill' takes no 'x'", "infill", "x", "--at", "1");
+    REFUSED("--at parts what is on standard input", "infill", "--at", "1", "--suffix-file", "b");
+    REFUSED("cannot both be standard input", "infill", "--prefix-file", "-", "--suffix-file", "-");
+    REFUSED("--session does not go with 'infill'", "infill", "--at", "1", "-S", "s");
+    REFUSED("--file does not go with 'infill'", "infill", "--at", "1", "-f", "s");
+    REFUSED("--json does not go with 'infill'", "infill", "--at", "1", "--json");
+    REFUSED("--logprobs needs --jsonl", "infill", "--at", "1", "--logprobs");
+    REFUSED("--at goes with 'infill' only", "--at", "1", "x");
+    REFUSED("--max-lines", "infill", "--at", "1", "--max-lines", "0");
+    REFUSED("--at", "infill", "--at", "x");
 }
 
 static void test_wrong_usage(void **state)
@@ -444,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_words_and_options_mix),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_later_things_are_refused_by_name),
+        cmocka_unit_test(test_infill),
         cmocka_unit_test(test_wrong_usage),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_sessions_wrongly),

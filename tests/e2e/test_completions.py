@@ -18,6 +18,8 @@ DIR = TOP / "packaging" / "completions"
 SHARED = {"model", "quiet", "verbose", "help", "version"}
 NOT_IN_CHAT = {"file", "continue", "fork", "warm", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
                "watch"}
+INFILL = {"prefix-file", "suffix-file", "at", "max-lines"}  # for nothing else
+NOT_IN_INFILL = (NOT_IN_CHAT - {"no-stream", "jsonl", "logprobs"}) | {"system", "session", "context", "wait", "render"}
 
 
 def said(*argv):
@@ -36,7 +38,7 @@ def valued(name):
 
 
 COMMANDS = {"status": lambda all: {"json", "watch"}, "sessions": lambda all: {"json"}, "stop": lambda all: set(),
-            "chat": lambda all: all - NOT_IN_CHAT}
+            "chat": lambda all: all - NOT_IN_CHAT - INFILL, "infill": lambda all: all - NOT_IN_INFILL}
 
 
 MODELS = {"": {"json"}, "list": {"json"}, "add": {"copy", "link", "force", "system"},
@@ -127,13 +129,16 @@ class Typist:
 
 def test_bash_offers_the_options_of_help(home):
     options = hob_options()
-    assert bash(home, "hob --") == [f"--{o}" for o in options]
+    assert bash(home, "hob --") == [f"--{o}" for o in options if o not in INFILL]
     for command, more in COMMANDS.items():
         assert {o[2:] for o in bash(home, f"hob {command} --")} == SHARED | more(set(options)), command
     for option in set(options) - {"help", "version"}:
-        refused = f"--{option} does not go with" in home.hob("chat", f"--{option}", *(["1"] if valued(option) else []),
-                                                               env={"HOB_SOCKET": "/nowhere"}).err
-        assert refused == (option in NOT_IN_CHAT), option
+        value = [{"priority": "batch", "context": "shift"}.get(option, "1")] if valued(option) else []
+        for command, others in (("chat", NOT_IN_CHAT | INFILL), ("infill", NOT_IN_INFILL)):
+            r = home.hob(command, f"--{option}", *value, env={"HOB_SOCKET": "/nowhere"})
+            assert (f"--{option} does not go with" in r.err) == (option in others), (command, option)
+        r = home.hob(f"--{option}", *value, "x", env={"HOB_SOCKET": "/nowhere"})
+        assert ("goes with 'infill' only" in r.err) == (option in INFILL), option
 
 
 def test_options_of_models(home):
@@ -188,6 +193,7 @@ def test_bash_offers_commands_and_models(home, tiny):
     assert set(bash(home, "hob -m ")) == {"default", "my\\ model"}
     assert bash(home, "hob -m here") == bash(home, "hobd inspect here") == ["here.gguf"]
     assert bash(home, "hob -f here.t") == bash(home, "hob --file=here.t") == ["here.txt"]
+    assert bash(home, "hob infill --suffix-file here.t") == ["here.txt"]
     assert bash(home, "hob --context s") == bash(home, "hob --context=s") == ["shift"]
 
 
@@ -220,7 +226,7 @@ def test_without_a_daemon_nothing_is_said_and_nothing_started(home):
 
 def test_fish_offers_the_options_of_help(home):
     need("fish")
-    assert set(fish(home, "hob --")) == {f"--{o}" for o in hob_options()}
+    assert set(fish(home, "hob --")) == {f"--{o}" for o in set(hob_options()) - INFILL}
     for command, more in COMMANDS.items():
         assert {o[2:] for o in fish(home, f"hob {command} --")} == SHARED | more(set(hob_options())), command
     for name, letter in hob_options().items():
@@ -252,7 +258,7 @@ def test_zsh_offers_the_options_of_help(zsh):
         zsh.said("")
         return set(re.findall(r"(?<!\S)--([a-z-]*[a-z])", listed))
 
-    assert offered("hob") == set(hob_options())
+    assert offered("hob") == set(hob_options()) - INFILL
     for command in hobd_commands():
         if len(hobd_options(command)) > 1:
             assert offered(f"hobd {command}") == hobd_options(command), command

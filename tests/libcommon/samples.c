@@ -62,9 +62,9 @@ static void chat_generate(struct proto_generate *g)
 void sample_request(unsigned i, struct proto_request *r)
 {
     static const enum proto_type types[SAMPLE_REQUESTS] = {
-        PROTO_HELLO,        PROTO_GENERATE,       PROTO_GENERATE,      PROTO_CANCEL,       PROTO_TOKENIZE,
-        PROTO_STATUS,       PROTO_STOP,           PROTO_WARM,          PROTO_SESSION_LIST, PROTO_SESSION_SHOW,
-        PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE};
+        PROTO_HELLO,        PROTO_GENERATE,       PROTO_GENERATE,       PROTO_CANCEL,       PROTO_TOKENIZE,
+        PROTO_STATUS,       PROTO_STOP,           PROTO_WARM,           PROTO_SESSION_LIST, PROTO_SESSION_SHOW,
+        PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE, PROTO_INFILL};
 
     *r = (struct proto_request){.type = types[i]};
     proto_generate_init(&r->gen);
@@ -78,6 +78,12 @@ void sample_request(unsigned i, struct proto_request *r)
         chat_generate(&r->gen);
         r->gen.context = PROTO_CONTEXT_SHIFT;
         r->gen.priority = PROTO_PRIORITY_INFILL;
+    }
+    if (r->type == PROTO_INFILL) {
+        assert_int_equal(proto_text_set(&r->gen.prefix, "a\0b\xc3\xa4", 5), 0);
+        set(&r->gen.suffix, "");
+        r->gen.max_lines = 3;
+        r->gen.sampling.top_k = 1;
     }
     if (r->type > PROTO_SESSION_LIST) set(&r->name, "re view");
     if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) set(&r->to, "\xe2\x82\xac");
@@ -100,6 +106,8 @@ static void done_event(struct proto_event *e)
     set(&e->session, "review");
     e->miss_at = 900;
     e->shifted = UINT64_MAX;
+    e->cut_prefix = 70000;
+    e->cut_suffix = 1;
     e->seed = INT64_MAX;
 }
 

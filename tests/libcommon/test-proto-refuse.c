@@ -153,6 +153,9 @@ static void invalid_utf8_is_found_everywhere(void **state)
     refuse_with("{'type': 'generate', 'id': 9, 'raw': true, 'prompt': b'ab\xff'}", -EINVAL, 9,
                 "prompt: invalid UTF-8 at byte 2");
     refuse_with("{'type': 'tokenize', 'id': 9, 'text': 'a\xff'}", -EINVAL, 9, "text: invalid UTF-8 at byte 1");
+    refuse_with("{'type': 'infill', 'id': 9, 'prefix': b'ab\xff'}", -EINVAL, 9, "prefix: invalid UTF-8 at byte 2");
+    refuse_with("{'type': 'infill', 'id': 9, 'prefix': 'a', 'suffix': '\xff'}", -EINVAL, 9,
+                "suffix: invalid UTF-8 at byte 0");
     refuse_generate("'stop': ['ok', '\xff']", "stop[1]: invalid UTF-8 at byte 0");
     refuse_generate("'session': 's\xff'", "session: invalid UTF-8 at byte 1");
     refuse_generate("'salt': 's\xff'", "salt: invalid UTF-8 at byte 1");
@@ -243,6 +246,39 @@ static void ranges(void **state)
     refuse_generate(name, "fork: has 129 bytes, the limit is 128");
     snprintf(name, sizeof name, "'salt': '%0*d'", PROTO_SALT_MAX + 1, 0);
     refuse_generate(name, "salt: has 257 bytes, the limit is 256");
+}
+
+/* What says nothing of a gap, and the other way round. */
+static void infill_has_keys_of_its_own(void **state)
+{
+    static const char *const bad[][2] = {
+        {"'raw': true", "infill: 'raw' does not go with infill"},
+        {"'raw': true, 'prompt': 'x'", "infill: 'prompt' does not go with infill"},
+        {"'messages': [{'role': 'user', 'content': 'x'}]", "infill: 'messages' does not go with infill"},
+        {"'special': true", "infill: 'special' does not go with infill"},
+        {"'session': 's'", "infill: 'session' does not go with infill"},
+        {"'continue': true", "infill: 'continue' does not go with infill"},
+        {"'fork': 's'", "infill: 'fork' does not go with infill"},
+        {"'wait': true", "infill: 'wait' does not go with infill"},
+        {"'context': 'shift'", "infill: 'context' does not go with infill"},
+        {"'max_lines': 0", "max_lines: must be a whole number from 1 to 2147483647"},
+        {"'max_lines': 2147483648", "max_lines: must be a whole number from 1 to 2147483647"},
+        {"'suffix': 1", "suffix: must be a string"},
+        {"'stop': ['1','2','3','4','5','6','7','8','9','10','11','12','13','14','15','16']",
+         "infill: stop: one of 16 belongs to the suffix"},
+    };
+    char text[256];
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(text, sizeof text, "{'type': 'infill', 'id': 9, 'prefix': 'a', %s}", bad[i][0]);
+        refuse_with(text, -EINVAL, 9, bad[i][1]);
+    }
+    refuse_with("{'type': 'infill', 'id': 9}", -EINVAL, 9, "infill: prefix and suffix are both empty");
+    refuse_with("{'type': 'infill', 'id': 9, 'prefix': '', 'suffix': ''}", -EINVAL, 9,
+                "infill: prefix and suffix are both empty");
+    refuse_generate("'prefix': 'a'", "generate: 'prefix' belongs to infill");
+    refuse_generate("'suffix': ''", "generate: 'suffix' belongs to infill");
+    refuse_generate("'max_lines': 1", "generate: 'max_lines' belongs to infill");
 }
 
 /* warm takes what generate takes, and says its own name where something is wrong. */
@@ -431,6 +467,8 @@ static void events_that_are_wrong(void **state)
         {"{'event': 'error', 'id': 1, 'message': 'm'}", "error: missing key 'code'"},
         {"{'event': 'done', 'id': 1, 'reason': 'stop', 'shifted': -1}", "shifted: must be a whole number"},
         {"{'event': 'done', 'id': 1, 'reason': 'stop', 'shifted': true}", "shifted: must be a whole number"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'cut_prefix': -1}", "cut_prefix: must be a whole number"},
+        {"{'event': 'done', 'id': 1, 'reason': 'stop', 'cut_suffix': 'x'}", "cut_suffix: must be a whole number"},
         {"{'event': 'sessions', 'id': 1}", "sessions: missing key 'sessions'"},
         {"{'event': 'sessions', 'id': 1, 'sessions': []}", "sessions: must be a string"},
         {"{'event': 'sessions', 'sessions': '[]'}", "sessions: missing key 'id'"},
@@ -456,6 +494,7 @@ int main(void)
         cmocka_unit_test(prompts),
         cmocka_unit_test(invalid_utf8_is_found_everywhere),
         cmocka_unit_test(ranges),
+        cmocka_unit_test(infill_has_keys_of_its_own),
         cmocka_unit_test(warm_is_read_like_generate),
         cmocka_unit_test(session_requests),
         cmocka_unit_test(ends_of_ranges_are_in),

@@ -22,6 +22,9 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     assert_int_equal(a->raw, b->raw);
     assert_int_equal(a->special, b->special);
     same_text(&a->prompt, &b->prompt);
+    same_text(&a->prefix, &b->prefix);
+    same_text(&a->suffix, &b->suffix);
+    assert_int_equal(a->max_lines, b->max_lines);
     assert_int_equal(a->n_messages, b->n_messages);
     for (size_t i = 0; i < a->n_messages; i++) {
         same_text(&a->messages[i].role, &b->messages[i].role);
@@ -123,6 +126,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_true(a->decode_ms == b->decode_ms && a->ttft_ms == b->ttft_ms);
     same_text(&a->session, &b->session);
     assert_true(a->miss_at == b->miss_at && a->seed == b->seed && a->shifted == b->shifted);
+    assert_true(a->cut_prefix == b->cut_prefix && a->cut_suffix == b->cut_suffix);
     assert_int_equal(a->code, b->code);
     same_text(&a->message, &b->message);
     same_text(&a->status, &b->status);
@@ -340,12 +344,12 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\x78\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\x7f\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\x99\xa8"
+                                "features\x9a\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
-                                "context\xa8software\xaahobd " HOB_VERSION;
+                                "context\xa6infill\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

@@ -10,7 +10,8 @@ static const char usage[] =
     "usage: mktiny [--seed N] [--layers N] [--dim N] [--ffn N] [--heads N] [--kv-heads N] [--head-dim N] [--ctx N]\n"
     "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q6_K] [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch "
     "NAME]\n"
-    "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--template FILE] -o FILE\n";
+    "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--template FILE]\n"
+    "              [--fim texts|keys|old-keys|mistral] -o FILE\n";
 
 enum {
     SEED = 1,
@@ -29,6 +30,7 @@ enum {
     BASE,
     LINEAR,
     FREQS,
+    FIM,
     TEMPLATE
 };
 
@@ -49,6 +51,7 @@ static const struct option options[] = {
     {"rope-base", 1, 0, BASE},
     {"rope-linear", 1, 0, LINEAR},
     {"rope-freqs", 0, 0, FREQS},
+    {"fim", 1, 0, FIM},
     {"template", 1, 0, TEMPLATE},
     {0},
 };
@@ -119,6 +122,9 @@ int main(int argc, char **argv)
             break;
         case FREQS:
             t.rope_freqs = true;
+            break;
+        case FIM:
+            t.fim = optarg;
             break;
         case TEMPLATE:
             if (!(t.chat_template = template = read_text(optarg))) return 1;

@@ -147,6 +147,12 @@ void vocab_free(struct vocab *v)
     free(v);
 }
 
+uint32_t vocab_control(struct vocab *v, const char *text)
+{
+    control(v, text);
+    return v->n - 1;
+}
+
 float vocab_weight(const struct vocab *v, uint64_t id)
 {
     if (v->tokens[id].kind == TOKEN_BYTE) return 0.5f;

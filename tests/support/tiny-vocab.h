@@ -19,6 +19,8 @@ struct vocab {
 /* @llama: SentencePiece with byte tokens, else byte-level BPE. NULL when out of memory; the caller frees. */
 struct vocab *vocab_new(bool llama);
 void vocab_free(struct vocab *v);
+/* One more control token; returns its id. */
+uint32_t vocab_control(struct vocab *v, const char *text);
 
 /* How much the random weights of a token count: readable text is likely, bytes less so, control tokens hardly. */
 float vocab_weight(const struct vocab *v, uint64_t id);

@@ -330,6 +330,33 @@ static void tokenizer_keys(struct meta *m, const struct tiny *t, const struct vo
     meta_str(m, "tokenizer.chat_template", t->chat_template ? t->chat_template : chatml);
 }
 
+/* Of @t->fim: the texts, and the keys that name them. */
+static const struct fim {
+    const char *name, *texts[3], *keys[3];
+} fims[] = {
+    {"texts", {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"}, {0}},
+    {"keys",
+     {"<a>", "<b>", "<c>"},
+     {"tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.fim_suf_token_id", "tokenizer.ggml.fim_mid_token_id"}},
+    {"old-keys",
+     {"<a>", "<b>", "<c>"},
+     {"tokenizer.ggml.prefix_token_id", "tokenizer.ggml.suffix_token_id", "tokenizer.ggml.middle_token_id"}},
+    {"mistral", {"[PREFIX]", "[SUFFIX]"}, {0}},
+};
+
+static const struct fim *fim_of(const struct tiny *t)
+{
+    for (size_t i = 0; t->fim && i < sizeof(fims) / sizeof(*fims); i++)
+        if (!strcmp(t->fim, fims[i].name)) return &fims[i];
+    return NULL;
+}
+
+static void fim_keys(struct meta *m, const struct fim *fim, uint32_t n)
+{
+    for (uint32_t i = 0; fim && i < 3; i++)
+        if (fim->keys[i]) meta_u32(m, fim->keys[i], n - 3 + i);
+}
+
 static uint64_t metadata(FILE *f, const struct tiny *t, const struct vocab *v)
 {
     struct meta m = {.f = f, .arch = t->arch ? t->arch : "llama"};
@@ -355,6 +382,7 @@ static uint64_t metadata(FILE *f, const struct tiny *t, const struct vocab *v)
         meta_f32(&m, ".rope.scaling.factor", t->rope_linear);
     }
     tokenizer_keys(&m, t, v);
+    fim_keys(&m, fim_of(t), v->n);
     return m.n;
 }
 
@@ -380,6 +408,7 @@ static void write_all(struct writer *w)
 static bool writable(const struct tiny *t)
 {
     const struct type *ty = type_of(t->type);
+    if (t->fim && !fim_of(t)) return false;
     if (!ty || !t->heads || !t->kv_heads || !t->layers || !t->dim || !t->ffn) return false;
     return t->dim % ty->block == 0 && t->ffn % ty->block == 0 && t->heads * head_dim(t) % ty->block == 0;
 }
@@ -391,6 +420,8 @@ int tiny_write(const struct tiny *t, const char *path)
     if (widest < t->dim) widest = t->dim;
     if (widest < t->ffn) widest = t->ffn;
     struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
+    const struct fim *fim = fim_of(t);
+    for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);
     struct writer w = {.t = t, .v = v, .row = malloc(widest * 4), .packed = malloc(widest * 4)};
     int r = v && w.row && w.packed ? 0 : -ENOMEM;
     if (!r && !(w.f = fopen(path, "wb"))) r = -errno;

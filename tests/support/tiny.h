@@ -19,6 +19,9 @@ struct tiny {
     const char *arch;          /* NULL: "llama" */
     uint32_t head_dim;         /* 0: dim / heads; else told in attention.key_length */
     float rope_linear;         /* not 0: rope scaling "linear" with this factor */
+    const char *fim;           /* fill-in-the-middle tokens behind all others: "texts" (<fim_prefix>, <fim_suffix>,
+                                * <fim_middle>), "keys" (<a>, <b>, <c>, named by keys), "old-keys" (by the older ones),
+                                * "mistral" ([PREFIX], [SUFFIX]); NULL: none */
     bool rope_freqs;           /* a tensor rope_freqs.weight that slows the low frequencies down, as Llama 3 has */
 };
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/infill.h"
+#include "client/exits.h"
+#include "client/generate.h"
+#include "client/input.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One text; @path NULL: none. */
+static int infill_file(struct buf *out, const char *path)
+{
+    if (!path) return 0;
+    return input_whole(out, strcmp(path, "-") == 0 ? NULL : path, STDIN_FILENO);
+}
+
+/* Standard input in two, at byte @at. */
+static int infill_split(struct buf *prefix, struct buf *suffix, uint64_t at)
+{
+    int r = input_whole(prefix, NULL, STDIN_FILENO);
+
+    if (r < 0) return r;
+    if (at > prefix->len) return error_say(-EINVAL, "--at %" PRIu64 ": standard input has %zu bytes", at, prefix->len);
+    if (at < prefix->len && ((unsigned char)prefix->data[at] & 0xC0) == 0x80)
+        return error_say(-EINVAL, "--at %" PRIu64 " is inside a character", at);
+    r = at < prefix->len ? buf_append(suffix, prefix->data + at, prefix->len - at) : 0;
+    if (r < 0) return error_say(r, "no memory for the text");
+    prefix->len = at;
+    if (prefix->data) prefix->data[at] = '\0';
+    return 0;
+}
+
+static void infill_take(struct proto_text *t, struct buf *text)
+{
+    proto_text_fini(t);
+    t->data = buf_steal(text, &t->len);
+}
+
+/* @prefix and @suffix become the request's. */
+static int infill_request(struct proto_request *r, const struct options *o, struct buf *prefix, struct buf *suffix)
+{
+    struct buf none = BUF_INIT;
+    int e = generate_request(r, o, &none); /* all that both have in common */
+
+    if (e < 0) return e;
+    r->type = PROTO_INFILL;
+    r->gen.raw = false;
+    r->gen.max_lines = o->max_lines;
+    infill_take(&r->gen.prefix, prefix);
+    infill_take(&r->gen.suffix, suffix);
+    return 0;
+}
+
+int infill_run(const struct options *o)
+{
+    struct buf prefix = BUF_INIT, suffix = BUF_INIT;
+    struct proto_request request = {0};
+    int r = o->at >= 0 ? infill_split(&prefix, &suffix, (uint64_t)o->at) : infill_file(&prefix, o->prefix_file);
+
+    if (r == 0 && o->at < 0) r = infill_file(&suffix, o->suffix_file);
+    if (r == 0 && !prefix.len && !suffix.len) r = error_say(-EINVAL, "nothing to fill in: both texts are empty");
+    if (r == 0) r = infill_request(&request, o, &prefix, &suffix);
+    if (r == -EINVAL) {
+        log_error("%s", error_text(r));
+        r = EXITS_USAGE;
+    } else {
+        r = r < 0 ? exits_say(r) : generate_turn(o, &request, NULL);
+    }
+    proto_request_fini(&request);
+    buf_fini(&prefix);
+    buf_fini(&suffix);
+    return r;
+}

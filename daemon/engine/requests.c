@@ -139,11 +139,12 @@ static void run_prepare(struct aux_job *j)
     if (r == 0 && s->other) (void)!turns_load(s->engine, s->other); /* if it cannot be, it is in the way all the same */
     if (r == 0 && s->req.type == PROTO_TOKENIZE)
         r = prepare_tokens(&s->answer_tokens, m, &s->req.text, s->req.special);
-    else if (r == 0 && s->req.type == PROTO_INFILL)
-        r = infill_prepare(&s->prompt, m, &s->req.gen);
     else if (r == 0 && prompts(s))
         r = prepare_biases(&s->biases, &s->n_biases, m, &s->req.gen);
-    if (r == 0 && prompts(s)) r = prepare_prompt(&s->prompt, m, &s->req.gen, s->session);
+    if (r == 0 && s->req.type == PROTO_INFILL)
+        r = infill_prepare(&s->prompt, m, &s->req.gen);
+    else if (r == 0 && prompts(s))
+        r = prepare_prompt(&s->prompt, m, &s->req.gen, s->session);
     seq_say(s, r);
 }
 

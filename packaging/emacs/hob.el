@@ -7,7 +7,8 @@
 ;;; Commentary:
 
 ;; `hob-region' puts the region through hob(1), as `shell-command-on-region' would: the answer is shown, or with a
-;; prefix argument takes the region's place.  `hob-insert' streams an answer into the buffer; `hob-stop' ends it.
+;; prefix argument takes the region's place.  `hob-insert' streams an answer into the buffer; `hob-infill' puts what
+;; belongs at point there; `hob-stop' ends them.
 
 ;;; Code:
 
@@ -17,6 +18,10 @@
 
 (defcustom hob-command '("hob" "-q")
   "The program and its options."
+  :type '(repeat string))
+
+(defcustom hob-infill-options nil
+  "More options for `hob-infill', such as \"--max-lines\" \"5\"."
   :type '(repeat string))
 
 (defvar-local hob--processes nil "What streams into this buffer.")
@@ -69,24 +74,18 @@ hob fails the text stays."
     (unless (or (eq (process-exit-status process) 0) (process-get process 'hob-stopped))
       (message "%s" (if (string-blank-p text) "hob failed" (string-trim text))))))
 
-;;;###autoload
-(defun hob-insert (prompt &optional start end)
-  "Stream the answer to PROMPT into the buffer at point.
-If the region is active, or START and END are given, it is asked about, and
-the answer goes after it.  Returns the process."
-  (interactive (cons (read-string "Ask: ") (when (use-region-p) (list (region-beginning) (region-end)))))
-  (let* ((text (and start (buffer-substring-no-properties start end)))
-         (marker (copy-marker (or end (point)) t))
-         (errors (generate-new-buffer " *hob errors*"))
+(defun hob--start (arguments text marker take)
+  "Run hob with ARGUMENTS on TEXT, which may be nil; return the process.
+What it prints is given to TAKE, called in the buffer of MARKER."
+  (let* ((errors (generate-new-buffer " *hob errors*"))
          (process
           (make-process
-           :name "hob" :connection-type 'pipe :coding 'utf-8 :noquery t
-           :command (cons (car hob-command) (apply #'hob--arguments prompt (unless text '("--no-stdin"))))
+           :name "hob" :connection-type 'pipe :coding 'utf-8-unix :noquery t
+           :command (cons (car hob-command) arguments)
            :stderr (make-pipe-process :name "hob errors" :buffer errors :noquery t :sentinel #'ignore)
            :filter (lambda (_process piece)
                      (when (buffer-live-p (marker-buffer marker))
-                       (with-current-buffer (marker-buffer marker)
-                         (save-excursion (goto-char marker) (insert piece)))))
+                       (with-current-buffer (marker-buffer marker) (funcall take piece))))
            :sentinel (lambda (process _event)
                        (unless (process-live-p process) (hob--ended process marker errors))))))
     (push process hob--processes)
@@ -95,6 +94,35 @@ the answer goes after it.  Returns the process."
       (when text (process-send-string process text))
       (process-send-eof process))
     process))
+
+;;;###autoload
+(defun hob-insert (prompt &optional start end)
+  "Stream the answer to PROMPT into the buffer at point.
+If the region is active, or START and END are given, it is asked about, and
+the answer goes after it.  Returns the process."
+  (interactive (cons (read-string "Ask: ") (when (use-region-p) (list (region-beginning) (region-end)))))
+  (let* ((text (and start (buffer-substring-no-properties start end)))
+         (marker (copy-marker (or end (point)) t)))
+    (hob--start (apply #'hob--arguments prompt (unless text '("--no-stdin"))) text marker
+                (lambda (piece) (save-excursion (goto-char marker) (insert piece))))))
+
+;;;###autoload
+(defun hob-infill ()
+  "Put what belongs at point there, as it comes; point goes behind it.
+The model must be one that can, such as a model for code.  Returns the
+process."
+  (interactive)
+  (save-restriction
+    (widen)
+    (let ((before (encode-coding-string (buffer-substring-no-properties (point-min) (point)) 'utf-8-unix))
+          (text (buffer-substring-no-properties (point-min) (point-max)))
+          (marker (copy-marker (point) t)))
+      (hob--start (append (hob--arguments "" "infill" "--at" (number-to-string (length before))) hob-infill-options)
+                  text marker
+                  (lambda (piece)
+                    (if (= (point) marker)
+                        (insert piece)
+                      (save-excursion (goto-char marker) (insert piece))))))))
 
 (defun hob-stop ()
   "End the answers that stream into this buffer."

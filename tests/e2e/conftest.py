@@ -160,6 +160,12 @@ def tiny_spm(tmp_path_factory):
     return mktiny(tmp_path_factory.mktemp("models") / "tinyspm.gguf", "--seed", 8, "--tokenizer", "llama", "--type", "F32")
 
 
+@pytest.fixture(scope="session")
+def coder(tmp_path_factory):
+    """A small model with fill-in-the-middle tokens."""
+    return mktiny(tmp_path_factory.mktemp("models") / "coder.gguf", "--seed", 7, "--fim", "texts")
+
+
 @pytest.fixture
 def home(tmp_path, tiny):
     h = Home(tmp_path, tiny)

@@ -13,7 +13,8 @@ ANSWER = ["--temp", "0", "-n", "12"]
 
 
 @pytest.fixture
-def desk(home):
+def desk(homes, coder):
+    home = homes(coder)
     home.daemon()
     home.env["PATH"] = f"{HOB.parent}:{os.environ['PATH']}"
     return home
@@ -25,6 +26,13 @@ def answer(home, prompt, text=None):
     r = home.hob("-q", *ANSWER, *more, "--", prompt, input=(text or "").encode(), check=0)
     assert r.out.endswith("\n") and r.out.strip()
     return r.out[:-1].split("\n")
+
+
+def infilled(home, text, at, *more):
+    """The text with what hob itself puts there."""
+    r = home.hob("-q", *ANSWER, "infill", "--at", at, *more, input=text.encode(), check=0)
+    assert r.out and not r.err
+    return (text.encode()[:at] + r.out.encode() + text.encode()[at:]).decode()
 
 
 @pytest.fixture(params=["vim", "nvim"])
@@ -81,6 +89,35 @@ def test_vim_streams_two_answers_at_once(desk, vim):
     assert lines == ["one", *answer(desk, "y", "one\n"), "two", *answer(desk, "x", "two\n")]
 
 
+CODE = ["int a = ;", "zwei ü x", ""]
+
+
+def test_vim_infills_at_the_cursor(desk, vim):
+    text = "\n".join(CODE) + "\n"
+    where = "call append('$', string(getpos('.')[1:2]))"
+    for commands, at in ((("call cursor(1, 9)", "HobInfill"), 8), (("call cursor(2, 6)", "HobInfill!"), 10 + 7),
+                         (("call cursor(3, 1)", "HobInfill"), 10 + 10), (("call cursor(1, 1)", "HobInfill"), 0)):
+        lines, said = vim(CODE, *commands, "WAIT", where)
+        want = infilled(desk, text, at)
+        assert "\n".join(lines[:-1]) + "\n" == want, said
+        line, col = json.loads(lines[-1])
+        # On the last character that came.
+        added = want.encode()[:at + len(want.encode()) - len(text.encode())]
+        assert line == added.count(b"\n") + 1
+        assert col == 1 or len(added.rpartition(b"\n")[2].decode()[:-1].encode()) == col - 1
+    lines, _ = vim(CODE, "call cursor(1, 9)", "HobInfill --max-lines 1 -n 3", "WAIT")
+    assert "\n".join(lines) + "\n" == infilled(desk, text, 8, "--max-lines", 1, "-n", 3)
+    lines, _ = vim(CODE, "call cursor(2, 1)", 'call feedkeys("A\\<Plug>(hob-infill)\\<Esc>", "mx")', "WAIT")
+    assert "\n".join(lines) + "\n" == infilled(desk, text, 19)
+
+
+def test_vim_leaves_a_text_that_has_changed(vim):
+    lines, said = vim(CODE, "call cursor(1, 9)", "HobInfill", "call append(0, 'new')", "WAIT")
+    assert lines == ["new", *CODE] and "changed meanwhile" in said
+    lines, said = vim(CODE, "HobInfill --nonsense", "WAIT")
+    assert lines == CODE and "nonsense" in said
+
+
 def test_vim_stops(vim):
     lines, said = vim(["one"], "let g:hob_command += ['--ignore-eos', '-n', '400']", "HobInsert x", "HobStop", "WAIT")
     assert lines[0] == "one" and "hob" not in said.replace("hob.vim", "")
@@ -115,6 +152,19 @@ def test_emacs_streams(desk, emacs):
     assert text == "one\n" + "\n".join(answer(desk, "go on", "one\n")) + "\ntwo\n", r
     text, r = emacs('(insert "[]") (backward-char) (hob-insert "go on") (goto-char 1) (insert "x")')
     assert text == "x[" + "\n".join(answer(desk, "go on")) + "\n]", r
+
+
+def test_emacs_infills_at_point(desk, emacs):
+    code = "ü = 1\nint a = ;\n"
+    make = '(insert "ü = 1\\nint a = ;\\n") (goto-char 15)'
+    assert emacs(f"{make} (hob-infill)")[0] == infilled(desk, code, 15)
+    assert emacs(f'{make} (setq hob-infill-options (list "-n" "3")) (hob-infill)')[0] == infilled(desk, code, 15, "-n", 3)
+    # A narrowed buffer is asked about as a whole; point is behind what came.
+    text, r = emacs(f'{make} (narrow-to-region 10 15) (hob-infill) (while hob--processes (accept-process-output nil 0.05)) '
+                    '(insert "|") (widen)')
+    end = len(infilled(desk, code, 15).encode()) - len(code.encode()) + 15
+    want = infilled(desk, code, 15).encode()
+    assert text == (want[:end] + b"|" + want[end:]).decode(), r
 
 
 def test_emacs_tells_of_failure(emacs):

@@ -4,13 +4,7 @@ import json
 import re
 
 import pytest
-from conftest import Home, Said, mktiny
-
-
-@pytest.fixture(scope="session")
-def coder(tmp_path_factory):
-    """A small model with fill-in-the-middle tokens."""
-    return mktiny(tmp_path_factory.mktemp("models") / "coder.gguf", "--seed", 7, "--fim", "texts")
+from conftest import Home, Said
 
 
 @pytest.fixture(scope="module")

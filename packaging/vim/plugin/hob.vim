@@ -3,7 +3,11 @@
 "
 "   :[range]Hob [PROMPT]         replace the lines (default: this one) by the answer; on failure they stay
 "   :[range]HobInsert [PROMPT]   stream the answer below; the lines of a range are asked about
+"   :HobInfill[!] [OPTIONS]      put what belongs at the cursor there, with ! behind its character; the model must be one
+"                                that can, such as a model for code; OPTIONS as of hob infill: --max-lines 5
 "   :HobStop                     end what streams
+"
+" <Plug>(hob-infill) is the same in insert mode: imap <C-g><C-g> <Plug>(hob-infill)
 "
 " g:hob_command: a list, the program and its options (default: ['hob', '-q']). g:hob_running: how many answers stream.
 
@@ -91,6 +95,10 @@ function! s:text(id, text) abort
     return
   endif
   let answer.empty = 0
+  if has_key(answer, 'gap')
+    let answer.gap.text .= a:text
+    return
+  endif
   let text = answer.newline . a:text
   let answer.newline = text =~# "\n$" ? "\n" : ''
   call s:put(a:id, split(answer.newline ==# '' ? text : text[:-2], "\n", 1))
@@ -99,7 +107,11 @@ endfunction
 function! s:ended(id, status) abort
   let answer = remove(s:answers, a:id)
   let g:hob_running = len(s:answers)
-  if bufloaded(answer.buffer)
+  if has_key(answer, 'gap')
+    if !a:status
+      call s:fill(answer)
+    endif
+  elseif bufloaded(answer.buffer)
     let line = s:line(answer)
     call s:unmark(answer)
     if answer.empty && line && getbufline(answer.buffer, line)[0] ==# ''
@@ -108,6 +120,28 @@ function! s:ended(id, status) abort
   endif
   if a:status && !answer.stopped
     call s:complain(get(split(answer.errors, "\n"), -1, ''))
+  endif
+endfunction
+
+" The whole of it at once, into the text that was asked about and no other; a cursor that waits there goes behind it.
+function! s:fill(answer) abort
+  let gap = a:answer.gap
+  if empty(gap.text)
+    return
+  endif
+  if !bufloaded(a:answer.buffer) || getbufvar(a:answer.buffer, 'changedtick') != gap.tick
+    return s:complain('hob: the text has changed meanwhile')
+  endif
+  let waits = bufnr('%') == a:answer.buffer && getpos('.') == gap.cursor
+  let old = getbufline(a:answer.buffer, gap.line)[0]
+  let lines = split(gap.text, "\n", 1)
+  let lines[0] = strpart(old, 0, gap.col) . lines[0]
+  let end = strlen(lines[-1])
+  let lines[-1] .= strpart(old, gap.col)
+  call setbufline(a:answer.buffer, gap.line, lines[0])
+  call appendbufline(a:answer.buffer, gap.line, lines[1:])
+  if waits
+    call cursor(gap.line + len(lines) - 1, mode() ==# 'i' ? end + 1 : max([end, 1]))
   endif
 endfunction
 
@@ -136,21 +170,43 @@ function! s:insert(range, first, last, prompt) abort
   endif
   call append(a:last, '')
   call s:mark(answer, a:last + 1)
+  call s:start(answer, argv, input)
+endfunction
+
+function! s:infill(after, options) abort
+  let [line, col] = [line('.'), col('.') - 1]
+  if a:after
+    let col += strlen(matchstr(strpart(getline(line), col), '^.'))
+  endif
+  let before = strlen(join(getline(1, line), "\n")) - strlen(getline(line)) + col
+  let argv = s:argv(['infill', '--at', string(before)] + split(a:options), '')
+  let answer = {'id': s:next, 'buffer': bufnr('%'), 'errors': '', 'newline': '', 'stopped': 0, 'empty': 1,
+        \ 'gap': {'line': line, 'col': col, 'tick': b:changedtick, 'cursor': getpos('.'), 'text': ''}}
+  let s:next += 1
+  if !executable(argv[0])
+    return s:complain(argv[0] . ': no such program')
+  endif
+  call s:start(answer, argv, join(getline(1, '$'), "\n") . "\n")
+endfunction
+
+function! s:start(answer, argv, input) abort
+  let answer = a:answer
+  let id = answer.id
   let s:answers[id] = answer
   let g:hob_running = len(s:answers)
   if has('nvim')
-    let answer.job = jobstart(argv, {
+    let answer.job = jobstart(a:argv, {
           \ 'on_stdout': {job, data, event -> s:text(id, join(data, "\n"))},
           \ 'on_stderr': {job, data, event -> s:errors(id, join(data, "\n"))},
           \ 'on_exit': {job, status, event -> s:ended(id, status)}})
-    silent! call chansend(answer.job, input)
+    silent! call chansend(answer.job, a:input)
     silent! call chanclose(answer.job, 'stdin')
   else
-    let answer.job = job_start(argv, {'mode': 'raw',
+    let answer.job = job_start(a:argv, {'mode': 'raw',
           \ 'out_cb': {channel, text -> s:text(id, text)},
           \ 'err_cb': {channel, text -> s:errors(id, text)},
           \ 'close_cb': {channel -> s:closed(id)}})
-    silent! call ch_sendraw(answer.job, input)
+    silent! call ch_sendraw(answer.job, a:input)
     silent! call ch_close_in(answer.job)
   endif
 endfunction
@@ -167,4 +223,6 @@ endfunction
 
 command! -range -nargs=* Hob call s:filter(<line1>, <line2>, <q-args>)
 command! -range -nargs=* HobInsert call s:insert(<range>, <line1>, <line2>, <q-args>)
+command! -bang -nargs=* HobInfill call s:infill(<bang>0, <q-args>)
+inoremap <silent> <Plug>(hob-infill) <Cmd>HobInfill<CR>
 command! HobStop call map(keys(s:answers), 's:stop(v:val)')

@@ -142,7 +142,7 @@ static void run_prepare(struct aux_job *j)
     else if (r == 0 && prompts(s))
         r = prepare_biases(&s->biases, &s->n_biases, m, &s->req.gen);
     if (r == 0 && s->req.type == PROTO_INFILL)
-        r = infill_prepare(&s->prompt, m, &s->req.gen);
+        r = fim_prepare(&s->prompt, m, &s->req.gen);
     else if (r == 0 && prompts(s))
         r = prepare_prompt(&s->prompt, m, &s->req.gen, s->session);
     seq_say(s, r);

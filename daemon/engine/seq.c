@@ -65,7 +65,7 @@ int seq_configure(struct seq *s, const struct loaded *m)
     if (s->req.type == PROTO_INFILL) s->params.temperature = 0;
     int r = sample_params_request(&s->params, &g->sampling);
     if (r == 0) r = check_stops(g);
-    if (r == 0 && s->req.type == PROTO_INFILL) r = infill_configure(&s->lines, g);
+    if (r == 0 && s->req.type == PROTO_INFILL) r = fim_configure(&s->lines, g);
     if (r < 0) return r;
     if (g->max_tokens == 0 || g->max_tokens < -1) return error_say(-EINVAL, "max_tokens must be at least 1");
     if (g->ignore_eos) {
@@ -123,7 +123,7 @@ int seq_plan(struct seq *s, const struct loaded *m)
     uint64_t limit = prepare_limit(m->ctx, s->context);
     assert(s->n_prompt > 0 && s->n_prompt < limit); /* prepare_prompt saw to it */
     int64_t left = (int64_t)(limit - s->n_prompt), want = g->max_tokens > 0 ? g->max_tokens : MAX_TOKENS_DEFAULT;
-    if (s->req.type == PROTO_INFILL) want = infill_tokens(g);
+    if (s->req.type == PROTO_INFILL) want = fim_tokens(g);
     if (s->req.type == PROTO_WARM) want = 1;
     s->max_is_context = want > left;
     s->max_tokens = (uint32_t)(want > left ? left : want);
@@ -163,7 +163,7 @@ static int show(struct seq *s, struct buf *shown, const char *text, size_t len)
 {
     size_t before = shown->len;
     int r = stop_feed(&s->stop, text, len, shown);
-    if (r >= 0 && infill_end(&s->lines, shown, before)) r = 1;
+    if (r >= 0 && fim_end(&s->lines, shown, before)) r = 1;
     if (r >= 0 && shown->len > before && buf_append(&s->answer, shown->data + before, shown->len - before) < 0)
         r = -ENOMEM;
     return r;
@@ -192,7 +192,7 @@ static int show_rest(struct seq *s, struct buf *shown)
     if (r != 0) return r < 0 ? r : 0;
     size_t before = shown->len;
     r = stop_flush(&s->stop, shown);
-    if (r == 0) infill_end(&s->lines, shown, before);
+    if (r == 0) fim_end(&s->lines, shown, before);
     if (r == 0 && shown->len > before) r = buf_append(&s->answer, shown->data + before, shown->len - before);
     return r;
 }

@@ -5,7 +5,7 @@
  * who sends it and when it runs is the engine's business.
  */
 #include "daemon/engine/aux.h"
-#include "daemon/engine/infill.h"
+#include "daemon/engine/fim.h"
 #include "daemon/engine/prepare.h"
 #include "daemon/engine/reuse.h"
 #include "daemon/engine/stop.h"
@@ -78,7 +78,7 @@ struct seq {
     uint32_t generated;
     struct detok detok;
     struct stop stop;
-    struct infill_lines lines;
+    struct fim_lines lines;
     struct buf answer;  /* what was shown */
     uint64_t last_step; /* of the scheduler */
     uint32_t position;  /* in the queue, as told; 0: not yet */

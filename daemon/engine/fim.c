@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/infill.h"
+#include "daemon/engine/fim.h"
 #include "daemon/engine/prepare.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -16,7 +16,7 @@ static void text_drop(struct text *t)
     text_fini(t);
 }
 
-int64_t infill_tokens(const struct proto_generate *g)
+int64_t fim_tokens(const struct proto_generate *g)
 {
     return g->max_tokens > 0 ? g->max_tokens : ANSWER_TOKENS;
 }
@@ -163,7 +163,7 @@ static int check_text(const struct proto_text *t, const char *name)
     return at < t->len ? error_say(-EILSEQ, "the %s is not UTF-8: byte %zu", name, at) : 0;
 }
 
-int infill_prepare(struct prompt *p, const struct loaded *m, const struct proto_generate *g)
+int fim_prepare(struct prompt *p, const struct loaded *m, const struct proto_generate *g)
 {
     _cleanup_(side_drop) struct side prefix = {.whole = &g->prefix}, suffix = {.whole = &g->suffix};
     if (!tokenizer_fim(m->tokenizer))
@@ -173,7 +173,7 @@ int infill_prepare(struct prompt *p, const struct loaded *m, const struct proto_
     int r = check_text(&g->prefix, "prefix");
     if (r == 0) r = check_text(&g->suffix, "suffix");
     if (r < 0) return r;
-    int64_t answer = infill_tokens(g), taken = (answer < m->ctx / 4 ? answer : m->ctx / 4) + 4; /* BOS and three */
+    int64_t answer = fim_tokens(g), taken = (answer < m->ctx / 4 ? answer : m->ctx / 4) + 4; /* BOS and three */
     if (m->ctx < taken + ROOM_LEAST) return error_say(-E2BIG, "a context of %u tokens is too small to fill in", m->ctx);
     uint64_t room = (uint64_t)(m->ctx - taken);
     r = encode_prefix(&prefix, m, room);
@@ -193,14 +193,14 @@ static bool blank(char c)
     return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
 }
 
-int infill_configure(struct infill_lines *l, struct proto_generate *g)
+int fim_configure(struct fim_lines *l, struct proto_generate *g)
 {
     const struct proto_text *t = &g->suffix;
     size_t n = 0, seen = 0;
-    *l = (struct infill_lines){.left = g->max_lines > 0 ? (uint32_t)g->max_lines : 0};
+    *l = (struct fim_lines){.left = g->max_lines > 0 ? (uint32_t)g->max_lines : 0};
     if (g->n_stop == PROTO_STOPS_MAX)
         return error_say(-EINVAL, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
-    while (n < t->len && n < INFILL_STOP_MOST && !(t->data[n] == '\n' && seen >= INFILL_STOP_LEAST))
+    while (n < t->len && n < FIM_STOP_MOST && !(t->data[n] == '\n' && seen >= FIM_STOP_LEAST))
         seen += !blank(t->data[n++]);
     while (inside_character(t, n)) n--;
     while (n > 0 && blank(t->data[n - 1])) n--;
@@ -210,7 +210,7 @@ int infill_configure(struct infill_lines *l, struct proto_generate *g)
     return r;
 }
 
-bool infill_end(struct infill_lines *l, struct buf *shown, size_t from)
+bool fim_end(struct fim_lines *l, struct buf *shown, size_t from)
 {
     if (l->left == 0) return false;
     for (size_t i = from; i < shown->len; i++) {

@@ -11,29 +11,33 @@
 
 /* Where each stands in the daemon's object. */
 static const struct {
+    enum figure figure;
     const char *in; /* the object at depth 1, or NULL: the outermost one */
     const char *key;
-} figure_keys[FIGURE_COUNT] = {
-    [FIGURE_UPTIME] = {NULL, "uptime_s"},
-    [FIGURE_PARALLEL] = {NULL, "parallel"},
-    [FIGURE_QUEUE] = {NULL, "queue"},
-    [FIGURE_RUNNING] = {NULL, "running"},
-    [FIGURE_QUEUED] = {NULL, "queued"},
-    [FIGURE_SESSIONS] = {NULL, "sessions"},
-    [FIGURE_REQUESTS] = {NULL, "requests"},
-    [FIGURE_PROMPT] = {NULL, "tokens_prompt"},
-    [FIGURE_CACHED] = {NULL, "tokens_cached"},
-    [FIGURE_GENERATED] = {NULL, "tokens_generated"},
-    [FIGURE_STEPS] = {NULL, "steps"},
-    [FIGURE_STEP_MS] = {NULL, "step_ms"},
-    [FIGURE_KV_BLOCKS] = {NULL, "kv_blocks"},
-    [FIGURE_KV_FREE] = {NULL, "kv_blocks_free"},
-    [FIGURE_KV_UNUSED] = {NULL, "kv_blocks_unused"},
-    [FIGURE_BLOCKS_MEMORY] = {"cache", "blocks_memory"},
-    [FIGURE_BLOCKS_DISK] = {"cache", "blocks_disk"},
-    [FIGURE_BYTES_MEMORY] = {"cache", "bytes_memory"},
-    [FIGURE_BYTES_DISK] = {"cache", "bytes_disk"},
-    [FIGURE_HIT_RATE] = {"cache", "hit_rate"},
+} figure_keys[] = {
+    {FIGURE_UPTIME, NULL, "uptime_s"},
+    {FIGURE_PARALLEL, NULL, "parallel"},
+    {FIGURE_QUEUE, NULL, "queue"},
+    {FIGURE_RUNNING, NULL, "running"},
+    {FIGURE_QUEUED, NULL, "queued"},
+    {FIGURE_SESSIONS, NULL, "sessions"},
+    {FIGURE_REQUESTS, NULL, "requests"},
+    {FIGURE_PROMPT, NULL, "tokens_prompt"},
+    {FIGURE_CACHED, NULL, "tokens_cached"},
+    {FIGURE_GENERATED, NULL, "tokens_generated"},
+    {FIGURE_STEP_MS, NULL, "step_ms"},
+    {FIGURE_STEP_MS, "rolling", "step_ms"},
+    {FIGURE_BATCH, "rolling", "batch"},
+    {FIGURE_READ, "rolling", "prefill_tok_s"},
+    {FIGURE_SAID, "rolling", "decode_tok_s"},
+    {FIGURE_KV_BLOCKS, NULL, "kv_blocks"},
+    {FIGURE_KV_FREE, NULL, "kv_blocks_free"},
+    {FIGURE_KV_UNUSED, NULL, "kv_blocks_unused"},
+    {FIGURE_BLOCKS_MEMORY, "cache", "blocks_memory"},
+    {FIGURE_BLOCKS_DISK, "cache", "blocks_disk"},
+    {FIGURE_BYTES_MEMORY, "cache", "bytes_memory"},
+    {FIGURE_BYTES_DISK, "cache", "bytes_disk"},
+    {FIGURE_HIT_RATE, "cache", "hit_rate"},
 };
 
 static const char *const user_keys[USER_COUNT] = {
@@ -122,10 +126,10 @@ static int read_item(void *ctx, const struct json_item *item)
     }
     if (item->depth == 1 && item->kind == JSON_STRING) return read_text(r->s, item);
     if (item->depth > 2) return 0;
-    for (int i = 0; i < FIGURE_COUNT; i++) {
+    for (size_t i = 0; i < sizeof figure_keys / sizeof *figure_keys; i++) {
         bool here = figure_keys[i].in ? in && strcmp(in, figure_keys[i].in) == 0 : !in;
 
-        if (here && strcmp(figure_keys[i].key, item->key) == 0) r->s->figures[i] = number(item);
+        if (here && strcmp(figure_keys[i].key, item->key) == 0) r->s->figures[figure_keys[i].figure] = number(item);
     }
     return 0;
 }

@@ -158,24 +158,22 @@ static void put_pair(struct pair *pairs, size_t *n, const char *name, const char
 static int draw_figures(struct page *p, const struct watch_sample *s, const struct watch_sample *before)
 {
     const double *f = s->figures, *b = before ? before->figures : NULL;
-    double used = f[FIGURE_KV_BLOCKS] - f[FIGURE_KV_FREE] - f[FIGURE_KV_UNUSED], read = NAN, said = NAN, steps = NAN;
+    double used = f[FIGURE_KV_BLOCKS] - f[FIGURE_KV_FREE] - f[FIGURE_KV_UNUSED];
+    double read = f[FIGURE_READ], said = f[FIGURE_SAID];
     char one[TEXT_MAX], two[TEXT_MAX];
     struct pair pairs[16];
     size_t n = 0;
 
-    if (b) {
+    /* Who is not told how fast the daemon is, sees how fast his own requests go. */
+    if (b && isnan(read))
         read = speed(f[FIGURE_PROMPT] - f[FIGURE_CACHED], b[FIGURE_PROMPT] - b[FIGURE_CACHED], s, before);
-        said = speed(f[FIGURE_GENERATED], b[FIGURE_GENERATED], s, before);
-        steps = speed(f[FIGURE_STEPS], b[FIGURE_STEPS], s, before);
-    }
+    if (b && isnan(said)) said = speed(f[FIGURE_GENERATED], b[FIGURE_GENERATED], s, before);
     put_pair(pairs, &n, "running", count_text(one, f[FIGURE_RUNNING]), "/", count_text(two, f[FIGURE_PARALLEL]));
     put_pair(pairs, &n, "queued", count_text(one, f[FIGURE_QUEUED]), "/", count_text(two, f[FIGURE_QUEUE]));
     put_pair(pairs, &n, "in tok/s", rate_text(one, read), "", "");
     put_pair(pairs, &n, "out tok/s", rate_text(one, said), "", "");
-    if (!isnan(f[FIGURE_STEP_MS])) {
-        put_pair(pairs, &n, "step ms", rate_text(one, f[FIGURE_STEP_MS]), "", "");
-        put_pair(pairs, &n, "steps/s", rate_text(one, steps), "", "");
-    }
+    if (!isnan(f[FIGURE_STEP_MS])) put_pair(pairs, &n, "step ms", rate_text(one, f[FIGURE_STEP_MS]), "", "");
+    if (!isnan(f[FIGURE_BATCH])) put_pair(pairs, &n, "batch", rate_text(one, f[FIGURE_BATCH]), "", "");
     if (!isnan(used)) put_pair(pairs, &n, "KV used", share_text(one, used / f[FIGURE_KV_BLOCKS]), "", "");
     if (!isnan(f[FIGURE_BLOCKS_MEMORY])) {
         put_pair(pairs, &n, "in RAM", count_text(one, f[FIGURE_BLOCKS_MEMORY]), "/",

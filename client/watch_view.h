@@ -18,8 +18,10 @@ enum figure {
     FIGURE_PROMPT,
     FIGURE_CACHED,
     FIGURE_GENERATED,
-    FIGURE_STEPS,
-    FIGURE_STEP_MS,
+    FIGURE_STEP_MS, /* of the last seconds, as the three below */
+    FIGURE_BATCH,   /* tokens of a step */
+    FIGURE_READ,    /* tokens a second */
+    FIGURE_SAID,
     FIGURE_KV_BLOCKS,
     FIGURE_KV_FREE,
     FIGURE_KV_UNUSED,

@@ -33,6 +33,26 @@ static void test_bytes_max(void **state)
     disk_close(d);
 }
 
+/* The limit is another while it is open. */
+static void test_another_limit(void **state)
+{
+    struct disk_config c = rig_config(*state);
+    c.bytes_max = 2 * RIG_FILE;
+    struct disk *d = rig_open(&c);
+    for (uint64_t i = 0; i < 2; i++) assert_int_equal(rig_write(d, i), 0);
+    assert_int_equal(disk_room(d, true), 1);
+    disk_limit(d, 3 * RIG_FILE);
+    assert_int_equal(disk_room(d, true), 0);
+    assert_int_equal(rig_write(d, 2), 0);
+    disk_limit(d, RIG_FILE);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(disk_room(d, true), 1);
+        disk_remove(d, rig_info(i).id);
+    }
+    assert_int_equal(disk_room(d, true), 0);
+    disk_close(d);
+}
+
 static void test_not_even_one(void **state)
 {
     struct disk_config c = rig_config(*state);
@@ -281,6 +301,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_bytes_max),
+        T(test_another_limit),
         T(test_not_even_one),
         T(test_smaller_limit),
         T(test_counts_add_up),

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import HOBD, TOP, Home
+from conftest import HOB, HOBD, TOP, Home
 
 
 def page(name):
@@ -101,3 +101,46 @@ def test_the_tests_that_readme_names_exist():
     have = {p.stem for p in (TOP / "tests").rglob("test[-_]*.[cp]*")}
     for name, more in named:
         assert any(h == name or (more and h.startswith(name)) for h in have), name
+
+
+def hob_help():
+    return subprocess.run([HOB, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def test_every_option_of_hob_is_in_the_page():
+    text = section(page("hob.1"), "OPTIONS")
+    said = set(re.findall(r"\*--([a-z-]+)\*", "\n".join(re.findall(r"^\*-.*$", text, re.M))))
+    assert said == set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", hob_help(), re.M)) | {"image"}
+
+
+def test_every_key_of_hob_conf_is_in_the_page(tmp_path):
+    """What is an option and no key is refused as such, in the file's line."""
+    said = set(re.findall(r"\*([a-z-]+)\*", section(page("hob.1"), "CONFIGURATION").split("when they are given:")[1].split("Those that")[0]))
+    home = Home(tmp_path)
+    conf = tmp_path / "config" / "hob"
+    conf.mkdir(parents=True)
+    keys = set()
+    for option in re.findall(r"^  (?:-\w, |    )--([a-z-]+)", hob_help(), re.M):
+        (conf / "hob.conf").write_text(f"# a comment\n{option} = 1\n")
+        r = home.hob("status")
+        if "belongs on the command line only" in r.err:
+            assert r.returncode == 2 and f"{conf}/hob.conf:2: '{option}'" in r.err
+        else:
+            keys.add(option)
+    assert keys == said
+
+
+def test_a_wrong_key_of_hob_conf_names_the_nearest(tmp_path):
+    home = Home(tmp_path)
+    conf = tmp_path / "config" / "hob"
+    conf.mkdir(parents=True)
+    for line, says in [("tempp = 1", "unknown key 'tempp', nearest is 'temp'"), ("temp = warm", "temp: 'warm' is not a number"),
+                       ("priority = high", "priority: must be infill, interactive or batch"), ("xyzzy = 1", "unknown key 'xyzzy'")]:
+        (conf / "hob.conf").write_text(f"\n{line}\n")
+        r = home.hob("hi", check=2)
+        assert r.err == f"hob: {conf}/hob.conf:2: {says}\n", r.err
+
+
+def test_images_are_not_here_yet(tmp_path):
+    r = Home(tmp_path).hob("-a", "x.png", "what is this?", check=2)
+    assert r.err == "hob: --image: images are not here yet\n" and not r.out

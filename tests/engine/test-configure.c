@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* What changes around an engine that runs. */
+#include "tests/engine/harness.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char *status_of(struct harness *h, uid_t uid)
+{
+    struct proto_request r = harness_simple(PROTO_STATUS);
+    return strdup(harness_wait(h, harness_submit_as(h, 1, uid, &r))->last.status.data);
+}
+
+static void assert_says(struct harness *h, uid_t uid, const char *part, bool yes)
+{
+    char *s = status_of(h, uid);
+    if ((strstr(s, part) != NULL) != yes) fail_msg("'%s' %s '%s'", s, yes ? "lacks" : "has", part);
+    free(s);
+}
+
+/* Values that are read at each use count from now on; those of the start stay. */
+static void test_limits_change(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct engine_config c = h->config;
+    c.queue = 3;
+    c.parallel += 5;
+    c.queue_timeout_usec = 1;
+    assert_int_equal(engine_configure(h->engine, &c, NULL), 0);
+    assert_int_equal(harness_status(h, 0, "queue"), 3);
+    assert_int_equal(harness_status(h, 0, "parallel"), h->config.parallel);
+    /* And requests still run. */
+    struct proto_request r = harness_raw("x");
+    r.gen.max_tokens = 4;
+    c.queue_timeout_usec = 600000000;
+    assert_int_equal(engine_configure(h->engine, &c, NULL), 0);
+    assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+}
+
+static void test_notes(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    assert_says(h, 0, "restart_pending", false);
+    assert_int_equal(engine_configure(h->engine, &h->config, "ctx, kv-type"), 0);
+    assert_says(h, 0, "\"restart_pending\":\"ctx, kv-type\"", true);
+    assert_says(h, 1234, "restart_pending", false);
+    engine_configure_failed(h->engine, "x:1: no");
+    assert_says(h, 0, "\"restart_pending\":\"ctx, kv-type\"", true);
+    assert_says(h, 0, "\"reload_failed\":\"x:1: no\"", true);
+    assert_says(h, 1234, "reload_failed", false);
+    assert_int_equal(engine_configure(h->engine, &h->config, NULL), 0);
+    assert_says(h, 0, "restart_pending", false);
+    assert_says(h, 0, "reload_failed", false);
+}
+
+static void test_model_file(void **state)
+{
+    struct harness *h = *state;
+    char aside[80];
+    harness_start(h);
+    assert_says(h, 1234, "model_changed", false);
+    snprintf(aside, sizeof(aside), "%s.old", h->path);
+    assert_int_equal(rename(h->path, aside), 0);
+    assert_says(h, 1234, "model file is gone since it was loaded", true);
+    /* Back again: it is the same file. */
+    assert_int_equal(rename(aside, h->path), 0);
+    assert_says(h, 1234, "model_changed", false);
+    /* One more name, or other rights, make it no other file. */
+    assert_int_equal(link(h->path, aside), 0);
+    assert_int_equal(chmod(h->path, 0400), 0);
+    assert_int_equal(unlink(aside), 0);
+    assert_says(h, 1234, "model_changed", false);
+    assert_int_equal(utimensat(AT_FDCWD, h->path, (struct timespec[2]){{.tv_nsec = UTIME_OMIT}, {.tv_sec = 5}}, 0), 0);
+    assert_says(h, 1234, "\"model_changed\":\"model file changed since it was loaded; restart to use it\"", true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_limits_change, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_notes, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_model_file, harness_setup, harness_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

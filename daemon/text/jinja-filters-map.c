@@ -20,7 +20,11 @@ int jj_f_first(struct jj *j, const struct jj_call *c, struct jj_value *out)
         *out = c->self.q->v[c->self.q->pos++];
         return 0;
     }
-    if (c->self.type == JJ_STR && c->self.s->chars) return jj_get_item(j, c->self, jj_int(0), out);
+    if (c->self.type == JJ_STR && c->self.s->chars) {
+        int r = jj_get_item(j, c->self, jj_int(0), out);
+        if (r == 0) out->s = jj_str_safe(j, out->s, false); /* as jj_iterate, for one */
+        return r == 0 && !out->s ? j->err : r;
+    }
     struct jj_seq *q = jj_iterate(j, c->self);
     if (!q) return j->err;
     if (!q->n) return jj_undefined(j, "no first item, sequence was empty", out);

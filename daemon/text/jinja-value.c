@@ -355,8 +355,10 @@ struct jj_seq *jj_iterate(struct jj *j, struct jj_value v)
     switch (v.type) {
     case JJ_UNDEFINED:
         return jj_seq_new(j, JJ_LIST, 0);
-    case JJ_STR:
-        return jj_charge(j, v.s->chars) < 0 ? NULL : iterate_chars(j, v.s);
+    case JJ_STR: {
+        const struct jj_str *plain = jj_str_safe(j, v.s, false); /* Markup's characters are none */
+        return !plain || jj_charge(j, plain->chars) < 0 ? NULL : iterate_chars(j, plain);
+    }
     case JJ_DICT:
         return jj_dict_view(j, v.d, JJ_KEYS);
     case JJ_SEQ:

@@ -41,14 +41,19 @@ int place_name(const char *given, const char *path, char **out)
     return 0;
 }
 
-/* Everybody reads the system's models, hobd's user among them. */
+/* Everybody reads the system's models, hobd's user among them, whatever root's umask is. */
+static int make_open(const char *dir)
+{
+    if (mkdir(dir, 0755) == 0 ? chmod(dir, 0755) == 0 : errno == EEXIST) return 0;
+    return error_say(-errno, "cannot make %s: %s", dir, strerror(errno));
+}
+
 static int make_system(const char *folder)
 {
     _cleanup_(freep) char *up = strndup(folder, (size_t)(strrchr(folder, '/') - folder));
+    int r = up ? make_open(up) : error_say(-ENOMEM, "no memory for a path");
 
-    if (!up) return -ENOMEM;
-    if ((mkdir(up, 0755) == 0 || errno == EEXIST) && (mkdir(folder, 0755) == 0 || errno == EEXIST)) return 0;
-    return error_say(-errno, "cannot make %s: %s", folder, strerror(errno));
+    return r < 0 ? r : make_open(folder);
 }
 
 int place_open(struct place *p, char *name, bool system, bool make)

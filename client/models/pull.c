@@ -18,9 +18,12 @@
 #include <inttypes.h>
 #include <sha2.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
-#define TRIES 4 /* in a row that bring nothing */
+#define TRIES 4           /* in a row that bring nothing */
+#define EARLY (32u << 20) /* bytes in which metadata and the directory of the tensors stand, as a rule */
 
 struct pull {
     const struct models_options *o;
@@ -29,6 +32,7 @@ struct pull {
     struct bar bar;
     SHA2_CTX sum;              /* of the first @summed bytes */
     uint64_t summed, at, most; /* at: bytes that are here; most: that ever were, in this process */
+    bool looked;               /* whether hobd can run it, as soon as that can be known */
     bool wrong;                /* what is here is worth nothing */
     bool over;                 /* begin it again, from the first byte */
 };
@@ -101,6 +105,31 @@ static int check_magic(struct pull *p, const uint8_t *data, size_t n)
     return 0;
 }
 
+/* Who waits for 40 GB wants to hear soon that they will not run: the beginning, with a hole for the rest. */
+static int check_early(struct pull *p)
+{
+    _cleanup_(closep) int fd = memfd_create("hob-models", MFD_CLOEXEC);
+    struct facts f;
+    char path[48];
+    const char *const paths[] = {path};
+    off_t from = 0;
+    int r = 0;
+
+    p->looked = true;
+    if (fd < 0) return 0;
+    while ((uint64_t)from < EARLY && sendfile(fd, p->place.fd, &from, EARLY - (size_t)from) > 0) {
+    }
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
+    if (ftruncate(fd, (off_t)p->origin.total) < 0 || facts_read(&f, paths, 1) < 0) return interrupted() ? -EINTR : 0;
+    /* What cannot be read may yet come; what can be read and is not supported stays so. */
+    if (!f.error && !f.supported) {
+        p->wrong = true;
+        r = error_say(-EOPNOTSUPP, "%s: hobd cannot run it: %s", p->place.name, f.why ? f.why : "it does not say why");
+    }
+    facts_fini(&f);
+    return r;
+}
+
 static int on_data(void *ctx, const void *data, size_t n)
 {
     struct pull *p = ctx;
@@ -126,6 +155,7 @@ static int on_data(void *ctx, const void *data, size_t n)
         p->at += (uint64_t)done;
         if (p->at > p->most) p->most = p->at;
     }
+    if (r == 0 && !p->looked && p->at >= EARLY && p->origin.total > (int64_t)EARLY) r = check_early(p);
     return r;
 }
 

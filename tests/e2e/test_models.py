@@ -326,6 +326,30 @@ def test_a_full_disk(empty, tiny, web):
     assert r.returncode == 1 and "No space left" in r.stderr and ".gguf\n" not in r.stdout
 
 
+def test_the_system_s_folder(empty, tiny, web):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount")
+    web.routes["/pulled.gguf"] = ranged(tiny.read_bytes())
+    script = f"""mount -t tmpfs none /var/lib || exit 99; umask 077; set -e
+        cp {tiny} /var/lib/own.gguf
+        {HOB} models add --system /var/lib/own.gguf added
+        {HOB} models pull --system {web.base}/pulled.gguf
+        stat -c '%a %n' /var/lib/hob /var/lib/hob/models /var/lib/hob/models/*
+        {HOB} models --json
+        {HOB} models rm --system added
+        ls /var/lib/hob/models"""
+    r = subprocess.run(["unshare", "-m", "sh", "-c", script], env=empty.env, capture_output=True, text=True, timeout=60)
+    if r.returncode == 99 or "unshare" in r.stderr:
+        pytest.skip("cannot mount here: " + r.stderr.strip())
+    assert r.returncode == 0, r.stderr
+    out = r.stdout.splitlines()
+    assert out[:2] == ["755 /var/lib/hob", "755 /var/lib/hob/models"]
+    assert out[2:4] == [f"644 /var/lib/hob/models/{n}.gguf" for n in ("added", "pulled")]
+    assert [(m["name"], m["folder"], m["default"]) for m in json.loads(out[4]) if m["folder"] == "system"] == \
+        [("added", "system", False), ("pulled", "system", False)]
+    assert out[5:] == ["pulled.gguf"] and files(empty) == []
+
+
 # --- pull ---
 
 def chunked(data, whole=True):
@@ -605,6 +629,30 @@ def test_what_this_hobd_cannot_run_waits_for_one_that_can(empty, web, tmp_path):
     assert "klingon" in models(empty, "pull", web.base + "/m.gguf", check=1).err and len(web.asked) == 1
     models(empty, "rm", "m", check=0)
     assert files(empty) == []
+
+
+def test_what_hobd_cannot_run_is_told_early(empty, tiny, web, tmp_path):
+    """A gigabyte is announced and 40 MB come; the server would wait for ever then."""
+    def begin(data):
+        def route(h):
+            h.send_response(200)
+            h.send_header("Content-Length", str(1 << 30))
+            h.send_header("ETag", '"one"')
+            h.end_headers()
+            h.wfile.write(data + bytes((40 << 20) - len(data)))
+            h.wfile.flush()
+            web.go.wait(60)
+        return route
+    web.routes["/m.gguf"] = begin(mktiny(tmp_path / "k.gguf", "--pre", "klingon").read_bytes())
+    r = models(empty, "pull", web.base + "/m.gguf", check=1)
+    assert "klingon" in r.err and files(empty) == [] and len(web.asked) == 1
+    for i, data in enumerate([tiny.read_bytes(), tiny.read_bytes()[:20000]]):
+        web.routes[f"/{i}.gguf"] = begin(data)
+        p = empty.popen([HOB, "models", "pull", f"{web.base}/{i}.gguf"], stderr=subprocess.DEVNULL)
+        part = empty.models / f"{i}.gguf.part"
+        wait_for(lambda: part.exists() and part.stat().st_size == 40 << 20)
+        p.send_signal(signal.SIGINT)
+        assert p.wait(60) == 130
 
 
 def test_redirects(empty, tiny, web):

@@ -18,21 +18,21 @@ static int input_too_long(const char *name)
 }
 
 /* Before a read: tell who sits there when it lasts. 0 or -EINTR. */
-static int input_hint(int fd, const char *name, int64_t *hint)
+static int input_hint(int fd, int64_t *hint)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};
 
     if (*hint < 0) return 0;
     if (interrupt_poll(&pfd, 1, *hint) == -EINTR) return -EINTR;
     if (interrupt_now() < *hint) return 0;
-    log_info("waiting for the end of %s%s", name, isatty(fd) ? " (Ctrl-D ends it)" : "; --no-stdin would not");
+    log_info("waiting for the end of standard input%s", isatty(fd) ? " (Ctrl-D ends it)" : "; see --no-stdin");
     *hint = -1;
     return 0;
 }
 
 static int input_fd(struct buf *out, int fd, const char *name)
 {
-    int64_t hint = isatty(STDERR_FILENO) ? interrupt_now() + INPUT_HINT_MS : -1;
+    int64_t hint = fd == STDIN_FILENO && isatty(STDERR_FILENO) ? interrupt_now() + INPUT_HINT_MS : -1;
 
     for (;;) {
         struct pollfd pfd = {.fd = fd, .events = POLLIN};
@@ -44,7 +44,7 @@ static int input_fd(struct buf *out, int fd, const char *name)
             r = buf_reserve(out, out->len < INPUT_CHUNK ? INPUT_CHUNK : out->len / 2);
             if (r < 0) return error_say(r, "%s: no memory for it", name);
         }
-        if (interrupted() || input_hint(fd, name, &hint) < 0) return -EINTR;
+        if (interrupted() || input_hint(fd, &hint) < 0) return -EINTR;
         n = read(fd, out->data + out->len, out->cap - out->len - 1);
         if (n == 0) return 0;
         if (n > 0) {

@@ -95,6 +95,10 @@ static int link_take(struct link *c, struct proto_event *e)
         c->greeted = true;
         return 1;
     }
+    /* That is how a daemon of another version answers our greeting. */
+    if (!c->greeted && e->type == PROTO_EV_ERROR && e->id == 0 && e->code == EPROTO)
+        return error_say(-EPROTO, "the daemon is of another version than this hob, restart it: %s",
+                         e->message.len ? e->message.data : "no greeting");
     /* A daemon may refuse before it greets. */
     if (!c->greeted && e->type != PROTO_EV_ERROR)
         return error_say(-EPROTO, "what answers at the socket is not hobd: it did not greet");
@@ -116,6 +120,7 @@ int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch
         }
         r = proto_read_event(e, body, len);
         frame_pop(&c->in);
+        if (r == -EPROTO) return error_in(r, "the daemon is of another version than this hob, restart it");
         if (r < 0) return error_in(r, "the daemon's answer");
         r = link_take(c, e);
         if (r == 0) return 0;

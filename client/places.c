@@ -7,6 +7,7 @@
 #include "libcommon/sock.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int places_find(struct places *p, const struct options *o)
 {
@@ -52,6 +53,24 @@ static int places_try(const char *path)
     }
 }
 
+/* The user's own place, where nobody else has a daemon; after su its name may still be another user's. */
+static int places_try_own(const char *path)
+{
+    int fd = places_try(path), r;
+    uid_t uid;
+    pid_t pid;
+
+    if (fd < 0) return fd;
+    r = sock_peer(fd, &uid, &pid);
+    if (r == 0 && uid != geteuid())
+        r = error_say(-EPERM,
+                      "the daemon at %s is another user's (uid %u): see XDG_RUNTIME_DIR, or name it in HOB_SOCKET",
+                      path, (unsigned)uid);
+    if (r == 0) return fd;
+    close(fd);
+    return r;
+}
+
 int places_connect(const struct places *p)
 {
     int r;
@@ -60,7 +79,7 @@ int places_connect(const struct places *p)
         r = places_try(p->fixed);
         return r == -ENOENT ? error_say(r, "no daemon at %s: start one there, or unset HOB_SOCKET", p->fixed) : r;
     }
-    r = p->user ? places_try(p->user) : -ENOENT;
+    r = p->user ? places_try_own(p->user) : -ENOENT;
     if (r == -ENOENT) r = places_try(p->system);
     if (r == -ENOENT)
         return error_say(r, "no daemon for the model '%s' is running: asking something starts one", p->model);

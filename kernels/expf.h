@@ -24,3 +24,7 @@
 #define EXP_C6     0x1.6ac6b2p-10f
 #define EXP_MIN    -87.3f
 #define EXP_MAX    88.72f
+
+/* GELU's argument to exp (kernels.h): -2 sqrt(2/pi), and 0.044715 times that. */
+#define GELU_A -0x1.988454p+0f
+#define GELU_B -0x1.2444f2p-4f

@@ -44,6 +44,7 @@ struct kern_attn {
     const void *const *v; /* [n_blocks] -> [32][dim] */
     size_t n_blocks;      /* <= KV_SEGMENT / KV_BLOCK */
     float scale;          /* multiplies q·k */
+    float cap;            /* > 0: the scores are softcapped with it; 0: they are not */
     float *m, *l;         /* out [n_q]: running maximum (-INFINITY: nothing visible) and sum */
     float *o;             /* out [n_q][dim], not divided by l */
 };
@@ -73,6 +74,17 @@ struct kernels {
     /* gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i] (divide, then multiply). */
     void (*silu_mul)(float *gate, const float *up, size_t n);
 
+    /* gate[i] = gate[i] / (1 + exp(t)) * up[i] (divide, then multiply), t = gate * fma(B, gate*gate, A), A =
+     * -2 sqrt(2/pi), B = 0.044715 A: the tanh form of GELU, since (1 + tanh u)/2 = 1/(1 + exp(-2u)). */
+    void (*gelu_mul)(float *gate, const float *up, size_t n);
+
+    /* x[i] *= s. */
+    void (*scale)(float *x, float s, size_t n);
+
+    /* x[i] = cap * tanh(x[i]/cap): e = exp(-2 * (|x|/cap)) (a true division), t = (1 - e)/(1 + e) with the sign of x,
+     * then t * cap. cap > 0. */
+    void (*softcap)(float *x, float cap, size_t n);
+
     /* x[i] += y[i]. */
     void (*add)(float *x, const float *y, size_t n);
 
@@ -84,12 +96,12 @@ struct kernels {
                                     size_t dim);
 
     /* One segment, blocks of 32 ascending; m = -INFINITY, l = 0, o = 0 at first, and so they stay for a query that
-     * sees nothing. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale. Blocks without a visible key are
-     * skipped. The first visible one sets m = top, later ones m' = max(m, top), c = exp(m - m'), l *= c, o_d *= c,
-     * where top = (max s_j of the visible j) + 0, so that a zero is +0. p_j = exp(s_j - m), 0 for masked j.
-     * o_d = fma(p_j, v_jd, o_d), visible j ascending; l += tree of the 32 p_j (j += j+16, +8, +4, +2, +1).
-     * The value of a q8 code is f32(q) * f32(d), rounded once: all else is as with these values in f32.
-     * K and V of masked keys may be uninitialized memory: they change nothing. */
+     * sees nothing. s_j = (fma chain of q·k_j over dims ascending, from +0) * scale, softcapped if cap > 0. Blocks
+     * without a visible key are skipped. The first visible one sets m = top, later ones m' = max(m, top), c = exp(m -
+     * m'), l *= c, o_d *= c, where top = (max s_j of the visible j) + 0, so that a zero is +0. p_j = exp(s_j - m), 0
+     * for masked j. o_d = fma(p_j, v_jd, o_d), visible j ascending; l += tree of the 32 p_j (j += j+16, +8, +4, +2,
+     * +1). The value of a q8 code is f32(q) * f32(d), rounded once: all else is as with these values in f32. K and V of
+     * masked keys may be uninitialized memory: they change nothing. */
     void (*attn[KERN_KV_TYPES])(const struct kern_attn *a);
 
     /* Merge segments of one query, ascending: M, L, O start as those of the first segment with l > 0; each later one

@@ -24,6 +24,9 @@
     void rmsnorm_##sfx(float *out, const float *x, const float *w, size_t k, float eps);                               \
     void rope_##sfx(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox);                       \
     void silu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
+    void gelu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
+    void scale_##sfx(float *x, float s, size_t n);                                                                     \
+    void softcap_##sfx(float *x, float cap, size_t n);                                                                 \
     void add_##sfx(float *x, const float *y, size_t n);                                                                \
     KERN_KV_STORE(kv_store_f32_##sfx);                                                                                 \
     KERN_KV_STORE(kv_store_f16_##sfx);                                                                                 \
@@ -46,7 +49,8 @@
             {[KERN_F32] = matmul_f32_##sfx,     [KERN_F16] = matmul_f16_##sfx,     [KERN_BF16] = matmul_bf16_##sfx,    \
              [KERN_Q8_0] = matmul_q8_0_##quant, [KERN_Q4_0] = matmul_q4_0_##quant, [KERN_Q4_1] = matmul_q4_1_##quant,  \
              [KERN_Q6_K] = matmul_q6_k_##quant},                                                                       \
-        .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .add = add_##sfx,                    \
+        .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .gelu_mul = gelu_mul_##sfx,          \
+        .scale = scale_##sfx, .softcap = softcap_##sfx, .add = add_##sfx,                                              \
         .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx,                                                               \
                      [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \
                      [KERN_KV_Q8] = kv_store_q8_##sfx},                                                                \

@@ -40,6 +40,12 @@ static inline float ref_exp(float x)
     return ref_float(ref_bits(p) + (ref_bits(t) << 23));
 }
 
+static inline float ref_softcap(float x, float cap)
+{
+    float e = ref_exp(-2 * (fabsf(x) / cap));
+    return copysignf((1 - e) / (1 + e), x) * cap;
+}
+
 static inline float ref_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;

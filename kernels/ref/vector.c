@@ -47,6 +47,24 @@ void REF(silu_mul)(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) gate[i] = gate[i] / (1 + ref_exp(-gate[i])) * up[i];
 }
 
+void REF(gelu_mul)(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i];
+        gate[i] = g / (1 + ref_exp(g * fmaf(GELU_B, g * g, GELU_A))) * up[i];
+    }
+}
+
+void REF(scale)(float *x, float s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] *= s;
+}
+
+void REF(softcap)(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = ref_softcap(x[i], cap);
+}
+
 void REF(add)(float *x, const float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++) x[i] += y[i];

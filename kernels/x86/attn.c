@@ -45,7 +45,7 @@ V const uint16_t *scales(const void *block, size_t dim)
     return (const void *)((const uint8_t *)block + kv_codes(dim));
 }
 
-/* p[i][j] = q_i·k_j * scale, also for keys that are masked. */
+/* p[i][j] = q_i·k_j * scale, softcapped, also for keys that are masked. */
 V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
 {
     const struct kern_attn *a = s->a;
@@ -74,8 +74,10 @@ V void scores(unsigned nq, struct state *s, const void *k, enum kern_kv kv)
     }
     UNROLL
     for (unsigned i = 0; i < nq; i++) {
-        v16_store(s->p[i], v16_mul(acc[i][0], v16_set1(a->scale)));
-        v16_store(s->p[i] + 16, v16_mul(acc[i][1], v16_set1(a->scale)));
+        v16 s0 = v16_mul(acc[i][0], v16_set1(a->scale)), s1 = v16_mul(acc[i][1], v16_set1(a->scale));
+        if (a->cap > 0) s0 = v16_softcap(s0, v16_set1(a->cap)), s1 = v16_softcap(s1, v16_set1(a->cap));
+        v16_store(s->p[i], s0);
+        v16_store(s->p[i] + 16, s1);
     }
 }
 

@@ -150,6 +150,13 @@ V v16 v16_abs(v16 x)
     return V16(_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b));
 }
 
+/* @x, which has no sign, with those of @y. */
+V v16 v16_sign(v16 x, v16 y)
+{
+    __m256 sign = _mm256_set1_ps(-0.0f);
+    return V16(_mm256_or_ps(x.a, _mm256_and_ps(y.a, sign)), _mm256_or_ps(x.b, _mm256_and_ps(y.b, sign)));
+}
+
 V v16 v16_pair(__m256 a, __m256 b)
 {
     return V16(a, b);

@@ -43,6 +43,12 @@ V v16 v16_exp(v16 x)
     return v16_exp_scale(p, t, x);
 }
 
+V v16 v16_softcap(v16 x, v16 cap)
+{
+    v16 one = v16_set1(1), e = v16_exp(v16_mul(v16_set1(-2), v16_div(v16_abs(x), cap)));
+    return v16_mul(v16_sign(v16_div(v16_sub(one, e), v16_add(one, e)), x), cap);
+}
+
 /* Sum of the lanes, j += j+8, j+4, j+2, j+1. */
 V float v16_fold(v16 x)
 {

@@ -102,6 +102,35 @@ void X86(silu_mul)(float *gate, const float *up, size_t n)
     if (i < n) v16_store_n(gate + i, silu(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)), n - i);
 }
 
+V v16 gelu(v16 g, v16 up)
+{
+    v16 t = v16_mul(g, v16_fma(v16_set1(GELU_B), v16_mul(g, g), v16_set1(GELU_A)));
+    return v16_mul(v16_div(g, v16_add(v16_set1(1), v16_exp(t))), up);
+}
+
+void X86(gelu_mul)(float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(gate + i, gelu(v16_load(gate + i), v16_load(up + i)));
+    if (i < n) v16_store_n(gate + i, gelu(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)), n - i);
+}
+
+void X86(scale)(float *x, float s, size_t n)
+{
+    v16 f = v16_set1(s);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(x + i, v16_mul(v16_load(x + i), f));
+    if (i < n) v16_store_n(x + i, v16_mul(v16_load_n(x + i, n - i), f), n - i);
+}
+
+void X86(softcap)(float *x, float cap, size_t n)
+{
+    v16 c = v16_set1(cap);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(x + i, v16_softcap(v16_load(x + i), c));
+    if (i < n) v16_store_n(x + i, v16_softcap(v16_load_n(x + i, n - i), c), n - i);
+}
+
 void X86(add)(float *x, const float *y, size_t n)
 {
     size_t i = 0;

@@ -85,6 +85,7 @@ static void check_naive(const struct kase *c, const float *m, const float *l, co
             s[j] = 0;
             for (size_t d = 0; d < dim; d++) s[j] += (double)c->q[i][d] * (double)c->tokens[j * 2 * dim + d];
             s[j] *= (double)c->a.scale;
+            if (c->a.cap > 0) s[j] = (double)c->a.cap * tanh(s[j] / (double)c->a.cap);
             max = fmax(max, s[j]);
         }
         for (size_t j = c->begin[i]; j < c->end[i]; j++) sum += s[j] = exp(s[j] - max);
@@ -104,13 +105,14 @@ static void check_naive(const struct kase *c, const float *m, const float *l, co
 }
 
 /* @size multiplies the scale; below 0, all scores are zeros with a minus, and m must not have it. */
-static void one(struct check *c, size_t dim, size_t n_q, size_t len, enum shape shape, float size)
+static void capped(struct check *c, size_t dim, size_t n_q, size_t len, enum shape shape, float size, float cap)
 {
     enum kern_kv kv = (enum kern_kv)c->type;
     struct kase k = {0};
     k.a = (struct kern_attn){.q = k.q, .begin = k.begin, .end = k.end, .n_q = n_q, .dim = dim, .k = k.k, .v = k.v};
     k.a.n_blocks = (len + KV_BLOCK - 1) / KV_BLOCK;
     k.a.scale = size / sqrtf((float)dim);
+    k.a.cap = cap;
     ranges(&k, len, shape);
     fill_kv(&k, c->table, kv);
     for (size_t i = 0; i < n_q; i++) {
@@ -131,6 +133,11 @@ static void one(struct check *c, size_t dim, size_t n_q, size_t len, enum shape 
     mem_reset();
 }
 
+static void one(struct check *c, size_t dim, size_t n_q, size_t len, enum shape shape, float size)
+{
+    capped(c, dim, n_q, len, shape, size, 0);
+}
+
 void check_attn(void **state)
 {
     CHECK_BEGIN(state);
@@ -140,6 +147,9 @@ void check_attn(void **state)
     for (size_t dim = 1; dim <= 70; dim += 3) one(c, dim, 1 + rng_below(9), 1 + rng_below(100), WINDOW, 1);
     for (size_t len = 1; len <= 70; len++) one(c, 24, 1 + rng_below(9), len, (enum shape)rng_below(SHAPES), 1);
     for (size_t n_q = 1; n_q <= 9; n_q++) one(c, 16, n_q, 40, WINDOW, -1);
+    for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
+        capped(c, 8 * n_q, n_q, 1 + rng_below(100), (enum shape)rng_below(SHAPES), rng_below(2) ? 1 : 30,
+               n_q % 2 ? 0.75f : 50);
     for (size_t n_q = 1; n_q <= MAX_Q; n_q++)
         for (int s = 0; s < SHAPES; s++) one(c, 64, n_q, 1 + rng_below(KV_SEGMENT), (enum shape)s, 1);
 }

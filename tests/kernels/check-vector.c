@@ -161,6 +161,57 @@ void check_silu_mul(void **state)
     }
 }
 
+void check_gelu_mul(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t n = 1; n <= 200; n++) {
+        float scale = n % 3 == 0 ? 10 : 2;
+        float *g = values(n, n % 2 ? WILD : TAME), *up = values(n, TAME);
+        for (size_t i = 0; i < n; i++) g[i] *= scale;
+        float *want = mem_copy(g, n * 4), *got = mem_copy(g, n * 4);
+        c->ref->gelu_mul(want, up, n);
+        c->table->gelu_mul(got, up, n);
+        same_floats(got, want, n, "gelu_mul n %zu", n);
+        for (size_t i = 0; i < n; i++) {
+            double x = (double)g[i];
+            if (fabs(x) > 1e4) continue;
+            double v = 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) * (double)up[i];
+            near_double((double)got[i], v, fabs(v) * 4e-6 + 1e-6, "gelu_mul value %zu of %g", i, x);
+        }
+        mem_reset();
+    }
+}
+
+void check_scale(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t n = 1; n <= 100; n++) {
+        float *x = values(n, WILD), s = rng_float();
+        float *want = mem_copy(x, n * 4), *got = mem_copy(x, n * 4);
+        for (size_t i = 0; i < n; i++) want[i] = (float)((double)x[i] * (double)s);
+        c->table->scale(got, s, n);
+        same_floats(got, want, n, "scale n %zu", n);
+        mem_reset();
+    }
+}
+
+void check_softcap(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t n = 1; n <= 200; n++) {
+        float cap = n % 2 ? 30 : 0.5f, *x = values(n, n % 3 ? TAME : WILD);
+        for (size_t i = 0; i < n; i++) x[i] *= n % 5 ? 20 : 2000;
+        float *want = mem_copy(x, n * 4), *got = mem_copy(x, n * 4);
+        c->ref->softcap(want, cap, n);
+        c->table->softcap(got, cap, n);
+        same_floats(got, want, n, "softcap n %zu", n);
+        for (size_t i = 0; i < n; i++)
+            near_double((double)got[i], (double)cap * tanh((double)x[i] / (double)cap), (double)cap * 2e-7,
+                        "softcap value %zu", i);
+        mem_reset();
+    }
+}
+
 void check_add(void **state)
 {
     CHECK_BEGIN(state);

@@ -37,6 +37,9 @@ void check_quantize(void **state);
 void check_rmsnorm(void **state);
 void check_rope(void **state);
 void check_silu_mul(void **state);
+void check_gelu_mul(void **state);
+void check_scale(void **state);
+void check_softcap(void **state);
 void check_add(void **state);
 void check_logsumexp(void **state);
 void check_kv_copy(void **state); /* these five: no variant, type only */

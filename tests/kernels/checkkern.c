@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TESTS 160
+#define MAX_TESTS 200
 
 #ifdef __x86_64__
 extern const struct kernels kernels_amx_emulated;
@@ -52,6 +52,9 @@ static void add_variant(struct check c)
     add(check_rmsnorm, c, "rmsnorm", "");
     add(check_rope, c, "rope", "");
     add(check_silu_mul, c, "silu_mul", "");
+    add(check_gelu_mul, c, "gelu_mul", "");
+    add(check_scale, c, "scale", "");
+    add(check_softcap, c, "softcap", "");
     add(check_add, c, "add", "");
     add(check_logsumexp, c, "logsumexp", "");
 }

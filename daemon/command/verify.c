@@ -93,6 +93,7 @@ static int run(struct tool *l, struct difference *d)
     if (!r && (!want || !got)) r = error_say(-ENOMEM, "out of memory: twice %zu bytes for logits", bytes);
     struct reference *ref = NULL;
     if (!r) r = reference_new(&ref, l->gguf);
+    if (!r) reference_context(ref, l->backend->config.ctx);
     if (!r) r = reference_forward(ref, t.ids, n, want);
     if (!r) r = tool_forward(l, 0, t.ids, 0, n, 0, got);
     if (!r) r = compare(d, want, got, n, vocab);

@@ -120,6 +120,11 @@ int seq_plan(struct seq *s, const struct loaded *m)
     s->context = prepare_context(g, s->session);
     if (s->context != PROTO_CONTEXT_REFUSE && s->ctx < CONTEXT_LEAST)
         return error_say(-EINVAL, "a context of %u tokens is too small to shift or rotate", s->ctx);
+    const struct shape *shape = &m->backend->shape;
+    if (s->context == PROTO_CONTEXT_ROTATE && shape->window)
+        return error_say(-EOPNOTSUPP,
+                         "a context cannot rotate in a '%s' model, whose layers have windows of their own; shift can",
+                         shape->arch);
     uint64_t limit = prepare_limit(m->ctx, s->context);
     assert(s->n_prompt > 0 && s->n_prompt < limit); /* prepare_prompt saw to it */
     int64_t left = (int64_t)(limit - s->n_prompt), want = g->max_tokens > 0 ? g->max_tokens : MAX_TOKENS_DEFAULT;

@@ -5,7 +5,6 @@
  * tiles and waves changes no result: every query is computed by itself. backend.h says what a query with a window sees.
  */
 #include "daemon/model/cpu.h"
-#include <math.h>
 
 struct wave {
     struct pass *p;
@@ -18,16 +17,19 @@ static uint32_t min(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* First position that a token sees beside its sinks. */
-static uint32_t window_start(const struct token *t)
+/* First position that a token sees beside its sinks in the pass's layer: its sequence's window begins there, or the
+ * layer's own (which lay_out allows only without the other). */
+static uint32_t window_start(const struct pass *p, const struct token *t)
 {
-    return token_slides(t) ? t->pos + 1 - t->entry->window : 0;
+    uint32_t own = shape_window(&p->c->base.shape, p->layer);
+    if (token_slides(t)) return t->pos + 1 - t->entry->window;
+    return own && t->pos >= own ? t->pos + 1 - own : 0;
 }
 
 /* The parts of a tile of @n tokens from @t on. */
-static struct attn_tile cut(const struct token *t, uint32_t n)
+static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_t n)
 {
-    struct attn_tile tile = {.n = n, .segment = window_start(t) / KV_SEGMENT};
+    struct attn_tile tile = {.n = n, .segment = window_start(p, t) / KV_SEGMENT};
     if (token_slides(t)) tile.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
     tile.parts = tile.sinks + (t->pos + n - 1) / KV_SEGMENT - tile.segment + 1;
     return tile;
@@ -45,10 +47,10 @@ static void plan(struct wave *w)
         const struct batch_entry *e = t->entry;
         uint32_t left = e->pos + e->n - t->pos;
         if (e->window && !token_slides(t)) left = min(left, e->sinks + e->window - t->pos);
-        struct attn_tile tile = cut(t, min(s->tile_tokens, left));
+        struct attn_tile tile = cut(w->p, t, min(s->tile_tokens, left));
         uint32_t n = min(tile.n, (s->rows - w->rows) / (y->heads * tile.parts));
         if (!n) break;
-        tile = cut(t, n);
+        tile = cut(w->p, t, n);
         tile.token = at;
         tile.row = w->rows;
         s->tiles[w->n_tiles] = tile;
@@ -75,11 +77,12 @@ struct span {
 };
 
 /* Blocks before the first that is seen are left out: they may be gone, and change nothing. */
-static struct span span_of(const struct attn_tile *tile, const struct token *first, uint32_t part)
+static struct span span_of(const struct pass *pass, const struct attn_tile *tile, const struct token *first,
+                           uint32_t part)
 {
     struct span p = {.sinks = part < tile->sinks};
     uint32_t segment = p.sinks ? part : tile->segment + part - tile->sinks;
-    uint32_t seen = p.sinks ? 0 : window_start(first) / KV_BLOCK * KV_BLOCK;
+    uint32_t seen = p.sinks ? 0 : window_start(pass, first) / KV_BLOCK * KV_BLOCK;
     p.from = segment * KV_SEGMENT > seen ? segment * KV_SEGMENT : seen;
     p.to = min(p.sinks ? first->entry->sinks : first->pos + tile->n, (segment + 1) * KV_SEGMENT);
     return p;
@@ -92,7 +95,7 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
     const struct shape *y = &c->base.shape;
     const struct attn_tile *tile = &s->tiles[item->tile];
     const struct token *t = &s->tokens[tile->token];
-    const struct span span = span_of(tile, t, item->part);
+    const struct span span = span_of(p, tile, t, item->part);
     uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
     uint32_t n_blocks = (span.to - span.from + KV_BLOCK - 1) / KV_BLOCK;
     const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
@@ -106,7 +109,7 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
     uint32_t *begin = s->begin + own, *end = s->end + own;
     for (uint32_t r = 0; r < rows; r++) {
         const struct token *own_token = t + r / group;
-        uint32_t first = span.sinks ? 0 : window_start(own_token), last = min(own_token->pos + 1, span.to);
+        uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(own_token->pos + 1, span.to);
         q[r] = queries + ((size_t)(tile->token + r / group) * y->heads + item->head * group + r % group) * y->head_dim;
         begin[r] = first > span.from ? first - span.from : 0;
         end[r] = last > span.from ? last - span.from : 0;
@@ -120,7 +123,8 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
                           .k = k,
                           .v = v,
                           .n_blocks = n_blocks,
-                          .scale = (float)(1 / sqrt(y->head_dim)),
+                          .scale = y->attention_scale,
+                          .cap = y->attention_cap,
                           .m = s->m + row,
                           .l = s->l + row,
                           .o = s->o + row * y->head_dim};

@@ -2,7 +2,6 @@
 /* The CPU backend: its life, and its KV. The computing is in forward.c and attention.c. */
 #include "daemon/model/cpu.h"
 #include "libcommon/error.h"
-#include <math.h>
 #include <stdlib.h>
 
 static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
@@ -42,7 +41,8 @@ static struct backend *cpu_free(struct backend *b)
     weights_fini(&c->weights);
     kv_memory_fini(&c->kv);
     scratch_fini(&c->scratch);
-    free(c->freqs);
+    free(c->freqs[0]);
+    free(c->freqs[1]);
     free(c);
     return NULL;
 }
@@ -57,15 +57,18 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_identity = cpu_kv_identity,
                                        .free = cpu_free};
 
-/* theta_j = base^(-2j/d), slowed by linear scaling and by the factors of the file. */
+/* LongRoPE's factors are chosen by the longest context that can come, as llama.cpp does: then a position's angles never
+ * change. Layers with a RoPE of their own have no factors. */
 static int make_freqs(struct cpu *c)
 {
     const struct shape *s = &c->base.shape;
-    c->freqs = calloc(s->rope_dim / 2, sizeof(*c->freqs));
-    if (!c->freqs) return error_say(-ENOMEM, "out of memory for RoPE");
-    for (uint32_t j = 0; j < s->rope_dim / 2; j++) {
-        c->freqs[j] = pow(s->rope_base, -2.0 * j / s->rope_dim) * s->rope_scale;
-        if (c->weights.rope_factors) c->freqs[j] /= c->weights.rope_factors[j];
+    const struct weights *w = &c->weights;
+    const float *factors = w->rope_factors;
+    if (w->rope_long) factors = c->base.config.ctx > s->rope.original ? w->rope_long : w->rope_short;
+    for (uint32_t i = 0; i < shape_ropes(s); i++) {
+        c->freqs[i] = calloc(s->rope_dim / 2, sizeof(*c->freqs[i]));
+        if (!c->freqs[i]) return error_say(-ENOMEM, "out of memory for RoPE");
+        rope_frequencies(i ? &s->window_rope : &s->rope, s->rope_dim, i ? NULL : factors, c->freqs[i]);
     }
     return 0;
 }

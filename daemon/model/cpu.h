@@ -19,6 +19,12 @@ static inline bool token_slides(const struct token *t)
     return t->entry->window && t->pos >= t->entry->sinks + t->entry->window;
 }
 
+/* enum batch_want */
+static inline uint8_t token_wants(const struct token *t)
+{
+    return t->entry->want ? t->entry->want[t->pos - t->entry->pos] : WANT_NOTHING;
+}
+
 /* Attention is cut into tiles of a few consecutive tokens of one entry, which slide all or none, and those into items:
  * one KV head, one part, which is what is seen of a segment of 512 positions: first of the sinks, if they slide, then
  * of all else. Partial results of a tile: [kv head][part][token][query head of the KV head]. */
@@ -43,7 +49,7 @@ struct scratch {
     float *q, *k, *v;        /* [tokens][heads or kv_heads][head_dim] */
     float *att;              /* [tokens][heads][head_dim] */
     float *gate, *up;        /* [tokens][ffn] */
-    float *cs;               /* [tokens][rope_dim] cosines, then sines */
+    float *cs[2];            /* [tokens][rope_dim] cosines, then sines; of the second RoPE where there is one */
     float *sink_q, *sink_cs; /* q and cs for the sinks, of tokens that slide */
     int8_t *aq;              /* [tokens][widest] quantized input of the next product */
     float *ad;               /* [tokens][widest/32] */
@@ -65,7 +71,7 @@ struct cpu {
     struct weights weights;
     struct kv_memory kv;
     struct scratch scratch;
-    double *freqs; /* [rope_dim/2] radians per position */
+    double *freqs[2]; /* [rope_dim/2] radians per position, of each of shape_ropes */
 };
 
 /* One forward. */
@@ -73,9 +79,12 @@ struct pass {
     struct cpu *c;
     uint32_t n; /* tokens of the batch */
     uint32_t layer;
-    bool pending;      /* h is still to be added to x */
+    bool pending;      /* h is still to be added to x, after */
+    const float *bias; /* [dim], or NULL, was added to it, and */
+    const float *post; /* [dim] it was normed with these weights, or NULL */
     bool quantize;     /* the next product wants quantized input */
-    const float *norm; /* [dim] weights of the norm being applied */
+    const float *norm; /* [dim] weights of the norm being applied, or NULL: none is */
+    float *logits;     /* [n][vocab] */
     struct layer *w;   /* NULL after the last */
 };
 
@@ -83,6 +92,21 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
 
 /* As in struct backend_ops. */
 int cpu_kv_identity(const struct backend *b, uint8_t out[16]);
+
+/* Weights with one input: out = W in, for each. */
+struct product {
+    const struct matrix *m;
+    float *out; /* [tokens][m->rows] */
+};
+
+/* All of @set for @rows tokens of width m->k; the quantized form of @in is in the scratch where one needs it. */
+void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows);
+
+/* Does one of them want quantized input? */
+bool cpu_quantized(const struct product *set, uint32_t n);
+
+/* Flatten the entries into scratch.tokens; -EINVAL or -EOPNOTSUPP with a sentence for what must not be asked for. */
+int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden);
 
 /* scratch.q, the KV of @p's layer -> scratch.att, quantized too when p->quantize. */
 void cpu_attention(struct pass *p);

@@ -16,8 +16,8 @@ struct identity {
     uint32_t version, arithmetic;
     uint32_t kv_type, block, segment;
     uint32_t layers, kv_heads, head_dim;
-    uint32_t rope_dim;
-    float rope_base, rope_scale;
+    uint32_t rope_dim, window;
+    float rope_magnitude;
     uint32_t n_groups;
     struct {
         uint32_t layers, kind, window, bytes_per_token;
@@ -32,11 +32,12 @@ _Static_assert(sizeof(struct identity) == 8 + 16 + 12 * 4 + SHAPE_KV_GROUPS_MAX 
 static uint64_t angles(const struct cpu *c)
 {
     uint64_t hash = 0;
-    for (uint32_t j = 0; j < c->base.shape.rope_dim / 2; j++)
-        for (uint32_t i = 0; i < PROBES; i++) {
-            double angle = i * 509 * c->freqs[j], probe[] = {c->freqs[j], cos(angle), sin(angle)};
-            hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
-        }
+    for (uint32_t r = 0; r < shape_ropes(&c->base.shape); r++)
+        for (uint32_t j = 0; j < c->base.shape.rope_dim / 2; j++)
+            for (uint32_t i = 0; i < PROBES; i++) {
+                double freq = c->freqs[r][j], angle = i * 509 * freq, probe[] = {freq, cos(angle), sin(angle)};
+                hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
+            }
     return hash;
 }
 
@@ -54,8 +55,8 @@ int cpu_kv_identity(const struct backend *b, uint8_t out[16])
                           .kv_heads = s->kv_heads,
                           .head_dim = s->head_dim,
                           .rope_dim = s->rope_dim,
-                          .rope_base = s->rope_base,
-                          .rope_scale = s->rope_scale,
+                          .window = s->window,
+                          .rope_magnitude = s->rope.magnitude,
                           .n_groups = s->n_groups,
                           .angles = angles(c)};
     int r = weights_model(&c->weights, &id.model);

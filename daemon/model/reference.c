@@ -1,39 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/reference.h"
-#include "daemon/model/reference-weights.h"
+#include "daemon/model/reference-pass.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-struct reference {
-    const struct gguf *g;
-    struct shape s;
-    struct blas blas;
-    float *matrix; /* scratch: one dequantized matrix at a time */
-    size_t matrix_cap;
-};
-
-/* Activations of one pass, n tokens. */
-struct pass {
-    struct reference *r;
-    uint32_t n;
-    uint32_t sinks, window; /* window 0: none */
-    float *x, *h;           /* [n][dim] residual stream, normed */
-    float *q, *k, *v;       /* [n][heads or kv_heads][head_dim] */
-    float *att;             /* [n][heads][head_dim] */
-    float *score;           /* [n][n] */
-    float *gate, *up;       /* [n][ffn] */
-    float *sink_k;          /* [sinks][kv_heads][head_dim] keys before they are rotated */
-    double *freqs;          /* [rope_dim/2] radians per position */
-};
+#define PI 3.141592653589793
 
 int reference_new(struct reference **out, const struct gguf *g)
 {
     struct reference *r = calloc(1, sizeof(*r));
     if (!r) return error_origin(-ENOMEM);
     r->g = g;
+    r->ctx = UINT32_MAX;
     int e = shape_read(&r->s, g);
     if (!e) e = blas_open(&r->blas);
     if (e) {
@@ -42,6 +23,11 @@ int reference_new(struct reference **out, const struct gguf *g)
     }
     *out = r;
     return 0;
+}
+
+void reference_context(struct reference *r, uint32_t ctx)
+{
+    r->ctx = ctx;
 }
 
 struct reference *reference_free(struct reference *r)
@@ -67,11 +53,12 @@ static int tensor(const struct reference *r, const struct gguf_tensor **out, con
     return *out ? 0 : error_say(-EINVAL, "tensor '%s' is missing", name);
 }
 
-/* out[n][rows of t] = in[n][dims[0]] * t^T, the matrix dequantized whole. */
-static int product(struct pass *p, float *out, const float *in, const struct gguf_tensor *t)
+/* out[n][rows] = in[n][dims[0]] * t^T for @rows rows of t from @row on, dequantized all at once. */
+static int product(struct pass *p, float *out, const float *in, const struct gguf_tensor *t, uint64_t row,
+                   uint64_t n_rows)
 {
     struct reference *r = p->r;
-    size_t need = t->dims[0] * t->dims[1];
+    size_t need = t->dims[0] * n_rows;
     if (need > r->matrix_cap) {
         free(r->matrix);
         r->matrix_cap = 0;
@@ -79,173 +66,143 @@ static int product(struct pass *p, float *out, const float *in, const struct ggu
         if (!r->matrix) return error_say(-ENOMEM, "out of memory: %zu bytes for a matrix in f32", need * sizeof(float));
         r->matrix_cap = need;
     }
-    int e = reference_rows(t, 0, t->dims[1], r->matrix);
+    int e = reference_rows(t, row, n_rows, r->matrix);
     if (e) return e;
-    int k = (int)t->dims[0], rows = (int)t->dims[1];
+    int k = (int)t->dims[0], rows = (int)n_rows;
     blas_product(&r->blas, out, rows, in, k, r->matrix, k, (int)p->n, rows, k, true);
     return 0;
 }
 
-static int product_of(struct pass *p, float *out, const float *in, uint32_t layer, const char *which)
+/* The vector "blk.N.@which", or NULL where the file has none. The caller frees it. */
+static int vector(const struct pass *p, float **out, const char *which)
 {
-    const struct gguf_tensor *t;
-    int e = tensor(p->r, &t, "blk.%u.%s.weight", layer, which);
-    return e ? e : product(p, out, in, t);
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s", p->layer, which);
+    const struct gguf_tensor *t = gguf_find_tensor(p->r->g, name);
+    *out = NULL;
+    if (!t) return 0;
+    *out = malloc(t->dims[0] * sizeof(float));
+    return *out ? reference_rows(t, 0, 1, *out) : error_origin(-ENOMEM);
 }
 
-static int norm(struct pass *p, const struct gguf_tensor *t)
+/* The layer's product with @which and its bias; with @fused, where the file has that, with rows of it from @row on. */
+static int product_of(struct pass *p, float *out, const float *in, const char *which, const char *fused, uint64_t row,
+                      uint64_t rows)
 {
-    uint32_t dim = p->r->s.dim;
-    _cleanup_(freep) float *w = malloc(dim * sizeof(float));
-    if (!w) return error_origin(-ENOMEM);
-    int e = reference_rows(t, 0, 1, w);
-    if (e) return e;
-    for (uint32_t i = 0; i < p->n; i++) {
-        const float *x = p->x + (size_t)i * dim;
+    const struct gguf_tensor *t;
+    _cleanup_(freep) float *bias = NULL;
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s.weight", p->layer, fused ? fused : which);
+    if (!fused || !gguf_find_tensor(p->r->g, name)) row = 0, fused = NULL;
+    int e = tensor(p->r, &t, "blk.%u.%s.weight", p->layer, fused ? fused : which);
+    snprintf(name, sizeof(name), "%s.bias", which);
+    if (!e && row + rows > t->dims[1]) e = error_say(-EINVAL, "tensor '%s' has too few rows", which);
+    if (!e) e = product(p, out, in, t, row, rows);
+    if (!e) e = vector(p, &bias, name);
+    for (size_t i = 0; !e && bias && i < p->n * rows; i++) out[i] += bias[i % rows];
+    return e;
+}
+
+/* RMS norm of rows of @dim. */
+static void norm_rows(float *out, const float *in, size_t rows, size_t dim, const float *w, double eps)
+{
+    for (size_t i = 0; i < rows; i++, in += dim, out += dim) {
         double ss = 0;
-        for (uint32_t d = 0; d < dim; d++) ss += (double)x[d] * x[d];
-        double scale = 1 / sqrt(ss / dim + p->r->s.rms_eps);
-        for (uint32_t d = 0; d < dim; d++) p->h[(size_t)i * dim + d] = (float)(x[d] * scale * w[d]);
+        for (size_t d = 0; d < dim; d++) ss += (double)in[d] * in[d];
+        double scale = 1 / sqrt(ss / (double)dim + eps);
+        for (size_t d = 0; d < dim; d++) out[d] = (float)(in[d] * scale * w[d]);
     }
-    return 0;
 }
 
-static int make_freqs(struct pass *p)
+/* The layer's norm @which of rows of @dim; without it they stay as they are. */
+static int norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *which)
+{
+    _cleanup_(freep) float *w = NULL;
+    int e = vector(p, &w, which);
+    if (w)
+        norm_rows(out, in, rows, dim, w, p->r->s.rms_eps);
+    else if (out != in)
+        memcpy(out, in, rows * dim * sizeof(*out));
+    return e;
+}
+
+/* x += h, normed and scaled. */
+static int add(struct pass *p, const char *post_norm)
 {
     const struct shape *s = &p->r->s;
-    const struct gguf_tensor *t = gguf_find_tensor(p->r->g, "rope_freqs.weight");
-    _cleanup_(freep) float *factor = malloc(s->head_dim * sizeof(float));
-    if (!factor) return error_origin(-ENOMEM);
-    for (uint32_t i = 0; i < s->rope_dim / 2; i++) factor[i] = 1;
-    if (t && t->dims[0] == s->rope_dim / 2) {
-        int e = reference_rows(t, 0, 1, factor);
-        if (e) return e;
-    }
-    for (uint32_t j = 0; j < s->rope_dim / 2; j++)
-        p->freqs[j] = s->rope_scale * pow(s->rope_base, -2.0 * j / s->rope_dim) / factor[j];
-    return 0;
+    int e = norm(p, p->h, p->h, p->n, s->dim, post_norm);
+    for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] += s->residual_scale * p->h[i];
+    return e;
 }
 
-/* One head at a position. */
-static void rotate(const struct pass *p, float *x, double pos)
+static double activate(const struct shape *s, double x)
 {
-    for (uint32_t j = 0; j < p->r->s.rope_dim / 2; j++) {
-        double a = pos * p->freqs[j], x0 = x[2 * j], x1 = x[2 * j + 1];
-        x[2 * j] = (float)(x0 * cos(a) - x1 * sin(a));
-        x[2 * j + 1] = (float)(x0 * sin(a) + x1 * cos(a));
-    }
+    if (s->desc->activation == ACT_GELU) return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x)));
+    return x / (1 + exp(-x));
 }
 
-static void rope(const struct pass *p, float *v, uint32_t heads)
-{
-    for (uint32_t i = 0; i < p->n; i++)
-        for (uint32_t h = 0; h < heads; h++) rotate(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, i);
-}
-
-static bool slides(const struct pass *p, uint32_t i)
-{
-    return p->window && i >= p->sinks + p->window;
-}
-
-static bool sees(const struct pass *p, uint32_t i, uint32_t j)
-{
-    return j <= i && (!slides(p, i) || j < p->sinks || j > i - p->window);
-}
-
-/* Scores of the sinks for those that see them apart: their keys are turned to where they would stand. */
-static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
+static int attention_block(struct pass *p)
 {
     const struct shape *s = &p->r->s;
-    float key[1024]; /* shape.c: no head is wider */
-    for (uint32_t i = 0; i < p->n; i++)
-        for (uint32_t j = 0; slides(p, i) && j < p->sinks; j++) {
-            const float *q = p->q + ((size_t)i * s->heads + head) * s->head_dim;
-            double sum = 0;
-            memcpy(key, p->sink_k + ((size_t)j * s->kv_heads + kv_head) * s->head_dim, s->head_dim * sizeof(*key));
-            rotate(p, key, (double)(i - p->window + 1 - p->sinks + j));
-            for (uint32_t d = 0; d < s->head_dim; d++) sum += (double)q[d] * key[d];
-            p->score[(size_t)i * p->n + j] = (float)sum;
-        }
-}
-
-static void softmax(struct pass *p, double scale)
-{
-    for (uint32_t i = 0; i < p->n; i++) {
-        float *row = p->score + (size_t)i * p->n;
-        double max = -INFINITY, sum = 0;
-        for (uint32_t j = 0; j <= i; j++)
-            if (sees(p, i, j)) max = fmax(max, row[j] * scale);
-        for (uint32_t j = 0; j <= i; j++)
-            if (sees(p, i, j)) sum += exp(row[j] * scale - max);
-        for (uint32_t j = 0; j < p->n; j++) row[j] = sees(p, i, j) ? (float)(exp(row[j] * scale - max) / sum) : 0;
-    }
-}
-
-static void attention(struct pass *p)
-{
-    const struct shape *s = &p->r->s;
-    int n = (int)p->n, hd = (int)s->head_dim, ldq = (int)(s->heads * s->head_dim),
-        ldk = (int)(s->kv_heads * s->head_dim);
-    for (uint32_t h = 0; h < s->heads; h++) {
-        uint32_t kv_head = h / (s->heads / s->kv_heads);
-        size_t kv = (size_t)kv_head * s->head_dim;
-        blas_product(&p->r->blas, p->score, n, p->q + (size_t)h * s->head_dim, ldq, p->k + kv, ldk, n, n, hd, true);
-        score_sinks(p, h, kv_head);
-        softmax(p, 1 / sqrt(s->head_dim));
-        blas_product(&p->r->blas, p->att + (size_t)h * s->head_dim, ldq, p->score, n, p->v + kv, ldk, n, hd, n, false);
-    }
-}
-
-static void add(struct pass *p)
-{
-    for (size_t i = 0; i < (size_t)p->n * p->r->s.dim; i++) p->x[i] += p->h[i];
-}
-
-static int layer(struct pass *p, uint32_t l)
-{
-    const struct shape *s = &p->r->s;
-    const struct gguf_tensor *t;
-    int e = tensor(p->r, &t, "blk.%u.attn_norm.weight", l);
-    if (!e) e = norm(p, t);
-    if (!e) e = product_of(p, p->q, p->h, l, "attn_q");
-    if (!e) e = product_of(p, p->k, p->h, l, "attn_k");
-    if (!e) e = product_of(p, p->v, p->h, l, "attn_v");
+    const bool whole = s->desc->qk_norm == QK_NORM_WHOLE;
+    uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    int e = norm(p, p->h, p->x, p->n, s->dim, "attn_norm.weight");
+    if (!e) e = product_of(p, p->q, p->h, "attn_q", "attn_qkv", 0, q);
+    if (!e) e = product_of(p, p->k, p->h, "attn_k", "attn_qkv", q, kv);
+    if (!e) e = product_of(p, p->v, p->h, "attn_v", "attn_qkv", q + kv, kv);
+    if (!e) e = norm(p, p->q, p->q, whole ? p->n : p->n * s->heads, whole ? q : s->head_dim, "attn_q_norm.weight");
+    if (!e) e = norm(p, p->k, p->k, whole ? p->n : p->n * s->kv_heads, whole ? kv : s->head_dim, "attn_k_norm.weight");
     if (e) return e;
-    memcpy(p->sink_k, p->k, (size_t)p->sinks * s->kv_heads * s->head_dim * sizeof(float));
-    rope(p, p->q, s->heads);
-    rope(p, p->k, s->kv_heads);
-    attention(p);
-    e = product_of(p, p->h, p->att, l, "attn_output");
+    reference_attention(p);
+    e = product_of(p, p->h, p->att, "attn_output", NULL, 0, s->dim);
+    return e ? e : add(p, "post_attention_norm.weight");
+}
+
+static int feed_forward_block(struct pass *p)
+{
+    const struct shape *s = &p->r->s;
+    const char *fused = s->desc->fused ? "ffn_up" : NULL;
+    int e = norm(p, p->h, p->x, p->n, s->dim, "ffn_norm.weight");
+    if (!e) e = product_of(p, p->gate, p->h, "ffn_gate", fused, 0, s->ffn);
+    if (!e) e = product_of(p, p->up, p->h, "ffn_up", fused, s->ffn, s->ffn);
+    for (size_t i = 0; !e && i < (size_t)p->n * s->ffn; i++) p->gate[i] = (float)(activate(s, p->gate[i]) * p->up[i]);
+    if (!e) e = product_of(p, p->h, p->gate, "ffn_down", NULL, 0, s->dim);
+    return e ? e : add(p, "post_ffw_norm.weight");
+}
+
+static int output_block(struct pass *p, const struct gguf_tensor *embd, float *logits)
+{
+    const struct shape *s = &p->r->s;
+    const struct gguf_tensor *out = gguf_find_tensor(p->r->g, "output.weight"), *t;
+    _cleanup_(freep) float *w = malloc(s->dim * sizeof(float));
+    int e = w ? tensor(p->r, &t, "output_norm.weight") : error_origin(-ENOMEM);
+    if (!e) e = reference_rows(t, 0, 1, w);
     if (e) return e;
-    add(p);
-    e = tensor(p->r, &t, "blk.%u.ffn_norm.weight", l);
-    if (!e) e = norm(p, t);
-    if (!e) e = product_of(p, p->gate, p->h, l, "ffn_gate");
-    if (!e) e = product_of(p, p->up, p->h, l, "ffn_up");
-    if (e) return e;
-    for (size_t i = 0; i < (size_t)p->n * s->ffn; i++)
-        p->gate[i] = (float)(p->gate[i] / (1 + exp(-(double)p->gate[i])) * p->up[i]);
-    e = product_of(p, p->h, p->gate, l, "ffn_down");
-    if (!e) add(p);
+    norm_rows(p->h, p->x, p->n, s->dim, w, s->rms_eps);
+    e = product(p, logits, p->h, out ? out : embd, 0, s->vocab);
+    for (size_t i = 0; !e && i < (size_t)p->n * s->vocab; i++) {
+        double v = (double)logits[i] * s->logit_scale;
+        logits[i] = (float)(s->logit_cap > 0 ? s->logit_cap * tanh(v / s->logit_cap) : v);
+    }
     return e;
 }
 
 static int run(struct pass *p, const int32_t *tokens, float *logits)
 {
     const struct shape *s = &p->r->s;
-    const struct gguf_tensor *embd, *out, *t;
-    int e = make_freqs(p);
+    const struct gguf_tensor *embd;
+    int e = reference_frequencies(p);
     if (!e) e = tensor(p->r, &embd, "token_embd.weight");
     for (uint32_t i = 0; !e && i < p->n; i++)
         e = tokens[i] < 0 || (uint32_t)tokens[i] >= s->vocab
                 ? error_say(-EINVAL, "token %d is outside the vocabulary", tokens[i])
                 : reference_rows(embd, (uint64_t)tokens[i], 1, p->x + (size_t)i * s->dim);
-    for (uint32_t l = 0; !e && l < s->n_layers; l++) e = layer(p, l);
-    if (!e) e = tensor(p->r, &t, "output_norm.weight");
-    if (!e) e = norm(p, t);
-    if (e) return e;
-    out = gguf_find_tensor(p->r->g, "output.weight");
-    return product(p, logits, p->h, out ? out : embd);
+    for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] *= s->embedding_scale;
+    for (p->layer = 0; !e && p->layer < s->n_layers; p->layer++) {
+        e = attention_block(p);
+        if (!e) e = feed_forward_block(p);
+    }
+    return e ? e : output_block(p, embd, logits);
 }
 
 int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
@@ -257,10 +214,11 @@ int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uin
     size_t q = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
     size_t floats = n * (2ul * s->dim + 2 * q + 2 * kv + n + 2ul * s->ffn) + sinks * kv;
     _cleanup_(freep) float *mem = malloc(floats * sizeof(float));
-    _cleanup_(freep) double *freqs = malloc((s->rope_dim / 2 + 1) * sizeof(double));
+    _cleanup_(freep) double *freqs = malloc((s->rope_dim + 1) * sizeof(double));
     if (!mem || !freqs)
         return error_say(-ENOMEM, "out of memory: %zu bytes for the reference pass", floats * sizeof(float));
-    struct pass p = {.r = r, .n = n, .sinks = sinks, .window = window, .x = mem, .freqs = freqs};
+    struct pass p = {
+        .r = r, .n = n, .sinks = sinks, .window = window, .x = mem, .freqs = {freqs, freqs + s->rope_dim / 2}};
     p.h = p.x + (size_t)n * s->dim;
     p.q = p.h + (size_t)n * s->dim;
     p.k = p.q + n * q;

@@ -11,6 +11,9 @@ struct reference;
 
 /* -ENOENT with a sentence when OpenBLAS cannot be loaded; -ENOMEM. @g stays open as long as it lives. */
 int reference_new(struct reference **out, const struct gguf *g);
+
+/* The longest context that can come, by which LongRoPE's factors are chosen; at first the long ones are. */
+void reference_context(struct reference *r, uint32_t ctx);
 struct reference *reference_free(struct reference *r); /* NULL ok, returns NULL */
 
 /* Logits [n][vocab] of a sequence of n tokens from position 0. */

@@ -41,7 +41,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct shape *y, 
     s->att = carve(c, n * q, sizeof(float));
     s->gate = carve(c, n * y->ffn, sizeof(float));
     s->up = carve(c, n * y->ffn, sizeof(float));
-    s->cs = carve(c, n * y->rope_dim, sizeof(float));
+    for (uint32_t i = 0; i < shape_ropes(y); i++) s->cs[i] = carve(c, n * y->rope_dim, sizeof(float));
     s->sink_q = carve(c, n * q, sizeof(float));
     s->sink_cs = carve(c, n * y->rope_dim, sizeof(float));
     s->aq = carve(c, n * wide, 1);

@@ -1,56 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/shape.h"
+#include "daemon/model/keys.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const supported[] = {"llama"};
-#define SUPPORTED_TEXT "llama"
-
-/* Printable ASCII only: these strings end in messages and in status. */
-static void copy_text(char *out, size_t cap, struct gguf_str s)
+static int refuse_architecture(const struct shape *s, const struct gguf *g)
 {
-    size_t n = s.len < cap - 1 ? s.len : cap - 1;
-    for (size_t i = 0; i < n; i++) out[i] = s.data[i] >= 0x20 && s.data[i] < 0x7f ? s.data[i] : '?';
-    out[n] = 0;
-}
-
-struct keys {
-    const struct gguf *g;
-    const char *arch;
-};
-
-static const char *key(const struct keys *k, char out[96], const char *name)
-{
-    snprintf(out, 96, "%s.%s", k->arch, name);
-    return out;
-}
-
-enum need { OPTIONAL, REQUIRED };
-
-/* @out keeps its value when the optional key is absent; what is there lies in [min, max]. */
-static int number(const struct keys *k, uint32_t *out, const char *name, enum need need, uint32_t min, uint32_t max)
-{
-    char full[96];
-    int r = gguf_get_u32(k->g, key(k, full, name), out);
-    if (r < 0) return r;
-    if (r && need == REQUIRED) return error_say(-EINVAL, "%s: key '%s' is missing", gguf_path(k->g), full);
-    if (!r && (*out < min || *out > max))
-        return error_say(-EINVAL, "%s: key '%s' is %u, not a number from %u to %u", gguf_path(k->g), full, *out, min,
-                         max);
-    return 0;
-}
-
-static int real(const struct keys *k, float *out, const char *name, enum need need, float max)
-{
-    char full[96];
-    int r = gguf_get_f32(k->g, key(k, full, name), out);
-    if (r < 0) return r;
-    if (r && need == REQUIRED) return error_say(-EINVAL, "%s: key '%s' is missing", gguf_path(k->g), full);
-    if (!r && !(*out > 0 && *out <= max))
-        return error_say(-EINVAL, "%s: key '%s' is %g, not above 0 and at most %g", gguf_path(k->g), full, *out, max);
-    return 0;
+    char names[256];
+    size_t n = 0;
+    const struct arch *a;
+    for (uint32_t i = 0; (a = arch_nth(i)) && n < sizeof(names); i++)
+        n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", a->name);
+    return error_say(-EOPNOTSUPP, "%s: architecture '%s' is not supported; supported: %s", gguf_path(g), s->arch,
+                     names);
 }
 
 static int architecture(struct shape *s, const struct gguf *g)
@@ -59,48 +23,46 @@ static int architecture(struct shape *s, const struct gguf *g)
     int r = gguf_get_str(g, "general.architecture", &arch);
     if (r < 0) return r;
     if (r) return error_say(-EINVAL, "%s: key 'general.architecture' is missing", gguf_path(g));
-    copy_text(s->arch, sizeof(s->arch), arch);
+    keys_text(s->arch, sizeof(s->arch), arch);
     r = gguf_get_str(g, "general.name", &name);
     if (r < 0) return r;
-    if (!r) copy_text(s->name, sizeof(s->name), name);
-    for (size_t i = 0; i < sizeof(supported) / sizeof(*supported); i++)
-        if (arch.len == strlen(supported[i]) && !memcmp(arch.data, supported[i], arch.len)) return 0;
-    return error_say(-EOPNOTSUPP, "%s: architecture '%s' is not supported; supported: " SUPPORTED_TEXT, gguf_path(g),
-                     s->arch);
+    if (!r) keys_text(s->name, sizeof(s->name), name);
+    s->desc = arch_find(arch.data, arch.len);
+    return s->desc ? 0 : refuse_architecture(s, g);
 }
 
 static int sizes(struct shape *s, const struct keys *k)
 {
     uint32_t experts = 0;
-    int r = number(k, &experts, "expert_count", OPTIONAL, 0, UINT32_MAX);
+    int r = keys_u32(k, &experts, "expert_count", OPTIONAL, 0, UINT32_MAX);
     if (r) return r;
     if (experts)
         return error_say(-EOPNOTSUPP, "%s: a mixture of experts ('%s.expert_count' is %u) is not supported",
                          gguf_path(k->g), k->arch, experts);
-    r = number(k, &s->n_layers, "block_count", REQUIRED, 1, 1024);
-    if (!r) r = number(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
-    if (!r) r = number(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
-    if (!r) r = number(k, &s->ctx, "context_length", REQUIRED, 1, 1 << 30);
+    r = keys_u32(k, &s->n_layers, "block_count", REQUIRED, 1, SHAPE_LAYERS_MAX);
+    if (!r) r = keys_u32(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
+    if (!r) r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
+    if (!r) r = keys_u32(k, &s->ctx, "context_length", REQUIRED, 1, 1 << 30);
     return r;
 }
 
 static int heads(struct shape *s, const struct keys *k)
 {
     const char *path = gguf_path(k->g);
-    int r = number(k, &s->heads, "attention.head_count", REQUIRED, 1, 4096);
+    int r = keys_u32(k, &s->heads, "attention.head_count", REQUIRED, 1, 4096);
     s->kv_heads = s->heads;
-    if (!r) r = number(k, &s->kv_heads, "attention.head_count_kv", OPTIONAL, 1, 4096);
+    if (!r) r = keys_u32(k, &s->kv_heads, "attention.head_count_kv", OPTIONAL, 1, 4096);
     if (r) return r;
     if (s->heads % s->kv_heads)
         return error_say(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly", path, s->heads,
                          s->kv_heads);
     s->head_dim = s->dim / s->heads;
-    r = number(k, &s->head_dim, "attention.key_length", OPTIONAL, 1, 1024);
+    r = keys_u32(k, &s->head_dim, "attention.key_length", OPTIONAL, 1, 1024);
     uint32_t value = s->head_dim;
-    if (!r) r = number(k, &value, "attention.value_length", OPTIONAL, 1, 1024);
+    if (!r) r = keys_u32(k, &value, "attention.value_length", OPTIONAL, 1, 1024);
     if (r) return r;
     char full[96];
-    if (!gguf_find(k->g, key(k, full, "attention.key_length")) && s->dim % s->heads)
+    if (!gguf_find(k->g, keys_name(k, full, "attention.key_length")) && s->dim % s->heads)
         return error_say(-EINVAL, "%s: a width of %u is no multiple of %u attention heads", path, s->dim, s->heads);
     if (value != s->head_dim)
         return error_say(-EOPNOTSUPP,
@@ -110,38 +72,106 @@ static int heads(struct shape *s, const struct keys *k)
     return 0;
 }
 
-/* scaling.type: none, or linear (the default when only a factor is given). Llama 3's is a tensor, see backend. */
-static int rope(struct shape *s, const struct keys *k)
+static int rotation(struct shape *s, const struct keys *k)
 {
-    const char *path = gguf_path(k->g);
     char full[96];
     s->rope_dim = s->head_dim;
-    s->rope_base = 10000;
-    s->rope_scale = 1;
-    int r = number(k, &s->rope_dim, "rope.dimension_count", OPTIONAL, 1, s->head_dim);
-    if (!r) r = real(k, &s->rope_base, "rope.freq_base", OPTIONAL, 1e12f);
-    if (r) return r;
-    if (s->rope_dim % 2)
-        return error_say(-EINVAL, "%s: rotary embedding over an odd number of dimensions, %u", path, s->rope_dim);
+    s->rotates = true;
+    int r = keys_u32(k, &s->rope_dim, "rope.dimension_count", OPTIONAL, 1, s->head_dim);
+    if (!r && s->rope_dim % 2)
+        r = error_say(-EINVAL, "%s: rotary embedding over an odd number of dimensions, %u", gguf_path(k->g),
+                      s->rope_dim);
+    if (!r) r = rope_read(&s->rope, k->g, k->arch, s->ctx);
+    if (!r && s->desc->rope_switch) r = gguf_get_bool(k->g, keys_name(k, full, "rope.scaling.finetuned"), &s->rotates);
+    return r < 0 ? r : 0;
+}
 
-    struct gguf_str type = {"linear", 6};
-    float factor = 1;
-    r = gguf_get_str(k->g, key(k, full, "rope.scaling.type"), &type);
-    if (r < 0) return r;
-    bool none = type.len == 4 && !memcmp(type.data, "none", 4),
-         linear = type.len == 6 && !memcmp(type.data, "linear", 6);
-    if (!none && !linear) {
-        char title[32];
-        copy_text(title, sizeof(title), type);
-        return error_say(-EOPNOTSUPP,
-                         "%s: RoPE scaling '%s' ('%s') is not supported; supported: none, linear, and Llama 3's "
-                         "rope_freqs.weight",
-                         path, title, full);
+/* --- sliding windows --- */
+
+static void mark_period(struct shape *s, uint32_t period)
+{
+    for (uint32_t l = 0; l < s->n_layers; l++)
+        if (!period || l % period < period - 1) s->slides[l / 8] |= (uint8_t)(1 << l % 8);
+}
+
+/* The key is a period, or says it of every layer. */
+static int pattern(struct shape *s, const struct keys *k)
+{
+    char full[96];
+    uint32_t period = s->desc->window.period;
+    const struct gguf_kv *kv = gguf_find(k->g, keys_name(k, full, "attention.sliding_window_pattern"));
+    if (!kv || kv->type != GGUF_ARRAY) {
+        int r = keys_u32(k, &period, "attention.sliding_window_pattern", OPTIONAL, 0, SHAPE_LAYERS_MAX);
+        if (!r) mark_period(s, period);
+        return r;
     }
-    r = real(k, &factor, "rope.scale_linear", OPTIONAL, 1e6f); /* the older key */
-    if (!r) r = real(k, &factor, "rope.scaling.factor", OPTIONAL, 1e6f);
-    if (!r && linear) s->rope_scale = 1 / factor;
-    return r;
+    bool wide = kv->elem == GGUF_I32 || kv->elem == GGUF_U32;
+    if ((kv->elem != GGUF_BOOL && !wide) || kv->n != s->n_layers)
+        return error_say(-EINVAL, "%s: key '%s' is not an array of %u booleans, one for each layer", gguf_path(k->g),
+                         full, s->n_layers);
+    for (uint32_t l = 0; l < s->n_layers; l++)
+        if (wide ? gguf_array_i32(kv, l) != 0 : ((const uint8_t *)kv->value)[l] != 0)
+            s->slides[l / 8] |= (uint8_t)(1 << l % 8);
+    return 0;
+}
+
+static int window(struct shape *s, const struct keys *k)
+{
+    const struct arch *a = s->desc;
+    s->window_rope = s->rope;
+    if (a->window.need == ARCH_NEVER) return 0;
+    s->window = a->window.size;
+    int r = keys_u32(k, &s->window, "attention.sliding_window", OPTIONAL, 0, INT32_MAX);
+    if (r || !s->window) return r;
+    if (a->window.unscaled) s->window_rope.kind = ROPE_LINEAR, s->window_rope.scale = s->window_rope.magnitude = 1;
+    if (a->window.rope_base > 0) s->window_rope.base = a->window.rope_base;
+    r = keys_f32(k, &s->window_rope.base, "rope.freq_base_swa", OPTIONAL, 1e12f);
+    return r ? r : pattern(s, k);
+}
+
+/* --- scales and caps --- */
+
+/* A key that the architecture computes with, or that must not say anything. 0 stands for "none" in it. */
+static int factor(const struct shape *s, const struct keys *k, float *out, const char *name, unsigned bit)
+{
+    char full[96];
+    float v = 0;
+    int r = gguf_get_f32(k->g, keys_name(k, full, name), &v);
+    if (r) return r < 0 ? r : 0;
+    if (!(fabsf(v) <= 1e6f)) return error_say(-EINVAL, "%s: key '%s' is %g", gguf_path(k->g), full, v);
+    if (s->desc->keys & bit)
+        *out = v;
+    else if (v != 0 && v != 1)
+        return error_say(-EOPNOTSUPP, "%s: key '%s' is %g, which is not supported in a '%s' model", gguf_path(k->g),
+                         full, v, s->arch);
+    return 0;
+}
+
+static int factors(struct shape *s, const struct keys *k)
+{
+    const struct arch *a = s->desc;
+    float attention = 0, logits = 0, cap = a->attention_cap, logit_cap = a->logit_cap;
+    s->embedding_scale = a->embedding_sqrt ? sqrtf((float)s->dim) : 0;
+    int r = factor(s, k, &s->embedding_scale, "embedding_scale", KEY_EMBEDDING_SCALE);
+    if (!r) r = factor(s, k, &s->residual_scale, "residual_scale", KEY_RESIDUAL_SCALE);
+    if (!r) r = factor(s, k, &attention, "attention.scale", KEY_ATTENTION_SCALE);
+    if (!r) r = factor(s, k, &logits, "logit_scale", KEY_LOGIT_SCALE);
+    if (!r) r = factor(s, k, &cap, "attn_logit_softcapping", KEY_ATTENTION_CAP);
+    if (!r) r = factor(s, k, &logit_cap, "final_logit_softcapping", KEY_LOGIT_CAP);
+    if (r) return r;
+    if (cap < 0 || logit_cap < 0)
+        return error_say(-EINVAL, "%s: a soft cap of %g", gguf_path(k->g), cap < 0 ? cap : logit_cap);
+    if (a->keys & KEY_LOGIT_SCALE && logits == 0)
+        return error_say(-EINVAL, "%s: key '%s.logit_scale' is missing", gguf_path(k->g), s->arch);
+    bool wide = a->wide_layers && s->n_layers == a->wide_layers;
+    double width = wide ? s->dim / s->heads : s->head_dim;
+    if (s->embedding_scale == 0) s->embedding_scale = 1;
+    if (s->residual_scale == 0) s->residual_scale = 1;
+    s->attention_scale = attention != 0 ? attention : (float)(1 / sqrt(width));
+    s->attention_cap = cap;
+    s->logit_scale = logits != 0 ? 1 / logits : 1; /* the key divides */
+    s->logit_cap = logit_cap;
+    return 0;
 }
 
 static int vocabulary(struct shape *s, const struct gguf *g)
@@ -169,8 +199,10 @@ int shape_read(struct shape *s, const struct gguf *g)
     struct keys k = {g, s->arch};
     r = sizes(s, &k);
     if (!r) r = heads(s, &k);
-    if (!r) r = rope(s, &k);
-    if (!r) r = real(&k, &s->rms_eps, "attention.layer_norm_rms_epsilon", REQUIRED, 1);
+    if (!r) r = rotation(s, &k);
+    if (!r) r = window(s, &k);
+    if (!r) r = factors(s, &k);
+    if (!r) r = keys_f32(&k, &s->rms_eps, "attention.layer_norm_rms_epsilon", REQUIRED, 1);
     if (!r) r = vocabulary(s, g);
     if (r) return r;
     s->groups[0] = (struct kv_group){.n_layers = s->n_layers, .kind = KV_FULL};

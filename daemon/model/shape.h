@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What a model is, in numbers: read from GGUF metadata, checked, plain data. */
+/* What a model is, in numbers: read from GGUF metadata by its architecture's description, checked, plain data. */
+#include "daemon/model/arch.h"
 #include "daemon/model/gguf.h"
+#include "daemon/model/rope.h"
 #include <stdint.h>
+#include <string.h>
 
 #define SHAPE_KV_GROUPS_MAX 4
+#define SHAPE_LAYERS_MAX    1024
 
 enum kv_group_kind { KV_FULL, KV_WINDOW };
 
-/* Layers that share one block table: how many, what they keep. Today one group, of all layers. */
+/* Layers that share one block table: how many, what they keep. Today one group, of all layers: those with a sliding
+ * window keep everything too and see less of it. */
 struct kv_group {
     uint32_t n_layers;
     enum kv_group_kind kind;
@@ -17,12 +22,19 @@ struct kv_group {
 };
 
 struct shape {
+    const struct arch *desc;
     char arch[32], name[128];
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
     uint32_t rope_dim;
-    float rope_base, rope_scale; /* scale: 1/factor for linear scaling */
+    struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */
     float rms_eps;
     bool tied;
+    float embedding_scale, residual_scale; /* of a token's embedding; of what a block adds; 1: none */
+    float attention_scale, attention_cap;  /* q·k is multiplied by; softcap of that; 0: none */
+    float logit_scale, logit_cap;          /* logits are multiplied by; softcap of that; 0: none */
+    uint32_t window;                       /* positions that sliding layers see; 0: no layer slides */
+    uint8_t slides[SHAPE_LAYERS_MAX / 8];  /* a bit for each layer */
+    bool rotates;                          /* false: no layer has RoPE */
     struct kv_group groups[SHAPE_KV_GROUPS_MAX];
     uint32_t n_groups;
 };
@@ -30,3 +42,22 @@ struct shape {
 /* -EOPNOTSUPP with a sentence that says which architecture, and which ones are supported; -EINVAL for values that
  * cannot be (zero heads, width no multiple, …). */
 int shape_read(struct shape *s, const struct gguf *g);
+
+/* The last positions that a layer sees, its own included; 0: all. */
+static inline uint32_t shape_window(const struct shape *s, uint32_t layer)
+{
+    return s->slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
+}
+
+/* 2 when sliding layers have a RoPE of their own (window_rope), else 1. */
+static inline uint32_t shape_ropes(const struct shape *s)
+{
+    return s->window && memcmp(&s->rope, &s->window_rope, sizeof(s->rope)) ? 2 : 1;
+}
+
+/* Are q and k of a layer rotated? */
+static inline bool shape_rotates(const struct shape *s, uint32_t layer)
+{
+    uint32_t every = s->desc->no_rope_every;
+    return s->rotates && (!every || (layer + 1) % every);
+}

@@ -9,13 +9,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* One tensor and where it goes: a matrix, or a vector. */
+/* One tensor, or some rows of it, and where it goes: a matrix, or a vector. */
 struct item {
     const struct gguf_tensor *t;
+    uint32_t row; /* first of the tensor's */
     struct matrix *matrix;
     const float **vector;
     size_t offset, bytes; /* in the image */
 };
+
+#define LAYER_ITEMS 20 /* at most */
+#define OTHER_ITEMS 6
 
 struct plan {
     struct weights *w;
@@ -23,6 +27,7 @@ struct plan {
     const struct shape *s;
     struct item *items;
     size_t n, size;
+    size_t tensors;  /* that the items are of */
     uint64_t source; /* bytes in the file */
 };
 
@@ -75,22 +80,35 @@ static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t 
     struct item *i = &p->items[p->n++];
     *i = (struct item){.t = t, .offset = p->size, .bytes = bytes};
     p->size += (bytes + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
-    p->source += t->size;
     return i;
 }
 
-static int want_matrix(struct plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows)
+/* The tensor has more rows than ours when several matrices share it. */
+struct source {
+    uint32_t first, all;
+};
+
+static int want_rows(struct plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows, struct source from)
 {
     const struct gguf_tensor *t = NULL;
-    int r = find(p, name, k, rows, &t);
+    int r = find(p, name, k, from.all, &t);
     if (!r) r = type_of(p, t, &m->type);
     if (r) return r;
     m->rows = rows;
     m->k = k;
     m->n_panels = (rows + KERN_ROWS - 1) / KERN_ROWS;
     m->panel_bytes = kern_panel_bytes(m->type, k);
-    reserve(p, t, m->n_panels * m->panel_bytes)->matrix = m;
+    struct item *i = reserve(p, t, m->n_panels * m->panel_bytes);
+    i->matrix = m;
+    i->row = from.first;
+    p->source += t->size / from.all * rows;
+    p->tensors += from.first == 0;
     return 0;
+}
+
+static int want_matrix(struct plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows)
+{
+    return want_rows(p, m, name, k, rows, (struct source){0, rows});
 }
 
 static int want_vector(struct plan *p, const float **v, const char *name, uint32_t n)
@@ -104,34 +122,85 @@ static int want_vector(struct plan *p, const float **v, const char *name, uint32
         return error_say(-EOPNOTSUPP, "%s: tensor '%s' is quantized (%s); vectors must be F32, F16 or BF16",
                          gguf_path(p->g), name, kern_type_name(type));
     reserve(p, t, n * sizeof(float))->vector = v;
+    p->source += t->size;
+    p->tensors++;
     return 0;
+}
+
+/* A vector that only some architectures have. */
+static int want_norm(struct plan *p, const float **v, uint32_t l, const char *which, uint32_t n, bool there)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s.weight", l, which);
+    return there ? want_vector(p, v, name, n) : 0;
+}
+
+static int want_bias(struct plan *p, const float **v, uint32_t l, const char *which, uint32_t n, enum arch_need need)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s.bias", l, which);
+    return need == ARCH_MUST || (need == ARCH_MAY && gguf_find_tensor(p->g, name)) ? want_vector(p, v, name, n) : 0;
+}
+
+static int want_norms(struct plan *p, struct layer *y, uint32_t l)
+{
+    const struct shape *s = p->s;
+    const struct arch *a = s->desc;
+    bool whole = a->qk_norm == QK_NORM_WHOLE, qk = a->qk_norm != QK_PLAIN;
+    int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm);
+    if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_norm", s->head_dim * (whole ? s->heads : 1), qk);
+    if (!r) r = want_norm(p, &y->k_norm, l, "attn_k_norm", s->head_dim * (whole ? s->kv_heads : 1), qk);
+    if (!r) r = want_norm(p, &y->attn_post_norm, l, "post_attention_norm", s->dim, a->post_norm);
+    if (!r) r = want_norm(p, &y->ffn_norm, l, "ffn_norm", s->dim, a->pre_norm);
+    return r ? r : want_norm(p, &y->ffn_post_norm, l, "post_ffw_norm", s->dim, a->post_norm);
+}
+
+static int want_biases(struct plan *p, struct layer *y, uint32_t l)
+{
+    const struct arch *a = p->s->desc;
+    int r = want_bias(p, &y->q_bias, l, "attn_q", y->q.rows, a->qkv_bias);
+    if (!r) r = want_bias(p, &y->k_bias, l, "attn_k", y->k.rows, a->qkv_bias);
+    if (!r) r = want_bias(p, &y->v_bias, l, "attn_v", y->v.rows, a->qkv_bias);
+    if (!r) r = want_bias(p, &y->o_bias, l, "attn_output", y->o.rows, a->o_bias);
+    if (!r) r = want_bias(p, &y->gate_bias, l, "ffn_gate", y->gate.rows, a->ffn_bias);
+    if (!r) r = want_bias(p, &y->up_bias, l, "ffn_up", y->up.rows, a->ffn_bias);
+    return r ? r : want_bias(p, &y->down_bias, l, "ffn_down", y->down.rows, a->ffn_bias);
+}
+
+static bool has_layer_tensor(const struct plan *p, uint32_t l, const char *which)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s.weight", l, which);
+    return gguf_find_tensor(p->g, name);
 }
 
 static int want_layer(struct plan *p, uint32_t l)
 {
     const struct shape *s = p->s;
     struct layer *y = &p->w->layers[l];
-    uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, f = s->ffn;
+    const bool qkv = s->desc->fused && has_layer_tensor(p, l, "attn_qkv"), gate = s->desc->fused;
     const struct {
         const char *name;
         struct matrix *m;
-        const float **v;
         uint32_t k, rows;
+        struct source from;
     } parts[] = {
-        {"attn_norm", NULL, &y->attn_norm, s->dim, 1}, {"attn_q", &y->q, NULL, s->dim, q},
-        {"attn_k", &y->k, NULL, s->dim, kv},           {"attn_v", &y->v, NULL, s->dim, kv},
-        {"attn_output", &y->o, NULL, q, s->dim},       {"ffn_norm", NULL, &y->ffn_norm, s->dim, 1},
-        {"ffn_gate", &y->gate, NULL, s->dim, s->ffn},  {"ffn_up", &y->up, NULL, s->dim, s->ffn},
-        {"ffn_down", &y->down, NULL, s->ffn, s->dim},
+        {qkv ? "attn_qkv" : "attn_q", &y->q, s->dim, q, {0, qkv ? q + 2 * kv : q}},
+        {qkv ? "attn_qkv" : "attn_k", &y->k, s->dim, kv, {qkv ? q : 0, qkv ? q + 2 * kv : kv}},
+        {qkv ? "attn_qkv" : "attn_v", &y->v, s->dim, kv, {qkv ? q + kv : 0, qkv ? q + 2 * kv : kv}},
+        {"attn_output", &y->o, q, s->dim, {0, s->dim}},
+        {gate ? "ffn_up" : "ffn_gate", &y->gate, s->dim, f, {0, gate ? 2 * f : f}},
+        {"ffn_up", &y->up, s->dim, f, {gate ? f : 0, gate ? 2 * f : f}},
+        {"ffn_down", &y->down, f, s->dim, {0, s->dim}},
     };
-    int r = 0;
+    int r = want_norms(p, y, l);
     for (size_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++) {
         char name[64];
         snprintf(name, sizeof(name), "blk.%u.%s.weight", l, parts[i].name);
-        r = parts[i].m ? want_matrix(p, parts[i].m, name, parts[i].k, parts[i].rows)
-                       : want_vector(p, parts[i].v, name, parts[i].k);
+        r = want_rows(p, parts[i].m, name, parts[i].k, parts[i].rows, parts[i].from);
     }
-    return r;
+    return r ? r : want_biases(p, y, l);
 }
 
 static int want_embedding(struct plan *p)
@@ -154,10 +223,10 @@ static bool planned(const struct plan *p, const struct gguf_tensor *t)
     return false;
 }
 
-/* A tensor that is not computed with would make every answer wrong: biases, extra norms, experts. */
+/* A tensor that is not computed with would make every answer wrong: extra biases and norms, experts. */
 static int refuse_others(const struct plan *p)
 {
-    if (gguf_n_tensors(p->g) == p->n + (p->w->embd != NULL)) return 0;
+    if (gguf_n_tensors(p->g) == p->tensors + (p->w->embd != NULL)) return 0;
     for (size_t i = 0; i < gguf_n_tensors(p->g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(p->g, i);
         if (!planned(p, t))
@@ -167,13 +236,24 @@ static int refuse_others(const struct plan *p)
     return 0;
 }
 
+/* Factors of the RoPE frequencies: one set, or LongRoPE's two. */
+static int want_rope(struct plan *p)
+{
+    uint32_t n = p->s->rope_dim / 2;
+    if (!p->s->desc->rope_tensors || !p->s->rotates) return 0;
+    if (p->s->rope.kind == ROPE_LONG) {
+        int r = want_vector(p, &p->w->rope_short, ROPE_SHORT_TENSOR, n);
+        return r ? r : want_vector(p, &p->w->rope_long, ROPE_LONG_TENSOR, n);
+    }
+    return gguf_find_tensor(p->g, ROPE_TENSOR) ? want_vector(p, &p->w->rope_factors, ROPE_TENSOR, n) : 0;
+}
+
 static int plan(struct plan *p)
 {
     int r = want_embedding(p);
     for (uint32_t l = 0; !r && l < p->s->n_layers; l++) r = want_layer(p, l);
     if (!r) r = want_vector(p, &p->w->output_norm, "output_norm.weight", p->s->dim);
-    if (!r && gguf_find_tensor(p->g, "rope_freqs.weight"))
-        r = want_vector(p, &p->w->rope_factors, "rope_freqs.weight", p->s->rope_dim / 2);
+    if (!r) r = want_rope(p);
     return r ? r : refuse_others(p);
 }
 
@@ -243,8 +323,8 @@ static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     size_t stride = m->k / kern_type_block(m->type) * kern_type_bytes(m->type);
     for (uint32_t p = begin; p < end; p++) {
         uint32_t row = p * KERN_ROWS, rows = m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
-        kern_panel_pack(m->type, to->panels + p * m->panel_bytes, (const uint8_t *)to->item->t->data + row * stride,
-                        stride, rows, m->k);
+        kern_panel_pack(m->type, to->panels + p * m->panel_bytes,
+                        (const uint8_t *)to->item->t->data + (to->item->row + row) * stride, stride, rows, m->k);
     }
 }
 
@@ -252,7 +332,7 @@ static int fill_vector(const struct plan *p, const struct item *i, float *v)
 {
     enum kern_type type = KERN_F32;
     uint64_t n = i->t->dims[0];
-    bool divides = i->vector == &p->w->rope_factors;
+    bool divides = i->vector == &p->w->rope_factors || i->vector == &p->w->rope_short || i->vector == &p->w->rope_long;
     weights_type(i->t->type, &type);
     kern_dequant(type, v, i->t->data, n);
     for (uint64_t j = 0; j < n; j++)
@@ -295,7 +375,7 @@ static int make_plan(struct plan *p, struct weights *w, const struct gguf *g, co
                      struct item **items)
 {
     *w = (struct weights){.n_layers = s->n_layers, .dim = s->dim, .g = g};
-    *items = calloc(9 * (size_t)s->n_layers + 4, sizeof(**items));
+    *items = calloc(LAYER_ITEMS * (size_t)s->n_layers + OTHER_ITEMS, sizeof(**items));
     w->layers = calloc(s->n_layers, sizeof(*w->layers));
     *p = (struct plan){.w = w, .g = g, .s = s, .items = *items};
     if (!*items || !w->layers) return error_say(-ENOMEM, "%s: out of memory: %u layers", gguf_path(g), s->n_layers);

@@ -16,8 +16,13 @@ struct matrix {
     const uint8_t *panels; /* [n_panels][panel_bytes] */
 };
 
+/* Vectors that the architecture or the file has not are NULL. */
 struct layer {
-    const float *attn_norm, *ffn_norm; /* [dim] */
+    const float *attn_norm, *ffn_norm;           /* [dim] */
+    const float *attn_post_norm, *ffn_post_norm; /* [dim] */
+    const float *q_norm, *k_norm;                /* [head_dim], or of all heads, as the architecture has it */
+    const float *q_bias, *k_bias, *v_bias;       /* [rows] of their matrices, like those below */
+    const float *o_bias, *gate_bias, *up_bias, *down_bias;
     struct matrix q, k, v, o, gate, up, down;
 };
 
@@ -27,7 +32,8 @@ struct weights {
     struct matrix output;     /* [vocab][dim]; of a tied model: the embedding */
     const void *embd;         /* [vocab] rows as in the file, of type embd_type; NULL when tied */
     enum kern_type embd_type;
-    const float *rope_factors; /* [rope_dim/2] what the frequencies are divided by, or NULL */
+    /* [rope_dim/2] what the frequencies are divided by, or NULL; LongRoPE's for short and for long contexts */
+    const float *rope_factors, *rope_short, *rope_long;
     uint32_t n_layers, dim;
     const void *mem; /* the image */
     size_t size;     /* bytes of mem */

@@ -25,8 +25,8 @@ def test_a_supported_model(tmp_path):
 
 
 def test_what_is_not_supported_is_named(tmp_path):
-    out, _ = inspect(mktiny(tmp_path / "a.gguf", "--arch", "qwen2"))
-    assert "not supported: architecture 'qwen2' is not supported; supported: llama" in out
+    out, _ = inspect(mktiny(tmp_path / "a.gguf", "--arch", "rwkv7"))
+    assert "not supported: architecture 'rwkv7' is not supported; supported: gemma2, gemma3, granite, llama," in out
     out, _ = inspect(mktiny(tmp_path / "b.gguf", "--pre", "klingon"))
     assert "not supported: " in out and "klingon" in out
     out, _ = inspect(mktiny(tmp_path / "c.gguf", "--tokenizer", "rwkv"))
@@ -75,7 +75,7 @@ def test_a_full_disk_is_told(tiny):
 
 def test_json_for_programs(tiny, tmp_path):
     klingon = mktiny(tmp_path / "k.gguf", "--pre", "klingon", "--type", "Q4_1")
-    odd = mktiny(tmp_path / "o.gguf", "--arch", "qwen2")
+    odd = mktiny(tmp_path / "o.gguf", "--arch", "rwkv7")
     (tmp_path / "t.jinja").write_text("{% for x in %}")
     template = mktiny(tmp_path / "t.gguf", "--template", tmp_path / "t.jinja")
     (tmp_path / "no.gguf").write_text("no")
@@ -88,7 +88,7 @@ def test_json_for_programs(tiny, tmp_path):
     assert one["bytes"] == tiny.stat().st_size and one["architecture"] == "llama" and one["tokenizer"] == "gpt2"
     assert one["type"] == max(one["types"], key=one["types"].get) == "Q8_0" and one["memory_bytes"] > 0
     assert said[1]["type"] == "Q4_1" and not said[1]["supported"] and "klingon" in said[1]["why"]
-    assert said[2]["architecture"] == "qwen2" and said[2]["context"] == 512 and said[2]["why"].startswith("architecture")
+    assert said[2]["architecture"] == "rwkv7" and said[2]["context"] == 512 and said[2]["why"].startswith("architecture")
     assert said[3]["supported"] and not said[3]["template"] and "line 1" in said[3]["template_why"]
     assert said[4] == {"file": str(files[4]), "error": said[4]["error"]} and "not a GGUF" in said[4]["error"]
     assert "No such file" in said[5]["error"]

@@ -31,7 +31,7 @@ static void check(const struct shape *y, uint32_t n, uint32_t ctx, uint32_t thre
     mark(&s, seen, s.q, 4 * n * q), mark(&s, seen, s.k, 4 * n * kv), mark(&s, seen, s.v, 4 * n * kv);
     mark(&s, seen, s.att, 4 * n * q);
     mark(&s, seen, s.gate, 4 * n * y->ffn), mark(&s, seen, s.up, 4 * n * y->ffn);
-    mark(&s, seen, s.cs, 4 * n * y->rope_dim);
+    for (uint32_t i = 0; i < shape_ropes(y); i++) mark(&s, seen, s.cs[i], 4 * n * y->rope_dim);
     mark(&s, seen, s.sink_q, 4 * n * q), mark(&s, seen, s.sink_cs, 4 * n * y->rope_dim);
     mark(&s, seen, s.aq, n * wide);
     mark(&s, seen, s.ad, 4 * n * (wide / 32)), mark(&s, seen, s.as, 4 * n * (wide / 32));
@@ -52,6 +52,15 @@ static void check(const struct shape *y, uint32_t n, uint32_t ctx, uint32_t thre
 static void test_buffers_do_not_overlap(void **state)
 {
     check(&(struct shape){.dim = 64, .ffn = 96, .heads = 4, .kv_heads = 2, .head_dim = 16, .rope_dim = 16}, 7, 512, 2);
+    check(&(struct shape){.dim = 64,
+                          .ffn = 96,
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .head_dim = 16,
+                          .rope_dim = 16,
+                          .window = 40,
+                          .window_rope = {.base = 5}},
+          7, 512, 2);
     check(&(struct shape){.dim = 5, .ffn = 3, .heads = 3, .kv_heads = 1, .head_dim = 2, .rope_dim = 2}, 1, 1, 1);
     check(&(struct shape){.dim = 64, .ffn = 32, .heads = 200, .kv_heads = 1, .head_dim = 6, .rope_dim = 4}, 33, 100000,
           5);

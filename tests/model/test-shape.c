@@ -2,6 +2,7 @@
 #include "daemon/model/shape.h"
 #include "libcommon/error.h"
 #include "tests/model/rig.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -87,7 +88,7 @@ static void test_reads_a_llama(void **state)
     assert_string_equal(s.arch, "llama");
     assert_string_equal(s.name, "a name");
     assert_true(s.n_layers == 3 && s.dim == 64 && s.ffn == 96 && s.heads == 8 && s.kv_heads == 2 && s.head_dim == 8);
-    assert_true(s.vocab == 5 && s.ctx == 2048 && s.rope_dim == 8 && s.rope_base == 10000 && s.rope_scale == 1);
+    assert_true(s.vocab == 5 && s.ctx == 2048 && s.rope_dim == 8 && s.rope.base == 10000 && s.rope.scale == 1);
     assert_true(s.tied && s.rms_eps == 1e-5f);
     assert_true(s.n_groups == 1 && s.groups[0].n_layers == 3 && s.groups[0].kind == KV_FULL && !s.groups[0].window);
 }
@@ -104,7 +105,7 @@ static void test_optional_keys(void **state)
     assert_int_equal(read_changed(&s, &(struct key){"llama.rope.dimension_count", 4, NULL, false},
                                   &(struct key){"llama.rope.freq_base", 5e5, NULL, true}, 5),
                      0);
-    assert_true(s.head_dim == 8 && s.rope_dim == 4 && s.rope_base == 5e5f);
+    assert_true(s.head_dim == 8 && s.rope_dim == 4 && s.rope.base == 5e5f);
 }
 
 static void test_rope_scaling(void **state)
@@ -112,22 +113,23 @@ static void test_rope_scaling(void **state)
     struct key factor = {"llama.rope.scaling.factor", 4, NULL, true};
     struct shape s;
     assert_int_equal(read_changed(&s, &factor, &(struct key){"llama.rope.scaling.type", 0, "linear", false}, 5), 0);
-    assert_true(s.rope_scale == 0.25f);
+    assert_true(s.rope.scale == 0.25f);
     assert_int_equal(read_changed(&s, &factor, NULL, 5), 0);
-    assert_true(s.rope_scale == 0.25f);
+    assert_true(s.rope.scale == 0.25f);
     assert_int_equal(read_changed(&s, &factor, &(struct key){"llama.rope.scaling.type", 0, "none", false}, 5), 0);
-    assert_true(s.rope_scale == 1);
+    assert_true(s.rope.scale == 1);
     assert_int_equal(read_changed(&s, &(struct key){"llama.rope.scale_linear", 2, NULL, true}, NULL, 5), 0);
-    assert_true(s.rope_scale == 0.5f);
-    refused(&factor, &(struct key){"llama.rope.scaling.type", 0, "yarn", false}, -EOPNOTSUPP,
-            "RoPE scaling 'yarn' ('llama.rope.scaling.type') is not supported; supported: none, linear");
+    assert_true(s.rope.scale == 0.5f);
+    refused(&factor, &(struct key){"llama.rope.scaling.type", 0, "ntk", false}, -EOPNOTSUPP,
+            "RoPE scaling 'ntk' ('llama.rope.scaling.type') is not supported; supported: none, linear, yarn");
     refused(&(struct key){"llama.rope.scaling.factor", -2, NULL, true}, NULL, -EINVAL, "is -2, not above 0");
 }
 
 static void test_other_architectures(void **state)
 {
-    refused(&(struct key){"general.architecture", 0, "qwen2", false}, NULL, -EOPNOTSUPP,
-            "architecture 'qwen2' is not supported; supported: llama");
+    refused(&(struct key){"general.architecture", 0, "rwkv7", false}, NULL, -EOPNOTSUPP,
+            "architecture 'rwkv7' is not supported; supported: gemma2, gemma3, granite, llama, olmo2, phi3, qwen2, "
+            "qwen3, smollm3");
     refused(&(struct key){"general.architecture", 0, "llam", false}, NULL, -EOPNOTSUPP,
             "architecture 'llam' is not supported");
     refused(&(struct key){"general.architecture", 0, "a\033b", false}, NULL, -EOPNOTSUPP,
@@ -135,6 +137,61 @@ static void test_other_architectures(void **state)
     refused(&(struct key){"general.architecture", 0, NULL, false}, NULL, -EINVAL, "'general.architecture' is missing");
     refused(&(struct key){"llama.expert_count", 8, NULL, false}, NULL, -EOPNOTSUPP,
             "a mixture of experts ('llama.expert_count' is 8) is not supported");
+}
+
+/* Names of other architectures in this model's keys: what they make of them. */
+static void test_scales(void **state)
+{
+    struct shape s;
+    assert_int_equal(read_changed(&s, NULL, NULL, 5), 0);
+    assert_true(s.embedding_scale == 1 && s.residual_scale == 1 && s.logit_scale == 1);
+    assert_true(s.attention_scale == (float)(1 / sqrt(8)) && s.attention_cap == 0 && s.logit_cap == 0);
+    assert_true(s.rotates && !s.window && shape_ropes(&s) == 1 && !s.desc->neox);
+    refused(&(struct key){"llama.logit_scale", 2, NULL, true}, NULL, -EOPNOTSUPP,
+            "key 'llama.logit_scale' is 2, which is not supported in a 'llama' model");
+    refused(&(struct key){"llama.attn_logit_softcapping", 50, NULL, true}, NULL, -EOPNOTSUPP,
+            "key 'llama.attn_logit_softcapping' is 50");
+    assert_int_equal(read_changed(&s, &(struct key){"llama.logit_scale", 1, NULL, true}, NULL, 5), 0);
+}
+
+static struct shape shape_of(const char *arch)
+{
+    struct tiny t;
+    struct shape s;
+    tiny_init(&t);
+    t.type = 0;
+    t.arch = arch;
+    struct gguf *g = rig_tiny(&t);
+    int r = shape_read(&s, g);
+    if (r) fail_msg("%s", error_text(r));
+    gguf_close(g);
+    return s;
+}
+
+static void test_windows(void **state)
+{
+    struct shape s = shape_of("gemma3"); /* 7 layers: every sixth sees everything */
+    for (uint32_t l = 0; l < 7; l++) assert_int_equal(shape_window(&s, l), l == 5 ? 0 : 70);
+    assert_true(shape_ropes(&s) == 2 && s.rope.base == 1e6f && s.rope.scale == 0.125f);
+    assert_true(s.window_rope.base == 10000 && s.window_rope.scale == 1);
+    assert_true(s.embedding_scale == 8 && s.attention_scale == (float)(1 / sqrt(24)) && s.logit_cap == 0);
+    s = shape_of("gemma2"); /* the first of two slides, all turn alike */
+    for (uint32_t l = 0; l < 4; l++) assert_int_equal(shape_window(&s, l), l % 2 ? 0 : 70);
+    assert_true(shape_ropes(&s) == 1 && s.attention_cap == 3 && s.logit_cap == 12);
+    s = shape_of("olmo3"); /* said of each layer */
+    for (uint32_t l = 0; l < 5; l++) assert_int_equal(shape_window(&s, l), l == 3 ? 0 : 70);
+    assert_true(s.rope.kind == ROPE_YARN && s.window_rope.kind == ROPE_LINEAR && s.window_rope.magnitude == 1);
+    s = shape_of("phi3"); /* its window is not looked at */
+    assert_true(!s.window && s.rope_dim == 12 && s.head_dim == 16 && s.rope.kind == ROPE_LONG);
+}
+
+static void test_other_numbers(void **state)
+{
+    struct shape s = shape_of("granite");
+    assert_true(s.embedding_scale == 12 && s.residual_scale == 0.22f && s.attention_scale == 0.3f);
+    assert_true(s.logit_scale == 1 / 1.5f);
+    s = shape_of("smollm3");
+    for (uint32_t l = 0; l < 5; l++) assert_int_equal(shape_rotates(&s, l), l != 3);
 }
 
 static void test_missing_keys(void **state)
@@ -188,7 +245,8 @@ int main(void)
         cmocka_unit_test(test_reads_a_llama), cmocka_unit_test(test_optional_keys),
         cmocka_unit_test(test_rope_scaling),  cmocka_unit_test(test_other_architectures),
         cmocka_unit_test(test_missing_keys),  cmocka_unit_test(test_values_that_cannot_be),
-        cmocka_unit_test(test_vocabulary),
+        cmocka_unit_test(test_vocabulary),    cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_windows),       cmocka_unit_test(test_other_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

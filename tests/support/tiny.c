@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/tiny.h"
 #include "kernels/kernels.h"
+#include "tests/support/tiny-arch.h"
 #include "tests/support/tiny-vocab.h"
 #include <errno.h>
 #include <math.h>
@@ -150,6 +151,7 @@ enum pass { COUNT, DIRECTORY, DATA };
 
 struct writer {
     const struct tiny *t;
+    const struct tiny_arch *a;
     const struct vocab *v;
     FILE *f;
     enum pass pass;
@@ -186,6 +188,10 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
     for (uint64_t i = 0; i < k; i++) {
         float x = gauss(&w->state);
         w->row[i] = 1 + 0.1f * x;
+        if (strstr(name, "post_ffw_norm") && w->a->ffn_share > 0) w->row[i] *= w->a->ffn_share;
+        if (strstr(name, ".bias")) w->row[i] = 0.3f * x;
+        if (!strcmp(name, "rope_factors_short.weight")) w->row[i] = 1 + 0.05f * (float)i;
+        if (!strcmp(name, "rope_factors_long.weight")) w->row[i] = 1 + 2 * (float)i;
         if (!strcmp(name, "output_norm.weight")) w->row[i] = x < 0 ? -1 + 0.1f * x : 1 + 0.1f * x;
         if (!strcmp(name, "rope_freqs.weight")) w->row[i] = i < k / 4 ? 1 : i < k / 2 ? 3.5f : 8;
     }
@@ -223,32 +229,34 @@ static uint32_t head_dim(const struct tiny *t)
     return t->head_dim ? t->head_dim : t->dim / t->heads;
 }
 
+static void rope_tensors(struct writer *w)
+{
+    uint64_t n = head_dim(w->t) / 2;
+    for (const struct tiny_key *k = w->a->keys; k->name; k++)
+        if (!strcmp(k->name, ".rope.dimension_count")) n = (uint64_t)k->number / 2;
+    if (w->t->rope_freqs) tensor(w, "rope_freqs.weight", n, 0);
+    if (!w->a->long_rope) return;
+    tensor(w, "rope_factors_long.weight", n, 0);
+    tensor(w, "rope_factors_short.weight", n, 0);
+}
+
 static void tensors(struct writer *w, enum pass pass)
 {
-    static const struct {
-        const char *name;
-        char k, rows; /* d: dim, f: ffn, q: heads, v: kv heads; 0: a vector */
-    } layer[] = {
-        {"attn_norm", 'd', 0},  {"attn_q", 'd', 'q'},      {"attn_k", 'd', 'v'},
-        {"attn_v", 'd', 'v'},   {"attn_output", 'q', 'd'}, {"ffn_norm", 'd', 0},
-        {"ffn_gate", 'd', 'f'}, {"ffn_up", 'd', 'f'},      {"ffn_down", 'f', 'd'},
-    };
     const struct tiny *t = w->t;
-    uint64_t size[128] = {['d'] = t->dim,
-                          ['f'] = t->ffn,
-                          ['q'] = (uint64_t)t->heads * head_dim(t),
-                          ['v'] = (uint64_t)t->kv_heads * head_dim(t)};
+    uint64_t head = head_dim(t), q = t->heads * head, v = t->kv_heads * head;
+    uint64_t size[128] = {
+        ['d'] = t->dim, ['f'] = t->ffn, ['q'] = q, ['v'] = v, ['h'] = head, ['Q'] = q + 2 * v, ['F'] = 2 * t->ffn};
     w->pass = pass;
     w->n = w->offset = 0;
     w->state = t->seed;
     tensor(w, "token_embd.weight", t->dim, w->v->n);
     for (uint32_t l = 0; l < t->layers; l++)
-        for (size_t i = 0; i < sizeof(layer) / sizeof(*layer); i++) {
+        for (const struct tiny_tensor *i = w->a->tensors; i->name; i++) {
             char name[64];
-            snprintf(name, sizeof(name), "blk.%u.%s.weight", l, layer[i].name);
-            tensor(w, name, size[(int)layer[i].k], size[(int)layer[i].rows]);
+            snprintf(name, sizeof(name), "blk.%u.%s", l, i->name);
+            tensor(w, name, size[(int)i->k], size[(int)i->rows]);
         }
-    if (t->rope_freqs) tensor(w, "rope_freqs.weight", head_dim(t) / 2, 0);
+    rope_tensors(w);
     tensor(w, "output_norm.weight", t->dim, 0);
     if (!t->tied) tensor(w, "output.weight", t->dim, w->v->n);
 }
@@ -357,9 +365,30 @@ static void fim_keys(struct meta *m, const struct fim *fim, uint32_t n)
         if (fim->keys[i]) meta_u32(m, fim->keys[i], n - 3 + i);
 }
 
-static uint64_t metadata(FILE *f, const struct tiny *t, const struct vocab *v)
+static bool own_key(const struct tiny_arch *a, const char *name)
 {
-    struct meta m = {.f = f, .arch = t->arch ? t->arch : "llama"};
+    for (const struct tiny_key *k = a->keys; k->name; k++)
+        if (!strcmp(k->name, name)) return true;
+    return false;
+}
+
+static void own_keys(struct meta *m, const struct tiny *t, const struct tiny_arch *a)
+{
+    for (const struct tiny_key *k = a->keys; k->name; k++) {
+        uint32_t period = (uint32_t)k->number;
+        if (k->kind == 'u') meta_u32(m, k->name, (uint32_t)k->number);
+        if (k->kind == 'f') meta_f32(m, k->name, (float)k->number);
+        if (k->kind == 's') meta_str(m, k->name, k->text);
+        if (k->kind == 'b') meta_bool(m, k->name, k->number != 0);
+        if (k->kind != 'p') continue;
+        meta_array(m, k->name, 7, t->layers);
+        for (uint32_t l = 0; l < t->layers; l++) fputc(l % period < period - 1, m->f);
+    }
+}
+
+static uint64_t metadata(FILE *f, const struct tiny *t, const struct tiny_arch *a, const struct vocab *v)
+{
+    struct meta m = {.f = f, .arch = a->arch ? a->arch : a->name};
     meta_str(&m, "general.architecture", m.arch);
     meta_str(&m, "general.name", "tiny");
     meta_u32(&m, "general.alignment", ALIGN);
@@ -370,8 +399,9 @@ static uint64_t metadata(FILE *f, const struct tiny *t, const struct vocab *v)
     meta_u32(&m, ".attention.head_count", t->heads);
     meta_u32(&m, ".attention.head_count_kv", t->kv_heads);
     meta_f32(&m, ".attention.layer_norm_rms_epsilon", 1e-5f);
-    meta_f32(&m, ".rope.freq_base", t->rope_base > 0 ? t->rope_base : 10000);
-    meta_u32(&m, ".rope.dimension_count", head_dim(t));
+    if (!own_key(a, ".rope.freq_base")) meta_f32(&m, ".rope.freq_base", t->rope_base > 0 ? t->rope_base : 10000);
+    if (!own_key(a, ".rope.dimension_count")) meta_u32(&m, ".rope.dimension_count", head_dim(t));
+    own_keys(&m, t, a);
     meta_u32(&m, ".vocab_size", v->n);
     if (t->head_dim) {
         meta_u32(&m, ".attention.key_length", t->head_dim);
@@ -397,7 +427,7 @@ static void write_all(struct writer *w)
     put_u64(f, w->n);
     long n_kv_at = ftell(f);
     put_u64(f, 0);
-    uint64_t n_kv = metadata(f, w->t, w->v);
+    uint64_t n_kv = metadata(f, w->t, w->a, w->v);
     tensors(w, DIRECTORY);
     pad(f, -(uint64_t)ftell(f) % ALIGN);
     tensors(w, DATA);
@@ -413,8 +443,23 @@ static bool writable(const struct tiny *t)
     return t->dim % ty->block == 0 && t->ffn % ty->block == 0 && t->heads * head_dim(t) % ty->block == 0;
 }
 
-int tiny_write(const struct tiny *t, const char *path)
+/* @t as its architecture has it. An architecture that is not in the table is written as llama, under its name. */
+static struct tiny resolve(const struct tiny *t, struct tiny_arch *a)
 {
+    struct tiny own = *t;
+    const struct tiny_arch *known = tiny_arch_find(t->arch ? t->arch : "llama");
+    *a = known ? *known : *tiny_arch_find("llama");
+    if (!known) a->name = t->arch;
+    if (a->layers) own.layers = a->layers;
+    if (a->head_dim && !own.head_dim) own.head_dim = a->head_dim;
+    if (a->untied) own.tied = false;
+    return own;
+}
+
+int tiny_write(const struct tiny *as_told, const char *path)
+{
+    struct tiny_arch a;
+    const struct tiny own = resolve(as_told, &a), *t = &own;
     if (!writable(t)) return -EINVAL;
     uint64_t widest = (uint64_t)t->heads * head_dim(t);
     if (widest < t->dim) widest = t->dim;
@@ -422,7 +467,7 @@ int tiny_write(const struct tiny *t, const char *path)
     struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
     const struct fim *fim = fim_of(t);
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);
-    struct writer w = {.t = t, .v = v, .row = malloc(widest * 4), .packed = malloc(widest * 4)};
+    struct writer w = {.t = t, .a = &a, .v = v, .row = malloc(widest * 4), .packed = malloc(widest * 4)};
     int r = v && w.row && w.packed ? 0 : -ENOMEM;
     if (!r && !(w.f = fopen(path, "wb"))) r = -errno;
     if (!r) {

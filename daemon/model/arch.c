@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/model/arch.h"
+#include <stddef.h>
+#include <string.h>
+
+static const struct arch table[] = {
+    {
+        .name = "gemma2",
+        .models = "Gemma 2",
+        .marks = "GeGLU, norms before and after, soft-capped scores and logits, sliding window in every other layer",
+        .pre_norm = true,
+        .post_norm = true,
+        .activation = ACT_GELU,
+        .neox = true,
+        .keys = KEY_ATTENTION_CAP | KEY_LOGIT_CAP,
+        .embedding_sqrt = true,
+        .attention_cap = 50,
+        .logit_cap = 30,
+        .wide_layers = 46, /* the 27B */
+        .window = {.need = ARCH_MUST, .size = 4096, .period = 2},
+    },
+    {
+        .name = "gemma3",
+        .models = "Gemma 3 (text)",
+        .marks = "GeGLU, norms before and after, q and k normed, sliding window with a RoPE base of its own in 5 of 6 "
+                 "layers",
+        .pre_norm = true,
+        .post_norm = true,
+        .qk_norm = QK_NORM_HEADS,
+        .activation = ACT_GELU,
+        .neox = true,
+        .keys = KEY_LOGIT_CAP,
+        .embedding_sqrt = true,
+        .wide_layers = 62, /* the 27B */
+        .window = {.need = ARCH_MAY, .period = 6, .rope_base = 10000, .unscaled = true},
+    },
+    {
+        .name = "granite",
+        .models = "Granite 3 (dense)",
+        .marks = "embedding, residual, attention and logit scales",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .o_bias = ARCH_MAY,
+        .ffn_bias = ARCH_MAY,
+        .rope_tensors = true,
+        .rope_switch = true,
+        .keys = KEY_EMBEDDING_SCALE | KEY_RESIDUAL_SCALE | KEY_ATTENTION_SCALE | KEY_LOGIT_SCALE,
+    },
+    {
+        .name = "llama",
+        .models = "Llama 1 to 3, Mistral, TinyLlama, SmolLM 1 and 2, …",
+        .marks = "Llama 3's RoPE scaling",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .o_bias = ARCH_MAY,
+        .ffn_bias = ARCH_MAY,
+        .rope_tensors = true,
+    },
+    {
+        .name = "olmo2",
+        .models = "OLMo 2, OLMo 3",
+        .marks = "norms only after, q and k normed whole, sliding window in 3 of 4 layers (OLMo 3)",
+        .post_norm = true,
+        .qk_norm = QK_NORM_WHOLE,
+        .neox = true,
+        .window = {.need = ARCH_MAY, .period = 4, .unscaled = true},
+    },
+    {
+        /* llama.cpp computes without the window that these files name; so do we. */
+        .name = "phi3",
+        .models = "Phi-3, Phi-3.5, Phi-4 (dense)",
+        .marks = "LongRoPE, fused QKV and gate/up, partial rotation",
+        .pre_norm = true,
+        .fused = true,
+        .rope_tensors = true,
+        .neox = true,
+    },
+    {
+        .name = "qwen2",
+        .models = "Qwen 1.5, 2 and 2.5 (dense)",
+        .marks = "biases of q, k and v",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MUST,
+        .neox = true,
+    },
+    {
+        .name = "qwen3",
+        .models = "Qwen 3 (dense)",
+        .marks = "q and k normed per head",
+        .pre_norm = true,
+        .qk_norm = QK_NORM_HEADS,
+        .neox = true,
+    },
+    {
+        .name = "smollm3",
+        .models = "SmolLM3",
+        .marks = "every fourth layer without RoPE",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .no_rope_every = 4,
+    },
+};
+
+const struct arch *arch_nth(uint32_t i)
+{
+    return i < sizeof(table) / sizeof(*table) ? &table[i] : NULL;
+}
+
+const struct arch *arch_find(const char *name, uint64_t len)
+{
+    const struct arch *a;
+    for (uint32_t i = 0; (a = arch_nth(i)); i++)
+        if (len == strlen(a->name) && !memcmp(name, a->name, len)) return a;
+    return NULL;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What tells one architecture from another, as plain data: shape.c reads a file's keys by it, weights.c looks for
+ * tensors by it, and both forward passes compute by it. Nothing else asks for an architecture's name. The facts are
+ * those of the models' papers and cards, and of the files that llama.cpp's converter writes for them.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum arch_need { ARCH_NEVER, ARCH_MAY, ARCH_MUST };
+
+enum arch_qk_norm {
+    QK_PLAIN,
+    QK_NORM_HEADS,
+    QK_NORM_WHOLE
+};                                           /* of q and k before rotation: none, per head, all heads */
+enum arch_activation { ACT_SILU, ACT_GELU }; /* of the gate; GELU in its tanh form */
+
+/* Keys that scale or cap something. One that an architecture does not list changes nothing there and is refused. */
+enum arch_keys {
+    KEY_EMBEDDING_SCALE = 1,
+    KEY_RESIDUAL_SCALE = 2,
+    KEY_ATTENTION_SCALE = 4,
+    KEY_LOGIT_SCALE = 8,
+    KEY_ATTENTION_CAP = 16,
+    KEY_LOGIT_CAP = 32
+};
+
+struct arch {
+    const char *name;   /* general.architecture */
+    const char *models; /* who has it, for people */
+    const char *marks;  /* what sets it apart, for people */
+
+    /* Tensors. */
+    bool pre_norm, post_norm; /* a norm before attention and feed-forward; after them, before the residual is added */
+    enum arch_qk_norm qk_norm;
+    enum arch_need qkv_bias, o_bias, ffn_bias;
+    bool fused;        /* ffn_up holds gate and up; attn_qkv may hold q, k and v */
+    bool rope_tensors; /* factors of RoPE frequencies may be there */
+
+    /* Computation. */
+    enum arch_activation activation;
+    bool neox;                      /* RoPE pairs (i, i + rot/2), else (2i, 2i+1) */
+    uint32_t no_rope_every;         /* layers n-1, 2n-1, … are not rotated; 0: all are */
+    bool rope_switch;               /* rope.scaling.finetuned false: no layer is rotated */
+    unsigned keys;                  /* enum arch_keys */
+    bool embedding_sqrt;            /* token embeddings are multiplied by sqrt(width) */
+    float attention_cap, logit_cap; /* without a key; 0: none */
+    uint32_t wide_layers;           /* models of so many layers scale q·k by 1/sqrt(width/heads), not of the head */
+
+    /* Sliding windows: of @period layers all but the last see only the last positions. */
+    struct {
+        enum arch_need need; /* NEVER: the key attention.sliding_window is not looked at */
+        uint32_t size;       /* without a key; 0: no window then */
+        uint32_t period;
+        float rope_base; /* of these layers, without a key; 0: that of the others */
+        bool unscaled;   /* the others' RoPE scaling is not theirs */
+    } window;
+};
+
+/* The @i-th supported architecture, by name; NULL past the last. */
+const struct arch *arch_nth(uint32_t i);
+
+/* By general.architecture, of @len bytes; NULL: not supported. */
+const struct arch *arch_find(const char *name, uint64_t len);

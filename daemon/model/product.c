@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* Products of the batch with matrices: their panels are cut into pieces of work for all threads. */
+#include "daemon/model/cpu.h"
+
+#define TOKEN_TILE   64 /* tokens a few panels are multiplied with before the next tokens */
+#define PANELS_GRAIN 8  /* those few panels */
+
+/* Matrices with one input: their panels are numbered through, so that they are one piece of work. */
+struct products {
+    const struct kernels *kern;
+    const struct product *set;
+    uint32_t n;
+    struct kern_acts in;
+};
+
+static void multiply_run(const struct products *p, const struct product *y, uint32_t begin, uint32_t end)
+{
+    size_t nb = p->in.k / KERN_BLOCK;
+    uint32_t row = begin * KERN_ROWS, all = y->m->rows - row, most = (end - begin) * KERN_ROWS;
+    uint32_t rows = all < most ? all : most;
+    for (size_t t = 0; t < p->in.n; t += TOKEN_TILE) {
+        struct kern_acts in = {.f = p->in.f + t * p->in.k,
+                               .q = p->in.q + t * p->in.k,
+                               .d = p->in.d + t * nb,
+                               .s = p->in.s + t * nb * 2,
+                               .n = p->in.n - t < TOKEN_TILE ? p->in.n - t : TOKEN_TILE,
+                               .k = p->in.k};
+        p->kern->matmul[y->m->type](y->out + t * y->m->rows + row, y->m->rows, y->m->panels + begin * y->m->panel_bytes,
+                                    &in, rows);
+    }
+}
+
+static void multiply(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct products *p = ctx;
+    uint32_t first = 0; /* number of the product's first panel */
+    for (uint32_t i = 0; i < p->n && begin < end; first += p->set[i].m->n_panels, i++) {
+        uint32_t last = first + p->set[i].m->n_panels;
+        while (begin < end && begin < last) {
+            uint32_t to = begin + PANELS_GRAIN;
+            if (to > end) to = end;
+            if (to > last) to = last;
+            multiply_run(p, &p->set[i], begin - first, to - first);
+            begin = to;
+        }
+    }
+}
+
+void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows)
+{
+    struct cpu *c = p->c;
+    struct scratch *s = &c->scratch;
+    struct products job = {c->kern, set, n, {.f = in, .q = s->aq, .d = s->ad, .s = s->as, .n = rows, .k = set[0].m->k}};
+    uint32_t panels = 0;
+    for (uint32_t i = 0; i < n; i++) panels += set[i].m->n_panels;
+    uint32_t grain = panels / (pool_threads(c->pool) * 4);
+    cpu_run(p, p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, multiply, &job, panels,
+            grain < 1              ? 1
+            : grain < PANELS_GRAIN ? grain
+                                   : PANELS_GRAIN);
+}
+
+bool cpu_quantized(const struct product *set, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (kern_type_quantized(set[i].m->type)) return true;
+    return false;
+}
+
+void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row)
+{
+    struct scratch *s = &p->c->scratch;
+    size_t nb = k / KERN_BLOCK;
+    if (p->quantize) p->c->kern->quantize(s->aq + row * k, s->ad + row * nb, s->as + row * nb * 2, x, k);
+}
+
+void cpu_run(const struct pass *p, enum timing_part part, pool_fn fn, void *ctx, uint32_t n, uint32_t grain)
+{
+    struct timing *t = p->c->base.timing;
+    pool_time(p->c->pool, t ? &t[part] : NULL);
+    pool_run(p->c->pool, fn, ctx, n, grain);
+}

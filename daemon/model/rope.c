@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/model/rope.h"
+#include "daemon/model/keys.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <string.h>
+
+#define TAU 6.283185307179586
+
+static const struct {
+    const char *name;
+    enum rope_kind kind;
+} scalings[] = {
+    {"none", ROPE_LINEAR},   {"linear", ROPE_LINEAR}, {"yarn", ROPE_YARN},
+    {"llama3", ROPE_LLAMA3}, {"longrope", ROPE_LONG},
+};
+
+const char *rope_scaling_nth(uint32_t i)
+{
+    return i < sizeof(scalings) / sizeof(*scalings) ? scalings[i].name : NULL;
+}
+
+/* scaling.type; without it "linear", which does nothing unless there is a factor. */
+static int scaling(struct rope *r, const struct keys *k, bool *none)
+{
+    char full[96], title[32];
+    struct gguf_str type = {"linear", 6};
+    int e = gguf_get_str(k->g, keys_name(k, full, "rope.scaling.type"), &type);
+    if (e < 0) return e;
+    keys_text(title, sizeof(title), type);
+    *none = !strcmp(title, "none");
+    for (size_t i = 0; i < sizeof(scalings) / sizeof(*scalings); i++)
+        if (!strcmp(title, scalings[i].name)) {
+            r->kind = scalings[i].kind;
+            return 0;
+        }
+    return error_say(-EOPNOTSUPP,
+                     "%s: RoPE scaling '%s' ('%s') is not supported; supported: none, linear, yarn, llama3, longrope",
+                     gguf_path(k->g), title, full);
+}
+
+/* What the kinds need besides a factor. */
+static int bounds(struct rope *r, const struct keys *k)
+{
+    bool tensor = gguf_find_tensor(k->g, ROPE_TENSOR);
+    int e = keys_u32(k, &r->original, "rope.scaling.original_context_length", OPTIONAL, 1, 1 << 30);
+    if (!e) e = keys_f32(k, &r->magnitude, "rope.scaling.attn_factor", OPTIONAL, 1e3f);
+    if (!e) e = keys_f32(k, &r->fast, "rope.scaling.yarn_beta_fast", OPTIONAL, 1e6f);
+    if (!e) e = keys_f32(k, &r->slow, "rope.scaling.yarn_beta_slow", OPTIONAL, 1e6f);
+    if (!e) e = keys_f32(k, &r->low, "rope.scaling.low_freq_factor", OPTIONAL, 1e6f);
+    if (!e) e = keys_f32(k, &r->high, "rope.scaling.high_freq_factor", OPTIONAL, 1e6f);
+    if (e) return e;
+    if (gguf_find_tensor(k->g, ROPE_LONG_TENSOR)) r->kind = ROPE_LONG;
+    if (r->kind == ROPE_LLAMA3 && tensor) r->kind = ROPE_LINEAR, r->scale = 1; /* the tensor is the scaling */
+    if (r->kind == ROPE_LLAMA3 && r->high <= r->low)
+        return error_say(-EINVAL, "%s: Llama 3's RoPE scaling has bounds of %g and %g", gguf_path(k->g), r->low,
+                         r->high);
+    if (r->kind == ROPE_YARN && r->scale < 1) r->magnitude *= (float)(1 - 0.1 * log(r->scale));
+    return 0;
+}
+
+int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx)
+{
+    struct keys k = {g, arch};
+    float factor = 1;
+    bool none;
+    *r = (struct rope){
+        .base = 10000, .scale = 1, .magnitude = 1, .original = ctx, .fast = 32, .slow = 1, .low = 1, .high = 4};
+    int e = keys_f32(&k, &r->base, "rope.freq_base", OPTIONAL, 1e12f);
+    if (!e) e = scaling(r, &k, &none);
+    if (!e) e = keys_f32(&k, &factor, "rope.scale_linear", OPTIONAL, 1e6f); /* the older key */
+    if (!e) e = keys_f32(&k, &factor, "rope.scaling.factor", OPTIONAL, 1e6f);
+    if (e) return e;
+    if (!none) r->scale = 1 / factor;
+    return bounds(r, &k);
+}
+
+/* Pair at which a rotation turns @turns times within the original context. */
+static double pair_of(const struct rope *r, uint32_t rot, double turns)
+{
+    return rot * log(r->original / (turns * TAU)) / (2 * log(r->base));
+}
+
+/* How much of frequency @j stays as it was: all of the fast ones, nothing of the slow ones, a ramp between. */
+static double yarn_kept(const struct rope *r, uint32_t rot, uint32_t j)
+{
+    double from = fmax(floor(pair_of(r, rot, r->fast)), 0), to = fmin(ceil(pair_of(r, rot, r->slow)), rot - 1.0);
+    double ramp = (j - from) / fmax(to - from, 0.001);
+    return 1 - fmin(fmax(ramp, 0), 1);
+}
+
+static double llama3_kept(const struct rope *r, double freq)
+{
+    double turns = r->original * freq / TAU;
+    return fmin(fmax((turns - r->low) / (r->high - r->low), 0), 1);
+}
+
+void rope_frequencies(const struct rope *r, uint32_t rot, const float *factors, double *out)
+{
+    for (uint32_t j = 0; j < rot / 2; j++) {
+        double freq = pow(r->base, -2.0 * j / rot), kept = 0;
+        if (r->kind == ROPE_YARN) kept = yarn_kept(r, rot, j);
+        if (r->kind == ROPE_LLAMA3) kept = llama3_kept(r, freq);
+        out[j] = kept == 0 ? freq * r->scale : freq * (kept + (1 - kept) * r->scale);
+        if (factors) out[j] /= factors[j];
+    }
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What the files of each architecture have, as llama.cpp's converter writes them: tensors and keys, with values that
+ * matter in a tiny model (windows shorter than its context, caps that its scores reach, scales that are not 1). */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A tensor of every layer. Sizes: d dim, f ffn, q all heads, v all KV heads, h one head, Q q and twice v (fused), F
+ * twice f (fused); rows 0: a vector. */
+struct tiny_tensor {
+    const char *name; /* after "blk.N." */
+    char k, rows;
+};
+
+/* A key, with the architecture's name before it where it begins with a dot. */
+struct tiny_key {
+    const char *name;
+    char kind; /* u: u32, f: f32, s: text, b: bool, p: array of bool, one a layer, by the period in number */
+    double number;
+    const char *text;
+};
+
+struct tiny_arch {
+    const char *name;  /* of the variant: what mktiny --arch takes */
+    const char *arch;  /* general.architecture; NULL: the name */
+    uint32_t layers;   /* 0: as told */
+    uint32_t head_dim; /* 0: as told */
+    bool untied;       /* the file must have an output.weight */
+    const struct tiny_tensor *tensors;
+    struct tiny_key keys[8];
+    bool long_rope;  /* tensors of factors */
+    float ffn_share; /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
+                      * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */
+};
+
+/* NULL: not one of them; its files are written as llama's. */
+const struct tiny_arch *tiny_arch_find(const char *name);

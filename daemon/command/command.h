@@ -10,3 +10,6 @@ int command_tokenize(int argc, char **argv);
 int command_template(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_simulate(int argc, char **argv);
+
+/* Of inspect --supported: 0, or -EIO with a sentence. */
+int print_supported(void);

@@ -272,8 +272,10 @@ static void usage(void)
 {
     puts("usage: hobd inspect FILE\n"
          "       hobd inspect --json FILE...\n"
+         "       hobd inspect --supported\n"
          "What is in a GGUF file: metadata, tensors with their types and sizes, and what of it is supported.\n\n"
          "      --json         what programs want to know of it, one object a line\n"
+         "      --supported    the architectures, RoPE scalings and types that are, as tables in Markdown\n"
          "      --help         this");
 }
 
@@ -288,13 +290,21 @@ static int run_json(char **files)
     return r;
 }
 
+/* The files that are told must suit @what: 0 (one), 'j' (some) or 's' (none). */
+static const char *misfit(int what, int files)
+{
+    if (what == 's') return files ? "--supported takes no FILE" : NULL;
+    if (!files) return "FILE is missing";
+    return files > 1 && !what ? "only one FILE, or --json" : NULL;
+}
+
 int command_inspect(int argc, char **argv)
 {
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {0}};
-    bool json = false;
-    int c, r;
+    static const struct option longs[] = {
+        {"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {"supported", no_argument, NULL, 's'}, {0}};
+    int c, r, what = 0;
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) == 'j') json = true;
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) == 'j' || c == 's') what = c;
     if (c == 'h') {
         usage();
         return 0;
@@ -304,11 +314,12 @@ int command_inspect(int argc, char **argv)
                 argv[optind - (optind > 1)]);
         return 2;
     }
-    if (optind != argc - 1 && (!json || optind == argc)) {
-        fprintf(stderr, "hobd inspect: %s\n", optind == argc ? "FILE is missing" : "only one FILE, or --json");
+    const char *wrong = misfit(what, argc - optind);
+    if (wrong) {
+        fprintf(stderr, "hobd inspect: %s\n", wrong);
         return 2;
     }
-    r = json ? run_json(argv + optind) : run(argv[optind]);
+    r = what == 's' ? print_supported() : what ? run_json(argv + optind) : run(argv[optind]);
     if (r < 0) fprintf(stderr, "hobd inspect: %s\n", error_text(r));
     return r ? 1 : 0;
 }

@@ -216,7 +216,7 @@ _hobd() {
     verify:-*) _hob_offer --model --help ;;
     tokenize:-*) _hob_offer --model --special --bos --detokenize --help ;;
     template:-*) _hob_offer --model --template --now --help ;;
-    inspect:-*) _hob_offer --json --help ;;
+    inspect:-*) _hob_offer --json --supported --help ;;
     inspect:*) _hob_gguf ;;
     simulate:-*)
         _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \

@@ -200,6 +200,7 @@ complete -c hobd -n '__hobd_at tokenize' -l bos -d "the model's first token in f
 complete -c hobd -n '__hobd_at tokenize' -l detokenize -d 'ids to text'
 complete -c hobd -n '__hobd_at template' -l template -r -F -d 'this template instead'
 complete -c hobd -n '__hobd_at template' -l now -x -d 'what strftime_now sees'
+complete -c hobd -n '__hobd_at inspect' -l supported -d 'what can be run'
 complete -c hobd -n '__hobd_at inspect' -a '(__fish_complete_suffix .gguf)'
 complete -c hobd -n '__hobd_at simulate' -l policy -x -a 'hob fcfs' -d 'of scheduling'
 complete -c hobd -n '__hobd_at simulate' -l room -x -d 'percent of the blocks that the cache holds'

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* hobd inspect --supported: what the code can run, as tables that README.md has too. */
+#include "daemon/command/command.h"
+#include "daemon/model/shape.h"
+#include "kernels/kernels.h"
+#include "libcommon/error.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int print_supported(void)
+{
+    const struct arch *a;
+    const char *scaling;
+    puts("| architecture | models | what it has of its own |\n|---|---|---|");
+    for (uint32_t i = 0; (a = arch_nth(i)); i++) printf("| `%s` | %s | %s |\n", a->name, a->models, a->marks);
+    fputs("\n| RoPE scaling | weight types | KV types |\n|---|---|---|\n| ", stdout);
+    for (uint32_t i = 0; (scaling = rope_scaling_nth(i)); i++) printf("%s%s", i ? ", " : "", scaling);
+    fputs(" | ", stdout);
+    for (int t = 0; t < KERN_TYPES; t++) printf("%s%s", t ? ", " : "", kern_type_name((enum kern_type)t));
+    fputs(" | ", stdout);
+    for (int t = 0; t < KERN_KV_TYPES; t++) printf("%s%s", t ? ", " : "", kern_kv_name((enum kern_kv)t));
+    puts(" |");
+    if (fflush(stdout) || ferror(stdout)) return error_say(-EIO, "standard output: %s", strerror(errno));
+    return 0;
+}

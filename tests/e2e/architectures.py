@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""The tiny models of each architecture, and what they are asked: shared by test_architectures.py and peer_architectures.py."""
+VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen3", "phi3", "phi3-short", "smollm3",
+            "granite", "olmo2", "olmo3", "gemma2", "gemma3"]
+WINDOWS = ["olmo3", "gemma2", "gemma3"]  # whose layers have windows, of 70 tokens
+
+# About 20 and 300 tokens: inside the windows, and far beyond them.
+PROMPTS = ["Once upon a time", "the little cat and the red hat sat on a mat; " * 9 + "then"]
+TOKENS = 64
+
+
+def arguments(variant):
+    """Of mktiny."""
+    args = ["--type", "F32", "--seed", 3, "--tokenizer", "llama", "--arch", variant.removesuffix("-freqs").removesuffix("-short")]
+    return args + ["--rope-freqs"] if variant.endswith("-freqs") else args
+
+
+def context(variant):
+    """Phi's factors for short contexts are for up to 256."""
+    return 256 if variant.endswith("-short") else 512
+
+
+def prompts(variant):
+    return PROMPTS[:1] if variant.endswith("-short") else PROMPTS

@@ -52,6 +52,21 @@ def test_seed_told_in_done_repeats_the_answer(shared):
     assert other["text"] != first["text"]
 
 
+def test_sampling_options_reach_the_sampler(shared):
+    """A bias makes a token certain; mirostat repeats with its seed; what cannot be is refused in one line by name."""
+    plain = ("-n", 8, "--ignore-eos", "--seed", 3, "roll")
+    text = one(shared, *plain)["text"]
+    assert one(shared, "--logit-bias", "Z=100", *plain)["text"] == "ZZZZZZZZ"
+    assert one(shared, "--logit-bias", "Z=100", "--presence-penalty", 2, "--logit-bias", "Y=99", *plain)["text"] != "ZZZZZZZZ"
+    miro = one(shared, "--temp", 1, "--mirostat", 2, "--mirostat-eta", 0.5, *plain)["text"]
+    assert miro == one(shared, "--temp", 1, "--mirostat", 2, "--mirostat-eta", 0.5, *plain)["text"]
+    off = ("--typical-p", 1, "--frequency-penalty", 0, "--presence-penalty", 0, "--mirostat", 0)
+    assert one(shared, *off, *plain)["text"] == text
+    for bias, says in (("99999999=1", "logit_bias: 99999999 is no token"), ("Zq Zq=1", "tokens, not one")):
+        r = shared.hob("--logit-bias", bias, *plain, check=1)
+        assert says in r.err and r.err.count("\n") == 1
+
+
 def test_logprobs_name_every_sampled_token(shared):
     d = one(shared, "--logprobs", "-n", 12, "--temp", 0, "--ignore-eos", "hello")
     ids = [i for e in d["events"] if e["event"] == "text" for i in e["ids"]]

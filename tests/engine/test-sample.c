@@ -397,6 +397,9 @@ static void test_penalties_by_count(void **state)
     assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 5, 0, &id), 0);
     assert_int_equal(id, 2);
     p.presence = 0;
+    p.frequency = 0.11f; /* 3.78 3.79 3.8 */
+    assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 5, 0, &id), 0);
+    assert_int_equal(id, 2);
     p.frequency = 0.09f; /* 3.82 3.81 3.8 */
     assert_int_equal(sampler_pick(*state, &p, NULL, logits, history, 5, 0, &id), 0);
     assert_int_equal(id, 0);

@@ -229,9 +229,71 @@ static void spans_merge(void **state)
     text_fini(&text);
 }
 
+/* Fill-in-the-middle by the texts that families of models use; files call them normal or user-defined. */
+static void fim_by_text(void **state)
+{
+    static const char *const families[][3] = {
+        {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"}, /* Qwen, CodeGemma */
+        {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},       /* SantaCoder */
+        {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},       /* StarCoder, Granite */
+        {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"}, /* DeepSeek */
+        {"<PRE>", "<SUF>", "<MID>"},
+        {"▁<PRE>", "▁<SUF>", "▁<MID>"},                            /* Code Llama */
+        {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"}, /* GLM */
+        {"[PREFIX]", "[SUFFIX]", NULL},                            /* Mistral */
+    };
+    for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
+        const char *const *f = families[i];
+        const int32_t kind = i % 2 ? MINI_USER : MINI_NORMAL;
+        const struct mini_token tokens[] = {
+            {"<other>", MINI_NORMAL, 0}, {f[1], kind, 0}, {f[2] ? f[2] : "<x>", kind, 0}, {f[0], kind, 0}};
+        struct tokenizer *t = make(tokens, 3 + 1);
+        const struct tokenizer_fim *fim = tokenizer_fim(t);
+
+        assert_non_null(fim);
+        assert_true(fim->pre == E + 3 && fim->suf == E + 1 && fim->mid == (f[2] ? E + 2 : -1));
+        assert_true(tokenizer_is_control(t, fim->pre) && tokenizer_is_control(t, fim->suf));
+        assert_false(tokenizer_is_control(t, E));
+        all_bytes(t, f[0], NULL);
+        tokenizer_free(t);
+        t = make(tokens, 3); /* no prefix: not enough */
+        assert_null(tokenizer_fim(t));
+        tokenizer_free(t);
+    }
+}
+
+/* A key wins over a text, the newer key over the older; one that names no token is an error. */
+static void fim_by_key(void **state)
+{
+    static const struct mini_token tokens[] = {{"<fim_prefix>", MINI_CONTROL, 0},
+                                               {"<fim_suffix>", MINI_CONTROL, 0},
+                                               {"<fim_middle>", MINI_CONTROL, 0},
+                                               {"<p>", MINI_CONTROL, 0},
+                                               {"<q>", MINI_CONTROL, 0}};
+    for (int i = 0; i < 3; i++) {
+        struct mini m = {0};
+        struct tokenizer *t;
+
+        mini_bpe(&m, "gpt-2", NULL, tokens, 5);
+        mini_u32(&m, "tokenizer.ggml.prefix_token_id", i == 2 ? E + 5 : E + 3);
+        if (i == 1) mini_u32(&m, "tokenizer.ggml.fim_pre_token_id", E + 4);
+        if (i == 2) {
+            assert_int_equal(mini_tokenizer(&m, &t), -EINVAL);
+            assert_non_null(strstr(error_text(-EINVAL), "tokenizer.ggml.prefix_token_id is 261"));
+            return;
+        }
+        assert_int_equal(mini_tokenizer(&m, &t), 0);
+        assert_int_equal(tokenizer_fim(t)->pre, i == 0 ? E + 3 : E + 4);
+        assert_int_equal(tokenizer_fim(t)->suf, E + 1);
+        tokenizer_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fim_by_text),
+        cmocka_unit_test(fim_by_key),
         cmocka_unit_test(data_is_text),
         cmocka_unit_test(half_and_half_is_text),
         cmocka_unit_test(one_in_each),

@@ -87,15 +87,16 @@ static int answer_line(struct answer *a, const struct proto_event *e)
         r = buf_append(&a->whole, e->text.data, e->text.len);
     }
     buf_clear(&a->line);
-    if (r == 0) r = jsonl_event(&a->line, e, &a->whole, a->opt->logprobs);
+    if (r == 0) r = jsonl_event(&a->line, e, &a->whole, a->opt->logprobs, a->opt->n > 1);
     if (r < 0) return error_say(r, "no memory for a line of output");
     return a->line.len > 0 ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
-static void answer_usage(const struct proto_event *e, bool warm)
+static void answer_usage(const struct proto_event *e, bool warm, uint64_t others)
 {
+    uint64_t completion = e->usage_completion + others;
     double total = e->queue_ms + e->prefill_ms + e->decode_ms;
-    double speed = e->decode_ms > 0 ? (double)e->usage_completion * 1000 / e->decode_ms : 0;
+    double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
     char prompt[256], shifted[128] = "";
 
     if (e->shifted) snprintf(shifted, sizeof shifted, ", %" PRIu64 " left out", e->shifted);
@@ -110,7 +111,7 @@ static void answer_usage(const struct proto_event *e, bool warm)
                  e->session.len ? e->session.data : "");
     else
         log_info("%s, answer %" PRIu64 " tokens, first word %.0f ms, all %.0f ms, %.1f tok/s, seed %" PRId64 "%s%s",
-                 prompt, e->usage_completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
+                 prompt, completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
                  e->session.len ? e->session.data : "");
 }
 
@@ -144,7 +145,7 @@ static int answer_done(struct answer *a, const struct proto_event *e)
     if (cut && !o->jsonl && !o->quiet && !o->warm && o->command != COMMAND_INFILL)
         log_info("cut at %" PRIu64 " tokens: %s", e->usage_completion,
                  e->reason == PROTO_STOP_LENGTH ? "the limit, see --max-tokens" : "the context is full");
-    if (o->verbose) answer_usage(e, o->warm);
+    if (o->verbose && !a->more) answer_usage(e, o->warm, a->others);
     a->status = a->cancelled ? EXITS_INTERRUPTED : EXITS_ANSWERED;
     return 1;
 }
@@ -190,6 +191,11 @@ int answer_event(struct answer *a, const struct proto_event *e)
         progress_clear(&a->progress);
     if (a->opt->jsonl) r = answer_line(a, e);
     if (r < 0) return r;
+    if (a->opt->detach && e->type != PROTO_EV_ERROR) { /* it is accepted */
+        a->status = EXITS_ANSWERED;
+        r = output_release(a->out);
+        return r < 0 ? r : 1;
+    }
     switch (e->type) {
     case PROTO_EV_QUEUED:
         if (!a->opt->jsonl && !a->opt->quiet && isatty(STDERR_FILENO))

@@ -15,12 +15,14 @@ struct answer {
     struct buf line; /* scratch */
     struct progress progress;
     struct render render;
-    bool rendering; /* what goes to the terminal is marked up */
-    bool begun;     /* an event of this request has come: it must not be sent again */
-    bool spoke;     /* some text has come */
-    bool cancelled; /* we asked for the end */
-    char last;      /* the text's last byte */
-    int status;     /* exit status, once it has ended */
+    bool rendering;  /* what goes to the terminal is marked up */
+    bool begun;      /* an event of this request has come: it must not be sent again */
+    bool spoke;      /* some text has come */
+    bool cancelled;  /* we asked for the end */
+    bool more;       /* it is not the last of several answers, */
+    uint64_t others; /* of which those before had so many tokens */
+    char last;       /* the text's last byte */
+    int status;      /* exit status, once it has ended */
 };
 
 void answer_init(struct answer *a, const struct options *opt, struct output *out);

@@ -6,6 +6,7 @@
 #include "client/interrupt.h"
 #include "client/link.h"
 #include "client/places.h"
+#include "client/several.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdio.h>
@@ -93,6 +94,8 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     g->context = o->context;
     g->priority = o->priority;
     g->max_tokens = o->max_tokens;
+    if (!o->warm) g->n = (uint32_t)o->n;
+    g->detach = o->detach;
     g->ignore_eos = o->ignore_eos;
     g->logprobs = o->logprobs;
     g->sampling = o->sampling;
@@ -120,8 +123,9 @@ static int generate_frames(struct buf *out, const struct proto_request *request)
 }
 
 /* One event's turn. 1: the answer has ended. */
-static int generate_step(struct answer *a, struct link *c, int64_t deadline)
+static int generate_step(struct several *s, struct link *c, int64_t deadline)
 {
+    struct answer *a = s->answer;
     struct proto_event e;
     int r = link_next(c, &e, deadline, a->out->watch ? a->out->fd : -1);
 
@@ -137,14 +141,15 @@ static int generate_step(struct answer *a, struct link *c, int64_t deadline)
         r = -ECONNRESET; /* it is on its way out: the next one will take the request */
     /* An error without an id is about the connection, on which there is only this request. */
     else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0))
-        r = answer_event(a, &e);
+        r = several_event(s, &e);
     proto_event_fini(&e);
     return r;
 }
 
 /* SIGINT: ask for the end. For --jsonl its line is worth a moment; a second SIGINT kills. */
-static int generate_cancel(struct answer *a, struct link *c)
+static int generate_cancel(struct several *s, struct link *c)
 {
+    struct answer *a = s->answer;
     struct proto_request cancel = {.type = PROTO_CANCEL, .id = GENERATE_ID};
     struct buf frame = BUF_INIT;
     int64_t deadline = interrupt_now() + GENERATE_BYE_MS;
@@ -159,7 +164,7 @@ static int generate_cancel(struct answer *a, struct link *c)
 
         r = link_next(c, &e, deadline, -1);
         if (r != 0) break;
-        if (e.id == GENERATE_ID) r = answer_event(a, &e);
+        if (e.id == GENERATE_ID) r = several_event(s, &e);
         proto_event_fini(&e);
     }
     if (a->opt->jsonl) output_release(a->out);
@@ -168,8 +173,9 @@ static int generate_cancel(struct answer *a, struct link *c)
 }
 
 /* One connection's attempt. 1: ended; -ECONNRESET: it may be tried again; negative: exits_of_error. */
-static int generate_try(struct answer *a, const struct places *p, const struct buf *frames, int64_t deadline)
+static int generate_try(struct several *s, const struct places *p, const struct buf *frames, int64_t deadline)
 {
+    struct answer *a = s->answer;
     struct link c = CONN_INIT;
     bool sent;
     int r = places_connect_or_start(p);
@@ -182,16 +188,17 @@ static int generate_try(struct answer *a, const struct places *p, const struct b
     sent = r == 0;
     if (r == CONN_CLOSED) r = 0; /* a daemon that hangs up may have said why */
     if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXITS_BUSY : EXITS_FAILED);
-    while (r == 0) r = generate_step(a, &c, deadline);
-    if (r == -EINTR && sent) r = generate_cancel(a, &c);
+    while (r == 0) r = generate_step(s, &c, deadline);
+    if (r == -EINTR && sent) r = generate_cancel(s, &c);
     link_close(&c);
     interrupt_unblock();
     return r;
 }
 
-static int generate_tries(struct answer *a, const struct places *p, const struct buf *frames)
+static int generate_tries(struct several *s, const struct places *p, const struct buf *frames)
 {
     static const int pause_ms[GENERATE_TRIES] = {0, 0, 50, 250};
+    struct answer *a = s->answer;
     const struct options *o = a->opt;
     int64_t deadline =
         o->timeout_ms > 0 && o->timeout_ms < INT64_MAX / 2 ? interrupt_now() + o->timeout_ms + GENERATE_GRACE_MS : -1;
@@ -199,7 +206,7 @@ static int generate_tries(struct answer *a, const struct places *p, const struct
 
     for (i = 0; i < GENERATE_TRIES; i++) {
         if (pause_ms[i] > 0) r = interrupt_sleep(pause_ms[i]);
-        if (r >= 0) r = generate_try(a, p, frames, deadline);
+        if (r >= 0) r = generate_try(s, p, frames, deadline);
         if (r != -ECONNRESET) return r;
         r = 0;
     }
@@ -213,12 +220,17 @@ static int generate_ask(const struct options *o, const struct buf *frames, struc
     struct output out;
     struct places places;
     struct answer a;
+    struct several s;
     int status, r = places_find(&places, o);
 
     output_init(&out, STDOUT_FILENO, o->no_stream);
     answer_init(&a, o, &out);
     a.keep = said != NULL;
-    if (r == 0) r = generate_tries(&a, &places, frames);
+    if (r == 0) r = several_init(&s, &a);
+    if (r == 0) {
+        r = generate_tries(&s, &places, frames);
+        several_fini(&s);
+    }
     if (said && a.whole.len && buf_append(said, a.whole.data, a.whole.len) < 0) r = -ENOMEM;
     status = a.status;
     answer_fini(&a);

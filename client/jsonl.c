@@ -3,10 +3,19 @@
 #include "client/json.h"
 #include <inttypes.h>
 
-static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprobs)
+/* Of which answer it is, when there are several. */
+static int jsonl_index(struct buf *out, const struct proto_event *e, bool several)
+{
+    return several ? buf_printf(out, "\"index\":%" PRIu32 ",", e->index) : 0;
+}
+
+static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprobs, bool several)
 {
     size_t i;
-    int r = buf_puts(out, "{\"event\":\"text\",\"text\":");
+    int r = buf_puts(out, "{\"event\":\"text\",");
+
+    if (r == 0) r = jsonl_index(out, e, several);
+    if (r == 0) r = buf_puts(out, "\"text\":");
 
     if (r == 0) r = json_put_string(out, e->text.data, e->text.len);
     if (r == 0 && logprobs) {
@@ -43,9 +52,12 @@ static int jsonl_timings(struct buf *out, const struct proto_event *e)
     return r == 0 ? buf_puts(out, "}") : r;
 }
 
-static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole)
+static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole, bool several)
 {
-    int r = buf_printf(out, "{\"event\":\"done\",\"reason\":\"%s\",\"text\":", proto_reason_name(e->reason));
+    int r = buf_puts(out, "{\"event\":\"done\",");
+
+    if (r == 0) r = jsonl_index(out, e, several);
+    if (r == 0) r = buf_printf(out, "\"reason\":\"%s\",\"text\":", proto_reason_name(e->reason));
 
     if (r == 0) r = json_put_string(out, whole->data, whole->len);
     if (r == 0)
@@ -63,15 +75,30 @@ static int jsonl_done(struct buf *out, const struct proto_event *e, const struct
     return r == 0 ? buf_puts(out, "}\n") : r;
 }
 
-int jsonl_error(struct buf *out, int code, const char *message, size_t len)
+static int jsonl_error_rest(struct buf *out, int code, const char *message, size_t len)
 {
-    int r = buf_printf(out, "{\"event\":\"error\",\"code\":\"%s\",\"message\":", proto_errno_name(code));
+    int r = buf_printf(out, "\"code\":\"%s\",\"message\":", proto_errno_name(code));
 
     if (r == 0) r = json_put_string(out, message, len);
     return r == 0 ? buf_puts(out, "}\n") : r;
 }
 
-int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *whole, bool logprobs)
+int jsonl_error(struct buf *out, int code, const char *message, size_t len)
+{
+    int r = buf_puts(out, "{\"event\":\"error\",");
+
+    return r == 0 ? jsonl_error_rest(out, code, message, len) : r;
+}
+
+static int jsonl_error_event(struct buf *out, const struct proto_event *e, bool several)
+{
+    int r = buf_puts(out, "{\"event\":\"error\",");
+
+    if (r == 0) r = jsonl_index(out, e, several);
+    return r == 0 ? jsonl_error_rest(out, e->code, e->message.data, e->message.len) : r;
+}
+
+int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *whole, bool logprobs, bool several)
 {
     switch (e->type) {
     case PROTO_EV_QUEUED:
@@ -81,11 +108,11 @@ int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *
                           "{\"event\":\"prefill\",\"done\":%" PRIu64 ",\"total\":%" PRIu64 ",\"cached\":%" PRIu64 "}\n",
                           e->done, e->total, e->cached);
     case PROTO_EV_TEXT:
-        return jsonl_text(out, e, logprobs || e->n_ids > 0);
+        return jsonl_text(out, e, logprobs || e->n_ids > 0, several);
     case PROTO_EV_DONE:
-        return jsonl_done(out, e, whole);
+        return jsonl_done(out, e, whole, several);
     case PROTO_EV_ERROR:
-        return jsonl_error(out, e->code, e->message.data, e->message.len);
+        return jsonl_error_event(out, e, several);
     default:
         return 0;
     }

@@ -111,6 +111,11 @@ static int check_answer(const struct options *o)
     if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue exclude each other");
     if (o->fork && !o->session && !o->continue_last)
         return error_say(-EINVAL, "--fork needs --session or --continue: what the new session begins as");
+    if (o->n > 1 && (o->session || o->continue_last))
+        return error_say(-EINVAL, "--n goes without a session, which keeps one answer");
+    if (o->detach && !o->session && !o->continue_last)
+        return error_say(-EINVAL, "--detach needs --session or --continue: where the answer is found");
+    if (o->detach && o->warm) return error_say(-EINVAL, "--detach and --warm exclude each other");
     if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->system && o->raw) return error_say(-EINVAL, "--raw has no system message");

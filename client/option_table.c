@@ -17,6 +17,8 @@ const struct option_def option_table[OPTION_COUNT] = {
                         OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_WAIT] = {"wait", NULL, "wait for a session that is in use", 0, OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_WARM] = {"warm", NULL, "read the prompt, answer nothing: the next one finds it read", 0, 0},
+    [OPTION_DETACH] = {"detach", NULL, "with a session: do not wait for the answer, it is found there", 0, 0},
+    [OPTION_N] = {"n", "N", "N answers to the prompt, which is read once (at most 32)", 0, 0},
     [OPTION_MAX_TOKENS] = {"max-tokens", "N", "at most N tokens of answer (default: 2048)", 'n', OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_IGNORE_EOS] = {"ignore-eos", NULL, "go on where the model would end", 0, OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_TEMP] = {"temp", "X", "temperature, 0: always the likeliest token (default: 0.7)", 0, OPTION_IN_FILE | OPTION_CHAT},

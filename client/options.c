@@ -200,6 +200,10 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return set_flag(&o->warm, value);
     case OPTION_MAX_TOKENS:
         return set_int(&o->max_tokens, value, 1, INT32_MAX);
+    case OPTION_N:
+        return set_int(&o->n, value, 1, PROTO_ANSWERS_MAX);
+    case OPTION_DETACH:
+        return set_flag(&o->detach, value);
     case OPTION_IGNORE_EOS:
         return set_flag(&o->ignore_eos, value);
     case OPTION_TEMP:

@@ -118,6 +118,7 @@ int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t no
 struct show_view {
     struct buf *out;
     struct buf role, content; /* of the message that is open */
+    struct buf failed;        /* why the last turn came to nothing */
     bool in_messages, any;
 };
 
@@ -136,6 +137,17 @@ static int show_message(struct show_view *v)
     return r;
 }
 
+/* Last, as it happened last. */
+static int show_failed(struct show_view *v)
+{
+    bool line = v->out->len && v->out->data[v->out->len - 1] != '\n';
+    int r = buf_puts(v->out, line ? "\n\n" : v->out->len ? "\n" : "");
+
+    if (r == 0) r = buf_puts(v->out, "[failed]\n");
+    if (r == 0) r = table_plain(v->out, v->failed.data);
+    return r == 0 ? buf_puts(v->out, "\n") : r;
+}
+
 static int show_item(void *ctx, const struct json_item *item)
 {
     struct show_view *v = ctx;
@@ -145,6 +157,7 @@ static int show_item(void *ctx, const struct json_item *item)
     if (item->depth == 0) return !string && *item->text == '{' ? 0 : error_say(-EBADMSG, "not an object");
     if (item->depth == 1) {
         v->in_messages = item->kind == JSON_OPEN && strcmp(key, "messages") == 0;
+        if (string && strcmp(key, "failed") == 0) return buf_append(&v->failed, item->text, item->len);
         return string && strcmp(key, "text") == 0 ? buf_append(v->out, item->text, item->len) : 0;
     }
     if (!v->in_messages) return 0;
@@ -160,6 +173,8 @@ int sessions_view_show(struct buf *out, const char *json, size_t len)
     struct show_view v = {.out = out};
     int r = json_walk(json, len, show_item, &v);
 
+    if (r == 0 && v.failed.len) r = show_failed(&v);
+    buf_fini(&v.failed);
     buf_fini(&v.role);
     buf_fini(&v.content);
     return view_bad(r);

@@ -123,6 +123,10 @@ static int read_timings(struct reading *in, const struct place *where, const msg
     {                                                                                                                  \
         .key = "index", .read = proto_read_u32, .offset = AT(index)                                                    \
     }
+#define FIELD_MORE                                                                                                     \
+    {                                                                                                                  \
+        .key = "more", .read = proto_read_bool, .offset = AT(more)                                                     \
+    }
 
 static const struct field hello_fields[] = {
     {.key = "version", .read = proto_read_u32, .offset = AT(version), .required = true},
@@ -149,6 +153,7 @@ static const struct field text_fields[] = {
 static const struct field done_fields[] = {
     FIELD_ID,
     FIELD_INDEX,
+    FIELD_MORE,
     {.key = "reason", .read = read_reason, .offset = AT(reason), .required = true},
     {.key = "usage", .read = read_usage},
     {.key = "timings", .read = read_timings},
@@ -162,6 +167,7 @@ static const struct field done_fields[] = {
 static const struct field error_fields[] = {
     FIELD_ID,
     FIELD_INDEX,
+    FIELD_MORE,
     {.key = "code", .read = read_code, .offset = AT(code), .required = true},
     {.key = "message", .read = proto_read_text, .offset = AT(message)},
 };

@@ -267,6 +267,13 @@ static const struct field generate_fields[] = {
      .lo = 1,
      .hi = INT32_MAX,
      .wanted = "a whole number from 1 to 2147483647"},
+    {.key = "n",
+     .read = proto_read_u32,
+     .offset = AT(gen.n),
+     .lo = 1,
+     .hi = PROTO_ANSWERS_MAX,
+     .wanted = "a whole number from 1 to 32"},
+    {.key = "detach", .read = proto_read_bool, .offset = AT(gen.detach)},
     {.key = "ignore_eos", .read = proto_read_bool, .offset = AT(gen.ignore_eos)},
     {.key = "logprobs", .read = proto_read_bool, .offset = AT(gen.logprobs)},
     {.key = "temperature",
@@ -356,7 +363,8 @@ static int check_infill(const struct place *where, const struct proto_generate *
     } others[] = {
         {"messages", g->messages}, {"prompt", g->prompt.data},  {"raw", g->raw},
         {"special", g->special},   {"session", g->session.len}, {"continue", g->continue_last},
-        {"fork", g->fork.len},     {"wait", g->wait},           {"context", g->context != PROTO_CONTEXT_UNSET}};
+        {"fork", g->fork.len},     {"wait", g->wait},           {"context", g->context != PROTO_CONTEXT_UNSET},
+        {"n", g->n > 1},           {"detach", g->detach}};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (others[i].given) return proto_bad(where, "'%s' does not go with infill", others[i].key);
@@ -380,6 +388,10 @@ static int check_generate(const struct place *where, const struct proto_generate
     if (g->session.len && g->continue_last) return proto_bad(where, "both session and continue");
     if (g->fork.len && !g->session.len && !g->continue_last)
         return proto_bad(where, "fork wants session or continue: what the new one begins as");
+    if (g->n > 1 && (g->session.len || g->continue_last))
+        return proto_bad(where, "a session keeps one answer: n goes without");
+    if (g->detach && !g->session.len && !g->continue_last)
+        return proto_bad(where, "detach wants session or continue: where the answer is found");
     if (g->prompt.data ? !g->prompt.len : !g->messages[g->n_messages - 1].content.len)
         return proto_bad(where, "the prompt is empty");
     return 0;

@@ -162,8 +162,10 @@ int proto_read_u64(struct reading *in, const struct place *where, const msgpack_
 int proto_read_u32(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                    const struct field *f)
 {
-    if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 > UINT32_MAX)
-        return proto_bad(where, "must be a whole number");
+    uint64_t hi = f->hi ? f->hi : UINT32_MAX;
+
+    if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 < f->lo || o->via.u64 > hi)
+        return proto_bad(where, "must be %s", f->wanted ? f->wanted : "a whole number");
     *(uint32_t *)at = (uint32_t)o->via.u64;
     return 0;
 }

@@ -233,6 +233,8 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
     if (g->priority != PROTO_PRIORITY_UNSET) put_cstring(w, "priority", proto_priority_name(g->priority));
     if (g->salt.len) put_text(w, "salt", &g->salt);
     put_i64_given(w, "max_tokens", g->max_tokens);
+    if (g->n > 1) put_u64(w, "n", g->n);
+    put_true(w, "detach", g->detach);
     put_true(w, "ignore_eos", g->ignore_eos);
     put_true(w, "logprobs", g->logprobs);
     put_sampling(w, &g->sampling);
@@ -316,6 +318,7 @@ static void put_done(struct writer *w, const struct proto_event *e)
     struct open_map m;
 
     put_u64(w, "index", e->index);
+    put_true(w, "more", e->more);
     put_cstring(w, "reason", proto_reason_name(e->reason));
     key(w, "usage");
     m = map_begin(w);
@@ -347,8 +350,9 @@ static const char *const event_names[] = {
 
 static void put_event(struct writer *w, const struct proto_event *e)
 {
-    static const char *const features[] = {"generate", "cancel", "tokenize", "status", "stop", "sessions",
-                                           "logprobs", "warm",   "context",  "infill", NULL};
+    static const char *const features[] = {"generate", "cancel",   "tokenize", "status",  "stop",
+                                           "sessions", "logprobs", "warm",     "context", "infill",
+                                           "answers",  "detach",   NULL};
     const struct open_map m = map_begin(w);
 
     assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_OK);
@@ -373,6 +377,8 @@ static void put_event(struct writer *w, const struct proto_event *e)
         put_done(w, e);
         break;
     case PROTO_EV_ERROR:
+        if (e->index) put_u64(w, "index", e->index);
+        put_true(w, "more", e->more);
         put_cstring(w, "code", proto_errno_name(e->code));
         put_clean(w, "message", &e->message);
         break;

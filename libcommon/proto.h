@@ -19,6 +19,7 @@
 #define PROTO_BIAS_TEXT_MAX 256 /* bytes of a text that shall be one token */
 #define PROTO_NAME_MAX      128 /* bytes of a session's name */
 #define PROTO_SALT_MAX      256 /* bytes of a salt */
+#define PROTO_ANSWERS_MAX   32  /* to one prompt */
 
 /* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
 struct proto_text {
@@ -86,6 +87,8 @@ struct proto_generate {
     enum proto_priority priority;
     struct proto_text salt; /* narrows the namespace in which a cached prefix is found; len 0: none */
     int64_t max_tokens;     /* -1: the daemon's default */
+    uint32_t n;             /* answers; 0 is 1 */
+    bool detach;            /* goes on when its connection has ended; the answer is found in the session */
     bool ignore_eos;
     bool logprobs; /* text events carry ids and logprobs */
     struct proto_sampling sampling;
@@ -135,6 +138,7 @@ struct proto_event {
     enum proto_event_type type;
     uint64_t id;    /* 0: about the connection, not a request */
     uint32_t index; /* of the answer */
+    bool more;      /* done, error: other answers to the same prompt have not ended */
     /* hello; 0 is written as PROTO_VERSION */
     uint32_t version;
     /* queued */

@@ -9,7 +9,7 @@
 void session_charge(struct session *x)
 {
     uint64_t bytes = sizeof(*x) + x->name.len + x->n_ids * (sizeof(*x->ids) + sizeof(*x->ends)) + x->text.len +
-                     x->markup.len + x->message_bytes + x->outcome_bytes;
+                     x->markup.len + x->message_bytes + x->outcome_bytes + x->failed.len;
     if (x->owner) atomic_fetch_add(&x->owner->bytes, bytes - x->bytes);
     x->bytes = bytes;
 }
@@ -39,6 +39,7 @@ void session_clear(struct session *x)
     free(x->ends);
     buf_fini(&x->text);
     buf_fini(&x->markup);
+    proto_text_fini(&x->failed);
     x->messages = NULL;
     x->outcomes = NULL;
     x->ids = NULL;
@@ -62,6 +63,8 @@ void session_take(struct session *dst, struct session *src)
     dst->text = src->text;
     dst->markup = src->markup;
     src->text = src->markup = (struct buf)BUF_INIT;
+    dst->failed = src->failed;
+    src->failed = (struct proto_text){0};
     dst->messages = steal(src->messages);
     dst->n_messages = src->n_messages;
     dst->message_bytes = src->message_bytes;
@@ -203,6 +206,16 @@ const struct session_outcome *session_find_outcome(const struct session *x, cons
     for (size_t i = x->n_outcomes; i-- > 0;)
         if (strcmp(x->outcomes[i].uuid, uuid) == 0) return &x->outcomes[i];
     return NULL;
+}
+
+int session_set_failed(struct session *x, const char *why, size_t len)
+{
+    if (len == 0)
+        proto_text_fini(&x->failed);
+    else if (proto_text_set(&x->failed, why, len) < 0)
+        return -ENOMEM;
+    changed(x);
+    return 0;
 }
 
 int session_copy(struct session *dst, const struct session *src)

@@ -8,7 +8,7 @@
 
 #define RECORD_MAX ((size_t)1 << 30) /* bytes of a payload */
 
-enum { FLAG_RAW = 1 };
+enum { FLAG_RAW = 1, FLAG_FAILED = 2 };
 
 /* --- writing --- */
 
@@ -110,7 +110,8 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
 {
     size_t ids = all ? 0 : x->log.ids, text = all ? 0 : x->log.text, messages = all ? 0 : x->log.messages;
     size_t before = out->len;
-    uint8_t first[2] = {x->raw ? FLAG_RAW : 0, (uint8_t)x->context};
+    uint8_t flags = (x->raw ? FLAG_RAW : 0) | (x->failed.len ? FLAG_FAILED : 0),
+            first[2] = {flags, (uint8_t)x->context};
     int r = buf_append(out, first, sizeof(first));
     if (r == 0) r = buf_append(out, x->model, sizeof(x->model));
     if (r == 0) r = put(out, ids);
@@ -121,6 +122,7 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0) r = put_markup(out, &x->markup);
     if (r == 0) r = put_messages(out, x, messages);
     if (r == 0) r = put_outcomes(out, x, all ? x->n_outcomes : x->log.new_outcomes);
+    if (r == 0 && x->failed.len) r = put_bytes(out, x->failed.data, x->failed.len);
     if (r == 0) r = put_summary(out, x);
     if (r == 0 && out->len - before > RECORD_MAX)
         r = error_say(-E2BIG, "a turn of %zu bytes is more than a log's record holds", out->len - before);
@@ -282,6 +284,13 @@ static int apply_outcome(struct cursor *c, struct session *x)
     return session_add_outcome(x, &o);
 }
 
+static int apply_failed(struct cursor *c, struct session *x, bool failed)
+{
+    size_t len = 0;
+    const char *why = failed ? get_bytes(c, &len) : "";
+    return c->bad || (failed && len == 0) ? -EBADMSG : session_set_failed(x, why, len);
+}
+
 bool session_record_summary(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out)
 {
     struct cursor c = {p, p + SESSION_SUMMARY_BYTES, false};
@@ -299,7 +308,7 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n)
     struct cursor c = {p, p + n, false};
     struct session_summary s;
     const uint8_t *flags = get_fixed(&c, 1), *context = get_fixed(&c, 1), *model = get_fixed(&c, sizeof(x->model));
-    if (!model || *flags > FLAG_RAW || *context > PROTO_CONTEXT_ROTATE) return -EBADMSG;
+    if (!model || *flags > (FLAG_RAW | FLAG_FAILED) || *context > PROTO_CONTEXT_ROTATE) return -EBADMSG;
     x->raw = *flags & FLAG_RAW;
     x->context = (enum proto_context) * context;
     memcpy(x->model, model, sizeof(x->model));
@@ -308,6 +317,7 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n)
     if (r < 0) return r;
     size_t outcomes = get_count(&c, 1);
     for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x);
+    if (r == 0) r = apply_failed(&c, x, *flags & FLAG_FAILED);
     if (r < 0) return r;
     const uint8_t *summary = get_fixed(&c, SESSION_SUMMARY_BYTES);
     if (!summary || c.p != c.end || !session_record_summary(summary, &s)) return -EBADMSG;

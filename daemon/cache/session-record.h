@@ -4,14 +4,17 @@
  * A turn as bytes: what takes a session from what its log says to what it is. Numbers are LEB128 unless said otherwise;
  * "bytes" is a length and as many bytes.
  *
- *     u8 flags (1: raw)   u8 context policy   model[16]
+ *     u8 flags (1: raw, 2: failed)   u8 context policy   model[16]
  *     keep_ids   keep_text   keep_messages      how much of what was before stays
- *     n   id × n   end × n                      ends: each as the distance from the one before, the first from
- * keep_text text: bytes n   run × n                               flags of the whole text, kept part included, as
- * lengths of runs: the first of zeros, then of ones, … n   (role: bytes   content: bytes) × n    messages n   outcome ×
- * n                           uuid: bytes, u8 reason, prompt, cached, completion, shifted, miss_at and seed: u64
- * little-endian, answer: bytes summary                                   as struct session_summary, little-endian, then
- * XXH3-64 of its bytes
+ *     n   id × n   end × n                      ends: each as the distance from the one before
+ *     text: bytes                               the first end is counted from keep_text
+ *     n   run × n                               flags of the whole text, kept part included, as lengths of runs: the
+ *                                               first of zeros, then of ones, …
+ *     n   (role: bytes   content: bytes) × n    messages
+ *     n   outcome × n                           uuid: bytes, u8 reason, prompt, cached, completion, shifted, miss_at
+ *                                               and seed: u64 little-endian, answer: bytes
+ *     why: bytes                                with the flag only
+ *     summary                                   as struct session_summary, little-endian, then XXH3-64 of its bytes
  */
 #include "daemon/cache/session.h"
 

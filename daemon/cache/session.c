@@ -220,7 +220,8 @@ void session_release(struct session_store *s, struct session *x)
 {
     assert(x->busy);
     x->busy = false;
-    if (x->loaded && x->n_ids == 0 && x->n_messages == 0 && x->text.len == 0 && x->log.size == 0) {
+    if (x->loaded && x->n_ids == 0 && x->n_messages == 0 && x->text.len == 0 && x->failed.len == 0 &&
+        x->log.size == 0) {
         session_delete(s, x);
         return;
     }

@@ -81,6 +81,9 @@ struct session {
     size_t n_outcomes;
     size_t outcome_bytes;
 
+    /* Why the last turn, for which nobody waited, came to nothing or was cut; len 0: it did not. */
+    struct proto_text failed;
+
     struct prefix_id tail; /* last node of its KV in the prefix index; the engine's. Not on disk, not copied */
 
     /* the store's own */
@@ -193,6 +196,9 @@ void session_drop_messages(struct session *x, size_t keep);
 /* Forget the ids: they are another model's. A raw session keeps its text (and markup), which is all it has; one of
  * messages keeps the messages. */
 void session_forget_tokens(struct session *x);
+
+/* Remember why a turn failed that nobody waited for; len 0 forgets it. Copied. 0 or -ENOMEM (nothing changed). */
+int session_set_failed(struct session *x, const char *why, size_t len);
 
 /* Remember how the turn with this UUID ended (one with "" is not remembered); the oldest of SESSION_OUTCOMES goes.
  * Copied. 0 or -ENOMEM (nothing changed). */

@@ -63,6 +63,7 @@ static void push_locked(struct engine *e, struct seq *s, struct proto_event *ev,
     struct engine_event out = {.conn = s->conn, .last = last, .ev = *ev};
     memset(ev, 0, sizeof(*ev));
     out.ev.id = s->req.id;
+    out.ev.index = s->nth;
     /* The loop drains the queue whatever its peers do, so this wait is short. */
     while (queue_full(e->events) && !e->quit) pthread_cond_wait(&e->room, &e->lock);
     if (e->quit)
@@ -84,20 +85,36 @@ void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
 
 void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
 {
-    bool first = s->state != SEQ_ENDED;
+    bool first = s->state != SEQ_ENDED, last = first && seq_part(s);
     engine_free_slot(e, s);
     s->state = SEQ_ENDED;
     plan_part(e, s);
+    if (ev) ev->more = !last;
     pthread_mutex_lock(&e->lock);
     if (ev && !s->now.gone)
-        push_locked(e, s, ev, true);
+        push_locked(e, s, ev, last);
     else if (ev)
         proto_event_fini(ev);
-    if (first && !s->public) e->load--;
+    if (last && !s->public) e->load--;
+    if (last && s->req.gen.detach) e->detached--;
     e->kick = true; /* somebody may have its blocks, or its session */
     if (!s->in_aux) list_remove(&e->all, s);
     pthread_mutex_unlock(&e->lock);
     if (!s->in_aux) seq_free(s);
+}
+
+void engine_insert(struct engine *e, struct seq *s, struct seq *after)
+{
+    pthread_mutex_lock(&e->lock);
+    s->want = after->want;
+    s->prev = after;
+    s->next = after->next;
+    after->next = s;
+    if (s->next)
+        s->next->prev = s;
+    else
+        e->all.tail = s;
+    pthread_mutex_unlock(&e->lock);
 }
 
 void engine_free_slot(struct engine *e, struct seq *s)
@@ -214,7 +231,8 @@ static void take_in(struct engine *e)
     e->shed_wanted = false;
     while ((s = e->inbox.head)) {
         list_remove(&e->inbox, s);
-        s->arrival = ++e->arrivals;
+        s->arrival = e->arrivals + 1;
+        e->arrivals += s->req.gen.n > 1 ? s->req.gen.n : 1; /* a number for each answer */
         list_push(&e->all, s);
     }
     for (s = e->all.head; s; s = s->next) {
@@ -461,6 +479,7 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     if (r == 0) {
         list_push(&e->inbox, s);
         e->load++;
+        e->detached += s->req.gen.detach;
         pthread_cond_signal(&e->wake);
     }
     pthread_mutex_unlock(&e->lock);
@@ -481,6 +500,29 @@ void engine_cancel(struct engine *e, uint64_t conn, uint64_t id, bool gone)
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     if (id == 0 && gone) engine_pause(e, conn, false);
+}
+
+static bool is_detached(const struct seq_list *l, uint64_t conn, uint64_t id)
+{
+    for (const struct seq *s = l->head; s; s = s->next)
+        if (s->conn == conn && s->req.id == id) return s->req.gen.detach;
+    return false;
+}
+
+void engine_abandon(struct engine *e, uint64_t conn, uint64_t id)
+{
+    pthread_mutex_lock(&e->lock);
+    bool stays = is_detached(&e->inbox, conn, id) || is_detached(&e->all, conn, id);
+    pthread_mutex_unlock(&e->lock);
+    if (!stays) engine_cancel(e, conn, id, false);
+}
+
+uint32_t engine_detached(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    uint32_t n = e->detached;
+    pthread_mutex_unlock(&e->lock);
+    return n;
 }
 
 void engine_pause(struct engine *e, uint64_t conn, bool pause)

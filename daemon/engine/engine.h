@@ -77,6 +77,10 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
  * all of @conn. */
 void engine_cancel(struct engine *e, uint64_t conn, uint64_t id, bool gone);
 
+/* The peer of @conn is gone: its request @id ends as by engine_cancel, unless it was to go on without (detach). Its
+ * last event comes in any case. */
+void engine_abandon(struct engine *e, uint64_t conn, uint64_t id);
+
 /* The reader of @conn is slow (or no longer): its sequences pause (go on). */
 void engine_pause(struct engine *e, uint64_t conn, bool pause);
 
@@ -92,5 +96,7 @@ void engine_drain(struct engine *e);
 
 /* Requests that are queued, being prepared or running. */
 uint32_t engine_load(struct engine *e);
+/* Those of them that go on without their peer. */
+uint32_t engine_detached(struct engine *e);
 /* Steps done since start; for the watchdog. Any thread. */
 uint64_t engine_progress(struct engine *e);

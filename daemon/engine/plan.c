@@ -169,7 +169,7 @@ static void show(struct engine *e, struct seq *s, struct sched_req *r, uint32_t 
         .computed = running ? s->kv.n_tokens : found(e, s, looks),
         .known = seq_known(s),
         .spent = s->spent,
-        .blocks = running ? s->kv.n_blocks : seq_blocks(s, e->config.batch_tokens),
+        .blocks = running ? s->kv.n_blocks : seq_blocks(s, e->config.batch_tokens) - reuse_shared(e, s),
         .group = SCHED_NONE,
         .class = class_of(s),
         .running = running,

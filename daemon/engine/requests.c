@@ -50,6 +50,7 @@ static void end_turn(struct engine *e, struct seq *s, bool said, struct proto_ev
     s->end = *ev;
     *ev = (struct proto_event){0};
     if (s->session && said && s->generated && turns_keep(e, s)) return;
+    if (turns_note(e, s)) return;
     requests_end(e, s);
 }
 
@@ -61,6 +62,7 @@ void requests_returned(struct engine *e, struct seq *s)
 
 void requests_drop(struct engine *e, struct seq *s)
 {
+    turns_cut(s);
     if (!s->in_aux) let_go(e, s);
     engine_finish(e, s, NULL);
 }
@@ -227,7 +229,9 @@ void requests_start(struct engine *e, struct seq *s)
         return;
     }
     if (prompts(s)) {
-        r = seq_configure(s, &e->model);
+        if (s->req.gen.detach && s->req.gen.session.len == 0 && !s->req.gen.continue_last)
+            r = error_say(-EINVAL, "a detached request needs a session, where its answer is found");
+        if (r == 0) r = seq_configure(s, &e->model);
         if (r == 0) r = acquire_session(e, s);
         if (r == 0) turns_find_fork(e, s);
         if (r == -EBUSY && s->req.gen.wait) return; /* until it is free, or this too late */

@@ -2,6 +2,7 @@
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
 #include <assert.h>
+#include <string.h>
 
 /* Beyond the context, what a rotating sequence computes is not what others would. */
 static uint32_t limit(const struct seq *s)
@@ -35,6 +36,48 @@ uint32_t reuse_known(const struct engine *e, const struct seq *s)
 {
     struct prefix_match own, public;
     return found(find(e, s, &own, &public) ? &public : &own);
+}
+
+/* --- answers to the same prompt --- */
+
+static bool agree(const struct seq *a, const struct seq *b, uint32_t from, uint32_t to)
+{
+    return memcmp(seq_ids(a) + from, seq_ids(b) + from, (to - from) * sizeof(*seq_ids(a))) == 0;
+}
+
+/* The next one behind @t (NULL: the first) that has blocks, as they are in the index. */
+static const struct seq *next_twin(const struct engine *e, const struct seq *s, const struct seq *t)
+{
+    for (t = t ? t->next : s->answers ? e->all.head : NULL; t; t = t->next)
+        if (t != s && t->answers == s->answers && t->state == SEQ_RUNNING && !t->reuse.off) return t;
+    return NULL;
+}
+
+uint32_t reuse_shared(const struct engine *e, const struct seq *s)
+{
+    uint32_t most = 0;
+    for (const struct seq *t = NULL; (t = next_twin(e, s, t));) {
+        uint32_t n = t->reuse.indexed < findable(s) ? t->reuse.indexed : findable(s) / PREFIX_BLOCK * PREFIX_BLOCK;
+        if (n > most && agree(s, t, 0, n)) most = n;
+    }
+    return most / PREFIX_BLOCK;
+}
+
+/* The block behind the first @n tokens of @s that one of them is writing, and in *partial how many of its tokens are
+ * those of @s; PREFIX_NO_BLOCK: nobody has more than @least. */
+static uint32_t twin_block(const struct engine *e, const struct seq *s, uint32_t n, uint32_t least, uint32_t *partial)
+{
+    uint32_t block = PREFIX_NO_BLOCK;
+    *partial = least;
+    for (const struct seq *t = NULL; (t = next_twin(e, s, t));) {
+        uint32_t end = t->kv.n_tokens < findable(s) ? t->kv.n_tokens : findable(s), at = n;
+        if (t->reuse.indexed != n || end <= n || !agree(s, t, 0, n)) continue;
+        while (at < end && seq_ids(s)[at] == seq_ids(t)[at]) at++;
+        if (at - n <= *partial) continue;
+        *partial = at - n;
+        block = t->kv.ids[n / PREFIX_BLOCK];
+    }
+    return block;
 }
 
 bool reuse_make_room(struct engine *e, uint32_t blocks)
@@ -75,9 +118,11 @@ static void take_over(struct engine *e, struct seq *s)
 static void copy_partial(struct engine *e, struct seq *s, const struct prefix_match *m)
 {
     struct backend *b = e->model.backend;
-    if (m->n_partial == 0) return;
-    b->ops->kv_copy(b, 0, s->kv.ids[m->n / PREFIX_BLOCK], prefix_block(m->partial), m->n_partial);
-    s->kv.n_tokens = found(m);
+    uint32_t n, from = twin_block(e, s, m->n, m->n_partial, &n);
+    if (from == PREFIX_NO_BLOCK && n) from = prefix_block(m->partial);
+    if (n == 0) return;
+    b->ops->kv_copy(b, 0, s->kv.ids[m->n / PREFIX_BLOCK], from, n);
+    s->kv.n_tokens = m->n + n;
 }
 
 static void drop(struct engine *e, struct prefix_node *n)

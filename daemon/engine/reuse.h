@@ -22,6 +22,9 @@ struct reuse {
 /* How many of its tokens need not be computed, were it to begin now. */
 uint32_t reuse_known(const struct engine *e, const struct seq *s);
 
+/* Whole blocks of its beginning that another answer to the same prompt has, so that they cost nothing. */
+uint32_t reuse_shared(const struct engine *e, const struct seq *s);
+
 /*
  * Give @s its blocks: those that the cache has of its first tokens, and fresh ones for all the positions it may come to
  * need; blocks that nobody uses are evicted for them. 0, and s->kv.n_tokens of its tokens are computed; 1: there is no

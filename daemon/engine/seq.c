@@ -32,7 +32,7 @@ int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct
 struct seq *seq_free(struct seq *s)
 {
     if (!s) return NULL;
-    assert(!s->session && s->kv.n_blocks == 0 && !s->reuse.seat && !s->fetch);
+    assert(!s->session && s->kv.n_blocks == 0 && !s->reuse.seat && !s->fetch && !s->answers);
     proto_request_fini(&s->req);
     prompt_fini(&s->prompt);
     tokens_fini(&s->answer_tokens);
@@ -45,6 +45,111 @@ struct seq *seq_free(struct seq *s)
     free(s);
     return NULL;
 }
+
+bool seq_part(struct seq *s)
+{
+    struct answers *a = s->answers;
+    s->answers = NULL;
+    if (a && --a->left) return false;
+    free(a);
+    return true;
+}
+
+/* --- several answers --- */
+
+static int copy_prompt(struct prompt *to, const struct prompt *from)
+{
+    const struct tokens *t = &from->tokens;
+    for (size_t i = 0; i < t->n; i++)
+        if (tokens_push(&to->tokens, t->ids[i], t->ends[i]) < 0) return -ENOMEM;
+    to->keep = from->keep;
+    to->miss_at = from->miss_at;
+    int r = buf_append(&to->text, from->text.data ? from->text.data : "", from->text.len);
+    return r < 0 ? r : buf_append(&to->markup, from->markup.data ? from->markup.data : "", from->markup.len);
+}
+
+/* What is asked of the answer; the prompt is not. */
+static int copy_wishes(struct proto_generate *to, const struct proto_generate *from)
+{
+    int r = 0;
+    proto_generate_init(to);
+    to->n = from->n;
+    to->raw = from->raw;
+    to->priority = from->priority;
+    to->timeout_ms = from->timeout_ms;
+    to->max_tokens = from->max_tokens;
+    to->ignore_eos = from->ignore_eos;
+    to->logprobs = from->logprobs;
+    for (size_t i = 0; r == 0 && i < from->n_stop; i++, to->n_stop++)
+        r = proto_text_set(&to->stop[i], from->stop[i].data, from->stop[i].len);
+    return r;
+}
+
+static int copy_sampling(struct seq *to, const struct seq *from)
+{
+    to->params = from->params;
+    to->sampling = from->sampling;
+    if (!from->n_biases) return 0;
+    to->biases = calloc(from->n_biases, sizeof(*to->biases));
+    if (!to->biases) return -ENOMEM;
+    memcpy(to->biases, from->biases, from->n_biases * sizeof(*to->biases));
+    to->n_biases = from->n_biases;
+    to->params.bias = to->biases;
+    return 0;
+}
+
+static int copy_view(struct seq *to, const struct seq *from)
+{
+    if (!from->view) return 0;
+    to->view = calloc(from->ctx, sizeof(*to->view));
+    if (!to->view) return -ENOMEM;
+    memcpy(to->view, from->view, from->n_view * sizeof(*to->view));
+    to->n_view = from->n_view;
+    return 0;
+}
+
+int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
+{
+    struct seq *t = calloc(1, sizeof(*t));
+    if (!t) return -ENOMEM;
+    t->engine = s->engine;
+    t->state = SEQ_WAITING;
+    t->conn = s->conn;
+    t->uid = s->uid;
+    t->req.type = s->req.type;
+    t->req.id = s->req.id;
+    t->arrival = s->arrival + nth;
+    t->nth = nth;
+    t->now = s->now;
+    t->reuse.space = s->reuse.space;
+    t->miss = s->miss;
+    t->context = s->context;
+    t->ctx = s->ctx;
+    t->keep = s->keep;
+    t->shifted = s->shifted;
+    t->n_prompt = s->n_prompt;
+    t->cached = s->cached;
+    t->max_tokens = s->max_tokens;
+    t->max_is_context = s->max_is_context;
+    t->seed = s->seed;
+    t->last_step = s->last_step;
+    t->submitted = s->submitted;
+    t->deadline = s->deadline;
+    t->admitted = s->admitted;
+    int r = copy_wishes(&t->req.gen, &s->req.gen);
+    if (r == 0) r = copy_prompt(&t->prompt, &s->prompt);
+    if (r == 0) r = copy_view(t, s);
+    if (r == 0) r = copy_sampling(t, s);
+    t->stop.strings = t->req.gen.stop;
+    t->stop.n = t->req.gen.n_stop;
+    if (r < 0)
+        seq_free(t);
+    else
+        *out = t;
+    return r;
+}
+
+/* --- what is asked --- */
 
 static int check_stops(const struct proto_generate *g)
 {
@@ -68,6 +173,9 @@ int seq_configure(struct seq *s, const struct loaded *m)
     if (r == 0 && s->req.type == PROTO_INFILL) r = fim_configure(&s->lines, g);
     if (r < 0) return r;
     if (g->max_tokens == 0 || g->max_tokens < -1) return error_say(-EINVAL, "max_tokens must be at least 1");
+    if (g->n > PROTO_ANSWERS_MAX) return error_say(-EINVAL, "there are at most %d answers", PROTO_ANSWERS_MAX);
+    if (g->n > 1 && (g->session.len || g->continue_last))
+        return error_say(-EINVAL, "a session keeps one answer: several go without");
     if (g->ignore_eos) {
         s->params.ban = m->eog;
         s->params.n_ban = m->n_eog;
@@ -289,5 +397,5 @@ int seq_commit(struct seq *s)
     }
     x->raw = g->raw;
     x->context = s->context;
-    return 0;
+    return session_set_failed(x, "", 0);
 }

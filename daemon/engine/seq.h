@@ -31,6 +31,11 @@ struct errand {
 #define errand_of(j) ((struct errand *)((char *)(j)-offsetof(struct errand, job)))
 #define seq_of(x)    ((struct seq *)((char *)(x)-offsetof(struct seq, errand)))
 
+/* Several answers to one prompt: a sequence each, once it is read. */
+struct answers {
+    uint32_t left; /* that have not ended; who ends as the last one frees this */
+};
+
 struct seq {
     struct engine *engine;
     struct errand errand;
@@ -75,6 +80,8 @@ struct seq {
     struct sample_params params;
     struct sample_state sampling; /* stays when the sequence gives up its place: it goes on as if it had not */
     int64_t seed;
+    uint32_t nth;            /* of the answers to its prompt, from 0 */
+    struct answers *answers; /* which it shares with them; NULL: it is the only one (yet) */
     uint32_t generated;
     struct detok detok;
     struct stop stop;
@@ -105,6 +112,13 @@ int seq_configure(struct seq *s, const struct loaded *m);
 
 /* The prompt is ready: fix its length, max_tokens and what is done when the context is full. 0 or -ENOMEM. */
 int seq_plan(struct seq *s, const struct loaded *m);
+
+/* The @nth answer to the prompt of @s, of which nothing is said yet: waits, with the prompt's tokens and no blocks. 0
+ * or -ENOMEM. */
+int seq_fork(struct seq **out, const struct seq *s, uint32_t nth);
+
+/* One of them ends. True: it was the last, or the only one. */
+bool seq_part(struct seq *s);
 
 /* What is to be computed: its tokens, or what the context policy leaves of them. */
 static inline const int32_t *seq_ids(const struct seq *s)

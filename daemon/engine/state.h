@@ -5,6 +5,7 @@
 #include "daemon/engine/load.h"
 #include "daemon/engine/plan.h"
 #include "daemon/engine/queue.h"
+#include "daemon/engine/rates.h"
 #include "daemon/engine/seq.h"
 #include "daemon/engine/store.h"
 #include <pthread.h>
@@ -68,6 +69,7 @@ struct engine {
     struct seq_list all;     /* taken, by arrival; changed by the engine thread only */
     struct errand *returned; /* back from the aux pool */
     uint32_t load;           /* requests without their last event */
+    uint32_t detached;       /* of these, such that nobody need wait for */
     struct paused *paused;
 
     /* the engine thread's own */
@@ -83,7 +85,8 @@ struct engine {
     struct sampler *sampler;
     float *logits; /* [parallel][shape.vocab] */
     uint64_t arrivals, steps, window_end;
-    double step_ms; /* rolling mean */
+    uint64_t computed, sampled; /* tokens, ever */
+    struct rates rates;
     struct tally *tallies;
     uint32_t running;       /* sequences with a slot */
     uint32_t errands;       /* that are not back */
@@ -107,11 +110,14 @@ uint64_t engine_now(void); /* monotonic, us */
  */
 void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev);
 /* The end of @s, after its session was settled: queues @ev as its last one (NULL: none) and frees it; while an aux job
- * has it, later. */
+ * has it, later. The request ends with the last of its answers. */
 void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev);
 
 /* A sequence of the engine's own joins those that came in; it does not count as load. */
 void engine_add(struct engine *e, struct seq *s);
+
+/* A sequence that the engine's thread has made joins those that were taken, behind @after; the wishes are the same. */
+void engine_insert(struct engine *e, struct seq *s, struct seq *after);
 
 /* The slot that @s may have is another's. */
 void engine_free_slot(struct engine *e, struct seq *s);
@@ -161,6 +167,11 @@ void turns_find_fork(struct engine *e, struct seq *s);
 int turns_fork(struct engine *e, struct seq *s);
 /* The turn becomes the session's, and its log is written (SEQ_SAVING) before s->end is said. False: it cannot be. */
 bool turns_keep(struct engine *e, struct seq *s);
+/* A detached request fails with s->end and nothing to keep: its session says why, and its log is written (SEQ_SAVING).
+ * False: there is nothing to note. */
+bool turns_note(struct engine *e, struct seq *s);
+/* The engine ends before a detached request has: its session gets what there is, and says so. */
+void turns_cut(struct seq *s);
 void turns_look(struct engine *e, uint64_t now); /* of each turn: sessions that are too old go */
 uint64_t turns_next(const struct engine *e);     /* us when that has something to do; UINT64_MAX: never */
 void turns_save_rest(struct engine *e);          /* the last attempt for those that could not be saved */

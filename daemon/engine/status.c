@@ -111,6 +111,27 @@ static void add_uids(json_t *o, struct engine *e)
     json_object_set_new(o, "uids", list);
 }
 
+static void set_real(json_t *o, const char *key, double v)
+{
+    json_object_set_new(o, key, json_real(round(v * 1000) / 1000));
+}
+
+/* Of the last seconds. */
+static void add_rates(json_t *o, const struct engine *e)
+{
+    struct rates_sum s;
+    json_t *r = json_object();
+    rates_sum(&e->rates, engine_now(), &s);
+    set_real(o, "step_ms", s.step_ms);
+    set_real(r, "seconds", s.seconds);
+    set_int(r, "steps", s.steps);
+    set_real(r, "step_ms", s.step_ms);
+    set_real(r, "batch", s.batch);
+    set_real(r, "prefill_tok_s", s.read);
+    set_real(r, "decode_tok_s", s.written);
+    json_object_set_new(o, "rolling", r);
+}
+
 static void add_model(json_t *o, struct engine *e, bool all)
 {
     const struct backend *b = e->model.backend;
@@ -131,7 +152,8 @@ static void add_model(json_t *o, struct engine *e, bool all)
     set_int(o, "kv_blocks_unused", e->prefix ? prefix_evictable(e->prefix) : 0);
     set_int(o, "steps", e->steps);
     set_int(o, "preemptions", e->preemptions);
-    json_object_set_new(o, "step_ms", json_real(round(e->step_ms * 1000) / 1000));
+    set_int(o, "tokens_computed", e->computed);
+    add_rates(o, e);
 }
 
 /* What a person should know, and only while there is something to. With the lock held. */

@@ -132,7 +132,7 @@ static void advance(struct engine *e, struct seq *s, const float *row)
     struct buf shown = BUF_INIT;
     enum proto_reason reason = PROTO_STOP_EOS;
     int32_t id = -1;
-    double u = rng_uniform((uint64_t)s->seed, 0, s->generated);
+    double u = rng_uniform((uint64_t)s->seed, s->nth, s->generated);
     int r = sampler_pick(e->sampler, &s->params, &s->sampling, row, s->prompt.tokens.ids, s->prompt.tokens.n, u, &id);
     if (r == 0) {
         if (s->generated == 0) s->first_token = engine_now();
@@ -142,12 +142,59 @@ static void advance(struct engine *e, struct seq *s, const float *row)
     buf_fini(&shown);
     struct tally *t = r < 0 ? NULL : tally_of(e, s->uid);
     if (t) t->tokens_generated++;
+    e->sampled++;
     if (r < 0)
         requests_fail(e, s, r, error_text(r));
     else if (r == 1)
         requests_done(e, s, reason);
     else if (r == 2)
         requests_requeue(e, s);
+}
+
+/* Its prompt is read: each of the answers becomes a sequence, which waits as one that has given its slot up; *last is
+ * the last of them, in the order of the list. 0; -ENOMEM, and there is none. */
+static int fork_answers(struct engine *e, struct seq *s, struct seq **last)
+{
+    uint32_t n = s->req.gen.n, made = 1;
+    struct seq *forks[PROTO_ANSWERS_MAX] = {s};
+    *last = s;
+    if (n <= 1 || s->generated) return 0;
+    struct answers *a = calloc(1, sizeof(*a));
+    while (a && made < n && seq_fork(&forks[made], s, made) == 0) made++;
+    if (made < n) {
+        while (--made > 0) seq_free(forks[made]);
+        free(a);
+        return -ENOMEM;
+    }
+    a->left = n;
+    s->answers = a;
+    for (uint32_t i = 1; i < n; i++) {
+        struct seq *t = forks[i];
+        t->answers = a;
+        t->since = e->plan.book.clock;
+        t->found = seq_known(s); /* from one of the others */
+        t->looked_step = e->steps + 1;
+        engine_insert(e, t, forks[i - 1]);
+    }
+    *last = forks[n - 1];
+    return 0;
+}
+
+/* A token for it, and when this row ends the prompt of several answers, for each. */
+static void advance_all(struct engine *e, struct seq *s, const float *row)
+{
+    struct seq *last;
+    int r = fork_answers(e, s, &last);
+    if (r < 0) {
+        requests_fail(e, s, r, error_text(r));
+        return;
+    }
+    for (bool more = true; more;) {
+        struct seq *next = s->next;
+        more = s != last;
+        advance(e, s, row);
+        s = next;
+    }
 }
 
 /* The prompt's part of a run is done; its first one counts the request. */
@@ -181,7 +228,7 @@ static void progress(struct engine *e, struct seq *s, const struct sched_run *ru
     if (s->req.type == PROTO_WARM)
         requests_done(e, s, PROTO_STOP_LENGTH);
     else
-        advance(e, s, row);
+        advance_all(e, s, row);
 }
 
 void step_run(struct engine *e)
@@ -201,7 +248,13 @@ void step_run(struct engine *e)
     double took = (double)(engine_now() - began) / 1000;
     sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);
     plan_keep_accounts(e);
-    e->step_ms = e->steps++ ? 0.9 * e->step_ms + 0.1 * took : took;
+    struct rates_step step = {.usec = (uint64_t)(took * 1000), .sequences = runs};
+    uint64_t sampled = e->sampled;
+    for (uint32_t i = 0; i < runs; i++) {
+        e->computed += p->runs[i].n;
+        if (!p->reqs[p->runs[i].index].decoding) step.read += p->runs[i].n;
+    }
+    e->steps++;
     atomic_fetch_add(&e->progress, 1);
     const float *row = x->logits;
     for (uint32_t i = 0; i < runs; i++) {
@@ -213,4 +266,6 @@ void step_run(struct engine *e)
             progress(e, s, &p->runs[i], row);
         if (rows) row += b->shape.vocab;
     }
+    step.written = (uint32_t)(e->sampled - sampled);
+    rates_add(&e->rates, engine_now(), &step);
 }

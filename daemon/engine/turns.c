@@ -120,6 +120,41 @@ static void save(struct engine *e, struct seq *s)
     seq_send(e, s, run_save, saved);
 }
 
+/* Nobody waits for the request, which was accepted: why it fails is found in its session. */
+static bool fails_alone(const struct seq *s)
+{
+    return s->req.gen.detach && s->session && s->session->loaded && (s->admitted || s->position);
+}
+
+static void note_failure(struct seq *s, const struct proto_text *why)
+{
+    struct session *x = s->session;
+    log_warning("a detached turn of session '%s' failed: %s", x->name.data, why->len ? why->data : "out of memory");
+    if (session_set_failed(x, why->len ? why->data : "out of memory", why->len ? why->len : 13) < 0)
+        log_warning("no memory to note that in the session");
+}
+
+bool turns_note(struct engine *e, struct seq *s)
+{
+    if (s->end.type != PROTO_EV_ERROR || !fails_alone(s)) return false;
+    note_failure(s, &s->end.message);
+    reuse_end(e, s);
+    engine_free_slot(e, s);
+    s->forked = false;
+    save(e, s);
+    return true;
+}
+
+void turns_cut(struct seq *s)
+{
+    static const char why[] = "the daemon was stopped before this answer's end";
+    if (s->state == SEQ_ENDED || s->state == SEQ_SAVING || s->in_aux || !fails_alone(s)) return;
+    s->forked = false;
+    if (s->generated && s->answer.len && seq_commit(s) < 0) log_warning("no memory to keep what was said");
+    model_id(s->engine, s->session->model);
+    note_failure(s, &(struct proto_text){(char *)why, sizeof(why) - 1});
+}
+
 bool turns_keep(struct engine *e, struct seq *s)
 {
     struct session *x = s->session;
@@ -129,6 +164,7 @@ bool turns_keep(struct engine *e, struct seq *s)
         not_saved(s, "no memory to keep the turn");
         return false;
     }
+    if (s->end.type == PROTO_EV_ERROR && fails_alone(s)) note_failure(s, &s->end.message);
     prefix_mark_tail(e->prefix, x->tail, false);
     x->tail = s->kv.n_blocks ? reuse_end(e, s) : s->tail;
     prefix_mark_tail(e->prefix, x->tail, true);
@@ -284,6 +320,7 @@ static json_t *describe(const struct session *x)
         json_object_set_new(m, "content", json_text(x->messages[i].content.data, x->messages[i].content.len));
         json_array_append_new(messages, m);
     }
+    if (x->failed.len) json_object_set_new(o, "failed", json_text(x->failed.data, x->failed.len));
     if (x->raw)
         json_object_set_new(o, "text", json_text(x->text.data, x->text.len));
     else

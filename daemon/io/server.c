@@ -123,7 +123,8 @@ static int on_deadline(sd_event_source *source, uint64_t now, void *ctx)
         log_warning("--stop-timeout has passed; what is still running ends here");
         service_fail(s->service, ESHUTDOWN, "the daemon was stopped before this answer's end");
     }
-    s->leave = true;
+    /* What nobody waits for leaves a word in its session, for which a step is worth waiting. */
+    s->leave = s->phase != STOPPING || engine_detached(s->engine) == 0;
     return sd_event_exit(s->event, s->phase == FAILED);
 }
 

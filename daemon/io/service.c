@@ -153,7 +153,7 @@ static void on_abandon(void *ctx, struct conn *c, uint64_t id)
 {
     struct service *s = ctx;
 
-    engine_cancel(s->engine, conn_id(c), id, false);
+    engine_abandon(s->engine, conn_id(c), id);
 }
 
 static void on_finished(void *ctx, struct conn *c)
@@ -325,7 +325,7 @@ void service_fail(struct service *s, int code, const char *why)
 
 size_t service_live(const struct service *s)
 {
-    size_t n = 0;
+    size_t n = engine_detached(s->engine);
 
     for (size_t i = 0; i < s->n_peers; i++)
         if (!conn_is_gone(s->peers[i].conn)) n += conn_live(s->peers[i].conn);
@@ -339,7 +339,7 @@ bool service_quiet(const struct service *s)
 
         if (!conn_is_gone(c) && (conn_live(c) || !conn_flushed(c))) return false;
     }
-    return true;
+    return engine_detached(s->engine) == 0;
 }
 
 size_t service_open(const struct service *s)

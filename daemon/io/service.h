@@ -42,7 +42,7 @@ void service_drain(struct service *s);
 /* Answer all live requests, and those that come, with this error; connections end with it. */
 void service_fail(struct service *s, int code, const char *why);
 
-/* Requests of peers that are still there and have not got their last event. */
+/* Requests of peers that are still there and have not got their last event, and those that go on without. */
 size_t service_live(const struct service *s);
 /* Nobody waits: no such request, and all output is out. */
 bool service_quiet(const struct service *s);

@@ -105,7 +105,7 @@ _hob_option() {
 
 _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
-    local valued="-m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k
+    local valued="-m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines"
     valued=${valued//[[:space:]]/ }
@@ -163,7 +163,7 @@ _hob() {
                 --help --version
             ;;
         *)
-            _hob_offer --model --system --file --session --continue --fork --priority --context --wait --warm --max-tokens \
+            _hob_offer --model --system --file --session --continue --fork --priority --context --wait --warm --detach --n --max-tokens \
                 --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --typical-p --frequency-penalty \
                 --presence-penalty --repeat-last-n --logit-bias --mirostat --mirostat-eta --seed --stop --raw --special --timeout \
                 --quiet --verbose --no-stream --no-stdin --render --jsonl --logprobs --json --watch --help --version

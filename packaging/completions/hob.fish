@@ -6,7 +6,7 @@
 # The words before the cursor that are neither options nor their values, the program's name left out.
 function __hob_words
     set -l skip
-    set -l valued -m --model -s --system -f --file -S --session --fork --priority --context -n --max-tokens --temp --top-p --top-k \
+    set -l valued -m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k \
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
     for word in (commandline -opc)[2..]
@@ -115,6 +115,8 @@ complete -c hob -n __hob_answers -l priority -x -a 'infill interactive batch' -d
 complete -c hob -n __hob_talks -l context -x -a 'refuse shift rotate' -d 'when the context is full'
 complete -c hob -n __hob_talks -l wait -d 'wait for a session that is in use'
 complete -c hob -n __hob_plain -l warm -d 'read the prompt, answer nothing'
+complete -c hob -n __hob_plain -l detach -d 'do not wait for the answer, it is found in the session'
+complete -c hob -n __hob_plain -l n -x -d 'answers to the prompt'
 complete -c hob -n __hob_answers -s n -l max-tokens -x -d 'most tokens of the answer'
 complete -c hob -n __hob_answers -l ignore-eos -d 'go on where the model would end'
 complete -c hob -n __hob_answers -l temp -x -d temperature

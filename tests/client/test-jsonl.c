@@ -10,15 +10,35 @@
 /* after the above */
 #include <cmocka.h>
 
-static void line(const struct proto_event *e, const char *text, bool logprobs, const char *want)
+static void line_of(const struct proto_event *e, const char *text, bool logprobs, bool several, const char *want)
 {
     struct buf out = BUF_INIT, whole = BUF_INIT;
 
     assert_int_equal(buf_puts(&whole, text), 0);
-    assert_int_equal(jsonl_event(&out, e, &whole, logprobs), 0);
+    assert_int_equal(jsonl_event(&out, e, &whole, logprobs, several), 0);
     assert_string_equal(out.data ? out.data : "", want);
     buf_fini(&out);
     buf_fini(&whole);
+}
+
+static void line(const struct proto_event *e, const char *text, bool logprobs, const char *want)
+{
+    line_of(e, text, logprobs, false, want);
+}
+
+/* Also the first of several says which it is. */
+static void test_one_of_several(void **state)
+{
+    struct proto_event e = {.type = PROTO_EV_TEXT, .text = {(char *)"a", 1}};
+
+    line_of(&e, "", false, true, "{\"event\":\"text\",\"index\":0,\"text\":\"a\"}\n");
+    e = (struct proto_event){.type = PROTO_EV_ERROR, .index = 2, .more = true, .code = EBUSY};
+    line_of(&e, "", false, true, "{\"event\":\"error\",\"index\":2,\"code\":\"EBUSY\",\"message\":\"\"}\n");
+    e = (struct proto_event){.type = PROTO_EV_DONE, .index = 1, .miss_at = -1};
+    line_of(&e, "x", false, true,
+            "{\"event\":\"done\",\"index\":1,\"reason\":\"stop\",\"text\":\"x\",\"usage\":{\"prompt\":0,\"cached\":0,"
+            "\"completion\":0},\"timings\":{\"queue_ms\":0.000,\"prefill_ms\":0.000,\"decode_ms\":0.000,"
+            "\"ttft_ms\":0.000},\"session\":null,\"miss_at\":null,\"seed\":0}\n");
 }
 
 static void test_progress(void **state)
@@ -86,9 +106,13 @@ static void test_others_have_no_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_progress), cmocka_unit_test(test_text),
-        cmocka_unit_test(test_done),     cmocka_unit_test(test_done_of_a_prompt_that_was_cut),
-        cmocka_unit_test(test_error),    cmocka_unit_test(test_others_have_no_line),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_done),
+        cmocka_unit_test(test_done_of_a_prompt_that_was_cut),
+        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_one_of_several),
+        cmocka_unit_test(test_others_have_no_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -249,6 +249,10 @@ static void test_wrong_usage(void **state)
     REFUSED("takes no value", "--wait=5", "x");
     REFUSED("takes no value", "--warm=yes", "x");
     REFUSED("--special needs --raw", "--special", "x");
+    REFUSED("--n goes without a session, which keeps one answer", "--n", "2", "-S", "s", "x");
+    REFUSED("--n goes without a session, which keeps one answer", "--n=2", "-c", "x");
+    REFUSED("--detach needs --session or --continue", "--detach", "x");
+    REFUSED("--detach and --warm exclude each other", "--detach", "--warm", "-c", "x");
     REFUSED("--logprobs needs --jsonl", "--logprobs", "x");
     REFUSED("system", "--raw", "-s", "a", "x");
     REFUSED("--jsonl", "--json", "x");
@@ -450,6 +454,8 @@ static void test_help_names_every_option(void **state)
                                         "context",
                                         "wait",
                                         "warm",
+                                        "n",
+                                        "detach",
                                         "priority",
                                         "typical-p",
                                         "frequency-penalty",

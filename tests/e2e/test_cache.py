@@ -322,7 +322,7 @@ def test_two_users(crowd):
     assert all["cache"]["blocks_memory"] == a["cache"]["blocks_memory"] + b["cache"]["blocks_memory"]
     assert sorted(u["uid"] for u in all["uids"]) == [one, two]
     for s in (a, b):
-        assert not {"uids", "kv_blocks_free", "kv_blocks_unused", "steps", "step_ms"} & set(s)
+        assert not {"uids", "kv_blocks_free", "kv_blocks_unused", "steps", "step_ms", "rolling", "tokens_computed"} & set(s)
         assert not {"disk_read", "disk_written", "disk_damaged", "shed"} & set(s["cache"])
     for u in (one, two, 0):
         assert "secret" not in json.dumps(json.loads(crowd.run_as(u, "status", "--json").out)).replace(str(crowd.root), "")

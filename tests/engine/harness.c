@@ -155,10 +155,12 @@ struct proto_request harness_user(const char *session, const char *content)
 
 uint64_t harness_submit_as(struct harness *h, uint64_t conn, uid_t uid, struct proto_request *r)
 {
-    assert_true(h->n + 1 < ANSWERS);
+    uint32_t n = r->gen.n ? r->gen.n : 1;
+    assert_true(h->n + n < ANSWERS);
     r->id = h->n + 1;
     assert_int_equal(engine_submit(h->engine, conn, uid, r), 0);
-    return ++h->n;
+    h->n += n;
+    return h->n + 1 - n;
 }
 
 uint64_t harness_submit(struct harness *h, struct proto_request *r)
@@ -183,7 +185,8 @@ static void note(struct harness *h, struct engine_event *e)
 {
     struct proto_event *ev = &e->ev;
     assert_true(ev->id > 0 && ev->id <= h->n);
-    struct answer *a = &h->answers[ev->id];
+    assert_true(ev->id + ev->index <= h->n);
+    struct answer *a = &h->answers[ev->id + ev->index];
     assert_false(a->ended);
     a->events++;
     if (ev->type == PROTO_EV_TEXT) note_text(a, ev);
@@ -194,8 +197,9 @@ static void note(struct harness *h, struct engine_event *e)
         a->prefill_last = ev->done;
         a->prefill_total = ev->total;
     }
-    a->ended = e->last;
-    if (e->last)
+    a->ended = ev->type == PROTO_EV_DONE || ev->type == PROTO_EV_ERROR || e->last;
+    if (a->ended) assert_true(e->last == !ev->more);
+    if (a->ended)
         a->last = *ev;
     else
         proto_event_fini(ev);

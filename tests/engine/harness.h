@@ -13,7 +13,7 @@
 
 #define ANSWERS 64
 
-/* All that came for one request. Its id is its index. */
+/* All that came for one request. Its id is its index; several answers to one prompt have those behind it. */
 struct answer {
     bool ended;
     unsigned events, texts, queued_n;

@@ -45,6 +45,7 @@ static void raw_generate(struct proto_generate *g)
     set(&g->stop[0], "\n\n");
     set(&g->stop[1], "END");
     g->timeout_ms = 30000;
+    g->detach = true;
 }
 
 static void chat_generate(struct proto_generate *g)
@@ -78,6 +79,8 @@ void sample_request(unsigned i, struct proto_request *r)
         chat_generate(&r->gen);
         r->gen.context = PROTO_CONTEXT_SHIFT;
         r->gen.priority = PROTO_PRIORITY_INFILL;
+        r->gen.continue_last = false;
+        r->gen.n = PROTO_ANSWERS_MAX;
     }
     if (r->type == PROTO_INFILL) {
         assert_int_equal(proto_text_set(&r->gen.prefix, "a\0b\xc3\xa4", 5), 0);
@@ -95,6 +98,8 @@ void sample_request(unsigned i, struct proto_request *r)
 
 static void done_event(struct proto_event *e)
 {
+    e->index = 3;
+    e->more = true;
     e->reason = PROTO_STOP_LENGTH;
     e->usage_prompt = 1000;
     e->usage_cached = 900;

@@ -123,6 +123,13 @@ static void prompts(void **state)
                 9, "generate: raw wants a prompt, not messages");
     refuse_with("{'type': 'generate', 'id': 9, 'special': true, 'messages': [{'role': 'user', 'content': 'x'}]}",
                 -EINVAL, 9, "generate: special wants raw and a prompt");
+    refuse_generate("'n': 0", "n: must be a whole number from 1 to 32");
+    refuse_generate("'n': 33", "n: must be a whole number from 1 to 32");
+    refuse_generate("'n': true", "n: must be a whole number from 1 to 32");
+    refuse_generate("'n': 2, 'session': 's'", "generate: a session keeps one answer: n goes without");
+    refuse_generate("'n': 2, 'continue': true", "generate: a session keeps one answer: n goes without");
+    refuse_generate("'detach': true", "generate: detach wants session or continue: where the answer is found");
+    refuse_generate("'detach': 1", "detach: must be true or false");
     refuse_messages("[]", "messages: the prompt is empty");
     refuse_messages("[{'role': 'system', 'content': 'x'}, {'role': 'user', 'content': ''}]",
                     "generate: the prompt is empty");

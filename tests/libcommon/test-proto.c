@@ -38,6 +38,8 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     assert_int_equal(a->priority, b->priority);
     same_text(&a->salt, &b->salt);
     assert_int_equal(a->max_tokens, b->max_tokens);
+    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->detach, b->detach);
     assert_int_equal(a->ignore_eos, b->ignore_eos);
     assert_int_equal(a->logprobs, b->logprobs);
     assert_int_equal(a->n_stop, b->n_stop);
@@ -109,6 +111,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_int_equal(a->type, b->type);
     assert_true(a->id == b->id);
     assert_int_equal(a->index, b->index);
+    assert_int_equal(a->more, b->more);
     assert_int_equal(a->version, b->version);
     assert_int_equal(a->position, b->position);
     assert_true(a->done == b->done && a->total == b->total && a->cached == b->cached);
@@ -344,12 +347,14 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\x7f\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\x8e\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\x9a\xa8"
+                                "features\x9c\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
-                                "context\xa6infill\xa8software\xaahobd " HOB_VERSION;
+                                "context\xa6infill\xa7"
+                                "answers\xa6"
+                                "detach\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

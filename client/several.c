@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/several.h"
+#include "libcommon/error.h"
+#include <inttypes.h>
+#include <stdlib.h>
+
+int several_init(struct several *s, struct answer *a)
+{
+    *s = (struct several){.answer = a, .n = a->opt->n > 1 ? (uint32_t)a->opt->n : 1};
+    if (a->opt->warm) s->n = 1;
+    if (s->n == 1) return 0;
+    s->parts = calloc(s->n, sizeof *s->parts);
+    return s->parts ? 0 : error_say(-ENOMEM, "no memory for %" PRIu32 " answers", s->n);
+}
+
+void several_fini(struct several *s)
+{
+    for (uint32_t i = 0; s->parts && i < s->n; i++) {
+        buf_fini(&s->parts[i].text);
+        proto_event_fini(&s->parts[i].end);
+    }
+    free(s->parts);
+    *s = (struct several){0};
+}
+
+static bool several_is_end(const struct proto_event *e)
+{
+    return e->type == PROTO_EV_DONE || e->type == PROTO_EV_ERROR;
+}
+
+/* answer_event; an end is that of all only when @last. */
+static int several_tell(struct several *s, const struct proto_event *e, bool last)
+{
+    struct answer *a = s->answer;
+    int r;
+
+    a->more = !last;
+    r = answer_event(a, e);
+    if (r <= 0) return r;
+    if (e->type == PROTO_EV_DONE) a->others += e->usage_completion;
+    if (s->status == 0) s->status = a->status;
+    a->status = s->status;
+    a->spoke = false;
+    return last;
+}
+
+/* --- as text --- */
+
+static int several_head(struct several *s)
+{
+    struct answer *a = s->answer;
+    int r = 0;
+
+    if (s->headed) return 0;
+    s->headed = true;
+    a->last = '\n';
+    a->render = (struct render){0};
+    buf_clear(&a->line);
+    r = buf_printf(&a->line, "%s==> %" PRIu32 " of %" PRIu32 " <==\n", s->at ? "\n" : "", s->at + 1, s->n);
+    return r < 0 ? error_say(r, "no memory for the answer") : output_write(a->out, a->line.data, a->line.len);
+}
+
+/* The end of the one that is shown. @last: of all. */
+static int several_shut(struct several *s, const struct proto_event *e, bool last)
+{
+    struct answer *a = s->answer;
+    /* To a raw answer no newline is added, but in front of a heading there is one. */
+    bool newline = !last && a->last != '\n' && a->opt->raw && !a->out->tty && e->type == PROTO_EV_DONE;
+    int r = newline ? output_write(a->out, "\n", 1) : 0;
+
+    if (r == 0) r = several_tell(s, e, last);
+    s->at++;
+    s->headed = false;
+    return r;
+}
+
+static int several_text(struct several *s, struct buf *text)
+{
+    struct proto_event e = {.type = PROTO_EV_TEXT, .index = s->at, .text = {text->data, text->len}};
+    int r = text->len ? answer_event(s->answer, &e) : 0;
+
+    buf_clear(text);
+    return r;
+}
+
+/* What has come of those behind. */
+static int several_catch_up(struct several *s)
+{
+    int r = 0;
+
+    while (r == 0 && s->at < s->n) {
+        struct several_part *p = &s->parts[s->at];
+
+        if (!p->ended && !p->text.len) break;
+        r = several_head(s);
+        if (r == 0) r = several_text(s, &p->text);
+        if (r != 0 || !p->ended) break;
+        r = several_shut(s, &p->end, s->at + 1 == s->n);
+    }
+    return r;
+}
+
+static int several_keep(struct several_part *p, struct proto_event *e)
+{
+    if (several_is_end(e)) {
+        p->ended = true;
+        p->end = *e;
+        *e = (struct proto_event){0};
+        return 0;
+    }
+    return e->type == PROTO_EV_TEXT && e->text.len && buf_append(&p->text, e->text.data, e->text.len) < 0
+               ? error_say(-ENOMEM, "no memory for the answers that wait")
+               : 0;
+}
+
+static int several_show(struct several *s, struct proto_event *e)
+{
+    bool end = several_is_end(e);
+    int r;
+
+    if (e->type != PROTO_EV_TEXT && !end) return answer_event(s->answer, e);
+    if (e->index != s->at) return several_keep(&s->parts[e->index], e);
+    r = several_head(s);
+    if (r < 0) return r;
+    if (!end) return answer_event(s->answer, e);
+    r = several_shut(s, e, s->at + 1 == s->n);
+    return r == 0 ? several_catch_up(s) : r;
+}
+
+/* --- as lines of JSON --- */
+
+/* answer_event adds to the text of this one, and tells it at its end. */
+static int several_line(struct several *s, const struct proto_event *e)
+{
+    struct answer *a = s->answer;
+    struct several_part *p = &s->parts[e->index];
+    struct buf whole = a->whole;
+    int r;
+
+    a->whole = p->text;
+    r = several_is_end(e) ? several_tell(s, e, !e->more) : answer_event(a, e);
+    p->text = a->whole;
+    p->ended |= several_is_end(e);
+    a->whole = whole;
+    return r;
+}
+
+int several_event(struct several *s, struct proto_event *e)
+{
+    struct answer *a = s->answer;
+    bool none = true;
+
+    if (!s->parts) return answer_event(a, e);
+    if (e->index >= s->n)
+        return answer_fail(a, error_say(-EPROTO, "the daemon tells of an answer that was not asked for"), 1);
+    /* An end of all before there were several, or of the connection. */
+    for (uint32_t i = 0; i < s->n; i++) none &= !s->parts[i].ended;
+    if (several_is_end(e) && !e->more && ((none && s->at == 0) || e->id == 0)) return answer_event(a, e);
+    return a->opt->jsonl ? several_line(s, e) : several_show(s, e);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* Several answers to one prompt: each is what it would be alone, and the prompt is computed once. */
+#include "tests/engine/harness.h"
+#include <errno.h>
+
+#define N 4
+
+static struct proto_request ask(uint32_t n)
+{
+    struct proto_request r = harness_raw(harness_story);
+    r.gen.n = n;
+    r.gen.sampling.temperature = 1.5f;
+    r.gen.sampling.top_k = 0;
+    r.gen.sampling.top_p = 1;
+    r.gen.sampling.min_p = 0;
+    r.gen.sampling.seed = 42;
+    r.gen.ignore_eos = true;
+    return r;
+}
+
+static struct answer *run_as(struct harness *h, uid_t uid, struct proto_request *r)
+{
+    uint32_t n = r->gen.n;
+    uint64_t id = harness_submit_as(h, 1, uid, r);
+    for (uint32_t i = 0; i < n; i++) harness_wait(h, id + i);
+    return &h->answers[id];
+}
+
+static void test_streams_of_their_own(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct proto_request r = ask(1), several = ask(N);
+    struct answer *one = run_as(h, 1000, &r), *all = run_as(h, 1001, &several);
+    assert_same(one, &all[0]);
+    for (int i = 0; i < N; i++) {
+        assert_done(&all[i], PROTO_STOP_LENGTH);
+        assert_int_equal(all[i].last.index, i);
+        assert_int_equal(all[i].last.usage_completion, 16);
+        assert_int_equal(all[i].last.usage_prompt, one->last.usage_prompt);
+        assert_int_equal(all[i].last.usage_cached, 0);
+        assert_int_equal(all[i].last.seed, 42);
+        assert_true(all[i].last.ttft_ms > 0 && all[i].last.prefill_ms > 0);
+        for (int k = 0; k < i; k++) assert_memory_not_equal(all[i].ids, all[k].ids, 16 * sizeof(*all[i].ids));
+    }
+    assert_int_equal(all[1].prefill_n + all[1].queued_n, 0); /* the prompt is the first one's */
+    struct proto_request fewer = ask(2);
+    struct answer *two = run_as(h, 1002, &fewer);
+    for (int i = 0; i < 2; i++) assert_same(&all[i], &two[i]);
+}
+
+/* Tokens that go through the model: the prompt once, and each one sampled but the last. */
+static void test_prompt_is_computed_once(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct proto_request r = ask(N);
+    struct answer *all = run_as(h, 1000, &r);
+    long long prompt = (long long)all[0].last.usage_prompt;
+    assert_true(prompt % 32 > 2); /* some of it is in a block that each of them goes on in */
+    assert_int_equal(harness_status(h, 0, "tokens_computed"), prompt + N * 15);
+    assert_int_equal(harness_status(h, 0, "requests"), 1);
+    assert_int_equal(harness_status(h, 0, "tokens_prompt"), prompt);
+    assert_int_equal(harness_status(h, 0, "tokens_generated"), N * 16);
+    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
+                     harness_status(h, 0, "kv_blocks"));
+}
+
+/* Fewer slots than answers: one after another, between other people's. */
+static void test_more_than_there_are_slots(void **state)
+{
+    struct harness *h = *state;
+    h->config.parallel = 16;
+    harness_start(h);
+    struct proto_request r = ask(N);
+    struct answer *wide = run_as(h, 1000, &r);
+    struct answer kept[N];
+    memcpy(kept, wide, sizeof(kept));
+    memset(wide, 0, sizeof(kept));
+    harness_stop(h);
+    h->config.parallel = 2;
+    harness_start(h);
+    struct proto_request other = ask(1);
+    r = ask(N);
+    uint64_t id = harness_submit_as(h, 1, 1000, &r), alone = harness_submit_as(h, 2, 2000, &other);
+    assert_same(&kept[0], harness_wait(h, alone));
+    for (int i = 0; i < N; i++) {
+        assert_same(&kept[i], harness_wait(h, id + (uint64_t)i));
+        free(kept[i].ids);
+        free(kept[i].logprobs);
+        buf_fini(&kept[i].text);
+        proto_event_fini(&kept[i].last);
+    }
+}
+
+/* The first token ends some of them at once, and a stop string is each one's own. */
+static void test_ends_of_their_own(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct proto_request r = ask(N);
+    struct answer *all = run_as(h, 1000, &r);
+    assert_true(all[2].text.len > 2);
+    struct proto_request stops = ask(N), single = ask(N);
+    assert_int_equal(proto_text_set(&stops.gen.stop[0], all[2].text.data, all[2].text.len), 0);
+    stops.gen.n_stop = 1;
+    struct answer *cut = run_as(h, 1000, &stops);
+    assert_done(&cut[2], PROTO_STOP_EOS);
+    assert_int_equal(cut[2].text.len, 0);
+    assert_same(&cut[1], &all[1]);
+    assert_done(&cut[1], PROTO_STOP_LENGTH);
+    single.gen.max_tokens = 1;
+    struct answer *short_ones = run_as(h, 1000, &single);
+    for (int i = 0; i < N; i++) assert_int_equal(short_ones[i].ids[0], all[i].ids[0]);
+}
+
+static void test_cancel_ends_all(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct proto_request r = ask(N);
+    r.gen.max_tokens = 1500;
+    uint64_t id = harness_submit(h, &r);
+    harness_wait_texts(h, id + N - 1, 2);
+    engine_cancel(h->engine, 1, id, false);
+    for (int i = 0; i < N; i++) assert_done(harness_wait(h, id + (uint64_t)i), PROTO_STOP_CANCEL);
+    assert_int_equal(engine_load(h->engine), 0);
+}
+
+static void test_refused(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    struct proto_request r = ask(N), many = ask(2);
+    assert_int_equal(proto_text_set(&r.gen.session, "s", 1), 0);
+    assert_error(harness_wait(h, harness_submit(h, &r)), EINVAL, "a session keeps one answer");
+    many.gen.n = PROTO_ANSWERS_MAX + 1;
+    assert_error(harness_wait(h, harness_submit(h, &many)), EINVAL, "at most 32 answers");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_streams_of_their_own, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_prompt_is_computed_once, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_more_than_there_are_slots, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_ends_of_their_own, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_cancel_ends_all, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_refused, harness_setup, harness_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

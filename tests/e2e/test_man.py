@@ -144,3 +144,12 @@ def test_a_wrong_key_of_hob_conf_names_the_nearest(tmp_path):
 def test_images_are_not_here_yet(tmp_path):
     r = Home(tmp_path).hob("-a", "x.png", "what is this?", check=2)
     assert r.err == "hob: --image: images are not here yet\n" and not r.out
+
+
+def test_the_links_of_readme_lead_somewhere():
+    text = (TOP / "README.md").read_text()
+    heads = {re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-") for h in re.findall(r"^#+ (.*)$", text, re.M)}
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 8
+    for link in links:
+        assert link[1:] in heads if link.startswith("#") else "://" in link or (TOP / link).exists(), link

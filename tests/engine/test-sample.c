@@ -209,7 +209,8 @@ struct expect {
 static int by_p(const void *a, const void *b)
 {
     const double *x = a, *y = b;
-    return (x[0] < y[0]) - (x[0] > y[0]) ? (x[0] < y[0]) - (x[0] > y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+    if (x[0] != y[0]) return x[0] < y[0] ? 1 : -1;
+    return (x[1] > y[1]) - (x[1] < y[1]);
 }
 
 /* Pairs (key, what), by falling key. */

@@ -24,6 +24,7 @@ static void start(struct engine *e, struct seq *s)
         s->admitted = now;
         s->cached = s->kv.n_tokens;
     }
+    seq_unpark(s, now);
     s->spent = 0;
     if (e->running++ == 0) e->window_end = now + e->config.batch_window_usec;
     s->state = SEQ_RUNNING;

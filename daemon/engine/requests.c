@@ -72,6 +72,7 @@ void requests_requeue(struct engine *e, struct seq *s)
     s->tail = reuse_end(e, s);
     engine_free_slot(e, s);
     s->state = SEQ_WAITING;
+    seq_park(s, engine_now());
     if (s->generated) { /* nobody waits for it any more, nor it for anybody; and its context may have been shifted */
         s->with = NULL;
         plan_part(e, s);
@@ -88,14 +89,17 @@ void requests_fail(struct engine *e, struct seq *s, int r, const char *why)
     end_turn(e, s, s->answer.len > 0, &ev);
 }
 
-static double ms(uint64_t from, uint64_t to)
+/* @less: of it, what does not count. */
+static double ms(uint64_t from, uint64_t to, uint64_t less)
 {
-    return from && to > from ? (double)(to - from) / 1000 : 0;
+    return from && to > from + less ? (double)(to - from - less) / 1000 : 0;
 }
 
 void requests_done(struct engine *e, struct seq *s, enum proto_reason reason)
 {
     uint64_t now = engine_now();
+    seq_unpark(s, now);
+    double waited = (double)(s->waited[0] + s->waited[1]) / 1000;
     if (reason == PROTO_STOP_CANCEL) show_held(e, s);
     struct proto_event ev = {
         .type = PROTO_EV_DONE,
@@ -103,10 +107,10 @@ void requests_done(struct engine *e, struct seq *s, enum proto_reason reason)
         .usage_prompt = s->n_prompt,
         .usage_cached = s->cached,
         .usage_completion = s->generated,
-        .queue_ms = ms(s->submitted, s->admitted ? s->admitted : now),
-        .prefill_ms = ms(s->admitted, s->first_token ? s->first_token : now),
-        .decode_ms = ms(s->first_token, now),
-        .ttft_ms = ms(s->submitted, s->first_token),
+        .queue_ms = ms(s->submitted, s->admitted ? s->admitted : now, 0) + waited,
+        .prefill_ms = ms(s->admitted, s->first_token ? s->first_token : now, s->waited[0]),
+        .decode_ms = ms(s->first_token, now, s->waited[1]),
+        .ttft_ms = ms(s->submitted, s->first_token, 0),
         .miss_at = s->n_prompt ? s->prompt.miss_at : -1,
         .shifted = s->shifted,
         .cut_prefix = s->prompt.cut_prefix,

@@ -46,6 +46,17 @@ struct seq *seq_free(struct seq *s)
     return NULL;
 }
 
+void seq_park(struct seq *s, uint64_t now)
+{
+    s->parked = now;
+}
+
+void seq_unpark(struct seq *s, uint64_t now)
+{
+    if (s->parked) s->waited[s->first_token > 0] += now - s->parked;
+    s->parked = 0;
+}
+
 bool seq_part(struct seq *s)
 {
     struct answers *a = s->answers;

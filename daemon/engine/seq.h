@@ -100,12 +100,18 @@ struct seq {
 
     /* microseconds of the monotonic clock; 0: not yet, or never */
     uint64_t submitted, deadline, admitted, first_token;
+    uint64_t parked;    /* when it gave its slot up, while it has none again; 0: it has */
+    uint64_t waited[2]; /* without it, before and after the first token */
 };
 
 /* Takes what @r holds. */
 int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r, uint64_t now);
 /* Its session and blocks must have been given back. */
 struct seq *seq_free(struct seq *s);
+
+/* It has given its slot up; it has one again, or ends: the time between is not of reading or writing. */
+void seq_park(struct seq *s, uint64_t now);
+void seq_unpark(struct seq *s, uint64_t now);
 
 /* Check what the request asks beyond its prompt and fill params, seed, stop. 0 or -EINVAL with a sentence. */
 int seq_configure(struct seq *s, const struct loaded *m);

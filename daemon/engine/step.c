@@ -192,6 +192,7 @@ static void advance_all(struct engine *e, struct seq *s, const float *row)
     for (bool more = true; more;) {
         struct seq *next = s->next;
         more = s != last;
+        if (s->nth && s->state == SEQ_WAITING) seq_park(s, engine_now());
         advance(e, s, row);
         s = next;
     }

@@ -86,6 +86,8 @@ static void test_more_than_there_are_slots(void **state)
     assert_same(&kept[0], harness_wait(h, alone));
     for (int i = 0; i < N; i++) {
         assert_same(&kept[i], harness_wait(h, id + (uint64_t)i));
+        const struct proto_event *done = &h->answers[id + (uint64_t)i].last;
+        assert_true(done->ttft_ms <= done->queue_ms + done->prefill_ms + done->decode_ms);
         free(kept[i].ids);
         free(kept[i].logprobs);
         buf_fini(&kept[i].text);
@@ -112,6 +114,20 @@ static void test_ends_of_their_own(void **state)
     single.gen.max_tokens = 1;
     struct answer *short_ones = run_as(h, 1000, &single);
     for (int i = 0; i < N; i++) assert_int_equal(short_ones[i].ids[0], all[i].ids[0]);
+}
+
+/* One slot: who waits for the one before is not said to have been writing. */
+static void test_waiting_is_told(void **state)
+{
+    struct harness *h = *state;
+    h->config.parallel = 1;
+    harness_start(h);
+    struct proto_request r = ask(2);
+    struct answer *all = run_as(h, 1000, &r);
+    const struct proto_event *a = &all[0].last, *b = &all[1].last;
+    assert_true(a->ttft_ms == b->ttft_ms || b->ttft_ms > a->ttft_ms);
+    assert_true(b->queue_ms >= a->queue_ms + a->decode_ms * 0.99);
+    assert_true(b->queue_ms + b->prefill_ms + b->decode_ms > a->queue_ms + a->prefill_ms + a->decode_ms);
 }
 
 static void test_cancel_ends_all(void **state)
@@ -145,6 +161,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_prompt_is_computed_once, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_more_than_there_are_slots, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_ends_of_their_own, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_waiting_is_told, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_cancel_ends_all, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_refused, harness_setup, harness_teardown),
     };

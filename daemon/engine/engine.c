@@ -327,6 +327,7 @@ static void engine_unload(struct engine *e)
 static void *engine_main(void *arg)
 {
     struct engine *e = arg;
+    pthread_mutex_lock(&e->own);
     int r = engine_load_all(e);
     pthread_mutex_lock(&e->lock);
     e->state = r < 0 ? ENGINE_FAILED : ENGINE_READY;
@@ -345,6 +346,7 @@ static void *engine_main(void *arg)
     }
     pthread_mutex_unlock(&e->lock);
     engine_unload(e);
+    pthread_mutex_unlock(&e->own);
     return NULL;
 }
 
@@ -375,6 +377,7 @@ int engine_new(struct engine **out, const struct engine_config *c)
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&e->own, NULL);
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->wake, &attr);
     pthread_cond_init(&e->room, NULL);
@@ -420,6 +423,7 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
     pthread_cond_destroy(&e->wake);
     pthread_cond_destroy(&e->room);
     pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->own);
     free(e->why);
     free(e->damage);
     free(e);
@@ -440,16 +444,40 @@ enum engine_state engine_state(struct engine *e, const char **why)
     return state;
 }
 
-/* A status request while the engine thread loads: answered from here. With the lock held. */
-static int status_now(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+static int push_status(struct engine *e, uint64_t conn, struct proto_request *req, struct proto_text *status)
 {
-    if (queue_full(e->events)) return error_say(-EBUSY, "too many events wait to be read");
     struct engine_event out = {.conn = conn, .last = true, .ev = {.type = PROTO_EV_STATUS, .id = req->id}};
-    int r = status_json(e, uid, false, &out.ev.status);
-    if (r < 0) return r;
+    if (queue_full(e->events)) {
+        free(status->data);
+        return error_say(-EBUSY, "too many events wait to be read");
+    }
+    out.ev.status = *status;
     queue_push(e->events, &out);
     proto_request_fini(req);
     return 0;
+}
+
+/* A status request while the engine thread loads: answered from here. With the lock held. */
+static int status_now(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    struct proto_text status;
+    int r = status_json(e, uid, false, &status);
+    return r < 0 ? r : push_status(e, conn, req, &status);
+}
+
+/* The same while the backend computes, which can take seconds. 1: the engine thread is at work itself, and will answer
+ * soon. */
+static int status_beside(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    struct proto_text status;
+    if (pthread_mutex_trylock(&e->own) != 0) return 1;
+    int r = status_json(e, uid, true, &status);
+    pthread_mutex_unlock(&e->own);
+    if (r < 0) return r;
+    pthread_mutex_lock(&e->lock);
+    r = push_status(e, conn, req, &status);
+    pthread_mutex_unlock(&e->lock);
+    return r;
 }
 
 static bool for_engine(enum proto_type t)
@@ -461,7 +489,12 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
 {
     struct seq *s = NULL;
     int r = 0;
-    if (req->type == PROTO_STATUS) configure_look_at_model(e);
+    if (req->type == PROTO_STATUS) {
+        configure_look_at_model(e);
+        r = status_beside(e, conn, uid, req);
+        if (r <= 0) return r;
+        r = 0;
+    }
     pthread_mutex_lock(&e->lock);
     uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
     if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING) {

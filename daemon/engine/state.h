@@ -47,6 +47,9 @@ struct engine {
     uint64_t started; /* monotonic, us */
     atomic_uint_fast64_t progress;
 
+    pthread_mutex_t own; /* of what is the engine thread's own; it lets go of it only while the backend computes. Taken
+                          * before lock */
+
     /* guarded by lock */
     pthread_mutex_t lock;
     pthread_cond_t wake; /* the engine: something came in */

@@ -245,7 +245,9 @@ void step_run(struct engine *e)
     if (runs == 0) return;
     fill_entries(e, runs);
     uint64_t began = engine_now();
+    pthread_mutex_unlock(&e->own); /* a status need not wait */
     int r = b->ops->forward(b, x->entries, runs, x->logits, NULL);
+    pthread_mutex_lock(&e->own);
     double took = (double)(engine_now() - began) / 1000;
     sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);
     plan_keep_accounts(e);

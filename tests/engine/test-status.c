@@ -23,10 +23,39 @@ static void test_status_is_ones_own(void **state)
     }
 }
 
+/* A step of a long prompt takes its time; who asks meanwhile is answered. Of a prompt that one step reads and one token
+ * answers, nothing is ever seen running between steps. */
+static void test_status_while_it_computes(void **state)
+{
+    struct harness *h = *state;
+    char text[1700] = "";
+    bool seen = false;
+    h->config.batch_tokens = 2048;
+    memset(text, 'x', sizeof(text) - 1);
+    harness_start(h);
+    for (int i = 0; i < 50 && !seen; i++) {
+        text[0] = (char)('a' + i % 26);
+        text[1] = (char)('a' + i / 26);
+        struct proto_request r = harness_raw(text);
+        r.gen.max_tokens = 1;
+        uint64_t id = harness_submit(h, &r);
+        while (!h->answers[id].ended && !seen) {
+            seen = harness_status(h, 0, "running") == 1;
+            if (h->n + 2 >= ANSWERS) break;
+        }
+        harness_wait(h, id);
+        assert_done(&h->answers[id], PROTO_STOP_LENGTH);
+        harness_stop(h);
+        harness_start(h);
+    }
+    assert_true(seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_status_is_ones_own, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_status_while_it_computes, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,25 @@
 #define KV_SEGMENT      512 /* positions of an attention segment */
 #define KERN_ALIGN      64  /* of panels, activations, KV and outputs */
 
-enum kern_type { KERN_F32, KERN_F16, KERN_BF16, KERN_Q8_0, KERN_Q4_0, KERN_Q4_1, KERN_Q6_K, KERN_TYPES };
+enum kern_type {
+    KERN_F32,
+    KERN_F16,
+    KERN_BF16,
+    KERN_Q8_0,
+    KERN_Q4_0,
+    KERN_Q4_1,
+    KERN_Q6_K,
+    KERN_Q5_0,
+    KERN_Q5_1,
+    KERN_Q2_K,
+    KERN_Q3_K,
+    KERN_Q4_K,
+    KERN_Q5_K,
+    KERN_IQ4_NL,
+    KERN_IQ4_XS,
+    KERN_MXFP4,
+    KERN_TYPES
+};
 enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_Q8, KERN_KV_TYPES };
 
 /* Activations of @n tokens, k values each. Float weights read f, quantized ones q, d and s. */
@@ -57,9 +75,12 @@ struct kernels {
     void (*quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k);
 
     /* out[t*ld + i] for the tokens t of @x and rows i < rows of the panels at @panel, which follow each other. DESIGN:
-     * per block of 32, acc = fma(f32(isum), f32(dw*dx), acc), blocks ascending; Q4_1 then acc = fma(f32(sum of q),
-     * f32(mw*dx), acc); Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16; float types: acc = fma(w,
-     * x, acc), k ascending. acc starts at +0. */
+     * per block of 32, ascending, acc = fma(f32(isum), f32(dw*dx), acc); types with an offset then acc = fma(f32(msum),
+     * f32(mw*dx), acc). isum is the exact dot product of codes and q's, msum the exact sum of the q's; dw is d, mw is
+     * m. Q4_K, Q5_K, IQ4_XS: dw = d * the 32 columns' sub-scale, mw = -dmin * their minimum, both exact in f32. Q2_K,
+     * Q3_K, Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16; Q2_K: msum = min0 * sum of the first 16
+     * + min1 * sum of the others, mw = -dmin. IQ4_NL, IQ4_XS, MXFP4: codes are their tables' values. Float types: acc =
+     * fma(w, x, acc), k ascending. acc starts at +0. */
     void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
 
     /* out[i] = x[i] * r * w[i] (rounded twice, left to right), r = 1/sqrt(ss/k + eps) in f32, true division and sqrt.
@@ -149,11 +170,9 @@ void kern_panel_pack(enum kern_type t, void *panel, const void *src, size_t stri
 /* Row @i of a panel as floats [k] (exactly as kern_dequant gives the source row). */
 void kern_panel_row(enum kern_type t, float *out, const void *panel, unsigned i, size_t k);
 
-/* A GGUF row as floats, at any alignment. Formats: ggml's block_q8_0 {f16 d; i8 q[32]}, block_q4_0 {f16 d; u8 q[16]}
- * (q[j] low nibble is value j, high nibble value j+16, minus 8), block_q4_1 {f16 d, m; u8 q[16]}.
- * value = d*q (+ m): one multiply, then one add. block_q6_K {u8 ql[128], qh[64]; i8 sc[16]; f16 d} of 256 values:
- * value j = 128h + 32p + l (h < 2, p < 4, l < 32) has its low 4 bits in ql[64h + 32(p%2) + l] (low nibble for p < 2),
- * its upper 2 in qh[32h + l] from bit 2p, its sub-scale in sc[j/16]; value = d*sc*(code - 32), left to right. */
+/* A GGUF row as floats, at any alignment: ggml's formats, stated where they are read (kernels/format-*.c). Each value
+ * is scale*code (+ offset): one multiply, then one add; scale is d, or d * sub-scale, offset is m, or -(dmin *
+ * minimum), both rounded to f32 (which most often is exact). */
 void kern_dequant(enum kern_type t, float *out, const void *src, size_t k);
 
 /* --- KV --- */

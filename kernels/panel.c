@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /* Weight types, panels of them, and decoding: what runs at load and for single rows, the same code on every CPU. */
 #include "kernels/panel.h"
+#include "kernels/format.h"
 #include "kernels/ref/ref.h"
 #include <assert.h>
 
-/* block_q6_K: ql, qh, sc, d, and how long all is; the longest source block. */
-#define Q6_K_H     128
-#define Q6_K_SC    192
-#define Q6_K_D     208
-#define Q6_K_BYTES 210
-
 static const struct type {
     const char *name;
-    size_t block, bytes; /* of the source */
-    size_t panel;        /* bytes of one source block's 16 rows in a panel */
+    size_t block, bytes;                                       /* of the source */
+    void (*read)(struct format_block *to, const uint8_t *src); /* NULL: floats */
 } types[KERN_TYPES] = {
-    [KERN_F32] = {"F32", 1, 4, 64},
-    [KERN_F16] = {"F16", 1, 2, 32},
-    [KERN_BF16] = {"BF16", 1, 2, 32},
-    [KERN_Q8_0] = {"Q8_0", KERN_BLOCK, 34, PANEL_Q8_0},
-    [KERN_Q4_0] = {"Q4_0", KERN_BLOCK, 18, PANEL_Q4_0},
-    [KERN_Q4_1] = {"Q4_1", KERN_BLOCK, 20, PANEL_Q4_1},
-    [KERN_Q6_K] = {"Q6_K", 256, Q6_K_BYTES, PANEL_Q6_K},
+    [KERN_F32] = {"F32", 1, 4, NULL},
+    [KERN_F16] = {"F16", 1, 2, NULL},
+    [KERN_BF16] = {"BF16", 1, 2, NULL},
+    [KERN_Q8_0] = {"Q8_0", 32, 34, format_q8_0},
+    [KERN_Q4_0] = {"Q4_0", 32, 18, format_q4_0},
+    [KERN_Q4_1] = {"Q4_1", 32, 20, format_q4_1},
+    [KERN_Q5_0] = {"Q5_0", 32, 22, format_q5_0},
+    [KERN_Q5_1] = {"Q5_1", 32, 24, format_q5_1},
+    [KERN_Q2_K] = {"Q2_K", 256, 84, format_q2_k},
+    [KERN_Q3_K] = {"Q3_K", 256, 110, format_q3_k},
+    [KERN_Q4_K] = {"Q4_K", 256, 144, format_q4_k},
+    [KERN_Q5_K] = {"Q5_K", 256, 176, format_q5_k},
+    [KERN_Q6_K] = {"Q6_K", 256, 210, format_q6_k},
+    [KERN_IQ4_NL] = {"IQ4_NL", 32, 18, format_iq4_nl},
+    [KERN_IQ4_XS] = {"IQ4_XS", 256, 136, format_iq4_xs},
+    [KERN_MXFP4] = {"MXFP4", 32, 17, format_mxfp4},
 };
 
 size_t kern_type_block(enum kern_type t)
@@ -63,181 +67,170 @@ uint16_t kern_f32_to_f16(float f)
     return ref_to_f16(f);
 }
 
+/* Bytes of one source block's 16 rows in a panel. */
+static size_t group_bytes(enum kern_type t)
+{
+    return types[t].read ? panel_forms[t].group : KERN_ROWS * types[t].bytes;
+}
+
 size_t kern_panel_bytes(enum kern_type t, size_t k)
 {
     assert(t < KERN_TYPES && k % types[t].block == 0);
-    return (k / types[t].block * types[t].panel + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
+    return (k / types[t].block * group_bytes(t) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
 }
 
-/* --- Q6_K: 256 codes of 0 … 63, in the file's order of bits and in the panel's --- */
+/* --- codes, 4 columns (a 32-bit word of the panel) at a time --- */
 
-static void codes_q6_k(uint8_t *c, const uint8_t *src)
+static uint32_t load_word(const uint8_t *p)
 {
-    for (unsigned j = 0; j < 256; j++) {
-        unsigned half = j / 128, part = j / 32 % 4, l = j % 32;
-        unsigned low = src[64 * half + 32 * (part % 2) + l] >> part / 2 * 4 & 15;
-        c[j] = (uint8_t)(low | (src[Q6_K_H + 32 * half + l] >> 2 * part & 3) << 4);
+    uint32_t u;
+    memcpy(&u, p, sizeof(u));
+    return u;
+}
+
+static void store_word(uint8_t *p, uint32_t u)
+{
+    memcpy(p, &u, sizeof(u));
+}
+
+/* 32 codes, to one row of 32 columns at @to. */
+static void put_codes(const struct panel_form *f, uint8_t *to, const uint8_t *codes, unsigned row)
+{
+    uint32_t c[8], bits = 0;
+    to += 4 * row;
+    for (unsigned g = 0; g < 8; g++) c[g] = load_word(codes + 4 * g);
+    for (unsigned g = 0; f->width == 8 && g < 8; g++) store_word(to + 64 * g, c[g]);
+    for (unsigned g = 0; panel_has_nibbles(f) && g < 4; g++)
+        store_word(to + 64 * g, (c[g] & 0x0f0f0f0f) | (c[4 + g] & 0x0f0f0f0f) << 4);
+    for (unsigned h = 0; panel_has_pairs(f) && h < 2; h++) {
+        uint32_t pairs = 0;
+        for (unsigned g = 0; g < 4; g++) pairs |= (c[4 * h + g] >> panel_pair_bit(f) & 0x03030303) << 2 * g;
+        store_word(to + f->pairs + 64 * h, pairs);
+    }
+    if (!panel_has_bits(f)) return;
+    for (unsigned g = 0; g < 8; g++) bits |= (c[g] >> panel_top_bit(f) & 0x01010101) << g;
+    store_word(to + f->bits, bits);
+}
+
+static void get_codes(const struct panel_form *f, uint8_t *codes, const uint8_t *from, unsigned row)
+{
+    from += 4 * row;
+    for (unsigned g = 0; g < 8; g++) {
+        uint32_t c = 0;
+        if (f->width == 8) c = load_word(from + 64 * g);
+        if (panel_has_nibbles(f)) c = load_word(from + 64 * (g % 4)) >> g / 4 * 4 & 0x0f0f0f0f;
+        if (panel_has_pairs(f))
+            c |= (load_word(from + f->pairs + g / 4 * 64) >> g % 4 * 2 & 0x03030303) << panel_pair_bit(f);
+        if (panel_has_bits(f)) c |= (load_word(from + f->bits) >> g & 0x01010101) << panel_top_bit(f);
+        store_word(codes + 4 * g, c);
     }
 }
 
-static void pack_q6_k(uint8_t *dst, const uint8_t *src, unsigned row)
+/* --- one row of one group --- */
+
+static void put_block(enum kern_type t, uint8_t *group, const struct format_block *b, unsigned row)
 {
-    uint8_t c[256];
-    codes_q6_k(c, src);
-    for (unsigned i = 0; i < 8; i++) {
-        uint8_t *to = dst + i * PANEL_Q6_K_32 + row * 4;
-        const uint8_t *from = c + i * KERN_BLOCK;
-        for (unsigned j = 0; j < 16; j++) to[j / 4 * 64 + j % 4] = (uint8_t)((from[j] & 15) | (from[16 + j] & 15) << 4);
-        for (unsigned h = 0; h < 2; h++, from += 16)
-            for (unsigned b = 0; b < 4; b++)
-                to[PANEL_Q6_K_H + h * 64 + b] =
-                    (uint8_t)(from[b] >> 4 | from[4 + b] >> 4 << 2 | from[8 + b] >> 4 << 4 | from[12 + b] >> 4 << 6);
-        dst[PANEL_Q6_K_SC + i * 32 + row] = src[Q6_K_SC + 2 * i];
-        dst[PANEL_Q6_K_SC + i * 32 + 16 + row] = src[Q6_K_SC + 2 * i + 1];
+    const struct panel_form *f = &panel_forms[t];
+    for (unsigned i = 0; i < f->blocks; i++) {
+        put_codes(f, group + i * f->step, b->c + i * KERN_BLOCK, row);
+        for (unsigned s = 0; s < f->subs; s++)
+            group[f->sub + i * f->sub_step + s * KERN_ROWS + row] = b->sub[i * f->subs + s];
     }
-    memcpy(dst + PANEL_Q6_K_D + 2 * row, src + Q6_K_D, 2);
+    if (f->d) memcpy(group + f->d + 2 * row, b->d, 2);
+    if (f->m) memcpy(group + f->m + 2 * row, b->m, 2);
 }
 
-static void unpack_q6_k(uint8_t *dst, const uint8_t *src, unsigned row)
+static void get_block(enum kern_type t, struct format_block *b, const uint8_t *group, unsigned row)
 {
-    memset(dst, 0, Q6_K_SC);
-    for (unsigned j = 0; j < 256; j++) {
-        const uint8_t *from = src + j / 32 * PANEL_Q6_K_32 + j / 4 % 4 * 64 + row * 4 + j % 4;
-        unsigned sub = j / 16 % 2, half = j / 128, part = j / 32 % 4, l = j % 32;
-        unsigned low = *from >> 4 * sub & 15;
-        unsigned high = src[j / 32 * PANEL_Q6_K_32 + PANEL_Q6_K_H + sub * 64 + row * 4 + j % 4] >> j / 4 % 4 * 2 & 3;
-        dst[64 * half + 32 * (part % 2) + l] |= (uint8_t)(low << part / 2 * 4);
-        dst[Q6_K_H + 32 * half + l] |= (uint8_t)(high << 2 * part);
+    const struct panel_form *f = &panel_forms[t];
+    for (unsigned i = 0; i < f->blocks; i++) {
+        get_codes(f, b->c + i * KERN_BLOCK, group + i * f->step, row);
+        for (unsigned s = 0; s < f->subs; s++)
+            b->sub[i * f->subs + s] = group[f->sub + i * f->sub_step + s * KERN_ROWS + row];
     }
-    for (unsigned i = 0; i < 16; i++) dst[Q6_K_SC + i] = src[PANEL_Q6_K_SC + i * 16 + row];
-    memcpy(dst + Q6_K_D, src + PANEL_Q6_K_D + 2 * row, 2);
+    if (f->d) memcpy(b->d, group + f->d + 2 * row, 2);
+    if (f->m) memcpy(b->m, group + f->m + 2 * row, 2);
 }
 
-/* A source block of zeros: the codes are the type's bias. */
-static const uint8_t *zeros(enum kern_type t, uint8_t block[Q6_K_BYTES])
+/* Zeros: codes of the value 0, or of a positive one where the table has no 0. */
+static void zero_block(enum kern_type t, struct format_block *b)
 {
-    memset(block, 0, Q6_K_BYTES);
-    if (t == KERN_Q4_0) memset(block + 2, PANEL_Q4_BIAS | PANEL_Q4_BIAS << 4, 16);
-    if (t == KERN_Q6_K) memset(block + Q6_K_H, 0xaa, 64);
-    return block;
+    const struct panel_form *f = &panel_forms[t];
+    memset(b, 0, sizeof(*b));
+    memset(b->c, f->table == panel_iq4_values ? 8 : f->table ? 0 : f->bias, sizeof(b->c));
 }
 
-/* One row of one block. The codes of 4 columns are one 32-bit word of the panel. */
-static void pack_block(enum kern_type t, uint8_t *dst, const uint8_t *src, unsigned row)
+/* The values of 16 columns, number @i of the block. */
+static void half_values(const struct panel_form *f, float *out, const struct format_block *b, unsigned i)
 {
-    switch (t) {
-    case KERN_Q8_0:
-        for (unsigned i = 0; i < 32; i++) dst[i / 4 * 64 + row * 4 + i % 4] = src[2 + i] ^ PANEL_Q8_BIAS; /* i8 + 128 */
-        memcpy(dst + PANEL_Q8_0_D + 2 * row, src, 2);
-        break;
-    case KERN_Q4_0:
-        for (unsigned g = 0; g < 4; g++) memcpy(dst + g * 64 + row * 4, src + 2 + g * 4, 4);
-        memcpy(dst + PANEL_Q4_0_D + 2 * row, src, 2);
-        break;
-    case KERN_Q4_1:
-        for (unsigned g = 0; g < 4; g++) memcpy(dst + g * 64 + row * 4, src + 4 + g * 4, 4);
-        memcpy(dst + PANEL_Q4_1_D + 2 * row, src, 2);
-        memcpy(dst + PANEL_Q4_1_M + 2 * row, src + 2, 2);
-        break;
-    case KERN_Q6_K:
-        pack_q6_k(dst, src, row);
-        break;
-    case KERN_F32:
-    case KERN_F16:
-    case KERN_BF16:
-        memcpy(dst + types[t].bytes * row, src, types[t].bytes);
-        break;
-    case KERN_TYPES:
-        assert(false);
+    const uint8_t *sub = b->sub + (f->scales == PANEL_HALVES ? i : i / 2 * f->subs);
+    float d = f->d ? ref_f16(ref_load16(b->d)) : ref_e8m0(*sub), m = f->m ? ref_f16(ref_load16(b->m)) : 0;
+    if (f->scales == PANEL_SUB) {
+        d *= (float)(int8_t)sub[0];
+        if (f->m) m *= -(float)sub[1];
+    }
+    if (f->scales == PANEL_HALVES) {
+        d *= (float)(f->m ? *sub & 15 : (int8_t)*sub);
+        if (f->m) m *= -(float)(*sub >> 4);
+    }
+    for (unsigned j = 0; j < 16; j++) {
+        uint8_t c = b->c[16 * i + j];
+        float v = d * (float)(f->table ? f->table[c] : c - f->bias);
+        out[j] = f->m ? v + m : v;
     }
 }
+
+static void block_values(enum kern_type t, float *out, const struct format_block *b)
+{
+    const struct panel_form *f = &panel_forms[t];
+    for (unsigned i = 0; i < 2u * f->blocks; i++) half_values(f, out + 16 * i, b, i);
+}
+
+/* --- rows and panels --- */
 
 void kern_panel_pack(enum kern_type t, void *panel, const void *src, size_t stride, unsigned rows, size_t k)
 {
     assert(t < KERN_TYPES && rows <= KERN_ROWS && k % types[t].block == 0);
+    static const uint8_t zeros[sizeof(float)];
     const struct type *ty = &types[t];
-    size_t nb = k / ty->block, used = nb * ty->panel;
+    const size_t nb = k / ty->block, bytes = group_bytes(t), used = nb * bytes;
+    struct format_block block, zero = {{0}, {0}, {0}, {0}};
     memset((uint8_t *)panel + used, 0, kern_panel_bytes(t, k) - used);
-    uint8_t buf[Q6_K_BYTES];
-    const uint8_t *zero = zeros(t, buf);
-    for (size_t b = 0; b < nb; b++)
+    if (ty->read) zero_block(t, &zero);
+    for (size_t b = 0; b < nb; b++) {
+        uint8_t *group = (uint8_t *)panel + b * bytes;
         for (unsigned r = 0; r < KERN_ROWS; r++) {
-            const uint8_t *block = r < rows ? (const uint8_t *)src + r * stride + b * ty->bytes : zero;
-            pack_block(t, (uint8_t *)panel + b * ty->panel, block, r);
+            const uint8_t *from = (const uint8_t *)src + r * stride + b * ty->bytes;
+            if (!ty->read)
+                memcpy(group + r * ty->bytes, r < rows ? from : zeros, ty->bytes);
+            else if (r < rows)
+                ty->read(&block, from), put_block(t, group, &block, r);
+            else
+                put_block(t, group, &zero, r);
         }
+    }
 }
 
-/* The inverse of pack_block: a source block again. */
-static void unpack_block(enum kern_type t, uint8_t *dst, const uint8_t *src, unsigned row)
+static float float_value(enum kern_type t, const uint8_t *p)
 {
-    switch (t) {
-    case KERN_Q8_0:
-        memcpy(dst, src + PANEL_Q8_0_D + 2 * row, 2);
-        for (unsigned i = 0; i < 32; i++) dst[2 + i] = src[i / 4 * 64 + row * 4 + i % 4] ^ PANEL_Q8_BIAS;
-        break;
-    case KERN_Q4_0:
-        memcpy(dst, src + PANEL_Q4_0_D + 2 * row, 2);
-        for (unsigned g = 0; g < 4; g++) memcpy(dst + 2 + g * 4, src + g * 64 + row * 4, 4);
-        break;
-    case KERN_Q4_1:
-        memcpy(dst, src + PANEL_Q4_1_D + 2 * row, 2);
-        memcpy(dst + 2, src + PANEL_Q4_1_M + 2 * row, 2);
-        for (unsigned g = 0; g < 4; g++) memcpy(dst + 4 + g * 4, src + g * 64 + row * 4, 4);
-        break;
-    case KERN_Q6_K:
-        unpack_q6_k(dst, src, row);
-        break;
-    case KERN_F32:
-    case KERN_F16:
-    case KERN_BF16:
-        memcpy(dst, src + types[t].bytes * row, types[t].bytes);
-        break;
-    case KERN_TYPES:
-        assert(false);
-    }
+    float f;
+    if (t == KERN_F16) return ref_f16(ref_load16(p));
+    if (t == KERN_BF16) return ref_bf16(ref_load16(p));
+    memcpy(&f, p, sizeof(f));
+    return f;
 }
 
 void kern_panel_row(enum kern_type t, float *out, const void *panel, unsigned i, size_t k)
 {
     assert(t < KERN_TYPES && i < KERN_ROWS && k % types[t].block == 0);
-    const struct type *ty = &types[t];
-    for (size_t b = 0; b < k / ty->block; b++) {
-        uint8_t block[Q6_K_BYTES];
-        unpack_block(t, block, (const uint8_t *)panel + b * ty->panel, i);
-        kern_dequant(t, out + b * ty->block, block, ty->block);
+    const uint8_t *p = panel;
+    for (size_t b = 0; b < k / types[t].block; b++, p += group_bytes(t), out += types[t].block) {
+        struct format_block block;
+        if (types[t].read)
+            get_block(t, &block, p, i), block_values(t, out, &block);
+        else
+            *out = float_value(t, p + i * types[t].bytes);
     }
-}
-
-static void dequant_q8_0(float *out, const uint8_t *p)
-{
-    float d = ref_f16(ref_load16(p));
-    for (unsigned j = 0; j < 32; j++) out[j] = d * (float)(int8_t)p[2 + j];
-}
-
-static void dequant_q4_0(float *out, const uint8_t *p)
-{
-    float d = ref_f16(ref_load16(p));
-    for (unsigned j = 0; j < 16; j++) {
-        out[j] = d * (float)((p[2 + j] & 15) - PANEL_Q4_BIAS);
-        out[16 + j] = d * (float)((p[2 + j] >> 4) - PANEL_Q4_BIAS);
-    }
-}
-
-static void dequant_q4_1(float *out, const uint8_t *p)
-{
-    float d = ref_f16(ref_load16(p)), m = ref_f16(ref_load16(p + 2));
-    for (unsigned j = 0; j < 16; j++) {
-        out[j] = d * (float)(p[4 + j] & 15) + m;
-        out[16 + j] = d * (float)(p[4 + j] >> 4) + m;
-    }
-}
-
-static void dequant_q6_k(float *out, const uint8_t *p)
-{
-    float d = ref_f16(ref_load16(p + Q6_K_D));
-    uint8_t c[256];
-    codes_q6_k(c, p);
-    for (unsigned j = 0; j < 256; j++) out[j] = d * (float)(int8_t)p[Q6_K_SC + j / 16] * (float)(c[j] - PANEL_Q6_BIAS);
 }
 
 void kern_dequant(enum kern_type t, float *out, const void *src, size_t k)
@@ -245,30 +238,10 @@ void kern_dequant(enum kern_type t, float *out, const void *src, size_t k)
     assert(t < KERN_TYPES && k % types[t].block == 0);
     const uint8_t *p = src;
     for (size_t b = 0; b < k / types[t].block; b++, p += types[t].bytes, out += types[t].block) {
-        switch (t) {
-        case KERN_F32:
-            memcpy(out, p, sizeof(*out));
-            break;
-        case KERN_F16:
-            *out = ref_f16(ref_load16(p));
-            break;
-        case KERN_BF16:
-            *out = ref_bf16(ref_load16(p));
-            break;
-        case KERN_Q8_0:
-            dequant_q8_0(out, p);
-            break;
-        case KERN_Q4_0:
-            dequant_q4_0(out, p);
-            break;
-        case KERN_Q4_1:
-            dequant_q4_1(out, p);
-            break;
-        case KERN_Q6_K:
-            dequant_q6_k(out, p);
-            break;
-        case KERN_TYPES:
-            assert(false);
-        }
+        struct format_block block;
+        if (types[t].read)
+            types[t].read(&block, p), block_values(t, out, &block);
+        else
+            *out = float_value(t, p);
     }
 }

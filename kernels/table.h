@@ -7,20 +7,34 @@
 #define KERN_PASTE_(a, b) a##_##b
 #define KERN_PASTE(a, b)  KERN_PASTE_(a, b)
 
+/* DO(type, name, arg) for each quantized type: KERN_Q8_0's functions are named matmul_q8_0_…. */
+#define KERN_QUANTIZED(DO, arg)                                                                                        \
+    DO(Q8_0, q8_0, arg)                                                                                                \
+    DO(Q4_0, q4_0, arg)                                                                                                \
+    DO(Q4_1, q4_1, arg)                                                                                                \
+    DO(Q6_K, q6_k, arg)                                                                                                \
+    DO(Q5_0, q5_0, arg)                                                                                                \
+    DO(Q5_1, q5_1, arg)                                                                                                \
+    DO(Q2_K, q2_k, arg)                                                                                                \
+    DO(Q3_K, q3_k, arg)                                                                                                \
+    DO(Q4_K, q4_k, arg)                                                                                                \
+    DO(Q5_K, q5_k, arg)                                                                                                \
+    DO(IQ4_NL, iq4_nl, arg)                                                                                            \
+    DO(IQ4_XS, iq4_xs, arg)                                                                                            \
+    DO(MXFP4, mxfp4, arg)
+
 #define KERN_MATMUL(name) void name(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows)
 #define KERN_KV_STORE(name)                                                                                            \
     void name(void *kblock, void *vblock, unsigned slot, const float *k, const float *v, size_t dim)
 #define KERN_ATTN(name) void name(const struct kern_attn *a)
 
+#define KERN_DECLARE_QUANTIZED(type, name, sfx) KERN_MATMUL(matmul_##name##_##sfx);
 #define KERN_DECLARE(sfx)                                                                                              \
     void quantize_##sfx(int8_t *q, float *d, int16_t *s, const float *x, size_t k);                                    \
     KERN_MATMUL(matmul_f32_##sfx);                                                                                     \
     KERN_MATMUL(matmul_f16_##sfx);                                                                                     \
     KERN_MATMUL(matmul_bf16_##sfx);                                                                                    \
-    KERN_MATMUL(matmul_q8_0_##sfx);                                                                                    \
-    KERN_MATMUL(matmul_q4_0_##sfx);                                                                                    \
-    KERN_MATMUL(matmul_q4_1_##sfx);                                                                                    \
-    KERN_MATMUL(matmul_q6_k_##sfx);                                                                                    \
+    KERN_QUANTIZED(KERN_DECLARE_QUANTIZED, sfx)                                                                        \
     void rmsnorm_##sfx(float *out, const float *x, const float *w, size_t k, float eps);                               \
     void rope_##sfx(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox);                       \
     void silu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
@@ -39,16 +53,17 @@
     void logsumexp_##sfx(float *max, float *lse, const float *x, size_t n);                                            \
     extern const struct kernels kernels_##sfx
 
-#define KERN_TABLE(sfx, title) KERN_TABLE_(sfx, sfx, title)
+#define KERN_ENTRY(type, name, sfx) [KERN_##type] = matmul_##name##_##sfx,
+#define KERN_TABLE(sfx, title)      KERN_TABLE_(sfx, sfx, title)
 /* The same with the quantized products of another suffix. */
 #define KERN_TABLE_WITH(sfx, quant, title) KERN_TABLE_(sfx, quant, title)
 #define KERN_TABLE_(sfx, quant, title)                                                                                 \
     {                                                                                                                  \
         .name = title, .quantize = quantize_##sfx,                                                                     \
-        .matmul =                                                                                                      \
-            {[KERN_F32] = matmul_f32_##sfx,     [KERN_F16] = matmul_f16_##sfx,     [KERN_BF16] = matmul_bf16_##sfx,    \
-             [KERN_Q8_0] = matmul_q8_0_##quant, [KERN_Q4_0] = matmul_q4_0_##quant, [KERN_Q4_1] = matmul_q4_1_##quant,  \
-             [KERN_Q6_K] = matmul_q6_k_##quant},                                                                       \
+        .matmul = {[KERN_F32] = matmul_f32_##sfx,                                                                      \
+                   [KERN_F16] = matmul_f16_##sfx,                                                                      \
+                   [KERN_BF16] = matmul_bf16_##sfx,                                                                    \
+                   KERN_QUANTIZED(KERN_ENTRY, quant)},                                                                 \
         .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .gelu_mul = gelu_mul_##sfx,          \
         .scale = scale_##sfx, .softcap = softcap_##sfx, .add = add_##sfx,                                              \
         .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx,                                                               \

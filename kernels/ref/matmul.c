@@ -43,134 +43,111 @@ static KERN_MATMUL(panel_bf16)
     }
 }
 
-/* sum[r] = exact dot product of 32 activations and the 16 rows' codes of one block, bias not subtracted. */
-static void dot_q8(int32_t *sum, const uint8_t *w, const int8_t *q)
+/* --- quantized types --- */
+
+#define AT_ONCE 8 /* tokens for which a block is taken apart once */
+
+/* 32 columns of a panel. Types without sub-scales have 1 there. */
+struct block {
+    int16_t v[KERN_BLOCK][KERN_ROWS]; /* values of the codes, bias subtracted */
+    int16_t sub[2][KERN_ROWS], min[2][KERN_ROWS];
+    float d[KERN_ROWS], m[KERN_ROWS];
+};
+
+/* The value of row @r's code in column @j. */
+static int16_t code_value(const struct panel_form *f, const uint8_t *w, unsigned r, unsigned j)
 {
-    memset(sum, 0, KERN_ROWS * sizeof(*sum));
-    for (unsigned g = 0; g < 8; g++)
-        for (unsigned r = 0; r < KERN_ROWS; r++)
-            for (unsigned b = 0; b < 4; b++) sum[r] += w[g * 64 + r * 4 + b] * q[g * 4 + b];
+    unsigned g = j / 4, at = 4 * r + j % 4, c = 0;
+    if (f->width == 8) c = w[64 * g + at];
+    if (panel_has_nibbles(f)) c = w[64 * (g % 4) + at] >> g / 4 * 4 & 15;
+    if (panel_has_pairs(f)) c |= (w[f->pairs + g / 4 * 64 + at] >> g % 4 * 2 & 3u) << panel_pair_bit(f);
+    if (panel_has_bits(f)) c |= (w[f->bits + at] >> g & 1u) << panel_top_bit(f);
+    return (int16_t)(f->table ? f->table[c] : (int)c - f->bias);
 }
 
-static void dot_q4(int32_t *sum, const uint8_t *w, const int8_t *q)
+/* Block @i of a group. */
+static void take_apart(const struct panel_form *f, struct block *b, const uint8_t *group, unsigned i)
 {
-    memset(sum, 0, KERN_ROWS * sizeof(*sum));
-    for (unsigned g = 0; g < 4; g++)
-        for (unsigned r = 0; r < KERN_ROWS; r++)
-            for (unsigned b = 0; b < 4; b++) {
-                uint8_t c = w[g * 64 + r * 4 + b];
-                sum[r] += (c & 15) * q[g * 4 + b] + (c >> 4) * q[16 + g * 4 + b];
-            }
-}
-
-/* Sum of the activations of block @b. */
-static int32_t sum_of(const struct kern_acts *x, size_t t, size_t b)
-{
-    const int16_t *s = x->s + (t * x->k + b * KERN_BLOCK) / 16;
-    return s[0] + s[1];
-}
-
-static void scale_add(float *acc, const int32_t *sum, int32_t minus, const uint8_t *dw, float dx)
-{
+    const uint8_t *sub = group + f->sub + i * f->sub_step;
+    for (unsigned j = 0; j < KERN_BLOCK; j++)
+        for (unsigned r = 0; r < KERN_ROWS; r++) b->v[j][r] = code_value(f, group + i * f->step, r, j);
     for (unsigned r = 0; r < KERN_ROWS; r++) {
-        float scale = ref_f16(ref_load16(dw + 2 * r)) * dx;
-        acc[r] = fmaf((float)(sum[r] - minus), scale, acc[r]);
-    }
-}
-
-static KERN_MATMUL(panel_q8_0)
-{
-    size_t nb = x->k / KERN_BLOCK;
-    for (size_t t = 0; t < x->n; t++) {
-        float acc[KERN_ROWS] = {0};
-        for (size_t b = 0; b < nb; b++) {
-            const uint8_t *w = (const uint8_t *)panel + b * PANEL_Q8_0;
-            int32_t sum[KERN_ROWS];
-            dot_q8(sum, w, x->q + t * x->k + b * KERN_BLOCK);
-            scale_add(acc, sum, PANEL_Q8_BIAS * sum_of(x, t, b), w + PANEL_Q8_0_D, x->d[t * nb + b]);
+        b->sub[0][r] = b->sub[1][r] = b->min[0][r] = b->min[1][r] = 1;
+        b->d[r] = f->d ? ref_f16(ref_load16(group + f->d + 2 * r)) : ref_e8m0(sub[r]);
+        b->m[r] = f->m ? ref_f16(ref_load16(group + f->m + 2 * r)) : 0;
+        if (f->scales == PANEL_SUB) { /* products of 11 and at most 7 bits: exact */
+            b->d[r] *= (float)(int8_t)sub[r];
+            if (f->m) b->m[r] *= -(float)sub[KERN_ROWS + r];
         }
-        store(out + t * ld, acc, rows);
-    }
-}
-
-static KERN_MATMUL(panel_q4_0)
-{
-    size_t nb = x->k / KERN_BLOCK;
-    for (size_t t = 0; t < x->n; t++) {
-        float acc[KERN_ROWS] = {0};
-        for (size_t b = 0; b < nb; b++) {
-            const uint8_t *w = (const uint8_t *)panel + b * PANEL_Q4_0;
-            int32_t sum[KERN_ROWS];
-            dot_q4(sum, w, x->q + t * x->k + b * KERN_BLOCK);
-            scale_add(acc, sum, PANEL_Q4_BIAS * sum_of(x, t, b), w + PANEL_Q4_0_D, x->d[t * nb + b]);
+        if (f->scales != PANEL_HALVES) continue;
+        for (unsigned h = 0; h < 2; h++) {
+            uint8_t s = sub[h * KERN_ROWS + r];
+            b->sub[h][r] = f->m ? s & 15 : (int8_t)s;
+            b->min[h][r] = s >> 4;
         }
-        store(out + t * ld, acc, rows);
+        b->m[r] = -b->m[r];
     }
 }
 
-static KERN_MATMUL(panel_q4_1)
+/* One token: acc[r] += what kernels.h says. A dot product of 16 columns with sub-scales (Q6_K's are the largest) is at
+ * most 16 * 32 * 127 = 65,024 and a sub-scale 128, so |isum| <= 16,646,144 < 2^24: exact as a float too. */
+static void add_block(const struct panel_form *f, float *acc, const struct block *b, const int8_t *q, const int16_t *s,
+                      float dx)
 {
-    size_t nb = x->k / KERN_BLOCK;
-    for (size_t t = 0; t < x->n; t++) {
-        float acc[KERN_ROWS] = {0};
+    int32_t dot[2][KERN_ROWS] = {{0}};
+    for (unsigned j = 0; j < KERN_BLOCK; j++)
+        for (unsigned r = 0; r < KERN_ROWS; r++) dot[j / 16][r] += b->v[j][r] * q[j];
+    for (unsigned r = 0; r < KERN_ROWS; r++) {
+        int32_t isum = b->sub[0][r] * dot[0][r] + b->sub[1][r] * dot[1][r];
+        acc[r] = fmaf((float)isum, b->d[r] * dx, acc[r]);
+    }
+    for (unsigned r = 0; f->m && r < KERN_ROWS; r++) {
+        int32_t msum = b->min[0][r] * s[0] + b->min[1][r] * s[1];
+        acc[r] = fmaf((float)msum, b->m[r] * dx, acc[r]);
+    }
+}
+
+static void panel_quantized(enum kern_type type, float *out, size_t ld, const uint8_t *panel, const struct kern_acts *x,
+                            unsigned rows)
+{
+    const struct panel_form *f = &panel_forms[type];
+    const size_t nb = x->k / KERN_BLOCK;
+    for (size_t t0 = 0; t0 < x->n; t0 += AT_ONCE) {
+        const size_t n = x->n - t0 < AT_ONCE ? x->n - t0 : AT_ONCE;
+        float acc[AT_ONCE][KERN_ROWS] = {{0}};
         for (size_t b = 0; b < nb; b++) {
-            const uint8_t *w = (const uint8_t *)panel + b * PANEL_Q4_1;
-            int32_t sum[KERN_ROWS];
-            dot_q4(sum, w, x->q + t * x->k + b * KERN_BLOCK);
-            scale_add(acc, sum, 0, w + PANEL_Q4_1_D, x->d[t * nb + b]);
-            for (unsigned r = 0; r < KERN_ROWS; r++) {
-                float offset = ref_f16(ref_load16(w + PANEL_Q4_1_M + 2 * r)) * x->d[t * nb + b];
-                acc[r] = fmaf((float)sum_of(x, t, b), offset, acc[r]);
+            struct block w;
+            take_apart(f, &w, panel + b / f->blocks * f->group, (unsigned)(b % f->blocks));
+            for (size_t t = 0; t < n; t++) {
+                const size_t at = (t0 + t) * nb + b;
+                add_block(f, acc[t], &w, x->q + at * KERN_BLOCK, x->s + at * 2, x->d[at]);
             }
         }
-        store(out + t * ld, acc, rows);
+        for (size_t t = 0; t < n; t++) store(out + (t0 + t) * ld, acc[t], rows);
     }
 }
 
-/* sum[r] = sc0 * dot of columns 0 … 15 + sc1 * dot of the others, for 32 columns' codes at @w and scales at @sc.
- * A dot is at most 16 * 32 * 127 = 65,024 and a scale 128, so |sum| <= 16,646,144 < 2^24: exact as a float too. */
-static void dot_q6_k(int32_t *sum, const uint8_t *w, const int8_t *sc, const int8_t *q)
-{
-    memset(sum, 0, KERN_ROWS * sizeof(*sum));
-    for (unsigned j = 0; j < KERN_BLOCK; j++) {
-        unsigned g = j / 4 % 4, h = j / 16;
-        for (unsigned r = 0; r < KERN_ROWS; r++) {
-            unsigned at = r * 4 + j % 4, low = w[g * 64 + at] >> 4 * h & 15;
-            int code = (int)(low | (w[PANEL_Q6_K_H + h * 64 + at] >> 2 * g & 3) << 4);
-            sum[r] += sc[h * KERN_ROWS + r] * (code - PANEL_Q6_BIAS) * q[j];
-        }
-    }
-}
-
-static KERN_MATMUL(panel_q6_k)
-{
-    size_t nb = x->k / KERN_BLOCK;
-    for (size_t t = 0; t < x->n; t++) {
-        float acc[KERN_ROWS] = {0};
-        for (size_t b = 0; b < nb; b++) {
-            const uint8_t *w = (const uint8_t *)panel + b / 8 * PANEL_Q6_K;
-            int32_t sum[KERN_ROWS];
-            dot_q6_k(sum, w + b % 8 * PANEL_Q6_K_32, (const int8_t *)w + PANEL_Q6_K_SC + b % 8 * 32,
-                     x->q + t * x->k + b * KERN_BLOCK);
-            scale_add(acc, sum, 0, w + PANEL_Q6_K_D, x->d[t * nb + b]);
-        }
-        store(out + t * ld, acc, rows);
-    }
-}
-
-#define EACH_PANEL(type, per_block, bytes)                                                                             \
-    KERN_MATMUL(REF(matmul_##type))                                                                                    \
+#define QUANTIZED(type, name)                                                                                          \
+    static KERN_MATMUL(panel_##name)                                                                                   \
     {                                                                                                                  \
-        size_t stride = (x->k / (per_block) * (bytes) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;                     \
+        panel_quantized(KERN_##type, out, ld, panel, x, rows);                                                         \
+    }
+
+/* Panels follow each other. */
+#define EACH_PANEL(name, stride)                                                                                       \
+    KERN_MATMUL(REF(matmul_##name))                                                                                    \
+    {                                                                                                                  \
+        const size_t bytes = ((stride) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;                                    \
         for (unsigned r = 0; r < rows; r += KERN_ROWS)                                                                 \
-            panel_##type(out + r, ld, (const uint8_t *)panel + r / KERN_ROWS * stride, x,                              \
+            panel_##name(out + r, ld, (const uint8_t *)panel + r / KERN_ROWS * bytes, x,                               \
                          rows - r < KERN_ROWS ? rows - r : KERN_ROWS);                                                 \
     }
 
-EACH_PANEL(f32, 1, 64)
-EACH_PANEL(f16, 1, 32)
-EACH_PANEL(bf16, 1, 32)
-EACH_PANEL(q8_0, KERN_BLOCK, PANEL_Q8_0)
-EACH_PANEL(q4_0, KERN_BLOCK, PANEL_Q4_0)
-EACH_PANEL(q4_1, KERN_BLOCK, PANEL_Q4_1)
-EACH_PANEL(q6_k, 256, PANEL_Q6_K)
+#define EACH_QUANTIZED(type, name, unused)                                                                             \
+    QUANTIZED(type, name)                                                                                              \
+    EACH_PANEL(name, x->k / KERN_BLOCK / panel_forms[KERN_##type].blocks * panel_forms[KERN_##type].group)
+
+EACH_PANEL(f32, x->k * 64)
+EACH_PANEL(f16, x->k * 32)
+EACH_PANEL(bf16, x->k * 32)
+KERN_QUANTIZED(EACH_QUANTIZED, )

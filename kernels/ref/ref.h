@@ -74,6 +74,12 @@ static inline float ref_bf16(uint16_t h)
     return ref_float((uint32_t)h << 16);
 }
 
+/* The scale of MXFP4's table: 2^(e - 128), subnormal for e < 2. */
+static inline float ref_e8m0(uint8_t e)
+{
+    return ref_float(e < 2 ? 0x200000u << e : (e - 1u) << 23);
+}
+
 static inline uint16_t ref_load16(const void *p)
 {
     uint16_t u;

@@ -10,7 +10,7 @@
 
 #define FROM         16 /* tokens; fewer are AVX-512's */
 #define TOKENS       16 /* of a tile */
-#define CHUNK_BLOCKS 32 /* 18 to 22 KiB of codes and scales */
+#define CHUNK_BLOCKS 32 /* 18 to 26 KiB of codes and scales */
 
 /* Tiles; _REST: of the tokens that are no 16 any more. */
 #define TILE_C      0
@@ -51,28 +51,32 @@ V void product(bool rest, int32_t sums[][KERN_ROWS], const int8_t *q, size_t k, 
 
 V void widen(enum kern_type type, uint8_t *to, const uint8_t *panel, size_t b, size_t blocks)
 {
-    const bool q4 = type == KERN_Q4_0 || type == KERN_Q4_1;
-    for (size_t i = b; i < b + blocks; i++, to += WIDE_BYTES(type)) {
+    for (size_t i = b; i < b + blocks; i++, to += wide_bytes(type)) {
         const struct packed p = packed_at(type, panel, i);
         struct raw raw = {0};
         UNROLL
         for (unsigned j = 0; j < 8; j++) {
-            const unsigned g = q4 ? j % 2 * 4 + j / 2 : j;
+            const unsigned g = packed_order(type, j);
             packed_load(type, &raw, p, g);
             _mm512_store_si512(to + g * 64, packed_codes(type, raw, g));
         }
-        for (unsigned s = 0; s < (WIDE_BYTES(type) - WIDE_SCALES) / 64; s++)
+        for (unsigned s = 0; s < wide_scales(type); s++)
             _mm512_store_ps(to + WIDE_SCALES + s * 64, packed_scales(type, p, (enum scale)s));
     }
+}
+
+V int32_t load_pair(const int16_t *s)
+{
+    int32_t both;
+    memcpy(&both, s, sizeof(both));
+    return both;
 }
 
 /* f * (s[0] + s[1]), or of one of both, in each lane. */
 V __m512i sum_of(int f0, int f1, const int16_t *s)
 {
-    int32_t both;
-    memcpy(&both, s, sizeof(both));
     __m512i f = _mm512_set1_epi32((int)((unsigned)f1 << 16 | (f0 & 0xffff)));
-    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(both));
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(load_pair(s)));
 }
 
 /* acc += what DESIGN says, for one token, block and panel; @sums: of the block, or of its halves. */
@@ -81,17 +85,25 @@ V __m512 add_block(enum kern_type type, __m512 acc, const int32_t *sums, const i
 {
     const int bias = packed_bias(type);
     const __m512 d = _mm512_set1_ps(dx), dw = _mm512_mul_ps(_mm512_load_ps(scale), d);
-    const __m512i sum = _mm512_load_si512(sums);
-    if (type == KERN_Q6_K) { /* exact in floats: kernels/ref/matmul.c says why */
+    __m512i sum = _mm512_load_si512(sums);
+    if (has_halves(type)) { /* exact in floats: kernels/ref/matmul.c says why */
         __m512i other = _mm512_load_si512(second);
         __m512 f0 = _mm512_cvtepi32_ps(_mm512_add_epi32(sum, sum_of(-bias, 0, s)));
         __m512 f1 = _mm512_cvtepi32_ps(_mm512_add_epi32(other, sum_of(0, -bias, s)));
-        __m512 isum = _mm512_mul_ps(f0, _mm512_load_ps(scale + 64));
-        return _mm512_fmadd_ps(_mm512_fmadd_ps(f1, _mm512_load_ps(scale + 128), isum), dw, acc);
+        __m512 isum = _mm512_mul_ps(f0, _mm512_load_ps(scale + 64 * SCALE_SUB0));
+        isum = _mm512_fmadd_ps(f1, _mm512_load_ps(scale + 64 * SCALE_SUB1), isum);
+        acc = _mm512_fmadd_ps(isum, dw, acc);
+        if (!has_offset(type)) return acc;
+        const __m512i minima = _mm512_load_si512(scale + 64 * SCALE_MINIMA);
+        const __m512i msum = _mm512_madd_epi16(minima, _mm512_set1_epi32(load_pair(s)));
+        return _mm512_fmadd_ps(_mm512_cvtepi32_ps(msum), _mm512_mul_ps(_mm512_load_ps(scale + 64 * SCALE_HALVES_M), d),
+                               acc);
     }
-    if (bias) return _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, sum_of(-bias, -bias, s))), dw, acc);
+    if (bias) sum = _mm512_add_epi32(sum, sum_of(-bias, -bias, s));
     acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), dw, acc);
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_of(1, 1, s)), _mm512_mul_ps(_mm512_load_ps(scale + 64), d), acc);
+    if (!has_offset(type)) return acc;
+    const __m512 mw = _mm512_mul_ps(_mm512_load_ps(scale + 64 * SCALE_M), d);
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_of(1, 1, s)), mw, acc);
 }
 
 /* Tokens t … t + nt - 1 with @blocks wide blocks, the first of which is number @b: @out goes on from what it has. */
@@ -103,10 +115,10 @@ V void tokens(enum kern_type type, float *out, size_t ld, const uint8_t *wide, s
     _Alignas(64) float acc[TOKENS][KERN_ROWS];
     for (size_t i = 0; i < nt; i++)
         _mm512_store_ps(acc[i], b ? _mm512_maskz_loadu_ps(rows, out + (t + i) * ld) : _mm512_setzero_ps());
-    for (size_t j = 0; j < blocks; j++, wide += WIDE_BYTES(type)) {
+    for (size_t j = 0; j < blocks; j++, wide += wide_bytes(type)) {
         const int8_t *q = x->q + t * k + (b + j) * KERN_BLOCK;
         product(nt < TOKENS, sums[0], q, k, wide);
-        if (type == KERN_Q6_K) product(nt < TOKENS, sums[1], q + 16, k, wide + 256);
+        if (has_halves(type)) product(nt < TOKENS, sums[1], q + 16, k, wide + 256);
         for (size_t i = 0; i < nt; i++) {
             const size_t at = (t + i) * nb + b + j;
             __m512 a = _mm512_load_ps(acc[i]);
@@ -121,8 +133,8 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
               unsigned rows)
 {
     const size_t nb = x->k / KERN_BLOCK, whole = x->n / TOKENS * TOKENS;
-    _Alignas(64) uint8_t wide[CHUNK_BLOCKS * WIDE_BYTES(KERN_Q6_K)];
-    configure(x->n - whole, type == KERN_Q6_K ? 16 : 32);
+    _Alignas(64) uint8_t wide[CHUNK_BLOCKS * WIDE_MOST];
+    configure(x->n - whole, has_halves(type) ? 16 : 32);
     for (unsigned r = 0; r < rows; r += KERN_ROWS, panel += packed_panel(type, nb)) {
         const __mmask16 mask = v16_mask(rows - r < KERN_ROWS ? rows - r : KERN_ROWS);
         for (size_t b = 0; b < nb; b += CHUNK_BLOCKS) {
@@ -135,24 +147,17 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
     TILE_RELEASE();
 }
 
-#define MATMUL(name, type)                                                                                             \
+#define MATMUL(type, name, unused)                                                                                     \
+    KERN_MATMUL(X86(matmul_##name));                                                                                   \
     KERN_MATMUL(X86(matmul_##name))                                                                                    \
     {                                                                                                                  \
         if (x->n < FROM)                                                                                               \
             matmul_##name##_avx512(out, ld, panel, x, rows);                                                           \
         else                                                                                                           \
-            matmul(type, out, ld, panel, x, rows);                                                                     \
+            matmul(KERN_##type, out, ld, panel, x, rows);                                                              \
     }
 
-KERN_MATMUL(X86(matmul_q8_0));
-KERN_MATMUL(X86(matmul_q4_0));
-KERN_MATMUL(X86(matmul_q4_1));
-KERN_MATMUL(X86(matmul_q6_k));
-
-MATMUL(q8_0, KERN_Q8_0)
-MATMUL(q4_0, KERN_Q4_0)
-MATMUL(q4_1, KERN_Q4_1)
-MATMUL(q6_k, KERN_Q6_K)
+KERN_QUANTIZED(MATMUL, )
 
 /* All else is AVX-512's. */
 extern const struct kernels X86(kernels);

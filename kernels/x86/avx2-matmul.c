@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Quantized weights with AVX2. vpmaddubsw adds pairs of products into 16 bits: with 4-bit codes a whole block of 32
- * stays below 16 * 15 * 127 = 30,480 in each lane, so nothing saturates and one vpmaddwd per block widens. Codes of 8
- * bits are split into two such halves.
+ * stays below 16 * 15 * 127 = 30,480 in each lane, so nothing saturates and one vpmaddwd per block widens; larger codes
+ * are widened more often (until() says how), and codes of 8 bits are split into two halves of 4.
  */
 #include "kernels/panel.h"
 #include "kernels/x86/tiles.h"
 #include "kernels/x86/v16.h"
 
 #define MOST 4 /* tokens of a tile */
+
+/* One block of 32 columns of 8 rows: codes, what SUB, HALVES or E8M0 has, f16 d and m. */
+struct packed {
+    const uint8_t *c, *sub, *d, *m;
+};
 
 V __m256i spread(const void *p)
 {
@@ -25,200 +30,199 @@ V __m256i dot_add(__m256i sum, __m256i codes, const int8_t *q)
     return _mm256_add_epi16(sum, _mm256_maddubs_epi16(codes, spread(q)));
 }
 
-/* sum[t] = exact dot products of 8 rows' unsigned 4-bit codes at @w with @nt tokens' block. */
-V void dot_q4(unsigned nt, __m256i *sum, const uint8_t *w, const int8_t *q, size_t k)
+V __m256i load(const uint8_t *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+/* Bit @from of each byte and those above it, to bit @to. */
+V __m256i shift(__m256i x, unsigned from, unsigned to)
+{
+    return from < to ? _mm256_slli_epi16(x, (int)(to - from)) : _mm256_srli_epi16(x, (int)(from - to));
+}
+
+/* Codes of 4 columns, number @g (0 … 7); a table's values with the bias. */
+V __m256i codes(const struct panel_form *f, const uint8_t *w, unsigned g)
+{
+    __m256i c = _mm256_setzero_si256();
+    if (f->width == 8) return load(w + g * 64);
+    if (panel_has_nibbles(f)) c = _mm256_and_si256(shift(load(w + g % 4 * 64), g / 4 * 4, 0), _mm256_set1_epi8(15));
+    if (panel_has_pairs(f)) {
+        const unsigned to = panel_pair_bit(f);
+        __m256i pairs = shift(load(w + f->pairs + g / 4 * 64), g % 4 * 2, to);
+        c = _mm256_or_si256(c, _mm256_and_si256(pairs, _mm256_set1_epi8((char)(3 << to))));
+    }
+    if (panel_has_bits(f)) {
+        const unsigned to = panel_top_bit(f);
+        __m256i bits = shift(load(w + f->bits), g, to);
+        c = _mm256_or_si256(c, _mm256_and_si256(bits, _mm256_set1_epi8((char)(1 << to))));
+    }
+    if (!f->table) return c;
+    const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)f->table));
+    return _mm256_shuffle_epi8(_mm256_add_epi8(table, _mm256_set1_epi8((char)f->bias)), c);
+}
+
+V bool eight_bits(const struct panel_form *f)
+{
+    return f->bias == 128;
+}
+
+/* How many groups of 4 columns 16 bits can add up: 8 of codes below 16, 4 below 32, 2 below 64. */
+V unsigned until(const struct panel_form *f)
+{
+    return f->width == 6 ? 2 : f->width == 5 || f->scales == PANEL_E8M0 ? 4 : 8;
+}
+
+/* sum[t] = exact dot products of 8 rows' unsigned codes with @nt tokens' columns, groups g0 … g1 - 1 of 4. */
+V void dot(unsigned nt, const struct panel_form *f, __m256i *sum, const uint8_t *w, const int8_t *q, size_t k,
+           unsigned g0, unsigned g1)
 {
     const __m256i low = _mm256_set1_epi8(15);
+    __m256i pairs[MOST], upper[MOST];
     UNROLL
-    for (unsigned t = 0; t < nt; t++) sum[t] = _mm256_setzero_si256();
+    for (unsigned t = 0; t < nt; t++) sum[t] = pairs[t] = upper[t] = _mm256_setzero_si256();
     UNROLL
-    for (unsigned g = 0; g < 4; g++) {
-        __m256i c = _mm256_loadu_si256((const __m256i *)(w + g * 64));
-        __m256i lo = _mm256_and_si256(c, low), hi = _mm256_and_si256(_mm256_srli_epi16(c, 4), low);
+    for (unsigned g = g0; g < g1; g++) {
+        __m256i c = codes(f, w, g);
+        __m256i lo = eight_bits(f) ? _mm256_and_si256(c, low) : c;
+        __m256i hi = _mm256_and_si256(_mm256_srli_epi16(c, 4), low);
+        const bool full = (g + 1 - g0) % until(f) == 0 || g + 1 == g1;
         UNROLL
         for (unsigned t = 0; t < nt; t++) {
-            sum[t] = dot_add(sum[t], lo, q + t * k + g * 4);
-            sum[t] = dot_add(sum[t], hi, q + t * k + 16 + g * 4);
+            pairs[t] = dot_add(pairs[t], lo, q + t * k + g * 4);
+            if (eight_bits(f)) upper[t] = dot_add(upper[t], hi, q + t * k + g * 4);
+            if (!full) continue;
+            sum[t] = _mm256_add_epi32(sum[t], widen(pairs[t], 1));
+            pairs[t] = _mm256_setzero_si256();
         }
     }
+    if (!eight_bits(f)) return;
     UNROLL
-    for (unsigned t = 0; t < nt; t++) sum[t] = widen(sum[t], 1);
+    for (unsigned t = 0; t < nt; t++) sum[t] = _mm256_add_epi32(sum[t], widen(upper[t], 16));
 }
 
-/* The same with 8-bit codes. */
-V void dot_q8(unsigned nt, __m256i *sum, const uint8_t *w, const int8_t *q, size_t k)
+V __m256 halves(const uint8_t *p)
 {
-    const __m256i low = _mm256_set1_epi8(15);
-    __m256i upper[MOST];
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) sum[t] = upper[t] = _mm256_setzero_si256();
-    UNROLL
-    for (unsigned g = 0; g < 8; g++) {
-        __m256i c = _mm256_loadu_si256((const __m256i *)(w + g * 64));
-        __m256i lo = _mm256_and_si256(c, low), hi = _mm256_and_si256(_mm256_srli_epi16(c, 4), low);
-        UNROLL
-        for (unsigned t = 0; t < nt; t++) {
-            sum[t] = dot_add(sum[t], lo, q + t * k + g * 4);
-            upper[t] = dot_add(upper[t], hi, q + t * k + g * 4);
-        }
-    }
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) sum[t] = _mm256_add_epi32(widen(sum[t], 1), widen(upper[t], 16));
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
-V __m256 scales(const uint8_t *p, unsigned half)
+V __m256i signed_bytes(const uint8_t *p)
 {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + half * 16)));
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
 
-/* One block of 8 rows (@half 0: rows 0-7, 1: 8-15): acc[t] += what DESIGN says. */
-V void block(unsigned nt, __m256 *acc, const uint8_t *w, unsigned half, const int8_t *q, size_t k, const float *d,
-             const int16_t *s, size_t nb, enum kern_type type)
+/* 2^(e - 128), subnormal for e < 2: kernels/ref/ref.h. */
+V __m256 e8m0(const uint8_t *p)
+{
+    const __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x200000), e);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+}
+
+V __m256 negative(__m256 x)
+{
+    return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
+}
+
+/* acc[t] = fma(isum, f32(scale * dx), acc) */
+V void add_scaled(unsigned nt, __m256 *acc, const __m256 *isum, __m256 scale, const float *d, size_t nb)
+{
+    UNROLL
+    for (unsigned t = 0; t < nt; t++)
+        acc[t] = _mm256_fmadd_ps(isum[t], _mm256_mul_ps(scale, _mm256_set1_ps(d[t * nb])), acc[t]);
+}
+
+/* One block of 8 rows: acc[t] += what DESIGN says. */
+V void block(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed w, const int8_t *q, size_t k,
+             const float *d, const int16_t *s, size_t nb)
 {
     __m256i sum[MOST];
-    if (type == KERN_Q8_0)
-        dot_q8(nt, sum, w + half * 32, q, k);
-    else
-        dot_q4(nt, sum, w + half * 32, q, k);
-    __m256 dw = scales(w + (type == KERN_Q8_0 ? PANEL_Q8_0_D : PANEL_Q4_0_D), half);
+    __m256 isum[MOST];
+    __m256 dw = f->scales == PANEL_E8M0 ? e8m0(w.sub) : halves(w.d);
+    if (f->scales == PANEL_SUB) dw = _mm256_mul_ps(dw, _mm256_cvtepi32_ps(signed_bytes(w.sub)));
+    dot(nt, f, sum, w.c, q, k, 0, 8);
     UNROLL
     for (unsigned t = 0; t < nt; t++) {
-        __m256i s01 = spread(s + t * nb * 2);
-        if (type == KERN_Q8_0) sum[t] = _mm256_sub_epi32(sum[t], widen(s01, PANEL_Q8_BIAS));
-        if (type == KERN_Q4_0) sum[t] = _mm256_sub_epi32(sum[t], widen(s01, PANEL_Q4_BIAS));
-        __m256 scale = _mm256_mul_ps(dw, _mm256_set1_ps(d[t * nb]));
-        acc[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[t]), scale, acc[t]);
+        if (f->bias) sum[t] = _mm256_sub_epi32(sum[t], widen(spread(s + t * nb * 2), f->bias));
+        isum[t] = _mm256_cvtepi32_ps(sum[t]);
     }
-    if (type != KERN_Q4_1) return;
-    __m256 mw = scales(w + PANEL_Q4_1_M, half);
+    add_scaled(nt, acc, isum, dw, d, nb);
+    if (!f->m) return;
+    __m256 mw = halves(w.m);
+    if (f->scales == PANEL_SUB) mw = _mm256_mul_ps(negative(mw), _mm256_cvtepi32_ps(signed_bytes(w.sub + 16)));
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) isum[t] = _mm256_cvtepi32_ps(widen(spread(s + t * nb * 2), 1));
+    add_scaled(nt, acc, isum, mw, d, nb);
+}
+
+/* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
+ * kernels/ref/matmul.c says why. */
+V void block_halves(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed w, const int8_t *q, size_t k,
+                    const float *d, const int16_t *s, size_t nb)
+{
+    const __m256i low = _mm256_set1_epi32(15);
+    __m256i sum[2][MOST], sc[2], minima[2];
+    __m256 isum[MOST];
+    UNROLL
+    for (unsigned h = 0; h < 2; h++) {
+        dot(nt, f, sum[h], w.c, q, k, 4 * h, 4 * h + 4);
+        sc[h] = signed_bytes(w.sub + 16 * h);
+        minima[h] = _mm256_and_si256(_mm256_srli_epi32(sc[h], 4), low);
+        if (f->m) sc[h] = _mm256_and_si256(sc[h], low);
+    }
     UNROLL
     for (unsigned t = 0; t < nt; t++) {
-        __m256 offset = _mm256_mul_ps(mw, _mm256_set1_ps(d[t * nb]));
-        acc[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(widen(spread(s + t * nb * 2), 1)), offset, acc[t]);
+        const int16_t *both = s + t * nb * 2;
+        __m256i s0 = _mm256_sub_epi32(sum[0][t], _mm256_set1_epi32(f->bias * both[0]));
+        __m256i s1 = _mm256_sub_epi32(sum[1][t], _mm256_set1_epi32(f->bias * both[1]));
+        isum[t] = _mm256_mul_ps(_mm256_cvtepi32_ps(s0), _mm256_cvtepi32_ps(sc[0]));
+        isum[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s1), _mm256_cvtepi32_ps(sc[1]), isum[t]);
     }
+    add_scaled(nt, acc, isum, halves(w.d), d, nb);
+    if (!f->m) return;
+    const __m256i pair = _mm256_or_si256(minima[0], _mm256_slli_epi32(minima[1], 16));
+    UNROLL
+    for (unsigned t = 0; t < nt; t++) isum[t] = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair, spread(s + t * nb * 2)));
+    add_scaled(nt, acc, isum, negative(halves(w.m)), d, nb);
 }
 
 V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct kern_acts *x, size_t t0, unsigned rows,
             enum kern_type type)
 {
+    const struct panel_form *f = &panel_forms[type];
     const size_t k = x->k, nb = k / KERN_BLOCK;
-    const size_t bytes = type == KERN_Q8_0 ? PANEL_Q8_0 : type == KERN_Q4_0 ? PANEL_Q4_0 : PANEL_Q4_1;
     const int8_t *q = x->q + t0 * k;
     const float *d = x->d + t0 * nb;
     const int16_t *s = x->s + t0 * nb * 2;
     __m256 acc[2][MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
-    for (size_t b = 0; b < nb; b++, w += bytes, q += KERN_BLOCK, d++, s += 2) {
-        if (t0 == 0) panel_prefetch(w, bytes);
-        block(nt, acc[0], w, 0, q, k, d, s, nb, type);
-        block(nt, acc[1], w, 1, q, k, d, s, nb, type);
-    }
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) v16_store_n(out + t * ld, v16_pair(acc[0][t], acc[1][t]), rows);
-}
-
-#define QUANT_TILE(np, nt, out, ld, w, stride, x, t, rows, type) tile(nt, (out) + (t) * (ld), ld, w, x, t, rows, type)
-#define QUANT_TILES(bytes, type)                                 FOR_TILES_1(STEPS_TO_4, panel_stride(x->k / KERN_BLOCK, bytes), QUANT_TILE, type)
-
-KERN_MATMUL(matmul_q8_0_avx2)
-{
-    QUANT_TILES(PANEL_Q8_0, KERN_Q8_0);
-}
-
-KERN_MATMUL(matmul_q4_0_avx2)
-{
-    QUANT_TILES(PANEL_Q4_0, KERN_Q4_0);
-}
-
-KERN_MATMUL(matmul_q4_1_avx2)
-{
-    QUANT_TILES(PANEL_Q4_1, KERN_Q4_1);
-}
-
-/* --- Q6_K --- */
-
-V __m256 scales_i8(const uint8_t *p, unsigned half)
-{
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p + half * 8))));
-}
-
-/* Codes of 4 columns, number @g of a half's four: @low in the low nibbles, the other 2 bits in @high. */
-V __m256i codes_q6(__m256i low, __m256i high, unsigned g)
-{
-    high = g == 0 ? _mm256_slli_epi16(high, 4) : g == 1 ? _mm256_slli_epi16(high, 2) : high;
-    if (g == 3) high = _mm256_srli_epi16(high, 2);
-    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(15)), _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
-}
-
-/* sum[t] = exact dot products of half @h of 32 columns of 8 rows at @w. Two groups of 4 columns stay below
- * 4 * 63 * 127 = 32,004 in 16 bits. */
-V void dot_q6(unsigned nt, __m256i *sum, const uint8_t *w, unsigned h, const int8_t *q, const int16_t *s, size_t k)
-{
-    __m256i high = _mm256_loadu_si256((const __m256i *)(w + PANEL_Q6_K_H + h * 64));
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) {
-        int bias = h ? -PANEL_Q6_BIAS * 65536 : -PANEL_Q6_BIAS & 0xffff; /* for one of the pair */
-        sum[t] = _mm256_madd_epi16(spread(s + t * k / 16), _mm256_set1_epi32(bias));
-    }
-    UNROLL
-    for (unsigned g = 0; g < 4; g += 2) {
-        __m256i c0 = _mm256_loadu_si256((const __m256i *)(w + g * 64));
-        __m256i c1 = _mm256_loadu_si256((const __m256i *)(w + g * 64 + 64));
-        c0 = codes_q6(h ? _mm256_srli_epi16(c0, 4) : c0, high, g);
-        c1 = codes_q6(h ? _mm256_srli_epi16(c1, 4) : c1, high, g + 1);
+    for (size_t b = 0; b < nb; b++, q += KERN_BLOCK, d++, s += 2) {
+        const size_t i = b % f->blocks;
+        const uint8_t *c = w + i * f->step, *sub = w + f->sub + i * f->sub_step;
+        if (t0 == 0) panel_prefetch(c, f->group / f->blocks);
         UNROLL
-        for (unsigned t = 0; t < nt; t++) {
-            const int8_t *four = q + t * k + h * 16 + g * 4;
-            __m256i pairs = dot_add(_mm256_maddubs_epi16(c0, spread(four)), c1, four + 4);
-            sum[t] = _mm256_add_epi32(sum[t], widen(pairs, 1));
+        for (unsigned half = 0; half < 2; half++) { /* rows 0-7, rows 8-15 */
+            struct packed p = {c + half * 32, sub + half * 8, w + f->d + half * 16, w + f->m + half * 16};
+            if (f->scales == PANEL_HALVES)
+                block_halves(nt, f, acc[half], p, q, k, d, s, nb);
+            else
+                block(nt, f, acc[half], p, q, k, d, s, nb);
         }
-    }
-}
-
-/* 32 columns of 8 rows (@half 0: rows 0-7, 1: 8-15). The products with the sub-scales and their sum are exact in
- * floats: kernels/ref/matmul.c says why. */
-V void block_q6(unsigned nt, __m256 *acc, const uint8_t *w, unsigned i, unsigned half, const int8_t *q,
-                const int16_t *s, const float *d, size_t k)
-{
-    const uint8_t *c = w + i * PANEL_Q6_K_32 + half * 32, *sc = w + PANEL_Q6_K_SC + i * 32;
-    __m256i sum[2][MOST];
-    dot_q6(nt, sum[0], c, 0, q, s, k);
-    dot_q6(nt, sum[1], c, 1, q, s, k);
-    __m256 sc0 = scales_i8(sc, half), sc1 = scales_i8(sc + 16, half), dw = scales(w + PANEL_Q6_K_D, half);
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) {
-        __m256 isum = _mm256_mul_ps(_mm256_cvtepi32_ps(sum[0][t]), sc0);
-        isum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[1][t]), sc1, isum);
-        __m256 scale = _mm256_mul_ps(dw, _mm256_set1_ps(d[t * k / KERN_BLOCK]));
-        acc[t] = _mm256_fmadd_ps(isum, scale, acc[t]);
-    }
-}
-
-V void tile_q6(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct kern_acts *x, size_t t0,
-               unsigned rows)
-{
-    const size_t k = x->k;
-    const int8_t *q = x->q + t0 * k;
-    const float *d = x->d + t0 * k / KERN_BLOCK;
-    const int16_t *s = x->s + t0 * k / 16;
-    __m256 acc[2][MOST];
-    UNROLL
-    for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
-    for (size_t b = 0; b < k / KERN_BLOCK; b++, q += KERN_BLOCK, d++, s += 2) {
-        unsigned i = b % 8;
-        if (t0 == 0) panel_prefetch(w + i * PANEL_Q6_K_32, PANEL_Q6_K_32);
-        block_q6(nt, acc[0], w, i, 0, q, s, d, k);
-        block_q6(nt, acc[1], w, i, 1, q, s, d, k);
-        if (i == 7) w += PANEL_Q6_K;
+        if (i + 1u == f->blocks) w += f->group;
     }
     UNROLL
     for (unsigned t = 0; t < nt; t++) v16_store_n(out + t * ld, v16_pair(acc[0][t], acc[1][t]), rows);
 }
 
-#define Q6_TILE(np, nt, out, ld, w, stride, x, t, rows, unused) tile_q6(nt, (out) + (t) * (ld), ld, w, x, t, rows)
+#define TILE(np, nt, out, ld, w, stride, x, t, rows, type) tile(nt, (out) + (t) * (ld), ld, w, x, t, rows, type)
 
-KERN_MATMUL(matmul_q6_k_avx2)
-{
-    FOR_TILES_1(STEPS_TO_4, panel_stride(x->k / 256, PANEL_Q6_K), Q6_TILE, 0);
-}
+#define MATMUL(type, name, unused)                                                                                     \
+    KERN_MATMUL(matmul_##name##_avx2)                                                                                  \
+    {                                                                                                                  \
+        const struct panel_form *f = &panel_forms[KERN_##type];                                                        \
+        FOR_TILES_1(STEPS_TO_4, panel_stride(x->k / KERN_BLOCK / f->blocks, f->group), TILE, KERN_##type);             \
+    }
+
+KERN_QUANTIZED(MATMUL, )

@@ -17,7 +17,7 @@
 #define PANELS       8    /* of a tile of one token */
 #define FEW_AHEAD    1024 /* bytes of prefetch in each of several streams */
 #define FILL_FROM    32   /* tokens: with fewer, unpacking again is cheaper than the stores */
-#define CHUNK_BLOCKS 16   /* of 32 columns; a pair's chunk takes 18 to 22 KiB in the buffer */
+#define CHUNK_BLOCKS 16   /* of 32 columns; a pair's chunk takes 18 to 26 KiB in the buffer */
 
 /* Where a tile has its codes from: as they are packed (ALONE: no other tile wants them); the same, kept in the buffer
  * too; the buffer. */
@@ -82,16 +82,14 @@ V __m512 scales(enum kern_type type, enum mode mode, struct packed p, uint8_t *w
     return s;
 }
 
-/* sum[p][t] += codes of 4 columns, numbers i0 … i1 - 1, times activations. 4-bit codes go in the order in which two of
- * them are one load: a sum of integers has no order. */
+/* sum[p][t] += codes of 4 columns, numbers i0 … i1 - 1, times activations. */
 V void dot(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512i sum[][MOST], const struct packed *w,
            uint8_t *const *wide, const struct acts *x, unsigned i0, unsigned i1)
 {
     struct raw raw[PANELS] = {0};
     UNROLL
     for (unsigned i = i0; i < i1; i++) {
-        const bool q4 = type == KERN_Q4_0 || type == KERN_Q4_1;
-        const unsigned g = q4 ? i % 2 * 4 + i / 2 : i;
+        const unsigned g = packed_order(type, i);
         __m512i c[PANELS];
         UNROLL
         for (unsigned p = 0; p < np; p++) c[p] = codes(type, mode, w[p], &raw[p], wide[p], g);
@@ -126,7 +124,7 @@ V void block(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m5
         for (unsigned t = 0; t < nt; t++)
             acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(sum[p][t]), dw, x->d + t * x->nb);
     }
-    if (type != KERN_Q4_1) return;
+    if (!has_offset(type)) return;
     __m512 total[MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) total[t] = _mm512_cvtepi32_ps(start(1, 1, x->s + t * x->nb * 2));
@@ -138,8 +136,8 @@ V void block(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m5
     }
 }
 
-/* The same for Q6_K, whose halves of 16 columns have sub-scales. Their products and the sum of both are exact in
- * floats: kernels/ref/matmul.c says why. */
+/* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
+ * kernels/ref/matmul.c says why. */
 V void block_halves(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512 acc[][MOST],
                     const struct packed *w, uint8_t *const *wide, const struct acts *x)
 {
@@ -164,6 +162,18 @@ V void block_halves(unsigned np, unsigned nt, enum kern_type type, enum mode mod
         for (unsigned t = 0; t < nt; t++) {
             __m512 isum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][t]), sc, first[p][t]);
             acc[p][t] = add_scaled(acc[p][t], isum, dw, x->d + t * x->nb);
+        }
+    }
+    if (!has_offset(type)) return;
+    UNROLL
+    for (unsigned p = 0; p < np; p++) {
+        const __m512 mw = scales(type, mode, w[p], wide[p], SCALE_HALVES_M);
+        const __m512i minima = _mm512_castps_si512(scales(type, mode, w[p], wide[p], SCALE_MINIMA));
+        UNROLL
+        for (unsigned t = 0; t < nt; t++) {
+            const __m512i both = _mm512_set1_epi32(load_lane(x->s + t * x->nb * 2));
+            const __m512i msum = _mm512_madd_epi16(minima, both);
+            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(msum), mw, x->d + t * x->nb);
         }
     }
 }
@@ -198,7 +208,7 @@ V void tile(unsigned np, unsigned nt, enum kern_type type, enum mode mode, float
         uint8_t *wide[PANELS];
         UNROLL
         for (unsigned p = 0; p < np; p++) {
-            wide[p] = c->wide + (mode <= PACKED ? 0 : (p * c->blocks + b) * WIDE_BYTES(type));
+            wide[p] = c->wide + (mode <= PACKED ? 0 : (p * c->blocks + b) * wide_bytes(type));
             w[p] = packed_at(type, c->panel[p], c->b + b);
         }
         UNROLL
@@ -209,7 +219,7 @@ V void tile(unsigned np, unsigned nt, enum kern_type type, enum mode mode, float
                 prefetch(c->next[p] + b * bytes, bytes, false);
         }
         if (mode != ALONE && b == ahead) ahead += c->step;
-        if (type == KERN_Q6_K)
+        if (has_halves(type))
             block_halves(np, nt, type, mode, acc, w, wide, &x);
         else
             block(np, nt, type, mode, acc, w, wide, &x);
@@ -267,7 +277,8 @@ V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chu
  * streams are 1.25 to 1.5 times as fast as one (Ice Lake, two threads). */
 V unsigned tile_panels(enum kern_type type, size_t tokens, unsigned rows)
 {
-    if (tokens == 1 && type != KERN_Q6_K && rows > 7 * KERN_ROWS) return 8;
+    const bool simple = !panel_has_pairs(form(type)) && !panel_has_bits(form(type));
+    if (tokens == 1 && simple && rows > 7 * KERN_ROWS) return 8;
     if (tokens <= 2 && rows > 3 * KERN_ROWS) return 4;
     return rows > KERN_ROWS ? 2 : 1;
 }
@@ -278,7 +289,7 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
 {
     const size_t nb = x->k / KERN_BLOCK, stride = packed_panel(type, nb);
     const size_t most = x->n < FILL_FROM ? nb : CHUNK_BLOCKS;
-    uint8_t buf[2 * CHUNK_BLOCKS * WIDE_BYTES(KERN_Q6_K)] __attribute__((aligned(64)));
+    uint8_t buf[2 * CHUNK_BLOCKS * WIDE_MOST] __attribute__((aligned(64)));
     while (rows) {
         const unsigned np = tile_panels(type, x->n, rows);
         const unsigned now = rows < np * KERN_ROWS ? rows : np * KERN_ROWS;

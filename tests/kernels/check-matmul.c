@@ -8,35 +8,50 @@
 /* What the source of a case is made of; EXTREME: every code and activation at its end of the range. */
 enum stuff { S_TAME, S_WILD, S_EXTREME };
 
+/* Where a block has its f16 scales, one or two after each other; none: MXFP4. */
+static size_t scales_at(enum kern_type t)
+{
+    switch (t) {
+    case KERN_Q2_K:
+        return 80;
+    case KERN_Q3_K:
+        return 108;
+    case KERN_Q6_K:
+        return 208;
+    default:
+        return 0;
+    }
+}
+
+static size_t n_scales(enum kern_type t)
+{
+    const bool two = t == KERN_Q4_1 || t == KERN_Q5_1 || t == KERN_Q2_K || t == KERN_Q4_K || t == KERN_Q5_K;
+    return t == KERN_MXFP4 ? 0 : two ? 2 : 1;
+}
+
+/* EXTREME: every code and sub-scale at its end of the range. The exponents of MXFP4 keep to those of f16, or (WILD) to
+ * what does not overflow. */
 static void fill_block(enum kern_type t, uint8_t *p, enum stuff s)
 {
     enum taste taste = s == S_WILD ? WILD : TAME;
-    size_t head = t == KERN_Q4_1 ? 4 : 2;
-    for (size_t i = 0; i < head; i += 2) {
+    const bool upper = rng() & 1;
+    uint8_t same = upper ? 0xff : 0x00;
+    if (t == KERN_Q8_0) same = upper ? 0x7f : 0x80;
+    if (t == KERN_MXFP4) same = upper ? 0x77 : 0xff; /* 12, -12 */
+    for (size_t i = 0; i < kern_type_bytes(t); i++) p[i] = s == S_EXTREME ? same : (uint8_t)rng();
+    for (size_t i = 192; t == KERN_Q6_K && s == S_EXTREME && i < 208; i++) p[i] = rng_below(4) ? 0x80 : 0x7f;
+    if (t == KERN_MXFP4) p[0] = (uint8_t)(s == S_WILD ? rng_below(230) : 118 + rng_below(12));
+    for (size_t i = 0; i < n_scales(t); i++) {
         uint16_t h = rng_f16(taste);
-        memcpy(p + i, &h, 2);
+        memcpy(p + scales_at(t) + 2 * i, &h, 2);
     }
-    uint8_t same = t == KERN_Q8_0 ? (rng() & 1 ? 0x80 : 0x7f) : (rng() & 1 ? 0xff : 0x00);
-    for (size_t i = head; i < kern_type_bytes(t); i++) p[i] = s == S_EXTREME ? same : (uint8_t)rng();
-}
-
-/* block_q6_K; its d is last. EXTREME: codes of -32 or 31, sub-scales of -128 or 127. */
-static void fill_q6_k(uint8_t *p, enum stuff s)
-{
-    uint8_t same = rng() & 1 ? 0xff : 0x00;
-    uint16_t h = rng_f16(s == S_WILD ? WILD : TAME);
-    for (size_t i = 0; i < 192; i++) p[i] = s == S_EXTREME ? same : (uint8_t)rng();
-    for (size_t i = 192; i < 208; i++) p[i] = s == S_EXTREME ? (rng_below(4) ? 0x80 : 0x7f) : (uint8_t)rng();
-    memcpy(p + 208, &h, 2);
 }
 
 static void fill_source(enum kern_type t, uint8_t *p, size_t blocks, enum stuff s)
 {
     enum taste taste = s == S_WILD ? WILD : TAME;
     for (size_t i = 0; i < blocks; i++, p += kern_type_bytes(t)) {
-        if (t == KERN_Q6_K) {
-            fill_q6_k(p, s);
-        } else if (kern_type_quantized(t)) {
+        if (kern_type_quantized(t)) {
             fill_block(t, p, s);
         } else if (t == KERN_F16) {
             uint16_t h = rng_f16(taste);

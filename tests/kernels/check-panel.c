@@ -4,41 +4,102 @@
 #include <math.h>
 #include <string.h>
 
+static float half(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return kern_f16_to_f32(h);
+}
+
+/* @n bits of the little-endian bit string at @p, from bit @at on. */
+static int bits(const uint8_t *p, size_t at, unsigned n)
+{
+    int v = 0;
+    for (unsigned i = 0; i < n; i++) v |= (p[(at + i) / 8] >> (at + i) % 8 & 1) << i;
+    return v;
+}
+
+/* E2M1: sign, two bits of exponent (bias 1), one of mantissa; without a table. A zero has no sign in GGUF. */
+static float fp4(int c)
+{
+    float v = c & 6 ? ldexpf(1 + (float)(c & 1) / 2, (c >> 1 & 3) - 1) : (float)(c & 1) / 2;
+    return c & 8 && v != 0 ? -v : v;
+}
+
+static const int iq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+/* Value @j of a block of 32. */
+static float naive_32(enum kern_type t, const uint8_t *p, size_t j)
+{
+    size_t nibble = j % 16 * 8 + j / 16 * 4;
+    switch (t) {
+    case KERN_Q8_0:
+        return half(p) * (float)((int)p[2 + j] - (p[2 + j] > 127 ? 256 : 0));
+    case KERN_Q4_0:
+        return half(p) * (float)(bits(p + 2, nibble, 4) - 8);
+    case KERN_Q4_1:
+        return half(p) * (float)bits(p + 4, nibble, 4) + half(p + 2);
+    case KERN_Q5_0:
+        return half(p) * (float)(bits(p + 6, nibble, 4) + 16 * bits(p + 2, j, 1) - 16);
+    case KERN_Q5_1:
+        return half(p) * (float)(bits(p + 8, nibble, 4) + 16 * bits(p + 4, j, 1)) + half(p + 2);
+    case KERN_IQ4_NL:
+        return half(p) * (float)iq4[bits(p + 2, nibble, 4)];
+    case KERN_MXFP4:
+        return ldexpf(fp4(bits(p + 1, nibble, 4)), p[0] - 127);
+    default:
+        return NAN;
+    }
+}
+
+/* Sub-scale (@m 0) or minimum (@m 1) @i of the 12 bytes of Q4_K and Q5_K. */
+static float k4(const uint8_t *sc, size_t i, size_t m)
+{
+    size_t b = 8 * i; /* of the first four's bytes: their upper 2 bits are for the other four */
+    if (i < 4) return (float)bits(sc + 4 * m, b, 6);
+    return (float)(bits(sc + 8, b - 32 + 4 * m, 4) + 16 * bits(sc + 4 * m, b - 32 + 6, 2));
+}
+
+/* Value @j of a block of 256. */
+static float naive_256(enum kern_type t, const uint8_t *p, size_t j)
+{
+    size_t two = j / 128 * 256 + j % 32 * 8 + j / 32 % 4 * 2, four = j / 64 * 256 + j % 32 * 8 + j / 32 % 2 * 4;
+    size_t i = j / 32;
+    int c;
+    switch (t) {
+    case KERN_Q2_K:
+        return half(p + 80) * (float)(p[j / 16] % 16) * (float)bits(p + 16, two, 2) -
+               half(p + 82) * (float)(p[j / 16] / 16);
+    case KERN_Q3_K:
+        c = bits(p + 96, j / 16 % 8 * 8 + j / 128 * 4, 4) + 16 * bits(p + 104, j / 16 % 4 * 8 + j / 64 * 2, 2);
+        return half(p + 108) * (float)(c - 32) * (float)(bits(p + 32, two, 2) - (bits(p, j % 32 * 8 + i, 1) ? 0 : 4));
+    case KERN_Q4_K:
+        return half(p) * k4(p + 4, i, 0) * (float)bits(p + 16, four, 4) - half(p + 2) * k4(p + 4, i, 1);
+    case KERN_Q5_K:
+        c = bits(p + 48, four, 4) + 16 * bits(p + 16, j % 32 * 8 + i, 1);
+        return half(p) * k4(p + 4, i, 0) * (float)c - half(p + 2) * k4(p + 4, i, 1);
+    case KERN_Q6_K:
+        c = bits(p, j / 128 * 512 + j % 64 * 8 + j % 128 / 64 * 4, 4) + 16 * bits(p + 128, two, 2);
+        return half(p + 208) * (float)(int)((p[192 + j / 16] ^ 128) - 128) * (float)(c - 32);
+    case KERN_IQ4_XS:
+        c = bits(p + 4, i * 4, 4) + 16 * bits(p + 2, i * 2, 2);
+        return half(p) * (float)(c - 32) * (float)iq4[bits(p + 8, i * 128 + j % 16 * 8 + j % 32 / 16 * 4, 4)];
+    default:
+        return NAN;
+    }
+}
+
 /* Value @i of a source row, decoded from the format's description alone. */
 static float naive(enum kern_type t, const uint8_t *row, size_t i)
 {
     const uint8_t *p = row + i / kern_type_block(t) * kern_type_bytes(t);
     size_t j = i % kern_type_block(t);
-    uint16_t h[2];
-    float f;
-    memcpy(h, p, t == KERN_Q4_1 ? 4 : 2);
-    float d = kern_f16_to_f32(h[0]);
-    switch (t) {
-    case KERN_F32:
-        memcpy(&f, p, 4);
-        return f;
-    case KERN_F16:
-        return d;
-    case KERN_BF16:
-        memset(&f, 0, 4);
-        memcpy((uint8_t *)&f + 2, p, 2);
-        return f;
-    case KERN_Q8_0:
-        return d * (float)((int)p[2 + j] - (p[2 + j] > 127 ? 256 : 0));
-    case KERN_Q4_0:
-        return d * (float)((j < 16 ? p[2 + j] % 16 : p[2 + j - 16] / 16) - 8);
-    case KERN_Q4_1:
-        f = d * (float)(j < 16 ? p[4 + j] % 16 : p[4 + j - 16] / 16);
-        return f + kern_f16_to_f32(h[1]);
-    case KERN_Q6_K:
-        memcpy(h, p + 208, 2);
-        f = kern_f16_to_f32(h[0]) * (float)(int)((p[192 + j / 16] ^ 128) - 128);
-        d = (float)((p[j / 128 * 64 + j % 64] >> (j % 128 < 64 ? 0 : 4)) % 16 - 32);
-        return f * (d + (float)((p[128 + j / 128 * 32 + j % 32] >> j / 32 % 4 * 2) % 4 * 16));
-    case KERN_TYPES:
-        break;
-    }
-    return NAN;
+    float f = 0;
+    if (kern_type_block(t) == 32) return naive_32(t, p, j);
+    if (kern_type_block(t) == 256) return naive_256(t, p, j);
+    if (t == KERN_F16) return half(p);
+    memcpy((uint8_t *)&f + (t == KERN_BF16 ? 2 : 0), p, kern_type_bytes(t));
+    return f;
 }
 
 static void one_panel(enum kern_type t, unsigned rows, size_t k)

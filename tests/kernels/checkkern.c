@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TESTS 200
+#define MAX_TESTS 300
 
 #ifdef __x86_64__
 extern const struct kernels kernels_amx_emulated;
@@ -33,10 +33,8 @@ static void add(CMUnitTestFunction fn, struct check c, const char *op, const cha
 
 static void add_matmul(struct check c)
 {
-    static const char *const type_names[] = {
-        [KERN_F32] = "f32",   [KERN_F16] = "f16",   [KERN_BF16] = "bf16", [KERN_Q8_0] = "q8_0",
-        [KERN_Q4_0] = "q4_0", [KERN_Q4_1] = "q4_1", [KERN_Q6_K] = "q6_k"};
-    for (c.type = 0; c.type < KERN_TYPES; c.type++) add(check_matmul, c, "matmul", type_names[c.type]);
+    for (c.type = 0; c.type < KERN_TYPES; c.type++)
+        add(check_matmul, c, "matmul", kern_type_name((enum kern_type)c.type));
 }
 
 static void add_variant(struct check c)

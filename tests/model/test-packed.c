@@ -222,13 +222,17 @@ static void test_layout_has_a_number(void **state)
         enum kern_type type;
         uint64_t hash;
     } golden[] = {
-        {KERN_F32, 0x97df56ff0d5b0886},  {KERN_F16, 0x8c31db43a7228a1a},  {KERN_BF16, 0x8c31db43a7228a1a},
-        {KERN_Q8_0, 0x32de74e78419571f}, {KERN_Q4_0, 0xbbe5f7d7c71f026f}, {KERN_Q4_1, 0x52139936afff2887},
-        {KERN_Q6_K, 0x4e3a34aed2e2c963},
+        {KERN_F32, 0x97df56ff0d5b0886},   {KERN_F16, 0x8c31db43a7228a1a},    {KERN_BF16, 0x8c31db43a7228a1a},
+        {KERN_Q8_0, 0x32de74e78419571f},  {KERN_Q4_0, 0xbbe5f7d7c71f026f},   {KERN_Q4_1, 0x52139936afff2887},
+        {KERN_Q6_K, 0x4e3a34aed2e2c963},  {KERN_Q5_0, 0x76efd597d932eab1},   {KERN_Q5_1, 0x3991d54947c3c163},
+        {KERN_Q2_K, 0x5c2f0cdc30c5eef2},  {KERN_Q3_K, 0xf5dadff05b15e23e},   {KERN_Q4_K, 0xc50b728f2d0257d7},
+        {KERN_Q5_K, 0x9da5a7c3154e4c96},  {KERN_IQ4_NL, 0xbbe5f7d7c71f026f}, {KERN_IQ4_XS, 0xd711069f605e947b},
+        {KERN_MXFP4, 0xc20d8541209dc15d},
     };
     static const int layout = 1;
     static uint8_t src[16 * 2048], panel[65536];
     for (size_t i = 0; i < sizeof(src); i++) src[i] = (uint8_t)(i * 2654435761u >> 13);
+    assert_int_equal(sizeof(golden) / sizeof(*golden), KERN_TYPES);
     if (layout != KERN_LAYOUT) fail_msg("write down the hashes of layout %d here", KERN_LAYOUT);
     for (size_t i = 0; i < sizeof(golden) / sizeof(*golden); i++) {
         enum kern_type t = golden[i].type;

@@ -102,13 +102,125 @@ static void row_q6_k(float *out, const uint8_t *p, uint64_t k)
     }
 }
 
+/* Fifth bits: bit i of the four bytes at @qh is value i's. */
+static void row_q5(float *out, const uint8_t *p, uint64_t k, bool offset)
+{
+    size_t head = offset ? 4 : 2;
+    for (uint64_t b = 0; b < k / 32; b++, p += head + 20) {
+        float d = half(p), m = offset ? half(p + 2) : -16 * d;
+        const uint8_t *qh = p + head, *q = qh + 4;
+        for (int i = 0; i < 32; i++) {
+            int low = i < 16 ? q[i] & 15 : q[i - 16] >> 4;
+            *out++ = d * (low + 16 * (qh[i / 8] >> i % 8 & 1)) + m;
+        }
+    }
+}
+
+static void row_q5_0(float *out, const uint8_t *p, uint64_t k)
+{
+    row_q5(out, p, k, false);
+}
+
+static void row_q5_1(float *out, const uint8_t *p, uint64_t k)
+{
+    row_q5(out, p, k, true);
+}
+
+static void row_q2_k(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 256; b++, p += 84) {
+        float d = half(p + 80), dmin = half(p + 82);
+        for (int i = 0; i < 256; i++) {
+            int pair = p[16 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+            *out++ = d * (p[i / 16] & 15) * pair - dmin * (p[i / 16] >> 4);
+        }
+    }
+}
+
+static void row_q3_k(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 256; b++, p += 110) {
+        float d = half(p + 108);
+        for (int i = 0; i < 256; i++) {
+            int n = i / 16, pair = p[32 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+            int sc = (n < 8 ? p[96 + n] & 15 : p[96 + n - 8] >> 4) | (p[104 + n % 4] >> n / 4 * 2 & 3) << 4;
+            *out++ = d * (sc - 32) * (pair + 4 * (p[i % 32] >> i / 32 & 1) - 4);
+        }
+    }
+}
+
+/* The 6-bit pair of 32 values in Q4_K's and Q5_K's 12 bytes. */
+static void six_bits(const uint8_t *p, int n, int *sc, int *min)
+{
+    *sc = n < 4 ? p[n] & 63 : (p[n + 4] & 15) | (p[n - 4] & 0xc0) >> 2;
+    *min = n < 4 ? p[n + 4] & 63 : p[n + 4] >> 4 | (p[n] & 0xc0) >> 2;
+}
+
+static void row_q4_k(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 256; b++, p += 144) {
+        for (int i = 0, sc, min; i < 256; i++) {
+            int byte = p[16 + i / 64 * 32 + i % 32];
+            six_bits(p + 4, i / 32, &sc, &min);
+            *out++ = half(p) * sc * (i % 64 < 32 ? byte & 15 : byte >> 4) - half(p + 2) * min;
+        }
+    }
+}
+
+static void row_q5_k(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 256; b++, p += 176) {
+        for (int i = 0, sc, min; i < 256; i++) {
+            int byte = p[48 + i / 64 * 32 + i % 32], fifth = p[16 + i % 32] >> i / 32 & 1;
+            six_bits(p + 4, i / 32, &sc, &min);
+            *out++ = half(p) * sc * ((i % 64 < 32 ? byte & 15 : byte >> 4) + 16 * fifth) - half(p + 2) * min;
+        }
+    }
+}
+
+static int iq4(int code)
+{
+    static const int values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    return values[code];
+}
+
+static void row_iq4_nl(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 32; b++, p += 18)
+        for (int i = 0; i < 32; i++) *out++ = half(p) * iq4(i < 16 ? p[2 + i] & 15 : p[2 + i - 16] >> 4);
+}
+
+static void row_iq4_xs(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 256; b++, p += 136) {
+        for (int i = 0; i < 256; i++) {
+            int n = i / 32, byte = p[8 + n * 16 + i % 16], high = (p[2] | p[3] << 8) >> 2 * n & 3;
+            int sc = (n % 2 ? p[4 + n / 2] >> 4 : p[4 + n / 2] & 15) | high << 4;
+            *out++ = half(p) * (sc - 32) * iq4(i % 32 < 16 ? byte & 15 : byte >> 4);
+        }
+    }
+}
+
+/* 4 bits: sign, exponent of bias 1, one bit of mantissa; the scale is a power of two. */
+static void row_mxfp4(float *out, const uint8_t *p, uint64_t k)
+{
+    for (uint64_t b = 0; b < k / 32; b++, p += 17)
+        for (int i = 0; i < 32; i++) {
+            int c = i < 16 ? p[1 + i] & 15 : p[1 + i - 16] >> 4, e = c >> 1 & 3;
+            double v = e ? ldexp(2 + (c & 1), e - 2) : (c & 1) * 0.5;
+            *out++ = (float)ldexp(c & 8 ? -v : v, p[0] - 127);
+        }
+}
+
 int reference_rows(const struct gguf_tensor *t, uint64_t row, uint64_t rows, float *out)
 {
     static const struct {
         const char *name;
         void (*decode)(float *out, const uint8_t *p, uint64_t k);
-    } types[] = {{"F32", row_f32},   {"F16", row_f16},   {"BF16", row_bf16}, {"Q8_0", row_q8_0},
-                 {"Q4_0", row_q4_0}, {"Q4_1", row_q4_1}, {"Q6_K", row_q6_k}};
+    } types[] = {{"F32", row_f32},   {"F16", row_f16},       {"BF16", row_bf16},     {"Q8_0", row_q8_0},
+                 {"Q4_0", row_q4_0}, {"Q4_1", row_q4_1},     {"Q5_0", row_q5_0},     {"Q5_1", row_q5_1},
+                 {"Q2_K", row_q2_k}, {"Q3_K", row_q3_k},     {"Q4_K", row_q4_k},     {"Q5_K", row_q5_k},
+                 {"Q6_K", row_q6_k}, {"IQ4_NL", row_iq4_nl}, {"IQ4_XS", row_iq4_xs}, {"MXFP4", row_mxfp4}};
     uint32_t block = 1, bytes = 0;
     const char *name = gguf_tensor_type_name(t->type, &block, &bytes);
     for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++) {

@@ -36,8 +36,10 @@ int weights_type(uint32_t ggml, enum kern_type *out)
     static const struct {
         uint32_t ggml;
         enum kern_type type;
-    } types[] = {{0, KERN_F32},  {1, KERN_F16},  {30, KERN_BF16}, {8, KERN_Q8_0},
-                 {2, KERN_Q4_0}, {3, KERN_Q4_1}, {14, KERN_Q6_K}};
+    } types[] = {{0, KERN_F32},   {1, KERN_F16},     {30, KERN_BF16},   {8, KERN_Q8_0},
+                 {2, KERN_Q4_0},  {3, KERN_Q4_1},    {6, KERN_Q5_0},    {7, KERN_Q5_1},
+                 {10, KERN_Q2_K}, {11, KERN_Q3_K},   {12, KERN_Q4_K},   {13, KERN_Q5_K},
+                 {14, KERN_Q6_K}, {20, KERN_IQ4_NL}, {23, KERN_IQ4_XS}, {39, KERN_MXFP4}};
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
         if (types[i].ggml == ggml) {
             *out = types[i].type;
@@ -52,13 +54,14 @@ static int type_of(const struct plan *p, const struct gguf_tensor *t, enum kern_
 {
     if (!weights_type(t->type, type)) return 0;
     uint32_t block, bytes;
-    char number[32];
+    char number[32], known[256];
     const char *name = gguf_tensor_type_name(t->type, &block, &bytes);
+    size_t n = 0;
+    for (enum kern_type k = 0; k < KERN_TYPES; k++)
+        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", k ? ", " : "", kern_type_name(k));
     snprintf(number, sizeof(number), "number %u", t->type);
-    return error_say(
-        -EOPNOTSUPP,
-        "%s: tensor '%.*s' is of type %s, which is not supported; supported: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K",
-        gguf_path(p->g), (int)t->name.len, t->name.data, name ? name : number);
+    return error_say(-EOPNOTSUPP, "%s: tensor '%.*s' is of type %s, which is not supported; supported: %s",
+                     gguf_path(p->g), (int)t->name.len, t->name.data, name ? name : number, known);
 }
 
 static int find(const struct plan *p, const char *name, uint64_t k, uint64_t rows, const struct gguf_tensor **out)

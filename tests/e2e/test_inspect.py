@@ -45,6 +45,21 @@ def test_what_is_not_supported_is_named(tmp_path):
     assert "not supported: chat template: " in out
 
 
+def test_a_block_that_does_not_divide_a_row(tmp_path):
+    """Types of 256 values a block in a model 64 wide; and a type that only ever holds activations."""
+    def retyped(name, number):
+        data = bytearray(mktiny(tmp_path / name, "--type", "F16").read_bytes())
+        at = data.index(b"blk.0.attn_q.weight") + len("blk.0.attn_q.weight") + 4 + 16
+        data[at] = number
+        (tmp_path / name).write_bytes(data)
+        return tmp_path / name
+    for number, kind in ((10, "Q2_K"), (11, "Q3_K"), (12, "Q4_K"), (13, "Q5_K"), (14, "Q6_K"), (23, "IQ4_XS")):
+        _, err = inspect(retyped("a.gguf", number), check=1)
+        assert "tensor 'blk.0.attn_q.weight'" in err and f"has rows of 64 values, no multiple of {kind}'s 256" in err and err.count("\n") == 1
+    out, _ = inspect(retyped("b.gguf", 9))
+    assert "not supported: tensor 'blk.0.attn_q.weight' is of type Q8_1, which is not supported; supported: F32, F16, BF16, " in out
+
+
 def test_text_in_a_file_is_harmless(tmp_path):
     template = tmp_path / "t.jinja"
     template.write_text("a\x1b[31m\x9b\n\"b\" " + "x" * 500)

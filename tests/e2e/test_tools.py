@@ -56,9 +56,13 @@ def test_inspect(tiny, tmp_path):
     assert "no.gguf" in hobd("inspect", tmp_path / "no.gguf", check=1).err
 
 
-@pytest.mark.parametrize("kind", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q6_K"])
+KINDS = "F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4".split()
+WIDE = "Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS".split()  # blocks of 256
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_verify_agrees_with_an_independent_pass(tmp_path, kind):
-    wide = ["--dim", 256, "--ffn", 512] if kind == "Q6_K" else []
+    wide = ["--dim", 256, "--ffn", 512] if kind in WIDE else []
     model = mktiny(tmp_path / "v.gguf", "--type", kind, "--untied", "--seed", 3, *wide)
     r = hobd("verify", "-m", model, check=None)
     if "OpenBLAS" in r.err and r.returncode:

@@ -24,7 +24,9 @@ static const struct model models[] = {
     {"F32 tied", 0, true},   {"F32 untied", 0, false},   {"F16 tied", 1, true},  {"F16 untied", 1, false},
     {"BF16 tied", 30, true}, {"BF16 untied", 30, false}, {"Q8_0 tied", 8, true}, {"Q8_0 untied", 8, false},
     {"Q4_0 tied", 2, true},  {"Q4_0 untied", 2, false},  {"Q4_1 tied", 3, true}, {"Q4_1 untied", 3, false},
-    {"Q6_K tied", 14, true}, {"Q6_K untied", 14, false},
+    {"Q6_K tied", 14, true}, {"Q6_K untied", 14, false}, {"Q5_0", 6, true},      {"Q5_1", 7, true},
+    {"Q2_K", 10, true},      {"Q3_K", 11, true},         {"Q4_K", 12, true},     {"Q5_K", 13, true},
+    {"IQ4_NL", 20, true},    {"IQ4_XS", 23, true},       {"MXFP4", 39, true},
 };
 #define N_MODELS (sizeof(models) / sizeof(*models))
 
@@ -36,7 +38,7 @@ static struct gguf *open_model(const struct model *m)
     tiny_init(&t);
     t.type = m->type;
     t.tied = m->tied;
-    if (t.type == 14) t.dim = 256, t.ffn = 512;
+    if ((t.type >= 10 && t.type <= 14) || t.type == 23) t.dim = 256, t.ffn = 512; /* blocks of 256 */
     return rig_tiny(&t);
 }
 

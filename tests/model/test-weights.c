@@ -44,7 +44,7 @@ static void tiny_bytes(struct buf *b, uint32_t type, bool tied)
     tiny_init(&t);
     t.type = type;
     t.tied = tied;
-    if (type == 14) t.dim = 256, t.ffn = 512;
+    if ((type >= 10 && type <= 14) || type == 23) t.dim = 256, t.ffn = 512; /* blocks of 256 */
     rig_tiny_bytes(b, &t);
 }
 
@@ -61,7 +61,7 @@ static void refused(struct buf *b, int error, const char *why)
 /* Each matrix row of every type, taken out of its panel, is the file's row. */
 static void test_panels_hold_the_file(void **state)
 {
-    static const uint32_t types[] = {0, 1, 30, 8, 2, 3, 14};
+    static const uint32_t types[] = {0, 1, 30, 8, 2, 3, 14, 6, 7, 10, 11, 12, 13, 20, 23, 39};
     for (size_t k = 0; k < sizeof(types) / sizeof(*types); k++) {
         struct buf b = BUF_INIT;
         struct load l;
@@ -132,12 +132,12 @@ static void test_progress_reaches_the_end(void **state)
 static void test_unsupported_type(void **state)
 {
     struct buf b = BUF_INIT;
-    tiny_bytes(&b, 2, true);
+    tiny_bytes(&b, 1, true);
     size_t at = rig_where(&b, "blk.0.attn_q.weight") + strlen("blk.0.attn_q.weight") + 4 + 16;
-    assert_int_equal(b.data[at], 2);
-    b.data[at] = 20; /* IQ4_NL: blocks of the same size */
+    assert_int_equal(b.data[at], 1);
+    b.data[at] = 9; /* Q8_1, of activations: fewer bytes, so that nothing overlaps */
     refused(&b, -EOPNOTSUPP,
-            "tensor 'blk.0.attn_q.weight' is of type IQ4_NL, which is not supported; supported: F32, F16, BF16,");
+            "tensor 'blk.0.attn_q.weight' is of type Q8_1, which is not supported; supported: F32, F16, BF16,");
     b = (struct buf)BUF_INIT;
     tiny_bytes(&b, 2, true);
     b.data[at] = 100;
@@ -167,7 +167,7 @@ static void test_extra_tensor(void **state)
 static void test_wrong_dimensions(void **state)
 {
     struct buf b = BUF_INIT;
-    tiny_bytes(&b, 2, true);
+    tiny_bytes(&b, 1, true);
     size_t at = rig_where(&b, "blk.0.attn_k.weight") + strlen("blk.0.attn_k.weight") + 4 + 8;
     assert_int_equal(b.data[at], 32);
     b.data[at] = 16;

@@ -8,8 +8,8 @@
 
 static const char usage[] =
     "usage: mktiny [--seed N] [--layers N] [--dim N] [--ffn N] [--heads N] [--kv-heads N] [--head-dim N] [--ctx N]\n"
-    "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q6_K] [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch "
-    "NAME]\n"
+    "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|IQ4_NL|IQ4_XS|MXFP4]\n"
+    "              [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch NAME]\n"
     "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--template FILE]\n"
     "              [--fim texts|keys|old-keys|mistral] -o FILE\n";
 

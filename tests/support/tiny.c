@@ -1,41 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/tiny.h"
-#include "kernels/kernels.h"
 #include "tests/support/tiny-arch.h"
+#include "tests/support/tiny-quant.h"
 #include "tests/support/tiny-vocab.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define ALIGN 32
-
-static const struct type {
-    const char *name;
-    uint32_t number, block, bytes;
-} types[] = {
-    {"F32", 0, 1, 4},    {"F16", 1, 1, 2},   {"Q4_0", 2, 32, 18},    {"Q4_1", 3, 32, 20},
-    {"Q8_0", 8, 32, 34}, {"BF16", 30, 1, 2}, {"Q6_K", 14, 256, 210},
-};
 
 static const char chatml[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
                              "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
                              "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-static const struct type *type_of(uint32_t number)
-{
-    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
-        if (types[i].number == number) return &types[i];
-    return NULL;
-}
-
 int tiny_type(const char *name)
 {
-    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
-        if (!strcasecmp(types[i].name, name)) return (int)types[i].number;
-    return -EINVAL;
+    const struct tiny_type *t = tiny_type_named(name);
+    return t ? (int)t->number : -EINVAL;
 }
 
 void tiny_init(struct tiny *t)
@@ -66,83 +49,9 @@ static float gauss(uint64_t *state)
     return ((float)sum - 131070.0f) * (1.7320508f / 65536.0f);
 }
 
-/* --- quantizing one row, in the formats that kernels.h describes --- */
-
-static void put16(uint8_t *p, uint16_t v)
+static void pack_row(const struct tiny_type *t, uint8_t *p, const float *x, size_t k)
 {
-    p[0] = (uint8_t)v;
-    p[1] = (uint8_t)(v >> 8);
-}
-
-static unsigned code(float x, float low, float d, float max)
-{
-    float q = d != 0 ? rintf((x - low) / d) : 0;
-    return (unsigned)fminf(fmaxf(q, 0), max);
-}
-
-static void pack_q8_0(uint8_t *p, const float *x)
-{
-    float amax = 0;
-    for (int i = 0; i < 32; i++) amax = fmaxf(amax, fabsf(x[i]));
-    put16(p, kern_f32_to_f16(amax / 127));
-    for (int i = 0; i < 32; i++) p[2 + i] = (uint8_t)(int8_t)(amax > 0 ? rintf(x[i] / (amax / 127)) : 0);
-}
-
-static void pack_q4(uint8_t *p, const float *x, bool offset)
-{
-    float lo = INFINITY, hi = -INFINITY;
-    for (int i = 0; i < 32; i++) lo = fminf(lo, x[i]), hi = fmaxf(hi, x[i]);
-    float big = fabsf(lo) > hi ? lo : hi, d = offset ? (hi - lo) / 15 : big / -8;
-    if (!offset) lo = -8 * d;
-    put16(p, kern_f32_to_f16(d));
-    if (offset) put16(p + 2, kern_f32_to_f16(lo));
-    uint8_t *q = p + (offset ? 4 : 2);
-    for (int i = 0; i < 16; i++) q[i] = (uint8_t)(code(x[i], lo, d, 15) | code(x[16 + i], lo, d, 15) << 4);
-}
-
-/* Sub-scales of 16 values are multiples of d, the largest of them 127. */
-static void pack_q6_k(uint8_t *p, const float *x)
-{
-    float amax[16] = {0}, most = 0;
-    for (int i = 0; i < 256; i++) amax[i / 16] = fmaxf(amax[i / 16], fabsf(x[i]));
-    for (int i = 0; i < 16; i++) most = fmaxf(most, amax[i]);
-    float d = most / 31 / 127;
-    memset(p, 0, 210);
-    put16(p + 208, kern_f32_to_f16(d));
-    for (int i = 0; i < 256; i++) {
-        float sc = d > 0 ? rintf(amax[i / 16] / 31 / d) : 0;
-        unsigned c = code(x[i], -32 * d * sc, d * sc, 63), half = (unsigned)i / 128, l = (unsigned)i % 128;
-        p[192 + i / 16] = (uint8_t)sc;
-        p[64 * half + l % 64] |= (uint8_t)((c & 15) << (l < 64 ? 0 : 4));
-        p[128 + 32 * half + l % 32] |= (uint8_t)(c >> 4 << 2 * (l / 32));
-    }
-}
-
-static void pack_row(const struct type *t, uint8_t *p, const float *x, size_t k)
-{
-    for (size_t i = 0; i < k; i += t->block, p += t->bytes) {
-        uint32_t u;
-        memcpy(&u, x + i, 4);
-        switch (t->number) {
-        case 0:
-            memcpy(p, &u, 4);
-            break;
-        case 1:
-            put16(p, kern_f32_to_f16(x[i]));
-            break;
-        case 30:
-            put16(p, (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16));
-            break;
-        case 8:
-            pack_q8_0(p, x + i);
-            break;
-        case 14:
-            pack_q6_k(p, x + i);
-            break;
-        default:
-            pack_q4(p, x + i, t->number == 3);
-        }
-    }
+    for (size_t i = 0; i < k; i += t->block, p += t->bytes) t->pack(p, x + i);
 }
 
 /* --- tensors: listed twice, for the directory and for the data, by one function --- */
@@ -199,7 +108,7 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
 
 static void tensor(struct writer *w, const char *name, uint64_t k, uint64_t rows)
 {
-    const struct type *t = type_of(rows ? w->t->type : 0);
+    const struct tiny_type *t = tiny_type_numbered(rows ? w->t->type : 0);
     uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * (rows ? rows : 1);
     w->n++;
     if (w->pass == DIRECTORY) {
@@ -437,7 +346,7 @@ static void write_all(struct writer *w)
 
 static bool writable(const struct tiny *t)
 {
-    const struct type *ty = type_of(t->type);
+    const struct tiny_type *ty = tiny_type_numbered(t->type);
     if (t->fim && !fim_of(t)) return false;
     if (!ty || !t->heads || !t->kv_heads || !t->layers || !t->dim || !t->ffn) return false;
     return t->dim % ty->block == 0 && t->ffn % ty->block == 0 && t->heads * head_dim(t) % ty->block == 0;

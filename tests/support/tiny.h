@@ -8,8 +8,7 @@
 struct tiny {
     uint64_t seed;
     uint32_t layers, dim, ffn, heads, kv_heads, ctx;
-    uint32_t type; /* ggml's number for the matrices: 0 F32, 1 F16, 2 Q4_0, 3 Q4_1, 8 Q8_0, 14 Q6_K (widths of 256), 30
-                      BF16 */
+    uint32_t type; /* ggml's number for the matrices (tiny-quant.c has all that are known) */
     bool tied;
     const char *tokenizer;     /* "llama" (SentencePiece with byte tokens) or "gpt2" (bytes, some merges, <|im_start|>,
                                 * <|im_end|>, <|endoftext|>); any other name: gpt2's vocabulary under that name */

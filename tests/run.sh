@@ -4,6 +4,7 @@
 # usage: sh tests/run.sh [NAME…]
 #   HOB_CPU=scalar|avx2|avx512|amx   limit the instruction set of everything that runs
 #   HOB_TEST_SANITIZE=1              build with address and undefined-behaviour sanitizers (in build-asan)
+#   HOB_TEST_SANITIZE=thread         with the thread sanitizer (in build-tsan); HOB_LOAD=0.2 makes the load tests smaller
 #   HOB_TEST_DATA=DIR                real models and vectors (default: ../shared/data)
 #   CI                               when set, a compiler's warning is an error
 set -eu
@@ -43,6 +44,10 @@ options="--buildtype=release"
 if [ "${HOB_TEST_SANITIZE:-0}" = 1 ]; then
     build=$top/build-asan
     options="--buildtype=debugoptimized -Db_sanitize=address,undefined"
+elif [ "${HOB_TEST_SANITIZE:-0}" = thread ]; then
+    build=$top/build-tsan
+    options="--buildtype=debugoptimized -Db_sanitize=thread"
+    export TSAN_OPTIONS="${TSAN_OPTIONS:-exitcode=66}"
 fi
 werror=false
 [ -z "${CI:-}" ] || werror=true

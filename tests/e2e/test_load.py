@@ -3,6 +3,7 @@
 
 HOB_LOAD (1) makes the numbers of clients and requests smaller, for a daemon built with a sanitizer.
 """
+import json
 import os
 import random
 import shutil
@@ -237,7 +238,13 @@ def test_a_queue_kept_full(quiet):
             if r.returncode or counts["done"] == 16 * some(100):
                 return
 
-    together(command, *[ask(i) for i in range(16)])
+    def watch():
+        with quiet.client(timeout=200) as c:
+            while counts["done"] < 16 * some(100):
+                s = json.loads(c.ask("status")["status"])
+                assert s["state"] == "ready" and s["running"] <= 2 and s["rolling"]["batch"] <= 2, s
+
+    together(command, watch, *[ask(i) for i in range(16)])
     assert counts["done"] == 16 * some(100) and counts["EBUSY"], counts
     settle(quiet)
 

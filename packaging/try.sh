@@ -53,8 +53,8 @@ need() {
 
 build() {
     command -v dpkg-query >/dev/null 2>&1 || die "this script knows Debian only; README.md says what a build needs"
-    need gcc libc6-dev meson pkg-config libsystemd-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev libedit-dev \
-        libcurl4-openssl-dev libmd-dev ||
+    need gcc libc6-dev meson pkg-config libsystemd-dev libseccomp-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev \
+        libedit-dev libcurl4-openssl-dev libmd-dev ||
         die "the build dependencies could not be installed"
     [ -x "$hob" ] || say "building"
     [ -f "$top/build/build.ninja" ] || quietly meson setup "$top/build" "$top" --buildtype=release ||

@@ -11,8 +11,8 @@ set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
 # gcc brings the sanitizers' libraries; git: a test compares the checkout with the design.
-packages="gcc libc6-dev meson pkg-config libsystemd-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev
-    libcurl4-openssl-dev libmd-dev
+packages="gcc libc6-dev meson pkg-config libsystemd-dev libseccomp-dev libmsgpack-dev libxxhash-dev libpcre2-dev
+    libjansson-dev libcurl4-openssl-dev libmd-dev
     libedit-dev libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind git tmux"
 
 log=$(mktemp)

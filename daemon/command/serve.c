@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include "daemon/command/enclose.h"
 #include "daemon/config.h"
 #include "daemon/io/server.h"
 #include "libcommon/cleanup.h"
@@ -106,6 +107,7 @@ static int serve(struct options *o, int argc, char **argv)
 {
     struct listener listener = LISTENER_INIT;
     struct server_config config = {.engine = &o->engine, .listener = &listener, .reload = reload};
+    struct enclosure enclosure;
     struct again again = {argc, argv, o, &config};
     int r = fill_standard_fds();
 
@@ -118,7 +120,13 @@ static int serve(struct options *o, int argc, char **argv)
         log_error("%s", error_text(r));
         return 1;
     }
-    return server_run(&config);
+    if (!o->free) {
+        enclosure_init(&enclosure, o, &listener);
+        config.confine = &enclosure.confine;
+    }
+    r = server_run(&config);
+    if (!o->free) enclosure_fini(&enclosure);
+    return r;
 }
 
 int command_serve(int argc, char **argv)

@@ -70,6 +70,7 @@ int aux_new(struct aux **out, uint32_t threads)
     sigset_t all, old; /* signals are the main thread's */
     sigfillset(&all);
     sigdelset(&all, SIGBUS); /* but a fault is the thread's that makes it (main.c) */
+    sigdelset(&all, SIGSYS); /* and a forbidden call */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int r = 0;
     while (r == 0 && a->started < threads) {

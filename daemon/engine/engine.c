@@ -357,6 +357,7 @@ static int start_thread(struct engine *e)
     sigset_t all, old; /* signals are the main thread's */
     sigfillset(&all);
     sigdelset(&all, SIGBUS); /* but a fault is the thread's that makes it (main.c) */
+    sigdelset(&all, SIGSYS); /* and a forbidden call */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int r = -pthread_create(&e->thread, NULL, engine_main, e);
     pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -316,10 +316,11 @@ static int start(struct server *s)
     int r = start_loop(s);
 
     if (r < 0) return r;
+    pressure_init(&s->pressure, s->event, "", on_pressure, s); /* before: its file can be anywhere */
+    if (s->config->confine) confine_self(s->config->confine);
     r = engine_new(&s->engine, s->config->engine);
     if (r < 0) return r;
     notify_loading(&s->notify, s->config->engine->model_name);
-    pressure_init(&s->pressure, s->event, "", on_pressure, s);
     r = service_new(&s->service, s->event, s->engine, &config);
     if (r < 0) return r;
     r = sd_event_add_io(s->event, &s->accept, s->config->listener->fd, EPOLLIN, on_accept, s);

@@ -234,6 +234,7 @@ int pool_new(struct pool **out, uint32_t threads)
     sigset_t all, old;
     sigfillset(&all);        /* signals are the main thread's business */
     sigdelset(&all, SIGBUS); /* but a fault in a mapped file is whose it is */
+    sigdelset(&all, SIGSYS); /* and a forbidden call */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (!e && p->started < threads - 1 && !(e = pthread_create(&p->workers[p->started], NULL, worker, p)))
         p->started++;

@@ -192,13 +192,13 @@ _hobd() {
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
     _hob_option "-m --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
---session-ttl --prefixes --idle-exit --queue --queue-timeout --batch-tokens --batch-window --stop-timeout -p \
---prefill -n --decode -b --batch -t -r --repeat --depth -f --file -c --chunks --template --now --policy --room --users \
+--session-ttl --prefixes --idle-exit --queue --queue-timeout --batch-tokens --batch-window --stop-timeout --confine \
+-p --prefill -n --decode -b --batch -t -r --repeat --depth -f --file -c --chunks --template --now --policy --room --users \
 --block --step-ms --load --stretch --requests --plot"
     case $option in
     -m | --model) _hob_models; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
-    --packed-file) _hob_offer yes no; return ;;
+    --packed-file | --confine) _hob_offer yes no; return ;;
     --policy) _hob_offer hob fcfs; return ;;
     --socket | --prefixes | -f | --file | --template | --plot) _hob_files; return ;;
     ?*) return ;;
@@ -207,7 +207,7 @@ _hobd() {
     serve:-*)
         _hob_offer --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
             --session-ttl --prefixes --idle-exit --queue --queue-timeout --batch-tokens --batch-window --stop-timeout \
-            --system --verbose --quiet --help --version
+            --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
         _hob_offer --model --prefill --decode --batch --threads --repeat --depth --roofline --json --help

@@ -34,6 +34,24 @@ def test_socket_activation(home, tiny, tmp_path):
     assert sock.exists()
 
 
+def confined(d):
+    """What the kernel says of a daemon, of each of its threads."""
+    threads = [(t / "status").read_text() for t in Path(f"/proc/{d.pid}/task").iterdir()]
+    assert len(threads) > 1
+    return {tuple(line for line in t.splitlines() if line.startswith(("NoNewPrivs:", "Seccomp:"))) for t in threads}
+
+
+def test_confines_itself_unless_told_not_to(home):
+    if b"__asan" in HOBD.read_bytes():
+        pytest.skip("a build with sanitizers is not confined")
+    if not Path("/proc/sys/kernel/seccomp").exists():
+        pytest.skip("this kernel has no seccomp filters")
+    d = home.daemon()
+    assert confined(d) == {("NoNewPrivs:\t1", "Seccomp:\t2")}
+    d = home.restart(d, "--confine", "no")
+    assert confined(d) == {("NoNewPrivs:\t0", "Seccomp:\t0")}
+
+
 def notified(s):
     out = {}
     while True:

@@ -30,6 +30,7 @@ KEYS = {
     "batch-tokens": ("128", "256", False),
     "batch-window": ("0", "1ms", True),
     "stop-timeout": ("20s", "21s", True),
+    "confine": ("yes", "no", False),
     "verbose": ("no", "yes", True),
 }
 

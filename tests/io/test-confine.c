@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* What a confined process can still do, tried in children: each gives up its rights and tells what it was refused. */
+#include "daemon/io/confine.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { NO_KERNEL = 77 };
+
+static char root[64];
+
+static int setup(void **state)
+{
+    strcpy(root, "/tmp/hob-confine-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    return remove(path);
+}
+
+static int teardown(void **state)
+{
+    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static const char *at(const char *name)
+{
+    static char paths[8][128];
+    static unsigned next;
+    char *path = paths[next++ % 8];
+
+    snprintf(path, sizeof paths[0], "%s/%s", root, name);
+    return path;
+}
+
+static void make(const char *name)
+{
+    int fd = open(at(name), O_CREAT | O_WRONLY, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "x", 1), 1);
+    close(fd);
+}
+
+/* In a child, which says what was not as it should be. */
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "# line %d: %s (errno %d)\n", __LINE__, #condition, errno);                                \
+            return 1;                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+#define REFUSED(call, error) EXPECT((call) < 0 && errno == (error))
+
+/* What @fn returns in a child, or minus the signal that ended it. */
+static int in_child(int (*fn)(void))
+{
+    pid_t pid = fork();
+    int status;
+
+    assert_true(pid >= 0);
+    if (pid == 0) _exit(fn());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void check(int (*fn)(void))
+{
+    int r = in_child(fn);
+
+    if (r == NO_KERNEL) {
+        print_message("skipped: this kernel cannot do that\n");
+        skip();
+    }
+    assert_int_equal(r, 0);
+}
+
+static int writes(const char *path, int flags)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
+
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int reads(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int enter_files(void)
+{
+    const struct confine_path paths[] = {
+        {at("state"), CONFINE_WRITE},    {at("link"), CONFINE_READ}, {at("run"), CONFINE_REMOVE},
+        {at("nowhere"), CONFINE_WRITE},  {NULL, CONFINE_WRITE},      {at("above"), CONFINE_LIST},
+        {at("one.file"), CONFINE_WRITE},
+    };
+    int r = confine_files(&(struct confine){.paths = paths, .n_paths = sizeof paths / sizeof *paths});
+
+    return r == -ENOSYS || r == -EOPNOTSUPP ? NO_KERNEL : r;
+}
+
+static int try_own_files(void)
+{
+    int r = enter_files();
+
+    if (r) return r;
+    EXPECT(writes(at("state/new"), O_CREAT | O_EXCL) == 0);
+    EXPECT(mkdir(at("state/dir"), 0700) == 0);
+    EXPECT(writes(at("state/dir/new"), O_CREAT) == 0);
+    EXPECT(rename(at("state/new"), at("state/newer")) == 0);
+    EXPECT(link(at("state/newer"), at("state/newest")) == 0);
+    EXPECT(reads(at("state/newest")) == 0);
+    EXPECT(writes(at("state/newer"), O_TRUNC) == 0);
+    EXPECT(unlink(at("state/newer")) == 0);
+    EXPECT(reads(at("model")) == 0); /* what the link leads to */
+    EXPECT(unlink(at("run/h.sock")) == 0);
+    EXPECT(writes(at("one.file"), 0) == 0);
+    EXPECT(reads("/proc/self/status") == 0);
+    EXPECT(writes("/dev/null", 0) == 0);
+    return 0;
+}
+
+static int try_other_files(void)
+{
+    int r = enter_files();
+
+    if (r) return r;
+    REFUSED(writes(at("new"), O_CREAT), EACCES);
+    REFUSED(writes(at("other"), 0), EACCES);
+    REFUSED(writes(at("model"), 0), EACCES);
+    REFUSED(writes(at("run/new"), O_CREAT), EACCES);
+    REFUSED(reads(at("other")), EACCES);
+    REFUSED(reads("/etc/passwd"), EACCES);
+    REFUSED(unlink(at("other")), EACCES);
+    REFUSED(mkdir(at("dir"), 0700), EACCES);
+    REFUSED(mkdir(at("nowhere"), 0700), EACCES);
+    EXPECT(rename(at("other"), at("state/other")) < 0);
+    REFUSED(symlink("x", at("state/x")), EACCES);
+    REFUSED(mkfifo(at("state/x"), 0600), EACCES);
+    REFUSED(reads(at("above/file")), EACCES);
+    REFUSED(execl("/bin/true", "true", NULL), EACCES);
+    return 0;
+}
+
+static void test_files(void **state)
+{
+    const char *const dirs[] = {"state", "run", "above"};
+
+    for (size_t i = 0; i < 3; i++) assert_int_equal(mkdir(at(dirs[i]), 0700), 0);
+    make("model");
+    make("other");
+    make("above/file");
+    make("run/h.sock");
+    make("one.file");
+    assert_int_equal(symlink(at("model"), at("link")), 0);
+    check(try_own_files);
+    check(try_other_files);
+}
+
+static int enter_calls(void)
+{
+    int r = confine_calls();
+
+    return r == -ENOSYS || r == -EINVAL ? NO_KERNEL : r;
+}
+
+static int try_refused_calls(void)
+{
+    struct rlimit limit;
+    int r = enter_calls();
+
+    if (r) return r;
+    REFUSED(socket(AF_INET, SOCK_STREAM, 0), EPERM);
+    REFUSED(socket(AF_INET6, SOCK_DGRAM, 0), EPERM);
+    REFUSED(socket(AF_NETLINK, SOCK_RAW, 0), EPERM);
+    REFUSED(execl("/bin/true", "true", NULL), EPERM);
+    REFUSED(fork(), EPERM);
+    REFUSED(kill(getppid(), 0), EPERM);
+    REFUSED(syscall(SYS_tgkill, getppid(), getppid(), 0), EPERM);
+    REFUSED(chmod(root, 0777), EPERM);
+    REFUSED(setuid(getuid()), EPERM);
+    REFUSED(ioctl(0, TIOCSTI, "x"), ENOSYS);
+    REFUSED(prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit), ENOSYS);
+    REFUSED(syscall(SYS_seccomp, 0, 0, NULL), ENOSYS);
+    REFUSED(syscall(425 /* io_uring_setup */, 1, NULL), ENOSYS);
+    REFUSED(syscall(100000), ENOSYS);
+    return 0;
+}
+
+static void *in_thread(void *arg)
+{
+    return arg;
+}
+
+static int try_allowed_calls(void)
+{
+    int r = enter_calls(), pair[2];
+    struct rlimit limit;
+    pthread_t t;
+    void *said, *m;
+
+    if (r) return r;
+    EXPECT(pthread_create(&t, NULL, in_thread, &r) == 0 && pthread_join(t, &said) == 0 && said == &r);
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 && write(pair[0], "x", 1) == 1);
+    EXPECT(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) >= 0);
+    EXPECT(memfd_create("x", MFD_CLOEXEC) >= 0);
+    EXPECT(eventfd(0, EFD_CLOEXEC) >= 0);
+    m = mmap(NULL, 1 << 24, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(m != MAP_FAILED && madvise(m, 1 << 24, MADV_DONTNEED) == 0 && munmap(m, 1 << 24) == 0);
+    EXPECT(getrlimit(RLIMIT_NOFILE, &limit) == 0 && setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    isatty(0);
+    return 0;
+}
+
+static void test_calls(void **state)
+{
+    check(try_refused_calls);
+    check(try_allowed_calls);
+}
+
+/* Its words go to a file, which the parent reads. */
+static int try_ptrace(void)
+{
+    int fd = open(at("said"), O_CREAT | O_WRONLY, 0600), r = enter_calls();
+
+    if (r) return r;
+    dup2(fd, STDERR_FILENO);
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    return 1;
+}
+
+static void test_hostile_call_is_the_end(void **state)
+{
+    char said[256] = "", number[32];
+    int r = in_child(try_ptrace), fd;
+
+    if (r == NO_KERNEL) {
+        print_message("skipped: this kernel has no seccomp filters\n");
+        skip();
+    }
+    assert_int_equal(r, -SIGSYS);
+    fd = open(at("said"), O_RDONLY);
+    assert_true(read(fd, said, sizeof said - 1) > 0);
+    close(fd);
+    assert_int_equal(strncmp(said, "hobd: ", 6), 0);
+    snprintf(number, sizeof number, "number %d\n", (int)SYS_ptrace);
+    assert_non_null(strstr(said, number));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_hostile_call_is_the_end, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("confine", tests, NULL, NULL);
+}

@@ -68,6 +68,20 @@ static int open_listener(const struct options *o, struct listener *l)
     return listener_make(l, o->socket ? o->socket : path, o->system ? 0660 : 0600);
 }
 
+/* Who waits in a socket of the service manager's is told: else he would wait for ever, and the manager would start one
+ * hobd after the other for him. */
+static int give_up(struct listener *l, int r)
+{
+    _cleanup_(freep) char *why = strdup(error_text(r));
+
+    log_error("%s", error_text(r));
+    if (l->fd < 0 && listener_inherit(l) != 0) return 1;
+    error_say(r, "the daemon cannot start: %s", why ? why : "no memory");
+    listener_turn_all_away(l, r);
+    listener_fini(l);
+    return 1;
+}
+
 /* As it was started, so that the command line wins over the file still. */
 struct again {
     int argc;
@@ -116,10 +130,7 @@ static int serve(struct options *o, int argc, char **argv)
     raise_nofile();
     if (r == 0) r = options_resolve(o);
     if (r == 0) r = open_listener(o, &listener);
-    if (r < 0) {
-        log_error("%s", error_text(r));
-        return 1;
-    }
+    if (r < 0) return give_up(&listener, r);
     if (!o->free) {
         enclosure_init(&enclosure, o, &listener);
         config.confine = &enclosure.confine;
@@ -138,7 +149,9 @@ int command_serve(int argc, char **argv)
     r = options_init(&options);
     if (r == 0) r = options_load(&options, argc, argv);
     if (r < 0) {
-        log_error("%s", error_text(r));
+        struct listener none = LISTENER_INIT;
+
+        give_up(&none, r);
         return r == -EINVAL ? 2 : 1;
     }
     if (r == OPTIONS_HELP) {

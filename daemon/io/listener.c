@@ -2,6 +2,7 @@
 #include "daemon/io/listener.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include "libcommon/proto.h"
 #include "libcommon/sock.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -80,6 +81,27 @@ void listener_retire(struct listener *l)
     l->linked = false;
     if (lstat(l->path, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->inode) return; /* somebody else's by now */
     if (unlink(l->path) < 0) log_warning("%s: %s", l->path, strerror(errno));
+}
+
+void listener_turn_away(int fd, int r)
+{
+    const char *why = error_text(r);
+    struct proto_event e = {.type = PROTO_EV_ERROR, .code = -r, .message = {(char *)why, strlen(why)}};
+    struct buf b = BUF_INIT;
+
+    /* A fresh socket always has room for it. */
+    log_debug("a connection was refused: %s", why);
+    if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+        log_debug("… and could not be told: %s", strerror(errno));
+    buf_fini(&b);
+    close(fd);
+}
+
+void listener_turn_all_away(struct listener *l, int r)
+{
+    int fd;
+
+    while ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) listener_turn_away(fd, r);
 }
 
 void listener_fini(struct listener *l)

@@ -29,5 +29,11 @@ int listener_make(struct listener *l, const char *path, mode_t mode);
  * connected already can still be accepted. Does nothing to an inherited one. */
 void listener_retire(struct listener *l);
 
+/* @fd has connected and will not be served: it gets one event with the number and the sentence of the error @r, and is
+ * closed. */
+void listener_turn_away(int fd, int r);
+/* The same for all that wait. */
+void listener_turn_all_away(struct listener *l, int r);
+
 /* listener_retire, and close. */
 void listener_fini(struct listener *l);

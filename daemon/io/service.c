@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/service.h"
 #include "daemon/io/conn.h"
+#include "daemon/io/listener.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -230,20 +231,6 @@ struct service *service_free(struct service *s)
     return NULL;
 }
 
-/* A peer that is refused gets one event; a fresh socket always has room for it. */
-static void turn_away(int fd, int r)
-{
-    const char *why = error_text(r);
-    struct proto_event e = {.type = PROTO_EV_ERROR, .code = -r, .message = {(char *)why, strlen(why)}};
-    struct buf b = BUF_INIT;
-
-    log_debug("a connection was refused: %s", why);
-    if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-        log_debug("… and could not be told: %s", strerror(errno));
-    buf_fini(&b);
-    close(fd);
-}
-
 void service_add(struct service *s, int fd)
 {
     struct account *a;
@@ -257,7 +244,7 @@ void service_add(struct service *s, int fd)
         struct peer *peers = reallocarray(s->peers, cap, sizeof *peers);
 
         if (!peers) {
-            turn_away(fd, error_origin(-ENOMEM));
+            listener_turn_away(fd, error_origin(-ENOMEM));
             return;
         }
         s->peers = peers;
@@ -266,7 +253,7 @@ void service_add(struct service *s, int fd)
     r = sock_peer(fd, &uid, &pid);
     if (r == 0) r = account_open(s->accounts, uid, &a);
     if (r < 0) {
-        turn_away(fd, r);
+        listener_turn_away(fd, r);
         return;
     }
     r = conn_new(&c, s->event, fd, ++s->last_id, uid, a, s->config.limits, &ops, s);

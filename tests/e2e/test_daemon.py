@@ -34,6 +34,20 @@ def test_socket_activation(home, tiny, tmp_path):
     assert sock.exists()
 
 
+@pytest.mark.parametrize("args, reason", [(["-m", "nobody"], "no model 'nobody'"), (["--paralel", "3"], "--parallel"),
+                                          (["-m", "/dev/null"], "not a regular file")])
+def test_who_waits_in_a_socket_is_told_why_no_daemon_starts(home, tmp_path, args, reason):
+    if not shutil.which("systemd-socket-activate"):
+        pytest.skip("systemd-socket-activate is not installed")
+    sock = tmp_path / "h.sock"
+    home.popen(["systemd-socket-activate", "-l", sock, "-E", "XDG_STATE_HOME", "-E", "HOME", HOBD, "serve", *args],
+               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not sock.exists():
+        time.sleep(0.02)
+    r = home.hob("hi", env={"HOB_SOCKET": str(sock)}, check=1)
+    assert reason in r.err
+
+
 def confined(d):
     """What the kernel says of a daemon, of each of its threads."""
     threads = [(t / "status").read_text() for t in Path(f"/proc/{d.pid}/task").iterdir()]

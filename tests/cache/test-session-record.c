@@ -46,6 +46,7 @@ static void test_changed_payloads(void **state)
     session_truncate(x, 15);
     session_drop_messages(x, 1);
     rig_turn(x, 2);
+    assert_int_equal(session_set_failed(x, "too late", 8), 0);
     assert_int_equal(session_record_write(&second, x, false), 0);
     session_release(g.store, x);
     uint8_t *copy = malloc(second.len + 1);
@@ -80,10 +81,35 @@ static void test_changed_payloads(void **state)
     rig_remove(&g);
 }
 
+/* Why a turn failed is there until one does not, also on disk. */
+static void test_a_failure_is_kept(void **state)
+{
+    struct rig g;
+    rig_make(&g);
+    struct session *x = rig_acquire(&g, 7, "a");
+    assert_int_equal(session_set_failed(x, "too late", 8), 0);
+    assert_int_equal(session_save(x), 0);
+    session_release(g.store, x);
+    for (int i = 0; i < 2; i++) {
+        rig_close(&g);
+        rig_open(&g);
+        x = rig_acquire(&g, 7, "a");
+        assert_int_equal(session_load(x), 0);
+        assert_int_equal(x->failed.len, i ? 0 : 8);
+        if (i == 0) assert_string_equal(x->failed.data, "too late");
+        rig_turn(x, 1);
+        assert_int_equal(session_set_failed(x, "", 0), 0);
+        assert_int_equal(session_save(x), 0);
+        session_release(g.store, x);
+    }
+    rig_remove(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changed_payloads),
+        cmocka_unit_test(test_a_failure_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,6 +110,15 @@ static void shows(const char *json, const char *want, size_t n)
     buf_fini(&out);
 }
 
+static void test_show_a_failure(void **state)
+{
+    static const char want[] = "[user]\nx\n\n[failed]\ntoo late\n", alone[] = "[failed]\ntoo late\n";
+
+    shows("{\"failed\":\"too late\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", want, sizeof want - 1);
+    shows("{\"messages\":[],\"failed\":\"too late\"}", alone, sizeof alone - 1);
+    shows("{\"text\":\"x\",\"failed\":\"too late\"}", "x\n\n[failed]\ntoo late\n", 21);
+}
+
 static void test_show_a_conversation(void **state)
 {
     static const char want[] = "[system]\nBe brief.\n\n[user]\ntwo\nlines\n\n[assist?ant]\n";
@@ -170,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_list_fits_in_40_columns),
         cmocka_unit_test(test_list_refuses),
         cmocka_unit_test(test_show_a_conversation),
+        cmocka_unit_test(test_show_a_failure),
         cmocka_unit_test(test_show_a_raw_one),
         cmocka_unit_test(test_show_refuses),
         cmocka_unit_test(test_every_prefix_is_refused),

@@ -13,7 +13,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 # gcc brings the sanitizers' libraries; git: a test compares the checkout with the design.
 packages="gcc libc6-dev meson pkg-config libsystemd-dev libseccomp-dev libmsgpack-dev libxxhash-dev libpcre2-dev
     libjansson-dev libcurl4-openssl-dev libmd-dev
-    libedit-dev libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind git tmux"
+    libedit-dev libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind git tmux shellcheck"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

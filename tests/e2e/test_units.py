@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""The units as the build makes them, and every script of the repository, as their own checkers see them."""
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import BUILD, TOP
+
+UNITS = TOP / "packaging" / "systemd"
+
+
+def run(*argv):
+    if not shutil.which(argv[0]):
+        pytest.skip(f"{argv[0]} is not installed")
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["hob", "hobd@"])
+def test_exposure(name):
+    r = run("systemd-analyze", "security", "--offline=true", BUILD / "packaging" / "systemd" / f"{name}.service")
+    if "--offline" in r.stderr:
+        pytest.skip("this systemd-analyze cannot do it offline")
+    assert float(re.search(r"exposure level for \S+: ([0-9.]+)", r.stdout).group(1)) <= 1.0, r.stdout + r.stderr
+    text = (UNITS / f"{name}.service.in").read_text()
+    assert "\nPrivateUsers=no\n" in text and "\nProcSubset=all\n" in text  # peers' uids, memory's figures
+
+
+@pytest.mark.parametrize("where,mode", [(UNITS, "0660"), (UNITS / "user", "0600")])
+def test_sockets(where, mode):
+    for name in ("hob", "hobd@"):
+        text = (where / f"{name}.socket").read_text()
+        assert f"\nSocketMode={mode}\n" in text and ("\nSocketGroup=hob\n" in text) == (mode == "0660")
+        assert int(re.search(r"TriggerLimitBurst=(\d+)", text).group(1)) >= 100
+
+
+def test_shellcheck():
+    r = subprocess.run(["git", "-C", str(TOP), "ls-files"], capture_output=True, text=True)
+    if r.returncode:
+        pytest.skip("not a git checkout")
+    scripts = [p for p in (TOP / n for n in r.stdout.splitlines()) if p.is_file() and not p.is_symlink()
+               and re.match(rb"#!\s*/(usr/)?bin/(env )?(ba)?sh\b", p.read_bytes()[:32])]
+    assert scripts
+    r = run("shellcheck", *scripts)
+    assert r.returncode == 0, r.stdout

@@ -107,7 +107,7 @@ static void test_cut_without_a_slot(void **state)
         id[i] = harness_submit_as(h, 5 + i, 1000 + i, &r);
         harness_wait_texts(h, id[i], 1);
     }
-    assert_int_equal(harness_status(h, 0, "preemptions"), 1);
+    assert_true(harness_status(h, 0, "preemptions") > 0);
     engine_cancel(h->engine, 5, id[0], false);
     struct answer *cut = harness_wait(h, id[0]);
     assert_done(cut, PROTO_STOP_CANCEL);

@@ -33,9 +33,9 @@ static int add_open(const char *path, int *fd, struct stat *st)
     return S_ISREG(st->st_mode) ? 0 : error_say(-EINVAL, "not a regular file");
 }
 
-static int copy_bytes(struct place *p, int from, uint64_t size)
+static int copy_bytes(struct place *p, int from, uint64_t size, bool quiet)
 {
-    struct bar bar = {.name = p->name, .on = isatty(STDERR_FILENO)};
+    struct bar bar = {.name = p->name, .on = !quiet && isatty(STDERR_FILENO)};
     off_t at = 0;
     int r = place_room(p, size);
 
@@ -88,14 +88,30 @@ static int add_bytes(const struct models_options *o, struct place *p, int from, 
     if (r == 0) place_discard(p);
     if (r <= 0) return r;
     *did = "copied";
-    r = copy_bytes(p, from, (uint64_t)st->st_size);
+    r = copy_bytes(p, from, (uint64_t)st->st_size, o->quiet);
     return r == 0 ? place_commit(p, o->force) : r;
+}
+
+/* Whether the absolute path @target, without links, is the place itself: a link there would replace what it names. */
+static bool is_the_place(const struct place *p, const char *target)
+{
+    const char *slash = strrchr(target, '/');
+    _cleanup_(freep) char *dir = strndup(target, (size_t)(slash - target) + 1);
+    struct stat there, folder;
+
+    return strcmp(slash + 1, p->file) == 0 &&
+           (!dir || (stat(dir, &there) == 0 && fstat(p->dir, &folder) == 0 && there.st_dev == folder.st_dev &&
+                     there.st_ino == folder.st_ino));
 }
 
 static int add_symlink(const struct models_options *o, struct place *p, const char *path)
 {
     _cleanup_(freep) char *target = realpath(path, NULL);
-    int r = target ? add_link(o, p, target, -1) : error_origin(-errno);
+    int r;
+
+    if (!target) return error_origin(-errno);
+    if (is_the_place(p, target)) return error_say(-EEXIST, "it is the model '%s' already", p->name);
+    r = add_link(o, p, target, -1);
 
     if (r == 0) place_discard(p);
     return r;

@@ -16,7 +16,7 @@
 struct transfer {
     const struct fetch *f;
     CURL *curl;
-    bool home;  /* still at the host that was asked first */
+    bool home;  /* still at the server that was asked first */
     bool begun; /* the answer's bytes are the file's */
     int error;  /* negative: why we ended it */
     size_t page;
@@ -45,24 +45,25 @@ static bool is_local(const char *host)
            (n > 10 && strcasecmp(host + n - 10, ".localhost") == 0);
 }
 
-/* Scheme and host (NULL: it has none) of @url, to be freed with curl_free. */
-static int url_parts(const char *url, char **scheme, char **host)
+/* Scheme, host and port (NULL: it has none) of @url, to be freed with curl_free. */
+static int url_parts(const char *url, char **scheme, char **host, char **port)
 {
     _cleanup_(freeurl) CURLU *u = curl_url();
 
-    *scheme = *host = NULL;
+    *scheme = *host = *port = NULL;
     if (!u) return error_say(-ENOMEM, "no memory for a URL");
     if (curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK ||
         curl_url_get(u, CURLUPART_SCHEME, scheme, 0) != CURLUE_OK)
         return error_say(-EINVAL, "not a URL: %.200s", url);
     curl_url_get(u, CURLUPART_HOST, host, 0);
+    curl_url_get(u, CURLUPART_PORT, port, CURLU_DEFAULT_PORT);
     return 0;
 }
 
 int fetch_allowed(const char *url, bool insecure_http)
 {
-    char *scheme, *host;
-    int r = url_parts(url, &scheme, &host);
+    char *scheme, *host, *port;
+    int r = url_parts(url, &scheme, &host, &port);
 
     if (r == 0 && strcmp(scheme, "https") != 0) {
         if (strcmp(scheme, "http") != 0)
@@ -73,6 +74,7 @@ int fetch_allowed(const char *url, bool insecure_http)
     }
     curl_free(scheme);
     curl_free(host);
+    curl_free(port);
     return r;
 }
 
@@ -84,16 +86,20 @@ static int hop_allowed(const char *from, const char *to, bool insecure_http)
     return fetch_allowed(to, insecure_http);
 }
 
-static bool same_host(const char *a, const char *b)
+/* One program answers at a port: what is on another is another. */
+static bool same_server(const char *a, const char *b)
 {
-    char *as, *ah, *bs, *bh;
-    int r = url_parts(a, &as, &ah), q = url_parts(b, &bs, &bh);
-    bool same = r == 0 && q == 0 && ah && bh && strcmp(as, bs) == 0 && strcasecmp(ah, bh) == 0;
+    char *as, *ah, *ap, *bs, *bh, *bp;
+    int r = url_parts(a, &as, &ah, &ap), q = url_parts(b, &bs, &bh, &bp);
+    bool same = r == 0 && q == 0 && ah && bh && ap && bp && strcmp(as, bs) == 0 && strcasecmp(ah, bh) == 0 &&
+                strcmp(ap, bp) == 0;
 
     curl_free(as);
     curl_free(ah);
+    curl_free(ap);
     curl_free(bs);
     curl_free(bh);
+    curl_free(bp);
     return same;
 }
 
@@ -309,7 +315,7 @@ static int transfer_hop(struct transfer *t, const char *url, char **next)
     if (!location) return of_status(url, status);
     r = hop_allowed(url, location, t->f->insecure_http);
     if (r < 0) return r;
-    t->home = t->home && same_host(url, location);
+    t->home = t->home && same_server(url, location);
     *next = strdup(location);
     return *next ? 0 : error_say(-ENOMEM, "no memory for a URL");
 }

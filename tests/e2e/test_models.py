@@ -232,6 +232,29 @@ def test_add_replaces_only_by_force(empty, tiny, tiny_spm, how):
     assert tiny.stat().st_size > 1000
 
 
+def test_a_model_is_not_replaced_with_a_link_to_itself(empty, tiny, tmp_path):
+    models(empty, "add", "--copy", tiny, "m", check=0)
+    (tmp_path / "same").symlink_to(empty.models)
+    (tmp_path / "m.gguf").symlink_to(empty.models / "m.gguf")
+    for path in (empty.models / "m.gguf", tmp_path / "same" / "m.gguf", tmp_path / "m.gguf"):
+        r = models(empty, "add", "--link", "--force", path, check=1)
+        assert "it is the model 'm' already" in r.err
+        assert (empty.models / "m.gguf").read_bytes() == tiny.read_bytes() and files(empty) == ["m.gguf"]
+    models(empty, "add", "--link", empty.models / "m.gguf", "other", check=0)
+    assert files(empty) == ["m.gguf", "other.gguf"]
+
+
+def test_quiet_copies_show_no_bar(empty, tiny):
+    for args, shown in ((["-q"], False), ([], True)):
+        r, w = pty.openpty()
+        p = empty.popen([HOB, "models", "add", "--copy", "--force", *args, tiny, "m"], stderr=w)
+        assert p.wait(60) == 0
+        os.write(w, b"end")
+        assert (b"%" in os.read(r, 4096)) == shown
+        os.close(r)
+        os.close(w)
+
+
 def test_add_refuses_what_is_no_model(empty, tiny, tmp_path):
     bad = tmp_path / "bad.gguf"
     for what, said in ((b"", "empty"), (b"<html>", "not a GGUF file"), (tiny.read_bytes()[:-1], "tensor")):
@@ -715,6 +738,19 @@ def test_hugging_face(empty, tiny, web):
     r = models(empty, "pull", "hf:me/tiny/q/m.gguf", "--sha256", "cd" * 32, env=env, check=1)
     assert "not the one of --sha256" in r.err and files(empty) == [] and len(cdn.asked) == n + 1
     cdn.shutdown()
+
+
+def test_the_token_is_for_one_server(empty, tiny, web):
+    """Behind another port of the same machine may be anybody."""
+    other = Server()
+    other.routes["/m.gguf"] = ranged(tiny.read_bytes())
+    web.routes["/me/tiny/resolve/main/m.gguf"] = lambda h: h.send(302, Location="/here")
+    web.routes["/here"] = lambda h: h.send(302, Location=other.base + "/m.gguf")
+    models(empty, "pull", "hf:me/tiny/m.gguf", env={"HF_ENDPOINT": web.base, "HF_TOKEN": "hf_secret"}, check=0)
+    assert [h.get("Authorization") for _, h in web.asked] == ["Bearer hf_secret"] * 2
+    assert [h.get("Authorization") for _, h in other.asked] == [None]
+    other.shutdown()
+    other.server_close()
 
 
 def test_only_the_hub_is_believed_about_sums(empty, tiny, web):

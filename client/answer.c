@@ -3,6 +3,7 @@
 #include "client/exits.h"
 #include "client/interrupt.h"
 #include "client/jsonl.h"
+#include "client/plain.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <inttypes.h>
@@ -23,6 +24,7 @@ void answer_fini(struct answer *a)
     progress_clear(&a->progress);
     buf_fini(&a->whole);
     buf_fini(&a->line);
+    buf_fini(&a->safe);
 }
 
 /* Put the terminal back as it was, also in the middle of a block of code. */
@@ -37,10 +39,18 @@ static int answer_settle(struct answer *a)
     return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
+/* A program gets the very bytes; a terminal would obey some of them. */
 static int answer_put(struct answer *a, const char *text, size_t len)
 {
     int r;
 
+    if (a->out->tty) {
+        buf_clear(&a->safe);
+        r = plain_text(&a->safe, text, len);
+        if (r < 0) return error_say(r, "no memory for the answer");
+        text = a->safe.data;
+        len = a->safe.len;
+    }
     if (!a->rendering) return output_write(a->out, text, len);
     buf_clear(&a->line);
     r = render_text(&a->render, &a->line, text, len);

@@ -12,7 +12,7 @@ struct answer {
     struct output *out;
     struct buf whole; /* the text so far; only kept for --jsonl, or if keep */
     bool keep;
-    struct buf line; /* scratch */
+    struct buf line, safe; /* scratch */
     struct progress progress;
     struct render render;
     bool rendering;  /* what goes to the terminal is marked up */

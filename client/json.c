@@ -24,15 +24,16 @@ int json_put_string(struct buf *out, const char *s, size_t len)
         unsigned char c = (unsigned char)s[at];
         uint32_t cp;
         size_t n = utf8_decode(s + at, len - at, &cp);
-        bool plain = n > 1 || (c >= 0x20 && c < 0x80 && c != '"' && c != '\\');
+        bool plain = n > 1 ? cp >= 0xa0 : c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 
         if (plain) {
             at += n;
             continue;
         }
         r = buf_append(out, s + from, at - from);
-        if (r == 0) r = c < 0x80 ? json_put_escape(out, c) : buf_puts(out, "\xef\xbf\xbd");
-        from = ++at;
+        if (r == 0) r = n ? json_put_escape(out, (unsigned char)cp) : buf_puts(out, "\xef\xbf\xbd");
+        at += n ? n : 1;
+        from = at;
     }
     if (r == 0) r = buf_append(out, s + from, at - from);
     return r == 0 ? buf_puts(out, "\"") : r;

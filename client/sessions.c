@@ -3,6 +3,7 @@
 #include "client/ask.h"
 #include "client/exits.h"
 #include "client/output.h"
+#include "client/plain.h"
 #include "client/sessions_view.h"
 #include "client/table.h"
 #include "libcommon/error.h"
@@ -21,7 +22,7 @@ static const enum proto_type types[] = {
 
 static int sessions_print(const struct options *o, const struct proto_text *json)
 {
-    struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT, safe = BUF_INIT;
     struct output out;
     int r;
 
@@ -33,6 +34,11 @@ static int sessions_print(const struct options *o, const struct proto_text *json
         r = sessions_view_list(&text, json->data, json->len, (int64_t)time(NULL), table_terminal(STDOUT_FILENO));
     } else {
         r = sessions_view_show(&text, json->data, json->len);
+        if (r == 0 && out.tty) {
+            r = plain_text(&safe, text.data, text.len);
+            buf_fini(&text);
+            text = safe;
+        }
         /* A raw text as it is, but for the shell's next prompt on a terminal. */
         if (r == 0 && out.tty && text.len && text.data[text.len - 1] != '\n') r = buf_puts(&text, "\n");
     }

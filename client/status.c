@@ -9,6 +9,8 @@
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include <limits.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,6 +40,15 @@ static bool starts(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
+static int status_real(struct buf *out, double v)
+{
+    char text[32];
+    size_t n = (size_t)snprintf(text, sizeof text, "%.3f", v);
+
+    while (text[n - 1] == '0') n--;
+    return buf_append(out, text, text[n - 1] == '.' ? n - 1 : n);
+}
+
 /* A number of bytes, a share of 1; else the text as it is, on one line. */
 static int status_value(struct buf *out, const struct json_item *item)
 {
@@ -54,6 +65,12 @@ static int status_value(struct buf *out, const struct json_item *item)
         double v = strtod(item->text, &end);
 
         if (end != item->text && !*end && v >= 0 && v <= 1) return buf_printf(out, "%.1f%%", v * 100);
+    }
+    /* As many digits as anybody reads. */
+    if (item->kind == JSON_SCALAR && strchr(item->text, '.')) {
+        double v = strtod(item->text, &end);
+
+        if (end != item->text && !*end && fabs(v) < 1e15) return status_real(out, v);
     }
     return table_plain(out, item->text);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/table.h"
+#include "client/plain.h"
 #include "libcommon/utf8.h"
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
-#define TABLE_GAP   2 /* spaces between columns */
-#define TABLE_LEAST 4 /* what is left of the first column in any case */
+#define TABLE_GAP   2        /* spaces between columns */
+#define TABLE_OUT   UINT_MAX /* the width of a column that is left out */
+#define TABLE_LEAST 4        /* what is left of the first column in any case */
+#define TABLE_NAME  12       /* what is left of it while there are columns to spare */
 
 int table_plain(struct buf *out, const char *text)
 {
@@ -44,28 +48,35 @@ unsigned table_terminal(int fd)
     return size.ws_col ? size.ws_col : 80;
 }
 
-/* Characters, each taken as one column: what a terminal makes of the wide and the combining ones is its business. */
-static unsigned columns_of(const char *s)
+/* Leave out what can be spared until the lines fit, given the widths of all. Returns what the columns behind the first
+ * take. */
+static unsigned spare(const struct table *t, unsigned *widths)
 {
-    unsigned n = 0;
+    unsigned least = widths[0] < TABLE_NAME ? widths[0] : TABLE_NAME;
+    unsigned others = t->in_front ? plain_columns(t->in_front) : 0;
 
-    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n;
+    for (unsigned c = 1; c < t->columns; c++) others += TABLE_GAP + widths[c];
+    for (unsigned c = t->columns; t->width && c-- > 1 && least + others > t->width;) {
+        if (!(t->spare >> c & 1)) continue;
+        others -= TABLE_GAP + widths[c];
+        widths[c] = TABLE_OUT;
+    }
+    return others;
 }
 
 /* The widths of the columns; returns the number of complete rows. */
 static size_t measure(const struct table *t, unsigned *widths)
 {
     const char *p = t->cells.data, *end = p + t->cells.len;
-    unsigned others = t->in_front ? columns_of(t->in_front) : 0, n;
+    unsigned others, n;
     size_t cells = 0;
 
     memset(widths, 0, t->columns * sizeof *widths);
     for (; p < end; p += strlen(p) + 1, cells++) {
-        n = columns_of(p);
+        n = plain_columns(p);
         if (n > widths[cells % t->columns]) widths[cells % t->columns] = n;
     }
-    for (unsigned c = 1; c < t->columns; c++) others += TABLE_GAP + widths[c];
+    others = spare(t, widths);
     if (t->width && widths[0] + others > t->width) {
         n = others < t->width ? t->width - others : 0;
         if (n < TABLE_LEAST) n = TABLE_LEAST;
@@ -74,23 +85,16 @@ static size_t measure(const struct table *t, unsigned *widths)
     return cells / t->columns;
 }
 
-/* Past the first @n characters. */
-static const char *skip(const char *s, unsigned n)
-{
-    for (; n && *s; n--)
-        for (s++; ((unsigned char)*s & 0xc0) == 0x80;) s++;
-    return s;
-}
-
 /* @text, or as much of it as fits, in @width columns. */
 static int print_cell(struct buf *out, const char *text, unsigned width, bool right, bool last)
 {
-    unsigned n = columns_of(text);
+    unsigned n = plain_columns(text);
     int r;
 
     if (n > width) {
-        r = buf_append(out, text, (size_t)(skip(text, width - 1) - text));
-        return r == 0 ? buf_puts(out, "…") : r;
+        r = buf_append(out, text, plain_fit(text, width - 1, &n));
+        /* A wide character that did not fit leaves a column free. */
+        return r == 0 ? buf_printf(out, "…%*s", last ? 0 : (int)(width - 1 - n), "") : r;
     }
     if (right) return buf_printf(out, "%*s%s", (int)(width - n), "", text);
     return buf_printf(out, "%s%*s", text, last ? 0 : (int)(width - n), "");
@@ -106,6 +110,7 @@ int table_print(struct buf *out, const struct table *t)
     while (r == 0 && rows--) {
         if (t->in_front) r = buf_puts(out, t->in_front);
         for (unsigned c = 0; r == 0 && c < t->columns; c++, p += strlen(p) + 1) {
+            if (widths[c] == TABLE_OUT) continue;
             if (c) r = buf_printf(out, "%*s", TABLE_GAP, "");
             if (r == 0) r = print_cell(out, p, widths[c], t->right >> c & 1, c + 1 == t->columns);
         }

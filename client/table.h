@@ -7,7 +7,9 @@ struct table {
     struct buf cells;     /* each with its NUL, row by row, the heading first */
     unsigned columns;     /* at most TABLE_COLUMNS_MAX */
     unsigned right;       /* a bit for each column whose texts end at the same place, as numbers do */
-    unsigned width;       /* of the lines, by making the first column's texts shorter; 0: as wide as they are */
+    unsigned width;       /* of the lines, by leaving out what can be spared and making the first column's texts
+                             shorter; 0: as wide as they are */
+    unsigned spare;       /* a bit for each column that can be left out, the last of them first; not the first one */
     const char *in_front; /* of every line; NULL: nothing */
 };
 

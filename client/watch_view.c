@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/watch_view.h"
+#include "client/plain.h"
 #include "client/table.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
@@ -86,14 +87,11 @@ static bool page_full(const struct page *p)
 /* One line, cut to the page's width. */
 static int page_line(struct page *p, const char *text)
 {
-    const char *end = text;
     int r;
 
     if (page_full(p)) return 0;
-    for (unsigned n = 0; n < p->columns && *end; n++)
-        for (end++; ((unsigned char)*end & 0xc0) == 0x80;) end++;
     p->used++;
-    r = buf_append(p->out, text, (size_t)(end - text));
+    r = buf_append(p->out, text, plain_fit(text, p->columns, NULL));
     return r == 0 ? buf_puts(p->out, "\n") : r;
 }
 

@@ -64,7 +64,7 @@ struct watch_sample {
 int watch_read(struct watch_sample *s, const char *json, size_t len, int64_t at);
 void watch_fini(struct watch_sample *s);
 
-/* Append lines of at most @columns (at least 1) characters, each with its newline, at most @rows of them (0: as many as
+/* Append lines of at most @columns (at least 1) columns, each with its newline, at most @rows of them (0: as many as
  * there are). @before (NULL: none) is the sample before, for what is a speed. 0 or -ENOMEM. */
 int watch_draw(struct buf *out, const struct watch_sample *s, const struct watch_sample *before, unsigned columns,
                unsigned rows);

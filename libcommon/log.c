@@ -87,8 +87,11 @@ void log_at(enum log_level level, const char *fmt, ...)
     va_end(ap);
     len = n < 0 ? 0 : (size_t)n > room ? utf8_whole(line + head, room) : (size_t)n;
     /* A message may quote what a peer sent: it must not look like two lines, nor move the cursor. */
-    for (size_t i = head; i < head + len; i++)
+    for (size_t i = head; i < head + len; i++) {
         if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) line[i] = ' ';
+        /* U+0080 to U+009F: terminals obey those, too */
+        if ((unsigned char)line[i] == 0xc2 && ((unsigned char)line[i + 1] & 0xe0) == 0x80) line[i] = line[i + 1] = ' ';
+    }
     len += head;
     len += (size_t)snprintf(line + len, sizeof line - len, "%s\n", after);
     while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR) continue;

@@ -140,7 +140,8 @@ static int as_table(struct buf *out, const struct listing *l, const struct facts
 {
     static const char *const heads[] = {"name", "size", "type", "arch", "context", "template", "packed", "folder", ""};
     enum { COLUMNS = sizeof heads / sizeof *heads };
-    struct table t = {.columns = COLUMNS, .right = 1 << 1 | 1 << 4, .width = table_terminal(STDOUT_FILENO)};
+    struct table t = {
+        .columns = COLUMNS, .right = 1 << 1 | 1 << 4, .spare = 0xfc, .width = table_terminal(STDOUT_FILENO)};
     int r = 0;
 
     for (unsigned c = 0; r == 0 && c < COLUMNS; c++) r = table_put(&t, heads[c]);

@@ -429,6 +429,30 @@ static void on_a_terminal(peer_script script, const char *arg, int status, const
     peer_fini(&r);
 }
 
+static void commands(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "a\033[2J\xc2\x9b"
+                 "b\a\tc");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+/* What a model was talked into saying is text. */
+static void test_terminal_is_not_commanded(void **state)
+{
+    struct peer_result r;
+
+    on_a_terminal(commands, "-q", 0, "a\u241b[2J\ufffdb\u2407\tc\r\n");
+    on_a_terminal(commands, "--raw", 0, "a\u241b[2J\ufffdb\u2407\tc\r\n");
+    on_a_terminal(commands, "--no-stream", 0, "a\u241b[2J\ufffdb\u2407\tc\r\n");
+    PEER_RUN(&r, commands, "hi");
+    expect(&r, 0,
+           "a\033[2J\xc2\x9b"
+           "b\a\tc\n",
+           "");
+}
+
 static void test_terminal_gets_its_line_ended(void **state)
 {
     on_a_terminal(lost, "-q", 69, "half\r\n");
@@ -486,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_reader_that_goes_ends_it_while_waiting),
         cmocka_unit_test(test_full_disk_is_one_line),
         cmocka_unit_test(test_terminal_gets_its_line_ended),
+        cmocka_unit_test(test_terminal_is_not_commanded),
         cmocka_unit_test(test_deadline_holds_while_sending),
     };
 

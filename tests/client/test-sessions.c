@@ -105,7 +105,7 @@ static void show_raw(struct peer *p)
 {
     peer_expect(p, PROTO_SESSION_SHOW);
     peer_hello(p);
-    send_sessions(p, 1, "{\"raw\":true,\"text\":\"Once\"}");
+    send_sessions(p, 1, "{\"raw\":true,\"text\":\"Once\\u001b\"}");
 }
 
 static void on_a_terminal(peer_script script, const char *const *args, const char *want)
@@ -135,10 +135,10 @@ static void test_on_a_terminal(void **state)
     on_a_terminal(list_long, (const char *const[]){"sessions", NULL},
                   "NAME         MESSAGES  TOKENS  LAST USED\r\n"
                   "a name tha…      1000   32768  in use\r\n");
-    on_a_terminal(show_raw, (const char *const[]){"sessions", "show", "a", NULL}, "Once\r\n");
+    on_a_terminal(show_raw, (const char *const[]){"sessions", "show", "a", NULL}, "Once\u241b\r\n");
     /* Elsewhere it is as it is. */
     PEER_RUN(&r, show_raw, "sessions", "show", "a");
-    expect(&r, 0, "Once", "");
+    expect(&r, 0, "Once\033", "");
 }
 
 static void show(struct peer *p)

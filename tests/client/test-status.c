@@ -105,6 +105,10 @@ static void test_cache_is_readable(void **state)
                                   "  last_miss: evicted\n");
     assert_int_equal(format("{\"hit_rate\":null,\"bytes_x\":-1,\"bytes_y\":\"4\"}", &out, &status), 0);
     assert_string_equal(out.data, "hit_rate: null\nbytes_x: -1\nbytes_y: 4\n");
+    assert_int_equal(format("{\"step_ms\":0.070000000000000007,\"rate\":9.5530000000000008,\"n\":3.0,\"big\":1.5e300}",
+                            &out, &status),
+                     0);
+    assert_string_equal(out.data, "step_ms: 0.07\nrate: 9.553\nn: 3\nbig: 1.5e300\n");
     buf_fini(&out);
 }
 

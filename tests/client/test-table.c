@@ -38,6 +38,26 @@ static void test_columns_line_up(void **state)
     PRINTS("h\xc3\xa9   1\nhey  2\n", TABLE(.columns = 2), "h\xc3\xa9", "1", "hey", "2");
 }
 
+static void test_wide_characters_take_two_columns(void **state)
+{
+    PRINTS("\u4e16\u754c  1\nabc   2\n", TABLE(.columns = 2), "\u4e16\u754c", "1", "abc", "2");
+    PRINTS("\u4e16\u754c…  1\nabcde  2\n", TABLE(.columns = 2, .width = 8), "\u4e16\u754c\u4e16", "1", "abcde", "2");
+    PRINTS("\u4e16…   1\nabcd  2\n", TABLE(.columns = 2, .width = 7), "\u4e16\u754c\u4e16", "1", "abcd", "2");
+}
+
+static void test_what_can_be_spared_is_left_out(void **state)
+{
+    PRINTS("NAME  A  BB  C\nx     1  2   3\n", TABLE(.columns = 4, .spare = 6, .width = 14), "NAME", "A", "BB", "C",
+           "x", "1", "2", "3");
+    PRINTS("NAME  A  C\nx     1  3\n", TABLE(.columns = 4, .spare = 6, .width = 13), "NAME", "A", "BB", "C", "x", "1",
+           "2", "3");
+    PRINTS("NAME  C\nx     3\n", TABLE(.columns = 4, .spare = 6, .width = 8), "NAME", "A", "BB", "C", "x", "1", "2",
+           "3");
+    /* A long name gives way first. */
+    PRINTS("a long name…  1  2\n", TABLE(.columns = 3, .spare = 2, .width = 18), "a long name that", "1", "2");
+    PRINTS("a long name t…  2\n", TABLE(.columns = 3, .spare = 2, .width = 17), "a long name that", "1", "2");
+}
+
 static void test_first_column_gives_way(void **state)
 {
     PRINTS("NAME      N\na long …  1\n", TABLE(.columns = 2, .width = 11), "NAME", "N", "a long name", "1");
@@ -83,9 +103,13 @@ static void test_width_of_a_terminal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns_line_up),        cmocka_unit_test(test_first_column_gives_way),
-        cmocka_unit_test(test_nothing_and_half_a_row), cmocka_unit_test(test_no_cell_moves_the_cursor),
+        cmocka_unit_test(test_columns_line_up),
+        cmocka_unit_test(test_first_column_gives_way),
+        cmocka_unit_test(test_nothing_and_half_a_row),
+        cmocka_unit_test(test_no_cell_moves_the_cursor),
         cmocka_unit_test(test_width_of_a_terminal),
+        cmocka_unit_test(test_wide_characters_take_two_columns),
+        cmocka_unit_test(test_what_can_be_spared_is_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

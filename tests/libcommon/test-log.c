@@ -102,8 +102,9 @@ static void one_call_is_one_line(void **state)
     capture();
     log_init("hob", LOG_INFO);
     log_info("a\nb\033[31mc\rd\x7f"
-             "e \xc3\xa4");
-    assert_string_equal(captured(), "hob: a b [31mc d e \xc3\xa4\n");
+             "e \xc3\xa4 \xc2\x9b"
+             "f\xc2\xa0");
+    assert_string_equal(captured(), "hob: a b [31mc d e \xc3\xa4   f\xc2\xa0\n");
 }
 
 static void long_lines_are_cut_between_characters(void **state)

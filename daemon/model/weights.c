@@ -16,6 +16,7 @@ struct item {
     struct matrix *matrix;
     const float **vector;
     size_t offset, bytes; /* in the image */
+    uint64_t source;      /* bytes of it in the file */
 };
 
 #define LAYER_ITEMS 20 /* at most */
@@ -78,10 +79,11 @@ static int find(const struct plan *p, const char *name, uint64_t k, uint64_t row
     return 0;
 }
 
-static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t bytes)
+static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t bytes, uint64_t source)
 {
     struct item *i = &p->items[p->n++];
-    *i = (struct item){.t = t, .offset = p->size, .bytes = bytes};
+    *i = (struct item){.t = t, .offset = p->size, .bytes = bytes, .source = source};
+    p->source += source;
     p->size += (bytes + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
     return i;
 }
@@ -101,10 +103,9 @@ static int want_rows(struct plan *p, struct matrix *m, const char *name, uint32_
     m->k = k;
     m->n_panels = (rows + KERN_ROWS - 1) / KERN_ROWS;
     m->panel_bytes = kern_panel_bytes(m->type, k);
-    struct item *i = reserve(p, t, m->n_panels * m->panel_bytes);
+    struct item *i = reserve(p, t, m->n_panels * m->panel_bytes, t->size / from.all * rows);
     i->matrix = m;
     i->row = from.first;
-    p->source += t->size / from.all * rows;
     p->tensors += from.first == 0;
     return 0;
 }
@@ -124,8 +125,7 @@ static int want_vector(struct plan *p, const float **v, const char *name, uint32
     if (kern_type_quantized(type))
         return error_say(-EOPNOTSUPP, "%s: tensor '%s' is quantized (%s); vectors must be F32, F16 or BF16",
                          gguf_path(p->g), name, kern_type_name(type));
-    reserve(p, t, n * sizeof(float))->vector = v;
-    p->source += t->size;
+    reserve(p, t, n * sizeof(float), t->size)->vector = v;
     p->tensors++;
     return 0;
 }
@@ -243,7 +243,12 @@ static int refuse_others(const struct plan *p)
 static int want_rope(struct plan *p)
 {
     uint32_t n = p->s->rope_dim / 2;
-    if (!p->s->desc->rope_tensors || !p->s->rotates) return 0;
+    if (!p->s->rotates) return 0;
+    if (!p->s->desc->rope_tensors)
+        return p->s->rope.kind == ROPE_LONG
+                   ? error_say(-EOPNOTSUPP, "%s: RoPE scaling 'longrope' is not supported in a '%s' model",
+                               gguf_path(p->g), p->s->arch)
+                   : 0;
     if (p->s->rope.kind == ROPE_LONG) {
         int r = want_vector(p, &p->w->rope_short, ROPE_SHORT_TENSOR, n);
         return r ? r : want_vector(p, &p->w->rope_long, ROPE_LONG_TENSOR, n);
@@ -367,7 +372,7 @@ static int fill(struct plan *p, uint8_t *mem, struct pool *pool,
             if (r) return r;
         }
         forget(i->t);
-        done += i->t->size;
+        done += i->source;
         if (progress) progress(ctx, done, p->source);
     }
     return 0;

@@ -112,19 +112,31 @@ static void note(void *ctx, uint64_t done, uint64_t total)
     *s = (struct seen){done, total, s->calls + 1};
 }
 
+static void arch_bytes(struct buf *b, const char *arch)
+{
+    struct tiny t;
+    tiny_init(&t);
+    t.arch = arch;
+    rig_tiny_bytes(b, &t);
+}
+
 static void test_progress_reaches_the_end(void **state)
 {
-    struct buf b = BUF_INIT;
-    struct load l;
-    struct weights w;
-    struct seen s = {0};
-    tiny_bytes(&b, 2, false);
-    assert_int_equal(load(&l, &b), 0);
-    assert_int_equal(weights_load(&w, l.g, &l.s, l.pool, NULL, note, &s), 0);
-    assert_true(s.calls == 20 && s.done == s.total && s.total > 10000);
-    weights_fini(&w);
-    unload(&l);
-    buf_fini(&b);
+    static const char *const archs[] = {"llama", "phi3"}; /* a tensor a matrix, and one for several */
+    for (size_t i = 0; i < 2; i++) {
+        struct buf b = BUF_INIT;
+        struct load l;
+        struct weights w;
+        struct seen s = {0};
+        arch_bytes(&b, archs[i]);
+        assert_int_equal(load(&l, &b), 0);
+        assert_int_equal(weights_load(&w, l.g, &l.s, l.pool, NULL, note, &s), 0);
+        assert_int_equal(s.done, s.total);
+        assert_true(s.calls >= 20 && s.total > 10000);
+        weights_fini(&w);
+        unload(&l);
+        buf_fini(&b);
+    }
 }
 
 /* --- refused --- */
@@ -162,6 +174,27 @@ static void test_extra_tensor(void **state)
     assert_non_null(last);
     memcpy(last, "attn_q.bias", 11);
     refused(&b, -EOPNOTSUPP, "tensor 'attn_q.biasht' is not supported in a 'llama' model");
+}
+
+/* Without its factors LongRoPE would be no scaling at all. */
+static void test_long_rope_without_factors(void **state)
+{
+    static const char *const why[] = {"tensor '" ROPE_SHORT_TENSOR "' is missing",
+                                      "RoPE scaling 'longrope' is not supported in a 'qwen2' model"};
+    for (int i = 0; i < 2; i++) {
+        struct load l = {0};
+        struct tiny t;
+        size_t bytes;
+        tiny_init(&t);
+        t.arch = i ? "qwen2" : "llama";
+        l.g = rig_tiny(&t);
+        assert_int_equal(shape_read(&l.s, l.g), 0);
+        l.s.rope.kind = ROPE_LONG; /* as rope.scaling.type says it */
+        int r = weights_check(l.g, &l.s, &bytes);
+        assert_int_equal(r, i ? -EOPNOTSUPP : -EINVAL);
+        assert_non_null(strstr(error_text(r), why[i]));
+        gguf_close(l.g);
+    }
 }
 
 static void test_wrong_dimensions(void **state)
@@ -232,6 +265,7 @@ int main(void)
         cmocka_unit_test(test_unsupported_type),
         cmocka_unit_test(test_missing_tensor),
         cmocka_unit_test(test_extra_tensor),
+        cmocka_unit_test(test_long_rope_without_factors),
         cmocka_unit_test(test_wrong_dimensions),
         cmocka_unit_test(test_norm_that_is_not_finite),
         cmocka_unit_test(test_out_of_memory),

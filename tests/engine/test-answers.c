@@ -154,6 +154,106 @@ static void test_refused(void **state)
     assert_error(harness_wait(h, harness_submit(h, &many)), EINVAL, "at most 32 answers");
 }
 
+/* @n answers of @r as a pool of @kv_bytes and @parallel slots give them: copies, to be freed by free_answers. */
+static void answers_in(struct harness *h, struct proto_request r, uint32_t parallel, uint64_t kv_bytes,
+                       struct answer *out)
+{
+    uint32_t n = r.gen.n;
+    h->config.parallel = parallel;
+    h->config.kv_bytes = kv_bytes;
+    harness_start(h);
+    struct answer *all = run_as(h, 1000, &r);
+    memcpy(out, all, n * sizeof(*out));
+    memset(all, 0, n * sizeof(*out));
+    assert_int_equal(engine_load(h->engine), 0);
+    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
+                     harness_status(h, 0, "kv_blocks"));
+    harness_stop(h);
+}
+
+static void free_answer(struct answer *a)
+{
+    free(a->ids);
+    free(a->logprobs);
+    buf_fini(&a->text);
+    proto_event_fini(&a->last);
+}
+
+/* A context that fills up in all of them, with room for each, and with room and a slot for one. */
+static void full_contexts(struct harness *h, enum proto_context policy)
+{
+    struct tiny t;
+    struct answer wide[N], narrow[N];
+    harness_fini(h);
+    tiny_init(&t);
+    t.ctx = 128;
+    harness_init(h, &t);
+    for (int k = 0; k < 2; k++) {
+        struct proto_request r = ask(N);
+        r.gen.context = policy;
+        r.gen.max_tokens = 300;
+        answers_in(h, r, k ? 1 : 16, k ? 400 << 10 : 4 << 20, k ? narrow : wide);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_done(&wide[i], PROTO_STOP_LENGTH);
+        assert_int_equal(wide[i].n, 300);
+        assert_int_equal(wide[i].last.shifted > 0, policy == PROTO_CONTEXT_SHIFT);
+        assert_same(&wide[i], &narrow[i]);
+        free_answer(&wide[i]);
+        free_answer(&narrow[i]);
+    }
+}
+
+static void test_shift(void **state)
+{
+    full_contexts(*state, PROTO_CONTEXT_SHIFT);
+}
+
+static void test_rotate(void **state)
+{
+    full_contexts(*state, PROTO_CONTEXT_ROTATE);
+}
+
+/* Ended after @texts texts of the first one, by a cancel, by a peer that is gone, or by a deadline that has passed. */
+static void end_at(struct harness *h, unsigned texts, int how)
+{
+    struct proto_request r = ask(N);
+    r.gen.max_tokens = 1500;
+    r.gen.context = how == 1 ? PROTO_CONTEXT_ROTATE : PROTO_CONTEXT_SHIFT;
+    if (how == 2) r.gen.timeout_ms = texts * 3;
+    uint64_t id = harness_submit(h, &r);
+    if (texts && how < 2) harness_wait_texts(h, id, texts);
+    if (how == 0) engine_cancel(h->engine, 1, id, false);
+    if (how == 1) engine_abandon(h->engine, 1, id);
+    bool last = false;
+    for (uint64_t i = id; i < id + N && !last; i++) last = !harness_wait(h, i)->last.more;
+    assert_true(last); /* one ends for all while the prompt is read */
+}
+
+static void test_ends_at_any_point(void **state)
+{
+    static const uint64_t kv_bytes[] = {4 << 20, 480 << 10};
+    struct harness *h = *state;
+    struct tiny t;
+    harness_fini(h);
+    tiny_init(&t);
+    t.ctx = 128;
+    harness_init(h, &t);
+    for (int k = 0; k < 2; k++) {
+        h->config.parallel = k ? 2 : 16;
+        h->config.kv_bytes = kv_bytes[k];
+        for (int how = 0; how < 3; how++) {
+            harness_start(h);
+            for (unsigned texts = 0; texts < 140; texts += 10) end_at(h, texts, how);
+            assert_int_equal(engine_load(h->engine), 0);
+            assert_int_equal(harness_status(h, 0, "running") + harness_status(h, 0, "queued"), 0);
+            assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
+                             harness_status(h, 0, "kv_blocks"));
+            harness_stop(h);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +264,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_waiting_is_told, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_cancel_ends_all, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_refused, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_shift, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_rotate, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_ends_at_any_point, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,7 @@ bool seq_recall(struct engine *e, struct seq *s)
     if (!s->in_aux || !aux_recall(e->aux, &s->errand.job)) return false;
     s->in_aux = false;
     e->errands--;
+    store_unfetch(e, s);
     return true;
 }
 

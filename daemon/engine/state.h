@@ -131,7 +131,7 @@ void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(stru
 /* The same for a sequence's own errand: until it is back, the aux pool has the sequence. */
 void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
               void (*back)(struct engine *, struct errand *));
-/* Its job waits still, and is taken back. */
+/* Its job waits still, and is taken back: it ends. */
 bool seq_recall(struct engine *e, struct seq *s);
 
 /* --- requests.c: the life of a request outside the batch --- */

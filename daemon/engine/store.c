@@ -361,11 +361,19 @@ bool store_fetch(struct engine *e, struct seq *s)
     return true;
 }
 
+void store_unfetch(struct engine *e, struct seq *s)
+{
+    struct fetch *f = s->fetch;
+    if (!f) return;
+    prefix_drop(e->prefix, f->last);
+    free(f);
+    s->fetch = NULL;
+}
+
 void store_fetched(struct engine *e, struct seq *s)
 {
     struct fetch *f = s->fetch;
     uint32_t at = s->kv.n_tokens / PREFIX_BLOCK * PREFIX_BLOCK;
-    s->fetch = NULL;
     s->in_aux = false;
     if (s->state != SEQ_ENDED) { /* else its blocks go back, whatever is in them */
         for (uint32_t i = 0; i < f->good; i++) at += f->part[i].tokens;
@@ -378,8 +386,7 @@ void store_fetched(struct engine *e, struct seq *s)
     if (f->r < 0 && f->r != -ENOENT) /* files may be removed at any time */
         log_warning("what the disk has of a prompt is computed again: %s", f->why);
     if (f->good < f->n && (f->r == -ENOENT || f->r == -EBADMSG)) prefix_lost(e->prefix, f->part[f->good].info.id);
-    prefix_drop(e->prefix, f->last);
-    free(f);
+    store_unfetch(e, s);
     if (s->state == SEQ_ENDED)
         requests_returned(e, s);
     else if (!more || s->now.cancel || !store_fetch(e, s))

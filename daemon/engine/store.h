@@ -38,6 +38,8 @@ bool store_leaving(void *ctx, const struct prefix_info *info);
  * (SEQ_FETCHING) until store_fetched takes it back. */
 bool store_fetch(struct engine *e, struct seq *s);
 void store_fetched(struct engine *e, struct seq *s);
+/* Forget the job: it was taken back before it began. */
+void store_unfetch(struct engine *e, struct seq *s);
 
 /* False: nothing is written (yet). */
 bool store_count(const struct engine *e, struct disk_sum *out);

@@ -232,6 +232,53 @@ static void test_disk_behind_a_slot(void **state)
     assert_true(harness_status(h, 0, "disk_read") > 0);
 }
 
+/* It has its blocks and waits for the aux pool to read them, which has something else of its user's to do: it is ended
+ * there, by a cancel or with the engine. */
+static void test_ended_before_it_is_read(void **state)
+{
+    struct harness *h = *state;
+    char doc[4096];
+    size_t len = 900000;
+    harness_dirs(h);
+    text(doc, sizeof(doc), 5, 220);
+    harness_start(h);
+    harness_wait_disk(h);
+    run(h, 1000, doc, " what?");
+    harness_stop(h);
+    h->config.parallel = 1;
+    for (int stop = 0; stop < 2; stop++) {
+        harness_start(h);
+        harness_wait_disk(h);
+        struct proto_request before = ask(harness_story, ""), r = ask(doc, " what?");
+        before.gen.max_tokens = 1500;
+        uint64_t first = harness_submit_as(h, 2, 1000, &before);
+        harness_wait_texts(h, first, 1);
+        uint64_t id = harness_submit(h, &r);
+        harness_wait_any(h, id); /* it has its place in the queue */
+        for (int i = 0; i < 3; i++) {
+            struct proto_request busy = harness_simple(PROTO_TOKENIZE);
+            busy.text.data = malloc(len + 1);
+            assert_non_null(busy.text.data);
+            for (size_t k = 0; k < len; k++) busy.text.data[k] = "the little house "[k % 17];
+            busy.text.data[len] = 0;
+            busy.text.len = len;
+            harness_submit_as(h, 3, 1000, &busy);
+        }
+        harness_status(h, 0, "queued"); /* they are taken */
+        engine_cancel(h->engine, 2, first, false);
+        harness_wait(h, first);
+        harness_status(h, 0, "queued"); /* so is the slot */
+        if (!stop) {
+            engine_cancel(h->engine, 1, id, false);
+            assert_done(harness_wait(h, id), PROTO_STOP_CANCEL);
+            run(h, 1000, doc, " and then?");
+            assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
+                             harness_status(h, 0, "kv_blocks"));
+        }
+        harness_stop(h);
+    }
+}
+
 static void test_warm(void **state)
 {
     struct harness *h = *state;
@@ -352,10 +399,20 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_again_and_variants), TEST(test_every_length), TEST(test_eviction),   TEST(test_together),
-        TEST(test_restart_f16),        TEST(test_restart_f32),  TEST(test_restart_q8), TEST(test_disk_behind_memory),
-        TEST(test_disk_behind_a_slot), TEST(test_warm),         TEST(test_shift),      TEST(test_rotate),
+        TEST(test_again_and_variants),
+        TEST(test_every_length),
+        TEST(test_eviction),
+        TEST(test_together),
+        TEST(test_restart_f16),
+        TEST(test_restart_f32),
+        TEST(test_restart_q8),
+        TEST(test_disk_behind_memory),
+        TEST(test_disk_behind_a_slot),
+        TEST(test_warm),
+        TEST(test_shift),
+        TEST(test_rotate),
         TEST(test_public_prefix),
+        TEST(test_ended_before_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

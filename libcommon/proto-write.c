@@ -401,7 +401,7 @@ static void put_event(struct writer *w, const struct proto_event *e)
 
 int proto_write_request(struct buf *out, const struct proto_request *r)
 {
-    const bool prompt = r->type == PROTO_GENERATE || r->type == PROTO_WARM;
+    const bool prompt = r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL;
     const size_t n = prompt ? r->gen.n_messages : 0, biases = prompt ? r->gen.n_biases : 0;
     const bool many = n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX;
     struct writer w;

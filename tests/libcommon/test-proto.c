@@ -249,6 +249,17 @@ static void what_is_too_large_leaves_the_buffer(void **state)
     assert_int_equal(proto_write_event(&out, &e), -EMSGSIZE);
     assert_string_equal(out.data, "before");
     proto_event_fini(&e);
+
+    for (int type = PROTO_GENERATE; type <= PROTO_INFILL; type += PROTO_INFILL - PROTO_GENERATE) {
+        r = (struct proto_request){.type = (enum proto_type)type, .id = 1};
+        proto_generate_init(&r.gen);
+        r.gen.n_biases = PROTO_ELEMS_MAX / 3;
+        r.gen.biases = calloc(r.gen.n_biases, sizeof *r.gen.biases);
+        assert_non_null(r.gen.biases);
+        assert_int_equal(proto_write_request(&out, &r), -EMSGSIZE);
+        assert_string_equal(out.data, "before");
+        proto_request_fini(&r);
+    }
     buf_fini(&out);
 }
 

@@ -164,7 +164,7 @@ static int factors(struct shape *s, const struct keys *k)
     if (a->keys & KEY_LOGIT_SCALE && logits == 0)
         return error_say(-EINVAL, "%s: key '%s.logit_scale' is missing", gguf_path(k->g), s->arch);
     bool wide = a->wide_layers && s->n_layers == a->wide_layers;
-    double width = wide ? s->dim / s->heads : s->head_dim;
+    double width = wide ? (double)s->dim / s->heads : s->head_dim;
     if (s->embedding_scale == 0) s->embedding_scale = 1;
     if (s->residual_scale == 0) s->residual_scale = 1;
     s->attention_scale = attention != 0 ? attention : (float)(1 / sqrt(width));

@@ -194,6 +194,30 @@ static void test_other_numbers(void **state)
     for (uint32_t l = 0; l < 5; l++) assert_int_equal(shape_rotates(&s, l), l != 3);
 }
 
+/* The largest Gemma 2 scales q·k by the width's share of a head, which need not be whole. */
+static void test_scale_by_width(void **state)
+{
+    static const char key[] = "gemma2.block_count";
+    for (uint32_t layers = 45; layers <= 46; layers++) {
+        struct buf b = BUF_INIT;
+        struct gguf *g;
+        struct shape s;
+        struct tiny t;
+        tiny_init(&t);
+        t.type = 0;
+        t.arch = "gemma2";
+        t.heads = 6;
+        rig_tiny_bytes(&b, &t);
+        memcpy(b.data + rig_where(&b, key) + strlen(key) + 4, &layers, sizeof(layers));
+        assert_int_equal(rig_open(&g, b.data, b.len), 0);
+        assert_int_equal(shape_read(&s, g), 0);
+        assert_true(s.n_layers == layers && s.dim == 64);
+        assert_true(s.attention_scale == (float)(1 / sqrt(layers == 46 ? 64 / 6. : s.head_dim)));
+        gguf_close(g);
+        buf_fini(&b);
+    }
+}
+
 static void test_missing_keys(void **state)
 {
     for (size_t i = 2; i < N_NORMAL; i++) {
@@ -242,11 +266,12 @@ static void test_vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_a_llama), cmocka_unit_test(test_optional_keys),
-        cmocka_unit_test(test_rope_scaling),  cmocka_unit_test(test_other_architectures),
-        cmocka_unit_test(test_missing_keys),  cmocka_unit_test(test_values_that_cannot_be),
-        cmocka_unit_test(test_vocabulary),    cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_windows),       cmocka_unit_test(test_other_numbers),
+        cmocka_unit_test(test_reads_a_llama),  cmocka_unit_test(test_optional_keys),
+        cmocka_unit_test(test_rope_scaling),   cmocka_unit_test(test_other_architectures),
+        cmocka_unit_test(test_missing_keys),   cmocka_unit_test(test_values_that_cannot_be),
+        cmocka_unit_test(test_vocabulary),     cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_windows),        cmocka_unit_test(test_other_numbers),
+        cmocka_unit_test(test_scale_by_width),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,6 @@ struct engine {
     bool kept_good; /* what was computed may be kept: the weights are proved */
     struct aux *aux;
     struct sampler *sampler;
-    float *logits; /* [parallel][shape.vocab] */
     uint64_t arrivals, steps, window_end;
     uint64_t computed, sampled; /* tokens, ever */
     struct rates rates;

@@ -32,8 +32,7 @@ static void set_str(json_t *o, const char *key, const char *s)
     json_object_set_new(o, key, v ? v : json_null());
 }
 
-/* @all: of everybody. */
-/* *total (may be NULL): the sums. */
+/* @all: of everybody. *total (may be NULL): the sums. */
 static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all, struct tally *total)
 {
     uint64_t running = 0, queued = 0, bytes;

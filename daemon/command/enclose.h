@@ -7,8 +7,8 @@
 
 struct enclosure {
     struct confine confine; /* refers to the rest, so this struct stays where it is */
-    struct confine_path paths[8];
-    char *config, *beside, *socket;
+    struct confine_path paths[9];
+    char *config, *file, *beside, *socket;
 };
 
 /* After options_resolve; makes the directories that the engine would make. @o and @l outlive it. On no memory it is

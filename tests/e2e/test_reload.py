@@ -38,11 +38,15 @@ KEYS = {
 class Configured:
     """A daemon with a configuration file."""
 
-    def __init__(self, home, text, *args, **kw):
+    def __init__(self, home, text=None, *args, target=None, **kw):
+        """@text None: no file yet; @target: the file is a link to it."""
         self.home = home
         self.conf = home.root / "config" / "hob" / "hobd.conf"
-        self.conf.parent.mkdir(parents=True)
-        self.conf.write_text(text)
+        if text is not None:
+            self.conf.parent.mkdir(parents=True)
+            if target:
+                self.conf.symlink_to(target)
+            self.conf.write_text(text)
         self.d = home.daemon(*args, **kw)
 
     def log(self):
@@ -116,6 +120,21 @@ def test_the_command_line_wins_still(home):
     c = Configured(home, "queue = 9\n", "--queue", "11")
     assert "nothing to take over" in c.reload("queue = 5\n")
     assert home.status()["queue"] == 11
+
+
+def test_a_file_that_comes_to_be(home):
+    """A daemon that has none when it starts, and is confined, reads one that is made later."""
+    c = Configured(home)
+    c.conf.parent.mkdir(parents=True, exist_ok=True)
+    assert names(c.reload("queue = 5\n"), "taken over") == {"queue"}
+
+
+def test_a_file_that_is_a_link(home):
+    """As those who keep such files together have it."""
+    kept = home.root / "kept" / "hobd.conf"
+    kept.parent.mkdir()
+    c = Configured(home, "queue = 9\n", target=kept)
+    assert names(c.reload("queue = 5\n"), "taken over") == {"queue"}
 
 
 def test_idle_exit_comes_to_be(home):

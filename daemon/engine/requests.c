@@ -250,10 +250,11 @@ void requests_start(struct engine *e, struct seq *s)
 
 /* --- deadlines and wishes --- */
 
-/* The aux pool has it in mid-answer, for a moment; then its turn can be kept. */
+/* The aux pool has it for a moment, in mid-answer or with nobody to tell; then its turn, or why there is none, can be
+ * kept. */
 static bool comes_back(const struct seq *s)
 {
-    return s->state == SEQ_FETCHING && s->generated;
+    return s->state == SEQ_FETCHING && (s->generated || s->req.gen.detach);
 }
 
 /* When the wait ends in any case; 0: never. */

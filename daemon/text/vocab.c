@@ -179,6 +179,7 @@ int vocab_read(struct tokenizer *t, const struct gguf *g)
         r = piece_push(t, (uint32_t)index, s.data, s.len);
         if (r < 0) return r;
     }
+    if (t->pieces.off[t->n] == 0) return error_say(-EINVAL, "%s: no token has any text", tokens_key);
     return vocab_index(t);
 }
 

@@ -91,6 +91,28 @@ static void tokens(void **state)
     REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens", "0 tokens");
 }
 
+/* How many bytes a token has at most is divided by. */
+static void nothing_but_empty_tokens(void **state)
+{
+    static const char *const empty[] = {"", ""};
+    static const char *const one[] = {"", "b"};
+    struct mini m;
+    struct tokenizer *t;
+
+    for (int i = 0; i < 2; i++) {
+        start(&m, i ? "gpt2" : "llama");
+        mini_strs(&m, "tokenizer.ggml.tokens", empty, 2);
+        mini_f32s(&m, "tokenizer.ggml.scores", scores, 2);
+        mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
+        REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens: no token has any text");
+    }
+    start(&m, "gpt2");
+    mini_strs(&m, "tokenizer.ggml.tokens", one, 2);
+    mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tokenizer_free(t);
+}
+
 static void duplicates(void **state)
 {
     static const char *const twice[] = {"a", "b", "c", "b"};
@@ -284,9 +306,11 @@ static void any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unsupported),      cmocka_unit_test(no_pretokenizer), cmocka_unit_test(tokens),
-        cmocka_unit_test(duplicates),       cmocka_unit_test(types),           cmocka_unit_test(score_list),
-        cmocka_unit_test(merge_list),       cmocka_unit_test(strange_merges),  cmocka_unit_test(ids),
+        cmocka_unit_test(unsupported),      cmocka_unit_test(no_pretokenizer),
+        cmocka_unit_test(tokens),           cmocka_unit_test(nothing_but_empty_tokens),
+        cmocka_unit_test(duplicates),       cmocka_unit_test(types),
+        cmocka_unit_test(score_list),       cmocka_unit_test(merge_list),
+        cmocka_unit_test(strange_merges),   cmocka_unit_test(ids),
         cmocka_unit_test(odd_but_harmless), cmocka_unit_test(any_bytes),
     };
     return cmocka_run_group_tests_name("vocab", tests, NULL, NULL);

@@ -138,7 +138,7 @@ static char *history_file(void)
     return asprintf(&path, "%s/chat-history", dir) < 0 ? NULL : path;
 }
 
-static int run(struct options *o)
+static int run(struct options *o, void *ctx)
 {
     _cleanup_(freep) char *history = isatty(STDIN_FILENO) ? history_file() : NULL;
     struct chat chat = {.o = o};
@@ -157,20 +157,9 @@ int main(int argc, char **argv)
     struct options o;
     int r;
 
-    startup_streams();
+    startup_begin();
     setlocale(LC_CTYPE, "");
-    interrupt_init();
-    log_init("hob", LOG_INFO);
     r = options_parse(&o, argc, argv);
     o.command = COMMAND_CHAT;
-    if (r == 0) r = startup_complete(&o);
-    if (r == 0 && o.quiet) log_init("hob", LOG_ERROR);
-    if (r == 0) {
-        r = run(&o);
-    } else {
-        log_error("%s", error_text(r));
-        r = r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
-    }
-    options_fini(&o);
-    return r;
+    return startup_run(&o, r, run, NULL);
 }

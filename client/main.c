@@ -3,7 +3,6 @@
 #include "client/exits.h"
 #include "client/generate.h"
 #include "client/infill.h"
-#include "client/interrupt.h"
 #include "client/options.h"
 #include "client/output.h"
 #include "client/sessions.h"
@@ -58,7 +57,7 @@ static int helper(const char *name, char **argv)
     return EXITS_FAILED;
 }
 
-static int run(const struct options *o)
+static int run(struct options *o, void *ctx)
 {
     switch (o->command) {
     case COMMAND_STATUS:
@@ -79,25 +78,22 @@ int main(int argc, char **argv)
     struct options o;
     int r;
 
-    startup_streams();
-    interrupt_init();
-    log_init("hob", LOG_INFO);
+    startup_begin();
     r = options_parse(&o, argc, argv);
-    if (r == 0 && (o.command == COMMAND_HELP || o.command == COMMAND_VERSION)) {
+    if (r < 0) return startup_run(&o, r, run, NULL);
+    switch (o.command) {
+    case COMMAND_HELP:
+    case COMMAND_VERSION:
         r = help(o.command == COMMAND_VERSION);
-    } else if (r == 0 && o.command == COMMAND_CHAT) {
+        break;
+    case COMMAND_CHAT:
         r = helper("hob-chat", argv);
-    } else if (r == 0 && o.command == COMMAND_MODELS) {
+        break;
+    case COMMAND_MODELS:
         r = helper("hob-models", argv);
-    } else {
-        if (r == 0) r = startup_complete(&o);
-        if (r == 0 && o.quiet) log_init("hob", LOG_ERROR);
-        if (r == 0) {
-            r = run(&o);
-        } else {
-            log_error("%s", error_text(r));
-            r = r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
-        }
+        break;
+    default:
+        return startup_run(&o, 0, run, NULL);
     }
     options_fini(&o);
     return r;

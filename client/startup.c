@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/startup.h"
+#include "client/exits.h"
+#include "client/interrupt.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include "libcommon/paths.h"
 #include <fcntl.h>
 
-void startup_streams(void)
+static void open_streams(void)
 {
     int fd;
 
@@ -13,7 +16,8 @@ void startup_streams(void)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0) return;
 }
 
-int startup_complete(struct options *o)
+/* options_complete with the user's file. */
+static int complete(struct options *o)
 {
     _cleanup_(freep) char *dir = NULL, *path = NULL;
 
@@ -23,4 +27,26 @@ int startup_complete(struct options *o)
     if (access(dir, X_OK) < 0) return options_complete(o, NULL);
     if (asprintf(&path, "%s/hob.conf", dir) < 0) return error_say(-ENOMEM, "no memory for a path");
     return options_complete(o, path);
+}
+
+void startup_begin(void)
+{
+    open_streams();
+    interrupt_init();
+    log_init("hob", LOG_INFO);
+}
+
+int startup_run(struct options *o, int parsed, int (*run)(struct options *o, void *ctx), void *ctx)
+{
+    int r = parsed == 0 ? complete(o) : parsed;
+
+    if (r == 0) {
+        if (o->quiet) log_init("hob", LOG_ERROR);
+        r = run(o, ctx);
+    } else {
+        log_error("%s", error_text(r));
+        r = r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
+    }
+    options_fini(o);
+    return r;
 }

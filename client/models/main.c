@@ -141,40 +141,37 @@ static int choose(const struct verb **out, struct models_options *o, unsigned gi
     return 0;
 }
 
-static int run(struct models_options *m, const struct verb *v)
-{
-    struct options o;
-    int r = options_parse(&o, 1, (char *[]){(char *)"hob", NULL});
+struct task {
+    struct models_options options;
+    const struct verb *verb;
+};
 
-    /* The configuration says which model is meant without -m. */
-    if (r == 0) r = startup_complete(&o);
-    if (r == 0) {
-        if (m->quiet || o.quiet) log_init("hob", LOG_ERROR);
-        m->quiet |= o.quiet;
-        m->chosen = o.model ? o.model : "default";
-        r = v->run(m);
-    } else {
-        log_error("%s", error_text(r));
-        r = r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
-    }
-    options_fini(&o);
-    return r;
+static int run(struct options *o, void *ctx)
+{
+    struct task *t = ctx;
+
+    if (t->options.quiet) log_init("hob", LOG_ERROR);
+    t->options.quiet |= o->quiet;
+    t->options.chosen = o->model ? o->model : "default";
+    return t->verb->run(&t->options);
 }
 
 int main(int argc, char **argv)
 {
-    struct models_options m = {0};
-    const struct verb *v = NULL;
+    struct task task = {0};
+    struct options o;
     unsigned given = 0;
     int r;
 
-    startup_streams();
-    interrupt_init();
-    log_init("hob", LOG_INFO);
-    r = parse(&m, argc, argv, &given);
+    startup_begin();
+    r = parse(&task.options, argc, argv, &given);
     if (r > 0) return help();
-    if (r == 0) r = choose(&v, &m, given);
-    if (r == 0) return run(&m, v);
-    log_error("%s", error_text(r));
-    return EXITS_USAGE;
+    if (r == 0) r = choose(&task.verb, &task.options, given);
+    if (r < 0) {
+        log_error("%s", error_text(r));
+        return EXITS_USAGE;
+    }
+    /* The configuration says which model is meant without -m. */
+    r = options_parse(&o, 1, (char *[]){(char *)"hob", NULL});
+    return startup_run(&o, r, run, &task);
 }

@@ -114,6 +114,7 @@ int table_print(struct buf *out, const struct table *t)
             if (c) r = buf_printf(out, "%*s", TABLE_GAP, "");
             if (r == 0) r = print_cell(out, p, widths[c], t->right >> c & 1, c + 1 == t->columns);
         }
+        while (out->len && out->data[out->len - 1] == ' ') out->len--;
         if (r == 0) r = buf_puts(out, "\n");
     }
     return r;

@@ -74,6 +74,7 @@ static void test_nothing_and_half_a_row(void **state)
     PRINTS("", TABLE(.columns = 2), NULL);
     PRINTS("", TABLE(.columns = 0), "a");
     PRINTS("a  b\n", TABLE(.columns = 2), "a", "b", "c");
+    PRINTS("a  bb\nc\n", TABLE(.columns = 2), "a", "bb", "c", "");
 }
 
 static void test_no_cell_moves_the_cursor(void **state)

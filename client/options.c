@@ -448,6 +448,29 @@ void options_fini(struct options *o)
     *o = (struct options){0};
 }
 
+/* What stands above an option in --help. */
+static const char *help_head(unsigned id)
+{
+    switch (id) {
+    case OPTION_MODEL:
+        return "What is asked\n";
+    case OPTION_SESSION:
+        return "\nSessions\n";
+    case OPTION_MAX_TOKENS:
+        return "\nThe answer\n";
+    case OPTION_TEMP:
+        return "\nSampling\n";
+    case OPTION_QUIET:
+        return "\nOutput\n";
+    case OPTION_JSON:
+        return "\nOf commands\n";
+    case OPTION_HELP:
+        return "\n";
+    default:
+        return "";
+    }
+}
+
 int options_help(struct buf *out)
 {
     int r = buf_puts(out, "hob [OPTIONS] [PROMPT…]     ask; standard input, if not a terminal, comes before the words\n"
@@ -468,12 +491,14 @@ int options_help(struct buf *out)
         char left[40];
 
         if (!d->help) continue;
+        r = buf_puts(out, help_head(i));
+        if (r < 0) break;
         snprintf(left, sizeof left, "%s--%s%s%s", d->letter ? "" : "    ", d->name, d->arg ? " " : "",
                  d->arg ? d->arg : "");
         if (d->letter)
-            r = buf_printf(out, "  -%c, %-20s %s\n", d->letter, left, d->help);
+            r = buf_printf(out, "  -%c, %-22s %s\n", d->letter, left, d->help);
         else
-            r = buf_printf(out, "  %-24s %s\n", left, d->help);
+            r = buf_printf(out, "  %-26s %s\n", left, d->help);
     }
     if (r == 0)
         r = buf_puts(out, "\nA prompt that begins with a command's name: hob -- status of my life\n"

@@ -163,10 +163,11 @@ _hob() {
                 --help --version
             ;;
         *)
-            _hob_offer --model --system --file --session --continue --fork --priority --context --wait --warm --detach --n --max-tokens \
-                --ignore-eos --temp --top-p --top-k --min-p --repeat-penalty --typical-p --frequency-penalty \
-                --presence-penalty --repeat-last-n --logit-bias --mirostat --mirostat-eta --seed --stop --raw --special --timeout \
-                --quiet --verbose --no-stream --no-stdin --render --jsonl --logprobs --json --watch --help --version
+            _hob_offer --model --system --file --raw --special --no-stdin --warm --session --continue --fork --wait \
+                --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --temp --top-p --top-k \
+                --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
+                --mirostat --mirostat-eta --logit-bias --quiet --verbose --render --no-stream --jsonl --logprobs \
+                --json --watch --help --version
             ;;
         esac
         return

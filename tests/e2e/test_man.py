@@ -110,7 +110,10 @@ def hob_help():
 def test_every_option_of_hob_is_in_the_page():
     text = section(page("hob.1"), "OPTIONS")
     said = set(re.findall(r"\*--([a-z-]+)\*", "\n".join(re.findall(r"^\*-.*$", text, re.M))))
-    assert said == set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", hob_help(), re.M)) | {"image"}
+    told = re.findall(r"^  (?:-\w, |    )--([a-z-]+)", hob_help(), re.M)
+    assert said == set(told) | {"image"}
+    first = [o for o in re.findall(r"^\*(?:-\w\*, \*)?--([a-z-]+)\*.*\n\t", text, re.M) if o != "image"]
+    assert first == sorted(first, key=told.index)
 
 
 def test_every_key_of_hob_conf_is_in_the_page(tmp_path):

@@ -238,13 +238,20 @@ static bool pull_can_resume(const struct origin *o)
     return o->tag || *o->sha256;
 }
 
+static const char *pull_token(const struct pull *p)
+{
+    const char *token = p->origin.hub ? getenv("HF_TOKEN") : NULL;
+
+    return token && *token ? token : NULL;
+}
+
 /* As fetch. */
 static int pull_once(struct pull *p)
 {
     struct fetch f = {.url = p->origin.url,
                       .insecure_http = p->o->insecure_http,
                       .linked = p->origin.hub,
-                      .token = p->origin.hub ? getenv("HF_TOKEN") : NULL,
+                      .token = pull_token(p),
                       .begin = on_begin,
                       .data = on_data,
                       .tick = on_tick,

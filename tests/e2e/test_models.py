@@ -250,7 +250,10 @@ def test_quiet_copies_show_no_bar(empty, tiny):
         p = empty.popen([HOB, "models", "add", "--copy", "--force", *args, tiny, "m"], stderr=w)
         assert p.wait(60) == 0
         os.write(w, b"end")
-        assert (b"%" in os.read(r, 4096)) == shown
+        out = b""
+        while not out.endswith(b"end"):
+            out += os.read(r, 4096)
+        assert (b"%" in out) == shown
         os.close(r)
         os.close(w)
 
@@ -751,6 +754,12 @@ def test_the_token_is_for_one_server(empty, tiny, web):
     assert [h.get("Authorization") for _, h in other.asked] == [None]
     other.shutdown()
     other.server_close()
+
+
+def test_an_empty_token_is_none(empty, tiny, web):
+    web.routes["/me/tiny/resolve/main/m.gguf"] = ranged(tiny.read_bytes())
+    models(empty, "pull", "hf:me/tiny/m.gguf", env={"HF_ENDPOINT": web.base, "HF_TOKEN": ""}, check=0)
+    assert [h.get("Authorization") for _, h in web.asked] == [None]
 
 
 def test_only_the_hub_is_believed_about_sums(empty, tiny, web):

@@ -136,6 +136,20 @@ void peer_run_on(struct peer_result *r, const peer_script *scripts, int out_fd, 
     catch_file(err, &r->err, &r->err_len);
 }
 
+void peer_terminal(int master, char *out, size_t size, const char *want)
+{
+    struct pollfd pfd = {.fd = master, .events = POLLIN};
+    size_t n = 0;
+
+    while (n < size - 1 && poll(&pfd, 1, n < strlen(want) ? 10000 : 0) > 0) {
+        ssize_t more = read(master, out + n, size - 1 - n);
+
+        if (more <= 0) break;
+        n += (size_t)more;
+    }
+    out[n] = 0;
+}
+
 void peer_fini(struct peer_result *r)
 {
     free(r->out);

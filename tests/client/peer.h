@@ -30,6 +30,9 @@ void peer_run(struct peer_result *r, const peer_script *scripts, int out_fd, con
 /* The same, with standard error where @err_fd is (-1: caught in r->err). */
 void peer_run_on(struct peer_result *r, const peer_script *scripts, int out_fd, int err_fd, const char *const *args);
 void peer_fini(struct peer_result *r);
+/* What stands on the terminal @master into @out: what is written to the other side comes a moment later, so as much as
+ * @want has is waited for. */
+void peer_terminal(int master, char *out, size_t size, const char *want);
 
 #define PEER_RUN(r, script, ...)                                                                                       \
     peer_run((r), (const peer_script[]){(script), NULL}, -1, (const char *const[]){__VA_ARGS__, NULL})

@@ -415,13 +415,10 @@ static void on_a_terminal(peer_script script, const char *arg, int status, const
     struct peer_result r;
     char seen[256] = "";
     int master, slave;
-    ssize_t n;
 
     assert_int_equal(openpty(&master, &slave, NULL, NULL, NULL), 0);
     peer_run(&r, (const peer_script[]){script, NULL}, slave, (const char *const[]){arg, "hi", NULL});
-    assert_int_equal(fcntl(master, F_SETFL, O_NONBLOCK), 0);
-    n = read(master, seen, sizeof seen - 1);
-    seen[n > 0 ? n : 0] = 0;
+    peer_terminal(master, seen, sizeof seen, want);
     close(master);
     close(slave);
     assert_int_equal(r.status, status);

@@ -114,13 +114,10 @@ static void on_a_terminal(peer_script script, const char *const *args, const cha
     char text[1024] = "";
     struct peer_result r;
     int master, slave;
-    ssize_t n;
 
     assert_int_equal(openpty(&master, &slave, NULL, NULL, &size), 0);
     peer_run(&r, (const peer_script[]){script, NULL}, slave, args);
-    assert_int_equal(fcntl(master, F_SETFL, O_NONBLOCK), 0);
-    n = read(master, text, sizeof text - 1);
-    text[n > 0 ? n : 0] = 0;
+    peer_terminal(master, text, sizeof text, want);
     close(master);
     close(slave);
     assert_string_equal(text, want);

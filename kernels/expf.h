@@ -28,3 +28,7 @@
 /* GELU's argument to exp (kernels.h): -2 sqrt(2/pi), and 0.044715 times that. */
 #define GELU_A -0x1.988454p+0f
 #define GELU_B -0x1.2444f2p-4f
+
+/* Of the clamped SwiGLU: 1.702, and where its inputs are cut. */
+#define SWIGLU_ALPHA 0x1.b3b646p+0f
+#define SWIGLU_LIMIT 7.0f

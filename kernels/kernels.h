@@ -99,6 +99,10 @@ struct kernels {
      * -2 sqrt(2/pi), B = 0.044715 A: the tanh form of GELU, since (1 + tanh u)/2 = 1/(1 + exp(-2u)). */
     void (*gelu_mul)(float *gate, const float *up, size_t n);
 
+    /* g = min(gate[i], 7), u = max(min(up[i], 7), -7): gate[i] = g / (1 + exp(-SWIGLU_ALPHA * g)) * (u + 1) (divide,
+     * then multiply). A NaN stays one. */
+    void (*swiglu_clamped)(float *gate, const float *up, size_t n);
+
     /* x[i] *= s. */
     void (*scale)(float *x, float s, size_t n);
 

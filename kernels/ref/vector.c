@@ -55,6 +55,15 @@ void REF(gelu_mul)(float *gate, const float *up, size_t n)
     }
 }
 
+void REF(swiglu_clamped)(float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i] > SWIGLU_LIMIT ? SWIGLU_LIMIT : gate[i], u = up[i] > SWIGLU_LIMIT ? SWIGLU_LIMIT : up[i];
+        u = u < -SWIGLU_LIMIT ? -SWIGLU_LIMIT : u;
+        gate[i] = g / (1 + ref_exp(-SWIGLU_ALPHA * g)) * (u + 1);
+    }
+}
+
 void REF(scale)(float *x, float s, size_t n)
 {
     for (size_t i = 0; i < n; i++) x[i] *= s;

@@ -115,6 +115,20 @@ void X86(gelu_mul)(float *gate, const float *up, size_t n)
     if (i < n) v16_store_n(gate + i, gelu(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)), n - i);
 }
 
+V v16 clamped(v16 g, v16 up)
+{
+    v16 limit = v16_set1(SWIGLU_LIMIT), one = v16_set1(1), u = v16_max(v16_neg(limit), v16_min(limit, up));
+    g = v16_min(limit, g); /* of two, one a NaN, it gives the second */
+    return v16_mul(v16_div(g, v16_add(one, v16_exp(v16_mul(v16_set1(-SWIGLU_ALPHA), g)))), v16_add(u, one));
+}
+
+void X86(swiglu_clamped)(float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(gate + i, clamped(v16_load(gate + i), v16_load(up + i)));
+    if (i < n) v16_store_n(gate + i, clamped(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)), n - i);
+}
+
 void X86(scale)(float *x, float s, size_t n)
 {
     v16 f = v16_set1(s);

@@ -182,6 +182,30 @@ void check_gelu_mul(void **state)
     }
 }
 
+void check_swiglu_clamped(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t n = 1; n <= 200; n++) {
+        float scale = n % 3 == 0 ? 10 : 2;
+        float *g = values(n, n % 2 ? WILD : TAME), *up = values(n, n % 5 ? TAME : WILD);
+        for (size_t i = 0; i < n; i++) g[i] *= scale, up[i] *= scale;
+        g[n / 2] = n % 7 ? g[n / 2] : NAN;
+        up[n / 3] = n % 11 ? up[n / 3] : NAN;
+        float *want = mem_copy(g, n * 4), *got = mem_copy(g, n * 4);
+        c->ref->swiglu_clamped(want, up, n);
+        c->table->swiglu_clamped(got, up, n);
+        same_floats(got, want, n, "swiglu_clamped n %zu", n);
+        for (size_t i = 0; i < n; i++) {
+            double x = fmin((double)g[i], 7), u = fmax(fmin((double)up[i], 7), -7);
+            assert_int_equal(isnan(got[i]) != 0, isnan(g[i]) || isnan(up[i]));
+            if (isnan(got[i])) continue;
+            double v = x / (1 + exp(-1.702 * x)) * (u + 1);
+            near_double((double)got[i], v, fabs(v) * 4e-6 + 1e-6, "swiglu_clamped value %zu of %g", i, x);
+        }
+        mem_reset();
+    }
+}
+
 void check_scale(void **state)
 {
     CHECK_BEGIN(state);

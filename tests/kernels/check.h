@@ -38,6 +38,7 @@ void check_rmsnorm(void **state);
 void check_rope(void **state);
 void check_silu_mul(void **state);
 void check_gelu_mul(void **state);
+void check_swiglu_clamped(void **state);
 void check_scale(void **state);
 void check_softcap(void **state);
 void check_add(void **state);

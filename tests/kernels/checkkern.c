@@ -51,6 +51,7 @@ static void add_variant(struct check c)
     add(check_rope, c, "rope", "");
     add(check_silu_mul, c, "silu_mul", "");
     add(check_gelu_mul, c, "gelu_mul", "");
+    add(check_swiglu_clamped, c, "swiglu_clamped", "");
     add(check_scale, c, "scale", "");
     add(check_softcap, c, "softcap", "");
     add(check_add, c, "add", "");

@@ -120,7 +120,8 @@ static struct work work_of(const struct tool *l)
     const struct shape *y = &l->backend->shape;
     double dim = y->dim, q = (double)y->heads * y->head_dim, kv = (double)y->kv_heads * y->head_dim;
     struct work w = {.weights = (double)l->backend->weight_bytes, .kv = (double)y->groups[0].bytes_per_token};
-    w.ops = 2.0 * y->n_layers * dim * (2 * q + 2 * kv + 3.0 * y->ffn);
+    double ffn = y->experts ? (double)y->experts_used * y->expert_ffn + y->shared_ffn : y->ffn;
+    w.ops = 2.0 * y->n_layers * dim * (2 * q + 2 * kv + 3 * ffn);
     const struct gguf_tensor *t = gguf_find_tensor(l->gguf, y->tied ? "token_embd.weight" : "output.weight");
     enum kern_type type;
     if (t && !weights_type(t->type, &type))

@@ -213,9 +213,12 @@ static void check_model(const struct gguf *g)
     char size[16];
     int r = shape_read(&s, g);
     if (!r) {
-        printf("supported: architecture %s: %u layers, width %u, ffn %u, %u heads of %u, %u KV heads, context %u, %s "
-               "output\n",
-               s.arch, s.n_layers, s.dim, s.ffn, s.heads, s.head_dim, s.kv_heads, s.ctx, s.tied ? "tied" : "untied");
+        printf("supported: architecture %s: %u layers, width %u, ", s.arch, s.n_layers, s.dim);
+        if (s.experts) printf("%u experts of %u, %u for each token, ", s.experts, s.expert_ffn, s.experts_used);
+        if (s.shared_ffn) printf("a shared one of %u, ", s.shared_ffn);
+        if (!s.experts) printf("ffn %u, ", s.ffn);
+        printf("%u heads of %u, %u KV heads, context %u, %s output\n", s.heads, s.head_dim, s.kv_heads, s.ctx,
+               s.tied ? "tied" : "untied");
         r = weights_check(g, &s, &bytes);
         if (!r) printf("supported: all tensors; %s of memory for the weights\n", format_size(size, bytes));
     }

@@ -14,8 +14,9 @@ enum arch_qk_norm {
     QK_PLAIN,
     QK_NORM_HEADS,
     QK_NORM_WHOLE
-};                                           /* of q and k before rotation: none, per head, all heads */
-enum arch_activation { ACT_SILU, ACT_GELU }; /* of the gate; GELU in its tanh form */
+}; /* of q and k before rotation: none, per head, all heads */
+/* Of the gate; GELU in its tanh form; clamped: kernels.h's swiglu_clamped. */
+enum arch_activation { ACT_SILU, ACT_GELU, ACT_CLAMPED };
 
 /* Keys that scale or cap something. One that an architecture does not list changes nothing there and is refused. */
 enum arch_keys {
@@ -36,8 +37,16 @@ struct arch {
     bool pre_norm, post_norm; /* a norm before attention and feed-forward; after them, before the residual is added */
     enum arch_qk_norm qk_norm;
     enum arch_need qkv_bias, o_bias, ffn_bias;
-    bool fused;        /* ffn_up holds gate and up; attn_qkv may hold q, k and v */
-    bool rope_tensors; /* factors of RoPE frequencies may be there */
+    bool fused;           /* ffn_up holds gate and up; attn_qkv may hold q, k and v */
+    bool rope_tensors;    /* factors of RoPE frequencies may be there */
+    const char *ffn_norm; /* what the norm before feed-forward is called; NULL: ffn_norm */
+
+    /* Mixture of experts: a router and stacked experts stand for one feed-forward. */
+    enum arch_need experts;
+    bool expert_bias;    /* of the router and of each expert */
+    bool shared_expert;  /* one more that every token takes, times the sigmoid of a product with the token */
+    bool experts_of_all; /* an expert's share is its softmax among all; else among the chosen ones */
+    bool sink_scores;    /* each head has a score that takes part in its softmax and weighs nothing */
 
     /* Computation. */
     enum arch_activation activation;

@@ -5,6 +5,7 @@
  * tiles and waves changes no result: every query is computed by itself. backend.h says what a query with a window sees.
  */
 #include "daemon/model/cpu.h"
+#include <string.h>
 
 struct wave {
     struct pass *p;
@@ -31,7 +32,7 @@ static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_
 {
     struct attn_tile tile = {.n = n, .segment = window_start(p, t) / KV_SEGMENT};
     if (token_slides(t)) tile.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
-    tile.parts = tile.sinks + (t->pos + n - 1) / KV_SEGMENT - tile.segment + 1;
+    tile.parts = tile.sinks + (t->pos + n - 1) / KV_SEGMENT - tile.segment + 1 + (p->w->sink_scores != NULL);
     return tile;
 }
 
@@ -88,6 +89,20 @@ static struct span span_of(const struct pass *pass, const struct attn_tile *tile
     return p;
 }
 
+/* The part that is no segment: one key for each head, whose value is zero. */
+static void score_sinks(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item)
+{
+    const struct shape *y = &p->c->base.shape;
+    const struct scratch *s = &p->c->scratch;
+    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
+    size_t row = item_row(y, tile, item->head, item->part);
+    for (uint32_t r = 0; r < rows; r++) {
+        s->m[row + r] = p->w->sink_scores[item->head * group + r % group];
+        s->l[row + r] = 1;
+    }
+    memset(s->o + row * y->head_dim, 0, (size_t)rows * y->head_dim * sizeof(*s->o));
+}
+
 static void run_item(const struct pass *p, const struct attn_item *item, uint32_t thread)
 {
     const struct cpu *c = p->c;
@@ -134,7 +149,15 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
 static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct wave *w = ctx;
-    for (uint32_t i = begin; i < end; i++) run_item(w->p, &w->p->c->scratch.items[i], thread);
+    const struct scratch *s = &w->p->c->scratch;
+    for (uint32_t i = begin; i < end; i++) {
+        const struct attn_item *item = &s->items[i];
+        const struct attn_tile *tile = &s->tiles[item->tile];
+        if (w->p->w->sink_scores && item->part + 1 == tile->parts)
+            score_sinks(w->p, tile, item);
+        else
+            run_item(w->p, item, thread);
+    }
 }
 
 static void merge_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)

@@ -27,7 +27,8 @@ static inline uint8_t token_wants(const struct token *t)
 
 /* Attention is cut into tiles of a few consecutive tokens of one entry, which slide all or none, and those into items:
  * one KV head, one part, which is what is seen of a segment of 512 positions: first of the sinks, if they slide, then
- * of all else. Partial results of a tile: [kv head][part][token][query head of the KV head]. */
+ * of all else; where heads have sink scores, these are one more part, the last. Partial results of a tile: [kv
+ * head][part][token][query head of the KV head]. */
 struct attn_tile {
     uint32_t token, n;     /* batch index of the first token, and how many */
     uint32_t parts, sinks; /* how many; how many of them are sinks */
@@ -39,6 +40,12 @@ struct attn_item {
     uint32_t tile, head, part;
 };
 
+/* Consecutive rows of a product's input that are multiplied with the same one of its stacked matrices. */
+struct group {
+    uint32_t at;       /* which of the matrices */
+    uint32_t first, n; /* rows */
+};
+
 /* Activations of one batch of up to batch_tokens, and of one wave of attention. One mapping, made once. */
 struct scratch {
     void *mem;
@@ -48,7 +55,15 @@ struct scratch {
     float *h;                /* [tokens][dim] normed; what a block adds to x */
     float *q, *k, *v;        /* [tokens][heads or kv_heads][head_dim] */
     float *att;              /* [tokens][heads][head_dim] */
-    float *gate, *up;        /* [tokens][ffn] */
+    float *gate, *up;        /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]: tokens x experts_used */
+    float *route;            /* [tokens][experts] the router's scores */
+    float *shared;           /* [tokens] the shared expert's */
+    uint32_t *chosen;        /* [tokens][experts_used] */
+    float *share;            /* [tokens][experts_used] */
+    uint32_t *row;           /* [tokens][experts_used] where the expert finds the token: its rows follow each other */
+    uint32_t *source;        /* [rows] the other way: token x experts_used + which of its experts */
+    struct group *groups;    /* [experts] those that were chosen */
+    float *mix;              /* [rows][dim] the experts' inputs, then their outputs */
     float *cs[2];            /* [tokens][rope_dim] cosines, then sines; of the second RoPE where there is one */
     float *sink_q, *sink_cs; /* q and cs for the sinks, of tokens that slide */
     int8_t *aq;              /* [tokens][widest] quantized input of the next product */
@@ -101,6 +116,19 @@ struct product {
 
 /* All of @set for @rows tokens of width m->k; the quantized form of @in is in the scratch where one needs it. */
 void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows);
+
+/* The same with stacked matrices, the rows of @in in @n_groups groups. */
+void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const float *in,
+                        const struct group *groups, uint32_t n_groups);
+
+/* A mixture's feed-forward: scratch.h, normed -> scratch.h. The router's input is quantized if it wants that. */
+void cpu_experts(struct pass *p);
+
+/* gate[n] = the architecture's activation of @gate, times @up. */
+void cpu_activate(const struct pass *p, float *gate, const float *up, size_t n);
+
+/* @fn over [0, n) tokens, or rows like them. */
+void cpu_each(struct pass *p, pool_fn fn, uint32_t n);
 
 /* Does one of them want quantized input? */
 bool cpu_quantized(const struct product *set, uint32_t n);

@@ -9,9 +9,14 @@
 
 /* --- operations on each token --- */
 
+void cpu_each(struct pass *p, pool_fn fn, uint32_t n)
+{
+    cpu_run(p, TIMING_VECTOR, fn, p, n, TOKENS_GRAIN);
+}
+
 static void each_token(struct pass *p, pool_fn fn)
 {
-    cpu_run(p, TIMING_VECTOR, fn, p, p->n, TOKENS_GRAIN);
+    cpu_each(p, fn, p->n);
 }
 
 /* Cosines, then sines, of a position's angles. pos * freq is rounded once, to half a unit in the last place of a
@@ -139,6 +144,22 @@ static void join_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     for (size_t i = begin; i < end; i++) join(p, p->c->scratch.x + i * dim, p->c->scratch.h + i * dim);
 }
 
+void cpu_activate(const struct pass *p, float *gate, const float *up, size_t n)
+{
+    const struct kernels *k = p->c->kern;
+    switch (p->c->base.shape.desc->activation) {
+    case ACT_SILU:
+        k->silu_mul(gate, up, n);
+        break;
+    case ACT_GELU:
+        k->gelu_mul(gate, up, n);
+        break;
+    case ACT_CLAMPED:
+        k->swiglu_clamped(gate, up, n);
+        break;
+    }
+}
+
 static void gate_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct pass *p = ctx;
@@ -148,10 +169,7 @@ static void gate_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
         float *gate = p->c->scratch.gate + i * y->ffn, *up = p->c->scratch.up + i * y->ffn;
         if (p->w->gate_bias) k->add(gate, p->w->gate_bias, y->ffn);
         if (p->w->up_bias) k->add(up, p->w->up_bias, y->ffn);
-        if (y->desc->activation == ACT_GELU)
-            k->gelu_mul(gate, up, y->ffn);
-        else
-            k->silu_mul(gate, up, y->ffn);
+        cpu_activate(p, gate, up, y->ffn);
         cpu_quantize_row(p, gate, y->ffn, i);
     }
 }
@@ -190,6 +208,16 @@ static void attention_block(struct pass *p)
     cpu_attention(p);
     cpu_products(p, &out, 1, s->att, p->n);
     leave(p, p->w->o_bias, p->w->attn_post_norm);
+}
+
+static void experts_block(struct pass *p)
+{
+    const struct product router[] = {{&p->w->router, NULL}, {&p->w->shared_router, NULL}};
+    p->norm = p->w->ffn_norm;
+    p->quantize = cpu_quantized(router, p->c->base.shape.shared_ffn ? 2 : 1);
+    each_token(p, norm_tokens);
+    cpu_experts(p);
+    leave(p, NULL, p->w->ffn_post_norm);
 }
 
 static void feed_forward_block(struct pass *p)
@@ -241,7 +269,7 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
     for (p.layer = 0; p.layer < b->shape.n_layers; p.layer++) {
         p.w = &p.c->weights.layers[p.layer];
         attention_block(&p);
-        feed_forward_block(&p);
+        b->shape.experts ? experts_block(&p) : feed_forward_block(&p);
     }
     p.w = NULL;
     if (p.pending) each_token(&p, join_tokens);

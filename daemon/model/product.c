@@ -5,34 +5,38 @@
 #define TOKEN_TILE   64 /* tokens a few panels are multiplied with before the next tokens */
 #define PANELS_GRAIN 8  /* those few panels */
 
-/* Matrices with one input: their panels are numbered through, so that they are one piece of work. */
+/* Matrices with one input: their panels are numbered through, group by group, so that they are one piece of work. */
 struct products {
     const struct kernels *kern;
     const struct product *set;
     uint32_t n;
-    struct kern_acts in;
+    struct kern_acts in; /* row 0 of it */
+    const struct group *groups;
+    uint32_t panels; /* of the set, for one group */
 };
 
-static void multiply_run(const struct products *p, const struct product *y, uint32_t begin, uint32_t end)
+static void multiply_run(const struct products *p, const struct product *y, const struct group *g, uint32_t begin,
+                         uint32_t end)
 {
+    const struct matrix *m = y->m;
     size_t nb = p->in.k / KERN_BLOCK;
-    uint32_t row = begin * KERN_ROWS, all = y->m->rows - row, most = (end - begin) * KERN_ROWS;
+    uint32_t row = begin * KERN_ROWS, all = m->rows - row, most = (end - begin) * KERN_ROWS;
     uint32_t rows = all < most ? all : most;
-    for (size_t t = 0; t < p->in.n; t += TOKEN_TILE) {
+    const uint8_t *panels = m->panels + ((size_t)g->at * m->n_panels + begin) * m->panel_bytes;
+    for (size_t t = g->first, last = t + g->n; t < last; t += TOKEN_TILE) {
         struct kern_acts in = {.f = p->in.f + t * p->in.k,
                                .q = p->in.q + t * p->in.k,
                                .d = p->in.d + t * nb,
                                .s = p->in.s + t * nb * 2,
-                               .n = p->in.n - t < TOKEN_TILE ? p->in.n - t : TOKEN_TILE,
+                               .n = last - t < TOKEN_TILE ? last - t : TOKEN_TILE,
                                .k = p->in.k};
-        p->kern->matmul[y->m->type](y->out + t * y->m->rows + row, y->m->rows, y->m->panels + begin * y->m->panel_bytes,
-                                    &in, rows);
+        p->kern->matmul[m->type](y->out + t * m->rows + row, m->rows, panels, &in, rows);
     }
 }
 
-static void multiply(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+/* Panels [begin, end) of one group. */
+static void multiply_group(const struct products *p, const struct group *g, uint32_t begin, uint32_t end)
 {
-    const struct products *p = ctx;
     uint32_t first = 0; /* number of the product's first panel */
     for (uint32_t i = 0; i < p->n && begin < end; first += p->set[i].m->n_panels, i++) {
         uint32_t last = first + p->set[i].m->n_panels;
@@ -40,24 +44,40 @@ static void multiply(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
             uint32_t to = begin + PANELS_GRAIN;
             if (to > end) to = end;
             if (to > last) to = last;
-            multiply_run(p, &p->set[i], begin - first, to - first);
+            multiply_run(p, &p->set[i], g, begin - first, to - first);
             begin = to;
         }
     }
 }
 
-void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows)
+static void multiply(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct products *p = ctx;
+    while (begin < end) {
+        uint32_t group = begin / p->panels, first = group * p->panels, last = first + p->panels;
+        if (last > end) last = end;
+        multiply_group(p, &p->groups[group], begin - first, last - first);
+        begin = last;
+    }
+}
+
+void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const float *in,
+                        const struct group *groups, uint32_t n_groups)
 {
     struct cpu *c = p->c;
     struct scratch *s = &c->scratch;
-    struct products job = {c->kern, set, n, {.f = in, .q = s->aq, .d = s->ad, .s = s->as, .n = rows, .k = set[0].m->k}};
-    uint32_t panels = 0;
-    for (uint32_t i = 0; i < n; i++) panels += set[i].m->n_panels;
-    uint32_t grain = panels / (pool_threads(c->pool) * 4);
-    cpu_run(p, p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, multiply, &job, panels,
+    struct products job = {c->kern, set, n, {.f = in, .q = s->aq, .d = s->ad, .s = s->as, .k = set[0].m->k}, groups, 0};
+    for (uint32_t i = 0; i < n; i++) job.panels += set[i].m->n_panels;
+    uint32_t grain = job.panels * n_groups / (pool_threads(c->pool) * 4);
+    cpu_run(p, p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, multiply, &job, job.panels * n_groups,
             grain < 1              ? 1
             : grain < PANELS_GRAIN ? grain
                                    : PANELS_GRAIN);
+}
+
+void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows)
+{
+    cpu_group_products(p, set, n, in, &(struct group){.n = (uint32_t)rows}, 1);
 }
 
 bool cpu_quantized(const struct product *set, uint32_t n)

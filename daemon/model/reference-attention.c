@@ -99,17 +99,18 @@ static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
         }
 }
 
-static void softmax(struct pass *p)
+static void softmax(struct pass *p, uint32_t head)
 {
     const double scale = p->r->s.attention_scale, cap = p->r->s.attention_cap;
     for (uint32_t i = 0; i < p->n; i++) {
         float *row = p->score + (size_t)i * p->n;
-        double max = -INFINITY, sum = 0;
+        double max = p->sink_scores ? p->sink_scores[head] : -INFINITY, sum = 0;
         for (uint32_t j = 0; j <= i; j++) row[j] = (float)(cap > 0 ? cap * tanh(row[j] * scale / cap) : row[j] * scale);
         for (uint32_t j = 0; j <= i; j++)
             if (sees(p, i, j)) max = fmax(max, row[j]);
         for (uint32_t j = 0; j <= i; j++)
             if (sees(p, i, j)) sum += exp(row[j] - max);
+        if (p->sink_scores) sum += exp(p->sink_scores[head] - max);
         for (uint32_t j = 0; j < p->n; j++) row[j] = sees(p, i, j) ? (float)(exp(row[j] - max) / sum) : 0;
     }
 }
@@ -127,7 +128,7 @@ void reference_attention(struct pass *p)
         size_t kv = (size_t)kv_head * s->head_dim;
         blas_product(&p->r->blas, p->score, n, p->q + (size_t)h * s->head_dim, ldq, p->k + kv, ldk, n, n, hd, true);
         score_sinks(p, h, kv_head);
-        softmax(p);
+        softmax(p, h);
         blas_product(&p->r->blas, p->att + (size_t)h * s->head_dim, ldq, p->score, n, p->v + kv, ldk, n, hd, n, false);
     }
 }

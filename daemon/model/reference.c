@@ -73,34 +73,42 @@ static int product(struct pass *p, float *out, const float *in, const struct ggu
     return 0;
 }
 
-/* The vector "blk.N.@which", or NULL where the file has none. The caller frees it. */
-static int vector(const struct pass *p, float **out, const char *which)
+/* Row @row of "blk.N.@which", or NULL where the file has none. The caller frees it. */
+static int vector(const struct pass *p, float **out, const char *which, uint64_t row)
 {
     char name[64];
     snprintf(name, sizeof(name), "blk.%u.%s", p->layer, which);
     const struct gguf_tensor *t = gguf_find_tensor(p->r->g, name);
     *out = NULL;
     if (!t) return 0;
+    if (row >= t->dims[1]) return error_say(-EINVAL, "tensor '%s' has too few rows", name);
     *out = malloc(t->dims[0] * sizeof(float));
-    return *out ? reference_rows(t, 0, 1, *out) : error_origin(-ENOMEM);
+    return *out ? reference_rows(t, row, 1, *out) : error_origin(-ENOMEM);
+}
+
+int reference_product(struct pass *p, float *out, const float *in, const char *which, uint64_t row, uint64_t rows,
+                      uint64_t bias_row)
+{
+    const struct gguf_tensor *t;
+    _cleanup_(freep) float *bias = NULL;
+    char name[64];
+    int e = tensor(p->r, &t, "blk.%u.%s.weight", p->layer, which);
+    snprintf(name, sizeof(name), "%s.bias", which);
+    if (!e && row + rows > t->dims[1] * t->dims[2]) e = error_say(-EINVAL, "tensor '%s' has too few rows", which);
+    if (!e) e = product(p, out, in, t, row, rows);
+    if (!e) e = vector(p, &bias, name, bias_row);
+    for (size_t i = 0; !e && bias && i < p->n * rows; i++) out[i] += bias[i % rows];
+    return e;
 }
 
 /* The layer's product with @which and its bias; with @fused, where the file has that, with rows of it from @row on. */
 static int product_of(struct pass *p, float *out, const float *in, const char *which, const char *fused, uint64_t row,
                       uint64_t rows)
 {
-    const struct gguf_tensor *t;
-    _cleanup_(freep) float *bias = NULL;
     char name[64];
     snprintf(name, sizeof(name), "blk.%u.%s.weight", p->layer, fused ? fused : which);
     if (!fused || !gguf_find_tensor(p->r->g, name)) row = 0, fused = NULL;
-    int e = tensor(p->r, &t, "blk.%u.%s.weight", p->layer, fused ? fused : which);
-    snprintf(name, sizeof(name), "%s.bias", which);
-    if (!e && row + rows > t->dims[1]) e = error_say(-EINVAL, "tensor '%s' has too few rows", which);
-    if (!e) e = product(p, out, in, t, row, rows);
-    if (!e) e = vector(p, &bias, name);
-    for (size_t i = 0; !e && bias && i < p->n * rows; i++) out[i] += bias[i % rows];
-    return e;
+    return reference_product(p, out, in, fused ? fused : which, row, rows, 0);
 }
 
 /* RMS norm of rows of @dim. */
@@ -118,7 +126,7 @@ static void norm_rows(float *out, const float *in, size_t rows, size_t dim, cons
 static int norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *which)
 {
     _cleanup_(freep) float *w = NULL;
-    int e = vector(p, &w, which);
+    int e = vector(p, &w, which, 0);
     if (w)
         norm_rows(out, in, rows, dim, w, p->r->s.rms_eps);
     else if (out != in)
@@ -126,19 +134,26 @@ static int norm(struct pass *p, float *out, const float *in, size_t rows, size_t
     return e;
 }
 
-/* x += h, normed and scaled. */
+/* x += h, normed (unless @post_norm is NULL) and scaled. */
 static int add(struct pass *p, const char *post_norm)
 {
     const struct shape *s = &p->r->s;
-    int e = norm(p, p->h, p->h, p->n, s->dim, post_norm);
+    int e = post_norm ? norm(p, p->h, p->h, p->n, s->dim, post_norm) : 0;
     for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] += s->residual_scale * p->h[i];
     return e;
 }
 
-static double activate(const struct shape *s, double x)
+static double activate(enum arch_activation a, double x, double up)
 {
-    if (s->desc->activation == ACT_GELU) return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x)));
-    return x / (1 + exp(-x));
+    if (a == ACT_GELU) return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x))) * up;
+    if (a == ACT_SILU) return x / (1 + exp(-x)) * up;
+    x = fmin(x, 7);
+    return x / (1 + exp(-1.702 * x)) * (fmax(fmin(up, 7), -7) + 1);
+}
+
+void reference_activate(const struct shape *s, float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) gate[i] = (float)activate(s->desc->activation, gate[i], up[i]);
 }
 
 static int attention_block(struct pass *p)
@@ -153,21 +168,33 @@ static int attention_block(struct pass *p)
     if (!e) e = norm(p, p->q, p->q, whole ? p->n : p->n * s->heads, whole ? q : s->head_dim, "attn_q_norm.weight");
     if (!e) e = norm(p, p->k, p->k, whole ? p->n : p->n * s->kv_heads, whole ? kv : s->head_dim, "attn_k_norm.weight");
     if (e) return e;
+    _cleanup_(freep) float *sinks = NULL;
+    if (s->desc->sink_scores) e = vector(p, &sinks, "attn_sinks.weight", 0);
+    if (e) return e;
+    p->sink_scores = sinks;
     reference_attention(p);
     e = product_of(p, p->h, p->att, "attn_output", NULL, 0, s->dim);
-    return e ? e : add(p, "post_attention_norm.weight");
+    return e ? e : add(p, s->desc->post_norm ? "post_attention_norm.weight" : NULL);
 }
 
 static int feed_forward_block(struct pass *p)
 {
     const struct shape *s = &p->r->s;
     const char *fused = s->desc->fused ? "ffn_up" : NULL;
-    int e = norm(p, p->h, p->x, p->n, s->dim, "ffn_norm.weight");
-    if (!e) e = product_of(p, p->gate, p->h, "ffn_gate", fused, 0, s->ffn);
+    int e = product_of(p, p->gate, p->h, "ffn_gate", fused, 0, s->ffn);
     if (!e) e = product_of(p, p->up, p->h, "ffn_up", fused, s->ffn, s->ffn);
-    for (size_t i = 0; !e && i < (size_t)p->n * s->ffn; i++) p->gate[i] = (float)(activate(s, p->gate[i]) * p->up[i]);
-    if (!e) e = product_of(p, p->h, p->gate, "ffn_down", NULL, 0, s->dim);
-    return e ? e : add(p, "post_ffw_norm.weight");
+    if (!e) reference_activate(s, p->gate, p->up, (size_t)p->n * s->ffn);
+    return e ? e : product_of(p, p->h, p->gate, "ffn_down", NULL, 0, s->dim);
+}
+
+static int second_block(struct pass *p)
+{
+    const struct shape *s = &p->r->s;
+    char name[64];
+    snprintf(name, sizeof(name), "%s.weight", s->desc->ffn_norm ? s->desc->ffn_norm : "ffn_norm");
+    int e = norm(p, p->h, p->x, p->n, s->dim, name);
+    if (!e) e = s->experts ? reference_experts(p) : feed_forward_block(p);
+    return e ? e : add(p, s->desc->post_norm ? "post_ffw_norm.weight" : NULL);
 }
 
 static int output_block(struct pass *p, const struct gguf_tensor *embd, float *logits)
@@ -200,7 +227,7 @@ static int run(struct pass *p, const int32_t *tokens, float *logits)
     for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] *= s->embedding_scale;
     for (p->layer = 0; !e && p->layer < s->n_layers; p->layer++) {
         e = attention_block(p);
-        if (!e) e = feed_forward_block(p);
+        if (!e) e = second_block(p);
     }
     return e ? e : output_block(p, embd, logits);
 }
@@ -212,7 +239,9 @@ int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uin
     if (!window || sinks > INT32_MAX || window > INT32_MAX) return error_say(-EINVAL, "a window of %u", window);
     if (sinks > n) sinks = n, window = n; /* nothing slides */
     size_t q = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
-    size_t floats = n * (2ul * s->dim + 2 * q + 2 * kv + n + 2ul * s->ffn) + sinks * kv;
+    size_t ffn = s->ffn > s->expert_ffn ? s->ffn : s->expert_ffn;
+    if (ffn < s->shared_ffn) ffn = s->shared_ffn;
+    size_t floats = n * (2ul * s->dim + 2 * q + 2 * kv + n + 2 * ffn) + sinks * kv;
     _cleanup_(freep) float *mem = malloc(floats * sizeof(float));
     _cleanup_(freep) double *freqs = malloc((s->rope_dim + 1) * sizeof(double));
     if (!mem || !freqs)
@@ -226,8 +255,8 @@ int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uin
     p.att = p.v + n * kv;
     p.score = p.att + n * q;
     p.gate = p.score + (size_t)n * n;
-    p.up = p.gate + (size_t)n * s->ffn;
-    p.sink_k = p.up + (size_t)n * s->ffn;
+    p.up = p.gate + n * ffn;
+    p.sink_k = p.up + n * ffn;
     return run(&p, tokens, logits);
 }
 

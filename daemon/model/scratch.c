@@ -7,8 +7,8 @@
 #define TILE_ROWS 64    /* queries of one KV head that a tile has at best */
 #define WAVE_ROWS 16384 /* partial results that still fit into a cache */
 /* A tile of t <= TILE_ROWS tokens that slide over n sinks and W others sees at most ceil(n / 512) parts of sinks and
- * ceil((W + t - 2) / 512) + 1 of the window; n + W <= ctx. */
-#define MORE_PARTS 3
+ * ceil((W + t - 2) / 512) + 1 of the window; n + W <= ctx. Sink scores are one more. */
+#define MORE_PARTS 4
 
 /* Counts first (base NULL), hands out pointers then. */
 struct carver {
@@ -28,10 +28,30 @@ static uint32_t max(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest quantized input. */
+struct inputs {
+    size_t values, blocks;
+};
+
+static void widen(struct inputs *in, size_t rows, uint32_t width)
+{
+    in->values = max_size(in->values, rows * width);
+    in->blocks = max_size(in->blocks, rows * ((width + KERN_BLOCK - 1) / KERN_BLOCK));
+}
+
 static void lay_out(struct scratch *s, struct carver *c, const struct shape *y, size_t n, size_t threads)
 {
-    uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim, wide = max(max(y->dim, q), y->ffn);
-    size_t tile_rows = (size_t)s->tile_tokens * (y->heads / y->kv_heads), blocks = (wide + KERN_BLOCK - 1) / KERN_BLOCK;
+    uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim;
+    uint32_t ffn = y->experts ? y->shared_ffn : y->ffn;
+    size_t tile_rows = (size_t)s->tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts_used;
+    struct inputs in = {0};
+    widen(&in, n, max(max(y->dim, q), ffn));
+    widen(&in, rows, max(y->dim, y->expert_ffn));
     s->tokens = carve(c, n, sizeof(*s->tokens));
     s->x = carve(c, n * y->dim, sizeof(float));
     s->h = carve(c, n * y->dim, sizeof(float));
@@ -39,14 +59,22 @@ static void lay_out(struct scratch *s, struct carver *c, const struct shape *y, 
     s->k = carve(c, n * kv, sizeof(float));
     s->v = carve(c, n * kv, sizeof(float));
     s->att = carve(c, n * q, sizeof(float));
-    s->gate = carve(c, n * y->ffn, sizeof(float));
-    s->up = carve(c, n * y->ffn, sizeof(float));
+    s->gate = carve(c, max_size(n * ffn, rows * y->expert_ffn), sizeof(float));
+    s->up = carve(c, max_size(n * ffn, rows * y->expert_ffn), sizeof(float));
+    s->route = carve(c, n * y->experts, sizeof(float));
+    s->shared = carve(c, y->shared_ffn ? n : 0, sizeof(float));
+    s->chosen = carve(c, rows, sizeof(*s->chosen));
+    s->share = carve(c, rows, sizeof(float));
+    s->row = carve(c, rows, sizeof(*s->row));
+    s->source = carve(c, rows, sizeof(*s->source));
+    s->groups = carve(c, y->experts, sizeof(*s->groups));
+    s->mix = carve(c, rows * y->dim, sizeof(float));
     for (uint32_t i = 0; i < shape_ropes(y); i++) s->cs[i] = carve(c, n * y->rope_dim, sizeof(float));
     s->sink_q = carve(c, n * q, sizeof(float));
     s->sink_cs = carve(c, n * y->rope_dim, sizeof(float));
-    s->aq = carve(c, n * wide, 1);
-    s->ad = carve(c, n * blocks, sizeof(float));
-    s->as = carve(c, n * blocks * 2, sizeof(int16_t));
+    s->aq = carve(c, in.values, 1);
+    s->ad = carve(c, in.blocks, sizeof(float));
+    s->as = carve(c, in.blocks * 2, sizeof(int16_t));
     s->m = carve(c, s->rows, sizeof(float));
     s->l = carve(c, s->rows, sizeof(float));
     s->o = carve(c, (size_t)s->rows * y->head_dim, sizeof(float));

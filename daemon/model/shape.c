@@ -33,17 +33,54 @@ static int architecture(struct shape *s, const struct gguf *g)
 
 static int sizes(struct shape *s, const struct keys *k)
 {
-    uint32_t experts = 0;
-    int r = keys_u32(k, &experts, "expert_count", OPTIONAL, 0, UINT32_MAX);
-    if (r) return r;
-    if (experts)
-        return error_say(-EOPNOTSUPP, "%s: a mixture of experts ('%s.expert_count' is %u) is not supported",
-                         gguf_path(k->g), k->arch, experts);
-    r = keys_u32(k, &s->n_layers, "block_count", REQUIRED, 1, SHAPE_LAYERS_MAX);
+    int r = keys_u32(k, &s->n_layers, "block_count", REQUIRED, 1, SHAPE_LAYERS_MAX);
     if (!r) r = keys_u32(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
     if (!r) r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
     if (!r) r = keys_u32(k, &s->ctx, "context_length", REQUIRED, 1, 1 << 30);
     return r;
+}
+
+/* --- mixtures of experts --- */
+
+/* The softmax is taken before or after the choice; other functions are not known. 0: not said. */
+static int shares(struct shape *s, const struct keys *k)
+{
+    enum { SOFTMAX_OF_ALL = 1, SOFTMAX_OF_CHOSEN = 3 };
+    char full[96];
+    uint32_t function = 0;
+    bool norm = !s->desc->experts_of_all;
+    int r = keys_u32(k, &function, "expert_gating_func", OPTIONAL, 0, UINT32_MAX);
+    if (r) return r;
+    if (function && function != SOFTMAX_OF_ALL && function != SOFTMAX_OF_CHOSEN)
+        return error_say(-EOPNOTSUPP, "%s: key '%s.expert_gating_func' is %u; only softmax (1, 3) is supported",
+                         gguf_path(k->g), k->arch, function);
+    r = gguf_get_bool(k->g, keys_name(k, full, "expert_weights_norm"), &norm);
+    if (r < 0) return r;
+    s->experts_of_all = !norm && function != SOFTMAX_OF_CHOSEN;
+    s->expert_scale = 1;
+    return keys_f32(k, &s->expert_scale, "expert_weights_scale", OPTIONAL, 1e6f);
+}
+
+static int experts(struct shape *s, const struct keys *k)
+{
+    const struct arch *a = s->desc;
+    int r = keys_u32(k, &s->experts, "expert_count", a->experts == ARCH_MUST ? REQUIRED : OPTIONAL,
+                     a->experts == ARCH_MUST, UINT32_MAX);
+    if (r || !s->experts) return r;
+    if (a->experts == ARCH_NEVER)
+        return error_say(-EOPNOTSUPP,
+                         "%s: a mixture of experts ('%s.expert_count' is %u) is not supported in a '%s' model",
+                         gguf_path(k->g), k->arch, s->experts, s->arch);
+    if (s->experts > SHAPE_EXPERTS_MAX)
+        return error_say(-EINVAL, "%s: %u experts; at most %d", gguf_path(k->g), s->experts, SHAPE_EXPERTS_MAX);
+    s->expert_ffn = s->ffn;
+    r = keys_u32(k, &s->experts_used, "expert_used_count", REQUIRED, 1, s->experts);
+    if (!r) r = keys_u32(k, &s->expert_ffn, "expert_feed_forward_length", OPTIONAL, 1, 1 << 20);
+    if (!r && a->shared_expert) {
+        s->shared_ffn = s->ffn;
+        r = keys_u32(k, &s->shared_ffn, "expert_shared_feed_forward_length", OPTIONAL, 1, 1 << 20);
+    }
+    return r ? r : shares(s, k);
 }
 
 static int heads(struct shape *s, const struct keys *k)
@@ -198,6 +235,7 @@ int shape_read(struct shape *s, const struct gguf *g)
     if (r) return r;
     struct keys k = {g, s->arch};
     r = sizes(s, &k);
+    if (!r) r = experts(s, &k);
     if (!r) r = heads(s, &k);
     if (!r) r = rotation(s, &k);
     if (!r) r = window(s, &k);

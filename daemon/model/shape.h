@@ -9,6 +9,7 @@
 
 #define SHAPE_KV_GROUPS_MAX 4
 #define SHAPE_LAYERS_MAX    1024
+#define SHAPE_EXPERTS_MAX   1024
 
 enum kv_group_kind { KV_FULL, KV_WINDOW };
 
@@ -25,6 +26,10 @@ struct shape {
     const struct arch *desc;
     char arch[32], name[128];
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
+    uint32_t experts, experts_used;  /* in each layer, and for each token; 0: none */
+    uint32_t expert_ffn, shared_ffn; /* widths; shared_ffn 0: there is no such expert */
+    bool experts_of_all;             /* as in struct arch; the file may say it of itself */
+    float expert_scale;              /* shares are multiplied by */
     uint32_t rope_dim;
     struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */
     float rms_eps;

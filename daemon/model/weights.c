@@ -12,14 +12,14 @@
 /* One tensor, or some rows of it, and where it goes: a matrix, or a vector. */
 struct item {
     const struct gguf_tensor *t;
-    uint32_t row; /* first of the tensor's */
+    uint32_t row, all; /* of a matrix: first of the tensor's rows, of how many (of each that is stacked) */
     struct matrix *matrix;
     const float **vector;
     size_t offset, bytes; /* in the image */
     uint64_t source;      /* bytes of it in the file */
 };
 
-#define LAYER_ITEMS 20 /* at most */
+#define LAYER_ITEMS 28 /* at most */
 #define OTHER_ITEMS 6
 
 struct plan {
@@ -65,16 +65,26 @@ static int type_of(const struct plan *p, const struct gguf_tensor *t, enum kern_
                      gguf_path(p->g), (int)t->name.len, t->name.data, name ? name : number, known);
 }
 
-static int find(const struct plan *p, const char *name, uint64_t k, uint64_t rows, const struct gguf_tensor **out)
+/* "a x b", with what follows only if that is not 1. */
+static const char *dims_text(char out[96], const uint64_t d[4])
 {
+    int n = snprintf(out, 96, "%llu x %llu", (unsigned long long)d[0], (unsigned long long)d[1]);
+    if (d[2] != 1 || d[3] != 1) n += snprintf(out + n, 96 - (size_t)n, " x %llu", (unsigned long long)d[2]);
+    if (d[3] != 1) snprintf(out + n, 96 - (size_t)n, " x %llu", (unsigned long long)d[3]);
+    return out;
+}
+
+/* @stacked: of matrices how many are in it. */
+static int find(const struct plan *p, const char *name, uint64_t k, uint64_t rows, uint64_t stacked,
+                const struct gguf_tensor **out)
+{
+    const uint64_t want[4] = {k, rows, stacked, 1};
     const struct gguf_tensor *t = gguf_find_tensor(p->g, name);
+    char has[96], says[96];
     if (!t) return error_say(-EINVAL, "%s: tensor '%s' is missing", gguf_path(p->g), name);
-    if (t->dims[0] != k || t->dims[1] != rows || t->dims[2] != 1 || t->dims[3] != 1)
-        return error_say(-EINVAL,
-                         "%s: tensor '%s' is %llu x %llu (x %llu x %llu), but the model's keys say %llu x %llu",
-                         gguf_path(p->g), name, (unsigned long long)t->dims[0], (unsigned long long)t->dims[1],
-                         (unsigned long long)t->dims[2], (unsigned long long)t->dims[3], (unsigned long long)k,
-                         (unsigned long long)rows);
+    if (memcmp(t->dims, want, sizeof(want)))
+        return error_say(-EINVAL, "%s: tensor '%s' is %s, but the model's keys say %s", gguf_path(p->g), name,
+                         dims_text(has, t->dims), dims_text(says, want));
     *out = t;
     return 0;
 }
@@ -88,46 +98,54 @@ static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t 
     return i;
 }
 
-/* The tensor has more rows than ours when several matrices share it. */
+/* The tensor has more rows than ours when several matrices share it, and more matrices than one when it stacks them. */
 struct source {
-    uint32_t first, all;
+    uint32_t first, all, stacked;
 };
 
 static int want_rows(struct plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows, struct source from)
 {
     const struct gguf_tensor *t = NULL;
-    int r = find(p, name, k, from.all, &t);
+    int r = find(p, name, k, from.all, from.stacked, &t);
     if (!r) r = type_of(p, t, &m->type);
     if (r) return r;
     m->rows = rows;
     m->k = k;
     m->n_panels = (rows + KERN_ROWS - 1) / KERN_ROWS;
+    m->stacked = from.stacked;
     m->panel_bytes = kern_panel_bytes(m->type, k);
-    struct item *i = reserve(p, t, m->n_panels * m->panel_bytes, t->size / from.all * rows);
+    struct item *i = reserve(p, t, (size_t)m->stacked * m->n_panels * m->panel_bytes, t->size / from.all * rows);
     i->matrix = m;
     i->row = from.first;
+    i->all = from.all;
     p->tensors += from.first == 0;
     return 0;
 }
 
 static int want_matrix(struct plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows)
 {
-    return want_rows(p, m, name, k, rows, (struct source){0, rows});
+    return want_rows(p, m, name, k, rows, (struct source){0, rows, 1});
 }
 
-static int want_vector(struct plan *p, const float **v, const char *name, uint32_t n)
+/* @stacked: as many after each other. */
+static int want_vectors(struct plan *p, const float **v, const char *name, uint32_t n, uint32_t stacked)
 {
     const struct gguf_tensor *t = NULL;
     enum kern_type type;
-    int r = find(p, name, n, 1, &t);
+    int r = find(p, name, n, stacked, 1, &t);
     if (!r) r = type_of(p, t, &type);
     if (r) return r;
     if (kern_type_quantized(type))
         return error_say(-EOPNOTSUPP, "%s: tensor '%s' is quantized (%s); vectors must be F32, F16 or BF16",
                          gguf_path(p->g), name, kern_type_name(type));
-    reserve(p, t, n * sizeof(float), t->size)->vector = v;
+    reserve(p, t, (size_t)n * stacked * sizeof(float), t->size)->vector = v;
     p->tensors++;
     return 0;
+}
+
+static int want_vector(struct plan *p, const float **v, const char *name, uint32_t n)
+{
+    return want_vectors(p, v, name, n, 1);
 }
 
 /* A vector that only some architectures have. */
@@ -138,11 +156,14 @@ static int want_norm(struct plan *p, const float **v, uint32_t l, const char *wh
     return there ? want_vector(p, v, name, n) : 0;
 }
 
-static int want_bias(struct plan *p, const float **v, uint32_t l, const char *which, uint32_t n, enum arch_need need)
+/* Of each row of @m. */
+static int want_bias(struct plan *p, const float **v, uint32_t l, const char *which, const struct matrix *m,
+                     enum arch_need need)
 {
     char name[64];
     snprintf(name, sizeof(name), "blk.%u.%s.bias", l, which);
-    return need == ARCH_MUST || (need == ARCH_MAY && gguf_find_tensor(p->g, name)) ? want_vector(p, v, name, n) : 0;
+    if (need == ARCH_NEVER || (need == ARCH_MAY && !gguf_find_tensor(p->g, name))) return 0;
+    return want_vectors(p, v, name, m->rows, m->stacked);
 }
 
 static int want_norms(struct plan *p, struct layer *y, uint32_t l)
@@ -154,20 +175,24 @@ static int want_norms(struct plan *p, struct layer *y, uint32_t l)
     if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_norm", s->head_dim * (whole ? s->heads : 1), qk);
     if (!r) r = want_norm(p, &y->k_norm, l, "attn_k_norm", s->head_dim * (whole ? s->kv_heads : 1), qk);
     if (!r) r = want_norm(p, &y->attn_post_norm, l, "post_attention_norm", s->dim, a->post_norm);
-    if (!r) r = want_norm(p, &y->ffn_norm, l, "ffn_norm", s->dim, a->pre_norm);
+    if (!r) r = want_norm(p, &y->ffn_norm, l, a->ffn_norm ? a->ffn_norm : "ffn_norm", s->dim, a->pre_norm);
+    if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, a->sink_scores);
     return r ? r : want_norm(p, &y->ffn_post_norm, l, "post_ffw_norm", s->dim, a->post_norm);
 }
 
 static int want_biases(struct plan *p, struct layer *y, uint32_t l)
 {
     const struct arch *a = p->s->desc;
-    int r = want_bias(p, &y->q_bias, l, "attn_q", y->q.rows, a->qkv_bias);
-    if (!r) r = want_bias(p, &y->k_bias, l, "attn_k", y->k.rows, a->qkv_bias);
-    if (!r) r = want_bias(p, &y->v_bias, l, "attn_v", y->v.rows, a->qkv_bias);
-    if (!r) r = want_bias(p, &y->o_bias, l, "attn_output", y->o.rows, a->o_bias);
-    if (!r) r = want_bias(p, &y->gate_bias, l, "ffn_gate", y->gate.rows, a->ffn_bias);
-    if (!r) r = want_bias(p, &y->up_bias, l, "ffn_up", y->up.rows, a->ffn_bias);
-    return r ? r : want_bias(p, &y->down_bias, l, "ffn_down", y->down.rows, a->ffn_bias);
+    const bool experts = p->s->experts > 0;
+    const enum arch_need ffn = !experts ? a->ffn_bias : a->expert_bias ? ARCH_MUST : ARCH_NEVER;
+    int r = want_bias(p, &y->q_bias, l, "attn_q", &y->q, a->qkv_bias);
+    if (!r) r = want_bias(p, &y->k_bias, l, "attn_k", &y->k, a->qkv_bias);
+    if (!r) r = want_bias(p, &y->v_bias, l, "attn_v", &y->v, a->qkv_bias);
+    if (!r) r = want_bias(p, &y->o_bias, l, "attn_output", &y->o, a->o_bias);
+    if (!r && experts) r = want_bias(p, &y->router_bias, l, "ffn_gate_inp", &y->router, ffn);
+    if (!r) r = want_bias(p, &y->gate_bias, l, experts ? "ffn_gate_exps" : "ffn_gate", &y->gate, ffn);
+    if (!r) r = want_bias(p, &y->up_bias, l, experts ? "ffn_up_exps" : "ffn_up", &y->up, ffn);
+    return r ? r : want_bias(p, &y->down_bias, l, experts ? "ffn_down_exps" : "ffn_down", &y->down, ffn);
 }
 
 static bool has_layer_tensor(const struct plan *p, uint32_t l, const char *which)
@@ -177,32 +202,74 @@ static bool has_layer_tensor(const struct plan *p, uint32_t l, const char *which
     return gguf_find_tensor(p->g, name);
 }
 
-static int want_layer(struct plan *p, uint32_t l)
+/* A matrix of a layer. */
+struct part {
+    const char *name;
+    struct matrix *m;
+    uint32_t k, rows;
+    struct source from;
+};
+
+static int want_parts(struct plan *p, uint32_t l, const struct part *parts, size_t n)
 {
-    const struct shape *s = p->s;
-    struct layer *y = &p->w->layers[l];
-    const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, f = s->ffn;
-    const bool qkv = s->desc->fused && has_layer_tensor(p, l, "attn_qkv"), gate = s->desc->fused;
-    const struct {
-        const char *name;
-        struct matrix *m;
-        uint32_t k, rows;
-        struct source from;
-    } parts[] = {
-        {qkv ? "attn_qkv" : "attn_q", &y->q, s->dim, q, {0, qkv ? q + 2 * kv : q}},
-        {qkv ? "attn_qkv" : "attn_k", &y->k, s->dim, kv, {qkv ? q : 0, qkv ? q + 2 * kv : kv}},
-        {qkv ? "attn_qkv" : "attn_v", &y->v, s->dim, kv, {qkv ? q + kv : 0, qkv ? q + 2 * kv : kv}},
-        {"attn_output", &y->o, q, s->dim, {0, s->dim}},
-        {gate ? "ffn_up" : "ffn_gate", &y->gate, s->dim, f, {0, gate ? 2 * f : f}},
-        {"ffn_up", &y->up, s->dim, f, {gate ? f : 0, gate ? 2 * f : f}},
-        {"ffn_down", &y->down, f, s->dim, {0, s->dim}},
-    };
-    int r = want_norms(p, y, l);
-    for (size_t i = 0; !r && i < sizeof(parts) / sizeof(*parts); i++) {
+    int r = 0;
+    for (size_t i = 0; !r && i < n; i++) {
         char name[64];
         snprintf(name, sizeof(name), "blk.%u.%s.weight", l, parts[i].name);
         r = want_rows(p, parts[i].m, name, parts[i].k, parts[i].rows, parts[i].from);
     }
+    return r;
+}
+
+static int want_attention(struct plan *p, struct layer *y, uint32_t l)
+{
+    const struct shape *s = p->s;
+    const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const bool qkv = s->desc->fused && has_layer_tensor(p, l, "attn_qkv");
+    const struct part parts[] = {
+        {qkv ? "attn_qkv" : "attn_q", &y->q, s->dim, q, {0, qkv ? q + 2 * kv : q, 1}},
+        {qkv ? "attn_qkv" : "attn_k", &y->k, s->dim, kv, {qkv ? q : 0, qkv ? q + 2 * kv : kv, 1}},
+        {qkv ? "attn_qkv" : "attn_v", &y->v, s->dim, kv, {qkv ? q + kv : 0, qkv ? q + 2 * kv : kv, 1}},
+        {"attn_output", &y->o, q, s->dim, {0, s->dim, 1}},
+    };
+    return want_parts(p, l, parts, sizeof(parts) / sizeof(*parts));
+}
+
+static int want_feed_forward(struct plan *p, struct layer *y, uint32_t l)
+{
+    const uint32_t dim = p->s->dim, f = p->s->ffn;
+    const bool gate = p->s->desc->fused;
+    const struct part parts[] = {
+        {gate ? "ffn_up" : "ffn_gate", &y->gate, dim, f, {0, gate ? 2 * f : f, 1}},
+        {"ffn_up", &y->up, dim, f, {gate ? f : 0, gate ? 2 * f : f, 1}},
+        {"ffn_down", &y->down, f, dim, {0, dim, 1}},
+    };
+    return want_parts(p, l, parts, sizeof(parts) / sizeof(*parts));
+}
+
+static int want_experts(struct plan *p, struct layer *y, uint32_t l)
+{
+    const struct shape *s = p->s;
+    const uint32_t dim = s->dim, n = s->experts, f = s->expert_ffn, one = s->shared_ffn;
+    const struct part parts[] = {
+        {"ffn_gate_inp", &y->router, dim, n, {0, n, 1}},
+        {"ffn_gate_exps", &y->gate, dim, f, {0, f, n}},
+        {"ffn_up_exps", &y->up, dim, f, {0, f, n}},
+        {"ffn_down_exps", &y->down, f, dim, {0, dim, n}},
+        {"ffn_gate_inp_shexp", &y->shared_router, dim, 1, {0, 1, 1}},
+        {"ffn_gate_shexp", &y->shared_gate, dim, one, {0, one, 1}},
+        {"ffn_up_shexp", &y->shared_up, dim, one, {0, one, 1}},
+        {"ffn_down_shexp", &y->shared_down, one, dim, {0, dim, 1}},
+    };
+    return want_parts(p, l, parts, s->shared_ffn ? 8 : 4);
+}
+
+static int want_layer(struct plan *p, uint32_t l)
+{
+    struct layer *y = &p->w->layers[l];
+    int r = want_norms(p, y, l);
+    if (!r) r = want_attention(p, y, l);
+    if (!r) r = p->s->experts ? want_experts(p, y, l) : want_feed_forward(p, y, l);
     return r ? r : want_biases(p, y, l);
 }
 
@@ -211,7 +278,7 @@ static int want_embedding(struct plan *p)
     const struct shape *s = p->s;
     if (s->tied) return want_matrix(p, &p->w->output, "token_embd.weight", s->dim, s->vocab);
     const struct gguf_tensor *t = NULL;
-    int r = find(p, "token_embd.weight", s->dim, s->vocab, &t);
+    int r = find(p, "token_embd.weight", s->dim, s->vocab, 1, &t);
     if (!r) r = type_of(p, t, &p->w->embd_type);
     if (r) return r;
     p->w->embd = t->data;
@@ -226,7 +293,7 @@ static bool planned(const struct plan *p, const struct gguf_tensor *t)
     return false;
 }
 
-/* A tensor that is not computed with would make every answer wrong: extra biases and norms, experts. */
+/* A tensor that is not computed with would make every answer wrong: extra biases and norms. */
 static int refuse_others(const struct plan *p)
 {
     if (gguf_n_tensors(p->g) == p->tensors + (p->w->embd != NULL)) return 0;
@@ -299,8 +366,8 @@ static int tabulate(const struct plan *p)
     for (t->n = 0; t->n < p->n; t->n++) {
         const struct item *i = &p->items[t->n];
         const struct matrix *m = i->matrix;
-        t->items[t->n] = m ? (struct packed_item){i->offset, i->bytes, m->k, m->rows, m->type}
-                           : (struct packed_item){i->offset, i->bytes, i->t->dims[0], 1, PACKED_VECTOR};
+        t->items[t->n] = m ? (struct packed_item){i->offset, i->bytes, m->k, (uint64_t)m->stacked * m->rows, m->type}
+                           : (struct packed_item){i->offset, i->bytes, i->t->dims[0], i->t->dims[1], PACKED_VECTOR};
     }
     p->w->size = t->size = p->size;
     return 0;
@@ -330,16 +397,17 @@ static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     const struct matrix *m = to->item->matrix;
     size_t stride = m->k / kern_type_block(m->type) * kern_type_bytes(m->type);
     for (uint32_t p = begin; p < end; p++) {
-        uint32_t row = p * KERN_ROWS, rows = m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
-        kern_panel_pack(m->type, to->panels + p * m->panel_bytes,
-                        (const uint8_t *)to->item->t->data + (to->item->row + row) * stride, stride, rows, m->k);
+        uint32_t row = p % m->n_panels * KERN_ROWS, rows = m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
+        size_t from = (size_t)(p / m->n_panels) * to->item->all + to->item->row + row;
+        kern_panel_pack(m->type, to->panels + p * m->panel_bytes, (const uint8_t *)to->item->t->data + from * stride,
+                        stride, rows, m->k);
     }
 }
 
 static int fill_vector(const struct plan *p, const struct item *i, float *v)
 {
     enum kern_type type = KERN_F32;
-    uint64_t n = i->t->dims[0];
+    uint64_t n = i->t->dims[0] * i->t->dims[1];
     bool divides = i->vector == &p->w->rope_factors || i->vector == &p->w->rope_short || i->vector == &p->w->rope_long;
     weights_type(i->t->type, &type);
     kern_dequant(type, v, i->t->data, n);
@@ -366,7 +434,7 @@ static int fill(struct plan *p, uint8_t *mem, struct pool *pool,
         const struct item *i = &p->items[n];
         if (i->matrix) {
             struct packing to = {i, mem + i->offset};
-            pool_run(pool, pack, &to, i->matrix->n_panels, 4);
+            pool_run(pool, pack, &to, i->matrix->stacked * i->matrix->n_panels, 4);
         } else {
             int r = fill_vector(p, i, (float *)(mem + i->offset));
             if (r) return r;

@@ -8,12 +8,13 @@
 #include "daemon/model/shape.h"
 #include "kernels/kernels.h"
 
-/* y[rows] = W x[k]. */
+/* y[rows] = W x[k], or as many such as there are experts. */
 struct matrix {
     enum kern_type type;
-    uint32_t rows, k, n_panels;
+    uint32_t rows, k, n_panels; /* of each */
+    uint32_t stacked;           /* how many */
     size_t panel_bytes;
-    const uint8_t *panels; /* [n_panels][panel_bytes] */
+    const uint8_t *panels; /* [stacked][n_panels][panel_bytes] */
 };
 
 /* Vectors that the architecture or the file has not are NULL. */
@@ -23,7 +24,12 @@ struct layer {
     const float *q_norm, *k_norm;                /* [head_dim], or of all heads, as the architecture has it */
     const float *q_bias, *k_bias, *v_bias;       /* [rows] of their matrices, like those below */
     const float *o_bias, *gate_bias, *up_bias, *down_bias;
-    struct matrix q, k, v, o, gate, up, down;
+    struct matrix q, k, v, o, gate, up, down; /* of experts, gate, up, down and their biases are stacked */
+    struct matrix router;                     /* [experts][dim] */
+    const float *router_bias;                 /* [experts] */
+    struct matrix shared_router;              /* [1][dim] */
+    struct matrix shared_gate, shared_up, shared_down;
+    const float *sink_scores; /* [heads] */
 };
 
 struct weights {

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The tiny models of each architecture, and what they are asked: shared by test_architectures.py and peer_architectures.py."""
 VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen3", "phi3", "phi3-short", "smollm3",
-            "granite", "olmo2", "olmo3", "gemma2", "gemma3"]
-WINDOWS = ["olmo3", "gemma2", "gemma3"]  # whose layers have windows, of 70 tokens
+            "granite", "olmo2", "olmo3", "gemma2", "gemma3", "mixtral", "qwen2moe", "qwen3moe", "gpt-oss"]
+WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss"]  # whose layers have windows, of 70 tokens
+
+# general.architecture, where it is not the variant's name.
+ARCH = {"olmo3": "olmo2", "mixtral": "llama"}
 
 # About 20 and 300 tokens: inside the windows, and far beyond them.
 PROMPTS = ["Once upon a time", "the little cat and the red hat sat on a mat; " * 9 + "then"]
 TOKENS = 64
+
+
+def arch(variant):
+    name = variant if variant == "gpt-oss" else variant.split("-")[0]
+    return ARCH.get(name, name)
 
 
 def arguments(variant):

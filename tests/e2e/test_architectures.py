@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from architectures import VARIANTS, WINDOWS, arguments, context
+from architectures import VARIANTS, WINDOWS, arch, arguments, context
 from conftest import HOBD, TOP, mktiny
 
 CASES = json.loads((Path(__file__).parent / "architectures-greedy.json").read_text())
@@ -108,4 +108,10 @@ def test_rotating(home, models, variant):
 def test_supported_is_what_the_readme_says():
     out = subprocess.run([HOBD, "inspect", "--supported"], capture_output=True, text=True, check=True).stdout
     assert out in (TOP / "README.md").read_text()
-    assert all(f"| `{v.split('-')[0].replace('olmo3', 'olmo2')}` |" in out for v in VARIANTS)
+    assert all(f"| `{arch(v)}` |" in out for v in VARIANTS)
+
+
+def test_inspect_tells_of_experts(models):
+    out = subprocess.run([HOBD, "inspect", models("qwen2moe")], capture_output=True, text=True, check=True).stdout
+    assert "architecture qwen2moe: 2 layers, width 64, 12 experts of 32, 4 for each token, a shared one of 128, 4 heads of 16" in out
+    assert "supported: all tensors; " in out

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,21 +17,30 @@
 
 #define LENGTH 150 /* tokens; windows are of 70 */
 
-static struct tiny tiny_of(const char *arch, uint32_t ctx)
+/* The file of "@arch", in F32, or of "@arch/TYPE". */
+static void arch_bytes(struct buf *out, const char *arch, uint32_t ctx)
 {
+    char name[64];
     struct tiny t;
+    snprintf(name, sizeof(name), "%s", arch);
+    char *type = strchr(name, '/');
+    if (type) *type++ = 0;
     tiny_init(&t);
-    t.type = 0;
-    t.arch = arch;
+    t.type = type ? (uint32_t)tiny_type(type) : 0;
+    t.arch = name;
     t.ctx = ctx;
-    t.rope_freqs = !strcmp(arch, "llama");
-    return t;
+    t.rope_freqs = !strcmp(name, "llama");
+    rig_tiny_bytes(out, &t);
 }
 
 static struct gguf *open_arch(const char *arch, uint32_t ctx)
 {
-    struct tiny t = tiny_of(arch, ctx);
-    return rig_tiny(&t);
+    struct buf b = BUF_INIT;
+    struct gguf *g;
+    arch_bytes(&b, arch, ctx);
+    assert_int_equal(rig_open(&g, b.data, b.len), 0);
+    buf_fini(&b);
+    return g;
 }
 
 /* *state: the name. Threads, chunks, instruction sets, KV types. */
@@ -135,6 +145,7 @@ static void test_long_windows(void **state)
 {
     agrees("gemma2", 620, 1024);
     agrees("olmo3", 620, 1024);
+    agrees("gpt-oss", 620, 1024);
 }
 
 /* What a change of token 9 changes, with windows of 70 in all layers. */
@@ -182,21 +193,26 @@ static void test_windows_do_not_rotate(void **state)
 
 /* --- files that lack something, or have too much --- */
 
-static void refused(const char *arch, const char *find, const char *put, const char *why)
+/* Ends @file. */
+static void file_refused(struct buf *file, const char *why)
 {
-    struct tiny t = tiny_of(arch, 512);
-    struct buf file = BUF_INIT;
     struct gguf *g;
     struct shape s;
     size_t bytes;
-    rig_tiny_bytes(&file, &t);
-    memcpy(file.data + rig_where(&file, find), put, strlen(put));
-    assert_int_equal(rig_open(&g, file.data, file.len), 0);
+    assert_int_equal(rig_open(&g, file->data, file->len), 0);
     int r = shape_read(&s, g);
     if (!r) r = weights_check(g, &s, &bytes);
-    if (!r || !strstr(error_text(r), why)) fail_msg("%s: \"%s\", not \"%s\"", arch, r ? error_text(r) : "", why);
+    if (!r || !strstr(error_text(r), why)) fail_msg("\"%s\", not \"%s\"", r ? error_text(r) : "", why);
     gguf_close(g);
-    buf_fini(&file);
+    buf_fini(file);
+}
+
+static void refused(const char *arch, const char *find, const char *put, const char *why)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, arch, 512);
+    memcpy(file.data + rig_where(&file, find), put, strlen(put));
+    file_refused(&file, why);
 }
 
 static void test_files_that_lack_something(void **state)
@@ -206,7 +222,31 @@ static void test_files_that_lack_something(void **state)
     refused("olmo2", "blk.0.post_ffw_norm", "blk.0.Post", "tensor 'blk.0.post_ffw_norm.weight' is missing");
     refused("phi3", "rope_factors_short", "Rope", "tensor 'rope_factors_short.weight' is missing");
     refused("phi3", "blk.1.ffn_up", "blk.1.ffn_UP", "tensor 'blk.1.ffn_up.weight' is missing");
+    refused("mixtral", "blk.1.ffn_gate_inp", "blk.1.ffn_gate_INP", "tensor 'blk.1.ffn_gate_inp.weight' is missing");
+    refused("mixtral", "llama.expert_used_count", "llama.Expert", "key 'llama.expert_used_count' is missing");
+    refused("qwen2moe", "blk.0.ffn_up_shexp", "blk.0.Ffn", "tensor 'blk.0.ffn_up_shexp.weight' is missing");
+    refused("qwen3moe", "qwen3moe.expert_count", "qwen3moe.Expert", "key 'qwen3moe.expert_count' is missing");
+    refused("gpt-oss", "blk.2.attn_sinks", "blk.2.attn_Sinks", "tensor 'blk.2.attn_sinks.weight' is missing");
+    refused("gpt-oss", "blk.2.ffn_up_exps.bias", "blk.2.ffn_UP", "tensor 'blk.2.ffn_up_exps.bias' is missing");
     refused("granite", "granite.logit_scale", "granite.Logit", "key 'granite.logit_scale' is missing");
+}
+
+static void test_stacks_of_another_height(void **state)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, "mixtral", 512);
+    const char *name = "blk.1.ffn_down_exps.weight"; /* then the number of dimensions, and these */
+    memcpy(file.data + rig_where(&file, name) + strlen(name) + 4 + 2 * 8, &(uint64_t){7}, 8);
+    file_refused(&file, "tensor 'blk.1.ffn_down_exps.weight' is 96 x 64 x 7, but the model's keys say 96 x 64 x 8");
+}
+
+static void test_no_experts_for_a_token(void **state)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, "mixtral", 512);
+    const char *key = "llama.expert_used_count"; /* then its type, and the value */
+    memset(file.data + rig_where(&file, key) + strlen(key) + 4, 0, 4);
+    file_refused(&file, "key 'llama.expert_used_count' is 0, not a number from 1 to 8");
 }
 
 /* What another architecture would compute with. */
@@ -218,12 +258,13 @@ static void test_files_that_have_too_much(void **state)
             "key 'gemma2.residual_scale' is 10000, which is not supported in a 'gemma2' model");
 }
 
-#define EACH(name)                                                                                                     \
-    {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)},                                      \
-        {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                               \
+#define SAME(name)                                                                                                     \
+    {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
     {                                                                                                                  \
         "in company " name, test_in_company, NULL, NULL, (void *)(name)                                                \
     }
+
+#define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)
 
 int main(void)
 {
@@ -241,11 +282,20 @@ int main(void)
         EACH("olmo3"),
         EACH("gemma2"),
         EACH("gemma3"),
+        EACH("mixtral"),
+        EACH("qwen2moe"),
+        EACH("qwen3moe"),
+        EACH("gpt-oss"),
+        SAME("mixtral/Q4_0"),
+        SAME("qwen2moe/Q8_0"),
+        SAME("gpt-oss/MXFP4"),
         cmocka_unit_test(test_short_contexts),
         cmocka_unit_test(test_long_windows),
         cmocka_unit_test(test_what_a_window_hides),
         cmocka_unit_test(test_windows_do_not_rotate),
         cmocka_unit_test(test_files_that_lack_something),
+        cmocka_unit_test(test_stacks_of_another_height),
+        cmocka_unit_test(test_no_experts_for_a_token),
         cmocka_unit_test(test_files_that_have_too_much),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,26 +24,34 @@ static void check(const struct shape *y, uint32_t n, uint32_t ctx, uint32_t thre
     uint8_t *seen = calloc(s.size, 1);
     assert_non_null(seen);
     size_t q = (size_t)y->heads * y->head_dim, kv = (size_t)y->kv_heads * y->head_dim, wide = y->dim;
+    size_t ffn = y->experts ? y->shared_ffn : y->ffn, rows = (size_t)n * y->experts_used, input, hidden;
     wide = wide < q ? q : wide;
-    wide = wide < y->ffn ? y->ffn : wide;
+    wide = wide < ffn ? ffn : wide;
+    input = n * wide < rows * y->dim ? rows * y->dim : n * wide;
+    input = input < rows * y->expert_ffn ? rows * y->expert_ffn : input;
+    hidden = n * ffn < rows * y->expert_ffn ? rows * y->expert_ffn : n * ffn;
     mark(&s, seen, s.tokens, n * sizeof(*s.tokens));
     mark(&s, seen, s.x, 4 * n * y->dim), mark(&s, seen, s.h, 4 * n * y->dim);
     mark(&s, seen, s.q, 4 * n * q), mark(&s, seen, s.k, 4 * n * kv), mark(&s, seen, s.v, 4 * n * kv);
     mark(&s, seen, s.att, 4 * n * q);
-    mark(&s, seen, s.gate, 4 * n * y->ffn), mark(&s, seen, s.up, 4 * n * y->ffn);
+    mark(&s, seen, s.gate, 4 * hidden), mark(&s, seen, s.up, 4 * hidden);
+    mark(&s, seen, s.route, 4ul * n * y->experts), mark(&s, seen, s.shared, y->shared_ffn ? 4 * n : 0);
+    mark(&s, seen, s.chosen, 4 * rows), mark(&s, seen, s.share, 4 * rows);
+    mark(&s, seen, s.row, 4 * rows), mark(&s, seen, s.source, 4 * rows);
+    mark(&s, seen, s.groups, y->experts * sizeof(*s.groups)), mark(&s, seen, s.mix, 4 * rows * y->dim);
     for (uint32_t i = 0; i < shape_ropes(y); i++) mark(&s, seen, s.cs[i], 4 * n * y->rope_dim);
     mark(&s, seen, s.sink_q, 4 * n * q), mark(&s, seen, s.sink_cs, 4 * n * y->rope_dim);
-    mark(&s, seen, s.aq, n * wide);
-    mark(&s, seen, s.ad, 4 * n * (wide / 32)), mark(&s, seen, s.as, 4 * n * (wide / 32));
+    mark(&s, seen, s.aq, input);
+    mark(&s, seen, s.ad, 4 * (input / 32)), mark(&s, seen, s.as, 4 * (input / 32));
     mark(&s, seen, s.m, 4 * s.rows), mark(&s, seen, s.l, 4 * s.rows), mark(&s, seen, s.o, 4ul * s.rows * y->head_dim);
     mark(&s, seen, s.tiles, n * sizeof(*s.tiles)), mark(&s, seen, s.items, s.rows * sizeof(*s.items));
-    size_t rows = (size_t)threads * s.tile_tokens * (y->heads / y->kv_heads);
+    rows = (size_t)threads * s.tile_tokens * (y->heads / y->kv_heads);
     mark(&s, seen, s.query, rows * sizeof(*s.query)), mark(&s, seen, s.begin, 4 * rows),
         mark(&s, seen, s.end, 4 * rows);
     assert_true(s.tile_tokens >= 1);
     /* One tile of the longest context, and of any sinks and window: of each a segment may be seen from its middle to
-     * its middle, and the tile's first and last token see others. */
-    assert_true(s.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT + 3));
+     * its middle, and the tile's first and last token see others. One more for sink scores. */
+    assert_true(s.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT + 4));
     free(seen);
     scratch_fini(&s);
     scratch_fini(&s);
@@ -61,6 +69,13 @@ static void test_buffers_do_not_overlap(void **state)
                           .window = 40,
                           .window_rope = {.base = 5}},
           7, 512, 2);
+    struct shape y = {.dim = 64, .ffn = 4096, .heads = 4, .kv_heads = 2, .head_dim = 16, .rope_dim = 16};
+    y.experts = 12, y.experts_used = 5, y.expert_ffn = 32;
+    check(&y, 7, 512, 2);
+    y.shared_ffn = 224;
+    check(&y, 7, 512, 2);
+    y.expert_ffn = 96;
+    check(&y, 7, 512, 2);
     check(&(struct shape){.dim = 5, .ffn = 3, .heads = 3, .kv_heads = 1, .head_dim = 2, .rope_dim = 2}, 1, 1, 1);
     check(&(struct shape){.dim = 64, .ffn = 32, .heads = 200, .kv_heads = 1, .head_dim = 6, .rope_dim = 4}, 33, 100000,
           5);

@@ -128,15 +128,13 @@ static void test_rope_scaling(void **state)
 static void test_other_architectures(void **state)
 {
     refused(&(struct key){"general.architecture", 0, "rwkv7", false}, NULL, -EOPNOTSUPP,
-            "architecture 'rwkv7' is not supported; supported: gemma2, gemma3, granite, llama, olmo2, phi3, qwen2, "
-            "qwen3, smollm3");
+            "architecture 'rwkv7' is not supported; supported: gemma2, gemma3, gpt-oss, granite, llama, olmo2, phi3, "
+            "qwen2, qwen2moe, qwen3, qwen3moe, smollm3");
     refused(&(struct key){"general.architecture", 0, "llam", false}, NULL, -EOPNOTSUPP,
             "architecture 'llam' is not supported");
     refused(&(struct key){"general.architecture", 0, "a\033b", false}, NULL, -EOPNOTSUPP,
             "architecture 'a?b' is not supported");
     refused(&(struct key){"general.architecture", 0, NULL, false}, NULL, -EINVAL, "'general.architecture' is missing");
-    refused(&(struct key){"llama.expert_count", 8, NULL, false}, NULL, -EOPNOTSUPP,
-            "a mixture of experts ('llama.expert_count' is 8) is not supported");
 }
 
 /* Names of other architectures in this model's keys: what they make of them. */
@@ -166,6 +164,24 @@ static struct shape shape_of(const char *arch)
     if (r) fail_msg("%s", error_text(r));
     gguf_close(g);
     return s;
+}
+
+static void test_experts(void **state)
+{
+    struct key eight = {"llama.expert_count", 8, NULL, false}, two = {"llama.expert_used_count", 2, NULL, false};
+    struct shape s;
+    assert_int_equal(read_changed(&s, &eight, &two, 5), 0);
+    assert_true(s.experts == 8 && s.experts_used == 2 && s.expert_ffn == 96 && !s.shared_ffn && !s.experts_of_all);
+    assert_int_equal(read_changed(&s, &(struct key){"llama.expert_count", 0, NULL, false}, &two, 5), 0);
+    assert_true(!s.experts && !s.experts_used);
+    refused(&eight, NULL, -EINVAL, "key 'llama.expert_used_count' is missing");
+    refused(&eight, &(struct key){"llama.expert_used_count", 9, NULL, false}, -EINVAL,
+            "key 'llama.expert_used_count' is 9, not a number from 1 to 8");
+    refused(&(struct key){"llama.expert_count", 4e9, NULL, false}, &two, -EINVAL, "4000000000 experts; at most 1024");
+    s = shape_of("qwen2moe");
+    assert_true(s.experts == 12 && s.experts_used == 4 && s.expert_ffn == 32 && s.shared_ffn == 128);
+    assert_true(s.experts_of_all && s.expert_scale == 1);
+    assert_false(shape_of("gpt-oss").experts_of_all);
 }
 
 static void test_windows(void **state)
@@ -271,7 +287,7 @@ int main(void)
         cmocka_unit_test(test_missing_keys),   cmocka_unit_test(test_values_that_cannot_be),
         cmocka_unit_test(test_vocabulary),     cmocka_unit_test(test_scales),
         cmocka_unit_test(test_windows),        cmocka_unit_test(test_other_numbers),
-        cmocka_unit_test(test_scale_by_width),
+        cmocka_unit_test(test_scale_by_width), cmocka_unit_test(test_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

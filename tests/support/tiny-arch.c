@@ -96,8 +96,88 @@ static const struct tiny_tensor all_normed[] = {
     {NULL},
 };
 
+#define EXPERTS                                                                                                        \
+    {"ffn_gate_inp.weight", 'd', 'n'}, {"ffn_gate_exps.weight", 'd', 'e', 'n'}, {"ffn_up_exps.weight", 'd', 'e', 'n'}, \
+    {                                                                                                                  \
+        "ffn_down_exps.weight", 'e', 'd', 'n'                                                                          \
+    }
+
+static const struct tiny_tensor mixture[] = {
+    {"attn_norm.weight", 'd', 0}, Q_K_V, {"ffn_norm.weight", 'd', 0}, EXPERTS, {NULL},
+};
+
+static const struct tiny_tensor normed_mixture[] = {
+    {"attn_norm.weight", 'd', 0},
+    Q_K_V,
+    {"attn_q_norm.weight", 'h', 0},
+    {"attn_k_norm.weight", 'h', 0},
+    {"ffn_norm.weight", 'd', 0},
+    EXPERTS,
+    {NULL},
+};
+
+static const struct tiny_tensor shared_mixture[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_q.bias", 'q', 0},
+    {"attn_k.bias", 'v', 0},
+    {"attn_v.bias", 'v', 0},
+    Q_K_V,
+    {"ffn_norm.weight", 'd', 0},
+    EXPERTS,
+    {"ffn_gate_inp_shexp.weight", 'd', 0},
+    {"ffn_gate_shexp.weight", 'd', 's'},
+    {"ffn_up_shexp.weight", 'd', 's'},
+    {"ffn_down_shexp.weight", 's', 'd'},
+    {NULL},
+};
+
+static const struct tiny_tensor biased_mixture[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_q.bias", 'q', 0},
+    {"attn_k.bias", 'v', 0},
+    {"attn_v.bias", 'v', 0},
+    Q_K_V,
+    {"attn_output.bias", 'd', 0},
+    {"attn_sinks.weight", 'H', 0},
+    {"post_attention_norm.weight", 'd', 0},
+    EXPERTS,
+    {"ffn_gate_inp.bias", 'n', 0},
+    {"ffn_gate_exps.bias", 'e', 'n'},
+    {"ffn_up_exps.bias", 'e', 'n'},
+    {"ffn_down_exps.bias", 'd', 'n'},
+    {NULL},
+};
+
 static const struct tiny_arch table[] = {
     {.name = "llama", .tensors = plain},
+    {.name = "mixtral", .arch = "llama", .untied = true, .tensors = mixture, .experts = 8, .experts_used = 2},
+    {.name = "qwen2moe",
+     .untied = true,
+     .tensors = shared_mixture,
+     .experts = 12,
+     .experts_used = 4,
+     .expert_ffn = 32,
+     .shared_ffn = 128},
+    {.name = "qwen3moe",
+     .head_dim = 32,
+     .untied = true,
+     .tensors = normed_mixture,
+     .experts = 16,
+     .experts_used = 5,
+     .expert_ffn = 32},
+    {.name = "gpt-oss",
+     .layers = 4,
+     .head_dim = 32,
+     .untied = true,
+     .tensors = biased_mixture,
+     .experts = 8,
+     .experts_used = 3,
+     .expert_ffn = 64,
+     .keys = {{".attention.sliding_window", 'u', 70, NULL},
+              {".rope.freq_base", 'f', 150000, NULL},
+              {".rope.scaling.type", 's', 0, "yarn"},
+              {".rope.scaling.factor", 'f', 4, NULL},
+              {".rope.scaling.original_context_length", 'u', 128, NULL}}},
     {.name = "llama-biases", .arch = "llama", .tensors = all_biases},
     {.name = "llama-yarn",
      .arch = "llama",

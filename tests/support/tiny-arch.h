@@ -6,10 +6,11 @@
 #include <stdint.h>
 
 /* A tensor of every layer. Sizes: d dim, f ffn, q all heads, v all KV heads, h one head, Q q and twice v (fused), F
- * twice f (fused); rows 0: a vector. */
+ * twice f (fused), H the number of heads, n of experts, e an expert's ffn, s the shared one's; rows 0: a vector; stack
+ * 0: one matrix. Biases and routers are F32. */
 struct tiny_tensor {
     const char *name; /* after "blk.N." */
-    char k, rows;
+    char k, rows, stack;
 };
 
 /* A key, with the architecture's name before it where it begins with a dot. */
@@ -21,16 +22,17 @@ struct tiny_key {
 };
 
 struct tiny_arch {
-    const char *name;  /* of the variant: what mktiny --arch takes */
-    const char *arch;  /* general.architecture; NULL: the name */
-    uint32_t layers;   /* 0: as told */
-    uint32_t head_dim; /* 0: as told */
-    bool untied;       /* the file must have an output.weight */
+    const char *name;                                       /* of the variant: what mktiny --arch takes */
+    const char *arch;                                       /* general.architecture; NULL: the name */
+    uint32_t layers;                                        /* 0: as told */
+    uint32_t head_dim;                                      /* 0: as told */
+    bool untied;                                            /* the file must have an output.weight */
+    uint32_t experts, experts_used, expert_ffn, shared_ffn; /* expert_ffn 0: ffn; as keys where not 0 */
     const struct tiny_tensor *tensors;
-    struct tiny_key keys[8];
-    bool long_rope;  /* tensors of factors */
-    float ffn_share; /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
-                      * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */
+    struct tiny_key keys[8]; /* the last one is empty */
+    bool long_rope;          /* tensors of factors */
+    float ffn_share;         /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
+                              * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */
 };
 
 /* NULL: not one of them; its files are written as llama's. */

@@ -99,6 +99,7 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
         w->row[i] = 1 + 0.1f * x;
         if (strstr(name, "post_ffw_norm") && w->a->ffn_share > 0) w->row[i] *= w->a->ffn_share;
         if (strstr(name, ".bias")) w->row[i] = 0.3f * x;
+        if (strstr(name, "attn_sinks") || strstr(name, "ffn_gate_inp_shexp")) w->row[i] = x;
         if (!strcmp(name, "rope_factors_short.weight")) w->row[i] = 1 + 0.05f * (float)i;
         if (!strcmp(name, "rope_factors_long.weight")) w->row[i] = 1 + 2 * (float)i;
         if (!strcmp(name, "output_norm.weight")) w->row[i] = x < 0 ? -1 + 0.1f * x : 1 + 0.1f * x;
@@ -106,22 +107,26 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
     }
 }
 
-static void tensor(struct writer *w, const char *name, uint64_t k, uint64_t rows)
+/* @stack matrices of @rows, or one (0); @rows 0: a vector. */
+static void tensors_of(struct writer *w, const char *name, uint64_t k, uint64_t rows, uint64_t stack)
 {
-    const struct tiny_type *t = tiny_type_numbered(rows ? w->t->type : 0);
-    uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * (rows ? rows : 1);
+    const bool matrix = rows && !strstr(name, ".bias");
+    const struct tiny_type *t = tiny_type_numbered(matrix && !strstr(name, "ffn_gate_inp.") ? w->t->type : 0);
+    const uint64_t all = (rows ? rows : 1) * (stack ? stack : 1);
+    uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * all;
     w->n++;
     if (w->pass == DIRECTORY) {
         put_u64(w->f, strlen(name));
         fputs(name, w->f);
-        put_u32(w->f, rows ? 2 : 1);
+        put_u32(w->f, 1 + (rows > 0) + (stack > 0));
         put_u64(w->f, k);
         if (rows) put_u64(w->f, rows);
+        if (stack) put_u64(w->f, stack);
         put_u32(w->f, t->number);
         put_u64(w->f, w->offset);
     } else if (w->pass == DATA) {
-        for (uint64_t r = 0; r < (rows ? rows : 1); r++) {
-            if (rows)
+        for (uint64_t r = 0; r < all; r++) {
+            if (matrix)
                 fill_row(w, name, r, k);
             else
                 fill_vector(w, name, k);
@@ -131,6 +136,11 @@ static void tensor(struct writer *w, const char *name, uint64_t k, uint64_t rows
         pad(w->f, -size % ALIGN);
     }
     w->offset += size + -size % ALIGN;
+}
+
+static void tensor(struct writer *w, const char *name, uint64_t k, uint64_t rows)
+{
+    tensors_of(w, name, k, rows, 0);
 }
 
 static uint32_t head_dim(const struct tiny *t)
@@ -153,8 +163,11 @@ static void tensors(struct writer *w, enum pass pass)
 {
     const struct tiny *t = w->t;
     uint64_t head = head_dim(t), q = t->heads * head, v = t->kv_heads * head;
+    const struct tiny_arch *a = w->a;
     uint64_t size[128] = {
         ['d'] = t->dim, ['f'] = t->ffn, ['q'] = q, ['v'] = v, ['h'] = head, ['Q'] = q + 2 * v, ['F'] = 2 * t->ffn};
+    size['H'] = t->heads, size['n'] = a->experts, size['s'] = a->shared_ffn;
+    size['e'] = a->expert_ffn ? a->expert_ffn : t->ffn;
     w->pass = pass;
     w->n = w->offset = 0;
     w->state = t->seed;
@@ -163,7 +176,7 @@ static void tensors(struct writer *w, enum pass pass)
         for (const struct tiny_tensor *i = w->a->tensors; i->name; i++) {
             char name[64];
             snprintf(name, sizeof(name), "blk.%u.%s", l, i->name);
-            tensor(w, name, size[(int)i->k], size[(int)i->rows]);
+            tensors_of(w, name, size[(int)i->k], size[(int)i->rows], size[(int)i->stack]);
         }
     rope_tensors(w);
     tensor(w, "output_norm.weight", t->dim, 0);
@@ -311,6 +324,10 @@ static uint64_t metadata(FILE *f, const struct tiny *t, const struct tiny_arch *
     if (!own_key(a, ".rope.freq_base")) meta_f32(&m, ".rope.freq_base", t->rope_base > 0 ? t->rope_base : 10000);
     if (!own_key(a, ".rope.dimension_count")) meta_u32(&m, ".rope.dimension_count", head_dim(t));
     own_keys(&m, t, a);
+    if (a->experts) meta_u32(&m, ".expert_count", a->experts);
+    if (a->experts) meta_u32(&m, ".expert_used_count", a->experts_used);
+    if (a->expert_ffn) meta_u32(&m, ".expert_feed_forward_length", a->expert_ffn);
+    if (a->shared_ffn) meta_u32(&m, ".expert_shared_feed_forward_length", a->shared_ffn);
     meta_u32(&m, ".vocab_size", v->n);
     if (t->head_dim) {
         meta_u32(&m, ".attention.key_length", t->head_dim);
@@ -373,6 +390,7 @@ int tiny_write(const struct tiny *as_told, const char *path)
     uint64_t widest = (uint64_t)t->heads * head_dim(t);
     if (widest < t->dim) widest = t->dim;
     if (widest < t->ffn) widest = t->ffn;
+    if (widest < a.shared_ffn) widest = a.shared_ffn;
     struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
     const struct fim *fim = fim_of(t);
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);

@@ -3,13 +3,14 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import threading
 import time
 
 import pytest
-from conftest import HOB, mktiny
+from conftest import HOB, TOP, mktiny
 
 
 def jsonl(r):
@@ -333,3 +334,12 @@ def test_client_links_libc_and_msgpack_only(shared):
     libs = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "NEEDED" in line]
     libs = [x for x in libs if not x.startswith(("libasan", "libubsan", "libm.", "libgcc_s", "ld-linux"))]
     assert all(x.startswith(("libc.", "libmsgpack")) for x in libs), libs
+
+
+def test_a_context_that_rotates_ends_where_the_page_says(shared):
+    page = (TOP / "man" / "hob.1.scd").read_text()
+    times = int(re.search(r"at most (\d+) contexts full", page).group(1))
+    r = shared.hob("--jsonl", "--context", "rotate", "-n", 10000000, "--ignore-eos", "x", check=0)
+    done = json.loads(r.out.splitlines()[-1])
+    assert done["reason"] == "context"
+    assert done["usage"]["prompt"] + done["usage"]["completion"] == times * 512

@@ -51,14 +51,14 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
     assert(!memory || kv_pool_refs(p->pool, n->block) > 0);
     assert(!memory || first || n->parent->block != PREFIX_NO_BLOCK);
     assert(!n->on_disk || !n->writing);
-    assert(n->used <= p->clock);
+    assert(n->used <= p->clock && n->uses <= PREFIX_USES && (n->uses || !prefix_node_readable(n)));
     assert(n->in_kin.own == (A_PLACE | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
     if (memory && n->n < PREFIX_BLOCK && !n->pins && !n->tails) assert(!prefix_kin_longer(n->parent, n->tokens, n->n));
 
     const bool evict = memory && !n->children_memory && !n->pins;
     const bool write = memory && !n->on_disk && !n->writing && (first || n->parent->on_disk);
     const bool disk = n->on_disk && !n->children_disk && !n->pins;
-    check_listed(&n->in_evict, &n->owner->evict[n->tails > 0], evict, n->used);
+    check_listed(&n->in_evict, &n->owner->evict[prefix_queue(n)], evict, n->used);
     check_listed(&n->in_write, &p->write, write, n->used);
     check_listed(&n->in_disk, &p->disk, disk, n->used);
     assert(n->listed == (evict || write || disk));
@@ -82,6 +82,18 @@ static uint64_t check_order(const struct tree *t)
         before = l->key;
     }
     return tree_check(t);
+}
+
+/* Also by the owner's clock its leaves are in the order of their uses. */
+static uint64_t check_queue(const struct prefix_owner *o, uint32_t k)
+{
+    uint64_t before = 0;
+    for (const struct tree_link *l = tree_first(&o->evict[k]); l; l = tree_next(l)) {
+        const struct prefix_node *n = NODE_OF(l, in_evict);
+        assert(before <= n->since && n->since <= o->clock);
+        before = n->since;
+    }
+    return check_order(&o->evict[k]);
 }
 
 static bool sums_equal(const struct prefix_sum *a, const struct prefix_sum *b)
@@ -116,7 +128,10 @@ static void check_owner(const struct prefix *p, const struct prefix_owner *o)
             own.blocks_disk += n->on_disk;
         }
     assert(sums_equal(&own, &o->sum));
-    check_listed(&o->in_owners, &p->owners, o->evict[0].top || o->evict[1].top, o->sum.blocks_memory);
+    uint32_t queues = 0;
+    for (uint32_t i = 0; i < PREFIX_QUEUES; i++) queues += o->evict[i].top != NULL;
+    check_listed(&o->in_owners, &p->owners, queues > 0, o->sum.blocks_memory);
+    assert(!o->worth || o->sum.blocks_memory >= p->learn_from / PREFIX_UNLEARN);
 }
 
 void prefix_check(const struct prefix *p)
@@ -141,7 +156,7 @@ void prefix_check(const struct prefix *p)
             const struct prefix_owner *o = owner_of(l);
             check_owner(p, o);
             add_sum(&sum, &o->sum);
-            evict += check_order(&o->evict[0]) + check_order(&o->evict[1]);
+            for (uint32_t k = 0; k < PREFIX_QUEUES; k++) evict += check_queue(o, k);
             owners += o->in_owners.in != NULL;
         }
     f.sum.evictions = sum.evictions;

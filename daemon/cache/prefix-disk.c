@@ -32,6 +32,7 @@ int prefix_adopt(struct prefix *p, const struct prefix_info *info)
         return -ENOMEM;
     }
     n->used = ++p->clock;
+    n->uses = 1;
     prefix_node_set_disk(p, n, true);
     return 0;
 }

@@ -20,8 +20,7 @@ static struct prefix_node *victim(const struct prefix *p)
     if (!l) return NULL;
     const struct prefix_owner *o =
         (const struct prefix_owner *)((const char *)l - offsetof(struct prefix_owner, in_owners));
-    struct tree_link *leaf = tree_first(&o->evict[0]);
-    return NODE_OF(leaf ? leaf : tree_first(&o->evict[1]), in_evict);
+    return prefix_worth_least(o);
 }
 
 uint32_t prefix_evict(struct prefix *p, uint32_t blocks, prefix_leave_fn leave, void *ctx)

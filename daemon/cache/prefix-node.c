@@ -145,8 +145,10 @@ void prefix_node_collect(struct prefix *p, struct prefix_node *n)
 
 static void owner_settle(struct prefix *p, struct prefix_owner *o)
 {
-    const bool any = o->evict[0].top || o->evict[1].top;
+    bool any = false;
+    for (uint32_t i = 0; i < PREFIX_QUEUES; i++) any |= o->evict[i].top != NULL;
     tree_move(any ? &p->owners : NULL, &o->in_owners, o->sum.blocks_memory);
+    prefix_worth_settle(p, o);
 }
 
 void prefix_node_settle(struct prefix *p, struct prefix_node *n)
@@ -158,7 +160,7 @@ void prefix_node_settle(struct prefix *p, struct prefix_node *n)
     const bool disk = n->on_disk && !n->children_disk && !n->pins;
     if (!n->listed && !evict && !write && !disk) return;
     n->listed = evict || write || disk;
-    tree_move(evict ? &n->owner->evict[n->tails != 0] : NULL, &n->in_evict, n->used);
+    tree_move(evict ? &n->owner->evict[prefix_queue(n)] : NULL, &n->in_evict, n->used);
     tree_move(write ? &p->write : NULL, &n->in_write, n->used);
     tree_move(disk ? &p->disk : NULL, &n->in_disk, n->used);
     owner_settle(p, n->owner);
@@ -222,7 +224,14 @@ void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)
 
 void prefix_node_given_up(struct prefix *p, const struct prefix_node *n)
 {
-    if (n->n == PREFIX_BLOCK) p->given_up[n->by_place.hash & p->given_mask] = n->by_place.hash;
+    const uint64_t hash = n->by_place.hash;
+    if (n->n == PREFIX_BLOCK) p->given_up[hash & p->given_mask] = (hash & ~(uint64_t)PREFIX_USES) | n->uses;
+}
+
+uint8_t prefix_node_was(const struct prefix *p, uint64_t hash)
+{
+    const uint64_t was = p->given_up[hash & p->given_mask];
+    return (was ^ hash) & ~(uint64_t)PREFIX_USES ? 0 : was & PREFIX_USES;
 }
 
 void prefix_node_subsume(struct prefix *p, struct prefix_node *n)

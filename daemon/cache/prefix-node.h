@@ -11,11 +11,17 @@
 #include "daemon/cache/prefix-table.h"
 #include "daemon/cache/prefix-tree.h"
 #include "daemon/cache/prefix.h"
+#include "daemon/cache/worth.h"
 
 enum { IN_MEMORY = 1, ON_DISK = 2, A_PLACE = 4 }; /* bits of prefix_node.in_kin */
-#define PREFIX_AHEAD 8
-#define READABLE     (IN_MEMORY | ON_DISK)
-#define ANY_CHILD    (IN_MEMORY | ON_DISK | A_PLACE)
+#define PREFIX_AHEAD   8
+#define PREFIX_USES    7   /* more are not counted: they fit into the low bits of a hash */
+#define PREFIX_LEARN   256 /* blocks in memory from which on a uid's uses are learned from (sizeof(struct worth)) */
+#define PREFIX_UNLEARN 4   /* with so much less than that it is forgotten */
+#define PREFIX_TAILS   WORTH_CLASSES
+#define PREFIX_QUEUES  (WORTH_CLASSES + 1)
+#define READABLE       (IN_MEMORY | ON_DISK)
+#define ANY_CHILD      (IN_MEMORY | ON_DISK | A_PLACE)
 
 struct prefix_node {
     struct table_link
@@ -23,10 +29,11 @@ struct prefix_node {
     struct prefix_node *parent; /* NULL: a root */
     struct prefix_root *root;
     uint64_t used;  /* the clock then */
+    uint64_t since; /* its owner's clock then */
     uint32_t block; /* or PREFIX_NO_BLOCK */
     uint32_t pins;  /* its own holds, and its children with pins */
     uint32_t children_memory, children_disk;
-    uint8_t n;
+    uint8_t n, uses; /* uses: requests that made or found it, as far as is known; at most PREFIX_USES */
     bool on_disk, writing;
     bool listed; /* in one of the orders below */
     int32_t tokens[PREFIX_BLOCK];
@@ -50,8 +57,10 @@ struct prefix_owner {
     struct table_link by_uid;
     uid_t uid;
     struct prefix_sum sum;
-    struct tree evict[2];       /* leaves that may go, by last use; [1]: tails */
-    struct tree_link in_owners; /* there are such leaves; by blocks in memory */
+    uint64_t clock;                   /* blocks added, requests that began with one of its blocks */
+    struct worth *worth;              /* what is learned; NULL: it has too few blocks */
+    struct tree evict[PREFIX_QUEUES]; /* leaves that may go, by last use; one tree a class of uses, one for tails */
+    struct tree_link in_owners;       /* there are such leaves; by blocks in memory */
 };
 
 struct prefix {
@@ -64,8 +73,10 @@ struct prefix {
     struct tree owners, write, disk;
     struct prefix_sum sum;
     uint64_t evictable; /* blocks in memory without pins */
-    uint64_t *given_up; /* [given_mask + 1] hashes of full nodes that were; a later one may take a slot */
+    uint64_t *given_up; /* [given_mask + 1] hashes of full nodes that were, uses in place of the low bits (which are
+                         * the slot's); a later one may take a slot */
     uint64_t given_mask;
+    uint32_t learn_from; /* PREFIX_LEARN */
 };
 
 #define NODE_OF(link, member) ((struct prefix_node *)((char *)(link)-offsetof(struct prefix_node, member)))
@@ -122,5 +133,22 @@ void prefix_node_leave(struct prefix *p, struct prefix_node *n);
 void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk);
 /* Remember that the place of @n was filled once. */
 void prefix_node_given_up(struct prefix *p, const struct prefix_node *n);
+/* The uses of the node that was at the place with @hash; 0: there was none, or it is forgotten. */
+uint8_t prefix_node_was(const struct prefix *p, uint64_t hash);
 /* A partial node that nothing keeps gives up its block when a sibling in memory begins with it. */
 void prefix_node_subsume(struct prefix *p, struct prefix_node *n);
+
+/* --- prefix-worth.c: what an owner's leaves are worth --- */
+
+/* Which of its owner's queues a leaf is in. */
+static inline uint32_t prefix_queue(const struct prefix_node *n)
+{
+    return n->tails ? PREFIX_TAILS : worth_class(n->uses);
+}
+
+/* One more use of @n, which is in memory or about to be. */
+void prefix_worth_used(struct prefix *p, struct prefix_node *n);
+/* The owner may have too few blocks now. */
+void prefix_worth_settle(const struct prefix *p, struct prefix_owner *o);
+/* The leaf that goes first; @o has one. */
+struct prefix_node *prefix_worth_least(const struct prefix_owner *o);

@@ -48,6 +48,7 @@ int prefix_new(struct prefix **out, struct kv_pool *pool, prefix_hash_fn hash)
     p->random = hash ? 0 : drawn[1]; /* a test wants to see the same again */
     p->high = drawn[2];
     p->low = 1;
+    p->learn_from = PREFIX_LEARN;
     if (tables_init(p) < 0) {
         tables_fini(p);
         free(p);
@@ -77,6 +78,9 @@ struct prefix *prefix_free(struct prefix *p)
             if (NODE_OF(l, by_id)->block != PREFIX_NO_BLOCK) kv_pool_unref(p->pool, NODE_OF(l, by_id)->block);
     free_members(&p->ids, offsetof(struct prefix_node, by_id));
     free_members(&p->spaces, offsetof(struct prefix_root, node.by_place));
+    for (uint64_t i = 0; i <= p->uids.mask; i++)
+        for (struct table_link *l = p->uids.slots[i]; l; l = l->next)
+            free(((struct prefix_owner *)((char *)l - offsetof(struct prefix_owner, by_uid)))->worth);
     free_members(&p->uids, offsetof(struct prefix_owner, by_uid));
     tables_fini(p);
     free(p);
@@ -119,7 +123,7 @@ static enum prefix_miss why(const struct prefix *p, const struct prefix_node *at
         return PREFIX_EVICTED;
     if (n < PREFIX_BLOCK) return PREFIX_NEW;
     const uint64_t hash = prefix_kin_hash(p, at, tokens);
-    return p->given_up[hash & p->given_mask] == hash ? PREFIX_EVICTED : PREFIX_NEW;
+    return prefix_node_was(p, hash) ? PREFIX_EVICTED : PREFIX_NEW;
 }
 
 void prefix_find(const struct prefix *p, const struct prefix_space *space, const int32_t *tokens, uint32_t n,
@@ -173,13 +177,27 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
     memcpy(out->tokens, n->tokens, n->n * sizeof(*n->tokens));
 }
 
-void prefix_touch(struct prefix *p, struct prefix_node *n)
+/* The chain up to @n is used now, and by a request that begins with it, if @begins. */
+static void touch(struct prefix *p, struct prefix_node *n, bool begins)
 {
     p->clock++;
+    n->owner->clock += begins;
     for (; n->parent; n = n->parent) {
         n->used = p->clock;
+        n->since = n->owner->clock;
+        if (begins) prefix_worth_used(p, n);
         prefix_node_settle(p, n);
     }
+}
+
+void prefix_use(struct prefix *p, struct prefix_node *n)
+{
+    touch(p, n, true);
+}
+
+void prefix_touch(struct prefix *p, struct prefix_node *n)
+{
+    touch(p, n, false);
 }
 
 /* --- holding and adding --- */
@@ -257,9 +275,12 @@ int prefix_add(struct prefix *p, const struct prefix_space *space, struct prefix
             return -ENOMEM;
         }
         p->low++;
+        if (n == PREFIX_BLOCK) x->uses = prefix_node_was(p, x->by_place.hash);
     }
     *out = there ? there : x;
     (*out)->used = ++p->clock;
+    (*out)->since = ++(*out)->owner->clock;
+    if (!there) prefix_worth_used(p, x);
     prefix_node_settle(p, *out);
     if (there) return 1;
     prefix_node_enter(p, x, block);

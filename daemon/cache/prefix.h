@@ -9,9 +9,14 @@
  * A node's block is in memory, on disk, in both, or in neither (it then only keeps the place of its children, and can
  * be filled again). The index holds one reference of the pool on each block in memory. Who uses a node holds it, which
  * keeps it and all nodes before it where they are. What nobody holds is evicted leaf first (a leaf: no child in
- * memory): from the uid that has most blocks in memory, of its leaves the least recently used, and its live sessions'
- * tails after its other leaves. (Not after everybody's: a tail keeps all that is before it, so that one uid's sessions
- * could take the memory of all.)
+ * memory): from the uid that has most blocks in memory, of its leaves the one that is worth least, and its live
+ * sessions' tails, the least recently used first, after its other leaves. (Not after everybody's: a tail keeps all that
+ * is before it, so that one uid's sessions could take the memory of all.)
+ *
+ * What a leaf is worth (worth.h) is learned uid by uid, on a clock of its own uses: what one does changes when another
+ * has to give something up, as it must, and not which block. (But for this: how often a block was used is still known
+ * when it comes back, until as many others were given up, anybody's. That tells no more than PREFIX_EVICTED does.) A
+ * uid with few blocks costs no memory for it; its least recently used leaf goes. A restart forgets it all.
  *
  * A node in memory has a parent in memory. A partial node in memory that is a beginning of a sibling in memory goes as
  * soon as nobody holds it and it is no tail; its file, if there is one, is then the first that disk_victim names.
@@ -88,9 +93,11 @@ struct prefix_node *prefix_parent(const struct prefix_node *n); /* NULL: the roo
 uint32_t prefix_block(const struct prefix_node *n);
 void prefix_info(const struct prefix_node *n, struct prefix_info *out);
 
-/* Used now: moves it and all before it to the young end. It costs a step for each of them: for the begin and the end of
- * a request. */
+/* Used now: moves it and all before it to the young end. It costs a step for each of them: for the end of a request,
+ * and for one that begins again after it was interrupted. */
 void prefix_touch(struct prefix *p, struct prefix_node *n);
+/* The same, by a request that begins with it: the uses of each are counted, and learned from. */
+void prefix_use(struct prefix *p, struct prefix_node *n);
 
 /* --- holding and adding --- */
 

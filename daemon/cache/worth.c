@@ -22,10 +22,10 @@ uint32_t worth_age(uint64_t age)
 
 static double age_begin(uint32_t k)
 {
-    return exp2(k / 2.0) - 1;
+    return (k % 2 ? M_SQRT2 : 1) * (double)(1ull << k / 2) - 1;
 }
 
-static uint32_t class_of(uint32_t uses)
+uint32_t worth_class(uint32_t uses)
 {
     uint32_t class = uses ? uses - 1 : 0;
     return class < WORTH_CLASSES ? class : WORTH_CLASSES - 1;
@@ -34,16 +34,16 @@ static uint32_t class_of(uint32_t uses)
 /* Gittins' index of each age: looked for among the ends of the ages behind it. */
 static void value_class(struct worth *r, uint32_t class)
 {
-    double hazard[WORTH_AGES];
+    double hazard[WORTH_AGES], width[WORTH_AGES];
     for (uint32_t k = 0; k < WORTH_AGES; k++) {
         double h = (r->again[class][k] + PRIOR * EVEN) / (r->alive[class][k] + PRIOR);
         hazard[k] = h < 1 ? h : 1;
+        width[k] = age_begin(k + 1) - age_begin(k);
     }
     for (uint32_t k = 0; k < WORTH_AGES; k++) {
         double left = 1, hits = 0, time = 0, best = 0;
         for (uint32_t j = k; j < WORTH_AGES; j++) {
-            double width = age_begin(j + 1) - age_begin(j);
-            time += left * width * (1 - hazard[j] / 2);
+            time += left * width[j] * (1 - hazard[j] / 2);
             hits += left * hazard[j];
             left *= 1 - hazard[j];
             if (hits > best * time) best = hits / time;
@@ -52,10 +52,33 @@ static void value_class(struct worth *r, uint32_t class)
     }
 }
 
+/* Does @a go before @b? */
+static bool before(const struct worth *r, struct worth_cell a, struct worth_cell b)
+{
+    const double x = r->value[a.class][a.age], y = r->value[b.class][b.age];
+    if (x != y) return x < y;
+    return a.age != b.age ? a.age > b.age : a.class < b.class;
+}
+
+/* By insertion: little changes from one time to the next. */
+static void sort_cells(struct worth *r)
+{
+    for (uint32_t i = 1; i < WORTH_CELLS; i++) {
+        const struct worth_cell x = r->order[i];
+        uint32_t k = i;
+        for (; k && before(r, x, r->order[k - 1]); k--) r->order[k] = r->order[k - 1];
+        r->order[k] = x;
+    }
+}
+
 void worth_init(struct worth *r)
 {
     memset(r, 0, sizeof(*r));
     for (uint32_t c = 0; c < WORTH_CLASSES; c++) value_class(r, c);
+    for (uint32_t i = 0; i < WORTH_CELLS; i++)
+        r->order[i] =
+            (struct worth_cell){.class = i % WORTH_CLASSES, .age = (uint8_t)(WORTH_AGES - 1 - i / WORTH_CLASSES)};
+    sort_cells(r);
 }
 
 /* Its place, or the free one where it belongs. */
@@ -107,6 +130,7 @@ static void renew(struct worth *r, uint64_t now)
             r->alive[c][k] *= KEEP;
         }
     }
+    sort_cells(r);
 }
 
 /* Half as many keys are looked at from now on. */
@@ -132,11 +156,11 @@ void worth_learn(struct worth *r, uint64_t key, uint64_t now, uint32_t uses)
     }
     r->n += s->key == 0;
     assert(r->n < WORTH_SAMPLES);
-    *s = (struct worth_sample){.key = key, .used = now, .class = (uint8_t)class_of(uses)};
+    *s = (struct worth_sample){.key = key, .used = now, .class = (uint8_t)worth_class(uses)};
     r->alive[s->class][0]++;
 }
 
 double worth_of(const struct worth *r, uint32_t uses, uint64_t age)
 {
-    return r->value[class_of(uses)][worth_age(age)];
+    return r->value[worth_class(uses)][worth_age(age)];
 }

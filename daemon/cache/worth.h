@@ -19,7 +19,8 @@
 
 #define WORTH_CLASSES 6
 #define WORTH_AGES    48
-#define WORTH_SAMPLES 8192
+#define WORTH_CELLS   (WORTH_CLASSES * WORTH_AGES)
+#define WORTH_SAMPLES 4096
 
 struct worth_sample {
     uint64_t key; /* 0: none */
@@ -27,11 +28,16 @@ struct worth_sample {
     uint8_t class, age; /* counted as alive up to this age */
 };
 
+struct worth_cell {
+    uint8_t class, age;
+};
+
 struct worth {
     uint32_t shift; /* one key in 2^shift is looked at */
     uint32_t n, since;
     double again[WORTH_CLASSES][WORTH_AGES], alive[WORTH_CLASSES][WORTH_AGES];
     double value[WORTH_CLASSES][WORTH_AGES];
+    struct worth_cell order[WORTH_CELLS]; /* least value first; of equal ones the older age, then the lower class */
     struct worth_sample samples[WORTH_SAMPLES];
 };
 
@@ -40,6 +46,9 @@ void worth_init(struct worth *r);
 /* The block with @key (its content's and its parents'; well mixed) is used, for the @uses-th time (1: it is new to the
  * cache). */
 void worth_learn(struct worth *r, uint64_t key, uint64_t now, uint32_t uses);
+
+/* The class of a block used @uses times: below WORTH_CLASSES. */
+uint32_t worth_class(uint32_t uses);
 
 /* The worth of a block used @uses times, @age ago: larger is better, only to be compared. */
 double worth_of(const struct worth *r, uint32_t uses, uint64_t age);

@@ -173,7 +173,11 @@ int reuse_begin(struct engine *e, struct seq *s)
     s->reuse.indexed = m->n;
     s->reuse.off = false;
     s->miss = is_public ? PREFIX_ALL : m->miss;
-    if (m->node) prefix_touch(e->prefix, m->node);
+    if (m->node && s->reuse.began)
+        prefix_touch(e->prefix, m->node);
+    else if (m->node)
+        prefix_use(e->prefix, m->node);
+    s->reuse.began = true;
     if (is_public) {
         take_over(e, s);
         drop(e, m->node);

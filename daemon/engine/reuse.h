@@ -15,6 +15,7 @@ struct seq;
 struct reuse {
     struct prefix_space space;
     bool off;                 /* what it computes from now on is not kept */
+    bool began;               /* once: what it finds when it begins again after an interruption is no new use */
     struct prefix_node *seat; /* the last of its whole blocks that the index has; held. NULL: none */
     uint32_t indexed;         /* tokens up to and with it */
 };

@@ -106,6 +106,17 @@ uint32_t model_blocks(const struct model *m, uid_t uid)
     return n;
 }
 
+/* Of two leaves of a uid that are both tails, or both not. */
+static bool goes_before(const struct model *m, const struct place *a, const struct place *b)
+{
+    if (!a->tails) {
+        const uint64_t now = m->clocks[a->uid];
+        const uint32_t x = m->rank(a->uid, a->uses, now - a->since), y = m->rank(b->uid, b->uses, now - b->since);
+        if (x != y) return x < y;
+    }
+    return a->used < b->used;
+}
+
 bool model_victim(const struct model *m, const struct place *e)
 {
     if (!model_leaf(m, e)) return false;
@@ -116,7 +127,7 @@ bool model_victim(const struct model *m, const struct place *e)
         if (model_blocks(m, x->uid) > blocks) return false;
         if (x->uid != e->uid) continue;
         if (!x->tails && e->tails) return false;
-        if (!x->tails == !e->tails && x->used < e->used) return false;
+        if (!x->tails == !e->tails && goes_before(m, x, e)) return false;
     }
     return true;
 }
@@ -223,6 +234,17 @@ void model_tidy(struct model *m)
     }
 }
 
+static void count_use(struct place *e)
+{
+    if (e->uses < 7) e->uses++;
+}
+
+void model_add_use(struct model *m, struct place *e)
+{
+    e->used = ++m->clock;
+    e->since = ++m->clocks[e->uid];
+}
+
 struct place *model_enter(struct model *m, uint32_t space, const int32_t *tokens, uint32_t n, uint32_t block, uid_t uid)
 {
     struct place *e = model_at(m, space, tokens, n);
@@ -233,7 +255,8 @@ struct place *model_enter(struct model *m, uint32_t space, const int32_t *tokens
         memcpy(e->tokens, tokens, n * sizeof(*tokens));
     }
     e->block = block;
-    e->used = ++m->clock;
+    model_add_use(m, e);
+    count_use(e);
     EACH(m, x) /* beginnings that are on disk only are as good as unused */
     if (x != e && !place_in_memory(x) && !x->tails && !model_pinned(m, x) && place_last(x) < PREFIX_BLOCK &&
         before_last(x) == before_last(e) && place_begins(x, space, tokens, n))
@@ -241,11 +264,16 @@ struct place *model_enter(struct model *m, uint32_t space, const int32_t *tokens
     return e;
 }
 
-void model_touch(struct model *m, const struct place *e)
+void model_touch(struct model *m, const struct place *e, bool begins)
 {
     m->clock++;
+    m->clocks[e->uid] += begins;
     EACH(m, x)
-    if (x == e || is_behind(x, e)) x->used = m->clock;
+    if (x == e || is_behind(x, e)) {
+        x->used = m->clock;
+        x->since = m->clocks[x->uid];
+        if (begins) count_use(x);
+    }
 }
 
 static void give_up(struct model *m, const struct place *e)

@@ -18,13 +18,18 @@ struct place {
     uint32_t block; /* or PREFIX_NO_BLOCK */
     bool disk, writing;
     uint32_t holds, tails;
-    uint64_t used;
+    uint64_t used, since; /* the model's clock; its uid's */
+    uint32_t uses;
 };
 
 struct model {
     struct place places[MODEL_PLACES];
     uint32_t n;
-    uint64_t clock, evictions[MODEL_UIDS];
+    uint64_t clock, clocks[MODEL_UIDS], evictions[MODEL_UIDS];
+    /* What is learned is the index's own (test-worth proves it): the place of a leaf in the order in which the leaves
+     * of
+     * @uid go, by its uses and age; all 0 while nothing is learned. */
+    uint32_t (*rank)(uid_t uid, uint32_t uses, uint64_t age);
     struct {
         uint32_t space, n;
         int32_t tokens[MODEL_TOKENS];
@@ -63,7 +68,10 @@ struct place *model_covering(struct model *m, uint32_t space, const int32_t *tok
 /* The place is in memory now, new or not; whatever that ends is ended. */
 struct place *model_enter(struct model *m, uint32_t space, const int32_t *tokens, uint32_t n, uint32_t block,
                           uid_t uid);
-void model_touch(struct model *m, const struct place *e); /* and all before it */
+/* And all before it; by a request that begins with it, if @begins. */
+void model_touch(struct model *m, const struct place *e, bool begins);
+/* It is used by one that computed it too, or is computed: the clocks go on. */
+void model_add_use(struct model *m, struct place *e);
 void model_evict(struct model *m, struct place *e, bool writing);
 void model_lost(struct model *m, struct place *e);
 /* Remove what stands for nothing, and beginnings that nothing keeps. */

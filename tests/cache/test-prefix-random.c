@@ -26,6 +26,7 @@
 #define PATTERNS 7
 #define SEEDS    12
 #define STEPS    700
+#define LEARN    6 /* blocks */
 
 static uint64_t seed, rnd_state;
 static int step;
@@ -144,6 +145,7 @@ static void compare_places(void)
         CHECK(memcmp(&info.space, &rig.spaces[e->space], sizeof(info.space)) == 0);
         CHECK(info.uid == e->uid && info.n == place_last(e) && info.block == e->block && info.on_disk == e->disk);
         CHECK(memcmp(info.tokens, e->tokens + e->n - info.n, info.n * sizeof(*info.tokens)) == 0);
+        CHECK(node->uses == e->uses);
         CHECK(info.parent.high == (parent ? parent->id.high : 0) && info.parent.low == (parent ? parent->id.low : 0));
         CHECK(prefix_block(node) == e->block);
         CHECK(prefix_parent(node) == (parent ? prefix_by_id(rig.p, parent->id) : NULL));
@@ -250,6 +252,16 @@ static void evict(uint32_t blocks)
     }
 }
 
+/* Somewhere with these hashes: of a hash that collides, anywhere. */
+static bool was_given_up(const struct place *e)
+{
+    bool found = rig.hash != hash_xxh3;
+    for (uint32_t i = 0; i < rig.m.n_given_up; i++)
+        found |= rig.m.given_up[i].space == e->space && rig.m.given_up[i].n == e->n &&
+                 memcmp(rig.m.given_up[i].tokens, e->tokens, e->n * sizeof(*e->tokens)) == 0;
+    return found;
+}
+
 static void let_go(struct prefix_node *n)
 {
     struct place *e = place_of(n);
@@ -269,7 +281,7 @@ static void flight_end(struct flight *f)
 {
     if (f->held) {
         if (rnd(2)) {
-            model_touch(&rig.m, place_of(f->held));
+            model_touch(&rig.m, place_of(f->held), false);
             prefix_touch(rig.p, f->held);
         }
         let_go(f->held);
@@ -286,7 +298,10 @@ static void flight_start(struct flight *f)
     prefix_find(rig.p, &rig.spaces[f->space], f->tokens, f->n, &match);
     f->at = match.n;
     f->held = match.node;
-    if (f->held) take_hold(f->held);
+    if (!f->held) return;
+    take_hold(f->held);
+    model_touch(&rig.m, place_of(f->held), true);
+    prefix_use(rig.p, f->held);
 }
 
 /* The next block becomes full, or is the partial one at the end. */
@@ -318,12 +333,14 @@ static void flight_step(struct flight *f)
         CHECK(place_in_memory(e) && e->n >= to && memcmp(e->tokens, f->tokens, to * sizeof(*f->tokens)) == 0);
         CHECK(e->n == to || !model_at(&rig.m, f->space, f->tokens, to) ||
               !place_in_memory(model_at(&rig.m, f->space, f->tokens, to)));
-        e->used = ++rig.m.clock;
+        model_add_use(&rig.m, e);
     } else {
         e = model_enter(&rig.m, f->space, f->tokens, to, block, uid);
         if (!known) {
             CHECK(!model_by_id(&rig.m, info.id));
             e->id = info.id;
+            e->uses = node->uses; /* how often the one was used that was here before, as far as that is known */
+            CHECK(e->uses == 1 || (place_last(e) == PREFIX_BLOCK && was_given_up(e)));
         }
         CHECK(e->id.high == info.id.high && e->id.low == info.id.low);
         model_tidy(&rig.m);
@@ -386,6 +403,7 @@ static void adopt(void)
     *e = (struct place){.space = space, .n = at + info.n, .id = info.id, .uid = info.uid, .block = PREFIX_NO_BLOCK};
     memcpy(e->tokens, all, e->n * sizeof(*all));
     e->disk = true;
+    e->uses = 1;
     e->used = ++rig.m.clock;
 }
 
@@ -476,8 +494,40 @@ static void touch(void)
 {
     struct place *e = any_place();
     if (!e) return;
-    model_touch(&rig.m, e);
+    model_touch(&rig.m, e, false);
     prefix_touch(rig.p, prefix_by_id(rig.p, e->id));
+}
+
+static uint32_t rank(uid_t uid, uint32_t uses, uint64_t age)
+{
+    const struct prefix_owner *o = prefix_owner_find(rig.p, uid);
+    uint32_t i = 0;
+    CHECK(o);
+    if (!o->worth) return 0;
+    while (o->worth->order[i].class != worth_class(uses) || o->worth->order[i].age != worth_age(age)) i++;
+    return i;
+}
+
+/* An empty index, and model. A few blocks are enough to learn from; how many is known before anything is learned. */
+static void begin(void)
+{
+    rig.m = (struct model){.rank = rank};
+    assert_int_equal(prefix_new(&rig.p, rig.pool, rig.hash), 0);
+    rig.p->learn_from = LEARN;
+}
+
+/* So few uses teach nothing: whatever order could be learned is to be kept to. */
+static void learn_anything(void)
+{
+    for (uid_t uid = 0; uid < MODEL_UIDS; uid++) {
+        const struct prefix_owner *o = prefix_owner_find(rig.p, uid);
+        for (uint32_t i = WORTH_CELLS; o && o->worth && i-- > 1;) {
+            const uint32_t k = rnd(i + 1);
+            const struct worth_cell x = o->worth->order[i];
+            o->worth->order[i] = o->worth->order[k];
+            o->worth->order[k] = x;
+        }
+    }
 }
 
 static void end_all(void)
@@ -496,8 +546,7 @@ static void restart(void)
     end_all();
     rig.p = prefix_free(rig.p);
     old = rig.m;
-    rig.m = (struct model){0};
-    assert_int_equal(prefix_new(&rig.p, rig.pool, rig.hash), 0);
+    begin();
     for (bool more = true; more;) {
         more = false;
         for (uint32_t i = 0; i < old.n; i++) {
@@ -514,6 +563,7 @@ static void restart(void)
             now->block = PREFIX_NO_BLOCK;
             now->writing = false;
             now->tails = 0;
+            now->uses = 1;
             now->used = ++rig.m.clock;
             e->disk = false;
             more = true;
@@ -527,6 +577,7 @@ static void random_step(void)
     uint32_t *kept = &rig.kept[rnd(4)];
     switch (rnd(16)) {
     case 0:
+        if (!rnd(3)) learn_anything();
         evict(1 + rnd(4));
         break;
     case 1:
@@ -573,7 +624,7 @@ static void run(uint64_t with_seed, prefix_hash_fn hash)
     for (uint32_t i = 0; i < SPACES; i++) rig.spaces[i].bytes[i] = 1;
     for (uint32_t i = 0; i < 4; i++) rig.kept[i] = PREFIX_NO_BLOCK;
     assert_int_equal(kv_pool_new(&rig.pool, BLOCKS), 0);
-    assert_int_equal(prefix_new(&rig.p, rig.pool, hash), 0);
+    begin();
     for (step = 0; step < STEPS; step++) {
         random_step();
         prefix_check(rig.p);

@@ -36,9 +36,27 @@ static void test_ages(void **state)
     assert_int_equal(worth_age(UINT64_MAX - 1), WORTH_AGES - 1);
 }
 
+/* The order names each class and age once, the one that is worth least first. */
+static void check_order(void)
+{
+    bool seen[WORTH_CLASSES][WORTH_AGES] = {0};
+    double before = 0;
+    for (uint32_t i = 0; i < WORTH_CELLS; i++) {
+        const struct worth_cell *c = &r.order[i];
+        assert_true(c->class < WORTH_CLASSES && c->age < WORTH_AGES && !seen[c->class][c->age]);
+        seen[c->class][c->age] = true;
+        assert_true(r.value[c->class][c->age] >= before);
+        before = r.value[c->class][c->age];
+        if (i && before == r.value[r.order[i - 1].class][r.order[i - 1].age])
+            assert_true(r.order[i - 1].age > c->age ||
+                        (r.order[i - 1].age == c->age && r.order[i - 1].class < c->class));
+    }
+}
+
 /* Nothing is known: younger is better, whatever the uses. */
 static void test_starts_as_lru(void **state)
 {
+    check_order();
     for (uint64_t age = 1; age < 1 << 20; age *= 2)
         for (uint32_t uses = 1; uses < 10; uses++) {
             assert_true(worth_of(&r, uses, age) > worth_of(&r, uses, 2 * age));
@@ -59,6 +77,7 @@ static void test_learns_uses_and_ages(void **state)
     assert_true(worth_of(&r, 2, 150) > 2 * worth_of(&r, 2, 10));   /* older, and worth more: its time comes */
     assert_true(worth_of(&r, 2, 150) > 5 * worth_of(&r, 2, 1000)); /* its time is over */
     assert_true(worth_of(&r, 1, 150) > 2 * worth_of(&r, 1, 1000));
+    check_order();
     assert_true(worth_of(&r, 4, 150) < worth_of(&r, 2, 150) / 2); /* the fourth use is the last */
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Small traces with answers that can be worked out by hand, and the real one where it is there. */
+#include "daemon/simulate/caches.h"
 #include "daemon/simulate/sim.h"
 #include <math.h>
 #include <setjmp.h>
@@ -229,6 +230,29 @@ static void test_real_trace_has_an_infinite_cache(void **state)
     trace_fini(&t);
 }
 
+/* With little room the index keeps more of what comes again than least recently used first would. */
+static void test_real_trace_in_little_room(void **state)
+{
+    struct trace t;
+    if (!real(&t, 0)) skip();
+    for (size_t i = 0; i < t.n; i++) t.requests[i].answer = 1; /* they matter to the time only */
+    trace_deal(&t, 1);
+    h.c.policy = SIM_HOB;
+    h.c.stretch = 1e5;
+    h.c.users = 1;
+    for (uint32_t percent = 3; percent <= 10; percent += 7) {
+        uint64_t lru;
+        h.c.room = percent / 100.0;
+        assert_int_equal(caches_run(&t, CACHES_LRU, t.distinct * percent / 100, &lru), 0);
+        sim_result_fini(&h.r);
+        assert_int_equal(sim_run(&h.r, &t, &h.c), 0);
+        const double gain = (double)h.r.hit / (double)lru;
+        print_message("# room for %u%%: %.3f times as many hits as lru\n", percent, gain);
+        assert_true(gain > (percent == 3 ? 1.25 : 1.03));
+    }
+    trace_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_stretch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_real_trace, setup, teardown),
         cmocka_unit_test_setup_teardown(test_real_trace_has_an_infinite_cache, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_real_trace_in_little_room, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static int product(struct pass *p, float *out, const float *in, const struct ggu
 /* Row @row of "blk.N.@which", or NULL where the file has none. The caller frees it. */
 static int vector(const struct pass *p, float **out, const char *which, uint64_t row)
 {
-    char name[64];
+    char name[96];
     snprintf(name, sizeof(name), "blk.%u.%s", p->layer, which);
     const struct gguf_tensor *t = gguf_find_tensor(p->r->g, name);
     *out = NULL;

@@ -15,7 +15,7 @@ void answer_init(struct answer *a, const struct options *opt, struct output *out
 {
     *a = (struct answer){.opt = opt, .out = out, .last = '\n'};
     /* On one terminal with it, lines of JSON tell the same. */
-    a->rendering = opt->render && !opt->jsonl && render_wanted(out->fd);
+    a->rendering = opt->render && !opt->jsonl && !opt->extract && render_wanted(out->fd);
     a->progress.on = !opt->quiet && !(opt->jsonl && out->tty) && isatty(STDERR_FILENO);
 }
 
@@ -25,6 +25,7 @@ void answer_fini(struct answer *a)
     buf_fini(&a->whole);
     buf_fini(&a->line);
     buf_fini(&a->safe);
+    extract_fini(&a->extract);
 }
 
 /* Put the terminal back as it was, also in the middle of a block of code. */
@@ -58,6 +59,21 @@ static int answer_put(struct answer *a, const char *text, size_t len)
     return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
+/* What is printed of the text is known a line at a time. NULL: it has ended. */
+static int answer_extract(struct answer *a, const char *text, size_t len)
+{
+    struct buf code = BUF_INIT;
+    int r = text ? extract_text(&a->extract, &code, text, len) : extract_end(&a->extract, &code);
+
+    if (r < 0) r = error_say(r, "no memory for the answer");
+    if (r == 0 && code.len > 0) {
+        a->last = code.data[code.len - 1];
+        r = answer_put(a, code.data, code.len);
+    }
+    buf_fini(&code);
+    return r;
+}
+
 /* On a terminal a text that was cut short gets its line ended, so that what we say next has one of its own. */
 static int answer_break_line(struct answer *a)
 {
@@ -82,6 +98,7 @@ static int answer_text(struct answer *a, const struct proto_event *e)
     if (strcmp(e->channel ? e->channel : "answer", "answer") != 0 || e->text.len == 0) return 0;
     if (a->opt->warm) return 0;
     a->spoke = true;
+    if (a->opt->extract) return answer_extract(a, e->text.data, e->text.len);
     a->last = e->text.data[e->text.len - 1];
     if (a->keep && buf_append(&a->whole, e->text.data, e->text.len) < 0)
         return error_say(-ENOMEM, "no memory for the answer");
@@ -145,8 +162,10 @@ static int answer_done(struct answer *a, const struct proto_event *e)
 
     if (e->reason == PROTO_STOP_CANCEL && !a->cancelled)
         return answer_end(a, "the daemon ended the answer before it was complete", EXITS_NO_DAEMON);
-    r = answer_settle(a);
+    r = o->extract ? answer_extract(a, NULL, 0) : answer_settle(a);
     if (r < 0) return r;
+    if (o->extract && a->extract.where == EXTRACT_BEFORE && !a->cancelled)
+        return answer_end(a, "the answer has no block of code; without --extract it is printed as it is", EXITS_FAILED);
     /* A raw text continues somebody's text, to which a newline of ours would be an addition. */
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);

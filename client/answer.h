@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* An answer on its way to the user: events in, standard output, notes on standard error and an exit status out. */
+#include "client/extract.h"
 #include "client/options.h"
 #include "client/output.h"
 #include "client/progress.h"
@@ -14,6 +15,7 @@ struct answer {
     bool keep;
     struct buf line, safe; /* scratch */
     struct progress progress;
+    struct extract extract;
     struct render render;
     bool rendering;  /* what goes to the terminal is marked up */
     bool begun;      /* an event of this request has come: it must not be sent again */

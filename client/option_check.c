@@ -116,6 +116,12 @@ static int check_answer(const struct options *o)
     if (o->detach && !o->session && !o->continue_last)
         return error_say(-EINVAL, "--detach needs --session or --continue: where the answer is found");
     if (o->detach && o->warm) return error_say(-EINVAL, "--detach and --warm exclude each other");
+    if (o->extract && (o->jsonl || o->warm || o->detach || o->n > 1))
+        return error_say(-EINVAL, "--extract does not go with --%s",
+                         o->jsonl    ? "jsonl"
+                         : o->warm   ? "warm"
+                         : o->detach ? "detach"
+                                     : "n");
     if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->system && o->raw) return error_say(-EINVAL, "--raw has no system message");

@@ -52,6 +52,7 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_QUIET] = {"quiet", NULL, "only errors on standard error", 'q', OPTION_IN_FILE | OPTION_COMMANDS},
     [OPTION_VERBOSE] = {"verbose", NULL, "a line of usage on standard error at the end", 'v',
                         OPTION_IN_FILE | OPTION_COMMANDS},
+    [OPTION_EXTRACT] = {"extract", NULL, "print only the first fenced block of code of the answer", 'x', 0},
     [OPTION_RENDER] = {"render", NULL, "show Markdown in colour, if it goes to a terminal", 0,
                        OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_NO_STREAM] = {"no-stream", NULL, "print the answer at once when it is complete", 0,
@@ -69,7 +70,6 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_HELP] = {"help", NULL, "this text", 'h', OPTION_COMMANDS},
     [OPTION_VERSION] = {"version", NULL, "the version", 0, OPTION_COMMANDS},
     [OPTION_IMAGE] = {"image", "PATH", NULL, 'a', OPTION_LATER},
-    [OPTION_EXTRACT] = {"extract", NULL, NULL, 'x', OPTION_LATER},
 };
 /* clang-format on */
 

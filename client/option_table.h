@@ -39,6 +39,7 @@ enum option_id {
     OPTION_LOGIT_BIAS,
     OPTION_QUIET,
     OPTION_VERBOSE,
+    OPTION_EXTRACT,
     OPTION_RENDER,
     OPTION_NO_STREAM,
     OPTION_JSONL,
@@ -53,7 +54,6 @@ enum option_id {
     OPTION_VERSION,
     /* of the plan, refused by name */
     OPTION_IMAGE,
-    OPTION_EXTRACT,
     OPTION_COUNT,
 };
 
@@ -80,7 +80,7 @@ extern const struct option_def option_table[OPTION_COUNT];
 /* The names that begin with something else than a prompt. */
 struct option_word {
     const char *word;
-    int command; /* enum command; -1: not in this version */
+    int command; /* enum command */
 };
 
 extern const struct option_word option_words[]; /* ends with a NULL word */

@@ -248,6 +248,8 @@ static int options_set(struct options *o, enum option_id id, const char *value)
         return set_flag(&o->no_stream, value);
     case OPTION_NO_STDIN:
         return set_flag(&o->no_stdin, value);
+    case OPTION_EXTRACT:
+        return set_flag(&o->extract, value);
     case OPTION_RENDER:
         return set_flag(&o->render, value);
     case OPTION_JSONL:
@@ -282,9 +284,6 @@ static int options_word(struct options *o, const char *word, bool literal)
     if (o->n_words == 0 && !literal && o->command == COMMAND_GENERATE) {
         for (w = option_words; w->word; w++) {
             if (strcmp(w->word, word) != 0) continue;
-            if (w->command < 0)
-                return error_say(-EINVAL, "'%s' is not in this version (a prompt that begins with it: hob -- %s …)",
-                                 word, word);
             o->command = (enum command)w->command;
             return 0;
         }

@@ -48,8 +48,8 @@ struct options {
     size_t n_stop;
     struct proto_bias *biases;
     size_t n_biases;
-    bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, render, jsonl,
-        logprobs, json, detach;
+    bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, extract, render,
+        jsonl, logprobs, json, detach;
     int64_t n;          /* answers; 0: one */
     int64_t max_tokens; /* -1: the daemon's default */
     int64_t timeout_ms; /* -1: none */

@@ -166,7 +166,7 @@ _hob() {
             _hob_offer --model --system --file --raw --special --no-stdin --warm --session --continue --fork --wait \
                 --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --temp --top-p --top-k \
                 --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
-                --mirostat --mirostat-eta --logit-bias --quiet --verbose --render --no-stream --jsonl --logprobs \
+                --mirostat --mirostat-eta --logit-bias --quiet --verbose --extract --render --no-stream --jsonl --logprobs \
                 --json --watch --help --version
             ;;
         esac

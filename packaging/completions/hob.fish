@@ -137,6 +137,7 @@ complete -c hob -n __hob_plain -l raw -d 'no chat template: continue the text as
 complete -c hob -n __hob_plain -l special -d 'with --raw: special tokens in the text are parsed'
 complete -c hob -n __hob_answers -l timeout -x -d 'give up after that long'
 complete -c hob -n __hob_talks -l render -d 'show Markdown in colour, if it goes to a terminal'
+complete -c hob -n __hob_plain -s x -l extract -d 'print only the first fenced block of code'
 complete -c hob -n __hob_once -l no-stream -d 'print the answer at once when it is complete'
 complete -c hob -n __hob_plain -l no-stdin -d 'do not read standard input'
 complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at sessions; and not __hob_at models; and not __hob_at infill' -l watch -d 'with status: again and again'

@@ -57,6 +57,24 @@ static void daemon_cancels(struct peer *p)
     peer_done(p, PROTO_STOP_CANCEL);
 }
 
+static void code(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "So:\n``");
+    peer_text(p, "`sh\nls -l");
+    peer_text(p, "\n```\nThat is all.");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void code_cut(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "```\nls");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
 static void expect(struct peer_result *r, int status, const char *out, const char *err)
 {
     assert_string_equal(r->err, err);
@@ -75,6 +93,18 @@ static void test_text_ends_with_one_newline(void **state)
     expect(&r, 0, "line\n", "");
     PEER_RUN(&r, nothing, "hi");
     expect(&r, 0, "", "");
+}
+
+static void test_code_is_extracted(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, code, "-x", "hi");
+    expect(&r, 0, "ls -l\n", "");
+    PEER_RUN(&r, code_cut, "--extract", "--no-stream", "hi");
+    expect(&r, 0, "ls\n", "");
+    PEER_RUN(&r, two_words, "-x", "hi");
+    expect(&r, 1, "", "hob: the answer has no block of code; without --extract it is printed as it is\n");
 }
 
 static void test_raw_text_gets_none(void **state)
@@ -506,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_deadline_does_not_rely_on_the_daemon),
         cmocka_unit_test(test_reader_that_goes_ends_it_while_waiting),
         cmocka_unit_test(test_full_disk_is_one_line),
+        cmocka_unit_test(test_code_is_extracted),
         cmocka_unit_test(test_terminal_gets_its_line_ended),
         cmocka_unit_test(test_terminal_is_not_commanded),
         cmocka_unit_test(test_deadline_holds_while_sending),

@@ -157,7 +157,8 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("--jsonl does not go with 'chat'", "chat", "--jsonl");
     REFUSED("--json does not go with 'chat'", "chat", "--json");
     REFUSED("images are not here yet", "-a", "x.png", "what is this");
-    REFUSED("--extract", "-x", "x");
+    REFUSED("--extract does not go with --jsonl", "-x", "--jsonl", "x");
+    REFUSED("--extract does not go with --n", "-x", "--n", "2", "x");
     REFUSED("--priority: must be infill, interactive or batch", "--priority", "high", "x");
 }
 
@@ -474,7 +475,7 @@ static void test_help_names_every_option(void **state)
         if (!strstr(out.data, name)) fail_msg("--help lacks %s", name);
     }
     assert_non_null(strstr(out.data, "hob sessions "));
-    assert_null(strstr(out.data, "--extract"));
+    assert_null(strstr(out.data, "--image"));
     buf_fini(&out);
 }
 

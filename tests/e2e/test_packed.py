@@ -65,7 +65,7 @@ def test_in_memory_only(home):
     ask(home)
     stop(home, p)
     assert not folder(home).exists()
-    (home.root / "config" / "hob").mkdir(parents=True)
+    (home.root / "config" / "hob").mkdir(parents=True, exist_ok=True)
     (home.root / "config" / "hob" / "hobd.conf").write_text("packed-file = no\n")
     p, mapped = start(home)
     stop(home, p)

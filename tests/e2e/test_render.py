@@ -43,7 +43,7 @@ def test_colour_on_a_terminal_only(home):
         assert terminal(home, "--render", prompt, env=env) == plain
     assert terminal(home, prompt) == plain
     conf = home.root / "config" / "hob" / "hob.conf"
-    conf.parent.mkdir(parents=True)
+    conf.parent.mkdir(parents=True, exist_ok=True)
     conf.write_text("render = yes\n")
     assert terminal(home, prompt) == coloured
     assert home.hob(*ARGS, prompt, check=0).out == plain

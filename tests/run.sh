@@ -6,6 +6,7 @@
 #   HOB_TEST_SANITIZE=1              build with address and undefined-behaviour sanitizers (in build-asan)
 #   HOB_TEST_SANITIZE=thread         with the thread sanitizer (in build-tsan); HOB_LOAD=0.2 makes the load tests smaller
 #   HOB_TEST_DATA=DIR                real models and vectors (default: ../shared/data)
+#   HOB_TEST_DEB=DIR                 test the Debian packages in DIR too (packaging/build-deb.sh DIR), as root, with debootstrap
 #   CI                               when set, a compiler's warning is an error
 set -eu
 
@@ -52,6 +53,7 @@ fi
 werror=false
 [ -z "${CI:-}" ] || werror=true
 # The programs run elsewhere.
+[ -z "${HOB_TEST_DEB:-}" ] || { HOB_TEST_DEB=$(realpath "$HOB_TEST_DEB"); export HOB_TEST_DEB; }
 [ -z "${HOB_TEST_DATA:-}" ] || { HOB_TEST_DATA=$(realpath "$HOB_TEST_DATA"); export HOB_TEST_DATA; }
 set -- "$build" "$@"
 reconfigure=

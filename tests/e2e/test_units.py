@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The units as the build makes them, and every script of the repository, as their own checkers see them."""
+import os
 import re
 import shutil
 import subprocess
 
 import pytest
-from conftest import BUILD, TOP
+from conftest import BUILD, HOBD, TOP
 
 UNITS = TOP / "packaging" / "systemd"
 
 
-def run(*argv):
+def run(*argv, **more):
     if not shutil.which(argv[0]):
         pytest.skip(f"{argv[0]} is not installed")
-    return subprocess.run([str(a) for a in argv], capture_output=True, text=True)
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, **more)
 
 
 @pytest.mark.parametrize("name", ["hob", "hobd@"])
@@ -24,6 +25,25 @@ def test_exposure(name):
     assert float(re.search(r"exposure level for \S+: ([0-9.]+)", r.stdout).group(1)) <= 1.0, r.stdout + r.stderr
     text = (UNITS / f"{name}.service.in").read_text()
     assert "\nPrivateUsers=no\n" in text and "\nProcSubset=all\n" in text  # peers' uids, memory's figures
+
+
+@pytest.mark.parametrize("user", [False, True])
+def test_verify(tmp_path, user):
+    sources, built = (UNITS, BUILD / "packaging" / "systemd")
+    if user:
+        sources, built = sources / "user", built / "user"
+    names = []
+    for name in ("hob", "hobd@"):
+        # What the build is to install as /usr/bin/hobd is not there yet.
+        text = (built / f"{name}.service").read_text()
+        (tmp_path / f"{name}.service").write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={HOBD}", text))
+        shutil.copy(sources / f"{name}.socket", tmp_path)
+        names += [tmp_path / f"{name.replace('@', '@x')}.{kind}" for kind in ("service", "socket")]
+    r = run("systemd-analyze", "verify", "--man=no", *(["--user"] if user else []), *names,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)})
+    if "Failed to initialize manager" in r.stderr:
+        pytest.skip("systemd-analyze verify cannot run here: " + r.stderr)
+    assert r.returncode == 0 and "hob" not in r.stdout + r.stderr, r.stdout + r.stderr
 
 
 @pytest.mark.parametrize("where,mode", [(UNITS, "0660"), (UNITS / "user", "0600")])
@@ -43,3 +63,12 @@ def test_shellcheck():
     assert scripts
     r = run("shellcheck", *scripts)
     assert r.returncode == 0, r.stdout
+
+
+def test_package():
+    if not os.environ.get("HOB_TEST_DEB"):
+        pytest.skip("HOB_TEST_DEB is not set (to a folder with the Debian packages)")
+    r = run("sh", TOP / "packaging" / "test-deb.sh", os.environ["HOB_TEST_DEB"], env={**os.environ, "HOB_BUILD": str(BUILD)})
+    if r.returncode == 77:
+        pytest.skip(r.stdout)
+    assert r.returncode == 0, r.stdout + r.stderr

@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Build the Debian packages of this checkout, as it stands, into OUTDIR (default: build-deb).
+# usage: sh packaging/build-deb.sh [OUTDIR]
+#   DEB_BUILD_OPTIONS   as for dpkg-buildpackage (default: nocheck; tests/run.sh runs the tests)
+#   CC                  as everywhere: CC="ccache gcc" makes the second time short
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+out=${1:-$top/build-deb}
+# What debian/control asks for, apart from what comes with build-essential.
+packages="build-essential debhelper meson pkg-config scdoc systemd libcurl4-openssl-dev libedit-dev libjansson-dev libmd-dev
+    libmsgpack-dev libpcre2-dev libseccomp-dev libsystemd-dev libxxhash-dev"
+
+say() { printf 'build-deb: %s\n' "$*" >&2; }
+
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+tmp=$out/work # not a random name: the path counts for a compiler's cache
+rm -rf "$tmp"
+mkdir "$tmp"
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# quietly COMMAND…: what it says is shown only when it fails, and then we end.
+quietly() {
+    "$@" >"$tmp/log" 2>&1 </dev/null || { cat "$tmp/log" >&2; say "failed: $*"; exit 1; }
+}
+
+missing=
+for p in $packages; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+if [ -n "$missing" ]; then
+    sudo=
+    [ "$(id -u)" = 0 ] || sudo=sudo
+    say "installing$missing"
+    quietly $sudo apt-get -qq update
+    # shellcheck disable=SC2086 # a list of names
+    quietly $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
+fi
+
+# dpkg wants debian/ at the top, which is no place for it here: a copy of what git knows, or of all but builds.
+version=$(dpkg-parsechangelog -l "$top/packaging/debian/changelog" -S Version)
+src=$tmp/hob-$version
+mkdir "$src"
+if git -C "$top" rev-parse --show-toplevel >/dev/null 2>&1; then
+    (cd "$top" && git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -cf -)
+else
+    tar -C "$top" --exclude='./build*' --exclude=./.git -cf - .
+fi 2>"$tmp/log" | tar -C "$src" -xf -
+[ -f "$src/meson.build" ] || { cat "$tmp/log" >&2; say "the sources could not be copied"; exit 1; }
+mv "$src/packaging/debian" "$src/debian"
+rm -rf "$src/.ci"
+
+say "building"
+DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS-nocheck}
+export DEB_BUILD_OPTIONS
+# debhelper gives the build a home of its own, where a compiler's cache would be a new one each time.
+[ -z "${HOME:-}" ] || export CCACHE_DIR="${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}"
+cd "$src"
+quietly dpkg-buildpackage -us -uc
+for file in "$tmp"/hob*_"$version"*.*; do
+    cp "$file" "$out"
+    case $file in *.deb) printf '%s\n' "$out/${file##*/}" ;; esac
+done

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/progress.h"
-#include "client/table.h"
+#include "client/columns.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

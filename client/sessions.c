@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/sessions.h"
 #include "client/ask.h"
+#include "client/columns.h"
 #include "client/exits.h"
 #include "client/output.h"
 #include "client/plain.h"
 #include "client/sessions_view.h"
-#include "client/table.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <string.h>

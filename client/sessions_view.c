@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/sessions_view.h"
+#include "client/columns.h"
 #include "client/json.h"
-#include "client/table.h"
 #include "libcommon/error.h"
 #include <inttypes.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/status.h"
 #include "client/ask.h"
+#include "client/columns.h"
 #include "client/exits.h"
 #include "client/json.h"
 #include "client/output.h"
-#include "client/table.h"
 #include "client/watch.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "client/columns.h"
 #include "client/json.h"
-#include "client/table.h"
 #include "client/watch_view.h"
 #include "libcommon/error.h"
 #include <math.h>

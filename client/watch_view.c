@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/watch_view.h"
+#include "client/columns.h"
 #include "client/plain.h"
-#include "client/table.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/models/bar.h"
-#include "client/table.h"
+#include "client/columns.h"
 #include "libcommon/units.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include "client/columns.h"
 #include "client/exits.h"
 #include "client/json.h"
 #include "client/models/facts.h"
 #include "client/models/loaded.h"
 #include "client/models/models.h"
 #include "client/output.h"
-#include "client/table.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"

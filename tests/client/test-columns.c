@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/table.h"
+#include "client/columns.h"
 #include <fcntl.h>
 #include <pty.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/table.h"
+#include "client/columns.h"
 #include "client/plain.h"
 #include "libcommon/utf8.h"
 #include <limits.h>

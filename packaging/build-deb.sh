@@ -7,10 +7,9 @@
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=packaging/need.sh disable=SC1091
+. "$top/packaging/need.sh"
 out=${1:-$top/build-deb}
-# What debian/control asks for, apart from what comes with build-essential.
-packages="build-essential debhelper meson pkg-config scdoc systemd libcurl4-openssl-dev libedit-dev libjansson-dev libmd-dev
-    libmsgpack-dev libpcre2-dev libseccomp-dev libsystemd-dev libxxhash-dev"
 
 say() { printf 'build-deb: %s\n' "$*" >&2; }
 
@@ -29,18 +28,7 @@ quietly() {
     "$@" >"$tmp/log" 2>&1 </dev/null || { cat "$tmp/log" >&2; say "failed: $*"; exit 1; }
 }
 
-missing=
-for p in $packages; do
-    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
-done
-if [ -n "$missing" ]; then
-    sudo=
-    [ "$(id -u)" = 0 ] || sudo=sudo
-    say "installing$missing"
-    quietly $sudo apt-get -qq update
-    # shellcheck disable=SC2086 # a list of names
-    quietly $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
-fi
+need_to_build build-essential debhelper scdoc systemd
 
 # dpkg wants debian/ at the top, which is no place for it here: a copy of what git knows, or of all but builds.
 version=$(dpkg-parsechangelog -l "$top/packaging/debian/changelog" -S Version)

@@ -6,6 +6,8 @@
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=packaging/need.sh disable=SC1091
+. "$top/packaging/need.sh"
 hob=$top/build/client/hob
 model_name=SmolLM2-135M-Instruct.Q4_1.gguf
 model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
@@ -27,35 +29,9 @@ quietly() {
     log=$("$@" 2>&1 </dev/null) || { printf '%s\n' "$log" >&2; return 1; }
 }
 
-as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        "$@"
-    elif command -v sudo >/dev/null 2>&1; then
-        sudo "$@"
-    else
-        echo "neither root nor sudo for: $*" >&2
-        return 1
-    fi
-}
-
-# need PACKAGE…: install those that are missing.
-need() {
-    missing=
-    for p in "$@"; do
-        dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
-    done
-    [ -n "$missing" ] || return 0
-    say "installing$missing"
-    # shellcheck disable=SC2086 # a list of names
-    quietly as_root apt-get -qq update && quietly as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq install -y --no-install-recommends $missing
-}
-
 build() {
     command -v dpkg-query >/dev/null 2>&1 || die "this script knows Debian only; README.md says what a build needs"
-    need gcc libc6-dev meson pkg-config libsystemd-dev libseccomp-dev libmsgpack-dev libxxhash-dev libpcre2-dev libjansson-dev \
-        libedit-dev libcurl4-openssl-dev libmd-dev ||
-        die "the build dependencies could not be installed"
+    need_to_build || die "the build dependencies could not be installed"
     [ -x "$hob" ] || say "building"
     [ -f "$top/build/build.ninja" ] || quietly meson setup "$top/build" "$top" --buildtype=release ||
         die "meson setup failed"

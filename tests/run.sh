@@ -11,10 +11,8 @@
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
-# gcc brings the sanitizers' libraries; git: a test compares the checkout with the design.
-packages="gcc libc6-dev meson pkg-config libsystemd-dev libseccomp-dev libmsgpack-dev libxxhash-dev libpcre2-dev
-    libjansson-dev libcurl4-openssl-dev libmd-dev
-    libedit-dev libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind git tmux shellcheck"
+# shellcheck source=packaging/need.sh disable=SC1091
+. "$top/packaging/need.sh"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -27,18 +25,9 @@ quietly() {
     "$@" >"$log" 2>&1 </dev/null || { cat "$log" >&2; echo "run: failed: $*" >&2; exit 1; }
 }
 
-missing=
-for p in $packages; do
-    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
-done
-if [ -n "$missing" ]; then
-    sudo=
-    [ "$(id -u)" = 0 ] || sudo=sudo
-    echo "run: installing$missing" >&2
-    quietly $sudo apt-get -qq update
-    # shellcheck disable=SC2086 # a list of names
-    quietly $sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing
-fi
+# gcc brings the sanitizers' libraries; git: a test compares the checkout with the design.
+need_to_build libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind \
+    git tmux shellcheck
 
 build=$top/build
 options="--buildtype=release"

@@ -67,13 +67,12 @@ static unsigned char chat_paste(EditLine *el, int key)
 
 static int chat_edit(struct chat_line *l)
 {
-    const char *term = getenv("TERM");
     HistEvent e;
 
     l->editor = el_init("hob", stdin, l->terminal, l->terminal);
     l->history = history_init();
     if (!l->editor || !l->history) return -ENOMEM;
-    l->paste = term && *term && strcmp(term, "dumb") != 0;
+    l->paste = output_draws(fileno(l->terminal));
     el_set(l->editor, EL_CLIENTDATA, l);
     el_set(l->editor, EL_PROMPT, chat_prompt);
     el_set(l->editor, EL_EDITOR, "emacs");

@@ -37,7 +37,7 @@ static int generate_uuid(char *out, size_t size)
     return 0;
 }
 
-static void generate_take(struct proto_text *t, struct buf *input)
+void generate_take(struct proto_text *t, struct buf *input)
 {
     free(t->data);
     t->data = buf_steal(input, &t->len);
@@ -242,7 +242,7 @@ static int generate_ask(const struct options *o, const struct buf *frames, struc
 
 int generate_run(const struct options *o, int stdin_fd)
 {
-    struct buf input = BUF_INIT, frames = BUF_INIT;
+    struct buf input = BUF_INIT;
     struct proto_request request = {0};
     int r = input_read(o, stdin_fd, &input);
 
@@ -253,10 +253,8 @@ int generate_run(const struct options *o, int stdin_fd)
     }
     if (r == 0) r = generate_request(&request, o, &input);
     buf_fini(&input);
-    if (r == 0) r = generate_frames(&frames, &request);
+    r = r < 0 ? exits_say(r) : generate_turn(o, &request, NULL);
     proto_request_fini(&request);
-    r = r < 0 ? exits_say(r) : generate_ask(o, &frames, NULL);
-    buf_fini(&frames);
     return r;
 }
 

@@ -32,12 +32,6 @@ static int infill_split(struct buf *prefix, struct buf *suffix, uint64_t at)
     return 0;
 }
 
-static void infill_take(struct proto_text *t, struct buf *text)
-{
-    proto_text_fini(t);
-    t->data = buf_steal(text, &t->len);
-}
-
 /* @prefix and @suffix become the request's. */
 static int infill_request(struct proto_request *r, const struct options *o, struct buf *prefix, struct buf *suffix)
 {
@@ -48,8 +42,8 @@ static int infill_request(struct proto_request *r, const struct options *o, stru
     r->type = PROTO_INFILL;
     r->gen.raw = false;
     r->gen.max_lines = o->max_lines;
-    infill_take(&r->gen.prefix, prefix);
-    infill_take(&r->gen.suffix, suffix);
+    generate_take(&r->gen.prefix, prefix);
+    generate_take(&r->gen.suffix, suffix);
     return 0;
 }
 

@@ -15,24 +15,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static int print(const struct buf *text)
-{
-    struct output out;
-    int r;
-
-    output_init(&out, STDOUT_FILENO, false);
-    r = output_write(&out, text->data, text->len);
-    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
-}
-
 static int help(bool version)
 {
     struct buf text = BUF_INIT;
     int r = version ? buf_puts(&text, "hob " HOB_VERSION "\n") : options_help(&text);
 
-    r = r < 0 ? exits_say(r) : print(&text);
+    if (r == 0) r = output_print(text.data, text.len);
     buf_fini(&text);
-    return r;
+    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
 }
 
 /* The program that has the line editor, or reaches for the network, so that this one need not load what they need.

@@ -2,6 +2,8 @@
 #include "client/output.h"
 #include "client/interrupt.h"
 #include "libcommon/error.h"
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +56,21 @@ int output_write(struct output *o, const char *p, size_t n)
     if (!o->hold) return output_push(o->fd, p, n);
     r = buf_append(&o->held, p, n);
     return r < 0 ? error_say(r, "no memory to hold the answer") : 0;
+}
+
+int output_print(const char *text, size_t n)
+{
+    struct output o;
+
+    output_init(&o, STDOUT_FILENO, false);
+    return output_write(&o, text, n);
+}
+
+bool output_draws(int fd)
+{
+    const char *term = getenv("TERM");
+
+    return term && *term && strcmp(term, "dumb") != 0 && isatty(fd);
 }
 
 int output_release(struct output *o)

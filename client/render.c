@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/render.h"
+#include "client/output.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,10 +20,9 @@ enum {
 
 bool render_wanted(int fd)
 {
-    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    const char *no_color = getenv("NO_COLOR");
 
-    if (no_color && *no_color) return false;
-    return term && *term && strcmp(term, "dumb") != 0 && isatty(fd);
+    return !(no_color && *no_color) && output_draws(fd);
 }
 
 /* The terminal is told at the next byte, not before: it is not told twice of what changes back. */

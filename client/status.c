@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define STATUS_ID      1
 #define STATUS_WAIT_MS 10000 /* the daemon's main thread answers, which waits for nothing */
@@ -176,15 +175,13 @@ int status_format(struct buf *out, const char *json, size_t len, int *status)
 static int status_print(const struct options *o, const struct proto_text *json)
 {
     struct buf text = BUF_INIT, plain = BUF_INIT;
-    struct output out;
     int status = EXITS_FAILED, r = status_format(&text, json->data, json->len, &status);
 
-    output_init(&out, STDOUT_FILENO, false);
     if (r == 0 && o->json) {
         r = buf_append(&plain, json->data, json->len);
         if (r == 0) r = buf_puts(&plain, "\n");
     }
-    if (r == 0) r = output_write(&out, o->json ? plain.data : text.data, o->json ? plain.len : text.len);
+    if (r == 0) r = output_print(o->json ? plain.data : text.data, o->json ? plain.len : text.len);
     if (r < 0) status = exits_say(r);
     buf_fini(&text);
     buf_fini(&plain);

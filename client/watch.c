@@ -8,7 +8,6 @@
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -31,20 +30,13 @@ struct watch {
 
 /* --- the terminal --- */
 
-static bool can_draw(int fd)
-{
-    const char *term = getenv("TERM");
-
-    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
-}
-
 static void screen_open(struct watch *w)
 {
     struct termios t;
     sigset_t set;
 
     w->resized = -1;
-    w->screen = can_draw(STDOUT_FILENO);
+    w->screen = output_draws(STDOUT_FILENO);
     if (!w->screen) return;
     sigemptyset(&set);
     sigaddset(&set, SIGWINCH);

@@ -22,6 +22,7 @@ static inline void freep(void *p)
 static inline void closep(int *fd)
 {
     if (*fd >= 0) close(*fd);
+    *fd = -1;
 }
 
 static inline void fclosep(FILE **f)

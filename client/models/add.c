@@ -23,8 +23,6 @@
 
 #define ADD_PIECE (8u << 20) /* bytes between two looks at the interrupt */
 
-static const char busy[] = "somebody else is bringing the model '%s' just now";
-
 static int add_open(const char *path, int *fd, struct stat *st)
 {
     /* Not blocking: the path may name a pipe, which is refused below. */
@@ -124,10 +122,8 @@ static int add_begin(const struct models_options *o, struct place *p)
     int r = place_vacant(p, o->force);
 
     if (r == 0) r = place_begin(p);
-    if (r > 0) return error_say(-EBUSY, busy, p->name);
     if (r == 0 && !o->force && fstatat(p->dir, p->from, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         closep(&p->fd);
-        p->fd = -1;
         return error_say(-EEXIST,
                          "a part of a model '%s' was pulled already: hob models rm '%s', or --force, forgets it",
                          p->name, p->name);
@@ -203,7 +199,7 @@ static int remove_one(const struct models_options *o, const char *given)
     if (r == 0 && faccessat(p.dir, p.part, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         r = place_begin(&p);
         if (r == 0) place_discard(&p);
-        if (r > 0) r = gone ? 0 : error_say(-EBUSY, busy, p.name);
+        if (r == -EBUSY && gone) r = 0;
         gone = 1;
     }
     if (r == -ENOENT || (r == 0 && !gone))

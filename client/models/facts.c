@@ -137,10 +137,8 @@ static int facts_run(struct buf *text, const char *hobd, const char *const *file
     r = facts_start((char **)argv, out, &pid);
     if (r < 0) return r;
     closep(&out);
-    out = -1;
     r = facts_drain(in, text, n * FACTS_LINE_MAX);
     closep(&in);
-    in = -1;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     return r;

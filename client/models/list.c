@@ -198,11 +198,9 @@ static int as_json(struct buf *out, const struct listing *l, const struct facts 
 static int listing_print(const struct listing *l, const struct facts *facts, bool json)
 {
     struct buf text = BUF_INIT;
-    struct output out;
     int r = json ? as_json(&text, l, facts) : l->n ? as_table(&text, l, facts) : 0;
 
-    output_init(&out, STDOUT_FILENO, false);
-    if (r == 0 && text.len) r = output_write(&out, text.data, text.len);
+    if (r == 0 && text.len) r = output_print(text.data, text.len);
     buf_fini(&text);
     return r;
 }

@@ -13,7 +13,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { HAS_JSON = 1, HAS_SYSTEM = 2, HAS_FORCE = 4, HAS_HOW = 8, HAS_NET = 16 };
 
@@ -53,7 +52,6 @@ enum { N_DEFS = sizeof defs / sizeof *defs };
 static int help(void)
 {
     struct buf text = BUF_INIT;
-    struct output out;
     int r = buf_puts(&text, "hob models [list]           the models that are there\n"
                             "hob models add FILE [NAME]  put a GGUF file into the models folder\n"
                             "hob models pull URL [NAME]  fetch one; hf:ORG/REPO/FILE is one of Hugging Face\n"
@@ -72,8 +70,7 @@ static int help(void)
     }
     if (r == 0)
         r = buf_puts(&text, "\nThe NAME is the file's, without .gguf, unless it is given. See hob-models(1).\n");
-    output_init(&out, STDOUT_FILENO, false);
-    if (r == 0) r = output_write(&out, text.data, text.len);
+    if (r == 0) r = output_print(text.data, text.len);
     buf_fini(&text);
     return r < 0 ? exits_say(r) : EXITS_ANSWERED;
 }

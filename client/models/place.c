@@ -115,7 +115,8 @@ int place_begin(struct place *p)
 
         if (fd < 0) return error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-            if (errno == EWOULDBLOCK) return 1;
+            if (errno == EWOULDBLOCK)
+                return error_say(-EBUSY, "somebody else is bringing the model '%s' just now", p->name);
             return error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
         }
         if (fstat(fd, &ours) < 0) return error_origin(-errno);
@@ -135,7 +136,6 @@ void place_discard(struct place *p)
     unlinkat(p->dir, p->from, 0);
     unlinkat(p->dir, p->part, 0);
     closep(&p->fd);
-    p->fd = -1;
 }
 
 int place_replace(struct place *p)
@@ -163,7 +163,6 @@ int place_commit(struct place *p, bool force)
     if (r < 0) return error_say(-errno, "%s/%s: %s", p->folder, p->file, strerror(errno));
     unlinkat(p->dir, p->from, 0);
     closep(&p->fd);
-    p->fd = -1;
     return fsync(p->dir) < 0 ? error_say(-errno, "%s: %s", p->folder, strerror(errno)) : 0;
 }
 

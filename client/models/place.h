@@ -37,7 +37,8 @@ void place_close(struct place *p);
 /* 0: nothing is there yet, or @force; -EEXIST with a sentence. */
 int place_vacant(const struct place *p, bool force);
 
-/* Open the .part for writing and reading, and lock it. 0; 1: somebody else is writing it; -errno with a sentence. */
+/* Open the .part for writing and reading, and lock it. 0; -EBUSY: somebody else is writing it; else -errno; with a
+ * sentence. */
 int place_begin(struct place *p);
 
 /* Take the .part away, and what belongs to it. */

@@ -331,7 +331,6 @@ static int pull_into(struct pull *p)
     int r = place_vacant(&p->place, p->o->force);
 
     if (r == 0) r = place_begin(&p->place);
-    if (r > 0) return error_say(-EBUSY, "somebody else is bringing the model '%s' just now", p->place.name);
     if (r == 0) r = pull_resume(p);
     if (r == 0) r = pull_all(p);
     if (r == 0) r = pull_finish(p);

@@ -31,6 +31,7 @@ quietly() {
 
 build() {
     command -v dpkg-query >/dev/null 2>&1 || die "this script knows Debian only; README.md says what a build needs"
+    # shellcheck disable=SC2119 # a build's and no more
     need_to_build || die "the build dependencies could not be installed"
     [ -x "$hob" ] || say "building"
     [ -f "$top/build/build.ninja" ] || quietly meson setup "$top/build" "$top" --buildtype=release ||

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/chat_line.h"
 #include "client/interrupt.h"
+#include "client/output.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <fcntl.h>

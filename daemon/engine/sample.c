@@ -14,7 +14,8 @@ struct candidate {
 
 struct sampler {
     uint32_t vocab;
-    float *row;              /* [vocab] the processors' own copy */
+    const float *logits;     /* [vocab] what the row's processors left: the model's own or @row */
+    float *row;              /* [vocab] a copy for those that write */
     uint32_t *counts;        /* [vocab] zero between uses */
     struct candidate *cands; /* [vocab] */
     struct candidate *order; /* [vocab] scratch: what they are sorted by, and their place */
@@ -59,9 +60,14 @@ static void row_bias(struct sampler *s, const struct sample_params *p)
         if ((uint32_t)p->ban[i] < s->vocab) s->row[p->ban[i]] = -INFINITY;
 }
 
+static bool has_penalty(const struct sample_params *p)
+{
+    return p->repeat != 1.0f || p->frequency != 0.0f || p->presence != 0.0f;
+}
+
 static void row_penalty(struct sampler *s, const struct sample_params *p, const int32_t *history, size_t n)
 {
-    if (p->repeat == 1.0f && p->frequency == 0.0f && p->presence == 0.0f) return;
+    if (!has_penalty(p)) return;
     size_t from = n > p->repeat_n ? n - p->repeat_n : 0;
     for (size_t i = from; i < n; i++)
         if ((uint32_t)history[i] < s->vocab) s->counts[history[i]]++;
@@ -74,6 +80,28 @@ static void row_penalty(struct sampler *s, const struct sample_params *p, const 
         if (p->frequency != 0.0f) *x -= (float)count * p->frequency;
         if (p->presence != 0.0f) *x -= p->presence;
     }
+}
+
+/* --- looking for large ones: most of a row is passed by --- */
+
+#define LOOK 256 /* logits at a time */
+
+/* Of LOOK or, at the end, fewer logits, numbers only. Lanes: in this order a compiler may use vectors. */
+static float largest(const float *x, size_t n)
+{
+    float lane[16];
+    for (size_t l = 0; l < 16; l++) lane[l] = -INFINITY;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        for (size_t l = 0; l < 16; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
+    for (; i < n; i++) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+    for (size_t l = 1; l < 16; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+    return lane[0];
+}
+
+static size_t look(const struct sampler *s, size_t from)
+{
+    return s->vocab - from < LOOK ? s->vocab - from : LOOK;
 }
 
 /* --- candidates: a heap whose root goes last --- */
@@ -109,25 +137,33 @@ static void heap_sort(struct candidate *h, size_t n)
     }
 }
 
+/* The heap takes @x, or leaves it, when it may not grow beyond @k. */
+static void offer(struct sampler *s, size_t k, struct candidate x)
+{
+    struct candidate *h = s->cands;
+    if (!(x.logit > -INFINITY)) return; /* banned, or not a number */
+    if (s->n < k) {
+        h[s->n++] = x;
+        if (s->n == k)
+            for (size_t j = k / 2; j-- > 0;) sift(h, k, j);
+    } else if (before(&x, &h[0])) {
+        h[0] = x;
+        sift(h, k, 0);
+    }
+}
+
 /* top-k, and the sorted list that all later processors work on. */
 static void pick_top_k(struct sampler *s, const struct sample_params *p)
 {
-    size_t k = p->top_k && p->top_k < s->vocab ? p->top_k : s->vocab, n = 0;
-    struct candidate *h = s->cands;
-    for (uint32_t i = 0; i < s->vocab; i++) {
-        struct candidate x = {s->row[i], (int32_t)i};
-        if (!(x.logit > -INFINITY)) continue; /* banned, or not a number */
-        if (n < k) {
-            h[n++] = x;
-            if (n == k)
-                for (size_t j = n / 2; j-- > 0;) sift(h, n, j);
-        } else if (before(&x, &h[0])) {
-            h[0] = x;
-            sift(h, n, 0);
-        }
+    const size_t k = p->top_k && p->top_k < s->vocab ? p->top_k : s->vocab;
+    const float *x = s->logits;
+    s->n = 0;
+    for (size_t i = 0, n; i < s->vocab; i += n) {
+        n = look(s, i);
+        if (s->n == k && largest(x + i, n) <= s->cands[0].logit) continue;
+        for (size_t j = i; j < i + n; j++) offer(s, k, (struct candidate){x[j], (int32_t)j});
     }
-    heap_sort(h, n);
-    s->n = n;
+    heap_sort(s->cands, s->n);
 }
 
 /* -log p - H of a candidate is the mean logit minus its own: the logarithm of the sum stands on both sides. */
@@ -191,12 +227,20 @@ static void (*const chain[])(struct sampler *, const struct sample_params *) = {
     pick_top_k, cut_typical, cut_top_p, cut_min_p, scale_temperature,
 };
 
+/* The first of the largest; -1: none is a number. */
 static int32_t pick_greedy(const struct sampler *s)
 {
-    int32_t best = -1;
-    for (uint32_t i = 0; i < s->vocab; i++)
-        if (s->row[i] > (best < 0 ? -INFINITY : s->row[best])) best = (int32_t)i;
-    return best;
+    const float *x = s->logits;
+    float best = -INFINITY;
+    size_t at = 0;
+    for (size_t i = 0, n; i < s->vocab; i += n) {
+        n = look(s, i);
+        float most = largest(x + i, n);
+        if (most > best) best = most, at = i;
+    }
+    if (best == -INFINITY) return -1;
+    while (x[at] != best) at++;
+    return (int32_t)at;
 }
 
 static const struct candidate *draw(const struct sampler *s, double u)
@@ -212,7 +256,6 @@ static const struct candidate *draw(const struct sampler *s, double u)
 
 static int32_t pick_chain(struct sampler *s, const struct sample_params *p, double u)
 {
-    s->n = 0;
     chain[0](s, p);
     for (size_t i = 1; s->n && i < sizeof(chain) / sizeof(*chain); i++) chain[i](s, p);
     return s->n && isfinite(s->cands[0].logit) ? draw(s, u)->id : -1;
@@ -245,13 +288,16 @@ static int32_t pick_mirostat(struct sampler *s, const struct sample_params *p, s
 int sampler_pick(struct sampler *s, const struct sample_params *p, struct sample_state *state, const float *logits,
                  const int32_t *history, size_t n_history, double u, int32_t *id)
 {
+    const bool mirostat = p->temperature > 0.0f && p->mirostat > 0.0f;
     int32_t picked;
-    memcpy(s->row, logits, s->vocab * sizeof(*s->row));
+    s->logits = logits;
+    if (p->n_bias || p->n_ban || has_penalty(p) || mirostat)
+        s->logits = memcpy(s->row, logits, s->vocab * sizeof(*s->row));
     row_bias(s, p);
     row_penalty(s, p, history, n_history);
     if (p->temperature == 0.0f)
         picked = pick_greedy(s);
-    else if (p->mirostat > 0.0f)
+    else if (mirostat)
         picked = pick_mirostat(s, p, state, u);
     else
         picked = pick_chain(s, p, u);

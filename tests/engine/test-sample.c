@@ -181,7 +181,7 @@ static void test_frequencies(void **state)
 /* Top-k of a long row against a plain search. */
 static void test_top_k_of_many(void **state)
 {
-    enum { MANY = 5000 };
+    enum { MANY = 5003 };
     static float many[MANY];
     struct sampler *s = NULL;
     assert_int_equal(sampler_new(&s, MANY), 0);
@@ -195,6 +195,15 @@ static void test_top_k_of_many(void **state)
             for (int i = 0; i < MANY; i++) rank += many[i] > many[id] || (many[i] == many[id] && i < id);
             assert_int_equal(rank, j);
         }
+    }
+    p.temperature = 0;
+    for (int i = 0; i < MANY; i += 97) { /* the first of two, wherever it is; what is no number is passed by */
+        many[i] = 50;
+        many[MANY - 1] = 50;
+        many[(i + 1) % MANY] = NAN;
+        assert_int_equal(pick(s, &p, many, 0), i);
+        many[i] = NAN;
+        assert_int_equal(pick(s, &p, many, 0), MANY - 1);
     }
     sampler_free(s);
 }

@@ -465,21 +465,25 @@ static bool can_run(const struct option_def *d, const void *old, const void *fre
 
 int options_take(struct options *o, const struct options *fresh, struct buf *taken, struct buf *pending)
 {
-    int r = 0;
+    bool run[N_DEFS] = {false};
 
-    for (size_t i = 0; r == 0 && i < N_DEFS; i++) {
+    /* The names first: without memory for them nothing changes. */
+    for (size_t i = 0; i < N_DEFS; i++) {
         const struct option_def *d = &defs[i];
-        char *old = (char *)o + d->at;
-        const char *new = (const char *)fresh + d->at;
-        bool run = can_run(d, old, new);
-        struct buf *to = run ? taken : pending;
+        const void *old = (const char *)o + d->at, *new = (const char *)fresh + d->at;
+        struct buf *to;
 
-        if (equal(d, old, new)) continue;
-        r = buf_printf(to, "%s%s", to->len ? ", " : "",
-                       d->at == offsetof(struct options, log_level) ? "verbose or quiet" : d->key);
-        if (r == 0 && run) memcpy(old, new, d->size);
+        /* verbose and quiet set the same */
+        if (equal(d, old, new) || (i && d->at == defs[i - 1].at)) continue;
+        run[i] = can_run(d, old, new);
+        to = run[i] ? taken : pending;
+        if (buf_printf(to, "%s%s", to->len ? ", " : "",
+                       d->at == offsetof(struct options, log_level) ? "verbose or quiet" : d->key) < 0)
+            return error_origin(-ENOMEM);
     }
-    return r < 0 ? error_origin(r) : 0;
+    for (size_t i = 0; i < N_DEFS; i++)
+        if (run[i]) memcpy((char *)o + defs[i].at, (const char *)fresh + defs[i].at, defs[i].size);
+    return 0;
 }
 
 void options_help(FILE *f)

@@ -45,7 +45,7 @@ int options_load(struct options *o, int argc, char **argv);
 int options_resolve(struct options *o);
 
 /* @fresh was loaded as @o was, later: what can change in a daemon that runs is taken over into @o. The names of what
- * was, and of what differs still, are appended with commas between. 0 or -ENOMEM. */
+ * was, and of what differs still, are appended with commas between. 0; -ENOMEM, and @o is as it was. */
 int options_take(struct options *o, const struct options *fresh, struct buf *taken, struct buf *pending);
 
 /* The options, a line or more each, for --help. */

@@ -292,6 +292,24 @@ static void taking_over(void **state)
     options_fini(&fresh);
 }
 
+/* When there is no memory for the names, nothing has been taken over: what is reported and what counts agree. */
+static void taking_over_all_or_nothing(void **state)
+{
+    struct options *o = *state, fresh;
+    struct buf taken = BUF_INIT, full = {.len = SIZE_MAX - 8};
+    uint32_t queue = o->engine.queue;
+
+    assert_int_equal(options_init(&fresh), 0);
+    assert_int_equal(options_set(&fresh, "queue", "3"), 0);
+    assert_int_equal(options_set(&fresh, "batch-tokens", "64"), 0);
+    assert_int_equal(options_take(o, &fresh, &taken, &full), -ENOMEM);
+    assert_int_equal(o->engine.queue, queue);
+    assert_int_equal(options_take(o, &fresh, &full, &taken), -ENOMEM);
+    assert_int_equal(o->engine.queue, queue);
+    buf_fini(&taken);
+    options_fini(&fresh);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -307,6 +325,7 @@ int main(void)
         T(socket_of_environment_is_between),
         T(model_is_resolved),
         T(taking_over),
+        T(taking_over_all_or_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

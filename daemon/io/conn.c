@@ -138,6 +138,19 @@ void conn_finish(struct conn *c)
     settle(c);
 }
 
+/* An error in the place of @e, which is too large; a text is not the last of its request. */
+static void replace(struct conn *c, const struct proto_event *e, const char *why)
+{
+    const struct proto_event error = {.type = PROTO_EV_ERROR,
+                                      .id = e->id,
+                                      .index = e->index,
+                                      .more = e->more || e->type == PROTO_EV_TEXT,
+                                      .code = EMSGSIZE,
+                                      .message = {(char *)why, strlen(why)}};
+
+    conn_send(c, &error);
+}
+
 void conn_send(struct conn *c, const struct proto_event *e)
 {
     int r;
@@ -151,7 +164,7 @@ void conn_send(struct conn *c, const struct proto_event *e)
     }
     r = outbox_add(&c->out, e);
     if (r == -EMSGSIZE && e->type != PROTO_EV_ERROR) {
-        conn_send_error(c, e->id, EMSGSIZE, error_text(r));
+        replace(c, e, error_text(r));
         return;
     }
     if (r == 0) r = charge(c);

@@ -550,6 +550,38 @@ static void event_over_the_limits_becomes_an_error(void **state)
     expect_open(g);
 }
 
+/* It is the error of that answer, and the others go on. */
+static void error_stands_for_its_answer(void **state)
+{
+    struct rig *g = *state;
+    struct proto_event text = {.type = PROTO_EV_TEXT, .id = 3, .index = 5, .n_ids = PROTO_ELEMS_MAX + 1};
+    struct proto_event done = {.type = PROTO_EV_DONE, .id = 3, .index = 2, .more = true}, e;
+
+    greet(g);
+    text.ids = calloc(text.n_ids, sizeof *text.ids);
+    conn_send(g->conn, &text);
+    free(text.ids);
+    assert_true(next(g, &e));
+    assert_int_equal(e.type, PROTO_EV_ERROR);
+    assert_int_equal(e.code, EMSGSIZE);
+    assert_int_equal(e.index, 5);
+    assert_true(e.more);
+    proto_event_fini(&e);
+    done.session.len = FRAME_MAX + 1;
+    done.session.data = calloc(done.session.len, 1);
+    for (int last = 0; last < 2; last++) {
+        done.more = !last;
+        conn_send(g->conn, &done);
+        assert_true(next(g, &e));
+        assert_int_equal(e.type, PROTO_EV_ERROR);
+        assert_int_equal(e.index, 2);
+        assert_int_equal(e.more, !last);
+        proto_event_fini(&e);
+    }
+    free(done.session.data);
+    expect_open(g);
+}
+
 static void half_close_is_still_answered(void **state)
 {
     struct rig *g = *state;
@@ -742,6 +774,7 @@ int main(void)
         T(hard_limit_drops),
         T(one_large_event_passes),
         T(event_over_the_limits_becomes_an_error),
+        T(error_stands_for_its_answer),
         T(half_close_is_still_answered),
         T(half_close_with_nothing_live_closes),
         T(half_close_in_a_message_closes),

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* What changes around an engine that runs: its configuration, and the file of its model. */
 #include "daemon/engine/state.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <string.h>
 #include <sys/stat.h>
+
+#define LOOK_USEC    1000000 /* so long a status request waits for what is found */
+#define engine_of(j) ((struct engine *)((char *)(j)-offsetof(struct engine, look)))
 
 /* A copy, or NULL for none; false: no memory, and *to is as it was. */
 static bool set_note(char **to, const char *text)
@@ -55,20 +59,67 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-void configure_look_at_model(struct engine *e)
+/* --- the model's file: its disk may be slow, or not answer at all, so that a thread of its own looks --- */
+
+static void look(struct aux_job *j)
 {
+    struct engine *e = engine_of(j);
     struct stat now;
     int r = stat(e->config.model_path, &now) < 0 ? -errno : 0;
     pthread_mutex_lock(&e->lock);
-    if (e->state != ENGINE_READY)
-        e->notes.model = NULL; /* the file may not even be open */
-    else if (r < 0)
+    if (r < 0)
         e->notes.model = "model file is gone since it was loaded";
     else if (!same_file(&now, gguf_stat(e->model.gguf)))
         e->notes.model = "model file changed since it was loaded; restart to use it";
     else
         e->notes.model = NULL;
     pthread_mutex_unlock(&e->lock);
+}
+
+static void looked(struct aux_job *j)
+{
+    struct engine *e = engine_of(j);
+    pthread_mutex_lock(&e->lock);
+    struct seq *s = steal(e->asking);
+    e->looking = false;
+    pthread_mutex_unlock(&e->lock);
+    if (s) engine_tell_status(e, s);
+}
+
+int configure_begin(struct engine *e)
+{
+    e->look = (struct aux_job){.run = look, .done = looked};
+    return aux_new(&e->looker, 1);
+}
+
+void configure_end(struct engine *e)
+{
+    e->looker = aux_free(e->looker);
+    e->asking = seq_free(e->asking);
+}
+
+bool configure_ask(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    pthread_mutex_lock(&e->lock);
+    bool asks = e->state == ENGINE_READY && !e->looking && seq_new(&e->asking, e, conn, uid, req, engine_now()) == 0;
+    if (asks) {
+        e->looking = true;
+        e->load++;
+        pthread_cond_signal(&e->wake); /* it counts the time */
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (asks) aux_push(e->looker, &e->look);
+    return asks;
+}
+
+uint64_t configure_next(const struct engine *e)
+{
+    return e->asking ? e->asking->submitted + LOOK_USEC : UINT64_MAX;
+}
+
+struct seq *configure_late(struct engine *e, uint64_t now)
+{
+    return now >= configure_next(e) ? steal(e->asking) : NULL;
 }
 
 void configure_fini(struct engine *e)

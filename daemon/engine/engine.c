@@ -200,6 +200,7 @@ static bool wait_for_work(struct engine *e)
         uint64_t now = engine_now(), until = requests_next_deadline(e), store = store_next(e, now);
         if (store < until) until = store;
         if (turns_next(e) < until) until = turns_next(e);
+        if (configure_next(e) < until) until = configure_next(e);
         if (step_ready(e)) {
             if (now >= e->window_end || e->running >= e->config.parallel) break;
             if (e->window_end < until) until = e->window_end;
@@ -225,7 +226,8 @@ static bool is_paused(const struct engine *e, uint64_t conn)
 /* What came in becomes the engine's: new requests, wishes. With the lock held. */
 static void take_in(struct engine *e)
 {
-    struct seq *s;
+    struct seq *s = configure_late(e, engine_now());
+    if (s) list_push(&e->inbox, s);
     e->stopping = e->draining;
     configure_take(e);
     e->shed_begin |= e->shed_wanted;
@@ -279,6 +281,7 @@ static int engine_load_all(struct engine *e)
     if (r == 0) r = sampler_new(&e->sampler, e->model.vocab);
     if (r == 0) r = step_new(e);
     if (r == 0) r = aux_new(&e->aux, ENGINE_AUX_THREADS);
+    if (r == 0) r = configure_begin(e);
     if (r == 0) public_warm(e);
     return r;
 }
@@ -314,6 +317,7 @@ static void engine_unload(struct engine *e)
     uint64_t now = engine_now(), flush = e->flush_until > now ? e->flush_until - now : 0;
     /* It uses the model; and without what it proves, nothing can be kept. */
     upkeep_end(e, flush < UPKEEP_USEC ? flush : UPKEEP_USEC);
+    configure_end(e); /* before: its last answer may be the engine thread's to give */
     engine_empty(e);
     turns_save_rest(e);
     e->aux = aux_free(e->aux);
@@ -482,6 +486,20 @@ static int status_beside(struct engine *e, uint64_t conn, uid_t uid, struct prot
     return r;
 }
 
+void engine_tell_status(struct engine *e, struct seq *s)
+{
+    bool told = status_beside(e, s->conn, s->uid, &s->req) == 0;
+    pthread_mutex_lock(&e->lock);
+    if (told) {
+        e->load--;
+    } else {
+        list_push(&e->inbox, s);
+        pthread_cond_signal(&e->wake);
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (told) seq_free(s);
+}
+
 static bool for_engine(enum proto_type t)
 {
     return t != PROTO_HELLO && t != PROTO_CANCEL && t != PROTO_STOP;
@@ -492,7 +510,7 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     struct seq *s = NULL;
     int r = 0;
     if (req->type == PROTO_STATUS) {
-        configure_look_at_model(e);
+        if (configure_ask(e, conn, uid, req)) return 0;
         r = status_beside(e, conn, uid, req);
         if (r <= 0) return r;
         r = 0;

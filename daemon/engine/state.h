@@ -63,8 +63,10 @@ struct engine {
     bool configured;
     struct {
         char *pending, *failed; /* of the configuration, or NULL */
-        const char *model;      /* what became of its file, or NULL; static */
+        const char *model;      /* what became of its file when that was last looked at, or NULL; static */
     } notes;                    /* for status */
+    bool looking;               /* the looker has @look */
+    struct seq *asking;         /* a status request that waits for it */
     enum engine_state state;
     char *why; /* set once, with ENGINE_FAILED */
     struct queue *events;
@@ -83,8 +85,9 @@ struct engine {
     struct store *store;
     bool has_public; /* there are prefixes for all */
     struct prefix_space public_space;
-    bool kept_good; /* what was computed may be kept: the weights are proved */
-    struct aux *aux;
+    bool kept_good;           /* what was computed may be kept: the weights are proved */
+    struct aux *aux, *looker; /* looker: a thread that may be stuck in a disk */
+    struct aux_job look;
     struct sampler *sampler;
     uint64_t arrivals, steps, window_end;
     uint64_t computed, sampled; /* tokens, ever */
@@ -123,6 +126,9 @@ void engine_insert(struct engine *e, struct seq *s, struct seq *after);
 
 /* The slot that @s may have is another's. */
 void engine_free_slot(struct engine *e, struct seq *s);
+
+/* Answer a status request that counts as load, or have the engine's thread do it; takes it. Any thread. */
+void engine_tell_status(struct engine *e, struct seq *s);
 
 /* Have the aux pool run @x for @uid, and then, in the engine's thread, @back. */
 void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct aux_job *),
@@ -202,8 +208,16 @@ void upkeep_end(struct engine *e, uint64_t usec);
 
 /* With the lock held: what engine_configure has left, becomes the engine's. */
 void configure_take(struct engine *e);
-/* Not the engine's thread: is the model's file still the one that was loaded? */
-void configure_look_at_model(struct engine *e);
+/* Looks at the model's file begin and end. 0, or what aux_new says. */
+int configure_begin(struct engine *e);
+void configure_end(struct engine *e);
+/* A status request: is the model's file still the one that was loaded? True: it is taken and will be answered when that
+ * is known, or soon in any case. False: what is known says enough. */
+bool configure_ask(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req);
+/* With the lock held: until when it waits (us; UINT64_MAX: none does), and the one that has waited long enough, which
+ * is the caller's; NULL: none. */
+uint64_t configure_next(const struct engine *e);
+struct seq *configure_late(struct engine *e, uint64_t now);
 void configure_fini(struct engine *e);
 
 /* --- admit.c --- */

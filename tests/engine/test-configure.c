@@ -2,9 +2,36 @@
 /* What changes around an engine that runs. */
 #include "tests/engine/harness.h"
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* A disk that takes its time: stat(2) of @path comes back after @go. */
+static struct {
+    const char *path; /* NULL: it is quick */
+    pthread_t loop;   /* who must never wait for it */
+    sem_t came, go;
+} disk;
+
+int __wrap_stat(const char *path, struct stat *st);
+int __wrap_stat64(const char *path, struct stat *st);
+
+int __wrap_stat(const char *path, struct stat *st)
+{
+    if (disk.path && strcmp(path, disk.path) == 0) {
+        if (pthread_equal(pthread_self(), disk.loop)) fail_msg("the loop's thread waits for a disk");
+        sem_post(&disk.came);
+        sem_wait(&disk.go);
+    }
+    return fstatat(AT_FDCWD, path, st, 0);
+}
+
+int __wrap_stat64(const char *path, struct stat *st) /* its name where off_t has 64 bits by a macro */
+{
+    return __wrap_stat(path, st);
+}
 
 static char *status_of(struct harness *h, uid_t uid)
 {
@@ -77,12 +104,63 @@ static void test_model_file(void **state)
     assert_says(h, 1234, "\"model_changed\":\"model file changed since it was loaded; restart to use it\"", true);
 }
 
+static uint64_t ask(struct harness *h)
+{
+    struct proto_request r = harness_simple(PROTO_STATUS);
+    return harness_submit_as(h, 1, 0, &r);
+}
+
+/* Who asks waits for what the disk says, nobody else does; and when it says nothing, that one is answered without. */
+static void test_slow_disk(void **state)
+{
+    struct harness *h = *state;
+    char aside[80];
+    harness_start(h);
+    snprintf(aside, sizeof(aside), "%s.old", h->path);
+    assert_int_equal(rename(h->path, aside), 0);
+    sem_init(&disk.came, 0, 0);
+    sem_init(&disk.go, 0, 0);
+    disk.loop = pthread_self();
+    disk.path = h->path;
+    uint64_t first = ask(h);
+    sem_wait(&disk.came);
+    uint64_t second = ask(h);
+    assert_null(strstr(harness_wait(h, second)->last.status.data, "model_changed"));
+    struct proto_request r = harness_raw("x");
+    assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+    assert_null(strstr(harness_wait(h, first)->last.status.data, "model_changed"));
+    sem_post(&disk.go);
+    for (char *s = NULL; !s || !strstr(s, "model file is gone"); s = status_of(h, 0)) { /* it may still be on its way */
+        free(s);
+        sem_post(&disk.go);
+    }
+    disk.path = NULL;
+    sem_post(&disk.go);
+    assert_int_equal(rename(aside, h->path), 0);
+}
+
+/* The engine ends while a request waits for the disk. */
+static void test_end_while_looking(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    sem_init(&disk.came, 0, 0);
+    sem_init(&disk.go, 0, 1);
+    disk.loop = pthread_self();
+    disk.path = h->path;
+    ask(h);
+    harness_stop(h);
+    disk.path = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_limits_change, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_notes, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_model_file, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_slow_disk, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_end_while_looking, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/models/fetch.h"
+#include "client/models/url.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <arpa/inet.h>
-#include <curl/curl.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -22,11 +22,6 @@ struct transfer {
     size_t page;
     char tag[HEADER_MAX], modified[HEADER_MAX], range[HEADER_MAX], sha256[65];
 };
-
-static void freeurl(CURLU **u)
-{
-    curl_url_cleanup(*u);
-}
 
 static void freeslist(struct curl_slist **l)
 {
@@ -48,13 +43,14 @@ static bool is_local(const char *host)
 /* Scheme, host and port (NULL: it has none) of @url, to be freed with curl_free. */
 static int url_parts(const char *url, char **scheme, char **host, char **port)
 {
-    _cleanup_(freeurl) CURLU *u = curl_url();
+    _cleanup_(url_cleanup) CURLU *u = curl_url();
+    char shown[URL_SHOWN];
 
     *scheme = *host = *port = NULL;
     if (!u) return error_say(-ENOMEM, "no memory for a URL");
     if (curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK ||
         curl_url_get(u, CURLUPART_SCHEME, scheme, 0) != CURLUE_OK)
-        return error_say(-EINVAL, "not a URL: %.200s", url);
+        return error_say(-EINVAL, "not a URL: %s", url_shown(shown, url));
     curl_url_get(u, CURLUPART_HOST, host, 0);
     curl_url_get(u, CURLUPART_PORT, port, CURLU_DEFAULT_PORT);
     return 0;
@@ -81,8 +77,11 @@ int fetch_allowed(const char *url, bool insecure_http)
 /* A server that is asked securely may not send us where nobody knows who answers, this machine among them. */
 static int hop_allowed(const char *from, const char *to, bool insecure_http)
 {
+    char shown[2][URL_SHOWN];
+
     if (strncasecmp(from, "https:", 6) == 0 && strncasecmp(to, "https:", 6) != 0 && !insecure_http)
-        return error_say(-EPERM, "%s sends us to %.200s: from https only to https", from, to);
+        return error_say(-EPERM, "%s sends us to %s: from https only to https", url_shown(shown[0], from),
+                         url_shown(shown[1], to));
     return fetch_allowed(to, insecure_http);
 }
 
@@ -280,6 +279,9 @@ static int transfer_prepare(struct transfer *t, const char *url, struct curl_sli
     if (f->token && t->home) {
         curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
         curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, f->token);
+    } else if (f->user && t->home) {
+        curl_easy_setopt(c, CURLOPT_USERNAME, f->user);
+        curl_easy_setopt(c, CURLOPT_PASSWORD, f->password);
     }
     if (f->from == 0) return 0;
     snprintf(text, sizeof text, "%" PRIu64 "-", f->from);
@@ -296,7 +298,7 @@ static int transfer_prepare(struct transfer *t, const char *url, struct curl_sli
 static int transfer_hop(struct transfer *t, const char *url, char **next)
 {
     _cleanup_(freeslist) struct curl_slist *headers = NULL;
-    char why[CURL_ERROR_SIZE] = "", *location = NULL;
+    char why[CURL_ERROR_SIZE] = "", shown[URL_SHOWN], *location = NULL;
     long status;
     CURLcode code;
     int r = transfer_prepare(t, url, &headers, why);
@@ -306,13 +308,14 @@ static int transfer_hop(struct transfer *t, const char *url, char **next)
     code = curl_easy_perform(t->curl);
     if (t->error < 0) return t->error;
     status = status_of(t->curl);
-    if (status == 0 || (t->begun && code != CURLE_OK)) return of_curl(url, code, why);
+    url_shown(shown, url);
+    if (status == 0 || (t->begun && code != CURLE_OK)) return of_curl(shown, code, why);
     if (status == 200 || status == 206) {
-        if (code != CURLE_OK) return of_curl(url, code, why);
+        if (code != CURLE_OK) return of_curl(shown, code, why);
         return t->begun ? 0 : transfer_begin(t, status); /* an empty file */
     }
     curl_easy_getinfo(t->curl, CURLINFO_REDIRECT_URL, &location);
-    if (!location) return of_status(url, status);
+    if (!location) return of_status(shown, status);
     r = hop_allowed(url, location, t->f->insecure_http);
     if (r < 0) return r;
     t->home = t->home && same_server(url, location);
@@ -323,7 +326,7 @@ static int transfer_hop(struct transfer *t, const char *url, char **next)
 int fetch(const struct fetch *f)
 {
     struct transfer t = {.f = f, .home = true};
-    char *url = strdup(f->url), *next = NULL;
+    char *url = strdup(f->url), *next = NULL, shown[URL_SHOWN];
     int r = fetch_allowed(f->url, f->insecure_http), hops = 0;
 
     if (r == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) r = error_say(-EIO, "libcurl does not start");
@@ -334,7 +337,8 @@ int fetch(const struct fetch *f)
         if (!next) break;
         free(url);
         url = next;
-        if (++hops > HOPS_MAX) r = error_say(-ELOOP, "%s: sent from one place to another too often", f->url);
+        if (++hops > HOPS_MAX)
+            r = error_say(-ELOOP, "%s: sent from one place to another too often", url_shown(shown, f->url));
     }
     if (t.curl) curl_easy_cleanup(t.curl);
     free(url);

@@ -14,12 +14,13 @@ struct fetch_head {
 };
 
 struct fetch {
-    const char *url;     /* as source_parse made it */
-    bool insecure_http;  /* also http:// to other hosts than this one */
-    bool linked;         /* the server tells the SHA-256 of what it points to, as Hugging Face does */
-    const char *token;   /* for the host of the URL alone; NULL: none */
-    uint64_t from;       /* bytes that are here already */
-    const char *if_same; /* if the file is still the one that had this tag; NULL: in any case */
+    const char *url;             /* as origin_parse made it */
+    bool insecure_http;          /* also http:// to other hosts than this one */
+    bool linked;                 /* the server tells the SHA-256 of what it points to, as Hugging Face does */
+    const char *token;           /* for the host of the URL alone; NULL: none */
+    const char *user, *password; /* likewise, where there is no token; NULL: none */
+    uint64_t from;               /* bytes that are here already */
+    const char *if_same;         /* if the file is still the one that had this tag; NULL: in any case */
     /* Each returns 0, or a negative error that ends the transfer. tick comes at least once a second. */
     int (*begin)(void *ctx, const struct fetch_head *head);
     int (*data)(void *ctx, const void *p, size_t n);

@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/models/origin.h"
+#include "client/models/url.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include <curl/curl.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 
 #define ORIGIN_MAX 16384 /* bytes of a .from */
 #define URL_MAX    8192
-
-static void freeurl(CURLU **u)
-{
-    curl_url_cleanup(*u);
-}
-
-static void curl_freep(char **s)
-{
-    curl_free(*s);
-}
 
 /* ORG/REPO[@REVISION]/FILE, FILE with folders perhaps. */
 static int hub_url(const char *text, char **out)
@@ -38,11 +28,30 @@ static int hub_url(const char *text, char **out)
     return r < 0 ? error_say(-ENOMEM, "no memory for a URL") : 0;
 }
 
+/* Out of the URL, so that neither is shown or written to a file. */
+static int take_login(struct origin *o, CURLU *u)
+{
+    _cleanup_(url_text_free) char *user = NULL, *password = NULL;
+    CURLUcode a = curl_url_get(u, CURLUPART_USER, &user, CURLU_URLDECODE);
+    CURLUcode b = curl_url_get(u, CURLUPART_PASSWORD, &password, CURLU_URLDECODE);
+
+    if ((a != CURLUE_OK && a != CURLUE_NO_USER) || (b != CURLUE_OK && b != CURLUE_NO_PASSWORD))
+        return error_say(-EINVAL, "the user and the password in the URL cannot be read");
+    if (!user && !password) return 0;
+    o->user = strdup(user ? user : "");
+    o->password = strdup(password ? password : "");
+    if (!o->user || !o->password) return error_say(-ENOMEM, "no memory for a URL");
+    curl_url_set(u, CURLUPART_USER, NULL, 0);
+    curl_url_set(u, CURLUPART_PASSWORD, NULL, 0);
+    return 0;
+}
+
 int origin_parse(struct origin *o, const char *text)
 {
-    _cleanup_(freeurl) CURLU *u = curl_url();
+    _cleanup_(url_cleanup) CURLU *u = curl_url();
     _cleanup_(freep) char *hub = NULL;
-    _cleanup_(curl_freep) char *url = NULL;
+    _cleanup_(url_text_free) char *url = NULL;
+    char shown[URL_SHOWN];
     int r = 0;
 
     *o = (struct origin){.total = -1};
@@ -52,17 +61,20 @@ int origin_parse(struct origin *o, const char *text)
     if (r < 0) return r;
     if (!u) return error_say(-ENOMEM, "no memory for a URL");
     if (curl_url_set(u, CURLUPART_URL, hub ? hub : text, CURLU_NON_SUPPORT_SCHEME | CURLU_URLENCODE) != CURLUE_OK)
-        return error_say(-EINVAL, "neither a URL nor hf:ORG/REPO/FILE: %.200s", text);
+        return error_say(-EINVAL, "neither a URL nor hf:ORG/REPO/FILE: %s", url_shown(shown, text));
     curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0);
-    if (curl_url_get(u, CURLUPART_URL, &url, 0) != CURLUE_OK) return error_say(-EINVAL, "not a URL: %.200s", text);
+    r = take_login(o, u);
+    if (r < 0) return r;
+    if (curl_url_get(u, CURLUPART_URL, &url, 0) != CURLUE_OK)
+        return error_say(-EINVAL, "not a URL: %s", url_shown(shown, text));
     o->url = strdup(url);
     return o->url ? 0 : error_say(-ENOMEM, "no memory for a URL");
 }
 
 char *origin_file(const struct origin *o)
 {
-    _cleanup_(freeurl) CURLU *u = curl_url();
-    _cleanup_(curl_freep) char *path = NULL, *file = NULL;
+    _cleanup_(url_cleanup) CURLU *u = curl_url();
+    _cleanup_(url_text_free) char *path = NULL, *file = NULL;
     const char *slash;
     int n;
 
@@ -130,6 +142,8 @@ int origin_write(const struct origin *o, const struct place *p)
 void origin_fini(struct origin *o)
 {
     free(o->url);
+    free(o->user);
+    free(o->password);
     free(o->tag);
     *o = (struct origin){.total = -1};
 }

@@ -5,14 +5,16 @@
 #include <stdbool.h>
 
 struct origin {
-    char *url;
-    char *tag;       /* of the file there (fetch.h); NULL: none */
-    char sha256[65]; /* lower case; "": not known */
-    int64_t total;   /* bytes; -1: not known */
-    bool hub;        /* Hugging Face's: it tells the SHA-256 */
+    char *url;             /* without what it says of a user */
+    char *user, *password; /* that; kept in no file; NULL: nothing */
+    char *tag;             /* of the file there (fetch.h); NULL: none */
+    char sha256[65];       /* lower case; "": not known */
+    int64_t total;         /* bytes; -1: not known */
+    bool hub;              /* Hugging Face's: it tells the SHA-256 */
 };
 
-/* "hf:ORG/REPO[@REVISION]/FILE" (at $HF_ENDPOINT, else huggingface.co), or a URL. 0; -EINVAL with a sentence. */
+/* "hf:ORG/REPO[@REVISION]/FILE" (at $HF_ENDPOINT, else huggingface.co), or a URL. 0; -EINVAL, -ENOMEM with a
+ * sentence. origin_fini in any case. */
 int origin_parse(struct origin *o, const char *text);
 
 /* The last component of the URL's path, escapes undone, the caller's; NULL: it has none. */

@@ -11,6 +11,7 @@
 #include "client/models/fetch.h"
 #include "client/models/models.h"
 #include "client/models/origin.h"
+#include "client/models/url.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -30,6 +31,7 @@ struct pull {
     struct place place;
     struct origin origin;
     struct bar bar;
+    char shown[URL_SHOWN];     /* for messages */
     SHA2_CTX sum;              /* of the first @summed bytes */
     uint64_t summed, at, most; /* at: bytes that are here; most: that ever were, in this process */
     bool looked;               /* whether hobd can run it, as soon as that can be known */
@@ -99,8 +101,8 @@ static int check_magic(struct pull *p, const uint8_t *data, size_t n)
     for (size_t i = 0; i < n && p->at + i < 4; i++)
         if (data[i] != (uint8_t) "GGUF"[p->at + i]) {
             p->wrong = true;
-            return error_say(-EBADMSG, "%s: what the server sends is no GGUF file%s", p->origin.url,
-                             data[i] == '<' ? ", it looks like a web page" : "");
+            return error_say(-EBADMSG, "%s: what the server sends is no GGUF file%s",
+                             url_shown(p->shown, p->origin.url), data[i] == '<' ? ", it looks like a web page" : "");
         }
     return 0;
 }
@@ -138,7 +140,7 @@ static int on_data(void *ctx, const void *data, size_t n)
 
     if (r == 0 && p->origin.total >= 0 && n > (uint64_t)p->origin.total - p->at) {
         p->wrong = true;
-        r = error_say(-EBADMSG, "%s: the server sends more than it said", p->origin.url);
+        r = error_say(-EBADMSG, "%s: the server sends more than it said", url_shown(p->shown, p->origin.url));
     }
     while (r == 0 && n > 0) {
         ssize_t done = pwrite(p->place.fd, from, n, (off_t)p->at);
@@ -200,8 +202,8 @@ static int check_sum(struct pull *p)
     SHA256End(&p->sum, is);
     if (strcmp(is, p->origin.sha256) == 0) return 0;
     p->wrong = true;
-    return error_say(-EBADMSG, "%s: what came has the SHA-256 %s, it should be %s", p->origin.url, is,
-                     p->origin.sha256);
+    return error_say(-EBADMSG, "%s: what came has the SHA-256 %s, it should be %s", url_shown(p->shown, p->origin.url),
+                     is, p->origin.sha256);
 }
 
 static int pull_finish(struct pull *p)
@@ -252,6 +254,8 @@ static int pull_once(struct pull *p)
                       .insecure_http = p->o->insecure_http,
                       .linked = p->origin.hub,
                       .token = pull_token(p),
+                      .user = p->origin.user,
+                      .password = p->origin.password,
                       .begin = on_begin,
                       .data = on_data,
                       .tick = on_tick,
@@ -265,7 +269,8 @@ static int pull_once(struct pull *p)
     r = fetch(&f);
     bar_clear(&p->bar);
     if (r != FETCH_RANGE && !p->over) return r;
-    if (f.from == 0) return error_say(-EIO, "%s: the server does not know its file", p->origin.url);
+    if (f.from == 0)
+        return error_say(-EIO, "%s: the server does not know its file", url_shown(p->shown, p->origin.url));
     /* What is here is of another file. */
     error_say(-EIO, "%s: the file has changed: it comes from its beginning", p->place.name);
     free(steal(p->origin.tag));
@@ -295,22 +300,30 @@ static int pull_all(struct pull *p)
     }
 }
 
+/* What of another file is here is not thrown away unasked. */
+static int pull_other(struct pull *p, const struct origin *had)
+{
+    closep(&p->place.fd);
+    return error_say(-EEXIST, "a part of a model '%s' was pulled from %s: hob models rm '%s', or --force, forgets it",
+                     p->place.name, url_shown(p->shown, had->url), p->place.name);
+}
+
 /* What an earlier pull has left: where it is, if it is of the same file. */
 static int pull_resume(struct pull *p)
 {
     struct origin had;
     struct stat st;
     char size[16];
-    int r = origin_read(&had, &p->place);
-    bool same = r == 0 && strcmp(had.url, p->origin.url) == 0;
+    bool known = origin_read(&had, &p->place) == 0, same = known && strcmp(had.url, p->origin.url) == 0;
+    int r = fstat(p->place.fd, &st) < 0 ? error_origin(-errno) : 0;
 
+    if (r == 0 && known && !same && st.st_size > 0 && !p->o->force) r = pull_other(p, &had);
     if (p->o->sha256) {
         for (int i = 0; i < 64; i++)
             p->origin.sha256[i] = (char)(p->o->sha256[i] | (p->o->sha256[i] >= 'A' ? 0x20 : 0));
         same = same && (!*had.sha256 || strcmp(had.sha256, p->origin.sha256) == 0);
     }
     same = same && (pull_can_resume(&had) || *p->origin.sha256);
-    r = fstat(p->place.fd, &st) < 0 ? error_origin(-errno) : 0;
     if (r == 0 && same && (had.total < 0 || st.st_size <= had.total)) {
         p->at = (uint64_t)st.st_size;
         p->origin.tag = steal(had.tag);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """hob models: what is listed, and that a model gets its name whole and checked or not at all, whatever a server does."""
+import base64
 import fcntl
 import hashlib
 import http.server
@@ -17,7 +18,7 @@ import termios
 import threading
 
 import pytest
-from conftest import HOB, Home, mktiny
+from conftest import HOB, HOBD, Home, mktiny
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -150,6 +151,13 @@ def test_list(home, tiny):
                    "packed": False, "supported": True, "default": True, "loaded": False}
     assert found["a b"]["link"] is None and not found["a b"]["default"]
     assert not found["zoo"]["supported"] and "klingon" in found["zoo"]["why"]
+
+
+def test_options_behind_words_in_every_environment(home, tiny):
+    env = {"POSIXLY_CORRECT": "1"}
+    assert models(home, "list", "--json", env=env, check=0).out == models(home, "list", "--json", check=0).out
+    r = subprocess.run([HOBD, "inspect", tiny, "--json"], env={**os.environ, **env}, capture_output=True, text=True)
+    assert r.returncode == 0 and json.loads(r.stdout)["supported"]
 
 
 def test_list_tells_what_is_loaded_and_packed(home, tiny):
@@ -560,8 +568,61 @@ def test_the_wrong_part(empty, tiny, web, content_range):
 def test_another_url_does_not_go_on_with_it(empty, tiny, tiny_spm, web):
     partly(empty, web, tiny.read_bytes())
     web.routes["/else.gguf"] = ranged(tiny_spm.read_bytes())
-    models(empty, "pull", web.base + "/else.gguf", "m", check=0)
+    r = models(empty, "pull", web.base + "/else.gguf", "m", check=1)
+    assert f"pulled from {web.base}/m.gguf" in r.err and not web.asked
+    assert (empty.models / "m.gguf.part").read_bytes() == tiny.read_bytes()[:40000]
+    models(empty, "pull", "--force", web.base + "/else.gguf", "m", check=0)
     assert web.ranges() == [None] and pulled(empty, tiny_spm.read_bytes())
+
+
+SECRET = "s3:cr%40t"  # "s3" is the user
+
+
+def test_a_password_is_for_the_server_only(empty, tiny, web):
+    """Not for another one that it names, nor for who reads a message or a file."""
+    data = tiny.read_bytes()
+    other = Server()
+    other.routes["/m.gguf?sig=t0ken"] = ranged(data, cut=40000)
+    web.routes["/m.gguf"] = lambda h: h.send(302, Location="/here")
+    web.routes["/here"] = lambda h: h.send(302, Location=f"http://us3r:t0ken@127.0.0.1:{other.server_port}/m.gguf?sig=t0ken")
+    url = web.base.replace("//", f"//{SECRET}@") + "/m.gguf"
+    r = models(empty, "pull", url, check=0)
+    basic = "Basic " + base64.b64encode(b"s3:cr@t").decode()
+    assert {h.get("Authorization") for _, h in web.asked} == {basic} and pulled(empty, data)
+    assert basic not in {h.get("Authorization") for _, h in other.asked}
+    said = r.err
+    other.routes.clear()
+    said += models(empty, "pull", "--force", url, check=1).err
+    web.routes["/m.gguf"] = lambda h: h.send(200, b"<html>", ETag='"one"')
+    said += models(empty, "pull", "--force", url, check=1).err
+    web.routes["/m.gguf"] = ranged(data[:50000], cut=40000)
+    said += models(empty, "pull", "--force", url, "--sha256", "ab" * 32, check=1).err
+    web.routes["/m.gguf"] = lambda h: h.send(302, Location="/m.gguf?a=t0ken")
+    web.routes["/m.gguf?a=t0ken"] = lambda h: h.send(302, Location="ftp://us3r:t0ken@x/y")
+    said += models(empty, "pull", "--force", url, check=1).err
+    web.routes["/m.gguf"] = lambda h: h.send(403)
+    said += models(empty, "pull", "--force", url, check=1).err
+    said += models(empty, "pull", url.replace("http", "ftp"), check=2).err
+    said += models(empty, "pull", "https:///" + SECRET + "@x y", check=2).err
+    other.shutdown()
+    other.server_close()
+    assert not re.search("cr%40t|cr@t|t0ken|us3r", said), said
+
+
+def test_a_password_is_in_no_file(empty, tiny, web):
+    data = tiny.read_bytes()
+    web.routes["/m.gguf"] = ranged(data, cut=40000)
+    url = web.base.replace("//", f"//{SECRET}@") + "/m.gguf"
+    web.routes["/m.gguf"] = slow(data, 40000, web.go)
+    p = empty.popen([HOB, "models", "pull", url], stderr=subprocess.DEVNULL)
+    wait_for(lambda: (empty.models / "m.gguf.part").exists() and (empty.models / "m.gguf.part").stat().st_size == 40000)
+    p.send_signal(signal.SIGINT)
+    assert p.wait(60) == 130
+    assert "cr" not in (empty.models / "m.gguf.part.from").read_text()
+    web.routes["/m.gguf"] = ranged(data)
+    web.asked.clear()
+    models(empty, "pull", url.replace("cr%40t", "new"), check=0)  # it goes on with another password
+    assert web.ranges() == ["bytes=40000-"] and pulled(empty, data)
 
 
 @pytest.mark.parametrize("note", ["", "hob pull 1\nurl URL\n", "hob pull 1\nurl URL\ntotal 5\ntag \"one\"\nend\n", "x" * 20000,

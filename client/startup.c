@@ -31,6 +31,7 @@ static int complete(struct options *o)
 
 void startup_begin(void)
 {
+    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options stand behind words too, for everybody */
     open_streams();
     interrupt_init();
     log_init("hob", LOG_INFO);

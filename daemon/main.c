@@ -2,6 +2,7 @@
 #include "daemon/command/command.h"
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,6 +46,7 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : NULL;
 
     signal(SIGBUS, on_bus);
+    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options stand behind words too, for everybody */
     if (word && !strcmp(word, "--help")) {
         help();
         return 0;

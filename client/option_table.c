@@ -69,7 +69,7 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_MAX_LINES] = {"max-lines", "N", "infill: at most N lines", 0, OPTION_INFILL},
     [OPTION_HELP] = {"help", NULL, "this text", 'h', OPTION_COMMANDS},
     [OPTION_VERSION] = {"version", NULL, "the version", 0, OPTION_COMMANDS},
-    [OPTION_IMAGE] = {"image", "PATH", NULL, 'a', OPTION_LATER},
+    [OPTION_IMAGE] = {"image", "PATH", NULL, 'a', 0},
 };
 /* clang-format on */
 
@@ -90,7 +90,7 @@ void option_names(const char **names, bool in_file)
     for (i = 0; i < OPTION_COUNT; i++) {
         const struct option_def *d = &option_table[i];
 
-        if (d->flags & OPTION_LATER || (in_file && !(d->flags & OPTION_IN_FILE))) continue;
+        if (!d->help || (in_file && !(d->flags & OPTION_IN_FILE))) continue;
         names[n++] = d->name;
     }
     names[n] = NULL;

@@ -60,17 +60,16 @@ enum option_id {
 enum option_flags {
     OPTION_IN_FILE = 1,  /* also a key of hob.conf */
     OPTION_COMMANDS = 2, /* also for the commands */
-    OPTION_LATER = 4,    /* known, but not in this version */
-    OPTION_CHAT = 8,     /* also for chat, as all of OPTION_COMMANDS but --json */
-    OPTION_STATUS = 16,  /* also for status */
-    OPTION_INFILL = 32,  /* also for infill; that alone: for nothing else */
-    OPTION_ANSWER = 64,  /* for an answer, which all are but those of OPTION_INFILL alone */
+    OPTION_CHAT = 4,     /* also for chat, as all of OPTION_COMMANDS but --json */
+    OPTION_STATUS = 8,   /* also for status */
+    OPTION_INFILL = 16,  /* also for infill; that alone: for nothing else */
+    OPTION_ANSWER = 32,  /* for an answer, which all are but those of OPTION_INFILL alone */
 };
 
 struct option_def {
     const char *name;
     const char *arg;  /* NULL: takes none; in brackets: may be given, as --name=VALUE */
-    const char *help; /* NULL: not shown */
+    const char *help; /* NULL: not shown, nor guessed */
     char letter;      /* 0: none */
     unsigned char flags;
 };

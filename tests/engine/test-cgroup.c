@@ -2,8 +2,8 @@
 /* The kernel's files, as they may look, in a directory of our own. */
 #include "daemon/engine/cgroup.h"
 #include "daemon/engine/load.h"
+#include "tests/support/folder.h"
 #include <errno.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,38 +15,21 @@
 
 #include <cmocka.h>
 
-static char root[] = "/tmp/hob-cgroup-XXXXXX";
+static char root[FOLDER_PATH];
 
 static int setup(void **state)
 {
-    strcpy(root, "/tmp/hob-cgroup-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    return remove(path);
+    return folder_make(root, "cgroup");
 }
 
 static int teardown(void **state)
 {
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(root);
 }
 
 static void put(const char *name, const char *text)
 {
-    char path[512];
-    int n = snprintf(path, sizeof(path), "%s%s", root, name);
-    assert_in_range(n, 1, sizeof(path) - 1);
-    for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        assert_true(mkdir(path, 0755) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
+    assert_int_equal(folder_put(root, name, text), 0);
 }
 
 static void assert_dir(const char *want)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What a confined process can still do, tried in children: each gives up its rights and tells what it was refused. */
 #include "daemon/io/confine.h"
+#include "tests/support/folder.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -27,32 +27,21 @@
 
 enum { NO_KERNEL = 77 };
 
-static char root[64];
+static char root[FOLDER_PATH];
 
 static int setup(void **state)
 {
-    strcpy(root, "/tmp/hob-confine-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    return remove(path);
+    return folder_make(root, "confine");
 }
 
 static int teardown(void **state)
 {
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(root);
 }
 
 static const char *at(const char *name)
 {
-    static char paths[8][128];
-    static unsigned next;
-    char *path = paths[next++ % 8];
-
-    snprintf(path, sizeof paths[0], "%s/%s", root, name);
-    return path;
+    return folder_at(root, name);
 }
 
 static void make(const char *name)

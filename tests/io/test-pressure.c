@@ -4,8 +4,8 @@
 #include "daemon/io/pressure.h"
 #include "libcommon/error.h"
 #include "libcommon/sock.h"
+#include "tests/support/folder.h"
 #include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,47 +18,28 @@
 
 #include <cmocka.h>
 
-static char root[64];
+static char root[FOLDER_PATH];
 
 static int setup(void **state)
 {
-    strcpy(root, "/tmp/hob-pressure-XXXXXX");
     unsetenv("MEMORY_PRESSURE_WATCH");
     unsetenv("MEMORY_PRESSURE_WRITE");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    return remove(path);
+    return folder_make(root, "pressure");
 }
 
 static int teardown(void **state)
 {
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return folder_remove(root);
 }
 
 static const char *at(const char *name)
 {
-    static char path[512];
-    int n = snprintf(path, sizeof path, "%s/%s", root, name);
-
-    assert_in_range(n, 1, sizeof path - 1);
-    for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        assert_true(mkdir(path, 0755) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    return path;
+    return folder_at(root, name);
 }
 
 static void put(const char *name, const char *text)
 {
-    FILE *f = fopen(at(name), "w");
-
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
+    assert_int_equal(folder_put(root, name, text), 0);
 }
 
 static void assert_holds(const char *name, const char *want, size_t len)

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define CHUNK 32 /* a prompt is cut at a whole block, where that leaves something */
-
 struct step {
     const struct sched_config *c;
     const struct sched_book *b;
@@ -81,7 +79,7 @@ static void decode(struct step *t, bool must_prefill)
 {
     const struct sched_config *c = t->c;
     uint32_t room = c->batch_tokens, n = t->n_decode;
-    if (must_prefill) room -= c->prefill_min < room ? c->prefill_min : room;
+    if (must_prefill) room -= c->prefill_due < room ? c->prefill_due : room;
     if (n > room) {
         select_first(t->x.items, n, room);
         n = room;
@@ -112,11 +110,12 @@ static void line_up(struct step *t)
 static uint32_t chunk(const struct step *t, const struct sched_req *r, bool must)
 {
     uint32_t left = r->known - r->computed, most = left < t->tokens ? left : t->tokens, n = most;
-    uint32_t least = most < t->c->prefill_min ? most : t->c->prefill_min;
     if (t->limited) n = sched_time_prefill(&t->b->time, r->computed, t->ms, most);
-    if (n < least) return must ? least : 0;
-    uint32_t end = r->computed + n, whole = end / CHUNK * CHUNK;
-    return n < left && whole > r->computed ? whole - r->computed : n;
+    if (n < most && n < t->c->prefill_min) {
+        if (!must) return 0;
+        n = most < t->c->prefill_due ? most : t->c->prefill_due;
+    }
+    return n;
 }
 
 static void set_limit(struct step *t)

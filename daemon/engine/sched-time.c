@@ -3,14 +3,11 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define SWEEPS       8
-#define PREFILL_GAIN 256 /* a token of prefill costs at least this part of a step that decodes one */
-/* A term that was less than about 1% of the time of the steps kept tells nothing about its coefficient. */
-#define TOO_LITTLE 1e-4
+#define LEAST 32 /* no coefficient is less than this part of a usual one: noise must not make anything look free */
 
 void sched_time_init(struct sched_time *t)
 {
-    *t = (struct sched_time){.ms = {8, 1, 1, 0.5, 0.1}};
+    *t = (struct sched_time){.ms = {8, 1, 1.5, 1, 0.4}};
 }
 
 static void terms(double f[SCHED_TIME_TERMS], const struct sched_load *x)
@@ -40,15 +37,48 @@ uint32_t sched_time_prefill(const struct sched_time *t, uint32_t pos, double ms,
     return n < max ? (uint32_t)n : max;
 }
 
-/* What was learned in another scale is forgotten. */
+static double size(const struct sched_time *t, int i)
+{
+    return fmax(t->ms[i], t->usual[i]);
+}
+
+/* In another scale; nothing is certain there. */
 static void rescale(struct sched_time *t, double by)
 {
     for (int i = 0; i < SCHED_TIME_TERMS; i++) {
         t->ms[i] *= by;
-        t->b[i] = 0;
-        for (int k = 0; k < SCHED_TIME_TERMS; k++) t->a[i][k] = 0;
+        t->usual[i] = t->samples > 1 ? t->usual[i] * by : t->ms[i];
+        for (int k = 0; k < SCHED_TIME_TERMS; k++) t->p[i][k] = i == k ? size(t, i) * size(t, i) : 0;
     }
     t->row = 0;
+}
+
+/* Before the next measurement: no error is larger than what it is of. */
+static void drift(struct sched_time *t)
+{
+    for (int i = 0; i < SCHED_TIME_TERMS; i++) {
+        double one = size(t, i), by = SCHED_TIME_DRIFT * one;
+        t->p[i][i] += by * by;
+        if (t->p[i][i] <= one * one) continue;
+        double shrink = one / sqrt(t->p[i][i]);
+        for (int k = 0; k < SCHED_TIME_TERMS; k++) t->p[i][k] *= shrink, t->p[k][i] *= shrink;
+    }
+}
+
+/* What @off ms more than expected say about each coefficient. */
+static void correct(struct sched_time *t, const double f[SCHED_TIME_TERMS], double expected, double off)
+{
+    double pf[SCHED_TIME_TERMS], noise = SCHED_TIME_NOISE * expected, all = noise * noise;
+    for (int i = 0; i < SCHED_TIME_TERMS; i++) {
+        pf[i] = 0;
+        for (int k = 0; k < SCHED_TIME_TERMS; k++) pf[i] += t->p[i][k] * f[k];
+        all += f[i] * pf[i];
+    }
+    off = fmin(fmax(off, -2 * sqrt(all)), 2 * sqrt(all));
+    for (int i = 0; i < SCHED_TIME_TERMS; i++) {
+        t->ms[i] = fmax(t->ms[i] + pf[i] / all * off, t->usual[i] / LEAST);
+        for (int k = 0; k < SCHED_TIME_TERMS; k++) t->p[i][k] -= pf[i] * pf[k] / all;
+    }
 }
 
 /* One more step took @ratio times what was expected: do the last ones agree that all is different now? */
@@ -72,23 +102,7 @@ void sched_time_learn(struct sched_time *t, const struct sched_load *x, double m
         rescale(t, t->row ? t->off : ms / expected);
         expected = sched_time_of(t, x);
     }
-    ms = fmin(fmax(ms, expected / 2), expected * 2);
     terms(f, x);
-    for (int i = 0; i < SCHED_TIME_TERMS; i++) {
-        f[i] /= expected;
-        for (int k = 0; k <= i; k++) t->a[i][k] = t->a[k][i] = SCHED_TIME_KEEP * t->a[i][k] + f[i] * f[k];
-        t->b[i] = SCHED_TIME_KEEP * t->b[i] + f[i] * ms / expected;
-    }
-    for (int sweep = 0; sweep < SWEEPS; sweep++)
-        for (int i = 0; i < SCHED_TIME_TERMS; i++) {
-            double rest = t->b[i];
-            for (int k = 0; k < SCHED_TIME_TERMS; k++)
-                if (k != i) rest -= t->a[i][k] * t->ms[k];
-            if (t->a[i][i] * t->ms[i] * t->ms[i] < TOO_LITTLE && t->a[i][i] * expected * expected < TOO_LITTLE)
-                continue;
-            t->ms[i] = rest > 0 ? rest / t->a[i][i] : 0;
-        }
-    /* Noise must not make prefill look free. */
-    double least = (t->ms[SCHED_TIME_FIXED] + t->ms[SCHED_TIME_DECODE]) / PREFILL_GAIN;
-    if (t->ms[SCHED_TIME_PREFILL] < least) t->ms[SCHED_TIME_PREFILL] = least;
+    drift(t);
+    correct(t, f, expected, fmin(fmax(ms, expected / 2), expected * 2) - expected);
 }

@@ -2,16 +2,18 @@
 #pragma once
 /*
  * How long a step takes: fixed + decode tokens + prefill tokens + attention of either, each a coefficient that is never
- * negative. Learned from measured steps: least squares of the relative error over the last steps (each step counts
- * SCHED_TIME_KEEP of the one after it), by coordinate descent, so that a coefficient nothing was learned about stays as
- * it was. A measurement counts as at most twice and at least half of what was expected, so that a bad one changes
- * little; SCHED_TIME_BELIEVE such in a row, all too slow or all too fast, and the machine has changed: everything is
- * scaled by the mildest of them.
+ * negative. Learned from measured steps by a Kalman filter (R. E. Kalman, "A New Approach to Linear Filtering and
+ * Prediction Problems", 1960): measurements err by SCHED_TIME_NOISE of what is expected, a coefficient drifts by
+ * SCHED_TIME_DRIFT of itself a step and is never less certain than within its own size, so that one about which steps
+ * tell nothing stays as it was, and steps that are all alike do not play one against another. A measurement counts as
+ * at most twice and at least half of what was expected, so that a bad one changes little; SCHED_TIME_BELIEVE such in a
+ * row, all too slow or all too fast, and the machine has changed: everything is scaled by the mildest of them.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SCHED_TIME_KEEP    0.95
+#define SCHED_TIME_NOISE   0.15
+#define SCHED_TIME_DRIFT   0.01
 #define SCHED_TIME_BELIEVE 4
 
 enum {
@@ -31,8 +33,9 @@ struct sched_load {
 };
 
 struct sched_time {
-    double ms[SCHED_TIME_TERMS]; /* of the step, a token, a token, a thousand pairs, a thousand pairs */
-    double a[SCHED_TIME_TERMS][SCHED_TIME_TERMS], b[SCHED_TIME_TERMS]; /* decayed sums: normal equations */
+    double ms[SCHED_TIME_TERMS];    /* of the step, a token, a token, a thousand pairs, a thousand pairs */
+    double usual[SCHED_TIME_TERMS]; /* what they would be, had the machine the ratios of a usual one */
+    double p[SCHED_TIME_TERMS][SCHED_TIME_TERMS]; /* covariance of their errors */
     uint32_t samples;
     double off;   /* the mildest ratio of measured and expected of those in a row that were far off */
     uint32_t row; /* how many they are */

@@ -41,8 +41,8 @@ struct sched_config {
      * @step_least times it, so that long sequences leave prompts some time). A step that does not decode: within
      * @prefill_ms, 0: as full as it can be. */
     double step_ratio, step_ms, step_least, prefill_ms;
-    /* Where that leaves less than @prefill_min tokens, prefill gets them every @prefill_gap steps. */
-    uint32_t prefill_min, prefill_gap;
+    /* Where that leaves less than @prefill_min tokens, prefill gets @prefill_due every @prefill_gap steps. */
+    uint32_t prefill_min, prefill_due, prefill_gap;
 };
 
 /* Everything but parallel and batch_tokens. */

@@ -132,6 +132,16 @@ void disk_limit(struct disk *d, uint64_t bytes_max)
     pthread_mutex_unlock(&d->lock);
 }
 
+bool disk_is_over(struct disk *d)
+{
+    uint64_t max = 0;
+    if (files_max(d, &max) < 0) return false;
+    pthread_mutex_lock(&d->lock);
+    bool over = d->files && d->files + d->writing > max;
+    pthread_mutex_unlock(&d->lock);
+    return over;
+}
+
 int disk_room(struct disk *d, bool urgent)
 {
     uint64_t max = 0;

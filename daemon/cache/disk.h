@@ -38,6 +38,8 @@ int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info 
  * Asking takes nothing, so a thread that was faster may have it. The rate is a bucket of one minute's worth, full at
  * the start. */
 int disk_room(struct disk *d, bool urgent);
+/* There are more files than there may be, since less is allowed or free: some have to go, whether or not one comes. */
+bool disk_is_over(struct disk *d);
 
 /* Another bytes_max: when it is less, files go as room is asked for. */
 void disk_limit(struct disk *d, uint64_t bytes_max);

@@ -172,6 +172,7 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
         .uid = n->owner->uid,
         .n = n->n,
         .block = n->block,
+        .used = n->used,
         .on_disk = n->on_disk,
     };
     memcpy(out->tokens, n->tokens, n->n * sizeof(*n->tokens));

@@ -51,6 +51,7 @@ struct prefix_info {
     uint32_t n;
     int32_t tokens[PREFIX_BLOCK];
     uint32_t block; /* or PREFIX_NO_BLOCK */
+    uint64_t used;  /* when it was last, to be compared with others'; not on disk */
     bool on_disk;
 };
 

@@ -202,21 +202,31 @@ bool store_leaving(void *ctx, const struct prefix_info *info)
            start_write(e, info, NULL);
 }
 
-/* The next block that nobody uses. False: not now. */
+/* The file that goes so that @info's can come: one that was used before it, or the same ones would go and come for
+ * ever; any, where there are too many. */
+static bool find_victim(const struct engine *e, const struct prefix_info *info, struct prefix_info *victim)
+{
+    return prefix_disk_victim(e->prefix, victim) &&
+           (victim->used < info->used || disk_is_over(e->store->disk));
+}
+
+/* The next block that nobody uses: the first that would be evicted, or when the disk is full, the last. False: not now.
+ */
 static bool write_idle(struct engine *e, uint64_t now)
 {
     struct store *s = e->store;
     struct prefix_info info, victim;
     int room = disk_room(s->disk, false);
-    bool full = room == 1 && prefix_disk_victim(e->prefix, &victim);
+    bool full = room == 1;
     if (room != 0 && !full) {
         s->retry = now + RETRY_USEC;
         return false;
     }
-    s->all_written = !prefix_to_write(e->prefix, false, 0, &info);
+    s->all_written = !prefix_to_write(e->prefix, full, 0, &info);
     if (s->all_written) return false;
-    if (full) prefix_lost(e->prefix, victim.id);
-    if (start_write(e, &info, full ? &victim.id : NULL)) return true;
+    s->all_written = full && !find_victim(e, &info, &victim); /* what the disk has is worth more */
+    if (!s->all_written && full) prefix_lost(e->prefix, victim.id);
+    if (!s->all_written && start_write(e, &info, full ? &victim.id : NULL)) return true;
     prefix_not_stored(e->prefix, info.id);
     return false;
 }
@@ -260,7 +270,7 @@ static void flush(struct engine *e, uint64_t until)
     uint64_t blocks = 0;
     int r = 0;
     while (payload && r == 0 && engine_now() < until && prefix_to_write(e->prefix, true, 0, &info)) {
-        while ((r = disk_room(s->disk, true)) == 1 && prefix_disk_victim(e->prefix, &victim)) {
+        while ((r = disk_room(s->disk, true)) == 1 && find_victim(e, &info, &victim)) {
             prefix_lost(e->prefix, victim.id);
             disk_remove(s->disk, victim.id);
         }

@@ -207,6 +207,31 @@ static void test_disk_behind_memory(void **state)
     assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"), 40);
 }
 
+/* The disk has room for less than memory: writing comes to an end all the same, when nothing is done and at the stop, and
+ * what was used last is what stays. */
+static void test_disk_smaller_than_memory(void **state)
+{
+    struct harness *h = *state;
+    const long long file = 2 * 32 * 2 * 2 * 16 * 2 + 256, files = 10;
+    char doc[4096];
+    h->config.cache_bytes = (uint64_t)(files * file);
+    harness_dirs(h);
+    harness_start(h);
+    harness_wait_disk(h);
+    for (unsigned i = 0; i < 6; i++) {
+        text(doc, sizeof(doc), 10 + i, 120);
+        run(h, 1000, doc, "");
+    }
+    assert_true(harness_status(h, 0, "blocks_memory") > 6 * files);
+    while (harness_status(h, 0, "disk_written") < files * file) usleep(1000);
+    usleep(300000); /* room for many more than there should be */
+    assert_in_range(harness_status(h, 0, "disk_written"), files * file, 4 * files * file);
+    harness_stop(h); /* does not take all the time it may */
+    harness_start(h);
+    struct answer *again = run(h, 1000, doc, "");
+    assert_true(again->last.usage_cached >= (uint64_t)(files - 1) * 32);
+}
+
 /* A slot changes hands and there is no room for both: what the one who resumes reads back was computed by itself. */
 static void test_disk_behind_a_slot(void **state)
 {
@@ -407,6 +432,7 @@ int main(void)
         TEST(test_restart_f32),
         TEST(test_restart_q8),
         TEST(test_disk_behind_memory),
+        TEST(test_disk_smaller_than_memory),
         TEST(test_disk_behind_a_slot),
         TEST(test_warm),
         TEST(test_shift),

@@ -41,53 +41,64 @@ struct write {
 
 /* --- start --- */
 
-/* The directory's files become nodes of the index. The order is that of last use, in which children may come before
- * their parents. */
-struct orphans {
-    struct engine *e;
+/* What the directory has, in the order of last use. */
+struct files {
     struct prefix_info *infos;
     size_t n, cap;
 };
 
-static bool adopt_or_wait(void *ctx, const struct prefix_info *info)
+static bool collect(void *ctx, const struct prefix_info *info)
 {
-    struct orphans *o = ctx;
-    int r = prefix_adopt(o->e->prefix, info);
-    if (r != 1) return r == 0;
-    if (o->n == o->cap) {
-        size_t cap = o->cap ? 2 * o->cap : 64;
-        struct prefix_info *more = reallocarray(o->infos, cap, sizeof(*more));
+    struct files *f = ctx;
+    if (f->n == f->cap) {
+        size_t cap = f->cap ? 2 * f->cap : 64;
+        struct prefix_info *more = reallocarray(f->infos, cap, sizeof(*more));
         if (!more) return false;
-        o->infos = more;
-        o->cap = cap;
+        f->infos = more;
+        f->cap = cap;
     }
-    o->infos[o->n++] = *info;
+    f->infos[f->n++] = *info;
     return true;
 }
 
-static void adopt_orphans(struct orphans *o, struct disk *d)
+static int by_id(const void *x, const void *y)
 {
-    for (bool more = true; more && o->n;) {
-        size_t left = 0;
-        for (size_t i = 0; i < o->n; i++) {
-            int r = prefix_adopt(o->e->prefix, &o->infos[i]);
-            if (r == 1)
-                o->infos[left++] = o->infos[i];
-            else if (r < 0)
-                disk_remove(d, o->infos[i].id);
+    const struct prefix_id *a = &(*(struct prefix_info *const *)x)->id, *b = &(*(struct prefix_info *const *)y)->id;
+    if (a->high != b->high) return a->high < b->high ? -1 : 1;
+    return (a->low > b->low) - (a->low < b->low);
+}
+
+/* They become nodes of the index. What was evicted was written children first: whose file is looked at takes its
+ * parents' with it. Where nothing leads to a file, it goes. */
+static int adopt_all(struct engine *e, const struct files *f, struct disk *d)
+{
+    _cleanup_(freep) struct prefix_info **sorted = calloc(f->n + 1, sizeof(struct prefix_info *));
+    _cleanup_(freep) struct prefix_info **line = calloc(f->n + 1, sizeof(struct prefix_info *));
+    if (!sorted || !line) return -ENOMEM;
+    for (size_t i = 0; i < f->n; i++) sorted[i] = &f->infos[i];
+    if (f->n) qsort(sorted, f->n, sizeof(*sorted), by_id);
+    for (size_t i = 0; i < f->n; i++) {
+        struct prefix_info *x = &f->infos[i], parent, *key = &parent, **found;
+        size_t n = 0;
+        while (x && x->on_disk) { /* it had no turn yet */
+            x->on_disk = false;
+            line[n++] = x;
+            parent.id = x->parent;
+            found = bsearch(&key, sorted, f->n, sizeof(*sorted), by_id);
+            x = found ? *found : NULL;
         }
-        more = left < o->n;
-        o->n = left;
+        while (n-- > 0)
+            if (prefix_adopt(e->prefix, line[n]) != 0) disk_remove(d, line[n]->id);
     }
-    for (size_t i = 0; i < o->n; i++) disk_remove(d, o->infos[i].id); /* nothing leads to them */
-    free(o->infos);
+    return 0;
 }
 
 static int scan(struct engine *e, struct disk *d)
 {
-    struct orphans o = {.e = e};
-    int r = disk_scan(d, adopt_or_wait, &o, NULL);
-    adopt_orphans(&o, d);
+    struct files f = {0};
+    int r = disk_scan(d, collect, &f, NULL);
+    if (r == 0) r = adopt_all(e, &f, d);
+    free(f.infos);
     return r;
 }
 
@@ -206,8 +217,7 @@ bool store_leaving(void *ctx, const struct prefix_info *info)
  * ever; any, where there are too many. */
 static bool find_victim(const struct engine *e, const struct prefix_info *info, struct prefix_info *victim)
 {
-    return prefix_disk_victim(e->prefix, victim) &&
-           (victim->used < info->used || disk_is_over(e->store->disk));
+    return prefix_disk_victim(e->prefix, victim) && (victim->used < info->used || disk_is_over(e->store->disk));
 }
 
 /* The next block that nobody uses: the first that would be evicted, or when the disk is full, the last. False: not now.

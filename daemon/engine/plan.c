@@ -87,13 +87,18 @@ void plan_keep_accounts(struct engine *e)
 
 /* --- common beginnings --- */
 
-static uint32_t common(const struct seq *a, const struct seq *b)
+/* Tokens that both begin with, in whole blocks, which is what is handed over; 0: no more than @least, which is whole
+ * blocks too. */
+static uint32_t common(const struct seq *a, const struct seq *b, uint32_t least)
 {
     uint32_t n = seq_known(a) < seq_known(b) ? seq_known(a) : seq_known(b), i = 0;
+    const size_t block = PREFIX_BLOCK * sizeof(int32_t);
     const int32_t *x = seq_ids(a), *y = seq_ids(b);
-    if (memcmp(&a->reuse.space, &b->reuse.space, sizeof(a->reuse.space)) != 0) return 0;
-    while (i < n && x[i] == y[i]) i++;
-    return i / PREFIX_BLOCK * PREFIX_BLOCK; /* whole blocks are handed over */
+    if (n < least + PREFIX_BLOCK || memcmp(&a->reuse.space, &b->reuse.space, sizeof(a->reuse.space)) != 0) return 0;
+    /* Of many with the same long beginning most differ right behind it. */
+    if (memcmp(x + least, y + least, block) != 0) return 0;
+    while (n - i >= PREFIX_BLOCK && memcmp(x + i, y + i, block) == 0) i += PREFIX_BLOCK;
+    return i > least ? i : 0;
 }
 
 static bool has_prompt(const struct seq *s)
@@ -107,8 +112,8 @@ void plan_join(struct engine *e, struct seq *s)
     s->with_n = 0;
     for (struct seq *t = e->all.head; t; t = t->next) {
         if (t == s || t->arrival > s->arrival || !has_prompt(t) || t->generated) continue;
-        uint32_t n = common(s, t);
-        if (n <= s->with_n) continue;
+        uint32_t n = common(s, t, s->with_n);
+        if (n == 0) continue;
         s->with = t;
         s->with_n = n;
     }
@@ -169,7 +174,7 @@ static void show(struct engine *e, struct seq *s, struct sched_req *r, uint32_t 
         .computed = running ? s->kv.n_tokens : found(e, s, looks),
         .known = seq_known(s),
         .spent = s->spent,
-        .blocks = running ? s->kv.n_blocks : seq_blocks(s, e->config.batch_tokens) - reuse_shared(e, s),
+        .blocks = running ? s->kv.n_blocks : seq_blocks(s, e->config.batch_tokens) - reuse_shared(s),
         .group = SCHED_NONE,
         .class = class_of(s),
         .running = running,

@@ -45,18 +45,29 @@ static bool agree(const struct seq *a, const struct seq *b, uint32_t from, uint3
     return memcmp(seq_ids(a) + from, seq_ids(b) + from, (to - from) * sizeof(*seq_ids(a))) == 0;
 }
 
-/* The next one behind @t (NULL: the first) that has blocks, as they are in the index. */
-static const struct seq *next_twin(const struct engine *e, const struct seq *s, const struct seq *t)
+static bool same_request(const struct seq *a, const struct seq *b)
 {
-    for (t = t ? t->next : s->answers ? e->all.head : NULL; t; t = t->next)
+    return a && a->conn == b->conn && a->req.id == b->req.id;
+}
+
+/* The next one behind @t (NULL: the first) that has blocks, as they are in the index. The answers to a prompt stand side
+ * by side in the list. */
+static const struct seq *next_twin(const struct seq *s, const struct seq *t)
+{
+    if (!s->answers) return NULL;
+    if (!t)
+        for (t = s; same_request(t->prev, s);) t = t->prev;
+    else
+        t = t->next;
+    for (; same_request(t, s); t = t->next)
         if (t != s && t->answers == s->answers && t->state == SEQ_RUNNING && !t->reuse.off) return t;
     return NULL;
 }
 
-uint32_t reuse_shared(const struct engine *e, const struct seq *s)
+uint32_t reuse_shared(const struct seq *s)
 {
     uint32_t most = 0;
-    for (const struct seq *t = NULL; (t = next_twin(e, s, t));) {
+    for (const struct seq *t = NULL; (t = next_twin(s, t));) {
         uint32_t n = t->reuse.indexed < findable(s) ? t->reuse.indexed : findable(s) / PREFIX_BLOCK * PREFIX_BLOCK;
         if (n > most && agree(s, t, 0, n)) most = n;
     }
@@ -65,11 +76,11 @@ uint32_t reuse_shared(const struct engine *e, const struct seq *s)
 
 /* The block behind the first @n tokens of @s that one of them is writing, and in *partial how many of its tokens are
  * those of @s; PREFIX_NO_BLOCK: nobody has more than @least. */
-static uint32_t twin_block(const struct engine *e, const struct seq *s, uint32_t n, uint32_t least, uint32_t *partial)
+static uint32_t twin_block(const struct seq *s, uint32_t n, uint32_t least, uint32_t *partial)
 {
     uint32_t block = PREFIX_NO_BLOCK;
     *partial = least;
-    for (const struct seq *t = NULL; (t = next_twin(e, s, t));) {
+    for (const struct seq *t = NULL; (t = next_twin(s, t));) {
         uint32_t end = t->kv.n_tokens < findable(s) ? t->kv.n_tokens : findable(s), at = n;
         if (t->reuse.indexed != n || end <= n || !agree(s, t, 0, n)) continue;
         while (at < end && seq_ids(s)[at] == seq_ids(t)[at]) at++;
@@ -118,7 +129,7 @@ static void take_over(struct engine *e, struct seq *s)
 static void copy_partial(struct engine *e, struct seq *s, const struct prefix_match *m)
 {
     struct backend *b = e->model.backend;
-    uint32_t n, from = twin_block(e, s, m->n, m->n_partial, &n);
+    uint32_t n, from = twin_block(s, m->n, m->n_partial, &n);
     if (from == PREFIX_NO_BLOCK && n) from = prefix_block(m->partial);
     if (n == 0) return;
     b->ops->kv_copy(b, 0, s->kv.ids[m->n / PREFIX_BLOCK], from, n);

@@ -24,7 +24,7 @@ struct reuse {
 uint32_t reuse_known(const struct engine *e, const struct seq *s);
 
 /* Whole blocks of its beginning that another answer to the same prompt has, so that they cost nothing. */
-uint32_t reuse_shared(const struct engine *e, const struct seq *s);
+uint32_t reuse_shared(const struct seq *s);
 
 /*
  * Give @s its blocks: those that the cache has of its first tokens, and fresh ones for all the positions it may come to

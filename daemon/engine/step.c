@@ -69,7 +69,12 @@ static void rotate_all(struct engine *e)
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
         int r = s->state == SEQ_RUNNING ? rotate(e, s) : 0;
-        if (r < 0) requests_fail(e, s, r, error_text(r));
+        if (r == -ENOBUFS && e->running > 1) {
+            e->preemptions++;
+            requests_requeue(e, s); /* what it shared with others is theirs still: it waits for them */
+        } else if (r < 0) {
+            requests_fail(e, s, r, error_text(r));
+        }
     }
 }
 

@@ -214,6 +214,39 @@ static void test_rotate(void **state)
     full_contexts(*state, PROTO_CONTEXT_ROTATE);
 }
 
+/* They begin with blocks that all have, and each needs others in their place when its context rotates: where there are
+ * none, one waits for another's end. */
+static void test_rotate_out_of_shared_blocks(void **state)
+{
+    static const uint64_t blocks[] = {512, 16, 21, 22, 26, 28};
+    struct harness *h = *state;
+    struct tiny t;
+    struct answer wide[N], narrow[N];
+    char prompt[512] = "";
+    while (strlen(prompt) < 380) strcat(prompt, harness_story);
+    harness_fini(h);
+    tiny_init(&t);
+    t.ctx = 256;
+    harness_init(h, &t);
+    h->config.batch_tokens = 32;
+    for (size_t k = 0; k < sizeof(blocks) / sizeof(*blocks); k++) {
+        struct proto_request r = harness_raw(prompt);
+        r.gen.sampling.temperature = 1.5f;
+        r.gen.sampling.seed = 42;
+        r.gen.n = N;
+        r.gen.context = PROTO_CONTEXT_ROTATE;
+        r.gen.max_tokens = 300;
+        r.gen.ignore_eos = true;
+        answers_in(h, r, 16, blocks[k] * 8192, k ? narrow : wide);
+        for (int i = 0; i < N && k; i++) {
+            assert_done(&narrow[i], PROTO_STOP_LENGTH);
+            assert_same(&wide[i], &narrow[i]);
+            free_answer(&narrow[i]);
+        }
+    }
+    for (int i = 0; i < N; i++) free_answer(&wide[i]);
+}
+
 /* Ended after @texts texts of the first one, by a cancel, by a peer that is gone, or by a deadline that has passed. */
 static void end_at(struct harness *h, unsigned texts, int how)
 {
@@ -266,6 +299,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_refused, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_shift, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_rotate, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_rotate_out_of_shared_blocks, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_ends_at_any_point, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

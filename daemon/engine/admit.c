@@ -98,9 +98,9 @@ void admit_waiting(struct engine *e)
 {
     struct plan *p = &e->plan;
     struct sched_state st;
-    bool none = true;
-    for (const struct seq *s = e->all.head; none && s; s = s->next) none = s->state != SEQ_WAITING;
-    if (none || plan_gather(e, &st) < 0) return;
+    if (!e->prefix) return; /* not all could be loaded, and nobody is there */
+    /* Also when nobody waits: what is served then is what those who come later begin with. */
+    if (plan_gather(e, &st) < 0 || p->n == 0) return;
     uint32_t n = sched_decide(&p->config, &p->book, &st, p->scratch, p->actions);
     plan_keep_accounts(e);
     for (uint32_t i = 0; i < n; i++) act(e, p->seqs[p->actions[i].index], p->actions[i].why);

@@ -72,7 +72,9 @@ static uint32_t user_of(struct engine *e, const struct seq *s)
     struct plan *p = &e->plan;
     struct tally *t = tally_of(e, s->uid);
     if (!t) return UINT32_MAX;
-    if (t->user < p->n_users && p->whose[t->user] == t) return t->user;
+    if (t->gathered == p->gathered) return t->user;
+    if (t->gathered + 1 != p->gathered) t->account.waited = false; /* it had left */
+    t->gathered = p->gathered;
     t->user = p->n_users++;
     p->whose[t->user] = t;
     p->users[t->user] = t->account;
@@ -206,6 +208,7 @@ int plan_gather(struct engine *e, struct sched_state *out)
     uint64_t now = engine_now();
     uint32_t looks = LOOKS;
     p->n = p->n_users = 0;
+    p->gathered++;
     for (struct seq *s = e->all.head; s; s = s->next) {
         if (!has_prompt(s)) continue;
         if (make_room(p) < 0) return -ENOMEM;

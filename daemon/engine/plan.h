@@ -23,6 +23,7 @@ struct plan {
     struct sched_user *users; /* [n_users] */
     struct tally **whose;     /* [n_users] */
     uint32_t n_users, cap_users;
+    uint64_t gathered; /* how often */
     void *scratch;
     size_t scratch_size;
 };

@@ -48,8 +48,9 @@ struct sched_config {
 /* Everything but parallel and batch_tokens. */
 void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch_tokens);
 
-/* The account of a user. Zero at first; the caller keeps it, and may forget one that has no request and whose account
- * is not above the floor. */
+/* The account of a user. Zero at first; the caller keeps it, also while the user has no request (@waited is false
+ * then), and may forget one that has none and whose account is not above the floor. There is to be a decision before
+ * each step, whether or not somebody waits. */
 struct sched_user {
     uint64_t served; /* units */
     bool waited;     /* it had a request that waited and could run, as of the last decision */

@@ -32,7 +32,8 @@ struct tally {
     uid_t uid;
     uint64_t requests, tokens_prompt, tokens_cached, tokens_generated;
     struct sched_user account;
-    uint32_t user;         /* its index in the plan, when that says so too */
+    uint32_t user;         /* its index in the plan, */
+    uint64_t gathered;     /* at this gathering of it */
     const char *last_miss; /* why the last prompt was not found whole; static */
     struct tally *next;
 };

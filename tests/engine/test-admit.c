@@ -93,6 +93,54 @@ static void test_slot_changes_hands(void **state)
     assert_true(harness_status(h, 0, "preemptions") >= 2);
 }
 
+/* One who used the machine while nobody else wanted it owes nothing for that to those who come later; nor has one saved
+ * anything up who came once, and left before it was its turn. */
+static struct proto_request tell(uint32_t tokens)
+{
+    struct proto_request r = harness_raw(harness_story);
+    r.gen.max_tokens = tokens;
+    r.gen.ignore_eos = true;
+    return r;
+}
+
+static void idle_use_costs_nothing(struct harness *h, bool came)
+{
+    uint64_t flood[3];
+    h->config.parallel = 1;
+    harness_start(h);
+    if (came) { /* two answers, of which one waits for the other's slot */
+        struct proto_request r = tell(1900);
+        r.gen.n = 2;
+        uint64_t id = harness_submit_as(h, 9, 2000, &r);
+        harness_wait_texts(h, id + 1, 1);
+        engine_cancel(h->engine, 9, id, false);
+        for (unsigned i = 0; i < 2; i++) assert_done(harness_wait(h, id + i), PROTO_STOP_CANCEL);
+    }
+    struct proto_request r = tell(1900);
+    assert_done(harness_wait(h, harness_submit_as(h, 4, 1000, &r)), PROTO_STOP_LENGTH);
+    r = tell(1900);
+    harness_wait_texts(h, harness_submit_as(h, 8, 3000, &r), 1); /* so that they wait */
+    for (unsigned i = 0; i < 3; i++) {
+        r = tell(1000);
+        flood[i] = harness_submit_as(h, 5, 2000, &r);
+    }
+    harness_wait_texts(h, flood[0], 1);
+    r = harness_raw("the");
+    assert_done(harness_wait(h, harness_submit_as(h, 6, 1000, &r)), PROTO_STOP_LENGTH);
+    for (unsigned i = 0; i < 3; i++) assert_false(h->answers[flood[i]].ended);
+    harness_stop(h);
+}
+
+static void test_idle_use_costs_nothing(void **state)
+{
+    idle_use_costs_nothing(*state, false);
+}
+
+static void test_leaving_saves_nothing_up(void **state)
+{
+    idle_use_costs_nothing(*state, true);
+}
+
 /* Cut short while another has its slot: what it said is its session's all the same. */
 static void test_cut_without_a_slot(void **state)
 {
@@ -216,6 +264,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_queue_positions_and_limit, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_flood, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_slot_changes_hands, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_idle_use_costs_nothing, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_leaving_saves_nothing_up, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_cut_without_a_slot, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_priority, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_shared_work, harness_setup, harness_teardown),

@@ -476,14 +476,14 @@ static const char *help_head(unsigned id)
 
 int options_help(struct buf *out)
 {
-    int r = buf_puts(out, "hob [OPTIONS] [PROMPT…]     ask; standard input, if not a terminal, comes before the words\n"
+    int r = buf_puts(out, "hob [OPTIONS] [PROMPT…]     ask; what is piped in comes before the words\n"
                           "hob status [--json] [--watch [TIME]]\n"
                           "                            what the daemon is doing; again and again\n"
                           "hob sessions [list|show NAME|fork NAME NEW|rename NAME NEW|rm NAME…]\n"
-                          "                            the conversations that are kept (list and show: --json)\n"
+                          "                            conversations that are kept (list, show: --json)\n"
                           "hob chat                    talk: lines with editing, /help tells the rest\n"
                           "hob models [list|add|pull|rm] …\n"
-                          "                            the models that are there, hob models --help tells more\n"
+                          "                            models that are there; see hob models --help\n"
                           "hob infill --prefix-file PATH --suffix-file PATH, or --at BYTE <TEXT\n"
                           "                            what belongs between two texts\n"
                           "hob stop                    let the daemon finish and stop\n\n");
@@ -505,6 +505,7 @@ int options_help(struct buf *out)
     }
     if (r == 0)
         r = buf_puts(out, "\nA prompt that begins with a command's name: hob -- status of my life\n"
-                          "Exit: 0 answered, 1 failed, 2 usage, 69 no daemon, 75 busy, 130 interrupted. See hob(1).\n");
+                          "Exit: 0 answered, 1 failed, 2 usage, 69 no daemon, 75 busy, 130 interrupted.\n"
+                          "See hob(1).\n");
     return r;
 }

@@ -301,7 +301,7 @@ def test_a_daemon_that_cannot_load_says_why(home, tmp_path):
     assert r.returncode in (1, 69)
     assert "broken.gguf" in r.err and r.err.count("\n") == 1
     r = home.hob("-m", "nosuch", "hi")
-    assert r.returncode in (1, 69) and "nosuch" in r.err and r.err.count("\n") == 1
+    assert r.returncode in (1, 69) and "nosuch" in r.err and "hob models add" in r.err and r.err.count("\n") == 1
 
 
 def test_answers_on_a_terminal_while_reading_a_pipe(shared):
@@ -327,6 +327,11 @@ def test_answers_on_a_terminal_while_reading_a_pipe(shared):
 def test_help_and_version(shared):
     assert "--max-tokens" in shared.hob("--help", check=0).out
     assert shared.hob("--version", check=0).out.startswith("hob ")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["models", "--help"]])
+def test_help_fits_a_terminal(shared, args):
+    assert max(len(line) for line in shared.hob(*args, check=0).out.splitlines()) <= 80
 
 
 def test_client_links_libc_and_msgpack_only(shared):

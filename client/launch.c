@@ -3,6 +3,7 @@
 #include "client/interrupt.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include "libcommon/paths.h"
 #include "libcommon/sock.h"
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -237,24 +239,47 @@ static int launch_lock(const char *socket, int *fd)
     return r;
 }
 
+static int launch_log_file(const char *model, char **path, int *fd)
+{
+    _cleanup_(freep) char *name = NULL, *dir = NULL;
+    int r = paths_model_name(model, &name);
+
+    if (r == 0) r = paths_dir(PATHS_STATE, false, &dir);
+    if (r < 0) return r;
+    if (asprintf(path, "%s/%s.log", dir, name) < 0) *path = NULL;
+    if (!*path) return error_say(-ENOMEM, "no memory for a path");
+    return launch_open(*path, O_WRONLY | O_TRUNC | O_APPEND, fd);
+}
+
+/* The daemon's log. Where no file can be made it is in memory: the daemon works without a home, and what it said last
+ * can still be told. */
+static int launch_log(const char *model, char **path, int *fd)
+{
+    int r = launch_log_file(model, path, fd);
+
+    if (r == 0) return 0;
+    log_warning("the daemon's log is not kept: %s", error_text(r));
+    free(steal(*path));
+    *fd = memfd_create("hobd.log", MFD_CLOEXEC);
+    if (*fd < 0) return error_say(-errno, "no memory for the daemon's log: %s", strerror(errno));
+    if (asprintf(path, "/proc/self/fd/%d", *fd) >= 0) return 0;
+    *path = NULL;
+    return error_say(-ENOMEM, "no memory for a path");
+}
+
 int launch_daemon(const char *model, const char *socket)
 {
-    _cleanup_(freep) char *hobd = NULL, *arg = NULL, *name = NULL, *dir = NULL, *log_path = NULL;
+    _cleanup_(freep) char *hobd = NULL, *arg = NULL, *log_path = NULL;
     _cleanup_(closep) int lock = -1, log = -1;
     pid_t pid;
     int r;
 
     r = launch_argv(model, socket, &hobd, &arg);
-    if (r == 0) r = paths_model_name(model, &name);
-    if (r == 0) r = paths_dir(PATHS_STATE, false, &dir);
-    if (r < 0) return r;
-    if (asprintf(&log_path, "%s/%s.log", dir, name) < 0) return error_say(-ENOMEM, "no memory for a path");
-
-    r = launch_lock(socket, &lock);
+    if (r == 0) r = launch_lock(socket, &lock);
     if (r < 0) return r;
     r = sock_connect(socket);
     if (r >= 0) return r;
-    r = launch_open(log_path, O_WRONLY | O_TRUNC | O_APPEND, &log);
+    r = launch_log(model, &log_path, &log);
     if (r < 0) return r;
     r = launch_exec((char *[]){hobd, "serve", "-m", arg, "--socket", (char *)socket, NULL}, log, &pid);
     return r < 0 ? r : launch_wait(pid, socket, log_path);

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * Starting a daemon, once: under a lock beside its socket, in a session of its own, with nothing of ours open. What it
- * says until it can be connected to goes into a log in the state directory, so that a failure can be told.
+ * says until it can be connected to goes into a log in the state directory, or where that cannot be written into
+ * memory, so that a failure can be told.
  */
 
 /*

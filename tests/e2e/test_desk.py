@@ -25,6 +25,18 @@ def test_no_home_and_no_runtime_directory(home):
     one_line(home.hob("status"), 69, "no daemon")
 
 
+def test_a_home_that_cannot_be_written(home, tmp_path):
+    """A daemon can be started all the same; and if it cannot, its reason is told."""
+    home.env.update(HOME="/proc", XDG_STATE_HOME="/proc/state", XDG_CACHE_HOME="/proc/cache", XDG_CONFIG_HOME="/proc/config")
+    r = home.hob("-n", 3, "--ignore-eos", "hi", check=0)
+    assert r.out and r.err.startswith("hob: the daemon's log is not kept: cannot make /proc/state: ")
+    assert home.hob("-q", "-n", 3, "-S", "s", "hi", check=0).err == ""
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 40)
+    r = home.hob("-q", "-m", tmp_path / "broken.gguf", "hi")
+    assert r.returncode in (1, 69) and r.err.count("\n") == 1 and "broken.gguf" in r.err
+    home.hob("stop", check=0)
+
+
 @pytest.mark.parametrize("env", [{"LC_ALL": "C", "TERM": "dumb"}, {"LC_ALL": "C.UTF-8", "TERM": ""}, {"LC_ALL": "xx_YY"}])
 def test_the_locale_changes_nothing(shared, env):
     args = ["-q", "-n", 8, "--temp", 0, "grüße €"]

@@ -238,7 +238,9 @@ int paths_model_file(const char *model, bool system, char **out)
     } else if (r == 0) {
         *out = steal(first);
     }
-    if (r > 0) return error_say(-ENOENT, "no model '%s': looked for %s and %s", model, first, second);
+    if (r > 0)
+        return error_say(-ENOENT, "no model '%s': looked for %s and %s; hob models add, or pull, brings one", model,
+                         first, second);
     return r;
 }
 

@@ -203,28 +203,25 @@ static int set_quiet(struct options *o, const char *value)
 }
 
 static const struct option_def defs[] = {
-    {"model", 'm', "MODEL", set_model, "a name in the models folder, or the path of a .gguf file (default: default)",
-     TEXT(model), LIFE_START},
-    {"socket", 0, "PATH", set_socket, "listen there (default: $HOB_SOCKET, else the model's place)", TEXT(socket),
-     LIFE_START},
-    {"ctx", 0, "N", set_ctx, "most tokens of one sequence (default: the model's, at most 32768)", FIELD(engine.ctx),
-     LIFE_START},
+    {"model", 'm', "MODEL", set_model, "a name, or the path of a .gguf (default: default)", TEXT(model), LIFE_START},
+    {"socket", 0, "PATH", set_socket, "listen there (default: $HOB_SOCKET, or by model)", TEXT(socket), LIFE_START},
+    {"ctx", 0, "N", set_ctx, "most tokens of one sequence (default: up to 32768)", FIELD(engine.ctx), LIFE_START},
     {"parallel", 0, "N", set_parallel, "sequences at once (default: 16)", FIELD(engine.parallel), LIFE_START},
     {"threads", 0, "N", set_threads, "compute threads (default: physical cores)", FIELD(engine.threads), LIFE_START},
-    {"kv-bytes", 0, "SIZE", set_kv_bytes, "the whole KV pool (default: a quarter of available memory)",
+    {"kv-bytes", 0, "SIZE", set_kv_bytes, "the KV pool (default: a quarter of what is available)",
      FIELD(engine.kv_bytes), LIFE_START},
     {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type),
      LIFE_START},
-    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV kept on disk, at most a tenth of the free space (default: 4G)",
+    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV on disk, at most a tenth of free (default: 4G)",
      FIELD(engine.cache_bytes), LIFE_AMOUNT},
-    {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file for the next start (default: yes)",
+    {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file (default: yes)",
      FIELD(no_packed_file), LIFE_START},
-    {"session-ttl", 0, "TIME", set_session_ttl, "forget sessions unused for so long; 0: never (default: 0)",
+    {"session-ttl", 0, "TIME", set_session_ttl, "forget sessions unused so long; 0: no (default: 0)",
      FIELD(engine.session_ttl_usec), LIFE_RUN},
-    {"prefixes", 0, "DIR", set_prefixes, "system prompts kept warm for everybody (default: /etc/hob/prefixes)",
+    {"prefixes", 0, "DIR", set_prefixes, "prompts for everybody (default: /etc/hob/prefixes)",
      TEXT(engine.prefixes_dir), LIFE_START},
-    {"idle-exit", 0, "TIME", set_idle_exit, "exit after that long without a request; 0: never (default: 15min)",
-     FIELD(idle_exit_usec), LIFE_RUN},
+    {"idle-exit", 0, "TIME", set_idle_exit, "exit when idle so long; 0: never (default: 15min)", FIELD(idle_exit_usec),
+     LIFE_RUN},
     {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 256)", FIELD(engine.queue), LIFE_RUN},
     {"queue-timeout", 0, "TIME", set_queue_timeout, "how long one may wait there (default: 10min)",
      FIELD(engine.queue_timeout_usec), LIFE_RUN},
@@ -232,10 +229,9 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"batch-window", 0, "TIME", set_batch_window, "wait that long for company before a step (default: 0)",
      FIELD(engine.batch_window_usec), LIFE_RUN},
-    {"stop-timeout", 0, "TIME", set_stop_timeout, "how long answers may go on when stopping (default: 30s)",
+    {"stop-timeout", 0, "TIME", set_stop_timeout, "how long answers go on when stopping (default: 30s)",
      FIELD(stop_timeout_usec), LIFE_RUN},
-    {"confine", 0, "YES|NO", set_confine, "give up what a daemon does not need: files, network… (default: yes)",
-     FIELD(free), LIFE_START},
+    {"confine", 0, "YES|NO", set_confine, "give up what it has no use for (default: yes)", FIELD(free), LIFE_START},
     {"system", 0, NULL, set_system, "the system's places, a socket for the group", FIELD(system), LIFE_START},
     {"verbose", 'v', NULL, set_verbose, "log more", FIELD(log_level), LIFE_RUN},
     {"quiet", 'q', NULL, set_quiet, "log warnings and errors only", FIELD(log_level), LIFE_RUN},
@@ -494,6 +490,6 @@ void options_help(FILE *f)
 
         if (d->letter) snprintf(letter, sizeof letter, "-%c, ", d->letter);
         snprintf(left, sizeof left, "%s--%s%s%s", letter, d->key, d->arg ? " " : "", d->arg ? d->arg : "");
-        fprintf(f, "  %-27s %s\n", left, d->help);
+        fprintf(f, "  %-24s %s\n", left, d->help);
     }
 }

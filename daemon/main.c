@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static void help(void)
 {
     puts("usage: hobd [COMMAND] [OPTION…]\n\nKeeps a language model warm and serves it to hob(1) on a Unix socket.\n");
     for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-12s %s\n", commands[i].name, commands[i].help);
-    puts("\nhobd COMMAND --help tells a command's options; hobd --version tells the version. See hobd(8).");
+    puts("\nhobd COMMAND --help tells a command's options, hobd --version the version.\nSee hobd(8).");
 }
 
 /* Files are mapped: who cuts one short under us, or a disk that fails, is told as a fault where it is read. There is
@@ -41,12 +42,10 @@ static void on_bus(int sig)
     _exit(1);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
 
-    signal(SIGBUS, on_bus);
-    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options stand behind words too, for everybody */
     if (word && !strcmp(word, "--help")) {
         help();
         return 0;
@@ -60,4 +59,18 @@ int main(int argc, char **argv)
         if (!strcmp(word, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr, "hobd: there is no command '%s'; hobd --help lists them\n", word);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+
+    signal(SIGBUS, on_bus);
+    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options stand behind words too, for everybody */
+    status = run(argc, argv);
+    /* What could not be printed is no success. */
+    errno = 0;
+    if (status != 0 || (fflush(stdout) == 0 && !ferror(stdout))) return status;
+    fprintf(stderr, "hobd: standard output: %s\n", strerror(errno ? errno : EIO));
+    return 1;
 }

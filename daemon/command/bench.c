@@ -4,22 +4,20 @@
 #include "daemon/model/weights.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
-#include "libcommon/units.h"
 #include <getopt.h>
 #include <string.h>
 
 static const char usage[] =
     "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,16] [-t N] [--depth LIST]\n"
     "                  [-r 3] [--roofline] [--json]\n"
-    "Speed of prefill and decode, without a socket, beside what this machine can do at best. Medians.\n"
+    "Speed of prefill and decode, without a socket, beside what this machine can do\nat best. Medians.\n"
     "  -m, --model FILE     a .gguf file or a model's name\n"
     "  -p, --prefill N      tokens of the prompt (512)\n"
     "  -n, --decode N       steps of each decode (64)\n"
     "  -b, --batch LIST     sequences decoded together (1,4,16)\n"
     "  -t, --threads N      compute threads (physical cores)\n"
     "  -r, --repeat N       measurements of each, 1 to 99 (3)\n"
-    "      --depth LIST     tokens that are in the sequences before they are decoded (0)\n"
+    "      --depth LIST     tokens that are in the sequences before that (0)\n"
     "      --roofline       bytes moved, and where the time goes\n"
     "      --json           one JSON object instead of a table\n";
 
@@ -62,28 +60,28 @@ static int parse(struct options *o, int argc, char **argv)
                                           {"help", 0, 0, 'h'},
                                           {0}};
     int c, r = 0;
-    optind = 0;
-    while (!r && (c = getopt_long(argc, argv, "m:p:n:b:t:r:h", longs, NULL)) >= 0) switch (c) {
+    opterr = optind = 0;
+    while (!r && (c = getopt_long(argc, argv, ":m:p:n:b:t:r:h", longs, NULL)) >= 0) switch (c) {
         case 'm':
             o->model = optarg;
             break;
         case 'p':
-            r = parse_u64(optarg, 1, 1 << 20, &o->prefill);
+            r = tool_parse_number("-p", optarg, 1, 1 << 20, &o->prefill);
             break;
         case 'n':
-            r = parse_u64(optarg, 1, 1 << 20, &o->decode);
+            r = tool_parse_number("-n", optarg, 1, 1 << 20, &o->decode);
             break;
         case 'b':
             r = parse_numbers("-b", optarg, 1, 512, o->batch, &o->n_batch);
             break;
         case 't':
-            r = parse_u64(optarg, 1, 1024, &o->threads);
+            r = tool_parse_number("-t", optarg, 1, 1024, &o->threads);
             break;
         case 'd':
             r = parse_numbers("--depth", optarg, 0, 1 << 20, o->depth, &o->n_depth);
             break;
         case 'r':
-            r = parse_u64(optarg, 1, BENCH_RUNS_MAX, &o->repeat);
+            r = tool_parse_number("-r", optarg, 1, BENCH_RUNS_MAX, &o->repeat);
             break;
         case 'R':
             o->roofline = true;
@@ -95,9 +93,10 @@ static int parse(struct options *o, int argc, char **argv)
             o->help = true;
             return 0;
         default:
-            return error_say(-EINVAL, "see hobd bench --help");
+            return command_refuse(argv, c);
         }
-    if (!r && (!o->model || optind < argc)) r = error_say(-EINVAL, "needs -m FILE, and options only");
+    if (!r && (!o->model || optind < argc))
+        r = error_say(-EINVAL, "it needs -m FILE, and options only; see hobd bench --help");
     return r;
 }
 
@@ -229,10 +228,7 @@ int command_bench(int argc, char **argv)
     struct options o = {.prefill = 512, .decode = 64, .batch = {1, 4, 16}, .n_batch = 3, .n_depth = 1, .repeat = 3};
     int r = parse(&o, argc, argv);
     if (o.help) return fputs(usage, stdout) < 0;
-    if (r) {
-        log_error("bench: %s", error_text(r));
-        return 2;
-    }
+    if (r) return command_misused(argv, r);
     /* A step at a depth of the whole context is one at its last position, so that no room is needed behind it. */
     uint32_t depth = largest(o.depth, o.n_depth);
     uint64_t longest = o.prefill > o.decode ? o.prefill : o.decode, room = depth + o.decode;
@@ -248,7 +244,7 @@ int command_bench(int argc, char **argv)
     json_t *j = json_object();
     if (!r) r = measure(&o, &l, j);
     if (r)
-        log_error("bench: %s", error_text(r));
+        command_failed(argv, r);
     else if (o.json)
         json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6)), putchar('\n');
     else

@@ -276,9 +276,9 @@ static void usage(void)
     puts("usage: hobd inspect FILE\n"
          "       hobd inspect --json FILE...\n"
          "       hobd inspect --supported\n"
-         "What is in a GGUF file: metadata, tensors with their types and sizes, and what of it is supported.\n\n"
+         "What is in a GGUF file: metadata, tensors with their types and sizes, and what\nof it is supported.\n\n"
          "      --json         what programs want to know of it, one object a line\n"
-         "      --supported    the architectures, RoPE scalings and types that are, as tables in Markdown\n"
+         "      --supported    the architectures, RoPE scalings and types that are\n"
          "      --help         this");
 }
 
@@ -297,7 +297,7 @@ static int run_json(char **files)
 static const char *misfit(int what, int files)
 {
     if (what == 's') return files ? "--supported takes no FILE" : NULL;
-    if (!files) return "FILE is missing";
+    if (!files) return "FILE is missing; see hobd inspect --help";
     return files > 1 && !what ? "only one FILE, or --json" : NULL;
 }
 
@@ -312,17 +312,9 @@ int command_inspect(int argc, char **argv)
         usage();
         return 0;
     }
-    if (c != -1) {
-        fprintf(stderr, "hobd inspect: unknown option '%s'; hobd inspect --help lists them\n",
-                argv[optind - (optind > 1)]);
-        return 2;
-    }
+    if (c != -1) return command_misused(argv, command_refuse(argv, c));
     const char *wrong = misfit(what, argc - optind);
-    if (wrong) {
-        fprintf(stderr, "hobd inspect: %s\n", wrong);
-        return 2;
-    }
+    if (wrong) return command_misused(argv, error_say(-EINVAL, "%s", wrong));
     r = what == 's' ? print_supported() : what ? run_json(argv + optind) : run(argv[optind]);
-    if (r < 0) fprintf(stderr, "hobd inspect: %s\n", error_text(r));
-    return r ? 1 : 0;
+    return r < 0 ? command_failed(argv, r) : r;
 }

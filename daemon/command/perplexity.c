@@ -3,15 +3,14 @@
 #include "daemon/command/tool.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
-#include "libcommon/units.h"
 #include <getopt.h>
 #include <math.h>
 #include <string.h>
 
 static const char usage[] =
-    "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [--kv-type TYPE] [-t N] [--json]\n"
-    "Perplexity as llama-perplexity defines it: windows of c tokens, the second half of each scored.\n"
+    "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [--kv-type TYPE]\n"
+    "                       [-t N] [--json]\n"
+    "Perplexity as llama-perplexity defines it: windows of c tokens, the second half\nof each scored.\n"
     "  -m, --model FILE     a .gguf file or a model's name\n"
     "  -f, --file TEXT      the text to score\n"
     "  -c, --ctx N          tokens of a window (512)\n"
@@ -56,8 +55,8 @@ static int parse(struct options *o, int argc, char **argv)
                                           {"chunks", 1, 0, 'n'}, {"kv-type", 1, 0, 'k'}, {"threads", 1, 0, 't'},
                                           {"json", 0, 0, 'j'},   {"help", 0, 0, 'h'},    {0}};
     int c, r = 0;
-    optind = 0;
-    while (!r && (c = getopt_long(argc, argv, "m:f:c:t:h", longs, NULL)) >= 0) switch (c) {
+    opterr = optind = 0;
+    while (!r && (c = getopt_long(argc, argv, ":m:f:c:t:h", longs, NULL)) >= 0) switch (c) {
         case 'm':
             o->model = optarg;
             break;
@@ -68,13 +67,13 @@ static int parse(struct options *o, int argc, char **argv)
             r = parse_kv_type(o, optarg);
             break;
         case 'c':
-            r = parse_u64(optarg, 4, 1 << 20, &o->ctx);
+            r = tool_parse_number("-c", optarg, 4, 1 << 20, &o->ctx);
             break;
         case 'n':
-            r = parse_u64(optarg, 1, UINT32_MAX, &o->chunks);
+            r = tool_parse_number("--chunks", optarg, 1, UINT32_MAX, &o->chunks);
             break;
         case 't':
-            r = parse_u64(optarg, 1, 1024, &o->threads);
+            r = tool_parse_number("-t", optarg, 1, 1024, &o->threads);
             break;
         case 'j':
             o->json = true;
@@ -83,10 +82,10 @@ static int parse(struct options *o, int argc, char **argv)
             o->help = true;
             return 0;
         default:
-            return error_say(-EINVAL, "see hobd perplexity --help");
+            return command_refuse(argv, c);
         }
     if (!r && (!o->model || !o->file || optind < argc))
-        r = error_say(-EINVAL, "needs -m FILE and -f TEXT, nothing else");
+        r = error_say(-EINVAL, "it needs -m FILE and -f TEXT, and options only; see hobd perplexity --help");
     return r;
 }
 
@@ -148,10 +147,7 @@ int command_perplexity(int argc, char **argv)
     struct options o = {.ctx = 512, .kv_type = KERN_KV_F32};
     int r = parse(&o, argc, argv);
     if (o.help) return fputs(usage, stdout) < 0;
-    if (r) {
-        log_error("perplexity: %s", error_text(r));
-        return 2;
-    }
+    if (r) return command_misused(argv, r);
     struct backend_config c = {
         .ctx = (uint32_t)o.ctx, .threads = (uint32_t)o.threads, .kv_type = o.kv_type, .batch_tokens = 512};
     struct tool l;
@@ -161,7 +157,7 @@ int command_perplexity(int argc, char **argv)
     if (!r && c.ctx < o.ctx) r = error_say(-EINVAL, "-c %lu is more than the model's context of %u", o.ctx, c.ctx);
     if (!r) r = score_file(&o, &l, &s, &chunks);
     if (r)
-        log_error("perplexity: %s", error_text(r));
+        command_failed(argv, r);
     else if (o.json)
         printf("{\"ppl\":%.6f,\"stderr\":%.6f,\"chunks\":%u,\"tokens\":%lu}\n", ppl(&s), ppl_stderr(&s), chunks,
                s.count);

@@ -14,11 +14,11 @@
 
 static void help(void)
 {
-    puts("usage: hobd [serve] [OPTION…]\n\nHolds a model and answers hob(1) on a Unix socket, one of its own or the "
+    puts("usage: hobd [serve] [OPTION…]\n\nHolds a model and answers hob(1) on a Unix socket, one of its own or the\n"
          "service manager's.\n");
     options_help(stdout);
-    puts("      --help                  this text\n      --version               the version\n\n"
-         "SIZE: 512M, 4G. TIME: 500ms, 30s, 15min, 1h. Every option but --system is also a key of hobd.conf(5).");
+    puts("      --help               this text\n      --version            the version\n\n"
+         "SIZE: 512M, 4G. TIME: 500ms, 30s, 15min, 1h.\nEvery option but --system is also a key of hobd.conf(5).");
 }
 
 /* A socket must not become descriptor 0, 1 or 2, which others write to. */

@@ -12,20 +12,20 @@
 
 static const char usage[] =
     "usage: hobd simulate TRACE.jsonl [OPTION…]\n"
-    "Replays a trace of requests through the real scheduler and prefix index, with a modelled step time.\n"
-    "      --policy NAME      hob, or fcfs: first come, first served (both, side by side)\n"
-    "      --room PERCENT     of the trace's distinct blocks that the cache holds, or inf (10)\n"
+    "Replays a trace of requests through the real scheduler and prefix index, with a\nmodelled step time.\n"
+    "      --policy NAME      hob, or fcfs: first come, first served (both)\n"
+    "      --room PERCENT     of the distinct blocks in the cache's room, or inf (10)\n"
     "      --users N          made-up users that the conversations are dealt to (8)\n"
     "      --parallel N       sequences at once (16)\n"
     "      --batch-tokens N   most tokens of a step (512)\n"
-    "      --block N          tokens in a block of the index: 32, 64, … 512 (512; 32 is as in the daemon, and slow)\n"
-    "      --step-ms LIST     of a step, a decoded token, a prefill token, a thousand positions that a decoded\n"
-    "                         token looks at, and a prefill token (17,3.2,3.3,4.7,1: 1.1B Q4_0, two Zen 4 cores)\n"
-    "      --load X           slow the trace's clock until the machine would be busy X of the time (0.8)\n"
+    "      --block N          tokens in a block of the index: 32, 64, … 512 (512)\n"
+    "      --step-ms LIST     of a step, a decoded token, a prefill token, a thousand\n"
+    "                         positions that a decoded token looks at, and a prefill\n"
+    "                         token (17,3.2,3.3,4.7,1: 1.1B Q4_0, two Zen 4 cores)\n"
+    "      --load X           slow the clock until the machine is busy X of it (0.8)\n"
     "      --stretch X        or slow it by X\n"
     "      --requests N       only the first N\n"
-    "      --caches           no scheduler: only what ways to evict would find, among them a learned one and an "
-    "oracle\n"
+    "      --caches           no scheduler: only what ways to evict would find\n"
     "      --json             one JSON object instead of a table\n"
     "      --plot FILE        a picture as SVG\n"
     "      --help             this\n";
@@ -104,7 +104,7 @@ static int parse_block(struct options *o, const char *s)
     return error_say(-EINVAL, "--block: '%s' is none of 32, 64, 128, 256, 512", s);
 }
 
-static int parse_one(struct options *o, int c)
+static int parse_one(struct options *o, char **argv, int c)
 {
     double v = 0;
     int r;
@@ -131,7 +131,8 @@ static int parse_one(struct options *o, int c)
     case 's':
         return parse_real("--stretch", optarg, 1e-6f, 1e6f, &o->sim.stretch);
     case 'n':
-        return parse_u64(optarg, 1, UINT32_MAX, &o->requests);
+        r = parse_u64(optarg, 1, UINT32_MAX, &o->requests);
+        return r < 0 ? error_in(r, "--requests") : 0;
     case 'j':
         o->json = true;
         return 0;
@@ -145,7 +146,7 @@ static int parse_one(struct options *o, int c)
         o->help = true;
         return 0;
     }
-    return error_say(-EINVAL, "see hobd simulate --help");
+    return command_refuse(argv, c);
 }
 
 static int parse(struct options *o, int argc, char **argv)
@@ -156,10 +157,11 @@ static int parse(struct options *o, int argc, char **argv)
                                           {"requests", 1, 0, 'n'}, {"caches", 0, 0, 'c'},       {"json", 0, 0, 'j'},
                                           {"plot", 1, 0, 'g'},     {"help", 0, 0, 'h'},         {0}};
     int c, r = 0;
-    optind = 0;
-    while (!r && !o->help && (c = getopt_long(argc, argv, "", longs, NULL)) >= 0) r = parse_one(o, c);
+    opterr = optind = 0;
+    while (!r && !o->help && (c = getopt_long(argc, argv, ":", longs, NULL)) >= 0) r = parse_one(o, argv, c);
     if (r < 0 || o->help) return r;
-    if (optind + 1 != argc) return error_say(-EINVAL, optind < argc ? "only one TRACE" : "TRACE is missing");
+    if (optind + 1 != argc)
+        return error_say(-EINVAL, optind < argc ? "only one TRACE" : "TRACE is missing; see hobd simulate --help");
     o->path = argv[optind];
     return 0;
 }
@@ -254,16 +256,11 @@ int command_simulate(int argc, char **argv)
         .load = 0.8f,
     };
     int r = parse(&o, argc, argv);
-    if (r < 0) {
-        fprintf(stderr, "hobd simulate: %s\n", error_text(r));
-        return 2;
-    }
+    if (r < 0) return command_misused(argv, r);
     if (o.help) {
         fputs(usage, stdout);
         return 0;
     }
     r = run(&o);
-    if (r == 0) return 0;
-    fprintf(stderr, "hobd simulate: %s\n", error_text(r));
-    return 1;
+    return r < 0 ? command_failed(argv, r) : 0;
 }

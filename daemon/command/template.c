@@ -27,9 +27,10 @@ DEFINE_CLEANUP(struct template *, template_free)
 
 static void usage(void)
 {
-    fputs("usage: hobd template (-m FILE | --template FILE.jinja) [--now TIME] < REQUEST.json\n"
+    fputs("usage: hobd template (-m FILE | --template FILE) [--now TIME] <REQUEST.json\n"
           "Renders a chat template: every key of the JSON object is one of its variables.\n\n"
-          "  -m, --model FILE      a GGUF file, or a model's name: its chat template, its bos_token and eos_token\n"
+          "  -m, --model FILE      a GGUF file, or a model's name: its chat template,\n                        its "
+          "bos_token and eos_token\n"
           "      --template FILE   this template instead\n"
           "      --now TIME        what strftime_now sees: 2026-11-20T12:00:00, local time\n"
           "      --help            this\n",
@@ -40,24 +41,9 @@ static int parse_now(const char *s, time_t *out)
 {
     struct tm tm = {.tm_isdst = -1};
     const char *end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (!end || *end) {
-        fprintf(stderr, "hobd template: --now wants a time like 2026-11-20T12:00:00, not '%s'\n", s);
-        return 2;
-    }
+    if (!end || *end) return error_say(-EINVAL, "--now wants a time like 2026-11-20T12:00:00, not '%s'", s);
     *out = mktime(&tm);
     return 0;
-}
-
-/* What getopt refused. */
-static int refuse(int c, const char *arg)
-{
-    if (c == ':')
-        fprintf(stderr, "hobd template: option '%s' wants a value\n", arg);
-    else if (optopt > 0 && optopt < 256)
-        fprintf(stderr, "hobd template: unknown option '-%c'; hobd template --help lists them\n", optopt);
-    else
-        fprintf(stderr, "hobd template: unknown option '%s'; hobd template --help lists them\n", arg);
-    return 2;
 }
 
 /* 0; 1: --help was answered; 2: usage. */
@@ -71,32 +57,27 @@ static int parse(struct options *o, int argc, char **argv)
         {"help", no_argument, NULL, HELP},
         {0},
     };
-    int c;
+    int c, r = 0;
 
     opterr = 0;
-    while ((c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
+    while (r == 0 && (c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
         if (c == 'm')
             o->model = optarg;
         else if (c == TEMPLATE)
             o->template = optarg;
-        else if (c == NOW && parse_now(optarg, &o->now))
-            return 2;
+        else if (c == NOW)
+            r = parse_now(optarg, &o->now);
         else if (c == HELP) {
             usage();
             return 1;
-        } else if (c == ':' || c == '?')
-            return refuse(c, argv[optind - 1]);
+        } else
+            r = command_refuse(argv, c);
     }
-    if (optind < argc) {
-        fprintf(stderr, "hobd template: unexpected argument '%s' (the request comes from standard input)\n",
-                argv[optind]);
-        return 2;
-    }
-    if (!o->model == !o->template) {
-        fputs("hobd template: it takes either -m FILE or --template FILE\n", stderr);
-        return 2;
-    }
-    return 0;
+    if (r == 0 && optind < argc)
+        r = error_say(-EINVAL, "unexpected argument '%s' (the request comes from standard input)", argv[optind]);
+    if (r == 0 && !o->model == !o->template)
+        r = error_say(-EINVAL, "it takes either -m FILE or --template FILE; see hobd template --help");
+    return r < 0 ? command_misused(argv, r) : 0;
 }
 
 /* All of @fd, whose name is @name, but no more than @max bytes. */
@@ -202,6 +183,5 @@ int command_template(int argc, char **argv)
     int r = parse(&o, argc, argv);
     if (r) return r == 1 ? 0 : r;
     r = run(&o);
-    if (r < 0) fprintf(stderr, "hobd template: %s\n", error_text(r));
-    return r < 0;
+    return r < 0 ? command_failed(argv, r) : 0;
 }

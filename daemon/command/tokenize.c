@@ -28,7 +28,7 @@ static void usage(void)
     fputs("usage: hobd tokenize -m FILE [OPTION...]\n"
           "Standard input as token ids, one JSON array.\n\n"
           "  -m, --model FILE   a GGUF file, or a model's name\n"
-          "      --special      special tokens in the text are such; with --detokenize: are shown\n"
+          "      --special      parse special tokens; with --detokenize: show them\n"
           "      --bos          the model's first token in front\n"
           "      --detokenize   the other way: a JSON array of ids as text\n"
           "      --help         this\n",
@@ -44,7 +44,7 @@ static int parse(struct options *o, int argc, char **argv)
         {"bos", no_argument, NULL, BOS},         {"detokenize", no_argument, NULL, DETOKENIZE},
         {"help", no_argument, NULL, HELP},       {0},
     };
-    int c;
+    int c, r;
 
     opterr = 0;
     while ((c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
@@ -64,31 +64,18 @@ static int parse(struct options *o, int argc, char **argv)
         case HELP:
             usage();
             return 1;
-        case ':':
-            fprintf(stderr, "hobd tokenize: option '%s' wants a value\n", argv[optind - 1]);
-            return 2;
         default:
-            if (optopt > 0 && optopt < 256)
-                fprintf(stderr, "hobd tokenize: unknown option '-%c'", optopt);
-            else
-                fprintf(stderr, "hobd tokenize: unknown option '%s'", argv[optind - 1]);
-            fputs("; hobd tokenize --help lists them\n", stderr);
-            return 2;
+            return command_misused(argv, command_refuse(argv, c));
         }
     }
-    if (optind < argc) {
-        fprintf(stderr, "hobd tokenize: unexpected argument '%s' (the text comes from standard input)\n", argv[optind]);
-        return 2;
-    }
-    if (!o->model) {
-        fputs("hobd tokenize: -m FILE is missing\n", stderr);
-        return 2;
-    }
-    if (o->bos && o->detokenize) {
-        fputs("hobd tokenize: --bos does not go with --detokenize\n", stderr);
-        return 2;
-    }
-    return 0;
+    r = 0;
+    if (optind < argc)
+        r = error_say(-EINVAL, "unexpected argument '%s' (the text comes from standard input)", argv[optind]);
+    else if (!o->model)
+        r = error_say(-EINVAL, "-m FILE is missing; see hobd tokenize --help");
+    else if (o->bos && o->detokenize)
+        r = error_say(-EINVAL, "--bos does not go with --detokenize");
+    return r < 0 ? command_misused(argv, r) : 0;
 }
 
 static int read_all(struct buf *b)
@@ -196,7 +183,5 @@ int command_tokenize(int argc, char **argv)
 
     if (r) return r == 1 ? 0 : r;
     r = run(&o);
-    if (r >= 0) return 0;
-    fprintf(stderr, "hobd tokenize: %s\n", error_text(r));
-    return 1;
+    return r < 0 ? command_failed(argv, r) : 0;
 }

@@ -3,6 +3,7 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
+#include "libcommon/units.h"
 #include <string.h>
 #include <time.h>
 
@@ -106,6 +107,12 @@ int tool_tokens(const struct tool *l, const char *text, size_t len, struct token
     if (!r) r = tokenizer_encode(l->tokenizer, &t, 0, true, out);
     text_fini(&t);
     return r;
+}
+
+int tool_parse_number(const char *name, const char *s, uint64_t min, uint64_t max, uint64_t *out)
+{
+    int r = parse_u64(s, min, max, out);
+    return r < 0 ? error_in(r, "%s", name) : 0;
 }
 
 uint32_t tool_parse_list(const char *s, uint32_t *out, uint32_t max)

@@ -31,4 +31,7 @@ int tool_tokens(const struct tool *l, const char *text, size_t len, struct token
 /* "12,3,4" -> @out[max]; returns the count, 0 for text that is not such a list. */
 uint32_t tool_parse_list(const char *s, uint32_t *out, uint32_t max);
 
+/* The value of option @name, from @min to @max; the sentence of a failure begins with @name. */
+int tool_parse_number(const char *name, const char *s, uint64_t min, uint64_t max, uint64_t *out);
+
 double tool_now(void); /* seconds, monotonic */

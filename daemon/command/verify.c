@@ -4,7 +4,6 @@
 #include "daemon/model/reference.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
 #include <getopt.h>
 #include <math.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #define TOKENS_MAX         256
 
 static const char usage[] = "usage: hobd verify -m FILE\n"
-                            "Compare the fast kernels with an independent f32 forward pass (OpenBLAS) on a text.\n"
+                            "Compare the fast kernels with an independent f32 forward pass (OpenBLAS).\n"
                             "  -m, --model FILE   a .gguf file or a model's name\n";
 
 static const char text[] = "Once upon a time there was a kettle that lived on a shelf beside the fire. Every morning "
@@ -107,16 +106,14 @@ int command_verify(int argc, char **argv)
     static const struct option longs[] = {{"model", 1, 0, 'm'}, {"help", 0, 0, 'h'}, {0}};
     const char *model = NULL;
     int c;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "m:h", longs, NULL)) >= 0) {
+    opterr = optind = 0;
+    while ((c = getopt_long(argc, argv, ":m:h", longs, NULL)) >= 0) {
         if (c == 'h') return fputs(usage, stdout) < 0;
-        if (c != 'm') return 2;
+        if (c != 'm') return command_misused(argv, command_refuse(argv, c));
         model = optarg;
     }
-    if (!model || optind < argc) {
-        log_error("verify: needs -m FILE, nothing else");
-        return 2;
-    }
+    if (!model || optind < argc)
+        return command_misused(argv, error_say(-EINVAL, "it needs -m FILE, nothing else; see hobd verify --help"));
     /* The exact KV type, so that the arithmetic of the matrices is what differs. */
     struct backend_config config = {.ctx = TOKENS_MAX, .kv_type = KERN_KV_F32, .batch_tokens = TOKENS_MAX};
     struct tool l;
@@ -125,7 +122,7 @@ int command_verify(int argc, char **argv)
     if (!r) r = run(&l, &d);
     bool failed = false;
     if (r) {
-        log_error("verify: %s", error_text(r));
+        command_failed(argv, r);
     } else {
         double bound = quantized(l.gguf) ? KL_BOUND_QUANTIZED : KL_BOUND_FLOAT;
         failed = !(d.kl <= bound);

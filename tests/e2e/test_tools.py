@@ -122,7 +122,43 @@ def test_bench_refuses_what_does_not_fit(tiny):
     assert "-b: '0' is no list" in hobd("bench", "-m", tiny, "-b", 0, check=2).err
 
 
-@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect"])
+COMMANDS = ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect", "simulate"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_and_refuses_unknown_options(command):
     assert command in hobd(command, "--help").out
-    assert hobd(command, "--no-such-thing", check=2).err
+    r = hobd(command, "--no-such-thing", check=2)
+    assert r.err.count("\n") == 1 and "--no-such-thing" in r.err and not r.out
+    if command != "serve":
+        assert r.err.startswith(f"hobd {command}: unknown option '--no-such-thing'; hobd {command} --help")
+
+
+@pytest.mark.parametrize("args,says", [
+    (["bench", "-x"], "unknown option '-x'"), (["bench", "--json=3"], "'--json=3': it takes no value"),
+    (["bench", "--model"], "'--model' wants a value"), (["bench", "-p", "0"], "-p: '0' is not between 1 and"),
+    (["perplexity", "-c", "many"], "-c: 'many' is not a whole number"), (["perplexity", "-f"], "'-f' wants a value"),
+    (["verify", "-xy"], "unknown option '-x'"), (["verify"], "hobd verify --help"), (["simulate"], "TRACE is missing"),
+    (["simulate", "--requests", "x", "t"], "--requests: 'x' is not a whole number"), (["inspect"], "FILE is missing"),
+    (["tokenize"], "-m FILE is missing"), (["template"], "either -m FILE or --template FILE"),
+    (["template", "--template", "x", "--now", "soon"], "not 'soon'"), (["perplexity", "-m", "x"], "-f TEXT")])
+def test_wrong_usage_is_one_line_of_the_command(args, says):
+    r = hobd(*args, check=2)
+    assert r.err.startswith(f"hobd {args[0]}: ") and says in r.err and r.err.count("\n") == 1 and not r.out
+
+
+@pytest.mark.parametrize("args", [[c, "--help"] for c in COMMANDS] + [["--help"]])
+def test_help_fits_a_terminal(args):
+    assert max(len(line) for line in hobd(*args).out.splitlines()) <= 80
+
+
+def test_what_cannot_be_printed_is_a_failure(tiny, tmp_path):
+    text = tmp_path / "t.txt"
+    text.write_text("some words to score, over and over. " * 80)
+    bench = ["bench", "-m", tiny, "-p", 8, "-n", 1, "-b", 1, "-r", 1]
+    for args in (["--help"], ["--version"], ["serve", "--help"], bench, [*bench, "--json"], ["verify", "-m", tiny],
+                 ["perplexity", "-m", tiny, "-f", text, "-c", 64, "--chunks", 1], ["inspect", tiny], ["inspect", "--supported"]):
+        with open("/dev/full", "wb") as full:
+            r = subprocess.run([HOBD, *map(str, args)], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE)
+        err = r.stderr.decode()
+        assert r.returncode == 1 and err.count("\n") == 1 and "standard output: No space left" in err, (args, err)

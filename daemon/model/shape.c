@@ -6,6 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A part of a model has some of its tensors; only the first has the keys that say more than which part it is. */
+static int whole(const struct gguf *g)
+{
+    uint32_t part = 0, parts = 0;
+    int r = gguf_get_u32(g, "split.count", &parts);
+    if (r >= 0) r = gguf_get_u32(g, "split.no", &part);
+    if (r < 0 || parts <= 1) return r < 0 ? r : 0;
+    return error_say(-EOPNOTSUPP,
+                     "%s: part %u of %u of a split model; the tensors of the other parts are missing: join all of them "
+                     "with llama-gguf-split --merge FIRST-PART.gguf WHOLE.gguf",
+                     gguf_path(g), part + 1, parts);
+}
+
 static int refuse_architecture(const struct shape *s, const struct gguf *g)
 {
     char names[256];
@@ -231,7 +244,8 @@ static int vocabulary(struct shape *s, const struct gguf *g)
 int shape_read(struct shape *s, const struct gguf *g)
 {
     *s = (struct shape){0};
-    int r = architecture(s, g);
+    int r = whole(g);
+    if (!r) r = architecture(s, g);
     if (r) return r;
     struct keys k = {g, s->arch};
     r = sizes(s, &k);

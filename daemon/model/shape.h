@@ -44,8 +44,8 @@ struct shape {
     uint32_t n_groups;
 };
 
-/* -EOPNOTSUPP with a sentence that says which architecture, and which ones are supported; -EINVAL for values that
- * cannot be (zero heads, width no multiple, …). */
+/* -EOPNOTSUPP with a sentence that says which architecture, and which ones are supported, or that the file is a part of
+ * a split model; -EINVAL for values that cannot be (zero heads, width no multiple, …). */
 int shape_read(struct shape *s, const struct gguf *g);
 
 /* The last positions that a layer sees, its own included; 0: all. */

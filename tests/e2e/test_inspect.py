@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """hobd inspect: everything of a file shown, harmlessly, and what of it is supported."""
 import json
+import struct
 import subprocess
 
 from conftest import HOBD, mktiny
@@ -58,6 +59,24 @@ def test_a_block_that_does_not_divide_a_row(tmp_path):
         assert "tensor 'blk.0.attn_q.weight'" in err and f"has rows of 64 values, no multiple of {kind}'s 256" in err and err.count("\n") == 1
     out, _ = inspect(retyped("b.gguf", 9))
     assert "not supported: tensor 'blk.0.attn_q.weight' is of type Q8_1, which is not supported; supported: F32, F16, BF16, " in out
+
+
+def test_a_part_of_a_split_model(tmp_path):
+    """What llama-gguf-split leaves in the first part: all keys, and how many parts there are. Loading says the same."""
+    def text(s):
+        return struct.pack("<Q", len(s)) + s
+    whole = mktiny(tmp_path / "a.gguf").read_bytes()
+    keys = text(b"split.no") + struct.pack("<IH", 2, 0) + text(b"split.count") + struct.pack("<IH", 2, 2)
+    keys += text(b"filler") + struct.pack("<I", 8) + struct.pack("<Q", pad := -(len(keys) + 26) % 32) + b"x" * pad
+    n = struct.unpack_from("<Q", whole, 16)[0]
+    part = tmp_path / "a-00001-of-00002.gguf"
+    part.write_bytes(whole[:16] + struct.pack("<Q", n + 3) + keys + whole[24:])
+    why = ("part 1 of 2 of a split model; the tensors of the other parts are missing: join all of them with "
+           "llama-gguf-split --merge FIRST-PART.gguf WHOLE.gguf")
+    out, _ = inspect(part)
+    assert f"\nnot supported: {why}\n" in out
+    r = subprocess.run([HOBD, "verify", "-m", part], capture_output=True, text=True, timeout=60)
+    assert r.returncode == 1 and not r.stdout and f"{part}: {why}\n" in r.stderr and r.stderr.count("\n") == 1
 
 
 def test_text_in_a_file_is_harmless(tmp_path):

@@ -137,6 +137,19 @@ static void test_other_architectures(void **state)
     refused(&(struct key){"general.architecture", 0, NULL, false}, NULL, -EINVAL, "'general.architecture' is missing");
 }
 
+/* Only the first part of a split model has an architecture. */
+static void test_parts_of_a_split_model(void **state)
+{
+    struct key three = {"split.count", 3, NULL, false}, second = {"split.no", 1, NULL, false};
+    struct shape s;
+    refused(&three, &second, -EOPNOTSUPP, "part 2 of 3 of a split model; the tensors of the other parts are missing");
+    refused(&three, &(struct key){"general.architecture", 0, NULL, false}, -EOPNOTSUPP,
+            "part 1 of 3 of a split model; the tensors of the other parts are missing: join all of them with "
+            "llama-gguf-split --merge FIRST-PART.gguf WHOLE.gguf");
+    assert_int_equal(read_changed(&s, &(struct key){"split.count", 1, NULL, false}, NULL, 5), 0);
+    refused(&(struct key){"split.count", 0, "three", false}, NULL, -EINVAL, "key 'split.count' is of type string");
+}
+
 /* Names of other architectures in this model's keys: what they make of them. */
 static void test_scales(void **state)
 {
@@ -288,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_vocabulary),     cmocka_unit_test(test_scales),
         cmocka_unit_test(test_windows),        cmocka_unit_test(test_other_numbers),
         cmocka_unit_test(test_scale_by_width), cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_parts_of_a_split_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,22 +148,31 @@ static int want_vector(struct plan *p, const float **v, const char *name, uint32
     return want_vectors(p, v, name, n, 1);
 }
 
+struct layer_name {
+    char s[64];
+};
+
+/* @what: "weight" or "bias". */
+static struct layer_name layer_name(uint32_t l, const char *which, const char *what)
+{
+    struct layer_name n;
+    snprintf(n.s, sizeof(n.s), "blk.%u.%s.%s", l, which, what);
+    return n;
+}
+
 /* A vector that only some architectures have. */
 static int want_norm(struct plan *p, const float **v, uint32_t l, const char *which, uint32_t n, bool there)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "blk.%u.%s.weight", l, which);
-    return there ? want_vector(p, v, name, n) : 0;
+    return there ? want_vector(p, v, layer_name(l, which, "weight").s, n) : 0;
 }
 
 /* Of each row of @m. */
 static int want_bias(struct plan *p, const float **v, uint32_t l, const char *which, const struct matrix *m,
                      enum arch_need need)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "blk.%u.%s.bias", l, which);
-    if (need == ARCH_NEVER || (need == ARCH_MAY && !gguf_find_tensor(p->g, name))) return 0;
-    return want_vectors(p, v, name, m->rows, m->stacked);
+    const struct layer_name name = layer_name(l, which, "bias");
+    if (need == ARCH_NEVER || (need == ARCH_MAY && !gguf_find_tensor(p->g, name.s))) return 0;
+    return want_vectors(p, v, name.s, m->rows, m->stacked);
 }
 
 static int want_norms(struct plan *p, struct layer *y, uint32_t l)
@@ -197,9 +206,7 @@ static int want_biases(struct plan *p, struct layer *y, uint32_t l)
 
 static bool has_layer_tensor(const struct plan *p, uint32_t l, const char *which)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "blk.%u.%s.weight", l, which);
-    return gguf_find_tensor(p->g, name);
+    return gguf_find_tensor(p->g, layer_name(l, which, "weight").s);
 }
 
 /* A matrix of a layer. */
@@ -213,11 +220,9 @@ struct part {
 static int want_parts(struct plan *p, uint32_t l, const struct part *parts, size_t n)
 {
     int r = 0;
-    for (size_t i = 0; !r && i < n; i++) {
-        char name[64];
-        snprintf(name, sizeof(name), "blk.%u.%s.weight", l, parts[i].name);
-        r = want_rows(p, parts[i].m, name, parts[i].k, parts[i].rows, parts[i].from);
-    }
+    for (size_t i = 0; !r && i < n; i++)
+        r = want_rows(p, parts[i].m, layer_name(l, parts[i].name, "weight").s, parts[i].k, parts[i].rows,
+                      parts[i].from);
     return r;
 }
 

@@ -256,6 +256,12 @@ static int want_experts(struct plan *p, struct layer *y, uint32_t l)
 {
     const struct shape *s = p->s;
     const uint32_t dim = s->dim, n = s->experts, f = s->expert_ffn, one = s->shared_ffn;
+    if (has_layer_tensor(p, l, "ffn_gate.0"))
+        return error_say(
+            -EOPNOTSUPP,
+            "%s: each expert is a tensor of its own ('%s'), as in files made before April 2024: take a newer "
+            "file of this model, or convert it again",
+            gguf_path(p->g), layer_name(l, "ffn_gate.0", "weight").s);
     const struct part parts[] = {
         {"ffn_gate_inp", &y->router, dim, n, {0, n, 1}},
         {"ffn_gate_exps", &y->gate, dim, f, {0, f, n}},

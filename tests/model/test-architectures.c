@@ -240,6 +240,15 @@ static void test_stacks_of_another_height(void **state)
     file_refused(&file, "tensor 'blk.1.ffn_down_exps.weight' is 96 x 64 x 7, but the model's keys say 96 x 64 x 8");
 }
 
+/* The oldest files of Mixtral. */
+static void test_experts_that_are_not_stacked(void **state)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, "mixtral-apart", 512);
+    file_refused(&file, "each expert is a tensor of its own ('blk.0.ffn_gate.0.weight'), as in files made before April "
+                        "2024: take a newer file of this model, or convert it again");
+}
+
 static void test_no_experts_for_a_token(void **state)
 {
     struct buf file = BUF_INIT;
@@ -295,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_windows_do_not_rotate),
         cmocka_unit_test(test_files_that_lack_something),
         cmocka_unit_test(test_stacks_of_another_height),
+        cmocka_unit_test(test_experts_that_are_not_stacked),
         cmocka_unit_test(test_no_experts_for_a_token),
         cmocka_unit_test(test_files_that_have_too_much),
     };

@@ -295,12 +295,18 @@ static void test_vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_a_llama),  cmocka_unit_test(test_optional_keys),
-        cmocka_unit_test(test_rope_scaling),   cmocka_unit_test(test_other_architectures),
-        cmocka_unit_test(test_missing_keys),   cmocka_unit_test(test_values_that_cannot_be),
-        cmocka_unit_test(test_vocabulary),     cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_windows),        cmocka_unit_test(test_other_numbers),
-        cmocka_unit_test(test_scale_by_width), cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_reads_a_llama),
+        cmocka_unit_test(test_optional_keys),
+        cmocka_unit_test(test_rope_scaling),
+        cmocka_unit_test(test_other_architectures),
+        cmocka_unit_test(test_missing_keys),
+        cmocka_unit_test(test_values_that_cannot_be),
+        cmocka_unit_test(test_vocabulary),
+        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_other_numbers),
+        cmocka_unit_test(test_scale_by_width),
+        cmocka_unit_test(test_experts),
         cmocka_unit_test(test_parts_of_a_split_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

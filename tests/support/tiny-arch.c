@@ -106,6 +106,24 @@ static const struct tiny_tensor mixture[] = {
     {"attn_norm.weight", 'd', 0}, Q_K_V, {"ffn_norm.weight", 'd', 0}, EXPERTS, {NULL},
 };
 
+/* As files had them at first: no stacks. */
+#define EXPERT(i)                                                                                                      \
+    {"ffn_gate." #i ".weight", 'd', 'e'}, {"ffn_down." #i ".weight", 'e', 'd'},                                        \
+    {                                                                                                                  \
+        "ffn_up." #i ".weight", 'd', 'e'                                                                               \
+    }
+
+static const struct tiny_tensor mixture_apart[] = {
+    {"attn_norm.weight", 'd', 0},
+    Q_K_V,
+    {"ffn_norm.weight", 'd', 0},
+    {"ffn_gate_inp.weight", 'd', 'n'},
+    EXPERT(0),
+    EXPERT(1),
+    EXPERT(2),
+    {NULL},
+};
+
 static const struct tiny_tensor normed_mixture[] = {
     {"attn_norm.weight", 'd', 0},
     Q_K_V,
@@ -151,6 +169,12 @@ static const struct tiny_tensor biased_mixture[] = {
 static const struct tiny_arch table[] = {
     {.name = "llama", .tensors = plain},
     {.name = "mixtral", .arch = "llama", .untied = true, .tensors = mixture, .experts = 8, .experts_used = 2},
+    {.name = "mixtral-apart",
+     .arch = "llama",
+     .untied = true,
+     .tensors = mixture_apart,
+     .experts = 3,
+     .experts_used = 2},
     {.name = "qwen2moe",
      .untied = true,
      .tensors = shared_mixture,

@@ -39,12 +39,38 @@ static int scaling(struct rope *r, const struct keys *k, bool *none)
                      gguf_path(k->g), title, full);
 }
 
+/* A key that may be there if it says what is so without it: @none, or @own. */
+static int idle(const struct keys *k, const char *name, float none, float own)
+{
+    char full[96];
+    float v = none;
+    int e = gguf_get_f32(k->g, keys_name(k, full, name), &v);
+    if (e < 0 || v == none || fabsf(v - own) < 1e-3f) return e < 0 ? e : 0;
+    return error_say(-EOPNOTSUPP, "%s: key '%s' is %g, which is not supported; %g is", gguf_path(k->g), full, v, own);
+}
+
+/*
+ * YaRN multiplies cosines and sines by 1 + 0.1 ln(factor), and attn_factor multiplies that. llama.cpp overwrites what
+ * yarn_attn_factor says by this (llama-context.cpp), and looks at the other two for none of our architectures; Hugging
+ * Face's attention_factor, which converters put into yarn_attn_factor, would take its place.
+ */
+static int magnitude(struct rope *r, const struct keys *k)
+{
+    const bool yarn = r->kind == ROPE_YARN;
+    const float own = yarn && r->scale < 1 ? (float)(1 - 0.1 * log(r->scale)) : 1;
+    int e = keys_f32(k, &r->magnitude, "rope.scaling.attn_factor", OPTIONAL, 1e3f);
+    if (!e) e = idle(k, "rope.scaling.yarn_attn_factor", 1, own);
+    if (!e) e = idle(k, "rope.scaling.yarn_ext_factor", yarn, yarn);
+    if (!e) e = idle(k, "rope.scaling.yarn_log_multiplier", 0, 0);
+    r->magnitude *= own;
+    return e;
+}
+
 /* What the kinds need besides a factor. */
 static int bounds(struct rope *r, const struct keys *k)
 {
     bool tensor = gguf_find_tensor(k->g, ROPE_TENSOR);
     int e = keys_u32(k, &r->original, "rope.scaling.original_context_length", OPTIONAL, 1, 1 << 30);
-    if (!e) e = keys_f32(k, &r->magnitude, "rope.scaling.attn_factor", OPTIONAL, 1e3f);
     if (!e) e = keys_f32(k, &r->fast, "rope.scaling.yarn_beta_fast", OPTIONAL, 1e6f);
     if (!e) e = keys_f32(k, &r->slow, "rope.scaling.yarn_beta_slow", OPTIONAL, 1e6f);
     if (!e) e = keys_f32(k, &r->low, "rope.scaling.low_freq_factor", OPTIONAL, 1e6f);
@@ -55,8 +81,7 @@ static int bounds(struct rope *r, const struct keys *k)
     if (r->kind == ROPE_LLAMA3 && r->high <= r->low)
         return error_say(-EINVAL, "%s: Llama 3's RoPE scaling has bounds of %g and %g", gguf_path(k->g), r->low,
                          r->high);
-    if (r->kind == ROPE_YARN && r->scale < 1) r->magnitude *= (float)(1 - 0.1 * log(r->scale));
-    return 0;
+    return magnitude(r, k);
 }
 
 int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx)

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -88,6 +89,8 @@ static void test_keys(void **state)
     struct rope r = read_of("llama-yarn", false);
     assert_true(r.kind == ROPE_YARN && r.scale == 0.25f && r.original == 128 && r.fast == 32 && r.slow == 1);
     assert_true(fabs(r.magnitude - (1 + 0.1 * log(4))) < 1e-6);
+    struct rope told = read_of("llama-yarn-told", false);
+    assert_memory_equal(&r, &told, sizeof(r));
     r = read_of("llama-keys", false);
     assert_true(r.kind == ROPE_LLAMA3 && r.scale == 0.125f && r.original == 64 && r.low == 1 && r.high == 4);
     assert_true(r.magnitude == 1);
@@ -97,6 +100,46 @@ static void test_keys(void **state)
     assert_true(r.kind == ROPE_LINEAR && r.scale == 1 && r.base == 10000 && r.original == 512 && r.magnitude == 1);
 }
 
+/* "llama-yarn-told" with another value of @name. */
+static int read_told(struct rope *r, const char *name, float value)
+{
+    char key[64];
+    struct buf b = BUF_INIT;
+    struct gguf *g;
+    struct tiny t;
+    tiny_init(&t);
+    t.arch = "llama-yarn-told";
+    t.type = 0;
+    rig_tiny_bytes(&b, &t);
+    snprintf(key, sizeof(key), "llama.rope.scaling.%s", name);
+    memcpy(b.data + rig_where(&b, key) + strlen(key) + 4, &value, sizeof(value));
+    assert_int_equal(rig_open(&g, b.data, b.len), 0);
+    int e = rope_read(r, g, "llama", 512);
+    gguf_close(g);
+    buf_fini(&b);
+    return e;
+}
+
+static void told_wrong(const char *name, float value, const char *why)
+{
+    struct rope r;
+    assert_int_equal(read_told(&r, name, value), -EOPNOTSUPP);
+    if (!strstr(error_text(-EOPNOTSUPP), why)) fail_msg("\"%s\", not \"%s\"", error_text(-EOPNOTSUPP), why);
+}
+
+/* What would change the magnitude or the ramp, and is not computed with. */
+static void test_keys_that_say_otherwise(void **state)
+{
+    struct rope r;
+    assert_int_equal(read_told(&r, "yarn_attn_factor", 1), 0); /* llama.cpp's word for nothing said */
+    assert_true(fabs(r.magnitude - (1 + 0.1 * log(4))) < 1e-6);
+    told_wrong("yarn_attn_factor", 0.9f,
+               "key 'llama.rope.scaling.yarn_attn_factor' is 0.9, which is not supported; 1.13863 is");
+    told_wrong("yarn_attn_factor", NAN, "key 'llama.rope.scaling.yarn_attn_factor' is nan");
+    told_wrong("yarn_ext_factor", 0, "key 'llama.rope.scaling.yarn_ext_factor' is 0, which is not supported; 1 is");
+    told_wrong("yarn_log_multiplier", 0.1f, "'llama.rope.scaling.yarn_log_multiplier' is 0.1, which is not supported");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +147,7 @@ int main(void)
         cmocka_unit_test(test_llama3),
         cmocka_unit_test(test_yarn),
         cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_keys_that_say_otherwise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,6 +209,15 @@ static const struct tiny_arch table[] = {
      .keys = {{".rope.scaling.type", 's', 0, "yarn"},
               {".rope.scaling.factor", 'f', 4, NULL},
               {".rope.scaling.original_context_length", 'u', 128, NULL}}},
+    {.name = "llama-yarn-told", /* as some converters write it: keys that say what is so without them */
+     .arch = "llama",
+     .tensors = plain,
+     .keys = {{".rope.scaling.type", 's', 0, "yarn"},
+              {".rope.scaling.factor", 'f', 4, NULL},
+              {".rope.scaling.original_context_length", 'u', 128, NULL},
+              {".rope.scaling.yarn_attn_factor", 'f', 1.1386294, NULL},
+              {".rope.scaling.yarn_ext_factor", 'f', 1, NULL},
+              {".rope.scaling.yarn_log_multiplier", 'f', 0, NULL}}},
     {.name = "llama-keys", /* Llama 3's scaling, told by keys */
      .arch = "llama",
      .tensors = plain,

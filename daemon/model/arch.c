@@ -17,7 +17,7 @@ static const struct arch table[] = {
         .attention_cap = 50,
         .logit_cap = 30,
         .wide_layers = 46, /* the 27B */
-        .window = {.need = ARCH_MUST, .size = 4096, .period = 2},
+        .window = {.need = ARCH_MAY, .size = 4096, .period = 2},
     },
     {
         .name = "gemma3",

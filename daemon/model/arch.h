@@ -60,8 +60,8 @@ struct arch {
 
     /* Sliding windows: of @period layers all but the last see only the last positions. */
     struct {
-        enum arch_need need; /* NEVER: the key attention.sliding_window is not looked at */
-        uint32_t size;       /* without a key; 0: no window then */
+        enum arch_need need; /* of the key attention.sliding_window; NEVER: it is not looked at */
+        uint32_t size;       /* without that key; 0: no window then */
         uint32_t period;
         float rope_base; /* of these layers, without a key; 0: that of the others */
         bool unscaled;   /* the others' RoPE scaling is not theirs */

@@ -171,7 +171,8 @@ static int window(struct shape *s, const struct keys *k)
     s->window_rope = s->rope;
     if (a->window.need == ARCH_NEVER) return 0;
     s->window = a->window.size;
-    int r = keys_u32(k, &s->window, "attention.sliding_window", OPTIONAL, 0, INT32_MAX);
+    int r = keys_u32(k, &s->window, "attention.sliding_window", a->window.need == ARCH_MUST ? REQUIRED : OPTIONAL, 0,
+                     INT32_MAX);
     if (r || !s->window) return r;
     if (a->window.unscaled) s->window_rope.kind = ROPE_LINEAR, s->window_rope.scale = s->window_rope.magnitude = 1;
     if (a->window.rope_base > 0) s->window_rope.base = a->window.rope_base;

@@ -226,6 +226,8 @@ static void test_files_that_lack_something(void **state)
     refused("mixtral", "llama.expert_used_count", "llama.Expert", "key 'llama.expert_used_count' is missing");
     refused("qwen2moe", "blk.0.ffn_up_shexp", "blk.0.Ffn", "tensor 'blk.0.ffn_up_shexp.weight' is missing");
     refused("qwen3moe", "qwen3moe.expert_count", "qwen3moe.Expert", "key 'qwen3moe.expert_count' is missing");
+    refused("gpt-oss", "gpt-oss.attention.sliding_window", "gpt-oss.Attention",
+            "key 'gpt-oss.attention.sliding_window' is missing");
     refused("gpt-oss", "blk.2.attn_sinks", "blk.2.attn_Sinks", "tensor 'blk.2.attn_sinks.weight' is missing");
     refused("gpt-oss", "blk.2.ffn_up_exps.bias", "blk.2.ffn_UP", "tensor 'blk.2.ffn_up_exps.bias' is missing");
     refused("granite", "granite.logit_scale", "granite.Logit", "key 'granite.logit_scale' is missing");

@@ -44,7 +44,13 @@ static int bad(const struct gguf *g, size_t at, const char *fmt, ...)
     return error_say(-EINVAL, "%s: at byte %zu: %s", g->path, at, what);
 }
 
-/* A name as it may stand in a message: short and printable. */
+void gguf_text(char *out, size_t cap, struct gguf_str s)
+{
+    size_t n = s.len < cap - 1 ? s.len : cap - 1;
+    for (size_t i = 0; i < n; i++) out[i] = s.data[i] >= 0x20 && s.data[i] < 0x7f ? s.data[i] : '?';
+    out[n] = 0;
+}
+
 struct shown {
     char s[72];
 };
@@ -52,9 +58,7 @@ struct shown {
 static struct shown show(struct gguf_str name)
 {
     struct shown r;
-    size_t n = name.len < sizeof(r.s) - 1 ? name.len : sizeof(r.s) - 1;
-    for (size_t i = 0; i < n; i++) r.s[i] = name.data[i] >= 0x20 && name.data[i] < 0x7f ? name.data[i] : '?';
-    r.s[n] = 0;
+    gguf_text(r.s, sizeof(r.s), name);
     return r;
 }
 

@@ -47,6 +47,9 @@ struct gguf_tensor {
     const void *data; /* NULL when the type is unknown here */
 };
 
+/* @s as it may stand in a message or in status: printable ASCII, cut to @cap > 0 bytes with the terminator. */
+void gguf_text(char *out, size_t cap, struct gguf_str s);
+
 struct gguf;
 
 /* On 0 *out is owned by the caller. Otherwise -errno with a sentence: file, offset, what is wrong. */

@@ -3,13 +3,6 @@
 #include "libcommon/error.h"
 #include <stdio.h>
 
-void keys_text(char *out, size_t cap, struct gguf_str s)
-{
-    size_t n = s.len < cap - 1 ? s.len : cap - 1;
-    for (size_t i = 0; i < n; i++) out[i] = s.data[i] >= 0x20 && s.data[i] < 0x7f ? s.data[i] : '?';
-    out[n] = 0;
-}
-
 const char *keys_name(const struct keys *k, char out[96], const char *name)
 {
     snprintf(out, 96, "%s.%s", k->arch, name);

@@ -19,6 +19,3 @@ int keys_u32(const struct keys *k, uint32_t *out, const char *name, enum need ne
 
 /* The same for (0, max]. */
 int keys_f32(const struct keys *k, float *out, const char *name, enum need need, float max);
-
-/* Printable ASCII of @s: these strings end in messages and in status. */
-void keys_text(char *out, size_t cap, struct gguf_str s);

@@ -27,7 +27,7 @@ static int scaling(struct rope *r, const struct keys *k, bool *none)
     struct gguf_str type = {"linear", 6};
     int e = gguf_get_str(k->g, keys_name(k, full, "rope.scaling.type"), &type);
     if (e < 0) return e;
-    keys_text(title, sizeof(title), type);
+    gguf_text(title, sizeof(title), type);
     *none = !strcmp(title, "none");
     for (size_t i = 0; i < sizeof(scalings) / sizeof(*scalings); i++)
         if (!strcmp(title, scalings[i].name)) {

@@ -36,10 +36,10 @@ static int architecture(struct shape *s, const struct gguf *g)
     int r = gguf_get_str(g, "general.architecture", &arch);
     if (r < 0) return r;
     if (r) return error_say(-EINVAL, "%s: key 'general.architecture' is missing", gguf_path(g));
-    keys_text(s->arch, sizeof(s->arch), arch);
+    gguf_text(s->arch, sizeof(s->arch), arch);
     r = gguf_get_str(g, "general.name", &name);
     if (r < 0) return r;
-    if (!r) keys_text(s->name, sizeof(s->name), name);
+    if (!r) gguf_text(s->name, sizeof(s->name), name);
     s->desc = arch_find(arch.data, arch.len);
     return s->desc ? 0 : refuse_architecture(s, g);
 }

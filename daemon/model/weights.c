@@ -307,12 +307,14 @@ static bool planned(const struct plan *p, const struct gguf_tensor *t)
 /* A tensor that is not computed with would make every answer wrong: extra biases and norms. */
 static int refuse_others(const struct plan *p)
 {
+    char name[72];
     if (gguf_n_tensors(p->g) == p->tensors + (p->w->embd != NULL)) return 0;
     for (size_t i = 0; i < gguf_n_tensors(p->g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(p->g, i);
-        if (!planned(p, t))
-            return error_say(-EOPNOTSUPP, "%s: tensor '%.*s' is not supported in a '%s' model", gguf_path(p->g),
-                             (int)t->name.len, t->name.data, p->s->arch);
+        if (planned(p, t)) continue;
+        gguf_text(name, sizeof(name), t->name);
+        return error_say(-EOPNOTSUPP, "%s: tensor '%s' is not supported in a '%s' model", gguf_path(p->g), name,
+                         p->s->arch);
     }
     return 0;
 }

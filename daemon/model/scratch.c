@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/cpu.h"
 #include "daemon/model/memory.h"
+#include "libcommon/error.h"
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -89,9 +90,12 @@ int scratch_init(struct scratch *s, const struct shape *y, uint32_t tokens, uint
 {
     struct carver c = {0};
     uint32_t group = y->heads / y->kv_heads, segments = (ctx + KV_SEGMENT - 1) / KV_SEGMENT;
+    const uint64_t longest = (uint64_t)y->heads * (segments + MORE_PARTS);
     *s = (struct scratch){.tile_tokens = max(TILE_ROWS / group, 1)};
+    if (longest > UINT32_MAX)
+        return error_say(-ENOMEM, "a context of %u is too long for %u attention heads", ctx, y->heads);
     /* A wave holds at least one token of the longest context. */
-    s->rows = max(y->heads * (segments + MORE_PARTS), WAVE_ROWS);
+    s->rows = max((uint32_t)longest, WAVE_ROWS);
     lay_out(s, &c, y, tokens, threads);
     s->size = c.at;
     char what[64];

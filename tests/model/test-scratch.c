@@ -89,11 +89,22 @@ static void test_too_large(void **state)
     assert_non_null(strstr(error_text(-ENOMEM), "for batches of 4294967295 tokens"));
 }
 
+/* Rows of partial results are counted in 32 bits: too few of them would make a wave of no token, again and again. */
+static void test_rows_that_cannot_be_counted(void **state)
+{
+    struct scratch s;
+    const struct shape y = {.dim = 4096, .ffn = 32, .heads = 4096, .kv_heads = 4096, .head_dim = 1, .rope_dim = 0};
+    assert_int_equal(scratch_init(&s, &y, 1, 1 << 30, 1), -ENOMEM);
+    assert_string_equal(error_text(-ENOMEM), "a context of 1073741824 is too long for 4096 attention heads");
+    scratch_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_buffers_do_not_overlap),
         cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_rows_that_cannot_be_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include <pcre2.h>
 
 #define PASSES_MAX 6
-#define NAMES_MAX  12
+#define NAMES_MAX  20
 
 /* Unicode's White_Space, spelled out: PCRE2's \s has U+180E too. */
 #define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
@@ -26,7 +26,8 @@
     "2ee5d}"                                                                                                           \
     "\\x{31350}-\\x{323af}"
 #define M                                                                                                              \
-    "\\p{M}\\x{10efd}-\\x{10eff}\\x{11241}\\x{11f00}\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}\\x{11f3e}-\\x{11f42}"    \
+    "\\p{M}\\x{cf3}\\x{ece}\\x{10efd}-\\x{10eff}\\x{11241}\\x{11f00}\\x{11f01}\\x{11f03}\\x{11f34}-\\x{11f3a}\\x{"     \
+    "11f3e}-\\x{11f42}"                                                                                                \
     "\\x{13440}\\x{13447}-\\x{13455}\\x{1e08f}\\x{1e4ec}-\\x{1e4ef}"
 #define N "\\p{N}\\x{11f50}-\\x{11f59}\\x{1d2c0}-\\x{1d2d3}\\x{1e4f0}-\\x{1e4f9}"
 #define P "\\p{P}\\x{11b00}-\\x{11b09}\\x{11f43}-\\x{11f4f}"
@@ -45,14 +46,30 @@
 #define DIGITS3         "[" N "]{1,3}+"
 #define GPT2            "'(?:[stmd]|re|ve|ll)| ?[" L "]++| ?[" N "]++| ?[^" WS L N "]++|" SPACES
 #define ANY_CASE_SUFFIX "'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
-#define CONTRACTED(LETTERS, DIGITS, OTHER)                                                                             \
-    ANY_CASE_SUFFIX "|[^\\r\\n" L N "]?[" LETTERS "]++|" DIGITS "| ?" OTHER "|[" WS "]*[\\r\\n]+|" SPACES
-#define OTHER          "[^" WS L N "]++"
-#define LLAMA3(DIGITS) CONTRACTED(L, DIGITS, OTHER "[\\r\\n]*+")
-#define QWEN35         CONTRACTED(L M, DIGIT, "[^" WS L M N "]++[\\r\\n]*+")
-#define SEED           CONTRACTED(L, DIGIT, "[^\\r\\n" WS L N "]++")
-#define DEEPSEEK3                                                                                                      \
-    "[!-\\/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n" L P S "]?[" L M "]++| ?[" P S "]++[\\r\\n]*+|[" WS "]*[\\r\\n]+|" SPACES
+#define LINE_ENDS       "[" WS "]*[\\r\\n]+"
+#define WORDS(LETTERS, DIGITS, OTHER, BLANKS)                                                                          \
+    "[^\\r\\n" L N "]?" LETTERS "|" DIGITS "| ?" OTHER "|" LINE_ENDS "|" BLANKS
+#define CONTRACTED(LETTERS, DIGITS, OTHER) ANY_CASE_SUFFIX "|" WORDS("[" LETTERS "]++", DIGITS, OTHER, SPACES)
+#define OTHER                              "[^" WS L N "]++"
+#define LLAMA3(DIGITS)                     CONTRACTED(L, DIGITS, OTHER "[\\r\\n]*+")
+#define QWEN35                             CONTRACTED(L M, DIGIT, "[^" WS L M N "]++[\\r\\n]*+")
+#define SEED                               CONTRACTED(L, DIGIT, "[^\\r\\n" WS L N "]++")
+/* Words joined by one space each are one piece. */
+#define EXAONE_MOE                                                                                                     \
+    ANY_CASE_SUFFIX "|" WORDS("[" L "][" M "]*+(?: ?[" L "][" M "]*+)*+", DIGIT, OTHER "[\\r\\n\\/]?", SPACES)
+/* Letters and marks, whatever their case, with what is contracted behind them. */
+#define MARKED(DIGITS) WORDS("[" L M "]++(?:" ANY_CASE_SUFFIX ")?+", DIGITS, OTHER "[\\r\\n\\/]*+", SPACES)
+/* Spaces only by these powers of two. */
+#define POWER(COUNT) "[" WS "]{" COUNT "}(?![^" WS "])|"
+#define JAIS2                                                                                                          \
+    ANY_CASE_SUFFIX "|" WORDS("[" L "]++", DIGITS3, OTHER "[\\r\\n]*+",                                                \
+                              POWER("512") POWER("256") POWER("128") POWER("64") POWER("32") POWER("16") POWER("8")    \
+                                  POWER("4") POWER("1,2") "[" WS "]")
+#define PUNCTUATED        "[!-\\/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n" L P S "]?[" L M "]++| ?[" P S "]++"
+#define DEEPSEEK3         PUNCTUATED "[\\r\\n]*+|" LINE_ENDS "|" SPACES
+#define SPARK             PUNCTUATED "|[\\r\\n]|" SPACES
+#define CJK               "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]++"
+#define LINES             "[^\\n]++|\\n++"
 #define PUNCTUATION(MORE) "[" P "$+<=>^~|" MORE "]++"
 #define WESTERN           " ?[^()|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c}" WS "]++"
 /* Without the white space in there, which llama.cpp has made something else of before it looks. */
@@ -60,16 +77,45 @@
     "[\\x{800}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}"                  \
     "\\x{2060}-\\x{2fff}\\x{3001}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]++"
 
+/* Han characters as llama.cpp lists them for Kimi-K2, and the letters that are none. */
+#define HAN                                                                                                            \
+    "\\x{3400}-\\x{4dbf}\\x{4e00}-\\x{9fff}\\x{f900}-\\x{faff}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2ebef}\\x{2f800}-"   \
+    "\\x{2fa1f}"
+#define KIMI_K2                                                                                                        \
+    "[" HAN "]++|" WORDS("(?:(?![" HAN "])[" L "])++(?:" ANY_CASE_SUFFIX ")?+", DIGITS3, OTHER "[\\r\\n]*+", SPACES)
+
+/*
+ * Numbers in threes counted from their end: what is over (its length found by one look ahead, where a number begins)
+ * together with the text in front of it, then three digits at a time. \G: no search of a text without digits.
+ */
+#define LEAD(D)   "[" D "]{1,2}(?=(?:[" D "]{3})++(?![" D "]))"
+#define THREES(D) "\\G[^" D "]*+(?:(?<![" D "])" LEAD(D) "|[" D "]{3}|[" D "]{1,2})"
+/* Likewise, but cut only inside a number: what is in front of one of three, six, … digits ends there, and what is
+ * behind the last digits belongs to them. */
+#define THREES_INSIDE                                                                                                  \
+    "\\G(?:(?<![0-9])" LEAD("0-9") "|[0-9]{3}(?=[0-9])|[0-9]{0,3}+(?:[^0-9]++(?:[0-9]{1,2}+(?![0-9]))?+)*+(?:" LEAD(   \
+        "0-9") ")?+)"
+
+/* Asian scripts written without spaces, as AFMoE lists them. */
+#define UNSPACED                                                                                                       \
+    "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{8c48}-\\x{faff}\\x{3040}-\\x{30ff}\\x{ff65}-\\x{ff9f}\\x{2f00}-"       \
+    "\\x{2fdf}\\x{e40}-\\x{eff}\\x{1780}-\\x{17ff}\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}"           \
+    "\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]++"
+/* Youtu's first: Hangul, full-width and CJK punctuation, Bopomofo, Han with kana. */
+#define YOUTU                                                                                                          \
+    "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]++|[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}\\x{2018}\\x{2019}\\x{2014}"      \
+    "\\x{ff1a}\\x{ff1b}\\x{ff0c}\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]++|[\\x{3105}-\\x{312f}]++|" CJK
+
 /*
  * Words by case, as llama.cpp reads the models' expressions: a letter other than a-z can be a capital, one other than
  * A-Z a small letter, and a word is capitals, then small letters. So those beyond ASCII are both, and the way back that
  * they make necessary is written out: a word without a-z ends behind the last of them, or has none.
  */
-#define CAPITALS             "(?:(?![a-z])[" L "])*+"
-#define SMALLS               "(?:(?![A-Z])[" L "])++"
-#define BOTH                 "(?:(?![A-Za-z])[" L "])++"
-#define WORD                 "[^\\r\\n" L N "]?(?:" CAPITALS "(?=[a-z])" SMALLS "|(?:[A-Z]*+" BOTH ")++|[A-Z]++)"
-#define BY_CASE(END, DIGITS) WORD END "|" DIGITS "| ?" OTHER "[\\r\\n\\/]*+|[" WS "]*[\\r\\n]+|" SPACES
+#define CAPITALS(C)                   "(?:(?![a-z])[" C "])*+"
+#define SMALLS(C)                     "(?:(?![A-Z])[" C "])++"
+#define BOTH(C)                       "(?:(?![A-Za-z])[" C "])++"
+#define WORD(C)                       "(?:" CAPITALS(C) "(?=[a-z])" SMALLS(C) "|(?:[A-Z]*+" BOTH(C) ")++|[A-Z]++)"
+#define BY_CASE(LETTERS, END, DIGITS) WORDS(WORD(LETTERS) END, DIGITS, OTHER "[\\r\\n\\/]*+", SPACES)
 
 /* The letters that DeepSeek's first expression lists: those with a case, of Unicode 11. */
 #define CASED                                                                                                          \
@@ -88,15 +134,16 @@
     "\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-"                  \
     "\\x{10cf2}\\x{118a0}-\\x{118df}\\x{1e900}-\\x{1e943}"
 
-/* One row a pre-tokenizer: what tokenizer.ggml.pre calls it, then expressions, each applied to the pieces and gaps the
- * one before has left. */
+/* One row a pre-tokenizer: what tokenizer.ggml.pre calls it (the names that llama.cpp's src/llama-vocab.cpp reads and
+ * its conversion writes), then expressions, each applied to the pieces and gaps the one before has left. */
 static const struct rule {
     const char *names[NAMES_MAX];
     const char *passes[PASSES_MAX];
     bool ignore_merges, add_bos;
 } rules[] = {
     {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "gigachat", "a.x-4.0",
-      "mellum"},
+      "mellum", "modern-bert", "roberta-bpe", "jina-v1-en", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de",
+      "jina-v2-code"},
      {GPT2},
      false,
      false},
@@ -104,23 +151,26 @@ static const struct rule {
      {DIGIT, GPT2},
      false,
      false},
-    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+    {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
      {LLAMA3(DIGITS3)},
      true,
      true},
     {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {LLAMA3(DIGITS3)}, false, false},
+    {{"jais-2"}, {JAIS2}, false, false},
     {{"minicpm5"}, {DIGITS3, LLAMA3(DIGIT "++")}, true, false},
     {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2",
       "bailingmoe", "bailingmoe2", "llada-moe"},
      {LLAMA3(DIGIT)},
      false,
      false},
+    {{"laguna"}, {LINES, LLAMA3(DIGIT)}, false, false},
+    {{"ufakzeka"}, {WORDS("[" L "]++", DIGIT, OTHER "[\\r\\n]*+", SPACES)}, false, false},
     {{"qwen35"}, {QWEN35}, false, false},
     {{"seed-coder"}, {SEED}, false, false},
-    {{"deepseek-v3", "hunyuan-dense", "joyai-llm"},
-     {DIGITS3, "[\\x{4e00}-\\x{9fa5}\\x{3040}-\\x{30ff}]++", DEEPSEEK3},
-     false,
-     false},
+    {{"exaone-moe"}, {EXAONE_MOE}, false, false},
+    {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {DIGITS3, CJK, DEEPSEEK3}, false, false},
+    {{"spark2_5"}, {DIGITS3, CJK, SPARK, DIGIT}, false, false},
+    {{"afmoe"}, {THREES(N), UNSPACED, DEEPSEEK3}, false, false},
     {{"deepseek-llm"},
      {"[\\r\\n]", "[" WS "]?[" CASED "]++",
       "[" WS "]?[!-\\/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}\\x{3001}\\x{3002}]++",
@@ -130,10 +180,22 @@ static const struct rule {
     {{"deepseek-coder"}, {"[\\r\\n]", "[" WS "]?[" L "]++", "[" WS "]?[" P "]++", EAST_ASIAN, DIGIT}, false, false},
     {{"falcon"}, {PUNCTUATION("`"), GPT2, "[0-9][0-9][0-9]"}, false, false},
     {{"default"}, {PUNCTUATION(""), GPT2, DIGIT "++", "[0-9][0-9][0-9]"}, false, false},
+    {{"chameleon"},
+     {"<sentinel:[0-9]++>", "IMGIMG[A-I]{1,4}Z", "[\\t\\n]|    |  ", DIGIT, "[" P "!-\\/:-@\\[-`{-~]", GPT2},
+     false,
+     true},
+    {{"superbpe"}, {DIGIT "++", THREES_INSIDE}, false, false},
     {{"poro-chat", "bloom", "gpt3-finnish"}, {WESTERN}, false, false},
     {{"viking"}, {WESTERN, DIGIT}, false, false},
-    {{"tekken"}, {BY_CASE("", DIGIT)}, true, true},
-    {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {BY_CASE("(?:" ANY_CASE_SUFFIX ")?+", DIGITS3)}, false, false},
+    {{"kimi-k2"}, {KIMI_K2}, false, false},
+    {{"youtu"}, {YOUTU, MARKED(DIGIT)}, true, false},
+    {{"tiny_aya", "cohere2moe"}, {THREES(N), MARKED(DIGITS3)}, false, false},
+    {{"tekken"}, {BY_CASE(L, "", DIGIT)}, true, true},
+    {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"},
+     {BY_CASE(L, "(?:" ANY_CASE_SUFFIX ")?+", DIGITS3)},
+     false,
+     false},
+    {{"granite-embed-multi-97m"}, {BY_CASE(L M, "(?:" ANY_CASE_SUFFIX ")?+", DIGITS3)}, true, false},
 };
 
 struct pretokenizer {

@@ -66,6 +66,19 @@ static void test_cuts(void **state)
         {"bloom", "a| b|, (|c12|)"},
         {"tekken", "HTTPServer| \xc3\x89|COLE| \xc3\x89"
                    "cole|1|2|//\n| Abc|'s"},
+        {"jais-2", "a|        |  | b|1|  \t\n|123|4|  |\t"},
+        {"laguna", "I|'LL|  \r|\n\n|x| |1|2"},
+        {"ufakzeka", "Ankara|'da| I|'LL|1|2|.\n"},
+        {"exaone-moe", "one two e\xcc\x81t| | three|!\n|\n|1|2|'s| s"},
+        {"spark2_5", "a|1|2|3|4| !|\n|\n|.foo|\xe4\xb8\xad"},
+        {"afmoe", "a| |12|345|678|b|901|\xe0\xb8\x81\xe0\xb8\x81| b| | |1|.c"},
+        {"chameleon", "<|sentinel|:|1|2|>|<|sentinel|:|>|IMG|IMGIMGABZ|\t|\n|    |  |a|1|2|.|.| b"},
+        {"superbpe", "a b, |1|234|567| and |12| and |3\xc2\xb2| |123"},
+        {"superbpe", "12|345\xc2\xb2|x|\xc2\xb2\x31|234|567"},
+        {"kimi-k2", "\xe4\xb8\xad\xe6\x96\x87|abc's| D\xc3\xa9|(x|\xe4\xb8\xad|123|4| !\n|  | y"},
+        {"youtu", "\xea\xb0\x80|\xef\xbc\x81\xe2\x80\xa6|\xe3\x84\x85|\xe4\xb8\xad|HTTPServer's|1|2| !/\n"},
+        {"tiny_aya", "a| |1|234|567|CamelCase's|12|.|123|456"},
+        {"granite-embed-multi-97m", "e\xcc\x81t|E\xcc\x81t|HTTPServer|123|4|\xe0\xa4\xb9\xe0\xa4\xbf's"},
         {"gpt-4o", "HTTPServer|123|4|it's| IT's|\xd0\x9c\xd0\x98\xd0\xa0'll|/\n"},
     };
 
@@ -90,10 +103,12 @@ static void test_cuts(void **state)
 static void test_names(void **state)
 {
     static const char *const names[] = {
-        "llama3",     "llama-v3", "falcon3",   "pixtral",   "lfm2",       "smaug-bpe",    "glm4",        "chatglm-bpe",
-        "starcoder",  "smollm",   "command-r", "codeshell", "minerva-7b", "mpt",          "olmo",        "phi-2",
-        "stablelm2",  "megrez",   "hunyuan",   "grok-2",    "bailingmoe", "deepseek-llm", "deepseek-v3", "llama4",
-        "minimax-m2", "kanana2",  "poro-chat", "tekken",    "gpt-4o",     "qwen35",       "default",
+        "llama3",       "llama-v3",    "falcon3",   "pixtral",    "lfm2",      "smaug-bpe",  "glm4",
+        "chatglm-bpe",  "starcoder",   "smollm",    "command-r",  "codeshell", "minerva-7b", "mpt",
+        "olmo",         "phi-2",       "stablelm2", "megrez",     "hunyuan",   "grok-2",     "bailingmoe",
+        "deepseek-llm", "deepseek-v3", "llama4",    "minimax-m2", "kanana2",   "poro-chat",  "tekken",
+        "gpt-4o",       "qwen35",      "default",   "hy_v4",      "talkie",    "cohere2moe", "jina-v5-nano",
+        "roberta-bpe",  "modern-bert",
     };
     struct pretokenizer *p = NULL;
 
@@ -112,9 +127,15 @@ static void test_names(void **state)
 /* No expression runs out of stack, memory or its limit of steps on a long run, with whatever stands at its end. */
 static void test_long_runs(void **state)
 {
-    static const char *const names[] = {
-        "gpt-2",  "smollm",  "llama-bpe", "minicpm5",   "qwen2", "qwen35",         "tekken",      "gpt-4o",
-        "falcon", "default", "viking",    "seed-coder", "bloom", "deepseek-coder", "deepseek-v3", "deepseek-llm"};
+    static const char *const names[] = {"gpt-2",        "smollm",         "llama-bpe",
+                                        "minicpm5",     "qwen2",          "qwen35",
+                                        "tekken",       "gpt-4o",         "falcon",
+                                        "default",      "viking",         "seed-coder",
+                                        "bloom",        "deepseek-coder", "deepseek-v3",
+                                        "deepseek-llm", "jais-2",         "laguna",
+                                        "exaone-moe",   "spark2_5",       "afmoe",
+                                        "chameleon",    "superbpe",       "kimi-k2",
+                                        "youtu",        "tiny_aya",       "granite-embed-multi-97m"};
     static const char *const runs[] = {"a",        "A", " ", "\n",        "\xf0\x9f\x98\x80",
                                        "\xc3\xa9", "7", "!", "A\xc3\xa9", " \n"};
     enum { LONG = 1 << 18 };

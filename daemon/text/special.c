@@ -29,6 +29,13 @@ static const char *const ends[] = {
     "<eos>",
     "<|end_of_text|>",
     "<｜end▁of▁sentence｜>",
+    "<|return|>",
+    "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
+    "<turn|>",
+    "<|tool_response>",
+    "[e~[",
 };
 
 /* Fill-in-the-middle: the token the file names (an older key counts where the newer one is missing), else the first of
@@ -44,17 +51,17 @@ static const struct fim {
                  "tokenizer.ggml.prefix_token_id",
                  false,
                  {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>",
-                  "<|code_prefix|>"}},
+                  "<|code_prefix|>", "<|prefix|>"}},
     [FIM_SUF] = {"tokenizer.ggml.fim_suf_token_id",
                  "tokenizer.ggml.suffix_token_id",
                  false,
                  {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
-                  "<|code_suffix|>"}},
+                  "<|code_suffix|>", "<|suffix|>"}},
     [FIM_MID] = {"tokenizer.ggml.fim_mid_token_id",
                  "tokenizer.ggml.middle_token_id",
                  false,
                  {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>",
-                  "<|code_middle|>"}},
+                  "<|code_middle|>", "<|middle|>"}},
     {"tokenizer.ggml.fim_pad_token_id", NULL, true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
     {"tokenizer.ggml.fim_rep_token_id",
      NULL,
@@ -113,6 +120,28 @@ static int classify_fim(struct tokenizer *t, const struct gguf *g)
     return 0;
 }
 
+/* Where <|return|> or <|flush|> ends an answer, and <|call|> or <|calls|> one that calls a tool, <|end|> only ends one
+ * of its parts (gpt-oss, Solar). */
+static bool end_of_part(const struct tokenizer *t)
+{
+    return (find(t, "<|call|>") >= 0 || find(t, "<|calls|>") >= 0) &&
+           (find(t, "<|return|>") >= 0 || find(t, "<|flush|>") >= 0);
+}
+
+static void classify_ends(struct tokenizer *t)
+{
+    bool part = end_of_part(t);
+    /* Gemma 4 has this one, and a </s> that means something else. */
+    bool gemma4 = find(t, "<|tool_response>") >= 0;
+
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        int32_t id = find(t, ends[i]);
+        if (id < 0 || (gemma4 && strcmp(ends[i], "</s>") == 0)) continue;
+        t->kinds[id] = TOKEN_CONTROL;
+        if (!part || strcmp(ends[i], "<|end|>") != 0) t->flags[id] |= TOKEN_EOG;
+    }
+}
+
 static int classify(struct tokenizer *t, const struct gguf *g)
 {
     int32_t eot = -1, eom = -1;
@@ -137,12 +166,7 @@ static int classify(struct tokenizer *t, const struct gguf *g)
     if (eot >= 0) t->flags[eot] |= TOKEN_EOG;
     if (eom >= 0) t->flags[eom] |= TOKEN_EOG;
 
-    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-        int32_t id = find(t, ends[i]);
-        if (id < 0) continue;
-        t->kinds[id] = TOKEN_CONTROL;
-        t->flags[id] |= TOKEN_EOG;
-    }
+    classify_ends(t);
     return classify_fim(t, g);
 }
 

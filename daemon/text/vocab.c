@@ -126,9 +126,27 @@ static int duplicate(const struct tokenizer *t, int32_t a, int32_t b)
                      a < b ? b : a, (int)(len < 64 ? len : 64), s);
 }
 
+/* Whether BPE writes this kind as plain text, not in the alphabet. */
+static bool plain(uint8_t kind)
+{
+    return kind == TOKEN_USER || kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN;
+}
+
+/* Whether plain text and the alphabet write it alike. */
+static bool alike(const struct tokenizer *t, int32_t id)
+{
+    size_t len;
+    const char *s = strings_at(&t->keys, (uint32_t)id, &len);
+
+    for (size_t i = 0; i < len; i++)
+        if (s[i] <= 0x20 || s[i] >= 0x7f) return false;
+    return true;
+}
+
 /*
- * The table of texts. In BPE's keys, which are bytes, a user-defined token (written as plain text) can coincide with
- * one in the alphabet; that is no error, and as the former is looked for before merging, merging makes the latter.
+ * The table of texts. In BPE's keys, which are bytes, a token written as plain text can coincide with one in the
+ * alphabet, which the file writes otherwise; that is no error. The former is found before merging, merging makes the
+ * latter.
  */
 static int vocab_index(struct tokenizer *t)
 {
@@ -136,13 +154,15 @@ static int vocab_index(struct tokenizer *t)
     if (r < 0) return r;
 
     bool bpe = t->model == TOKENIZER_BPE;
-    for (int users = 0; users <= bpe; users++) {
+    for (int second = 0; second <= bpe; second++) {
         for (int32_t i = 0; i < (int32_t)t->n; i++) {
             size_t len;
             strings_at(&t->keys, (uint32_t)i, &len);
-            if (!len || (t->flags[i] & TOKEN_PLAIN) || (bpe && (t->kinds[i] == TOKEN_USER) != users)) continue;
+            if (!len || (t->flags[i] & TOKEN_PLAIN) || (bpe && plain(t->kinds[i]) != second)) continue;
             int32_t other = text_table_add(&t->table, &t->keys, i);
-            if (other >= 0 && (!users || t->kinds[other] == TOKEN_USER)) return duplicate(t, other, i);
+            bool coincide =
+                other >= 0 && second && !plain(t->kinds[other]) && (t->kinds[i] == TOKEN_USER || !alike(t, i));
+            if (other >= 0 && !coincide) return duplicate(t, other, i);
             if (len > t->key_max) t->key_max = (uint32_t)len;
         }
     }

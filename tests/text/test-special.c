@@ -166,6 +166,48 @@ static void what_ends_an_answer(void **state)
     tokenizer_free(t);
 }
 
+/* An end that is only a part's where others end the answer; what is called like an end and is none. */
+static void ends_of_parts(void **state)
+{
+    static const struct {
+        const char *texts[4];
+        bool ends[4];
+    } cases[] = {
+        {{"<|end|>", "<|return|>", "<|call|>", "<|start|>"}, {false, true, true, false}}, /* gpt-oss */
+        {{"<|end|>", "<|flush|>", "<|calls|>", "<|x|>"}, {false, true, true, false}},     /* Solar */
+        {{"<|end|>", "<|return|>", "<|user|>", "<|x|>"}, {true, true, false, false}},     /* Phi-3 */
+        {{"<turn|>", "<|tool_response>", "</s>", "<eos>"}, {true, true, false, true}},    /* Gemma 4 */
+        {{"[e~[", "</s>", "<|turn>", "[EOS]"}, {true, true, false, true}},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct mini_token tokens[4];
+        for (int k = 0; k < 4; k++) tokens[k] = (struct mini_token){cases[i].texts[k], MINI_CONTROL, 0};
+        struct tokenizer *t = make(tokens, 4);
+        for (int k = 0; k < 4; k++) {
+            assert_int_equal(tokenizer_is_eog(t, E + k), cases[i].ends[k]);
+            assert_true(tokenizer_is_control(t, E + k));
+        }
+        tokenizer_free(t);
+    }
+}
+
+/* The file writes control tokens as they are, merged ones in the byte-level alphabet: these two are no duplicates. */
+static void control_like_a_byte(void **state)
+{
+    const struct mini_token extra[] = {{"\n", MINI_CONTROL, 0}, {"\xc3\xa9", MINI_UNKNOWN, 0}};
+    struct tokenizer *t = make(extra, 2);
+
+    MINI_EXPECT(t, "a\n\xc3\xa9", NULL, 'a', '\n', 0xc3, 0xa9);
+    MINI_EXPECT(t, "a\n\xc3\xa9", "####", 'a', E, E + 1);
+    tokenizer_free(t);
+
+    const struct mini_token same[] = {{"ab", MINI_NORMAL, 0}, {"ab", MINI_CONTROL, 0}};
+    struct mini m = {0};
+    mini_bpe(&m, "gpt-2", NULL, same, 2);
+    assert_int_equal(mini_tokenizer(&m, &t), -EINVAL);
+    assert_non_null(strstr(error_text(-EINVAL), "tokens 256 and 257 have the same text \"ab\""));
+}
+
 static void phi_3_swallows_space(void **state)
 {
     const struct mini_token extra[] = {{"<|user|>", MINI_CONTROL, 0}, {"<s>", MINI_CONTROL, 0}};
@@ -240,6 +282,7 @@ static void fim_by_text(void **state)
         {"<PRE>", "<SUF>", "<MID>"},
         {"▁<PRE>", "▁<SUF>", "▁<MID>"},                            /* Code Llama */
         {"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>"}, /* GLM */
+        {"<|prefix|>", "<|suffix|>", "<|middle|>"},                /* Falcon-H1 */
         {"[PREFIX]", "[SUFFIX]", NULL},                            /* Mistral */
     };
     for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
@@ -294,6 +337,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fim_by_text),
         cmocka_unit_test(fim_by_key),
+        cmocka_unit_test(ends_of_parts),
+        cmocka_unit_test(control_like_a_byte),
         cmocka_unit_test(data_is_text),
         cmocka_unit_test(half_and_half_is_text),
         cmocka_unit_test(one_in_each),

@@ -110,7 +110,9 @@ enum jj_kind {
     JJ_N_CALL_BLOCK,   /* a call, b: the caller, a macro without name */
     JJ_N_FILTER_BLOCK, /* b filters, list: body */
     JJ_N_WITH,         /* d: targets a with values b, list: body */
-    JJ_N_SCOPE,        /* list: body (block, generation) */
+    JJ_N_SCOPE,        /* list: body (generation) */
+    JJ_N_BLOCK,        /* list: body; flag: scoped, it sees the names around it, not only the template's */
+    JJ_N_SELF,         /* list: all blocks, as macros: self is what they are called by */
     JJ_N_AUTOESCAPE,   /* a, list: body */
     JJ_N_BREAK,
     JJ_N_CONTINUE,

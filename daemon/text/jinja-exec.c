@@ -174,6 +174,22 @@ static int exec_inner(struct jj *j, struct jj_scope *s, const struct jj_node *n,
     return jj_exec(j, inner, n->list, out);
 }
 
+static int exec_block(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_sb *out)
+{
+    while (!n->flag && s->parent) s = s->parent;
+    return exec_inner(j, s, n, out);
+}
+
+static int exec_self(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_sb *out)
+{
+    struct jj_value self = {.type = JJ_NAMESPACE, .d = jj_dict_new(j)}, v;
+    const struct jj_str *name = jj_str_lit(j, "self");
+    if (!self.d || !name) return j->err;
+    for (const struct jj_node *b = n->list; b; b = b->next)
+        if (macro_value(j, s, b, &v) < 0 || jj_dict_set(j, self.d, jj_string(b->name), v) < 0) return j->err;
+    return jj_scope_set(j, s, name, self);
+}
+
 static int exec_with(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_sb *out)
 {
     struct jj_scope *inner = jj_alloc(j, sizeof(*inner));
@@ -219,6 +235,8 @@ static const exec_fn executors[JJ_N_KINDS] = {
     [JJ_N_FILTER_BLOCK] = exec_filter_block,
     [JJ_N_WITH] = exec_with,
     [JJ_N_SCOPE] = exec_inner,
+    [JJ_N_BLOCK] = exec_block,
+    [JJ_N_SELF] = exec_self,
     [JJ_N_AUTOESCAPE] = exec_autoescape,
     [JJ_N_BREAK] = exec_jump,
     [JJ_N_CONTINUE] = exec_jump,

@@ -236,6 +236,7 @@ static struct jj_node *parse_name(struct jj_parser *p)
     if (jj_str_is(n->name, "caller")) p->uses |= JJ_USES_CALLER;
     if (jj_str_is(n->name, "varargs")) p->uses |= JJ_USES_VARARGS;
     if (jj_str_is(n->name, "kwargs")) p->uses |= JJ_USES_KWARGS;
+    if (jj_str_is(n->name, "self")) p->self = true;
     return n;
 }
 

@@ -347,14 +347,24 @@ static struct jj_node *parse_autoescape(struct jj_parser *p, const struct jj_tok
     return parse_scope(p, n, opening, "endautoescape", p->in_loop) < 0 ? NULL : n;
 }
 
-/* A template has nobody to inherit from here: its blocks are where they stand. */
+/* A template has nobody to inherit from here: its blocks are where they stand, and where self calls them. */
 static struct jj_node *parse_block(struct jj_parser *p, const struct jj_token *opening)
 {
-    struct jj_node *n = jj_node_new(p, JJ_N_SCOPE, opening->line);
+    struct jj_node *n = jj_node_new(p, JJ_N_BLOCK, opening->line);
     struct jj_node *name = n ? parse_target_name(p, false) : NULL;
-    if (!name) return NULL;
-    jj_skip_name(p, "scoped");
+    struct jj_node *macro = name ? jj_node_new(p, JJ_N_MACRO, opening->line) : NULL;
+    if (!macro) return NULL;
+    for (const struct jj_node *b = p->blocks; b; b = b->next) {
+        if (!jj_str_eq(b->name, name->name)) continue;
+        jj_parse_fail(p, opening->line, "block '%.*s' is there already", (int)name->name->len, name->name->p);
+        return NULL;
+    }
+    macro->name = name->name;
+    macro->next = p->blocks;
+    p->blocks = macro;
+    n->flag = jj_skip_name(p, "scoped");
     if (parse_scope(p, n, opening, "endblock", false) < 0) return NULL;
+    macro->list = n->list;
     if (p->t->type == JJ_T_NAME && p->t->len == name->name->len && !memcmp(p->t->p, name->name->p, p->t->len)) p->t++;
     return n;
 }
@@ -502,6 +512,13 @@ int jj_parse(struct jj_arena *a, const char *src, size_t len, struct jj_node **o
         struct jj_parser p = {.arena = a, .t = tokens.v};
         struct jj_node *root = jj_node_new(&p, JJ_N_SCOPE, 1);
         r = root ? parse_body(&p, root, (struct jj_list){&root->list, &root->n}, NULL, NULL) : p.err;
+        struct jj_node *self = r == 0 && p.self ? jj_node_new(&p, JJ_N_SELF, 1) : NULL;
+        if (self) {
+            self->list = p.blocks;
+            self->next = root->list;
+            root->list = self;
+        }
+        if (r == 0) r = p.err;
         if (r == 0) *out = root->list;
     }
     free(tokens.v);

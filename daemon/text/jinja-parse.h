@@ -15,6 +15,8 @@ struct jj_parser {
     unsigned expressions;          /* open: "if" may still follow and make a branch of what was parsed */
     const struct jj_node *missing; /* the first filter or test so far that does not exist */
     bool in_loop;
+    bool self;              /* is spoken of */
+    struct jj_node *blocks; /* so far, as macros, the last one first */
     int err;
 };
 

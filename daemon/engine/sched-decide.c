@@ -20,6 +20,7 @@ struct decision {
     uint32_t slots_most;           /* that a user has */
     uint64_t served_most;          /* of the users that run something */
     bool slow;                     /* there is a reader that is to yield */
+    bool tight;                    /* not all who wait fit into memory: a victim may lose what it has computed */
     bool refused;                  /* a user with so many slots and units got no slot from anybody */
     uint32_t refused_slots;
     uint64_t refused_served;
@@ -88,6 +89,7 @@ static void count_waiting(struct decision *d)
 {
     const struct sched_state *s = d->s;
     uint32_t *list = d->x.list + s->n - d->n_waiting, n = 0;
+    uint64_t wanted = 0;
     for (uint32_t k = 0; k < d->n_waiting; k++) {
         const struct sched_req *r = &s->reqs[list[k]];
         if (is_shared(d, r, list[k])) continue;
@@ -100,7 +102,9 @@ static void count_waiting(struct decision *d)
         const struct sched_req *r = &s->reqs[list[k]];
         struct sched_who *w = &d->x.who[r->user];
         d->x.items[w->first + w->n++] = sched_item_of(r, list[k]);
+        wanted += r->blocks;
     }
+    d->tight = wanted > s->free_blocks;
 }
 
 /* The users who wait, the least entitled last. Who comes to wait is raised to the floor. */
@@ -118,6 +122,12 @@ static void line_up(struct decision *d)
 
 /* --- victims --- */
 
+/* It has had its turn: one that was worth what it may lose. */
+static bool is_quantum_over(const struct decision *d, const struct sched_req *r)
+{
+    return r->spent >= d->c->quantum + (d->tight ? SCHED_WORTH * (uint64_t)r->computed : 0);
+}
+
 /* The reason for which running @r may be preempted for @by; SCHED_START: none. */
 static enum sched_why entitled(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
 {
@@ -125,7 +135,7 @@ static enum sched_why entitled(const struct decision *d, const struct sched_req 
     uint64_t i_had = d->s->users[by->user].served, it_had = d->s->users[r->user].served;
     if (is_slow(d, r)) return SCHED_YIELD;
     if (r->user == by->user) return r->class > by->class ? SCHED_CLASS : SCHED_START;
-    if (it_had >= i_had + d->c->quantum && r->spent >= d->c->quantum) return SCHED_QUANTUM;
+    if (it_had >= i_had + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
     if (it_had >= i_had && its->slots >= mine->slots + 2) return SCHED_EVEN;
     return SCHED_START;
 }

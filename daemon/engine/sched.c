@@ -68,10 +68,10 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
     sched_time_learn(&b->time, load, ms);
 }
 
-uint64_t sched_lead_max(const struct sched_config *c, bool patience)
+uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest)
 {
     uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
-    return (c->parallel + 2ull) * c->quantum + 2 * step + (patience ? c->patience : 0);
+    return (c->parallel + 2ull) * c->quantum + 2 * step + (longest ? c->patience + 2ull * SCHED_WORTH * longest : 0);
 }
 
 uint32_t sched_blocks(uint32_t prompt, uint32_t max_tokens, uint32_t percent, uint32_t block)

@@ -15,6 +15,10 @@
  *   - after a quantum in its slot, when its user's account is at least a quantum larger (service is shared evenly);
  *   - at once, to a higher class of its own user;
  *   - when its reader has been slow for config.yield_ms.
+ * While those who wait do not all fit into memory beside those who run, a victim may lose what it has computed. A
+ * quantum is longer then by SCHED_WORTH units for each token of that: two long requests would otherwise take turns for
+ * ever, and read their prompts anew each time.
+ *
  * While a user has a request that waits and could run, no other user's account gets further ahead of its own than
  * sched_lead_max() says.
  *
@@ -26,7 +30,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCHED_NONE UINT32_MAX
+#define SCHED_NONE  UINT32_MAX
+#define SCHED_WORTH 2 /* times what is to be read again */
 
 enum sched_class { SCHED_CLASS_INFILL, SCHED_CLASS_INTERACTIVE, SCHED_CLASS_BATCH, SCHED_CLASSES };
 
@@ -127,9 +132,10 @@ struct sched_action {
 uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const struct sched_state *s, void *scratch,
                       struct sched_action *out);
 
-/* How far an account can get ahead of that of a user who waits and could run, when @patience says if blocks are short:
- * (parallel + 2) quanta, two steps' service, and the patience. */
-uint64_t sched_lead_max(const struct sched_config *c, bool patience);
+/* How far an account can get ahead of that of a user who waits and could run: (parallel + 2) quanta and two steps'
+ * service; where blocks can be short, the patience and two of the longer quanta of a request of @longest tokens besides
+ * (0: they cannot). */
+uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest);
 
 /* --- the batch --- */
 

@@ -79,9 +79,23 @@ static uint32_t from_group(const struct rig *g, const struct rig_req *m)
     return cached < m->common ? cached : m->common;
 }
 
+/* What was preempted stays in memory only as long as there is room. */
+static void evict(struct rig *g)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < g->n; i++) kept += g->reqs[i].running ? 0 : blocks_of(g->more[i].kept);
+    for (uint32_t i = 0; i < g->n && kept > g->free; i++) {
+        if (g->reqs[i].running) continue;
+        kept -= blocks_of(g->more[i].kept);
+        g->more[i].kept = 0;
+    }
+}
+
 /* What the engine would tell the scheduler. */
 static void describe(struct rig *g)
 {
+    g->free = count_free(g);
+    evict(g);
     int first[RIG_GROUPS];
     memset(first, -1, sizeof(first));
     for (uint32_t i = 0; i < g->n; i++) {
@@ -101,7 +115,6 @@ static void describe(struct rig *g)
         }
         r->shared = m->group >= 0 && m->common > r->computed && !m->generated ? m->common - r->computed : 0;
     }
-    g->free = count_free(g);
 }
 
 /* --- events --- */
@@ -111,7 +124,7 @@ static void arrive(struct rig *g)
     uint32_t i = g->n++, user = rig_rnd(g, 2) ? 0 : rig_rnd(g, RIG_USERS); /* user 0 floods */
     struct rig_req *m = &g->more[i];
     *m = (struct rig_req){.used = true, .group = -1, .could_since = NEVER, .stepped = g->steps};
-    m->prompt = rnd_size(g, 3000);
+    m->prompt = rnd_size(g, RIG_LONGEST - 402);
     m->max = rnd_size(g, 400);
     int group = (int)rig_rnd(g, RIG_GROUPS * 2);
     if (group < RIG_GROUPS && g->groups[group].user == user) {
@@ -276,7 +289,7 @@ static uint32_t head_of(const struct rig *g, uint32_t user)
 
 static void check_fair(struct rig *g)
 {
-    uint64_t most = sched_lead_max(&g->c, g->pool < 1000);
+    uint64_t most = sched_lead_max(&g->c, g->pool < 1000 ? RIG_LONGEST : 0);
     for (uint32_t u = 0; u < RIG_USERS; u++) {
         uint32_t head = head_of(g, u);
         for (uint32_t i = 0; i < g->n; i++)

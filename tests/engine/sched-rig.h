@@ -6,10 +6,11 @@
  */
 #include "daemon/engine/sched.h"
 
-#define RIG_REQS   96
-#define RIG_USERS  6
-#define RIG_GROUPS 8
-#define RIG_BLOCK  32
+#define RIG_REQS    96
+#define RIG_USERS   6
+#define RIG_GROUPS  8
+#define RIG_BLOCK   32
+#define RIG_LONGEST 3402 /* tokens of the largest request */
 
 struct rig_req {
     bool used, gone_on; /* a request; it was running before */

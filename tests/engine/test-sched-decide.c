@@ -170,6 +170,36 @@ static void test_quantum(void **state)
     assert_action(&t, 1, 2, SCHED_START);
 }
 
+/* A victim that may lose what it has computed goes only after it was worth it; one that keeps it goes as ever. */
+static void test_quantum_in_little_memory(void **state)
+{
+    struct table t;
+    table_init(&t, 1, 10);
+    t.users[0].waited = t.users[1].waited = true;
+    t.users[0].served = 100000;
+    struct sched_req *r = add(&t, 0, true);
+    r->known = 4000;
+    r->computed = r->spent = 3000;
+    r->blocks = 90;
+    add(&t, 1, false)->blocks = 60;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    r->spent = t.c.quantum + SCHED_WORTH * 3000 - 1;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    r->spent++;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_QUANTUM);
+    assert_action(&t, 1, 1, SCHED_START);
+    t.users[1] = (struct sched_user){.waited = true};
+    r->spent = t.c.quantum;
+    t.s.free_blocks = 60;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_QUANTUM);
+}
+
 static void test_class_preempts_its_own_user(void **state)
 {
     struct table t;
@@ -357,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_free_slots_in_turn),
         cmocka_unit_test(test_even_slots_at_once),
         cmocka_unit_test(test_quantum),
+        cmocka_unit_test(test_quantum_in_little_memory),
         cmocka_unit_test(test_class_preempts_its_own_user),
         cmocka_unit_test(test_slow_reader_yields),
         cmocka_unit_test(test_large_request),

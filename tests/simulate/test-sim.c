@@ -167,6 +167,18 @@ static void test_room(void **state)
     assert_int_equal(h.r.evictions, 4 + 4); /* each takes five, with the one for its answer */
 }
 
+/* Two that do not fit together: one after the other, instead of taking turns and reading anew each time. */
+static void test_room_for_one_of_two(void **state)
+{
+    ask(0, 0, 10000, 200, 100, 0);
+    ask(1, 10, 10000, 200, 200, 0);
+    h.c.room = 0.01;
+    run(SIM_HOB);
+    assert_int_equal(h.r.room, 20);
+    assert_int_equal(h.r.computed, 2 * 10000);
+    assert_int_equal(h.r.preemptions[SCHED_QUANTUM], 0);
+}
+
 static void test_stretch(void **state)
 {
     h.c.parallel = 1;
@@ -263,6 +275,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shared_work, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_room_for_one_of_two, setup, teardown),
         cmocka_unit_test_setup_teardown(test_stretch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_real_trace, setup, teardown),
         cmocka_unit_test_setup_teardown(test_real_trace_has_an_infinite_cache, setup, teardown),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Byte-level BPE: inside each piece of the pre-tokenizer, the listed merges in their order. */
+/* BPE: inside each piece of the pre-tokenizer, the listed merges in their order. Byte-level, but for the few
+ * vocabularies that are written like SentencePiece's. */
 #include "daemon/text/merge.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -14,8 +15,8 @@ struct bpe {
     struct tokens *out;
 };
 
-static bool pair(const struct tokenizer *t, const char *text, const struct symbol *l, const struct symbol *r,
-                 uint32_t *order, int32_t *id)
+bool bpe_pair(const struct tokenizer *t, const char *text, const struct symbol *l, const struct symbol *r,
+              uint32_t *order, int32_t *id)
 {
     const struct merge_slot *slot = merge_table_find(&t->merges, l->id, r->id);
 
@@ -31,6 +32,7 @@ static int piece(void *ctx, uint32_t begin, uint32_t end)
     const struct tokenizer *t = b->t;
     int r;
 
+    if (t->spaced) return spm_piece(t, b->m, b->s, begin, end, b->out);
     if (pretokenizer_ignores_merges(t->pre)) {
         int32_t id = vocab_find(t, b->s + begin, end - begin);
         if (id >= 0) return tokens_push(b->out, id, end);
@@ -40,7 +42,7 @@ static int piece(void *ctx, uint32_t begin, uint32_t end)
         r = merger_add(b->m, i, 1, t->bytes[(unsigned char)b->s[i]]);
         if (r < 0) return r;
     }
-    r = merger_run(b->m, t, b->s, pair);
+    r = merger_run(b->m, t, b->s, bpe_pair);
     if (r < 0) return r;
     for (uint32_t i = 0; i != SYMBOL_NONE; i = b->m->symbols[i].next) {
         const struct symbol *sym = &b->m->symbols[i];
@@ -70,7 +72,15 @@ struct entry {
     int32_t id[3]; /* of left, right, both */
 };
 
-/* "left right" in the byte-level alphabet (a first byte that is a space belongs to left). @scratch: 2 * key_max bytes.
+/* One of the two texts of a merge, as in the keys: its length, or -1. */
+static ptrdiff_t decode(const struct tokenizer *t, char *out, const char *s, size_t len)
+{
+    if (!t->spaced) return bytes_decode(out, s, len);
+    memcpy(out, s, len);
+    return (ptrdiff_t)len;
+}
+
+/* "left right" as tokens are written (a first byte that is a space belongs to left). @scratch: 2 * key_max bytes.
  */
 static int parse_merge(const struct tokenizer *t, struct gguf_str s, uint32_t rank, char *scratch, struct entry *e)
 {
@@ -83,8 +93,8 @@ static int parse_merge(const struct tokenizer *t, struct gguf_str s, uint32_t ra
     *e = (struct entry){.rank = rank};
     /* A byte is at most two in the alphabet; what is longer than the longest token makes none. */
     if (llen + rlen > 2 * (size_t)t->key_max) return 0;
-    ptrdiff_t l = bytes_decode(scratch, s.data, llen);
-    ptrdiff_t r = l < 0 ? -1 : bytes_decode(scratch + l, cut + 1, rlen);
+    ptrdiff_t l = decode(t, scratch, s.data, llen);
+    ptrdiff_t r = l < 0 ? -1 : decode(t, scratch + l, cut + 1, rlen);
     if (r < 0) return 0;
     e->text = scratch;
     e->left = (size_t)l;
@@ -116,7 +126,7 @@ static int read_merges(struct tokenizer *t, const struct gguf *g)
 {
     const struct gguf_kv *kv = gguf_find(g, merges_key);
     if (!kv || kv->type != GGUF_ARRAY || kv->elem != GGUF_STRING)
-        return error_say(-EINVAL, "%s: %s; a \"gpt2\" tokenizer cannot do without", merges_key,
+        return error_say(-EINVAL, "%s: %s; BPE cannot do without", merges_key,
                          kv ? "not an array of strings" : "no such key");
     if (kv->n >= 1u << 30) return error_say(-EINVAL, "%s: %llu are too many", merges_key, (unsigned long long)kv->n);
 
@@ -140,17 +150,26 @@ static int read_merges(struct tokenizer *t, const struct gguf *g)
     return 0;
 }
 
-int bpe_init(struct tokenizer *t, const struct gguf *g)
+int bpe_pre(struct tokenizer *t, const struct gguf *g, const char *name)
 {
     struct gguf_str pre;
     int r = gguf_get_str(g, "tokenizer.ggml.pre", &pre);
     if (r < 0) return r;
-    if (r > 0) { /* older files: nobody knows which */
+    if (name) {
+        pre = (struct gguf_str){name, strlen(name)};
+    } else if (r > 0) { /* older files: nobody knows which */
         log_warning("%s: no tokenizer.ggml.pre: what the model reads may not be what it has learnt", gguf_path(g));
         pre = (struct gguf_str){"default", 7};
     }
-    r = pretokenizer_new(&t->pre, pre.data, pre.len);
-    if (r < 0) return r;
+    return pretokenizer_new(&t->pre, pre.data, pre.len);
+}
+
+int bpe_init(struct tokenizer *t, const struct gguf *g)
+{
+    if (t->spaced) {
+        spm_bytes(t);
+        return read_merges(t, g);
+    }
     for (unsigned b = 0; b < 256; b++) {
         char byte = (char)b;
         t->bytes[b] = vocab_find(t, &byte, 1);

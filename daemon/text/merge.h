@@ -39,5 +39,9 @@ int merger_add(struct merger *m, uint32_t off, uint32_t len, int32_t id);
 typedef bool (*merge_fn)(const struct tokenizer *t, const char *text, const struct symbol *l, const struct symbol *r,
                          uint32_t *order, int32_t *id);
 
+/* bpe.c: by the list of merges. */
+bool bpe_pair(const struct tokenizer *t, const char *text, const struct symbol *l, const struct symbol *r,
+              uint32_t *order, int32_t *id);
+
 /* Merges until nothing can be. 0 or -ENOMEM. Symbol 0 stays the first; follow next from there. */
 int merger_run(struct merger *m, const struct tokenizer *t, const char *text, merge_fn fn);

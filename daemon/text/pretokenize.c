@@ -139,7 +139,7 @@
 static const struct rule {
     const char *names[NAMES_MAX];
     const char *passes[PASSES_MAX];
-    bool ignore_merges, add_bos;
+    bool ignore_merges, add_bos, plain;
 } rules[] = {
     {{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "granite-docling", "exaone4", "gigachat", "a.x-4.0",
       "mellum", "modern-bert", "roberta-bpe", "jina-v1-en", "jina-es", "jina-de", "jina-v2-es", "jina-v2-de",
@@ -196,6 +196,8 @@ static const struct rule {
      false,
      false},
     {{"granite-embed-multi-97m"}, {BY_CASE(L M, "(?:" ANY_CASE_SUFFIX ")?+", DIGITS3)}, true, false},
+    {{"gemma4", "granite-embed-multi-311m"}, {LINES}, false, true, true},
+    {{"sarvam-moe"}, {LINES}, false, false, true},
 };
 
 struct pretokenizer {
@@ -263,6 +265,11 @@ bool pretokenizer_ignores_merges(const struct pretokenizer *p)
 bool pretokenizer_add_bos(const struct pretokenizer *p)
 {
     return p->rule->add_bos;
+}
+
+bool pretokenizer_plain(const struct pretokenizer *p)
+{
+    return p->rule->plain;
 }
 
 struct split {

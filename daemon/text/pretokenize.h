@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Pre-tokenizers of byte-level BPE: the regular expressions that cut a text into the pieces inside which merges happen,
+ * Pre-tokenizers of BPE: the regular expressions that cut a text into the pieces inside which merges happen,
  * as named by tokenizer.ggml.pre. Immutable after it is made.
  */
 #include <stdbool.h>
@@ -16,6 +16,8 @@ struct pretokenizer *pretokenizer_free(struct pretokenizer *p); /* NULL ok, retu
 
 bool pretokenizer_ignores_merges(const struct pretokenizer *p); /* a whole piece that is a token is that token */
 bool pretokenizer_add_bos(const struct pretokenizer *p);        /* unless the file says otherwise */
+/* Not byte-level: the vocabulary is written as SentencePiece's, with U+2581 for a space and tokens like <0x0A>. */
+bool pretokenizer_plain(const struct pretokenizer *p);
 
 /* A piece, never empty; a negative return stops and is passed on. */
 typedef int (*piece_fn)(void *ctx, uint32_t begin, uint32_t end);

@@ -37,6 +37,7 @@ static int push_bytes(const struct tokenizer *t, const char *s, uint32_t len, ui
 
     for (uint32_t i = 0; i < len; i++) {
         int32_t id = t->bytes[(unsigned char)s[i]];
+        if (id < 0 && t->model == TOKENIZER_BPE) continue; /* no vocabulary of these knows of unknown */
         if (id < 0) return t->unk < 0 ? 0 : tokens_push(out, t->unk, end);
         r = tokens_push(out, id, i < src ? end - src + i + 1 : end);
         if (r < 0) return r;
@@ -72,7 +73,7 @@ static int segment(const struct tokenizer *t, struct merger *m, const char *s, u
         if (r < 0) return r;
         i += n;
     }
-    r = merger_run(m, t, norm, pair);
+    r = merger_run(m, t, norm, t->model == TOKENIZER_SPM ? pair : bpe_pair);
     if (r < 0) return r;
     for (uint32_t i = 0; i != SYMBOL_NONE; i = m->symbols[i].next) {
         const struct symbol *sym = &m->symbols[i];
@@ -112,6 +113,20 @@ int spm_encode(const struct tokenizer *t, struct merger *m, const char *s, uint3
         i += n;
     }
     return m->norm.len ? segment(t, m, s, &at, added, out) : 0;
+}
+
+int spm_piece(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end,
+              struct tokens *out)
+{
+    int32_t lines = s[begin] == '\n' ? vocab_find(t, s + begin, end - begin) : -1;
+
+    if (lines >= 0) return tokens_push(out, lines, end);
+    buf_clear(&m->norm);
+    for (uint32_t i = begin; i < end; i++) {
+        int r = s[i] == ' ' ? buf_append(&m->norm, space, 3) : buf_append(&m->norm, s + i, 1);
+        if (r < 0) return r;
+    }
+    return segment(t, m, s, &begin, false, out);
 }
 
 /* Floats as integers in reverse order: the best score is the lowest, equal scores are equal (so are -0 and 0). */
@@ -159,6 +174,16 @@ static bool has_inner_space(const struct tokenizer *t, uint32_t i)
     return false;
 }
 
+void spm_bytes(struct tokenizer *t)
+{
+    for (unsigned b = 0; b < 256; b++) {
+        char name[8], byte = (char)b;
+        snprintf(name, sizeof(name), "<0x%02X>", b);
+        t->bytes[b] = text_table_find(&t->table, &t->keys, name, 6);
+        if (t->bytes[b] < 0) t->bytes[b] = vocab_find(t, &byte, 1);
+    }
+}
+
 int spm_init(struct tokenizer *t, const struct gguf *g)
 {
     int r = read_scores(t, g);
@@ -166,12 +191,7 @@ int spm_init(struct tokenizer *t, const struct gguf *g)
 
     t->cut_at_space = true;
     for (uint32_t i = 0; i < t->n && t->cut_at_space; i++) t->cut_at_space = !has_inner_space(t, i);
-    for (unsigned b = 0; b < 256; b++) {
-        char name[8], byte = (char)b;
-        snprintf(name, sizeof(name), "<0x%02X>", b);
-        t->bytes[b] = text_table_find(&t->table, &t->keys, name, 6);
-        if (t->bytes[b] < 0) t->bytes[b] = vocab_find(t, &byte, 1);
-    }
+    spm_bytes(t);
     t->space_prefix = true;
     r = gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &t->space_prefix);
     return r < 0 ? r : 0;

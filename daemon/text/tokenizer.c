@@ -17,13 +17,19 @@ static int read_model(struct tokenizer *t, const struct gguf *g)
 
     if (r < 0) return r;
     if (r > 0) return error_say(-EINVAL, "the file has no tokenizer (no tokenizer.ggml.model)");
-    if (s.len == 5 && memcmp(s.data, "llama", 5) == 0)
+    if (s.len == 5 && memcmp(s.data, "llama", 5) == 0) {
         t->model = TOKENIZER_SPM;
-    else if (s.len == 4 && memcmp(s.data, "gpt2", 4) == 0)
-        t->model = TOKENIZER_BPE;
-    else
-        return error_say(-EOPNOTSUPP, "tokenizer \"%.*s\" is not supported (supported: llama, gpt2)",
+        t->spaced = true;
+        return 0;
+    }
+    bool gemma4 = s.len == 6 && memcmp(s.data, "gemma4", 6) == 0;
+    if (!gemma4 && (s.len != 4 || memcmp(s.data, "gpt2", 4) != 0))
+        return error_say(-EOPNOTSUPP, "tokenizer \"%.*s\" is not supported (supported: llama, gpt2, gemma4)",
                          (int)(s.len < 64 ? s.len : 64), s.data);
+    t->model = TOKENIZER_BPE;
+    r = bpe_pre(t, g, gemma4 ? "gemma4" : NULL);
+    if (r < 0) return r;
+    t->spaced = pretokenizer_plain(t->pre);
     return 0;
 }
 
@@ -34,6 +40,8 @@ static int read_add_bos(struct tokenizer *t, const struct gguf *g)
     int r = gguf_get_bool(g, key, &add);
 
     if (r < 0) return r;
+    /* Gemma 4's files say false, and the model wants one. */
+    if (t->pre && pretokenizer_plain(t->pre) && pretokenizer_add_bos(t->pre)) add = true;
     if (r == 0 && add && t->bos < 0)
         return error_say(-EINVAL, "%s is true, but there is no tokenizer.ggml.bos_token_id", key);
     t->add_bos = add && t->bos >= 0;

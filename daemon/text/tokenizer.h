@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Text <-> token ids, from GGUF metadata: SentencePiece-style ("llama") and byte-level BPE ("gpt2"), with the results
- * of llama.cpp. Immutable after it is made: any thread may use it.
+ * Text <-> token ids, from GGUF metadata: SentencePiece-style ("llama") and BPE ("gpt2", byte-level; "gemma4"), with
+ * the results of llama.cpp. Immutable after it is made: any thread may use it.
  */
 #include "daemon/model/gguf.h"
 #include "libcommon/buf.h"

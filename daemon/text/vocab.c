@@ -41,7 +41,7 @@ static int byte_token(const char *s, size_t len)
     return hex(s[3]) << 4 | hex(s[4]);
 }
 
-/* SPM: U+2581 stands for a space. */
+/* U+2581 stands for a space. */
 static size_t unescape(char *out, const char *s, size_t len)
 {
     char *o = out;
@@ -77,8 +77,7 @@ static int piece_push(struct tokenizer *t, uint32_t i, const char *s, size_t len
         strings_push(p, i, (const char[]){(char)byte}, 1);
         return 0;
     default:
-        n = t->model == TOKENIZER_SPM ? (ptrdiff_t)unescape(p->data + p->off[i], s, len)
-                                      : bytes_decode(p->data + p->off[i], s, len);
+        n = t->spaced ? (ptrdiff_t)unescape(p->data + p->off[i], s, len) : bytes_decode(p->data + p->off[i], s, len);
         if (n < 0) { /* not in the alphabet: shown as it is, never made from text */
             t->flags[i] |= TOKEN_PLAIN;
             break;
@@ -126,7 +125,7 @@ static int duplicate(const struct tokenizer *t, int32_t a, int32_t b)
                      a < b ? b : a, (int)(len < 64 ? len : 64), s);
 }
 
-/* Whether BPE writes this kind as plain text, not in the alphabet. */
+/* Whether byte-level BPE writes this kind as plain text, not in the alphabet. */
 static bool plain(uint8_t kind)
 {
     return kind == TOKEN_USER || kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN;
@@ -144,7 +143,7 @@ static bool alike(const struct tokenizer *t, int32_t id)
 }
 
 /*
- * The table of texts. In BPE's keys, which are bytes, a token written as plain text can coincide with one in the
+ * The table of texts. In keys that are bytes, a token written as plain text can coincide with one in the
  * alphabet, which the file writes otherwise; that is no error. The former is found before merging, merging makes the
  * latter.
  */
@@ -153,12 +152,12 @@ static int vocab_index(struct tokenizer *t)
     int r = text_table_init(&t->table, t->n);
     if (r < 0) return r;
 
-    bool bpe = t->model == TOKENIZER_BPE;
-    for (int second = 0; second <= bpe; second++) {
+    bool alphabet = !t->spaced;
+    for (int second = 0; second <= alphabet; second++) {
         for (int32_t i = 0; i < (int32_t)t->n; i++) {
             size_t len;
             strings_at(&t->keys, (uint32_t)i, &len);
-            if (!len || (t->flags[i] & TOKEN_PLAIN) || (bpe && plain(t->kinds[i]) != second)) continue;
+            if (!len || (t->flags[i] & TOKEN_PLAIN) || (alphabet && plain(t->kinds[i]) != second)) continue;
             int32_t other = text_table_add(&t->table, &t->keys, i);
             bool coincide =
                 other >= 0 && second && !plain(t->kinds[other]) && (t->kinds[i] == TOKEN_USER || !alike(t, i));
@@ -188,14 +187,14 @@ int vocab_read(struct tokenizer *t, const struct gguf *g)
         if ((bytes += s.len) > VOCAB_BYTES_MAX) return error_say(-EINVAL, "%s: more than 1 GiB of text", tokens_key);
     r = strings_init(&t->pieces, t->n, bytes);
     if (r < 0) return r;
-    if (t->model == TOKENIZER_SPM) {
+    if (t->spaced) {
         r = strings_init(&t->keys, t->n, bytes);
         if (r < 0) return r;
     } else {
         t->keys = t->pieces;
     }
     for (it = NULL; gguf_next_str(kv, &it, &s, &index);) {
-        if (t->model == TOKENIZER_SPM) strings_push(&t->keys, (uint32_t)index, s.data, s.len);
+        if (t->spaced) strings_push(&t->keys, (uint32_t)index, s.data, s.len);
         r = piece_push(t, (uint32_t)index, s.data, s.len);
         if (r < 0) return r;
     }

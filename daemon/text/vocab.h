@@ -60,7 +60,7 @@ struct specials {
 struct tokenizer {
     enum { TOKENIZER_SPM, TOKENIZER_BPE } model;
     uint32_t n;
-    struct strings keys;   /* what text is compared with: SPM has U+2581 for a space; BPE: the pieces themselves */
+    struct strings keys;   /* what text is compared with: U+2581 for a space where spaced, else the pieces themselves */
     struct strings pieces; /* what a token stands for */
     uint8_t *kinds;        /* [n] enum token_kind */
     uint8_t *flags;        /* [n] */
@@ -70,6 +70,7 @@ struct tokenizer {
     int32_t bos, eos, unk; /* or -1 */
     struct tokenizer_fim fim; /* -1: not there */
     bool add_bos;
+    bool spaced;       /* U+2581 is written for a space: SPM, and BPE that is not byte-level */
     bool space_prefix; /* SPM */
     bool cut_at_space; /* SPM: no token has a space behind something else, so that words can be merged one by one */
     struct text_table table;
@@ -115,8 +116,11 @@ ptrdiff_t bytes_decode(char *out, const char *s, size_t len);
 int vocab_read(struct tokenizer *t, const struct gguf *g);
 /* special.c: the ids the file names, ends of generation by key and by well-known text, then the list of specials. */
 int special_init(struct tokenizer *t, const struct gguf *g);
-/* spm.c: scores, byte tokens. bpe.c: pre-tokenizer, byte tokens, merges. */
+/* spm.c: scores, byte tokens. bpe.c: before all that the pre-tokenizer, named by @pre or by the file; byte tokens,
+ * merges. */
 int spm_init(struct tokenizer *t, const struct gguf *g);
+void spm_bytes(struct tokenizer *t);
+int bpe_pre(struct tokenizer *t, const struct gguf *g, const char *pre);
 int bpe_init(struct tokenizer *t, const struct gguf *g);
 /* vocab.c: the token with this text, which must be mergeable, or -1. */
 int32_t vocab_find(const struct tokenizer *t, const char *s, size_t len);
@@ -137,5 +141,8 @@ int special_split(const struct tokenizer *t, const struct text *text, uint32_t f
 struct merger;
 int spm_encode(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end, bool prefix,
                struct tokens *out);
+/* Of BPE that is not byte-level, one piece. */
+int spm_piece(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end,
+              struct tokens *out);
 int bpe_encode(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end,
                struct tokens *out);

@@ -265,20 +265,73 @@ static void a_megabyte(void **state)
     }
 }
 
+/* Gemma 4's kind: merges of characters, over whole lines; what is no token is bytes. */
+static struct tokenizer *make_plain(const char *model, const char *pre)
+{
+    static const char *const tokens[] = {"<bos>",
+                                         "a",
+                                         "b",
+                                         "\xe2\x96\x81",
+                                         "\xe2\x96\x81"
+                                         "a",
+                                         "b\xe2\x96\x81",
+                                         "\n",
+                                         "\n\n",
+                                         "\xc3\xa9",
+                                         "ab",
+                                         "<0xC3>",
+                                         "<0xA8>",
+                                         "  ",
+                                         "<0x78>"};
+    static const int32_t kinds[] = {3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6, 6, 4, 6};
+    static const char *const merges[] = {"\xe2\x96\x81 a", "b \xe2\x96\x81", "a b"};
+    struct mini m = {0};
+    struct tokenizer *t;
+
+    mini_str(&m, "tokenizer.ggml.model", model);
+    if (pre) mini_str(&m, "tokenizer.ggml.pre", pre);
+    mini_strs(&m, "tokenizer.ggml.tokens", tokens, 14);
+    mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 14);
+    mini_strs(&m, "tokenizer.ggml.merges", merges, 3);
+    mini_u32(&m, "tokenizer.ggml.bos_token_id", 0);
+    mini_bool(&m, "tokenizer.ggml.add_bos_token", false);
+    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    return t;
+}
+
+static void not_byte_level(void **state)
+{
+    static const char *const pres[] = {"gemma4", "sarvam-moe", "granite-embed-multi-311m", NULL};
+
+    for (int i = 0; i < 4; i++) {
+        struct tokenizer *t = make_plain(pres[i] ? "gpt2" : "gemma4", pres[i]);
+        MINI_EXPECT(t, "ab a", NULL, 9, 4);
+        MINI_EXPECT(t,
+                    "bb \xe2\x96\x81"
+                    "ab",
+                    NULL, 2, 5, 4, 2); /* U+2581 is a space */
+        MINI_EXPECT(t, "a\n\nb\na", NULL, 1, 7, 2, 6, 1);
+        MINI_EXPECT(t, "a   a", NULL, 1, 12, 4); /* two spaces are a token of their own */
+        MINI_EXPECT(t, "\xc3\xa9\xc3\xa8x", NULL, 8, 10, 11, 13);
+        MINI_EXPECT(t,
+                    "a\xe2\x82\xac"
+                    "b",
+                    NULL, 1, 2); /* bytes that the vocabulary does not have */
+        mini_round_trip(t, "b ab a\n\n\xc3\xa8  x", 13);
+        assert_int_equal(tokenizer_add_bos(t), i != 1);
+        tokenizer_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(merges_in_their_order),
-        cmocka_unit_test(every_byte),
-        cmocka_unit_test(pieces_of_gpt_2),
-        cmocka_unit_test(letters_of_unicode_15),
-        cmocka_unit_test(pieces_of_smollm),
-        cmocka_unit_test(pieces_of_llama_bpe),
-        cmocka_unit_test(whole_pieces_first),
-        cmocka_unit_test(missing_bytes),
-        cmocka_unit_test(equals_the_definition),
-        cmocka_unit_test(round_trips),
-        cmocka_unit_test(a_megabyte),
+        cmocka_unit_test(merges_in_their_order), cmocka_unit_test(every_byte),
+        cmocka_unit_test(pieces_of_gpt_2),       cmocka_unit_test(letters_of_unicode_15),
+        cmocka_unit_test(pieces_of_smollm),      cmocka_unit_test(pieces_of_llama_bpe),
+        cmocka_unit_test(whole_pieces_first),    cmocka_unit_test(missing_bytes),
+        cmocka_unit_test(equals_the_definition), cmocka_unit_test(round_trips),
+        cmocka_unit_test(not_byte_level),        cmocka_unit_test(a_megabyte),
     };
     return cmocka_run_group_tests_name("bpe", tests, NULL, NULL);
 }

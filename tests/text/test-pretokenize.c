@@ -122,6 +122,9 @@ static void test_names(void **state)
     p = named("gpt-4o");
     assert_true(!pretokenizer_ignores_merges(p) && !pretokenizer_add_bos(p));
     pretokenizer_free(p);
+    p = named("gemma4");
+    assert_true(pretokenizer_plain(p) && pretokenizer_add_bos(p));
+    pretokenizer_free(p);
 }
 
 /* No expression runs out of stack, memory or its limit of steps on a long run, with whatever stands at its end. */

@@ -96,6 +96,7 @@ void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
     else if (ev)
         proto_event_fini(ev);
     if (last && !s->public) e->load--;
+    if (last && !s->public && s->req.type != PROTO_STATUS) share_give(e, s->uid);
     if (last && s->req.gen.detach) e->detached--;
     e->kick = true; /* somebody may have its blocks, or its session */
     if (!s->in_aux) list_remove(&e->all, s);
@@ -432,6 +433,7 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
     pthread_mutex_destroy(&e->own);
     free(e->why);
     free(e->damage);
+    free(e->shares);
     free(e);
     return NULL;
 }
@@ -505,36 +507,49 @@ static bool for_engine(enum proto_type t)
     return t != PROTO_HELLO && t != PROTO_CANCEL && t != PROTO_STOP;
 }
 
-int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+/* May it come in? With the lock held. */
+static int may_submit(const struct engine *e, uid_t uid, enum proto_type type)
+{
+    uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
+    if (!for_engine(type)) return error_say(-EINVAL, "not a request for the engine");
+    if (type == PROTO_STATUS) return 0;
+    if (e->draining) return error_say(-ESHUTDOWN, "the daemon is stopping");
+    if (share_is_full(e, uid, room)) return error_say(-EBUSY, "the queue is full: %u requests wait or run", e->load);
+    return 0;
+}
+
+static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     struct seq *s = NULL;
-    int r = 0;
+    bool counts = req->type != PROTO_STATUS;
+    int r = may_submit(e, uid, req->type);
+    if (r == 0 && counts) r = share_take(e, uid);
+    if (r < 0) return r;
+    r = seq_new(&s, e, conn, uid, req, engine_now());
+    if (r < 0) {
+        if (counts) share_give(e, uid);
+        return r;
+    }
+    list_push(&e->inbox, s);
+    e->load++;
+    e->detached += s->req.gen.detach;
+    pthread_cond_signal(&e->wake);
+    return 0;
+}
+
+int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    int r = 1;
     if (req->type == PROTO_STATUS) {
         if (configure_ask(e, conn, uid, req)) return 0;
         r = status_beside(e, conn, uid, req);
         if (r <= 0) return r;
-        r = 0;
     }
     pthread_mutex_lock(&e->lock);
-    uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
-    if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING) {
+    if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING)
         r = status_now(e, conn, uid, req);
-        pthread_mutex_unlock(&e->lock);
-        return r;
-    }
-    if (!for_engine(req->type))
-        r = error_say(-EINVAL, "not a request for the engine");
-    else if (e->draining && req->type != PROTO_STATUS)
-        r = error_say(-ESHUTDOWN, "the daemon is stopping");
-    else if (req->type != PROTO_STATUS && e->load >= room)
-        r = error_say(-EBUSY, "the queue is full: %u requests wait or run", e->load);
-    if (r == 0) r = seq_new(&s, e, conn, uid, req, engine_now());
-    if (r == 0) {
-        list_push(&e->inbox, s);
-        e->load++;
-        e->detached += s->req.gen.detach;
-        pthread_cond_signal(&e->wake);
-    }
+    else
+        r = submit(e, conn, uid, req);
     pthread_mutex_unlock(&e->lock);
     return r;
 }

@@ -21,6 +21,12 @@ struct seq_list {
     uint32_t n;
 };
 
+/* A user, and how many of the requests without their last event are that user's; status requests do not count. */
+struct share {
+    uid_t uid;
+    uint32_t n;
+};
+
 /* A connection whose reader is slow. */
 struct paused {
     uint64_t conn;
@@ -75,7 +81,9 @@ struct engine {
     struct seq_list all;     /* taken, by arrival; changed by the engine thread only */
     struct errand *returned; /* back from the aux pool */
     uint32_t load;           /* requests without their last event */
-    uint32_t detached;       /* of these, such that nobody need wait for */
+    struct share *shares;    /* [n_shares] of them */
+    uint32_t n_shares;
+    uint32_t detached; /* of these, such that nobody need wait for */
     struct paused *paused;
 
     /* the engine thread's own */
@@ -204,6 +212,14 @@ void upkeep_start(struct engine *e);
 void upkeep_look(struct engine *e);
 /* Waits for it: for @usec, until what it does is done; then it is stopped, which is soon. */
 void upkeep_end(struct engine *e, uint64_t usec);
+
+/* --- share.c: with the lock held --- */
+
+/* Is there no room at the door for another request of @uid? There is while fewer than @room are without their last
+ * event, and for who has less than an even share of that in any case. */
+bool share_is_full(const struct engine *e, uid_t uid, uint64_t room);
+int share_take(struct engine *e, uid_t uid); /* one more; 0 or -ENOMEM */
+void share_give(struct engine *e, uid_t uid);
 
 /* --- configure.c --- */
 

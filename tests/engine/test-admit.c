@@ -64,6 +64,38 @@ static void test_flood(void **state)
     for (int i = 0; i < 3; i++) assert_done(harness_wait(h, id[i]), PROTO_STOP_LENGTH);
 }
 
+/* Nor does one who has as many as the daemon takes at once, waiting for a session of his own, where no queue counts
+ * them. */
+static void test_flood_at_the_door(void **state)
+{
+    struct harness *h = *state;
+    h->config.queue = 2;
+    harness_start(h);
+    struct proto_request r = harness_user("s", "tell");
+    r.gen.max_tokens = 1500;
+    r.gen.ignore_eos = true;
+    uint64_t first = harness_submit_as(h, 5, 1000, &r), n = 1;
+    harness_wait_texts(h, first, 1);
+    engine_pause(h->engine, 5, true);
+    for (;; n++) {
+        r = harness_user("s", "wait");
+        r.gen.wait = true;
+        r.id = h->n + 1;
+        if (engine_submit(h->engine, 5, 1000, &r) < 0) break;
+        h->n++;
+    }
+    proto_request_fini(&r);
+    assert_int_equal(n, 2 * h->config.queue + h->config.parallel);
+    r = harness_raw("you");
+    assert_done(harness_wait(h, harness_submit_as(h, 6, 1001, &r)), PROTO_STOP_LENGTH);
+    engine_pause(h->engine, 5, false);
+    for (uint64_t id = first; id < first + n; id++) engine_cancel(h->engine, 5, id, false);
+    for (uint64_t id = first; id < first + n; id++) harness_wait(h, id);
+    r = harness_raw("the");
+    assert_done(harness_wait(h, harness_submit_as(h, 5, 1000, &r)), PROTO_STOP_LENGTH);
+    assert_int_equal(engine_load(h->engine), 0);
+}
+
 /* One slot: who comes later takes it from who was served more, and the latter goes on where it was, bit for bit. */
 static void test_slot_changes_hands(void **state)
 {
@@ -263,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_queue_positions_and_limit, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_flood, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_flood_at_the_door, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_slot_changes_hands, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_idle_use_costs_nothing, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_leaving_saves_nothing_up, harness_setup, harness_teardown),

@@ -155,6 +155,14 @@ void turns_cut(struct seq *s)
     note_failure(s, &(struct proto_text){(char *)why, sizeof(why) - 1});
 }
 
+/* @id is where the session's KV ends now; zero: nowhere. */
+static void set_tail(struct engine *e, struct session *x, struct prefix_id id)
+{
+    prefix_mark_tail(e->prefix, id, true);
+    prefix_mark_tail(e->prefix, x->tail, false);
+    x->tail = id;
+}
+
 bool turns_keep(struct engine *e, struct seq *s)
 {
     struct session *x = s->session;
@@ -165,9 +173,7 @@ bool turns_keep(struct engine *e, struct seq *s)
         return false;
     }
     if (s->end.type == PROTO_EV_ERROR && fails_alone(s)) note_failure(s, &s->end.message);
-    prefix_mark_tail(e->prefix, x->tail, false);
-    x->tail = s->kv.n_blocks ? reuse_end(e, s) : s->tail;
-    prefix_mark_tail(e->prefix, x->tail, true);
+    set_tail(e, x, s->kv.n_blocks ? reuse_end(e, s) : s->tail);
     engine_free_slot(e, s);
     s->forked = false;
     save(e, s);
@@ -244,16 +250,14 @@ bool turns_is_request(enum proto_type t)
     return t >= PROTO_SESSION_LIST && t <= PROTO_SESSION_REMOVE;
 }
 
-static void answer_json(struct engine *e, struct seq *s, json_t *json)
+/* Takes @json. 0 or -ENOMEM. */
+static int set_answer(struct seq *s, json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    if (!text) {
-        requests_fail(e, s, -ENOMEM, "no memory for the answer");
-        return;
-    }
+    if (!text) return error_say(-ENOMEM, "no memory for the answer");
     s->end = (struct proto_event){.type = PROTO_EV_SESSIONS, .sessions = {.data = text, .len = strlen(text)}};
-    requests_end(e, s);
+    return 0;
 }
 
 /* What is not UTF-8 (a raw text may be anything) becomes '?' byte by byte. */
@@ -297,7 +301,11 @@ static void list(struct engine *e, struct seq *s)
         json_array_append_new(out, o);
     }
     free(all);
-    answer_json(e, s, out);
+    r = set_answer(s, out);
+    if (r < 0)
+        requests_fail(e, s, r, error_text(r));
+    else
+        requests_end(e, s);
 }
 
 static json_t *describe(const struct session *x)
@@ -346,8 +354,9 @@ static void run_request(struct aux_job *j)
         if (r == 0) r = session_copy(s->other, s->session);
         if (r == 0) r = session_save(s->other);
         break;
-    default:
+    default: /* shown; it can be long */
         r = session_load(s->session);
+        if (r == 0) r = set_answer(s, describe(s->session));
         break;
     }
     seq_say(s, r);
@@ -361,10 +370,8 @@ static void request_back(struct engine *e, struct errand *x)
         requests_returned(e, s);
     } else if (s->aux_r < 0) {
         requests_fail(e, s, s->aux_r, s->aux_why ? s->aux_why : error_text(s->aux_r));
-    } else if (s->req.type == PROTO_SESSION_SHOW) {
-        answer_json(e, s, describe(s->session));
     } else {
-        s->end = (struct proto_event){.type = PROTO_EV_OK};
+        if (s->req.type != PROTO_SESSION_SHOW) s->end = (struct proto_event){.type = PROTO_EV_OK};
         requests_end(e, s);
     }
 }
@@ -385,7 +392,7 @@ void turns_start(struct engine *e, struct seq *s)
         requests_fail(e, s, r, error_text(r));
         return;
     }
-    if (q->type == PROTO_SESSION_REMOVE) prefix_mark_tail(e->prefix, s->session->tail, false);
+    if (q->type == PROTO_SESSION_REMOVE) set_tail(e, s->session, (struct prefix_id){0});
     s->state = SEQ_PREPARING;
     seq_send(e, s, run_request, request_back);
 }
@@ -430,7 +437,7 @@ void turns_look(struct engine *e, uint64_t now)
             return;
         }
         a->x = x;
-        prefix_mark_tail(e->prefix, x->tail, false);
+        set_tail(e, x, (struct prefix_id){0});
         errand_send(e, &a->errand, x->uid, run_erase, erased);
     }
 }

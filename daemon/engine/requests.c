@@ -261,7 +261,7 @@ static bool comes_back(const struct seq *s)
 static uint64_t queue_end(const struct engine *e, const struct seq *s)
 {
     uint64_t end;
-    if (s->state >= SEQ_FETCHING || s->admitted || s->req.type == PROTO_STATUS) return 0;
+    if (s->state >= SEQ_FETCHING || s->admitted || s->public || s->req.type == PROTO_STATUS) return 0;
     return __builtin_add_overflow(s->submitted, e->config.queue_timeout_usec, &end) ? 0 : end;
 }
 
@@ -283,9 +283,9 @@ static void sweep_late(struct engine *e, struct seq *s, uint64_t now)
     uint64_t end = queue_end(e, s);
     if (s->deadline && now >= s->deadline) {
         snprintf(why, sizeof(why), "the deadline of %lld ms passed %s", (long long)s->req.gen.timeout_ms,
-                 s->generated              ? "in mid-answer"
-                 : s->state == SEQ_RUNNING ? "while the prompt was read"
-                                           : "in the queue");
+                 s->generated                ? "in mid-answer"
+                 : s->state >= SEQ_FETCHING ? "while the prompt was read"
+                                             : "in the queue");
         requests_fail(e, s, -ETIMEDOUT, why);
     } else if (end && now >= end) {
         snprintf(why, sizeof(why), "no slot came free within %llu ms",

@@ -418,6 +418,11 @@ static void test_public_prefix(void **state)
         assert_int_equal(a[i]->last.type, PROTO_EV_DONE);
         assert_true(a[i]->last.usage_cached > 80);
     }
+    harness_stop(h);
+    h->config.queue_timeout_usec = 0; /* nobody waits for them, so that they cannot be too late */
+    harness_start(h);
+    while (harness_status(h, 0, "running") || harness_status(h, 0, "queued")) usleep(1000);
+    assert_true(harness_status(h, 0, "tokens_computed") > 0);
 }
 
 int main(void)

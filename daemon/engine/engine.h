@@ -88,7 +88,8 @@ void engine_pause(struct engine *e, uint64_t conn, bool pause);
 bool engine_poll(struct engine *e, struct engine_event *out);
 
 /* Memory is short: a part of the KV blocks that no sequence uses goes, the least recently used first, and their memory
- * goes back to the system. Running sequences keep theirs. Any thread. */
+ * goes back to the system; so do all sessions that no request uses and that are on disk. Running sequences keep theirs.
+ * Any thread. */
 void engine_shed(struct engine *e);
 
 /* Accept nothing new. What was accepted is served. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* When memory is short: the coldest blocks go, and their memory goes back to the system. */
+/* When memory is short: the coldest blocks go, and their memory goes back to the system; and sessions that are on disk
+ * and that nobody uses are read from there when they are. */
 #include "daemon/engine/state.h"
 
 #define SHED_SHARE 4    /* of the blocks that nobody uses, one in so many */
 #define SHED_SLICE 128u /* blocks a turn, so that the kernel's work on their pages holds up no answer */
+#define SHED_SESSIONS 16u /* likewise */
 
 void engine_shed(struct engine *e)
 {
@@ -38,7 +40,9 @@ void shed_look(struct engine *e)
     uint32_t gone = prefix_evict(e->prefix, want, NULL, NULL);
     e->shed_blocks += gone;
     e->shed_left = gone < want ? 0 : e->shed_left - gone;
-    e->shedding = !release(e) || e->shed_left;
+    uint32_t unloaded = 0;
+    while (unloaded < SHED_SESSIONS && session_unload_idle(e->sessions)) unloaded++;
+    e->shedding = !release(e) || e->shed_left || unloaded == SHED_SESSIONS;
     if (!e->shedding) return;
     pthread_mutex_lock(&e->lock);
     e->kick = true; /* for the rest */

@@ -2,6 +2,7 @@
 /* Memory is short: what nobody uses goes, and no bit of an answer changes. That the kernel tells so cannot be made to
  * happen here; what is done then is called as the loop calls it. */
 #include "tests/engine/harness.h"
+#include <errno.h>
 #include <stdio.h>
 
 #define BLOCK (2 * 32 * 2 * 2 * 16 * 2) /* bytes, of the tiny model */
@@ -76,6 +77,28 @@ static void test_the_coldest_go(void **state)
     assert_true(cold->last.usage_cached < cold->last.usage_prompt - 1);
 }
 
+/* A session that nobody uses is on disk only. */
+static void test_sessions_go(void **state)
+{
+    struct harness *h = *state;
+    char command[160];
+    harness_dirs(h);
+    harness_start(h);
+    for (int shed = 0; shed < 2; shed++) {
+        struct proto_request r = harness_user("s", "tell"), again = harness_user("s", "tell");
+        assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+        if (shed) engine_shed(h->engine);
+        harness_status(h, 0, "sessions");
+        snprintf(command, sizeof(command), "rm '%s'/1000/*.log", h->state_dir);
+        assert_int_equal(system(command), 0);
+        struct answer *a = harness_run(h, &again);
+        if (shed)
+            assert_error(a, ENOENT, "is gone");
+        else
+            assert_done(a, PROTO_STOP_LENGTH);
+    }
+}
+
 /* While sequences run, at any of their steps, with beginnings that they share. */
 static void test_running_ones_keep_theirs(void **state)
 {
@@ -121,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_quarter_goes_each_time),
         TEST(test_the_coldest_go),
+        TEST(test_sessions_go),
         TEST(test_running_ones_keep_theirs),
         TEST(test_while_loading),
     };

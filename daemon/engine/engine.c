@@ -89,6 +89,8 @@ void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
     engine_free_slot(e, s);
     s->state = SEQ_ENDED;
     plan_part(e, s);
+    tally_drop(s->tally);
+    s->tally = NULL;
     if (ev) ev->more = !last;
     pthread_mutex_lock(&e->lock);
     if (ev && !s->now.gone)

@@ -67,10 +67,11 @@ static int make_scratch(struct plan *p)
 /* --- users --- */
 
 /* The index of @s's uid; with UINT32_MAX: no memory. */
-static uint32_t user_of(struct engine *e, const struct seq *s)
+static uint32_t user_of(struct engine *e, struct seq *s)
 {
     struct plan *p = &e->plan;
-    struct tally *t = tally_of(e, s->uid);
+    if (!s->tally) s->tally = tally_hold(e, s->uid);
+    struct tally *t = s->tally;
     if (!t) return UINT32_MAX;
     if (t->gathered == p->gathered) return t->user;
     if (t->gathered + 1 != p->gathered) t->account.waited = false; /* it had left */

@@ -32,7 +32,7 @@ int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct
 struct seq *seq_free(struct seq *s)
 {
     if (!s) return NULL;
-    assert(!s->session && s->kv.n_blocks == 0 && !s->reuse.seat && !s->fetch && !s->answers);
+    assert(!s->tally && !s->session && s->kv.n_blocks == 0 && !s->reuse.seat && !s->fetch && !s->answers);
     proto_request_fini(&s->req);
     prompt_fini(&s->prompt);
     tokens_fini(&s->answer_tokens);

@@ -10,6 +10,8 @@
 #include "daemon/engine/reuse.h"
 #include "daemon/engine/stop.h"
 
+struct tally;
+
 enum seq_state {
     SEQ_NEW,       /* submitted, not looked at */
     SEQ_PREPARING, /* in the aux pool: template, tokens */
@@ -43,6 +45,7 @@ struct seq {
     enum seq_state state;
     uint64_t conn, arrival;
     uid_t uid;
+    struct tally *tally; /* the uid's, held; NULL: not yet */
     struct proto_request req;
     struct {
         bool cancel, gone, paused;

@@ -33,9 +33,10 @@ struct paused {
     struct paused *next;
 };
 
-/* Sums since start, of one uid; those of all uids have uid (uid_t)-1. */
+/* Sums since start, of one uid. */
 struct tally {
     uid_t uid;
+    uint32_t live; /* sequences that hold it */
     uint64_t requests, tokens_prompt, tokens_cached, tokens_generated;
     struct sched_user account;
     uint32_t user;         /* its index in the plan, */
@@ -101,7 +102,8 @@ struct engine {
     uint64_t arrivals, steps, window_end;
     uint64_t computed, sampled; /* tokens, ever */
     struct rates rates;
-    struct tally *tallies;
+    struct tally *tallies, forgotten; /* forgotten: sums of those that are there no more */
+    uint32_t n_tallies;
     uint32_t running;       /* sequences with a slot */
     uint32_t errands;       /* that are not back */
     uint64_t flush_until;   /* when quitting: what is not on disk is written until then */
@@ -251,9 +253,15 @@ void step_free(struct engine *e);
 bool step_ready(const struct engine *e); /* something can be computed */
 void step_run(struct engine *e);
 
+/* --- tally.c --- */
+
+/* That of @uid, which stays until it is dropped. NULL: no memory. */
+struct tally *tally_hold(struct engine *e, uid_t uid);
+void tally_drop(struct tally *t); /* NULL ok */
+void tally_add(struct tally *sum, const struct tally *t);
+
 /* --- status.c --- */
 
-struct tally *tally_of(struct engine *e, uid_t uid); /* NULL: no memory */
 /* The answer to a status request of @uid. With @inside, from the engine thread; else from the loop's, with the lock
  * held, while the engine loads. 0 or -ENOMEM. */
 int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out);

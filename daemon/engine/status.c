@@ -8,19 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct tally *tally_of(struct engine *e, uid_t uid)
-{
-    struct tally *t = e->tallies;
-    while (t && t->uid != uid) t = t->next;
-    if (t) return t;
-    t = calloc(1, sizeof(*t));
-    if (!t) return NULL;
-    t->uid = uid;
-    t->next = e->tallies;
-    e->tallies = t;
-    return t;
-}
-
 static void set_int(json_t *o, const char *key, uint64_t v)
 {
     json_object_set_new(o, key, json_integer((json_int_t)v));
@@ -49,14 +36,9 @@ static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all, struct 
     if (e->sessions) session_count(e->sessions, all ? (uid_t)-1 : uid, &sessions, &bytes);
     set_int(o, "sessions", sessions);
     struct tally sum = {0};
-    for (const struct tally *t = e->tallies; t; t = t->next) {
-        if (!all && t->uid != uid) continue;
-        sum.requests += t->requests;
-        sum.tokens_prompt += t->tokens_prompt;
-        sum.tokens_cached += t->tokens_cached;
-        sum.tokens_generated += t->tokens_generated;
-        if (!sum.last_miss) sum.last_miss = t->last_miss;
-    }
+    for (const struct tally *t = e->tallies; t; t = t->next)
+        if (all || t->uid == uid) tally_add(&sum, t);
+    if (all) tally_add(&sum, &e->forgotten);
     if (total) *total = sum;
     set_int(o, "requests", sum.requests);
     set_int(o, "tokens_prompt", sum.tokens_prompt);

@@ -145,8 +145,7 @@ static void advance(struct engine *e, struct seq *s, const float *row)
     }
     if (r >= 0 && emit_text(e, s, id, row, &shown) < 0) r = -ENOMEM;
     buf_fini(&shown);
-    struct tally *t = r < 0 ? NULL : tally_of(e, s->uid);
-    if (t) t->tokens_generated++;
+    if (r >= 0) s->tally->tokens_generated++;
     e->sampled++;
     if (r < 0)
         requests_fail(e, s, r, error_text(r));
@@ -176,6 +175,7 @@ static int fork_answers(struct engine *e, struct seq *s, struct seq **last)
     for (uint32_t i = 1; i < n; i++) {
         struct seq *t = forks[i];
         t->answers = a;
+        t->tally = tally_hold(e, t->uid); /* it is there: s holds it */
         t->since = e->plan.book.clock;
         t->found = seq_known(s); /* from one of the others */
         t->looked_step = e->steps + 1;
@@ -210,8 +210,8 @@ static void account_prefill(struct engine *e, struct seq *s)
         [PREFIX_ALL] = "", [PREFIX_NEW] = "never read before", [PREFIX_EVICTED] = "evicted"};
     bool first = s->last_step == 0, prefill = s->generated == 0;
     s->last_step = e->steps;
-    struct tally *t = first && !s->public ? tally_of(e, s->uid) : NULL;
-    if (t) {
+    if (first && !s->public) {
+        struct tally *t = s->tally;
         t->requests++;
         t->tokens_prompt += s->n_prompt;
         t->tokens_cached += s->cached;

@@ -23,6 +23,33 @@ static void test_status_is_ones_own(void **state)
     }
 }
 
+/* Of very many users not all are told one by one, and none of what they did is lost. */
+static void test_many_users(void **state)
+{
+    struct harness *h = *state;
+    const char *at;
+    unsigned users = 0;
+    harness_start(h);
+    for (uid_t uid = 0; uid < 1100; uid++) {
+        struct proto_request r = harness_raw("x");
+        r.gen.max_tokens = 1;
+        r.gen.logprobs = false;
+        struct answer *a = harness_wait(h, harness_submit_as(h, 1, 5000 + uid, &r));
+        assert_done(a, PROTO_STOP_LENGTH);
+        buf_fini(&a->text);
+        proto_event_fini(&a->last);
+        memset(a, 0, sizeof(*a));
+        h->n--;
+    }
+    struct proto_request r = harness_simple(PROTO_STATUS);
+    struct answer *a = harness_wait(h, harness_submit_as(h, 1, 0, &r));
+    for (at = a->last.status.data; at; at = strstr(at + 1, "\"uid\":")) users++;
+    assert_in_range(users - 1, 1000, 1030);
+    assert_int_equal(harness_status(h, 0, "requests"), 1100);
+    assert_int_equal(harness_status(h, 0, "tokens_generated"), 1100);
+    assert_int_equal(harness_status(h, 6099, "requests"), 1);
+}
+
 /* A step of a long prompt takes its time; who asks meanwhile is answered. Of a prompt that one step reads and one token
  * answers, nothing is ever seen running between steps. */
 static void test_status_while_it_computes(void **state)
@@ -55,6 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_status_is_ones_own, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_many_users, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_status_while_it_computes, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -454,42 +454,6 @@ enum engine_state engine_state(struct engine *e, const char **why)
     return state;
 }
 
-static int push_status(struct engine *e, uint64_t conn, struct proto_request *req, struct proto_text *status)
-{
-    struct engine_event out = {.conn = conn, .last = true, .ev = {.type = PROTO_EV_STATUS, .id = req->id}};
-    if (queue_full(e->events)) {
-        free(status->data);
-        return error_say(-EBUSY, "too many events wait to be read");
-    }
-    out.ev.status = *status;
-    queue_push(e->events, &out);
-    proto_request_fini(req);
-    return 0;
-}
-
-/* A status request while the engine thread loads: answered from here. With the lock held. */
-static int status_now(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
-{
-    struct proto_text status;
-    int r = status_json(e, uid, false, &status);
-    return r < 0 ? r : push_status(e, conn, req, &status);
-}
-
-/* The same while the backend computes, which can take seconds. 1: the engine thread is at work itself, and will answer
- * soon. */
-static int status_beside(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
-{
-    struct proto_text status;
-    if (pthread_mutex_trylock(&e->own) != 0) return 1;
-    int r = status_json(e, uid, true, &status);
-    pthread_mutex_unlock(&e->own);
-    if (r < 0) return r;
-    pthread_mutex_lock(&e->lock);
-    r = push_status(e, conn, req, &status);
-    pthread_mutex_unlock(&e->lock);
-    return r;
-}
-
 void engine_tell_status(struct engine *e, struct seq *s)
 {
     bool told = status_beside(e, s->conn, s->uid, &s->req) == 0;
@@ -542,16 +506,10 @@ static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     int r = 1;
-    if (req->type == PROTO_STATUS) {
-        if (configure_ask(e, conn, uid, req)) return 0;
-        r = status_beside(e, conn, uid, req);
-        if (r <= 0) return r;
-    }
+    if (req->type == PROTO_STATUS) r = configure_ask(e, conn, uid, req) ? 0 : status_beside(e, conn, uid, req);
+    if (r <= 0) return r;
     pthread_mutex_lock(&e->lock);
-    if (req->type == PROTO_STATUS && e->state == ENGINE_LOADING)
-        r = status_now(e, conn, uid, req);
-    else
-        r = submit(e, conn, uid, req);
+    r = submit(e, conn, uid, req);
     pthread_mutex_unlock(&e->lock);
     return r;
 }

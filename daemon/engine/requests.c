@@ -169,7 +169,7 @@ static int acquire_session(struct engine *e, struct seq *s)
 static void answer_status(struct engine *e, struct seq *s)
 {
     struct proto_event ev = {.type = PROTO_EV_STATUS};
-    int r = status_json(e, s->uid, true, &ev.status);
+    int r = status_json(e, s->uid, &ev.status);
     if (r < 0)
         requests_fail(e, s, r, error_text(r));
     else

@@ -262,6 +262,8 @@ void tally_add(struct tally *sum, const struct tally *t);
 
 /* --- status.c --- */
 
-/* The answer to a status request of @uid. With @inside, from the engine thread; else from the loop's, with the lock
- * held, while the engine loads. 0 or -ENOMEM. */
-int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out);
+/* The answer to a status request of @uid: with own; or, while the engine loads, with the lock. 0 or -ENOMEM. */
+int status_json(struct engine *e, uid_t uid, struct proto_text *out);
+/* Not the engine's thread: answer a status request while that loads, or while the backend computes, which can take
+ * seconds. 0, and @req is taken; 1: it is at work itself, and will answer soon; -ENOMEM, -EBUSY. */
+int status_beside(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req);

@@ -145,26 +145,26 @@ static void add_notes(json_t *o, const struct engine *e, bool all)
     if (all && e->notes.failed) set_str(o, "reload_failed", e->notes.failed);
 }
 
-int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out)
+int status_json(struct engine *e, uid_t uid, struct proto_text *out)
 {
     static const char *const states[] = {
         [ENGINE_LOADING] = "loading", [ENGINE_READY] = "ready", [ENGINE_FAILED] = "failed"};
-    bool all = uid == 0 || uid == geteuid();
+    bool all = uid == 0 || uid == geteuid(), loaded = e->state != ENGINE_LOADING;
     json_t *o = json_object();
     set_str(o, "state", e->state == ENGINE_READY && e->stopping ? "stopping" : states[e->state]);
     if (e->state == ENGINE_FAILED) set_str(o, "error", e->why);
     set_str(o, "model", e->config.model_name);
     set_str(o, "path", e->config.model_path);
-    if (inside) pthread_mutex_lock(&e->lock);
+    if (loaded) pthread_mutex_lock(&e->lock);
     add_notes(o, e, all);
-    if (inside) pthread_mutex_unlock(&e->lock);
+    if (loaded) pthread_mutex_unlock(&e->lock);
     set_str(o, "version", HOB_VERSION);
     set_int(o, "pid", (uint64_t)getpid());
     set_int(o, "uptime_s", (engine_now() - e->started) / 1000000);
     set_int(o, "parallel", e->config.parallel);
     set_int(o, "queue", e->config.queue);
     set_int(o, "batch_tokens", e->config.batch_tokens);
-    if (inside) {
+    if (loaded) {
         add_model(o, e, all);
         struct tally sum;
         add_counts(o, e, uid, all, &sum);
@@ -176,4 +176,24 @@ int status_json(struct engine *e, uid_t uid, bool inside, struct proto_text *out
     if (!text) return -ENOMEM;
     *out = (struct proto_text){.data = text, .len = strlen(text)};
     return 0;
+}
+
+int status_beside(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    struct engine_event out = {.conn = conn, .last = true, .ev = {.type = PROTO_EV_STATUS, .id = req->id}};
+    bool own = pthread_mutex_trylock(&e->own) == 0;
+    if (!own) pthread_mutex_lock(&e->lock);
+    int r = own || e->state == ENGINE_LOADING ? status_json(e, uid, &out.ev.status) : 1;
+    pthread_mutex_unlock(own ? &e->own : &e->lock);
+    if (r != 0) return r;
+    pthread_mutex_lock(&e->lock);
+    if (queue_full(e->events)) {
+        r = error_say(-EBUSY, "too many events wait to be read");
+        proto_event_fini(&out.ev);
+    } else {
+        queue_push(e->events, &out);
+        proto_request_fini(req);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return r;
 }

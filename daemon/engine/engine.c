@@ -74,7 +74,7 @@ static void push_locked(struct engine *e, struct seq *s, struct proto_event *ev,
 
 void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
 {
-    if (s->now.gone) {
+    if (s->silent) {
         proto_event_fini(ev);
         return;
     }
@@ -93,7 +93,7 @@ void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
     s->tally = NULL;
     if (ev) ev->more = !last;
     pthread_mutex_lock(&e->lock);
-    if (ev && !s->now.gone)
+    if (ev && !s->silent)
         push_locked(e, s, ev, last);
     else if (ev)
         proto_event_fini(ev);
@@ -109,7 +109,7 @@ void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
 void engine_insert(struct engine *e, struct seq *s, struct seq *after)
 {
     pthread_mutex_lock(&e->lock);
-    s->want = after->want;
+    s->cancel_wanted = after->cancel_wanted;
     s->prev = after;
     s->next = after->next;
     after->next = s;
@@ -242,9 +242,8 @@ static void take_in(struct engine *e)
         list_push(&e->all, s);
     }
     for (s = e->all.head; s; s = s->next) {
-        s->now.cancel = s->want.cancel;
-        s->now.gone = s->want.gone;
-        s->now.paused = is_paused(e, s->conn);
+        s->cancel = s->cancel_wanted;
+        s->paused = is_paused(e, s->conn);
     }
 }
 
@@ -295,7 +294,7 @@ static void engine_empty(struct engine *e)
     struct seq *s, *next;
     for (s = e->all.head; s; s = next) {
         next = s->next;
-        s->now.gone = true;
+        s->silent = true;
         seq_recall(e, s);
         requests_drop(e, s);
     }
@@ -514,20 +513,18 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     return r;
 }
 
-void engine_cancel(struct engine *e, uint64_t conn, uint64_t id, bool gone)
+void engine_cancel(struct engine *e, uint64_t conn, uint64_t id)
 {
     pthread_mutex_lock(&e->lock);
     struct seq *lists[] = {e->inbox.head, e->all.head};
     for (int i = 0; i < 2; i++)
         for (struct seq *s = lists[i]; s; s = s->next) {
-            if (s->conn != conn || (s->req.id != id && !(id == 0 && gone))) continue;
-            s->want.cancel = true;
-            s->want.gone |= gone;
+            if (s->conn != conn || s->req.id != id) continue;
+            s->cancel_wanted = true;
             e->kick = true;
         }
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
-    if (id == 0 && gone) engine_pause(e, conn, false);
 }
 
 static bool is_detached(const struct seq_list *l, uint64_t conn, uint64_t id)
@@ -542,7 +539,7 @@ void engine_abandon(struct engine *e, uint64_t conn, uint64_t id)
     pthread_mutex_lock(&e->lock);
     bool stays = is_detached(&e->inbox, conn, id) || is_detached(&e->all, conn, id);
     pthread_mutex_unlock(&e->lock);
-    if (!stays) engine_cancel(e, conn, id, false);
+    if (!stays) engine_cancel(e, conn, id);
 }
 
 uint32_t engine_detached(struct engine *e)

@@ -73,9 +73,8 @@ enum engine_state engine_state(struct engine *e, const char **why);
  */
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r);
 
-/* End request @id of @conn within one step; it answers with done(cancel), or with nothing when @gone. id 0 with @gone:
- * all of @conn. */
-void engine_cancel(struct engine *e, uint64_t conn, uint64_t id, bool gone);
+/* End request @id of @conn within one step; it answers with done(cancel). */
+void engine_cancel(struct engine *e, uint64_t conn, uint64_t id);
 
 /* The peer of @conn is gone: its request @id ends as by engine_cancel, unless it was to go on without (detach). Its
  * last event comes in any case. */

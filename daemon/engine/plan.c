@@ -164,7 +164,7 @@ static uint32_t found(struct engine *e, struct seq *s, uint32_t *looks)
 static void show(struct engine *e, struct seq *s, struct sched_req *r, uint32_t user, uint64_t now, uint32_t *looks)
 {
     bool running = s->state != SEQ_WAITING;
-    if (!s->now.paused)
+    if (!s->paused)
         s->paused_at = 0;
     else if (!s->paused_at)
         s->paused_at = now;
@@ -182,7 +182,7 @@ static void show(struct engine *e, struct seq *s, struct sched_req *r, uint32_t 
         .class = class_of(s),
         .running = running,
         .decoding = s->generated > 0,
-        .paused = s->now.paused,
+        .paused = s->paused,
     };
     if (s->state == SEQ_FETCHING) r->computed = r->known; /* nothing to do until it is back */
 }

@@ -65,7 +65,7 @@ static int warm(struct engine *e, int dir, const char *name)
     proto_request_fini(&q);
     if (r < 0) return r;
     s->public = true;
-    s->want.gone = s->now.gone = true; /* nobody waits for a word of it */
+    s->silent = true;
     engine_add(e, s);
     return 0;
 }

@@ -219,7 +219,7 @@ static void prepared(struct engine *e, struct errand *x)
 void requests_start(struct engine *e, struct seq *s)
 {
     int r = 0;
-    if (s->now.cancel) return; /* the sweep ends it */
+    if (s->cancel) return; /* the sweep ends it */
     if (s->req.type == PROTO_STATUS) {
         answer_status(e, s);
         return;
@@ -299,7 +299,7 @@ void requests_sweep(struct engine *e, uint64_t now)
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
         if (s->state >= SEQ_SAVING || comes_back(s)) continue;
-        if (s->now.cancel || (s->public && e->stopping))
+        if (s->cancel || (s->public && e->stopping))
             requests_done(e, s, PROTO_STOP_CANCEL);
         else
             sweep_late(e, s, now);

@@ -131,7 +131,8 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
     t->req.id = s->req.id;
     t->arrival = s->arrival + nth;
     t->nth = nth;
-    t->now = s->now;
+    t->cancel = s->cancel;
+    t->paused = s->paused;
     t->reuse.space = s->reuse.space;
     t->miss = s->miss;
     t->context = s->context;

@@ -47,9 +47,9 @@ struct seq {
     uid_t uid;
     struct tally *tally; /* the uid's, held; NULL: not yet */
     struct proto_request req;
-    struct {
-        bool cancel, gone, paused;
-    } want, now;             /* want: set by the loop's thread under the engine's lock; now: the engine's copy */
+    bool cancel_wanted;      /* set by the loop's thread under the engine's lock */
+    bool cancel, paused;     /* as the engine's thread has last seen it, and the connection */
+    bool silent;             /* nobody hears of it any more, or ever did */
     struct seq *prev, *next; /* of all, or of the inbox */
 
     /* what the last aux job said */

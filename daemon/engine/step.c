@@ -43,7 +43,7 @@ void step_free(struct engine *e)
 bool step_ready(const struct engine *e)
 {
     for (const struct seq *s = e->all.head; s; s = s->next)
-        if (s->state == SEQ_RUNNING && !s->now.paused) return true;
+        if (s->state == SEQ_RUNNING && !s->paused) return true;
     return false;
 }
 

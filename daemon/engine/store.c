@@ -409,6 +409,6 @@ void store_fetched(struct engine *e, struct seq *s)
     store_unfetch(e, s);
     if (s->state == SEQ_ENDED)
         requests_returned(e, s);
-    else if (!more || s->now.cancel || !store_fetch(e, s))
+    else if (!more || s->cancel || !store_fetch(e, s))
         admit_run(e, s);
 }

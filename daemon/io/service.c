@@ -122,7 +122,7 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
 
     switch (r->type) {
     case PROTO_CANCEL: /* of one that has just ended: nothing */
-        if (conn_is_live(c, r->id)) engine_cancel(s->engine, conn_id(c), r->id, false);
+        if (conn_is_live(c, r->id)) engine_cancel(s->engine, conn_id(c), r->id);
         return;
     case PROTO_STOP:
         stop(s, c, r->id);

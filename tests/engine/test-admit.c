@@ -27,7 +27,7 @@ static void test_queue_positions_and_limit(void **state)
     struct answer *s = harness_run(h, &r);
     assert_int_equal(s->last.type, PROTO_EV_STATUS);
     assert_non_null(strstr(s->last.status.data, "\"queued\":3"));
-    engine_cancel(h->engine, 5, first, false);
+    engine_cancel(h->engine, 5, first);
     harness_wait(h, first);
     for (int i = 0; i < 3; i++) {
         struct answer *a = harness_wait(h, id[i]);
@@ -60,7 +60,7 @@ static void test_flood(void **state)
     id[4] = harness_submit_as(h, 6, 1001, &r);
     assert_error(harness_wait(h, id[3]), EBUSY, "the queue is full");
     assert_done(harness_wait(h, id[4]), PROTO_STOP_LENGTH); /* and it is first, long before the other's end */
-    engine_cancel(h->engine, 5, first, false);
+    engine_cancel(h->engine, 5, first);
     for (int i = 0; i < 3; i++) assert_done(harness_wait(h, id[i]), PROTO_STOP_LENGTH);
 }
 
@@ -89,7 +89,7 @@ static void test_flood_at_the_door(void **state)
     r = harness_raw("you");
     assert_done(harness_wait(h, harness_submit_as(h, 6, 1001, &r)), PROTO_STOP_LENGTH);
     engine_pause(h->engine, 5, false);
-    for (uint64_t id = first; id < first + n; id++) engine_cancel(h->engine, 5, id, false);
+    for (uint64_t id = first; id < first + n; id++) engine_cancel(h->engine, 5, id);
     for (uint64_t id = first; id < first + n; id++) harness_wait(h, id);
     r = harness_raw("the");
     assert_done(harness_wait(h, harness_submit_as(h, 5, 1000, &r)), PROTO_STOP_LENGTH);
@@ -145,7 +145,7 @@ static void idle_use_costs_nothing(struct harness *h, bool came)
         r.gen.n = 2;
         uint64_t id = harness_submit_as(h, 9, 2000, &r);
         harness_wait_texts(h, id + 1, 1);
-        engine_cancel(h->engine, 9, id, false);
+        engine_cancel(h->engine, 9, id);
         for (unsigned i = 0; i < 2; i++) assert_done(harness_wait(h, id + i), PROTO_STOP_CANCEL);
     }
     struct proto_request r = tell(1900);
@@ -188,11 +188,11 @@ static void test_cut_without_a_slot(void **state)
         harness_wait_texts(h, id[i], 1);
     }
     assert_true(harness_status(h, 0, "preemptions") > 0);
-    engine_cancel(h->engine, 5, id[0], false);
+    engine_cancel(h->engine, 5, id[0]);
     struct answer *cut = harness_wait(h, id[0]);
     assert_done(cut, PROTO_STOP_CANCEL);
     assert_true(cut->last.usage_completion > 0);
-    engine_cancel(h->engine, 6, id[1], false);
+    engine_cancel(h->engine, 6, id[1]);
     struct proto_request r = harness_user("cut", "on");
     struct answer *on = harness_wait(h, harness_submit(h, &r));
     assert_done(on, PROTO_STOP_LENGTH);
@@ -221,7 +221,7 @@ static void test_priority(void **state)
         id[i] = harness_submit(h, &r);
         harness_wait_any(h, id[i]);
     }
-    engine_cancel(h->engine, 5, first, false);
+    engine_cancel(h->engine, 5, first);
     assert_done(harness_wait(h, id[0]), PROTO_STOP_LENGTH); /* the last of them */
     for (int i = 1; i < 3; i++) assert_true(h->answers[id[i]].ended);
 }
@@ -246,7 +246,7 @@ static void test_shared_work(void **state)
         struct proto_request r = harness_raw(all);
         id[i] = harness_submit_as(h, 10 + i, 1000, &r);
     }
-    engine_cancel(h->engine, 10, id[0], true); /* another takes over */
+    engine_cancel(h->engine, 10, id[0]); /* another takes over */
     for (unsigned i = 1; i < 12; i++) {
         struct answer *a = harness_wait(h, id[i]);
         assert_done(a, PROTO_STOP_LENGTH);

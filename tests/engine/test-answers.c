@@ -138,7 +138,7 @@ static void test_cancel_ends_all(void **state)
     r.gen.max_tokens = 1500;
     uint64_t id = harness_submit(h, &r);
     harness_wait_texts(h, id + N - 1, 2);
-    engine_cancel(h->engine, 1, id, false);
+    engine_cancel(h->engine, 1, id);
     for (int i = 0; i < N; i++) assert_done(harness_wait(h, id + (uint64_t)i), PROTO_STOP_CANCEL);
     assert_int_equal(engine_load(h->engine), 0);
 }
@@ -256,7 +256,7 @@ static void end_at(struct harness *h, unsigned texts, int how)
     if (how == 2) r.gen.timeout_ms = texts * 3;
     uint64_t id = harness_submit(h, &r);
     if (texts && how < 2) harness_wait_texts(h, id, texts);
-    if (how == 0) engine_cancel(h->engine, 1, id, false);
+    if (how == 0) engine_cancel(h->engine, 1, id);
     if (how == 1) engine_abandon(h->engine, 1, id);
     bool last = false;
     for (uint64_t i = id; i < id + N && !last; i++) last = !harness_wait(h, i)->last.more;

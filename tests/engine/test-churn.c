@@ -88,7 +88,7 @@ static void churn(struct harness *h, bool to_the_end)
         else
             proto_request_fini(&r);
         take_some(h->engine, &live);
-        if (draw(3) == 0) engine_cancel(h->engine, other % 5, other, false);
+        if (draw(3) == 0) engine_cancel(h->engine, other % 5, other);
         if (draw(6) == 0) engine_abandon(h->engine, other % 5, other);
         if (draw(8) == 0) engine_pause(h->engine, other % 5, draw(2));
         if (draw(20) == 0) engine_shed(h->engine);

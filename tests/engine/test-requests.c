@@ -44,9 +44,9 @@ static void test_cancel(void **state)
     uint64_t waiting = harness_submit(h, &q);
     struct answer *w = harness_wait_any(h, waiting);
     assert_int_equal(w->queued[0], 1);
-    engine_cancel(h->engine, 1, waiting, false);
+    engine_cancel(h->engine, 1, waiting);
     assert_done(harness_wait(h, waiting), PROTO_STOP_CANCEL);
-    engine_cancel(h->engine, 1, decoding, false);
+    engine_cancel(h->engine, 1, decoding);
     struct answer *a = harness_wait(h, decoding);
     assert_done(a, PROTO_STOP_CANCEL);
     assert_true(a->n >= 3 && a->n < 1900);
@@ -60,18 +60,18 @@ static void test_cancel(void **state)
     free(big);
     uint64_t prefill = harness_submit(h, &r);
     harness_wait_any(h, prefill);
-    engine_cancel(h->engine, 1, prefill, false);
+    engine_cancel(h->engine, 1, prefill);
     a = harness_wait(h, prefill);
     assert_done(a, PROTO_STOP_CANCEL);
     assert_int_equal(a->n, 0);
     assert_true(a->prefill_last < 1500);
-    engine_cancel(h->engine, 1, 999, false); /* no such request */
+    engine_cancel(h->engine, 1, 999); /* no such request */
     r = harness_raw("still here");
     assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
     assert_int_equal(engine_load(h->engine), 0);
 }
 
-/* A connection that is gone ends all its requests without a word; its slot and blocks come free. */
+/* A connection that is gone ends all its requests; its slot and blocks come free. */
 static void test_gone(void **state)
 {
     struct harness *h = *state;
@@ -82,11 +82,12 @@ static void test_gone(void **state)
     r.gen.ignore_eos = true;
     uint64_t a = harness_submit_as(h, 7, 1000, &r), b = harness_submit_as(h, 7, 1000, &q);
     harness_wait_texts(h, a, 1);
-    engine_cancel(h->engine, 7, 0, true);
+    engine_abandon(h->engine, 7, a);
+    engine_abandon(h->engine, 7, b);
     uint64_t c = harness_submit_as(h, 8, 1000, &third);
     assert_done(harness_wait(h, c), PROTO_STOP_LENGTH);
-    assert_false(h->answers[a].ended);
-    assert_false(h->answers[b].ended);
+    assert_done(harness_wait(h, a), PROTO_STOP_CANCEL);
+    assert_done(harness_wait(h, b), PROTO_STOP_CANCEL);
     assert_int_equal(engine_load(h->engine), 0);
 }
 

@@ -123,7 +123,7 @@ static void test_together(void **state)
         struct proto_request r = ask(doc[i % 2], tail);
         id[i] = harness_submit_as(h, 10 + i, 1000 + i % 3, &r);
     }
-    for (unsigned i = 0; i < 24; i += 5) engine_cancel(h->engine, 10 + i, id[i], i % 2);
+    for (unsigned i = 0; i < 24; i += 5) engine_cancel(h->engine, 10 + i, id[i]);
     for (unsigned i = 0; i < 24; i++)
         if (i % 5) a[i] = harness_wait(h, id[i]);
     for (unsigned i = 0; i < 24; i++) {
@@ -290,11 +290,11 @@ static void test_ended_before_it_is_read(void **state)
             harness_submit_as(h, 3, 1000, &busy);
         }
         harness_status(h, 0, "queued"); /* they are taken */
-        engine_cancel(h->engine, 2, first, false);
+        engine_cancel(h->engine, 2, first);
         harness_wait(h, first);
         harness_status(h, 0, "queued"); /* so is the slot */
         if (!stop) {
-            engine_cancel(h->engine, 1, id, false);
+            engine_cancel(h->engine, 1, id);
             assert_done(harness_wait(h, id), PROTO_STOP_CANCEL);
             run(h, 1000, doc, " and then?");
             assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),

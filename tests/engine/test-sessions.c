@@ -195,7 +195,7 @@ static void test_busy(void **state)
     uint64_t id = harness_submit(h, &r);
     harness_wait_texts(h, id, 1);
     assert_error(harness_run(h, &q), EBUSY, "session 's' is answering another request");
-    engine_cancel(h->engine, 1, id, false);
+    engine_cancel(h->engine, 1, id);
     assert_done(harness_wait(h, id), PROTO_STOP_CANCEL);
 }
 
@@ -216,7 +216,7 @@ static void test_cancelled_turns(void **state)
     r = harness_user("s", big);
     uint64_t id = harness_submit(h, &r);
     harness_wait_any(h, id);
-    engine_cancel(h->engine, 1, id, false);
+    engine_cancel(h->engine, 1, id);
     struct answer *a = harness_wait(h, id);
     assert_done(a, PROTO_STOP_CANCEL);
     assert_int_equal(a->n, 0);
@@ -226,7 +226,7 @@ static void test_cancelled_turns(void **state)
     r.gen.ignore_eos = true;
     id = harness_submit(h, &r);
     harness_wait_texts(h, id, 9);
-    engine_cancel(h->engine, 1, id, false);
+    engine_cancel(h->engine, 1, id);
     a = harness_wait(h, id);
     assert_done(a, PROTO_STOP_CANCEL);
     /* nothing of the cancelled turn stands between; it may have computed how this one begins */

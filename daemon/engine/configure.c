@@ -101,7 +101,7 @@ void configure_end(struct engine *e)
 bool configure_ask(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     pthread_mutex_lock(&e->lock);
-    bool asks = e->state == ENGINE_READY && !e->looking && seq_new(&e->asking, e, conn, uid, req, engine_now()) == 0;
+    bool asks = e->state == ENGINE_READY && !e->looking && seq_new(&e->asking, conn, uid, req, engine_now()) == 0;
     if (asks) {
         e->looking = true;
         e->load++;

@@ -490,7 +490,7 @@ static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     int r = may_submit(e, uid, req->type);
     if (r == 0 && counts) r = share_take(e, uid);
     if (r < 0) return r;
-    r = seq_new(&s, e, conn, uid, req, engine_now());
+    r = seq_new(&s, conn, uid, req, engine_now());
     if (r < 0) {
         if (counts) share_give(e, uid);
         return r;

@@ -11,11 +11,6 @@
 #define ROOM_LEAST    16  /* tokens of both texts, without which it is not worth a try */
 #define TOKEN_BYTES   16  /* more than most tokens have: so much of a long text is looked at first */
 
-static void text_drop(struct text *t)
-{
-    text_fini(t);
-}
-
 int64_t fim_tokens(const struct proto_generate *g)
 {
     return g->max_tokens > 0 ? g->max_tokens : ANSWER_TOKENS;
@@ -43,7 +38,7 @@ static bool inside_character(const struct proto_text *t, size_t at)
 
 static int encode(struct side *s, const struct tokenizer *k, bool first)
 {
-    _cleanup_(text_drop) struct text t = {0};
+    _cleanup_(text_fini) struct text t = {0};
     tokens_fini(&s->ids);
     if (s->begin == s->end) return 0;
     int r = text_append(&t, s->whole->data + s->begin, s->end - s->begin, false);

@@ -51,13 +51,10 @@ static uint64_t block_bytes(const struct shape *s, enum kern_kv type)
 
 static bool has_markup(const struct tokenizer *t, const char *piece)
 {
-    struct text text = {0};
-    struct tokens ids = {0};
-    bool yes = text_append(&text, piece, strlen(piece), true) == 0 && tokenizer_encode(t, &text, 0, false, &ids) == 0 &&
-               ids.n == 1 && tokenizer_is_control(t, ids.ids[0]);
-    text_fini(&text);
-    tokens_fini(&ids);
-    return yes;
+    _cleanup_(text_fini) struct text text = {0};
+    _cleanup_(tokens_fini) struct tokens ids = {0};
+    return text_append(&text, piece, strlen(piece), true) == 0 && tokenizer_encode(t, &text, 0, false, &ids) == 0 &&
+           ids.n == 1 && tokenizer_is_control(t, ids.ids[0]);
 }
 
 static int load_template(struct loaded *m)

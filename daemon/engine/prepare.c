@@ -11,11 +11,6 @@ static void json_drop(json_t **j)
     json_decref(*j);
 }
 
-static void text_drop(struct text *t)
-{
-    text_fini(t);
-}
-
 void prompt_fini(struct prompt *p)
 {
     tokens_fini(&p->tokens);
@@ -160,7 +155,7 @@ static size_t lost_control(const struct session *x, const struct tokenizer *k, s
  * -errno. */
 static int new_control(const struct prompt *p, const struct tokenizer *k, size_t from, size_t to, size_t *at)
 {
-    _cleanup_(text_drop) struct text t = {0};
+    _cleanup_(text_fini) struct text t = {0};
     _cleanup_(tokens_fini) struct tokens ids = {0};
     size_t begin = from, end = to;
     while (begin > 0 && p->markup.data[begin - 1]) begin--;
@@ -273,7 +268,7 @@ static int gather(struct text *t, const struct loaded *m, const struct proto_gen
 
 int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g, const struct session *x)
 {
-    _cleanup_(text_drop) struct text t = {0};
+    _cleanup_(text_fini) struct text t = {0};
     int r = check_request(g, x);
     if (r == 0) r = gather(&t, m, g, x);
     if (r < 0) return r;
@@ -295,7 +290,7 @@ int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_
 
 int prepare_tokens(struct tokens *out, const struct loaded *m, const struct proto_text *text, bool special)
 {
-    _cleanup_(text_drop) struct text t = {0};
+    _cleanup_(text_fini) struct text t = {0};
     /* No reply can hold what a longer one would give: not worth the time. */
     uint64_t most = (uint64_t)PROTO_ELEMS_MAX * m->piece_max;
     if (text->len > most)
@@ -309,7 +304,7 @@ int prepare_tokens(struct tokens *out, const struct loaded *m, const struct prot
 /* Written by its user alone, so that a special token's text means the token. */
 static int bias_of_text(int32_t *id, const struct tokenizer *k, const struct proto_text *text)
 {
-    _cleanup_(text_drop) struct text t = {0};
+    _cleanup_(text_fini) struct text t = {0};
     _cleanup_(tokens_fini) struct tokens ids = {0};
     if (text_append(&t, text->data, text->len, true) < 0) return -ENOMEM;
     int r = tokenizer_encode(k, &t, 0, false, &ids);

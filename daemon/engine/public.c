@@ -60,7 +60,7 @@ static int warm(struct engine *e, int dir, const char *name)
     struct seq *s = NULL;
     int r = read_text(&text, dir, name);
     if (r == 0) r = request(&q, &text);
-    if (r == 0) r = seq_new(&s, e, 0, ENGINE_PUBLIC_UID, &q, engine_now());
+    if (r == 0) r = seq_new(&s, 0, ENGINE_PUBLIC_UID, &q, engine_now());
     proto_text_fini(&text);
     proto_request_fini(&q);
     if (r < 0) return r;

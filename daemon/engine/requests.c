@@ -62,7 +62,7 @@ void requests_returned(struct engine *e, struct seq *s)
 
 void requests_drop(struct engine *e, struct seq *s)
 {
-    turns_cut(s);
+    turns_cut(e, s);
     if (!s->in_aux) let_go(e, s);
     engine_finish(e, s, NULL);
 }
@@ -140,9 +140,10 @@ void seq_say(struct seq *s, int r)
 static void run_prepare(struct aux_job *j)
 {
     struct seq *s = seq_of(errand_of(j));
-    const struct loaded *m = &s->engine->model;
-    int r = s->session ? turns_load(s->engine, s->session) : 0;
-    if (r == 0 && s->other) (void)!turns_load(s->engine, s->other); /* if it cannot be, it is in the way all the same */
+    struct engine *e = s->errand.engine;
+    const struct loaded *m = &e->model;
+    int r = s->session ? turns_load(e, s->session) : 0;
+    if (r == 0 && s->other) (void)!turns_load(e, s->other); /* if it cannot be, it is in the way all the same */
     if (r == 0 && s->req.type == PROTO_TOKENIZE)
         r = prepare_tokens(&s->answer_tokens, m, &s->req.text, s->req.special);
     else if (r == 0 && prompts(s))

@@ -10,11 +10,10 @@
 #define MAX_TOKENS_DEFAULT 2048
 #define STOP_LEN_MAX       1024 /* bytes; held-back text is compared with every stop string */
 
-int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r, uint64_t now)
+int seq_new(struct seq **out, uint64_t conn, uid_t uid, struct proto_request *r, uint64_t now)
 {
     struct seq *s = calloc(1, sizeof(*s));
     if (!s) return -ENOMEM;
-    s->engine = e;
     s->conn = conn;
     s->uid = uid;
     s->req = *r;
@@ -123,7 +122,6 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
 {
     struct seq *t = calloc(1, sizeof(*t));
     if (!t) return -ENOMEM;
-    t->engine = s->engine;
     t->state = SEQ_WAITING;
     t->conn = s->conn;
     t->uid = s->uid;
@@ -311,7 +309,7 @@ static int show_partial(struct seq *s, struct buf *shown)
     return r;
 }
 
-static int show_rest(struct seq *s, struct buf *shown)
+int seq_cut(struct seq *s, struct buf *shown)
 {
     int r = show_partial(s, shown);
     if (r != 0) return r < 0 ? r : 0;
@@ -320,11 +318,6 @@ static int show_rest(struct seq *s, struct buf *shown)
     if (r == 0) fim_end(&s->lines, shown, before);
     if (r == 0 && shown->len > before) r = buf_append(&s->answer, shown->data + before, shown->len - before);
     return r;
-}
-
-int seq_cut(struct seq *s, struct buf *shown)
-{
-    return show_rest(s, shown);
 }
 
 /* A control token: no text of the answer, but of the sequence, as markup. */
@@ -365,7 +358,7 @@ int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *show
     bool control = tokenizer_is_control(m->tokenizer, id), eog = tokenizer_is_eog(m->tokenizer, id);
     int r;
     if (eog) {
-        r = show_rest(s, shown);
+        r = seq_cut(s, shown);
         if (r == 0) r = push_control(s, m, id);
         *reason = PROTO_STOP_EOS;
         return r < 0 ? r : 1;
@@ -377,7 +370,7 @@ int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *show
         return r;
     }
     if (s->generated < s->max_tokens) return go_on(s, id);
-    r = show_rest(s, shown);
+    r = seq_cut(s, shown);
     *reason = s->max_is_context ? PROTO_STOP_CONTEXT : PROTO_STOP_LENGTH;
     return r < 0 ? r : 1;
 }

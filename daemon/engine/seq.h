@@ -39,7 +39,6 @@ struct answers {
 };
 
 struct seq {
-    struct engine *engine;
     struct errand errand;
     bool in_aux;
     enum seq_state state;
@@ -108,7 +107,7 @@ struct seq {
 };
 
 /* Takes what @r holds. */
-int seq_new(struct seq **out, struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r, uint64_t now);
+int seq_new(struct seq **out, uint64_t conn, uid_t uid, struct proto_request *r, uint64_t now);
 /* Its session and blocks must have been given back. */
 struct seq *seq_free(struct seq *s);
 
@@ -158,7 +157,7 @@ uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep);
  */
 int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *shown, enum proto_reason *reason);
 
-/* Cut short: append to @shown what is still held back. 0 or -ENOMEM. */
+/* It ends: append to @shown what is still held back. 0 or -ENOMEM. */
 int seq_cut(struct seq *s, struct buf *shown);
 
 /* The session gets the turn: tokens, text, messages. 0; -ENOMEM, and it is as it was. */

@@ -190,7 +190,7 @@ bool turns_keep(struct engine *e, struct seq *s);
  * False: there is nothing to note. */
 bool turns_note(struct engine *e, struct seq *s);
 /* The engine ends before a detached request has: its session gets what there is, and says so. */
-void turns_cut(struct seq *s);
+void turns_cut(struct engine *e, struct seq *s);
 void turns_look(struct engine *e, uint64_t now); /* of each turn: sessions that are too old go */
 uint64_t turns_next(const struct engine *e);     /* us when that has something to do; UINT64_MAX: never */
 void turns_save_rest(struct engine *e);          /* the last attempt for those that could not be saved */

@@ -89,7 +89,7 @@ static void run_save(struct aux_job *j)
 {
     struct seq *s = seq_of(errand_of(j));
     struct session *x = s->session;
-    model_id(s->engine, x->model);
+    model_id(s->errand.engine, x->model);
     seq_say(s, session_save(x));
 }
 
@@ -145,13 +145,13 @@ bool turns_note(struct engine *e, struct seq *s)
     return true;
 }
 
-void turns_cut(struct seq *s)
+void turns_cut(struct engine *e, struct seq *s)
 {
     static const char why[] = "the daemon was stopped before this answer's end";
     if (s->state == SEQ_ENDED || s->state == SEQ_SAVING || s->in_aux || !fails_alone(s)) return;
     s->forked = false;
     if (s->generated && s->answer.len && seq_commit(s) < 0) log_warning("no memory to keep what was said");
-    model_id(s->engine, s->session->model);
+    model_id(e, s->session->model);
     note_failure(s, &(struct proto_text){(char *)why, sizeof(why) - 1});
 }
 

@@ -5,6 +5,33 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* A new file with @t in it, and the settings that all have. */
+static void write_model(const struct tiny *t, char path[64], struct engine_config *c)
+{
+    snprintf(path, 64, "/tmp/hob-engine-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(tiny_write(t, path), 0);
+    c->model_path = path;
+    c->threads = 1;
+    c->cpu = getenv("HOB_CPU");
+}
+
+int harness_load(struct loaded *m, const struct tiny *t, const struct engine_config *c)
+{
+    char path[64];
+    struct engine_config own;
+    engine_config_init(&own);
+    own.kv_bytes = 4 << 20;
+    if (c) own = *c;
+    write_model(t, path, &own);
+    memset(m, 0, sizeof(*m));
+    int r = load_model(m, &own, NULL, NULL);
+    unlink(path);
+    return r;
+}
+
 void harness_init(struct harness *h, const struct tiny *t)
 {
     struct tiny own;
@@ -14,17 +41,10 @@ void harness_init(struct harness *h, const struct tiny *t)
         own.ctx = 2048;
         t = &own;
     }
-    snprintf(h->path, sizeof(h->path), "/tmp/hob-engine-XXXXXX");
-    int fd = mkstemp(h->path);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(tiny_write(t, h->path), 0);
     engine_config_init(&h->config);
-    h->config.model_path = h->path;
+    write_model(t, h->path, &h->config);
     h->config.model_name = (char *)"tiny";
-    h->config.threads = 1;
     h->config.kv_bytes = 4 << 20;
-    h->config.cpu = getenv("HOB_CPU");
 }
 
 void harness_start(struct harness *h)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* A real engine over a tiny model, and what its requests answered. Not timed: everything waits for events. */
-#include "daemon/engine/engine.h"
+#include "daemon/engine/load.h"
 #include "tests/support/tiny.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,6 +35,10 @@ struct harness {
     struct answer answers[ANSWERS];
     uint64_t n; /* ids used; the first is 1 */
 };
+
+/* Only a model, for what needs no engine: load @t with @c (NULL: the defaults and 4 MiB of KV), 1 thread. What load_model
+ * says. */
+int harness_load(struct loaded *m, const struct tiny *t, const struct engine_config *c);
 
 /* Write @t (NULL: tiny_init's, with a context of 2048) and prepare a config: 1 thread, 4 MiB of KV. */
 void harness_init(struct harness *h, const struct tiny *t);

@@ -2,39 +2,16 @@
 /* Infill: the tokens around the gap, what is cut when it does not fit, and where the answer ends. */
 #include "daemon/engine/fim.h"
 #include "libcommon/error.h"
-#include "tests/support/tiny.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+#include "tests/engine/harness.h"
 
 static void load(struct loaded *m, const char *tokenizer, const char *fim, uint32_t ctx)
 {
-    char path[] = "/tmp/hob-infill-XXXXXX";
     struct tiny t;
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
     tiny_init(&t);
     t.tokenizer = tokenizer;
     t.fim = fim;
     t.ctx = ctx;
-    assert_int_equal(tiny_write(&t, path), 0);
-    struct engine_config c;
-    engine_config_init(&c);
-    c.model_path = path;
-    c.threads = 1;
-    c.kv_bytes = 4 << 20;
-    c.cpu = getenv("HOB_CPU");
-    memset(m, 0, sizeof(*m));
-    int r = load_model(m, &c, NULL, NULL);
-    if (r < 0) print_message("%s\n", error_text(r));
-    assert_int_equal(r, 0);
-    unlink(path);
+    assert_int_equal(harness_load(m, &t, NULL), 0);
 }
 
 /* Borrows both. */

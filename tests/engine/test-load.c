@@ -1,31 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/load.h"
 #include "libcommon/error.h"
-#include "tests/support/tiny.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-static int load(struct loaded *m, const struct tiny *t, struct engine_config *c)
-{
-    char path[] = "/tmp/hob-load-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_int_equal(tiny_write(t, path), 0);
-    c->model_path = path;
-    c->threads = 1;
-    c->cpu = getenv("HOB_CPU");
-    memset(m, 0, sizeof(*m));
-    int r = load_model(m, c, NULL, NULL);
-    unlink(path);
-    return r;
-}
+#include "tests/engine/harness.h"
 
 static void test_kv_bytes(void **state)
 {
@@ -53,23 +28,23 @@ static void test_limits(void **state)
     tiny_init(&t);
     engine_config_init(&c);
     c.ctx = 100000; /* the model's is 512 */
-    assert_int_equal(load(&m, &t, &c), 0);
+    assert_int_equal(harness_load(&m, &t, &c), 0);
     assert_int_equal(m.ctx, 512);
     assert_true(m.n_eog >= 1);
     for (size_t i = 0; i < m.n_eog; i++) assert_true(tokenizer_is_eog(m.tokenizer, m.eog[i]));
     assert_int_equal(m.piece_max, strlen("<|endoftext|>"));
     loaded_fini(&m);
     c.ctx = 64;
-    assert_int_equal(load(&m, &t, &c), 0);
+    assert_int_equal(harness_load(&m, &t, &c), 0);
     assert_int_equal(m.ctx, 64);
     loaded_fini(&m);
     c.ctx = 0;
     c.kv_bytes = 3 * 2 * 2 * 32 * 2 * 16 * 2; /* 3 blocks */
-    assert_int_equal(load(&m, &t, &c), 0);
+    assert_int_equal(harness_load(&m, &t, &c), 0);
     assert_int_equal(m.ctx, 96);
     loaded_fini(&m);
     c.kv_bytes = 1000;
-    assert_int_equal(load(&m, &t, &c), -EINVAL);
+    assert_int_equal(harness_load(&m, &t, &c), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "kv-bytes"));
     loaded_fini(&m); /* nothing is left; harmless */
 }
@@ -82,11 +57,11 @@ static void test_unsupported(void **state)
     tiny_init(&t);
     engine_config_init(&c);
     t.arch = "mamba";
-    assert_int_equal(load(&m, &t, &c), -EOPNOTSUPP);
+    assert_int_equal(harness_load(&m, &t, &c), -EOPNOTSUPP);
     assert_non_null(strstr(error_text(-EOPNOTSUPP), "mamba"));
     t.arch = NULL;
     t.tokenizer = "t5";
-    assert_int_equal(load(&m, &t, &c), -EOPNOTSUPP);
+    assert_int_equal(harness_load(&m, &t, &c), -EOPNOTSUPP);
     assert_non_null(strstr(error_text(-EOPNOTSUPP), "t5"));
 }
 

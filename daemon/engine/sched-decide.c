@@ -328,13 +328,14 @@ static void fill_slots(struct decision *d)
 /* What absence is raised to from now on. */
 static void settle_accounts(struct decision *d, struct sched_book *b)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t least = UINT64_MAX, most = 0;
     for (uint32_t u = 0; u < d->s->n_users; u++) {
         struct sched_user *user = &d->s->users[u];
+        if (d->x.who[u].slots && user->served > most) most = user->served;
         user->waited = d->x.who[u].waiting > 0;
         if (user->waited && user->served < least) least = user->served;
     }
-    if (least == UINT64_MAX) least = d->served_most;
+    if (least == UINT64_MAX) least = most;
     if (least > b->floor) b->floor = least;
 }
 

@@ -33,11 +33,12 @@ struct harness {
     struct engine_config config;
     struct engine *engine;
     struct answer answers[ANSWERS];
-    uint64_t n; /* ids used; the first is 1 */
+    uint64_t n;     /* ids used; the first is 1 */
+    bool forgetful; /* who gives its slot up may find less than it had read */
 };
 
-/* Only a model, for what needs no engine: load @t with @c (NULL: the defaults and 4 MiB of KV), 1 thread. What load_model
- * says. */
+/* Only a model, for what needs no engine: load @t with @c (NULL: the defaults and 4 MiB of KV), 1 thread. What
+ * load_model says. */
 int harness_load(struct loaded *m, const struct tiny *t, const struct engine_config *c);
 
 /* Write @t (NULL: tiny_init's, with a context of 2048) and prepare a config: 1 thread, 4 MiB of KV. */

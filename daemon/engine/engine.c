@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's thread and its door: what other threads may call, and the loop behind it. */
+/* The engine's thread: what it does in turn, and how it begins and ends. */
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
@@ -32,7 +32,7 @@ uint64_t engine_now(void)
 
 /* --- lists --- */
 
-static void list_push(struct seq_list *l, struct seq *s)
+void seq_list_push(struct seq_list *l, struct seq *s)
 {
     s->prev = l->tail;
     s->next = NULL;
@@ -132,66 +132,8 @@ void engine_free_slot(struct engine *e, struct seq *s)
 void engine_add(struct engine *e, struct seq *s)
 {
     pthread_mutex_lock(&e->lock);
-    list_push(&e->inbox, s);
+    seq_list_push(&e->inbox, s);
     pthread_mutex_unlock(&e->lock);
-}
-
-/* --- errands --- */
-
-static void errand_done(struct aux_job *j)
-{
-    struct errand *x = errand_of(j);
-    struct engine *e = x->engine;
-    pthread_mutex_lock(&e->lock);
-    x->next = e->returned;
-    e->returned = x;
-    pthread_cond_signal(&e->wake);
-    pthread_mutex_unlock(&e->lock);
-}
-
-void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct aux_job *),
-                 void (*back)(struct engine *, struct errand *))
-{
-    x->engine = e;
-    x->back = back;
-    x->job.uid = uid;
-    x->job.run = run;
-    x->job.done = errand_done;
-    e->errands++;
-    aux_push(e->aux, &x->job);
-}
-
-void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
-              void (*back)(struct engine *, struct errand *))
-{
-    s->in_aux = true;
-    s->aux_r = 0;
-    errand_send(e, &s->errand, s->uid, run, back);
-}
-
-bool seq_recall(struct engine *e, struct seq *s)
-{
-    if (!s->in_aux || !aux_recall(e->aux, &s->errand.job)) return false;
-    s->in_aux = false;
-    e->errands--;
-    store_unfetch(e, s);
-    return true;
-}
-
-/* What came back, the first one first. */
-static void take_back(struct engine *e, struct errand *list)
-{
-    struct errand *first = NULL, *next;
-    for (; list; list = next) {
-        next = list->next;
-        list->next = first;
-        first = list;
-    }
-    for (; first; first = next) {
-        next = first->next;
-        e->errands--;
-        first->back(e, first);
-    }
 }
 
 /* --- the thread --- */
@@ -230,7 +172,7 @@ static bool is_paused(const struct engine *e, uint64_t conn)
 static void take_in(struct engine *e)
 {
     struct seq *s = configure_late(e, engine_now());
-    if (s) list_push(&e->inbox, s);
+    if (s) seq_list_push(&e->inbox, s);
     e->stopping = e->draining;
     configure_take(e);
     e->shed_begin |= e->shed_wanted;
@@ -239,7 +181,7 @@ static void take_in(struct engine *e)
         list_remove(&e->inbox, s);
         s->arrival = e->arrivals + 1;
         e->arrivals += s->req.gen.n > 1 ? s->req.gen.n : 1; /* a number for each answer */
-        list_push(&e->all, s);
+        seq_list_push(&e->all, s);
     }
     for (s = e->all.head; s; s = s->next) {
         s->cancel = s->cancel_wanted;
@@ -249,7 +191,7 @@ static void take_in(struct engine *e)
 
 static void engine_turn(struct engine *e, struct errand *returned)
 {
-    take_back(e, returned);
+    errands_back(e, returned);
     if (e->state != ENGINE_FAILED) shed_look(e);
     for (struct seq *s = e->all.head, *next; s; s = next) {
         next = s->next;
@@ -304,7 +246,7 @@ static void engine_empty(struct engine *e)
         struct errand *returned = e->returned;
         e->returned = NULL;
         pthread_mutex_unlock(&e->lock);
-        take_back(e, returned);
+        errands_back(e, returned);
         pthread_mutex_lock(&e->lock);
     }
     while ((s = e->inbox.head)) {
@@ -357,7 +299,7 @@ static void *engine_main(void *arg)
     return NULL;
 }
 
-/* --- the door --- */
+/* --- its beginning and end --- */
 
 static int start_thread(struct engine *e)
 {
@@ -437,162 +379,4 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
     free(e->shares);
     free(e);
     return NULL;
-}
-
-int engine_fd(const struct engine *e)
-{
-    return queue_fd(e->events);
-}
-
-enum engine_state engine_state(struct engine *e, const char **why)
-{
-    pthread_mutex_lock(&e->lock);
-    enum engine_state state = e->state;
-    if (why) *why = state != ENGINE_FAILED ? NULL : e->why ? e->why : "out of memory";
-    pthread_mutex_unlock(&e->lock);
-    return state;
-}
-
-void engine_tell_status(struct engine *e, struct seq *s)
-{
-    bool told = status_beside(e, s->conn, s->uid, &s->req) == 0;
-    pthread_mutex_lock(&e->lock);
-    if (told) {
-        e->load--;
-    } else {
-        list_push(&e->inbox, s);
-        pthread_cond_signal(&e->wake);
-    }
-    pthread_mutex_unlock(&e->lock);
-    if (told) seq_free(s);
-}
-
-static bool for_engine(enum proto_type t)
-{
-    return t != PROTO_HELLO && t != PROTO_CANCEL && t != PROTO_STOP;
-}
-
-/* May it come in? With the lock held. */
-static int may_submit(const struct engine *e, uid_t uid, enum proto_type type)
-{
-    uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
-    if (!for_engine(type)) return error_say(-EINVAL, "not a request for the engine");
-    if (type == PROTO_STATUS) return 0;
-    if (e->draining) return error_say(-ESHUTDOWN, "the daemon is stopping");
-    if (share_is_full(e, uid, room)) return error_say(-EBUSY, "the queue is full: %u requests wait or run", e->load);
-    return 0;
-}
-
-static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
-{
-    struct seq *s = NULL;
-    bool counts = req->type != PROTO_STATUS;
-    int r = may_submit(e, uid, req->type);
-    if (r == 0 && counts) r = share_take(e, uid);
-    if (r < 0) return r;
-    r = seq_new(&s, conn, uid, req, engine_now());
-    if (r < 0) {
-        if (counts) share_give(e, uid);
-        return r;
-    }
-    list_push(&e->inbox, s);
-    e->load++;
-    e->detached += s->req.gen.detach;
-    pthread_cond_signal(&e->wake);
-    return 0;
-}
-
-int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
-{
-    int r = 1;
-    if (req->type == PROTO_STATUS) r = configure_ask(e, conn, uid, req) ? 0 : status_beside(e, conn, uid, req);
-    if (r <= 0) return r;
-    pthread_mutex_lock(&e->lock);
-    r = submit(e, conn, uid, req);
-    pthread_mutex_unlock(&e->lock);
-    return r;
-}
-
-void engine_cancel(struct engine *e, uint64_t conn, uint64_t id)
-{
-    pthread_mutex_lock(&e->lock);
-    struct seq *lists[] = {e->inbox.head, e->all.head};
-    for (int i = 0; i < 2; i++)
-        for (struct seq *s = lists[i]; s; s = s->next) {
-            if (s->conn != conn || s->req.id != id) continue;
-            s->cancel_wanted = true;
-            e->kick = true;
-        }
-    pthread_cond_signal(&e->wake);
-    pthread_mutex_unlock(&e->lock);
-}
-
-static bool is_detached(const struct seq_list *l, uint64_t conn, uint64_t id)
-{
-    for (const struct seq *s = l->head; s; s = s->next)
-        if (s->conn == conn && s->req.id == id) return s->req.gen.detach;
-    return false;
-}
-
-void engine_abandon(struct engine *e, uint64_t conn, uint64_t id)
-{
-    pthread_mutex_lock(&e->lock);
-    bool stays = is_detached(&e->inbox, conn, id) || is_detached(&e->all, conn, id);
-    pthread_mutex_unlock(&e->lock);
-    if (!stays) engine_cancel(e, conn, id);
-}
-
-uint32_t engine_detached(struct engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    uint32_t n = e->detached;
-    pthread_mutex_unlock(&e->lock);
-    return n;
-}
-
-void engine_pause(struct engine *e, uint64_t conn, bool pause)
-{
-    pthread_mutex_lock(&e->lock);
-    struct paused **at = &e->paused;
-    while (*at && (*at)->conn != conn) at = &(*at)->next;
-    if (!pause && *at) {
-        struct paused *p = *at;
-        *at = p->next;
-        free(p);
-    } else if (pause && !*at) {
-        *at = calloc(1, sizeof(**at)); /* without memory it goes on; the connection has its own limit */
-        if (*at) (*at)->conn = conn;
-    }
-    e->kick = true;
-    pthread_cond_signal(&e->wake);
-    pthread_mutex_unlock(&e->lock);
-}
-
-bool engine_poll(struct engine *e, struct engine_event *out)
-{
-    pthread_mutex_lock(&e->lock);
-    bool got = queue_pop(e->events, out);
-    pthread_cond_signal(&e->room);
-    pthread_mutex_unlock(&e->lock);
-    return got;
-}
-
-void engine_drain(struct engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    e->draining = true;
-    pthread_mutex_unlock(&e->lock);
-}
-
-uint32_t engine_load(struct engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    uint32_t n = e->load;
-    pthread_mutex_unlock(&e->lock);
-    return n;
-}
-
-uint64_t engine_progress(struct engine *e)
-{
-    return atomic_load(&e->progress);
 }

@@ -284,9 +284,9 @@ static void sweep_late(struct engine *e, struct seq *s, uint64_t now)
     uint64_t end = queue_end(e, s);
     if (s->deadline && now >= s->deadline) {
         snprintf(why, sizeof(why), "the deadline of %lld ms passed %s", (long long)s->req.gen.timeout_ms,
-                 s->generated                ? "in mid-answer"
+                 s->generated               ? "in mid-answer"
                  : s->state >= SEQ_FETCHING ? "while the prompt was read"
-                                             : "in the queue");
+                                            : "in the queue");
         requests_fail(e, s, -ETIMEDOUT, why);
     } else if (end && now >= end) {
         snprintf(why, sizeof(why), "no slot came free within %llu ms",

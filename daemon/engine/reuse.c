@@ -50,8 +50,8 @@ static bool same_request(const struct seq *a, const struct seq *b)
     return a && a->conn == b->conn && a->req.id == b->req.id;
 }
 
-/* The next one behind @t (NULL: the first) that has blocks, as they are in the index. The answers to a prompt stand side
- * by side in the list. */
+/* The next one behind @t (NULL: the first) that has blocks, as they are in the index. The answers to a prompt stand
+ * side by side in the list. */
 static const struct seq *next_twin(const struct seq *s, const struct seq *t)
 {
     if (!s->answers) return NULL;

@@ -3,9 +3,9 @@
  * and that nobody uses are read from there when they are. */
 #include "daemon/engine/state.h"
 
-#define SHED_SHARE 4    /* of the blocks that nobody uses, one in so many */
-#define SHED_SLICE 128u /* blocks a turn, so that the kernel's work on their pages holds up no answer */
-#define SHED_SESSIONS 16u /* likewise */
+#define SHED_SHARE    4    /* of the blocks that nobody uses, one in so many */
+#define SHED_SLICE    128u /* blocks a turn, so that the kernel's work on their pages holds up no answer */
+#define SHED_SESSIONS 16u  /* likewise */
 
 void engine_shed(struct engine *e)
 {

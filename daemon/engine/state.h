@@ -122,6 +122,8 @@ uint64_t engine_now(void); /* monotonic, us */
 
 /* --- engine.c --- */
 
+void seq_list_push(struct seq_list *l, struct seq *s); /* at its end */
+
 /* Queue an event that is not the last of @s; waits for room. Takes what *ev holds. A reader that is gone gets nothing.
  */
 void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev);
@@ -138,8 +140,7 @@ void engine_insert(struct engine *e, struct seq *s, struct seq *after);
 /* The slot that @s may have is another's. */
 void engine_free_slot(struct engine *e, struct seq *s);
 
-/* Answer a status request that counts as load, or have the engine's thread do it; takes it. Any thread. */
-void engine_tell_status(struct engine *e, struct seq *s);
+/* --- errand.c --- */
 
 /* Have the aux pool run @x for @uid, and then, in the engine's thread, @back. */
 void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct aux_job *),
@@ -149,6 +150,14 @@ void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
               void (*back)(struct engine *, struct errand *));
 /* Its job waits still, and is taken back: it ends. */
 bool seq_recall(struct engine *e, struct seq *s);
+
+/* What came back, the last one first in @list, goes on. */
+void errands_back(struct engine *e, struct errand *list);
+
+/* --- door.c --- */
+
+/* Answer a status request that counts as load, or have the engine's thread do it; takes it. Any thread. */
+void engine_tell_status(struct engine *e, struct seq *s);
 
 /* --- requests.c: the life of a request outside the batch --- */
 

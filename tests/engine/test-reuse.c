@@ -207,8 +207,8 @@ static void test_disk_behind_memory(void **state)
     assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"), 40);
 }
 
-/* The disk has room for less than memory: writing comes to an end all the same, when nothing is done and at the stop, and
- * what was used last is what stays. */
+/* The disk has room for less than memory: writing comes to an end all the same, when nothing is done and at the stop,
+ * and what was used last is what stays. */
 static void test_disk_smaller_than_memory(void **state)
 {
     struct harness *h = *state;

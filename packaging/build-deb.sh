@@ -28,7 +28,13 @@ quietly() {
     "$@" >"$tmp/log" 2>&1 </dev/null || { cat "$tmp/log" >&2; say "failed: $*"; exit 1; }
 }
 
+DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS-nocheck}
+export DEB_BUILD_OPTIONS
 need_to_build build-essential debhelper scdoc systemd
+case $DEB_BUILD_OPTIONS in
+*nocheck*) export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-} nocheck" ;; # this dpkg asks for both
+*) need libcmocka-dev ;;
+esac
 
 # dpkg wants debian/ at the top, which is no place for it here: a copy of what git knows, or of all but builds.
 version=$(dpkg-parsechangelog -l "$top/packaging/debian/changelog" -S Version)
@@ -44,8 +50,6 @@ mv "$src/packaging/debian" "$src/debian"
 rm -rf "$src/.ci"
 
 say "building"
-DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS-nocheck}
-export DEB_BUILD_OPTIONS
 # debhelper gives the build a home of its own, where a compiler's cache would be a new one each time.
 [ -z "${HOME:-}" ] || export CCACHE_DIR="${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}"
 cd "$src"

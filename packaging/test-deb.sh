@@ -1,52 +1,39 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Install, use, upgrade and purge the packages in DIR (sh packaging/build-deb.sh DIR) inside a bookworm of their own.
-# usage: sh packaging/test-deb.sh DIR [BASE]
+# usage: sh packaging/test-deb.sh [--build] DIR [BASE]
+#   --build     build them first, into DIR, from the last commit, in another such bookworm that has nothing else
 #   BASE        a folder that debootstrap --variant=minbase bookworm has made; it is copied (default: make one)
 #   HOB_BUILD   a build with tests, for tests/support/mktiny (default: build)
 # Ends with 0 (passed), 1 (failed), 2 (usage) or 77 (cannot run here, and why).
 set -eu
 
-say() { printf 'test-deb: %s\n' "$*"; }
-die() { say "FAILED: $*"; exit 1; }
-skip() { say "skipped: $*"; exit 77; }
-
 top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=packaging/bookworm.sh disable=SC1091
+. "$top/packaging/bookworm.sh"
+build=
+if [ "${1:-}" = --build ]; then
+    build=$1
+    shift
+fi
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
-    echo "usage: sh packaging/test-deb.sh DIR [BASE]" >&2
+    echo "usage: sh packaging/test-deb.sh [--build] DIR [BASE]" >&2
     exit 2
 fi
-mktiny=${HOB_BUILD:-$top/build}/tests/support/mktiny
-if [ -z "${HOB_DEB_INSIDE:-}" ]; then
-    [ "$(id -u)" = 0 ] || skip "needs root, for a chroot"
-    [ $# = 2 ] || command -v debootstrap >/dev/null 2>&1 || skip "debootstrap is not installed, and no BASE is given"
-    unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces here"
-    [ -x "$mktiny" ] || skip "no $mktiny (meson setup build -Dtests=enabled && meson compile -C build)"
-    # All mounts and processes below end with this script.
-    HOB_DEB_INSIDE=1 exec unshare --mount --pid --fork --kill-child sh "$0" "$@"
-fi
-
-hob_deb=$(find "$1" -maxdepth 1 -name 'hob_*.deb')
-hobd_deb=$(find "$1" -maxdepth 1 -name 'hobd_*.deb')
-if [ ! -f "$hob_deb" ] || [ ! -f "$hobd_deb" ]; then
-    die "$1 should have one hob_*.deb and one hobd_*.deb"
-fi
-
+dir=$1
+base=${2:-}
+# shellcheck disable=SC2086 # a word or none
+alone "$base" $build "$@"
 tmp=$(mktemp -d)
-root=$tmp/root
-trap 'umount -R "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$tmp"' EXIT
+root=$tmp/builder
+trap 'leave_root; rm -rf --one-file-system "$tmp"' EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
+[ -n "$base" ] || { make_base && base=$tmp/base; }
 
-# quietly COMMAND…: what it says is shown only when it fails, and then we end.
-quietly() {
-    "$@" >"$tmp/log" 2>&1 </dev/null || { cat "$tmp/log"; die "$*"; }
-}
-in_root() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 # The plain user has no runtime directory from a login here, but needs one.
 as_user() { in_root setpriv --reuid=1000 --regid=1000 --clear-groups env HOME=/home/plain XDG_RUNTIME_DIR=/home/plain/run "$@"; }
-apt() { quietly in_root apt-get -qq -y --no-install-recommends -o APT::Sandbox::User=root "$@"; }
 # Everything but what changes by itself or belongs to the package manager, and the plain user's home.
 list() {
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./sys -o -path ./run -o -path ./tmp -o -path ./home \
@@ -54,31 +41,25 @@ list() {
         -o -path ./var/cache/ldconfig -o -path ./var/cache/debconf \) -prune -o -print) | sort
 }
 
-if [ $# = 2 ]; then
-    quietly cp -a "$2" "$root"
-else
-    # shellcheck disable=SC2016 # apt's words, not the shell's
-    mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
-        awk '$2 == "bookworm" { print $1; exit }')
-    say "debootstrap from ${mirror:=http://deb.debian.org/debian}"
-    quietly debootstrap --variant=minbase bookworm "$root" "$mirror"
+if [ -n "$build" ]; then
+    make_root "$base"
+    quietly git clone -q --no-local --depth 1 "$top" "$root/src"
+    say "building $(git -C "$root/src" log -1 --format='%h (%s)')"
+    quietly in_root sh /src/packaging/build-deb.sh /debs
+    mkdir -p "$dir"
+    cp "$root/debs"/* "$dir"
+    leave_root
+    rm -rf --one-file-system "$root"
 fi
-apt-config dump | grep -E '^Acquire::(http|https)::(Proxy|Timeout)' >"$root/etc/apt/apt.conf.d/90machine" || true
-cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-# Nothing is started in a chroot.
-printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
-chmod 755 "$root/usr/sbin/policy-rc.d"
+hob_deb=$(find_deb "$dir" hob)
+hobd_deb=$(find_deb "$dir" hobd)
+root=$tmp/root
+make_root "$base"
 quietly in_root useradd --uid 1000 --create-home plain
-mkdir "$root/debs" "$root/home/plain/run"
-cp "$hob_deb" "$hobd_deb" "$root/debs"
+mkdir "$root/home/plain/run"
 chown 1000:1000 "$root/home/plain/run"
 chmod 700 "$root/home/plain/run"
-apt update
-for deb in "$hob_deb" "$hobd_deb"; do
-    apt satisfy "$(dpkg-deb -f "$deb" Depends)"
-done
+add_debs "$hob_deb" "$hobd_deb"
 apt install systemd
 list >"$tmp/before"
 cp "$root/etc/passwd" "$tmp/passwd"
@@ -97,7 +78,7 @@ as_user systemd-analyze verify --user --man=no $units >>"$tmp/log" 2>&1 || { cat
 ! grep -i hob "$tmp/log" || die "a unit has a fault"
 say "systemd-analyze verify: clean, system and user: $units"
 
-quietly "$mktiny" -o "$tmp/tiny.gguf"
+quietly "$(mktiny)" -o "$tmp/tiny.gguf"
 models=/home/plain/.local/share/hob/models
 quietly as_user mkdir -p $models
 install -o 1000 -g 1000 "$tmp/tiny.gguf" "$root$models/default.gguf"

@@ -6,7 +6,8 @@
 #   HOB_TEST_SANITIZE=1              build with address and undefined-behaviour sanitizers (in build-asan)
 #   HOB_TEST_SANITIZE=thread         with the thread sanitizer (in build-tsan); HOB_LOAD=0.2 makes the load tests smaller
 #   HOB_TEST_DATA=DIR                real models and vectors (default: ../shared/data)
-#   HOB_TEST_DEB=DIR                 test the Debian packages in DIR too (packaging/build-deb.sh DIR), as root, with debootstrap
+#   HOB_TEST_DEB=DIR                 test the Debian packages in DIR too (packaging/build-deb.sh DIR), as root, with debootstrap and
+#                                    systemd-nspawn
 #   CI                               when set, a compiler's warning is an error
 set -eu
 

@@ -2,6 +2,7 @@
 #include "daemon/command/command.h"
 #include "daemon/command/enclose.h"
 #include "daemon/config.h"
+#include "daemon/io/notify.h"
 #include "daemon/io/server.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -73,8 +74,10 @@ static int open_listener(const struct options *o, struct listener *l)
 static int give_up(struct listener *l, int r)
 {
     _cleanup_(freep) char *why = strdup(error_text(r));
+    struct notify manager = {0};
 
     log_error("%s", error_text(r));
+    notify_failed(&manager, -r, error_text(r));
     if (l->fd < 0 && listener_inherit(l) != 0) return 1;
     error_say(r, "the daemon cannot start: %s", why ? why : "no memory");
     listener_turn_all_away(l, r);

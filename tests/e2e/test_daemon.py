@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The daemon's life: activation, readiness, drain, death, and what it says when it cannot start."""
+import errno
 import json
 import os
 import shutil
@@ -86,6 +87,15 @@ def test_notifies_ready_and_stopping(home, tmp_path):
     while b"STOPPING=1" not in s.recv(65536):
         pass
     assert d.wait(20) == 0
+
+
+def test_notifies_why_it_does_not_start(home, tmp_path):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    s.bind(str(tmp_path / "notify"))
+    s.settimeout(60)
+    home.daemon("-m", "nobody", env={"NOTIFY_SOCKET": str(tmp_path / "notify")}, wait=False)
+    said = s.recv(65536).decode()
+    assert said.startswith("STATUS=no model 'nobody'") and f"\nERRNO={errno.ENOENT}" in said
 
 
 def test_sigterm_serves_what_was_accepted(home, long):

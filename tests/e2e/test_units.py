@@ -65,10 +65,11 @@ def test_shellcheck():
     assert r.returncode == 0, r.stdout
 
 
-def test_package():
+@pytest.mark.parametrize("script", ["test-deb.sh", "test-boot.sh"])
+def test_package(script):
     if not os.environ.get("HOB_TEST_DEB"):
         pytest.skip("HOB_TEST_DEB is not set (to a folder with the Debian packages)")
-    r = run("sh", TOP / "packaging" / "test-deb.sh", os.environ["HOB_TEST_DEB"], env={**os.environ, "HOB_BUILD": str(BUILD)})
+    r = run("sh", TOP / "packaging" / script, os.environ["HOB_TEST_DEB"], env={**os.environ, "HOB_BUILD": str(BUILD)})
     if r.returncode == 77:
         pytest.skip(r.stdout)
     assert r.returncode == 0, r.stdout + r.stderr

@@ -1,0 +1,218 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What test-boot.sh runs as root in the bookworm that it has booted: /debs has the packages, /tiny.gguf is a model.
+set -eu
+
+say() { printf '%s\n' "$*"; }
+die() {
+    say "FAILED: $*"
+    journalctl -q --no-pager -n 40
+    exit 1
+}
+
+conf=/etc/hob/hobd.conf
+sock=/run/hob/default.sock
+
+# as USER COMMAND…: with nothing of root's around it.
+as() {
+    user=$1
+    shift
+    runuser -u "$user" -- env -i PATH=/usr/bin:/bin LANG=C.UTF-8 HOME="/home/$user" \
+        XDG_RUNTIME_DIR="/run/user/$(id -u "$user")" "$@"
+}
+ask() {
+    user=$1
+    shift
+    as "$user" hob --no-stdin -q -n 4 --ignore-eos --temp 0 "$@"
+}
+# told UNIT TEXT: the journal has it.
+told() {
+    journalctl --sync
+    journalctl -q -o cat -u "$1" | grep -qF -- "$2" || die "the journal of $1 does not say: $2"
+}
+same() { [ "$1" = "$2" ] || die "$3: '$1' instead of '$2'"; }
+# until_true COMMAND…: within a minute.
+until_true() {
+    for _ in $(seq 600); do
+        ! "$@" || return 0
+        sleep 0.1
+    done
+    die "never came true: $*"
+}
+pid_of() { systemctl show -P MainPID "$1"; }
+cached() { sed -n 's/.*"cached":\([0-9]*\),"completion".*/\1/p'; }
+long="Once upon a time there was a little girl who lived in a house by the sea, with a dog, a cat and a very old clock."
+
+dpkg_does() { dpkg "$@" >/said.err 2>&1 || die "dpkg $*: $(cat /said.err)"; }
+
+test_install() {
+    dpkg_does -i /debs/*.deb
+    same "$(systemctl is-enabled hob.socket || true)" disabled "hob.socket as installed"
+    for user in alice bob carol; do useradd --create-home "$user"; done
+    usermod -aG hob alice
+    install -D -m 644 /tiny.gguf /usr/share/hob/models/default.gguf
+    mkdir -p /etc/hob/prefixes
+    echo "$long" >/etc/hob/prefixes/story.txt
+    echo "verbose = yes" >$conf
+    systemctl -q enable --now hob.socket
+    same "$(stat -c '%U %G %a' $sock)" "hob hob 660" "$sock"
+}
+
+test_service() {
+    first=$(ask alice hi)
+    [ -n "$first" ] || die "an empty answer"
+    ! as bob env HOB_SOCKET=$sock hob --no-stdin hi 2>/said.err || die "who is not in group hob may use $sock"
+    grep -q "ermission denied" /said.err || die "who is not in group hob is not told: $(cat /said.err)"
+    told hob.service "system calls: confined"
+    ! journalctl -q -o cat -u hob.service | grep "not confined:" || die "the sandbox is in the way of landlock"
+    grep -q '^Seccomp:.*2' "/proc/$(pid_of hob)/status" || die "no seccomp"
+    until_true sh -c "hob status --json | grep -q '\"disk\": *true'"
+    said=$(ask alice -s "$long" --jsonl hi | cached)
+    [ "${said:-0}" -ge 32 ] || die "the administrator's prefix was not found: '$said' tokens"
+    install -m 644 /tiny.gguf /var/lib/hob/models/default.gguf
+    systemctl stop hob.service 2>/dev/null
+    [ -S $sock ] || die "a stop of the service has taken the socket away"
+    same "$(ask alice hi)" "$first" "the answer of the same model elsewhere"
+    hob status --json | grep -q '"path": *"/var/lib/hob/models/default.gguf"' || die "the administrator's model is not first"
+    say "hob.socket: starts hob.service, for group hob only, confined; a prefix is found; a stop leaves the socket"
+}
+
+test_warm() {
+    ask alice -S kept "$long" >/dev/null
+    systemctl stop hob.service 2>/dev/null
+    said=$(ask alice -S kept --jsonl "and then?" | cached)
+    [ "${said:-0}" -ge 32 ] || die "after a stop the session was read anew: '$said' tokens cached"
+    echo "idle-exit = 1ms" >$conf
+    systemctl stop hob.service 2>/dev/null
+    for i in $(seq 100); do ask alice hi >/dev/null || die "activation $i"; done
+    systemctl is-active -q hob.socket || die "hob.socket has given up"
+    same "$(systemctl show -P NRestarts hob)" 0 "restarts of hob.service"
+    n=$(journalctl --sync && journalctl -q -o cat -u hob.service | grep -c "nobody asked for --idle-exit")
+    say "warm after a stop ($said tokens found); 100 requests in a row with --idle-exit 1ms: answered, by $n daemons"
+}
+
+test_reload() {
+    echo "idle-exit = 0" >$conf
+    systemctl stop hob.service 2>/dev/null
+    ask alice hi >/dev/null
+    printf 'idle-exit = 10min\nqueue = 7\nparallel = 3\n' >$conf
+    systemctl reload hob.service
+    told hob.service "SIGHUP: taken over: idle-exit, queue"
+    told hob.service "waiting for a restart: parallel"
+    same "$(systemctl show -P StatusText hob)" "Serving default; a restart is pending" "the status after a reload"
+    echo "qeueu = 7" >$conf
+    systemctl reload hob.service
+    wrong="$conf:1: there is no key 'qeueu'; did you mean 'queue'?"
+    told hob.service "SIGHUP: nothing changes, the configuration is wrong: $wrong"
+    ask alice hi >/dev/null || die "a wrong file at a reload has ended the daemon"
+    systemctl stop hob.service 2>/dev/null
+    fails hob "$wrong" -m default
+    rm $conf
+    say "reload: says what is taken over, what waits, what is wrong; a wrong key is told at start"
+}
+
+# fails UNIT SENTENCE OPTION…: who asks is told why it does not start, and so is the administrator.
+fails() {
+    unit=$1
+    why=$2
+    shift 2
+    ! ask alice "$@" hi 2>/said.err || die "answered, where it should not: $why"
+    grep -qF -- "$why" /said.err || die "the user is told: $(cat /said.err)"
+    until_true systemctl is-failed -q "$unit.service"
+    told "$unit.service" "$why"
+    systemctl status --no-pager --full "$unit.service" >/said.status || true
+    grep -F "Status: " /said.status | grep -qF -- "$why" || die "systemctl status $unit does not say: $why: $(cat /said.status)"
+    systemctl is-active -q "$unit.socket" || die "$unit.socket has given up"
+}
+
+test_models() {
+    install -m 644 /tiny.gguf /var/lib/hob/models/tiny-1.5.gguf
+    systemctl -q start hobd@tiny-1.5.socket hobd@none.socket
+    ask alice hi >/dev/null
+    before=$(pid_of hob)
+    [ -n "$(ask alice -m tiny-1.5 hi)" ] || die "an empty answer"
+    systemctl is-active -q hobd@tiny-1.5.service || die "who has answered?"
+    same "$(pid_of hob)" "$before" "hob.service, which had nothing to do with it"
+    fails hobd@none "no model 'none': looked for /var/lib/hob/models/none.gguf and /usr/share/hob/models/none.gguf" -m none
+    mkdir -m 711 /home/alice/models
+    install -m 644 /tiny.gguf /home/alice/models/hers.gguf
+    ln -s /home/alice/models/hers.gguf /var/lib/hob/models/hers.gguf
+    systemctl -q start hobd@hers.socket
+    fails hobd@hers "/var/lib/hob/models/hers.gguf: Permission denied" -m hers
+    head -c 5000 /tiny.gguf >/var/lib/hob/models/cut.gguf
+    systemctl -q start hobd@cut.socket
+    fails hobd@cut "/var/lib/hob/models/cut.gguf: " -m cut
+    say "hobd@NAME: a daemon a model; a model that is missing, out of reach or damaged is told to user and administrator"
+}
+
+replaced() { [ "$(pid_of hob)" != "$1" ] && systemctl is-active -q hob.service; }
+test_watchdog() {
+    mkdir -p /run/systemd/system/hob.service.d
+    printf '[Service]\nWatchdogSec=2s\n' >/run/systemd/system/hob.service.d/test.conf
+    systemctl daemon-reload
+    systemctl stop hob.service 2>/dev/null
+    ask alice hi >/dev/null
+    before=$(pid_of hob)
+    kill -STOP "$before"
+    until_true replaced "$before"
+    told hob.service "Watchdog timeout"
+    ask alice -S kept hi >/dev/null || die "no answer after the watchdog"
+    rm -r /run/systemd/system/hob.service.d
+    systemctl daemon-reload
+    say "watchdog: a daemon that stands still is replaced"
+}
+
+test_user() {
+    loginctl enable-linger carol
+    until_true as carol systemctl --user is-active -q sockets.target 2>/said.err
+    as carol mkdir -p /home/carol/.local/share/hob/models
+    for name in default tiny; do
+        install -o carol -m 600 /tiny.gguf "/home/carol/.local/share/hob/models/$name.gguf"
+    done
+    as carol systemctl --user -q enable --now hob.socket hobd@tiny.socket hobd@none.socket
+    dir=/run/user/$(id -u carol)/hob
+    same "$(stat -c '%U %a' "$dir" "$dir/default.sock" "$dir/tiny.sock" | tr '\n' ' ')" "carol 700 carol 600 carol 600 " "$dir"
+    for name in default tiny; do
+        [ -n "$(ask carol -m $name hi)" ] || die "an empty answer"
+    done
+    as carol systemctl --user is-active hob.service hobd@tiny.service >/dev/null || die "no units of the user's are active"
+    as carol systemctl --user reload hob.service || die "reload of a user's service"
+    ! ask carol -m none hi 2>/said.err || die "there is no such model"
+    grep -q "no model 'none'" /said.err || die "the user is told: $(cat /said.err)"
+    as carol systemctl --user stop hob.service 2>/dev/null
+    [ -S "$dir/default.sock" ] || die "a stop of the user's service has taken the socket away"
+    ask carol hi >/dev/null
+    as carol hob stop
+    until_true sh -c "! pgrep -u carol -f 'hobd serve$'"
+    ask carol hi >/dev/null
+    as carol systemctl --user -q disable --now hob.socket hobd@tiny.socket hobd@none.socket 2>/dev/null
+    [ ! -e "$dir/default.sock" ] || die "the user's socket outlives its unit"
+    say "user units: hob.socket and hobd@NAME.socket of a plain user, at the user's own places"
+}
+
+test_remove() {
+    ask alice hi >/dev/null
+    ask alice -m tiny-1.5 hi >/dev/null
+    before="$(pid_of hob) $(pid_of hobd@tiny-1.5) $(stat -c %i $sock)"
+    dpkg_does -i /debs/*.deb
+    ask alice hi >/dev/null
+    for unit in hob hobd@tiny-1.5; do
+        systemctl is-active -q $unit.service || die "$unit.service has not come back after an upgrade"
+        case " $before " in *" $(pid_of $unit) "*) die "$unit.service is not restarted by an upgrade" ;; esac
+    done
+    same "$(stat -c %i $sock)" "${before##* }" "the socket, over an upgrade"
+    dpkg_does --purge hob hobd
+    ! pgrep -u hob >/dev/null || die "a daemon outlives the package"
+    [ ! -e /run/hob ] || die "left: /run/hob $(ls /run/hob)"
+    say "an upgrade restarts what runs and keeps the socket; a purge stops everything"
+}
+
+test_install
+test_service
+test_warm
+test_reload
+test_models
+test_watchdog
+test_user
+test_remove
+say passed

@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Boot a bookworm of its own with systemd, and use the packages in DIR there as an administrator and users do.
+# usage: sh packaging/test-boot.sh DIR [BASE]
+#   DIR, BASE, HOB_BUILD   as for test-deb.sh
+# Needs systemd-nspawn (package systemd-container). Ends with 0 (passed), 1 (failed), 2 (usage) or 77 (cannot run here).
+set -eu
+
+top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=packaging/bookworm.sh disable=SC1091
+. "$top/packaging/bookworm.sh"
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+    echo "usage: sh packaging/test-boot.sh DIR [BASE]" >&2
+    exit 2
+fi
+base=${2:-}
+command -v systemd-nspawn >/dev/null 2>&1 || skip "systemd-nspawn is not installed (package systemd-container)"
+alone "$base" "$@"
+tmp=$(mktemp -d)
+root=$tmp/root
+trap 'leave_root; rm -rf --one-file-system "$tmp"' EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+[ -n "$base" ] || { make_base && base=$tmp/base; }
+hob_deb=$(find_deb "$1" hob)
+hobd_deb=$(find_deb "$1" hobd)
+make_root "$base"
+add_debs "$hob_deb" "$hobd_deb"
+apt install systemd systemd-sysv dbus libpam-systemd dbus-user-session procps
+quietly "$(mktiny)" -o "$root/tiny.gguf"
+cp "$top/packaging/test-boot-inside.sh" "$root/inside.sh"
+rm "$root/usr/sbin/policy-rc.d"
+cat >"$root/etc/systemd/system/test-boot.service" <<'END'
+[Unit]
+After=dbus.socket systemd-logind.service
+SuccessAction=exit
+FailureAction=exit
+[Service]
+Type=oneshot
+ExecStart=sh /inside.sh
+StandardOutput=file:/said
+StandardError=inherit
+[Install]
+WantedBy=multi-user.target
+END
+quietly in_root systemctl enable test-boot.service
+leave_root
+# Its own filter does not know landlock.
+systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --console=pipe \
+    --system-call-filter="landlock_create_ruleset landlock_add_rule landlock_restrict_self" --boot >"$tmp/log" 2>&1 </dev/null ||
+    true
+[ -f "$root/said" ] || { cat "$tmp/log"; die "no systemd can be booted here"; }
+sed "s/^/test-boot: /" "$root/said"
+tail -n 1 "$root/said" | grep -qx passed || exit 1

@@ -10,7 +10,7 @@ static const char usage[] =
     "usage: mktiny [--seed N] [--layers N] [--dim N] [--ffn N] [--heads N] [--kv-heads N] [--head-dim N] [--ctx N]\n"
     "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|IQ4_NL|IQ4_XS|MXFP4]\n"
     "              [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch NAME]\n"
-    "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--template FILE]\n"
+    "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--logit-size X] [--template FILE]\n"
     "              [--fim texts|keys|old-keys|mistral] -o FILE\n";
 
 enum {
@@ -30,6 +30,7 @@ enum {
     BASE,
     LINEAR,
     FREQS,
+    LOGITS,
     FIM,
     TEMPLATE
 };
@@ -51,6 +52,7 @@ static const struct option options[] = {
     {"rope-base", 1, 0, BASE},
     {"rope-linear", 1, 0, LINEAR},
     {"rope-freqs", 0, 0, FREQS},
+    {"logit-size", 1, 0, LOGITS},
     {"fim", 1, 0, FIM},
     {"template", 1, 0, TEMPLATE},
     {0},
@@ -122,6 +124,9 @@ int main(int argc, char **argv)
             break;
         case FREQS:
             t.rope_freqs = true;
+            break;
+        case LOGITS:
+            t.logit_size = strtof(optarg, NULL);
             break;
         case FIM:
             t.fim = optarg;

@@ -87,7 +87,8 @@ static void pad(FILE *f, uint64_t to)
 static void fill_row(struct writer *w, const char *name, uint64_t r, uint64_t k)
 {
     float scale = 1 / sqrtf((float)k);
-    if (!strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight")) scale *= 3 * vocab_weight(w->v, r);
+    if (!strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight"))
+        scale *= (w->t->logit_size > 0 ? w->t->logit_size : 3) * vocab_weight(w->v, r);
     for (uint64_t i = 0; i < k; i++) w->row[i] = gauss(&w->state) * scale;
 }
 

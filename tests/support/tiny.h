@@ -15,6 +15,7 @@ struct tiny {
     const char *pre;           /* tokenizer.ggml.pre for gpt2: "smollm", "gpt-2", "llama-bpe" */
     const char *chat_template; /* NULL: a ChatML template */
     float rope_base;           /* 0: 10000 */
+    float logit_size;          /* standard deviation of the logits, about; 0: 3 */
     const char *arch;          /* NULL: "llama"; a name of tiny-arch.c (which may set layers, head_dim and tied); any
                                 * other: llama's tensors under that name */
     uint32_t head_dim;         /* 0: dim / heads; else told in attention.key_length */

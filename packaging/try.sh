@@ -79,7 +79,7 @@ choose_model() {
         target=$(realpath "$HOB_TRY_MODEL")
         # Before it becomes the default; what is wrong with it, inspect says best.
         report=$("$top/build/daemon/hobd" inspect "$target") || die "HOB_TRY_MODEL: not a model"
-        ! printf '%s\n' "$report" | grep '^unsupported' >&2 || die "HOB_TRY_MODEL: hobd cannot run it"
+        ! printf '%s\n' "$report" | grep '^not supported' >&2 || die "HOB_TRY_MODEL: hobd cannot run it"
     else
         [ ! -e "$models/default.gguf" ] || return 0
         [ -s "$models/$model_name" ] || fetch "$models"
@@ -93,6 +93,11 @@ choose_model() {
     "$hob" stop 2>/dev/null || true
 }
 
+case ${1:-} in -h | --help)
+    sed -n 's/^# //; 3,5p' "$0"
+    exit 0
+    ;;
+esac
 build
 choose_model
 prompt=${1:-Name three colours.}

@@ -99,6 +99,19 @@ static size_t distance(const char *a, const char *b)
     return row[nb];
 }
 
+/* The first of @keys that begins with @key, or with which @key begins; NULL: none, or too little says so. */
+static const char *longer_or_shorter(const char *key, const char *const *keys)
+{
+    enum { LEAST = 3 };
+
+    for (; *keys; keys++) {
+        size_t a = strlen(key), b = strlen(*keys), n = a < b ? a : b;
+
+        if (n >= LEAST && memcmp(key, *keys, n) == 0) return *keys;
+    }
+    return NULL;
+}
+
 const char *conf_nearest(const char *key, const char *const *keys)
 {
     /* A third of the letters wrong is another word. */
@@ -106,12 +119,12 @@ const char *conf_nearest(const char *key, const char *const *keys)
     const char *found = NULL;
 
     if (strlen(key) >= KEY_MAX) return NULL;
-    for (; *keys; keys++) {
-        size_t d = strlen(*keys) < KEY_MAX ? distance(key, *keys) : KEY_MAX;
+    for (const char *const *k = keys; *k; k++) {
+        size_t d = strlen(*k) < KEY_MAX ? distance(key, *k) : KEY_MAX;
 
-        if (d >= nearest + !found || d >= strlen(*keys)) continue;
+        if (d >= nearest + !found || d >= strlen(*k)) continue;
         nearest = d;
-        found = *keys;
+        found = *k;
     }
-    return found;
+    return found ? found : longer_or_shorter(key, keys);
 }

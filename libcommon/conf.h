@@ -8,5 +8,6 @@ typedef int (*conf_fn)(void *ctx, const char *key, const char *value);
 /* 0; 1 when there is no such file; -EINVAL with file and line for a malformed line; else -errno. */
 int conf_read(const char *path, conf_fn fn, void *ctx);
 
-/* The entry of @keys (NULL-terminated) nearest to @key in edit distance, or NULL when none is near. */
+/* The entry of @keys (NULL-terminated) nearest to @key in edit distance, else one that begins as it does ("temp" for
+ * "temperature"), or NULL. */
 const char *conf_nearest(const char *key, const char *const *keys);

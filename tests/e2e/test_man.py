@@ -138,7 +138,8 @@ def test_a_wrong_key_of_hob_conf_names_the_nearest(tmp_path):
     conf = tmp_path / "config" / "hob"
     conf.mkdir(parents=True)
     for line, says in [("tempp = 1", "unknown key 'tempp', nearest is 'temp'"), ("temp = warm", "temp: 'warm' is not a number"),
-                       ("priority = high", "priority: must be infill, interactive or batch"), ("xyzzy = 1", "unknown key 'xyzzy'")]:
+                       ("priority = high", "priority: must be infill, interactive or batch"), ("xyzzy = 1", "unknown key 'xyzzy'"),
+                       ("temperature = 1", "unknown key 'temperature', nearest is 'temp'")]:
         (conf / "hob.conf").write_text(f"\n{line}\n")
         r = home.hob("hi", check=2)
         assert r.err == f"hob: {conf}/hob.conf:2: {says}\n", r.err

@@ -113,7 +113,10 @@ static void nearest_keys(void **state)
     assert_string_equal(conf_nearest("idle_exit", keys), "idle-exit");
     assert_string_equal(conf_nearest("top-k", keys), "top_k");
     assert_string_equal(conf_nearest("ctx", keys), "ctx");
+    assert_string_equal(conf_nearest("temp", keys), "temperature");
+    assert_string_equal(conf_nearest("model-of-mine", keys), "model");
     assert_null(conf_nearest("banana", keys));
+    assert_null(conf_nearest("t", keys));
     assert_null(conf_nearest("", keys));
     assert_null(conf_nearest("a-very-long-key-that-no-list-of-options-has-and-nobody-would-type-by-hand", keys));
 }

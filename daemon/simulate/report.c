@@ -133,7 +133,10 @@ static json_t *json_result(const struct trace *t, const struct sim_config *c, co
     static const char *const why[] = {NULL, "slow_reader", "class", "even_slots", "quantum", "blocks"};
     json_t *j = json_object(), *reasons = json_object(), *users = json_array();
     for (int w = 0; w < 3; w++) json_object_set_new(j, waits[w].key, json_times(times(r, w)));
-    for (int i = 0; i < N_FIGURES; i++) json_object_set_new(j, figures[i].key, json_real(figures[i].of(r)));
+    for (int i = 0; i < N_FIGURES; i++) {
+        double v = figures[i].of(r);
+        json_object_set_new(j, figures[i].key, figures[i].digits ? json_real(v) : json_integer((json_int_t)v));
+    }
     json_object_set_new(j, "hit_rate_over_infinite", json_real(over_infinite(t, r)));
     json_object_set_new(j, "ms", json_real(r->ms));
     for (int i = SCHED_YIELD; i <= SCHED_BLOCKS; i++)

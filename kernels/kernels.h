@@ -22,6 +22,12 @@
 #define KV_SEGMENT      512 /* positions of an attention segment */
 #define KERN_ALIGN      64  /* of panels, activations, KV and outputs */
 
+/* @bytes, rounded up to KERN_ALIGN. */
+static inline size_t kern_align(size_t bytes)
+{
+    return (bytes + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
+}
+
 enum kern_type {
     KERN_F32,
     KERN_F16,

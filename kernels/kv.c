@@ -21,7 +21,7 @@ size_t kern_kv_bytes(enum kern_kv t, size_t dim)
 {
     assert(t < KERN_KV_TYPES);
     if (t == KERN_KV_Q8) return kv_codes(dim) + KV_BLOCK * kv_groups(dim) * sizeof(uint16_t);
-    return (KV_BLOCK * dim * element(t) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
+    return kern_align(KV_BLOCK * dim * element(t));
 }
 
 /* The first @n of each 32 elements in @rows rows. */

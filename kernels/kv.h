@@ -23,5 +23,5 @@ static inline size_t kv_groups(size_t dim)
 /* Bytes of Q8's codes in a block, which is where the scales begin. */
 static inline size_t kv_codes(size_t dim)
 {
-    return (KV_BLOCK * dim + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
+    return kern_align(KV_BLOCK * dim);
 }

@@ -76,7 +76,7 @@ static size_t group_bytes(enum kern_type t)
 size_t kern_panel_bytes(enum kern_type t, size_t k)
 {
     assert(t < KERN_TYPES && k % types[t].block == 0);
-    return (k / types[t].block * group_bytes(t) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
+    return kern_align(k / types[t].block * group_bytes(t));
 }
 
 /* --- codes, 4 columns (a 32-bit word of the panel) at a time --- */

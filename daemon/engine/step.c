@@ -22,7 +22,7 @@ int step_new(struct engine *e)
     x->want = calloc(t, sizeof(*x->want));
     /* the backend writes rows with vector stores */
     if (__builtin_mul_overflow(values, sizeof(*x->logits), &values) || values > SIZE_MAX - KERN_ALIGN) return -ENOMEM;
-    x->logits = aligned_alloc(KERN_ALIGN, (values + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN);
+    x->logits = aligned_alloc(KERN_ALIGN, kern_align(values));
     if (!x->entries || !x->tables || !x->want || !x->logits)
         return error_say(-ENOMEM, "no memory for the logits of %zu sequences (%zu bytes)", rows, values);
     return 0;

@@ -20,7 +20,7 @@ struct carver {
 static void *carve(struct carver *c, size_t n, size_t size)
 {
     void *p = c->base ? c->base + c->at : NULL;
-    c->at += (n * size + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
+    c->at += kern_align(n * size);
     return p;
 }
 

@@ -94,7 +94,7 @@ static struct item *reserve(struct plan *p, const struct gguf_tensor *t, size_t 
     struct item *i = &p->items[p->n++];
     *i = (struct item){.t = t, .offset = p->size, .bytes = bytes, .source = source};
     p->source += source;
-    p->size += (bytes + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
+    p->size += kern_align(bytes);
     return i;
 }
 

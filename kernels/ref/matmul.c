@@ -137,7 +137,7 @@ static void panel_quantized(enum kern_type type, float *out, size_t ld, const ui
 #define EACH_PANEL(name, stride)                                                                                       \
     KERN_MATMUL(REF(matmul_##name))                                                                                    \
     {                                                                                                                  \
-        const size_t bytes = ((stride) + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;                                    \
+        const size_t bytes = kern_align(stride);                                                                       \
         for (unsigned r = 0; r < rows; r += KERN_ROWS)                                                                 \
             panel_##name(out + r, ld, (const uint8_t *)panel + r / KERN_ROWS * bytes, x,                               \
                          rows - r < KERN_ROWS ? rows - r : KERN_ROWS);                                                 \

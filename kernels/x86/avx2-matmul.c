@@ -222,7 +222,7 @@ V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct k
     KERN_MATMUL(matmul_##name##_avx2)                                                                                  \
     {                                                                                                                  \
         const struct panel_form *f = &panel_forms[KERN_##type];                                                        \
-        FOR_TILES_1(STEPS_TO_4, panel_stride(x->k / KERN_BLOCK / f->blocks, f->group), TILE, KERN_##type);             \
+        FOR_TILES_1(STEPS_TO_4, kern_align(x->k / KERN_BLOCK / f->blocks * f->group), TILE, KERN_##type);              \
     }
 
 KERN_QUANTIZED(MATMUL, )

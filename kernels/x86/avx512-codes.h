@@ -62,7 +62,7 @@ V size_t packed_bytes(enum kern_type type)
 /* Of a panel of @nb blocks. */
 V size_t packed_panel(enum kern_type type, size_t nb)
 {
-    return (nb / form(type)->blocks * form(type)->group + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
+    return kern_align(nb / form(type)->blocks * form(type)->group);
 }
 
 V struct packed packed_at(enum kern_type type, const uint8_t *panel, size_t b)

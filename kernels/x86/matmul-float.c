@@ -53,9 +53,9 @@ V void tile(unsigned np, unsigned nt, float *out, size_t ld, const uint8_t *w, s
 #define FLOAT_TILE(np, nt, out, ld, w, stride, x, t, rows, bytes, load)                                                \
     tile(np, nt, (out) + (t) * (ld), ld, w, stride, bytes, load, (x)->f + (t) * (x)->k, (x)->k, rows, (t) == 0)
 #ifdef __AVX512F__
-#define FLOAT_TILES(bytes, load) FOR_TILES(STEPS_TO_12, STEPS_TO_12, panel_stride(x->k, bytes), FLOAT_TILE, bytes, load)
+#define FLOAT_TILES(bytes, load) FOR_TILES(STEPS_TO_12, STEPS_TO_12, kern_align(x->k *(bytes)), FLOAT_TILE, bytes, load)
 #else
-#define FLOAT_TILES(bytes, load) FOR_TILES_1(STEPS_TO_4, panel_stride(x->k, bytes), FLOAT_TILE, bytes, load)
+#define FLOAT_TILES(bytes, load) FOR_TILES_1(STEPS_TO_4, kern_align(x->k *(bytes)), FLOAT_TILE, bytes, load)
 #endif
 
 KERN_MATMUL(X86(matmul_f32))

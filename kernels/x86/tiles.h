@@ -26,12 +26,6 @@ static inline __attribute__((always_inline)) int32_t load_lane(const void *p)
     return lane;
 }
 
-/* Bytes of a panel of @blocks source blocks that are @bytes long there. */
-static inline __attribute__((always_inline)) size_t panel_stride(size_t blocks, size_t bytes)
-{
-    return (blocks * bytes + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN;
-}
-
 /*
  * The body of a KERN_MATMUL: TILE(np, nt, out, ld, w, stride, x, t, rows, …) for np panels at @w (@stride bytes apart)
  * and nt tokens from @t on; np and nt are constants, @rows <= 16 * np. Two panels share what is loaded of the

@@ -23,7 +23,7 @@ static double now(void)
 
 static void *room(size_t bytes)
 {
-    void *p = aligned_alloc(KERN_ALIGN, (bytes + KERN_ALIGN - 1) / KERN_ALIGN * KERN_ALIGN);
+    void *p = aligned_alloc(KERN_ALIGN, kern_align(bytes));
     if (p) return p;
     fprintf(stderr, "bench-kern: out of memory (%zu bytes)\n", bytes);
     exit(1);

@@ -8,40 +8,23 @@ static void store(float *out, const float *acc, unsigned rows)
     memcpy(out, acc, rows * sizeof(float));
 }
 
-static KERN_MATMUL(panel_f32)
-{
-    const float *w = panel; /* [k][16] */
-    for (size_t t = 0; t < x->n; t++) {
-        float acc[KERN_ROWS] = {0};
-        for (size_t i = 0; i < x->k; i++)
-            for (unsigned r = 0; r < KERN_ROWS; r++) acc[r] = fmaf(w[i * KERN_ROWS + r], x->f[t * x->k + i], acc[r]);
-        store(out + t * ld, acc, rows);
+/* Floats, [k][16]; @value reads one. */
+#define FLOATS(name, type, value)                                                                                      \
+    static KERN_MATMUL(panel_##name)                                                                                   \
+    {                                                                                                                  \
+        const type *w = panel;                                                                                         \
+        for (size_t t = 0; t < x->n; t++) {                                                                            \
+            float acc[KERN_ROWS] = {0};                                                                                \
+            for (size_t i = 0; i < x->k; i++)                                                                          \
+                for (unsigned r = 0; r < KERN_ROWS; r++)                                                               \
+                    acc[r] = fmaf(value(w[i * KERN_ROWS + r]), x->f[t * x->k + i], acc[r]);                            \
+            store(out + t * ld, acc, rows);                                                                            \
+        }                                                                                                              \
     }
-}
 
-static KERN_MATMUL(panel_f16)
-{
-    const uint16_t *w = panel; /* [k][16] */
-    for (size_t t = 0; t < x->n; t++) {
-        float acc[KERN_ROWS] = {0};
-        for (size_t i = 0; i < x->k; i++)
-            for (unsigned r = 0; r < KERN_ROWS; r++)
-                acc[r] = fmaf(ref_f16(w[i * KERN_ROWS + r]), x->f[t * x->k + i], acc[r]);
-        store(out + t * ld, acc, rows);
-    }
-}
-
-static KERN_MATMUL(panel_bf16)
-{
-    const uint16_t *w = panel; /* [k][16] */
-    for (size_t t = 0; t < x->n; t++) {
-        float acc[KERN_ROWS] = {0};
-        for (size_t i = 0; i < x->k; i++)
-            for (unsigned r = 0; r < KERN_ROWS; r++)
-                acc[r] = fmaf(ref_bf16(w[i * KERN_ROWS + r]), x->f[t * x->k + i], acc[r]);
-        store(out + t * ld, acc, rows);
-    }
-}
+FLOATS(f32, float, )
+FLOATS(f16, uint16_t, ref_f16)
+FLOATS(bf16, uint16_t, ref_bf16)
 
 /* --- quantized types --- */
 

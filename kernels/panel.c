@@ -54,7 +54,7 @@ const char *kern_type_name(enum kern_type t)
 
 float kern_exp(float x)
 {
-    return ref_exp(x);
+    return isnan(x) ? x : ref_exp(x); /* whose shift may take a NaN's lowest bits for an exponent */
 }
 
 float kern_f16_to_f32(uint16_t h)

@@ -34,7 +34,7 @@ static uint16_t quantize(int8_t *q, size_t step, const float *x, size_t n)
     float d = ref_f16(h);
     for (size_t i = 0; i < n; i++) {
         float v = d == 0 ? 0 : rintf(x[i] / d);
-        q[i * step] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v);
+        q[i * step] = (int8_t)(v > 127 ? 127 : v > -127 ? v : -127); /* a NaN is no int */
     }
     return h;
 }

@@ -14,7 +14,7 @@ void REF(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k)
         s[2 * b] = s[2 * b + 1] = 0;
         for (unsigned i = 0; i < KERN_BLOCK; i++) {
             float v = d[b] == 0 ? 0 : rintf(x[b * KERN_BLOCK + i] / d[b]);
-            int c = v > 127 ? 127 : v < -127 ? -127 : (int)v;
+            int c = v > 127 ? 127 : v > -127 ? (int)v : -127; /* a NaN is no int */
             q[b * KERN_BLOCK + i] = (int8_t)c;
             s[2 * b + i / 16] = (int16_t)(s[2 * b + i / 16] + c);
         }

@@ -7,6 +7,7 @@
  */
 #include "kernels/x86/amx-tile.h"
 #include "kernels/x86/avx512-codes.h"
+#include "kernels/x86/tiles.h"
 
 #define FROM         16 /* tokens; fewer are AVX-512's */
 #define TOKENS       16 /* of a tile */
@@ -65,18 +66,11 @@ V void widen(enum kern_type type, uint8_t *to, const uint8_t *panel, size_t b, s
     }
 }
 
-V int32_t load_pair(const int16_t *s)
-{
-    int32_t both;
-    memcpy(&both, s, sizeof(both));
-    return both;
-}
-
 /* f * (s[0] + s[1]), or of one of both, in each lane. */
 V __m512i sum_of(int f0, int f1, const int16_t *s)
 {
     __m512i f = _mm512_set1_epi32((int)((unsigned)f1 << 16 | (f0 & 0xffff)));
-    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(load_pair(s)));
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(load_lane(s)));
 }
 
 /* acc += what DESIGN says, for one token, block and panel; @sums: of the block, or of its halves. */
@@ -95,7 +89,7 @@ V __m512 add_block(enum kern_type type, __m512 acc, const int32_t *sums, const i
         acc = _mm512_fmadd_ps(isum, dw, acc);
         if (!has_offset(type)) return acc;
         const __m512i minima = _mm512_load_si512(scale + 64 * SCALE_MINIMA);
-        const __m512i msum = _mm512_madd_epi16(minima, _mm512_set1_epi32(load_pair(s)));
+        const __m512i msum = _mm512_madd_epi16(minima, _mm512_set1_epi32(load_lane(s)));
         return _mm512_fmadd_ps(_mm512_cvtepi32_ps(msum), _mm512_mul_ps(_mm512_load_ps(scale + 64 * SCALE_HALVES_M), d),
                                acc);
     }

@@ -2,9 +2,8 @@
 #pragma once
 /*
  * The few operations on AMX tiles that amx-matmul.c uses: the CPU's, or with AMX_EMULATE (tests only) their description
- * in plain C, so that the algorithm is checked on CPUs without them. Tile numbers are
- * literals, or macros for them. The barriers are for
- * the compiler, whose intrinsics do not say what memory they read.
+ * in plain C, so that the algorithm is checked on CPUs without them. Tile numbers are literals, or macros for them. The
+ * barriers are for the compiler, whose intrinsics do not say what memory they read.
  */
 #include <assert.h>
 #include <immintrin.h>

@@ -36,6 +36,14 @@ static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_
     return tile;
 }
 
+/* How many of the tokens from @t on follow each other in one entry and slide as it does, or do not; at most @most. */
+static uint32_t run_of(const struct token *t, uint32_t most)
+{
+    uint32_t n = 1;
+    while (n < most && t[n].entry == t->entry && t[n].pos == t->pos + n && token_slides(&t[n]) == token_slides(t)) n++;
+    return n;
+}
+
 /* Put the tokens from w->first on into the wave, until it or the batch is full. */
 static void plan(struct wave *w)
 {
@@ -45,10 +53,7 @@ static void plan(struct wave *w)
     w->n_tiles = w->n_items = w->rows = 0;
     while (at < w->p->n) {
         const struct token *t = &s->tokens[at];
-        const struct batch_entry *e = t->entry;
-        uint32_t left = e->pos + e->n - t->pos;
-        if (e->window && !token_slides(t)) left = min(left, e->sinks + e->window - t->pos);
-        struct attn_tile tile = cut(w->p, t, min(s->tile_tokens, left));
+        struct attn_tile tile = cut(w->p, t, run_of(t, min(s->tile_tokens, w->p->n - at)));
         uint32_t n = min(tile.n, (s->rows - w->rows) / (y->heads * tile.parts));
         if (!n) break;
         tile = cut(w->p, t, n);

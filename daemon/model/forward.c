@@ -195,15 +195,43 @@ static void leave(struct pass *p, const float *bias, const float *post)
     p->post = post;
 }
 
-static void attention_block(struct pass *p)
+/* q, k and v; the latter where all tokens after them find them. */
+static void qkv_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
-    const struct product qkv[] = {{&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}}, out = {&p->w->o, s->h};
+    const struct product qkv[] = {{&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}};
     p->norm = p->w->attn_norm;
     p->quantize = cpu_quantized(qkv, 3);
     each_token(p, norm_tokens);
     cpu_products(p, qkv, 3, s->h, p->n);
     each_token(p, place_tokens);
+}
+
+/* The last layer's K and V are there for the tokens to come. What else it computes is for those that something is
+ * wanted of: only they go on, their rows moved together. */
+static void keep_wanted(struct pass *p)
+{
+    const struct shape *y = &p->c->base.shape;
+    struct scratch *s = &p->c->scratch;
+    const size_t q = (size_t)y->heads * y->head_dim;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!token_wants(&s->tokens[i])) continue;
+        if (n < i) {
+            s->tokens[n] = s->tokens[i];
+            memcpy(s->x + n * (size_t)y->dim, s->x + i * (size_t)y->dim, y->dim * sizeof(*s->x));
+            memcpy(s->q + n * q, s->q + i * q, q * sizeof(*s->q));
+            memcpy(s->sink_q + n * q, s->sink_q + i * q, q * sizeof(*s->sink_q));
+        }
+        n++;
+    }
+    p->n = n;
+}
+
+static void attention_block(struct pass *p)
+{
+    struct scratch *s = &p->c->scratch;
+    const struct product out = {&p->w->o, s->h};
     p->quantize = cpu_quantized(&out, 1);
     cpu_attention(p);
     cpu_products(p, &out, 1, s->att, p->n);
@@ -268,11 +296,14 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
     each_token(&p, embed_tokens);
     for (p.layer = 0; p.layer < b->shape.n_layers; p.layer++) {
         p.w = &p.c->weights.layers[p.layer];
+        qkv_block(&p);
+        if (p.layer + 1 == b->shape.n_layers) keep_wanted(&p);
+        if (!p.n) return 0;
         attention_block(&p);
         b->shape.experts ? experts_block(&p) : feed_forward_block(&p);
     }
     p.w = NULL;
-    if (p.pending) each_token(&p, join_tokens);
+    each_token(&p, join_tokens);
     p.pending = false;
     output_block(&p, logits, hidden);
     return 0;

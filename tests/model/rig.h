@@ -68,4 +68,8 @@ void rig_step(struct backend *b, struct rig_seq *seqs, const uint32_t *n, size_t
 /* Run one sequence to its end in chunks. */
 void rig_run(struct backend *b, struct rig_seq *s, uint32_t chunk);
 
+/* Compute a sequence like @all again, in one batch, with the logits of some tokens wanted, alone and in runs: they are
+ * those of @all. */
+void rig_some_wanted(struct backend *b, const struct rig_seq *all, uint32_t first_block);
+
 void rig_same_logits(const struct rig_seq *a, const struct rig_seq *b);

@@ -90,6 +90,7 @@ static void test_in_company(void **state)
         rig_step(b, s, n, 3);
     }
     rig_same_logits(&alone, &s[1]);
+    rig_some_wanted(b, &alone, 32);
     for (uint32_t i = 0; i < 3; i++) rig_seq_fini(&s[i]);
     rig_seq_fini(&alone);
     backend_free(b);

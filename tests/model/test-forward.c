@@ -341,8 +341,13 @@ static void test_only_wanted_rows(void **state)
     static const uint32_t rows[] = {3, 40, LENGTH - 1};
     for (size_t i = 0; i < 3; i++)
         assert_memory_equal(out + i * s.vocab, alone.logits + (size_t)rows[i] * s.vocab, s.vocab * sizeof(float));
-    e.want = NULL;
+    e.want = NULL; /* of what nothing is wanted, the next token sees all the same */
+    e.n = LENGTH - 1;
     assert_int_equal(backend->ops->forward(backend, &e, 1, NULL, NULL), 0);
+    s.done = LENGTH - 1;
+    e = rig_entry(&s, 1);
+    assert_int_equal(backend->ops->forward(backend, &e, 1, out, NULL), 0);
+    assert_memory_equal(out, alone.logits + (size_t)s.done * s.vocab, s.vocab * sizeof(float));
     free(out);
     rig_seq_fini(&s);
 }

@@ -235,7 +235,8 @@ static void test_in_company(void **state)
 {
     static const struct policy policies[] = {{0, 0}, {4, 60}, {37, 100}, {0, 40}, {64, 64}};
     struct gguf *g = open_tiny(2, 256);
-    struct backend *b = rig_backend(g, &(struct rig_config){.threads = 2, .kv_type = KERN_KV_F16, .blocks = 120});
+    struct backend *b =
+        rig_backend(g, &(struct rig_config){.threads = 2, .kv_type = KERN_KV_F16, .blocks = 120, .batch_tokens = 400});
     struct rig_seq s[5];
     for (uint32_t i = 0; i < 5; i++) seq_init(&s[i], b, i ? 400 : 250, 20 + i, 14 * i, policies[i]);
     for (uint32_t step = 0;; step++) {
@@ -254,6 +255,7 @@ static void test_in_company(void **state)
         seq_init(&alone, b, s[i].n, 20 + i, 80, policies[i]);
         rig_run(b, &alone, 50);
         rig_same_logits(&alone, &s[i]);
+        rig_some_wanted(b, &alone, 94);
         rig_seq_fini(&alone);
         rig_seq_fini(&s[i]);
     }

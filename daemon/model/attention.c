@@ -148,7 +148,7 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
                           .m = s->m + row,
                           .l = s->l + row,
                           .o = s->o + row * y->head_dim};
-    c->kern->attn[c->base.config.kv_type](&a);
+    c->base.kern->attn[c->base.config.kv_type](&a);
 }
 
 static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
@@ -177,8 +177,8 @@ static void merge_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         size_t rows = (size_t)tile->n * group, width = (size_t)y->heads * y->head_dim;
         for (uint32_t h = 0; h < y->heads; h++) {
             size_t row = item_row(y, tile, h / group, 0) + (i - tile->token) * group + h % group;
-            c->kern->attn_merge(s->att + i * width + h * y->head_dim, s->m + row, s->l + row, rows,
-                                s->o + row * y->head_dim, rows * y->head_dim, tile->parts, y->head_dim);
+            c->base.kern->attn_merge(s->att + i * width + h * y->head_dim, s->m + row, s->l + row, rows,
+                                     s->o + row * y->head_dim, rows * y->head_dim, tile->parts, y->head_dim);
         }
         cpu_quantize_row(w->p, s->att + i * width, width, i);
     }

@@ -91,7 +91,7 @@ struct backend {
     uint32_t kv_blocks;           /* blocks per group in the pool */
     uint64_t weight_bytes;        /* memory the weights take */
     bool weights_mapped;          /* they were packed by an earlier start, which has left a file */
-    const struct kernels *kern;   /* for logprobs in the engine */
+    const struct kernels *kern;   /* also for logprobs in the engine */
     struct timing *timing; /* [TIMING_PARTS] of the caller's, forward adds to them; NULL (at first): to nothing */
 };
 

@@ -84,9 +84,9 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     if (!b->config.batch_tokens) return error_say(-EINVAL, "batches of 0 tokens");
     if (!b->config.ctx || b->config.ctx > b->shape.ctx) b->config.ctx = b->shape.ctx;
     if (config->kv_type >= KERN_KV_TYPES) return error_say(-EOPNOTSUPP, "this KV type is not supported");
-    c->kern = b->kern = kernels_get(config->cpu);
-    if (!c->kern) return error_say(-EINVAL, "HOB_CPU=%s: not one of scalar, avx2, avx512, amx", config->cpu);
-    b->isa = c->kern->name;
+    b->kern = kernels_get(config->cpu);
+    if (!b->kern) return error_say(-EINVAL, "HOB_CPU=%s: not one of scalar, avx2, avx512, amx", config->cpu);
+    b->isa = b->kern->name;
     return pool_new(&c->pool, config->threads);
 }
 
@@ -114,7 +114,7 @@ int backend_cpu_new(struct backend **out, const struct gguf *g, const struct bac
     b->config.threads = pool_threads(c->pool);
     b->config.kv_bytes = c->kv.size;
     b->kv_blocks = c->kv.blocks;
-    b->weight_bytes = c->weights.size;
+    b->weight_bytes = c->weights.table.size;
     b->weights_mapped = c->weights.packed != NULL;
     b->shape.groups[0].bytes_per_token = kv_memory_block_bytes(&c->kv) / KV_BLOCK;
     *out = b;

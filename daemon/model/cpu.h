@@ -81,7 +81,6 @@ struct scratch {
 
 struct cpu {
     struct backend base;
-    const struct kernels *kern;
     struct pool *pool;
     struct weights weights;
     struct kv_memory kv;

@@ -16,7 +16,7 @@ static void choose_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
     const struct scratch *s = &p->c->scratch;
     for (size_t i = begin; i < end; i++) {
         float *scores = s->route + i * y->experts;
-        if (p->w->router_bias) p->c->kern->add(scores, p->w->router_bias, y->experts);
+        if (p->w->router_bias) p->c->base.kern->add(scores, p->w->router_bias, y->experts);
         route(scores, y->experts, y->experts_used, y->experts_of_all, y->expert_scale, s->chosen + i * y->experts_used,
               s->share + i * y->experts_used);
     }
@@ -64,8 +64,8 @@ static void gate_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     for (size_t r = begin; r < end; r++) {
         float *gate = s->gate + r * width, *up = s->up + r * width;
         size_t bias = s->chosen[s->source[r]] * width;
-        if (p->w->gate_bias) p->c->kern->add(gate, p->w->gate_bias + bias, width);
-        if (p->w->up_bias) p->c->kern->add(up, p->w->up_bias + bias, width);
+        if (p->w->gate_bias) p->c->base.kern->add(gate, p->w->gate_bias + bias, width);
+        if (p->w->up_bias) p->c->base.kern->add(up, p->w->up_bias + bias, width);
         cpu_activate(p, gate, up, width);
         cpu_quantize_row(p, gate, width, r);
     }
@@ -112,7 +112,7 @@ static void add_experts(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     const struct pass *p = ctx;
     const struct shape *y = &p->c->base.shape;
     const struct scratch *s = &p->c->scratch;
-    const struct kernels *k = p->c->kern;
+    const struct kernels *k = p->c->base.kern;
     for (size_t i = begin; i < end; i++) {
         const size_t first = i * y->experts_used;
         float *h = s->h + i * y->dim, *sum = s->mix + (size_t)s->row[first] * y->dim;

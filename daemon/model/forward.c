@@ -46,7 +46,7 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         uint32_t at = t->pos - t->entry->pos;
         if (t->entry->tokens) {
             weights_embed(&c->weights, (uint32_t)t->entry->tokens[at], x);
-            if (y->embedding_scale != 1) c->kern->scale(x, y->embedding_scale, y->dim);
+            if (y->embedding_scale != 1) c->base.kern->scale(x, y->embedding_scale, y->dim);
         } else {
             memcpy(x, t->entry->embd + (size_t)at * y->dim, y->dim * sizeof(float));
         }
@@ -59,7 +59,7 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
 static void join(const struct pass *p, float *x, float *h)
 {
     const struct shape *y = &p->c->base.shape;
-    const struct kernels *k = p->c->kern;
+    const struct kernels *k = p->c->base.kern;
     if (p->bias) k->add(h, p->bias, y->dim);
     if (p->post) k->rmsnorm(h, h, p->post, y->dim, y->rms_eps);
     if (y->residual_scale != 1) k->scale(h, y->residual_scale, y->dim);
@@ -75,7 +75,7 @@ static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
         float *x = p->c->scratch.x + i * y->dim, *h = p->c->scratch.h + i * y->dim;
         if (p->pending) join(p, x, h);
         if (p->norm)
-            p->c->kern->rmsnorm(h, x, p->norm, y->dim, y->rms_eps);
+            p->c->base.kern->rmsnorm(h, x, p->norm, y->dim, y->rms_eps);
         else
             memcpy(h, x, y->dim * sizeof(*h));
         cpu_quantize_row(p, h, y->dim, i);
@@ -86,7 +86,7 @@ static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
 static void finish(const struct pass *p, float *x, uint32_t heads, const float *bias, const float *norm)
 {
     const struct shape *y = &p->c->base.shape;
-    const struct kernels *k = p->c->kern;
+    const struct kernels *k = p->c->base.kern;
     size_t dim = y->head_dim, all = heads * dim;
     if (bias) k->add(x, bias, all);
     if (y->desc->qk_norm == QK_NORM_WHOLE) k->rmsnorm(x, x, norm, all, y->rms_eps);
@@ -107,11 +107,11 @@ static void rotate(const struct pass *p, size_t i, float *q, float *k)
     if (token_slides(&s->tokens[i])) {
         float *sink_q = s->sink_q + i * y->heads * dim;
         memcpy(sink_q, q, y->heads * dim * sizeof(*q));
-        if (turns) c->kern->rope(sink_q, y->heads, dim, y->rope_dim, s->sink_cs + i * y->rope_dim, neox);
+        if (turns) c->base.kern->rope(sink_q, y->heads, dim, y->rope_dim, s->sink_cs + i * y->rope_dim, neox);
     }
     if (!turns) return;
-    c->kern->rope(q, y->heads, dim, y->rope_dim, cs, neox);
-    c->kern->rope(k, y->kv_heads, dim, y->rope_dim, cs, neox);
+    c->base.kern->rope(q, y->heads, dim, y->rope_dim, cs, neox);
+    c->base.kern->rope(k, y->kv_heads, dim, y->rope_dim, cs, neox);
 }
 
 /* Make q and k ready, and put k and v where attention finds them. */
@@ -127,12 +127,12 @@ static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         float *q = s->q + i * y->heads * dim, *k = s->k + i * y->kv_heads * dim, *v = s->v + i * y->kv_heads * dim;
         finish(p, q, y->heads, p->w->q_bias, p->w->q_norm);
         finish(p, k, y->kv_heads, p->w->k_bias, p->w->k_norm);
-        if (p->w->v_bias) c->kern->add(v, p->w->v_bias, y->kv_heads * dim);
+        if (p->w->v_bias) c->base.kern->add(v, p->w->v_bias, y->kv_heads * dim);
         rotate(p, i, q, k);
         for (uint32_t h = 0; h < y->kv_heads; h++) {
             uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][t->pos / KV_BLOCK], h);
-            c->kern->kv_store[c->base.config.kv_type](block, block + c->kv.half, t->pos % KV_BLOCK, k + h * dim,
-                                                      v + h * dim, dim);
+            c->base.kern->kv_store[c->base.config.kv_type](block, block + c->kv.half, t->pos % KV_BLOCK, k + h * dim,
+                                                           v + h * dim, dim);
         }
     }
 }
@@ -146,7 +146,7 @@ static void join_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
 
 void cpu_activate(const struct pass *p, float *gate, const float *up, size_t n)
 {
-    const struct kernels *k = p->c->kern;
+    const struct kernels *k = p->c->base.kern;
     switch (p->c->base.shape.desc->activation) {
     case ACT_SILU:
         k->silu_mul(gate, up, n);
@@ -164,7 +164,7 @@ static void gate_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
 {
     const struct pass *p = ctx;
     const struct shape *y = &p->c->base.shape;
-    const struct kernels *k = p->c->kern;
+    const struct kernels *k = p->c->base.kern;
     for (size_t i = begin; i < end; i++) {
         float *gate = p->c->scratch.gate + i * y->ffn, *up = p->c->scratch.up + i * y->ffn;
         if (p->w->gate_bias) k->add(gate, p->w->gate_bias, y->ffn);
@@ -180,8 +180,8 @@ static void finish_logits(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
     const struct shape *y = &p->c->base.shape;
     for (size_t i = begin; i < end; i++) {
         float *row = p->logits + i * y->vocab;
-        if (y->logit_scale != 1) p->c->kern->scale(row, y->logit_scale, y->vocab);
-        if (y->logit_cap > 0) p->c->kern->softcap(row, y->logit_cap, y->vocab);
+        if (y->logit_scale != 1) p->c->base.kern->scale(row, y->logit_scale, y->vocab);
+        if (y->logit_cap > 0) p->c->base.kern->softcap(row, y->logit_cap, y->vocab);
     }
 }
 
@@ -271,7 +271,7 @@ static void output_block(struct pass *p, float *logits, float *hidden)
     uint32_t n = 0;
     for (uint32_t i = 0; hidden && i < p->n; i++) {
         if (!(token_wants(&s->tokens[i]) & WANT_HIDDEN)) continue;
-        c->kern->rmsnorm(hidden, s->x + (size_t)i * y->dim, c->weights.output_norm, y->dim, y->rms_eps);
+        c->base.kern->rmsnorm(hidden, s->x + (size_t)i * y->dim, c->weights.output_norm, y->dim, y->rms_eps);
         hidden += y->dim;
     }
     for (uint32_t i = 0; i < p->n; i++)

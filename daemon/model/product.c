@@ -66,7 +66,11 @@ void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, c
 {
     struct cpu *c = p->c;
     struct scratch *s = &c->scratch;
-    struct products job = {c->kern, set, n, {.f = in, .q = s->aq, .d = s->ad, .s = s->as, .k = set[0].m->k}, groups, 0};
+    struct products job = {.kern = c->base.kern,
+                           .set = set,
+                           .n = n,
+                           .in = {.f = in, .q = s->aq, .d = s->ad, .s = s->as, .k = set[0].m->k},
+                           .groups = groups};
     for (uint32_t i = 0; i < n; i++) job.panels += set[i].m->n_panels;
     uint32_t grain = job.panels * n_groups / (pool_threads(c->pool) * 4);
     cpu_run(p, p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, multiply, &job, job.panels * n_groups,
@@ -91,7 +95,7 @@ void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row
 {
     struct scratch *s = &p->c->scratch;
     size_t nb = k / KERN_BLOCK;
-    if (p->quantize) p->c->kern->quantize(s->aq + row * k, s->ad + row * nb, s->as + row * nb * 2, x, k);
+    if (p->quantize) p->c->base.kern->quantize(s->aq + row * k, s->ad + row * nb, s->as + row * nb * 2, x, k);
 }
 
 void cpu_run(const struct pass *p, enum timing_part part, pool_fn fn, void *ctx, uint32_t n, uint32_t grain)

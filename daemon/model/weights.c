@@ -382,7 +382,7 @@ static int tabulate(const struct plan *p)
         t->items[t->n] = m ? (struct packed_item){i->offset, i->bytes, m->k, (uint64_t)m->stacked * m->rows, m->type}
                            : (struct packed_item){i->offset, i->bytes, i->t->dims[0], i->t->dims[1], PACKED_VECTOR};
     }
-    p->w->size = t->size = p->size;
+    t->size = p->size;
     return 0;
 }
 
@@ -463,7 +463,7 @@ static int fill(struct plan *p, uint8_t *mem, struct pool *pool,
 static int make_plan(struct plan *p, struct weights *w, const struct gguf *g, const struct shape *s,
                      struct item **items)
 {
-    *w = (struct weights){.n_layers = s->n_layers, .dim = s->dim, .g = g};
+    *w = (struct weights){.g = g};
     *items = calloc(LAYER_ITEMS * (size_t)s->n_layers + OTHER_ITEMS, sizeof(**items));
     w->layers = calloc(s->n_layers, sizeof(*w->layers));
     *p = (struct plan){.w = w, .g = g, .s = s, .items = *items};
@@ -504,7 +504,7 @@ int weights_check(const struct gguf *g, const struct shape *s, size_t *bytes)
 
 void weights_fini(struct weights *w)
 {
-    if (w->mem && !w->packed) munmap((void *)w->mem, w->size);
+    if (w->mem && !w->packed) munmap((void *)w->mem, w->table.size);
     packed_unmap(w->packed);
     free(w->table.items);
     free(w->dir);
@@ -514,11 +514,11 @@ void weights_fini(struct weights *w)
 
 void weights_embed(const struct weights *w, uint32_t token, float *out)
 {
+    const struct matrix *m = &w->output;
     if (w->embd) {
-        size_t stride = w->dim / kern_type_block(w->embd_type) * kern_type_bytes(w->embd_type);
-        kern_dequant(w->embd_type, out, (const uint8_t *)w->embd + token * stride, w->dim);
+        size_t stride = m->k / kern_type_block(w->embd_type) * kern_type_bytes(w->embd_type);
+        kern_dequant(w->embd_type, out, (const uint8_t *)w->embd + token * stride, m->k);
         return;
     }
-    const struct matrix *m = &w->output;
-    kern_panel_row(m->type, out, m->panels + token / KERN_ROWS * m->panel_bytes, token % KERN_ROWS, w->dim);
+    kern_panel_row(m->type, out, m->panels + token / KERN_ROWS * m->panel_bytes, token % KERN_ROWS, m->k);
 }

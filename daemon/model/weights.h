@@ -33,16 +33,14 @@ struct layer {
 };
 
 struct weights {
-    struct layer *layers;     /* [n_layers] */
+    struct layer *layers;     /* [the shape's n_layers] */
     const float *output_norm; /* [dim] */
     struct matrix output;     /* [vocab][dim]; of a tied model: the embedding */
     const void *embd;         /* [vocab] rows as in the file, of type embd_type; NULL when tied */
     enum kern_type embd_type;
     /* [rope_dim/2] what the frequencies are divided by, or NULL; LongRoPE's for short and for long contexts */
     const float *rope_factors, *rope_short, *rope_long;
-    uint32_t n_layers, dim;
-    const void *mem; /* the image */
-    size_t size;     /* bytes of mem */
+    const void *mem; /* the image, of table.size bytes */
     struct packed_table table;
     struct packed *packed; /* the file that mem is in, or NULL: anonymous memory */
     const struct gguf *g;

@@ -27,7 +27,7 @@ static int load(struct load *l, const struct buf *b)
     int check = weights_check(l->g, &l->s, &bytes);
     int r = weights_load(&l->w, l->g, &l->s, l->pool, NULL, NULL, NULL);
     if (r != -ENOMEM && check) assert_int_equal(check, r);
-    if (!r) assert_int_equal(bytes, l->w.size);
+    if (!r) assert_int_equal(bytes, l->w.table.size);
     return r;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* GGUF's quantized blocks, taken apart into what a panel's group has of one row. */
-#include <stddef.h>
 #include <stdint.h>
 
 /* One block of a file: 32 or 256 values. */

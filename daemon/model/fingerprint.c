@@ -3,7 +3,6 @@
 #include "daemon/model/partfile.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>

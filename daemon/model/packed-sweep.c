@@ -6,7 +6,6 @@
 #include "kernels/kernels.h"
 #include "libcommon/cleanup.h"
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
-#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -79,6 +78,7 @@ static bool read_all(int fd, void *to, size_t n)
 {
     for (size_t done = 0; done < n;) {
         ssize_t r = pread(fd, (char *)to + done, n - done, (off_t)done);
+        if (r < 0 && errno == EINTR) continue;
         if (r <= 0) return false;
         done += (size_t)r;
     }

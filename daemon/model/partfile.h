@@ -4,7 +4,6 @@
  * Files of a cache: written under NAME.part and renamed when whole, so that a reader never sees half of one. The writer
  * holds a lock on the .part; one without a lock is what a crash has left.
  */
-#include <stddef.h>
 #include <sys/stat.h>
 
 #define PARTFILE_SUFFIX ".part"

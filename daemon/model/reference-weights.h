@@ -16,6 +16,6 @@ void blas_close(struct blas *b);
 void blas_product(const struct blas *b, float *c, int ldc, const float *a, int lda, const float *bm, int ldb, int m,
                   int n, int k, bool transpose_b);
 
-/* Rows [row, row+rows) of a 1-D or 2-D tensor as f32 [rows][dims[0]]. -EOPNOTSUPP with a sentence for a type it does
- * not know. */
+/* Rows [row, row+rows) of a tensor as f32 [rows][dims[0]]; those of stacked matrices follow each other. -EOPNOTSUPP
+ * with a sentence for a type it does not know. */
 int reference_rows(const struct gguf_tensor *t, uint64_t row, uint64_t rows, float *out);

@@ -9,7 +9,8 @@
 
 struct reference;
 
-/* -ENOENT with a sentence when OpenBLAS cannot be loaded; -ENOMEM. @g stays open as long as it lives. */
+/* -ENOENT with a sentence when OpenBLAS cannot be loaded; -ENOMEM. @g stays open as long as it lives, and its tensors
+ * are of the shape's sizes, as weights_check or weights_load has found. */
 int reference_new(struct reference **out, const struct gguf *g);
 
 /* The longest context that can come, by which LongRoPE's factors are chosen; at first the long ones are. */

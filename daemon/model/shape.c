@@ -4,7 +4,6 @@
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* A part of a model has some of its tensors; only the first has the keys that say more than which part it is. */
 static int whole(const struct gguf *g)

@@ -38,9 +38,13 @@ int weights_upkeep(struct weights *w, const atomic_bool *stop)
         r = packed_verify(w->packed, stop);
         if (r == -EBADMSG) return r;
         if (r == 0) r = packed_make_huge(w->packed, stop);
-        if (r < 0 && r != -ECANCELED) log_warning("the weights stay in small pages: %s", error_text(r));
+        if (r == -ECANCELED)
+            log_debug("%s", error_text(r));
+        else if (r < 0)
+            log_warning("the packed weights were verified, but stay in small pages: %s", error_text(r));
+        else
+            log_debug("the packed weights were verified%s", r > 0 ? " and copied to huge pages" : "");
         packed_sweep(w->dir);
-        log_debug("the packed weights were verified%s", r > 0 ? " and copied to huge pages" : "");
         return 0;
     }
     r = keep(w, stop);

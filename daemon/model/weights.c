@@ -4,7 +4,6 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -156,7 +156,7 @@ int jj_get_slice(struct jj *j, struct jj_value obj, const struct jj_value part[3
     int r = jj_check_defined(j, obj);
     if (r < 0) return r;
     bool sliced = obj.type == JJ_STR || (obj.type == JJ_SEQ && obj.q->kind <= JJ_RANGE);
-    if (!sliced) return jj_undefined_attr(j, obj, jj_none(), out);
+    if (!sliced) return jj_error(j, "'%s' object cannot be sliced", jj_type_name(obj));
     struct slice s = {0};
     r = slice_indices(j, part, obj.type == JJ_STR ? (int64_t)obj.s->chars : (int64_t)obj.q->n, &s);
     if (r == 0) r = jj_charge(j, (uint64_t)s.n / 16);
@@ -165,10 +165,11 @@ int jj_get_slice(struct jj *j, struct jj_value obj, const struct jj_value part[3
     struct jj_seq *q = jj_seq_new(j, obj.q->kind == JJ_GROUP ? JJ_TUPLE : obj.q->kind, (size_t)s.n);
     if (!q) return j->err;
     for (int64_t i = 0; i < s.n; i++) q->v[q->n++] = obj.q->v[s.start + i * s.step];
-    if (q->kind == JJ_RANGE) {
-        q->start = obj.q->start + s.start * obj.q->step;
-        q->step = obj.q->step * s.step;
-        q->stop = obj.q->start + s.stop * obj.q->step;
+    if (q->kind == JJ_RANGE) { /* what does not fit is told only, never used */
+        uint64_t start = (uint64_t)obj.q->start, step = (uint64_t)obj.q->step;
+        q->start = (int64_t)(start + (uint64_t)s.start * step);
+        q->step = (int64_t)(step * (uint64_t)s.step);
+        q->stop = (int64_t)(start + (uint64_t)s.stop * step);
     }
     *out = jj_sequence(q);
     return 0;
@@ -185,11 +186,17 @@ static int path_step(struct jj *j, struct jj_value item, const struct jj_str *pa
     return jj_get_item(j, item, key, out);
 }
 
-int jj_get_path(struct jj *j, struct jj_value item, struct jj_value path, struct jj_value *out)
+int jj_get_path(struct jj *j, struct jj_value item, struct jj_value path, struct jj_value fallback,
+                struct jj_value *out)
 {
+    bool falls = fallback.type != JJ_ABSENT && fallback.type != JJ_NONE;
     *out = item;
     if (path.type == JJ_ABSENT || path.type == JJ_NONE) return 0;
-    if (path.type != JJ_STR) return jj_get_item(j, item, path, out);
+    if (path.type != JJ_STR) {
+        int r = jj_get_item(j, item, path, out);
+        if (r == 0 && falls && out->type == JJ_UNDEFINED) *out = fallback;
+        return r;
+    }
     const struct jj_str *s = path.s;
     for (size_t from = 0; from <= s->len;) {
         const char *dot = s->len > from ? memchr(s->p + from, '.', s->len - from) : NULL;
@@ -197,6 +204,7 @@ int jj_get_path(struct jj *j, struct jj_value item, struct jj_value path, struct
         const struct jj_str *part = jj_str_sub(j, s, from, to - from);
         int r = part ? path_step(j, *out, part, out) : j->err;
         if (r < 0) return r;
+        if (falls && out->type == JJ_UNDEFINED) *out = fallback;
         from = to + 1;
     }
     return 0;

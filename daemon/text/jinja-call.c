@@ -203,10 +203,9 @@ int jj_arg_int(struct jj *j, struct jj_value v, int64_t *out)
     return 0;
 }
 
-int jj_arg_bool(struct jj_value v, bool *out)
+void jj_arg_bool(struct jj_value v, bool *out)
 {
     if (jj_given(v)) *out = jj_truth(v);
-    return 0;
 }
 
 int jj_arg_str(struct jj *j, const struct jj_call *c, struct jj_value v, const struct jj_str **out)

@@ -81,8 +81,10 @@ int jj_get_attr(struct jj *j, struct jj_value obj, struct jj_value name, struct 
 int jj_get_item(struct jj *j, struct jj_value obj, struct jj_value key, struct jj_value *out);
 /* obj[start:stop:step], each JJ_NONE when left out. */
 int jj_get_slice(struct jj *j, struct jj_value obj, const struct jj_value part[3], struct jj_value *out);
-/* "a.b.0" of filters' attribute arguments; JJ_NONE or JJ_ABSENT: the item itself. */
-int jj_get_path(struct jj *j, struct jj_value item, struct jj_value path, struct jj_value *out);
+/* "a.b.0" of filters' attribute arguments; JJ_NONE or JJ_ABSENT: the item itself. @fallback (JJ_NONE or JJ_ABSENT:
+ * there is none) stands for every step that finds nothing. */
+int jj_get_path(struct jj *j, struct jj_value item, struct jj_value path, struct jj_value fallback,
+                struct jj_value *out);
 
 int jj_binary(struct jj *j, enum jj_op op, struct jj_value a, struct jj_value b, struct jj_value *out);
 int jj_unary(struct jj *j, enum jj_op op, struct jj_value a, struct jj_value *out);
@@ -114,9 +116,10 @@ static inline bool jj_given(struct jj_value v)
     return v.type != JJ_ABSENT;
 }
 int jj_arg_int(struct jj *j, struct jj_value v, int64_t *out);
-int jj_arg_bool(struct jj_value v, bool *out);
+void jj_arg_bool(struct jj_value v, bool *out);
 int jj_arg_str(struct jj *j, const struct jj_call *c, struct jj_value v, const struct jj_str **out);
 
 /* Loops. */
 int jj_loop_attr(struct jj *j, struct jj_value loop, const struct jj_str *name, struct jj_value *out);
+int jj_loop_repr(struct jj_sb *sb, struct jj_loop *loop);
 int jj_loop_call(struct jj *j, struct jj_loop *loop, const struct jj_args *args, struct jj_value *out);

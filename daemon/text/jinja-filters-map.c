@@ -99,7 +99,7 @@ int jj_f_join(struct jj *j, const struct jj_call *c, struct jj_value *out)
     for (size_t i = 0; i < q->n && r == 0; i++) {
         struct jj_value v;
         if (i) r = jj_sb_str(&sb, between);
-        if (r == 0) r = jj_get_path(j, q->v[i], c->a[1], &v);
+        if (r == 0) r = jj_get_path(j, q->v[i], c->a[1], jj_none(), &v);
         const struct jj_str *s = r == 0 ? jj_to_str(j, v) : NULL;
         if (s && j->autoescape) s = jj_str_escape(j, s);
         if (r == 0) r = s ? jj_sb_str(&sb, s) : j->err;
@@ -113,7 +113,7 @@ int jj_f_join(struct jj *j, const struct jj_call *c, struct jj_value *out)
 /* map(attribute=…, default=…) of one item. */
 static int map_attribute(struct jj *j, struct jj_value item, const struct jj_args *args, struct jj_value *out)
 {
-    struct jj_value path = jj_none(), fallback = {.type = JJ_ABSENT};
+    struct jj_value path = jj_none(), fallback = jj_none();
     for (size_t i = 0; i < args->n_kw; i++) {
         const struct jj_str *k = args->kw[i].name;
         if (jj_str_is(k, "attribute"))
@@ -123,9 +123,7 @@ static int map_attribute(struct jj *j, struct jj_value item, const struct jj_arg
         else
             return jj_error(j, "map: unexpected keyword argument '%.*s'", k->len > 100 ? 100 : (int)k->len, k->p);
     }
-    int r = jj_get_path(j, item, path, out);
-    if (r == 0 && out->type == JJ_UNDEFINED && jj_given(fallback) && fallback.type != JJ_NONE) *out = fallback;
-    return r;
+    return jj_get_path(j, item, path, fallback, out);
 }
 
 /* The builtin that args->pos[at] names, and what is left of the arguments for it. */
@@ -177,7 +175,7 @@ int jj_f_select(struct jj *j, const struct jj_call *c, struct jj_value *out)
     int r = q ? jj_enter(j) : j->err;
     for (size_t i = 0; r == 0 && i < q->n; i++) {
         struct jj_value v = q->v[i];
-        if (attribute) r = jj_get_path(j, v, c->args->pos[0], &v);
+        if (attribute) r = jj_get_path(j, v, c->args->pos[0], jj_none(), &v);
         if (r == 0 && test) r = jj_call_builtin(j, test, v, &rest, &v);
         if (r == 0) r = jj_charge(j, 1);
         if (r == 0 && jj_truth(v) != reject) r = jj_seq_push(j, kept, q->v[i]);

@@ -11,7 +11,7 @@ static struct jj_value generator(struct jj_seq *q)
 /* What an item is sorted by: its attribute, without case if it is text. */
 static int key_of(struct jj *j, struct jj_value item, struct jj_value path, bool case_sensitive, struct jj_value *out)
 {
-    int r = jj_get_path(j, item, path, out);
+    int r = jj_get_path(j, item, path, jj_none(), out);
     if (r < 0 || case_sensitive || out->type != JJ_STR) return r;
     out->s = jj_change_case(j, out->s, JJ_TO_LOWER);
     return out->s ? jj_charge_bytes(j, out->s->len) : j->err;
@@ -90,13 +90,22 @@ int jj_sorted(struct jj *j, struct jj_value of, struct jj_value path, bool rever
     return 0;
 }
 
+/* Python's sorted() takes a number here, and nothing else. */
+static int arg_reverse(struct jj *j, struct jj_value v, bool *out)
+{
+    int64_t i = 0;
+    int r = jj_arg_int(j, v, &i);
+    *out = i != 0;
+    return r;
+}
+
 int jj_f_sort(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     bool reverse = false, case_sensitive = false;
-    jj_arg_bool(c->a[0], &reverse);
     jj_arg_bool(c->a[1], &case_sensitive);
     struct jj_seq *q;
-    int r = jj_sorted(j, c->self, c->a[2], reverse, case_sensitive, &q);
+    int r = arg_reverse(j, c->a[0], &reverse);
+    if (r == 0) r = jj_sorted(j, c->self, c->a[2], reverse, case_sensitive, &q);
     if (r == 0) *out = jj_sequence(q);
     return r;
 }
@@ -106,8 +115,8 @@ int jj_f_dictsort(struct jj *j, const struct jj_call *c, struct jj_value *out)
     bool case_sensitive = false, reverse = false;
     const struct jj_str *by = NULL;
     jj_arg_bool(c->a[0], &case_sensitive);
-    jj_arg_bool(c->a[2], &reverse);
     int r = jj_check_defined(j, c->self);
+    if (r == 0) r = arg_reverse(j, c->a[2], &reverse);
     if (r == 0) r = jj_arg_str(j, c, c->a[1], &by);
     if (r < 0) return r;
     if (c->self.type != JJ_DICT) return jj_error(j, "dictsort needs a mapping, not %s", jj_type_name(c->self));
@@ -120,13 +129,6 @@ int jj_f_dictsort(struct jj *j, const struct jj_call *c, struct jj_value *out)
     return r;
 }
 
-static int group_key(struct jj *j, struct jj_value item, const struct jj_call *c, struct jj_value *out)
-{
-    int r = jj_get_path(j, item, c->a[0], out);
-    if (r == 0 && out->type == JJ_UNDEFINED && jj_given(c->a[1])) *out = c->a[1];
-    return r;
-}
-
 /* Items with their keys, in a list of pairs sorted by the key. */
 static int keyed(struct jj *j, const struct jj_call *c, bool case_sensitive, struct jj_seq **out)
 {
@@ -134,7 +136,7 @@ static int keyed(struct jj *j, const struct jj_call *c, bool case_sensitive, str
     if (!pairs) return j->err;
     for (size_t i = 0; i < q->n; i++) {
         struct jj_value key, pair;
-        int r = group_key(j, q->v[i], c, &key);
+        int r = jj_get_path(j, q->v[i], c->a[0], c->a[1], &key);
         if (r == 0) r = jj_pair(j, key, q->v[i], &pair);
         if (r == 0) r = jj_seq_push(j, pairs, pair);
         if (r < 0) return r;
@@ -221,7 +223,7 @@ int jj_f_sum(struct jj *j, const struct jj_call *c, struct jj_value *out)
     int r = out->type == JJ_STR ? jj_error(j, "sum() can't sum strings [use ''.join(seq) instead]") : 0;
     for (size_t i = 0; i < q->n && r == 0; i++) {
         struct jj_value v;
-        r = jj_get_path(j, q->v[i], c->a[0], &v);
+        r = jj_get_path(j, q->v[i], c->a[0], jj_none(), &v);
         if (r == 0) r = jj_binary(j, JJ_OP_ADD, *out, v, out);
     }
     return r;
@@ -233,6 +235,10 @@ int jj_f_batch(struct jj *j, const struct jj_call *c, struct jj_value *out)
     int r = jj_arg_int(j, c->a[0], &count);
     struct jj_seq *q = r < 0 ? NULL : jj_iterate(j, c->self), *rows = q ? jj_seq_new(j, JJ_LIST, 0) : NULL, *row = NULL;
     if (!rows) return j->err;
+    if (q->n && !count) { /* as Jinja has it: an empty one, and all the rest */
+        row = jj_seq_new(j, JJ_LIST, 0);
+        r = row ? jj_seq_push(j, rows, jj_sequence(row)) : j->err;
+    }
     for (size_t i = 0; i < q->n && r == 0; i++) {
         if (!row || (int64_t)row->n == count) {
             row = jj_seq_new(j, JJ_LIST, 0);

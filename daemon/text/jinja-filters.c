@@ -187,22 +187,48 @@ static int f_wordcount(struct jj *j, const struct jj_call *c, struct jj_value *o
     return 0;
 }
 
-static int f_urlencode(struct jj *j, const struct jj_call *c, struct jj_value *out)
+/* @query: of a query, where a space is a plus and a slash is nothing special. */
+static int put_quoted(struct jj_sb *sb, struct jj_value v, bool query)
 {
-    const struct jj_str *s = jj_to_str(j, c->self);
-    struct jj_sb sb = {.j = j};
+    const struct jj_str *s = jj_to_str(sb->j, v);
     struct jj_run run = {0};
     size_t it = 0;
-    if (!s) return j->err;
-    while (jj_str_run(s, &it, &run)) {
-        for (size_t i = run.off; i < run.off + run.len; i++) {
+    int r = s ? 0 : sb->j->err;
+    while (r == 0 && jj_str_run(s, &it, &run)) {
+        for (size_t i = run.off; i < run.off + run.len && r == 0; i++) {
             unsigned char b = (unsigned char)s->p[i];
-            bool plain = (unsigned)((b | 32) - 'a') < 26 || (unsigned)(b - '0') < 10 || (b && strchr("_.-~/", b));
-            int r = plain ? jj_sb_put(&sb, s->p + i, 1, run.markup) : jj_sb_printf(&sb, run.markup, "%%%02X", b);
-            if (r < 0) return r;
+            bool plain = (unsigned)((b | 32) - 'a') < 26 || (unsigned)(b - '0') < 10 || (b && strchr("_.-~", b));
+            if (plain || (b == '/' && !query))
+                r = jj_sb_put(sb, s->p + i, 1, run.markup);
+            else if (b == ' ' && query)
+                r = jj_sb_put(sb, "+", 1, run.markup);
+            else
+                r = jj_sb_printf(sb, run.markup, "%%%02X", b);
         }
     }
-    return jj_sb_finish(&sb, out);
+    return r;
+}
+
+static int f_urlencode(struct jj *j, const struct jj_call *c, struct jj_value *out)
+{
+    struct jj_sb sb = {.j = j};
+    int r = 0;
+    if (c->self.type != JJ_DICT && c->self.type != JJ_SEQ) {
+        r = put_quoted(&sb, c->self, false);
+        return r < 0 ? r : jj_sb_finish(&sb, out);
+    }
+    struct jj_seq *q = c->self.type == JJ_DICT ? jj_dict_view(j, c->self.d, JJ_ITEMS) : jj_iterate(j, c->self);
+    if (!q) return j->err;
+    for (size_t i = 0; i < q->n && r == 0; i++) {
+        struct jj_seq *pair = jj_iterate(j, q->v[i]);
+        if (!pair) return j->err;
+        if (pair->n != 2) return jj_error(j, "urlencode needs pairs, element #%zu is none", i);
+        if (i) r = jj_sb_lit(&sb, "&");
+        if (r == 0) r = put_quoted(&sb, pair->v[0], true);
+        if (r == 0) r = jj_sb_lit(&sb, "=");
+        if (r == 0) r = put_quoted(&sb, pair->v[1], true);
+    }
+    return r < 0 ? r : jj_sb_finish(&sb, out);
 }
 
 static int f_default(struct jj *j, const struct jj_call *c, struct jj_value *out)
@@ -243,14 +269,14 @@ static bool text_is_data(const struct jj_str *s)
 static int f_int(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     struct jj_value v = c->self;
-    int64_t base = 10, i = 0;
+    int64_t base = jj_given(c->a[1]) ? -1 : 10, i = 0; /* what is no base fails as a text does that is no number */
     double f = 0;
     int r = jj_check_defined(j, v);
-    if (r == 0) r = jj_arg_int(j, c->a[1], &base);
     if (r < 0) return r;
+    if (jj_is_integral(c->a[1])) base = jj_integral(c->a[1]);
     *out = jj_given(c->a[0]) ? c->a[0] : jj_int(0);
     if (v.type == JJ_STR) {
-        bool whole = jj_parse_int(v.s, (int)(base > 99 ? 99 : base), &i) == 0;
+        bool whole = jj_parse_int(v.s, base < 0 || base > 36 ? -1 : (int)base, &i) == 0;
         if (!whole && (jj_parse_float(v.s, &f) || !isfinite(f) || !(fabs(f) < 0x1p63))) return 0;
         *out = jj_int(whole ? i : (int64_t)f);
         out->data = text_is_data(v.s);
@@ -310,11 +336,14 @@ static int f_round(struct jj *j, const struct jj_call *c, struct jj_value *out)
     if (!method || jj_str_is(method, "common")) {
         bool whole = jj_is_integral(c->self);
         *out = whole && precision >= 0 ? jj_int(jj_integral(c->self)) : jj_float(round_common(x, precision));
-        if (whole && precision < 0) *out = jj_int((int64_t)out->f);
+        if (whole && precision < 0) {
+            if (!(fabs(out->f) < 0x1p63)) return jj_error(j, "integer overflow");
+            *out = jj_int((int64_t)out->f);
+        }
     } else if (jj_str_is(method, "ceil")) {
-        *out = jj_float(ceil(x * p) / p);
+        *out = jj_float((ceil(x * p) + 0.0) / p); /* Python has an int here, and no -0 */
     } else if (jj_str_is(method, "floor")) {
-        *out = jj_float(floor(x * p) / p);
+        *out = jj_float((floor(x * p) + 0.0) / p);
     } else {
         return jj_error(j, "method must be common, ceil or floor");
     }

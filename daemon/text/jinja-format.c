@@ -12,7 +12,8 @@
 struct spec {
     uint32_t fill;
     char align; /* '<' '>' '=' '^', or 0: as the type wants it */
-    char sign;  /* '+', ' ' or 0 */
+    char sign;  /* '+', ' ' or 0: only a minus is shown */
+    bool signs; /* one of them was given, or '-' */
     char group; /* ',' '_' or 0 */
     char type;  /* or 0 */
     bool alt;
@@ -306,7 +307,7 @@ int jj_percent(struct jj *j, const struct jj_str *fmt, struct jj_value args, str
         p.at = to + 1;
         if (r == 0 && next) r = percent_one(&p);
     }
-    bool rest = p.used < p.n && !jj_given(p.mapping) && !jj_is_list(args);
+    bool rest = p.used < p.n && !jj_given(p.mapping) && !jj_is_list(args) && args.type != JJ_UNDEFINED;
     if (r == 0 && rest) return jj_error(j, "not all arguments converted during string formatting");
     return r < 0 ? r : jj_sb_finish(&p.sb, out);
 }
@@ -329,6 +330,7 @@ static int parse_spec(struct jj *j, const struct jj_str *s, struct spec *f)
     }
     if (p < end && (*p == '+' || *p == '-' || *p == ' ')) {
         f->sign = *p == '-' ? 0 : *p;
+        f->signs = true;
         p++;
     }
     if (p < end && *p == '#') {
@@ -365,6 +367,8 @@ static int format_value(struct jj_sb *sb, struct jj_value v, const struct jj_str
     if (!text->len) return jj_sb_value(sb, v);
     if (v.type == JJ_STR) {
         if (f.type && f.type != 's') return jj_error(j, "unknown format code '%c' for object of type 'str'", f.type);
+        if (f.signs || f.alt || f.group)
+            return jj_error(j, "sign, '#' and separators are not allowed in string format specifier");
         if (f.align == '=' && f.fill != '0') return jj_error(j, "'=' alignment not allowed in string format specifier");
         if (f.align == '=') f.align = '<';
         return put_text(sb, &f, v.s, '<');
@@ -384,6 +388,7 @@ struct formatter {
     struct jj *j;
     const struct jj_call *c;
     size_t next; /* automatic numbering */
+    bool manual; /* there were numbers */
 };
 
 /* The value of "name.attr[key]" (without what begins with ! or :). */
@@ -395,6 +400,10 @@ static int field_value(struct formatter *f, const struct jj_str *field, struct j
     const struct jj_str *first = jj_str_sub(f->j, field, 0, n);
     if (!first) return f->j->err;
     if (!n || jj_parse_int(first, 10, &i) == 0) {
+        bool plain = n == field->len; /* what Python's Formatter looks at */
+        if (plain && (n ? f->next > 0 : f->manual))
+            return jj_error(f->j, "automatic field numbering and numbers do not go together");
+        if (plain && n) f->manual = true;
         if (!n) i = (int64_t)f->next++;
         if (i < 0 || (size_t)i >= f->c->args->n_pos)
             return jj_error(f->j, "replacement index %lld out of range for positional args tuple", (long long)i);
@@ -416,7 +425,6 @@ static int field_value(struct formatter *f, const struct jj_str *field, struct j
         bool number = item && jj_parse_int(part, 10, &i) == 0;
         struct jj_value key = number ? jj_int(i) : jj_string(part);
         r = item ? jj_get_item(f->j, *out, key, out) : jj_get_attr(f->j, *out, key, out);
-        if (r == 0) r = jj_check_defined(f->j, *out);
         if (item) n++;
     }
     return r;

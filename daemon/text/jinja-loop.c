@@ -2,6 +2,7 @@
 /* for loops and their loop variable. Items pass a loop's condition one by one, as late as possible: it may look at what
  * the body has set. */
 #include "daemon/text/jinja-exec.h"
+#include <inttypes.h>
 
 struct jj_loop {
     const struct jj_node *node;
@@ -110,13 +111,16 @@ int jj_loop_run(struct jj *j, struct jj_scope *s, const struct jj_node *n, struc
     l->next = l->items ? jj_seq_new(j, JJ_LIST, 2) : NULL;
     if (!l->next) return j->err;
     struct jj_value loop = {.type = JJ_LOOP, .loop = l};
+    bool none =
+        true; /* has come to the end of the body: what Jinja means by else, break and continue notwithstanding */
     int r;
     while ((r = step(j, l)) > 0) {
         r = run_body(j, l, loop, out);
         if (r < 0 || r == JJ_BREAK) break;
+        if (r == 0) none = false;
     }
     if (r < 0) return r;
-    if (l->index0 >= 0 || !n->d) return 0;
+    if (!none || !n->d) return 0;
     struct jj_scope *inner = jj_alloc(j, sizeof(*inner));
     if (!inner) return j->err;
     inner->parent = s;
@@ -207,6 +211,13 @@ static int attribute(struct jj *j, struct jj_loop *l, size_t which, struct jj_va
         *out = next;
         return r > 0 ? 0 : jj_undefined(j, "there is no next item", out);
     }
+}
+
+int jj_loop_repr(struct jj_sb *sb, struct jj_loop *l)
+{
+    int64_t length;
+    int r = loop_length(sb->j, l, &length);
+    return r < 0 ? r : jj_sb_printf(sb, true, "<LoopContext %" PRId64 "/%" PRId64 ">", l->index0 + 1, length);
 }
 
 int jj_loop_attr(struct jj *j, struct jj_value loop, const struct jj_str *name, struct jj_value *out)

@@ -219,6 +219,8 @@ int jj_dict_fill(struct jj *j, struct jj_dict *d, const struct jj_args *args)
 {
     int r = 0;
     if (args->n_pos > 1) return jj_error(j, "dict expected at most 1 argument, got %zu", args->n_pos);
+    if (args->n_pos) r = jj_check_defined(j, args->pos[0]);
+    if (r < 0) return r;
     if (args->n_pos && args->pos[0].type == JJ_DICT) {
         const struct jj_dict *from = args->pos[0].d;
         for (size_t i = 0; i < from->n && r == 0; i++) r = jj_dict_set(j, d, from->e[i].k, from->e[i].v);

@@ -192,7 +192,7 @@ int jj_binary(struct jj *j, enum jj_op op, struct jj_value a, struct jj_value b,
         return concat_seq(j, a.q, b.q, out);
     if (op == JJ_OP_MUL && repeats(a) && jj_is_integral(b)) return repeat(j, a, jj_integral(b), out);
     if (op == JJ_OP_MUL && repeats(b) && jj_is_integral(a)) return repeat(j, b, jj_integral(a), out);
-    if (op == JJ_OP_MOD && a.type == JJ_STR && b.type != JJ_UNDEFINED) return jj_percent(j, a.s, b, out);
+    if (op == JJ_OP_MOD && a.type == JJ_STR) return jj_percent(j, a.s, b, out);
     return bad_operands(j, op, a, b);
 }
 

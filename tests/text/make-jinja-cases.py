@@ -29,6 +29,19 @@ VARS = {
 
 EXPRESSIONS = """
 1 + 2 * 3 - 4 / 2
+n[1:], nil[:2], d[0:1], range(3)[1:], d.nope[1:], (no)[::2], big[1:]
+[{"a": {"b": 1}}, {}]|map(attribute="a.b", default="-")|list, [1]|map(attribute="a.b", default=2)|list, [1]|map(attribute=0, default=2)|list
+[{"a": {"b": 1}}, {}]|groupby("a.b", default=0)|list, [{}]|map(attribute="a.b")|list, [{}]|groupby("a", default=none)|list
+d|urlencode, [["a b", "/"], ("ü", 1)]|urlencode, {}|urlencode, [1]|urlencode, "a b/c?"|urlencode, nope|urlencode, 1|urlencode
+dict(nope), dict(d.nope), dict({}, a=1), d.update(nope)
+"{a.b}|{a[k]}".format(a=1), "{a.b.c}".format(a=1), "{0.x!r:>12}".format("q"), "{a.b:>5}".format(a=1), "{a.b!s:3}|".format(a=1)
+"{} {0}".format(1, 2), "{0} {}".format(1, 2), "{0[0]} {}".format("ab", 2), "{:{}}{0}".format(1, 5), "{:+}".format("a"), "{!s:-}".format(1)
+"{:#}".format("a"), "{:,}".format("a"), "{: }".format("a"), "{:-d}".format(5)
+"12"|int(7, "x"), "1.5"|int(7, "x"), "x"|int(7, l), "12"|int(7, -4294967286), "11"|int(0, 2.0), "11"|int(0, 37)
+[1, 2, 3]|batch(0)|list, []|batch(0)|list, [1, 2]|batch(-1)|list
+l|sort("role"), l|sort(1), l|sort(1.0), l|sort(none), d|dictsort(reverse="x"), d|dictsort(reverse=1)
+"%s" % nope, "x" % nope, "%r|" % nope, "%d" % nope, "%s %s" % nope, "%s" % (nope,), "%(a)s" % nope
+-0.4|round(0, "ceil"), (-0.4)|round(0, "ceil"), (-2.5)|round(-7, "ceil"), (-0.0)|round(0, "floor")
 7 // 2, -7 // 2, 7 // -2, -7 % 3, 7 % -3, 7.5 // 2, -7.5 % 2
 2 ** 10, 2 ** -1, 2 ** 3 ** 2, -2 ** 2, 2.0 ** 3
 1 / 3, 10 / 2, 1e3, 1.0, 100000000000000000.0, 1e16, 123456789012345.678, 0.1 + 0.2, 1e-5, 0.0001
@@ -194,6 +207,9 @@ TEMPLATES = [
     "{% for x in l %}{{ x }}{% if not loop.last %}, {% endif %}{% endfor %}",
     "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }}{{ loop.depth0 }};{% endfor %}",
     "{% for x in [] %}a{% else %}empty{% endfor %}{% for x in nope %}a{% else %}none{% endfor %}",
+    "{% for x in l %}{{ x }}{% break %}{% else %}none{% endfor %}{% for x in l %}{% continue %}{% else %}none{% endfor %}",
+    "{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% else %}none{% endfor %}",
+    "{% for x in l %}{{ loop }}{% endfor %}",
     "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for k in d %}{{ k }}{% endfor %}",
     "{% for k, v in d|dictsort %}{{ k }}={{ v }};{% endfor %}{% for (a, b) in pairs %}{{ a }}{{ b }}{% endfor %}",
     "{% for a, (b, c) in [(1, (2, 3))] %}{{ a }}{{ b }}{{ c }}{% endfor %}",

@@ -96,7 +96,10 @@ static int take(struct chat *c, struct buf *line)
     size_t bad = utf8_check(line->data, line->len);
 
     if (bad < line->len || strlen(line->data) < line->len) {
-        log_error("the line is no text: invalid UTF-8 at byte %zu", bad);
+        if (bad < line->len)
+            log_error("the line is no text: invalid UTF-8 at byte %zu", bad);
+        else
+            log_error("the line is no text: a NUL at byte %zu", strlen(line->data));
         return EXITS_FAILED;
     }
     if (line->data[strspn(line->data, " \t\n")] == 0) return 0;

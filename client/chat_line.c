@@ -6,13 +6,16 @@
 #include "libcommon/error.h"
 #include <fcntl.h>
 #include <histedit.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define CHAT_HISTORY   1000
 #define CHAT_PASTE_END L"\x1b[201~"
+#define CHAT_NO_PASTE  "\x1b[?2004l"
 
 struct chat_line {
     EditLine *editor; /* NULL: nobody types */
@@ -25,6 +28,35 @@ struct chat_line {
     char *read;    /* getline's */
     size_t size;
 };
+
+/* What the terminal was before lines are typed. Who is killed meanwhile leaves it like that. */
+static struct {
+    struct termios before;
+    int fd;
+    bool paste;
+} typing;
+
+static void chat_killed(int sig)
+{
+    static const char no_paste[] = CHAT_NO_PASTE;
+
+    tcsetattr(STDIN_FILENO, TCSANOW, &typing.before);
+    if (typing.paste && write(typing.fd, no_paste, sizeof no_paste - 1) < 0) _exit(128 + sig);
+    raise(sig); /* SA_RESETHAND: delivered as this returns */
+}
+
+static void chat_guard(const struct chat_line *l)
+{
+    static const int signals[] = {SIGTERM, SIGHUP};
+    const struct sigaction act = {.sa_handler = chat_killed, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction old;
+
+    typing.fd = fileno(l->terminal);
+    typing.paste = l->paste;
+    if (tcgetattr(STDIN_FILENO, &typing.before) < 0) return;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(signals[i], &act, NULL);
+}
 
 static char *chat_prompt(EditLine *el)
 {
@@ -74,6 +106,7 @@ static int chat_edit(struct chat_line *l)
     l->history = history_init();
     if (!l->editor || !l->history) return -ENOMEM;
     l->paste = output_draws(fileno(l->terminal));
+    chat_guard(l);
     el_set(l->editor, EL_CLIENTDATA, l);
     el_set(l->editor, EL_PROMPT, chat_prompt);
     el_set(l->editor, EL_EDITOR, "emacs");
@@ -157,7 +190,7 @@ static const char *chat_get(struct chat_line *l, size_t *n)
         if (l->paste) fputs("\x1b[?2004h", l->terminal);
         fflush(l->terminal);
         line = el_gets(l->editor, &count);
-        if (l->paste) fputs("\x1b[?2004l", l->terminal);
+        if (l->paste) fputs(CHAT_NO_PASTE, l->terminal);
         fflush(l->terminal);
         *n = count > 0 ? (size_t)count : 0;
         return line && *n ? line : NULL;

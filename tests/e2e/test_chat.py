@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -187,6 +188,20 @@ def test_ctrl_c_ends_the_answer_and_not_the_chat(warm):
     chat.say(f"/save {path}")
     assert chat.end() == 0
     assert [who for who, _ in saved(path)] == ["user", "assistant"] * 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP])
+def test_killed_at_the_prompt_it_leaves_the_terminal_as_it_was(home, how):
+    c = Chat(home)
+    number, = struct.unpack("i", fcntl.ioctl(c.fd, 0x80045430, b"1234"))  # TIOCGPTN
+    tty = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY)  # its settings go with the last who has it
+    assert not termios.tcgetattr(tty)[3] & termios.ICANON
+    os.kill(c.pid, how)
+    assert os.waitstatus_to_exitcode(os.waitpid(c.pid, 0)[1]) == -how
+    flags = termios.tcgetattr(tty)[3]
+    assert flags & termios.ICANON and flags & termios.ECHO and flags & termios.ISIG
+    assert os.read(c.fd, 65536).endswith(b"\x1b[?2004l")
+    os.close(tty)
 
 
 def test_answers_go_where_standard_output_goes(warm):

@@ -182,7 +182,7 @@ static int launch_model(const char *model, char **out)
     return r < 0 ? error_say(-ENOMEM, "no memory for a path") : 0;
 }
 
-static int launch_argv(const char *model, const char *socket, char **hobd, char **name)
+static int launch_argv(const char *model, char **hobd, char **name)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
@@ -274,7 +274,7 @@ int launch_daemon(const char *model, const char *socket)
     pid_t pid;
     int r;
 
-    r = launch_argv(model, socket, &hobd, &arg);
+    r = launch_argv(model, &hobd, &arg);
     if (r == 0) r = launch_lock(socket, &lock);
     if (r < 0) return r;
     r = sock_connect(socket);

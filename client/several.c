@@ -104,6 +104,7 @@ static int several_keep(struct several_part *p, struct proto_event *e)
 {
     if (several_is_end(e)) {
         p->ended = true;
+        proto_event_fini(&p->end); /* a daemon that ends it twice */
         p->end = *e;
         *e = (struct proto_event){0};
         return 0;

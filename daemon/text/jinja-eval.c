@@ -20,14 +20,16 @@ static int function_value(struct jj *j, const struct jj_builtin *b, struct jj_va
 
 static int eval_name(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_value *out)
 {
+    uint64_t passed = 0;
     for (; s; s = s->parent) {
-        for (const struct jj_var *v = s->vars; v; v = v->next) {
+        for (const struct jj_var *v = s->vars; v; v = v->next, passed++) {
             if (!jj_str_eq(v->name, n->name)) continue;
             *out = v->v;
-            return 0;
+            return jj_charge_names(j, passed);
         }
     }
-    int r = jj_dict_get_str(j, j->vars, n->name, out);
+    int r = jj_charge_names(j, passed);
+    if (r == 0) r = jj_dict_get_str(j, j->vars, n->name, out);
     if (r) return r < 0 ? r : 0;
     const struct jj_builtin *b = jj_find_global(n->name);
     return b ? function_value(j, b, jj_none(), out) : jj_undefined_name(j, n->name, out);
@@ -255,6 +257,7 @@ static int add_kwarg(struct jj *j, struct jj_kwarg **kw, size_t *n, size_t *cap,
         if (jj_str_eq((*kw)[i].name, add.name))
             return jj_error(j, "got multiple values for keyword argument '%.*s'",
                             add.name->len > 100 ? 100 : (int)add.name->len, add.name->p);
+    if (jj_charge_names(j, *n) < 0) return j->err;
     if (*n == *cap) {
         size_t more = *cap ? *cap * 2 : 4;
         struct jj_kwarg *v = jj_alloc_n(j, more, sizeof(*v));
@@ -274,7 +277,7 @@ static int splat_dict(struct jj *j, struct jj_value v, struct jj_kwarg **kw, siz
     if (v.type != JJ_DICT) return jj_error(j, "argument after ** must be a mapping, not %s", jj_type_name(v));
     for (size_t i = 0; i < v.d->n && r == 0; i++) {
         if (v.d->e[i].k.type != JJ_STR) return jj_error(j, "keywords must be strings");
-        r = jj_charge(j, *n / 4 + 1);
+        r = jj_charge(j, 1);
         if (r == 0) r = add_kwarg(j, kw, n, cap, (struct jj_kwarg){v.d->e[i].k.s, v.d->e[i].v});
     }
     return r;

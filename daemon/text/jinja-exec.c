@@ -6,8 +6,10 @@
 int jj_scope_set(struct jj *j, struct jj_scope *s, const struct jj_str *name, struct jj_value v)
 {
     struct jj_var *var;
-    for (var = s->vars; var; var = var->next)
+    uint64_t passed = 0;
+    for (var = s->vars; var; var = var->next, passed++)
         if (jj_str_eq(var->name, name)) break;
+    if (jj_charge_names(j, passed) < 0) return j->err;
     if (!var) {
         var = s->spare;
         if (var)

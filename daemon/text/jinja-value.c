@@ -41,6 +41,11 @@ int jj_charge_bytes(struct jj *j, uint64_t n)
     return jj_charge(j, n / 256);
 }
 
+int jj_charge_names(struct jj *j, uint64_t n)
+{
+    return jj_charge(j, n / 32);
+}
+
 int jj_enter(struct jj *j)
 {
     uint64_t most = (uint64_t)j->limits.depth * 16; /* a call is a handful of levels */

@@ -143,6 +143,8 @@ int jj_oom(struct jj *j, int r);
 int jj_charge(struct jj *j, uint64_t n);
 /* Pay for touching @n bytes. */
 int jj_charge_bytes(struct jj *j, uint64_t n);
+/* Pay for comparing with @n names: templates with a few dozen of them pay nothing. */
+int jj_charge_names(struct jj *j, uint64_t n);
 /* One more level of evaluation; on 0 the caller calls jj_leave. */
 int jj_enter(struct jj *j);
 static inline void jj_leave(struct jj *j)

@@ -177,6 +177,30 @@ static void test_limits_of_steps(void **state)
     expect_limit("{% set z = ('a' * 500000) %}{% for x in range(99999) %}{{ z == z ~ '' }}{{ 'b' in z }}{% endfor %}");
 }
 
+/* @before, then @each for 1, 2 …, then @after. */
+static void expect_limit_of_many(const char *before, const char *each, const char *after)
+{
+    _cleanup_(buf_fini) struct buf b = BUF_INIT;
+    assert_int_equal(buf_puts(&b, before), 0);
+    for (int i = 1; i <= 8000; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "n%d", i);
+        for (const char *p = each; *p; p++) assert_int_equal(*p == '#' ? buf_puts(&b, name) : buf_append(&b, p, 1), 0);
+    }
+    assert_int_equal(buf_puts(&b, after), 0);
+    expect_limit(b.data);
+}
+
+/* Names are found by looking at one after another. */
+static void test_limits_of_names(void **state)
+{
+    expect_limit_of_many("", "{% set # = 1 %}", "");
+    expect_limit_of_many("", "{% macro #() %}{% endmacro %}", "");
+    expect_limit_of_many("{{ dict(", "#=1,", "x=1) }}");
+    expect_limit_of_many("{% macro m(", "#,", "x) %}{% endmacro %}{{ m() }}");
+    expect_limit_of_many("{% with x=1", ",#=1", " %}{% endwith %}");
+}
+
 static void test_limits_of_depth(void **state)
 {
     expect_limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}");
@@ -416,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_duplicate_keys_last_wins),
         cmocka_unit_test(test_errors_name_line_and_cause),
         cmocka_unit_test(test_limits_of_steps),
+        cmocka_unit_test(test_limits_of_names),
         cmocka_unit_test(test_limits_of_depth),
         cmocka_unit_test(test_limits_of_text),
         cmocka_unit_test(test_growing_string_is_cheap),

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Text <-> token ids, from GGUF metadata: SentencePiece-style ("llama") and BPE ("gpt2", byte-level; "gemma4"), with
- * the results of llama.cpp. Immutable after it is made: any thread may use it.
+ * Text <-> token ids, from GGUF metadata: SentencePiece-style ("llama") and BPE ("gpt2", byte-level; "gemma4"). The ids
+ * are those of llama.cpp, but merging never makes a control, unknown or byte token of a text, and special tokens of one
+ * length are looked for in the order of their ids (llama.cpp leaves it to its sort). Unlike there, a token marked
+ * unused has text: the way back is whole. Immutable after it is made: any thread may use it.
  */
 #include "daemon/model/gguf.h"
 #include "libcommon/buf.h"

@@ -39,9 +39,11 @@ static struct {
 static void chat_killed(int sig)
 {
     static const char no_paste[] = CHAT_NO_PASTE;
+    ssize_t n;
 
     tcsetattr(STDIN_FILENO, TCSANOW, &typing.before);
-    if (typing.paste && write(typing.fd, no_paste, sizeof no_paste - 1) < 0) _exit(128 + sig);
+    n = typing.paste ? write(typing.fd, no_paste, sizeof no_paste - 1) : 0;
+    (void)n;
     raise(sig); /* SA_RESETHAND: delivered as this returns */
 }
 

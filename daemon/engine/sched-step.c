@@ -121,10 +121,9 @@ static uint32_t chunk(const struct step *t, const struct sched_req *r, bool must
 static void set_limit(struct step *t)
 {
     const struct sched_config *c = t->c;
-    double alone = sched_time_of(&t->b->time, t->load), most = c->prefill_ms;
-    if (t->load->decode) most = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone));
-    t->limited = most > 0 && t->b->time.samples > 0;
-    t->ms = most - alone;
+    double alone = sched_time_of(&t->b->time, t->load);
+    t->limited = t->load->decode && t->b->time.samples > 0;
+    t->ms = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone)) - alone;
 }
 
 static void prefill(struct step *t, bool must)

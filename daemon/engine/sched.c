@@ -73,9 +73,3 @@ uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest)
     uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
     return (c->parallel + 2ull) * c->quantum + 2 * step + (longest ? c->patience + 2ull * SCHED_WORTH * longest : 0);
 }
-
-uint32_t sched_blocks(uint32_t prompt, uint32_t max_tokens, uint32_t percent, uint32_t block)
-{
-    uint64_t tokens = prompt + (uint64_t)max_tokens * (percent < 100 ? percent : 100) / 100;
-    return (uint32_t)((tokens + block - 1) / block);
-}

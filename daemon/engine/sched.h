@@ -43,9 +43,9 @@ struct sched_config {
     uint32_t yield_ms;     /* a reader slow for so long loses its slot, when somebody wants it */
     uint64_t patience;     /* units */
     /* A step that decodes: within @step_ratio times one that does nothing else, and @step_ms (but never less than
-     * @step_least times it, so that long sequences leave prompts some time). A step that does not decode: within
-     * @prefill_ms, 0: as full as it can be. */
-    double step_ratio, step_ms, step_least, prefill_ms;
+     * @step_least times it, so that long sequences leave prompts some time). A step that does not decode is
+     * as full as it can be. */
+    double step_ratio, step_ms, step_least;
     /* Where that leaves less than @prefill_min tokens, prefill gets @prefill_due every @prefill_gap steps. */
     uint32_t prefill_min, prefill_due, prefill_gap;
 };
@@ -161,10 +161,6 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
                 const struct sched_run *runs, uint32_t n, const struct sched_load *load, double ms);
 
 /* --- the queue --- */
-
-/* Blocks of @block tokens to reserve for a request: all of the prompt, and @percent (100: no overcommit) of the rest.
- */
-uint32_t sched_blocks(uint32_t prompt, uint32_t max_tokens, uint32_t percent, uint32_t block);
 
 /* pos[n]: 0 for what runs, else its place (from 1) in the order in which all would start if nothing new came. */
 void sched_positions(const struct sched_config *c, const struct sched_state *s, void *scratch, uint32_t *pos);

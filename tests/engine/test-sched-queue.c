@@ -119,14 +119,6 @@ static void test_own_class(void **state)
     assert_int_equal(sched_refuse(&s, NULL, 4, 0, SCHED_CLASS_BATCH, scratch), s.n);
 }
 
-static void test_blocks(void **state)
-{
-    assert_int_equal(sched_blocks(32, 32, 100, 32), 2);
-    assert_int_equal(sched_blocks(33, 32, 100, 32), 3);
-    assert_int_equal(sched_blocks(33, 320, 10, 32), 3);
-    assert_int_equal(sched_blocks(UINT32_MAX, UINT32_MAX, 100, 32), (2ull * UINT32_MAX + 31) / 32);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,7 +128,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(test_own_class, setup, teardown),
-        cmocka_unit_test(test_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,17 +85,17 @@ install -o 1000 -g 1000 "$tmp/tiny.gguf" "$root$models/default.gguf"
 
 # What the user does: the client starts the daemon.
 use() {
-    as_user hob --no-stdin -n 8 --temp 0 --seed 1 --raw -S kept "once upon" >"$tmp/answer" || die "hob does not answer"
+    as_user hob -q --no-stdin -n 8 --temp 0 --seed 1 --raw -S kept "once upon" >"$tmp/answer" || die "hob does not answer"
     [ -s "$tmp/answer" ] || die "an empty answer"
     as_user hob status >"$tmp/status" || die "hob status"
     quietly as_user hob stop
     ! as_user hob status >/dev/null 2>&1 || die "the daemon is still there after hob stop"
 }
 use
-head -n 1 "$tmp/status"
+grep -q "^state: ready" "$tmp/status" || die "hob status says: $(cat "$tmp/status")"
 apt install --reinstall "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}"
 use
-as_user hob --no-stdin -n 1 --raw -S kept " more" >/dev/null || die "the session is gone after the upgrade"
+as_user hob -q --no-stdin -n 1 --raw -S kept " more" >/dev/null || die "the session is gone after the upgrade"
 quietly as_user hob stop
 say "used by a plain user, upgraded over itself, used again"
 

@@ -95,8 +95,11 @@ int answer_interrupt(struct answer *a)
 
 static int answer_text(struct answer *a, const struct proto_event *e)
 {
-    if (strcmp(e->channel ? e->channel : "answer", "answer") != 0 || e->text.len == 0) return 0;
-    if (a->opt->warm) return 0;
+    if (e->text.len == 0 || a->opt->warm) return 0;
+    if (!proto_is_answer(e)) {
+        a->thought = true;
+        return 0;
+    }
     a->spoke = true;
     if (a->opt->extract) return answer_extract(a, e->text.data, e->text.len);
     a->last = e->text.data[e->text.len - 1];
@@ -109,7 +112,7 @@ static int answer_line(struct answer *a, const struct proto_event *e)
 {
     int r = 0;
 
-    if (e->type == PROTO_EV_TEXT && e->text.len > 0) {
+    if (e->type == PROTO_EV_TEXT && e->text.len > 0 && proto_is_answer(e)) {
         a->spoke = true;
         r = buf_append(&a->whole, e->text.data, e->text.len);
     }
@@ -172,7 +175,8 @@ static int answer_done(struct answer *a, const struct proto_event *e)
     if (r < 0) return r;
     /* What fills a gap is a piece of somebody's text in any case. */
     if (cut && !o->jsonl && !o->quiet && !o->warm && o->command != COMMAND_INFILL)
-        log_info("cut at %" PRIu64 " tokens: %s", e->usage_completion,
+        log_info("cut at %" PRIu64 " tokens%s: %s", e->usage_completion,
+                 a->thought && !a->spoke ? ", while the model was thinking" : "",
                  e->reason == PROTO_STOP_LENGTH ? "the limit, see --max-tokens" : "the context is full");
     if (o->verbose && !a->more) answer_usage(e, o->warm, a->others);
     a->status = a->cancelled ? EXITS_INTERRUPTED : EXITS_ANSWERED;

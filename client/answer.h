@@ -19,7 +19,8 @@ struct answer {
     struct render render;
     bool rendering;  /* what goes to the terminal is marked up */
     bool begun;      /* an event of this request has come: it must not be sent again */
-    bool spoke;      /* some text has come */
+    bool spoke;      /* some text has come, */
+    bool thought;    /* and some that is not of the answer */
     bool cancelled;  /* we asked for the end */
     bool more;       /* it is not the last of several answers, */
     uint64_t others; /* of which those before had so many tokens */

@@ -15,6 +15,7 @@ static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprob
     int r = buf_puts(out, "{\"event\":\"text\",");
 
     if (r == 0) r = jsonl_index(out, e, several);
+    if (r == 0 && !proto_is_answer(e)) r = buf_printf(out, "\"channel\":\"%s\",", e->channel);
     if (r == 0) r = buf_puts(out, "\"text\":");
 
     if (r == 0) r = json_put_string(out, e->text.data, e->text.len);

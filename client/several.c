@@ -40,7 +40,7 @@ static int several_tell(struct several *s, const struct proto_event *e, bool las
     if (e->type == PROTO_EV_DONE) a->others += e->usage_completion;
     if (s->status == 0) s->status = a->status;
     a->status = s->status;
-    a->spoke = false;
+    a->spoke = a->thought = false;
     return last;
 }
 
@@ -109,7 +109,8 @@ static int several_keep(struct several_part *p, struct proto_event *e)
         *e = (struct proto_event){0};
         return 0;
     }
-    return e->type == PROTO_EV_TEXT && e->text.len && buf_append(&p->text, e->text.data, e->text.len) < 0
+    return e->type == PROTO_EV_TEXT && e->text.len && proto_is_answer(e) &&
+                   buf_append(&p->text, e->text.data, e->text.len) < 0
                ? error_say(-ENOMEM, "no memory for the answers that wait")
                : 0;
 }

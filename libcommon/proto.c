@@ -45,6 +45,11 @@ int proto_errno_value(const char *name)
     return EIO;
 }
 
+bool proto_is_answer(const struct proto_event *e)
+{
+    return !e->channel || strcmp(e->channel, "answer") == 0;
+}
+
 const char *proto_reason_name(enum proto_reason r)
 {
     switch (r) {

@@ -196,6 +196,8 @@ int proto_read_event(struct proto_event *e, const char *body, size_t len);
 /* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
 const char *proto_errno_name(int code);
 int proto_errno_value(const char *name);
+/* Text that is shown as the answer. */
+bool proto_is_answer(const struct proto_event *e);
 const char *proto_reason_name(enum proto_reason r);
 /* "shift" <-> PROTO_CONTEXT_SHIFT; unset is "", and what it does not know is unset. */
 const char *proto_context_name(enum proto_context c);

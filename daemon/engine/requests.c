@@ -12,7 +12,7 @@ static void show_held(struct engine *e, struct seq *s)
     if (s->generated == 0) return;
     struct buf shown = BUF_INIT;
     if (seq_cut(s, &shown) == 0 && shown.len) {
-        struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = "answer"};
+        struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = s->channel};
         ev.text.data = buf_steal(&shown, &ev.text.len);
         engine_emit(e, s, &ev);
     }

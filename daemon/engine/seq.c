@@ -282,14 +282,20 @@ static int record(struct prompt *p, const char *text, size_t len, bool markup)
     return 0;
 }
 
+/* What is in @shown from @before on is of the answer, unless it was only thought. */
+static int keep_shown(struct seq *s, const struct buf *shown, size_t before)
+{
+    if (shown->len == before || s->harmony.thinking) return 0;
+    return buf_append(&s->answer, shown->data + before, shown->len - before);
+}
+
 static int show(struct seq *s, struct buf *shown, const char *text, size_t len)
 {
     size_t before = shown->len;
+    if (!harmony_text(&s->harmony, text, len)) return 0;
     int r = stop_feed(&s->stop, text, len, shown);
     if (r >= 0 && fim_end(&s->lines, shown, before)) r = 1;
-    if (r >= 0 && shown->len > before && buf_append(&s->answer, shown->data + before, shown->len - before) < 0)
-        r = -ENOMEM;
-    return r;
+    return r < 0 || keep_shown(s, shown, before) == 0 ? r : -ENOMEM;
 }
 
 /* An incomplete character that nothing will complete any more is text after all (U+FFFD). 1: that made a stop string.
@@ -309,15 +315,21 @@ static int show_partial(struct seq *s, struct buf *shown)
     return r;
 }
 
-int seq_cut(struct seq *s, struct buf *shown)
+/* Nothing more comes of this text. 1: its last character made a stop string. */
+static int show_rest(struct seq *s, struct buf *shown)
 {
     int r = show_partial(s, shown);
-    if (r != 0) return r < 0 ? r : 0;
+    if (r != 0) return r;
     size_t before = shown->len;
     r = stop_flush(&s->stop, shown);
     if (r == 0) fim_end(&s->lines, shown, before);
-    if (r == 0 && shown->len > before) r = buf_append(&s->answer, shown->data + before, shown->len - before);
-    return r;
+    return r == 0 ? keep_shown(s, shown, before) : r;
+}
+
+int seq_cut(struct seq *s, struct buf *shown)
+{
+    int r = show_rest(s, shown);
+    return r < 0 ? r : 0;
 }
 
 /* A control token: no text of the answer, but of the sequence, as markup. */
@@ -326,6 +338,7 @@ static int push_control(struct seq *s, const struct loaded *m, int32_t id)
     struct prompt *p = &s->prompt;
     size_t len;
     const char *piece = tokenizer_piece(m->tokenizer, id, &len);
+    harmony_control(&s->harmony, piece, len);
     int r = record(p, piece, len, true);
     return r < 0 ? r : tokens_push(&p->tokens, id, (uint32_t)p->text.len);
 }
@@ -355,6 +368,7 @@ static int go_on(struct seq *s, int32_t id)
 int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *shown, enum proto_reason *reason)
 {
     s->generated++;
+    s->channel = harmony_channel(&s->harmony); /* what a control token changes is for what comes after it */
     bool control = tokenizer_is_control(m->tokenizer, id), eog = tokenizer_is_eog(m->tokenizer, id);
     int r;
     if (eog) {
@@ -363,7 +377,7 @@ int seq_push(struct seq *s, const struct loaded *m, int32_t id, struct buf *show
         *reason = PROTO_STOP_EOS;
         return r < 0 ? r : 1;
     }
-    r = control ? show_partial(s, shown) : push_text(s, m, id, shown);
+    r = !control ? push_text(s, m, id, shown) : s->harmony.begun ? show_rest(s, shown) : show_partial(s, shown);
     if (r >= 0 && control && push_control(s, m, id) < 0) r = -ENOMEM;
     if (r != 0) { /* 1: a stop string */
         *reason = PROTO_STOP_EOS;

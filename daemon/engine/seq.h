@@ -6,6 +6,7 @@
  */
 #include "daemon/engine/aux.h"
 #include "daemon/engine/fim.h"
+#include "daemon/engine/harmony.h"
 #include "daemon/engine/prepare.h"
 #include "daemon/engine/reuse.h"
 #include "daemon/engine/stop.h"
@@ -88,14 +89,16 @@ struct seq {
     struct detok detok;
     struct stop stop;
     struct fim_lines lines;
-    struct buf answer;  /* what was shown */
-    uint64_t last_step; /* of the scheduler */
-    uint32_t position;  /* in the queue, as told; 0: not yet */
-    uint32_t index;     /* in the plan, when that says so too */
-    uint32_t spent;     /* units of service since it has its slot */
-    uint64_t since;     /* the plan's clock when it came to wait */
-    uint64_t paused_at; /* us; 0: its reader is not slow */
-    uint32_t found;     /* tokens that the cache had when it was last asked, in step looked_step */
+    struct harmony harmony;
+    const char *channel; /* static: of what was shown last; NULL: nothing was */
+    struct buf answer;   /* what was shown of the answer itself */
+    uint64_t last_step;  /* of the scheduler */
+    uint32_t position;   /* in the queue, as told; 0: not yet */
+    uint32_t index;      /* in the plan, when that says so too */
+    uint32_t spent;      /* units of service since it has its slot */
+    uint64_t since;      /* the plan's clock when it came to wait */
+    uint64_t paused_at;  /* us; 0: its reader is not slow */
+    uint32_t found;      /* tokens that the cache had when it was last asked, in step looked_step */
     uint64_t looked_step;
     struct seq *with; /* an earlier request with the longest beginning in common; NULL: none */
     uint32_t with_n;  /* tokens of that, whole blocks */

@@ -110,7 +110,7 @@ static void fill_entries(struct engine *e, size_t runs)
 /* The text, and what --logprobs asks of token @id in @row. Without memory for it the answer ends. */
 static int emit_text(struct engine *e, struct seq *s, int32_t id, const float *row, struct buf *shown)
 {
-    struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = "answer"};
+    struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = s->channel};
     if (s->req.gen.logprobs) {
         ev.ids = malloc(sizeof(*ev.ids));
         ev.logprobs = malloc(sizeof(*ev.logprobs));

@@ -514,6 +514,49 @@ static void test_deadline_holds_while_sending(void **state)
     expect(&r, 75, "", "hob: the daemon does not take the request in time\n");
 }
 
+/* --- what is not of the answer --- */
+
+static void think(struct peer *p, const char *text)
+{
+    peer_send(p, &(struct proto_event){
+                     .type = PROTO_EV_TEXT, .id = 1, .channel = "thinking", .text = {(char *)text, strlen(text)}});
+}
+
+static void thoughtful(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    think(p, "hm");
+    peer_text(p, "yes");
+    peer_done(p, PROTO_STOP_EOS);
+}
+
+static void only_thoughtful(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    think(p, "hm");
+    peer_done(p, PROTO_STOP_LENGTH);
+}
+
+static void test_what_is_thought(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, thoughtful, "x");
+    assert_string_equal(r.out, "yes\n");
+    assert_int_equal(r.status, 0);
+    peer_fini(&r);
+    PEER_RUN(&r, thoughtful, "--jsonl", "x");
+    assert_non_null(strstr(r.out, "{\"event\":\"text\",\"channel\":\"thinking\",\"text\":\"hm\"}\n"));
+    assert_non_null(strstr(r.out, "\"reason\":\"stop\",\"text\":\"yes\""));
+    peer_fini(&r);
+    PEER_RUN(&r, only_thoughtful, "x");
+    assert_string_equal(r.out, "");
+    assert_non_null(strstr(r.err, ", while the model was thinking: the limit, see --max-tokens\n"));
+    peer_fini(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_terminal_gets_its_line_ended),
         cmocka_unit_test(test_terminal_is_not_commanded),
         cmocka_unit_test(test_deadline_holds_while_sending),
+        cmocka_unit_test(test_what_is_thought),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* How an answer ends by itself: the model, a stop string, max_tokens, the context. */
+#include "daemon/engine/seq.h"
 #include "tests/engine/harness.h"
+#include <stdio.h>
 
 static void test_context_end(void **state)
 {
@@ -63,12 +65,70 @@ static void test_stop_string(void **state)
     assert_memory_equal(a->ids, b->ids, b->n * sizeof(int32_t));
 }
 
+/* --- an answer in parts --- */
+
+enum { START, CHANNEL, MESSAGE, END, RETURN, CALL, MARKS }; /* the last tokens of the vocabulary */
+
+/* Push tokens: each character of @what is one, digits are marks. Returns what came, "channel:text|" for each piece. */
+static char *push(struct seq *s, const struct loaded *m, const char *what, int *end)
+{
+    static char said[256];
+    said[0] = '\0';
+    *end = 0;
+    for (; *what && !*end; what++) {
+        struct buf shown = BUF_INIT;
+        enum proto_reason reason;
+        int32_t id = *what >= '0' && *what <= '9' ? (int32_t)m->vocab - MARKS + (*what - '0') : *what;
+        *end = seq_push(s, m, id, &shown, &reason);
+        size_t n = strlen(said);
+        if (shown.len) snprintf(said + n, sizeof(said) - n, "%s:%s|", s->channel, shown.data);
+        buf_fini(&shown);
+    }
+    return said;
+}
+
+static void channels(const char *what, const char *said, const char *answer, const char *stop)
+{
+    struct loaded m;
+    struct tiny t;
+    struct seq *s;
+    int end;
+    tiny_init(&t);
+    t.harmony = true;
+    assert_int_equal(harness_load(&m, &t, NULL), 0);
+    struct proto_request r = harness_raw("x");
+    if (stop) {
+        r.gen.n_stop = 1;
+        assert_int_equal(proto_text_set(&r.gen.stop[0], stop, strlen(stop)), 0);
+    }
+    assert_int_equal(seq_new(&s, 1, 1000, &r, 0), 0);
+    assert_int_equal(seq_configure(s, &m), 0);
+    s->max_tokens = 100;
+    assert_string_equal(push(s, &m, what, &end), said);
+    assert_int_equal(end, 1);
+    assert_string_equal(s->answer.data ? s->answer.data : "", answer);
+    seq_free(s);
+    proto_request_fini(&r);
+    loaded_fini(&m);
+}
+
+static void test_parts(void **state)
+{
+    channels("1ana2hm301final2ok4", "thinking:h|thinking:m|answer:o|answer:k|", "ok", NULL);
+    channels("ok4", "answer:o|answer:k|", "ok", NULL);
+    /* what a stop string holds back is of the part it stands in */
+    channels("1ana2hm301final2ok4", "thinking:h|thinking:m|answer:o|answer:k|", "ok", "mo");
+    channels("1ana2ho301final2oko4", "thinking:h|thinking:o|answer:ok|answer:o|", "oko", "oo");
+    channels("1ana2h301final2oko4", "thinking:h|answer:o|", "o", "k");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_context_end, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_eog, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_stop_string, harness_setup, harness_teardown),
+        cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -395,6 +395,8 @@ int tiny_write(const struct tiny *as_told, const char *path)
     struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
     const struct fim *fim = fim_of(t);
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);
+    static const char *const marks[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"};
+    for (int i = 0; v && t->harmony && i < 6; i++) vocab_control(v, marks[i]);
     struct writer w = {.t = t, .a = &a, .v = v, .row = malloc(widest * 4), .packed = malloc(widest * 4)};
     int r = v && w.row && w.packed ? 0 : -ENOMEM;
     if (!r && !(w.f = fopen(path, "wb"))) r = -errno;

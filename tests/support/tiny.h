@@ -23,6 +23,7 @@ struct tiny {
     const char *fim;           /* fill-in-the-middle tokens behind all others: "texts" (<fim_prefix>, <fim_suffix>,
                                 * <fim_middle>), "keys" (<a>, <b>, <c>, named by keys), "old-keys" (by the older ones),
                                 * "mistral" ([PREFIX], [SUFFIX]); NULL: none */
+    bool harmony;              /* <|start|>, <|channel|>, <|message|>, <|end|>, <|return|>, <|call|> behind all others */
     bool rope_freqs;           /* a tensor rope_freqs.weight that slows the low frequencies down, as Llama 3 has */
 };
 

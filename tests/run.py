@@ -133,6 +133,8 @@ def sanitizers_write_to(folder):
     for tool in ("ASAN", "UBSAN"):
         options = os.environ.get(f"{tool}_OPTIONS", "")
         os.environ[f"{tool}_OPTIONS"] = f"{options}:halt_on_error=1:print_stacktrace=1:log_path={folder}/{tool.lower()}"
+    passed_over = Path(__file__).parent / "support" / "lsan-suppressions.txt"
+    os.environ["LSAN_OPTIONS"] = f"suppressions={passed_over}:print_suppressions=0"
 
 
 def main():

@@ -130,7 +130,9 @@ static void test_slow_disk(void **state)
     assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
     assert_null(strstr(harness_wait(h, first)->last.status.data, "model_changed"));
     sem_post(&disk.go);
-    for (char *s = NULL; !s || !strstr(s, "model file is gone"); s = status_of(h, 0)) { /* it may still be on its way */
+    for (bool gone = false; !gone;) { /* it may still be on its way */
+        char *s = status_of(h, 0);
+        gone = strstr(s, "model file is gone");
         free(s);
         sem_post(&disk.go);
     }

@@ -89,6 +89,24 @@ def test_vim_streams_two_answers_at_once(desk, vim):
     assert lines == ["one", *answer(desk, "y", "one\n"), "two", *answer(desk, "x", "two\n")]
 
 
+SLOW = """#!/usr/bin/python3
+import subprocess, sys, time
+said = subprocess.run(["hob", *sys.argv[1:]], stdout=subprocess.PIPE, check=True).stdout
+for i in range(0, len(said), 5):
+    sys.stdout.buffer.write(said[i:i + 5])
+    sys.stdout.flush()
+    time.sleep(0.02)
+"""
+
+
+def test_vim_streams_in_pieces(desk, vim):
+    slow = desk.root / "slow"
+    slow.write_text(SLOW)
+    slow.chmod(0o755)
+    lines, _ = vim(["one", "two"], "2HobInsert x", "1HobInsert y", "WAIT", hob=str(slow))
+    assert lines == ["one", *answer(desk, "y", "one\n"), "two", *answer(desk, "x", "two\n")]
+
+
 CODE = ["int a = ;", "zwei ü x", ""]
 
 

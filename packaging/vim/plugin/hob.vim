@@ -84,8 +84,9 @@ function! s:put(id, pieces) abort
   call setbufline(answer.buffer, line, getbufline(answer.buffer, line)[0] . a:pieces[0])
   if len(a:pieces) > 1
     call appendbufline(answer.buffer, line, a:pieces[1:])
-    call s:mark(answer, line + len(a:pieces) - 1)
   endif
+  " Vim's mark is lost with the old text of the line.
+  call s:mark(answer, line + len(a:pieces) - 1)
 endfunction
 
 " A final newline only ended the last line.

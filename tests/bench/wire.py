@@ -18,7 +18,10 @@ def frames(fd):
     """The moment when two whole messages (hello, and the request) are there."""
     data = b""
     while True:
-        data += fd.recv(65536)
+        more = fd.recv(65536)
+        if not more:
+            sys.exit("wire: hob ended before its request was sent")
+        data += more
         at, n = 0, 0
         while len(data) >= at + 4 and len(data) >= at + 4 + struct.unpack_from("<I", data, at)[0]:
             at += 4 + struct.unpack_from("<I", data, at)[0]
@@ -44,9 +47,9 @@ def main(hob, n=200):
             peer, _ = listener.accept()
             times.append((frames(peer) - begin) * 1000)
             sizes.append(private(p.pid))
-            peer.close()
-            p.kill()
+            p.kill()  # first, or it comes back
             p.wait()
+            peer.close()
     print(f"ms {statistics.median(times):.2f}\nkB {statistics.median(sizes):.0f}")
 
 

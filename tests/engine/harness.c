@@ -119,6 +119,20 @@ void harness_wait_disk(struct harness *h)
     while (!harness_status(h, 0, "disk")) usleep(1000);
 }
 
+unsigned harness_seed;
+
+unsigned harness_draw(unsigned n)
+{
+    harness_seed = harness_seed * 1103515245 + 12345;
+    return harness_seed / 65536 % n;
+}
+
+const char *harness_word(void)
+{
+    static const char *const words[] = {"the", "house", "sea", "and", "you", "once", "upon", "a", "time", "little"};
+    return words[harness_draw(10)];
+}
+
 const char harness_story[] = "Once upon a time there was a little house by the sea, and in it lived you and I.";
 
 int harness_setup(void **state)

@@ -58,6 +58,11 @@ long long harness_status(struct harness *h, uid_t uid, const char *key);
 int harness_setup(void **state);
 int harness_teardown(void **state);
 
+/* Numbers below @n, and ten words, the same after the same seed. */
+extern unsigned harness_seed;
+unsigned harness_draw(unsigned n);
+const char *harness_word(void);
+
 /* A prompt of some dozens of tokens. */
 extern const char harness_story[];
 

@@ -8,23 +8,14 @@
 #define ROUNDS 6
 #define STEPS  120
 
-static unsigned seed;
-
-static unsigned draw(unsigned n)
-{
-    seed = seed * 1103515245 + 12345;
-    return seed / 65536 % n;
-}
-
 static struct proto_text words(unsigned n)
 {
-    static const char *const list[] = {"the", "house", "sea", "and", "you", "once", "upon", "a", "time", "little"};
-    unsigned kept = seed; /* many have a beginning in common */
+    unsigned kept = harness_seed; /* many have a beginning in common */
     struct proto_text t = {0};
     struct buf b = BUF_INIT;
-    seed = kept % 3;
-    for (unsigned i = 0; i < n; i++) assert_int_equal(buf_printf(&b, "%s ", list[draw(10)]), 0);
-    seed = kept;
+    harness_seed = kept % 3;
+    for (unsigned i = 0; i < n; i++) assert_int_equal(buf_printf(&b, "%s ", harness_word()), 0);
+    harness_seed = kept;
     t.data = buf_steal(&b, &t.len);
     return t;
 }
@@ -34,33 +25,33 @@ static struct proto_request any(void)
     static const enum proto_type types[] = {PROTO_GENERATE, PROTO_GENERATE, PROTO_GENERATE,      PROTO_WARM,
                                             PROTO_INFILL,   PROTO_TOKENIZE, PROTO_SESSION_REMOVE};
     static const char *const sessions[] = {"a", "b", "c"};
-    struct proto_request r = harness_simple(types[draw(7)]);
-    const char *session = sessions[draw(3)];
+    struct proto_request r = harness_simple(types[harness_draw(7)]);
+    const char *session = sessions[harness_draw(3)];
     struct proto_generate *g = &r.gen;
-    if (r.type == PROTO_TOKENIZE) r.text = words(draw(3000));
+    if (r.type == PROTO_TOKENIZE) r.text = words(harness_draw(3000));
     if (r.type == PROTO_SESSION_REMOVE) assert_int_equal(proto_text_set(&r.name, session, 1), 0);
     if (r.type == PROTO_TOKENIZE || r.type == PROTO_SESSION_REMOVE) return r;
     g->sampling.seed = 1;
     g->sampling.temperature = 1;
-    g->max_tokens = 1 + draw(200);
-    g->ignore_eos = draw(2);
-    g->logprobs = draw(2);
-    if (draw(4) == 0) g->timeout_ms = draw(40);
+    g->max_tokens = 1 + harness_draw(200);
+    g->ignore_eos = harness_draw(2);
+    g->logprobs = harness_draw(2);
+    if (harness_draw(4) == 0) g->timeout_ms = harness_draw(40);
     if (r.type == PROTO_INFILL) {
-        g->prefix = words(draw(80));
-        g->suffix = words(1 + draw(80));
+        g->prefix = words(harness_draw(80));
+        g->suffix = words(1 + harness_draw(80));
         return r;
     }
     g->raw = true;
-    g->prompt = words(1 + draw(200));
-    g->context = (enum proto_context)draw(4);
-    if (draw(3) == 0) {
+    g->prompt = words(1 + harness_draw(200));
+    g->context = (enum proto_context)harness_draw(4);
+    if (harness_draw(3) == 0) {
         assert_int_equal(proto_text_set(&g->session, session, 1), 0);
-        g->wait = draw(2);
-        g->detach = draw(2);
-        if (draw(4) == 0) assert_int_equal(proto_text_set(&g->fork, sessions[draw(3)], 1), 0);
-    } else if (draw(2)) {
-        g->n = 1 + draw(6);
+        g->wait = harness_draw(2);
+        g->detach = harness_draw(2);
+        if (harness_draw(4) == 0) assert_int_equal(proto_text_set(&g->fork, sessions[harness_draw(3)], 1), 0);
+    } else if (harness_draw(2)) {
+        g->n = 1 + harness_draw(6);
     }
     return r;
 }
@@ -81,18 +72,18 @@ static void churn(struct harness *h, bool to_the_end)
     harness_start(h);
     for (uint64_t id = 1; id <= STEPS; id++) {
         struct proto_request r = any();
-        uint64_t other = 1 + draw((unsigned)id);
+        uint64_t other = 1 + harness_draw((unsigned)id);
         r.id = id;
         if (engine_submit(h->engine, id % 5, 1000 + id % 2, &r) == 0)
             live++;
         else
             proto_request_fini(&r);
         take_some(h->engine, &live);
-        if (draw(3) == 0) engine_cancel(h->engine, other % 5, other);
-        if (draw(6) == 0) engine_abandon(h->engine, other % 5, other);
-        if (draw(8) == 0) engine_pause(h->engine, other % 5, draw(2));
-        if (draw(20) == 0) engine_shed(h->engine);
-        usleep(draw(4) * 1000);
+        if (harness_draw(3) == 0) engine_cancel(h->engine, other % 5, other);
+        if (harness_draw(6) == 0) engine_abandon(h->engine, other % 5, other);
+        if (harness_draw(8) == 0) engine_pause(h->engine, other % 5, harness_draw(2));
+        if (harness_draw(20) == 0) engine_shed(h->engine);
+        usleep(harness_draw(4) * 1000);
         take_some(h->engine, &live);
     }
     for (uint64_t conn = 0; conn < 5; conn++) engine_pause(h->engine, conn, false);
@@ -123,7 +114,7 @@ static void test_nothing_is_left(void **state)
     harness_init(h, &t);
     harness_dirs(h);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        seed = i;
+        harness_seed = i;
         h->config.parallel = i % 3 ? 4 : 1;
         h->config.kv_bytes = kv_bytes[i / 2 % 2];
         h->config.batch_tokens = i % 3 == 2 ? 9 : 64;

@@ -8,37 +8,28 @@
 #define ANSWERS_MOST 3    /* to one prompt */
 #define BLOCK        8192 /* bytes, of the tiny model */
 
-static unsigned seed;
-
-static unsigned draw(unsigned n)
-{
-    seed = seed * 1103515245 + 12345;
-    return seed / 65536 % n;
-}
-
 /* Always the same for one @kind: half of them begin as the other half does. */
 static struct proto_request make(unsigned kind)
 {
-    static const char *const words[] = {"the", "house", "sea", "and", "you", "once", "upon", "a", "time", "little"};
     static const enum proto_context policies[] = {PROTO_CONTEXT_REFUSE, PROTO_CONTEXT_SHIFT, PROTO_CONTEXT_ROTATE};
-    const unsigned kept = seed;
+    const unsigned kept = harness_seed;
     char prompt[512] = "";
     enum proto_context policy = policies[kind % 3];
-    seed = kind % 2;
+    harness_seed = kind % 2;
     for (unsigned i = 0; i < 18 + kind; i++) {
-        if (i == 14) seed = kind;
-        strcat(strcat(prompt, words[draw(10)]), " ");
+        if (i == 14) harness_seed = kind;
+        strcat(strcat(prompt, harness_word()), " ");
     }
     struct proto_request r = harness_raw(prompt);
-    seed = kind;
+    harness_seed = kind;
     r.gen.context = policy;
-    r.gen.max_tokens = policy == PROTO_CONTEXT_REFUSE ? 5 + (int)draw(12) : 60 + (int)draw(240);
-    r.gen.n = 1 + draw(ANSWERS_MOST);
+    r.gen.max_tokens = policy == PROTO_CONTEXT_REFUSE ? 5 + (int)harness_draw(12) : 60 + (int)harness_draw(240);
+    r.gen.n = 1 + harness_draw(ANSWERS_MOST);
     r.gen.ignore_eos = true;
-    r.gen.sampling.temperature = draw(4) ? 1 : 0;
+    r.gen.sampling.temperature = harness_draw(4) ? 1 : 0;
     r.gen.sampling.seed = kind;
-    if (draw(4) == 0) r.gen.sampling.mirostat = 4;
-    seed = kept;
+    if (harness_draw(4) == 0) r.gen.sampling.mirostat = 4;
+    harness_seed = kept;
     return r;
 }
 
@@ -81,23 +72,23 @@ static void run_together(struct harness *h, struct answer alone[KINDS][ANSWERS_M
     unsigned order[KINDS];
     for (unsigned k = 0; k < KINDS; k++) order[k] = k;
     for (unsigned k = KINDS; k-- > 1;) {
-        unsigned other = draw(k + 1), x = order[k];
+        unsigned other = harness_draw(k + 1), x = order[k];
         order[k] = order[other];
         order[other] = x;
     }
     for (unsigned i = 0; i < KINDS; i++) {
-        struct proto_request r = make(order[i]), gone = make(draw(KINDS));
+        struct proto_request r = make(order[i]), gone = make(harness_draw(KINDS));
         gone.gen.n = 1;
-        id[order[i]] = harness_submit_as(h, 10 + order[i], 1000 + draw(3), &r);
+        id[order[i]] = harness_submit_as(h, 10 + order[i], 1000 + harness_draw(3), &r);
         if (i % 4 == 0)
-            left[i / 4] = harness_submit_as(h, 9, 1000 + draw(3), &gone);
+            left[i / 4] = harness_submit_as(h, 9, 1000 + harness_draw(3), &gone);
         else
             proto_request_fini(&gone);
     }
     for (unsigned i = 0; i < 60; i++) {
-        engine_pause(h->engine, 10 + draw(KINDS), draw(2));
+        engine_pause(h->engine, 10 + harness_draw(KINDS), harness_draw(2));
         if (i % 15 == 14) engine_cancel(h->engine, 9, left[i / 15]);
-        if (draw(20) == 0) engine_shed(h->engine);
+        if (harness_draw(20) == 0) engine_shed(h->engine);
         harness_status(h, 0, "running"); /* takes what came */
     }
     for (unsigned k = 0; k < KINDS; k++) engine_pause(h->engine, 10 + k, false);
@@ -125,7 +116,7 @@ static void test_company(void **state)
     harness_dirs(h);
     for (unsigned round = 0; round < 6; round++) {
         static const uint64_t blocks[] = {8, 24, 16};
-        seed = round;
+        harness_seed = round;
         h->config.kv_bytes = blocks[round % 3] * BLOCK;
         h->config.parallel = round % 2 ? 2 : 5;
         h->config.batch_tokens = round % 3 ? 32 : 9;

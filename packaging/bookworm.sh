@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 # shellcheck disable=SC2154
 # For the scripts that try the packages in a Debian bookworm of its own: sourced, not run. They set top (the checkout), tmp (a
-# folder to work in) and root (the bookworm's place in it).
+# folder to work in), root (the bookworm's place in it) and base (what is copied to it; empty: to be made).
 
 say() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*"; }
 die() { say "FAILED: $*"; exit 1; }
@@ -35,6 +35,15 @@ find_deb() {
     found=$(find "$1" -maxdepth 1 -name "$2_*.deb")
     [ -f "$found" ] || die "$1 should have one $2_*.deb" >&2
     printf '%s\n' "$found"
+}
+
+# begin: nothing of tmp will stay, and base is there.
+begin() {
+    trap 'leave_root; rm -rf --one-file-system "$tmp"' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    [ -n "$base" ] || { make_base && base=$tmp/base; }
 }
 
 # make_base: what make_root copies, from the mirror that this machine uses.

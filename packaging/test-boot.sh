@@ -18,11 +18,7 @@ command -v systemd-nspawn >/dev/null 2>&1 || skip "systemd-nspawn is not install
 alone "$base" "$@"
 tmp=$(mktemp -d)
 root=$tmp/root
-trap 'leave_root; rm -rf --one-file-system "$tmp"' EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
-[ -n "$base" ] || { make_base && base=$tmp/base; }
+begin
 hob_deb=$(find_deb "$1" hob)
 hobd_deb=$(find_deb "$1" hobd)
 make_root "$base"

@@ -26,11 +26,7 @@ base=${2:-}
 alone "$base" $build "$@"
 tmp=$(mktemp -d)
 root=$tmp/builder
-trap 'leave_root; rm -rf --one-file-system "$tmp"' EXIT
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
-[ -n "$base" ] || { make_base && base=$tmp/base; }
+begin
 
 # The plain user has no runtime directory from a login here, but needs one.
 as_user() { in_root setpriv --reuid=1000 --regid=1000 --clear-groups env HOME=/home/plain XDG_RUNTIME_DIR=/home/plain/run "$@"; }

@@ -4,58 +4,100 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* An account without a connection stays for a while: what its uid has used up is not forgotten by reconnecting. */
+#define ACCOUNTS_IDLE_MAX 64
+
 struct account {
     struct accounts *all;
-    struct account *next;
+    struct account *next; /* opened earlier */
     uid_t uid;
     size_t connections;
     uint64_t bytes;
+    struct account_counts counts;
+    struct fairq_user queue;
 };
 
 struct accounts {
-    struct account *first; /* as many as uids that are connected now: few */
-    size_t connections, connections_max, per_uid_max;
-    uint64_t bytes_max;
+    struct account *first;
+    struct account_limits limits;
+    size_t connections, idle; /* idle: accounts without a connection */
+    uint64_t bytes;
 };
 
-int accounts_new(struct accounts **out, size_t connections, size_t per_uid, uint64_t bytes)
+int accounts_new(struct accounts **out, const struct account_limits *l)
 {
     struct accounts *a = calloc(1, sizeof *a);
 
     if (!a) return error_origin(-ENOMEM);
-    a->connections_max = connections;
-    a->per_uid_max = per_uid;
-    a->bytes_max = bytes;
+    a->limits = *l;
     *out = a;
     return 0;
 }
 
 struct accounts *accounts_free(struct accounts *a)
 {
-    assert(!a || !a->first);
+    if (!a) return NULL;
+    assert(a->connections == 0);
+    while (a->first) {
+        struct account *x = a->first;
+
+        a->first = x->next;
+        free(x);
+    }
     free(a);
     return NULL;
 }
 
-int account_open(struct accounts *a, uid_t uid, struct account **out)
+/* The idle account that was opened first goes. */
+static void forget_one(struct accounts *a)
 {
-    struct account *x;
+    struct account **oldest = NULL, *x;
 
-    if (a->connections >= a->connections_max)
-        return error_say(-EBUSY, "the daemon has %zu connections and takes no more; try again", a->connections);
-    for (x = a->first; x && x->uid != uid; x = x->next) continue;
-    if (!x) {
+    for (struct account **at = &a->first; *at; at = &(*at)->next)
+        if ((*at)->connections == 0) oldest = at;
+    if (!oldest) return;
+    x = *oldest;
+    *oldest = x->next;
+    a->idle--;
+    free(x);
+}
+
+/* The account of @uid, in front of the others. NULL: no memory. */
+static struct account *get(struct accounts *a, uid_t uid)
+{
+    struct account **at = &a->first, *x;
+
+    while (*at && (*at)->uid != uid) at = &(*at)->next;
+    x = *at;
+    if (x) {
+        *at = x->next;
+    } else {
         x = calloc(1, sizeof *x);
-        if (!x) return error_origin(-ENOMEM);
+        if (!x) return NULL;
         x->all = a;
         x->uid = uid;
-        x->next = a->first;
-        a->first = x;
+        a->idle++;
     }
-    if (x->connections >= a->per_uid_max)
-        return error_say(-EBUSY, "uid %lu has %zu connections and gets no more; try again", (unsigned long)uid,
-                         x->connections);
-    x->connections++;
+    x->next = a->first;
+    a->first = x;
+    if (a->idle > ACCOUNTS_IDLE_MAX) forget_one(a);
+    return x;
+}
+
+int account_open(struct accounts *a, uid_t uid, struct account **out)
+{
+    struct account *x = get(a, uid);
+    size_t left = a->limits.connections - a->connections;
+
+    if (!x) return error_origin(-ENOMEM);
+    if (x->connections >= a->limits.uid_connections || x->connections >= left) x->counts.refused++;
+    if (x->connections >= a->limits.uid_connections)
+        return error_say(-EBUSY, "uid %lu has %zu connections, the most for one user; close some or try again",
+                         (unsigned long)uid, x->connections);
+    if (x->connections >= left)
+        return error_say(-EBUSY, "uid %lu has %zu connections, the last %zu of the daemon's %zu are for others; try again",
+                         (unsigned long)uid, x->connections, left, a->limits.connections);
+    if (x->connections++ == 0) a->idle--;
     a->connections++;
     *out = x;
     return 0;
@@ -63,36 +105,75 @@ int account_open(struct accounts *a, uid_t uid, struct account **out)
 
 struct account *account_close(struct account *x)
 {
-    struct accounts *a;
-
     if (!x) return NULL;
-    a = x->all;
-    a->connections--;
+    x->all->connections--;
     if (--x->connections) return NULL;
-    assert(x->bytes == 0);
-    for (struct account **p = &a->first; *p; p = &(*p)->next)
-        if (*p == x) {
-            *p = x->next;
-            break;
-        }
-    free(x);
+    assert(x->bytes == 0 && x->queue.live == 0);
+    x->all->idle++;
     return NULL;
+}
+
+static int over(const struct account *x, uint64_t limit)
+{
+    return error_say(-EDQUOT, "uid %lu has %llu MiB of requests and answers waiting here, %llu MiB are allowed now; "
+                              "try again",
+                     (unsigned long)x->uid, (unsigned long long)(x->bytes >> 20), (unsigned long long)(limit >> 20));
 }
 
 int account_charge(struct account *x, uint64_t *charged, uint64_t bytes)
 {
-    uint64_t others = x->bytes - *charged, total;
+    struct accounts *a = x->all;
+    uint64_t mine = x->bytes - *charged, all = a->bytes - *charged, total;
 
-    if (bytes > *charged && (__builtin_add_overflow(others, bytes, &total) || total > x->all->bytes_max))
-        return error_say(-EDQUOT, "uid %lu has %llu MiB waiting here, %llu are allowed; try again",
-                         (unsigned long)x->uid, (unsigned long long)(x->bytes >> 20),
-                         (unsigned long long)(x->all->bytes_max >> 20));
-    x->bytes = others + bytes;
+    if (bytes > *charged) {
+        uint64_t left = all < a->limits.bytes ? a->limits.bytes - all : 0;
+
+        if (__builtin_add_overflow(mine, bytes, &total) || total > a->limits.uid_bytes)
+            return over(x, a->limits.uid_bytes);
+        /* mine + bytes <= what is left after it */
+        if (bytes > left || total > left - bytes) return over(x, (left + mine) / 2);
+    }
+    x->bytes = mine + bytes;
+    a->bytes = all + bytes;
     *charged = bytes;
     return 0;
+}
+
+uid_t account_uid(const struct account *x)
+{
+    return x->uid;
 }
 
 uint64_t account_bytes(const struct account *x)
 {
     return x->bytes;
+}
+
+struct account_counts *account_counts(struct account *x)
+{
+    return &x->counts;
+}
+
+struct fairq_user *account_queue(struct account *x)
+{
+    return &x->queue;
+}
+
+void accounts_sum(const struct accounts *a, size_t *connections, uint64_t *bytes, struct account_limits *limits)
+{
+    *connections = a->connections;
+    *bytes = a->bytes;
+    *limits = a->limits;
+}
+
+const struct account *accounts_next(const struct accounts *a, const struct account *at, struct account_info *out)
+{
+    at = at ? at->next : a->first;
+    if (!at) return NULL;
+    *out = (struct account_info){.uid = at->uid,
+                                 .connections = at->connections,
+                                 .bytes = at->bytes,
+                                 .counts = at->counts,
+                                 .queue = &at->queue};
+    return at;
 }

@@ -1,67 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/io/conn.h"
-#include "daemon/io/outbox.h"
+#include "daemon/io/conn-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include "libcommon/frame.h"
 #include "libcommon/log.h"
 #include <assert.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
-enum {
-    READ_CHUNK = 64 << 10,
-    READS_PER_WAKE = 16, /* then the other connections have their turn */
-};
+/* About what it costs the main thread to be told of input, and how much output it makes and writes in a microsecond. */
+enum { EVENT_USEC = 3, BYTES_PER_USEC = 2048 };
+
+static void charge_time(struct conn *c, uint64_t usec)
+{
+    if (usec) fairq_charge(&c->shared->queue, account_queue(c->account), usec, conns_now_usec());
+}
 
 const struct conn_limits conn_limits_default = {
-    .high = 256 << 10, .low = 64 << 10, .hard = 4 << 20, .requests = 1024, .frame = FRAME_MAX};
+    .high = 256 << 10, .low = 64 << 10, .hard = 16 << 20, .requests = 1024, .frame = FRAME_MAX, .errors = 32};
 
-struct live {
-    uint64_t id;
-    size_t bytes;
-};
-
-struct conn {
-    const struct conn_limits *limits;
-    const struct conn_ops *ops;
-    void *ctx;
-    sd_event_source *io;
-    int fd; /* -1: the peer is gone */
-    uint32_t watched;
-    uint64_t id;
-    uid_t uid;
-    struct account *account;
-    uint64_t charged;
-
-    struct frame_decoder in;
-    struct outbox out;
-    struct live *live; /* [n_live], no order */
-    size_t n_live, live_cap, live_bytes;
-
-    bool greeted;  /* its hello was good */
-    bool eof;      /* it will send no more, or is not listened to any more */
-    bool paused;   /* its answers are; nothing is read meanwhile */
-    bool resume;   /* paused no longer: handle what was read before */
-    bool finished; /* ops->finished was called */
-};
-
-/* Bring the uid's account up to date. -EDQUOT when it refuses. */
-static int charge(struct conn *c)
+int conn_charge(struct conn *c)
 {
     return account_charge(c->account, &c->charged, c->in.in.cap + outbox_cap(&c->out) + c->live_bytes);
 }
 
-/* What epoll should tell. EPOLLHUP (the peer closed both ways) is always told. */
-static void watch(struct conn *c)
+/* Input is told once for each time that some comes (EPOLLET): a connection that waits for its turn makes no events.
+ * EPOLLHUP (the peer closed both ways) is always told. */
+void conn_watch(struct conn *c)
 {
-    uint32_t want = 0;
+    uint32_t want = EPOLLET | EPOLLRDHUP;
     int r;
 
     if (c->fd < 0) return;
-    if (!c->eof && !c->paused) want |= EPOLLIN;
-    if (outbox_len(&c->out) || c->resume) want |= EPOLLOUT;
+    if (!c->eof) want |= EPOLLIN;
+    if (outbox_len(&c->out)) want |= EPOLLOUT;
     if (want == c->watched) return;
     r = sd_event_source_set_io_events(c->io, want);
     if (r < 0) {
@@ -74,25 +46,25 @@ static void watch(struct conn *c)
 
 static void pause_or_go_on(struct conn *c)
 {
+    const struct conn_limits *l = c->shared->limits;
     size_t waiting = outbox_len(&c->out);
-    bool pause = c->paused ? waiting > c->limits->low : waiting > c->limits->high;
+    bool pause = c->paused ? waiting > l->low : waiting > l->high;
 
     if (pause == c->paused) return;
     c->paused = pause;
-    c->resume = !pause; /* not here: the caller may be in the middle of a message */
-    c->ops->pause(c->ctx, c, pause);
+    if (!pause) conns_queue(c->shared, account_queue(c->account), &c->entry); /* what was read before, and what waits */
+    c->shared->ops->pause(c->shared->ctx, c, pause);
 }
 
-/* Close when nothing is left to be done. */
-static void settle(struct conn *c)
+void conn_settle(struct conn *c)
 {
     if (c->fd >= 0 && c->eof && c->n_live == 0 && outbox_len(&c->out) == 0) conn_drop(c);
     if (c->fd >= 0 || c->n_live || c->finished) return;
     c->finished = true;
-    c->ops->finished(c->ctx, c);
+    c->shared->ops->finished(c->shared->ctx, c);
 }
 
-static void flush(struct conn *c)
+void conn_flush(struct conn *c)
 {
     int r;
 
@@ -103,29 +75,30 @@ static void flush(struct conn *c)
         conn_drop(c);
         return;
     }
-    charge(c); /* less never fails */
+    conn_charge(c); /* less never fails */
     pause_or_go_on(c);
-    watch(c);
-    settle(c);
+    conn_watch(c);
+    conn_settle(c);
 }
 
 void conn_drop(struct conn *c)
 {
     if (c->fd < 0) return;
     c->eof = true;
+    fairq_remove(&c->shared->queue, &c->entry);
     c->io = sd_event_source_disable_unref(c->io);
     close(c->fd);
     c->fd = -1;
     frame_decoder_fini(&c->in);
     outbox_fini(&c->out);
-    charge(c);
+    conn_charge(c);
     /* A paused sequence would never get to its end. */
     if (c->paused) {
         c->paused = false;
-        c->ops->pause(c->ctx, c, false);
+        c->shared->ops->pause(c->shared->ctx, c, false);
     }
-    for (size_t i = c->n_live; i > 0; i--) c->ops->abandon(c->ctx, c, c->live[i - 1].id);
-    settle(c);
+    for (size_t i = c->n_live; i > 0; i--) c->shared->ops->abandon(c->shared->ctx, c, c->live[i - 1].id);
+    conn_settle(c);
 }
 
 void conn_finish(struct conn *c)
@@ -133,9 +106,9 @@ void conn_finish(struct conn *c)
     if (c->fd < 0) return;
     c->eof = true;
     frame_decoder_fini(&c->in);
-    charge(c);
-    watch(c);
-    settle(c);
+    conn_charge(c);
+    conn_watch(c);
+    conn_settle(c);
 }
 
 /* An error in the place of @e, which is too large; a text is not the last of its request. */
@@ -153,12 +126,13 @@ static void replace(struct conn *c, const struct proto_event *e, const char *why
 
 void conn_send(struct conn *c, const struct proto_event *e)
 {
+    size_t before = outbox_len(&c->out);
     int r;
 
     if (c->fd < 0) return;
-    if (outbox_len(&c->out) > c->limits->hard) {
+    if (before > c->shared->limits->hard) {
         log_warning("connection %llu of uid %lu: its reader is %zu bytes behind; dropped", (unsigned long long)c->id,
-                    (unsigned long)c->uid, outbox_len(&c->out));
+                    (unsigned long)conn_uid(c), before);
         conn_drop(c);
         return;
     }
@@ -167,15 +141,21 @@ void conn_send(struct conn *c, const struct proto_event *e)
         replace(c, e, error_text(r));
         return;
     }
-    if (r == 0) r = charge(c);
+    if (r == 0) r = conn_charge(c);
     if (r < 0) {
         /* An answer with a hole in it is none. */
-        log_warning("connection %llu of uid %lu: %s; dropped", (unsigned long long)c->id, (unsigned long)c->uid,
+        log_warning("connection %llu of uid %lu: %s; dropped", (unsigned long long)c->id, (unsigned long)conn_uid(c),
                     error_text(r));
         conn_drop(c);
         return;
     }
-    flush(c);
+    charge_time(c, (outbox_len(&c->out) - before) / BYTES_PER_USEC);
+    if (!c->unsent) {
+        c->unsent = true;
+        c->next_unsent = c->shared->unsent;
+        c->shared->unsent = c;
+    }
+    if (outbox_len(&c->out) > c->shared->limits->high) conn_flush(c); /* it may have to pause */
 }
 
 void conn_send_error(struct conn *c, uint64_t id, int code, const char *message)
@@ -186,129 +166,25 @@ void conn_send_error(struct conn *c, uint64_t id, int code, const char *message)
     conn_send(c, &e);
 }
 
-/* The peer broke the rules of the wire: say so, listen no more. */
-static void refuse(struct conn *c, int code, const char *message)
-{
-    log_debug("connection %llu of uid %lu: %s", (unsigned long long)c->id, (unsigned long)c->uid, message);
-    c->eof = true;
-    frame_decoder_fini(&c->in);
-    conn_send_error(c, 0, code, message);
-    conn_finish(c);
-}
-
-static void greet(struct conn *c, int r, const struct proto_request *req)
-{
-    const struct proto_event hello = {.type = PROTO_EV_HELLO, .id = req->id, .version = PROTO_VERSION};
-    char text[160];
-
-    if (r == -EPROTO) {
-        snprintf(text, sizeof text, "the daemon speaks version %d of the protocol, not %lu", PROTO_VERSION,
-                 (unsigned long)req->version);
-        refuse(c, EPROTO, text);
-    } else if (r == -EBADMSG) {
-        refuse(c, EBADMSG, error_text(r));
-    } else if (r < 0 && req->type == PROTO_HELLO) {
-        refuse(c, EPROTO, error_text(r));
-    } else if (r < 0 || req->type != PROTO_HELLO) {
-        refuse(c, EPROTO, "the first message has to be hello");
-    } else {
-        c->greeted = true;
-        conn_send(c, &hello);
-    }
-}
-
-/* One body. */
-static void message(struct conn *c, const char *body, size_t len)
-{
-    struct proto_request req = {0};
-    int r = proto_read_request(&req, body, len);
-
-    if (!c->greeted)
-        greet(c, r, &req);
-    else if (r == -EBADMSG)
-        refuse(c, EBADMSG, error_text(r));
-    else if (r < 0)
-        conn_send_error(c, req.id, r == -EPROTO ? EPROTO : -r, error_text(r));
-    else if (req.type == PROTO_HELLO)
-        conn_send_error(c, req.id, EINVAL, "hello was said already");
-    else
-        c->ops->request(c->ctx, c, &req);
-    proto_request_fini(&req);
-}
-
-static void messages(struct conn *c)
-{
-    const char *body;
-    size_t len;
-    int r = 0;
-
-    /* Each step may end the connection, or find that its reader is slow. */
-    while (!c->eof && !c->paused && (r = frame_peek(&c->in, &body, &len)) == 1) {
-        message(c, body, len);
-        if (!c->eof) frame_pop(&c->in);
-    }
-    if (r < 0 && !c->eof) refuse(c, -r, error_text(r));
-}
-
-/* 1 go on, 0 nothing more now (or ever). */
-static int read_some(struct conn *c)
-{
-    char piece[READ_CHUNK];
-    ssize_t n = recv(c->fd, piece, sizeof piece, MSG_DONTWAIT);
-    int r;
-
-    if (n < 0 && errno == EINTR) return 1;
-    if (n < 0 && errno == EAGAIN) return 0;
-    if (n < 0) {
-        conn_drop(c);
-        return 0;
-    }
-    if (n == 0) {
-        /* Only its writing side is shut, else EPOLLHUP would have told: what it asked for is still answered. */
-        c->eof = true;
-        frame_decoder_fini(&c->in);
-        charge(c);
-        return 0;
-    }
-    r = frame_feed(&c->in, piece, (size_t)n);
-    if (r == 0) r = charge(c);
-    if (r < 0 && r != -EMSGSIZE) {
-        refuse(c, -r, error_text(r));
-        return 0;
-    }
-    messages(c); /* this finds a wrong length too */
-    return !c->eof && !c->paused;
-}
-
-void conn_read(struct conn *c)
-{
-    c->resume = false;
-    if (!c->eof && !c->paused) messages(c); /* what waited while the reader was slow */
-    for (int i = 0; i < READS_PER_WAKE && !c->eof && !c->paused; i++)
-        if (read_some(c) == 0) break;
-    charge(c);
-    watch(c);
-    settle(c);
-}
-
 static int on_io(sd_event_source *s, int fd, uint32_t events, void *ctx)
 {
     struct conn *c = ctx;
+    struct fairq_user *u = account_queue(c->account);
 
     if (events & (EPOLLHUP | EPOLLERR)) {
         conn_drop(c);
         return 0;
     }
-    if (events & EPOLLOUT) {
-        flush(c);
-        if (c->resume) conn_read(c);
-    }
-    if (events & EPOLLIN) conn_read(c);
+    if (events & EPOLLOUT) conn_flush(c);
+    if (events & EPOLLRDHUP) c->shut = true;
+    if (!(events & (EPOLLIN | EPOLLRDHUP)) || c->eof) return 0;
+    charge_time(c, EVENT_USEC);
+    c->readable = true;
+    if (!c->paused) conns_queue(c->shared, u, &c->entry);
     return 0;
 }
 
-int conn_new(struct conn **out, struct sd_event *event, int fd, uint64_t id, uid_t uid, struct account *a,
-             const struct conn_limits *limits, const struct conn_ops *ops, void *ctx)
+int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct account *a)
 {
     struct conn *c = calloc(1, sizeof *c);
     int r;
@@ -318,16 +194,9 @@ int conn_new(struct conn **out, struct sd_event *event, int fd, uint64_t id, uid
         account_close(a);
         return error_origin(-ENOMEM);
     }
-    *c = (struct conn){.limits = limits,
-                       .ops = ops,
-                       .ctx = ctx,
-                       .fd = fd,
-                       .id = id,
-                       .uid = uid,
-                       .account = a,
-                       .watched = EPOLLIN,
-                       .in = {.max = limits->frame}};
-    r = sd_event_add_io(event, &c->io, fd, c->watched, on_io, c);
+    *c = (struct conn){
+        .shared = s, .fd = fd, .id = id, .account = a, .watched = EPOLLIN | EPOLLRDHUP | EPOLLET, .in = {.max = s->limits->frame}};
+    r = sd_event_add_io(s->event, &c->io, fd, c->watched, on_io, c);
     if (r < 0) {
         conn_free(c);
         return error_origin(r);
@@ -336,9 +205,21 @@ int conn_new(struct conn **out, struct sd_event *event, int fd, uint64_t id, uid
     return 0;
 }
 
+static void leave_unsent(struct conn *c)
+{
+    struct conn **at = &c->shared->unsent;
+
+    if (!c->unsent) return;
+    while (*at != c) at = &(*at)->next_unsent;
+    *at = c->next_unsent;
+}
+
 struct conn *conn_free(struct conn *c)
 {
     if (!c) return NULL;
+    fairq_remove(&c->shared->queue, &c->entry);
+    if (c->n_live) fairq_live(&c->shared->queue, account_queue(c->account), -(int)c->n_live);
+    leave_unsent(c);
     sd_event_source_disable_unref(c->io);
     if (c->fd >= 0) close(c->fd);
     frame_decoder_fini(&c->in);
@@ -357,7 +238,12 @@ uint64_t conn_id(const struct conn *c)
 
 uid_t conn_uid(const struct conn *c)
 {
-    return c->uid;
+    return account_uid(c->account);
+}
+
+struct account *conn_account(const struct conn *c)
+{
+    return c->account;
 }
 
 static struct live *find_live(const struct conn *c, uint64_t id)
@@ -373,7 +259,7 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
 
     if (find_live(c, id))
         return error_say(-EINVAL, "id %llu is used by a request that has not ended", (unsigned long long)id);
-    if (c->n_live >= c->limits->requests)
+    if (c->n_live >= c->shared->limits->requests)
         return error_say(-EBUSY, "this connection has %zu live requests and gets no more", c->n_live);
     if (c->n_live == c->live_cap) {
         size_t cap = c->live_cap ? 2 * c->live_cap : 4;
@@ -384,12 +270,13 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
         c->live_cap = cap;
     }
     c->live_bytes += bytes;
-    r = charge(c);
+    r = conn_charge(c);
     if (r < 0) {
         c->live_bytes -= bytes;
         return r;
     }
     c->live[c->n_live++] = (struct live){id, bytes};
+    fairq_live(&c->shared->queue, account_queue(c->account), 1);
     return 0;
 }
 
@@ -400,8 +287,9 @@ void conn_end(struct conn *c, uint64_t id)
     if (!l) return;
     c->live_bytes -= l->bytes;
     *l = c->live[--c->n_live];
-    charge(c);
-    settle(c);
+    fairq_live(&c->shared->queue, account_queue(c->account), -1);
+    conn_charge(c);
+    conn_settle(c);
 }
 
 bool conn_is_live(const struct conn *c, uint64_t id)

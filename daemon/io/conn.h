@@ -6,9 +6,9 @@
  * stays, closed, until each of them has ended.
  */
 #include "daemon/io/account.h"
+#include "daemon/io/conns.h"
 #include "libcommon/proto.h"
 #include <stdbool.h>
-#include <systemd/sd-event.h>
 
 struct conn;
 
@@ -29,20 +29,21 @@ struct conn_limits {
     size_t hard;      /* bytes of output over which nothing is added: the connection is dropped */
     size_t requests;  /* live ones */
     size_t frame;     /* largest body of a message */
+    size_t errors;    /* messages that break the protocol, more than good ones, at which the connection ends */
 };
 
 extern const struct conn_limits conn_limits_default;
 
 /*
- * Takes @fd (non-blocking) and one connection of @a, also on failure. @limits, @ops and @ctx outlive it.
- * 0, -ENOMEM, or what sd_event_add_io says.
+ * Takes @fd (non-blocking) and one connection of @a, also on failure. @s outlives it. 0, -ENOMEM, or what
+ * sd_event_add_io says.
  */
-int conn_new(struct conn **out, struct sd_event *event, int fd, uint64_t id, uid_t uid, struct account *a,
-             const struct conn_limits *limits, const struct conn_ops *ops, void *ctx);
+int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct account *a);
 struct conn *conn_free(struct conn *c); /* NULL ok, returns NULL */
 
 uint64_t conn_id(const struct conn *c);
 uid_t conn_uid(const struct conn *c);
+struct account *conn_account(const struct conn *c);
 
 /*
  * Request @id is live from now on and holds @bytes. 0; -EINVAL it is live already; -EBUSY too many are; -EDQUOT the
@@ -56,14 +57,19 @@ size_t conn_live(const struct conn *c);
 /* Live ids: @i < conn_live. */
 uint64_t conn_live_at(const struct conn *c, size_t i);
 
-/* Queue an event and write what the socket takes. After the peer is gone it does nothing. An event over the
+/* Queue an event; conns_flush writes it. After the peer is gone it does nothing. An event over the
  * protocol's limits is replaced by an error. */
 void conn_send(struct conn *c, const struct proto_event *e);
 /* conn_send of an error event. @code is a positive errno. */
 void conn_send_error(struct conn *c, uint64_t id, int code, const char *message);
 
-/* Read and handle what has arrived, without waiting. */
-void conn_read(struct conn *c);
+/* Read and handle what has arrived, without waiting: at most so many messages, and about so many bytes of new input.
+ * True: there may be more. */
+bool conn_read(struct conn *c, size_t messages, size_t bytes);
+/* The same for all that has arrived, of which the event loop need not know yet, up to about so many bytes. */
+void conn_read_rest(struct conn *c, size_t bytes);
+/* Write what the socket takes now. */
+void conn_flush(struct conn *c);
 
 bool conn_paused(const struct conn *c);
 /* The socket is closed; what is live still waits for the engine. */

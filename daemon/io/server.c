@@ -2,6 +2,7 @@
 #include "daemon/io/server.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/pressure.h"
+#include "daemon/io/priority.h"
 #include "daemon/io/service.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -15,7 +16,7 @@
 #define ACCEPT_RETRY 100000ull  /* when descriptors are short */
 #define FLUSH_MOST   8000000ull /* a daemon that is started meanwhile waits a little longer than that */
 #define FAIL_GRACE   1000000ull /* for a peer that has connected and is about to ask */
-enum { ACCEPTS_PER_WAKE = 64 };
+enum { ACCEPTS_PER_WAKE = 16 };
 
 enum phase { LOADING, READY, STOPPING, FAILED };
 
@@ -50,6 +51,7 @@ static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_t
 
     if (!*t) {
         r = sd_event_add_time_relative(s->event, t, CLOCK_MONOTONIC, usec, 0, fn, s);
+        if (r >= 0) r = sd_event_source_set_priority(*t, PRIORITY_TIMER);
     } else {
         r = sd_event_source_set_time_relative(*t, usec);
         if (r >= 0) r = sd_event_source_set_enabled(*t, SD_EVENT_ONESHOT);
@@ -303,8 +305,12 @@ static int start_loop(struct server *s)
 
     if (r < 0) return r;
     r = sd_event_new(&s->event);
-    for (int i = 0; i < 3 && r >= 0; i++) r = sd_event_add_signal(s->event, &s->signals[i], signals[i], on_signal, s);
+    for (int i = 0; i < 3 && r >= 0; i++) {
+        r = sd_event_add_signal(s->event, &s->signals[i], signals[i], on_signal, s);
+        if (r >= 0) r = sd_event_source_set_priority(s->signals[i], PRIORITY_SIGNAL);
+    }
     if (r >= 0) r = sd_event_add_post(s->event, &s->post, on_post, s);
+    if (r >= 0) r = sd_event_source_set_priority(s->post, PRIORITY_POST);
     if (r < 0) return error_origin(r);
     notify_init(&s->notify, s->event, alive, s);
     return 0;
@@ -324,6 +330,7 @@ static int start(struct server *s)
     r = service_new(&s->service, s->event, s->engine, &config);
     if (r < 0) return r;
     r = sd_event_add_io(s->event, &s->accept, s->config->listener->fd, EPOLLIN, on_accept, s);
+    if (r >= 0) r = sd_event_source_set_priority(s->accept, PRIORITY_INPUT);
     return r < 0 ? error_origin(r) : 0;
 }
 

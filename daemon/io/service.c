@@ -2,6 +2,7 @@
 #include "daemon/io/service.h"
 #include "daemon/io/conn.h"
 #include "daemon/io/listener.h"
+#include "daemon/io/priority.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -15,8 +16,10 @@ enum {
     CONNECTIONS = 1024,
     PER_UID = 256,
     EVENTS_PER_WAKE = 1024, /* then the sockets have their turn */
+    DRAIN_BYTES = 1 << 20,  /* of one connection's input, when the daemon stops */
 };
 #define UID_BYTES (256ull << 20)
+#define ALL_BYTES (512ull << 20)
 
 struct peer {
     struct conn *conn;
@@ -26,10 +29,10 @@ struct peer {
 
 struct service {
     struct service_config config;
-    struct sd_event *event;
     struct engine *engine;
     sd_event_source *source;
     struct accounts *accounts;
+    struct conns conns;
     struct peer *peers; /* [n_peers], ids ascending */
     size_t n_peers, peers_cap;
     uint64_t last_id, accepted;
@@ -190,22 +193,26 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *ct
         deliver(s, &e);
         proto_event_fini(&e.ev);
     }
+    conns_flush(&s->conns);
     return 0;
 }
 
 int service_new(struct service **out, struct sd_event *event, struct engine *engine, const struct service_config *c)
 {
     struct service *s = calloc(1, sizeof *s);
+    const struct account_limits limits = {.connections = c->connections ? c->connections : CONNECTIONS,
+                                          .uid_connections = c->per_uid ? c->per_uid : PER_UID,
+                                          .bytes = c->bytes ? c->bytes : ALL_BYTES,
+                                          .uid_bytes = c->uid_bytes ? c->uid_bytes : UID_BYTES};
     int r;
 
     if (!s) return error_origin(-ENOMEM);
     s->config = *c;
-    s->event = event;
     s->engine = engine;
-    if (!s->config.limits) s->config.limits = &conn_limits_default;
-    r = accounts_new(&s->accounts, c->connections ? c->connections : CONNECTIONS, c->per_uid ? c->per_uid : PER_UID,
-                     c->uid_bytes ? c->uid_bytes : UID_BYTES);
+    r = conns_init(&s->conns, event, c->limits ? c->limits : &conn_limits_default, &ops, s);
+    if (r == 0) r = accounts_new(&s->accounts, &limits);
     if (r == 0) r = sd_event_add_io(event, &s->source, engine_fd(engine), EPOLLIN, on_engine, s);
+    if (r >= 0) r = sd_event_source_set_priority(s->source, PRIORITY_ENGINE);
     if (r < 0) {
         service_free(s);
         return error_origin(r);
@@ -223,6 +230,7 @@ struct service *service_free(struct service *s)
 {
     if (!s) return NULL;
     for (size_t i = 0; i < s->n_peers; i++) conn_free(s->peers[i].conn);
+    conns_fini(&s->conns);
     accounts_free(s->accounts);
     sd_event_source_disable_unref(s->source);
     free(s->peers);
@@ -256,7 +264,7 @@ void service_add(struct service *s, int fd)
         listener_turn_away(fd, r);
         return;
     }
-    r = conn_new(&c, s->event, fd, ++s->last_id, uid, a, s->config.limits, &ops, s);
+    r = conn_new(&c, &s->conns, fd, ++s->last_id, a);
     if (r < 0) {
         log_error("a connection of uid %lu: %s", (unsigned long)uid, error_text(r));
         return;
@@ -284,10 +292,11 @@ void service_reap(struct service *s)
 void service_drain(struct service *s)
 {
     if (s->draining) return;
-    for (size_t i = 0; i < s->n_peers; i++) conn_read(s->peers[i].conn);
+    for (size_t i = 0; i < s->n_peers; i++) conn_read_rest(s->peers[i].conn, DRAIN_BYTES);
     s->draining = true;
     engine_drain(s->engine);
     for (size_t i = 0; i < s->n_peers; i++) let_go(s, &s->peers[i]);
+    conns_flush(&s->conns);
 }
 
 void service_fail(struct service *s, int code, const char *why)
@@ -308,6 +317,7 @@ void service_fail(struct service *s, int code, const char *why)
         }
         let_go(s, p);
     }
+    conns_flush(&s->conns);
 }
 
 size_t service_live(const struct service *s)

@@ -16,7 +16,7 @@ struct service_config {
     const char *model;                /* its name, for status */
     const struct conn_limits *limits; /* of a connection; NULL: conn_limits_default */
     size_t connections, per_uid;      /* 0: 1024, 256 */
-    uint64_t uid_bytes;               /* input, requests and output of one uid; 0: 256 MiB */
+    uint64_t bytes, uid_bytes;        /* input, requests and output of all uids, of one; 0: 512 MiB, 256 MiB */
     /* A peer that may do so asked the daemon to stop; called before it is answered. */
     void (*stop)(void *ctx, uid_t uid);
     void *ctx;

@@ -8,12 +8,19 @@
 
 #include <cmocka.h>
 
+static int make(struct accounts **out, size_t connections, size_t per_uid, uint64_t bytes)
+{
+    const struct account_limits l = {connections, per_uid, 4 * bytes, bytes};
+
+    return accounts_new(out, &l);
+}
+
 static void connections_of_one_uid_are_limited(void **state)
 {
     struct accounts *all;
     struct account *a[3], *other;
 
-    assert_int_equal(accounts_new(&all, 10, 3, 100), 0);
+    assert_int_equal(make(&all, 10, 3, 100), 0);
     for (int i = 0; i < 3; i++) assert_int_equal(account_open(all, 1000, &a[i]), 0);
     assert_int_equal(account_open(all, 1000, &other), -EBUSY);
     assert_non_null(strstr(error_text(-EBUSY), "1000"));
@@ -30,12 +37,81 @@ static void connections_in_total_are_limited(void **state)
     struct accounts *all;
     struct account *a[4], *other;
 
-    assert_int_equal(accounts_new(&all, 4, 3, 100), 0);
+    assert_int_equal(make(&all, 4, 3, 100), 0);
     for (unsigned i = 0; i < 4; i++) assert_int_equal(account_open(all, 1000 + i, &a[i]), 0);
     assert_int_equal(account_open(all, 2000, &other), -EBUSY);
     for (int i = 0; i < 4; i++) account_close(a[i]);
     assert_int_equal(account_open(all, 2000, &other), 0);
     account_close(other);
+    accounts_free(all);
+}
+
+/* Some uids that take all they can leave places for those who come later, more of them for the first. */
+static void there_is_room_for_newcomers(void **state)
+{
+    struct accounts *all;
+    struct account *a[1024], *x;
+    size_t n = 0, has[10] = {0};
+
+    assert_int_equal(make(&all, 1024, 256, 100), 0);
+    for (unsigned uid = 0; uid < 10; uid++)
+        while (account_open(all, 1000 + uid, &x) == 0) {
+            a[n++] = x;
+            has[uid]++;
+        }
+    assert_int_equal(has[0], 256);
+    assert_int_equal(has[1], 256);
+    assert_int_equal(has[3], 128);
+    for (unsigned uid = 1; uid < 10; uid++) assert_in_range(has[uid], 1, has[uid - 1]);
+    assert_non_null(strstr(error_text(-EBUSY), "for others"));
+    while (n) account_close(a[--n]);
+    accounts_free(all);
+}
+
+static void nobody_holds_more_than_is_left(void **state)
+{
+    struct accounts *all;
+    struct account *a[3];
+    uint64_t at[3] = {0};
+    const struct account_limits l = {10, 10, 900, 800};
+
+    assert_int_equal(accounts_new(&all, &l), 0);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(account_open(all, 1000 + i, &a[i]), 0);
+    assert_int_equal(account_charge(a[0], &at[0], 451), -EDQUOT);
+    assert_int_equal(account_charge(a[0], &at[0], 450), 0);
+    assert_int_equal(account_charge(a[1], &at[1], 226), -EDQUOT);
+    assert_int_equal(account_charge(a[1], &at[1], 225), 0);
+    assert_int_equal(account_charge(a[0], &at[0], 451), -EDQUOT);
+    assert_int_equal(account_charge(a[2], &at[2], 100), 0);
+    assert_int_equal(account_charge(a[0], &at[0], 0), 0);
+    assert_int_equal(account_charge(a[2], &at[2], 337), 0);
+    assert_int_equal(account_charge(a[2], &at[2], 338), -EDQUOT);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(account_charge(a[i], &at[i], 0), 0);
+    for (unsigned i = 0; i < 3; i++) account_close(a[i]);
+    accounts_free(all);
+}
+
+/* Reconnecting makes nobody a newcomer; and what is kept for that is bounded. */
+static void an_account_outlives_its_connections(void **state)
+{
+    struct accounts *all;
+    struct account *a;
+    struct account_info info;
+    unsigned n = 0;
+
+    assert_int_equal(make(&all, 10, 3, 100), 0);
+    assert_int_equal(account_open(all, 7, &a), 0);
+    account_counts(a)->messages = 5;
+    account_close(a);
+    assert_int_equal(account_open(all, 7, &a), 0);
+    assert_int_equal(account_counts(a)->messages, 5);
+    account_close(a);
+    for (unsigned uid = 100; uid < 1100; uid++) {
+        assert_int_equal(account_open(all, uid, &a), 0);
+        account_close(a);
+    }
+    for (const struct account *at = NULL; (at = accounts_next(all, at, &info));) n++;
+    assert_in_range(n, 10, 100);
     accounts_free(all);
 }
 
@@ -45,7 +121,7 @@ static void bytes_belong_to_the_uid(void **state)
     struct account *a, *b, *other;
     uint64_t at_a = 0, at_b = 0, at_other = 0;
 
-    assert_int_equal(accounts_new(&all, 10, 10, 100), 0);
+    assert_int_equal(make(&all, 10, 10, 100), 0);
     assert_int_equal(account_open(all, 1000, &a), 0);
     assert_int_equal(account_open(all, 1000, &b), 0);
     assert_int_equal(account_open(all, 1001, &other), 0);
@@ -73,6 +149,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_of_one_uid_are_limited),
         cmocka_unit_test(connections_in_total_are_limited),
+        cmocka_unit_test(there_is_room_for_newcomers),
+        cmocka_unit_test(nobody_holds_more_than_is_left),
+        cmocka_unit_test(an_account_outlives_its_connections),
         cmocka_unit_test(bytes_belong_to_the_uid),
     };
 

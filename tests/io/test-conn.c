@@ -20,6 +20,7 @@ struct rig {
     sd_event *event;
     struct accounts *accounts;
     struct account *account;
+    struct conns conns;
     struct conn *conn;
     struct wire peer;
     struct conn_limits limits;
@@ -82,13 +83,17 @@ static void open_conn(struct rig *g, uint64_t uid_bytes)
 {
     int fds[2], small = 16 << 10;
 
-    assert_int_equal(accounts_new(&g->accounts, 10, 10, uid_bytes), 0);
+    const struct account_limits most = {
+        .connections = 10, .uid_connections = 10, .bytes = 4 * uid_bytes, .uid_bytes = uid_bytes};
+
+    assert_int_equal(accounts_new(&g->accounts, &most), 0);
     assert_int_equal(account_open(g->accounts, 1000, &g->account), 0);
     assert_true(sd_event_new(&g->event) >= 0);
+    assert_int_equal(conns_init(&g->conns, g->event, &g->limits, &ops, g), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
     wire_init(&g->peer, fds[1]);
-    assert_int_equal(conn_new(&g->conn, g->event, fds[0], 7, 1000, g->account, &g->limits, &ops, g), 0);
+    assert_int_equal(conn_new(&g->conn, &g->conns, fds[0], 7, g->account), 0);
 }
 
 static int setup(void **state)
@@ -100,6 +105,7 @@ static int setup(void **state)
     g->limits.low = 16 << 10;
     g->limits.hard = 256 << 10;
     g->limits.requests = 100;
+    g->limits.errors = 5;
     open_conn(g, 32 << 20);
     *state = g;
     return 0;
@@ -110,6 +116,7 @@ static int teardown(void **state)
     struct rig *g = *state;
 
     conn_free(g->conn);
+    conns_fini(&g->conns);
     accounts_free(g->accounts);
     wire_fini(&g->peer);
     sd_event_unref(g->event);
@@ -123,7 +130,11 @@ static void spin(struct rig *g)
 {
     int r, turns = 0;
 
-    while ((r = sd_event_run(g->event, 0)) > 0) assert_true(++turns < 100000); /* it must come to rest */
+    do {
+        conns_flush(&g->conns);
+        r = sd_event_run(g->event, 0);
+        assert_true(++turns < 100000); /* it must come to rest */
+    } while (r > 0);
     assert_int_equal(r, 0);
 }
 
@@ -393,6 +404,62 @@ static void wrong_key_is_told_and_goes_on(void **state)
     expect_open(g);
     assert_int_equal(g->n_asked, 1);
     assert_int_equal(g->asked[0], 8);
+}
+
+static void put_wrong(struct rig *g, char id)
+{
+    char body[] = "\x83\xa4type\xa6status\xa2id\x07\xa4txet\x01";
+
+    body[16] = id;
+    put_body(&g->out, body, sizeof body - 1);
+}
+
+static void many_wrong_messages_end_the_connection(void **state)
+{
+    struct rig *g = *state;
+
+    greet(g);
+    for (char id = 1; id <= 10; id++) put_wrong(g, id);
+    put_request(&g->out, PROTO_STATUS, 11);
+    say(g);
+    for (uint64_t id = 1; id <= 5; id++) expect_error(g, id, EINVAL, "txet");
+    expect_error(g, 0, EPROTO, "more than 5");
+    expect_closed(g);
+    assert_int_equal(g->n_asked, 0);
+    assert_int_equal(account_counts(g->account)->errors, 6);
+}
+
+static void a_good_message_makes_up_for_a_wrong_one(void **state)
+{
+    struct rig *g = *state;
+
+    greet(g);
+    for (char id = 1; id <= 50; id++) {
+        put_wrong(g, id);
+        put_request(&g->out, PROTO_STATUS, 100);
+    }
+    say(g);
+    for (uint64_t id = 1; id <= 50; id++) expect_error(g, id, EINVAL, "txet");
+    assert_int_equal(g->n_asked, 50);
+    expect_open(g);
+}
+
+/* However much one peer has sent: after each wake-up the event loop looks at its other sources. */
+static void a_wake_up_is_short(void **state)
+{
+    struct rig *g = *state;
+    int runs = 0;
+    size_t most = 0;
+
+    greet(g);
+    for (uint64_t id = 1; id <= 4000; id++) put_request(&g->out, PROTO_CANCEL, id);
+    wire_write(&g->peer, &g->out);
+    for (size_t before = 0; g->n_asked < 4000; before = g->n_asked) {
+        assert_true(sd_event_run(g->event, 0) >= 0);
+        if (g->n_asked - before > most) most = g->n_asked - before;
+        assert_true(++runs < 100000);
+    }
+    assert_in_range(most, 1, 1024);
 }
 
 /* Answers until the connection says that its reader is slow. */
@@ -768,6 +835,9 @@ int main(void)
         T(garbage_before_hello_is_told_and_closed),
         T(garbage_does_not_end_what_is_live),
         T(wrong_key_is_told_and_goes_on),
+        T(many_wrong_messages_end_the_connection),
+        T(a_good_message_makes_up_for_a_wrong_one),
+        T(a_wake_up_is_short),
         T(slow_reader_pauses_and_goes_on),
         T(slow_reader_is_not_listened_to),
         T(flood_of_requests_is_served_as_it_is_read),

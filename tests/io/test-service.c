@@ -254,7 +254,7 @@ static void connections_over_the_limit_are_told(void **state)
     struct wire a, b, c;
     struct proto_event e;
 
-    start(g, NULL, 2);
+    start(g, NULL, 4); /* of which one uid has half */
     greet(g, &a);
     greet(g, &b);
     open_wire(g, &c);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* A connection's input: bytes to messages, and what is wrong with them. */
+#include "daemon/io/conn-state.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { READ_CHUNK = 64 << 10 };
+
+/* The peer broke the protocol: it is told, and not listened to any more. */
+static void refuse(struct conn *c, int code, const char *message)
+{
+    log_debug("connection %llu of uid %lu: %s", (unsigned long long)c->id, (unsigned long)conn_uid(c), message);
+    account_counts(c->account)->errors++;
+    c->eof = true;
+    frame_decoder_fini(&c->in);
+    conn_send_error(c, 0, code, message);
+    conn_finish(c);
+}
+
+static void greet(struct conn *c, int r, const struct proto_request *req)
+{
+    const struct proto_event hello = {.type = PROTO_EV_HELLO, .id = req->id, .version = PROTO_VERSION};
+    char text[160];
+
+    if (r == -EPROTO) {
+        snprintf(text, sizeof text, "the daemon speaks version %d of the protocol, not %lu", PROTO_VERSION,
+                 (unsigned long)req->version);
+        refuse(c, EPROTO, text);
+    } else if (r == -EBADMSG) {
+        refuse(c, EBADMSG, error_text(r));
+    } else if (r < 0 && req->type == PROTO_HELLO) {
+        refuse(c, EPROTO, error_text(r));
+    } else if (r < 0 || req->type != PROTO_HELLO) {
+        refuse(c, EPROTO, "the first message has to be hello");
+    } else {
+        c->greeted = true;
+        conn_send(c, &hello);
+    }
+}
+
+/* A message is wrong, but the next one can be told from it. */
+static void complain(struct conn *c, uint64_t id, int code, const char *message)
+{
+    char text[96];
+
+    if (++c->errors <= c->shared->limits->errors) {
+        account_counts(c->account)->errors++;
+        conn_send_error(c, id, code, message);
+        return;
+    }
+    snprintf(text, sizeof text, "more than %zu messages were wrong; the connection ends", c->shared->limits->errors);
+    refuse(c, EPROTO, text);
+}
+
+/* One body. */
+static void message(struct conn *c, const char *body, size_t len)
+{
+    struct proto_request req = {0};
+    int r = proto_read_request(&req, body, len);
+
+    account_counts(c->account)->messages++;
+    if (!c->greeted) {
+        greet(c, r, &req);
+    } else if (r == -EBADMSG) {
+        refuse(c, EBADMSG, error_text(r));
+    } else if (r < 0) {
+        complain(c, req.id, r == -EPROTO ? EPROTO : -r, error_text(r));
+    } else if (req.type == PROTO_HELLO) {
+        complain(c, req.id, EINVAL, "hello was said already");
+    } else {
+        if (c->errors) c->errors--;
+        c->shared->ops->request(c->shared->ctx, c, &req);
+    }
+    proto_request_fini(&req);
+}
+
+/* Handle whole messages, *left at most. True: another one is there. Each may end the connection, or fill its output. */
+static bool messages(struct conn *c, size_t *left)
+{
+    const char *body;
+    size_t len;
+    int r = 0;
+
+    while (!c->eof && !c->paused && (r = frame_peek(&c->in, &body, &len)) == 1) {
+        if (*left == 0) return true;
+        --*left;
+        message(c, body, len);
+        if (!c->eof) frame_pop(&c->in);
+    }
+    if (r < 0 && !c->eof) refuse(c, -r, error_text(r));
+    return false;
+}
+
+/* Take up to READ_CHUNK bytes from the socket. Returns how many. */
+static size_t take(struct conn *c)
+{
+    char piece[READ_CHUNK];
+    ssize_t n = recv(c->fd, piece, sizeof piece, MSG_DONTWAIT);
+    int r;
+
+    if (n < 0 && errno == EINTR) return 0;
+    /* A short read leaves nothing behind but the end: what comes later is a new event. */
+    c->readable = n == sizeof piece || (n > 0 && c->shut);
+    if (n < 0 && errno == EAGAIN) return 0;
+    if (n < 0) {
+        conn_drop(c);
+        return 0;
+    }
+    if (n == 0) {
+        /* Only its writing side is shut, else EPOLLHUP would have told: what it asked for is still answered. */
+        c->eof = true;
+        frame_decoder_fini(&c->in);
+        conn_charge(c);
+        return 0;
+    }
+    r = frame_feed(&c->in, piece, (size_t)n);
+    if (r == 0) r = conn_charge(c);
+    if (r < 0 && r != -EMSGSIZE) refuse(c, -r, error_text(r)); /* messages() finds a wrong length, after the good ones */
+    return (size_t)n;
+}
+
+bool conn_read(struct conn *c, size_t left, size_t bytes)
+{
+    bool more = messages(c, &left); /* that came with the last turn's */
+    size_t n = 0;
+
+    while (!more && n < bytes && c->readable && !c->eof && !c->paused) {
+        n += take(c);
+        more = messages(c, &left);
+    }
+    if (c->fd < 0) return false;
+    conn_charge(c);
+    conn_watch(c);
+    conn_settle(c);
+    return !c->eof && !c->paused && (more || c->readable);
+}
+
+void conn_read_rest(struct conn *c, size_t bytes)
+{
+    if (c->fd < 0) return;
+    c->readable = true; /* perhaps: an event may be on its way */
+    conn_read(c, SIZE_MAX, bytes);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/io/conns.h"
+#include "daemon/io/conn-state.h"
+#include "daemon/io/priority.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <string.h>
+#include <time.h>
+
+enum {
+    TURN_MESSAGES = 16,     /* of one connection's turn */
+    TURN_BYTES = 64 << 10,  /* likewise */
+    WAKE_TURNS = 64,        /* of one wake-up; then other event sources are looked at, */
+    WAKE_USEC = 1000,       /* and after so much CPU time */
+    FLUSH_USEC = 4,         /* of writing to one socket, about */
+};
+
+static uint64_t clock_usec(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+uint64_t conns_cpu_usec(void)
+{
+    return clock_usec(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t conns_now_usec(void)
+{
+    return clock_usec(CLOCK_MONOTONIC);
+}
+
+static void enable(sd_event_source *source, int how)
+{
+    int r = sd_event_source_set_enabled(source, how);
+
+    if (r < 0) log_error("an event source cannot be switched: %s", strerror(-r));
+}
+
+/* One connection's turn. Returns CPU time as of its end. */
+static uint64_t serve(struct conns *s, struct fairq_entry *t, uint64_t before)
+{
+    struct conn *c = conn_of_entry(t);
+    struct fairq_user *u = account_queue(c->account);
+    bool more = conn_read(c, TURN_MESSAGES, TURN_BYTES);
+    uint64_t after = conns_cpu_usec(), now = conns_now_usec();
+
+    fairq_charge(&s->queue, u, after - before, now);
+    if (more) fairq_add(&s->queue, u, t, now);
+    return after;
+}
+
+static int on_input(sd_event_source *source, void *ctx)
+{
+    struct conns *s = ctx;
+    uint64_t begin = conns_cpu_usec(), now = begin, wait = 0;
+    struct fairq_entry *t;
+
+    for (int i = 0; i < WAKE_TURNS && now - begin < WAKE_USEC; i++) {
+        t = fairq_next(&s->queue, conns_now_usec(), &wait);
+        if (!t) break;
+        now = serve(s, t, now);
+    }
+    conns_flush(s);
+    if (fairq_any(&s->queue) && !wait) return 0;
+    enable(s->input, SD_EVENT_OFF);
+    if (wait && sd_event_source_set_time_relative(s->wait, wait) >= 0) enable(s->wait, SD_EVENT_ONESHOT);
+    return 0;
+}
+
+/* Those who are throttled may be served again. */
+static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
+{
+    struct conns *s = ctx;
+
+    if (fairq_any(&s->queue)) enable(s->input, SD_EVENT_ON);
+    return 0;
+}
+
+int conns_init(struct conns *s, struct sd_event *event, const struct conn_limits *limits, const struct conn_ops *ops,
+               void *ctx)
+{
+    int r;
+
+    *s = (struct conns){.event = event, .limits = limits, .ops = ops, .ctx = ctx};
+    r = sd_event_add_defer(event, &s->input, on_input, s);
+    if (r >= 0) r = sd_event_source_set_priority(s->input, PRIORITY_INPUT);
+    if (r >= 0) r = sd_event_source_set_enabled(s->input, SD_EVENT_OFF);
+    /* The default accuracy of timers is a quarter of a second. */
+    if (r >= 0) r = sd_event_add_time(event, &s->wait, CLOCK_MONOTONIC, 0, 1000, on_wait, s);
+    if (r >= 0) r = sd_event_source_set_enabled(s->wait, SD_EVENT_OFF);
+    return r < 0 ? error_origin(r) : 0;
+}
+
+void conns_fini(struct conns *s)
+{
+    s->input = sd_event_source_disable_unref(s->input);
+    s->wait = sd_event_source_disable_unref(s->wait);
+}
+
+void conns_queue(struct conns *s, struct fairq_user *u, struct fairq_entry *t)
+{
+    fairq_add(&s->queue, u, t, conns_now_usec());
+    /* Also while others are throttled: this may be a user who is not. */
+    enable(s->input, SD_EVENT_ON);
+}
+
+void conns_flush(struct conns *s)
+{
+    while (s->unsent) {
+        struct conn *c = s->unsent;
+
+        s->unsent = c->next_unsent;
+        c->next_unsent = NULL;
+        c->unsent = false;
+        fairq_charge(&s->queue, account_queue(c->account), FLUSH_USEC, conns_now_usec());
+        conn_flush(c);
+    }
+}

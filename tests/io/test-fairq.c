@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* Whose input is handled next, with a clock of the test's. */
+#include "daemon/io/fairq.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { USERS = 3, EACH = 4 };
+
+struct rig {
+    struct fairq q;
+    struct fairq_user users[USERS];
+    struct fairq_entry entries[USERS][EACH];
+    uint64_t now;
+};
+
+static int who(const struct rig *g, const struct fairq_entry *t)
+{
+    for (int u = 0; u < USERS; u++)
+        if (t >= g->entries[u] && t < g->entries[u] + EACH) return u;
+    return -1;
+}
+
+static void add(struct rig *g, int user, int entry)
+{
+    fairq_add(&g->q, &g->users[user], &g->entries[user][entry], g->now);
+}
+
+/* The next entry, which must be that one. */
+static void expect(struct rig *g, int user, int entry)
+{
+    uint64_t wait;
+
+    assert_ptr_equal(fairq_next(&g->q, g->now, &wait), &g->entries[user][entry]);
+}
+
+static void users_take_turns_then_their_connections(void **state)
+{
+    struct rig g = {.now = 1000};
+    uint64_t wait;
+
+    for (int i = 0; i < EACH; i++) add(&g, 0, i);
+    add(&g, 1, 0);
+    add(&g, 1, 1);
+    add(&g, 2, 3);
+    add(&g, 2, 3); /* twice is once */
+    expect(&g, 0, 0);
+    expect(&g, 1, 0);
+    expect(&g, 2, 3);
+    expect(&g, 0, 1);
+    expect(&g, 1, 1);
+    add(&g, 0, 0); /* has more: behind its user's others */
+    expect(&g, 0, 2);
+    expect(&g, 0, 3);
+    expect(&g, 0, 0);
+    assert_false(fairq_any(&g.q));
+    assert_null(fairq_next(&g.q, g.now, &wait));
+    assert_int_equal(wait, 0);
+}
+
+static void what_is_removed_is_not_served(void **state)
+{
+    struct rig g = {.now = 1000};
+
+    for (int i = 0; i < EACH; i++) add(&g, 0, i);
+    add(&g, 1, 0);
+    fairq_remove(&g.q, &g.entries[0][0]);
+    fairq_remove(&g.q, &g.entries[0][EACH - 1]);
+    fairq_remove(&g.q, &g.entries[1][0]);
+    fairq_remove(&g.q, &g.entries[1][0]);
+    expect(&g, 0, 1);
+    add(&g, 0, 3);
+    expect(&g, 0, 2);
+    fairq_remove(&g.q, &g.entries[0][3]);
+    assert_false(fairq_any(&g.q));
+}
+
+/* Serve for @usec of time with user 0 always having input that costs 1 ms. Returns the time that it got. */
+static uint64_t flood(struct rig *g, uint64_t usec)
+{
+    uint64_t end = g->now + usec, spent = 0, wait;
+
+    add(g, 0, 0);
+    while (g->now < end) {
+        struct fairq_entry *t = fairq_next(&g->q, g->now, &wait);
+
+        if (!t) {
+            assert_true(wait > 0 && wait <= 100000);
+            g->now += wait;
+            continue;
+        }
+        assert_int_equal(who(g, t), 0);
+        g->now += 1000;
+        spent += 1000;
+        fairq_charge(&g->q, &g->users[0], 1000, g->now);
+        add(g, 0, 0);
+    }
+    fairq_remove(&g->q, &g->entries[0][0]);
+    return spent;
+}
+
+static void a_flood_has_all_time_that_nobody_wants(void **state)
+{
+    struct rig g = {.now = 1000};
+
+    fairq_live(&g.q, &g.users[0], 5);
+    assert_int_equal(flood(&g, 1000000), 1000000);
+}
+
+static void a_flood_is_throttled_while_others_wait_for_answers(void **state)
+{
+    struct rig g = {.now = 1000};
+
+    fairq_live(&g.q, &g.users[1], 1);
+    assert_in_range(flood(&g, 1000000), 150000, 260000); /* a fifth, and what was free at first */
+    fairq_live(&g.q, &g.users[1], -1);
+    assert_in_range(flood(&g, 1000000), 900000, 1000000);
+}
+
+/* Several heavy users share the fifth; who sends now and then comes first. */
+static void a_light_user_comes_before_heavy_ones(void **state)
+{
+    struct rig g = {.now = 1000};
+    uint64_t wait;
+
+    fairq_live(&g.q, &g.users[2], 1);
+    flood(&g, 200000);
+    fairq_charge(&g.q, &g.users[1], 30000, g.now);
+    add(&g, 0, 0);
+    add(&g, 1, 0);
+    assert_null(fairq_next(&g.q, g.now, &wait));
+    assert_true(wait > 0);
+    add(&g, 2, 0);
+    expect(&g, 2, 0);
+    g.now += wait;
+    expect(&g, 0, 0);
+    fairq_charge(&g.q, &g.users[0], 1000, g.now);
+    assert_null(fairq_next(&g.q, g.now, &wait));
+    assert_in_range(wait, 4000, 6000);
+    g.now += wait;
+    expect(&g, 1, 0);
+    assert_true(g.users[1].waited > 0);
+}
+
+static void a_flood_is_forgotten_in_time(void **state)
+{
+    struct rig g = {.now = 1000};
+    uint64_t wait;
+
+    fairq_live(&g.q, &g.users[1], 1);
+    flood(&g, 5000000);
+    g.now += 12000000;
+    add(&g, 0, 0);
+    assert_non_null(fairq_next(&g.q, g.now, &wait));
+    fairq_charge(&g.q, &g.users[0], 10, g.now);
+    add(&g, 0, 0);
+    assert_non_null(fairq_next(&g.q, g.now, &wait));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(users_take_turns_then_their_connections),
+        cmocka_unit_test(what_is_removed_is_not_served),
+        cmocka_unit_test(a_flood_has_all_time_that_nobody_wants),
+        cmocka_unit_test(a_flood_is_throttled_while_others_wait_for_answers),
+        cmocka_unit_test(a_light_user_comes_before_heavy_ones),
+        cmocka_unit_test(a_flood_is_forgotten_in_time),
+    };
+
+    return cmocka_run_group_tests_name("fairq", tests, NULL, NULL);
+}

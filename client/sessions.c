@@ -15,7 +15,7 @@
 #define SESSIONS_WAIT_MS 60000 /* the daemon may have to read and sync its disk */
 
 static const enum proto_type types[] = {
-    [SESSIONS_LIST] = PROTO_SESSION_LIST,     [SESSIONS_SHOW] = PROTO_SESSION_SHOW,
+    [SESSIONS_SHOW] = PROTO_SESSION_SHOW,
     [SESSIONS_FORK] = PROTO_SESSION_FORK,     [SESSIONS_RENAME] = PROTO_SESSION_RENAME,
     [SESSIONS_REMOVE] = PROTO_SESSION_REMOVE,
 };
@@ -48,10 +48,52 @@ static int sessions_print(const struct options *o, const struct proto_text *json
     return r < 0 ? exits_say(r) : EXITS_ANSWERED;
 }
 
+/* Append the sessions of a page, an array in JSON, to @all, which is the beginning of one. */
+static int sessions_join(struct buf *all, const struct proto_text *page)
+{
+    const char *from = page->len ? memchr(page->data, '[', page->len) : NULL;
+    const char *to = from ? memrchr(from, ']', page->len - (size_t)(from - page->data)) : NULL;
+    int r = 0;
+
+    if (!to) return error_say(-EBADMSG, "the daemon's sessions are not a list");
+    from++;
+    while (from < to && (*from == ' ' || *from == '\n')) from++;
+    if (from == to) return 0;
+    if (all->len > 1) r = buf_puts(all, ",");
+    return r == 0 ? buf_append(all, from, (size_t)(to - from)) : r;
+}
+
+static int sessions_list(const struct options *o, struct link *c)
+{
+    static const struct ask how = {
+        .want = PROTO_EV_SESSIONS, .again = ASK_ANYWAY, .wait_ms = SESSIONS_WAIT_MS};
+    struct proto_request request = {.type = PROTO_SESSION_LIST};
+    struct buf all = BUF_INIT;
+    int status = 0, r = buf_puts(&all, "[");
+
+    do {
+        struct proto_event e = {0};
+
+        request.id++;
+        status = ask(o, c, &request, &how, &e);
+        proto_text_fini(&request.after);
+        if (status != 0) break;
+        if (r == 0) r = sessions_join(&all, &e.sessions);
+        request.after = e.next;
+        e.next = (struct proto_text){0};
+        proto_event_fini(&e);
+    } while (r == 0 && request.after.len);
+    if (r == 0) r = buf_puts(&all, "]");
+    if (status == 0) status = r < 0 ? exits_say(r) : sessions_print(o, &(struct proto_text){all.data, all.len});
+    proto_text_fini(&request.after);
+    buf_fini(&all);
+    return status;
+}
+
 /* One request of the verb about @name and @to, either of which may be NULL. */
 static int sessions_ask(const struct options *o, struct link *c, uint64_t id, const char *name, const char *to)
 {
-    const bool reads = o->verb == SESSIONS_LIST || o->verb == SESSIONS_SHOW;
+    const bool reads = o->verb == SESSIONS_SHOW;
     const struct ask how = {.want = reads ? PROTO_EV_SESSIONS : PROTO_EV_OK,
                             .again = reads ? ASK_ANYWAY : ASK_UNHEARD,
                             .wait_ms = SESSIONS_WAIT_MS};
@@ -73,7 +115,9 @@ int sessions_run(const struct options *o)
     struct link c = CONN_INIT;
     int status = 0;
 
-    if (o->verb == SESSIONS_REMOVE) {
+    if (o->verb == SESSIONS_LIST) {
+        status = sessions_list(o, &c);
+    } else if (o->verb == SESSIONS_REMOVE) {
         /* As rm(1): what cannot be removed does not keep the others. */
         for (size_t i = 0; i < o->n_words && status != EXITS_NO_DAEMON && status != EXITS_INTERRUPTED; i++) {
             int one = sessions_ask(o, &c, i + 1, o->words[i], NULL);

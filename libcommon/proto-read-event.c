@@ -182,6 +182,7 @@ static const struct field status_fields[] = {
 static const struct field sessions_fields[] = {
     FIELD_ID,
     {.key = "sessions", .read = proto_read_text, .offset = AT(sessions), .required = true},
+    {.key = "next", .read = proto_read_text, .offset = AT(next)},
 };
 static const struct field id_fields[] = {FIELD_ID};
 

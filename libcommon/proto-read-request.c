@@ -346,6 +346,17 @@ static const struct field tokenize_fields[] = {
 };
 
 static const struct field id_fields[] = {FIELD_TYPE, FIELD_ID};
+static const struct field list_fields[] = {
+    FIELD_TYPE,
+    FIELD_ID,
+    {.key = "after", .read = proto_read_text, .offset = AT(after), .lo = 1, .hi = PROTO_CURSOR_MAX},
+    {.key = "limit",
+     .read = proto_read_u32,
+     .offset = AT(limit),
+     .lo = 1,
+     .hi = PROTO_PAGE_MAX,
+     .wanted = "a whole number from 1 to 1000"},
+};
 static const struct field name_fields[] = {FIELD_TYPE, FIELD_ID, FIELD_SESSION("name", name, true)};
 static const struct field names_fields[] = {
     FIELD_TYPE,
@@ -413,7 +424,7 @@ static const struct {
     {"tokenize", PROTO_TOKENIZE, FIELDS(tokenize_fields)},
     {"status", PROTO_STATUS, FIELDS(id_fields)},
     {"stop", PROTO_STOP, FIELDS(id_fields)},
-    {"session.list", PROTO_SESSION_LIST, FIELDS(id_fields)},
+    {"session.list", PROTO_SESSION_LIST, FIELDS(list_fields)},
     {"session.show", PROTO_SESSION_SHOW, FIELDS(name_fields)},
     {"session.fork", PROTO_SESSION_FORK, FIELDS(names_fields)},
     {"session.rename", PROTO_SESSION_RENAME, FIELDS(names_fields)},

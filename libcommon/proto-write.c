@@ -290,6 +290,8 @@ static void put_request(struct writer *w, const struct proto_request *r)
         put_true(w, "special", r->special);
     }
     if (r->type > PROTO_SESSION_LIST) put_text(w, "name", &r->name);
+    if (r->type == PROTO_SESSION_LIST && r->after.len) put_text(w, "after", &r->after);
+    if (r->type == PROTO_SESSION_LIST && r->limit) put_u64(w, "limit", r->limit);
     if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) put_text(w, "to", &r->to);
     map_end(w, m);
 }
@@ -390,6 +392,7 @@ static void put_event(struct writer *w, const struct proto_event *e)
         break;
     case PROTO_EV_SESSIONS:
         put_clean(w, "sessions", &e->sessions);
+        if (e->next.len) put_clean(w, "next", &e->next);
         break;
     case PROTO_EV_STOPPING:
     case PROTO_EV_OK:

@@ -169,6 +169,7 @@ void proto_request_fini(struct proto_request *r)
     proto_text_fini(&r->text);
     proto_text_fini(&r->name);
     proto_text_fini(&r->to);
+    proto_text_fini(&r->after);
     *r = (struct proto_request){0};
 }
 
@@ -179,6 +180,7 @@ void proto_event_fini(struct proto_event *e)
     proto_text_fini(&e->message);
     proto_text_fini(&e->status);
     proto_text_fini(&e->sessions);
+    proto_text_fini(&e->next);
     free(e->ids);
     free(e->logprobs);
     *e = (struct proto_event){0};

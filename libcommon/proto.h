@@ -19,6 +19,8 @@
 #define PROTO_BIAS_TEXT_MAX 256 /* bytes of a text that shall be one token */
 #define PROTO_NAME_MAX      128 /* bytes of a session's name */
 #define PROTO_SALT_MAX      256 /* bytes of a salt */
+#define PROTO_CURSOR_MAX    64  /* bytes of `next` of a page */
+#define PROTO_PAGE_MAX      1000 /* sessions of a page */
 #define PROTO_ANSWERS_MAX   32  /* to one prompt */
 
 /* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
@@ -40,7 +42,7 @@ enum proto_type {
     PROTO_STOP,
     PROTO_WARM,         /* a generate that computes the prompt and ends with done */
     PROTO_INFILL,       /* a generate of what belongs between two texts */
-    PROTO_SESSION_LIST, /* answered by sessions */
+    PROTO_SESSION_LIST, /* answered by sessions, a page of them */
     PROTO_SESSION_SHOW, /* by sessions */
     PROTO_SESSION_FORK, /* these three by ok */
     PROTO_SESSION_RENAME,
@@ -108,6 +110,8 @@ struct proto_request {
     bool special;           /* tokenize */
     struct proto_text name; /* session.*: which; not of session.list */
     struct proto_text to;   /* session.fork, session.rename: its other name */
+    struct proto_text after; /* session.list: `next` of the page before; len 0: the first page */
+    uint32_t limit;          /* session.list: most sessions of a page; 0: the daemon's default */
     size_t bytes;           /* memory this request holds, for the uid's account */
 };
 
@@ -167,6 +171,7 @@ struct proto_event {
     struct proto_text status;
     /* sessions: a JSON array of objects (list), or one object (show), as text too */
     struct proto_text sessions;
+    struct proto_text next; /* of a list: what to ask for after this page; len 0: it is the last */
 };
 
 /* Nothing given. */

@@ -255,6 +255,20 @@ void session_count(const struct session_store *s, uid_t uid, size_t *sessions, u
     }
 }
 
+void session_info_of(const struct session *x, struct session_info *out)
+{
+    *out = (struct session_info){
+        .name = &x->name,
+        .used = x->used,
+        .ids = x->known.ids,
+        .messages = x->known.messages,
+        .bytes = x->known.bytes,
+        .disk = x->known.disk,
+        .busy = x->busy,
+        .loaded = !x->busy && x->loaded, /* what is busy is its request's to look at */
+    };
+}
+
 int session_list(const struct session_store *s, uid_t uid, struct session_info **out, size_t *n)
 {
     const struct session_owner *o = session_find_owner(s, uid);
@@ -263,17 +277,7 @@ int session_list(const struct session_store *s, uid_t uid, struct session_info *
     if (!o || !o->n) return 0;
     struct session_info *list = calloc(o->n, sizeof(*list));
     if (!list) return -ENOMEM;
-    for (const struct session *x = o->newest; x; x = x->older)
-        list[(*n)++] = (struct session_info){
-            .name = &x->name,
-            .used = x->used,
-            .ids = x->known.ids,
-            .messages = x->known.messages,
-            .bytes = x->known.bytes,
-            .disk = x->known.disk,
-            .busy = x->busy,
-            .loaded = !x->busy && x->loaded, /* what is busy is its request's to look at */
-        };
+    for (const struct session *x = o->newest; x; x = x->older) session_info_of(x, &list[(*n)++]);
     *out = list;
     return 0;
 }

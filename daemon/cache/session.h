@@ -228,5 +228,24 @@ struct session_info {
     bool busy, loaded;
 };
 
+/* What is told of @x, which is in a store. */
+void session_info_of(const struct session *x, struct session_info *out);
+
 /* Those of @uid, the most recently used first; *out is the caller's to free (NULL for none). 0 or -ENOMEM. */
 int session_list(const struct session_store *s, uid_t uid, struct session_info **out, size_t *n);
+
+/* Some of a uid's sessions, as they were when it was taken. */
+struct session_page {
+    struct session_info *all; /* [n]; their names are in the page, too */
+    size_t n;
+    char next[PROTO_CURSOR_MAX + 1]; /* where the next page begins; "": this is the last one */
+    struct proto_text *names;
+    char *text;
+};
+
+/* At most @limit of @uid's, the most recently used first, from where an earlier page's @next says (len 0: the
+ * beginning). A session that was used meanwhile has moved to the front, and may be missed or come twice. 0; -EINVAL
+ * with a message: @next is none; -ENOMEM. */
+int session_page_take(const struct session_store *s, uid_t uid, const struct proto_text *next, size_t limit,
+                      struct session_page *out);
+void session_page_fini(struct session_page *p);

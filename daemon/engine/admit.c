@@ -3,6 +3,8 @@
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
 
+#define REFUSALS_PER_TURN 8 /* the queue is a little longer than allowed until the next turns */
+
 void admit_run(struct engine *e, struct seq *s)
 {
     s->state = SEQ_RUNNING;
@@ -104,6 +106,8 @@ void admit_waiting(struct engine *e)
     uint32_t n = sched_decide(&p->config, &p->book, &st, p->scratch, p->actions);
     plan_keep_accounts(e);
     for (uint32_t i = 0; i < n; i++) act(e, p->seqs[p->actions[i].index], p->actions[i].why);
-    while (waiting(e) > e->config.queue && plan_gather(e, &st) == 0 && refuse(e, &st)) continue;
+    uint32_t left = REFUSALS_PER_TURN;
+    while (waiting(e) > e->config.queue && left-- && plan_gather(e, &st) == 0 && refuse(e, &st)) continue;
+    if (left == UINT32_MAX) engine_again(e);
     if (waiting(e) && plan_gather(e, &st) == 0) tell_positions(e, &st);
 }

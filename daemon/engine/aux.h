@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The aux pool: a few threads for what is neither socket nor tensor (templates, tokenizing). Jobs wait in one line per
- * uid and the lines are served in turn, so that one user's many jobs delay another's first by one job at most; and one
- * uid never has all threads, so that its long jobs do not delay it at all.
+ * The aux pool: a few threads for what is neither socket nor tensor (templates, tokenizing, session logs, KV on disk).
+ * Jobs wait in a fair queue (fairq.h): users are served in turn, so that one user's many jobs delay another's first by
+ * one job at most; and one uid never has all threads, so that its long jobs do not delay it at all. A uid whose jobs
+ * take much CPU time is throttled while others wait for answers, which are computed on the same CPUs.
  */
+#include "daemon/engine/fairq.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,14 +16,17 @@ struct aux;
 /* Lives in its owner; no field is touched by the owner between aux_push and the call of @done. */
 struct aux_job {
     uid_t uid;
+    bool uncharged; /* its time is not held against the uid: admission decides about it */
     void (*run)(struct aux_job *j);
     void (*done)(struct aux_job *j); /* from the same thread, right after run; the job may be gone when it returns */
-    struct aux_job *next;            /* the pool's own */
-    uint64_t round;
+    /* the pool's own */
+    struct fairq_entry entry;
+    struct aux_user *user;
 };
 
-/* 0, -ENOMEM, or -EAGAIN with a sentence when no thread can be had. */
-int aux_new(struct aux **out, uint32_t threads);
+/* @alone: does nobody but @uid wait for an answer? From any thread, with no lock of the caller's; NULL: never.
+ * 0, -ENOMEM, or -EAGAIN with a message when no thread can be had. */
+int aux_new(struct aux **out, uint32_t threads, bool (*alone)(void *ctx, uid_t uid), void *ctx);
 /* Waits for jobs that run; jobs that wait are forgotten (neither run nor done). NULL ok, returns NULL. */
 struct aux *aux_free(struct aux *a);
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LOOK_USEC    1000000 /* so long a status request waits for what is found */
 #define engine_of(j) ((struct engine *)((char *)(j)-offsetof(struct engine, look)))
 
 /* A copy, or NULL for none; false: no memory, and *to is as it was. */
@@ -80,46 +79,25 @@ static void looked(struct aux_job *j)
 {
     struct engine *e = engine_of(j);
     pthread_mutex_lock(&e->lock);
-    struct seq *s = steal(e->asking);
     e->looking = false;
     pthread_mutex_unlock(&e->lock);
-    if (s) engine_tell_status(e, s);
+    status_flush(e);
 }
 
 int configure_begin(struct engine *e)
 {
     e->look = (struct aux_job){.run = look, .done = looked};
-    return aux_new(&e->looker, 1);
+    return aux_new(&e->looker, 1, NULL, NULL);
 }
 
 void configure_end(struct engine *e)
 {
     e->looker = aux_free(e->looker);
-    e->asking = seq_free(e->asking);
 }
 
-bool configure_ask(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+void configure_look(struct engine *e)
 {
-    pthread_mutex_lock(&e->lock);
-    bool asks = e->state == ENGINE_READY && !e->looking && seq_new(&e->asking, conn, uid, req, engine_now()) == 0;
-    if (asks) {
-        e->looking = true;
-        e->load++;
-        pthread_cond_signal(&e->wake); /* it counts the time */
-    }
-    pthread_mutex_unlock(&e->lock);
-    if (asks) aux_push(e->looker, &e->look);
-    return asks;
-}
-
-uint64_t configure_next(const struct engine *e)
-{
-    return e->asking ? e->asking->submitted + LOOK_USEC : UINT64_MAX;
-}
-
-struct seq *configure_late(struct engine *e, uint64_t now)
-{
-    return now >= configure_next(e) ? steal(e->asking) : NULL;
+    aux_push(e->looker, &e->look);
 }
 
 void configure_fini(struct engine *e)

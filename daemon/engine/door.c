@@ -17,20 +17,6 @@ enum engine_state engine_state(struct engine *e, const char **why)
     return state;
 }
 
-void engine_tell_status(struct engine *e, struct seq *s)
-{
-    bool told = status_beside(e, s->conn, s->uid, &s->req) == 0;
-    pthread_mutex_lock(&e->lock);
-    if (told) {
-        e->load--;
-    } else {
-        seq_list_push(&e->inbox, s);
-        pthread_cond_signal(&e->wake);
-    }
-    pthread_mutex_unlock(&e->lock);
-    if (told) seq_free(s);
-}
-
 static bool for_engine(enum proto_type t)
 {
     return t != PROTO_HELLO && t != PROTO_CANCEL && t != PROTO_STOP;
@@ -41,7 +27,6 @@ static int may_submit(const struct engine *e, uid_t uid, enum proto_type type)
 {
     uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
     if (!for_engine(type)) return error_say(-EINVAL, "not a request for the engine");
-    if (type == PROTO_STATUS) return 0;
     if (e->draining) return error_say(-ESHUTDOWN, "the daemon is stopping");
     if (share_is_full(e, uid, room)) return error_say(-EBUSY, "the queue is full: %u requests wait or run", e->load);
     return 0;
@@ -50,13 +35,12 @@ static int may_submit(const struct engine *e, uid_t uid, enum proto_type type)
 static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     struct seq *s = NULL;
-    bool counts = req->type != PROTO_STATUS;
     int r = may_submit(e, uid, req->type);
-    if (r == 0 && counts) r = share_take(e, uid);
+    if (r == 0) r = share_take(e, uid);
     if (r < 0) return r;
     r = seq_new(&s, conn, uid, req, engine_now());
     if (r < 0) {
-        if (counts) share_give(e, uid);
+        share_give(e, uid);
         return r;
     }
     seq_list_push(&e->inbox, s);
@@ -68,11 +52,9 @@ static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
 
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
-    int r = 1;
-    if (req->type == PROTO_STATUS) r = configure_ask(e, conn, uid, req) ? 0 : status_beside(e, conn, uid, req);
-    if (r <= 0) return r;
+    if (req->type == PROTO_STATUS) return status_submit(e, conn, uid, req);
     pthread_mutex_lock(&e->lock);
-    r = submit(e, conn, uid, req);
+    int r = submit(e, conn, uid, req);
     pthread_mutex_unlock(&e->lock);
     return r;
 }
@@ -136,7 +118,6 @@ bool engine_poll(struct engine *e, struct engine_event *out)
 {
     pthread_mutex_lock(&e->lock);
     bool got = queue_pop(e->events, out);
-    pthread_cond_signal(&e->room);
     pthread_mutex_unlock(&e->lock);
     return got;
 }

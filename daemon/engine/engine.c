@@ -2,6 +2,7 @@
 /* The engine's thread: what it does in turn, and how it begins and ends. */
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <assert.h>
@@ -58,18 +59,16 @@ static void list_remove(struct seq_list *l, struct seq *s)
 
 /* --- events --- */
 
-static void push_locked(struct engine *e, struct seq *s, struct proto_event *ev, bool last)
+/* The event for the reader of @s; with @node it cannot fail. Takes what *ev holds. */
+static int push_locked(struct engine *e, struct seq *s, struct proto_event *ev, bool last, struct queue_node *node)
 {
     struct engine_event out = {.conn = s->conn, .last = last, .ev = *ev};
     memset(ev, 0, sizeof(*ev));
     out.ev.id = s->req.id;
     out.ev.index = s->nth;
-    /* The loop drains the queue whatever its peers do, so this wait is short. */
-    while (queue_full(e->events) && !e->quit) pthread_cond_wait(&e->room, &e->lock);
-    if (e->quit)
-        proto_event_fini(&out.ev);
-    else
-        queue_push(e->events, &out);
+    int r = queue_push(e->events, &out, node);
+    if (r < 0) proto_event_fini(&out.ev);
+    return r;
 }
 
 void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
@@ -78,8 +77,10 @@ void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev)
         proto_event_fini(ev);
         return;
     }
+    bool text = ev->type == PROTO_EV_TEXT;
     pthread_mutex_lock(&e->lock);
-    push_locked(e, s, ev, false);
+    /* An answer with a hole in it is none; the sweep ends it. */
+    if (push_locked(e, s, ev, false, NULL) < 0 && text) s->lost = true;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -94,11 +95,11 @@ void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev)
     if (ev) ev->more = !last;
     pthread_mutex_lock(&e->lock);
     if (ev && !s->silent)
-        push_locked(e, s, ev, last);
+        push_locked(e, s, ev, last, steal(s->end_node));
     else if (ev)
         proto_event_fini(ev);
     if (last && !s->public) e->load--;
-    if (last && !s->public && s->req.type != PROTO_STATUS) share_give(e, s->uid);
+    if (last && !s->public) share_give(e, s->uid);
     if (last && s->req.gen.detach) e->detached--;
     e->kick = true; /* somebody may have its blocks, or its session */
     if (!s->in_aux) list_remove(&e->all, s);
@@ -124,8 +125,13 @@ void engine_free_slot(struct engine *e, struct seq *s)
 {
     if (s->state != SEQ_RUNNING && s->state != SEQ_FETCHING) return;
     e->running--;
+    engine_again(e); /* somebody may have it */
+}
+
+void engine_again(struct engine *e)
+{
     pthread_mutex_lock(&e->lock);
-    e->kick = true; /* somebody may have it */
+    e->kick = true;
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -145,7 +151,7 @@ static bool wait_for_work(struct engine *e)
         uint64_t now = engine_now(), until = requests_next_deadline(e), store = store_next(e, now);
         if (store < until) until = store;
         if (turns_next(e) < until) until = turns_next(e);
-        if (configure_next(e) < until) until = configure_next(e);
+        if (status_next(e) < until) until = status_next(e);
         if (step_ready(e)) {
             if (now >= e->window_end || e->running >= e->config.parallel) break;
             if (e->window_end < until) until = e->window_end;
@@ -171,8 +177,7 @@ static bool is_paused(const struct engine *e, uint64_t conn)
 /* What came in becomes the engine's: new requests, wishes. With the lock held. */
 static void take_in(struct engine *e)
 {
-    struct seq *s = configure_late(e, engine_now());
-    if (s) seq_list_push(&e->inbox, s);
+    struct seq *s;
     e->stopping = e->draining;
     configure_take(e);
     e->shed_begin |= e->shed_wanted;
@@ -193,10 +198,7 @@ static void engine_turn(struct engine *e, struct errand *returned)
 {
     errands_back(e, returned);
     if (e->state != ENGINE_FAILED) shed_look(e);
-    for (struct seq *s = e->all.head, *next; s; s = next) {
-        next = s->next;
-        if (s->state == SEQ_NEW) requests_start(e, s);
-    }
+    requests_start_new(e);
     requests_sweep(e, engine_now());
     admit_waiting(e);
     if (step_ready(e) && (engine_now() >= e->window_end || e->running >= e->config.parallel)) step_run(e);
@@ -224,7 +226,7 @@ static int engine_load_all(struct engine *e)
     if (r == 0) r = store_new(e);
     if (r == 0) r = sampler_new(&e->sampler, e->model.vocab);
     if (r == 0) r = step_new(e);
-    if (r == 0) r = aux_new(&e->aux, ENGINE_AUX_THREADS);
+    if (r == 0) r = aux_new(&e->aux, ENGINE_AUX_THREADS, share_is_alone, e);
     if (r == 0) r = configure_begin(e);
     if (r == 0) public_warm(e);
     return r;
@@ -261,7 +263,7 @@ static void engine_unload(struct engine *e)
     uint64_t now = engine_now(), flush = e->flush_until > now ? e->flush_until - now : 0;
     /* It uses the model; and without what it proves, nothing can be kept. */
     upkeep_end(e, flush < UPKEEP_USEC ? flush : UPKEEP_USEC);
-    configure_end(e); /* before: its last answer may be the engine thread's to give */
+    configure_end(e);
     engine_empty(e);
     turns_save_rest(e);
     e->aux = aux_free(e->aux);
@@ -288,8 +290,10 @@ static void *engine_main(void *arg)
         upkeep_look(e);
         take_in(e);
         struct errand *returned = e->returned;
+        struct status_request *asking = status_due(e);
         e->returned = NULL;
         pthread_mutex_unlock(&e->lock);
+        status_answer(e, asking);
         engine_turn(e, returned);
         pthread_mutex_lock(&e->lock);
     }
@@ -330,9 +334,8 @@ int engine_new(struct engine **out, const struct engine_config *c)
     pthread_mutex_init(&e->own, NULL);
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->wake, &attr);
-    pthread_cond_init(&e->room, NULL);
     pthread_condattr_destroy(&attr);
-    int r = queue_new(&e->events, ENGINE_EVENTS);
+    int r = queue_new(&e->events);
     if (r == 0) r = start_thread(e);
     if (r < 0) {
         engine_free(e);
@@ -354,7 +357,6 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
     e->flush_until = engine_now() + flush_usec;
     e->quit = true;
     pthread_cond_signal(&e->wake);
-    pthread_cond_signal(&e->room);
     pthread_mutex_unlock(&e->lock);
     if (e->thread_started) pthread_join(e->thread, NULL);
     while (e->paused) {
@@ -369,9 +371,9 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
     }
     plan_fini(&e->plan);
     configure_fini(e);
+    status_fini(e);
     queue_free(e->events);
     pthread_cond_destroy(&e->wake);
-    pthread_cond_destroy(&e->room);
     pthread_mutex_destroy(&e->lock);
     pthread_mutex_destroy(&e->own);
     free(e->why);

@@ -29,6 +29,7 @@ void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
               void (*back)(struct engine *, struct errand *))
 {
     s->in_aux = true;
+    s->errand.job.uncharged = s->state == SEQ_FETCHING;
     s->aux_r = 0;
     errand_send(e, &s->errand, s->uid, run, back);
 }

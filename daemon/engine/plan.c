@@ -122,11 +122,25 @@ void plan_join(struct engine *e, struct seq *s)
     }
 }
 
+/* The first of those that waited for @s looks for another; the rest wait for that one now. To look for all of them would
+ * take the square of their number. What they have in common with it is at least what both have in common with @s. */
 void plan_part(struct engine *e, const struct seq *s)
 {
+    struct seq *heir = NULL;
+    uint32_t heir_n = 0;
     assert(!has_prompt(s) || s->generated); /* or it would be chosen again */
-    for (struct seq *t = e->all.head; t; t = t->next)
-        if (t->with == s) plan_join(e, t);
+    for (struct seq *t = e->all.head; t; t = t->next) {
+        if (t->with != s) continue;
+        uint32_t n = t->with_n;
+        if (heir && heir->arrival < t->arrival) {
+            t->with = heir;
+            if (heir_n < n) t->with_n = heir_n;
+            continue;
+        }
+        plan_join(e, t);
+        heir = t;
+        heir_n = n;
+    }
 }
 
 /* --- gathering --- */

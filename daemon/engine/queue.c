@@ -9,15 +9,13 @@
 
 struct queue {
     int fd;
-    size_t cap, head, n;
-    struct engine_event ring[];
+    struct queue_node *first, *last;
 };
 
-int queue_new(struct queue **out, size_t cap)
+int queue_new(struct queue **out)
 {
-    struct queue *q = calloc(1, sizeof(*q) + cap * sizeof(*q->ring));
+    struct queue *q = calloc(1, sizeof(*q));
     if (!q) return -ENOMEM;
-    q->cap = cap;
     q->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (q->fd < 0) {
         free(q);
@@ -42,35 +40,39 @@ int queue_fd(const struct queue *q)
     return q->fd;
 }
 
-bool queue_full(const struct queue *q)
-{
-    return q->n == q->cap;
-}
-
 void queue_signal(struct queue *q)
 {
     ssize_t n = write(q->fd, &(uint64_t){1}, sizeof(uint64_t));
     assert(n == (ssize_t)sizeof(uint64_t) || errno == EAGAIN);
 }
 
-void queue_push(struct queue *q, struct engine_event *ev)
+int queue_push(struct queue *q, struct engine_event *ev, struct queue_node *node)
 {
-    assert(q->n < q->cap);
-    q->ring[(q->head + q->n++) % q->cap] = *ev;
+    if (!node) node = malloc(sizeof(*node));
+    if (!node) return -ENOMEM;
+    *node = (struct queue_node){.event = *ev};
     memset(ev, 0, sizeof(*ev));
-    if (q->n == 1) queue_signal(q);
+    if (q->last)
+        q->last->next = node;
+    else
+        q->first = node;
+    if (!q->last) queue_signal(q);
+    q->last = node;
+    return 0;
 }
 
 bool queue_pop(struct queue *q, struct engine_event *out)
 {
-    if (q->n == 0) {
+    struct queue_node *node = q->first;
+    if (!node) {
         uint64_t count;
         ssize_t n = read(q->fd, &count, sizeof(count));
         assert(n == (ssize_t)sizeof(count) || errno == EAGAIN);
         return false;
     }
-    *out = q->ring[q->head];
-    q->head = (q->head + 1) % q->cap;
-    q->n--;
+    q->first = node->next;
+    if (!q->first) q->last = NULL;
+    *out = node->event;
+    free(node);
     return true;
 }

@@ -2,7 +2,10 @@
 /* The life of a request outside the batch: accepted, prepared in the aux pool, ended. */
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
+#include <inttypes.h>
 #include <string.h>
+
+#define STARTS_PER_TURN 16 /* new requests of one user that a turn of the engine begins with */
 
 /* --- ends --- */
 
@@ -167,16 +170,6 @@ static int acquire_session(struct engine *e, struct seq *s)
     return g->continue_last ? session_acquire_last(e->sessions, s->uid, &s->session) : 0;
 }
 
-static void answer_status(struct engine *e, struct seq *s)
-{
-    struct proto_event ev = {.type = PROTO_EV_STATUS};
-    int r = status_json(e, s->uid, &ev.status);
-    if (r < 0)
-        requests_fail(e, s, r, error_text(r));
-    else
-        engine_finish(e, s, &ev);
-}
-
 static void answer_tokens(struct engine *e, struct seq *s)
 {
     struct proto_event ev = {.type = PROTO_EV_TOKENS, .ids = s->answer_tokens.ids, .n_ids = s->answer_tokens.n};
@@ -217,36 +210,82 @@ static void prepared(struct engine *e, struct errand *x)
     plan_join(e, s);
 }
 
-void requests_start(struct engine *e, struct seq *s)
+/* Begin with a new one. False: not yet, its session is busy. */
+/* A prompt that cannot fit whatever its tokens are is not worth the memory of preparing it. */
+static int check_length(const struct engine *e, const struct seq *s)
+{
+    const struct proto_generate *g = &s->req.gen;
+    bool session = g->session.len || g->continue_last; /* it may have a context policy, which is not known yet */
+    uint64_t bytes = g->prompt.len;
+    if (s->req.type == PROTO_INFILL) return 0; /* it is cut to what fits */
+    for (size_t i = 0; i < g->n_messages; i++) bytes += g->messages[i].content.len;
+    uint64_t limit = prepare_limit(e->model.ctx, session ? PROTO_CONTEXT_SHIFT : prepare_context(g, NULL));
+    if (bytes <= limit * e->model.piece_max) return 0;
+    return error_say(-E2BIG, "the prompt is %" PRIu64 " bytes; %" PRIu64 " tokens hold at most %" PRIu64, bytes, limit,
+                     limit * e->model.piece_max);
+}
+
+static bool start(struct engine *e, struct seq *s)
 {
     int r = 0;
-    if (s->cancel) return; /* the sweep ends it */
-    if (s->req.type == PROTO_STATUS) {
-        answer_status(e, s);
-        return;
-    }
+    if (s->cancel) return true; /* the sweep ends it */
     if (e->state == ENGINE_FAILED) {
         requests_fail(e, s, -EIO, e->why ? e->why : "out of memory");
-        return;
+        return true;
     }
     if (turns_is_request(s->req.type)) {
         turns_start(e, s);
-        return;
+        return true;
     }
     if (prompts(s)) {
         if (s->req.gen.detach && s->req.gen.session.len == 0 && !s->req.gen.continue_last)
             r = error_say(-EINVAL, "a detached request needs a session, where its answer is found");
+        if (r == 0) r = check_length(e, s);
         if (r == 0) r = seq_configure(s, &e->model);
         if (r == 0) r = acquire_session(e, s);
         if (r == 0) turns_find_fork(e, s);
-        if (r == -EBUSY && s->req.gen.wait) return; /* until it is free, or this too late */
+        if (r == -EBUSY && s->req.gen.wait) return false; /* until it is free, or this too late */
     }
     if (r < 0) {
         requests_fail(e, s, r, error_text(r));
-        return;
+        return true;
     }
     s->state = SEQ_PREPARING;
     seq_send(e, s, run_prepare, prepared);
+    return true;
+}
+
+/* May it begin in this turn of the engine? A user's many requests must not make the turn long, for a step waits. */
+static bool may_start(struct engine *e, struct seq *s)
+{
+    /* Its answer can be large, and goes to where too much waits already. */
+    if (s->paused && turns_is_request(s->req.type)) return false;
+    if (!s->tally) s->tally = tally_hold(e, s->uid);
+    struct tally *t = s->tally;
+    if (!t) return true; /* it will fail for want of memory */
+    if (t->started_turn != e->turns) {
+        t->started_turn = e->turns;
+        t->started = 0;
+    }
+    return t->started < STARTS_PER_TURN;
+}
+
+void requests_start_new(struct engine *e)
+{
+    bool left = false;
+    e->turns++;
+    for (struct seq *s = e->all.head, *next; s; s = next) {
+        next = s->next;
+        if (s->state != SEQ_NEW) continue;
+        struct tally *t;
+        if (!may_start(e, s)) {
+            left |= !s->paused;
+            continue;
+        }
+        t = s->tally;
+        if (start(e, s) && t) t->started++; /* the sequence may be gone, its user's tally stays */
+    }
+    if (left) engine_again(e);
 }
 
 /* --- deadlines and wishes --- */
@@ -262,7 +301,7 @@ static bool comes_back(const struct seq *s)
 static uint64_t queue_end(const struct engine *e, const struct seq *s)
 {
     uint64_t end;
-    if (s->state >= SEQ_FETCHING || s->admitted || s->public || s->req.type == PROTO_STATUS) return 0;
+    if (s->state >= SEQ_FETCHING || s->admitted || s->public) return 0;
     return __builtin_add_overflow(s->submitted, e->config.queue_timeout_usec, &end) ? 0 : end;
 }
 
@@ -302,6 +341,8 @@ void requests_sweep(struct engine *e, uint64_t now)
         if (s->state >= SEQ_SAVING || comes_back(s)) continue;
         if (s->cancel || (s->public && e->stopping))
             requests_done(e, s, PROTO_STOP_CANCEL);
+        else if (s->lost)
+            requests_fail(e, s, -ENOMEM, "no memory for a part of the answer");
         else
             sweep_late(e, s, now);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/seq.h"
+#include "daemon/engine/queue.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/utf8.h"
@@ -13,7 +14,10 @@
 int seq_new(struct seq **out, uint64_t conn, uid_t uid, struct proto_request *r, uint64_t now)
 {
     struct seq *s = calloc(1, sizeof(*s));
-    if (!s) return -ENOMEM;
+    if (!s || !(s->end_node = malloc(sizeof(*s->end_node)))) {
+        free(s);
+        return -ENOMEM;
+    }
     s->conn = conn;
     s->uid = uid;
     s->req = *r;
@@ -36,7 +40,9 @@ struct seq *seq_free(struct seq *s)
     prompt_fini(&s->prompt);
     tokens_fini(&s->answer_tokens);
     proto_event_fini(&s->end);
+    session_page_fini(&s->page);
     free(s->aux_why);
+    free(s->end_node);
     free(s->view);
     free(s->biases);
     stop_fini(&s->stop);
@@ -121,7 +127,10 @@ static int copy_view(struct seq *to, const struct seq *from)
 int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
 {
     struct seq *t = calloc(1, sizeof(*t));
-    if (!t) return -ENOMEM;
+    if (!t || !(t->end_node = malloc(sizeof(*t->end_node)))) {
+        free(t);
+        return -ENOMEM;
+    }
     t->state = SEQ_WAITING;
     t->conn = s->conn;
     t->uid = s->uid;

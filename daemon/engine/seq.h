@@ -11,6 +11,7 @@
 #include "daemon/engine/reuse.h"
 #include "daemon/engine/stop.h"
 
+struct queue_node;
 struct tally;
 
 enum seq_state {
@@ -49,6 +50,8 @@ struct seq {
     struct proto_request req;
     bool cancel_wanted;      /* set by the loop's thread under the engine's lock */
     bool cancel, paused;     /* as the engine's thread has last seen it, and the connection */
+    bool lost;               /* there was no memory for a piece of its answer */
+    struct queue_node *end_node; /* for its last event */
     bool silent;             /* nobody hears of it any more, or ever did */
     struct seq *prev, *next; /* of all, or of the inbox */
 
@@ -61,6 +64,7 @@ struct seq {
     struct tokens answer_tokens; /* of a tokenize request */
 
     /* the session, and the answer so far */
+    struct session_page page; /* of a list that was asked for */
     struct session *session, *other; /* other: where a fork or a renamed one goes */
     bool forked;                     /* the session is a copy, and will be none when this turn comes to nothing */
     struct kv_table kv;              /* n_tokens of seq_ids() are computed */

@@ -12,6 +12,20 @@ static struct share *find(const struct engine *e, uid_t uid)
     return NULL;
 }
 
+/* For those who ask without the lock. */
+static void publish(struct engine *e)
+{
+    atomic_store(&e->live_uid, e->n_shares ? e->shares[0].uid : 0);
+    atomic_store(&e->live_users, e->n_shares);
+}
+
+bool share_is_alone(void *ctx, uid_t uid)
+{
+    struct engine *e = ctx;
+    unsigned n = atomic_load(&e->live_users);
+    return n == 0 || (n == 1 && atomic_load(&e->live_uid) == uid);
+}
+
 bool share_is_full(const struct engine *e, uid_t uid, uint64_t room)
 {
     const struct share *own = find(e, uid);
@@ -31,6 +45,7 @@ int share_take(struct engine *e, uid_t uid)
         *own = (struct share){.uid = uid};
     }
     own->n++;
+    publish(e);
     return 0;
 }
 
@@ -39,4 +54,5 @@ void share_give(struct engine *e, uid_t uid)
     struct share *own = find(e, uid);
     assert(own);
     if (--own->n == 0) *own = e->shares[--e->n_shares];
+    publish(e);
 }

@@ -44,7 +44,5 @@ void shed_look(struct engine *e)
     while (unloaded < SHED_SESSIONS && session_unload_idle(e->sessions)) unloaded++;
     e->shedding = !release(e) || e->shed_left || unloaded == SHED_SESSIONS;
     if (!e->shedding) return;
-    pthread_mutex_lock(&e->lock);
-    e->kick = true; /* for the rest */
-    pthread_mutex_unlock(&e->lock);
+    engine_again(e); /* for the rest */
 }

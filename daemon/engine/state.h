@@ -7,11 +7,11 @@
 #include "daemon/engine/queue.h"
 #include "daemon/engine/rates.h"
 #include "daemon/engine/seq.h"
+#include "daemon/engine/status.h"
 #include "daemon/engine/store.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define ENGINE_EVENTS        1024 /* the outgoing queue */
 #define ENGINE_AUX_THREADS   2
 #define ENGINE_PUBLIC_UID    0              /* whom the administrator's prefixes are charged to */
 #define ENGINE_SESSION_BYTES (256ull << 20) /* of one uid: ids, text, messages */
@@ -41,6 +41,8 @@ struct tally {
     struct sched_user account;
     uint32_t user;         /* its index in the plan, */
     uint64_t gathered;     /* at this gathering of it */
+    uint64_t started_turn; /* of the engine, in which so many of its requests began: */
+    uint32_t started;
     const char *last_miss; /* why the last prompt was not found whole; static */
     struct tally *next;
 };
@@ -61,7 +63,6 @@ struct engine {
     /* guarded by lock */
     pthread_mutex_t lock;
     pthread_cond_t wake; /* the engine: something came in */
-    pthread_cond_t room; /* the engine: the queue of events was read */
     bool kick, draining, quit;
     bool shed_wanted;            /* memory is short */
     bool damaged;                /* the weights; ENGINE_FAILED is near */
@@ -74,7 +75,8 @@ struct engine {
         const char *model;      /* what became of its file when that was last looked at, or NULL; static */
     } notes;                    /* for status */
     bool looking;               /* the looker has @look */
-    struct seq *asking;         /* a status request that waits for it */
+    struct status_request *asking;  /* status requests that wait, the first in front */
+    struct status_job *status_jobs; /* that the aux pool has */
     enum engine_state state;
     char *why; /* set once, with ENGINE_FAILED */
     struct queue *events;
@@ -84,6 +86,7 @@ struct engine {
     uint32_t load;           /* requests without their last event */
     struct share *shares;    /* [n_shares] of them */
     uint32_t n_shares;
+    atomic_uint live_users, live_uid; /* n_shares, and whose the first is: readable without the lock */
     uint32_t detached; /* of these, such that nobody need wait for */
     struct paused *paused;
 
@@ -99,7 +102,7 @@ struct engine {
     struct aux *aux, *looker; /* looker: a thread that may be stuck in a disk */
     struct aux_job look;
     struct sampler *sampler;
-    uint64_t arrivals, steps, window_end;
+    uint64_t arrivals, steps, window_end, turns;
     uint64_t computed, sampled; /* tokens, ever */
     struct rates rates;
     struct tally *tallies, forgotten; /* forgotten: sums of those that are there no more */
@@ -124,8 +127,8 @@ uint64_t engine_now(void); /* monotonic, us */
 
 void seq_list_push(struct seq_list *l, struct seq *s); /* at its end */
 
-/* Queue an event that is not the last of @s; waits for room. Takes what *ev holds. A reader that is gone gets nothing.
- */
+/* Queue an event that is not the last of @s. Takes what *ev holds. A reader that is gone gets nothing. Without memory
+ * for a piece of the answer the request fails. */
 void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev);
 /* The end of @s, after its session was settled: queues @ev as its last one (NULL: none) and frees it; while an aux job
  * has it, later. The request ends with the last of its answers. */
@@ -136,6 +139,9 @@ void engine_add(struct engine *e, struct seq *s);
 
 /* A sequence that the engine's thread has made joins those that were taken, behind @after; the wishes are the same. */
 void engine_insert(struct engine *e, struct seq *s, struct seq *after);
+
+/* The engine's thread has more to do, and does not wait. */
+void engine_again(struct engine *e);
 
 /* The slot that @s may have is another's. */
 void engine_free_slot(struct engine *e, struct seq *s);
@@ -154,14 +160,10 @@ bool seq_recall(struct engine *e, struct seq *s);
 /* What came back, the last one first in @list, goes on. */
 void errands_back(struct engine *e, struct errand *list);
 
-/* --- door.c --- */
-
-/* Answer a status request that counts as load, or have the engine's thread do it; takes it. Any thread. */
-void engine_tell_status(struct engine *e, struct seq *s);
-
 /* --- requests.c: the life of a request outside the batch --- */
 
-void requests_start(struct engine *e, struct seq *s); /* a new one; the model is loaded, or failed to */
+/* Begin with new ones, a few of each user; the model is loaded, or failed to. */
+void requests_start_new(struct engine *e);
 /* It has ended while the aux pool had it, and is back. */
 void requests_returned(struct engine *e, struct seq *s);
 /* The engine ends: no more is said. */
@@ -231,6 +233,8 @@ void upkeep_end(struct engine *e, uint64_t usec);
 bool share_is_full(const struct engine *e, uid_t uid, uint64_t room);
 int share_take(struct engine *e, uid_t uid); /* one more; 0 or -ENOMEM */
 void share_give(struct engine *e, uid_t uid);
+/* Does nobody but @uid wait for an answer? @ctx: the engine. Any thread, without the lock. */
+bool share_is_alone(void *ctx, uid_t uid);
 
 /* --- configure.c --- */
 
@@ -239,13 +243,9 @@ void configure_take(struct engine *e);
 /* Looks at the model's file begin and end. 0, or what aux_new says. */
 int configure_begin(struct engine *e);
 void configure_end(struct engine *e);
-/* A status request: is the model's file still the one that was loaded? True: it is taken and will be answered when that
- * is known, or soon in any case. False: what is known says enough. */
-bool configure_ask(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req);
-/* With the lock held: until when it waits (us; UINT64_MAX: none does), and the one that has waited long enough, which
- * is the caller's; NULL: none. */
-uint64_t configure_next(const struct engine *e);
-struct seq *configure_late(struct engine *e, uint64_t now);
+/* Look whether the model's file is still the one that was loaded, in a thread of its own; then status_flush. The caller
+ * has set e->looking. */
+void configure_look(struct engine *e);
 void configure_fini(struct engine *e);
 
 /* --- admit.c --- */
@@ -271,8 +271,16 @@ void tally_add(struct tally *sum, const struct tally *t);
 
 /* --- status.c --- */
 
-/* The answer to a status request of @uid: with own; or, while the engine loads, with the lock. 0 or -ENOMEM. */
-int status_json(struct engine *e, uid_t uid, struct proto_text *out);
-/* Not the engine's thread: answer a status request while that loads, or while the backend computes, which can take
- * seconds. 0, and @req is taken; 1: it is at work itself, and will answer soon; -ENOMEM, -EBUSY. */
-int status_beside(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req);
+#define STATUS_WAIT_USEC 1000000 /* so long a status request waits for what is found of the model's file */
+
+/* Take a status request, which will be answered soon, whatever the engine does. Any thread. 0; -ENOMEM, and the caller
+ * still owns what @req holds. */
+int status_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req);
+/* Answer those that need not wait longer, or have the engine's thread do it. Any thread. */
+void status_flush(struct engine *e);
+/* With the lock held: those that need not wait longer, which are the caller's to answer; NULL: none. */
+struct status_request *status_due(struct engine *e);
+/* With own held: answer them. */
+void status_answer(struct engine *e, struct status_request *list);
+uint64_t status_next(const struct engine *e); /* us when some have waited long enough; UINT64_MAX: none wait */
+void status_fini(struct engine *e);

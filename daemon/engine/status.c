@@ -1,199 +1,223 @@
 /* SPDX-License-Identifier: MIT */
-/* What `hob status` shows: sums for root and the daemon's own uid, for others their own share. */
+/* Status requests: they are gathered, and those of a uid that come together get one text. */
+#include "daemon/engine/status.h"
 #include "daemon/engine/state.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
 #include <string.h>
-#include <unistd.h>
 
-static void set_int(json_t *o, const char *key, uint64_t v)
+/* The text for some requests of one uid, made in the aux pool. */
+struct status_job {
+    struct aux_job job;
+    struct engine *engine;
+    struct status_snapshot snapshot;
+    struct status_request *requests;
+    struct status_job *next; /* of the engine's list */
+};
+
+#define status_job_of(j) ((struct status_job *)((char *)(j)-offsetof(struct status_job, job)))
+
+static struct status_request *request_free(struct status_request *q)
 {
-    json_object_set_new(o, key, json_integer((json_int_t)v));
+    struct status_request *next = q->next;
+    free(q->node);
+    free(q);
+    return next;
 }
 
-static void set_str(json_t *o, const char *key, const char *s)
+/* Answer @q with @text, or that there was no memory; it is free after. With the lock held. */
+static struct status_request *answer(struct engine *e, struct status_request *q, const char *text)
 {
-    json_t *v = s ? json_string(s) : NULL; /* NULL too when it is not UTF-8 */
-    json_object_set_new(o, key, v ? v : json_null());
-}
-
-/* @all: of everybody. *total (may be NULL): the sums. */
-static void add_counts(json_t *o, struct engine *e, uid_t uid, bool all, struct tally *total)
-{
-    uint64_t running = 0, queued = 0, bytes;
-    for (const struct seq *s = e->all.head; s; s = s->next) {
-        if ((!all && s->uid != uid) || s->req.type == PROTO_STATUS) continue;
-        if (s->state == SEQ_RUNNING)
-            running++;
-        else if (s->state != SEQ_ENDED)
-            queued++;
+    struct engine_event out = {.conn = q->conn, .last = true, .ev = {.type = PROTO_EV_STATUS, .id = q->id}};
+    if (!text || proto_text_set(&out.ev.status, text, strlen(text)) < 0) {
+        out.ev = (struct proto_event){.type = PROTO_EV_ERROR, .id = q->id, .code = ENOMEM};
+        (void)!proto_text_set(&out.ev.message, "no memory for the status", 24);
     }
-    set_int(o, "running", running);
-    set_int(o, "queued", queued);
-    size_t sessions = 0;
-    if (e->sessions) session_count(e->sessions, all ? (uid_t)-1 : uid, &sessions, &bytes);
-    set_int(o, "sessions", sessions);
-    struct tally sum = {0};
-    for (const struct tally *t = e->tallies; t; t = t->next)
-        if (all || t->uid == uid) tally_add(&sum, t);
-    if (all) tally_add(&sum, &e->forgotten);
-    if (total) *total = sum;
-    set_int(o, "requests", sum.requests);
-    set_int(o, "tokens_prompt", sum.tokens_prompt);
-    set_int(o, "tokens_cached", sum.tokens_cached);
-    set_int(o, "tokens_generated", sum.tokens_generated);
+    queue_push(e->events, &out, steal(q->node)); /* with a node it cannot fail */
+    e->load--;
+    return request_free(q);
 }
 
-/* What of the prefix cache is @uid's, or with (uid_t)-1 everybody's. */
-static void add_blocks(json_t *o, const struct engine *e, uid_t uid, const struct tally *sum)
+static void answer_all(struct engine *e, struct status_request *list, const struct status_snapshot *s)
 {
-    struct prefix_sum n;
-    prefix_count(e->prefix, uid, &n);
-    set_int(o, "blocks_memory", n.blocks_memory);
-    set_int(o, "blocks_disk", n.blocks_disk);
-    set_int(o, "evictions", n.evictions);
-    set_int(o, "tokens_found", sum->tokens_cached);
-    set_int(o, "tokens_asked", sum->tokens_prompt);
+    char *text = s ? status_json(s) : NULL;
+    pthread_mutex_lock(&e->lock);
+    while (list) list = answer(e, list, text);
+    pthread_mutex_unlock(&e->lock);
+    free(text);
 }
 
-static void add_cache(json_t *o, const struct engine *e, uid_t uid, bool all, const struct tally *sum)
+/* --- the job --- */
+
+static void job_free(struct status_job *x)
 {
-    json_t *c = json_object();
-    struct disk_sum disk;
-    uint64_t block = e->model.backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
-    add_blocks(c, e, all ? (uid_t)-1 : uid, sum);
-    set_int(c, "bytes_memory", block * (uint64_t)json_integer_value(json_object_get(c, "blocks_memory")));
-    set_int(c, "bytes_disk", block * (uint64_t)json_integer_value(json_object_get(c, "blocks_disk")));
-    double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
-    json_object_set_new(c, "hit_rate", json_real(round(rate * 1000) / 1000));
-    set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
-    json_object_set_new(c, "disk", json_boolean(store_count(e, &disk)));
-    if (all) { /* of others one would learn from these */
-        set_int(c, "shed", e->shed_blocks);
-        set_int(c, "disk_written", disk.written);
-        set_int(c, "disk_read", disk.read);
-        set_int(c, "disk_damaged", disk.damaged);
+    while (x->requests) x->requests = request_free(x->requests);
+    status_snapshot_fini(&x->snapshot);
+    free(x);
+}
+
+static void run(struct aux_job *j)
+{
+    struct status_job *x = status_job_of(j);
+    answer_all(x->engine, steal(x->requests), &x->snapshot);
+}
+
+static void done(struct aux_job *j)
+{
+    struct status_job *x = status_job_of(j), **at = &x->engine->status_jobs;
+    pthread_mutex_lock(&x->engine->lock);
+    while (*at != x) at = &(*at)->next;
+    *at = x->next;
+    pthread_mutex_unlock(&x->engine->lock);
+    job_free(x);
+}
+
+/* Answer @list, of one uid: by a job when there is a pool for it. As status_take wants it. */
+static void start(struct engine *e, struct status_request *list, bool pool)
+{
+    struct status_job *x = calloc(1, sizeof(*x));
+    if (!x || status_take(e, list->uid, &x->snapshot) < 0) {
+        if (x) job_free(x);
+        answer_all(e, list, NULL);
+        return;
     }
-    json_object_set_new(o, "cache", c);
-}
-
-static void add_uids(json_t *o, struct engine *e)
-{
-    json_t *list = json_array();
-    for (const struct tally *t = e->tallies; t; t = t->next) {
-        json_t *u = json_object();
-        set_int(u, "uid", t->uid);
-        add_counts(u, e, t->uid, false, NULL);
-        add_blocks(u, e, t->uid, t);
-        json_array_append_new(list, u);
+    x->engine = e;
+    x->requests = list;
+    x->job = (struct aux_job){.uid = list->uid, .run = run, .done = done};
+    if (!pool) {
+        answer_all(e, steal(x->requests), &x->snapshot);
+        job_free(x);
+        return;
     }
-    json_object_set_new(o, "uids", list);
+    pthread_mutex_lock(&e->lock);
+    x->next = e->status_jobs;
+    e->status_jobs = x;
+    pthread_mutex_unlock(&e->lock);
+    aux_push(e->aux, &x->job);
 }
 
-static void set_real(json_t *o, const char *key, double v)
+/* Those of @list that are of the first one's uid, out of it. */
+static struct status_request *take_uid(struct status_request **list)
 {
-    json_object_set_new(o, key, json_real(round(v * 1000) / 1000));
-}
-
-/* Of the last seconds. */
-static void add_rates(json_t *o, const struct engine *e)
-{
-    struct rates_sum s;
-    json_t *r = json_object();
-    rates_sum(&e->rates, engine_now(), &s);
-    set_real(o, "step_ms", s.step_ms);
-    set_real(r, "seconds", s.seconds);
-    set_int(r, "steps", s.steps);
-    set_real(r, "step_ms", s.step_ms);
-    set_real(r, "batch", s.batch);
-    set_real(r, "prefill_tok_s", s.read);
-    set_real(r, "decode_tok_s", s.written);
-    json_object_set_new(o, "rolling", r);
-}
-
-static void add_model(json_t *o, struct engine *e, bool all)
-{
-    const struct backend *b = e->model.backend;
-    if (!b) return;
-    set_str(o, "name", b->shape.name);
-    set_str(o, "arch", b->shape.arch);
-    set_str(o, "isa", b->isa);
-    set_int(o, "threads", b->config.threads);
-    set_int(o, "ctx", e->model.ctx);
-    set_int(o, "vocab", e->model.vocab);
-    set_int(o, "weights_bytes", b->weight_bytes);
-    json_object_set_new(o, "weights_mapped", json_boolean(b->weights_mapped));
-    set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
-    set_int(o, "kv_bytes", b->config.kv_bytes);
-    set_int(o, "kv_blocks", b->kv_blocks);
-    if (!all) return; /* what others use is not this uid's to know */
-    set_int(o, "kv_blocks_free", e->pool ? kv_pool_free_blocks(e->pool) : 0);
-    set_int(o, "kv_blocks_unused", e->prefix ? prefix_evictable(e->prefix) : 0);
-    set_int(o, "steps", e->steps);
-    set_int(o, "preemptions", e->preemptions);
-    set_int(o, "tokens_computed", e->computed);
-    add_rates(o, e);
-}
-
-/* What a person should know, and only while there is something to. With the lock held. */
-static void add_notes(json_t *o, const struct engine *e, bool all)
-{
-    if (e->notes.model) set_str(o, "model_changed", e->notes.model);
-    if (all && e->notes.pending) set_str(o, "restart_pending", e->notes.pending);
-    if (all && e->notes.failed) set_str(o, "reload_failed", e->notes.failed);
-}
-
-int status_json(struct engine *e, uid_t uid, struct proto_text *out)
-{
-    static const char *const states[] = {
-        [ENGINE_LOADING] = "loading", [ENGINE_READY] = "ready", [ENGINE_FAILED] = "failed"};
-    bool all = uid == 0 || uid == geteuid(), loaded = e->state != ENGINE_LOADING;
-    json_t *o = json_object();
-    set_str(o, "state", e->state == ENGINE_READY && e->stopping ? "stopping" : states[e->state]);
-    if (e->state == ENGINE_FAILED) set_str(o, "error", e->why);
-    set_str(o, "model", e->config.model_name);
-    set_str(o, "path", e->config.model_path);
-    if (loaded) pthread_mutex_lock(&e->lock);
-    add_notes(o, e, all);
-    if (loaded) pthread_mutex_unlock(&e->lock);
-    set_str(o, "version", HOB_VERSION);
-    set_int(o, "pid", (uint64_t)getpid());
-    set_int(o, "uptime_s", (engine_now() - e->started) / 1000000);
-    set_int(o, "parallel", e->config.parallel);
-    set_int(o, "queue", e->config.queue);
-    set_int(o, "batch_tokens", e->config.batch_tokens);
-    if (loaded) {
-        add_model(o, e, all);
-        struct tally sum;
-        add_counts(o, e, uid, all, &sum);
-        if (e->prefix && e->model.backend) add_cache(o, e, uid, all, &sum);
-        if (all) add_uids(o, e);
+    struct status_request *mine = NULL, **end = &mine;
+    uid_t uid = (*list)->uid;
+    for (struct status_request **at = list; *at;) {
+        struct status_request *q = *at;
+        if (q->uid != uid) {
+            at = &q->next;
+            continue;
+        }
+        *at = q->next;
+        q->next = NULL;
+        *end = q;
+        end = &q->next;
     }
-    char *text = json_dumps(o, JSON_COMPACT);
-    json_decref(o);
-    if (!text) return -ENOMEM;
-    *out = (struct proto_text){.data = text, .len = strlen(text)};
+    return mine;
+}
+
+void status_answer(struct engine *e, struct status_request *list)
+{
+    bool pool = e->state == ENGINE_READY;
+    while (list) {
+        struct status_request *mine = take_uid(&list);
+        start(e, mine, pool);
+    }
+}
+
+/* --- from other threads --- */
+
+/* Is there a reason to wait longer? With the lock held. */
+static bool may_wait(const struct engine *e)
+{
+    return e->state == ENGINE_READY && e->looking && e->asking && engine_now() < e->asking->since + STATUS_WAIT_USEC;
+}
+
+struct status_request *status_due(struct engine *e)
+{
+    if (!e->asking || may_wait(e)) return NULL;
+    return steal(e->asking);
+}
+
+uint64_t status_next(const struct engine *e)
+{
+    if (!e->asking) return UINT64_MAX;
+    return may_wait(e) ? e->asking->since + STATUS_WAIT_USEC : 0;
+}
+
+/* While it loads nothing but a few strings and numbers is told, for which the lock is enough. */
+static void answer_loading(struct engine *e)
+{
+    struct status_request *list = e->state == ENGINE_LOADING ? steal(e->asking) : NULL;
+    while (list) {
+        struct status_request *mine = take_uid(&list);
+        struct status_snapshot s;
+        int r = status_take(e, mine->uid, &s);
+        char *text = r < 0 ? NULL : status_json(&s);
+        while (mine) mine = answer(e, mine, text);
+        free(text);
+        status_snapshot_fini(&s);
+    }
+}
+
+void status_flush(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    answer_loading(e);
+    bool any = e->asking && !may_wait(e);
+    pthread_mutex_unlock(&e->lock);
+    if (!any) return;
+    /* A step can take seconds: while it computes, its thread lets go of what is its own. */
+    if (pthread_mutex_trylock(&e->own) == 0) {
+        pthread_mutex_lock(&e->lock);
+        struct status_request *list = status_due(e);
+        pthread_mutex_unlock(&e->lock);
+        status_answer(e, list);
+        pthread_mutex_unlock(&e->own);
+        return;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->kick = true; /* it is at work itself, and looks soon */
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+}
+
+int status_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+{
+    struct status_request *q = calloc(1, sizeof(*q));
+    struct queue_node *node = malloc(sizeof(*node));
+    if (!q || !node) {
+        free(q);
+        free(node);
+        return error_origin(-ENOMEM);
+    }
+    *q = (struct status_request){.node = node, .conn = conn, .id = req->id, .uid = uid, .since = engine_now()};
+    pthread_mutex_lock(&e->lock);
+    struct status_request **at = &e->asking;
+    bool first = !*at;
+    if (!first) { /* the first stays in front: it waits longest */
+        q->next = (*at)->next;
+        at = &(*at)->next;
+    }
+    *at = q;
+    e->load++;
+    bool look = e->state == ENGINE_READY && !e->looking;
+    e->looking |= look;
+    if (first) pthread_cond_signal(&e->wake); /* it counts the time */
+    pthread_mutex_unlock(&e->lock);
+    proto_request_fini(req);
+    if (look)
+        configure_look(e);
+    else
+        status_flush(e);
     return 0;
 }
 
-int status_beside(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+void status_fini(struct engine *e)
 {
-    struct engine_event out = {.conn = conn, .last = true, .ev = {.type = PROTO_EV_STATUS, .id = req->id}};
-    bool own = pthread_mutex_trylock(&e->own) == 0;
-    if (!own) pthread_mutex_lock(&e->lock);
-    int r = own || e->state == ENGINE_LOADING ? status_json(e, uid, &out.ev.status) : 1;
-    pthread_mutex_unlock(own ? &e->own : &e->lock);
-    if (r != 0) return r;
-    pthread_mutex_lock(&e->lock);
-    if (queue_full(e->events)) {
-        r = error_say(-EBUSY, "too many events wait to be read");
-        proto_event_fini(&out.ev);
-    } else {
-        queue_push(e->events, &out);
-        proto_request_fini(req);
+    while (e->asking) e->asking = request_free(e->asking);
+    while (e->status_jobs) {
+        struct status_job *x = e->status_jobs;
+        e->status_jobs = x->next;
+        job_free(x);
     }
-    pthread_mutex_unlock(&e->lock);
-    return r;
 }

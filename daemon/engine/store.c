@@ -189,7 +189,7 @@ static bool start_write(struct engine *e, const struct prefix_info *info, const 
         s->retry = engine_now() + RETRY_USEC;
         return false;
     }
-    *w = (struct write){.disk = s->disk, .info = *info};
+    *w = (struct write){.disk = s->disk, .info = *info, .errand.job.uncharged = true};
     if (victim) {
         w->has_victim = true;
         w->victim = *victim;

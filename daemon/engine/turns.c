@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#define PAGE_SESSIONS 256 /* of a list, when the request does not say */
 #define LOCK_USEC  20000 /* between looks whether another daemon has left */
 #define LOCK_TRIES 500
 /* Between looks for sessions that are too old: as long as they may live, within these. */
@@ -278,18 +279,11 @@ static void set(json_t *o, const char *key, uint64_t v)
     json_object_set_new(o, key, json_integer((json_int_t)v));
 }
 
-static void list(struct engine *e, struct seq *s)
+static json_t *describe_page(const struct session_page *p)
 {
-    struct session_info *all;
-    size_t n;
-    int r = session_list(e->sessions, s->uid, &all, &n);
-    if (r < 0) {
-        requests_fail(e, s, r, error_text(r));
-        return;
-    }
     json_t *out = json_array();
-    for (size_t i = 0; i < n; i++) {
-        const struct session_info *x = &all[i];
+    for (size_t i = 0; i < p->n; i++) {
+        const struct session_info *x = &p->all[i];
         json_t *o = json_object();
         json_object_set_new(o, "name", json_text(x->name->data, x->name->len));
         set(o, "used", x->used / 1000000);
@@ -300,12 +294,7 @@ static void list(struct engine *e, struct seq *s)
         json_object_set_new(o, "busy", json_boolean(x->busy));
         json_array_append_new(out, o);
     }
-    free(all);
-    r = set_answer(s, out);
-    if (r < 0)
-        requests_fail(e, s, r, error_text(r));
-    else
-        requests_end(e, s);
+    return out;
 }
 
 static json_t *describe(const struct session *x)
@@ -342,6 +331,10 @@ static void run_request(struct aux_job *j)
     struct seq *s = seq_of(errand_of(j));
     int r = 0;
     switch (s->req.type) {
+    case PROTO_SESSION_LIST:
+        r = set_answer(s, describe_page(&s->page));
+        if (r == 0) r = proto_text_set(&s->end.next, s->page.next, strlen(s->page.next));
+        break;
     case PROTO_SESSION_REMOVE:
         r = session_erase(s->session);
         break;
@@ -371,7 +364,7 @@ static void request_back(struct engine *e, struct errand *x)
     } else if (s->aux_r < 0) {
         requests_fail(e, s, s->aux_r, s->aux_why ? s->aux_why : error_text(s->aux_r));
     } else {
-        if (s->req.type != PROTO_SESSION_SHOW) s->end = (struct proto_event){.type = PROTO_EV_OK};
+        if (s->req.type > PROTO_SESSION_SHOW) s->end = (struct proto_event){.type = PROTO_EV_OK};
         requests_end(e, s);
     }
 }
@@ -379,11 +372,11 @@ static void request_back(struct engine *e, struct errand *x)
 void turns_start(struct engine *e, struct seq *s)
 {
     const struct proto_request *q = &s->req;
-    if (q->type == PROTO_SESSION_LIST) {
-        list(e, s);
-        return;
-    }
-    int r = session_acquire(e->sessions, s->uid, q->name.data, q->name.len, false, &s->session);
+    int r;
+    if (q->type == PROTO_SESSION_LIST)
+        r = session_page_take(e->sessions, s->uid, &q->after, q->limit ? q->limit : PAGE_SESSIONS, &s->page);
+    else
+        r = session_acquire(e->sessions, s->uid, q->name.data, q->name.len, false, &s->session);
     if (r == 0 && q->type == PROTO_SESSION_FORK)
         r = session_fork(e->sessions, s->session, q->to.data, q->to.len, &s->other);
     if (r == 0 && q->type == PROTO_SESSION_RENAME)

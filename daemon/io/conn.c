@@ -17,7 +17,7 @@ static void charge_time(struct conn *c, uint64_t usec)
 }
 
 const struct conn_limits conn_limits_default = {
-    .high = 256 << 10, .low = 64 << 10, .hard = 16 << 20, .requests = 1024, .frame = FRAME_MAX, .errors = 32};
+    .high = 256 << 10, .low = 64 << 10, .hard = 4 << 20, .requests = 1024, .frame = FRAME_MAX, .errors = 32};
 
 int conn_charge(struct conn *c)
 {
@@ -130,7 +130,7 @@ void conn_send(struct conn *c, const struct proto_event *e)
     int r;
 
     if (c->fd < 0) return;
-    if (before > c->shared->limits->hard) {
+    if (before > c->shared->limits->hard && e->type == PROTO_EV_TEXT) {
         log_warning("connection %llu of uid %lu: its reader is %zu bytes behind; dropped", (unsigned long long)c->id,
                     (unsigned long)conn_uid(c), before);
         conn_drop(c);

@@ -26,7 +26,8 @@ struct conn_ops {
 
 struct conn_limits {
     size_t high, low; /* bytes of output at which answers pause (input too), and go on */
-    size_t hard;      /* bytes of output over which nothing is added: the connection is dropped */
+    size_t hard;      /* bytes of output at which one more text drops the connection; other events end their requests,
+                       * which are few, and count for the uid's bytes */
     size_t requests;  /* live ones */
     size_t frame;     /* largest body of a message */
     size_t errors;    /* messages that break the protocol, more than good ones, at which the connection ends */

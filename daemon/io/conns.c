@@ -15,6 +15,10 @@ enum {
     FLUSH_USEC = 4,         /* of writing to one socket, about */
 };
 
+/* A user who takes more than a tenth of the main thread's time is heavy; all heavy users together get a fifth of it, and
+ * wait a tenth of a second at most. */
+static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 20000, .user_share = 10, .heavy_share = 5};
+
 static uint64_t clock_usec(clockid_t clock)
 {
     struct timespec t;
@@ -85,7 +89,7 @@ int conns_init(struct conns *s, struct sd_event *event, const struct conn_limits
 {
     int r;
 
-    *s = (struct conns){.event = event, .limits = limits, .ops = ops, .ctx = ctx};
+    *s = (struct conns){.event = event, .limits = limits, .ops = ops, .ctx = ctx, .queue.config = fair};
     r = sd_event_add_defer(event, &s->input, on_input, s);
     if (r >= 0) r = sd_event_source_set_priority(s->input, PRIORITY_INPUT);
     if (r >= 0) r = sd_event_source_set_enabled(s->input, SD_EVENT_OFF);

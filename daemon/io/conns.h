@@ -4,7 +4,7 @@
  * What all connections share: the event sources that give each its turn to be read (fairq.h says whose it is), and the
  * list of those with output that is not written yet. Output is gathered: conns_flush writes it, once a wake-up.
  */
-#include "daemon/io/fairq.h"
+#include "daemon/engine/fairq.h"
 #include <systemd/sd-event.h>
 
 struct conn;

@@ -96,10 +96,15 @@ class Client(Peer):
         return list(self.events(self.request(kind, **keys)))[-1]
 
     def sessions(self):
-        """The daemon's list, newest first; an error is an assertion."""
-        e = self.ask("session.list")
-        assert e["event"] == "sessions", e
-        return json.loads(e["sessions"])
+        """The daemon's list, newest first, all its pages; an error is an assertion."""
+        found, after = [], {}
+        while True:
+            e = self.ask("session.list", **after)
+            assert e["event"] == "sessions", e
+            found += json.loads(e["sessions"])
+            if "next" not in e:
+                return found
+            after = {"after": e["next"]}
 
     def session(self, name):
         """What it holds; an error is an assertion."""

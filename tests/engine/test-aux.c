@@ -73,7 +73,7 @@ static void test_lines_take_turns(void **state)
     struct job *jobs[JOBS];
     struct aux *a = NULL;
     unsigned n = 0;
-    assert_int_equal(aux_new(&a, 1), 0);
+    assert_int_equal(aux_new(&a, 1, NULL, NULL), 0);
     jobs[n] = job_new(&log, 9, 0);
     jobs[n++]->gate = true;
     aux_push(a, &jobs[0]->job);
@@ -96,7 +96,7 @@ static void test_one_uid_never_has_all_threads(void **state)
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
     struct job *jobs[5];
     struct aux *a = NULL;
-    assert_int_equal(aux_new(&a, 2), 0);
+    assert_int_equal(aux_new(&a, 2, NULL, NULL), 0);
     for (unsigned i = 0; i < 4; i++) {
         jobs[i] = job_new(&log, 1, i);
         jobs[i]->gate = true;
@@ -118,7 +118,7 @@ static void test_a_waiting_job_is_taken_back(void **state)
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
     struct job *jobs[3];
     struct aux *a = NULL;
-    assert_int_equal(aux_new(&a, 1), 0);
+    assert_int_equal(aux_new(&a, 1, NULL, NULL), 0);
     for (unsigned i = 0; i < 3; i++) {
         jobs[i] = job_new(&log, 1, i);
         jobs[i]->gate = i == 0;
@@ -141,7 +141,7 @@ static void test_free_forgets_what_waits(void **state)
 {
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
     struct aux *a = NULL;
-    assert_int_equal(aux_new(&a, 2), 0);
+    assert_int_equal(aux_new(&a, 2, NULL, NULL), 0);
     struct job *x = job_new(&log, 1, 0);
     aux_push(a, &x->job);
     wait_for(&log, 1);

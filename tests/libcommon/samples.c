@@ -88,6 +88,10 @@ void sample_request(unsigned i, struct proto_request *r)
         r->gen.max_lines = 3;
         r->gen.sampling.top_k = 1;
     }
+    if (r->type == PROTO_SESSION_LIST) {
+        set(&r->after, "0123");
+        r->limit = PROTO_PAGE_MAX;
+    }
     if (r->type > PROTO_SESSION_LIST) set(&r->name, "re view");
     if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) set(&r->to, "\xe2\x82\xac");
     if (r->type == PROTO_TOKENIZE) {
@@ -171,6 +175,7 @@ void sample_event(unsigned i, struct proto_event *e)
         break;
     case PROTO_EV_SESSIONS:
         set(&e->sessions, "[{\"name\":\"review\"}]");
+        set(&e->next, "4567");
         break;
     default:
         break;

@@ -316,6 +316,9 @@ static void session_requests(void **state)
     char text[PROTO_NAME_MAX + 128], sentence[128];
 
     refuse_with("{'type': 'session.list', 'id': 3, 'name': 'x'}", -EINVAL, 3, "session.list: unknown key 'name'");
+    refuse_with("{'type': 'session.list', 'id': 3, 'after': ''}", -EINVAL, 3, "after: is empty");
+    refuse_with("{'type': 'session.list', 'id': 3, 'limit': 0}", -EINVAL, 3, "limit: must be a whole number from 1 to 1000");
+    refuse_with("{'type': 'session.list', 'id': 3, 'limit': 1001}", -EINVAL, 3, "limit: must be a whole number from 1 to 1000");
     for (int i = 0; i < 4; i++) {
         const char *type = i < 2 ? one[i] : two[i - 2];
 

@@ -100,6 +100,8 @@ static void every_request_goes_round(void **state)
         assert_int_equal(a.special, b.special);
         same_text(&a.name, &b.name);
         same_text(&a.to, &b.to);
+        same_text(&a.after, &b.after);
+        assert_int_equal(a.limit, b.limit);
         proto_request_fini(&a);
         proto_request_fini(&b);
         buf_fini(&out);
@@ -134,6 +136,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     same_text(&a->message, &b->message);
     same_text(&a->status, &b->status);
     same_text(&a->sessions, &b->sessions);
+    same_text(&a->next, &b->next);
 }
 
 static void every_event_goes_round(void **state)

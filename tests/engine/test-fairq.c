@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose input is handled next, with a clock of the test's. */
-#include "daemon/io/fairq.h"
+#include "daemon/engine/fairq.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +9,8 @@
 #include <cmocka.h>
 
 enum { USERS = 3, EACH = 4 };
+
+static const struct fairq_config config = {.burst = 20000, .heavy_burst = 20000, .user_share = 10, .heavy_share = 5};
 
 struct rig {
     struct fairq q;
@@ -39,7 +41,7 @@ static void expect(struct rig *g, int user, int entry)
 
 static void users_take_turns_then_their_connections(void **state)
 {
-    struct rig g = {.now = 1000};
+    struct rig g = {.now = 1000, .q.config = config};
     uint64_t wait;
 
     for (int i = 0; i < EACH; i++) add(&g, 0, i);
@@ -63,7 +65,7 @@ static void users_take_turns_then_their_connections(void **state)
 
 static void what_is_removed_is_not_served(void **state)
 {
-    struct rig g = {.now = 1000};
+    struct rig g = {.now = 1000, .q.config = config};
 
     for (int i = 0; i < EACH; i++) add(&g, 0, i);
     add(&g, 1, 0);
@@ -104,7 +106,7 @@ static uint64_t flood(struct rig *g, uint64_t usec)
 
 static void a_flood_has_all_time_that_nobody_wants(void **state)
 {
-    struct rig g = {.now = 1000};
+    struct rig g = {.now = 1000, .q.config = config};
 
     fairq_live(&g.q, &g.users[0], 5);
     assert_int_equal(flood(&g, 1000000), 1000000);
@@ -112,7 +114,7 @@ static void a_flood_has_all_time_that_nobody_wants(void **state)
 
 static void a_flood_is_throttled_while_others_wait_for_answers(void **state)
 {
-    struct rig g = {.now = 1000};
+    struct rig g = {.now = 1000, .q.config = config};
 
     fairq_live(&g.q, &g.users[1], 1);
     assert_in_range(flood(&g, 1000000), 150000, 260000); /* a fifth, and what was free at first */
@@ -123,7 +125,7 @@ static void a_flood_is_throttled_while_others_wait_for_answers(void **state)
 /* Several heavy users share the fifth; who sends now and then comes first. */
 static void a_light_user_comes_before_heavy_ones(void **state)
 {
-    struct rig g = {.now = 1000};
+    struct rig g = {.now = 1000, .q.config = config};
     uint64_t wait;
 
     fairq_live(&g.q, &g.users[2], 1);
@@ -147,7 +149,7 @@ static void a_light_user_comes_before_heavy_ones(void **state)
 
 static void a_flood_is_forgotten_in_time(void **state)
 {
-    struct rig g = {.now = 1000};
+    struct rig g = {.now = 1000, .q.config = config};
     uint64_t wait;
 
     fairq_live(&g.q, &g.users[1], 1);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine/fairq.h"
+#include <assert.h>
+
+#define DEBT_MAX 1000000 /* us of a user: no past is held against anybody for long */
+
+static uint64_t reduced(uint64_t debt, uint64_t elapsed, unsigned share)
+{
+    uint64_t less = elapsed / share;
+    return less < debt ? debt - less : 0;
+}
+
+static uint64_t user_debt(const struct fairq *q, const struct fairq_user *u, uint64_t now)
+{
+    return reduced(u->debt, now - u->debt_at, q->config.user_share);
+}
+
+static uint64_t heavy_debt(const struct fairq *q, uint64_t now)
+{
+    return reduced(q->debt, now - q->debt_at, q->config.heavy_share);
+}
+
+static void push(struct fairq_line *l, struct fairq_user *u)
+{
+    u->next = NULL;
+    if (l->last)
+        l->last->next = u;
+    else
+        l->first = u;
+    l->last = u;
+    u->queued = true;
+}
+
+static void take_out(struct fairq_line *l, struct fairq_user *u)
+{
+    struct fairq_user **at = &l->first, *before = NULL;
+    while (*at && *at != u) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    if (!*at) return;
+    *at = u->next;
+    if (l->last == u) l->last = before;
+    u->queued = false;
+}
+
+/* To the end of its line. */
+static void queue(struct fairq *q, struct fairq_user *u, uint64_t now)
+{
+    if (u->queued || u->blocked || !u->first) return;
+    push(user_debt(q, u, now) > q->config.burst ? &q->heavy : &q->light, u);
+}
+
+void fairq_add(struct fairq *q, struct fairq_user *u, struct fairq_entry *x, uint64_t now)
+{
+    if (x->user) return;
+    x->user = u;
+    x->next = NULL;
+    if (u->last)
+        u->last->next = x;
+    else
+        u->first = x;
+    u->last = x;
+    queue(q, u, now);
+}
+
+void fairq_remove(struct fairq *q, struct fairq_entry *x)
+{
+    struct fairq_user *u = x->user;
+    struct fairq_entry **at, *before = NULL;
+    if (!u) return;
+    for (at = &u->first; *at != x; at = &(*at)->next) before = *at;
+    *at = x->next;
+    if (u->last == x) u->last = before;
+    x->user = NULL;
+    if (u->first) return;
+    take_out(&q->light, u);
+    take_out(&q->heavy, u);
+    u->waits_from = 0;
+}
+
+void fairq_block(struct fairq *q, struct fairq_user *u, bool block, uint64_t now)
+{
+    u->blocked = block;
+    if (!block) {
+        queue(q, u, now);
+        return;
+    }
+    take_out(&q->light, u);
+    take_out(&q->heavy, u);
+}
+
+void fairq_live(struct fairq *q, struct fairq_user *u, int n)
+{
+    u->live += (uint64_t)n;
+    q->live += (uint64_t)n;
+}
+
+/* The first entry of the user whose turn it is; the user goes to the end of the line if there are more. */
+static struct fairq_entry *take_turn(struct fairq *q, struct fairq_line *l, uint64_t now)
+{
+    struct fairq_user *u = l->first;
+    struct fairq_entry *x = u->first;
+    assert(x);
+    if (u->waits_from) u->waited += now - u->waits_from;
+    u->waits_from = 0;
+    take_out(l, u);
+    u->first = x->next;
+    if (!u->first) u->last = NULL;
+    x->user = NULL;
+    queue(q, u, now);
+    return x;
+}
+
+static bool is_alone(const struct fairq *q, const struct fairq_user *u)
+{
+    return q->alone ? q->alone(q, u) : q->live == u->live;
+}
+
+struct fairq_entry *fairq_next(struct fairq *q, uint64_t now, uint64_t *wait_usec)
+{
+    struct fairq_user *u = q->heavy.first;
+    *wait_usec = 0;
+    if (q->light.first) return take_turn(q, &q->light, now);
+    if (!u) return NULL;
+    uint64_t debt = heavy_debt(q, now);
+    if (debt == 0 || is_alone(q, u)) return take_turn(q, &q->heavy, now);
+    if (!u->waits_from) u->waits_from = now;
+    *wait_usec = debt * q->config.heavy_share;
+    return NULL;
+}
+
+void fairq_charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t now)
+{
+    u->spent += usec;
+    u->debt = user_debt(q, u, now) + usec;
+    if (u->debt > DEBT_MAX) u->debt = DEBT_MAX;
+    u->debt_at = now;
+    if (u->debt <= q->config.burst) return;
+    q->debt = heavy_debt(q, now) + usec;
+    if (q->debt > q->config.heavy_burst) q->debt = q->config.heavy_burst;
+    q->debt_at = now;
+}
+
+bool fairq_any(const struct fairq *q)
+{
+    return q->light.first || q->heavy.first;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine/state.h"
+#include "daemon/engine/status.h"
+#include <jansson.h>
+#include <math.h>
+#include <unistd.h>
+
+static void set_int(json_t *o, const char *key, uint64_t v)
+{
+    json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static void set_str(json_t *o, const char *key, const char *s)
+{
+    json_t *v = s ? json_string(s) : NULL; /* NULL too when it is not UTF-8 */
+    json_object_set_new(o, key, v ? v : json_null());
+}
+
+static void set_real(json_t *o, const char *key, double v)
+{
+    json_object_set_new(o, key, json_real(round(v * 1000) / 1000));
+}
+
+static void add_counts(json_t *o, const struct status_counts *c)
+{
+    set_int(o, "running", c->running);
+    set_int(o, "queued", c->queued);
+    set_int(o, "sessions", c->sessions);
+    set_int(o, "requests", c->requests);
+    set_int(o, "tokens_prompt", c->tokens_prompt);
+    set_int(o, "tokens_cached", c->tokens_cached);
+    set_int(o, "tokens_generated", c->tokens_generated);
+}
+
+static void add_blocks(json_t *o, const struct prefix_sum *n, const struct status_counts *c)
+{
+    set_int(o, "blocks_memory", n->blocks_memory);
+    set_int(o, "blocks_disk", n->blocks_disk);
+    set_int(o, "evictions", n->evictions);
+    set_int(o, "tokens_found", c->tokens_cached);
+    set_int(o, "tokens_asked", c->tokens_prompt);
+}
+
+static void add_cache(json_t *o, const struct status_snapshot *s)
+{
+    json_t *c = json_object();
+    const struct status_counts *sum = &s->counts;
+    uint64_t block = s->engine->model.backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
+    double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
+    add_blocks(c, &s->cache, sum);
+    set_int(c, "bytes_memory", block * s->cache.blocks_memory);
+    set_int(c, "bytes_disk", block * s->cache.blocks_disk);
+    json_object_set_new(c, "hit_rate", json_real(round(rate * 1000) / 1000));
+    set_str(c, "last_miss", sum->last_miss ? sum->last_miss : "");
+    json_object_set_new(c, "disk", json_boolean(s->disk));
+    if (s->all) { /* of others one would learn from these */
+        set_int(c, "shed", s->shed_blocks);
+        set_int(c, "disk_written", s->disk_sum.written);
+        set_int(c, "disk_read", s->disk_sum.read);
+        set_int(c, "disk_damaged", s->disk_sum.damaged);
+    }
+    json_object_set_new(o, "cache", c);
+}
+
+static void add_uids(json_t *o, const struct status_snapshot *s)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n_uids; i++) {
+        json_t *u = json_object();
+        set_int(u, "uid", s->uids[i].uid);
+        add_counts(u, &s->uids[i].counts);
+        add_blocks(u, &s->uids[i].cache, &s->uids[i].counts);
+        json_array_append_new(list, u);
+    }
+    json_object_set_new(o, "uids", list);
+}
+
+/* Of the last seconds. */
+static void add_rates(json_t *o, const struct rates_sum *s)
+{
+    json_t *r = json_object();
+    set_real(o, "step_ms", s->step_ms);
+    set_real(r, "seconds", s->seconds);
+    set_int(r, "steps", s->steps);
+    set_real(r, "step_ms", s->step_ms);
+    set_real(r, "batch", s->batch);
+    set_real(r, "prefill_tok_s", s->read);
+    set_real(r, "decode_tok_s", s->written);
+    json_object_set_new(o, "rolling", r);
+}
+
+static void add_model(json_t *o, const struct status_snapshot *s)
+{
+    const struct backend *b = s->engine->model.backend;
+    set_str(o, "name", b->shape.name);
+    set_str(o, "arch", b->shape.arch);
+    set_str(o, "isa", b->isa);
+    set_int(o, "threads", b->config.threads);
+    set_int(o, "ctx", s->engine->model.ctx);
+    set_int(o, "vocab", s->engine->model.vocab);
+    set_int(o, "weights_bytes", b->weight_bytes);
+    json_object_set_new(o, "weights_mapped", json_boolean(b->weights_mapped));
+    set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
+    set_int(o, "kv_bytes", b->config.kv_bytes);
+    set_int(o, "kv_blocks", b->kv_blocks);
+    if (!s->all) return; /* what others use is not this uid's to know */
+    set_int(o, "kv_blocks_free", s->kv.blocks_free);
+    set_int(o, "kv_blocks_unused", s->kv.blocks_unused);
+    set_int(o, "steps", s->kv.steps);
+    set_int(o, "preemptions", s->kv.preemptions);
+    set_int(o, "tokens_computed", s->kv.computed);
+    add_rates(o, &s->rates);
+}
+
+char *status_json(const struct status_snapshot *s)
+{
+    static const char *const states[] = {
+        [ENGINE_LOADING] = "loading", [ENGINE_READY] = "ready", [ENGINE_FAILED] = "failed"};
+    const struct engine *e = s->engine;
+    json_t *o = json_object();
+    set_str(o, "state", s->state == ENGINE_READY && s->stopping ? "stopping" : states[s->state]);
+    if (s->state == ENGINE_FAILED) set_str(o, "error", s->error);
+    set_str(o, "model", e->config.model_name);
+    set_str(o, "path", e->config.model_path);
+    /* What a person should know, and only while there is something to. */
+    if (s->model_changed) set_str(o, "model_changed", s->model_changed);
+    if (s->pending) set_str(o, "restart_pending", s->pending);
+    if (s->failed) set_str(o, "reload_failed", s->failed);
+    set_str(o, "version", HOB_VERSION);
+    set_int(o, "pid", (uint64_t)getpid());
+    set_int(o, "uptime_s", s->uptime_usec / 1000000);
+    set_int(o, "parallel", e->config.parallel);
+    set_int(o, "queue", s->queue);
+    set_int(o, "batch_tokens", e->config.batch_tokens);
+    if (s->has_model) add_model(o, s);
+    if (s->state != ENGINE_LOADING) add_counts(o, &s->counts);
+    if (s->has_cache) add_cache(o, s);
+    if (s->all && s->state != ENGINE_LOADING) add_uids(o, s);
+    char *text = json_dumps(o, JSON_COMPACT);
+    json_decref(o);
+    return text;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What `hob status` shows: sums for root and the daemon's own uid; for others their own share. The engine's numbers are
+ * copied, which takes microseconds; a job of the aux pool makes the answer's text of the copy.
+ */
+#include "daemon/cache/disk.h"
+#include "daemon/cache/prefix.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/rates.h"
+
+struct queue_node;
+
+/* A request that waits for its answer. */
+struct status_request {
+    struct status_request *next;
+    struct queue_node *node; /* for the answer */
+    uint64_t conn, id, since;
+    uid_t uid;
+};
+
+/* Sums of requests: of one uid, or of all. */
+struct status_counts {
+    uint64_t running, queued, sessions, requests;
+    uint64_t tokens_prompt, tokens_cached, tokens_generated;
+    const char *last_miss;
+};
+
+struct status_uid {
+    uid_t uid;
+    struct status_counts counts;
+    struct prefix_sum cache;
+};
+
+/* Strings are static, or as long as the engine. */
+struct status_snapshot {
+    uid_t uid;
+    bool all; /* what everybody does may be told */
+    enum engine_state state;
+    bool stopping, has_model, has_cache, disk;
+    const struct engine *engine; /* for what never changes once the model is loaded */
+    const char *model_changed;
+    char *error, *pending, *failed; /* owned */
+    uint64_t uptime_usec;
+    uint32_t queue;
+    struct {
+        uint64_t blocks_free, blocks_unused, steps, preemptions, computed;
+    } kv;
+    struct rates_sum rates;
+    struct status_counts counts;
+    struct prefix_sum cache;
+    uint64_t shed_blocks;
+    struct disk_sum disk_sum;
+    struct status_uid *uids; /* [n_uids], owned */
+    size_t n_uids;
+};
+
+/* With the engine's own lock held; or while it loads, with its lock. 0 or -ENOMEM; fini in either case. */
+int status_take(struct engine *e, uid_t uid, struct status_snapshot *out);
+void status_snapshot_fini(struct status_snapshot *s);
+/* A JSON object as text, the caller's; NULL: no memory. Any thread. */
+char *status_json(const struct status_snapshot *s);

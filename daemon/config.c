@@ -144,7 +144,7 @@ static int set_confine(struct options *o, const char *value)
     int r = parse_bool(value);
 
     if (r < 0) return r;
-    o->free = r == 0;
+    o->no_sandbox = r == 0;
     return 0;
 }
 
@@ -231,7 +231,7 @@ static const struct option_def defs[] = {
      FIELD(engine.batch_window_usec), LIFE_RUN},
     {"stop-timeout", 0, "TIME", set_stop_timeout, "how long answers go on when stopping (default: 30s)",
      FIELD(stop_timeout_usec), LIFE_RUN},
-    {"confine", 0, "YES|NO", set_confine, "give up what it has no use for (default: yes)", FIELD(free), LIFE_START},
+    {"confine", 0, "YES|NO", set_confine, "enter the sandbox (default: yes)", FIELD(no_sandbox), LIFE_START},
     {"system", 0, NULL, set_system, "the system's places, a socket for the group", FIELD(system), LIFE_START},
     {"verbose", 'v', NULL, set_verbose, "log more", FIELD(log_level), LIFE_RUN},
     {"quiet", 'q', NULL, set_quiet, "log warnings and errors only", FIELD(log_level), LIFE_RUN},

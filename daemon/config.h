@@ -16,7 +16,7 @@ struct options {
     char *model;                 /* as given; "default" */
     char *socket;                /* NULL: the place of the model's socket */
     bool system;                 /* system places, and a socket for the group */
-    bool free;                   /* not confined */
+    bool no_sandbox;             /* --confine no */
     bool no_packed_file;         /* keep the packed weights in memory only */
     uint64_t idle_exit_usec;     /* 0: never */
     uint64_t stop_timeout_usec;

@@ -63,8 +63,8 @@ test_service() {
     [ -n "$first" ] || die "an empty answer"
     ! as bob env HOB_SOCKET=$sock hob --no-stdin hi 2>/said.err || die "who is not in group hob may use $sock"
     grep -q "ermission denied" /said.err || die "who is not in group hob is not told: $(cat /said.err)"
-    told hob.service "system calls: confined"
-    ! journalctl -q -o cat -u hob.service | grep "not confined:" || die "the sandbox is in the way of landlock"
+    told hob.service "sandbox: system calls are limited"
+    ! journalctl -q -o cat -u hob.service | grep "sandbox: .* not limited:" || die "the sandbox is in the way of landlock"
     grep -q '^Seccomp:.*2' "/proc/$(pid_of hob)/status" || die "no seccomp"
     until_true sh -c "hob status --json | grep -q '\"disk\": *true'"
     said=$(ask alice -s "$long" --jsonl hi | cached)
@@ -74,7 +74,7 @@ test_service() {
     [ -S $sock ] || die "a stop of the service has taken the socket away"
     same "$(ask alice hi)" "$first" "the answer of the same model elsewhere"
     hob status --json | grep -q '"path": *"/var/lib/hob/models/default.gguf"' || die "the administrator's model is not first"
-    say "hob.socket: starts hob.service, for group hob only, confined; a prefix is found; a stop leaves the socket"
+    say "hob.socket: starts hob.service, for group hob only, in its sandbox; a prefix is found; a stop leaves the socket"
 }
 
 test_warm() {

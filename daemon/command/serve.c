@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
-#include "daemon/command/enclose.h"
+#include "daemon/command/serve-sandbox.h"
 #include "daemon/config.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/server.h"
@@ -124,7 +124,7 @@ static int serve(struct options *o, int argc, char **argv)
 {
     struct listener listener = LISTENER_INIT;
     struct server_config config = {.engine = &o->engine, .listener = &listener, .reload = reload};
-    struct enclosure enclosure;
+    struct serve_sandbox sandbox;
     struct again again = {argc, argv, o, &config};
     int r = fill_standard_fds();
 
@@ -134,12 +134,12 @@ static int serve(struct options *o, int argc, char **argv)
     if (r == 0) r = options_resolve(o);
     if (r == 0) r = open_listener(o, &listener);
     if (r < 0) return give_up(&listener, r);
-    if (!o->free) {
-        enclosure_init(&enclosure, o, &listener);
-        config.confine = &enclosure.confine;
+    if (!o->no_sandbox) {
+        serve_sandbox_init(&sandbox, o, &listener);
+        config.sandbox = &sandbox.sandbox;
     }
     r = server_run(&config);
-    if (!o->free) enclosure_fini(&enclosure);
+    if (!o->no_sandbox) serve_sandbox_fini(&sandbox);
     return r;
 }
 

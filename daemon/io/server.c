@@ -323,7 +323,7 @@ static int start(struct server *s)
 
     if (r < 0) return r;
     pressure_init(&s->pressure, s->event, "", on_pressure, s); /* before: its file can be anywhere */
-    if (s->config->confine) confine_self(s->config->confine);
+    if (s->config->sandbox) sandbox_enter(s->config->sandbox);
     r = engine_new(&s->engine, s->config->engine);
     if (r < 0) return r;
     notify_loading(&s->notify, s->config->engine->model_name);

@@ -3,7 +3,7 @@
 /* The daemon's life on the main thread: one event loop for sockets, signals and timers around an engine and a service.
  */
 #include "daemon/engine/engine.h"
-#include "daemon/io/confine.h"
+#include "daemon/io/sandbox.h"
 #include "daemon/io/listener.h"
 #include <stdint.h>
 
@@ -16,7 +16,7 @@ struct server_reload {
 struct server_config {
     const struct engine_config *engine;
     struct listener *listener;     /* open; closed by server_run */
-    const struct confine *confine; /* what stays open to the process; read at start; NULL: it is not confined */
+    const struct sandbox *sandbox; /* the files it reaches; read at start; NULL: no sandbox */
     uint64_t idle_exit_usec;       /* 0: never */
     uint64_t stop_timeout_usec;
     /* SIGHUP: read the configuration again, and change this struct and *engine in place, as far as a daemon that runs
@@ -28,7 +28,7 @@ struct server_config {
 /*
  * Serve until a signal, a peer or idleness ends it. Blocks SIGTERM, SIGINT and SIGHUP in this thread (which must still
  * be the only one) and ignores SIGPIPE and SIGXFSZ. The engine may still run when this returns, so that what @c points
- * to, but for @confine, has to last as long as the process. Returns the exit code: 0 stopped as asked, 1 failed (the
+ * to, but for @sandbox, has to last as long as the process. Returns the exit code: 0 stopped as asked, 1 failed (the
  * reason is the last line logged).
  */
 int server_run(const struct server_config *c);

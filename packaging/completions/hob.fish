@@ -182,7 +182,7 @@ complete -c hobd -n '__hobd_at serve' -l queue-timeout -x -d 'how long one may w
 complete -c hobd -n '__hobd_at serve simulate' -l batch-tokens -x -d 'most tokens of one step'
 complete -c hobd -n '__hobd_at serve' -l batch-window -x -d 'wait that long for company before a step'
 complete -c hobd -n '__hobd_at serve' -l stop-timeout -x -d 'how long answers may go on when stopping'
-complete -c hobd -n '__hobd_at serve' -l confine -x -a 'yes no' -d 'give up what a daemon does not need'
+complete -c hobd -n '__hobd_at serve' -l confine -x -a 'yes no' -d 'enter the sandbox'
 complete -c hobd -n '__hobd_at serve' -l system -d "the system's places"
 complete -c hobd -n '__hobd_at serve' -s v -l verbose -d 'log more'
 complete -c hobd -n '__hobd_at serve' -s q -l quiet -d 'log warnings and errors only'

@@ -49,22 +49,22 @@ def test_who_waits_in_a_socket_is_told_why_no_daemon_starts(home, tmp_path, args
     assert reason in r.err
 
 
-def confined(d):
+def sandbox_of(d):
     """What the kernel says of a daemon, of each of its threads."""
     threads = [(t / "status").read_text() for t in Path(f"/proc/{d.pid}/task").iterdir()]
     assert len(threads) > 1
     return {tuple(line for line in t.splitlines() if line.startswith(("NoNewPrivs:", "Seccomp:"))) for t in threads}
 
 
-def test_confines_itself_unless_told_not_to(home):
+def test_serves_in_a_sandbox_unless_told_not_to(home):
     if b"__asan" in HOBD.read_bytes():
-        pytest.skip("a build with sanitizers is not confined")
+        pytest.skip("a build with sanitizers has no sandbox")
     if not Path("/proc/sys/kernel/seccomp").exists():
         pytest.skip("this kernel has no seccomp filters")
     d = home.daemon()
-    assert confined(d) == {("NoNewPrivs:\t1", "Seccomp:\t2")}
+    assert sandbox_of(d) == {("NoNewPrivs:\t1", "Seccomp:\t2")}
     d = home.restart(d, "--confine", "no")
-    assert confined(d) == {("NoNewPrivs:\t0", "Seccomp:\t0")}
+    assert sandbox_of(d) == {("NoNewPrivs:\t0", "Seccomp:\t0")}
 
 
 def notified(s):

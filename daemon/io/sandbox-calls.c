@@ -2,7 +2,7 @@
 /* Which system calls are left. One that is not listed here does not exist (ENOSYS, so that libraries fall back to what
  * they did on older kernels); what is known and not wanted is refused (EPERM); what only an attacker calls is the end.
  */
-#include "daemon/io/confine.h"
+#include "daemon/io/sandbox.h"
 #include "libcommon/error.h"
 #include <sched.h>
 #include <seccomp.h>
@@ -179,7 +179,7 @@ static int add_parts(scmp_filter_ctx f)
 
 #define ALL(list) list, sizeof list / sizeof *list
 
-int confine_calls(void)
+int sandbox_calls(void)
 {
     const struct sigaction act = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
     scmp_filter_ctx f = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a confined process can still do, tried in children: each gives up its rights and tells what it was refused. */
-#include "daemon/io/confine.h"
+/* What a process in the sandbox can do, and what it is refused: each case enters the sandbox in a child. */
+#include "daemon/io/sandbox.h"
 #include "tests/support/folder.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static char root[FOLDER_PATH];
 
 static int setup(void **state)
 {
-    return folder_make(root, "confine");
+    return folder_make(root, "sandbox");
 }
 
 static int teardown(void **state)
@@ -103,12 +103,12 @@ static int reads(const char *path)
 
 static int enter_files(void)
 {
-    const struct confine_path paths[] = {
-        {at("state"), CONFINE_WRITE},    {at("link"), CONFINE_READ}, {at("run"), CONFINE_REMOVE},
-        {at("nowhere"), CONFINE_WRITE},  {NULL, CONFINE_WRITE},      {at("above"), CONFINE_LIST},
-        {at("one.file"), CONFINE_WRITE},
+    const struct sandbox_path paths[] = {
+        {at("state"), SANDBOX_WRITE},    {at("link"), SANDBOX_READ}, {at("run"), SANDBOX_REMOVE},
+        {at("nowhere"), SANDBOX_WRITE},  {NULL, SANDBOX_WRITE},      {at("above"), SANDBOX_LIST},
+        {at("one.file"), SANDBOX_WRITE},
     };
-    int r = confine_files(&(struct confine){.paths = paths, .n_paths = sizeof paths / sizeof *paths});
+    int r = sandbox_files(&(struct sandbox){.paths = paths, .n_paths = sizeof paths / sizeof *paths});
 
     return r == -ENOSYS || r == -EOPNOTSUPP ? NO_KERNEL : r;
 }
@@ -173,7 +173,7 @@ static void test_files(void **state)
 
 static int enter_calls(void)
 {
-    int r = confine_calls();
+    int r = sandbox_calls();
 
     return r == -ENOSYS || r == -EINVAL ? NO_KERNEL : r;
 }
@@ -269,5 +269,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hostile_call_is_the_end, setup, teardown),
     };
 
-    return cmocka_run_group_tests_name("confine", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
 }

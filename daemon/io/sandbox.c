@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/io/confine.h"
+#include "daemon/io/sandbox.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -35,13 +35,13 @@ struct __attribute__((packed)) rule { /* struct landlock_path_beneath_attr */
     int32_t parent;
 };
 
-static const struct confine_path system_paths[] = {
+static const struct sandbox_path system_paths[] = {
     /* libraries, zones, what the machine is */
-    {"/usr", CONFINE_READ},           {"/lib", CONFINE_READ},
-    {"/lib64", CONFINE_READ},         {"/etc/ld.so.cache", CONFINE_READ},
-    {"/proc", CONFINE_READ},          {"/sys", CONFINE_READ},
-    {"/etc/localtime", CONFINE_READ}, {"/dev/null", CONFINE_WRITE},
-    {"/dev/urandom", CONFINE_READ}};
+    {"/usr", SANDBOX_READ},           {"/lib", SANDBOX_READ},
+    {"/lib64", SANDBOX_READ},         {"/etc/ld.so.cache", SANDBOX_READ},
+    {"/proc", SANDBOX_READ},          {"/sys", SANDBOX_READ},
+    {"/etc/localtime", SANDBOX_READ}, {"/dev/null", SANDBOX_WRITE},
+    {"/dev/urandom", SANDBOX_READ}};
 
 /* All that version @abi can forbid. Moving files between directories (REFER) is always forbidden. */
 static struct ruleset everything(long abi)
@@ -63,23 +63,23 @@ static size_t size_of(long abi)
                       : offsetof(struct ruleset, net);
 }
 
-static uint64_t rights(enum confine_how how)
+static uint64_t rights(enum sandbox_how how)
 {
     switch (how) {
-    case CONFINE_READ:
+    case SANDBOX_READ:
         return LL_READ_FILE | LL_READ_DIR;
-    case CONFINE_WRITE:
+    case SANDBOX_WRITE:
         return LL_READ_FILE | LL_READ_DIR | LL_WRITE_FILE | LL_TRUNCATE | LL_MAKE_REG | LL_MAKE_DIR | LL_REMOVE_FILE |
                LL_REMOVE_DIR;
-    case CONFINE_LIST:
+    case SANDBOX_LIST:
         return LL_READ_DIR;
-    case CONFINE_REMOVE:
+    case SANDBOX_REMOVE:
         return LL_REMOVE_FILE;
     }
     return 0;
 }
 
-static int allow(int set, const struct confine_path *p, uint64_t known)
+static int allow(int set, const struct sandbox_path *p, uint64_t known)
 {
     struct rule rule = {.allowed = rights(p->how) & known};
     struct stat st;
@@ -93,7 +93,7 @@ static int allow(int set, const struct confine_path *p, uint64_t known)
     return error_say(-errno, "landlock: %s: %s", p->path, strerror(errno));
 }
 
-int confine_files(const struct confine *c)
+int sandbox_files(const struct sandbox *c)
 {
     long abi = syscall(LL_CREATE, NULL, 0, LL_VERSION);
     struct ruleset all;
@@ -127,19 +127,19 @@ static bool sanitized(void)
 static void tell(int r, const char *what)
 {
     if (r == -ENOSYS || r == -EOPNOTSUPP)
-        log_debug("%s: not confined, the kernel does not know how (%s)", what, error_text(r));
+        log_debug("sandbox: %s are not limited: this kernel cannot (%s)", what, error_text(r));
     else if (r < 0)
-        log_warning("%s: not confined: %s", what, error_text(r));
+        log_warning("sandbox: %s are not limited: %s", what, error_text(r));
     else
-        log_debug("%s: confined", what);
+        log_debug("sandbox: %s are limited", what);
 }
 
-void confine_self(const struct confine *c)
+void sandbox_enter(const struct sandbox *c)
 {
     if (sanitized()) {
-        log_debug("not confined: this is a build with sanitizers");
+        log_debug("sandbox: none in a build with sanitizers");
         return;
     }
-    tell(confine_files(c), "files");
-    tell(confine_calls(), "system calls");
+    tell(sandbox_files(c), "files");
+    tell(sandbox_calls(), "system calls");
 }

@@ -74,10 +74,12 @@ static int open_listener(const struct options *o, struct listener *l)
 static int give_up(struct listener *l, int r)
 {
     _cleanup_(freep) char *why = strdup(error_text(r));
-    struct notify manager = {0};
+    struct notify manager;
 
     log_error("%s", error_text(r));
+    notify_init(&manager, NULL, NULL, NULL);
     notify_failed(&manager, -r, error_text(r));
+    notify_fini(&manager);
     if (l->fd < 0 && listener_inherit(l) != 0) return 1;
     error_say(r, "the daemon cannot start: %s", why ? why : "no memory");
     listener_turn_all_away(l, r);

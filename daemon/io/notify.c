@@ -1,13 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/notify.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
 #define EXTEND_EVERY 5000000ull
 #define EXTEND_BY    60000000ull
+
+/* A new datagram socket that is connected to @name, or -errno. */
+static int connect_to(const char *name)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    size_t n = strlen(name), len = offsetof(struct sockaddr_un, sun_path) + n;
+    int fd, r;
+
+    if (*name != '/' && *name != '@') return -EAFNOSUPPORT;
+    if (n < 2 || n > sizeof a.sun_path) return -EINVAL;
+    memcpy(a.sun_path, name, n);
+    if (*name == '@') a.sun_path[0] = 0;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -errno;
+    if (connect(fd, (const struct sockaddr *)&a, (socklen_t)len) == 0) return fd;
+    r = -errno;
+    close(fd);
+    return r;
+}
+
+/* A message that the manager does not take is lost, as with sd_notify. It is sent without an address: the sandbox
+ * refuses sendmsg and addresses. */
+static void __attribute__((format(printf, 2, 3))) tell(const struct notify *n, const char *fmt, ...)
+{
+    _cleanup_(freep) char *text = NULL;
+    va_list ap;
+    int len;
+
+    if (n->fd < 0) return;
+    va_start(ap, fmt);
+    len = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (len < 0) {
+        text = NULL;
+        log_debug("no memory for a message to the service manager");
+    } else if (send(n->fd, text, (size_t)len, MSG_NOSIGNAL) < 0) {
+        log_debug("the service manager did not take a message: %s", strerror(errno));
+    }
+}
 
 static int again(sd_event_source *s, uint64_t usec)
 {
@@ -20,7 +65,7 @@ static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
 {
     struct notify *n = ctx;
 
-    if (n->alive(n->ctx)) sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", EXTEND_BY);
+    if (n->alive(n->ctx)) tell(n, "EXTEND_TIMEOUT_USEC=%llu", EXTEND_BY);
     return again(s, EXTEND_EVERY);
 }
 
@@ -37,7 +82,7 @@ static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
     struct notify *n = ctx;
 
     if (n->alive(n->ctx))
-        sd_notify(0, "WATCHDOG=1");
+        tell(n, "WATCHDOG=1");
     else
         log_warning("the engine has work and made no step since the last turn of the watchdog");
     return again(s, watchdog_turn());
@@ -45,20 +90,30 @@ static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
 
 void notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx)
 {
-    *n = (struct notify){.event = event, .alive = alive, .ctx = ctx};
+    const char *name = getenv("NOTIFY_SOCKET");
+    int r;
+
+    *n = (struct notify){.fd = -1, .event = event, .alive = alive, .ctx = ctx};
+    if (!name) return;
+    r = connect_to(name);
+    if (r < 0)
+        log_debug("NOTIFY_SOCKET: %s: %s", name, strerror(-r));
+    else
+        n->fd = r;
 }
 
 void notify_fini(struct notify *n)
 {
     n->extend = sd_event_source_disable_unref(n->extend);
     n->watchdog = sd_event_source_disable_unref(n->watchdog);
+    closep(&n->fd);
 }
 
 void notify_loading(struct notify *n, const char *model)
 {
     int r;
 
-    sd_notifyf(0, "STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%llu", model, EXTEND_BY);
+    tell(n, "STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%llu", model, EXTEND_BY);
     r = sd_event_add_time_relative(n->event, &n->extend, CLOCK_MONOTONIC, EXTEND_EVERY, 0, on_extend, n);
     if (r < 0) log_warning("no timer for EXTEND_TIMEOUT_USEC: %s", error_text(error_origin(r)));
 }
@@ -69,33 +124,33 @@ void notify_ready(struct notify *n, const char *model)
     int r = 0;
 
     n->extend = sd_event_source_disable_unref(n->extend);
-    sd_notifyf(0, "READY=1\nSTATUS=Serving %s", model);
+    tell(n, "READY=1\nSTATUS=Serving %s", model);
     if (turn) r = sd_event_add_time_relative(n->event, &n->watchdog, CLOCK_MONOTONIC, turn, 0, on_watchdog, n);
     if (r < 0) log_warning("no timer for the watchdog: %s", error_text(error_origin(r)));
 }
 
-void notify_reloading(void)
+void notify_reloading(struct notify *n)
 {
     struct timespec t;
 
     clock_gettime(CLOCK_MONOTONIC, &t);
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
-               (unsigned long long)t.tv_sec * 1000000 + (unsigned long long)t.tv_nsec / 1000);
+    tell(n, "RELOADING=1\nMONOTONIC_USEC=%llu",
+         (unsigned long long)t.tv_sec * 1000000 + (unsigned long long)t.tv_nsec / 1000);
 }
 
-void notify_reloaded(const char *model, const char *note)
+void notify_reloaded(struct notify *n, const char *model, const char *note)
 {
-    sd_notifyf(0, "READY=1\nSTATUS=Serving %s%s%s", model, note ? "; " : "", note ? note : "");
+    tell(n, "READY=1\nSTATUS=Serving %s%s%s", model, note ? "; " : "", note ? note : "");
 }
 
 void notify_stopping(struct notify *n, const char *why)
 {
     n->extend = sd_event_source_disable_unref(n->extend);
-    sd_notifyf(0, "STOPPING=1\nSTATUS=Stopping: %s", why);
+    tell(n, "STOPPING=1\nSTATUS=Stopping: %s", why);
 }
 
 void notify_failed(struct notify *n, int code, const char *why)
 {
     n->extend = sd_event_source_disable_unref(n->extend);
-    sd_notifyf(0, "STATUS=%s\nERRNO=%d", why, code);
+    tell(n, "STATUS=%s\nERRNO=%d", why, code);
 }

@@ -13,10 +13,14 @@ struct notify {
     void *ctx;
 };
 
+#define NOTIFY_INIT                                                                                                    \
+    {                                                                                                                  \
+        .fd = -1                                                                                                       \
+    }
+
 /* Connect to $NOTIFY_SOCKET: a path, or a name in the abstract namespace behind '@'. On failure it logs at debug level
  * and the manager gets no messages. @event and @alive may be NULL when only notify_failed follows. */
 void notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx);
-/* Does nothing to a struct of zeros. */
 void notify_fini(struct notify *n);
 
 /* STATUS, and more time again and again while it is alive, until one of the others is called. */

@@ -170,7 +170,7 @@ static void reload(struct server *s)
         log_info("SIGHUP: nothing to read again");
         return;
     }
-    if (s->phase == READY) notify_reloading();
+    if (s->phase == READY) notify_reloading(&s->notify);
     r = s->config->reload(s->config->ctx, &changed);
     if (r == 0) {
         take_over(s, &changed);
@@ -179,9 +179,10 @@ static void reload(struct server *s)
         engine_configure_failed(s->engine, error_text(r));
     }
     if (s->phase == READY)
-        notify_reloaded(s->config->engine->model_name, r < 0             ? "the configuration is wrong"
-                                                       : changed.pending ? "a restart is pending"
-                                                                         : NULL);
+        notify_reloaded(&s->notify, s->config->engine->model_name,
+                        r < 0             ? "the configuration is wrong"
+                        : changed.pending ? "a restart is pending"
+                                          : NULL);
     free(changed.taken);
     free(changed.pending);
 }
@@ -363,7 +364,7 @@ static void end(struct server *s)
 
 int server_run(const struct server_config *c)
 {
-    struct server s = {.config = c};
+    struct server s = {.config = c, .notify = NOTIFY_INIT};
     int r;
 
     r = start(&s);

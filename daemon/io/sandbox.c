@@ -4,6 +4,8 @@
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@ enum { LL_CREATE = 444, LL_ADD = 445, LL_RESTRICT = 446, LL_VERSION = 1, LL_PATH
 #define LL_TRUNCATE    (1u << 14)
 #define LL_OF_FILES    (LL_EXECUTE | LL_WRITE_FILE | LL_READ_FILE | LL_TRUNCATE)
 #define LL_TCP         3u /* bind, connect */
-#define LL_SIGNALS     2u /* to processes outside */
+#define LL_SCOPES      3u /* connect to abstract sockets, send signals outside the sandbox */
 
 struct ruleset { /* struct landlock_ruleset_attr */
     uint64_t files, net, scoped;
@@ -52,7 +54,7 @@ static struct ruleset everything(long abi)
     if (abi >= 3) s.files |= LL_TRUNCATE;
     if (abi >= 4) s.net = LL_TCP;
     if (abi >= 5) s.files |= 1u << 15; /* ioctl of devices */
-    if (abi >= 6) s.scoped = LL_SIGNALS;
+    if (abi >= 6) s.scoped = LL_SCOPES;
     return s;
 }
 
@@ -95,11 +97,17 @@ static int allow(int set, const struct sandbox_path *p, uint64_t known)
 
 int sandbox_files(const struct sandbox *c)
 {
+    return sandbox_files_abi(c, LONG_MAX);
+}
+
+int sandbox_files_abi(const struct sandbox *c, long newest)
+{
     long abi = syscall(LL_CREATE, NULL, 0, LL_VERSION);
     struct ruleset all;
     int r = 0;
 
     if (abi < 0) return error_say(-errno, "landlock: %s", strerror(errno));
+    if (abi > newest) abi = newest;
     all = everything(abi);
     _cleanup_(closep) int set = (int)syscall(LL_CREATE, &all, size_of(abi), 0);
     if (set < 0) return error_say(-errno, "landlock: %s", strerror(errno));

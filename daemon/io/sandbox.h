@@ -38,4 +38,6 @@ void sandbox_enter(const struct sandbox *c);
  * come first: the second half refuses the calls of the first.
  */
 int sandbox_files(const struct sandbox *c);
+/* The same with the rules of a kernel whose landlock has version @newest, for tests. */
+int sandbox_files_abi(const struct sandbox *c, long newest);
 int sandbox_calls(void);

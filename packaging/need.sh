@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 # For the scripts that install what they need: sourced, not run. debian/control says the same of a build.
 build_packages="gcc libc6-dev meson pkg-config libcurl4-openssl-dev libedit-dev libjansson-dev libmd-dev libmsgpack-dev
-    libpcre2-dev libseccomp-dev libsystemd-dev libxxhash-dev"
+    libpcre2-dev libsystemd-dev libxxhash-dev"
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then

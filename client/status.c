@@ -17,8 +17,8 @@
 #define STATUS_ID      1
 #define STATUS_WAIT_MS 10000 /* the daemon's main thread answers, which waits for nothing */
 
-/* Objects under this key are rows of a table; it would be long otherwise. */
-#define STATUS_TABLE "uids"
+/* Objects under these keys are rows of a table; it would be long otherwise. */
+static const char *const status_tables[] = {"uids", "peers"};
 
 /* The first object's keys are the columns: a later one's other values are left out, those that it lacks are "-". */
 struct status_table {
@@ -26,6 +26,8 @@ struct status_table {
     char *keys[TABLE_COLUMNS_MAX], *cells[TABLE_COLUMNS_MAX]; /* owned; cells: of the object that is open */
     unsigned n;                                               /* keys so far */
 };
+
+#define STATUS_TABLE ((struct status_table){.lines = {.in_front = "  ", .right = UINT_MAX}})
 
 struct status_view {
     struct buf *out;
@@ -117,12 +119,32 @@ static int status_cell(struct status_table *t, const struct json_item *item)
     return r;
 }
 
-/* What stands inside of the array under STATUS_TABLE, and its end. */
+static void status_table_fini(struct status_table *t)
+{
+    table_fini(&t->lines);
+    for (unsigned i = 0; i < t->n; i++) {
+        free(t->keys[i]);
+        free(t->cells[i]);
+    }
+    *t = STATUS_TABLE;
+}
+
+static bool status_is_table(const char *key)
+{
+    for (size_t i = 0; i < sizeof status_tables / sizeof *status_tables; i++)
+        if (strcmp(key, status_tables[i]) == 0) return true;
+    return false;
+}
+
+/* What is in the array of a table, and its end. */
 static int status_table(struct status_view *v, const struct json_item *item)
 {
     if (item->depth == 1) {
+        int r = table_print(v->out, &v->table.lines);
+
         v->in_table = false;
-        return table_print(v->out, &v->table.lines);
+        status_table_fini(&v->table);
+        return r;
     }
     if (item->depth == 2 && item->kind == JSON_CLOSE) return status_row(&v->table);
     if (item->depth == 3 && item->key && (item->kind == JSON_SCALAR || item->kind == JSON_STRING))
@@ -153,20 +175,16 @@ static int status_item(void *ctx, const struct json_item *item)
     if (r == 0 && item->kind != JSON_OPEN) r = buf_puts(v->out, " ");
     if (r == 0 && item->kind != JSON_OPEN) r = status_value(v->out, item);
     v->in_table = item->depth == 1 && item->kind == JSON_OPEN && *item->text == '[' && item->key &&
-                  strcmp(item->key, STATUS_TABLE) == 0;
+                  status_is_table(item->key);
     return r == 0 ? buf_puts(v->out, "\n") : r;
 }
 
 int status_format(struct buf *out, const char *json, size_t len, int *status)
 {
-    struct status_view v = {.out = out, .status = EXITS_FAILED, .table.lines = {.in_front = "  ", .right = UINT_MAX}};
+    struct status_view v = {.out = out, .status = EXITS_FAILED, .table = STATUS_TABLE};
     int r = json_walk(json, len, status_item, &v);
 
-    table_fini(&v.table.lines);
-    for (unsigned i = 0; i < v.table.n; i++) {
-        free(v.table.keys[i]);
-        free(v.table.cells[i]);
-    }
+    status_table_fini(&v.table);
     if (r == -EBADMSG) return error_in(r, "the daemon's status");
     *status = v.status;
     return r;

@@ -148,6 +148,17 @@ static int set_confine(struct options *o, const char *value)
     return 0;
 }
 
+static int set_client_bytes(struct options *o, const char *value)
+{
+    uint64_t v;
+    int r = parse_size(value, &v);
+
+    if (r < 0) return r;
+    if (v < 1 << 20) return error_say(-EINVAL, "it must be at least 1M");
+    o->client_bytes = v;
+    return 0;
+}
+
 static int set_idle_exit(struct options *o, const char *value)
 {
     return parse_time(value, &o->idle_exit_usec);
@@ -220,6 +231,8 @@ static const struct option_def defs[] = {
      FIELD(engine.session_ttl_usec), LIFE_RUN},
     {"prefixes", 0, "DIR", set_prefixes, "prompts for everybody (default: /etc/hob/prefixes)",
      TEXT(engine.prefixes_dir), LIFE_START},
+    {"client-bytes", 0, "SIZE", set_client_bytes, "unread requests and answers (default: memory/32)",
+     FIELD(client_bytes), LIFE_START},
     {"idle-exit", 0, "TIME", set_idle_exit, "exit when idle so long; 0: never (default: 15min)", FIELD(idle_exit_usec),
      LIFE_RUN},
     {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 256)", FIELD(engine.queue), LIFE_RUN},

@@ -18,6 +18,7 @@ struct options {
     bool system;                 /* system places, and a socket for the group */
     bool no_sandbox;             /* --confine no */
     bool no_packed_file;         /* keep the packed weights in memory only */
+    uint64_t client_bytes;       /* of all connections; 0: a share of memory */
     uint64_t idle_exit_usec;     /* 0: never */
     uint64_t stop_timeout_usec;
     enum log_level log_level;

@@ -8,6 +8,7 @@
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -42,6 +43,15 @@ static void raise_nofile(void)
     if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == l.rlim_max) return;
     l.rlim_cur = l.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &l) < 0) log_debug("RLIMIT_NOFILE: %s", strerror(errno));
+}
+
+/* Large buffers are mapped each by itself and few arenas are made, so that memory that was used for a moment goes back to
+ * the system. The allocator's own threshold grows with the largest buffer ever freed. */
+static void tune_malloc(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    mallopt(M_ARENA_MAX, 4);
 }
 
 /* The directory of the model's socket: the user's alone, or one that the system's users may enter. */
@@ -97,6 +107,7 @@ struct again {
 
 static void set_times(struct server_config *c, const struct options *o)
 {
+    c->client_bytes = o->client_bytes;
     c->idle_exit_usec = o->idle_exit_usec;
     c->stop_timeout_usec = o->stop_timeout_usec;
 }
@@ -133,6 +144,7 @@ static int serve(struct options *o, int argc, char **argv)
     config.ctx = &again;
     set_times(&config, o);
     raise_nofile();
+    tune_malloc();
     if (r == 0) r = options_resolve(o);
     if (r == 0) r = open_listener(o, &listener);
     if (r < 0) return give_up(&listener, r);

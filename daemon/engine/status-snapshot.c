@@ -30,6 +30,12 @@ static int by_uid(const void *a, const void *b)
     return x->uid < y->uid ? -1 : x->uid > y->uid;
 }
 
+static int by_nth(const void *a, const void *b)
+{
+    const struct status_uid *x = a, *y = b;
+    return x->nth < y->nth ? -1 : x->nth > y->nth;
+}
+
 /* One more sequence that runs, or waits. */
 static void add_seq(struct status_snapshot *out, const struct seq *s)
 {
@@ -47,8 +53,9 @@ static int take_uids(struct engine *e, struct status_snapshot *out)
     out->uids = calloc(e->n_tallies ? e->n_tallies : 1, sizeof(*out->uids));
     if (!out->uids) return -ENOMEM;
     for (const struct tally *t = e->tallies; t; t = t->next) {
-        struct status_uid *u = &out->uids[out->n_uids++];
+        struct status_uid *u = &out->uids[out->n_uids];
         u->uid = t->uid;
+        u->nth = (uint32_t)out->n_uids++;
         add_tally(&u->counts, t);
         u->counts.sessions = sessions_of(e, t->uid);
         if (e->prefix) prefix_count(e->prefix, t->uid, &u->cache);
@@ -107,6 +114,7 @@ int status_take(struct engine *e, uid_t uid, struct status_snapshot *out)
     if (!loaded) return 0;
     if (out->all && take_uids(e, out) < 0) return -ENOMEM;
     take_counts(e, out);
+    if (out->n_uids) qsort(out->uids, out->n_uids, sizeof(*out->uids), by_nth);
     if (e->model.backend) take_model(e, out);
     return 0;
 }

@@ -28,6 +28,7 @@ struct status_counts {
 
 struct status_uid {
     uid_t uid;
+    uint32_t nth; /* who asked last is the first */
     struct status_counts counts;
     struct prefix_sum cache;
 };

@@ -10,6 +10,7 @@
 
 /* About what it costs the main thread to be told of input, and how much output it makes and writes in a microsecond. */
 enum { EVENT_USEC = 3, BYTES_PER_USEC = 2048 };
+enum { REQUEST_BYTES = 1024 }; /* that a request takes beside its text */
 
 static void charge_time(struct conn *c, uint64_t usec)
 {
@@ -257,6 +258,7 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
 {
     int r;
 
+    bytes += REQUEST_BYTES;
     if (find_live(c, id))
         return error_say(-EINVAL, "id %llu is used by a request that has not ended", (unsigned long long)id);
     if (c->n_live >= c->shared->limits->requests)

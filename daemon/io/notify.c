@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/notify.h"
 #include "libcommon/cleanup.h"
+#include "daemon/io/priority.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
+#define ACCURACY     10000ull /* us: the default lets timers come a quarter of a second late */
 #define EXTEND_EVERY 5000000ull
 #define EXTEND_BY    60000000ull
 
@@ -61,6 +63,14 @@ static int again(sd_event_source *s, uint64_t usec)
     return r < 0 ? r : sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
 }
 
+/* A timer that comes before everything that peers send. 0 or -errno. */
+static int add_timer(struct notify *n, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
+{
+    int r = sd_event_add_time_relative(n->event, t, CLOCK_MONOTONIC, usec, ACCURACY, fn, n);
+
+    return r < 0 ? r : sd_event_source_set_priority(*t, PRIORITY_TIMER);
+}
+
 static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
 {
     struct notify *n = ctx;
@@ -69,12 +79,12 @@ static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
     return again(s, EXTEND_EVERY);
 }
 
-/* The turn is a third of what the manager waits, so that one missed turn is no end. */
+/* The turn is a quarter of what the manager waits, so that it is told in time when one turn is late or missed. */
 static uint64_t watchdog_turn(void)
 {
     uint64_t usec;
 
-    return sd_watchdog_enabled(0, &usec) > 0 ? usec / 3 : 0;
+    return sd_watchdog_enabled(0, &usec) > 0 ? usec / 4 : 0;
 }
 
 static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
@@ -114,7 +124,7 @@ void notify_loading(struct notify *n, const char *model)
     int r;
 
     tell(n, "STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%llu", model, EXTEND_BY);
-    r = sd_event_add_time_relative(n->event, &n->extend, CLOCK_MONOTONIC, EXTEND_EVERY, 0, on_extend, n);
+    r = add_timer(n, &n->extend, EXTEND_EVERY, on_extend);
     if (r < 0) log_warning("no timer for EXTEND_TIMEOUT_USEC: %s", error_text(error_origin(r)));
 }
 
@@ -125,7 +135,7 @@ void notify_ready(struct notify *n, const char *model)
 
     n->extend = sd_event_source_disable_unref(n->extend);
     tell(n, "READY=1\nSTATUS=Serving %s", model);
-    if (turn) r = sd_event_add_time_relative(n->event, &n->watchdog, CLOCK_MONOTONIC, turn, 0, on_watchdog, n);
+    if (turn) r = add_timer(n, &n->watchdog, turn, on_watchdog);
     if (r < 0) log_warning("no timer for the watchdog: %s", error_text(error_origin(r)));
 }
 

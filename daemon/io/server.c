@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/server.h"
+#include "daemon/engine/load.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/pressure.h"
 #include "daemon/io/priority.h"
 #include "daemon/io/service.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,10 @@
 #define ACCEPT_RETRY 100000ull  /* when descriptors are short */
 #define FLUSH_MOST   8000000ull /* a daemon that is started meanwhile waits a little longer than that */
 #define FAIL_GRACE   1000000ull /* for a peer that has connected and is about to ask */
+#define CLIENT_BYTES_LEAST (64ull << 20)
+#define CLIENT_BYTES_MOST  (512ull << 20)
+#define TRIM_AFTER   2000000ull
+#define TRIM_BYTES   (8ull << 20)
 enum { ACCEPTS_PER_WAKE = 16 };
 
 enum phase { LOADING, READY, STOPPING, FAILED };
@@ -23,7 +29,7 @@ enum phase { LOADING, READY, STOPPING, FAILED };
 struct server {
     const struct server_config *config;
     sd_event *event;
-    sd_event_source *accept, *retry, *idle, *deadline, *post, *signals[3];
+    sd_event_source *accept, *retry, *idle, *deadline, *trim, *post, *signals[3];
     struct notify notify;
     struct pressure pressure;
     struct engine *engine;
@@ -33,6 +39,8 @@ struct server {
     bool leave;                  /* at once: do not wait for the engine's step */
     bool working;                /* a request is live, or was until a moment ago */
     uint64_t accepted, progress; /* as last looked at */
+    uint64_t bytes_peak;         /* of connections, since memory was trimmed */
+    bool trim_soon;
     uint64_t deadline_at;        /* of a stop, monotonic us */
 };
 
@@ -253,12 +261,34 @@ static void look_at_idleness(struct server *s)
     if (s->config->idle_exit_usec && s->phase == READY) arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
 }
 
+static int on_trim(sd_event_source *source, uint64_t now, void *ctx)
+{
+    struct server *s = ctx;
+
+    s->trim_soon = false;
+    s->bytes_peak = service_bytes(s->service);
+    malloc_trim(0);
+    return 0;
+}
+
+/* What connections held and hold no more goes back to the system a little later: the allocator keeps it for ever. */
+static void look_at_memory(struct server *s)
+{
+    uint64_t bytes = service_bytes(s->service);
+
+    if (bytes > s->bytes_peak) s->bytes_peak = bytes;
+    if (s->trim_soon || s->bytes_peak - bytes < TRIM_BYTES) return;
+    s->trim_soon = true;
+    arm(s, &s->trim, TRIM_AFTER, on_trim);
+}
+
 /* After each event. */
 static int on_post(sd_event_source *source, void *ctx)
 {
     struct server *s = ctx;
 
     service_reap(s->service);
+    look_at_memory(s);
     look_at_engine(s);
     if (s->stop_wanted && s->phase < STOPPING) begin_stop(s);
     if (s->phase == STOPPING && service_quiet(s->service)) return sd_event_exit(s->event, 0);
@@ -317,9 +347,21 @@ static int start_loop(struct server *s)
     return 0;
 }
 
+/* A 32nd of what memory there is, within bounds that let one large request in, and keep many small. */
+static uint64_t client_bytes(const struct server_config *c)
+{
+    uint64_t share = load_memory_available("") / 32;
+
+    if (c->client_bytes) return c->client_bytes;
+    return share < CLIENT_BYTES_LEAST ? CLIENT_BYTES_LEAST : share > CLIENT_BYTES_MOST ? CLIENT_BYTES_MOST : share;
+}
+
 static int start(struct server *s)
 {
-    const struct service_config config = {.model = s->config->engine->model_name, .stop = on_stop_request, .ctx = s};
+    const struct service_config config = {.model = s->config->engine->model_name,
+                                          .bytes = client_bytes(s->config),
+                                          .stop = on_stop_request,
+                                          .ctx = s};
     int r = start_loop(s);
 
     if (r < 0) return r;
@@ -346,7 +388,7 @@ static uint64_t flush_time(const struct server *s)
 
 static void end(struct server *s)
 {
-    sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,
+    sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,   s->trim,
                                         s->post,   s->signals[0], s->signals[1], s->signals[2]};
 
     listener_fini(s->config->listener);

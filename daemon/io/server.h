@@ -17,6 +17,7 @@ struct server_config {
     const struct engine_config *engine;
     struct listener *listener;     /* open; closed by server_run */
     const struct sandbox *sandbox; /* the files it reaches; read at start; NULL: no sandbox */
+    uint64_t client_bytes;         /* of input, requests and output of all connections; 0: a share of memory */
     uint64_t idle_exit_usec;       /* 0: never */
     uint64_t stop_timeout_usec;
     /* SIGHUP: read the configuration again, and change this struct and *engine in place, as far as a daemon that runs

@@ -3,6 +3,7 @@
 #include "daemon/io/conn.h"
 #include "daemon/io/listener.h"
 #include "daemon/io/priority.h"
+#include "daemon/io/service-status.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -178,6 +179,8 @@ static void deliver(struct service *s, struct engine_event *e)
     struct peer *p = find(s, e->conn);
 
     if (!p || !conn_is_live(p->conn, e->ev.id)) return;
+    if (e->ev.type == PROTO_EV_STATUS && service_status_add(&e->ev.status, s->accounts, conn_uid(p->conn)) < 0)
+        log_debug("no memory to tell of connections");
     conn_send(p->conn, &e->ev);
     if (!e->last) return;
     conn_end(p->conn, e->ev.id);
@@ -352,6 +355,16 @@ bool service_paused(const struct service *s)
     for (size_t i = 0; i < s->n_peers; i++)
         if (conn_paused(s->peers[i].conn)) return true;
     return false;
+}
+
+uint64_t service_bytes(const struct service *s)
+{
+    struct account_limits l;
+    size_t connections;
+    uint64_t bytes;
+
+    accounts_sum(s->accounts, &connections, &bytes, &l);
+    return bytes;
 }
 
 uint64_t service_accepted(const struct service *s)

@@ -50,5 +50,7 @@ bool service_quiet(const struct service *s);
 size_t service_open(const struct service *s);
 /* Some reader is slow and its sequences are paused. */
 bool service_paused(const struct service *s);
+/* Bytes of input, requests and output of all connections. */
+uint64_t service_bytes(const struct service *s);
 /* Generate and tokenize requests that were accepted, ever. */
 uint64_t service_accepted(const struct service *s);

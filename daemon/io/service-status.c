@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/io/service-status.h"
+#include "libcommon/buf.h"
+#include <unistd.h>
+
+typedef unsigned long long ull;
+
+static int add_sums(struct buf *b, const struct accounts *a)
+{
+    struct account_limits l;
+    size_t connections;
+    uint64_t bytes;
+
+    accounts_sum(a, &connections, &bytes, &l);
+    return buf_printf(b, "\"connections\":%zu,\"connections_max\":%zu,\"bytes_held\":%llu,\"bytes_max\":%llu", connections,
+                      l.connections, (ull)bytes, (ull)l.bytes);
+}
+
+static int add_own(struct buf *b, const struct accounts *a, uid_t uid)
+{
+    struct account_limits l;
+    struct account_info i = {0};
+    size_t connections;
+    uint64_t bytes;
+
+    accounts_sum(a, &connections, &bytes, &l);
+    for (const struct account *at = NULL; (at = accounts_next(a, at, &i)) && i.uid != uid;) continue;
+    if (i.uid != uid) i = (struct account_info){0};
+    return buf_printf(b, "\"connections\":%zu,\"connections_max\":%zu,\"bytes_held\":%llu,\"bytes_max\":%llu",
+                      i.connections, l.uid_connections, (ull)i.bytes, (ull)l.uid_bytes);
+}
+
+/* A row of the table of users. */
+static int add_peer(struct buf *b, const struct account_info *i)
+{
+    return buf_printf(b,
+                      "{\"uid\":%lu,\"connections\":%zu,\"live\":%llu,\"bytes_held\":%llu,\"messages\":%llu,\"errors\":%llu,"
+                      "\"refused\":%llu,\"busy_ms\":%llu,\"throttled_ms\":%llu}",
+                      (unsigned long)i->uid, i->connections, (ull)i->queue->live, (ull)i->bytes, (ull)i->counts.messages,
+                      (ull)i->counts.errors, (ull)i->counts.refused, (ull)i->queue->spent / 1000,
+                      (ull)i->queue->waited / 1000);
+}
+
+static int add_peers(struct buf *b, const struct accounts *a)
+{
+    struct account_info i;
+    int r = buf_puts(b, ",\"peers\":[");
+
+    for (const struct account *at = NULL, *next; r == 0 && (next = accounts_next(a, at, &i)); at = next) {
+        if (at) r = buf_puts(b, ",");
+        if (r == 0) r = add_peer(b, &i);
+    }
+    return r == 0 ? buf_puts(b, "]") : r;
+}
+
+int service_status_add(struct proto_text *status, const struct accounts *a, uid_t uid)
+{
+    bool all = uid == 0 || uid == geteuid();
+    struct buf b = BUF_INIT;
+    int r;
+
+    if (status->len < 2 || status->data[status->len - 1] != '}') return 0;
+    r = buf_append(&b, status->data, status->len - 1);
+    if (r == 0) r = buf_puts(&b, ",\"clients\":{");
+    if (r == 0) r = all ? add_sums(&b, a) : add_own(&b, a, uid);
+    if (r == 0) r = buf_puts(&b, "}");
+    if (r == 0 && all) r = add_peers(&b, a);
+    if (r == 0) r = buf_puts(&b, "}");
+    if (r == 0) {
+        proto_text_fini(status);
+        status->data = buf_steal(&b, &status->len);
+    }
+    buf_fini(&b);
+    return r;
+}

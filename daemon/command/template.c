@@ -13,8 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEMPLATE_MAX (16u << 20) /* bytes of a template file */
-#define REQUEST_MAX  (1u << 30)
+#define REQUEST_MAX (1u << 30)
 
 struct options {
     const char *model, *template;
@@ -101,7 +100,7 @@ static int load_file(const char *path, struct template **out)
     _cleanup_(buf_fini) struct buf src = BUF_INIT;
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return error_say(-errno, "%s: %s", path, strerror(errno));
-    int r = read_all(fd, path, TEMPLATE_MAX, &src);
+    int r = read_all(fd, path, TEMPLATE_SOURCE_MAX, &src);
     return r < 0 ? r : template_new(out, src.data ? src.data : "", src.len);
 }
 

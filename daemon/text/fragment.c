@@ -49,26 +49,44 @@ static uint32_t bound(const struct tokenizer *t, uint32_t lo, uint32_t hi, uint3
     return lo;
 }
 
+/* Steps that a text may cost here, of a few nanoseconds each. A text of a megabyte with all special tokens of the
+ * largest known vocabularies costs a tenth of them; a vocabulary made of thousands that overlap could cost the square
+ * of the length.
+ */
+struct work {
+    uint64_t left;
+};
+
+static int spend(struct work *w, uint64_t n)
+{
+    if (n > w->left)
+        return error_say(-E2BIG, "the special tokens of this vocabulary take too long to find in this text");
+    w->left -= n;
+    return 0;
+}
+
 /* Mark in present[] which specials occur (where they may) in the text from @from on. Most texts have none; looking for
- * each in turn is then saved. Returns how many. */
-static size_t find_present(const struct tokenizer *t, const struct text *text, uint32_t from, uint8_t *present)
+ * each in turn is then saved. 1: some do; 0: none; -E2BIG. */
+static int find_present(const struct tokenizer *t, const struct text *text, uint32_t from, struct work *w,
+                        uint8_t *present)
 {
     const struct specials *sp = &t->specials;
     const char *s = text->s.data;
     uint32_t end = (uint32_t)text->s.len;
-    size_t n = 0;
+    int found = 0;
 
     for (uint32_t i = from; i < end; i++) {
         unsigned char c = (unsigned char)s[i];
         uint32_t lo = sp->first[c], hi = sp->first[c + 1];
-        for (uint32_t depth = 1; lo < hi; depth++) {
+        uint32_t depth = 1;
+        for (; lo < hi; depth++) {
             size_t len;
             uint32_t at = sp->by_text[lo];
             strings_at(&t->keys, (uint32_t)sp->ids[at], &len);
             if (len == depth) {
                 if (!present[at] && may_stand(t, text, sp->ids[at], i, i + depth)) {
                     present[at] = 1;
-                    n++;
+                    found = 1;
                 }
                 lo++;
             }
@@ -78,13 +96,16 @@ static size_t find_present(const struct tokenizer *t, const struct text *text, u
             hi = bound(t, first, hi, depth, next, false);
             lo = first;
         }
+        int r = spend(w, depth);
+        if (r < 0) return r;
     }
-    return n;
+    return found;
 }
 
 struct fragments {
     struct fragment *list;
     size_t n, cap;
+    struct work work;
 };
 
 /* Insert behind fragment @at; *index is the new one's. */
@@ -116,7 +137,8 @@ static int take(const struct tokenizer *t, const struct text *text, struct fragm
     for (;;) {
         uint32_t begin = f->list[*at].begin, end = f->list[*at].end;
         const char *hit = end - from >= len ? memmem(s + from, end - from, needle, len) : NULL;
-        if (!hit) return 0;
+        int r = spend(&f->work, 1 + (hit ? (size_t)(hit - s) - from : end - from) / 16);
+        if (r < 0 || !hit) return r;
         uint32_t match = (uint32_t)(hit - s), rest = match + (uint32_t)len;
         if (!may_stand(t, text, id, match, rest)) {
             from = match + 1;
@@ -127,13 +149,13 @@ static int take(const struct tokenizer *t, const struct text *text, struct fragm
         struct fragment special = {.begin = match, .end = rest, .id = id, .next = f->list[*at].next};
         if (match > begin) {
             f->list[*at].end = match;
-            int r = insert(f, *at, special, at);
+            r = insert(f, *at, special, at);
             if (r < 0) return r;
         } else {
             f->list[*at] = special;
         }
         if (rest == end) return 0;
-        int r = insert(f, *at, (struct fragment){.begin = rest, .end = end, .id = -1}, at);
+        r = insert(f, *at, (struct fragment){.begin = rest, .end = end, .id = -1}, at);
         if (r < 0) return r;
         from = rest;
     }
@@ -142,22 +164,24 @@ static int take(const struct tokenizer *t, const struct text *text, struct fragm
 int special_split(const struct tokenizer *t, const struct text *text, uint32_t from, struct fragment **out)
 {
     const struct specials *sp = &t->specials;
-    struct fragments f = {.cap = 8};
+    struct fragments f = {.cap = 8, .work = {(UINT64_C(1) << 28) + 128 * (uint64_t)(text->s.len - from)}};
 
     *out = f.list = reallocarray(NULL, f.cap, sizeof(*f.list));
     _cleanup_(freep) uint8_t *present = calloc(sp->n + 1, 1);
     if (!f.list || !present) return error_origin(-ENOMEM);
     f.list[f.n++] = (struct fragment){.begin = from, .end = (uint32_t)text->s.len, .id = -1, .next = FRAGMENT_END};
-    if (!find_present(t, text, from, present)) return 0;
+    int r = find_present(t, text, from, &f.work, present);
 
-    for (size_t i = 0; i < sp->n; i++) {
+    for (size_t i = 0; r > 0 && i < sp->n; i++) {
         if (!present[i]) continue;
         for (uint32_t at = 0; at != FRAGMENT_END; at = f.list[at].next) {
+            if (spend(&f.work, 1) < 0) return -E2BIG;
             if (f.list[at].id >= 0) continue;
-            int r = take(t, text, &f, &at, sp->ids[i]);
+            r = take(t, text, &f, &at, sp->ids[i]);
             *out = f.list;
             if (r < 0) return r;
+            r = 1;
         }
     }
-    return 0;
+    return r < 0 ? r : 0;
 }

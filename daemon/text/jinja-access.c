@@ -61,8 +61,8 @@ static int own_attr(struct jj *j, struct jj_value obj, const struct jj_str *name
 static int own_item(struct jj *j, struct jj_value obj, struct jj_value key, struct jj_value *out)
 {
     if (obj.type == JJ_DICT) {
-        if (!jj_hashable(key)) return 1;
-        int r = jj_dict_get(j, obj.d, key, out);
+        int r = jj_hashable(j, key);
+        if (r > 0) r = jj_dict_get(j, obj.d, key, out);
         return r < 0 ? r : !r;
     }
     bool indexed = obj.type == JJ_STR || (obj.type == JJ_SEQ && obj.q->kind <= JJ_RANGE);

@@ -121,7 +121,7 @@ static int bind_params(struct jj *j, const struct jj_node *m, struct jj_scope *s
     int r = 0;
     for (const struct jj_node *p = m->d; p && r == 0; p = p->next, ++*n) {
         struct jj_value v;
-        r = jj_charge_names(j, rest->args->n_kw);
+        r = jj_charge_names(j, 2 * rest->args->n_kw, p->name); /* here and in was_given() */
         if (r < 0) return r;
         if (*n < rest->args->n_pos)
             v = rest->args->pos[*n];

@@ -24,19 +24,20 @@ static uint64_t hash_bytes(const char *p, size_t n)
     return mix(h, w);
 }
 
-static bool hashable(struct jj_value v, int depth)
+static int hashable(struct jj *j, struct jj_value v, int depth)
 {
-    if (v.type == JJ_DICT) return false;
-    if (v.type != JJ_SEQ) return true;
+    if (v.type == JJ_STR) return jj_charge_bytes(j, v.s->len) < 0 ? j->err : 1;
+    if (v.type != JJ_SEQ) return v.type != JJ_DICT;
     if (!jj_is_tuple(v)) return v.q->kind == JJ_RANGE || v.q->kind == JJ_GENERATOR;
-    for (size_t i = 0; i < v.q->n; i++)
-        if (!depth || !hashable(v.q->v[i], depth - 1)) return false;
-    return true;
+    /* (t, t) of a t that is such a pair itself, and so on, is short and has exponentially many parts. */
+    int r = jj_charge(j, v.q->n) < 0 ? j->err : 1;
+    for (size_t i = 0; i < v.q->n && r > 0; i++) r = depth ? hashable(j, v.q->v[i], depth - 1) : 0;
+    return r;
 }
 
-bool jj_hashable(struct jj_value v)
+int jj_hashable(struct jj *j, struct jj_value v)
 {
-    return hashable(v, 32); /* tuples in tuples beyond that are no keys: keeps hash() off the end of the stack */
+    return hashable(j, v, 32); /* tuples in tuples beyond that are no keys: keeps hash() off the end of the stack */
 }
 
 /* Equal values have equal hashes: 1 == 1.0 == True. */
@@ -98,7 +99,8 @@ static int find(struct jj *j, const struct jj_dict *d, struct jj_value k, uint64
 
 static int check_key(struct jj *j, struct jj_value k)
 {
-    if (jj_hashable(k)) return 0;
+    int r = jj_hashable(j, k);
+    if (r) return r < 0 ? r : 0;
     return jj_error(j, "unhashable type: '%s'", jj_type_name(k));
 }
 
@@ -106,7 +108,6 @@ int jj_dict_get(struct jj *j, const struct jj_dict *d, struct jj_value k, struct
 {
     size_t at;
     int r = check_key(j, k);
-    if (r == 0 && k.type == JJ_STR) r = jj_charge_bytes(j, k.s->len);
     if (r == 0) r = find(j, d, k, hash(k), &at);
     if (r < 0) return r;
     if (at == d->n) return 0;

@@ -21,14 +21,14 @@ static int function_value(struct jj *j, const struct jj_builtin *b, struct jj_va
 static int eval_name(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_value *out)
 {
     uint64_t passed = 0;
-    for (; s; s = s->parent) {
+    for (; s; s = s->parent, passed++) {
         for (const struct jj_var *v = s->vars; v; v = v->next, passed++) {
             if (!jj_str_eq(v->name, n->name)) continue;
             *out = v->v;
-            return jj_charge_names(j, passed);
+            return jj_charge_names(j, passed, n->name);
         }
     }
-    int r = jj_charge_names(j, passed);
+    int r = jj_charge_names(j, passed, n->name);
     if (r == 0) r = jj_dict_get_str(j, j->vars, n->name, out);
     if (r) return r < 0 ? r : 0;
     const struct jj_builtin *b = jj_find_global(n->name);
@@ -253,11 +253,11 @@ int jj_eval(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj
 
 static int add_kwarg(struct jj *j, struct jj_kwarg **kw, size_t *n, size_t *cap, struct jj_kwarg add)
 {
+    if (jj_charge_names(j, *n, add.name) < 0) return j->err;
     for (size_t i = 0; i < *n; i++)
         if (jj_str_eq((*kw)[i].name, add.name))
             return jj_error(j, "got multiple values for keyword argument '%.*s'",
                             add.name->len > 100 ? 100 : (int)add.name->len, add.name->p);
-    if (jj_charge_names(j, *n) < 0) return j->err;
     if (*n == *cap) {
         size_t more = *cap ? *cap * 2 : 4;
         struct jj_kwarg *v = jj_alloc_n(j, more, sizeof(*v));

@@ -9,7 +9,7 @@ int jj_scope_set(struct jj *j, struct jj_scope *s, const struct jj_str *name, st
     uint64_t passed = 0;
     for (var = s->vars; var; var = var->next, passed++)
         if (jj_str_eq(var->name, name)) break;
-    if (jj_charge_names(j, passed) < 0) return j->err;
+    if (jj_charge_names(j, passed, name) < 0) return j->err;
     if (!var) {
         var = s->spare;
         if (var)
@@ -44,7 +44,7 @@ int jj_assign(struct jj *j, struct jj_scope *s, const struct jj_node *target, st
     if (q->n < target->n) return jj_error(j, "not enough values to unpack (expected %u, got %zu)", target->n, q->n);
     if (q->n > target->n) return jj_error(j, "too many values to unpack (expected %u)", target->n);
     size_t k = 0;
-    int r = 0;
+    int r = jj_charge(j, target->n / 16);
     for (const struct jj_node *i = target->list; i && r == 0; i = i->next) r = jj_assign(j, s, i, q->v[k++]);
     return r;
 }

@@ -299,7 +299,7 @@ int jj_percent(struct jj *j, const struct jj_str *fmt, struct jj_value args, str
     } else if (args.type == JJ_DICT) {
         p.mapping = args;
     }
-    int r = 0;
+    int r = jj_charge_bytes(j, fmt->len);
     while (p.at < fmt->len && r == 0) {
         const char *next = memchr(fmt->p + p.at, '%', fmt->len - p.at);
         size_t to = next ? (size_t)(next - fmt->p) : fmt->len;
@@ -410,6 +410,7 @@ static int field_value(struct formatter *f, const struct jj_str *field, struct j
         *out = f->c->args->pos[i];
     } else {
         size_t k = 0;
+        if (jj_charge_names(f->j, f->c->args->n_kw, first) < 0) return f->j->err;
         while (k < f->c->args->n_kw && !jj_str_eq(f->c->args->kw[k].name, first)) k++;
         if (k == f->c->args->n_kw)
             return jj_error(f->j, "there is no '%.*s' to format", n > 100 ? 100 : (int)n, first->p);

@@ -108,7 +108,7 @@ static int find_last(struct jj *j, const struct jj_str *s, size_t from, size_t t
     for (size_t i = to - what->len + 1; i-- > from;) {
         if (!what->len || !memcmp(s->p + i, what->p, what->len)) {
             *at = (int64_t)i;
-            return 0;
+            return jj_charge_bytes(j, work);
         }
         work += what->len;
         if (work < 65536) continue;
@@ -116,7 +116,7 @@ static int find_last(struct jj *j, const struct jj_str *s, size_t from, size_t t
         if (r < 0) return r;
         work = 0;
     }
-    return 0;
+    return jj_charge_bytes(j, work);
 }
 
 static int rsplit_spaces(struct jj *j, const struct jj_str *s, int64_t max, struct jj_seq *q)
@@ -275,8 +275,11 @@ static int affix(struct jj *j, const struct jj_call *c, bool end, struct jj_valu
     for (size_t i = 0; i < n && !out->b; i++) {
         const struct jj_str *s = NULL;
         r = jj_arg_str(j, c, jj_is_tuple(one) ? one.q->v[i] : one, &s);
+        if (r == 0 && i) r = jj_charge(j, 1);
         if (r < 0) return r;
         if (s->len > to - from) continue;
+        r = jj_charge_bytes(j, s->len);
+        if (r < 0) return r;
         out->b = !memcmp(c->self.s->p + (end ? to - s->len : from), s->p, s->len);
     }
     return 0;

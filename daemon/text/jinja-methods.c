@@ -223,10 +223,12 @@ int jj_dict_fill(struct jj *j, struct jj_dict *d, const struct jj_args *args)
     if (r < 0) return r;
     if (args->n_pos && args->pos[0].type == JJ_DICT) {
         const struct jj_dict *from = args->pos[0].d;
+        r = jj_charge(j, from->n / 4);
         for (size_t i = 0; i < from->n && r == 0; i++) r = jj_dict_set(j, d, from->e[i].k, from->e[i].v);
     } else if (args->n_pos) {
         struct jj_seq *q = jj_iterate(j, args->pos[0]);
         if (!q) return j->err;
+        r = jj_charge(j, q->n / 4);
         for (size_t i = 0; i < q->n && r == 0; i++) {
             struct jj_seq *pair = jj_iterate(j, q->v[i]);
             if (!pair) return j->err;
@@ -234,6 +236,7 @@ int jj_dict_fill(struct jj *j, struct jj_dict *d, const struct jj_args *args)
             r = jj_dict_set(j, d, pair->v[0], pair->v[1]);
         }
     }
+    if (r == 0) r = jj_charge(j, args->n_kw / 4);
     for (size_t i = 0; i < args->n_kw && r == 0; i++) r = jj_dict_set(j, d, jj_string(args->kw[i].name), args->kw[i].v);
     return r;
 }

@@ -1,113 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser's statements, and what both halves of it use. */
+/* The parser's statements. */
 #include "daemon/text/jinja-parse.h"
 #include "daemon/text/jinja-str.h"
 #include "libcommon/error.h"
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static int parse_body(struct jj_parser *p, struct jj_node *parent, struct jj_list l, const struct jj_token *opening,
                       const char *const *ends);
-
-int jj_parse_fail(struct jj_parser *p, unsigned line, const char *fmt, ...)
-{
-    char b[400];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(b, sizeof(b), fmt, ap);
-    va_end(ap);
-    return p->err = error_say(-EINVAL, "template line %u: %s", line, b);
-}
-
-int jj_parse_unexpected(struct jj_parser *p, const char *expected)
-{
-    static const char *const names[] = {
-        [JJ_T_EOF] = "end of template", [JJ_T_DATA] = "text",      [JJ_T_VAR_BEGIN] = "{{",
-        [JJ_T_VAR_END] = "}}",          [JJ_T_BLOCK_BEGIN] = "{%", [JJ_T_BLOCK_END] = "%}",
-        [JJ_T_STRING] = "string",       [JJ_T_INT] = "number",     [JJ_T_FLOAT] = "number",
-    };
-    char what[64];
-    if (p->t->type == JJ_T_NAME)
-        snprintf(what, sizeof(what), "'%.*s'", p->t->len > 50 ? 50 : (int)p->t->len, p->t->p);
-    else if (p->t->type == JJ_T_OP)
-        snprintf(what, sizeof(what), "'%s'", jj_op_text(p->t->op));
-    else
-        snprintf(what, sizeof(what), "%s", names[p->t->type]);
-    if (!expected) return jj_parse_fail(p, p->t->line, "unexpected %s", what);
-    return jj_parse_fail(p, p->t->line, "unexpected %s, expected %s", what, expected);
-}
-
-int jj_parse_enter(struct jj_parser *p)
-{
-    if (p->depth >= JJ_PARSE_DEPTH)
-        return jj_parse_fail(p, p->t->line, "nested more than %d levels deep", JJ_PARSE_DEPTH);
-    p->depth++;
-    return 0;
-}
-
-struct jj_node *jj_node_new(struct jj_parser *p, enum jj_kind kind, unsigned line)
-{
-    if (p->err < 0) return NULL;
-    struct jj_node *n = jj_arena_alloc(p->arena, sizeof(*n), &p->err);
-    if (!n) return NULL;
-    n->kind = kind;
-    n->line = line;
-    n->depth = 1;
-    return n;
-}
-
-int jj_adopt(struct jj_parser *p, struct jj_node *n, const struct jj_node *child)
-{
-    if (child->depth >= n->depth) n->depth = (uint16_t)(child->depth + 1);
-    if (n->depth > JJ_TREE_DEPTH)
-        return jj_parse_fail(p, n->line, "an expression of more than %d levels", JJ_TREE_DEPTH);
-    return 0;
-}
-
-int jj_list_add(struct jj_parser *p, struct jj_list *l, struct jj_node *parent, struct jj_node *item)
-{
-    if (!item) return p->err;
-    *l->tail = item;
-    l->tail = &item->next;
-    ++*l->n;
-    return jj_adopt(p, parent, item);
-}
-
-const struct jj_str *jj_token_str(struct jj_parser *p, const struct jj_token *t)
-{
-    struct jj_str *s = jj_arena_alloc(p->arena, sizeof(*s), &p->err);
-    if (!s) return NULL;
-    *s = (struct jj_str){.p = t->p, .len = t->len, .chars = jj_count_chars(t->p, t->len), .markup = true};
-    return s;
-}
-
-bool jj_at_name(const struct jj_parser *p, const char *name)
-{
-    return p->t->type == JJ_T_NAME && strlen(name) == p->t->len && !memcmp(p->t->p, name, p->t->len);
-}
-
-bool jj_skip_op(struct jj_parser *p, enum jj_op op)
-{
-    bool is = jj_at_op(p, op);
-    p->t += is;
-    return is;
-}
-
-bool jj_skip_name(struct jj_parser *p, const char *name)
-{
-    bool is = jj_at_name(p, name);
-    p->t += is;
-    return is;
-}
-
-int jj_expect_op(struct jj_parser *p, enum jj_op op)
-{
-    if (jj_skip_op(p, op)) return 0;
-    char want[8];
-    snprintf(want, sizeof(want), "'%s'", jj_op_text(op));
-    return jj_parse_unexpected(p, want);
-}
 
 static int expect_end(struct jj_parser *p)
 {
@@ -354,14 +253,8 @@ static struct jj_node *parse_block(struct jj_parser *p, const struct jj_token *o
     struct jj_node *name = n ? parse_target_name(p, false) : NULL;
     struct jj_node *macro = name ? jj_node_new(p, JJ_N_MACRO, opening->line) : NULL;
     if (!macro) return NULL;
-    for (const struct jj_node *b = p->blocks; b; b = b->next) {
-        if (!jj_str_eq(b->name, name->name)) continue;
-        jj_parse_fail(p, opening->line, "block '%.*s' is there already", (int)name->name->len, name->name->p);
-        return NULL;
-    }
     macro->name = name->name;
-    macro->next = p->blocks;
-    p->blocks = macro;
+    if (jj_block_add(p, macro) < 0) return NULL;
     n->flag = jj_skip_name(p, "scoped");
     if (parse_scope(p, n, opening, "endblock", false) < 0) return NULL;
     macro->list = n->list;
@@ -507,6 +400,8 @@ static int parse_body(struct jj_parser *p, struct jj_node *parent, struct jj_lis
 int jj_parse(struct jj_arena *a, const char *src, size_t len, struct jj_node **out)
 {
     struct jj_tokens tokens = {0};
+    if (len > TEMPLATE_SOURCE_MAX)
+        return error_say(-E2BIG, "a template of %zu bytes is too long (at most %u)", len, TEMPLATE_SOURCE_MAX);
     int r = jj_lex(a, src, len, &tokens);
     if (r == 0) {
         struct jj_parser p = {.arena = a, .t = tokens.v};

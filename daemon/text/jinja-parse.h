@@ -6,6 +6,12 @@
 #define JJ_PARSE_DEPTH 200  /* recursion of the parser */
 #define JJ_TREE_DEPTH  1000 /* of the tree: a + b + c + … is as deep as it is long */
 
+/* The blocks so far, by name: open addressing. */
+struct jj_block_index {
+    const struct jj_node **slots; /* [mask + 1]; NULL while there is no block */
+    size_t n, mask;
+};
+
 struct jj_parser {
     struct jj_arena *arena;
     const struct jj_token *t; /* the current one; never beyond JJ_T_EOF */
@@ -17,6 +23,7 @@ struct jj_parser {
     bool in_loop;
     bool self;              /* is spoken of */
     struct jj_node *blocks; /* so far, as macros, the last one first */
+    struct jj_block_index block_index;
     int err;
 };
 
@@ -35,6 +42,8 @@ int jj_parse_enter(struct jj_parser *p);
 /* @child is part of @n: keeps the depth. */
 int jj_adopt(struct jj_parser *p, struct jj_node *n, const struct jj_node *child);
 int jj_list_add(struct jj_parser *p, struct jj_list *l, struct jj_node *parent, struct jj_node *item);
+/* A block (a macro with name and line) behind those so far. -EINVAL when its name is taken. */
+int jj_block_add(struct jj_parser *p, struct jj_node *block);
 const struct jj_str *jj_token_str(struct jj_parser *p, const struct jj_token *t);
 
 static inline bool jj_at_op(const struct jj_parser *p, enum jj_op op)

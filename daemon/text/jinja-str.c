@@ -4,6 +4,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* The first span of @s that ends behind byte @off. */
+static size_t span_at(const struct jj_str *s, size_t off)
+{
+    size_t lo = 0, hi = s->n_spans;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (s->spans[mid].end - s->base <= off)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
 bool jj_str_run(const struct jj_str *s, size_t *i, struct jj_run *r)
 {
     size_t pos = r->off + r->len;
@@ -90,11 +104,10 @@ const struct jj_str *jj_str_sub(struct jj *j, const struct jj_str *s, size_t off
     sub->chars = s->chars == s->len ? len : jj_count_chars(sub->p, len);
     if (!s->spans) return sub;
 
+    size_t first = span_at(s, off);
     sub->base = s->base + off;
-    while (sub->n_spans > 0 && sub->spans->end <= sub->base) {
-        sub->spans++;
-        sub->n_spans--;
-    }
+    sub->spans += first;
+    sub->n_spans -= first;
     if (!sub->n_spans || sub->spans->end - sub->base >= len) {
         if (sub->n_spans) sub->markup = sub->spans->markup;
         sub->spans = NULL;
@@ -297,7 +310,7 @@ int jj_sb_sub(struct jj_sb *sb, const struct jj_str *s, size_t off, size_t len)
 {
     if (!s->spans) return jj_sb_put(sb, s->p + off, len, s->markup);
     struct jj_run run = {.off = off};
-    size_t it = 0;
+    size_t it = span_at(s, off);
     while (run.off + run.len < off + len && jj_str_run(s, &it, &run)) {
         size_t n = run.off + run.len > off + len ? off + len - run.off : run.len;
         int r = jj_sb_put(sb, s->p + run.off, n, run.markup);

@@ -44,6 +44,8 @@ int jj_strftime(struct jj *j, const struct jj_str *fmt, struct jj_value *out)
             i = to;
             if (r < 0 || i >= end) break;
             size_t n = directive(fmt->p + i + 1, end - i - 1);
+            r = jj_charge(j, 1);
+            if (r < 0) return r;
             r = n ? put_directive(&sb, fmt->p + i + 1, n, &tm, run.markup) : jj_sb_put(&sb, "%", 1, run.markup);
             i += n ? n + 1 : end - i;
         }

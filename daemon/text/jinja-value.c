@@ -41,9 +41,9 @@ int jj_charge_bytes(struct jj *j, uint64_t n)
     return jj_charge(j, n / 256);
 }
 
-int jj_charge_names(struct jj *j, uint64_t n)
+int jj_charge_names(struct jj *j, uint64_t n, const struct jj_str *name)
 {
-    return jj_charge(j, n / 32);
+    return jj_charge(j, n * (1 + name->len / 64) / 32);
 }
 
 int jj_enter(struct jj *j)

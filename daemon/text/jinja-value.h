@@ -143,8 +143,8 @@ int jj_oom(struct jj *j, int r);
 int jj_charge(struct jj *j, uint64_t n);
 /* Pay for touching @n bytes. */
 int jj_charge_bytes(struct jj *j, uint64_t n);
-/* Pay for comparing with @n names: templates with a few dozen of them pay nothing. */
-int jj_charge_names(struct jj *j, uint64_t n);
+/* Pay for comparing @name with @n names: templates with a few dozen of them pay nothing. */
+int jj_charge_names(struct jj *j, uint64_t n, const struct jj_str *name);
 /* One more level of evaluation; on 0 the caller calls jj_leave. */
 int jj_enter(struct jj *j);
 static inline void jj_leave(struct jj *j)
@@ -208,7 +208,8 @@ int jj_dict_get_str(struct jj *j, const struct jj_dict *d, const struct jj_str *
 /* Remove; 1: was there (*out is the value), 0: was not. */
 int jj_dict_del(struct jj *j, struct jj_dict *d, struct jj_value k, struct jj_value *out);
 struct jj_seq *jj_dict_view(struct jj *j, const struct jj_dict *d, enum jj_seq_kind kind);
-bool jj_hashable(struct jj_value v);
+/* 1: @v can be a key; 0: it cannot; -E2BIG. It pays for what a hash of @v reads. */
+int jj_hashable(struct jj *j, struct jj_value v);
 
 /* What Python's operations say. */
 const char *jj_type_name(struct jj_value v);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The two hash tables of a vocabulary. Linear probing at a load of at most two thirds. */
+#include "daemon/text/seed.h"
 #include "daemon/text/vocab.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -23,6 +24,7 @@ int text_table_init(struct text_table *t, size_t n)
     t->slots = calloc(slots, sizeof(*t->slots));
     if (!t->slots) return error_origin(-ENOMEM);
     t->mask = slots - 1;
+    t->seed = hash_seed();
     return 0;
 }
 
@@ -44,7 +46,7 @@ int32_t text_table_add(struct text_table *t, const struct strings *keys, int32_t
 {
     size_t len;
     const char *s = strings_at(keys, (uint32_t)id, &len);
-    uint64_t hash = XXH3_64bits(s, len);
+    uint64_t hash = XXH3_64bits_withSeed(s, len, t->seed);
     struct text_slot *slot = text_slot(t, keys, s, len, hash);
 
     if (slot->id1) return (int32_t)(slot->id1 - 1);
@@ -54,7 +56,7 @@ int32_t text_table_add(struct text_table *t, const struct strings *keys, int32_t
 
 uint64_t text_table_hash(const struct text_table *t, const char *s, size_t len)
 {
-    uint64_t hash = XXH3_64bits(s, len);
+    uint64_t hash = XXH3_64bits_withSeed(s, len, t->seed);
 
     __builtin_prefetch(&t->slots[hash & t->mask]);
     return hash;
@@ -68,7 +70,7 @@ int32_t text_table_find_hash(const struct text_table *t, const struct strings *k
 
 int32_t text_table_find(const struct text_table *t, const struct strings *keys, const char *s, size_t len)
 {
-    return text_table_find_hash(t, keys, s, len, XXH3_64bits(s, len));
+    return text_table_find_hash(t, keys, s, len, XXH3_64bits_withSeed(s, len, t->seed));
 }
 
 int merge_table_init(struct merge_table *m, size_t n)
@@ -78,13 +80,15 @@ int merge_table_init(struct merge_table *m, size_t n)
     m->slots = calloc(slots, sizeof(*m->slots));
     if (!m->slots) return error_origin(-ENOMEM);
     m->mask = slots - 1;
+    m->seed = hash_seed();
     return 0;
 }
 
 static size_t merge_index(const struct merge_table *m, int32_t left, int32_t right)
 {
-    uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    uint64_t pair = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) ^ m->seed;
 
+    pair = (pair ^ pair >> 32) * (m->seed | 1);          /* a product with a constant alone could be foreseen */
     return (pair * 0x9e3779b97f4a7c15u) >> 32 & m->mask; /* 2^64 / golden ratio */
 }
 

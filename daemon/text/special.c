@@ -194,9 +194,9 @@ static bool is_special(const struct tokenizer *t, uint32_t id)
     size_t len;
     const char *s = strings_at(&t->keys, id, &len);
 
-    /* One that is not UTF-8 could only be found in the middle of a character. */
+    /* One that is not UTF-8 could only be found in the middle of a character; no model has one near the limit. */
     return (t->kinds[id] == TOKEN_CONTROL || t->kinds[id] == TOKEN_USER || t->kinds[id] == TOKEN_UNKNOWN) && len &&
-           utf8_check(s, len) == len;
+           len <= SPECIAL_BYTES_MAX && utf8_check(s, len) == len;
 }
 
 static int longest_first(const void *a, const void *b, void *ctx)

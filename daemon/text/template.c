@@ -6,6 +6,7 @@
 
 struct template
 {
+    struct jj_budget budget;
     struct jj_arena arena;
     struct jj_node *statements;
 };
@@ -14,9 +15,13 @@ int template_new(struct template **out, const char *src, size_t len)
 {
     struct template *t = calloc(1, sizeof(*t));
     if (!t) return error_origin(-ENOMEM);
+    t->budget.left = TEMPLATE_TREE_MAX;
+    t->arena.budget = &t->budget;
     int r = jj_parse(&t->arena, src, len, &t->statements);
     if (r < 0) {
+        bool spent = r == -E2BIG && len <= TEMPLATE_SOURCE_MAX;
         template_free(t);
+        if (spent) return error_say(r, "the template needs too much memory");
         return r == -ENOMEM ? error_origin(r) : r;
     }
     *out = t;

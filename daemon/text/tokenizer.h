@@ -55,8 +55,8 @@ struct tokenizer *tokenizer_free(struct tokenizer *t); /* NULL ok, returns NULL 
  * markup; user-defined tokens everywhere. @first: this is the beginning of a sequence (SentencePiece puts its space
  * prefix there and after a special token). No BOS is added. Text between special tokens is tokenized as one piece,
  * whatever its provenance. Bytes the vocabulary has no token for make no token where the file names no way out (as in
- * llama.cpp). 0, -ENOMEM, -EILSEQ with a sentence for invalid UTF-8 (byte offset), -E2BIG (over TOKENIZER_TEXT_MAX); on
- * error @out is as it was.
+ * llama.cpp). 0, -ENOMEM, -EILSEQ with a sentence for invalid UTF-8 (byte offset), -E2BIG (over TOKENIZER_TEXT_MAX,
+ * or too many overlapping special tokens); on error @out is as it was.
  */
 int tokenizer_encode(const struct tokenizer *t, const struct text *text, size_t from, bool first, struct tokens *out);
 

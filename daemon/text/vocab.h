@@ -37,6 +37,7 @@ struct text_table {
         uint32_t id1;
     } * slots;
     size_t mask;
+    uint64_t seed;
 };
 
 /* (left, right) -> merge; same scheme. */
@@ -47,7 +48,11 @@ struct merge_table {
         int32_t id;     /* what the two become */
     } * slots;
     size_t mask;
+    uint64_t seed;
 };
+
+/* The longest special token, in bytes: a longer one is ordinary text. */
+#define SPECIAL_BYTES_MAX 256
 
 /* Tokens that are found in the text before anything else, in the order they are looked for (longest first). */
 struct specials {
@@ -134,7 +139,7 @@ struct fragment {
 #define FRAGMENT_END UINT32_MAX
 
 /* fragment.c. Splits text->s from @from on; a linked list that begins at index 0. The caller frees *out, also on error.
- */
+ * -E2BIG where the special tokens would take too long to find. */
 int special_split(const struct tokenizer *t, const struct text *text, uint32_t from, struct fragment **out);
 
 /* merge.c, spm.c, bpe.c: one run of text that has no special tokens in it. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -128,6 +129,14 @@ static int chat_edit(struct chat_line *l)
     return 0;
 }
 
+/* libedit opens the history by its name: a pipe there would wait for its other side. */
+static bool chat_is_file(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
+}
+
 int chat_line_new(struct chat_line **out, const char *history)
 {
     struct chat_line *l = calloc(1, sizeof *l);
@@ -135,7 +144,7 @@ int chat_line_new(struct chat_line **out, const char *history)
 
     /* Prompts go where the answers do not. */
     if (l) l->terminal = isatty(STDERR_FILENO) ? stderr : isatty(STDOUT_FILENO) ? stdout : NULL;
-    if (r == 0 && history) {
+    if (r == 0 && history && chat_is_file(history)) {
         l->file = strdup(history);
         if (!l->file) r = -ENOMEM;
     }
@@ -173,7 +182,7 @@ static void chat_remember(struct chat_line *l, const char *text)
     if (!l->history || !*text) return;
     history(l->history, &e, H_ENTER, text);
     if (!l->file) return;
-    fd = open(l->file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = open(l->file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (fd < 0) return;
     close(fd);
     history(l->history, &e, H_SAVE, l->file);

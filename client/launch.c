@@ -68,7 +68,7 @@ int launch_find(const char *exe_dir, const char *path, char **out)
 
 int launch_last_words(const char *log, char **out)
 {
-    _cleanup_(closep) int fd = open(log, O_RDONLY | O_CLOEXEC);
+    _cleanup_(closep) int fd = open(log, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     char tail[LAUNCH_TAIL + 1], *line;
     struct stat st;
     off_t from;
@@ -93,12 +93,19 @@ static int launch_open(const char *path, int flags, int *fd)
 {
     _cleanup_(freep) char *dir = strndup(path, (size_t)(strrchr(path, '/') - path));
     int r = dir ? paths_make(dir) : error_say(-ENOMEM, "no memory for a path");
+    struct stat st;
 
     if (r < 0) return r;
-    *fd = open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-    if (*fd >= 0) return 0;
-    r = error_origin(-errno);
-    return error_in(r, "%s", path);
+    /* Not blocking: a pipe in its place would wait for a reader. It means nothing for a file. */
+    _cleanup_(closep) int opened = open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (opened < 0 || fstat(opened, &st) < 0) {
+        r = error_origin(-errno);
+        return error_in(r, "%s", path);
+    }
+    if (!S_ISREG(st.st_mode)) return error_say(-EINVAL, "%s is not a regular file", path);
+    *fd = opened;
+    opened = -1;
+    return 0;
 }
 
 /* What is meant for this process by whoever runs it as a service must not reach a daemon that outlives it. */

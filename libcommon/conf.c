@@ -2,6 +2,7 @@
 #include "libcommon/conf.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/file.h"
 #include <stdbool.h>
 #include <string.h>
 
@@ -57,12 +58,18 @@ static int pair(char *line, conf_fn fn, void *ctx)
 
 int conf_read(const char *path, conf_fn fn, void *ctx)
 {
-    _cleanup_(fclosep) FILE *f = fopen(path, "re");
+    int fd = file_open_regular(path, CONF_BYTES_MAX); /* never a pipe: a reload would wait for its writer */
+    if (fd < 0) return fd == -ENOENT ? 1 : fd;
+
+    _cleanup_(fclosep) FILE *f = fdopen(fd, "r");
     _cleanup_(freep) char *line = NULL;
     size_t cap = 0, number = 0;
     ssize_t n;
 
-    if (!f) return errno == ENOENT ? 1 : error_say(-errno, "%s: %s", path, strerror(errno));
+    if (!f) {
+        close(fd);
+        return error_origin(-ENOMEM);
+    }
     while (errno = 0, (n = getline(&line, &cap, f)) >= 0) {
         int r;
 

@@ -5,7 +5,10 @@
 /* Called for each pair; a negative return stops and is passed on (its sentence gets "FILE:LINE: " in front). */
 typedef int (*conf_fn)(void *ctx, const char *key, const char *value);
 
-/* 0; 1 when there is no such file; -EINVAL with file and line for a malformed line; else -errno. */
+#define CONF_BYTES_MAX (1u << 20) /* of a whole file */
+
+/* 0; 1 when there is no such file; -EINVAL with file and line for a malformed line, and for what is not a regular file;
+ * -EFBIG over CONF_BYTES_MAX; else -errno. */
 int conf_read(const char *path, conf_fn fn, void *ctx);
 
 /* The entry of @keys (NULL-terminated) nearest to @key in edit distance, else one that begins as it does ("temp" for

@@ -4,6 +4,7 @@
 #include "daemon/command/command.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/file.h"
 #include "libcommon/paths.h"
 #include <fcntl.h>
 #include <getopt.h>
@@ -98,8 +99,8 @@ static int read_all(int fd, const char *name, size_t max, struct buf *b)
 static int load_file(const char *path, struct template **out)
 {
     _cleanup_(buf_fini) struct buf src = BUF_INIT;
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return error_say(-errno, "%s: %s", path, strerror(errno));
+    _cleanup_(closep) int fd = file_open_once(path);
+    if (fd < 0) return fd;
     int r = read_all(fd, path, TEMPLATE_SOURCE_MAX, &src);
     return r < 0 ? r : template_new(out, src.data ? src.data : "", src.len);
 }

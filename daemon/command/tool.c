@@ -2,6 +2,7 @@
 #include "daemon/command/tool.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/file.h"
 #include "libcommon/paths.h"
 #include "libcommon/units.h"
 #include <string.h>
@@ -71,8 +72,13 @@ int tool_forward(struct tool *l, uint32_t seq, const int32_t *tokens, uint32_t p
 
 int tool_read_file(const char *path, char **out, size_t *len)
 {
-    _cleanup_(fclosep) FILE *f = fopen(path, "rbe");
-    if (!f) return error_say(-errno, "%s: %s", path, strerror(errno));
+    int fd = file_open_once(path);
+    if (fd < 0) return fd;
+    _cleanup_(fclosep) FILE *f = fdopen(fd, "r");
+    if (!f) {
+        close(fd);
+        return error_origin(-ENOMEM);
+    }
     struct buf b = BUF_INIT;
     int r = 0;
     for (;;) {

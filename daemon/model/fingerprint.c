@@ -158,7 +158,7 @@ static int hash_file(XXH3_state_t *state, int fd, const struct gguf *g, const at
 
 int fingerprint_make(struct fingerprint *out, const struct gguf *g, const atomic_bool *stop)
 {
-    _cleanup_(closep) int fd = open(gguf_path(g), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    _cleanup_(closep) int fd = open(gguf_path(g), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return error_say(-errno, "%s: %s", gguf_path(g), strerror(errno));
     if (!let_age(gguf_stat(g), stop)) return error_say(-ECANCELED, "%s: hashing was stopped", gguf_path(g));
     XXH3_state_t *state = XXH3_createState();

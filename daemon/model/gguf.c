@@ -370,7 +370,7 @@ static int map(struct gguf *g)
 {
     struct stat st;
     /* Not blocking: the path may name a pipe, which is refused below. */
-    _cleanup_(closep) int fd = open(g->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    _cleanup_(closep) int fd = open(g->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0) {
         int r = -errno;
         return error_say(r, "%s: %s", g->path, strerror(-r));

@@ -2,6 +2,7 @@
 #include "daemon/simulate/trace.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/file.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -134,13 +135,15 @@ int trace_read(struct trace *out, const char *path, size_t most)
 {
     struct trace t = {0};
     struct reader r = {.t = &t, .path = path};
-    _cleanup_(fclosep) FILE *f = fopen(path, "re");
+    int fd = file_open_once(path);
+    if (fd < 0) return fd;
+    _cleanup_(fclosep) FILE *f = fdopen(fd, "r");
     _cleanup_(freep) char *line = NULL;
     size_t cap = 0;
     int e = 0;
     if (!f) {
-        e = -errno;
-        return error_say(e, "%s: %s", path, strerror(-e));
+        close(fd);
+        return error_origin(-ENOMEM);
     }
     while (e == 0 && (!most || t.n < most) && getline(&line, &cap, f) >= 0) {
         r.line++;

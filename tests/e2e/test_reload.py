@@ -117,6 +117,30 @@ def test_a_broken_file_changes_nothing(home, wrong, says):
     assert "reload_failed" not in home.status()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "directory", "too large"])
+def test_what_is_no_file_changes_nothing(home, kind):
+    """A pipe that nobody writes into would hold up the daemon's main thread for good."""
+    c = Configured(home, "queue = 9\n")
+    c.conf.unlink()
+    says = f"{c.conf} is not a regular file"
+    if kind == "pipe":
+        os.mkfifo(c.conf)
+    elif kind == "directory":
+        c.conf.mkdir()
+    else:
+        c.conf.write_bytes(b"\n" * ((1 << 20) + 1))
+        says = f"{c.conf} has 1048577 bytes, the limit is 1048576"
+    c.d.send_signal(signal.SIGHUP)
+    at = time.monotonic()
+    while says not in c.log():
+        assert c.d.poll() is None and time.monotonic() < at + 20, c.log()
+        time.sleep(0.01)
+    status = home.status()
+    assert status["queue"] == 9 and status["reload_failed"] == says
+    c.conf.rmdir() if kind == "directory" else c.conf.unlink()
+    assert names(c.reload("queue = 5\n"), "taken over") == {"queue"}
+
+
 def test_the_command_line_wins_still(home):
     c = Configured(home, "queue = 9\n", "--queue", "11")
     assert "nothing to take over" in c.reload("queue = 5\n")

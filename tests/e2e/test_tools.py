@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """hobd's other commands on small models."""
 import json
+import os
 import subprocess
 
 import pytest
@@ -47,6 +48,33 @@ def test_template(tiny, tmp_path):
     (tmp_path / "e.jinja").write_text("a\n{{ raise_exception('no such role') }}")
     r = hobd("template", "--template", tmp_path / "e.jinja", input=b"{}", check=1)
     assert "no such role" in r.err and "line 2" in r.err
+
+
+def test_files_that_are_none(tiny, tmp_path):
+    """What is read once may be a pipe; what has no end is refused, and a model is a file."""
+    script = f"'{HOBD}' template --template <(printf '{{{{ n + 1 }}}}') <<<'{{\"n\": 41}}'"
+    assert subprocess.run(["bash", "-c", script], capture_output=True, timeout=60).stdout == b"42"
+    says = "/dev/zero is a device, not a file"
+    assert says in hobd("template", "--template", "/dev/zero", input=b"{}", check=1).err
+    assert says in hobd("perplexity", "-m", tiny, "-f", "/dev/zero", check=1).err
+    assert says in hobd("simulate", "/dev/zero", check=1).err
+    (tmp_path / "large").write_bytes(b"x" * ((1 << 20) + 1))
+    assert "more than 1048576 bytes" in hobd("template", "--template", tmp_path / "large", input=b"{}", check=1).err
+    os.mkfifo(tmp_path / "pipe.gguf")
+    for model in (tmp_path / "pipe.gguf", "/dev/zero", tmp_path):
+        assert "regular file" in hobd("inspect", model, check=1).err
+
+
+def test_a_configuration_is_a_file(home):
+    """Both programs tell of a pipe in its place, and wait for nobody."""
+    ways = {"hob.conf": lambda: home.hob("x", check=2),
+            "hobd.conf": lambda: subprocess.run([HOBD, "serve"], env=home.env, capture_output=True, timeout=60)}
+    for name, ask in ways.items():
+        conf = home.root / "config" / "hob" / name
+        conf.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(conf)
+        assert f"{conf} is not a regular file" in ask().stderr.decode()
+        conf.unlink()
 
 
 def test_inspect(tiny, tmp_path):

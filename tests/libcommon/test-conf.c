@@ -2,10 +2,14 @@
 #include "libcommon/buf.h"
 #include "libcommon/conf.h"
 #include "libcommon/error.h"
+#include "libcommon/file.h"
 #include "tests/libcommon/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static char path[64];
@@ -98,10 +102,63 @@ static void a_missing_file_is_an_outcome(void **state)
     assert_int_equal(conf_read("/nonexistent/hob.conf", collect, NULL), 1);
 }
 
-static void a_directory_is_an_error(void **state)
+/* None of them is waited for, read without end, or taken for an empty file. */
+static void only_a_regular_file_is_read(void **state)
 {
-    assert_int_equal(conf_read("/tmp", collect, NULL), -EISDIR);
-    assert_non_null(strstr(error_text(-EISDIR), "/tmp"));
+    char dir[] = "/tmp/hob-test-conf-XXXXXX", name[64], sentence[128];
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd;
+
+    assert_non_null(mkdtemp(dir));
+    snprintf(name, sizeof name, "%s/x", dir);
+    snprintf(sentence, sizeof sentence, "%s is not a regular file", name);
+    for (int i = 0; i < 4; i++) {
+        fd = -1;
+        if (i == 0) assert_int_equal(mkfifo(name, 0600), 0); /* nobody writes into it */
+        if (i == 1) assert_int_equal(symlink("/dev/zero", name), 0);
+        if (i == 2) assert_int_equal(mkdir(name, 0700), 0);
+        if (i == 3) {
+            strcpy(a.sun_path, name);
+            fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            assert_int_equal(bind(fd, (const struct sockaddr *)&a, sizeof a), 0);
+        }
+        alarm(10);
+        assert_int_equal(conf_read(name, collect, NULL), -EINVAL);
+        alarm(0);
+        assert_string_equal(error_text(-EINVAL), sentence);
+        if (fd >= 0) close(fd);
+        assert_int_equal(i == 2 ? rmdir(name) : unlink(name), 0);
+    }
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void a_file_has_a_limit(void **state)
+{
+    struct buf got = BUF_INIT;
+
+    write_file("a = b\n", 6);
+    assert_int_equal(truncate(path, CONF_BYTES_MAX + 1), 0);
+    assert_int_equal(conf_read(path, collect, &got), -EFBIG);
+    assert_non_null(strstr(error_text(-EFBIG), "has 1048577 bytes, the limit is 1048576"));
+    buf_fini(&got);
+}
+
+/* For what is read once: a pipe is, what has no end is not. */
+static void a_stream_that_ends(void **state)
+{
+    int fds[2], fd;
+    char name[64];
+
+    assert_int_equal(file_open_once("/dev/zero"), -EINVAL);
+    assert_string_equal(error_text(-EINVAL), "/dev/zero is a device, not a file");
+    assert_int_equal(file_open_once("/tmp"), -EISDIR);
+    assert_int_equal(pipe(fds), 0);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fds[0]);
+    fd = file_open_once(name);
+    assert_true(fd >= 0);
+    close(fd);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 static void nearest_keys(void **state)
@@ -124,9 +181,10 @@ static void nearest_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_comments_and_blanks), cmocka_unit_test(quotes),
-        cmocka_unit_test(malformed_lines_are_named), cmocka_unit_test(a_missing_file_is_an_outcome),
-        cmocka_unit_test(a_directory_is_an_error),   cmocka_unit_test(nearest_keys),
+        cmocka_unit_test(pairs_comments_and_blanks),   cmocka_unit_test(quotes),
+        cmocka_unit_test(malformed_lines_are_named),   cmocka_unit_test(a_missing_file_is_an_outcome),
+        cmocka_unit_test(only_a_regular_file_is_read), cmocka_unit_test(a_file_has_a_limit),
+        cmocka_unit_test(a_stream_that_ends),          cmocka_unit_test(nearest_keys),
     };
 
     return cmocka_run_group_tests_name("conf", tests, make_file, remove_file);

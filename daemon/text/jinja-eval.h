@@ -93,7 +93,7 @@ int jj_percent(struct jj *j, const struct jj_str *fmt, struct jj_value args, str
 int jj_str_format(struct jj *j, const struct jj_call *c, struct jj_value *out);
 int jj_filter_tojson(struct jj *j, const struct jj_call *c, struct jj_value *out);
 int jj_strftime(struct jj *j, const struct jj_str *fmt, struct jj_value *out);
-/* int(str, base) and float(str); 1: the text is no number. */
+/* int(str, base) and float(str); 1: the text is no number; 2: an integer that does not fit into 64 bits. */
 int jj_parse_int(const struct jj_str *s, int base, int64_t *out);
 int jj_parse_float(const struct jj_str *s, double *out);
 /* A sorted copy. The key of each item is its attribute @path, strings without case unless @case_sensitive. JJ_NONE: the

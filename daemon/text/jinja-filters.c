@@ -276,13 +276,14 @@ static int f_int(struct jj *j, const struct jj_call *c, struct jj_value *out)
     if (jj_is_integral(c->a[1])) base = jj_integral(c->a[1]);
     *out = jj_given(c->a[0]) ? c->a[0] : jj_int(0);
     if (v.type == JJ_STR) {
-        bool whole = jj_parse_int(v.s, base < 0 || base > 36 ? -1 : (int)base, &i) == 0;
-        if (!whole && (jj_parse_float(v.s, &f) || !isfinite(f) || !(fabs(f) < 0x1p63))) return 0;
-        *out = jj_int(whole ? i : (int64_t)f);
+        int no = jj_parse_int(v.s, base < 0 || base > 36 ? -1 : (int)base, &i);
+        if (no == 1 && (jj_parse_float(v.s, &f) || !isfinite(f))) return 0;
+        if (no && !(no == 1 && jj_float_fits(f))) return jj_error(j, "an integer that does not fit into 64 bits");
+        *out = jj_int(no ? (int64_t)f : i);
         out->data = text_is_data(v.s);
     } else if (v.type == JJ_FLOAT) {
         if (isnan(v.f)) return 0;
-        if (!(fabs(v.f) < 0x1p63)) return jj_error(j, "cannot convert float to integer");
+        if (!jj_float_fits(v.f)) return jj_error(j, "cannot convert float to integer");
         *out = jj_int((int64_t)v.f);
         out->data = v.data;
     } else if (jj_is_integral(v)) {
@@ -323,6 +324,21 @@ static double round_common(double f, int64_t precision)
     return n < 0 || (size_t)n >= sizeof(b) ? f : strtod(b, NULL);
 }
 
+/* To a multiple of 10^@digits, ties to an even one; digits > 0. */
+static int round_int(struct jj *j, int64_t i, uint64_t digits, struct jj_value *out)
+{
+    uint64_t size = i < 0 ? 0 - (uint64_t)i : (uint64_t)i, unit = 1;
+    *out = jj_int(0);
+    if (digits > 19) return 0; /* 10^20 is more than twice as large as any integer here */
+    while (digits-- > 0) unit *= 10;
+    uint64_t n = size / unit, rest = size % unit;
+    n += rest > unit - rest || (rest == unit - rest && n % 2);
+    if (__builtin_mul_overflow(n, unit, &size) || size > (uint64_t)INT64_MAX + (i < 0))
+        return jj_error(j, "an integer that does not fit into 64 bits");
+    *out = jj_int((int64_t)(i < 0 ? 0 - size : size));
+    return 0;
+}
+
 static int f_round(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     int64_t precision = 0;
@@ -335,11 +351,9 @@ static int f_round(struct jj *j, const struct jj_call *c, struct jj_value *out)
     double x = jj_real(c->self), p = pow(10, (double)precision);
     if (!method || jj_str_is(method, "common")) {
         bool whole = jj_is_integral(c->self);
-        *out = whole && precision >= 0 ? jj_int(jj_integral(c->self)) : jj_float(round_common(x, precision));
-        if (whole && precision < 0) {
-            if (!(fabs(out->f) < 0x1p63)) return jj_error(j, "integer overflow");
-            *out = jj_int((int64_t)out->f);
-        }
+        *out = whole ? jj_int(jj_integral(c->self)) : jj_float(round_common(x, precision));
+        if (whole && precision < 0) r = round_int(j, jj_integral(c->self), 0 - (uint64_t)precision, out);
+        if (r < 0) return r;
     } else if (jj_str_is(method, "ceil")) {
         *out = jj_float((ceil(x * p) + 0.0) / p); /* Python has an int here, and no -0 */
     } else if (jj_str_is(method, "floor")) {

@@ -209,7 +209,7 @@ static int percent_spec(struct percent *p, struct spec *f)
     int r = percent_number(p, &f->width);
     if (r == 0 && f->width < 0) {
         f->align = '<';
-        f->width = -f->width;
+        f->width = f->width == INT64_MIN ? INT64_MAX : -f->width;
     }
     if (r == 0 && look(p) == '.') {
         p->at++;
@@ -265,7 +265,7 @@ static int percent_value(struct percent *p, const struct spec *f, struct jj_valu
     if (v.type == JJ_FLOAT) {
         if (f->type == 'x' || f->type == 'X' || f->type == 'o')
             return jj_error(p->j, "%%%c format: an integer is required, not float", f->type);
-        if (!(fabs(v.f) < 0x1p63)) return jj_error(p->j, "cannot convert float to integer");
+        if (!jj_float_fits(v.f)) return jj_error(p->j, "cannot convert float to integer");
         v.i = (int64_t)v.f;
         v.type = JJ_INT;
     }

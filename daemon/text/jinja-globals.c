@@ -19,7 +19,9 @@ static int g_range(struct jj *j, const struct jj_call *c, struct jj_value *out)
     struct jj_seq *q = jj_seq_new(j, JJ_RANGE, (size_t)n);
     r = q ? jj_charge(j, n / 16) : j->err;
     if (r < 0) return r;
-    for (int64_t i = 0; i < (int64_t)n; i++) q->v[q->n++] = jj_int(start + i * step);
+    for (int64_t i = 0; i < (int64_t)n; i++)
+        q->v[q->n++] =
+            jj_int((int64_t)((uint64_t)start + (uint64_t)i * (uint64_t)step)); /* in the end, all of them fit */
     q->start = start;
     q->stop = stop;
     q->step = step;

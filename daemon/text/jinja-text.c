@@ -140,6 +140,7 @@ const struct jj_str *jj_replace(struct jj *j, const struct jj_str *s, const stru
                                 const struct jj_str *to, int64_t count)
 {
     struct jj_sb sb = {.j = j};
+    if (count < 0) count = INT64_MAX;
     if (!from->len) return replace_empty(&sb, s, to, count) < 0 ? NULL : jj_sb_done(&sb);
     size_t at = 0;
     for (; count != 0; count--) {
@@ -193,7 +194,8 @@ int jj_parse_int(const struct jj_str *s, int base, int64_t *out)
     if (base == 16 && p[0] == '0' && (p[1] | 32) == 'x') return 1; /* strtoull would take it */
     errno = 0;
     unsigned long long v = strtoull(p, &end, base);
-    if (*end || errno || v > (unsigned long long)INT64_MAX + negative) return 1;
+    if (*end) return 1;
+    if (errno || v > (unsigned long long)INT64_MAX + negative) return 2;
     *out = negative ? (int64_t)(0 - v) : (int64_t)v;
     return 0;
 }

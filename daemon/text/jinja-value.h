@@ -234,6 +234,11 @@ static inline int64_t jj_integral(struct jj_value v)
 {
     return v.type == JJ_BOOL ? v.b : v.i;
 }
+/* Whether the integer part of @f is an integer of 64 bits; not that of NaN. */
+static inline bool jj_float_fits(double f)
+{
+    return f >= -0x1p63 && f < 0x1p63;
+}
 static inline double jj_real(struct jj_value v)
 {
     return v.type == JJ_FLOAT ? v.f : (double)jj_integral(v);

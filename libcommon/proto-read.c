@@ -72,7 +72,7 @@ int proto_unpack(msgpack_unpacked *u, const char *body, size_t len)
     r = proto_scan(body, len);
     if (r < 0) return r;
     got = msgpack_unpack_next(u, body, len, &off);
-    if (got == MSGPACK_UNPACK_NOMEM_ERROR) return -ENOMEM;
+    if (got == MSGPACK_UNPACK_NOMEM_ERROR) return error_origin(-ENOMEM);
     if (got != MSGPACK_UNPACK_SUCCESS) return error_say(-EBADMSG, "malformed message");
     if (u->data.type != MSGPACK_OBJECT_MAP) return error_say(-EBADMSG, "malformed message: not a map");
     return 0;

@@ -29,8 +29,8 @@ static void greet(struct conn *c, int r, const struct proto_request *req)
         snprintf(text, sizeof text, "the daemon speaks version %d of the protocol, not %lu", PROTO_VERSION,
                  (unsigned long)req->version);
         refuse(c, EPROTO, text);
-    } else if (r == -EBADMSG) {
-        refuse(c, EBADMSG, error_text(r));
+    } else if (r == -EBADMSG || r == -ENOMEM) {
+        refuse(c, -r, error_text(r));
     } else if (r < 0 && req->type == PROTO_HELLO) {
         refuse(c, EPROTO, error_text(r));
     } else if (r < 0 || req->type != PROTO_HELLO) {
@@ -64,8 +64,8 @@ static void message(struct conn *c, const char *body, size_t len)
     account_counts(c->account)->messages++;
     if (!c->greeted) {
         greet(c, r, &req);
-    } else if (r == -EBADMSG) {
-        refuse(c, EBADMSG, error_text(r));
+    } else if (r == -EBADMSG || (r == -ENOMEM && !req.id)) { /* nobody waits for an error of id 0 */
+        refuse(c, -r, error_text(r));
     } else if (r < 0) {
         complain(c, req.id, r == -EPROTO ? EPROTO : -r, error_text(r));
     } else if (req.type == PROTO_HELLO) {

@@ -3,6 +3,7 @@
 #include "libcommon/error.h"
 #include "tests/io/rig.h"
 #include <fcntl.h>
+#include <msgpack.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,28 @@
 #include <cmocka.h>
 
 enum { MANY = 4096 };
+
+/* The next call fails (the linker sends the daemon's calls here). */
+static bool unpack_fails, text_fails;
+
+msgpack_unpack_return __real_msgpack_unpack_next(msgpack_unpacked *u, const char *data, size_t len, size_t *off);
+msgpack_unpack_return __wrap_msgpack_unpack_next(msgpack_unpacked *u, const char *data, size_t len, size_t *off);
+int __real_proto_text_set(struct proto_text *t, const char *s, size_t n);
+int __wrap_proto_text_set(struct proto_text *t, const char *s, size_t n);
+
+msgpack_unpack_return __wrap_msgpack_unpack_next(msgpack_unpacked *u, const char *data, size_t len, size_t *off)
+{
+    if (!unpack_fails) return __real_msgpack_unpack_next(u, data, len, off);
+    unpack_fails = false;
+    return MSGPACK_UNPACK_NOMEM_ERROR;
+}
+
+int __wrap_proto_text_set(struct proto_text *t, const char *s, size_t n)
+{
+    if (!text_fails) return __real_proto_text_set(t, s, n);
+    text_fails = false;
+    return error_origin(-ENOMEM);
+}
 
 /* One connection, its peer, and what its owner was told. */
 struct rig {
@@ -373,6 +396,43 @@ static void garbage_before_hello_is_told_and_closed(void **state)
     say(g);
     expect_error(g, 0, EBADMSG, "");
     expect_closed(g);
+}
+
+/* Memory that runs out in msgpack-c, before the id is known: who asked could not tell which request failed. */
+static void no_memory_before_the_id_closes(void **state)
+{
+    struct rig *g = *state;
+
+    greet(g);
+    unpack_fails = true;
+    put_request(&g->out, PROTO_TOKENIZE, 5);
+    say(g);
+    expect_error(g, 0, ENOMEM, "memory");
+    expect_closed(g);
+}
+
+static void no_memory_before_hello_closes(void **state)
+{
+    struct rig *g = *state;
+
+    unpack_fails = true;
+    put_request(&g->out, PROTO_TOKENIZE, 5);
+    say(g);
+    expect_error(g, 0, ENOMEM, "memory");
+    expect_closed(g);
+}
+
+/* When the id is known, the error has it, and the connection stays. */
+static void no_memory_behind_the_id_is_told(void **state)
+{
+    struct rig *g = *state;
+
+    greet(g);
+    text_fails = true;
+    put_request(&g->out, PROTO_TOKENIZE, 5);
+    say(g);
+    expect_error(g, 5, ENOMEM, "memory");
+    expect_open(g);
 }
 
 static void garbage_does_not_end_what_is_live(void **state)
@@ -833,6 +893,9 @@ int main(void)
         T(requests_before_an_oversized_one_are_heard),
         T(garbage_is_told_and_closed),
         T(garbage_before_hello_is_told_and_closed),
+        T(no_memory_before_the_id_closes),
+        T(no_memory_before_hello_closes),
+        T(no_memory_behind_the_id_is_told),
         T(garbage_does_not_end_what_is_live),
         T(wrong_key_is_told_and_goes_on),
         T(many_wrong_messages_end_the_connection),

@@ -32,7 +32,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from attackers import FIRST, Attackers, Manager, Victim, as_user, seed_sessions  # noqa: E402
+from attackers import FIRST, Attackers, Manager, Victim, as_user, end_with_parent, seed_sessions  # noqa: E402
 from hobproto import Client, Closed  # noqa: E402
 
 TOP = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ def small(kind, **more):
 
 
 def large(kind):
-    """One user, 16 connections, 30 outstanding, on a session of 4 MB."""
+    """One user, 16 connections, 30 outstanding, on sessions of 4 MB."""
     return {"crowd": [(FIRST, [(kind, 16, 30)])], "big": 3_900_000}
 
 
@@ -71,7 +71,8 @@ ATTACKS = {
     "mixed": {"crowd": [(FIRST + i, MIXED) for i in range(8)], "big": 400_000, "seconds": 60},
     "halves": {"crowd": [(FIRST + i, [("half", 8, 1)]) for i in range(5)]},
     "idle 4x256": {"crowd": [(FIRST + i, [("idle", 256, 0)]) for i in range(4)]},
-    "disk sessions": {**large("fork"), "disk": 64},
+    "disk sessions": {"crowd": [(FIRST, [("fork", 16, 30), ("seeds", 16, 30)])], "big": 1_000_000, "forks": 32,
+                      "disk": 64},
     "disk cache": {"crowd": [(FIRST, [("warm", 16, 2)])], "disk": 64},
 }
 
@@ -85,7 +86,7 @@ class Daemon:
         out = open(self.log, "wb")
         self.p = subprocess.Popen(["/bin/sh", "-c", 'WATCHDOG_PID=$$ exec "$@"', "sh", str(hobd), "serve", "-m",
                                    str(model), "--socket", str(self.socket)], env=env, stdin=subprocess.DEVNULL,
-                                  stdout=out, stderr=out)
+                                  stdout=out, stderr=out, preexec_fn=end_with_parent)
         out.close()
         self.peak, self.stopped = 0, threading.Event()
 
@@ -140,7 +141,7 @@ def honest(path, log):
     """The attacker's own request among the others."""
     began = time.monotonic()
     try:
-        with Client(path, 600) as c:
+        with Client(path, None) as c:
             a = c.answer("An honest question. ", raw=True, max_tokens=1, temperature=0.0, ignore_eos=True)
             said = a.end["event"] if a.end["event"] == "done" else a.end["code"]
     except (OSError, Closed, AssertionError) as e:
@@ -156,7 +157,8 @@ class Place:
         self.path.chmod(0o755)
         (self.path / "home").mkdir()
         if disk:
-            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={disk}m", "hob-attack", self.path / "home"], check=True)
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={disk}m", "hob-attack", self.path / "home"]
+            subprocess.run(mount, check=True)
 
     def __enter__(self):
         return self.path
@@ -168,7 +170,7 @@ class Place:
 
 
 def under_attack(o, what, d, crowd, victim):
-    """Start the attackers and wait: (start, end, what the attackers counted, the daemon's CPU, the honest answer)."""
+    """Start the attackers and wait: start, end, what the attackers counted, the daemon's CPU, the honest answer."""
     seconds = o.seconds or what.get("seconds", 10)
     log = d.root / "honest"
     log.touch()
@@ -206,7 +208,8 @@ def run(o, name, what):
             r = {"attack": name, "alone": victim.result(began, time.monotonic()), "rss_start": d.rss(),
                  "cache_start": status.get("cache", {}).get("bytes_memory")}
             d.peak = 0
-            start, end, r["attackers"], (r["cpu"], r["cpu_io"]), r["honest"] = under_attack(o, what, d, attackers, victim)
+            start, end, r["attackers"], cpu, r["honest"] = under_attack(o, what, d, attackers, victim)
+            r["cpu"], r["cpu_io"] = cpu
             r["under"], r["seconds"] = victim.result(start, end), end - start
             r["watchdog"] = manager.largest(start, end)
             time.sleep(GONE)
@@ -232,21 +235,32 @@ def mib(x):
     return "?" if x is None else f"{x / (1 << 20):.0f}"
 
 
-COLUMNS = ["attack", "first token ms, p50", "p99", "stream: gap ms, median", "largest", "newcomer ms, largest",
-           "watchdog s", "RSS MiB (cache)", "attackers: answers, errors, ends", "honest one", "CPU s: hobd (io), attackers"]
+COLUMNS = ["attack", "first token ms, p50", "p99", "stream: gap ms, median (mean)", "largest (by the median alone)",
+           "new connection ms, largest", "watchdog s", "RSS MiB (cache)", "attackers: answers, errors, ends",
+           "honest one: s", "CPU s: hobd (io), attackers"]
+
+
+def pair(a, b, more=""):
+    return f"{ms(a)} → {ms(b)}{more}"
+
+
+def memory(r):
+    return (f"{mib(r['rss_start'])} ({mib(r['cache_start'])}) → {mib(r['rss_peak'])} → "
+            f"{mib(r['rss_after'])} ({mib(r['cache_after'])})")
 
 
 def cells(r):
     a, u, c = r["alone"], r["under"], r["attackers"]
-    rss = f"{mib(r['rss_start'])} ({mib(r['cache_start'])}) → {mib(r['rss_peak'])} → {mib(r['rss_after'])} ({mib(r['cache_after'])})"
+    more = 1000 * (u["p50"] - a["p50"])
+    refused = f", {u['refused']} of {u['new_n']} failed" if u["refused"] else ""
     return [r["attack"] + ("" if r["alive"] else " (hobd ended)"),
-            f"{ms(a['p50'])} → {ms(u['p50'])} (×{u['p50'] / a['p50']:.2f}, {1000 * (u['p50'] - a['p50']):+.3g}; n={u['samples']})",
-            f"{ms(a['p99'])} → {ms(u['p99'])} (×{u['p99'] / a['p99']:.2f})",
-            f"{ms(a['gap'])} → {ms(u['gap'])}",
-            f"{ms(a['gap_max'])} (×{a['gap_max'] / a['gap']:.1f}) → {ms(u['gap_max'])} (×{u['gap_max'] / u['gap']:.1f})",
-            f"{ms(a['new_max'])} → {ms(u['new_max'])}" + (f", {u['refused']} of {u['new_n']} failed" if u["refused"] else ""),
-            f"{r['watchdog']:.2f}", rss, f"{c.get('answers', 0)}, {c.get('errors', 0)}, {c.get('ended', 0)}",
-            r["honest"], f"{r['cpu']:.1f} ({r['cpu_io']:.1f}), {c.get('cpu_s', 0)} in {r['seconds']:.0f}"]
+            pair(a["p50"], u["p50"], f" (×{u['p50'] / a['p50']:.2f}, {more:+.3g}; n={u['samples']})"),
+            pair(a["p99"], u["p99"], f" (×{u['p99'] / a['p99']:.2f})"),
+            f"{ms(a['gap'])} ({ms(a['gap_mean'])}) → {ms(u['gap'])} ({ms(u['gap_mean'])})",
+            " → ".join(f"{ms(x['gap_max'])} (×{x['gap_max'] / a['gap']:.1f})" for x in (a, u)),
+            pair(a["new_max"], u["new_max"], refused), f"{r['watchdog']:.2f}", memory(r),
+            f"{c.get('answers', 0)}, {c.get('errors', 0)}, {c.get('ended', 0)}", r["honest"],
+            f"{r['cpu']:.1f} ({r['cpu_io']:.1f}), {c.get('cpu_s', 0)} in {r['seconds']:.0f}"]
 
 
 def main():
@@ -263,6 +277,7 @@ def main():
     if o.list or not o.model:
         print("\n".join(ATTACKS))
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and what is mounted and made goes
     assert os.geteuid() == 0, "users are made with setuid, which takes root"
     if not o.json:
         print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)

@@ -6,7 +6,7 @@
  *
  * FILE holds messages as they stand on the wire, one behind the other; what is not a whole message at its end is one
  * too. In the first 256 bytes of each message, the integer 0xfeedfacecafebeef (as msgpack's uint 64) becomes an id
- * of its own, and the text "########" becomes a word of its own for each round through FILE. MODE is
+ * of its own, and each text "########" becomes a word of its own for each round through FILE. MODE is
  *   ask    OUTSTANDING requests at a time on each connection: each answer is read and brings the next message
  *   push   messages as fast as the socket takes them; what the daemon says is read
  *   deaf   the same, and nothing is read
@@ -34,14 +34,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD = 256, BATCH = 32, READS = 4, EVENTS = 256, NONE = -1 };
+enum { HEAD = 256, BATCH = 32, READS = 4, EVENTS = 256, WORDS = 3 };
 
 enum mode { ASK, PUSH, DEAF, HOLD, CHURN };
 
 struct message {
     const char *at;
     size_t len;
-    int id, word; /* offsets of what is replaced, or NONE */
+    size_t id, words[WORDS]; /* offsets of what is replaced; 0: none */
 };
 
 struct kind {
@@ -103,11 +103,13 @@ static uint32_t length(const void *header)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static int find(const struct message *m, const char *what, size_t n)
+/* Its offset behind @from, 0 when there is none. */
+static size_t find(const struct message *m, size_t from, const char *what, size_t n)
 {
-    const char *p = memmem(m->at, m->len < HEAD ? m->len : HEAD, what, n);
+    size_t len = m->len < HEAD ? m->len : HEAD;
+    const char *p = from < len ? memmem(m->at + from, len - from, what, n) : NULL;
 
-    return p ? (int)(p - m->at) : NONE;
+    return p ? (size_t)(p - m->at) : 0;
 }
 
 static void add_message(struct kind *k, const char *at, size_t len)
@@ -118,8 +120,9 @@ static void add_message(struct kind *k, const char *at, size_t len)
     if (!k->messages) give_up("memory");
     m = &k->messages[k->n++];
     *m = (struct message){.at = at, .len = len};
-    m->id = find(m, "\xcf\xfe\xed\xfa\xce\xca\xfe\xbe\xef", 9);
-    m->word = find(m, "########", 8);
+    m->id = find(m, 4, "\xcf\xfe\xed\xfa\xce\xca\xfe\xbe\xef", 9);
+    m->words[0] = find(m, 4, "########", 8);
+    for (size_t i = 1; i < WORDS && m->words[i - 1]; i++) m->words[i] = find(m, m->words[i - 1] + 8, "########", 8);
 }
 
 static void read_kind(struct kind *k, char **args)
@@ -209,10 +212,10 @@ static size_t prepare(const struct conn *c, char head[HEAD], struct iovec *v)
         return 1;
     }
     memcpy(head, m->at, n);
-    if (m->id != NONE)
+    if (m->id)
         for (int i = 0; i < 8; i++) head[m->id + 1 + i] = (char)(c->id >> 8 * (7 - i));
-    if (m->word != NONE)
-        for (int i = 0; i < 8; i++) head[m->word + i] = "0123456789abcdef"[c->round >> 4 * (7 - i) & 15];
+    for (size_t w = 0; w < WORDS && m->words[w]; w++)
+        for (int i = 0; i < 8; i++) head[m->words[w] + i] = "0123456789abcdef"[c->round >> 4 * (7 - i) & 15];
     v[0] = (struct iovec){head + c->at, n - c->at};
     v[1] = (struct iovec){(char *)m->at + n, m->len - n};
     return m->len > n ? 2 : 1;
@@ -438,8 +441,11 @@ int main(int argc, char **argv)
     conns = calloc(n + 1, sizeof *conns);
     if (poller < 0 || !conns) give_up("epoll");
     for (size_t i = 0; i < n_kinds; i++)
-        for (unsigned k = 0; k < kinds[i].connections; k++, at++)
+        for (unsigned k = 0; k < kinds[i].connections; k++, at++) {
             conns[at] = (struct conn){.kind = &kinds[i], .fd = -1, .id = 1, .round = at << 18};
+            /* Not all begin with the same one: a session is in use by one request at a time. */
+            if (kinds[i].mode <= DEAF) conns[at].next = k * 7 % kinds[i].n;
+        }
     signal(SIGTERM, on_signal);
     run(conns, n, now_ms() + (uint64_t)(atof(argv[3]) * 1000));
     show();

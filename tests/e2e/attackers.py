@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Users who attack a daemon (tests/bench/attacker.c), and one who is to notice nothing of it. Takes root."""
+import ctypes
 import json
 import multiprocessing
 import os
@@ -19,6 +20,7 @@ from hobproto import Client, Closed
 VICTIM, FIRST = 61000, 61001  # uids: who is attacked, and the first of those who attack
 ID, WORD = 0xFEEDFACECAFEBEEF, "########"  # attacker.c puts something of its own in their place
 BIG = 3_900_000  # bytes of a large session: the answer to session.show is below what lets a connection be dropped
+COPIES = 32  # of it: big0, big1, …
 PROMPT = 60_000_000
 WORDS = "the old house at the end of the road had a garden where nobody had been for many years and "
 
@@ -41,7 +43,7 @@ def half(n=PROMPT):
     return struct.pack("<I", n) + b"\x82" + b"\xa4" * (n // 2)
 
 
-# name: how (attacker.c), messages; session.* take one named "seed" or "big" (seed_sessions).
+# name: how (attacker.c), messages; session.* take those that seed_sessions makes.
 KINDS = {
     "cancel": ("push", lambda: [frame("cancel")]),
     "status": ("ask", lambda: [frame("status")]),
@@ -50,12 +52,15 @@ KINDS = {
     "garbage": ("ask", lambda: [b"\xff" * 64]),
     "hello": ("ask", lambda: [second_hello()]),
     "list": ("ask", lambda: [frame("session.list")]),
-    "show": ("ask", lambda: [frame("session.show", name="big")]),
-    "fork": ("ask", lambda: [frame("session.fork", name="big", to=WORD)]),
-    "rename": ("ask", lambda: [frame("session.fork", name="big", to=WORD),
-                               frame("session.rename", name=WORD, to=WORD + "b"),
-                               frame("session.rename", name=WORD + "b", to=WORD)]),
-    "remove": ("ask", lambda: [frame("session.fork", name="big", to=WORD), frame("session.remove", name=WORD)]),
+    "show": ("ask", lambda: [frame("session.show", name=f"big{i}") for i in range(COPIES)]),
+    "fork": ("ask", lambda: [frame("session.fork", name=f"big{i}", to=f"{WORD}{i}") for i in range(COPIES)]),
+    "seeds": ("ask", lambda: [frame("session.fork", name=f"s{i}", to=f"{WORD}{i}s") for i in range(COPIES)]),
+    "rename": ("ask", lambda: [f for i in range(COPIES) for f in (
+        frame("session.fork", name=f"big{i}", to=f"{WORD}{i}"),
+        frame("session.rename", name=f"{WORD}{i}", to=f"{WORD}x"),
+        frame("session.remove", name=f"{WORD}x"))]),
+    "remove": ("ask", lambda: [f for i in range(COPIES) for f in (
+        frame("session.fork", name=f"big{i}", to=f"{WORD}{i}"), frame("session.remove", name=f"{WORD}{i}"))]),
     "warm": ("ask", lambda: [raw("warm", prompt=WORD + WORDS * 10)]),
     "detach": ("ask", lambda: [raw(session=WORD, detach=True)]),
     "answers": ("ask", lambda: [raw(n=32)]),
@@ -67,10 +72,16 @@ KINDS = {
 }
 
 
+def end_with_parent():
+    """The calling process is killed when its parent ends; setuid takes this back."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def become(uid):
     os.setgroups([])
     os.setgid(uid)
     os.setuid(uid)
+    end_with_parent()
 
 
 def as_user(uid, f, *args):
@@ -82,24 +93,36 @@ def as_user(uid, f, *args):
             f(*args)
         except (OSError, Closed) as e:
             print(f"uid {uid}: {e!r}", flush=True)
+            os._exit(1)
 
     p = multiprocessing.get_context("fork").Process(target=run, daemon=True)
     p.start()
     return p
 
 
+def fork(c, known, names):
+    """Fork sessions from the known ones, each source once at a time, for it is in use meanwhile."""
+    known, names = list(known), list(names)
+    while names:
+        n = min(len(names), len(known), 64)
+        wrong = [e for e in c.events(*[c.request("session.fork", name=known[i], to=names[i]) for i in range(n)])
+                 if e["event"] != "ok"]
+        assert not wrong, wrong[0]
+        known += names[:n]
+        names = names[n:]
+
+
 def seed_sessions(path, uid, big=BIG, forks=0):
-    """Give the user a session "seed", one of @big bytes of text named "big", and @forks copies of "seed"."""
+    """Give the user a session "seed" and @forks copies of it, and COPIES of @big bytes of text."""
     def make():
         with Client(path, 300) as c:
-            for name, text in (("seed", "hello"), ("big", ("word " * (big // 5 + 1))[:big])):
-                if name == "seed" or big:
+            # Hyphens: many models have a token of 64 of them, so that a context holds more bytes.
+            for name, text in (("seed", "hello"), ("big0", "-" * big)):
+                if text:
                     a = c.answer(text, raw=True, session=name, context="shift", max_tokens=1, temperature=0.0)
                     assert a.end["event"] == "done", a.end
-            for first in range(0, forks, 50):
-                ids = [c.request("session.fork", name="seed", to=f"s{i}") for i in range(first, min(first + 50, forks))]
-                ends = list(c.events(*ids))
-                assert all(e["event"] == "ok" for e in ends), ends[-1]
+            fork(c, ["seed"], [f"s{i}" for i in range(forks)])
+            fork(c, ["big0"], [f"big{i}" for i in range(1, COPIES)] if big else [])
 
     p = as_user(uid, make)
     p.join(300)
@@ -166,9 +189,12 @@ def note(out, what, more=""):
     out.write(f"{what} {time.monotonic():.6f} {more}\n")
 
 
+# No timeouts below: a connect without one waits for its place in the socket's queue, as that of hob does.
+
+
 def probe(path, log, prompt):
     """First token after first token of one warm prompt."""
-    with open(log, "w", buffering=1) as out, Client(path, 600) as c:
+    with open(log, "w", buffering=1) as out, Client(path, None) as c:
         while True:
             note(out, "b")
             i = c.generate(prompt, raw=True, max_tokens=1, temperature=0.0, ignore_eos=True, logprobs=True)
@@ -183,7 +209,7 @@ def probe(path, log, prompt):
 
 def stream(path, log, prompt, n):
     """One answer after the other, and when each token came."""
-    with open(log, "w", buffering=1) as out, Client(path, 600) as c:
+    with open(log, "w", buffering=1) as out, Client(path, None) as c:
         while True:
             note(out, "s")
             i = c.generate(prompt, raw=True, max_tokens=n, temperature=0.0, ignore_eos=True, logprobs=True)
@@ -200,7 +226,7 @@ def newcomer(path, log, turns):
         for k in range(1 << 30):
             note(out, "b")
             try:
-                c = Client(path, 600)
+                c = Client(path, None)
                 a = c.answer("hello", session=f"b{k}", max_tokens=2, temperature=0.0) if turns else None
                 c.close()
                 refused = a.end.get("code") if a else None
@@ -225,15 +251,16 @@ def spans(lines, start, end):
     return out, failed
 
 
-def gaps(lines, start, end):
-    """Seconds between one text event and the next; the last of all lasts until @end."""
+def gaps(lines, start, end, restarts=False):
+    """Seconds between one text event and the next of the same answer (@restarts: and of the next one); the last one
+    counts up to @end."""
     out, last = [], None
     for what, t, *_ in [*lines, ("end", end)]:
         if what == "t" or (what == "end" and last is not None):
             if last is not None and start < t and last < end:
                 out.append(min(t, end) - last)
             last = t
-        elif what == "s":
+        elif what == "s" and not restarts:
             last = None
     return out
 
@@ -273,12 +300,24 @@ class Victim:
         new, refused = spans(self.lines("newcomer"), start, end)
         return {"samples": len(first), "failed": lost, "p50": quantile(first, 0.5), "p99": quantile(first, 0.99),
                 "gap": statistics.median(between or [end - start]), "gap_max": max(between, default=end - start),
+                "stall": max(gaps(self.lines("stream"), start, end, restarts=True), default=end - start),
+                "gap_mean": sum(between) / len(between) if between else end - start,
                 "new": quantile(new, 0.5), "new_max": max(new, default=0), "new_n": len(new), "refused": refused}
 
     def stop(self):
         for p in self.procs:
             p.kill()
             p.join()
+
+
+def wait_for(seconds, condition):
+    """Whether it came true in that time."""
+    until = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def quantile(values, q):

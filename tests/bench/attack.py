@@ -71,7 +71,7 @@ ATTACKS = {
     "mixed": {"crowd": [(FIRST + i, MIXED) for i in range(8)], "big": 400_000, "seconds": 60},
     "halves": {"crowd": [(FIRST + i, [("half", 8, 1)]) for i in range(5)]},
     "idle 4x256": {"crowd": [(FIRST + i, [("idle", 256, 0)]) for i in range(4)]},
-    "disk sessions": {"crowd": [(FIRST, [("fork", 16, 30), ("seeds", 16, 30)])], "big": 1_000_000, "forks": 32,
+    "disk sessions": {"crowd": [(FIRST, [("fork", 16, 30), ("seeds", 16, 30)])], "big": 100_000, "forks": 32,
                       "disk": 64},
     "disk cache": {"crowd": [(FIRST, [("warm", 16, 2)])], "disk": 64},
 }
@@ -211,7 +211,8 @@ def run(o, name, what):
             start, end, r["attackers"], cpu, r["honest"] = under_attack(o, what, d, attackers, victim)
             r["cpu"], r["cpu_io"] = cpu
             r["under"], r["seconds"] = victim.result(start, end), end - start
-            r["watchdog"] = manager.largest(start, end)
+            r["watchdog"], disk = manager.largest(start, end), os.statvfs(place / "home")
+            r["disk_free"] = disk.f_bavail * disk.f_frsize
             time.sleep(GONE)
             now = time.monotonic()
             r.update(rss_peak=d.peak, rss_after=d.rss(), gone=victim.result(end + 1, now), alive=d.p.poll() is None,
@@ -253,7 +254,8 @@ def cells(r):
     a, u, c = r["alone"], r["under"], r["attackers"]
     more = 1000 * (u["p50"] - a["p50"])
     refused = f", {u['refused']} of {u['new_n']} failed" if u["refused"] else ""
-    return [r["attack"] + ("" if r["alive"] else " (hobd ended)"),
+    free = f" ({mib(r['disk_free'])} MiB left)" if r["attack"].startswith("disk") else ""
+    return [r["attack"] + free + ("" if r["alive"] else " (hobd ended)"),
             pair(a["p50"], u["p50"], f" (×{u['p50'] / a['p50']:.2f}, {more:+.3g}; n={u['samples']})"),
             pair(a["p99"], u["p99"], f" (×{u['p99'] / a['p99']:.2f})"),
             f"{ms(a['gap'])} ({ms(a['gap_mean'])}) → {ms(u['gap'])} ({ms(u['gap_mean'])})",

@@ -3,9 +3,9 @@
 #include "client/exits.h"
 #include "client/interrupt.h"
 #include "client/jsonl.h"
-#include "client/plain.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include "libcommon/plain.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/columns.h"
-#include "client/plain.h"
-#include "libcommon/utf8.h"
+#include "client/width.h"
+#include "libcommon/plain.h"
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
@@ -14,18 +14,7 @@
 
 int table_plain(struct buf *out, const char *text)
 {
-    size_t left = strlen(text), n;
-    int r = 0;
-
-    for (; r == 0 && left; text += n, left -= n) {
-        uint32_t cp = 0xfffd;
-
-        n = utf8_decode(text, left, &cp);
-        if (!n) n = 1;
-        /* C0, DEL, and C1, which some terminals obey too */
-        r = cp < ' ' || (cp >= 0x7f && cp < 0xa0) || cp == 0xfffd ? buf_puts(out, "?") : buf_append(out, text, n);
-    }
-    return r;
+    return plain_line(out, text, strlen(text));
 }
 
 int table_put(struct table *t, const char *text)
@@ -53,7 +42,7 @@ unsigned table_terminal(int fd)
 static unsigned spare(const struct table *t, unsigned *widths)
 {
     unsigned least = widths[0] < TABLE_NAME ? widths[0] : TABLE_NAME;
-    unsigned others = t->in_front ? plain_columns(t->in_front) : 0;
+    unsigned others = t->in_front ? width_columns(t->in_front) : 0;
 
     for (unsigned c = 1; c < t->columns; c++) others += TABLE_GAP + widths[c];
     for (unsigned c = t->columns; t->width && c-- > 1 && least + others > t->width;) {
@@ -73,7 +62,7 @@ static size_t measure(const struct table *t, unsigned *widths)
 
     memset(widths, 0, t->columns * sizeof *widths);
     for (; p < end; p += strlen(p) + 1, cells++) {
-        n = plain_columns(p);
+        n = width_columns(p);
         if (n > widths[cells % t->columns]) widths[cells % t->columns] = n;
     }
     others = spare(t, widths);
@@ -88,11 +77,11 @@ static size_t measure(const struct table *t, unsigned *widths)
 /* @text, or as much of it as fits, in @width columns. */
 static int print_cell(struct buf *out, const char *text, unsigned width, bool right, bool last)
 {
-    unsigned n = plain_columns(text);
+    unsigned n = width_columns(text);
     int r;
 
     if (n > width) {
-        r = buf_append(out, text, plain_fit(text, width - 1, &n));
+        r = buf_append(out, text, width_fit(text, width - 1, &n));
         /* A wide character that did not fit leaves a column free. */
         return r == 0 ? buf_printf(out, "…%*s", last ? 0 : (int)(width - 1 - n), "") : r;
     }

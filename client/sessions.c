@@ -4,10 +4,10 @@
 #include "client/columns.h"
 #include "client/exits.h"
 #include "client/output.h"
-#include "client/plain.h"
 #include "client/sessions_view.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include "libcommon/plain.h"
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

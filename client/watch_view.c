@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/watch_view.h"
 #include "client/columns.h"
-#include "client/plain.h"
+#include "client/width.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include <math.h>
@@ -91,7 +91,7 @@ static int page_line(struct page *p, const char *text)
 
     if (page_full(p)) return 0;
     p->used++;
-    r = buf_append(p->out, text, plain_fit(text, p->columns, NULL));
+    r = buf_append(p->out, text, width_fit(text, p->columns, NULL));
     return r == 0 ? buf_puts(p->out, "\n") : r;
 }
 

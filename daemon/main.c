@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include "libcommon/error.h"
+#include "libcommon/plain.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -57,7 +59,8 @@ static int run(int argc, char **argv)
     if (!word || word[0] == '-') return command_serve(argc, argv);
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(word, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "hobd: there is no command '%s'; hobd --help lists them\n", word);
+    error_say(-EINVAL, "there is no command '%s'; hobd --help lists them", word);
+    plain_print(stderr, "hobd: ", error_text(-EINVAL));
     return 2;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/log.h"
+#include "libcommon/plain.h"
 #include "libcommon/utf8.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -72,7 +73,7 @@ static const char *decorate(char *out, size_t n, enum log_level level)
 
 void log_at(enum log_level level, const char *fmt, ...)
 {
-    char line[LINE_MAX_BYTES];
+    char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
     const char *after;
     size_t head, len, room;
     int saved = errno, n;
@@ -81,18 +82,13 @@ void log_at(enum log_level level, const char *fmt, ...)
     if ((int)level > atomic_load_explicit(&log_max, memory_order_relaxed)) return;
     after = decorate(line, 128, level);
     head = strlen(line);
-    room = sizeof line - head - strlen(after) - 2; /* a newline and vsnprintf's NUL */
+    room = sizeof line - head - strlen(after) - 2; /* a newline and snprintf's NUL */
     va_start(ap, fmt);
-    n = vsnprintf(line + head, room + 1, fmt, ap);
+    n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    len = n < 0 ? 0 : (size_t)n > room ? utf8_whole(line + head, room) : (size_t)n;
+    len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : utf8_whole(text, sizeof text - 1);
     /* A message may quote what a peer sent: it must not look like two lines, nor move the cursor. */
-    for (size_t i = head; i < head + len; i++) {
-        if ((unsigned char)line[i] < ' ' || line[i] == 0x7f) line[i] = ' ';
-        /* U+0080 to U+009F: terminals obey those, too */
-        if ((unsigned char)line[i] == 0xc2 && ((unsigned char)line[i + 1] & 0xe0) == 0x80) line[i] = line[i + 1] = ' ';
-    }
-    len += head;
+    len = head + plain_into(line + head, room, text, len);
     len += (size_t)snprintf(line + len, sizeof line - len, "%s\n", after);
     while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR) continue;
     errno = saved;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/bench.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/plain.h"
+#include <string.h>
 
 static double real(const json_t *j, const char *key)
 {
@@ -41,9 +44,11 @@ void bench_print(const json_t *j)
 {
     const json_t *p = json_object_get(j, "prefill"), *d;
     size_t i;
-    printf("%s on %s, %s, %lld threads, loaded in %.2f s\n", json_string_value(json_object_get(j, "model")),
-           json_string_value(json_object_get(j, "cpu")), json_string_value(json_object_get(j, "isa")),
-           integer(j, "threads"), real(j, "load_s"));
+    _cleanup_(buf_fini) struct buf model = BUF_INIT;
+    const char *path = json_string_value(json_object_get(j, "model"));
+    if (plain_line(&model, path, strlen(path)) < 0) return;
+    printf("%s on %s, %s, %lld threads, loaded in %.2f s\n", model.data, json_string_value(json_object_get(j, "cpu")),
+           json_string_value(json_object_get(j, "isa")), integer(j, "threads"), real(j, "load_s"));
     printf("limits of this machine: memory read %.1f GB/s, int8 %.0f Gop/s\n", real(j, "read_gbps"),
            real(j, "int8_gops"));
     printf("prefill %6lld tokens                 %9.1f tok/s  %6.1f Gop/s = %3.0f%%", integer(p, "tokens"),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
 #include "libcommon/error.h"
+#include "libcommon/plain.h"
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +9,10 @@
 
 int command_failed(char **argv, int r)
 {
-    fprintf(stderr, "hobd %s: %s\n", argv[0], error_text(r));
+    char before[64];
+
+    snprintf(before, sizeof(before), "hobd %.50s: ", argv[0]);
+    plain_print(stderr, before, error_text(r));
     return 1;
 }
 

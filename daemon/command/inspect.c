@@ -6,6 +6,7 @@
 #include "daemon/text/template.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/plain.h"
 #include "libcommon/units.h"
 #include "libcommon/utf8.h"
 #include <errno.h>
@@ -35,7 +36,7 @@ static void print_text(struct gguf_str s, size_t max)
             fputs("\\n", stdout);
         else if (s.data[i] == '\\' || s.data[i] == '"')
             printf("\\%c", s.data[i]);
-        else if (n && cp >= 0x20 && !(cp >= 0x7f && cp < 0xa0))
+        else if (n && !plain_commands(cp))
             fwrite(s.data + i, 1, n, stdout);
         else
             printf("\\x%02x", (unsigned char)s.data[i]), n = 1;

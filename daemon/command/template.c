@@ -150,18 +150,6 @@ static int read_request(json_t **out)
     return 0;
 }
 
-static int write_all(const char *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t w = write(STDOUT_FILENO, p, n);
-        if (w < 0 && errno == EINTR) continue;
-        if (w < 0) return error_say(-errno, "standard output: %s", strerror(errno));
-        p += w;
-        n -= (size_t)w;
-    }
-    return 0;
-}
-
 static int run(const struct options *o)
 {
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
@@ -172,7 +160,7 @@ static int run(const struct options *o)
     if (r < 0) return r;
     struct text text = {0};
     r = template_render(t, vars, trusted, o->now, NULL, &text);
-    if (r == 0) r = write_all(text.s.data, text.s.len);
+    if (r == 0) r = command_print(text.s.data, text.s.len);
     text_fini(&text);
     return r;
 }

@@ -93,17 +93,6 @@ static int read_all(struct buf *b)
     }
 }
 
-static int write_all(const struct buf *b)
-{
-    for (size_t at = 0; at < b->len;) {
-        ssize_t n = write(STDOUT_FILENO, b->data + at, b->len - at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return error_say(-errno, "standard output: %s", strerror(errno));
-        at += (size_t)n;
-    }
-    return 0;
-}
-
 static int encode(const struct options *o, const struct tokenizer *t, const struct buf *in, struct buf *out)
 {
     _cleanup_(text_fini) struct text text = {0};
@@ -173,7 +162,7 @@ static int run(const struct options *o)
     r = read_all(&in);
     if (r < 0) return r;
     r = o->detokenize ? decode(o, t, &in, &out) : encode(o, t, &in, &out);
-    return r < 0 ? r : write_all(&out);
+    return r < 0 ? r : command_print(out.data, out.len);
 }
 
 int command_tokenize(int argc, char **argv)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/notify.h"
-#include "libcommon/cleanup.h"
 #include "daemon/io/priority.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include "libcommon/plain.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -161,6 +162,10 @@ void notify_stopping(struct notify *n, const char *why)
 
 void notify_failed(struct notify *n, int code, const char *why)
 {
+    /* A sentence may quote a model file: a second line would be another assignment. */
+    char line[1024];
+
+    line[plain_into(line, sizeof line - 1, why, strlen(why))] = 0;
     n->extend = sd_event_source_disable_unref(n->extend);
-    tell(n, "STATUS=%s\nERRNO=%d", why, code);
+    tell(n, "STATUS=%s\nERRNO=%d", line, code);
 }

@@ -70,7 +70,7 @@ static void test_list(void **state)
           "NAME                                  MESSAGES  TOKENS  LAST USED\n"
           "review                                      12    3041  in use\n"
           "a raw one, whose name is rather long       raw      17  3 min ago\n"
-          "\xc3\xa9?[2J                                        0  123456  2025-02-19\n");
+          "\xc3\xa9\u241b[2J                                        0  123456  2025-02-19\n");
     lists("[]", 0, "");
     lists(" [ ] ", 40, "");
 }
@@ -81,7 +81,7 @@ static void test_list_fits_in_40_columns(void **state)
           "NAME        MESSAGES  TOKENS  LAST USED\n"
           "review            12    3041  in use\n"
           "a raw one…       raw      17  3 min ago\n"
-          "\xc3\xa9?[2J              0  123456  2025-02-19\n");
+          "\xc3\xa9\u241b[2J              0  123456  2025-02-19\n");
 }
 
 static void test_list_refuses(void **state)
@@ -121,7 +121,7 @@ static void test_show_a_failure(void **state)
 
 static void test_show_a_conversation(void **state)
 {
-    static const char want[] = "[system]\nBe brief.\n\n[user]\ntwo\nlines\n\n[assist?ant]\n";
+    static const char want[] = "[system]\nBe brief.\n\n[user]\ntwo\nlines\n\n[assist ant]\n";
 
     shows("{\"name\":\"review\",\"used\":1,\"raw\":false,\"context\":\"refuse\",\"tokens\":40,\"messages\":["
           "{\"role\":\"system\",\"content\":\"Be brief.\"},{\"content\":\"two\\nlines\\n\",\"role\":\"user\"},"

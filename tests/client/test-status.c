@@ -44,7 +44,7 @@ static void test_table_has_every_key(void **state)
                                   "    uid: 1000\n"
                                   "list:\n"
                                   "  - 1\n"
-                                  "  - a?b\n");
+                                  "  - a b\n");
     buf_fini(&out);
 }
 

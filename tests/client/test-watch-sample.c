@@ -28,7 +28,7 @@ static void test_notes(void **state)
          1);
     assert_int_equal(watch_draw(&out, &a, NULL, 80, 0), 0);
     assert_string_equal(out.data, "hobd: failed, up 0s\n"
-                                  "! no such? file\n"
+                                  "! no such\u241b file\n"
                                   "! it changed\n"
                                   "! restart to use what the configuration says of ctx, kv-type\n"
                                   "! the configuration was not read again: x:3: what\n");
@@ -70,7 +70,7 @@ static void test_figures(void **state)
     assert_true(isnan(s.figures[FIGURE_QUEUED]));
     assert_true(isnan(s.figures[FIGURE_QUEUE]));
     assert_true(s.figures[FIGURE_HIT_RATE] == 0.5);
-    assert_string_equal(s.model.data, "m?");
+    assert_string_equal(s.model.data, "m ");
     assert_int_equal(s.n_users, 2);
     assert_true(s.users[0].figures[USER_UID] == 5);
     assert_true(s.users[0].figures[USER_RUNNING] == 1);

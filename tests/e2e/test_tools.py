@@ -2,6 +2,8 @@
 """hobd's other commands on small models."""
 import json
 import os
+import pty
+import re
 import subprocess
 
 import pytest
@@ -48,6 +50,44 @@ def test_template(tiny, tmp_path):
     (tmp_path / "e.jinja").write_text("a\n{{ raise_exception('no such role') }}")
     r = hobd("template", "--template", tmp_path / "e.jinja", input=b"{}", check=1)
     assert "no such role" in r.err and "line 2" in r.err
+
+
+def on_a_terminal(*args, input=b""):
+    """What a terminal gets from standard output and standard error."""
+    main, side = pty.openpty()
+    p = subprocess.Popen([HOBD, *map(str, args)], stdin=subprocess.PIPE, stdout=side, stderr=side)
+    os.close(side)
+    p.stdin.write(input)
+    p.stdin.close()
+    out = b""
+    try:
+        while piece := os.read(main, 65536):
+            out += piece
+    except OSError:  # the other side is closed
+        pass
+    p.wait(60)
+    os.close(main)
+    return out
+
+
+def test_a_terminal_is_told_nothing(tiny, tmp_path):
+    """What others wrote cannot command it; through a pipe it is as they wrote it."""
+    evil, picture = b"a\x1b]0;b\x07c\xc2\x9bd\xe2\x80\xae", "a␛]0;b␇c\ufffdd\ufffd".encode()
+    ids = hobd("tokenize", "-m", tiny, input=evil).out.encode()
+    assert hobd("tokenize", "-m", tiny, "--detokenize", input=ids).stdout == evil
+    assert on_a_terminal("tokenize", "-m", tiny, "--detokenize", input=ids) == picture
+    (tmp_path / "t.jinja").write_bytes(evil)
+    assert hobd("template", "--template", tmp_path / "t.jinja", input=b"{}").stdout == evil
+    assert on_a_terminal("template", "--template", tmp_path / "t.jinja", input=b"{}") == picture
+    path = b"/nowhere/" + evil
+    # Errors quote names; they go through one place, whoever reads them.
+    for args in (["inspect", evil], ["tokenize", "-m", path], ["serve", "-m", path], ["bench", "-m", path], [evil],
+                 ["template", b"--template=" + evil], ["inspect", b"--" + evil]):
+        r = subprocess.run([os.fsencode(HOBD), *map(os.fsencode, args)], capture_output=True, input=b"{}", timeout=60)
+        assert r.returncode and picture in r.stderr, (args, r.stderr)
+        assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", r.stderr), (args, r.stderr)
+    (tmp_path / "e.jinja").write_bytes(b"{{ raise_exception('" + evil + b"') }}")
+    assert picture in subprocess.run([HOBD, "template", "--template", tmp_path / "e.jinja"], input=b"{}", capture_output=True).stderr
 
 
 def test_files_that_are_none(tiny, tmp_path):

@@ -104,7 +104,7 @@ static void one_call_is_one_line(void **state)
     log_info("a\nb\033[31mc\rd\x7f"
              "e \xc3\xa4 \xc2\x9b"
              "f\xc2\xa0");
-    assert_string_equal(captured(), "hob: a b [31mc d e \xc3\xa4   f\xc2\xa0\n");
+    assert_string_equal(captured(), "hob: a b\u241b[31mc d\u2421e \xc3\xa4 \ufffdf\xc2\xa0\n");
 }
 
 static void long_lines_are_cut_between_characters(void **state)

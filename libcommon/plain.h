@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Text that others wrote, on its way to a person: names in a model file, messages of a peer, answers. A terminal would
+ * obey what stands in it. All that goes to a terminal, to standard error or to a log passes through here; what a
+ * program reads through a pipe stays as it is.
+ *
+ * Control characters become their pictures (U+2400…), those beyond ASCII (U+0080 to U+009F), controls of the writing
+ * direction (U+202A to U+202E, U+2066 to U+2069) and what is no UTF-8 U+FFFD.
+ */
+#include "libcommon/buf.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Whether @cp is one of those characters. */
+bool plain_commands(uint32_t cp);
+
+/* Append @text[@n] (whole characters), which may have several lines: newline, tab, and the carriage return of a line's
+ * end stay. 0 or -ENOMEM. */
+int plain_text(struct buf *out, const char *text, size_t n);
+
+/* The same for one line: newline, tab and carriage return become spaces. */
+int plain_line(struct buf *out, const char *text, size_t n);
+
+/* The same into @out[@cap], without memory of its own: as many whole characters as there is room for. Returns their
+ * bytes; no NUL is added. */
+size_t plain_into(char *out, size_t cap, const char *text, size_t n);
+
+/* "BEFORE TEXT\n" to @f, TEXT as one line. */
+void plain_print(FILE *f, const char *before, const char *text);

@@ -12,8 +12,9 @@
 
 enum { SHORT_FREE = 0x100 }; /* values of long options that have no letter begin here */
 
-/* On failure the sentence says what is wrong with the value; the caller puts the option's name in front. */
-typedef int (*set_fn)(struct options *o, const char *value);
+/* Read @value into @to, the option's field of @o. On failure the sentence says what is wrong with the value; the caller
+ * puts the option's name in front. */
+typedef int (*set_fn)(struct options *o, const char *value, void *to);
 
 /* Can it change in a daemon that runs? */
 enum option_life {
@@ -69,32 +70,42 @@ static int set_u32(uint32_t *to, const char *value, uint64_t min, uint64_t max)
     return 0;
 }
 
-static int set_model(struct options *o, const char *value)
+static int set_text(struct options *o, const char *value, void *to)
 {
-    return replace(&o->model, value);
+    return replace(to, value);
 }
 
-static int set_socket(struct options *o, const char *value)
+static int set_size(struct options *o, const char *value, void *to)
 {
-    return replace(&o->socket, value);
+    return parse_size(value, to);
 }
 
-static int set_ctx(struct options *o, const char *value)
+static int set_time(struct options *o, const char *value, void *to)
 {
-    return set_u32(&o->engine.ctx, value, 1, 1u << 24);
+    return parse_time(value, to);
 }
 
-static int set_parallel(struct options *o, const char *value)
+static int set_session_count(struct options *o, const char *value, void *to)
 {
-    return set_u32(&o->engine.parallel, value, 1, 1024);
+    return set_u32(to, value, 1, 1000000);
 }
 
-static int set_threads(struct options *o, const char *value)
+static int set_ctx(struct options *o, const char *value, void *to)
 {
-    return set_u32(&o->engine.threads, value, 1, 1024);
+    return set_u32(to, value, 1, 1u << 24);
 }
 
-static int set_kv_bytes(struct options *o, const char *value)
+static int set_parallel(struct options *o, const char *value, void *to)
+{
+    return set_u32(to, value, 1, 1024);
+}
+
+static int set_threads(struct options *o, const char *value, void *to)
+{
+    return set_u32(to, value, 1, 1024);
+}
+
+static int set_kv_bytes(struct options *o, const char *value, void *to)
 {
     uint64_t v;
     int r = parse_size(value, &v);
@@ -105,7 +116,7 @@ static int set_kv_bytes(struct options *o, const char *value)
     return 0;
 }
 
-static int set_kv_type(struct options *o, const char *value)
+static int set_kv_type(struct options *o, const char *value, void *to)
 {
     for (enum kern_kv t = 0; t < KERN_KV_TYPES; t++)
         if (!strcmp(value, kern_kv_name(t))) {
@@ -115,22 +126,7 @@ static int set_kv_type(struct options *o, const char *value)
     return error_say(-EINVAL, "'%.64s' is not f32, f16 or q8", value);
 }
 
-static int set_cache_bytes(struct options *o, const char *value)
-{
-    return parse_size(value, &o->engine.cache_bytes);
-}
-
-static int set_session_ttl(struct options *o, const char *value)
-{
-    return parse_time(value, &o->engine.session_ttl_usec);
-}
-
-static int set_prefixes(struct options *o, const char *value)
-{
-    return replace(&o->engine.prefixes_dir, value);
-}
-
-static int set_packed_file(struct options *o, const char *value)
+static int set_packed_file(struct options *o, const char *value, void *to)
 {
     int r = parse_bool(value);
 
@@ -139,7 +135,7 @@ static int set_packed_file(struct options *o, const char *value)
     return 0;
 }
 
-static int set_confine(struct options *o, const char *value)
+static int set_confine(struct options *o, const char *value, void *to)
 {
     int r = parse_bool(value);
 
@@ -159,27 +155,17 @@ static int set_client_bytes(struct options *o, const char *value)
     return 0;
 }
 
-static int set_idle_exit(struct options *o, const char *value)
+static int set_queue(struct options *o, const char *value, void *to)
 {
-    return parse_time(value, &o->idle_exit_usec);
+    return set_u32(to, value, 1, 100000);
 }
 
-static int set_queue(struct options *o, const char *value)
+static int set_batch_tokens(struct options *o, const char *value, void *to)
 {
-    return set_u32(&o->engine.queue, value, 1, 100000);
+    return set_u32(to, value, 1, 1u << 16);
 }
 
-static int set_queue_timeout(struct options *o, const char *value)
-{
-    return parse_time(value, &o->engine.queue_timeout_usec);
-}
-
-static int set_batch_tokens(struct options *o, const char *value)
-{
-    return set_u32(&o->engine.batch_tokens, value, 1, 1u << 16);
-}
-
-static int set_batch_window(struct options *o, const char *value)
+static int set_batch_window(struct options *o, const char *value, void *to)
 {
     uint64_t v;
     int r = parse_time(value, &v);
@@ -190,32 +176,27 @@ static int set_batch_window(struct options *o, const char *value)
     return 0;
 }
 
-static int set_stop_timeout(struct options *o, const char *value)
-{
-    return parse_time(value, &o->stop_timeout_usec);
-}
-
-static int set_system(struct options *o, const char *value)
+static int set_system(struct options *o, const char *value, void *to)
 {
     o->system = true;
     return 0;
 }
 
-static int set_verbose(struct options *o, const char *value)
+static int set_verbose(struct options *o, const char *value, void *to)
 {
     o->log_level = LOG_DEBUG;
     return 0;
 }
 
-static int set_quiet(struct options *o, const char *value)
+static int set_quiet(struct options *o, const char *value, void *to)
 {
     o->log_level = LOG_WARNING;
     return 0;
 }
 
 static const struct option_def defs[] = {
-    {"model", 'm', "MODEL", set_model, "a name, or the path of a .gguf (default: default)", TEXT(model), LIFE_START},
-    {"socket", 0, "PATH", set_socket, "listen there (default: $HOB_SOCKET, or by model)", TEXT(socket), LIFE_START},
+    {"model", 'm', "MODEL", set_text, "a name, or the path of a .gguf (default: default)", TEXT(model), LIFE_START},
+    {"socket", 0, "PATH", set_text, "listen there (default: $HOB_SOCKET, or by model)", TEXT(socket), LIFE_START},
     {"ctx", 0, "N", set_ctx, "most tokens of one sequence (default: up to 32768)", FIELD(engine.ctx), LIFE_START},
     {"parallel", 0, "N", set_parallel, "sequences at once (default: 16)", FIELD(engine.parallel), LIFE_START},
     {"threads", 0, "N", set_threads, "compute threads (default: physical cores)", FIELD(engine.threads), LIFE_START},
@@ -223,26 +204,32 @@ static const struct option_def defs[] = {
      FIELD(engine.kv_bytes), LIFE_START},
     {"kv-type", 0, "TYPE", set_kv_type, "how K and V are kept: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type),
      LIFE_START},
-    {"cache-bytes", 0, "SIZE", set_cache_bytes, "KV on disk, at most a tenth of free (default: 4G)",
-     FIELD(engine.cache_bytes), LIFE_AMOUNT},
+    {"cache-bytes", 0, "SIZE", set_size, "KV on disk, at most a tenth of free (default: 4G)", FIELD(engine.cache_bytes),
+     LIFE_AMOUNT},
     {"packed-file", 0, "YES|NO", set_packed_file, "keep repacked weights in a file (default: yes)",
      FIELD(no_packed_file), LIFE_START},
-    {"session-ttl", 0, "TIME", set_session_ttl, "forget sessions unused so long; 0: no (default: 0)",
+    {"session-bytes", 0, "SIZE", set_size, "a user's sessions on disk; 0: no limit (default: 1G)",
+     FIELD(engine.session_bytes), LIFE_RUN},
+    {"session-count", 0, "N", set_session_count, "sessions of a user (default: 10000)", FIELD(engine.session_count),
+     LIFE_RUN},
+    {"disk-reserve", 0, "SIZE", set_size, "free space that stays free (default: 256M, at most 1/20 of the disk)",
+     FIELD(engine.disk_reserve), LIFE_RUN},
+    {"session-ttl", 0, "TIME", set_time, "forget sessions unused so long; 0: no (default: 0)",
      FIELD(engine.session_ttl_usec), LIFE_RUN},
-    {"prefixes", 0, "DIR", set_prefixes, "prompts for everybody (default: /etc/hob/prefixes)",
-     TEXT(engine.prefixes_dir), LIFE_START},
+    {"prefixes", 0, "DIR", set_text, "prompts for everybody (default: /etc/hob/prefixes)", TEXT(engine.prefixes_dir),
+     LIFE_START},
     {"client-bytes", 0, "SIZE", set_client_bytes, "unread requests and answers (default: memory/32)",
      FIELD(client_bytes), LIFE_START},
-    {"idle-exit", 0, "TIME", set_idle_exit, "exit when idle so long; 0: never (default: 15min)", FIELD(idle_exit_usec),
+    {"idle-exit", 0, "TIME", set_time, "exit when idle so long; 0: never (default: 15min)", FIELD(idle_exit_usec),
      LIFE_RUN},
     {"queue", 0, "N", set_queue, "requests that may wait for a place (default: 256)", FIELD(engine.queue), LIFE_RUN},
-    {"queue-timeout", 0, "TIME", set_queue_timeout, "how long one may wait there (default: 10min)",
+    {"queue-timeout", 0, "TIME", set_time, "how long one may wait there (default: 10min)",
      FIELD(engine.queue_timeout_usec), LIFE_RUN},
     {"batch-tokens", 0, "N", set_batch_tokens, "most tokens of one step (default: 512)", FIELD(engine.batch_tokens),
      LIFE_START},
     {"batch-window", 0, "TIME", set_batch_window, "wait that long for company before a step (default: 0)",
      FIELD(engine.batch_window_usec), LIFE_RUN},
-    {"stop-timeout", 0, "TIME", set_stop_timeout, "how long answers go on when stopping (default: 30s)",
+    {"stop-timeout", 0, "TIME", set_time, "how long answers go on when stopping (default: 30s)",
      FIELD(stop_timeout_usec), LIFE_RUN},
     {"confine", 0, "YES|NO", set_confine, "enter the sandbox (default: yes)", FIELD(no_sandbox), LIFE_START},
     {"system", 0, NULL, set_system, "the system's places, a socket for the group", FIELD(system), LIFE_START},
@@ -309,7 +296,7 @@ int options_set(struct options *o, const char *key, const char *value)
     }
     if (d->arg && !value) return error_say(-EINVAL, "%s wants a value (%s)", key, d->arg);
     if (!d->arg && value) return error_say(-EINVAL, "%s takes no value", key);
-    r = d->set(o, value);
+    r = d->set(o, value, (char *)o + d->at);
     return r < 0 ? error_in(r, "%s", key) : 0;
 }
 

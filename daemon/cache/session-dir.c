@@ -94,6 +94,7 @@ struct scan {
     uid_t uid;
     session_hash_fn hash;
     int (*found)(void *ctx, const struct session_found *f);
+    int (*beside)(void *ctx, const struct session_beside *b);
     void *ctx;
 };
 
@@ -103,15 +104,21 @@ static int digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* "HASH" and @ext. */
-static bool parse_name(const char *name, const char *ext, uint8_t hash[16])
+/* "HASH" and more. */
+static bool parse_hash(const char *name, uint8_t hash[16])
 {
     for (int i = 0; i < 32; i++) {
         int v = digit(name[i]);
         if (v < 0) return false;
         hash[i / 2] = (uint8_t)(i % 2 ? hash[i / 2] | v : v << 4);
     }
-    return strcmp(name + 32, ext) == 0;
+    return true;
+}
+
+/* "HASH" and @ext. */
+static bool parse_name(const char *name, const char *ext, uint8_t hash[16])
+{
+    return parse_hash(name, hash) && strcmp(name + SESSION_LOG_HEX - 1, ext) == 0;
 }
 
 static bool parse_uid(const char *name, uid_t *uid)
@@ -131,6 +138,7 @@ static int read_end(int fd, const struct stat *st, struct session_found *f)
 {
     uint8_t end[SESSION_SUMMARY_BYTES + sizeof(f->sum)];
     f->size = (uint64_t)st->st_size;
+    f->inode = st->st_ino;
     f->summary = (struct session_summary){
         .used = (uint64_t)st->st_mtim.tv_sec * 1000000 + (uint64_t)st->st_mtim.tv_nsec / 1000,
         .bytes = f->size,
@@ -198,22 +206,57 @@ static int scan_uid(struct scan *s, DIR *d)
     return r;
 }
 
-int session_dir_scan(int dir, const char *path, session_hash_fn hash,
-                     int (*found)(void *ctx, const struct session_found *f), void *ctx)
+/* Call @visit for the directory of each uid; @s has path and what @visit needs. */
+static int each_uid(int dir, struct scan *s, int (*visit)(struct scan *s, DIR *d), bool warn)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     _cleanup_(closedirp) DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) return error_in(error_origin(-errno), "sessions in %s", path);
+    if (!d) return error_in(error_origin(-errno), "sessions in %s", s->path);
     int r = 0;
     for (const struct dirent *e; r == 0 && (e = readdir(d));) {
-        struct scan s = {.path = path, .hash = hash, .found = found, .ctx = ctx};
-        if (!parse_uid(e->d_name, &s.uid)) continue;
-        s.dir = session_dir_of(dir, path, s.uid, false);
-        _cleanup_(closedirp) DIR *sub = s.dir < 0 ? NULL : fdopendir(s.dir);
-        if (!sub)
-            log_warning("sessions in %s/%s are not read: %s", path, e->d_name, error_text(s.dir));
-        else
-            r = scan_uid(&s, sub);
+        if (!parse_uid(e->d_name, &s->uid)) continue;
+        s->dir = session_dir_of(dir, s->path, s->uid, false);
+        _cleanup_(closedirp) DIR *sub = s->dir < 0 ? NULL : fdopendir(s->dir);
+        if (sub)
+            r = visit(s, sub);
+        else if (warn)
+            log_warning("sessions in %s/%s are not read: %s", s->path, e->d_name, error_text(s->dir));
     }
     return r;
+}
+
+int session_dir_scan(int dir, const char *path, session_hash_fn hash,
+                     int (*found)(void *ctx, const struct session_found *f), void *ctx)
+{
+    struct scan s = {.path = path, .hash = hash, .found = found, .ctx = ctx};
+    return each_uid(dir, &s, scan_uid, true);
+}
+
+/* HASH.bad, HASH-1.bad … HASH-9.bad */
+static bool parse_bad(const char *name, uint8_t hash[16])
+{
+    char bad[SESSION_LOG_NAME];
+    if (!parse_hash(name, hash)) return false;
+    for (int i = 0; i < SESSION_LOG_BADS; i++) {
+        session_log_bad_name(bad, hash, i);
+        if (strcmp(name, bad) == 0) return true;
+    }
+    return false;
+}
+
+static int beside_uid(struct scan *s, DIR *d)
+{
+    struct session_beside b = {.uid = s->uid, .dir = s->dir};
+    int r = 0;
+    for (const struct dirent *e; r == 0 && (e = readdir(d));) {
+        b.name = e->d_name;
+        if (parse_bad(b.name, b.hash)) r = s->beside(s->ctx, &b);
+    }
+    return r;
+}
+
+int session_dir_beside(int dir, const char *path, int (*found)(void *ctx, const struct session_beside *b), void *ctx)
+{
+    struct scan s = {.path = path, .beside = found, .ctx = ctx};
+    return each_uid(dir, &s, beside_uid, false);
 }

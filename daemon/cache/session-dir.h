@@ -11,7 +11,7 @@ struct session_found {
     struct session_log_head head;
     uint8_t hash[16];
     uint8_t sum[16]; /* the last bytes of the file: its last record's checksum, if it is whole */
-    uint64_t size;
+    uint64_t size, inode;
     struct session_summary summary; /* of the last record; where it is damaged: made up from the file's size and time */
 };
 
@@ -21,6 +21,17 @@ typedef void (*session_hash_fn)(uint8_t out[16], const char *name, size_t len);
  * what @found returned when that was negative; -errno with a sentence. */
 int session_dir_scan(int dir, const char *path, session_hash_fn hash,
                      int (*found)(void *ctx, const struct session_found *f), void *ctx);
+
+/* A file that was set aside. */
+struct session_beside {
+    uid_t uid;
+    int dir; /* of the uid; the callback's for as long as it runs */
+    const char *name;
+    uint8_t hash[16];
+};
+
+/* Tell @found of every one. 0; what @found returned when that was negative; -errno with a sentence. */
+int session_dir_beside(int dir, const char *path, int (*found)(void *ctx, const struct session_beside *b), void *ctx);
 
 /* The directory of a uid. @make: where there is none. A descriptor or -errno with a sentence. */
 int session_dir_of(int dir, const char *path, uid_t uid, bool make);

@@ -49,7 +49,7 @@ struct session_owner *session_get_owner(struct session_store *s, uid_t uid)
     if (o) return o;
     o = calloc(1, sizeof(*o));
     if (!o) return NULL;
-    *o = (struct session_owner){.uid = uid, .dir = s->dir, .path = s->path, .next = s->owners};
+    *o = (struct session_owner){.uid = uid, .dir = s->dir, .path = s->path, .room = &s->room, .next = s->owners};
     return s->owners = o;
 }
 
@@ -125,7 +125,8 @@ void session_delete(struct session_store *s, struct session *x)
     session_order_remove(x);
     session_resident_remove(x);
     session_clear(x);
-    session_log_resize(x, 0);
+    session_unclaim(x);
+    session_log_drop(x);
     atomic_fetch_sub(&o->bytes, x->bytes);
     proto_text_fini(&x->name);
     free(x);

@@ -68,14 +68,14 @@ static int give_up(int dir, struct session *x, int r)
     r = session_log_set_aside(dir, x->hash, false, bad);
     if (r < 0) return error_in(r, "the log of session '%s' is damaged and cannot be set aside", x->name.data);
     log_warning("%s is damaged: renamed to %s", path, bad);
-    session_log_resize(x, 0);
+    session_log_leave(x);
     x->loaded = true;
     return error_say(-EBADMSG, "the log of session '%s' is damaged and was set aside", x->name.data);
 }
 
 static int gone(struct session *x)
 {
-    session_log_resize(x, 0);
+    session_log_drop(x);
     session_clear(x);
     x->loaded = true;
     return error_say(-ENOENT, "the log of session '%s' is gone", x->name.data);
@@ -94,6 +94,7 @@ static int mend(int dir, int fd, struct session *x, const struct replayed *p, ui
         return 0;
     }
     int r = session_log_set_aside(dir, x->hash, true, bad);
+    if (r == 0) r = session_room_add_name(x->owner, dir, bad, 0);
     if (r < 0) return error_in(r, "the log of session '%s' is damaged and cannot be set aside", x->name.data);
     log_warning("%s is damaged at byte %" PRIu64 " of %" PRIu64
                 ": what is good before goes on, the whole is kept as %s",

@@ -25,10 +25,25 @@ void session_log_name(char out[SESSION_LOG_NAME], const uint8_t hash[16], const 
     snprintf(out + SESSION_LOG_HEX - 1, SESSION_LOG_NAME - SESSION_LOG_HEX + 1, "%s", ext);
 }
 
-void session_log_resize(struct session *x, uint64_t size)
+int session_log_place(struct session *x, uint64_t inode, uint64_t size)
 {
-    atomic_fetch_add(&x->owner->disk, size - x->log.size);
+    int r = session_room_add(x->owner, inode, size, 0);
+    if (r < 0) return r;
+    session_log_drop(x);
+    x->log.inode = inode;
     x->log.size = size;
+    return 0;
+}
+
+void session_log_drop(struct session *x)
+{
+    if (x->log.inode) session_room_remove(x->owner, x->log.inode);
+    session_log_leave(x);
+}
+
+void session_log_leave(struct session *x)
+{
+    x->log.inode = x->log.size = 0;
 }
 
 /* --- records --- */
@@ -154,12 +169,14 @@ int session_log_set_aside(int dir, const uint8_t hash[16], bool keep, char bad[S
     return r == 0 && fsync(dir) < 0 ? error_origin(-errno) : r;
 }
 
-int session_log_unlink(int dir, const uint8_t hash[16])
+int session_log_unlink(int dir, struct session *x)
 {
     char name[SESSION_LOG_NAME];
-    session_log_name(name, hash, ".log");
+    session_log_name(name, x->hash, ".log");
     if (unlinkat(dir, name, 0) < 0 && errno != ENOENT) return error_origin(-errno);
-    return fsync(dir) < 0 ? error_origin(-errno) : 0;
+    if (fsync(dir) < 0) return error_origin(-errno); /* it may come back, and is counted still */
+    session_log_drop(x);
+    return 0;
 }
 
 const char *session_log_path(const struct session *x, char *out, size_t n)

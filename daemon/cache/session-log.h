@@ -73,15 +73,22 @@ int session_log_rename_new(int dir, const char *from, const char *to);
 /* Rename the log of @hash to the first free *.bad name, told in @bad; @keep: give it that second name only. The
  * directory is synced. 0 or -errno. */
 int session_log_set_aside(int dir, const uint8_t hash[16], bool keep, char bad[SESSION_LOG_NAME]);
-/* Remove the log of @hash and sync the directory. 0 (it may have been gone) or -errno. */
-int session_log_unlink(int dir, const uint8_t hash[16]);
+/* Remove x's log and sync the directory. 0 (it may have been gone) or -errno. */
+int session_log_unlink(int dir, struct session *x);
 
 /* --- whole logs --- */
 
+/* Put a file of these bytes, synced, in place of x's log; it is counted. 0; -ENOSPC and others: nothing changed, unless
+ * x has another inode: then its name is not synced. All with a sentence. */
+int session_log_publish(int dir, struct session *x, const struct buf *b);
 /* Write a file of x's that says all that @from is (x itself, or the session that x replaces), in place of what x has.
  * 0, and x->log says so; -EEXIST with a sentence when x has none but there is a file; -errno. */
 int session_log_write(int dir, struct session *x, const struct session *from);
 /* The log, whose last bytes @b ends with, has @size bytes and says all that @x is. */
 void session_log_saved(struct session *x, const struct buf *b, uint64_t size);
-/* Set how much of the file is whole. */
-void session_log_resize(struct session *x, uint64_t size);
+/* x has a file of its own, @inode with @size good bytes, from now on; it is counted. 0 or -ENOMEM (nothing changed). */
+int session_log_place(struct session *x, uint64_t inode, uint64_t size);
+/* x has none; the name it had is gone. */
+void session_log_drop(struct session *x);
+/* x has none; the file stays, is another's to remove, and is counted until then. */
+void session_log_leave(struct session *x);

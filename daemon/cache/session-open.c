@@ -35,10 +35,12 @@ struct session_store *session_store_free(struct session_store *s)
         struct session_owner *o = s->owners;
         while (o->oldest) session_delete(s, o->oldest);
         s->owners = o->next;
+        session_share_fini(&o->share);
         free(o);
     }
     if (s->lock >= 0) close(s->lock);
     if (s->dir >= 0) close(s->dir);
+    session_room_fini(&s->room);
     free(s->path);
     free(s->buckets);
     free(s->replacing);
@@ -74,15 +76,21 @@ static int scanned(void *ctx, const struct session_found *f)
     struct session *x = session_make(s, f->head.uid, f->head.name, f->head.name_len, f->hash);
     if (!x) return -ENOMEM;
     session_order_append(x);
-    session_log_resize(x, f->size);
+    if (session_log_place(x, f->inode, f->size) < 0) return -ENOMEM;
     memcpy(x->log.sum, f->sum, sizeof(x->log.sum));
     x->used = f->summary.used;
     x->known.ids = f->summary.ids;
     x->known.messages = f->summary.messages;
     x->known.bytes = f->summary.bytes;
-    x->known.disk = f->size;
     if (x->used > s->latest) s->latest = x->used;
     return keep_replacing(s, x, f);
+}
+
+static int scanned_beside(void *ctx, const struct session_beside *b)
+{
+    struct session_store *s = ctx;
+    struct session_owner *o = session_get_owner(s, b->uid);
+    return o ? session_room_add_name(o, b->dir, b->name, 0) : -ENOMEM;
 }
 
 /* Where a rename was cut short both names are there: the old one goes, if it is still what was renamed. */
@@ -94,12 +102,14 @@ static void finish_renames(struct session_store *s)
         struct session *old = session_find(s, uid, one->hash);
         if (!old || old == one->to || memcmp(old->log.sum, one->sum, sizeof(one->sum)) != 0) continue;
         _cleanup_(closep) int dir = session_dir_of(s->dir, s->path, uid, false);
-        int r = dir < 0 ? dir : session_log_unlink(dir, old->hash);
+        int r = dir < 0 ? dir : session_log_unlink(dir, old);
         char hex[SESSION_LOG_HEX];
         session_log_hex(hex, old->hash);
-        if (r < 0)
+        if (r < 0) {
             log_warning("%s/%" PRIu32 "/%s.log: was renamed and cannot be removed: %s", s->path, (uint32_t)uid, hex,
                         error_text(r));
+            session_log_leave(old);
+        }
         for (size_t j = i + 1; j < s->n_replacing; j++) /* it may have been a rename itself */
             if (s->replacing[j].to == old) s->replacing[j].to = one->to;
         session_delete(s, old);
@@ -135,9 +145,12 @@ static int open_dir(struct session_store *s, const char *dir)
     if (r < 0) return r;
     s->path = strdup(dir);
     if (!s->path) return -ENOMEM;
+    s->room.dir = s->dir;
+    s->room.path = s->path;
     r = session_dir_scan(s->dir, s->path, s->hash, scanned, s);
     if (r < 0) return r;
     finish_renames(s);
+    r = session_dir_beside(s->dir, s->path, scanned_beside, s);
     for (struct session_owner *o = s->owners; r == 0 && o; o = o->next) r = sort_owner(o);
     return r;
 }
@@ -147,7 +160,7 @@ int session_store_open(struct session_store **out, uint64_t bytes_max_per_uid, c
     struct session_store *s = calloc(1, sizeof(*s));
     if (!s) return -ENOMEM;
     s->bytes_max = bytes_max_per_uid;
-    s->disk_max = c->disk_max_per_uid ? c->disk_max_per_uid : UINT64_MAX;
+    session_room_init(&s->room, c);
     s->sessions_max = c->sessions_max_per_uid ? c->sessions_max_per_uid : SESSIONS_MAX;
     s->clock = c->clock ? c->clock : real_clock;
     s->hash = c->hash ? c->hash : real_hash;

@@ -22,18 +22,22 @@ static int write_all(int fd, const char *p, size_t n, uint64_t at)
     return 0;
 }
 
-static int write_synced(int dir, const char *name, const struct buf *b)
+/* *inode: of the new file. */
+static int write_synced(int dir, const char *name, const struct buf *b, uint64_t *inode)
 {
+    struct stat st;
     if (unlinkat(dir, name, 0) < 0 && errno != ENOENT) return error_origin(-errno);
     _cleanup_(closep) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return error_origin(-errno);
+    if (fd < 0 || fstat(fd, &st) < 0) return error_origin(-errno);
+    *inode = st.st_ino;
     int r = write_all(fd, b->data, b->len, 0);
     return r == 0 && fsync(fd) < 0 ? error_origin(-errno) : r;
 }
 
 void session_log_saved(struct session *x, const struct buf *b, uint64_t size)
 {
-    session_log_resize(x, size);
+    x->log.size = size;
+    session_room_resize(x->owner, x->log.inode, size);
     memcpy(x->log.sum, b->data + b->len - SESSION_LOG_SUM, SESSION_LOG_SUM);
     x->log.ids = x->n_ids;
     x->log.text = x->text.len;
@@ -43,9 +47,41 @@ void session_log_saved(struct session *x, const struct buf *b, uint64_t size)
     x->log.saved = true;
 }
 
+/* Give x's log its name, over the old one; @inode is counted. */
+static int name_log(int dir, const struct session *x, const char *tmp)
+{
+    char name[SESSION_LOG_NAME];
+    session_log_name(name, x->hash, ".log");
+    if (x->log.size) return renameat(dir, tmp, dir, name) < 0 ? error_origin(-errno) : 0;
+    int r = session_log_rename_new(dir, tmp, name);
+    return r == -EEXIST ? error_say(r, "there is a file %s already that is not a log this hobd reads", name) : r;
+}
+
+int session_log_publish(int dir, struct session *x, const struct buf *b)
+{
+    char tmp[SESSION_LOG_NAME];
+    uint64_t inode = 0;
+    int r = b->len > x->claimed ? session_room_fits(x->owner, b->len) : 0;
+    if (r < 0) return r;
+    session_log_name(tmp, x->hash, ".tmp");
+    r = write_synced(dir, tmp, b, &inode);
+    if (r == 0) r = session_room_add(x->owner, inode, b->len, 0);
+    bool counted = r == 0;
+    if (r == 0) r = name_log(dir, x, tmp);
+    if (r < 0) {
+        if (counted) session_room_remove(x->owner, inode);
+        unlinkat(dir, tmp, 0);
+        return r;
+    }
+    session_log_drop(x);
+    x->log.inode = inode;
+    x->log.size = b->len;
+    x->log.entry_synced = fsync(dir) == 0;
+    return x->log.entry_synced ? 0 : error_origin(-errno);
+}
+
 int session_log_write(int dir, struct session *x, const struct session *from)
 {
-    char tmp[SESSION_LOG_NAME], name[SESSION_LOG_NAME];
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
     int r = session_log_write_head(&b, x, from == x || !from->log.size ? NULL : from);
     size_t at = b.len;
@@ -53,21 +89,11 @@ int session_log_write(int dir, struct session *x, const struct session *from)
     if (r == 0) r = session_record_write(&b, from, true);
     if (r == 0) r = session_log_finish(&b, at, SESSION_LOG_KIND_TURN);
     if (r < 0) return r;
-    session_log_name(tmp, x->hash, ".tmp");
-    session_log_name(name, x->hash, ".log");
-    r = write_synced(dir, tmp, &b);
-    if (r == 0 && x->log.size)
-        r = renameat(dir, tmp, dir, name) < 0 ? error_origin(-errno) : 0;
-    else if (r == 0)
-        r = session_log_rename_new(dir, tmp, name);
-    if (r < 0) {
-        unlinkat(dir, tmp, 0);
-        return r == -EEXIST ? error_say(r, "there is a file %s already that is not a log this hobd reads", name) : r;
-    }
+    uint64_t before = x->log.inode;
+    r = session_log_publish(dir, x, &b);
+    if (r < 0 && x->log.inode == before) return r;
     session_log_saved(x, &b, b.len);
-    x->log.entry_synced = fsync(dir) == 0;
-    if (x->log.entry_synced) return 0;
-    r = error_origin(-errno);
+    if (r == 0) return 0;
     x->log.rewrite = true; /* it is there, but for how long is not known */
     x->log.saved = false;
     return r;
@@ -125,6 +151,7 @@ static int append(int dir, struct session *x, bool whatever_its_length)
     if (r > 0) { /* somebody has been here: keep what they left */
         char path[4096], bad[SESSION_LOG_NAME];
         r = session_log_set_aside(dir, x->hash, true, bad);
+        if (r == 0) r = session_room_add_name(x->owner, dir, bad, 0);
         if (r < 0) return error_in(r, "its log was changed by somebody else, and cannot be set aside");
         log_warning("%s: was changed by somebody else; kept as %s, and written anew",
                     session_log_path(x, path, sizeof(path)), bad);
@@ -157,14 +184,15 @@ int session_save(struct session *x)
 
 /* --- whole sessions --- */
 
-static int unlink_bad(int dir, const uint8_t hash[16])
+static int unlink_bad(int dir, const struct session *x)
 {
     char bad[SESSION_LOG_NAME];
-    for (int i = 0; i < SESSION_LOG_BADS; i++) {
-        session_log_bad_name(bad, hash, i);
-        if (unlinkat(dir, bad, 0) < 0 && errno != ENOENT) return error_origin(-errno);
+    int r = 0;
+    for (int i = 0; r == 0 && i < SESSION_LOG_BADS; i++) {
+        session_log_bad_name(bad, x->hash, i);
+        r = session_room_unlink(x->owner, dir, bad);
     }
-    return 0;
+    return r;
 }
 
 int session_erase(struct session *x)
@@ -173,12 +201,12 @@ int session_erase(struct session *x)
     int r = 0;
     if (x->owner->dir >= 0) {
         _cleanup_(closep) int dir = session_dir_of(x->owner->dir, x->owner->path, x->uid, false);
-        r = dir < 0 ? dir : unlink_bad(dir, x->hash);
-        if (r == 0 && x->log.size) r = session_log_unlink(dir, x->hash); /* without, it would not be ours */
+        r = dir < 0 ? dir : unlink_bad(dir, x);
+        if (r == 0 && x->log.size) r = session_log_unlink(dir, x); /* without, it would not be ours */
         if (dir == -ENOENT) r = 0;
         if (r < 0) return error_in(r, "session '%s' could not be removed", x->name.data);
     }
-    session_log_resize(x, 0);
+    session_log_drop(x);
     session_clear(x);
     x->loaded = true;
     return 0;
@@ -203,13 +231,14 @@ static int move_log(struct session *dst, struct session *src)
     if (r < 0) return r;
     _cleanup_(closep) int dir = session_dir_of(dst->owner->dir, dst->owner->path, dst->uid, true);
     r = dir < 0 ? dir : session_log_write(dir, dst, src);
-    if (r < 0 && dst->log.size && session_log_unlink(dir, dst->hash) == 0) session_log_resize(dst, 0);
+    if (r < 0 && dst->log.size) (void)!session_log_unlink(dir, dst);
     if (r < 0) return error_in(r, "session '%s' could not be renamed", src->name.data);
     move_bad(dir, dst, src);
-    r = src->log.size ? session_log_unlink(dir, src->hash) : 0;
+    r = src->log.size ? session_log_unlink(dir, src) : 0;
     if (r < 0)
         log_warning("%s: was renamed but is still there until the next start: %s",
                     session_log_path(src, path, sizeof(path)), error_text(r));
+    session_log_leave(src);
     return 0;
 }
 
@@ -228,7 +257,6 @@ int session_move(struct session *dst, struct session *src)
         dst->log.messages = dst->n_messages;
         dst->log.new_outcomes = 0;
     }
-    session_log_resize(src, 0);
     dst->tail = src->tail;
     src->tail = (struct prefix_id){0};
     return 0;

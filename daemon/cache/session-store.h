@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What the files behind session.h share among themselves. */
+#include "daemon/cache/session-room.h"
 #include "daemon/cache/session.h"
 #include <stdatomic.h>
 
-/* A uid. What is not atomic belongs to the engine thread, but for the first four, which never change. */
+/* A uid. What is not atomic belongs to the engine thread, but for the first five, which never change, and the share,
+ * which the lock of the room guards. */
 struct session_owner {
     uid_t uid;
     int dir;          /* of the store's directory; -1: memory only */
     const char *path; /* its name */
+    struct session_room *room;
     struct session_owner *next;
     _Atomic uint64_t bytes; /* in memory, of all its sessions */
-    _Atomic uint64_t disk;  /* of their logs */
-    size_t n;               /* sessions */
+    _Atomic size_t n;       /* sessions */
+    struct session_share share;
     struct session *oldest, *newest;
     struct session *oldest_resident, *newest_resident;
 };
 
 /* Bring the owner's account up to date with what is in @x. */
 void session_charge(struct session *x);
+/* Give back what it claimed. */
+void session_unclaim(struct session *x);
+
 /* A rename that may have been cut short: @to says that it replaces the log of hash and last checksum. */
 struct replacing {
     struct session *to;
@@ -26,8 +32,9 @@ struct replacing {
 };
 
 struct session_store {
-    uint64_t bytes_max, disk_max;
+    uint64_t bytes_max;
     uint32_t sessions_max;
+    struct session_room room;
     int dir, lock; /* -1: memory only */
     char *path;
     void (*clock)(uint64_t *, uint64_t *);

@@ -51,14 +51,10 @@ static int make_room(struct session_store *s, struct session_owner *o, const str
     while (atomic_load(&o->bytes) + more > s->bytes_max && (y = unloadable_of(o, x))) unload(y);
     if (!turn) return 0;
     char have[32], max[32];
-    uint64_t bytes = atomic_load(&o->bytes) + more, disk = atomic_load(&o->disk);
-    if (bytes > s->bytes_max)
-        return error_say(-EDQUOT, "your %zu sessions hold %s, the limit is %s", o->n, format_size(have, bytes),
-                         format_size(max, s->bytes_max));
-    if (disk > s->disk_max)
-        return error_say(-EDQUOT, "your %zu sessions take %s on disk, the limit is %s: remove some", o->n,
-                         format_size(have, disk), format_size(max, s->disk_max));
-    return 0;
+    uint64_t bytes = atomic_load(&o->bytes) + more;
+    if (bytes <= s->bytes_max) return 0;
+    return error_say(-EDQUOT, "your %zu sessions hold %s, the limit is %s", o->n, format_size(have, bytes),
+                     format_size(max, s->bytes_max));
 }
 
 /* --- acquiring --- */
@@ -76,12 +72,20 @@ static int name_check(const char *name, size_t len)
     return 0;
 }
 
+/* What of the disk is its own, and what it shares. */
+static void split_disk(const struct session *x, uint64_t *own, uint64_t *shared)
+{
+    *own = *shared = 0;
+    session_room_split(x->owner, x->log.inode, own, shared);
+}
+
 /* Mark it as in use from now on. */
 static void use(struct session_store *s, struct session *x)
 {
     uint64_t realtime;
     s->clock(&realtime, &x->boot);
     s->latest = x->used = realtime > s->latest ? realtime : s->latest + 1;
+    split_disk(x, &x->known.disk, &x->known.shared);
     x->busy = true;
     session_order_remove(x);
     session_order_append(x);
@@ -118,8 +122,10 @@ static int make_busy(struct session_store *s, uid_t uid, const char *name, size_
     struct session_owner *o = session_get_owner(s, uid);
     if (!o) return -ENOMEM;
     if (turn && o->n >= s->sessions_max)
-        return error_say(-EDQUOT, "you have %zu sessions, the limit is %" PRIu32 ": remove some", o->n,
-                         s->sessions_max);
+        return error_say(-EDQUOT,
+                         "you have %zu sessions, and the limit is %" PRIu32
+                         " (session-count): 'hob sessions rm NAME' removes one",
+                         o->n, s->sessions_max);
     int r = make_room(s, o, NULL, turn);
     if (r < 0) return r;
     struct session *x = session_make(s, uid, name, len, hash);
@@ -219,13 +225,14 @@ bool session_acquire_unsaved(struct session_store *s, struct session **out)
 void session_release(struct session_store *s, struct session *x)
 {
     assert(x->busy);
+    session_unclaim(x);
     x->busy = false;
     if (x->loaded && x->n_ids == 0 && x->n_messages == 0 && x->text.len == 0 && x->failed.len == 0 &&
         x->log.size == 0) {
         session_delete(s, x);
         return;
     }
-    x->known.disk = x->log.size;
+    split_disk(x, &x->known.disk, &x->known.shared);
     if (!x->loaded) {
         session_resident_remove(x);
         return;
@@ -264,9 +271,11 @@ void session_info_of(const struct session *x, struct session_info *out)
         .messages = x->known.messages,
         .bytes = x->known.bytes,
         .disk = x->known.disk,
+        .shared = x->known.shared,
         .busy = x->busy,
         .loaded = !x->busy && x->loaded, /* what is busy is its request's to look at */
     };
+    if (!x->busy) split_disk(x, &out->disk, &out->shared);
 }
 
 int session_list(const struct session_store *s, uid_t uid, struct session_info **out, size_t *n)

@@ -42,6 +42,7 @@ struct session_owner; /* what the store knows of a uid */
 /* What of a session is in its log; session-log.c's own. */
 struct session_log {
     uint64_t size;       /* of what is whole and synced in the file; 0: there is none */
+    uint64_t inode;      /* of the file, if it is counted (session-room.h); 0: it is not */
     uint8_t sum[16];     /* of its last record */
     size_t ids, text;    /* so many of the session's stand in it as they are */
     size_t messages;     /* likewise */
@@ -91,9 +92,10 @@ struct session {
     struct session_log log;
     uint8_t hash[16]; /* of the name */
     uint64_t bytes;   /* as charged to the owner */
+    uint64_t claimed; /* bytes on disk, see session_claim */
     uint64_t boot;    /* as used, of the boot clock; 0: not used by this process */
     struct {          /* as last seen while it was not busy */
-        uint64_t ids, messages, bytes, disk;
+        uint64_t ids, messages, bytes, disk, shared;
     } known;
     struct session *next_hashed;
     struct session *older, *newer;                   /* of its owner's, in the order of use */
@@ -103,13 +105,21 @@ struct session {
 
 struct session_store;
 
+/* Of a file system. */
+struct session_space {
+    uint64_t total, free; /* bytes */
+    uint64_t files;       /* that can still be made; UINT64_MAX: any number */
+};
+
 struct session_store_config {
     const char *dir;               /* made when missing; must be ours and writable by nobody else. NULL: memory only */
     uint32_t sessions_max_per_uid; /* 0: SESSIONS_MAX */
-    uint64_t disk_max_per_uid;     /* bytes of logs, above which no new turn starts; 0: no limit */
-    /* For tests; NULL: CLOCK_REALTIME and CLOCK_BOOTTIME in microseconds; XXH3-128. */
+    uint64_t disk_max_per_uid;     /* bytes on disk; 0: no limit */
+    uint64_t disk_reserve;         /* bytes of the file system that stay free; a twentieth of it, if that is less */
+    /* For tests; NULL: CLOCK_REALTIME and CLOCK_BOOTTIME in microseconds; XXH3-128; fstatvfs (0 or -errno). */
     void (*clock)(uint64_t *realtime_usec, uint64_t *boottime_usec);
     void (*hash)(uint8_t out[16], const char *name, size_t len);
+    int (*space)(int dir, struct session_space *out);
 };
 
 /* A store in memory only. A uid whose sessions hold @bytes_max_per_uid (ids, text, messages) starts no new turn. 0 or
@@ -124,12 +134,15 @@ int session_store_new(struct session_store **out, uint64_t bytes_max_per_uid);
  */
 int session_store_open(struct session_store **out, uint64_t bytes_max_per_uid, const struct session_store_config *c);
 struct session_store *session_store_free(struct session_store *s); /* NULL ok, returns NULL; frees all sessions */
+/* Take over the limits of @c, whose other members are not looked at. */
+void session_store_limit(struct session_store *s, const struct session_store_config *c);
 
 /*
- * Find or make. 0; -EBUSY when another request is using it; -ENOENT for @create false; -EDQUOT over the uid's bytes or
- * number of sessions (only for @create: what makes no turn may look at and remove what is there); -EINVAL for a name
- * that is empty, longer than PROTO_NAME_MAX, or holds NUL, '/' or control characters. All with a sentence. On 0 it is
- * busy, and must be loaded before it is read. To make room for it, other idle sessions of the uid may be unloaded.
+ * Find or make. 0; -EBUSY when another request is using it; -ENOENT for @create false; -EDQUOT over the uid's bytes in
+ * memory or number of sessions (only for @create: what makes no turn may look at and remove what is there); -EINVAL for
+ * a name that is empty, longer than PROTO_NAME_MAX, or holds NUL, '/' or control characters. All with a sentence. On 0
+ * it is busy, and must be loaded before it is read. To make room for it, other idle sessions of the uid may be
+ * unloaded.
  */
 int session_acquire(struct session_store *s, uid_t uid, const char *name, size_t len, bool create,
                     struct session **out);
@@ -140,7 +153,8 @@ int session_acquire_last(struct session_store *s, uid_t uid, struct session **ou
 bool session_acquire_expired(struct session_store *s, uint64_t ttl_usec, struct session **out);
 /* An idle session whose last turns could not be saved, to try again. False: there is none. True: *out is busy. */
 bool session_acquire_unsaved(struct session_store *s, struct session **out);
-/* No longer busy. One that holds nothing and has no log is removed from the store. */
+/* No longer busy, and what it claimed is given back. One that holds nothing and has no log is removed from the store.
+ */
 void session_release(struct session_store *s, struct session *x);
 
 /* A new, empty and busy session of @src's uid, to be filled with session_copy (fork) or session_move (rename). -EEXIST
@@ -152,6 +166,16 @@ int session_rename(struct session_store *s, const struct session *src, const cha
 
 /* --- on disk; any thread, while the session is busy. Without a directory they return 0 and do what there is to do in
  * memory. --- */
+
+/*
+ * Claim @bytes more on disk, for what the turn or fork is about to write: until the session is released they count as
+ * the user's, and as not free for others. 0; -EDQUOT: the user's sessions would take more than the limit, or than is
+ * left for other users; -ENOSPC: nothing is left above the reserve. With a sentence that names the limit and the way
+ * out. Without a directory 0.
+ */
+int session_claim(struct session *x, uint64_t bytes);
+/* What @src claimed is claimed by @dst; both are busy and of one uid. */
+void session_take_claim(struct session *dst, struct session *src);
 
 /*
  * Read what the log says, if it is not loaded. Where it ends in a record that is not whole, that is cut off with a
@@ -219,12 +243,15 @@ bool session_unload_idle(struct session_store *s);
 
 /* Counts of @uid, or of all with (uid_t)-1. */
 void session_count(const struct session_store *s, uid_t uid, size_t *sessions, uint64_t *bytes);
+/* Bytes that these take on disk, and how many a user may take (0: no limit). */
+void session_disk(const struct session_store *s, uid_t uid, uint64_t *bytes, uint64_t *max);
 
 struct session_info {
     const struct proto_text *name; /* the session's: until the store is used again */
     uint64_t used;                 /* realtime microseconds */
     uint64_t ids, messages;        /* as of its last turn; 0 of one in its first */
-    uint64_t bytes, disk;          /* in memory when loaded; of the log */
+    uint64_t bytes;                /* in memory when loaded */
+    uint64_t disk, shared;         /* on disk: what its removal frees; what other sessions use as well */
     bool busy, loaded;
 };
 

@@ -49,7 +49,11 @@ void configure_take(struct engine *e)
     e->config.cache_bytes = c->cache_bytes;
     if (e->config.session_ttl_usec != c->session_ttl_usec) e->expire_next = 0;
     e->config.session_ttl_usec = c->session_ttl_usec;
+    e->config.session_bytes = c->session_bytes;
+    e->config.session_count = c->session_count;
+    e->config.disk_reserve = c->disk_reserve;
     store_limit(e);
+    turns_limit(e);
 }
 
 static bool same_file(const struct stat *a, const struct stat *b)

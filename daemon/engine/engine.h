@@ -32,14 +32,18 @@ struct engine_config {
     char *cache_dir;           /* KV */
     char *prefixes_dir;        /* *.txt there: system prompts that are kept warm for everybody */
     uint64_t cache_bytes;      /* of KV there; 0: none */
+    uint64_t session_bytes;    /* on disk, of the sessions of a user; 0: no limit */
+    uint32_t session_count;    /* of a user */
+    uint64_t disk_reserve;     /* free space that neither sessions nor KV take; at most a twentieth of the disk */
     uint64_t session_ttl_usec; /* sessions that are not used for so long go; 0: they stay */
 };
 
 void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5) */
 
 /* Take over what of @c can change in an engine that runs: queue, queue_timeout_usec, batch_window_usec, cache_bytes
- * (from and to more than 0) and session_ttl_usec. @pending: names of settings that wait for a restart, for status;
- * NULL: none. 0, or -ENOMEM when there is none for @pending; the rest is done. */
+ * (from and to more than 0), session_bytes, session_count, disk_reserve and session_ttl_usec. @pending: names of
+ * settings that wait for a restart, for status; NULL: none. 0, or -ENOMEM when there is none for @pending; the rest is
+ * done. */
 int engine_configure(struct engine *e, const struct engine_config *c, const char *pending);
 /* The configuration could not be read again, for status. */
 void engine_configure_failed(struct engine *e, const char *why);

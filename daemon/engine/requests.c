@@ -155,6 +155,7 @@ static void run_prepare(struct aux_job *j)
         r = fim_prepare(&s->prompt, m, &s->req.gen);
     else if (r == 0 && prompts(s))
         r = prepare_prompt(&s->prompt, m, &s->req.gen, s->session);
+    if (r == 0 && s->session && s->req.type == PROTO_GENERATE) r = turns_claim(s);
     seq_say(s, r);
 }
 

@@ -184,11 +184,14 @@ void seq_say(struct seq *s, int r);
 
 /* --- turns.c: sessions and what is asked of them --- */
 
-int turns_open(struct engine *e); /* the store; 0 or -errno with a sentence */
+int turns_open(struct engine *e);   /* the store; 0 or -errno with a sentence */
+void turns_limit(struct engine *e); /* the limits of sessions in the configuration have changed */
 bool turns_is_request(enum proto_type t);
 void turns_start(struct engine *e, struct seq *s); /* such a request */
 /* In an aux job: what the log has of a session that is busy for it. 0 or -errno with a sentence. */
 int turns_load(struct engine *e, struct session *x);
+/* In an aux job: room on disk for a turn whose prompt is prepared. 0 or -errno with a sentence. */
+int turns_claim(struct seq *s);
 /* The turn was made before, by a request with the same UUID whose answer was lost: it is said again. */
 bool turns_replay(struct engine *e, struct seq *s);
 /* For that: the session which the request would make, if there is one of this name already. */

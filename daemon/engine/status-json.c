@@ -26,6 +26,7 @@ static void add_counts(json_t *o, const struct status_counts *c)
     set_int(o, "running", c->running);
     set_int(o, "queued", c->queued);
     set_int(o, "sessions", c->sessions);
+    set_int(o, "sessions_bytes", c->sessions_bytes);
     set_int(o, "requests", c->requests);
     set_int(o, "tokens_prompt", c->tokens_prompt);
     set_int(o, "tokens_cached", c->tokens_cached);
@@ -60,6 +61,15 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
         set_int(c, "disk_damaged", s->disk_sum.damaged);
     }
     json_object_set_new(o, "cache", c);
+}
+
+static void add_own(json_t *o, const struct status_snapshot *s)
+{
+    json_t *own = json_object();
+    set_int(own, "sessions", s->own.sessions);
+    set_int(own, "sessions_bytes", s->own.bytes);
+    set_int(own, "sessions_max_bytes", s->own.bytes_max);
+    json_object_set_new(o, "own", own);
 }
 
 static void add_uids(json_t *o, const struct status_snapshot *s)
@@ -135,6 +145,7 @@ char *status_json(const struct status_snapshot *s)
     if (s->has_model) add_model(o, s);
     if (s->state != ENGINE_LOADING) add_counts(o, &s->counts);
     if (s->has_cache) add_cache(o, s);
+    if (s->state != ENGINE_LOADING) add_own(o, s);
     if (s->all && s->state != ENGINE_LOADING) add_uids(o, s);
     char *text = json_dumps(o, JSON_COMPACT);
     json_decref(o);

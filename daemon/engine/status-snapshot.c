@@ -16,11 +16,15 @@ static void add_tally(struct status_counts *c, const struct tally *t)
     if (!c->last_miss) c->last_miss = t->last_miss;
 }
 
-static size_t sessions_of(const struct engine *e, uid_t uid)
+/* Sessions of @uid, or with (uid_t)-1 of all, what they take on disk, and the limit of that. */
+static uint64_t take_sessions(const struct engine *e, uid_t uid, uint64_t *disk, uint64_t *max)
 {
     size_t n = 0;
-    uint64_t bytes;
-    if (e->sessions) session_count(e->sessions, uid, &n, &bytes);
+    uint64_t bytes, unused;
+    *disk = 0;
+    if (!e->sessions) return 0;
+    session_count(e->sessions, uid, &n, &bytes);
+    session_disk(e->sessions, uid, disk, max ? max : &unused);
     return n;
 }
 
@@ -57,7 +61,7 @@ static int take_uids(struct engine *e, struct status_snapshot *out)
         u->uid = t->uid;
         u->nth = (uint32_t)out->n_uids++;
         add_tally(&u->counts, t);
-        u->counts.sessions = sessions_of(e, t->uid);
+        u->counts.sessions = take_sessions(e, t->uid, &u->counts.sessions_bytes, NULL);
         if (e->prefix) prefix_count(e->prefix, t->uid, &u->cache);
     }
     qsort(out->uids, out->n_uids, sizeof(*out->uids), by_uid);
@@ -69,7 +73,8 @@ static void take_counts(struct engine *e, struct status_snapshot *out)
     for (const struct tally *t = e->tallies; t; t = t->next)
         if (out->all || t->uid == out->uid) add_tally(&out->counts, t);
     if (out->all) add_tally(&out->counts, &e->forgotten);
-    out->counts.sessions = sessions_of(e, out->all ? (uid_t)-1 : out->uid);
+    out->counts.sessions = take_sessions(e, out->all ? (uid_t)-1 : out->uid, &out->counts.sessions_bytes, NULL);
+    out->own.sessions = take_sessions(e, out->uid, &out->own.bytes, &out->own.bytes_max);
     for (const struct seq *s = e->all.head; s; s = s->next) add_seq(out, s);
 }
 

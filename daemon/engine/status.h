@@ -21,7 +21,7 @@ struct status_request {
 
 /* Sums of requests: of one uid, or of all. */
 struct status_counts {
-    uint64_t running, queued, sessions, requests;
+    uint64_t running, queued, sessions, sessions_bytes, requests;
     uint64_t tokens_prompt, tokens_cached, tokens_generated;
     const char *last_miss;
 };
@@ -49,6 +49,9 @@ struct status_snapshot {
     } kv;
     struct rates_sum rates;
     struct status_counts counts;
+    struct {
+        uint64_t sessions, bytes, bytes_max;
+    } own; /* what the asker's own sessions take on disk, also for one who sees sums of all */
     struct prefix_sum cache;
     uint64_t shed_blocks;
     struct disk_sum disk_sum;

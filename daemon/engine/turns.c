@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #define PAGE_SESSIONS 256 /* of a list, when the request does not say */
+#define ANSWER_BYTES 65536 /* that are claimed on disk for what a turn writes besides its prompt */
+#define FORK_BYTES   8192  /* and for a session that begins as another */
+
 #define LOCK_USEC  20000 /* between looks whether another daemon has left */
 #define LOCK_TRIES 500
 /* Between looks for sessions that are too old: as long as they may live, within these. */
@@ -23,9 +26,25 @@ static bool quits(struct engine *e)
     return quit;
 }
 
+static struct session_store_config limits(const struct engine *e)
+{
+    return (struct session_store_config){
+        .dir = e->config.state_dir,
+        .sessions_max_per_uid = e->config.session_count,
+        .disk_max_per_uid = e->config.session_bytes,
+        .disk_reserve = e->config.disk_reserve,
+    };
+}
+
+void turns_limit(struct engine *e)
+{
+    const struct session_store_config c = limits(e);
+    if (e->sessions) session_store_limit(e->sessions, &c);
+}
+
 int turns_open(struct engine *e)
 {
-    const struct session_store_config c = {.dir = e->config.state_dir};
+    const struct session_store_config c = limits(e);
     if (getrandom(e->model_here, sizeof(e->model_here), 0) != (ssize_t)sizeof(e->model_here))
         return error_origin(-errno);
     int r = 0;
@@ -39,7 +58,9 @@ int turns_open(struct engine *e)
         if (r == 0 || r == -EBUSY || r == -ENOMEM) return r;
         log_warning("sessions last as long as this process: %s", error_text(r));
     }
-    return session_store_new(&e->sessions, ENGINE_SESSION_BYTES);
+    r = session_store_new(&e->sessions, ENGINE_SESSION_BYTES);
+    turns_limit(e);
+    return r;
 }
 
 /* --- whose ids they are --- */
@@ -57,6 +78,21 @@ static bool is_ours(const struct engine *e, const uint8_t id[16])
     uint8_t now[16];
     model_id(e, now);
     return memcmp(id, now, 16) == 0 || memcmp(id, e->model_here, 16) == 0;
+}
+
+/* What the turn adds to its session, as text and ids, but for the answer. */
+static uint64_t turn_bytes(const struct seq *s)
+{
+    const struct proto_generate *g = &s->req.gen;
+    const struct prompt *p = &s->prompt;
+    uint64_t ids = p->tokens.n - p->keep, bytes = p->text.len - (p->keep ? p->tokens.ends[p->keep - 1] : 0);
+    for (size_t i = 0; i < g->n_messages; i++) bytes += g->messages[i].role.len + g->messages[i].content.len;
+    return bytes + 8 * ids;
+}
+
+int turns_claim(struct seq *s)
+{
+    return session_claim(s->session, turn_bytes(s) + ANSWER_BYTES);
 }
 
 int turns_load(struct engine *e, struct session *x)
@@ -238,6 +274,7 @@ int turns_fork(struct engine *e, struct seq *s)
         s->session = from;
         return r;
     }
+    session_take_claim(s->session, from);
     r = session_copy(s->session, from);
     s->forked = true;
     session_release(e->sessions, from);
@@ -290,7 +327,8 @@ static json_t *describe_page(const struct session_page *p)
         set(o, "messages", x->messages);
         set(o, "tokens", x->ids);
         json_object_set_new(o, "raw", json_boolean(x->ids && !x->messages));
-        set(o, "bytes", x->disk ? x->disk : x->bytes);
+        set(o, "bytes", x->disk || x->shared ? x->disk : x->bytes);
+        set(o, "shared", x->shared);
         json_object_set_new(o, "busy", json_boolean(x->busy));
         json_array_append_new(out, o);
     }
@@ -344,6 +382,7 @@ static void run_request(struct aux_job *j)
         break;
     case PROTO_SESSION_FORK:
         r = session_load(s->session);
+        if (r == 0) r = session_claim(s->other, FORK_BYTES + s->session->bytes);
         if (r == 0) r = session_copy(s->other, s->session);
         if (r == 0) r = session_save(s->other);
         break;

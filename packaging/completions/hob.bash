@@ -193,7 +193,8 @@ _hobd() {
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
     _hob_option "-m --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
---session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens --batch-window --stop-timeout --confine \
+--session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens \
+--batch-window --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth -f --file -c --chunks --template --now --policy --room --users \
 --block --step-ms --load --stretch --requests --plot"
     case $option in
@@ -207,8 +208,8 @@ _hobd() {
     case $command:$cur in
     serve:-*)
         _hob_offer --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
-            --session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens --batch-window --stop-timeout \
-            --confine --system --verbose --quiet --help --version
+            --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue \
+            --queue-timeout --batch-tokens --batch-window --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
         _hob_offer --model --prefill --decode --batch --threads --repeat --depth --roofline --json --help

@@ -442,45 +442,6 @@ static void test_revert(void **state)
     assert_int_equal(session_acquire(g->store, 7, "b", 1, false, &x), -ENOENT);
 }
 
-static void test_limits(void **state)
-{
-    struct rig *g = *state;
-    struct session_store_config c = rig_config(g);
-    struct session *x = NULL, *y = NULL;
-    c.sessions_max_per_uid = 2;
-    c.disk_max_per_uid = 5000;
-    rig_close(g);
-    assert_int_equal(session_store_open(&g->store, 1 << 20, &c), 0);
-    rig_say(g, 7, "a", 1);
-    rig_say(g, 7, "b", 1);
-    assert_int_equal(session_acquire(g->store, 7, "c", 1, true, &x), -EDQUOT);
-    assert_non_null(strstr(error_text(-EDQUOT), "limit is 2"));
-    rig_say(g, 8, "c", 1);
-    x = rig_acquire(g, 7, "a");
-    assert_int_equal(session_fork(g->store, x, "c", 1, &y), -EDQUOT);
-    y = beside(g, x, "c", true); /* which makes none more */
-    assert_int_equal(session_move(y, x), 0);
-    session_release(g->store, x);
-    session_release(g->store, y);
-    for (unsigned i = 2; i < 12; i++) {
-        int r = session_acquire(g->store, 7, "b", 1, true, &x);
-        if (r == -EDQUOT) break;
-        assert_int_equal(r, 0);
-        assert_int_equal(session_load(x), 0);
-        rig_turn(x, i);
-        assert_int_equal(session_save(x), 0);
-        session_release(g->store, x);
-    }
-    assert_int_equal(session_acquire(g->store, 7, "b", 1, true, &x), -EDQUOT);
-    assert_non_null(strstr(error_text(-EDQUOT), "on disk"));
-    assert_int_equal(session_acquire_last(g->store, 7, &x), -EDQUOT);
-    assert_int_equal(session_acquire(g->store, 7, "b", 1, false, &x), 0); /* to be removed */
-    assert_int_equal(session_erase(x), 0);
-    session_release(g->store, x);
-    assert_int_equal(session_acquire_last(g->store, 7, &x), 0);
-    session_release(g->store, x);
-}
-
 /* History cut off again and again does not make the log grow without end. */
 static void test_compaction(void **state)
 {
@@ -589,7 +550,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_memory_is_bounded, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_unsaved_is_not_unloaded, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_revert, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_limits, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_compaction, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_another_model, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_many, rig_setup, rig_teardown),

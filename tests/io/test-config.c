@@ -86,6 +86,9 @@ static void defaults(void **state)
     assert_int_equal(o->engine.queue_timeout_usec, 600ull * 1000000);
     assert_true(o->engine.cache_bytes == 4ull << 30);
     assert_int_equal(o->engine.session_ttl_usec, 0);
+    assert_true(o->engine.session_bytes == 1ull << 30);
+    assert_int_equal(o->engine.session_count, 10000);
+    assert_true(o->engine.disk_reserve == 256ull << 20);
     assert_int_equal(o->engine.batch_tokens, 512);
     assert_int_equal(o->engine.batch_window_usec, 0);
     assert_int_equal(o->stop_timeout_usec, 30ull * 1000000);
@@ -98,8 +101,9 @@ static void every_option(void **state)
 
     assert_int_equal(LOAD(o, "-m", "small", "--socket", "/tmp/x.sock", "--ctx", "128", "--parallel=3", "--threads", "2",
                           "--kv-bytes", "512M", "--kv-type", "f32", "--cache-bytes", "3G", "--session-ttl", "1h",
-                          "--idle-exit", "500ms", "--queue", "7", "--queue-timeout", "1h", "--batch-tokens", "64",
-                          "--batch-window", "5ms", "--stop-timeout", "3s", "--system", "-q"),
+                          "--session-bytes", "2M", "--session-count", "9", "--disk-reserve", "3M", "--idle-exit",
+                          "500ms", "--queue", "7", "--queue-timeout", "1h", "--batch-tokens", "64", "--batch-window",
+                          "5ms", "--stop-timeout", "3s", "--system", "-q"),
                      OPTIONS_RUN);
     assert_string_equal(o->model, "small");
     assert_string_equal(o->socket, "/tmp/x.sock");
@@ -110,6 +114,9 @@ static void every_option(void **state)
     assert_int_equal(o->engine.kv_type, KERN_KV_F32);
     assert_true(o->engine.cache_bytes == 3ull << 30);
     assert_true(o->engine.session_ttl_usec == 3600ull * 1000000);
+    assert_int_equal(o->engine.session_bytes, 2u << 20);
+    assert_int_equal(o->engine.session_count, 9);
+    assert_int_equal(o->engine.disk_reserve, 3u << 20);
     assert_int_equal(o->idle_exit_usec, 500000);
     assert_int_equal(o->engine.queue, 7);
     assert_int_equal(o->engine.queue_timeout_usec, 3600ull * 1000000);
@@ -142,6 +149,8 @@ static void wrong_values_are_named(void **state)
     expect_wrong(LOAD(o, "--kv-bytes", "0"), "--kv-bytes");
     expect_wrong(LOAD(o, "--kv-type", "q3"), "q3");
     expect_wrong(LOAD(o, "--cache-bytes", "1X"), "--cache-bytes");
+    expect_wrong(LOAD(o, "--session-bytes", "much"), "--session-bytes");
+    expect_wrong(LOAD(o, "--session-count", "0"), "--session-count");
     expect_wrong(LOAD(o, "--idle-exit", "5 parsecs"), "parsecs");
     expect_wrong(LOAD(o, "--queue", "0"), "--queue");
     expect_wrong(LOAD(o, "--queue-timeout", "soon"), "soon");

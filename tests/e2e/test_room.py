@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""How much of the disk sessions and KV may take: limits of a user, and a small file system that several users share."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import HOB, Home, mktiny
+
+A, B = 61001, 61002
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A small model whose context has room for a long text."""
+    return mktiny(tmp_path_factory.mktemp("models") / "wide.gguf", "--ctx", 32768, "--layers", 1)
+
+
+def listed(home):
+    return {s["name"]: s for s in json.loads(home.hob("sessions", "list", "--json", check=0).out or "[]")}
+
+
+# --- a user's limits ---
+
+def test_session_bytes(home, wide):
+    big = "words " * 4000
+    args = ("-m", wide, "--session-bytes", "1M")
+    d = home.daemon(*args)
+    home.hob("-S", "kept", "-n", 1, "hello", check=0)
+    n = 0
+    while (r := home.hob("-S", f"s{n}", "-n", 1, big)).returncode == 0:
+        n += 1
+        assert n < 20
+    assert n >= 3
+    for _ in range(2):
+        assert r.returncode == 1 and r.out == "" and r.err.count("\n") == 1, r.err
+        for part in ("the limit of a user is 1M (session-bytes)", "sessions take", "hob sessions rm NAME"):
+            assert part in r.err, r.err
+        before = home.status()["own"]
+        assert before["sessions"] == n + 1 and 700 << 10 < before["sessions_bytes"] <= 1 << 20
+        assert before["sessions_max_bytes"] == 1 << 20
+        d = home.restart(d, *args)
+        assert home.status()["own"] == before
+        r = home.hob("-S", "kept", "-n", 1, big)
+    home.hob("sessions", "rm", "s0", "s1", check=0)
+    home.hob("-S", "kept", "-n", 1, "hello", check=0)
+
+
+def test_session_count(home):
+    d = home.daemon("--session-count", 3)
+    for i in range(3):
+        home.ask("-S", f"s{i}", "hello", n=2)
+    for _ in range(2):
+        for r in (home.hob("-S", "s3", "hello"), home.hob("sessions", "fork", "s0", "s3"), home.hob("-S", "s0", "--fork", "s3", "hello")):
+            assert r.returncode == 1 and "the limit is 3 (session-count)" in r.err and r.err.count("\n") == 1, r.err
+        d = home.restart(d, "--session-count", 3)
+    home.ask("-S", "s0", "more", n=2)
+    home.hob("sessions", "rename", "s0", "s3", check=0)
+    assert sorted(listed(home)) == ["s1", "s2", "s3"]
+
+
+# --- a file system that users share ---
+
+class Small:
+    """A daemon whose state and cache are on a file system of 64 MB, and clients of any uid."""
+
+    def __init__(self, model, *args):
+        self.root = Path(tempfile.mkdtemp(prefix="hob-room-"))
+        self.root.chmod(0o755)
+        self.disk = self.root / "disk"
+        self.disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=700", "none", self.disk], check=True)
+        self.home = Home(self.root, model)
+        self.home.env.update(XDG_STATE_HOME=str(self.disk / "state"), XDG_CACHE_HOME=str(self.disk / "cache"))
+        self.hob = self.root / "hob"
+        shutil.copy(HOB, self.hob)
+        self.hob.chmod(0o755)
+        self.d = self.home.daemon("--packed-file", "no", *args, socket=self.root / "sock")
+        self.d.path.chmod(0o666)
+
+    def run_as(self, uid, *args, input=b""):
+        env = {"PATH": os.environ["PATH"], "HOB_SOCKET": str(self.d.path), "HOME": "/", "LC_ALL": "C.UTF-8"}
+        r = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", str(self.hob), *map(str, args)],
+                           input=input, env=env, capture_output=True, timeout=120)
+        r.out, r.err = r.stdout.decode(), r.stderr.decode()
+        return r
+
+    def free(self):
+        fs = os.statvfs(self.disk)
+        return fs.f_bavail * fs.f_frsize
+
+    def blocks(self):
+        return list(self.disk.rglob("*.kv"))
+
+    def close(self):
+        self.home.env["HOB_SOCKET"] = str(self.d.path)
+        self.home.stop()
+        subprocess.run(["umount", "-l", self.disk], check=True)
+        shutil.rmtree(self.root)
+
+
+@pytest.fixture
+def small(wide):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small file system and to become other users")
+    made = []
+
+    def make(*args):
+        made.append(Small(wide, *args))
+        return made[-1]
+
+    yield make
+    for s in made:
+        s.close()
+
+
+def another_user_works(s):
+    """A new session, a turn more in it, and it is there."""
+    for text in ("hello", "and then?"):
+        r = s.run_as(B, "-S", "mine", "-n", 4, "--ignore-eos", text)
+        assert r.returncode == 0 and r.out, r.err
+    shown = json.loads(s.run_as(B, "sessions", "show", "mine", "--json").out)
+    assert [m["content"] for m in shown["messages"] if m["role"] == "user"] == ["hello", "and then?"]
+
+
+def test_one_user_fills_the_disk_with_sessions(small):
+    s = small()
+    text = ("some words that are long enough, " * 1000).encode()
+    for n in range(2000):
+        r = s.run_as(A, "-S", f"s{n}", "-n", 1, "--ignore-eos", input=text)
+        if r.returncode:
+            break
+    assert r.returncode == 1 and n > 50, r.err
+    assert "no user may take more than is then left for others" in r.err and "hob sessions rm NAME" in r.err, r.err
+    assert s.free() > 24 << 20
+    # Forks and longer conversations do not get further.
+    for i in range(20):
+        s.run_as(A, "sessions", "fork", "s0", f"f{i}")
+        s.run_as(A, "-S", f"s{i}", "-n", 1, "--ignore-eos", input=text)
+    assert s.free() > 20 << 20
+    another_user_works(s)
+    # And there is a way out.
+    assert s.run_as(A, "sessions", "rm", *[f"s{i}" for i in range(n // 2)]).returncode == 0
+    assert s.run_as(A, "-S", "new", "-n", 1, "--ignore-eos", input=text).returncode == 0

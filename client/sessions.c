@@ -16,7 +16,8 @@
 
 static const enum proto_type types[] = {
     [SESSIONS_SHOW] = PROTO_SESSION_SHOW,
-    [SESSIONS_FORK] = PROTO_SESSION_FORK,     [SESSIONS_RENAME] = PROTO_SESSION_RENAME,
+    [SESSIONS_FORK] = PROTO_SESSION_FORK,
+    [SESSIONS_RENAME] = PROTO_SESSION_RENAME,
     [SESSIONS_REMOVE] = PROTO_SESSION_REMOVE,
 };
 
@@ -110,6 +111,25 @@ static int sessions_ask(const struct options *o, struct link *c, uint64_t id, co
     return status;
 }
 
+/* Below the list, for people: how much of the disk all of them take, and may. */
+static int sessions_sum(const struct options *o, struct link *c, uint64_t id)
+{
+    const struct proto_request request = {.type = PROTO_STATUS, .id = id};
+    const struct ask how = {.want = PROTO_EV_STATUS, .again = ASK_ANYWAY, .wait_ms = SESSIONS_WAIT_MS};
+    struct proto_event e = {0};
+    struct buf text = BUF_INIT;
+    struct output out;
+    int status = ask(o, c, &request, &how, &e), r;
+
+    if (status != 0) return status;
+    output_init(&out, STDOUT_FILENO, false);
+    r = sessions_view_sum(&text, e.status.data, e.status.len);
+    if (r == 0) r = output_write(&out, text.data, text.len);
+    buf_fini(&text);
+    proto_event_fini(&e);
+    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+}
+
 int sessions_run(const struct options *o)
 {
     struct link c = CONN_INIT;
@@ -117,6 +137,7 @@ int sessions_run(const struct options *o)
 
     if (o->verb == SESSIONS_LIST) {
         status = sessions_list(o, &c);
+        if (status == 0 && !o->json && isatty(STDOUT_FILENO)) status = sessions_sum(o, &c, 1);
     } else if (o->verb == SESSIONS_REMOVE) {
         /* As rm(1): what cannot be removed does not keep the others. */
         for (size_t i = 0; i < o->n_words && status != EXITS_NO_DAEMON && status != EXITS_INTERRUPTED; i++) {

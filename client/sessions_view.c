@@ -3,6 +3,7 @@
 #include "client/columns.h"
 #include "client/json.h"
 #include "libcommon/error.h"
+#include "libcommon/units.h"
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,21 +37,33 @@ struct list_view {
     struct table table;
     int64_t now;
     char *name; /* of the session whose object is open */
-    int64_t used, messages, tokens;
+    int64_t used, messages, tokens, bytes, shared;
     bool raw, busy;
 };
 
+/* Its own bytes, and behind a + those that other sessions use as well. */
+static void list_size(char out[64], const struct list_view *v)
+{
+    char own[32], shared[32];
+
+    format_size(own, v->bytes > 0 ? (uint64_t)v->bytes : 0);
+    format_size(shared, v->shared > 0 ? (uint64_t)v->shared : 0);
+    snprintf(out, 64, v->shared > 0 ? "%s+%s" : "%s", own, shared);
+}
+
 static int list_row(struct list_view *v)
 {
-    char messages[24] = "raw", tokens[24], age[16];
+    char messages[24] = "raw", tokens[24], age[16], bytes[64];
     int r;
 
     if (!v->name) return error_say(-EBADMSG, "a session without a name");
     if (!v->raw) snprintf(messages, sizeof messages, "%" PRId64, v->messages);
     snprintf(tokens, sizeof tokens, "%" PRId64, v->tokens);
+    list_size(bytes, v);
     r = table_put(&v->table, v->name);
     if (r == 0) r = table_put(&v->table, messages);
     if (r == 0) r = table_put(&v->table, tokens);
+    if (r == 0) r = table_put(&v->table, bytes);
     return r == 0 ? table_put(&v->table, v->busy ? "in use" : sessions_view_age(age, v->used, v->now)) : r;
 }
 
@@ -64,6 +77,8 @@ static int list_value(struct list_view *v, const struct json_item *item)
     if (strcmp(item->key, "used") == 0) list_number(&v->used, item);
     if (strcmp(item->key, "messages") == 0) list_number(&v->messages, item);
     if (strcmp(item->key, "tokens") == 0) list_number(&v->tokens, item);
+    if (strcmp(item->key, "bytes") == 0) list_number(&v->bytes, item);
+    if (strcmp(item->key, "shared") == 0) list_number(&v->shared, item);
     if (strcmp(item->key, "raw") == 0) v->raw = strcmp(item->text, "true") == 0;
     if (strcmp(item->key, "busy") == 0) v->busy = strcmp(item->text, "true") == 0;
     if (strcmp(item->key, "name") != 0 || item->kind != JSON_STRING) return 0;
@@ -80,7 +95,7 @@ static int list_item(void *ctx, const struct json_item *item)
 
     if (item->depth == 0) return edge && *item->text == '[' ? 0 : error_say(-EBADMSG, "not a list");
     if (item->depth == 1 && item->kind == JSON_OPEN && *item->text == '{') {
-        v->used = v->messages = v->tokens = 0;
+        v->used = v->messages = v->tokens = v->bytes = v->shared = 0;
         v->raw = v->busy = false;
         return 0;
     }
@@ -101,18 +116,51 @@ static int view_bad(int r)
 
 int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t now, unsigned width)
 {
-    static const char *const heads[] = {"NAME", "MESSAGES", "TOKENS", "LAST USED"};
-    struct list_view v = {.now = now, .table = {.columns = 4, .right = 1u << 1 | 1u << 2, .width = width}};
+    static const char *const heads[] = {"NAME", "MESSAGES", "TOKENS", "SIZE", "LAST USED"};
+    struct list_view v = {
+        .now = now,
+        .table = {.columns = 5, .right = 1u << 1 | 1u << 2 | 1u << 3, .spare = 1u << 1 | 1u << 2, .width = width}};
     size_t empty;
     int r = 0;
 
-    for (unsigned i = 0; r == 0 && i < 4; i++) r = table_put(&v.table, heads[i]);
+    for (unsigned i = 0; r == 0 && i < 5; i++) r = table_put(&v.table, heads[i]);
     empty = v.table.cells.len;
     if (r == 0) r = json_walk(json, len, list_item, &v);
     if (r == 0 && v.table.cells.len > empty) r = table_print(out, &v.table);
     free(v.name);
     table_fini(&v.table);
     return view_bad(r);
+}
+
+struct sum_view {
+    bool in_own;
+    int64_t sessions, bytes, max; /* -1: not told */
+};
+
+static int sum_item(void *ctx, const struct json_item *item)
+{
+    struct sum_view *v = ctx;
+    const char *key = item->key ? item->key : "";
+
+    if (item->depth == 1) v->in_own = item->kind == JSON_OPEN && strcmp(key, "own") == 0;
+    if (item->depth != 2 || !v->in_own || item->kind != JSON_SCALAR) return 0;
+    if (strcmp(key, "sessions") == 0) v->sessions = strtoll(item->text, NULL, 10);
+    if (strcmp(key, "sessions_bytes") == 0) v->bytes = strtoll(item->text, NULL, 10);
+    if (strcmp(key, "sessions_max_bytes") == 0) v->max = strtoll(item->text, NULL, 10);
+    return 0;
+}
+
+int sessions_view_sum(struct buf *out, const char *json, size_t len)
+{
+    struct sum_view v = {.sessions = -1, .bytes = -1, .max = -1};
+    char bytes[32], max[32];
+    int r = json_walk(json, len, sum_item, &v);
+
+    if (r < 0 || v.sessions <= 0 || v.bytes < 0) return view_bad(r);
+    r = buf_printf(out, "%" PRId64 " %s, %s", v.sessions, v.sessions == 1 ? "session" : "sessions",
+                   format_size(bytes, (uint64_t)v.bytes));
+    if (r == 0 && v.max > 0) r = buf_printf(out, " of %s", format_size(max, (uint64_t)v.max));
+    return r == 0 ? buf_puts(out, "\n") : r;
 }
 
 struct show_view {

@@ -9,6 +9,10 @@
  * @now (seconds since the epoch). Nothing for an empty one. */
 int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t now, unsigned width);
 
+/* Append the sum of the asker's sessions and the limit, a line, out of the daemon's status; nothing when there are
+ * none, or it does not tell. 0; -EBADMSG with a sentence; -ENOMEM. */
+int sessions_view_sum(struct buf *out, const char *json, size_t len);
+
 /* The object that answers session.show, as a conversation: "[user]" on a line of its own, then what was said; of a raw
  * session its text as it is. */
 int sessions_view_show(struct buf *out, const char *json, size_t len);

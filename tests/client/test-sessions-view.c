@@ -59,7 +59,7 @@ static void lists(const char *json, unsigned width, const char *want)
 
 static const char three[] =
     "[{\"name\":\"review\",\"used\":1749999820,\"messages\":12,\"tokens\":3041,\"raw\":false,"
-    "\"busy\":true,\"bytes\":9000},"
+    "\"busy\":true,\"bytes\":8192,\"shared\":4500000},"
     "{\"bytes\":1,\"busy\":false,\"raw\":true,\"tokens\":17,\"messages\":0,\"used\":1749999820,"
     "\"name\":\"a raw one, whose name is rather long\"},"
     "{\"name\":\"\\u00e9\\u001b[2J\",\"used\":1740000000,\"tokens\":123456,\"new\":{\"x\":[1]}}]";
@@ -67,10 +67,10 @@ static const char three[] =
 static void test_list(void **state)
 {
     lists(three, 0,
-          "NAME                                  MESSAGES  TOKENS  LAST USED\n"
-          "review                                      12    3041  in use\n"
-          "a raw one, whose name is rather long       raw      17  3 min ago\n"
-          "\xc3\xa9\u241b[2J                                        0  123456  2025-02-19\n");
+          "NAME                                  MESSAGES  TOKENS     SIZE  LAST USED\n"
+          "review                                      12    3041  8K+4.3M  in use\n"
+          "a raw one, whose name is rather long       raw      17       1B  3 min ago\n"
+          "\xc3\xa9\u241b[2J                                        0  123456       0B  2025-02-19\n");
     lists("[]", 0, "");
     lists(" [ ] ", 40, "");
 }
@@ -78,10 +78,34 @@ static void test_list(void **state)
 static void test_list_fits_in_40_columns(void **state)
 {
     lists(three, 40,
-          "NAME        MESSAGES  TOKENS  LAST USED\n"
-          "review            12    3041  in use\n"
-          "a raw one…       raw      17  3 min ago\n"
-          "\xc3\xa9\u241b[2J              0  123456  2025-02-19\n");
+          "NAME                    SIZE  LAST USED\n"
+          "review               8K+4.3M  in use\n"
+          "a raw one, whose n…       1B  3 min ago\n"
+          "\xc3\xa9\u241b[2J                     0B  2025-02-19\n");
+}
+
+static void sums(const char *json, const char *want)
+{
+    struct buf out = BUF_INIT;
+    int r = sessions_view_sum(&out, json, strlen(json));
+
+    if (r < 0) fail_msg("%s: %s", json, error_text(r));
+    assert_string_equal(out.data ? out.data : "", want);
+    buf_fini(&out);
+}
+
+static void test_sum(void **state)
+{
+    struct buf out = BUF_INIT;
+
+    sums("{\"sessions\":99,\"sessions_bytes\":5,\"own\":{\"sessions\":12,\"sessions_bytes\":3565158,"
+         "\"sessions_max_bytes\":1073741824},\"uids\":[{\"sessions\":1}]}",
+         "12 sessions, 3.4M of 1G\n");
+    sums("{\"own\":{\"sessions\":1,\"sessions_bytes\":4096,\"sessions_max_bytes\":0}}", "1 session, 4K\n");
+    sums("{\"own\":{\"sessions\":0,\"sessions_bytes\":0,\"sessions_max_bytes\":5}}", "");
+    sums("{\"state\":\"ready\"}", ""); /* an older daemon */
+    assert_int_equal(sessions_view_sum(&out, "[", 1), -EBADMSG);
+    buf_fini(&out);
 }
 
 static void test_list_refuses(void **state)
@@ -178,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_list_fits_in_40_columns),
         cmocka_unit_test(test_list_refuses),
+        cmocka_unit_test(test_sum),
         cmocka_unit_test(test_show_a_conversation),
         cmocka_unit_test(test_show_a_failure),
         cmocka_unit_test(test_show_a_raw_one),

@@ -82,7 +82,7 @@ static void test_list(void **state)
     expect(&r, 0, "[]\n", "");
 
     PEER_RUN(&r, list, "sessions");
-    expect(&r, 0, "NAME  MESSAGES  TOKENS  LAST USED\na            2      40  in use\n", "");
+    expect(&r, 0, "NAME  MESSAGES  TOKENS  SIZE  LAST USED\na            2      40    9B  in use\n", "");
     PEER_RUN(&r, list, "sessions", "list", "--json");
     expect(&r, 0, LIST "\n", "");
     PEER_RUN(&r, list_nonsense, "sessions", "list");
@@ -92,13 +92,17 @@ static void test_list(void **state)
     peer_fini(&r);
 }
 
+#define OWN "{\"own\":{\"sessions\":1,\"sessions_bytes\":4096,\"sessions_max_bytes\":1073741824}}"
+
 static void list_long(struct peer *p)
 {
     peer_expect(p, PROTO_SESSION_LIST);
     peer_hello(p);
     send_sessions(p, 1,
                   "[{\"name\":\"a name that is longer than the terminal is wide, by far\",\"used\":1,\"messages\":1000,"
-                  "\"tokens\":32768,\"busy\":true}]");
+                  "\"tokens\":32768,\"busy\":true,\"bytes\":4096}]");
+    peer_expect_next(p, PROTO_STATUS);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_STATUS, .id = 2, .status = {(char *)OWN, sizeof OWN - 1}});
 }
 
 static void show_raw(struct peer *p)
@@ -130,8 +134,9 @@ static void test_on_a_terminal(void **state)
     struct peer_result r;
 
     on_a_terminal(list_long, (const char *const[]){"sessions", NULL},
-                  "NAME         MESSAGES  TOKENS  LAST USED\r\n"
-                  "a name tha…      1000   32768  in use\r\n");
+                  "NAME           MESSAGES  SIZE  LAST USED\r\n"
+                  "a name that …      1000    4K  in use\r\n"
+                  "1 session, 4K of 1G\r\n");
     on_a_terminal(show_raw, (const char *const[]){"sessions", "show", "a", NULL}, "Once\u241b\r\n");
     /* Elsewhere it is as it is. */
     PEER_RUN(&r, show_raw, "sessions", "show", "a");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is said in a session: ids, text, messages, outcomes. Nothing here knows of files. */
-#include "daemon/cache/session-store.h"
+/* What is said in a session: ids, text, messages, outcomes. Nothing here touches a file. */
+#include "daemon/cache/session-share.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <assert.h>
@@ -29,23 +29,30 @@ static void outcome_drop_first(struct session *x)
     if (x->log.new_outcomes > x->n_outcomes) x->log.new_outcomes = x->n_outcomes;
 }
 
+void session_drop_outcomes(struct session *x)
+{
+    while (x->n_outcomes) outcome_drop_first(x);
+    proto_text_fini(&x->failed);
+    changed(x);
+}
+
 void session_clear(struct session *x)
 {
     session_drop_messages(x, 0);
-    while (x->n_outcomes) outcome_drop_first(x);
+    session_drop_outcomes(x);
     free(x->messages);
     free(x->outcomes);
     free(x->ids);
     free(x->ends);
     buf_fini(&x->text);
     buf_fini(&x->markup);
-    proto_text_fini(&x->failed);
     x->messages = NULL;
     x->outcomes = NULL;
     x->ids = NULL;
     x->ends = NULL;
     x->n_ids = x->cap_ids = 0;
     x->log.ids = x->log.text = x->log.new_outcomes = 0;
+    if (!x->log.size) x->log.n_bases = 0; /* a first log that would have had them is not written */
     changed(x);
 }
 
@@ -241,5 +248,6 @@ int session_copy(struct session *dst, const struct session *src)
     dst->context = src->context;
     memcpy(dst->model, src->model, sizeof(dst->model));
     changed(dst);
+    session_share_begin(dst, src);
     return 0;
 }

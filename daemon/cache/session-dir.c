@@ -153,6 +153,16 @@ static int read_end(int fd, const struct stat *st, struct session_found *f)
     return 0;
 }
 
+/* In what was read of the file; when the record is damaged that is found when the log is loaded. */
+static void read_bases(struct session_found *f, const uint8_t *data, size_t n, size_t at)
+{
+    const uint8_t *payload = NULL;
+    uint32_t kind = 0;
+    size_t len = 0;
+    if (session_log_next(data, n, &at, &kind, &payload, &len) != LOG_GOOD || kind != SESSION_LOG_KIND_BASE) return;
+    (void)!session_bases_read(&f->bases, payload, len);
+}
+
 /* 0; 1: no file of ours, leave it alone; -EBADMSG: damaged; other -errno: cannot be read. */
 static int look(const struct scan *s, const char *name, struct session_found *f)
 {
@@ -168,6 +178,7 @@ static int look(const struct scan *s, const char *name, struct session_found *f)
     if (r < 0) return r;
     s->hash(hash, f->head.name, f->head.name_len);
     if (f->head.uid != s->uid || memcmp(hash, f->hash, sizeof(hash)) != 0) return -EBADMSG;
+    read_bases(f, head, (size_t)n, at);
     return read_end(fd, &st, f);
 }
 
@@ -244,13 +255,28 @@ static bool parse_bad(const char *name, uint8_t hash[16])
     return false;
 }
 
+static bool parse_base(const char *name, uint8_t hash[16], int *base)
+{
+    char one[SESSION_LOG_NAME];
+    if (!parse_hash(name, hash)) return false;
+    for (*base = 0; *base < SESSION_BASES; ++*base) {
+        session_base_name(one, hash, (uint32_t)*base);
+        if (strcmp(name, one) == 0) return true;
+    }
+    return false;
+}
+
 static int beside_uid(struct scan *s, DIR *d)
 {
     struct session_beside b = {.uid = s->uid, .dir = s->dir};
     int r = 0;
     for (const struct dirent *e; r == 0 && (e = readdir(d));) {
         b.name = e->d_name;
-        if (parse_bad(b.name, b.hash)) r = s->beside(s->ctx, &b);
+        if (parse_bad(b.name, b.hash))
+            b.base = -1;
+        else if (!parse_base(b.name, b.hash, &b.base))
+            continue;
+        r = s->beside(s->ctx, &b);
     }
     return r;
 }

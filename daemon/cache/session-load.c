@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a log back, and what to do about one that is not whole. */
 #include "daemon/cache/session-dir.h"
+#include "daemon/cache/session-share.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -13,15 +14,17 @@
 
 #define FILE_MAX ((uint64_t)4 << 30)
 
-static int read_file(int fd, struct buf *b)
+/* At most @most bytes of it. */
+static int read_file(int fd, struct buf *b, uint64_t most)
 {
     struct stat st;
     if (fstat(fd, &st) < 0) return error_origin(-errno);
     if (!S_ISREG(st.st_mode)) return error_say(-EBADMSG, "it is no file");
-    if ((uint64_t)st.st_size > FILE_MAX) return error_say(-EFBIG, "it has more than %d GiB", (int)(FILE_MAX >> 30));
-    if (buf_reserve(b, (size_t)st.st_size) < 0) return error_origin(-ENOMEM);
-    while (b->len < (size_t)st.st_size) {
-        ssize_t n = pread(fd, b->data + b->len, (size_t)st.st_size - b->len, (off_t)b->len);
+    uint64_t size = (uint64_t)st.st_size < most ? (uint64_t)st.st_size : most;
+    if (size > FILE_MAX) return error_say(-EFBIG, "it has more than %d GiB", (int)(FILE_MAX >> 30));
+    if (buf_reserve(b, (size_t)size) < 0) return error_origin(-ENOMEM);
+    while (b->len < (size_t)size) {
+        ssize_t n = pread(fd, b->data + b->len, (size_t)size - b->len, (off_t)b->len);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return error_origin(-errno);
         if (n == 0) break;
@@ -30,52 +33,135 @@ static int read_file(int fd, struct buf *b)
     return 0;
 }
 
+/* --- what logs say --- */
+
 struct replayed {
-    uint64_t good; /* bytes up to the end of the last good record */
+    uint64_t good; /* bytes up to the end of the last good record, of the file that was read last */
     enum session_log_found end;
+    int base; /* that is damaged; -1: none is */
+    size_t turns;
 };
 
-/* 0; -EBADMSG: nothing of it can be used; -EOPNOTSUPP: a newer hobd's; -ENOMEM. */
-static int replay(struct session *x, const struct buf *b, struct replayed *out)
+/* The turns from @at on. 0; -EBADMSG: what x is now cannot be used; -EOPNOTSUPP: a newer hobd's; -ENOMEM. */
+static int replay_turns(struct session *x, const struct buf *b, size_t at, struct replayed *out)
+{
+    const uint8_t *payload;
+    size_t len;
+    uint32_t kind;
+    int r = 0;
+    do {
+        out->good = at;
+        out->end = session_log_next((const uint8_t *)b->data, b->len, &at, &kind, &payload, &len);
+        if (out->end != LOG_GOOD) continue;
+        if (kind != SESSION_LOG_KIND_TURN) return kind <= SESSION_LOG_KIND_BASE ? -EBADMSG : -EOPNOTSUPP;
+        r = session_record_apply(x, payload, len);
+        out->turns++;
+    } while (r == 0 && out->end == LOG_GOOD);
+    return r;
+}
+
+/* The bases that the record at *at names, which is then behind it; n 0: it is another record. */
+static int read_bases(const struct buf *b, size_t *at, struct session_bases *out)
+{
+    const uint8_t *payload;
+    size_t len, next = *at;
+    uint32_t kind;
+    *out = (struct session_bases){0};
+    enum session_log_found r = session_log_next((const uint8_t *)b->data, b->len, &next, &kind, &payload, &len);
+    if (r != LOG_GOOD || kind != SESSION_LOG_KIND_BASE) return 0;
+    *at = next;
+    return session_bases_read(out, payload, len);
+}
+
+/* Are the first of @all those of a base? */
+static bool same_bases(const struct session_bases *base, const struct session_bases *all, uint32_t n)
+{
+    if (base->n != n) return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (base->list[i].size != all->list[i].size ||
+            memcmp(base->list[i].sum, all->list[i].sum, SESSION_LOG_SUM) != 0)
+            return false;
+    return true;
+}
+
+/* As replay_turns; 1: it is damaged, and x as of the last good record before. */
+static int replay_base(int dir, struct session *x, const struct session_bases *all, uint32_t i, struct replayed *out)
+{
+    char name[SESSION_LOG_NAME];
+    struct session_log_head head;
+    struct session_bases own;
+    _cleanup_(buf_fini) struct buf b = BUF_INIT;
+    const struct session_base *base = &all->list[i];
+    size_t at;
+    session_base_name(name, x->hash, i);
+    _cleanup_(closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    out->good = 0;
+    if (fd < 0 && (errno == ENOENT || errno == ELOOP)) return 1;
+    if (fd < 0) return error_in(error_origin(-errno), "%s", name);
+    int r = read_file(fd, &b, base->size);
+    if (r < 0) return r == -EBADMSG ? 1 : error_in(r, "%s", name);
+    if (session_log_head(&head, (const uint8_t *)b.data, b.len, &at) < 0 || head.uid != x->uid) return 1;
+    if (read_bases(&b, &at, &own) < 0 || !same_bases(&own, all, i)) return 1;
+    if (own.n && !own.outcomes) session_drop_outcomes(x);
+    r = replay_turns(x, &b, at, out);
+    if (r < 0) return r;
+    return b.len != base->size || out->end != LOG_END ||
+           memcmp(b.data + b.len - SESSION_LOG_SUM, base->sum, SESSION_LOG_SUM) != 0;
+}
+
+/* The log @b, and its bases. 0; -EBADMSG: nothing of it can be used; -EOPNOTSUPP: a newer hobd's; -ENOMEM. */
+static int replay(int dir, struct session *x, const struct buf *b, struct replayed *out)
 {
     struct session_log_head head;
-    const uint8_t *data = (const uint8_t *)b->data, *payload;
-    size_t at, len, turns = 0;
-    uint32_t kind;
-    int r = session_log_head(&head, data, b->len, &at);
+    struct session_bases bases;
+    size_t at;
+    *out = (struct replayed){.base = -1};
+    int r = session_log_head(&head, (const uint8_t *)b->data, b->len, &at);
     if (r < 0) return r;
     if (head.uid != x->uid || head.name_len != x->name.len || memcmp(head.name, x->name.data, head.name_len) != 0)
         return -EBADMSG;
-    do {
-        out->good = at;
-        out->end = session_log_next(data, b->len, &at, &kind, &payload, &len);
-        if (out->end != LOG_GOOD) continue;
-        if (kind != SESSION_LOG_KIND_TURN) return kind == SESSION_LOG_KIND_HEAD ? -EBADMSG : -EOPNOTSUPP;
-        r = session_record_apply(x, payload, len);
-        turns++;
-    } while (r == 0 && out->end == LOG_GOOD);
-    return r < 0 ? r : turns ? 0 : -EBADMSG;
+    r = read_bases(b, &at, &bases);
+    for (uint32_t i = 0; r == 0 && i < bases.n; i++) {
+        r = replay_base(dir, x, &bases, i, out);
+        out->base = r ? (int)i : -1;
+    }
+    if (r > 0) return out->turns ? 0 : -EBADMSG;
+    if (r < 0) return r;
+    if (bases.n && !bases.outcomes) session_drop_outcomes(x);
+    r = replay_turns(x, b, at, out);
+    return r < 0 ? r : out->turns ? 0 : -EBADMSG;
 }
 
+/* --- what becomes of one that is not whole --- */
+
 /* Nothing of the log can be used. */
-static int give_up(int dir, struct session *x, int r)
+static int give_up(int dir, struct session *x, const struct replayed *p, int r)
 {
-    char path[4096], bad[SESSION_LOG_NAME];
+    char path[4096], bad[SESSION_LOG_NAME], base[SESSION_LOG_NAME] = "";
     session_log_path(x, path, sizeof(path));
     session_clear(x);
     if (r == -EOPNOTSUPP) return error_say(r, "session '%s' was written by a newer hobd", x->name.data);
     if (r != -EBADMSG) return error_in(r, "session '%s'", x->name.data);
     r = session_log_set_aside(dir, x->hash, false, bad);
     if (r < 0) return error_in(r, "the log of session '%s' is damaged and cannot be set aside", x->name.data);
-    log_warning("%s is damaged: renamed to %s", path, bad);
+    if (p->base >= 0) session_base_name(base, x->hash, (uint32_t)p->base);
+    log_warning("%s%s%s is damaged: renamed to %s", path, *base ? " cannot be used without its base, and " : "", base,
+                bad);
     session_log_leave(x);
+    x->log.n_bases = 0; /* their names stay, beside what was set aside */
     x->loaded = true;
+    if (*base)
+        return error_say(-EBADMSG,
+                         "what session '%s' has in common with the one that it was forked from is damaged: its log was "
+                         "set aside",
+                         x->name.data);
     return error_say(-EBADMSG, "the log of session '%s' is damaged and was set aside", x->name.data);
 }
 
-static int gone(struct session *x)
+static int gone(int dir, struct session *x)
 {
     session_log_drop(x);
+    session_share_drop(dir, x);
     session_clear(x);
     x->loaded = true;
     return error_say(-ENOENT, "the log of session '%s' is gone", x->name.data);
@@ -87,7 +173,7 @@ static int mend(int dir, int fd, struct session *x, const struct replayed *p, ui
     char path[4096], bad[SESSION_LOG_NAME];
     session_log_path(x, path, sizeof(path));
     x->log.rewrite = true;
-    if (p->end == LOG_TORN) {
+    if (p->end == LOG_TORN && session_room_used(x->owner, x->log.inode) <= p->good) {
         log_warning("%s ends inside a turn that was never acknowledged: %" PRIu64 " bytes are cut off", path,
                     size - p->good);
         if (ftruncate(fd, (off_t)p->good) == 0 && fsync(fd) == 0) x->log.rewrite = false;
@@ -99,6 +185,27 @@ static int mend(int dir, int fd, struct session *x, const struct replayed *p, ui
     log_warning("%s is damaged at byte %" PRIu64 " of %" PRIu64
                 ": what is good before goes on, the whole is kept as %s",
                 path, p->good, size, bad);
+    x->log.n_bases = 0; /* their names stay, beside what is kept */
+    r = session_log_write(dir, x, x);
+    if (r < 0) log_warning("%s cannot be written anew now: %s", path, error_text(r));
+    return 0;
+}
+
+/* What a base says before its damage goes on, in a log of its own; what the session's log says cannot follow that. */
+static int mend_base(int dir, struct session *x, const struct replayed *p)
+{
+    char path[4096], bad[SESSION_LOG_NAME], base[SESSION_LOG_NAME];
+    session_log_path(x, path, sizeof(path));
+    session_base_name(base, x->hash, (uint32_t)p->base);
+    int r = session_log_set_aside(dir, x->hash, true, bad);
+    if (r == 0) r = session_room_add_name(x->owner, dir, bad, 0);
+    if (r < 0) return error_in(r, "the log of session '%s' is damaged and cannot be set aside", x->name.data);
+    log_warning("%s has %s in common with the session that it was forked from, and that is damaged at byte %" PRIu64
+                ": what is good before goes on, the log is kept as %s",
+                path, base, p->good, bad);
+    x->log.rewrite = true;
+    x->log.saved = false;
+    x->log.n_bases = 0; /* their names stay, beside what is kept */
     r = session_log_write(dir, x, x);
     if (r < 0) log_warning("%s cannot be written anew now: %s", path, error_text(r));
     return 0;
@@ -107,14 +214,18 @@ static int mend(int dir, int fd, struct session *x, const struct replayed *p, ui
 static int load_from(int dir, int fd, struct session *x)
 {
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
-    struct replayed p = {0};
-    int r = read_file(fd, &b);
-    if (r == 0) r = replay(x, &b, &p);
-    if (r < 0) return give_up(dir, x, r);
+    struct replayed p = {.base = -1};
+    int r = read_file(fd, &b, UINT64_MAX);
+    if (r == 0) r = replay(dir, x, &b, &p);
+    if (r < 0) return give_up(dir, x, &p, r);
     uint64_t size = b.len;
-    b.len = (size_t)p.good;
-    session_log_saved(x, &b, p.good);
-    if (p.end != LOG_END) r = mend(dir, fd, x, &p, size);
+    if (p.base >= 0) {
+        r = mend_base(dir, x, &p);
+    } else {
+        b.len = (size_t)p.good;
+        session_log_saved(x, &b, p.good);
+        if (p.end != LOG_END) r = mend(dir, fd, x, &p, size);
+    }
     if (r < 0)
         session_clear(x);
     else
@@ -128,13 +239,13 @@ int session_load(struct session *x)
     assert(x->busy);
     if (x->loaded) return 0;
     _cleanup_(closep) int dir = session_dir_of(x->owner->dir, x->owner->path, x->uid, false);
-    if (dir == -ENOENT) return gone(x);
+    if (dir == -ENOENT) return gone(dir, x);
     if (dir < 0) return error_in(dir, "session '%s'", x->name.data);
     session_log_name(name, x->hash, ".log");
     int how = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     _cleanup_(closep) int fd = openat(dir, name, O_RDWR | how);
     if (fd < 0 && (errno == EROFS || errno == EACCES)) fd = openat(dir, name, O_RDONLY | how);
-    if (fd < 0 && errno == ENOENT) return gone(x);
+    if (fd < 0 && errno == ENOENT) return gone(dir, x);
     if (fd < 0) return error_in(error_origin(-errno), "session '%s'", x->name.data);
     return load_from(dir, fd, x);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/session-log.h"
+#include "daemon/cache/session-share.h"
 #include "libcommon/error.h"
 #include <fcntl.h>
 #include <inttypes.h>
@@ -176,6 +177,7 @@ int session_log_unlink(int dir, struct session *x)
     if (unlinkat(dir, name, 0) < 0 && errno != ENOENT) return error_origin(-errno);
     if (fsync(dir) < 0) return error_origin(-errno); /* it may come back, and is counted still */
     session_log_drop(x);
+    session_share_drop(dir, x);
     return 0;
 }
 

@@ -6,7 +6,8 @@
  *     magic[16]
  *     records, one after the other:
  *         u32 length of the payload
- *         u32 kind: 0 head (the first, and only the first), 1 turn (session-record.h)
+ *         u32 kind: 0 head (the first, and only the first), 1 turn (session-record.h), 2 bases (at most one, the
+ *             second; below)
  *         u64 XXH3-64 of the 24 bytes before: so that a length can be trusted
  *         payload
  *         XXH3-128 (canonical) of all of the record so far and the 16 bytes before it
@@ -16,6 +17,14 @@
  * temporary name with its head and first turn, synced and renamed; each later turn is one write and one fsync. So a
  * file that ends inside a record whose head is good was cut by a crash; any other fault is damage, and damaged files
  * are kept aside. A log that has become much longer than what it says is written anew.
+ *
+ * Bases: the session is a fork, or was renamed, and begins as other logs say (session-share.h). Base i is the file
+ * HASH.bi, a log of the same uid; of it counts what is before its byte size, where a record ends with this checksum. If
+ * it has bases itself, they are the ones before it. The bases' turns come ahead of the file's own. The payload:
+ *
+ *     u8 n, 1 … 4   u8 flags (1: outcomes and failure of the last base stay; else a fork has none)
+ *     (u64 size   sum[16]) × n
+ *     summary, as at the end of a turn (session-record.h)
  *
  * Other names: HASH.tmp, which a crash may leave; HASH.bad and HASH-1.bad … HASH-9.bad, what was set aside.
  */
@@ -27,6 +36,7 @@
 #define SESSION_LOG_SUM       16                  /* bytes of a checksum */
 #define SESSION_LOG_KIND_HEAD 0
 #define SESSION_LOG_KIND_TURN 1
+#define SESSION_LOG_KIND_BASE 2
 #define SESSION_LOG_HEX       33                    /* a name's hash, with the terminator */
 #define SESSION_LOG_NAME      (SESSION_LOG_HEX + 6) /* HASH-1.bad is the longest */
 #define SESSION_LOG_BADS      10
@@ -73,7 +83,7 @@ int session_log_rename_new(int dir, const char *from, const char *to);
 /* Rename the log of @hash to the first free *.bad name, told in @bad; @keep: give it that second name only. The
  * directory is synced. 0 or -errno. */
 int session_log_set_aside(int dir, const uint8_t hash[16], bool keep, char bad[SESSION_LOG_NAME]);
-/* Remove x's log and sync the directory. 0 (it may have been gone) or -errno. */
+/* Remove x's log, sync the directory, then remove its bases. 0 (it may have been gone) or -errno. */
 int session_log_unlink(int dir, struct session *x);
 
 /* --- whole logs --- */

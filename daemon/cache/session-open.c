@@ -4,9 +4,11 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <xxhash.h>
 
@@ -78,6 +80,8 @@ static int scanned(void *ctx, const struct session_found *f)
     session_order_append(x);
     if (session_log_place(x, f->inode, f->size) < 0) return -ENOMEM;
     memcpy(x->log.sum, f->sum, sizeof(x->log.sum));
+    memcpy(x->log.bases, f->bases.list, sizeof(x->log.bases));
+    x->log.n_bases = f->bases.n;
     x->used = f->summary.used;
     x->known.ids = f->summary.ids;
     x->known.messages = f->summary.messages;
@@ -86,11 +90,42 @@ static int scanned(void *ctx, const struct session_found *f)
     return keep_replacing(s, x, f);
 }
 
+static bool exists(int dir, const char *name)
+{
+    return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Is there a file that may want the base: one that was set aside, or a log that is not known (@x NULL)? */
+static bool wanted(const struct session_beside *b, const struct session *x)
+{
+    char name[SESSION_LOG_NAME];
+    bool found = false;
+    session_log_name(name, b->hash, ".log");
+    if (!x && exists(b->dir, name)) return true;
+    for (int i = 0; !found && i < SESSION_LOG_BADS; i++) {
+        session_log_bad_name(name, b->hash, i);
+        found = exists(b->dir, name);
+    }
+    return found;
+}
+
+/* Count it for its owner; a base that nobody wants was left by a crash. */
 static int scanned_beside(void *ctx, const struct session_beside *b)
 {
     struct session_store *s = ctx;
+    struct session *x = session_find(s, b->uid, b->hash);
     struct session_owner *o = session_get_owner(s, b->uid);
-    return o ? session_room_add_name(o, b->dir, b->name, 0) : -ENOMEM;
+    struct stat st;
+    if (!o) return -ENOMEM;
+    if (b->base >= 0 && x && (uint32_t)b->base < x->log.n_bases) {
+        struct session_base *base = &x->log.bases[b->base];
+        if (fstatat(b->dir, b->name, &st, AT_SYMLINK_NOFOLLOW) < 0) return 0; /* is found when it is loaded */
+        base->inode = st.st_ino;
+        return session_room_add(o, st.st_ino, (uint64_t)st.st_size, base->size);
+    }
+    if (b->base < 0 || wanted(b, x)) return session_room_add_name(o, b->dir, b->name, 0);
+    (void)!unlinkat(b->dir, b->name, 0);
+    return 0;
 }
 
 /* Where a rename was cut short both names are there: the old one goes, if it is still what was renamed. */

@@ -98,12 +98,19 @@ static int put_outcomes(struct buf *b, const struct session *x, size_t n)
     return r;
 }
 
+int session_summary_write(struct buf *b, const struct session_summary *s)
+{
+    int r = put_u64(b, s->used);
+    if (r == 0) r = put_u64(b, s->bytes);
+    if (r == 0) r = put_u64(b, (uint64_t)s->messages << 32 | s->ids);
+    return r < 0 ? r : put_u64(b, XXH3_64bits(b->data + b->len - 24, 24));
+}
+
 static int put_summary(struct buf *b, const struct session *x)
 {
-    int r = put_u64(b, x->used);
-    if (r == 0) r = put_u64(b, x->bytes);
-    if (r == 0) r = put_u64(b, (uint64_t)(uint32_t)x->n_messages << 32 | (uint32_t)x->n_ids);
-    return r < 0 ? r : put_u64(b, XXH3_64bits(b->data + b->len - 24, 24));
+    const struct session_summary s = {
+        .used = x->used, .bytes = x->bytes, .ids = (uint32_t)x->n_ids, .messages = (uint32_t)x->n_messages};
+    return session_summary_write(b, &s);
 }
 
 int session_record_write(struct buf *out, const struct session *x, bool all)

@@ -27,6 +27,9 @@ struct session_summary {
 
 #define SESSION_SUMMARY_BYTES 32
 
+/* Append its bytes to @out. 0 or -ENOMEM. */
+int session_summary_write(struct buf *out, const struct session_summary *s);
+
 /* Append the payload to @out. @all: as if the log said nothing yet. 0, -ENOMEM, or -E2BIG with a sentence. */
 int session_record_write(struct buf *out, const struct session *x, bool all);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing logs: a turn more, a whole one anew; renaming and removing them. */
 #include "daemon/cache/session-dir.h"
+#include "daemon/cache/session-share.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -44,7 +45,7 @@ void session_log_saved(struct session *x, const struct buf *b, uint64_t size)
     x->log.messages = x->n_messages;
     x->log.new_outcomes = 0;
     x->log.rewrite = false;
-    x->log.saved = true;
+    x->log.saved = x->log.proved = true;
 }
 
 /* Give x's log its name, over the old one; @inode is counted. */
@@ -83,7 +84,9 @@ int session_log_publish(int dir, struct session *x, const struct buf *b)
 int session_log_write(int dir, struct session *x, const struct session *from)
 {
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
-    int r = session_log_write_head(&b, x, from == x || !from->log.size ? NULL : from);
+    int r = session_share_write(dir, x, from, !from->log.saved);
+    if (r <= 0) return r;
+    r = session_log_write_head(&b, x, from == x || !from->log.size ? NULL : from);
     size_t at = b.len;
     if (r == 0) r = session_log_begin(&b);
     if (r == 0) r = session_record_write(&b, from, true);
@@ -93,7 +96,11 @@ int session_log_write(int dir, struct session *x, const struct session *from)
     r = session_log_publish(dir, x, &b);
     if (r < 0 && x->log.inode == before) return r;
     session_log_saved(x, &b, b.len);
-    if (r == 0) return 0;
+    if (r == 0) {
+        session_share_drop(dir, x);
+        return 0;
+    }
+    x->log.n_bases = 0;    /* their names stay until the next start */
     x->log.rewrite = true; /* it is there, but for how long is not known */
     x->log.saved = false;
     return r;
@@ -130,18 +137,27 @@ static int append_to(int dir, int fd, struct session *x, const struct buf *recor
     return 0;
 }
 
+/* Its log, and the bases that nobody else has any more. */
+static uint64_t own_bytes(const struct session *x)
+{
+    uint64_t own = x->log.size, shared = 0;
+    for (uint32_t i = 0; i < x->log.n_bases; i++) session_room_split(x->owner, x->log.bases[i].inode, &own, &shared);
+    return own;
+}
+
 /* 0; 1: the log cannot be appended to, or is not worth it, and must be written anew; -errno. */
 static int append(int dir, struct session *x, bool whatever_its_length)
 {
     char name[SESSION_LOG_NAME];
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
     if (!x->log.size || x->log.rewrite) return 1;
+    if (session_room_used(x->owner, x->log.inode) > x->log.size) return 1; /* somebody has cut what forks use */
     int r = buf_append(&b, x->log.sum, SESSION_LOG_SUM);
     if (r == 0) r = session_log_begin(&b);
     if (r == 0) r = session_record_write(&b, x, false);
     if (r == 0) r = session_log_finish(&b, SESSION_LOG_SUM, SESSION_LOG_KIND_TURN);
     if (r < 0) return r;
-    if (!whatever_its_length && x->log.size + b.len > 2 * x->bytes + SLACK) return 1;
+    if (!whatever_its_length && own_bytes(x) + b.len > 2 * x->bytes + SLACK) return 1;
     session_log_name(name, x->hash, ".log");
     _cleanup_(closep) int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) return 1;
@@ -156,6 +172,7 @@ static int append(int dir, struct session *x, bool whatever_its_length)
         log_warning("%s: was changed by somebody else; kept as %s, and written anew",
                     session_log_path(x, path, sizeof(path)), bad);
         x->log.rewrite = true;
+        x->log.n_bases = 0; /* their names stay, beside what is kept */
         r = 1;
     }
     return r;
@@ -195,6 +212,20 @@ static int unlink_bad(int dir, const struct session *x)
     return r;
 }
 
+/* Those that were left beside a log that was set aside. */
+static int unlink_bases(int dir, const struct session *x)
+{
+    char name[SESSION_LOG_NAME];
+    int r = 0;
+    session_log_name(name, x->hash, ".log");
+    if (faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) return 0; /* somebody else's */
+    for (uint32_t i = 0; r == 0 && i < SESSION_BASES; i++) {
+        session_base_name(name, x->hash, i);
+        r = session_room_unlink(x->owner, dir, name);
+    }
+    return r;
+}
+
 int session_erase(struct session *x)
 {
     assert(x->busy);
@@ -203,6 +234,7 @@ int session_erase(struct session *x)
         _cleanup_(closep) int dir = session_dir_of(x->owner->dir, x->owner->path, x->uid, false);
         r = dir < 0 ? dir : unlink_bad(dir, x);
         if (r == 0 && x->log.size) r = session_log_unlink(dir, x); /* without, it would not be ours */
+        if (r == 0) r = unlink_bases(dir, x);
         if (dir == -ENOENT) r = 0;
         if (r < 0) return error_in(r, "session '%s' could not be removed", x->name.data);
     }

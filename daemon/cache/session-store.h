@@ -66,5 +66,7 @@ void session_resident_append(struct session *x); /* may be one already */
 
 /* Free what was said in it: it is empty then. Nothing on disk. */
 void session_clear(struct session *x);
+/* Forget how turns ended, as a fork does, and why the last one failed. */
+void session_drop_outcomes(struct session *x);
 /* Take what was said in @src, which is empty then; @dst was. */
 void session_take(struct session *dst, struct session *src);

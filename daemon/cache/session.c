@@ -77,6 +77,7 @@ static void split_disk(const struct session *x, uint64_t *own, uint64_t *shared)
 {
     *own = *shared = 0;
     session_room_split(x->owner, x->log.inode, own, shared);
+    for (uint32_t i = 0; i < x->log.n_bases; i++) session_room_split(x->owner, x->log.bases[i].inode, own, shared);
 }
 
 /* Mark it as in use from now on. */
@@ -174,7 +175,9 @@ static int make_beside(struct session_store *s, const struct session *src, const
 
 int session_fork(struct session_store *s, const struct session *src, const char *name, size_t len, struct session **out)
 {
-    return make_beside(s, src, name, len, true, out);
+    int r = make_beside(s, src, name, len, true, out);
+    if (r == 0) (*out)->known = src->known; /* it may never be loaded */
+    return r;
 }
 
 int session_rename(struct session_store *s, const struct session *src, const char *name, size_t len,

@@ -13,7 +13,7 @@
  *     aux     session_save                          0: it is on disk; only then the answer's `done`
  *     engine  session_release
  *
- * fork:   session_fork;   aux: session_load(src), session_copy(out, src), session_save(out); release both.
+ * fork:   session_fork;   aux: session_duplicate(out, src); release both. With a turn: session_copy(out, src) first.
  * rename: session_rename; aux: session_load(src), session_move(out, src); release both.
  * remove: session_acquire or session_acquire_expired; aux: session_erase; release.
  */
@@ -39,17 +39,30 @@ struct session_outcome {
 
 struct session_owner; /* what the store knows of a uid */
 
+/* A log whose beginning a fork has in common with the session that it was forked from. */
+struct session_base {
+    uint64_t size;   /* bytes of it */
+    uint8_t sum[16]; /* of the record that ends there */
+    uint64_t inode;  /* of the fork's name for it; 0: it has none */
+};
+
+#define SESSION_BASES 4 /* of one session, the oldest first */
+
 /* What of a session is in its log; session-log.c's own. */
 struct session_log {
-    uint64_t size;       /* of what is whole and synced in the file; 0: there is none */
-    uint64_t inode;      /* of the file, if it is counted (session-room.h); 0: it is not */
-    uint8_t sum[16];     /* of its last record */
+    uint64_t size;                            /* of what is whole and synced in the file; 0: there is none */
+    uint64_t inode;                           /* of the file, if it is counted (session-room.h); 0: it is not */
+    uint8_t sum[16];                          /* of its last record */
+    struct session_base bases[SESSION_BASES]; /* [n_bases] ahead of the file's own turns */
+    uint32_t n_bases;
+    uint8_t origin[16];  /* size 0: the bases are these of the session with this hash, and its log; no links yet */
     size_t ids, text;    /* so many of the session's stand in it as they are */
     size_t messages;     /* likewise */
     size_t new_outcomes; /* so many of the last are not in it */
     bool entry_synced;   /* its name in the directory is on disk: this process saw to it */
     bool rewrite;        /* what stands in the file behind size is not known */
     bool saved;          /* it says what the session is */
+    bool proved;         /* it was read or written as a whole by this process */
 };
 
 /* Its holder may set raw, context, model, and flags of markup; as part of a turn, with which they are saved. What else
@@ -191,8 +204,13 @@ int session_load(struct session *x);
  */
 int session_save(struct session *x);
 
-/* dst (empty) becomes what @src (loaded) is, but for outcomes and tail. 0 or -ENOMEM (nothing changed). */
+/* dst (empty) becomes what @src (loaded) is, but for outcomes and tail. 0 or -ENOMEM (nothing changed). When it is
+ * saved first, it shares what src's log says by now with that (session-share.h), where this is possible. */
 int session_copy(struct session *dst, const struct session *src);
+
+/* The same, and dst is saved. Where the logs can be shared neither need be loaded, and dst is not. 0; else as
+ * session_load, session_copy or session_save. */
+int session_duplicate(struct session *dst, struct session *src);
 
 /* dst (empty) becomes what @src (loaded) is, with outcomes and tail, and is saved; @src is empty after and its log
  * gone. Whatever happens meanwhile, one of the two is on disk. 0; else as session_save, and nothing changed. */

@@ -381,10 +381,8 @@ static void run_request(struct aux_job *j)
         if (r == 0) r = session_move(s->other, s->session);
         break;
     case PROTO_SESSION_FORK:
-        r = session_load(s->session);
-        if (r == 0) r = session_claim(s->other, FORK_BYTES + s->session->bytes);
-        if (r == 0) r = session_copy(s->other, s->session);
-        if (r == 0) r = session_save(s->other);
+        r = session_claim(s->other, FORK_BYTES);
+        if (r == 0) r = session_duplicate(s->other, s->session);
         break;
     default: /* shown; it can be long */
         r = session_load(s->session);

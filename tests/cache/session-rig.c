@@ -177,6 +177,33 @@ bool rig_exists(const struct rig *g, uid_t uid, const char *name, const char *ex
     return access(path, F_OK) == 0;
 }
 
+static struct {
+    ino_t seen[4096];
+    size_t n;
+    uint64_t bytes;
+} counted;
+
+static int count_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    if (type != FTW_F) return 0;
+    for (size_t i = 0; i < counted.n; i++)
+        if (counted.seen[i] == st->st_ino) return 0;
+    assert_true(counted.n < sizeof(counted.seen) / sizeof(*counted.seen));
+    counted.seen[counted.n++] = st->st_ino;
+    counted.bytes += ((uint64_t)st->st_size + 4095) / 4096 * 4096;
+    return 0;
+}
+
+uint64_t rig_disk(const struct rig *g, uid_t uid)
+{
+    char path[256];
+    snprintf(path, sizeof(path), "%s/%" PRIu32, g->dir, (uint32_t)uid);
+    counted.n = 0;
+    counted.bytes = 0;
+    nftw(path, count_one, 16, FTW_PHYS);
+    return counted.bytes;
+}
+
 char *rig_read(const char *path, size_t *n)
 {
     struct stat st;

@@ -35,6 +35,8 @@ char *rig_dump(const struct session *x);
 /* The path of its log, or of a file beside it: ext ".log", "-1.bad", … */
 void rig_path(char out[256], const struct rig *g, uid_t uid, const char *name, const char *ext);
 bool rig_exists(const struct rig *g, uid_t uid, const char *name, const char *ext);
+/* What the uid's files take on disk, each counted once, in blocks of 4 KiB. */
+uint64_t rig_disk(const struct rig *g, uid_t uid);
 /* A file's bytes; the caller's. */
 char *rig_read(const char *path, size_t *n);
 void rig_write(const char *path, const char *p, size_t n);

@@ -173,11 +173,79 @@ static void test_a_session_has_one_name(void **state)
     free(want);
 }
 
+/* Turns in a parent, forks of it with turns of their own, the fork renamed, and the parent removed. */
+static void forks(struct rig *g, unsigned last, int fd)
+{
+    static char text[20000];
+    struct session *p, *f = NULL, *h = NULL;
+    memset(text, 'x', sizeof(text));
+    say(fd, last);
+    for (unsigned n = last + 1;; n++) {
+        p = rig_acquire(g, 7, "parent");
+        if (n % 6 == 0) session_truncate(p, 0);
+        if (session_append(p, 1, text, sizeof(text), false) < 0) _exit(1);
+        rig_turn(p, n);
+        if (session_save(p) < 0) _exit(1);
+        say(fd, n);
+        if (session_acquire(g->store, 7, "fork", 4, false, &f) == 0) {
+            if (session_erase(f) < 0) _exit(1);
+            session_release(g->store, f);
+        }
+        if (session_fork(g->store, p, "fork", 4, &f) < 0 || session_duplicate(f, p) < 0 || session_load(f) < 0)
+            _exit(1);
+        rig_turn(f, n);
+        if (session_save(f) < 0) _exit(1);
+        if (session_acquire(g->store, 7, "here", 4, false, &h) == 0) {
+            if (session_erase(h) < 0) _exit(1);
+            session_release(g->store, h);
+        }
+        if (session_rename(g->store, f, "here", 4, &h) < 0 || session_move(h, f) < 0) _exit(1);
+        session_release(g->store, f);
+        session_release(g->store, h);
+        session_release(g->store, p);
+    }
+}
+
+/* The parent has all its turns; a fork that is there is whole; and no link is left that no log names. */
+static void test_forks_are_whole(void **state)
+{
+    struct rig *g = *state;
+    unsigned last = 0, found = 0;
+    for (int i = 0; i < KILLS; i++) {
+        unsigned acknowledged = killed(g, forks, last);
+        struct session *x = rig_acquire(g, 7, "parent");
+        last = rig_last(x);
+        assert_in_range(last, acknowledged, acknowledged + 1);
+        session_release(g->store, x);
+        static const char *const names[] = {"fork", "here"};
+        for (int j = 0; j < 2; j++) {
+            bool there = rig_exists(g, 7, names[j], ".log");
+            assert_int_equal(session_acquire(g->store, 7, names[j], 4, false, &x), there ? 0 : -ENOENT);
+            if (!there) {
+                assert_false(rig_exists(g, 7, names[j], ".b0"));
+                continue;
+            }
+            found++;
+            assert_int_equal(session_load(x), 0);
+            assert_true(x->n_messages >= 2 && x->n_messages % 2 == 0);
+            for (uint32_t b = 0; b < x->log.n_bases; b++) assert_true(x->log.bases[b].inode);
+            assert_false(rig_exists(g, 7, names[j], ".bad"));
+            session_release(g->store, x);
+        }
+        uint64_t bytes, max;
+        session_disk(g->store, 7, &bytes, &max);
+        assert_true(bytes == rig_disk(g, 7));
+    }
+    print_message("# %u turns, %u forks found\n", last, found);
+    assert_true(last > KILLS / 2 && found > KILLS / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_no_acknowledged_turn_is_lost, setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_a_session_has_one_name, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_forks_are_whole, setup, rig_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { NAMES = 6, UIDS = 2, STEPS = 6000 };
+enum { NAMES = 6, UIDS = 2, STEPS = 8000 };
 
 /* One session as the model knows it: as text, in memory and on disk. NULL: there is none. */
 struct known {
@@ -63,6 +63,14 @@ static void end(struct world *w, struct session *x, unsigned uid, unsigned name)
     session_release(w->g.store, x);
 }
 
+static void long_text(struct session *x)
+{
+    static char text[20000];
+    if (x->text.len > 100000) return;
+    memset(text, 'a' + (int)(random() % 26), sizeof(text));
+    assert_int_equal(session_append(x, 4, text, 8000 + (size_t)random() % 12000, false), 0);
+}
+
 static void turn(struct world *w, unsigned uid, unsigned name)
 {
     struct session *x = begin(w, uid, name);
@@ -74,6 +82,7 @@ static void turn(struct world *w, unsigned uid, unsigned name)
         if (random() % 8 == 0) x->raw = !x->raw;
         for (size_t i = 0; i < x->markup.len && random() % 4 == 0; i += 3) x->markup.data[i] ^= 1;
         rig_turn(x, ++w->turn);
+        if (random() % 2) long_text(x); /* so that forks and renames share */
     }
     if (random() % 4) {
         assert_int_equal(session_save(x), 0);
@@ -82,6 +91,8 @@ static void turn(struct world *w, unsigned uid, unsigned name)
     end(w, x, uid, name);
 }
 
+static unsigned shared; /* forks and renames that did */
+
 static void duplicate(struct world *w, unsigned uid, unsigned name, unsigned to, bool rename)
 {
     struct known *k = &w->known[uid][name], *t = &w->known[uid][to];
@@ -89,9 +100,19 @@ static void duplicate(struct world *w, unsigned uid, unsigned name, unsigned to,
     int r = (rename ? session_rename : session_fork)(w->g.store, x, names[to], strlen(names[to]), &y);
     assert_int_equal(r, t->memory || to == name ? -EEXIST : 0);
     if (r == 0) {
-        r = rename ? session_move(y, x) : session_copy(y, x);
+        if (rename) {
+            r = session_move(y, x);
+        } else if (random() % 2) {
+            r = session_duplicate(y, x);
+            if (r == 0) r = session_load(y);
+        } else { /* with a turn */
+            r = session_copy(y, x);
+            if (r == 0 && random() % 2) session_truncate(y, (size_t)random() % (y->n_ids + 1));
+            if (r == 0 && random() % 2) rig_turn(y, ++w->turn);
+            if (r == 0) r = session_save(y);
+        }
         assert_int_equal(r, 0);
-        if (!rename) assert_int_equal(session_save(y), 0);
+        shared += y->log.n_bases > 0;
         set(&t->disk, rig_dump(y));
         if (rename) set(&k->disk, NULL);
         end(w, y, uid, to);
@@ -150,6 +171,9 @@ static void check_lists(struct world *w)
             if (j) assert_true(list[j].used < list[j - 1].used);
         }
         free(list);
+        uint64_t disk, max;
+        session_disk(w->g.store, u, &disk, &max);
+        assert_true(disk == rig_disk(&w->g, u));
         session_count(w->g.store, u, &n_one, &one);
         assert_int_equal(n_one, n);
         sum += one;
@@ -185,6 +209,9 @@ static void test_random_steps(void **state)
         case 5:
             session_unload_idle(w.g.store);
             break;
+        case 7:
+            duplicate(&w, uid, name, (unsigned)random() % NAMES, random() % 2);
+            break;
         case 6:
             rig_realtime = random() % 2 ? rig_realtime + 1000 : rig_realtime - 1000000;
             break;
@@ -193,7 +220,8 @@ static void test_random_steps(void **state)
         }
         check_lists(&w);
     }
-    print_message("# %u turns\n", w.turn);
+    print_message("# %u turns, %u logs shared\n", w.turn, shared);
+    assert_true(shared > 50);
     for (unsigned u = 0; u < UIDS; u++)
         for (unsigned i = 0; i < NAMES; i++) {
             free(w.known[u][i].memory);

@@ -15,7 +15,7 @@ struct disk {
     uint64_t run;           /* random: tells our temporary names from those that a crash has left */
 
     pthread_mutex_t lock; /* of what follows, and of names that come and go in the directory */
-    uint64_t bytes_max;
+    uint64_t bytes_max, reserve;
     uint64_t files, writing; /* blocks there are; temporary ones */
     uint64_t parts;          /* temporary names given out */
     uint64_t written, read, damaged;

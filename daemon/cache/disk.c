@@ -14,8 +14,9 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-#define SECOND     1000000000
-#define PART_TRIES 10000 /* names of ours that somebody else already made: only a fork of us can */
+#define SECOND       1000000000
+#define RESERVE_PART 20    /* the reserve is at most this part of the file system */
+#define PART_TRIES   10000 /* names of ours that somebody else already made: only a fork of us can */
 
 DEFINE_CLEANUP(struct disk *, disk_close)
 
@@ -55,7 +56,8 @@ int disk_open(struct disk **out, const struct disk_config *c)
     if (r) return r;
     _cleanup_(disk_closep) struct disk *d = malloc(sizeof(*d));
     if (!d) return -ENOMEM;
-    *d = (struct disk){.dir = -1, .payload = c->payload, .file = file, .bytes_max = c->bytes_max};
+    *d =
+        (struct disk){.dir = -1, .payload = c->payload, .file = file, .bytes_max = c->bytes_max, .reserve = c->reserve};
     pthread_mutex_init(&d->lock, NULL);
     memcpy(d->identity, c->identity, sizeof(d->identity));
     disk_rate_init(&d->rate, file, c->bytes_a_minute);
@@ -108,36 +110,47 @@ void disk_stamp(struct disk *d, int fd)
 
 /* --- room --- */
 
-/* Files that we may have: no more than bytes_max, and than a tenth of what would be free without them. */
+/* Files that we may have: no more than bytes_max, and than a tenth of what would be free without them, and the reserve
+ * stays free. */
 static int files_max(struct disk *d, uint64_t *out)
 {
     struct statvfs fs;
-    uint64_t space, ours, most;
+    uint64_t space, ours, most, reserve, part;
     if (fstatvfs(d->dir, &fs) < 0) return error_say(-errno, "%s: %s", d->path, strerror(errno));
     pthread_mutex_lock(&d->lock);
     ours = d->files * d->file;
     most = d->bytes_max;
+    reserve = d->reserve;
     pthread_mutex_unlock(&d->lock);
     if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &space) ||
         __builtin_add_overflow(space, ours, &space))
         space = UINT64_MAX;
-    *out = (space / 10 < most ? space / 10 : most) / d->file;
+    if (!__builtin_mul_overflow((uint64_t)fs.f_blocks / RESERVE_PART, (uint64_t)fs.f_frsize, &part) && part < reserve)
+        reserve = part;
+    if (space / 10 < most) most = space / 10;
+    if (space <= reserve)
+        most = 0;
+    else if (space - reserve < most)
+        most = space - reserve;
+    *out = most / d->file;
     return 0;
 }
 
-void disk_limit(struct disk *d, uint64_t bytes_max)
+void disk_limit(struct disk *d, uint64_t bytes_max, uint64_t reserve)
 {
     pthread_mutex_lock(&d->lock);
     d->bytes_max = bytes_max;
+    d->reserve = reserve;
     pthread_mutex_unlock(&d->lock);
 }
 
-bool disk_is_over(struct disk *d)
+uint64_t disk_excess(struct disk *d)
 {
-    uint64_t max = 0;
-    if (files_max(d, &max) < 0) return false;
+    uint64_t max = 0, over = 0;
+    if (files_max(d, &max) < 0) return 0;
     pthread_mutex_lock(&d->lock);
-    bool over = d->files && d->files + d->writing > max;
+    if (d->files + d->writing > max) over = d->files + d->writing - max;
+    if (over > d->files) over = d->files;
     pthread_mutex_unlock(&d->lock);
     return over;
 }

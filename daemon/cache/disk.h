@@ -16,6 +16,7 @@ struct disk_config {
     uint8_t identity[16];    /* of the model, KV layout and type, arithmetic: files of others are removed */
     uint64_t payload;        /* bytes of a block */
     uint64_t bytes_max;      /* of all files; besides never more than a tenth of the space that is free */
+    uint64_t reserve;        /* bytes of the file system that stay free; a twentieth of it, if that is less */
     uint64_t bytes_a_minute; /* written, but for disk_write(urgent); 0: no limit */
 };
 
@@ -34,15 +35,16 @@ int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info 
 
 /* Is there room in budget and rate for one more? 0; 1: a file must go first (disk_remove one and ask again; also when
  * the free space has shrunk); 2: not now, the rate is used up; -ENOSPC: a tenth of the free space (with our own files
- * counted as free), or bytes_max, holds not even one; -errno. @urgent: the rate does not count (the flush at exit).
- * Asking takes nothing, so a thread that was faster may have it. The rate is a bucket of one minute's worth, full at
- * the start. */
+ * counted as free), what is free beyond the reserve, or bytes_max holds not even one; -errno. @urgent: the rate does
+ * not count (the flush at exit). Asking takes nothing, so a thread that was faster may have it. The rate is a bucket of
+ * one minute's worth, full at the start. */
 int disk_room(struct disk *d, bool urgent);
-/* There are more files than there may be, since less is allowed or free: some have to go, whether or not one comes. */
-bool disk_is_over(struct disk *d);
+/* How many more files there are than there may be, since less is allowed or free: so many have to go, whether or not
+ * one comes. */
+uint64_t disk_excess(struct disk *d);
 
-/* Another bytes_max: when it is less, files go as room is asked for. */
-void disk_limit(struct disk *d, uint64_t bytes_max);
+/* Another bytes_max and reserve: when less is allowed, files go as room is asked for. */
+void disk_limit(struct disk *d, uint64_t bytes_max, uint64_t reserve);
 
 /* Write the block of @info; @payload has config.payload bytes. 0 or -errno with a sentence (nothing is left then);
  * -EDQUOT when disk_room would not have said 0 or 2. A process that may run under a limit on file sizes ignores

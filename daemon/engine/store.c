@@ -10,6 +10,8 @@
 #define WRITES_MOST    16u         /* with those for evicted blocks, whose copies wait in memory */
 #define IDLE_USEC      1000000ull  /* this long after the last step, blocks are written */
 #define RETRY_USEC     10000000ull /* after a refusal of the disk, or of the rate */
+#define TRIM_USEC      1000000ull  /* between looks whether the disk has less room than before */
+#define TRIM_FILES     64u         /* that one job removes */
 #define BYTES_A_MINUTE (256ull << 20)
 
 /* In memory there is one model only, and every file says whose it is. */
@@ -25,6 +27,8 @@ struct store {
     uint64_t retry;  /* not before, us */
     uint64_t last_step, last_step_at;
     bool all_written;
+    bool trimming;
+    uint64_t trim_next; /* us */
 };
 
 /* A block on its way to the disk. */
@@ -37,6 +41,14 @@ struct write {
     int r;
     char why[160];
     uint8_t payload[];
+};
+
+/* Files that go because there is less room. */
+struct trim {
+    struct errand errand;
+    struct disk *disk;
+    uint64_t n;
+    struct prefix_id files[TRIM_FILES];
 };
 
 /* --- start --- */
@@ -111,6 +123,7 @@ static void open_disk(struct engine *e)
     struct disk_config c = {.dir = e->config.cache_dir,
                             .payload = s->payload,
                             .bytes_max = e->config.cache_bytes,
+                            .reserve = e->config.disk_reserve,
                             .bytes_a_minute = BYTES_A_MINUTE};
     memcpy(c.identity, s->identity, sizeof(c.identity));
     int r = disk_open(&s->disk, &c);
@@ -143,7 +156,7 @@ int store_new(struct engine *e)
 
 void store_limit(struct engine *e)
 {
-    if (e->store && e->store->disk) disk_limit(e->store->disk, e->config.cache_bytes);
+    if (e->store && e->store->disk) disk_limit(e->store->disk, e->config.cache_bytes, e->config.disk_reserve);
 }
 
 void store_space(const struct engine *e, const struct seq *s, struct prefix_space *out)
@@ -217,7 +230,7 @@ bool store_leaving(void *ctx, const struct prefix_info *info)
  * ever; any, where there are too many. */
 static bool find_victim(const struct engine *e, const struct prefix_info *info, struct prefix_info *victim)
 {
-    return prefix_disk_victim(e->prefix, victim) && (victim->used < info->used || disk_is_over(e->store->disk));
+    return prefix_disk_victim(e->prefix, victim) && (victim->used < info->used || disk_excess(e->store->disk));
 }
 
 /* The next block that nobody uses: the first that would be evicted, or when the disk is full, the last. False: not now.
@@ -241,6 +254,45 @@ static bool write_idle(struct engine *e, uint64_t now)
     return false;
 }
 
+/* --- less room --- */
+
+static void run_trim(struct aux_job *j)
+{
+    struct trim *t = (struct trim *)errand_of(j);
+    for (uint64_t i = 0; i < t->n; i++) disk_remove(t->disk, t->files[i]);
+}
+
+static void trimmed(struct engine *e, struct errand *x)
+{
+    e->store->trimming = false;
+    e->store->trim_next = 0; /* perhaps not all went */
+    free(x);
+}
+
+/* The disk has been filled by others, or less is allowed: the files that were not used for longest go, also when none
+ * is to come. */
+static void trim(struct engine *e, uint64_t now)
+{
+    struct store *s = e->store;
+    struct prefix_info victim;
+    if (s->trimming || now < s->trim_next) return;
+    s->trim_next = now + TRIM_USEC;
+    uint64_t over = disk_excess(s->disk);
+    struct trim *t = over ? calloc(1, sizeof(*t)) : NULL;
+    if (!t) return;
+    t->disk = s->disk;
+    while (t->n < over && t->n < TRIM_FILES && prefix_disk_victim(e->prefix, &victim)) {
+        prefix_lost(e->prefix, victim.id);
+        t->files[t->n++] = victim.id;
+    }
+    if (!t->n) {
+        free(t);
+        return;
+    }
+    s->trimming = true;
+    errand_send(e, &t->errand, (uid_t)-1, run_trim, trimmed);
+}
+
 /* How long nothing was computed. */
 static uint64_t idle_since(struct engine *e, uint64_t now)
 {
@@ -257,6 +309,7 @@ void store_look(struct engine *e, uint64_t now)
 {
     struct store *s = e->store;
     if (!s->disk && !s->given_up) open_disk(e);
+    if (s->disk && !e->stopping) trim(e, now);
     if (now - idle_since(e, now) < IDLE_USEC) return;
     while (!s->all_written && may_write(e, WRITES_IDLE, now) && write_idle(e, now)) continue;
 }

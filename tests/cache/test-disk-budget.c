@@ -41,10 +41,11 @@ static void test_another_limit(void **state)
     struct disk *d = rig_open(&c);
     for (uint64_t i = 0; i < 2; i++) assert_int_equal(rig_write(d, i), 0);
     assert_int_equal(disk_room(d, true), 1);
-    disk_limit(d, 3 * RIG_FILE);
+    disk_limit(d, 3 * RIG_FILE, 0);
     assert_int_equal(disk_room(d, true), 0);
     assert_int_equal(rig_write(d, 2), 0);
-    disk_limit(d, RIG_FILE);
+    disk_limit(d, RIG_FILE, 0);
+    assert_int_equal(disk_excess(d), 2);
     for (uint64_t i = 0; i < 3; i++) {
         assert_int_equal(disk_room(d, true), 1);
         disk_remove(d, rig_info(i).id);
@@ -197,6 +198,38 @@ static void test_tenth_of_free_space(void **state)
     disk_close(d);
 }
 
+/* Files go until the reserve is free again, or none is left. */
+static void test_reserve(void **state)
+{
+    struct place *p = *state;
+    if (!mounted(p, "size=1m,mode=700")) skip();
+    struct disk_config c = rig_config(p);
+    c.payload = 8192 - RIG_HEADER;
+    c.reserve = 1 << 30; /* a twentieth of it all, then */
+    struct disk *d = rig_open(&c);
+    uint64_t part = (1 << 20) / 20, i = 0, first = 0;
+    for (; disk_room(d, false) == 0 && i < 1000; i++) assert_int_equal(write_large(d, i), 0);
+    assert_true(i > 5);
+    assert_int_equal(disk_excess(d), 0);
+    int junk = open(place_path(p, "junk"), O_RDWR | O_CREAT, 0600);
+    off_t size = (off_t)(free_bytes(p) + i * 8192 - part - 8192) / 4096 * 4096; /* leaves room for hardly one */
+    while (posix_fallocate(junk, 0, size) != 0) {
+        assert_true(first < i);
+        disk_remove(d, rig_info(first++).id);
+    }
+    assert_in_range(disk_excess(d), 0, i - first);
+    for (; disk_excess(d); first++) disk_remove(d, rig_info(first).id);
+    assert_true(free_bytes(p) >= part);
+    assert_true(rig_sum(d).files <= 1);
+    assert_int_equal(posix_fallocate(junk, 0, (off_t)((uint64_t)size + 3 * 4096)), 0);
+    for (; disk_excess(d); first++) disk_remove(d, rig_info(first).id);
+    assert_int_equal(rig_sum(d).files, 0);
+    assert_int_equal(disk_room(d, true), -ENOSPC);
+    assert_int_equal(write_large(d, 5), -EDQUOT);
+    close(junk);
+    disk_close(d);
+}
+
 /* The file system says no in the middle of it. */
 static void test_full(void **state)
 {
@@ -306,6 +339,7 @@ int main(void)
         T(test_smaller_limit),
         T(test_counts_add_up),
         M(test_tenth_of_free_space),
+        M(test_reserve),
         M(test_full),
         T(test_cut_short),
         T(test_rate_of_files),

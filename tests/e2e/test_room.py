@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -145,3 +146,40 @@ def test_one_user_fills_the_disk_with_sessions(small):
     # And there is a way out.
     assert s.run_as(A, "sessions", "rm", *[f"s{i}" for i in range(n // 2)]).returncode == 0
     assert s.run_as(A, "-S", "new", "-n", 1, "--ignore-eos", input=text).returncode == 0
+
+
+def test_one_user_fills_the_disk_with_kv(small):
+    """What prompts leave on disk is a tenth of what is free; and it goes when others need the room."""
+    s = small("--cache-bytes", "1G")
+    reserve = (64 << 20) // 20 - (64 << 10)  # files take whole pages
+    deadline = time.monotonic() + 60
+    for n in range(40):
+        r = s.run_as(A, "-n", 1, "--ignore-eos", input=f"{n}. ".encode() * 4000)
+        assert r.returncode == 0, r.err
+    while len(s.blocks()) < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert s.free() > 54 << 20
+    another_user_works(s)
+    assert s.blocks()
+    # Somebody who is not hobd takes the rest, and half of what blocks may leave.
+    kept = sum(p.stat().st_size for p in s.blocks())
+    with open(s.disk / "ballast", "wb") as f:
+        os.posix_fallocate(f.fileno(), 0, s.free() + kept // 2 - reserve if s.free() > reserve else 4096)
+    while s.free() < reserve and s.blocks():
+        assert time.monotonic() < deadline, (s.free(), len(s.blocks()))
+        s.run_as(B, "-n", 1, "hello")
+        time.sleep(0.1)
+    assert s.free() >= reserve
+    # Nothing more is written, though there is something to write.
+    s.run_as(A, "-n", 1, "--ignore-eos", input=b"something else " * 2000)
+    time.sleep(2)
+    assert s.free() >= reserve
+    # With nothing left above the reserve that is said before a turn, and what is there can be read.
+    with open(s.disk / "ballast", "ab") as f:
+        os.posix_fallocate(f.fileno(), 0, os.fstat(f.fileno()).st_size + s.free() - (2 << 20))
+    r = s.run_as(B, "-S", "mine", "-n", 4, "once more")
+    assert r.returncode == 1 and r.out == "" and "(disk-reserve)" in r.err and r.err.count("\n") == 1, r.err
+    assert "hello" in s.run_as(B, "sessions", "show", "mine").out
+    os.unlink(s.disk / "ballast")
+    assert s.run_as(B, "-S", "mine", "-n", 4, "--ignore-eos", "once more").returncode == 0

@@ -201,8 +201,9 @@ static int duplicate_log(struct session *dst, const struct session *src)
     if (dir < 0) return 1;
     take_bases(&dst->log, src);
     int r = session_share_write(dir, dst, dst, false);
-    if (r == 0) dst->loaded = false;
-    if (r) dst->log.n_bases = 0;
+    if (r < 0 && dst->log.size) (void)!session_log_unlink(dir, dst); /* it has its name, but for how long? */
+    dst->loaded = dst->log.size == 0;
+    if (dst->loaded) dst->log.n_bases = 0;
     return r;
 }
 

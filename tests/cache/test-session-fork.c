@@ -380,7 +380,6 @@ static void test_damaged_base(void **state)
     char path[256];
     for (int way = 0; way < 4; way++) {
         say(g, "p", 1, 30000);
-        char *first = dump_of_fork(g, "p");
         struct session *x = rig_acquire(g, 7, "p");
         size_t one = (size_t)x->log.size;
         session_release(g->store, x);
@@ -395,9 +394,8 @@ static void test_damaged_base(void **state)
         assert_int_equal(unlink(path), 0);
         base[way == 1 ? 100 : one + 40] ^= 1;
         if (way != 3) rig_write(path, base, way == 2 ? one : n);
-        int r = session_acquire(g->store, 7, "f", 1, false, &x);
-        assert_int_equal(r, 0);
-        r = session_load(x);
+        assert_int_equal(session_acquire(g->store, 7, "f", 1, false, &x), 0);
+        int r = session_load(x);
         if (way == 1 || way == 3) { /* nothing can be used */
             assert_int_equal(r, -EBADMSG);
             assert_non_null(
@@ -429,7 +427,6 @@ static void test_damaged_base(void **state)
         erase(g, "other");
         assert_int_equal(bytes_of(g), 0);
         free(base);
-        free(first);
     }
 }
 
@@ -443,14 +440,13 @@ static void test_cut_below_a_fork(void **state)
     fork_to(g, "p", "f");
     reopen(g);
     rig_path(path, g, 7, "p", ".log");
-    struct stat st;
+    struct stat st, base;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(truncate(path, st.st_size - 100), 0);
     struct session *x = rig_acquire(g, 7, "p");
     assert_int_equal(rig_last(x), 1);
     session_release(g->store, x);
     rig_path(path, g, 7, "f", ".b0");
-    struct stat base;
     assert_int_equal(stat(path, &base), 0);
     assert_int_equal(base.st_size, st.st_size - 100);
     x = rig_acquire(g, 7, "f"); /* of which as much is good */
@@ -463,9 +459,9 @@ static void test_kinds_of_tomorrow_are_left_alone(void **state)
 {
     struct rig *g = *state;
     char path[256];
-    size_t n;
     struct session *x = NULL;
     struct buf b = BUF_INIT;
+    size_t n;
     say(g, "p", 1, 100);
     rig_path(path, g, 7, "p", ".log");
     char *log = rig_read(path, &n);

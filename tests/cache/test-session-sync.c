@@ -197,6 +197,36 @@ static void test_a_rename_that_fails(void **state)
     }
 }
 
+/* The links are synced before the log that names them has its name; a fork that fails leaves nothing. */
+static void test_a_fork(void **state)
+{
+    struct rig *g = *state;
+    static char text[30000];
+    struct session *a = rig_acquire(g, 7, "a"), *b = NULL;
+    memset(text, 'x', sizeof(text));
+    assert_int_equal(session_append(a, 1, text, sizeof(text), false), 0);
+    rig_turn(a, 1);
+    assert_int_equal(session_save(a), 0);
+    for (int fail = 3; fail >= 0; fail--) {
+        b = beside(g, a, "b", false);
+        listen_to(fail);
+        int r = session_duplicate(b, a);
+        assert_int_equal(r, fail ? -EIO : 0);
+        assert_string_equal(syncs.said, fail == 1 ? "u" : fail == 2 ? "uf" : fail == 3 ? "ufuu" : "ufu");
+        listen_to(0);
+        if (r < 0) assert_non_null(strstr(error_text(r), "'a'"));
+        session_release(g->store, b);
+        assert_int_equal(rig_exists(g, 7, "b", ".log"), r == 0);
+        assert_int_equal(rig_exists(g, 7, "b", ".b0"), r == 0);
+        assert_false(rig_exists(g, 7, "b", ".tmp"));
+    }
+    session_release(g->store, a);
+    check_turns(g, 1, 1);
+    b = rig_acquire(g, 7, "b");
+    assert_int_equal(b->n_messages, 2);
+    session_release(g->store, b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +234,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_sync_that_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_first_save_that_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_rename_that_fails, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_fork, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

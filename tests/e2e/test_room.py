@@ -63,6 +63,38 @@ def test_session_count(home):
     assert sorted(listed(home)) == ["s1", "s2", "s3"]
 
 
+# --- forks ---
+
+def disk(home):
+    """Bytes of all sessions' files, each counted once."""
+    files = {(st := p.stat()).st_ino: st.st_blocks * 512 for p in (home.root / "state").rglob("*") if p.is_file()}
+    return sum(files.values())
+
+
+def test_forks_take_little(home, wide):
+    d = home.daemon("-m", wide)
+    home.hob("-S", "parent", "-n", 4, "--ignore-eos", "words " * 7000, check=0)
+    before = disk(home)
+    assert before > 80000
+    for i in range(150):
+        home.hob("sessions", "fork", "parent", f"f{i}", check=0)
+    assert disk(home) - before < 1 << 20
+    for i in range(3):
+        home.hob("-S", "parent", "--fork", f"turn{i}", "-n", 4, "--ignore-eos", f"and {i}?", check=0)
+    assert disk(home) - before < 1 << 20
+    home.hob("-S", "parent", "-n", 4, "--ignore-eos", "more", check=0)
+    home.hob("sessions", "rename", "parent", "other", check=0)
+    home.hob("sessions", "rm", "other", check=0)
+    d = home.restart(d, "-m", wide)
+    assert home.status()["own"]["sessions_bytes"] >= before
+    for name, more in (("f0", []), ("f149", []), ("turn2", ["and 2?"])):
+        shown = json.loads(home.hob("sessions", "show", name, "--json", check=0).out)
+        assert [m["content"] for m in shown["messages"] if m["role"] == "user"] == ["words " * 7000, *more]
+    home.hob("sessions", "rm", *listed(home), check=0)
+    assert disk(home) < 64 << 10 and home.status()["own"]["sessions_bytes"] == 0
+    assert d.poll() is None
+
+
 # --- a file system that users share ---
 
 class Small:

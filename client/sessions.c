@@ -137,7 +137,7 @@ int sessions_run(const struct options *o)
 
     if (o->verb == SESSIONS_LIST) {
         status = sessions_list(o, &c);
-        if (status == 0 && !o->json && isatty(STDOUT_FILENO)) status = sessions_sum(o, &c, 1);
+        if (status == 0 && !o->json && isatty(STDOUT_FILENO)) status = sessions_sum(o, &c, 2);
     } else if (o->verb == SESSIONS_REMOVE) {
         /* As rm(1): what cannot be removed does not keep the others. */
         for (size_t i = 0; i < o->n_words && status != EXITS_NO_DAEMON && status != EXITS_INTERRUPTED; i++) {

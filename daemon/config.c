@@ -144,14 +144,14 @@ static int set_confine(struct options *o, const char *value, void *to)
     return 0;
 }
 
-static int set_client_bytes(struct options *o, const char *value)
+static int set_client_bytes(struct options *o, const char *value, void *to)
 {
     uint64_t v;
     int r = parse_size(value, &v);
 
     if (r < 0) return r;
     if (v < 1 << 20) return error_say(-EINVAL, "it must be at least 1M");
-    o->client_bytes = v;
+    *(uint64_t *)to = v;
     return 0;
 }
 
@@ -212,7 +212,7 @@ static const struct option_def defs[] = {
      FIELD(engine.session_bytes), LIFE_RUN},
     {"session-count", 0, "N", set_session_count, "sessions of a user (default: 10000)", FIELD(engine.session_count),
      LIFE_RUN},
-    {"disk-reserve", 0, "SIZE", set_size, "free space that stays free (default: 256M, at most 1/20 of the disk)",
+    {"disk-reserve", 0, "SIZE", set_size, "free space that stays free (default: up to 256M)",
      FIELD(engine.disk_reserve), LIFE_RUN},
     {"session-ttl", 0, "TIME", set_time, "forget sessions unused so long; 0: no (default: 0)",
      FIELD(engine.session_ttl_usec), LIFE_RUN},

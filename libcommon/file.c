@@ -3,8 +3,10 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 int file_open_regular(const char *path, uint64_t max)
 {
@@ -26,11 +28,13 @@ int file_open_regular(const char *path, uint64_t max)
 int file_open_once(const char *path)
 {
     struct stat st;
+    bool null;
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
     if (fd < 0 || fstat(fd, &st) < 0) return error_say(-errno, "%s: %s", path, strerror(errno));
     if (S_ISDIR(st.st_mode)) return error_say(-EISDIR, "%s: %s", path, strerror(EISDIR));
-    if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && !isatty(fd)))
+    null = S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3); /* /dev/null: it ends at once */
+    if (S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && !null && !isatty(fd)))
         return error_say(-EINVAL, "%s is a device, not a file", path);
     int opened = fd;
     fd = -1;

@@ -197,10 +197,11 @@ static void take_in(struct engine *e)
     }
 }
 
-static void engine_turn(struct engine *e, struct errand *returned)
+static void engine_turn(struct engine *e, struct errand *returned, struct status_request *asking)
 {
     errands_back(e, returned);
     if (e->state != ENGINE_FAILED) shed_look(e);
+    status_answer(e, asking);
     requests_start_new(e);
     requests_sweep(e, engine_now());
     admit_waiting(e);
@@ -296,8 +297,7 @@ static void *engine_main(void *arg)
         struct status_request *asking = status_due(e);
         e->returned = NULL;
         pthread_mutex_unlock(&e->lock);
-        status_answer(e, asking);
-        engine_turn(e, returned);
+        engine_turn(e, returned, asking);
         pthread_mutex_lock(&e->lock);
     }
     pthread_mutex_unlock(&e->lock);

@@ -28,6 +28,7 @@ static int may_submit(const struct engine *e, uid_t uid, enum proto_type type)
     uint64_t room = 2ull * e->config.queue + e->config.parallel; /* of the inbox; the engine decides who is refused */
     if (!for_engine(type)) return error_say(-EINVAL, "not a request for the engine");
     if (e->draining) return error_say(-ESHUTDOWN, "the daemon is stopping");
+    if (type == PROTO_TOKENIZE || turns_is_request(type)) return 0; /* they do not queue; connections limit them */
     if (share_is_full(e, uid, room)) return error_say(-EBUSY, "the queue is full: %u requests wait or run", e->load);
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "daemon/engine/queue.h"
 #include "daemon/engine/rates.h"
 #include "daemon/engine/seq.h"
-#include "daemon/engine/status.h"
+#include "daemon/engine/status-snapshot.h"
 #include "daemon/engine/store.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/state.h"
-#include "daemon/engine/status.h"
+#include "daemon/engine/status-snapshot.h"
 #include <jansson.h>
 #include <math.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A copy of what there is to tell, for one uid. */
 #include "daemon/engine/state.h"
-#include "daemon/engine/status.h"
+#include "daemon/engine/status-snapshot.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

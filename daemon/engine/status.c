@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Status requests: they are gathered, and those of a uid that come together get one text. */
-#include "daemon/engine/status.h"
+#include "daemon/engine/status-snapshot.h"
 #include "daemon/engine/state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"

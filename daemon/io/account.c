@@ -15,6 +15,7 @@ struct account {
     uint64_t bytes;
     struct account_counts counts;
     struct fairq_user queue;
+    struct account_jobs jobs;
 };
 
 struct accounts {
@@ -108,7 +109,7 @@ struct account *account_close(struct account *x)
     if (!x) return NULL;
     x->all->connections--;
     if (--x->connections) return NULL;
-    assert(x->bytes == 0 && x->queue.live == 0);
+    assert(x->bytes == 0 && x->queue.live == 0 && x->jobs.live == 0 && !x->jobs.first);
     x->all->idle++;
     return NULL;
 }
@@ -157,6 +158,11 @@ struct account_counts *account_counts(struct account *x)
 struct fairq_user *account_queue(struct account *x)
 {
     return &x->queue;
+}
+
+struct account_jobs *account_jobs(struct account *x)
+{
+    return &x->jobs;
 }
 
 void accounts_sum(const struct accounts *a, size_t *connections, uint64_t *bytes, struct account_limits *limits)

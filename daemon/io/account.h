@@ -20,6 +20,15 @@ struct account_limits {
     uint64_t bytes, uid_bytes;           /* likewise */
 };
 
+struct conn;
+
+/* Requests of a uid that are neither generated nor queued (tokenize, session.*), and the connections whose next one
+ * waits until there are fewer. conn-read.c's own. */
+struct account_jobs {
+    size_t live;
+    struct conn *first, *last; /* that wait, linked by next_held */
+};
+
 /* Counts since the account was opened, for status. */
 struct account_counts {
     uint64_t messages; /* that were handled */
@@ -49,6 +58,7 @@ uint64_t account_bytes(const struct account *x);
 /* The account's own; valid as long as the account. */
 struct account_counts *account_counts(struct account *x);
 struct fairq_user *account_queue(struct account *x);
+struct account_jobs *account_jobs(struct account *x);
 
 /* --- for status --- */
 

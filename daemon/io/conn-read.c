@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { READ_CHUNK = 64 << 10 };
+enum {
+    READ_CHUNK = 64 << 10,
+    REST_ROUNDS = 1000, /* requests that would have waited, of those that have arrived when the daemon stops */
+};
 
 /* The peer broke the protocol: it is told, and not listened to any more. */
 static void refuse(struct conn *c, int code, const char *message)
@@ -55,6 +58,84 @@ static void complain(struct conn *c, uint64_t id, int code, const char *message)
     refuse(c, EPROTO, text);
 }
 
+/* --- requests that wait for others of their user --- */
+
+bool conn_is_job(enum proto_type t)
+{
+    return t == PROTO_TOKENIZE || t >= PROTO_SESSION_LIST;
+}
+
+void conn_forget_held(struct conn *c)
+{
+    struct account_jobs *jobs = account_jobs(c->account);
+    struct conn **at = &jobs->first, *before = NULL;
+
+    proto_request_fini(&c->held);
+    if (!c->in_held) return;
+    while (*at != c) {
+        before = *at;
+        at = &(*at)->next_held;
+    }
+    *at = c->next_held;
+    if (jobs->last == c) jobs->last = before;
+    c->in_held = false;
+}
+
+/* Wait, behind the user's other connections that do. Takes what @req holds. */
+static void hold(struct conn *c, struct proto_request *req)
+{
+    struct account_jobs *jobs = account_jobs(c->account);
+
+    c->held = *req;
+    *req = (struct proto_request){0};
+    if (conn_charge(c) < 0) {
+        conn_send_error(c, c->held.id, EDQUOT, error_text(-EDQUOT));
+        proto_request_fini(&c->held);
+        return;
+    }
+    c->in_held = true;
+    c->next_held = NULL;
+    if (jobs->last)
+        jobs->last->next_held = c;
+    else
+        jobs->first = c;
+    jobs->last = c;
+}
+
+void conn_release_next(struct conn *c)
+{
+    struct account_jobs *jobs = account_jobs(c->account);
+    struct conn *next = jobs->first;
+
+    if (!next || jobs->live >= c->shared->limits->jobs) return;
+    jobs->first = next->next_held;
+    if (!jobs->first) jobs->last = NULL;
+    next->in_held = false;
+    conns_queue(next->shared, account_queue(next->account), &next->entry);
+}
+
+static void handle(struct conn *c, struct proto_request *req, bool now)
+{
+    if (!now && conn_is_job(req->type) && account_jobs(c->account)->live >= c->shared->limits->jobs)
+        hold(c, req);
+    else
+        c->shared->ops->request(c->shared->ctx, c, req);
+}
+
+/* The request that waited is handled, when it may be or has to be @now. False: it waits on. */
+static bool handle_held(struct conn *c, bool now)
+{
+    struct proto_request req = c->held;
+
+    if (!req.type) return true;
+    if (c->in_held && !now) return false;
+    c->held = (struct proto_request){0};
+    conn_forget_held(c);
+    handle(c, &req, now);
+    proto_request_fini(&req);
+    return !c->held.type;
+}
+
 /* One body. */
 static void message(struct conn *c, const char *body, size_t len)
 {
@@ -72,7 +153,7 @@ static void message(struct conn *c, const char *body, size_t len)
         complain(c, req.id, EINVAL, "hello was said already");
     } else {
         if (c->errors) c->errors--;
-        c->shared->ops->request(c->shared->ctx, c, &req);
+        handle(c, &req, false);
     }
     proto_request_fini(&req);
 }
@@ -84,7 +165,7 @@ static bool messages(struct conn *c, size_t *left)
     size_t len;
     int r = 0;
 
-    while (!c->eof && !c->paused && (r = frame_peek(&c->in, &body, &len)) == 1) {
+    while (!c->eof && !c->paused && !c->held.type && (r = frame_peek(&c->in, &body, &len)) == 1) {
         if (*left == 0) return true;
         --*left;
         message(c, body, len);
@@ -122,12 +203,17 @@ static size_t take(struct conn *c)
     return (size_t)n;
 }
 
-bool conn_read(struct conn *c, size_t left, size_t bytes)
+static bool reads(const struct conn *c)
+{
+    return !c->eof && !c->paused && !c->held.type;
+}
+
+static bool read_on(struct conn *c, size_t left, size_t bytes)
 {
     bool more = messages(c, &left); /* that came with the last turn's */
     size_t n = 0;
 
-    while (!more && n < bytes && c->readable && !c->eof && !c->paused) {
+    while (!more && n < bytes && c->readable && reads(c)) {
         n += take(c);
         more = messages(c, &left);
     }
@@ -135,12 +221,21 @@ bool conn_read(struct conn *c, size_t left, size_t bytes)
     conn_charge(c);
     conn_watch(c);
     conn_settle(c);
-    return !c->eof && !c->paused && (more || c->readable);
+    return reads(c) && (more || c->readable);
+}
+
+bool conn_read(struct conn *c, size_t messages, size_t bytes)
+{
+    return handle_held(c, false) && read_on(c, messages, bytes);
 }
 
 void conn_read_rest(struct conn *c, size_t bytes)
 {
     if (c->fd < 0) return;
     c->readable = true; /* perhaps: an event may be on its way */
-    conn_read(c, SIZE_MAX, bytes);
+    for (int i = 0; i < REST_ROUNDS; i++) {
+        handle_held(c, true);
+        read_on(c, SIZE_MAX, bytes);
+        if (!c->held.type) break;
+    }
 }

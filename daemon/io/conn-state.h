@@ -9,6 +9,7 @@
 struct live {
     uint64_t id;
     size_t bytes;
+    bool job; /* counts for the account's jobs */
 };
 
 struct conn {
@@ -25,6 +26,9 @@ struct conn {
 
     struct frame_decoder in;
     size_t errors; /* messages that broke the protocol, less those that did not, 0 at least */
+    struct proto_request held; /* read, and waits until its user has fewer jobs; type 0: none */
+    struct conn *next_held;
+    bool in_held; /* it is in the account's list of those that wait */
     struct outbox out;
     struct live *live; /* [n_live], no order */
     size_t n_live, live_cap, live_bytes;
@@ -48,3 +52,8 @@ int conn_charge(struct conn *c);
 void conn_watch(struct conn *c);
 /* Close when nothing is left to be done. */
 void conn_settle(struct conn *c);
+
+/* conn-read.c: a job of this connection's user has ended; the next one may be handled. */
+void conn_release_next(struct conn *c);
+/* Forget the request that waits. */
+void conn_forget_held(struct conn *c);

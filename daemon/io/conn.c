@@ -18,11 +18,11 @@ static void charge_time(struct conn *c, uint64_t usec)
 }
 
 const struct conn_limits conn_limits_default = {
-    .high = 256 << 10, .low = 64 << 10, .hard = 4 << 20, .requests = 1024, .frame = FRAME_MAX, .errors = 32};
+    .high = 256 << 10, .low = 64 << 10, .hard = 4 << 20, .requests = 1024, .frame = FRAME_MAX, .errors = 32, .jobs = 32};
 
 int conn_charge(struct conn *c)
 {
-    return account_charge(c->account, &c->charged, c->in.in.cap + outbox_cap(&c->out) + c->live_bytes);
+    return account_charge(c->account, &c->charged, c->in.in.cap + outbox_cap(&c->out) + c->live_bytes + c->held.bytes);
 }
 
 /* Input is told once for each time that some comes (EPOLLET): a connection that waits for its turn makes no events.
@@ -87,6 +87,7 @@ void conn_drop(struct conn *c)
     if (c->fd < 0) return;
     c->eof = true;
     fairq_remove(&c->shared->queue, &c->entry);
+    conn_forget_held(c);
     c->io = sd_event_source_disable_unref(c->io);
     close(c->fd);
     c->fd = -1;
@@ -219,6 +220,8 @@ struct conn *conn_free(struct conn *c)
 {
     if (!c) return NULL;
     fairq_remove(&c->shared->queue, &c->entry);
+    conn_forget_held(c);
+    for (size_t i = 0; i < c->n_live; i++) account_jobs(c->account)->live -= c->live[i].job;
     if (c->n_live) fairq_live(&c->shared->queue, account_queue(c->account), -(int)c->n_live);
     leave_unsent(c);
     sd_event_source_disable_unref(c->io);
@@ -277,8 +280,18 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
         c->live_bytes -= bytes;
         return r;
     }
-    c->live[c->n_live++] = (struct live){id, bytes};
+    c->live[c->n_live++] = (struct live){.id = id, .bytes = bytes};
     fairq_live(&c->shared->queue, account_queue(c->account), 1);
+    return 0;
+}
+
+int conn_begin_job(struct conn *c, uint64_t id, size_t bytes)
+{
+    int r = conn_begin(c, id, bytes);
+
+    if (r < 0) return r;
+    c->live[c->n_live - 1].job = true;
+    account_jobs(c->account)->live++;
     return 0;
 }
 
@@ -288,6 +301,10 @@ void conn_end(struct conn *c, uint64_t id)
 
     if (!l) return;
     c->live_bytes -= l->bytes;
+    if (l->job) {
+        account_jobs(c->account)->live--;
+        conn_release_next(c);
+    }
     *l = c->live[--c->n_live];
     fairq_live(&c->shared->queue, account_queue(c->account), -1);
     conn_charge(c);

@@ -30,6 +30,7 @@ struct conn_limits {
                        * which are few, and count for the uid's bytes */
     size_t requests;  /* live ones */
     size_t frame;     /* largest body of a message */
+    size_t jobs;      /* live ones of a user that are neither generated nor queued; the next one waits, unread */
     size_t errors;    /* messages that break the protocol, more than good ones, at which the connection ends */
 };
 
@@ -51,6 +52,9 @@ struct account *conn_account(const struct conn *c);
  * uid's bytes are used up; -ENOMEM; each with a sentence.
  */
 int conn_begin(struct conn *c, uint64_t id, size_t bytes);
+/* The same for a request that is neither generated nor queued (conn_is_job). */
+int conn_begin_job(struct conn *c, uint64_t id, size_t bytes);
+bool conn_is_job(enum proto_type t);
 /* Request @id is live no longer (if it is). */
 void conn_end(struct conn *c, uint64_t id);
 bool conn_is_live(const struct conn *c, uint64_t id);

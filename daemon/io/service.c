@@ -74,7 +74,10 @@ static void submit(struct service *s, struct conn *c, struct proto_request *r)
         conn_finish(c);
         return;
     }
-    e = s->draining ? error_say(-ESHUTDOWN, "the daemon is stopping") : conn_begin(c, id, r->bytes);
+    if (s->draining)
+        e = error_say(-ESHUTDOWN, "the daemon is stopping");
+    else
+        e = conn_is_job(r->type) ? conn_begin_job(c, id, r->bytes) : conn_begin(c, id, r->bytes);
     if (e < 0) {
         conn_send_error(c, id, -e, error_text(e));
         return;

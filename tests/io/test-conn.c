@@ -52,6 +52,7 @@ struct rig {
     uint64_t asked[MANY];
     enum proto_type types[MANY];
     size_t n_asked, n_abandoned, n_finished, n_paused, n_resumed;
+    bool keep;   /* each request is begun, as a job, and stays */
     bool answer; /* each request is begun, answered with a text and ended at once */
 };
 
@@ -69,6 +70,7 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
     assert_true(g->n_asked < MANY);
     g->types[g->n_asked] = r->type;
     g->asked[g->n_asked++] = r->id;
+    if (g->keep) assert_int_equal(conn_begin_job(c, r->id, r->bytes), 0);
     if (!g->answer) return;
     assert_int_equal(conn_begin(c, r->id, r->bytes), 0);
     send_text(c, r->id, "yes", 3);
@@ -129,6 +131,7 @@ static int setup(void **state)
     g->limits.hard = 256 << 10;
     g->limits.requests = 100;
     g->limits.errors = 5;
+    g->limits.jobs = 3;
     open_conn(g, 32 << 20);
     *state = g;
     return 0;
@@ -464,6 +467,52 @@ static void wrong_key_is_told_and_goes_on(void **state)
     expect_open(g);
     assert_int_equal(g->n_asked, 1);
     assert_int_equal(g->asked[0], 8);
+}
+
+/* What a user has too many of waits at its connection, in order; nothing is refused, and other requests behind it wait
+ * too. */
+static void jobs_wait_for_each_other(void **state)
+{
+    struct rig *g = *state;
+
+    greet(g);
+    g->keep = true;
+    for (uint64_t id = 1; id <= 10; id++) put_request(&g->out, PROTO_TOKENIZE, id);
+    say(g);
+    assert_int_equal(g->n_asked, 3);
+    conn_end(g->conn, 2);
+    spin(g);
+    assert_int_equal(g->n_asked, 4);
+    assert_int_equal(g->asked[3], 4);
+    conn_end(g->conn, 1);
+    conn_end(g->conn, 3);
+    conn_end(g->conn, 4);
+    spin(g);
+    assert_int_equal(g->n_asked, 7);
+    conn_read_rest(g->conn, 1 << 20); /* when the daemon stops, what was sent is handled */
+    assert_int_equal(g->n_asked, 10);
+    for (size_t i = 0; i < 10; i++) assert_int_equal(g->asked[i], i + 1);
+    expect_open(g);
+}
+
+static void a_waiting_job_ends_with_its_connection(void **state)
+{
+    struct rig *g = *state;
+
+    greet(g);
+    g->keep = true;
+    for (uint64_t id = 1; id <= 5; id++) put_request(&g->out, PROTO_SESSION_LIST, id);
+    say(g);
+    assert_int_equal(g->n_asked, 3);
+    close(g->peer.fd);
+    g->peer.fd = -1;
+    spin(g);
+    assert_true(conn_is_gone(g->conn));
+    assert_int_equal(g->n_abandoned, 3);
+    for (uint64_t id = 1; id <= 3; id++) conn_end(g->conn, id);
+    spin(g);
+    assert_int_equal(g->n_asked, 3);
+    assert_int_equal(account_bytes(g->account), 0);
 }
 
 static void put_wrong(struct rig *g, char id)
@@ -898,6 +947,8 @@ int main(void)
         T(no_memory_behind_the_id_is_told),
         T(garbage_does_not_end_what_is_live),
         T(wrong_key_is_told_and_goes_on),
+        T(jobs_wait_for_each_other),
+        T(a_waiting_job_ends_with_its_connection),
         T(many_wrong_messages_end_the_connection),
         T(a_good_message_makes_up_for_a_wrong_one),
         T(a_wake_up_is_short),

@@ -3,6 +3,8 @@
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
 
+#define POSITIONS_USEC    200000 /* between two updates of places in the queue, */
+#define POSITIONS_FEW     32     /* when it is longer than that */
 #define REFUSALS_PER_TURN 8 /* the queue is a little longer than allowed until the next turns */
 
 void admit_run(struct engine *e, struct seq *s)
@@ -86,10 +88,12 @@ static uint32_t waiting(const struct engine *e)
 static void tell_positions(struct engine *e, const struct sched_state *st)
 {
     struct plan *p = &e->plan;
+    bool all = p->n <= POSITIONS_FEW || engine_now() >= e->positions_next;
+    if (all) e->positions_next = engine_now() + POSITIONS_USEC;
     sched_positions(&p->config, st, p->scratch, p->places);
     for (uint32_t i = 0; i < p->n; i++) {
         struct seq *s = p->seqs[i];
-        if (!never_ran(s) || p->places[i] == s->position) continue;
+        if (!never_ran(s) || p->places[i] == s->position || (s->position && !all)) continue;
         struct proto_event ev = {.type = PROTO_EV_QUEUED, .position = p->places[i]};
         s->position = p->places[i];
         engine_emit(e, s, &ev);

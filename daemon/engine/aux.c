@@ -10,8 +10,8 @@
 
 #define USERS_IDLE_MAX 64 /* that have no job, and are remembered for what they have used up */
 
-/* A uid whose jobs take more than a quarter of a CPU is heavy; all such together get a quarter of one. */
-static const struct fairq_config fair = {.burst = 50000, .heavy_burst = 20000, .user_share = 4, .heavy_share = 4};
+/* A uid whose jobs take more than a fiftieth of a CPU is heavy; all such together get a quarter of one. */
+static const struct fairq_config fair = {.burst = 50000, .heavy_burst = 500000, .user_share = 50, .heavy_share = 4};
 
 struct aux_user {
     struct fairq_user fair;
@@ -34,6 +34,7 @@ struct aux {
     bool (*alone)(void *ctx, uid_t uid);
     void *ctx;
     bool stop;
+    uint32_t heavy; /* jobs of heavy users that run: half of the threads are for others */
     uint32_t n, started;
     struct worker workers[];
 };
@@ -101,6 +102,7 @@ static struct aux_job *next_job(struct aux *a)
 {
     uint64_t wait;
     while (!a->stop) {
+        a->queue.no_heavy = a->heavy && a->heavy >= a->n / 2;
         struct fairq_entry *x = fairq_next(&a->queue, usec_of(CLOCK_MONOTONIC), &wait);
         if (x) return job_of(x);
         if (wait == 0) {
@@ -117,7 +119,8 @@ static struct aux_job *next_job(struct aux *a)
 /* It has left the queue, of @u, and runs. With the lock held. */
 static void run_job(struct aux *a, struct aux_user *u, struct aux_job *j)
 {
-    bool charged = !j->uncharged;
+    bool charged = !j->uncharged, heavy = fairq_is_heavy(&a->queue, &u->fair, usec_of(CLOCK_MONOTONIC));
+    a->heavy += heavy;
     if (++u->running >= (a->n > 1 ? a->n - 1 : 1)) fairq_block(&a->queue, &u->fair, true, 0);
     pthread_mutex_unlock(&a->lock);
     uint64_t begin = usec_of(CLOCK_THREAD_CPUTIME_ID);
@@ -125,6 +128,7 @@ static void run_job(struct aux *a, struct aux_user *u, struct aux_job *j)
     j->done(j);
     uint64_t spent = usec_of(CLOCK_THREAD_CPUTIME_ID) - begin, now = usec_of(CLOCK_MONOTONIC);
     pthread_mutex_lock(&a->lock);
+    a->heavy -= heavy;
     u->running--;
     if (charged) fairq_charge(&a->queue, &u->fair, spent, now);
     fairq_block(&a->queue, &u->fair, false, now);

@@ -240,6 +240,9 @@ static int engine_load_all(struct engine *e)
 static void engine_empty(struct engine *e)
 {
     struct seq *s, *next;
+    pthread_mutex_lock(&e->lock);
+    take_in(e); /* the aux pool may have some of these, too */
+    pthread_mutex_unlock(&e->lock);
     for (s = e->all.head; s; s = next) {
         next = s->next;
         s->silent = true;

@@ -20,6 +20,11 @@ static uint64_t heavy_debt(const struct fairq *q, uint64_t now)
     return reduced(q->debt, now - q->debt_at, q->config.heavy_share);
 }
 
+static bool is_alone(const struct fairq *q, const struct fairq_user *u)
+{
+    return q->alone ? q->alone(q, u) : q->live == u->live;
+}
+
 static void push(struct fairq_line *l, struct fairq_user *u)
 {
     u->next = NULL;
@@ -44,11 +49,16 @@ static void take_out(struct fairq_line *l, struct fairq_user *u)
     u->queued = false;
 }
 
+bool fairq_is_heavy(const struct fairq *q, const struct fairq_user *u, uint64_t now)
+{
+    return user_debt(q, u, now) > q->config.burst;
+}
+
 /* To the end of its line. */
 static void queue(struct fairq *q, struct fairq_user *u, uint64_t now)
 {
     if (u->queued || u->blocked || !u->first) return;
-    push(user_debt(q, u, now) > q->config.burst ? &q->heavy : &q->light, u);
+    push(fairq_is_heavy(q, u, now) ? &q->heavy : &q->light, u);
 }
 
 void fairq_add(struct fairq *q, struct fairq_user *u, struct fairq_entry *x, uint64_t now)
@@ -112,17 +122,12 @@ static struct fairq_entry *take_turn(struct fairq *q, struct fairq_line *l, uint
     return x;
 }
 
-static bool is_alone(const struct fairq *q, const struct fairq_user *u)
-{
-    return q->alone ? q->alone(q, u) : q->live == u->live;
-}
-
 struct fairq_entry *fairq_next(struct fairq *q, uint64_t now, uint64_t *wait_usec)
 {
     struct fairq_user *u = q->heavy.first;
     *wait_usec = 0;
     if (q->light.first) return take_turn(q, &q->light, now);
-    if (!u) return NULL;
+    if (!u || q->no_heavy) return NULL;
     uint64_t debt = heavy_debt(q, now);
     if (debt == 0 || is_alone(q, u)) return take_turn(q, &q->heavy, now);
     if (!u->waits_from) u->waits_from = now;
@@ -136,7 +141,7 @@ void fairq_charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t
     u->debt = user_debt(q, u, now) + usec;
     if (u->debt > DEBT_MAX) u->debt = DEBT_MAX;
     u->debt_at = now;
-    if (u->debt <= q->config.burst) return;
+    if (u->debt <= q->config.burst || is_alone(q, u)) return; /* alone: nobody is worse off for what it took */
     q->debt = heavy_debt(q, now) + usec;
     if (q->debt > q->config.heavy_burst) q->debt = q->config.heavy_burst;
     q->debt_at = now;

@@ -17,7 +17,7 @@
 
 struct fairq_config {
     uint64_t burst;       /* us of debt above which a user is heavy */
-    uint64_t heavy_burst; /* us of debt above which those of heavy users do not add up: it limits how long they wait */
+    uint64_t heavy_burst; /* us that all heavy users' debt is at most: it limits how long they wait */
     unsigned user_share;  /* a user's debt gets less by one us in so many, */
     unsigned heavy_share; /* that of all heavy users by one in so many */
 };
@@ -50,6 +50,7 @@ struct fairq {
     struct fairq_config config;
     /* Does nobody but @u wait for an answer? NULL: fairq_live tells. */
     bool (*alone)(const struct fairq *q, const struct fairq_user *u);
+    bool no_heavy; /* serve light users only */
     /* the queue's own */
     struct fairq_line light, heavy;
     uint64_t live;          /* of all users */
@@ -70,6 +71,9 @@ void fairq_live(struct fairq *q, struct fairq_user *u, int n);
 /* The entry whose turn it is, out of the queue; the caller serves it and adds it again if it has more. NULL: nobody has
  * work, or those who have are throttled: for *wait_usec then (0: nobody has). */
 struct fairq_entry *fairq_next(struct fairq *q, uint64_t now, uint64_t *wait_usec);
+
+/* Is @u heavy now? */
+bool fairq_is_heavy(const struct fairq *q, const struct fairq_user *u, uint64_t now);
 
 /* @usec were spent on @u. */
 void fairq_charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t now);

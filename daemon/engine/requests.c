@@ -252,8 +252,24 @@ static bool start(struct engine *e, struct seq *s)
         return true;
     }
     s->state = SEQ_PREPARING;
-    seq_send(e, s, run_prepare, prepared);
+    requests_prepare(e, s);
     return true;
+}
+
+bool requests_may_prepare(struct engine *e, struct seq *s)
+{
+    const struct proto_generate *g = &s->req.gen;
+    if (!prompts(s) || g->session.len || g->continue_last || g->detach || g->fork.len) return false;
+    /* What is wrong is said by the engine's thread, which finds it again. */
+    if (check_length(e, s) < 0 || seq_configure(s, &e->model) < 0) return false;
+    s->state = SEQ_PREPARING;
+    s->in_aux = true;
+    return true;
+}
+
+void requests_prepare(struct engine *e, struct seq *s)
+{
+    seq_send(e, s, run_prepare, prepared);
 }
 
 /* May it begin in this turn of the engine? A user's many requests must not make the turn long, for a step waits. */

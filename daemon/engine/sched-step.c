@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define EXPRESS_GAIN 1.5 /* so much shorter a step of first tokens alone has to be */
+
 struct step {
     const struct sched_config *c;
     const struct sched_book *b;
@@ -14,6 +16,8 @@ struct step {
     struct sched_load *load;
     uint32_t n_out, n_decode, n_prefill; /* how many can do so */
     uint32_t tokens;                     /* left for prefill */
+    uint32_t user;                       /* of the first that is ready */
+    bool shared;                         /* others have something to compute, too */
     bool limited;                        /* so is the time: */
     double ms;
 };
@@ -68,6 +72,8 @@ static void gather(struct step *t)
     for (uint32_t i = 0; i < t->s->n; i++) {
         const struct sched_req *r = &t->s->reqs[i];
         if (!is_ready(r)) continue;
+        if (t->n_decode + t->n_prefill == 0) t->user = r->user;
+        t->shared |= r->user != t->user;
         if (is_decode(r))
             t->x.items[t->n_decode++] = (struct sched_item){r->last_step, r->arrival, i};
         else
@@ -118,12 +124,21 @@ static uint32_t chunk(const struct step *t, const struct sched_req *r, bool must
     return n;
 }
 
+/* A step with one of the tokens that are decoded, and nothing else. */
+static double of_one(const struct step *t)
+{
+    const struct sched_load one = {.decode = 1, .decode_kv = t->load->decode_kv / t->load->decode};
+    return sched_time_of(&t->b->time, &one);
+}
+
 static void set_limit(struct step *t)
 {
     const struct sched_config *c = t->c;
     double alone = sched_time_of(&t->b->time, t->load);
+    double most = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone));
     t->limited = t->load->decode && t->b->time.samples > 0;
-    t->ms = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone)) - alone;
+    if (t->shared && t->limited) most = fmin(most, fmax(c->shared_ratio * of_one(t), c->shared_least * alone));
+    t->ms = most - alone;
 }
 
 static void prefill(struct step *t, bool must)
@@ -156,6 +171,61 @@ static void prefill(struct step *t, bool must)
     }
 }
 
+/* --- first tokens alone --- */
+
+static bool is_express(const struct step *t, const struct sched_req *r)
+{
+    return is_ready(r) && !r->decoding && r->known - r->computed <= t->c->express_tokens;
+}
+
+/* The least account of those who have something to compute. */
+static uint64_t least_served(const struct step *t)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < t->s->n; i++) {
+        uint64_t served = t->s->users[t->s->reqs[i].user].served;
+        if (is_ready(&t->s->reqs[i]) && served < least) least = served;
+    }
+    return least;
+}
+
+/* Which those are, and the answers of their users. Returns how many tokens they are; 0: there are none. */
+static uint32_t choose_express(const struct step *t, bool *chosen)
+{
+    const struct sched_state *s = t->s;
+    uint64_t most = least_served(t) + t->c->quantum;
+    uint32_t tokens = 0;
+    for (uint32_t i = 0; i < s->n_users; i++) t->x.who[i].n = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct sched_req *r = &s->reqs[i];
+        uint32_t left = r->known - r->computed;
+        chosen[i] = is_express(t, r) && s->users[r->user].served <= most && tokens + left <= t->c->batch_tokens;
+        if (!chosen[i]) continue;
+        tokens += left;
+        t->x.who[r->user].n = 1;
+    }
+    for (uint32_t i = 0; tokens && i < s->n && tokens < t->c->batch_tokens; i++) {
+        const struct sched_req *r = &s->reqs[i];
+        if (chosen[i] || !is_ready(r) || !is_decode(r) || !t->x.who[r->user].n) continue;
+        chosen[i] = true;
+        tokens++;
+    }
+    return tokens;
+}
+
+/* In place of the step that was made, if it is much longer. */
+static void express(struct step *t)
+{
+    bool *chosen = t->x.done;
+    const struct sched_load some = {.prefill = choose_express(t, chosen)};
+    double ms = sched_time_of(&t->b->time, &some);
+    if (!some.prefill || EXPRESS_GAIN * ms > sched_time_of(&t->b->time, t->load)) return;
+    *t->load = (struct sched_load){.express = true};
+    t->n_out = 0;
+    for (uint32_t i = 0; i < t->s->n; i++)
+        if (chosen[i]) run(t, i, t->s->reqs[i].known - t->s->reqs[i].computed);
+}
+
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load)
 {
@@ -167,5 +237,6 @@ uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, co
     decode(&t, must);
     if (t.n_prefill) prefill(&t, must || t.n_decode == 0);
     load->no_prefill = t.n_prefill && load->prefill == 0;
+    if (t.shared && !b->express && b->time.samples > 0) express(&t);
     return t.n_out;
 }

@@ -29,6 +29,7 @@ enum {
 struct sched_load {
     uint32_t decode, prefill;     /* tokens */
     double decode_kv, prefill_kv; /* thousands of (token, position before it) pairs */
+    bool express;                 /* nothing but first tokens that were nearly there */
     bool no_prefill;              /* there was a prompt to read, and no room for any of it */
 };
 

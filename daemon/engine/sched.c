@@ -13,6 +13,9 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .step_ratio = 6, /* 8 is promised, and machines are not even */
         .step_ms = 100,
         .step_least = 1.25,
+        .shared_ratio = 4,
+        .shared_least = 2,
+        .express_tokens = 32,
         .prefill_min = 8,
         .prefill_due = 32,
         .prefill_gap = 8,
@@ -64,7 +67,8 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
         s->users[r->user].served += units;
         b->clock += units;
     }
-    b->since_prefill = load->no_prefill ? b->since_prefill + 1 : 0;
+    b->express = load->express;
+    if (!load->express) b->since_prefill = load->no_prefill ? b->since_prefill + 1 : 0;
     sched_time_learn(&b->time, load, ms);
 }
 

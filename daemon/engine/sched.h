@@ -46,6 +46,12 @@ struct sched_config {
      * @step_least times it, so that long sequences leave prompts some time). A step that does not decode is
      * as full as it can be. */
     double step_ratio, step_ms, step_least;
+    /* While several users have something to compute, nobody's prompt holds up another user's answer: such a step takes
+     * at most @shared_ratio times what one token of one answer takes, or @shared_least times what all answers do. */
+    double shared_ratio, shared_least;
+    /* Then, too, a first token that lacks at most @express_tokens of its prompt does not wait for the others' tokens:
+     * every second step may be for such of users with little service alone. */
+    uint32_t express_tokens;
     /* Where that leaves less than @prefill_min tokens, prefill gets @prefill_due every @prefill_gap steps. */
     uint32_t prefill_min, prefill_due, prefill_gap;
 };
@@ -67,6 +73,7 @@ struct sched_book {
     uint64_t clock;         /* units served in all */
     uint64_t floor;         /* of accounts */
     uint32_t since_prefill; /* steps without the prefill that was wanted */
+    bool express;           /* the last step was for first tokens alone */
 };
 
 /* A request that waits (new, or preempted: it keeps its tokens) or runs (it has a slot and blocks). */

@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define ENGINE_AUX_THREADS   2
+#define ENGINE_AUX_THREADS   4 /* some wait for a disk */
 #define ENGINE_PUBLIC_UID    0              /* whom the administrator's prefixes are charged to */
 #define ENGINE_SESSION_BYTES (256ull << 20) /* of one uid: ids, text, messages */
 
@@ -108,10 +108,11 @@ struct engine {
     struct tally *tallies, forgotten; /* forgotten: sums of those that are there no more */
     uint32_t n_tallies;
     uint32_t running;       /* sequences with a slot */
-    uint32_t errands;       /* that are not back */
+    atomic_uint errands;    /* that are not back */
     uint64_t flush_until;   /* when quitting: what is not on disk is written until then */
     uint8_t model_here[16]; /* a name of the model in this process, for sessions made before its fingerprint is known */
     uint64_t expire_next;   /* us */
+    uint64_t positions_next; /* us: when those who wait are told of their places again */
     bool stopping;          /* draining, as last seen */
     struct plan plan;
     uint64_t preemptions;
@@ -162,6 +163,10 @@ void errands_back(struct engine *e, struct errand *list);
 
 /* --- requests.c: the life of a request outside the batch --- */
 
+/* From the main thread, before the engine's has seen @s: have its prompt prepared while that computes, if nothing but the
+ * model is needed for it. True: seq_prepare is to follow when @s is in the inbox. */
+bool requests_may_prepare(struct engine *e, struct seq *s);
+void requests_prepare(struct engine *e, struct seq *s);
 /* Begin with new ones, a few of each user; the model is loaded, or failed to. */
 void requests_start_new(struct engine *e);
 /* It has ended while the aux pool had it, and is back. */

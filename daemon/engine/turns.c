@@ -12,6 +12,8 @@
 #define ANSWER_BYTES 65536 /* that are claimed on disk for what a turn writes besides its prompt */
 #define FORK_BYTES   8192  /* and for a session that begins as another */
 
+#define RESIDENT_BYTES   (64ull << 20) /* of sessions in memory, of all users */
+#define UNLOADS_PER_TURN 4
 #define LOCK_USEC  20000 /* between looks whether another daemon has left */
 #define LOCK_TRIES 500
 /* Between looks for sessions that are too old: as long as they may live, within these. */
@@ -454,9 +456,20 @@ uint64_t turns_next(const struct engine *e)
     return may ? e->expire_next : UINT64_MAX;
 }
 
+/* Sessions that nobody uses are read from disk again when somebody does. */
+static void unload_some(struct engine *e)
+{
+    size_t sessions;
+    uint64_t bytes;
+    session_count(e->sessions, (uid_t)-1, &sessions, &bytes);
+    for (int i = 0; i < UNLOADS_PER_TURN && bytes > RESIDENT_BYTES && session_unload_idle(e->sessions); i++)
+        session_count(e->sessions, (uid_t)-1, &sessions, &bytes);
+}
+
 void turns_look(struct engine *e, uint64_t now)
 {
     struct session *x;
+    unload_some(e);
     uint64_t ttl = e->config.session_ttl_usec;
     if (now < turns_next(e)) return;
     e->expire_next = now + (ttl < EXPIRE_LEAST ? EXPIRE_LEAST : ttl > EXPIRE_MOST ? EXPIRE_MOST : ttl);

@@ -13,6 +13,7 @@ struct account {
     uid_t uid;
     size_t connections;
     uint64_t bytes;
+    uint64_t new_debt, new_at; /* connections made of late, in us of ACCOUNT_RATE a second, as of then */
     struct account_counts counts;
     struct fairq_user queue;
     struct account_jobs jobs;
@@ -85,12 +86,29 @@ static struct account *get(struct accounts *a, uid_t uid)
     return x;
 }
 
-int account_open(struct accounts *a, uid_t uid, struct account **out)
+/* Does it make new connections too often? Each counts for a while. */
+static bool too_often(struct account *x, uint64_t now)
+{
+    const uint64_t each = 1000000 / ACCOUNT_RATE;
+    uint64_t elapsed = now - x->new_at;
+
+    x->new_debt = elapsed < x->new_debt ? x->new_debt - elapsed : 0;
+    x->new_at = now;
+    if (x->new_debt > ACCOUNT_BURST * each) return true;
+    x->new_debt += each;
+    return false;
+}
+
+int account_open(struct accounts *a, uid_t uid, uint64_t now, struct account **out)
 {
     struct account *x = get(a, uid);
     size_t left = a->limits.connections - a->connections;
 
     if (!x) return error_origin(-ENOMEM);
+    if (too_often(x, now)) {
+        x->counts.refused++;
+        return -EAGAIN; /* without a message: this is to cost little */
+    }
     if (x->connections >= a->limits.uid_connections || x->connections >= left) x->counts.refused++;
     if (x->connections >= a->limits.uid_connections)
         return error_say(-EBUSY, "uid %lu has %zu connections, the most for one user; close some or try again",

@@ -42,8 +42,11 @@ int accounts_new(struct accounts **out, const struct account_limits *l);
 struct accounts *accounts_free(struct accounts *a);
 
 /* Count one more connection of @uid. On 0 the caller ends it with account_close. -EBUSY at a limit, which the error
- * message names; -ENOMEM. */
-int account_open(struct accounts *a, uid_t uid, struct account **out);
+ * message names; -EAGAIN: the uid makes more than ACCOUNT_RATE new ones a second, after a burst; -ENOMEM. @now_usec: of
+ * any clock that does not go back. */
+#define ACCOUNT_BURST 1024
+#define ACCOUNT_RATE  200
+int account_open(struct accounts *a, uid_t uid, uint64_t now_usec, struct account **out);
 /* One connection less; what it had charged must have been given back. NULL ok, returns NULL. */
 struct account *account_close(struct account *x);
 

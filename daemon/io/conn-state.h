@@ -37,6 +37,7 @@ struct conn {
     bool readable; /* the socket has, or may have, more input */
     bool shut;     /* the peer has shut its writing side: behind the input is its end */
     bool eof;      /* it will send no more, or is not listened to any more */
+    bool blocked;  /* the socket took no more output; epoll tells when it does */
     bool paused;   /* its answers are; nothing is read meanwhile */
     bool finished; /* ops->finished was called */
 };

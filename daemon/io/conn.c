@@ -70,7 +70,8 @@ void conn_flush(struct conn *c)
     int r;
 
     if (c->fd < 0) return;
-    r = outbox_flush(&c->out, c->fd);
+    r = c->blocked ? 1 : outbox_flush(&c->out, c->fd);
+    c->blocked = r > 0;
     if (r < 0) {
         log_debug("connection %llu: %s", (unsigned long long)c->id, strerror(-r));
         conn_drop(c);
@@ -177,7 +178,10 @@ static int on_io(sd_event_source *s, int fd, uint32_t events, void *ctx)
         conn_drop(c);
         return 0;
     }
-    if (events & EPOLLOUT) conn_flush(c);
+    if (events & EPOLLOUT) {
+        c->blocked = false;
+        conn_flush(c);
+    }
     if (events & EPOLLRDHUP) c->shut = true;
     if (!(events & (EPOLLIN | EPOLLRDHUP)) || c->eof) return 0;
     charge_time(c, EVENT_USEC);

@@ -15,9 +15,9 @@ enum {
     FLUSH_USEC = 4,         /* of writing to one socket, about */
 };
 
-/* A user who takes more than a tenth of the main thread's time is heavy; all heavy users together get a fifth of it, and
- * wait a tenth of a second at most. */
-static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 20000, .user_share = 10, .heavy_share = 5};
+/* A user who takes more than a hundredth of the main thread's time is heavy; all heavy users together get a fifth of it.
+ * One large message can take a tenth of a second: they wait for half a second then. */
+static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 500000, .user_share = 100, .heavy_share = 5};
 
 static uint64_t clock_usec(clockid_t clock)
 {

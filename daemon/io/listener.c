@@ -13,7 +13,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-enum { BACKLOG = 512 };
+enum { BACKLOG = 4096 }; /* as systemd; the kernel cuts it to net.core.somaxconn */
 
 static char *path_of(int fd)
 {
@@ -94,6 +94,18 @@ void listener_turn_away(int fd, int r)
     if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         log_debug("… and could not be told: %s", strerror(errno));
     buf_fini(&b);
+    close(fd);
+}
+
+void listener_turn_away_often(int fd)
+{
+    static const char why[] = "this user makes too many new connections; keep them open, or try again in a second";
+    static struct buf b; /* for good */
+    const struct proto_event e = {
+        .type = PROTO_EV_ERROR, .code = EBUSY, .message = {(char *)(uintptr_t)why, sizeof why - 1}};
+
+    if (!b.len && proto_write_event(&b, &e) < 0) buf_clear(&b);
+    if (b.len) (void)!send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(fd);
 }
 

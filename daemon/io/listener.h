@@ -32,6 +32,8 @@ void listener_retire(struct listener *l);
 /* @fd has connected and will not be served: it gets one event with the number and the sentence of the error @r, and is
  * closed. */
 void listener_turn_away(int fd, int r);
+/* The same for a user who connects too often: the message is made once, so that this costs little. */
+void listener_turn_away_often(int fd);
 /* The same for all that wait. */
 void listener_turn_all_away(struct listener *l, int r);
 

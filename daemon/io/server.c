@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/server.h"
 #include "daemon/engine/load.h"
+#include "daemon/io/conns.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/pressure.h"
 #include "daemon/io/priority.h"
@@ -20,9 +21,10 @@
 #define FAIL_GRACE   1000000ull /* for a peer that has connected and is about to ask */
 #define CLIENT_BYTES_LEAST (64ull << 20)
 #define CLIENT_BYTES_MOST  (512ull << 20)
+#define TIMER_ACCURACY     1000ull /* the default is a quarter of a second */
 #define TRIM_AFTER   2000000ull
-#define TRIM_BYTES   (8ull << 20)
-enum { ACCEPTS_PER_WAKE = 16 };
+#define TRIM_BYTES   (16ull << 20) /* free in the allocator's arenas */
+enum { ACCEPTS_PER_WAKE = 64, ACCEPT_SHARE = 5, ACCEPT_BURST = 3000 /* us */ };
 
 enum phase { LOADING, READY, STOPPING, FAILED };
 
@@ -39,7 +41,8 @@ struct server {
     bool leave;                  /* at once: do not wait for the engine's step */
     bool working;                /* a request is live, or was until a moment ago */
     uint64_t accepted, progress; /* as last looked at */
-    uint64_t bytes_peak;         /* of connections, since memory was trimmed */
+    uint64_t accept_debt, accept_at; /* us that new connections took, less those that have passed; as of then */
+    uint64_t trim_accepted, trim_bytes; /* of the service, when memory was to be trimmed last */
     bool trim_soon;
     uint64_t deadline_at;        /* of a stop, monotonic us */
 };
@@ -58,7 +61,7 @@ static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_t
     int r;
 
     if (!*t) {
-        r = sd_event_add_time_relative(s->event, t, CLOCK_MONOTONIC, usec, 0, fn, s);
+        r = sd_event_add_time_relative(s->event, t, CLOCK_MONOTONIC, usec, TIMER_ACCURACY, fn, s);
         if (r >= 0) r = sd_event_source_set_priority(*t, PRIORITY_TIMER);
     } else {
         r = sd_event_source_set_time_relative(*t, usec);
@@ -91,12 +94,28 @@ static int accept_some(struct server *s)
     return 1;
 }
 
+/* New connections take at most a fifth of this thread's time, or peers that only connect would slow down answers. */
+static void pace_accept(struct server *s, sd_event_source *source, uint64_t usec)
+{
+    uint64_t now = now_usec(), less = (now - s->accept_at) / ACCEPT_SHARE;
+
+    s->accept_debt = (less < s->accept_debt ? s->accept_debt - less : 0) + usec;
+    s->accept_at = now;
+    if (s->accept_debt < ACCEPT_BURST) return;
+    sd_event_source_set_enabled(source, SD_EVENT_OFF);
+    arm(s, &s->retry, s->accept_debt * ACCEPT_SHARE, on_retry);
+}
+
 static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ctx)
 {
     struct server *s = ctx;
+    uint64_t begin = conns_cpu_usec();
     int r = accept_some(s);
 
-    if (r >= 0) return 0;
+    if (r >= 0) {
+        pace_accept(s, source, conns_cpu_usec() - begin);
+        return 0;
+    }
     /* What waits stays readable, so without a pause this would spin. */
     log_debug("accept: %s", strerror(-r));
     sd_event_source_set_enabled(source, SD_EVENT_OFF);
@@ -256,7 +275,7 @@ static void look_at_idleness(struct server *s)
         s->working = true;
         if (s->idle) sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
     }
-    if (!s->working || service_live(s->service)) return;
+    if (!s->working || service_busy(s->service)) return;
     s->working = false;
     if (s->config->idle_exit_usec && s->phase == READY) arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
 }
@@ -266,18 +285,18 @@ static int on_trim(sd_event_source *source, uint64_t now, void *ctx)
     struct server *s = ctx;
 
     s->trim_soon = false;
-    s->bytes_peak = service_bytes(s->service);
-    malloc_trim(0);
+    if (mallinfo2().fordblks >= TRIM_BYTES) malloc_trim(0);
     return 0;
 }
 
-/* What connections held and hold no more goes back to the system a little later: the allocator keeps it for ever. */
+/* What was used for a while goes back to the system a little later: the allocator would keep it for ever. */
 static void look_at_memory(struct server *s)
 {
-    uint64_t bytes = service_bytes(s->service);
+    uint64_t accepted = service_accepted(s->service), bytes = service_bytes(s->service);
 
-    if (bytes > s->bytes_peak) s->bytes_peak = bytes;
-    if (s->trim_soon || s->bytes_peak - bytes < TRIM_BYTES) return;
+    if (s->trim_soon || (accepted == s->trim_accepted && bytes == s->trim_bytes)) return;
+    s->trim_accepted = accepted;
+    s->trim_bytes = bytes;
     s->trim_soon = true;
     arm(s, &s->trim, TRIM_AFTER, on_trim);
 }

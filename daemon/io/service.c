@@ -17,6 +17,7 @@ enum {
     CONNECTIONS = 1024,
     PER_UID = 256,
     EVENTS_PER_WAKE = 1024, /* then the sockets have their turn */
+    ACCEPT_USEC = 20,       /* that a new connection takes, about */
     DRAIN_BYTES = 1 << 20,  /* of one connection's input, when the daemon stops */
 };
 #define UID_BYTES (256ull << 20)
@@ -265,7 +266,11 @@ void service_add(struct service *s, int fd)
         s->peers_cap = cap;
     }
     r = sock_peer(fd, &uid, &pid);
-    if (r == 0) r = account_open(s->accounts, uid, &a);
+    if (r == 0) r = account_open(s->accounts, uid, conns_now_usec(), &a);
+    if (r == -EAGAIN) {
+        listener_turn_away_often(fd);
+        return;
+    }
     if (r < 0) {
         listener_turn_away(fd, r);
         return;
@@ -277,6 +282,7 @@ void service_add(struct service *s, int fd)
     }
     log_debug("connection %llu: uid %lu, pid %ld", (unsigned long long)s->last_id, (unsigned long)uid, (long)pid);
     s->peers[s->n_peers++] = (struct peer){.conn = c};
+    fairq_charge(&s->conns.queue, account_queue(a), ACCEPT_USEC, conns_now_usec());
 }
 
 void service_reap(struct service *s)
@@ -333,6 +339,11 @@ size_t service_live(const struct service *s)
     for (size_t i = 0; i < s->n_peers; i++)
         if (!conn_is_gone(s->peers[i].conn)) n += conn_live(s->peers[i].conn);
     return n;
+}
+
+bool service_busy(const struct service *s)
+{
+    return s->conns.queue.live > 0 || engine_detached(s->engine) > 0;
 }
 
 bool service_quiet(const struct service *s)

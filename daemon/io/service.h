@@ -31,6 +31,9 @@ struct service *service_free(struct service *s); /* closes all connections; NULL
 /* A new connection; takes @fd, which is non-blocking. A peer over a limit is told so and closed. */
 void service_add(struct service *s, int fd);
 
+/* Some request of a peer, gone or not, has not got its last event, or goes on without one. */
+bool service_busy(const struct service *s);
+
 /* Free what has finished. To be called between events (a post source does). */
 void service_reap(struct service *s);
 

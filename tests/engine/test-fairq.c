@@ -123,6 +123,23 @@ static void a_flood_is_throttled_while_others_wait_for_answers(void **state)
 }
 
 /* Several heavy users share the fifth; who sends now and then comes first. */
+/* One piece of work that takes long is paid for like many short ones. */
+static void a_long_piece_of_work_is_waited_for(void **state)
+{
+    struct rig g = {.now = 1000, .q.config = config};
+    uint64_t wait;
+
+    g.q.config.heavy_burst = 500000;
+    fairq_live(&g.q, &g.users[1], 1);
+    g.now += 100000;
+    fairq_charge(&g.q, &g.users[0], 100000, g.now);
+    add(&g, 0, 0);
+    assert_null(fairq_next(&g.q, g.now, &wait));
+    assert_int_equal(wait, 500000);
+    fairq_live(&g.q, &g.users[1], -1);
+    expect(&g, 0, 0);
+}
+
 static void a_light_user_comes_before_heavy_ones(void **state)
 {
     struct rig g = {.now = 1000, .q.config = config};
@@ -169,6 +186,7 @@ int main(void)
         cmocka_unit_test(what_is_removed_is_not_served),
         cmocka_unit_test(a_flood_has_all_time_that_nobody_wants),
         cmocka_unit_test(a_flood_is_throttled_while_others_wait_for_answers),
+        cmocka_unit_test(a_long_piece_of_work_is_waited_for),
         cmocka_unit_test(a_light_user_comes_before_heavy_ones),
         cmocka_unit_test(a_flood_is_forgotten_in_time),
     };

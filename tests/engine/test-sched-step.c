@@ -96,7 +96,7 @@ static void test_decode_first(void **state)
     assert_int_equal(t.n_out, 3);
     assert_run(&t, 0, 1, 1, true);
     assert_run(&t, 1, 2, 1, true);
-    assert_run(&t, 2, 0, 60, false); /* 72 ms - 12 ms */
+    assert_run(&t, 2, 0, 32, false); /* 4 steps of one user's token, 44 ms, less 12 ms */
     assert_int_equal(t.load.decode, 2);
 }
 
@@ -120,6 +120,49 @@ static void test_prefill_beside_decode_is_bounded(void **state)
     t.reqs[1].known = 5000;
     step(&t);
     assert_run(&t, 1, 1, 61, false);
+}
+
+/* With others it is 4 times a step of one token, 11 ms, however many there are, or twice that of all. */
+static void test_prefill_beside_other_users_is_bounded(void **state)
+{
+    struct table t;
+    table_init(&t, 512);
+    add(&t, 0, 0, 1000, false);
+    for (int i = 0; i < 10; i++) add(&t, 1, 7, 8, true);
+    step(&t);
+    assert_run(&t, 10, 0, 24, false); /* 44 ms - 20 ms */
+    for (int i = 0; i < 30; i++) add(&t, 1, 7, 8, true);
+    step(&t);
+    assert_run(&t, 40, 0, 50, false); /* 100 ms - 50 ms */
+}
+
+/* A first token that is nearly there does not wait for many others' answers, but in every other step they come first;
+ * nor does it when its user has had more than others, or when it saves little. */
+static void test_first_tokens_alone(void **state)
+{
+    struct table t;
+    table_init(&t, 512);
+    t.b.time.ms[SCHED_TIME_FIXED] = 4;
+    for (int i = 0; i < 20; i++) add(&t, 0, 7, 8, true);
+    add(&t, 1, 300, 301, false);
+    add(&t, 1, 9, 10, true);
+    add(&t, 2, 300, 400, false);
+    step(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_run(&t, 0, 20, 1, true);
+    assert_run(&t, 1, 21, 1, true);
+    assert_true(t.load.express);
+    t.b.express = true;
+    step(&t);
+    assert_true(t.n_out > 20 && !t.load.express);
+    t.b.express = false;
+    t.users[1].served = t.c.quantum + 1;
+    step(&t);
+    assert_true(t.n_out > 20 && !t.load.express);
+    t.users[1].served = 0;
+    t.b.time.ms[SCHED_TIME_FIXED] = 100;
+    step(&t);
+    assert_true(t.n_out > 20 && !t.load.express);
 }
 
 /* Where there is no room for a block of prompt beside the decoding, it gets one every few steps. */
@@ -163,6 +206,7 @@ static void test_prefill_by_account(void **state)
 {
     struct table t;
     table_init(&t, 128);
+    t.b.express = true; /* none now */
     t.users[0].served = 100;
     t.users[1].served = 40;
     add(&t, 0, 0, 1000, false);
@@ -224,6 +268,32 @@ static void random_table(struct table *t)
     }
 }
 
+/* First tokens alone: each with all that its prompt lacks, and of its user's answers some. */
+static void check_express(const struct table *t)
+{
+    bool first[4] = {false};
+    for (uint32_t i = 0; i < t->n_out; i++) {
+        const struct sched_req *r = &t->reqs[t->out[i].index];
+        assert_true(t->out[i].logits);
+        if (r->decoding) continue;
+        first[r->user] = true;
+        assert_true(t->out[i].n <= t->c.express_tokens);
+    }
+    for (uint32_t i = 0; i < t->n_out; i++) assert_true(first[t->reqs[t->out[i].index].user]);
+}
+
+static bool is_shared(const struct table *t)
+{
+    int user = -1;
+    for (uint32_t i = 0; i < t->s.n; i++) {
+        const struct sched_req *r = &t->reqs[i];
+        if (!r->running || r->paused || r->computed == r->known) continue;
+        if (user >= 0 && (uint32_t)user != r->user) return true;
+        user = (int)r->user;
+    }
+    return false;
+}
+
 static void check(const struct table *t)
 {
     bool in[MOST] = {false};
@@ -242,12 +312,17 @@ static void check(const struct table *t)
         const struct sched_req *r = &t->reqs[i];
         if (!r->running || r->paused || r->computed == r->known) continue;
         *(r->decoding ? &can_decode : &can_prefill) += 1;
+        if (t->load.express) continue;
         for (uint32_t k = 0; r->decoding && !in[i] && k < t->s.n; k++)
             if (in[k] && t->reqs[k].decoding) assert_true(t->reqs[k].last_step <= r->last_step);
     }
     assert_true(tokens <= t->c.batch_tokens);
     assert_int_equal(decode, t->load.decode);
     assert_int_equal(tokens - decode, t->load.prefill);
+    if (t->load.express) {
+        check_express(t);
+        return;
+    }
     assert_int_equal(t->load.no_prefill, can_prefill && tokens == decode);
     if (t->b.since_prefill < t->c.prefill_gap) {
         assert_int_equal(decode, can_decode < t->c.batch_tokens ? can_decode : t->c.batch_tokens);
@@ -255,6 +330,10 @@ static void check(const struct table *t)
         alone.prefill = 0, alone.prefill_kv = 0;
         double all = sched_time_of(&t->b.time, &t->load), of = sched_time_of(&t->b.time, &alone);
         if (decode && tokens > decode) assert_true(all <= 6.001 * of && (all <= 100.01 || all <= 1.2501 * of));
+        alone.decode_kv /= alone.decode;
+        alone.decode = 1;
+        double one = decode ? sched_time_of(&t->b.time, &alone) : 0;
+        if (decode && tokens > decode && is_shared(t)) assert_true(all <= 4.001 * one || all <= 2.001 * of);
     } else if (can_prefill) {
         assert_true(tokens > decode);
     }
@@ -266,7 +345,9 @@ static void test_random_states(void **state)
     for (int round = 0; round < 20000; round++) {
         struct table t;
         random_table(&t);
+        t.b.express = rnd(2);
         step(&t);
+        assert_false(t.b.express && t.load.express);
         check(&t);
     }
 }
@@ -277,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_prefill_alone_fills_the_step),
         cmocka_unit_test(test_decode_first),
         cmocka_unit_test(test_prefill_beside_decode_is_bounded),
+        cmocka_unit_test(test_prefill_beside_other_users_is_bounded),
+        cmocka_unit_test(test_first_tokens_alone),
         cmocka_unit_test(test_prefill_never_starves),
         cmocka_unit_test(test_prefill_never_starves_of_tokens),
         cmocka_unit_test(test_prefill_by_account),

@@ -21,12 +21,12 @@ static void connections_of_one_uid_are_limited(void **state)
     struct account *a[3], *other;
 
     assert_int_equal(make(&all, 10, 3, 100), 0);
-    for (int i = 0; i < 3; i++) assert_int_equal(account_open(all, 1000, &a[i]), 0);
-    assert_int_equal(account_open(all, 1000, &other), -EBUSY);
+    for (int i = 0; i < 3; i++) assert_int_equal(account_open(all, 1000, 0, &a[i]), 0);
+    assert_int_equal(account_open(all, 1000, 0, &other), -EBUSY);
     assert_non_null(strstr(error_text(-EBUSY), "1000"));
-    assert_int_equal(account_open(all, 1001, &other), 0);
+    assert_int_equal(account_open(all, 1001, 0, &other), 0);
     account_close(a[0]);
-    assert_int_equal(account_open(all, 1000, &a[0]), 0);
+    assert_int_equal(account_open(all, 1000, 0, &a[0]), 0);
     for (int i = 0; i < 3; i++) account_close(a[i]);
     account_close(other);
     accounts_free(all);
@@ -38,10 +38,10 @@ static void connections_in_total_are_limited(void **state)
     struct account *a[4], *other;
 
     assert_int_equal(make(&all, 4, 3, 100), 0);
-    for (unsigned i = 0; i < 4; i++) assert_int_equal(account_open(all, 1000 + i, &a[i]), 0);
-    assert_int_equal(account_open(all, 2000, &other), -EBUSY);
+    for (unsigned i = 0; i < 4; i++) assert_int_equal(account_open(all, 1000 + i, 0, &a[i]), 0);
+    assert_int_equal(account_open(all, 2000, 0, &other), -EBUSY);
     for (int i = 0; i < 4; i++) account_close(a[i]);
-    assert_int_equal(account_open(all, 2000, &other), 0);
+    assert_int_equal(account_open(all, 2000, 0, &other), 0);
     account_close(other);
     accounts_free(all);
 }
@@ -55,7 +55,7 @@ static void there_is_room_for_newcomers(void **state)
 
     assert_int_equal(make(&all, 1024, 256, 100), 0);
     for (unsigned uid = 0; uid < 10; uid++)
-        while (account_open(all, 1000 + uid, &x) == 0) {
+        while (account_open(all, 1000 + uid, 0, &x) == 0) {
             a[n++] = x;
             has[uid]++;
         }
@@ -76,7 +76,7 @@ static void nobody_holds_more_than_is_left(void **state)
     const struct account_limits l = {10, 10, 900, 800};
 
     assert_int_equal(accounts_new(&all, &l), 0);
-    for (unsigned i = 0; i < 3; i++) assert_int_equal(account_open(all, 1000 + i, &a[i]), 0);
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(account_open(all, 1000 + i, 0, &a[i]), 0);
     assert_int_equal(account_charge(a[0], &at[0], 451), -EDQUOT);
     assert_int_equal(account_charge(a[0], &at[0], 450), 0);
     assert_int_equal(account_charge(a[1], &at[1], 226), -EDQUOT);
@@ -91,6 +91,29 @@ static void nobody_holds_more_than_is_left(void **state)
     accounts_free(all);
 }
 
+/* Who connects and goes again and again is turned away for a while, and nobody else is. */
+static void new_connections_have_a_rate(void **state)
+{
+    struct accounts *all;
+    struct account *a;
+    uint64_t now = 1000000;
+    int n = 0;
+
+    assert_int_equal(make(&all, 10, 3, 100), 0);
+    for (; account_open(all, 7, now, &a) == 0; n++) account_close(a);
+    assert_in_range(n, ACCOUNT_BURST, ACCOUNT_BURST + 2);
+    assert_int_equal(account_open(all, 7, now, &a), -EAGAIN);
+    assert_int_equal(account_open(all, 8, now, &a), 0);
+    account_close(a);
+    now += 1000000;
+    for (n = 0; account_open(all, 7, now, &a) == 0; n++) account_close(a);
+    assert_in_range(n, ACCOUNT_RATE - 2, ACCOUNT_RATE + 2);
+    now += 60000000;
+    assert_int_equal(account_open(all, 7, now, &a), 0);
+    account_close(a);
+    accounts_free(all);
+}
+
 /* Reconnecting makes nobody a newcomer; and what is kept for that is bounded. */
 static void an_account_outlives_its_connections(void **state)
 {
@@ -100,14 +123,14 @@ static void an_account_outlives_its_connections(void **state)
     unsigned n = 0;
 
     assert_int_equal(make(&all, 10, 3, 100), 0);
-    assert_int_equal(account_open(all, 7, &a), 0);
+    assert_int_equal(account_open(all, 7, 0, &a), 0);
     account_counts(a)->messages = 5;
     account_close(a);
-    assert_int_equal(account_open(all, 7, &a), 0);
+    assert_int_equal(account_open(all, 7, 0, &a), 0);
     assert_int_equal(account_counts(a)->messages, 5);
     account_close(a);
     for (unsigned uid = 100; uid < 1100; uid++) {
-        assert_int_equal(account_open(all, uid, &a), 0);
+        assert_int_equal(account_open(all, uid, 0, &a), 0);
         account_close(a);
     }
     for (const struct account *at = NULL; (at = accounts_next(all, at, &info));) n++;
@@ -122,9 +145,9 @@ static void bytes_belong_to_the_uid(void **state)
     uint64_t at_a = 0, at_b = 0, at_other = 0;
 
     assert_int_equal(make(&all, 10, 10, 100), 0);
-    assert_int_equal(account_open(all, 1000, &a), 0);
-    assert_int_equal(account_open(all, 1000, &b), 0);
-    assert_int_equal(account_open(all, 1001, &other), 0);
+    assert_int_equal(account_open(all, 1000, 0, &a), 0);
+    assert_int_equal(account_open(all, 1000, 0, &b), 0);
+    assert_int_equal(account_open(all, 1001, 0, &other), 0);
     assert_int_equal(account_charge(a, &at_a, 60), 0);
     assert_int_equal(account_charge(b, &at_b, 41), -EDQUOT);
     assert_int_equal(at_b, 0);
@@ -151,6 +174,7 @@ int main(void)
         cmocka_unit_test(connections_in_total_are_limited),
         cmocka_unit_test(there_is_room_for_newcomers),
         cmocka_unit_test(nobody_holds_more_than_is_left),
+        cmocka_unit_test(new_connections_have_a_rate),
         cmocka_unit_test(an_account_outlives_its_connections),
         cmocka_unit_test(bytes_belong_to_the_uid),
     };

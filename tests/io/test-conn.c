@@ -112,7 +112,7 @@ static void open_conn(struct rig *g, uint64_t uid_bytes)
         .connections = 10, .uid_connections = 10, .bytes = 4 * uid_bytes, .uid_bytes = uid_bytes};
 
     assert_int_equal(accounts_new(&g->accounts, &most), 0);
-    assert_int_equal(account_open(g->accounts, 1000, &g->account), 0);
+    assert_int_equal(account_open(g->accounts, 1000, 0, &g->account), 0);
     assert_true(sd_event_new(&g->event) >= 0);
     assert_int_equal(conns_init(&g->conns, g->event, &g->limits, &ops, g), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);

@@ -37,7 +37,7 @@ def may_match(program, names):
     if not names or any(n in program["name"] for n in names):
         return True
     stem = Path(program["cmd"][0]).name
-    texts = [p.read_text() for p in TOP.glob(f"tests/*/{stem}.c")]
+    texts = [p.read_text() for p in TOP.glob(f"tests/**/{stem}.c")]
     return not texts or any(n.split("/")[-1] in t for n in names for t in texts)
 
 

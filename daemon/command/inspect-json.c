@@ -2,7 +2,8 @@
 /* What programs want to know of a GGUF file: hob models runs this, since hob itself reads no models. */
 #include "daemon/command/inspect.h"
 #include "daemon/model/weights.h"
-#include "daemon/text/template.h"
+#include "daemon/text/template/template.h"
+#include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"

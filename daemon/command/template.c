@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hobd template: a request's JSON on standard input, rendered by a chat template. */
-#include "daemon/text/template.h"
+#include "daemon/text/template/template.h"
+#include "daemon/text/tokenizer/tokenizer.h"
 #include "daemon/command/command.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"

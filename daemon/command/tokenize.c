@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hobd tokenize: standard input -> token ids as a JSON array, or back. */
 #include "daemon/command/command.h"
-#include "daemon/text/tokenizer.h"
+#include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/buf.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"

@@ -2,7 +2,7 @@
 #pragma once
 /* A model for the commands that measure and check: everything loaded, one sequence's blocks laid out in order. */
 #include "daemon/model/backend.h"
-#include "daemon/text/tokenizer.h"
+#include "daemon/text/tokenizer/tokenizer.h"
 
 struct tool {
     struct gguf *gguf;

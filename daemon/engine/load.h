@@ -5,7 +5,8 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/sample.h"
 #include "daemon/model/backend.h"
-#include "daemon/text/template.h"
+#include "daemon/text/template/template.h"
+#include "daemon/text/tokenizer/tokenizer.h"
 
 struct loaded {
     struct gguf *gguf;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/text/tokenizer.h"
+#include "daemon/text/text.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 
@@ -26,29 +26,5 @@ int text_append(struct text *t, const char *s, size_t len, bool markup)
     if (r < 0) return r;
     if (!merge) t->n_spans++;
     t->spans[t->n_spans - 1] = (struct text_span){.end = t->s.len, .markup = markup};
-    return 0;
-}
-
-void tokens_fini(struct tokens *t)
-{
-    free(t->ids);
-    free(t->ends);
-    *t = (struct tokens){0};
-}
-
-int tokens_push(struct tokens *t, int32_t id, uint32_t end)
-{
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 64;
-        int32_t *ids = reallocarray(t->ids, cap, sizeof(*ids));
-        if (!ids) return error_origin(-ENOMEM);
-        t->ids = ids;
-        uint32_t *ends = reallocarray(t->ends, cap, sizeof(*ends));
-        if (!ends) return error_origin(-ENOMEM);
-        t->ends = ends;
-        t->cap = cap;
-    }
-    t->ids[t->n] = id;
-    t->ends[t->n++] = end;
     return 0;
 }

@@ -2,7 +2,7 @@
 #pragma once
 /* Vocabularies for tests, written key by key as a GGUF file in memory, so that a test can also write wrong ones.
  * Everything here asserts that it works. */
-#include "daemon/text/tokenizer.h"
+#include "daemon/text/tokenizer/tokenizer.h"
 
 struct mini {
     struct buf body;

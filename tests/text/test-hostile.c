@@ -2,8 +2,8 @@
 /* Templates and vocabularies that somebody wrote to make this program slow: each costs no more than what its limit
  * allows. The time is the processor's, and its limit several times what a slow machine takes; without the limits, most
  * take minutes. */
-#include "daemon/text/template.h"
-#include "daemon/text/vocab.h"
+#include "daemon/text/template/template.h"
+#include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
 #include "tests/text/mini.h"
 #include <setjmp.h>

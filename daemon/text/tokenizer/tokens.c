@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/text/tokenizer/tokenizer.h"
+#include "libcommon/error.h"
+#include <stdlib.h>
+
+void tokens_fini(struct tokens *t)
+{
+    free(t->ids);
+    free(t->ends);
+    *t = (struct tokens){0};
+}
+
+int tokens_push(struct tokens *t, int32_t id, uint32_t end)
+{
+    if (t->n == t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 64;
+        int32_t *ids = reallocarray(t->ids, cap, sizeof(*ids));
+        if (!ids) return error_origin(-ENOMEM);
+        t->ids = ids;
+        uint32_t *ends = reallocarray(t->ends, cap, sizeof(*ends));
+        if (!ends) return error_origin(-ENOMEM);
+        t->ends = ends;
+        t->cap = cap;
+    }
+    t->ids[t->n] = id;
+    t->ends[t->n++] = end;
+    return 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* Every snippet of jinja-cases.json again, with each allocation failing in turn, and with every limit too low: nothing
+ * may crash, leak, or go on as if nothing had happened. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/text/template/jinja-arena.h"
+#include "daemon/text/template/template.h"
+#include "libcommon/error.h"
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long countdown = -1; /* allocations until one fails; negative: none does */
+static bool failed;
+
+static bool fails(void)
+{
+    if (countdown < 0 || countdown-- > 0) return false;
+    failed = true;
+    return true;
+}
+
+/* The linker puts these in the place of the real ones (--wrap). */
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+void *__real_reallocarray(void *p, size_t n, size_t size);
+void *__wrap_reallocarray(void *p, size_t n, size_t size);
+void *__real_jj_arena_alloc(struct jj_arena *a, size_t n, int *err);
+void *__wrap_jj_arena_alloc(struct jj_arena *a, size_t n, int *err);
+char *__real_jj_arena_bytes(struct jj_arena *a, size_t n, int *err);
+char *__wrap_jj_arena_bytes(struct jj_arena *a, size_t n, int *err);
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails() ? NULL : __real_realloc(p, n);
+}
+
+void *__wrap_reallocarray(void *p, size_t n, size_t size)
+{
+    return fails() ? NULL : __real_reallocarray(p, n, size);
+}
+
+void *__wrap_jj_arena_alloc(struct jj_arena *a, size_t n, int *err)
+{
+    if (!fails()) return __real_jj_arena_alloc(a, n, err);
+    *err = -ENOMEM;
+    return NULL;
+}
+
+char *__wrap_jj_arena_bytes(struct jj_arena *a, size_t n, int *err)
+{
+    if (!fails()) return __real_jj_arena_bytes(a, n, err);
+    *err = -ENOMEM;
+    return NULL;
+}
+
+static json_t *all;
+
+static int setup(void **state)
+{
+    all = json_load_file(SOURCE_ROOT "/tests/text/template/jinja-cases.json", JSON_ALLOW_NUL, NULL);
+    return all ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    json_decref(all);
+    return 0;
+}
+
+static int render(const json_t *src, const struct template_limits *limits, struct text *out)
+{
+    struct template *t = NULL;
+    int r = template_new(&t, json_string_value(src), json_string_length(src));
+    if (r == 0) r = template_render(t, json_object_get(all, "vars"), NULL, 1000000000, limits, out);
+    template_free(t);
+    return r;
+}
+
+static void test_each_allocation_fails(void **state)
+{
+    const json_t *cases = json_object_get(all, "cases");
+    /* the variables are the same for all: what they need is tried with the first only */
+    long vars = 0;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *src = json_array_get(json_array_get(cases, i), 0);
+        for (long n = 0;; n++) {
+            struct text out = {0};
+            if (i > 0 && n == 20) n += vars;
+            countdown = n;
+            failed = false;
+            int r = render(src, NULL, &out);
+            countdown = -1;
+            if (failed && r != -ENOMEM) fail_msg("%s: allocation %ld fails: %d", json_string_value(src), n, r);
+            if (failed) assert_int_equal(out.s.len, 0);
+            text_fini(&out);
+            if (!failed) break;
+            if (i == 0) vars = n > 60 ? n - 60 : 0;
+        }
+    }
+}
+
+/* With a limit of n instead of what is enough, for all n that are not: -E2BIG or, where it fails anyway, its own error.
+ */
+static void test_each_limit_is_reached(void **state)
+{
+    static const struct template_limits standard = TEMPLATE_LIMITS;
+    const json_t *cases = json_object_get(all, "cases");
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *src = json_array_get(json_array_get(cases, i), 0);
+        for (uint32_t n = 0; n < 400; n++) {
+            struct template_limits limits = standard;
+            struct text out = {0};
+            if (n % 3 == 0) limits.steps = 200 + n / 3 * 5;
+            if (n % 3 == 1) limits.output = n / 3;
+            if (n % 3 == 2) limits.depth = n / 3;
+            int r = render(src, &limits, &out);
+            if (r != 0 && r != -EINVAL && r != -E2BIG) fail_msg("%s: %d", json_string_value(src), r);
+            if (r < 0 && strncmp(error_text(r), "template line ", 14) != 0) fail_msg("%s", error_text(r));
+            text_fini(&out);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_allocation_fails),
+        cmocka_unit_test(test_each_limit_is_reached),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -350,74 +350,6 @@ static int m_count(struct jj *j, const struct jj_call *c, struct jj_value *out)
     return 0;
 }
 
-static int pad(struct jj *j, const struct jj_call *c, int side, struct jj_value *out)
-{
-    const struct jj_str *fill = jj_str_lit(j, " "), *s = c->self.s;
-    int64_t width = 0;
-    int r = fill ? jj_arg_int(j, c->a[0], &width) : j->err;
-    if (r == 0) r = jj_arg_str(j, c, c->a[1], &fill);
-    if (r < 0) return r;
-    if (fill->chars != 1) return jj_error(j, "the fill character must be exactly one character long");
-    int64_t total = width > (int64_t)s->chars ? width - (int64_t)s->chars : 0;
-    int64_t left = side == 1 ? 0 : side == 2 ? total : total / 2 + (total & width & 1);
-    struct jj_sb sb = {.j = j};
-    r = jj_sb_fill(&sb, fill, left);
-    if (r == 0) r = jj_sb_str(&sb, s);
-    if (r == 0) r = jj_sb_fill(&sb, fill, total - left);
-    return r < 0 ? r : jj_sb_finish(&sb, out);
-}
-
-static int m_ljust(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    return pad(j, c, 1, out);
-}
-
-static int m_rjust(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    return pad(j, c, 2, out);
-}
-
-int jj_method_center(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    return pad(j, c, 3, out);
-}
-
-static int m_zfill(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    const struct jj_str *s = c->self.s, *zero = jj_str_lit(j, "0");
-    int64_t width = 0;
-    int r = zero ? jj_arg_int(j, c->a[0], &width) : j->err;
-    if (r < 0) return r;
-    size_t sign = s->len && (s->p[0] == '-' || s->p[0] == '+');
-    struct jj_sb sb = {.j = j};
-    r = jj_sb_sub(&sb, s, 0, sign);
-    if (r == 0 && width > (int64_t)s->chars) r = jj_sb_fill(&sb, zero, width - (int64_t)s->chars);
-    if (r == 0) r = jj_sb_sub(&sb, s, sign, s->len - sign);
-    return r < 0 ? r : jj_sb_finish(&sb, out);
-}
-
-static int m_expandtabs(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    const struct jj_str *s = c->self.s, *blank = jj_str_lit(j, " ");
-    int64_t size = 8, column = 0;
-    int r = blank ? jj_arg_int(j, c->a[0], &size) : j->err;
-    struct jj_sb sb = {.j = j};
-    for (size_t i = 0; i < s->len && r == 0;) {
-        uint32_t ch;
-        size_t n = jj_char(s->p + i, &ch);
-        if (ch == '\t') {
-            int64_t fill = size > 0 ? size - column % size : 0;
-            r = jj_sb_fill(&sb, blank, fill);
-            column += fill;
-        } else {
-            r = jj_sb_sub(&sb, s, i, n);
-            column = ch == '\n' || ch == '\r' ? 0 : column + 1;
-        }
-        i += n;
-    }
-    return r < 0 ? r : jj_sb_finish(&sb, out);
-}
-
 static int m_removeprefix(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     const struct jj_str *s = c->self.s, *x = NULL;
@@ -434,72 +366,6 @@ static int m_removesuffix(struct jj *j, const struct jj_call *c, struct jj_value
     if (r < 0) return r;
     bool is = x->len <= s->len && !memcmp(s->p + s->len - x->len, x->p, x->len);
     return give(j, is ? jj_str_sub(j, s, 0, s->len - x->len) : s, out);
-}
-
-static bool is_alnum(uint32_t c)
-{
-    return jj_is_alpha(c) || jj_is_numeric(c) || jj_is_decimal(c) || jj_is_digit(c);
-}
-
-static bool is_ascii(uint32_t c)
-{
-    return c < 0x80;
-}
-
-/* isalpha and its like: all characters, and at least one (but for isascii and isprintable). */
-static int m_is(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    static const struct {
-        const char *name;
-        bool (*test)(uint32_t);
-        bool empty;
-    } tests[] = {
-        {"isalpha", jj_is_alpha, false}, {"isalnum", is_alnum, false},
-        {"isdigit", jj_is_digit, false}, {"isdecimal", jj_is_decimal, false},
-        {"isspace", jj_is_space, false}, {"isnumeric", jj_is_numeric, false},
-        {"isascii", is_ascii, true},     {"isprintable", jj_is_printable, true},
-    };
-    size_t k = 0;
-    while (strcmp(tests[k].name, c->name) != 0) k++;
-    *out = jj_bool(c->self.s->len || tests[k].empty);
-    for (size_t i = 0; i < c->self.s->len && out->b;) {
-        uint32_t ch;
-        i += jj_char(c->self.s->p + i, &ch);
-        out->b = tests[k].test(ch);
-    }
-    return 0;
-}
-
-/* isupper and islower: no letter of the other case, and at least one of this. */
-static int m_is_case(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    bool upper = c->name[2] == 'u', any = false;
-    *out = jj_bool(false);
-    for (size_t i = 0; i < c->self.s->len;) {
-        uint32_t ch;
-        i += jj_char(c->self.s->p + i, &ch);
-        if (!jj_is_cased(ch)) continue;
-        any = true;
-        if (upper ? !jj_is_upper(ch) : !jj_is_lower(ch)) return 0;
-    }
-    *out = jj_bool(any);
-    return 0;
-}
-
-static int m_istitle(struct jj *j, const struct jj_call *c, struct jj_value *out)
-{
-    bool any = false, before = false;
-    *out = jj_bool(false);
-    for (size_t i = 0; i < c->self.s->len;) {
-        uint32_t ch;
-        i += jj_char(c->self.s->p + i, &ch);
-        bool cased = jj_is_cased(ch), lower = jj_is_lower(ch);
-        if (cased && lower != before) return 0;
-        any |= cased;
-        before = cased;
-    }
-    *out = jj_bool(any);
-    return 0;
 }
 
 static const struct jj_builtin methods[] = {
@@ -528,23 +394,23 @@ static const struct jj_builtin methods[] = {
     {"capitalize", m_capitalize, "", 0},
     {"swapcase", m_swapcase, "", 0},
     {"center", jj_method_center, "width fillchar", 1},
-    {"ljust", m_ljust, "width fillchar", 1},
-    {"rjust", m_rjust, "width fillchar", 1},
-    {"zfill", m_zfill, "width", 1},
-    {"expandtabs", m_expandtabs, "tabsize", 0},
+    {"ljust", jj_method_ljust, "width fillchar", 1},
+    {"rjust", jj_method_rjust, "width fillchar", 1},
+    {"zfill", jj_method_zfill, "width", 1},
+    {"expandtabs", jj_method_expandtabs, "tabsize", 0},
     {"removeprefix", m_removeprefix, "prefix", 1},
     {"removesuffix", m_removesuffix, "suffix", 1},
-    {"isalpha", m_is, "", 0},
-    {"isalnum", m_is, "", 0},
-    {"isdigit", m_is, "", 0},
-    {"isdecimal", m_is, "", 0},
-    {"isnumeric", m_is, "", 0},
-    {"isspace", m_is, "", 0},
-    {"isascii", m_is, "", 0},
-    {"isprintable", m_is, "", 0},
-    {"isupper", m_is_case, "", 0},
-    {"islower", m_is_case, "", 0},
-    {"istitle", m_istitle, "", 0},
+    {"isalpha", jj_method_is, "", 0},
+    {"isalnum", jj_method_is, "", 0},
+    {"isdigit", jj_method_is, "", 0},
+    {"isdecimal", jj_method_is, "", 0},
+    {"isnumeric", jj_method_is, "", 0},
+    {"isspace", jj_method_is, "", 0},
+    {"isascii", jj_method_is, "", 0},
+    {"isprintable", jj_method_is, "", 0},
+    {"isupper", jj_method_is_case, "", 0},
+    {"islower", jj_method_is_case, "", 0},
+    {"istitle", jj_method_istitle, "", 0},
 };
 
 const struct jj_builtin *jj_find_str_method(const struct jj_str *name)

@@ -65,6 +65,17 @@ int jj_adopt(struct jj_parser *p, struct jj_node *n, const struct jj_node *child
     return 0;
 }
 
+struct jj_node *jj_node_binary(struct jj_parser *p, enum jj_kind kind, enum jj_op op, unsigned line, struct jj_node *a,
+                               struct jj_node *b)
+{
+    struct jj_node *n = a && b ? jj_node_new(p, kind, line) : NULL;
+    if (!n || jj_adopt(p, n, a) < 0 || jj_adopt(p, n, b) < 0) return NULL;
+    n->op = op;
+    n->a = a;
+    n->b = b;
+    return n;
+}
+
 int jj_list_add(struct jj_parser *p, struct jj_list *l, struct jj_node *parent, struct jj_node *item)
 {
     if (!item) return p->err;

@@ -7,29 +7,11 @@
 static struct jj_node *parse_unary(struct jj_parser *p, bool filters);
 static struct jj_node *parse_arguments(struct jj_parser *p, struct jj_node *call);
 
-static struct jj_node *binary(struct jj_parser *p, enum jj_kind kind, enum jj_op op, unsigned line, struct jj_node *a,
-                              struct jj_node *b)
-{
-    struct jj_node *n = a && b ? jj_node_new(p, kind, line) : NULL;
-    if (!n || jj_adopt(p, n, a) < 0 || jj_adopt(p, n, b) < 0) return NULL;
-    n->op = op;
-    n->a = a;
-    n->b = b;
-    return n;
-}
-
 static struct jj_node *wrap(struct jj_parser *p, enum jj_kind kind, unsigned line, struct jj_node *a)
 {
     struct jj_node *n = a ? jj_node_new(p, kind, line) : NULL;
     if (!n || jj_adopt(p, n, a) < 0) return NULL;
     n->a = a;
-    return n;
-}
-
-static struct jj_node *constant(struct jj_parser *p, unsigned line, struct jj_value v)
-{
-    struct jj_node *n = jj_node_new(p, JJ_N_CONST, line);
-    if (n) n->value = v;
     return n;
 }
 
@@ -44,7 +26,7 @@ static struct jj_node *left_binary(struct jj_parser *p, const enum jj_op *ops,
         while (*op && *op != p->t->op) op++;
         if (!*op) break;
         p->t++;
-        left = binary(p, JJ_N_BINARY, *op, line, left, operand(p));
+        left = jj_node_binary(p, JJ_N_BINARY, *op, line, left, operand(p));
         line = p->t->line;
     }
     return left;
@@ -129,7 +111,7 @@ static struct jj_node *parse_and(struct jj_parser *p)
 {
     unsigned line = p->t->line;
     struct jj_node *left = parse_not(p);
-    while (left && jj_skip_name(p, "and")) left = binary(p, JJ_N_AND, JJ_OP_NONE, line, left, parse_not(p));
+    while (left && jj_skip_name(p, "and")) left = jj_node_binary(p, JJ_N_AND, JJ_OP_NONE, line, left, parse_not(p));
     return left;
 }
 
@@ -137,7 +119,7 @@ static struct jj_node *parse_or(struct jj_parser *p)
 {
     unsigned line = p->t->line;
     struct jj_node *left = parse_and(p);
-    while (left && jj_skip_name(p, "or")) left = binary(p, JJ_N_OR, JJ_OP_NONE, line, left, parse_and(p));
+    while (left && jj_skip_name(p, "or")) left = jj_node_binary(p, JJ_N_OR, JJ_OP_NONE, line, left, parse_and(p));
     return left;
 }
 
@@ -158,7 +140,7 @@ static struct jj_node *parse_condition(struct jj_parser *p)
             if (!other) return NULL;
         }
         p->soft = soft;
-        a = binary(p, JJ_N_COND, JJ_OP_NONE, line, a, test);
+        a = jj_node_binary(p, JJ_N_COND, JJ_OP_NONE, line, a, test);
         if (!a || (other && jj_adopt(p, a, other) < 0)) return NULL;
         a->c = other;
         line = p->t->line;
@@ -212,113 +194,6 @@ struct jj_node *jj_parse_tuple(struct jj_parser *p, int flags, const char *end)
     return n;
 }
 
-static struct jj_node *parse_name(struct jj_parser *p)
-{
-    const struct jj_token *t = p->t++;
-    static const struct {
-        const char *text;
-        struct jj_value v;
-    } words[] = {
-        {"true", {.type = JJ_BOOL, .b = true}},
-        {"True", {.type = JJ_BOOL, .b = true}},
-        {"false", {.type = JJ_BOOL, .b = false}},
-        {"False", {.type = JJ_BOOL, .b = false}},
-        {"none", {.type = JJ_NONE}},
-        {"None", {.type = JJ_NONE}},
-    };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strlen(words[i].text) == t->len && !memcmp(words[i].text, t->p, t->len))
-            return constant(p, t->line, words[i].v);
-    struct jj_node *n = jj_node_new(p, JJ_N_NAME, t->line);
-    if (!n) return NULL;
-    n->name = jj_token_str(p, t);
-    if (!n->name) return NULL;
-    if (jj_str_is(n->name, "caller")) p->uses |= JJ_USES_CALLER;
-    if (jj_str_is(n->name, "varargs")) p->uses |= JJ_USES_VARARGS;
-    if (jj_str_is(n->name, "kwargs")) p->uses |= JJ_USES_KWARGS;
-    if (jj_str_is(n->name, "self")) p->self = true;
-    return n;
-}
-
-/* Strings beside each other are one. */
-static struct jj_node *parse_strings(struct jj_parser *p)
-{
-    const struct jj_token *t = p->t;
-    size_t len = 0;
-    while (p->t->type == JJ_T_STRING) len += (p->t++)->len;
-    struct jj_token whole = {.p = t->p, .len = len};
-    if (p->t - t > 1) {
-        char *s = jj_arena_bytes(p->arena, len, &p->err);
-        if (!s) return NULL;
-        whole.p = s;
-        for (const struct jj_token *i = t; i < p->t; i++) {
-            if (i->len) memcpy(s, i->p, i->len);
-            s += i->len;
-        }
-    }
-    const struct jj_str *s = jj_token_str(p, &whole);
-    return s ? constant(p, t->line, jj_string(s)) : NULL;
-}
-
-static struct jj_node *parse_list(struct jj_parser *p)
-{
-    struct jj_node *n = jj_node_new(p, JJ_N_LIST, p->t++->line);
-    if (!n) return NULL;
-    struct jj_list l = {&n->list, &n->n};
-    while (!jj_at_op(p, JJ_OP_RBRACKET)) {
-        if (n->n && jj_expect_op(p, JJ_OP_COMMA) < 0) return NULL;
-        if (jj_at_op(p, JJ_OP_RBRACKET)) break;
-        if (jj_list_add(p, &l, n, jj_parse_expression(p, true)) < 0) return NULL;
-    }
-    p->t++;
-    return n;
-}
-
-static struct jj_node *parse_dict(struct jj_parser *p)
-{
-    struct jj_node *n = jj_node_new(p, JJ_N_DICT, p->t++->line);
-    if (!n) return NULL;
-    struct jj_list l = {&n->list, &n->n};
-    while (!jj_at_op(p, JJ_OP_RBRACE)) {
-        if (n->n && jj_expect_op(p, JJ_OP_COMMA) < 0) return NULL;
-        if (jj_at_op(p, JJ_OP_RBRACE)) break;
-        unsigned line = p->t->line;
-        struct jj_node *key = jj_parse_expression(p, true);
-        if (!key || jj_expect_op(p, JJ_OP_COLON) < 0) return NULL;
-        if (jj_list_add(p, &l, n, binary(p, JJ_N_PAIR, JJ_OP_NONE, line, key, jj_parse_expression(p, true))) < 0)
-            return NULL;
-    }
-    p->t++;
-    return n;
-}
-
-static struct jj_node *parse_primary(struct jj_parser *p)
-{
-    const struct jj_token *t = p->t;
-    switch (t->type) {
-    case JJ_T_NAME:
-        return parse_name(p);
-    case JJ_T_STRING:
-        return parse_strings(p);
-    case JJ_T_INT:
-        p->t++;
-        return constant(p, t->line, jj_int(t->i));
-    case JJ_T_FLOAT:
-        p->t++;
-        return constant(p, t->line, jj_float(t->f));
-    default:
-        break;
-    }
-    if (jj_at_op(p, JJ_OP_LBRACKET)) return parse_list(p);
-    if (jj_at_op(p, JJ_OP_LBRACE)) return parse_dict(p);
-    if (!jj_skip_op(p, JJ_OP_LPAREN)) {
-        jj_parse_unexpected(p, NULL);
-        return NULL;
-    }
-    struct jj_node *n = jj_parse_tuple(p, JJ_TUPLE_COND | JJ_TUPLE_EMPTY, NULL);
-    return n && jj_expect_op(p, JJ_OP_RPAREN) == 0 ? n : NULL;
-}
-
 static int parse_slice_part(struct jj_parser *p, struct jj_node *n, struct jj_node **part)
 {
     if (jj_at_op(p, JJ_OP_COLON) || jj_at_op(p, JJ_OP_RBRACKET) || jj_at_op(p, JJ_OP_COMMA)) return 0;
@@ -353,7 +228,7 @@ static struct jj_node *parse_item(struct jj_parser *p, struct jj_node *of)
         sub = tuple;
     }
     if (!sub || jj_expect_op(p, JJ_OP_RBRACKET) < 0) return NULL;
-    return binary(p, JJ_N_ITEM, JJ_OP_NONE, line, of, sub);
+    return jj_node_binary(p, JJ_N_ITEM, JJ_OP_NONE, line, of, sub);
 }
 
 static struct jj_node *parse_attribute(struct jj_parser *p, struct jj_node *of)
@@ -499,7 +374,7 @@ static struct jj_node *parse_test(struct jj_parser *p, struct jj_node *a)
             return NULL;
         }
         struct jj_list l = {&n->list, &n->n};
-        struct jj_node *arg = parse_postfix(p, parse_primary(p));
+        struct jj_node *arg = parse_postfix(p, jj_parse_primary(p));
         if (jj_list_add(p, &l, n, wrap(p, JJ_N_ARG, line, arg)) < 0) return NULL;
     }
     return negated ? wrap(p, JJ_N_NOT, line, n) : n;
@@ -515,7 +390,7 @@ static struct jj_node *parse_unary(struct jj_parser *p, bool filters)
         p->depth--;
         if (n) n->op = t->op;
     } else {
-        n = parse_primary(p);
+        n = jj_parse_primary(p);
     }
     n = parse_postfix(p, n);
     while (filters && n) {

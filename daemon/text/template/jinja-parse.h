@@ -41,6 +41,9 @@ int jj_parse_unexpected(struct jj_parser *p, const char *expected);
 int jj_parse_enter(struct jj_parser *p);
 /* @child is part of @n: keeps the depth. */
 int jj_adopt(struct jj_parser *p, struct jj_node *n, const struct jj_node *child);
+/* A node with the children @a and @b; NULL also when one of them is NULL. */
+struct jj_node *jj_node_binary(struct jj_parser *p, enum jj_kind kind, enum jj_op op, unsigned line, struct jj_node *a,
+                               struct jj_node *b);
 int jj_list_add(struct jj_parser *p, struct jj_list *l, struct jj_node *parent, struct jj_node *item);
 /* A block (a macro with name and line) behind those so far. -EINVAL when its name is taken. */
 int jj_block_add(struct jj_parser *p, struct jj_node *block);
@@ -60,6 +63,8 @@ int jj_check_names(struct jj_parser *p);
 
 #define JJ_TUPLE_COND  1 /* a if b else c without parentheses */
 #define JJ_TUPLE_EMPTY 2 /* () */
+/* One operand, without the attributes, subscripts, calls and filters behind it. */
+struct jj_node *jj_parse_primary(struct jj_parser *p);
 struct jj_node *jj_parse_expression(struct jj_parser *p, bool cond);
 /* @end: a name that ends it, or NULL. */
 struct jj_node *jj_parse_tuple(struct jj_parser *p, int flags, const char *end);

@@ -15,7 +15,8 @@ int text_append(struct text *t, const char *s, size_t len, bool markup)
     if (!len) return 0;
 
     bool merge = t->n_spans && t->spans[t->n_spans - 1].markup == markup;
-    /* Room for the span first: a failure later would leave bytes without provenance. Grows at powers of two. */
+    /* Allocate the span first: a later failure would leave bytes without provenance. The array grows at powers of two.
+     */
     if (!merge && (t->n_spans & (t->n_spans - 1)) == 0) {
         size_t cap = t->n_spans ? t->n_spans * 2 : 1;
         struct text_span *spans = reallocarray(t->spans, cap, sizeof(*spans));

@@ -36,7 +36,7 @@ static int macro_attr(struct jj *j, const struct jj_func *fn, const struct jj_st
     return 0;
 }
 
-/* What Python's getattr finds. 1: nothing. */
+/* Finds what Python's getattr finds. 1: nothing. */
 static int own_attr(struct jj *j, struct jj_value obj, const struct jj_str *name, struct jj_value *out)
 {
     if (obj.type == JJ_LOOP) return jj_loop_attr(j, obj, name, out);
@@ -57,7 +57,7 @@ static int own_attr(struct jj *j, struct jj_value obj, const struct jj_str *name
     return b ? method_value(j, b, obj, out) : 1;
 }
 
-/* What obj[key] finds. 1: nothing. */
+/* Finds what obj[key] finds. 1: nothing. */
 static int own_item(struct jj *j, struct jj_value obj, struct jj_value key, struct jj_value *out)
 {
     if (obj.type == JJ_DICT) {
@@ -114,7 +114,7 @@ static int slice_bound(struct jj *j, struct jj_value v, int64_t len, bool back, 
     return 0;
 }
 
-/* As Python's slice.indices. */
+/* Like Python's slice.indices. */
 static int slice_indices(struct jj *j, const struct jj_value part[3], int64_t len, struct slice *s)
 {
     s->step = 1;
@@ -165,7 +165,7 @@ int jj_get_slice(struct jj *j, struct jj_value obj, const struct jj_value part[3
     struct jj_seq *q = jj_seq_new(j, obj.q->kind == JJ_GROUP ? JJ_TUPLE : obj.q->kind, (size_t)s.n);
     if (!q) return j->err;
     for (int64_t i = 0; i < s.n; i++) q->v[q->n++] = obj.q->v[s.start + i * s.step];
-    if (q->kind == JJ_RANGE) { /* what does not fit is told only, never used */
+    if (q->kind == JJ_RANGE) { /* values that do not fit into 64 bits are printed, never used */
         uint64_t start = (uint64_t)obj.q->start, step = (uint64_t)obj.q->step;
         q->start = (int64_t)(start + (uint64_t)s.start * step);
         q->step = (int64_t)(step * (uint64_t)s.step);
@@ -175,7 +175,7 @@ int jj_get_slice(struct jj *j, struct jj_value obj, const struct jj_value part[3
     return 0;
 }
 
-/* The text of one step of a path: a number when it is digits. */
+/* One step of a path: an attribute, or an index if the text of the step is digits. */
 static int path_step(struct jj *j, struct jj_value item, const struct jj_str *part, struct jj_value *out)
 {
     struct jj_value key = jj_string(part);

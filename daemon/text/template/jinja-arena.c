@@ -15,7 +15,7 @@ struct jj_chunk {
     alignas(max_align_t) char data[];
 };
 
-/* Room for @n more bytes, with slack so that what grows need not move each time. */
+/* Makes room for @n more bytes, with slack, so that a growing string is not moved each time. */
 static int add_chunk(struct jj_arena *a, size_t n)
 {
     size_t size = a->head ? a->head->size * 2 : CHUNK_MIN;
@@ -62,7 +62,7 @@ char *jj_arena_bytes(struct jj_arena *a, size_t n, int *err)
 bool jj_arena_resize(struct jj_arena *a, const void *p, size_t old, size_t n)
 {
     struct jj_chunk *c = a->head;
-    uintptr_t at = (uintptr_t)p; /* may point anywhere: compared as a number */
+    uintptr_t at = (uintptr_t)p; /* may point into another chunk: compared as a number */
     if (!c || at < (uintptr_t)c->data || at - (uintptr_t)c->data > c->used) return false;
     size_t off = at - (uintptr_t)c->data;
     if (off + old != c->used || n > c->size - off) return false;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Memory that is freed all at once: what a compiled template is made of, and everything one render makes. Nothing is
- * freed before that, but the last allocation of an arena can grow or shrink in place; so strings that grow at their end
- * do not cost the square of their length.
+ * Memory that is freed all at once: a compiled template, or everything that one render allocates. The last allocation
+ * of an arena can grow or shrink in place, so a string that grows at its end does not cost the square of its length.
  */
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes that may still be taken from the system; arenas can share one. */
+/* Bytes that may still be allocated. Arenas can share a budget. */
 struct jj_budget {
     size_t left;
 };
@@ -27,8 +26,8 @@ void *jj_arena_alloc(struct jj_arena *a, size_t n, int *err);
 /* Like jj_arena_alloc, neither zeroed nor aligned. */
 char *jj_arena_bytes(struct jj_arena *a, size_t n, int *err);
 
-/* Change the size of @p from @old to @n bytes if it was allocated last and there is room; false: nothing has changed.
- */
+/* Changes the size of @p from @old to @n bytes if it is the last allocation and there is room. false: nothing has
+ * changed. */
 bool jj_arena_resize(struct jj_arena *a, const void *p, size_t old, size_t n);
 
 void jj_arena_fini(struct jj_arena *a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* From source to tokens to the tree. Everything is in the arena of the template and never changes after. */
+/* From source to tokens to the tree. Everything is in the arena of the template and never changes afterwards. */
 #include "daemon/text/template/jinja-value.h"
 
 enum jj_token_type {
@@ -53,7 +53,7 @@ struct jj_token {
     enum jj_token_type type;
     enum jj_op op;
     unsigned line;
-    const char *p; /* text: of data and names in the source, of strings unescaped */
+    const char *p; /* of data and names as in the source, of strings without escapes */
     size_t len;
     int64_t i;
     double f;
@@ -64,7 +64,8 @@ struct jj_tokens {
     size_t n, cap;
 };
 
-/* Tokens of the template, whose newlines are made \n; *out is the caller's to free (v). -EINVAL with line and cause. */
+/* Splits the template into tokens. Newlines become \n. The caller frees out->v. -EINVAL: sets the error message, with
+ * line and cause. */
 int jj_lex(struct jj_arena *a, const char *src, size_t len, struct jj_tokens *out);
 /* "+" and so on, for error messages. */
 const char *jj_op_text(enum jj_op op);
@@ -112,14 +113,14 @@ enum jj_kind {
     JJ_N_WITH,         /* d: targets a with values b, list: body */
     JJ_N_SCOPE,        /* list: body (generation) */
     JJ_N_BLOCK,        /* list: body; flag: scoped, it sees the names around it, not only the template's */
-    JJ_N_SELF,         /* list: all blocks, as macros: self is what they are called by */
+    JJ_N_SELF,         /* list: all blocks, as macros, for the variable "self" */
     JJ_N_AUTOESCAPE,   /* a, list: body */
     JJ_N_BREAK,
     JJ_N_CONTINUE,
     JJ_N_KINDS,
 };
 
-/* What a macro's body speaks of without having declared it. */
+/* The special variables that a macro's body uses without declaring them. */
 #define JJ_USES_CALLER  1
 #define JJ_USES_VARARGS 2
 #define JJ_USES_KWARGS  4
@@ -128,16 +129,16 @@ struct jj_node {
     uint8_t kind, op; /* enum jj_kind, enum jj_op */
     uint8_t uses;
     bool flag;
-    uint16_t depth; /* of the tree below */
+    uint16_t depth; /* height of the tree below this node */
     unsigned line;
     uint32_t n; /* length of list (of d, in macros) */
     struct jj_node *next;
     struct jj_node *a, *b, *c, *d, *list;
     const struct jj_str *name;
     const struct jj_builtin
-        *fn; /* of filters and tests; NULL: there is none of this name, an error when it is reached */
+        *fn; /* of filters and tests; NULL: the name does not exist, an error when it is evaluated */
     struct jj_value value;
 };
 
-/* The tree of a template: a list of statements. -EINVAL with line and cause, -ENOMEM. */
+/* Parses a template into a list of statements. -EINVAL: sets the error message, with line and cause; -ENOMEM. */
 int jj_parse(struct jj_arena *a, const char *src, size_t len, struct jj_node **out);

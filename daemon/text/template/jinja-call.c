@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls: builtins with their arguments put in place, and macros. */
+/* Calls: builtins, whose arguments are sorted into their places, and macros. */
 #include "daemon/text/template/jinja-eval.h"
 
 const struct jj_builtin *jj_find_in(const struct jj_builtin *table, size_t n, const struct jj_str *name)
@@ -9,7 +9,7 @@ const struct jj_builtin *jj_find_in(const struct jj_builtin *table, size_t n, co
     return NULL;
 }
 
-/* Which of "a b c" @name is, or -1; *n is how many there are. */
+/* The index of @name in "a b c", or -1. *n is the number of names. */
 static int find_param(const char *params, const struct jj_str *name, size_t *n)
 {
     int found = -1;
@@ -54,7 +54,7 @@ int jj_call_builtin(struct jj *j, const struct jj_builtin *b, struct jj_value se
     return r < 0 ? r : b->fn(j, &c, out);
 }
 
-/* Keyword arguments while a macro takes them one by one. */
+/* Keyword arguments that a macro has not taken yet. */
 struct rest {
     const struct jj_args *args;
     bool *used; /* [n_kw] */
@@ -78,7 +78,7 @@ static int set_lit(struct jj *j, struct jj_scope *s, const char *name, struct jj
     return str ? jj_scope_set(j, s, str, v) : j->err;
 }
 
-/* caller, kwargs and varargs, where the body speaks of them. */
+/* Sets caller, kwargs and varargs, if the body uses them. */
 static int bind_special(struct jj *j, const struct jj_node *m, struct jj_scope *s, size_t n_params, bool has_caller,
                         struct rest *rest)
 {
@@ -114,7 +114,8 @@ static int bind_special(struct jj *j, const struct jj_node *m, struct jj_scope *
     return set_lit(j, s, "varargs", jj_sequence(varargs));
 }
 
-/* Parameters first as they were given, or undefined; then defaults in order, which may speak of the others. */
+/* Sets the parameters to the given arguments or undefined, then the defaults in order. A default may use other
+ * parameters. */
 static int bind_params(struct jj *j, const struct jj_node *m, struct jj_scope *s, struct rest *rest, size_t *n,
                        bool *has_caller)
 {
@@ -126,7 +127,7 @@ static int bind_params(struct jj *j, const struct jj_node *m, struct jj_scope *s
         if (*n < rest->args->n_pos)
             v = rest->args->pos[*n];
         else if (!take(rest, p->name->p, p->name->len, &v))
-            r = jj_undefined(j, p->a ? "a default that speaks of its own parameter" : "parameter was not provided", &v);
+            r = jj_undefined(j, p->a ? "a default refers to its own parameter" : "parameter was not provided", &v);
         *has_caller |= jj_str_is(p->name, "caller");
         if (r == 0) r = jj_scope_set(j, s, p->name, v);
     }
@@ -185,7 +186,7 @@ int jj_call_value(struct jj *j, struct jj_value callee, const struct jj_args *ar
         return call_joiner(j, callee.joiner, out);
     case JJ_FUNC:
         if (callee.fn->builtin) return jj_call_builtin(j, callee.fn->builtin, callee.fn->self, args, out);
-        if (j->calls >= j->limits.depth) return jj_too_much(j, "calls inside each other", j->limits.depth);
+        if (j->calls >= j->limits.depth) return jj_too_much(j, "nested calls", j->limits.depth);
         j->calls++;
         r = call_macro(j, callee.fn, args, out);
         j->calls--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dictionaries: entries in order of insertion, with a hash index beside them once they are many. */
+/* Dictionaries: entries in order of insertion, with a hash index once there are many. */
 #include "daemon/text/template/jinja-str.h"
 #include <errno.h>
 #include <math.h>
@@ -29,7 +29,7 @@ static int hashable(struct jj *j, struct jj_value v, int depth)
     if (v.type == JJ_STR) return jj_charge_bytes(j, v.s->len) < 0 ? j->err : 1;
     if (v.type != JJ_SEQ) return v.type != JJ_DICT;
     if (!jj_is_tuple(v)) return v.q->kind == JJ_RANGE || v.q->kind == JJ_GENERATOR;
-    /* (t, t) of a t that is such a pair itself, and so on, is short and has exponentially many parts. */
+    /* A tuple (t, t) of such tuples, and so on, is short but has exponentially many parts. */
     int r = jj_charge(j, v.q->n) < 0 ? j->err : 1;
     for (size_t i = 0; i < v.q->n && r > 0; i++) r = depth ? hashable(j, v.q->v[i], depth - 1) : 0;
     return r;
@@ -37,7 +37,7 @@ static int hashable(struct jj *j, struct jj_value v, int depth)
 
 int jj_hashable(struct jj *j, struct jj_value v)
 {
-    return hashable(j, v, 32); /* tuples in tuples beyond that are no keys: keeps hash() off the end of the stack */
+    return hashable(j, v, 32); /* deeper nested tuples are no keys, which bounds the stack of hash() */
 }
 
 /* Equal values have equal hashes: 1 == 1.0 == True. */
@@ -71,7 +71,7 @@ struct jj_dict *jj_dict_new(struct jj *j)
     return jj_alloc(j, sizeof(struct jj_dict));
 }
 
-/* Where the entry of @k is, or d->n. */
+/* The index of the entry of @k, or d->n. */
 static int find(struct jj *j, const struct jj_dict *d, struct jj_value k, uint64_t h, size_t *at)
 {
     *at = d->n;
@@ -83,7 +83,7 @@ static int find(struct jj *j, const struct jj_dict *d, struct jj_value k, uint64
             if (e-- == 0) return 0;
             slot = (slot + 1) & mask;
         }
-        int r = i ? jj_charge(j, 1) : 0; /* colliding keys are paid for */
+        int r = i ? jj_charge(j, 1) : 0; /* charge for colliding keys */
         if (r < 0) return r;
         if (d->e[e].hash != h) continue;
         bool eq;

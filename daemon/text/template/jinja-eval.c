@@ -201,10 +201,10 @@ static int eval_item(struct jj *j, struct jj_scope *s, const struct jj_node *n, 
     return r < 0 ? r : jj_get_item(j, a, key, out);
 }
 
-/* A slice among several subscripts: nothing here has such items. */
+/* A slice with other subscripts. No value supports it. */
 static int eval_slice(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_value *out)
 {
-    return jj_error(j, "a slice among other subscripts");
+    return jj_error(j, "a slice cannot be combined with other subscripts");
 }
 
 static int eval_call(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_value *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The tree walk, and how functions of C are called from it. */
+/* The evaluation of the tree, and the calls of functions in C from it. */
 #include "daemon/text/template/jinja-ast.h"
 #include "daemon/text/template/jinja-str.h"
 
@@ -10,27 +10,27 @@ struct jj_var {
     struct jj_var *next;
 };
 
-/* Names in force. Loops, macros and blocks have one of their own; what they set ends with them. */
+/* The names of a scope. Loops, macros and blocks each have a scope, which ends with them. */
 struct jj_scope {
     struct jj_scope *parent;
     struct jj_var *vars;
-    struct jj_var *spare; /* memory for more */
+    struct jj_var *spare; /* free variables, for reuse */
 };
 
 int jj_scope_set(struct jj *j, struct jj_scope *s, const struct jj_str *name, struct jj_value v);
-/* Assign to a name, a tuple of targets, or namespace.attribute. */
+/* Assigns to a name, a tuple of targets, or namespace.attribute. */
 int jj_assign(struct jj *j, struct jj_scope *s, const struct jj_node *target, struct jj_value v);
 
 int jj_eval(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_value *out);
 
-/* What statements can end with, besides 0 and errors. */
+/* Results of a statement besides 0 and errors. */
 #define JJ_BREAK    1
 #define JJ_CONTINUE 2
 int jj_exec(struct jj *j, struct jj_scope *s, const struct jj_node *statements, struct jj_sb *out);
-/* In a scope of its own, into a string. */
+/* Runs the statements in a new scope and collects their output in a string. */
 int jj_capture(struct jj *j, struct jj_scope *parent, const struct jj_node *statements, struct jj_value *out);
 
-/* Arguments as a call has them. */
+/* Arguments of a call, as written. */
 struct jj_kwarg {
     const struct jj_str *name;
     struct jj_value v;
@@ -45,11 +45,11 @@ struct jj_args {
 
 #define JJ_PARAMS 7
 
-/* Arguments as a builtin gets them. */
+/* Arguments of a builtin. */
 struct jj_call {
     struct jj_value self;         /* of filters, tests, methods */
-    struct jj_value a[JJ_PARAMS]; /* by the place in .params; JJ_ABSENT: not given */
-    const struct jj_args *args;   /* as they were */
+    struct jj_value a[JJ_PARAMS]; /* in the order of .params; JJ_ABSENT: not given */
+    const struct jj_args *args;   /* as written */
     const char *name;
 };
 
@@ -58,11 +58,11 @@ typedef int (*jj_fn)(struct jj *j, const struct jj_call *c, struct jj_value *out
 struct jj_builtin {
     const char *name;
     jj_fn fn;
-    const char *params; /* names, blanks between; NULL: takes anything and looks at .args itself */
-    unsigned required;  /* how many of them must be given */
+    const char *params; /* names, separated by blanks; NULL: any arguments, which the function reads from .args */
+    unsigned required;  /* how many of them are mandatory */
 };
 
-/* NULL: there is none. */
+/* NULL: no such name. */
 const struct jj_builtin *jj_find_filter(const struct jj_str *name);
 const struct jj_builtin *jj_find_test(const struct jj_str *name);
 const struct jj_builtin *jj_find_global(const struct jj_str *name);
@@ -73,16 +73,16 @@ const struct jj_builtin *jj_find_in(const struct jj_builtin *table, size_t n, co
 int jj_call_builtin(struct jj *j, const struct jj_builtin *b, struct jj_value self, const struct jj_args *args,
                     struct jj_value *out);
 int jj_call_value(struct jj *j, struct jj_value callee, const struct jj_args *args, struct jj_value *out);
-/* The arguments of a call, filter or test. */
+/* Evaluates the arguments of a call, filter or test. */
 int jj_eval_args(struct jj *j, struct jj_scope *s, const struct jj_node *call, struct jj_args *out);
 
-/* obj.name and obj[key], as Jinja looks them up: undefined when there is none. */
+/* obj.name and obj[key], as Jinja looks them up. The result is undefined if nothing is found. */
 int jj_get_attr(struct jj *j, struct jj_value obj, struct jj_value name, struct jj_value *out);
 int jj_get_item(struct jj *j, struct jj_value obj, struct jj_value key, struct jj_value *out);
-/* obj[start:stop:step], each JJ_NONE when left out. */
+/* obj[start:stop:step]; an omitted part is JJ_NONE. */
 int jj_get_slice(struct jj *j, struct jj_value obj, const struct jj_value part[3], struct jj_value *out);
-/* "a.b.0" of filters' attribute arguments; JJ_NONE or JJ_ABSENT: the item itself. @fallback (JJ_NONE or JJ_ABSENT:
- * there is none) stands for every step that finds nothing. */
+/* The attribute "a.b.0" of an item, for filters. JJ_NONE or JJ_ABSENT: the item itself. @fallback replaces every step
+ * that finds nothing (JJ_NONE or JJ_ABSENT: no fallback). */
 int jj_get_path(struct jj *j, struct jj_value item, struct jj_value path, struct jj_value fallback,
                 struct jj_value *out);
 
@@ -93,14 +93,14 @@ int jj_percent(struct jj *j, const struct jj_str *fmt, struct jj_value args, str
 int jj_str_format(struct jj *j, const struct jj_call *c, struct jj_value *out);
 int jj_filter_tojson(struct jj *j, const struct jj_call *c, struct jj_value *out);
 int jj_strftime(struct jj *j, const struct jj_str *fmt, struct jj_value *out);
-/* int(str, base) and float(str); 1: the text is no number; 2: an integer that does not fit into 64 bits. */
+/* int(str, base) and float(str). 1: the text is not a number; 2: the integer does not fit into 64 bits. */
 int jj_parse_int(const struct jj_str *s, int base, int64_t *out);
 int jj_parse_float(const struct jj_str *s, double *out);
-/* A sorted copy. The key of each item is its attribute @path, strings without case unless @case_sensitive. JJ_NONE: the
- * item itself; JJ_ABSENT: that in a list, as the filter has it. */
+/* A sorted copy. The key of each item is its attribute @path. Strings are compared without case unless @case_sensitive.
+ * JJ_NONE: the item itself is the key. JJ_ABSENT: a list with the item is the key, as the filter has it. */
 int jj_sorted(struct jj *j, struct jj_value of, struct jj_value path, bool reverse, bool case_sensitive,
               struct jj_seq **out);
-/* A string's case changed. */
+/* A copy of a string with its case changed. */
 enum jj_case_op { JJ_TO_UPPER, JJ_TO_LOWER, JJ_TO_CAPITALIZED, JJ_TO_TITLE, JJ_TO_FILTER_TITLE, JJ_SWAP_CASE };
 const struct jj_str *jj_change_case(struct jj *j, const struct jj_str *s, enum jj_case_op op);
 /* str.strip: @chars NULL: white space; @sides: 1 left, 2 right. */
@@ -110,7 +110,7 @@ struct jj_seq *jj_split_lines(struct jj *j, const struct jj_str *s, bool keep);
 const struct jj_str *jj_replace(struct jj *j, const struct jj_str *s, const struct jj_str *from,
                                 const struct jj_str *to, int64_t count);
 
-/* Arguments of builtins. Absent ones leave *out as it is. */
+/* Arguments of builtins. An absent argument leaves *out unchanged. */
 static inline bool jj_given(struct jj_value v)
 {
     return v.type != JJ_ABSENT;

@@ -51,7 +51,7 @@ int jj_assign(struct jj *j, struct jj_scope *s, const struct jj_node *target, st
 
 int jj_capture(struct jj *j, struct jj_scope *parent, const struct jj_node *statements, struct jj_value *out)
 {
-    struct jj_scope *inner = jj_alloc(j, sizeof(*inner)); /* macros defined in it may outlive it */
+    struct jj_scope *inner = jj_alloc(j, sizeof(*inner)); /* on the arena: macros defined in it may outlive it */
     if (!inner) return j->err;
     inner->parent = parent;
     struct jj_sb sb = {.j = j};
@@ -103,7 +103,7 @@ static int exec_set(struct jj *j, struct jj_scope *s, const struct jj_node *n, s
     return r < 0 ? r : jj_assign(j, s, n->a, v);
 }
 
-/* @v through the filters of a block, innermost first. */
+/* Applies the filters of a block to @v, innermost first. */
 static int apply_filters(struct jj *j, struct jj_scope *s, const struct jj_node *f, struct jj_value *v)
 {
     int r = f->a ? apply_filters(j, s, f->a, v) : 0;
@@ -140,7 +140,7 @@ static int exec_macro(struct jj *j, struct jj_scope *s, const struct jj_node *n,
     return r < 0 ? r : jj_scope_set(j, s, n->name, v);
 }
 
-/* The call gets one more argument: caller. */
+/* A call with one more argument: caller. */
 static int exec_call_block(struct jj *j, struct jj_scope *s, const struct jj_node *n, struct jj_sb *out)
 {
     struct jj_value callee, caller, v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filters that walk a collection: take from it, apply a filter or a test to each item, put it together. */
+/* Filters on the items of a collection: take some, apply a filter or a test to each, join them. */
 #include "daemon/text/template/jinja-filters.h"
 
 static struct jj_value generator(struct jj_seq *q)
@@ -22,7 +22,7 @@ int jj_f_first(struct jj *j, const struct jj_call *c, struct jj_value *out)
     }
     if (c->self.type == JJ_STR && c->self.s->chars) {
         int r = jj_get_item(j, c->self, jj_int(0), out);
-        if (r == 0) out->s = jj_str_safe(j, out->s, false); /* as jj_iterate, for one */
+        if (r == 0) out->s = jj_str_safe(j, out->s, false); /* one item as jj_iterate makes it */
         return r == 0 && !out->s ? j->err : r;
     }
     struct jj_seq *q = jj_iterate(j, c->self);
@@ -126,7 +126,7 @@ static int map_attribute(struct jj *j, struct jj_value item, const struct jj_arg
     return jj_get_path(j, item, path, fallback, out);
 }
 
-/* The builtin that args->pos[at] names, and what is left of the arguments for it. */
+/* Finds the builtin that args->pos[at] names, and the arguments that remain for it. */
 static const struct jj_builtin *named(struct jj *j, const struct jj_args *args, size_t at, bool test,
                                       struct jj_args *rest)
 {

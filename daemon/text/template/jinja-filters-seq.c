@@ -8,7 +8,7 @@ static struct jj_value generator(struct jj_seq *q)
     return jj_sequence(q);
 }
 
-/* What an item is sorted by: its attribute, without case if it is text. */
+/* The key that an item is sorted by: its attribute, without case if it is text. */
 static int key_of(struct jj *j, struct jj_value item, struct jj_value path, bool case_sensitive, struct jj_value *out)
 {
     int r = jj_get_path(j, item, path, jj_none(), out);
@@ -17,7 +17,8 @@ static int key_of(struct jj *j, struct jj_value item, struct jj_value path, bool
     return out->s ? jj_charge_bytes(j, out->s->len) : j->err;
 }
 
-/* The same for "a,b": a list of both. Always a list for the filter: [None] can be compared where None cannot. */
+/* The key for "a,b" is a list of both. The filter always uses a list, because [None] can be compared and None cannot.
+ */
 static int multi_key(struct jj *j, struct jj_value item, struct jj_value path, bool case_sensitive,
                      struct jj_value *out)
 {
@@ -90,7 +91,7 @@ int jj_sorted(struct jj *j, struct jj_value of, struct jj_value path, bool rever
     return 0;
 }
 
-/* Python's sorted() takes a number here, and nothing else. */
+/* Python's sorted() accepts only a number here. */
 static int arg_reverse(struct jj *j, struct jj_value v, bool *out)
 {
     int64_t i = 0;
@@ -129,7 +130,7 @@ int jj_f_dictsort(struct jj *j, const struct jj_call *c, struct jj_value *out)
     return r;
 }
 
-/* Items with their keys, in a list of pairs sorted by the key. */
+/* Makes a list of the pairs (key, item), sorted by the key. */
 static int keyed(struct jj *j, const struct jj_call *c, bool case_sensitive, struct jj_seq **out)
 {
     struct jj_seq *q = jj_iterate(j, c->self), *pairs = q ? jj_seq_new(j, JJ_LIST, q->n) : NULL;
@@ -235,7 +236,7 @@ int jj_f_batch(struct jj *j, const struct jj_call *c, struct jj_value *out)
     int r = jj_arg_int(j, c->a[0], &count);
     struct jj_seq *q = r < 0 ? NULL : jj_iterate(j, c->self), *rows = q ? jj_seq_new(j, JJ_LIST, 0) : NULL, *row = NULL;
     if (!rows) return j->err;
-    if (q->n && !count) { /* as Jinja has it: an empty one, and all the rest */
+    if (q->n && !count) { /* as in Jinja: one empty slice, then all other items */
         row = jj_seq_new(j, JJ_LIST, 0);
         r = row ? jj_seq_push(j, rows, jj_sequence(row)) : j->err;
     }

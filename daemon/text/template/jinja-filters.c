@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of filters, and those on text and numbers. */
+/* The table of filters, and the filters on text and numbers. */
 #include "daemon/text/template/jinja-filters.h"
 #include "daemon/text/template/jinja-methods.h"
 #include "daemon/text/template/jinja-unicode.h"
@@ -103,7 +103,7 @@ static int f_format(struct jj *j, const struct jj_call *c, struct jj_value *out)
     return jj_percent(j, s, c->args->n_kw ? jj_mapping(d) : jj_sequence(q), out);
 }
 
-/* Each line of @s after the first, and the first if asked to, with @by in front. */
+/* Puts @by before each line of @s after the first, and before the first if asked to. */
 static int indent_lines(struct jj_sb *sb, const struct jj_seq *lines, const struct jj_str *by, bool first, bool blank)
 {
     int r = first ? jj_sb_str(sb, by) : 0;
@@ -187,7 +187,7 @@ static int f_wordcount(struct jj *j, const struct jj_call *c, struct jj_value *o
     return 0;
 }
 
-/* @query: of a query, where a space is a plus and a slash is nothing special. */
+/* @query: in a query a space becomes a plus, and a slash is not special. */
 static int put_quoted(struct jj_sb *sb, struct jj_value v, bool query)
 {
     const struct jj_str *s = jj_to_str(sb->j, v);
@@ -222,7 +222,7 @@ static int f_urlencode(struct jj *j, const struct jj_call *c, struct jj_value *o
     for (size_t i = 0; i < q->n && r == 0; i++) {
         struct jj_seq *pair = jj_iterate(j, q->v[i]);
         if (!pair) return j->err;
-        if (pair->n != 2) return jj_error(j, "urlencode needs pairs, element #%zu is none", i);
+        if (pair->n != 2) return jj_error(j, "urlencode needs pairs, element #%zu is not a pair", i);
         if (i) r = jj_sb_lit(&sb, "&");
         if (r == 0) r = put_quoted(&sb, pair->v[0], true);
         if (r == 0) r = jj_sb_lit(&sb, "=");
@@ -248,7 +248,7 @@ static int f_attr(struct jj *j, const struct jj_call *c, struct jj_value *out)
     int r = jj_check_defined(j, c->self);
     if (r == 0) r = jj_arg_str(j, c, c->a[0], &name);
     if (r < 0) return r;
-    bool has = c->self.type != JJ_DICT || jj_find_method(c->self, name); /* items of a dict are no attributes */
+    bool has = c->self.type != JJ_DICT || jj_find_method(c->self, name); /* items of a dict are not attributes */
     return has ? jj_get_attr(j, c->self, c->a[0], out) : jj_undefined_attr(j, c->self, c->a[0], out);
 }
 
@@ -269,7 +269,8 @@ static bool text_is_data(const struct jj_str *s)
 static int f_int(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     struct jj_value v = c->self;
-    int64_t base = jj_given(c->a[1]) ? -1 : 10, i = 0; /* what is no base fails as a text does that is no number */
+    /* A bad base gives the same result as a text that is not a number. */
+    int64_t base = jj_given(c->a[1]) ? -1 : 10, i = 0;
     double f = 0;
     int r = jj_check_defined(j, v);
     if (r < 0) return r;
@@ -310,7 +311,7 @@ static int f_float(struct jj *j, const struct jj_call *c, struct jj_value *out)
     return 0;
 }
 
-/* To the nearest, ties to even of the exact value, as Python's round does. */
+/* Rounds to the nearest; ties of the exact value go to even, as in Python's round. */
 static double round_common(double f, int64_t precision)
 {
     char b[512];
@@ -324,12 +325,12 @@ static double round_common(double f, int64_t precision)
     return n < 0 || (size_t)n >= sizeof(b) ? f : strtod(b, NULL);
 }
 
-/* To a multiple of 10^@digits, ties to an even one; digits > 0. */
+/* Rounds to a multiple of 10^@digits, ties to even; digits > 0. */
 static int round_int(struct jj *j, int64_t i, uint64_t digits, struct jj_value *out)
 {
     uint64_t size = i < 0 ? 0 - (uint64_t)i : (uint64_t)i, unit = 1;
     *out = jj_int(0);
-    if (digits > 19) return 0; /* 10^20 is more than twice as large as any integer here */
+    if (digits > 19) return 0; /* 10^20 is more than twice the largest integer here */
     while (digits-- > 0) unit *= 10;
     uint64_t n = size / unit, rest = size % unit;
     n += rest > unit - rest || (rest == unit - rest && n % 2);
@@ -355,7 +356,7 @@ static int f_round(struct jj *j, const struct jj_call *c, struct jj_value *out)
         if (whole && precision < 0) r = round_int(j, jj_integral(c->self), 0 - (uint64_t)precision, out);
         if (r < 0) return r;
     } else if (jj_str_is(method, "ceil")) {
-        *out = jj_float((ceil(x * p) + 0.0) / p); /* Python has an int here, and no -0 */
+        *out = jj_float((ceil(x * p) + 0.0) / p); /* Python has an int here, which has no -0 */
     } else if (jj_str_is(method, "floor")) {
         *out = jj_float((floor(x * p) + 0.0) / p);
     } else {

@@ -8,19 +8,19 @@
 
 #define PRECISION_MAX 100
 
-/* How one value is to look; of both languages. */
+/* The format of one value, for % and str.format. */
 struct spec {
     uint32_t fill;
-    char align; /* '<' '>' '=' '^', or 0: as the type wants it */
+    char align; /* '<' '>' '=' '^', or 0: the default of the type */
     char sign;  /* '+', ' ' or 0: only a minus is shown */
-    bool signs; /* one of them was given, or '-' */
+    bool signs; /* a sign option was given, also '-' */
     char group; /* ',' '_' or 0 */
     char type;  /* or 0 */
     bool alt;
     int64_t width, precision; /* -1: not given */
 };
 
-/* @body, whose first @prefix bytes (sign, 0x) stay left of the fill with '=', at its width. */
+/* Pads @body to its width. With '=' its first @prefix bytes (sign, 0x) stay left of the fill. */
 static int put_padded(struct jj_sb *sb, const struct spec *f, const struct jj_str *body, size_t prefix, char natural)
 {
     int64_t room = f->width - (int64_t)body->chars;
@@ -44,7 +44,7 @@ static int put_text(struct jj_sb *sb, const struct spec *f, const struct jj_str 
     return s ? put_padded(sb, f, s, 0, natural) : sb->j->err;
 }
 
-/* @digits with separators in their integer part, which is the first @n bytes. */
+/* @digits with separators in their integer part, the first @n bytes. */
 static int put_grouped(struct jj_sb *sb, const char *digits, size_t n, char group, size_t every, bool markup)
 {
     int r = 0;
@@ -100,7 +100,7 @@ static int put_int(struct jj_sb *sb, const struct spec *f, struct jj_value v)
     static const char *const prefixes[] = {[2] = "0b", [8] = "0o", [16] = "0x"};
     to_base(digits, magnitude, base, f->type == 'X');
     size_t n = strlen(digits);
-    if (f->precision > (int64_t)n) { /* of % only: at least so many digits */
+    if (f->precision > (int64_t)n) { /* of % only: at least this many digits */
         if (f->precision > PRECISION_MAX) return jj_error(sb->j, "precision too large");
         size_t zeros = (size_t)f->precision - n;
         memmove(digits + zeros, digits, n + 1);
@@ -110,7 +110,7 @@ static int put_int(struct jj_sb *sb, const struct spec *f, struct jj_value v)
                       !v.data);
 }
 
-/* The digits of |@x| as @f wants them. */
+/* The digits of |@x| in the format of @f. */
 static int float_digits(struct jj *j, const struct spec *f, double x, char *out, size_t size)
 {
     if (f->precision > PRECISION_MAX) return jj_error(j, "precision too large");
@@ -156,7 +156,7 @@ struct percent {
     size_t at;
     const struct jj_value *args; /* [n] */
     size_t n, used;
-    struct jj_value mapping; /* JJ_ABSENT: not one */
+    struct jj_value mapping; /* JJ_ABSENT: the argument is not a mapping */
     bool by_name;
 };
 
@@ -172,7 +172,7 @@ static char look(const struct percent *p)
     return p->at < p->fmt->len ? p->fmt->p[p->at] : '\0';
 }
 
-/* A number or *: into *out. */
+/* Reads a number or * into *out. */
 static int percent_number(struct percent *p, int64_t *out)
 {
     if (look(p) == '*') {
@@ -234,7 +234,7 @@ static int percent_key(struct percent *p, struct jj_value *out)
     int r = jj_dict_get_str(p->j, p->mapping.d, key, out);
     p->by_name = true;
     if (r < 0) return r;
-    return r ? 0 : jj_error(p->j, "there is no '%.*s' to format", key->len > 100 ? 100 : (int)key->len, key->p);
+    return r ? 0 : jj_error(p->j, "no argument '%.*s' to format", key->len > 100 ? 100 : (int)key->len, key->p);
 }
 
 static int percent_value(struct percent *p, const struct spec *f, struct jj_value v)
@@ -273,7 +273,7 @@ static int percent_value(struct percent *p, const struct spec *f, struct jj_valu
     return put_int(&p->sb, &number, v);
 }
 
-/* From behind a %. */
+/* Formats one directive, from the character after its %. */
 static int percent_one(struct percent *p)
 {
     struct jj_value v = {.type = JJ_ABSENT};
@@ -388,10 +388,10 @@ struct formatter {
     struct jj *j;
     const struct jj_call *c;
     size_t next; /* automatic numbering */
-    bool manual; /* there were numbers */
+    bool manual; /* explicit numbers were used */
 };
 
-/* The value of "name.attr[key]" (without what begins with ! or :). */
+/* The value of "name.attr[key]". A conversion (!) or specification (:) behind it is not part of it. */
 static int field_value(struct formatter *f, const struct jj_str *field, struct jj_value *out)
 {
     size_t n = 0;
@@ -400,9 +400,9 @@ static int field_value(struct formatter *f, const struct jj_str *field, struct j
     const struct jj_str *first = jj_str_sub(f->j, field, 0, n);
     if (!first) return f->j->err;
     if (!n || jj_parse_int(first, 10, &i) == 0) {
-        bool plain = n == field->len; /* what Python's Formatter looks at */
+        bool plain = n == field->len; /* Python's Formatter counts only fields of this form */
         if (plain && (n ? f->next > 0 : f->manual))
-            return jj_error(f->j, "automatic field numbering and numbers do not go together");
+            return jj_error(f->j, "cannot mix automatic field numbering and explicit numbers");
         if (plain && n) f->manual = true;
         if (!n) i = (int64_t)f->next++;
         if (i < 0 || (size_t)i >= f->c->args->n_pos)
@@ -413,7 +413,7 @@ static int field_value(struct formatter *f, const struct jj_str *field, struct j
         if (jj_charge_names(f->j, f->c->args->n_kw, first) < 0) return f->j->err;
         while (k < f->c->args->n_kw && !jj_str_eq(f->c->args->kw[k].name, first)) k++;
         if (k == f->c->args->n_kw)
-            return jj_error(f->j, "there is no '%.*s' to format", n > 100 ? 100 : (int)n, first->p);
+            return jj_error(f->j, "no argument '%.*s' to format", n > 100 ? 100 : (int)n, first->p);
         *out = f->c->args->kw[k].v;
     }
     int r = 0;
@@ -433,7 +433,7 @@ static int field_value(struct formatter *f, const struct jj_str *field, struct j
 
 static int format_text(struct formatter *f, struct jj_sb *sb, const struct jj_str *s, int depth);
 
-/* A field without its braces. */
+/* Formats a field, which is given without its braces. */
 static int format_field(struct formatter *f, struct jj_sb *sb, const struct jj_str *s, int depth)
 {
     size_t n = 0;
@@ -458,7 +458,7 @@ static int format_field(struct formatter *f, struct jj_sb *sb, const struct jj_s
     if (r < 0) return r;
     if (n < s->len && s->p[n] != ':') return jj_error(f->j, "expected ':' after conversion specifier");
     const struct jj_str *text = n < s->len ? jj_str_sub(f->j, s, n + 1, s->len - n - 1) : jj_str_lit(f->j, "");
-    if (text) r = format_text(f, &parts, text, depth - 1); /* fields inside a specification */
+    if (text) r = format_text(f, &parts, text, depth - 1); /* specifications can contain fields */
     spec = text && r == 0 ? jj_sb_done(&parts) : NULL;
     return spec ? format_value(sb, v, spec) : f->j->err;
 }

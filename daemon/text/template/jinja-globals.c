@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions every template knows. */
+/* The functions that every template can call. */
 #include "daemon/text/template/jinja-eval.h"
 #include "daemon/text/template/jinja-methods.h"
 
-#define RANGE_MAX 100000 /* as Jinja's sandbox has it */
+#define RANGE_MAX 100000 /* the limit of Jinja's sandbox */
 
 static int g_range(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {

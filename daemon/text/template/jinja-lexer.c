@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tokens, as Jinja's lexer makes them with trim_blocks and lstrip_blocks: a newline after a block or comment goes, so
- * do blanks between the beginning of a line and a block or comment; "-" takes all white space on its side, "+" keeps
- * all.
+ * Tokens, as Jinja's lexer makes them with trim_blocks and lstrip_blocks. A newline after a block or comment is
+ * removed, and so are blanks between the beginning of a line and a block or comment. "-" removes all white space on its
+ * side; "+" keeps all.
  */
 #include "daemon/text/template/jinja-ast.h"
 #include "daemon/text/template/jinja-str.h"
@@ -17,7 +17,7 @@ struct lexer {
     size_t len, pos;
     unsigned line;
     struct jj_tokens *out;
-    struct { /* open brackets: inside them }} and %} are operators */
+    struct { /* open brackets: }} and %} inside them are operators */
         char *v;
         size_t n, cap;
     } open;
@@ -86,7 +86,7 @@ static int push_data(struct lexer *l, size_t from, size_t to)
     return 0;
 }
 
-/* The end of text [from, to) before a tag with @sign ('-', '+' or 0). */
+/* The end of the text [from, to) before a tag with @sign ('-', '+' or 0). */
 static size_t strip_before(const struct lexer *l, size_t from, size_t to, char sign, bool variable)
 {
     if (sign == '-') {
@@ -105,7 +105,7 @@ static size_t strip_before(const struct lexer *l, size_t from, size_t to, char s
     return skip_space(l, line) >= to ? line : to;
 }
 
-/* At the end of a tag at @pos: "%}" with its sign; 0 when it is not there, else where to go on. */
+/* Checks for the end of a tag at @pos: "%}" with its sign. Returns the position behind it, or 0 if it is not there. */
 static size_t tag_end(const struct lexer *l, size_t pos, const char *end, bool trim)
 {
     if (l->s[pos] == '-' && at(l, pos + 1, end)) return skip_space(l, pos + 3);
@@ -120,7 +120,7 @@ static char sign_at(const struct lexer *l, size_t pos)
     return pos < l->len && (l->s[pos] == '-' || l->s[pos] == '+') ? l->s[pos] : 0;
 }
 
-/* {% raw %} at @pos: where its text begins, or 0. */
+/* {% raw %} at @pos: returns the start of its text, or 0. */
 static size_t raw_begin(const struct lexer *l, size_t pos)
 {
     pos += 2;
@@ -173,7 +173,8 @@ static unsigned hex(const char *p, size_t n, bool *ok)
     return v;
 }
 
-/* One escape after the backslash at p[0..n); appends to @o and returns how many bytes it was, 0 for a bad one. */
+/* Reads one escape after the backslash at p[0..n) and appends its character to @o. Returns its length in bytes, 0 if it
+ * is bad. */
 static size_t unescape(const char *p, size_t n, char **o)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -193,7 +194,7 @@ static size_t unescape(const char *p, size_t n, char **o)
     size_t digits = p[0] == 'x' ? 2 : p[0] == 'u' ? 4 : p[0] == 'U' ? 8 : 0;
     if (!digits) {
         *(*o)++ = '\\';
-        return SIZE_MAX; /* no escape: the backslash stays */
+        return SIZE_MAX; /* not an escape: the backslash stays */
     }
     bool ok = n > digits;
     uint32_t c = ok ? hex(p + 1, digits, &ok) : 0;
@@ -207,12 +208,11 @@ static int lex_string(struct lexer *l)
     char quote = l->s[l->pos];
     size_t from = l->pos + 1, end = from;
     while (end < l->len && l->s[end] != quote) end += l->s[end] == '\\' ? 2 : 1;
-    if (end >= l->len) return fail(l, "a string without its end");
+    if (end >= l->len) return fail(l, "a string is not closed");
 
     struct jj_token *t = push(l, JJ_T_STRING);
     int err = 0;
-    char *text =
-        jj_arena_bytes(l->arena, end - from + 1, &err); /* an escape is never shorter than what it stands for */
+    char *text = jj_arena_bytes(l->arena, end - from + 1, &err); /* an escape is never shorter than its character */
     if (!t || !text) return -ENOMEM;
     char *o = text;
     for (size_t i = from; i < end;) {
@@ -221,7 +221,7 @@ static int lex_string(struct lexer *l)
             continue;
         }
         size_t n = unescape(l->s + i + 1, end - i - 1, &o);
-        if (!n) return fail(l, "a bad escape in a string");
+        if (!n) return fail(l, "a string has a bad escape");
         i += n == SIZE_MAX ? 1 : n + 1;
     }
     t->p = text;
@@ -230,7 +230,7 @@ static int lex_string(struct lexer *l)
     return 0;
 }
 
-/* Digits of @base with single underscores between; returns the end. */
+/* Skips digits of @base with single underscores between them. Returns the end. */
 static size_t digits_end(const struct lexer *l, size_t pos, int base)
 {
     size_t p = pos;
@@ -243,13 +243,13 @@ static size_t digits_end(const struct lexer *l, size_t pos, int base)
     return p > pos && l->s[p - 1] == '_' ? p - 1 : p;
 }
 
-/* The number [from, to) without underscores, for strto*. */
+/* Copies the number [from, to) without underscores, for strto*. */
 static int copy_number(const struct lexer *l, size_t from, size_t to, char *b, size_t size)
 {
     size_t n = 0;
     for (size_t i = from; i < to; i++) {
         if (l->s[i] == '_') continue;
-        if (n + 1 >= size) return fail(l, "a number of too many digits");
+        if (n + 1 >= size) return fail(l, "a number has too many digits");
         b[n++] = l->s[i];
     }
     b[n] = '\0';
@@ -379,7 +379,7 @@ static int lex_operator(struct lexer *l)
                      l->s + l->pos);
 }
 
-/* One token of an expression. */
+/* Reads one token of an expression. */
 static int lex_expression(struct lexer *l)
 {
     size_t p = l->pos;
@@ -401,7 +401,7 @@ static int lex_expression(struct lexer *l)
     return 0;
 }
 
-/* From behind {{ or {% to behind its end. */
+/* Reads the tokens of a tag, from behind {{ or {% to behind its end. */
 static int lex_tag(struct lexer *l, bool variable)
 {
     unsigned began = l->line;
@@ -419,7 +419,7 @@ static int lex_tag(struct lexer *l, bool variable)
     return fail(l, variable ? "{{ without }}" : "{% without %}");
 }
 
-/* Text up to the next tag, and that tag. */
+/* Reads the text up to the next tag, and that tag. */
 static int lex_root(struct lexer *l)
 {
     size_t from = l->pos, i = from;
@@ -442,7 +442,7 @@ static int lex_root(struct lexer *l)
     return lex_tag(l, variable);
 }
 
-/* \r\n and \r become \n, one newline at the very end goes. */
+/* \r\n and \r become \n. One newline at the very end is removed. */
 static char *normalize(struct jj_arena *a, const char *src, size_t len, size_t *n, int *err)
 {
     char *s = jj_arena_bytes(a, len + 1, err);

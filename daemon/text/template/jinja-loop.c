@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* for loops and their loop variable. Items pass a loop's condition one by one, as late as possible: it may look at what
- * the body has set. */
+/* for loops and their loop variable. Each item is tested against the loop's condition as late as possible, because the
+ * condition may read what the body has set. */
 #include "daemon/text/template/jinja-exec.h"
 #include <inttypes.h>
 
 struct jj_loop {
     const struct jj_node *node;
-    struct jj_scope *outer; /* where the loop stands */
+    struct jj_scope *outer; /* scope around the loop */
     struct jj_seq *items;
-    size_t at;           /* the next of items that has not been looked at */
-    struct jj_seq *next; /* those that have passed the condition and wait; pos: how many of them have been used */
+    size_t at;           /* the next of items to test */
+    struct jj_seq *next; /* items that have passed the condition; pos: how many of them have been used */
     struct jj_value before, current;
-    int64_t index0; /* of current; -1 at first */
+    int64_t index0; /* index of current; -1 before the first */
     unsigned depth;
-    struct jj_seq *changed; /* what changed() saw last */
-    struct jj_scope *scope; /* of the last round; used again unless a macro made there may still look into it */
+    struct jj_seq *changed; /* the last values of changed() */
+    struct jj_scope *scope; /* of the last round; reused unless a macro made in it may still read it */
     uint64_t closures;
 };
 
-/* One more item into l->next: 1, or 0 when there is none. */
+/* Adds one more item to l->next: 1, or 0 at the end. */
 static int pull(struct jj *j, struct jj_loop *l)
 {
     while (l->at < l->items->n) {
@@ -38,7 +38,7 @@ static int pull(struct jj *j, struct jj_loop *l)
     return 0;
 }
 
-/* 1: *out is what comes after the current item. */
+/* 1: *out is the item after the current one. */
 static int peek(struct jj *j, struct jj_loop *l, struct jj_value *out)
 {
     int r = l->next->pos < l->next->n ? 1 : pull(j, l);
@@ -46,7 +46,7 @@ static int peek(struct jj *j, struct jj_loop *l, struct jj_value *out)
     return r;
 }
 
-/* 1: there is a next item, and it is the current one now. */
+/* Moves to the next item: 1, or 0 at the end. */
 static int step(struct jj *j, struct jj_loop *l)
 {
     struct jj_value item;
@@ -61,7 +61,7 @@ static int step(struct jj *j, struct jj_loop *l)
 
 static int loop_length(struct jj *j, struct jj_loop *l, int64_t *out)
 {
-    if (!l->node->c) { /* no need to take them */
+    if (!l->node->c) { /* the length is known without taking the items */
         *out = l->index0 + 1 + (int64_t)(l->next->n - l->next->pos) + (int64_t)(l->items->n - l->at);
         return 0;
     }
@@ -71,7 +71,7 @@ static int loop_length(struct jj *j, struct jj_loop *l, int64_t *out)
     return r;
 }
 
-/* A fresh scope for the next round, in the memory of the last one if that is free. */
+/* Makes an empty scope for the next round, in the memory of the last one if that is free. */
 static struct jj_scope *round_scope(struct jj *j, struct jj_loop *l)
 {
     struct jj_scope *s = l->scope;
@@ -111,8 +111,8 @@ int jj_loop_run(struct jj *j, struct jj_scope *s, const struct jj_node *n, struc
     l->next = l->items ? jj_seq_new(j, JJ_LIST, 2) : NULL;
     if (!l->next) return j->err;
     struct jj_value loop = {.type = JJ_LOOP, .loop = l};
-    bool none =
-        true; /* has come to the end of the body: what Jinja means by else, break and continue notwithstanding */
+    /* Jinja runs the else branch unless a round has reached the end of the body; break and continue do not count. */
+    bool none = true;
     int r;
     while ((r = step(j, l)) > 0) {
         r = run_body(j, l, loop, out);
@@ -130,8 +130,8 @@ int jj_loop_run(struct jj *j, struct jj_scope *s, const struct jj_node *n, struc
 int jj_loop_call(struct jj *j, struct jj_loop *l, const struct jj_args *args, struct jj_value *out)
 {
     if (!l->node->flag) return jj_error(j, "the loop must have the 'recursive' marker to be called recursively");
-    if (args->n_pos != 1 || args->n_kw) return jj_error(j, "loop() takes the items to go on with, nothing else");
-    if (j->calls >= j->limits.depth) return jj_too_much(j, "calls inside each other", j->limits.depth);
+    if (args->n_pos != 1 || args->n_kw) return jj_error(j, "loop() takes one argument, the items of the nested loop");
+    if (j->calls >= j->limits.depth) return jj_too_much(j, "nested calls", j->limits.depth);
     j->calls++;
     struct jj_sb sb = {.j = j};
     int r = jj_loop_run(j, l->outer, l->node, args->pos[0], l->depth + 1, &sb);

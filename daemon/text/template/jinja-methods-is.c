@@ -14,7 +14,8 @@ static bool is_ascii(uint32_t c)
     return c < 0x80;
 }
 
-/* isalpha and its like: all characters, and at least one (but for isascii and isprintable). */
+/* isalpha and similar methods: true if all characters pass and there is at least one (isascii and isprintable: or
+ * none). */
 int jj_method_is(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     static const struct {
@@ -38,7 +39,7 @@ int jj_method_is(struct jj *j, const struct jj_call *c, struct jj_value *out)
     return 0;
 }
 
-/* isupper and islower: no letter of the other case, and at least one of this. */
+/* isupper and islower: true if there is no letter of the other case and at least one of this case. */
 int jj_method_is_case(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     bool upper = c->name[2] == 'u', any = false;

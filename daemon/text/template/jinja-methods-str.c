@@ -98,7 +98,7 @@ static int split_at(struct jj *j, const struct jj_str *s, const struct jj_str *s
     return push_part(j, q, s, at, s->len);
 }
 
-/* The last place of @what in s[from, to): *at, or -1. What it costs is the product of the lengths, and is paid. */
+/* Finds the last place of @what in s[from, to): *at, or -1. The work is the product of the lengths, and is charged. */
 static int find_last(struct jj *j, const struct jj_str *s, size_t from, size_t to, const struct jj_str *what,
                      int64_t *at)
 {
@@ -247,7 +247,8 @@ static int m_replace(struct jj *j, const struct jj_call *c, struct jj_value *out
     return r < 0 ? r : give(j, jj_replace(j, c->self.s, from, to, count), out);
 }
 
-/* [from, to) in bytes of the arguments start and end at a[1], a[2]; 1: start is beyond the end of the string. */
+/* The range [from, to) in bytes of the arguments start and end, a[1] and a[2]. 1: start is beyond the end of the
+ * string. */
 static int bounds(struct jj *j, const struct jj_call *c, size_t *from, size_t *to)
 {
     int64_t n = (int64_t)c->self.s->chars, start = 0, end = n;

@@ -193,7 +193,7 @@ static int d_pop(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
     int r = jj_dict_del(j, c->self.d, c->a[0], out);
     if (r) return r < 0 ? r : 0;
-    if (!jj_given(c->a[1])) return jj_error(j, "pop(): there is no such key");
+    if (!jj_given(c->a[1])) return jj_error(j, "pop(): no such key");
     *out = c->a[1];
     return 0;
 }
@@ -232,7 +232,7 @@ int jj_dict_fill(struct jj *j, struct jj_dict *d, const struct jj_args *args)
         for (size_t i = 0; i < q->n && r == 0; i++) {
             struct jj_seq *pair = jj_iterate(j, q->v[i]);
             if (!pair) return j->err;
-            if (pair->n != 2) return jj_error(j, "dictionary update sequence element #%zu is no pair", i);
+            if (pair->n != 2) return jj_error(j, "dictionary update sequence element #%zu is not a pair", i);
             r = jj_dict_set(j, d, pair->v[0], pair->v[1]);
         }
     }

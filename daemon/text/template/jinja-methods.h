@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The methods' tables, by type. */
+/* The tables of methods, by type. */
 #include "daemon/text/template/jinja-eval.h"
 
 const struct jj_builtin *jj_find_str_method(const struct jj_str *name);
@@ -18,5 +18,5 @@ int jj_method_is(struct jj *j, const struct jj_call *c, struct jj_value *out);
 int jj_method_is_case(struct jj *j, const struct jj_call *c, struct jj_value *out);
 int jj_method_istitle(struct jj *j, const struct jj_call *c, struct jj_value *out);
 
-/* dict(…)'s arguments into @d. */
+/* Adds the arguments of dict(…) to @d. */
 int jj_dict_fill(struct jj *j, struct jj_dict *d, const struct jj_args *args);

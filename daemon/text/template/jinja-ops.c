@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Arithmetic and the other operators on two values, as Python defines them. Integers are 64 bits: beyond is an error.
- */
+/* Arithmetic and the other operators on two values, as Python defines them. Integers have 64 bits; a larger result is
+ * an error. */
 #include "daemon/text/template/jinja-eval.h"
 #include <math.h>
 
@@ -114,8 +114,8 @@ static int float_op(struct jj *j, enum jj_op op, double a, double b, struct jj_v
                : op == JJ_OP_MOD      ? float_mod(a, b)
                                       : pow(a, b);
     if (op == JJ_OP_POW && a == 0 && b < 0) return jj_error(j, "0.0 cannot be raised to a negative power");
-    if (op == JJ_OP_POW && isnan(v) && !isnan(a) && !isnan(b)) return jj_error(j, "a complex number");
-    if (op == JJ_OP_POW && isinf(v) && isfinite(a) && isfinite(b)) return jj_error(j, "a number too large");
+    if (op == JJ_OP_POW && isnan(v) && !isnan(a) && !isnan(b)) return jj_error(j, "the result is a complex number");
+    if (op == JJ_OP_POW && isinf(v) && isfinite(a) && isfinite(b)) return jj_error(j, "the result is too large");
     *out = jj_float(v);
     return 0;
 }
@@ -154,7 +154,7 @@ static int concat_seq(struct jj *j, const struct jj_seq *a, const struct jj_seq 
     return 0;
 }
 
-/* Markup escapes what it is added to. */
+/* Markup escapes the string that is added to it. */
 static int concat_str(struct jj *j, const struct jj_str *a, const struct jj_str *b, struct jj_value *out)
 {
     bool safe = a->safe || b->safe;

@@ -38,7 +38,7 @@ static struct jj_node *parse_name(struct jj_parser *p)
     return n;
 }
 
-/* Strings beside each other are one. */
+/* Adjacent strings are one string. */
 static struct jj_node *parse_strings(struct jj_parser *p)
 {
     const struct jj_token *t = p->t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What both halves of the parser use: errors, nodes, the current token, and the names of the blocks. */
+/* The parts that statements and expressions share: errors, nodes, the current token, the names of the blocks. */
 #include "daemon/text/seed.h"
 #include "daemon/text/template/jinja-parse.h"
 #include "daemon/text/template/jinja-str.h"
@@ -120,7 +120,7 @@ int jj_expect_op(struct jj_parser *p, enum jj_op op)
     return jj_parse_unexpected(p, want);
 }
 
-/* The slot of block @name, or the free one where it belongs. */
+/* The slot of block @name, or the free slot for it. */
 static const struct jj_node **block_slot(const struct jj_block_index *index, const struct jj_str *name)
 {
     size_t i = (size_t)XXH3_64bits_withSeed(name->p, name->len, hash_seed());
@@ -131,7 +131,7 @@ static const struct jj_node **block_slot(const struct jj_block_index *index, con
     }
 }
 
-/* Room for one more block: at most two thirds of the slots are taken. */
+/* Makes room for one more block: at most two thirds of the slots are taken. */
 static int block_room(struct jj_parser *p)
 {
     struct jj_block_index *index = &p->block_index, more;
@@ -151,7 +151,7 @@ int jj_block_add(struct jj_parser *p, struct jj_node *block)
     if (r < 0) return r;
     const struct jj_node **slot = block_slot(&p->block_index, block->name);
     if (*slot)
-        return jj_parse_fail(p, block->line, "block '%.*s' is there already",
+        return jj_parse_fail(p, block->line, "block '%.*s' defined twice",
                              block->name->len > 100 ? 100 : (int)block->name->len, block->name->p);
     *slot = block;
     p->block_index.n++;

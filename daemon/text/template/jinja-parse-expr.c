@@ -15,7 +15,7 @@ static struct jj_node *wrap(struct jj_parser *p, enum jj_kind kind, unsigned lin
     return n;
 }
 
-/* Binary operators that bind to the left, all of the same strength. */
+/* Binary operators of equal precedence, left-associative. */
 static struct jj_node *left_binary(struct jj_parser *p, const enum jj_op *ops,
                                    struct jj_node *(*operand)(struct jj_parser *))
 {
@@ -69,7 +69,7 @@ static struct jj_node *parse_sum(struct jj_parser *p)
     return left_binary(p, ops, parse_concat);
 }
 
-/* The comparison at the current token, which is skipped; JJ_OP_NONE: there is none. */
+/* Skips the comparison at the current token and returns it. JJ_OP_NONE: it is not a comparison. */
 static enum jj_op skip_comparison(struct jj_parser *p)
 {
     if (p->t->type == JJ_T_OP && p->t->op >= JJ_OP_EQ && p->t->op <= JJ_OP_GE) return (p->t++)->op;
@@ -131,7 +131,7 @@ static struct jj_node *parse_condition(struct jj_parser *p)
     const struct jj_node *missing = p->missing;
     struct jj_node *a = parse_or(p);
     while (a && jj_skip_name(p, "if")) {
-        p->missing = missing; /* what came before "if" is a branch */
+        p->missing = missing; /* the expression before "if" is a branch */
         p->soft = true;
         struct jj_node *test = parse_or(p), *other = NULL;
         if (test && jj_skip_name(p, "else")) {
@@ -201,7 +201,7 @@ static int parse_slice_part(struct jj_parser *p, struct jj_node *n, struct jj_no
     return *part ? jj_adopt(p, n, *part) : p->err;
 }
 
-/* What is between [ and ]: an expression or a slice. */
+/* The content of [ and ]: an expression or a slice. */
 static struct jj_node *parse_subscript(struct jj_parser *p)
 {
     unsigned line = p->t->line;
@@ -289,7 +289,7 @@ static struct jj_node *parse_argument(struct jj_parser *p, const struct jj_node 
               : kind == JJ_N_STAR  ? last == JJ_N_ARG || last == JJ_N_KWARG
                                    : last != JJ_N_STARSTAR;
     if (!ok) {
-        jj_parse_fail(p, line, "arguments in a wrong order");
+        jj_parse_fail(p, line, "arguments in the wrong order");
         return NULL;
     }
     struct jj_node *n = wrap(p, kind, line, jj_parse_expression(p, true));
@@ -297,7 +297,7 @@ static struct jj_node *parse_argument(struct jj_parser *p, const struct jj_node 
     return n;
 }
 
-/* (…) into @call->list. */
+/* Parses (…) into @call->list. */
 static struct jj_node *parse_arguments(struct jj_parser *p, struct jj_node *call)
 {
     if (!call || jj_expect_op(p, JJ_OP_LPAREN) < 0) return NULL;
@@ -313,7 +313,7 @@ static struct jj_node *parse_arguments(struct jj_parser *p, struct jj_node *call
     return call;
 }
 
-/* a.b.c, as filters and tests may be named. */
+/* a.b.c, the name of a filter or test. */
 static const struct jj_str *parse_dotted(struct jj_parser *p)
 {
     const struct jj_token *first = p->t;
@@ -347,7 +347,7 @@ struct jj_node *jj_parse_filters(struct jj_parser *p, struct jj_node *a, bool in
     return a;
 }
 
-/* A test's argument may stand without parentheses. */
+/* True if a test's argument without parentheses follows. */
 static bool bare_argument(const struct jj_parser *p)
 {
     if (p->t->type == JJ_T_STRING || p->t->type == JJ_T_INT || p->t->type == JJ_T_FLOAT) return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parser's statements. */
+/* The statements of the parser. */
 #include "daemon/text/template/jinja-parse.h"
 #include "daemon/text/template/jinja-str.h"
 #include "libcommon/error.h"
@@ -68,7 +68,8 @@ struct jj_node *jj_parse_target(struct jj_parser *p, bool ns, const char *end)
     return n;
 }
 
-/* The body of a scope of its own: filters in it are looked up at once, break and continue are not for it. */
+/* Parses a body with a scope of its own. Its filters are looked up at once. break and continue in it do not belong to
+ * an enclosing loop. */
 static int parse_scope(struct jj_parser *p, struct jj_node *n, const struct jj_token *opening, const char *end,
                        bool in_loop)
 {
@@ -151,7 +152,7 @@ static struct jj_node *parse_set(struct jj_parser *p, const struct jj_token *ope
     return parse_scope(p, n, opening, "endset", false) < 0 ? NULL : n;
 }
 
-/* (a, b=1) into n->d. */
+/* Parses (a, b=1) into n->d. */
 static int parse_params(struct jj_parser *p, struct jj_node *n)
 {
     uint32_t count = 0;
@@ -176,7 +177,7 @@ static int parse_params(struct jj_parser *p, struct jj_node *n)
     return 0;
 }
 
-/* Body of a macro or caller: what it uses counts for the macro around it too. */
+/* The body of a macro or caller. The enclosing macro also uses the variables that the body uses. */
 static int parse_macro_body(struct jj_parser *p, struct jj_node *macro, const struct jj_token *opening, const char *end)
 {
     uint8_t outer = p->uses;
@@ -246,7 +247,7 @@ static struct jj_node *parse_autoescape(struct jj_parser *p, const struct jj_tok
     return parse_scope(p, n, opening, "endautoescape", p->in_loop) < 0 ? NULL : n;
 }
 
-/* A template has nobody to inherit from here: its blocks are where they stand, and where self calls them. */
+/* A template has no parent here. A block is rendered in its place, and where self calls it. */
 static struct jj_node *parse_block(struct jj_parser *p, const struct jj_token *opening)
 {
     struct jj_node *n = jj_node_new(p, JJ_N_BLOCK, opening->line);
@@ -293,7 +294,8 @@ static struct jj_node *parse_jump(struct jj_parser *p, const struct jj_token *op
 
 static struct jj_node *parse_unavailable(struct jj_parser *p, const struct jj_token *opening)
 {
-    jj_parse_fail(p, opening->line, "'%.*s' needs another template, and there is none", (int)opening->len, opening->p);
+    jj_parse_fail(p, opening->line, "'%.*s' is not supported: it needs another template", (int)opening->len,
+                  opening->p);
     return NULL;
 }
 
@@ -358,7 +360,8 @@ static bool at_end_tag(const struct jj_parser *p, const char *const *ends)
     return false;
 }
 
-/* Statements into @l until one of @ends, which becomes the current token (NULL: until the end of the template). */
+/* Parses statements into @l until one of @ends, which becomes the current token (NULL: until the end of the template).
+ */
 static int parse_statements(struct jj_parser *p, struct jj_node *parent, struct jj_list *l,
                             const struct jj_token *opening, const char *const *ends)
 {
@@ -366,8 +369,8 @@ static int parse_statements(struct jj_parser *p, struct jj_node *parent, struct 
         struct jj_node *n;
         if (p->t->type == JJ_T_EOF) {
             if (!ends) return 0;
-            while (ends[1]) ends++; /* the last is the one that must come */
-            return jj_parse_fail(p, opening->line, "'%.*s' is never ended: '%s' is missing", (int)opening->len,
+            while (ends[1]) ends++; /* the last of @ends is the mandatory one */
+            return jj_parse_fail(p, opening->line, "'%.*s' is not closed: '%s' is missing", (int)opening->len,
                                  opening->p, *ends);
         } else if (p->t->type == JJ_T_DATA) {
             n = parse_data(p);

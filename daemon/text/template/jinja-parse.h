@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the two halves of the parser, statements and expressions, share. */
+/* The declarations that the two halves of the parser, statements and expressions, share. */
 #include "daemon/text/template/jinja-ast.h"
 
 #define JJ_PARSE_DEPTH 200  /* recursion of the parser */
-#define JJ_TREE_DEPTH  1000 /* of the tree: a + b + c + … is as deep as it is long */
+#define JJ_TREE_DEPTH  1000 /* of the tree: the chain a + b + c + … is as deep as it is long */
 
 /* The blocks so far, by name: open addressing. */
 struct jj_block_index {
@@ -16,13 +16,13 @@ struct jj_parser {
     struct jj_arena *arena;
     const struct jj_token *t; /* the current one; never beyond JJ_T_EOF */
     unsigned depth;
-    uint8_t uses;                  /* by the body being parsed: JJ_USES_… */
-    bool soft;                     /* in a branch: a filter that does not exist is an error only when it is reached */
-    unsigned expressions;          /* open: "if" may still follow and make a branch of what was parsed */
+    uint8_t uses;         /* JJ_USES_… of the body being parsed */
+    bool soft;            /* in a branch: a missing filter is an error only when it is evaluated */
+    unsigned expressions; /* number of open expressions: an "if" may follow and make the parsed part a branch */
     const struct jj_node *missing; /* the first filter or test so far that does not exist */
     bool in_loop;
-    bool self;              /* is spoken of */
-    struct jj_node *blocks; /* so far, as macros, the last one first */
+    bool self;              /* the template uses "self" */
+    struct jj_node *blocks; /* blocks so far, as macros, the last one first */
     struct jj_block_index block_index;
     int err;
 };
@@ -33,19 +33,19 @@ struct jj_list {
     uint32_t *n;
 };
 
-/* All that return a node return NULL after an error, which is in p->err. */
+/* A function that returns a node returns NULL after an error, which is in p->err. */
 struct jj_node *jj_node_new(struct jj_parser *p, enum jj_kind kind, unsigned line);
 int jj_parse_fail(struct jj_parser *p, unsigned line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* "unexpected X, expected Y"; NULL: just unexpected. */
+/* "unexpected X, expected Y"; NULL: only "unexpected X". */
 int jj_parse_unexpected(struct jj_parser *p, const char *expected);
 int jj_parse_enter(struct jj_parser *p);
-/* @child is part of @n: keeps the depth. */
+/* Makes @child a part of @n: updates the depth. */
 int jj_adopt(struct jj_parser *p, struct jj_node *n, const struct jj_node *child);
 /* A node with the children @a and @b; NULL also when one of them is NULL. */
 struct jj_node *jj_node_binary(struct jj_parser *p, enum jj_kind kind, enum jj_op op, unsigned line, struct jj_node *a,
                                struct jj_node *b);
 int jj_list_add(struct jj_parser *p, struct jj_list *l, struct jj_node *parent, struct jj_node *item);
-/* A block (a macro with name and line) behind those so far. -EINVAL when its name is taken. */
+/* Adds a block (a macro with name and line) behind the earlier ones. -EINVAL: its name is taken. */
 int jj_block_add(struct jj_parser *p, struct jj_node *block);
 const struct jj_str *jj_token_str(struct jj_parser *p, const struct jj_token *t);
 
@@ -58,7 +58,7 @@ bool jj_skip_op(struct jj_parser *p, enum jj_op op);
 bool jj_skip_name(struct jj_parser *p, const char *name);
 int jj_expect_op(struct jj_parser *p, enum jj_op op);
 
-/* At the end of an expression: an error if it named a filter or test that does not exist, and not in a branch. */
+/* At the end of an expression: an error if it named a missing filter or test outside of a branch. */
 int jj_check_names(struct jj_parser *p);
 
 #define JJ_TUPLE_COND  1 /* a if b else c without parentheses */
@@ -66,9 +66,9 @@ int jj_check_names(struct jj_parser *p);
 /* One operand, without the attributes, subscripts, calls and filters behind it. */
 struct jj_node *jj_parse_primary(struct jj_parser *p);
 struct jj_node *jj_parse_expression(struct jj_parser *p, bool cond);
-/* @end: a name that ends it, or NULL. */
+/* @end: a name that ends the tuple, or NULL. */
 struct jj_node *jj_parse_tuple(struct jj_parser *p, int flags, const char *end);
-/* Names, or tuples of them; @ns: also name.attribute. */
+/* A name or a tuple of names; @ns: also name.attribute. */
 struct jj_node *jj_parse_target(struct jj_parser *p, bool ns, const char *end);
-/* | name(…) | name …, on top of @a (NULL in blocks). @inline_first: the first has no | in front. */
+/* | name(…) | name …, applied to @a (NULL in blocks). @inline_first: the first has no | before it. */
 struct jj_node *jj_parse_filters(struct jj_parser *p, struct jj_node *a, bool inline_first);

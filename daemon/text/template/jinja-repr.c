@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* str() and repr() of values, in Python's words. */
+/* str() and repr() of values, as Python writes them. */
 #include "daemon/text/template/jinja-ast.h"
 #include "daemon/text/template/jinja-eval.h"
 #include "daemon/text/template/jinja-str.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The digits of the shortest decimal that reads back as @f, as "d.ddde±x". */
+/* The digits of the shortest decimal that parses to @f, as "d.ddde±x". */
 static void shortest(char *out, size_t size, double f)
 {
     for (int digits = 0; digits < 17; digits++) {

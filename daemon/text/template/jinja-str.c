@@ -116,7 +116,7 @@ const struct jj_str *jj_str_sub(struct jj *j, const struct jj_str *s, size_t off
     return sub;
 }
 
-/* a + b where a's bytes end the arena: only b is copied, and the spans behind a's are shared. */
+/* a + b where the bytes of a end the arena: only b is copied, and the spans of a are shared. */
 static const struct jj_str *extend(struct jj *j, const struct jj_str *a, const struct jj_str *b, bool *done)
 {
     *done = false;
@@ -214,7 +214,7 @@ const struct jj_str *jj_str_escape(struct jj *j, const struct jj_str *s)
 int jj_str_cmp(const struct jj_str *a, const struct jj_str *b)
 {
     size_t n = a->len < b->len ? a->len : b->len;
-    int c = n ? memcmp(a->p, b->p, n) : 0; /* UTF-8 sorts as its code points do */
+    int c = n ? memcmp(a->p, b->p, n) : 0; /* UTF-8 sorts in the order of code points */
     if (c) return c < 0 ? -1 : 1;
     return a->len == b->len ? 0 : a->len < b->len ? -1 : 1;
 }
@@ -227,7 +227,7 @@ static int reserve(struct jj_sb *sb, size_t n)
     j->made += n;
     if (n <= sb->cap - sb->len) return 0;
     size_t cap = sb->len + n;
-    if (sb->p) cap += cap / 2; /* the first is exact: most strings are made in one or two steps */
+    if (sb->p) cap += cap / 2; /* the first allocation is exact: most strings are made in one or two steps */
     if (sb->p && jj_arena_resize(&j->text, sb->p, sb->cap, cap)) {
         sb->cap = cap;
         return 0;
@@ -241,7 +241,7 @@ static int reserve(struct jj_sb *sb, size_t n)
     return 0;
 }
 
-/* The last @len bytes have this provenance. */
+/* Sets the provenance of the last @len bytes. */
 static int add_span(struct jj_sb *sb, bool markup)
 {
     if (sb->n_spans && sb->spans[sb->n_spans - 1].markup == markup) {

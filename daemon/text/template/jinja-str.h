@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Strings with provenance, and the builder that makes them. */
+/* Strings with provenance, and the builder for them. */
 #include "daemon/text/template/jinja-value.h"
 #include <string.h>
 
@@ -10,23 +10,23 @@ struct jj_run {
     bool markup;
 };
 
-/* Walk the runs of @s: start with *i = 0 and *r = {0}. False past the end. */
+/* Walks the runs of @s: start with *i = 0 and *r = {0}. False past the end. */
 bool jj_str_run(const struct jj_str *s, size_t *i, struct jj_run *r);
 
 /* A string that points to @p, which outlives the render. */
 const struct jj_str *jj_str_view(struct jj *j, const char *p, size_t len, bool markup);
-/* The same for a literal of this program: as written by the template. */
+/* The same for a literal of this program, with the provenance of the template. */
 const struct jj_str *jj_str_lit(struct jj *j, const char *s);
-/* Part of @s, bytes. */
+/* A part of @s, in bytes. */
 const struct jj_str *jj_str_sub(struct jj *j, const struct jj_str *s, size_t off, size_t len);
 /* Byte offset of code point @i (<= chars). */
 size_t jj_str_offset(const struct jj_str *s, size_t i);
 /* Code points in the first @off bytes. */
 size_t jj_str_chars(const struct jj_str *s, size_t off);
 const struct jj_str *jj_str_concat(struct jj *j, const struct jj_str *a, const struct jj_str *b);
-/* The same text with .safe as given. */
+/* The same text, with .safe set as given. */
 const struct jj_str *jj_str_safe(struct jj *j, const struct jj_str *s, bool safe);
-/* Entities for & < > ' ", unless it is safe already; the result is safe. */
+/* Entities for & < > ' ", unless the string is safe already. The result is safe. */
 const struct jj_str *jj_str_escape(struct jj *j, const struct jj_str *s);
 
 static inline bool jj_str_is(const struct jj_str *s, const char *lit)
@@ -40,11 +40,11 @@ static inline bool jj_str_eq(const struct jj_str *a, const struct jj_str *b)
 }
 int jj_str_cmp(const struct jj_str *a, const struct jj_str *b);
 
-/* Length of the character at @p (valid UTF-8), and the character. */
+/* Reads the character at @p (valid UTF-8) and returns its length. */
 size_t jj_char(const char *p, uint32_t *c);
 size_t jj_count_chars(const char *p, size_t len);
 
-/* The builder; {.j = j} is a new one. Needs no cleanup: its memory is the render's. */
+/* The builder. {.j = j} is an empty one. It needs no cleanup: its memory belongs to the render. */
 struct jj_sb {
     struct jj *j;
     char *p;
@@ -54,7 +54,7 @@ struct jj_sb {
 };
 
 int jj_sb_put(struct jj_sb *sb, const char *p, size_t len, bool markup);
-int jj_sb_lit(struct jj_sb *sb, const char *s); /* as the template's */
+int jj_sb_lit(struct jj_sb *sb, const char *s); /* with the provenance of the template */
 int jj_sb_char(struct jj_sb *sb, uint32_t c, bool markup);
 int jj_sb_fill(struct jj_sb *sb, const struct jj_str *unit, int64_t n); /* n <= 0: nothing */
 int jj_sb_str(struct jj_sb *sb, const struct jj_str *s);
@@ -64,10 +64,10 @@ int jj_sb_printf(struct jj_sb *sb, bool markup, const char *fmt, ...) __attribut
 int jj_sb_value(struct jj_sb *sb, struct jj_value v);
 int jj_sb_repr(struct jj_sb *sb, struct jj_value v);
 const struct jj_str *jj_sb_done(struct jj_sb *sb);
-/* jj_sb_done into a value. */
+/* Like jj_sb_done, into a value. */
 int jj_sb_finish(struct jj_sb *sb, struct jj_value *out);
 
-/* str(v): the string itself when it is one. */
+/* str(v). A string is returned itself. */
 const struct jj_str *jj_to_str(struct jj *j, struct jj_value v);
 /* Python's repr of a float. @out has at least 32 bytes. */
 void jj_float_repr(char *out, double f);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* strftime_now: C's strftime on the render's clock, in local time, in English. */
+/* strftime_now: strftime of C with the render's clock, in local time, in English. */
 #include "daemon/text/template/jinja-eval.h"
 
-/* How long the directive behind a % is, flags and width included. */
+/* The length of the directive behind a %, with flags and width. */
 static size_t directive(const char *p, size_t n)
 {
     size_t i = 0;
@@ -15,7 +15,7 @@ static int put_directive(struct jj_sb *sb, const char *p, size_t n, const struct
 {
     char spec[16] = "%", text[256];
     char c = p[n - 1];
-    if (n + 2 > sizeof(spec)) return jj_error(sb->j, "strftime: a width too large");
+    if (n + 2 > sizeof(spec)) return jj_error(sb->j, "strftime: the width is too large");
     if (c == 'f') return jj_sb_put(sb, "000000", 6, markup);
     if (c == 'z' || c == 'Z') return 0; /* Python's datetime.now() has no time zone */
     if (!strchr("aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyY%+", c)) return jj_sb_put(sb, p - 1, n + 1, markup);
@@ -31,7 +31,7 @@ static int put_directive(struct jj_sb *sb, const char *p, size_t n, const struct
 int jj_strftime(struct jj *j, const struct jj_str *fmt, struct jj_value *out)
 {
     struct tm tm;
-    if (!localtime_r(&j->now, &tm)) return jj_error(j, "strftime_now: the time cannot be told");
+    if (!localtime_r(&j->now, &tm)) return jj_error(j, "strftime_now: the time is out of range");
     struct jj_sb sb = {.j = j};
     struct jj_run run = {0};
     size_t it = 0;

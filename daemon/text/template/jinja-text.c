@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations on strings that filters and methods share: each keeps the provenance of what it keeps. */
+/* Operations on strings that filters and methods share. Each keeps the provenance of the characters that it keeps. */
 #include "daemon/text/template/jinja-eval.h"
 #include "daemon/text/template/jinja-unicode.h"
 #include <errno.h>
@@ -14,7 +14,7 @@ static bool cased_at(const struct jj_str *s, size_t off)
     return jj_is_cased(c);
 }
 
-/* Greek sigma at @off ends a word: its small letter is another one there. */
+/* True if the Greek sigma at @off ends a word: its small letter differs there. */
 static bool final_sigma(const struct jj_str *s, size_t off)
 {
     size_t before = off;
@@ -27,7 +27,7 @@ static bool separates_words(uint32_t c)
     return jj_is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
 }
 
-/* What becomes of @c; @fresh: it begins the string (capitalized) or a word (titles). */
+/* The case mapping of @c. @fresh: @c begins the string (capitalized) or a word (titles). */
 static enum jj_case which_case(enum jj_case_op op, uint32_t c, bool fresh)
 {
     switch (op) {
@@ -120,7 +120,7 @@ struct jj_seq *jj_split_lines(struct jj *j, const struct jj_str *s, bool keep)
     return q;
 }
 
-/* s.replace("", to): before each character and at the end. */
+/* s.replace("", to): inserts before each character and at the end. */
 static int replace_empty(struct jj_sb *sb, const struct jj_str *s, const struct jj_str *to, int64_t count)
 {
     int r = 0;
@@ -156,7 +156,7 @@ const struct jj_str *jj_replace(struct jj *j, const struct jj_str *s, const stru
     return jj_sb_done(&sb);
 }
 
-/* The text without blanks around and underscores between digits; false: it is no number anyway. */
+/* Copies the text without the blanks around it and the underscores between digits. false: it cannot be a number. */
 static bool number_text(const struct jj_str *s, char *out, size_t size)
 {
     size_t from = 0, to = s->len, n = 0;
@@ -191,7 +191,7 @@ int jj_parse_int(const struct jj_str *s, int base, int64_t *out)
         base = 10;
     }
     if (!((*p >= '0' && *p <= '9') || ((*p | 32) >= 'a' && (*p | 32) <= 'z'))) return 1;
-    if (base == 16 && p[0] == '0' && (p[1] | 32) == 'x') return 1; /* strtoull would take it */
+    if (base == 16 && p[0] == '0' && (p[1] | 32) == 'x') return 1; /* strtoull would accept it */
     errno = 0;
     unsigned long long v = strtoull(p, &end, base);
     if (*end) return 1;
@@ -206,7 +206,7 @@ int jj_parse_float(const struct jj_str *s, double *out)
     if (!number_text(s, b, sizeof(b))) return 1;
     const char *p = b + (*b == '-' || *b == '+');
     bool word = !strcasecmp(p, "inf") || !strcasecmp(p, "infinity") || !strcasecmp(p, "nan");
-    if (!word && strspn(p, "0123456789.eE+-") != strlen(p)) return 1; /* no hexadecimal */
+    if (!word && strspn(p, "0123456789.eE+-") != strlen(p)) return 1; /* Python's float() has no hexadecimal */
     *out = strtod(b, &end);
     return *end || end == b ? 1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tojson, which is Python's json.dumps with ensure_ascii=False unless the template says otherwise. */
+/* tojson: Python's json.dumps with ensure_ascii=False unless the template sets it. */
 #include "daemon/text/template/jinja-eval.h"
 #include <inttypes.h>
 #include <math.h>

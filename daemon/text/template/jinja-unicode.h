@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What Unicode says of characters, as Python 3.11 has it (Unicode 14). The tables are made by
- * tests/text/template/make-unicode.py. */
+/* Properties of characters as in Python 3.11 (Unicode 14). tests/text/template/make-unicode.py makes the tables. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,14 +9,14 @@ struct jj_range {
     uint32_t first, last;
 };
 
-/* first, first + stride, … last map to themselves + delta. */
+/* The characters first, first + stride, … last map to themselves + delta. */
 struct jj_case_range {
     uint32_t first, last;
     int32_t delta;
     uint32_t stride;
 };
 
-/* One character that becomes several. */
+/* A character that maps to several. */
 struct jj_case_special {
     uint32_t from, to[3];
 };
@@ -43,5 +42,5 @@ bool jj_is_printable(uint32_t c);
 
 enum jj_case { JJ_UPPER, JJ_LOWER, JJ_TITLE };
 
-/* The case mapping of one character, without context; returns how many characters out has (1 to 3). */
+/* The case mapping of one character, without context. Returns the number of characters in out (1 to 3). */
 size_t jj_case_map(enum jj_case to, uint32_t c, uint32_t out[3]);

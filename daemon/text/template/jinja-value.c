@@ -48,7 +48,7 @@ int jj_charge_names(struct jj *j, uint64_t n, const struct jj_str *name)
 
 int jj_enter(struct jj *j)
 {
-    uint64_t most = (uint64_t)j->limits.depth * 16; /* a call is a handful of levels */
+    uint64_t most = (uint64_t)j->limits.depth * 16; /* a call takes a handful of levels */
     if (j->nest >= most) return jj_too_much(j, "levels of nesting", most);
     j->nest++;
     return jj_charge(j, 1);
@@ -100,7 +100,7 @@ int jj_undefined_attr(struct jj *j, struct jj_value of, struct jj_value name, st
     else if (jj_is_integral(name))
         u->index = jj_integral(name);
     else
-        u->hint = "there is no such element";
+        u->hint = "no such element";
     *out = (struct jj_value){.type = JJ_UNDEFINED, .u = u};
     return 0;
 }
@@ -361,7 +361,7 @@ struct jj_seq *jj_iterate(struct jj *j, struct jj_value v)
     case JJ_UNDEFINED:
         return jj_seq_new(j, JJ_LIST, 0);
     case JJ_STR: {
-        const struct jj_str *plain = jj_str_safe(j, v.s, false); /* Markup's characters are none */
+        const struct jj_str *plain = jj_str_safe(j, v.s, false); /* the characters of Markup are not Markup */
         return !plain || jj_charge(j, plain->chars) < 0 ? NULL : iterate_chars(j, plain);
     }
     case JJ_DICT:
@@ -375,7 +375,7 @@ struct jj_seq *jj_iterate(struct jj *j, struct jj_value v)
     if (v.q->kind != JJ_GENERATOR) return v.q;
     struct jj_seq *rest = jj_seq_new(j, JJ_LIST, 0);
     if (!rest) return NULL;
-    rest->v = v.q->v + v.q->pos; /* a generator's items are never changed */
+    rest->v = v.q->v + v.q->pos; /* the items of a generator are never changed */
     rest->n = rest->cap = v.q->n - v.q->pos;
     v.q->pos = v.q->n;
     return rest;

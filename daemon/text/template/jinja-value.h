@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What a Jinja expression can be: Python's values as templates see them. Values are small and passed by copy; what they
- * point to lives in the arenas of the render (or, for constants, of the template). jj_ is the interpreter's prefix.
+ * The values of Jinja expressions: Python's values as templates see them. Values are small and passed by copy. They
+ * point into the arenas of the render (constants: of the template). jj_ is the prefix of the interpreter.
  *
- * Functions that return a pointer return NULL when they failed; j->err then is the negative error, already said.
- * Functions that return int return 0 or that error.
+ * A function that returns a pointer returns NULL on failure; j->err is then the negative error, and the error message
+ * is set. A function that returns int returns 0 or that error.
  */
 #include "daemon/text/template/jinja-arena.h"
 #include "daemon/text/template/template.h"
@@ -18,19 +18,20 @@ struct jj_scope;
 struct jj_loop;
 struct jj_builtin;
 
-/* Text with its provenance. Valid UTF-8; a span boundary is never inside a character. */
+/* Text with its provenance. Valid UTF-8. A span boundary is never inside a character. */
 struct jj_str {
     const char *p;
     size_t len, chars; /* bytes, code points */
-    const struct text_span
-        *spans;           /* NULL: all of it is as .markup says. Else ends count from @base before p, and may lie */
-    size_t n_spans, base; /* beyond len (strings that begin alike share them) */
+    /* NULL: .markup is the provenance of the whole text. Else the ends of the spans count from @base bytes before p,
+     * and may be beyond len, because strings with the same beginning share spans. */
+    const struct text_span *spans;
+    size_t n_spans, base;
     bool markup;
-    bool safe; /* Markup: not to be escaped again */
+    bool safe; /* Markup: not escaped again */
 };
 
 enum jj_type {
-    JJ_ABSENT, /* an argument that was not given; never a value of the language */
+    JJ_ABSENT, /* an argument that was not given; never a value in a template */
     JJ_UNDEFINED,
     JJ_NONE,
     JJ_BOOL,
@@ -48,7 +49,7 @@ enum jj_type {
 
 struct jj_value {
     enum jj_type type : 8;
-    bool data; /* numbers, booleans: the user's data, not the template's (strings know by their spans) */
+    bool data; /* numbers, booleans: user data, not the template's (strings have spans) */
     union {
         bool b;
         int64_t i;
@@ -72,7 +73,7 @@ enum jj_seq_kind {
     JJ_KEYS, /* views of a dict */
     JJ_VALUES,
     JJ_ITEMS,
-    JJ_GENERATOR, /* can be walked once, from pos */
+    JJ_GENERATOR, /* can be iterated once, from pos */
 };
 
 struct jj_seq {
@@ -94,9 +95,9 @@ struct jj_dict {
     size_t n_index;
 };
 
-/* Why something is undefined; its sentence is made when somebody needs it. */
+/* The reason that a value is undefined. The error message is made only when it is needed. */
 struct jj_undef {
-    const char *hint;          /* the whole sentence, or NULL */
+    const char *hint;          /* the whole error message, or NULL */
     const char *owner;         /* type of the object that lacks it, or NULL for a variable */
     const struct jj_str *name; /* variable or attribute, or NULL: element @index */
     int64_t index;
@@ -124,9 +125,9 @@ struct jj {
     struct jj_budget budget;
     struct jj_arena mem, text, span; /* values, bytes of strings, their spans */
     struct template_limits limits;
-    uint64_t steps, made; /* so far: nodes, bytes of strings */
+    uint64_t steps, made; /* used so far: nodes, bytes of strings */
     uint32_t calls, nest;
-    uint64_t closures; /* macros and callers made so far: what they were made in must stay as it is */
+    uint64_t closures; /* macros and callers made so far; their scopes must not be reused */
     unsigned line;
     time_t now;
     bool autoescape;
@@ -134,18 +135,18 @@ struct jj {
     struct jj_dict *vars;
 };
 
-/* Errors: all end in -EINVAL ("template line N: …") or -E2BIG. */
+/* Errors. Each returns -EINVAL ("template line N: …") or -E2BIG. */
 int jj_error(struct jj *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int jj_too_much(struct jj *j, const char *what, uint64_t limit);
 /* The error of an arena. */
 int jj_oom(struct jj *j, int r);
-/* Pay for work: @n steps. */
+/* Charges @n steps of work. */
 int jj_charge(struct jj *j, uint64_t n);
-/* Pay for touching @n bytes. */
+/* Charges for touching @n bytes. */
 int jj_charge_bytes(struct jj *j, uint64_t n);
-/* Pay for comparing @name with @n names: templates with a few dozen of them pay nothing. */
+/* Charges for comparing @name with @n names. A few dozen names are free. */
 int jj_charge_names(struct jj *j, uint64_t n, const struct jj_str *name);
-/* One more level of evaluation; on 0 the caller calls jj_leave. */
+/* Enters one more level of evaluation. On 0 the caller calls jj_leave. */
 int jj_enter(struct jj *j);
 static inline void jj_leave(struct jj *j)
 {
@@ -184,13 +185,13 @@ static inline struct jj_value jj_mapping(struct jj_dict *d)
 {
     return (struct jj_value){.type = JJ_DICT, .d = d};
 }
-/* @hint: a static sentence. */
+/* @hint: a static error message. */
 int jj_undefined(struct jj *j, const char *hint, struct jj_value *out);
 int jj_undefined_name(struct jj *j, const struct jj_str *name, struct jj_value *out);
 int jj_undefined_attr(struct jj *j, struct jj_value of, struct jj_value name, struct jj_value *out);
-/* The error of using @v, which is undefined. */
+/* The error of using the undefined value @v. */
 int jj_fail_undefined(struct jj *j, struct jj_value v);
-/* The same only when it is; else 0. */
+/* The same if @v is undefined, else 0. */
 int jj_check_defined(struct jj *j, struct jj_value v);
 
 /* Sequences. */
@@ -199,19 +200,19 @@ int jj_seq_push(struct jj *j, struct jj_seq *q, struct jj_value v);
 /* A tuple of two. */
 int jj_pair(struct jj *j, struct jj_value a, struct jj_value b, struct jj_value *out);
 
-/* Dictionaries. Keys must be hashable: else the error. */
+/* Dictionaries. A key that is not hashable is an error. */
 struct jj_dict *jj_dict_new(struct jj *j);
 int jj_dict_set(struct jj *j, struct jj_dict *d, struct jj_value k, struct jj_value v);
-/* 1: found; 0: not there. */
+/* 1: found; 0: not found. */
 int jj_dict_get(struct jj *j, const struct jj_dict *d, struct jj_value k, struct jj_value *out);
 int jj_dict_get_str(struct jj *j, const struct jj_dict *d, const struct jj_str *k, struct jj_value *out);
-/* Remove; 1: was there (*out is the value), 0: was not. */
+/* Removes an entry. 1: *out is its value; 0: not found. */
 int jj_dict_del(struct jj *j, struct jj_dict *d, struct jj_value k, struct jj_value *out);
 struct jj_seq *jj_dict_view(struct jj *j, const struct jj_dict *d, enum jj_seq_kind kind);
-/* 1: @v can be a key; 0: it cannot; -E2BIG. It pays for what a hash of @v reads. */
+/* 1: @v can be a key; 0: it cannot; -E2BIG. Charges for the parts of @v that a hash reads. */
 int jj_hashable(struct jj *j, struct jj_value v);
 
-/* What Python's operations say. */
+/* The results of Python's operations. */
 const char *jj_type_name(struct jj_value v);
 bool jj_truth(struct jj_value v);
 static inline bool jj_is_number(struct jj_value v)
@@ -234,7 +235,7 @@ static inline int64_t jj_integral(struct jj_value v)
 {
     return v.type == JJ_BOOL ? v.b : v.i;
 }
-/* Whether the integer part of @f is an integer of 64 bits; not that of NaN. */
+/* True if the integer part of @f fits into 64 bits (false for NaN). */
 static inline bool jj_float_fits(double f)
 {
     return f >= -0x1p63 && f < 0x1p63;
@@ -248,10 +249,10 @@ int jj_equal(struct jj *j, struct jj_value a, struct jj_value b, bool *out);
 int jj_compare(struct jj *j, const char *op, struct jj_value a, struct jj_value b, int *out);
 /* @x in @of. */
 int jj_contains(struct jj *j, struct jj_value of, struct jj_value x, bool *out);
-/* The items of anything that can be iterated; a generator is used up by it. The result may be the sequence itself. */
+/* The items of an iterable value. A generator is used up. The result may be the sequence itself. */
 struct jj_seq *jj_iterate(struct jj *j, struct jj_value v);
 /* len(). */
 int jj_length(struct jj *j, struct jj_value v, int64_t *out);
 
-/* JSON -> value, as data unless @markup. Strings point into @json. */
+/* JSON -> value, with the provenance of user data unless @markup. Strings point into @json. */
 int jj_from_json(struct jj *j, const json_t *json, bool markup, struct jj_value *out);

@@ -60,7 +60,7 @@ static int set_vars(struct jj *j, const json_t *vars, const char *const *trusted
     return 0;
 }
 
-/* All or nothing into @out. */
+/* Appends all of @sb to @out, or nothing. */
 static int deliver(const struct jj_sb *sb, struct text *out)
 {
     size_t len = out->s.len, spans = out->n_spans, from = 0;
@@ -84,7 +84,7 @@ int template_render(const struct template *t, const json_t *vars, const char *co
 {
     static const struct template_limits standard = TEMPLATE_LIMITS;
     struct jj j = {.limits = limits ? *limits : standard, .now = now, .line = 1};
-    /* Values are larger than the text they stand for; but memory is bounded by the limit on text too. */
+    /* Values are larger than their text, but the limit on text also bounds the memory. */
     if (__builtin_mul_overflow((size_t)j.limits.output, 4, &j.budget.left) ||
         __builtin_add_overflow(j.budget.left, (size_t)16 << 20, &j.budget.left))
         j.budget.left = SIZE_MAX;

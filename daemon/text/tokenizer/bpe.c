@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* BPE: inside each piece of the pre-tokenizer, the listed merges in their order. Byte-level, but for the few
- * vocabularies that are written like SentencePiece's. */
+/* BPE. The merges of the file apply inside each piece of the pre-tokenizer, in their listed order. The alphabet is
+ * byte-level, except in the few vocabularies that are written as SentencePiece writes them. */
 #include "daemon/text/tokenizer/merge.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -46,7 +46,7 @@ static int piece(void *ctx, uint32_t begin, uint32_t end)
     if (r < 0) return r;
     for (uint32_t i = 0; i != SYMBOL_NONE; i = b->m->symbols[i].next) {
         const struct symbol *sym = &b->m->symbols[i];
-        if (sym->id < 0) continue; /* a byte this vocabulary does not have: llama.cpp drops it too */
+        if (sym->id < 0) continue; /* the vocabulary has no token for this byte: dropped, as in llama.cpp */
         r = tokens_push(b->out, sym->id, sym->off + sym->len);
         if (r < 0) return r;
     }
@@ -63,16 +63,16 @@ int bpe_encode(const struct tokenizer *t, struct merger *m, const char *s, uint3
 
 static const char merges_key[] = "tokenizer.ggml.merges";
 
-/* A merge on its way into the table. */
+/* A merge while the table is built. */
 struct entry {
     uint32_t rank;
-    const char *text; /* left and right together, as bytes; NULL: not a merge of this vocabulary */
+    const char *text; /* left and right together, as bytes; NULL: this vocabulary does not have the merge */
     size_t left, len;
     uint64_t hash[3];
-    int32_t id[3]; /* of left, right, both */
+    int32_t id[3]; /* lengths of left, right, both */
 };
 
-/* One of the two texts of a merge, as in the keys: its length, or -1. */
+/* The length of one of the two texts of a merge, written as in the keys, or -1. */
 static ptrdiff_t decode(const struct tokenizer *t, char *out, const char *s, size_t len)
 {
     if (!t->spaced) return bytes_decode(out, s, len);
@@ -80,18 +80,17 @@ static ptrdiff_t decode(const struct tokenizer *t, char *out, const char *s, siz
     return (ptrdiff_t)len;
 }
 
-/* "left right" as tokens are written (a first byte that is a space belongs to left). @scratch: 2 * key_max bytes.
- */
+/* @m is "left right" as tokens are written; a space as the first byte belongs to left. @scratch: 2 * key_max bytes. */
 static int parse_merge(const struct tokenizer *t, struct gguf_str s, uint32_t rank, char *scratch, struct entry *e)
 {
     const char *cut = s.len > 2 ? memchr(s.data + 1, ' ', s.len - 2) : NULL;
     if (!cut)
-        return error_say(-EINVAL, "%s: merge %u, \"%.*s\", is not two texts and a space", merges_key, rank,
-                         (int)(s.len < 64 ? s.len : 64), s.data);
+        return error_say(-EINVAL, "%s: merge %u, \"%.*s\", is not two texts with a space between them", merges_key,
+                         rank, (int)(s.len < 64 ? s.len : 64), s.data);
 
     size_t llen = (size_t)(cut - s.data), rlen = s.len - llen - 1;
     *e = (struct entry){.rank = rank};
-    /* A byte is at most two in the alphabet; what is longer than the longest token makes none. */
+    /* The alphabet writes a byte with at most two bytes. A text longer than the longest token makes no token. */
     if (llen + rlen > 2 * (size_t)t->key_max) return 0;
     ptrdiff_t l = decode(t, scratch, s.data, llen);
     ptrdiff_t r = l < 0 ? -1 : decode(t, scratch + l, cut + 1, rlen);
@@ -105,7 +104,7 @@ static int parse_merge(const struct tokenizer *t, struct gguf_str s, uint32_t ra
     return 0;
 }
 
-/* Step by step for several at once: a start spends most of its time waiting for the memory behind these tables. */
+/* Several merges advance together, because each spends most of its time waiting for memory of these tables. */
 static void add_merges(struct tokenizer *t, struct entry *e, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -126,9 +125,10 @@ static int read_merges(struct tokenizer *t, const struct gguf *g)
 {
     const struct gguf_kv *kv = gguf_find(g, merges_key);
     if (!kv || kv->type != GGUF_ARRAY || kv->elem != GGUF_STRING)
-        return error_say(-EINVAL, "%s: %s; BPE cannot do without", merges_key,
+        return error_say(-EINVAL, "%s: %s; BPE needs this key", merges_key,
                          kv ? "not an array of strings" : "no such key");
-    if (kv->n >= 1u << 30) return error_say(-EINVAL, "%s: %llu are too many", merges_key, (unsigned long long)kv->n);
+    if (kv->n >= 1u << 30)
+        return error_say(-EINVAL, "%s: too many merges: %llu", merges_key, (unsigned long long)kv->n);
 
     struct entry batch[32];
     size_t n = 0, room = 2 * (size_t)t->key_max + 1;
@@ -157,8 +157,8 @@ int bpe_pre(struct tokenizer *t, const struct gguf *g, const char *name)
     if (r < 0) return r;
     if (name) {
         pre = (struct gguf_str){name, strlen(name)};
-    } else if (r > 0) { /* older files: nobody knows which */
-        log_warning("%s: no tokenizer.ggml.pre: what the model reads may not be what it has learnt", gguf_path(g));
+    } else if (r > 0) { /* older files do not name it */
+        log_warning("%s: no tokenizer.ggml.pre: the tokenization may differ from that of the training", gguf_path(g));
         pre = (struct gguf_str){"default", 7};
     }
     return pretokenizer_new(&t->pre, pre.data, pre.len);

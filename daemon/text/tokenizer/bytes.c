@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GPT-2's byte-level alphabet: every byte as a printable character. The bytes that are printable in Latin-1 (! to ~,
- * U+00A1 to U+00AC, U+00AE to U+00FF) stand for themselves, the other 68 are U+0100, U+0101, … in ascending order.
+ * GPT-2's byte-level alphabet writes every byte as a printable character. A byte that is printable in Latin-1 (! to ~,
+ * U+00A1 to U+00AC, U+00AE to U+00FF) is written as itself. The other 68 are U+0100, U+0101, … in ascending order.
  */
 #include "daemon/text/tokenizer/vocab.h"
 
@@ -26,7 +26,7 @@ ptrdiff_t bytes_decode(char *out, const char *s, size_t len)
             *o++ = (char)p[i];
             continue;
         }
-        /* The rest of the alphabet is below U+0180: two bytes of UTF-8. */
+        /* The other characters of the alphabet are below U+0180: two bytes of UTF-8. */
         if (p[i] < 0xc2 || p[i] > 0xc5 || i + 1 == len || (p[i + 1] & 0xc0) != 0x80) return -1;
         int b = byte_of((p[i] & 0x1fu) << 6 | (p[i + 1] & 0x3fu));
         if (b < 0) return -1;

@@ -5,7 +5,7 @@
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* One byte into a detokenizer that holds the valid beginning of a character, or nothing. @out has room. */
+/* Passes one byte to a detokenizer that holds the valid beginning of a character, or nothing. @out has room. */
 static void push_byte(struct detok *d, char c, struct buf *out)
 {
     for (;;) {
@@ -20,7 +20,7 @@ static void push_byte(struct detok *d, char c, struct buf *out)
             d->n_pending = n;
             return;
         }
-        /* What was held is a maximal subpart, and @c begins anew; or @c alone can begin nothing. */
+        /* The pending bytes are a maximal subpart, and @c begins a new character. Or @c alone begins no character. */
         buf_append(out, replacement, 3);
         if (n == 1) return;
         d->n_pending = 0;
@@ -33,7 +33,7 @@ int detok_push(struct detok *d, const struct tokenizer *t, int32_t id, struct bu
     const char *s = tokenizer_piece(t, id, &len);
 
     if (!len || tokenizer_is_control(t, id)) return 0;
-    /* Every byte becomes at most one U+FFFD; after this no append below can fail. */
+    /* Every byte becomes at most one U+FFFD. After this call no append below can fail. */
     int r = buf_reserve(out, (d->n_pending + len) * 3);
     if (r < 0) return r;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the special tokens are in a text. As in llama.cpp the longest are taken first, each from left to right out of
- * what is still text; one that is control only where the template wrote every byte of it.
+ * Finds the special tokens of a text. As in llama.cpp, longer tokens are found before shorter ones, each from left to
+ * right in the remaining text. A control token is found only where the template wrote every byte of it.
  */
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/cleanup.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether every byte of [begin, end) is markup. */
+/* True if every byte of [begin, end) is markup. */
 static bool all_markup(const struct text *text, size_t begin, size_t end)
 {
     size_t lo = 0, hi = text->n_spans;
 
-    while (lo < hi) { /* the span that @begin is in */
+    while (lo < hi) { /* finds the span that contains @begin */
         size_t mid = lo + (hi - lo) / 2;
         if (text->spans[mid].end <= begin)
             lo = mid + 1;
@@ -31,7 +31,8 @@ static bool may_stand(const struct tokenizer *t, const struct text *text, int32_
     return t->kinds[id] == TOKEN_USER || all_markup(text, begin, end);
 }
 
-/* The end of by_text[lo .. hi), all equal up to byte @depth, that has byte c there at most (below it, with @below). */
+/* The tokens by_text[lo .. hi) are equal up to byte @depth. Returns the end of those whose byte at @depth is at most
+ * @c, or with @below, less than @c. */
 static uint32_t bound(const struct tokenizer *t, uint32_t lo, uint32_t hi, uint32_t depth, unsigned c, bool below)
 {
     const struct specials *sp = &t->specials;
@@ -40,7 +41,7 @@ static uint32_t bound(const struct tokenizer *t, uint32_t lo, uint32_t hi, uint3
         uint32_t mid = lo + (hi - lo) / 2;
         size_t len;
         const char *s = strings_at(&t->keys, (uint32_t)sp->ids[sp->by_text[mid]], &len);
-        unsigned d = depth < len ? (unsigned char)s[depth] + 1u : 0; /* the end sorts first */
+        unsigned d = depth < len ? (unsigned char)s[depth] + 1u : 0; /* the end of a text sorts first */
         if (d < c + 1 || (d == c + 1 && !below))
             lo = mid + 1;
         else
@@ -49,10 +50,9 @@ static uint32_t bound(const struct tokenizer *t, uint32_t lo, uint32_t hi, uint3
     return lo;
 }
 
-/* Steps that a text may cost here, of a few nanoseconds each. A text of a megabyte with all special tokens of the
- * largest known vocabularies costs a tenth of them; a vocabulary made of thousands that overlap could cost the square
- * of the length.
- */
+/* Work that one text may cost, in steps of a few nanoseconds each. A text of a megabyte with all special tokens of the
+ * largest known vocabularies costs a tenth of the limit. A vocabulary of thousands of overlapping tokens could cost the
+ * square of the length. */
 struct work {
     uint64_t left;
 };
@@ -65,8 +65,8 @@ static int spend(struct work *w, uint64_t n)
     return 0;
 }
 
-/* Mark in present[] which specials occur (where they may) in the text from @from on. Most texts have none; looking for
- * each in turn is then saved. 1: some do; 0: none; -E2BIG. */
+/* Marks in present[] the special tokens that occur in the text from @from on, where they are allowed. Most texts have
+ * none, so this saves a search for each token. 1: some occur; 0: none; -E2BIG. */
 static int find_present(const struct tokenizer *t, const struct text *text, uint32_t from, struct work *w,
                         uint8_t *present)
 {
@@ -108,7 +108,7 @@ struct fragments {
     struct work work;
 };
 
-/* Insert behind fragment @at; *index is the new one's. */
+/* Inserts @new behind fragment @at. *index becomes the index of the new fragment. */
 static int insert(struct fragments *f, uint32_t at, struct fragment new, uint32_t *index)
 {
     if (f->n == f->cap) {
@@ -125,8 +125,8 @@ static int insert(struct fragments *f, uint32_t at, struct fragment new, uint32_
     return 0;
 }
 
-/* Take special @id out of the text fragment *at, wherever it may stand; *at is then the last fragment that came of it.
- */
+/* Finds special @id in the text fragment *at, wherever it is allowed, and splits the fragment there. *at becomes the
+ * last of the resulting fragments. */
 static int take(const struct tokenizer *t, const struct text *text, struct fragments *f, uint32_t *at, int32_t id)
 {
     const char *s = text->s.data;

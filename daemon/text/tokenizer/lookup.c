@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The two hash tables of a vocabulary. Linear probing at a load of at most two thirds. */
+/* The two hash tables of a vocabulary: linear probing, load at most two thirds. */
 #include "daemon/text/seed.h"
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
@@ -28,7 +28,7 @@ int text_table_init(struct text_table *t, size_t n)
     return 0;
 }
 
-/* The slot of the text, or the empty one where it belongs. */
+/* The slot of the text, or the empty slot for it. */
 static struct text_slot *text_slot(const struct text_table *t, const struct strings *keys, const char *s, size_t len,
                                    uint64_t hash)
 {
@@ -88,7 +88,7 @@ static size_t merge_index(const struct merge_table *m, int32_t left, int32_t rig
 {
     uint64_t pair = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) ^ m->seed;
 
-    pair = (pair ^ pair >> 32) * (m->seed | 1);          /* a product with a constant alone could be foreseen */
+    pair = (pair ^ pair >> 32) * (m->seed | 1); /* a file could be written against a product with a constant alone */
     return (pair * 0x9e3779b97f4a7c15u) >> 32 & m->mask; /* 2^64 / golden ratio */
 }
 

@@ -66,7 +66,7 @@ static struct merge_candidate heap_pop(struct merger *m)
     return top;
 }
 
-/* Remember the pair that begins with symbol @left, if it can be merged. */
+/* Adds the pair that begins with symbol @left to the heap, if it can be merged. */
 static int consider(struct merger *m, uint32_t left, const struct tokenizer *t, const char *text, merge_fn fn)
 {
     uint32_t order;
@@ -90,7 +90,7 @@ int merger_run(struct merger *m, const struct tokenizer *t, const char *text, me
         struct merge_candidate c = heap_pop(m);
         uint32_t left = (uint32_t)c.key;
         struct symbol *l = &m->symbols[left];
-        /* Symbols only grow, so equal size means both are what they were when the pair was found. */
+        /* Symbols only grow: if the size is equal, both are unchanged since the pair was found. */
         if (!l->len || l->next == SYMBOL_NONE || l->len + m->symbols[l->next].len != c.size) continue;
         struct symbol *gone = &m->symbols[l->next];
         l->len = c.size;

@@ -13,12 +13,12 @@
 #define PASSES_MAX 6
 #define NAMES_MAX  20
 
-/* Unicode's White_Space, spelled out: PCRE2's \s has U+180E too. */
+/* Unicode's White_Space as a list, because PCRE2's \s also has U+180E. */
 #define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
 /*
  * Letters, marks, numbers, punctuation and symbols, for use in brackets. Ids must not depend on the Unicode version of
- * the PCRE2 that is installed: what versions 15.0 and 15.1 added to 14.0 is spelled out (UnicodeData.txt).
+ * the installed PCRE2. So the characters that versions 15.0 and 15.1 added to 14.0 are listed here (UnicodeData.txt).
  */
 #define L                                                                                                              \
     "\\p{L}\\x{1123f}\\x{11240}\\x{11f02}\\x{11f04}-\\x{11f10}\\x{11f12}-\\x{11f33}\\x{1342f}\\x{13441}-\\x{13446}"    \
@@ -38,8 +38,8 @@
     "\\x{1fae8}\\x{1faf7}\\x{1faf8}"
 
 /*
- * Quantifiers are possessive where giving back could not help, so that a run of a megabyte costs no backtracking. The
- * last alternatives leave the last white space of a run to the word behind it.
+ * Quantifiers are possessive where backtracking cannot help, so that a run of a megabyte costs none. The last
+ * alternatives leave the last white space of a run to the next word.
  */
 #define SPACES          "[" WS "]+(?![^" WS "])|[" WS "]++"
 #define DIGIT           "[" N "]"
@@ -54,12 +54,12 @@
 #define LLAMA3(DIGITS)                     CONTRACTED(L, DIGITS, OTHER "[\\r\\n]*+")
 #define QWEN35                             CONTRACTED(L M, DIGIT, "[^" WS L M N "]++[\\r\\n]*+")
 #define SEED                               CONTRACTED(L, DIGIT, "[^\\r\\n" WS L N "]++")
-/* Words joined by one space each are one piece. */
+/* Words joined by single spaces are one piece. */
 #define EXAONE_MOE                                                                                                     \
     ANY_CASE_SUFFIX "|" WORDS("[" L "][" M "]*+(?: ?[" L "][" M "]*+)*+", DIGIT, OTHER "[\\r\\n\\/]?", SPACES)
-/* Letters and marks, whatever their case, with what is contracted behind them. */
+/* Letters and marks of any case, with a contraction behind them. */
 #define MARKED(DIGITS) WORDS("[" L M "]++(?:" ANY_CASE_SUFFIX ")?+", DIGITS, OTHER "[\\r\\n\\/]*+", SPACES)
-/* Spaces only by these powers of two. */
+/* Runs of spaces are cut into these powers of two. */
 #define POWER(COUNT) "[" WS "]{" COUNT "}(?![^" WS "])|"
 #define JAIS2                                                                                                          \
     ANY_CASE_SUFFIX "|" WORDS("[" L "]++", DIGITS3, OTHER "[\\r\\n]*+",                                                \
@@ -72,12 +72,12 @@
 #define LINES             "[^\\n]++|\\n++"
 #define PUNCTUATION(MORE) "[" P "$+<=>^~|" MORE "]++"
 #define WESTERN           " ?[^()|.,!?\\x{2026}\\x{3002}\\x{ff0c}\\x{3001}\\x{964}\\x{6d4}\\x{60c}" WS "]++"
-/* Without the white space in there, which llama.cpp has made something else of before it looks. */
+/* White space is left out, because llama.cpp replaces it before it matches this expression. */
 #define EAST_ASIAN                                                                                                     \
     "[\\x{800}-\\x{167f}\\x{1681}-\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}"                  \
     "\\x{2060}-\\x{2fff}\\x{3001}-\\x{9fa5}\\x{ac00}-\\x{d7ff}]++"
 
-/* Han characters as llama.cpp lists them for Kimi-K2, and the letters that are none. */
+/* Han characters as llama.cpp lists them for Kimi-K2, then all other letters. */
 #define HAN                                                                                                            \
     "\\x{3400}-\\x{4dbf}\\x{4e00}-\\x{9fff}\\x{f900}-\\x{faff}\\x{20000}-\\x{2a6df}\\x{2a700}-\\x{2ebef}\\x{2f800}-"   \
     "\\x{2fa1f}"
@@ -85,13 +85,14 @@
     "[" HAN "]++|" WORDS("(?:(?![" HAN "])[" L "])++(?:" ANY_CASE_SUFFIX ")?+", DIGITS3, OTHER "[\\r\\n]*+", SPACES)
 
 /*
- * Numbers in threes counted from their end: what is over (its length found by one look ahead, where a number begins)
- * together with the text in front of it, then three digits at a time. \G: no search of a text without digits.
+ * Numbers in groups of three digits, counted from the end. The first match is the remainder (one look-ahead at the
+ * start of the number finds its length) together with the text before it; then follow three digits at a time. \G: a
+ * text without digits is not searched.
  */
 #define LEAD(D)   "[" D "]{1,2}(?=(?:[" D "]{3})++(?![" D "]))"
 #define THREES(D) "\\G[^" D "]*+(?:(?<![" D "])" LEAD(D) "|[" D "]{3}|[" D "]{1,2})"
-/* Likewise, but cut only inside a number: what is in front of one of three, six, … digits ends there, and what is
- * behind the last digits belongs to them. */
+/* Likewise, but with cuts only inside a number. The text before one of three, six, … digits ends at the number. The
+ * text behind the last digits belongs to them. */
 #define THREES_INSIDE                                                                                                  \
     "\\G(?:(?<![0-9])" LEAD("0-9") "|[0-9]{3}(?=[0-9])|[0-9]{0,3}+(?:[^0-9]++(?:[0-9]{1,2}+(?![0-9]))?+)*+(?:" LEAD(   \
         "0-9") ")?+)"
@@ -101,15 +102,15 @@
     "[\\x{4e00}-\\x{9fff}\\x{3400}-\\x{4dbf}\\x{8c48}-\\x{faff}\\x{3040}-\\x{30ff}\\x{ff65}-\\x{ff9f}\\x{2f00}-"       \
     "\\x{2fdf}\\x{e40}-\\x{eff}\\x{1780}-\\x{17ff}\\x{1000}-\\x{109f}\\x{aa60}-\\x{aa7f}\\x{a9e0}-\\x{a9ff}"           \
     "\\x{ac00}-\\x{d7af}\\x{1100}-\\x{11ff}]++"
-/* Youtu's first: Hangul, full-width and CJK punctuation, Bopomofo, Han with kana. */
+/* Youtu's first expressions: Hangul, full-width and CJK punctuation, Bopomofo, Han with kana. */
 #define YOUTU                                                                                                          \
     "[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]++|[\\x{ff01}\\x{2026}\\x{201c}\\x{201d}\\x{2018}\\x{2019}\\x{2014}"      \
     "\\x{ff1a}\\x{ff1b}\\x{ff0c}\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]++|[\\x{3105}-\\x{312f}]++|" CJK
 
 /*
- * Words by case, as llama.cpp reads the models' expressions: a letter other than a-z can be a capital, one other than
- * A-Z a small letter, and a word is capitals, then small letters. So those beyond ASCII are both, and the way back that
- * they make necessary is written out: a word without a-z ends behind the last of them, or has none.
+ * Words by case, as llama.cpp reads the models' expressions. A letter other than a-z can be a capital, a letter other
+ * than A-Z can be small, and a word is capitals, then small letters. So letters beyond ASCII are both, which would need
+ * backtracking. It is written out instead: a word ends behind its last a-z, or has no a-z.
  */
 #define CAPITALS(C)                   "(?:(?![a-z])[" C "])*+"
 #define SMALLS(C)                     "(?:(?![A-Z])[" C "])++"
@@ -117,7 +118,7 @@
 #define WORD(C)                       "(?:" CAPITALS(C) "(?=[a-z])" SMALLS(C) "|(?:[A-Z]*+" BOTH(C) ")++|[A-Z]++)"
 #define BY_CASE(LETTERS, END, DIGITS) WORDS(WORD(LETTERS) END, DIGITS, OTHER "[\\r\\n\\/]*+", SPACES)
 
-/* The letters that DeepSeek's first expression lists: those with a case, of Unicode 11. */
+/* The letters that DeepSeek's first expression lists: the letters with case of Unicode 11. */
 #define CASED                                                                                                          \
     "A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}\\x{1c4}-\\x{293}\\x{295}-"           \
     "\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37b}-\\x{37d}\\x{37f}\\x{386}\\x{388}-\\x{38a}\\x{38c}"              \
@@ -134,8 +135,9 @@
     "\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}\\x{10c80}-\\x{10cb2}\\x{10cc0}-"                  \
     "\\x{10cf2}\\x{118a0}-\\x{118df}\\x{1e900}-\\x{1e943}"
 
-/* One row a pre-tokenizer: what tokenizer.ggml.pre calls it (the names that llama.cpp's src/llama-vocab.cpp reads and
- * its conversion writes), then expressions, each applied to the pieces and gaps the one before has left. */
+/* One row for each pre-tokenizer: its names in tokenizer.ggml.pre (those that llama.cpp's src/llama-vocab.cpp reads and
+ * its conversion writes), then its expressions. Each expression applies to the pieces and gaps that the previous one
+ * made. */
 static const struct rule {
     const char *names[NAMES_MAX];
     const char *passes[PASSES_MAX];
@@ -212,7 +214,7 @@ static int unsupported(const char *name, size_t len)
 
     for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
         if (buf_printf(&b, "%s%s", b.len ? ", " : "", rules[i].names[0]) < 0) return error_origin(-ENOMEM);
-    return error_say(-EOPNOTSUPP, "pre-tokenizer \"%.*s\" is not supported (supported: %s and what is the same)",
+    return error_say(-EOPNOTSUPP, "pre-tokenizer \"%.*s\" is not supported (supported: %s and their equivalents)",
                      (int)(len < 64 ? len : 64), name, b.data);
 }
 
@@ -239,10 +241,10 @@ int pretokenizer_new(struct pretokenizer **out, const char *name, size_t len)
         PCRE2_SIZE at;
         pcre2_code *re = pcre2_compile((PCRE2_SPTR)rule->passes[p->n], PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
                                        &code, &at, NULL);
-        assert(re || code == PCRE2_ERROR_HEAP_FAILED); /* the expressions are ours */
+        assert(re || code == PCRE2_ERROR_HEAP_FAILED); /* the expressions are constants of this file */
         if (!re) return error_origin(-ENOMEM);
         p->passes[p->n++] = re;
-        /* Where no JIT may be had (W^X), pcre2_match interprets. */
+        /* Where the system forbids a JIT (W^X), pcre2_match interprets. */
         pcre2_jit_compile(re, PCRE2_JIT_COMPLETE);
     }
     *out = steal(p);
@@ -296,7 +298,7 @@ static int match(const struct split *s, size_t pass, uint32_t begin, uint32_t en
     return error_say(-EIO, "pre-tokenizer: at byte %u: %s", begin, (const char *)why);
 }
 
-/* Matches of this pass, and what is between them, go through the passes that are left. */
+/* Passes the matches of this pass, and the gaps between them, to the next passes. */
 static int split(const struct split *s, size_t pass, uint32_t begin, uint32_t end)
 {
     int r;
@@ -308,7 +310,7 @@ static int split(const struct split *s, size_t pass, uint32_t begin, uint32_t en
         if (r < 0) return r;
         const PCRE2_SIZE *at = pcre2_get_ovector_pointer(s->match[pass]);
         uint32_t from = (uint32_t)at[0], to = (uint32_t)at[1];
-        assert(from >= begin && from < to && to <= end); /* no expression of ours matches nothing */
+        assert(from >= begin && from < to && to <= end); /* no expression here matches the empty text */
         if (begin < from) {
             r = split(s, pass + 1, begin, from);
             if (r < 0) return r;
@@ -328,7 +330,7 @@ int pretokenizer_split(const struct pretokenizer *p, const char *s, uint32_t beg
 
     state.context = pcre2_match_context_create(NULL);
     if (!state.context) goto out;
-    /* The interpreter counts every character it gives back: a run of spaces the size of the text must be allowed. */
+    /* The interpreter counts every character of a backtrack: a run of spaces as long as the text must be allowed. */
     pcre2_set_match_limit(state.context, 10000000 + 8 * (end - begin < 1u << 28 ? end - begin : 1u << 28));
     for (size_t i = 0; i < p->n; i++) {
         state.match[i] = pcre2_match_data_create(1, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Special tokens: which there are, and which end an answer. Texts and rules follow llama.cpp, whose conversion writes
- * most files; GGUF itself does not say enough.
+ * Special tokens, and the tokens that end an answer. Texts and rules follow llama.cpp, whose conversion writes most
+ * files; GGUF itself does not define them.
  */
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Control tokens whatever the file calls them, and the end of an answer. */
+/* These are control tokens and end an answer, whatever type the file gives them. */
 static const char *const ends[] = {
     "<|eot_id|>",
     "<|im_end|>",
@@ -38,13 +38,13 @@ static const char *const ends[] = {
     "[e~[",
 };
 
-/* Fill-in-the-middle: the token the file names (an older key counts where the newer one is missing), else the first of
- * these that is there, which is then a control token. */
+/* Fill-in-the-middle tokens. The key of the file names the token; an older key counts if the newer one is missing.
+ * Without a key it is the first of these texts that the vocabulary has, and it becomes a control token. */
 enum { FIM_PRE, FIM_SUF, FIM_MID, FIM_KINDS = 6 };
 
 static const struct fim {
     const char *key, *old_key;
-    bool end; /* also the end of an answer */
+    bool end; /* also ends an answer */
     const char *texts[9];
 } fims[FIM_KINDS] = {
     [FIM_PRE] = {"tokenizer.ggml.fim_pre_token_id",
@@ -75,19 +75,20 @@ static int32_t find(const struct tokenizer *t, const char *text)
     return text_table_find(&t->table, &t->keys, text, strlen(text));
 }
 
-/* A key that names a token; *id stays without one. All ones is what older converters wrote for "none". */
+/* Reads a key that names a token. *id is unchanged without the key. Older converters wrote all ones for "none". */
 static int read_id(const struct tokenizer *t, const struct gguf *g, const char *key, int32_t *id)
 {
     uint32_t v;
     int r = gguf_get_u32(g, key, &v);
 
     if (r) return r < 0 ? r : 0;
-    if (v != UINT32_MAX && v >= t->n) return error_say(-EINVAL, "%s is %u, but there are %u tokens", key, v, t->n);
+    if (v != UINT32_MAX && v >= t->n)
+        return error_say(-EINVAL, "%s is %u, but the vocabulary has %u tokens", key, v, t->n);
     *id = v == UINT32_MAX ? -1 : (int32_t)v;
     return 0;
 }
 
-/* Mistral's vocabularies for code have no key and write their own texts; a suffix and a prefix are all that is told. */
+/* Mistral's vocabularies for code have no key and texts of their own. They have only a suffix and a prefix. */
 static void classify_mistral(struct tokenizer *t)
 {
     int32_t pre = find(t, "[PREFIX]"), suf = find(t, "[SUFFIX]");
@@ -120,8 +121,8 @@ static int classify_fim(struct tokenizer *t, const struct gguf *g)
     return 0;
 }
 
-/* Where <|return|> or <|flush|> ends an answer, and <|call|> or <|calls|> one that calls a tool, <|end|> only ends one
- * of its parts (gpt-oss, Solar). */
+/* Where <|return|> or <|flush|> ends an answer and <|call|> or <|calls|> ends a tool call, <|end|> ends only a part of
+ * the answer (gpt-oss, Solar). */
 static bool end_of_part(const struct tokenizer *t)
 {
     return (find(t, "<|call|>") >= 0 || find(t, "<|calls|>") >= 0) &&
@@ -131,7 +132,7 @@ static bool end_of_part(const struct tokenizer *t)
 static void classify_ends(struct tokenizer *t)
 {
     bool part = end_of_part(t);
-    /* Gemma 4 has this one, and a </s> that means something else. */
+    /* Gemma 4 has this token, and its </s> has another meaning. */
     bool gemma4 = find(t, "<|tool_response>") >= 0;
 
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
@@ -145,7 +146,7 @@ static void classify_ends(struct tokenizer *t)
 static int classify(struct tokenizer *t, const struct gguf *g)
 {
     int32_t eot = -1, eom = -1;
-    /* What SentencePiece means where the file says nothing. */
+    /* The defaults of SentencePiece where the file has no key. */
     bool spm = t->model == TOKENIZER_SPM;
     t->unk = spm ? 0 : -1;
     t->bos = spm && t->n > 1 ? 1 : -1;
@@ -170,7 +171,7 @@ static int classify(struct tokenizer *t, const struct gguf *g)
     return classify_fim(t, g);
 }
 
-/* Phi-3 swallows white space behind its special tokens, all but these; its files do not say so. */
+/* Phi-3 removes white space behind its special tokens, except behind these. Its files do not say so. */
 static void strip_by_name(struct tokenizer *t, const struct gguf *g)
 {
     static const char *const keep[] = {"<unk>", "<s>", "<|endoftext|>"};
@@ -194,7 +195,7 @@ static bool is_special(const struct tokenizer *t, uint32_t id)
     size_t len;
     const char *s = strings_at(&t->keys, id, &len);
 
-    /* One that is not UTF-8 could only be found in the middle of a character; no model has one near the limit. */
+    /* A cut in the middle of a character could match only there. No model has a token near the limit. */
     return (t->kinds[id] == TOKEN_CONTROL || t->kinds[id] == TOKEN_USER || t->kinds[id] == TOKEN_UNKNOWN) && len &&
            len <= SPECIAL_BYTES_MAX && utf8_check(s, len) == len;
 }

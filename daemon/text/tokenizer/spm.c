@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SentencePiece-style: characters, a space written as U+2581, merged in the order of the vocabulary's scores; what is
- * no token then becomes one token a byte.
+ * SentencePiece. A space is written as U+2581. Characters are merged in the order of the vocabulary's scores. A
+ * character without a token becomes one token for each byte.
  */
 #include "daemon/text/tokenizer/merge.h"
 #include "libcommon/error.h"
@@ -29,7 +29,7 @@ static bool pair(const struct tokenizer *t, const char *text, const struct symbo
     return *order != UINT32_MAX;
 }
 
-/* A character without a token, its bytes at @s; in the text it is the last @src bytes before @end. */
+/* A character without a token. Its bytes are at @s; in the text it is the last @src bytes before @end. */
 static int push_bytes(const struct tokenizer *t, const char *s, uint32_t len, uint32_t src, uint32_t end,
                       struct tokens *out)
 {
@@ -37,7 +37,8 @@ static int push_bytes(const struct tokenizer *t, const char *s, uint32_t len, ui
 
     for (uint32_t i = 0; i < len; i++) {
         int32_t id = t->bytes[(unsigned char)s[i]];
-        if (id < 0 && t->model == TOKENIZER_BPE) continue; /* no vocabulary of these knows of unknown */
+        if (id < 0 && t->model == TOKENIZER_BPE)
+            continue; /* vocabularies of this kind have no token for unknown bytes */
         if (id < 0) return t->unk < 0 ? 0 : tokens_push(out, t->unk, end);
         r = tokens_push(out, id, i < src ? end - src + i + 1 : end);
         if (r < 0) return r;
@@ -45,21 +46,22 @@ static int push_bytes(const struct tokenizer *t, const char *s, uint32_t len, ui
     return 0;
 }
 
-/* Length in the source of the normalized text [s, s + len), which begins at source @src. */
+/* The source length of the normalized text [s, s + len), which begins at @src in the source. */
 static uint32_t source_len(const char *s, uint32_t len, const char *src)
 {
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < len;) {
         uint32_t n = (uint32_t)char_len(s[i]);
-        at += n == 3 && src[at] == ' ' ? 1 : n; /* a space became U+2581; every other character is itself */
+        at +=
+            n == 3 && src[at] == ' ' ? 1 : n; /* U+2581 was a space in the source; all other characters are unchanged */
         i += n;
     }
     return at;
 }
 
-/* The symbols of m->norm, merged, as tokens; the text begins at source s[*at], and with the prefix that is not in the
- * source where @prefix. */
+/* Appends the merged symbols of m->norm as tokens. The text begins at source s[*at]. @prefix: it begins with a prefix
+ * that is not in the source. */
 static int segment(const struct tokenizer *t, struct merger *m, const char *s, uint32_t *at, bool prefix,
                    struct tokens *out)
 {
@@ -89,7 +91,7 @@ static int segment(const struct tokenizer *t, struct merger *m, const char *s, u
 int spm_encode(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end, bool prefix,
                struct tokens *out)
 {
-    uint32_t at = begin; /* where the segment in m->norm begins */
+    uint32_t at = begin; /* start of the segment in m->norm */
     bool added = prefix, after_space = prefix;
     int r;
 
@@ -129,7 +131,8 @@ int spm_piece(const struct tokenizer *t, struct merger *m, const char *s, uint32
     return segment(t, m, s, &begin, false, out);
 }
 
-/* Floats as integers in reverse order: the best score is the lowest, equal scores are equal (so are -0 and 0). */
+/* Floats as integers in reverse order: the best score is the lowest integer. Equal scores stay equal, and so do -0 and
+ * 0. */
 static uint32_t order_of(float score)
 {
     uint32_t bits;
@@ -145,7 +148,7 @@ static int read_scores(struct tokenizer *t, const struct gguf *g)
     const struct gguf_kv *kv = gguf_find(g, key);
 
     if (!kv || kv->type != GGUF_ARRAY || (kv->elem != GGUF_F32 && kv->elem != GGUF_I32))
-        return error_say(-EINVAL, "%s: %s; a \"llama\" tokenizer cannot do without", key,
+        return error_say(-EINVAL, "%s: %s; a \"llama\" tokenizer needs this key", key,
                          kv ? "not an array of f32" : "no such key");
     if (kv->n != t->n)
         return error_say(-EINVAL, "%s: %llu entries for %u tokens", key, (unsigned long long)kv->n, t->n);
@@ -159,7 +162,7 @@ static int read_scores(struct tokenizer *t, const struct gguf *g)
     return 0;
 }
 
-/* Whether a token that merging can make has a space behind something that is none. */
+/* True if merging can make a token that has a space behind another character. */
 static bool has_inner_space(const struct tokenizer *t, uint32_t i)
 {
     size_t len;

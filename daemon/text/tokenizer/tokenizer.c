@@ -40,10 +40,10 @@ static int read_add_bos(struct tokenizer *t, const struct gguf *g)
     int r = gguf_get_bool(g, key, &add);
 
     if (r < 0) return r;
-    /* Gemma 4's files say false, and the model wants one. */
+    /* Gemma 4 needs a BOS, but its files say false. */
     if (t->pre && pretokenizer_plain(t->pre) && pretokenizer_add_bos(t->pre)) add = true;
     if (r == 0 && add && t->bos < 0)
-        return error_say(-EINVAL, "%s is true, but there is no tokenizer.ggml.bos_token_id", key);
+        return error_say(-EINVAL, "%s is true, but the file has no tokenizer.ggml.bos_token_id", key);
     t->add_bos = add && t->bos >= 0;
     return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Text <-> token ids, from GGUF metadata: SentencePiece-style ("llama") and BPE ("gpt2", byte-level; "gemma4"). The ids
- * are those of llama.cpp, but merging never makes a control, unknown or byte token of a text, and special tokens of one
- * length are looked for in the order of their ids (llama.cpp leaves it to its sort). Unlike there, a token marked
- * unused has text: the way back is whole. Immutable after it is made: any thread may use it.
+ * Text <-> token ids, from GGUF metadata: SentencePiece ("llama") and BPE ("gpt2", byte-level; "gemma4"). The ids are
+ * those of llama.cpp, with three differences. Merging never makes a control, unknown or byte token. Special tokens of
+ * equal length are searched in the order of their ids (llama.cpp's sort leaves the order open). A token marked unused
+ * has text, so that detokenizing loses nothing. Immutable once made: any thread may use it.
  */
 #include "daemon/model/gguf.h"
 #include "daemon/text/text.h"
@@ -15,11 +15,11 @@
 
 struct tokenizer;
 
-#define TOKENIZER_TEXT_MAX (1u << 30) /* longest text that is tokenized, bytes */
+#define TOKENIZER_TEXT_MAX (1u << 30) /* the longest text that is tokenized, bytes */
 
 struct tokens {
     int32_t *ids;   /* [n] */
-    uint32_t *ends; /* [n] end of each token's text, as an offset into what was tokenized */
+    uint32_t *ends; /* [n] end of each token's text, an offset into the tokenized text */
     size_t n, cap;
 };
 
@@ -27,54 +27,55 @@ void tokens_fini(struct tokens *t);
 int tokens_push(struct tokens *t, int32_t id, uint32_t end);
 
 /*
- * Keeps nothing of @g. -EOPNOTSUPP with a sentence that names the tokenizer (or pre-tokenizer) and the supported ones;
- * -EINVAL for bad vocabularies (duplicate tokens, arrays of different lengths, ids out of range, …) with the key or
- * token; -ENOMEM. An empty token is never made and has no text. A merge that names what is not in the vocabulary is
- * never applied.
+ * On 0 the caller owns *out; nothing of @g is kept. -EOPNOTSUPP: sets the error message, which names the tokenizer (or
+ * pre-tokenizer) and the supported ones. -EINVAL: the vocabulary is bad (duplicate tokens, arrays of different lengths,
+ * ids out of range, …); the error message names the key or token. -ENOMEM. An empty token has no text and is never made
+ * from text. A merge of a text that the vocabulary does not have is never applied.
  */
 int tokenizer_new(struct tokenizer **out, const struct gguf *g);
 struct tokenizer *tokenizer_free(struct tokenizer *t); /* NULL ok, returns NULL */
 
 /*
- * Append the ids of @text from byte @from on. Special (control) tokens are recognized only where every byte is
- * markup; user-defined tokens everywhere. @first: this is the beginning of a sequence (SentencePiece puts its space
- * prefix there and after a special token). No BOS is added. Text between special tokens is tokenized as one piece,
- * whatever its provenance. Bytes the vocabulary has no token for make no token where the file names no way out (as in
- * llama.cpp). 0, -ENOMEM, -EILSEQ with a sentence for invalid UTF-8 (byte offset), -E2BIG (over TOKENIZER_TEXT_MAX,
- * or too many overlapping special tokens); on error @out is as it was.
+ * Appends the ids of @text from byte @from on. Special (control) tokens are recognized only where every byte is markup,
+ * user-defined tokens everywhere. @first: the text is the beginning of a sequence (SentencePiece puts its space prefix
+ * there and behind special tokens). No BOS is added. The text between special tokens is tokenized as one piece,
+ * whatever its provenance. A byte without a token makes no token if the file has no token for unknown bytes, as in
+ * llama.cpp. 0; -ENOMEM; -EILSEQ for invalid UTF-8: sets the error message, with the byte offset; -E2BIG: over
+ * TOKENIZER_TEXT_MAX, or too many overlapping special tokens. On error @out is unchanged.
  */
 int tokenizer_encode(const struct tokenizer *t, const struct text *text, size_t from, bool first, struct tokens *out);
 
-/* The bytes of one token as text; control tokens have theirs too ("<|im_end|>"). Valid as long as @t. Ids out of range
- * have no text (len 0), are no control tokens and end nothing. */
+/* The bytes of one token as text, also of control tokens ("<|im_end|>"). Valid as long as @t. An id out of range has no
+ * text (len 0), is no control token and ends nothing. */
 const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *len);
 
 size_t tokenizer_vocab(const struct tokenizer *t);
 bool tokenizer_is_control(const struct tokenizer *t, int32_t id); /* control or unknown: not shown as text */
-bool tokenizer_is_eog(const struct tokenizer *t, int32_t id); /* ends an answer: eos, eot, and <|im_end|>-like ones */
+bool tokenizer_is_eog(const struct tokenizer *t, int32_t id); /* ends an answer: eos, eot, and tokens like <|im_end|> */
 int32_t tokenizer_bos(const struct tokenizer *t);             /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t);             /* -1: none */
 bool tokenizer_add_bos(const struct tokenizer *t);            /* the file asks for a BOS in front */
 
-/* The tokens around the texts of a gap. Two orders are known: pre PREFIX suf SUFFIX mid, which most families were
- * trained on; and, where there is no mid (-1), suf SUFFIX pre PREFIX (Mistral's). */
+/* The fill-in-the-middle tokens. Two orders are known: pre PREFIX suf SUFFIX mid, which most families were trained on;
+ * and without mid (-1), suf SUFFIX pre PREFIX (Mistral). */
 struct tokenizer_fim {
     int32_t pre, suf, mid;
 };
 
-/* NULL: it has none. Valid as long as @t. */
+/* NULL: the model has none. Valid as long as @t. */
 const struct tokenizer_fim *tokenizer_fim(const struct tokenizer *t);
 
-/* Streaming detokenizer: whole UTF-8 only; bytes that can never become valid are U+FFFD, one for each maximal subpart
- * (Unicode 15, 3.9, D93b). {0} is a new one; at_start makes SentencePiece drop the prefix space of the first token with
- * text. */
+/* A streaming detokenizer, which writes whole UTF-8 characters only. Bytes that can never become valid are U+FFFD, one
+ * for each maximal subpart (Unicode 15, 3.9, D93b). {0} is a new detokenizer. With at_start the first token with text
+ * loses SentencePiece's prefix space. */
 struct detok {
     char pending[8];
     size_t n_pending;
     bool at_start;
 };
 
-/* Append to @out what token @id makes readable (control tokens make nothing). 0 or -ENOMEM, which changes nothing. */
+/* Appends to @out the characters that token @id completes; control tokens have none. 0, or -ENOMEM with nothing
+ * changed. */
 int detok_push(struct detok *d, const struct tokenizer *t, int32_t id, struct buf *out);
-/* The end: an incomplete character becomes U+FFFD. */
+/* At the end of the text: an incomplete character becomes U+FFFD. 0 or -ENOMEM. */
 int detok_flush(struct detok *d, struct buf *out);

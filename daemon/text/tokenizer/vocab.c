@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a vocabulary: what each token is and stands for, and which text is which token. */
+/* Reads a vocabulary: the kind and the text of each token, and the table from text to token. */
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static size_t unescape(char *out, const char *s, size_t len)
     return (size_t)(o - out);
 }
 
-/* What token @i, written as @s in the file, stands for. */
+/* The text of token @i, which the file writes as @s. */
 static int piece_push(struct tokenizer *t, uint32_t i, const char *s, size_t len)
 {
     struct strings *p = &t->pieces;
@@ -78,7 +78,7 @@ static int piece_push(struct tokenizer *t, uint32_t i, const char *s, size_t len
         return 0;
     default:
         n = t->spaced ? (ptrdiff_t)unescape(p->data + p->off[i], s, len) : bytes_decode(p->data + p->off[i], s, len);
-        if (n < 0) { /* not in the alphabet: shown as it is, never made from text */
+        if (n < 0) { /* not in the alphabet: shown unchanged, never made from text */
             t->flags[i] |= TOKEN_PLAIN;
             break;
         }
@@ -125,13 +125,13 @@ static int duplicate(const struct tokenizer *t, int32_t a, int32_t b)
                      a < b ? b : a, (int)(len < 64 ? len : 64), s);
 }
 
-/* Whether byte-level BPE writes this kind as plain text, not in the alphabet. */
+/* True if byte-level BPE writes this kind as plain text, not in the alphabet. */
 static bool plain(uint8_t kind)
 {
     return kind == TOKEN_USER || kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN;
 }
 
-/* Whether plain text and the alphabet write it alike. */
+/* True if plain text and the alphabet write the text alike. */
 static bool alike(const struct tokenizer *t, int32_t id)
 {
     size_t len;
@@ -143,9 +143,9 @@ static bool alike(const struct tokenizer *t, int32_t id)
 }
 
 /*
- * The table of texts. In keys that are bytes, a token written as plain text can coincide with one in the
- * alphabet, which the file writes otherwise; that is no error. The former is found before merging, merging makes the
- * latter.
+ * The table of texts. In byte-level vocabularies a token in plain text can have the same text as one in the alphabet.
+ * The file writes them differently, so this is no error. The former is found before merging, the latter is made by
+ * merging.
  */
 static int vocab_index(struct tokenizer *t)
 {
@@ -177,7 +177,7 @@ int vocab_read(struct tokenizer *t, const struct gguf *g)
 
     if (!kv || kv->elem != GGUF_STRING) return error_say(-EINVAL, "%s: not an array of strings", tokens_key);
     if (!kv->n || kv->n > VOCAB_MAX)
-        return error_say(-EINVAL, "%s: %llu tokens (from 1 to %u can be)", tokens_key, (unsigned long long)kv->n,
+        return error_say(-EINVAL, "%s: %llu tokens (must be 1 to %u)", tokens_key, (unsigned long long)kv->n,
                          VOCAB_MAX);
     t->n = (uint32_t)kv->n;
     int r = read_kinds(t, g);

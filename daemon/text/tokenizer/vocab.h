@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The inside of a tokenizer, shared by the files that fill and use it: the vocabulary with its look-up tables, the
- * special tokens, and for BPE the merges and the pre-tokenizer. Plain data, immutable once tokenizer_new returned.
+ * The inside of a tokenizer, for the files that fill and use it: the vocabulary with its lookup tables, the special
+ * tokens, and for BPE the merges and the pre-tokenizer. Plain data, immutable once tokenizer_new has returned.
  */
 #include "daemon/text/tokenizer/pretokenize.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 
-enum token_kind { /* tokenizer.ggml.token_type's numbers */
+enum token_kind { /* the numbers of tokenizer.ggml.token_type */
                   TOKEN_UNDEFINED,
                   TOKEN_NORMAL,
                   TOKEN_UNKNOWN,
@@ -20,17 +20,17 @@ enum token_kind { /* tokenizer.ggml.token_type's numbers */
 
 enum { /* flags */
        TOKEN_EOG = 1,
-       TOKEN_RSTRIP = 2, /* white space behind it is swallowed */
+       TOKEN_RSTRIP = 2, /* white space behind it is removed */
        TOKEN_PLAIN = 4,  /* BPE: a normal token not written in the byte-level alphabet */
 };
 
-/* One string a token: string i is data[off[i] .. off[i + 1]). */
+/* One string for each token: string i is data[off[i] .. off[i + 1]). */
 struct strings {
     char *data;
     uint32_t *off; /* [n + 1] */
 };
 
-/* Strings -> token id, open addressing. A slot's id is stored plus 1, so that zeroed memory is empty. */
+/* String -> token id, open addressing. A slot stores its id plus 1, so that zeroed memory is empty. */
 struct text_table {
     struct text_slot {
         uint32_t tag; /* upper half of the hash */
@@ -40,21 +40,21 @@ struct text_table {
     uint64_t seed;
 };
 
-/* (left, right) -> merge; same scheme. */
+/* (left, right) -> merge, in the same way. */
 struct merge_table {
     struct merge_slot {
         int32_t left, right;
         uint32_t rank1; /* lower merges first */
-        int32_t id;     /* what the two become */
+        int32_t id;     /* token of the merged text */
     } * slots;
     size_t mask;
     uint64_t seed;
 };
 
-/* The longest special token, in bytes: a longer one is ordinary text. */
+/* The longest special token, in bytes. A longer one is ordinary text. */
 #define SPECIAL_BYTES_MAX 256
 
-/* Tokens that are found in the text before anything else, in the order they are looked for (longest first). */
+/* Tokens that are found in the text before merging, in the order of the search (longest first). */
 struct specials {
     int32_t *ids;        /* [n] */
     uint32_t *by_text;   /* [n] indices into ids, in byte order of their texts */
@@ -65,19 +65,19 @@ struct specials {
 struct tokenizer {
     enum { TOKENIZER_SPM, TOKENIZER_BPE } model;
     uint32_t n;
-    struct strings keys;   /* what text is compared with: U+2581 for a space where spaced, else the pieces themselves */
-    struct strings pieces; /* what a token stands for */
-    uint8_t *kinds;        /* [n] enum token_kind */
-    uint8_t *flags;        /* [n] */
-    uint32_t *order;       /* [n] SPM: scores as integers, best first (lowest); UINT32_MAX: not mergeable */
-    uint32_t key_max;      /* longest key, bytes */
-    int32_t bytes[256];    /* the token of a single byte, or -1 */
-    int32_t bos, eos, unk; /* or -1 */
-    struct tokenizer_fim fim; /* -1: not there */
+    struct strings keys;      /* texts to compare input with: U+2581 for a space if spaced, else equal to pieces */
+    struct strings pieces;    /* texts that tokens become */
+    uint8_t *kinds;           /* [n] enum token_kind */
+    uint8_t *flags;           /* [n] */
+    uint32_t *order;          /* [n] SPM: scores as integers, best first (lowest); UINT32_MAX: not mergeable */
+    uint32_t key_max;         /* longest key, bytes */
+    int32_t bytes[256];       /* the token of a single byte, or -1 */
+    int32_t bos, eos, unk;    /* or -1 */
+    struct tokenizer_fim fim; /* -1: none */
     bool add_bos;
     bool spaced;       /* U+2581 is written for a space: SPM, and BPE that is not byte-level */
     bool space_prefix; /* SPM */
-    bool cut_at_space; /* SPM: no token has a space behind something else, so that words can be merged one by one */
+    bool cut_at_space; /* SPM: no token has a space behind another character, so words are merged one by one */
     struct text_table table;
     struct merge_table merges;
     struct specials specials;
@@ -90,7 +90,7 @@ static inline const char *strings_at(const struct strings *s, uint32_t i, size_t
     return s->data + s->off[i];
 }
 
-/* Whether merging may make it: text never becomes a control token, not even where the pieces would add up to one. */
+/* True if merging may make the token. Text never becomes a control token, even where its pieces would add up to one. */
 static inline bool token_mergeable(const struct tokenizer *t, int32_t id)
 {
     uint8_t kind = t->kinds[id];
@@ -100,37 +100,38 @@ static inline bool token_mergeable(const struct tokenizer *t, int32_t id)
 
 /* lookup.c */
 int text_table_init(struct text_table *t, size_t n);
-/* Adds keys[id]; returns the id that has the same text already, or -1. */
+/* Adds keys[id]. Returns the id that already has the same text, or -1. */
 int32_t text_table_add(struct text_table *t, const struct strings *keys, int32_t id);
 int32_t text_table_find(const struct text_table *t, const struct strings *keys, const char *s, size_t len); /* or -1 */
-/* The same in two steps: the first asks for the memory that the second reads. */
+/* The same in two steps. The first prefetches the memory that the second reads. */
 uint64_t text_table_hash(const struct text_table *t, const char *s, size_t len);
 int32_t text_table_find_hash(const struct text_table *t, const struct strings *keys, const char *s, size_t len,
                              uint64_t hash);
 int merge_table_init(struct merge_table *m, size_t n);
 void merge_table_add(struct merge_table *m, int32_t left, int32_t right, uint32_t rank,
-                     int32_t id); /* the first one stays */
+                     int32_t id); /* the first of equal pairs stays */
 void merge_table_prefetch(const struct merge_table *m, int32_t left, int32_t right);
 const struct merge_slot *merge_table_find(const struct merge_table *m, int32_t left, int32_t right); /* or NULL */
 
-/* bytes.c: the byte-level alphabet. Length written (at most @len), or -1 when @s is not written in it. */
+/* bytes.c: the byte-level alphabet. Returns the length written (at most @len), or -1 if @s is not written in it. */
 ptrdiff_t bytes_decode(char *out, const char *s, size_t len);
 
-/* The three steps of making a tokenizer; errors as tokenizer_new. First vocab.c: texts, kinds and the table of texts.
- */
+/* The three steps of making a tokenizer, with the errors of tokenizer_new. First, vocab.c: texts, kinds and the table
+ * of texts. */
 int vocab_read(struct tokenizer *t, const struct gguf *g);
-/* special.c: the ids the file names, ends of generation by key and by well-known text, then the list of specials. */
+/* Second, special.c: the ids that the file names, the ends of generation by key and by well-known text, the list of
+ * specials. */
 int special_init(struct tokenizer *t, const struct gguf *g);
-/* spm.c: scores, byte tokens. bpe.c: before all that the pre-tokenizer, named by @pre or by the file; byte tokens,
- * merges. */
+/* Third, spm.c: scores, byte tokens; or bpe.c: byte tokens, merges. bpe_pre comes before the first step: it makes the
+ * pre-tokenizer that @pre or the file names. */
 int spm_init(struct tokenizer *t, const struct gguf *g);
 void spm_bytes(struct tokenizer *t);
 int bpe_pre(struct tokenizer *t, const struct gguf *g, const char *pre);
 int bpe_init(struct tokenizer *t, const struct gguf *g);
-/* vocab.c: the token with this text, which must be mergeable, or -1. */
+/* vocab.c: the token with this text if it is mergeable, or -1. */
 int32_t vocab_find(const struct tokenizer *t, const char *s, size_t len);
 
-/* A part of the text: a special token, or text that is still to be tokenized. */
+/* A part of the text: a special token, or text to be tokenized. */
 struct fragment {
     uint32_t begin, end;
     int32_t id;    /* -1: text */
@@ -138,15 +139,15 @@ struct fragment {
 };
 #define FRAGMENT_END UINT32_MAX
 
-/* fragment.c. Splits text->s from @from on; a linked list that begins at index 0. The caller frees *out, also on error.
- * -E2BIG where the special tokens would take too long to find. */
+/* fragment.c. Splits text->s from @from on into a linked list that begins at index 0. The caller frees *out, also on
+ * error. -E2BIG: the special tokens would take too long to find. */
 int special_split(const struct tokenizer *t, const struct text *text, uint32_t from, struct fragment **out);
 
-/* merge.c, spm.c, bpe.c: one run of text that has no special tokens in it. */
+/* merge.c, spm.c, bpe.c: one run of text without special tokens. */
 struct merger;
 int spm_encode(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end, bool prefix,
                struct tokens *out);
-/* Of BPE that is not byte-level, one piece. */
+/* One piece, for BPE that is not byte-level. */
 int spm_piece(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end,
               struct tokens *out);
 int bpe_encode(const struct tokenizer *t, struct merger *m, const char *s, uint32_t begin, uint32_t end,

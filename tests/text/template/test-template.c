@@ -143,7 +143,7 @@ static void test_errors_name_line_and_cause(void **state)
                  "template line 2: Conversation roles must alternate");
     expect_error("\n{{ l.x.y }}", -EINVAL, "template line 2: 'list object' has no attribute 'x'");
     expect_error("{{ s + 1 }}", -EINVAL, "template line 1: can only concatenate str (not \"int\") to str");
-    expect_error("\n\n{% for x in l %}", -EINVAL, "template line 3: 'for' is never ended: 'endfor' is missing");
+    expect_error("\n\n{% for x in l %}", -EINVAL, "template line 3: 'for' is not closed: 'endfor' is missing");
     expect_error("{% if l %}\n{% endfor %}", -EINVAL, "template line 2: unknown tag 'endfor'");
     expect_error("\n{{ s|nope }}", -EINVAL, "template line 2: no filter named 'nope'");
     expect_error("{{ s ", -EINVAL, "template line 1: {{ without }}");
@@ -151,7 +151,8 @@ static void test_errors_name_line_and_cause(void **state)
     expect_error("{{ 9223372036854775807 + 1 }}", -EINVAL,
                  "template line 1: an integer that does not fit into 64 bits");
     expect_error("x\n\xff", -EINVAL, "template line 2: invalid UTF-8");
-    expect_error("{% include 'x' %}", -EINVAL, "template line 1: 'include' needs another template, and there is none");
+    expect_error("{% include 'x' %}", -EINVAL,
+                 "template line 1: 'include' is not supported: it needs another template");
     expect_error("{% macro m() %}\n{{ nope.x }}{% endmacro %}\n{{ m() }}", -EINVAL,
                  "template line 2: 'nope' is undefined");
 }

@@ -26,7 +26,7 @@ double bench_meter_since(const struct bench_meter *m)
     if (!m->zones || now.zones != m->zones) return -1;
     uint64_t sum = 0, range = 0;
     for (unsigned i = 0; i < m->zones; i++) {
-        sum += now.uj[i] - m->uj[i]; /* wraps, and the range brings it back */
+        sum += now.uj[i] - m->uj[i]; /* wraps; the range corrects it */
         if (now.uj[i] < m->uj[i] && read_number(i, "max_energy_range_uj", &range)) sum += range;
     }
     return (double)sum * 1e-6;

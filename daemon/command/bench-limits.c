@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the machine itself can do, to read every other figure as a share of it. Both loops are as simple as they get:
- * no kernel does better than they do. Machines are shared, so the best of many short passes counts.
+ * The limits of the machine, so that every other figure can be read as a share of them. Both loops are as simple as
+ * possible: no kernel is faster. Machines are shared, so the best of many short passes counts.
  */
 #include "daemon/command/bench.h"
 #include "daemon/model/pool.h"
@@ -15,19 +15,19 @@
 
 #define STREAMS 8
 #define CHUNK   ((size_t)1 << 20)   /* read at a time by one thread, in STREAMS streams */
-#define WINDOW  ((size_t)24)        /* chunks of a pass; the next one reads the next chunks */
-#define LEAST   ((size_t)256 << 20) /* of the buffer; more where the last cache is large */
+#define WINDOW  ((size_t)24)        /* chunks in a pass; the next pass reads the next chunks */
+#define LEAST   ((size_t)256 << 20) /* smallest buffer; larger if the last cache is large */
 #define AHEAD   ((size_t)2048)      /* bytes of prefetch */
-#define SECONDS 0.4                 /* of measuring each limit */
-#define PIECES  4                   /* a thread, of one pass of arithmetic */
+#define SECONDS 0.4                 /* for each limit */
+#define PIECES  4                   /* per thread, in one pass of arithmetic */
 #define ROUNDS  20000
-#define SUMS    16 /* independent accumulators: at least latency x instructions a cycle */
+#define SUMS    16 /* independent accumulators: at least latency x instructions per cycle */
 
 typedef uint64_t vec __attribute__((vector_size(64)));
 
 struct loops {
-    uint64_t (*read)(const uint8_t *p, size_t ahead); /* a chunk */
-    uint64_t (*multiply)(uint64_t *result);           /* returns operations done */
+    uint64_t (*read)(const uint8_t *p, size_t ahead); /* reads a chunk */
+    uint64_t (*multiply)(uint64_t *result);           /* returns the number of operations */
 };
 
 struct passes {
@@ -86,14 +86,14 @@ __attribute__((target("avx512f"))) static uint64_t read_avx512(const uint8_t *p,
     return read_chunk(p, ahead);
 }
 
-/* 32 products an instruction, and two more instructions to add them up. */
+/* 32 products in one instruction, and two more instructions to add them. */
 __attribute__((target("avx2"))) static uint64_t multiply_avx2(uint64_t *result)
 {
     __m256i sum[SUMS / 2], one = _mm256_set1_epi16(1), x = _mm256_set1_epi8((char)*result);
     UNROLL for (size_t i = 0; i < SUMS / 2; i++) sum[i] = _mm256_set1_epi8((char)i);
     for (size_t r = 0; r < ROUNDS; r++) UNROLL for (size_t i = 0; i < SUMS / 2; i++)
         {
-            __asm__("" : "+x"(x)); /* not the same product each round */
+            __asm__("" : "+x"(x)); /* a different product each round */
             sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(_mm256_maddubs_epi16(x, x), one));
         }
     UNROLL for (size_t i = 1; i < SUMS / 2; i++) sum[0] = _mm256_add_epi32(sum[0], sum[i]);
@@ -108,10 +108,11 @@ __attribute__((target("avx512f,avx512vnni"))) static uint64_t multiply_vnni(uint
     for (size_t r = 0; r < ROUNDS; r++) UNROLL for (size_t i = 0; i < SUMS; i++)
         {
             sum[i] = _mm512_dpbusd_epi32(sum[i], x, x);
-            __asm__("" : "+v"(sum[i])); /* in its register, round after round */
+            __asm__("" : "+v"(sum[i])); /* stays in its register between rounds */
         }
     UNROLL for (size_t i = 1; i < SUMS; i++) sum[0] = _mm512_add_epi32(sum[0], sum[i]);
-    *result += (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(sum[0])); /* a lane will do, they are all alike */
+    *result +=
+        (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(sum[0])); /* one lane is enough, because all are equal */
     return (uint64_t)ROUNDS * SUMS * 64 * 2;
 }
 #endif
@@ -152,7 +153,7 @@ static double best_read(struct passes *p, struct pool *pool, const uint8_t *mem)
     const size_t pass = WINDOW * CHUNK;
     for (size_t i = 0; i * pass < 2 * p->size || tool_now() < end; i++) {
         p->mem = mem + i * pass % p->size;
-        p->ahead = i % 2 ? AHEAD : 0; /* the CPU's own prefetchers are sometimes better left alone */
+        p->ahead = i % 2 ? AHEAD : 0; /* the hardware prefetchers alone are sometimes faster */
         double start = tool_now();
         pool_run(pool, read_pieces, p, WINDOW, 1);
         double gbps = (double)pass / (tool_now() - start) * 1e-9;
@@ -193,7 +194,7 @@ int bench_limits(struct bench_limits *out, uint32_t threads)
         pool_free(pool);
         return error_say(-ENOMEM, "no %zu bytes to measure the memory's speed with", mapped);
     }
-    madvise(mem, mapped, MADV_HUGEPAGE); /* as the weights; a refusal costs nothing but speed */
+    madvise(mem, mapped, MADV_HUGEPAGE); /* as for the weights; a failure costs only speed */
     memset(mem, 1, mapped);
     out->read_gbps = best_read(&p, pool, mem);
     out->int8_gops = best_int8(&p, pool);

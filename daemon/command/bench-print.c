@@ -22,7 +22,7 @@ static void print_energy(const json_t *j)
         printf("  %.3f J/token\n", real(j, "joules_per_token"));
 }
 
-/* Where the milliseconds of a step (or of a whole prompt) went, in per cent of all. */
+/* The parts of a step (or of a whole prompt) in percent of its time. */
 static void print_parts(const json_t *j)
 {
     static const char *const names[] = {"projections", "attention", "vectors", "logits", "waiting"};

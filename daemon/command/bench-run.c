@@ -8,7 +8,7 @@
 
 #define SAMPLINGS 5
 
-/* What is run again and again. */
+/* The run that is repeated. */
 struct run {
     struct tool *l;
     uint32_t batch, pos, n; /* prefill: batch 0, n tokens; decode: n steps */
@@ -22,7 +22,7 @@ static int cmp_double(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Any valid ids will do: speed does not depend on them. */
+/* Any valid ids: the speed does not depend on them. */
 static void fill(int32_t *tokens, uint32_t n, uint32_t vocab)
 {
     uint32_t x = 1;
@@ -59,7 +59,8 @@ static int run_once(const struct run *r)
     return e;
 }
 
-/* Give every block of the sequences what block 0 holds: memory that was never written is no memory yet. */
+/* Copies block 0 to every block of the sequences, because the system has not allocated memory that was never written.
+ */
 static int fill_kv(const struct run *r)
 {
     struct backend *b = r->l->backend;
@@ -80,7 +81,7 @@ static int fill_kv(const struct run *r)
     return 0;
 }
 
-/* @per: what one run is divided by. */
+/* @per: the number of steps in one run. */
 static int repeat(const struct run *r, uint32_t per, const struct bench_way *way, struct bench_result *out)
 {
     double took[BENCH_RUNS_MAX];
@@ -113,7 +114,7 @@ int bench_prefill(struct tool *l, uint32_t n, const struct bench_way *way, struc
     if (!tokens || !logits) return error_origin(-ENOMEM);
     fill(tokens, n, vocab);
     struct run r = {.l = l, .n = n, .tokens = tokens, .logits = logits};
-    int e = tool_forward(l, 0, tokens, 0, n < cap ? n : cap, n, NULL); /* warm */
+    int e = tool_forward(l, 0, tokens, 0, n < cap ? n : cap, n, NULL); /* warm up */
     return e ? e : repeat(&r, 1, way, out);
 }
 
@@ -127,7 +128,7 @@ int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps,
     fill(tokens, batch, vocab);
     struct run r = {.l = l, .batch = batch, .pos = depth, .n = steps, .tokens = tokens, .logits = logits};
     int e = fill_kv(&r);
-    if (!e) e = step(&r, 0); /* warm */
+    if (!e) e = step(&r, 0); /* warm up */
     return e ? e : repeat(&r, steps, way, out);
 }
 

@@ -7,19 +7,19 @@
 #include <getopt.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,16] [-t N] [--depth LIST]\n"
-    "                  [-r 3] [--roofline] [--json]\n"
-    "Speed of prefill and decode, without a socket, beside what this machine can do\nat best. Medians.\n"
-    "  -m, --model FILE     a .gguf file or a model's name\n"
-    "  -p, --prefill N      tokens of the prompt (512)\n"
-    "  -n, --decode N       steps of each decode (64)\n"
-    "  -b, --batch LIST     sequences decoded together (1,4,16)\n"
-    "  -t, --threads N      compute threads (physical cores)\n"
-    "  -r, --repeat N       measurements of each, 1 to 99 (3)\n"
-    "      --depth LIST     tokens that are in the sequences before that (0)\n"
-    "      --roofline       bytes moved, and where the time goes\n"
-    "      --json           one JSON object instead of a table\n";
+static const char usage[] = "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,16] [-t N] [--depth LIST]\n"
+                            "                  [-r 3] [--roofline] [--json]\n"
+                            "Measures the speed of prefill and decode, without a socket, and compares it\n"
+                            "with the limits of this machine. Prints medians.\n"
+                            "  -m, --model FILE     a .gguf file or a model's name\n"
+                            "  -p, --prefill N      tokens of the prompt (512)\n"
+                            "  -n, --decode N       steps of each decode (64)\n"
+                            "  -b, --batch LIST     sequences decoded together (1,4,16)\n"
+                            "  -t, --threads N      compute threads (physical cores)\n"
+                            "  -r, --repeat N       measurements of each, 1 to 99 (3)\n"
+                            "      --depth LIST     tokens in the sequences before the decode (0)\n"
+                            "      --roofline       bytes moved, and the time of each part\n"
+                            "      --json           one JSON object instead of a table\n";
 
 struct options {
     const char *model;
@@ -29,9 +29,9 @@ struct options {
     bool roofline, json, help;
 };
 
-/* What one token or step costs, whoever computes it. */
+/* The cost of one token or step, on any backend. */
 struct work {
-    double weights, vocabulary; /* bytes: of all weights, and of the vocabulary's matrix among them */
+    double weights, vocabulary; /* bytes: of all weights; of the vocabulary's matrix, a part of them */
     double kv;                  /* bytes of one token, all layers */
     double ops;                 /* multiplications and additions of one token in the layers' matrices */
 };
@@ -42,7 +42,7 @@ static int parse_numbers(const char *name, const char *s, uint32_t min, uint32_t
     bool good = *n > 0;
     for (uint32_t i = 0; i < *n; i++) good &= list[i] >= min && list[i] <= max;
     if (good) return 0;
-    return error_say(-EINVAL, "%s: '%s' is no list of up to %d numbers from %u to %u", name, s, BENCH_LIST_MAX, min,
+    return error_say(-EINVAL, "%s: '%s' is not a list of up to %d numbers from %u to %u", name, s, BENCH_LIST_MAX, min,
                      max);
 }
 
@@ -96,7 +96,7 @@ static int parse(struct options *o, int argc, char **argv)
             return command_refuse(argv, c);
         }
     if (!r && (!o->model || optind < argc))
-        r = error_say(-EINVAL, "it needs -m FILE, and options only; see hobd bench --help");
+        r = error_say(-EINVAL, "expected -m FILE and options only; see hobd bench --help");
     return r;
 }
 
@@ -133,7 +133,7 @@ static json_t *energy(const struct bench_result *r, double tokens)
     return r->joules < 0 ? json_null() : json_real(r->joules / tokens);
 }
 
-/* Milliseconds of a run by component, and what is left when the known ones are gone. */
+/* Milliseconds of a run by component. "all" is their sum. */
 static json_t *parts_of(const struct bench_result *r)
 {
     static const char *const names[TIMING_PARTS] = {"projections", "attention", "vectors", "logits"};
@@ -229,7 +229,7 @@ int command_bench(int argc, char **argv)
     int r = parse(&o, argc, argv);
     if (o.help) return fputs(usage, stdout) < 0;
     if (r) return command_misused(argv, r);
-    /* A step at a depth of the whole context is one at its last position, so that no room is needed behind it. */
+    /* A step at a depth of the whole context is a step at its last position, so it needs no room behind it. */
     uint32_t depth = largest(o.depth, o.n_depth);
     uint64_t longest = o.prefill > o.decode ? o.prefill : o.decode, room = depth + o.decode;
     struct backend_config c = {.ctx = (uint32_t)(longest > room ? longest : room),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What programs want to know of a GGUF file: hob models runs this, since hob itself reads no models. */
+/* The facts about a GGUF file that programs need. hob models runs this, because hob itself reads no models. */
 #include "daemon/command/inspect.h"
 #include "daemon/model/weights.h"
 #include "daemon/text/template/template.h"
@@ -14,7 +14,7 @@ DEFINE_CLEANUP(struct gguf *, gguf_close)
 DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 DEFINE_CLEANUP(struct template *, template_free)
 
-/* Strings of a file need not be UTF-8; such a one is null. */
+/* A string of the file that is not UTF-8 is null. */
 static void set_str(json_t *o, const char *key, const char *s, size_t len)
 {
     json_t *v = s ? json_stringn(s, len) : NULL;
@@ -28,7 +28,7 @@ static void set_gguf(json_t *o, const char *key, const struct gguf *g, const cha
     set_str(o, key, s.data, s.len);
 }
 
-/* The type of most bytes of the tensors, and what each type has. */
+/* The bytes of each tensor type, and the type with the most bytes. */
 static void set_types(json_t *o, const struct gguf *g)
 {
     json_t *types = json_object();
@@ -53,7 +53,8 @@ static void set_types(json_t *o, const struct gguf *g)
     json_object_set_new(o, "types", types);
 }
 
-/* Asked of those who would use it. @context and @memory stay 0 where it is not. */
+/* Checks whether hobd can run the file, with the functions that load it. @context and @memory stay 0 where they are
+ * unknown. */
 static int check(const struct gguf *g, uint32_t *context, size_t *memory)
 {
     _cleanup_(tokenizer_freep) struct tokenizer *t = NULL;
@@ -79,10 +80,10 @@ static void set_error(json_t *o, const char *key, const char *path, int r)
     size_t n = strlen(path);
     if (!strncmp(why, path, n) && why[n] == ':') why += n + 2;
     set_str(o, key, why, strlen(why));
-    if (json_is_null(json_object_get(o, key))) set_str(o, key, "it cannot be read", 17);
+    if (json_is_null(json_object_get(o, key))) set_str(o, key, "unreadable file", 15);
 }
 
-/* Without one that can be used, a model still does raw prompts, so that it is no reason to refuse the model. */
+/* Without a usable template a model still runs raw prompts, so the model is not refused. */
 static void set_template(json_t *o, const struct gguf *g)
 {
     _cleanup_(template_freep) struct template *chat = NULL;
@@ -93,7 +94,7 @@ static void set_template(json_t *o, const struct gguf *g)
     if (r < 0) set_error(o, "template_why", gguf_path(g), r);
 }
 
-/* The context that the file states, whatever its architecture. */
+/* The context length in the file, for any architecture. */
 static void set_context(json_t *o, const struct gguf *g, uint32_t context)
 {
     struct gguf_str arch;

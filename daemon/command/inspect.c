@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hobd inspect: what is in a GGUF file, and what of it hobd can run. Reads no weights. */
+/* hobd inspect: the content of a GGUF file, and the parts of it that hobd can run. Reads no weights. */
 #include "daemon/command/inspect.h"
 #include "daemon/command/command.h"
 #include "daemon/model/weights.h"
@@ -19,14 +19,14 @@
 #define TEXT_SHOWN  72 /* bytes of a string */
 #define ITEMS_SHOWN 6  /* elements of an array */
 
-/* Of values of fixed size. */
+/* Sizes of values of fixed size. */
 static const uint8_t value_size[GGUF_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 DEFINE_CLEANUP(struct gguf *, gguf_close)
 DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 DEFINE_CLEANUP(struct template *, template_free)
 
-/* At most @max bytes of it; what a terminal could stumble over is written as \xNN. */
+/* Prints at most @max bytes of @s. Bytes that could control a terminal are written as \xNN. */
 static void print_text(struct gguf_str s, size_t max)
 {
     size_t shown = s.len > max ? max : s.len;
@@ -196,7 +196,7 @@ static void print_types(const struct gguf *g)
     }
 }
 
-/* --- what of it is supported: asked of those who would use it --- */
+/* --- support, checked with the functions that load the parts --- */
 
 static void unsupported(const struct gguf *g, int r)
 {
@@ -244,7 +244,7 @@ static void check_text(const struct gguf *g)
     }
     r = gguf_get_str(g, "tokenizer.chat_template", &src);
     if (r > 0) {
-        puts("no chat template: only raw prompts");
+        puts("no chat template: raw prompts only");
         return;
     }
     if (!r) r = template_new(&chat, src.data, src.len);
@@ -278,13 +278,14 @@ static void usage(void)
     puts("usage: hobd inspect FILE\n"
          "       hobd inspect --json FILE...\n"
          "       hobd inspect --supported\n"
-         "What is in a GGUF file: metadata, tensors with their types and sizes, and what\nof it is supported.\n\n"
-         "      --json         what programs want to know of it, one object a line\n"
-         "      --supported    the architectures, RoPE scalings and types that are\n"
-         "      --help         this");
+         "Prints the content of a GGUF file: metadata, tensors with their types and\n"
+         "sizes, and the parts that are supported.\n\n"
+         "      --json         facts for programs, one JSON object on a line\n"
+         "      --supported    lists the supported architectures, RoPE scalings and types\n"
+         "      --help         this text");
 }
 
-/* What one file is does not keep the others. */
+/* A bad file does not stop the others. */
 static int run_json(char **files)
 {
     int r = 0, one;
@@ -295,12 +296,12 @@ static int run_json(char **files)
     return r;
 }
 
-/* The files that are told must suit @what: 0 (one), 'j' (some) or 's' (none). */
+/* Checks the number of files against @what: 0 (one), 'j' (at least one) or 's' (none). */
 static const char *misfit(int what, int files)
 {
     if (what == 's') return files ? "--supported takes no FILE" : NULL;
     if (!files) return "FILE is missing; see hobd inspect --help";
-    return files > 1 && !what ? "only one FILE, or --json" : NULL;
+    return files > 1 && !what ? "more than one FILE needs --json" : NULL;
 }
 
 int command_inspect(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* hobd inspect --json: one JSON object on a line about the GGUF file @path. 0; 1: it cannot be read, which the object
- * says; negative with a sentence: it could not be printed. */
+/* hobd inspect --json: prints one JSON object on a line about the GGUF file @path. 0; 1: the file cannot be read, and
+ * the object has the error; negative: it could not be printed; sets the error message. */
 int inspect_json(const char *path);

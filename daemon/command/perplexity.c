@@ -7,17 +7,17 @@
 #include <math.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [--kv-type TYPE]\n"
-    "                       [-t N] [--json]\n"
-    "Perplexity as llama-perplexity defines it: windows of c tokens, the second half\nof each scored.\n"
-    "  -m, --model FILE     a .gguf file or a model's name\n"
-    "  -f, --file TEXT      the text to score\n"
-    "  -c, --ctx N          tokens of a window (512)\n"
-    "      --chunks N       score the first N windows only\n"
-    "      --kv-type TYPE   how K and V are kept: f32, f16 or q8 (f32)\n"
-    "  -t, --threads N      compute threads (physical cores)\n"
-    "      --json           {\"ppl\",\"stderr\",\"chunks\",\"tokens\"}\n";
+static const char usage[] = "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [--kv-type TYPE]\n"
+                            "                       [-t N] [--json]\n"
+                            "Computes the perplexity as llama-perplexity defines it: over windows of c\n"
+                            "tokens, the second half of each is scored.\n"
+                            "  -m, --model FILE     a .gguf file or a model's name\n"
+                            "  -f, --file TEXT      the text to score\n"
+                            "  -c, --ctx N          tokens of a window (512)\n"
+                            "      --chunks N       score the first N windows only\n"
+                            "      --kv-type TYPE   type of K and V: f32, f16 or q8 (f32)\n"
+                            "  -t, --threads N      compute threads (physical cores)\n"
+                            "      --json           {\"ppl\",\"stderr\",\"chunks\",\"tokens\"}\n";
 
 struct options {
     const char *model, *file;
@@ -85,11 +85,11 @@ static int parse(struct options *o, int argc, char **argv)
             return command_refuse(argv, c);
         }
     if (!r && (!o->model || !o->file || optind < argc))
-        r = error_say(-EINVAL, "it needs -m FILE and -f TEXT, and options only; see hobd perplexity --help");
+        r = error_say(-EINVAL, "expected -m FILE, -f TEXT and options only; see hobd perplexity --help");
     return r;
 }
 
-/* Score the second half of one window. */
+/* Scores the second half of one window. */
 static int window(struct tool *l, int32_t *tokens, uint32_t ctx, float *logits, struct score *s)
 {
     uint32_t vocab = l->backend->shape.vocab, first = ctx / 2;
@@ -116,7 +116,7 @@ static int score_file(const struct options *o, struct tool *l, struct score *s, 
     size_t len;
     int r = tool_read_file(o->file, &text, &len);
     if (r) return r;
-    if (len && text[len - 1] == '\n') len--; /* as the peer reads files */
+    if (len && text[len - 1] == '\n') len--; /* as llama-perplexity reads files */
     struct tokens t = {0};
     r = tool_tokens(l, text, len, &t);
     if (r) {
@@ -143,7 +143,7 @@ static int score_file(const struct options *o, struct tool *l, struct score *s, 
 
 int command_perplexity(int argc, char **argv)
 {
-    /* f32, so that what is measured is the weights and the arithmetic, unless it is what a KV type costs. */
+    /* f32 by default, so that only the weights and the arithmetic are measured, not the KV type. */
     struct options o = {.ctx = 512, .kv_type = KERN_KV_F32};
     int r = parse(&o, argc, argv);
     if (o.help) return fputs(usage, stdout) < 0;

@@ -20,9 +20,8 @@ static int write_all(const char *p, size_t n)
 
 int command_print(const char *text, size_t n)
 {
-    _cleanup_(buf_fini) struct buf safe = BUF_INIT;
-
     if (!isatty(STDOUT_FILENO)) return write_all(text, n);
+    _cleanup_(buf_fini) struct buf safe = BUF_INIT;
     int r = plain_text(&safe, text, n);
     return r < 0 ? error_origin(r) : write_all(safe.data, safe.len);
 }

@@ -5,25 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The directory that @path (NULL: none) is in. NULL: none, or no memory. */
+/* The directory of @path. NULL: @path is NULL, or no memory. */
 static char *parent_of(const char *path)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-
     if (!path) return NULL;
+    const char *slash = strrchr(path, '/');
     if (!slash) return strdup(".");
     return slash > path ? strndup(path, (size_t)(slash - path)) : strdup("/");
 }
 
-/* The sandbox closes a directory that does not exist when it begins. So this makes the directories that the engine would
- * make, and @config, which may get a file later. The engine reports a failure: it tries the same again. */
+/* The sandbox closes a directory that does not exist when it starts. So this function makes the directories that the
+ * engine would make, and @config, because a file may be put there later. The engine tries again and reports a failure.
+ */
 static void make_dirs(const struct engine_config *e, const char *config)
 {
     const char *const dirs[] = {e->state_dir, e->packed_dir, e->cache_bytes ? e->cache_dir : NULL, config};
-
-    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+    for (size_t i = 0; i < sizeof(dirs) / sizeof(*dirs); i++) {
         int r = dirs[i] ? paths_make(dirs[i]) : 0;
-
         if (r < 0) log_debug("%s", error_text(r));
     }
 }
@@ -31,22 +29,19 @@ static void make_dirs(const struct engine_config *e, const char *config)
 void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const struct listener *l)
 {
     const struct engine_config *e = &o->engine;
-    int r;
-
     *x = (struct serve_sandbox){.beside = parent_of(e->state_dir), .socket = l->linked ? parent_of(l->path) : NULL};
-    r = paths_dir(PATHS_CONFIG, o->system, &x->config);
+    int r = paths_dir(PATHS_CONFIG, o->system, &x->config);
     if (r < 0) log_debug("%s", error_text(r));
-    /* The file apart from its directory, in case it is a link that leads elsewhere. */
+    /* The file is listed in addition to its directory, because it may be a link to another directory. */
     if (x->config && asprintf(&x->file, "%s/hobd.conf", x->config) < 0) x->file = NULL;
     const struct sandbox_path paths[] = {
         {e->model_path, SANDBOX_READ},  {e->prefixes_dir, SANDBOX_READ}, {x->config, SANDBOX_READ},
         {x->file, SANDBOX_READ},        {e->state_dir, SANDBOX_WRITE},   {e->cache_dir, SANDBOX_WRITE},
         {e->packed_dir, SANDBOX_WRITE}, {x->socket, SANDBOX_REMOVE},     {x->beside, SANDBOX_LIST},
     };
-
-    _Static_assert(sizeof paths == sizeof x->paths, "as many as there are");
-    memcpy(x->paths, paths, sizeof paths);
-    x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = sizeof paths / sizeof *paths};
+    _Static_assert(sizeof(paths) == sizeof(x->paths), "one entry for each path");
+    memcpy(x->paths, paths, sizeof(paths));
+    x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = sizeof(paths) / sizeof(*paths)};
     make_dirs(e, x->config);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The files that the sandbox of serve leaves open: each file that hobd opens after its start. */
+/* The files that the sandbox of serve leaves open: each file that hobd opens after the start. */
 #include "daemon/config.h"
 #include "daemon/io/listener.h"
 #include "daemon/io/sandbox.h"
@@ -11,7 +11,7 @@ struct serve_sandbox {
     char *config, *file, *beside, *socket;
 };
 
-/* Call it after options_resolve. It makes the directories that the engine would make. @o and @l must outlive @x.
- * Without memory @x leaves fewer files open. */
+/* Call this after options_resolve. It makes the directories that the engine would make. @o and @l must outlive @x.
+ * Without memory, @x leaves fewer files open. */
 void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const struct listener *l);
 void serve_sandbox_fini(struct serve_sandbox *x);

@@ -16,18 +16,17 @@
 
 static void help(void)
 {
-    puts("usage: hobd [serve] [OPTION…]\n\nHolds a model and answers hob(1) on a Unix socket, one of its own or the\n"
-         "service manager's.\n");
+    puts("usage: hobd [serve] [OPTION…]\n\nServes a model to hob(1) on a Unix socket, which it makes or gets from the\n"
+         "service manager.\n");
     options_help(stdout);
     puts("      --help               this text\n      --version            the version\n\n"
          "SIZE: 512M, 4G. TIME: 500ms, 30s, 15min, 1h.\nEvery option but --system is also a key of hobd.conf(5).");
 }
 
-/* A socket must not become descriptor 0, 1 or 2, which others write to. */
+/* A socket must not become descriptor 0, 1 or 2, because libraries write to them. */
 static int fill_standard_fds(void)
 {
     int fd;
-
     do fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd < 0) return error_say(-errno, "/dev/null: %s", strerror(errno));
@@ -35,18 +34,17 @@ static int fill_standard_fds(void)
     return 0;
 }
 
-/* Connections are limited by hobd itself. */
+/* hobd limits the connections itself. */
 static void raise_nofile(void)
 {
     struct rlimit l;
-
     if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == l.rlim_max) return;
     l.rlim_cur = l.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &l) < 0) log_debug("RLIMIT_NOFILE: %s", strerror(errno));
 }
 
-/* Large buffers are mapped each by itself and few arenas are made, so that memory that was used for a moment goes back to
- * the system. The allocator's own threshold grows with the largest buffer ever freed. */
+/* Large buffers get mappings of their own, and the number of arenas is small, so that memory of short use returns to
+ * the system. Without this, the allocator's threshold grows with the largest buffer ever freed. */
 static void tune_malloc(void)
 {
     mallopt(M_MMAP_THRESHOLD, 256 << 10);
@@ -54,12 +52,11 @@ static void tune_malloc(void)
     mallopt(M_ARENA_MAX, 4);
 }
 
-/* The directory of the model's socket: the user's alone, or one that the system's users may enter. */
+/* Makes the directory of the model's socket: private to the user, or open to the users of the system. */
 static int make_runtime_dir(bool system)
 {
     _cleanup_(freep) char *dir = NULL;
     int r = paths_dir(PATHS_RUNTIME, system, &dir);
-
     if (r < 0) return r;
     if (system && mkdir(dir, 0755) == 0) return 0;
     return paths_make(dir);
@@ -67,10 +64,9 @@ static int make_runtime_dir(bool system)
 
 static int open_listener(const struct options *o, struct listener *l)
 {
-    _cleanup_(freep) char *path = NULL;
     int r = listener_inherit(l);
-
     if (r <= 0) return r;
+    _cleanup_(freep) char *path = NULL;
     if (!o->socket) {
         r = make_runtime_dir(o->system);
         if (r == 0) r = paths_socket(o->model, o->system, &path);
@@ -79,14 +75,13 @@ static int open_listener(const struct options *o, struct listener *l)
     return listener_make(l, o->socket ? o->socket : path, o->system ? 0660 : 0600);
 }
 
-/* Who waits in a socket of the service manager's is told: else he would wait for ever, and the manager would start one
- * hobd after the other for him. */
+/* Refuses the clients that wait in a socket of the service manager. Otherwise they would wait forever, and the manager
+ * would start one hobd after the other for them. */
 static int give_up(struct listener *l, int r)
 {
     _cleanup_(freep) char *why = strdup(error_text(r));
-    struct notify manager;
-
     log_error("%s", error_text(r));
+    struct notify manager;
     notify_init(&manager, NULL, NULL, NULL);
     notify_failed(&manager, -r, error_text(r));
     notify_fini(&manager);
@@ -97,7 +92,7 @@ static int give_up(struct listener *l, int r)
     return 1;
 }
 
-/* As it was started, so that the command line wins over the file still. */
+/* The arguments of the start, so that the command line still overrides the file. */
 struct again {
     int argc;
     char **argv;
@@ -116,15 +111,14 @@ static int reload(void *ctx, struct server_reload *changed)
 {
     struct again *a = ctx;
     struct options fresh;
-    struct buf taken = BUF_INIT, pending = BUF_INIT;
-    size_t len;
     int r = options_init(&fresh);
-
     if (r == 0) r = options_load(&fresh, a->argc, a->argv);
+    struct buf taken = BUF_INIT, pending = BUF_INIT;
     if (r == 0) r = options_take(a->options, &fresh, &taken, &pending);
     if (r == 0) {
         log_limit(a->options->log_level);
         set_times(a->config, a->options);
+        size_t len;
         *changed = (struct server_reload){buf_steal(&taken, &len), buf_steal(&pending, &len)};
     }
     buf_fini(&taken);
@@ -137,10 +131,8 @@ static int serve(struct options *o, int argc, char **argv)
 {
     struct listener listener = LISTENER_INIT;
     struct server_config config = {.engine = &o->engine, .listener = &listener, .reload = reload};
-    struct serve_sandbox sandbox;
     struct again again = {argc, argv, o, &config};
     int r = fill_standard_fds();
-
     config.ctx = &again;
     set_times(&config, o);
     raise_nofile();
@@ -148,6 +140,7 @@ static int serve(struct options *o, int argc, char **argv)
     if (r == 0) r = options_resolve(o);
     if (r == 0) r = open_listener(o, &listener);
     if (r < 0) return give_up(&listener, r);
+    struct serve_sandbox sandbox;
     if (!o->no_sandbox) {
         serve_sandbox_init(&sandbox, o, &listener);
         config.sandbox = &sandbox.sandbox;
@@ -159,15 +152,12 @@ static int serve(struct options *o, int argc, char **argv)
 
 int command_serve(int argc, char **argv)
 {
-    static struct options options; /* the engine may read it until the process ends */
-    int r;
-
+    static struct options options; /* static: the engine may read it until the process ends */
     log_init("hobd", LOG_INFO);
-    r = options_init(&options);
+    int r = options_init(&options);
     if (r == 0) r = options_load(&options, argc, argv);
     if (r < 0) {
         struct listener none = LISTENER_INIT;
-
         give_up(&none, r);
         return r == -EINVAL ? 2 : 1;
     }

@@ -10,25 +10,28 @@
 #include <math.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: hobd simulate TRACE.jsonl [OPTION…]\n"
-    "Replays a trace of requests through the real scheduler and prefix index, with a\nmodelled step time.\n"
-    "      --policy NAME      hob, or fcfs: first come, first served (both)\n"
-    "      --room PERCENT     of the distinct blocks in the cache's room, or inf (10)\n"
-    "      --users N          made-up users that the conversations are dealt to (8)\n"
-    "      --parallel N       sequences at once (16)\n"
-    "      --batch-tokens N   most tokens of a step (512)\n"
-    "      --block N          tokens in a block of the index: 32, 64, … 512 (512)\n"
-    "      --step-ms LIST     of a step, a decoded token, a prefill token, a thousand\n"
-    "                         positions that a decoded token looks at, and a prefill\n"
-    "                         token (17,3.2,3.3,4.7,1: 1.1B Q4_0, two Zen 4 cores)\n"
-    "      --load X           slow the clock until the machine is busy X of it (0.8)\n"
-    "      --stretch X        or slow it by X\n"
-    "      --requests N       only the first N\n"
-    "      --caches           no scheduler: only what ways to evict would find\n"
-    "      --json             one JSON object instead of a table\n"
-    "      --plot FILE        a picture as SVG\n"
-    "      --help             this\n";
+static const char usage[] = "usage: hobd simulate TRACE.jsonl [OPTION…]\n"
+                            "Replays a trace of requests through the real scheduler and prefix index, with a\n"
+                            "modelled step time.\n"
+                            "      --policy NAME      hob, or fcfs: first come, first served (both)\n"
+                            "      --room PERCENT     size of the cache in % of the distinct blocks, or\n"
+                            "                         inf (10)\n"
+                            "      --users N          artificial users, who share the conversations (8)\n"
+                            "      --parallel N       concurrent sequences (16)\n"
+                            "      --batch-tokens N   most tokens in a step (512)\n"
+                            "      --block N          tokens in a block of the index: 32, 64, … 512 (512)\n"
+                            "      --step-ms LIST     cost of a step, a decoded token, a prefill token,\n"
+                            "                         a thousand positions that a decoded token attends to,\n"
+                            "                         and that a prefill token attends to\n"
+                            "                         (17,3.2,3.3,4.7,1: 1.1B Q4_0, two Zen 4 cores)\n"
+                            "      --load X           slow the clock until the machine is busy for this\n"
+                            "                         share of the time (0.8)\n"
+                            "      --stretch X        slow the clock by the factor X instead\n"
+                            "      --requests N       only the first N\n"
+                            "      --caches           no scheduler: compare the hits of eviction policies\n"
+                            "      --json             one JSON object instead of a table\n"
+                            "      --plot FILE        write a picture (SVG)\n"
+                            "      --help             this text\n";
 
 struct options {
     struct sim_config sim;
@@ -48,7 +51,7 @@ static int parse_policy(struct options *o, const char *s)
         o->n_policies = 1;
         return 0;
     }
-    return error_say(-EINVAL, "--policy: '%s' is neither hob nor fcfs", s);
+    return error_say(-EINVAL, "--policy: '%s' is not hob or fcfs", s);
 }
 
 static int parse_u32(const char *name, const char *s, uint64_t most, uint32_t *out)
@@ -101,7 +104,7 @@ static int parse_block(struct options *o, const char *s)
     int r = parse_u32("--block", s, TRACE_BLOCK, &o->sim.block);
     if (r < 0) return r;
     if (o->sim.block >= 32 && !(o->sim.block & (o->sim.block - 1))) return 0;
-    return error_say(-EINVAL, "--block: '%s' is none of 32, 64, 128, 256, 512", s);
+    return error_say(-EINVAL, "--block: '%s' is not one of 32, 64, 128, 256, 512", s);
 }
 
 static int parse_one(struct options *o, char **argv, int c)
@@ -161,7 +164,7 @@ static int parse(struct options *o, int argc, char **argv)
     while (!r && !o->help && (c = getopt_long(argc, argv, ":", longs, NULL)) >= 0) r = parse_one(o, argv, c);
     if (r < 0 || o->help) return r;
     if (optind + 1 != argc)
-        return error_say(-EINVAL, optind < argc ? "only one TRACE" : "TRACE is missing; see hobd simulate --help");
+        return error_say(-EINVAL, optind < argc ? "more than one TRACE" : "TRACE is missing; see hobd simulate --help");
     o->path = argv[optind];
     return 0;
 }
@@ -193,14 +196,14 @@ static int print(const struct options *o, const struct trace *t, const struct si
     return 0;
 }
 
-/* Each way to evict, in a cache of the room asked for. */
+/* Runs each way to evict, in a cache with the room of --room. */
 static int run_caches(const struct options *o, const struct trace *t)
 {
     _cleanup_(json_decrefp) json_t *j = json_object();
     double all = t->infinite_tokens ? (double)t->infinite_tokens : 1;
     uint64_t room = o->sim.room < 0 ? t->distinct : (uint64_t)(o->sim.room * (double)t->distinct);
     if (!o->json)
-        printf("Hits in tokens, of an infinite cache's; room for %llu of %llu distinct blocks\n",
+        printf("Hits in tokens, as a share of an infinite cache's; room for %llu of %llu distinct blocks\n",
                (unsigned long long)room, (unsigned long long)t->distinct);
     for (int way = 0; way < CACHES_WAYS; way++) {
         uint64_t hit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hobd inspect --supported: what the code can run, as tables that README.md has too. */
+/* hobd inspect --supported: prints the tables of supported models that README.md contains. */
 #include "daemon/command/command.h"
 #include "daemon/model/shape.h"
 #include "kernels/kernels.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hobd template: a request's JSON on standard input, rendered by a chat template. */
+/* hobd template: renders a request's JSON from standard input with a chat template. */
 #include "daemon/text/template/template.h"
-#include "daemon/text/tokenizer/tokenizer.h"
 #include "daemon/command/command.h"
+#include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/file.h"
@@ -29,12 +29,12 @@ DEFINE_CLEANUP(struct template *, template_free)
 static void usage(void)
 {
     fputs("usage: hobd template (-m FILE | --template FILE) [--now TIME] <REQUEST.json\n"
-          "Renders a chat template: every key of the JSON object is one of its variables.\n\n"
-          "  -m, --model FILE      a GGUF file, or a model's name: its chat template,\n                        its "
-          "bos_token and eos_token\n"
-          "      --template FILE   this template instead\n"
-          "      --now TIME        what strftime_now sees: 2026-11-20T12:00:00, local time\n"
-          "      --help            this\n",
+          "Renders a chat template. Every key of the JSON object is a variable.\n\n"
+          "  -m, --model FILE      a GGUF file, or a model's name: its chat template,\n"
+          "                        its bos_token and eos_token\n"
+          "      --template FILE   a template in a file of its own\n"
+          "      --now TIME        time of strftime_now: 2026-11-20T12:00:00, local time\n"
+          "      --help            this text\n",
           stdout);
 }
 
@@ -42,12 +42,12 @@ static int parse_now(const char *s, time_t *out)
 {
     struct tm tm = {.tm_isdst = -1};
     const char *end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (!end || *end) return error_say(-EINVAL, "--now wants a time like 2026-11-20T12:00:00, not '%s'", s);
+    if (!end || *end) return error_say(-EINVAL, "--now needs a time like 2026-11-20T12:00:00, not '%s'", s);
     *out = mktime(&tm);
     return 0;
 }
 
-/* 0; 1: --help was answered; 2: usage. */
+/* 0; 1: --help was printed; 2: wrong usage. */
 static int parse(struct options *o, int argc, char **argv)
 {
     enum { TEMPLATE = 256, NOW, HELP };
@@ -58,9 +58,8 @@ static int parse(struct options *o, int argc, char **argv)
         {"help", no_argument, NULL, HELP},
         {0},
     };
-    int c, r = 0;
-
     opterr = 0;
+    int c, r = 0;
     while (r == 0 && (c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
         if (c == 'm')
             o->model = optarg;
@@ -77,11 +76,11 @@ static int parse(struct options *o, int argc, char **argv)
     if (r == 0 && optind < argc)
         r = error_say(-EINVAL, "unexpected argument '%s' (the request comes from standard input)", argv[optind]);
     if (r == 0 && !o->model == !o->template)
-        r = error_say(-EINVAL, "it takes either -m FILE or --template FILE; see hobd template --help");
+        r = error_say(-EINVAL, "expected either -m FILE or --template FILE; see hobd template --help");
     return r < 0 ? command_misused(argv, r) : 0;
 }
 
-/* All of @fd, whose name is @name, but no more than @max bytes. */
+/* Reads all of @fd, whose name is @name, but at most @max bytes. */
 static int read_all(int fd, const char *name, size_t max, struct buf *b)
 {
     for (;;) {
@@ -112,7 +111,7 @@ static int set_token(json_t *vars, const char *key, const struct tokenizer *t, i
     size_t len;
     const char *piece = tokenizer_piece(t, id, &len);
     json_t *s = json_stringn(piece, len);
-    if (!s) return error_say(-EINVAL, "the model's %s is no UTF-8", key);
+    if (!s) return error_say(-EINVAL, "the model's %s is not UTF-8", key);
     return json_object_set_new(vars, key, s) < 0 ? error_origin(-ENOMEM) : 0;
 }
 
@@ -126,7 +125,7 @@ static int load_model(const char *model, json_t *vars, struct template **out)
     if (r == 0) r = gguf_open(&g, path);
     if (r < 0) return r;
     r = gguf_get_str(g, "tokenizer.chat_template", &src);
-    if (r > 0) return error_say(-ENOENT, "%s: it has no chat template (tokenizer.chat_template)", path);
+    if (r > 0) return error_say(-ENOENT, "%s: no chat template (tokenizer.chat_template)", path);
     if (r == 0) r = template_new(out, src.data, src.len);
     if (r < 0) return error_in(r, "%s", path);
     r = tokenizer_new(&t, g);
@@ -145,7 +144,7 @@ static int read_request(json_t **out)
     if (!vars) return error_say(-EINVAL, "standard input: JSON line %d: %s", e.line, e.text);
     if (!json_is_object(vars)) {
         json_decref(vars);
-        return error_say(-EINVAL, "standard input: a JSON object is wanted");
+        return error_say(-EINVAL, "standard input: not a JSON object");
     }
     *out = vars;
     return 0;

@@ -26,16 +26,16 @@ DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 static void usage(void)
 {
     fputs("usage: hobd tokenize -m FILE [OPTION...]\n"
-          "Standard input as token ids, one JSON array.\n\n"
+          "Tokenizes standard input and prints a JSON array of token ids.\n\n"
           "  -m, --model FILE   a GGUF file, or a model's name\n"
           "      --special      parse special tokens; with --detokenize: show them\n"
-          "      --bos          the model's first token in front\n"
-          "      --detokenize   the other way: a JSON array of ids as text\n"
-          "      --help         this\n",
+          "      --bos          put the model's BOS token in front\n"
+          "      --detokenize   print the text of a JSON array of ids\n"
+          "      --help         this text\n",
           stdout);
 }
 
-/* 0; 1: --help was answered; 2: usage. */
+/* 0; 1: --help was printed; 2: wrong usage. */
 static int parse(struct options *o, int argc, char **argv)
 {
     enum { SPECIAL = 256, BOS, DETOKENIZE, HELP };
@@ -44,9 +44,8 @@ static int parse(struct options *o, int argc, char **argv)
         {"bos", no_argument, NULL, BOS},         {"detokenize", no_argument, NULL, DETOKENIZE},
         {"help", no_argument, NULL, HELP},       {0},
     };
-    int c, r;
-
     opterr = 0;
+    int c;
     while ((c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
         switch (c) {
         case 'm':
@@ -68,13 +67,13 @@ static int parse(struct options *o, int argc, char **argv)
             return command_misused(argv, command_refuse(argv, c));
         }
     }
-    r = 0;
+    int r = 0;
     if (optind < argc)
         r = error_say(-EINVAL, "unexpected argument '%s' (the text comes from standard input)", argv[optind]);
     else if (!o->model)
         r = error_say(-EINVAL, "-m FILE is missing; see hobd tokenize --help");
     else if (o->bos && o->detokenize)
-        r = error_say(-EINVAL, "--bos does not go with --detokenize");
+        r = error_say(-EINVAL, "--bos cannot be combined with --detokenize");
     return r < 0 ? command_misused(argv, r) : 0;
 }
 
@@ -96,12 +95,11 @@ static int read_all(struct buf *b)
 static int encode(const struct options *o, const struct tokenizer *t, const struct buf *in, struct buf *out)
 {
     _cleanup_(text_fini) struct text text = {0};
-    _cleanup_(tokens_fini) struct tokens ids = {0};
     int r = text_append(&text, in->data, in->len, o->special);
-
     if (r < 0) return r;
+    _cleanup_(tokens_fini) struct tokens ids = {0};
     if (o->bos) {
-        if (tokenizer_bos(t) < 0) return error_say(-EINVAL, "--bos: this model has no such token");
+        if (tokenizer_bos(t) < 0) return error_say(-EINVAL, "--bos: this model has no BOS token");
         r = tokens_push(&ids, tokenizer_bos(t), 0);
         if (r < 0) return r;
     }
@@ -115,7 +113,6 @@ static int encode(const struct options *o, const struct tokenizer *t, const stru
 static int push_id(const struct options *o, const struct tokenizer *t, struct detok *d, int32_t id, struct buf *out)
 {
     if (!o->special || !tokenizer_is_control(t, id)) return detok_push(d, t, id, out);
-
     size_t len;
     const char *s = tokenizer_piece(t, id, &len);
     int r = detok_flush(d, out);
@@ -126,19 +123,17 @@ static int decode(const struct options *o, const struct tokenizer *t, const stru
 {
     json_error_t why;
     _cleanup_(json_decrefp) json_t *ids = json_loadb(in->data, in->len, 0, &why);
+    if (!ids) return error_say(-EINVAL, "standard input: line %d, column %d: %s", why.line, why.column, why.text);
+    if (!json_is_array(ids)) return error_say(-EINVAL, "standard input: not a JSON array of token ids");
     struct detok d = {.at_start = true};
     json_t *v;
     size_t i;
-
-    if (!ids) return error_say(-EINVAL, "standard input: line %d, column %d: %s", why.line, why.column, why.text);
-    if (!json_is_array(ids)) return error_say(-EINVAL, "standard input: not a JSON array of token ids");
     json_array_foreach(ids, i, v)
     {
         json_int_t id = json_integer_value(v);
         if (!json_is_integer(v)) return error_say(-EINVAL, "standard input: element %zu is not an integer", i);
         if (id < 0 || (uint64_t)id >= tokenizer_vocab(t))
-            return error_say(-EINVAL,
-                             "standard input: element %zu: there is no token %" JSON_INTEGER_FORMAT " (0 to %zu)", i,
+            return error_say(-EINVAL, "standard input: element %zu: no token %" JSON_INTEGER_FORMAT " (0 to %zu)", i,
                              id, tokenizer_vocab(t) - 1);
         int r = push_id(o, t, &d, (int32_t)id, out);
         if (r < 0) return r;
@@ -152,7 +147,6 @@ static int run(const struct options *o)
     _cleanup_(gguf_closep) struct gguf *g = NULL;
     _cleanup_(tokenizer_freep) struct tokenizer *t = NULL;
     _cleanup_(buf_fini) struct buf in = BUF_INIT, out = BUF_INIT;
-
     int r = paths_model_file(o->model, false, &path);
     if (r < 0) return r;
     r = gguf_open(&g, path);
@@ -169,7 +163,6 @@ int command_tokenize(int argc, char **argv)
 {
     struct options o = {0};
     int r = parse(&o, argc, argv);
-
     if (r) return r == 1 ? 0 : r;
     r = run(&o);
     return r < 0 ? command_failed(argv, r) : 0;

@@ -8,14 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Mean KL divergence (nats) that fails. Float weights differ by rounding only; quantized ones also by the int8 of the
- * activations, about a hundredth of what 4-bit weights themselves cost. */
+/* The mean KL divergence (nats) that fails. Float weights differ only by rounding. Quantized weights also differ by the
+ * int8 activations, about a hundredth of the error of 4-bit weights. */
 #define KL_BOUND_FLOAT     1e-4
 #define KL_BOUND_QUANTIZED 2e-2
 #define TOKENS_MAX         256
 
 static const char usage[] = "usage: hobd verify -m FILE\n"
-                            "Compare the fast kernels with an independent f32 forward pass (OpenBLAS).\n"
+                            "Compares the fast kernels with an independent f32 forward pass (OpenBLAS).\n"
                             "  -m, --model FILE   a .gguf file or a model's name\n";
 
 static const char text[] = "Once upon a time there was a kettle that lived on a shelf beside the fire. Every morning "
@@ -113,8 +113,8 @@ int command_verify(int argc, char **argv)
         model = optarg;
     }
     if (!model || optind < argc)
-        return command_misused(argv, error_say(-EINVAL, "it needs -m FILE, nothing else; see hobd verify --help"));
-    /* The exact KV type, so that the arithmetic of the matrices is what differs. */
+        return command_misused(argv, error_say(-EINVAL, "expected -m FILE only; see hobd verify --help"));
+    /* The exact KV type, so that only the arithmetic of the matrices differs. */
     struct backend_config config = {.ctx = TOKENS_MAX, .kv_type = KERN_KV_F32, .batch_tokens = TOKENS_MAX};
     struct tool l;
     struct difference d = {0};

@@ -74,7 +74,7 @@ static const struct figure figures[] = {
     {"machine busy", "busy", busy, 3},
 };
 
-enum { N_FIGURES = sizeof figures / sizeof *figures };
+enum { N_FIGURES = sizeof(figures) / sizeof(*figures) };
 
 static const struct {
     const char *words, *key;

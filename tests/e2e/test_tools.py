@@ -187,7 +187,7 @@ def test_bench_at_depth_says_where_the_time_goes(tiny):
 def test_bench_refuses_what_does_not_fit(tiny):
     assert "context of 512" in hobd("bench", "-m", tiny, "--depth", 513, check=1).err
     assert "--depth: '1,x'" in hobd("bench", "-m", tiny, "--depth", "1,x", check=2).err
-    assert "-b: '0' is no list" in hobd("bench", "-m", tiny, "-b", 0, check=2).err
+    assert "-b: '0' is not a list" in hobd("bench", "-m", tiny, "-b", 0, check=2).err
 
 
 COMMANDS = ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect", "simulate"]
@@ -203,9 +203,9 @@ def test_every_command_has_help_and_refuses_unknown_options(command):
 
 
 @pytest.mark.parametrize("args,says", [
-    (["bench", "-x"], "unknown option '-x'"), (["bench", "--json=3"], "'--json=3': it takes no value"),
-    (["bench", "--model"], "'--model' wants a value"), (["bench", "-p", "0"], "-p: '0' is not between 1 and"),
-    (["perplexity", "-c", "many"], "-c: 'many' is not a whole number"), (["perplexity", "-f"], "'-f' wants a value"),
+    (["bench", "-x"], "unknown option '-x'"), (["bench", "--json=3"], "'--json=3' takes no value"),
+    (["bench", "--model"], "'--model' needs a value"), (["bench", "-p", "0"], "-p: '0' is not between 1 and"),
+    (["perplexity", "-c", "many"], "-c: 'many' is not a whole number"), (["perplexity", "-f"], "'-f' needs a value"),
     (["verify", "-xy"], "unknown option '-x'"), (["verify"], "hobd verify --help"), (["simulate"], "TRACE is missing"),
     (["simulate", "--requests", "x", "t"], "--requests: 'x' is not a whole number"), (["inspect"], "FILE is missing"),
     (["tokenize"], "-m FILE is missing"), (["template"], "either -m FILE or --template FILE"),

@@ -127,7 +127,7 @@ static void usage(void **state)
     FAILS(2, "", "either", "-m", model, "--template", jinja);
     FAILS(2, "", "--now", "-m", model, "--now", "yesterday");
     FAILS(2, "", "unknown option '--nope'", "--nope");
-    FAILS(2, "", "wants a value", "-m");
+    FAILS(2, "", "needs a value", "-m");
     FAILS(2, "", "unexpected argument 'x'", "-m", model, "x");
     assert_int_equal(run((const char *const[]){"--help", NULL}, "", &out, &err), 0);
     assert_memory_equal(out.data, "usage: hobd template ", 21);

@@ -115,7 +115,7 @@ static void usage(void **state)
     FAILS(2, "", "-m", "--special");
     FAILS(2, "", "'--frob'", "-m", model, "--frob");
     FAILS(2, "", "'-x'", "-m", model, "-x");
-    FAILS(2, "", "wants a value", "-m");
+    FAILS(2, "", "needs a value", "-m");
     FAILS(2, "", "'more'", "-m", model, "more");
     FAILS(2, "", "--bos", "-m", model, "--bos", "--detokenize");
 }

@@ -16,16 +16,16 @@
 const char *const caches_names[CACHES_WAYS] = {"lru",     "lru, partial block first", "slru 0.3",      "lfu-da", "gdsf",
                                                "s3-fifo", "lru + 300 log2 uses",      "learned reuse", "oracle"};
 
-/* A block, in the cache or not; numbered in the order in which blocks first occur. */
+/* A block, in the cache or not. Blocks are numbered in the order of their ids. */
 struct block {
     uint64_t id;
-    uint32_t parent, kids; /* kids: in the cache */
-    uint32_t leaf;         /* its place among the leaves; NONE */
-    uint32_t uses, ever;   /* since it came; since the beginning */
-    uint32_t last, length; /* request; blocks of that */
-    uint32_t next;         /* the request that will use it; NEVER */
+    uint32_t parent, children; /* children: in the cache */
+    uint32_t leaf;             /* index in leaves; NONE */
+    uint32_t uses, ever;       /* uses since it was cached; since the start */
+    uint32_t last, length;     /* last request; number of blocks of that request */
+    uint32_t next;             /* the next request that uses it; NEVER */
     bool in, held, partial, main;
-    double rank; /* as the way has it */
+    double rank; /* of the policy */
 };
 
 struct item {
@@ -37,17 +37,17 @@ struct cache {
     const struct trace *t;
     enum caches_way way;
     uint32_t room, n, now, n_leaves, n_heap, n_main;
-    bool heaped; /* the heap is this request's */
+    bool heaped; /* the heap was built for this request */
     double aged, order;
-    uint32_t *number; /* [n_ids] of the trace's ids: the block */
-    uint32_t *future; /* [n_ids] the request that uses that block next */
+    uint32_t *number; /* [n_ids] the block of each id of the trace */
+    uint32_t *future; /* [n_ids] the next request that uses the block */
     struct block *blocks;
     uint32_t *leaves;
     struct item *heap;
     struct worth *worth;
 };
 
-/* --- what goes first: the smallest value --- */
+/* --- order of eviction: the smallest value first --- */
 
 static double value(const struct cache *c, const struct block *b)
 {
@@ -75,11 +75,11 @@ static double value(const struct cache *c, const struct block *b)
     }
 }
 
-/* @b is used, for the uses-th time since it came. */
+/* Counts a use of @b, the uses-th since it was cached. */
 static void use(struct cache *c, struct block *b, uint32_t length)
 {
     if (c->way == CACHES_LFU_DA) b->rank = c->aged + b->uses;
-    if (c->way == CACHES_GDSF) b->rank = c->aged + b->uses * 24.0 / length; /* 24: a usual length */
+    if (c->way == CACHES_GDSF) b->rank = c->aged + b->uses * 24.0 / length; /* 24: a typical length */
     if (c->way == CACHES_SLRU && b->uses > 1 && !b->main) {
         b->main = true;
         c->n_main++;
@@ -87,7 +87,7 @@ static void use(struct cache *c, struct block *b, uint32_t length)
     if (c->way == CACHES_S3_FIFO && b->uses == 1) b->rank = ++c->order;
 }
 
-/* @b would go: not yet, if it has earned something. */
+/* @b is next to be evicted. True: the policy keeps it for now. */
 static bool second_chance(struct cache *c, struct block *b)
 {
     if (c->way != CACHES_S3_FIFO || b->uses <= 1) return false;
@@ -135,7 +135,7 @@ static uint32_t heap_pop(struct cache *c)
     return top;
 }
 
-/* Values change with time: the heap is made anew for each request that evicts. */
+/* Values change with time, so each request that evicts builds the heap anew. */
 static bool evict(struct cache *c)
 {
     if (!c->heaped) {
@@ -157,7 +157,7 @@ static bool evict(struct cache *c)
         b->in = b->main = false;
         b->uses = 0;
         c->n--;
-        if (b->parent == NONE || --c->blocks[b->parent].kids) return true;
+        if (b->parent == NONE || --c->blocks[b->parent].children) return true;
         leaf_add(c, b->parent);
         if (!c->blocks[b->parent].held) heap_push(c, b->parent);
         return true;
@@ -165,7 +165,7 @@ static bool evict(struct cache *c)
     return false;
 }
 
-static bool come_in(struct cache *c, uint32_t i)
+static bool insert(struct cache *c, uint32_t i)
 {
     struct block *b = &c->blocks[i];
     while (c->n >= c->room)
@@ -173,11 +173,11 @@ static bool come_in(struct cache *c, uint32_t i)
     b->in = true;
     c->n++;
     leaf_add(c, i);
-    if (b->parent != NONE && c->blocks[b->parent].kids++ == 0) leaf_remove(c, b->parent);
+    if (b->parent != NONE && c->blocks[b->parent].children++ == 0) leaf_remove(c, b->parent);
     return true;
 }
 
-/* SLRU: no more than its share is kept apart, the least recently used leave it. */
+/* SLRU: the protected part has a limit. The least recently used blocks leave it. */
 static void shrink_main(struct cache *c)
 {
     while (c->way == CACHES_SLRU && c->n_main > SLRU_MAX * c->room) {
@@ -188,7 +188,8 @@ static void shrink_main(struct cache *c)
             if (b->main && (!oldest || b->last < oldest->last)) oldest = b;
         }
         if (!oldest) return;
-        for (struct block *b = oldest; b->main; b = &c->blocks[b->parent]) { /* its whole chain, as far as as old */
+        /* Only the part of its chain with the same last use. */
+        for (struct block *b = oldest; b->main; b = &c->blocks[b->parent]) {
             if (b->last != oldest->last) break;
             b->main = false;
             b->last = c->now;
@@ -198,7 +199,7 @@ static void shrink_main(struct cache *c)
     }
 }
 
-static uint64_t ask(struct cache *c, const struct trace_request *q)
+static uint64_t access_prompt(struct cache *c, const struct trace_request *q)
 {
     const uint32_t *list = c->number + q->first;
     uint64_t hit = 0;
@@ -212,7 +213,7 @@ static uint64_t ask(struct cache *c, const struct trace_request *q)
     c->heaped = false;
     for (uint32_t k = 0; k < q->n; k++) {
         struct block *b = &c->blocks[list[k]];
-        if (!b->in && !come_in(c, list[k])) break;
+        if (!b->in && !insert(c, list[k])) break;
         b->uses++;
         b->last = c->now;
         b->ever += b->ever < NEVER;
@@ -226,7 +227,7 @@ static uint64_t ask(struct cache *c, const struct trace_request *q)
     return hit < q->prompt ? hit : q->prompt;
 }
 
-/* --- beginning and end --- */
+/* --- start and end --- */
 
 static int by_id(const void *a, const void *b)
 {
@@ -240,7 +241,7 @@ static uint32_t find(const struct cache *c, uint32_t n, uint64_t id)
     return (uint32_t)((struct block *)bsearch(&key, c->blocks, n, sizeof(key), by_id) - c->blocks);
 }
 
-/* Number the blocks, and look into the future. */
+/* Numbers the blocks and finds the next use of each. */
 static void number(struct cache *c)
 {
     const struct trace *t = c->t;
@@ -280,7 +281,7 @@ int caches_run(const struct trace *t, enum caches_way way, uint64_t room, uint64
         *hit = 0;
         for (size_t i = 0; i < t->n; i++) {
             c.now = (uint32_t)i;
-            *hit += ask(&c, &t->requests[i]);
+            *hit += access_prompt(&c, &t->requests[i]);
         }
     }
     free(c.number);

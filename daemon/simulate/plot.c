@@ -72,7 +72,7 @@ void plot_write(FILE *f, const struct sim_result *results, const char *const *na
         struct panel p = {titles[i], 1, 10};
         for (int k = 0; k < n; k++)
             while (p.most < stats_of(&results[k], i)->most && p.most < 1e12) p.most *= 10;
-        while (p.most / p.least > 1e6) p.least *= 10; /* so that the labels have room */
+        while (p.most / p.least > 1e6) p.least *= 10; /* room for the labels */
         fprintf(f, "<g transform=\"translate(%d %d)\">\n", LEFT + i * STEP_X, TOP);
         write_axes(f, &p);
         for (int k = 0; k < n; k++) write_line(f, &p, stats_of(&results[k], i), colours[k % 4]);

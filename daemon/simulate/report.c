@@ -4,7 +4,7 @@
 
 const char *const sim_policy_names[SIM_POLICIES] = {"fcfs", "hob"};
 
-/* A figure of a result: what it is called, in the table and in JSON, and what it is. */
+/* A figure of a result: its name in the table and in JSON, and its place. */
 struct figure {
     const char *words, *key;
     double (*of)(const struct sim_result *r);

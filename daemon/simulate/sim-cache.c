@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The simulation's blocks: a pool and an index as in the daemon, no data in them. */
+/* The blocks of the simulation: a pool and an index as in the daemon, without data. */
 #include "daemon/simulate/sim-inside.h"
 #include "libcommon/error.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
-static const struct prefix_space space; /* one for all: users matter to the scheduler, not to what is found */
+static const struct prefix_space space; /* one owner for all: users matter to the scheduler, not to cache hits */
 
 static uint32_t nodes_of(const struct sim *s, uint32_t tokens)
 {
@@ -18,7 +18,7 @@ uint32_t sim_cache_blocks(const struct sim *s, const struct trace_request *q)
     return nodes_of(s, q->prompt + q->answer);
 }
 
-/* The index's own one has a random seed, and what is learned depends on it a little. */
+/* A fixed seed: the index draws a random one, and its learning depends on the seed a little. */
 static uint64_t hash(const void *bytes, size_t len, uint64_t seed)
 {
     return XXH3_64bits_withSeed(bytes, len, seed);
@@ -34,7 +34,7 @@ int sim_cache_new(struct sim *s)
     room = s->c->room < 0 ? s->t->distinct * parts + largest * s->c->parallel
                           : (uint64_t)(s->c->room * (double)(s->t->distinct * parts));
     if (room < largest) room = largest;
-    if (room > UINT32_MAX) return error_say(-EINVAL, "more blocks than can be numbered");
+    if (room > UINT32_MAX) return error_say(-EINVAL, "too many blocks");
     s->out->room = room;
     s->ids = calloc(largest * PREFIX_BLOCK, sizeof(*s->ids));
     if (!s->ids) return -ENOMEM;
@@ -61,7 +61,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The tokens that stand for a node: the trace's for prompts, made up and nobody else's for answers. */
+/* The tokens of a node: from the trace for prompts, unique ones for answers. */
 static void write_ids(const struct sim *s, const struct sim_seq *q, uint32_t node, int32_t out[PREFIX_BLOCK])
 {
     uint64_t x = 2 * q->id + 1, parts = TRACE_BLOCK / s->c->block;
@@ -107,7 +107,7 @@ int sim_cache_start(struct sim *s, uint32_t i)
     }
     for (q->n_own = 0; q->n_own < need; q->n_own++) {
         int e = kv_pool_take(s->pool, &q->own[q->n_own]);
-        assert(e == 0); /* they were counted */
+        assert(e == 0); /* counted above */
     }
     q->node = m.node;
     q->n_nodes = have;
@@ -123,7 +123,7 @@ int sim_cache_add(struct sim *s, uint32_t i, bool answer)
     struct sim_seq *q = &s->seqs[i];
     const struct sched_req *r = &s->reqs[i];
     uint32_t prompt = nodes_of(s, q->q->prompt), whole = r->computed / s->c->block;
-    if (r->computed >= q->q->prompt && whole < prompt) whole = prompt; /* its last one is never full */
+    if (r->computed >= q->q->prompt && whole < prompt) whole = prompt; /* with the last node, which is never full */
     if (!answer && whole > prompt) whole = prompt;
     if (answer) whole = nodes_of(s, r->computed);
     while (q->n_nodes < whole && q->n_own) {

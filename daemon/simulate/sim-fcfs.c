@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What there is to compare with: first come, first served. */
+/* The baseline policy: first come, first served. */
 #include "daemon/simulate/sim-inside.h"
 
-/* The first by arrival of those that wait, as long as it fits. */
+/* The first waiting request by arrival, if it fits. */
 uint32_t sim_fcfs_decide(const struct sched_config *c, const struct sched_state *s, struct sched_action *out)
 {
     uint32_t slots = c->parallel, free = s->free_blocks, n = 0;
@@ -23,7 +23,7 @@ uint32_t sim_fcfs_decide(const struct sched_config *c, const struct sched_state 
     return n;
 }
 
-/* One token for each that decodes, then prompts by arrival, up to the tokens of a step. */
+/* One token for each decoding request, then prompts by arrival, up to the tokens of a step. */
 uint32_t sim_fcfs_step(const struct sched_config *c, const struct sched_state *s, struct sched_run *out)
 {
     uint32_t tokens = c->batch_tokens, n = 0;

@@ -16,7 +16,7 @@ static void load_add(struct sched_load *x, uint32_t pos, uint32_t n, bool decode
     *(decode ? &x->decode_kv : &x->prefill_kv) += pairs;
 }
 
-/* Milliseconds of a request that finds @hit tokens and has the machine for itself. */
+/* Milliseconds of a request that finds @hit tokens and has the machine to itself. */
 static double alone_ms(const struct sim_config *c, const struct trace_request *q, uint32_t hit)
 {
     uint32_t left = hit < q->prompt ? q->prompt - hit : 1, steps = (left + c->batch_tokens - 1) / c->batch_tokens;
@@ -35,15 +35,15 @@ double sim_stretch(const struct trace *t, const struct sim_config *c, double loa
     for (size_t i = 0; i < t->n; i++) {
         const struct trace_request *q = &t->requests[i];
         double fixed = c->step_ms[SCHED_TIME_FIXED] * (q->answer - 1);
-        /* the fixed part of a decode step is shared by all that run */
+        /* all running requests share the fixed part of a decode step */
         ms += alone_ms(c, q, (uint32_t)(hit * q->prompt)) - fixed + fixed / c->parallel;
     }
     return ms / load / span;
 }
 
-/* --- who shares with whom --- */
+/* --- prefixes shared between requests --- */
 
-/* Tokens that two prompts have in common. */
+/* Common prefix of two prompts, in tokens. */
 static uint32_t common_tokens(const struct trace *t, const struct trace_request *a, const struct trace_request *b)
 {
     uint32_t n = a->n < b->n ? a->n : b->n, k = 0, most = a->prompt < b->prompt ? a->prompt : b->prompt;
@@ -66,7 +66,7 @@ static void find_leader(struct sim *s, uint32_t i)
     }
 }
 
-/* Tell the scheduler how much there is to share; requests whose leader is past it look for another. */
+/* Reports the shared prefixes to the scheduler. A request whose leader has computed its prompt gets a new leader. */
 static void update_groups(struct sim *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -199,7 +199,7 @@ static int advance(struct sim *s, const struct sched_run *run)
     return 0;
 }
 
-/* Who got what of the step, and what an even share is. */
+/* Adds the step to the shares: served units and even shares. */
 static void account(struct sim *s, const struct sched_run *runs, uint32_t n)
 {
     double all = 0;
@@ -213,7 +213,7 @@ static void account(struct sim *s, const struct sched_run *runs, uint32_t n)
         if (s->by_user[u].requests) s->by_user[u].even += all / s->n_active;
 }
 
-/* 0; 1: nothing can be computed now. */
+/* Runs one step. 0; 1: nothing can be computed now. */
 static int step(struct sim *s)
 {
     struct sched_state state = state_of(s);
@@ -257,14 +257,14 @@ static int play(struct sim *s)
         e = decide(s);
         if (e == 0) e = step(s);
         if (e <= 0) continue;
-        if (s->next >= s->t->n) return error_say(-EDEADLK, "requests wait, and none can start");
+        if (s->next >= s->t->n) return error_say(-EDEADLK, "no waiting request can start");
         s->now = coming;
         e = 0;
     }
     return e;
 }
 
-/* --- beginning and end --- */
+/* --- start and end --- */
 
 static int sim_init(struct sim *s)
 {
@@ -313,7 +313,7 @@ int sim_run(struct sim_result *out, const struct trace *t, const struct sim_conf
     *out = (struct sim_result){0};
     struct sim s = {.t = t, .c = c, .out = out};
     assert(c->users && c->block && TRACE_BLOCK % c->block == 0);
-    if (t->n > UINT32_MAX / 2) return error_say(-E2BIG, "more requests than can be counted");
+    if (t->n > UINT32_MAX / 2) return error_say(-E2BIG, "too many requests");
     int e = sim_init(&s);
     if (e == 0) e = play(&s);
     if (e == 0) e = sum_up(&s);

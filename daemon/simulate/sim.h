@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * A trace through the real scheduler and the real prefix index, on a machine whose steps take a modelled time. No
- * tensors: token ids are made from the trace's hash ids, a step lasts what its load says.
+ * Replays a trace through the real scheduler and the real prefix index, on a machine with a modelled step time. There
+ * are no tensors: token ids are made from the hash ids of the trace, and the load of a step gives its duration.
  */
 #include "daemon/engine/sched.h"
 #include "daemon/simulate/stats.h"
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 enum sim_policy {
-    SIM_FCFS, /* by arrival, nobody overtakes, nobody is preempted, steps as full as they can be */
+    SIM_FCFS, /* by arrival, without overtaking or preemption, steps as full as possible */
     SIM_HOB,  /* daemon/engine/sched.h */
     SIM_POLICIES,
 };
@@ -19,29 +19,28 @@ struct sim_config {
     enum sim_policy policy;
     uint32_t parallel, batch_tokens;
     uint32_t users;
-    /* Blocks of KV: a share of the trace's distinct ones; < 0: room for all. Never less than the largest request. */
+    /* KV blocks: a share of the distinct blocks of the trace; < 0: room for all. At least the largest request. */
     double room;
-    uint32_t block; /* tokens that stand in one block of the index: 32 … TRACE_BLOCK, a power of two */
-    double stretch; /* of the trace's clock */
+    uint32_t block;                   /* tokens per block of the index: 32 … TRACE_BLOCK, a power of two */
+    double stretch;                   /* factor on the clock of the trace */
     double step_ms[SCHED_TIME_TERMS]; /* as in struct sched_time */
 };
 
 struct sim_result {
-    struct stats queue, ttft, itl; /* ms: until it starts; until its first token; between two tokens */
+    struct stats queue, ttft, itl; /* ms: until a request starts; until its first token; between two tokens */
     struct stats *user_ttft;       /* [users] */
-    uint64_t prompt, hit;          /* tokens, of all prompts; found in the cache when it first started */
-    uint64_t computed;             /* tokens of prefill, also what was computed again */
+    uint64_t prompt, hit;          /* tokens of all prompts; of those, found in the cache at the first start */
+    uint64_t computed;             /* prefilled tokens, repetitions included */
     uint64_t preemptions[SCHED_BLOCKS + 1];
     uint64_t steps, evictions, room;
-    double ms, busy_ms; /* the whole, and steps */
-    double jain;        /* of users: units served ÷ an even share of all units, while it had requests */
-    double jain_speed;  /* of users: time its requests would take alone ÷ time they took */
+    double ms, busy_ms; /* total time, and number of steps */
+    double jain;        /* of users: units served ÷ an even share of all units, while the user had requests */
+    double jain_speed;  /* of users: time that the requests would take alone ÷ time that they took */
 };
 
-/* 0; -ENOMEM; -EINVAL with a sentence. sim_result_fini in both cases. */
+/* 0; -ENOMEM; -EINVAL: sets the error message. Call sim_result_fini in every case. */
 int sim_run(struct sim_result *out, const struct trace *t, const struct sim_config *c);
 void sim_result_fini(struct sim_result *r);
 
-/* The stretch with which the machine, alone with all requests and an infinite cache, would be busy @load of the time.
- */
+/* The stretch at which the machine, with all requests and an infinite cache, would be busy for @load of the time. */
 double sim_stretch(const struct trace *t, const struct sim_config *c, double load);

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define TOKENS_MAX (1u << 24) /* of a prompt, or an answer */
+#define TOKENS_MAX (1u << 24) /* limit of a prompt or an answer */
 
 void trace_fini(struct trace *t)
 {
@@ -16,7 +16,7 @@ void trace_fini(struct trace *t)
     *t = (struct trace){0};
 }
 
-/* Make room for one more of @size bytes. */
+/* Makes room for one more element of @size bytes. */
 static int grow(void *array, size_t n, size_t *cap, size_t size)
 {
     void **at = array;
@@ -41,7 +41,7 @@ static int bad(const struct reader *r, const char *what)
     return error_say(-EBADMSG, "%s:%zu: %s", r->path, r->line, what);
 }
 
-/* A whole number from @least to @most. */
+/* Reads an integer from @least to @most. */
 static bool number(const json_t *o, const char *key, json_int_t least, json_int_t most, json_int_t *v)
 {
     const json_t *j = json_object_get(o, key);
@@ -54,8 +54,8 @@ static int read_ids(struct reader *r, const json_t *list, struct trace_request *
     struct trace *t = r->t;
     size_t n = json_array_size(list);
     if (n != (q->prompt + TRACE_BLOCK - 1) / TRACE_BLOCK)
-        return bad(r, "hash_ids is no list of one id for each 512 tokens");
-    if (t->n_ids + n > UINT32_MAX) return error_say(-E2BIG, "%s: more hash ids than can be counted", r->path);
+        return bad(r, "hash_ids is not a list with one id for each 512 tokens");
+    if (t->n_ids + n > UINT32_MAX) return error_say(-E2BIG, "%s: too many hash ids", r->path);
     q->first = (uint32_t)t->n_ids;
     q->n = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
@@ -75,27 +75,27 @@ static int read_line(struct reader *r, const char *line)
     json_int_t ms, prompt, answer;
     _cleanup_(json_decrefp) json_t *o = json_loads(line, JSON_REJECT_DUPLICATES, &why);
     if (!o) return bad(r, why.text);
-    if (!number(o, "timestamp", 0, INT64_MAX / 2, &ms)) return bad(r, "timestamp is no number of milliseconds");
-    if (!number(o, "input_length", 1, TOKENS_MAX, &prompt)) return bad(r, "input_length is no number of tokens");
-    if (!number(o, "output_length", 0, TOKENS_MAX, &answer)) return bad(r, "output_length is no number of tokens");
+    if (!number(o, "timestamp", 0, INT64_MAX / 2, &ms)) return bad(r, "timestamp is not a number of milliseconds");
+    if (!number(o, "input_length", 1, TOKENS_MAX, &prompt)) return bad(r, "input_length is not a number of tokens");
+    if (!number(o, "output_length", 0, TOKENS_MAX, &answer)) return bad(r, "output_length is not a number of tokens");
     q.ms = (double)ms;
-    if (t->n && q.ms < t->requests[t->n - 1].ms) return bad(r, "timestamp is before that of the line before");
+    if (t->n && q.ms < t->requests[t->n - 1].ms) return bad(r, "timestamp is before that of the previous line");
     q.prompt = (uint32_t)prompt;
-    q.answer = answer ? (uint32_t)answer : 1; /* a model says at least that it has nothing to say */
+    q.answer = answer ? (uint32_t)answer : 1; /* an answer has at least its end token */
     int e = read_ids(r, json_object_get(o, "hash_ids"), &q);
     if (e == 0) e = grow(&t->requests, t->n, &r->cap, sizeof(*t->requests));
     if (e == 0) t->requests[t->n++] = q;
     return e;
 }
 
-/* --- sums: what a cache that forgets nothing would have --- */
+/* --- sums: the hits of an infinite cache --- */
 
-/* Open addressing; ids are stored + 1. */
+/* Open addressing. An id is stored plus 1. */
 struct set {
     uint64_t *slots, mask;
 };
 
-/* True: it is new. */
+/* True: the id is new. */
 static bool set_add(struct set *s, uint64_t id)
 {
     uint64_t i = (id + 1) * 0x9e3779b97f4a7c15u;
@@ -149,8 +149,8 @@ int trace_read(struct trace *out, const char *path, size_t most)
         r.line++;
         if (line[strspn(line, " \t\r\n")]) e = read_line(&r, line);
     }
-    if (e == 0 && ferror(f)) e = error_say(-EIO, "%s: cannot be read", path);
-    if (e == 0 && t.n == 0) e = error_say(-EBADMSG, "%s: there is no request in it", path);
+    if (e == 0 && ferror(f)) e = error_say(-EIO, "%s: read error", path);
+    if (e == 0 && t.n == 0) e = error_say(-EBADMSG, "%s: no requests", path);
     if (e == 0) e = sum_up(&t);
     if (e < 0) {
         trace_fini(&t);

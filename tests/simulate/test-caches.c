@@ -38,7 +38,7 @@ static uint64_t hits(enum caches_way way, uint64_t room)
     return hit / TRACE_BLOCK;
 }
 
-/* A, B, C in turn, two blocks each, room for two of them: LRU never hits, the oracle keeps one. */
+/* A, B, C in turn, two blocks each, room for two prompts. LRU never hits; the oracle keeps one. */
 static void test_a_loop(void **state)
 {
     for (int i = 0; i < 30; i++) ask(10 * (i % 3), 2);
@@ -47,7 +47,7 @@ static void test_a_loop(void **state)
     assert_true(hits(CACHES_ORACLE, 4) >= 27);
 }
 
-/* The last block of a chain goes first, so that what is left can be found. */
+/* The last block of a chain is evicted first, so that the rest can be found. */
 static void test_leaf_first(void **state)
 {
     ask(10, 4);
@@ -60,7 +60,7 @@ static void test_leaf_first(void **state)
     }
 }
 
-/* What comes again and again stays, among much that comes once: by those that count uses. */
+/* Policies that count uses keep blocks that are used again and again among many that are used once. */
 static void test_frequent(void **state)
 {
     for (uint32_t i = 0; i < 4000; i++) {
@@ -76,7 +76,7 @@ static void test_frequent(void **state)
     assert_int_equal(hits(CACHES_ORACLE, 24), 8 + 398);
 }
 
-/* The figures that the real trace is known for, and a learned one that is better than LRU in both. */
+/* The known figures of the real trace. The learned policy is better than LRU in both. */
 static void test_real_trace(void **state)
 {
     const char *data = getenv("HOB_TEST_DATA");

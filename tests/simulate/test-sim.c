@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small traces with answers that can be worked out by hand, and the real one where it is there. */
+/* Small traces whose results are computed by hand, and the real trace if it is available. */
 #include "daemon/simulate/caches.h"
 #include "daemon/simulate/sim.h"
 #include <math.h>
@@ -41,7 +41,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Its hash ids are @id, @id + 1, …; the first @same of them 1000, 1001, … */
+/* The hash ids are @id, @id + 1, …; the first @same of them are 1000, 1001, … */
 static void ask(uint32_t user, double ms, uint32_t prompt, uint32_t answer, uint64_t id, uint32_t same)
 {
     struct trace_request *q = &h.requests[h.t.n++];
@@ -102,8 +102,8 @@ static void test_queue_hit_and_jain(void **state)
     is(stats_quantile(&h.r.user_ttft[1], 1), 143);
 }
 
-/* One slot, 108 units each: by arrival the second user gets 108 units where 270 would be even, the first one 324 of
- * 162; fairly, both get what is even. */
+/* One slot, 108 units each. By arrival the second user gets 108 units where 270 would be even, the first one 324 of
+ * 162. With fairness both get the even share. */
 static void test_jain_of_shares(void **state)
 {
     h.c.parallel = 1;
@@ -117,19 +117,19 @@ static void test_jain_of_shares(void **state)
     is(stats_quantile(&h.r.user_ttft[1], 1), 132 + 110);
 }
 
-/* Somebody's stream beside a long prompt. */
+/* A user's stream beside a long prompt. */
 static void test_stream_is_not_frozen(void **state)
 {
     ask(0, 0, 10, 200, 1, 0);
     ask(1, 100, 10000, 2, 10, 0);
     run(SIM_FCFS);
-    is(h.r.itl.most, 10 + 512); /* 511 of the prompt, one of the answer */
+    is(h.r.itl.most, 10 + 512); /* 511 tokens of the prompt, one of the answer */
     run(SIM_HOB);
     assert_true(h.r.itl.most <= 8 * 11 + 1e-6);
     assert_true(h.r.itl.most > 2 * 11);
 }
 
-/* A beginning in common is computed once, although all come in the same moment. */
+/* A common prefix is computed once, although all requests arrive at the same moment. */
 static void test_shared_work(void **state)
 {
     for (uint32_t i = 0; i < 4; i++) ask(0, 0, 2100, 2, 100 * i, 4);
@@ -139,7 +139,7 @@ static void test_shared_work(void **state)
     assert_int_equal(h.r.computed, 4 * 2100);
 }
 
-/* A flood, and one who comes later: it does not wait behind it. */
+/* A flood of one user and a later request of another, which does not wait behind it. */
 static void test_flood(void **state)
 {
     h.c.parallel = 2;
@@ -152,7 +152,7 @@ static void test_flood(void **state)
     assert_int_equal(h.r.preemptions[SCHED_EVEN], 1);
 }
 
-/* Room for one conversation only: the other is evicted. */
+/* Room for one conversation only: the other one is evicted. */
 static void test_room(void **state)
 {
     ask(0, 0, 2048, 1, 100, 0);
@@ -164,10 +164,10 @@ static void test_room(void **state)
     run(SIM_HOB);
     assert_int_equal(h.r.room, 5);
     assert_int_equal(h.r.hit, 0);
-    assert_int_equal(h.r.evictions, 4 + 4); /* each takes five, with the one for its answer */
+    assert_int_equal(h.r.evictions, 4 + 4); /* each takes five, with the block for its answer */
 }
 
-/* Two that do not fit together: one after the other, instead of taking turns and reading anew each time. */
+/* Two requests that do not fit together run one after the other. They do not take turns and prefill again each time. */
 static void test_room_for_one_of_two(void **state)
 {
     ask(0, 0, 10000, 200, 100, 0);
@@ -227,7 +227,7 @@ static void test_real_trace(void **state)
     trace_fini(&t);
 }
 
-/* One after the other, with room for all: exactly what an infinite cache would have. */
+/* One after the other, with room for all: exactly the hits of an infinite cache. */
 static void test_real_trace_has_an_infinite_cache(void **state)
 {
     struct trace t;
@@ -242,12 +242,12 @@ static void test_real_trace_has_an_infinite_cache(void **state)
     trace_fini(&t);
 }
 
-/* With little room the index keeps more of what comes again than least recently used first would. */
+/* With little room the index keeps more of the reused blocks than LRU would. */
 static void test_real_trace_in_little_room(void **state)
 {
     struct trace t;
     if (!real(&t, 0)) skip();
-    for (size_t i = 0; i < t.n; i++) t.requests[i].answer = 1; /* they matter to the time only */
+    for (size_t i = 0; i < t.n; i++) t.requests[i].answer = 1; /* they only change the time */
     trace_deal(&t, 1);
     h.c.policy = SIM_HOB;
     h.c.stretch = 1e5;

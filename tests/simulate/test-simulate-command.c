@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hobd simulate, the program: table, JSON, picture, errors, exit codes. */
+/* The program hobd simulate: table, JSON, picture, errors, exit codes. */
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void slurp(FILE *f, char *to, size_t size)
     fclose(f);
 }
 
-/* Run it with @args (NULL-terminated); returns the exit code. */
+/* Runs it with @args (NULL-terminated). Returns the exit code. */
 static int run(const char *const *args)
 {
     FILE *files[2] = {tmpfile(), tmpfile()};

@@ -74,7 +74,7 @@ static void test_refuses(void **state)
     assert_non_null(strstr(error_text(r), "/nowhere/at/all"));
 }
 
-/* Conversations stay together; the first user gets most. */
+/* A conversation belongs to one user. The first user gets the most. */
 static void test_deal(void **state)
 {
     char *text = NULL;

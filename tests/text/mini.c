@@ -102,12 +102,12 @@ int mini_tokenizer(struct mini *m, struct tokenizer **out)
     if (r < 0) print_error("%s\n", error_text(r));
     assert_int_equal(r, 0);
     r = tokenizer_new(out, g);
-    gguf_close(g); /* a tokenizer keeps nothing of the file: everything after this shows it */
+    gguf_close(g); /* a tokenizer keeps nothing of the file, as all following checks show */
     close(fd);
     return r;
 }
 
-/* @s with @space for "_"; the caller frees. */
+/* Copies @s with @space for "_". The caller frees the result. */
 static char *spelled(const char *s, const char *space)
 {
     struct buf b = BUF_INIT;
@@ -153,7 +153,7 @@ void mini_spm(struct mini *m, const struct mini_token *extra, size_t n)
     for (size_t i = 0; i < n; i++) free(texts[i]);
 }
 
-/* GPT-2's alphabet, from its rule. */
+/* GPT-2's alphabet, computed from its rule. */
 static void alphabet(char names[256][8])
 {
     uint32_t next = 0x100;
@@ -242,7 +242,7 @@ void mini_random_text(uint64_t *seed, size_t max, struct buf *out)
         char c[4];
         uint32_t pick = mini_random(seed) % 8, cp = mini_random(seed) % (last[pick % 4] + 1);
         if (pick >= 4) cp = (unsigned char)common[mini_random(seed) % (sizeof(common) - 1)];
-        if ((cp >= 0xd800 && cp < 0xe000) || cp == 0x2581) continue; /* no character; SentencePiece's space */
+        if ((cp >= 0xd800 && cp < 0xe000) || cp == 0x2581) continue; /* not a character; SentencePiece's space */
         put(out, c, utf8_encode(c, cp));
     }
 }

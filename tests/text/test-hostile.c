@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Templates and vocabularies that somebody wrote to make this program slow: each costs no more than what its limit
- * allows. The time is the processor's, and its limit several times what a slow machine takes; without the limits, most
- * take minutes. */
+/* Templates and vocabularies that are written to be slow. Each costs no more than its limit allows. The time is CPU
+ * time, and the bound is several times the time of a slow machine. Without the limits, most take minutes. */
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
@@ -26,7 +25,7 @@ static double cpu(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* Render @src with u = "y"; the text is freed. */
+/* Renders @src with u = "y" and frees the text. */
 static int render(const char *src, size_t len, size_t *made)
 {
     struct template *t = NULL;
@@ -50,7 +49,7 @@ static void names_of_blocks(void **state)
     for (int i = 0; i < 36000; i++) assert_int_equal(buf_printf(&b, "{%%block b%d%%}{%%endblock%%}", i), 0);
     assert_int_equal(render(b.data, b.len, NULL), 0);
     assert_true(cpu() - began < SECONDS);
-    for (int i = 0; i < 36000; i += 7777) { /* each of them is still known at the end */
+    for (int i = 0; i < 36000; i += 7777) { /* each block is still known at the end */
         size_t len = b.len;
         assert_int_equal(buf_printf(&b, "\n{%%block b%d%%}{%%endblock%%}", i), 0);
         assert_int_equal(render(b.data, b.len, NULL), -EINVAL);
@@ -72,7 +71,7 @@ static void length_of_the_source(void **state)
     assert_int_equal(render(src, TEMPLATE_SOURCE_MAX + 1, NULL), -E2BIG);
     assert_string_equal(error_text(-E2BIG), "a template of 1048577 bytes is too long (at most 1048576)");
 
-    /* 1<1<1<1…: two nodes for two bytes */
+    /* 1<1<1<1…: two nodes for each two bytes */
     memcpy(src, "{{1", 3);
     for (size_t i = 3; i + 3 < TEMPLATE_SOURCE_MAX; i += 2) memcpy(src + i, "<1", 2);
     memcpy(src + TEMPLATE_SOURCE_MAX - 3, " }}", 3);
@@ -85,7 +84,7 @@ static void length_of_the_source(void **state)
 
 #define FOR(n, body) "{% for i in range(" #n ") %}" body "{% endfor %}"
 
-/* Work that neither evaluates nodes nor makes text is counted all the same. */
+/* Work that neither evaluates nodes nor makes text is charged too. */
 static void steps_that_were_free(void **state)
 {
     static const struct {
@@ -117,7 +116,7 @@ static void steps_that_were_free(void **state)
     }
 }
 
-/* {% set a, a, a, … = list %} and names that are long and nearly alike. */
+/* {% set a, a, a, … = list %} and long names that are almost equal. */
 static void names_without_end(void **state)
 {
     struct buf b = BUF_INIT;
@@ -139,7 +138,7 @@ static void names_without_end(void **state)
     buf_fini(&b);
 }
 
-/* Text whose provenance changes with every character. */
+/* A text whose provenance changes with every character. */
 static void strings_of_many_spans(void **state)
 {
     static const char *const uses[] = {"n.s.expandtabs()|length", "n.s|list|length", "n.s|replace('', '')|length",
@@ -159,7 +158,7 @@ static void strings_of_many_spans(void **state)
     }
 }
 
-/* Merges whose pairs fell on one slot of the table while its hash could be foreseen. */
+/* Merges whose pairs had the same slot of the table while the hash was predictable. */
 static void merges_made_to_collide(void **state)
 {
     enum { PAIRS = 150000, SLOTS = 1 << 18 };
@@ -168,7 +167,7 @@ static void merges_made_to_collide(void **state)
     uint32_t inverse = 1, low = (uint32_t)golden;
     double began = cpu();
 
-    for (int i = 0; i < 5; i++) inverse *= 2 - low * inverse; /* of low, modulo 2^32 */
+    for (int i = 0; i < 5; i++) inverse *= 2 - low * inverse; /* inverse of low, modulo 2^32 */
     assert_int_equal(merge_table_init(&m, PAIRS), 0);
     assert_int_equal(m.mask + 1, SLOTS);
     for (uint32_t right = 0; right < PAIRS; right++) {
@@ -184,7 +183,7 @@ static void merges_made_to_collide(void **state)
     free(m.slots);
 }
 
-/* A SentencePiece vocabulary of bytes, and @n user-defined tokens that all are in @text. */
+/* A SentencePiece vocabulary of bytes and @n user-defined tokens, all of which are in @text. */
 static struct tokenizer *with_specials(size_t n, struct text *text)
 {
     size_t all = MINI_SPM_EXTRA + n;
@@ -238,14 +237,15 @@ static void specials(size_t n, int expected)
     tokenizer_free(t);
 }
 
-/* All of them occur in the text, so that it is searched for each. */
+/* All tokens occur in the text, so the text is searched for each. */
 static void special_tokens_without_end(void **state)
 {
     specials(5000, 0);
     specials(50000, -E2BIG);
 }
 
-/* One that is longer than any real one is ordinary text: to look for it at each place would cost the product. */
+/* A token longer than any real one is ordinary text. A search for it at each place would cost the product of the
+ * lengths. */
 static void special_tokens_of_any_length(void **state)
 {
     char longest[SPECIAL_BYTES_MAX + 2];

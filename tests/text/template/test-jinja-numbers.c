@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The largest and the smallest integers in every place that computes with one. The results are those of Jinja2 3.1.2;
- * NULL is an error, where Python's integer would leave 64 bits or its text would be without end. No case may be
- * undefined in C: a build with -fsanitize=undefined shows it. */
+/* The largest and the smallest integers in every operation that computes with integers. The results are those of
+ * Jinja2 3.1.2. NULL is an error: Python's integer would exceed 64 bits, or its text would be too long. No case may be
+ * undefined in C; a build with -fsanitize=undefined checks it. */
 #include "daemon/text/template/template.h"
 #include "libcommon/error.h"
 #include <setjmp.h>

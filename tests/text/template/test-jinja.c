@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The interpreter against Python's Jinja2: jinja-cases.json (tests/text/template/make-jinja-cases.py) has what Python
- * made of each snippet, golden.json of the shared data what it made of real chat templates. */
+/* The interpreter against Python's Jinja2. jinja-cases.json (made by tests/text/template/make-jinja-cases.py) has
+ * Python's result for each snippet; golden.json of the shared data has its results for real chat templates. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static int render(const char *src, size_t len, const json_t *vars, time_t now, s
     return r;
 }
 
-/* @want NULL: it must be refused, with @error in the sentence if that is not NULL. */
+/* @want NULL: the template must be refused. @error, if not NULL, is in the error message. */
 static bool agrees(const char *what, int r, const struct text *got, const char *want, const char *error)
 {
     const char *text = got->s.data ? got->s.data : "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hobd template, the program: its output, its errors, its exit codes. */
+/* The program hobd template: its output, its errors, its exit codes. */
 #include "tests/text/mini.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 static const char *hobd;
 static char model[] = "/tmp/hob-test-XXXXXX", bare[] = "/tmp/hob-test-XXXXXX", jinja[] = "/tmp/hob-test-XXXXXX";
 
-/* Run hobd template with @args (NULL-terminated) and @in; returns the exit code. @out, @err: what it wrote. */
+/* Runs hobd template with @args (NULL-terminated) and @in. Returns the exit code. @out and @err receive its output. */
 static int run(const char *const *args, const char *in, struct buf *out, struct buf *err)
 {
     FILE *files[3] = {tmpfile(), tmpfile(), tmpfile()};
@@ -60,7 +60,7 @@ static void says(const char *in, const char *want, const char *const *args)
 }
 #define SAYS(in, want, ...) says(in, want, (const char *const[]){__VA_ARGS__, NULL})
 
-/* Nothing on standard output, and one line on standard error that has @word in it. */
+/* Expects an empty standard output and one line on standard error that contains @word. */
 static void fails(int code, const char *in, const char *word, const char *const *args)
 {
     struct buf out = BUF_INIT, err = BUF_INIT;

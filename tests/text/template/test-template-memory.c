@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every snippet of jinja-cases.json again, with each allocation failing in turn, and with every limit too low: nothing
- * may crash, leak, or go on as if nothing had happened. */
+/* Every snippet of jinja-cases.json with each allocation failing in turn, and with every limit too low. A render must
+ * not crash, leak, or continue after the failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static long countdown = -1; /* allocations until one fails; negative: none does */
+static long countdown = -1; /* allocations until one fails; negative: no failure */
 static bool failed;
 
 static bool fails(void)
@@ -23,7 +23,7 @@ static bool fails(void)
     return true;
 }
 
-/* The linker puts these in the place of the real ones (--wrap). */
+/* The linker replaces the real functions with these (--wrap). */
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -97,7 +97,7 @@ static int render(const json_t *src, const struct template_limits *limits, struc
 static void test_each_allocation_fails(void **state)
 {
     const json_t *cases = json_object_get(all, "cases");
-    /* the variables are the same for all: what they need is tried with the first only */
+    /* all snippets have the same variables: only the first tries their allocations */
     long vars = 0;
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *src = json_array_get(json_array_get(cases, i), 0);
@@ -117,8 +117,7 @@ static void test_each_allocation_fails(void **state)
     }
 }
 
-/* With a limit of n instead of what is enough, for all n that are not: -E2BIG or, where it fails anyway, its own error.
- */
+/* Renders with each limit below the sufficient one: -E2BIG or, if the snippet fails anyway, its own error. */
 static void test_each_limit_is_reached(void **state)
 {
     static const struct template_limits standard = TEMPLATE_LIMITS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Templates' provenance, limits and errors, and hostile ones. What the language means is test-jinja's. */
+/* Templates: provenance, limits, errors, hostile input. test-jinja tests the language. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static int render(const char *src, const char *vars, const struct template_limit
     return r;
 }
 
-/* The text with its data in ⟨⟩: a template here writes none. */
+/* The text with its data in ⟨⟩, which no template here contains. */
 static char *marked(const struct text *t)
 {
     struct buf b = BUF_INIT;
@@ -123,7 +123,7 @@ static void test_appends_to_text(void **state)
     text_fini(&out);
 }
 
-/* Strings that share their beginning must not see each other's ends. */
+/* Strings with a shared beginning must not see each other's ends. */
 static void test_shared_beginnings(void **state)
 {
     expect_marked("{% set a = 'x' ~ s ~ 'y' %}{% set b = a ~ 'B' %}{% set c = a ~ s %}{% set d = a ~ 'D' %}"
@@ -192,7 +192,7 @@ static void expect_limit_of_many(const char *before, const char *each, const cha
     expect_limit(b.data);
 }
 
-/* Names are found by looking at one after another. */
+/* Names are found by a linear search. */
 static void test_limits_of_names(void **state)
 {
     expect_limit_of_many("", "{% set # = 1 %}", "");
@@ -247,7 +247,7 @@ static void test_growing_string_is_cheap(void **state)
         render("{% set ns = namespace(s='') %}{% for i in range(20000) %}{% set ns.s = ns.s ~ 'ab' ~ x %}{% endfor %}"
                "{{ ns.s|length }}",
                "{\"x\": \"c\"}", &limits, &out);
-    assert_int_equal(r, 0); /* copies of it all would be 600 MB */
+    assert_int_equal(r, 0); /* full copies would be 600 MB */
     assert_string_equal(out.s.data, "60000");
     text_fini(&out);
 }
@@ -308,7 +308,7 @@ static void test_many_elifs_are_not_deep(void **state)
     text_fini(&out);
 }
 
-/* A template with some of everything. */
+/* A template with every feature. */
 static const char everything[] =
     "{# c #}{%- macro m(a, b=2, *c) -%}{% endmacro -%}\n{% macro w(x='é') %}{{ caller(x) }}{{ kwargs }}{% endmacro %}"
     "{% set ns = namespace(n=0, s='') %}{% for k, v in d.items() if v is not none recursive %}{{ loop.index }}{% else "
@@ -330,7 +330,7 @@ static const struct template_limits tiny = {20000, 20, 1 << 16};
 
 static void try_source(const char *src, size_t len, const json_t *vars)
 {
-    char *copy = malloc(len ? len : 1); /* of its size: reading beyond it is seen by the sanitizer */
+    char *copy = malloc(len ? len : 1); /* of exact size: a sanitizer sees reads beyond it */
     struct template *t = NULL;
     struct text out = {0};
     assert_non_null(copy);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define M 256 /* what the first merge makes */
+#define M 256 /* the token of the first merge */
 
 static struct tokenizer *make(const char *pre, const char *const *merges, const struct mini_token *extra, size_t n)
 {
@@ -61,16 +61,16 @@ static void pieces_of_gpt_2(void **state)
     MINI_EXPECT(t, "n't", NULL, 'n', M + 1);
     MINI_EXPECT(t, "n'T", NULL, 'n', '\'', 'T');
     MINI_EXPECT(t, "1234", NULL, M + 5);
-    MINI_EXPECT(t, "b  b", NULL, 'b', ' ', M + 7); /* the last space goes with the word */
+    MINI_EXPECT(t, "b  b", NULL, 'b', ' ', M + 7); /* the last space belongs to the word */
     MINI_EXPECT(t, "b  ", NULL, 'b', M + 6);
     MINI_EXPECT(t, "b \n", NULL, 'b', ' ', '\n');
-    MINI_EXPECT(t, "!\xc4\x80", NULL, '!', 0xc4, 0x80); /* a letter does not go with a mark */
-    /* U+180E is no white space (since Unicode 6.3): the space in front goes with it. */
+    MINI_EXPECT(t, "!\xc4\x80", NULL, '!', 0xc4, 0x80); /* a letter and a mark are separate */
+    /* U+180E is not white space (since Unicode 6.3): the space before it belongs to it. */
     MINI_EXPECT(t, " \xe1\xa0\x8e", NULL, M + 10, 0xa0, 0x8e);
     tokenizer_free(t);
 }
 
-/* Letters of Unicode 15, which are none to an older PCRE2: the ids must not depend on it. */
+/* Letters of Unicode 15, which an older PCRE2 does not know. The ids must not depend on it. */
 static void letters_of_unicode_15(void **state)
 {
     const char *const merges[] = {"\304\262 a", NULL}; /* byte 90 and a */
@@ -125,7 +125,7 @@ static void whole_pieces_first(void **state)
     tokenizer_free(t);
 }
 
-/* SmolLM's vocabulary has no token for bytes like 04: llama.cpp makes none of them. */
+/* SmolLM's vocabulary has no token for bytes like 04. llama.cpp makes no token of them. */
 static void missing_bytes(void **state)
 {
     const char *const tokens[] = {"a", "b", "ab"}, *const merges[] = {"a b"};
@@ -169,7 +169,7 @@ static long ranked_order(const void *ctx, const char *l, size_t l_len, const cha
     return -1;
 }
 
-/* Merges of what there is already, each making something new. */
+/* Random merges of existing tokens, each of which makes a new token. */
 static void ranked_random(uint64_t *seed, struct ranked *v)
 {
     char made[64][8] = {"a", "b", "c"};
@@ -248,7 +248,7 @@ static size_t count(const struct tokenizer *t, const char *s, size_t total)
     return n;
 }
 
-/* One piece of a megabyte: neither square time nor the limits of the regular expressions. */
+/* A piece of a megabyte must not take square time or hit the limits of the regular expressions. */
 static void a_megabyte(void **state)
 {
     static const char *const pres[] = {"gpt-2", "smollm", "llama-bpe", "deepseek-v3"};
@@ -265,7 +265,7 @@ static void a_megabyte(void **state)
     }
 }
 
-/* Gemma 4's kind: merges of characters, over whole lines; what is no token is bytes. */
+/* Gemma 4: merges of characters over whole lines; a character without a token becomes bytes. */
 static struct tokenizer *make_plain(const char *model, const char *pre)
 {
     static const char *const tokens[] = {"<bos>",
@@ -311,12 +311,12 @@ static void not_byte_level(void **state)
                     "ab",
                     NULL, 2, 5, 4, 2); /* U+2581 is a space */
         MINI_EXPECT(t, "a\n\nb\na", NULL, 1, 7, 2, 6, 1);
-        MINI_EXPECT(t, "a   a", NULL, 1, 12, 4); /* two spaces are a token of their own */
+        MINI_EXPECT(t, "a   a", NULL, 1, 12, 4); /* two spaces have a token of their own */
         MINI_EXPECT(t, "\xc3\xa9\xc3\xa8x", NULL, 8, 10, 11, 13);
         MINI_EXPECT(t,
                     "a\xe2\x82\xac"
                     "b",
-                    NULL, 1, 2); /* bytes that the vocabulary does not have */
+                    NULL, 1, 2); /* bytes without a token */
         mini_round_trip(t, "b ab a\n\n\xc3\xa8  x", 13);
         assert_int_equal(tokenizer_add_bos(t), i != 1);
         tokenizer_free(t);

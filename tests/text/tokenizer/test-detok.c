@@ -78,7 +78,7 @@ static void control_is_silent(void **state)
     size_t len;
 
     EXPECT(t, "ax y", 'a', 259, 260, 261);
-    EXPECT(t, "é", 0xc3, 259, 0xa9); /* and leaves what is half there */
+    EXPECT(t, "é", 0xc3, 259, 0xa9); /* and leaves the incomplete part */
     EXPECT(t, "a", 'a', -1, 262, INT32_MAX);
     assert_memory_equal(tokenizer_piece(t, 259, &len), "<|im_end|>", 10);
     assert_int_equal(len, 10);
@@ -98,7 +98,7 @@ static void any_split_is_the_whole(void **state)
             static const int32_t often[] = {'a', ' ', 0xc3, 0xa9, 0xf0, 0x9e, 0x80, 0x9f};
             int32_t byte = mini_random(&seed) % 4 ? often[mini_random(&seed) % 8] : (int32_t)(mini_random(&seed) % 256);
             assert_int_equal(detok_push(&a, t, byte, &one), 0);
-            /* The same bytes, some pairs of them as one token. */
+            /* The same bytes with some pairs as one token. */
             int32_t pair = last == 0xc3 && byte == 0xa9 ? 256 : last == 0xf0 && byte == 0x9e ? 257 : -1;
             if (pair >= 0) {
                 assert_int_equal(detok_push(&b, t, pair, &other), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the expressions cut. The pieces of test_cuts were compared with llama.cpp's, by the ids of real vocabularies
+/* The cuts of the expressions. The pieces of test_cuts were compared with llama.cpp's, by the ids of real vocabularies
  * whose tokenizer.ggml.pre was changed. */
 #include "daemon/text/tokenizer/pretokenize.h"
 #include "libcommon/buf.h"
@@ -14,7 +14,7 @@
 
 struct pieces {
     const char *s;
-    struct buf *joined; /* NULL: only counted */
+    struct buf *joined; /* NULL: count only */
     uint32_t at;
     size_t n;
 };
@@ -44,7 +44,7 @@ static struct pretokenizer *named(const char *name)
 static void test_cuts(void **state)
 {
     static const struct {
-        const char *name, *pieces; /* parted by | */
+        const char *name, *pieces; /* separated by | */
     } cuts[] = {
         {"gpt-2", "It|'s|  | 1234| words| \n"},
         {"gpt-2", "IT|'|S| \xc3\x89t\xc3\xa9|!?|  |\t|x"},
@@ -99,7 +99,7 @@ static void test_cuts(void **state)
     }
 }
 
-/* A name for each row and for what shares it; another's refusal names some that are known. */
+/* A name of each row, and names that share a row. The refusal of an unknown name lists some known ones. */
 static void test_names(void **state)
 {
     static const char *const names[] = {
@@ -127,7 +127,7 @@ static void test_names(void **state)
     pretokenizer_free(p);
 }
 
-/* No expression runs out of stack, memory or its limit of steps on a long run, with whatever stands at its end. */
+/* No expression runs out of stack, memory or its limit of steps on a long run, whatever follows the run. */
 static void test_long_runs(void **state)
 {
     static const char *const names[] = {"gpt-2",        "smollm",         "llama-bpe",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text is not markup: which special tokens are found where, and what ends an answer. */
+/* Text is not markup: the special tokens that are found, their places, and the tokens that end an answer. */
 #include "libcommon/error.h"
 #include "tests/text/mini.h"
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static struct tokenizer *make(const struct mini_token *extra, size_t n)
     return t;
 }
 
-/* Check that no special token is in it. */
+/* Checks that it contains no special token. */
 static void all_bytes(const struct tokenizer *t, const char *s, const char *marks)
 {
     size_t n;
@@ -64,7 +64,7 @@ static void half_and_half_is_text(void **state)
     tokenizer_free(t);
 }
 
-/* The template writes around what the user wrote: only its own is markup. */
+/* The template surrounds the user's text. Only the template's part is markup. */
 static void one_in_each(void **state)
 {
     struct tokenizer *t = make(chat, 5);
@@ -97,7 +97,7 @@ static void longest_first(void **state)
 
     MINI_EXPECT(t, "[USER]s", NULL, E + 3);
     MINI_EXPECT(t, "<|im_end|>\n", "###########", E + 4);
-    MINI_EXPECT(t, "<|im_end|>\n", "########## ", E + 1, '\n'); /* the longer one is not all markup */
+    MINI_EXPECT(t, "<|im_end|>\n", "########## ", E + 1, '\n'); /* the longer one is not completely markup */
     tokenizer_free(t);
     t = make(extra, 4);
     MINI_EXPECT(t, "wabxyz", NULL, 'w', E + 1, 'z'); /* also where a shorter one begins before it */
@@ -162,11 +162,11 @@ static void what_ends_an_answer(void **state)
     assert_int_equal(tokenizer_bos(t), -1);
     assert_false(tokenizer_add_bos(t));
     assert_false(tokenizer_is_eog(t, 'a') || tokenizer_is_eog(t, -1) || tokenizer_is_eog(t, E + 9));
-    all_bytes(t, "</s>", NULL); /* said to be user-defined, but it ends answers */
+    all_bytes(t, "</s>", NULL); /* the file says user-defined, but it ends answers */
     tokenizer_free(t);
 }
 
-/* An end that is only a part's where others end the answer; what is called like an end and is none. */
+/* A token that ends only a part where another ends the answer; a token that has the name of an end but is none. */
 static void ends_of_parts(void **state)
 {
     static const struct {
@@ -191,7 +191,8 @@ static void ends_of_parts(void **state)
     }
 }
 
-/* The file writes control tokens as they are, merged ones in the byte-level alphabet: these two are no duplicates. */
+/* The file writes control tokens in plain text and merged ones in the byte-level alphabet. These two are not
+ * duplicates. */
 static void control_like_a_byte(void **state)
 {
     const struct mini_token extra[] = {{"\n", MINI_CONTROL, 0}, {"\xc3\xa9", MINI_UNKNOWN, 0}};
@@ -242,7 +243,7 @@ static void bad_text(void **state)
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), -EILSEQ);
     assert_non_null(strstr(error_text(-EILSEQ), "byte 2"));
     assert_int_equal(out.n, 1);
-    assert_int_equal(tokenizer_encode(t, &text, 4, true, &out), 0); /* nothing is left there */
+    assert_int_equal(tokenizer_encode(t, &text, 4, true, &out), 0); /* nothing remains there */
     text.s.len = (size_t)TOKENIZER_TEXT_MAX + 1;
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), -E2BIG);
     text_fini(&text);
@@ -271,7 +272,7 @@ static void spans_merge(void **state)
     text_fini(&text);
 }
 
-/* Fill-in-the-middle by the texts that families of models use; files call them normal or user-defined. */
+/* Fill-in-the-middle by the texts of the model families. Files call the tokens normal or user-defined. */
 static void fim_by_text(void **state)
 {
     static const char *const families[][3] = {
@@ -305,7 +306,7 @@ static void fim_by_text(void **state)
     }
 }
 
-/* A key wins over a text, the newer key over the older; one that names no token is an error. */
+/* A key overrides a text, and the newer key the older one. A key with an id out of range is an error. */
 static void fim_by_key(void **state)
 {
     static const struct mini_token tokens[] = {{"<fim_prefix>", MINI_CONTROL, 0},

@@ -43,7 +43,7 @@ static void best_score_first(void **state)
 
     MINI_EXPECT(t, "abc", NULL, X + 6);         /* bc, then a with bc */
     MINI_EXPECT(t, " abc", NULL, X + 7, X + 5); /* bc, then " a" before "abc" */
-    MINI_EXPECT(t, "aab", NULL, X + 1, X + 4);  /* ab before aa, though aa stands further left */
+    MINI_EXPECT(t, "aab", NULL, X + 1, X + 4);  /* ab before aa, although aa is further left */
     tokenizer_free(t);
 }
 
@@ -82,7 +82,7 @@ static void no_prefix_in_the_middle(void **state)
     assert_int_equal(out.ids[0], X + 1);
     assert_int_equal(out.ids[1], 1);
     assert_int_equal(out.ids[2], X + 7);
-    assert_int_equal(out.ends[0], 3); /* counted from the beginning of the text */
+    assert_int_equal(out.ends[0], 3); /* counted from the start of the text */
     text_fini(&text);
     tokens_fini(&out);
     tokenizer_free(t);
@@ -96,7 +96,7 @@ static void byte_fallback(void **state)
     MINI_EXPECT(t, "é", NULL, X + 11);
     MINI_EXPECT(t, "<0x41>", NULL, MINI_SPM_BYTES + '<', MINI_SPM_BYTES + '0', MINI_SPM_BYTES + 'x',
                 MINI_SPM_BYTES + '4', MINI_SPM_BYTES + '1', MINI_SPM_BYTES + '>');
-    MINI_EXPECT(t, "\xe2\x96\x81", NULL, X); /* written in the text it is a space, as in llama.cpp */
+    MINI_EXPECT(t, "\xe2\x96\x81", NULL, X); /* U+2581 in the text is a space, as in llama.cpp */
     tokenizer_free(t);
 }
 
@@ -116,7 +116,7 @@ static void ends(void **state)
     tokenizer_free(t);
 }
 
-/* Words are merged one by one only where no token reaches over a space. */
+/* Words are merged one by one only if no token contains a space behind another character. */
 static void tokens_over_spaces(void **state)
 {
     const struct mini_token extra[] = {{"_", 1, -1},  {"a", 1, -2},   {"b", 1, -2},
@@ -239,7 +239,7 @@ static size_t count(const struct tokenizer *t, const char *s, size_t total)
     return n;
 }
 
-/* Quadratic ways do not end before a test's time limit. */
+/* Quadratic algorithms exceed the time limit of the test. */
 static void a_megabyte(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that runs out at every single allocation: each is an -ENOMEM that leaves nothing behind (what it leaves, ASan
- * and valgrind see). The linker sends our calls here (--wrap); PCRE2's own do not come by.
+ * Every allocation fails once. Each failure is an -ENOMEM without a leak (ASan and valgrind check it). The linker
+ * replaces the calls of hob (--wrap); PCRE2's own calls are not replaced.
  */
 #include "libcommon/error.h"
 #include "tests/text/mini.h"
@@ -75,7 +75,7 @@ static struct gguf *file(bool spm)
     return g;
 }
 
-/* As often as it takes until nothing fails any more; returns how many allocations that are. */
+/* Repeats until no allocation fails. Returns the number of allocations. */
 static unsigned long make(const struct gguf *g, struct tokenizer **t)
 {
     for (unsigned long n = 0;; n++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Real vocabularies: the ids llama.cpp makes of the same texts (shared/data/README.md), offsets, the way back. */
+/* Real vocabularies: llama.cpp's ids of the same texts (shared/data/README.md), offsets, detokenizing. */
 #include "libcommon/error.h"
 #include "tests/text/mini.h"
 #include <jansson.h>
@@ -69,7 +69,7 @@ static bool same(const struct tokens *ids, const json_t *want)
     return ok;
 }
 
-/* Where a vocabulary has no prefix, every token is just the bytes of its part of the text. */
+/* In a vocabulary without a prefix, every token is the bytes of its part of the text. */
 static void check_ends(const struct tokenizer *t, const struct text *text, const struct tokens *ids, bool bpe)
 {
     uint32_t begin = 0;
@@ -79,7 +79,7 @@ static void check_ends(const struct tokenizer *t, const struct text *text, const
         const char *piece = tokenizer_piece(t, ids->ids[i], &len);
         assert_true(ids->ends[i] >= begin && ids->ends[i] <= text->s.len);
         if (bpe && len == ids->ends[i] - begin) assert_memory_equal(piece, text->s.data + begin, len);
-        if (bpe) assert_true(len <= ids->ends[i] - begin); /* more: bytes this vocabulary does not have */
+        if (bpe) assert_true(len <= ids->ends[i] - begin); /* more: bytes without a token */
         begin = ids->ends[i];
     }
 }
@@ -147,15 +147,15 @@ static void llama3_ends(void **state)
     load(&v, "llama3");
     MINI_EXPECT(v.t, "<|eot_id|>", "##########", 128009);
     assert_true(tokenizer_is_eog(v.t, 128009) && tokenizer_is_control(v.t, 128009));
-    assert_true(tokenizer_is_eog(v.t, 128001)); /* <|end_of_text|>, the file's eos */
+    assert_true(tokenizer_is_eog(v.t, 128001)); /* <|end_of_text|>, the eos of the file */
     assert_false(tokenizer_is_eog(v.t, 128006));
     assert_int_equal(tokenizer_bos(v.t), 128000);
     assert_int_equal(tokenizer_eos(v.t), 128001);
-    assert_false(tokenizer_add_bos(v.t)); /* the file says so, against the pre-tokenizer's habit */
+    assert_false(tokenizer_add_bos(v.t)); /* the file overrides the default of the pre-tokenizer */
     unload(&v);
 }
 
-/* What </s> is called in the file, a user-defined token, would let a user's text end the answer. */
+/* The file calls </s> user-defined. As such, a user's text could end the answer. */
 static void phi_3_markup(void **state)
 {
     struct real v;

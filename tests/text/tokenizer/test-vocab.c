@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Vocabularies that are wrong: refused with what and where, or harmless. */
+/* Bad vocabularies: refused with the cause and its place, or harmless. */
 #include "libcommon/error.h"
 #include "tests/text/mini.h"
 #include <math.h>
@@ -17,7 +17,7 @@ static const char *const abc[] = {"a", "b", "c"};
 static const char *const merge[] = {"a b"};
 static const float scores[] = {0, -1, -2};
 
-/* Check that it is refused with @r and a sentence that has all of @words in it. */
+/* Checks that it is refused with @r and an error message that contains all of @words. */
 static void refused(struct mini *m, int r, const char *const *words)
 {
     struct tokenizer *t = NULL;
@@ -56,7 +56,7 @@ static void unsupported(void **state)
     REFUSED(&m, -EOPNOTSUPP, "pre-tokenizer \"\"");
 }
 
-/* Older files do not say: read as llama.cpp reads them, numbers by three digits and punctuation apart. */
+/* Older files have no key. They are read as in llama.cpp: three digits at a time, punctuation apart. */
 static void no_pretokenizer(void **state)
 {
     static const char *const tokens[] = {"1", "2", "12", "."};
@@ -91,7 +91,7 @@ static void tokens(void **state)
     REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens", "0 tokens");
 }
 
-/* How many bytes a token has at most is divided by. */
+/* The code divides by the length of the longest token. */
 static void nothing_but_empty_tokens(void **state)
 {
     static const char *const empty[] = {"", ""};
@@ -190,7 +190,8 @@ static void merge_list(void **state)
     }
 }
 
-/* They name what is not there, are not in the alphabet, or come twice: never applied, but for the first of two. */
+/* Merges of missing texts, of texts outside the alphabet, or repeated ones are never applied, except the first of two.
+ */
 static void strange_merges(void **state)
 {
     static const char *const tokens[] = {"a", "b", "c", "ab", "bc", "abc"};
@@ -225,7 +226,7 @@ static void ids(void **state)
     start(&m, "llama");
     mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
     mini_f32s(&m, "tokenizer.ggml.scores", scores, 3);
-    mini_u32(&m, "tokenizer.ggml.bos_token_id", UINT32_MAX); /* how older converters say "none" */
+    mini_u32(&m, "tokenizer.ggml.bos_token_id", UINT32_MAX); /* older converters write "none" this way */
     assert_int_equal(mini_tokenizer(&m, &t), 0);
     assert_int_equal(tokenizer_bos(t), -1);
     assert_int_equal(tokenizer_eos(t), 2);
@@ -240,7 +241,7 @@ static void ids(void **state)
 
 static void odd_but_harmless(void **state)
 {
-    /* empty twice, not UTF-8, a type nobody knows, no byte tokens */
+    /* empty twice, not UTF-8, an unknown type, no byte tokens */
     static const char *const tokens[] = {"<unk>", "", "\xff\xfe", "a", "", "b"};
     static const int32_t kinds[] = {2, 1, 3, 1, 3, 99};
     static const float s[] = {0, INFINITY, 0, 0, 0, -INFINITY};
@@ -258,7 +259,7 @@ static void odd_but_harmless(void **state)
     MINI_EXPECT(t,
                 "a\xc3\xa9"
                 "b",
-                "####", 3, 0, 5); /* what has no token is unknown */
+                "####", 3, 0, 5); /* a text without a token is unknown */
     tokenizer_piece(t, 1, &len);
     assert_int_equal(len, 0);
     tokenizer_piece(t, 6, &len);
@@ -266,7 +267,7 @@ static void odd_but_harmless(void **state)
     tokenizer_free(t);
 }
 
-/* Whatever a file holds: it is refused, or it tokenizes without harm. */
+/* A file is refused, or its tokenizer works without harm, whatever the file holds. */
 static void any_bytes(void **state)
 {
     const struct mini_token extra[] = {{"_a", 1, -1}, {"_", 1, -2}, {"<|im_end|>", 3, 0}, {"uu", 4, 0}, {"a", 1, -3}};
@@ -300,7 +301,7 @@ static void any_bytes(void **state)
         }
         close(fd);
     }
-    assert_true(made > 100); /* else nothing was tried */
+    assert_true(made > 100); /* otherwise the test tried nothing */
 }
 
 int main(void)

@@ -10,7 +10,6 @@ uint64_t hash_seed(void)
 {
     const void *random = (const void *)(uintptr_t)getauxval(AT_RANDOM);
     uint64_t seed[2] = {0};
-
     if (random) memcpy(seed, random, sizeof(seed));
     return XXH3_64bits_withSeed(seed, sizeof(seed),
                                 1); /* the random bytes also guard the stack, so they must not leak */

@@ -20,7 +20,6 @@ static void put(struct buf *b, const void *p, size_t n)
 static void put_str(struct buf *b, const char *s)
 {
     uint64_t n = strlen(s);
-
     put(b, &n, 8);
     put(b, s, n);
 }
@@ -92,7 +91,6 @@ int mini_tokenizer(struct mini *m, struct tokenizer **out)
     char path[64];
     struct gguf *g;
     int fd = memfd_create("vocabulary", MFD_CLOEXEC);
-
     assert_true(fd >= 0);
     mini_write(m, fd);
     buf_fini(&m->body);
@@ -111,7 +109,6 @@ int mini_tokenizer(struct mini *m, struct tokenizer **out)
 static char *spelled(const char *s, const char *space)
 {
     struct buf b = BUF_INIT;
-
     for (; *s; s++) put(&b, *s == '_' ? space : s, *s == '_' ? strlen(space) : 1);
     return b.data ? b.data : calloc(1, 1);
 }
@@ -136,7 +133,6 @@ void mini_spm(struct mini *m, const struct mini_token *extra, size_t n)
 {
     struct lists l = {.n = 0};
     char *texts[1024];
-
     add(&l, "<unk>", MINI_UNKNOWN, 0);
     add(&l, "<s>", MINI_CONTROL, 0);
     add(&l, "</s>", MINI_CONTROL, 0);
@@ -157,7 +153,6 @@ void mini_spm(struct mini *m, const struct mini_token *extra, size_t n)
 static void alphabet(char names[256][8])
 {
     uint32_t next = 0x100;
-
     for (unsigned b = 0; b < 256; b++) {
         bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
         names[b][utf8_encode(names[b], printable ? b : next++)] = 0;
@@ -169,7 +164,6 @@ void mini_bpe(struct mini *m, const char *pre, const char *const *merges, const 
     struct lists l = {.n = 0};
     char *pairs[512] = {NULL}, *joined[512];
     size_t n_merges = 0;
-
     alphabet(l.names);
     for (unsigned b = 0; b < 256; b++) add(&l, l.names[b], MINI_NORMAL, 0);
     for (; merges && merges[n_merges]; n_merges++) {
@@ -196,7 +190,6 @@ int32_t *mini_encode(const struct tokenizer *t, const char *s, const char *marks
 {
     struct text text = {0};
     struct tokens out = {0};
-
     for (size_t i = 0; s[i]; i++) {
         bool markup = marks && *marks == '#';
         assert_int_equal(text_append(&text, s + i, 1, markup), 0);
@@ -214,7 +207,6 @@ void mini_expect(const struct tokenizer *t, const char *s, const char *marks, co
     size_t got_n;
     int32_t *got = mini_encode(t, s, marks, &got_n);
     bool same = got_n == n && (!n || memcmp(got, ids, n * sizeof(*ids)) == 0);
-
     if (!same) {
         print_error("\"%s\" is\n", s);
         for (size_t i = 0; i < got_n; i++) print_error(" %d", got[i]);
@@ -237,7 +229,6 @@ void mini_random_text(uint64_t *seed, size_t max, struct buf *out)
     static const char common[] = "  abcde \n\t12'st.,<|>_-";
     static const uint32_t last[] = {0x7f, 0x7ff, 0xffff, 0x10ffff};
     size_t end = out->len + max;
-
     while (out->len + 4 <= end) {
         char c[4];
         uint32_t pick = mini_random(seed) % 8, cp = mini_random(seed) % (last[pick % 4] + 1);
@@ -253,7 +244,6 @@ void mini_round_trip(const struct tokenizer *t, const char *s, size_t len)
     struct tokens ids = {0};
     struct buf back = BUF_INIT;
     struct detok d = {.at_start = true};
-
     assert_int_equal(text_append(&text, s, len, false), 0);
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &ids), 0);
     for (size_t i = 0; i < ids.n; i++) {

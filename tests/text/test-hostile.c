@@ -32,7 +32,6 @@ static int render(const char *src, size_t len, size_t *made)
     struct text out = {0};
     json_t *vars = json_pack("{s:s}", "u", "y");
     int r = template_new(&t, src, len);
-
     if (r == 0) r = template_render(t, vars, NULL, 0, NULL, &out);
     if (made) *made = out.s.len;
     text_fini(&out);
@@ -45,7 +44,6 @@ static void names_of_blocks(void **state)
 {
     struct buf b = BUF_INIT;
     double began = cpu();
-
     for (int i = 0; i < 36000; i++) assert_int_equal(buf_printf(&b, "{%%block b%d%%}{%%endblock%%}", i), 0);
     assert_int_equal(render(b.data, b.len, NULL), 0);
     assert_true(cpu() - began < SECONDS);
@@ -63,7 +61,6 @@ static void length_of_the_source(void **state)
 {
     char *src = malloc(TEMPLATE_SOURCE_MAX + 1);
     size_t made;
-
     assert_non_null(src);
     memset(src, 'x', TEMPLATE_SOURCE_MAX + 1);
     assert_int_equal(render(src, TEMPLATE_SOURCE_MAX, &made), 0);
@@ -110,7 +107,6 @@ static void steps_that_were_free(void **state)
         double began = cpu();
         int r = render(all[i].src, strlen(all[i].src), NULL);
         double took = cpu() - began;
-
         if (r != -E2BIG || !strstr(error_text(r), "more than 4000000 steps") || took > SECONDS)
             fail_msg("%s: %d %s after %.1f s", all[i].what, r, error_text(r), took);
     }
@@ -121,7 +117,6 @@ static void names_without_end(void **state)
 {
     struct buf b = BUF_INIT;
     double began = cpu();
-
     assert_int_equal(buf_puts(&b, "{% set l = [1] * 100000 %}{% for i in range(100000) %}{% set a"), 0);
     for (int i = 1; i < 100000; i++) assert_int_equal(buf_puts(&b, ",a"), 0);
     assert_int_equal(buf_puts(&b, " = l %}{% endfor %}"), 0);
@@ -148,7 +143,6 @@ static void strings_of_many_spans(void **state)
         char src[256];
         size_t made;
         double began = cpu();
-
         snprintf(src, sizeof(src),
                  "{%% set n = namespace(s='') %%}{%% for i in range(60000) %%}{%% set n.s = n.s ~ 'x' ~ u %%}{%% "
                  "endfor %%}{{ %s }}",
@@ -166,7 +160,6 @@ static void merges_made_to_collide(void **state)
     struct merge_table m;
     uint32_t inverse = 1, low = (uint32_t)golden;
     double began = cpu();
-
     for (int i = 0; i < 5; i++) inverse *= 2 - low * inverse; /* inverse of low, modulo 2^32 */
     assert_int_equal(merge_table_init(&m, PAIRS), 0);
     assert_int_equal(m.mask + 1, SLOTS);
@@ -193,7 +186,6 @@ static struct tokenizer *with_specials(size_t n, struct text *text)
     char(*names)[8] = calloc(all, sizeof(*names));
     struct mini m = {0};
     struct tokenizer *t;
-
     assert_true(texts && kinds && scores && names);
     for (size_t i = 0; i < all; i++) {
         size_t k = i - MINI_SPM_EXTRA;
@@ -227,7 +219,6 @@ static void specials(size_t n, int expected)
     struct tokenizer *t = with_specials(n, &text);
     double began = cpu();
     int r = tokenizer_encode(t, &text, 0, true, &ids);
-
     if (cpu() - began > 2 * SECONDS) fail_msg("%zu special tokens took %.1f s", n, cpu() - began);
     assert_int_equal(r, expected);
     assert_int_equal(ids.n, expected ? 0 : n);
@@ -257,7 +248,6 @@ static void special_tokens_of_any_length(void **state)
         struct mini m = {0};
         struct tokenizer *t;
         size_t n;
-
         mini_bpe(&m, "gpt-2", NULL, &extra, 1);
         assert_int_equal(mini_tokenizer(&m, &t), 0);
         free(mini_encode(t, extra.text, NULL, &n));

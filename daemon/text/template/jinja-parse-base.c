@@ -124,7 +124,6 @@ int jj_expect_op(struct jj_parser *p, enum jj_op op)
 static const struct jj_node **block_slot(const struct jj_block_index *index, const struct jj_str *name)
 {
     size_t i = (size_t)XXH3_64bits_withSeed(name->p, name->len, hash_seed());
-
     for (;; i++) {
         const struct jj_node **slot = &index->slots[i & index->mask];
         if (!*slot || jj_str_eq((*slot)->name, name)) return slot;
@@ -134,10 +133,9 @@ static const struct jj_node **block_slot(const struct jj_block_index *index, con
 /* Makes room for one more block: at most two thirds of the slots are taken. */
 static int block_room(struct jj_parser *p)
 {
-    struct jj_block_index *index = &p->block_index, more;
-
+    struct jj_block_index *index = &p->block_index;
     if (index->slots && index->n < index->mask / 3 * 2) return 0;
-    more = (struct jj_block_index){.n = index->n, .mask = index->slots ? index->mask * 2 + 1 : 15};
+    struct jj_block_index more = {.n = index->n, .mask = index->slots ? index->mask * 2 + 1 : 15};
     more.slots = jj_arena_alloc(p->arena, (more.mask + 1) * sizeof(const struct jj_node *), &p->err);
     if (!more.slots) return p->err;
     for (const struct jj_node *b = p->blocks; b; b = b->next) *block_slot(&more, b->name) = b;

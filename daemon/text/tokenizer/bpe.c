@@ -19,7 +19,6 @@ bool bpe_pair(const struct tokenizer *t, const char *text, const struct symbol *
               uint32_t *order, int32_t *id)
 {
     const struct merge_slot *slot = merge_table_find(&t->merges, l->id, r->id);
-
     if (!slot) return false;
     *order = slot->rank1;
     *id = slot->id;
@@ -30,8 +29,6 @@ static int piece(void *ctx, uint32_t begin, uint32_t end)
 {
     struct bpe *b = ctx;
     const struct tokenizer *t = b->t;
-    int r;
-
     if (t->spaced) return spm_piece(t, b->m, b->s, begin, end, b->out);
     if (pretokenizer_ignores_merges(t->pre)) {
         int32_t id = vocab_find(t, b->s + begin, end - begin);
@@ -39,10 +36,10 @@ static int piece(void *ctx, uint32_t begin, uint32_t end)
     }
     merger_reset(b->m);
     for (uint32_t i = begin; i < end; i++) {
-        r = merger_add(b->m, i, 1, t->bytes[(unsigned char)b->s[i]]);
+        int r = merger_add(b->m, i, 1, t->bytes[(unsigned char)b->s[i]]);
         if (r < 0) return r;
     }
-    r = merger_run(b->m, t, b->s, bpe_pair);
+    int r = merger_run(b->m, t, b->s, bpe_pair);
     if (r < 0) return r;
     for (uint32_t i = 0; i != SYMBOL_NONE; i = b->m->symbols[i].next) {
         const struct symbol *sym = &b->m->symbols[i];
@@ -57,7 +54,6 @@ int bpe_encode(const struct tokenizer *t, struct merger *m, const char *s, uint3
                struct tokens *out)
 {
     struct bpe b = {.t = t, .m = m, .s = s, .out = out};
-
     return pretokenizer_split(t->pre, s, begin, end, piece, &b);
 }
 

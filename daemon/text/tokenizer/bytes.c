@@ -20,7 +20,6 @@ ptrdiff_t bytes_decode(char *out, const char *s, size_t len)
 {
     const unsigned char *p = (const unsigned char *)s;
     char *o = out;
-
     for (size_t i = 0; i < len; i++) {
         if (p[i] > 0x20 && p[i] < 0x7f) {
             *o++ = (char)p[i];

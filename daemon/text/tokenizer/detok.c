@@ -31,7 +31,6 @@ int detok_push(struct detok *d, const struct tokenizer *t, int32_t id, struct bu
 {
     size_t len;
     const char *s = tokenizer_piece(t, id, &len);
-
     if (!len || tokenizer_is_control(t, id)) return 0;
     /* Every byte becomes at most one U+FFFD. After this call no append below can fail. */
     int r = buf_reserve(out, (d->n_pending + len) * 3);

@@ -13,7 +13,6 @@
 static bool all_markup(const struct text *text, size_t begin, size_t end)
 {
     size_t lo = 0, hi = text->n_spans;
-
     while (lo < hi) { /* finds the span that contains @begin */
         size_t mid = lo + (hi - lo) / 2;
         if (text->spans[mid].end <= begin)
@@ -36,7 +35,6 @@ static bool may_stand(const struct tokenizer *t, const struct text *text, int32_
 static uint32_t bound(const struct tokenizer *t, uint32_t lo, uint32_t hi, uint32_t depth, unsigned c, bool below)
 {
     const struct specials *sp = &t->specials;
-
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
         size_t len;
@@ -74,7 +72,6 @@ static int find_present(const struct tokenizer *t, const struct text *text, uint
     const char *s = text->s.data;
     uint32_t end = (uint32_t)text->s.len;
     int found = 0;
-
     for (uint32_t i = from; i < end; i++) {
         unsigned char c = (unsigned char)s[i];
         uint32_t lo = sp->first[c], hi = sp->first[c + 1];
@@ -133,7 +130,6 @@ static int take(const struct tokenizer *t, const struct text *text, struct fragm
     size_t len;
     const char *needle = strings_at(&t->keys, (uint32_t)id, &len);
     uint32_t from = f->list[*at].begin;
-
     for (;;) {
         uint32_t begin = f->list[*at].begin, end = f->list[*at].end;
         const char *hit = end - from >= len ? memmem(s + from, end - from, needle, len) : NULL;
@@ -165,7 +161,6 @@ int special_split(const struct tokenizer *t, const struct text *text, uint32_t f
 {
     const struct specials *sp = &t->specials;
     struct fragments f = {.cap = 8, .work = {(UINT64_C(1) << 28) + 128 * (uint64_t)(text->s.len - from)}};
-
     *out = f.list = reallocarray(NULL, f.cap, sizeof(*f.list));
     _cleanup_(freep) uint8_t *present = calloc(sp->n + 1, 1);
     if (!f.list || !present) return error_origin(-ENOMEM);

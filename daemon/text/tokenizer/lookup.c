@@ -12,7 +12,6 @@
 static size_t slots_for(size_t n)
 {
     size_t slots = 16;
-
     while (slots / 3 * 2 < n) slots *= 2;
     return slots;
 }
@@ -20,7 +19,6 @@ static size_t slots_for(size_t n)
 int text_table_init(struct text_table *t, size_t n)
 {
     size_t slots = slots_for(n);
-
     t->slots = calloc(slots, sizeof(*t->slots));
     if (!t->slots) return error_origin(-ENOMEM);
     t->mask = slots - 1;
@@ -48,7 +46,6 @@ int32_t text_table_add(struct text_table *t, const struct strings *keys, int32_t
     const char *s = strings_at(keys, (uint32_t)id, &len);
     uint64_t hash = XXH3_64bits_withSeed(s, len, t->seed);
     struct text_slot *slot = text_slot(t, keys, s, len, hash);
-
     if (slot->id1) return (int32_t)(slot->id1 - 1);
     *slot = (struct text_slot){.tag = (uint32_t)(hash >> 32), .id1 = (uint32_t)id + 1};
     return -1;
@@ -57,7 +54,6 @@ int32_t text_table_add(struct text_table *t, const struct strings *keys, int32_t
 uint64_t text_table_hash(const struct text_table *t, const char *s, size_t len)
 {
     uint64_t hash = XXH3_64bits_withSeed(s, len, t->seed);
-
     __builtin_prefetch(&t->slots[hash & t->mask]);
     return hash;
 }
@@ -76,7 +72,6 @@ int32_t text_table_find(const struct text_table *t, const struct strings *keys, 
 int merge_table_init(struct merge_table *m, size_t n)
 {
     size_t slots = slots_for(n);
-
     m->slots = calloc(slots, sizeof(*m->slots));
     if (!m->slots) return error_origin(-ENOMEM);
     m->mask = slots - 1;
@@ -87,7 +82,6 @@ int merge_table_init(struct merge_table *m, size_t n)
 static size_t merge_index(const struct merge_table *m, int32_t left, int32_t right)
 {
     uint64_t pair = ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) ^ m->seed;
-
     pair = (pair ^ pair >> 32) * (m->seed | 1); /* a file could be written against a product with a constant alone */
     return (pair * 0x9e3779b97f4a7c15u) >> 32 & m->mask; /* 2^64 / golden ratio */
 }
@@ -108,13 +102,11 @@ void merge_table_prefetch(const struct merge_table *m, int32_t left, int32_t rig
 void merge_table_add(struct merge_table *m, int32_t left, int32_t right, uint32_t rank, int32_t id)
 {
     struct merge_slot *slot = merge_slot(m, left, right);
-
     if (!slot->rank1) *slot = (struct merge_slot){.left = left, .right = right, .rank1 = rank + 1, .id = id};
 }
 
 const struct merge_slot *merge_table_find(const struct merge_table *m, int32_t left, int32_t right)
 {
     const struct merge_slot *slot = merge_slot(m, left, right);
-
     return slot->rank1 ? slot : NULL;
 }

@@ -55,7 +55,6 @@ static struct merge_candidate heap_pop(struct merger *m)
 {
     struct merge_candidate top = m->heap[0], last = m->heap[--m->heap_n];
     size_t i = 0, child;
-
     while ((child = 2 * i + 1) < m->heap_n) {
         if (child + 1 < m->heap_n && m->heap[child + 1].key < m->heap[child].key) child++;
         if (last.key <= m->heap[child].key) break;
@@ -69,21 +68,18 @@ static struct merge_candidate heap_pop(struct merger *m)
 /* Adds the pair that begins with symbol @left to the heap, if it can be merged. */
 static int consider(struct merger *m, uint32_t left, const struct tokenizer *t, const char *text, merge_fn fn)
 {
-    uint32_t order;
-    int32_t id;
-
     if (left == SYMBOL_NONE || m->symbols[left].next == SYMBOL_NONE) return 0;
     const struct symbol *l = &m->symbols[left], *r = &m->symbols[l->next];
+    uint32_t order;
+    int32_t id;
     if (!fn(t, text, l, r, &order, &id)) return 0;
     return heap_push(m, (struct merge_candidate){(uint64_t)order << 32 | left, l->len + r->len, id});
 }
 
 int merger_run(struct merger *m, const struct tokenizer *t, const char *text, merge_fn fn)
 {
-    int r;
-
     for (uint32_t i = 0; i + 1 < m->n; i++) {
-        r = consider(m, i, t, text, fn);
+        int r = consider(m, i, t, text, fn);
         if (r < 0) return r;
     }
     while (m->heap_n) {
@@ -98,7 +94,7 @@ int merger_run(struct merger *m, const struct tokenizer *t, const char *text, me
         l->next = gone->next;
         gone->len = 0;
         if (l->next != SYMBOL_NONE) m->symbols[l->next].prev = left;
-        r = consider(m, l->prev, t, text, fn);
+        int r = consider(m, l->prev, t, text, fn);
         if (r < 0) return r;
         r = consider(m, left, t, text, fn);
         if (r < 0) return r;

@@ -211,7 +211,6 @@ struct pretokenizer {
 static int unsupported(const char *name, size_t len)
 {
     _cleanup_(buf_fini) struct buf b = BUF_INIT;
-
     for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
         if (buf_printf(&b, "%s%s", b.len ? ", " : "", rules[i].names[0]) < 0) return error_origin(-ENOMEM);
     return error_say(-EOPNOTSUPP, "pre-tokenizer \"%.*s\" is not supported (supported: %s and their equivalents)",
@@ -288,7 +287,6 @@ static int match(const struct split *s, size_t pass, uint32_t begin, uint32_t en
     const pcre2_code *re = s->p->passes[pass];
     PCRE2_SPTR subject = (PCRE2_SPTR)s->s;
     int r = pcre2_match(re, subject, end, begin, PCRE2_NO_UTF_CHECK, s->match[pass], s->context);
-
     if (r == PCRE2_ERROR_JIT_STACKLIMIT)
         r = pcre2_match(re, subject, end, begin, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, s->match[pass], s->context);
     if (r >= 0 || r == PCRE2_ERROR_NOMATCH) return r;
@@ -301,11 +299,9 @@ static int match(const struct split *s, size_t pass, uint32_t begin, uint32_t en
 /* Passes the matches of this pass, and the gaps between them, to the next passes. */
 static int split(const struct split *s, size_t pass, uint32_t begin, uint32_t end)
 {
-    int r;
-
     if (pass == s->p->n) return begin < end ? s->fn(s->ctx, begin, end) : 0;
     while (begin < end) {
-        r = match(s, pass, begin, end);
+        int r = match(s, pass, begin, end);
         if (r == PCRE2_ERROR_NOMATCH) return split(s, pass + 1, begin, end);
         if (r < 0) return r;
         const PCRE2_SIZE *at = pcre2_get_ovector_pointer(s->match[pass]);
@@ -327,7 +323,6 @@ int pretokenizer_split(const struct pretokenizer *p, const char *s, uint32_t beg
 {
     struct split state = {.p = p, .s = s, .fn = fn, .ctx = ctx};
     int r = -ENOMEM;
-
     state.context = pcre2_match_context_create(NULL);
     if (!state.context) goto out;
     /* The interpreter counts every character of a backtrack: a run of spaces as long as the text must be allowed. */

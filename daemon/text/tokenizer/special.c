@@ -80,7 +80,6 @@ static int read_id(const struct tokenizer *t, const struct gguf *g, const char *
 {
     uint32_t v;
     int r = gguf_get_u32(g, key, &v);
-
     if (r) return r < 0 ? r : 0;
     if (v != UINT32_MAX && v >= t->n)
         return error_say(-EINVAL, "%s is %u, but the vocabulary has %u tokens", key, v, t->n);
@@ -92,7 +91,6 @@ static int read_id(const struct tokenizer *t, const struct gguf *g, const char *
 static void classify_mistral(struct tokenizer *t)
 {
     int32_t pre = find(t, "[PREFIX]"), suf = find(t, "[SUFFIX]");
-
     if (pre < 0 || suf < 0) return;
     t->kinds[pre] = t->kinds[suf] = TOKEN_CONTROL;
     t->fim = (struct tokenizer_fim){pre, suf, -1};
@@ -101,7 +99,6 @@ static void classify_mistral(struct tokenizer *t)
 static int classify_fim(struct tokenizer *t, const struct gguf *g)
 {
     int32_t ids[FIM_KINDS];
-
     for (size_t i = 0; i < FIM_KINDS; i++) {
         ids[i] = -1;
         int r = read_id(t, g, fims[i].key, &ids[i]);
@@ -134,7 +131,6 @@ static void classify_ends(struct tokenizer *t)
     bool part = end_of_part(t);
     /* Gemma 4 has this token, and its </s> has another meaning. */
     bool gemma4 = find(t, "<|tool_response>") >= 0;
-
     for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
         int32_t id = find(t, ends[i]);
         if (id < 0 || (gemma4 && strcmp(ends[i], "</s>") == 0)) continue;
@@ -174,16 +170,15 @@ static int classify(struct tokenizer *t, const struct gguf *g)
 /* Phi-3 removes white space behind its special tokens, except behind these. Its files do not say so. */
 static void strip_by_name(struct tokenizer *t, const struct gguf *g)
 {
-    static const char *const keep[] = {"<unk>", "<s>", "<|endoftext|>"};
     struct gguf_str name;
-    char lower[128];
-
     if (gguf_get_str(g, "general.name", &name) != 0) return;
+    char lower[128];
     size_t len = name.len < sizeof(lower) - 1 ? name.len : sizeof(lower) - 1;
     for (size_t i = 0; i < len; i++) lower[i] = (char)tolower((unsigned char)name.data[i]);
     lower[len] = 0;
     if (!strstr(lower, "phi-3") && !strstr(lower, "phi3")) return;
     for (size_t i = 0; i < t->specials.n; i++) t->flags[t->specials.ids[i]] |= TOKEN_RSTRIP;
+    static const char *const keep[] = {"<unk>", "<s>", "<|endoftext|>"};
     for (size_t i = 0; i < sizeof(keep) / sizeof(*keep); i++) {
         int32_t id = find(t, keep[i]);
         if (id >= 0) t->flags[id] &= (uint8_t)~TOKEN_RSTRIP;
@@ -194,8 +189,7 @@ static bool is_special(const struct tokenizer *t, uint32_t id)
 {
     size_t len;
     const char *s = strings_at(&t->keys, id, &len);
-
-    /* A cut in the middle of a character could match only there. No model has a token near the limit. */
+    /* A token that is not UTF-8 could match only in the middle of a character. No model has a token near the limit. */
     return (t->kinds[id] == TOKEN_CONTROL || t->kinds[id] == TOKEN_USER || t->kinds[id] == TOKEN_UNKNOWN) && len &&
            len <= SPECIAL_BYTES_MAX && utf8_check(s, len) == len;
 }
@@ -205,7 +199,6 @@ static int longest_first(const void *a, const void *b, void *ctx)
     const struct tokenizer *t = ctx;
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     size_t nx, ny;
-
     strings_at(&t->keys, (uint32_t)x, &nx);
     strings_at(&t->keys, (uint32_t)y, &ny);
     return nx != ny ? (nx > ny ? -1 : 1) : (x > y) - (x < y);
@@ -218,7 +211,6 @@ static int bytewise(const void *a, const void *b, void *ctx)
     const char *x = strings_at(&t->keys, (uint32_t)t->specials.ids[*(const uint32_t *)a], &nx);
     const char *y = strings_at(&t->keys, (uint32_t)t->specials.ids[*(const uint32_t *)b], &ny);
     int r = memcmp(x, y, nx < ny ? nx : ny);
-
     return r ? r : (nx > ny) - (nx < ny);
 }
 

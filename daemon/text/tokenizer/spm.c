@@ -15,7 +15,6 @@ static const char space[] = "\xe2\x96\x81";
 static size_t char_len(char c)
 {
     unsigned char u = (unsigned char)c;
-
     return u < 0x80 ? 1 : u < 0xe0 ? 2 : u < 0xf0 ? 3 : 4;
 }
 
@@ -33,14 +32,12 @@ static bool pair(const struct tokenizer *t, const char *text, const struct symbo
 static int push_bytes(const struct tokenizer *t, const char *s, uint32_t len, uint32_t src, uint32_t end,
                       struct tokens *out)
 {
-    int r;
-
     for (uint32_t i = 0; i < len; i++) {
         int32_t id = t->bytes[(unsigned char)s[i]];
-        if (id < 0 && t->model == TOKENIZER_BPE)
-            continue; /* vocabularies of this kind have no token for unknown bytes */
+        /* Vocabularies of this kind have no token for unknown bytes. */
+        if (id < 0 && t->model == TOKENIZER_BPE) continue;
         if (id < 0) return t->unk < 0 ? 0 : tokens_push(out, t->unk, end);
-        r = tokens_push(out, id, i < src ? end - src + i + 1 : end);
+        int r = tokens_push(out, id, i < src ? end - src + i + 1 : end);
         if (r < 0) return r;
     }
     return 0;
@@ -50,11 +47,10 @@ static int push_bytes(const struct tokenizer *t, const char *s, uint32_t len, ui
 static uint32_t source_len(const char *s, uint32_t len, const char *src)
 {
     uint32_t at = 0;
-
     for (uint32_t i = 0; i < len;) {
         uint32_t n = (uint32_t)char_len(s[i]);
-        at +=
-            n == 3 && src[at] == ' ' ? 1 : n; /* U+2581 was a space in the source; all other characters are unchanged */
+        /* U+2581 was a space in the source. All other characters are unchanged. */
+        at += n == 3 && src[at] == ' ' ? 1 : n;
         i += n;
     }
     return at;
@@ -66,16 +62,14 @@ static int segment(const struct tokenizer *t, struct merger *m, const char *s, u
                    struct tokens *out)
 {
     const char *norm = m->norm.data;
-    int r;
-
     merger_reset(m);
     for (uint32_t i = 0; i < m->norm.len;) {
         uint32_t n = (uint32_t)char_len(norm[i]);
-        r = merger_add(m, i, n, vocab_find(t, norm + i, n));
+        int r = merger_add(m, i, n, vocab_find(t, norm + i, n));
         if (r < 0) return r;
         i += n;
     }
-    r = merger_run(m, t, norm, t->model == TOKENIZER_SPM ? pair : bpe_pair);
+    int r = merger_run(m, t, norm, t->model == TOKENIZER_SPM ? pair : bpe_pair);
     if (r < 0) return r;
     for (uint32_t i = 0; i != SYMBOL_NONE; i = m->symbols[i].next) {
         const struct symbol *sym = &m->symbols[i];
@@ -93,23 +87,21 @@ int spm_encode(const struct tokenizer *t, struct merger *m, const char *s, uint3
 {
     uint32_t at = begin; /* start of the segment in m->norm */
     bool added = prefix, after_space = prefix;
-    int r;
-
     buf_clear(&m->norm);
     if (prefix) {
-        r = buf_append(&m->norm, space, 3);
+        int r = buf_append(&m->norm, space, 3);
         if (r < 0) return r;
     }
     for (uint32_t i = begin; i < end;) {
         uint32_t n = (uint32_t)char_len(s[i]);
         bool is_space = s[i] == ' ' || (n == 3 && memcmp(s + i, space, 3) == 0);
         if (is_space && !after_space && t->cut_at_space && m->norm.len) {
-            r = segment(t, m, s, &at, added, out);
+            int r = segment(t, m, s, &at, added, out);
             if (r < 0) return r;
             buf_clear(&m->norm);
             added = false;
         }
-        r = is_space ? buf_append(&m->norm, space, 3) : buf_append(&m->norm, s + i, n);
+        int r = is_space ? buf_append(&m->norm, space, 3) : buf_append(&m->norm, s + i, n);
         if (r < 0) return r;
         after_space = is_space;
         i += n;
@@ -121,7 +113,6 @@ int spm_piece(const struct tokenizer *t, struct merger *m, const char *s, uint32
               struct tokens *out)
 {
     int32_t lines = s[begin] == '\n' ? vocab_find(t, s + begin, end - begin) : -1;
-
     if (lines >= 0) return tokens_push(out, lines, end);
     buf_clear(&m->norm);
     for (uint32_t i = begin; i < end; i++) {
@@ -135,9 +126,8 @@ int spm_piece(const struct tokenizer *t, struct merger *m, const char *s, uint32
  * 0. */
 static uint32_t order_of(float score)
 {
-    uint32_t bits;
-
     score += 0.0f;
+    uint32_t bits;
     memcpy(&bits, &score, sizeof(bits));
     return bits & 0x80000000u ? bits : ~(bits | 0x80000000u);
 }
@@ -146,7 +136,6 @@ static int read_scores(struct tokenizer *t, const struct gguf *g)
 {
     static const char key[] = "tokenizer.ggml.scores";
     const struct gguf_kv *kv = gguf_find(g, key);
-
     if (!kv || kv->type != GGUF_ARRAY || (kv->elem != GGUF_F32 && kv->elem != GGUF_I32))
         return error_say(-EINVAL, "%s: %s; a \"llama\" tokenizer needs this key", key,
                          kv ? "not an array of f32" : "no such key");
@@ -168,7 +157,6 @@ static bool has_inner_space(const struct tokenizer *t, uint32_t i)
     size_t len;
     const char *s = strings_at(&t->keys, i, &len);
     const char *p = s;
-
     if (!token_mergeable(t, (int32_t)i)) return false;
     while ((p = memmem(p, len - (size_t)(p - s), space, 3))) {
         if (p > s && (p - s < 3 || memcmp(p - 3, space, 3) != 0)) return true;

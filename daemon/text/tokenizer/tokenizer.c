@@ -14,7 +14,6 @@ static int read_model(struct tokenizer *t, const struct gguf *g)
 {
     struct gguf_str s;
     int r = gguf_get_str(g, "tokenizer.ggml.model", &s);
-
     if (r < 0) return r;
     if (r > 0) return error_say(-EINVAL, "the file has no tokenizer (no tokenizer.ggml.model)");
     if (s.len == 5 && memcmp(s.data, "llama", 5) == 0) {
@@ -38,7 +37,6 @@ static int read_add_bos(struct tokenizer *t, const struct gguf *g)
     static const char key[] = "tokenizer.ggml.add_bos_token";
     bool add = t->model == TOKENIZER_SPM || pretokenizer_add_bos(t->pre);
     int r = gguf_get_bool(g, key, &add);
-
     if (r < 0) return r;
     /* Gemma 4 needs a BOS, but its files say false. */
     if (t->pre && pretokenizer_plain(t->pre) && pretokenizer_add_bos(t->pre)) add = true;
@@ -98,7 +96,6 @@ static int encode_fragments(const struct tokenizer *t, const struct text *text, 
 {
     _cleanup_(merger_fini) struct merger m = {0};
     int r = 0;
-
     for (uint32_t i = 0; i != FRAGMENT_END && r >= 0; i = list[i].next) {
         const struct fragment *f = &list[i];
         if (f->id >= 0)
@@ -115,7 +112,6 @@ static int encode_fragments(const struct tokenizer *t, const struct text *text, 
 int tokenizer_encode(const struct tokenizer *t, const struct text *text, size_t from, bool first, struct tokens *out)
 {
     size_t len = text->s.len, n = out->n;
-
     assert(from <= len);
     if (from == len) return 0;
     if (len > TOKENIZER_TEXT_MAX)

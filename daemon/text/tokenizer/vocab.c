@@ -45,7 +45,6 @@ static int byte_token(const char *s, size_t len)
 static size_t unescape(char *out, const char *s, size_t len)
 {
     char *o = out;
-
     for (size_t i = 0; i < len; i++) {
         if (len - i >= 3 && memcmp(s + i, "\xe2\x96\x81", 3) == 0) {
             *o++ = ' ';
@@ -61,29 +60,29 @@ static size_t unescape(char *out, const char *s, size_t len)
 static int piece_push(struct tokenizer *t, uint32_t i, const char *s, size_t len)
 {
     struct strings *p = &t->pieces;
-    ptrdiff_t n;
-    int byte;
-
     switch (t->kinds[i]) {
     case TOKEN_CONTROL:
     case TOKEN_UNKNOWN:
     case TOKEN_USER:
         break;
-    case TOKEN_BYTE:
-        byte = byte_token(s, len);
+    case TOKEN_BYTE: {
+        int byte = byte_token(s, len);
         if (byte < 0)
             return error_say(-EINVAL, "%s: token %u is a byte, but its text \"%.*s\" is not of the form <0x0A>",
                              tokens_key, i, (int)(len < 32 ? len : 32), s);
         strings_push(p, i, (const char[]){(char)byte}, 1);
         return 0;
-    default:
-        n = t->spaced ? (ptrdiff_t)unescape(p->data + p->off[i], s, len) : bytes_decode(p->data + p->off[i], s, len);
+    }
+    default: {
+        ptrdiff_t n =
+            t->spaced ? (ptrdiff_t)unescape(p->data + p->off[i], s, len) : bytes_decode(p->data + p->off[i], s, len);
         if (n < 0) { /* not in the alphabet: shown unchanged, never made from text */
             t->flags[i] |= TOKEN_PLAIN;
             break;
         }
         p->off[i + 1] = p->off[i] + (uint32_t)n;
         return 0;
+    }
     }
     strings_push(p, i, s, len);
     return 0;
@@ -92,7 +91,6 @@ static int piece_push(struct tokenizer *t, uint32_t i, const char *s, size_t len
 static const struct gguf_kv *array(const struct gguf *g, const char *key)
 {
     const struct gguf_kv *kv = gguf_find(g, key);
-
     return kv && kv->type == GGUF_ARRAY ? kv : NULL;
 }
 
@@ -120,7 +118,6 @@ static int duplicate(const struct tokenizer *t, int32_t a, int32_t b)
 {
     size_t len;
     const char *s = strings_at(&t->keys, (uint32_t)b, &len);
-
     return error_say(-EINVAL, "%s: tokens %d and %d have the same text \"%.*s\"", tokens_key, a < b ? a : b,
                      a < b ? b : a, (int)(len < 64 ? len : 64), s);
 }
@@ -136,7 +133,6 @@ static bool alike(const struct tokenizer *t, int32_t id)
 {
     size_t len;
     const char *s = strings_at(&t->keys, (uint32_t)id, &len);
-
     for (size_t i = 0; i < len; i++)
         if (s[i] <= 0x20 || s[i] >= 0x7f) return false;
     return true;
@@ -171,10 +167,6 @@ static int vocab_index(struct tokenizer *t)
 int vocab_read(struct tokenizer *t, const struct gguf *g)
 {
     const struct gguf_kv *kv = array(g, tokens_key);
-    const void *it = NULL;
-    struct gguf_str s;
-    uint64_t index, bytes = 0;
-
     if (!kv || kv->elem != GGUF_STRING) return error_say(-EINVAL, "%s: not an array of strings", tokens_key);
     if (!kv->n || kv->n > VOCAB_MAX)
         return error_say(-EINVAL, "%s: %llu tokens (must be 1 to %u)", tokens_key, (unsigned long long)kv->n,
@@ -183,6 +175,9 @@ int vocab_read(struct tokenizer *t, const struct gguf *g)
     int r = read_kinds(t, g);
     if (r < 0) return r;
 
+    const void *it = NULL;
+    struct gguf_str s;
+    uint64_t index, bytes = 0;
     while (gguf_next_str(kv, &it, &s, &index))
         if ((bytes += s.len) > VOCAB_BYTES_MAX) return error_say(-EINVAL, "%s: more than 1 GiB of text", tokens_key);
     r = strings_init(&t->pieces, t->n, bytes);

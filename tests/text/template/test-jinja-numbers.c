@@ -87,14 +87,12 @@ static const struct {
 static void as_python_has_them(void **state)
 {
     json_t *vars = json_object();
-
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct template *t = NULL;
         struct text out = {0};
         char src[256];
         int n = snprintf(src, sizeof(src), "{{ %s }}", cases[i].src);
         int r = template_new(&t, src, (size_t)n);
-
         if (r == 0) r = template_render(t, vars, NULL, 0, NULL, &out);
         if (r == 0 && !cases[i].want) fail_msg("%s gives %s, not an error", src, out.s.data);
         if (r < 0 && cases[i].want) fail_msg("%s: %s", src, error_text(r));
@@ -109,6 +107,5 @@ static void as_python_has_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_python_has_them)};
-
     return cmocka_run_group_tests_name("jinja-numbers", tests, NULL, NULL);
 }

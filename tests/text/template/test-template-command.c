@@ -21,7 +21,6 @@ static int run(const char *const *args, const char *in, struct buf *out, struct 
     const char *argv[16] = {hobd, "template"};
     struct buf *got[3] = {NULL, out, err};
     int status;
-
     for (size_t i = 0; args[i]; i++) argv[2 + i] = args[i];
     for (int i = 0; i < 3; i++) assert_non_null(files[i]);
     fputs(in, files[0]);
@@ -50,7 +49,6 @@ static int run(const char *const *args, const char *in, struct buf *out, struct 
 static void says(const char *in, const char *want, const char *const *args)
 {
     struct buf out = BUF_INIT, err = BUF_INIT;
-
     int code = run(args, in, &out, &err);
     assert_string_equal(err.data, "");
     assert_string_equal(out.data, want);
@@ -64,7 +62,6 @@ static void says(const char *in, const char *want, const char *const *args)
 static void fails(int code, const char *in, const char *word, const char *const *args)
 {
     struct buf out = BUF_INIT, err = BUF_INIT;
-
     assert_int_equal(run(args, in, &out, &err), code);
     assert_string_equal(out.data, "");
     assert_memory_equal(err.data, "hobd template: ", 15);
@@ -122,7 +119,6 @@ static void errors_of_requests(void **state)
 static void usage(void **state)
 {
     struct buf out = BUF_INIT, err = BUF_INIT;
-
     FAILS(2, "", "-m FILE", NULL);
     FAILS(2, "", "either", "-m", model, "--template", jinja);
     FAILS(2, "", "--now", "-m", model, "--now", "yesterday");

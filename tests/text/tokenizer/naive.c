@@ -5,7 +5,6 @@
 size_t naive_merge(const char *s, size_t n, naive_fn fn, const void *ctx, size_t *cuts)
 {
     size_t parts = n;
-
     for (size_t i = 0; i < n; i++) cuts[i] = i + 1;
     for (;;) {
         long best = -1;

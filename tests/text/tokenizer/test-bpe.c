@@ -15,7 +15,6 @@ static struct tokenizer *make(const char *pre, const char *const *merges, const 
 {
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_bpe(&m, pre, merges, extra, n);
     assert_int_equal(mini_tokenizer(&m, &t), 0);
     return t;
@@ -25,7 +24,6 @@ static void merges_in_their_order(void **state)
 {
     const char *const merges[] = {"b c", "a b", "a bc", "a a", "aa aa", NULL};
     struct tokenizer *t = make("gpt-2", merges, NULL, 0);
-
     MINI_EXPECT(t, "abc", NULL, M + 2);
     MINI_EXPECT(t, "aab", NULL, 'a', M + 1);
     MINI_EXPECT(t, "aaa", NULL, M + 3, 'a');
@@ -38,7 +36,6 @@ static void every_byte(void **state)
     struct tokenizer *t = make("gpt-2", NULL, NULL, 0);
     char s[128 + 2 * 1920 + 1];
     size_t n = 0, len;
-
     for (int c = 1; c < 128; c++) s[n++] = (char)c;
     for (int c = 0x80; c < 0x800; c++) {
         s[n++] = (char)(0xc0 | c >> 6);
@@ -57,7 +54,6 @@ static void pieces_of_gpt_2(void **state)
     const char *const merges[] = {"n '", "' t", "' T", "1 2",        "12 3",       "123 4",
                                   "_ _", "_ b", "b _", "! \303\204", "_ \303\241", NULL};
     struct tokenizer *t = make("gpt-2", merges, NULL, 0);
-
     MINI_EXPECT(t, "n't", NULL, 'n', M + 1);
     MINI_EXPECT(t, "n'T", NULL, 'n', '\'', 'T');
     MINI_EXPECT(t, "1234", NULL, M + 5);
@@ -75,7 +71,6 @@ static void letters_of_unicode_15(void **state)
 {
     const char *const merges[] = {"\304\262 a", NULL}; /* byte 90 and a */
     struct tokenizer *t = make("gpt-2", merges, NULL, 0);
-
     MINI_EXPECT(t, "\U00031350a", NULL, 0xf0, 0xb1, 0x8d, M);
     MINI_EXPECT(t, "\U0001f7d0a", NULL, 0xf0, 0x9f, 0x9f, 0x90, 'a'); /* a symbol */
     tokenizer_free(t);
@@ -84,7 +79,6 @@ static void letters_of_unicode_15(void **state)
 static void pieces_of_smollm(void **state)
 {
     const char *const merges[] = {"1 2", "_ 1", "_ _", NULL};
-
     for (int i = 0; i < 2; i++) {
         struct tokenizer *t = make(i ? "starcoder" : "smollm", merges, NULL, 0);
         MINI_EXPECT(t, "12", NULL, '1', '2');
@@ -98,7 +92,6 @@ static void pieces_of_llama_bpe(void **state)
 {
     const char *const merges[] = {"' T", "1 2", "! \304\212", "\304\212 a", "( a", NULL}; /* 304 212: line end */
     struct tokenizer *t = make("llama-bpe", merges, NULL, 0);
-
     MINI_EXPECT(t, "n'T", NULL, 'n', M);
     MINI_EXPECT(t, "1234", NULL, M + 1, '3', '4'); /* three digits at a time */
     MINI_EXPECT(t, "!\n", NULL, M + 2);
@@ -115,7 +108,6 @@ static void whole_pieces_first(void **state)
     const char *const merges[] = {"h e", "l l", NULL};
     const struct mini_token extra[] = {{"hello", MINI_NORMAL, 0}, {"eot", MINI_CONTROL, 0}};
     struct tokenizer *t = make("llama-bpe", merges, extra, 2);
-
     MINI_EXPECT(t, "hello", NULL, M + 2);
     MINI_EXPECT(t, "helloo", NULL, M, M + 1, 'o', 'o');
     MINI_EXPECT(t, "eot", NULL, 'e', 'o', 't'); /* but not a control token */
@@ -133,7 +125,6 @@ static void missing_bytes(void **state)
     struct tokenizer *t;
     struct text text = {0};
     struct tokens out = {0};
-
     mini_str(&m, "tokenizer.ggml.model", "gpt2");
     mini_str(&m, "tokenizer.ggml.pre", "gpt-2");
     mini_strs(&m, "tokenizer.ggml.tokens", tokens, 3);
@@ -159,7 +150,6 @@ struct ranked {
 static long ranked_order(const void *ctx, const char *l, size_t l_len, const char *r, size_t r_len)
 {
     const struct ranked *v = ctx;
-
     for (size_t i = 0; i < v->n; i++) {
         size_t cut = strcspn(v->merges[i], " ");
         if (cut == l_len && memcmp(v->merges[i], l, l_len) == 0 && strlen(v->merges[i] + cut + 1) == r_len &&
@@ -174,7 +164,6 @@ static void ranked_random(uint64_t *seed, struct ranked *v)
 {
     char made[64][8] = {"a", "b", "c"};
     size_t n = 3;
-
     v->n = 0;
     for (int k = 0; k < 60 && v->n < 30; k++) {
         const char *l = made[mini_random(seed) % n], *r = made[mini_random(seed) % n];
@@ -192,7 +181,6 @@ static void ranked_random(uint64_t *seed, struct ranked *v)
 static void equals_the_definition(void **state)
 {
     uint64_t seed = 5;
-
     for (int round = 0; round < 100; round++) {
         struct ranked v;
         const char *merges[41] = {NULL};
@@ -222,7 +210,6 @@ static void round_trips(void **state)
     const char *const merges[] = {"_ a", "a b", "_ _", "\304\212 \304\212", "1 2", "' s", "' t", "\303\203 \302\251",
                                   NULL};
     uint64_t seed = 2;
-
     for (size_t i = 0; i < 5; i++) {
         struct tokenizer *t = make(pres[i], merges, NULL, 0);
         for (int k = 0; k < 300; k++) {
@@ -239,7 +226,6 @@ static size_t count(const struct tokenizer *t, const char *s, size_t total)
 {
     struct text text = {0};
     struct tokens out = {0};
-
     while (text.s.len < total) assert_int_equal(text_append(&text, s, strlen(s), false), 0);
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
     size_t n = out.n;
@@ -253,7 +239,6 @@ static void a_megabyte(void **state)
 {
     static const char *const pres[] = {"gpt-2", "smollm", "llama-bpe", "deepseek-v3"};
     const char *const merges[] = {"a a", "aa aa", "_ _", NULL};
-
     for (size_t i = 0; i < 4; i++) {
         struct tokenizer *t = make(pres[i], merges, NULL, 0);
         assert_int_equal(count(t, "a", 1 << 20), 1 << 18);
@@ -287,7 +272,6 @@ static struct tokenizer *make_plain(const char *model, const char *pre)
     static const char *const merges[] = {"\xe2\x96\x81 a", "b \xe2\x96\x81", "a b"};
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_str(&m, "tokenizer.ggml.model", model);
     if (pre) mini_str(&m, "tokenizer.ggml.pre", pre);
     mini_strs(&m, "tokenizer.ggml.tokens", tokens, 14);
@@ -302,7 +286,6 @@ static struct tokenizer *make_plain(const char *model, const char *pre)
 static void not_byte_level(void **state)
 {
     static const char *const pres[] = {"gemma4", "sarvam-moe", "granite-embed-multi-311m", NULL};
-
     for (int i = 0; i < 4; i++) {
         struct tokenizer *t = make_plain(pres[i] ? "gpt2" : "gemma4", pres[i]);
         MINI_EXPECT(t, "ab a", NULL, 9, 4);

@@ -18,7 +18,6 @@ static struct tokenizer *bytes_tokenizer(void)
     const struct mini_token extra[] = {{"<|im_end|>", MINI_CONTROL, 0}, {"x y", MINI_USER, 0}, {"", MINI_NORMAL, 0}};
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_bpe(&m, "gpt-2", merges, extra, 3);
     assert_int_equal(mini_tokenizer(&m, &t), 0);
     return t;
@@ -28,7 +27,6 @@ static void expect(const struct tokenizer *t, const int32_t *ids, size_t n, cons
 {
     struct buf out = BUF_INIT;
     struct detok d = {0};
-
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(detok_push(&d, t, ids[i], &out), 0);
         assert_int_equal(utf8_check(out.data ? out.data : "", out.len), out.len); /* never half a character */
@@ -43,7 +41,6 @@ static void expect(const struct tokenizer *t, const int32_t *ids, size_t n, cons
 static void characters(void **state)
 {
     struct tokenizer *t = bytes_tokenizer();
-
     EXPECT(t, "aé a", 'a', 256, 258);
     EXPECT(t, "é", 0xc3, 0xa9);
     EXPECT(t, "🙂!", 0xf0, 0x9f, 0x99, 0x82, '!');
@@ -55,7 +52,6 @@ static void characters(void **state)
 static void invalid_bytes(void **state)
 {
     struct tokenizer *t = bytes_tokenizer();
-
     EXPECT(t, FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A", 0xc0, 0xaf, 0xe0, 0x80, 0xbf, 0xf0, 0x81, 0x82, 'A');
     EXPECT(t, FFFD FFFD FFFD FFFD FFFD FFFD FFFD FFFD "A", 0xed, 0xa0, 0x80, 0xed, 0xbf, 0xbf, 0xed, 0xaf, 'A');
     EXPECT(t, FFFD FFFD FFFD FFFD FFFD "A" FFFD FFFD "B", 0xf4, 0x91, 0x92, 0x93, 0xff, 'A', 0x80, 0xbf, 'B');
@@ -66,7 +62,6 @@ static void invalid_bytes(void **state)
 static void flush_ends_a_character(void **state)
 {
     struct tokenizer *t = bytes_tokenizer();
-
     EXPECT(t, "a" FFFD, 'a', 0xf0, 0x9f, 0x99);
     expect(t, NULL, 0, "");
     tokenizer_free(t);
@@ -76,7 +71,6 @@ static void control_is_silent(void **state)
 {
     struct tokenizer *t = bytes_tokenizer();
     size_t len;
-
     EXPECT(t, "ax y", 'a', 259, 260, 261);
     EXPECT(t, "é", 0xc3, 259, 0xa9); /* and leaves the incomplete part */
     EXPECT(t, "a", 'a', -1, 262, INT32_MAX);
@@ -89,7 +83,6 @@ static void any_split_is_the_whole(void **state)
 {
     struct tokenizer *t = bytes_tokenizer();
     uint64_t seed = 11;
-
     for (int round = 0; round < 500; round++) {
         struct buf one = BUF_INIT, other = BUF_INIT;
         struct detok a = {0}, b = {0};
@@ -123,7 +116,6 @@ static void spm_first_space(void **state)
 {
     const struct mini_token extra[] = {{"_a", MINI_NORMAL, 0}, {"_", MINI_NORMAL, 0}};
     const int32_t ids[] = {1, MINI_SPM_EXTRA, MINI_SPM_EXTRA};
-
     for (int at_start = 0; at_start < 2; at_start++) {
         for (int prefix = 0; prefix < 2; prefix++) {
             struct mini m = {0};

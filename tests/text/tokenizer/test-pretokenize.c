@@ -22,7 +22,6 @@ struct pieces {
 static int take(void *ctx, uint32_t begin, uint32_t end)
 {
     struct pieces *p = ctx;
-
     assert_int_equal(begin, p->at);
     assert_true(end > begin);
     p->at = end;
@@ -36,7 +35,6 @@ static struct pretokenizer *named(const char *name)
 {
     struct pretokenizer *p = NULL;
     int r = pretokenizer_new(&p, name, strlen(name));
-
     if (r < 0) fail_msg("%s: %s", name, error_text(r));
     return p;
 }
@@ -88,7 +86,6 @@ static void test_cuts(void **state)
         struct buf joined = BUF_INIT;
         struct pretokenizer *t = named(cuts[i].name);
         struct pieces p = {.s = text, .joined = &joined};
-
         for (const char *c = cuts[i].pieces; *c; c++)
             if (*c != '|') text[n++] = *c;
         assert_int_equal(pretokenizer_split(t, text, 0, (uint32_t)n, take, &p), 0);
@@ -111,7 +108,6 @@ static void test_names(void **state)
         "roberta-bpe",  "modern-bert",
     };
     struct pretokenizer *p = NULL;
-
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) pretokenizer_free(named(names[i]));
     assert_int_equal(pretokenizer_new(&p, "gpt-5", 5), -EOPNOTSUPP);
     assert_non_null(strstr(error_text(-EOPNOTSUPP), "pre-tokenizer \"gpt-5\" is not supported (supported: gpt-2, "));
@@ -143,15 +139,12 @@ static void test_long_runs(void **state)
                                        "\xc3\xa9", "7", "!", "A\xc3\xa9", " \n"};
     enum { LONG = 1 << 18 };
     char *s = malloc(LONG + 8);
-
     assert_non_null(s);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         struct pretokenizer *t = named(names[i]);
-
         for (size_t k = 0; k < sizeof(runs) / sizeof(*runs); k++) {
             size_t each = strlen(runs[k]), n = LONG / each * each;
             struct pieces p = {.s = s};
-
             for (size_t at = 0; at < n; at += each) memcpy(s + at, runs[k], each);
             memcpy(s + n, "\xe4\xb8\xad", 3);
             assert_int_equal(pretokenizer_split(t, s, 0, (uint32_t)n + 3, take, &p), 0);

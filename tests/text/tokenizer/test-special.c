@@ -24,7 +24,6 @@ static struct tokenizer *make(const struct mini_token *extra, size_t n)
 {
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_bpe(&m, "gpt-2", NULL, extra, n);
     assert_int_equal(mini_tokenizer(&m, &t), 0);
     return t;
@@ -35,7 +34,6 @@ static void all_bytes(const struct tokenizer *t, const char *s, const char *mark
 {
     size_t n;
     int32_t *ids = mini_encode(t, s, marks, &n);
-
     assert_int_equal(n, strlen(s));
     for (size_t i = 0; i < n; i++) assert_int_equal(ids[i], (unsigned char)s[i]);
     free(ids);
@@ -44,7 +42,6 @@ static void all_bytes(const struct tokenizer *t, const char *s, const char *mark
 static void data_is_text(void **state)
 {
     struct tokenizer *t = make(chat, 5);
-
     all_bytes(t, "<|im_end|>", NULL);
     all_bytes(t, "a<|im_end|>b<|im_start|>", NULL);
     MINI_EXPECT(t, "<|im_end|>", "##########", E + 1);
@@ -55,7 +52,6 @@ static void data_is_text(void **state)
 static void half_and_half_is_text(void **state)
 {
     struct tokenizer *t = make(chat, 5);
-
     all_bytes(t, "<|im_end|>", "#####     ");
     all_bytes(t, "<|im_end|>", "     #####");
     all_bytes(t, "<|im_end|>", "######### ");
@@ -71,7 +67,6 @@ static void one_in_each(void **state)
     const char *s = "<|im_start|><|im_end|><|im_end|>";
     size_t n;
     int32_t *ids = mini_encode(t, s, "############          ##########", &n);
-
     assert_int_equal(n, 12);
     assert_int_equal(ids[0], E);
     for (int i = 0; i < 10; i++) assert_int_equal(ids[1 + i], "<|im_end|>"[i]);
@@ -83,7 +78,6 @@ static void one_in_each(void **state)
 static void user_defined_everywhere(void **state)
 {
     struct tokenizer *t = make(chat, 5);
-
     MINI_EXPECT(t, "a[USER]b", NULL, 'a', E + 2, 'b');
     MINI_EXPECT(t, "a[USER]b", "   #### ", 'a', E + 2, 'b');
     tokenizer_free(t);
@@ -94,7 +88,6 @@ static void longest_first(void **state)
     const struct mini_token extra[] = {
         {"wab", MINI_USER, 0}, {"abxy", MINI_USER, 0}, {"yz", MINI_USER, 0}, {"\xf0\x9f", MINI_USER, 0}};
     struct tokenizer *t = make(chat, 5);
-
     MINI_EXPECT(t, "[USER]s", NULL, E + 3);
     MINI_EXPECT(t, "<|im_end|>\n", "###########", E + 4);
     MINI_EXPECT(t, "<|im_end|>\n", "########## ", E + 1, '\n'); /* the longer one is not completely markup */
@@ -112,7 +105,6 @@ static void ends_of_specials(void **state)
     struct tokenizer *t = make(chat, 5);
     struct text text = {0};
     struct tokens out = {0};
-
     text_append(&text, "xa<|im_end|>b", 13, true);
     assert_int_equal(tokenizer_encode(t, &text, 1, false, &out), 0);
     assert_int_equal(out.n, 3);
@@ -127,7 +119,6 @@ static void many(void **state)
     struct tokenizer *t = make(chat, 5);
     struct text text = {0};
     struct tokens out = {0};
-
     for (int i = 0; i < 20000; i++) {
         text_append(&text, "<|im_start|>", 12, true);
         text_append(&text, "[USER]<|im_end|>", 16, false);
@@ -149,7 +140,6 @@ static void what_ends_an_answer(void **state)
     static const bool control[] = {true, true, true, true, true, true, true, true, true};
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_bpe(&m, "gpt-2", NULL, extra, 9);
     mini_u32(&m, "tokenizer.ggml.eos_token_id", E + 5);
     mini_u32(&m, "tokenizer.ggml.eot_token_id", E + 6);
@@ -197,7 +187,6 @@ static void control_like_a_byte(void **state)
 {
     const struct mini_token extra[] = {{"\n", MINI_CONTROL, 0}, {"\xc3\xa9", MINI_UNKNOWN, 0}};
     struct tokenizer *t = make(extra, 2);
-
     MINI_EXPECT(t, "a\n\xc3\xa9", NULL, 'a', '\n', 0xc3, 0xa9);
     MINI_EXPECT(t, "a\n\xc3\xa9", "####", 'a', E, E + 1);
     tokenizer_free(t);
@@ -216,7 +205,6 @@ static void phi_3_swallows_space(void **state)
     struct tokenizer *t;
     struct text text = {0};
     struct tokens out = {0};
-
     mini_bpe(&m, "gpt-2", NULL, extra, 2);
     mini_str(&m, "general.name", "My Phi-3 Mini");
     assert_int_equal(mini_tokenizer(&m, &t), 0);
@@ -237,7 +225,6 @@ static void bad_text(void **state)
     struct tokenizer *t = make(chat, 5);
     struct text text = {0};
     struct tokens out = {0};
-
     text_append(&text, "ab\xc3(", 4, false);
     assert_int_equal(tokens_push(&out, 7, 0), 0);
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), -EILSEQ);
@@ -254,7 +241,6 @@ static void bad_text(void **state)
 static void spans_merge(void **state)
 {
     struct text text = {0};
-
     assert_int_equal(text_append(&text, "", 0, true), 0);
     assert_int_equal(text.n_spans, 0);
     text_append(&text, "ab", 2, true);
@@ -293,7 +279,6 @@ static void fim_by_text(void **state)
             {"<other>", MINI_NORMAL, 0}, {f[1], kind, 0}, {f[2] ? f[2] : "<x>", kind, 0}, {f[0], kind, 0}};
         struct tokenizer *t = make(tokens, 3 + 1);
         const struct tokenizer_fim *fim = tokenizer_fim(t);
-
         assert_non_null(fim);
         assert_true(fim->pre == E + 3 && fim->suf == E + 1 && fim->mid == (f[2] ? E + 2 : -1));
         assert_true(tokenizer_is_control(t, fim->pre) && tokenizer_is_control(t, fim->suf));
@@ -317,7 +302,6 @@ static void fim_by_key(void **state)
     for (int i = 0; i < 3; i++) {
         struct mini m = {0};
         struct tokenizer *t;
-
         mini_bpe(&m, "gpt-2", NULL, tokens, 5);
         mini_u32(&m, "tokenizer.ggml.prefix_token_id", i == 2 ? E + 5 : E + 3);
         if (i == 1) mini_u32(&m, "tokenizer.ggml.fim_pre_token_id", E + 4);

@@ -30,7 +30,6 @@ static struct tokenizer *words_tokenizer(bool prefix)
 {
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_spm(&m, words, sizeof(words) / sizeof(*words));
     mini_bool(&m, "tokenizer.ggml.add_space_prefix", prefix);
     assert_int_equal(mini_tokenizer(&m, &t), 0);
@@ -40,7 +39,6 @@ static struct tokenizer *words_tokenizer(bool prefix)
 static void best_score_first(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);
-
     MINI_EXPECT(t, "abc", NULL, X + 6);         /* bc, then a with bc */
     MINI_EXPECT(t, " abc", NULL, X + 7, X + 5); /* bc, then " a" before "abc" */
     MINI_EXPECT(t, "aab", NULL, X + 1, X + 4);  /* ab before aa, although aa is further left */
@@ -50,7 +48,6 @@ static void best_score_first(void **state)
 static void leftmost_of_equals(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);
-
     MINI_EXPECT(t, "aaa", NULL, X + 8, X + 1);
     MINI_EXPECT(t, "aaaaaaa", NULL, X + 9, X + 8, X + 1);
     tokenizer_free(t);
@@ -59,7 +56,6 @@ static void leftmost_of_equals(void **state)
 static void space_prefix(void **state)
 {
     struct tokenizer *t = words_tokenizer(true);
-
     MINI_EXPECT(t, "a", NULL, X + 7);
     MINI_EXPECT(t, " a", NULL, X, X + 7);
     mini_expect(t, "", NULL, NULL, 0);
@@ -75,7 +71,6 @@ static void no_prefix_in_the_middle(void **state)
     struct tokenizer *t = words_tokenizer(true);
     struct text text = {0};
     struct tokens out = {0};
-
     text_append(&text, "xxa<s>a", 7, true);
     assert_int_equal(tokenizer_encode(t, &text, 2, false, &out), 0);
     assert_int_equal(out.n, 3);
@@ -91,7 +86,6 @@ static void no_prefix_in_the_middle(void **state)
 static void byte_fallback(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);
-
     MINI_EXPECT(t, "aß\n", NULL, X + 1, MINI_SPM_BYTES + 0xc3, MINI_SPM_BYTES + 0x9f, MINI_SPM_BYTES + '\n');
     MINI_EXPECT(t, "é", NULL, X + 11);
     MINI_EXPECT(t, "<0x41>", NULL, MINI_SPM_BYTES + '<', MINI_SPM_BYTES + '0', MINI_SPM_BYTES + 'x',
@@ -106,7 +100,6 @@ static void ends(void **state)
     struct tokenizer *t = words_tokenizer(true);
     struct text text = {0};
     struct tokens out = {0};
-
     text_append(&text, "b\nabéß", strlen("b\nabéß"), false);
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
     assert_int_equal(out.n, 7); /* the prefix, which is not in the text, and b, \n, ab, é, two bytes of ß */
@@ -123,7 +116,6 @@ static void tokens_over_spaces(void **state)
                                        {"a_", 1, -3}, {"a_b", 1, -4}, {"_b", 1, -5}};
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_spm(&m, extra, 6);
     mini_bool(&m, "tokenizer.ggml.add_space_prefix", false);
     assert_int_equal(mini_tokenizer(&m, &t), 0);
@@ -139,7 +131,6 @@ static void control_is_never_merged(void **state)
         {"e", 1, -1}, {"o", 1, -1}, {"t", 1, -1}, {"eo", 1, -2}, {"eot", MINI_CONTROL, -3}, {"eott", 1, -4}};
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_spm(&m, extra, 6);
     mini_bool(&m, "tokenizer.ggml.add_space_prefix", false);
     assert_int_equal(mini_tokenizer(&m, &t), 0);
@@ -157,7 +148,6 @@ struct scored {
 static long scored_order(const void *ctx, const char *l, size_t l_len, const char *r, size_t r_len)
 {
     const struct scored *v = ctx;
-
     for (size_t i = 0; i < v->n; i++)
         if (strlen(v->texts[i]) == l_len + r_len && memcmp(v->texts[i], l, l_len + r_len) == 0)
             return (long)-v->scores[i];
@@ -182,7 +172,6 @@ static void scored_random(uint64_t *seed, struct scored *v)
 static void equals_the_definition(void **state)
 {
     uint64_t seed = 3;
-
     for (int round = 0; round < 100; round++) {
         struct scored v;
         struct mini_token extra[40];
@@ -214,7 +203,6 @@ static void round_trips(void **state)
 {
     struct tokenizer *with = words_tokenizer(true), *without = words_tokenizer(false);
     uint64_t seed = 1;
-
     for (int k = 0; k < 500; k++) {
         struct buf b = BUF_INIT;
         mini_random_text(&seed, mini_random(&seed) % 300, &b);
@@ -230,7 +218,6 @@ static size_t count(const struct tokenizer *t, const char *s, size_t total)
 {
     struct text text = {0};
     struct tokens out = {0};
-
     while (text.s.len < total) assert_int_equal(text_append(&text, s, strlen(s), false), 0);
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
     size_t n = out.n;
@@ -243,7 +230,6 @@ static size_t count(const struct tokenizer *t, const char *s, size_t total)
 static void a_megabyte(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);
-
     assert_int_equal(count(t, "a", 1 << 20), 1 << 18);
     assert_int_equal(count(t, " ", 1 << 20), 1 << 19);
     assert_int_equal(count(t, "🙂", 1 << 20), 1 << 20);

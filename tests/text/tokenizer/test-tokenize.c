@@ -21,7 +21,6 @@ static int run(const char *const *args, const char *in, struct buf *out, struct 
     const char *argv[16] = {hobd, "tokenize"};
     struct buf *got[3] = {NULL, out, err};
     int status;
-
     for (size_t i = 0; args[i]; i++) argv[2 + i] = args[i];
     for (int i = 0; i < 3; i++) assert_non_null(files[i]);
     fputs(in, files[0]);
@@ -50,7 +49,6 @@ static int run(const char *const *args, const char *in, struct buf *out, struct 
 static void says(const char *in, const char *want, const char *const *args)
 {
     struct buf out = BUF_INIT, err = BUF_INIT;
-
     int code = run(args, in, &out, &err);
     assert_string_equal(err.data, "");
     assert_string_equal(out.data, want);
@@ -64,7 +62,6 @@ static void says(const char *in, const char *want, const char *const *args)
 static void fails(int code, const char *in, const char *word, const char *const *args)
 {
     struct buf out = BUF_INIT, err = BUF_INIT;
-
     assert_int_equal(run(args, in, &out, &err), code);
     assert_string_equal(out.data, "");
     assert_memory_equal(err.data, "hobd tokenize: ", 15);
@@ -126,7 +123,6 @@ static int setup(void **state)
     const struct mini_token extra[] = {{"<e>", MINI_CONTROL, 0}, {"<s>", MINI_CONTROL, 0}};
     struct mini m = {0};
     int fd = mkstemp(model);
-
     if (fd < 0) return -1;
     mini_bpe(&m, "smollm", merges, extra, 2);
     mini_u32(&m, "tokenizer.ggml.bos_token_id", 259);

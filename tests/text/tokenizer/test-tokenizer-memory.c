@@ -62,7 +62,6 @@ static struct gguf *file(bool spm)
     char path[64];
     struct gguf *g;
     int fd = memfd_create("vocabulary", MFD_CLOEXEC);
-
     if (spm)
         mini_spm(&m, extra, 3);
     else
@@ -126,7 +125,6 @@ static void both(void **state)
 static void appending(void **state)
 {
     struct text text = {0};
-
     for (int i = 0; i < 100; i++) {
         bool markup = i % 3 == 0;
         for (unsigned long n = 0;; n++) {
@@ -148,6 +146,5 @@ static void appending(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(both), cmocka_unit_test(appending)};
-
     return cmocka_run_group_tests_name("tokenizer-memory", tests, NULL, NULL);
 }

@@ -19,7 +19,6 @@ struct real {
 static void data_path(char *out, size_t n, const char *name, const char *ext)
 {
     const char *dir = getenv("HOB_TEST_DATA");
-
     if (dir)
         snprintf(out, n, "%s/vocab/%s.%s", dir, name, ext);
     else
@@ -30,7 +29,6 @@ static void load(struct real *v, const char *name)
 {
     char path[4096];
     struct gguf *g;
-
     data_path(path, sizeof(path), name, "json");
     v->vectors = json_load_file(path, 0, NULL);
     if (!v->vectors) {
@@ -64,7 +62,6 @@ static void unescaped(struct text *out, const char *s)
 static bool same(const struct tokens *ids, const json_t *want)
 {
     bool ok = ids->n == json_array_size(want);
-
     for (size_t i = 0; ok && i < ids->n; i++) ok = ids->ids[i] == json_integer_value(json_array_get(want, i));
     return ok;
 }
@@ -73,7 +70,6 @@ static bool same(const struct tokens *ids, const json_t *want)
 static void check_ends(const struct tokenizer *t, const struct text *text, const struct tokens *ids, bool bpe)
 {
     uint32_t begin = 0;
-
     for (size_t i = 0; i < ids->n; i++) {
         size_t len;
         const char *piece = tokenizer_piece(t, ids->ids[i], &len);
@@ -89,7 +85,6 @@ static void vectors(const char *name, bool bpe)
     struct real v;
     size_t i, bad = 0;
     json_t *e;
-
     load(&v, name);
     json_array_foreach(v.vectors, i, e)
     {
@@ -126,7 +121,6 @@ static void round_trips(void **state)
 {
     static const char *const names[] = {"llama-spm", "phi-3", "gpt-2", "llama3", "deepseek_v3"};
     uint64_t seed = 7;
-
     for (size_t i = 0; i < 5; i++) {
         struct real v;
         load(&v, names[i]);
@@ -143,7 +137,6 @@ static void round_trips(void **state)
 static void llama3_ends(void **state)
 {
     struct real v;
-
     load(&v, "llama3");
     MINI_EXPECT(v.t, "<|eot_id|>", "##########", 128009);
     assert_true(tokenizer_is_eog(v.t, 128009) && tokenizer_is_control(v.t, 128009));
@@ -159,7 +152,6 @@ static void llama3_ends(void **state)
 static void phi_3_markup(void **state)
 {
     struct real v;
-
     load(&v, "phi-3");
     MINI_EXPECT(v.t, "<|user|>\n  Hi<|end|>\n", "#########", 32010, 6324, 29966, 29989, 355, 29989, 29958, 13);
     MINI_EXPECT(v.t, "<|user|>\n  Hi<|end|>\n", "######################", 32010, 6324, 32007);

@@ -21,7 +21,6 @@ static const float scores[] = {0, -1, -2};
 static void refused(struct mini *m, int r, const char *const *words)
 {
     struct tokenizer *t = NULL;
-
     assert_int_equal(mini_tokenizer(m, &t), r);
     assert_null(t);
     for (; *words; words++)
@@ -39,7 +38,6 @@ static void start(struct mini *m, const char *model)
 static void unsupported(void **state)
 {
     struct mini m = {0};
-
     mini_str(&m, "general.name", "x");
     REFUSED(&m, -EINVAL, "tokenizer.ggml.model");
     start(&m, "bert");
@@ -63,7 +61,6 @@ static void no_pretokenizer(void **state)
     static const char *const merges[] = {"1 2"};
     struct mini m = {0};
     struct tokenizer *t;
-
     mini_str(&m, "tokenizer.ggml.model", "gpt2");
     mini_strs(&m, "tokenizer.ggml.tokens", tokens, 4);
     mini_strs(&m, "tokenizer.ggml.merges", merges, 1);
@@ -77,7 +74,6 @@ static void no_pretokenizer(void **state)
 static void tokens(void **state)
 {
     struct mini m;
-
     start(&m, "llama");
     REFUSED(&m, -EINVAL, "tokenizer.ggml.tokens");
     start(&m, "llama");
@@ -98,7 +94,6 @@ static void nothing_but_empty_tokens(void **state)
     static const char *const one[] = {"", "b"};
     struct mini m;
     struct tokenizer *t;
-
     for (int i = 0; i < 2; i++) {
         start(&m, i ? "gpt2" : "llama");
         mini_strs(&m, "tokenizer.ggml.tokens", empty, 2);
@@ -118,7 +113,6 @@ static void duplicates(void **state)
     static const char *const twice[] = {"a", "b", "c", "b"};
     static const float s[4] = {0};
     struct mini m;
-
     for (int i = 0; i < 2; i++) {
         start(&m, i ? "llama" : "gpt2");
         mini_strs(&m, "tokenizer.ggml.tokens", twice, 4);
@@ -132,7 +126,6 @@ static void types(void **state)
 {
     static const int32_t kinds[] = {1, 1, 6, 77};
     struct mini m;
-
     start(&m, "gpt2");
     mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
     mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 2);
@@ -156,7 +149,6 @@ static void score_list(void **state)
 {
     const float nan[] = {0, NAN, 0};
     struct mini m;
-
     start(&m, "llama");
     mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
     REFUSED(&m, -EINVAL, "tokenizer.ggml.scores", "no such key");
@@ -174,7 +166,6 @@ static void merge_list(void **state)
 {
     static const char *const bad[][2] = {{"a b", "ab"}, {"a b", ""}, {"a b", " a"}, {"a b", "a "}};
     struct mini m;
-
     start(&m, "gpt2");
     mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
     REFUSED(&m, -EINVAL, "tokenizer.ggml.merges", "no such key");
@@ -198,7 +189,6 @@ static void strange_merges(void **state)
     static const char *const merges[] = {"a x", "x a", "a c", "\xff\xfe b", "a b", "b c", "a b", "ab c", "  b"};
     struct mini m;
     struct tokenizer *t;
-
     start(&m, "gpt2");
     mini_strs(&m, "tokenizer.ggml.tokens", tokens, 6);
     mini_strs(&m, "tokenizer.ggml.merges", merges, 9);
@@ -215,7 +205,6 @@ static void ids(void **state)
                                        "tokenizer.ggml.fim_pad_token_id"};
     struct mini m;
     struct tokenizer *t;
-
     for (size_t i = 0; i < 5; i++) {
         start(&m, "gpt2");
         mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
@@ -248,7 +237,6 @@ static void odd_but_harmless(void **state)
     struct mini m;
     struct tokenizer *t;
     size_t len;
-
     start(&m, "llama");
     mini_strs(&m, "tokenizer.ggml.tokens", tokens, 6);
     mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 6);
@@ -274,7 +262,6 @@ static void any_bytes(void **state)
     const char *const merges[] = {"a b", "_ a", "_a b", "1 2", NULL};
     uint64_t seed = 9;
     int made = 0;
-
     for (int round = 0; round < 3000; round++) {
         struct mini m = {0};
         struct tokenizer *t;

@@ -82,16 +82,16 @@ static int fill_kv(const struct run *r)
 }
 
 /* @per: the number of steps in one run. */
-static int repeat(const struct run *r, uint32_t per, const struct bench_way *way, struct bench_result *out)
+static int repeat(const struct run *r, uint32_t per, const struct bench_method *method, struct bench_result *out)
 {
     double took[BENCH_RUNS_MAX];
-    uint64_t all = (uint64_t)per * way->repeats;
+    uint64_t all = (uint64_t)per * method->repeats;
     struct bench_meter meter;
     struct timing part[TIMING_PARTS] = {0};
     bench_meter_read(&meter);
-    r->l->backend->timing = way->timing ? part : NULL;
+    r->l->backend->timing = method->timing ? part : NULL;
     int e = 0;
-    for (uint32_t i = 0; !e && i < way->repeats; i++) {
+    for (uint32_t i = 0; !e && i < method->repeats; i++) {
         double start = tool_now();
         e = run_once(r);
         took[i] = tool_now() - start;
@@ -99,14 +99,14 @@ static int repeat(const struct run *r, uint32_t per, const struct bench_way *way
     r->l->backend->timing = NULL;
     if (e) return e;
     out->joules = bench_meter_since(&meter) / (double)all;
-    qsort(took, way->repeats, sizeof(*took), cmp_double);
-    out->seconds = took[way->repeats / 2] / per;
+    qsort(took, method->repeats, sizeof(*took), cmp_double);
+    out->seconds = took[method->repeats / 2] / per;
     for (size_t i = 0; i < TIMING_PARTS; i++)
         out->part[i] = (struct timing){part[i].work_ns / all, part[i].wait_ns / all, part[i].barriers / all};
     return 0;
 }
 
-int bench_prefill(struct tool *l, uint32_t n, const struct bench_way *way, struct bench_result *out)
+int bench_prefill(struct tool *l, uint32_t n, const struct bench_method *method, struct bench_result *out)
 {
     uint32_t vocab = l->backend->shape.vocab, cap = l->backend->config.batch_tokens;
     _cleanup_(freep) int32_t *tokens = malloc(n * sizeof(*tokens));
@@ -115,10 +115,10 @@ int bench_prefill(struct tool *l, uint32_t n, const struct bench_way *way, struc
     fill(tokens, n, vocab);
     struct run r = {.l = l, .n = n, .tokens = tokens, .logits = logits};
     int e = tool_forward(l, 0, tokens, 0, n < cap ? n : cap, n, NULL); /* warm up */
-    return e ? e : repeat(&r, 1, way, out);
+    return e ? e : repeat(&r, 1, method, out);
 }
 
-int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_way *way,
+int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_method *method,
                  struct bench_result *out)
 {
     uint32_t vocab = l->backend->shape.vocab;
@@ -129,7 +129,7 @@ int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps,
     struct run r = {.l = l, .batch = batch, .pos = depth, .n = steps, .tokens = tokens, .logits = logits};
     int e = fill_kv(&r);
     if (!e) e = step(&r, 0); /* warm up */
-    return e ? e : repeat(&r, steps, way, out);
+    return e ? e : repeat(&r, steps, method, out);
 }
 
 double bench_sampling(struct tool *l)

@@ -154,10 +154,10 @@ static json_t *parts_of(const struct bench_result *r)
 static int measure_prefill(const struct options *o, struct tool *l, const struct bench_limits *limits, json_t *out)
 {
     struct bench_result res;
-    struct bench_way way = {(uint32_t)o->repeat, o->roofline};
+    struct bench_method method = {(uint32_t)o->repeat, o->roofline};
     struct work w = work_of(l);
     double n = (double)o->prefill;
-    int r = bench_prefill(l, (uint32_t)o->prefill, &way, &res);
+    int r = bench_prefill(l, (uint32_t)o->prefill, &method, &res);
     if (r) return r;
     double gops = w.ops * n / res.seconds * 1e-9;
     json_t *j = json_pack("{s:I, s:f, s:f, s:f, s:o}", "tokens", (json_int_t)o->prefill, "tok_s", n / res.seconds,
@@ -171,9 +171,9 @@ static int measure_decode(const struct options *o, struct tool *l, uint32_t batc
                           const struct bench_limits *limits, json_t *list)
 {
     struct bench_result res;
-    struct bench_way way = {(uint32_t)o->repeat, o->roofline};
+    struct bench_method method = {(uint32_t)o->repeat, o->roofline};
     struct work w = work_of(l);
-    int r = bench_decode(l, batch, depth, (uint32_t)o->decode, &way, &res);
+    int r = bench_decode(l, batch, depth, (uint32_t)o->decode, &method, &res);
     if (r) return r;
     double length = depth + ((double)o->decode + 1) / 2, kv = w.kv * batch * length;
     double gbps = (w.weights + kv) / res.seconds * 1e-9;

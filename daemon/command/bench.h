@@ -27,7 +27,7 @@ void bench_meter_read(struct bench_meter *m);
 double bench_meter_since(const struct bench_meter *m); /* joules; negative: not readable */
 
 /* How to measure a run. */
-struct bench_way {
+struct bench_method {
     uint32_t repeats; /* 1 … BENCH_RUNS_MAX */
     bool timing;      /* also measure the parts */
 };
@@ -40,11 +40,11 @@ struct bench_result {
 };
 
 /* Runs @n tokens from position 0 on. 0 or -errno; sets the error message. */
-int bench_prefill(struct tool *l, uint32_t n, const struct bench_way *way, struct bench_result *out);
+int bench_prefill(struct tool *l, uint32_t n, const struct bench_method *method, struct bench_result *out);
 
 /* Runs @steps steps of @batch sequences, which have @depth tokens at first (at the end of the context they stop
  * growing). 0 or -errno; sets the error message. */
-int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_way *way,
+int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_method *method,
                  struct bench_result *out);
 
 /* Seconds to sample a token from one row of logits with the default parameters; 0 without memory. */

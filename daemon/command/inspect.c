@@ -296,28 +296,28 @@ static int run_json(char **files)
     return r;
 }
 
-/* Checks the number of files against @what: 0 (one), 'j' (at least one) or 's' (none). */
-static const char *misfit(int what, int files)
+/* Checks the number of files against @mode: 0 (one), 'j' (at least one) or 's' (none). */
+static const char *check_files(int mode, int files)
 {
-    if (what == 's') return files ? "--supported takes no FILE" : NULL;
+    if (mode == 's') return files ? "--supported takes no FILE" : NULL;
     if (!files) return "FILE is missing; see hobd inspect --help";
-    return files > 1 && !what ? "more than one FILE needs --json" : NULL;
+    return files > 1 && !mode ? "more than one FILE needs --json" : NULL;
 }
 
 int command_inspect(int argc, char **argv)
 {
     static const struct option longs[] = {
         {"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {"supported", no_argument, NULL, 's'}, {0}};
-    int c, r, what = 0;
+    int c, r, mode = 0;
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) == 'j' || c == 's') what = c;
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) == 'j' || c == 's') mode = c;
     if (c == 'h') {
         usage();
         return 0;
     }
     if (c != -1) return command_misused(argv, command_refuse(argv, c));
-    const char *wrong = misfit(what, argc - optind);
+    const char *wrong = check_files(mode, argc - optind);
     if (wrong) return command_misused(argv, error_say(-EINVAL, "%s", wrong));
-    r = what == 's' ? print_supported() : what ? run_json(argv + optind) : run(argv[optind]);
+    r = mode == 's' ? print_supported() : mode ? run_json(argv + optind) : run(argv[optind]);
     return r < 0 ? command_failed(argv, r) : r;
 }

@@ -93,7 +93,7 @@ static int give_up(struct listener *l, int r)
 }
 
 /* The arguments of the start, so that the command line still overrides the file. */
-struct again {
+struct reload_state {
     int argc;
     char **argv;
     struct options *options;
@@ -109,7 +109,7 @@ static void set_times(struct server_config *c, const struct options *o)
 
 static int reload(void *ctx, struct server_reload *changed)
 {
-    struct again *a = ctx;
+    struct reload_state *a = ctx;
     struct options fresh;
     int r = options_init(&fresh);
     if (r == 0) r = options_load(&fresh, a->argc, a->argv);
@@ -131,9 +131,9 @@ static int serve(struct options *o, int argc, char **argv)
 {
     struct listener listener = LISTENER_INIT;
     struct server_config config = {.engine = &o->engine, .listener = &listener, .reload = reload};
-    struct again again = {argc, argv, o, &config};
+    struct reload_state state = {argc, argv, o, &config};
     int r = fill_standard_fds();
-    config.ctx = &again;
+    config.ctx = &state;
     set_times(&config, o);
     raise_nofile();
     tune_malloc();

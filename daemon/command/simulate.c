@@ -196,7 +196,7 @@ static int print(const struct options *o, const struct trace *t, const struct si
     return 0;
 }
 
-/* Runs each way to evict, in a cache with the room of --room. */
+/* Runs each eviction policy in a cache of the size that --room sets. */
 static int run_caches(const struct options *o, const struct trace *t)
 {
     _cleanup_(json_decrefp) json_t *j = json_object();
@@ -205,12 +205,12 @@ static int run_caches(const struct options *o, const struct trace *t)
     if (!o->json)
         printf("Hits in tokens, as a share of an infinite cache's; room for %llu of %llu distinct blocks\n",
                (unsigned long long)room, (unsigned long long)t->distinct);
-    for (int way = 0; way < CACHES_WAYS; way++) {
+    for (int policy = 0; policy < CACHES_POLICIES; policy++) {
         uint64_t hit;
-        int r = caches_run(t, (enum caches_way)way, room ? room : 1, &hit);
+        int r = caches_run(t, (enum caches_policy)policy, room ? room : 1, &hit);
         if (r < 0) return r;
-        if (!o->json) printf("%-28s %.4f\n", caches_names[way], (double)hit / all);
-        if (json_object_set_new(j, caches_names[way], json_real((double)hit / all))) return -ENOMEM;
+        if (!o->json) printf("%-28s %.4f\n", caches_names[policy], (double)hit / all);
+        if (json_object_set_new(j, caches_names[policy], json_real((double)hit / all))) return -ENOMEM;
     }
     if (o->json && (json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6)) < 0 || putchar('\n') < 0))
         return -ENOMEM;

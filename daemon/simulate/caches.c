@@ -13,8 +13,9 @@
 #define S3_SMALL 0.1
 #define LOG_STEP 300
 
-const char *const caches_names[CACHES_WAYS] = {"lru",     "lru, partial block first", "slru 0.3",      "lfu-da", "gdsf",
-                                               "s3-fifo", "lru + 300 log2 uses",      "learned reuse", "oracle"};
+const char *const caches_names[CACHES_POLICIES] = {
+    "lru",     "lru, partial block first", "slru 0.3",      "lfu-da", "gdsf",
+    "s3-fifo", "lru + 300 log2 uses",      "learned reuse", "oracle"};
 
 /* A block, in the cache or not. Blocks are numbered in the order of their ids. */
 struct block {
@@ -35,7 +36,7 @@ struct item {
 
 struct cache {
     const struct trace *t;
-    enum caches_way way;
+    enum caches_policy policy;
     uint32_t room, n, now, n_leaves, n_heap, n_main;
     bool heaped; /* the heap was built for this request */
     double aged, order;
@@ -52,7 +53,7 @@ struct cache {
 static double value(const struct cache *c, const struct block *b)
 {
     double age = c->now - b->last;
-    switch (c->way) {
+    switch (c->policy) {
     case CACHES_PARTIAL:
         return b->partial ? -age : c->now + 1.0 - age;
     case CACHES_SLRU:
@@ -78,19 +79,19 @@ static double value(const struct cache *c, const struct block *b)
 /* Counts a use of @b, the uses-th since it was cached. */
 static void use(struct cache *c, struct block *b, uint32_t length)
 {
-    if (c->way == CACHES_LFU_DA) b->rank = c->aged + b->uses;
-    if (c->way == CACHES_GDSF) b->rank = c->aged + b->uses * 24.0 / length; /* 24: a typical length */
-    if (c->way == CACHES_SLRU && b->uses > 1 && !b->main) {
+    if (c->policy == CACHES_LFU_DA) b->rank = c->aged + b->uses;
+    if (c->policy == CACHES_GDSF) b->rank = c->aged + b->uses * 24.0 / length; /* 24: a typical length */
+    if (c->policy == CACHES_SLRU && b->uses > 1 && !b->main) {
         b->main = true;
         c->n_main++;
     }
-    if (c->way == CACHES_S3_FIFO && b->uses == 1) b->rank = ++c->order;
+    if (c->policy == CACHES_S3_FIFO && b->uses == 1) b->rank = ++c->order;
 }
 
-/* @b is next to be evicted. True: the policy keeps it for now. */
+/* @b is next to be evicted. True: the policy keeps it in this round. */
 static bool second_chance(struct cache *c, struct block *b)
 {
-    if (c->way != CACHES_S3_FIFO || b->uses <= 1) return false;
+    if (c->policy != CACHES_S3_FIFO || b->uses <= 1) return false;
     b->uses = b->main ? (b->uses > 4 ? 4 : b->uses) - 1 : 1;
     c->n_main += !b->main;
     b->main = true;
@@ -151,7 +152,7 @@ static bool evict(struct cache *c)
             heap_push(c, i);
             continue;
         }
-        if ((c->way == CACHES_LFU_DA || c->way == CACHES_GDSF) && b->rank > c->aged) c->aged = b->rank;
+        if ((c->policy == CACHES_LFU_DA || c->policy == CACHES_GDSF) && b->rank > c->aged) c->aged = b->rank;
         leaf_remove(c, i);
         c->n_main -= b->main;
         b->in = b->main = false;
@@ -180,7 +181,7 @@ static bool insert(struct cache *c, uint32_t i)
 /* SLRU: the protected part has a limit. The least recently used blocks leave it. */
 static void shrink_main(struct cache *c)
 {
-    while (c->way == CACHES_SLRU && c->n_main > SLRU_MAX * c->room) {
+    while (c->policy == CACHES_SLRU && c->n_main > SLRU_MAX * c->room) {
         struct block *oldest = NULL;
         for (uint32_t k = 0; k < c->n_leaves; k++) {
             struct block *b = &c->blocks[c->leaves[k]];
@@ -219,7 +220,7 @@ static uint64_t access_prompt(struct cache *c, const struct trace_request *q)
         b->ever += b->ever < NEVER;
         b->next = c->future[q->first + k];
         b->partial = k + 1 == q->n && q->prompt % TRACE_BLOCK;
-        if (c->way == CACHES_LEARNED) worth_learn(c->worth, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
+        if (c->policy == CACHES_LEARNED) worth_learn(c->worth, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
         use(c, b, q->n);
     }
     for (uint32_t k = 0; k < q->n; k++) c->blocks[list[k]].held = false;
@@ -265,9 +266,9 @@ static void number(struct cache *c)
     }
 }
 
-int caches_run(const struct trace *t, enum caches_way way, uint64_t room, uint64_t *hit)
+int caches_run(const struct trace *t, enum caches_policy policy, uint64_t room, uint64_t *hit)
 {
-    struct cache c = {.t = t, .way = way, .room = room < NEVER ? (uint32_t)room : NEVER};
+    struct cache c = {.t = t, .policy = policy, .room = room < NEVER ? (uint32_t)room : NEVER};
     c.number = calloc(t->n_ids, sizeof(*c.number));
     c.future = calloc(t->n_ids, sizeof(*c.future));
     c.blocks = calloc(t->n_ids, sizeof(*c.blocks));

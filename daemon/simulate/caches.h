@@ -6,7 +6,7 @@
  */
 #include "daemon/simulate/trace.h"
 
-enum caches_way {
+enum caches_policy {
     CACHES_LRU,     /* least recently used */
     CACHES_PARTIAL, /* the same, but the last, partial block of a prompt before all others */
     CACHES_SLRU,    /* segmented: blocks used once first, then the protected ones, at most a third */
@@ -16,10 +16,10 @@ enum caches_way {
     CACHES_LOG,     /* last use, plus 300 requests for each doubling of uses */
     CACHES_LEARNED, /* daemon/cache/worth.h */
     CACHES_ORACLE,  /* knows the future: evicts the block whose next use is the latest */
-    CACHES_WAYS,
+    CACHES_POLICIES,
 };
 
-extern const char *const caches_names[CACHES_WAYS];
+extern const char *const caches_names[CACHES_POLICIES];
 
 /* *hit: tokens of prompts found in a cache of @room blocks. 0 or -ENOMEM. */
-int caches_run(const struct trace *t, enum caches_way way, uint64_t room, uint64_t *hit);
+int caches_run(const struct trace *t, enum caches_policy policy, uint64_t room, uint64_t *hit);

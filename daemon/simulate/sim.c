@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOBODY UINT64_MAX
+#define NO_LEADER UINT64_MAX
 
 /* --- the machine --- */
 
@@ -54,7 +54,7 @@ static uint32_t common_tokens(const struct trace *t, const struct trace_request 
 static void find_leader(struct sim *s, uint32_t i)
 {
     struct sim_seq *q = &s->seqs[i];
-    q->leader = NOBODY;
+    q->leader = NO_LEADER;
     q->common = s->reqs[i].computed;
     for (uint32_t k = 0; k < s->n; k++) {
         if (k == i || s->seqs[k].q->n == 0 || s->reqs[k].decoding) continue;
@@ -74,7 +74,7 @@ static void update_groups(struct sim *s)
         struct sched_req *r = &s->reqs[i];
         r->group = SCHED_NONE;
         r->shared = 0;
-        if (q->leader == NOBODY) continue;
+        if (q->leader == NO_LEADER) continue;
         for (uint32_t k = 0; k < s->n; k++)
             if (s->seqs[k].id == q->leader) r->group = k;
         if (r->group == SCHED_NONE || s->reqs[r->group].decoding) {

@@ -36,9 +36,9 @@ struct reader {
     size_t line, cap, cap_ids;
 };
 
-static int bad(const struct reader *r, const char *what)
+static int bad(const struct reader *r, const char *cause)
 {
-    return error_say(-EBADMSG, "%s:%zu: %s", r->path, r->line, what);
+    return error_say(-EBADMSG, "%s:%zu: %s", r->path, r->line, cause);
 }
 
 /* Reads an integer from @least to @most. */

@@ -30,10 +30,10 @@ static void ask(uint64_t id, uint32_t n)
     for (uint32_t i = 0; i < n; i++) ids[t.n_ids++] = id + i;
 }
 
-static uint64_t hits(enum caches_way way, uint64_t room)
+static uint64_t hits(enum caches_policy policy, uint64_t room)
 {
     uint64_t hit = 0;
-    assert_int_equal(caches_run(&t, way, room, &hit), 0);
+    assert_int_equal(caches_run(&t, policy, room, &hit), 0);
     assert_int_equal(hit % TRACE_BLOCK, 0);
     return hit / TRACE_BLOCK;
 }
@@ -54,9 +54,9 @@ static void test_leaf_first(void **state)
     ask(20, 2);
     ask(10, 4);
     assert_int_equal(hits(CACHES_LRU, 5), 3);
-    for (int way = 0; way < CACHES_WAYS; way++) {
-        assert_int_equal(hits((enum caches_way)way, 6), 4);
-        assert_true(hits((enum caches_way)way, 1) <= 1);
+    for (int policy = 0; policy < CACHES_POLICIES; policy++) {
+        assert_int_equal(hits((enum caches_policy)policy, 6), 4);
+        assert_true(hits((enum caches_policy)policy, 1) <= 1);
     }
 }
 

@@ -85,7 +85,7 @@ static void length_of_the_source(void **state)
 static void steps_that_were_free(void **state)
 {
     static const struct {
-        const char *what, *src;
+        const char *name, *src;
     } all[] = {
         {"startswith of a tuple", "{% set s = 'a' * 60000 + 'b' %}{% set t = ('a' * 60000 + 'c',) * 100000 %}" FOR(
                                       1000, "{{ 'x' if s.startswith(t) }}")},
@@ -108,7 +108,7 @@ static void steps_that_were_free(void **state)
         int r = render(all[i].src, strlen(all[i].src), NULL);
         double took = cpu() - began;
         if (r != -E2BIG || !strstr(error_text(r), "more than 4000000 steps") || took > SECONDS)
-            fail_msg("%s: %d %s after %.1f s", all[i].what, r, error_text(r), took);
+            fail_msg("%s: %d %s after %.1f s", all[i].name, r, error_text(r), took);
     }
 }
 

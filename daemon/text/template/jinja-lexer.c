@@ -24,9 +24,9 @@ struct lexer {
     bool line_starting;
 };
 
-static int fail(const struct lexer *l, const char *what)
+static int fail(const struct lexer *l, const char *cause)
 {
-    return error_say(-EINVAL, "template line %u: %s", l->line, what);
+    return error_say(-EINVAL, "template line %u: %s", l->line, cause);
 }
 
 static bool at(const struct lexer *l, size_t pos, const char *lit)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* for loops and their loop variable. Each item is tested against the loop's condition as late as possible, because the
- * condition may read what the body has set. */
+ * condition may read variables that the body has set. */
 #include "daemon/text/template/jinja-exec.h"
 #include <inttypes.h>
 

@@ -98,19 +98,20 @@ static int split_at(struct jj *j, const struct jj_str *s, const struct jj_str *s
     return push_part(j, q, s, at, s->len);
 }
 
-/* Finds the last place of @what in s[from, to): *at, or -1. The work is the product of the lengths, and is charged. */
-static int find_last(struct jj *j, const struct jj_str *s, size_t from, size_t to, const struct jj_str *what,
+/* Finds the last place of @needle in s[from, to): *at, or -1. The work is the product of the lengths, and is charged.
+ */
+static int find_last(struct jj *j, const struct jj_str *s, size_t from, size_t to, const struct jj_str *needle,
                      int64_t *at)
 {
     *at = -1;
-    if (to - from < what->len) return 0;
+    if (to - from < needle->len) return 0;
     uint64_t work = 0;
-    for (size_t i = to - what->len + 1; i-- > from;) {
-        if (!what->len || !memcmp(s->p + i, what->p, what->len)) {
+    for (size_t i = to - needle->len + 1; i-- > from;) {
+        if (!needle->len || !memcmp(s->p + i, needle->p, needle->len)) {
             *at = (int64_t)i;
             return jj_charge_bytes(j, work);
         }
-        work += what->len;
+        work += needle->len;
         if (work < 65536) continue;
         int r = jj_charge_bytes(j, work);
         if (r < 0) return r;
@@ -298,17 +299,17 @@ static int m_endswith(struct jj *j, const struct jj_call *c, struct jj_value *ou
 
 static int find(struct jj *j, const struct jj_call *c, bool last, struct jj_value *out)
 {
-    const struct jj_str *what = NULL, *s = c->self.s;
+    const struct jj_str *needle = NULL, *s = c->self.s;
     size_t from, to;
-    int r = jj_arg_str(j, c, c->a[0], &what);
+    int r = jj_arg_str(j, c, c->a[0], &needle);
     if (r == 0) r = bounds(j, c, &from, &to);
     *out = jj_int(-1);
     if (r) return r < 0 ? r : 0;
     int64_t at = -1;
     if (last) {
-        r = find_last(j, s, from, to, what, &at);
+        r = find_last(j, s, from, to, needle, &at);
     } else {
-        const char *hit = what->len ? memmem(s->p + from, to - from, what->p, what->len) : s->p + from;
+        const char *hit = needle->len ? memmem(s->p + from, to - from, needle->p, needle->len) : s->p + from;
         if (hit) at = hit - s->p;
     }
     if (at >= 0) out->i = (int64_t)jj_str_chars(s, (size_t)at);
@@ -333,20 +334,20 @@ static int m_index(struct jj *j, const struct jj_call *c, struct jj_value *out)
 
 static int m_count(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
-    const struct jj_str *what = NULL, *s = c->self.s;
+    const struct jj_str *needle = NULL, *s = c->self.s;
     size_t from, to;
-    int r = jj_arg_str(j, c, c->a[0], &what);
+    int r = jj_arg_str(j, c, c->a[0], &needle);
     if (r == 0) r = bounds(j, c, &from, &to);
     *out = jj_int(0);
     if (r) return r < 0 ? r : 0;
-    if (!what->len) {
+    if (!needle->len) {
         out->i = (int64_t)jj_count_chars(s->p + from, to - from) + 1;
         return 0;
     }
     const char *hit;
-    while ((hit = memmem(s->p + from, to - from, what->p, what->len))) {
+    while ((hit = memmem(s->p + from, to - from, needle->p, needle->len))) {
         out->i++;
-        from = (size_t)(hit - s->p) + what->len;
+        from = (size_t)(hit - s->p) + needle->len;
     }
     return 0;
 }

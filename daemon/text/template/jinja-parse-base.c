@@ -27,15 +27,15 @@ int jj_parse_unexpected(struct jj_parser *p, const char *expected)
         [JJ_T_VAR_END] = "}}",          [JJ_T_BLOCK_BEGIN] = "{%", [JJ_T_BLOCK_END] = "%}",
         [JJ_T_STRING] = "string",       [JJ_T_INT] = "number",     [JJ_T_FLOAT] = "number",
     };
-    char what[64];
+    char got[64];
     if (p->t->type == JJ_T_NAME)
-        snprintf(what, sizeof(what), "'%.*s'", p->t->len > 50 ? 50 : (int)p->t->len, p->t->p);
+        snprintf(got, sizeof(got), "'%.*s'", p->t->len > 50 ? 50 : (int)p->t->len, p->t->p);
     else if (p->t->type == JJ_T_OP)
-        snprintf(what, sizeof(what), "'%s'", jj_op_text(p->t->op));
+        snprintf(got, sizeof(got), "'%s'", jj_op_text(p->t->op));
     else
-        snprintf(what, sizeof(what), "%s", names[p->t->type]);
-    if (!expected) return jj_parse_fail(p, p->t->line, "unexpected %s", what);
-    return jj_parse_fail(p, p->t->line, "unexpected %s, expected %s", what, expected);
+        snprintf(got, sizeof(got), "%s", names[p->t->type]);
+    if (!expected) return jj_parse_fail(p, p->t->line, "unexpected %s", got);
+    return jj_parse_fail(p, p->t->line, "unexpected %s, expected %s", got, expected);
 }
 
 int jj_parse_enter(struct jj_parser *p)

@@ -18,9 +18,9 @@ int jj_error(struct jj *j, const char *fmt, ...)
     return j->err = error_say(-EINVAL, "template line %u: %s", j->line, b);
 }
 
-int jj_too_much(struct jj *j, const char *what, uint64_t limit)
+int jj_too_much(struct jj *j, const char *unit, uint64_t limit)
 {
-    return j->err = error_say(-E2BIG, "template line %u: more than %llu %s", j->line, (unsigned long long)limit, what);
+    return j->err = error_say(-E2BIG, "template line %u: more than %llu %s", j->line, (unsigned long long)limit, unit);
 }
 
 int jj_oom(struct jj *j, int r)

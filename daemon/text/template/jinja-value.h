@@ -137,7 +137,7 @@ struct jj {
 
 /* Errors. Each returns -EINVAL ("template line N: …") or -E2BIG. */
 int jj_error(struct jj *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int jj_too_much(struct jj *j, const char *what, uint64_t limit);
+int jj_too_much(struct jj *j, const char *unit, uint64_t limit);
 /* The error of an arena. */
 int jj_oom(struct jj *j, int r);
 /* Charges @n steps of work. */

@@ -88,11 +88,11 @@ int merger_run(struct merger *m, const struct tokenizer *t, const char *text, me
         struct symbol *l = &m->symbols[left];
         /* Symbols only grow: if the size is equal, both are unchanged since the pair was found. */
         if (!l->len || l->next == SYMBOL_NONE || l->len + m->symbols[l->next].len != c.size) continue;
-        struct symbol *gone = &m->symbols[l->next];
+        struct symbol *right = &m->symbols[l->next];
         l->len = c.size;
         l->id = c.id;
-        l->next = gone->next;
-        gone->len = 0;
+        l->next = right->next;
+        right->len = 0;
         if (l->next != SYMBOL_NONE) m->symbols[l->next].prev = left;
         int r = consider(m, l->prev, t, text, fn);
         if (r < 0) return r;

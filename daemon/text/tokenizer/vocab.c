@@ -41,7 +41,7 @@ static int byte_token(const char *s, size_t len)
     return hex(s[3]) << 4 | hex(s[4]);
 }
 
-/* U+2581 stands for a space. */
+/* Replaces U+2581 with a space. */
 static size_t unescape(char *out, const char *s, size_t len)
 {
     char *o = out;

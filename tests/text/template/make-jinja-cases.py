@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes tests/text/template/jinja-cases.json: the snippets below and what Python's Jinja2 makes of them (pip install jinja2).
+"""Writes tests/text/template/jinja-cases.json: the snippets below and the results of Python's Jinja2 (pip install jinja2).
 
-The environment is Hugging Face's, with lists that can be changed. A snippet that fails has null for its text.
+The environment is Hugging Face's, with mutable lists. A snippet that fails has null for its text.
 """
 import datetime
 import json
@@ -373,7 +373,7 @@ def main():
         for expression in split(line):
             cases.append("{{ " + expression + " }}")
     out = {"now": NOW.isoformat(), "vars": VARS, "cases": [[t, render(env, t)] for t in cases]}
-    # one case a line: what changes is seen
+    # One case per line, so that a diff shows the changed cases.
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "jinja-cases.json")
     with open(path, "w") as f:
         f.write('{"now": %s,\n"vars": %s,\n"cases": [\n' % (json.dumps(out["now"]), json.dumps(out["vars"], ensure_ascii=False)))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes daemon/text/template/jinja-unicode-tables.c to standard output, from this Python's own idea of Unicode."""
+"""Writes daemon/text/template/jinja-unicode-tables.c to standard output, from the Unicode data of this Python."""
 
 ALL = range(0x110000)
 

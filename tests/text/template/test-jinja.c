@@ -30,17 +30,17 @@ static int render(const char *src, size_t len, const json_t *vars, time_t now, s
 }
 
 /* @want NULL: the template must be refused. @error, if not NULL, is in the error message. */
-static bool agrees(const char *what, int r, const struct text *got, const char *want, const char *error)
+static bool agrees(const char *label, int r, const struct text *got, const char *want, const char *error)
 {
     const char *text = got->s.data ? got->s.data : "";
     if (!want) {
         if (r == -EINVAL && !strncmp(error_text(r), "template line ", 14) && (!error || strstr(error_text(r), error)))
             return true;
-        print_message("%s: an error is expected, got %d: %s\n", what, r, r < 0 ? error_text(r) : text);
+        print_message("%s: an error is expected, got %d: %s\n", label, r, r < 0 ? error_text(r) : text);
         return false;
     }
     if (r == 0 && !strcmp(text, want)) return true;
-    print_message("%s:\n  expected: %s\n  got:      %s\n", what, want, r < 0 ? error_text(r) : text);
+    print_message("%s:\n  expected: %s\n  got:      %s\n", label, want, r < 0 ? error_text(r) : text);
     return false;
 }
 
@@ -105,14 +105,14 @@ static void test_golden(void **state)
         assert_non_null(src);
         json_object_foreach(renders, name, expected)
         {
-            char what[300];
-            snprintf(what, sizeof(what), "%s, %s", file, name);
+            char label[300];
+            snprintf(label, sizeof(label), "%s, %s", file, name);
             json_auto_t *vars = json_deep_copy(json_object_get(json_object_get(golden, "cases"), name));
             json_object_set(vars, "bos_token", json_object_get(golden, "bos_token"));
             json_object_set(vars, "eos_token", json_object_get(golden, "eos_token"));
             struct text out = {0};
             int r = render(src, len, vars, now, &out);
-            wrong += !agrees(what, r, &out, json_string_value(json_object_get(expected, "text")),
+            wrong += !agrees(label, r, &out, json_string_value(json_object_get(expected, "text")),
                              json_string_value(json_object_get(expected, "error")));
             text_fini(&out);
             n++;

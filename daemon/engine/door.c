@@ -33,8 +33,7 @@ static int may_submit(const struct engine *e, uid_t uid, enum proto_type type)
     return 0;
 }
 
-/* *out: it is in the inbox; @early: and its prompt is to be prepared. */
-static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req, struct seq **out, bool *early)
+static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     struct seq *s = NULL;
     int r = may_submit(e, uid, req->type);
@@ -45,9 +44,9 @@ static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
         share_give(e, uid);
         return r;
     }
-    *early = e->state == ENGINE_READY && requests_may_prepare(e, s);
-    *out = s;
     seq_list_push(&e->inbox, s);
+    /* With the lock held, so that the engine's thread sees it with its job. */
+    if (e->state == ENGINE_READY) requests_prepare_early(e, s);
     e->load++;
     e->detached += s->req.gen.detach;
     pthread_cond_signal(&e->wake);
@@ -57,12 +56,9 @@ static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     if (req->type == PROTO_STATUS) return status_submit(e, conn, uid, req);
-    struct seq *s;
-    bool early = false;
     pthread_mutex_lock(&e->lock);
-    int r = submit(e, conn, uid, req, &s, &early);
+    int r = submit(e, conn, uid, req);
     pthread_mutex_unlock(&e->lock);
-    if (early) requests_prepare(e, s);
     return r;
 }
 

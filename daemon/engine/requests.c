@@ -114,12 +114,15 @@ void requests_done(struct engine *e, struct seq *s, enum proto_reason reason)
         .prefill_ms = ms(s->admitted, s->first_token ? s->first_token : now, s->waited[0]),
         .decode_ms = ms(s->first_token, now, s->waited[1]),
         .ttft_ms = ms(s->submitted, s->first_token, 0),
-        .miss_at = s->n_prompt ? s->prompt.miss_at : -1,
+        .miss_at = -1,
         .shifted = s->shifted,
-        .cut_prefix = s->prompt.cut_prefix,
-        .cut_suffix = s->prompt.cut_suffix,
         .seed = s->seed,
     };
+    if (s->n_prompt) { /* until then the prompt may be an aux job's */
+        ev.miss_at = s->prompt.miss_at;
+        ev.cut_prefix = s->prompt.cut_prefix;
+        ev.cut_suffix = s->prompt.cut_suffix;
+    }
     if (s->session) (void)!proto_text_set(&ev.session, s->session->name.data, s->session->name.len);
     bool keep = reason != PROTO_STOP_CANCEL || s->answer.len > 0;
     end_turn(e, s, keep && s->req.type == PROTO_GENERATE, &ev);
@@ -252,23 +255,17 @@ static bool start(struct engine *e, struct seq *s)
         return true;
     }
     s->state = SEQ_PREPARING;
-    requests_prepare(e, s);
+    seq_send(e, s, run_prepare, prepared);
     return true;
 }
 
-bool requests_may_prepare(struct engine *e, struct seq *s)
+void requests_prepare_early(struct engine *e, struct seq *s)
 {
     const struct proto_generate *g = &s->req.gen;
-    if (!prompts(s) || g->session.len || g->continue_last || g->detach || g->fork.len) return false;
-    /* What is wrong is said by the engine's thread, which finds it again. */
-    if (check_length(e, s) < 0 || seq_configure(s, &e->model) < 0) return false;
+    if (!prompts(s) || g->session.len || g->continue_last || g->detach || g->fork.len) return;
+    /* An error is told by the engine's thread, which finds it again. */
+    if (check_length(e, s) < 0 || seq_configure(s, &e->model) < 0) return;
     s->state = SEQ_PREPARING;
-    s->in_aux = true;
-    return true;
-}
-
-void requests_prepare(struct engine *e, struct seq *s)
-{
     seq_send(e, s, run_prepare, prepared);
 }
 

@@ -163,10 +163,9 @@ void errands_back(struct engine *e, struct errand *list);
 
 /* --- requests.c: the life of a request outside the batch --- */
 
-/* From the main thread, before the engine's has seen @s: have its prompt prepared while that computes, if nothing but the
- * model is needed for it. True: seq_prepare is to follow when @s is in the inbox. */
-bool requests_may_prepare(struct engine *e, struct seq *s);
-void requests_prepare(struct engine *e, struct seq *s);
+/* From the main thread, with the lock held, before the engine's thread has seen @s: have its prompt prepared while that
+ * computes, if nothing but the model is needed for it. */
+void requests_prepare_early(struct engine *e, struct seq *s);
 /* Begin with new ones, a few of each user; the model is loaded, or failed to. */
 void requests_start_new(struct engine *e);
 /* It has ended while the aux pool had it, and is back. */

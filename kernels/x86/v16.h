@@ -13,13 +13,20 @@
 #include <string.h>
 
 #define X86(name) KERN_PASTE(name, X86_SUFFIX)
-#define V         static inline __attribute__((always_inline))
 
-/* Unroll a loop of constant length fully, so that arrays of vectors become registers. */
+/* V: inline always, so that arguments become constants. UNROLL: unroll a loop of constant length fully, so that arrays
+ * of vectors become registers. Both are for speed only. Unoptimized and sanitizer builds omit them: a matmul then
+ * compiles in seconds, not in minutes. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || !defined __OPTIMIZE__
+#define V static inline
+#define UNROLL
+#else
+#define V static inline __attribute__((always_inline))
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
 #endif
 
 #ifdef __AVX512F__

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Quantized weights with AVX-512 VNNI; each type's file includes this. A register is 4 columns of the panel's 16 rows,
+ * Quantized weights with AVX-512 VNNI, included by avx512-matmul-*.c. A register is 4 columns of the panel's 16 rows,
  * so vpdpbusd with the same 4 activations broadcast from memory adds them to 16 outputs; the int32 accumulator of a
  * block starts at -bias * sum of the activations, because the codes are unsigned. Per block one conversion, one product
  * of the two scales, one fma.
@@ -283,7 +283,6 @@ V unsigned tile_panels(enum kern_type type, size_t tokens, unsigned rows)
     return rows > KERN_ROWS ? 2 : 1;
 }
 
-/* The body of a KERN_MATMUL. */
 V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, const struct kern_acts *x,
               unsigned rows)
 {
@@ -313,3 +312,11 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
         rows -= now;
     }
 }
+
+/* One type's entry of the kernel table. It compiles some 30 tiles of different sizes, each unrolled, which takes 4 to 5
+ * seconds; so the types are divided among several files. */
+#define MATMUL(type, name)                                                                                             \
+    KERN_MATMUL(matmul_##name##_avx512)                                                                                \
+    {                                                                                                                  \
+        matmul(KERN_##type, out, ld, panel, x, rows);                                                                  \
+    }

@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-#include "kernels/x86/avx512-quant.h"
-
-KERN_MATMUL(matmul_q8_0_avx512)
-{
-    matmul(KERN_Q8_0, out, ld, panel, x, rows);
-}

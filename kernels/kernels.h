@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The arithmetic of hob. kernels/ref is the definition; every other variant equals it bit for bit. Nothing here
- * allocates, locks or logs. The operations' exact order of rounding is stated at each member of struct kernels;
- * KERN_ARITHMETIC changes whenever any of those statements does. Inputs are finite where nothing else is said; a NaN
- * that overflow makes is a NaN in every variant, its sign and payload are not stated. KERN_LAYOUT changes whenever the
- * bytes of a panel do (panel.h): panels are kept in files.
+ * The arithmetic of hob. kernels/ref is the definition; every other variant equals it bit for bit. ARITHMETIC.md states
+ * the rules, each operation and the order of each sum; the members of struct kernels repeat their formulas.
+ * KERN_ARITHMETIC is the version of these statements. KERN_LAYOUT is the version of the bytes of a panel (panel.h):
+ * panels are kept in files.
  *
- * Lanes are outputs: a weight matrix is kept as panels of KERN_ROWS output rows, so that one vector lane belongs to
- * one output and every variant adds in the same order.
+ * No function here allocates, locks or logs, and none can fail. Inputs are finite unless stated otherwise. Overflow may
+ * produce a NaN; all variants then produce one, of any sign and payload.
+ *
+ * Lanes are outputs: a weight matrix is kept as panels of KERN_ROWS output rows. One vector lane belongs to one output,
+ * so every variant adds in the same order.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,13 +82,13 @@ struct kernels {
      * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's. */
     void (*quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k);
 
-    /* out[t*ld + i] for the tokens t of @x and rows i < rows of the panels at @panel, which follow each other. DESIGN:
-     * per block of 32, ascending, acc = fma(f32(isum), f32(dw*dx), acc); types with an offset then acc = fma(f32(msum),
+    /* out[t*ld + i] for the tokens t of @x and rows i < rows of the consecutive panels at @panel. acc starts at +0. Per
+     * block of 32, ascending, acc = fma(f32(isum), f32(dw*dx), acc); types with an offset then acc = fma(f32(msum),
      * f32(mw*dx), acc). isum is the exact dot product of codes and q's, msum the exact sum of the q's; dw is d, mw is
      * m. Q4_K, Q5_K, IQ4_XS: dw = d * the 32 columns' sub-scale, mw = -dmin * their minimum, both exact in f32. Q2_K,
      * Q3_K, Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16; Q2_K: msum = min0 * sum of the first 16
      * + min1 * sum of the others, mw = -dmin. IQ4_NL, IQ4_XS, MXFP4: codes are their tables' values. Float types: acc =
-     * fma(w, x, acc), k ascending. acc starts at +0. */
+     * fma(w, x, acc), k ascending. */
     void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
 
     /* out[i] = x[i] * r * w[i] (rounded twice, left to right), r = 1/sqrt(ss/k + eps) in f32, true division and sqrt.

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Which model a file is: the XXH3-128 of all its bytes. It is made once; a record in the directory of the packed
- * weights trusts it again while dev, inode, size, mtime and ctime are the same (DESIGN 4). The record is DEV-INODE.id:
+ * weights trusts it again while dev, inode, size, mtime and ctime are the same. The record is DEV-INODE.id:
  * a header (struct record in fingerprint.c) and the file's path, by which records of models that are gone are found.
  */
 #include "daemon/model/gguf.h"

@@ -72,8 +72,9 @@ static void take_apart(const struct panel_form *f, struct block *b, const uint8_
     }
 }
 
-/* One token: acc[r] += what kernels.h says. A dot product of 16 columns with sub-scales (Q6_K's are the largest) is at
- * most 16 * 32 * 127 = 65,024 and a sub-scale 128, so |isum| <= 16,646,144 < 2^24: exact as a float too. */
+/* One block and token, added to acc[r] (ARITHMETIC.md, matrix products). A dot product of 16 columns with sub-scales
+ * (Q6_K's are the largest) is at most 16 * 32 * 127 = 65,024 and a sub-scale 128, so |isum| <= 16,646,144 < 2^24: exact
+ * as a float too. */
 static void add_block(const struct panel_form *f, float *acc, const struct block *b, const int8_t *q, const int16_t *s,
                       float dx)
 {

@@ -73,7 +73,8 @@ V __m512i sum_of(int f0, int f1, const int16_t *s)
     return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(load_lane(s)));
 }
 
-/* acc += what DESIGN says, for one token, block and panel; @sums: of the block, or of its halves. */
+/* One block (ARITHMETIC.md, matrix products) added to acc, for one token and panel. @sums: the dot products of the
+ * block, or of its first half; @second: of its other half. */
 V __m512 add_block(enum kern_type type, __m512 acc, const int32_t *sums, const int32_t *second, const uint8_t *scale,
                    const int16_t *s, float dx)
 {

@@ -133,7 +133,7 @@ V void add_scaled(unsigned nt, __m256 *acc, const __m256 *isum, __m256 scale, co
         acc[t] = _mm256_fmadd_ps(isum[t], _mm256_mul_ps(scale, _mm256_set1_ps(d[t * nb])), acc[t]);
 }
 
-/* One block of 8 rows: acc[t] += what DESIGN says. */
+/* One block of 8 rows, added to acc[t] (ARITHMETIC.md, matrix products). */
 V void block(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed w, const int8_t *q, size_t k,
              const float *d, const int16_t *s, size_t nb)
 {

@@ -109,7 +109,7 @@ V __m512 add_scaled(__m512 acc, __m512 isum, __m512 dw, const float *dx)
     return _mm512_fmadd_ps(isum, _mm512_mul_ps(dw, _mm512_set1_ps(*dx)), acc);
 }
 
-/* One block: acc[p][t] += what DESIGN says. */
+/* One block, added to acc[p][t] (ARITHMETIC.md, matrix products). */
 V void block(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512 acc[][MOST], const struct packed *w,
              uint8_t *const *wide, const struct acts *x)
 {

@@ -28,6 +28,23 @@ enum arch_keys {
     KEY_LOGIT_CAP = 32
 };
 
+/* Mixture of experts: a router and stacked experts replace the feed-forward. */
+struct arch_experts {
+    enum arch_need need;
+    bool bias;   /* of the router and of each expert */
+    bool shared; /* one more expert for every token, times the sigmoid of a product with the token */
+    bool of_all; /* an expert's share is its softmax among all; else among the chosen ones */
+};
+
+/* Sliding windows: of @period layers all but the last see only the last positions. */
+struct arch_window {
+    enum arch_need need; /* of the key attention.sliding_window; NEVER: the key is ignored */
+    uint32_t size;       /* without that key; 0: no window then */
+    uint32_t period;
+    float rope_base; /* of these layers, without a key; 0: that of the others */
+    bool unscaled;   /* the RoPE scaling of the other layers does not apply */
+};
+
 struct arch {
     const char *name;   /* general.architecture */
     const char *models; /* who has it, for people */
@@ -41,12 +58,8 @@ struct arch {
     bool rope_tensors;    /* factors of RoPE frequencies may be there */
     const char *ffn_norm; /* what the norm before feed-forward is called; NULL: ffn_norm */
 
-    /* Mixture of experts: a router and stacked experts stand for one feed-forward. */
-    enum arch_need experts;
-    bool expert_bias;    /* of the router and of each expert */
-    bool shared_expert;  /* one more that every token takes, times the sigmoid of a product with the token */
-    bool experts_of_all; /* an expert's share is its softmax among all; else among the chosen ones */
-    bool sink_scores;    /* each head has a score that takes part in its softmax and weighs nothing */
+    struct arch_experts experts;
+    bool sink_scores; /* each head has a score that takes part in its softmax and weighs nothing */
 
     /* Computation. */
     enum arch_activation activation;
@@ -58,14 +71,7 @@ struct arch {
     float attention_cap, logit_cap; /* without a key; 0: none */
     uint32_t wide_layers;           /* models of so many layers scale q·k by 1/sqrt(width/heads), not of the head */
 
-    /* Sliding windows: of @period layers all but the last see only the last positions. */
-    struct {
-        enum arch_need need; /* of the key attention.sliding_window; NEVER: it is not looked at */
-        uint32_t size;       /* without that key; 0: no window then */
-        uint32_t period;
-        float rope_base; /* of these layers, without a key; 0: that of the others */
-        bool unscaled;   /* the others' RoPE scaling is not theirs */
-    } window;
+    struct arch_window window;
 };
 
 /* The @i-th supported architecture, by name; NULL past the last. */

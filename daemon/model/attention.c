@@ -53,16 +53,17 @@ static void plan(struct wave *w)
     w->n_tiles = w->n_items = w->rows = 0;
     while (at < w->p->n) {
         const struct token *t = &s->tokens[at];
-        struct attn_tile tile = cut(w->p, t, run_of(t, min(s->tile_tokens, w->p->n - at)));
-        uint32_t n = min(tile.n, (s->rows - w->rows) / (y->heads * tile.parts));
+        struct attn_tile tile = cut(w->p, t, run_of(t, min(s->attn.tile_tokens, w->p->n - at)));
+        uint32_t n = min(tile.n, (s->attn.rows - w->rows) / (y->heads * tile.parts));
         if (!n) break;
         tile = cut(w->p, t, n);
         tile.token = at;
         tile.row = w->rows;
-        s->tiles[w->n_tiles] = tile;
+        s->attn.tiles[w->n_tiles] = tile;
         for (uint32_t i = 0; i < n; i++) s->tokens[at + i].tile = w->n_tiles;
         for (uint32_t h = 0; h < y->kv_heads; h++)
-            for (uint32_t g = 0; g < tile.parts; g++) s->items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
+            for (uint32_t g = 0; g < tile.parts; g++)
+                s->attn.items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
         w->n_tiles++;
         w->rows += n * y->heads * tile.parts;
         at += n;
@@ -102,10 +103,10 @@ static void score_sinks(const struct pass *p, const struct attn_tile *tile, cons
     uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
     size_t row = item_row(y, tile, item->head, item->part);
     for (uint32_t r = 0; r < rows; r++) {
-        s->m[row + r] = p->w->sink_scores[item->head * group + r % group];
-        s->l[row + r] = 1;
+        s->attn.m[row + r] = p->w->sink_scores[item->head * group + r % group];
+        s->attn.l[row + r] = 1;
     }
-    memset(s->o + row * y->head_dim, 0, (size_t)rows * y->head_dim * sizeof(*s->o));
+    memset(s->attn.o + row * y->head_dim, 0, (size_t)rows * y->head_dim * sizeof(*s->attn.o));
 }
 
 static void run_item(const struct pass *p, const struct attn_item *item, uint32_t thread)
@@ -113,7 +114,7 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
     const struct cpu *c = p->c;
     const struct scratch *s = &c->scratch;
     const struct shape *y = &c->base.shape;
-    const struct attn_tile *tile = &s->tiles[item->tile];
+    const struct attn_tile *tile = &s->attn.tiles[item->tile];
     const struct token *t = &s->tokens[tile->token];
     const struct span span = span_of(p, tile, t, item->part);
     uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
@@ -124,9 +125,9 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
         k[i] = block;
         v[i] = block + c->kv.half;
     }
-    size_t own = (size_t)thread * s->tile_tokens * group;
-    const float **q = s->query + own, *queries = span.sinks ? s->sink_q : s->q;
-    uint32_t *begin = s->begin + own, *end = s->end + own;
+    size_t own = (size_t)thread * s->attn.tile_tokens * group;
+    const float **q = s->attn.query + own, *queries = span.sinks ? s->sink_q : s->q;
+    uint32_t *begin = s->attn.begin + own, *end = s->attn.end + own;
     for (uint32_t r = 0; r < rows; r++) {
         const struct token *own_token = t + r / group;
         uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(own_token->pos + 1, span.to);
@@ -145,9 +146,9 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
                           .n_blocks = n_blocks,
                           .scale = y->attention_scale,
                           .cap = y->attention_cap,
-                          .m = s->m + row,
-                          .l = s->l + row,
-                          .o = s->o + row * y->head_dim};
+                          .m = s->attn.m + row,
+                          .l = s->attn.l + row,
+                          .o = s->attn.o + row * y->head_dim};
     c->base.kern->attn[c->base.config.kv_type](&a);
 }
 
@@ -156,8 +157,8 @@ static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     const struct wave *w = ctx;
     const struct scratch *s = &w->p->c->scratch;
     for (uint32_t i = begin; i < end; i++) {
-        const struct attn_item *item = &s->items[i];
-        const struct attn_tile *tile = &s->tiles[item->tile];
+        const struct attn_item *item = &s->attn.items[i];
+        const struct attn_tile *tile = &s->attn.tiles[item->tile];
         if (w->p->w->sink_scores && item->part + 1 == tile->parts)
             score_sinks(w->p, tile, item);
         else
@@ -173,12 +174,12 @@ static void merge_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     const struct shape *y = &c->base.shape;
     uint32_t group = y->heads / y->kv_heads;
     for (uint32_t i = w->first + begin; i < w->first + end; i++) {
-        const struct attn_tile *tile = &s->tiles[s->tokens[i].tile];
+        const struct attn_tile *tile = &s->attn.tiles[s->tokens[i].tile];
         size_t rows = (size_t)tile->n * group, width = (size_t)y->heads * y->head_dim;
         for (uint32_t h = 0; h < y->heads; h++) {
             size_t row = item_row(y, tile, h / group, 0) + (i - tile->token) * group + h % group;
-            c->base.kern->attn_merge(s->att + i * width + h * y->head_dim, s->m + row, s->l + row, rows,
-                                     s->o + row * y->head_dim, rows * y->head_dim, tile->parts, y->head_dim);
+            c->base.kern->attn_merge(s->att + i * width + h * y->head_dim, s->attn.m + row, s->attn.l + row, rows,
+                                     s->attn.o + row * y->head_dim, rows * y->head_dim, tile->parts, y->head_dim);
         }
         cpu_quantize_row(w->p, s->att + i * width, width, i);
     }

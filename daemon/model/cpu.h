@@ -33,7 +33,7 @@ struct attn_tile {
     uint32_t token, n;     /* batch index of the first token, and how many */
     uint32_t parts, sinks; /* how many; how many of them are sinks */
     uint32_t segment;      /* that the first of the others is of; each is of the next */
-    uint32_t row;          /* first of its rows in scratch.m, .l and .o */
+    uint32_t row;          /* first of its rows in scratch.attn.m, .l and .o */
 };
 
 struct attn_item {
@@ -46,37 +46,47 @@ struct group {
     uint32_t first, n; /* rows */
 };
 
-/* Activations of one batch of up to batch_tokens, and of one wave of attention. One mapping, made once. */
-struct scratch {
-    void *mem;
-    size_t size;
-    struct token *tokens;
-    float *x;                /* [tokens][dim] residual stream */
-    float *h;                /* [tokens][dim] normed; what a block adds to x */
-    float *q, *k, *v;        /* [tokens][heads or kv_heads][head_dim] */
-    float *att;              /* [tokens][heads][head_dim] */
-    float *gate, *up;        /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]: tokens x experts_used */
-    float *route;            /* [tokens][experts] the router's scores */
-    float *shared;           /* [tokens] the shared expert's */
-    uint32_t *chosen;        /* [tokens][experts_used] */
-    float *share;            /* [tokens][experts_used] */
-    uint32_t *row;           /* [tokens][experts_used] where the expert finds the token: its rows follow each other */
-    uint32_t *source;        /* [rows] the other way: token x experts_used + which of its experts */
-    struct group *groups;    /* [experts] those that were chosen */
-    float *mix;              /* [rows][dim] the experts' inputs, then their outputs */
-    float *cs[2];            /* [tokens][rope_dim] cosines, then sines; of the second RoPE where there is one */
-    float *sink_q, *sink_cs; /* q and cs for the sinks, of tokens that slide */
-    int8_t *aq;              /* [tokens][widest] quantized input of the next product */
-    float *ad;               /* [tokens][widest/32] */
-    int16_t *as;             /* [tokens][widest/16] */
+/* Buffers of a mixture of experts. rows = tokens x experts_used. */
+struct expert_scratch {
+    float *route;         /* [tokens][experts] the router's scores */
+    float *shared;        /* [tokens] the router's score of the shared expert */
+    uint32_t *chosen;     /* [tokens][experts_used] expert numbers */
+    float *share;         /* [tokens][experts_used] weights of their outputs */
+    uint32_t *row;        /* [tokens][experts_used] row of the token among those sorted by expert */
+    uint32_t *source;     /* [rows] the reverse: token x experts_used + index of the choice */
+    struct group *groups; /* [experts] the chosen experts and their rows */
+    float *mix;           /* [rows][dim] the experts' inputs, then their outputs */
+};
+
+/* Buffers of one wave of attention. */
+struct attn_scratch {
     uint32_t tile_tokens;    /* most tokens of a tile */
-    uint32_t rows;           /* of m, l and o: query heads x parts that one wave holds */
+    uint32_t rows;           /* of m, l and o: query heads x parts of one wave */
     float *m, *l;            /* [rows] */
     float *o;                /* [rows][head_dim] */
     struct attn_tile *tiles; /* [batch_tokens] */
     struct attn_item *items; /* [rows] */
     const float **query;     /* [threads][tile rows] */
     uint32_t *begin, *end;   /* [threads][tile rows] */
+};
+
+/* Buffers of one batch of up to batch_tokens, in one mapping. */
+struct scratch {
+    void *mem;
+    size_t size;
+    struct token *tokens;
+    float *x;                /* [tokens][dim] residual stream */
+    float *h;                /* [tokens][dim] normed input of a block, then its output */
+    float *q, *k, *v;        /* [tokens][heads or kv_heads][head_dim] */
+    float *att;              /* [tokens][heads][head_dim] */
+    float *gate, *up;        /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]; rows as in moe */
+    float *cs[2];            /* [tokens][rope_dim] cosines, then sines; [1]: of the second RoPE, if there is one */
+    float *sink_q, *sink_cs; /* q and cs for the sinks, of tokens that slide */
+    int8_t *aq;              /* [tokens][widest] quantized input of the next product */
+    float *ad;               /* [tokens][widest/32] its scales */
+    int16_t *as;             /* [tokens][widest/16] its sums */
+    struct expert_scratch moe;
+    struct attn_scratch attn;
 };
 
 struct cpu {

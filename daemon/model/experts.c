@@ -15,10 +15,10 @@ static void choose_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
     const struct shape *y = &p->c->base.shape;
     const struct scratch *s = &p->c->scratch;
     for (size_t i = begin; i < end; i++) {
-        float *scores = s->route + i * y->experts;
+        float *scores = s->moe.route + i * y->experts;
         if (p->w->router_bias) p->c->base.kern->add(scores, p->w->router_bias, y->experts);
-        route(scores, y->experts, y->experts_used, y->experts_of_all, y->expert_scale, s->chosen + i * y->experts_used,
-              s->share + i * y->experts_used);
+        route(scores, y->experts, y->experts_used, y->experts_of_all, y->expert_scale,
+              s->moe.chosen + i * y->experts_used, s->moe.share + i * y->experts_used);
     }
 }
 
@@ -28,18 +28,18 @@ static uint32_t group_rows(const struct pass *p)
     const struct shape *y = &p->c->base.shape;
     const struct scratch *s = &p->c->scratch;
     uint32_t rows = p->n * y->experts_used, at = 0, n = 0;
-    for (uint32_t e = 0; e < y->experts; e++) s->groups[e] = (struct group){.at = e};
-    for (uint32_t i = 0; i < rows; i++) s->groups[s->chosen[i]].n++;
-    for (uint32_t e = 0; e < y->experts; at += s->groups[e++].n) s->groups[e].first = at;
+    for (uint32_t e = 0; e < y->experts; e++) s->moe.groups[e] = (struct group){.at = e};
+    for (uint32_t i = 0; i < rows; i++) s->moe.groups[s->moe.chosen[i]].n++;
+    for (uint32_t e = 0; e < y->experts; at += s->moe.groups[e++].n) s->moe.groups[e].first = at;
     for (uint32_t i = 0; i < rows; i++) {
-        uint32_t row = s->groups[s->chosen[i]].first++;
-        s->row[i] = row;
-        s->source[row] = i;
+        uint32_t row = s->moe.groups[s->moe.chosen[i]].first++;
+        s->moe.row[i] = row;
+        s->moe.source[row] = i;
     }
     for (uint32_t e = 0; e < y->experts; e++) {
-        struct group g = s->groups[e];
+        struct group g = s->moe.groups[e];
         g.first -= g.n;
-        if (g.n) s->groups[n++] = g;
+        if (g.n) s->moe.groups[n++] = g;
     }
     return n;
 }
@@ -50,8 +50,8 @@ static void gather_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     const struct shape *y = &p->c->base.shape;
     const struct scratch *s = &p->c->scratch;
     for (size_t r = begin; r < end; r++) {
-        const float *h = s->h + (size_t)(s->source[r] / y->experts_used) * y->dim;
-        memcpy(s->mix + r * y->dim, h, y->dim * sizeof(*h));
+        const float *h = s->h + (size_t)(s->moe.source[r] / y->experts_used) * y->dim;
+        memcpy(s->moe.mix + r * y->dim, h, y->dim * sizeof(*h));
         cpu_quantize_row(p, h, y->dim, r);
     }
 }
@@ -63,7 +63,7 @@ static void gate_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     const size_t width = p->c->base.shape.expert_ffn;
     for (size_t r = begin; r < end; r++) {
         float *gate = s->gate + r * width, *up = s->up + r * width;
-        size_t bias = s->chosen[s->source[r]] * width;
+        size_t bias = s->moe.chosen[s->moe.source[r]] * width;
         if (p->w->gate_bias) p->c->base.kern->add(gate, p->w->gate_bias + bias, width);
         if (p->w->up_bias) p->c->base.kern->add(up, p->w->up_bias + bias, width);
         cpu_activate(p, gate, up, width);
@@ -115,18 +115,18 @@ static void add_experts(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     const struct kernels *k = p->c->base.kern;
     for (size_t i = begin; i < end; i++) {
         const size_t first = i * y->experts_used;
-        float *h = s->h + i * y->dim, *sum = s->mix + (size_t)s->row[first] * y->dim;
+        float *h = s->h + i * y->dim, *sum = s->moe.mix + (size_t)s->moe.row[first] * y->dim;
         for (uint32_t j = 0; j < y->experts_used; j++) {
-            float *out = s->mix + (size_t)s->row[first + j] * y->dim;
-            if (p->w->down_bias) k->add(out, p->w->down_bias + (size_t)s->chosen[first + j] * y->dim, y->dim);
-            k->scale(out, s->share[first + j], y->dim);
+            float *out = s->moe.mix + (size_t)s->moe.row[first + j] * y->dim;
+            if (p->w->down_bias) k->add(out, p->w->down_bias + (size_t)s->moe.chosen[first + j] * y->dim, y->dim);
+            k->scale(out, s->moe.share[first + j], y->dim);
             if (j) k->add(sum, out, y->dim);
         }
         if (!y->shared_ffn) {
             memcpy(h, sum, y->dim * sizeof(*h));
             continue;
         }
-        k->scale(h, 1 / (1 + kern_exp(-s->shared[i])), y->dim);
+        k->scale(h, 1 / (1 + kern_exp(-s->moe.shared[i])), y->dim);
         k->add(h, sum, y->dim);
     }
 }
@@ -135,18 +135,18 @@ void cpu_experts(struct pass *p)
 {
     const struct shape *y = &p->c->base.shape;
     struct scratch *s = &p->c->scratch;
-    const struct product routers[] = {{&p->w->router, s->route}, {&p->w->shared_router, s->shared}};
-    const struct product in[] = {{&p->w->gate, s->gate}, {&p->w->up, s->up}}, out = {&p->w->down, s->mix};
+    const struct product routers[] = {{&p->w->router, s->moe.route}, {&p->w->shared_router, s->moe.shared}};
+    const struct product in[] = {{&p->w->gate, s->gate}, {&p->w->up, s->up}}, out = {&p->w->down, s->moe.mix};
     const uint32_t rows = p->n * y->experts_used;
     cpu_products(p, routers, y->shared_ffn ? 2 : 1, s->h, p->n);
     cpu_each(p, choose_tokens, p->n);
     uint32_t groups = group_rows(p);
     p->quantize = cpu_quantized(in, 2);
     cpu_each(p, gather_rows, rows);
-    cpu_group_products(p, in, 2, s->mix, s->groups, groups);
+    cpu_group_products(p, in, 2, s->moe.mix, s->moe.groups, groups);
     p->quantize = cpu_quantized(&out, 1);
     cpu_each(p, gate_rows, rows);
-    cpu_group_products(p, &out, 1, s->gate, s->groups, groups);
+    cpu_group_products(p, &out, 1, s->gate, s->moe.groups, groups);
     if (y->shared_ffn) shared_expert(p);
     cpu_each(p, add_experts, p->n);
 }

@@ -49,7 +49,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct shape *y, 
 {
     uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim;
     uint32_t ffn = y->experts ? y->shared_ffn : y->ffn;
-    size_t tile_rows = (size_t)s->tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts_used;
+    size_t tile_rows = (size_t)s->attn.tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts_used;
     struct inputs in = {0};
     widen(&in, n, max(max(y->dim, q), ffn));
     widen(&in, rows, max(y->dim, y->expert_ffn));
@@ -62,28 +62,28 @@ static void lay_out(struct scratch *s, struct carver *c, const struct shape *y, 
     s->att = carve(c, n * q, sizeof(float));
     s->gate = carve(c, max_size(n * ffn, rows * y->expert_ffn), sizeof(float));
     s->up = carve(c, max_size(n * ffn, rows * y->expert_ffn), sizeof(float));
-    s->route = carve(c, n * y->experts, sizeof(float));
-    s->shared = carve(c, y->shared_ffn ? n : 0, sizeof(float));
-    s->chosen = carve(c, rows, sizeof(*s->chosen));
-    s->share = carve(c, rows, sizeof(float));
-    s->row = carve(c, rows, sizeof(*s->row));
-    s->source = carve(c, rows, sizeof(*s->source));
-    s->groups = carve(c, y->experts, sizeof(*s->groups));
-    s->mix = carve(c, rows * y->dim, sizeof(float));
+    s->moe.route = carve(c, n * y->experts, sizeof(float));
+    s->moe.shared = carve(c, y->shared_ffn ? n : 0, sizeof(float));
+    s->moe.chosen = carve(c, rows, sizeof(*s->moe.chosen));
+    s->moe.share = carve(c, rows, sizeof(float));
+    s->moe.row = carve(c, rows, sizeof(*s->moe.row));
+    s->moe.source = carve(c, rows, sizeof(*s->moe.source));
+    s->moe.groups = carve(c, y->experts, sizeof(*s->moe.groups));
+    s->moe.mix = carve(c, rows * y->dim, sizeof(float));
     for (uint32_t i = 0; i < shape_ropes(y); i++) s->cs[i] = carve(c, n * y->rope_dim, sizeof(float));
     s->sink_q = carve(c, n * q, sizeof(float));
     s->sink_cs = carve(c, n * y->rope_dim, sizeof(float));
     s->aq = carve(c, in.values, 1);
     s->ad = carve(c, in.blocks, sizeof(float));
     s->as = carve(c, in.blocks * 2, sizeof(int16_t));
-    s->m = carve(c, s->rows, sizeof(float));
-    s->l = carve(c, s->rows, sizeof(float));
-    s->o = carve(c, (size_t)s->rows * y->head_dim, sizeof(float));
-    s->tiles = carve(c, n, sizeof(*s->tiles));
-    s->items = carve(c, s->rows, sizeof(*s->items));
-    s->query = carve(c, threads * tile_rows, sizeof(*s->query));
-    s->begin = carve(c, threads * tile_rows, sizeof(uint32_t));
-    s->end = carve(c, threads * tile_rows, sizeof(uint32_t));
+    s->attn.m = carve(c, s->attn.rows, sizeof(float));
+    s->attn.l = carve(c, s->attn.rows, sizeof(float));
+    s->attn.o = carve(c, (size_t)s->attn.rows * y->head_dim, sizeof(float));
+    s->attn.tiles = carve(c, n, sizeof(*s->attn.tiles));
+    s->attn.items = carve(c, s->attn.rows, sizeof(*s->attn.items));
+    s->attn.query = carve(c, threads * tile_rows, sizeof(*s->attn.query));
+    s->attn.begin = carve(c, threads * tile_rows, sizeof(uint32_t));
+    s->attn.end = carve(c, threads * tile_rows, sizeof(uint32_t));
 }
 
 int scratch_init(struct scratch *s, const struct shape *y, uint32_t tokens, uint32_t ctx, uint32_t threads)
@@ -91,11 +91,11 @@ int scratch_init(struct scratch *s, const struct shape *y, uint32_t tokens, uint
     struct carver c = {0};
     uint32_t group = y->heads / y->kv_heads, segments = (ctx + KV_SEGMENT - 1) / KV_SEGMENT;
     const uint64_t longest = (uint64_t)y->heads * (segments + MORE_PARTS);
-    *s = (struct scratch){.tile_tokens = max(TILE_ROWS / group, 1)};
+    *s = (struct scratch){.attn.tile_tokens = max(TILE_ROWS / group, 1)};
     if (longest > UINT32_MAX)
         return error_say(-ENOMEM, "a context of %u is too long for %u attention heads", ctx, y->heads);
     /* A wave holds at least one token of the longest context. */
-    s->rows = max((uint32_t)longest, WAVE_ROWS);
+    s->attn.rows = max((uint32_t)longest, WAVE_ROWS);
     lay_out(s, &c, y, tokens, threads);
     s->size = c.at;
     char what[64];

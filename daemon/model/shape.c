@@ -60,7 +60,7 @@ static int shares(struct shape *s, const struct keys *k)
     enum { SOFTMAX_OF_ALL = 1, SOFTMAX_OF_CHOSEN = 3 };
     char full[96];
     uint32_t function = 0;
-    bool norm = !s->desc->experts_of_all;
+    bool norm = !s->desc->experts.of_all;
     int r = keys_u32(k, &function, "expert_gating_func", OPTIONAL, 0, UINT32_MAX);
     if (r) return r;
     if (function && function != SOFTMAX_OF_ALL && function != SOFTMAX_OF_CHOSEN)
@@ -76,10 +76,10 @@ static int shares(struct shape *s, const struct keys *k)
 static int experts(struct shape *s, const struct keys *k)
 {
     const struct arch *a = s->desc;
-    int r = keys_u32(k, &s->experts, "expert_count", a->experts == ARCH_MUST ? REQUIRED : OPTIONAL,
-                     a->experts == ARCH_MUST, UINT32_MAX);
+    int r = keys_u32(k, &s->experts, "expert_count", a->experts.need == ARCH_MUST ? REQUIRED : OPTIONAL,
+                     a->experts.need == ARCH_MUST, UINT32_MAX);
     if (r || !s->experts) return r;
-    if (a->experts == ARCH_NEVER)
+    if (a->experts.need == ARCH_NEVER)
         return error_say(-EOPNOTSUPP,
                          "%s: a mixture of experts ('%s.expert_count' is %u) is not supported in a '%s' model",
                          gguf_path(k->g), k->arch, s->experts, s->arch);
@@ -88,7 +88,7 @@ static int experts(struct shape *s, const struct keys *k)
     s->expert_ffn = s->ffn;
     r = keys_u32(k, &s->experts_used, "expert_used_count", REQUIRED, 1, s->experts);
     if (!r) r = keys_u32(k, &s->expert_ffn, "expert_feed_forward_length", OPTIONAL, 1, 1 << 20);
-    if (!r && a->shared_expert) {
+    if (!r && a->experts.shared) {
         s->shared_ffn = s->ffn;
         r = keys_u32(k, &s->shared_ffn, "expert_shared_feed_forward_length", OPTIONAL, 1, 1 << 20);
     }

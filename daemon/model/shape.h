@@ -28,7 +28,7 @@ struct shape {
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
     uint32_t experts, experts_used;  /* in each layer, and for each token; 0: none */
     uint32_t expert_ffn, shared_ffn; /* widths; shared_ffn 0: there is no such expert */
-    bool experts_of_all;             /* as in struct arch; the file may say it of itself */
+    bool experts_of_all;             /* as in struct arch_experts; a key of the file overrides it */
     float expert_scale;              /* shares are multiplied by */
     uint32_t rope_dim;
     struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */

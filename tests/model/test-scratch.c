@@ -35,23 +35,25 @@ static void check(const struct shape *y, uint32_t n, uint32_t ctx, uint32_t thre
     mark(&s, seen, s.q, 4 * n * q), mark(&s, seen, s.k, 4 * n * kv), mark(&s, seen, s.v, 4 * n * kv);
     mark(&s, seen, s.att, 4 * n * q);
     mark(&s, seen, s.gate, 4 * hidden), mark(&s, seen, s.up, 4 * hidden);
-    mark(&s, seen, s.route, 4ul * n * y->experts), mark(&s, seen, s.shared, y->shared_ffn ? 4 * n : 0);
-    mark(&s, seen, s.chosen, 4 * rows), mark(&s, seen, s.share, 4 * rows);
-    mark(&s, seen, s.row, 4 * rows), mark(&s, seen, s.source, 4 * rows);
-    mark(&s, seen, s.groups, y->experts * sizeof(*s.groups)), mark(&s, seen, s.mix, 4 * rows * y->dim);
+    mark(&s, seen, s.moe.route, 4ul * n * y->experts), mark(&s, seen, s.moe.shared, y->shared_ffn ? 4 * n : 0);
+    mark(&s, seen, s.moe.chosen, 4 * rows), mark(&s, seen, s.moe.share, 4 * rows);
+    mark(&s, seen, s.moe.row, 4 * rows), mark(&s, seen, s.moe.source, 4 * rows);
+    mark(&s, seen, s.moe.groups, y->experts * sizeof(*s.moe.groups)), mark(&s, seen, s.moe.mix, 4 * rows * y->dim);
     for (uint32_t i = 0; i < shape_ropes(y); i++) mark(&s, seen, s.cs[i], 4 * n * y->rope_dim);
     mark(&s, seen, s.sink_q, 4 * n * q), mark(&s, seen, s.sink_cs, 4 * n * y->rope_dim);
     mark(&s, seen, s.aq, input);
     mark(&s, seen, s.ad, 4 * (input / 32)), mark(&s, seen, s.as, 4 * (input / 32));
-    mark(&s, seen, s.m, 4 * s.rows), mark(&s, seen, s.l, 4 * s.rows), mark(&s, seen, s.o, 4ul * s.rows * y->head_dim);
-    mark(&s, seen, s.tiles, n * sizeof(*s.tiles)), mark(&s, seen, s.items, s.rows * sizeof(*s.items));
-    rows = (size_t)threads * s.tile_tokens * (y->heads / y->kv_heads);
-    mark(&s, seen, s.query, rows * sizeof(*s.query)), mark(&s, seen, s.begin, 4 * rows),
-        mark(&s, seen, s.end, 4 * rows);
-    assert_true(s.tile_tokens >= 1);
+    mark(&s, seen, s.attn.m, 4 * s.attn.rows), mark(&s, seen, s.attn.l, 4 * s.attn.rows),
+        mark(&s, seen, s.attn.o, 4ul * s.attn.rows * y->head_dim);
+    mark(&s, seen, s.attn.tiles, n * sizeof(*s.attn.tiles)),
+        mark(&s, seen, s.attn.items, s.attn.rows * sizeof(*s.attn.items));
+    rows = (size_t)threads * s.attn.tile_tokens * (y->heads / y->kv_heads);
+    mark(&s, seen, s.attn.query, rows * sizeof(*s.attn.query)), mark(&s, seen, s.attn.begin, 4 * rows),
+        mark(&s, seen, s.attn.end, 4 * rows);
+    assert_true(s.attn.tile_tokens >= 1);
     /* One tile of the longest context, and of any sinks and window: of each a segment may be seen from its middle to
      * its middle, and the tile's first and last token see others. One more for sink scores. */
-    assert_true(s.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT + 4));
+    assert_true(s.attn.rows >= y->heads * ((ctx + KV_SEGMENT - 1) / KV_SEGMENT + 4));
     free(seen);
     scratch_fini(&s);
     scratch_fini(&s);

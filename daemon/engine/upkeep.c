@@ -25,7 +25,7 @@ static void *upkeep_main(void *arg)
     struct engine *e = arg;
     struct backend *b = e->model.backend;
     step_back();
-    int r = b->ops->upkeep(b, &e->upkeep_stop);
+    int r = b->ops->background_verify(b, &e->upkeep_stop);
     pthread_mutex_lock(&e->lock);
     e->kick = true;
     e->proved = r == 0 && !atomic_load(&e->upkeep_stop);

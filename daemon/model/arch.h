@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What tells one architecture from another, as plain data: shape.c reads a file's keys by it, weights.c looks for
- * tensors by it, and both forward passes compute by it. Nothing else asks for an architecture's name. The facts are
- * those of the models' papers and cards, and of the files that llama.cpp's converter writes for them.
+ * The differences between architectures, as plain data: shape.c reads a file's keys by it, weights-plan.c finds tensors
+ * by it, and both forward passes compute by it. No other code depends on an architecture's name. The facts are from the
+ * models' papers and cards, and from the files that llama.cpp's converter writes.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ enum arch_qk_norm {
 /* Of the gate; GELU in its tanh form; clamped: kernels.h's swiglu_clamped. */
 enum arch_activation { ACT_SILU, ACT_GELU, ACT_CLAMPED };
 
-/* Keys that scale or cap something. One that an architecture does not list changes nothing there and is refused. */
+/* Keys of scales and caps. A file with a key that its architecture does not list is refused. */
 enum arch_keys {
     KEY_EMBEDDING_SCALE = 1,
     KEY_RESIDUAL_SCALE = 2,
@@ -47,19 +47,19 @@ struct arch_window {
 
 struct arch {
     const char *name;   /* general.architecture */
-    const char *models; /* who has it, for people */
-    const char *marks;  /* what sets it apart, for people */
+    const char *models; /* model families, for people */
+    const char *marks;  /* its differences from Llama, for people */
 
     /* Tensors. */
     bool pre_norm, post_norm; /* a norm before attention and feed-forward; after them, before the residual is added */
     enum arch_qk_norm qk_norm;
     enum arch_need qkv_bias, o_bias, ffn_bias;
     bool fused;           /* ffn_up holds gate and up; attn_qkv may hold q, k and v */
-    bool rope_tensors;    /* factors of RoPE frequencies may be there */
-    const char *ffn_norm; /* what the norm before feed-forward is called; NULL: ffn_norm */
+    bool rope_tensors;    /* the file may have factors of RoPE frequencies */
+    const char *ffn_norm; /* name of the norm before the feed-forward; NULL: ffn_norm */
 
     struct arch_experts experts;
-    bool sink_scores; /* each head has a score that takes part in its softmax and weighs nothing */
+    bool sink_scores; /* each head has a score that is part of its softmax, without a value */
 
     /* Computation. */
     enum arch_activation activation;
@@ -69,7 +69,7 @@ struct arch {
     unsigned keys;                  /* enum arch_keys */
     bool embedding_sqrt;            /* token embeddings are multiplied by sqrt(width) */
     float attention_cap, logit_cap; /* without a key; 0: none */
-    uint32_t wide_layers;           /* models of so many layers scale q·k by 1/sqrt(width/heads), not of the head */
+    uint32_t wide_layers; /* a model of so many layers scales q·k by 1/sqrt(width/heads), not by the head's */
 
     struct arch_window window;
 };

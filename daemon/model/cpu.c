@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU backend: its life, and its KV. The computing is in forward.c and attention.c. */
+/* The CPU backend: creation, destruction and KV. forward.c and attention.c compute. */
 #include "daemon/model/cpu.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -24,9 +24,9 @@ static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32
     kv_memory_release(&((struct cpu *)b)->kv, first, n);
 }
 
-static int upkeep(struct backend *b, const atomic_bool *stop)
+static int background_verify(struct backend *b, const atomic_bool *stop)
 {
-    return weights_upkeep(&((struct cpu *)b)->weights, stop);
+    return weights_background_verify(&((struct cpu *)b)->weights, stop);
 }
 
 static int fingerprint(const struct backend *b, struct fingerprint *out)
@@ -52,7 +52,7 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_read = kv_read,
                                        .kv_write = kv_write,
                                        .kv_release = kv_release,
-                                       .upkeep = upkeep,
+                                       .background_verify = background_verify,
                                        .fingerprint = fingerprint,
                                        .kv_identity = cpu_kv_identity,
                                        .free = cpu_free};

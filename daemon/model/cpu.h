@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Inside the CPU backend: what it holds, and the pieces of one forward pass. */
+/* Private to the CPU backend: its state, and the parts of a forward pass. */
 #include "daemon/model/backend.h"
 #include "daemon/model/kv_memory.h"
 #include "daemon/model/pool.h"
@@ -13,7 +13,7 @@ struct token {
     uint32_t tile; /* of the attention wave it is in */
 };
 
-/* Does it see its sinks apart from its window? (lay_out has checked that the sum is no more than ctx.) */
+/* The token sees its sinks and its window as separate ranges. (cpu_lay_out has checked that the sum is <= ctx.) */
 static inline bool token_slides(const struct token *t)
 {
     return t->entry->window && t->pos >= t->entry->sinks + t->entry->window;
@@ -25,14 +25,14 @@ static inline uint8_t token_wants(const struct token *t)
     return t->entry->want ? t->entry->want[t->pos - t->entry->pos] : WANT_NOTHING;
 }
 
-/* Attention is cut into tiles of a few consecutive tokens of one entry, which slide all or none, and those into items:
- * one KV head, one part, which is what is seen of a segment of 512 positions: first of the sinks, if they slide, then
- * of all else; where heads have sink scores, these are one more part, the last. Partial results of a tile: [kv
- * head][part][token][query head of the KV head]. */
+/* Attention is cut into tiles of a few consecutive tokens of one entry; token_slides is the same for all of them. A
+ * tile is cut into items of one KV head and one part. A part is the visible positions of a segment of 512: first those
+ * of the sinks, if the tokens slide, then the others. Where heads have sink scores, these are one more part, the last.
+ * Partial results of a tile: [kv head][part][token][query head of the KV head]. */
 struct attn_tile {
     uint32_t token, n;     /* batch index of the first token, and how many */
-    uint32_t parts, sinks; /* how many; how many of them are sinks */
-    uint32_t segment;      /* that the first of the others is of; each is of the next */
+    uint32_t parts, sinks; /* number of parts; the first of them are the sinks' */
+    uint32_t segment;      /* of the first of the other parts; each part has the next segment */
     uint32_t row;          /* first of its rows in scratch.attn.m, .l and .o */
 };
 
@@ -40,9 +40,9 @@ struct attn_item {
     uint32_t tile, head, part;
 };
 
-/* Consecutive rows of a product's input that are multiplied with the same one of its stacked matrices. */
+/* Consecutive rows of a product's input that are multiplied by the same stacked matrix. */
 struct group {
-    uint32_t at;       /* which of the matrices */
+    uint32_t at;       /* number of the matrix */
     uint32_t first, n; /* rows */
 };
 
@@ -95,7 +95,7 @@ struct cpu {
     struct weights weights;
     struct kv_memory kv;
     struct scratch scratch;
-    double *freqs[2]; /* [rope_dim/2] radians per position, of each of shape_ropes */
+    double *freqs[2]; /* [rope_dim/2] radians per position, for each of shape_ropes */
 };
 
 /* One forward. */
@@ -103,11 +103,11 @@ struct pass {
     struct cpu *c;
     uint32_t n; /* tokens of the batch */
     uint32_t layer;
-    bool pending;      /* h is still to be added to x, after */
-    const float *bias; /* [dim], or NULL, was added to it, and */
-    const float *post; /* [dim] it was normed with these weights, or NULL */
-    bool quantize;     /* the next product wants quantized input */
-    const float *norm; /* [dim] weights of the norm being applied, or NULL: none is */
+    bool pending;      /* join() must add h to x, with */
+    const float *bias; /* [dim] this bias, or NULL, and */
+    const float *post; /* [dim] these weights of a post-norm, or NULL */
+    bool quantize;     /* the next product needs quantized input */
+    const float *norm; /* [dim] weights of the current norm; NULL: none */
     float *logits;     /* [n][vocab] */
     struct layer *w;   /* NULL after the last */
 };
@@ -117,20 +117,22 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
 /* As in struct backend_ops. */
 int cpu_kv_identity(const struct backend *b, uint8_t out[16]);
 
-/* Weights with one input: out = W in, for each. */
+/* One of several products of the same input: out = W in. */
 struct product {
     const struct matrix *m;
     float *out; /* [tokens][m->rows] */
 };
 
-/* All of @set for @rows tokens of width m->k; the quantized form of @in is in the scratch where one needs it. */
+/* Compute the @n products of @set for @rows tokens: @in [rows][m->k]. If one needs quantized input, the scratch has it.
+ */
 void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows);
 
 /* The same with stacked matrices, the rows of @in in @n_groups groups. */
 void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const float *in,
                         const struct group *groups, uint32_t n_groups);
 
-/* A mixture's feed-forward: scratch.h, normed -> scratch.h. The router's input is quantized if it wants that. */
+/* The feed-forward of a mixture of experts: normed scratch.h -> scratch.h. The router's input is quantized if needed.
+ */
 void cpu_experts(struct pass *p);
 
 /* gate[n] = the architecture's activation of @gate, times @up. */
@@ -139,21 +141,23 @@ void cpu_activate(const struct pass *p, float *gate, const float *up, size_t n);
 /* @fn over [0, n) tokens, or rows like them. */
 void cpu_each(struct pass *p, pool_fn fn, uint32_t n);
 
-/* Does one of them want quantized input? */
+/* At least one of the @n products needs quantized input. */
 bool cpu_quantized(const struct product *set, uint32_t n);
 
-/* Flatten the entries into scratch.tokens; -EINVAL or -EOPNOTSUPP with a sentence for what must not be asked for. */
+/* Check the entries and write their tokens to scratch.tokens and p->n. 0; -EINVAL or -EOPNOTSUPP, and the error
+ * message. */
 int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden);
 
-/* scratch.q, the KV of @p's layer -> scratch.att, quantized too when p->quantize. */
+/* Attention: scratch.q and the KV of @p's layer -> scratch.att, which is also quantized if p->quantize. */
 void cpu_attention(struct pass *p);
 
-/* pool_run, whose time is counted as @part's. */
+/* pool_run; its time is added to @part. */
 void cpu_run(const struct pass *p, enum timing_part part, pool_fn fn, void *ctx, uint32_t n, uint32_t grain);
 
-/* Quantize x[k] as the input row @row of the next product, if that wants it. */
+/* Quantize x[k] as input row @row of the next product, if p->quantize. */
 void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row);
 
-/* Sizes of everything in struct scratch; 0 or -ENOMEM with a sentence. */
+/* Allocate all buffers of struct scratch. 0, or -ENOMEM and the error message; scratch_fini is allowed in both cases.
+ */
 int scratch_init(struct scratch *s, const struct shape *shape, uint32_t tokens, uint32_t ctx, uint32_t threads);
 void scratch_fini(struct scratch *s);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Which model a file is: the XXH3-128 of all its bytes. It is made once; a record in the directory of the packed
- * weights trusts it again while dev, inode, size, mtime and ctime are the same. The record is DEV-INODE.id:
- * a header (struct record in fingerprint.c) and the file's path, by which records of models that are gone are found.
+ * The fingerprint of a model: the XXH3-128 of all bytes of its file. It is computed once and recorded in the directory
+ * of the packed weights. The record is valid while dev, inode, size, mtime and ctime of the file are the same. A record
+ * is the file DEV-INODE.id: a header (struct record in fingerprint.c) and the path of the model's file, so that records
+ * of removed models can be found.
  */
 #include "daemon/model/gguf.h"
 #include <stdatomic.h>
@@ -17,15 +18,16 @@ struct fingerprint {
 
 void fingerprint_hex(char out[FINGERPRINT_HEX], const struct fingerprint *f);
 
-/* What a record in @dir says of @g's file: 0, or 1 when there is none that holds. Reads no more than the record. */
+/* Read the record of @g's file in @dir: 0, or 1 if there is no valid one. Does not read the model's file. */
 int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char *dir);
 
-/* Hash the file. 0; -ECANCELED when *stop became true; -ESTALE when the file is no longer the one that was opened;
- * -errno; with a sentence. Reads all of it. */
+/* Hash the file, all of it. Returns 0; -ECANCELED if *stop became true; -ESTALE if the file has changed since it was
+ * opened; -errno. Errors set the error message. */
 int fingerprint_make(struct fingerprint *out, const struct gguf *g, const atomic_bool *stop);
 
-/* Write the record. 0, or -errno with a sentence. */
+/* Write the record. 0, or -errno and the error message. */
 int fingerprint_remember(const struct fingerprint *f, const struct gguf *g, const char *dir);
 
-/* Is the model of the record DIR/NAME still there? 0 and its fingerprint, or 1: the record is good for nothing. */
+/* Check that the model of the record DIR/NAME exists and is unchanged: 0 and its fingerprint; 1 if the record is void.
+ */
 int fingerprint_living(struct fingerprint *out, const char *dir, const char *name);

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * GGUF v2 and v3 files (format: ggml's docs/gguf.md), mapped read-only. Every count, length, offset and size is
- * checked against the file before it is used; after gguf_open, pointers it hands out are inside the mapping.
+ * checked against the file before it is used. All pointers from these functions are inside the mapping; they are valid
+ * until gguf_close.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,12 +48,13 @@ struct gguf_tensor {
     const void *data; /* NULL when the type is unknown here */
 };
 
-/* @s as it may stand in a message or in status: printable ASCII, cut to @cap > 0 bytes with the terminator. */
+/* Copy @s for a message or for status: printable ASCII, cut to @cap > 0 bytes with the terminator. */
 void gguf_text(char *out, size_t cap, struct gguf_str s);
 
 struct gguf;
 
-/* On 0 *out is owned by the caller. Otherwise -errno with a sentence: file, offset, what is wrong. */
+/* On 0 *out is owned by the caller. On error returns -errno; the error message has the file, the offset and the cause.
+ */
 int gguf_open(struct gguf **out, const char *path);
 struct gguf *gguf_close(struct gguf *g); /* NULL ok, returns NULL */
 
@@ -68,16 +70,17 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key);
 const struct gguf_tensor *gguf_find_tensor(const struct gguf *g, const char *name);
 
-/* Typed reads: 0 and *out; 1 when there is no such key (*out untouched); -EINVAL with a sentence when the key has
- * another type (integers of any width and sign convert when the value fits). */
+/* Typed reads. Return 0 and set *out; 1 if the file does not have the key (*out is unchanged); -EINVAL and the error
+ * message if the key has another type. Integers of any width and sign are converted if the value fits. */
 int gguf_get_u32(const struct gguf *g, const char *key, uint32_t *out);
 int gguf_get_i64(const struct gguf *g, const char *key, int64_t *out);
 int gguf_get_f32(const struct gguf *g, const char *key, float *out);
 int gguf_get_bool(const struct gguf *g, const char *key, bool *out);
 int gguf_get_str(const struct gguf *g, const char *key, struct gguf_str *out);
 
-/* Arrays. The string walk is sequential: start with *it = NULL; *index is the returned string's (0 for the first,
- * whatever it was) and is needed for the next. Returns false past the end, and for what is no array of strings. */
+/* Arrays. gguf_next_str iterates over an array of strings: start with *it = NULL, which makes the first call set *index
+ * to 0; each call needs the *index of the one before. Returns false past the end, and if @kv is not an array of
+ * strings. */
 bool gguf_next_str(const struct gguf_kv *kv, const void **it, struct gguf_str *out, uint64_t *index);
 float gguf_array_f32(const struct gguf_kv *kv, uint64_t i);   /* elem GGUF_F32 */
 int32_t gguf_array_i32(const struct gguf_kv *kv, uint64_t i); /* elem GGUF_I32 or GGUF_U32 */

@@ -10,11 +10,11 @@ struct keys {
 
 enum need { OPTIONAL, REQUIRED };
 
-/* The key's full name, in @out. */
+/* Write the key's full name to @out and return it. */
 const char *keys_name(const struct keys *k, char out[96], const char *name);
 
-/* @out keeps its value when the optional key is absent; what is there lies in [min, max]. 0, or -EINVAL with a
- * sentence. */
+/* Read a key into *out; if an optional key is absent, *out keeps its value. Returns 0; -EINVAL and the error message if
+ * a required key is absent or the value is not in [min, max]. */
 int keys_u32(const struct keys *k, uint32_t *out, const char *name, enum need need, uint32_t min, uint32_t max);
 
 /* The same for (0, max]. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The tensor memory of KV blocks, one reserved anonymous mapping: what is never written takes no memory.
+ * The tensor memory of KV blocks: one anonymous mapping. Pages that are never written take no memory.
  * Layout: [layer][block][kv head], of each K and then V as the kernels lay them out (kernels/kv.h).
  */
 #include "daemon/model/shape.h"
@@ -14,7 +14,7 @@ struct kv_memory {
     uint32_t layers, blocks, kv_heads, head_dim;
 };
 
-/* As many blocks as @bytes hold. 0; -EINVAL when that is none, -ENOMEM; with a sentence. */
+/* Map as many blocks as fit into @bytes. 0; -EINVAL if that is none, -ENOMEM. Errors set the error message. */
 int kv_memory_init(struct kv_memory *kv, const struct shape *s, enum kern_kv type, uint64_t bytes);
 void kv_memory_fini(struct kv_memory *kv);
 
@@ -26,14 +26,14 @@ static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, u
     return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * 2 * kv->half;
 }
 
-/* As the functions of struct backend_ops. They touch no memory but that of the blocks they are given, and change
- * nothing in *kv: kv_memory_read and kv_memory_write keep the promise to other threads without a lock. */
+/* As the functions of struct backend_ops. They access only the memory of the given blocks and do not change *kv, so
+ * that kv_memory_read and kv_memory_write need no lock. */
 void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens);
 void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out);
 void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in);
 
-/* Only whole pages go: those that blocks share with others stay. Blocks that follow each other are better released at
- * once. Where the kernel has put a huge page behind several blocks (with THP "always"; nobody asks for them here), it
- * is split first: that takes some microseconds, and the parts still used are small pages from then on, with more TLB
- * misses in attention. */
+/* Releases whole pages only; a page that holds a part of another block stays. One call for consecutive blocks releases
+ * more than several calls. With THP "always", the kernel may have mapped a huge page (this code does not ask for them).
+ * It then splits that page, which takes some microseconds; the remaining parts are small pages, with more TLB misses in
+ * attention. */
 void kv_memory_release(const struct kv_memory *kv, uint32_t first, uint32_t n);

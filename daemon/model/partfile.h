@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Files of a cache: written under NAME.part and renamed when whole, so that a reader never sees half of one. The writer
- * holds a lock on the .part; one without a lock is what a crash has left.
+ * Files of a cache: written as NAME.part and renamed when complete, so that a reader never sees a partial file. The
+ * writer holds a lock on the .part file; one without a lock is left from a crash.
  */
 #include <sys/stat.h>
 
@@ -18,16 +18,17 @@ struct partfile {
         .dir = -1, .fd = -1                                                                                            \
     }
 
-/* An empty DIR/NAME.part of ours. 0; 1 when somebody else is writing it now; or -errno with a sentence. */
+/* Create DIR/NAME.part, empty and locked. 0; 1 if another process is writing it; or -errno and the error message. */
 int partfile_begin(struct partfile *p, const char *dir, const char *name);
-/* On the disk, then in place of what was there. 0, or -errno with a sentence; partfile_end is needed in both cases. */
+/* Sync the file and rename it to NAME. 0, or -errno and the error message. The caller calls partfile_end in both cases.
+ */
 int partfile_commit(struct partfile *p);
-/* Takes back what was not committed. Once more does no harm. */
+/* Remove the file if it was not committed, and close it. May be called twice. */
 void partfile_end(struct partfile *p);
 
-/* Remove DIR/NAME, a .part, unless its writer is at work. */
+/* Remove DIR/NAME, a .part file, unless a writer holds its lock. */
 void partfile_sweep(int dir, const char *name);
 
-/* A file of the cache for reading, with its *st: regular, ours, and writable by nobody else. Its descriptor, or -errno
- * without a sentence. */
+/* Open a file of the cache for reading, and fill *st. It must be a regular file, owned by this user and writable by no
+ * other. Returns the descriptor, or -errno without an error message. */
 int partfile_open(const char *dir, const char *name, struct stat *st);

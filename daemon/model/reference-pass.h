@@ -31,7 +31,7 @@ struct pass {
 /* q, k, v, not yet rotated -> att. */
 void reference_attention(struct pass *p);
 
-/* A mixture's feed-forward: p->h -> p->h. 0 or -errno with a sentence. */
+/* A mixture's feed-forward: p->h -> p->h. 0, or -errno and the error message. */
 int reference_experts(struct pass *p);
 
 /* "blk.N.@which.weight" of the layer, rows [row, row+rows), times @in[n][dims[0]] -> out[n][rows]; with the row
@@ -42,5 +42,5 @@ int reference_product(struct pass *p, float *out, const float *in, const char *w
 /* gate[i] = activation of gate[i], times up[i]. */
 void reference_activate(const struct shape *s, float *gate, const float *up, size_t n);
 
-/* p->freqs. 0 or -errno with a sentence. */
+/* p->freqs. 0, or -errno and the error message. */
 int reference_frequencies(struct pass *p);

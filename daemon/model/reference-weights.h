@@ -10,12 +10,12 @@ struct blas {
                   int ldb, float beta, float *c, int ldc);
 };
 
-/* 0, or -ENOENT with a sentence. blas_close may be called on a zeroed one. */
+/* 0, or -ENOENT and the error message. blas_close accepts a zeroed *b. */
 int blas_open(struct blas *b);
 void blas_close(struct blas *b);
 void blas_product(const struct blas *b, float *c, int ldc, const float *a, int lda, const float *bm, int ldb, int m,
                   int n, int k, bool transpose_b);
 
-/* Rows [row, row+rows) of a tensor as f32 [rows][dims[0]]; those of stacked matrices follow each other. -EOPNOTSUPP
- * with a sentence for a type it does not know. */
+/* Rows [row, row+rows) of a tensor as f32 [rows][dims[0]]; stacked matrices are consecutive. 0, or -EOPNOTSUPP and
+ * the error message for an unknown type. */
 int reference_rows(const struct gguf_tensor *t, uint64_t row, uint64_t rows, float *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What a model is, in numbers: read from GGUF metadata by its architecture's description, checked, plain data. */
+/* A model's hyperparameters, read from GGUF metadata by its architecture's description, and checked. Plain data. */
 #include "daemon/model/arch.h"
 #include "daemon/model/gguf.h"
 #include "daemon/model/rope.h"
@@ -13,8 +13,8 @@
 
 enum kv_group_kind { KV_FULL, KV_WINDOW };
 
-/* Layers that share one block table: how many, what they keep. Today one group, of all layers: those with a sliding
- * window keep everything too and see less of it. */
+/* Layers that share one block table. There is one group, of all layers: layers with a sliding window keep all positions
+ * too, but see only the last. */
 struct kv_group {
     uint32_t n_layers;
     enum kv_group_kind kind;
@@ -27,7 +27,7 @@ struct shape {
     char arch[32], name[128];
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
     uint32_t experts, experts_used;  /* in each layer, and for each token; 0: none */
-    uint32_t expert_ffn, shared_ffn; /* widths; shared_ffn 0: there is no such expert */
+    uint32_t expert_ffn, shared_ffn; /* widths; shared_ffn 0: no shared expert */
     bool experts_of_all;             /* as in struct arch_experts; a key of the file overrides it */
     float expert_scale;              /* shares are multiplied by */
     uint32_t rope_dim;
@@ -44,23 +44,24 @@ struct shape {
     uint32_t n_groups;
 };
 
-/* -EOPNOTSUPP with a sentence that says which architecture, and which ones are supported, or that the file is a part of
- * a split model; -EINVAL for values that cannot be (zero heads, width no multiple, …). */
+/* Read and check. Returns 0; -EOPNOTSUPP if the architecture is not supported (the error message has the supported
+ * ones) or the file is a part of a split model; -EINVAL for invalid values (zero heads, a width that is no multiple,
+ * …). */
 int shape_read(struct shape *s, const struct gguf *g);
 
-/* The last positions that a layer sees, its own included; 0: all. */
+/* Number of last positions that a token sees in a layer, its own included; 0: all. */
 static inline uint32_t shape_window(const struct shape *s, uint32_t layer)
 {
     return s->slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
 }
 
-/* 2 when sliding layers have a RoPE of their own (window_rope), else 1. */
+/* 2 if sliding layers have another RoPE (window_rope), else 1. */
 static inline uint32_t shape_ropes(const struct shape *s)
 {
     return s->window && memcmp(&s->rope, &s->window_rope, sizeof(s->rope)) ? 2 : 1;
 }
 
-/* Are q and k of a layer rotated? */
+/* q and k of the layer are rotated. */
 static inline bool shape_rotates(const struct shape *s, uint32_t layer)
 {
     uint32_t every = s->desc->no_rope_every;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Where the time of a forward pass goes, seen from the thread that called it. Collected only for who asks. */
+/* Time of the parts of a forward pass, measured in the calling thread. Collected only on request. */
 #include <stdint.h>
 
 enum timing_part {
@@ -12,7 +12,7 @@ enum timing_part {
 };
 
 struct timing {
-    uint64_t work_ns;  /* the caller's own share of the work */
-    uint64_t wait_ns;  /* until the other threads had done theirs */
-    uint64_t barriers; /* how often it waited */
+    uint64_t work_ns;  /* work of the calling thread */
+    uint64_t wait_ns;  /* time it waited for the other threads */
+    uint64_t barriers; /* number of waits */
 };

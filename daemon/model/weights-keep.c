@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Keeping the packed weights for the next start, and trusting those of the last one. */
+/* Writes the packed weights for the next start, and verifies those of the last one. */
 #include "daemon/model/weights.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -12,7 +12,7 @@ int weights_model(const struct weights *w, struct fingerprint *out)
     return 0;
 }
 
-/* The fingerprint, and a directory with a record of it: the first serves without the second. */
+/* Compute the fingerprint, and record it in the directory. The fingerprint is valid even if the record fails. */
 static int identify(struct weights *w, const atomic_bool *stop)
 {
     bool known = atomic_load(&w->model_known);
@@ -27,11 +27,11 @@ static int keep(struct weights *w, const atomic_bool *stop)
 {
     int r = identify(w, stop);
     if (r || !w->dir) return r;
-    packed_sweep(w->dir); /* first, for the room it makes */
+    packed_sweep(w->dir); /* first: it frees space on the disk */
     return packed_write(&w->table, &w->model, w->dir, w->mem, stop);
 }
 
-int weights_upkeep(struct weights *w, const atomic_bool *stop)
+int weights_background_verify(struct weights *w, const atomic_bool *stop)
 {
     int r;
     if (w->packed) {

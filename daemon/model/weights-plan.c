@@ -19,7 +19,7 @@ static int type_of(const struct weights_plan *p, const struct gguf_tensor *t, en
                      gguf_path(p->g), (int)t->name.len, t->name.data, name ? name : number, known);
 }
 
-/* "a x b", with what follows only if that is not 1. */
+/* "a x b", and further dimensions that are not 1. */
 static const char *dims_text(char out[96], const uint64_t d[4])
 {
     int n = snprintf(out, 96, "%llu x %llu", (unsigned long long)d[0], (unsigned long long)d[1]);
@@ -28,7 +28,7 @@ static const char *dims_text(char out[96], const uint64_t d[4])
     return out;
 }
 
-/* @stacked: of matrices how many are in it. */
+/* @stacked: number of matrices in the tensor. */
 static int find(const struct weights_plan *p, const char *name, uint64_t k, uint64_t rows, uint64_t stacked,
                 const struct gguf_tensor **out)
 {
@@ -52,7 +52,7 @@ static struct weights_item *reserve(struct weights_plan *p, const struct gguf_te
     return i;
 }
 
-/* The tensor has more rows than ours when several matrices share it, and more matrices than one when it stacks them. */
+/* Rows of a tensor that a matrix uses: several matrices may share a tensor, and a tensor may stack matrices. */
 struct source {
     uint32_t first, all, stacked;
 };
@@ -83,7 +83,7 @@ static int want_matrix(struct weights_plan *p, struct matrix *m, const char *nam
     return want_rows(p, m, name, k, rows, (struct source){0, rows, 1});
 }
 
-/* @stacked: as many after each other. */
+/* @stacked consecutive vectors of @n values. */
 static int want_vectors(struct weights_plan *p, const float **v, const char *name, uint32_t n, uint32_t stacked)
 {
     const struct gguf_tensor *t = NULL;
@@ -116,13 +116,13 @@ static struct layer_name layer_name(uint32_t l, const char *which, const char *w
     return n;
 }
 
-/* A vector that only some architectures have. */
+/* A vector that only some architectures have: @there. */
 static int want_norm(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n, bool there)
 {
     return there ? want_vector(p, v, layer_name(l, which, "weight").s, n) : 0;
 }
 
-/* Of each row of @m. */
+/* A value for each row of @m. */
 static int want_bias(struct weights_plan *p, const float **v, uint32_t l, const char *which, const struct matrix *m,
                      enum arch_need need)
 {
@@ -260,7 +260,8 @@ static bool planned(const struct weights_plan *p, const struct gguf_tensor *t)
     return false;
 }
 
-/* A tensor that is not computed with would make every answer wrong: extra biases and norms. */
+/* Refuse a file with tensors that the forward pass does not use, such as extra biases and norms: answers would be
+ * wrong. */
 static int refuse_others(const struct weights_plan *p)
 {
     char name[72];

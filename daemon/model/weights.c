@@ -31,7 +31,7 @@ static int reserve_memory(struct weights_plan *p, uint8_t **mem)
     void *m;
     int r = memory_map(&m, p->size, false, "the weights");
     if (r) return error_in(r, "%s", gguf_path(p->g));
-    madvise(m, p->size, MADV_HUGEPAGE); /* fewer TLB misses; a refusal costs nothing but speed */
+    madvise(m, p->size, MADV_HUGEPAGE); /* fewer TLB misses; if the kernel refuses, only speed is lost */
     p->w->mem = *mem = m;
     return 0;
 }
@@ -49,7 +49,7 @@ static void place(const struct weights_plan *p)
     }
 }
 
-/* The image, for who keeps it in a file. */
+/* The table of the image, as the file of packed weights has it. */
 static int tabulate(const struct weights_plan *p)
 {
     struct packed_table *t = &p->w->table;
@@ -65,7 +65,7 @@ static int tabulate(const struct weights_plan *p)
     return 0;
 }
 
-/* Is there a file of them? */
+/* Map the file of packed weights, if there is one. */
 static bool map_packed(struct weights_plan *p)
 {
     struct weights *w = p->w;
@@ -110,7 +110,7 @@ static int fill_vector(const struct weights_plan *p, const struct weights_item *
     return 0;
 }
 
-/* The file's pages were needed once: let the page cache have them back. */
+/* Drop the mapping's pages of a tensor that was packed: they are not needed again. */
 static void forget(const struct gguf_tensor *t)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)t->data + page - 1) & ~(page - 1);
@@ -138,7 +138,7 @@ static int fill(struct weights_plan *p, uint8_t *mem, struct pool *pool,
     return 0;
 }
 
-/* The plan for *w, whose layers are made here; *items is the caller's to free, also on error. */
+/* Allocate w->layers and *items, and plan. The caller frees *items, also on error. */
 static int make_plan(struct weights_plan *p, struct weights *w, const struct gguf *g, const struct shape *s,
                      struct weights_item **items)
 {

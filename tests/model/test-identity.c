@@ -51,10 +51,10 @@ static void start(struct start *s, const struct place *p, const struct rig_confi
     s->b = rig_backend(s->g, c);
 }
 
-static int upkeep(struct start *s, bool stopped)
+static int background_verify(struct start *s, bool stopped)
 {
     atomic_bool stop = stopped;
-    return s->b->ops->upkeep(s->b, &stop);
+    return s->b->ops->background_verify(s->b, &stop);
 }
 
 static void end(struct start *s)
@@ -83,12 +83,12 @@ static void expect_unknown(const struct start *s)
     assert_int_equal(backend_kv_identity(s->b, id), 1);
 }
 
-static void test_upkeep_makes_it(void **state)
+static void test_background_verify_makes_it(void **state)
 {
     struct start s;
     start(&s, *state, &(struct rig_config){0});
     expect_unknown(&s);
-    assert_int_equal(upkeep(&s, false), 0);
+    assert_int_equal(background_verify(&s, false), 0);
     expect_known(&s);
     end(&s);
 }
@@ -99,13 +99,13 @@ static void test_recalled_at_load(void **state)
     struct start s;
     start(&s, p, &(struct rig_config){.packed_dir = p->dir});
     expect_unknown(&s);
-    assert_int_equal(upkeep(&s, false), 0);
+    assert_int_equal(background_verify(&s, false), 0);
     expect_known(&s);
     end(&s);
     start(&s, p, &(struct rig_config){.packed_dir = p->dir});
     assert_true(s.b->weights_mapped);
     expect_known(&s);
-    assert_int_equal(upkeep(&s, false), 0);
+    assert_int_equal(background_verify(&s, false), 0);
     expect_known(&s);
     end(&s);
 }
@@ -114,7 +114,7 @@ static void test_stopped_before_it_was_made(void **state)
 {
     struct start s;
     start(&s, *state, &(struct rig_config){0});
-    assert_int_equal(upkeep(&s, true), 0);
+    assert_int_equal(background_verify(&s, true), 0);
     expect_unknown(&s);
     end(&s);
 }
@@ -125,7 +125,7 @@ static void test_without_a_place_for_the_record(void **state)
     struct place *p = *state;
     struct start s;
     start(&s, p, &(struct rig_config){.packed_dir = "/dev/null/packed"});
-    assert_int_equal(upkeep(&s, false), 0);
+    assert_int_equal(background_verify(&s, false), 0);
     expect_known(&s);
     end(&s);
 }
@@ -140,25 +140,25 @@ static void test_file_that_has_changed(void **state)
     assert_non_null(f);
     fputc('x', f);
     fclose(f);
-    assert_int_equal(upkeep(&s, false), 0);
+    assert_int_equal(background_verify(&s, false), 0);
     expect_unknown(&s);
     end(&s);
 }
 
-static void *upkeep_thread(void *arg)
+static void *verify_thread(void *arg)
 {
-    return (void *)(intptr_t)upkeep(arg, false);
+    return (void *)(intptr_t)background_verify(arg, false);
 }
 
-/* Asked for all the time while upkeep makes it: nothing, then the whole of it. */
-static void test_beside_upkeep(void **state)
+/* A reader sees no fingerprint, then a whole one, while background_verify computes it. */
+static void test_fingerprint_during_background_verify(void **state)
 {
     struct start s;
     pthread_t thread;
     struct fingerprint f;
     void *r;
     start(&s, *state, &(struct rig_config){0});
-    assert_int_equal(pthread_create(&thread, NULL, upkeep_thread, &s), 0);
+    assert_int_equal(pthread_create(&thread, NULL, verify_thread, &s), 0);
     while (s.b->ops->fingerprint(s.b, &f)) sched_yield();
     expect_known(&s);
     pthread_join(thread, &r);
@@ -172,7 +172,7 @@ static void identity(uint8_t out[16], const struct place *p, const struct rig_co
 {
     struct start s;
     start(&s, p, c);
-    assert_int_equal(upkeep(&s, false), 0);
+    assert_int_equal(background_verify(&s, false), 0);
     assert_int_equal(backend_kv_identity(s.b, out), 0);
     end(&s);
 }
@@ -217,14 +217,10 @@ static void test_what_does(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_upkeep_makes_it),
-        CASE(test_recalled_at_load),
-        CASE(test_stopped_before_it_was_made),
-        CASE(test_without_a_place_for_the_record),
-        CASE(test_file_that_has_changed),
-        CASE(test_beside_upkeep),
-        CASE(test_what_changes_no_bit_of_kv),
-        CASE(test_what_does),
+        CASE(test_background_verify_makes_it), CASE(test_recalled_at_load),
+        CASE(test_stopped_before_it_was_made), CASE(test_without_a_place_for_the_record),
+        CASE(test_file_that_has_changed),      CASE(test_fingerprint_during_background_verify),
+        CASE(test_what_changes_no_bit_of_kv),  CASE(test_what_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,10 +136,10 @@ static bool start(struct start *s, const struct place *p, const char *dir)
     return s->b->weights_mapped;
 }
 
-static int upkeep(struct start *s)
+static int background_verify(struct start *s)
 {
     atomic_bool stop = false;
-    return s->b->ops->upkeep(s->b, &stop);
+    return s->b->ops->background_verify(s->b, &stop);
 }
 
 static void end(struct start *s)
@@ -149,12 +149,12 @@ static void end(struct start *s)
     gguf_close(s->g);
 }
 
-/* One start with its upkeep; was it mapped? */
+/* One start with its background_verify. Returns whether the weights were mapped. */
 static bool once(const struct place *p)
 {
     struct start s;
     bool mapped = start(&s, p, p->dir);
-    assert_int_equal(upkeep(&s), 0);
+    assert_int_equal(background_verify(&s), 0);
     end(&s);
     return mapped;
 }
@@ -185,14 +185,14 @@ static void test_second_start_maps(void **state)
         struct start plain, packing, mapping;
         assert_false(start(&plain, p, NULL));
         assert_false(start(&packing, p, p->dir));
-        assert_int_equal(upkeep(&plain), 0);
+        assert_int_equal(background_verify(&plain), 0);
         assert_int_equal(count(p, PACKED_EXT), i ? 1 : 0); /* of the model before */
-        assert_int_equal(upkeep(&packing), 0);
+        assert_int_equal(background_verify(&packing), 0);
         assert_true(start(&mapping, p, p->dir));
         assert_int_equal(mapping.b->weight_bytes, plain.b->weight_bytes);
         rig_same_logits(&plain.s, &packing.s);
         rig_same_logits(&plain.s, &mapping.s);
-        assert_int_equal(upkeep(&mapping), 0);
+        assert_int_equal(background_verify(&mapping), 0);
         assert_int_equal(count(p, PACKED_EXT), 1); /* the model before is gone, and so are its weights */
         assert_int_equal(count(p, FINGERPRINT_EXT), 1);
         assert_int_equal(count(p, ".part"), 0);
@@ -389,7 +389,7 @@ static void test_model_that_changes_while_loaded(void **state)
     usleep(30000);
     write_model(p->other, 9, 8);
     assert_int_equal(rename(p->other, p->model), 0);
-    assert_int_equal(upkeep(&s), 0);
+    assert_int_equal(background_verify(&s), 0);
     assert_int_equal(count(p, PACKED_EXT), 0);
     assert_int_equal(count(p, FINGERPRINT_EXT), 0);
     end(&s);
@@ -429,7 +429,7 @@ static void test_damage_is_found(void **state)
         struct start s;
         flip(p->file, h.image + at[i]);
         assert_true(start(&s, p, p->dir));
-        assert_int_equal(upkeep(&s), -EBADMSG);
+        assert_int_equal(background_verify(&s), -EBADMSG);
         assert_non_null(strstr(error_text(-EBADMSG), "is wrong; the file was removed"));
         assert_non_null(strstr(error_text(-EBADMSG), p->file));
         assert_false(exists(p->file));
@@ -452,7 +452,7 @@ static void test_damage_spares_a_new_file(void **state)
     snprintf(new, sizeof(new), "%s.new", p->file);
     put(new, 0, "x", 1);
     assert_int_equal(rename(new, p->file), 0);
-    assert_int_equal(upkeep(&s), -EBADMSG);
+    assert_int_equal(background_verify(&s), -EBADMSG);
     assert_true(exists(p->file));
     end(&s);
 }
@@ -466,7 +466,7 @@ static void test_no_directory(void **state)
     char under[100];
     snprintf(under, sizeof(under), "%s/packed", p->model); /* below a file */
     assert_false(start(&s, p, under));
-    assert_int_equal(upkeep(&s), 0);
+    assert_int_equal(background_verify(&s), 0);
     end(&s);
     assert_false(exists(p->dir));
 }
@@ -481,7 +481,7 @@ static void test_read_only_directory(void **state)
     if (uid != 0) assert_int_equal(chmod(p->dir, 0555), 0);
     assert_false(start(&s, p, p->dir));
     if (uid == 0) assert_int_equal(seteuid(65534), 0); /* root may write anywhere */
-    int r = upkeep(&s);
+    int r = background_verify(&s);
     if (uid == 0) assert_int_equal(seteuid(0), 0);
     assert_int_equal(r, 0);
     assert_int_equal(count(p, ""), 2); /* . and .. */
@@ -499,7 +499,7 @@ static void test_little_room(void **state)
         skip();
     }
     assert_false(start(&s, p, p->dir));
-    int r = upkeep(&s), files = count(p, PACKED_EXT), parts = count(p, ".part");
+    int r = background_verify(&s), files = count(p, PACKED_EXT), parts = count(p, ".part");
     umount(p->dir);
     end(&s);
     assert_true(r == 0 && files == 0 && parts == 0);
@@ -555,7 +555,7 @@ static void test_small_pages(void **state)
     bool was = start(&mapped, p, p->dir);
     size_t before = mapped_bytes();
     assert_int_equal(pthread_create(&thread, NULL, compute, &mapped), 0);
-    int r = upkeep(&mapped);
+    int r = background_verify(&mapped);
     pthread_join(thread, NULL);
     size_t after = mapped_bytes();
     rig_same_logits(&plain.s, &mapped.s);
@@ -580,7 +580,7 @@ static void test_write_that_fails(void **state)
     tight.rlim_cur = 4096;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    int r = upkeep(&s);
+    int r = background_verify(&s);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_int_equal(r, 0);
     assert_int_equal(count(p, PACKED_EXT), 0);
@@ -596,7 +596,7 @@ static void test_stop(void **state)
     atomic_bool stop = true;
     for (int i = 0; i < 3; i++) {
         start(&s, p, p->dir); /* nothing known; the fingerprint known; mapped */
-        assert_int_equal(s.b->ops->upkeep(s.b, &stop), 0);
+        assert_int_equal(s.b->ops->background_verify(s.b, &stop), 0);
         assert_int_equal(count(p, ".part"), 0);
         assert_int_equal(count(p, PACKED_EXT), i == 2);
         end(&s);
@@ -608,9 +608,9 @@ static void test_stop(void **state)
 
 /* --- company --- */
 
-static void *upkeep_thread(void *arg)
+static void *verify_thread(void *arg)
 {
-    return (void *)(intptr_t)upkeep(arg);
+    return (void *)(intptr_t)background_verify(arg);
 }
 
 static void test_two_at_once(void **state)
@@ -619,7 +619,7 @@ static void test_two_at_once(void **state)
     struct start s[4];
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) assert_false(start(&s[i], p, p->dir));
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, upkeep_thread, &s[i]), 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, verify_thread, &s[i]), 0);
     for (int i = 0; i < 4; i++) {
         void *r;
         pthread_join(threads[i], &r);

@@ -129,7 +129,7 @@ static void answer_usage(const struct proto_event *e, bool warm, uint64_t others
     double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
     char prompt[256], shifted[128] = "";
 
-    if (e->shifted) snprintf(shifted, sizeof shifted, ", %" PRIu64 " left out", e->shifted);
+    if (e->shifted) snprintf(shifted, sizeof shifted, ", %" PRIu64 " dropped", e->shifted);
     if (e->cut_prefix || e->cut_suffix)
         snprintf(shifted, sizeof shifted,
                  ", without the first %" PRIu64 " bytes of the prefix and the last %" PRIu64 " of the suffix",
@@ -137,10 +137,10 @@ static void answer_usage(const struct proto_event *e, bool warm, uint64_t others
     snprintf(prompt, sizeof prompt, "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
              e->usage_cached, shifted);
     if (warm)
-        log_info("%s, read in %.0f ms%s%s", prompt, total, e->session.len ? ", session " : "",
+        log_info("%s, prefill %.0f ms%s%s", prompt, total, e->session.len ? ", session " : "",
                  e->session.len ? e->session.data : "");
     else
-        log_info("%s, answer %" PRIu64 " tokens, first word %.0f ms, all %.0f ms, %.1f tok/s, seed %" PRId64 "%s%s",
+        log_info("%s, answer %" PRIu64 " tokens, first token %.0f ms, total %.0f ms, %.1f tok/s, seed %" PRId64 "%s%s",
                  prompt, completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
                  e->session.len ? e->session.data : "");
 }
@@ -168,16 +168,17 @@ static int answer_done(struct answer *a, const struct proto_event *e)
     r = o->extract ? answer_extract(a, NULL, 0) : answer_settle(a);
     if (r < 0) return r;
     if (o->extract && a->extract.where == EXTRACT_BEFORE && !a->cancelled)
-        return answer_end(a, "the answer has no block of code; without --extract it is printed as it is", EXITS_FAILED);
+        return answer_end(a, "the answer has no fenced code block; run without --extract to print all of it",
+                          EXITS_FAILED);
     /* A raw text continues somebody's text, to which a newline of ours would be an addition. */
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);
     if (r < 0) return r;
     /* What fills a gap is a piece of somebody's text in any case. */
     if (cut && !o->jsonl && !o->quiet && !o->warm && o->command != COMMAND_INFILL)
-        log_info("cut at %" PRIu64 " tokens%s: %s", e->usage_completion,
-                 a->thought && !a->spoke ? ", while the model was thinking" : "",
-                 e->reason == PROTO_STOP_LENGTH ? "the limit, see --max-tokens" : "the context is full");
+        log_info("answer cut after %" PRIu64 " tokens%s: %s", e->usage_completion,
+                 a->thought && !a->spoke ? ", all of them thinking" : "",
+                 e->reason == PROTO_STOP_LENGTH ? "limit of --max-tokens" : "the context is full");
     if (o->verbose && !a->more) answer_usage(e, o->warm, a->others);
     a->status = a->cancelled ? EXITS_INTERRUPTED : EXITS_ANSWERED;
     return 1;
@@ -207,7 +208,7 @@ static int answer_error(struct answer *a, const struct proto_event *e)
 
     /* A queue that is full is EBUSY too, and would be waited for in vain. */
     if (e->code == EBUSY && (o->session || o->continue_last) && !o->wait && strncmp(message, "session ", 8) == 0) {
-        snprintf(hint, sizeof hint, "%s; --wait waits for it", message);
+        snprintf(hint, sizeof hint, "%s; use --wait to wait for it", message);
         message = hint;
     }
     return answer_end(a, message, exits_of_event(e->code, a->spoke));

@@ -61,7 +61,8 @@ static int ask_await(struct link *c, uint64_t id, const struct ask *how, struct 
         if (r == CONN_CLOSED && (how->again == ASK_ANYWAY || (how->again == ASK_UNHEARD && !c->greeted)))
             return ASK_NEXT;
         if (r == CONN_CLOSED || r == -ETIMEDOUT) {
-            log_error("the daemon %s", r == CONN_CLOSED ? "went away before it answered" : "does not answer");
+            log_error("the daemon %s",
+                      r == CONN_CLOSED ? "closed the connection before it answered" : "does not answer");
             return EXITS_NO_DAEMON;
         }
         if (r < 0) return exits_say(r);
@@ -89,6 +90,6 @@ int ask(const struct options *o, struct link *c, const struct proto_request *req
         link_close(c);
         interrupt_unblock();
     }
-    log_error("the daemon goes away instead of answering; try again");
+    log_error("the daemon closed the connection without an answer; try again");
     return EXITS_NO_DAEMON;
 }

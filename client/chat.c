@@ -97,9 +97,9 @@ static int take(struct chat *c, struct buf *line)
 
     if (bad < line->len || strlen(line->data) < line->len) {
         if (bad < line->len)
-            log_error("the line is no text: invalid UTF-8 at byte %zu", bad);
+            log_error("the line is not text: invalid UTF-8 at byte %zu", bad);
         else
-            log_error("the line is no text: a NUL at byte %zu", strlen(line->data));
+            log_error("the line is not text: a NUL at byte %zu", strlen(line->data));
         return EXITS_FAILED;
     }
     if (line->data[strspn(line->data, " \t\n")] == 0) return 0;

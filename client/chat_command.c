@@ -15,22 +15,22 @@
 #include <unistd.h>
 
 /* Lines of at most 40 columns. */
-static const char help_text[] = "/model [NAME]    which model answers\n"
-                                "/system [TEXT]   a message in front\n"
-                                "/session [NAME]  go to a session; none:\n"
-                                "                 keep nothing from here\n"
-                                "/sessions        those that are kept\n"
-                                "/undo            forget the last turn\n"
-                                "/save FILE       what was said here\n"
+static const char help_text[] = "/model [NAME]    show or set the model\n"
+                                "/system [TEXT]   set the system message\n"
+                                "/session [NAME]  switch to a session;\n"
+                                "                 without NAME: leave it\n"
+                                "/sessions        list the sessions\n"
+                                "/undo            remove the last turn\n"
+                                "/save FILE       save the conversation\n"
                                 "/help, /quit\n"
-                                "A \\ at the end: the next line, too.\n"
+                                "\\ at the end continues the line.\n"
                                 "Ctrl-C ends an answer, Ctrl-D the chat.\n";
 
 static int replace(char **to, const char *value)
 {
     char *copy = *value ? strdup(value) : NULL;
 
-    if (*value && !copy) return exits_say(error_say(-ENOMEM, "no memory for it"));
+    if (*value && !copy) return exits_say(error_say(-ENOMEM, "out of memory"));
     free(*to);
     *to = copy;
     return 0;
@@ -53,13 +53,13 @@ static int command_model(struct chat *c, const char *arg)
     if (!*arg)
         log_info("the model is %s", c->o->model ? c->o->model : "default");
     else if (getenv("HOB_SOCKET"))
-        log_info("the daemon at HOB_SOCKET answers, whatever the name");
+        log_info("HOB_SOCKET is set: its daemon answers with its own model");
     return *arg ? replace(&c->o->model, arg) : 0;
 }
 
 static int command_system(struct chat *c, const char *arg)
 {
-    if (*arg && c->o->session) log_info("in a session it counts only before the first turn");
+    if (*arg && c->o->session) log_info("a session uses only the system message of its first turn");
     return replace(&c->o->system, arg);
 }
 
@@ -90,14 +90,14 @@ static int command_sessions(struct chat *c, const char *arg)
 static int command_undo(struct chat *c, const char *arg)
 {
     if (c->o->session) {
-        log_error("the turns of a session stay: see 'hob sessions fork' for going another way");
+        log_error("/undo cannot remove turns of a session; see 'hob sessions fork'");
         return EXITS_FAILED;
     }
     if (!c->n_turns) {
-        log_error("nothing was said");
+        log_error("nothing to undo");
         return EXITS_FAILED;
     }
-    log_info("forgotten: %.*s", (int)strcspn(c->turns[c->n_turns - 1].asked, "\n"), c->turns[c->n_turns - 1].asked);
+    log_info("removed: %.*s", (int)strcspn(c->turns[c->n_turns - 1].asked, "\n"), c->turns[c->n_turns - 1].asked);
     chat_forget(c, c->n_turns - 1);
     return 0;
 }
@@ -155,6 +155,6 @@ int chat_command(struct chat *c, const char *line)
     arg += strspn(arg, " ");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strlen(commands[i].name) == n && memcmp(commands[i].name, line + 1, n) == 0) return commands[i].run(c, arg);
-    log_error("no command /%.*s: see /help; a space in front makes it words", (int)n, line + 1);
+    log_error("unknown command /%.*s, see /help; to send it as text, start the line with a space", (int)n, line + 1);
     return EXITS_USAGE;
 }

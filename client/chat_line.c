@@ -116,8 +116,8 @@ static int chat_edit(struct chat_line *l)
     el_set(l->editor, EL_SIGNAL, 0);
     /* Ctrl-C is a key while a line is typed. */
     el_set(l->editor, EL_SETTY, "-d", "-isig", NULL);
-    el_set(l->editor, EL_ADDFN, "hob-give-up", "Give the line up", chat_give_up);
-    el_set(l->editor, EL_ADDFN, "hob-paste", "Take what is pasted as text", chat_paste);
+    el_set(l->editor, EL_ADDFN, "hob-give-up", "Discard the line", chat_give_up);
+    el_set(l->editor, EL_ADDFN, "hob-paste", "Insert pasted text", chat_paste);
     el_set(l->editor, EL_BIND, "^C", "hob-give-up", NULL);
     el_set(l->editor, EL_BIND, "\\e[200~", "hob-paste", NULL);
     el_set(l->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);

@@ -28,7 +28,7 @@ static int generate_uuid(char *out, size_t size)
 
     if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b) {
         r = error_origin(-errno);
-        return error_in(r, "no random numbers");
+        return error_in(r, "cannot get random numbers");
     }
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
@@ -131,7 +131,7 @@ static int generate_step(struct several *s, struct link *c, int64_t deadline)
 
     if (r == CONN_CLOSED) {
         if (!a->begun) return -ECONNRESET;
-        return answer_fail(a, error_say(-ESHUTDOWN, "the daemon went away in the middle of the answer"),
+        return answer_fail(a, error_say(-ESHUTDOWN, "the daemon closed the connection before the answer was complete"),
                            EXITS_NO_DAEMON);
     }
     if (r == -ETIMEDOUT) return answer_fail(a, r, exits_of_event(ETIMEDOUT, a->spoke));
@@ -210,7 +210,7 @@ static int generate_tries(struct several *s, const struct places *p, const struc
         if (r != -ECONNRESET) return r;
         r = 0;
     }
-    return answer_fail(a, error_say(-ESHUTDOWN, "the daemon goes away instead of answering; try again"),
+    return answer_fail(a, error_say(-ESHUTDOWN, "the daemon closed the connection without an answer; try again"),
                        EXITS_NO_DAEMON);
 }
 
@@ -247,7 +247,7 @@ int generate_run(const struct options *o, int stdin_fd)
     int r = input_read(o, stdin_fd, &input);
 
     if (r > 0) {
-        log_error("nothing to ask: give words, a file or standard input (see hob --help)");
+        log_error("empty prompt: give words, a file or standard input (see hob --help)");
         buf_fini(&input);
         return EXITS_USAGE;
     }

@@ -22,9 +22,10 @@ static int infill_split(struct buf *prefix, struct buf *suffix, uint64_t at)
     int r = input_whole(prefix, NULL, STDIN_FILENO);
 
     if (r < 0) return r;
-    if (at > prefix->len) return error_say(-EINVAL, "--at %" PRIu64 ": standard input has %zu bytes", at, prefix->len);
+    if (at > prefix->len)
+        return error_say(-EINVAL, "--at %" PRIu64 " is out of range: standard input has %zu bytes", at, prefix->len);
     if (at < prefix->len && ((unsigned char)prefix->data[at] & 0xC0) == 0x80)
-        return error_say(-EINVAL, "--at %" PRIu64 " is inside a character", at);
+        return error_say(-EINVAL, "--at %" PRIu64 " is inside a UTF-8 character", at);
     r = at < prefix->len ? buf_append(suffix, prefix->data + at, prefix->len - at) : 0;
     if (r < 0) return error_say(r, "no memory for the text");
     prefix->len = at;
@@ -54,7 +55,7 @@ int infill_run(const struct options *o)
     int r = o->at >= 0 ? infill_split(&prefix, &suffix, (uint64_t)o->at) : infill_file(&prefix, o->prefix_file);
 
     if (r == 0 && o->at < 0) r = infill_file(&suffix, o->suffix_file);
-    if (r == 0 && !prefix.len && !suffix.len) r = error_say(-EINVAL, "nothing to fill in: both texts are empty");
+    if (r == 0 && !prefix.len && !suffix.len) r = error_say(-EINVAL, "nothing to infill: both texts are empty");
     if (r == 0) r = infill_request(&request, o, &prefix, &suffix);
     if (r == -EINVAL) {
         log_error("%s", error_text(r));

@@ -14,7 +14,7 @@
 
 static int input_too_long(const char *name)
 {
-    return error_say(-EMSGSIZE, "%s: over %u MiB, which is more than a request can carry", name, INPUT_MAX >> 20);
+    return error_say(-EMSGSIZE, "%s: larger than %u MiB, the limit of a request", name, INPUT_MAX >> 20);
 }
 
 /* Before a read: tell who sits there when it lasts. 0 or -EINTR. */
@@ -42,7 +42,7 @@ static int input_fd(struct buf *out, int fd, const char *name)
         /* Growing with what is there already: few calls for a large input, little memory for a small one. */
         if (out->cap - out->len < 2) {
             r = buf_reserve(out, out->len < INPUT_CHUNK ? INPUT_CHUNK : out->len / 2);
-            if (r < 0) return error_say(r, "%s: no memory for it", name);
+            if (r < 0) return error_say(r, "%s: out of memory", name);
         }
         if (interrupted() || input_hint(fd, &hint) < 0) return -EINTR;
         n = read(fd, out->data + out->len, out->cap - out->len - 1);

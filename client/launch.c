@@ -63,7 +63,7 @@ int launch_find(const char *exe_dir, const char *path, char **out)
         }
         path += n + (path[n] == ':');
     }
-    return error_say(-ENOENT, "hobd is neither beside hob nor in PATH");
+    return error_say(-ENOENT, "hobd is neither in the directory of hob nor in PATH");
 }
 
 int launch_last_words(const char *log, char **out)
@@ -223,7 +223,7 @@ static int launch_wait(pid_t pid, const char *socket, const char *log)
         gone = waitpid(pid, NULL, WNOHANG) == pid;
     }
     r = launch_last_words(log, &words);
-    return error_say(-ECHILD, "the daemon did not start: %s", r == 0 ? words : "it said nothing of why");
+    return error_say(-ECHILD, "the daemon did not start: %s", r == 0 ? words : "its log is empty");
 }
 
 /* MODEL.lock beside the socket, held. */

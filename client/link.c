@@ -42,7 +42,7 @@ int link_send(struct link *c, const struct buf *frames, int64_t deadline)
         } else if (errno == EAGAIN) {
             r = interrupt_poll(&pfd, 1, deadline);
             if (r < 0) return r;
-            if (r == 0) return error_say(-ETIMEDOUT, "the daemon does not take the request in time");
+            if (r == 0) return error_say(-ETIMEDOUT, "the daemon did not accept the request in time");
         } else if (errno == EPIPE || errno == ECONNRESET) {
             return CONN_CLOSED;
         } else if (errno != EINTR) {
@@ -81,7 +81,7 @@ static int link_fill(struct link *c, int64_t deadline, int watch)
         return error_in(r, "cannot hear the daemon");
     }
     r = frame_feed(&c->in, chunk, (size_t)n);
-    return r < 0 ? error_in(r, "the daemon's answer") : 0;
+    return r < 0 ? error_in(r, "invalid message from the daemon") : 0;
 }
 
 /* 0: *e is for the caller; 1: it was for us. */
@@ -97,11 +97,11 @@ static int link_take(struct link *c, struct proto_event *e)
     }
     /* That is how a daemon of another version answers our greeting. */
     if (!c->greeted && e->type == PROTO_EV_ERROR && e->id == 0 && e->code == EPROTO)
-        return error_say(-EPROTO, "the daemon is of another version than this hob, restart it: %s",
-                         e->message.len ? e->message.data : "no greeting");
+        return error_say(-EPROTO, "the daemon and hob have different protocol versions, restart the daemon: %s",
+                         e->message.len ? e->message.data : "no hello");
     /* A daemon may refuse before it greets. */
     if (!c->greeted && e->type != PROTO_EV_ERROR)
-        return error_say(-EPROTO, "what answers at the socket is not hobd: it did not greet");
+        return error_say(-EPROTO, "the peer at the socket is not hobd: it sent no hello");
     return e->type == PROTO_EV_UNKNOWN;
 }
 
@@ -112,7 +112,7 @@ int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch
         size_t len;
         int r = frame_peek(&c->in, &body, &len);
 
-        if (r < 0) return error_in(r, "the daemon's answer");
+        if (r < 0) return error_in(r, "invalid message from the daemon");
         if (r == 0) {
             r = link_fill(c, deadline, watch);
             if (r != 0) return r;
@@ -120,8 +120,8 @@ int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch
         }
         r = proto_read_event(e, body, len);
         frame_pop(&c->in);
-        if (r == -EPROTO) return error_in(r, "the daemon is of another version than this hob, restart it");
-        if (r < 0) return error_in(r, "the daemon's answer");
+        if (r == -EPROTO) return error_in(r, "the daemon and hob have different protocol versions, restart the daemon");
+        if (r < 0) return error_in(r, "invalid message from the daemon");
         r = link_take(c, e);
         if (r == 0) return 0;
         proto_event_fini(e);

@@ -43,7 +43,7 @@ static int helper(const char *name, char **argv)
         snprintf(path + n, 16, "/%s", name);
         execv(path, argv);
     }
-    log_error("%s: %s: it comes with hob and belongs beside it", path, strerror(errno));
+    log_error("cannot run the helper %s: %s; reinstall hob", path, strerror(errno));
     return EXITS_FAILED;
 }
 

@@ -9,7 +9,7 @@ static int check_options_of(const struct options *o, const char *command, unsign
 {
     for (unsigned i = 0; i < OPTION_COUNT; i++)
         if (OPTION_GIVEN(o, i) && !(option_table[i].flags & flags))
-            return error_say(-EINVAL, "--%s does not go with '%s'", option_table[i].name, command);
+            return error_say(-EINVAL, "--%s cannot be used with '%s'", option_table[i].name, command);
     return 0;
 }
 
@@ -19,9 +19,9 @@ static int check_command(const struct options *o, const char *command, unsigned 
 
     if (r < 0) return r;
     if (o->n_words > 0)
-        return error_say(-EINVAL, "'%s' takes no '%s' (a prompt that begins with it: hob -- %s %s …)", command,
-                         o->words[0], command, o->words[0]);
-    if (o->json && o->command != COMMAND_STATUS) return error_say(-EINVAL, "--json does not go with '%s'", command);
+        return error_say(-EINVAL, "unexpected argument '%s' of '%s' (to send it as a prompt: hob -- %s %s …)",
+                         o->words[0], command, command, o->words[0]);
+    if (o->json && o->command != COMMAND_STATUS) return error_say(-EINVAL, "--json cannot be used with '%s'", command);
     return 0;
 }
 
@@ -62,8 +62,8 @@ static int check_sessions(struct options *o)
         while (v < N && strcmp(verbs[v].word, o->words[0]) != 0) v++;
         if (v == N)
             return error_say(-EINVAL,
-                             "'sessions' has no '%s', only list, show, fork, rename and rm (a prompt that begins with "
-                             "it: hob -- sessions %s …)",
+                             "unknown subcommand '%s' of 'sessions', use list, show, fork, rename or rm (to send it as "
+                             "a prompt: hob -- sessions %s …)",
                              o->words[0], o->words[0]);
         o->n_words--;
         memmove(o->words, o->words + 1, o->n_words * sizeof *o->words);
@@ -71,7 +71,7 @@ static int check_sessions(struct options *o)
     o->verb = verbs[v].verb;
     if (o->n_words < verbs[v].least || o->n_words > verbs[v].most)
         return error_say(-EINVAL, "usage: hob sessions %s", verbs[v].usage);
-    if (o->json && !verbs[v].json) return error_say(-EINVAL, "--json does not go with 'sessions %s'", verbs[v].word);
+    if (o->json && !verbs[v].json) return error_say(-EINVAL, "--json cannot be used with 'sessions %s'", verbs[v].word);
     for (size_t i = 0; i < o->n_words; i++) {
         r = options_session_name(o->words[i]);
         if (r < 0) return error_in(r, "sessions %s: name %zu", verbs[v].word, i + 1);
@@ -87,13 +87,13 @@ static int check_infill(struct options *o)
     if (r < 0) return r;
     for (size_t i = 0; i < sizeof never; i++)
         if (OPTION_GIVEN(o, never[i]))
-            return error_say(-EINVAL, "--%s does not go with 'infill'", option_table[never[i]].name);
+            return error_say(-EINVAL, "--%s cannot be used with 'infill'", option_table[never[i]].name);
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->at >= 0 && (o->prefix_file || o->suffix_file))
-        return error_say(-EINVAL, "--at parts what is on standard input; it does not go with --%s-file",
+        return error_say(-EINVAL, "--at splits standard input; it cannot be used with --%s-file",
                          o->prefix_file ? "prefix" : "suffix");
     if (o->at < 0 && !o->prefix_file && !o->suffix_file)
-        return error_say(-EINVAL, "infill needs --prefix-file and --suffix-file (one may be missing: an empty text), "
+        return error_say(-EINVAL, "infill needs --prefix-file or --suffix-file or both, "
                                   "or --at and the whole text on standard input");
     if (o->prefix_file && o->suffix_file && !strcmp(o->prefix_file, "-") && !strcmp(o->suffix_file, "-"))
         return error_say(-EINVAL, "--prefix-file and --suffix-file cannot both be standard input (see --at)");
@@ -103,28 +103,29 @@ static int check_infill(struct options *o)
 
 static int check_answer(const struct options *o)
 {
-    if (o->watch_ms) return error_say(-EINVAL, "--watch goes with 'status'");
+    if (o->watch_ms) return error_say(-EINVAL, "--watch can be used only with 'status'");
     for (unsigned i = 0; i < OPTION_COUNT; i++)
         if (OPTION_GIVEN(o, i) && option_table[i].flags == OPTION_INFILL)
-            return error_say(-EINVAL, "--%s goes with 'infill' only", option_table[i].name);
-    if (o->json) return error_say(-EINVAL, "--json goes with 'status' and 'sessions'; for an answer it is --jsonl");
-    if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue exclude each other");
+            return error_say(-EINVAL, "--%s can be used only with 'infill'", option_table[i].name);
+    if (o->json)
+        return error_say(-EINVAL, "--json can be used only with 'status' and 'sessions'; use --jsonl for answers");
+    if (o->session && o->continue_last) return error_say(-EINVAL, "--session and --continue cannot be used together");
     if (o->fork && !o->session && !o->continue_last)
-        return error_say(-EINVAL, "--fork needs --session or --continue: what the new session begins as");
+        return error_say(-EINVAL, "--fork needs --session or --continue, which select the session to fork");
     if (o->n > 1 && (o->session || o->continue_last))
-        return error_say(-EINVAL, "--n goes without a session, which keeps one answer");
+        return error_say(-EINVAL, "--n cannot be used with a session, which stores one answer");
     if (o->detach && !o->session && !o->continue_last)
-        return error_say(-EINVAL, "--detach needs --session or --continue: where the answer is found");
-    if (o->detach && o->warm) return error_say(-EINVAL, "--detach and --warm exclude each other");
+        return error_say(-EINVAL, "--detach needs --session or --continue, which store the answer");
+    if (o->detach && o->warm) return error_say(-EINVAL, "--detach and --warm cannot be used together");
     if (o->extract && (o->jsonl || o->warm || o->detach || o->n > 1))
-        return error_say(-EINVAL, "--extract does not go with --%s",
+        return error_say(-EINVAL, "--extract cannot be used with --%s",
                          o->jsonl    ? "jsonl"
                          : o->warm   ? "warm"
                          : o->detach ? "detach"
                                      : "n");
     if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
-    if (o->system && o->raw) return error_say(-EINVAL, "--raw has no system message");
+    if (o->system && o->raw) return error_say(-EINVAL, "--system cannot be used with --raw");
     return 0;
 }
 

@@ -63,9 +63,10 @@ static int places_try_own(const char *path)
     if (fd < 0) return fd;
     r = sock_peer(fd, &uid, &pid);
     if (r == 0 && uid != geteuid())
-        r = error_say(-EPERM,
-                      "the daemon at %s is another user's (uid %u): see XDG_RUNTIME_DIR, or name it in HOB_SOCKET",
-                      path, (unsigned)uid);
+        r = error_say(
+            -EPERM,
+            "the daemon at %s belongs to another user (uid %u): check XDG_RUNTIME_DIR, or set HOB_SOCKET to use it",
+            path, (unsigned)uid);
     if (r == 0) return fd;
     close(fd);
     return r;
@@ -81,8 +82,7 @@ int places_connect(const struct places *p)
     }
     r = p->user ? places_try_own(p->user) : -ENOENT;
     if (r == -ENOENT) r = places_try(p->system);
-    if (r == -ENOENT)
-        return error_say(r, "no daemon for the model '%s' is running: asking something starts one", p->model);
+    if (r == -ENOENT) return error_say(r, "no daemon is running for the model '%s'; a prompt starts one", p->model);
     return r;
 }
 
@@ -95,5 +95,5 @@ int places_connect_or_start(const struct places *p)
     if (p->user) return launch_daemon(p->model, p->user);
     /* Asked again for its sentence: why there is no place for a daemon of one's own. */
     r = paths_socket(p->model, false, &none);
-    return r < 0 ? error_in(r, "no daemon is running, and none can be started") : -ENOENT;
+    return r < 0 ? error_in(r, "no daemon is running and none can be started") : -ENOENT;
 }

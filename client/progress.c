@@ -21,11 +21,11 @@ const char *progress_line(char out[PROGRESS_LINE], const struct proto_event *e, 
         else if (s < 360000)
             snprintf(left, sizeof left, " %.0f min left", s / 60);
     }
-    if (e->cached) snprintf(known, sizeof known, " (%" PRIu64 " known)", e->cached);
+    if (e->cached) snprintf(known, sizeof known, " (%" PRIu64 " cached)", e->cached);
     snprintf(count, sizeof count, "%" PRIu64 "/%" PRIu64, e->done, e->total);
-    snprintf(out, PROGRESS_LINE, "reading %.41s tokens%.30s%.16s", count, known, left);
-    if (strlen(out) >= width) snprintf(out, PROGRESS_LINE, "reading %.41s tokens%.16s", count, left);
-    if (strlen(out) >= width) snprintf(out, PROGRESS_LINE, "reading %.41s", count);
+    snprintf(out, PROGRESS_LINE, "prefill %.41s tokens%.30s%.16s", count, known, left);
+    if (strlen(out) >= width) snprintf(out, PROGRESS_LINE, "prefill %.41s tokens%.16s", count, left);
+    if (strlen(out) >= width) snprintf(out, PROGRESS_LINE, "prefill %.41s", count);
     if (strlen(out) >= width) *out = 0;
     return out;
 }

@@ -43,7 +43,7 @@ static int sessions_print(const struct options *o, const struct proto_text *json
         /* A raw text as it is, but for the shell's next prompt on a terminal. */
         if (r == 0 && out.tty && text.len && text.data[text.len - 1] != '\n') r = buf_puts(&text, "\n");
     }
-    if (r == 0 && o->verb == SESSIONS_LIST && !text.len) log_info("there are no sessions");
+    if (r == 0 && o->verb == SESSIONS_LIST && !text.len) log_info("no sessions");
     if (r == 0) r = output_write(&out, text.data, text.len);
     buf_fini(&text);
     return r < 0 ? exits_say(r) : EXITS_ANSWERED;
@@ -66,8 +66,7 @@ static int sessions_join(struct buf *all, const struct proto_text *page)
 
 static int sessions_list(const struct options *o, struct link *c)
 {
-    static const struct ask how = {
-        .want = PROTO_EV_SESSIONS, .again = ASK_ANYWAY, .wait_ms = SESSIONS_WAIT_MS};
+    static const struct ask how = {.want = PROTO_EV_SESSIONS, .again = ASK_ANYWAY, .wait_ms = SESSIONS_WAIT_MS};
     struct proto_request request = {.type = PROTO_SESSION_LIST};
     struct buf all = BUF_INIT;
     int status = 0, r = buf_puts(&all, "[");

@@ -154,7 +154,7 @@ int several_event(struct several *s, struct proto_event *e)
 
     if (!s->parts) return answer_event(a, e);
     if (e->index >= s->n)
-        return answer_fail(a, error_say(-EPROTO, "the daemon tells of an answer that was not asked for"), 1);
+        return answer_fail(a, error_say(-EPROTO, "the daemon sent an answer with an unknown index"), 1);
     /* An end of all before there were several, or of the connection. */
     for (uint32_t i = 0; i < s->n; i++) none &= !s->parts[i].ended;
     if (several_is_end(e) && !e->more && ((none && s->at == 0) || e->id == 0)) return answer_event(a, e);

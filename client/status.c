@@ -174,8 +174,8 @@ static int status_item(void *ctx, const struct json_item *item)
     if (r == 0 && item->key) r = buf_puts(v->out, ":");
     if (r == 0 && item->kind != JSON_OPEN) r = buf_puts(v->out, " ");
     if (r == 0 && item->kind != JSON_OPEN) r = status_value(v->out, item);
-    v->in_table = item->depth == 1 && item->kind == JSON_OPEN && *item->text == '[' && item->key &&
-                  status_is_table(item->key);
+    v->in_table =
+        item->depth == 1 && item->kind == JSON_OPEN && *item->text == '[' && item->key && status_is_table(item->key);
     return r == 0 ? buf_puts(v->out, "\n") : r;
 }
 

@@ -58,8 +58,8 @@ static const struct {
 } note_keys[] = {
     {"error", ""},
     {"model_changed", ""},
-    {"restart_pending", "restart to use what the configuration says of "},
-    {"reload_failed", "the configuration was not read again: "},
+    {"restart_pending", "restart the daemon to apply the changes of "},
+    {"reload_failed", "configuration reload failed: "},
 };
 
 struct reader {
@@ -115,7 +115,7 @@ static int read_item(void *ctx, const struct json_item *item)
     bool users = in && strcmp(in, "uids") == 0;
 
     if (item->depth == 0 && item->kind != JSON_CLOSE && (item->kind != JSON_OPEN || *item->text != '{'))
-        return error_say(-EBADMSG, "it is not an object");
+        return error_say(-EBADMSG, "not an object");
     if (item->depth == 1 && item->kind == JSON_OPEN && item->key) snprintf(r->in, sizeof r->in, "%s", item->key);
     if (users && item->depth == 2 && item->kind == JSON_OPEN) return add_user(r->s);
     if (item->kind == JSON_OPEN || item->kind == JSON_CLOSE || !item->key) return 0;

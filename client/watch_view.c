@@ -168,8 +168,8 @@ static int draw_figures(struct page *p, const struct watch_sample *s, const stru
     if (b && isnan(said)) said = speed(f[FIGURE_GENERATED], b[FIGURE_GENERATED], s, before);
     put_pair(pairs, &n, "running", count_text(one, f[FIGURE_RUNNING]), "/", count_text(two, f[FIGURE_PARALLEL]));
     put_pair(pairs, &n, "queued", count_text(one, f[FIGURE_QUEUED]), "/", count_text(two, f[FIGURE_QUEUE]));
-    put_pair(pairs, &n, "in tok/s", rate_text(one, read), "", "");
-    put_pair(pairs, &n, "out tok/s", rate_text(one, said), "", "");
+    put_pair(pairs, &n, "prefill/s", rate_text(one, read), "", "");
+    put_pair(pairs, &n, "decode/s", rate_text(one, said), "", "");
     if (!isnan(f[FIGURE_STEP_MS])) put_pair(pairs, &n, "step ms", rate_text(one, f[FIGURE_STEP_MS]), "", "");
     if (!isnan(f[FIGURE_BATCH])) put_pair(pairs, &n, "batch", rate_text(one, f[FIGURE_BATCH]), "", "");
     if (!isnan(used)) put_pair(pairs, &n, "KV used", share_text(one, used / f[FIGURE_KV_BLOCKS]), "", "");
@@ -178,7 +178,7 @@ static int draw_figures(struct page *p, const struct watch_sample *s, const stru
                  bytes_text(two, f[FIGURE_BYTES_MEMORY]));
         put_pair(pairs, &n, "on disk", count_text(one, f[FIGURE_BLOCKS_DISK]), "/",
                  bytes_text(two, f[FIGURE_BYTES_DISK]));
-        put_pair(pairs, &n, "found", share_text(one, f[FIGURE_HIT_RATE]), "", "");
+        put_pair(pairs, &n, "hit rate", share_text(one, f[FIGURE_HIT_RATE]), "", "");
     }
     put_pair(pairs, &n, "requests", count_text(one, f[FIGURE_REQUESTS]), "", "");
     put_pair(pairs, &n, "sessions", count_text(one, f[FIGURE_SESSIONS]), "", "");
@@ -190,7 +190,7 @@ static int draw_figures(struct page *p, const struct watch_sample *s, const stru
 /* The most wanted first: what does not fit is left out from the end. */
 enum { COL_UID, COL_RUN, COL_WAIT, COL_RATE, COL_FOUND, COL_RAM, COL_DISK, COL_SESSIONS, COLS };
 
-static const char *const heads[COLS] = {"uid", "run", "wait", "tok/s", "found", "RAM", "disk", "sessions"};
+static const char *const heads[COLS] = {"uid", "run", "wait", "tok/s", "hits", "RAM", "disk", "sessions"};
 
 struct user_row {
     double rate, running, uid;

@@ -87,7 +87,7 @@ static int runtime_fallback(char **out)
     if (mkdir(dir, 0700) < 0 && errno != EEXIST) return error_say(-errno, "cannot make %s: %s", dir, strerror(errno));
     /* Whoever was first may have made it: a link, or a folder open to others, is not ours to trust. */
     if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != uid || st.st_mode & 077)
-        return error_say(-EPERM, "%s is not a folder of yours alone: set XDG_RUNTIME_DIR or HOB_SOCKET", dir);
+        return error_say(-EPERM, "%s is not a private directory of this user: set XDG_RUNTIME_DIR or HOB_SOCKET", dir);
     *out = steal(dir);
     return 0;
 }
@@ -131,11 +131,11 @@ static bool control(char c)
 static int check_name(const char *model)
 {
     if (!*model) return error_say(-EINVAL, "the model's name is empty");
-    if (*model == '.') return error_say(-EINVAL, "a model's name may not begin with a dot: %.64s", model);
+    if (*model == '.') return error_say(-EINVAL, "a model's name must not begin with a dot: %.64s", model);
     if (strlen(model) > MODEL_NAME_MAX)
         return error_say(-EINVAL, "a model's name has at most %d bytes: %.64s…", MODEL_NAME_MAX, model);
     for (const char *p = model; *p; p++)
-        if (control(*p)) return error_say(-EINVAL, "a model's name may not hold control characters");
+        if (control(*p)) return error_say(-EINVAL, "a model's name must not contain control characters");
     return 0;
 }
 
@@ -239,8 +239,8 @@ int paths_model_file(const char *model, bool system, char **out)
         *out = steal(first);
     }
     if (r > 0)
-        return error_say(-ENOENT, "no model '%s': looked for %s and %s; hob models add, or pull, brings one", model,
-                         first, second);
+        return error_say(-ENOENT, "no model '%s': tried %s and %s; to add it: hob models add, or hob models pull",
+                         model, first, second);
     return r;
 }
 

@@ -184,7 +184,7 @@ static int read_session(struct reading *in, const struct place *where, const msg
     for (size_t i = 0; r == 0 && i < name->len; i++) {
         unsigned char c = (unsigned char)name->data[i];
 
-        if (c < ' ' || c == 0x7f || c == '/') return proto_bad(where, "may not hold '/' or control characters");
+        if (c < ' ' || c == 0x7f || c == '/') return proto_bad(where, "must not contain '/' or control characters");
     }
     return r;
 }
@@ -378,7 +378,7 @@ static int check_infill(const struct place *where, const struct proto_generate *
         {"n", g->n > 1},           {"detach", g->detach}};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i].given) return proto_bad(where, "'%s' does not go with infill", others[i].key);
+        if (others[i].given) return proto_bad(where, "'%s' cannot be used with infill", others[i].key);
     if (!g->prefix.len && !g->suffix.len) return proto_bad(where, "prefix and suffix are both empty");
     if (g->n_stop == PROTO_STOPS_MAX) return proto_bad(where, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
     return 0;

@@ -131,7 +131,7 @@ int proto_read_version(const struct place *where, const msgpack_object *o, uint3
         return proto_bad(&inside, "must be a whole number");
     *version = (uint32_t)v->via.u64;
     if (*version == PROTO_VERSION) return 0;
-    return error_say(-EPROTO, "protocol version %u is not spoken here, only %d", *version, PROTO_VERSION);
+    return error_say(-EPROTO, "protocol version %u is not supported, only %d", *version, PROTO_VERSION);
 }
 
 int proto_read_skip(struct reading *in, const struct place *where, const msgpack_object *o, void *at,

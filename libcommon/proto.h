@@ -16,12 +16,12 @@
 #define PROTO_ELEMS_MAX     100000u /* maps, arrays and scalars in one message, together */
 #define PROTO_STOPS_MAX     16
 #define PROTO_BIASES_MAX    10000
-#define PROTO_BIAS_TEXT_MAX 256 /* bytes of a text that shall be one token */
-#define PROTO_NAME_MAX      128 /* bytes of a session's name */
-#define PROTO_SALT_MAX      256 /* bytes of a salt */
-#define PROTO_CURSOR_MAX    64  /* bytes of `next` of a page */
+#define PROTO_BIAS_TEXT_MAX 256  /* bytes of a text that shall be one token */
+#define PROTO_NAME_MAX      128  /* bytes of a session's name */
+#define PROTO_SALT_MAX      256  /* bytes of a salt */
+#define PROTO_CURSOR_MAX    64   /* bytes of `next` of a page */
 #define PROTO_PAGE_MAX      1000 /* sessions of a page */
-#define PROTO_ANSWERS_MAX   32  /* to one prompt */
+#define PROTO_ANSWERS_MAX   32   /* to one prompt */
 
 /* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
 struct proto_text {
@@ -106,13 +106,13 @@ struct proto_request {
     uint64_t id;      /* the client's, not 0; every event that answers it carries it */
     uint32_t version; /* hello; 0 is written as PROTO_VERSION */
     struct proto_generate gen;
-    struct proto_text text; /* tokenize */
-    bool special;           /* tokenize */
-    struct proto_text name; /* session.*: which; not of session.list */
-    struct proto_text to;   /* session.fork, session.rename: its other name */
+    struct proto_text text;  /* tokenize */
+    bool special;            /* tokenize */
+    struct proto_text name;  /* session.*: which; not of session.list */
+    struct proto_text to;    /* session.fork, session.rename: its other name */
     struct proto_text after; /* session.list: `next` of the page before; len 0: the first page */
     uint32_t limit;          /* session.list: most sessions of a page; 0: the daemon's default */
-    size_t bytes;           /* memory this request holds, for the uid's account */
+    size_t bytes;            /* memory this request holds, for the uid's account */
 };
 
 enum proto_event_type {

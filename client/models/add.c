@@ -45,7 +45,7 @@ static int copy_bytes(struct place *p, int from, uint64_t size, bool quiet)
         else if (n < 0 && errno != EINTR)
             r = error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
         else if (n == 0)
-            r = error_say(-ESTALE, "the file was cut short meanwhile");
+            r = error_say(-ESTALE, "the file was truncated during the copy");
         bar_show(&bar, (uint64_t)at, size, interrupt_now());
     }
     bar_clear(&bar);
@@ -108,7 +108,7 @@ static int add_symlink(const struct models_options *o, struct place *p, const ch
     int r;
 
     if (!target) return error_origin(-errno);
-    if (is_the_place(p, target)) return error_say(-EEXIST, "it is the model '%s' already", p->name);
+    if (is_the_place(p, target)) return error_say(-EEXIST, "the file is already the model '%s'", p->name);
     r = add_link(o, p, target, -1);
 
     if (r == 0) place_discard(p);
@@ -124,9 +124,9 @@ static int add_begin(const struct models_options *o, struct place *p)
     if (r == 0) r = place_begin(p);
     if (r == 0 && !o->force && fstatat(p->dir, p->from, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         closep(&p->fd);
-        return error_say(-EEXIST,
-                         "a part of a model '%s' was pulled already: hob models rm '%s', or --force, forgets it",
-                         p->name, p->name);
+        return error_say(
+            -EEXIST, "an incomplete pull of the model '%s' exists: delete it with hob models rm '%s', or use --force",
+            p->name, p->name);
     }
     return r;
 }
@@ -203,9 +203,9 @@ static int remove_one(const struct models_options *o, const char *given)
         gone = 1;
     }
     if (r == -ENOENT || (r == 0 && !gone))
-        r = error_say(-ENOENT, "there is no model '%s' in %s", p.name, p.folder ? p.folder : "a folder of yours");
+        r = error_say(-ENOENT, "no model '%s' in %s", p.name, p.folder ? p.folder : "your models folder");
     if (r == 0 && gone && loaded_by(p.name, o->system))
-        log_info("a daemon still has %s, and answers with it until it ends: hob stop -m '%s'", p.name, p.name);
+        log_info("a daemon still uses the model %s; to stop it: hob stop -m '%s'", p.name, p.name);
     place_close(&p);
     return r;
 }

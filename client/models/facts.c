@@ -59,8 +59,8 @@ static int facts_drain(int fd, struct buf *out, size_t max)
     ssize_t n;
 
     for (;;) {
-        if (out->len > max) return error_say(-EMSGSIZE, "hobd inspect says more than it should");
-        if (buf_reserve(out, 65536) < 0) return error_say(-ENOMEM, "no memory for what hobd says");
+        if (out->len > max) return error_say(-EMSGSIZE, "the output of hobd inspect is too long");
+        if (buf_reserve(out, 65536) < 0) return error_say(-ENOMEM, "no memory for the output of hobd");
         n = read(fd, out->data + out->len, 65536);
         if (n == 0) return buf_append(out, "", 1);
         if (n < 0) return errno == EINTR ? -EINTR : error_origin(-errno);
@@ -102,7 +102,7 @@ static int facts_parse(struct facts *out, size_t n, const struct buf *text)
         int r;
 
         end = strchr(p, '\n');
-        if (!end) return error_say(-EBADMSG, "hobd inspect did not say all of it");
+        if (!end) return error_say(-EBADMSG, "the output of hobd inspect is incomplete");
         r = json_walk(p, (size_t)(end - p), facts_item, &out[i]);
         if (r < 0) return error_in(r, "hobd inspect");
     }
@@ -169,7 +169,7 @@ int facts_check(struct facts *out, const char *file)
     if (out->error)
         r = error_say(-EINVAL, "%s", out->error);
     else if (!out->supported)
-        r = error_say(-EOPNOTSUPP, "hobd cannot run it: %s", out->why ? out->why : "it does not say why");
+        r = error_say(-EOPNOTSUPP, "hobd cannot run it: %s", out->why ? out->why : "unknown reason");
     if (r < 0) facts_fini(out);
     return r;
 }
@@ -181,5 +181,5 @@ void facts_tell(const struct facts *f, const char *did, const char *name, bool s
     if (f->context) snprintf(context, sizeof context, ", context %" PRIu64, f->context);
     log_info("%s %s: %s, %s, %s%s%s", did, name, format_size(size, f->bytes), f->type ? f->type : "no tensors",
              f->architecture ? f->architecture : "?", context, f->chat_template ? "" : ", no chat template");
-    if (!system && strcmp(name, "default") != 0) log_info("ask it with: hob -m '%s'", name);
+    if (!system && strcmp(name, "default") != 0) log_info("to use it: hob -m '%s'", name);
 }

@@ -63,10 +63,9 @@ int fetch_allowed(const char *url, bool insecure_http)
 
     if (r == 0 && strcmp(scheme, "https") != 0) {
         if (strcmp(scheme, "http") != 0)
-            r = error_say(-EINVAL, "%s:// is not fetched, only https:// and hf:", scheme);
+            r = error_say(-EINVAL, "%s:// is not supported, only https:// and hf:", scheme);
         else if (!host || (!insecure_http && !is_local(host)))
-            r = error_say(-EPERM, "http://%s could be anybody's answer: use https, or --insecure-http",
-                          host ? host : "");
+            r = error_say(-EPERM, "http://%s is not authenticated: use https, or --insecure-http", host ? host : "");
     }
     curl_free(scheme);
     curl_free(host);
@@ -80,7 +79,7 @@ static int hop_allowed(const char *from, const char *to, bool insecure_http)
     char shown[2][URL_SHOWN];
 
     if (strncasecmp(from, "https:", 6) == 0 && strncasecmp(to, "https:", 6) != 0 && !insecure_http)
-        return error_say(-EPERM, "%s sends us to %s: from https only to https", url_shown(shown[0], from),
+        return error_say(-EPERM, "%s redirects to %s: https may redirect only to https", url_shown(shown[0], from),
                          url_shown(shown[1], to));
     return fetch_allowed(to, insecure_http);
 }
@@ -212,10 +211,10 @@ static int of_status(const char *url, long status)
     switch (status) {
     case 401:
     case 403:
-        return error_say(-EACCES, "%s: not for us (status %ld); of Hugging Face, HF_TOKEN may open it", url, status);
+        return error_say(-EACCES, "%s: access denied (status %ld); for Hugging Face, set HF_TOKEN", url, status);
     case 404:
     case 410:
-        return error_say(-ENOENT, "%s: there is no such file (status %ld)", url, status);
+        return error_say(-ENOENT, "%s: no such file (status %ld)", url, status);
     case 416:
         return FETCH_RANGE;
     case 408:
@@ -224,7 +223,7 @@ static int of_status(const char *url, long status)
     case 502:
     case 503:
     case 504:
-        error_say(-EIO, "%s: the server is busy or broken (status %ld)", url, status);
+        error_say(-EIO, "%s: the server is busy or failing (status %ld)", url, status);
         return FETCH_AGAIN;
     default:
         return error_say(-EIO, "%s: the server answered with status %ld", url, status);
@@ -329,7 +328,7 @@ int fetch(const struct fetch *f)
     char *url = strdup(f->url), *next = NULL, shown[URL_SHOWN];
     int r = fetch_allowed(f->url, f->insecure_http), hops = 0;
 
-    if (r == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) r = error_say(-EIO, "libcurl does not start");
+    if (r == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) r = error_say(-EIO, "cannot initialize libcurl");
     t.curl = r == 0 ? curl_easy_init() : NULL;
     if (r == 0 && (!url || !t.curl)) r = error_say(-ENOMEM, "no memory for a transfer");
     while (r == 0) {
@@ -337,8 +336,7 @@ int fetch(const struct fetch *f)
         if (!next) break;
         free(url);
         url = next;
-        if (++hops > HOPS_MAX)
-            r = error_say(-ELOOP, "%s: sent from one place to another too often", url_shown(shown, f->url));
+        if (++hops > HOPS_MAX) r = error_say(-ELOOP, "%s: too many redirects", url_shown(shown, f->url));
     }
     if (t.curl) curl_easy_cleanup(t.curl);
     free(url);

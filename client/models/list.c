@@ -221,7 +221,7 @@ int models_list(const struct models_options *o)
     if (r == 0) r = facts_read(facts, paths, l.n);
     if (r == 0) {
         r = listing_print(&l, facts, o->json);
-        if (!o->json && !l.n) log_info("there are no models: hob models add FILE, or hob models pull, brings one");
+        if (!o->json && !l.n) log_info("no models; to add one: hob models add FILE, or hob models pull URL");
         for (size_t i = 0; i < l.n; i++) {
             if (!o->json && !facts[i].supported)
                 log_warning("%s: %s", l.e[i].name, facts[i].error ? facts[i].error : facts[i].why ? facts[i].why : "?");

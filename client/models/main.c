@@ -36,15 +36,15 @@ static const struct def {
     char letter;
     int flag; /* of the verbs it goes with; 0: all */
 } defs[] = {
-    {"json", NULL, "with list: an array of objects", 'j', HAS_JSON},
-    {"system", NULL, "with add, pull and rm: the system's folder, not yours", 's', HAS_SYSTEM},
-    {"force", NULL, "replace a model of that name", 'f', HAS_FORCE},
-    {"copy", NULL, "add a copy, never a link", 'c', HAS_HOW},
-    {"link", NULL, "add a symbolic link: the file stays yours to keep", 'l', HAS_HOW},
-    {"sha256", "HEX", "pull only what has this SHA-256", 'x', HAS_NET},
-    {"insecure-http", NULL, "pull over http:// from hosts other than this one", 'i', HAS_NET},
-    {"quiet", NULL, "only errors on standard error", 'q', 0},
-    {"help", NULL, "this text", 'h', 0},
+    {"json", NULL, "list: print a JSON array", 'j', HAS_JSON},
+    {"system", NULL, "add, pull, rm: use the system's models folder", 's', HAS_SYSTEM},
+    {"force", NULL, "replace the model of that name", 'f', HAS_FORCE},
+    {"copy", NULL, "add: copy the file, never link it", 'c', HAS_HOW},
+    {"link", NULL, "add: make a symbolic link to the file", 'l', HAS_HOW},
+    {"sha256", "HEX", "pull: accept only a file with this SHA-256", 'x', HAS_NET},
+    {"insecure-http", NULL, "pull: also allow http:// to other hosts", 'i', HAS_NET},
+    {"quiet", NULL, "print only errors on standard error", 'q', 0},
+    {"help", NULL, "print this help", 'h', 0},
 };
 
 enum { N_DEFS = sizeof defs / sizeof *defs };
@@ -52,10 +52,10 @@ enum { N_DEFS = sizeof defs / sizeof *defs };
 static int help(void)
 {
     struct buf text = BUF_INIT;
-    int r = buf_puts(&text, "hob models [list]           the models that are there\n"
-                            "hob models add FILE [NAME]  put a GGUF file into the models folder\n"
-                            "hob models pull URL [NAME]  fetch one; hf:ORG/REPO/FILE is one of Hugging Face\n"
-                            "hob models rm NAME…         take them away\n\n");
+    int r = buf_puts(&text, "hob models [list]           list the models\n"
+                            "hob models add FILE [NAME]  add a GGUF file to the models folder\n"
+                            "hob models pull URL [NAME]  download a model; URL may be hf:ORG/REPO/FILE\n"
+                            "hob models rm NAME…         remove models\n\n");
 
     for (size_t i = 0; r == 0 && i < N_DEFS; i++) {
         const struct def *d = &defs[i];
@@ -68,8 +68,7 @@ static int help(void)
         else
             r = buf_printf(&text, "  %-24s %s\n", left, d->help);
     }
-    if (r == 0)
-        r = buf_puts(&text, "\nThe NAME is the file's, without .gguf, unless it is given. See hob-models(1).\n");
+    if (r == 0) r = buf_puts(&text, "\nNAME defaults to the file's name without .gguf. See hob-models(1).\n");
     if (r == 0) r = output_print(text.data, text.len);
     buf_fini(&text);
     return r < 0 ? exits_say(r) : EXITS_ANSWERED;
@@ -104,7 +103,7 @@ static int parse(struct models_options *o, int argc, char **argv, unsigned *give
         if (c == 'h') return 1;
         if (c == ':') return error_say(-EINVAL, "'%s' needs a value (see hob models --help)", argv[optind - 1]);
         if (c == '?')
-            return error_say(-EINVAL, "'%s' does not go with 'models' (see hob models --help)",
+            return error_say(-EINVAL, "unknown option '%s' of 'models' (see hob models --help)",
                              argv[optind - (optind > 1)]);
     }
     o->words = (const char **)argv + optind;
@@ -123,8 +122,8 @@ static int choose(const struct verb **out, struct models_options *o, unsigned gi
         while (v < verbs + N_VERBS && strcmp(v->word, o->words[0]) != 0) v++;
         if (v == verbs + N_VERBS)
             return error_say(-EINVAL,
-                             "'models' has no '%s', only list, add, pull and rm (a prompt that begins with it: hob -- "
-                             "models %s …)",
+                             "unknown subcommand '%s' of 'models', use list, add, pull or rm (to send it as a prompt: "
+                             "hob -- models %s …)",
                              o->words[0], o->words[0]);
         o->words++;
         o->n_words--;
@@ -132,8 +131,8 @@ static int choose(const struct verb **out, struct models_options *o, unsigned gi
     if (o->n_words < v->least || o->n_words > v->most) return error_say(-EINVAL, "usage: hob models %s", v->usage);
     for (size_t i = 0; i < N_DEFS; i++)
         if (given & 1u << i && defs[i].flag && !(defs[i].flag & v->flags))
-            return error_say(-EINVAL, "--%s does not go with 'models %s'", defs[i].name, v->word);
-    if (o->copy && o->link) return error_say(-EINVAL, "--copy and --link exclude each other");
+            return error_say(-EINVAL, "--%s cannot be used with 'models %s'", defs[i].name, v->word);
+    if (o->copy && o->link) return error_say(-EINVAL, "--copy and --link cannot be used together");
     *out = v;
     return 0;
 }

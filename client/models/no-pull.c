@@ -5,6 +5,6 @@
 
 int models_pull(const struct models_options *o)
 {
-    log_error("this hob was built without libcurl: fetch the file, then hob models add FILE");
+    log_error("hob was built without libcurl: download the file, then run hob models add FILE");
     return EXITS_FAILED;
 }

@@ -20,7 +20,7 @@ static int hub_url(const char *text, char **out)
     repo = strchr(text, '/');
     file = repo ? strchr(repo + 1, '/') : NULL;
     if (!file || repo == text || file == repo + 1 || !file[1] || strstr(text, "..") || strpbrk(text, "?#"))
-        return error_say(-EINVAL, "hf:%.200s: it has to be hf:ORG/REPO/FILE", text);
+        return error_say(-EINVAL, "hf:%.200s: expected hf:ORG/REPO/FILE", text);
     at = memchr(repo, '@', (size_t)(file - repo));
     n = (int)((at ? at : file) - text);
     r = asprintf(out, "%.*s/%.*s/resolve/%.*s/%s", (int)(strlen(end) - (end[strlen(end) - 1] == '/')), end, n, text,
@@ -36,7 +36,7 @@ static int take_login(struct origin *o, CURLU *u)
     CURLUcode b = curl_url_get(u, CURLUPART_PASSWORD, &password, CURLU_URLDECODE);
 
     if ((a != CURLUE_OK && a != CURLUE_NO_USER) || (b != CURLUE_OK && b != CURLUE_NO_PASSWORD))
-        return error_say(-EINVAL, "the user and the password in the URL cannot be read");
+        return error_say(-EINVAL, "invalid user or password in the URL");
     if (!user && !password) return 0;
     o->user = strdup(user ? user : "");
     o->password = strdup(password ? password : "");
@@ -134,7 +134,7 @@ int origin_write(const struct origin *o, const struct place *p)
     if (r == 0) r = buf_puts(&text, "end\n");
     n = r == 0 ? write(fd, text.data, text.len) : -1;
     if (r == 0 && n != (ssize_t)text.len)
-        r = error_say(n < 0 ? -errno : -ENOSPC, "%s/%s: it cannot be written", p->folder, p->from);
+        r = error_say(n < 0 ? -errno : -ENOSPC, "%s/%s: cannot write the file", p->folder, p->from);
     buf_fini(&text);
     return r;
 }

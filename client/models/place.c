@@ -31,12 +31,12 @@ int place_name(const char *given, const char *path, char **out)
     if (ends_in_gguf(base, n)) n -= 5;
     name = strndup(base, n);
     if (!name) return error_say(-ENOMEM, "no memory for a name");
-    if (strchr(name, '/')) return error_say(-EINVAL, "a model's name may not hold '/': %.64s", name);
-    if (ends_in_gguf(name, n)) return error_say(-EINVAL, "a model's name may not end in .gguf twice: %.64s", name);
-    if (utf8_check(name, n) < n) return error_say(-EINVAL, "a model's name has to be UTF-8");
+    if (strchr(name, '/')) return error_say(-EINVAL, "a model's name must not contain '/': %.64s", name);
+    if (ends_in_gguf(name, n)) return error_say(-EINVAL, "a model's name must not end in .gguf twice: %.64s", name);
+    if (utf8_check(name, n) < n) return error_say(-EINVAL, "a model's name must be UTF-8");
     /* As hobd will see it. */
     r = paths_model_name(name, &same);
-    if (r < 0) return given ? r : error_in(r, "give it a NAME");
+    if (r < 0) return given ? r : error_in(r, "give a NAME");
     *out = steal(name);
     return 0;
 }
@@ -92,7 +92,7 @@ char *place_path(const struct place *p, const char *file)
 
 static int there_already(const struct place *p)
 {
-    return error_say(-EEXIST, "there is a model '%s' already (%s/%s): --force replaces it", p->name, p->folder,
+    return error_say(-EEXIST, "the model '%s' already exists (%s/%s): --force replaces it", p->name, p->folder,
                      p->file);
 }
 
@@ -115,12 +115,11 @@ int place_begin(struct place *p)
 
         if (fd < 0) return error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-            if (errno == EWOULDBLOCK)
-                return error_say(-EBUSY, "somebody else is bringing the model '%s' just now", p->name);
+            if (errno == EWOULDBLOCK) return error_say(-EBUSY, "another process is adding the model '%s'", p->name);
             return error_say(-errno, "%s/%s: %s", p->folder, p->part, strerror(errno));
         }
         if (fstat(fd, &ours) < 0) return error_origin(-errno);
-        if (!S_ISREG(ours.st_mode)) return error_say(-EINVAL, "%s/%s is no regular file", p->folder, p->part);
+        if (!S_ISREG(ours.st_mode)) return error_say(-EINVAL, "%s/%s is not a regular file", p->folder, p->part);
         /* Who had the lock may have put it in its place, or taken it away, since it was opened. */
         if (fstatat(p->dir, p->part, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_dev == ours.st_dev &&
             there.st_ino == ours.st_ino) {
@@ -174,6 +173,6 @@ int place_room(const struct place *p, uint64_t bytes)
 
     if (fstatvfs(p->dir, &fs) < 0) return 0; /* writing will tell */
     if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &room) || bytes <= room) return 0;
-    return error_say(-ENOSPC, "%s more would not fit into %s, where %s are free", format_size(needs, bytes), p->folder,
+    return error_say(-ENOSPC, "no space in %s: %s needed, %s free", p->folder, format_size(needs, bytes),
                      format_size(has, room));
 }

@@ -75,8 +75,7 @@ static int on_begin(void *ctx, const struct fetch_head *h)
     int r = 0;
 
     if (h->sha256 && p->o->sha256 && strcasecmp(h->sha256, p->o->sha256) != 0)
-        return error_say(-EBADMSG, "the server has a file with the SHA-256 %s, which is not the one of --sha256",
-                         h->sha256);
+        return error_say(-EBADMSG, "the server's file has the SHA-256 %s, which differs from --sha256", h->sha256);
     if (h->from > 0) {
         /* The rest of another file would not make one. */
         bool other = (o->total >= 0 && h->total >= 0 && o->total != h->total) ||
@@ -86,7 +85,8 @@ static int on_begin(void *ctx, const struct fetch_head *h)
         if (other) return pull_again(p);
     } else if (p->at > 0) {
         bar_clear(&p->bar);
-        log_info("%s: the file has changed, or the server sends no parts: it comes from its beginning", p->place.name);
+        log_info("%s: the file has changed, or the server does not support ranges; starting from the beginning",
+                 p->place.name);
         r = pull_restart(p);
     }
     if (h->sha256) snprintf(o->sha256, sizeof o->sha256, "%s", h->sha256);
@@ -101,8 +101,8 @@ static int check_magic(struct pull *p, const uint8_t *data, size_t n)
     for (size_t i = 0; i < n && p->at + i < 4; i++)
         if (data[i] != (uint8_t) "GGUF"[p->at + i]) {
             p->wrong = true;
-            return error_say(-EBADMSG, "%s: what the server sends is no GGUF file%s",
-                             url_shown(p->shown, p->origin.url), data[i] == '<' ? ", it looks like a web page" : "");
+            return error_say(-EBADMSG, "%s: the server's file is not a GGUF file%s", url_shown(p->shown, p->origin.url),
+                             data[i] == '<' ? "; it looks like a web page" : "");
         }
     return 0;
 }
@@ -126,7 +126,7 @@ static int check_early(struct pull *p)
     /* What cannot be read may yet come; what can be read and is not supported stays so. */
     if (!f.error && !f.supported) {
         p->wrong = true;
-        r = error_say(-EOPNOTSUPP, "%s: hobd cannot run it: %s", p->place.name, f.why ? f.why : "it does not say why");
+        r = error_say(-EOPNOTSUPP, "%s: hobd cannot run it: %s", p->place.name, f.why ? f.why : "unknown reason");
     }
     facts_fini(&f);
     return r;
@@ -140,7 +140,7 @@ static int on_data(void *ctx, const void *data, size_t n)
 
     if (r == 0 && p->origin.total >= 0 && n > (uint64_t)p->origin.total - p->at) {
         p->wrong = true;
-        r = error_say(-EBADMSG, "%s: the server sends more than it said", url_shown(p->shown, p->origin.url));
+        r = error_say(-EBADMSG, "%s: the server sent more bytes than it announced", url_shown(p->shown, p->origin.url));
     }
     while (r == 0 && n > 0) {
         ssize_t done = pwrite(p->place.fd, from, n, (off_t)p->at);
@@ -202,8 +202,8 @@ static int check_sum(struct pull *p)
     SHA256End(&p->sum, is);
     if (strcmp(is, p->origin.sha256) == 0) return 0;
     p->wrong = true;
-    return error_say(-EBADMSG, "%s: what came has the SHA-256 %s, it should be %s", url_shown(p->shown, p->origin.url),
-                     is, p->origin.sha256);
+    return error_say(-EBADMSG, "%s: the file has the SHA-256 %s, expected %s", url_shown(p->shown, p->origin.url), is,
+                     p->origin.sha256);
 }
 
 static int pull_finish(struct pull *p)
@@ -229,7 +229,7 @@ static int pull_finish(struct pull *p)
 /* The next one asks for what is missing: at once; when that brought nothing, after one second, two … */
 static int pull_wait(const char *why, unsigned tries)
 {
-    log_info("%s; trying again", why);
+    log_info("%s; retrying", why);
     return tries > 1 ? interrupt_sleep(250 << tries) : interrupted() ? -EINTR : 0;
 }
 
@@ -270,9 +270,10 @@ static int pull_once(struct pull *p)
     bar_clear(&p->bar);
     if (r != FETCH_RANGE && !p->over) return r;
     if (f.from == 0)
-        return error_say(-EIO, "%s: the server does not know its file", url_shown(p->shown, p->origin.url));
+        return error_say(-EIO, "%s: the server refused the first byte of its own file",
+                         url_shown(p->shown, p->origin.url));
     /* What is here is of another file. */
-    error_say(-EIO, "%s: the file has changed: it comes from its beginning", p->place.name);
+    error_say(-EIO, "%s: the file has changed; starting from the beginning", p->place.name);
     free(steal(p->origin.tag));
     p->origin.total = -1;
     r = pull_restart(p);
@@ -304,8 +305,10 @@ static int pull_all(struct pull *p)
 static int pull_other(struct pull *p, const struct origin *had)
 {
     closep(&p->place.fd);
-    return error_say(-EEXIST, "a part of a model '%s' was pulled from %s: hob models rm '%s', or --force, forgets it",
-                     p->place.name, url_shown(p->shown, had->url), p->place.name);
+    return error_say(
+        -EEXIST,
+        "an incomplete pull of the model '%s' from %s exists: delete it with hob models rm '%s', or use --force",
+        p->place.name, url_shown(p->shown, had->url), p->place.name);
 }
 
 /* What an earlier pull has left: where it is, if it is of the same file. */
@@ -329,7 +332,7 @@ static int pull_resume(struct pull *p)
         p->origin.tag = steal(had.tag);
         p->origin.total = had.total;
         if (*had.sha256) memcpy(p->origin.sha256, had.sha256, sizeof had.sha256);
-        if (p->at) log_info("%s: going on after %s", p->place.name, format_size(size, p->at));
+        if (p->at) log_info("%s: resuming after %s", p->place.name, format_size(size, p->at));
     } else if (r == 0) {
         r = pull_restart(p);
     }
@@ -352,7 +355,7 @@ static int pull_into(struct pull *p)
         place_discard(&p->place);
     } else if (fstat(p->place.fd, &st) == 0) {
         bar_clear(&p->bar);
-        log_info("%s of %s are here; the same command goes on from there", format_size(size, (uint64_t)st.st_size),
+        log_info("%s of %s downloaded; run the same command to resume", format_size(size, (uint64_t)st.st_size),
                  p->place.name);
     }
     return r;
@@ -363,7 +366,7 @@ static int pull_name(const struct models_options *o, const struct origin *from, 
     _cleanup_(freep) char *file = o->n_words > 1 ? NULL : origin_file(from);
 
     if (o->n_words > 1) return place_name(o->words[1], NULL, out);
-    return file ? place_name(NULL, file, out) : error_say(-EINVAL, "the URL names no file: give it a NAME");
+    return file ? place_name(NULL, file, out) : error_say(-EINVAL, "the URL has no file name: give a NAME");
 }
 
 int models_pull(const struct models_options *o)

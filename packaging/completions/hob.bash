@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 # bash completion for hob and hobd. Installed as bash-completion/completions/hob and …/hobd; or: . hob.bash
-# Options stand here as hob --help and hobd COMMAND --help tell them (a test compares); models come from the folders,
-# sessions from the daemon, if one runs: nothing is started, and nothing is said when there is none.
+# The options are those of hob --help and hobd COMMAND --help (a test compares them). Model names come from the models
+# folders. Session names come from the running daemon; without one there are none, and no daemon is started.
 
-# What readline would split at = and : as whole words, into the caller's words, cur and prefix (what stands before the
-# part of cur that readline will replace).
+# Join the words that readline splits at = and :, into the caller's words and cur. Set prefix to the part of cur that
+# readline does not replace.
 _hob_words() {
     local i raw glue=''
     words=()
@@ -23,7 +23,7 @@ _hob_words() {
     if [[ $raw =~ ^[=:]+$ ]]; then prefix=$cur; else prefix=${cur%"$raw"}; fi
 }
 
-# Offer the arguments that begin with cur; with -q quoted as the shell wants them.
+# Offer the arguments that begin with cur; -q: quoted for the shell.
 _hob_offer() {
     local quote='' have=$cur text
     [[ $1 != -q ]] || { quote=1; shift; }
@@ -53,7 +53,7 @@ _hob_gguf() {
     COMPREPLY+=("${found[@]}")
 }
 
-# Names in the models folders, and .gguf files once something has been typed.
+# Names in the models folders; also .gguf files if cur is not empty.
 _hob_models() {
     local dir file names=()
     for dir in "${XDG_DATA_HOME:-$HOME/.local/share}/hob/models" /var/lib/hob/models /usr/share/hob/models; do
@@ -61,7 +61,7 @@ _hob_models() {
             [[ ! -e $file ]] || { file=${file##*/}; names+=("${file%.gguf}"); }
         done
     done
-    # Where there are files too, readline quotes all of them.
+    # With files among the completions, readline quotes all of them.
     [[ ! $cur ]] || _hob_gguf
     if ((${#COMPREPLY[@]})); then _hob_offer "${names[@]}"; else _hob_offer -q "${names[@]}"; fi
 }
@@ -75,8 +75,7 @@ _hob_own_models() {
     _hob_offer -q "${names[@]}"
 }
 
-# Names out of the daemon's JSON, whose strings escape nothing but \ and ": other characters that would need it are
-# in no name.
+# Session names from the daemon's JSON. Its strings escape only \ and ", since a name holds no control character.
 _hob_sessions() {
     local names i model=()
     for ((i = 1; i < ${#words[@]} - 1; i++)); do
@@ -91,7 +90,7 @@ _hob_sessions() {
     _hob_offer -q "${names[@]}"
 }
 
-# The option of whose value cur is the beginning, or nothing; $1: letters and names that take a value.
+# Set option to the option whose value is being completed, or to nothing. $1: the options that take a value.
 _hob_option() {
     local last=${words[${#words[@]} - 2]}
     option=

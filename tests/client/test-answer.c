@@ -104,7 +104,7 @@ static void test_code_is_extracted(void **state)
     PEER_RUN(&r, code_cut, "--extract", "--no-stream", "hi");
     expect(&r, 0, "ls\n", "");
     PEER_RUN(&r, two_words, "-x", "hi");
-    expect(&r, 1, "", "hob: the answer has no block of code; without --extract it is printed as it is\n");
+    expect(&r, 1, "", "hob: the answer has no fenced code block; run without --extract to print all of it\n");
 }
 
 static void test_raw_text_gets_none(void **state)
@@ -128,7 +128,7 @@ static void test_cut_answer_is_noted(void **state)
     struct peer_result r;
 
     PEER_RUN(&r, length, "hi");
-    expect(&r, 0, "cut\n", "hob: cut at 7 tokens: the limit, see --max-tokens\n");
+    expect(&r, 0, "cut\n", "hob: answer cut after 7 tokens: limit of --max-tokens\n");
     PEER_RUN(&r, length, "-q", "hi");
     expect(&r, 0, "cut\n", "");
 }
@@ -139,7 +139,7 @@ static void test_verbose_tells_usage(void **state)
 
     PEER_RUN(&r, two_words, "-v", "hi");
     expect(&r, 0, "one two\n",
-           "hob: prompt 11 tokens (4 cached), answer 7 tokens, first word 2 ms, all 5 ms, 2333.3 tok/s, "
+           "hob: prompt 11 tokens (4 cached), answer 7 tokens, first token 2 ms, total 5 ms, 2333.3 tok/s, "
            "seed 9007199254740993\n");
 }
 
@@ -252,9 +252,9 @@ static void test_busy_session_names_wait(void **state)
     struct peer_result r;
 
     PEER_RUN(&r, session_busy, "-S", "a", "hi");
-    expect(&r, 75, "", "hob: session 'a' is answering another request; --wait waits for it\n");
+    expect(&r, 75, "", "hob: session 'a' is answering another request; use --wait to wait for it\n");
     PEER_RUN(&r, session_busy, "-c", "hi");
-    expect(&r, 75, "", "hob: session 'a' is answering another request; --wait waits for it\n");
+    expect(&r, 75, "", "hob: session 'a' is answering another request; use --wait to wait for it\n");
     /* Who waited already is not told to, and a full queue is not waited for. */
     PEER_RUN(&r, session_busy, "-S", "a", "--wait", "hi");
     expect(&r, 75, "", "hob: session 'a' is answering another request\n");
@@ -283,7 +283,7 @@ static void test_warm_prints_nothing(void **state)
     PEER_RUN(&r, warm, "--warm", "hi");
     expect(&r, 0, "", "");
     PEER_RUN(&r, warm, "--warm", "-v", "hi");
-    expect(&r, 0, "", "hob: prompt 11 tokens (4 cached), read in 5 ms\n");
+    expect(&r, 0, "", "hob: prompt 11 tokens (4 cached), prefill 5 ms\n");
     PEER_RUN(&r, warm, "--warm", "--jsonl", "hi");
     assert_non_null(strstr(r.out, "{\"event\":\"done\","));
     assert_int_equal(r.status, 0);
@@ -352,7 +352,7 @@ static void test_what_was_left_out_is_told(void **state)
 
     PEER_RUN(&r, shifted, "-v", "-S", "s", "hi");
     expect(&r, 0, "fine\n",
-           "hob: prompt 300 tokens (40 cached, 200 left out), answer 1 tokens, first word 0 ms, all 0 ms, 0.0 tok/s, "
+           "hob: prompt 300 tokens (40 cached, 200 dropped), answer 1 tokens, first token 0 ms, total 0 ms, 0.0 tok/s, "
            "seed 3, session s\n");
     PEER_RUN(&r, shifted, "--jsonl", "-S", "s", "hi");
     assert_non_null(strstr(r.out, "\"seed\":3,\"shifted\":200}\n"));
@@ -511,7 +511,7 @@ static void test_deadline_holds_while_sending(void **state)
     free(text);
     close(fd);
     unlink(path);
-    expect(&r, 75, "", "hob: the daemon does not take the request in time\n");
+    expect(&r, 75, "", "hob: the daemon did not accept the request in time\n");
 }
 
 /* --- what is not of the answer --- */
@@ -553,7 +553,7 @@ static void test_what_is_thought(void **state)
     peer_fini(&r);
     PEER_RUN(&r, only_thoughtful, "x");
     assert_string_equal(r.out, "");
-    assert_non_null(strstr(r.err, ", while the model was thinking: the limit, see --max-tokens\n"));
+    assert_non_null(strstr(r.err, ", all of them thinking: limit of --max-tokens\n"));
     peer_fini(&r);
 }
 

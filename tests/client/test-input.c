@@ -175,7 +175,7 @@ static void test_too_much_is_refused(void **state)
     close(ends[0]);
     assert_int_equal(waitpid(pid, &wstatus, 0), pid);
     assert_int_equal(r, -EMSGSIZE);
-    assert_non_null(strstr(error_text(r), "standard input: over 63 MiB"));
+    assert_non_null(strstr(error_text(r), "standard input: larger than 63 MiB"));
     buf_fini(&out);
 }
 

@@ -178,7 +178,7 @@ static void test_warming_is_sent_again_too(void **state)
     peer_fini(&r);
     PEER_RUN(&r, warm_hang_up_begun, "--warm", "hi");
     assert_int_equal(r.connections, 1);
-    one_line(&r, 69, "", "went away");
+    one_line(&r, 69, "", "closed the connection before");
 }
 
 static void test_two_requests_have_two_uuids(void **state)
@@ -199,7 +199,7 @@ static void test_it_gives_up_when_nobody_answers(void **state)
 
     PEER_RUN(&r, hang_up, "hi");
     assert_int_equal(r.connections, 4);
-    one_line(&r, 69, "", "goes away");
+    one_line(&r, 69, "", "closed the connection without an answer");
 }
 
 static void test_a_begun_request_is_not_sent_again(void **state)
@@ -208,7 +208,7 @@ static void test_a_begun_request_is_not_sent_again(void **state)
 
     PEER_RUN(&r, hang_up_queued, "hi");
     assert_int_equal(r.connections, 1);
-    one_line(&r, 69, "", "went away");
+    one_line(&r, 69, "", "closed the connection before");
 }
 
 static void test_end_in_the_middle_of_the_answer(void **state)
@@ -217,9 +217,9 @@ static void test_end_in_the_middle_of_the_answer(void **state)
 
     PEER_RUN(&r, hang_up_speaking, "hi");
     assert_int_equal(r.connections, 1);
-    one_line(&r, 69, "half of", "went away");
+    one_line(&r, 69, "half of", "closed the connection before");
     PEER_RUN(&r, hang_up_in_a_frame, "hi");
-    one_line(&r, 69, "half of", "went away");
+    one_line(&r, 69, "half of", "closed the connection before");
 }
 
 static void test_end_in_the_middle_is_a_line_too(void **state)
@@ -227,7 +227,8 @@ static void test_end_in_the_middle_is_a_line_too(void **state)
     struct peer_result r;
 
     PEER_RUN(&r, hang_up_speaking, "--jsonl", "hi");
-    assert_non_null(strstr(r.out, "{\"event\":\"error\",\"code\":\"ESHUTDOWN\",\"message\":\"the daemon went away"));
+    assert_non_null(strstr(
+        r.out, "{\"event\":\"error\",\"code\":\"ESHUTDOWN\",\"message\":\"the daemon closed the connection before"));
     assert_int_equal(r.status, 69);
     peer_fini(&r);
 }
@@ -302,9 +303,9 @@ static void test_nonsense_is_refused(void **state)
     PEER_RUN(&r, oversized, "hi");
     one_line(&r, 1, "", "over the limit");
     PEER_RUN(&r, not_msgpack, "hi");
-    one_line(&r, 1, "", "the daemon's answer: ");
+    one_line(&r, 1, "", "invalid message from the daemon: ");
     PEER_RUN(&r, counts_that_lie, "hi");
-    one_line(&r, 1, "", "the daemon's answer: ");
+    one_line(&r, 1, "", "invalid message from the daemon: ");
     PEER_RUN(&r, no_greeting, "hi");
     one_line(&r, 1, "", "not hobd");
 }

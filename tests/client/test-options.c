@@ -153,12 +153,12 @@ static void test_commands(void **state)
 
 static void test_later_things_are_refused_by_name(void **state)
 {
-    REFUSED("'chat' takes no 'why'", "chat", "why");
-    REFUSED("--jsonl does not go with 'chat'", "chat", "--jsonl");
-    REFUSED("--json does not go with 'chat'", "chat", "--json");
-    REFUSED("images are not here yet", "-a", "x.png", "what is this");
-    REFUSED("--extract does not go with --jsonl", "-x", "--jsonl", "x");
-    REFUSED("--extract does not go with --n", "-x", "--n", "2", "x");
+    REFUSED("unexpected argument 'why' of 'chat' (to send it as a prompt: hob -- chat why …)", "chat", "why");
+    REFUSED("--jsonl cannot be used with 'chat'", "chat", "--jsonl");
+    REFUSED("--json cannot be used with 'chat'", "chat", "--json");
+    REFUSED("images are not supported yet", "-a", "x.png", "what is this");
+    REFUSED("--extract cannot be used with --jsonl", "-x", "--jsonl", "x");
+    REFUSED("--extract cannot be used with --n", "-x", "--n", "2", "x");
     REFUSED("--priority: must be infill, interactive or batch", "--priority", "high", "x");
 }
 
@@ -186,15 +186,16 @@ static void test_infill(void **state)
     assert_true(!o.system && !o.session && o.n_stop == 0 && !o.wait && !o.render);
     assert_int_equal(o.priority, PROTO_PRIORITY_UNSET);
     options_fini(&o);
-    REFUSED("--prefix-file and --suffix-file", "infill");
-    REFUSED("'infill' takes no 'x'", "infill", "x", "--at", "1");
-    REFUSED("--at parts what is on standard input", "infill", "--at", "1", "--suffix-file", "b");
+    REFUSED("infill needs --prefix-file or --suffix-file or both", "infill");
+    REFUSED("unexpected argument 'x' of 'infill'", "infill", "x", "--at", "1");
+    REFUSED("--at splits standard input; it cannot be used with --suffix-file", "infill", "--at", "1", "--suffix-file",
+            "b");
     REFUSED("cannot both be standard input", "infill", "--prefix-file", "-", "--suffix-file", "-");
-    REFUSED("--session does not go with 'infill'", "infill", "--at", "1", "-S", "s");
-    REFUSED("--file does not go with 'infill'", "infill", "--at", "1", "-f", "s");
-    REFUSED("--json does not go with 'infill'", "infill", "--at", "1", "--json");
+    REFUSED("--session cannot be used with 'infill'", "infill", "--at", "1", "-S", "s");
+    REFUSED("--file cannot be used with 'infill'", "infill", "--at", "1", "-f", "s");
+    REFUSED("--json cannot be used with 'infill'", "infill", "--at", "1", "--json");
     REFUSED("--logprobs needs --jsonl", "infill", "--at", "1", "--logprobs");
-    REFUSED("--at goes with 'infill' only", "--at", "1", "x");
+    REFUSED("--at can be used only with 'infill'", "--at", "1", "x");
     REFUSED("--max-lines", "infill", "--at", "1", "--max-lines", "0");
     REFUSED("--at", "infill", "--at", "x");
 }
@@ -217,8 +218,8 @@ static void test_wrong_usage(void **state)
     REFUSED("--seed", "--seed", "-1");
     REFUSED("--timeout", "--timeout", "0s");
     REFUSED("--session", "-S", "");
-    REFUSED("--session: may not hold '/'", "-S", "a/b");
-    REFUSED("--session: may not hold '/'", "-S", "a\nb");
+    REFUSED("--session: must not contain '/'", "-S", "a/b");
+    REFUSED("--session: must not contain '/'", "-S", "a\nb");
     REFUSED("--repeat-penalty", "--repeat-penalty", "10.5"); /* as the daemon would */
     REFUSED("--typical-p: '1.1' is not between 0 and 1", "--typical-p", "1.1");
     REFUSED("--typical-p: 'nan' is not a number", "--typical-p", "nan");
@@ -241,26 +242,26 @@ static void test_wrong_usage(void **state)
     REFUSED("--stop", "--stop", "");
     REFUSED("--model", "-m", "");
     REFUSED("invalid UTF-8 at byte 2", "-s", "ab\xff");
-    REFUSED("exclude", "-S", "a", "-c", "x");
+    REFUSED("--session and --continue cannot be used together", "-S", "a", "-c", "x");
     REFUSED("--fork needs --session or --continue", "--fork", "f", "x");
-    REFUSED("--fork: may not hold '/'", "-S", "a", "--fork", "f/g", "x");
+    REFUSED("--fork: must not contain '/'", "-S", "a", "--fork", "f/g", "x");
     REFUSED("--fork: must not be empty", "-c", "--fork", "", "x");
     REFUSED("--context: must be refuse, shift or rotate", "--context", "stretch", "x");
     REFUSED("--context: must be refuse, shift or rotate", "--context=", "x");
     REFUSED("takes no value", "--wait=5", "x");
     REFUSED("takes no value", "--warm=yes", "x");
     REFUSED("--special needs --raw", "--special", "x");
-    REFUSED("--n goes without a session, which keeps one answer", "--n", "2", "-S", "s", "x");
-    REFUSED("--n goes without a session, which keeps one answer", "--n=2", "-c", "x");
+    REFUSED("--n cannot be used with a session, which stores one answer", "--n", "2", "-S", "s", "x");
+    REFUSED("--n cannot be used with a session, which stores one answer", "--n=2", "-c", "x");
     REFUSED("--detach needs --session or --continue", "--detach", "x");
-    REFUSED("--detach and --warm exclude each other", "--detach", "--warm", "-c", "x");
+    REFUSED("--detach and --warm cannot be used together", "--detach", "--warm", "-c", "x");
     REFUSED("--logprobs needs --jsonl", "--logprobs", "x");
     REFUSED("system", "--raw", "-s", "a", "x");
     REFUSED("--jsonl", "--json", "x");
-    REFUSED("--temp does not go with 'status'", "status", "--temp", "1");
-    REFUSED("'status' takes no 'of'", "status", "of", "my");
+    REFUSED("--temp cannot be used with 'status'", "status", "--temp", "1");
+    REFUSED("unexpected argument 'of' of 'status'", "status", "of", "my");
     REFUSED("--json", "stop", "--json");
-    REFUSED("--warm does not go with 'status'", "status", "--warm");
+    REFUSED("--warm cannot be used with 'status'", "status", "--warm");
 }
 
 static void sessions(enum sessions_verb verb, bool json, size_t n, const char *const *args)
@@ -296,7 +297,8 @@ static void test_sessions_wrongly(void **state)
 {
     char name[PROTO_NAME_MAX + 2];
 
-    REFUSED("'sessions' has no 'of', only list, show, fork, rename and rm", "sessions", "of", "psychotherapy");
+    REFUSED("unknown subcommand 'of' of 'sessions', use list, show, fork, rename or rm", "sessions", "of",
+            "psychotherapy");
     REFUSED("hob -- sessions of", "sessions", "of", "psychotherapy");
     REFUSED("usage: hob sessions list", "sessions", "list", "a");
     REFUSED("usage: hob sessions show NAME", "sessions", "show");
@@ -305,11 +307,11 @@ static void test_sessions_wrongly(void **state)
     REFUSED("usage: hob sessions fork NAME NEW", "sessions", "fork", "a", "b", "c");
     REFUSED("usage: hob sessions rename NAME NEW", "sessions", "rename", "a");
     REFUSED("usage: hob sessions rm NAME", "sessions", "rm");
-    REFUSED("--json does not go with 'sessions rm'", "sessions", "rm", "a", "--json");
-    REFUSED("--json does not go with 'sessions fork'", "sessions", "fork", "a", "b", "--json");
-    REFUSED("--session does not go with 'sessions'", "sessions", "-S", "a");
-    REFUSED("--wait does not go with 'sessions'", "sessions", "fork", "a", "b", "--wait");
-    REFUSED("sessions show: name 1: may not hold '/'", "sessions", "show", "../a");
+    REFUSED("--json cannot be used with 'sessions rm'", "sessions", "rm", "a", "--json");
+    REFUSED("--json cannot be used with 'sessions fork'", "sessions", "fork", "a", "b", "--json");
+    REFUSED("--session cannot be used with 'sessions'", "sessions", "-S", "a");
+    REFUSED("--wait cannot be used with 'sessions'", "sessions", "fork", "a", "b", "--wait");
+    REFUSED("sessions show: name 1: must not contain '/'", "sessions", "show", "../a");
     REFUSED("sessions rm: name 2: must not be empty", "sessions", "rm", "a", "");
     REFUSED("sessions rename: name 2: invalid UTF-8 at byte 1", "sessions", "rename", "a", "b\xff");
     memset(name, 'n', sizeof name);
@@ -359,7 +361,7 @@ static void test_many_biases(void **state)
     assert_int_equal(o.n_biases, PROTO_BIASES_MAX);
     options_fini(&o);
     assert_int_equal(options_parse(&o, N, (char **)argv), -EINVAL);
-    assert_non_null(strstr(error_text(-EINVAL), "--logit-bias: more than 10000 of them"));
+    assert_non_null(strstr(error_text(-EINVAL), "--logit-bias: more than 10000 values"));
     options_fini(&o);
     free(argv);
 }
@@ -405,11 +407,11 @@ static void test_bad_file_names_the_line(void **state)
     refused_file("temp = 1\ntmep = 2\n", ":2: unknown key 'tmep', nearest is 'temp'");
     refused_file("wxyzwxyz = 2\n", ":1: unknown key 'wxyzwxyz'");
     refused_file("\n\nseed = x\n", ":3: seed: ");
-    refused_file("quiet = perhaps\n", "'perhaps' is neither yes nor no");
+    refused_file("quiet = perhaps\n", "'perhaps' is not yes or no");
     refused_file("context = stretch\n", ":1: context: must be refuse, shift or rotate");
-    refused_file("warm = yes\n", "'warm' belongs on the command line only");
-    refused_file("file = /etc/passwd\n", "'file' belongs on the command line only");
-    refused_file("help = yes\n", "'help' belongs on the command line only");
+    refused_file("warm = yes\n", "'warm' can be set only on the command line");
+    refused_file("file = /etc/passwd\n", "'file' can be set only on the command line");
+    refused_file("help = yes\n", "'help' can be set only on the command line");
     refused_file("image = x\n", ":1: ");
 }
 

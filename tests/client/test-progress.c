@@ -29,24 +29,24 @@ static void says(uint64_t done, uint64_t total, uint64_t cached, uint64_t had, i
 
 static void test_line(void **state)
 {
-    says(1024, 3000, 512, 512, 3110, 80, "reading 1024/3000 tokens (512 known) 12 s left");
-    says(1024, 3000, 0, 0, 1024, 80, "reading 1024/3000 tokens 2 s left");
-    says(512, 3000, 512, 512, 2000, 80, "reading 512/3000 tokens (512 known)"); /* no speed is known yet */
-    says(2999, 3000, 0, 0, 1000, 80, "reading 2999/3000 tokens 1 s left");
-    says(10, 30000, 0, 0, 1000, 80, "reading 10/30000 tokens 50 min left");
-    says(1, INT64_MAX, 0, 0, 1000, 80, "reading 1/9223372036854775807 tokens");
+    says(1024, 3000, 512, 512, 3110, 80, "prefill 1024/3000 tokens (512 cached) 12 s left");
+    says(1024, 3000, 0, 0, 1024, 80, "prefill 1024/3000 tokens 2 s left");
+    says(512, 3000, 512, 512, 2000, 80, "prefill 512/3000 tokens (512 cached)"); /* no speed is known yet */
+    says(2999, 3000, 0, 0, 1000, 80, "prefill 2999/3000 tokens 1 s left");
+    says(10, 30000, 0, 0, 1000, 80, "prefill 10/30000 tokens 50 min left");
+    says(1, INT64_MAX, 0, 0, 1000, 80, "prefill 1/9223372036854775807 tokens");
 }
 
 static void test_line_is_never_broken(void **state)
 {
-    says(1024, 3000, 512, 512, 3110, 47, "reading 1024/3000 tokens (512 known) 12 s left");
-    says(1024, 3000, 512, 512, 3110, 46, "reading 1024/3000 tokens 12 s left");
-    says(1024, 3000, 512, 512, 3110, 34, "reading 1024/3000");
+    says(1024, 3000, 512, 512, 3110, 48, "prefill 1024/3000 tokens (512 cached) 12 s left");
+    says(1024, 3000, 512, 512, 3110, 47, "prefill 1024/3000 tokens 12 s left");
+    says(1024, 3000, 512, 512, 3110, 34, "prefill 1024/3000");
     says(1024, 3000, 512, 512, 3110, 17, "");
     says(1024, 3000, 512, 512, 3110, 0, "");
     /* what a liar may send */
     says(UINT64_MAX - 1, UINT64_MAX, UINT64_MAX, 0, INT64_MAX, PROGRESS_LINE,
-         "reading 18446744073709551614/18446744073709551615 tokens (18446744073709551615 known) 1 s left");
+         "prefill 18446744073709551614/18446744073709551615 tokens (18446744073709551615 cached) 1 s left");
 }
 
 static int master;
@@ -158,7 +158,7 @@ static void test_it_comes_and_goes(void **state)
 
     ON_A_TERMINAL(&r, read_slowly, true, late, "hi");
     screen(line, early);
-    assert_int_equal(strncmp(line, "reading 2500/3000 tokens (256 known) ", 37), 0);
+    assert_int_equal(strncmp(line, "prefill 2500/3000 tokens (256 cached) ", 37), 0);
     snprintf(all, sizeof all, "%s%s", early, late);
     assert_non_null(strstr(all, "word\r\n"));
     *strstr(all, "word\r\n") = 0;
@@ -175,8 +175,8 @@ static void test_it_is_not_in_the_output(void **state)
     struct peer_result r;
 
     ON_A_TERMINAL(&r, read_slowly, false, late, "--jsonl", "hi");
-    assert_non_null(strstr(early, "reading "));
-    assert_null(strstr(r.out, "reading "));
+    assert_non_null(strstr(early, "prefill "));
+    assert_null(strstr(r.out, "prefill "));
     assert_non_null(strstr(r.out, "\"done\":2500"));
     peer_fini(&r);
 }
@@ -224,7 +224,7 @@ static void test_when_it_is_shown(void **state)
     progress_event(&off, &e, 5000);
     progress_event(&off, &e, 9000);
     dup2(out, STDERR_FILENO);
-    assert_int_equal(p.shown, strlen("reading 5/10 tokens"));
+    assert_int_equal(p.shown, strlen("prefill 5/10 tokens"));
     assert_int_equal(off.shown, 0);
     close(out);
     close(slave);

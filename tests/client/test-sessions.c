@@ -77,7 +77,7 @@ static void test_list(void **state)
     struct peer_result r;
 
     PEER_RUN(&r, list_none, "sessions");
-    expect(&r, 0, "", "hob: there are no sessions\n");
+    expect(&r, 0, "", "hob: no sessions\n");
     PEER_RUN(&r, list_none, "sessions", "--json");
     expect(&r, 0, "[]\n", "");
 
@@ -278,14 +278,14 @@ static void test_the_next_daemon_is_asked_when_that_is_safe(void **state)
     expect(&r, 0, "", "");
     PEER_RUN(&r, greet_and_hang_up, "sessions", "rm", "a");
     assert_int_equal(r.connections, 1);
-    expect(&r, 69, "", "hob: the daemon went away before it answered\n");
+    expect(&r, 69, "", "hob: the daemon closed the connection before it answered\n");
     peer_run(&r, (const peer_script[]){greet_and_hang_up_list, list, NULL}, -1, ls);
     assert_int_equal(r.connections, 2);
     assert_int_equal(r.status, 0);
     peer_fini(&r);
     PEER_RUN(&r, hang_up, "sessions");
     assert_int_equal(r.connections, 4);
-    expect(&r, 69, "", "hob: the daemon goes away instead of answering; try again\n");
+    expect(&r, 69, "", "hob: the daemon closed the connection without an answer; try again\n");
 }
 
 static void too_many(struct peer *p)

@@ -172,7 +172,7 @@ static void test_not_asked_for(void **state)
 
     PEER_RUN(&r, one_too_many, "--n", "2", "x");
     assert_int_equal(r.status, 1);
-    assert_non_null(strstr(r.err, "an answer that was not asked for"));
+    assert_non_null(strstr(r.err, "an answer with an unknown index"));
     peer_fini(&r);
 }
 

@@ -30,8 +30,8 @@ static void test_notes(void **state)
     assert_string_equal(out.data, "hobd: failed, up 0s\n"
                                   "! no such\u241b file\n"
                                   "! it changed\n"
-                                  "! restart to use what the configuration says of ctx, kv-type\n"
-                                  "! the configuration was not read again: x:3: what\n");
+                                  "! restart the daemon to apply the changes of ctx, kv-type\n"
+                                  "! configuration reload failed: x:3: what\n");
     watch_fini(&a);
     buf_fini(&out);
 }

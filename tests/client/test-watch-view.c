@@ -36,19 +36,19 @@ static void test_wide(void **state)
     look(&b, STATUS("3725", "89000", "1100"), 3000);
     assert_int_equal(watch_draw(&out, &b, &a, 80, 0), 0);
     assert_string_equal(out.data, "tiny: ready, up 1h02m\n"
-                                  "running        2/16  queued        1/256  in tok/s        500\n"
-                                  "out tok/s      50.0  step ms        12.5  KV used         25%\n"
-                                  "in RAM       10/10M  on disk      20/20M  found           75%\n"
+                                  "running        2/16  queued        1/256  prefill/s       500\n"
+                                  "decode/s       50.0  step ms        12.5  KV used         25%\n"
+                                  "in RAM       10/10M  on disk      20/20M  hit rate        75%\n"
                                   "requests      12.3k  sessions          3\n"
                                   "\n"
-                                  " uid  run  wait  tok/s  found  RAM  disk  sessions\n"
-                                  "1001    2     1   50.0      -   6M   12M         2\n"
-                                  "1000    0     0    0.0    50%   4M    8M         1\n");
+                                  " uid  run  wait  tok/s  hits  RAM  disk  sessions\n"
+                                  "1001    2     1   50.0     -   6M   12M         2\n"
+                                  "1000    0     0    0.0   50%   4M    8M         1\n");
     buf_clear(&out);
     /* Of a first look there is no speed. */
     assert_int_equal(watch_draw(&out, &b, NULL, 80, 2), 0);
     assert_string_equal(out.data, "tiny: ready, up 1h02m\n"
-                                  "running        2/16  queued        1/256  in tok/s          -\n");
+                                  "running        2/16  queued        1/256  prefill/s         -\n");
     watch_fini(&a);
     watch_fini(&b);
     buf_fini(&out);
@@ -63,15 +63,15 @@ static void test_narrow(void **state)
     assert_int_equal(watch_draw(&out, &a, NULL, 40, 0), 0);
     assert_string_equal(out.data, "tiny: ready, up 59s\n"
                                   "running        2/16  queued        1/256\n"
-                                  "in tok/s          -  out tok/s         -\n"
+                                  "prefill/s         -  decode/s          -\n"
                                   "step ms        12.5  KV used         25%\n"
                                   "in RAM       10/10M  on disk      20/20M\n"
-                                  "found           75%  requests      12.3k\n"
+                                  "hit rate        75%  requests      12.3k\n"
                                   "sessions          3\n"
                                   "\n"
-                                  " uid  run  wait  tok/s  found  RAM  disk\n"
-                                  "1001    2     1      -      -   6M   12M\n"
-                                  "1000    0     0      -    50%   4M    8M\n");
+                                  " uid  run  wait  tok/s  hits  RAM  disk\n"
+                                  "1001    2     1      -     -   6M   12M\n"
+                                  "1000    0     0      -   50%   4M    8M\n");
     watch_fini(&a);
     buf_fini(&out);
 }
@@ -138,10 +138,10 @@ static void test_no_speed(void **state)
     look(&a, STATUS("5", "90000", "1000"), 1000);
     look(&b, STATUS("5", "90000", "10"), 2000);
     assert_int_equal(watch_draw(&out, &b, &a, 40, 3), 0);
-    assert_non_null(strstr(out.data, "out tok/s         -"));
+    assert_non_null(strstr(out.data, "decode/s          -"));
     buf_clear(&out);
     assert_int_equal(watch_draw(&out, &a, &a, 40, 3), 0);
-    assert_non_null(strstr(out.data, "out tok/s         -"));
+    assert_non_null(strstr(out.data, "decode/s          -"));
     watch_fini(&a);
     watch_fini(&b);
     buf_fini(&out);
@@ -159,8 +159,8 @@ static void test_rolling(void **state)
          1);
     assert_int_equal(watch_draw(&out, &a, &a, 80, 3), 0);
     assert_string_equal(out.data, "hobd: ready, up 0s\n"
-                                  "running         1/-  queued          -/-  in tok/s       1234\n"
-                                  "out tok/s      67.9  step ms         3.2  batch          40.5\n");
+                                  "running         1/-  queued          -/-  prefill/s      1234\n"
+                                  "decode/s       67.9  step ms         3.2  batch          40.5\n");
     watch_fini(&a);
     buf_fini(&out);
 }

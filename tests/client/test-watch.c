@@ -35,7 +35,7 @@ static void test_blocks_when_not_a_terminal(void **state)
     assert_non_null(strstr(r.out, "a: ready, up 1s\nrunning "));
     assert_non_null(strstr(r.out, "\n\na: stopping, up 2s\n"));
     assert_null(strchr(r.out, '\033'));
-    assert_string_equal(r.err, "hob: the daemon went away before it answered\n");
+    assert_string_equal(r.err, "hob: the daemon closed the connection before it answered\n");
     assert_int_equal(r.status, 69);
     assert_int_equal(r.connections, 1);
     peer_fini(&r);

@@ -136,9 +136,9 @@ def test_bash_offers_the_options_of_help(home):
         value = [{"priority": "batch", "context": "shift"}.get(option, "1")] if valued(option) else []
         for command, others in (("chat", NOT_IN_CHAT | INFILL), ("infill", NOT_IN_INFILL)):
             r = home.hob(command, f"--{option}", *value, env={"HOB_SOCKET": "/nowhere"})
-            assert (f"--{option} does not go with" in r.err) == (option in others), (command, option)
+            assert (f"--{option} cannot be used with" in r.err) == (option in others), (command, option)
         r = home.hob(f"--{option}", *value, "x", env={"HOB_SOCKET": "/nowhere"})
-        assert ("goes with 'infill' only" in r.err) == (option in INFILL), option
+        assert ("can be used only with 'infill'" in r.err) == (option in INFILL), option
 
 
 def test_options_of_models(home):

@@ -130,12 +130,12 @@ def frame(message):
 
 @pytest.mark.parametrize("message", [
     {"event": "hello", "version": 9, "features": [], "software": "hobd 9"},
-    {"event": "error", "id": 0, "code": "EPROTO", "message": "protocol version 1 is not spoken here, only 9"}])
+    {"event": "error", "id": 0, "code": "EPROTO", "message": "protocol version 1 is not supported, only 9"}])
 def test_a_daemon_of_another_version(home, message):
     path = home.root / "impostor"
     Impostor(path, frame(message))
     for args in (["hi"], ["status"], ["sessions"], ["stop"], ["infill", "--at", "0"]):
-        one_line(home.hob(*args, input=b"x", env={"HOB_SOCKET": str(path)}), 1, "another version", "restart it", "9")
+        one_line(home.hob(*args, input=b"x", env={"HOB_SOCKET": str(path)}), 1, "different protocol versions", "restart the daemon", "9")
 
 
 def test_a_socket_of_somebody_else(home):
@@ -150,8 +150,8 @@ def test_a_socket_of_somebody_else(home):
     finally:
         os.seteuid(0)
     s.settimeout(0.2)
-    one_line(home.hob("secret", input=b"more"), 69, "another user's (uid 65534)", "HOB_SOCKET")
-    one_line(home.hob("status"), 69, "another user's")
+    one_line(home.hob("secret", input=b"more"), 69, "another user (uid 65534)", "HOB_SOCKET")
+    one_line(home.hob("status"), 69, "belongs to another user")
     got = b""
     for _ in range(2):
         c, _ = s.accept()

@@ -157,8 +157,8 @@ def test_nul_is_a_character_and_bad_bytes_are_refused(desk):
 
 def test_wrong_usage(desk):
     files = write(desk, b"a", b"b")
-    for args, part in (([], "--prefix-file"), (["--at", 3, *files], "--at parts"), (["--at", 9], "has 3 bytes"),
-                       (["--at", 2], "inside a character"), (["--at", -1], "--at"), ([*files, "-S", "x"], "--session"),
+    for args, part in (([], "--prefix-file"), (["--at", 3, *files], "--at splits"), (["--at", 9], "has 3 bytes"),
+                       (["--at", 2], "inside a UTF-8 character"), (["--at", -1], "--at"), ([*files, "-S", "x"], "--session"),
                        ([*files, "-c"], "--continue"), ([*files, "-s", "x"], "--system"), ([*files, "word"], "word"),
                        ([*files, "--raw"], "--raw"), ([*files, "--max-lines", 0], "--max-lines"),
                        ([*files, "--logprobs"], "--jsonl"), (["--prefix-file", "-", "--suffix-file", "-"], "both"),

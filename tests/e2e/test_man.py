@@ -126,7 +126,7 @@ def test_every_key_of_hob_conf_is_in_the_page(tmp_path):
     for option in re.findall(r"^  (?:-\w, |    )--([a-z-]+)", hob_help(), re.M):
         (conf / "hob.conf").write_text(f"# a comment\n{option} = 1\n")
         r = home.hob("status")
-        if "belongs on the command line only" in r.err:
+        if "can be set only on the command line" in r.err:
             assert r.returncode == 2 and f"{conf}/hob.conf:2: '{option}'" in r.err
         else:
             keys.add(option)
@@ -147,7 +147,7 @@ def test_a_wrong_key_of_hob_conf_names_the_nearest(tmp_path):
 
 def test_images_are_not_here_yet(tmp_path):
     r = Home(tmp_path).hob("-a", "x.png", "what is this?", check=2)
-    assert r.err == "hob: --image: images are not here yet\n" and not r.out
+    assert r.err == "hob: --image: images are not supported yet\n" and not r.out
 
 
 def test_the_links_of_readme_lead_somewhere():

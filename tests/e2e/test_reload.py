@@ -114,7 +114,7 @@ def test_a_broken_file_changes_nothing(home, wrong, says):
     status = home.status()
     assert status["queue"] == 9 and status["reload_failed"] == f"{c.conf}{says}"
     assert "system" not in status["reload_failed"]
-    assert "! the configuration was not read again: " in watched(home)
+    assert "! configuration reload failed: " in watched(home)
     home.hob("-n", "2", "x", check=0)
     c.reload("queue = 9\n")
     assert "reload_failed" not in home.status()

@@ -103,7 +103,7 @@ static void versions(void **state)
 
     assert_int_equal(read_request(&r, "{'type': 'hello', 'version': 2, 'news': [], 'features': 3}"), -EPROTO);
     assert_int_equal(r.version, 2);
-    assert_string_equal(error_text(-EPROTO), "protocol version 2 is not spoken here, only 1");
+    assert_string_equal(error_text(-EPROTO), "protocol version 2 is not supported, only 1");
     refuse_with("{'type': 'hello'}", -EINVAL, 0, "hello: missing key 'version'");
     refuse_with("{'type': 'hello', 'version': '1'}", -EINVAL, 0, "version: must be a whole number");
     refuse_with("{'type': 'hello', 'version': 4294967297}", -EINVAL, 0, "version: must be a whole number");
@@ -222,11 +222,11 @@ static void ranges(void **state)
         {"'stop': ['1','2','3','4','5','6','7','8','9','10','11','12','13','14','15','16','17']",
          "stop: has 17 strings, the limit is 16"},
         {"'session': ''", "session: is empty"},
-        {"'session': 'a/b'", "session: may not hold '/' or control characters"},
-        {"'session': 'a\nb'", "session: may not hold '/' or control characters"},
+        {"'session': 'a/b'", "session: must not contain '/' or control characters"},
+        {"'session': 'a\nb'", "session: must not contain '/' or control characters"},
         {"'session': 's', 'continue': true", "generate: both session and continue"},
         {"'session': 's', 'fork': ''", "fork: is empty"},
-        {"'session': 's', 'fork': 'a/b'", "fork: may not hold '/' or control characters"},
+        {"'session': 's', 'fork': 'a/b'", "fork: must not contain '/' or control characters"},
         {"'session': 's', 'fork': 7", "fork: must be a string"},
         {"'fork': 'f'", "generate: fork wants session or continue: what the new one begins as"},
         {"'fork': 'f', 'continue': false", "generate: fork wants session or continue: what the new one begins as"},
@@ -259,15 +259,15 @@ static void ranges(void **state)
 static void infill_has_keys_of_its_own(void **state)
 {
     static const char *const bad[][2] = {
-        {"'raw': true", "infill: 'raw' does not go with infill"},
-        {"'raw': true, 'prompt': 'x'", "infill: 'prompt' does not go with infill"},
-        {"'messages': [{'role': 'user', 'content': 'x'}]", "infill: 'messages' does not go with infill"},
-        {"'special': true", "infill: 'special' does not go with infill"},
-        {"'session': 's'", "infill: 'session' does not go with infill"},
-        {"'continue': true", "infill: 'continue' does not go with infill"},
-        {"'fork': 's'", "infill: 'fork' does not go with infill"},
-        {"'wait': true", "infill: 'wait' does not go with infill"},
-        {"'context': 'shift'", "infill: 'context' does not go with infill"},
+        {"'raw': true", "infill: 'raw' cannot be used with infill"},
+        {"'raw': true, 'prompt': 'x'", "infill: 'prompt' cannot be used with infill"},
+        {"'messages': [{'role': 'user', 'content': 'x'}]", "infill: 'messages' cannot be used with infill"},
+        {"'special': true", "infill: 'special' cannot be used with infill"},
+        {"'session': 's'", "infill: 'session' cannot be used with infill"},
+        {"'continue': true", "infill: 'continue' cannot be used with infill"},
+        {"'fork': 's'", "infill: 'fork' cannot be used with infill"},
+        {"'wait': true", "infill: 'wait' cannot be used with infill"},
+        {"'context': 'shift'", "infill: 'context' cannot be used with infill"},
         {"'max_lines': 0", "max_lines: must be a whole number from 1 to 2147483647"},
         {"'max_lines': 2147483648", "max_lines: must be a whole number from 1 to 2147483647"},
         {"'suffix': 1", "suffix: must be a string"},
@@ -328,7 +328,7 @@ static void session_requests(void **state)
         snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': ''}", type);
         refuse_with(text, -EINVAL, 3, "name: is empty");
         snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': '../x'}", type);
-        refuse_with(text, -EINVAL, 3, "name: may not hold '/' or control characters");
+        refuse_with(text, -EINVAL, 3, "name: must not contain '/' or control characters");
         snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': 7}", type);
         refuse_with(text, -EINVAL, 3, "name: must be a string");
         snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': '%0*d'}", type, PROTO_NAME_MAX + 1, 0);
@@ -339,7 +339,7 @@ static void session_requests(void **state)
         snprintf(sentence, sizeof sentence, "%s: missing key 'to'", two[i]);
         refuse_with(text, -EINVAL, 3, sentence);
         snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': 'x', 'to': 'a\nb'}", two[i]);
-        refuse_with(text, -EINVAL, 3, "to: may not hold '/' or control characters");
+        refuse_with(text, -EINVAL, 3, "to: must not contain '/' or control characters");
         snprintf(text, sizeof text, "{'type': '%s', 'id': 3, 'name': 'x', 'to': ''}", two[i]);
         refuse_with(text, -EINVAL, 3, "to: is empty");
     }

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/option-value.h"
+#include "libcommon/error.h"
+#include "libcommon/units.h"
+#include "libcommon/utf8.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUE_STOP_MAX    4096 /* bytes of a stop string */
+#define VALUE_WATCH_MS    1000 /* default interval of --watch */
+#define VALUE_WATCH_LEAST 50
+
+static int set_text(char **dst, const char *value)
+{
+    size_t len = strlen(value), bad = utf8_check(value, len);
+    char *copy;
+
+    if (bad < len) return error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad);
+    copy = strdup(value);
+    if (!copy) return error_say(-ENOMEM, "no memory for the options");
+    free(*dst);
+    *dst = copy;
+    return 0;
+}
+
+/* As set_text, of something that must not be empty. */
+static int set_name(char **dst, const char *value, size_t max)
+{
+    if (!*value) return error_say(-EINVAL, "must not be empty");
+    if (strlen(value) > max) return error_say(-EINVAL, "longer than %zu bytes", max);
+    return set_text(dst, value);
+}
+
+int options_session_name(const char *value)
+{
+    size_t len = strlen(value), bad = utf8_check(value, len);
+
+    if (!len) return error_say(-EINVAL, "must not be empty");
+    if (len > PROTO_NAME_MAX) return error_say(-EINVAL, "longer than %d bytes", PROTO_NAME_MAX);
+    for (const char *p = value; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f || *p == '/')
+            return error_say(-EINVAL, "must not contain '/' or control characters");
+    return bad < len ? error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad) : 0;
+}
+
+static int set_session(char **dst, const char *value)
+{
+    int r = options_session_name(value);
+
+    return r < 0 ? r : set_text(dst, value);
+}
+
+static int set_context(enum proto_context *dst, const char *value)
+{
+    *dst = proto_context_value(value);
+    return *dst == PROTO_CONTEXT_UNSET ? error_say(-EINVAL, "must be refuse, shift or rotate") : 0;
+}
+
+static int set_priority(enum proto_priority *dst, const char *value)
+{
+    *dst = proto_priority_value(value);
+    return *dst == PROTO_PRIORITY_UNSET ? error_say(-EINVAL, "must be infill, interactive or batch") : 0;
+}
+
+static int set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
+{
+    uint64_t v;
+    int r = parse_u64(value, min, max, &v);
+
+    if (r == 0) *dst = (int64_t)v;
+    return r;
+}
+
+static int set_time(int64_t *dst, const char *value)
+{
+    uint64_t usec;
+    int r = parse_time(value, &usec);
+
+    if (r < 0) return r;
+    if (usec == 0) return error_say(-EINVAL, "must be more than 0");
+    *dst = (int64_t)(usec / 1000 + (usec % 1000 != 0));
+    return 0;
+}
+
+static int set_flag(bool *dst, const char *value)
+{
+    static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false", "off", "0"};
+    unsigned i;
+
+    for (i = 0; value && i < 4; i++) {
+        if (strcmp(value, no[i]) == 0) {
+            *dst = false;
+            return 0;
+        }
+    }
+    for (i = 0; value && i < 4; i++)
+        if (strcmp(value, yes[i]) == 0) break;
+    if (value && i == 4) return error_say(-EINVAL, "'%s' is not yes or no", value);
+    *dst = true;
+    return 0;
+}
+
+static int set_stop(struct options *o, const char *value)
+{
+    int r;
+
+    if (o->n_stop == PROTO_STOPS_MAX) return error_say(-EINVAL, "more than %d values", PROTO_STOPS_MAX);
+    r = set_name(&o->stop[o->n_stop], value, VALUE_STOP_MAX);
+    if (r == 0) o->n_stop++;
+    return r;
+}
+
+/* A token's id, or its text: as it is, or in quotes when it is made of digits. */
+static int set_token(struct proto_bias *b, const char *s, size_t n)
+{
+    size_t bad;
+
+    if (n && strspn(s, "0123456789") >= n) {
+        char id[64];
+
+        if (n >= sizeof id) return error_say(-EINVAL, "the token's id has %zu digits", n);
+        memcpy(id, s, n);
+        id[n] = 0;
+        return set_int(&b->id, id, 0, INT32_MAX);
+    }
+    if (n >= 2 && s[0] == '"' && s[n - 1] == '"') {
+        s++;
+        n -= 2;
+    }
+    bad = utf8_check(s, n);
+    if (!n) return error_say(-EINVAL, "the token must not be empty");
+    if (n > PROTO_BIAS_TEXT_MAX) return error_say(-EINVAL, "the token is longer than %d bytes", PROTO_BIAS_TEXT_MAX);
+    if (bad < n) return error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad);
+    return proto_text_set(&b->text, s, n) < 0 ? error_say(-ENOMEM, "no memory for the options") : 0;
+}
+
+static int add_bias(struct options *o, const char *value)
+{
+    const char *eq = strrchr(value, '=');
+    struct proto_bias *more;
+    int r;
+
+    if (!eq) return error_say(-EINVAL, "'%.64s' is not TOKEN=NUMBER", value);
+    if (o->n_biases == PROTO_BIASES_MAX) return error_say(-EINVAL, "more than %d values", PROTO_BIASES_MAX);
+    if ((o->n_biases & (o->n_biases - 1)) == 0) { /* room for a power of two */
+        more = reallocarray(o->biases, o->n_biases ? 2 * o->n_biases : 1, sizeof *more);
+        if (!more) return error_say(-ENOMEM, "no memory for the options");
+        o->biases = more;
+    }
+    more = &o->biases[o->n_biases];
+    *more = (struct proto_bias){0};
+    r = parse_float(eq + 1, -100, 100, &more->bias);
+    if (r == 0) r = set_token(more, value, (size_t)(eq - value));
+    if (r == 0) o->n_biases++;
+    return r;
+}
+
+int options_watch(struct options *o, const char *value)
+{
+    int r = value ? set_time(&o->watch_ms, value) : 0;
+
+    if (!value) o->watch_ms = VALUE_WATCH_MS;
+    if (r == 0 && o->watch_ms < VALUE_WATCH_LEAST)
+        return error_say(-EINVAL, "'%.64s' is less than %dms", value, VALUE_WATCH_LEAST);
+    return r;
+}
+
+/* The field of a flag; NULL: the option takes a value. */
+static bool *flag_of(struct options *o, enum option_id id)
+{
+    switch (id) {
+    case OPTION_CONTINUE:
+        return &o->continue_last;
+    case OPTION_WAIT:
+        return &o->wait;
+    case OPTION_WARM:
+        return &o->warm;
+    case OPTION_DETACH:
+        return &o->detach;
+    case OPTION_IGNORE_EOS:
+        return &o->ignore_eos;
+    case OPTION_RAW:
+        return &o->raw;
+    case OPTION_SPECIAL:
+        return &o->special;
+    case OPTION_QUIET:
+        return &o->quiet;
+    case OPTION_VERBOSE:
+        return &o->verbose;
+    case OPTION_NO_STREAM:
+        return &o->no_stream;
+    case OPTION_NO_STDIN:
+        return &o->no_stdin;
+    case OPTION_EXTRACT:
+        return &o->extract;
+    case OPTION_RENDER:
+        return &o->render;
+    case OPTION_JSONL:
+        return &o->jsonl;
+    case OPTION_LOGPROBS:
+        return &o->logprobs;
+    case OPTION_JSON:
+        return &o->json;
+    default:
+        return NULL;
+    }
+}
+
+/* 1: not a sampling option. */
+static int set_sampling(struct options *o, enum option_id id, const char *value)
+{
+    struct proto_sampling *s = &o->sampling;
+
+    switch (id) {
+    case OPTION_TEMP:
+        return parse_float(value, 0, 100, &s->temperature);
+    case OPTION_TOP_P:
+        return parse_float(value, 0, 1, &s->top_p);
+    case OPTION_TOP_K:
+        return set_int(&s->top_k, value, 0, INT32_MAX);
+    case OPTION_MIN_P:
+        return parse_float(value, 0, 1, &s->min_p);
+    case OPTION_REPEAT_PENALTY:
+        return parse_float(value, 0.01f, 10, &s->repeat_penalty);
+    case OPTION_TYPICAL_P:
+        return parse_float(value, 0, 1, &s->typical_p);
+    case OPTION_FREQUENCY_PENALTY:
+        return parse_float(value, -2, 2, &s->frequency_penalty);
+    case OPTION_PRESENCE_PENALTY:
+        return parse_float(value, -2, 2, &s->presence_penalty);
+    case OPTION_REPEAT_LAST_N:
+        return set_int(&s->repeat_last_n, value, 0, INT32_MAX);
+    case OPTION_LOGIT_BIAS:
+        return add_bias(o, value);
+    case OPTION_MIROSTAT:
+        return parse_float(value, 0, 100, &s->mirostat);
+    case OPTION_MIROSTAT_ETA:
+        return parse_float(value, 0.0001f, 1, &s->mirostat_eta);
+    case OPTION_SEED:
+        return set_int(&s->seed, value, 0, INT64_MAX);
+    default:
+        return 1;
+    }
+}
+
+/* An option that is neither a flag nor of sampling. */
+static int set_value(struct options *o, enum option_id id, const char *value)
+{
+    switch (id) {
+    case OPTION_MODEL:
+        return set_name(&o->model, value, 4096);
+    case OPTION_SYSTEM:
+        return set_text(&o->system, value);
+    case OPTION_FILE:
+        o->files[o->n_files++] = value;
+        return 0;
+    case OPTION_SESSION:
+        return set_session(&o->session, value);
+    case OPTION_FORK:
+        return set_session(&o->fork, value);
+    case OPTION_PRIORITY:
+        return set_priority(&o->priority, value);
+    case OPTION_CONTEXT:
+        return set_context(&o->context, value);
+    case OPTION_MAX_TOKENS:
+        return set_int(&o->max_tokens, value, 1, INT32_MAX);
+    case OPTION_N:
+        return set_int(&o->n, value, 1, PROTO_ANSWERS_MAX);
+    case OPTION_STOP:
+        return set_stop(o, value);
+    case OPTION_TIMEOUT:
+        return set_time(&o->timeout_ms, value);
+    case OPTION_WATCH:
+        return options_watch(o, value);
+    case OPTION_PREFIX_FILE:
+        o->prefix_file = value;
+        return 0;
+    case OPTION_SUFFIX_FILE:
+        o->suffix_file = value;
+        return 0;
+    case OPTION_AT:
+        return set_int(&o->at, value, 0, INT64_MAX);
+    case OPTION_MAX_LINES:
+        return set_int(&o->max_lines, value, 1, INT32_MAX);
+    case OPTION_IMAGE:
+        return error_say(-EINVAL, "images are not supported yet");
+    default: /* --help and --version end the parsing, and are no keys of hob.conf */
+        assert(false);
+        return -EINVAL;
+    }
+}
+
+int option_set(struct options *o, enum option_id id, const char *value)
+{
+    bool *flag = flag_of(o, id);
+    int r = flag ? set_flag(flag, value) : set_sampling(o, id, value);
+
+    return r > 0 ? set_value(o, id, value) : r;
+}

@@ -343,7 +343,7 @@ def test_client_links_libc_and_msgpack_only(shared):
 
 def test_a_context_that_rotates_ends_where_the_page_says(shared):
     page = (TOP / "man" / "hob.1.scd").read_text()
-    times = int(re.search(r"at most (\d+) contexts full", page).group(1))
+    times = int(re.search(r"at most (\d+) contexts of", page).group(1))
     r = shared.hob("--jsonl", "--context", "rotate", "-n", 10000000, "--ignore-eos", "x", check=0)
     done = json.loads(r.out.splitlines()[-1])
     assert done["reason"] == "context"

@@ -118,7 +118,7 @@ def test_every_option_of_hob_is_in_the_page():
 
 def test_every_key_of_hob_conf_is_in_the_page(tmp_path):
     """What is an option and no key is refused as such, in the file's line."""
-    said = set(re.findall(r"\*([a-z-]+)\*", section(page("hob.1"), "CONFIGURATION").split("when they are given:")[1].split("Those that")[0]))
+    said = set(re.findall(r"\*([a-z-]+)\*", section(page("hob.1"), "CONFIGURATION").split("overrides the file:")[1].split("An option without")[0]))
     home = Home(tmp_path)
     conf = tmp_path / "config" / "hob"
     conf.mkdir(parents=True)

@@ -84,7 +84,7 @@ def test_every_key(home):
     assert set(KEYS) == set(keys) - {"quiet"}
     waits = {k for k, v in KEYS.items() if not v[2]} - {"socket"}  # which stands on the command line
     live = {k for k, v in KEYS.items() if v[2]}
-    said = re.search(r"are taken over by a daemon that runs: (.*?)\.", page, re.S).group(1)
+    said = re.search(r"applies these keys without a restart: (.*?)\.", page, re.S).group(1)
     assert set(re.findall(r"\*([a-z-]+)\*", said)) - {"quiet"} == live
     c = Configured(home, text({k: v[0] for k, v in KEYS.items()}))
     log = c.reload(text({k: v[1] for k, v in KEYS.items()}))

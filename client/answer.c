@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/answer.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/jsonl.h"
 #include "libcommon/error.h"
@@ -89,7 +89,7 @@ int answer_interrupt(struct answer *a)
 {
     progress_clear(&a->progress);
     a->cancelled = true;
-    a->status = EXITS_INTERRUPTED;
+    a->status = EXIT_INTERRUPTED;
     return answer_break_line(a);
 }
 
@@ -129,12 +129,12 @@ static void answer_usage(const struct proto_event *e, bool warm, uint64_t others
     double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
     char prompt[256], shifted[128] = "";
 
-    if (e->shifted) snprintf(shifted, sizeof shifted, ", %" PRIu64 " dropped", e->shifted);
+    if (e->shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->shifted);
     if (e->cut_prefix || e->cut_suffix)
-        snprintf(shifted, sizeof shifted,
+        snprintf(shifted, sizeof(shifted),
                  ", without the first %" PRIu64 " bytes of the prefix and the last %" PRIu64 " of the suffix",
                  e->cut_prefix, e->cut_suffix);
-    snprintf(prompt, sizeof prompt, "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
+    snprintf(prompt, sizeof(prompt), "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
              e->usage_cached, shifted);
     if (warm)
         log_info("%s, prefill %.0f ms%s%s", prompt, total, e->session.len ? ", session " : "",
@@ -164,12 +164,12 @@ static int answer_done(struct answer *a, const struct proto_event *e)
     int r;
 
     if (e->reason == PROTO_STOP_CANCEL && !a->cancelled)
-        return answer_end(a, "the daemon ended the answer before it was complete", EXITS_NO_DAEMON);
+        return answer_end(a, "the daemon ended the answer before it was complete", EXIT_NO_DAEMON);
     r = o->extract ? answer_extract(a, NULL, 0) : answer_settle(a);
     if (r < 0) return r;
     if (o->extract && a->extract.where == EXTRACT_BEFORE && !a->cancelled)
         return answer_end(a, "the answer has no fenced code block; run without --extract to print all of it",
-                          EXITS_FAILED);
+                          EXIT_FAILED);
     /* A raw text continues somebody's text, to which a newline of ours would be an addition. */
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);
@@ -180,7 +180,7 @@ static int answer_done(struct answer *a, const struct proto_event *e)
                  a->thought && !a->spoke ? ", all of them thinking" : "",
                  e->reason == PROTO_STOP_LENGTH ? "limit of --max-tokens" : "the context is full");
     if (o->verbose && !a->more) answer_usage(e, o->warm, a->others);
-    a->status = a->cancelled ? EXITS_INTERRUPTED : EXITS_ANSWERED;
+    a->status = a->cancelled ? EXIT_INTERRUPTED : EXIT_ANSWERED;
     return 1;
 }
 
@@ -190,7 +190,7 @@ int answer_fail(struct answer *a, int r, int status)
     int code = -r;
 
     /* Kept: writing the line may have errors of its own. */
-    snprintf(message, sizeof message, "%s", error_text(r));
+    snprintf(message, sizeof(message), "%s", error_text(r));
     if (a->opt->jsonl) {
         buf_clear(&a->line);
         r = jsonl_error(&a->line, code, message, strlen(message));
@@ -208,10 +208,10 @@ static int answer_error(struct answer *a, const struct proto_event *e)
 
     /* A queue that is full is EBUSY too, and would be waited for in vain. */
     if (e->code == EBUSY && (o->session || o->continue_last) && !o->wait && strncmp(message, "session ", 8) == 0) {
-        snprintf(hint, sizeof hint, "%s; use --wait to wait for it", message);
+        snprintf(hint, sizeof(hint), "%s; use --wait to wait for it", message);
         message = hint;
     }
-    return answer_end(a, message, exits_of_event(e->code, a->spoke));
+    return answer_end(a, message, exit_status_of_event(e->code, a->spoke));
 }
 
 int answer_event(struct answer *a, const struct proto_event *e)
@@ -226,7 +226,7 @@ int answer_event(struct answer *a, const struct proto_event *e)
     if (a->opt->jsonl) r = answer_line(a, e);
     if (r < 0) return r;
     if (a->opt->detach && e->type != PROTO_EV_ERROR) { /* it is accepted */
-        a->status = EXITS_ANSWERED;
+        a->status = EXIT_ANSWERED;
         r = output_release(a->out);
         return r < 0 ? r : 1;
     }

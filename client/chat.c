@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* hob-chat: what 'hob chat' runs, so that hob itself needs no line editor. */
 #include "client/chat.h"
-#include "client/chat_line.h"
-#include "client/exits.h"
+#include "client/chat-line.h"
+#include "client/exit-status.h"
 #include "client/generate.h"
 #include "client/interrupt.h"
 #include "client/startup.h"
@@ -37,13 +37,13 @@ static int put_message(struct proto_generate *g, const char *role, const char *t
 /* The turns so far between the system message and the new one, which @g has. */
 static int put_turns(const struct chat *c, struct proto_generate *g)
 {
-    struct proto_message *m = reallocarray(g->messages, 2 + 2 * c->n_turns, sizeof *m), last;
+    struct proto_message *m = reallocarray(g->messages, 2 + 2 * c->n_turns, sizeof(*m)), last;
     int r = 0;
 
     if (!m) return -ENOMEM;
     g->messages = m;
     last = m[--g->n_messages];
-    memset(m + g->n_messages, 0, (2 + 2 * c->n_turns - g->n_messages) * sizeof *m);
+    memset(m + g->n_messages, 0, (2 + 2 * c->n_turns - g->n_messages) * sizeof(*m));
     for (size_t i = 0; r == 0 && i < c->n_turns; i++) {
         r = put_message(g, "user", c->turns[i].asked);
         if (r == 0) r = put_message(g, "assistant", c->turns[i].said);
@@ -59,7 +59,7 @@ static int keep_turn(struct chat *c, char **asked, struct buf *said)
     size_t len;
 
     if (!said->len) return 0;
-    turns = reallocarray(c->turns, c->n_turns + 1, sizeof *turns);
+    turns = reallocarray(c->turns, c->n_turns + 1, sizeof(*turns));
     if (!turns) return -ENOMEM;
     c->turns = turns;
     turns[c->n_turns++] = (struct chat_turn){.asked = *asked, .said = buf_steal(said, &len)};
@@ -67,12 +67,12 @@ static int keep_turn(struct chat *c, char **asked, struct buf *said)
     return 0;
 }
 
-static int ask(struct chat *c, struct buf *line)
+static int send_turn(struct chat *c, struct buf *line)
 {
     _cleanup_(freep) char *asked = strdup(line->data);
     struct proto_request request = {0};
     struct buf said = BUF_INIT;
-    int status = EXITS_FAILED, r = asked ? generate_request(&request, c->o, line) : -ENOMEM;
+    int status = EXIT_FAILED, r = asked ? generate_request(&request, c->o, line) : -ENOMEM;
 
     if (r == 0 && !c->o->session) r = put_turns(c, &request.gen);
     if (r == 0) {
@@ -84,7 +84,7 @@ static int ask(struct chat *c, struct buf *line)
         interrupt_unblock();
         r = keep_turn(c, &asked, &said);
     }
-    if (r < 0) status = exits_say(error_say(r, "no memory for the conversation"));
+    if (r < 0) status = exit_status_report(error_say(r, "no memory for the conversation"));
     proto_request_fini(&request);
     buf_fini(&said);
     return status;
@@ -100,10 +100,10 @@ static int take(struct chat *c, struct buf *line)
             log_error("the line is not text: invalid UTF-8 at byte %zu", bad);
         else
             log_error("the line is not text: a NUL at byte %zu", strlen(line->data));
-        return EXITS_FAILED;
+        return EXIT_FAILED;
     }
     if (line->data[strspn(line->data, " \t\n")] == 0) return 0;
-    return chat_is_command(line->data) ? chat_command(c, line->data) : ask(c, line);
+    return chat_is_command(line->data) ? chat_command(c, line->data) : send_turn(c, line);
 }
 
 /* On a terminal an answer that failed is no reason to leave; a script wants to know. */
@@ -121,7 +121,7 @@ static int talk(struct chat *c, struct chat_line *lines)
             continue;
         }
         if (r != 0) {
-            status = r < 0 ? exits_say(r) : 0;
+            status = r < 0 ? exit_status_report(r) : 0;
             if (r > 0 && edits) fputc('\n', stderr);
             break;
         }
@@ -148,7 +148,7 @@ static int run(struct options *o, void *ctx)
     struct chat_line *lines = NULL;
     int r = chat_line_new(&lines, history);
 
-    r = r < 0 ? exits_say(r) : talk(&chat, lines);
+    r = r < 0 ? exit_status_report(r) : talk(&chat, lines);
     chat_line_free(lines);
     chat_forget(&chat, 0);
     free(chat.turns);

@@ -60,7 +60,7 @@ static size_t measure(const struct table *t, unsigned *widths)
     unsigned others, n;
     size_t cells = 0;
 
-    memset(widths, 0, t->columns * sizeof *widths);
+    memset(widths, 0, t->columns * sizeof(*widths));
     for (; p < end; p += strlen(p) + 1, cells++) {
         n = width_columns(p);
         if (n > widths[cells % t->columns]) widths[cells % t->columns] = n;

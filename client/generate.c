@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/generate.h"
 #include "client/answer.h"
-#include "client/exits.h"
+#include "client/choices.h"
+#include "client/connection.h"
+#include "client/endpoints.h"
+#include "client/exit-status.h"
 #include "client/input.h"
 #include "client/interrupt.h"
-#include "client/link.h"
-#include "client/places.h"
-#include "client/several.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int generate_uuid(char *out, size_t size)
     unsigned char b[16];
     int r;
 
-    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b) {
+    if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b)) {
         r = error_origin(-errno);
         return error_in(r, "cannot get random numbers");
     }
@@ -48,7 +48,7 @@ static int generate_messages(struct proto_generate *g, const struct options *o, 
     struct proto_message *m;
     int r = 0;
 
-    g->messages = calloc(2, sizeof *g->messages);
+    g->messages = calloc(2, sizeof(*g->messages));
     if (!g->messages) return -ENOMEM;
     if (o->system && *o->system) {
         m = &g->messages[g->n_messages++];
@@ -66,7 +66,7 @@ static int generate_biases(struct proto_generate *g, const struct options *o)
     int r = 0;
 
     if (!o->n_biases) return 0;
-    g->biases = calloc(o->n_biases, sizeof *g->biases);
+    g->biases = calloc(o->n_biases, sizeof(*g->biases));
     if (!g->biases) return -ENOMEM;
     for (; r == 0 && g->n_biases < o->n_biases; g->n_biases++) {
         const struct proto_bias *from = &o->biases[g->n_biases];
@@ -100,7 +100,7 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     g->logprobs = o->logprobs;
     g->sampling = o->sampling;
     g->timeout_ms = o->timeout_ms;
-    e = generate_uuid(g->uuid, sizeof g->uuid);
+    e = generate_uuid(g->uuid, sizeof(g->uuid));
     if (e < 0) return e;
     if (o->session) e = proto_text_set(&g->session, o->session, strlen(o->session));
     if (e == 0 && o->fork) e = proto_text_set(&g->fork, o->fork, strlen(o->fork));
@@ -117,37 +117,37 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
 /* Hello and request as bytes. */
 static int generate_frames(struct buf *out, const struct proto_request *request)
 {
-    int r = link_hello(out);
+    int r = connection_hello(out);
 
     return r == 0 ? proto_write_request(out, request) : r;
 }
 
 /* One event's turn. 1: the answer has ended. */
-static int generate_step(struct several *s, struct link *c, int64_t deadline)
+static int generate_step(struct choices *s, struct connection *c, int64_t deadline)
 {
     struct answer *a = s->answer;
     struct proto_event e;
-    int r = link_next(c, &e, deadline, a->out->watch ? a->out->fd : -1);
+    int r = connection_next(c, &e, deadline, a->out->watch ? a->out->fd : -1);
 
-    if (r == CONN_CLOSED) {
+    if (r == CONNECTION_CLOSED) {
         if (!a->begun) return -ECONNRESET;
         return answer_fail(a, error_say(-ESHUTDOWN, "the daemon closed the connection before the answer was complete"),
-                           EXITS_NO_DAEMON);
+                           EXIT_NO_DAEMON);
     }
-    if (r == -ETIMEDOUT) return answer_fail(a, r, exits_of_event(ETIMEDOUT, a->spoke));
+    if (r == -ETIMEDOUT) return answer_fail(a, r, exit_status_of_event(ETIMEDOUT, a->spoke));
     if (r == -EINTR || r == -EPIPE) return r;
-    if (r < 0) return answer_fail(a, r, EXITS_FAILED);
+    if (r < 0) return answer_fail(a, r, EXIT_FAILED);
     if (e.type == PROTO_EV_ERROR && e.code == ESHUTDOWN && !a->begun)
         r = -ECONNRESET; /* it is on its way out: the next one will take the request */
     /* An error without an id is about the connection, on which there is only this request. */
     else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0))
-        r = several_event(s, &e);
+        r = choices_event(s, &e);
     proto_event_fini(&e);
     return r;
 }
 
 /* SIGINT: ask for the end. For --jsonl its line is worth a moment; a second SIGINT kills. */
-static int generate_cancel(struct several *s, struct link *c)
+static int generate_cancel(struct choices *s, struct connection *c)
 {
     struct answer *a = s->answer;
     struct proto_request cancel = {.type = PROTO_CANCEL, .id = GENERATE_ID};
@@ -155,47 +155,47 @@ static int generate_cancel(struct several *s, struct link *c)
     int64_t deadline = interrupt_now() + GENERATE_BYE_MS;
     int r;
 
-    if (proto_write_request(&frame, &cancel) == 0) link_send_now(c, &frame);
+    if (proto_write_request(&frame, &cancel) == 0) connection_send_now(c, &frame);
     buf_fini(&frame);
     interrupt_clear();
     r = answer_interrupt(a);
     while (r == 0 && a->opt->jsonl) {
         struct proto_event e;
 
-        r = link_next(c, &e, deadline, -1);
+        r = connection_next(c, &e, deadline, -1);
         if (r != 0) break;
-        if (e.id == GENERATE_ID) r = several_event(s, &e);
+        if (e.id == GENERATE_ID) r = choices_event(s, &e);
         proto_event_fini(&e);
     }
     if (a->opt->jsonl) output_release(a->out);
-    a->status = EXITS_INTERRUPTED;
+    a->status = EXIT_INTERRUPTED;
     return 1;
 }
 
-/* One connection's attempt. 1: ended; -ECONNRESET: it may be tried again; negative: exits_of_error. */
-static int generate_try(struct several *s, const struct places *p, const struct buf *frames, int64_t deadline)
+/* One connection's attempt. 1: ended; -ECONNRESET: it may be tried again; negative: exit_status_of_error. */
+static int generate_try(struct choices *s, const struct endpoints *p, const struct buf *frames, int64_t deadline)
 {
     struct answer *a = s->answer;
-    struct link c = CONN_INIT;
+    struct connection c = CONNECTION_INIT;
     bool sent;
-    int r = places_connect_or_start(p);
+    int r = endpoints_connect_or_start(p);
 
     if (r == -EINTR || r == -ENOMEM) return r;
-    if (r < 0) return answer_fail(a, r, EXITS_NO_DAEMON);
-    link_open(&c, r);
+    if (r < 0) return answer_fail(a, r, EXIT_NO_DAEMON);
+    connection_open(&c, r);
     interrupt_block();
-    r = link_send(&c, frames, deadline);
+    r = connection_send(&c, frames, deadline);
     sent = r == 0;
-    if (r == CONN_CLOSED) r = 0; /* a daemon that hangs up may have said why */
-    if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXITS_BUSY : EXITS_FAILED);
+    if (r == CONNECTION_CLOSED) r = 0; /* a daemon that hangs up may have said why */
+    if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXIT_BUSY : EXIT_FAILED);
     while (r == 0) r = generate_step(s, &c, deadline);
     if (r == -EINTR && sent) r = generate_cancel(s, &c);
-    link_close(&c);
+    connection_close(&c);
     interrupt_unblock();
     return r;
 }
 
-static int generate_tries(struct several *s, const struct places *p, const struct buf *frames)
+static int generate_tries(struct choices *s, const struct endpoints *p, const struct buf *frames)
 {
     static const int pause_ms[GENERATE_TRIES] = {0, 0, 50, 250};
     struct answer *a = s->answer;
@@ -211,32 +211,32 @@ static int generate_tries(struct several *s, const struct places *p, const struc
         r = 0;
     }
     return answer_fail(a, error_say(-ESHUTDOWN, "the daemon closed the connection without an answer; try again"),
-                       EXITS_NO_DAEMON);
+                       EXIT_NO_DAEMON);
 }
 
 /* Ask with the frames that are ready. @said: NULL, or where the text goes besides. */
-static int generate_ask(const struct options *o, const struct buf *frames, struct buf *said)
+static int generate_send(const struct options *o, const struct buf *frames, struct buf *said)
 {
     struct output out;
-    struct places places;
+    struct endpoints endpoints;
     struct answer a;
-    struct several s;
-    int status, r = places_find(&places, o);
+    struct choices s;
+    int status, r = endpoints_find(&endpoints, o);
 
     output_init(&out, STDOUT_FILENO, o->no_stream);
     answer_init(&a, o, &out);
     a.keep = said != NULL;
-    if (r == 0) r = several_init(&s, &a);
+    if (r == 0) r = choices_init(&s, &a);
     if (r == 0) {
-        r = generate_tries(&s, &places, frames);
-        several_fini(&s);
+        r = generate_tries(&s, &endpoints, frames);
+        choices_fini(&s);
     }
     if (said && a.whole.len && buf_append(said, a.whole.data, a.whole.len) < 0) r = -ENOMEM;
     status = a.status;
     answer_fini(&a);
-    if (r <= 0) status = exits_say(r);
+    if (r <= 0) status = exit_status_report(r);
     output_fini(&out);
-    places_fini(&places);
+    endpoints_fini(&endpoints);
     return status;
 }
 
@@ -249,11 +249,11 @@ int generate_run(const struct options *o, int stdin_fd)
     if (r > 0) {
         log_error("empty prompt: give words, a file or standard input (see hob --help)");
         buf_fini(&input);
-        return EXITS_USAGE;
+        return EXIT_USAGE;
     }
     if (r == 0) r = generate_request(&request, o, &input);
     buf_fini(&input);
-    r = r < 0 ? exits_say(r) : generate_turn(o, &request, NULL);
+    r = r < 0 ? exit_status_report(r) : generate_turn(o, &request, NULL);
     proto_request_fini(&request);
     return r;
 }
@@ -263,7 +263,7 @@ int generate_turn(const struct options *o, const struct proto_request *request, 
     struct buf frames = BUF_INIT;
     int r = generate_frames(&frames, request);
 
-    r = r < 0 ? exits_say(r) : generate_ask(o, &frames, said);
+    r = r < 0 ? exit_status_report(r) : generate_send(o, &frames, said);
     buf_fini(&frames);
     return r;
 }

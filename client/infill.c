@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/infill.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/generate.h"
 #include "client/input.h"
 #include "libcommon/error.h"
@@ -59,9 +59,9 @@ int infill_run(const struct options *o)
     if (r == 0) r = infill_request(&request, o, &prefix, &suffix);
     if (r == -EINVAL) {
         log_error("%s", error_text(r));
-        r = EXITS_USAGE;
+        r = EXIT_USAGE;
     } else {
-        r = r < 0 ? exits_say(r) : generate_turn(o, &request, NULL);
+        r = r < 0 ? exit_status_report(r) : generate_turn(o, &request, NULL);
     }
     proto_request_fini(&request);
     buf_fini(&prefix);

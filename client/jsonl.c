@@ -4,17 +4,17 @@
 #include <inttypes.h>
 
 /* Of which answer it is, when there are several. */
-static int jsonl_index(struct buf *out, const struct proto_event *e, bool several)
+static int jsonl_index(struct buf *out, const struct proto_event *e, bool indexed)
 {
-    return several ? buf_printf(out, "\"index\":%" PRIu32 ",", e->index) : 0;
+    return indexed ? buf_printf(out, "\"index\":%" PRIu32 ",", e->index) : 0;
 }
 
-static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprobs, bool several)
+static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprobs, bool indexed)
 {
     size_t i;
     int r = buf_puts(out, "{\"event\":\"text\",");
 
-    if (r == 0) r = jsonl_index(out, e, several);
+    if (r == 0) r = jsonl_index(out, e, indexed);
     if (r == 0 && !proto_is_answer(e)) r = buf_printf(out, "\"channel\":\"%s\",", e->channel);
     if (r == 0) r = buf_puts(out, "\"text\":");
 
@@ -53,11 +53,11 @@ static int jsonl_timings(struct buf *out, const struct proto_event *e)
     return r == 0 ? buf_puts(out, "}") : r;
 }
 
-static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole, bool several)
+static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole, bool indexed)
 {
     int r = buf_puts(out, "{\"event\":\"done\",");
 
-    if (r == 0) r = jsonl_index(out, e, several);
+    if (r == 0) r = jsonl_index(out, e, indexed);
     if (r == 0) r = buf_printf(out, "\"reason\":\"%s\",\"text\":", proto_reason_name(e->reason));
 
     if (r == 0) r = json_put_string(out, whole->data, whole->len);
@@ -91,15 +91,15 @@ int jsonl_error(struct buf *out, int code, const char *message, size_t len)
     return r == 0 ? jsonl_error_rest(out, code, message, len) : r;
 }
 
-static int jsonl_error_event(struct buf *out, const struct proto_event *e, bool several)
+static int jsonl_error_event(struct buf *out, const struct proto_event *e, bool indexed)
 {
     int r = buf_puts(out, "{\"event\":\"error\",");
 
-    if (r == 0) r = jsonl_index(out, e, several);
+    if (r == 0) r = jsonl_index(out, e, indexed);
     return r == 0 ? jsonl_error_rest(out, e->code, e->message.data, e->message.len) : r;
 }
 
-int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *whole, bool logprobs, bool several)
+int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *whole, bool logprobs, bool indexed)
 {
     switch (e->type) {
     case PROTO_EV_QUEUED:
@@ -109,11 +109,11 @@ int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *
                           "{\"event\":\"prefill\",\"done\":%" PRIu64 ",\"total\":%" PRIu64 ",\"cached\":%" PRIu64 "}\n",
                           e->done, e->total, e->cached);
     case PROTO_EV_TEXT:
-        return jsonl_text(out, e, logprobs || e->n_ids > 0, several);
+        return jsonl_text(out, e, logprobs || e->n_ids > 0, indexed);
     case PROTO_EV_DONE:
-        return jsonl_done(out, e, whole, several);
+        return jsonl_done(out, e, whole, indexed);
     case PROTO_EV_ERROR:
-        return jsonl_error_event(out, e, several);
+        return jsonl_error_event(out, e, indexed);
     default:
         return 0;
     }

@@ -121,12 +121,12 @@ static int launch_environment(char ***out)
     char **env;
 
     while (environ[n]) n++;
-    env = malloc((n + 1) * sizeof *env);
+    env = malloc((n + 1) * sizeof(*env));
     if (!env) return error_say(-ENOMEM, "no memory for the environment");
     for (i = n = 0; environ[i]; i++) {
-        for (j = 0; j < sizeof drop / sizeof *drop; j++)
+        for (j = 0; j < sizeof(drop) / sizeof(*drop); j++)
             if (strncmp(environ[i], drop[j], strlen(drop[j])) == 0) break;
-        if (j == sizeof drop / sizeof *drop) env[n++] = environ[i];
+        if (j == sizeof(drop) / sizeof(*drop)) env[n++] = environ[i];
     }
     env[n] = NULL;
     *out = env;
@@ -192,7 +192,7 @@ static int launch_model(const char *model, char **out)
 static int launch_argv(const char *model, char **hobd, char **name)
 {
     char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
     char *slash;
     int r;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* hob: asks the daemon and prints its answer. */
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/generate.h"
 #include "client/infill.h"
 #include "client/options.h"
@@ -22,7 +22,7 @@ static int help(bool version)
 
     if (r == 0) r = output_print(text.data, text.len);
     buf_fini(&text);
-    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
 }
 
 /* The program that has the line editor, or reaches for the network, so that this one need not load what they need.
@@ -44,7 +44,7 @@ static int helper(const char *name, char **argv)
         execv(path, argv);
     }
     log_error("cannot run the helper %s: %s; reinstall hob", path, strerror(errno));
-    return EXITS_FAILED;
+    return EXIT_FAILED;
 }
 
 static int run(struct options *o, void *ctx)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/option_table.h"
+#include "client/option-table.h"
 #include "client/options.h"
 #include <stdio.h>
 
@@ -48,7 +48,7 @@ int options_help(struct buf *out)
         if (!d->help) continue;
         r = buf_puts(out, help_head(i));
         if (r < 0) break;
-        snprintf(left, sizeof left, "%s--%s%s%s", d->letter ? "" : "    ", d->name, d->arg ? " " : "",
+        snprintf(left, sizeof(left), "%s--%s%s%s", d->letter ? "" : "    ", d->name, d->arg ? " " : "",
                  d->arg ? d->arg : "");
         if (d->letter)
             r = buf_printf(out, "  -%c, %-22s %s\n", d->letter, left, d->help);

@@ -119,7 +119,7 @@ static int set_token(struct proto_bias *b, const char *s, size_t n)
     if (n && strspn(s, "0123456789") >= n) {
         char id[64];
 
-        if (n >= sizeof id) return error_say(-EINVAL, "the token's id has %zu digits", n);
+        if (n >= sizeof(id)) return error_say(-EINVAL, "the token's id has %zu digits", n);
         memcpy(id, s, n);
         id[n] = 0;
         return set_int(&b->id, id, 0, INT32_MAX);
@@ -144,7 +144,7 @@ static int add_bias(struct options *o, const char *value)
     if (!eq) return error_say(-EINVAL, "'%.64s' is not TOKEN=NUMBER", value);
     if (o->n_biases == PROTO_BIASES_MAX) return error_say(-EINVAL, "more than %d values", PROTO_BIASES_MAX);
     if ((o->n_biases & (o->n_biases - 1)) == 0) { /* room for a power of two */
-        more = reallocarray(o->biases, o->n_biases ? 2 * o->n_biases : 1, sizeof *more);
+        more = reallocarray(o->biases, o->n_biases ? 2 * o->n_biases : 1, sizeof(*more));
         if (!more) return error_say(-ENOMEM, "no memory for the options");
         o->biases = more;
     }

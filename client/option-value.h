@@ -2,7 +2,7 @@
 #pragma once
 /* Parses the value of one option into struct options. options.h declares options_watch and options_session_name, which
  * are also part of this module. */
-#include "client/option_table.h"
+#include "client/option-table.h"
 #include "client/options.h"
 
 /* Set the option @id to @value, which comes from the command line or from hob.conf; NULL: a flag on the command line.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/options.h"
+#include "client/option-check.h"
+#include "client/option-table.h"
 #include "client/option-value.h"
-#include "client/option_check.h"
-#include "client/option_table.h"
 #include "libcommon/conf.h"
 #include "libcommon/error.h"
 #include <getopt.h>
@@ -34,7 +34,7 @@ static int options_unknown(const char *arg, int letter, bool missing)
     if (strncmp(arg, "--", 2) != 0) return error_say(-EINVAL, "unknown option '-%c' (see hob --help)", letter);
     if (strchr(arg, '=') && letter) return error_say(-EINVAL, "'%s': takes no value (see hob --help)", arg);
     option_names(names, false);
-    if (strlen(arg) - 2 < sizeof name) {
+    if (strlen(arg) - 2 < sizeof(name)) {
         memcpy(name, arg + 2, strlen(arg) - 1);
         name[strcspn(name, "=")] = 0;
         near = conf_nearest(name, names);
@@ -118,8 +118,8 @@ int options_parse(struct options *o, int argc, char **argv)
 
     *o = (struct options){.max_tokens = -1, .timeout_ms = -1, .at = -1, .max_lines = -1};
     proto_sampling_init(&o->sampling);
-    o->files = malloc(n * sizeof *o->files);
-    o->words = malloc(n * sizeof *o->words);
+    o->files = malloc(n * sizeof(*o->files));
+    o->words = malloc(n * sizeof(*o->words));
     if (!o->files || !o->words) return error_say(-ENOMEM, "no memory for the options");
     return options_walk(o, argc, argv);
 }

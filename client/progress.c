@@ -17,12 +17,12 @@ const char *progress_line(char out[PROGRESS_LINE], const struct proto_event *e, 
         double s = (double)elapsed * (double)(e->total - e->done) / (double)(e->done - had) / 1000;
 
         if (s < 100)
-            snprintf(left, sizeof left, " %.0f s left", s < 1 ? 1 : s);
+            snprintf(left, sizeof(left), " %.0f s left", s < 1 ? 1 : s);
         else if (s < 360000)
-            snprintf(left, sizeof left, " %.0f min left", s / 60);
+            snprintf(left, sizeof(left), " %.0f min left", s / 60);
     }
-    if (e->cached) snprintf(known, sizeof known, " (%" PRIu64 " cached)", e->cached);
-    snprintf(count, sizeof count, "%" PRIu64 "/%" PRIu64, e->done, e->total);
+    if (e->cached) snprintf(known, sizeof(known), " (%" PRIu64 " cached)", e->cached);
+    snprintf(count, sizeof(count), "%" PRIu64 "/%" PRIu64, e->done, e->total);
     snprintf(out, PROGRESS_LINE, "prefill %.41s tokens%.30s%.16s", count, known, left);
     if (strlen(out) >= width) snprintf(out, PROGRESS_LINE, "prefill %.41s tokens%.16s", count, left);
     if (strlen(out) >= width) snprintf(out, PROGRESS_LINE, "prefill %.41s", count);

@@ -32,7 +32,7 @@ static int render_show(struct render *r, struct buf *out)
     int e = r->style == r->shown ? 1 : buf_puts(out, "\x1b[0");
 
     if (e != 0) return e < 0 ? e : 0;
-    for (unsigned i = 0; e == 0 && i < sizeof codes / sizeof *codes; i++)
+    for (unsigned i = 0; e == 0 && i < sizeof(codes) / sizeof(*codes); i++)
         if (r->style >> i & 1) e = buf_puts(out, codes[i]);
     r->shown = r->style;
     return e == 0 ? buf_puts(out, "m") : e;

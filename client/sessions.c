@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/sessions.h"
-#include "client/ask.h"
 #include "client/columns.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/output.h"
-#include "client/sessions_view.h"
+#include "client/rpc.h"
+#include "client/sessions-view.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/plain.h"
@@ -46,7 +46,7 @@ static int sessions_print(const struct options *o, const struct proto_text *json
     if (r == 0 && o->verb == SESSIONS_LIST && !text.len) log_info("no sessions");
     if (r == 0) r = output_write(&out, text.data, text.len);
     buf_fini(&text);
-    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
 }
 
 /* Append the sessions of a page, an array in JSON, to @all, which is the beginning of one. */
@@ -64,9 +64,9 @@ static int sessions_join(struct buf *all, const struct proto_text *page)
     return r == 0 ? buf_append(all, from, (size_t)(to - from)) : r;
 }
 
-static int sessions_list(const struct options *o, struct link *c)
+static int sessions_list(const struct options *o, struct connection *c)
 {
-    static const struct ask how = {.want = PROTO_EV_SESSIONS, .again = ASK_ANYWAY, .wait_ms = SESSIONS_WAIT_MS};
+    static const struct rpc how = {.want = PROTO_EV_SESSIONS, .retry = RPC_ALWAYS, .wait_ms = SESSIONS_WAIT_MS};
     struct proto_request request = {.type = PROTO_SESSION_LIST};
     struct buf all = BUF_INIT;
     int status = 0, r = buf_puts(&all, "[");
@@ -75,7 +75,7 @@ static int sessions_list(const struct options *o, struct link *c)
         struct proto_event e = {0};
 
         request.id++;
-        status = ask(o, c, &request, &how, &e);
+        status = rpc_call(o, c, &request, &how, &e);
         proto_text_fini(&request.after);
         if (status != 0) break;
         if (r == 0) r = sessions_join(&all, &e.sessions);
@@ -84,25 +84,26 @@ static int sessions_list(const struct options *o, struct link *c)
         proto_event_fini(&e);
     } while (r == 0 && request.after.len);
     if (r == 0) r = buf_puts(&all, "]");
-    if (status == 0) status = r < 0 ? exits_say(r) : sessions_print(o, &(struct proto_text){all.data, all.len});
+    if (status == 0)
+        status = r < 0 ? exit_status_report(r) : sessions_print(o, &(struct proto_text){all.data, all.len});
     proto_text_fini(&request.after);
     buf_fini(&all);
     return status;
 }
 
 /* One request of the verb about @name and @to, either of which may be NULL. */
-static int sessions_ask(const struct options *o, struct link *c, uint64_t id, const char *name, const char *to)
+static int sessions_call(const struct options *o, struct connection *c, uint64_t id, const char *name, const char *to)
 {
     const bool reads = o->verb == SESSIONS_SHOW;
-    const struct ask how = {.want = reads ? PROTO_EV_SESSIONS : PROTO_EV_OK,
-                            .again = reads ? ASK_ANYWAY : ASK_UNHEARD,
+    const struct rpc how = {.want = reads ? PROTO_EV_SESSIONS : PROTO_EV_OK,
+                            .retry = reads ? RPC_ALWAYS : RPC_IF_UNSEEN,
                             .wait_ms = SESSIONS_WAIT_MS};
     const struct proto_request request = {.type = types[o->verb],
                                           .id = id,
                                           .name = {(char *)name, name ? strlen(name) : 0},
                                           .to = {(char *)to, to ? strlen(to) : 0}};
     struct proto_event e = {0};
-    int status = ask(o, c, &request, &how, &e);
+    int status = rpc_call(o, c, &request, &how, &e);
 
     if (status != 0) return status;
     if (reads) status = sessions_print(o, &e.sessions);
@@ -111,14 +112,14 @@ static int sessions_ask(const struct options *o, struct link *c, uint64_t id, co
 }
 
 /* Below the list, for people: how much of the disk all of them take, and may. */
-static int sessions_sum(const struct options *o, struct link *c, uint64_t id)
+static int sessions_sum(const struct options *o, struct connection *c, uint64_t id)
 {
     const struct proto_request request = {.type = PROTO_STATUS, .id = id};
-    const struct ask how = {.want = PROTO_EV_STATUS, .again = ASK_ANYWAY, .wait_ms = SESSIONS_WAIT_MS};
+    const struct rpc how = {.want = PROTO_EV_STATUS, .retry = RPC_ALWAYS, .wait_ms = SESSIONS_WAIT_MS};
     struct proto_event e = {0};
     struct buf text = BUF_INIT;
     struct output out;
-    int status = ask(o, c, &request, &how, &e), r;
+    int status = rpc_call(o, c, &request, &how, &e), r;
 
     if (status != 0) return status;
     output_init(&out, STDOUT_FILENO, false);
@@ -126,12 +127,12 @@ static int sessions_sum(const struct options *o, struct link *c, uint64_t id)
     if (r == 0) r = output_write(&out, text.data, text.len);
     buf_fini(&text);
     proto_event_fini(&e);
-    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
 }
 
 int sessions_run(const struct options *o)
 {
-    struct link c = CONN_INIT;
+    struct connection c = CONNECTION_INIT;
     int status = 0;
 
     if (o->verb == SESSIONS_LIST) {
@@ -139,14 +140,14 @@ int sessions_run(const struct options *o)
         if (status == 0 && !o->json && isatty(STDOUT_FILENO)) status = sessions_sum(o, &c, 2);
     } else if (o->verb == SESSIONS_REMOVE) {
         /* As rm(1): what cannot be removed does not keep the others. */
-        for (size_t i = 0; i < o->n_words && status != EXITS_NO_DAEMON && status != EXITS_INTERRUPTED; i++) {
-            int one = sessions_ask(o, &c, i + 1, o->words[i], NULL);
+        for (size_t i = 0; i < o->n_words && status != EXIT_NO_DAEMON && status != EXIT_INTERRUPTED; i++) {
+            int one = sessions_call(o, &c, i + 1, o->words[i], NULL);
 
             if (one != 0) status = one;
         }
     } else {
-        status = sessions_ask(o, &c, 1, o->n_words > 0 ? o->words[0] : NULL, o->n_words > 1 ? o->words[1] : NULL);
+        status = sessions_call(o, &c, 1, o->n_words > 0 ? o->words[0] : NULL, o->n_words > 1 ? o->words[1] : NULL);
     }
-    link_close(&c);
+    connection_close(&c);
     return status;
 }

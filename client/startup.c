@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/startup.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -46,7 +46,7 @@ int startup_run(struct options *o, int parsed, int (*run)(struct options *o, voi
         r = run(o, ctx);
     } else {
         log_error("%s", error_text(r));
-        r = r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
+        r = r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
     }
     options_fini(o);
     return r;

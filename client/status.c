@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/status.h"
-#include "client/ask.h"
 #include "client/columns.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/json.h"
 #include "client/output.h"
+#include "client/rpc.h"
 #include "client/watch.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
@@ -44,7 +44,7 @@ static bool starts(const char *s, const char *with)
 static int status_real(struct buf *out, double v)
 {
     char text[32];
-    size_t n = (size_t)snprintf(text, sizeof text, "%.3f", v);
+    size_t n = (size_t)snprintf(text, sizeof(text), "%.3f", v);
 
     while (text[n - 1] == '0') n--;
     return buf_append(out, text, text[n - 1] == '.' ? n - 1 : n);
@@ -131,7 +131,7 @@ static void status_table_fini(struct status_table *t)
 
 static bool status_is_table(const char *key)
 {
-    for (size_t i = 0; i < sizeof status_tables / sizeof *status_tables; i++)
+    for (size_t i = 0; i < sizeof(status_tables) / sizeof(*status_tables); i++)
         if (strcmp(key, status_tables[i]) == 0) return true;
     return false;
 }
@@ -167,7 +167,7 @@ static int status_item(void *ctx, const struct json_item *item)
     if (item->depth == 1 && item->kind == JSON_STRING && item->key && strcmp(item->key, "state") == 0) {
         bool soon = strcmp(item->text, "loading") == 0 || strcmp(item->text, "stopping") == 0;
 
-        v->status = strcmp(item->text, "ready") == 0 ? EXITS_ANSWERED : soon ? EXITS_BUSY : EXITS_FAILED;
+        v->status = strcmp(item->text, "ready") == 0 ? EXIT_ANSWERED : soon ? EXIT_BUSY : EXIT_FAILED;
     }
     r = buf_printf(v->out, "%*s", (int)(2 * indent), "");
     if (r == 0) r = item->key ? table_plain(v->out, item->key) : buf_puts(v->out, "-");
@@ -181,7 +181,7 @@ static int status_item(void *ctx, const struct json_item *item)
 
 int status_format(struct buf *out, const char *json, size_t len, int *status)
 {
-    struct status_view v = {.out = out, .status = EXITS_FAILED, .table = STATUS_TABLE};
+    struct status_view v = {.out = out, .status = EXIT_FAILED, .table = STATUS_TABLE};
     int r = json_walk(json, len, status_item, &v);
 
     status_table_fini(&v.table);
@@ -193,14 +193,14 @@ int status_format(struct buf *out, const char *json, size_t len, int *status)
 static int status_print(const struct options *o, const struct proto_text *json)
 {
     struct buf text = BUF_INIT, plain = BUF_INIT;
-    int status = EXITS_FAILED, r = status_format(&text, json->data, json->len, &status);
+    int status = EXIT_FAILED, r = status_format(&text, json->data, json->len, &status);
 
     if (r == 0 && o->json) {
         r = buf_append(&plain, json->data, json->len);
         if (r == 0) r = buf_puts(&plain, "\n");
     }
     if (r == 0) r = output_print(o->json ? plain.data : text.data, o->json ? plain.len : text.len);
-    if (r < 0) status = exits_say(r);
+    if (r < 0) status = exit_status_report(r);
     buf_fini(&text);
     buf_fini(&plain);
     return status;
@@ -208,36 +208,36 @@ static int status_print(const struct options *o, const struct proto_text *json)
 
 int status_run(const struct options *o)
 {
-    static const struct ask how = {.want = PROTO_EV_STATUS, .wait_ms = STATUS_WAIT_MS};
+    static const struct rpc how = {.want = PROTO_EV_STATUS, .wait_ms = STATUS_WAIT_MS};
     const struct proto_request request = {.type = PROTO_STATUS, .id = STATUS_ID};
-    struct link c = CONN_INIT;
+    struct connection c = CONNECTION_INIT;
     struct proto_event e = {0};
     int status;
 
     if (o->watch_ms) return watch_run(o);
-    status = ask(o, &c, &request, &how, &e);
+    status = rpc_call(o, &c, &request, &how, &e);
     if (status == 0) {
         status = status_print(o, &e.status);
         proto_event_fini(&e);
     }
-    link_close(&c);
+    connection_close(&c);
     return status;
 }
 
 int status_stop(const struct options *o)
 {
-    static const struct ask how = {.want = PROTO_EV_STOPPING, .wait_ms = STATUS_WAIT_MS};
+    static const struct rpc how = {.want = PROTO_EV_STOPPING, .wait_ms = STATUS_WAIT_MS};
     const struct proto_request request = {.type = PROTO_STOP, .id = STATUS_ID};
-    struct link c = CONN_INIT;
+    struct connection c = CONNECTION_INIT;
     struct proto_event e = {0};
-    int r, status = ask(o, &c, &request, &how, &e);
+    int r, status = rpc_call(o, &c, &request, &how, &e);
 
     if (status == 0) {
         proto_event_fini(&e);
         /* What was accepted is served first, so this lasts as long as it lasts. */
-        while ((r = link_next(&c, &e, -1, -1)) == 0) proto_event_fini(&e);
-        if (r < 0) status = exits_say(r);
+        while ((r = connection_next(&c, &e, -1, -1)) == 0) proto_event_fini(&e);
+        if (r < 0) status = exit_status_report(r);
     }
-    link_close(&c);
+    connection_close(&c);
     return status;
 }

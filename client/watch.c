@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/watch.h"
-#include "client/ask.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/output.h"
-#include "client/watch_view.h"
+#include "client/rpc.h"
+#include "client/watch-view.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 struct watch {
     const struct options *o;
-    struct link link;
+    struct connection connection;
     struct output out;
     struct watch_sample now, before;
     bool screen; /* standard output is a terminal that can do it */
@@ -56,7 +56,7 @@ static void screen_close(struct watch *w)
 {
     static const char show[] = "\033[?25h";
 
-    if (w->screen && write(STDOUT_FILENO, show, sizeof show - 1) < 0) log_debug("the terminal is gone");
+    if (w->screen && write(STDOUT_FILENO, show, sizeof(show) - 1) < 0) log_debug("the terminal is gone");
     if (w->keys) tcsetattr(STDIN_FILENO, TCSADRAIN, &w->old);
     if (w->resized >= 0) close(w->resized);
 }
@@ -109,11 +109,11 @@ static int show_json(struct watch *w, const struct proto_text *json)
 /* One question, one picture. 0, or the exit status + 1: 1 is a good end. */
 static int look(struct watch *w, bool first)
 {
-    static const struct ask how = {.want = PROTO_EV_STATUS, .wait_ms = WATCH_WAIT_MS};
+    static const struct rpc how = {.want = PROTO_EV_STATUS, .wait_ms = WATCH_WAIT_MS};
     const struct proto_request request = {.type = PROTO_STATUS, .id = 1};
     struct proto_event e = {0};
     struct watch_sample s;
-    int status = ask(w->o, &w->link, &request, &how, &e), r;
+    int status = rpc_call(w->o, &w->connection, &request, &how, &e), r;
 
     if (status != 0) return status + 1;
     r = watch_read(&s, e.status.data, e.status.len, interrupt_now());
@@ -124,7 +124,7 @@ static int look(struct watch *w, bool first)
         r = w->o->json ? show_json(w, &e.status) : draw(w, first);
     }
     proto_event_fini(&e);
-    return r < 0 ? exits_say(r) + 1 : 0;
+    return r < 0 ? exit_status_report(r) + 1 : 0;
 }
 
 /* Until the next look is due. As look. */
@@ -139,19 +139,19 @@ static int rest(struct watch *w, int64_t until)
         int r = interrupt_poll(fds, 3, until);
 
         if (r == 0) return 0;
-        if (r < 0) return exits_say(r) + 1;
-        if (fds[2].revents & (POLLERR | POLLHUP)) return EXITS_ANSWERED + 1;
-        if (fds[0].revents && (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 4)) return EXITS_ANSWERED + 1;
-        if (fds[1].revents && read(w->resized, &si, sizeof si) > 0 && !w->o->json) {
+        if (r < 0) return exit_status_report(r) + 1;
+        if (fds[2].revents & (POLLERR | POLLHUP)) return EXIT_ANSWERED + 1;
+        if (fds[0].revents && (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 4)) return EXIT_ANSWERED + 1;
+        if (fds[1].revents && read(w->resized, &si, sizeof(si)) > 0 && !w->o->json) {
             r = draw(w, false);
-            if (r < 0) return exits_say(r) + 1;
+            if (r < 0) return exit_status_report(r) + 1;
         }
     }
 }
 
 int watch_run(const struct options *o)
 {
-    struct watch w = {.o = o, .link = CONN_INIT};
+    struct watch w = {.o = o, .connection = CONNECTION_INIT};
     int64_t next = interrupt_now();
     int end;
 
@@ -168,7 +168,7 @@ int watch_run(const struct options *o)
         if (!end) end = look(&w, false);
     }
     screen_close(&w);
-    link_close(&w.link);
+    connection_close(&w.connection);
     watch_fini(&w.now);
     watch_fini(&w.before);
     return end - 1;

@@ -31,7 +31,7 @@ int error_say(int r, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     keep(r, text);
     return r;
@@ -44,9 +44,9 @@ int error_in(int r, const char *fmt, ...)
     int n;
 
     va_start(ap, fmt);
-    n = vsnprintf(text, sizeof text, fmt, ap);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof text) snprintf(text + n, sizeof text - n, ": %s", error_text(r));
+    if (n >= 0 && (size_t)n < sizeof(text)) snprintf(text + n, sizeof(text) - n, ": %s", error_text(r));
     keep(r, text);
     return r;
 }
@@ -55,7 +55,7 @@ const char *error_text(int r)
 {
     if (r && last.number == r) return last.text;
     /* GNU's strerror_r: may or may not use the buffer. */
-    return strerror_r(r < 0 ? -r : r, last.plain, sizeof last.plain);
+    return strerror_r(r < 0 ? -r : r, last.plain, sizeof(last.plain));
 }
 
 int error_origin_at(int r, const char *file, int line)

@@ -82,14 +82,14 @@ void log_at(enum log_level level, const char *fmt, ...)
     if ((int)level > atomic_load_explicit(&log_max, memory_order_relaxed)) return;
     after = decorate(line, 128, level);
     head = strlen(line);
-    room = sizeof line - head - strlen(after) - 2; /* a newline and snprintf's NUL */
+    room = sizeof(line) - head - strlen(after) - 2; /* a newline and snprintf's NUL */
     va_start(ap, fmt);
-    n = vsnprintf(text, sizeof text, fmt, ap);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : utf8_whole(text, sizeof text - 1);
+    len = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : utf8_whole(text, sizeof(text) - 1);
     /* A message may quote what a peer sent: it must not look like two lines, nor move the cursor. */
     len = head + plain_into(line + head, room, text, len);
-    len += (size_t)snprintf(line + len, sizeof line - len, "%s\n", after);
+    len += (size_t)snprintf(line + len, sizeof(line) - len, "%s\n", after);
     while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR) continue;
     errno = saved;
 }

@@ -82,8 +82,8 @@ void plain_print(FILE *f, const char *before, const char *text)
         uint32_t shown;
         size_t take = 0;
 
-        while (take < left && take < sizeof line / 3 - 4) take += character(text + take, left - take, true, &shown);
-        fwrite(line, 1, plain_into(line, sizeof line, text, take), f);
+        while (take < left && take < sizeof(line) / 3 - 4) take += character(text + take, left - take, true, &shown);
+        fwrite(line, 1, plain_into(line, sizeof(line), text, take), f);
         text += take;
         left -= take;
     }

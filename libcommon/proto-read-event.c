@@ -11,7 +11,7 @@ static int read_channel(struct reading *in, const struct place *where, const msg
 
     if (o->type != MSGPACK_OBJECT_STR) return proto_bad(where, "must be a string");
     *(const char **)at = "other";
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (proto_is(o, known[i])) *(const char **)at = known[i];
     return 0;
 }
@@ -33,7 +33,7 @@ static int read_ids(struct reading *in, const struct place *where, const msgpack
     if (r < 0) return r;
     if (!o->via.array.size) return 0;
     e->n_ids = o->via.array.size;
-    e->ids = calloc(e->n_ids, sizeof *e->ids);
+    e->ids = calloc(e->n_ids, sizeof(*e->ids));
     if (!e->ids) return -ENOMEM;
     for (size_t i = 0; i < e->n_ids; i++) {
         const msgpack_object *id = &o->via.array.ptr[i];
@@ -54,7 +54,7 @@ static int read_logprobs(struct reading *in, const struct place *where, const ms
     if (r < 0) return r;
     if (!o->via.array.size) return 0;
     e->n_ids = o->via.array.size;
-    e->logprobs = calloc(e->n_ids, sizeof *e->logprobs);
+    e->logprobs = calloc(e->n_ids, sizeof(*e->logprobs));
     if (!e->logprobs) return -ENOMEM;
     for (size_t i = 0; i < e->n_ids; i++) {
         const struct place inside = {where, NULL, i};
@@ -99,7 +99,7 @@ static int read_usage(struct reading *in, const struct place *where, const msgpa
         {.key = "completion", .read = proto_read_u64, .offset = AT(usage_completion)},
     };
 
-    return proto_read_map(in, where, o, fields, sizeof fields / sizeof *fields, at);
+    return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }
 
 static int read_timings(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
@@ -112,7 +112,7 @@ static int read_timings(struct reading *in, const struct place *where, const msg
         {.key = "ttft_ms", .read = proto_read_double, .offset = AT(ttft_ms)},
     };
 
-    return proto_read_map(in, where, o, fields, sizeof fields / sizeof *fields, at);
+    return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }
 
 #define FIELD_ID                                                                                                       \
@@ -186,7 +186,7 @@ static const struct field sessions_fields[] = {
 };
 static const struct field id_fields[] = {FIELD_ID};
 
-#define FIELDS(f) f, sizeof(f) / sizeof *(f)
+#define FIELDS(f) f, sizeof(f) / sizeof(*(f))
 
 static const struct {
     const char *name;
@@ -218,8 +218,8 @@ static int read_event(struct proto_event *e, const msgpack_object *o)
     if (id && id->type == MSGPACK_OBJECT_POSITIVE_INTEGER) e->id = id->via.u64;
     if (!type) return proto_bad(&where, "missing key 'event'");
     if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&where, "event must be a string");
-    while (i < sizeof types / sizeof *types && !proto_is(type, types[i].name)) i++;
-    if (i == sizeof types / sizeof *types) {
+    while (i < sizeof(types) / sizeof(*types) && !proto_is(type, types[i].name)) i++;
+    if (i == sizeof(types) / sizeof(*types)) {
         e->type = PROTO_EV_UNKNOWN;
         return 0;
     }

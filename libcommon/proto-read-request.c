@@ -24,7 +24,7 @@ static int read_part(struct reading *in, const struct place *where, const msgpac
     if (!proto_is(type, "text"))
         return proto_bad(where, "part type '%s' is not supported, only 'text'",
                          proto_printable(name, type->via.str.ptr, type->via.str.size));
-    return proto_read_map(in, where, o, fields, sizeof fields / sizeof *fields, text);
+    return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), text);
 }
 
 /* A string, or a list of typed parts, which are joined. */
@@ -67,14 +67,14 @@ static int read_messages(struct reading *in, const struct place *where, const ms
 
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of messages");
     if (!o->via.array.size) return proto_bad(where, "the prompt is empty");
-    g->messages = calloc(o->via.array.size, sizeof *g->messages);
+    g->messages = calloc(o->via.array.size, sizeof(*g->messages));
     if (!g->messages) return -ENOMEM;
     g->n_messages = o->via.array.size;
-    in->bytes += g->n_messages * sizeof *g->messages;
+    in->bytes += g->n_messages * sizeof(*g->messages);
     for (size_t i = 0; i < g->n_messages; i++) {
         const struct place inside = {where, NULL, i};
-        int r =
-            proto_read_map(in, &inside, &o->via.array.ptr[i], fields, sizeof fields / sizeof *fields, &g->messages[i]);
+        int r = proto_read_map(in, &inside, &o->via.array.ptr[i], fields, sizeof(fields) / sizeof(*fields),
+                               &g->messages[i]);
 
         if (r < 0) return r;
     }
@@ -143,10 +143,10 @@ static int read_biases(struct reading *in, const struct place *where, const msgp
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of tokens and numbers");
     if (n > PROTO_BIASES_MAX) return proto_bad(where, "has %zu tokens, the limit is %d", n, PROTO_BIASES_MAX);
     if (!n) return 0;
-    g->biases = calloc(n, sizeof *g->biases);
+    g->biases = calloc(n, sizeof(*g->biases));
     if (!g->biases) return -ENOMEM;
     g->n_biases = n;
-    in->bytes += n * sizeof *g->biases;
+    in->bytes += n * sizeof(*g->biases);
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct place inside = {where, NULL, i};
 
@@ -377,7 +377,7 @@ static int check_infill(const struct place *where, const struct proto_generate *
         {"fork", g->fork.len},     {"wait", g->wait},           {"context", g->context != PROTO_CONTEXT_UNSET},
         {"n", g->n > 1},           {"detach", g->detach}};
 
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         if (others[i].given) return proto_bad(where, "'%s' cannot be used with infill", others[i].key);
     if (!g->prefix.len && !g->suffix.len) return proto_bad(where, "prefix and suffix are both empty");
     if (g->n_stop == PROTO_STOPS_MAX) return proto_bad(where, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
@@ -408,7 +408,7 @@ static int check_generate(const struct place *where, const struct proto_generate
     return 0;
 }
 
-#define FIELDS(f) f, sizeof(f) / sizeof *(f)
+#define FIELDS(f) f, sizeof(f) / sizeof(*(f))
 
 static const struct {
     const char *name;
@@ -443,8 +443,8 @@ static int read_request(struct proto_request *r, const msgpack_object *o)
     if (id && id->type == MSGPACK_OBJECT_POSITIVE_INTEGER) r->id = id->via.u64; /* for the answer to what is wrong */
     if (!type) return proto_bad(&where, "missing key 'type'");
     if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&where, "type must be a string");
-    while (i < sizeof types / sizeof *types && !proto_is(type, types[i].name)) i++;
-    if (i == sizeof types / sizeof *types)
+    while (i < sizeof(types) / sizeof(*types) && !proto_is(type, types[i].name)) i++;
+    if (i == sizeof(types) / sizeof(*types))
         return proto_bad(&where, "unknown type '%s'", proto_printable(name, type->via.str.ptr, type->via.str.size));
     r->type = types[i].type;
     where.key = types[i].name;

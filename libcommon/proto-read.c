@@ -31,9 +31,9 @@ int proto_bad(const struct place *where, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    format_place(place, sizeof place, where);
+    format_place(place, sizeof(place), where);
     return error_say(-EINVAL, "%s: %s", place, text);
 }
 

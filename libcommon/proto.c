@@ -33,14 +33,14 @@ static const struct {
 
 const char *proto_errno_name(int code)
 {
-    for (size_t i = 0; i < sizeof errnos / sizeof *errnos; i++)
+    for (size_t i = 0; i < sizeof(errnos) / sizeof(*errnos); i++)
         if (errnos[i].code == code) return errnos[i].name;
     return "EIO";
 }
 
 int proto_errno_value(const char *name)
 {
-    for (size_t i = 0; i < sizeof errnos / sizeof *errnos; i++)
+    for (size_t i = 0; i < sizeof(errnos) / sizeof(*errnos); i++)
         if (strcmp(errnos[i].name, name) == 0) return errnos[i].code;
     return EIO;
 }
@@ -74,7 +74,7 @@ const char *proto_context_name(enum proto_context c)
         [PROTO_CONTEXT_ROTATE] = "rotate",
     };
 
-    return (unsigned)c < sizeof names / sizeof *names ? names[c] : "";
+    return (unsigned)c < sizeof(names) / sizeof(*names) ? names[c] : "";
 }
 
 enum proto_context proto_context_value(const char *name)
@@ -93,7 +93,7 @@ const char *proto_priority_name(enum proto_priority p)
         [PROTO_PRIORITY_BATCH] = "batch",
     };
 
-    return (unsigned)p < sizeof names / sizeof *names ? names[p] : "";
+    return (unsigned)p < sizeof(names) / sizeof(*names) ? names[p] : "";
 }
 
 enum proto_priority proto_priority_value(const char *name)

@@ -17,9 +17,9 @@ static int address(const char *path, struct sockaddr_un *a)
     size_t n = strlen(path);
 
     if (!n) return error_say(-EINVAL, "the socket's path is empty");
-    if (n >= sizeof a->sun_path)
+    if (n >= sizeof(a->sun_path))
         return error_say(-ENAMETOOLONG, "socket path %s has %zu bytes, the limit is %zu", path, n,
-                         sizeof a->sun_path - 1);
+                         sizeof(a->sun_path) - 1);
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(a->sun_path, path, n + 1);
     return 0;
@@ -35,7 +35,7 @@ int sock_connect(const char *path)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return error_origin(-errno);
     /* On a Unix socket an interrupted connect has not begun, so it may simply be called again. */
-    do r = connect(fd, (struct sockaddr *)&a, sizeof a) < 0 ? -errno : 0;
+    do r = connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
     while (r == -EINTR);
     if (r < 0) {
         close(fd);
@@ -73,7 +73,7 @@ static int somebody_listens(const struct sockaddr_un *a)
         struct pollfd p = {.fd = fd, .events = POLLRDHUP};
 
         if (fd < 0) return error_origin(-errno);
-        if (connect(fd, (const struct sockaddr *)a, sizeof *a) < 0) return errno != ECONNREFUSED && errno != ENOENT;
+        if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0) return errno != ECONNREFUSED && errno != ENOENT;
         if (poll(&p, 1, 100) <= 0) return 1;
     }
     return 1;
@@ -107,7 +107,7 @@ static int bind_and_listen(int fd, const struct sockaddr_un *a, mode_t mode, int
     int r;
 
     if (fchmod(fd, mode) < 0) return error_origin(-errno);
-    if (bind(fd, (const struct sockaddr *)a, sizeof *a) < 0)
+    if (bind(fd, (const struct sockaddr *)a, sizeof(*a)) < 0)
         return error_say(-errno, "cannot make the socket %s: %s", a->sun_path, strerror(errno));
     if (chmod(a->sun_path, mode) == 0 && listen(fd, backlog) == 0) return 0;
     r = error_say(-errno, "cannot listen at %s: %s", a->sun_path, strerror(errno));
@@ -139,10 +139,10 @@ int sock_listen(const char *path, mode_t mode, int backlog)
 int sock_peer(int fd, uid_t *uid, pid_t *pid)
 {
     struct ucred c;
-    socklen_t n = sizeof c;
+    socklen_t n = sizeof(c);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) < 0) return error_origin(-errno);
-    if (n != sizeof c) return error_say(-EIO, "SO_PEERCRED gave %u bytes", (unsigned)n);
+    if (n != sizeof(c)) return error_say(-EIO, "SO_PEERCRED gave %u bytes", (unsigned)n);
     *uid = c.uid;
     *pid = c.pid;
     return 0;

@@ -4,11 +4,11 @@
  * paying for it twice: a clone where the file system makes one, else a hard link, if nobody else could change the
  * bytes through the other name, else a copy.
  */
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/models/bar.h"
-#include "client/models/facts.h"
 #include "client/models/loaded.h"
+#include "client/models/metadata.h"
 #include "client/models/models.h"
 #include "client/models/place.h"
 #include "libcommon/cleanup.h"
@@ -60,7 +60,7 @@ static int add_link(const struct models_options *o, struct place *p, const char 
     char fd[32];
     int r;
 
-    snprintf(fd, sizeof fd, "/proc/self/fd/%d", from);
+    snprintf(fd, sizeof(fd), "/proc/self/fd/%d", from);
     if (o->force) unlinkat(p->dir, p->link, 0);
     r = target ? symlinkat(target, p->dir, as) : linkat(AT_FDCWD, fd, p->dir, as, AT_SYMLINK_FOLLOW);
     if (r < 0) {
@@ -131,7 +131,7 @@ static int add_begin(const struct models_options *o, struct place *p)
     return r;
 }
 
-static int add_checked(const struct models_options *o, struct place *p, const char *path, struct facts *f)
+static int add_checked(const struct models_options *o, struct place *p, const char *path, struct metadata *f)
 {
     _cleanup_(closep) int from = -1;
     const char *did = "linked";
@@ -141,8 +141,8 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
 
     if (r < 0) return r;
     /* What was opened, whatever the name stands for by then. */
-    snprintf(by_fd, sizeof by_fd, "/proc/%d/fd/%d", (int)getpid(), from);
-    r = facts_check(f, by_fd);
+    snprintf(by_fd, sizeof(by_fd), "/proc/%d/fd/%d", (int)getpid(), from);
+    r = metadata_check(f, by_fd);
     if (r < 0) return r;
     r = add_begin(o, p);
     if (r == 0) {
@@ -150,35 +150,35 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
         if (r < 0 && p->fd >= 0) place_discard(p);
     }
     if (r == 0)
-        facts_tell(f, did, p->name, o->system);
+        metadata_log(f, did, p->name, o->system);
     else
-        facts_fini(f);
+        metadata_fini(f);
     return r;
 }
 
 int models_add(const struct models_options *o)
 {
     struct place p = PLACE_INIT;
-    struct facts f;
+    struct metadata f;
     char *name = NULL;
     int r = place_name(o->n_words > 1 ? o->words[1] : NULL, o->words[0], &name);
 
     if (r < 0) {
         log_error("%s", error_text(r));
-        return EXITS_USAGE;
+        return EXIT_USAGE;
     }
     r = place_open(&p, name, o->system, true);
     if (r == 0) {
         r = add_checked(o, &p, o->words[0], &f);
         if (r == 0)
-            facts_fini(&f);
+            metadata_fini(&f);
         else
             error_in(r, "%s", o->words[0]);
     }
     place_close(&p);
-    if (r != -EBUSY) return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    if (r != -EBUSY) return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
     log_error("%s", error_text(r));
-    return EXITS_BUSY;
+    return EXIT_BUSY;
 }
 
 static int remove_one(const struct models_options *o, const char *given)
@@ -220,7 +220,7 @@ int models_remove(const struct models_options *o)
 
         if (r == 0) continue;
         log_error("%s", error_text(r));
-        status = r == -EBUSY ? EXITS_BUSY : r == -EINVAL ? EXITS_USAGE : EXITS_FAILED;
+        status = r == -EBUSY ? EXIT_BUSY : r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
     }
     return status;
 }

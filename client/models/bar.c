@@ -39,17 +39,17 @@ const char *bar_line(char out[BAR_LINE], const char *name, uint64_t done, uint64
     double part = total ? (double)done / (double)total : 0;
     size_t n, room;
 
-    if (rate >= 1) snprintf(speed, sizeof speed, " %s/s", format_size(size, (uint64_t)rate));
+    if (rate >= 1) snprintf(speed, sizeof(speed), " %s/s", format_size(size, (uint64_t)rate));
     if (rate >= 1 && total > done) put_left(left, (double)(total - done) / rate);
     if (total)
-        snprintf(tail, sizeof tail, "%3d%%%s%s%s", (int)(100 * (part > 1 ? 1 : part)), speed, *left ? " " : "", left);
+        snprintf(tail, sizeof(tail), "%3d%%%s%s%s", (int)(100 * (part > 1 ? 1 : part)), speed, *left ? " " : "", left);
     else
-        snprintf(tail, sizeof tail, "%s%s", format_size(size, done), speed);
+        snprintf(tail, sizeof(tail), "%s%s", format_size(size, done), speed);
     *out = 0;
     if (width > BAR_LINE) width = BAR_LINE;
     if (strlen(tail) >= width) return out;
     room = width - 1 - strlen(tail); /* for the name, the bar, and spaces */
-    n = put_name(shown, sizeof shown, name, room / 2);
+    n = put_name(shown, sizeof(shown), name, room / 2);
     if (total && room > n + BAR_LEAST + 4) {
         size_t cells = room - n - 4 > BAR_WIDEST ? BAR_WIDEST : room - n - 4;
         size_t full = (size_t)(part * (double)cells);

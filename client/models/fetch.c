@@ -133,7 +133,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
     if (!t->f->linked || !t->home) return n;
     take_header(linked, line, n, "x-linked-etag");
     if (*hex == '"') hex++;
-    if (strspn(hex, "0123456789abcdef") == 64) snprintf(t->sha256, sizeof t->sha256, "%.64s", hex);
+    if (strspn(hex, "0123456789abcdef") == 64) snprintf(t->sha256, sizeof(t->sha256), "%.64s", hex);
     return n;
 }
 
@@ -283,10 +283,10 @@ static int transfer_prepare(struct transfer *t, const char *url, struct curl_sli
         curl_easy_setopt(c, CURLOPT_PASSWORD, f->password);
     }
     if (f->from == 0) return 0;
-    snprintf(text, sizeof text, "%" PRIu64 "-", f->from);
+    snprintf(text, sizeof(text), "%" PRIu64 "-", f->from);
     curl_easy_setopt(c, CURLOPT_RANGE, text);
     if (!f->if_same) return 0;
-    snprintf(text, sizeof text, "If-Range: %s", f->if_same);
+    snprintf(text, sizeof(text), "If-Range: %s", f->if_same);
     *headers = curl_slist_append(NULL, text);
     if (!*headers) return error_say(-ENOMEM, "no memory for a request");
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, *headers);

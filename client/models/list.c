@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/columns.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/json.h"
-#include "client/models/facts.h"
 #include "client/models/loaded.h"
+#include "client/models/metadata.h"
 #include "client/models/models.h"
 #include "client/output.h"
 #include "libcommon/cleanup.h"
@@ -45,14 +45,14 @@ static void listing_fini(struct listing *l)
 static char *link_target(int dir, const char *file)
 {
     char target[4096];
-    ssize_t n = readlinkat(dir, file, target, sizeof target);
+    ssize_t n = readlinkat(dir, file, target, sizeof(target));
 
-    return n > 0 && n < (ssize_t)sizeof target ? strndup(target, (size_t)n) : NULL;
+    return n > 0 && n < (ssize_t)sizeof(target) ? strndup(target, (size_t)n) : NULL;
 }
 
 static int listing_add(struct listing *l, int dir, const char *path, const char *file, const char *folder)
 {
-    struct entry *more = reallocarray(l->e, l->n + 1, sizeof *more), *e;
+    struct entry *more = reallocarray(l->e, l->n + 1, sizeof(*more)), *e;
 
     if (!more) return -ENOMEM;
     l->e = more;
@@ -110,12 +110,12 @@ static int listing_fill(struct listing *l, const char *chosen)
     if (r == 0 && (!user || strcmp(user, system) != 0)) r = listing_scan(l, system, "system");
     if (r == 0) r = listing_scan(l, "/usr/share/hob/models", "shared");
     if (r < 0) return r;
-    if (l->n) qsort(l->e, l->n, sizeof *l->e, by_name);
+    if (l->n) qsort(l->e, l->n, sizeof(*l->e), by_name);
     listing_choose(l, chosen);
     return 0;
 }
 
-static int put_row(struct table *t, const struct entry *e, const struct facts *f)
+static int put_row(struct table *t, const struct entry *e, const struct metadata *f)
 {
     char size[16], context[24];
     const char *state = f->error        ? "broken"
@@ -125,7 +125,7 @@ static int put_row(struct table *t, const struct entry *e, const struct facts *f
                                         : "default";
     int r = table_put(t, e->name);
 
-    snprintf(context, sizeof context, "%" PRIu64, f->context);
+    snprintf(context, sizeof(context), "%" PRIu64, f->context);
     if (r == 0) r = table_put(t, f->bytes ? format_size(size, f->bytes) : "-");
     if (r == 0) r = table_put(t, f->type ? f->type : "-");
     if (r == 0) r = table_put(t, f->architecture ? f->architecture : "-");
@@ -136,16 +136,16 @@ static int put_row(struct table *t, const struct entry *e, const struct facts *f
     return r == 0 ? table_put(t, state) : r;
 }
 
-static int as_table(struct buf *out, const struct listing *l, const struct facts *facts)
+static int as_table(struct buf *out, const struct listing *l, const struct metadata *metadata)
 {
     static const char *const heads[] = {"name", "size", "type", "arch", "context", "template", "packed", "folder", ""};
-    enum { COLUMNS = sizeof heads / sizeof *heads };
+    enum { COLUMNS = sizeof(heads) / sizeof(*heads) };
     struct table t = {
         .columns = COLUMNS, .right = 1 << 1 | 1 << 4, .spare = 0xfc, .width = table_terminal(STDOUT_FILENO)};
     int r = 0;
 
     for (unsigned c = 0; r == 0 && c < COLUMNS; c++) r = table_put(&t, heads[c]);
-    for (size_t i = 0; r == 0 && i < l->n; i++) r = put_row(&t, &l->e[i], &facts[i]);
+    for (size_t i = 0; r == 0 && i < l->n; i++) r = put_row(&t, &l->e[i], &metadata[i]);
     if (r == 0) r = table_print(out, &t);
     table_fini(&t);
     return r;
@@ -164,7 +164,7 @@ static int put_number(struct buf *out, const char *key, uint64_t v)
     return v ? buf_printf(out, ",\"%s\":%" PRIu64, key, v) : buf_printf(out, ",\"%s\":null", key);
 }
 
-static int put_object(struct buf *out, const struct entry *e, const struct facts *f)
+static int put_object(struct buf *out, const struct entry *e, const struct metadata *f)
 {
     int r = buf_puts(out, "{\"name\":");
 
@@ -184,21 +184,21 @@ static int put_object(struct buf *out, const struct entry *e, const struct facts
     return r == 0 ? buf_puts(out, "}") : r;
 }
 
-static int as_json(struct buf *out, const struct listing *l, const struct facts *facts)
+static int as_json(struct buf *out, const struct listing *l, const struct metadata *metadata)
 {
     int r = buf_puts(out, "[");
 
     for (size_t i = 0; r == 0 && i < l->n; i++) {
         if (i) r = buf_puts(out, ",");
-        if (r == 0) r = put_object(out, &l->e[i], &facts[i]);
+        if (r == 0) r = put_object(out, &l->e[i], &metadata[i]);
     }
     return r == 0 ? buf_puts(out, "]\n") : r;
 }
 
-static int listing_print(const struct listing *l, const struct facts *facts, bool json)
+static int listing_print(const struct listing *l, const struct metadata *metadata, bool json)
 {
     struct buf text = BUF_INIT;
-    int r = json ? as_json(&text, l, facts) : l->n ? as_table(&text, l, facts) : 0;
+    int r = json ? as_json(&text, l, metadata) : l->n ? as_table(&text, l, metadata) : 0;
 
     if (r == 0 && text.len) r = output_print(text.data, text.len);
     buf_fini(&text);
@@ -208,26 +208,29 @@ static int listing_print(const struct listing *l, const struct facts *facts, boo
 int models_list(const struct models_options *o)
 {
     _cleanup_(freep) const char **paths = NULL;
-    _cleanup_(freep) struct facts *facts = NULL;
+    _cleanup_(freep) struct metadata *metadata = NULL;
     struct listing l = {0};
     int r = listing_fill(&l, o->chosen);
 
     if (r == 0) {
-        paths = calloc(l.n + 1, sizeof *paths);
-        facts = calloc(l.n + 1, sizeof *facts);
-        if (!paths || !facts) r = -ENOMEM;
+        paths = calloc(l.n + 1, sizeof(*paths));
+        metadata = calloc(l.n + 1, sizeof(*metadata));
+        if (!paths || !metadata) r = -ENOMEM;
     }
     for (size_t i = 0; r == 0 && i < l.n; i++) paths[i] = l.e[i].path;
-    if (r == 0) r = facts_read(facts, paths, l.n);
+    if (r == 0) r = metadata_read(metadata, paths, l.n);
     if (r == 0) {
-        r = listing_print(&l, facts, o->json);
+        r = listing_print(&l, metadata, o->json);
         if (!o->json && !l.n) log_info("no models; to add one: hob models add FILE, or hob models pull URL");
         for (size_t i = 0; i < l.n; i++) {
-            if (!o->json && !facts[i].supported)
-                log_warning("%s: %s", l.e[i].name, facts[i].error ? facts[i].error : facts[i].why ? facts[i].why : "?");
-            facts_fini(&facts[i]);
+            if (!o->json && !metadata[i].supported)
+                log_warning("%s: %s", l.e[i].name,
+                            metadata[i].error ? metadata[i].error
+                            : metadata[i].why ? metadata[i].why
+                                              : "?");
+            metadata_fini(&metadata[i]);
         }
     }
     listing_fini(&l);
-    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
 }

@@ -12,9 +12,9 @@ static bool is_hobd(int pid)
     char path[32], name[16] = "";
     _cleanup_(fclosep) FILE *f = NULL;
 
-    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
     f = fopen(path, "re");
-    return f && fgets(name, sizeof name, f) && strcmp(name, "hobd\n") == 0;
+    return f && fgets(name, sizeof(name), f) && strcmp(name, "hobd\n") == 0;
 }
 
 /* Trying the lock would hold it for a moment, in which a daemon that starts could not have it; the kernel's list does
@@ -26,7 +26,7 @@ static bool is_locked(uint64_t inode)
     uint64_t found;
     int pid;
 
-    while (f && fgets(line, sizeof line, f))
+    while (f && fgets(line, sizeof(line), f))
         if (sscanf(line, "%*d: FLOCK %*s %*s %d %*x:%*x:%" SCNu64, &pid, &found) == 2 && found == inode && is_hobd(pid))
             return true;
     return false;

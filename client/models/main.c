@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hob models: what models there are, and how one comes or goes. A program of its own, so that hob need not load what
  * fetches files; hobd never reaches for the network. */
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/models/models.h"
 #include "client/options.h"
@@ -29,7 +29,7 @@ static const struct verb {
     {"rm", models_remove, 1, SIZE_MAX, HAS_SYSTEM, "rm NAME…"},
 };
 
-enum { N_VERBS = sizeof verbs / sizeof *verbs };
+enum { N_VERBS = sizeof(verbs) / sizeof(*verbs) };
 
 static const struct def {
     const char *name, *arg, *help;
@@ -47,7 +47,7 @@ static const struct def {
     {"help", NULL, "print this help", 'h', 0},
 };
 
-enum { N_DEFS = sizeof defs / sizeof *defs };
+enum { N_DEFS = sizeof(defs) / sizeof(*defs) };
 
 static int help(void)
 {
@@ -61,7 +61,7 @@ static int help(void)
         const struct def *d = &defs[i];
         char left[40];
 
-        snprintf(left, sizeof left, "%s--%s%s%s", strchr("qh", d->letter) ? "" : "    ", d->name, d->arg ? " " : "",
+        snprintf(left, sizeof(left), "%s--%s%s%s", strchr("qh", d->letter) ? "" : "    ", d->name, d->arg ? " " : "",
                  d->arg ? d->arg : "");
         if (strchr("qh", d->letter))
             r = buf_printf(&text, "  -%c, %-20s %s\n", d->letter, left, d->help);
@@ -71,7 +71,7 @@ static int help(void)
     if (r == 0) r = buf_puts(&text, "\nNAME defaults to the file's name without .gguf. See hob-models(1).\n");
     if (r == 0) r = output_print(text.data, text.len);
     buf_fini(&text);
-    return r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
 }
 
 static int check_sha256(const char *s)
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
     if (r == 0) r = choose(&task.verb, &task.options, given);
     if (r < 0) {
         log_error("%s", error_text(r));
-        return EXITS_USAGE;
+        return EXIT_USAGE;
     }
     /* The configuration says which model is meant without -m. */
     r = options_parse(&o, 1, (char *[]){(char *)"hob", NULL});

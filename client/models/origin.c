@@ -102,7 +102,7 @@ int origin_read(struct origin *o, const struct place *p)
     ssize_t n;
 
     *o = (struct origin){.total = -1};
-    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (n <= 0) return 1;
     text[n] = 0;
     /* All of it, or it counts for nothing. */
@@ -114,7 +114,7 @@ int origin_read(struct origin *o, const struct place *p)
     sha256 = line_of(text, "\nsha256 ");
     total = line_of(text, "\ntotal ");
     if (total) o->total = strtoll(total, NULL, 10);
-    if (sha256 && strspn(sha256, "0123456789abcdef") == 64) snprintf(o->sha256, sizeof o->sha256, "%.64s", sha256);
+    if (sha256 && strspn(sha256, "0123456789abcdef") == 64) snprintf(o->sha256, sizeof(o->sha256), "%.64s", sha256);
     return o->url ? 0 : 1;
 }
 

@@ -4,11 +4,11 @@
  * came is known to be wrong, it goes. It gets its name only when it is whole, has the right sum if one is known, and
  * hobd can run it.
  */
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/models/bar.h"
-#include "client/models/facts.h"
 #include "client/models/fetch.h"
+#include "client/models/metadata.h"
 #include "client/models/models.h"
 #include "client/models/origin.h"
 #include "client/models/url.h"
@@ -89,7 +89,7 @@ static int on_begin(void *ctx, const struct fetch_head *h)
                  p->place.name);
         r = pull_restart(p);
     }
-    if (h->sha256) snprintf(o->sha256, sizeof o->sha256, "%s", h->sha256);
+    if (h->sha256) snprintf(o->sha256, sizeof(o->sha256), "%s", h->sha256);
     if (h->total >= 0 || h->from == 0) o->total = h->total;
     if (r == 0) r = set_tag(p, h->tag);
     if (r == 0 && o->total >= 0) r = place_room(&p->place, (uint64_t)o->total - p->at);
@@ -111,7 +111,7 @@ static int check_magic(struct pull *p, const uint8_t *data, size_t n)
 static int check_early(struct pull *p)
 {
     _cleanup_(closep) int fd = memfd_create("hob-models", MFD_CLOEXEC);
-    struct facts f;
+    struct metadata f;
     char path[48];
     const char *const paths[] = {path};
     off_t from = 0;
@@ -121,14 +121,14 @@ static int check_early(struct pull *p)
     if (fd < 0) return 0;
     while ((uint64_t)from < EARLY && sendfile(fd, p->place.fd, &from, EARLY - (size_t)from) > 0) {
     }
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), fd);
-    if (ftruncate(fd, (off_t)p->origin.total) < 0 || facts_read(&f, paths, 1) < 0) return interrupted() ? -EINTR : 0;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+    if (ftruncate(fd, (off_t)p->origin.total) < 0 || metadata_read(&f, paths, 1) < 0) return interrupted() ? -EINTR : 0;
     /* What cannot be read may yet come; what can be read and is not supported stays so. */
     if (!f.error && !f.supported) {
         p->wrong = true;
         r = error_say(-EOPNOTSUPP, "%s: hobd cannot run it: %s", p->place.name, f.why ? f.why : "unknown reason");
     }
-    facts_fini(&f);
+    metadata_fini(&f);
     return r;
 }
 
@@ -209,18 +209,18 @@ static int check_sum(struct pull *p)
 static int pull_finish(struct pull *p)
 {
     _cleanup_(freep) char *path = place_path(&p->place, p->place.part);
-    struct facts f;
+    struct metadata f;
     int r = path ? check_sum(p) : error_say(-ENOMEM, "no memory for a path");
 
     if (r == 0) {
-        r = facts_check(&f, path);
+        r = metadata_check(&f, path);
         p->wrong = r == -EINVAL; /* a hobd that comes later may run what this one cannot */
         if (r < 0) return pull_said(p, r);
     }
     if (r < 0) return r;
     r = place_commit(&p->place, p->o->force);
-    if (r == 0) facts_tell(&f, "pulled", p->place.name, p->o->system);
-    facts_fini(&f);
+    if (r == 0) metadata_log(&f, "pulled", p->place.name, p->o->system);
+    metadata_fini(&f);
     return r;
 }
 
@@ -331,7 +331,7 @@ static int pull_resume(struct pull *p)
         p->at = (uint64_t)st.st_size;
         p->origin.tag = steal(had.tag);
         p->origin.total = had.total;
-        if (*had.sha256) memcpy(p->origin.sha256, had.sha256, sizeof had.sha256);
+        if (*had.sha256) memcpy(p->origin.sha256, had.sha256, sizeof(had.sha256));
         if (p->at) log_info("%s: resuming after %s", p->place.name, format_size(size, p->at));
     } else if (r == 0) {
         r = pull_restart(p);
@@ -381,13 +381,13 @@ int models_pull(const struct models_options *o)
     if (r < 0) {
         log_error("%s", error_text(r));
         origin_fini(&p.origin);
-        return r == -ENOMEM ? EXITS_FAILED : EXITS_USAGE;
+        return r == -ENOMEM ? EXIT_FAILED : EXIT_USAGE;
     }
     r = place_open(&p.place, name, o->system, true);
     p.bar = (struct bar){.name = name, .on = !o->quiet && isatty(STDERR_FILENO)};
     if (r == 0) r = pull_into(&p);
     if (r == -EBUSY) log_error("%s", error_text(r));
-    status = r == -EBUSY ? EXITS_BUSY : r < 0 ? exits_say(r) : EXITS_ANSWERED;
+    status = r == -EBUSY ? EXIT_BUSY : r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
     place_close(&p.place);
     origin_fini(&p.origin);
     return status;

@@ -10,12 +10,12 @@
 /* after the above */
 #include <cmocka.h>
 
-static void line_of(const struct proto_event *e, const char *text, bool logprobs, bool several, const char *want)
+static void line_of(const struct proto_event *e, const char *text, bool logprobs, bool indexed, const char *want)
 {
     struct buf out = BUF_INIT, whole = BUF_INIT;
 
     assert_int_equal(buf_puts(&whole, text), 0);
-    assert_int_equal(jsonl_event(&out, e, &whole, logprobs, several), 0);
+    assert_int_equal(jsonl_event(&out, e, &whole, logprobs, indexed), 0);
     assert_string_equal(out.data ? out.data : "", want);
     buf_fini(&out);
     buf_fini(&whole);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding and starting hobd. What is started here is a script, since what counts is what it inherits and how it ends.
  */
+#include "client/endpoints.h"
 #include "client/launch.h"
 #include "client/options.h"
-#include "client/places.h"
 #include "libcommon/error.h"
 #include "libcommon/sock.h"
 #include <fcntl.h>
@@ -226,7 +226,7 @@ static void test_running_daemon_is_taken(void **state)
 {
     struct home *h = *state;
     struct options o = {.model = (char *)"m"};
-    struct places p;
+    struct endpoints p;
     int listener, r;
 
     assert_int_equal(mkdir(at(h, "run"), 0700), 0);
@@ -234,8 +234,8 @@ static void test_running_daemon_is_taken(void **state)
     put_hobd(h, "#!/bin/sh\nexit 1\n");
     listener = sock_listen(at(h, "run/hob/m.sock"), 0600, 4);
     assert_true(listener >= 0);
-    assert_int_equal(places_find(&p, &o), 0);
-    r = places_connect(&p);
+    assert_int_equal(endpoints_find(&p, &o), 0);
+    r = endpoints_connect(&p);
     assert_true(r >= 0);
     close(r);
     /* Also by who was about to start one. */
@@ -243,36 +243,36 @@ static void test_running_daemon_is_taken(void **state)
     assert_true(r >= 0);
     close(r);
     close(listener);
-    places_fini(&p);
+    endpoints_fini(&p);
 }
 
 static void test_fixed_socket_starts_nothing(void **state)
 {
     struct home *h = *state;
     struct options o = {0};
-    struct places p;
+    struct endpoints p;
     int r;
 
     put_hobd(h, "#!/bin/sh\ntouch \"$XDG_RUNTIME_DIR/started\"\n");
     setenv("HOB_SOCKET", at(h, "nobody.sock"), 1);
-    assert_int_equal(places_find(&p, &o), 0);
-    r = places_connect_or_start(&p);
+    assert_int_equal(endpoints_find(&p, &o), 0);
+    r = endpoints_connect_or_start(&p);
     assert_int_equal(r, -ENOENT);
     assert_non_null(strstr(error_text(r), "nobody.sock"));
-    places_fini(&p);
+    endpoints_fini(&p);
 }
 
 static void test_places_in_order(void **state)
 {
     struct home *h = *state;
     struct options o = {0};
-    struct places p;
+    struct endpoints p;
 
-    assert_int_equal(places_find(&p, &o), 0);
+    assert_int_equal(endpoints_find(&p, &o), 0);
     assert_string_equal(p.user, at(h, "run/hob/default.sock"));
     assert_string_equal(p.system, "/run/hob/default.sock");
     assert_null(p.fixed);
-    places_fini(&p);
+    endpoints_fini(&p);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The daemon's JSON about sessions, as people read it. */
-#include "client/sessions_view.h"
+#include "client/sessions-view.h"
 #include "libcommon/error.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is taken from the daemon's status. */
-#include "client/watch_view.h"
+#include "client/watch-view.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <setjmp.h>

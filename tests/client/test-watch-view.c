@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How a look at a daemon is drawn. */
-#include "client/watch_view.h"
+#include "client/watch-view.h"
 #include "libcommon/error.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/option_check.h"
-#include "client/option_table.h"
+#include "client/option-check.h"
+#include "client/option-table.h"
 #include "libcommon/error.h"
 #include <string.h>
 
@@ -53,7 +53,7 @@ static const struct {
 
 static int check_sessions(struct options *o)
 {
-    enum { N = sizeof verbs / sizeof *verbs };
+    enum { N = sizeof(verbs) / sizeof(*verbs) };
     int r = check_options_of(o, "sessions", OPTION_COMMANDS);
     size_t v = 0;
 
@@ -66,7 +66,7 @@ static int check_sessions(struct options *o)
                              "a prompt: hob -- sessions %s …)",
                              o->words[0], o->words[0]);
         o->n_words--;
-        memmove(o->words, o->words + 1, o->n_words * sizeof *o->words);
+        memmove(o->words, o->words + 1, o->n_words * sizeof(*o->words));
     }
     o->verb = verbs[v].verb;
     if (o->n_words < verbs[v].least || o->n_words > verbs[v].most)
@@ -85,7 +85,7 @@ static int check_infill(struct options *o)
     int r = check_command(o, "infill", OPTION_COMMANDS | OPTION_CHAT | OPTION_INFILL);
 
     if (r < 0) return r;
-    for (size_t i = 0; i < sizeof never; i++)
+    for (size_t i = 0; i < sizeof(never); i++)
         if (OPTION_GIVEN(o, never[i]))
             return error_say(-EINVAL, "--%s cannot be used with 'infill'", option_table[never[i]].name);
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/chat.h"
-#include "client/exits.h"
+#include "client/exit-status.h"
 #include "client/interrupt.h"
-#include "client/option_table.h"
+#include "client/option-table.h"
 #include "client/sessions.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -30,7 +30,7 @@ static int replace(char **to, const char *value)
 {
     char *copy = *value ? strdup(value) : NULL;
 
-    if (*value && !copy) return exits_say(error_say(-ENOMEM, "out of memory"));
+    if (*value && !copy) return exit_status_report(error_say(-ENOMEM, "out of memory"));
     free(*to);
     *to = copy;
     return 0;
@@ -69,7 +69,7 @@ static int command_session(struct chat *c, const char *arg)
 
     if (r < 0) {
         log_error("/session: %s", error_text(r));
-        return EXITS_USAGE;
+        return EXIT_USAGE;
     }
     chat_forget(c, 0);
     return replace(&c->o->session, arg);
@@ -91,11 +91,11 @@ static int command_undo(struct chat *c, const char *arg)
 {
     if (c->o->session) {
         log_error("/undo cannot remove turns of a session; see 'hob sessions fork'");
-        return EXITS_FAILED;
+        return EXIT_FAILED;
     }
     if (!c->n_turns) {
         log_error("nothing to undo");
-        return EXITS_FAILED;
+        return EXIT_FAILED;
     }
     log_info("removed: %.*s", (int)strcspn(c->turns[c->n_turns - 1].asked, "\n"), c->turns[c->n_turns - 1].asked);
     chat_forget(c, c->n_turns - 1);
@@ -110,7 +110,7 @@ static int command_save(struct chat *c, const char *arg)
 
     if (!*arg) {
         log_error("usage: /save FILE");
-        return EXITS_USAGE;
+        return EXIT_USAGE;
     }
     fd = open(arg, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) f = fdopen(fd, "w");
@@ -124,7 +124,7 @@ static int command_save(struct chat *c, const char *arg)
     if (!f || fflush(f) != 0) r = -errno;
     if (r == 0) return 0;
     log_error("%s: %s", arg, strerror(-r));
-    return EXITS_FAILED;
+    return EXIT_FAILED;
 }
 
 static const struct {
@@ -153,8 +153,8 @@ int chat_command(struct chat *c, const char *line)
     const char *arg = line + 1 + n;
 
     arg += strspn(arg, " ");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
         if (strlen(commands[i].name) == n && memcmp(commands[i].name, line + 1, n) == 0) return commands[i].run(c, arg);
     log_error("unknown command /%.*s, see /help; to send it as text, start the line with a space", (int)n, line + 1);
-    return EXITS_USAGE;
+    return EXIT_USAGE;
 }

@@ -6,23 +6,23 @@
  */
 #include "client/answer.h"
 
-struct several_part {
+struct choice {
     struct buf text; /* that waits to be shown; with JSON: all of it so far */
     bool ended;
     struct proto_event end; /* that waits to be told */
 };
 
-struct several {
+struct choices {
     struct answer *answer;
-    uint32_t n, at;             /* at: which is shown */
-    struct several_part *parts; /* [n]; NULL: there is one answer */
-    bool headed;                /* the heading of @at stands */
-    int status;                 /* of the first that failed */
+    uint32_t n, at;       /* at: which is shown */
+    struct choice *parts; /* [n]; NULL: there is one answer */
+    bool headed;          /* the heading of @at stands */
+    int status;           /* of the first that failed */
 };
 
 /* 0 or -ENOMEM with a sentence. @a outlives it. */
-int several_init(struct several *s, struct answer *a);
-void several_fini(struct several *s);
+int choices_init(struct choices *s, struct answer *a);
+void choices_fini(struct choices *s);
 
 /* As answer_event; takes what @e holds, if that has to wait. */
-int several_event(struct several *s, struct proto_event *e);
+int choices_event(struct choices *s, struct proto_event *e);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/link.h"
+#include "client/connection.h"
 #include "client/interrupt.h"
 #include "libcommon/error.h"
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONN_CHUNK (16u << 10)
+#define CONNECTION_CHUNK (16u << 10)
 
-void link_open(struct link *c, int fd)
+void connection_open(struct connection *c, int fd)
 {
-    *c = (struct link){.fd = fd};
+    *c = (struct connection){.fd = fd};
 }
 
-void link_close(struct link *c)
+void connection_close(struct connection *c)
 {
     if (c->fd >= 0) close(c->fd);
     frame_decoder_fini(&c->in);
-    *c = (struct link)CONN_INIT;
+    *c = (struct connection)CONNECTION_INIT;
 }
 
-int link_hello(struct buf *out)
+int connection_hello(struct buf *out)
 {
     struct proto_request hello = {.type = PROTO_HELLO, .version = PROTO_VERSION};
 
     return proto_write_request(out, &hello);
 }
 
-int link_send(struct link *c, const struct buf *frames, int64_t deadline)
+int connection_send(struct connection *c, const struct buf *frames, int64_t deadline)
 {
     const char *p = frames->data;
     size_t n = frames->len;
@@ -44,7 +44,7 @@ int link_send(struct link *c, const struct buf *frames, int64_t deadline)
             if (r < 0) return r;
             if (r == 0) return error_say(-ETIMEDOUT, "the daemon did not accept the request in time");
         } else if (errno == EPIPE || errno == ECONNRESET) {
-            return CONN_CLOSED;
+            return CONNECTION_CLOSED;
         } else if (errno != EINTR) {
             r = error_origin(-errno);
             return error_in(r, "cannot send the request");
@@ -53,18 +53,18 @@ int link_send(struct link *c, const struct buf *frames, int64_t deadline)
     return 0;
 }
 
-void link_send_now(struct link *c, const struct buf *frames)
+void connection_send_now(struct connection *c, const struct buf *frames)
 {
     ssize_t n = send(c->fd, frames->data, frames->len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     (void)n;
 }
 
-/* Wait for bytes and take them. As link_next. */
-static int link_fill(struct link *c, int64_t deadline, int watch)
+/* Wait for bytes and take them. As connection_next. */
+static int connection_fill(struct connection *c, int64_t deadline, int watch)
 {
     struct pollfd fds[2] = {{.fd = c->fd, .events = POLLIN}, {.fd = watch}};
-    char chunk[CONN_CHUNK];
+    char chunk[CONNECTION_CHUNK];
     ssize_t n;
     int r;
 
@@ -73,8 +73,8 @@ static int link_fill(struct link *c, int64_t deadline, int watch)
     if (r < 0) return error_say(r, "cannot wait for the daemon");
     if (r == 0) return error_say(-ETIMEDOUT, "no answer in time");
     if (!fds[0].revents) return fds[1].revents & (POLLERR | POLLHUP) ? -EPIPE : 0;
-    n = recv(c->fd, chunk, sizeof chunk, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno == ECONNRESET)) return CONN_CLOSED;
+    n = recv(c->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno == ECONNRESET)) return CONNECTION_CLOSED;
     if (n < 0) {
         if (errno == EAGAIN || errno == EINTR) return 0;
         r = error_origin(-errno);
@@ -85,7 +85,7 @@ static int link_fill(struct link *c, int64_t deadline, int watch)
 }
 
 /* 0: *e is for the caller; 1: it was for us. */
-static int link_take(struct link *c, struct proto_event *e)
+static int connection_take(struct connection *c, struct proto_event *e)
 {
     if (e->type == PROTO_EV_HELLO) {
         if (e->version != PROTO_VERSION)
@@ -105,7 +105,7 @@ static int link_take(struct link *c, struct proto_event *e)
     return e->type == PROTO_EV_UNKNOWN;
 }
 
-int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch)
+int connection_next(struct connection *c, struct proto_event *e, int64_t deadline, int watch)
 {
     for (;;) {
         const char *body;
@@ -114,7 +114,7 @@ int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch
 
         if (r < 0) return error_in(r, "invalid message from the daemon");
         if (r == 0) {
-            r = link_fill(c, deadline, watch);
+            r = connection_fill(c, deadline, watch);
             if (r != 0) return r;
             continue;
         }
@@ -122,7 +122,7 @@ int link_next(struct link *c, struct proto_event *e, int64_t deadline, int watch
         frame_pop(&c->in);
         if (r == -EPROTO) return error_in(r, "the daemon and hob have different protocol versions, restart the daemon");
         if (r < 0) return error_in(r, "invalid message from the daemon");
-        r = link_take(c, e);
+        r = connection_take(c, e);
         if (r == 0) return 0;
         proto_event_fini(e);
         if (r < 0) return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/sessions_view.h"
+#include "client/sessions-view.h"
 #include "client/columns.h"
 #include "client/json.h"
 #include "libcommon/error.h"
@@ -57,8 +57,8 @@ static int list_row(struct list_view *v)
     int r;
 
     if (!v->name) return error_say(-EBADMSG, "a session without a name");
-    if (!v->raw) snprintf(messages, sizeof messages, "%" PRId64, v->messages);
-    snprintf(tokens, sizeof tokens, "%" PRId64, v->tokens);
+    if (!v->raw) snprintf(messages, sizeof(messages), "%" PRId64, v->messages);
+    snprintf(tokens, sizeof(tokens), "%" PRId64, v->tokens);
     list_size(bytes, v);
     r = table_put(&v->table, v->name);
     if (r == 0) r = table_put(&v->table, messages);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/chat_line.h"
+#include "client/chat-line.h"
 #include "client/interrupt.h"
 #include "client/output.h"
 #include "libcommon/cleanup.h"
@@ -43,7 +43,7 @@ static void chat_killed(int sig)
     ssize_t n;
 
     tcsetattr(STDIN_FILENO, TCSANOW, &typing.before);
-    n = typing.paste ? write(typing.fd, no_paste, sizeof no_paste - 1) : 0;
+    n = typing.paste ? write(typing.fd, no_paste, sizeof(no_paste) - 1) : 0;
     (void)n;
     raise(sig); /* SA_RESETHAND: delivered as this returns */
 }
@@ -57,7 +57,7 @@ static void chat_guard(const struct chat_line *l)
     typing.fd = fileno(l->terminal);
     typing.paste = l->paste;
     if (tcgetattr(STDIN_FILENO, &typing.before) < 0) return;
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(signals[i], &act, NULL);
 }
 
@@ -139,7 +139,7 @@ static bool chat_is_file(const char *path)
 
 int chat_line_new(struct chat_line **out, const char *history)
 {
-    struct chat_line *l = calloc(1, sizeof *l);
+    struct chat_line *l = calloc(1, sizeof(*l));
     int r = l ? 0 : -ENOMEM;
 
     /* Prompts go where the answers do not. */

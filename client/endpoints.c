@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/places.h"
+#include "client/endpoints.h"
 #include "client/launch.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-int places_find(struct places *p, const struct options *o)
+int endpoints_find(struct endpoints *p, const struct options *o)
 {
     const char *fixed = getenv("HOB_SOCKET");
     int r;
 
-    *p = (struct places){.model = o->model ? o->model : "default"};
+    *p = (struct endpoints){.model = o->model ? o->model : "default"};
     if (fixed && *fixed) {
         p->fixed = strdup(fixed);
         return p->fixed ? 0 : error_say(-ENOMEM, "no memory for a path");
@@ -25,16 +25,16 @@ int places_find(struct places *p, const struct options *o)
     return r == -ENOMEM ? r : 0;
 }
 
-void places_fini(struct places *p)
+void endpoints_fini(struct endpoints *p)
 {
     free(p->fixed);
     free(p->user);
     free(p->system);
-    *p = (struct places){0};
+    *p = (struct endpoints){0};
 }
 
 /* The descriptor; -ENOENT: nobody listens at @path; else negative, with a sentence. */
-static int places_try(const char *path)
+static int endpoints_try(const char *path)
 {
     int r = sock_connect(path);
 
@@ -54,9 +54,9 @@ static int places_try(const char *path)
 }
 
 /* The user's own place, where nobody else has a daemon; after su its name may still be another user's. */
-static int places_try_own(const char *path)
+static int endpoints_try_own(const char *path)
 {
-    int fd = places_try(path), r;
+    int fd = endpoints_try(path), r;
     uid_t uid;
     pid_t pid;
 
@@ -72,24 +72,24 @@ static int places_try_own(const char *path)
     return r;
 }
 
-int places_connect(const struct places *p)
+int endpoints_connect(const struct endpoints *p)
 {
     int r;
 
     if (p->fixed) {
-        r = places_try(p->fixed);
+        r = endpoints_try(p->fixed);
         return r == -ENOENT ? error_say(r, "no daemon at %s: start one there, or unset HOB_SOCKET", p->fixed) : r;
     }
-    r = p->user ? places_try_own(p->user) : -ENOENT;
-    if (r == -ENOENT) r = places_try(p->system);
+    r = p->user ? endpoints_try_own(p->user) : -ENOENT;
+    if (r == -ENOENT) r = endpoints_try(p->system);
     if (r == -ENOENT) return error_say(r, "no daemon is running for the model '%s'; a prompt starts one", p->model);
     return r;
 }
 
-int places_connect_or_start(const struct places *p)
+int endpoints_connect_or_start(const struct endpoints *p)
 {
     _cleanup_(freep) char *none = NULL;
-    int r = places_connect(p);
+    int r = endpoints_connect(p);
 
     if (r != -ENOENT || p->fixed) return r;
     if (p->user) return launch_daemon(p->model, p->user);

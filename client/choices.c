@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/several.h"
+#include "client/choices.h"
 #include "libcommon/error.h"
 #include <inttypes.h>
 #include <stdlib.h>
 
-int several_init(struct several *s, struct answer *a)
+int choices_init(struct choices *s, struct answer *a)
 {
-    *s = (struct several){.answer = a, .n = a->opt->n > 1 ? (uint32_t)a->opt->n : 1};
+    *s = (struct choices){.answer = a, .n = a->opt->n > 1 ? (uint32_t)a->opt->n : 1};
     if (a->opt->warm) s->n = 1;
     if (s->n == 1) return 0;
-    s->parts = calloc(s->n, sizeof *s->parts);
+    s->parts = calloc(s->n, sizeof(*s->parts));
     return s->parts ? 0 : error_say(-ENOMEM, "no memory for %" PRIu32 " answers", s->n);
 }
 
-void several_fini(struct several *s)
+void choices_fini(struct choices *s)
 {
     for (uint32_t i = 0; s->parts && i < s->n; i++) {
         buf_fini(&s->parts[i].text);
         proto_event_fini(&s->parts[i].end);
     }
     free(s->parts);
-    *s = (struct several){0};
+    *s = (struct choices){0};
 }
 
-static bool several_is_end(const struct proto_event *e)
+static bool choices_is_end(const struct proto_event *e)
 {
     return e->type == PROTO_EV_DONE || e->type == PROTO_EV_ERROR;
 }
 
 /* answer_event; an end is that of all only when @last. */
-static int several_tell(struct several *s, const struct proto_event *e, bool last)
+static int choices_tell(struct choices *s, const struct proto_event *e, bool last)
 {
     struct answer *a = s->answer;
     int r;
@@ -46,7 +46,7 @@ static int several_tell(struct several *s, const struct proto_event *e, bool las
 
 /* --- as text --- */
 
-static int several_head(struct several *s)
+static int choices_head(struct choices *s)
 {
     struct answer *a = s->answer;
     int r = 0;
@@ -61,20 +61,20 @@ static int several_head(struct several *s)
 }
 
 /* The end of the one that is shown. @last: of all. */
-static int several_shut(struct several *s, const struct proto_event *e, bool last)
+static int choices_shut(struct choices *s, const struct proto_event *e, bool last)
 {
     struct answer *a = s->answer;
     /* To a raw answer no newline is added, but in front of a heading there is one. */
     bool newline = !last && a->last != '\n' && a->opt->raw && !a->out->tty && e->type == PROTO_EV_DONE;
     int r = newline ? output_write(a->out, "\n", 1) : 0;
 
-    if (r == 0) r = several_tell(s, e, last);
+    if (r == 0) r = choices_tell(s, e, last);
     s->at++;
     s->headed = false;
     return r;
 }
 
-static int several_text(struct several *s, struct buf *text)
+static int choices_text(struct choices *s, struct buf *text)
 {
     struct proto_event e = {.type = PROTO_EV_TEXT, .index = s->at, .text = {text->data, text->len}};
     int r = text->len ? answer_event(s->answer, &e) : 0;
@@ -84,25 +84,25 @@ static int several_text(struct several *s, struct buf *text)
 }
 
 /* What has come of those behind. */
-static int several_catch_up(struct several *s)
+static int choices_catch_up(struct choices *s)
 {
     int r = 0;
 
     while (r == 0 && s->at < s->n) {
-        struct several_part *p = &s->parts[s->at];
+        struct choice *p = &s->parts[s->at];
 
         if (!p->ended && !p->text.len) break;
-        r = several_head(s);
-        if (r == 0) r = several_text(s, &p->text);
+        r = choices_head(s);
+        if (r == 0) r = choices_text(s, &p->text);
         if (r != 0 || !p->ended) break;
-        r = several_shut(s, &p->end, s->at + 1 == s->n);
+        r = choices_shut(s, &p->end, s->at + 1 == s->n);
     }
     return r;
 }
 
-static int several_keep(struct several_part *p, struct proto_event *e)
+static int choices_keep(struct choice *p, struct proto_event *e)
 {
-    if (several_is_end(e)) {
+    if (choices_is_end(e)) {
         p->ended = true;
         proto_event_fini(&p->end); /* a daemon that ends it twice */
         p->end = *e;
@@ -115,39 +115,39 @@ static int several_keep(struct several_part *p, struct proto_event *e)
                : 0;
 }
 
-static int several_show(struct several *s, struct proto_event *e)
+static int choices_show(struct choices *s, struct proto_event *e)
 {
-    bool end = several_is_end(e);
+    bool end = choices_is_end(e);
     int r;
 
     if (e->type != PROTO_EV_TEXT && !end) return answer_event(s->answer, e);
-    if (e->index != s->at) return several_keep(&s->parts[e->index], e);
-    r = several_head(s);
+    if (e->index != s->at) return choices_keep(&s->parts[e->index], e);
+    r = choices_head(s);
     if (r < 0) return r;
     if (!end) return answer_event(s->answer, e);
-    r = several_shut(s, e, s->at + 1 == s->n);
-    return r == 0 ? several_catch_up(s) : r;
+    r = choices_shut(s, e, s->at + 1 == s->n);
+    return r == 0 ? choices_catch_up(s) : r;
 }
 
 /* --- as lines of JSON --- */
 
 /* answer_event adds to the text of this one, and tells it at its end. */
-static int several_line(struct several *s, const struct proto_event *e)
+static int choices_line(struct choices *s, const struct proto_event *e)
 {
     struct answer *a = s->answer;
-    struct several_part *p = &s->parts[e->index];
+    struct choice *p = &s->parts[e->index];
     struct buf whole = a->whole;
     int r;
 
     a->whole = p->text;
-    r = several_is_end(e) ? several_tell(s, e, !e->more) : answer_event(a, e);
+    r = choices_is_end(e) ? choices_tell(s, e, !e->more) : answer_event(a, e);
     p->text = a->whole;
-    p->ended |= several_is_end(e);
+    p->ended |= choices_is_end(e);
     a->whole = whole;
     return r;
 }
 
-int several_event(struct several *s, struct proto_event *e)
+int choices_event(struct choices *s, struct proto_event *e)
 {
     struct answer *a = s->answer;
     bool none = true;
@@ -157,6 +157,6 @@ int several_event(struct several *s, struct proto_event *e)
         return answer_fail(a, error_say(-EPROTO, "the daemon sent an answer with an unknown index"), 1);
     /* An end of all before there were several, or of the connection. */
     for (uint32_t i = 0; i < s->n; i++) none &= !s->parts[i].ended;
-    if (several_is_end(e) && !e->more && ((none && s->at == 0) || e->id == 0)) return answer_event(a, e);
-    return a->opt->jsonl ? several_line(s, e) : several_show(s, e);
+    if (choices_is_end(e) && !e->more && ((none && s->at == 0) || e->id == 0)) return answer_event(a, e);
+    return a->opt->jsonl ? choices_line(s, e) : choices_show(s, e);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/columns.h"
 #include "client/json.h"
-#include "client/watch_view.h"
+#include "client/watch-view.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdbool.h>
@@ -79,7 +79,7 @@ static int read_note(struct watch_sample *s, const struct json_item *item)
 {
     int r = 0;
 
-    for (size_t i = 0; i < sizeof note_keys / sizeof *note_keys; i++) {
+    for (size_t i = 0; i < sizeof(note_keys) / sizeof(*note_keys); i++) {
         if (strcmp(note_keys[i].key, item->key) != 0) continue;
         r = buf_puts(&s->notes, note_keys[i].before);
         if (r == 0) r = table_plain(&s->notes, item->text);
@@ -99,7 +99,7 @@ static int read_text(struct watch_sample *s, const struct json_item *item)
 
 static int add_user(struct watch_sample *s)
 {
-    struct watch_user *users = reallocarray(s->users, s->n_users + 1, sizeof *users);
+    struct watch_user *users = reallocarray(s->users, s->n_users + 1, sizeof(*users));
 
     if (!users) return -ENOMEM;
     s->users = users;
@@ -116,7 +116,7 @@ static int read_item(void *ctx, const struct json_item *item)
 
     if (item->depth == 0 && item->kind != JSON_CLOSE && (item->kind != JSON_OPEN || *item->text != '{'))
         return error_say(-EBADMSG, "not an object");
-    if (item->depth == 1 && item->kind == JSON_OPEN && item->key) snprintf(r->in, sizeof r->in, "%s", item->key);
+    if (item->depth == 1 && item->kind == JSON_OPEN && item->key) snprintf(r->in, sizeof(r->in), "%s", item->key);
     if (users && item->depth == 2 && item->kind == JSON_OPEN) return add_user(r->s);
     if (item->kind == JSON_OPEN || item->kind == JSON_CLOSE || !item->key) return 0;
     if (users && item->depth == 3 && r->s->n_users) {
@@ -126,7 +126,7 @@ static int read_item(void *ctx, const struct json_item *item)
     }
     if (item->depth == 1 && item->kind == JSON_STRING) return read_text(r->s, item);
     if (item->depth > 2) return 0;
-    for (size_t i = 0; i < sizeof figure_keys / sizeof *figure_keys; i++) {
+    for (size_t i = 0; i < sizeof(figure_keys) / sizeof(*figure_keys); i++) {
         bool here = figure_keys[i].in ? in && strcmp(in, figure_keys[i].in) == 0 : !in;
 
         if (here && strcmp(figure_keys[i].key, item->key) == 0) r->s->figures[figure_keys[i].figure] = number(item);

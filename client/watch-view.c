@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/watch_view.h"
+#include "client/watch-view.h"
 #include "client/columns.h"
 #include "client/width.h"
 #include "libcommon/error.h"
@@ -149,7 +149,7 @@ static void put_pair(struct pair *pairs, size_t *n, const char *name, const char
                      const char *second)
 {
     pairs[*n].name = name;
-    snprintf(pairs[*n].text, sizeof pairs[*n].text, "%s%s%s", first, between, second);
+    snprintf(pairs[*n].text, sizeof(pairs[*n].text), "%s%s%s", first, between, second);
     ++*n;
 }
 
@@ -271,10 +271,10 @@ static int draw_users(struct page *p, const struct watch_sample *s, const struct
     int r;
 
     if (!s->n_users || page_full(p)) return 0;
-    rows = calloc(s->n_users, sizeof *rows);
+    rows = calloc(s->n_users, sizeof(*rows));
     if (!rows) return -ENOMEM;
     for (size_t i = 0; i < s->n_users; i++) fill_row(&rows[i], &s->users[i], s, before);
-    qsort(rows, s->n_users, sizeof *rows, busiest_first);
+    qsort(rows, s->n_users, sizeof(*rows), busiest_first);
     r = page_line(p, "");
     if (r == 0) r = draw_rows(p, rows, s->n_users);
     free(rows);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/option_table.h"
+#include "client/option-table.h"
 #include "client/options.h"
 
 /* clang-format off */

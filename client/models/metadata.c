@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/models/facts.h"
+#include "client/models/metadata.h"
 #include "client/interrupt.h"
 #include "client/json.h"
 #include "client/launch.h"
@@ -15,14 +15,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define FACTS_LINE_MAX (1u << 20) /* of one file: a few strings */
+#define METADATA_LINE_MAX (1u << 20) /* of one file: a few strings */
 
 extern char **environ;
 
-static int facts_hobd(char **out)
+static int metadata_hobd(char **out)
 {
     char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
     char *slash;
 
     exe[n > 0 ? n : 0] = 0;
@@ -32,7 +32,7 @@ static int facts_hobd(char **out)
 }
 
 /* Its standard output goes to the descriptor @out. */
-static int facts_start(char **argv, int out, pid_t *pid)
+static int metadata_start(char **argv, int out, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -54,7 +54,7 @@ static int facts_start(char **argv, int out, pid_t *pid)
     return r != 0 ? error_say(-r, "cannot start %s: %s", argv[0], strerror(r)) : 0;
 }
 
-static int facts_drain(int fd, struct buf *out, size_t max)
+static int metadata_drain(int fd, struct buf *out, size_t max)
 {
     ssize_t n;
 
@@ -68,9 +68,9 @@ static int facts_drain(int fd, struct buf *out, size_t max)
     }
 }
 
-static int facts_item(void *ctx, const struct json_item *item)
+static int metadata_item(void *ctx, const struct json_item *item)
 {
-    struct facts *f = ctx;
+    struct metadata *f = ctx;
     const char *key = item->key;
     char **text;
 
@@ -94,7 +94,7 @@ static int facts_item(void *ctx, const struct json_item *item)
 }
 
 /* A line a file, in their order. */
-static int facts_parse(struct facts *out, size_t n, const struct buf *text)
+static int metadata_parse(struct metadata *out, size_t n, const struct buf *text)
 {
     const char *p = text->data, *end;
 
@@ -103,24 +103,24 @@ static int facts_parse(struct facts *out, size_t n, const struct buf *text)
 
         end = strchr(p, '\n');
         if (!end) return error_say(-EBADMSG, "the output of hobd inspect is incomplete");
-        r = json_walk(p, (size_t)(end - p), facts_item, &out[i]);
+        r = json_walk(p, (size_t)(end - p), metadata_item, &out[i]);
         if (r < 0) return error_in(r, "hobd inspect");
     }
     return 0;
 }
 
-void facts_fini(struct facts *f)
+void metadata_fini(struct metadata *f)
 {
     free(f->error);
     free(f->why);
     free(f->type);
     free(f->architecture);
-    *f = (struct facts){0};
+    *f = (struct metadata){0};
 }
 
-static int facts_run(struct buf *text, const char *hobd, const char *const *files, size_t n)
+static int metadata_run(struct buf *text, const char *hobd, const char *const *files, size_t n)
 {
-    _cleanup_(freep) const char **argv = calloc(n + 5, sizeof *argv);
+    _cleanup_(freep) const char **argv = calloc(n + 5, sizeof(*argv));
     _cleanup_(closep) int in = -1, out = -1;
     int pipes[2], r, status;
     pid_t pid;
@@ -130,55 +130,55 @@ static int facts_run(struct buf *text, const char *hobd, const char *const *file
     argv[1] = "inspect";
     argv[2] = "--json";
     argv[3] = "--";
-    memcpy(argv + 4, files, n * sizeof *argv);
+    memcpy(argv + 4, files, n * sizeof(*argv));
     if (pipe2(pipes, O_CLOEXEC) < 0) return error_origin(-errno);
     in = pipes[0];
     out = pipes[1];
-    r = facts_start((char **)argv, out, &pid);
+    r = metadata_start((char **)argv, out, &pid);
     if (r < 0) return r;
     closep(&out);
-    r = facts_drain(in, text, n * FACTS_LINE_MAX);
+    r = metadata_drain(in, text, n * METADATA_LINE_MAX);
     closep(&in);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     return r;
 }
 
-int facts_read(struct facts *out, const char *const *files, size_t n)
+int metadata_read(struct metadata *out, const char *const *files, size_t n)
 {
     _cleanup_(freep) char *hobd = NULL;
     struct buf text = BUF_INIT;
     int r;
 
-    memset(out, 0, n * sizeof *out);
+    memset(out, 0, n * sizeof(*out));
     if (n == 0) return 0;
-    r = facts_hobd(&hobd);
-    if (r == 0) r = facts_run(&text, hobd, files, n);
-    if (r == 0) r = facts_parse(out, n, &text);
+    r = metadata_hobd(&hobd);
+    if (r == 0) r = metadata_run(&text, hobd, files, n);
+    if (r == 0) r = metadata_parse(out, n, &text);
     buf_fini(&text);
     if (r < 0 && interrupted()) r = -EINTR; /* which reached hobd, too */
-    for (size_t i = 0; r < 0 && i < n; i++) facts_fini(&out[i]);
+    for (size_t i = 0; r < 0 && i < n; i++) metadata_fini(&out[i]);
     return r;
 }
 
-int facts_check(struct facts *out, const char *file)
+int metadata_check(struct metadata *out, const char *file)
 {
-    int r = facts_read(out, &file, 1);
+    int r = metadata_read(out, &file, 1);
 
     if (r < 0) return r;
     if (out->error)
         r = error_say(-EINVAL, "%s", out->error);
     else if (!out->supported)
         r = error_say(-EOPNOTSUPP, "hobd cannot run it: %s", out->why ? out->why : "unknown reason");
-    if (r < 0) facts_fini(out);
+    if (r < 0) metadata_fini(out);
     return r;
 }
 
-void facts_tell(const struct facts *f, const char *did, const char *name, bool system)
+void metadata_log(const struct metadata *f, const char *did, const char *name, bool system)
 {
     char size[16], context[48] = "";
 
-    if (f->context) snprintf(context, sizeof context, ", context %" PRIu64, f->context);
+    if (f->context) snprintf(context, sizeof(context), ", context %" PRIu64, f->context);
     log_info("%s %s: %s, %s, %s%s%s", did, name, format_size(size, f->bytes), f->type ? f->type : "no tensors",
              f->architecture ? f->architecture : "?", context, f->chat_template ? "" : ", no chat template");
     if (!system && strcmp(name, "default") != 0) log_info("to use it: hob -m '%s'", name);

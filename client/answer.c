@@ -28,7 +28,7 @@ void answer_fini(struct answer *a)
     extract_fini(&a->extract);
 }
 
-/* Put the terminal back as it was, also in the middle of a block of code. */
+/* Reset the style of the terminal. */
 static int answer_settle(struct answer *a)
 {
     int r;
@@ -40,7 +40,7 @@ static int answer_settle(struct answer *a)
     return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
-/* A program gets the very bytes; a terminal would obey some of them. */
+/* A pipe gets the bytes unchanged; on a terminal control characters are replaced. */
 static int answer_put(struct answer *a, const char *text, size_t len)
 {
     int r;
@@ -59,7 +59,7 @@ static int answer_put(struct answer *a, const char *text, size_t len)
     return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
-/* What is printed of the text is known a line at a time. NULL: it has ended. */
+/* Extraction works line by line. @text NULL: end of the text. */
 static int answer_extract(struct answer *a, const char *text, size_t len)
 {
     struct buf code = BUF_INIT;
@@ -206,7 +206,7 @@ static int answer_error(struct answer *a, const struct proto_event *e)
     const char *message = e->message.len ? e->message.data : strerror(e->code);
     char hint[1024];
 
-    /* A queue that is full is EBUSY too, and would be waited for in vain. */
+    /* A full queue is also EBUSY, but --wait does not help. */
     if (e->code == EBUSY && (o->session || o->continue_last) && !o->wait && strncmp(message, "session ", 8) == 0) {
         snprintf(hint, sizeof(hint), "%s; use --wait to wait for it", message);
         message = hint;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* An answer on its way to the user: events in, standard output, notes on standard error and an exit status out. */
+/* Shows an answer to the user: turns events into standard output, notes on standard error and an exit status. */
 #include "client/extract.h"
 #include "client/options.h"
 #include "client/output.h"
@@ -17,13 +17,13 @@ struct answer {
     struct progress progress;
     struct extract extract;
     struct render render;
-    bool rendering;  /* what goes to the terminal is marked up */
-    bool begun;      /* an event of this request has come: it must not be sent again */
-    bool spoke;      /* some text has come, */
-    bool thought;    /* and some that is not of the answer */
-    bool cancelled;  /* we asked for the end */
-    bool more;       /* it is not the last of several answers, */
-    uint64_t others; /* of which those before had so many tokens */
+    bool rendering;  /* Markdown is styled */
+    bool begun;      /* an event of this request arrived: no retry */
+    bool spoke;      /* text of the answer arrived */
+    bool thought;    /* text of another channel arrived */
+    bool cancelled;  /* hob canceled the request */
+    bool more;       /* not the last of several answers */
+    uint64_t others; /* tokens of the answers before */
     char last;       /* the text's last byte */
     int status;      /* exit status, once it has ended */
 };
@@ -31,14 +31,12 @@ struct answer {
 void answer_init(struct answer *a, const struct options *opt, struct output *out);
 void answer_fini(struct answer *a);
 
-/* 0: go on; 1: ended, a->status says how; negative as output_write. */
+/* 0: the answer continues; 1: it ended, a->status is the exit status; negative as output_write. */
 int answer_event(struct answer *a, const struct proto_event *e);
 
-/*
- * The answer ends here for a reason that no event tells: the negative errno @r with its sentence. It is said, @status
- * is the exit status. Returns as answer_event does, never 0.
- */
+/* End the answer without an event: print the error message of @r (negative errno), set the exit status to @status.
+ * Returns as answer_event does, never 0. */
 int answer_fail(struct answer *a, int r, int status);
 
-/* We were interrupted: leave the terminal tidy. 0 or negative as output_write. */
+/* After an interrupt: restore the terminal and end the line. 0 or negative as output_write. */
 int answer_interrupt(struct answer *a);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Several answers to one prompt, which come mixed: as text they are shown one after another, under a heading each, the
- * first that is not complete as it is made; as lines of JSON they come as they are. With one answer this is answer.h.
+ * Several answers to one prompt (--n above 1), whose events arrive mixed. As text they are printed one after another,
+ * each under a heading; the first unfinished one streams. As JSON lines they are printed in order of arrival. With one
+ * answer this module only forwards to answer.h.
  */
 #include "client/answer.h"
 
 struct choice {
-    struct buf text; /* that waits to be shown; with JSON: all of it so far */
+    struct buf text; /* not printed yet; with JSON: all text so far */
     bool ended;
-    struct proto_event end; /* that waits to be told */
+    struct proto_event end; /* not handled yet */
 };
 
 struct choices {
     struct answer *answer;
-    uint32_t n, at;       /* at: which is shown */
+    uint32_t n, at;       /* at: index of the printed answer */
     struct choice *parts; /* [n]; NULL: there is one answer */
-    bool headed;          /* the heading of @at stands */
-    int status;           /* of the first that failed */
+    bool headed;          /* the heading of @at is printed */
+    int status;           /* of the first failed answer */
 };
 
-/* 0 or -ENOMEM with a sentence. @a outlives it. */
+/* 0 or -ENOMEM; sets the error message. @a outlives it. */
 int choices_init(struct choices *s, struct answer *a);
 void choices_fini(struct choices *s);
 
-/* As answer_event; takes what @e holds, if that has to wait. */
+/* As answer_event. Takes the contents of @e if they must wait. */
 int choices_event(struct choices *s, struct proto_event *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Rows of short texts, printed in columns that line up. */
+/* A table of short texts in aligned columns. */
 #include "libcommon/buf.h"
 
 struct table {
@@ -15,16 +15,16 @@ struct table {
 
 enum { TABLE_COLUMNS_MAX = 16 };
 
-/* Add the next cell: @text, made plain. 0 or -ENOMEM. */
+/* Add the next cell; control characters become pictures. 0 or -ENOMEM. */
 int table_put(struct table *t, const char *text);
 
-/* Append the lines, spaces at their ends left out. A last row that is not complete is not printed. 0 or -ENOMEM. */
+/* Append the lines without trailing spaces. An incomplete last row is not printed. 0 or -ENOMEM. */
 int table_print(struct buf *out, const struct table *t);
 
 void table_fini(struct table *t);
 
-/* Append @text as something that stays on its line and moves no cursor: control characters become '?'. 0 or -ENOMEM. */
+/* Append @text on one line; control characters become pictures. 0 or -ENOMEM. */
 int table_plain(struct buf *out, const char *text);
 
-/* The columns of the terminal @fd; 0: it is none. */
+/* Width of the terminal @fd in columns; 0: not a terminal. */
 unsigned table_terminal(int fd);

@@ -33,7 +33,7 @@ void endpoints_fini(struct endpoints *p)
     *p = (struct endpoints){0};
 }
 
-/* The descriptor; -ENOENT: nobody listens at @path; else negative, with a sentence. */
+/* The descriptor; -ENOENT: nobody listens at @path; else negative; sets the error message. */
 static int endpoints_try(const char *path)
 {
     int r = sock_connect(path);
@@ -53,7 +53,7 @@ static int endpoints_try(const char *path)
     }
 }
 
-/* The user's own place, where nobody else has a daemon; after su its name may still be another user's. */
+/* The user's socket. After su its path may still be another user's. */
 static int endpoints_try_own(const char *path)
 {
     int fd = endpoints_try(path), r;
@@ -93,7 +93,7 @@ int endpoints_connect_or_start(const struct endpoints *p)
 
     if (r != -ENOENT || p->fixed) return r;
     if (p->user) return launch_daemon(p->model, p->user);
-    /* Asked again for its sentence: why there is no place for a daemon of one's own. */
+    /* Call again for its error message: why the user has no socket path. */
     r = paths_socket(p->model, false, &none);
     return r < 0 ? error_in(r, "no daemon is running and none can be started") : -ENOENT;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Where a daemon may be, in the order in which it is tried. */
+/* The sockets at which a daemon may listen, in the order in which they are tried. */
 #include "client/options.h"
 
 struct endpoints {
@@ -10,15 +10,13 @@ struct endpoints {
     char *system;
 };
 
-/* 0; -EINVAL (no model can have that name) or -ENOMEM, with a sentence. endpoints_fini in any case. */
+/* 0; -EINVAL: invalid model name; -ENOMEM; sets the error message. Call endpoints_fini in any case. */
 int endpoints_find(struct endpoints *p, const struct options *o);
 void endpoints_fini(struct endpoints *p);
 
-/*
- * Connect to the daemon that runs. The descriptor, owned by the caller; -ENOENT: there is none; -EACCES: there is one,
- * but not for us; else -errno; with a sentence that says what to do.
- */
+/* Connect to a running daemon. Returns the descriptor, which the caller owns; -ENOENT: none runs; -EACCES: no
+ * permission; else -errno; sets the error message, which includes the remedy. */
 int endpoints_connect(const struct endpoints *p);
 
-/* endpoints_connect; where that finds none and $HOB_SOCKET does not forbid it, a daemon is started. -EINTR, too. */
+/* As endpoints_connect; if no daemon runs and HOB_SOCKET is not set, start one. Also -EINTR. */
 int endpoints_connect_or_start(const struct endpoints *p);

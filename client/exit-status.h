@@ -12,12 +12,12 @@ enum exit_status {
     EXIT_INTERRUPTED = 130,
 };
 
-/* The status for a daemon's error event with @code (positive errno); @spoke: words of the answer had come before it. */
+/* The status for a daemon's error event with @code (positive errno). @spoke: text of the answer came before it. */
 int exit_status_of_event(int code, bool spoke);
 
-/* The status for a local error @r (negative errno): -EINTR interrupted, -EPIPE answered (the reader of our output has
- * gone, which is its right), else failed. */
+/* The status for a local error @r (negative errno): -EINTR interrupted, -EPIPE answered (the reader of standard output
+ * closed it), else failed. */
 int exit_status_of_error(int r);
 
-/* exit_status_of_error(@r), having said error_text on standard error where there is something to say. */
+/* exit_status_of_error(@r); prints the error message of a failure. */
 int exit_status_report(int r);

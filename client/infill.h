@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* hob infill: what belongs between two texts. */
+/* hob infill: generates the text between two texts. */
 #include "client/options.h"
 
-/* Read the texts, ask, and print. The exit status. */
+/* Read the texts, send the request, print the answer. Returns the exit status. */
 int infill_run(const struct options *o);

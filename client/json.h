@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The little JSON (RFC 8259) that a client needs: strings and numbers out, a walk over a text in. */
+/* A small JSON writer and reader (RFC 8259). */
 #include "libcommon/buf.h"
 #include <stddef.h>
 
@@ -9,10 +9,10 @@
 /* Append a string in quotes; bytes that are not UTF-8 become U+FFFD. 0 or -ENOMEM. */
 int json_put_string(struct buf *out, const char *s, size_t len);
 
-/* Append @v with the digits that bring a float back exactly; null when it is not finite. 0 or -ENOMEM. */
+/* Append @v with enough digits to restore the float; null if it is not finite. 0 or -ENOMEM. */
 int json_put_float(struct buf *out, float v);
 
-/* Append @v with three decimals; null when it is not finite. 0 or -ENOMEM. */
+/* Append @v with three decimals; null if it is not finite. 0 or -ENOMEM. */
 int json_put_ms(struct buf *out, double v);
 
 enum json_kind {
@@ -30,8 +30,9 @@ struct json_item {
     size_t len;       /* of text: a string may hold a NUL */
 };
 
-/* Called for each item, whose strings live until it returns; a negative return stops the walk. */
+/* Called for each item; its strings are valid until it returns. A negative return stops the walk. */
 typedef int (*json_fn)(void *ctx, const struct json_item *item);
 
-/* 0; -EBADMSG with a sentence: not JSON, or deeper than JSON_DEPTH_MAX; -ENOMEM; what @fn returned. */
+/* 0; -EBADMSG: invalid JSON, or deeper than JSON_DEPTH_MAX; sets the error message; -ENOMEM; or the negative return of
+ * @fn. */
 int json_walk(const char *s, size_t len, json_fn fn, void *ctx);

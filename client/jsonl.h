@@ -5,9 +5,9 @@
 #include "libcommon/proto.h"
 
 /*
- * Append the line of @e, with its newline; nothing for an event that has none. @whole is the answer's text so far, for
- * "text" in done. A text event has "ids" and "logprobs" when it carries them or @logprobs asks for them.
- * 0 or -ENOMEM, after which a part of the line may have been added.
+ * Append the line of @e, with its newline; nothing if the event has no line. @whole is the text of the answer so far,
+ * for "text" in done. A text event has "ids" and "logprobs" if it carries them or if @logprobs is set. @indexed: add
+ * "index". 0 or -ENOMEM, after which @out may have a part of the line.
  */
 int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *whole, bool logprobs, bool indexed);
 

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 
 #define LAUNCH_POLL_MS 5
-#define LAUNCH_WAIT_MS 60000 /* hobd listens before it loads: milliseconds, unless the machine is on its knees */
+#define LAUNCH_WAIT_MS 60000 /* hobd listens before it loads: milliseconds, unless the machine is overloaded */
 #define LAUNCH_TAIL    4096  /* bytes of the log that are looked at */
 
 extern char **environ;
@@ -219,7 +219,7 @@ static int launch_wait(pid_t pid, const char *socket, const char *log)
             return error_say(-ETIMEDOUT, "hobd was started but does not listen at %s; see %s", socket, log);
         r = interrupt_sleep(LAUNCH_POLL_MS);
         if (r < 0) return r;
-        /* Once more after its end: it may have been beaten by one that is alive. */
+        /* Try once more after its exit: another daemon may own the socket. */
         gone = waitpid(pid, NULL, WNOHANG) == pid;
     }
     r = launch_last_words(log, &words);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Starting a daemon, once: under a lock beside its socket, in a session of its own, with nothing of ours open. What it
- * says until it can be connected to goes into a log in the state directory, or where that cannot be written into
- * memory, so that a failure can be told.
+ * Starts one daemon per model, under a lock beside its socket, in a session of its own, with no open descriptors of the
+ * client. Its standard error goes to a log in the state directory, or to memory if the log cannot be written, so that
+ * the client can report a failure.
  */
 
 /*
- * Start hobd for @model (a name, or a path) at @socket, or connect to the one that somebody else has started
- * meanwhile. The connected descriptor, owned by the caller; -EINTR; -ENOENT: no such model, no hobd; -ECHILD: it
- * ended, its last words are in the sentence; -ETIMEDOUT; else -errno; with sentences.
+ * Start hobd for @model (a name or a path) at @socket, or connect to a daemon that another process has started
+ * meanwhile. Returns the connected descriptor, which the caller owns; -EINTR; -ENOENT: no such model, no hobd; -ECHILD:
+ * hobd exited, the error message has its last line; -ETIMEDOUT; else -errno; sets the error message.
  */
 int launch_daemon(const char *model, const char *socket);
 
-/* The hobd that belongs to a hob in @exe_dir: there, else in ../daemon of it, else in $PATH's list @path (may be NULL).
- * *out is the caller's. 0; -ENOENT with a sentence; -ENOMEM. */
+/* Find hobd for a hob in @exe_dir: in @exe_dir, else in its ../daemon, else in the list @path (may be NULL). The caller
+ * owns *out. 0; -ENOENT or -ENOMEM; sets the error message. */
 int launch_find(const char *exe_dir, const char *path, char **out);
 
-/* The last line with something in it of the file @log, without its newline and without "hobd: " in front; *out is
- * the caller's. 0; -ENODATA: there is none; else -errno. */
+/* The last non-empty line of the file @log, without its newline and without the prefix "hobd: ". The caller owns *out.
+ * 0; -ENODATA: none; else -errno. */
 int launch_last_words(const char *log, char **out);

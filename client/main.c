@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hob: asks the daemon and prints its answer. */
+/* hob: sends requests to the daemon and prints its answers. */
 #include "client/exit-status.h"
 #include "client/generate.h"
 #include "client/infill.h"
@@ -25,8 +25,8 @@ static int help(bool version)
     return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
 }
 
-/* The program that has the line editor, or reaches for the network, so that this one need not load what they need.
- * Beside us, or where it was installed. */
+/* Run a helper program, which has the line editor or uses the network, so that hob need not load their libraries. It is
+ * in the directory of hob or in HOB_LIBEXEC. */
 static int helper(const char *name, char **argv)
 {
     char path[PATH_MAX + 16]; /* names are shorter */

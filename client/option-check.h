@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Do the options go together? What each one is worth alone, options.c has looked at. */
+/* Checks combinations of options. option-value.c checks single values. */
 #include "client/options.h"
 
 #define OPTION_GIVEN(o, id) ((o)->given >> (id)&1)
 
-/* Of options that are read, from everywhere; takes the verb of 'sessions' off its words. 0; -EINVAL with a sentence. */
+/* Check the options of all sources; removes the subcommand of 'sessions' from the words. 0; -EINVAL; sets the error
+ * message. */
 int option_check(struct options *o);

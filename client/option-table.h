@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The table of hob's options; options.c gives it meaning. */
+/* The table of hob's options. */
 #include <stdbool.h>
 
 /* In the order of --help. */
@@ -52,7 +52,7 @@ enum option_id {
     OPTION_MAX_LINES,
     OPTION_HELP,
     OPTION_VERSION,
-    /* of the plan, refused by name */
+    /* reserved, refused by name */
     OPTION_IMAGE,
     OPTION_COUNT,
 };
@@ -68,7 +68,7 @@ enum option_flags {
 
 struct option_def {
     const char *name;
-    const char *arg;  /* NULL: takes none; in brackets: may be given, as --name=VALUE */
+    const char *arg;  /* NULL: no value; in brackets: optional, as --name=VALUE */
     const char *help; /* NULL: not shown, nor guessed */
     char letter;      /* 0: none */
     unsigned char flags;
@@ -76,7 +76,7 @@ struct option_def {
 
 extern const struct option_def option_table[OPTION_COUNT];
 
-/* The names that begin with something else than a prompt. */
+/* The names of commands. */
 struct option_word {
     const char *word;
     int command; /* enum command */
@@ -84,6 +84,6 @@ struct option_word {
 
 extern const struct option_word option_words[]; /* ends with a NULL word */
 
-/* A NULL-terminated list of the long names (those that are keys of hob.conf, if @in_file), for conf_nearest;
- * @names has room for OPTION_COUNT + 1. */
+/* Fill @names, which has room for OPTION_COUNT + 1, with a NULL-terminated list of the long names (@in_file: only the
+ * keys of hob.conf), for conf_nearest. */
 void option_names(const char **names, bool in_file);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/*
- * The command line and the configuration file of hob, as one struct. One table names every option: the parser,
- * --help and the keys of hob.conf all read it. What the command line gives wins over the file.
- */
+/* The command line and the configuration file of hob, as one struct. One table lists every option for the parser,
+ * --help and hob.conf. The command line overrides the file. */
 #include "libcommon/buf.h"
 #include "libcommon/proto.h"
 #include <stdbool.h>
@@ -16,13 +14,13 @@ enum command {
     COMMAND_STOP,
     COMMAND_SESSIONS,
     COMMAND_CHAT,
-    COMMAND_MODELS, /* what stands behind the word is hob-models' to read */
+    COMMAND_MODELS, /* hob-models parses the words after it */
     COMMAND_INFILL,
     COMMAND_HELP,
     COMMAND_VERSION,
 };
 
-/* What is done to sessions, and how many of their names it takes. */
+/* Subcommands of sessions, and the number of their names. */
 enum sessions_verb {
     SESSIONS_LIST,   /* none */
     SESSIONS_SHOW,   /* one */
@@ -55,24 +53,24 @@ struct options {
     int64_t timeout_ms; /* -1: none */
     struct proto_sampling sampling;
     int64_t watch_ms; /* of status --watch; 0: not given */
-    uint64_t given;   /* a bit for every option that stood on the command line */
+    uint64_t given;   /* a bit for every option on the command line */
 };
 
-/* Read the command line into @o, which the caller has not to initialize and gives to options_fini in any case.
- * 0; -EINVAL: wrong usage, with a sentence; -ENOMEM. */
+/* Parse the command line into @o, which need not be initialized. Call options_fini in any case. 0; -EINVAL: wrong
+ * usage; -ENOMEM; sets the error message. */
 int options_parse(struct options *o, int argc, char **argv);
 
-/* Add what the file @path says where the command line said nothing, then check that all of it goes together. A file
- * that is not there says nothing; NULL: no file. 0; -EINVAL with a sentence (file, line); -ENOMEM; -errno. */
+/* Add the settings of the file @path (NULL: none; a missing file is empty) that the command line does not set, then
+ * check the combination. 0; -EINVAL (the error message has file and line); -ENOMEM; -errno; sets the error message. */
 int options_complete(struct options *o, const char *path);
 
 void options_fini(struct options *o);
 
-/* Whether @value can be a session's name: 0; -EINVAL with a sentence that lacks it. */
+/* Check a session name. 0; -EINVAL; sets the error message, which lacks the name. */
 int options_session_name(const char *value);
 
-/* Set --watch; @value NULL: the default. 0; -EINVAL with a sentence that lacks the option. */
+/* Set --watch; @value NULL: the default. 0; -EINVAL; sets the error message, which lacks the option's name. */
 int options_watch(struct options *o, const char *value);
 
-/* The text of --help, appended. 0 or -ENOMEM. */
+/* Append the text of --help. 0 or -ENOMEM. */
 int options_help(struct buf *out);

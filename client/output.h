@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Where the answer goes: unbuffered writes to a descriptor, or (hold) into memory until output_release. */
+/* Output of the answer: unbuffered writes to a descriptor, or (hold) into memory until output_release. */
 #include "libcommon/buf.h"
 #include <stdbool.h>
 
@@ -15,14 +15,14 @@ struct output {
 void output_init(struct output *o, int fd, bool hold);
 void output_fini(struct output *o);
 
-/* 0; -EPIPE: nobody reads any more; -EINTR; else -errno with a sentence. Blocks while the reader is slow. */
+/* 0; -EPIPE: the reader closed; -EINTR; else -errno; sets the error message. Blocks while the reader is slow. */
 int output_write(struct output *o, const char *p, size_t n);
 
-/* All of @text[@n] to standard output, at once. As output_write. */
+/* Write @text[@n] to standard output. As output_write. */
 int output_print(const char *text, size_t n);
 
-/* Does @fd show what escape sequences ask for: a terminal, and not TERM=dumb? */
+/* Whether @fd interprets escape sequences: a terminal, TERM is not dumb. */
 bool output_draws(int fd);
 
-/* Write what is held. As output_write. */
+/* Write the held text. As output_write. */
 int output_release(struct output *o);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A long prompt on its way, as one line on a terminal that is written over and at last taken away. */
+/* Shows the progress of a long prefill as one line on a terminal, which is overwritten and finally removed. */
 #include "libcommon/proto.h"
 
 enum { PROGRESS_LINE = 112 };
 
 struct progress {
-    bool on;        /* there is somebody to see it */
-    bool counts;    /* the first prefill event has come */
+    bool on;        /* standard error is a terminal */
+    bool counts;    /* the first prefill event arrived */
     int64_t began;  /* its time */
-    uint64_t had;   /* its done: what needs no time */
-    unsigned shown; /* characters of the line that stands there; 0: none */
+    uint64_t had;   /* its done: tokens that took no time */
+    unsigned shown; /* characters of the visible line; 0: none */
 };
 
-/* A prefill event at @now (ms, of interrupt_now): shown once it takes over a second. */
+/* Handle a prefill event at @now (ms, see interrupt_now). Shows the line once the prefill takes over a second. */
 void progress_event(struct progress *p, const struct proto_event *e, int64_t now);
 
-/* Before anything else is written. */
+/* Remove the line. Call before any other output. */
 void progress_clear(struct progress *p);
 
-/* The longest line about @e that fits in less than @width columns, ASCII; @elapsed ms since @had tokens were done. An
- * empty one: too narrow. Returns @out. */
+/* The longest line about @e that fits into less than @width columns, ASCII; @elapsed: ms since @had tokens were done.
+ * Empty if the terminal is too narrow. Returns @out. */
 const char *progress_line(char out[PROGRESS_LINE], const struct proto_event *e, uint64_t had, int64_t elapsed,
                           unsigned width);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Markdown on a terminal, as it streams: escape sequences are put around headings, emphasis and code; every byte of the
- * text stays, in its order, so that what is copied from the screen is what the model wrote. How the text is cut into
- * pieces does not change what comes out. Emphasis and `code` end with their line at the latest, so that a stray mark
- * does not colour the rest.
+ * Styles streamed Markdown for a terminal: adds escape sequences around headings, emphasis and code. Every byte of the
+ * text stays in its order, so that a copy from the screen equals the model's text. The result does not depend on how
+ * the text is split into pieces. Emphasis and `code` end with their line at the latest, so that a stray mark does not
+ * style the rest.
  */
 #include "libcommon/buf.h"
 #include <stdbool.h>
 
-/* {0} is the beginning of a text. */
+/* {0} is the initial state. */
 struct render {
     char mark; /* of the marks that wait for what comes after them */
     size_t marks;
@@ -22,11 +22,11 @@ struct render {
     bool escaped; /* a backslash has just come */
 };
 
-/* Whether @fd can show it: a terminal, which is not TERM=dumb, and no NO_COLOR. */
+/* Whether @fd can show styles: a terminal, TERM is not dumb, NO_COLOR is not set. */
 bool render_wanted(int fd);
 
-/* Append @text as it is to be written. 0 or -ENOMEM, after which nothing more can be made of it. */
+/* Append the styled @text. 0 or -ENOMEM, after which the state is invalid. */
 int render_text(struct render *r, struct buf *out, const char *text, size_t len);
 
-/* The text has ended, or is cut short: append what waits, and make the terminal as it was. 0 or -ENOMEM. */
+/* End of the text: append pending marks and reset the terminal's style. 0 or -ENOMEM. */
 int render_end(struct render *r, struct buf *out);

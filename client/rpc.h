@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* One question to a daemon that runs, one answer: what the commands do. None is started. */
+/* One request to a running daemon and its answer. No daemon is started. */
 #include "client/connection.h"
 #include "client/options.h"
 
-/* When the daemon goes away, or is on its way out, before it has answered: is the next one asked? */
+/* Whether to retry if the daemon closes the connection, or is stopping, before it answers. */
 enum rpc_retry {
-    RPC_ONCE,      /* no */
-    RPC_IF_UNSEEN, /* if it is certain that nothing was done: it says that it is stopping, or did not even greet */
-    RPC_ALWAYS,    /* yes: the question changes nothing */
+    RPC_ONCE,      /* never */
+    RPC_IF_UNSEEN, /* only if the daemon did nothing: it is stopping, or sent no hello */
+    RPC_ALWAYS,    /* always: the request changes nothing */
 };
 
 struct rpc {
-    enum proto_event_type want; /* the event that is the answer */
+    enum proto_event_type want; /* type of the answer */
     enum rpc_retry retry;
-    int64_t wait_ms; /* for it; -1: for ever */
+    int64_t wait_ms; /* timeout; -1: none */
 };
 
-/*
- * Send @request over @c, which is connected first if it is not; it stays so for the next one. 0: the caller owns *e and
- * calls proto_event_fini. Else the exit status; what is wrong has been said. connection_close in any case.
- */
+/* Send @request over @c and wait for the answer. Connects @c first if needed; @c stays connected. 0: the caller owns *e
+ * and calls proto_event_fini. Else the exit status; the error is printed. Call connection_close in any case. */
 int rpc_call(const struct options *o, struct connection *c, const struct proto_request *request, const struct rpc *how,
              struct proto_event *e);

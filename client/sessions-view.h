@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the daemon tells of sessions, JSON as text, for people. All append to @out; 0; -EBADMSG with a sentence: it is
- * not what hob-protocol(7) says; -ENOMEM. */
+/* Formats the daemon's session JSON for people. All functions append to @out. 0; -EBADMSG: not as in hob-protocol(7);
+ * sets the error message; -ENOMEM. */
 #include "libcommon/buf.h"
 #include <stdint.h>
 
-/* The array that answers session.list, as a table that is @width columns wide (0: as wide as it is), with its ages at
- * @now (seconds since the epoch). Nothing for an empty one. */
+/* The answer to session.list as a table of @width columns (0: unlimited); @now, in seconds since the epoch, is for the
+ * ages. Nothing for an empty list. */
 int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t now, unsigned width);
 
-/* Append the sum of the asker's sessions and the limit, a line, out of the daemon's status; nothing when there are
- * none, or it does not tell. 0; -EBADMSG with a sentence; -ENOMEM. */
+/* Append a line with the total size of the user's sessions and its limit, from the daemon's status; nothing if it has
+ * neither. 0; -EBADMSG; sets the error message; -ENOMEM. */
 int sessions_view_sum(struct buf *out, const char *json, size_t len);
 
-/* The object that answers session.show, as a conversation: "[user]" on a line of its own, then what was said; of a raw
- * session its text as it is. */
+/* The answer to session.show as a conversation: "[user]" on its own line, then the text; of a raw session the text
+ * unchanged. */
 int sessions_view_show(struct buf *out, const char *json, size_t len);
 
-/* "12 s ago"; a day further back than 59 of them; "just now" also for a time to come. @out: at least 16 bytes. */
+/* "12 s ago"; a date for more than 59 days; "just now" also for a time in the future. @out: at least 16 bytes. */
 const char *sessions_view_age(char *out, int64_t then, int64_t now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* hob sessions: what is kept of this user's conversations; no daemon is started. */
+/* hob sessions: lists, shows, forks, renames and removes sessions. No daemon is started. */
 #include "client/options.h"
 
-/* The exit status. */
+/* Returns the exit status. */
 int sessions_run(const struct options *o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* hob status and hob stop: what can be asked of a daemon that runs; none is started. */
+/* hob status and hob stop. No daemon is started. */
 #include "client/options.h"
 #include "libcommon/buf.h"
 
@@ -8,7 +8,9 @@
 int status_run(const struct options *o);
 int status_stop(const struct options *o);
 
-/* The daemon's status, a JSON object as text, for people: a line a value, what is inside of an object or array
- * indented, values of bytes_… and …_bytes as sizes; the objects under "uids" as rows; appended to @out. *status is the
- * exit status that its "state" means. 0; -EBADMSG with a sentence; -ENOMEM. */
+/*
+ * Append the daemon's status, a JSON object, as text for people: one value per line, members of objects and arrays
+ * indented, bytes_… and …_bytes as sizes, the objects under "uids" as rows. *status: the exit status for its "state".
+ * 0; -EBADMSG; sets the error message; -ENOMEM.
+ */
 int status_format(struct buf *out, const char *json, size_t len, int *status);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* One look at a daemon, and how it is drawn: what hob status --watch shows. No clock, no terminal: those are watch.c's.
- */
+/* One sample of the daemon's status, and how hob status --watch draws it. watch.c has the clock and the terminal. */
 #include "libcommon/buf.h"
 #include <stddef.h>
 #include <stdint.h>
 
-/* Numbers of the daemon's status; NAN: it does not tell this uid. */
+/* Numbers of the daemon's status; NAN: not available to this uid. */
 enum figure {
     FIGURE_UPTIME,
     FIGURE_PARALLEL,
@@ -18,8 +17,8 @@ enum figure {
     FIGURE_PROMPT,
     FIGURE_CACHED,
     FIGURE_GENERATED,
-    FIGURE_STEP_MS, /* of the last seconds, as the three below */
-    FIGURE_BATCH,   /* tokens of a step */
+    FIGURE_STEP_MS, /* average of the last seconds, as the three below */
+    FIGURE_BATCH,   /* sequences of a step */
     FIGURE_READ,    /* tokens a second */
     FIGURE_SAID,
     FIGURE_KV_BLOCKS,
@@ -33,7 +32,7 @@ enum figure {
     FIGURE_COUNT,
 };
 
-/* Of each uid. */
+/* Numbers of each uid. */
 enum user_figure {
     USER_UID,
     USER_RUNNING,
@@ -57,14 +56,15 @@ struct watch_sample {
     struct watch_user *users; /* [n_users] */
     size_t n_users;
     struct buf state, model; /* plain text */
-    struct buf notes;        /* what a person should know, a line each */
+    struct buf notes;        /* warnings, one per line */
 };
 
-/* @json is the daemon's status as of @at. On failure *s is empty. 0; -EBADMSG with a sentence; -ENOMEM. */
+/* Read the daemon's status @json, taken at @at. On failure *s is empty. 0; -EBADMSG; sets the error message;
+ * -ENOMEM. */
 int watch_read(struct watch_sample *s, const char *json, size_t len, int64_t at);
 void watch_fini(struct watch_sample *s);
 
-/* Append lines of at most @columns (at least 1) columns, each with its newline, at most @rows of them (0: as many as
- * there are). @before (NULL: none) is the sample before, for what is a speed. 0 or -ENOMEM. */
+/* Append lines of at most @columns (at least 1) columns, each with its newline, at most @rows of them (0: unlimited).
+ * @before: the previous sample, for rates; NULL: none. 0 or -ENOMEM. */
 int watch_draw(struct buf *out, const struct watch_sample *s, const struct watch_sample *before, unsigned columns,
                unsigned rows);

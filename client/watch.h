@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* hob status --watch: the daemon again and again, on a terminal in place. */
+/* hob status --watch: shows the status repeatedly, in place on a terminal. */
 #include "client/options.h"
 
-/* Until it is interrupted, the daemon goes away, nobody reads any more, or (on a terminal) q is typed. Returns the exit
+/* Run until an interrupt, the end of the daemon, a closed output, or (on a terminal) the key q. Returns the exit
  * status. */
 int watch_run(const struct options *o);

@@ -2,7 +2,7 @@
 #pragma once
 /* `key = value` files: # comments, blank lines, spaces around key and value dropped, the value may be "quoted". */
 
-/* Called for each pair; a negative return stops and is passed on (its sentence gets "FILE:LINE: " in front). */
+/* Called for each pair; a negative return stops and is passed on (its message gets "FILE:LINE: " in front). */
 typedef int (*conf_fn)(void *ctx, const char *key, const char *value);
 
 #define CONF_BYTES_MAX (1u << 20) /* of a whole file */

@@ -6,18 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SENTENCE_MAX = 1024 };
+enum { MESSAGE_MAX = 1024 };
 
 static _Thread_local struct {
-    int number; /* the error the sentence belongs to; 0: there is none */
-    char text[SENTENCE_MAX];
-    char plain[128]; /* strerror's, for a number without a sentence */
+    int number; /* the error of the message; 0: no message */
+    char text[MESSAGE_MAX];
+    char plain[128]; /* strerror's, for a number without a message */
 } last;
 
-/* snprintf counts bytes, so a long sentence may have lost the end of a character. */
+/* snprintf counts bytes, so a long message may end inside a character. */
 static void keep(int r, const char *text)
 {
-    size_t n = strnlen(text, SENTENCE_MAX - 1);
+    size_t n = strnlen(text, MESSAGE_MAX - 1);
 
     n = utf8_whole(text, n);
     memcpy(last.text, text, n);
@@ -27,7 +27,7 @@ static void keep(int r, const char *text)
 
 int error_say(int r, const char *fmt, ...)
 {
-    char text[SENTENCE_MAX]; /* the arguments may point into last */
+    char text[MESSAGE_MAX]; /* the arguments may point into last */
     va_list ap;
 
     va_start(ap, fmt);
@@ -39,7 +39,7 @@ int error_say(int r, const char *fmt, ...)
 
 int error_in(int r, const char *fmt, ...)
 {
-    char text[SENTENCE_MAX];
+    char text[MESSAGE_MAX];
     va_list ap;
     int n;
 

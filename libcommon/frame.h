@@ -20,7 +20,7 @@ struct frame_decoder {
 
 void frame_decoder_fini(struct frame_decoder *d);
 
-/* Add bytes. 0, -ENOMEM, or -EMSGSIZE as soon as a length over the limit is seen (with a sentence). */
+/* Add bytes. 0, -ENOMEM, or -EMSGSIZE as soon as a length over the limit is seen (sets the error message). */
 int frame_feed(struct frame_decoder *d, const void *p, size_t n);
 
 /* 1: *body, *len is a whole body, valid until frame_pop or frame_feed; 0: not yet whole; -EMSGSIZE as above. */

@@ -201,7 +201,7 @@ int paths_model_name(const char *model, char **out)
     return r < 0 ? r : format(out, "%s", model);
 }
 
-/* 0: @path is a file; 1: nothing there; else negative with a sentence. */
+/* 0: @path is a file; 1: nothing there; else negative; sets the error message. */
 static int look(const char *path)
 {
     struct stat st;

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Where things are (XDG for a user, /run /var /etc for the system). All functions that return int write an
- * allocated string to *out on 0, which the caller frees; they fail with -ENOMEM, or -ENOENT/-EINVAL with a sentence
- * (no HOME, relative XDG path, a name with a slash…).
+ * allocated string to *out on 0, which the caller frees; they fail with -ENOMEM, or -ENOENT/-EINVAL; sets the error
+ * message (no HOME, relative XDG path, a name with a slash…).
  */
 #include <stdbool.h>
 
@@ -27,7 +27,7 @@ int paths_dir(enum paths_kind kind, bool system, char **out);
 int paths_model_name(const char *model, char **out);
 
 /* The .gguf file of @model: the path itself, or NAME.gguf in the user's (or system's) models folder, then
- * /usr/share/hob/models. -ENOENT's sentence lists where it looked. */
+ * /usr/share/hob/models. The error message of -ENOENT lists the tried paths. */
 int paths_model_file(const char *model, bool system, char **out);
 
 /* DIR/MODEL.sock for this side (user's or system's); HOB_SOCKET is the caller's business. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Text that others wrote, on its way to a person: names in a model file, messages of a peer, answers. A terminal would
- * obey what stands in it. All that goes to a terminal, to standard error or to a log passes through here; what a
- * program reads through a pipe stays as it is.
+ * Untrusted text for people: names in a model file, messages of a peer, answers. A terminal would interpret its control
+ * characters. All output to a terminal, to standard error or to a log passes through here. Output to a pipe stays
+ * unchanged.
  *
  * Control characters become their pictures (U+2400…), those beyond ASCII (U+0080 to U+009F), controls of the writing
  * direction (U+202A to U+202E, U+2066 to U+2069) and what is no UTF-8 U+FFFD.

@@ -7,7 +7,7 @@
 #include "libcommon/proto.h"
 #include <msgpack.h>
 
-/* Where in the message we are, for sentences: a chain on the stack, so that it costs nothing until it is printed. */
+/* Position in the message, for error messages: a chain on the stack, which is formatted only when printed. */
 struct place {
     const struct place *up; /* NULL: the message itself, whose key is its type's name */
     const char *key;        /* NULL: an element of an array */
@@ -21,7 +21,7 @@ struct reading {
 
 struct field {
     const char *key;
-    /* Check @o and store it at @at. 0, -ENOMEM, or -EINVAL with a sentence that begins with @where. */
+    /* Check @o and store it at @at. 0, -ENOMEM, or -EINVAL; sets the error message that begins with @where. */
     int (*read)(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                 const struct field *f);
     size_t offset;
@@ -37,14 +37,14 @@ enum { PROTO_FIELDS_MAX = 64 };
 int proto_read_map(struct reading *in, const struct place *where, const msgpack_object *o, const struct field *fields,
                    size_t n_fields, void *base);
 
-/* -EINVAL with "PLACE: " in front of the sentence. */
+/* -EINVAL with "PLACE: " in front of the error message. */
 int proto_bad(const struct place *where, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The value of @key in the map @o, or NULL. */
 const msgpack_object *proto_find(const msgpack_object *o, const char *key);
 bool proto_is(const msgpack_object *o, const char *text); /* @o is the string @text */
 
-/* At most 40 bytes of a peer's string, made fit for a sentence; returns @out. */
+/* At most 40 bytes of a peer's string, made fit for an error message; returns @out. */
 const char *proto_printable(char out[64], const char *s, size_t n);
 
 /* Whole body -> one map, after a scan. 0, -ENOMEM, -EBADMSG. The caller destroys @u in any case. */

@@ -77,7 +77,7 @@ struct proto_generate {
     bool raw;      /* prompt is text instead of messages */
     bool special;  /* with raw: special tokens in it are parsed */
     struct proto_text prompt;
-    struct proto_text prefix, suffix; /* infill: what stands before and behind the gap; not both empty */
+    struct proto_text prefix, suffix; /* infill: text before and after the gap; not both empty */
     int64_t max_lines;                /* infill: most lines of the answer; -1: no limit */
     struct proto_message *messages;
     size_t n_messages;
@@ -90,7 +90,7 @@ struct proto_generate {
     struct proto_text salt; /* narrows the namespace in which a cached prefix is found; len 0: none */
     int64_t max_tokens;     /* -1: the daemon's default */
     uint32_t n;             /* answers; 0 is 1 */
-    bool detach;            /* goes on when its connection has ended; the answer is found in the session */
+    bool detach;            /* continues after the end of its connection; the session stores the answer */
     bool ignore_eos;
     bool logprobs; /* text events carry ids and logprobs */
     struct proto_sampling sampling;
@@ -186,15 +186,15 @@ void proto_text_fini(struct proto_text *t);
 /* Copy; -ENOMEM. */
 int proto_text_set(struct proto_text *t, const char *s, size_t len);
 
-/* Append one framed message (length and body) to @out. 0 or -ENOMEM, -EMSGSIZE (sentence; over FRAME_MAX bytes or
- * PROTO_ELEMS_MAX elements), which leave @out's bytes as they were. A request is written as it is, right or wrong; in
- * an event's strings, what is not UTF-8 becomes U+FFFD. */
+/* Append one framed message (length and body) to @out. 0 or -ENOMEM, -EMSGSIZE (sets the error message; over FRAME_MAX
+ * bytes or PROTO_ELEMS_MAX elements), which leave @out's bytes as they were. A request is written as it is, right or
+ * wrong; in an event's strings, what is not UTF-8 becomes U+FFFD. */
 int proto_write_request(struct buf *out, const struct proto_request *r);
 int proto_write_event(struct buf *out, const struct proto_event *e);
 
 /* Parse one body. On 0 the caller owns *r and calls _fini. -EBADMSG: not a message of this protocol; -EINVAL: a
- * message with a wrong key or value; both with a sentence; r->id and r->type are then the message's where they could be
- * read, else 0. -EPROTO: a hello of another version (r->version says which). On error *r holds no memory. */
+ * message with a wrong key or value; both; sets the error message; r->id and r->type are then the message's where they
+ * could be read, else 0. -EPROTO: a hello of another version (r->version says which). On error *r holds no memory. */
 int proto_read_request(struct proto_request *r, const char *body, size_t len);
 int proto_read_event(struct proto_event *e, const char *body, size_t len);
 
@@ -211,5 +211,5 @@ const char *proto_priority_name(enum proto_priority p); /* "" for UNSET */
 enum proto_priority proto_priority_value(const char *name);
 
 /* Check a msgpack body without building anything: exactly one object, within depth and element limits, every length
- * inside the bytes. 0 or -EBADMSG with a sentence. */
+ * inside the bytes. 0 or -EBADMSG; sets the error message. */
 int proto_scan(const char *body, size_t len);

@@ -62,9 +62,9 @@ static int lock_directory(const char *path)
 }
 
 /*
- * 1: somebody listens at @a; 0: nobody does, the socket is dead; negative with a sentence. A process that dies may let
- * go of its connections before its listener, and then whoever saw it die can still connect: such a connection ends at
- * once, that to a living daemon does not.
+ * 1: somebody listens at @a; 0: nobody does, the socket is dead; negative; sets the error message. A process that dies
+ * may let go of its connections before its listener, and then whoever saw it die can still connect: such a connection
+ * ends at once, that to a living daemon does not.
  */
 static int somebody_listens(const struct sockaddr_un *a)
 {

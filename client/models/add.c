@@ -53,7 +53,7 @@ static int copy_bytes(struct place *p, int from, uint64_t size, bool quiet)
 }
 
 /* Never by way of the .part: who begins that next would write into the original. @target: a symbolic link's; NULL: a
- * hard link to the descriptor @from. 0; 1: there can be none; -errno with a sentence. */
+ * hard link to the descriptor @from. 0; 1: there can be none; -errno; sets the error message. */
 static int add_link(const struct models_options *o, struct place *p, const char *target, int from)
 {
     const char *as = o->force ? p->link : p->file;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* One transfer by HTTP(S), by libcurl, which also knows the proxy variables. */
+/* One HTTP(S) transfer with libcurl, which also reads the proxy variables. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What the answer says before its bytes come. Strings live until begin returns; NULL: not said. */
+/* Headers of the response. Strings are valid until begin returns; NULL: missing. */
 struct fetch_head {
     uint64_t from;   /* the first byte of the file that comes */
     int64_t total;   /* bytes of the whole file; -1: not said */
@@ -29,13 +29,13 @@ struct fetch {
 };
 
 enum {
-    FETCH_AGAIN = 1,     /* cut, or the server is busy: what is missing may come later; error_text(-EIO) says why */
-    FETCH_UNREACHED = 2, /* no connection; likewise */
-    FETCH_RANGE = 3,     /* there is nothing behind @from */
+    FETCH_AGAIN = 1,     /* cut, or the server is busy: a retry may succeed; error_text(-EIO) has the reason */
+    FETCH_UNREACHED = 2, /* no connection; the same */
+    FETCH_RANGE = 3,     /* the file has no bytes after @from */
 };
 
-/* 0: all of it came; one of the above; what a function returned; else -errno with a sentence. */
+/* 0: complete; one of the above; the negative return of a callback; else -errno; sets the error message. */
 int fetch(const struct fetch *f);
 
-/* Whether that URL may be fetched: https, or http where it is allowed. 0; -EPERM or -EINVAL with a sentence. */
+/* Check a URL: https, or http where it is allowed. 0; -EPERM or -EINVAL; sets the error message. */
 int fetch_allowed(const char *url, bool insecure_http);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Which models a daemon holds, found without waking one: connecting to a socket of systemd's would. */
+/* Finds the models that daemons hold, without a connection, which could start a daemon by socket activation. */
 #include <stdbool.h>
 
-/* Whether a hobd has the sessions of the model @name, the user's or the system's. False also where that cannot be
- * seen. */
+/* Whether a hobd holds the model @name, the user's or the system's. Also false if this user cannot see it. */
 bool loaded_by(const char *name, bool system);

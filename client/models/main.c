@@ -80,7 +80,7 @@ static int check_sha256(const char *s)
     return error_say(-EINVAL, "--sha256: not 64 hexadecimal digits");
 }
 
-/* 0; 1: only help is wanted; -EINVAL with a sentence. @given: a bit for each def. */
+/* 0; 1: only help is wanted; -EINVAL; sets the error message. @given: a bit for each def. */
 static int parse(struct models_options *o, int argc, char **argv, unsigned *given)
 {
     struct option longs[N_DEFS + 1] = {0};
@@ -113,7 +113,7 @@ static int parse(struct models_options *o, int argc, char **argv, unsigned *give
     return o->sha256 ? check_sha256(o->sha256) : 0;
 }
 
-/* The verb, and whether all else goes with it. 0; -EINVAL with a sentence. */
+/* The verb, and whether all else goes with it. 0; -EINVAL; sets the error message. */
 static int choose(const struct verb **out, struct models_options *o, unsigned given)
 {
     const struct verb *v = verbs;

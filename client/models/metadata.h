@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What hobd says of GGUF files (hobd inspect --json): this side reads no models. */
+/* Metadata of GGUF files from hobd inspect --json; the client reads no model files. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,14 +13,14 @@ struct metadata {
     bool supported, chat_template, packed;
 };
 
-/* @files [n], absolute paths, into @out [n]. 0, and metadata_fini for each; else -errno with a sentence (no hobd, …).
- */
+/* Read the metadata of @files [n], absolute paths, into @out [n]. 0: call metadata_fini for each; else -errno; sets the
+ * error message. */
 int metadata_read(struct metadata *out, const char *const *files, size_t n);
 void metadata_fini(struct metadata *f);
 
-/* One file that is to be used: 0; -EINVAL: it is none that can be read, -EOPNOTSUPP: hobd cannot run it; with a
- * sentence that lacks the file. metadata_fini on 0. */
+/* Check one file. 0: call metadata_fini; -EINVAL: not readable, -EOPNOTSUPP: hobd does not support it; sets the error
+ * message, which lacks the file. */
 int metadata_check(struct metadata *out, const char *file);
 
-/* Say what has come to be there: "@did NAME: 98.1M, Q4_1, …". */
+/* Log the new model: "@did NAME: 98.1M, Q4_1, …". */
 void metadata_log(const struct metadata *f, const char *did, const char *name, bool system);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* hob models: what the helper program hob-models does, each a file. */
+/* The commands of hob-models, the helper program of hob models. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ struct models_options {
     const char *chosen; /* the model that is asked without -m */
 };
 
-/* Each returns the exit status; what is wrong has been said. */
+/* Each returns the exit status; errors are printed. */
 int models_list(const struct models_options *o);
 int models_add(const struct models_options *o);
 int models_pull(const struct models_options *o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Where a model is pulled from: what the user names, and what is written beside the part of it that is here. */
+/* Origin of a pull: the URL of the user, and the file that records it beside the incomplete download. */
 #include "client/models/place.h"
 #include <stdbool.h>
 
@@ -13,14 +13,14 @@ struct origin {
     bool hub;              /* Hugging Face's: it tells the SHA-256 */
 };
 
-/* "hf:ORG/REPO[@REVISION]/FILE" (at $HF_ENDPOINT, else huggingface.co), or a URL. 0; -EINVAL, -ENOMEM with a
- * sentence. origin_fini in any case. */
+/* Parse "hf:ORG/REPO[@REVISION]/FILE" (at $HF_ENDPOINT, else huggingface.co), or a URL. 0; -EINVAL, -ENOMEM; sets the
+ * error message. Call origin_fini in any case. */
 int origin_parse(struct origin *o, const char *text);
 
-/* The last component of the URL's path, escapes undone, the caller's; NULL: it has none. */
+/* The last component of the URL's path, unescaped, owned by the caller; NULL: none. */
 char *origin_file(const struct origin *o);
 
-/* What the place's .from says: 0; 1: nothing that can be used. origin_fini in any case. */
+/* Read the .from file of the place. 0; 1: missing or invalid. Call origin_fini in any case. */
 int origin_read(struct origin *o, const struct place *p);
 int origin_write(const struct origin *o, const struct place *p);
 

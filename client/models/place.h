@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * A model's place in a folder: NAME.gguf, put there whole by a rename or not at all. What is on its way stands beside
- * it as NAME.gguf.part, locked (flock) by who writes it; of a pull it stays for the next one to go on with, together
- * with NAME.gguf.part.from, which says where it comes from.
+ * The place of a model in a folder: NAME.gguf, which appears complete, by a rename. A new file is written as
+ * NAME.gguf.part, locked (flock) by its writer. After an incomplete pull it stays for the next pull, with
+ * NAME.gguf.part.from, which records its origin.
  */
 #include "libcommon/buf.h"
 #include <stdbool.h>
@@ -25,33 +25,34 @@ struct place {
         .dir = -1, .fd = -1                                                                                            \
     }
 
-/* The name of a model that is to be in a folder: @given, else (NULL) what @path's last component makes of it, without
- * .gguf. 0 and *out, the caller's; -EINVAL with a sentence; -ENOMEM. */
+/* The name of a new model: @given, else (NULL) the last component of @path, without .gguf. The caller owns *out. 0;
+ * -EINVAL or -ENOMEM; sets the error message. */
 int place_name(const char *given, const char *path, char **out);
 
-/* The place of @name (which is taken) in the user's folder, or the system's, which is made if need be and @make.
- * 0; -ENOENT: there is no such folder; else -errno; with a sentence. place_close in any case. */
+/* Open the place of @name (ownership is taken) in the user's or the system's folder; @make: create the folder if
+ * needed. 0; -ENOENT: no such folder; else -errno; sets the error message. Call place_close in any case. */
 int place_open(struct place *p, char *name, bool system, bool make);
 void place_close(struct place *p);
 
-/* 0: nothing is there yet, or @force; -EEXIST with a sentence. */
+/* 0: the place is empty, or @force; -EEXIST; sets the error message. */
 int place_vacant(const struct place *p, bool force);
 
-/* Open the .part for writing and reading, and lock it. 0; -EBUSY: somebody else is writing it; else -errno; with a
- * sentence. */
+/* Open the .part for reading and writing, and lock it. 0; -EBUSY: another process writes it; else -errno; sets the
+ * error message. */
 int place_begin(struct place *p);
 
-/* Take the .part away, and what belongs to it. */
+/* Remove the .part and its .from. */
 void place_discard(struct place *p);
 
-/* On the disk, then in its place; what was there before goes only with @force. 0; -EEXIST; -errno; with a sentence. */
+/* Sync the .part and rename it into place; replaces a model only with @force. 0; -EEXIST or -errno; sets the error
+ * message. */
 int place_commit(struct place *p, bool force);
 
-/* Put NAME.gguf.link, which somebody has made, in the place of what is there. 0; -errno with a sentence. */
+/* Rename NAME.gguf.link, which the caller has created, over the model. 0; -errno; sets the error message. */
 int place_replace(struct place *p);
 
-/* 0, or -ENOSPC with a sentence: that many more bytes do not fit on the folder's disk. */
+/* Check the free space for @bytes more bytes. 0 or -ENOSPC; sets the error message. */
 int place_room(const struct place *p, uint64_t bytes);
 
-/* The absolute path of @file in the folder, the caller's; NULL: no memory. */
+/* The absolute path of @file in the folder, owned by the caller; NULL: no memory. */
 char *place_path(const struct place *p, const char *file);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* libcurl's URLs, and how they are told. */
+/* libcurl's URLs, and their form in messages. */
 #include <curl/curl.h>
 
 enum { URL_SHOWN = 256 };
 
-/* @url for a message: without user, password and query, any of which may be a secret, and cut when it is long. Returns
- * @out. */
+/* @url for a message: without user, password and query, any of which may be secret, and shortened. Returns @out. */
 const char *url_shown(char out[URL_SHOWN], const char *url);
 
 /* For _cleanup_. */

@@ -39,7 +39,7 @@ static int parse_with(struct options *o, const char *file, const char *const *ar
 #define PARSE(o, ...)            parse_with((o), NULL, (const char *const[]){__VA_ARGS__, NULL})
 #define PARSE_FILE(o, file, ...) parse_with((o), (file), (const char *const[]){__VA_ARGS__, NULL})
 
-/* A wrong usage whose sentence has @says in it. */
+/* A wrong usage whose error message contains @says. */
 #define REFUSED(says, ...)                                                                                             \
     do {                                                                                                               \
         struct options _o;                                                                                             \

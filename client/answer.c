@@ -174,7 +174,7 @@ static int answer_done(struct answer *a, const struct proto_event *e)
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);
     if (r < 0) return r;
-    /* What fills a gap is a piece of somebody's text in any case. */
+    /* An infill is a fragment in any case. */
     if (cut && !o->jsonl && !o->quiet && !o->warm && o->command != COMMAND_INFILL)
         log_info("answer cut after %" PRIu64 " tokens%s: %s", e->usage_completion,
                  a->thought && !a->spoke ? ", all of them thinking" : "",

@@ -30,7 +30,7 @@ struct chat_line {
     size_t size;
 };
 
-/* What the terminal was before lines are typed. Who is killed meanwhile leaves it like that. */
+/* Settings of the terminal before line editing; chat_killed restores them. */
 static struct {
     struct termios before;
     int fd;
@@ -80,7 +80,7 @@ static unsigned char chat_give_up(EditLine *el, int key)
     return CC_NEWLINE;
 }
 
-/* What the terminal puts between ESC [200~ and ESC [201~ is text, its newlines too. */
+/* Bracketed paste: input between ESC [200~ and ESC [201~ is text, newlines included. */
 static unsigned char chat_paste(EditLine *el, int key)
 {
     wchar_t piece[2] = {0};

@@ -83,7 +83,7 @@ static int choices_text(struct choices *s, struct buf *text)
     return r;
 }
 
-/* What has come of those behind. */
+/* Print the kept text of the next answers. */
 static int choices_catch_up(struct choices *s)
 {
     int r = 0;

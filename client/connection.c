@@ -95,7 +95,7 @@ static int connection_take(struct connection *c, struct proto_event *e)
         c->greeted = true;
         return 1;
     }
-    /* That is how a daemon of another version answers our greeting. */
+    /* A daemon of another version answers hello in this way. */
     if (!c->greeted && e->type == PROTO_EV_ERROR && e->id == 0 && e->code == EPROTO)
         return error_say(-EPROTO, "the daemon and hob have different protocol versions, restart the daemon: %s",
                          e->message.len ? e->message.data : "no hello");

@@ -29,7 +29,7 @@ static bool begins(struct extract *x, const char *line, size_t len)
 {
     size_t indent = spaces(line, len), fence = fence_of(line, len, indent), at = indent + fence;
 
-    /* What is behind it names a language; with another ` it would be `code` in a line. */
+    /* An info string follows the fence; with another ` in it the line is inline `code`. */
     if (!fence || (line[indent] == '`' && memchr(line + at, '`', len - at))) return false;
     x->indent = indent;
     x->fence = fence;

@@ -108,7 +108,7 @@ static int launch_open(const char *path, int flags, int *fd)
     return 0;
 }
 
-/* What is meant for this process by whoever runs it as a service must not reach a daemon that outlives it. */
+/* Drop the variables of a service manager: they are for this process, not for a daemon that outlives it. */
 static int launch_environment(char ***out)
 {
     static const char *const drop[] = {

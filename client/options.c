@@ -124,7 +124,7 @@ int options_parse(struct options *o, int argc, char **argv)
     return options_walk(o, argc, argv);
 }
 
-/* What an infill takes from the file: the rest is chosen for conversations. */
+/* The keys of hob.conf that apply to infill; the others are for conversations. */
 static bool options_key_counts(const struct options *o, unsigned i)
 {
     return o->command != COMMAND_INFILL || option_table[i].flags & OPTION_COMMANDS || i == OPTION_TIMEOUT ||

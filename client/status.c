@@ -136,7 +136,7 @@ static bool status_is_table(const char *key)
     return false;
 }
 
-/* What is in the array of a table, and its end. */
+/* An item in the array of a table, or its end. */
 static int status_table(struct status_view *v, const struct json_item *item)
 {
     if (item->depth == 1) {
@@ -234,7 +234,7 @@ int status_stop(const struct options *o)
 
     if (status == 0) {
         proto_event_fini(&e);
-        /* What was accepted is served first, so this lasts as long as it lasts. */
+        /* The daemon serves accepted requests first: wait without a timeout. */
         while ((r = connection_next(&c, &e, -1, -1)) == 0) proto_event_fini(&e);
         if (r < 0) status = exit_status_report(r);
     }

@@ -115,7 +115,7 @@ static int add_symlink(const struct models_options *o, struct place *p, const ch
     return r;
 }
 
-/* What stays of a pull is not thrown away unasked. */
+/* Keep an incomplete pull unless --force is given. */
 static int add_begin(const struct models_options *o, struct place *p)
 {
     struct stat st;
@@ -140,7 +140,7 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
     int r = add_open(path, &from, &st);
 
     if (r < 0) return r;
-    /* What was opened, whatever the name stands for by then. */
+    /* Check the opened file, even if the name changes meanwhile. */
     snprintf(by_fd, sizeof(by_fd), "/proc/%d/fd/%d", (int)getpid(), from);
     r = metadata_check(f, by_fd);
     if (r < 0) return r;
@@ -195,7 +195,7 @@ static int remove_one(const struct models_options *o, const char *given)
         else if (errno != ENOENT)
             r = error_say(-errno, "%s/%s: %s", p.folder, p.file, strerror(errno));
     }
-    /* What is left of a pull, unless it goes on. */
+    /* Remove an incomplete pull, unless it is running. */
     if (r == 0 && faccessat(p.dir, p.part, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         r = place_begin(&p);
         if (r == 0) place_discard(&p);

@@ -123,7 +123,7 @@ static int check_early(struct pull *p)
     }
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
     if (ftruncate(fd, (off_t)p->origin.total) < 0 || metadata_read(&f, paths, 1) < 0) return interrupted() ? -EINTR : 0;
-    /* What cannot be read may yet come; what can be read and is not supported stays so. */
+    /* An unreadable beginning may be incomplete; an unsupported model stays unsupported. */
     if (!f.error && !f.supported) {
         p->wrong = true;
         r = error_say(-EOPNOTSUPP, "%s: hobd cannot run it: %s", p->place.name, f.why ? f.why : "unknown reason");
@@ -172,7 +172,7 @@ static int on_tick(void *ctx)
 
 /* --- the whole --- */
 
-/* What of it is not summed yet: all that an earlier pull has brought. */
+/* Hash the bytes that are not hashed yet, such as those of an earlier pull. */
 static int sum_rest(struct pull *p)
 {
     _cleanup_(freep) uint8_t *piece = malloc(1 << 20);
@@ -272,7 +272,7 @@ static int pull_once(struct pull *p)
     if (f.from == 0)
         return error_say(-EIO, "%s: the server refused the first byte of its own file",
                          url_shown(p->shown, p->origin.url));
-    /* What is here is of another file. */
+    /* The .part belongs to another file. */
     error_say(-EIO, "%s: the file has changed; starting from the beginning", p->place.name);
     free(steal(p->origin.tag));
     p->origin.total = -1;
@@ -301,7 +301,7 @@ static int pull_all(struct pull *p)
     }
 }
 
-/* What of another file is here is not thrown away unasked. */
+/* Keep the .part of another file unless --force is given. */
 static int pull_other(struct pull *p, const struct origin *had)
 {
     closep(&p->place.fd);
@@ -311,7 +311,7 @@ static int pull_other(struct pull *p, const struct origin *had)
         p->place.name, url_shown(p->shown, had->url), p->place.name);
 }
 
-/* What an earlier pull has left: where it is, if it is of the same file. */
+/* Continue the .part of an earlier pull if it belongs to the same file. */
 static int pull_resume(struct pull *p)
 {
     struct origin had;

@@ -7,7 +7,7 @@
 const char *url_shown(char out[URL_SHOWN], const char *url)
 {
     const char *scheme = strstr(url, "://"), *from = scheme ? scheme + 3 : url;
-    /* What is not quite a URL may be meant as one. */
+    /* The text may be an invalid URL. */
     const char *at = memrchr(from, '@', scheme && *from != '/' ? strcspn(from, "/?#") : strlen(from));
     size_t head = (size_t)(from - url), len, whole;
 

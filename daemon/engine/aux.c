@@ -16,7 +16,7 @@ static const struct fairq_config fair = {.burst = 50000, .heavy_burst = 500000, 
 struct aux_user {
     struct fairq_user fair;
     uid_t uid;
-    uint32_t jobs, running; /* jobs: also those that wait */
+    uint32_t jobs; /* that wait or run */
     struct aux_user *next;
 };
 
@@ -121,7 +121,7 @@ static void run_job(struct aux *a, struct aux_user *u, struct aux_job *j)
 {
     bool charged = !j->uncharged, heavy = fairq_is_heavy(&a->queue, &u->fair, usec_of(CLOCK_MONOTONIC));
     a->heavy += heavy;
-    if (++u->running >= (a->n > 1 ? a->n - 1 : 1)) fairq_block(&a->queue, &u->fair, true, 0);
+    fairq_block(&a->queue, &u->fair, true, 0); /* one at a time: a uid's jobs are done in their order */
     pthread_mutex_unlock(&a->lock);
     uint64_t begin = usec_of(CLOCK_THREAD_CPUTIME_ID);
     j->run(j);
@@ -129,7 +129,6 @@ static void run_job(struct aux *a, struct aux_user *u, struct aux_job *j)
     uint64_t spent = usec_of(CLOCK_THREAD_CPUTIME_ID) - begin, now = usec_of(CLOCK_MONOTONIC);
     pthread_mutex_lock(&a->lock);
     a->heavy -= heavy;
-    u->running--;
     if (charged) fairq_charge(&a->queue, &u->fair, spent, now);
     fairq_block(&a->queue, &u->fair, false, now);
     drop(a, u);

@@ -3,7 +3,7 @@
 /*
  * The aux pool: a few threads for what is neither socket nor tensor (templates, tokenizing, session logs, KV on disk).
  * Jobs wait in a fair queue (fairq.h): users are served in turn, so that one user's many jobs delay another's first by
- * one job at most; and one uid never has all threads, so that its long jobs do not delay it at all. A uid whose jobs
+ * one job at most. The jobs of one uid run one at a time, in the order in which they came. A uid whose jobs
  * take much CPU time is throttled while others wait for answers, which are computed on the same CPUs.
  */
 #include "daemon/engine/fairq.h"

@@ -5,7 +5,7 @@
  * turns ended. In memory, and in a log on disk each when the store has a directory (session-log.h says how it looks).
  *
  * The store belongs to the engine thread and does no disk I/O once it is open. A session that is busy belongs to the
- * request that made it so: an aux job may load it, read it, save it, and change what is in it. A turn:
+ * request that made it so: a job may load it, read it, save it, and change what is in it. A turn:
  *
  *     engine  session_acquire                       busy; perhaps not loaded
  *     aux     session_load, prepare the prompt

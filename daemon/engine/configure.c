@@ -64,7 +64,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 
 /* --- the model's file: its disk may be slow, or not answer at all, so that a thread of its own looks --- */
 
-static void look(struct aux_job *j)
+static void look(struct job *j)
 {
     struct engine *e = engine_of(j);
     struct stat now;
@@ -79,7 +79,7 @@ static void look(struct aux_job *j)
     pthread_mutex_unlock(&e->lock);
 }
 
-static void looked(struct aux_job *j)
+static void looked(struct job *j)
 {
     struct engine *e = engine_of(j);
     pthread_mutex_lock(&e->lock);
@@ -90,18 +90,18 @@ static void looked(struct aux_job *j)
 
 int configure_begin(struct engine *e)
 {
-    e->look = (struct aux_job){.run = look, .done = looked};
-    return aux_new(&e->looker, 1, NULL, NULL);
+    e->look = (struct job){.run = look, .done = looked};
+    return job_pool_new(&e->looker, 1, NULL, NULL);
 }
 
 void configure_end(struct engine *e)
 {
-    e->looker = aux_free(e->looker);
+    e->looker = job_pool_free(e->looker);
 }
 
 void configure_look(struct engine *e)
 {
-    aux_push(e->looker, &e->look);
+    job_pool_push(e->looker, &e->look);
 }
 
 void configure_fini(struct engine *e)

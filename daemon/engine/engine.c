@@ -230,18 +230,18 @@ static int engine_load_all(struct engine *e)
     if (r == 0) r = store_new(e);
     if (r == 0) r = sampler_new(&e->sampler, e->model.vocab);
     if (r == 0) r = step_new(e);
-    if (r == 0) r = aux_new(&e->aux, ENGINE_AUX_THREADS, share_is_alone, e);
+    if (r == 0) r = job_pool_new(&e->aux, ENGINE_JOB_THREADS, share_is_alone, e);
     if (r == 0) r = configure_begin(e);
     if (r == 0) public_warm(e);
     return r;
 }
 
-/* What the aux pool still has is waited for, what waits there is taken back. */
+/* What the job pool still has is waited for, what waits there is taken back. */
 static void engine_empty(struct engine *e)
 {
     struct seq *s, *next;
     pthread_mutex_lock(&e->lock);
-    take_in(e); /* the aux pool may have some of these, too */
+    take_in(e); /* the job pool may have some of these, too */
     pthread_mutex_unlock(&e->lock);
     for (s = e->all.head; s; s = next) {
         next = s->next;
@@ -273,7 +273,7 @@ static void engine_unload(struct engine *e)
     configure_end(e);
     engine_empty(e);
     turns_save_rest(e);
-    e->aux = aux_free(e->aux);
+    e->aux = job_pool_free(e->aux);
     step_free(e);
     store_free(e, e->flush_until);
     e->sampler = sampler_free(e->sampler);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Work that the engine's thread gives to the aux pool and takes back. */
+/* Work that the engine's thread gives to the job pool and takes back. */
 #include "daemon/engine/state.h"
 
-static void errand_done(struct aux_job *j)
+static void errand_done(struct job *j)
 {
     struct errand *x = errand_of(j);
     struct engine *e = x->engine;
@@ -13,7 +13,7 @@ static void errand_done(struct aux_job *j)
     pthread_mutex_unlock(&e->lock);
 }
 
-void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct aux_job *),
+void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct job *),
                  void (*back)(struct engine *, struct errand *))
 {
     x->engine = e;
@@ -22,10 +22,10 @@ void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(stru
     x->job.run = run;
     x->job.done = errand_done;
     e->errands++;
-    aux_push(e->aux, &x->job);
+    job_pool_push(e->aux, &x->job);
 }
 
-void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
+void seq_send(struct engine *e, struct seq *s, void (*run)(struct job *),
               void (*back)(struct engine *, struct errand *))
 {
     s->in_aux = true;
@@ -36,7 +36,7 @@ void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
 
 bool seq_recall(struct engine *e, struct seq *s)
 {
-    if (!s->in_aux || !aux_recall(e->aux, &s->errand.job)) return false;
+    if (!s->in_aux || !job_pool_recall(e->aux, &s->errand.job)) return false;
     s->in_aux = false;
     e->errands--;
     store_unfetch(e, s);

@@ -4,7 +4,7 @@
  * Between the engine's sequences and the scheduler, which is a pure function: what it is shown of them, and what of its
  * decisions is done. Engine thread only.
  */
-#include "daemon/engine/sched.h"
+#include "daemon/sched/scheduler.h"
 
 struct engine;
 struct seq;

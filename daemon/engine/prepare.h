@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * From a request (and the session it continues) to the tokens of its prompt. Runs in the aux pool: reads the model's
+ * From a request (and the session it continues) to the tokens of its prompt. Runs in the job pool: reads the model's
  * immutable parts and a session that is busy for this request, changes neither.
  */
 #include "daemon/cache/session.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a request outside the batch: accepted, prepared in the aux pool, ended. */
+/* The life of a request outside the batch: accepted, prepared in the job pool, ended. */
 #include "daemon/engine/state.h"
 #include "libcommon/error.h"
 #include <inttypes.h>
@@ -42,7 +42,7 @@ void requests_end(struct engine *e, struct seq *s)
     engine_finish(e, s, &ev);
 }
 
-/* Ends with @ev. @said: something of the answer was, so that the session keeps it. What the aux pool works on is given
+/* Ends with @ev. @said: something of the answer was, so that the session keeps it. What the job pool works on is given
  * back when it comes back; what waits there is taken back at once, and is charged to nobody from now on. */
 static void end_turn(struct engine *e, struct seq *s, bool said, struct proto_event *ev)
 {
@@ -118,7 +118,7 @@ void requests_done(struct engine *e, struct seq *s, enum proto_reason reason)
         .shifted = s->shifted,
         .seed = s->seed,
     };
-    if (s->n_prompt) { /* until then the prompt may be an aux job's */
+    if (s->n_prompt) { /* until then the prompt may be a job's */
         ev.miss_at = s->prompt.miss_at;
         ev.cut_prefix = s->prompt.cut_prefix;
         ev.cut_suffix = s->prompt.cut_suffix;
@@ -143,7 +143,7 @@ void seq_say(struct seq *s, int r)
     s->aux_why = r < 0 ? strdup(error_text(r)) : NULL; /* the sentence is this thread's */
 }
 
-static void run_prepare(struct aux_job *j)
+static void run_prepare(struct job *j)
 {
     struct seq *s = seq_of(errand_of(j));
     struct engine *e = s->errand.engine;
@@ -304,7 +304,7 @@ void requests_start_new(struct engine *e)
 
 /* --- deadlines and wishes --- */
 
-/* The aux pool has it for a moment, in mid-answer or with nobody to tell; then its turn, or why there is none, can be
+/* The job pool has it for a moment, in mid-answer or with nobody to tell; then its turn, or why there is none, can be
  * kept. */
 static bool comes_back(const struct seq *s)
 {

@@ -4,7 +4,7 @@
  * A sequence: one generate request from its arrival to its end. What it says on the way (text, ids) is gathered here;
  * who sends it and when it runs is the engine's business.
  */
-#include "daemon/engine/aux.h"
+#include "daemon/jobs/pool.h"
 #include "daemon/engine/fim.h"
 #include "daemon/engine/harmony.h"
 #include "daemon/engine/prepare.h"
@@ -16,17 +16,17 @@ struct tally;
 
 enum seq_state {
     SEQ_NEW,       /* submitted, not looked at */
-    SEQ_PREPARING, /* in the aux pool: template, tokens */
+    SEQ_PREPARING, /* in the job pool: template, tokens */
     SEQ_WAITING,   /* prepared, no slot or no blocks yet */
-    SEQ_FETCHING,  /* has slot and blocks; in the aux pool: blocks are read from disk */
+    SEQ_FETCHING,  /* has slot and blocks; in the job pool: blocks are read from disk */
     SEQ_RUNNING,
-    SEQ_SAVING, /* all is said but done; in the aux pool: the session's log */
-    SEQ_ENDED,  /* answered; kept only because an aux job still uses it */
+    SEQ_SAVING, /* all is said but done; in the job pool: the session's log */
+    SEQ_ENDED,  /* answered; kept only because a job still uses it */
 };
 
-/* Work for the aux pool whose result the engine's thread takes back. */
+/* Work for the job pool whose result the engine's thread takes back. */
 struct errand {
-    struct aux_job job;
+    struct job job;
     struct engine *engine;
     void (*back)(struct engine *e, struct errand *x);
     struct errand *next;
@@ -55,11 +55,11 @@ struct seq {
     bool silent;             /* nobody hears of it any more, or ever did */
     struct seq *prev, *next; /* of all, or of the inbox */
 
-    /* what the last aux job said */
+    /* what the last job said */
     int aux_r;
     char *aux_why; /* its sentence */
 
-    /* preparation; written by the aux job */
+    /* preparation; written by the job */
     struct prompt prompt;
     struct tokens answer_tokens; /* of a tokenize request */
 
@@ -82,7 +82,7 @@ struct seq {
     size_t n_prompt, cached;
     uint32_t max_tokens;
     bool max_is_context;        /* max_tokens is what the context leaves, less than was asked for */
-    struct sample_bias *biases; /* of params; written by the aux job */
+    struct sample_bias *biases; /* of params; written by the job */
     size_t n_biases;
     struct sample_params params;
     struct sample_state sampling; /* stays when the sequence gives up its place: it goes on as if it had not */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Inside the engine: its state, and what its files call of each other. Nobody outside daemon/engine includes this. */
-#include "daemon/engine/aux.h"
+#include "daemon/jobs/pool.h"
 #include "daemon/engine/load.h"
 #include "daemon/engine/plan.h"
 #include "daemon/engine/queue.h"
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define ENGINE_AUX_THREADS   4 /* some wait for a disk */
+#define ENGINE_JOB_THREADS   4 /* some wait for a disk */
 #define ENGINE_PUBLIC_UID    0              /* whom the administrator's prefixes are charged to */
 #define ENGINE_SESSION_BYTES (256ull << 20) /* of one uid: ids, text, messages */
 
@@ -76,13 +76,13 @@ struct engine {
     } notes;                    /* for status */
     bool looking;               /* the looker has @look */
     struct status_request *asking;  /* status requests that wait, the first in front */
-    struct status_job *status_jobs; /* that the aux pool has */
+    struct status_job *status_jobs; /* that the job pool has */
     enum engine_state state;
     char *why; /* set once, with ENGINE_FAILED */
     struct queue *events;
     struct seq_list inbox;   /* submitted, not yet taken */
     struct seq_list all;     /* taken, by arrival; changed by the engine thread only */
-    struct errand *returned; /* back from the aux pool */
+    struct errand *returned; /* back from the job pool */
     uint32_t load;           /* requests without their last event */
     struct share *shares;    /* [n_shares] of them */
     uint32_t n_shares;
@@ -99,8 +99,8 @@ struct engine {
     bool has_public; /* there are prefixes for all */
     struct prefix_space public_space;
     bool kept_good;           /* what was computed may be kept: the weights are proved */
-    struct aux *aux, *looker; /* looker: a thread that may be stuck in a disk */
-    struct aux_job look;
+    struct job_pool *aux, *looker; /* looker: a thread that may be stuck in a disk */
+    struct job look;
     struct sampler *sampler;
     uint64_t arrivals, steps, window_end, turns;
     uint64_t computed, sampled; /* tokens, ever */
@@ -131,7 +131,7 @@ void seq_list_push(struct seq_list *l, struct seq *s); /* at its end */
 /* Queue an event that is not the last of @s. Takes what *ev holds. A reader that is gone gets nothing. Without memory
  * for a piece of the answer the request fails. */
 void engine_emit(struct engine *e, struct seq *s, struct proto_event *ev);
-/* The end of @s, after its session was settled: queues @ev as its last one (NULL: none) and frees it; while an aux job
+/* The end of @s, after its session was settled: queues @ev as its last one (NULL: none) and frees it; while a job
  * has it, later. The request ends with the last of its answers. */
 void engine_finish(struct engine *e, struct seq *s, struct proto_event *ev);
 
@@ -149,11 +149,11 @@ void engine_free_slot(struct engine *e, struct seq *s);
 
 /* --- errand.c --- */
 
-/* Have the aux pool run @x for @uid, and then, in the engine's thread, @back. */
-void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct aux_job *),
+/* Have the job pool run @x for @uid, and then, in the engine's thread, @back. */
+void errand_send(struct engine *e, struct errand *x, uid_t uid, void (*run)(struct job *),
                  void (*back)(struct engine *, struct errand *));
-/* The same for a sequence's own errand: until it is back, the aux pool has the sequence. */
-void seq_send(struct engine *e, struct seq *s, void (*run)(struct aux_job *),
+/* The same for a sequence's own errand: until it is back, the job pool has the sequence. */
+void seq_send(struct engine *e, struct seq *s, void (*run)(struct job *),
               void (*back)(struct engine *, struct errand *));
 /* Its job waits still, and is taken back: it ends. */
 bool seq_recall(struct engine *e, struct seq *s);
@@ -168,7 +168,7 @@ void errands_back(struct engine *e, struct errand *list);
 void requests_prepare_early(struct engine *e, struct seq *s);
 /* Begin with new ones, a few of each user; the model is loaded, or failed to. */
 void requests_start_new(struct engine *e);
-/* It has ended while the aux pool had it, and is back. */
+/* It has ended while the job pool had it, and is back. */
 void requests_returned(struct engine *e, struct seq *s);
 /* The engine ends: no more is said. */
 void requests_drop(struct engine *e, struct seq *s);
@@ -183,7 +183,7 @@ uint64_t requests_next_deadline(const struct engine *e); /* us; UINT64_MAX: none
 void requests_fail(struct engine *e, struct seq *s, int r, const char *why);
 void requests_done(struct engine *e, struct seq *s, enum proto_reason reason);
 
-/* In an aux job: what became of it; keeps the sentence. */
+/* In a job: what became of it; keeps the sentence. */
 void seq_say(struct seq *s, int r);
 
 /* --- turns.c: sessions and what is asked of them --- */
@@ -192,9 +192,9 @@ int turns_open(struct engine *e);   /* the store; 0 or -errno with a sentence */
 void turns_limit(struct engine *e); /* the limits of sessions in the configuration have changed */
 bool turns_is_request(enum proto_type t);
 void turns_start(struct engine *e, struct seq *s); /* such a request */
-/* In an aux job: what the log has of a session that is busy for it. 0 or -errno with a sentence. */
+/* In a job: what the log has of a session that is busy for it. 0 or -errno with a sentence. */
 int turns_load(struct engine *e, struct session *x);
-/* In an aux job: room on disk for a turn whose prompt is prepared. 0 or -errno with a sentence. */
+/* In a job: room on disk for a turn whose prompt is prepared. 0 or -errno with a sentence. */
 int turns_claim(struct seq *s);
 /* The turn was made before, by a request with the same UUID whose answer was lost: it is said again. */
 bool turns_replay(struct engine *e, struct seq *s);
@@ -247,7 +247,7 @@ bool share_is_alone(void *ctx, uid_t uid);
 
 /* With the lock held: what engine_configure has left, becomes the engine's. */
 void configure_take(struct engine *e);
-/* Looks at the model's file begin and end. 0, or what aux_new says. */
+/* Looks at the model's file begin and end. 0, or what job_pool_new says. */
 int configure_begin(struct engine *e);
 void configure_end(struct engine *e);
 /* Look whether the model's file is still the one that was loaded, in a thread of its own; then status_flush. The caller

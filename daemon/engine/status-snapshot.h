@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What `hob status` shows: sums for root and the daemon's own uid; for others their own share. The engine's numbers are
- * copied, which takes microseconds; a job of the aux pool makes the answer's text of the copy.
+ * copied, which takes microseconds; a job of the job pool makes the answer's text of the copy.
  */
 #include "daemon/cache/disk.h"
 #include "daemon/cache/prefix.h"

@@ -6,9 +6,9 @@
 #include "libcommon/error.h"
 #include <string.h>
 
-/* The text for some requests of one uid, made in the aux pool. */
+/* The text for some requests of one uid, made in the job pool. */
 struct status_job {
-    struct aux_job job;
+    struct job job;
     struct engine *engine;
     struct status_snapshot snapshot;
     struct status_request *requests;
@@ -56,13 +56,13 @@ static void job_free(struct status_job *x)
     free(x);
 }
 
-static void run(struct aux_job *j)
+static void run(struct job *j)
 {
     struct status_job *x = status_job_of(j);
     answer_all(x->engine, steal(x->requests), &x->snapshot);
 }
 
-static void done(struct aux_job *j)
+static void done(struct job *j)
 {
     struct status_job *x = status_job_of(j), **at = &x->engine->status_jobs;
     pthread_mutex_lock(&x->engine->lock);
@@ -83,7 +83,7 @@ static void start(struct engine *e, struct status_request *list, bool pool)
     }
     x->engine = e;
     x->requests = list;
-    x->job = (struct aux_job){.uid = list->uid, .run = run, .done = done};
+    x->job = (struct job){.uid = list->uid, .run = run, .done = done};
     if (!pool) {
         answer_all(e, steal(x->requests), &x->snapshot);
         job_free(x);
@@ -93,7 +93,7 @@ static void start(struct engine *e, struct status_request *list, bool pool)
     x->next = e->status_jobs;
     e->status_jobs = x;
     pthread_mutex_unlock(&e->lock);
-    aux_push(e->aux, &x->job);
+    job_pool_push(e->aux, &x->job);
 }
 
 /* Those of @list that are of the first one's uid, out of it. */

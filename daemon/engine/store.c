@@ -168,7 +168,7 @@ void store_space(const struct engine *e, const struct seq *s, struct prefix_spac
 
 /* --- writing --- */
 
-static void run_write(struct aux_job *j)
+static void run_write(struct job *j)
 {
     struct write *w = (struct write *)errand_of(j);
     if (w->has_victim) disk_remove(w->disk, w->victim);
@@ -192,7 +192,7 @@ static void written(struct engine *e, struct errand *x)
     free(w);
 }
 
-/* @info's block is written by the aux pool, from a copy; @victim (NULL: none) makes room for it. */
+/* @info's block is written by the job pool, from a copy; @victim (NULL: none) makes room for it. */
 static bool start_write(struct engine *e, const struct prefix_info *info, const struct prefix_id *victim)
 {
     struct store *s = e->store;
@@ -256,7 +256,7 @@ static bool write_idle(struct engine *e, uint64_t now)
 
 /* --- less room --- */
 
-static void run_trim(struct aux_job *j)
+static void run_trim(struct job *j)
 {
     struct trim *t = (struct trim *)errand_of(j);
     for (uint64_t i = 0; i < t->n; i++) disk_remove(t->disk, t->files[i]);
@@ -388,7 +388,7 @@ struct fetch {
     } part[STORE_SLICE];
 };
 
-static void run_fetch(struct aux_job *j)
+static void run_fetch(struct job *j)
 {
     struct fetch *f = seq_of(errand_of(j))->fetch;
     _cleanup_(freep) uint8_t *payload = malloc(f->payload);

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What outlives the process: the KV cache on disk (behind the prefix index), the secret of its namespaces, and where
- * sessions are. The engine thread decides, the aux pool reads and writes; nothing here waits for a disk, but for the
+ * sessions are. The engine thread decides, the job pool reads and writes; nothing here waits for a disk, but for the
  * start and the flush at the end.
  */
 #include "daemon/cache/disk.h"
@@ -27,14 +27,14 @@ void store_limit(struct engine *e);
 /* The namespace of @s's owner. */
 void store_space(const struct engine *e, const struct seq *s, struct prefix_space *out);
 
-/* Of each turn: opens the disk once the model is known, and lets the aux pool write a block or two that nobody uses. */
+/* Of each turn: opens the disk once the model is known, and lets the job pool write a block or two that nobody uses. */
 void store_look(struct engine *e, uint64_t now);
 uint64_t store_next(const struct engine *e, uint64_t now); /* us when that has something to do; UINT64_MAX: nothing */
 
 /* A prefix_leave_fn: a block is evicted; it is copied to be written, when that can be afforded. @ctx: the engine. */
 bool store_leaving(void *ctx, const struct prefix_info *info);
 
-/* Read the next blocks of @s that only the disk has into its own; false: there are none. True: @s is in the aux pool
+/* Read the next blocks of @s that only the disk has into its own; false: there are none. True: @s is in the job pool
  * (SEQ_FETCHING) until store_fetched takes it back. */
 bool store_fetch(struct engine *e, struct seq *s);
 void store_fetched(struct engine *e, struct seq *s);

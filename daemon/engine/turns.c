@@ -124,7 +124,7 @@ static int add_outcome(struct seq *s)
     return session_add_outcome(s->session, &o);
 }
 
-static void run_save(struct aux_job *j)
+static void run_save(struct job *j)
 {
     struct seq *s = seq_of(errand_of(j));
     struct session *x = s->session;
@@ -366,7 +366,7 @@ static json_t *describe(const struct session *x)
     return o;
 }
 
-static void run_request(struct aux_job *j)
+static void run_request(struct job *j)
 {
     struct seq *s = seq_of(errand_of(j));
     int r = 0;
@@ -436,7 +436,7 @@ struct erasure {
     struct session *x;
 };
 
-static void run_erase(struct aux_job *j)
+static void run_erase(struct job *j)
 {
     struct erasure *a = (struct erasure *)errand_of(j);
     int r = session_erase(a->x);

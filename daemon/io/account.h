@@ -7,7 +7,7 @@
  * Connections and bytes of all uids together are limited too. A uid may hold at most as much as is left over for the
  * others. So one uid gets half of the whole, two get a third each, and there is always room for a uid that has nothing.
  */
-#include "daemon/engine/fairq.h"
+#include "daemon/jobs/fair-queue.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

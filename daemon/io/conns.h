@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What all connections share: the event sources that give each its turn to be read (fairq.h says whose it is), and the
+ * What all connections share: the event sources that give each its turn to be read (fair-queue.h says whose it is), and the
  * list of those with output that is not written yet. Output is gathered: conns_flush writes it, once a wake-up.
  */
-#include "daemon/engine/fairq.h"
+#include "daemon/jobs/fair-queue.h"
 #include <systemd/sd-event.h>
 
 struct conn;

@@ -4,14 +4,14 @@
  * Replays a trace through the real scheduler and the real prefix index, on a machine with a modelled step time. There
  * are no tensors: token ids are made from the hash ids of the trace, and the load of a step gives its duration.
  */
-#include "daemon/engine/sched.h"
+#include "daemon/sched/scheduler.h"
 #include "daemon/simulate/stats.h"
 #include "daemon/simulate/trace.h"
 #include <stdbool.h>
 
 enum sim_policy {
     SIM_FCFS, /* by arrival, without overtaking or preemption, steps as full as possible */
-    SIM_HOB,  /* daemon/engine/sched.h */
+    SIM_HOB,  /* daemon/sched/scheduler.h */
     SIM_POLICIES,
 };
 

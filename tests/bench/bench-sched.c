@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Microseconds of a scheduler's decision (who starts, and the batch) at 1,000 sequences. Not a test: run it alone. */
-#include "daemon/engine/sched.h"
+#include "daemon/sched/scheduler.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

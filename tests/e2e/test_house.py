@@ -10,9 +10,10 @@ MAY = {
     "libcommon": set(), "client": {"libcommon"}, "kernels": set(),
     "daemon/model": {"kernels", "libcommon"}, "daemon/cache": {"libcommon", "daemon/model"},
     "daemon/text": {"libcommon", "daemon/model"},
-    "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text"},
-    "daemon/io": {"libcommon", "daemon/engine"},
-    "daemon/simulate": {"libcommon", "daemon/cache", "daemon/engine"},
+    "daemon/jobs": {"libcommon"}, "daemon/sched": {"libcommon"},
+    "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched"},
+    "daemon/io": {"libcommon", "daemon/engine", "daemon/jobs"},
+    "daemon/simulate": {"libcommon", "daemon/cache", "daemon/sched"},
 }
 
 

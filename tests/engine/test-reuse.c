@@ -256,7 +256,7 @@ static void test_disk_behind_a_slot(void **state)
     assert_true(harness_status(h, 0, "disk_read") > 0);
 }
 
-/* It has its blocks and waits for the aux pool to read them, which has something else of its user's to do: it is ended
+/* It has its blocks and waits for the job pool to read them, which has something else of its user's to do: it is ended
  * there, by a cancel or with the engine. */
 static void test_ended_before_it_is_read(void **state)
 {

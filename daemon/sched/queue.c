@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The queue: places in it, and who is refused when it is full. */
-#include "daemon/engine/sched-inside.h"
+#include "daemon/sched/internal.h"
 #include <string.h>
 
 /* Each user's waiting requests into its part of items. Running ones count for who[].ahead. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/sched-time.h"
+#include "daemon/sched/step-time.h"
 #include <math.h>
 #include <stdbool.h>
 

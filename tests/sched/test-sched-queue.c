@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Places in the queue, and who is refused when it is full. */
-#include "daemon/engine/sched.h"
+#include "daemon/sched/scheduler.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

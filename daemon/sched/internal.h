@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Inside the scheduler: what its files share. */
-#include "daemon/engine/sched-heap.h"
-#include "daemon/engine/sched.h"
+#include "daemon/sched/heap.h"
+#include "daemon/sched/scheduler.h"
 
 /* What a user has, as a decision or a step goes on. */
 struct sched_who {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/sched-inside.h"
+#include "daemon/sched/internal.h"
 
 void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch_tokens)
 {

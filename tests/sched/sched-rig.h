@@ -4,7 +4,7 @@
  * A machine made of numbers under the real scheduler: users who ask, cancel, stall and come back; a pool of blocks, a
  * cache that remembers (not always) what was preempted, and beginnings in common. Asserts after each decision and step.
  */
-#include "daemon/engine/sched.h"
+#include "daemon/sched/scheduler.h"
 
 #define RIG_REQS    96
 #define RIG_USERS   6

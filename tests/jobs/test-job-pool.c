@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/aux.h"
+#include "daemon/jobs/pool.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,16 +21,16 @@ struct log {
     unsigned nums[JOBS]; /* each one's number within its uid */
 };
 
-struct job {
-    struct aux_job job;
+struct logged {
+    struct job job;
     struct log *log;
     unsigned num;
     bool gate;
 };
 
-static void run(struct aux_job *j)
+static void run(struct job *j)
 {
-    struct job *x = (struct job *)((char *)j - offsetof(struct job, job));
+    struct logged *x = (struct logged *)((char *)j - offsetof(struct logged, job));
     pthread_mutex_lock(&x->log->lock);
     x->log->begun++;
     pthread_cond_broadcast(&x->log->change);
@@ -38,9 +38,9 @@ static void run(struct aux_job *j)
     pthread_mutex_unlock(&x->log->lock);
 }
 
-static void done(struct aux_job *j)
+static void done(struct job *j)
 {
-    struct job *x = (struct job *)((char *)j - offsetof(struct job, job));
+    struct logged *x = (struct logged *)((char *)j - offsetof(struct logged, job));
     pthread_mutex_lock(&x->log->lock);
     x->log->uids[x->log->n] = j->uid;
     x->log->nums[x->log->n++] = x->num;
@@ -48,10 +48,10 @@ static void done(struct aux_job *j)
     pthread_mutex_unlock(&x->log->lock);
 }
 
-static struct job *job_new(struct log *log, uid_t uid, unsigned num)
+static struct logged *job_new(struct log *log, uid_t uid, unsigned num)
 {
-    struct job *x = calloc(1, sizeof(*x));
-    x->job = (struct aux_job){.uid = uid, .run = run, .done = done};
+    struct logged *x = calloc(1, sizeof(*x));
+    x->job = (struct job){.uid = uid, .run = run, .done = done};
     x->log = log;
     x->num = num;
     return x;
@@ -70,18 +70,18 @@ static void wait_for(struct log *log, unsigned n)
 static void test_lines_take_turns(void **state)
 {
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
-    struct job *jobs[JOBS];
-    struct aux *a = NULL;
+    struct logged *jobs[JOBS];
+    struct job_pool *a = NULL;
     unsigned n = 0;
-    assert_int_equal(aux_new(&a, 1, NULL, NULL), 0);
+    assert_int_equal(job_pool_new(&a, 1, NULL, NULL), 0);
     jobs[n] = job_new(&log, 9, 0);
     jobs[n++]->gate = true;
-    aux_push(a, &jobs[0]->job);
-    for (unsigned i = 0; i < 40; i++) aux_push(a, &(jobs[n++] = job_new(&log, 1, i))->job);
-    for (unsigned i = 0; i < 5; i++) aux_push(a, &(jobs[n++] = job_new(&log, 2, i))->job);
-    for (unsigned i = 0; i < 5; i++) aux_push(a, &(jobs[n++] = job_new(&log, 3, i))->job);
+    job_pool_push(a, &jobs[0]->job);
+    for (unsigned i = 0; i < 40; i++) job_pool_push(a, &(jobs[n++] = job_new(&log, 1, i))->job);
+    for (unsigned i = 0; i < 5; i++) job_pool_push(a, &(jobs[n++] = job_new(&log, 2, i))->job);
+    for (unsigned i = 0; i < 5; i++) job_pool_push(a, &(jobs[n++] = job_new(&log, 3, i))->job);
     wait_for(&log, n);
-    assert_null(aux_free(a));
+    assert_null(job_pool_free(a));
     unsigned next[4] = {0};
     for (unsigned i = 1; i < n; i++) {
         if (i <= 15) assert_int_equal(log.uids[i], 1 + (i - 1) % 3);
@@ -94,21 +94,21 @@ static void test_lines_take_turns(void **state)
 static void test_one_uid_never_has_all_threads(void **state)
 {
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
-    struct job *jobs[5];
-    struct aux *a = NULL;
-    assert_int_equal(aux_new(&a, 2, NULL, NULL), 0);
+    struct logged *jobs[5];
+    struct job_pool *a = NULL;
+    assert_int_equal(job_pool_new(&a, 2, NULL, NULL), 0);
     for (unsigned i = 0; i < 4; i++) {
         jobs[i] = job_new(&log, 1, i);
         jobs[i]->gate = true;
-        aux_push(a, &jobs[i]->job);
+        job_pool_push(a, &jobs[i]->job);
     }
-    aux_push(a, &(jobs[4] = job_new(&log, 2, 0))->job);
+    job_pool_push(a, &(jobs[4] = job_new(&log, 2, 0))->job);
     pthread_mutex_lock(&log.lock);
     while (log.n == 0) pthread_cond_wait(&log.change, &log.lock); /* the gate is shut */
     assert_int_equal(log.uids[0], 2);
     pthread_mutex_unlock(&log.lock);
     wait_for(&log, 5);
-    assert_null(aux_free(a));
+    assert_null(job_pool_free(a));
     for (unsigned i = 0; i < 4; i++) assert_int_equal(log.nums[i + 1], i);
     for (unsigned i = 0; i < 5; i++) free(jobs[i]);
 }
@@ -116,22 +116,22 @@ static void test_one_uid_never_has_all_threads(void **state)
 static void test_a_waiting_job_is_taken_back(void **state)
 {
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
-    struct job *jobs[3];
-    struct aux *a = NULL;
-    assert_int_equal(aux_new(&a, 1, NULL, NULL), 0);
+    struct logged *jobs[3];
+    struct job_pool *a = NULL;
+    assert_int_equal(job_pool_new(&a, 1, NULL, NULL), 0);
     for (unsigned i = 0; i < 3; i++) {
         jobs[i] = job_new(&log, 1, i);
         jobs[i]->gate = i == 0;
-        aux_push(a, &jobs[i]->job);
+        job_pool_push(a, &jobs[i]->job);
     }
     pthread_mutex_lock(&log.lock);
     while (log.begun == 0) pthread_cond_wait(&log.change, &log.lock);
     pthread_mutex_unlock(&log.lock);
-    assert_false(aux_recall(a, &jobs[0]->job));
-    assert_true(aux_recall(a, &jobs[1]->job));
-    assert_false(aux_recall(a, &jobs[1]->job));
+    assert_false(job_pool_recall(a, &jobs[0]->job));
+    assert_true(job_pool_recall(a, &jobs[1]->job));
+    assert_false(job_pool_recall(a, &jobs[1]->job));
     wait_for(&log, 2);
-    assert_null(aux_free(a));
+    assert_null(job_pool_free(a));
     assert_int_equal(log.nums[1], 2);
     assert_int_equal(log.n, 2);
     for (unsigned i = 0; i < 3; i++) free(jobs[i]);
@@ -140,13 +140,13 @@ static void test_a_waiting_job_is_taken_back(void **state)
 static void test_free_forgets_what_waits(void **state)
 {
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
-    struct aux *a = NULL;
-    assert_int_equal(aux_new(&a, 2, NULL, NULL), 0);
-    struct job *x = job_new(&log, 1, 0);
-    aux_push(a, &x->job);
+    struct job_pool *a = NULL;
+    assert_int_equal(job_pool_new(&a, 2, NULL, NULL), 0);
+    struct logged *x = job_new(&log, 1, 0);
+    job_pool_push(a, &x->job);
     wait_for(&log, 1);
-    assert_null(aux_free(a));
-    assert_null(aux_free(NULL));
+    assert_null(job_pool_free(a));
+    assert_null(job_pool_free(NULL));
     assert_int_equal(log.n, 1);
     free(x);
 }

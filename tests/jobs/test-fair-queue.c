@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose input is handled next, with a clock of the test's. */
-#include "daemon/engine/fairq.h"
+#include "daemon/jobs/fair-queue.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

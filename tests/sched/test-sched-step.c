@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The batch: examples, and what holds for every state. */
-#include "daemon/engine/sched.h"
+#include "daemon/sched/scheduler.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

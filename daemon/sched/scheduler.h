@@ -25,7 +25,7 @@
  * Blocks. Who does not fit may take those of others by the same rules, if that is enough for it. If not, others may
  * pass it until config.patience units were served since it came to wait; then nobody starts before it does.
  */
-#include "daemon/engine/sched-time.h"
+#include "daemon/sched/step-time.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

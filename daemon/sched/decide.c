@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Slots: who starts, who is preempted. */
-#include "daemon/engine/sched-inside.h"
+#include "daemon/sched/internal.h"
 #include <string.h>
 
 #define HOPS_MOST   8

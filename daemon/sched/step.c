@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The batch of a step. */
-#include "daemon/engine/sched-inside.h"
-#include "daemon/engine/sched.h"
+#include "daemon/sched/internal.h"
+#include "daemon/sched/scheduler.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who starts and who is preempted: an example for each rule. */
-#include "daemon/engine/sched.h"
+#include "daemon/sched/scheduler.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

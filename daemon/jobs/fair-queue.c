@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/fairq.h"
+#include "daemon/jobs/fair-queue.h"
 #include <assert.h>
 
 #define DEBT_MAX 1000000 /* us of a user: no past is held against anybody for long */

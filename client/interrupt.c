@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/interrupt.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <signal.h>
 #include <time.h>
@@ -54,10 +55,7 @@ void interrupt_clear(void)
 
 int64_t interrupt_now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)(clock_now_usec() / 1000);
 }
 
 int interrupt_poll(struct pollfd *fds, unsigned n, int64_t deadline)

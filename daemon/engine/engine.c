@@ -3,6 +3,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
 #include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <assert.h>
@@ -29,9 +30,7 @@ void engine_config_init(struct engine_config *c)
 
 uint64_t engine_now(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return clock_now_usec();
 }
 
 /* --- lists --- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/conn-state.h"
 #include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <assert.h>
@@ -14,7 +15,7 @@ enum { REQUEST_BYTES = 1024 }; /* that a request takes beside its text */
 
 static void charge_time(struct conn *c, uint64_t usec)
 {
-    if (usec) fairq_charge(&c->shared->queue, account_queue(c->account), usec, conns_now_usec());
+    if (usec) fairq_charge(&c->shared->queue, account_queue(c->account), usec, clock_now_usec());
 }
 
 const struct conn_limits conn_limits_default = {

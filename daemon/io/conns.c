@@ -2,6 +2,7 @@
 #include "daemon/io/conns.h"
 #include "daemon/io/conn-state.h"
 #include "daemon/io/priority.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <string.h>
@@ -19,24 +20,6 @@ enum {
  * One large message can take a tenth of a second: they wait for half a second then. */
 static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 500000, .user_share = 100, .heavy_share = 5};
 
-static uint64_t clock_usec(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
-uint64_t conns_cpu_usec(void)
-{
-    return clock_usec(CLOCK_THREAD_CPUTIME_ID);
-}
-
-uint64_t conns_now_usec(void)
-{
-    return clock_usec(CLOCK_MONOTONIC);
-}
-
 static void enable(sd_event_source *source, int how)
 {
     int r = sd_event_source_set_enabled(source, how);
@@ -50,7 +33,7 @@ static uint64_t serve(struct conns *s, struct fairq_entry *t, uint64_t before)
     struct conn *c = conn_of_entry(t);
     struct fairq_user *u = account_queue(c->account);
     bool more = conn_read(c, TURN_MESSAGES, TURN_BYTES);
-    uint64_t after = conns_cpu_usec(), now = conns_now_usec();
+    uint64_t after = clock_thread_usec(), now = clock_now_usec();
 
     fairq_charge(&s->queue, u, after - before, now);
     if (more) fairq_add(&s->queue, u, t, now);
@@ -60,11 +43,11 @@ static uint64_t serve(struct conns *s, struct fairq_entry *t, uint64_t before)
 static int on_input(sd_event_source *source, void *ctx)
 {
     struct conns *s = ctx;
-    uint64_t begin = conns_cpu_usec(), now = begin, wait = 0;
+    uint64_t begin = clock_thread_usec(), now = begin, wait = 0;
     struct fairq_entry *t;
 
     for (int i = 0; i < WAKE_TURNS && now - begin < WAKE_USEC; i++) {
-        t = fairq_next(&s->queue, conns_now_usec(), &wait);
+        t = fairq_next(&s->queue, clock_now_usec(), &wait);
         if (!t) break;
         now = serve(s, t, now);
     }
@@ -107,7 +90,7 @@ void conns_fini(struct conns *s)
 
 void conns_queue(struct conns *s, struct fairq_user *u, struct fairq_entry *t)
 {
-    fairq_add(&s->queue, u, t, conns_now_usec());
+    fairq_add(&s->queue, u, t, clock_now_usec());
     /* Also while others are throttled: this may be a user who is not. */
     enable(s->input, SD_EVENT_ON);
 }
@@ -120,7 +103,7 @@ void conns_flush(struct conns *s)
         s->unsent = c->next_unsent;
         c->next_unsent = NULL;
         c->unsent = false;
-        fairq_charge(&s->queue, account_queue(c->account), FLUSH_USEC, conns_now_usec());
+        fairq_charge(&s->queue, account_queue(c->account), FLUSH_USEC, clock_now_usec());
         conn_flush(c);
     }
 }

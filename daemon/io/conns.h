@@ -32,8 +32,3 @@ void conns_queue(struct conns *s, struct fairq_user *u, struct fairq_entry *t);
 
 /* Write what waits, as far as the sockets take it. To be called at the end of whatever may have sent. */
 void conns_flush(struct conns *s);
-
-/* CPU time of this thread, in microseconds. */
-uint64_t conns_cpu_usec(void);
-/* Monotonic time, in microseconds. */
-uint64_t conns_now_usec(void);

@@ -2,6 +2,7 @@
 #include "daemon/io/notify.h"
 #include "daemon/io/priority.h"
 #include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/plain.h"
@@ -142,11 +143,7 @@ void notify_ready(struct notify *n, const char *model)
 
 void notify_reloading(struct notify *n)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    tell(n, "RELOADING=1\nMONOTONIC_USEC=%llu",
-         (unsigned long long)t.tv_sec * 1000000 + (unsigned long long)t.tv_nsec / 1000);
+    tell(n, "RELOADING=1\nMONOTONIC_USEC=%llu", (unsigned long long)clock_now_usec());
 }
 
 void notify_reloaded(struct notify *n, const char *model, const char *note)

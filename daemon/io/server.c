@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/server.h"
 #include "daemon/engine/load.h"
-#include "daemon/io/conns.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/pressure.h"
 #include "daemon/io/priority.h"
 #include "daemon/io/service.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <malloc.h>
@@ -46,14 +46,6 @@ struct server {
     bool trim_soon;
     uint64_t deadline_at;        /* of a stop, monotonic us */
 };
-
-static uint64_t now_usec(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 /* A one-shot timer: made when first armed. */
 static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
@@ -97,7 +89,7 @@ static int accept_some(struct server *s)
 /* New connections take at most a fifth of this thread's time, or peers that only connect would slow down answers. */
 static void pace_accept(struct server *s, sd_event_source *source, uint64_t usec)
 {
-    uint64_t now = now_usec(), less = (now - s->accept_at) / ACCEPT_SHARE;
+    uint64_t now = clock_now_usec(), less = (now - s->accept_at) / ACCEPT_SHARE;
 
     s->accept_debt = (less < s->accept_debt ? s->accept_debt - less : 0) + usec;
     s->accept_at = now;
@@ -109,11 +101,11 @@ static void pace_accept(struct server *s, sd_event_source *source, uint64_t usec
 static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ctx)
 {
     struct server *s = ctx;
-    uint64_t begin = conns_cpu_usec();
+    uint64_t begin = clock_thread_usec();
     int r = accept_some(s);
 
     if (r >= 0) {
-        pace_accept(s, source, conns_cpu_usec() - begin);
+        pace_accept(s, source, clock_thread_usec() - begin);
         return 0;
     }
     /* What waits stays readable, so without a pause this would spin. */
@@ -237,7 +229,7 @@ static void begin_stop(struct server *s)
     service_drain(s->service);
     if (s->idle) sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
     arm(s, &s->deadline, s->config->stop_timeout_usec, on_deadline);
-    s->deadline_at = now_usec() + s->config->stop_timeout_usec;
+    s->deadline_at = clock_now_usec() + s->config->stop_timeout_usec;
 }
 
 static void fail(struct server *s, const char *why)
@@ -399,7 +391,7 @@ static int start(struct server *s)
 /* How long KV may be written: what is left of the stop. */
 static uint64_t flush_time(const struct server *s)
 {
-    uint64_t now = now_usec(), left = s->deadline_at > now ? s->deadline_at - now : 0;
+    uint64_t now = clock_now_usec(), left = s->deadline_at > now ? s->deadline_at - now : 0;
 
     if (s->phase != STOPPING) return 0;
     return left < FLUSH_MOST ? left : FLUSH_MOST;

@@ -5,6 +5,7 @@
 #include "daemon/io/priority.h"
 #include "daemon/io/service-status.h"
 #include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/sock.h"
@@ -266,7 +267,7 @@ void service_add(struct service *s, int fd)
         s->peers_cap = cap;
     }
     r = sock_peer(fd, &uid, &pid);
-    if (r == 0) r = account_open(s->accounts, uid, conns_now_usec(), &a);
+    if (r == 0) r = account_open(s->accounts, uid, clock_now_usec(), &a);
     if (r == -EAGAIN) {
         listener_turn_away_often(fd);
         return;
@@ -282,7 +283,7 @@ void service_add(struct service *s, int fd)
     }
     log_debug("connection %llu: uid %lu, pid %ld", (unsigned long long)s->last_id, (unsigned long)uid, (long)pid);
     s->peers[s->n_peers++] = (struct peer){.conn = c};
-    fairq_charge(&s->conns.queue, account_queue(a), ACCEPT_USEC, conns_now_usec());
+    fairq_charge(&s->conns.queue, account_queue(a), ACCEPT_USEC, clock_now_usec());
 }
 
 void service_reap(struct service *s)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/jobs/pool.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <pthread.h>
 #include <signal.h>
@@ -41,13 +42,6 @@ struct job_pool {
 
 #define job_of(x)  ((struct job *)((char *)(x)-offsetof(struct job, entry)))
 #define pool_of(x)  ((const struct job_pool *)((const char *)(x)-offsetof(struct job_pool, queue)))
-
-static uint64_t usec_of(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static bool is_alone(const struct fairq *q, const struct fairq_user *u)
 {
@@ -103,13 +97,13 @@ static struct job *next_job(struct job_pool *p)
     uint64_t wait;
     while (!p->stop) {
         p->queue.no_heavy = p->heavy && p->heavy >= p->n / 2;
-        struct fairq_entry *x = fairq_next(&p->queue, usec_of(CLOCK_MONOTONIC), &wait);
+        struct fairq_entry *x = fairq_next(&p->queue, clock_now_usec(), &wait);
         if (x) return job_of(x);
         if (wait == 0) {
             pthread_cond_wait(&p->work, &p->lock);
             continue;
         }
-        uint64_t until = usec_of(CLOCK_MONOTONIC) + wait;
+        uint64_t until = clock_now_usec() + wait;
         struct timespec t = {.tv_sec = (time_t)(until / 1000000), .tv_nsec = (long)(until % 1000000 * 1000)};
         pthread_cond_timedwait(&p->work, &p->lock, &t);
     }
@@ -119,14 +113,14 @@ static struct job *next_job(struct job_pool *p)
 /* It has left the queue, of @u, and runs. With the lock held. */
 static void run_job(struct job_pool *p, struct job_user *u, struct job *j)
 {
-    bool charged = !j->uncharged, heavy = fairq_is_heavy(&p->queue, &u->fair, usec_of(CLOCK_MONOTONIC));
+    bool charged = !j->uncharged, heavy = fairq_is_heavy(&p->queue, &u->fair, clock_now_usec());
     p->heavy += heavy;
     fairq_block(&p->queue, &u->fair, true, 0); /* one at a time: a uid's jobs are done in their order */
     pthread_mutex_unlock(&p->lock);
-    uint64_t begin = usec_of(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t begin = clock_thread_usec();
     j->run(j);
     j->done(j);
-    uint64_t spent = usec_of(CLOCK_THREAD_CPUTIME_ID) - begin, now = usec_of(CLOCK_MONOTONIC);
+    uint64_t spent = clock_thread_usec() - begin, now = clock_now_usec();
     pthread_mutex_lock(&p->lock);
     p->heavy -= heavy;
     if (charged) fairq_charge(&p->queue, &u->fair, spent, now);
@@ -151,7 +145,7 @@ void job_pool_push(struct job_pool *p, struct job *j)
     pthread_mutex_lock(&p->lock);
     j->entry = (struct fairq_entry){0};
     j->user = hold(p, j->uid);
-    fairq_add(&p->queue, &j->user->fair, &j->entry, usec_of(CLOCK_MONOTONIC));
+    fairq_add(&p->queue, &j->user->fair, &j->entry, clock_now_usec());
     pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
 }

@@ -5,40 +5,11 @@
  * sequence at once. It is talked to through one bounded queue each way and an eventfd; it never sees a socket.
  * All functions here are called from one other thread (the loop's) unless they say otherwise.
  */
-#include "kernels/kernels.h"
-#include "libcommon/proto.h"
-#include <stdbool.h>
-#include <stdint.h>
+#include "daemon/request/config.h"
+#include "daemon/request/event-queue.h"
 #include <sys/types.h>
 
 struct engine;
-
-struct engine_config {
-    char *model_path;  /* owned by whoever made the config; must outlive the engine */
-    char *model_name;  /* for messages and status */
-    uint32_t ctx;      /* 0: the model's, at most 32768 */
-    uint32_t parallel; /* sequences at once */
-    uint32_t threads;  /* 0: physical cores */
-    uint64_t kv_bytes; /* 0: a quarter of available memory */
-    enum kern_kv kv_type;
-    uint32_t queue; /* requests waiting for a slot */
-    uint64_t queue_timeout_usec;
-    uint32_t batch_tokens; /* most tokens of a step */
-    uint64_t batch_window_usec;
-    const char *cpu; /* HOB_CPU, or NULL */
-    /* owned as model_path; NULL: nowhere */
-    char *packed_dir;          /* where packed weights are kept for the next start */
-    char *state_dir;           /* sessions, and the secret of the cache's namespaces */
-    char *cache_dir;           /* KV */
-    char *prefixes_dir;        /* *.txt there: system prompts that are kept warm for everybody */
-    uint64_t cache_bytes;      /* of KV there; 0: none */
-    uint64_t session_bytes;    /* on disk, of the sessions of a user; 0: no limit */
-    uint32_t session_count;    /* of a user */
-    uint64_t disk_reserve;     /* free space that neither sessions nor KV take; at most a twentieth of the disk */
-    uint64_t session_ttl_usec; /* sessions that are not used for so long go; 0: they stay */
-};
-
-void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5) */
 
 /* Take over what of @c can change in an engine that runs: queue, queue_timeout_usec, batch_window_usec, cache_bytes
  * (from and to more than 0), session_bytes, session_count, disk_reserve and session_ttl_usec. @pending: names of
@@ -47,15 +18,6 @@ void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5
 int engine_configure(struct engine *e, const struct engine_config *c, const char *pending);
 /* The configuration could not be read again, for status. */
 void engine_configure_failed(struct engine *e, const char *why);
-
-/* What comes out: an event for request ev.id of connection @conn. The taker calls proto_event_fini. */
-struct engine_event {
-    uint64_t conn;
-    bool last; /* nothing more comes for this request */
-    struct proto_event ev;
-};
-
-enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_FAILED };
 
 /* Makes the engine and starts its thread, which loads the model. Copies @c (not the strings). */
 int engine_new(struct engine **out, const struct engine_config *c);

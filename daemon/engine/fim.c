@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/fim.h"
-#include "daemon/engine/prepare.h"
+#include "daemon/request/prepare.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/utf8.h"

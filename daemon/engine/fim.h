@@ -5,7 +5,7 @@
  * tokens is the model's (tokenizer_fim). The prefix is encoded as the beginning of a text, the suffix as what goes on
  * from something, as Code Llama's authors do.
  */
-#include "daemon/engine/prepare.h"
+#include "daemon/request/prepare.h"
 
 /*
  * Fill @p (zero before) from @g's prefix and suffix, neither of which is parsed for special tokens. The answer has

@@ -46,7 +46,7 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
 {
     json_t *c = json_object();
     const struct status_counts *sum = &s->counts;
-    uint64_t block = s->engine->model.backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
+    uint64_t block = s->engine->core.model.backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
     double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
     add_blocks(c, &s->cache, sum);
     set_int(c, "bytes_memory", block * s->cache.blocks_memory);
@@ -101,13 +101,13 @@ static void add_rates(json_t *o, const struct rates_sum *s)
 
 static void add_model(json_t *o, const struct status_snapshot *s)
 {
-    const struct backend *b = s->engine->model.backend;
+    const struct backend *b = s->engine->core.model.backend;
     set_str(o, "name", b->shape.name);
     set_str(o, "arch", b->shape.arch);
     set_str(o, "isa", b->isa);
     set_int(o, "threads", b->config.threads);
-    set_int(o, "ctx", s->engine->model.ctx);
-    set_int(o, "vocab", s->engine->model.vocab);
+    set_int(o, "ctx", s->engine->core.model.ctx);
+    set_int(o, "vocab", s->engine->core.model.vocab);
     set_int(o, "weights_bytes", b->weight_bytes);
     json_object_set_new(o, "weights_mapped", json_boolean(b->weights_mapped));
     set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
@@ -126,12 +126,12 @@ char *status_json(const struct status_snapshot *s)
 {
     static const char *const states[] = {
         [ENGINE_LOADING] = "loading", [ENGINE_READY] = "ready", [ENGINE_FAILED] = "failed"};
-    const struct engine *e = s->engine;
+    const struct engine_config *c = &s->engine->core.config;
     json_t *o = json_object();
     set_str(o, "state", s->state == ENGINE_READY && s->stopping ? "stopping" : states[s->state]);
     if (s->state == ENGINE_FAILED) set_str(o, "error", s->error);
-    set_str(o, "model", e->config.model_name);
-    set_str(o, "path", e->config.model_path);
+    set_str(o, "model", c->model_name);
+    set_str(o, "path", c->model_path);
     /* What a person should know, and only while there is something to. */
     if (s->model_changed) set_str(o, "model_changed", s->model_changed);
     if (s->pending) set_str(o, "restart_pending", s->pending);
@@ -139,9 +139,9 @@ char *status_json(const struct status_snapshot *s)
     set_str(o, "version", HOB_VERSION);
     set_int(o, "pid", (uint64_t)getpid());
     set_int(o, "uptime_s", s->uptime_usec / 1000000);
-    set_int(o, "parallel", e->config.parallel);
+    set_int(o, "parallel", c->parallel);
     set_int(o, "queue", s->queue);
-    set_int(o, "batch_tokens", e->config.batch_tokens);
+    set_int(o, "batch_tokens", c->batch_tokens);
     if (s->has_model) add_model(o, s);
     if (s->state != ENGINE_LOADING) add_counts(o, &s->counts);
     if (s->has_cache) add_cache(o, s);

@@ -7,14 +7,14 @@
 #include "daemon/cache/disk.h"
 #include "daemon/cache/prefix.h"
 #include "daemon/engine/engine.h"
-#include "daemon/engine/rates.h"
+#include "daemon/request/rates.h"
 
-struct queue_node;
+struct event_node;
 
 /* A request that waits for its answer. */
 struct status_request {
     struct status_request *next;
-    struct queue_node *node; /* for the answer */
+    struct event_node *node; /* for the answer */
     uint64_t conn, id, since;
     uid_t uid;
 };

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Status requests: they are gathered, and those of a uid that come together get one text. */
-#include "daemon/engine/status-snapshot.h"
+#include "daemon/engine/status.h"
 #include "daemon/engine/state.h"
+#include "daemon/engine/status-snapshot.h"
 #include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
+#include <stdlib.h>
 #include <string.h>
+
+#define WAIT_USEC 1000000 /* that a request waits for a look at the model's file */
 
 /* The text for some requests of one uid, made in the job pool. */
 struct status_job {
@@ -33,17 +37,17 @@ static struct status_request *answer(struct engine *e, struct status_request *q,
         out.ev = (struct proto_event){.type = PROTO_EV_ERROR, .id = q->id, .code = ENOMEM};
         (void)!proto_text_set(&out.ev.message, "no memory for the status", 24);
     }
-    queue_push(e->events, &out, steal(q->node)); /* with a node it cannot fail */
-    e->load--;
+    event_queue_push(e->core.mail.events, &out, steal(q->node)); /* with a node it cannot fail */
+    e->core.mail.load--;
     return request_free(q);
 }
 
 static void answer_all(struct engine *e, struct status_request *list, const struct status_snapshot *s)
 {
     char *text = s ? status_json(s) : NULL;
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&e->core.mail.lock);
     while (list) list = answer(e, list, text);
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&e->core.mail.lock);
     free(text);
 }
 
@@ -64,11 +68,11 @@ static void run(struct job *j)
 
 static void done(struct job *j)
 {
-    struct status_job *x = status_job_of(j), **at = &x->engine->status_jobs;
-    pthread_mutex_lock(&x->engine->lock);
+    struct status_job *x = status_job_of(j), **at = &x->engine->status.jobs;
+    pthread_mutex_lock(&x->engine->core.mail.lock);
     while (*at != x) at = &(*at)->next;
     *at = x->next;
-    pthread_mutex_unlock(&x->engine->lock);
+    pthread_mutex_unlock(&x->engine->core.mail.lock);
     job_free(x);
 }
 
@@ -89,11 +93,11 @@ static void start(struct engine *e, struct status_request *list, bool pool)
         job_free(x);
         return;
     }
-    pthread_mutex_lock(&e->lock);
-    x->next = e->status_jobs;
-    e->status_jobs = x;
-    pthread_mutex_unlock(&e->lock);
-    job_pool_push(e->aux, &x->job);
+    pthread_mutex_lock(&e->core.mail.lock);
+    x->next = e->status.jobs;
+    e->status.jobs = x;
+    pthread_mutex_unlock(&e->core.mail.lock);
+    job_pool_push(e->core.jobs, &x->job);
 }
 
 /* Those of @list that are of the first one's uid, out of it. */
@@ -117,7 +121,7 @@ static struct status_request *take_uid(struct status_request **list)
 
 void status_answer(struct engine *e, struct status_request *list)
 {
-    bool pool = e->state == ENGINE_READY;
+    bool pool = e->core.mail.state == ENGINE_READY;
     while (list) {
         struct status_request *mine = take_uid(&list);
         start(e, mine, pool);
@@ -129,25 +133,26 @@ void status_answer(struct engine *e, struct status_request *list)
 /* Is there a reason to wait longer? With the lock held. */
 static bool may_wait(const struct engine *e)
 {
-    return e->state == ENGINE_READY && e->looking && e->asking && engine_now() < e->asking->since + STATUS_WAIT_USEC;
+    return e->core.mail.state == ENGINE_READY && e->watcher.looking && e->status.waiting &&
+           clock_now_usec() < e->status.waiting->since + WAIT_USEC;
 }
 
 struct status_request *status_due(struct engine *e)
 {
-    if (!e->asking || may_wait(e)) return NULL;
-    return steal(e->asking);
+    if (!e->status.waiting || may_wait(e)) return NULL;
+    return steal(e->status.waiting);
 }
 
 uint64_t status_next(const struct engine *e)
 {
-    if (!e->asking) return UINT64_MAX;
-    return may_wait(e) ? e->asking->since + STATUS_WAIT_USEC : 0;
+    if (!e->status.waiting) return UINT64_MAX;
+    return may_wait(e) ? e->status.waiting->since + WAIT_USEC : 0;
 }
 
 /* While it loads nothing but a few strings and numbers is told, for which the lock is enough. */
 static void answer_loading(struct engine *e)
 {
-    struct status_request *list = e->state == ENGINE_LOADING ? steal(e->asking) : NULL;
+    struct status_request *list = e->core.mail.state == ENGINE_LOADING ? steal(e->status.waiting) : NULL;
     while (list) {
         struct status_request *mine = take_uid(&list);
         struct status_snapshot s;
@@ -161,52 +166,52 @@ static void answer_loading(struct engine *e)
 
 void status_flush(struct engine *e)
 {
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&e->core.mail.lock);
     answer_loading(e);
-    bool any = e->asking && !may_wait(e);
-    pthread_mutex_unlock(&e->lock);
+    bool any = e->status.waiting && !may_wait(e);
+    pthread_mutex_unlock(&e->core.mail.lock);
     if (!any) return;
     /* A step can take seconds: while it computes, its thread lets go of what is its own. */
-    if (pthread_mutex_trylock(&e->own) == 0) {
-        pthread_mutex_lock(&e->lock);
+    if (pthread_mutex_trylock(&e->core.own) == 0) {
+        pthread_mutex_lock(&e->core.mail.lock);
         struct status_request *list = status_due(e);
-        pthread_mutex_unlock(&e->lock);
+        pthread_mutex_unlock(&e->core.mail.lock);
         status_answer(e, list);
-        pthread_mutex_unlock(&e->own);
+        pthread_mutex_unlock(&e->core.own);
         return;
     }
-    pthread_mutex_lock(&e->lock);
-    e->kick = true; /* it is at work itself, and looks soon */
-    pthread_cond_signal(&e->wake);
-    pthread_mutex_unlock(&e->lock);
+    pthread_mutex_lock(&e->core.mail.lock);
+    e->core.mail.kick = true; /* it is at work itself, and looks soon */
+    pthread_cond_signal(&e->core.mail.wake);
+    pthread_mutex_unlock(&e->core.mail.lock);
 }
 
 int status_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     struct status_request *q = calloc(1, sizeof(*q));
-    struct queue_node *node = malloc(sizeof(*node));
+    struct event_node *node = malloc(sizeof(*node));
     if (!q || !node) {
         free(q);
         free(node);
         return error_origin(-ENOMEM);
     }
-    *q = (struct status_request){.node = node, .conn = conn, .id = req->id, .uid = uid, .since = engine_now()};
-    pthread_mutex_lock(&e->lock);
-    struct status_request **at = &e->asking;
+    *q = (struct status_request){.node = node, .conn = conn, .id = req->id, .uid = uid, .since = clock_now_usec()};
+    pthread_mutex_lock(&e->core.mail.lock);
+    struct status_request **at = &e->status.waiting;
     bool first = !*at;
     if (!first) { /* the first stays in front: it waits longest */
         q->next = (*at)->next;
         at = &(*at)->next;
     }
     *at = q;
-    e->load++;
-    bool look = e->state == ENGINE_READY && !e->looking;
-    e->looking |= look;
-    if (first) pthread_cond_signal(&e->wake); /* it counts the time */
-    pthread_mutex_unlock(&e->lock);
+    e->core.mail.load++;
+    bool look = e->core.mail.state == ENGINE_READY && !e->watcher.looking;
+    e->watcher.looking |= look;
+    if (first) pthread_cond_signal(&e->core.mail.wake); /* it counts the time */
+    pthread_mutex_unlock(&e->core.mail.lock);
     proto_request_fini(req);
     if (look)
-        configure_look(e);
+        model_watcher_look(&e->watcher);
     else
         status_flush(e);
     return 0;
@@ -214,10 +219,10 @@ int status_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
 
 void status_fini(struct engine *e)
 {
-    while (e->asking) e->asking = request_free(e->asking);
-    while (e->status_jobs) {
-        struct status_job *x = e->status_jobs;
-        e->status_jobs = x->next;
+    while (e->status.waiting) e->status.waiting = request_free(e->status.waiting);
+    while (e->status.jobs) {
+        struct status_job *x = e->status.jobs;
+        e->status.jobs = x->next;
         job_free(x);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/pressure.h"
-#include "daemon/engine/cgroup.h"
+#include "libcommon/cgroup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"

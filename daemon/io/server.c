@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/server.h"
-#include "daemon/engine/load.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/pressure.h"
 #include "daemon/io/priority.h"
 #include "daemon/io/service.h"
+#include "libcommon/cgroup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -16,14 +16,14 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define ACCEPT_RETRY 100000ull  /* when descriptors are short */
-#define FLUSH_MOST   8000000ull /* a daemon that is started meanwhile waits a little longer than that */
-#define FAIL_GRACE   1000000ull /* for a peer that has connected and is about to ask */
+#define ACCEPT_RETRY       100000ull  /* when descriptors are short */
+#define FLUSH_MOST         8000000ull /* a daemon that is started meanwhile waits a little longer than that */
+#define FAIL_GRACE         1000000ull /* for a peer that has connected and is about to ask */
 #define CLIENT_BYTES_LEAST (64ull << 20)
 #define CLIENT_BYTES_MOST  (512ull << 20)
 #define TIMER_ACCURACY     1000ull /* the default is a quarter of a second */
-#define TRIM_AFTER   2000000ull
-#define TRIM_BYTES   (16ull << 20) /* free in the allocator's arenas */
+#define TRIM_AFTER         2000000ull
+#define TRIM_BYTES         (16ull << 20) /* free in the allocator's arenas */
 enum { ACCEPTS_PER_WAKE = 64, ACCEPT_SHARE = 5, ACCEPT_BURST = 3000 /* us */ };
 
 enum phase { LOADING, READY, STOPPING, FAILED };
@@ -38,13 +38,13 @@ struct server {
     struct service *service;
     enum phase phase;
     bool stop_wanted;
-    bool leave;                  /* at once: do not wait for the engine's step */
-    bool working;                /* a request is live, or was until a moment ago */
-    uint64_t accepted, progress; /* as last looked at */
-    uint64_t accept_debt, accept_at; /* us that new connections took, less those that have passed; as of then */
+    bool leave;                         /* at once: do not wait for the engine's step */
+    bool working;                       /* a request is live, or was until a moment ago */
+    uint64_t accepted, progress;        /* as last looked at */
+    uint64_t accept_debt, accept_at;    /* us that new connections took, less those that have passed; as of then */
     uint64_t trim_accepted, trim_bytes; /* of the service, when memory was to be trimmed last */
     bool trim_soon;
-    uint64_t deadline_at;        /* of a stop, monotonic us */
+    uint64_t deadline_at; /* of a stop, monotonic us */
 };
 
 /* A one-shot timer: made when first armed. */
@@ -361,7 +361,7 @@ static int start_loop(struct server *s)
 /* A 32nd of what memory there is, within bounds that let one large request in, and keep many small. */
 static uint64_t client_bytes(const struct server_config *c)
 {
-    uint64_t share = load_memory_available("") / 32;
+    uint64_t share = cgroup_memory_available("") / 32;
 
     if (c->client_bytes) return c->client_bytes;
     return share < CLIENT_BYTES_LEAST ? CLIENT_BYTES_LEAST : share > CLIENT_BYTES_MOST ? CLIENT_BYTES_MOST : share;
@@ -369,10 +369,8 @@ static uint64_t client_bytes(const struct server_config *c)
 
 static int start(struct server *s)
 {
-    const struct service_config config = {.model = s->config->engine->model_name,
-                                          .bytes = client_bytes(s->config),
-                                          .stop = on_stop_request,
-                                          .ctx = s};
+    const struct service_config config = {
+        .model = s->config->engine->model_name, .bytes = client_bytes(s->config), .stop = on_stop_request, .ctx = s};
     int r = start_loop(s);
 
     if (r < 0) return r;
@@ -399,7 +397,7 @@ static uint64_t flush_time(const struct server *s)
 
 static void end(struct server *s)
 {
-    sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,   s->trim,
+    sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,  s->trim,
                                         s->post,   s->signals[0], s->signals[1], s->signals[2]};
 
     listener_fini(s->config->listener);

@@ -41,7 +41,7 @@ struct job_pool {
 };
 
 #define job_of(x)  ((struct job *)((char *)(x)-offsetof(struct job, entry)))
-#define pool_of(x)  ((const struct job_pool *)((const char *)(x)-offsetof(struct job_pool, queue)))
+#define pool_of(x) ((const struct job_pool *)((const char *)(x)-offsetof(struct job_pool, queue)))
 
 static bool is_alone(const struct fairq *q, const struct fairq_user *u)
 {

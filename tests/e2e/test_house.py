@@ -8,10 +8,14 @@ from conftest import TOP
 
 MAY = {
     "libcommon": set(), "client": {"libcommon"}, "kernels": set(),
-    "daemon/model": {"kernels", "libcommon"}, "daemon/cache": {"libcommon", "daemon/model"},
+    "daemon/model": {"kernels", "libcommon"}, "daemon/jobs": {"libcommon"}, "daemon/sched": {"libcommon"},
     "daemon/text": {"libcommon", "daemon/model"},
-    "daemon/jobs": {"libcommon"}, "daemon/sched": {"libcommon"},
-    "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched"},
+    "daemon/cache": {"libcommon", "daemon/model", "daemon/jobs"},
+    "daemon/sequence": {"libcommon", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/engine"},
+    "daemon/request": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched",
+                       "daemon/sequence", "daemon/engine"},
+    "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched",
+                      "daemon/request"},
     "daemon/io": {"libcommon", "daemon/engine", "daemon/jobs"},
     "daemon/simulate": {"libcommon", "daemon/cache", "daemon/sched"},
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* A real engine over a tiny model, and what its requests answered. Not timed: everything waits for events. */
-#include "daemon/engine/load.h"
+#include "daemon/engine/engine.h"
+#include "daemon/request/loaded.h"
 #include "tests/support/tiny.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -17,7 +17,7 @@ static void test_kv_bytes(void **state)
 
 static void test_memory_is_known(void **state)
 {
-    assert_true(load_memory_available("") > 1 << 20);
+    assert_true(cgroup_memory_available("") > 1 << 20);
 }
 
 static void test_limits(void **state)

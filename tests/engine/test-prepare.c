@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prompts: template, provenance, BOS, and what of a session is kept. Loaded tiny models, no engine. */
-#include "daemon/engine/prepare.h"
+#include "daemon/request/prepare.h"
 #include "libcommon/error.h"
 #include "tests/engine/harness.h"
 

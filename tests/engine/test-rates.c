@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums over the last seconds, on a clock of our own. */
-#include "daemon/engine/rates.h"
+#include "daemon/request/rates.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

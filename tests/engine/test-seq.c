@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How an answer ends by itself: the model, a stop string, max_tokens, the context. */
-#include "daemon/engine/seq.h"
+#include "daemon/sequence/sequence.h"
 #include "tests/engine/harness.h"
 #include <stdio.h>
 
@@ -79,9 +79,9 @@ static char *push(struct seq *s, const struct loaded *m, const char *what, int *
         struct buf shown = BUF_INIT;
         enum proto_reason reason;
         int32_t id = *what >= '0' && *what <= '9' ? (int32_t)m->vocab - MARKS + (*what - '0') : *what;
-        *end = seq_push(s, m, id, &shown, &reason);
+        *end = seq_push(s, m->tokenizer, id, &shown, &reason);
         size_t n = strlen(said);
-        if (shown.len) snprintf(said + n, sizeof(said) - n, "%s:%s|", s->channel, shown.data);
+        if (shown.len) snprintf(said + n, sizeof(said) - n, "%s:%s|", s->output.channel, shown.data);
         buf_fini(&shown);
     }
     return said;
@@ -96,19 +96,17 @@ static void channels(const char *what, const char *said, const char *answer, con
     tiny_init(&t);
     t.harmony = true;
     assert_int_equal(harness_load(&m, &t, NULL), 0);
-    struct proto_request r = harness_raw("x");
-    if (stop) {
-        r.gen.n_stop = 1;
-        assert_int_equal(proto_text_set(&r.gen.stop[0], stop, strlen(stop)), 0);
-    }
-    assert_int_equal(seq_new(&s, 1, 1000, &r, 0), 0);
-    assert_int_equal(seq_configure(s, &m), 0);
+    struct proto_text stops = {.data = (char *)stop, .len = stop ? strlen(stop) : 0};
+    struct seq *all[1];
+    struct seq_group group = {.seqs = all, .n = 1, .left = 1};
+    assert_int_equal(seq_new(&s, NULL, &group, 0), 0);
+    s->output.stop.strings = &stops;
+    s->output.stop.n = stop != NULL;
     s->max_tokens = 100;
     assert_string_equal(push(s, &m, what, &end), said);
     assert_int_equal(end, 1);
-    assert_string_equal(s->answer.data ? s->answer.data : "", answer);
+    assert_string_equal(s->output.answer.data ? s->output.answer.data : "", answer);
     seq_free(s);
-    proto_request_fini(&r);
     loaded_fini(&m);
 }
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Private to tier*.c. */
+#include "daemon/cache/cache.h"
+
+struct tier {
+    struct tier_config config;
+    struct job_returns *jobs;
+    struct space_secret secret;
+    uint8_t identity[16];
+    struct disk *disk; /* NULL: not open yet, or none */
+    bool given_up;     /* there will be none */
+    uint64_t payload;  /* bytes of a block */
+    uint32_t writes;   /* jobs under way */
+    uint64_t retry;    /* no write before this, us */
+    uint64_t last_step, last_step_at;
+    bool all_written;
+    bool trimming;
+    uint64_t trim_next; /* us */
+};
+
+/* Open the disk and index its files, once the model's identity is known. */
+void tier_open(struct kv_cache *c);

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/tier.h"
+#include "daemon/cache/tier-state.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define WRITES_IDLE 2u          /* concurrent jobs that write blocks nobody uses */
+#define WRITES_MOST 16u         /* including those for evicted blocks, whose copies wait in memory */
+#define IDLE_USEC   1000000ull  /* after the last step, before blocks are written */
+#define RETRY_USEC  10000000ull /* after the disk or its rate limit has refused a write */
+#define TRIM_USEC   1000000ull  /* between two checks of the room on disk */
+#define TRIM_FILES  64u         /* removed by one job */
+
+/* Memory holds one model only, and every file names its model, so that the namespaces need not. */
+static const uint8_t no_identity[16];
+
+/* A block that is being written. */
+struct write {
+    struct return_job job;
+    struct kv_cache *cache;
+    struct disk *disk;
+    struct prefix_info info;
+    bool has_victim;
+    struct prefix_id victim; /* its file is removed to make room */
+    int r;
+    char why[160];
+    uint8_t payload[];
+};
+
+/* Files that are removed because the disk has less room. */
+struct trim {
+    struct return_job job;
+    struct kv_cache *cache;
+    struct disk *disk;
+    uint64_t n;
+    struct prefix_id files[TRIM_FILES];
+};
+
+#define write_of(x) ((struct write *)((char *)(x)-offsetof(struct write, job)))
+#define trim_of(x)  ((struct trim *)((char *)(x)-offsetof(struct trim, job)))
+
+int tier_new(struct kv_cache *c, const struct tier_config *config, struct job_returns *jobs)
+{
+    struct tier *t = c->tier = calloc(1, sizeof(*t));
+    if (!t) return -ENOMEM;
+    t->config = *config;
+    t->jobs = jobs;
+    int r = space_secret_load(&t->secret, config->state_dir);
+    if (r < 0) {
+        log_warning("cached prefixes last as long as this process: %s", error_text(r));
+        t->given_up = true;
+        r = space_secret_load(&t->secret, NULL);
+        if (r < 0) return r;
+    }
+    t->payload = c->backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
+    if (!config->cache_dir || config->cache_bytes == 0 || !config->state_dir) t->given_up = true;
+    tier_namespace(t, &(struct space_owner){.public = true}, &c->public_space);
+    tier_open(c);
+    return 0;
+}
+
+void tier_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve)
+{
+    struct tier *t = c->tier;
+    if (!t) return;
+    t->config.cache_bytes = cache_bytes;
+    t->config.disk_reserve = disk_reserve;
+    if (t->disk) disk_limit(t->disk, cache_bytes, disk_reserve);
+}
+
+void tier_namespace(const struct tier *t, const struct space_owner *owner, struct prefix_space *out)
+{
+    space_make(out, &t->secret, no_identity, owner, 0);
+}
+
+struct disk *tier_disk(const struct kv_cache *c)
+{
+    return c->tier->disk;
+}
+
+uint64_t tier_payload(const struct kv_cache *c)
+{
+    return c->tier->payload;
+}
+
+struct job_returns *tier_jobs(const struct kv_cache *c)
+{
+    return c->tier->jobs;
+}
+
+/* --- writing --- */
+
+static void run_write(struct job *j)
+{
+    struct write *w = write_of(return_job_of(j));
+    if (w->has_victim) disk_remove(w->disk, w->victim);
+    w->r = disk_room(w->disk, false);
+    if (w->r == 0) w->r = disk_write(w->disk, &w->info, w->payload);
+    if (w->r < 0) snprintf(w->why, sizeof(w->why), "%s", error_text(w->r));
+}
+
+static void written(struct return_job *x)
+{
+    struct write *w = write_of(x);
+    struct kv_cache *c = w->cache;
+    struct tier *t = c->tier;
+    t->writes--;
+    if (w->r == 0) {
+        prefix_stored(c->prefix, w->info.id);
+    } else {
+        prefix_not_stored(c->prefix, w->info.id);
+        t->retry = clock_now_usec() + RETRY_USEC;
+        if (w->r < 0) log_warning("a block of KV is not kept on disk: %s", w->why);
+    }
+    free(w);
+}
+
+/* A job writes a copy of @info's block, after removing @victim (NULL: none) to make room. */
+static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
+{
+    struct tier *t = c->tier;
+    struct write *w = malloc(sizeof(*w) + t->payload);
+    if (!w) {
+        t->retry = clock_now_usec() + RETRY_USEC;
+        return false;
+    }
+    *w = (struct write){.cache = c, .disk = t->disk, .info = *info, .job.job.uncharged = true};
+    if (victim) {
+        w->has_victim = true;
+        w->victim = *victim;
+    }
+    c->backend->ops->kv_read(c->backend, 0, info->block, w->payload);
+    t->writes++;
+    jobs_send(t->jobs, &w->job, (uid_t)-1, run_write, written);
+    return true;
+}
+
+static bool may_write(const struct kv_cache *c, uint32_t most, uint64_t now)
+{
+    const struct tier *t = c->tier;
+    return t->disk && t->writes < most && now >= t->retry && c->may_keep && !c->stopping;
+}
+
+bool tier_evicting(void *ctx, const struct prefix_info *info)
+{
+    struct kv_cache *c = ctx;
+    return !info->on_disk && may_write(c, WRITES_MOST, clock_now_usec()) && disk_room(c->tier->disk, false) == 0 &&
+           start_write(c, info, NULL);
+}
+
+/* The file to remove so that @info can be written: one that was used earlier than @info, or the same blocks would be
+ * written and removed for ever. When there are too many files, any. */
+static bool find_victim(const struct kv_cache *c, const struct prefix_info *info, struct prefix_info *victim)
+{
+    return prefix_disk_victim(c->prefix, victim) && (victim->used < info->used || disk_excess(c->tier->disk));
+}
+
+/* Write the next unused block: the first that would be evicted, or on a full disk the last. False: not now. */
+static bool write_idle(struct kv_cache *c, uint64_t now)
+{
+    struct tier *t = c->tier;
+    struct prefix_info info, victim;
+    int room = disk_room(t->disk, false);
+    bool full = room == 1;
+    if (room != 0 && !full) {
+        t->retry = now + RETRY_USEC;
+        return false;
+    }
+    t->all_written = !prefix_to_write(c->prefix, full, 0, &info);
+    if (t->all_written) return false;
+    t->all_written = full && !find_victim(c, &info, &victim); /* the disk's blocks have higher scores */
+    if (!t->all_written && full) prefix_lost(c->prefix, victim.id);
+    if (!t->all_written && start_write(c, &info, full ? &victim.id : NULL)) return true;
+    prefix_not_stored(c->prefix, info.id);
+    return false;
+}
+
+/* --- less room --- */
+
+static void run_trim(struct job *j)
+{
+    struct trim *x = trim_of(return_job_of(j));
+    for (uint64_t i = 0; i < x->n; i++) disk_remove(x->disk, x->files[i]);
+}
+
+static void trimmed(struct return_job *j)
+{
+    struct trim *x = trim_of(j);
+    x->cache->tier->trimming = false;
+    x->cache->tier->trim_next = 0; /* more files may have to be removed */
+    free(x);
+}
+
+/* Other programs have filled the disk, or the limit is lower: remove the files unused for longest, even if nothing is
+ * to be written. */
+static void trim(struct kv_cache *c, uint64_t now)
+{
+    struct tier *t = c->tier;
+    struct prefix_info victim;
+    if (t->trimming || now < t->trim_next) return;
+    t->trim_next = now + TRIM_USEC;
+    uint64_t over = disk_excess(t->disk);
+    struct trim *x = over ? calloc(1, sizeof(*x)) : NULL;
+    if (!x) return;
+    x->cache = c;
+    x->disk = t->disk;
+    while (x->n < over && x->n < TRIM_FILES && prefix_disk_victim(c->prefix, &victim)) {
+        prefix_lost(c->prefix, victim.id);
+        x->files[x->n++] = victim.id;
+    }
+    if (!x->n) {
+        free(x);
+        return;
+    }
+    t->trimming = true;
+    jobs_send(t->jobs, &x->job, (uid_t)-1, run_trim, trimmed);
+}
+
+/* Since when nothing was computed. */
+static uint64_t idle_since(struct tier *t, uint64_t now, uint64_t steps)
+{
+    if (t->last_step != steps || t->last_step_at == 0) {
+        t->last_step_at = now;
+        t->all_written = false;
+    }
+    t->last_step = steps;
+    return t->last_step_at;
+}
+
+void tier_turn(struct kv_cache *c, uint64_t now, uint64_t steps)
+{
+    struct tier *t = c->tier;
+    if (!t->disk && !t->given_up) tier_open(c);
+    if (t->disk && !c->stopping) trim(c, now);
+    if (now - idle_since(t, now, steps) < IDLE_USEC) return;
+    while (!t->all_written && may_write(c, WRITES_IDLE, now) && write_idle(c, now)) continue;
+}
+
+uint64_t tier_next(const struct kv_cache *c, uint64_t now)
+{
+    const struct tier *t = c->tier;
+    if (!t || !t->disk || t->all_written || t->writes >= WRITES_IDLE || c->stopping || !c->may_keep) return UINT64_MAX;
+    uint64_t at = t->last_step_at + IDLE_USEC;
+    if (at < t->retry) at = t->retry;
+    return at > now ? at : now;
+}
+
+/* Write all blocks that are not on disk, the latest first, while there is time and room. */
+static void flush(struct kv_cache *c, uint64_t until)
+{
+    struct tier *t = c->tier;
+    struct prefix_info info, victim;
+    _cleanup_(freep) uint8_t *payload = malloc(t->payload);
+    uint64_t blocks = 0;
+    int r = 0;
+    while (payload && r == 0 && clock_now_usec() < until && prefix_to_write(c->prefix, true, 0, &info)) {
+        while ((r = disk_room(t->disk, true)) == 1 && find_victim(c, &info, &victim)) {
+            prefix_lost(c->prefix, victim.id);
+            disk_remove(t->disk, victim.id);
+        }
+        if (r == 0) {
+            c->backend->ops->kv_read(c->backend, 0, info.block, payload);
+            r = disk_write(t->disk, &info, payload);
+        }
+        if (r == 0) {
+            prefix_stored(c->prefix, info.id);
+            blocks++;
+        } else {
+            prefix_not_stored(c->prefix, info.id);
+        }
+    }
+    if (r < 0) log_warning("not all KV is kept on disk: %s", error_text(r));
+    if (blocks) log_debug("%llu blocks of KV written", (unsigned long long)blocks);
+}
+
+void tier_flush(struct kv_cache *c, uint64_t until)
+{
+    if (!c->tier || !c->may_keep) return;
+    if (clock_now_usec() < until) tier_open(c);
+    if (c->tier->disk) flush(c, until);
+}
+
+void tier_free(struct kv_cache *c)
+{
+    if (c->tier) disk_close(c->tier->disk);
+    free(c->tier);
+    c->tier = NULL;
+}
+
+bool tier_count(const struct kv_cache *c, struct disk_sum *out)
+{
+    *out = (struct disk_sum){0};
+    if (!c->tier || !c->tier->disk) return false;
+    disk_count(c->tier->disk, out);
+    return c->may_keep;
+}

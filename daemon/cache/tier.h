@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The disk tier of the KV cache: decides which blocks are written to disk and which files are removed, and holds the
+ * secret of the cache's namespaces. The engine's thread decides; jobs read and write. Only the start and the final
+ * flush wait for the disk.
+ */
+#include "daemon/cache/disk.h"
+#include "daemon/cache/prefix.h"
+#include "daemon/cache/space.h"
+#include "daemon/jobs/returns.h"
+
+struct kv_cache;
+struct tier; /* opaque; body in tier-state.h */
+
+struct tier_config {
+    const char *cache_dir, *state_dir; /* of KV blocks, of the secret; NULL: none. They outlive the tier */
+    uint64_t cache_bytes;              /* limit in cache_dir; 0: nothing is written */
+    uint64_t disk_reserve;             /* free bytes that stay free */
+};
+
+/* Load the secret; index the files of the directory if the model's identity is known already. Needs c->prefix. 0 or
+ * -ENOMEM. */
+int tier_new(struct kv_cache *c, const struct tier_config *config, struct job_returns *jobs);
+/* Write blocks that are not on disk, the latest first, until @until (monotonic, us). Without a tier does nothing. */
+void tier_flush(struct kv_cache *c, uint64_t until);
+void tier_free(struct kv_cache *c);
+
+/* cache_bytes and disk_reserve have changed. */
+void tier_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve);
+
+void tier_namespace(const struct tier *t, const struct space_owner *owner, struct prefix_space *out);
+
+/* Called in each turn of the engine, which has done @steps steps so far: opens the disk once the model's identity is
+ * known, removes files when there is less room, and when the engine is idle writes a block or two. */
+void tier_turn(struct kv_cache *c, uint64_t now, uint64_t steps);
+uint64_t tier_next(const struct kv_cache *c, uint64_t now); /* us when tier_turn has work; UINT64_MAX: none */
+
+/* A prefix_leave_fn: a block is being evicted; it is copied and written if that can be afforded. @ctx: the cache. */
+bool tier_evicting(void *ctx, const struct prefix_info *info);
+
+/* Where blocks are read from; NULL: there is no disk (yet). */
+struct disk *tier_disk(const struct kv_cache *c);
+uint64_t tier_payload(const struct kv_cache *c); /* bytes of a block */
+struct job_returns *tier_jobs(const struct kv_cache *c);
+
+/* Sums for status. False: nothing is written (yet). */
+bool tier_count(const struct kv_cache *c, struct disk_sum *out);

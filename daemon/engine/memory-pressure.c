@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine/memory-pressure.h"
+#include "daemon/cache/session.h"
+#include "daemon/engine/state.h"
+
+#define EVICT_SHARE  4    /* one of so many unused blocks is evicted */
+#define BLOCKS_TURN  128u /* in one turn, because the kernel's work on their pages delays the next step */
+#define UNLOADS_TURN 16u  /* sessions, likewise */
+
+void engine_shed(struct engine *e)
+{
+    struct mailbox *m = &e->core.mail;
+    pthread_mutex_lock(&m->lock);
+    e->pressure.wanted = true;
+    mailbox_kick_locked(m);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* Return the memory of free blocks to the system. False: there may be more. */
+static bool release(struct core *core)
+{
+    struct backend *b = core->cache.backend;
+    uint32_t left = BLOCKS_TURN, at = 0, n;
+    while (left && (n = kv_pool_sweep(core->cache.pool, &at, left))) {
+        b->ops->kv_release(b, 0, at, n);
+        at += n;
+        left -= n;
+    }
+    return left;
+}
+
+/* Evicted blocks are not written to disk: a copy would take memory, and so would the file's pages. Blocks that were
+ * unused for a while are on disk already. */
+void memory_pressure_turn(struct memory_pressure *p, struct core *core)
+{
+    if (p->begin) p->left = (prefix_evictable(core->cache.prefix) + EVICT_SHARE - 1) / EVICT_SHARE;
+    if (!p->begin && !p->active) return;
+    p->begin = false;
+    uint32_t want = p->left < BLOCKS_TURN ? p->left : BLOCKS_TURN;
+    uint32_t evicted = prefix_evict(core->cache.prefix, want, NULL, NULL);
+    p->freed += evicted;
+    p->left = evicted < want ? 0 : p->left - evicted;
+    uint32_t unloaded = 0;
+    while (unloaded < UNLOADS_TURN && session_unload_idle(core->sessions)) unloaded++;
+    p->active = !release(core) || p->left || unloaded == UNLOADS_TURN;
+    if (p->active) core_again(core);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/answer.h"
+#include "daemon/request/turn.h"
+#include "libcommon/clock.h"
+#include <string.h>
+
+/* Show the text that a stop string might have begun with. */
+static void show_held(struct request *r, struct seq *s)
+{
+    if (!s || s->generated == 0) return;
+    struct buf shown = BUF_INIT;
+    if (seq_cut(s, &shown) == 0 && shown.len) {
+        struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = s->output.channel};
+        ev.text.data = buf_steal(&shown, &ev.text.len);
+        request_emit(r, s, &ev);
+    }
+    buf_fini(&shown);
+}
+
+/* End with @ev. @keep: the session keeps what was said. A job that waits is taken back, so that it is charged to
+ * nobody; what a running job uses is given back when it is back. */
+static void end(struct request *r, struct seq *s, bool keep, struct proto_event *ev)
+{
+    if (!request_recall(r, s)) {
+        request_end_in_job(r, s, ev);
+        return;
+    }
+    r->end = *ev;
+    *ev = (struct proto_event){0};
+    if (s && r->turn.session && keep && s->generated && turn_keep(r)) return;
+    if (turn_note_failure(r)) return;
+    request_end(r, s);
+}
+
+void answer_fail(struct request *r, struct seq *s, int error, const char *why)
+{
+    struct proto_event ev = {.type = PROTO_EV_ERROR, .code = -error};
+    (void)!proto_text_set(&ev.message, why, strlen(why)); /* without memory the code says it */
+    show_held(r, s);
+    end(r, s, s && s->output.answer.len > 0, &ev);
+}
+
+/* Milliseconds between two times, without @less us of them; 0: one of them is not known. */
+static double ms(uint64_t from, uint64_t to, uint64_t less)
+{
+    return from && to > from + less ? (double)(to - from - less) / 1000 : 0;
+}
+
+static void set_usage(struct proto_event *ev, const struct request *r, const struct seq *s, uint64_t now)
+{
+    const struct seq_times *t = &s->times;
+    ev->usage_prompt = s->n_prompt;
+    ev->usage_cached = s->cached;
+    ev->usage_completion = s->generated;
+    ev->queue_ms = ms(r->submitted, t->admitted ? t->admitted : now, 0) + (double)(t->waited[0] + t->waited[1]) / 1000;
+    ev->prefill_ms = ms(t->admitted, t->first_token ? t->first_token : now, t->waited[0]);
+    ev->decode_ms = ms(t->first_token, now, t->waited[1]);
+    ev->ttft_ms = ms(r->submitted, t->first_token, 0);
+    ev->shifted = s->context.shifted;
+    ev->seed = s->sampling.seed;
+    if (s->n_prompt == 0) return; /* a job may still have the prompt */
+    ev->miss_at = s->prompt.miss_at;
+    ev->cut_prefix = s->prompt.cut_prefix;
+    ev->cut_suffix = s->prompt.cut_suffix;
+}
+
+void answer_done(struct request *r, struct seq *s, enum proto_reason reason)
+{
+    uint64_t now = clock_now_usec();
+    const struct session *x = r->turn.session;
+    struct proto_event ev = {.type = PROTO_EV_DONE, .reason = reason, .miss_at = -1};
+    if (s) seq_resumed(s, now);
+    if (reason == PROTO_STOP_CANCEL) show_held(r, s);
+    if (s)
+        set_usage(&ev, r, s, now);
+    else
+        ev.queue_ms = ms(r->submitted, now, 0);
+    if (x) (void)!proto_text_set(&ev.session, x->name.data, x->name.len);
+    bool keep = s && (reason != PROTO_STOP_CANCEL || s->output.answer.len > 0);
+    end(r, s, keep && r->proto.type == PROTO_GENERATE, &ev);
+}
+
+void answer_preempt(struct seq *s)
+{
+    struct core *core = s->request->core;
+    s->reuse.tail = reuse_end(&core->cache, s);
+    core_free_slot(core, s);
+    s->state = SEQ_WAITING;
+    seq_preempted(s, clock_now_usec());
+    if (s->generated) plan_part(core, s); /* no other waits for its prompt, and its context may have been shifted */
+    plan_wait(core, s);
+}

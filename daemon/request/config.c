@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/config.h"
+#include "daemon/cache/session.h"
+
+void engine_config_init(struct engine_config *c)
+{
+    *c = (struct engine_config){
+        .parallel = 16,
+        .kv_type = KERN_KV_F16,
+        .queue = 256,
+        .queue_timeout_usec = 600ull * 1000 * 1000,
+        .batch_tokens = 512,
+        .cache_bytes = 4ull << 30,
+        .session_bytes = 1ull << 30,
+        .session_count = SESSIONS_MAX,
+        .disk_reserve = 256ull << 20,
+    };
+}

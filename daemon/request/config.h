@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The configuration of an engine: the keys of hobd.conf(5) that concern the model, its caches and its queue. */
+#include "kernels/kernels.h"
+#include <stdint.h>
+
+struct engine_config {
+    char *model_path;  /* this and all other strings belong to the creator of the config and must outlive the engine */
+    char *model_name;  /* for messages and status */
+    uint32_t ctx;      /* 0: the model's, at most 32768 */
+    uint32_t parallel; /* sequences at once */
+    uint32_t threads;  /* 0: physical cores */
+    uint64_t kv_bytes; /* 0: a quarter of available memory */
+    enum kern_kv kv_type;
+    uint32_t queue; /* requests waiting for a slot */
+    uint64_t queue_timeout_usec;
+    uint32_t batch_tokens; /* most tokens of a step */
+    uint64_t batch_window_usec;
+    const char *cpu; /* HOB_CPU, or NULL */
+    /* directories; NULL: none */
+    char *packed_dir;          /* packed weights, kept for the next start */
+    char *state_dir;           /* sessions, and the secret of the cache's namespaces */
+    char *cache_dir;           /* KV blocks */
+    char *prefixes_dir;        /* its *.txt are system prompts that are kept warm for all users */
+    uint64_t cache_bytes;      /* limit of KV in cache_dir; 0: none is written */
+    uint64_t session_bytes;    /* limit on disk for the sessions of one user; 0: no limit */
+    uint32_t session_count;    /* limit of sessions of one user */
+    uint64_t disk_reserve;     /* free space that neither sessions nor KV use; at most a twentieth of the file system */
+    uint64_t session_ttl_usec; /* sessions unused for this long are removed; 0: never */
+};
+
+void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5) */
+
+enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_FAILED };

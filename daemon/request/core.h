@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The state of the engine's thread: the model, its caches, and the requests that it serves. Only @mail is shared with
+ * other threads, and @own is released while a step computes, so that a status request can read the rest.
+ */
+#include "daemon/cache/cache.h"
+#include "daemon/request/loaded.h"
+#include "daemon/request/mailbox.h"
+#include "daemon/request/plan.h"
+#include "daemon/request/rates.h"
+#include "daemon/sequence/sequence.h"
+
+struct session_store;
+struct step_scratch;
+
+/* Sums since the start. */
+struct core_counts {
+    uint64_t steps, computed, sampled; /* steps; tokens computed in them; tokens sampled */
+    uint64_t preemptions;
+};
+
+struct core {
+    struct engine_config config; /* as configured last */
+    struct mailbox mail;
+    pthread_mutex_t own; /* of everything below; taken before mail.lock */
+
+    struct loaded model;
+    struct kv_cache cache;
+    struct session_store *sessions;
+    uint8_t model_here[16]; /* names the model in this process, for sessions made before its fingerprint is known */
+    uint64_t expire_next;   /* us: when sessions are next searched for expired ones */
+    struct job_pool *jobs;
+
+    struct request_list requests; /* all that were taken, by arrival */
+    struct seq_list seqs;         /* those that have a prompt */
+    uint64_t arrivals;            /* the last number given; each answer has one */
+    uint64_t turns;               /* of the engine's thread */
+    bool stopping;                /* the mailbox was draining when it was last read */
+
+    struct plan plan;
+    uint32_t running;        /* sequences with a slot */
+    uint64_t window_end;     /* us: until then a first batch waits for more requests */
+    uint64_t positions_next; /* us: when all waiting requests are told their positions again */
+    struct step_scratch *step;
+    struct sampler *sampler;
+    atomic_uint_fast64_t progress; /* steps and pieces of loading, for the watchdog */
+    struct core_counts counts;
+    struct rates rates;
+};
+
+/* The engine's thread has more work, and does not wait. */
+void core_again(struct core *core);
+
+/* The slot of @s, if it has one, is free. */
+void core_free_slot(struct core *core, struct seq *s);
+
+/* The model's fingerprint, or model_here while it is not known. */
+void core_model_id(const struct core *core, uint8_t out[16]);
+/* Is @id this model's? */
+bool core_is_model(const struct core *core, const uint8_t id[16]);

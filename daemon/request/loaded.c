@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/loaded.h"
+#include "daemon/cache/kv_table.h"
+#include "libcommon/cgroup.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include "libcommon/units.h"
+#include <inttypes.h>
+#include <string.h>
+
+#define CTX_DEFAULT_MAX 32768
+
+/* For models whose file has no template: with and without ChatML's tokens in the vocabulary. */
+static const char fallback_chatml[] =
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+static const char fallback_plain[] =
+    "{% for m in messages %}{{ m['role'] + ':\\n' + m['content'] + '\\n\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant:\\n' }}{% endif %}";
+
+uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, uint32_t ctx)
+{
+    uint64_t most, want = available / 4;
+    if (__builtin_mul_overflow((uint64_t)parallel * kv_table_blocks(ctx), block, &most)) most = UINT64_MAX;
+    if (want > most) want = most;
+    return want < block ? block : want;
+}
+
+static uint64_t block_bytes(const struct shape *s, enum kern_kv type)
+{
+    return 2 * (uint64_t)s->n_layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
+}
+
+static bool has_markup(const struct tokenizer *t, const char *piece)
+{
+    _cleanup_(text_fini) struct text text = {0};
+    _cleanup_(tokens_fini) struct tokens ids = {0};
+    return text_append(&text, piece, strlen(piece), true) == 0 && tokenizer_encode(t, &text, 0, false, &ids) == 0 &&
+           ids.n == 1 && tokenizer_is_control(t, ids.ids[0]);
+}
+
+static int load_template(struct loaded *m)
+{
+    struct gguf_str src;
+    int r = gguf_get_str(m->gguf, "tokenizer.chat_template", &src);
+    if (r < 0) return r;
+    bool own = r == 0;
+    if (!own) {
+        bool chatml = has_markup(m->tokenizer, "<|im_start|>");
+        src.data = chatml ? fallback_chatml : fallback_plain;
+        src.len = strlen(src.data);
+        log_info("the model has no chat template; using %s", chatml ? "ChatML" : "plain 'role:' paragraphs");
+    }
+    r = template_new(&m->template, src.data, src.len);
+    if (r == -ENOMEM) return r;
+    if (r < 0) {
+        /* Raw prompts still work, so the model is served. */
+        m->template_why = strdup(error_text(r));
+        if (!m->template_why) return -ENOMEM;
+        log_warning("the model's chat template cannot be used: %s", m->template_why);
+    }
+    return 0;
+}
+
+static int load_vocabulary(struct loaded *m, const struct shape *s)
+{
+    size_t n = tokenizer_vocab(m->tokenizer);
+    if (n == 0 || n > s->vocab)
+        return error_say(-EINVAL, "%s: the tokenizer has %zu tokens, the model %" PRIu32, gguf_path(m->gguf), n,
+                         s->vocab);
+    m->vocab = (uint32_t)n;
+    for (int32_t id = 0; (size_t)id < n; id++) {
+        size_t len;
+        tokenizer_piece(m->tokenizer, id, &len);
+        if (len > m->piece_max) m->piece_max = (uint32_t)len;
+        if (!tokenizer_is_eog(m->tokenizer, id)) continue;
+        int32_t *eog = reallocarray(m->eog, m->n_eog + 1, sizeof(*eog));
+        if (!eog) return -ENOMEM;
+        m->eog = eog;
+        m->eog[m->n_eog++] = id;
+    }
+    return 0;
+}
+
+static int load_weights(struct loaded *m, const struct engine_config *c, const struct shape *s,
+                        void (*progress)(void *, uint64_t, uint64_t), void *ctx)
+{
+    m->ctx = c->ctx ? c->ctx : CTX_DEFAULT_MAX;
+    if (m->ctx > s->ctx) {
+        if (c->ctx)
+            log_warning("a context of %" PRIu32 " was asked for; the model's %" PRIu32 " is used", c->ctx, s->ctx);
+        m->ctx = s->ctx;
+    }
+    uint64_t block = block_bytes(s, c->kv_type), bytes = c->kv_bytes;
+    if (bytes == 0) bytes = load_kv_bytes(cgroup_memory_available(""), block, c->parallel, m->ctx);
+    if (bytes < block) {
+        char have[32], need[32];
+        return error_say(-EINVAL, "kv-bytes is %s; one block of 32 tokens of this model takes %s",
+                         format_size(have, bytes), format_size(need, block));
+    }
+    struct backend_config bc = {
+        .threads = c->threads,
+        .ctx = m->ctx,
+        .kv_type = c->kv_type,
+        .kv_bytes = bytes,
+        .batch_tokens = c->batch_tokens,
+        .cpu = c->cpu,
+        .packed_dir = c->packed_dir,
+        .progress = progress,
+        .progress_ctx = ctx,
+    };
+    int r = backend_cpu_new(&m->backend, m->gguf, &bc);
+    if (r < 0) return r;
+    uint64_t tokens = (uint64_t)m->backend->kv_blocks * KV_BLOCK;
+    if (tokens < m->ctx) {
+        log_warning("the KV pool holds %" PRIu64
+                    " tokens: that is the limit of a sequence, not the context of %" PRIu32,
+                    tokens, m->ctx);
+        m->ctx = (uint32_t)tokens;
+    }
+    return 0;
+}
+
+int load_model(struct loaded *m, const struct engine_config *c, void (*progress)(void *, uint64_t, uint64_t), void *ctx)
+{
+    struct shape shape;
+    int r = gguf_open(&m->gguf, c->model_path);
+    if (r == 0) r = shape_read(&shape, m->gguf);
+    if (r == 0 && shape.n_groups != 1) r = error_say(-EOPNOTSUPP, "%s: more than one kind of KV layer", c->model_path);
+    if (r == 0) r = tokenizer_new(&m->tokenizer, m->gguf);
+    if (r == 0) r = load_vocabulary(m, &shape);
+    sample_params_init(&m->sampling);
+    if (r == 0) r = sample_params_file(&m->sampling, m->gguf);
+    if (r == 0) r = load_template(m);
+    if (r == 0) r = load_weights(m, c, &shape, progress, ctx);
+    if (r < 0) loaded_fini(m);
+    return r;
+}
+
+void loaded_fini(struct loaded *m)
+{
+    m->backend = backend_free(m->backend);
+    m->template = template_free(m->template);
+    m->tokenizer = tokenizer_free(m->tokenizer);
+    m->gguf = gguf_close(m->gguf);
+    free(m->template_why);
+    free(m->eog);
+    *m = (struct loaded){0};
+}

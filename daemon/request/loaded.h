@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A model ready to serve: file, tokenizer, chat template, weights. Immutable once loaded, but for the backend, which is
+ * the engine thread's. */
+#include "daemon/engine/sample.h"
+#include "daemon/model/backend.h"
+#include "daemon/request/config.h"
+#include "daemon/text/template/template.h"
+#include "daemon/text/tokenizer/tokenizer.h"
+
+struct loaded {
+    struct gguf *gguf;
+    struct tokenizer *tokenizer;
+    struct template *template; /* NULL: template_why says why there is none that works */
+    char *template_why;
+    struct backend *backend;
+    struct sample_params sampling; /* defaults, with the file's own */
+    int32_t *eog;                  /* [n_eog] the tokens that end an answer, for ignore_eos */
+    size_t n_eog;
+    uint32_t vocab;     /* ids that can be sampled: < vocab */
+    uint32_t piece_max; /* bytes of the longest token */
+    uint32_t ctx;       /* limit of one sequence: the model's, the configuration's, and what the pool holds */
+};
+
+/* Zero @m first. On error a sentence, and nothing is left in *m. @progress as in struct backend_config. */
+int load_model(struct loaded *m, const struct engine_config *c, void (*progress)(void *, uint64_t, uint64_t),
+               void *ctx);
+void loaded_fini(struct loaded *m);
+
+/* What kv_bytes 0 means: a quarter of @available, at least one block, at most what @parallel sequences of @ctx can use.
+ * @block: bytes of a block. */
+uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, uint32_t ctx);

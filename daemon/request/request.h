@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * A request from its submission to its last event. It owns its sequences, one for each answer; a request about sessions
+ * or tokens has none. The type's functions (types.h) say what each kind of request does; these here are common to all.
+ */
+#include "daemon/cache/session.h"
+#include "daemon/request/core.h"
+
+struct request_type;
+
+enum request_state {
+    REQUEST_NEW,       /* submitted, not begun */
+    REQUEST_PREPARING, /* a job has it: template, tokens, a session's log */
+    REQUEST_ACTIVE,    /* its sequences wait or run */
+    REQUEST_SAVING,    /* answered but for `done`; a job writes the session's log */
+    REQUEST_ENDED,     /* exists only because a job still uses it */
+};
+
+struct request_control {
+    bool cancel_wanted; /* set by the loop's thread, guarded by the mailbox's lock */
+    bool cancel;        /* the same, as the engine's thread has last seen it */
+    bool paused;        /* likewise: the connection's reader is slow */
+    bool lost;          /* there was no memory for a piece of an answer */
+    bool silent;        /* nobody receives its events */
+    bool internal;      /* the daemon's own, of a public prefix; it is no load */
+};
+
+/* The session of a turn, or the one that the request is about. */
+struct request_session {
+    struct session *session; /* busy for this request; NULL: none */
+    struct session *target;  /* likewise: where a fork or a renamed session goes */
+    bool forked;             /* @session is a new copy, removed again if this turn fails */
+};
+
+struct request {
+    struct return_job job;
+    bool in_job;
+    int job_result;
+    char *job_error; /* its message */
+    struct core *core;
+    const struct request_type *type;
+    struct request *prev, *next; /* of the inbox, or of all */
+    enum request_state state;
+    uint64_t conn, arrival;
+    uint64_t submitted, deadline; /* monotonic us; 0: none */
+    uid_t uid;
+    struct user *user; /* held */
+    struct proto_request proto;
+    struct request_control control;
+    struct seq_group answers;
+    struct request_session turn;
+    struct session_page page;    /* of a list */
+    struct tokens tokens;        /* of a tokenize request */
+    struct event_node *end_node; /* for the last event of a request without sequences */
+    struct proto_event end;      /* REQUEST_SAVING: sent when the log is written */
+};
+
+/* --- lists --- */
+
+void request_list_push(struct request_list *l, struct request *r); /* at the end */
+void request_list_remove(struct request_list *l, struct request *r);
+
+/* --- begin --- */
+
+/* A request of @type from @uid on @conn. On 0 takes the contents of @proto. -ENOMEM. */
+int request_new(struct request **out, struct core *core, const struct request_type *type, uint64_t conn, uid_t uid,
+                struct proto_request *proto);
+struct request *request_free(struct request *r); /* NULL ok, returns NULL */
+
+/* Have a job run @run for @r, and then @back in the engine's thread. Until then the job pool has the request. */
+void request_send(struct request *r, void (*run)(struct job *), void (*back)(struct return_job *));
+/* In the job: its result, with the message. */
+void request_set_result(struct request *r, int result);
+/* The message of the job's result. */
+const char *request_job_error(const struct request *r);
+
+#define request_of(x) ((struct request *)((char *)(x)-offsetof(struct request, job)))
+
+/* Take back the job of @r, or the fetch of @s (NULL: none), if one of them is under way. False: it runs and will be
+ * back. */
+bool request_recall(struct request *r, struct seq *s);
+
+/* The first answer, before others are made of it; NULL: the request has none. */
+static inline struct seq *request_first(const struct request *r)
+{
+    return r->answers.n ? r->answers.seqs[0] : NULL;
+}
+
+/* --- events and ends; engine thread --- */
+
+/* Queue an event of answer @s (NULL: of the request) that is not its last one. Takes the contents of @ev. Without
+ * memory for a piece of an answer, the request is marked as lost. */
+void request_emit(struct request *r, const struct seq *s, struct proto_event *ev);
+
+/* Answer @s ends (NULL: the request, which has none) with r->end, and gives back what it holds. With the last answer
+ * the request ends. Either may be freed. */
+void request_end(struct request *r, struct seq *s);
+/* The same for what a job still has; it is freed when the job is back. Takes the contents of @ev. */
+void request_end_in_job(struct request *r, struct seq *s, struct proto_event *ev);
+/* The job of an ended request, or the fetch of an ended answer @s, is back. */
+void request_returned(struct request *r, struct seq *s);
+/* The daemon ends: the request ends without an event. */
+void request_drop(struct request *r);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests about sessions: list, show, rename, fork and remove. */
+#include "daemon/request/answer.h"
+#include "daemon/request/sessions.h"
+#include "daemon/request/types.h"
+#include "libcommon/error.h"
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_SESSIONS 256  /* of a list, if the request names no limit */
+#define FORK_BYTES    8192 /* claimed on disk for the log of a fork */
+
+/* --- as JSON --- */
+
+/* Takes @json. 0 or -ENOMEM. */
+static int set_answer(struct request *r, json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (!text) return error_say(-ENOMEM, "no memory for the answer");
+    r->end = (struct proto_event){.type = PROTO_EV_SESSIONS, .sessions = {.data = text, .len = strlen(text)}};
+    return 0;
+}
+
+/* A raw text may be anything: of text that is not UTF-8, every byte above 127 becomes '?'. */
+static json_t *json_text(const char *data, size_t len)
+{
+    json_t *j = json_stringn(data ? data : "", len);
+    if (j) return j;
+    char *copy = malloc(len + 1);
+    if (!copy) return NULL;
+    for (size_t i = 0; i < len; i++) copy[i] = (signed char)data[i] < 0 ? '?' : data[i];
+    j = json_stringn(copy, len);
+    free(copy);
+    return j;
+}
+
+static void set(json_t *o, const char *key, uint64_t v)
+{
+    json_object_set_new(o, key, json_integer((json_int_t)v));
+}
+
+static json_t *describe_page(const struct session_page *p)
+{
+    json_t *out = json_array();
+    for (size_t i = 0; i < p->n; i++) {
+        const struct session_info *x = &p->all[i];
+        json_t *o = json_object();
+        json_object_set_new(o, "name", json_text(x->name->data, x->name->len));
+        set(o, "used", x->used / 1000000);
+        set(o, "messages", x->messages);
+        set(o, "tokens", x->ids);
+        json_object_set_new(o, "raw", json_boolean(x->ids && !x->messages));
+        set(o, "bytes", x->disk || x->shared ? x->disk : x->bytes);
+        set(o, "shared", x->shared);
+        json_object_set_new(o, "busy", json_boolean(x->busy));
+        json_array_append_new(out, o);
+    }
+    return out;
+}
+
+static json_t *describe(const struct session *x)
+{
+    static const char *const policies[] = {
+        [PROTO_CONTEXT_UNSET] = "refuse",
+        [PROTO_CONTEXT_REFUSE] = "refuse",
+        [PROTO_CONTEXT_SHIFT] = "shift",
+        [PROTO_CONTEXT_ROTATE] = "rotate",
+    };
+    json_t *o = json_object(), *messages = json_array();
+    json_object_set_new(o, "name", json_text(x->name.data, x->name.len));
+    set(o, "used", x->used / 1000000);
+    json_object_set_new(o, "raw", json_boolean(x->raw));
+    json_object_set_new(o, "context", json_string(policies[x->context]));
+    set(o, "tokens", x->n_ids);
+    for (size_t i = 0; i < x->n_messages; i++) {
+        json_t *m = json_object();
+        json_object_set_new(m, "role", json_text(x->messages[i].role.data, x->messages[i].role.len));
+        json_object_set_new(m, "content", json_text(x->messages[i].content.data, x->messages[i].content.len));
+        json_array_append_new(messages, m);
+    }
+    if (x->failed.len) json_object_set_new(o, "failed", json_text(x->failed.data, x->failed.len));
+    if (x->raw)
+        json_object_set_new(o, "text", json_text(x->text.data, x->text.len));
+    else
+        json_object_set(o, "messages", messages);
+    json_decref(messages);
+    return o;
+}
+
+/* --- beginnings: the session is busy for the request --- */
+
+static int acquire(struct request *r)
+{
+    const struct proto_text *name = &r->proto.name;
+    return session_acquire(r->core->sessions, r->uid, name->data, name->len, false, &r->turn.session);
+}
+
+static int begin_list(struct request *r)
+{
+    const struct proto_request *q = &r->proto;
+    return session_page_take(r->core->sessions, r->uid, &q->after, q->limit ? q->limit : PAGE_SESSIONS, &r->page);
+}
+
+static int begin_fork(struct request *r)
+{
+    const struct proto_text *to = &r->proto.to;
+    struct request_session *t = &r->turn;
+    int result = acquire(r);
+    return result < 0 ? result : session_fork(r->core->sessions, t->session, to->data, to->len, &t->target);
+}
+
+static int begin_rename(struct request *r)
+{
+    const struct proto_text *to = &r->proto.to;
+    struct request_session *t = &r->turn;
+    int result = acquire(r);
+    return result < 0 ? result : session_rename(r->core->sessions, t->session, to->data, to->len, &t->target);
+}
+
+static int begin_remove(struct request *r)
+{
+    int result = acquire(r);
+    if (result == 0) sessions_set_tail(r->core, r->turn.session, (struct prefix_id){0});
+    return result;
+}
+
+/* --- jobs --- */
+
+static int list(struct request *r)
+{
+    int result = set_answer(r, describe_page(&r->page));
+    return result < 0 ? result : proto_text_set(&r->end.next, r->page.next, strlen(r->page.next));
+}
+
+static int show(struct request *r)
+{
+    int result = session_load(r->turn.session);
+    return result < 0 ? result : set_answer(r, describe(r->turn.session));
+}
+
+static int rename_session(struct request *r)
+{
+    int result = session_load(r->turn.session);
+    return result < 0 ? result : session_move(r->turn.target, r->turn.session);
+}
+
+static int fork_session(struct request *r)
+{
+    int result = session_claim(r->turn.target, FORK_BYTES);
+    return result < 0 ? result : session_duplicate(r->turn.target, r->turn.session);
+}
+
+static int remove_session(struct request *r)
+{
+    return session_erase(r->turn.session);
+}
+
+/* --- ends --- */
+
+/* The job has set the answer. */
+static void finish(struct request *r, int result)
+{
+    if (result < 0)
+        answer_fail(r, NULL, result, request_job_error(r));
+    else
+        request_end(r, NULL);
+}
+
+static void finish_ok(struct request *r, int result)
+{
+    if (result == 0) r->end = (struct proto_event){.type = PROTO_EV_OK};
+    finish(r, result);
+}
+
+const struct request_type request_session_list = {
+    .proto = PROTO_SESSION_LIST, .large = true, .begin = begin_list, .work = list, .finish = finish};
+const struct request_type request_session_show = {
+    .proto = PROTO_SESSION_SHOW, .large = true, .begin = acquire, .work = show, .finish = finish};
+const struct request_type request_session_rename = {
+    .proto = PROTO_SESSION_RENAME, .large = true, .begin = begin_rename, .work = rename_session, .finish = finish_ok};
+const struct request_type request_session_fork = {
+    .proto = PROTO_SESSION_FORK, .large = true, .begin = begin_fork, .work = fork_session, .finish = finish_ok};
+const struct request_type request_session_remove = {
+    .proto = PROTO_SESSION_REMOVE, .large = true, .begin = begin_remove, .work = remove_session, .finish = finish_ok};

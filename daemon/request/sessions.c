@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/sessions.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define BYTES_MAX        (256ull << 20) /* in memory, of one user */
+#define RESIDENT_BYTES   (64ull << 20)  /* in memory, of all users, beyond which idle sessions are unloaded */
+#define UNLOADS_PER_TURN 4
+#define LOCK_USEC        20000 /* between two attempts to lock a directory that another daemon still has */
+#define LOCK_TRIES       500
+/* Between two searches for expired sessions: as long as sessions may live, within these limits. */
+#define EXPIRE_LEAST 1000000ull
+#define EXPIRE_MOST  600000000ull
+
+/* --- opening --- */
+
+static bool quits(struct core *core)
+{
+    pthread_mutex_lock(&core->mail.lock);
+    bool quit = core->mail.quit;
+    pthread_mutex_unlock(&core->mail.lock);
+    return quit;
+}
+
+static struct session_store_config limits(const struct core *core)
+{
+    return (struct session_store_config){
+        .dir = core->config.state_dir,
+        .sessions_max_per_uid = core->config.session_count,
+        .disk_max_per_uid = core->config.session_bytes,
+        .disk_reserve = core->config.disk_reserve,
+    };
+}
+
+void sessions_limit(struct core *core)
+{
+    const struct session_store_config c = limits(core);
+    if (core->sessions) session_store_limit(core->sessions, &c);
+}
+
+int sessions_open(struct core *core)
+{
+    const struct session_store_config c = limits(core);
+    if (getrandom(core->model_here, sizeof(core->model_here), 0) != (ssize_t)sizeof(core->model_here))
+        return error_origin(-errno);
+    int r = 0;
+    if (c.dir) {
+        /* The previous daemon may still be writing. */
+        for (int i = 0; (r = session_store_open(&core->sessions, BYTES_MAX, &c)) == -EBUSY; i++) {
+            if (i == LOCK_TRIES || quits(core)) break;
+            if (i == 10) log_info("waiting for another daemon: %s", error_text(r));
+            usleep(LOCK_USEC);
+        }
+        if (r == 0 || r == -EBUSY || r == -ENOMEM) return r;
+        log_warning("sessions last as long as this process: %s", error_text(r));
+    }
+    r = session_store_new(&core->sessions, BYTES_MAX);
+    sessions_limit(core);
+    return r;
+}
+
+void sessions_set_tail(struct core *core, struct session *x, struct prefix_id id)
+{
+    prefix_mark_tail(core->cache.prefix, id, true);
+    prefix_mark_tail(core->cache.prefix, x->tail, false);
+    x->tail = id;
+}
+
+/* --- expiry --- */
+
+struct erasure {
+    struct return_job job;
+    struct core *core;
+    struct session *x;
+};
+
+#define erasure_of(j) ((struct erasure *)((char *)(j)-offsetof(struct erasure, job)))
+
+static void run_erase(struct job *j)
+{
+    int r = session_erase(erasure_of(return_job_of(j))->x);
+    if (r < 0) log_warning("an expired session cannot be removed: %s", error_text(r));
+}
+
+static void erased(struct return_job *j)
+{
+    struct erasure *a = erasure_of(j);
+    session_release(a->core->sessions, a->x);
+    free(a);
+}
+
+uint64_t sessions_next(const struct core *core)
+{
+    bool may = core->config.session_ttl_usec && core->mail.state == ENGINE_READY && !core->stopping;
+    return may ? core->expire_next : UINT64_MAX;
+}
+
+/* An unloaded session is read from disk again when it is used. */
+static void unload_some(struct core *core)
+{
+    size_t sessions;
+    uint64_t bytes;
+    session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
+    for (int i = 0; i < UNLOADS_PER_TURN && bytes > RESIDENT_BYTES && session_unload_idle(core->sessions); i++)
+        session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
+}
+
+void sessions_turn(struct core *core, uint64_t now)
+{
+    struct session *x;
+    unload_some(core);
+    uint64_t ttl = core->config.session_ttl_usec;
+    if (now < sessions_next(core)) return;
+    core->expire_next = now + (ttl < EXPIRE_LEAST ? EXPIRE_LEAST : ttl > EXPIRE_MOST ? EXPIRE_MOST : ttl);
+    while (session_acquire_expired(core->sessions, ttl, &x)) {
+        struct erasure *a = calloc(1, sizeof(*a));
+        if (!a) {
+            session_release(core->sessions, x);
+            return;
+        }
+        a->core = core;
+        a->x = x;
+        sessions_set_tail(core, x, (struct prefix_id){0});
+        jobs_send(&core->mail.returns, &a->job, x->uid, run_erase, erased);
+    }
+}
+
+void sessions_save_rest(struct core *core)
+{
+    struct session *x;
+    size_t sessions = 0;
+    uint64_t bytes;
+    if (core->sessions) session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
+    while (sessions-- > 0 && session_acquire_unsaved(core->sessions, &x)) {
+        int r = session_save(x);
+        if (r < 0) log_error("%s", error_text(r));
+        session_release(core->sessions, x);
+    }
+}

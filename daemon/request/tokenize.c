@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests for the tokens of a text. */
+#include "daemon/request/answer.h"
+#include "daemon/request/prepare.h"
+#include "daemon/request/types.h"
+#include "libcommon/error.h"
+
+static int begin(struct request *r)
+{
+    (void)r;
+    return 0;
+}
+
+static int work(struct request *r)
+{
+    return prepare_tokens(&r->tokens, &r->core->model, &r->proto.text, r->proto.special);
+}
+
+static void finish(struct request *r, int result)
+{
+    if (result < 0) {
+        answer_fail(r, NULL, result, request_job_error(r));
+        return;
+    }
+    r->end = (struct proto_event){.type = PROTO_EV_TOKENS, .ids = r->tokens.ids, .n_ids = r->tokens.n};
+    r->tokens.ids = NULL; /* the event's now */
+    request_end(r, NULL);
+}
+
+const struct request_type request_tokenize = {.proto = PROTO_TOKENIZE, .begin = begin, .work = work, .finish = finish};

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/turn.h"
+#include "daemon/request/prepare.h"
+#include "daemon/request/sessions.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <string.h>
+
+#define ANSWER_BYTES 65536 /* claimed on disk for what a turn writes besides its prompt */
+
+/* --- before the turn --- */
+
+/* Bytes that the turn adds to its session, as text and ids, without the answer. */
+static uint64_t turn_bytes(const struct request *r)
+{
+    const struct proto_generate *g = &r->proto.gen;
+    const struct prompt *p = &request_first(r)->prompt;
+    uint64_t ids = p->tokens.n - p->keep, bytes = p->text.len - (p->keep ? p->tokens.ends[p->keep - 1] : 0);
+    for (size_t i = 0; i < g->n_messages; i++) bytes += g->messages[i].role.len + g->messages[i].content.len;
+    return bytes + 8 * ids;
+}
+
+int turn_claim(struct request *r)
+{
+    return session_claim(r->turn.session, turn_bytes(r) + ANSWER_BYTES);
+}
+
+int turn_load(struct core *core, struct session *x)
+{
+    int r = session_load(x);
+    if (r == 0 && x->n_ids && !core_is_model(core, x->model)) session_forget_tokens(x);
+    return r;
+}
+
+/* The new session is filled and saved with the turn itself. */
+int turn_fork(struct request *r)
+{
+    const struct proto_text *name = &r->proto.gen.fork;
+    struct session_store *store = r->core->sessions;
+    struct session *from = r->turn.session;
+    int result = session_fork(store, from, name->data, name->len, &r->turn.session);
+    if (result < 0) {
+        r->turn.session = from;
+        return result;
+    }
+    session_take_claim(r->turn.session, from);
+    result = session_copy(r->turn.session, from);
+    r->turn.forked = true;
+    session_release(store, from);
+    return result;
+}
+
+/* --- saving --- */
+
+static int add_outcome(struct request *r, const struct seq *s)
+{
+    const struct proto_event *ev = &r->end;
+    struct session_outcome o = {
+        .reason = ev->reason,
+        .usage_prompt = ev->usage_prompt,
+        .usage_cached = ev->usage_cached,
+        .usage_completion = ev->usage_completion,
+        .shifted = ev->shifted,
+        .miss_at = ev->miss_at,
+        .seed = ev->seed,
+        .answer = {.data = s->output.answer.data, .len = s->output.answer.len},
+    };
+    if (ev->type != PROTO_EV_DONE) return 0;
+    memcpy(o.uuid, r->proto.gen.uuid, sizeof(o.uuid));
+    return session_add_outcome(r->turn.session, &o);
+}
+
+static void run_save(struct job *j)
+{
+    struct request *r = request_of(return_job_of(j));
+    core_model_id(r->core, r->turn.session->model);
+    request_set_result(r, session_save(r->turn.session));
+}
+
+/* `done` would promise that the turn is on disk. */
+static void not_saved(struct request *r, int error, const char *why)
+{
+    if (r->end.type != PROTO_EV_DONE) return;
+    proto_event_fini(&r->end);
+    r->end = (struct proto_event){.type = PROTO_EV_ERROR, .code = -error};
+    (void)!proto_text_set(&r->end.message, why, strlen(why)); /* without memory the code says it */
+}
+
+static void saved(struct return_job *x)
+{
+    struct request *r = request_of(x);
+    r->in_job = false;
+    if (r->job_result < 0) {
+        log_warning("%s", request_job_error(r));
+        not_saved(r, r->job_result, request_job_error(r));
+    }
+    request_end(r, request_first(r));
+}
+
+static void save(struct request *r)
+{
+    struct seq *s = request_first(r);
+    core_free_slot(r->core, s);
+    s->state = SEQ_SAVING;
+    r->state = REQUEST_SAVING;
+    r->turn.forked = false;
+    request_send(r, run_save, saved);
+}
+
+/* --- the end of a turn --- */
+
+/* Add tokens, text and messages to the session. 0; -ENOMEM, and the session is as before. */
+static int commit(struct request *r, struct seq *s)
+{
+    const struct proto_generate *g = &r->proto.gen;
+    const struct buf *answer = &s->output.answer;
+    struct prompt *p = &s->prompt;
+    struct session *x = r->turn.session;
+    /* The last tokens may end inside a character that was never completed. */
+    for (size_t i = p->tokens.n; i-- > 0 && p->tokens.ends[i] > p->text.len;) p->tokens.ends[i] = (uint32_t)p->text.len;
+    size_t n_messages = x->n_messages, first = prepare_first_message(g, x);
+    int result = 0;
+    for (size_t i = first; result == 0 && !g->raw && i < g->n_messages; i++) {
+        const struct proto_message *m = &g->messages[i];
+        result = session_add_message(x, m->role.data, m->role.len, m->content.data, m->content.len);
+    }
+    if (result == 0 && !g->raw) result = session_add_message(x, "assistant", 9, answer->data, answer->len);
+    if (result == 0) {
+        session_truncate(x, p->keep);
+        size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
+        if (at) memcpy(x->markup.data, p->markup.data, at); /* as the template marks it now */
+        result = session_extend(x, p->tokens.ids + p->keep, p->tokens.ends + p->keep, p->tokens.n - p->keep,
+                                p->text.data + at, p->markup.data + at, p->text.len - at);
+    }
+    if (result < 0) {
+        session_drop_messages(x, n_messages);
+        return result;
+    }
+    x->raw = g->raw;
+    x->context = s->context.policy;
+    return session_set_failed(x, "", 0);
+}
+
+/* A detached request that was accepted: nobody waits for it, so that its session has to tell why it fails. */
+static bool fails_alone(const struct request *r)
+{
+    const struct seq *s = request_first(r);
+    return r->proto.gen.detach && r->turn.session && r->turn.session->loaded &&
+           (s->times.admitted || s->sched.position);
+}
+
+static void note_failure(struct request *r, const struct proto_text *why)
+{
+    struct session *x = r->turn.session;
+    log_warning("a detached turn of session '%s' failed: %s", x->name.data, why->len ? why->data : "out of memory");
+    if (session_set_failed(x, why->len ? why->data : "out of memory", why->len ? why->len : 13) < 0)
+        log_warning("no memory to note that in the session");
+}
+
+bool turn_note_failure(struct request *r)
+{
+    if (r->end.type != PROTO_EV_ERROR || !fails_alone(r)) return false;
+    note_failure(r, &r->end.message);
+    reuse_end(&r->core->cache, request_first(r));
+    save(r);
+    return true;
+}
+
+void turn_cut(struct request *r)
+{
+    static const char why[] = "the daemon was stopped before this answer's end";
+    struct seq *s = request_first(r);
+    if (!s || r->state == REQUEST_ENDED || r->state == REQUEST_SAVING || r->in_job || s->fetch || !fails_alone(r))
+        return;
+    r->turn.forked = false;
+    if (s->generated && s->output.answer.len && commit(r, s) < 0) log_warning("no memory to keep the answer so far");
+    core_model_id(r->core, r->turn.session->model);
+    note_failure(r, &(struct proto_text){(char *)why, sizeof(why) - 1});
+}
+
+bool turn_keep(struct request *r)
+{
+    struct seq *s = request_first(r);
+    struct session *x = r->turn.session;
+    if (commit(r, s) < 0 || add_outcome(r, s) < 0) {
+        log_warning("no memory to keep a turn of session '%s'", x->name.data);
+        not_saved(r, -ENOMEM, "no memory to keep the turn");
+        return false;
+    }
+    if (r->end.type == PROTO_EV_ERROR && fails_alone(r)) note_failure(r, &r->end.message);
+    sessions_set_tail(r->core, x, s->kv.n_blocks ? reuse_end(&r->core->cache, s) : s->reuse.tail);
+    save(r);
+    return true;
+}
+
+/* --- the same turn again --- */
+
+void turn_find_fork(struct request *r)
+{
+    const struct proto_generate *g = &r->proto.gen;
+    if (r->proto.type != PROTO_GENERATE || !g->fork.len || !g->uuid[0]) return;
+    (void)!session_acquire(r->core->sessions, r->uid, g->fork.data, g->fork.len, false, &r->turn.target);
+}
+
+/* The outcome of the turn with this UUID. If it went to the new session of a fork, that becomes the request's. */
+static const struct session_outcome *made_before(struct request *r)
+{
+    const char *uuid = r->proto.gen.uuid;
+    struct request_session *t = &r->turn;
+    if (!t->session || !uuid[0] || r->proto.type != PROTO_GENERATE) return NULL;
+    const struct session_outcome *o = t->target ? session_find_outcome(t->target, uuid) : NULL;
+    struct session *unused = t->target;
+    if (o) {
+        unused = t->session;
+        t->session = t->target;
+    }
+    t->target = NULL;
+    if (unused) session_release(r->core->sessions, unused);
+    return o ? o : session_find_outcome(t->session, uuid);
+}
+
+bool turn_replay(struct request *r)
+{
+    const struct session_outcome *o = made_before(r);
+    if (!o) return false;
+    struct proto_event text = {.type = PROTO_EV_TEXT, .channel = "answer"};
+    if (o->answer.len && proto_text_set(&text.text, o->answer.data, o->answer.len) == 0)
+        request_emit(r, request_first(r), &text);
+    r->end = (struct proto_event){
+        .type = PROTO_EV_DONE,
+        .reason = o->reason,
+        .usage_prompt = o->usage_prompt,
+        .usage_cached = o->usage_cached,
+        .usage_completion = o->usage_completion,
+        .shifted = o->shifted,
+        .miss_at = o->miss_at,
+        .seed = o->seed,
+    };
+    (void)!proto_text_set(&r->end.session, r->turn.session->name.data, r->turn.session->name.len);
+    if (r->turn.session->log.saved)
+        request_end(r, request_first(r));
+    else
+        save(r); /* the first answer to this request was that it could not be saved */
+    return true;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/sequence/fetch.h"
+#include "daemon/sequence/sequence.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FETCH_BLOCKS 16 /* read by one job: about 12 MB, a few milliseconds */
+
+struct fetch {
+    struct return_job job;
+    struct seq *seq;
+    void (*done)(struct seq *s);
+    struct disk *disk;
+    struct backend *backend;
+    uint64_t payload;
+    struct prefix_node *last; /* held */
+    uint32_t n, good;
+    int r;
+    char why[160];
+    struct {
+        struct prefix_info info;
+        uint32_t block, tokens; /* destination, and how many of its tokens are of the sequence */
+    } part[FETCH_BLOCKS];
+};
+
+#define fetch_of(x) ((struct fetch *)((char *)(x)-offsetof(struct fetch, job)))
+
+static void run(struct job *j)
+{
+    struct fetch *f = fetch_of(return_job_of(j));
+    _cleanup_(freep) uint8_t *payload = malloc(f->payload);
+    if (!payload) f->r = -ENOMEM;
+    for (; f->r == 0 && f->good < f->n; f->good++) {
+        f->r = disk_read(f->disk, &f->part[f->good].info, payload);
+        if (f->r < 0) break;
+        f->backend->ops->kv_write(f->backend, 0, f->part[f->good].block, payload);
+    }
+    if (f->r < 0) snprintf(f->why, sizeof(f->why), "%s", error_text(f->r));
+}
+
+static void back(struct return_job *x)
+{
+    struct fetch *f = fetch_of(x);
+    f->done(f->seq);
+}
+
+bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
+{
+    uint32_t at = s->kv.n_tokens / PREFIX_BLOCK * PREFIX_BLOCK, n;
+    struct prefix_node *x = s->reuse.node;
+    if (!tier_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
+    struct fetch *f = NULL;
+    while ((x = reuse_on_disk(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
+        if (!f) f = calloc(1, sizeof(*f));
+        if (!f) return false;
+        prefix_info(x, &f->part[f->n].info);
+        f->part[f->n].block = s->kv.ids[at / PREFIX_BLOCK];
+        f->part[f->n++].tokens = n;
+        f->last = x;
+        at += n;
+        if (n < PREFIX_BLOCK || f->n == FETCH_BLOCKS) break;
+    }
+    if (!f) return false;
+    prefix_hold(c->prefix, f->last);
+    f->seq = s;
+    f->done = done;
+    f->disk = tier_disk(c);
+    f->backend = c->backend;
+    f->payload = tier_payload(c);
+    f->job.job.uncharged = true;
+    s->fetch = f;
+    s->state = SEQ_FETCHING;
+    jobs_send(tier_jobs(c), &f->job, s->uid, run, back);
+    return true;
+}
+
+static void forget(struct kv_cache *c, struct seq *s)
+{
+    prefix_drop(c->prefix, s->fetch->last);
+    free(s->fetch);
+    s->fetch = NULL;
+}
+
+bool seq_fetch_recall(struct kv_cache *c, struct seq *s)
+{
+    if (!jobs_recall(&s->fetch->job)) return false;
+    forget(c, s);
+    return true;
+}
+
+bool seq_fetched(struct kv_cache *c, struct seq *s)
+{
+    struct fetch *f = s->fetch;
+    uint32_t at = s->kv.n_tokens / PREFIX_BLOCK * PREFIX_BLOCK;
+    bool more = f->r == 0;
+    if (s->state != SEQ_ENDED) { /* else its blocks are given back, whatever they hold */
+        for (uint32_t i = 0; i < f->good; i++) at += f->part[i].tokens;
+        if (f->good) s->kv.n_tokens = at;
+        /* A preempted sequence has computed these tokens itself. */
+        if (s->sched.last_step == 0) s->cached = s->kv.n_tokens;
+        reuse_advance(c, s);
+    }
+    if (f->r < 0 && f->r != -ENOENT) /* files may be removed at any time */
+        log_warning("a part of a prompt is computed again because its KV on disk cannot be used: %s", f->why);
+    if (f->good < f->n && (f->r == -ENOENT || f->r == -EBADMSG)) prefix_lost(c->prefix, f->part[f->good].info.id);
+    forget(c, s);
+    return more;
+}

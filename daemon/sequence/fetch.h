@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Blocks of a sequence's prefix that only the disk has: a job reads them into the sequence's own blocks. */
+#include "daemon/cache/cache.h"
+
+struct seq;
+
+/* Start to read the next blocks of @s, which becomes SEQ_FETCHING; later @done(s) is called in the engine's thread, and
+ * first calls seq_fetched. False: the disk has none, or there is no memory. */
+bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s));
+
+/* The job is back. Takes over the blocks that were read, unless @s has ended. True: more may be on disk. */
+bool seq_fetched(struct kv_cache *c, struct seq *s);
+
+/* Take back a fetch that has not begun. False: it runs, and @done will be called. */
+bool seq_fetch_recall(struct kv_cache *c, struct seq *s);

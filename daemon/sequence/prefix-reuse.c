@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/sequence/prefix-reuse.h"
+#include "daemon/sequence/sequence.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <string.h>
+
+/* The positions whose KV others can use: beyond the context, a rotating sequence computes other bits than others. */
+static uint32_t limit(const struct seq *s)
+{
+    return seq_rotates(s) ? s->context.ctx : UINT32_MAX;
+}
+
+/* The tokens that may come from the cache. The last token is always computed, because its logits are needed. */
+static uint32_t findable(const struct seq *s)
+{
+    uint32_t n = seq_known(s) - 1;
+    return n < limit(s) ? n : limit(s);
+}
+
+static uint32_t found(const struct prefix_match *m)
+{
+    return m->n + m->n_partial;
+}
+
+/* Match the owner's blocks, and the public ones that the administrator has installed. True: the public match is longer.
+ */
+static bool find(const struct kv_cache *c, const struct seq *s, struct prefix_match *own, struct prefix_match *public)
+{
+    prefix_find(c->prefix, &s->reuse.space, seq_ids(s), findable(s), own);
+    *public = (struct prefix_match){0};
+    if (!c->has_public) return false;
+    prefix_find(c->prefix, &c->public_space, seq_ids(s), findable(s), public);
+    return found(public) > found(own);
+}
+
+uint32_t reuse_known(const struct kv_cache *c, const struct seq *s)
+{
+    struct prefix_match own, public;
+    return found(find(c, s, &own, &public) ? &public : &own);
+}
+
+/* --- answers to the same prompt --- */
+
+static bool agree(const struct seq *a, const struct seq *b, uint32_t from, uint32_t to)
+{
+    return memcmp(seq_ids(a) + from, seq_ids(b) + from, (to - from) * sizeof(*seq_ids(a))) == 0;
+}
+
+/* The next sibling of @s after @t (NULL: the first) that has blocks, as they are in the index. */
+static const struct seq *next_sibling(const struct seq *s, const struct seq *t)
+{
+    const struct seq_group *g = s->group;
+    for (uint32_t i = t ? t->nth + 1 : 0; i < g->n; i++)
+        if ((t = g->seqs[i]) && t != s && t->state == SEQ_RUNNING && !t->reuse.off) return t;
+    return NULL;
+}
+
+uint32_t reuse_shared(const struct seq *s)
+{
+    uint32_t most = 0;
+    for (const struct seq *t = NULL; (t = next_sibling(s, t));) {
+        uint32_t n = t->reuse.indexed < findable(s) ? t->reuse.indexed : findable(s) / PREFIX_BLOCK * PREFIX_BLOCK;
+        if (n > most && agree(s, t, 0, n)) most = n;
+    }
+    return most / PREFIX_BLOCK;
+}
+
+/* The block after the first @n tokens of @s that a sibling is writing, and in *partial how many of its tokens equal
+ * those of @s. PREFIX_NO_BLOCK: no sibling has more than @least. */
+static uint32_t sibling_block(const struct seq *s, uint32_t n, uint32_t least, uint32_t *partial)
+{
+    uint32_t block = PREFIX_NO_BLOCK;
+    *partial = least;
+    for (const struct seq *t = NULL; (t = next_sibling(s, t));) {
+        uint32_t end = t->kv.n_tokens < findable(s) ? t->kv.n_tokens : findable(s), at = n;
+        if (t->reuse.indexed != n || end <= n || !agree(s, t, 0, n)) continue;
+        while (at < end && seq_ids(s)[at] == seq_ids(t)[at]) at++;
+        if (at - n <= *partial) continue;
+        *partial = at - n;
+        block = t->kv.ids[n / PREFIX_BLOCK];
+    }
+    return block;
+}
+
+/* The blocks of the chain up to m->node become the first of the table. */
+static int share(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
+{
+    uint32_t n = m->n / PREFIX_BLOCK;
+    int r = kv_table_grow(&s->kv, n);
+    if (r < 0) return r;
+    s->kv.n_blocks = n;
+    for (const struct prefix_node *x = m->node; x; x = prefix_parent(x)) {
+        s->kv.ids[--n] = prefix_block(x);
+        kv_pool_ref(c->pool, prefix_block(x));
+    }
+    assert(n == 0);
+    s->kv.n_tokens = m->n;
+    return 0;
+}
+
+/* Index blocks of the public namespace in the owner's as well: one block, two nodes. */
+static void take_over(struct kv_cache *c, struct seq *s)
+{
+    s->reuse.node = NULL;
+    s->reuse.indexed = 0;
+    reuse_advance(c, s);
+}
+
+/* Copy the first tokens of a block that others have into ours. */
+static void copy_partial(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
+{
+    struct backend *b = c->backend;
+    uint32_t n, from = sibling_block(s, m->n, m->n_partial, &n);
+    if (from == PREFIX_NO_BLOCK && n) from = prefix_block(m->partial);
+    if (n == 0) return;
+    b->ops->kv_copy(b, 0, s->kv.ids[m->n / PREFIX_BLOCK], from, n);
+    s->kv.n_tokens = m->n + n;
+}
+
+static void drop(struct kv_cache *c, struct prefix_node *n)
+{
+    if (n) prefix_drop(c->prefix, n);
+}
+
+static void hold(struct kv_cache *c, struct prefix_node *n)
+{
+    if (n) prefix_hold(c->prefix, n);
+}
+
+/* Free @blocks while the nodes of @m are held. 0, or 1: there is no room. A partial match is given up if its block is
+ * the one that is missing. */
+static int take_room(struct kv_cache *c, struct prefix_match *m, uint32_t blocks)
+{
+    if (kv_cache_make_room(c, blocks)) return 0;
+    if (!m->partial) return 1;
+    drop(c, m->partial);
+    m->partial = NULL;
+    m->n_partial = 0;
+    return kv_cache_make_room(c, blocks) ? 0 : 1;
+}
+
+int reuse_begin(struct kv_cache *c, struct seq *s)
+{
+    struct prefix_match own, public;
+    bool is_public = find(c, s, &own, &public);
+    struct prefix_match *m = is_public ? &public : &own;
+    uint32_t blocks = seq_blocks(s), need = blocks - m->n / PREFIX_BLOCK;
+    assert(s->kv.n_blocks == 0 && !s->reuse.node);
+    hold(c, m->node);
+    hold(c, m->partial);
+    int r = take_room(c, m, need);
+    if (r == 0) r = share(c, s, m);
+    if (r == 0) {
+        r = kv_table_reserve(&s->kv, c->pool, blocks * PREFIX_BLOCK);
+        assert(r != -ENOBUFS); /* they were counted */
+    }
+    if (r == 0) copy_partial(c, s, m);
+    drop(c, m->partial);
+    if (r != 0) {
+        kv_table_fini(&s->kv, c->pool);
+        drop(c, m->node);
+        return r;
+    }
+    s->reuse.node = m->node;
+    s->reuse.indexed = m->n;
+    s->reuse.off = false;
+    s->reuse.miss = is_public ? PREFIX_ALL : m->miss;
+    if (m->node && s->reuse.began)
+        prefix_touch(c->prefix, m->node);
+    else if (m->node)
+        prefix_use(c->prefix, m->node);
+    s->reuse.began = true;
+    if (is_public) {
+        take_over(c, s);
+        drop(c, m->node);
+    }
+    return 0;
+}
+
+/* Index the next block of @s, which holds its next @n tokens. False: no memory. */
+static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
+{
+    struct reuse *u = &s->reuse;
+    struct prefix_node *node;
+    uint32_t at = u->indexed / PREFIX_BLOCK, mine = s->kv.ids[at];
+    int r = prefix_add(c->prefix, &u->space, u->node, seq_ids(s) + u->indexed, n, mine, s->uid, &node);
+    if (r < 0) {
+        u->off = true; /* others have to compute these tokens again */
+        return false;
+    }
+    if (n == PREFIX_BLOCK && r == 1 && prefix_block(node) != mine) {
+        s->kv.ids[at] = prefix_block(node); /* another sequence was first, with the same bits */
+        kv_pool_ref(c->pool, s->kv.ids[at]);
+        kv_pool_unref(c->pool, mine);
+    }
+    prefix_hold(c->prefix, node);
+    drop(c, u->node);
+    u->node = node;
+    u->indexed += n;
+    return true;
+}
+
+void reuse_advance(struct kv_cache *c, struct seq *s)
+{
+    struct reuse *u = &s->reuse;
+    uint32_t end = s->kv.n_tokens < limit(s) ? s->kv.n_tokens : limit(s);
+    while (!u->off && u->indexed + PREFIX_BLOCK <= end)
+        if (!add(c, s, PREFIX_BLOCK)) break;
+    if (end == s->kv.n_tokens || u->off) return;
+    u->off = true; /* its blocks are about to be rotated out */
+    drop(c, u->node);
+    u->node = NULL;
+}
+
+struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
+{
+    struct reuse *u = &s->reuse;
+    struct prefix_info info = {0};
+    if (s->kv.n_blocks) reuse_advance(c, s);
+    if (s->kv.n_blocks && !u->off && u->indexed < s->kv.n_tokens) add(c, s, s->kv.n_tokens - u->indexed);
+    if (u->node) {
+        prefix_info(u->node, &info);
+        prefix_touch(c->prefix, u->node);
+        prefix_drop(c->prefix, u->node);
+    }
+    u->node = NULL;
+    u->indexed = 0;
+    kv_table_fini(&s->kv, c->pool);
+    return info.id;
+}
+
+struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s, const struct prefix_node *after,
+                                  uint32_t from, uint32_t *n)
+{
+    if (from >= findable(s)) return NULL;
+    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.space, after, seq_ids(s) + from, findable(s) - from, n);
+    struct prefix_info info;
+    if (!x || *n == 0 || prefix_block(x) != PREFIX_NO_BLOCK) return NULL;
+    prefix_info(x, &info);
+    return info.on_disk && (*n == info.n || *n < PREFIX_BLOCK) ? x : NULL;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/sequence/prompt.h"
+#include <errno.h>
+#include <string.h>
+
+int prompt_record(struct prompt *p, const char *text, size_t len, bool markup)
+{
+    if (buf_reserve(&p->markup, len) < 0 || buf_append(&p->text, text, len) < 0) return -ENOMEM;
+    memset(p->markup.data + p->markup.len, markup, len);
+    p->markup.len += len;
+    p->markup.data[p->markup.len] = '\0';
+    return 0;
+}
+
+int prompt_copy(struct prompt *to, const struct prompt *from)
+{
+    const struct tokens *t = &from->tokens;
+    for (size_t i = 0; i < t->n; i++)
+        if (tokens_push(&to->tokens, t->ids[i], t->ends[i]) < 0) return -ENOMEM;
+    to->keep = from->keep;
+    to->miss_at = from->miss_at;
+    int r = buf_append(&to->text, from->text.data ? from->text.data : "", from->text.len);
+    return r < 0 ? r : buf_append(&to->markup, from->markup.data ? from->markup.data : "", from->markup.len);
+}
+
+void prompt_fini(struct prompt *p)
+{
+    tokens_fini(&p->tokens);
+    buf_fini(&p->text);
+    buf_fini(&p->markup);
+    *p = (struct prompt){0};
+}

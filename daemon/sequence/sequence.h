@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * A sequence: the tokens of a prompt and of one answer to it, with their KV blocks. Its request owns it and decides
+ * what is said of it and when it ends.
+ */
+#include "daemon/engine/fim.h"
+#include "daemon/engine/harmony.h"
+#include "daemon/engine/sample.h"
+#include "daemon/engine/stop.h"
+#include "daemon/sequence/prefix-reuse.h"
+#include "daemon/sequence/prompt.h"
+
+struct event_node;
+struct fetch;
+struct request;
+struct seq;
+
+enum seq_state {
+    SEQ_WAITING,  /* has no slot and no blocks: it is being prepared, queued or preempted */
+    SEQ_FETCHING, /* has both; a job reads blocks from disk */
+    SEQ_RUNNING,
+    SEQ_SAVING, /* complete; its request saves the session before it says so */
+    SEQ_ENDED,  /* answered; exists only because a job still uses it */
+};
+
+/* The sequences of one request, which owns them: one for each answer. */
+struct seq_group {
+    struct seq **seqs; /* [n]; NULL: not made yet, or ended */
+    uint32_t n, left;  /* answers; of those that were begun, how many have not ended */
+};
+
+/* The context policy. */
+struct seq_context {
+    enum proto_context policy;
+    uint32_t ctx;   /* positions of the context */
+    uint32_t keep;  /* the first positions, which stay when the context is full */
+    uint32_t batch; /* tokens of a step at most */
+    int32_t *view;  /* [ctx] the tokens that a shifted context has left; NULL: all */
+    uint32_t n_view;
+    uint64_t shifted; /* tokens that were left out */
+};
+
+/* The sequence as the scheduler sees it; request/plan.c's, but for what admit.c and step.c count. */
+struct seq_schedule {
+    uint64_t arrival;     /* unique */
+    uint64_t last_step;   /* in which it took part; 0: none */
+    uint64_t since;       /* the scheduler's clock when it began to wait */
+    uint64_t paused_at;   /* us; 0: its reader is not slow */
+    uint64_t looked_step; /* when the cache was last asked for it, */
+    uint32_t found;       /* and the tokens it had then */
+    uint32_t spent;       /* units of service in its present slot */
+    uint32_t index;       /* in the plan, if the plan has this sequence there */
+    uint32_t position;    /* in the queue, as its peer was told; 0: not yet */
+    struct seq *with;     /* an earlier sequence with the longest common prefix; NULL: none */
+    uint32_t with_n;      /* tokens of that prefix, whole blocks */
+};
+
+/* Monotonic microseconds; 0: not yet, or never. */
+struct seq_times {
+    uint64_t admitted, first_token;
+    uint64_t preempted; /* since when it has no slot again; 0: it has one */
+    uint64_t waited[2]; /* preempted, in all: before and after the first token */
+};
+
+/* How the next token is chosen. */
+struct seq_sampling {
+    struct sample_params params;
+    struct sample_bias *biases; /* [n_biases], of params */
+    size_t n_biases;
+    struct sample_state state; /* survives a preemption */
+    int64_t seed;
+};
+
+/* How the answer's text is made of its tokens. */
+struct seq_output {
+    struct detok detok;
+    struct stop stop;
+    struct fim_lines lines;
+    struct harmony harmony;
+    const char *channel; /* static: of the text that was shown last; NULL: none was */
+    struct buf answer;   /* the text of the answer itself, as shown */
+};
+
+struct seq {
+    struct request *request;
+    struct seq_group *group;
+    uint32_t nth; /* of the group, from 0 */
+    uid_t uid;
+    struct seq *prev, *next; /* of all that have a prompt */
+    enum seq_state state;
+    struct prompt prompt;
+    size_t n_prompt, cached; /* tokens of the prompt; of these, found in the cache when it was admitted */
+    uint32_t max_tokens, generated;
+    bool max_is_context; /* the context leaves max_tokens, less than the request asked for */
+    struct kv_table kv;  /* n_tokens of seq_ids() are computed */
+    struct reuse reuse;
+    struct seq_context context;
+    struct seq_schedule sched;
+    struct seq_times times;
+    struct seq_sampling sampling;
+    struct seq_output output;
+    struct fetch *fetch;         /* SEQ_FETCHING */
+    struct event_node *end_node; /* for its last event */
+};
+
+/* All sequences that have a prompt, by the time at which they got it. */
+struct seq_list {
+    struct seq *head, *tail;
+};
+
+void seq_list_push(struct seq_list *l, struct seq *s); /* at the end */
+void seq_list_remove(struct seq_list *l, struct seq *s);
+
+/* A sequence of @request, the @nth of @group, where it is entered. 0 or -ENOMEM. */
+int seq_new(struct seq **out, struct request *request, struct seq_group *group, uint32_t nth);
+/* Removed from its group. Its blocks must have been given back. NULL ok, returns NULL. */
+struct seq *seq_free(struct seq *s);
+
+/* The @nth answer to the prompt of @s, before any token of it: a copy without blocks, which waits. The caller sets the
+ * stop strings. 0 or -ENOMEM. */
+int seq_fork(struct seq **out, const struct seq *s, uint32_t nth);
+
+/* It lost its slot; it has one again, or ends: the time between counts as waiting. */
+void seq_preempted(struct seq *s, uint64_t now);
+void seq_resumed(struct seq *s, uint64_t now);
+
+/* The tokens to be computed: all, or what the context policy leaves of them. */
+static inline const int32_t *seq_ids(const struct seq *s)
+{
+    return s->context.view ? s->context.view : s->prompt.tokens.ids;
+}
+
+static inline uint32_t seq_known(const struct seq *s)
+{
+    return s->context.view ? s->context.n_view : (uint32_t)s->prompt.tokens.n;
+}
+
+/* Positions it may come to need; blocks it holds at once at most. */
+uint32_t seq_positions(const struct seq *s);
+uint32_t seq_blocks(const struct seq *s);
+
+/* True if it may outgrow the context and rotates then. Only the KV of its first ctx positions can be shared. */
+bool seq_rotates(const struct seq *s);
+
+/* Tokens of @n that a shifted context leaves out when the first @keep stay. */
+uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep);
+/* Set the view of a context that shifts. 0 or -ENOMEM. */
+int seq_make_view(struct seq *s);
+
+/*
+ * Append a sampled token. Appends to @shown the text that may be shown now, and at the end of the answer what was held
+ * back. 0: the answer continues; 1: it ended, for *reason; 2: it continues, but the context was shifted, so that its KV
+ * is of other positions; -ENOMEM.
+ */
+int seq_push(struct seq *s, const struct tokenizer *k, int32_t id, struct buf *shown, enum proto_reason *reason);
+
+/* The answer ends: append to @shown what is held back. 0 or -ENOMEM. */
+int seq_cut(struct seq *s, struct buf *shown);

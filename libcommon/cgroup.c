@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "libcommon/cgroup.h"
+#include "libcommon/cleanup.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+static const char mount[] = "/sys/fs/cgroup";
+
+int cgroup_dir(const char *root, char out[static CGROUP_PATH_MAX])
+{
+    char path[CGROUP_PATH_MAX], line[CGROUP_PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/proc/self/cgroup", root) >= (int)sizeof(path)) return -ENAMETOOLONG;
+    _cleanup_(fclosep) FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        if (strncmp(line, "0::/", 4) != 0) continue;
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line + 3, "/..", 3) == 0) return -ENOENT; /* it lies outside of what is mounted here */
+        const char *group = line[4] ? line + 3 : "";
+        return snprintf(out, CGROUP_PATH_MAX, "%s%s%s", root, mount, group) < CGROUP_PATH_MAX ? 0 : -ENAMETOOLONG;
+    }
+    return -ENOENT;
+}
+
+/* The number behind @key at the beginning of a line ("": of the first one). False: there is none ("max" is none). */
+static bool read_number(const char *dir, const char *name, const char *key, uint64_t *v)
+{
+    char path[CGROUP_PATH_MAX + 32], line[256];
+    size_t n = strlen(key);
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    _cleanup_(fclosep) FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof(line), f))
+        if (strncmp(line, key, n) == 0) return sscanf(line + n, "%" SCNu64, v) == 1;
+    return false;
+}
+
+static uint64_t room_of(const char *dir)
+{
+    uint64_t max = UINT64_MAX, high = UINT64_MAX, current = 0, files = 0;
+    read_number(dir, "memory.max", "", &max);
+    read_number(dir, "memory.high", "", &high);
+    if (high < max) max = high;
+    if (max == UINT64_MAX) return max;
+    read_number(dir, "memory.current", "", &current);
+    read_number(dir, "memory.stat", "inactive_file ", &files);
+    current -= files < current ? files : current;
+    return current < max ? max - current : 0;
+}
+
+uint64_t cgroup_room(const char *root)
+{
+    char dir[CGROUP_PATH_MAX];
+    uint64_t least = UINT64_MAX;
+    if (cgroup_dir(root, dir) < 0) return least;
+    size_t top = strlen(root) + strlen(mount);
+    for (;;) {
+        uint64_t room = room_of(dir);
+        if (room < least) least = room;
+        if (strlen(dir) <= top) return least;
+        *strrchr(dir, '/') = '\0';
+    }
+}
+
+static uint64_t mem_available(const char *root)
+{
+    char path[CGROUP_PATH_MAX], line[256];
+    snprintf(path, sizeof(path), "%s/proc/meminfo", root);
+    _cleanup_(fclosep) FILE *f = fopen(path, "re");
+    uint64_t kib;
+    while (f && fgets(line, sizeof(line), f))
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1) return kib << 10;
+    return 0;
+}
+
+uint64_t cgroup_memory_available(const char *root)
+{
+    uint64_t free = mem_available(root), room = cgroup_room(root);
+    return room >= free ? free : room ? room : 1;
+}

@@ -114,7 +114,8 @@ int account_open(struct accounts *a, uid_t uid, uint64_t now, struct account **o
         return error_say(-EBUSY, "uid %lu has %zu connections, the most for one user; close some or try again",
                          (unsigned long)uid, x->connections);
     if (x->connections >= left)
-        return error_say(-EBUSY, "uid %lu has %zu connections, the last %zu of the daemon's %zu are for others; try again",
+        return error_say(-EBUSY,
+                         "uid %lu has %zu connections, the last %zu of the daemon's %zu are for others; try again",
                          (unsigned long)uid, x->connections, left, a->limits.connections);
     if (x->connections++ == 0) a->idle--;
     a->connections++;
@@ -134,8 +135,9 @@ struct account *account_close(struct account *x)
 
 static int over(const struct account *x, uint64_t limit)
 {
-    return error_say(-EDQUOT, "uid %lu has %llu MiB of requests and answers waiting here, %llu MiB are allowed now; "
-                              "try again",
+    return error_say(-EDQUOT,
+                     "uid %lu has %llu MiB of requests and answers waiting here, %llu MiB are allowed now; "
+                     "try again",
                      (unsigned long)x->uid, (unsigned long long)(x->bytes >> 20), (unsigned long long)(limit >> 20));
 }
 
@@ -194,10 +196,7 @@ const struct account *accounts_next(const struct accounts *a, const struct accou
 {
     at = at ? at->next : a->first;
     if (!at) return NULL;
-    *out = (struct account_info){.uid = at->uid,
-                                 .connections = at->connections,
-                                 .bytes = at->bytes,
-                                 .counts = at->counts,
-                                 .queue = &at->queue};
+    *out = (struct account_info){
+        .uid = at->uid, .connections = at->connections, .bytes = at->bytes, .counts = at->counts, .queue = &at->queue};
     return at;
 }

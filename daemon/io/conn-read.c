@@ -199,7 +199,8 @@ static size_t take(struct conn *c)
     }
     r = frame_feed(&c->in, piece, (size_t)n);
     if (r == 0) r = conn_charge(c);
-    if (r < 0 && r != -EMSGSIZE) refuse(c, -r, error_text(r)); /* messages() finds a wrong length, after the good ones */
+    if (r < 0 && r != -EMSGSIZE)
+        refuse(c, -r, error_text(r)); /* messages() finds a wrong length, after the good ones */
     return (size_t)n;
 }
 

@@ -25,7 +25,7 @@ struct conn {
     bool unsent;              /* it is there */
 
     struct frame_decoder in;
-    size_t errors; /* messages that broke the protocol, less those that did not, 0 at least */
+    size_t errors;             /* messages that broke the protocol, less those that did not, 0 at least */
     struct proto_request held; /* read, and waits until its user has fewer jobs; type 0: none */
     struct conn *next_held;
     bool in_held; /* it is in the account's list of those that wait */

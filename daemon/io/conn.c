@@ -18,8 +18,13 @@ static void charge_time(struct conn *c, uint64_t usec)
     if (usec) fairq_charge(&c->shared->queue, account_queue(c->account), usec, clock_now_usec());
 }
 
-const struct conn_limits conn_limits_default = {
-    .high = 256 << 10, .low = 64 << 10, .hard = 4 << 20, .requests = 1024, .frame = FRAME_MAX, .errors = 32, .jobs = 32};
+const struct conn_limits conn_limits_default = {.high = 256 << 10,
+                                                .low = 64 << 10,
+                                                .hard = 4 << 20,
+                                                .requests = 1024,
+                                                .frame = FRAME_MAX,
+                                                .errors = 32,
+                                                .jobs = 32};
 
 int conn_charge(struct conn *c)
 {
@@ -201,8 +206,12 @@ int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct acc
         account_close(a);
         return error_origin(-ENOMEM);
     }
-    *c = (struct conn){
-        .shared = s, .fd = fd, .id = id, .account = a, .watched = EPOLLIN | EPOLLRDHUP | EPOLLET, .in = {.max = s->limits->frame}};
+    *c = (struct conn){.shared = s,
+                       .fd = fd,
+                       .id = id,
+                       .account = a,
+                       .watched = EPOLLIN | EPOLLRDHUP | EPOLLET,
+                       .in = {.max = s->limits->frame}};
     r = sd_event_add_io(s->event, &c->io, fd, c->watched, on_io, c);
     if (r < 0) {
         conn_free(c);

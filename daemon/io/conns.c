@@ -9,15 +9,15 @@
 #include <time.h>
 
 enum {
-    TURN_MESSAGES = 16,     /* of one connection's turn */
-    TURN_BYTES = 64 << 10,  /* likewise */
-    WAKE_TURNS = 64,        /* of one wake-up; then other event sources are looked at, */
-    WAKE_USEC = 1000,       /* and after so much CPU time */
-    FLUSH_USEC = 4,         /* of writing to one socket, about */
+    TURN_MESSAGES = 16,    /* of one connection's turn */
+    TURN_BYTES = 64 << 10, /* likewise */
+    WAKE_TURNS = 64,       /* of one wake-up; then other event sources are looked at, */
+    WAKE_USEC = 1000,      /* and after so much CPU time */
+    FLUSH_USEC = 4,        /* of writing to one socket, about */
 };
 
-/* A user who takes more than a hundredth of the main thread's time is heavy; all heavy users together get a fifth of it.
- * One large message can take a tenth of a second: they wait for half a second then. */
+/* A user who takes more than a hundredth of the main thread's time is heavy; all heavy users together get a fifth of
+ * it. One large message can take a tenth of a second: they wait for half a second then. */
 static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 500000, .user_share = 100, .heavy_share = 5};
 
 static void enable(sd_event_source *source, int how)

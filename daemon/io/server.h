@@ -3,8 +3,8 @@
 /* The daemon's life on the main thread: one event loop for sockets, signals and timers around an engine and a service.
  */
 #include "daemon/engine/engine.h"
-#include "daemon/io/sandbox.h"
 #include "daemon/io/listener.h"
+#include "daemon/io/sandbox.h"
 #include <stdint.h>
 
 /* Names of settings, with commas between; NULL: none. The taker frees them. */

@@ -12,8 +12,8 @@ static int add_sums(struct buf *b, const struct accounts *a)
     uint64_t bytes;
 
     accounts_sum(a, &connections, &bytes, &l);
-    return buf_printf(b, "\"connections\":%zu,\"connections_max\":%zu,\"bytes_held\":%llu,\"bytes_max\":%llu", connections,
-                      l.connections, (ull)bytes, (ull)l.bytes);
+    return buf_printf(b, "\"connections\":%zu,\"connections_max\":%zu,\"bytes_held\":%llu,\"bytes_max\":%llu",
+                      connections, l.connections, (ull)bytes, (ull)l.bytes);
 }
 
 static int add_own(struct buf *b, const struct accounts *a, uid_t uid)
@@ -33,12 +33,12 @@ static int add_own(struct buf *b, const struct accounts *a, uid_t uid)
 /* A row of the table of users. */
 static int add_peer(struct buf *b, const struct account_info *i)
 {
-    return buf_printf(b,
-                      "{\"uid\":%lu,\"connections\":%zu,\"live\":%llu,\"bytes_held\":%llu,\"messages\":%llu,\"errors\":%llu,"
-                      "\"refused\":%llu,\"busy_ms\":%llu,\"throttled_ms\":%llu}",
-                      (unsigned long)i->uid, i->connections, (ull)i->queue->live, (ull)i->bytes, (ull)i->counts.messages,
-                      (ull)i->counts.errors, (ull)i->counts.refused, (ull)i->queue->spent / 1000,
-                      (ull)i->queue->waited / 1000);
+    return buf_printf(
+        b,
+        "{\"uid\":%lu,\"connections\":%zu,\"live\":%llu,\"bytes_held\":%llu,\"messages\":%llu,\"errors\":%llu,"
+        "\"refused\":%llu,\"busy_ms\":%llu,\"throttled_ms\":%llu}",
+        (unsigned long)i->uid, i->connections, (ull)i->queue->live, (ull)i->bytes, (ull)i->counts.messages,
+        (ull)i->counts.errors, (ull)i->counts.refused, (ull)i->queue->spent / 1000, (ull)i->queue->waited / 1000);
 }
 
 static int add_peers(struct buf *b, const struct accounts *a)

@@ -158,6 +158,12 @@ static void message(struct conn *c, const char *body, size_t len)
     proto_request_fini(&req);
 }
 
+/* More messages may be handled: the peer is listened to, its answers are not paused, and no request is held. */
+static bool reads(const struct conn *c)
+{
+    return !c->eof && !c->paused && !c->held.type;
+}
+
 /* Handle whole messages, *left at most. True: another one is there. Each may end the connection, or fill its output. */
 static bool messages(struct conn *c, size_t *left)
 {
@@ -165,7 +171,7 @@ static bool messages(struct conn *c, size_t *left)
     size_t len;
     int r = 0;
 
-    while (!c->eof && !c->paused && !c->held.type && (r = frame_peek(&c->in, &body, &len)) == 1) {
+    while (reads(c) && (r = frame_peek(&c->in, &body, &len)) == 1) {
         if (*left == 0) return true;
         --*left;
         message(c, body, len);
@@ -202,11 +208,6 @@ static size_t take(struct conn *c)
     if (r < 0 && r != -EMSGSIZE)
         refuse(c, -r, error_text(r)); /* messages() finds a wrong length, after the good ones */
     return (size_t)n;
-}
-
-static bool reads(const struct conn *c)
-{
-    return !c->eof && !c->paused && !c->held.type;
 }
 
 static bool read_on(struct conn *c, size_t left, size_t bytes)

@@ -5,29 +5,34 @@
 
 typedef unsigned long long ull;
 
-static int add_sums(struct buf *b, const struct accounts *a)
+/* The numbers of @uid: zeros when it has no account. */
+static struct account_info info_of(const struct accounts *a, uid_t uid)
 {
-    struct account_limits l;
-    size_t connections;
-    uint64_t bytes;
+    const struct account *at = NULL;
+    struct account_info i;
 
-    accounts_sum(a, &connections, &bytes, &l);
-    return buf_printf(b, "\"connections\":%zu,\"connections_max\":%zu,\"bytes_held\":%llu,\"bytes_max\":%llu",
-                      connections, l.connections, (ull)bytes, (ull)l.bytes);
+    while ((at = accounts_next(a, at, &i)))
+        if (i.uid == uid) return i;
+    return (struct account_info){0};
 }
 
-static int add_own(struct buf *b, const struct accounts *a, uid_t uid)
+/* Connections and bytes with their limits: of all users, or of @uid only. */
+static int add_clients(struct buf *b, const struct accounts *a, bool all, uid_t uid)
 {
     struct account_limits l;
-    struct account_info i = {0};
     size_t connections;
     uint64_t bytes;
 
     accounts_sum(a, &connections, &bytes, &l);
-    for (const struct account *at = NULL; (at = accounts_next(a, at, &i)) && i.uid != uid;) continue;
-    if (i.uid != uid) i = (struct account_info){0};
-    return buf_printf(b, "\"connections\":%zu,\"connections_max\":%zu,\"bytes_held\":%llu,\"bytes_max\":%llu",
-                      i.connections, l.uid_connections, (ull)i.bytes, (ull)l.uid_bytes);
+    if (!all) {
+        const struct account_info own = info_of(a, uid);
+
+        connections = own.connections;
+        bytes = own.bytes;
+    }
+    return buf_printf(
+        b, ",\"clients\":{\"connections\":%zu,\"connections_max\":%zu,\"bytes_held\":%llu,\"bytes_max\":%llu}",
+        connections, all ? l.connections : l.uid_connections, (ull)bytes, (ull)(all ? l.bytes : l.uid_bytes));
 }
 
 /* A row of the table of users. */
@@ -61,9 +66,7 @@ int service_status_add(struct proto_text *status, const struct accounts *a, uid_
 
     if (status->len < 2 || status->data[status->len - 1] != '}') return 0;
     r = buf_append(&b, status->data, status->len - 1);
-    if (r == 0) r = buf_puts(&b, ",\"clients\":{");
-    if (r == 0) r = all ? add_sums(&b, a) : add_own(&b, a, uid);
-    if (r == 0) r = buf_puts(&b, "}");
+    if (r == 0) r = add_clients(&b, a, all, uid);
     if (r == 0 && all) r = add_peers(&b, a);
     if (r == 0) r = buf_puts(&b, "}");
     if (r == 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/account.h"
+#include "libcommon/decay.h"
 #include "libcommon/error.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -90,9 +91,8 @@ static struct account *get(struct accounts *a, uid_t uid)
 static bool too_often(struct account *x, uint64_t now)
 {
     const uint64_t each = 1000000 / ACCOUNT_RATE;
-    uint64_t elapsed = now - x->new_at;
 
-    x->new_debt = elapsed < x->new_debt ? x->new_debt - elapsed : 0;
+    x->new_debt = decay_debt(x->new_debt, now - x->new_at, 1);
     x->new_at = now;
     if (x->new_debt > ACCOUNT_BURST * each) return true;
     x->new_debt += each;

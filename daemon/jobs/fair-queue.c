@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/jobs/fair-queue.h"
+#include "libcommon/decay.h"
 #include <assert.h>
 
 #define DEBT_MAX 1000000 /* us of a user: no past is held against anybody for long */
 
-static uint64_t reduced(uint64_t debt, uint64_t elapsed, unsigned share)
-{
-    uint64_t less = elapsed / share;
-    return less < debt ? debt - less : 0;
-}
-
 static uint64_t user_debt(const struct fairq *q, const struct fairq_user *u, uint64_t now)
 {
-    return reduced(u->debt, now - u->debt_at, q->config.user_share);
+    return decay_debt(u->debt, now - u->debt_at, q->config.user_share);
 }
 
 static uint64_t heavy_debt(const struct fairq *q, uint64_t now)
 {
-    return reduced(q->debt, now - q->debt_at, q->config.heavy_share);
+    return decay_debt(q->debt, now - q->debt_at, q->config.heavy_share);
 }
 
 static bool is_alone(const struct fairq *q, const struct fairq_user *u)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/server.h"
+#include "daemon/io/accept-pace.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/pressure.h"
 #include "daemon/io/priority.h"
 #include "daemon/io/service.h"
+#include "libcommon/cgroup.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
@@ -24,7 +26,7 @@
 #define TIMER_ACCURACY     1000ull /* the default is a quarter of a second */
 #define TRIM_AFTER         2000000ull
 #define TRIM_BYTES         (16ull << 20) /* free in the allocator's arenas */
-enum { ACCEPTS_PER_WAKE = 64, ACCEPT_SHARE = 5, ACCEPT_BURST = 3000 /* us */ };
+enum { ACCEPTS_PER_WAKE = 64 };
 
 enum phase { LOADING, READY, STOPPING, FAILED };
 
@@ -38,10 +40,10 @@ struct server {
     struct service *service;
     enum phase phase;
     bool stop_wanted;
-    bool leave;                         /* at once: do not wait for the engine's step */
-    bool working;                       /* a request is live, or was until a moment ago */
-    uint64_t accepted, progress;        /* as last looked at */
-    uint64_t accept_debt, accept_at;    /* us that new connections took, less those that have passed; as of then */
+    bool leave;                  /* at once: do not wait for the engine's step */
+    bool working;                /* a request is live, or was until a moment ago */
+    uint64_t accepted, progress; /* as last looked at */
+    struct accept_pace accept_pace;
     uint64_t trim_accepted, trim_bytes; /* of the service, when memory was to be trimmed last */
     bool trim_soon;
     uint64_t deadline_at; /* of a stop, monotonic us */
@@ -86,32 +88,19 @@ static int accept_some(struct server *s)
     return 1;
 }
 
-/* New connections take at most a fifth of this thread's time, or peers that only connect would slow down answers. */
-static void pace_accept(struct server *s, sd_event_source *source, uint64_t usec)
-{
-    uint64_t now = clock_now_usec(), less = (now - s->accept_at) / ACCEPT_SHARE;
-
-    s->accept_debt = (less < s->accept_debt ? s->accept_debt - less : 0) + usec;
-    s->accept_at = now;
-    if (s->accept_debt < ACCEPT_BURST) return;
-    sd_event_source_set_enabled(source, SD_EVENT_OFF);
-    arm(s, &s->retry, s->accept_debt * ACCEPT_SHARE, on_retry);
-}
-
 static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ctx)
 {
     struct server *s = ctx;
-    uint64_t begin = clock_thread_usec();
+    uint64_t begin = clock_thread_usec(), pause = ACCEPT_RETRY;
     int r = accept_some(s);
 
-    if (r >= 0) {
-        pace_accept(s, source, clock_thread_usec() - begin);
-        return 0;
-    }
-    /* What waits stays readable, so without a pause this would spin. */
-    log_debug("accept: %s", strerror(-r));
+    if (r >= 0)
+        pause = accept_pace_charge(&s->accept_pace, clock_thread_usec() - begin, clock_now_usec());
+    else
+        log_debug("accept: %s", strerror(-r)); /* The socket stays readable: without a pause this would spin. */
+    if (!pause) return 0;
     sd_event_source_set_enabled(source, SD_EVENT_OFF);
-    arm(s, &s->retry, ACCEPT_RETRY, on_retry);
+    arm(s, &s->retry, pause, on_retry);
     return 0;
 }
 

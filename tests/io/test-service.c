@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "daemon/io/account.h"
 #include "daemon/io/service.h"
 #include "libcommon/error.h"
 #include "tests/io/rig.h"
@@ -271,6 +272,41 @@ static void connections_over_the_limit_are_told(void **state)
     wire_fini(&c);
 }
 
+/* Opens one more connection, which the service refuses. True: because the user has made too many new ones. */
+static bool too_often(struct rig *g)
+{
+    struct proto_event e;
+    struct wire w;
+    bool often;
+
+    open_wire(g, &w);
+    assert_true(wire_next(&w, &e));
+    assert_int_equal(e.type, PROTO_EV_ERROR);
+    assert_int_equal(e.code, EBUSY);
+    often = strstr(e.message.data, "too many new connections");
+    proto_event_fini(&e);
+    assert_false(wire_next(&w, &e));
+    assert_true(w.eof);
+    wire_fini(&w);
+    return often;
+}
+
+static void new_connections_over_the_rate_are_told(void **state)
+{
+    struct rig *g = *state;
+    struct wire w;
+    int n = 1;
+
+    start(g, NULL, 2); /* of which one uid has one */
+    greet(g, &w);
+    while (n < 20 * ACCOUNT_BURST && !too_often(g)) n++;
+    assert_in_range(n, ACCOUNT_BURST, 20 * ACCOUNT_BURST - 1); /* more than the burst: time passes meanwhile */
+    while (!too_often(g)) continue;                            /* by the message that was kept */
+    request(g, &w, PROTO_STATUS, 1);                           /* the open one is served as before */
+    assert_int_equal(finish(g, &w, 1, NULL), PROTO_EV_STATUS);
+    wire_fini(&w);
+}
+
 static void drain_serves_what_was_accepted(void **state)
 {
     struct rig *g = *state;
@@ -387,6 +423,7 @@ int main(void)
         T(cancel_ends_with_done),
         T(disconnect_cancels_and_is_forgotten),
         T(connections_over_the_limit_are_told),
+        T(new_connections_over_the_rate_are_told),
         T(drain_serves_what_was_accepted),
         T(new_requests_are_refused_while_draining),
         T(stop_is_told_after_it_was_begun),

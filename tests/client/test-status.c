@@ -74,6 +74,38 @@ static void test_uids_are_rows(void **state)
     buf_fini(&out);
 }
 
+/* Root's table, as service-status.c makes it. A later table has columns of its own. */
+static void test_peers_are_rows(void **state)
+{
+    struct buf out = BUF_INIT;
+    int status;
+
+    assert_int_equal(
+        format("{\"state\":\"ready\",\"clients\":{\"connections\":3,\"connections_max\":1024,\"bytes_held\":4096,"
+               "\"bytes_max\":536870912},\"peers\":[{\"uid\":1000,\"connections\":2,\"live\":1,"
+               "\"bytes_held\":3145728,\"messages\":30,\"errors\":5,\"refused\":2,\"busy_ms\":6001,"
+               "\"throttled_ms\":7},{\"uid\":0,\"connections\":1,\"live\":0,\"bytes_held\":0,\"messages\":4,"
+               "\"errors\":0,\"refused\":0,\"busy_ms\":0,\"throttled_ms\":0}],\"uids\":[{\"uid\":7,\"sessions\":1}]}",
+               &out, &status),
+        0);
+    assert_int_equal(status, 0);
+    assert_string_equal(out.data,
+                        "state: ready\n"
+                        "clients:\n"
+                        "  connections: 3\n"
+                        "  connections_max: 1024\n"
+                        "  bytes_held: 4K\n"
+                        "  bytes_max: 512M\n"
+                        "peers:\n"
+                        "   uid  connections  live  bytes_held  messages  errors  refused  busy_ms  throttled_ms\n"
+                        "  1000            2     1          3M        30       5        2     6001             7\n"
+                        "     0            1     0          0B         4       0        0        0             0\n"
+                        "uids:\n"
+                        "  uid  sessions\n"
+                        "    7         1\n");
+    buf_fini(&out);
+}
+
 static void test_a_wide_row(void **state)
 {
     struct buf json = BUF_INIT, out = BUF_INIT;
@@ -249,11 +281,17 @@ static void test_stop_may_be_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_uids_are_rows),          cmocka_unit_test(test_a_wide_row),
-        cmocka_unit_test(test_cache_is_readable),      cmocka_unit_test(test_table_has_every_key),
-        cmocka_unit_test(test_state_decides),          cmocka_unit_test(test_bad_status_is_an_error),
-        cmocka_unit_test(test_status_command),         cmocka_unit_test(test_status_without_an_answer),
-        cmocka_unit_test(test_stop_waits_for_the_end), cmocka_unit_test(test_stop_may_be_refused),
+        cmocka_unit_test(test_uids_are_rows),
+        cmocka_unit_test(test_peers_are_rows),
+        cmocka_unit_test(test_a_wide_row),
+        cmocka_unit_test(test_cache_is_readable),
+        cmocka_unit_test(test_table_has_every_key),
+        cmocka_unit_test(test_state_decides),
+        cmocka_unit_test(test_bad_status_is_an_error),
+        cmocka_unit_test(test_status_command),
+        cmocka_unit_test(test_status_without_an_answer),
+        cmocka_unit_test(test_stop_waits_for_the_end),
+        cmocka_unit_test(test_stop_may_be_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a process in the sandbox can do, and what it is refused: each case enters the sandbox in a child. */
 #include "daemon/io/sandbox.h"
+#include "tests/io/child.h"
 #include "tests/support/folder.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,12 +17,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
-enum { NO_KERNEL = 77 };
 
 static char root[FOLDER_PATH];
 
@@ -50,32 +47,9 @@ static void make(const char *name)
     close(fd);
 }
 
-/* In a child, which says what was not as it should be. */
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        errno = 0;                                                                                                     \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "# line %d: %s (errno %d)\n", __LINE__, #condition, errno);                                \
-            return 1;                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-#define REFUSED(call, error) EXPECT((call) < 0 && errno == (error))
-
-/* What @fn returns in a child, or minus the signal that ended it. */
-static int in_child(int (*fn)(void))
-{
-    pid_t pid = fork();
-    int status;
-
-    assert_true(pid >= 0);
-    if (pid == 0) _exit(fn());
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static void check(int (*fn)(void))
 {
-    int r = in_child(fn);
+    int r = child_run(fn);
 
     if (r == NO_KERNEL) {
         print_message("skipped: this kernel cannot do that\n");
@@ -136,20 +110,20 @@ static int try_other_files(void)
     int r = enter_files();
 
     if (r) return r;
-    REFUSED(writes(at("new"), O_CREAT), EACCES);
-    REFUSED(writes(at("other"), 0), EACCES);
-    REFUSED(writes(at("model"), 0), EACCES);
-    REFUSED(writes(at("run/new"), O_CREAT), EACCES);
-    REFUSED(reads(at("other")), EACCES);
-    REFUSED(reads("/etc/passwd"), EACCES);
-    REFUSED(unlink(at("other")), EACCES);
-    REFUSED(mkdir(at("dir"), 0700), EACCES);
-    REFUSED(mkdir(at("nowhere"), 0700), EACCES);
+    FAILS(writes(at("new"), O_CREAT), EACCES);
+    FAILS(writes(at("other"), 0), EACCES);
+    FAILS(writes(at("model"), 0), EACCES);
+    FAILS(writes(at("run/new"), O_CREAT), EACCES);
+    FAILS(reads(at("other")), EACCES);
+    FAILS(reads("/etc/passwd"), EACCES);
+    FAILS(unlink(at("other")), EACCES);
+    FAILS(mkdir(at("dir"), 0700), EACCES);
+    FAILS(mkdir(at("nowhere"), 0700), EACCES);
     EXPECT(rename(at("other"), at("state/other")) < 0);
-    REFUSED(symlink("x", at("state/x")), EACCES);
-    REFUSED(mkfifo(at("state/x"), 0600), EACCES);
-    REFUSED(reads(at("above/file")), EACCES);
-    REFUSED(execl("/bin/true", "true", NULL), EACCES);
+    FAILS(symlink("x", at("state/x")), EACCES);
+    FAILS(mkfifo(at("state/x"), 0600), EACCES);
+    FAILS(reads(at("above/file")), EACCES);
+    FAILS(execl("/bin/true", "true", NULL), EACCES);
     return 0;
 }
 
@@ -180,12 +154,12 @@ static int try_refused_calls(void)
     int r = enter_calls();
 
     if (r) return r;
-    REFUSED(execl("/bin/true", "true", NULL), EPERM);
-    REFUSED(fork(), EPERM);
-    REFUSED(setuid(getuid()), EPERM);
-    REFUSED(syscall(SYS_seccomp, 0, 0, NULL), ENOSYS);
-    REFUSED(syscall(425 /* io_uring_setup */, 1, NULL), ENOSYS);
-    REFUSED(syscall(100000), ENOSYS);
+    FAILS(execl("/bin/true", "true", NULL), EPERM);
+    FAILS(fork(), EPERM);
+    FAILS(setuid(getuid()), EPERM);
+    FAILS(syscall(SYS_seccomp, 0, 0, NULL), ENOSYS);
+    FAILS(syscall(425 /* io_uring_setup */, 1, NULL), ENOSYS);
+    FAILS(syscall(100000), ENOSYS);
     return 0;
 }
 
@@ -231,7 +205,7 @@ static int try_ptrace(void)
 static void test_hostile_call_is_the_end(void **state)
 {
     char said[256] = "", number[32];
-    int r = in_child(try_ptrace), fd;
+    int r = child_run(try_ptrace), fd;
 
     if (r == NO_KERNEL) {
         print_message("skipped: this kernel has no seccomp filters\n");

@@ -259,11 +259,6 @@ uid_t conn_uid(const struct conn *c)
     return account_uid(c->account);
 }
 
-struct account *conn_account(const struct conn *c)
-{
-    return c->account;
-}
-
 static struct live *find_live(const struct conn *c, uint64_t id)
 {
     for (size_t i = 0; i < c->n_live; i++)

@@ -45,7 +45,6 @@ struct conn *conn_free(struct conn *c); /* NULL ok, returns NULL */
 
 uint64_t conn_id(const struct conn *c);
 uid_t conn_uid(const struct conn *c);
-struct account *conn_account(const struct conn *c);
 
 /*
  * Request @id is live from now on and holds @bytes. 0; -EINVAL it is live already; -EBUSY too many are; -EDQUOT the

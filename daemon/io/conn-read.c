@@ -111,7 +111,7 @@ void conn_release_next(struct conn *c)
     jobs->first = next->next_held;
     if (!jobs->first) jobs->last = NULL;
     next->in_held = false;
-    conns_queue(next->shared, account_queue(next->account), &next->entry);
+    conns_queue(next);
 }
 
 static void handle(struct conn *c, struct proto_request *req, bool now)

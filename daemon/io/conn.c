@@ -59,7 +59,7 @@ static void pause_or_go_on(struct conn *c)
 
     if (pause == c->paused) return;
     c->paused = pause;
-    if (!pause) conns_queue(c->shared, account_queue(c->account), &c->entry); /* what was read before, and what waits */
+    if (!pause) conns_queue(c); /* what was read before, and what waits */
     c->shared->ops->pause(c->shared->ctx, c, pause);
 }
 
@@ -178,7 +178,6 @@ void conn_send_error(struct conn *c, uint64_t id, int code, const char *message)
 static int on_io(sd_event_source *s, int fd, uint32_t events, void *ctx)
 {
     struct conn *c = ctx;
-    struct fairq_user *u = account_queue(c->account);
 
     if (events & (EPOLLHUP | EPOLLERR)) {
         conn_drop(c);
@@ -192,7 +191,7 @@ static int on_io(sd_event_source *s, int fd, uint32_t events, void *ctx)
     if (!(events & (EPOLLIN | EPOLLRDHUP)) || c->eof) return 0;
     charge_time(c, EVENT_USEC);
     c->readable = true;
-    if (!c->paused) conns_queue(c->shared, u, &c->entry);
+    if (!c->paused) conns_queue(c);
     return 0;
 }
 

@@ -88,9 +88,11 @@ void conns_fini(struct conns *s)
     s->wait = sd_event_source_disable_unref(s->wait);
 }
 
-void conns_queue(struct conns *s, struct fairq_user *u, struct fairq_entry *t)
+void conns_queue(struct conn *c)
 {
-    fairq_add(&s->queue, u, t, clock_now_usec());
+    struct conns *s = c->shared;
+
+    fairq_add(&s->queue, account_queue(c->account), &c->entry, clock_now_usec());
     /* Also while others are throttled: this may be a user who is not. */
     enable(s->input, SD_EVENT_ON);
 }

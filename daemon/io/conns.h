@@ -27,8 +27,8 @@ int conns_init(struct conns *s, struct sd_event *event, const struct conn_limits
                void *ctx);
 void conns_fini(struct conns *s); /* all connections were freed */
 
-/* @t, of @u, has input to be handled. */
-void conns_queue(struct conns *s, struct fairq_user *u, struct fairq_entry *t);
+/* @c has input to be handled: it gets a turn. */
+void conns_queue(struct conn *c);
 
 /* Write what waits, as far as the sockets take it. To be called at the end of whatever may have sent. */
 void conns_flush(struct conns *s);

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* An account without a connection stays for a while: what its uid has used up is not forgotten by reconnecting. */
+/* An account without a connection is kept for a while, so that its uid cannot reset its use by reconnecting. */
 #define ACCOUNTS_IDLE_MAX 64
 
 struct account {
@@ -14,7 +14,7 @@ struct account {
     uid_t uid;
     size_t connections;
     uint64_t bytes;
-    uint64_t new_debt, new_at; /* connections made of late, in us of ACCOUNT_RATE a second, as of then */
+    uint64_t new_debt, new_at; /* recent connections, each 1/ACCOUNT_RATE s, in us; when it was computed */
     struct account_counts counts;
     struct fairq_user queue;
     struct account_jobs jobs;
@@ -51,7 +51,7 @@ struct accounts *accounts_free(struct accounts *a)
     return NULL;
 }
 
-/* The idle account that was opened first goes. */
+/* Free the oldest idle account. */
 static void forget_one(struct accounts *a)
 {
     struct account **oldest = NULL, *x;
@@ -65,7 +65,7 @@ static void forget_one(struct accounts *a)
     free(x);
 }
 
-/* The account of @uid, in front of the others. NULL: no memory. */
+/* The account of @uid, moved to the front. NULL: no memory. */
 static struct account *get(struct accounts *a, uid_t uid)
 {
     struct account **at = &a->first, *x;
@@ -87,7 +87,7 @@ static struct account *get(struct accounts *a, uid_t uid)
     return x;
 }
 
-/* Does it make new connections too often? Each counts for a while. */
+/* Whether it makes new connections too often. Each counts for 1/ACCOUNT_RATE s. */
 static bool too_often(struct account *x, uint64_t now)
 {
     const uint64_t each = 1000000 / ACCOUNT_RATE;
@@ -107,7 +107,7 @@ int account_open(struct accounts *a, uid_t uid, uint64_t now, struct account **o
     if (!x) return error_origin(-ENOMEM);
     if (too_often(x, now)) {
         x->counts.refused++;
-        return -EAGAIN; /* without a message: this is to cost little */
+        return -EAGAIN; /* without a message: this has to be cheap */
     }
     if (x->connections >= a->limits.uid_connections || x->connections >= left) x->counts.refused++;
     if (x->connections >= a->limits.uid_connections)
@@ -151,7 +151,7 @@ int account_charge(struct account *x, uint64_t *charged, uint64_t bytes)
 
         if (__builtin_add_overflow(mine, bytes, &total) || total > a->limits.uid_bytes)
             return over(x, a->limits.uid_bytes);
-        /* mine + bytes <= what is left after it */
+        /* the uid may hold no more than it leaves free */
         if (bytes > left || total > left - bytes) return over(x, (left + mine) / 2);
     }
     x->bytes = mine + bytes;

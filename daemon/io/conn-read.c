@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A connection's input: bytes to messages, and what is wrong with them. */
+/* A connection's input: bytes become messages, and wrong ones are answered with an error. */
 #include "daemon/io/conn-state.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -9,10 +9,10 @@
 
 enum {
     READ_CHUNK = 64 << 10,
-    REST_ROUNDS = 1000, /* requests that would have waited, of those that have arrived when the daemon stops */
+    REST_ROUNDS = 1000, /* held requests that are handled when the daemon stops */
 };
 
-/* The peer broke the protocol: it is told, and not listened to any more. */
+/* The peer broke the protocol: send it an error and read no more. */
 static void refuse(struct conn *c, int code, const char *message)
 {
     log_debug("connection %llu of uid %lu: %s", (unsigned long long)c->id, (unsigned long)conn_uid(c), message);
@@ -44,7 +44,7 @@ static void greet(struct conn *c, int r, const struct proto_request *req)
     }
 }
 
-/* A message is wrong, but the next one can be told from it. */
+/* A message is wrong, but its end is known: the connection continues with the next one. */
 static void complain(struct conn *c, uint64_t id, int code, const char *message)
 {
     char text[96];
@@ -58,7 +58,7 @@ static void complain(struct conn *c, uint64_t id, int code, const char *message)
     refuse(c, EPROTO, text);
 }
 
-/* --- requests that wait for others of their user --- */
+/* --- requests that are held while their user has too many jobs --- */
 
 bool conn_is_job(enum proto_type t)
 {
@@ -81,7 +81,7 @@ void conn_forget_held(struct conn *c)
     c->in_held = false;
 }
 
-/* Wait, behind the user's other connections that do. Takes what @req holds. */
+/* Hold @req behind the held requests of the user's other connections. Takes its memory. */
 static void hold(struct conn *c, struct proto_request *req)
 {
     struct account_jobs *jobs = account_jobs(c->account);
@@ -122,7 +122,7 @@ static void handle(struct conn *c, struct proto_request *req, bool now)
         c->shared->ops->request(c->shared->ctx, c, req);
 }
 
-/* The request that waited is handled, when it may be or has to be @now. False: it waits on. */
+/* Handle the held request if its turn has come, or in any case with @now. False: it is still held. */
 static bool handle_held(struct conn *c, bool now)
 {
     struct proto_request req = c->held;
@@ -145,7 +145,7 @@ static void message(struct conn *c, const char *body, size_t len)
     account_counts(c->account)->messages++;
     if (!c->greeted) {
         greet(c, r, &req);
-    } else if (r == -EBADMSG || (r == -ENOMEM && !req.id)) { /* nobody waits for an error of id 0 */
+    } else if (r == -EBADMSG || (r == -ENOMEM && !req.id)) { /* an error of id 0 reaches no request */
         refuse(c, -r, error_text(r));
     } else if (r < 0) {
         complain(c, req.id, r == -EPROTO ? EPROTO : -r, error_text(r));
@@ -164,7 +164,8 @@ static bool reads(const struct conn *c)
     return !c->eof && !c->paused && !c->held.type;
 }
 
-/* Handle whole messages, *left at most. True: another one is there. Each may end the connection, or fill its output. */
+/* Handle whole messages, *left at most. True: another one is complete. Each may end the connection, or fill its
+ * output. */
 static bool messages(struct conn *c, size_t *left)
 {
     const char *body;
@@ -189,7 +190,7 @@ static size_t take(struct conn *c)
     int r;
 
     if (n < 0 && errno == EINTR) return 0;
-    /* A short read leaves nothing behind but the end: what comes later is a new event. */
+    /* After a short read the socket is empty or at its end: later input is a new event. */
     c->readable = n == sizeof piece || (n > 0 && c->shut);
     if (n < 0 && errno == EAGAIN) return 0;
     if (n < 0) {
@@ -197,7 +198,7 @@ static size_t take(struct conn *c)
         return 0;
     }
     if (n == 0) {
-        /* Only its writing side is shut, else EPOLLHUP would have told: what it asked for is still answered. */
+        /* Only its writing side is shut, or EPOLLHUP would have come: its requests are still answered. */
         c->eof = true;
         frame_decoder_fini(&c->in);
         conn_charge(c);
@@ -206,13 +207,13 @@ static size_t take(struct conn *c)
     r = frame_feed(&c->in, piece, (size_t)n);
     if (r == 0) r = conn_charge(c);
     if (r < 0 && r != -EMSGSIZE)
-        refuse(c, -r, error_text(r)); /* messages() finds a wrong length, after the good ones */
+        refuse(c, -r, error_text(r)); /* messages() reports a wrong length, after the good messages */
     return (size_t)n;
 }
 
 static bool read_on(struct conn *c, size_t left, size_t bytes)
 {
-    bool more = messages(c, &left); /* that came with the last turn's */
+    bool more = messages(c, &left); /* read in the last turn */
     size_t n = 0;
 
     while (!more && n < bytes && c->readable && reads(c)) {

@@ -9,9 +9,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* About what it costs the main thread to be told of input, and how much output it makes and writes in a microsecond. */
+/* About the main thread's time for an event of input, and the output that it makes and writes in a microsecond. */
 enum { EVENT_USEC = 3, BYTES_PER_USEC = 2048 };
-enum { REQUEST_BYTES = 1024 }; /* that a request takes beside its text */
+enum { REQUEST_BYTES = 1024 }; /* memory of a request beside its text */
 
 static void charge_time(struct conn *c, uint64_t usec)
 {
@@ -31,8 +31,8 @@ int conn_charge(struct conn *c)
     return account_charge(c->account, &c->charged, c->in.in.cap + outbox_cap(&c->out) + c->live_bytes + c->held.bytes);
 }
 
-/* Input is told once for each time that some comes (EPOLLET): a connection that waits for its turn makes no events.
- * EPOLLHUP (the peer closed both ways) is always told. */
+/* Each arrival of input is one event (EPOLLET): a connection that waits for its turn makes no more of them. EPOLLHUP
+ * (the peer closed both ways) always comes. */
 void conn_watch(struct conn *c)
 {
     uint32_t want = EPOLLET | EPOLLRDHUP;
@@ -51,7 +51,7 @@ void conn_watch(struct conn *c)
     c->watched = want;
 }
 
-static void pause_or_go_on(struct conn *c)
+static void pause_or_resume(struct conn *c)
 {
     const struct conn_limits *l = c->shared->limits;
     size_t waiting = outbox_len(&c->out);
@@ -59,7 +59,7 @@ static void pause_or_go_on(struct conn *c)
 
     if (pause == c->paused) return;
     c->paused = pause;
-    if (!pause) conns_queue(c); /* what was read before, and what waits */
+    if (!pause) conns_queue(c); /* input may be in the decoder or in the socket */
     c->shared->ops->pause(c->shared->ctx, c, pause);
 }
 
@@ -83,8 +83,8 @@ void conn_flush(struct conn *c)
         conn_drop(c);
         return;
     }
-    conn_charge(c); /* less never fails */
-    pause_or_go_on(c);
+    conn_charge(c); /* a smaller charge never fails */
+    pause_or_resume(c);
     conn_watch(c);
     conn_settle(c);
 }
@@ -101,7 +101,7 @@ void conn_drop(struct conn *c)
     frame_decoder_fini(&c->in);
     outbox_fini(&c->out);
     conn_charge(c);
-    /* A paused sequence would never get to its end. */
+    /* A paused sequence would never end. */
     if (c->paused) {
         c->paused = false;
         c->shared->ops->pause(c->shared->ctx, c, false);
@@ -120,7 +120,7 @@ void conn_finish(struct conn *c)
     conn_settle(c);
 }
 
-/* An error in the place of @e, which is too large; a text is not the last of its request. */
+/* Send an error in place of @e, which is too large. A text is not the last event of its request. */
 static void replace(struct conn *c, const struct proto_event *e, const char *why)
 {
     const struct proto_event error = {.type = PROTO_EV_ERROR,
@@ -152,7 +152,7 @@ void conn_send(struct conn *c, const struct proto_event *e)
     }
     if (r == 0) r = conn_charge(c);
     if (r < 0) {
-        /* An answer with a hole in it is none. */
+        /* An answer must not lack a part. */
         log_warning("connection %llu of uid %lu: %s; dropped", (unsigned long long)c->id, (unsigned long)conn_uid(c),
                     error_text(r));
         conn_drop(c);
@@ -340,7 +340,7 @@ bool conn_paused(const struct conn *c)
     return c->paused;
 }
 
-bool conn_is_gone(const struct conn *c)
+bool conn_is_closed(const struct conn *c)
 {
     return c->fd < 0;
 }

@@ -11,7 +11,7 @@
 enum {
     TURN_MESSAGES = 16,    /* of one connection's turn */
     TURN_BYTES = 64 << 10, /* likewise */
-    WAKE_TURNS = 64,       /* of one wake-up; then other event sources are looked at, */
+    WAKE_TURNS = 64,       /* of one wake-up; then other event sources have their turn, */
     WAKE_USEC = 1000,      /* and after so much CPU time */
     FLUSH_USEC = 4,        /* of writing to one socket, about */
 };
@@ -58,7 +58,7 @@ static int on_input(sd_event_source *source, void *ctx)
     return 0;
 }
 
-/* Those who are throttled may be served again. */
+/* Throttled users may be served again. */
 static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct conns *s = ctx;
@@ -93,7 +93,7 @@ void conns_queue(struct conn *c)
     struct conns *s = c->shared;
 
     fairq_add(&s->queue, account_queue(c->account), &c->entry, clock_now_usec());
-    /* Also while others are throttled: this may be a user who is not. */
+    /* Also while others are throttled: this user may not be. */
     enable(s->input, SD_EVENT_ON);
 }
 

@@ -79,7 +79,7 @@ void listener_retire(struct listener *l)
 
     if (!l->linked) return;
     l->linked = false;
-    if (lstat(l->path, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->inode) return; /* somebody else's by now */
+    if (lstat(l->path, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->inode) return; /* another daemon's */
     if (unlink(l->path) < 0) log_warning("%s: %s", l->path, strerror(errno));
 }
 
@@ -92,7 +92,7 @@ void listener_turn_away(int fd, int r)
     /* A fresh socket always has room for it. */
     log_debug("a connection was refused: %s", why);
     if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-        log_debug("… and could not be told: %s", strerror(errno));
+        log_debug("the refused connection could not be told: %s", strerror(errno));
     buf_fini(&b);
     close(fd);
 }

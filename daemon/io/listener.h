@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Where connections come from: a socket that systemd handed us, which stays as it is, or one of our own. */
+/* The listening socket: inherited from systemd, which keeps it, or made by hobd. */
 #include <stdbool.h>
 #include <sys/types.h>
 
 struct listener {
-    int fd;     /* listening, non-blocking; -1: none (any more) */
-    char *path; /* for messages, "(inherited)" when it cannot be told; owned */
+    int fd;     /* listening, non-blocking; -1: none, or closed */
+    char *path; /* for messages, "(inherited)" when unknown; owned */
     bool inherited;
-    bool linked; /* there is a file that we made and have to remove */
-    dev_t dev;   /* which one */
+    bool linked; /* hobd made the file and has to remove it */
+    dev_t dev;   /* identity of that file */
     ino_t inode;
 };
 
@@ -18,23 +18,22 @@ struct listener {
         .fd = -1                                                                                                       \
     }
 
-/* Take the one socket of LISTEN_FDS. 0; 1 when there is none; -EINVAL with a sentence when it is not one that
- * hobd can serve (or there are several). Unsets the variables. */
+/* Take the one socket of LISTEN_FDS. 0; 1 when there is none; -EINVAL with a message when hobd cannot serve
+ * it, or when several exist. Unsets the variables. */
 int listener_inherit(struct listener *l);
 
-/* Listen at @path with @mode. 0 or what sock_listen says. */
+/* Listen at @path with @mode. 0 or an error of sock_listen. */
 int listener_make(struct listener *l, const char *path, mode_t mode);
 
-/* Take our own socket's file away, if it is still ours: from now on a new daemon may listen there. What has
- * connected already can still be accepted. Does nothing to an inherited one. */
+/* Remove the file of a socket that hobd made, if it is still the same: a new daemon may listen there now. Connections
+ * that wait can still be accepted. Does nothing to an inherited socket. */
 void listener_retire(struct listener *l);
 
-/* @fd has connected and will not be served: it gets one event with the number and the sentence of the error @r, and is
- * closed. */
+/* Refuse the connection @fd: send one event with the number and message of the error @r, and close it. */
 void listener_turn_away(int fd, int r);
 /* The same for a user who connects too often: the message is made once, so that this costs little. */
 void listener_turn_away_often(int fd);
-/* The same for all that wait. */
+/* Refuse all connections that wait in the socket. */
 void listener_turn_all_away(struct listener *l, int r);
 
 /* listener_retire, and close. */

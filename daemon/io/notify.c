@@ -159,7 +159,7 @@ void notify_stopping(struct notify *n, const char *why)
 
 void notify_failed(struct notify *n, int code, const char *why)
 {
-    /* A sentence may quote a model file: a second line would be another assignment. */
+    /* The message may quote a model file: a second line would be another assignment. */
     char line[1024];
 
     line[plain_into(line, sizeof line - 1, why, strlen(why))] = 0;

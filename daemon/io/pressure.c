@@ -47,7 +47,7 @@ static int decode(const char *s, uint8_t out[static WRITE_MAX])
     return n;
 }
 
-/* What is written, as a whole, or -errno. */
+/* Write all of it at once. 0 or -errno. */
 static int set_trigger(int fd, const void *bytes, size_t len)
 {
     ssize_t n = write(fd, bytes, len);
@@ -55,7 +55,7 @@ static int set_trigger(int fd, const void *bytes, size_t len)
     return n < 0 ? -errno : (size_t)n == len ? 0 : -EIO;
 }
 
-/* Any of the three kinds. 0 and *out, or -errno with a sentence. */
+/* Open a socket, FIFO or file. 0 and *out, or -errno with a message. */
 static int open_place(const char *path, const void *bytes, size_t len, int *out, bool *stream)
 {
     struct stat st;

@@ -11,7 +11,7 @@
 
 struct pressure {
     sd_event_source *source; /* NULL: nothing is watched */
-    bool stream;             /* bytes come, which are thrown away */
+    bool stream;             /* it delivers bytes, which are read and ignored */
     bool told;               /* once, at @last */
     uint64_t last;           /* monotonic, us */
     void (*fn)(void *ctx);
@@ -19,7 +19,7 @@ struct pressure {
 };
 
 /* Open the file, pipe or socket and set its trigger; @root stands before the kernel's paths, "" but in tests. 0 and *fd
- * (the caller's) and *stream; 1: the service manager wants it off; -errno with a sentence. */
+ * (the caller's) and *stream; 1: the service manager wants it off; -errno with a message. */
 int pressure_open(const char *root, int *fd, bool *stream);
 
 /* Call @fn when memory is short, at most once a second. Where that cannot be had it is only logged: nothing depends on
@@ -27,5 +27,5 @@ int pressure_open(const char *root, int *fd, bool *stream);
 void pressure_init(struct pressure *p, struct sd_event *event, const char *root, void (*fn)(void *ctx), void *ctx);
 void pressure_fini(struct pressure *p);
 
-/* May @fn be called @now? Then it counts as called. */
+/* Whether @fn may be called @now. True counts as a call. */
 bool pressure_due(struct pressure *p, uint64_t now);

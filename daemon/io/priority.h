@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Priorities of the event loop's sources: a lower number comes first. What peers send comes last, so that no amount of
- * it delays a signal, the watchdog or an answer. New connections take turns with input: they cost as much. */
+/* Priorities of the event loop's sources: a lower number comes first. Input from peers comes last, so that no amount
+ * of it delays a signal, the watchdog or an answer. New connections take turns with input: they cost as much. */
 enum {
     PRIORITY_SIGNAL = -40,
     PRIORITY_TIMER = -30,

@@ -6,7 +6,6 @@
 #include "daemon/io/priority.h"
 #include "daemon/io/service.h"
 #include "libcommon/cgroup.h"
-#include "libcommon/cgroup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -19,8 +18,8 @@
 #include <time.h>
 
 #define ACCEPT_RETRY       100000ull  /* when descriptors are short */
-#define FLUSH_MOST         8000000ull /* a daemon that is started meanwhile waits a little longer than that */
-#define FAIL_GRACE         1000000ull /* for a peer that has connected and is about to ask */
+#define FLUSH_MOST         8000000ull /* a new daemon waits a little longer than that */
+#define FAIL_GRACE         1000000ull /* for a peer that has connected and has not asked yet */
 #define CLIENT_BYTES_LEAST (64ull << 20)
 #define CLIENT_BYTES_MOST  (512ull << 20)
 #define TIMER_ACCURACY     1000ull /* the default is a quarter of a second */
@@ -42,7 +41,7 @@ struct server {
     bool stop_wanted;
     bool leave;                  /* at once: do not wait for the engine's step */
     bool working;                /* a request is live, or was until a moment ago */
-    uint64_t accepted, progress; /* as last looked at */
+    uint64_t accepted, progress; /* at the last look */
     struct accept_pace accept_pace;
     uint64_t trim_accepted, trim_bytes; /* of the service, when memory was to be trimmed last */
     bool trim_soon;
@@ -72,7 +71,7 @@ static int on_retry(sd_event_source *source, uint64_t now, void *ctx)
     return 0;
 }
 
-/* 0 when nothing waits any more, 1 when there may be more, -errno. */
+/* 0: no connection waits; 1: more may wait; -errno. */
 static int accept_some(struct server *s)
 {
     for (int i = 0; i < ACCEPTS_PER_WAKE; i++) {
@@ -104,7 +103,8 @@ static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ct
     return 0;
 }
 
-/* Take what has connected to our own socket (an inherited one's belongs to the next daemon), then listen no more. */
+/* Accept the connections that wait in hobd's own socket (an inherited one keeps them for the next daemon), then close
+ * it. */
 static void stop_listening(struct server *s)
 {
     listener_retire(s->config->listener);
@@ -115,7 +115,7 @@ static void stop_listening(struct server *s)
     listener_fini(s->config->listener);
 }
 
-/* From any handler: the stop itself comes with the post source, when nobody is in the middle of a message. */
+/* For any handler: the post source begins the stop, when no message is being handled. */
 static void want_stop(struct server *s, const char *why)
 {
     if (s->stop_wanted || s->phase >= STOPPING) return;
@@ -130,10 +130,10 @@ static int on_deadline(sd_event_source *source, uint64_t now, void *ctx)
     struct server *s = ctx;
 
     if (s->phase == STOPPING) {
-        log_warning("--stop-timeout has passed; what is still running ends here");
+        log_warning("--stop-timeout has passed; live requests end now");
         service_fail(s->service, ESHUTDOWN, "the daemon was stopped before this answer's end");
     }
-    /* What nobody waits for leaves a word in its session, for which a step is worth waiting. */
+    /* A request that continues without its peer writes to its session when it ends: wait for the step. */
     s->leave = s->phase != STOPPING || engine_detached(s->engine) == 0;
     return sd_event_exit(s->event, s->phase == FAILED);
 }
@@ -149,7 +149,7 @@ static void on_stop_request(void *ctx, uid_t uid)
     want_stop(ctx, uid ? "its user asked for it" : "root asked for it");
 }
 
-/* --idle-exit may be another now, or come to be. */
+/* Follow a change of --idle-exit. */
 static void rearm_idle(struct server *s)
 {
     if (s->phase != READY || s->working) return;
@@ -165,7 +165,7 @@ static void take_over(struct server *s, const struct server_reload *changed)
              changed->taken ? changed->taken : "");
     if (changed->pending) log_warning("SIGHUP: changed too, but waiting for a restart: %s", changed->pending);
     if (engine_configure(s->engine, s->config->engine, changed->pending) < 0)
-        log_warning("no memory to keep in mind what waits for a restart");
+        log_warning("no memory to record the settings that wait for a restart");
     rearm_idle(s);
 }
 
@@ -246,7 +246,7 @@ static void look_at_engine(struct server *s)
     }
 }
 
-/* Status requests do not count: whoever watches the daemon does not keep it. */
+/* Status requests do not count: a daemon that is only watched is idle. */
 static void look_at_idleness(struct server *s)
 {
     uint64_t accepted = service_accepted(s->service);
@@ -270,7 +270,7 @@ static int on_trim(sd_event_source *source, uint64_t now, void *ctx)
     return 0;
 }
 
-/* What was used for a while goes back to the system a little later: the allocator would keep it for ever. */
+/* Return free memory to the system a little later: the allocator would keep it. */
 static void look_at_memory(struct server *s)
 {
     uint64_t accepted = service_accepted(s->service), bytes = service_bytes(s->service);
@@ -305,7 +305,7 @@ static bool alive(void *ctx)
     s->progress = engine_progress(s->engine);
     if (s->progress != before) return true;
     if (s->phase == LOADING) return false;
-    /* With paused readers in all slots nothing moves, and nothing should. */
+    /* With slow readers in all slots no progress is right. */
     return service_live(s->service) == 0 || service_paused(s->service);
 }
 
@@ -347,7 +347,7 @@ static int start_loop(struct server *s)
     return 0;
 }
 
-/* A 32nd of what memory there is, within bounds that let one large request in, and keep many small. */
+/* A 32nd of the available memory, within bounds: one large request fits, and many do not take too much. */
 static uint64_t client_bytes(const struct server_config *c)
 {
     uint64_t share = cgroup_memory_available("") / 32;
@@ -363,7 +363,7 @@ static int start(struct server *s)
     int r = start_loop(s);
 
     if (r < 0) return r;
-    pressure_init(&s->pressure, s->event, "", on_pressure, s); /* before: its file can be anywhere */
+    pressure_init(&s->pressure, s->event, "", on_pressure, s); /* before the sandbox: its file can be anywhere */
     if (s->config->sandbox) sandbox_enter(s->config->sandbox);
     r = engine_new(&s->engine, s->config->engine);
     if (r < 0) return r;
@@ -375,7 +375,7 @@ static int start(struct server *s)
     return r < 0 ? error_origin(r) : 0;
 }
 
-/* How long KV may be written: what is left of the stop. */
+/* How long KV may be written: the rest of --stop-timeout. */
 static uint64_t flush_time(const struct server *s)
 {
     uint64_t now = clock_now_usec(), left = s->deadline_at > now ? s->deadline_at - now : 0;
@@ -391,7 +391,7 @@ static void end(struct server *s)
 
     listener_fini(s->config->listener);
     service_mute(s->service);
-    /* Whoever wants to leave does not wait for a step, or for gigabytes to be read: the process ends with its memory.
+    /* To leave at once, or while the model loads, do not wait for the engine: the end of the process frees its memory.
      * Else peers see the end when all is on disk. */
     if (s->engine && !s->leave && engine_state(s->engine, NULL) != ENGINE_LOADING)
         engine_close(s->engine, flush_time(s));

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The daemon's life on the main thread: one event loop for sockets, signals and timers around an engine and a service.
+/* The daemon's main thread: one event loop for sockets, signals and timers around an engine and a service.
  */
 #include "daemon/engine/engine.h"
 #include "daemon/io/listener.h"
 #include "daemon/io/sandbox.h"
 #include <stdint.h>
 
-/* Names of settings, with commas between; NULL: none. The taker frees them. */
+/* Names of settings, separated by commas; NULL: none. The caller of reload frees them. */
 struct server_reload {
-    char *taken;   /* over, just now */
-    char *pending; /* they differ from what the daemon was started with, and wait for a restart */
+    char *taken;   /* in effect now */
+    char *pending; /* changed, but in effect only after a restart */
 };
 
 struct server_config {
@@ -20,16 +20,17 @@ struct server_config {
     uint64_t client_bytes;         /* of input, requests and output of all connections; 0: a share of memory */
     uint64_t idle_exit_usec;       /* 0: never */
     uint64_t stop_timeout_usec;
-    /* SIGHUP: read the configuration again, and change this struct and *engine in place, as far as a daemon that runs
-     * can take it over. NULL: there is none. 0 and what has changed; -errno with a sentence, and nothing has. */
+    /* SIGHUP: read the configuration again, and change this struct and *engine in place, as far as a running
+     * daemon can. NULL: nothing to read again. 0 and *changed; -errno with a message, and nothing has changed. */
     int (*reload)(void *ctx, struct server_reload *changed);
     void *ctx;
 };
 
 /*
  * Serve until a signal, a peer or idleness ends it. Blocks SIGTERM, SIGINT and SIGHUP in this thread (which must still
- * be the only one) and ignores SIGPIPE and SIGXFSZ. The engine may still run when this returns, so that what @c points
- * to, but for @sandbox, has to last as long as the process. Returns the exit code: 0 stopped as asked, 1 failed (the
- * reason is the last line logged).
+ * be the only one) and ignores SIGPIPE and SIGXFSZ. The engine may still run when this returns, so that the objects
+ * that
+ * @c points to, except @sandbox, have to live as long as the process. Returns the exit code: 0 stopped as asked, 1
+ * failed (the reason is the last line logged).
  */
 int server_run(const struct server_config *c);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the main thread adds to a status: connections, and what users make it hold and do. */
+/* The main thread's part of a status: connections, and the resources that their users use. */
 #include "daemon/io/account.h"
 #include "libcommon/proto.h"
 
-/* Add to @status, a JSON object as text, what @uid may know: root and the daemon's own uid of everybody, others of
- * themselves. 0; -ENOMEM, and it is as it was. */
+/* Add the keys to @status, a JSON object as text: all users for root and the daemon's own uid, else only @uid. 0; or
+ * -ENOMEM, and @status is unchanged. */
 int service_status_add(struct proto_text *status, const struct accounts *a, uid_t uid);

@@ -17,7 +17,7 @@
 enum {
     CONNECTIONS = 1024,
     PER_UID = 256,
-    EVENTS_PER_WAKE = 1024, /* then the sockets have their turn */
+    EVENTS_PER_WAKE = 1024, /* then the sockets get their turn */
     ACCEPT_USEC = 20,       /* that a new connection takes, about */
     DRAIN_BYTES = 1 << 20,  /* of one connection's input, when the daemon stops */
 };
@@ -27,7 +27,7 @@ enum {
 struct peer {
     struct conn *conn;
     bool finished; /* to be freed by service_reap */
-    bool asked;    /* it asked for the stop: kept open to the end */
+    bool asked;    /* it asked for the stop: stays open until the end */
 };
 
 struct service {
@@ -59,8 +59,8 @@ static struct peer *find(const struct service *s, uint64_t id)
     return lo < s->n_peers && conn_id(s->peers[lo].conn) == id ? &s->peers[lo] : NULL;
 }
 
-/* After an answer has ended: whoever has nothing live any more is let go when we are stopping. */
-static void let_go(struct service *s, struct peer *p)
+/* While stopping, close a connection without live requests. */
+static void close_idle(struct service *s, struct peer *p)
 {
     if ((s->draining || s->fail_code) && !p->asked && conn_live(p->conn) == 0) conn_finish(p->conn);
 }
@@ -130,7 +130,7 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
     struct service *s = ctx;
 
     switch (r->type) {
-    case PROTO_CANCEL: /* of one that has just ended: nothing */
+    case PROTO_CANCEL: /* a request that has just ended needs nothing */
         if (conn_is_live(c, r->id)) engine_cancel(s->engine, conn_id(c), r->id);
         return;
     case PROTO_STOP:
@@ -143,7 +143,7 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
         }
         submit(s, c, r);
         return;
-    case PROTO_HELLO: /* conn's business */
+    case PROTO_HELLO: /* conn-read.c handles it */
         return;
     default:
         submit(s, c, r);
@@ -158,7 +158,7 @@ static void on_pause(void *ctx, struct conn *c, bool pause)
     engine_pause(s->engine, conn_id(c), pause);
 }
 
-/* Not "gone": what the request holds stays charged to its uid until the engine says that it has let go of it. */
+/* The request stays live, and charged to its uid, until the engine has freed it. */
 static void on_abandon(void *ctx, struct conn *c, uint64_t id)
 {
     struct service *s = ctx;
@@ -185,11 +185,11 @@ static void deliver(struct service *s, struct engine_event *e)
 
     if (!p || !conn_is_live(p->conn, e->ev.id)) return;
     if (e->ev.type == PROTO_EV_STATUS && service_status_add(&e->ev.status, s->accounts, conn_uid(p->conn)) < 0)
-        log_debug("no memory to tell of connections");
+        log_debug("no memory for the status of connections");
     conn_send(p->conn, &e->ev);
     if (!e->last) return;
     conn_end(p->conn, e->ev.id);
-    let_go(s, p);
+    close_idle(s, p);
 }
 
 static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *ctx)
@@ -308,7 +308,7 @@ void service_drain(struct service *s)
     for (size_t i = 0; i < s->n_peers; i++) conn_read_rest(s->peers[i].conn, DRAIN_BYTES);
     s->draining = true;
     engine_drain(s->engine);
-    for (size_t i = 0; i < s->n_peers; i++) let_go(s, &s->peers[i]);
+    for (size_t i = 0; i < s->n_peers; i++) close_idle(s, &s->peers[i]);
     conns_flush(&s->conns);
 }
 
@@ -316,7 +316,7 @@ void service_fail(struct service *s, int code, const char *why)
 {
     if (s->fail_code) return;
     s->fail_why = strdup(why);
-    if (!s->fail_why) return; /* the connections end without a word, then */
+    if (!s->fail_why) return; /* the connections end without the error then */
     s->fail_code = code;
     for (size_t i = 0; i < s->n_peers; i++) {
         struct peer *p = &s->peers[i];
@@ -328,7 +328,7 @@ void service_fail(struct service *s, int code, const char *why)
             conn_send_error(p->conn, id, code, s->fail_why);
             conn_end(p->conn, id);
         }
-        let_go(s, p);
+        close_idle(s, p);
     }
     conns_flush(&s->conns);
 }
@@ -338,7 +338,7 @@ size_t service_live(const struct service *s)
     size_t n = engine_detached(s->engine);
 
     for (size_t i = 0; i < s->n_peers; i++)
-        if (!conn_is_gone(s->peers[i].conn)) n += conn_live(s->peers[i].conn);
+        if (!conn_is_closed(s->peers[i].conn)) n += conn_live(s->peers[i].conn);
     return n;
 }
 
@@ -352,7 +352,7 @@ bool service_quiet(const struct service *s)
     for (size_t i = 0; i < s->n_peers; i++) {
         const struct conn *c = s->peers[i].conn;
 
-        if (!conn_is_gone(c) && (conn_live(c) || !conn_flushed(c))) return false;
+        if (!conn_is_closed(c) && (conn_live(c) || !conn_flushed(c))) return false;
     }
     return engine_detached(s->engine) == 0;
 }
@@ -361,7 +361,7 @@ size_t service_open(const struct service *s)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < s->n_peers; i++) n += !conn_is_gone(s->peers[i].conn);
+    for (size_t i = 0; i < s->n_peers; i++) n += !conn_is_closed(s->peers[i].conn);
     return n;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Requests of connections go to the engine, its events come back to them. When the model cannot be loaded, everything
- * is answered with the reason.
+ * Passes requests of connections to the engine, and its events back. When the model cannot be loaded, it answers each
+ * request with the reason.
  */
 #include "daemon/engine/engine.h"
 #include <stdbool.h>
@@ -22,36 +22,35 @@ struct service_config {
     void *ctx;
 };
 
-/* @c's strings and limits, @event and @engine outlive it. 0, -ENOMEM, or what sd-event says. */
+/* @c's strings and limits, @event and @engine outlive it. 0, -ENOMEM, or an error of sd-event. */
 int service_new(struct service **out, struct sd_event *event, struct engine *engine, const struct service_config *c);
-/* The engine is about to end: nothing more is taken from it. NULL ok. */
+/* Take no more events from the engine, which is about to end. NULL ok. */
 void service_mute(struct service *s);
 struct service *service_free(struct service *s); /* closes all connections; NULL ok, returns NULL */
 
-/* A new connection; takes @fd, which is non-blocking. A peer over a limit is told so and closed. */
+/* A new connection; takes @fd, which is non-blocking. A peer over a limit gets an error and is closed. */
 void service_add(struct service *s, int fd);
 
-/* Some request of a peer, gone or not, has not got its last event, or goes on without one. */
+/* A request has not ended, whether its peer is still connected or not. */
 bool service_busy(const struct service *s);
 
-/* Free what has finished. To be called between events (a post source does). */
+/* Free finished connections. Call it between events, as a post source does. */
 void service_reap(struct service *s);
 
-/* Handle what has arrived from every peer, then take no more: connections without a live request are closed, the others
- * when their last answer is out. New requests are refused. Peers that asked for the stop see the end by the socket's.
- */
+/* Handle the input that has arrived from every peer, then refuse new requests. Connections without a live request are
+ * closed, the others after their last answer. Peers that asked for the stop stay connected until service_free. */
 void service_drain(struct service *s);
 
-/* Answer all live requests, and those that come, with this error; connections end with it. */
+/* Answer all live and new requests with this error, and close their connections after it. */
 void service_fail(struct service *s, int code, const char *why);
 
-/* Requests of peers that are still there and have not got their last event, and those that go on without. */
+/* Live requests of connected peers, and requests that continue without their peer. */
 size_t service_live(const struct service *s);
-/* Nobody waits: no such request, and all output is out. */
+/* No such request, and all output is written. */
 bool service_quiet(const struct service *s);
 /* Open connections. */
 size_t service_open(const struct service *s);
-/* Some reader is slow and its sequences are paused. */
+/* A reader is slow and its sequences are paused. */
 bool service_paused(const struct service *s);
 /* Bytes of input, requests and output of all connections. */
 uint64_t service_bytes(const struct service *s);

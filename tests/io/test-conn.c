@@ -220,7 +220,7 @@ static void expect_closed(struct rig *g)
 
     assert_false(wire_next(&g->peer, &e));
     assert_true(g->peer.eof);
-    assert_true(conn_is_gone(g->conn));
+    assert_true(conn_is_closed(g->conn));
     assert_int_equal(g->n_finished, 1);
     assert_int_equal(account_bytes(g->account), 0);
 }
@@ -231,7 +231,7 @@ static void expect_open(struct rig *g)
 
     assert_false(wire_next(&g->peer, &e));
     assert_false(g->peer.eof);
-    assert_false(conn_is_gone(g->conn));
+    assert_false(conn_is_closed(g->conn));
     assert_int_equal(g->n_finished, 0);
 }
 
@@ -507,7 +507,7 @@ static void a_waiting_job_ends_with_its_connection(void **state)
     close(g->peer.fd);
     g->peer.fd = -1;
     spin(g);
-    assert_true(conn_is_gone(g->conn));
+    assert_true(conn_is_closed(g->conn));
     assert_int_equal(g->n_abandoned, 3);
     for (uint64_t id = 1; id <= 3; id++) conn_end(g->conn, id);
     spin(g);
@@ -672,7 +672,7 @@ static void hard_limit_drops(void **state)
     memset(text, 'c', sizeof text);
     assert_int_equal(conn_begin(g->conn, 1, 0), 0);
     assert_int_equal(conn_begin(g->conn, 2, 0), 0);
-    while (!conn_is_gone(g->conn)) {
+    while (!conn_is_closed(g->conn)) {
         send_text(g->conn, 1, text, sizeof text);
         assert_true(++n < 100);
     }
@@ -824,7 +824,7 @@ static void close_abandons_and_waits_for_the_end(void **state)
     close(g->peer.fd);
     g->peer.fd = -1;
     spin(g);
-    assert_true(conn_is_gone(g->conn));
+    assert_true(conn_is_closed(g->conn));
     assert_int_equal(g->n_abandoned, 2);
     assert_int_equal(g->n_finished, 0);
     assert_int_equal(account_bytes(g->account), 2 * 1024 + 150); /* the engine still holds them */
@@ -891,7 +891,7 @@ static void unfinished_input_is_charged(void **state)
     frame_header(head, 60u << 20);
     assert_int_equal(buf_append(&g->out, head, 4), 0);
     say(g);
-    for (int i = 0; i < 3000 && !conn_is_gone(g->conn); i++) {
+    for (int i = 0; i < 3000 && !conn_is_closed(g->conn); i++) {
         if (send(g->peer.fd, piece, sizeof piece, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) break;
         spin(g);
         assert_true(account_bytes(g->account) <= 32 << 20);

@@ -92,6 +92,85 @@ static void test_list(void **state)
     peer_fini(&r);
 }
 
+#define ONE(name) "{\"name\":\"" name "\",\"used\":1,\"messages\":2,\"tokens\":40,\"bytes\":9}"
+
+/* The next request wants what is behind @after; the answer, with @next behind it. */
+static void send_page(struct peer *p, const char *after, const char *json, const char *next)
+{
+    struct proto_request r;
+
+    peer_take(p, PROTO_SESSION_LIST, &r);
+    assert_string_equal(r.after.data ? r.after.data : "", after);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_SESSIONS,
+                                       .id = r.id,
+                                       .sessions = {(char *)json, strlen(json)},
+                                       .next = {(char *)next, strlen(next)}});
+    proto_request_fini(&r);
+}
+
+/* An empty page in the middle is no end: all of it may have been removed. */
+static void list_pages(struct peer *p)
+{
+    peer_expect_next(p, PROTO_HELLO);
+    peer_hello(p);
+    send_page(p, "", "[" ONE("a") "," ONE("b") "]", "to c");
+    send_page(p, "to c", "[ ]", "to d");
+    send_page(p, "to d", "[\n" ONE("d") "]", "to e");
+    send_page(p, "to e", "[]", "");
+}
+
+static void list_first_page(struct peer *p)
+{
+    peer_expect_next(p, PROTO_HELLO);
+    peer_hello(p);
+    send_page(p, "", "[" ONE("a") "]", "to b");
+    peer_expect_next(p, PROTO_SESSION_LIST);
+}
+
+static void list_second_page(struct peer *p)
+{
+    peer_expect_next(p, PROTO_HELLO);
+    peer_hello(p);
+    send_page(p, "to b", "[" ONE("b") "]", "");
+}
+
+static void list_refused_page(struct peer *p)
+{
+    list_first_page(p);
+    send_error(p, 2, EINVAL, "session.list: after: no");
+}
+
+static void list_nonsense_page(struct peer *p)
+{
+    list_first_page(p);
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_SESSIONS, .id = 2, .sessions = {(char *)"{}", 2}});
+}
+
+/* All pages are one list, which is printed as a whole or not at all. */
+static void test_list_in_pages(void **state)
+{
+    static const char *const json[] = {"sessions", "--json", NULL};
+    struct peer_result r;
+
+    PEER_RUN(&r, list_pages, "sessions", "--json");
+    expect(&r, 0, "[" ONE("a") "," ONE("b") "," ONE("d") "]\n", "");
+    PEER_RUN(&r, list_pages, "sessions");
+    expect(&r, 0,
+           "NAME  MESSAGES  TOKENS  SIZE  LAST USED\n"
+           "a            2      40    9B  1970-01-01\n"
+           "b            2      40    9B  1970-01-01\n"
+           "d            2      40    9B  1970-01-01\n",
+           "");
+    PEER_RUN(&r, list_refused_page, "sessions", "--json");
+    expect(&r, 1, "", "hob: session.list: after: no\n");
+    PEER_RUN(&r, list_nonsense_page, "sessions", "--json");
+    expect(&r, 1, "", "hob: the daemon's sessions are not a list\n");
+    /* The daemon goes between two pages: the next one is asked for the second. */
+    peer_run(&r, (const peer_script[]){list_first_page, list_second_page, NULL}, -1, json);
+    assert_int_equal(r.connections, 2);
+    expect(&r, 0, "[" ONE("a") "," ONE("b") "]\n", "");
+}
+
 #define OWN "{\"own\":{\"sessions\":1,\"sessions_bytes\":4096,\"sessions_max_bytes\":1073741824}}"
 
 static void list_long(struct peer *p)
@@ -306,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list),
+        cmocka_unit_test(test_list_in_pages),
         cmocka_unit_test(test_on_a_terminal),
         cmocka_unit_test(test_show),
         cmocka_unit_test(test_fork_and_rename),

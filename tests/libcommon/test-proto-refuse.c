@@ -317,8 +317,14 @@ static void session_requests(void **state)
 
     refuse_with("{'type': 'session.list', 'id': 3, 'name': 'x'}", -EINVAL, 3, "session.list: unknown key 'name'");
     refuse_with("{'type': 'session.list', 'id': 3, 'after': ''}", -EINVAL, 3, "after: is empty");
-    refuse_with("{'type': 'session.list', 'id': 3, 'limit': 0}", -EINVAL, 3, "limit: must be a whole number from 1 to 1000");
-    refuse_with("{'type': 'session.list', 'id': 3, 'limit': 1001}", -EINVAL, 3, "limit: must be a whole number from 1 to 1000");
+    memset(sentence, 'x', PROTO_CURSOR_MAX + 1);
+    sentence[PROTO_CURSOR_MAX + 1] = 0;
+    snprintf(text, sizeof text, "{'type': 'session.list', 'id': 3, 'after': '%s'}", sentence);
+    refuse_with(text, -EINVAL, 3, "after: has 65 bytes, the limit is 64");
+    refuse_with("{'type': 'session.list', 'id': 3, 'limit': 0}", -EINVAL, 3,
+                "limit: must be a whole number from 1 to 1000");
+    refuse_with("{'type': 'session.list', 'id': 3, 'limit': 1001}", -EINVAL, 3,
+                "limit: must be a whole number from 1 to 1000");
     for (int i = 0; i < 4; i++) {
         const char *type = i < 2 ? one[i] : two[i - 2];
 

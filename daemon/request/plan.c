@@ -112,12 +112,18 @@ void plan_wait(struct core *core, struct seq *s)
     if (s->generated) s->sched.with = NULL;
 }
 
+/* Does it still compute its prompt, or will it? */
+static bool computes_prompt(const struct seq *s)
+{
+    return s->state <= SEQ_RUNNING && !s->generated;
+}
+
 void plan_join(struct core *core, struct seq *s)
 {
     s->sched.with = NULL;
     s->sched.with_n = 0;
     for (struct seq *t = core->seqs.head; t; t = t->next) {
-        if (t == s || t->sched.arrival > s->sched.arrival || t->state > SEQ_RUNNING || t->generated) continue;
+        if (t == s || t->sched.arrival > s->sched.arrival || !computes_prompt(t)) continue;
         uint32_t n = common(s, t, s->sched.with_n);
         if (n == 0) continue;
         s->sched.with = t;
@@ -132,9 +138,14 @@ void plan_part(struct core *core, struct seq *s)
 {
     struct seq *heir = NULL;
     uint32_t heir_n = 0;
-    assert(s->state > SEQ_RUNNING || s->generated); /* or plan_join would choose it again */
+    assert(!computes_prompt(s)); /* or plan_join would choose it again */
     for (struct seq *t = core->seqs.head; t; t = t->next) {
         if (t->sched.with != s) continue;
+        if (!computes_prompt(t)) { /* it waits for none, and none can wait for it */
+            t->sched.with = NULL;
+            t->sched.with_n = 0;
+            continue;
+        }
         uint32_t n = t->sched.with_n;
         if (heir && heir->sched.arrival < t->sched.arrival) {
             t->sched.with = heir;

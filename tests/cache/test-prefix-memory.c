@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Each allocation fails once: what was there before stays as it was, and nothing leaks (ASan and valgrind see). The
- * linker sends the index's calls here (--wrap). */
+/* Each allocation fails once: what was there before stays as it was, and nothing leaks (ASan and valgrind see). */
 #include "libcommon/error.h"
 #include "tests/cache/prefix-rig.h"
+#include "tests/support/memory.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,17 +11,6 @@
 
 #include <cmocka.h>
 
-static long left = -1; /* allocations until one fails; negative: none does */
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    if (left >= 0 && left-- == 0) return NULL;
-    return __real_calloc(n, size);
-}
-
 static void test_new(void **state)
 {
     struct kv_pool *pool = NULL;
@@ -29,9 +18,9 @@ static void test_new(void **state)
     int r = -ENOMEM, failed = 0;
     assert_int_equal(kv_pool_new(&pool, 4), 0);
     for (; r == -ENOMEM; failed++) {
-        left = failed;
+        memory_fail((unsigned long)failed);
         r = prefix_new(&p, pool, NULL);
-        left = -1;
+        memory_end();
         assert_true(r == 0 || (r == -ENOMEM && !p));
     }
     assert_true(failed > 5);
@@ -57,9 +46,9 @@ static void test_add_and_adopt(void **state)
         int got = -ENOMEM, failed = 0;
         for (;; failed++) {
             out = NULL;
-            left = failed;
+            memory_fail((unsigned long)failed);
             got = what == 0 ? prefix_add(r.p, &other, NULL, tokens, 32, block, 11, &out) : prefix_adopt(r.p, &file);
-            left = -1;
+            memory_end();
             prefix_check(r.p);
             if (got != -ENOMEM) break;
             assert_null(out);
@@ -86,9 +75,9 @@ static void test_table_cannot_grow(void **state)
     for (int i = 1; i < 1000; i++) {
         file.id = (struct prefix_id){1, (uint64_t)i};
         file.tokens[0] = i;
-        left = i % 2 ? 1 : -1; /* the node's own is the first */
+        if (i % 2) memory_fail(1); /* the node's own is the first */
         assert_int_equal(prefix_adopt(r.p, &file), i == 1 ? -ENOMEM : 0);
-        left = -1;
+        memory_end();
     }
     prefix_check(r.p);
     prefix_rig_fini(&r);

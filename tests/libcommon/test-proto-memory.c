@@ -3,43 +3,15 @@
 #include "libcommon/proto.h"
 #include "tests/libcommon/check.h"
 #include "tests/libcommon/samples.h"
+#include "tests/support/memory.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 /*
  * Memory that runs out at every single allocation: each is an -ENOMEM that leaves nothing behind (what it leaves, ASan
- * and valgrind see). The linker sends libcommon's calls here (--wrap); msgpack-c's own do not come by.
+ * and valgrind see). msgpack-c's own do not fail.
  */
-
-static unsigned long allowed = -1ul; /* allocations until the one that fails */
-
-static bool fails(void)
-{
-    return allowed != -1ul && allowed-- == 0;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
 
 static void write_sample(unsigned i, struct buf *out)
 {
@@ -54,9 +26,9 @@ static void write_sample(unsigned i, struct buf *out)
     for (unsigned long n = 0; n < 1000; n++) {
         const size_t before = out->len;
 
-        allowed = n;
+        memory_fail(n);
         result = i < SAMPLE_REQUESTS ? proto_write_request(out, &r) : proto_write_event(out, &e);
-        allowed = -1ul;
+        memory_end();
         if (result == 0) break;
         assert_int_equal(result, -ENOMEM);
         assert_int_equal(out->len, before);
@@ -75,7 +47,7 @@ static int read_once(bool event, const char *body, size_t len)
     struct proto_event e;
     int result = event ? proto_read_event(&e, body, len) : proto_read_request(&r, body, len);
 
-    allowed = -1ul;
+    memory_end();
     if (result == 0 && event) proto_event_fini(&e);
     if (result == 0 && !event) proto_request_fini(&r);
     return result;
@@ -91,7 +63,7 @@ static void reading_and_writing_without_memory(void **state)
 
         write_sample(i, &out);
         for (unsigned long n = 0; r < 0 && n < 1000; n++) {
-            allowed = n;
+            memory_fail(n);
             r = read_once(i >= SAMPLE_REQUESTS, out.data + 4, out.len - 4);
             if (r < 0) assert_int_equal(r, -ENOMEM);
             failures += r < 0;
@@ -107,11 +79,11 @@ static void a_buffer_keeps_what_it_has(void **state)
     struct buf b = BUF_INIT;
 
     assert_int_equal(buf_puts(&b, "kept"), 0);
-    allowed = 0;
+    memory_fail(0);
     assert_int_equal(buf_reserve(&b, 1000), -ENOMEM);
-    allowed = 0;
+    memory_fail(0);
     assert_int_equal(buf_printf(&b, "%01000d", 1), -ENOMEM);
-    allowed = -1ul;
+    memory_end();
     assert_int_equal(b.len, 4);
     assert_string_equal(b.data, "kept");
     buf_fini(&b);

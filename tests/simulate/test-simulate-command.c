@@ -1,51 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* The program hobd simulate: table, JSON, picture, errors, exit codes. */
+#include "tests/support/command.h"
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static const char *hobd;
 static char trace[] = "/tmp/hob-test-XXXXXX", picture[] = "/tmp/hob-test-XXXXXX";
-static char out[65536], err[4096];
+static struct buf out, err;
 
-static void slurp(FILE *f, char *to, size_t size)
-{
-    rewind(f);
-    to[fread(to, 1, size - 1, f)] = 0;
-    fclose(f);
-}
-
-/* Runs it with @args (NULL-terminated). Returns the exit code. */
-static int run(const char *const *args)
-{
-    FILE *files[2] = {tmpfile(), tmpfile()};
-    const char *argv[16] = {hobd, "simulate"};
-    int status;
-    for (size_t i = 0; args[i]; i++) argv[2 + i] = args[i];
-    assert_true(files[0] && files[1]);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (!pid) {
-        dup2(fileno(files[0]), 1);
-        dup2(fileno(files[1]), 2);
-        execv(hobd, (char *const *)argv);
-        _exit(127);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    slurp(files[0], out, sizeof(out));
-    slurp(files[1], err, sizeof(err));
-    return WEXITSTATUS(status);
-}
-
-#define RUN(...) run((const char *const[]){__VA_ARGS__, NULL})
+#define RUN(...) command_run((const char *const[]){__VA_ARGS__, NULL}, "", &out, &err)
 
 static int setup(void **state)
 {
@@ -64,25 +33,27 @@ static int teardown(void **state)
 {
     unlink(trace);
     unlink(picture);
+    buf_fini(&out);
+    buf_fini(&err);
     return 0;
 }
 
 static void test_table(void **state)
 {
     assert_int_equal(RUN(trace), 0);
-    assert_string_equal(err, "");
-    assert_non_null(strstr(out, "50 requests of 8 users"));
-    assert_non_null(strstr(out, "fcfs"));
-    assert_non_null(strstr(out, "hob"));
-    assert_non_null(strstr(out, "Jain's index"));
+    assert_string_equal(err.data, "");
+    assert_non_null(strstr(out.data, "50 requests of 8 users"));
+    assert_non_null(strstr(out.data, "fcfs"));
+    assert_non_null(strstr(out.data, "hob"));
+    assert_non_null(strstr(out.data, "Jain's index"));
     assert_int_equal(RUN(trace, "--policy", "fcfs"), 0);
-    assert_null(strstr(out, " hob\n"));
+    assert_null(strstr(out.data, " hob\n"));
 }
 
 static void test_json(void **state)
 {
     assert_int_equal(RUN(trace, "--json", "--room", "inf", "--requests", "40", "--stretch", "100000"), 0);
-    json_t *j = json_loads(out, 0, NULL), *hob = json_object_get(json_object_get(j, "policies"), "hob");
+    json_t *j = json_loads(out.data, 0, NULL), *hob = json_object_get(json_object_get(j, "policies"), "hob");
     assert_non_null(hob);
     assert_non_null(json_object_get(json_object_get(j, "policies"), "fcfs"));
     assert_int_equal(json_integer_value(json_object_get(j, "requests")), 40);
@@ -100,9 +71,9 @@ static void test_json(void **state)
 static void test_caches(void **state)
 {
     assert_int_equal(RUN(trace, "--caches", "--room", "100"), 0);
-    assert_non_null(strstr(out, "lru                          1.0000"));
+    assert_non_null(strstr(out.data, "lru                          1.0000"));
     assert_int_equal(RUN(trace, "--caches", "--room", "10", "--json"), 0);
-    json_t *j = json_loads(out, 0, NULL);
+    json_t *j = json_loads(out.data, 0, NULL);
     double lru = json_real_value(json_object_get(j, "lru")), oracle = json_real_value(json_object_get(j, "oracle"));
     assert_true(lru >= 0 && lru < oracle && oracle < 1);
     json_decref(j);
@@ -110,35 +81,37 @@ static void test_caches(void **state)
 
 static void test_picture(void **state)
 {
+    static char svg[65536];
     assert_int_equal(RUN(trace, "--plot", picture), 0);
     FILE *f = fopen(picture, "r");
     assert_non_null(f);
-    slurp(f, out, sizeof(out));
-    assert_int_equal(strncmp(out, "<svg ", 5), 0);
-    assert_non_null(strstr(out, "</svg>"));
-    assert_null(strstr(out, "nan"));
-    assert_null(strstr(out, "inf "));
+    svg[fread(svg, 1, sizeof(svg) - 1, f)] = 0;
+    fclose(f);
+    assert_int_equal(strncmp(svg, "<svg ", 5), 0);
+    assert_non_null(strstr(svg, "</svg>"));
+    assert_null(strstr(svg, "nan"));
+    assert_null(strstr(svg, "inf "));
     assert_int_equal(RUN(trace, "--plot", "/nowhere/at/all.svg"), 1);
-    assert_non_null(strstr(err, "/nowhere/at/all.svg"));
+    assert_non_null(strstr(err.data, "/nowhere/at/all.svg"));
 }
 
 static void test_errors(void **state)
 {
     assert_int_equal(RUN("--help"), 0);
-    assert_non_null(strstr(out, "usage: hobd simulate"));
-    assert_int_equal(run((const char *const[]){NULL}), 2);
+    assert_non_null(strstr(out.data, "usage: hobd simulate"));
+    assert_int_equal(command_run((const char *const[]){NULL}, "", &out, &err), 2);
     assert_int_equal(RUN(trace, trace), 2);
     assert_int_equal(RUN(trace, "--policy", "lifo"), 2);
-    assert_non_null(strstr(err, "lifo"));
+    assert_non_null(strstr(err.data, "lifo"));
     assert_int_equal(RUN(trace, "--block", "33"), 2);
     assert_int_equal(RUN(trace, "--step-ms", "1,2,3"), 2);
     assert_int_equal(RUN(trace, "--step-ms", "0,0,0,0,0"), 2);
     assert_int_equal(RUN(trace, "--parallel", "0"), 2);
     assert_int_equal(RUN(trace, "--room", "-3"), 2);
     assert_int_equal(RUN("/nowhere/at/all"), 1);
-    assert_non_null(strstr(err, "/nowhere/at/all"));
+    assert_non_null(strstr(err.data, "/nowhere/at/all"));
     assert_int_equal(RUN("/dev/null"), 1);
-    assert_non_null(strstr(err, "no request"));
+    assert_non_null(strstr(err.data, "no request"));
 }
 
 int main(int argc, char **argv)
@@ -148,6 +121,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_picture), cmocka_unit_test(test_errors),
     };
     if (argc != 2) return 2;
-    hobd = argv[1];
+    command_init(argv[1], "simulate");
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -9,64 +9,27 @@
 #include "daemon/text/template/jinja-arena.h"
 #include "daemon/text/template/template.h"
 #include "libcommon/error.h"
+#include "tests/support/memory.h"
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
-static long countdown = -1; /* allocations until one fails; negative: no failure */
-static bool failed;
-
-static bool fails(void)
-{
-    if (countdown < 0 || countdown-- > 0) return false;
-    failed = true;
-    return true;
-}
-
-/* The linker replaces the real functions with these (--wrap). */
-void *__real_malloc(size_t n);
-void *__wrap_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__wrap_realloc(void *p, size_t n);
-void *__real_reallocarray(void *p, size_t n, size_t size);
-void *__wrap_reallocarray(void *p, size_t n, size_t size);
+/* The linker replaces the functions of the arena with these (--wrap), as memory_dep does with those of the library. */
 void *__real_jj_arena_alloc(struct jj_arena *a, size_t n, int *err);
 void *__wrap_jj_arena_alloc(struct jj_arena *a, size_t n, int *err);
 char *__real_jj_arena_bytes(struct jj_arena *a, size_t n, int *err);
 char *__wrap_jj_arena_bytes(struct jj_arena *a, size_t n, int *err);
 
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-void *__wrap_reallocarray(void *p, size_t n, size_t size)
-{
-    return fails() ? NULL : __real_reallocarray(p, n, size);
-}
-
 void *__wrap_jj_arena_alloc(struct jj_arena *a, size_t n, int *err)
 {
-    if (!fails()) return __real_jj_arena_alloc(a, n, err);
+    if (!memory_fails()) return __real_jj_arena_alloc(a, n, err);
     *err = -ENOMEM;
     return NULL;
 }
 
 char *__wrap_jj_arena_bytes(struct jj_arena *a, size_t n, int *err)
 {
-    if (!fails()) return __real_jj_arena_bytes(a, n, err);
+    if (!memory_fails()) return __real_jj_arena_bytes(a, n, err);
     *err = -ENOMEM;
     return NULL;
 }
@@ -104,10 +67,9 @@ static void test_each_allocation_fails(void **state)
         for (long n = 0;; n++) {
             struct text out = {0};
             if (i > 0 && n == 20) n += vars;
-            countdown = n;
-            failed = false;
+            memory_fail((unsigned long)n);
             int r = render(src, NULL, &out);
-            countdown = -1;
+            bool failed = memory_end();
             if (failed && r != -ENOMEM) fail_msg("%s: allocation %ld fails: %d", json_string_value(src), n, r);
             if (failed) assert_int_equal(out.s.len, 0);
             text_fini(&out);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/text/tokenizer/naive.h"
+#include "tests/text/mini.h"
+#include <setjmp.h>
+#include <stdarg.h>
 #include <string.h>
 
-size_t naive_merge(const char *s, size_t n, naive_fn fn, const void *ctx, size_t *cuts)
+#include <cmocka.h>
+
+/* Cuts @s into parts; cuts[i] is the end of part i. Returns the number of parts (at most @n). */
+static size_t merge(const char *s, size_t n, naive_fn fn, const void *ctx, size_t *cuts)
 {
     size_t parts = n;
     for (size_t i = 0; i < n; i++) cuts[i] = i + 1;
@@ -20,5 +26,22 @@ size_t naive_merge(const char *s, size_t n, naive_fn fn, const void *ctx, size_t
         if (best < 0) return parts;
         memmove(cuts + at, cuts + at + 1, (parts - at - 1) * sizeof(*cuts));
         parts--;
+    }
+}
+
+void naive_compare(const struct tokenizer *t, uint64_t *seed, naive_fn fn, const void *ctx)
+{
+    for (int k = 0; k < 10; k++) {
+        char s[64];
+        size_t cuts[64], len = mini_random(seed) % 64;
+        for (size_t i = 0; i < len; i++) s[i] = (char)('a' + mini_random(seed) % 3);
+        struct text text = {0};
+        struct tokens out = {0};
+        text_append(&text, s, len, false);
+        assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
+        assert_int_equal(out.n, merge(s, len, fn, ctx, cuts));
+        for (size_t i = 0; i < out.n; i++) assert_int_equal(out.ends[i], cuts[i]);
+        text_fini(&text);
+        tokens_fini(&out);
     }
 }

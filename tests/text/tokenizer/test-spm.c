@@ -182,19 +182,7 @@ static void equals_the_definition(void **state)
         mini_spm(&m, extra, v.n);
         mini_bool(&m, "tokenizer.ggml.add_space_prefix", false);
         assert_int_equal(mini_tokenizer(&m, &t), 0);
-        for (int k = 0; k < 10; k++) {
-            char s[64];
-            size_t cuts[64], len = mini_random(&seed) % 64;
-            for (size_t i = 0; i < len; i++) s[i] = (char)('a' + mini_random(&seed) % 3);
-            struct text text = {0};
-            struct tokens out = {0};
-            text_append(&text, s, len, false);
-            assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
-            assert_int_equal(out.n, naive_merge(s, len, scored_order, &v, cuts));
-            for (size_t i = 0; i < out.n; i++) assert_int_equal(out.ends[i], cuts[i]);
-            text_fini(&text);
-            tokens_fini(&out);
-        }
+        naive_compare(t, &seed, scored_order, &v);
         tokenizer_free(t);
     }
 }

@@ -4,6 +4,7 @@
  * replaces the calls of hob (--wrap); PCRE2's own calls are not replaced.
  */
 #include "libcommon/error.h"
+#include "tests/support/memory.h"
 #include "tests/text/mini.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,42 +15,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static unsigned long allowed = -1ul; /* allocations until the one that fails */
-
-static bool fails(void)
-{
-    return allowed != -1ul && allowed-- == 0;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_reallocarray(void *p, size_t n, size_t size);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_reallocarray(void *p, size_t n, size_t size);
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t n)
-{
-    return fails() ? NULL : __real_realloc(p, n);
-}
-
-void *__wrap_reallocarray(void *p, size_t n, size_t size)
-{
-    return fails() ? NULL : __real_reallocarray(p, n, size);
-}
 
 static const struct mini_token extra[] = {
     {"<|im_end|>", MINI_CONTROL, 0}, {"_a", MINI_NORMAL, -1}, {"_", MINI_NORMAL, -2}};
@@ -79,9 +44,9 @@ static unsigned long make(const struct gguf *g, struct tokenizer **t)
 {
     for (unsigned long n = 0;; n++) {
         *t = NULL;
-        allowed = n;
+        memory_fail(n);
         int r = tokenizer_new(t, g);
-        allowed = -1ul;
+        memory_end();
         if (r == 0) return n;
         assert_int_equal(r, -ENOMEM);
         assert_null(*t);
@@ -92,9 +57,9 @@ static unsigned long encode(const struct tokenizer *t, const struct text *text)
 {
     for (unsigned long n = 0;; n++) {
         struct tokens out = {0};
-        allowed = n;
+        memory_fail(n);
         int r = tokenizer_encode(t, text, 0, true, &out);
-        allowed = -1ul;
+        memory_end();
         if (r < 0) {
             assert_int_equal(r, -ENOMEM);
             assert_int_equal(out.n, 0);
@@ -129,9 +94,9 @@ static void appending(void **state)
         bool markup = i % 3 == 0;
         for (unsigned long n = 0;; n++) {
             size_t len = text.s.len, spans = text.n_spans;
-            allowed = n;
+            memory_fail(n);
             int r = text_append(&text, "0123456789abcdef", 16, markup);
-            allowed = -1ul;
+            memory_end();
             if (r == 0) break;
             assert_int_equal(r, -ENOMEM);
             assert_int_equal(text.s.len, len);

@@ -35,6 +35,13 @@ static void start(struct mini *m, const char *model)
     mini_str(m, "tokenizer.ggml.pre", "gpt-2");
 }
 
+/* With the three tokens of @abc. */
+static void start_abc(struct mini *m, const char *model)
+{
+    start(m, model);
+    mini_strs(m, "tokenizer.ggml.tokens", abc, 3);
+}
+
 static void unsupported(void **state)
 {
     struct mini m = {0};
@@ -126,20 +133,16 @@ static void types(void **state)
 {
     static const int32_t kinds[] = {1, 1, 6, 77};
     struct mini m;
-    start(&m, "gpt2");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "gpt2");
     mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 2);
     REFUSED(&m, -EINVAL, "token_type", "2 entries for 3 tokens");
-    start(&m, "gpt2");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "gpt2");
     mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 4);
     REFUSED(&m, -EINVAL, "token_type", "4 entries for 3 tokens");
-    start(&m, "gpt2");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "gpt2");
     mini_f32s(&m, "tokenizer.ggml.token_type", scores, 3);
     REFUSED(&m, -EINVAL, "token_type", "integers");
-    start(&m, "llama");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "llama");
     mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 3);
     mini_f32s(&m, "tokenizer.ggml.scores", scores, 3);
     REFUSED(&m, -EINVAL, "token 2", "\"c\"", "<0x0A>");
@@ -149,15 +152,12 @@ static void score_list(void **state)
 {
     const float nan[] = {0, NAN, 0};
     struct mini m;
-    start(&m, "llama");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "llama");
     REFUSED(&m, -EINVAL, "tokenizer.ggml.scores", "no such key");
-    start(&m, "llama");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "llama");
     mini_f32s(&m, "tokenizer.ggml.scores", scores, 2);
     REFUSED(&m, -EINVAL, "tokenizer.ggml.scores", "2 entries for 3 tokens");
-    start(&m, "llama");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "llama");
     mini_f32s(&m, "tokenizer.ggml.scores", nan, 3);
     REFUSED(&m, -EINVAL, "score of token 1");
 }
@@ -166,16 +166,13 @@ static void merge_list(void **state)
 {
     static const char *const bad[][2] = {{"a b", "ab"}, {"a b", ""}, {"a b", " a"}, {"a b", "a "}};
     struct mini m;
-    start(&m, "gpt2");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "gpt2");
     REFUSED(&m, -EINVAL, "tokenizer.ggml.merges", "no such key");
-    start(&m, "gpt2");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "gpt2");
     mini_i32s(&m, "tokenizer.ggml.merges", (const int32_t[]){1}, 1);
     REFUSED(&m, -EINVAL, "tokenizer.ggml.merges", "strings");
     for (size_t i = 0; i < 4; i++) {
-        start(&m, "gpt2");
-        mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+        start_abc(&m, "gpt2");
         mini_strs(&m, "tokenizer.ggml.merges", bad[i], 2);
         REFUSED(&m, -EINVAL, "tokenizer.ggml.merges", "merge 1");
     }
@@ -206,14 +203,12 @@ static void ids(void **state)
     struct mini m;
     struct tokenizer *t;
     for (size_t i = 0; i < 5; i++) {
-        start(&m, "gpt2");
-        mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+        start_abc(&m, "gpt2");
         mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
         mini_u32(&m, keys[i], 3);
         REFUSED(&m, -EINVAL, keys[i], "is 3", "3 tokens");
     }
-    start(&m, "llama");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "llama");
     mini_f32s(&m, "tokenizer.ggml.scores", scores, 3);
     mini_u32(&m, "tokenizer.ggml.bos_token_id", UINT32_MAX); /* older converters write "none" this way */
     assert_int_equal(mini_tokenizer(&m, &t), 0);
@@ -221,8 +216,7 @@ static void ids(void **state)
     assert_int_equal(tokenizer_eos(t), 2);
     assert_false(tokenizer_add_bos(t));
     tokenizer_free(t);
-    start(&m, "gpt2");
-    mini_strs(&m, "tokenizer.ggml.tokens", abc, 3);
+    start_abc(&m, "gpt2");
     mini_strs(&m, "tokenizer.ggml.merges", merge, 1);
     mini_bool(&m, "tokenizer.ggml.add_bos_token", true);
     REFUSED(&m, -EINVAL, "add_bos_token");

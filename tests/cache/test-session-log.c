@@ -363,67 +363,6 @@ static void test_expiry(void **state)
     session_release(g->store, x);
 }
 
-/* Two sessions' worth of memory: others are unloaded first, and come back as they were. */
-static void test_memory_is_bounded(void **state)
-{
-    struct rig *g = *state;
-    struct session_store_config c = rig_config(g);
-    size_t n;
-    uint64_t one, all;
-    rig_say(g, 7, "s0", 1);
-    session_count(g->store, 7, &n, &one);
-    rig_close(g);
-    uint64_t max = 3 * one + 8 * sizeof(struct session);
-    assert_int_equal(session_store_open(&g->store, max, &c), 0);
-    for (unsigned i = 0; i < 10; i++) {
-        char name[8];
-        snprintf(name, sizeof(name), "s%u", i);
-        rig_say(g, 7, name, 1);
-        session_count(g->store, 7, &n, &all);
-        assert_true(all <= max + one);
-    }
-    struct session_info *list;
-    size_t loaded = 0;
-    assert_int_equal(session_list(g->store, 7, &list, &n), 0);
-    assert_int_equal(n, 10);
-    for (size_t i = 0; i < n; i++) loaded += list[i].loaded;
-    assert_in_range(loaded, 1, 9);
-    assert_true(list[0].loaded && !list[9].loaded);
-    free(list);
-    for (unsigned i = 0; i < 10; i++) {
-        char name[8];
-        snprintf(name, sizeof(name), "s%u", i);
-        struct session *x = rig_acquire(g, 7, name);
-        assert_int_equal(rig_last(x), 1);
-        assert_int_equal(x->n_ids, i == 0 ? 40 : 20);
-        session_release(g->store, x);
-    }
-    size_t given = 0;
-    while (session_unload_idle(g->store)) given++;
-    assert_true(given > 0);
-    assert_false(session_unload_idle(g->store));
-    session_count(g->store, 7, &n, &all);
-    assert_true(all < max);
-}
-
-/* What is only in memory stays there, and counts. */
-static void test_unsaved_is_not_unloaded(void **state)
-{
-    struct rig *g = *state;
-    struct session *x = rig_acquire(g, 7, "a"), *y = NULL;
-    rig_turn(x, 1);
-    assert_false(session_unload_idle(g->store)); /* busy */
-    assert_false(session_acquire_unsaved(g->store, &y));
-    session_release(g->store, x);
-    assert_false(session_unload_idle(g->store)); /* not saved */
-    assert_true(session_acquire_unsaved(g->store, &y));
-    assert_ptr_equal(x, y);
-    assert_int_equal(session_save(y), 0);
-    session_release(g->store, y);
-    assert_false(session_acquire_unsaved(g->store, &y));
-    assert_true(session_unload_idle(g->store));
-}
-
 static void test_revert(void **state)
 {
     struct rig *g = *state;
@@ -547,8 +486,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_rename_cut_short, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_remove, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_expiry, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_memory_is_bounded, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_unsaved_is_not_unloaded, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_revert, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_compaction, rig_setup, rig_teardown),
         cmocka_unit_test_setup_teardown(test_another_model, rig_setup, rig_teardown),

@@ -2,6 +2,8 @@
 #include "tests/engine/harness.h"
 #include <errno.h>
 #include <poll.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -61,18 +63,62 @@ void harness_start(struct harness *h)
     assert_null(why);
 }
 
+static void drop(struct answer *a)
+{
+    buf_fini(&a->text);
+    free(a->ids);
+    free(a->logprobs);
+    proto_event_fini(&a->last);
+    memset(a, 0, sizeof(*a));
+}
+
+void harness_forget(struct harness *h)
+{
+    assert_true(h->answers[h->n].ended);
+    drop(&h->answers[h->n--]);
+}
+
 void harness_stop(struct harness *h)
 {
+    if (h->held) harness_go(h); /* a test has failed */
     h->engine = engine_close(h->engine, 60000000);
-    for (int i = 0; i < ANSWERS; i++) {
-        struct answer *a = &h->answers[i];
-        buf_fini(&a->text);
-        free(a->ids);
-        free(a->logprobs);
-        proto_event_fini(&a->last);
-        memset(a, 0, sizeof(*a));
-    }
+    for (int i = 0; i < ANSWERS; i++) drop(&h->answers[i]);
     h->n = 0;
+}
+
+static struct {
+    atomic_bool wanted;
+    sem_t stands, go;
+} hold;
+
+struct core;
+
+void __real_requests_start_new(struct core *core);
+void __wrap_requests_start_new(struct core *core);
+
+void __wrap_requests_start_new(struct core *core)
+{
+    if (atomic_exchange(&hold.wanted, false)) {
+        sem_post(&hold.stands);
+        sem_wait(&hold.go);
+    }
+    __real_requests_start_new(core);
+}
+
+void harness_hold(struct harness *h)
+{
+    sem_init(&hold.stands, 0, 0);
+    sem_init(&hold.go, 0, 0);
+    hold.wanted = true;
+    engine_pause(h->engine, UINT64_MAX, false); /* which makes a turn */
+    while (sem_wait(&hold.stands) < 0) continue;
+    h->held = true;
+}
+
+void harness_go(struct harness *h)
+{
+    h->held = false;
+    sem_post(&hold.go);
 }
 
 void harness_fini(struct harness *h)
@@ -108,9 +154,7 @@ long long harness_status(struct harness *h, uid_t uid, const char *key)
     assert_non_null(at);
     at += strlen(name);
     long long value = strncmp(at, "true", 4) == 0 ? 1 : atoll(at);
-    proto_event_fini(&a->last); /* it can be asked any number of times */
-    memset(a, 0, sizeof(*a));
-    h->n--;
+    harness_forget(h); /* it can be asked any number of times */
     return value;
 }
 

@@ -35,6 +35,7 @@ struct harness {
     struct engine *engine;
     struct answer answers[ANSWERS];
     uint64_t n;     /* ids used; the first is 1 */
+    bool held;      /* harness_hold */
     bool forgetful; /* who gives its slot up may find less than it had read */
 };
 
@@ -47,6 +48,11 @@ void harness_init(struct harness *h, const struct tiny *t);
 void harness_start(struct harness *h); /* and wait until it is READY */
 void harness_stop(struct harness *h);  /* forgets the answers; may be started again */
 void harness_fini(struct harness *h);
+
+/* Stop the engine's thread in the middle of a turn, before it begins with new requests, until harness_go: what is
+ * submitted meanwhile comes into its next turn together. It has stopped when this returns. One engine at a time. */
+void harness_hold(struct harness *h);
+void harness_go(struct harness *h);
 
 /* Before harness_start: a state and a cache directory of its own, removed by harness_fini. */
 void harness_dirs(struct harness *h);
@@ -71,6 +77,9 @@ extern const char harness_story[];
 struct proto_request harness_raw(const char *prompt);
 struct proto_request harness_user(const char *session, const char *content);
 struct proto_request harness_simple(enum proto_type type);
+
+/* The answer of the last id, which has ended, is forgotten: the id can be had again. */
+void harness_forget(struct harness *h);
 
 /* Submit; returns the id. @conn 1 and uid 1000 in the short form. */
 uint64_t harness_submit(struct harness *h, struct proto_request *r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/error.h"
+#include "libcommon/cgroup.h"
 #include "tests/engine/harness.h"
 
 static void test_kv_bytes(void **state)

@@ -305,6 +305,53 @@ static void test_stop_string_is_not_history(void **state)
     assert_true(c->last.usage_cached <= (uint64_t)c->last.miss_at);
 }
 
+static struct answer *list(struct harness *h, const struct proto_text *after, uint32_t limit)
+{
+    struct proto_request r = harness_simple(PROTO_SESSION_LIST);
+    r.limit = limit;
+    if (after->len) assert_int_equal(proto_text_set(&r.after, after->data, after->len), 0);
+    return harness_run(h, &r);
+}
+
+static unsigned count(const char *s, const char *part)
+{
+    unsigned n = 0;
+    for (; (s = strstr(s, part)); s++) n++;
+    return n;
+}
+
+/* A page has so many as the request says, else 256; the last one no cursor. */
+static void test_list_in_pages(void **state)
+{
+    struct harness *h = *state;
+    static const struct proto_text none = {0};
+    char name[8];
+    harness_start(h);
+    for (int i = 0; i < 258; i++) {
+        snprintf(name, sizeof(name), "s%d", i);
+        struct proto_request r = harness_user(name, "x");
+        r.gen.max_tokens = 1;
+        assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
+        harness_forget(h);
+    }
+    struct answer *a = list(h, &none, 0), *b = list(h, &a->last.next, 0);
+    assert_int_equal(count(a->last.sessions.data, "\"name\":"), 256);
+    assert_non_null(strstr(a->last.sessions.data, "[{\"name\":\"s257\","));
+    assert_int_equal(count(b->last.sessions.data, "\"name\":"), 2);
+    assert_non_null(strstr(b->last.sessions.data, "[{\"name\":\"s1\","));
+    assert_int_equal(b->last.next.len, 0);
+    a = list(h, &none, 3);
+    b = list(h, &a->last.next, 1000);
+    assert_int_equal(count(a->last.sessions.data, "\"name\":"), 3);
+    assert_int_equal(count(b->last.sessions.data, "\"name\":"), 255);
+    assert_non_null(strstr(b->last.sessions.data, "[{\"name\":\"s254\","));
+    assert_int_equal(b->last.next.len, 0);
+    assert_error(list(h, &(struct proto_text){(char *)"s1", 2}, 3), EINVAL, "session.list: after: ");
+    struct proto_request r = harness_simple(PROTO_SESSION_LIST);
+    b = harness_wait(h, harness_submit_as(h, 1, 1001, &r));
+    assert_string_equal(b->last.sessions.data, "[]");
+}
+
 /* More waiting sessions than the pool can hold, all at once, several rounds: nobody is stuck. */
 static void test_many_sessions_short_blocks(void **state)
 {
@@ -333,21 +380,14 @@ int main(void)
 #name "_spm", name, setup_spm, harness_teardown, NULL                                                          \
     }
     const struct CMUnitTest tests[] = {
-        BPE(test_three_turns),
-        SPM(test_three_turns),
-        BPE(test_lively_turns),
-        SPM(test_lively_turns),
-        BPE(test_reuse_changes_no_bit),
-        SPM(test_reuse_changes_no_bit),
-        BPE(test_continue_last),
-        BPE(test_busy),
-        BPE(test_cancelled_turns),
-        SPM(test_cancelled_turns),
-        BPE(test_failed_first_turn),
-        BPE(test_raw_session),
-        SPM(test_raw_session),
-        BPE(test_stop_string_is_not_history),
-        BPE(test_many_sessions_short_blocks),
+        BPE(test_three_turns),          SPM(test_three_turns),
+        BPE(test_lively_turns),         SPM(test_lively_turns),
+        BPE(test_reuse_changes_no_bit), SPM(test_reuse_changes_no_bit),
+        BPE(test_continue_last),        BPE(test_busy),
+        BPE(test_cancelled_turns),      SPM(test_cancelled_turns),
+        BPE(test_failed_first_turn),    BPE(test_raw_session),
+        SPM(test_raw_session),          BPE(test_stop_string_is_not_history),
+        BPE(test_list_in_pages),        BPE(test_many_sessions_short_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* What a uid sees. */
+#include "daemon/engine/status-snapshot.h"
 #include "tests/engine/harness.h"
+#include <stdatomic.h>
+#include <stdio.h>
+
+static atomic_uint snapshots;
+
+int __real_status_take(struct engine *e, uid_t uid, struct status_snapshot *out);
+int __wrap_status_take(struct engine *e, uid_t uid, struct status_snapshot *out);
+
+int __wrap_status_take(struct engine *e, uid_t uid, struct status_snapshot *out)
+{
+    snapshots++;
+    return __real_status_take(e, uid, out);
+}
 
 static void test_status_is_ones_own(void **state)
 {
@@ -36,10 +50,7 @@ static void test_many_users(void **state)
         r.gen.logprobs = false;
         struct answer *a = harness_wait(h, harness_submit_as(h, 1, 5000 + uid, &r));
         assert_done(a, PROTO_STOP_LENGTH);
-        buf_fini(&a->text);
-        proto_event_fini(&a->last);
-        memset(a, 0, sizeof(*a));
-        h->n--;
+        harness_forget(h);
     }
     struct proto_request r = harness_simple(PROTO_STATUS);
     struct answer *a = harness_wait(h, harness_submit_as(h, 1, 0, &r));
@@ -78,10 +89,45 @@ static void test_status_while_it_computes(void **state)
     assert_true(seen);
 }
 
+/* Requests of three uids that come together: a snapshot for each uid, and its text for each of its requests. */
+static void test_requests_that_come_together(void **state)
+{
+    static const uid_t uids[] = {1234, 0, 1235, 1236};
+    struct harness *h = *state;
+    const char *texts[4] = {NULL};
+    uint64_t id[40];
+    harness_start(h);
+    for (unsigned i = 0; i < 5; i++) { /* two of 1234, three of 1235, none of 1236 */
+        struct proto_request r = harness_raw("x");
+        harness_wait(h, harness_submit_as(h, 1, i < 2 ? 1234 : 1235, &r));
+        harness_forget(h);
+    }
+    harness_hold(h);
+    snapshots = 0;
+    for (unsigned i = 0; i < 40; i++) {
+        struct proto_request r = harness_simple(PROTO_STATUS);
+        id[i] = harness_submit_as(h, 1 + i % 7, uids[i % 4], &r);
+    }
+    assert_int_equal(snapshots, 0);
+    harness_go(h);
+    for (unsigned i = 0; i < 40; i++) {
+        static const char *const requests[] = {"\"requests\":2,", "\"requests\":5,", "\"requests\":3,",
+                                               "\"requests\":0,"};
+        const struct answer *a = harness_wait(h, id[i]);
+        assert_int_equal(a->last.type, PROTO_EV_STATUS);
+        assert_non_null(strstr(a->last.status.data, requests[i % 4]));
+        if (!texts[i % 4]) texts[i % 4] = a->last.status.data;
+        assert_string_equal(a->last.status.data, texts[i % 4]);
+    }
+    assert_int_equal(snapshots, 4);
+    assert_int_equal(engine_load(h->engine), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_status_is_ones_own, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_requests_that_come_together, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_many_users, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_status_while_it_computes, harness_setup, harness_teardown),
     };

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* No memory for an event on its way out: an answer with a hole in it is none, while a message of progress may be lost.
+ */
+#include "daemon/request/event-queue.h"
+#include "tests/engine/harness.h"
+#include "tests/support/memory.h"
+#include <errno.h>
+
+static struct proto_request endless(const char *session)
+{
+    struct proto_request r = harness_user(session, harness_story);
+    r.gen.max_tokens = 1900;
+    r.gen.ignore_eos = true;
+    return r;
+}
+
+static void test_piece_of_an_answer(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    for (int i = 0; i < 2; i++) {
+        struct proto_request r = endless(i ? "s" : NULL), q = harness_user(i ? "s" : NULL, "the");
+        uint64_t id = harness_submit(h, &r);
+        harness_wait_texts(h, id, 1);
+        memory_fail_size(sizeof(struct event_node));
+        struct answer *a = harness_wait(h, id);
+        assert_true(memory_end());
+        assert_error(a, ENOMEM, "no memory for a part of the answer");
+        assert_true(a->n < 1900);
+        assert_int_equal(engine_load(h->engine), 0);
+        assert_done(harness_run(h, &q), PROTO_STOP_LENGTH); /* its session is free, too */
+    }
+}
+
+/* The first event behind the hold is of the prompt that is read. */
+static void test_progress(void **state)
+{
+    struct harness *h = *state;
+    struct answer *a[2];
+    h->config.batch_tokens = 2;
+    harness_start(h);
+    for (int i = 0; i < 2; i++) {
+        struct proto_request r = harness_raw(harness_story);
+        assert_int_equal(proto_text_set(&r.gen.salt, i ? "a" : "b", 1), 0);
+        harness_hold(h);
+        uint64_t id = harness_submit(h, &r);
+        if (i) memory_fail_size(sizeof(struct event_node));
+        harness_go(h);
+        a[i] = harness_wait(h, id);
+        assert_int_equal(memory_end(), i);
+        assert_done(a[i], PROTO_STOP_LENGTH);
+    }
+    assert_same(a[0], a[1]);
+    assert_int_equal(a[1]->texts, a[0]->texts);
+    assert_true(a[1]->events < a[0]->events);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_piece_of_an_answer, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_progress, harness_setup, harness_teardown),
+    };
+    return cmocka_run_group_tests_name("lost", tests, NULL, NULL);
+}

@@ -105,13 +105,18 @@ void __wrap_requests_start_new(struct core *core)
     __real_requests_start_new(core);
 }
 
+static void hold_wait(struct harness *h)
+{
+    engine_pause(h->engine, UINT64_MAX, false); /* which makes a turn */
+    while (sem_wait(&hold.stands) < 0) continue;
+}
+
 void harness_hold(struct harness *h)
 {
     sem_init(&hold.stands, 0, 0);
     sem_init(&hold.go, 0, 0);
     hold.wanted = true;
-    engine_pause(h->engine, UINT64_MAX, false); /* which makes a turn */
-    while (sem_wait(&hold.stands) < 0) continue;
+    hold_wait(h);
     h->held = true;
 }
 
@@ -294,6 +299,15 @@ static void take(struct harness *h)
         assert_true(r > 0 || errno == EINTR);
     }
     note(h, &e);
+}
+
+void harness_turn(struct harness *h)
+{
+    struct engine_event e;
+    hold.wanted = true; /* before it goes, or it could miss a turn */
+    sem_post(&hold.go);
+    hold_wait(h);
+    while (engine_poll(h->engine, &e)) note(h, &e);
 }
 
 struct answer *harness_wait(struct harness *h, uint64_t id)

@@ -53,6 +53,8 @@ void harness_fini(struct harness *h);
  * submitted meanwhile comes into its next turn together. It has stopped when this returns. One engine at a time. */
 void harness_hold(struct harness *h);
 void harness_go(struct harness *h);
+/* While it stands there: let it go to the same place in its next turn, and take the events that came meanwhile. */
+void harness_turn(struct harness *h);
 
 /* Before harness_start: a state and a cache directory of its own, removed by harness_fini. */
 void harness_dirs(struct harness *h);

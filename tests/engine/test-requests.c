@@ -58,9 +58,11 @@ static void test_cancel(void **state)
     big[1500] = 0;
     r = harness_raw(big);
     free(big);
+    harness_hold(h);
     uint64_t prefill = harness_submit(h, &r);
-    harness_wait_any(h, prefill);
+    while (h->answers[prefill].prefill_n == 0) harness_turn(h);
     engine_cancel(h->engine, 1, prefill);
+    harness_go(h);
     a = harness_wait(h, prefill);
     assert_done(a, PROTO_STOP_CANCEL);
     assert_int_equal(a->n, 0);

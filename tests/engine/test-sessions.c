@@ -214,9 +214,11 @@ static void test_cancelled_turns(void **state)
     memset(big, '.', sizeof(big) - 1);
     big[sizeof(big) - 1] = 0;
     r = harness_user("s", big);
+    harness_hold(h);
     uint64_t id = harness_submit(h, &r);
-    harness_wait_any(h, id);
+    while (h->answers[id].prefill_n == 0) harness_turn(h);
     engine_cancel(h->engine, 1, id);
+    harness_go(h);
     struct answer *a = harness_wait(h, id);
     assert_done(a, PROTO_STOP_CANCEL);
     assert_int_equal(a->n, 0);
@@ -224,9 +226,11 @@ static void test_cancelled_turns(void **state)
     r = harness_user("s", "you");
     r.gen.max_tokens = 1000;
     r.gen.ignore_eos = true;
+    harness_hold(h);
     id = harness_submit(h, &r);
-    harness_wait_texts(h, id, 9);
+    while (h->answers[id].texts < 9) harness_turn(h);
     engine_cancel(h->engine, 1, id);
+    harness_go(h);
     a = harness_wait(h, id);
     assert_done(a, PROTO_STOP_CANCEL);
     /* nothing of the cancelled turn stands between; it may have computed how this one begins */

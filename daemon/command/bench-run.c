@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The runs that hobd bench measures. */
 #include "daemon/command/bench.h"
-#include "daemon/engine/sample.h"
+#include "daemon/sample/sample.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <string.h>

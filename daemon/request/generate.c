@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests with a prompt: generate, warm and infill, from their check to the moment they wait for a slot. */
-#include "daemon/engine/fim.h"
+#include "daemon/request/infill.h"
 #include "daemon/request/answer.h"
 #include "daemon/request/prepare.h"
 #include "daemon/request/turn.h"

@@ -2,7 +2,7 @@
 #pragma once
 /* A model ready to serve: file, tokenizer, chat template, weights. Immutable once loaded, but for the backend, which is
  * the engine thread's. */
-#include "daemon/engine/sample.h"
+#include "daemon/sample/sample.h"
 #include "daemon/model/backend.h"
 #include "daemon/request/config.h"
 #include "daemon/text/template/template.h"

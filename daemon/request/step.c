@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/step.h"
-#include "daemon/engine/rng.h"
+#include "daemon/sample/rng.h"
 #include "daemon/request/answer.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"

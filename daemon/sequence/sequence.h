@@ -4,10 +4,10 @@
  * A sequence: the tokens of a prompt and of one answer to it, with their KV blocks. Its request owns it and decides
  * what is said of it and when it ends.
  */
-#include "daemon/engine/fim.h"
-#include "daemon/engine/harmony.h"
-#include "daemon/engine/sample.h"
-#include "daemon/engine/stop.h"
+#include "daemon/request/infill.h"
+#include "daemon/output/harmony.h"
+#include "daemon/sample/sample.h"
+#include "daemon/output/stop.h"
 #include "daemon/sequence/prefix-reuse.h"
 #include "daemon/sequence/prompt.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/stop.h"
+#include "daemon/output/stop.h"
 #include <string.h>
 
 void stop_fini(struct stop *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/sample.h"
+#include "daemon/sample/sample.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/fim.h"
+#include "daemon/request/infill.h"
 #include "daemon/request/prepare.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/rng.h"
+#include "daemon/sample/rng.h"
 
 void rng_philox(uint32_t out[4], const uint32_t ctr[4], const uint32_t key[2])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where sampling parameters come from: defaults, then the model's file, then the request. */
-#include "daemon/engine/sample.h"
+#include "daemon/sample/sample.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <float.h>

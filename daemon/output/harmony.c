@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/harmony.h"
+#include "daemon/output/harmony.h"
 #include <string.h>
 
 static bool is(const char *piece, size_t len, const char *what)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/harmony.h"
+#include "daemon/output/harmony.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/stop.h"
+#include "daemon/output/stop.h"
 #include "libcommon/utf8.h"
 #include <setjmp.h>
 #include <stdarg.h>

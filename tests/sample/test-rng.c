@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/rng.h"
+#include "daemon/sample/rng.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

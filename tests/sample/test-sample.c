@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/rng.h"
-#include "daemon/engine/sample.h"
+#include "daemon/sample/rng.h"
+#include "daemon/sample/sample.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <setjmp.h>

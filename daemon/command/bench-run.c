@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The runs that hobd bench measures. */
 #include "daemon/command/bench.h"
-#include "daemon/sample/sample.h"
+#include "daemon/sample/sampling.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <string.h>
@@ -135,20 +135,22 @@ int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps,
 double bench_sampling(struct tool *l)
 {
     uint32_t vocab = l->backend->shape.vocab;
-    struct sample_params params;
-    struct sampler *s = NULL;
+    struct sampling s = {0};
+    struct sample_scratch *x = NULL;
     double took[SAMPLINGS] = {0};
     int32_t token = 0;
     _cleanup_(freep) float *logits = malloc(vocab * sizeof(float));
-    int e = logits ? sampler_new(&s, vocab) : -ENOMEM;
+    int e = logits ? sample_scratch_new(&x, vocab) : -ENOMEM;
     if (!e) e = tool_forward(l, 0, &token, 0, 1, 0, logits);
-    sample_params_init(&params);
+    sample_params_init(&s.params);
+    if (!e) e = sampling_start(&s, NULL, 0, NULL, 0);
     for (int i = 0; !e && i < SAMPLINGS; i++) {
         double start = tool_now();
-        e = sampler_pick(s, &params, NULL, logits, &token, 1, 0.5, &token);
+        e = sampling_pick(&s, x, logits, &token, 1, &token);
         took[i] = tool_now() - start;
     }
-    sampler_free(s);
+    sampling_fini(&s);
+    sample_scratch_free(x);
     qsort(took, SAMPLINGS, sizeof(*took), cmp_double);
     return e ? 0 : took[SAMPLINGS / 2];
 }

@@ -120,7 +120,7 @@ static int load_all(struct engine *e)
                                      .cache_bytes = c->cache_bytes,
                                      .disk_reserve = c->disk_reserve};
     if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &tier, &core->mail.returns);
-    if (r == 0) r = sampler_new(&core->sampler, core->model.vocab);
+    if (r == 0) r = sample_scratch_new(&core->sample_scratch, core->model.vocab);
     if (r == 0) r = step_new(core);
     if (r == 0) r = job_pool_new(&core->jobs, JOB_THREADS, users_is_alone, &core->mail.users);
     core->mail.returns.pool = core->jobs;
@@ -176,7 +176,7 @@ static void unload(struct engine *e)
     core->jobs = job_pool_free(core->jobs);
     step_free(core);
     kv_cache_free(&core->cache, e->flush_until);
-    core->sampler = sampler_free(core->sampler);
+    core->sample_scratch = sample_scratch_free(core->sample_scratch);
     core->sessions = session_store_free(core->sessions);
     loaded_fini(&core->model);
 }

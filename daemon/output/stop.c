@@ -1,10 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/output/stop.h"
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+int stop_init(struct stop *s, const struct proto_text *strings, size_t n)
+{
+    int r = 0;
+    *s = (struct stop){0};
+    if (n == 0) return 0;
+    s->strings = calloc(n, sizeof(*s->strings));
+    if (!s->strings) return -ENOMEM;
+    for (; r == 0 && s->n < n; s->n++) r = proto_text_set(&s->strings[s->n], strings[s->n].data, strings[s->n].len);
+    if (r < 0) stop_fini(s);
+    return r;
+}
 
 void stop_fini(struct stop *s)
 {
+    for (size_t i = 0; i < s->n; i++) proto_text_fini(&s->strings[i]);
+    free(s->strings);
     buf_fini(&s->held);
+    *s = (struct stop){0};
+}
+
+int stop_clone(struct stop *to, const struct stop *from)
+{
+    int r = stop_init(to, from->strings, from->n);
+    if (r == 0 && from->held.len) r = buf_append(&to->held, from->held.data, from->held.len);
+    if (r < 0) stop_fini(to);
+    return r;
 }
 
 /* Length of the longest stop string that ends at held[end), or 0. */
@@ -18,7 +43,7 @@ static size_t ends_here(const struct stop *s, size_t end)
     return longest;
 }
 
-/* Length of the longest tail of the held text that begins a stop string. */
+/* Length of the longest tail of the held text that is the beginning of a stop string. */
 static size_t could_become(const struct stop *s)
 {
     size_t longest = 0;

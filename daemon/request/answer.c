@@ -8,13 +8,14 @@
 static void show_held(struct request *r, struct seq *s)
 {
     if (!s || s->generated == 0) return;
-    struct buf shown = BUF_INIT;
-    if (seq_cut(s, &shown) == 0 && shown.len) {
-        struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = s->output.channel};
-        ev.text.data = buf_steal(&shown, &ev.text.len);
+    struct output_step out = {0};
+    int result = seq_cut(s, &out);
+    for (size_t i = 0; result == 0 && i < out.n; i++) {
+        struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = out.events[i].channel};
+        ev.text.data = buf_steal(&out.events[i].text, &ev.text.len);
         request_emit(r, s, &ev);
     }
-    buf_fini(&shown);
+    output_step_fini(&out);
 }
 
 /* End with @ev. @keep: the session keeps what was said. A job that waits is taken back, so that it is charged to
@@ -57,7 +58,7 @@ static void set_usage(struct proto_event *ev, const struct request *r, const str
     ev->decode_ms = ms(t->first_token, now, t->waited[1]);
     ev->ttft_ms = ms(r->submitted, t->first_token, 0);
     ev->shifted = s->context.shifted;
-    ev->seed = s->sampling.seed;
+    ev->seed = (int64_t)s->sampling.seed;
     if (s->n_prompt == 0) return; /* a job may still have the prompt */
     ev->miss_at = s->prompt.miss_at;
     ev->cut_prefix = s->prompt.cut_prefix;

@@ -43,7 +43,7 @@ struct core {
     uint64_t window_end;     /* us: until then a first batch waits for more requests */
     uint64_t positions_next; /* us: when all waiting requests are told their positions again */
     struct step_scratch *step;
-    struct sampler *sampler;
+    struct sample_scratch *sample_scratch;
     atomic_uint_fast64_t progress; /* steps and pieces of loading, for the watchdog */
     struct core_counts counts;
     struct rates rates;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests with a prompt: generate, warm and infill, from their check to the moment they wait for a slot. */
-#include "daemon/request/infill.h"
 #include "daemon/request/answer.h"
+#include "daemon/request/infill.h"
 #include "daemon/request/prepare.h"
 #include "daemon/request/turn.h"
 #include "daemon/request/types.h"
@@ -46,35 +46,37 @@ static int check_length(const struct request *r)
                      limit * m->piece_max);
 }
 
+/* Negative: draw one. */
+static int set_seed(struct seq *s, int64_t seed)
+{
+    uint64_t drawn;
+    if (seed < 0 && getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) return error_origin(-errno);
+    s->sampling.seed = seed < 0 ? drawn >> 1 : (uint64_t)seed;
+    return 0;
+}
+
 /* Check what the request asks of its answer, and set the parameters of @s. */
 static int configure(struct request *r, struct seq *s)
 {
     struct proto_generate *g = &r->proto.gen;
-    const struct loaded *m = &r->core->model;
     struct sample_params *p = &s->sampling.params;
-    *p = m->sampling;
-    if (r->proto.type == PROTO_INFILL) p->temperature = 0;
+    bool infill = r->proto.type == PROTO_INFILL;
+    *p = r->core->model.sampling;
+    if (infill) p->temperature = 0;
     int result = sample_params_request(p, &g->sampling);
     if (result == 0) result = check_stops(g);
-    if (result == 0 && r->proto.type == PROTO_INFILL) result = fim_configure(&s->output.lines, g);
+    if (result == 0 && infill) result = fim_add_stop(g);
     if (result < 0) return result;
     if (g->max_tokens == 0 || g->max_tokens < -1) return error_say(-EINVAL, "max_tokens must be at least 1");
     if (g->n > PROTO_ANSWERS_MAX) return error_say(-EINVAL, "there are at most %d answers", PROTO_ANSWERS_MAX);
     if (g->n > 1 && (g->session.len || g->continue_last))
         return error_say(-EINVAL, "a session keeps one answer: several go without");
-    if (g->ignore_eos) {
-        p->ban = m->eog;
-        p->n_ban = m->n_eog;
-    }
-    s->output.stop.strings = g->stop;
-    s->output.stop.n = g->n_stop;
-    s->sampling.seed = g->sampling.seed;
-    if (s->sampling.seed < 0) {
-        uint64_t drawn;
-        if (getrandom(&drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) return error_origin(-errno);
-        s->sampling.seed = (int64_t)(drawn >> 1);
-    }
-    return 0;
+    result = set_seed(s, g->sampling.seed);
+    if (result < 0) return result;
+    const struct output_request q = {
+        .stop = g->stop, .n_stop = g->n_stop, .max_lines = infill && g->max_lines > 0 ? (uint32_t)g->max_lines : 0};
+    output_fini(&s->output); /* of an earlier try, when the session was busy */
+    return output_init(&s->output, r->core->model.tokenizer, &q);
 }
 
 static int acquire_session(struct request *r)
@@ -121,7 +123,7 @@ static int work(struct request *r)
     struct seq *s = request_first(r);
     int result = t->session ? turn_load(r->core, t->session) : 0;
     if (result == 0 && t->target) (void)!turn_load(r->core, t->target); /* even unreadable it is in the way */
-    if (result == 0) result = prepare_biases(&s->sampling.biases, &s->sampling.n_biases, m, g);
+    if (result == 0) result = prepare_biases(&s->biases, &s->n_biases, m, g);
     if (result == 0 && r->proto.type == PROTO_INFILL)
         result = fim_prepare(&s->prompt, m, g);
     else if (result == 0)
@@ -155,10 +157,10 @@ static int set_limits(struct request *r, struct seq *s)
 {
     const struct proto_generate *g = &r->proto.gen;
     const struct kv_pool *pool = r->core->cache.pool;
-    s->sampling.params.bias = s->sampling.biases;
-    s->sampling.params.n_bias = s->sampling.n_biases;
+    const struct loaded *m = &r->core->model;
     s->n_prompt = s->prompt.tokens.n;
-    int result = set_context(r, s);
+    int result = sampling_start(&s->sampling, s->biases, s->n_biases, m->eog, g->ignore_eos ? m->n_eog : 0);
+    if (result == 0) result = set_context(r, s);
     if (result < 0) return result;
     uint64_t limit = prepare_limit(s->context.ctx, s->context.policy);
     assert(s->n_prompt > 0 && s->n_prompt < limit); /* prepare_prompt has checked it */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/infill.h"
+#include "daemon/output/line-limit.h"
 #include "daemon/request/prepare.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -7,9 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define ANSWER_TOKENS 256 /* when the request names no limit */
-#define ROOM_LEAST    16  /* tokens of both texts, without which it is not worth a try */
-#define TOKEN_BYTES   16  /* more than most tokens have: so much of a long text is looked at first */
+#define ANSWER_TOKENS 256 /* when the request sets no limit */
+#define ROOM_LEAST    16  /* tokens of both texts; less room is refused */
+#define TOKEN_BYTES   16  /* more than most tokens have; the first guess of the length to encode */
 
 int64_t fim_tokens(const struct proto_generate *g)
 {
@@ -45,7 +46,8 @@ static int encode(struct side *s, const struct tokenizer *k, bool first)
     return r < 0 ? r : tokenizer_encode(k, &t, 0, first, &s->ids);
 }
 
-/* At least @need tokens at the end of the text, or all of it. Where the look begins does not move with every byte. */
+/* Encode at least @need tokens at the end of the text, or all of it. The first encoded byte does not move with every
+ * byte of the text. */
 static int encode_prefix(struct side *s, const struct loaded *m, uint64_t need)
 {
     for (uint64_t bytes = need * TOKEN_BYTES, most = need * m->piece_max;; bytes *= 4) {
@@ -75,7 +77,7 @@ static size_t begin_of(const struct side *s, size_t i)
     return s->begin + (i ? s->ids.ends[i - 1] : 0);
 }
 
-/* Leave out so many tokens that @most remain, in steps of @unit; then up to the next line, if it is near. */
+/* Leave out tokens until at most @most remain, in steps of @unit; then up to the next line, if it is near. */
 static void cut_prefix(struct side *s, uint64_t most, uint64_t unit)
 {
     uint64_t out = (s->ids.n - most + unit - 1) / unit * unit;
@@ -88,7 +90,7 @@ static void cut_prefix(struct side *s, uint64_t most, uint64_t unit)
     s->from = out;
 }
 
-/* What is kept of both, when @room tokens are all there is. */
+/* Choose the tokens of both texts that fit into @room. */
 static void cut(struct side *prefix, struct side *suffix, uint64_t room)
 {
     uint64_t unit = room / 8 / PREFIX_BLOCK * PREFIX_BLOCK;
@@ -100,7 +102,7 @@ static void cut(struct side *prefix, struct side *suffix, uint64_t room)
     if (prefix->to > most) {
         cut_prefix(prefix, most, unit);
     } else {
-        /* Nor does the suffix get another end with every token. */
+        /* The end of the suffix does not move with every token either. */
         uint64_t taken = (prefix->to + unit - 1) / unit * unit;
         if (taken < most) quarter = room - taken;
     }
@@ -141,7 +143,7 @@ static int put_all(struct prompt *p, const struct tokenizer *k, const struct sid
     if (r == 0) r = put_special(p, k, suffix_first ? fim->pre : fim->suf);
     if (r == 0) r = put_side(p, suffix_first ? prefix : suffix);
     if (r == 0 && !suffix_first) r = put_special(p, k, fim->mid);
-    /* Never a session's, where it would matter whose text it was. */
+    /* An infill is never part of a session, the only use of markup. */
     if (r == 0) r = buf_reserve(&p->markup, p->text.len);
     if (r < 0) return r;
     memset(p->markup.data, 0, p->text.len + 1);
@@ -183,38 +185,18 @@ int fim_prepare(struct prompt *p, const struct loaded *m, const struct proto_gen
 
 /* --- where the answer ends --- */
 
-static bool blank(char c)
-{
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
-}
-
-int fim_configure(struct fim_lines *l, struct proto_generate *g)
+int fim_add_stop(struct proto_generate *g)
 {
     const struct proto_text *t = &g->suffix;
     size_t n = 0, seen = 0;
-    *l = (struct fim_lines){.left = g->max_lines > 0 ? (uint32_t)g->max_lines : 0};
     if (g->n_stop == PROTO_STOPS_MAX)
         return error_say(-EINVAL, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
     while (n < t->len && n < FIM_STOP_MOST && !(t->data[n] == '\n' && seen >= FIM_STOP_LEAST))
-        seen += !blank(t->data[n++]);
+        seen += !line_blank(t->data[n++]);
     while (inside_character(t, n)) n--;
-    while (n > 0 && blank(t->data[n - 1])) n--;
-    if (n == 0 || utf8_check(t->data, n) < n) return 0; /* the latter is refused where it is read */
+    while (n > 0 && line_blank(t->data[n - 1])) n--;
+    if (n == 0 || utf8_check(t->data, n) < n) return 0; /* fim_prepare() refuses a suffix that is not UTF-8 */
     int r = proto_text_set(&g->stop[g->n_stop], t->data, n);
     if (r == 0) g->n_stop++;
     return r;
-}
-
-bool fim_end(struct fim_lines *l, struct buf *shown, size_t from)
-{
-    if (l->left == 0) return false;
-    for (size_t i = from; i < shown->len; i++) {
-        char c = shown->data[i];
-        if (!blank(c)) l->begun = true;
-        if (c != '\n' || !l->begun || --l->left > 0) continue;
-        shown->len = i;
-        shown->data[i] = '\0';
-        return true;
-    }
-    return false;
 }

@@ -2,9 +2,9 @@
 #pragma once
 /* A model ready to serve: file, tokenizer, chat template, weights. Immutable once loaded, but for the backend, which is
  * the engine thread's. */
-#include "daemon/sample/sample.h"
 #include "daemon/model/backend.h"
 #include "daemon/request/config.h"
+#include "daemon/sample/params.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/step.h"
-#include "daemon/sample/rng.h"
 #include "daemon/request/answer.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
@@ -108,10 +107,11 @@ static void fill_entries(struct core *core, size_t runs)
     }
 }
 
-/* The text, and what --logprobs asks of token @id in @row. Without memory for it the answer ends. */
-static int emit_text(struct core *core, struct seq *s, int32_t id, const float *row, struct buf *shown)
+/* The text events of token @id. The first one has its logprob in @row if that is wanted, even without text. 0; -ENOMEM,
+ * and the answer ends. */
+static int emit_token(struct core *core, struct seq *s, int32_t id, const float *row, struct output_step *out)
 {
-    struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = s->output.channel};
+    struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = out->channel};
     if (s->request->proto.gen.logprobs) {
         ev.ids = malloc(sizeof(*ev.ids));
         ev.logprobs = malloc(sizeof(*ev.logprobs));
@@ -124,29 +124,30 @@ static int emit_text(struct core *core, struct seq *s, int32_t id, const float *
         ev.ids[0] = id;
         ev.logprobs[0] = (row[id] - max) - lse;
         ev.n_ids = 1;
-    } else if (shown->len == 0) {
-        return 0;
+        if (out->n == 0) request_emit(s->request, s, &ev);
     }
-    if (shown->len) ev.text.data = buf_steal(shown, &ev.text.len);
-    request_emit(s->request, s, &ev);
+    for (size_t i = 0; i < out->n; i++) {
+        ev.channel = out->events[i].channel;
+        ev.text.data = buf_steal(&out->events[i].text, &ev.text.len);
+        request_emit(s->request, s, &ev);
+        ev = (struct proto_event){.type = PROTO_EV_TEXT};
+    }
     return 0;
 }
 
-/* Sample from its row, and go on or end. */
+/* Sample a token from @row. The answer continues, ends or is preempted. */
 static void advance(struct core *core, struct seq *s, const float *row)
 {
-    struct buf shown = BUF_INIT;
+    struct output_step out = {0};
     enum proto_reason reason = PROTO_STOP_EOS;
     int32_t id = -1;
-    double u = rng_uniform((uint64_t)s->sampling.seed, s->nth, s->generated);
-    int r = sampler_pick(core->sampler, &s->sampling.params, &s->sampling.state, row, s->prompt.tokens.ids,
-                         s->prompt.tokens.n, u, &id);
+    int r = sampling_pick(&s->sampling, core->sample_scratch, row, s->prompt.tokens.ids, s->prompt.tokens.n, &id);
     if (r == 0) {
         if (s->generated == 0) s->times.first_token = clock_now_usec();
-        r = seq_push(s, core->model.tokenizer, id, &shown, &reason);
+        r = seq_push(s, id, &out, &reason);
     }
-    if (r >= 0 && emit_text(core, s, id, row, &shown) < 0) r = -ENOMEM;
-    buf_fini(&shown);
+    if (r >= 0 && emit_token(core, s, id, row, &out) < 0) r = -ENOMEM;
+    output_step_fini(&out);
     if (r >= 0) s->request->user->counts.tokens_generated++;
     core->counts.sampled++;
     if (r < 0)
@@ -162,7 +163,6 @@ static void advance(struct core *core, struct seq *s, const float *row)
 static int fork_answers(struct core *core, struct seq *s)
 {
     struct seq_group *g = s->group;
-    struct request *r = s->request;
     struct seq *t;
     if (g->n == g->left || s->generated) return 0;
     for (uint32_t i = 1; i < g->n; i++) {
@@ -172,8 +172,6 @@ static int fork_answers(struct core *core, struct seq *s)
     }
     for (uint32_t i = 1; i < g->n; i++) {
         t = g->seqs[i];
-        t->output.stop.strings = r->proto.gen.stop;
-        t->output.stop.n = r->proto.gen.n_stop;
         plan_wait(core, t);
         t->sched.found = seq_known(s); /* the KV of @s */
         t->sched.looked_step = core->counts.steps + 1;

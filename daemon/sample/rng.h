@@ -2,8 +2,7 @@
 #pragma once
 /*
  * The random numbers of an answer, counter-based: Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
- * as easy as 1, 2, 3", SC'11). No state: the same (seed, answer, token) gives the same number wherever and whenever
- * asked.
+ * as easy as 1, 2, 3", SC'11). There is no state: the same (seed, answer, token) always gives the same number.
  */
 #include <stdint.h>
 

@@ -55,9 +55,9 @@ struct seq *seq_free(struct seq *s)
     prompt_fini(&s->prompt);
     free(s->end_node);
     free(s->context.view);
-    free(s->sampling.biases);
-    stop_fini(&s->output.stop);
-    buf_fini(&s->output.answer);
+    free(s->biases);
+    sampling_fini(&s->sampling);
+    output_fini(&s->output);
     free(s);
     return NULL;
 }
@@ -75,18 +75,6 @@ void seq_resumed(struct seq *s, uint64_t now)
 }
 
 /* --- several answers --- */
-
-static int copy_sampling(struct seq_sampling *to, const struct seq_sampling *from)
-{
-    *to = *from;
-    to->biases = NULL;
-    if (!from->n_biases) return 0;
-    to->biases = calloc(from->n_biases, sizeof(*to->biases));
-    if (!to->biases) return -ENOMEM;
-    memcpy(to->biases, from->biases, from->n_biases * sizeof(*to->biases));
-    to->params.bias = to->biases;
-    return 0;
-}
 
 static int copy_context(struct seq_context *to, const struct seq_context *from)
 {
@@ -117,7 +105,9 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
     t->times.admitted = s->times.admitted;
     r = prompt_copy(&t->prompt, &s->prompt);
     if (r == 0) r = copy_context(&t->context, &s->context);
-    if (r == 0) r = copy_sampling(&t->sampling, &s->sampling);
+    if (r == 0) r = sampling_clone(&t->sampling, &s->sampling);
+    t->sampling.answer = nth;
+    if (r == 0) r = output_clone(&t->output, &s->output);
     if (r < 0)
         seq_free(t);
     else
@@ -168,112 +158,53 @@ uint32_t seq_blocks(const struct seq *s)
     return seq_rotates(s) && most < all ? most : all;
 }
 
-/* --- the text of the answer --- */
+/* --- tokens --- */
 
-/* What is in @shown from @before on is of the answer, unless it was only thought. */
-static int keep_shown(struct seq *s, const struct buf *shown, size_t before)
+/* Record the text that completes the last token: the rest of a character. */
+static int record_tail(struct prompt *p, const struct output_step *out)
 {
-    if (shown->len == before || s->output.harmony.thinking) return 0;
-    return buf_append(&s->output.answer, shown->data + before, shown->len - before);
+    if (out->tail.len == 0) return 0;
+    if (prompt_record(p, out->tail.data, out->tail.len, false) < 0) return -ENOMEM;
+    p->tokens.ends[p->tokens.n - 1] = (uint32_t)p->text.len;
+    return 0;
 }
 
-static int show(struct seq *s, struct buf *shown, const char *text, size_t len)
+static int record_token(struct prompt *p, int32_t id, const struct output_step *out)
 {
-    size_t before = shown->len;
-    if (!harmony_text(&s->output.harmony, text, len)) return 0;
-    int r = stop_feed(&s->output.stop, text, len, shown);
-    if (r >= 0 && fim_end(&s->output.lines, shown, before)) r = 1;
-    return r < 0 || keep_shown(s, shown, before) == 0 ? r : -ENOMEM;
+    if (record_tail(p, out) < 0) return -ENOMEM;
+    if (out->text.len && prompt_record(p, out->text.data, out->text.len, out->markup) < 0) return -ENOMEM;
+    /* A token that ends inside a character ends at the bytes that it will have there. */
+    return tokens_push(&p->tokens, id, (uint32_t)(p->text.len + out->pending));
 }
 
-/* An incomplete character that nothing will complete any more is text after all (U+FFFD). 1: that made a stop string.
- */
-static int show_partial(struct seq *s, struct buf *shown)
+int seq_cut(struct seq *s, struct output_step *out)
 {
-    struct prompt *p = &s->prompt;
-    if (s->output.detok.n_pending == 0) return 0;
-    struct buf tail = BUF_INIT;
-    int r = detok_flush(&s->output.detok, &tail);
-    if (r == 0) r = prompt_record(p, tail.data ? tail.data : "", tail.len, false);
-    if (r == 0) {
-        p->tokens.ends[p->tokens.n - 1] = (uint32_t)p->text.len;
-        r = show(s, shown, tail.data ? tail.data : "", tail.len);
-    }
-    buf_fini(&tail);
-    return r;
+    buf_clear(&out->tail); /* the previous token's, recorded already */
+    int r = output_finish(&s->output, out);
+    return r < 0 ? r : record_tail(&s->prompt, out);
 }
 
-/* Nothing more comes of this text. 1: its last character made a stop string. */
-static int show_rest(struct seq *s, struct buf *shown)
+/* Append the token to the view of a context that shifts. 2: the context was full, and has shifted. */
+static int extend_view(struct seq *s, int32_t id)
 {
-    int r = show_partial(s, shown);
-    if (r != 0) return r;
-    size_t before = shown->len;
-    r = stop_flush(&s->output.stop, shown);
-    if (r == 0) fim_end(&s->output.lines, shown, before);
-    return r == 0 ? keep_shown(s, shown, before) : r;
-}
-
-int seq_cut(struct seq *s, struct buf *shown)
-{
-    int r = show_rest(s, shown);
-    return r < 0 ? r : 0;
-}
-
-/* A control token: no text of the answer, but of the sequence, as markup. */
-static int push_control(struct seq *s, const struct tokenizer *k, int32_t id)
-{
-    struct prompt *p = &s->prompt;
-    size_t len;
-    const char *piece = tokenizer_piece(k, id, &len);
-    harmony_control(&s->output.harmony, piece, len);
-    int r = prompt_record(p, piece, len, true);
-    return r < 0 ? r : tokens_push(&p->tokens, id, (uint32_t)p->text.len);
-}
-
-static int push_text(struct seq *s, const struct tokenizer *k, int32_t id, struct buf *shown)
-{
-    struct prompt *p = &s->prompt;
-    struct buf text = BUF_INIT;
-    int r = detok_push(&s->output.detok, k, id, &text);
-    if (r == 0) r = prompt_record(p, text.data ? text.data : "", text.len, false);
-    /* A token that ends inside a character ends at the bytes it will have there. */
-    if (r == 0) r = tokens_push(&p->tokens, id, (uint32_t)(p->text.len + s->output.detok.n_pending));
-    if (r == 0) r = show(s, shown, text.data ? text.data : "", text.len);
-    buf_fini(&text);
-    return r;
-}
-
-/* The token joins what is to be computed. */
-static int go_on(struct seq *s, int32_t id)
-{
-    if (s->context.view) s->context.view[s->context.n_view++] = id;
-    if (s->context.policy != PROTO_CONTEXT_SHIFT || seq_known(s) < s->context.ctx) return 0;
+    struct seq_context *c = &s->context;
+    if (c->view) c->view[c->n_view++] = id;
+    if (c->policy != PROTO_CONTEXT_SHIFT || seq_known(s) < c->ctx) return 0;
     int r = seq_make_view(s);
     return r < 0 ? r : 2;
 }
 
-int seq_push(struct seq *s, const struct tokenizer *k, int32_t id, struct buf *shown, enum proto_reason *reason)
+int seq_push(struct seq *s, int32_t id, struct output_step *out, enum proto_reason *reason)
 {
     s->generated++;
-    s->output.channel =
-        harmony_channel(&s->output.harmony); /* what a control token changes is for what comes after it */
-    bool control = tokenizer_is_control(k, id), eog = tokenizer_is_eog(k, id);
-    int r;
-    if (eog) {
-        r = seq_cut(s, shown);
-        if (r == 0) r = push_control(s, k, id);
-        *reason = PROTO_STOP_EOS;
-        return r < 0 ? r : 1;
-    }
-    r = !control ? push_text(s, k, id, shown) : s->output.harmony.begun ? show_rest(s, shown) : show_partial(s, shown);
-    if (r >= 0 && control && push_control(s, k, id) < 0) r = -ENOMEM;
-    if (r != 0) { /* 1: a stop string */
+    int r = output_push(&s->output, id, out);
+    if (r >= 0 && record_token(&s->prompt, id, out) < 0) r = -ENOMEM;
+    if (r != 0) {
         *reason = PROTO_STOP_EOS;
         return r;
     }
-    if (s->generated < s->max_tokens) return go_on(s, id);
-    r = seq_cut(s, shown);
+    if (s->generated < s->max_tokens) return extend_view(s, id);
+    r = seq_cut(s, out);
     *reason = s->max_is_context ? PROTO_STOP_CONTEXT : PROTO_STOP_LENGTH;
     return r < 0 ? r : 1;
 }

@@ -4,10 +4,8 @@
  * A sequence: the tokens of a prompt and of one answer to it, with their KV blocks. Its request owns it and decides
  * what is said of it and when it ends.
  */
-#include "daemon/request/infill.h"
-#include "daemon/output/harmony.h"
-#include "daemon/sample/sample.h"
-#include "daemon/output/stop.h"
+#include "daemon/output/output.h"
+#include "daemon/sample/sampling.h"
 #include "daemon/sequence/prefix-reuse.h"
 #include "daemon/sequence/prompt.h"
 
@@ -63,25 +61,6 @@ struct seq_times {
     uint64_t waited[2]; /* preempted, in all: before and after the first token */
 };
 
-/* How the next token is chosen. */
-struct seq_sampling {
-    struct sample_params params;
-    struct sample_bias *biases; /* [n_biases], of params */
-    size_t n_biases;
-    struct sample_state state; /* survives a preemption */
-    int64_t seed;
-};
-
-/* How the answer's text is made of its tokens. */
-struct seq_output {
-    struct detok detok;
-    struct stop stop;
-    struct fim_lines lines;
-    struct harmony harmony;
-    const char *channel; /* static: of the text that was shown last; NULL: none was */
-    struct buf answer;   /* the text of the answer itself, as shown */
-};
-
 struct seq {
     struct request *request;
     struct seq_group *group;
@@ -98,8 +77,10 @@ struct seq {
     struct seq_context context;
     struct seq_schedule sched;
     struct seq_times times;
-    struct seq_sampling sampling;
-    struct seq_output output;
+    struct sampling sampling;   /* survives a preemption */
+    struct sample_bias *biases; /* [n_biases] of the request, for sampling_start */
+    size_t n_biases;
+    struct output output;
     struct fetch *fetch;         /* SEQ_FETCHING */
     struct event_node *end_node; /* for its last event */
 };
@@ -117,8 +98,7 @@ int seq_new(struct seq **out, struct request *request, struct seq_group *group, 
 /* Removed from its group. Its blocks must have been given back. NULL ok, returns NULL. */
 struct seq *seq_free(struct seq *s);
 
-/* The @nth answer to the prompt of @s, before any token of it: a copy without blocks, which waits. The caller sets the
- * stop strings. 0 or -ENOMEM. */
+/* The @nth answer to the prompt of @s, before any token of it: a copy without blocks, which waits. 0 or -ENOMEM. */
 int seq_fork(struct seq **out, const struct seq *s, uint32_t nth);
 
 /* It lost its slot; it has one again, or ends: the time between counts as waiting. */
@@ -149,11 +129,11 @@ uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep);
 int seq_make_view(struct seq *s);
 
 /*
- * Append a sampled token. Appends to @shown the text that may be shown now, and at the end of the answer what was held
- * back. 0: the answer continues; 1: it ended, for *reason; 2: it continues, but the context was shifted, so that its KV
- * is of other positions; -ENOMEM.
+ * Append a sampled token. Adds to @out the events that may be shown now, and at the end of the answer the text that was
+ * held back. 0: the answer continues; 1: it ended, for *reason; 2: it continues, but the context was shifted, so that
+ * its KV is of other positions; -ENOMEM.
  */
-int seq_push(struct seq *s, const struct tokenizer *k, int32_t id, struct buf *shown, enum proto_reason *reason);
+int seq_push(struct seq *s, int32_t id, struct output_step *out, enum proto_reason *reason);
 
-/* The answer ends: append to @shown what is held back. 0 or -ENOMEM. */
-int seq_cut(struct seq *s, struct buf *shown);
+/* The answer ends: add to @out the events of the text that is held back. 0 or -ENOMEM. */
+int seq_cut(struct seq *s, struct output_step *out);

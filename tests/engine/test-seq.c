@@ -76,13 +76,15 @@ static char *push(struct seq *s, const struct loaded *m, const char *what, int *
     said[0] = '\0';
     *end = 0;
     for (; *what && !*end; what++) {
-        struct buf shown = BUF_INIT;
+        struct output_step out = {0};
         enum proto_reason reason;
         int32_t id = *what >= '0' && *what <= '9' ? (int32_t)m->vocab - MARKS + (*what - '0') : *what;
-        *end = seq_push(s, m->tokenizer, id, &shown, &reason);
-        size_t n = strlen(said);
-        if (shown.len) snprintf(said + n, sizeof(said) - n, "%s:%s|", s->output.channel, shown.data);
-        buf_fini(&shown);
+        *end = seq_push(s, id, &out, &reason);
+        for (size_t i = 0; i < out.n; i++) {
+            size_t n = strlen(said);
+            snprintf(said + n, sizeof(said) - n, "%s:%s|", out.events[i].channel, out.events[i].text.data);
+        }
+        output_step_fini(&out);
     }
     return said;
 }
@@ -100,8 +102,8 @@ static void channels(const char *what, const char *said, const char *answer, con
     struct seq *all[1];
     struct seq_group group = {.seqs = all, .n = 1, .left = 1};
     assert_int_equal(seq_new(&s, NULL, &group, 0), 0);
-    s->output.stop.strings = &stops;
-    s->output.stop.n = stop != NULL;
+    const struct output_request q = {.stop = &stops, .n_stop = stop != NULL};
+    assert_int_equal(output_init(&s->output, m.tokenizer, &q), 0);
     s->max_tokens = 100;
     assert_string_equal(push(s, &m, what, &end), said);
     assert_int_equal(end, 1);

@@ -236,9 +236,8 @@ static void test_cut_between_characters(void **state)
 
 static void stops_at(const char *suffix, const char *stop)
 {
-    struct fim_lines l;
     struct proto_generate g = gap("x", 1, suffix, strlen(suffix));
-    assert_int_equal(fim_configure(&l, &g), 0);
+    assert_int_equal(fim_add_stop(&g), 0);
     assert_int_equal(g.n_stop, stop != NULL);
     if (stop) assert_string_equal(g.stop[0].data, stop);
     proto_text_fini(&g.stop[0]);
@@ -264,43 +263,9 @@ static void test_stop_of_suffix(void **state)
 
 static void test_no_room_for_a_stop(void **state)
 {
-    struct fim_lines l;
     struct proto_generate g = gap("x", 1, "y", 1);
     g.n_stop = PROTO_STOPS_MAX;
-    assert_int_equal(fim_configure(&l, &g), -EINVAL);
-}
-
-/* The same, however it comes in pieces. */
-static void lines(int64_t most, const char *text, const char *shown)
-{
-    for (size_t piece = 1; piece <= strlen(text); piece++) {
-        struct fim_lines l;
-        struct buf out = BUF_INIT;
-        struct proto_generate g = gap("x", 1, "", 0);
-        bool ended = false;
-        g.max_lines = most;
-        assert_int_equal(fim_configure(&l, &g), 0);
-        for (size_t i = 0; i < strlen(text) && !ended; i += piece) {
-            size_t before = out.len, n = strlen(text) - i < piece ? strlen(text) - i : piece;
-            assert_int_equal(buf_append(&out, text + i, n), 0);
-            ended = fim_end(&l, &out, before);
-        }
-        assert_string_equal(out.data, shown);
-        assert_int_equal(ended, strlen(shown) < strlen(text));
-        buf_fini(&out);
-    }
-}
-
-static void test_lines(void **state)
-{
-    lines(-1, "a\nb\nc\n", "a\nb\nc\n");
-    lines(1, "a\nb\nc\n", "a");
-    lines(2, "a\nb\nc\n", "a\nb");
-    lines(3, "a\nb\nc\n", "a\nb\nc");
-    lines(4, "a\nb\nc\n", "a\nb\nc\n");
-    lines(1, "\n  \n  a b\nc\n", "\n  \n  a b");
-    lines(2, "a\n\nc\n", "a\n");
-    lines(1, "abc", "abc");
+    assert_int_equal(fim_add_stop(&g), -EINVAL);
 }
 
 int main(void)
@@ -311,7 +276,6 @@ int main(void)
         cmocka_unit_test(test_refused),        cmocka_unit_test(test_cut),
         cmocka_unit_test(test_typing_on),      cmocka_unit_test(test_cut_between_characters),
         cmocka_unit_test(test_stop_of_suffix), cmocka_unit_test(test_no_room_for_a_stop),
-        cmocka_unit_test(test_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/sample/sample.h"
+#include "daemon/sample/params.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Where sampling parameters come from: defaults, then the model's file, then the request. */
-#include "daemon/sample/sample.h"
+#include "daemon/sample/params.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <float.h>
 #include <math.h>
 
-#define MIROSTAT_TAU 5.0f /* when a file wants mirostat and does not say which; 0.1 is the paper's eta too */
+#define MIROSTAT_TAU 5.0f /* for a file that turns mirostat on without a tau */
 
 void sample_params_init(struct sample_params *p)
 {
@@ -22,7 +21,7 @@ void sample_params_init(struct sample_params *p)
     };
 }
 
-/* @where goes in front of the sentence. */
+/* @where begins the error message. */
 static int check(const struct sample_params *p, const char *where)
 {
     const struct {
@@ -47,7 +46,7 @@ static int check(const struct sample_params *p, const char *where)
     return 0;
 }
 
-/* Files have -1 where all are meant. @all: what that is here. */
+/* A count; a negative one in the file means all, for which @all is written. */
 static int file_count(const struct gguf *g, const char *key, uint32_t all, uint32_t *out)
 {
     int64_t v = 0;
@@ -56,7 +55,7 @@ static int file_count(const struct gguf *g, const char *key, uint32_t all, uint3
     return r;
 }
 
-/* Version 1 aims at the same surprise as version 2 does, which does without its estimate. */
+/* Versions 1 and 2 aim at the same surprise; a file with version 1 gets version 2. */
 static int file_mirostat(struct sample_params *p, const struct gguf *g)
 {
     uint32_t version = 0;

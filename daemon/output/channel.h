@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Channel parsers. Some models write an answer in parts: thinking, tool calls, the answer itself. A parser reads the
+ * text and the control tokens of an answer in order, removes the marks of the format and names the channel of the rest.
+ *
+ * A new format embeds struct channel_parser as its first member, fills in the ops and is chosen in
+ * channel_parser_new().
+ */
+#include "daemon/text/tokenizer/tokenizer.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Names of channels, static strings. The text of CHANNEL_ANSWER is what a session keeps. */
+#define CHANNEL_ANSWER   "answer"
+#define CHANNEL_THINKING "thinking"
+
+/* The consumer of a parser's text. */
+struct channel_sink {
+    /* Text of @channel, a static string. 0; 1: the answer ends here; -ENOMEM. */
+    int (*text)(struct channel_sink *s, const char *channel, const char *text, size_t len);
+};
+
+struct channel_parser;
+
+struct channel_parser_ops {
+    const char *name;
+    /* Text of tokens that are not control tokens, split anywhere between characters. The parser may hold text back. 0,
+     * or the first result of @sink that is not 0, after which it is given no more text. */
+    int (*text)(struct channel_parser *p, const char *text, size_t len, struct channel_sink *sink);
+    /* A control token, with its text. */
+    void (*control)(struct channel_parser *p, const char *piece, size_t len);
+    /* The part before the next control token, or the answer, ends: pass on the text that is held. The result is as for
+     * text(). NULL: the parser holds none. */
+    int (*finish)(struct channel_parser *p, struct channel_sink *sink);
+    /* Does a control token now end a part of the answer? Asked before control(). */
+    bool (*ends_part)(const struct channel_parser *p);
+    /* The channel of text that comes now, a static string. */
+    const char *(*channel)(const struct channel_parser *p);
+    /* A parser in the same state, which the caller owns and which shares nothing with @p. 0 or -ENOMEM. */
+    int (*clone)(const struct channel_parser *p, struct channel_parser **out);
+    void (*free)(struct channel_parser *p);
+};
+
+struct channel_parser {
+    const struct channel_parser_ops *ops;
+};
+
+/* The parser of the model with tokenizer @t: Harmony if the vocabulary has its marks, otherwise the plain one. 0, and
+ * the caller owns *out; or -ENOMEM. */
+int channel_parser_new(struct channel_parser **out, const struct tokenizer *t);
+
+/* All text is of the channel "answer". 0, and the caller owns *out; or -ENOMEM. */
+int channel_plain_new(struct channel_parser **out);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/sample/chain.h"
+#include "daemon/sample/candidates.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int sample_scratch_new(struct sample_scratch **out, uint32_t vocab)
+{
+    struct sample_scratch *x = calloc(1, sizeof(*x));
+    if (!x) return -ENOMEM;
+    x->vocab = vocab;
+    x->row = calloc(vocab, sizeof(*x->row));
+    x->counts = calloc(vocab, sizeof(*x->counts));
+    x->cands = calloc(vocab, sizeof(*x->cands));
+    x->order = calloc(vocab, sizeof(*x->order));
+    if (!x->row || !x->counts || !x->cands || !x->order) {
+        sample_scratch_free(x);
+        return -ENOMEM;
+    }
+    *out = x;
+    return 0;
+}
+
+struct sample_scratch *sample_scratch_free(struct sample_scratch *x)
+{
+    if (!x) return NULL;
+    free(x->row);
+    free(x->counts);
+    free(x->cands);
+    free(x->order);
+    free(x);
+    return NULL;
+}
+
+float *logits_write(struct logits_row *row)
+{
+    float *own = row->scratch->row;
+    if (row->logits != own) row->logits = memcpy(own, row->logits, row->vocab * sizeof(*own));
+    return own;
+}
+
+void logits_chain_fini(struct logits_chain *c)
+{
+    for (struct logits_processor *p = c->first, *next; p; p = next) {
+        next = p->next;
+        p->ops->free(p);
+    }
+    c->first = NULL;
+}
+
+void logits_chain_add(struct logits_chain *c, struct logits_processor *p)
+{
+    struct logits_processor **at = &c->first;
+    while (*at && !(*at)->ops->samples) at = &(*at)->next;
+    p->next = *at;
+    *at = p;
+}
+
+int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out)
+{
+    struct logits_processor **at = &out->first;
+    for (const struct logits_processor *p = c->first; p; p = p->next) {
+        int r = p->ops->clone(p, at);
+        if (r < 0) {
+            *at = NULL;
+            logits_chain_fini(out);
+            return r;
+        }
+        at = &(*at)->next;
+        *at = NULL;
+    }
+    return 0;
+}
+
+int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, const float *logits,
+                      const struct logits_history *h, double u, int32_t *id)
+{
+    struct logits_row row = {.logits = logits, .vocab = x->vocab, .u = u, .picked = -1, .scratch = x};
+    for (struct logits_processor *p = c->first; p; p = p->next) {
+        int r = p->ops->apply(p, &row, h);
+        if (r < 0) return r;
+    }
+    if (row.picked < 0 || !isfinite(logits[row.picked])) return error_say(-EIO, "the model's output is not a number");
+    *id = row.picked;
+    return 0;
+}
+
+int logits_chain_accept(struct logits_chain *c, int32_t token)
+{
+    for (struct logits_processor *p = c->first; p; p = p->next) {
+        int r = p->ops->accept ? p->ops->accept(p, token) : 0;
+        if (r == 0) continue;
+        for (struct logits_processor *q = c->first; q != p; q = q->next)
+            if (q->ops->rollback) q->ops->rollback(q, 1);
+        return r;
+    }
+    return 0;
+}
+
+void logits_chain_rollback(struct logits_chain *c, size_t n)
+{
+    for (struct logits_processor *p = c->first; n && p; p = p->next)
+        if (p->ops->rollback) p->ops->rollback(p, n);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Logits processors. A chain of them turns one row of logits into a token: each processor may change the row, and the
+ * last one, the sampler, picks an id. Applying a chain changes no state of it: the same row, history, accepted tokens
+ * and random number give the same token.
+ *
+ * A new processor (a grammar mask, for example) embeds struct logits_processor as its first member, fills in the ops
+ * and is added with logits_chain_add().
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sample_scratch;
+
+/* One row on its way through a chain. */
+struct logits_row {
+    const float *logits; /* [vocab] as the processors so far left them; logits_write() makes them writable */
+    uint32_t vocab;
+    double u;       /* uniform in [0, 1): the random number of this position */
+    int32_t picked; /* by the sampler; -1: no logit is a number */
+    struct sample_scratch *scratch;
+};
+
+/* The tokens before the row: prompt and answer so far. */
+struct logits_history {
+    const int32_t *ids; /* [n] */
+    size_t n;
+};
+
+/* The logits of @row, [vocab], which a processor may change. The first call copies the model's row. */
+float *logits_write(struct logits_row *row);
+
+struct logits_processor;
+
+struct logits_processor_ops {
+    const char *name;
+    bool samples; /* sets row->picked: the last processor of a chain */
+    /* Change or read the row. 0 or a negative errno with an error message. */
+    int (*apply)(struct logits_processor *p, struct logits_row *row, const struct logits_history *h);
+    /* @token joins the answer. 0; -ENOMEM, and nothing has changed. NULL: the processor keeps no state. */
+    int (*accept)(struct logits_processor *p, int32_t token);
+    /* Undo the last @n accepts, no more than there were. NULL: the processor keeps no state. */
+    void (*rollback)(struct logits_processor *p, size_t n);
+    /* An equal processor, which the caller owns and which shares nothing with @p. 0 or -ENOMEM. */
+    int (*clone)(const struct logits_processor *p, struct logits_processor **out);
+    void (*free)(struct logits_processor *p);
+};
+
+struct logits_processor {
+    const struct logits_processor_ops *ops;
+    struct logits_processor *next; /* the chain's */
+};
+
+/* {0} is an empty chain. It owns its processors. */
+struct logits_chain {
+    struct logits_processor *first;
+};
+
+void logits_chain_fini(struct logits_chain *c);
+
+/* Takes @p: behind the processors that @c has, but before its sampler. */
+void logits_chain_add(struct logits_chain *c, struct logits_processor *p);
+
+/* Fills @out, which was empty. 0; -ENOMEM, and @out is empty. */
+int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out);
+
+/* Sends @logits [the vocabulary of @x] (not changed) through the chain, with the random number @u. Writes *id on 0;
+ * -EIO when no logit is a number, or a processor's error: both set the error message. */
+int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, const float *logits,
+                      const struct logits_history *h, double u, int32_t *id);
+
+/* All processors accept @token. 0; -ENOMEM, and none has. */
+int logits_chain_accept(struct logits_chain *c, int32_t token);
+
+/* Undo the last @n accepts. */
+void logits_chain_rollback(struct logits_chain *c, size_t n);
+
+/* Scratch memory of one vocabulary, for any number of chains; one thread at a time. */
+int sample_scratch_new(struct sample_scratch **out, uint32_t vocab);  /* 0 or -ENOMEM; the caller owns *out */
+struct sample_scratch *sample_scratch_free(struct sample_scratch *x); /* NULL ok, returns NULL */

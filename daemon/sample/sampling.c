@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/sample/sampling.h"
+#include "daemon/sample/rng.h"
+#include <assert.h>
+
+static bool has_penalty(const struct sample_params *p)
+{
+    return p->repeat != 1.0f || p->frequency != 0.0f || p->presence != 0.0f;
+}
+
+static int new_sampler(struct logits_processor **out, const struct sample_params *p)
+{
+    if (p->temperature == 0.0f) return greedy_sampler_new(out);
+    return p->mirostat > 0.0f ? mirostat_sampler_new(out, p) : truncation_sampler_new(out, p);
+}
+
+int sampling_start(struct sampling *s, const struct sample_bias *bias, size_t n_bias, const int32_t *ban, size_t n_ban)
+{
+    struct logits_processor *p;
+    int r = 0;
+    logits_chain_fini(&s->chain);
+    if (n_bias || n_ban) {
+        r = bias_processor_new(&p, bias, n_bias, ban, n_ban);
+        if (r == 0) logits_chain_add(&s->chain, p);
+    }
+    if (r == 0 && has_penalty(&s->params)) {
+        r = penalties_processor_new(&p, &s->params);
+        if (r == 0) logits_chain_add(&s->chain, p);
+    }
+    if (r == 0) r = new_sampler(&p, &s->params);
+    if (r == 0)
+        logits_chain_add(&s->chain, p);
+    else
+        logits_chain_fini(&s->chain);
+    return r;
+}
+
+void sampling_fini(struct sampling *s)
+{
+    logits_chain_fini(&s->chain);
+}
+
+int sampling_clone(struct sampling *to, const struct sampling *from)
+{
+    *to = *from;
+    to->chain = (struct logits_chain){0};
+    return logits_chain_clone(&from->chain, &to->chain);
+}
+
+int sampling_pick(struct sampling *s, struct sample_scratch *x, const float *logits, const int32_t *history,
+                  size_t n_history, int32_t *id)
+{
+    const struct logits_history h = {history, n_history};
+    int32_t picked;
+    int r = logits_chain_pick(&s->chain, x, logits, &h, rng_uniform(s->seed, s->answer, s->position), &picked);
+    if (r == 0) r = logits_chain_accept(&s->chain, picked);
+    if (r < 0) return r;
+    s->position++;
+    *id = picked;
+    return 0;
+}
+
+void sampling_rollback(struct sampling *s, size_t n)
+{
+    assert(n <= s->position);
+    logits_chain_rollback(&s->chain, n);
+    s->position -= n;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/memory-pressure.h"
-#include "daemon/cache/session.h"
+#include "daemon/session/session.h"
 #include "daemon/engine/state.h"
 
 #define EVICT_SHARE  4    /* one of so many unused blocks is evicted */

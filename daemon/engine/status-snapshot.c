@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A copy of what there is to tell, for one uid. */
 #include "daemon/engine/status-snapshot.h"
-#include "daemon/cache/session.h"
+#include "daemon/session/session.h"
 #include "daemon/engine/state.h"
 #include "daemon/request/request.h"
 #include "libcommon/clock.h"

@@ -76,7 +76,7 @@ void answer_done(struct request *r, struct seq *s, enum proto_reason reason)
         set_usage(&ev, r, s, now);
     else
         ev.queue_ms = ms(r->submitted, now, 0);
-    if (x) (void)!proto_text_set(&ev.session, x->name.data, x->name.len);
+    if (x) (void)!proto_text_set(&ev.session, session_name(x)->data, session_name(x)->len);
     bool keep = s && (reason != PROTO_STOP_CANCEL || s->output.answer.len > 0);
     end(r, s, keep && r->proto.type == PROTO_GENERATE, &ev);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/config.h"
-#include "daemon/cache/session.h"
+#include "daemon/session/session.h"
 
 void engine_config_init(struct engine_config *c)
 {

@@ -19,8 +19,9 @@ static bool same(const struct proto_text *a, const struct proto_text *b)
 size_t prepare_first_message(const struct proto_generate *g, const struct session *x)
 {
     static const char system[] = "system";
-    if (!x || x->n_messages == 0 || g->n_messages == 0) return 0;
-    const struct proto_message *a = &x->messages[0], *b = &g->messages[0];
+    const struct session_content *c = session_content(x);
+    if (!c || c->n_messages == 0 || g->n_messages == 0) return 0;
+    const struct proto_message *a = &c->messages[0], *b = &g->messages[0];
     bool is_system = b->role.len == strlen(system) && memcmp(b->role.data, system, b->role.len) == 0;
     return is_system && same(&a->role, &b->role) && same(&a->content, &b->content);
 }
@@ -32,7 +33,8 @@ size_t prepare_first_message(const struct proto_generate *g, const struct sessio
 enum proto_context prepare_context(const struct proto_generate *g, const struct session *x)
 {
     if (g->context != PROTO_CONTEXT_UNSET) return g->context;
-    return x && x->context != PROTO_CONTEXT_UNSET ? x->context : PROTO_CONTEXT_REFUSE;
+    const struct session_content *c = session_content(x);
+    return c && c->context != PROTO_CONTEXT_UNSET ? c->context : PROTO_CONTEXT_REFUSE;
 }
 
 uint64_t prepare_limit(uint32_t ctx, enum proto_context policy)
@@ -79,7 +81,8 @@ static int render(const struct loaded *m, const struct proto_generate *g, const 
     if (json_object_set_new(vars, "messages", list)) return -ENOMEM;
     size_t n = 0;
     int r = 0;
-    for (size_t i = 0; r == 0 && x && i < x->n_messages; i++) r = message_push(list, &x->messages[i], ++n);
+    const struct session_content *c = session_content(x);
+    for (size_t i = 0; r == 0 && c && i < c->n_messages; i++) r = message_push(list, &c->messages[i], ++n);
     for (size_t i = prepare_first_message(g, x); r == 0 && i < g->n_messages; i++)
         r = message_push(list, &g->messages[i], ++n);
     if (r == 0 && json_object_set_new(vars, "add_generation_prompt", json_true())) r = -ENOMEM;
@@ -118,7 +121,7 @@ static bool inside_character(const struct buf *s, size_t at)
 }
 
 /* How many of the session's ids end at or before byte @at. */
-static size_t ids_before(const struct session *x, size_t at)
+static size_t ids_before(const struct session_content *x, size_t at)
 {
     size_t lo = 0, hi = x->n_ids;
     while (lo < hi) { /* ends never fall */
@@ -133,7 +136,7 @@ static size_t ids_before(const struct session *x, size_t at)
 
 /* Bytes [from, to) were markup and are data now: where the first control token begins that the session has there, or
  * @to. */
-static size_t lost_control(const struct session *x, const struct tokenizer *k, size_t from, size_t to)
+static size_t lost_control(const struct session_content *x, const struct tokenizer *k, size_t from, size_t to)
 {
     for (size_t i = ids_before(x, from); i < x->n_ids; i++) {
         size_t begin = i ? x->ends[i - 1] : 0;
@@ -170,7 +173,7 @@ static int new_control(const struct prompt *p, const struct tokenizer *k, size_t
  * token. Provenance alone may differ ("assistant" is the template's word before an answer and a message's role after
  * it).
  */
-static int common_ids(const struct prompt *p, const struct tokenizer *k, const struct session *x, size_t *keep)
+static int common_ids(const struct prompt *p, const struct tokenizer *k, const struct session_content *x, size_t *keep)
 {
     size_t end = agree(&p->text, &x->text);
     for (size_t i = 0, j; i < end; i = j) {
@@ -193,7 +196,7 @@ static int common_ids(const struct prompt *p, const struct tokenizer *k, const s
     return 0;
 }
 
-static int keep_ids(struct prompt *p, const struct session *x, size_t keep)
+static int keep_ids(struct prompt *p, const struct session_content *x, size_t keep)
 {
     for (size_t i = 0; i < keep; i++)
         if (tokens_push(&p->tokens, x->ids[i], x->ends[i]) < 0) return -ENOMEM;
@@ -237,11 +240,12 @@ static int check_request(const struct proto_generate *g, const struct session *x
     bool empty = g->raw ? g->prompt.len == 0 : true;
     for (size_t i = 0; !g->raw && i < g->n_messages; i++) empty = empty && g->messages[i].content.len == 0;
     if (empty) return error_say(-EINVAL, "the prompt is empty");
-    if (x && (x->n_ids || x->n_messages) && x->raw != g->raw)
+    const struct session_content *c = session_content(x);
+    if (c && (c->n_ids || c->n_messages) && c->raw != g->raw)
         return error_say(-EINVAL,
-                         x->raw ? "session '%.*s' is raw text; messages cannot continue it"
+                         c->raw ? "session '%.*s' is raw text; messages cannot continue it"
                                 : "session '%.*s' is made of messages; raw text cannot continue it",
-                         (int)x->name.len, x->name.data);
+                         (int)session_name(x)->len, session_name(x)->data);
     return 0;
 }
 
@@ -249,10 +253,11 @@ static int check_request(const struct proto_generate *g, const struct session *x
 static int gather(struct text *t, const struct loaded *m, const struct proto_generate *g, const struct session *x)
 {
     if (!g->raw) return render(m, g, x, t);
+    const struct session_content *c = session_content(x);
     size_t at = 0;
-    for (size_t i = 0; x && i <= x->text.len; i++) {
-        if (i < x->text.len && x->markup.data[i] == x->markup.data[at]) continue;
-        if (i > at && text_append(t, x->text.data + at, i - at, x->markup.data[at]) < 0) return -ENOMEM;
+    for (size_t i = 0; c && i <= c->text.len; i++) {
+        if (i < c->text.len && c->markup.data[i] == c->markup.data[at]) continue;
+        if (i > at && text_append(t, c->text.data + at, i - at, c->markup.data[at]) < 0) return -ENOMEM;
         at = i;
     }
     return text_append(t, g->prompt.data, g->prompt.len, g->special);
@@ -271,9 +276,10 @@ int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_
                          most);
     if (flags_of(&p->markup, &t) < 0 || buf_append(&p->text, t.s.data, t.s.len) < 0) r = -ENOMEM;
     /* Raw text goes behind the ids the session has, whatever their text looks like. */
-    size_t keep = x ? x->n_ids : 0;
-    if (r == 0 && x && !g->raw) r = common_ids(p, m->tokenizer, x, &keep);
-    if (r == 0) r = keep_ids(p, x, keep);
+    const struct session_content *c = session_content(x);
+    size_t keep = c ? c->n_ids : 0;
+    if (r == 0 && c && !g->raw) r = common_ids(p, m->tokenizer, c, &keep);
+    if (r == 0) r = keep_ids(p, c, keep);
     if (r == 0) r = tokenize_rest(p, m, &t);
     if (r == 0) r = check_size(p, limit, policy);
     if (r < 0) prompt_fini(p);

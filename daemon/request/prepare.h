@@ -4,9 +4,9 @@
  * From a request (and the session it continues) to the tokens of its prompt. Runs in the job pool: reads the model's
  * immutable parts and a session that is busy for this request, changes neither.
  */
-#include "daemon/cache/session.h"
 #include "daemon/request/loaded.h"
 #include "daemon/sequence/prompt.h"
+#include "daemon/session/session.h"
 
 /*
  * Fill @p (zero before) from @g. @x may be NULL. Messages: the session's and the request's are rendered together; ids

@@ -4,8 +4,8 @@
  * A request from its submission to its last event. It owns its sequences, one for each answer; a request about sessions
  * or tokens has none. The type's functions (types.h) say what each kind of request does; these here are common to all.
  */
-#include "daemon/cache/session.h"
 #include "daemon/request/core.h"
+#include "daemon/session/session.h"
 
 struct request_type;
 

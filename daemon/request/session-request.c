@@ -68,21 +68,22 @@ static json_t *describe(const struct session *x)
         [PROTO_CONTEXT_SHIFT] = "shift",
         [PROTO_CONTEXT_ROTATE] = "rotate",
     };
+    const struct session_content *c = session_content(x);
     json_t *o = json_object(), *messages = json_array();
-    json_object_set_new(o, "name", json_text(x->name.data, x->name.len));
-    set(o, "used", x->used / 1000000);
-    json_object_set_new(o, "raw", json_boolean(x->raw));
-    json_object_set_new(o, "context", json_string(policies[x->context]));
-    set(o, "tokens", x->n_ids);
-    for (size_t i = 0; i < x->n_messages; i++) {
+    json_object_set_new(o, "name", json_text(session_name(x)->data, session_name(x)->len));
+    set(o, "used", session_last_use(x) / 1000000);
+    json_object_set_new(o, "raw", json_boolean(c->raw));
+    json_object_set_new(o, "context", json_string(policies[c->context]));
+    set(o, "tokens", c->n_ids);
+    for (size_t i = 0; i < c->n_messages; i++) {
         json_t *m = json_object();
-        json_object_set_new(m, "role", json_text(x->messages[i].role.data, x->messages[i].role.len));
-        json_object_set_new(m, "content", json_text(x->messages[i].content.data, x->messages[i].content.len));
+        json_object_set_new(m, "role", json_text(c->messages[i].role.data, c->messages[i].role.len));
+        json_object_set_new(m, "content", json_text(c->messages[i].content.data, c->messages[i].content.len));
         json_array_append_new(messages, m);
     }
-    if (x->failed.len) json_object_set_new(o, "failed", json_text(x->failed.data, x->failed.len));
-    if (x->raw)
-        json_object_set_new(o, "text", json_text(x->text.data, x->text.len));
+    if (c->failed.len) json_object_set_new(o, "failed", json_text(c->failed.data, c->failed.len));
+    if (c->raw)
+        json_object_set_new(o, "text", json_text(c->text.data, c->text.len));
     else
         json_object_set(o, "messages", messages);
     json_decref(messages);

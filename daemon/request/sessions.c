@@ -65,8 +65,9 @@ int sessions_open(struct core *core)
 void sessions_set_tail(struct core *core, struct session *x, struct prefix_id id)
 {
     prefix_mark_tail(core->cache.prefix, id, true);
-    prefix_mark_tail(core->cache.prefix, x->tail, false);
-    x->tail = id;
+    const struct session_tail before = session_tail(x);
+    prefix_mark_tail(core->cache.prefix, (struct prefix_id){before.high, before.low}, false);
+    session_set_tail(x, (struct session_tail){id.high, id.low});
 }
 
 /* --- expiry --- */
@@ -124,7 +125,7 @@ void sessions_turn(struct core *core, uint64_t now)
         a->core = core;
         a->x = x;
         sessions_set_tail(core, x, (struct prefix_id){0});
-        jobs_send(&core->mail.returns, &a->job, x->uid, run_erase, erased);
+        jobs_send(&core->mail.returns, &a->job, session_uid(x), run_erase, erased);
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The upkeep of the session store: it is opened, limited, and kept small in memory; old sessions expire. */
-#include "daemon/cache/session.h"
 #include "daemon/request/core.h"
+#include "daemon/session/session.h"
 
 int sessions_open(struct core *core); /* 0, or -errno and an error message */
 /* The limits of sessions in the configuration have changed. */

@@ -28,7 +28,8 @@ int turn_claim(struct request *r)
 int turn_load(struct core *core, struct session *x)
 {
     int r = session_load(x);
-    if (r == 0 && x->n_ids && !core_is_model(core, x->model)) session_forget_tokens(x);
+    const struct session_content *c = session_content(x);
+    if (r == 0 && c->n_ids && !core_is_model(core, c->model)) session_forget_tokens(x);
     return r;
 }
 
@@ -70,10 +71,17 @@ static int add_outcome(struct request *r, const struct seq *s)
     return session_add_outcome(r->turn.session, &o);
 }
 
+static void set_model(const struct core *core, struct session *x)
+{
+    uint8_t id[16];
+    core_model_id(core, id);
+    session_set_model(x, id);
+}
+
 static void run_save(struct job *j)
 {
     struct request *r = request_of(return_job_of(j));
-    core_model_id(r->core, r->turn.session->model);
+    set_model(r->core, r->turn.session);
     request_set_result(r, session_save(r->turn.session));
 }
 
@@ -118,7 +126,7 @@ static int commit(struct request *r, struct seq *s)
     struct session *x = r->turn.session;
     /* The last tokens may end inside a character that was never completed. */
     for (size_t i = p->tokens.n; i-- > 0 && p->tokens.ends[i] > p->text.len;) p->tokens.ends[i] = (uint32_t)p->text.len;
-    size_t n_messages = x->n_messages, first = prepare_first_message(g, x);
+    size_t n_messages = session_content(x)->n_messages, first = prepare_first_message(g, x);
     int result = 0;
     for (size_t i = first; result == 0 && !g->raw && i < g->n_messages; i++) {
         const struct proto_message *m = &g->messages[i];
@@ -128,7 +136,7 @@ static int commit(struct request *r, struct seq *s)
     if (result == 0) {
         session_truncate(x, p->keep);
         size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
-        if (at) memcpy(x->markup.data, p->markup.data, at); /* as the template marks it now */
+        if (at) session_set_markup(x, p->markup.data, at); /* as the template marks it now */
         result = session_extend(x, p->tokens.ids + p->keep, p->tokens.ends + p->keep, p->tokens.n - p->keep,
                                 p->text.data + at, p->markup.data + at, p->text.len - at);
     }
@@ -136,8 +144,8 @@ static int commit(struct request *r, struct seq *s)
         session_drop_messages(x, n_messages);
         return result;
     }
-    x->raw = g->raw;
-    x->context = s->context.policy;
+    session_set_raw(x, g->raw);
+    session_set_context(x, s->context.policy);
     return session_set_failed(x, "", 0);
 }
 
@@ -145,14 +153,15 @@ static int commit(struct request *r, struct seq *s)
 static bool fails_alone(const struct request *r)
 {
     const struct seq *s = request_first(r);
-    return r->proto.gen.detach && r->turn.session && r->turn.session->loaded &&
+    return r->proto.gen.detach && r->turn.session && session_loaded(r->turn.session) &&
            (s->times.admitted || s->sched.position);
 }
 
 static void note_failure(struct request *r, const struct proto_text *why)
 {
     struct session *x = r->turn.session;
-    log_warning("a detached turn of session '%s' failed: %s", x->name.data, why->len ? why->data : "out of memory");
+    log_warning("a detached turn of session '%s' failed: %s", session_name(x)->data,
+                why->len ? why->data : "out of memory");
     if (session_set_failed(x, why->len ? why->data : "out of memory", why->len ? why->len : 13) < 0)
         log_warning("no memory to note that in the session");
 }
@@ -174,7 +183,7 @@ void turn_cut(struct request *r)
         return;
     r->turn.forked = false;
     if (s->generated && s->output.answer.len && commit(r, s) < 0) log_warning("no memory to keep the answer so far");
-    core_model_id(r->core, r->turn.session->model);
+    set_model(r->core, r->turn.session);
     note_failure(r, &(struct proto_text){(char *)why, sizeof(why) - 1});
 }
 
@@ -183,7 +192,7 @@ bool turn_keep(struct request *r)
     struct seq *s = request_first(r);
     struct session *x = r->turn.session;
     if (commit(r, s) < 0 || add_outcome(r, s) < 0) {
-        log_warning("no memory to keep a turn of session '%s'", x->name.data);
+        log_warning("no memory to keep a turn of session '%s'", session_name(x)->data);
         not_saved(r, -ENOMEM, "no memory to keep the turn");
         return false;
     }
@@ -236,8 +245,8 @@ bool turn_replay(struct request *r)
         .miss_at = o->miss_at,
         .seed = o->seed,
     };
-    (void)!proto_text_set(&r->end.session, r->turn.session->name.data, r->turn.session->name.len);
-    if (r->turn.session->log.saved)
+    (void)!proto_text_set(&r->end.session, session_name(r->turn.session)->data, session_name(r->turn.session)->len);
+    if (session_saved(r->turn.session))
         request_end(r, request_first(r));
     else
         save(r); /* the first answer to this request was that it could not be saved */

@@ -8,15 +8,15 @@ from conftest import TOP
 
 MAY = {
     "libcommon": set(), "client": {"libcommon"}, "kernels": set(),
-    "daemon/model": {"kernels", "libcommon"}, "daemon/jobs": {"libcommon"}, "daemon/sched": {"libcommon"},
+    "daemon/model": {"kernels", "libcommon"}, "daemon/session": {"libcommon"}, "daemon/jobs": {"libcommon"}, "daemon/sched": {"libcommon"},
     "daemon/text": {"libcommon", "daemon/model"},
     "daemon/sample": {"libcommon", "kernels", "daemon/model"}, "daemon/output": {"libcommon", "daemon/text"},
     "daemon/cache": {"libcommon", "daemon/model", "daemon/jobs"},
     "daemon/sequence": {"libcommon", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sample", "daemon/output"},
     "daemon/request": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched",
-                       "daemon/sample", "daemon/output", "daemon/sequence"},
+                       "daemon/sample", "daemon/output", "daemon/session", "daemon/sequence"},
     "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched",
-                      "daemon/request"},
+                      "daemon/session", "daemon/request"},
     "daemon/io": {"libcommon", "daemon/engine", "daemon/jobs"},
     "daemon/simulate": {"libcommon", "daemon/cache", "daemon/sched"},
 }

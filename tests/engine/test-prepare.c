@@ -167,10 +167,10 @@ static void with_session(const char *template, const char *answer, const char *c
     g = request(&second, 1);
     assert_int_equal(prepare_prompt(&q, &m, &g, x), 0);
     *keep = q.keep;
-    *held = x->n_ids;
+    *held = session_content(x)->n_ids;
     *prompt_n = p.tokens.n;
-    assert_memory_equal(q.tokens.ids, x->ids, q.keep * sizeof(int32_t));
-    assert_int_equal(q.miss_at, q.keep == x->n_ids ? -1 : (int64_t)q.keep);
+    assert_memory_equal(q.tokens.ids, session_content(x)->ids, q.keep * sizeof(int32_t));
+    assert_int_equal(q.miss_at, q.keep == session_content(x)->n_ids ? -1 : (int64_t)q.keep);
     prompt_fini(&p);
     prompt_fini(&q);
     session_release(store, x);

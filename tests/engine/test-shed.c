@@ -93,7 +93,7 @@ static void test_sessions_go(void **state)
         assert_int_equal(system(command), 0);
         struct answer *a = harness_run(h, &again);
         if (shed)
-            assert_error(a, ENOENT, "is gone");
+            assert_error(a, ENOENT, "was removed");
         else
             assert_done(a, PROTO_STOP_LENGTH);
     }

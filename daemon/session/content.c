@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* Changing the content of a session in memory. */
+#include "daemon/session/share.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <string.h>
+
+void session_charge(struct session *x)
+{
+    const struct session_content *c = &x->content;
+    uint64_t bytes = sizeof(*x) + x->key.name.len + c->n_ids * (sizeof(*c->ids) + sizeof(*c->ends)) + c->text.len +
+                     c->markup.len + c->message_bytes + c->outcome_bytes + c->failed.len;
+    if (x->owner) atomic_fetch_add(&x->owner->bytes, bytes - x->charged.memory);
+    x->charged.memory = bytes;
+}
+
+static void changed(struct session *x)
+{
+    x->log.saved = false;
+    session_charge(x);
+}
+
+static void outcome_drop_first(struct session *x)
+{
+    struct session_content *c = &x->content;
+    struct session_outcome *o = &c->outcomes[0];
+    c->outcome_bytes -= sizeof(*o) + o->answer.len;
+    proto_text_fini(&o->answer);
+    memmove(o, o + 1, --c->n_outcomes * sizeof(*o));
+    if (x->log.new_outcomes > c->n_outcomes) x->log.new_outcomes = c->n_outcomes;
+}
+
+void session_drop_outcomes(struct session *x)
+{
+    while (x->content.n_outcomes) outcome_drop_first(x);
+    proto_text_fini(&x->content.failed);
+    changed(x);
+}
+
+static bool is_empty(const struct session_content *c)
+{
+    return !c->n_ids && !c->n_messages && !c->text.len;
+}
+
+void session_clear(struct session *x)
+{
+    struct session_content *c = &x->content;
+    session_drop_messages(x, 0);
+    session_drop_outcomes(x);
+    free(c->messages);
+    free(c->outcomes);
+    free(c->ids);
+    free(c->ends);
+    buf_fini(&c->text);
+    buf_fini(&c->markup);
+    c->messages = NULL;
+    c->outcomes = NULL;
+    c->ids = NULL;
+    c->ends = NULL;
+    c->n_ids = c->cap_ids = 0;
+    x->log.ids = x->log.text = x->log.new_outcomes = 0;
+    if (!x->log.size) x->log.n_bases = 0; /* they were for a first log, which is not written */
+    changed(x);
+}
+
+void session_take(struct session *dst, struct session *src)
+{
+    struct session_content *from = &src->content;
+    assert(is_empty(&dst->content));
+    session_clear(dst);
+    dst->content = *from;
+    *from = (struct session_content){.raw = from->raw, .context = from->context, .text = BUF_INIT, .markup = BUF_INIT};
+    memcpy(from->model, dst->content.model, sizeof(from->model));
+    session_clear(src);
+    changed(dst);
+}
+
+/* --- settings --- */
+
+void session_set_raw(struct session *x, bool raw)
+{
+    x->content.raw = raw;
+    changed(x);
+}
+
+void session_set_context(struct session *x, enum proto_context context)
+{
+    x->content.context = context;
+    changed(x);
+}
+
+void session_set_model(struct session *x, const uint8_t model[16])
+{
+    memcpy(x->content.model, model, sizeof(x->content.model));
+    changed(x);
+}
+
+void session_set_markup(struct session *x, const char *markup, size_t n)
+{
+    assert(n <= x->content.markup.len);
+    memcpy(x->content.markup.data, markup, n);
+    changed(x);
+}
+
+/* --- ids and text --- */
+
+static void cut_text(struct session *x, size_t end)
+{
+    struct buf *text = &x->content.text, *markup = &x->content.markup;
+    assert(end <= text->len && text->len == markup->len);
+    if (text->data) text->data[end] = '\0';
+    if (markup->data) markup->data[end] = '\0';
+    text->len = markup->len = end;
+    if (x->log.text > end) x->log.text = end;
+}
+
+/* Make room for @more ids. The capacity grows by halves, so that appending one by one is linear. */
+static int ids_reserve(struct session_content *c, size_t more)
+{
+    size_t need = c->n_ids + more;
+    if (need <= c->cap_ids) return 0;
+    size_t cap = c->cap_ids + c->cap_ids / 2;
+    if (cap < need) cap = need;
+    int32_t *ids = reallocarray(c->ids, cap, sizeof(*ids));
+    if (!ids) return -ENOMEM;
+    c->ids = ids;
+    uint32_t *ends = reallocarray(c->ends, cap, sizeof(*ends));
+    if (!ends) return -ENOMEM;
+    c->ends = ends;
+    c->cap_ids = cap;
+    return 0;
+}
+
+int session_extend(struct session *x, const int32_t *ids, const uint32_t *ends, size_t n, const char *text,
+                   const char *markup, size_t len)
+{
+    struct session_content *c = &x->content;
+    if (ids_reserve(c, n) < 0 || buf_reserve(&c->text, len) < 0 || buf_reserve(&c->markup, len) < 0) return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        assert(ends[i] >= (i ? ends[i - 1] : c->text.len) && ends[i] <= c->text.len + len);
+        c->ids[c->n_ids + i] = ids[i];
+        c->ends[c->n_ids + i] = ends[i];
+    }
+    c->n_ids += n;
+    /* cannot fail: the room was reserved */
+    (void)!buf_append(&c->text, text, len);
+    (void)!buf_append(&c->markup, markup, len);
+    changed(x);
+    return 0;
+}
+
+int session_append(struct session *x, int32_t id, const char *text, size_t len, bool markup)
+{
+    if (x->content.text.len + len > UINT32_MAX || buf_reserve(&x->content.markup, len) < 0) return -ENOMEM;
+    uint32_t end = (uint32_t)(x->content.text.len + len);
+    char *flags = malloc(len ? len : 1);
+    if (!flags) return -ENOMEM;
+    memset(flags, markup, len);
+    int r = session_extend(x, &id, &end, 1, text, flags, len);
+    free(flags);
+    return r;
+}
+
+void session_truncate(struct session *x, size_t keep)
+{
+    struct session_content *c = &x->content;
+    if (keep > c->n_ids) keep = c->n_ids;
+    size_t end = keep ? c->ends[keep - 1] : 0;
+    if (keep == c->n_ids && end == c->text.len) return;
+    c->n_ids = keep;
+    if (x->log.ids > keep) x->log.ids = keep;
+    cut_text(x, end);
+    changed(x);
+}
+
+void session_forget_tokens(struct session *x)
+{
+    x->content.n_ids = x->log.ids = 0;
+    if (!x->content.raw) cut_text(x, 0);
+    x->tail = (struct session_tail){0};
+    changed(x);
+}
+
+/* --- messages --- */
+
+int session_add_message(struct session *x, const char *role, size_t role_len, const char *content, size_t len)
+{
+    struct session_content *c = &x->content;
+    struct proto_message *m = reallocarray(c->messages, c->n_messages + 1, sizeof(*m));
+    if (!m) return -ENOMEM;
+    c->messages = m;
+    struct proto_message one = {0};
+    if (proto_text_set(&one.role, role, role_len) < 0 || proto_text_set(&one.content, content, len) < 0) {
+        proto_text_fini(&one.role);
+        return -ENOMEM;
+    }
+    c->messages[c->n_messages++] = one;
+    c->message_bytes += sizeof(one) + role_len + len;
+    changed(x);
+    return 0;
+}
+
+void session_drop_messages(struct session *x, size_t keep)
+{
+    struct session_content *c = &x->content;
+    if (c->n_messages <= keep) return;
+    while (c->n_messages > keep) {
+        struct proto_message *m = &c->messages[--c->n_messages];
+        c->message_bytes -= sizeof(*m) + m->role.len + m->content.len;
+        proto_text_fini(&m->role);
+        proto_text_fini(&m->content);
+    }
+    if (x->log.messages > keep) x->log.messages = keep;
+    changed(x);
+}
+
+/* --- outcomes --- */
+
+int session_add_outcome(struct session *x, const struct session_outcome *o)
+{
+    struct session_content *c = &x->content;
+    if (!o->uuid[0]) return 0;
+    struct session_outcome *list = reallocarray(c->outcomes, c->n_outcomes + 1, sizeof(*list)), one = *o;
+    if (!list) return -ENOMEM;
+    c->outcomes = list;
+    one.answer = (struct proto_text){0};
+    if (proto_text_set(&one.answer, o->answer.data ? o->answer.data : "", o->answer.len) < 0) return -ENOMEM;
+    list[c->n_outcomes++] = one;
+    x->log.new_outcomes++;
+    c->outcome_bytes += sizeof(one) + one.answer.len;
+    while (c->n_outcomes > SESSION_OUTCOMES) outcome_drop_first(x);
+    changed(x);
+    return 0;
+}
+
+const struct session_outcome *session_find_outcome(const struct session *x, const char *uuid)
+{
+    const struct session_content *c = &x->content;
+    for (size_t i = c->n_outcomes; i-- > 0;)
+        if (strcmp(c->outcomes[i].uuid, uuid) == 0) return &c->outcomes[i];
+    return NULL;
+}
+
+int session_set_failed(struct session *x, const char *message, size_t len)
+{
+    if (len == 0)
+        proto_text_fini(&x->content.failed);
+    else if (proto_text_set(&x->content.failed, message, len) < 0)
+        return -ENOMEM;
+    changed(x);
+    return 0;
+}
+
+int session_copy(struct session *dst, const struct session *src)
+{
+    const struct session_content *from = &src->content;
+    struct session_content *to = &dst->content;
+    assert(src->loaded && is_empty(to));
+    int r = ids_reserve(to, from->n_ids);
+    if (r == 0) r = buf_append(&to->text, from->text.data, from->text.len);
+    if (r == 0) r = buf_append(&to->markup, from->markup.data, from->markup.len);
+    for (size_t i = 0; r == 0 && i < from->n_messages; i++) {
+        const struct proto_message *m = &from->messages[i];
+        r = session_add_message(dst, m->role.data, m->role.len, m->content.data, m->content.len);
+    }
+    if (r < 0) {
+        session_clear(dst);
+        return r;
+    }
+    if (from->n_ids) {
+        memcpy(to->ids, from->ids, from->n_ids * sizeof(*from->ids));
+        memcpy(to->ends, from->ends, from->n_ids * sizeof(*from->ends));
+        to->n_ids = from->n_ids;
+    }
+    to->raw = from->raw;
+    to->context = from->context;
+    memcpy(to->model, from->model, sizeof(to->model));
+    changed(dst);
+    session_share_begin(dst, src);
+    return 0;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The content of a session: token ids, the text they stand for, messages, and the outcomes of its last turns. A reader
+ * gets it from session_content() (session.h); only the functions below change it. They need a session that is busy and
+ * loaded, touch no file, and mark the session as unsaved until session_save().
+ */
+#include "libcommon/buf.h"
+#include "libcommon/proto.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SESSION_OUTCOMES 8 /* outcomes that a session keeps */
+
+struct session;
+
+/* How a turn with a UUID ended: the answer to a retry of the same request. */
+struct session_outcome {
+    char uuid[40];
+    enum proto_reason reason;
+    uint64_t usage_prompt, usage_cached, usage_completion, shifted;
+    int64_t miss_at, seed;
+    struct proto_text answer;
+};
+
+struct session_content {
+    bool raw; /* made with --raw: a text, no messages */
+    enum proto_context context;
+    uint8_t model[16]; /* fingerprint of the model that the ids belong to */
+
+    /* The ids, and for each id the offset in @text where its text ends. markup[i] is 1 if the template wrote byte i of
+     * @text or a special token stands for it, else 0. */
+    int32_t *ids;          /* [n_ids] */
+    uint32_t *ends;        /* [n_ids], ascending, none above text.len */
+    size_t n_ids, cap_ids; /* cap_ids: entries allocated */
+    struct buf text;       /* bytes */
+    struct buf markup;     /* text.len flags */
+
+    struct proto_message *messages; /* [n_messages] */
+    size_t n_messages;
+    size_t message_bytes; /* memory of the messages */
+
+    struct session_outcome *outcomes; /* [n_outcomes], oldest first */
+    size_t n_outcomes;
+    size_t outcome_bytes; /* memory of the outcomes */
+
+    struct proto_text failed; /* why the last detached turn failed or was cut short; len 0: it did neither */
+};
+
+void session_set_raw(struct session *x, bool raw);
+void session_set_context(struct session *x, enum proto_context context);
+void session_set_model(struct session *x, const uint8_t model[16]);
+/* Replace the flags of the first @n bytes of the text, @n <= text.len. @markup: [n] of 0 or 1. */
+void session_set_markup(struct session *x, const char *markup, size_t n);
+
+/* Keep the first @keep ids with their text and markup, and drop the rest of all three. */
+void session_truncate(struct session *x, size_t keep);
+/* Append one id with its text of @len bytes. 0 or -ENOMEM (nothing changed). */
+int session_append(struct session *x, int32_t id, const char *text, size_t len, bool markup);
+/* Append @n ids with the @len bytes of text and flags they stand for. @ends: [n] offsets into the text as it is after
+ * the call. Everything is copied. 0 or -ENOMEM (nothing changed). */
+int session_extend(struct session *x, const int32_t *ids, const uint32_t *ends, size_t n, const char *text,
+                   const char *markup, size_t len);
+/* Drop the ids, because they belong to another model. A raw session keeps its text and markup, its only content; a
+ * session of messages keeps the messages. */
+void session_forget_tokens(struct session *x);
+
+/* Append a message. Both strings are copied. 0 or -ENOMEM (nothing changed). */
+int session_add_message(struct session *x, const char *role, size_t role_len, const char *content, size_t len);
+/* Keep the first @keep messages. */
+void session_drop_messages(struct session *x, size_t keep);
+
+/* Set the error message of a detached turn; len 0 clears it. Copied. 0 or -ENOMEM (nothing changed). */
+int session_set_failed(struct session *x, const char *message, size_t len);
+
+/* Add the outcome of a turn, copied; an outcome with the UUID "" is ignored. Of more than SESSION_OUTCOMES the oldest
+ * is dropped. 0 or -ENOMEM (nothing changed). */
+int session_add_outcome(struct session *x, const struct session_outcome *o);
+/* The outcome of the turn with this UUID, valid until the content changes. NULL: no such turn, or it was dropped. */
+const struct session_outcome *session_find_outcome(const struct session *x, const char *uuid);

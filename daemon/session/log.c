@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/session/log.h"
+#include "daemon/session/share.h"
+#include "libcommon/error.h"
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define MAGIC_BYTES  16
+#define HEAD_BYTES   16 /* of a record */
+#define MAGIC_COMMON 12 /* of the magic, the same in every version */
+
+_Static_assert(sizeof(SESSION_LOG_MAGIC) == MAGIC_BYTES, "magic");
+
+int session_log_place(struct session *x, uint64_t inode, uint64_t size)
+{
+    int r = session_quota_add(x->owner, inode, size, 0);
+    if (r < 0) return r;
+    session_log_drop(x);
+    x->log.inode = inode;
+    x->log.size = size;
+    return 0;
+}
+
+void session_log_drop(struct session *x)
+{
+    if (x->log.inode) session_quota_remove(x->owner, x->log.inode);
+    session_log_leave(x);
+}
+
+void session_log_leave(struct session *x)
+{
+    x->log.inode = x->log.size = 0;
+}
+
+/* --- records --- */
+
+static void put_le(char *p, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++) p[i] = (char)(uint8_t)(v >> (8 * i));
+}
+
+static uint64_t get_le(const uint8_t *p, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++) v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+int session_log_begin(struct buf *b)
+{
+    static const char room[HEAD_BYTES];
+    return buf_append(b, room, sizeof(room));
+}
+
+int session_log_finish(struct buf *b, size_t at, uint32_t kind)
+{
+    XXH128_canonical_t sum;
+    size_t len = b->len - at - HEAD_BYTES;
+    put_le(b->data + at, len, 4);
+    put_le(b->data + at + 4, kind, 4);
+    put_le(b->data + at + 8, XXH3_64bits(b->data + at - SESSION_LOG_SUM, SESSION_LOG_SUM + 8), 8);
+    XXH128_canonicalFromHash(&sum, XXH3_128bits(b->data + at - SESSION_LOG_SUM, SESSION_LOG_SUM + HEAD_BYTES + len));
+    return buf_append(b, sum.digest, SESSION_LOG_SUM);
+}
+
+enum session_log_found session_log_next(const uint8_t *data, size_t n, size_t *at, uint32_t *kind,
+                                        const uint8_t **payload, size_t *len)
+{
+    const uint8_t *p = data + *at;
+    size_t left = n - *at;
+    XXH128_canonical_t sum;
+    if (left == 0) return LOG_END;
+    if (left < HEAD_BYTES) return LOG_TORN;
+    if (get_le(p + 8, 8) != XXH3_64bits(p - SESSION_LOG_SUM, SESSION_LOG_SUM + 8)) return LOG_DAMAGED;
+    *len = (size_t)get_le(p, 4);
+    *kind = (uint32_t)get_le(p + 4, 4);
+    if (left - HEAD_BYTES < SESSION_LOG_SUM || *len > left - HEAD_BYTES - SESSION_LOG_SUM) return LOG_TORN;
+    XXH128_canonicalFromHash(&sum, XXH3_128bits(p - SESSION_LOG_SUM, SESSION_LOG_SUM + HEAD_BYTES + *len));
+    if (memcmp(sum.digest, p + HEAD_BYTES + *len, SESSION_LOG_SUM) != 0) return LOG_DAMAGED;
+    *payload = p + HEAD_BYTES;
+    *at += HEAD_BYTES + *len + SESSION_LOG_SUM;
+    return LOG_GOOD;
+}
+
+/* --- the head --- */
+
+enum { HEAD_FIXED = 4 + 16 + 16 + 1 };
+
+int session_log_head(struct session_log_head *out, const uint8_t *data, size_t n, size_t *at)
+{
+    const uint8_t *p = NULL;
+    size_t len = 0;
+    uint32_t kind = 0;
+    if (n < MAGIC_BYTES || memcmp(data, SESSION_LOG_MAGIC, MAGIC_COMMON) != 0) return -EBADMSG;
+    if (memcmp(data, SESSION_LOG_MAGIC, MAGIC_BYTES) != 0) return -EOPNOTSUPP;
+    *at = MAGIC_BYTES;
+    if (session_log_next(data, n, at, &kind, &p, &len) != LOG_GOOD || kind != SESSION_LOG_KIND_HEAD || len < HEAD_FIXED)
+        return -EBADMSG;
+    *out = (struct session_log_head){.uid = (uid_t)get_le(p, 4), .name_len = p[HEAD_FIXED - 1]};
+    if (len != HEAD_FIXED + out->name_len || out->name_len > PROTO_NAME_MAX || out->name_len == 0) return -EBADMSG;
+    memcpy(out->replaced_hash, p + 4, 16);
+    memcpy(out->replaced_sum, p + 20, 16);
+    memcpy(out->name, p + HEAD_FIXED, out->name_len);
+    return 0;
+}
+
+int session_log_write_head(struct buf *b, const struct session *x, const struct session *replaced)
+{
+    static const uint8_t none[16];
+    char uid[4], name_len = (char)(uint8_t)x->key.name.len;
+    put_le(uid, x->key.uid, 4);
+    int r = buf_append(b, SESSION_LOG_MAGIC, MAGIC_BYTES);
+    if (r == 0) r = session_log_begin(b);
+    if (r == 0) r = buf_append(b, uid, 4);
+    if (r == 0) r = buf_append(b, replaced ? replaced->key.hash : none, 16);
+    if (r == 0) r = buf_append(b, replaced ? replaced->log.sum : none, 16);
+    if (r == 0) r = buf_append(b, &name_len, 1);
+    if (r == 0) r = buf_append(b, x->key.name.data, x->key.name.len);
+    return r < 0 ? r : session_log_finish(b, MAGIC_BYTES, SESSION_LOG_KIND_HEAD);
+}
+
+/* --- files --- */
+
+int session_log_rename_new(int dir, const char *from, const char *to)
+{
+    if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0) return 0;
+    /* The file system does not support the flag: link and unlink. */
+    if (errno != EINVAL && errno != ENOSYS) return error_origin(-errno);
+    if (linkat(dir, from, dir, to, 0) < 0) return error_origin(-errno);
+    return unlinkat(dir, from, 0) < 0 ? error_origin(-errno) : 0;
+}
+
+int session_log_set_aside(int dir, const uint8_t hash[16], bool keep, char bad[SESSION_FILE_NAME])
+{
+    char name[SESSION_FILE_NAME];
+    int r = -EEXIST;
+    session_file_name(name, hash, ".log");
+    for (int i = 0; r == -EEXIST && i < SESSION_BADS; i++) {
+        session_bad_name(bad, hash, i);
+        if (!keep)
+            r = session_log_rename_new(dir, name, bad);
+        else
+            r = linkat(dir, name, dir, bad, 0) < 0 ? error_origin(-errno) : 0;
+    }
+    if (r == -EEXIST) return error_say(r, "%d damaged logs of it exist already", SESSION_BADS);
+    return r == 0 && fsync(dir) < 0 ? error_origin(-errno) : r;
+}
+
+int session_log_keep_bad(int dir, struct session *x, char bad[SESSION_FILE_NAME])
+{
+    int r = session_log_set_aside(dir, x->key.hash, true, bad);
+    if (r == 0) r = session_quota_add_name(x->owner, dir, bad, 0);
+    if (r < 0) return r;
+    x->log.n_bases = 0;
+    x->log.rewrite = true;
+    return 0;
+}
+
+int session_log_unlink(int dir, struct session *x)
+{
+    char name[SESSION_FILE_NAME];
+    session_file_name(name, x->key.hash, ".log");
+    if (unlinkat(dir, name, 0) < 0 && errno != ENOENT) return error_origin(-errno);
+    if (fsync(dir) < 0) return error_origin(-errno); /* a crash may restore the file, so it still counts */
+    session_log_drop(x);
+    session_share_drop(dir, x);
+    return 0;
+}
+
+const char *session_log_path(const struct session *x, char *out, size_t n)
+{
+    char name[SESSION_FILE_NAME];
+    session_file_name(name, x->key.hash, ".log");
+    snprintf(out, n, "%s/%" PRIu32 "/%s", x->owner->path, (uint32_t)x->key.uid, name);
+    return out;
+}

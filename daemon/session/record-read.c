@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading and applying the payload of a turn record. */
+#include "daemon/session/record.h"
+#include "libcommon/cleanup.h"
+#include <errno.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* The bytes not yet read. After an error none, and @bad is set. */
+struct cursor {
+    const uint8_t *p, *end;
+    bool bad;
+};
+
+static const uint8_t *get_fixed(struct cursor *c, size_t n)
+{
+    if ((size_t)(c->end - c->p) < n) {
+        c->bad = true;
+        c->p = c->end;
+        return NULL;
+    }
+    c->p += n;
+    return c->p - n;
+}
+
+static uint64_t get_u64(struct cursor *c)
+{
+    const uint8_t *p = get_fixed(c, 8);
+    uint64_t v = 0;
+    for (int i = 0; p && i < 8; i++) v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+static uint64_t get(struct cursor *c)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const uint8_t *p = get_fixed(c, 1);
+        if (!p) return 0;
+        v |= (uint64_t)(*p & 0x7f) << shift;
+        if (!(*p & 0x80)) return v;
+    }
+    c->bad = true;
+    return 0;
+}
+
+/* A count of items of at least @each bytes. */
+static size_t get_count(struct cursor *c, size_t each)
+{
+    uint64_t n = get(c);
+    if (n <= (size_t)(c->end - c->p) / each) return (size_t)n;
+    c->bad = true;
+    return 0;
+}
+
+static const char *get_bytes(struct cursor *c, size_t *len)
+{
+    *len = get_count(c, 1);
+    const uint8_t *p = get_fixed(c, *len);
+    return p ? (const char *)p : "";
+}
+
+struct turn_ids {
+    int32_t *ids;   /* [n] */
+    uint32_t *ends; /* [n] */
+    size_t n;
+};
+
+static void turn_ids_fini(struct turn_ids *t)
+{
+    free(t->ids);
+    free(t->ends);
+}
+
+static int get_ids(struct cursor *c, struct turn_ids *t, uint64_t text)
+{
+    t->n = get_count(c, 2);
+    t->ids = calloc(t->n ? t->n : 1, sizeof(*t->ids));
+    t->ends = calloc(t->n ? t->n : 1, sizeof(*t->ends));
+    if (!t->ids || !t->ends) return -ENOMEM;
+    for (size_t i = 0; i < t->n; i++) {
+        uint64_t v = get(c);
+        if (v > UINT32_MAX) return -EBADMSG;
+        t->ids[i] = (int32_t)(uint32_t)v;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        uint64_t v = get(c);
+        if (v > UINT32_MAX - text) return -EBADMSG;
+        text += v;
+        t->ends[i] = (uint32_t)text;
+    }
+    return c->bad ? -EBADMSG : 0;
+}
+
+/* The flags of the whole text. */
+static int get_markup(struct cursor *c, struct session *x)
+{
+    size_t n = get_count(c, 1), at = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t len = get(c);
+        if (len > x->content.markup.len - at) return -EBADMSG;
+        memset(x->content.markup.data + at, i & 1, (size_t)len);
+        at += (size_t)len;
+    }
+    return c->bad || at != x->content.markup.len ? -EBADMSG : 0;
+}
+
+static int apply_text(struct cursor *c, struct session *x)
+{
+    uint64_t ids = get(c), text = get(c), messages = get(c);
+    _cleanup_(turn_ids_fini) struct turn_ids t = {0};
+    if (c->bad || ids > x->content.n_ids || text > x->content.text.len || messages > x->content.n_messages)
+        return -EBADMSG;
+    if (ids && x->content.ends[ids - 1] > text) return -EBADMSG;
+    int r = get_ids(c, &t, text);
+    if (r < 0) return r;
+    size_t len;
+    const char *s = get_bytes(c, &len);
+    if (c->bad || len > UINT32_MAX - text || (t.n && t.ends[t.n - 1] > text + len)) return -EBADMSG;
+    x->content.n_ids = (size_t)ids;
+    x->content.text.len = x->content.markup.len = (size_t)text;
+    /* @s stands for the flags here; get_markup() sets all of them. */
+    r = session_extend(x, t.ids, t.ends, t.n, s, s, len);
+    if (r == 0) r = get_markup(c, x);
+    if (r == 0) session_drop_messages(x, (size_t)messages);
+    return r;
+}
+
+static int apply_messages(struct cursor *c, struct session *x)
+{
+    size_t n = get_count(c, 2);
+    for (size_t i = 0; i < n; i++) {
+        size_t role_len, len;
+        const char *role = get_bytes(c, &role_len), *content = get_bytes(c, &len);
+        if (c->bad) return -EBADMSG;
+        int r = session_add_message(x, role, role_len, content, len);
+        if (r < 0) return r;
+    }
+    return c->bad ? -EBADMSG : 0;
+}
+
+static int apply_outcome(struct cursor *c, struct session *x)
+{
+    struct session_outcome o = {0};
+    size_t len;
+    const char *uuid = get_bytes(c, &len);
+    const uint8_t *reason = get_fixed(c, 1);
+    if (!reason || *reason > PROTO_STOP_CONTEXT || len == 0 || len >= sizeof(o.uuid)) return -EBADMSG;
+    memcpy(o.uuid, uuid, len);
+    o.reason = (enum proto_reason) * reason;
+    o.usage_prompt = get(c);
+    o.usage_cached = get(c);
+    o.usage_completion = get(c);
+    o.shifted = get(c);
+    o.miss_at = (int64_t)get_u64(c);
+    o.seed = (int64_t)get_u64(c);
+    const char *answer = get_bytes(c, &len);
+    if (c->bad || memchr(o.uuid, 0, sizeof(o.uuid)) == o.uuid) return -EBADMSG;
+    o.answer = (struct proto_text){(char *)(uintptr_t)answer, len}; /* session_add_outcome() copies it */
+    return session_add_outcome(x, &o);
+}
+
+static int apply_failed(struct cursor *c, struct session *x, bool failed)
+{
+    size_t len = 0;
+    const char *why = failed ? get_bytes(c, &len) : "";
+    return c->bad || (failed && len == 0) ? -EBADMSG : session_set_failed(x, why, len);
+}
+
+bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out)
+{
+    struct cursor c = {p, p + SESSION_SUMMARY_BYTES, false};
+    struct session_summary s = {.used = get_u64(&c), .bytes = get_u64(&c)};
+    uint64_t counts = get_u64(&c);
+    s.ids = (uint32_t)counts;
+    s.messages = (uint32_t)(counts >> 32);
+    if (get_u64(&c) != XXH3_64bits(p, 24)) return false;
+    *out = s;
+    return true;
+}
+
+int session_record_apply(struct session *x, const uint8_t *p, size_t n)
+{
+    struct cursor c = {p, p + n, false};
+    struct session_summary s;
+    const uint8_t *flags = get_fixed(&c, 1), *context = get_fixed(&c, 1),
+                  *model = get_fixed(&c, sizeof(x->content.model));
+    if (!model || *flags > (SESSION_RECORD_RAW | SESSION_RECORD_FAILED) || *context > PROTO_CONTEXT_ROTATE)
+        return -EBADMSG;
+    x->content.raw = *flags & SESSION_RECORD_RAW;
+    x->content.context = (enum proto_context) * context;
+    memcpy(x->content.model, model, sizeof(x->content.model));
+    int r = apply_text(&c, x);
+    if (r == 0) r = apply_messages(&c, x);
+    if (r < 0) return r;
+    size_t outcomes = get_count(&c, 1);
+    for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x);
+    if (r == 0) r = apply_failed(&c, x, *flags & SESSION_RECORD_FAILED);
+    if (r < 0) return r;
+    const uint8_t *summary = get_fixed(&c, SESSION_SUMMARY_BYTES);
+    if (!summary || c.p != c.end || !session_summary_read(summary, &s)) return -EBADMSG;
+    return 0;
+}

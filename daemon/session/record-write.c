@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing the payload of a turn record. */
+#include "daemon/session/record.h"
+#include "libcommon/error.h"
+#include <string.h>
+#include <xxhash.h>
+
+#define RECORD_MAX ((size_t)1 << 30) /* bytes of a payload */
+
+static int put_u64(struct buf *b, uint64_t v)
+{
+    uint8_t p[8];
+    for (int i = 0; i < 8; i++) p[i] = (uint8_t)(v >> (8 * i));
+    return buf_append(b, p, 8);
+}
+
+static int put(struct buf *b, uint64_t v)
+{
+    uint8_t p[10];
+    size_t n = 0;
+    for (; v >= 0x80; v >>= 7) p[n++] = (uint8_t)(v | 0x80);
+    p[n++] = (uint8_t)v;
+    return buf_append(b, p, n);
+}
+
+static int put_bytes(struct buf *b, const char *p, size_t n)
+{
+    int r = put(b, n);
+    return r < 0 ? r : buf_append(b, p, n);
+}
+
+static int put_ids(struct buf *b, const struct session *x, size_t from, size_t text)
+{
+    size_t n = x->content.n_ids - from;
+    int r = put(b, n);
+    for (size_t i = from; r == 0 && i < x->content.n_ids; i++) r = put(b, (uint32_t)x->content.ids[i]);
+    for (size_t i = from, last = text; r == 0 && i < x->content.n_ids; last = x->content.ends[i++])
+        r = put(b, x->content.ends[i] - last);
+    return r;
+}
+
+/* Length of the run of flags equal to @flag at @at. */
+static size_t run(const struct buf *m, size_t at, bool flag)
+{
+    size_t i = at;
+    while (i < m->len && (m->data[i] != 0) == flag) i++;
+    return i - at;
+}
+
+static int put_markup(struct buf *b, const struct buf *m)
+{
+    uint64_t n = 0;
+    bool flag = false;
+    for (size_t at = 0; at < m->len; n++, flag = !flag) at += run(m, at, flag);
+    int r = put(b, n);
+    flag = false;
+    for (size_t at = 0; r == 0 && at < m->len; flag = !flag) {
+        size_t len = run(m, at, flag);
+        r = put(b, len);
+        at += len;
+    }
+    return r;
+}
+
+static int put_messages(struct buf *b, const struct session *x, size_t from)
+{
+    int r = put(b, x->content.n_messages - from);
+    for (size_t i = from; r == 0 && i < x->content.n_messages; i++) {
+        const struct proto_message *m = &x->content.messages[i];
+        r = put_bytes(b, m->role.data, m->role.len);
+        if (r == 0) r = put_bytes(b, m->content.data, m->content.len);
+    }
+    return r;
+}
+
+static int put_outcome(struct buf *b, const struct session_outcome *o)
+{
+    uint8_t reason = (uint8_t)o->reason;
+    int r = put_bytes(b, o->uuid, strlen(o->uuid));
+    if (r == 0) r = buf_append(b, &reason, 1);
+    if (r == 0) r = put(b, o->usage_prompt);
+    if (r == 0) r = put(b, o->usage_cached);
+    if (r == 0) r = put(b, o->usage_completion);
+    if (r == 0) r = put(b, o->shifted);
+    if (r == 0) r = put_u64(b, (uint64_t)o->miss_at);
+    if (r == 0) r = put_u64(b, (uint64_t)o->seed);
+    return r < 0 ? r : put_bytes(b, o->answer.data, o->answer.len);
+}
+
+static int put_outcomes(struct buf *b, const struct session *x, size_t n)
+{
+    int r = put(b, n);
+    for (size_t i = x->content.n_outcomes - n; r == 0 && i < x->content.n_outcomes; i++)
+        r = put_outcome(b, &x->content.outcomes[i]);
+    return r;
+}
+
+int session_summary_write(struct buf *b, const struct session_summary *s)
+{
+    int r = put_u64(b, s->used);
+    if (r == 0) r = put_u64(b, s->bytes);
+    if (r == 0) r = put_u64(b, (uint64_t)s->messages << 32 | s->ids);
+    return r < 0 ? r : put_u64(b, XXH3_64bits(b->data + b->len - 24, 24));
+}
+
+static int put_summary(struct buf *b, const struct session *x)
+{
+    const struct session_summary s = {.used = x->last_use.realtime,
+                                      .bytes = x->charged.memory,
+                                      .ids = (uint32_t)x->content.n_ids,
+                                      .messages = (uint32_t)x->content.n_messages};
+    return session_summary_write(b, &s);
+}
+
+int session_record_write(struct buf *out, const struct session *x, bool all)
+{
+    size_t ids = all ? 0 : x->log.ids, text = all ? 0 : x->log.text, messages = all ? 0 : x->log.messages;
+    size_t before = out->len;
+    uint8_t flags = (x->content.raw ? SESSION_RECORD_RAW : 0) | (x->content.failed.len ? SESSION_RECORD_FAILED : 0),
+            first[2] = {flags, (uint8_t)x->content.context};
+    int r = buf_append(out, first, sizeof(first));
+    if (r == 0) r = buf_append(out, x->content.model, sizeof(x->content.model));
+    if (r == 0) r = put(out, ids);
+    if (r == 0) r = put(out, text);
+    if (r == 0) r = put(out, messages);
+    if (r == 0) r = put_ids(out, x, ids, text);
+    if (r == 0) r = put_bytes(out, x->content.text.data ? x->content.text.data + text : "", x->content.text.len - text);
+    if (r == 0) r = put_markup(out, &x->content.markup);
+    if (r == 0) r = put_messages(out, x, messages);
+    if (r == 0) r = put_outcomes(out, x, all ? x->content.n_outcomes : x->log.new_outcomes);
+    if (r == 0 && x->content.failed.len) r = put_bytes(out, x->content.failed.data, x->content.failed.len);
+    if (r == 0) r = put_summary(out, x);
+    if (r == 0 && out->len - before > RECORD_MAX)
+        r = error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);
+    return r;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* The limits of a user's sessions on disk: the bytes that count, and the turns that are refused. */
+#include "libcommon/error.h"
+#include "tests/session/rig.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* The file system as the store sees it. */
+static struct session_space disk;
+
+static int space(int dir, struct session_space *out)
+{
+    *out = disk;
+    return 0;
+}
+
+static void reopen(struct rig *g, const struct session_store_config *c)
+{
+    rig_close(g);
+    assert_int_equal(session_store_open(&g->store, 64 << 20, c), 0);
+}
+
+static int setup(void **state)
+{
+    int r = rig_setup(state);
+    disk = (struct session_space){.total = 1ull << 40, .free = 1ull << 39, .files = UINT64_MAX};
+    return r;
+}
+
+static struct session_store_config config(const struct rig *g)
+{
+    struct session_store_config c = rig_config(g);
+    c.space = space;
+    return c;
+}
+
+static uint64_t bytes_of(const struct rig *g, uid_t uid)
+{
+    uint64_t bytes, max;
+    session_disk(g->store, uid, &bytes, &max);
+    return bytes;
+}
+
+/* Acquire the session, claim @bytes as the engine does before a turn, and release it. */
+static int claim(struct rig *g, uid_t uid, const char *name, uint64_t bytes)
+{
+    struct session *x = NULL;
+    int r = session_acquire(g->store, uid, name, strlen(name), true, &x);
+    if (r < 0) return r;
+    r = session_claim(x, bytes);
+    session_release(g->store, x);
+    return r;
+}
+
+/* A session whose log has about @bytes. */
+static void fill(struct rig *g, uid_t uid, const char *name, size_t bytes)
+{
+    char *text = malloc(bytes);
+    memset(text, 'x', bytes);
+    struct session *x = rig_acquire(g, uid, name);
+    assert_int_equal(session_add_message(x, "user", 4, text, bytes), 0);
+    assert_int_equal(session_save(x), 0);
+    session_release(g->store, x);
+    free(text);
+}
+
+static void assert_says(const char *part)
+{
+    if (!strstr(error_text(-EDQUOT), part)) fail_msg("'%s' does not say '%s'", error_text(-EDQUOT), part);
+}
+
+static void test_number_of_sessions(void **state)
+{
+    struct rig *g = *state;
+    struct session_store_config c = config(g);
+    struct session *x = NULL, *y = NULL;
+    c.sessions_max_per_uid = 2;
+    reopen(g, &c);
+    rig_say(g, 7, "a", 1);
+    rig_say(g, 7, "b", 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(session_acquire(g->store, 7, "c", 1, true, &x), -EDQUOT);
+        assert_says("you have 2 sessions");
+        assert_says("the limit is 2 (session-count)");
+        assert_says("'hob sessions rm NAME'");
+        reopen(g, &c); /* those that are not loaded count as well */
+    }
+    rig_say(g, 8, "c", 1);
+    x = rig_acquire(g, 7, "a");
+    assert_int_equal(session_fork(g->store, x, "c", 1, &y), -EDQUOT);
+    assert_int_equal(session_rename(g->store, x, "c", 1, &y), 0); /* which makes none more */
+    assert_int_equal(session_move(y, x), 0);
+    session_release(g->store, x);
+    session_release(g->store, y);
+    c.sessions_max_per_uid = 3;
+    session_store_limit(g->store, &c);
+    rig_say(g, 7, "d", 1);
+}
+
+static void test_bytes_of_a_user(void **state)
+{
+    struct rig *g = *state;
+    struct session_store_config c = config(g);
+    struct session *x = NULL;
+    c.disk_max_per_uid = 1 << 20;
+    reopen(g, &c);
+    fill(g, 7, "a", 500000);
+    fill(g, 7, "b", 500000);
+    assert_in_range(bytes_of(g, 7), 1000000, 1010000);
+    assert_int_equal(claim(g, 7, "a", 30000), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(claim(g, 7, "a", 65536), -EDQUOT);
+        assert_int_equal(claim(g, 7, "new", 65536), -EDQUOT);
+        assert_says("your 3 sessions take 98");
+        assert_says("the limit of a user is 1M (session-bytes)");
+        assert_says("'hob sessions rm NAME'");
+        assert_int_equal(claim(g, 8, "new", 65536), 0);
+        uint64_t before = bytes_of(g, 7);
+        reopen(g, &c);
+        assert_true(bytes_of(g, 7) == before); /* those that are not loaded count as well */
+    }
+    c.disk_max_per_uid = 2 << 20;
+    session_store_limit(g->store, &c);
+    assert_int_equal(claim(g, 7, "a", 65536), 0);
+    c.disk_max_per_uid = 1 << 20;
+    session_store_limit(g->store, &c);
+    assert_int_equal(session_acquire(g->store, 7, "b", 1, false, &x), 0);
+    assert_int_equal(session_erase(x), 0);
+    session_release(g->store, x);
+    assert_int_equal(claim(g, 7, "a", 65536), 0);
+    assert_in_range(bytes_of(g, 7), 500000, 510000);
+}
+
+/* Turns that run at the same time do not get the same free bytes. */
+static void test_claims_add_up(void **state)
+{
+    struct rig *g = *state;
+    struct session_store_config c = config(g);
+    c.disk_max_per_uid = 1 << 20;
+    reopen(g, &c);
+    struct session *x[5];
+    for (int i = 0; i < 5; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "s%d", i);
+        x[i] = rig_acquire(g, 7, name);
+        assert_int_equal(session_claim(x[i], 1 << 18), i < 4 ? 0 : -EDQUOT);
+    }
+    session_release(g->store, x[0]);
+    assert_int_equal(session_claim(x[4], 1 << 18), 0);
+    assert_int_equal(session_claim(x[3], 4096), -EDQUOT);
+    session_take_claim(x[3], x[4]); /* as a fork does */
+    session_release(g->store, x[4]);
+    assert_int_equal(session_claim(x[2], 4096), -EDQUOT);
+    for (int i = 1; i < 4; i++) session_release(g->store, x[i]);
+    assert_int_equal(claim(g, 7, "s", 1 << 20), 0);
+}
+
+/* No user takes more than is then left for others, so each new user finds space. */
+static void test_a_full_disk_has_room_for_the_next_user(void **state)
+{
+    struct rig *g = *state;
+    struct session_store_config c = config(g);
+    const uint64_t total = 64 << 20;
+    reopen(g, &c);
+    disk = (struct session_space){.total = total, .free = total, .files = UINT64_MAX};
+    for (uid_t uid = 1; uid <= 5; uid++) {
+        unsigned n = 0;
+        int r;
+        for (;; n++) {
+            char name[16];
+            snprintf(name, sizeof(name), "s%u", n);
+            r = claim(g, uid, name, 100000);
+            if (r < 0) break;
+            fill(g, uid, name, 90000);
+            disk.free = total - bytes_of(g, (uid_t)-1);
+        }
+        assert_int_equal(r, -EDQUOT);
+        assert_says("no user may take more than is then left for others");
+        assert_true(n >= 5 && n * 90000ull <= total >> uid);
+    }
+    assert_true(disk.free > total / 40);
+}
+
+static void test_the_reserve_stays_free(void **state)
+{
+    struct rig *g = *state;
+    struct session_store_config c = config(g);
+    c.disk_reserve = 1 << 20;
+    reopen(g, &c);
+    disk = (struct session_space){.total = 1 << 30, .free = (1 << 20) + 100000, .files = UINT64_MAX};
+    assert_int_equal(claim(g, 7, "a", 40000), 0);
+    assert_int_equal(claim(g, 7, "a", 60000), -ENOSPC);
+    assert_non_null(strstr(error_text(-ENOSPC), "(disk-reserve)"));
+    assert_non_null(strstr(error_text(-ENOSPC), g->dir));
+    disk.total = 1 << 20; /* of a small file system a twentieth */
+    disk.free = 200000;
+    assert_int_equal(claim(g, 7, "a", 60000), 0);
+    disk.free = 50000;
+    assert_int_equal(claim(g, 7, "a", 4096), -ENOSPC);
+    /* what was not claimed does not take the reserve either */
+    struct session *x = rig_acquire(g, 7, "a");
+    rig_turn(x, 1);
+    assert_int_equal(session_save(x), -ENOSPC);
+    assert_false(rig_exists(g, 7, "a", ".log"));
+    disk.free = 200000;
+    assert_int_equal(session_save(x), 0);
+    session_release(g->store, x);
+}
+
+static void test_files_that_can_be_made(void **state)
+{
+    struct rig *g = *state;
+    struct session_store_config c = config(g);
+    reopen(g, &c);
+    disk.files = 100;
+    assert_int_equal(claim(g, 7, "a", 4096), 0);
+    disk.files = 10;
+    assert_int_equal(claim(g, 7, "a", 4096), -EDQUOT);
+    assert_says("room for 10 more");
+}
+
+/* *.bad files count for their user until the session is removed. */
+static void test_what_is_set_aside_counts(void **state)
+{
+    struct rig *g = *state;
+    struct session_store_config c = config(g);
+    char path[256];
+    reopen(g, &c);
+    fill(g, 7, "a", 100000);
+    uint64_t before = bytes_of(g, 7);
+    rig_path(path, g, 7, "a", ".log");
+    size_t n;
+    char *log = rig_read(path, &n);
+    log[n - 10] ^= 1;
+    reopen(g, &c);
+    rig_write(path, log, n);
+    free(log);
+    struct session *x = NULL;
+    assert_int_equal(session_acquire(g->store, 7, "a", 1, true, &x), 0);
+    assert_int_equal(session_load(x), -EBADMSG);
+    assert_int_equal(bytes_of(g, 7), before);
+    session_release(g->store, x);
+    reopen(g, &c);
+    assert_int_equal(bytes_of(g, 7), before);
+    fill(g, 7, "a", 100000);
+    assert_int_equal(bytes_of(g, 7), 2 * before);
+    x = rig_acquire(g, 7, "a");
+    assert_int_equal(session_erase(x), 0);
+    session_release(g->store, x);
+    assert_int_equal(bytes_of(g, 7), 0);
+}
+
+/* The sizes in a list, and their sum. */
+static void test_sizes(void **state)
+{
+    struct rig *g = *state;
+    struct session_info *list;
+    size_t n;
+    uint64_t sum = 0;
+    fill(g, 7, "a", 100000);
+    fill(g, 7, "b", 10);
+    assert_int_equal(session_list(g->store, 7, &list, &n), 0);
+    for (size_t i = 0; i < n; i++) {
+        sum += list[i].disk;
+        assert_int_equal(list[i].disk % 4096, 0);
+        assert_int_equal(list[i].shared, 0);
+    }
+    free(list);
+    assert_int_equal(n, 2);
+    assert_true(sum == bytes_of(g, 7));
+    assert_in_range(sum, 100000 + 4096, 100000 + 3 * 4096);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_number_of_sessions, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_bytes_of_a_user, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_claims_add_up, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_a_full_disk_has_room_for_the_next_user, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_the_reserve_stays_free, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_files_that_can_be_made, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_set_aside_counts, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_sizes, setup, rig_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

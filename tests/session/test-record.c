@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* Invalid payloads with valid checksums: refused, or the content is valid. */
+#include "daemon/session/record.h"
+#include "libcommon/error.h"
+#include "tests/session/rig.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void check_whole(const struct session *x)
+{
+    assert_int_equal(x->content.text.len, x->content.markup.len);
+    for (size_t i = 0; i < x->content.n_ids; i++) assert_true(x->content.ends[i] >= (i ? x->content.ends[i - 1] : 0));
+    if (x->content.n_ids) assert_true(x->content.ends[x->content.n_ids - 1] <= x->content.text.len);
+    for (size_t i = 0; i < x->content.markup.len; i++)
+        assert_true(x->content.markup.data[i] == 0 || x->content.markup.data[i] == 1);
+}
+
+/* Apply a turn, then another that may be damaged. Returns the result of the second. */
+static int apply(struct session_store *s, const struct buf *first, const uint8_t *second, size_t n)
+{
+    struct session *x = NULL;
+    assert_int_equal(session_acquire(s, 1, "x", 1, true, &x), 0);
+    assert_int_equal(session_record_apply(x, (const uint8_t *)first->data, first->len), 0);
+    int r = session_record_apply(x, second, n);
+    if (r == 0) check_whole(x);
+    assert_true(r == 0 || r == -EBADMSG);
+    session_revert(x);
+    session_release(s, x);
+    return r;
+}
+
+static void test_changed_payloads(void **state)
+{
+    struct rig g;
+    struct session_store *s = NULL;
+    struct buf first = BUF_INIT, second = BUF_INIT;
+    rig_make(&g);
+    assert_int_equal(session_store_new(&s, 1 << 30), 0);
+    struct session *x = rig_acquire(&g, 7, "a");
+    rig_turn(x, 1);
+    assert_int_equal(session_record_write(&first, x, true), 0);
+    assert_int_equal(session_save(x), 0);
+    session_truncate(x, 15);
+    session_drop_messages(x, 1);
+    rig_turn(x, 2);
+    assert_int_equal(session_set_failed(x, "too late", 8), 0);
+    assert_int_equal(session_record_write(&second, x, false), 0);
+    session_release(g.store, x);
+    uint8_t *copy = malloc(second.len + 1);
+    assert_int_equal(apply(s, &first, (uint8_t *)second.data, second.len), 0);
+    for (size_t n = 0; n < second.len; n++) {
+        uint8_t *cut = malloc(n ? n : 1); /* of its own, so that a byte too far is seen */
+        memcpy(cut, second.data, n);
+        assert_int_equal(apply(s, &first, cut, n), -EBADMSG);
+        free(cut);
+    }
+    for (size_t n = 0; n < second.len; n++)
+        for (int v = 0; v < 256; v += v < 4 || v > 250 ? 1 : 7) {
+            memcpy(copy, second.data, second.len);
+            copy[n] = (uint8_t)v;
+            apply(s, &first, copy, second.len);
+        }
+    srandom(3);
+    for (int i = 0; i < 20000; i++) {
+        memcpy(copy, second.data, second.len);
+        for (long k = random() % 4; k >= 0; k--)
+            copy[(size_t)random() % second.len] = (uint8_t)(random() % 3 ? random() : 0xff);
+        apply(s, &first, copy, second.len);
+    }
+    /* the second without the first keeps what is not there */
+    assert_int_equal(session_acquire(s, 1, "y", 1, true, &x), 0);
+    assert_int_equal(session_record_apply(x, (uint8_t *)second.data, second.len), -EBADMSG);
+    session_release(s, x);
+    free(copy);
+    buf_fini(&first);
+    buf_fini(&second);
+    session_store_free(s);
+    rig_remove(&g);
+}
+
+/* The error message of a failed turn is kept until a turn succeeds, also on disk. */
+static void test_a_failure_is_kept(void **state)
+{
+    struct rig g;
+    rig_make(&g);
+    struct session *x = rig_acquire(&g, 7, "a");
+    assert_int_equal(session_set_failed(x, "too late", 8), 0);
+    assert_int_equal(session_save(x), 0);
+    session_release(g.store, x);
+    for (int i = 0; i < 2; i++) {
+        rig_close(&g);
+        rig_open(&g);
+        x = rig_acquire(&g, 7, "a");
+        assert_int_equal(session_load(x), 0);
+        assert_int_equal(x->content.failed.len, i ? 0 : 8);
+        if (i == 0) assert_string_equal(x->content.failed.data, "too late");
+        rig_turn(x, 1);
+        assert_int_equal(session_set_failed(x, "", 0), 0);
+        assert_int_equal(session_save(x), 0);
+        session_release(g.store, x);
+    }
+    rig_remove(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_changed_payloads),
+        cmocka_unit_test(test_a_failure_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

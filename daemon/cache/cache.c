@@ -27,7 +27,7 @@ bool kv_cache_make_room(struct kv_cache *c, uint32_t blocks)
     }
 }
 
-void kv_cache_namespace(const struct kv_cache *c, const struct space_owner *owner, struct prefix_space *out)
+void kv_cache_namespace(const struct kv_cache *c, const struct namespace_owner *owner, struct prefix_namespace *out)
 {
     tier_namespace(c->tier, owner, out);
 }

@@ -4,8 +4,8 @@
  * The KV cache as a whole: the pool of blocks, the index that finds blocks by their content, and the disk behind it.
  * Engine thread only, but for the jobs that read and write the disk.
  */
-#include "daemon/cache/kv_table.h"
-#include "daemon/cache/prefix.h"
+#include "daemon/cache/kv/kv-table.h"
+#include "daemon/cache/prefix/prefix.h"
 #include "daemon/cache/tier.h"
 #include "daemon/model/backend.h"
 
@@ -14,10 +14,10 @@ struct kv_cache {
     struct kv_pool *pool;
     struct prefix *prefix;
     struct tier *tier;
-    struct prefix_space public_space; /* of the prefixes that all users may find */
-    bool has_public;                  /* there are such prefixes */
-    bool may_keep;                    /* the weights are verified, so that KV may be written to disk */
-    bool stopping;                    /* nothing new is written until the final flush */
+    struct prefix_namespace public_namespace; /* of the prefixes that all users may find */
+    bool has_public;                          /* there are such prefixes */
+    bool may_keep;                            /* the weights are verified, so that KV may be written to disk */
+    bool stopping;                            /* nothing new is written until the final flush */
 };
 
 /* Fill @c (zero before). 0 or -ENOMEM; kv_cache_free in either case. Without a usable directory the cache lives in
@@ -30,4 +30,4 @@ void kv_cache_free(struct kv_cache *c, uint64_t until);
 bool kv_cache_make_room(struct kv_cache *c, uint32_t blocks);
 
 /* The namespace of what @owner computes. */
-void kv_cache_namespace(const struct kv_cache *c, const struct space_owner *owner, struct prefix_space *out);
+void kv_cache_namespace(const struct kv_cache *c, const struct namespace_owner *owner, struct prefix_namespace *out);

@@ -38,7 +38,7 @@ static int by_id(const void *x, const void *y)
 
 /* Index all files. Evicted blocks were written children first, so each file is preceded by its parents. A file that
  * cannot be reached from a root is removed. */
-static int adopt_all(struct kv_cache *c, const struct files *f, struct disk *d)
+static int index_files(struct kv_cache *c, const struct files *f, struct disk *d)
 {
     _cleanup_(freep) struct prefix_info **sorted = calloc(f->n + 1, sizeof(struct prefix_info *));
     _cleanup_(freep) struct prefix_info **chain = calloc(f->n + 1, sizeof(struct prefix_info *));
@@ -56,7 +56,7 @@ static int adopt_all(struct kv_cache *c, const struct files *f, struct disk *d)
             x = found ? *found : NULL;
         }
         while (n-- > 0)
-            if (prefix_adopt(c->prefix, chain[n]) != 0) disk_remove(d, chain[n]->id);
+            if (prefix_disk_add(c->prefix, chain[n]) != 0) disk_remove(d, chain[n]->id);
     }
     return 0;
 }
@@ -65,7 +65,7 @@ static int scan(struct kv_cache *c, struct disk *d)
 {
     struct files f = {0};
     int r = disk_scan(d, collect, &f, NULL);
-    if (r == 0) r = adopt_all(c, &f, d);
+    if (r == 0) r = index_files(c, &f, d);
     free(f.infos);
     return r;
 }

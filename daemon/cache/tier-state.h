@@ -6,7 +6,7 @@
 struct tier {
     struct tier_config config;
     struct job_returns *jobs;
-    struct space_secret secret;
+    struct namespace_secret secret;
     uint8_t identity[16];
     struct disk *disk; /* NULL: not open yet, or none */
     bool given_up;     /* there will be none */

@@ -49,16 +49,16 @@ int tier_new(struct kv_cache *c, const struct tier_config *config, struct job_re
     if (!t) return -ENOMEM;
     t->config = *config;
     t->jobs = jobs;
-    int r = space_secret_load(&t->secret, config->state_dir);
+    int r = namespace_secret_load(&t->secret, config->state_dir);
     if (r < 0) {
         log_warning("cached prefixes last as long as this process: %s", error_text(r));
         t->given_up = true;
-        r = space_secret_load(&t->secret, NULL);
+        r = namespace_secret_load(&t->secret, NULL);
         if (r < 0) return r;
     }
     t->payload = c->backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
     if (!config->cache_dir || config->cache_bytes == 0 || !config->state_dir) t->given_up = true;
-    tier_namespace(t, &(struct space_owner){.public = true}, &c->public_space);
+    tier_namespace(t, &(struct namespace_owner){.public = true}, &c->public_namespace);
     tier_open(c);
     return 0;
 }
@@ -72,9 +72,9 @@ void tier_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve)
     if (t->disk) disk_limit(t->disk, cache_bytes, disk_reserve);
 }
 
-void tier_namespace(const struct tier *t, const struct space_owner *owner, struct prefix_space *out)
+void tier_namespace(const struct tier *t, const struct namespace_owner *owner, struct prefix_namespace *out)
 {
-    space_make(out, &t->secret, no_identity, owner, 0);
+    namespace_make(out, &t->secret, no_identity, owner, 0);
 }
 
 struct disk *tier_disk(const struct kv_cache *c)
@@ -110,9 +110,9 @@ static void written(struct return_job *x)
     struct tier *t = c->tier;
     t->writes--;
     if (w->r == 0) {
-        prefix_stored(c->prefix, w->info.id);
+        prefix_disk_written(c->prefix, w->info.id);
     } else {
-        prefix_not_stored(c->prefix, w->info.id);
+        prefix_disk_write_failed(c->prefix, w->info.id);
         t->retry = clock_now_usec() + RETRY_USEC;
         if (w->r < 0) log_warning("a block of KV is not kept on disk: %s", w->why);
     }
@@ -170,12 +170,12 @@ static bool write_idle(struct kv_cache *c, uint64_t now)
         t->retry = now + RETRY_USEC;
         return false;
     }
-    t->all_written = !prefix_to_write(c->prefix, full, 0, &info);
+    t->all_written = !prefix_disk_begin_write(c->prefix, full, 0, &info);
     if (t->all_written) return false;
     t->all_written = full && !find_victim(c, &info, &victim); /* the disk's blocks have higher scores */
-    if (!t->all_written && full) prefix_lost(c->prefix, victim.id);
+    if (!t->all_written && full) prefix_disk_removed(c->prefix, victim.id);
     if (!t->all_written && start_write(c, &info, full ? &victim.id : NULL)) return true;
-    prefix_not_stored(c->prefix, info.id);
+    prefix_disk_write_failed(c->prefix, info.id);
     return false;
 }
 
@@ -209,7 +209,7 @@ static void trim(struct kv_cache *c, uint64_t now)
     x->cache = c;
     x->disk = t->disk;
     while (x->n < over && x->n < TRIM_FILES && prefix_disk_victim(c->prefix, &victim)) {
-        prefix_lost(c->prefix, victim.id);
+        prefix_disk_removed(c->prefix, victim.id);
         x->files[x->n++] = victim.id;
     }
     if (!x->n) {
@@ -257,9 +257,9 @@ static void flush(struct kv_cache *c, uint64_t until)
     _cleanup_(freep) uint8_t *payload = malloc(t->payload);
     uint64_t blocks = 0;
     int r = 0;
-    while (payload && r == 0 && clock_now_usec() < until && prefix_to_write(c->prefix, true, 0, &info)) {
+    while (payload && r == 0 && clock_now_usec() < until && prefix_disk_begin_write(c->prefix, true, 0, &info)) {
         while ((r = disk_room(t->disk, true)) == 1 && find_victim(c, &info, &victim)) {
-            prefix_lost(c->prefix, victim.id);
+            prefix_disk_removed(c->prefix, victim.id);
             disk_remove(t->disk, victim.id);
         }
         if (r == 0) {
@@ -267,10 +267,10 @@ static void flush(struct kv_cache *c, uint64_t until)
             r = disk_write(t->disk, &info, payload);
         }
         if (r == 0) {
-            prefix_stored(c->prefix, info.id);
+            prefix_disk_written(c->prefix, info.id);
             blocks++;
         } else {
-            prefix_not_stored(c->prefix, info.id);
+            prefix_disk_write_failed(c->prefix, info.id);
         }
     }
     if (r < 0) log_warning("not all KV is kept on disk: %s", error_text(r));
@@ -291,10 +291,10 @@ void tier_free(struct kv_cache *c)
     c->tier = NULL;
 }
 
-bool tier_count(const struct kv_cache *c, struct disk_sum *out)
+bool tier_count(const struct kv_cache *c, struct disk_stats *out)
 {
-    *out = (struct disk_sum){0};
+    *out = (struct disk_stats){0};
     if (!c->tier || !c->tier->disk) return false;
-    disk_count(c->tier->disk, out);
+    disk_stats_get(c->tier->disk, out);
     return c->may_keep;
 }

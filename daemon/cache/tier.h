@@ -5,9 +5,9 @@
  * secret of the cache's namespaces. The engine's thread decides; jobs read and write. Only the start and the final
  * flush wait for the disk.
  */
-#include "daemon/cache/disk.h"
-#include "daemon/cache/prefix.h"
-#include "daemon/cache/space.h"
+#include "daemon/cache/disk/disk.h"
+#include "daemon/cache/disk/namespace.h"
+#include "daemon/cache/prefix/prefix.h"
 #include "daemon/jobs/returns.h"
 
 struct kv_cache;
@@ -29,14 +29,14 @@ void tier_free(struct kv_cache *c);
 /* cache_bytes and disk_reserve have changed. */
 void tier_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve);
 
-void tier_namespace(const struct tier *t, const struct space_owner *owner, struct prefix_space *out);
+void tier_namespace(const struct tier *t, const struct namespace_owner *owner, struct prefix_namespace *out);
 
 /* Called in each turn of the engine, which has done @steps steps so far: opens the disk once the model's identity is
  * known, removes files when there is less room, and when the engine is idle writes a block or two. */
 void tier_turn(struct kv_cache *c, uint64_t now, uint64_t steps);
 uint64_t tier_next(const struct kv_cache *c, uint64_t now); /* us when tier_turn has work; UINT64_MAX: none */
 
-/* A prefix_leave_fn: a block is being evicted; it is copied and written if that can be afforded. @ctx: the cache. */
+/* A prefix_evict_fn: a block is being evicted; it is copied and written if that can be afforded. @ctx: the cache. */
 bool tier_evicting(void *ctx, const struct prefix_info *info);
 
 /* Where blocks are read from; NULL: there is no disk (yet). */
@@ -45,4 +45,4 @@ uint64_t tier_payload(const struct kv_cache *c); /* bytes of a block */
 struct job_returns *tier_jobs(const struct kv_cache *c);
 
 /* Sums for status. False: nothing is written (yet). */
-bool tier_count(const struct kv_cache *c, struct disk_sum *out);
+bool tier_count(const struct kv_cache *c, struct disk_stats *out);

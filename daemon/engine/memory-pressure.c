@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/memory-pressure.h"
-#include "daemon/session/session.h"
 #include "daemon/engine/state.h"
+#include "daemon/session/session.h"
 
 #define EVICT_SHARE  4    /* one of so many unused blocks is evicted */
 #define BLOCKS_TURN  128u /* in one turn, because the kernel's work on their pages delays the next step */

@@ -33,7 +33,7 @@ static void add_counts(json_t *o, const struct status_counts *c)
     set_int(o, "tokens_generated", c->tokens_generated);
 }
 
-static void add_blocks(json_t *o, const struct prefix_sum *n, const struct status_counts *c)
+static void add_blocks(json_t *o, const struct prefix_stats *n, const struct status_counts *c)
 {
     set_int(o, "blocks_memory", n->blocks_memory);
     set_int(o, "blocks_disk", n->blocks_disk);
@@ -56,9 +56,9 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     json_object_set_new(c, "disk", json_boolean(s->disk));
     if (s->all) { /* of others one would learn from these */
         set_int(c, "shed", s->shed_blocks);
-        set_int(c, "disk_written", s->disk_sum.written);
-        set_int(c, "disk_read", s->disk_sum.read);
-        set_int(c, "disk_damaged", s->disk_sum.damaged);
+        set_int(c, "disk_written", s->disk_stats.written);
+        set_int(c, "disk_read", s->disk_stats.read);
+        set_int(c, "disk_damaged", s->disk_stats.damaged);
     }
     json_object_set_new(o, "cache", c);
 }

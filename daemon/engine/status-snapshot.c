@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A copy of what there is to tell, for one uid. */
 #include "daemon/engine/status-snapshot.h"
-#include "daemon/session/session.h"
 #include "daemon/engine/state.h"
 #include "daemon/request/request.h"
+#include "daemon/session/session.h"
 #include "libcommon/clock.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static void take_counts(struct engine *e, struct status_snapshot *out)
     for (size_t i = 0; i < out->n_uids; i++) {
         struct status_uid *u = &out->uids[i];
         u->counts.sessions = take_sessions(core, u->uid, &u->counts.sessions_bytes, NULL);
-        if (core->cache.prefix) prefix_count(core->cache.prefix, u->uid, &u->cache);
+        if (core->cache.prefix) prefix_stats_get(core->cache.prefix, u->uid, &u->cache);
     }
     out->counts.sessions = take_sessions(core, out->all ? (uid_t)-1 : out->uid, &out->counts.sessions_bytes, NULL);
     out->own.sessions = take_sessions(core, out->uid, &out->own.bytes, &out->own.bytes_max);
@@ -111,9 +111,9 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     rates_sum(&core->rates, clock_now_usec(), &out->rates);
     if (!c->prefix) return;
     out->has_cache = true;
-    prefix_count(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);
+    prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);
     out->shed_blocks = e->pressure.freed;
-    out->disk = tier_count(c, &out->disk_sum);
+    out->disk = tier_count(c, &out->disk_stats);
 }
 
 /* With the lock held. */

@@ -4,8 +4,8 @@
  * What `hob status` shows: sums for root and the daemon's own uid; for others their own share. The engine's numbers are
  * copied, which takes microseconds; a job of the job pool makes the answer's text of the copy.
  */
-#include "daemon/cache/disk.h"
-#include "daemon/cache/prefix.h"
+#include "daemon/cache/disk/disk.h"
+#include "daemon/cache/prefix/prefix.h"
 #include "daemon/engine/engine.h"
 #include "daemon/request/rates.h"
 
@@ -30,7 +30,7 @@ struct status_uid {
     uid_t uid;
     uint32_t nth; /* who asked last is the first */
     struct status_counts counts;
-    struct prefix_sum cache;
+    struct prefix_stats cache;
 };
 
 /* Strings are static, or as long as the engine. */
@@ -52,9 +52,9 @@ struct status_snapshot {
     struct {
         uint64_t sessions, bytes, bytes_max;
     } own; /* what the asker's own sessions take on disk, also for one who sees sums of all */
-    struct prefix_sum cache;
+    struct prefix_stats cache;
     uint64_t shed_blocks;
-    struct disk_sum disk_sum;
+    struct disk_stats disk_stats;
     struct status_uid *uids; /* [n_uids], owned */
     size_t n_uids;
 };

@@ -192,9 +192,9 @@ static void finish(struct request *r, int result)
         return;
     }
     const struct proto_text *salt = &r->proto.gen.salt;
-    const struct space_owner owner = {
+    const struct namespace_owner owner = {
         .public = r->control.internal, .uid = r->uid, .salt = salt->data, .salt_len = salt->len};
-    kv_cache_namespace(&core->cache, &owner, &s->reuse.space);
+    kv_cache_namespace(&core->cache, &owner, &s->reuse.namespace);
     r->state = REQUEST_ACTIVE;
     s->sched.arrival = r->arrival;
     plan_wait(core, s);

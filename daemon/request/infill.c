@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/infill.h"
-#include "daemon/cache/prefix.h"
+#include "daemon/cache/prefix/prefix.h"
 #include "daemon/output/line-limit.h"
 #include "daemon/request/prepare.h"
 #include "libcommon/cleanup.h"

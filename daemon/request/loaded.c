@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/loaded.h"
-#include "daemon/cache/kv_table.h"
+#include "daemon/cache/kv/kv-table.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"

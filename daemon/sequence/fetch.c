@@ -50,7 +50,7 @@ static void back(struct return_job *x)
 bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 {
     uint32_t at = s->kv.n_tokens / PREFIX_BLOCK * PREFIX_BLOCK, n;
-    struct prefix_node *x = s->reuse.node;
+    struct prefix_node *x = s->reuse.indexed_node;
     if (!tier_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
     struct fetch *f = NULL;
     while ((x = reuse_on_disk(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
@@ -64,7 +64,7 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
         if (n < PREFIX_BLOCK || f->n == FETCH_BLOCKS) break;
     }
     if (!f) return false;
-    prefix_hold(c->prefix, f->last);
+    prefix_ref(c->prefix, f->last);
     f->seq = s;
     f->done = done;
     f->disk = tier_disk(c);
@@ -79,7 +79,7 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 
 static void forget(struct kv_cache *c, struct seq *s)
 {
-    prefix_drop(c->prefix, s->fetch->last);
+    prefix_unref(c->prefix, s->fetch->last);
     free(s->fetch);
     s->fetch = NULL;
 }
@@ -105,7 +105,8 @@ bool seq_fetched(struct kv_cache *c, struct seq *s)
     }
     if (f->r < 0 && f->r != -ENOENT) /* files may be removed at any time */
         log_warning("a part of a prompt is computed again because its KV on disk cannot be used: %s", f->why);
-    if (f->good < f->n && (f->r == -ENOENT || f->r == -EBADMSG)) prefix_lost(c->prefix, f->part[f->good].info.id);
+    if (f->good < f->n && (f->r == -ENOENT || f->r == -EBADMSG))
+        prefix_disk_removed(c->prefix, f->part[f->good].info.id);
     forget(c, s);
     return more;
 }

@@ -27,10 +27,10 @@ static uint32_t found(const struct prefix_match *m)
  */
 static bool find(const struct kv_cache *c, const struct seq *s, struct prefix_match *own, struct prefix_match *public)
 {
-    prefix_find(c->prefix, &s->reuse.space, seq_ids(s), findable(s), own);
+    prefix_find(c->prefix, &s->reuse.namespace, seq_ids(s), findable(s), own);
     *public = (struct prefix_match){0};
     if (!c->has_public) return false;
-    prefix_find(c->prefix, &c->public_space, seq_ids(s), findable(s), public);
+    prefix_find(c->prefix, &c->public_namespace, seq_ids(s), findable(s), public);
     return found(public) > found(own);
 }
 
@@ -102,7 +102,7 @@ static int share(struct kv_cache *c, struct seq *s, const struct prefix_match *m
 /* Index blocks of the public namespace in the owner's as well: one block, two nodes. */
 static void take_over(struct kv_cache *c, struct seq *s)
 {
-    s->reuse.node = NULL;
+    s->reuse.indexed_node = NULL;
     s->reuse.indexed = 0;
     reuse_advance(c, s);
 }
@@ -120,12 +120,12 @@ static void copy_partial(struct kv_cache *c, struct seq *s, const struct prefix_
 
 static void drop(struct kv_cache *c, struct prefix_node *n)
 {
-    if (n) prefix_drop(c->prefix, n);
+    if (n) prefix_unref(c->prefix, n);
 }
 
 static void hold(struct kv_cache *c, struct prefix_node *n)
 {
-    if (n) prefix_hold(c->prefix, n);
+    if (n) prefix_ref(c->prefix, n);
 }
 
 /* Free @blocks while the nodes of @m are held. 0, or 1: there is no room. A partial match is given up if its block is
@@ -146,7 +146,7 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     bool is_public = find(c, s, &own, &public);
     struct prefix_match *m = is_public ? &public : &own;
     uint32_t blocks = seq_blocks(s), need = blocks - m->n / PREFIX_BLOCK;
-    assert(s->kv.n_blocks == 0 && !s->reuse.node);
+    assert(s->kv.n_blocks == 0 && !s->reuse.indexed_node);
     hold(c, m->node);
     hold(c, m->partial);
     int r = take_room(c, m, need);
@@ -162,7 +162,7 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
         drop(c, m->node);
         return r;
     }
-    s->reuse.node = m->node;
+    s->reuse.indexed_node = m->node;
     s->reuse.indexed = m->n;
     s->reuse.off = false;
     s->reuse.miss = is_public ? PREFIX_ALL : m->miss;
@@ -184,7 +184,7 @@ static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
     struct reuse *u = &s->reuse;
     struct prefix_node *node;
     uint32_t at = u->indexed / PREFIX_BLOCK, mine = s->kv.ids[at];
-    int r = prefix_add(c->prefix, &u->space, u->node, seq_ids(s) + u->indexed, n, mine, s->uid, &node);
+    int r = prefix_add(c->prefix, &u->namespace, u->indexed_node, seq_ids(s) + u->indexed, n, mine, s->uid, &node);
     if (r < 0) {
         u->off = true; /* others have to compute these tokens again */
         return false;
@@ -194,9 +194,9 @@ static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
         kv_pool_ref(c->pool, s->kv.ids[at]);
         kv_pool_unref(c->pool, mine);
     }
-    prefix_hold(c->prefix, node);
-    drop(c, u->node);
-    u->node = node;
+    prefix_ref(c->prefix, node);
+    drop(c, u->indexed_node);
+    u->indexed_node = node;
     u->indexed += n;
     return true;
 }
@@ -209,8 +209,8 @@ void reuse_advance(struct kv_cache *c, struct seq *s)
         if (!add(c, s, PREFIX_BLOCK)) break;
     if (end == s->kv.n_tokens || u->off) return;
     u->off = true; /* its blocks are about to be rotated out */
-    drop(c, u->node);
-    u->node = NULL;
+    drop(c, u->indexed_node);
+    u->indexed_node = NULL;
 }
 
 struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
@@ -219,12 +219,12 @@ struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
     struct prefix_info info = {0};
     if (s->kv.n_blocks) reuse_advance(c, s);
     if (s->kv.n_blocks && !u->off && u->indexed < s->kv.n_tokens) add(c, s, s->kv.n_tokens - u->indexed);
-    if (u->node) {
-        prefix_info(u->node, &info);
-        prefix_touch(c->prefix, u->node);
-        prefix_drop(c->prefix, u->node);
+    if (u->indexed_node) {
+        prefix_info(u->indexed_node, &info);
+        prefix_touch(c->prefix, u->indexed_node);
+        prefix_unref(c->prefix, u->indexed_node);
     }
-    u->node = NULL;
+    u->indexed_node = NULL;
     u->indexed = 0;
     kv_table_fini(&s->kv, c->pool);
     return info.id;
@@ -234,7 +234,8 @@ struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s,
                                   uint32_t from, uint32_t *n)
 {
     if (from >= findable(s)) return NULL;
-    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.space, after, seq_ids(s) + from, findable(s) - from, n);
+    struct prefix_node *x =
+        prefix_child(c->prefix, &s->reuse.namespace, after, seq_ids(s) + from, findable(s) - from, n);
     struct prefix_info info;
     if (!x || *n == 0 || prefix_block(x) != PREFIX_NO_BLOCK) return NULL;
     prefix_info(x, &info);

@@ -11,13 +11,13 @@ struct seq;
 
 /* Part of a sequence. */
 struct reuse {
-    struct prefix_space space; /* its owner's namespace */
-    bool off;                  /* blocks it computes from now on are not indexed */
-    bool began;                /* it had blocks before: what it finds after a preemption is not counted as a use */
-    struct prefix_node *node;  /* of its last whole block that is indexed; held. NULL: none */
-    uint32_t indexed;          /* tokens up to the end of that block */
-    enum prefix_miss miss;     /* why no more was found when it began */
-    struct prefix_id tail;     /* of its last block when it was preempted */
+    struct prefix_namespace namespace; /* its owner's namespace */
+    bool off;                          /* blocks it computes from now on are not indexed */
+    bool began; /* it had blocks before: what it finds after a preemption is not counted as a use */
+    struct prefix_node *indexed_node; /* of its last whole block that is indexed; held. NULL: none */
+    uint32_t indexed;                 /* tokens up to the end of that block */
+    enum prefix_miss miss;            /* why no more was found when it began */
+    struct prefix_id tail;            /* of its last block when it was preempted */
 };
 
 /* Tokens of @s that the cache has, if it started now. */

@@ -50,7 +50,7 @@ int seq_new(struct seq **out, struct request *request, struct seq_group *group, 
 struct seq *seq_free(struct seq *s)
 {
     if (!s) return NULL;
-    assert(s->kv.n_blocks == 0 && !s->reuse.node && !s->fetch);
+    assert(s->kv.n_blocks == 0 && !s->reuse.indexed_node && !s->fetch);
     s->group->seqs[s->nth] = NULL;
     prompt_fini(&s->prompt);
     free(s->end_node);
@@ -98,7 +98,7 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
     t->cached = s->cached;
     t->max_tokens = s->max_tokens;
     t->max_is_context = s->max_is_context;
-    t->reuse.space = s->reuse.space;
+    t->reuse.namespace = s->reuse.namespace;
     t->reuse.miss = s->reuse.miss;
     t->sched.arrival = s->sched.arrival + nth;
     t->sched.last_step = s->sched.last_step;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/simulate/caches.h"
-#include "daemon/cache/worth.h"
+#include "daemon/cache/prefix/eviction-score.h"
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
@@ -45,7 +45,7 @@ struct cache {
     struct block *blocks;
     uint32_t *leaves;
     struct item *heap;
-    struct worth *worth;
+    struct eviction_score *score;
 };
 
 /* --- order of eviction: the smallest value first --- */
@@ -68,7 +68,7 @@ static double value(const struct cache *c, const struct block *b)
     case CACHES_LOG:
         return LOG_STEP * log2(b->uses) - age;
     case CACHES_LEARNED:
-        return worth_of(c->worth, b->ever, c->now - b->last) - age * 1e-12;
+        return eviction_score_of(c->score, b->ever, c->now - b->last) - age * 1e-12;
     case CACHES_ORACLE:
         return -(double)b->next;
     default:
@@ -220,7 +220,7 @@ static uint64_t access_prompt(struct cache *c, const struct trace_request *q)
         b->ever += b->ever < NEVER;
         b->next = c->future[q->first + k];
         b->partial = k + 1 == q->n && q->prompt % TRACE_BLOCK;
-        if (c->policy == CACHES_LEARNED) worth_learn(c->worth, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
+        if (c->policy == CACHES_LEARNED) eviction_score_learn(c->score, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
         use(c, b, q->n);
     }
     for (uint32_t k = 0; k < q->n; k++) c->blocks[list[k]].held = false;
@@ -274,10 +274,10 @@ int caches_run(const struct trace *t, enum caches_policy policy, uint64_t room, 
     c.blocks = calloc(t->n_ids, sizeof(*c.blocks));
     c.leaves = calloc(t->n_ids, sizeof(*c.leaves));
     c.heap = calloc(t->n_ids, sizeof(*c.heap));
-    c.worth = calloc(1, sizeof(*c.worth));
-    int e = c.number && c.future && c.blocks && c.leaves && c.heap && c.worth ? 0 : -ENOMEM;
+    c.score = calloc(1, sizeof(*c.score));
+    int e = c.number && c.future && c.blocks && c.leaves && c.heap && c.score ? 0 : -ENOMEM;
     if (e == 0) {
-        worth_init(c.worth);
+        eviction_score_init(c.score);
         number(&c);
         *hit = 0;
         for (size_t i = 0; i < t->n; i++) {
@@ -290,6 +290,6 @@ int caches_run(const struct trace *t, enum caches_policy policy, uint64_t room, 
     free(c.blocks);
     free(c.leaves);
     free(c.heap);
-    free(c.worth);
+    free(c.score);
     return e;
 }

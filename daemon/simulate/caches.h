@@ -14,7 +14,7 @@ enum caches_policy {
     CACHES_GDSF,    /* the same, uses divided by the prompt's length (Cherkasova 1998) */
     CACHES_S3_FIFO, /* a small queue of a tenth, then a queue with second chances (Yang et al., SOSP'23) */
     CACHES_LOG,     /* last use, plus 300 requests for each doubling of uses */
-    CACHES_LEARNED, /* daemon/cache/worth.h */
+    CACHES_LEARNED, /* daemon/cache/prefix/eviction-score.h */
     CACHES_ORACLE,  /* knows the future: evicts the block whose next use is the latest */
     CACHES_POLICIES,
 };

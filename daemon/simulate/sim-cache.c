@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-static const struct prefix_space space; /* one owner for all: users matter to the scheduler, not to cache hits */
+static const struct prefix_namespace namespace; /* one owner for all: users matter to the scheduler, not to cache hits */
 
 static uint32_t nodes_of(const struct sim *s, uint32_t tokens)
 {
@@ -73,7 +73,7 @@ static void find(struct sim *s, uint32_t i, struct prefix_match *m)
 {
     uint32_t nodes = nodes_of(s, s->reqs[i].known);
     for (uint32_t k = 0; k < nodes; k++) write_ids(s, &s->seqs[i], k, s->ids + k * PREFIX_BLOCK);
-    prefix_find(s->prefix, &space, s->ids, nodes * PREFIX_BLOCK, m);
+    prefix_find(s->prefix, &namespace, s->ids, nodes * PREFIX_BLOCK, m);
 }
 
 uint32_t sim_cache_find(struct sim *s, uint32_t i)
@@ -92,7 +92,7 @@ int sim_cache_start(struct sim *s, uint32_t i)
     find(s, i, &m);
     uint32_t have = m.n / PREFIX_BLOCK, need = sim_cache_blocks(s, q->q) - have, free;
     if (m.node) {
-        prefix_hold(s->prefix, m.node);
+        prefix_ref(s->prefix, m.node);
         if (q->started)
             prefix_touch(s->prefix, m.node);
         else
@@ -102,7 +102,7 @@ int sim_cache_start(struct sim *s, uint32_t i)
     bool fits = kv_pool_free_blocks(s->pool) >= need;
     if (fits) q->own = calloc(need ? need : 1, sizeof(*q->own));
     if (!fits || !q->own) {
-        if (m.node) prefix_drop(s->prefix, m.node);
+        if (m.node) prefix_unref(s->prefix, m.node);
         return fits ? -ENOMEM : 1;
     }
     for (q->n_own = 0; q->n_own < need; q->n_own++) {
@@ -131,11 +131,11 @@ int sim_cache_add(struct sim *s, uint32_t i, bool answer)
         int32_t ids[PREFIX_BLOCK];
         uint32_t block = q->own[--q->n_own];
         write_ids(s, q, q->n_nodes, ids);
-        int e = prefix_add(s->prefix, &space, q->node, ids, PREFIX_BLOCK, block, q->q->user, &node);
+        int e = prefix_add(s->prefix, &namespace, q->node, ids, PREFIX_BLOCK, block, q->q->user, &node);
         kv_pool_unref(s->pool, block); /* the index has its own reference, or another block */
         if (e < 0) return e;
-        prefix_hold(s->prefix, node);
-        if (q->node) prefix_drop(s->prefix, q->node);
+        prefix_ref(s->prefix, node);
+        if (q->node) prefix_unref(s->prefix, q->node);
         q->node = node;
         q->n_nodes++;
     }
@@ -150,7 +150,7 @@ void sim_cache_end(struct sim *s, uint32_t i)
     q->own = NULL;
     if (q->node) {
         prefix_touch(s->prefix, q->node);
-        prefix_drop(s->prefix, q->node);
+        prefix_unref(s->prefix, q->node);
     }
     q->node = NULL;
     q->n_nodes = 0;

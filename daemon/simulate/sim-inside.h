@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The inside of the simulation, shared by its files. */
-#include "daemon/cache/prefix.h"
+#include "daemon/cache/prefix/prefix.h"
 #include "daemon/simulate/sim.h"
 
 struct sim_seq {

@@ -289,7 +289,7 @@ static int sim_init(struct sim *s)
 
 static int sum_up(struct sim *s)
 {
-    struct prefix_sum sum;
+    struct prefix_stats sum;
     uint32_t n = 0;
     double *x = calloc(2 * (size_t)s->c->users, sizeof(*x)), *speed = x ? x + s->c->users : NULL;
     if (!x) return -ENOMEM;
@@ -303,7 +303,7 @@ static int sum_up(struct sim *s)
     s->out->jain_speed = stats_jain(speed, n);
     free(x);
     s->out->ms = s->now;
-    prefix_count(s->prefix, (uid_t)-1, &sum);
+    prefix_stats_get(s->prefix, (uid_t)-1, &sum);
     s->out->evictions = sum.evictions;
     return 0;
 }

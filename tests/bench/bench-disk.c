@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-disk [DIR [FILES]]: how fast the disk tier writes and reads blocks of 700 kB (read: from the page cache), and
- * looks through FILES headers (default 10000). DIR, which should be empty, defaults to one in /tmp; it is emptied.
+ * bench-disk [DIR [FILES]]: measures the rate at which the disk tier writes and reads blocks of 700 kB (reads come from
+ * the page cache) and scans FILES headers (default 10000). Empties DIR, which defaults to a new directory in /tmp.
  */
-#include "daemon/cache/disk.h"
+#include "daemon/cache/disk/disk.h"
 #include "libcommon/error.h"
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-prefix [BLOCKS]: what a request costs in the prefix index, beside BLOCKS (default 100,000) cached blocks. A
- * request is a prompt of 100 blocks: find, hold, use, add 4 blocks and the partial one, drop; and an eviction for
- * each block that was added. Median, 99th percentile and worst of 2,000 requests, in microseconds of CPU time; each
- * prompt is one that was cached at random, so that its nodes are mostly not in the CPU's caches.
+ * bench-prefix [BLOCKS]: measures a request to a prefix index with BLOCKS (default 100,000) cached blocks. A request is
+ * a prompt of 100 blocks: find, ref, use, add 4 full blocks and a partial one, unref; and an eviction for each block
+ * added. Prints median, 99th percentile and maximum of 2,000 requests, in microseconds of CPU time. Each prompt is a
+ * random cached one, so that most of its nodes are not in the CPU's caches.
  */
-#include "daemon/cache/prefix.h"
+#include "daemon/cache/prefix/prefix.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +17,9 @@
 
 struct shape {
     const char *name;
-    uint32_t depth;  /* blocks of a chain */
-    uint32_t spaces; /* chains are dealt out to them, and to as many uids */
-    bool one_root;   /* all begin with the same token, and part in the last one of the first block */
+    uint32_t depth;      /* blocks of a chain */
+    uint32_t namespaces; /* chains are distributed over them and over as many uids */
+    bool one_root;       /* the chains differ first in the last token of the first block */
 };
 
 struct bench {
@@ -52,10 +52,10 @@ static void die(const char *what)
     exit(1);
 }
 
-static struct prefix_space space_of(const struct bench *b, uint32_t chain)
+static struct prefix_namespace namespace_of(const struct bench *b, uint32_t chain)
 {
-    struct prefix_space s = {{1}};
-    const uint32_t n = chain % b->shape->spaces;
+    struct prefix_namespace s = {{1}};
+    const uint32_t n = chain % b->shape->namespaces;
     memcpy(s.bytes + 8, &n, sizeof(n));
     return s;
 }
@@ -66,8 +66,8 @@ static void make_tokens(struct bench *b, uint32_t chain, uint32_t n)
     b->tokens[b->shape->one_root ? PREFIX_BLOCK - 1 : 0] = 1000 + (int32_t)chain;
 }
 
-/* Blocks of tokens[] behind *at, as a sequence adds them: the deepest is held. */
-static void add(struct bench *b, const struct prefix_space *space, uid_t uid, struct prefix_node **at, uint32_t from,
+/* Adds blocks of tokens[] after *at, as a sequence does: it has a reference on the last one. */
+static void add(struct bench *b, const struct prefix_namespace *ns, uid_t uid, struct prefix_node **at, uint32_t from,
                 uint32_t to)
 {
     while (from < to) {
@@ -77,10 +77,10 @@ static void add(struct bench *b, const struct prefix_space *space, uid_t uid, st
         if (kv_pool_take(b->pool, &block) < 0) {
             if (prefix_evict(b->p, 1, NULL, NULL) < 1 || kv_pool_take(b->pool, &block) < 0) die("nothing to evict");
         }
-        if (prefix_add(b->p, space, *at, b->tokens + from, n, block, uid, &next) < 0) die("out of memory");
+        if (prefix_add(b->p, ns, *at, b->tokens + from, n, block, uid, &next) < 0) die("out of memory");
         kv_pool_unref(b->pool, block);
-        prefix_hold(b->p, next);
-        if (*at) prefix_drop(b->p, *at);
+        prefix_ref(b->p, next);
+        if (*at) prefix_unref(b->p, *at);
         *at = next;
         from += n;
     }
@@ -89,33 +89,33 @@ static void add(struct bench *b, const struct prefix_space *space, uid_t uid, st
 static void fill(struct bench *b)
 {
     for (uint32_t c = 0; c < b->chains; c++) {
-        const struct prefix_space space = space_of(b, c);
+        const struct prefix_namespace ns = namespace_of(b, c);
         struct prefix_node *at = NULL;
         make_tokens(b, c, b->shape->depth * PREFIX_BLOCK);
-        add(b, &space, 1000 + c % b->shape->spaces, &at, 0, b->shape->depth * PREFIX_BLOCK);
-        prefix_drop(b->p, at);
+        add(b, &ns, 1000 + c % b->shape->namespaces, &at, 0, b->shape->depth * PREFIX_BLOCK);
+        prefix_unref(b->p, at);
     }
 }
 
 static void request(struct bench *b, uint32_t i)
 {
     const uint32_t chain = rnd(b->chains), n = (PROMPT + ADDED) * PREFIX_BLOCK + 13;
-    const struct prefix_space space = space_of(b, chain);
+    const struct prefix_namespace ns = namespace_of(b, chain);
     struct prefix_match m;
     make_tokens(b, chain, n);
-    b->tokens[PROMPT * PREFIX_BLOCK] = 100000 + (int32_t)i; /* what follows is new */
+    b->tokens[PROMPT * PREFIX_BLOCK] = 100000 + (int32_t)i; /* the tokens from here on are new */
     const double start = now_us();
-    prefix_find(b->p, &space, b->tokens, n - 1, &m);
+    prefix_find(b->p, &ns, b->tokens, n - 1, &m);
     b->find_us[i] = now_us() - start;
     struct prefix_node *at = m.node;
     if (at) {
-        prefix_hold(b->p, at);
+        prefix_ref(b->p, at);
         prefix_use(b->p, at);
     }
     const uint32_t to = m.n + ADDED * PREFIX_BLOCK + 13;
-    add(b, &space, 1000 + chain % b->shape->spaces, &at, m.n, to < n ? to : n);
+    add(b, &ns, 1000 + chain % b->shape->namespaces, &at, m.n, to < n ? to : n);
     prefix_touch(b->p, at);
-    prefix_drop(b->p, at);
+    prefix_unref(b->p, at);
     b->us[i] = now_us() - start;
 }
 
@@ -145,11 +145,11 @@ static void run(uint32_t blocks, const struct shape *shape)
 int main(int argc, char **argv)
 {
     static const struct shape shapes[] = {
-        {"one space, chains of 100", 100, 1, false},
-        {"100 spaces and uids, chains of 100", 100, 100, false},
-        {"one space, chains of 100, first 31 tokens the same", 100, 1, true},
-        {"1,000 spaces and uids, chains of 10", 10, 1000, false},
-        {"one space, 1 block a chain, first 31 tokens the same", 1, 1, true},
+        {"one namespace, chains of 100", 100, 1, false},
+        {"100 namespaces and uids, chains of 100", 100, 100, false},
+        {"one namespace, chains of 100, first 31 tokens the same", 100, 1, true},
+        {"1,000 namespaces and uids, chains of 10", 10, 1000, false},
+        {"one namespace, 1 block a chain, first 31 tokens the same", 1, 1, true},
     };
     const long blocks = argc > 1 ? strtol(argv[1], NULL, 10) : 100000;
     if (blocks < 1000 || blocks > 100000000) die("BLOCKS is 1000 ... 100000000");

@@ -92,7 +92,7 @@ static void test_who_is_waited_for(void **state)
     plan_join(&f->core, b);
     assert_waits(b, NULL, 0);
     a->generated = 0;
-    a->reuse.space.bytes[0] ^= 1; /* nothing of it is for b */
+    a->reuse.namespace.bytes[0] ^= 1; /* nothing of it is for b */
     plan_join(&f->core, b);
     assert_waits(b, NULL, 0);
 }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The format of the disk tier's files, as functions without I/O.
+ *
+ * Names. A block's file is named by its id: the high and then the low word, each as 16 lower-case hexadecimal digits,
+ * and ".kv". A file that is being written is named "new-", the process's random number and the number of the file, each
+ * as 16 such digits, and ".part".
+ *
+ * Content. A header of 256 bytes (struct disk_header), then the payload. All numbers are little-endian. The order of
+ * the files by last use is the order of their mtime.
+ *
+ *   offset size
+ *        0    8  magic "hobblock"
+ *        8    4  format: 1
+ *       12    4  n: tokens of the block, 1 … 32
+ *       16   16  identity of the model, the KV layout and type, and the arithmetic
+ *       32   16  id of the block: high, low; not 0
+ *       48   16  id of the parent: high, low; 0: the block is the first one of its sequence
+ *       64   16  namespace (namespace.h)
+ *       80    4  uid that computed the block
+ *       84    4  zero
+ *       88  128  tokens: 32 numbers of 4 bytes; those from the n-th on are 0
+ *      216    8  size of the payload in bytes
+ *      224   16  XXH3-128 of the payload, canonical (big-endian)
+ *      240   16  XXH3-128 of bytes 0 … 239, canonical: a scan verifies headers without reading payloads
+ *      256       payload: K and V of the block, as the backend's kv_read gives them
+ */
+#include "daemon/cache/prefix/prefix.h"
+
+#define DISK_MAGIC  "hobblock"
+#define DISK_FORMAT 1
+
+struct disk_header {
+    char magic[8];
+    uint32_t format;
+    uint32_t n;
+    uint8_t identity[16];
+    uint64_t id[2], parent[2];
+    uint8_t namespace[16];
+    uint32_t uid;
+    uint32_t zero;
+    uint32_t tokens[PREFIX_BLOCK];
+    uint64_t payload;
+    uint8_t payload_sum[16];
+    uint8_t sum[16];
+};
+
+_Static_assert(sizeof(struct disk_header) == 256, "the file format has a header of 256 bytes");
+_Static_assert(offsetof(struct disk_header, tokens) == 88, "the file format has the tokens at byte 88");
+
+/* Fills *out for the block of @info; hashes @payload, which has @payload_bytes. Cannot fail. */
+void disk_header_make(struct disk_header *out, const uint8_t identity[16], const struct prefix_info *info,
+                      const void *payload, uint64_t payload_bytes);
+
+/* Checks a header against the identity and the size of a payload. NULL: the header is valid, and *out is its content,
+ * with block PREFIX_NO_BLOCK and on_disk true. Otherwise the end of a sentence about the file, "is …" (static text);
+ * *out is undefined. */
+const char *disk_header_check(struct prefix_info *out, const struct disk_header *h, const uint8_t identity[16],
+                              uint64_t payload_bytes);
+
+struct disk_name {
+    char s[48];
+};
+
+/* The name of a block's file. */
+struct disk_name disk_block_name(struct prefix_id id);
+/* The name of a file that is being written. @run: the process's random number; @count: the number of the file. */
+struct disk_name disk_part_name(uint64_t run, uint64_t count);
+
+/* Parse a name. True: @name is exactly such a name, and the numbers are set. */
+bool disk_block_name_read(const char *name, struct prefix_id *id);
+bool disk_part_name_read(const char *name, uint64_t *run, uint64_t *count);

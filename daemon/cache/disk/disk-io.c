@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/disk/disk-state.h"
+#include "libcommon/cleanup.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+
+int disk_file_open(const struct disk *d, const char *name, struct stat *st, const char **wrong)
+{
+    _cleanup_(closep) int fd = openat(d->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    *wrong = NULL;
+    if (fd < 0 && errno == ENOENT) return -ENOENT;
+    if (fd < 0 && (errno == ELOOP || errno == ENXIO))
+        *wrong = "is not a file";
+    else if (fd < 0 && (errno == EACCES || errno == EPERM))
+        *wrong = "is not ours alone";
+    else if (fd < 0 && errno == EIO)
+        *wrong = "cannot be read";
+    else if (fd < 0 || fstat(fd, st) < 0)
+        return -errno;
+    else if (!S_ISREG(st->st_mode))
+        *wrong = "is not a file";
+    else if (st->st_uid != geteuid() || st->st_mode & (S_IRWXG | S_IRWXO))
+        *wrong = "is not ours alone";
+    else if ((uint64_t)st->st_size != d->file)
+        *wrong = "is truncated, or of another size";
+    if (*wrong) return -EBADMSG;
+    int r = fd;
+    fd = -1;
+    return r;
+}
+
+/* Skips @done bytes of the buffers. */
+static void advance(struct iovec **v, int *n, size_t done)
+{
+    while (*n && done >= (*v)->iov_len) {
+        done -= (*v)->iov_len;
+        ++*v, --*n;
+    }
+    if (!*n) return;
+    (*v)->iov_base = (char *)(*v)->iov_base + done;
+    (*v)->iov_len -= done;
+}
+
+bool disk_file_read(int fd, struct disk_header *h, void *payload, uint64_t payload_bytes)
+{
+    struct iovec both[2] = {{h, sizeof(*h)}, {payload, payload_bytes}}, *v = both;
+    int n = payload ? 2 : 1;
+    for (off_t at = 0; n;) {
+        ssize_t r = preadv(fd, v, n, at);
+        if (r < 0 && errno == EINTR) continue;
+        if (r <= 0) return false;
+        advance(&v, &n, (size_t)r);
+        at += r;
+    }
+    return true;
+}
+
+int disk_file_write(int fd, const struct disk_header *h, const void *payload, uint64_t payload_bytes)
+{
+    struct iovec both[2] = {{(void *)h, sizeof(*h)}, {(void *)payload, payload_bytes}}, *v = both;
+    int n = 2;
+    while (n) {
+        ssize_t r = writev(fd, v, n);
+        if (r < 0 && errno == EINTR) continue;
+        if (r <= 0) return r ? -errno : -EIO;
+        advance(&v, &n, (size_t)r);
+    }
+    return 0;
+}

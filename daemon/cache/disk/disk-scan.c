@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/disk/disk-state.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+struct list {
+    struct disk_entry *entries;
+    size_t n, cap;
+};
+
+static int add(struct list *l, const struct disk_entry *e)
+{
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? l->cap * 2 : 256;
+        struct disk_entry *more = reallocarray(l->entries, cap, sizeof(*more));
+        if (!more) return -ENOMEM;
+        l->entries = more;
+        l->cap = cap;
+    }
+    l->entries[l->n++] = *e;
+    return 0;
+}
+
+static int list_dir(struct list *l, uint64_t *files, DIR *dir)
+{
+    const struct dirent *e;
+    for (errno = 0; (e = readdir(dir)); errno = 0) {
+        struct disk_entry x = {.inode = e->d_ino, .odd = e->d_type != DT_REG && e->d_type != DT_UNKNOWN};
+        x.part = disk_part_name_read(e->d_name, &x.id.high, &x.id.low);
+        if (!x.part && !disk_block_name_read(e->d_name, &x.id)) continue;
+        if (add(l, &x) < 0) return -ENOMEM;
+        /* A directory cannot be removed like a damaged file, so that it never counts. */
+        *files += !x.part && e->d_type != DT_DIR;
+    }
+    return -errno;
+}
+
+int disk_list(struct disk *d, struct disk_entry **out, size_t *n)
+{
+    struct list l = {0};
+    uint64_t files = 0;
+    int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    int r = dir ? 0 : -errno;
+    if (r && fd >= 0) close(fd);
+    if (!r) {
+        pthread_mutex_lock(&d->lock); /* no name is added or removed during the count */
+        r = list_dir(&l, &files, dir);
+        if (!r) d->files = files;
+        pthread_mutex_unlock(&d->lock);
+        closedir(dir);
+    }
+    *out = l.entries;
+    *n = l.n;
+    if (!r) return 0;
+    free(l.entries);
+    *out = NULL;
+    return error_say(r, "cannot list %s: %s", d->path, strerror(-r));
+}
+
+/* A valid file. */
+struct good {
+    int64_t mtime;
+    struct prefix_info info;
+};
+
+struct scan {
+    struct good *files;
+    size_t n;
+    size_t bad;      /* damaged files that are removed */
+    size_t stuck;    /* damaged files that cannot be removed */
+    char first[128]; /* name and defect of the first damaged file */
+};
+
+/* Reads and checks the header of a block's file. 0: *out is its content; errors as disk_file_open. */
+static int check(struct disk *d, const struct disk_entry *e, struct good *out, const char **wrong)
+{
+    struct disk_header h;
+    struct stat st;
+    *wrong = e->odd ? "is not a file" : NULL; /* opening a device can have side effects */
+    if (*wrong) return -EBADMSG;
+    _cleanup_(closep) int fd = disk_file_open(d, disk_block_name(e->id).s, &st, wrong);
+    if (fd < 0) return fd;
+    *wrong =
+        disk_file_read(fd, &h, NULL, 0) ? disk_header_check(&out->info, &h, d->identity, d->payload) : "cannot be read";
+    if (!*wrong && (out->info.id.high != e->id.high || out->info.id.low != e->id.low))
+        *wrong = "has the name of another";
+    if (*wrong) return -EBADMSG;
+    out->mtime = disk_saw(d, &st.st_mtim);
+    return 0;
+}
+
+/* Checks one file: adds it to the valid ones, or removes it. */
+static int check_entry(struct disk *d, struct scan *s, const struct disk_entry *e)
+{
+    const char *wrong;
+    if (e->part) {
+        if (e->id.high != d->run) unlinkat(d->dir, disk_part_name(e->id.high, e->id.low).s, 0);
+        return 0;
+    }
+    int r = check(d, e, &s->files[s->n], &wrong);
+    if (r == -ENOENT) return 0; /* removed since the list was made */
+    if (r == -EBADMSG) {
+        if (!s->bad && !s->stuck) snprintf(s->first, sizeof(s->first), "%s %s", disk_block_name(e->id).s, wrong);
+        disk_drop(d, e->id, true) ? s->bad++ : s->stuck++;
+        return 0;
+    }
+    if (r) return error_say(r, "cannot read %s/%s: %s", d->path, disk_block_name(e->id).s, strerror(-r));
+    s->n++;
+    return 0;
+}
+
+static int by_inode(const void *x, const void *y)
+{
+    const struct disk_entry *a = x, *b = y;
+    return (a->inode > b->inode) - (a->inode < b->inode);
+}
+
+/* Files with the same mtime are ordered by id, so that the order is always the same. */
+static int by_use(const void *x, const void *y)
+{
+    const struct good *a = x, *b = y;
+    if (a->mtime != b->mtime) return a->mtime < b->mtime ? -1 : 1;
+    if (a->info.id.high != b->info.id.high) return a->info.id.high < b->info.id.high ? -1 : 1;
+    return (a->info.id.low > b->info.id.low) - (a->info.id.low < b->info.id.low);
+}
+
+static int stopped(const struct disk *d)
+{
+    return error_say(-ECANCELED, "%s: stopped looking for KV blocks", d->path);
+}
+
+static int scan(struct disk *d, struct scan *s, const struct disk_entry *entries, size_t n, const atomic_bool *stop)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (stop && *stop) return stopped(d);
+        int r = check_entry(d, s, &entries[i]);
+        if (r) return r;
+    }
+    return 0;
+}
+
+int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info *info), void *ctx,
+              const atomic_bool *stop)
+{
+    _cleanup_(freep) struct disk_entry *entries = NULL;
+    size_t n;
+    int r = disk_list(d, &entries, &n);
+    if (r) return r;
+    _cleanup_(freep) struct good *files =
+        calloc(n + 1, sizeof(*files)); /* the last one is for a file that turns out damaged */
+    if (!files) return -ENOMEM;
+    struct scan s = {.files = files};
+    if (n) qsort(entries, n, sizeof(*entries), by_inode); /* likely their order on the disk */
+    r = scan(d, &s, entries, n, stop);
+    if (s.bad || s.stuck)
+        log_warning("%s: of the KV blocks kept there %zu were no good and are removed, %zu cannot be; the first: %s",
+                    d->path, s.bad, s.stuck, s.first);
+    if (r) return r;
+    qsort(files, s.n, sizeof(*files), by_use);
+    for (size_t i = 0; i < s.n; i++) {
+        if (stop && *stop) return stopped(d);
+        if (!found(ctx, &files[i].info)) disk_drop(d, files[i].info.id, false);
+    }
+    return 0;
+}

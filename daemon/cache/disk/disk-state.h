@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The body of struct disk and the functions that the disk-*.c files share; private to this folder. */
+#include "daemon/cache/disk/disk-file.h"
+#include "daemon/cache/disk/disk-rate.h"
+#include "daemon/cache/disk/disk.h"
+#include <pthread.h>
+#include <sys/stat.h>
+
+struct disk {
+    char *path;
+    int dir; /* has the lock (flock) while it is open */
+    uint8_t identity[16];
+    uint64_t payload; /* bytes of a block */
+    uint64_t file;    /* bytes of a block with its header */
+    uint64_t run;     /* random; distinguishes the temporary files of this process from those of earlier ones */
+
+    /* Protects all members below, and the creation and removal of names in the directory. */
+    pthread_mutex_t lock;
+    uint64_t bytes_max, reserve;
+    uint64_t files, writing; /* blocks on disk; blocks that are being written */
+    uint64_t parts;          /* temporary names used so far */
+    uint64_t written, read, damaged;
+    int64_t newest; /* the latest mtime of all files, in ns */
+    struct disk_rate rate;
+};
+
+/* Makes the file the most recently used one: gives it an mtime after those of all other files. The clock can have been
+ * set back; only the order counts. */
+void disk_stamp(struct disk *d, int fd);
+/* Records the mtime of a file, so that disk_stamp sets later ones. Returns it in ns. */
+int64_t disk_saw(struct disk *d, const struct timespec *mtime);
+
+/* Opens a block's file and checks that it is a regular file of this user alone with the right size. Returns a
+ * descriptor of the caller's and *st; -EBADMSG and *wrong ("is …", static text) when the file can never be read;
+ * -ENOENT; -errno. Sets no error text. */
+int disk_file_open(const struct disk *d, const char *name, struct stat *st, const char **wrong);
+/* Reads the header and the payload (NULL: only the header). False: the file is truncated or the disk cannot read it. */
+bool disk_file_read(int fd, struct disk_header *h, void *payload, uint64_t payload_bytes);
+/* Writes header and payload. 0 or -errno. Sets no error text. */
+int disk_file_write(int fd, const struct disk_header *h, const void *payload, uint64_t payload_bytes);
+
+/* Removes a block's file; counts it as damaged with @damaged. True: the file existed and is removed. */
+bool disk_drop(struct disk *d, struct prefix_id id, bool damaged);
+
+/* A name in the directory: of a block, or of a file that was being written. */
+struct disk_entry {
+    uint64_t inode;
+    struct prefix_id id; /* with @part: run and count */
+    bool part;
+    bool odd; /* not a regular file */
+};
+
+/* Lists all names of blocks and temporary files at one moment, and sets the count of files. 0: the caller frees *out.
+ * -errno: *out is NULL. */
+int disk_list(struct disk *d, struct disk_entry **out, size_t *n);

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/disk/disk.h"
+#include "daemon/cache/disk/disk-state.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include "libcommon/paths.h"
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#define SECOND       1000000000
+#define RESERVE_PART 20    /* the reserve is at most one part in 20 of the file system */
+#define PART_TRIES   10000 /* a temporary name exists already only if a fork of this process made it */
+
+DEFINE_CLEANUP(struct disk *, disk_close)
+
+static uint64_t now(clockid_t clock)
+{
+    struct timespec t = {0};
+    clock_gettime(clock, &t);
+    return t.tv_sec < 0 ? 0 : (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+/* --- open and close --- */
+
+/* Checks that the directory belongs to this user alone, and locks it. */
+static int claim(const struct disk *d)
+{
+    struct stat st;
+    if (fstat(d->dir, &st) < 0) return error_say(-errno, "%s: %s", d->path, strerror(errno));
+    if (st.st_uid != geteuid())
+        return error_say(-EPERM, "%s belongs to uid %u: KV blocks are only kept in a directory of our own", d->path,
+                         (unsigned)st.st_uid);
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return error_say(-EPERM, "%s can be written by others (mode %03o): chmod go-w would do", d->path,
+                         (unsigned)st.st_mode & 0777);
+    if (faccessat(d->dir, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0)
+        return error_say(-errno, "cannot write to %s: %s", d->path, strerror(errno));
+    if (flock(d->dir, LOCK_EX | LOCK_NB) == 0) return 0;
+    if (errno == EWOULDBLOCK) return error_say(-EBUSY, "%s is in use by another hobd", d->path);
+    return error_say(-errno, "cannot lock %s: %s", d->path, strerror(errno));
+}
+
+int disk_open(struct disk **out, const struct disk_config *c)
+{
+    uint64_t file;
+    assert(c->payload > 0);
+    if (__builtin_add_overflow(c->payload, sizeof(struct disk_header), &file) || file > SSIZE_MAX)
+        return error_say(-EINVAL, "a KV block of %" PRIu64 " bytes is too large for a file", c->payload);
+    int r = paths_make(c->dir);
+    if (r) return r;
+    _cleanup_(disk_closep) struct disk *d = malloc(sizeof(*d));
+    if (!d) return -ENOMEM;
+    *d =
+        (struct disk){.dir = -1, .payload = c->payload, .file = file, .bytes_max = c->bytes_max, .reserve = c->reserve};
+    pthread_mutex_init(&d->lock, NULL);
+    memcpy(d->identity, c->identity, sizeof(d->identity));
+    disk_rate_init(&d->rate, file, c->bytes_a_minute);
+    d->path = strdup(c->dir);
+    if (!d->path) return -ENOMEM;
+    if (getrandom(&d->run, sizeof(d->run), 0) != sizeof(d->run)) return error_origin(-errno);
+    d->dir = open(d->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->dir < 0) return error_say(-errno, "cannot open %s: %s", d->path, strerror(errno));
+    r = claim(d);
+    if (r) return r;
+    /* The list sets the count of files, so that the budget holds before the first scan. */
+    _cleanup_(freep) struct disk_entry *entries = NULL;
+    size_t n;
+    r = disk_list(d, &entries, &n);
+    if (!r) *out = steal(d);
+    return r;
+}
+
+struct disk *disk_close(struct disk *d)
+{
+    if (!d) return NULL;
+    assert(!d->writing);
+    if (d->dir >= 0) close(d->dir);
+    pthread_mutex_destroy(&d->lock);
+    free(d->path);
+    free(d);
+    return NULL;
+}
+
+/* --- order of last use --- */
+
+int64_t disk_saw(struct disk *d, const struct timespec *mtime)
+{
+    int64_t s = mtime->tv_sec, most = INT64_MAX / SECOND - 1;
+    int64_t ns = s < 0 ? 0 : s > most ? most * SECOND : s * SECOND + mtime->tv_nsec;
+    pthread_mutex_lock(&d->lock);
+    if (d->newest < ns) d->newest = ns;
+    pthread_mutex_unlock(&d->lock);
+    return ns;
+}
+
+void disk_stamp(struct disk *d, int fd)
+{
+    int64_t clock = (int64_t)now(CLOCK_REALTIME);
+    pthread_mutex_lock(&d->lock);
+    int64_t ns = d->newest = clock > d->newest ? clock : d->newest + 1;
+    pthread_mutex_unlock(&d->lock);
+    struct timespec t[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = ns / SECOND, .tv_nsec = ns % SECOND}};
+    futimens(fd, t); /* on an error the block looks older than it is */
+}
+
+/* --- budget --- */
+
+/* Computes the largest number of files: they take at most bytes_max and at most a tenth of the space that would be free
+ * without them, and leave the reserve free. */
+static int files_max(struct disk *d, uint64_t *out)
+{
+    struct statvfs fs;
+    uint64_t space, ours, most, reserve, part;
+    if (fstatvfs(d->dir, &fs) < 0) return error_say(-errno, "%s: %s", d->path, strerror(errno));
+    pthread_mutex_lock(&d->lock);
+    ours = d->files * d->file;
+    most = d->bytes_max;
+    reserve = d->reserve;
+    pthread_mutex_unlock(&d->lock);
+    if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &space) ||
+        __builtin_add_overflow(space, ours, &space))
+        space = UINT64_MAX;
+    if (!__builtin_mul_overflow((uint64_t)fs.f_blocks / RESERVE_PART, (uint64_t)fs.f_frsize, &part) && part < reserve)
+        reserve = part;
+    if (space / 10 < most) most = space / 10;
+    if (space <= reserve)
+        most = 0;
+    else if (space - reserve < most)
+        most = space - reserve;
+    *out = most / d->file;
+    return 0;
+}
+
+void disk_limit(struct disk *d, uint64_t bytes_max, uint64_t reserve)
+{
+    pthread_mutex_lock(&d->lock);
+    d->bytes_max = bytes_max;
+    d->reserve = reserve;
+    pthread_mutex_unlock(&d->lock);
+}
+
+uint64_t disk_excess(struct disk *d)
+{
+    uint64_t max = 0, over = 0;
+    if (files_max(d, &max) < 0) return 0;
+    pthread_mutex_lock(&d->lock);
+    if (d->files + d->writing > max) over = d->files + d->writing - max;
+    if (over > d->files) over = d->files;
+    pthread_mutex_unlock(&d->lock);
+    return over;
+}
+
+int disk_room(struct disk *d, bool urgent)
+{
+    uint64_t max = 0;
+    int r = files_max(d, &max);
+    if (r) return r;
+    pthread_mutex_lock(&d->lock);
+    uint64_t all = d->files + d->writing;
+    if (d->files && all > max)
+        r = 1;
+    else if (!max)
+        r = -ENOSPC;
+    else if (!urgent && !disk_rate_ready(&d->rate, now(CLOCK_MONOTONIC)))
+        r = 2;
+    else if (all >= max)
+        r = d->files ? 1 : 2;
+    pthread_mutex_unlock(&d->lock);
+    if (r < 0)
+        error_say(r, "%s: there is no room for a KV block of %" PRIu64 " bytes in a tenth of the free space", d->path,
+                  d->file);
+    return r;
+}
+
+/* --- write --- */
+
+/* Makes an empty file under a temporary name. Returns its descriptor or -errno. */
+static int make_part(struct disk *d, struct disk_name *name)
+{
+    for (int i = 0; i < PART_TRIES; i++) {
+        pthread_mutex_lock(&d->lock);
+        *name = disk_part_name(d->run, d->parts++);
+        pthread_mutex_unlock(&d->lock);
+        int fd = openat(d->dir, name->s, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST) return fd < 0 ? -errno : fd;
+    }
+    return -EEXIST;
+}
+
+/* Renames a temporary file to its final name and counts it. */
+static int publish(struct disk *d, const char *part, const char *name)
+{
+    struct stat st;
+    int r = 0;
+    pthread_mutex_lock(&d->lock);
+    bool replaced = fstatat(d->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (renameat(d->dir, part, d->dir, name) < 0) r = -errno;
+    if (!r && !replaced) d->files++;
+    if (!r) d->written += d->file;
+    pthread_mutex_unlock(&d->lock);
+    return r;
+}
+
+static int write_file(struct disk *d, const struct prefix_info *info, const void *payload)
+{
+    struct disk_header h;
+    struct disk_name part, name = disk_block_name(info->id);
+    disk_header_make(&h, d->identity, info, payload, d->payload);
+    _cleanup_(closep) int fd = make_part(d, &part);
+    if (fd < 0) return error_say(fd, "cannot make a file in %s: %s", d->path, strerror(-fd));
+    int r = disk_file_write(fd, &h, payload, d->payload);
+    if (!r) {
+        disk_stamp(d, fd);
+        r = publish(d, part.s, name.s);
+    }
+    if (!r) return 0;
+    unlinkat(d->dir, part.s, 0);
+    return error_say(r, "cannot write %s/%s: %s", d->path, name.s, strerror(-r));
+}
+
+int disk_write(struct disk *d, const struct prefix_info *info, const void *payload)
+{
+    uint64_t max = 0;
+    int r = files_max(d, &max);
+    if (r) return r;
+    pthread_mutex_lock(&d->lock);
+    bool full = d->files + d->writing >= max;
+    if (!full) {
+        d->writing++;
+        disk_rate_spend(&d->rate, now(CLOCK_MONOTONIC));
+    }
+    pthread_mutex_unlock(&d->lock);
+    if (full) return error_say(-EDQUOT, "%s: the KV blocks there have reached their limit", d->path);
+    r = write_file(d, info, payload);
+    pthread_mutex_lock(&d->lock);
+    d->writing--;
+    pthread_mutex_unlock(&d->lock);
+    return r;
+}
+
+/* --- read and remove --- */
+
+int disk_read(struct disk *d, const struct prefix_info *info, void *payload)
+{
+    struct disk_name name = disk_block_name(info->id);
+    struct disk_header have, want;
+    struct stat st;
+    const char *wrong;
+    _cleanup_(closep) int fd = disk_file_open(d, name.s, &st, &wrong);
+    if (fd == -ENOENT) return error_say(fd, "%s/%s is gone", d->path, name.s);
+    if (fd < 0 && fd != -EBADMSG) return error_say(fd, "cannot open %s/%s: %s", d->path, name.s, strerror(-fd));
+    if (!wrong && !disk_file_read(fd, &have, payload, d->payload)) wrong = "cannot be read";
+    if (!wrong) {
+        disk_header_make(&want, d->identity, info, payload, d->payload);
+        if (memcmp(&have, &want, sizeof(have)) != 0) wrong = "is not the block that was written";
+    }
+    if (wrong) {
+        disk_drop(d, info->id, true);
+        return error_say(-EBADMSG, "%s/%s %s", d->path, name.s, wrong);
+    }
+    disk_stamp(d, fd);
+    pthread_mutex_lock(&d->lock);
+    d->read += d->file;
+    pthread_mutex_unlock(&d->lock);
+    return 0;
+}
+
+bool disk_drop(struct disk *d, struct prefix_id id, bool damaged)
+{
+    pthread_mutex_lock(&d->lock);
+    bool gone = unlinkat(d->dir, disk_block_name(id).s, 0) == 0;
+    if (gone && d->files) d->files--;
+    if (gone && damaged) d->damaged++;
+    pthread_mutex_unlock(&d->lock);
+    return gone;
+}
+
+void disk_remove(struct disk *d, struct prefix_id id)
+{
+    disk_drop(d, id, false);
+}
+
+void disk_stats_get(const struct disk *c, struct disk_stats *out)
+{
+    struct disk *d = (struct disk *)c; /* only the lock changes */
+    pthread_mutex_lock(&d->lock);
+    *out = (struct disk_stats){
+        .files = d->files,
+        .bytes = d->files * d->file,
+        .written = d->written,
+        .read = d->read,
+        .damaged = d->damaged,
+    };
+    pthread_mutex_unlock(&d->lock);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The block table of one sequence: it maps positions 0 … n_tokens-1 to KV blocks, 32 positions to a block. The table
+ * holds one reference on each of its blocks. A table of zeros is an empty one. It has no lock: the engine
+ * thread owns it.
+ */
+#include "daemon/cache/kv/kv-pool.h"
+
+#define KV_TABLE_BLOCK 32         /* tokens in a block; equals the kernels' KV_BLOCK */
+#define KV_TABLE_HOLE  UINT32_MAX /* replaces the id of a block that the sequence no longer needs */
+
+struct kv_table {
+    uint32_t *ids; /* [n_blocks] */
+    uint32_t n_blocks;
+    uint32_t cap;      /* ids that fit into the array */
+    uint32_t n_tokens; /* tokens whose K and V are computed */
+};
+
+/* The number of blocks for @tokens tokens. */
+static inline uint32_t kv_table_blocks(uint32_t tokens)
+{
+    return tokens / KV_TABLE_BLOCK + (tokens % KV_TABLE_BLOCK != 0);
+}
+
+/* Removes the references on all blocks and frees the array; the table is empty afterwards. */
+void kv_table_fini(struct kv_table *t, struct kv_pool *p);
+
+/* Makes room in the array for @blocks ids; takes no block. 0; -ENOMEM, and nothing has changed. */
+int kv_table_grow(struct kv_table *t, uint32_t blocks);
+
+/* Takes blocks from @p until the table covers @tokens positions. 0; -ENOBUFS when the pool has too few free blocks, or
+ * -ENOMEM, and the table has the same blocks as before. */
+int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
+
+/*
+ * Replaces the blocks [from, to) by KV_TABLE_HOLE. A block that only this table refers to is appended to the table,
+ * until it has @blocks entries; the table removes its reference on each of the others. 0; -ENOMEM: nothing changed.
+ */
+int kv_table_rotate(struct kv_table *t, struct kv_pool *p, uint32_t from, uint32_t to, uint32_t blocks);

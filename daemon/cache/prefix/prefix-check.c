@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/prefix/prefix-node.h"
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Sums over all nodes. */
+struct found {
+    struct prefix_stats stats;
+    uint64_t full, evictable, evict, write, disk;
+};
+
+/* Checks the counts and the order of the children of @n. */
+static void check_children(const struct prefix_node *n)
+{
+    uint32_t children = 0, memory = 0, disk = 0, pins = n->refs;
+    const struct prefix_node *before = NULL;
+    for (const struct tree_link *l = tree_first(&n->children); l; l = tree_next(l)) {
+        const struct prefix_node *c = NODE_OF(l, in_children);
+        assert(c->parent == n && c->root == n->root);
+        children++;
+        memory += c->block != PREFIX_NO_BLOCK;
+        disk += c->on_disk;
+        pins += c->pins > 0;
+        if (before) {
+            const uint32_t shorter = before->n < c->n ? before->n : c->n;
+            const int r = memcmp(before->tokens, c->tokens, shorter * sizeof(*c->tokens));
+            assert(r < 0 || (r == 0 && before->n < c->n));
+        }
+        before = c;
+    }
+    assert(tree_check(&n->children) == children);
+    assert(n->n_children == children && n->n_children_memory == memory && n->n_children_disk == disk &&
+           n->pins == pins);
+}
+
+/* Asserts that the link is in @in with key @used, or in no tree. */
+static void check_listed(const struct tree_link *l, const struct tree *in, bool is, uint64_t used)
+{
+    assert(l->in == (is ? in : NULL));
+    assert(!is || l->key == used);
+}
+
+static void check_node(const struct prefix *p, const struct prefix_node *n, struct found *f)
+{
+    const bool memory = n->block != PREFIX_NO_BLOCK, first = !n->parent->parent;
+    assert(n->n >= 1 && n->n <= PREFIX_BLOCK && (n->n == PREFIX_BLOCK || !n->n_children));
+    assert(prefix_by_id(p, n->id) == n && prefix_children_exact(n->parent, n->tokens, n->n) == n);
+    if (n->n == PREFIX_BLOCK) {
+        assert(n->by_hash.hash == prefix_children_hash(p, n->parent, n->tokens));
+        assert(prefix_children_full(p, n->parent, n->tokens, n->by_hash.hash) == n);
+    }
+    assert(memory || n->on_disk || n->writing || n->n_children || n->pins);
+    assert(!memory || kv_pool_refs(p->pool, n->block) > 0);
+    assert(!memory || first || n->parent->block != PREFIX_NO_BLOCK);
+    assert(!n->on_disk || !n->writing);
+    assert(n->used <= p->clock && n->uses <= PREFIX_USES_MAX && (n->uses || !prefix_node_readable(n)));
+    assert(n->in_children.own == (INDEXED | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
+    if (memory && n->n < PREFIX_BLOCK && !n->pins && !n->tails)
+        assert(!prefix_children_longer(n->parent, n->tokens, n->n));
+
+    const bool evict = memory && !n->n_children_memory && !n->pins;
+    const bool write = memory && !n->on_disk && !n->writing && (first || n->parent->on_disk);
+    const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
+    check_listed(&n->queued.evict, &n->owner->evict[prefix_queue(n)], evict, n->used);
+    check_listed(&n->queued.write, &p->write, write, n->used);
+    check_listed(&n->queued.disk, &p->disk, disk, n->used);
+    assert(n->listed == (evict || write || disk));
+
+    f->stats.nodes++;
+    f->stats.blocks_memory += memory;
+    f->stats.blocks_disk += n->on_disk;
+    f->full += n->n == PREFIX_BLOCK;
+    f->evictable += memory && !n->pins;
+    f->evict += evict;
+    f->write += write;
+    f->disk += disk;
+}
+
+/* Asserts that the keys of @t ascend, and returns their number. */
+static uint64_t check_order(const struct tree *t)
+{
+    uint64_t before = 0;
+    for (const struct tree_link *l = tree_first(t); l; l = tree_next(l)) {
+        assert(before <= l->key);
+        before = l->key;
+    }
+    return tree_check(t);
+}
+
+/* Asserts that the order of a queue is also the order by the owner's clock. */
+static uint64_t check_queue(const struct prefix_owner *o, uint32_t k)
+{
+    uint64_t before = 0;
+    for (const struct tree_link *l = tree_first(&o->evict[k]); l; l = tree_next(l)) {
+        const struct prefix_node *n = NODE_OF(l, queued.evict);
+        assert(before <= n->since && n->since <= o->clock);
+        before = n->since;
+    }
+    return check_order(&o->evict[k]);
+}
+
+static bool stats_equal(const struct prefix_stats *a, const struct prefix_stats *b)
+{
+    return a->nodes == b->nodes && a->blocks_memory == b->blocks_memory && a->blocks_disk == b->blocks_disk &&
+           a->evictions == b->evictions;
+}
+
+static void add_stats(struct prefix_stats *to, const struct prefix_stats *s)
+{
+    to->nodes += s->nodes;
+    to->blocks_memory += s->blocks_memory;
+    to->blocks_disk += s->blocks_disk;
+    to->evictions += s->evictions;
+}
+
+static const struct prefix_owner *owner_of(const struct table_link *l)
+{
+    return (const struct prefix_owner *)((const char *)l - offsetof(struct prefix_owner, by_uid));
+}
+
+/* Compares the owner's statistics and queues with its nodes. */
+static void check_owner(const struct prefix *p, const struct prefix_owner *o)
+{
+    struct prefix_stats own = {.evictions = o->stats.evictions};
+    for (uint64_t i = 0; i <= p->ids.mask; i++)
+        for (const struct table_link *l = p->ids.slots[i]; l; l = l->next) {
+            const struct prefix_node *n = NODE_OF(l, by_id);
+            if (n->owner != o) continue;
+            own.nodes++;
+            own.blocks_memory += n->block != PREFIX_NO_BLOCK;
+            own.blocks_disk += n->on_disk;
+        }
+    assert(stats_equal(&own, &o->stats));
+    uint32_t queues = 0;
+    for (uint32_t i = 0; i < PREFIX_QUEUES; i++) queues += o->evict[i].top != NULL;
+    check_listed(&o->in_owners, &p->owners, queues > 0, o->stats.blocks_memory);
+    assert(!o->score || o->stats.blocks_memory >= p->learn_from / PREFIX_FORGET_DIVISOR);
+}
+
+void prefix_check(const struct prefix *p)
+{
+    struct found f = {0};
+    uint64_t evict = 0, owners = 0;
+    for (uint64_t i = 0; i <= p->namespaces.mask; i++)
+        for (const struct table_link *l = p->namespaces.slots[i]; l; l = l->next) {
+            const struct prefix_node *n = NODE_OF(l, by_hash);
+            assert(!n->parent && !n->n && n->block == PREFIX_NO_BLOCK && n->n_children && !n->refs);
+            assert(prefix_root_find(p, &n->root->namespace) == n);
+            check_children(n);
+        }
+    for (uint64_t i = 0; i <= p->ids.mask; i++)
+        for (const struct table_link *l = p->ids.slots[i]; l; l = l->next) {
+            check_children(NODE_OF(l, by_id));
+            check_node(p, NODE_OF(l, by_id), &f);
+        }
+    struct prefix_stats stats = {0};
+    for (uint64_t i = 0; i <= p->uids.mask; i++)
+        for (const struct table_link *l = p->uids.slots[i]; l; l = l->next) {
+            const struct prefix_owner *o = owner_of(l);
+            check_owner(p, o);
+            add_stats(&stats, &o->stats);
+            for (uint32_t k = 0; k < PREFIX_QUEUES; k++) evict += check_queue(o, k);
+            owners += o->in_owners.in != NULL;
+        }
+    f.stats.evictions = stats.evictions;
+    assert(stats_equal(&stats, &f.stats) && stats_equal(&stats, &p->stats));
+    assert(p->ids.count == f.stats.nodes && p->full.count == f.full && p->evictable == f.evictable);
+    assert(evict == f.evict && check_order(&p->owners) == owners);
+    assert(check_order(&p->write) == f.write && check_order(&p->disk) == f.disk);
+}

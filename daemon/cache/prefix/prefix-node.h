@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The body of the prefix index, private to this folder. Each namespace has a root, which is a node without tokens, so
+ * that each other node has a parent. The state of a node determines the queues it is in: code that changes the state
+ * calls prefix_node_requeue, which inserts the node into the right queues and removes it from the others, and
+ * prefix_node_prune, which frees nodes that have no purpose left.
+ *
+ * Invariants: the parent of a node in memory is in memory or a root; a partial node has no children; no sibling in
+ * memory covers a partial node in memory that is neither pinned nor a tail.
+ */
+#include "daemon/cache/prefix/eviction-score.h"
+#include "daemon/cache/prefix/prefix-table.h"
+#include "daemon/cache/prefix/prefix-tree.h"
+#include "daemon/cache/prefix/prefix.h"
+
+/* Bits of prefix_node.in_children. */
+enum { IN_MEMORY = 1, ON_DISK = 2, INDEXED = 4 };
+#define READABLE  (IN_MEMORY | ON_DISK)
+#define ANY_CHILD (IN_MEMORY | ON_DISK | INDEXED)
+
+#define PREFIX_PREFETCH       8   /* blocks that prefix_children_prefetch hashes at most */
+#define PREFIX_USES_MAX       7   /* the largest use count; it fits into the low bits of a ghost */
+#define PREFIX_LEARN_BLOCKS   256 /* blocks in memory from which on a uid has scores (struct eviction_score is large) */
+#define PREFIX_FORGET_DIVISOR 4   /* the uid's scores are freed below PREFIX_LEARN_BLOCKS divided by this */
+#define PREFIX_TAILS          SCORE_CLASSES
+#define PREFIX_QUEUES         (SCORE_CLASSES + 1)
+
+struct prefix_node {
+    /* In prefix.full (a full node) or prefix.namespaces (a root). The hash of all tokens from the root on. */
+    struct table_link by_hash;
+    struct prefix_node *parent; /* NULL: a root */
+    struct prefix_root *root;
+    uint64_t used;  /* prefix.clock at the last use */
+    uint64_t since; /* its owner's clock at the last use */
+    uint32_t block; /* or PREFIX_NO_BLOCK */
+    uint32_t pins;  /* its own references, plus the number of its children with pins */
+    uint32_t n_children_memory, n_children_disk;
+    uint8_t n;    /* tokens */
+    uint8_t uses; /* requests that computed or found it, as far as known; at most PREFIX_USES_MAX */
+    bool on_disk, writing;
+    bool listed; /* in one of the queues at the end */
+    int32_t tokens[PREFIX_BLOCK];
+
+    uint32_t refs, tails, n_children;
+    struct prefix_owner *owner; /* NULL: a root */
+    struct prefix_id id;
+    struct table_link by_id;
+    struct tree children;         /* ordered by tokens */
+    struct tree_link in_children; /* of the parent */
+    /* In prefix_owner.evict (evictable leaves), prefix.write and prefix.disk. */
+    struct {
+        struct tree_link evict, write, disk;
+    } queued;
+};
+
+struct prefix_root {
+    struct prefix_node node;
+    struct prefix_namespace namespace;
+};
+
+/* A uid. It stays when it has no nodes left, for its count of evictions. */
+struct prefix_owner {
+    struct table_link by_uid;
+    uid_t uid;
+    struct prefix_stats stats;
+    uint64_t clock;                   /* blocks added, plus requests that began with one of its blocks */
+    struct eviction_score *score;     /* NULL: the uid has too few blocks */
+    struct tree evict[PREFIX_QUEUES]; /* evictable leaves by last use: a queue for each class of uses, one for tails */
+    struct tree_link in_owners;       /* of owners with evictable leaves, ordered by blocks in memory */
+};
+
+struct prefix {
+    struct kv_pool *pool;
+    prefix_hash_fn hash;
+    uint64_t seed, random;
+    uint64_t high, low;                       /* the next id */
+    uint64_t clock;                           /* uses so far */
+    struct table full, ids, namespaces, uids; /* of full nodes, all nodes, roots, owners */
+    struct tree owners;                       /* with evictable leaves, by blocks in memory */
+    struct tree write; /* nodes in memory to write to disk: not being written, parent on disk or a root; by last use */
+    struct tree disk;  /* unpinned nodes on disk without children on disk, by last use */
+    struct prefix_stats stats;
+    uint64_t evictable; /* blocks in memory without pins */
+    uint64_t *ghosts;   /* [ghost_mask + 1] hashes of evicted full nodes. The low bits of a hash select the slot; the
+                         * slot stores the use count in their place. A newer ghost overwrites an older one. */
+    uint64_t ghost_mask;
+    uint32_t learn_from; /* PREFIX_LEARN_BLOCKS; a test sets another number */
+};
+
+#define NODE_OF(link, member) ((struct prefix_node *)((char *)(link)-offsetof(struct prefix_node, member)))
+
+static inline bool prefix_node_readable(const struct prefix_node *n)
+{
+    return n->block != PREFIX_NO_BLOCK || n->on_disk;
+}
+
+/* --- prefix-children.c: the children of a node --- */
+
+/* The hash of all tokens from the root to the 32 @tokens after @parent. */
+uint64_t prefix_children_hash(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens);
+/* The full child of @parent with these 32 tokens; NULL: none. @hash is their prefix_children_hash. */
+struct prefix_node *prefix_children_full(const struct prefix *p, const struct prefix_node *parent,
+                                         const int32_t *tokens, uint64_t hash);
+/* Computes the hashes of the next full blocks of tokens[n], at most PREFIX_PREFETCH, and prefetches their nodes, so
+ * that the cache misses of a lookup overlap. A hash depends on tokens only, so that the nodes need not be known.
+ * Returns the number of hashes. */
+uint32_t prefix_children_prefetch(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens,
+                                  uint32_t n, uint64_t hashes[PREFIX_PREFETCH]);
+
+/* Of the children with one of the bits in @mask, the one that shares the longest beginning with tokens[n] (1 … 32);
+ * *common is its length. NULL: no child shares a token, and *common is 0. */
+struct prefix_node *prefix_children_nearest(const struct prefix_node *parent, const int32_t *tokens, uint32_t n,
+                                            uint8_t mask, uint32_t *common);
+/* The child with exactly tokens[n]; NULL: none. */
+struct prefix_node *prefix_children_exact(const struct prefix_node *parent, const int32_t *tokens, uint32_t n);
+/* A child in memory that begins with tokens[n] and has more; NULL: none. */
+struct prefix_node *prefix_children_longer(const struct prefix_node *parent, const int32_t *tokens, uint32_t n);
+/* The longest child with fewer than @n tokens that tokens[n] begins with; NULL: none. */
+struct prefix_node *prefix_children_shorter(const struct prefix_node *parent, const int32_t *tokens, uint32_t n);
+void prefix_children_insert(struct prefix_node *parent, struct prefix_node *child);
+
+/* --- prefix-node.c: making, changing and freeing nodes --- */
+
+uint64_t prefix_root_hash(const struct prefix *p, const struct prefix_namespace *ns);
+/* The root of the namespace; NULL: none. */
+struct prefix_node *prefix_root_find(const struct prefix *p, const struct prefix_namespace *ns);
+/* Finds the root or makes it. NULL: no memory. prefix_node_prune frees a root without children. */
+struct prefix_node *prefix_root_make(struct prefix *p, const struct prefix_namespace *ns);
+struct prefix_node *prefix_by_id(const struct prefix *p, struct prefix_id id);
+struct prefix_owner *prefix_owner_find(const struct prefix *p, uid_t uid);
+
+/* Makes a child of @parent that is neither in memory nor on disk. The index owns it. NULL: no memory, and nothing has
+ * changed but that @uid may have an owner now. */
+struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *parent, struct prefix_id id,
+                                     const int32_t *tokens, uint32_t n, uid_t uid);
+/* Frees @n, and then each ancestor, as long as the node has no children, no pins, no block, no file and no write. */
+void prefix_node_prune(struct prefix *p, struct prefix_node *n);
+
+/* Moves the node into the queues that its state asks for, and out of the others. */
+void prefix_node_requeue(struct prefix *p, struct prefix_node *n);
+/* Puts a node without a block into memory; takes a reference on @block. */
+void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t block);
+/* Takes a node out of memory; removes the reference on its block. */
+void prefix_node_detach_block(struct prefix *p, struct prefix_node *n);
+void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk);
+/* Detaches the block of a covered node that is neither pinned nor a tail, and prunes it. Other nodes do not change. */
+void prefix_node_drop_covered(struct prefix *p, struct prefix_node *n);
+
+/* Remembers the hash and the use count of a full node that is evicted and has no file. */
+void prefix_ghost_add(struct prefix *p, const struct prefix_node *n);
+/* The use count of the evicted node with @hash; 0: it is unknown or forgotten. */
+uint8_t prefix_ghost_uses(const struct prefix *p, uint64_t hash);
+
+/* --- prefix-score.c: the eviction scores of an owner's leaves --- */
+
+/* The owner's queue for a leaf. */
+static inline uint32_t prefix_queue(const struct prefix_node *n)
+{
+    return n->tails ? PREFIX_TAILS : eviction_score_class(n->uses);
+}
+
+/* Counts a use of @n, which is in memory or will be in the same call of the index. */
+void prefix_score_use(struct prefix *p, struct prefix_node *n);
+/* Frees the scores of an owner that has too few blocks. */
+void prefix_score_trim(const struct prefix *p, struct prefix_owner *o);
+/* The owner's leaf to evict first; the owner must have a leaf. */
+struct prefix_node *prefix_score_lowest(const struct prefix_owner *o);

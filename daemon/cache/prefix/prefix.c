@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/prefix/prefix.h"
+#include "daemon/cache/prefix/prefix-node.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <xxhash.h>
+
+static uint64_t hash_xxh3(const void *bytes, size_t len, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(bytes, len, seed);
+}
+
+static int tables_init(struct prefix *p)
+{
+    const uint64_t blocks = kv_pool_total(p->pool);
+    uint64_t places = 64;
+    while (places < 2 * blocks) places *= 2;
+    p->ghosts = calloc(places, sizeof(*p->ghosts));
+    p->ghost_mask = places - 1;
+    if (!p->ghosts || table_init(&p->full, blocks) < 0 || table_init(&p->ids, blocks) < 0 ||
+        table_init(&p->namespaces, 0) < 0 || table_init(&p->uids, 0) < 0)
+        return -ENOMEM;
+    return 0;
+}
+
+static void tables_fini(struct prefix *p)
+{
+    table_fini(&p->full);
+    table_fini(&p->ids);
+    table_fini(&p->namespaces);
+    table_fini(&p->uids);
+    free(p->ghosts);
+}
+
+int prefix_new(struct prefix **out, struct kv_pool *pool, prefix_hash_fn hash)
+{
+    uint64_t drawn[3];
+    if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t)sizeof(drawn)) return error_origin(-errno);
+    struct prefix *p = calloc(1, sizeof(*p));
+    if (!p) return -ENOMEM;
+    p->pool = pool;
+    p->hash = hash ? hash : hash_xxh3;
+    p->seed = hash ? 0 : drawn[0];
+    p->random = hash ? 0 : drawn[1]; /* a test needs the same numbers each time */
+    p->high = drawn[2];
+    p->low = 1;
+    p->learn_from = PREFIX_LEARN_BLOCKS;
+    if (tables_init(p) < 0) {
+        tables_fini(p);
+        free(p);
+        return -ENOMEM;
+    }
+    *out = p;
+    return 0;
+}
+
+/* Frees all entries of @t. The link of an entry is @offset bytes into it. */
+static void free_entries(struct table *t, size_t offset)
+{
+    for (uint64_t i = 0; i <= t->mask; i++)
+        for (struct table_link *l = t->slots[i], *next; l; l = next) {
+            next = l->next;
+            free((char *)l - offset);
+        }
+}
+
+struct prefix *prefix_free(struct prefix *p)
+{
+    if (!p) return NULL;
+    for (uint64_t i = 0; i <= p->namespaces.mask; i++)
+        for (struct table_link *l = p->namespaces.slots[i]; l; l = l->next) assert(!NODE_OF(l, by_hash)->pins);
+    for (uint64_t i = 0; i <= p->ids.mask; i++)
+        for (struct table_link *l = p->ids.slots[i]; l; l = l->next)
+            if (NODE_OF(l, by_id)->block != PREFIX_NO_BLOCK) kv_pool_unref(p->pool, NODE_OF(l, by_id)->block);
+    free_entries(&p->ids, offsetof(struct prefix_node, by_id));
+    free_entries(&p->namespaces, offsetof(struct prefix_root, node.by_hash));
+    for (uint64_t i = 0; i <= p->uids.mask; i++)
+        for (struct table_link *l = p->uids.slots[i]; l; l = l->next)
+            free(((struct prefix_owner *)((char *)l - offsetof(struct prefix_owner, by_uid)))->score);
+    free_entries(&p->uids, offsetof(struct prefix_owner, by_uid));
+    tables_fini(p);
+    free(p);
+    return NULL;
+}
+
+/* --- lookup --- */
+
+/* Descends from *at along tokens[n] through full children with a bit of @mask. Returns the number of tokens of these
+ * children; *at is the last of them. *nearest is the child of *at that shares the longest beginning with the remaining
+ * tokens, *common tokens; NULL: none does. */
+static uint32_t walk(const struct prefix *p, struct prefix_node **at, const int32_t *tokens, uint32_t n, uint8_t mask,
+                     struct prefix_node **nearest, uint32_t *common)
+{
+    uint64_t hashes[PREFIX_PREFETCH];
+    uint32_t done = 0;
+    for (uint32_t i = 0, known = 0; n - done >= PREFIX_BLOCK; i++) {
+        const int32_t *next = tokens + done;
+        if (i == known) {
+            known = prefix_children_prefetch(p, *at, next, n - done, hashes);
+            i = 0;
+        }
+        struct prefix_node *child = prefix_children_full(p, *at, next, hashes[i]);
+        if (!child || !(child->in_children.own & mask)) break;
+        *at = child;
+        done += PREFIX_BLOCK;
+    }
+    const uint32_t left = n - done < PREFIX_BLOCK ? n - done : PREFIX_BLOCK;
+    *common = 0;
+    *nearest = left ? prefix_children_nearest(*at, tokens + done, left, mask, common) : NULL;
+    return done;
+}
+
+/* The reason why only @found of the tokens[n] after @at are readable. */
+static enum prefix_miss miss_of(const struct prefix *p, const struct prefix_node *at, const int32_t *tokens, uint32_t n,
+                                uint32_t found)
+{
+    uint32_t common;
+    if (found == n) return PREFIX_ALL;
+    if (prefix_children_nearest(at, tokens, n < PREFIX_BLOCK ? n : PREFIX_BLOCK, ANY_CHILD, &common) && common > found)
+        return PREFIX_EVICTED;
+    if (n < PREFIX_BLOCK) return PREFIX_NEW;
+    const uint64_t hash = prefix_children_hash(p, at, tokens);
+    return prefix_ghost_uses(p, hash) ? PREFIX_EVICTED : PREFIX_NEW;
+}
+
+void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, const int32_t *tokens, uint32_t n,
+                 struct prefix_match *out)
+{
+    *out = (struct prefix_match){.miss = n ? PREFIX_NEW : PREFIX_ALL};
+    struct prefix_node *at = prefix_root_find(p, ns), *nearest;
+    if (n == 0) return;
+    if (!at) {
+        const struct prefix_node no_root = {.by_hash.hash = prefix_root_hash(p, ns)};
+        out->miss = miss_of(p, &no_root, tokens, n, 0);
+        return;
+    }
+    out->n = walk(p, &at, tokens, n, IN_MEMORY, &out->partial, &out->n_partial);
+    if (at->parent) out->node = at;
+    uint32_t common, on = walk(p, &at, tokens + out->n, n - out->n, READABLE, &nearest, &common);
+    if (on + common > out->n_partial) out->n_disk = on + common;
+    out->miss = miss_of(p, at, tokens + out->n + on, n - out->n - on, common);
+}
+
+struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_namespace *ns,
+                                 const struct prefix_node *parent, const int32_t *tokens, uint32_t n, uint32_t *common)
+{
+    const struct prefix_node *at = parent ? parent : prefix_root_find(p, ns);
+    *common = 0;
+    if (!at || n == 0) return NULL;
+    return prefix_children_nearest(at, tokens, n < PREFIX_BLOCK ? n : PREFIX_BLOCK, READABLE, common);
+}
+
+struct prefix_node *prefix_parent(const struct prefix_node *n)
+{
+    return n->parent->parent ? n->parent : NULL;
+}
+
+uint32_t prefix_block(const struct prefix_node *n)
+{
+    return n->block;
+}
+
+void prefix_info(const struct prefix_node *n, struct prefix_info *out)
+{
+    *out = (struct prefix_info){
+        .id = n->id,
+        .parent = n->parent->id,
+        .namespace = n->root->namespace,
+        .uid = n->owner->uid,
+        .n = n->n,
+        .block = n->block,
+        .used = n->used,
+        .on_disk = n->on_disk,
+    };
+    memcpy(out->tokens, n->tokens, n->n * sizeof(*n->tokens));
+}
+
+/* Marks @n and its ancestors as used now. @begins: by a new request that begins with their tokens. */
+static void touch(struct prefix *p, struct prefix_node *n, bool begins)
+{
+    p->clock++;
+    n->owner->clock += begins;
+    for (; n->parent; n = n->parent) {
+        n->used = p->clock;
+        n->since = n->owner->clock;
+        if (begins) prefix_score_use(p, n);
+        prefix_node_requeue(p, n);
+    }
+}
+
+void prefix_use(struct prefix *p, struct prefix_node *n)
+{
+    touch(p, n, true);
+}
+
+void prefix_touch(struct prefix *p, struct prefix_node *n)
+{
+    touch(p, n, false);
+}
+
+/* --- references and insertion --- */
+
+void prefix_ref(struct prefix *p, struct prefix_node *n)
+{
+    assert(n->refs < UINT32_MAX);
+    n->refs++;
+    for (; n; n = n->parent) {
+        assert(n->pins < UINT32_MAX);
+        if (n->pins++) return; /* its ancestors have this node's pin already */
+        if (n->block != PREFIX_NO_BLOCK) p->evictable--;
+        prefix_node_requeue(p, n);
+    }
+}
+
+void prefix_unref(struct prefix *p, struct prefix_node *n)
+{
+    assert(n->refs > 0);
+    n->refs--;
+    for (struct prefix_node *x = n; x; x = x->parent) {
+        assert(x->pins > 0);
+        if (--x->pins) break;
+        if (x->block != PREFIX_NO_BLOCK) p->evictable++;
+        prefix_node_requeue(p, x);
+    }
+    if (n->block != PREFIX_NO_BLOCK)
+        prefix_node_drop_covered(p, n);
+    else
+        prefix_node_prune(p, n);
+}
+
+/* Drops the children of @at that the new child with tokens[n] covers. */
+static void drop_covered_siblings(struct prefix *p, struct prefix_node *at, const int32_t *tokens, uint32_t n)
+{
+    struct prefix_node *shorter = prefix_children_shorter(at, tokens, n);
+    while (shorter) {
+        const uint32_t length = shorter->n;
+        if (shorter->block == PREFIX_NO_BLOCK && !shorter->pins && !shorter->tails) {
+            shorter->used = 0; /* its file is removed first */
+            prefix_node_requeue(p, shorter);
+        }
+        prefix_node_drop_covered(p, shorter);
+        shorter = prefix_children_shorter(at, tokens, length);
+    }
+}
+
+static struct prefix_node *same_place(const struct prefix *p, const struct prefix_node *at, const int32_t *tokens,
+                                      uint32_t n)
+{
+    if (n == PREFIX_BLOCK) return prefix_children_full(p, at, tokens, prefix_children_hash(p, at, tokens));
+    return prefix_children_exact(at, tokens, n);
+}
+
+int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefix_node *parent, const int32_t *tokens,
+               uint32_t n, uint32_t block, uid_t uid, struct prefix_node **out)
+{
+    assert(n >= 1 && n <= PREFIX_BLOCK);
+    struct prefix_node *at = parent;
+    if (parent) {
+        assert(parent->pins && parent->block != PREFIX_NO_BLOCK && parent->n == PREFIX_BLOCK);
+        assert(memcmp(&parent->root->namespace, ns, sizeof(*ns)) == 0);
+    } else if (!(at = prefix_root_make(p, ns))) {
+        return -ENOMEM;
+    }
+    struct prefix_node *x = same_place(p, at, tokens, n), *existing = NULL;
+    if (x && x->block != PREFIX_NO_BLOCK)
+        existing = x;
+    else if (n < PREFIX_BLOCK)
+        existing = prefix_children_longer(at, tokens, n);
+    if (!existing && !x) {
+        x = prefix_node_make(p, at, (struct prefix_id){p->high, p->low}, tokens, n, uid);
+        if (!x) {
+            prefix_node_prune(p, at);
+            return -ENOMEM;
+        }
+        p->low++;
+        if (n == PREFIX_BLOCK) x->uses = prefix_ghost_uses(p, x->by_hash.hash);
+    }
+    *out = existing ? existing : x;
+    (*out)->used = ++p->clock;
+    (*out)->since = ++(*out)->owner->clock;
+    if (!existing) prefix_score_use(p, x);
+    prefix_node_requeue(p, *out);
+    if (existing) return 1;
+    prefix_node_attach_block(p, x, block);
+    drop_covered_siblings(p, at, tokens, n);
+    return 0;
+}

@@ -56,7 +56,7 @@ int tier_new(struct kv_cache *c, const struct tier_config *config, struct job_re
         r = namespace_secret_load(&t->secret, NULL);
         if (r < 0) return r;
     }
-    t->payload = c->backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
+    t->payload = c->backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     if (!config->cache_dir || config->cache_bytes == 0 || !config->state_dir) t->given_up = true;
     tier_namespace(t, &(struct namespace_owner){.public = true}, &c->public_namespace);
     tier_open(c);

@@ -3,8 +3,8 @@
  * The limits of the machine, so that every other figure can be read as a share of them. Both loops are as simple as
  * possible: no kernel is faster. Machines are shared, so the best of many short passes counts.
  */
+#include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/command/bench.h"
-#include "daemon/model/pool.h"
 #include "libcommon/error.h"
 #include <string.h>
 #include <sys/mman.h>
@@ -147,7 +147,7 @@ static void multiply_pieces(void *ctx, uint32_t begin, uint32_t end, uint32_t th
     atomic_fetch_add(&p->ops, ops);
 }
 
-static double best_read(struct passes *p, struct pool *pool, const uint8_t *mem)
+static double best_read(struct passes *p, struct compute_pool *pool, const uint8_t *mem)
 {
     double end = tool_now() + SECONDS, best = 0;
     const size_t pass = WINDOW * CHUNK;
@@ -155,20 +155,20 @@ static double best_read(struct passes *p, struct pool *pool, const uint8_t *mem)
         p->mem = mem + i * pass % p->size;
         p->ahead = i % 2 ? AHEAD : 0; /* the hardware prefetchers alone are sometimes faster */
         double start = tool_now();
-        pool_run(pool, read_pieces, p, WINDOW, 1);
+        compute_pool_run(pool, read_pieces, p, WINDOW, 1);
         double gbps = (double)pass / (tool_now() - start) * 1e-9;
         if (gbps > best) best = gbps;
     }
     return best;
 }
 
-static double best_int8(struct passes *p, struct pool *pool)
+static double best_int8(struct passes *p, struct compute_pool *pool)
 {
     double end = tool_now() + SECONDS, best = 0;
     for (int i = 0; i < 3 || tool_now() < end; i++) {
         atomic_store(&p->ops, 0);
         double start = tool_now();
-        pool_run(pool, multiply_pieces, p, pool_threads(pool) * PIECES, 1);
+        compute_pool_run(pool, multiply_pieces, p, compute_pool_threads(pool) * PIECES, 1);
         double gops = (double)atomic_load(&p->ops) / (tool_now() - start) * 1e-9;
         if (gops > best) best = gops;
     }
@@ -184,14 +184,14 @@ static size_t buffer_size(void)
 
 int bench_limits(struct bench_limits *out, uint32_t threads)
 {
-    struct pool *pool = NULL;
+    struct compute_pool *pool = NULL;
     struct passes p = {.loops = best_loops(), .size = buffer_size()};
     size_t mapped = p.size + AHEAD;
-    int r = pool_new(&pool, threads);
+    int r = compute_pool_new(&pool, threads);
     if (r) return r;
     uint8_t *mem = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mem == MAP_FAILED) {
-        pool_free(pool);
+        compute_pool_free(pool);
         return error_say(-ENOMEM, "no %zu bytes to measure the memory's speed with", mapped);
     }
     madvise(mem, mapped, MADV_HUGEPAGE); /* as for the weights; a failure costs only speed */
@@ -199,6 +199,6 @@ int bench_limits(struct bench_limits *out, uint32_t threads)
     out->read_gbps = best_read(&p, pool, mem);
     out->int8_gops = best_int8(&p, pool);
     munmap(mem, mapped);
-    pool_free(pool);
+    compute_pool_free(pool);
     return 0;
 }

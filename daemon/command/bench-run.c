@@ -66,13 +66,13 @@ static int fill_kv(const struct run *r)
     struct backend *b = r->l->backend;
     uint32_t n_blocks = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
     uint32_t used = r->pos / KV_BLOCK + 1 < n_blocks ? r->pos / KV_BLOCK + 1 : n_blocks;
-    _cleanup_(freep) uint8_t *block = malloc(b->shape.groups[0].bytes_per_token * KV_BLOCK);
+    _cleanup_(freep) uint8_t *block = malloc(b->hparams.groups[0].bytes_per_token * KV_BLOCK);
     if (!block) return error_origin(-ENOMEM);
     int e = 0;
     uint32_t first = b->config.ctx < KV_BLOCK ? b->config.ctx : KV_BLOCK;
     _cleanup_(freep) int32_t *tokens = malloc(first * sizeof(*tokens));
     if (!tokens) return error_origin(-ENOMEM);
-    fill(tokens, first, b->shape.vocab);
+    fill(tokens, first, b->hparams.vocab);
     e = tool_forward(r->l, 0, tokens, 0, first, first, NULL);
     if (e) return e;
     b->ops->kv_read(b, 0, 0, block);
@@ -108,7 +108,7 @@ static int repeat(const struct run *r, uint32_t per, const struct bench_method *
 
 int bench_prefill(struct tool *l, uint32_t n, const struct bench_method *method, struct bench_result *out)
 {
-    uint32_t vocab = l->backend->shape.vocab, cap = l->backend->config.batch_tokens;
+    uint32_t vocab = l->backend->hparams.vocab, cap = l->backend->config.batch_tokens;
     _cleanup_(freep) int32_t *tokens = malloc(n * sizeof(*tokens));
     _cleanup_(freep) float *logits = malloc(vocab * sizeof(float));
     if (!tokens || !logits) return error_origin(-ENOMEM);
@@ -121,7 +121,7 @@ int bench_prefill(struct tool *l, uint32_t n, const struct bench_method *method,
 int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_method *method,
                  struct bench_result *out)
 {
-    uint32_t vocab = l->backend->shape.vocab;
+    uint32_t vocab = l->backend->hparams.vocab;
     _cleanup_(freep) int32_t *tokens = malloc(batch * sizeof(*tokens));
     _cleanup_(freep) float *logits = malloc((size_t)batch * vocab * sizeof(float));
     if (!tokens || !logits) return error_origin(-ENOMEM);
@@ -134,7 +134,7 @@ int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps,
 
 double bench_sampling(struct tool *l)
 {
-    uint32_t vocab = l->backend->shape.vocab;
+    uint32_t vocab = l->backend->hparams.vocab;
     struct sampling s = {0};
     struct sample_scratch *x = NULL;
     double took[SAMPLINGS] = {0};

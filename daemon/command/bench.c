@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/bench.h"
 #include "daemon/command/command.h"
-#include "daemon/model/weights.h"
+#include "daemon/model/tensor-type.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <getopt.h>
@@ -116,14 +116,14 @@ static void cpu_name(char *out, size_t size)
 
 static struct work work_of(const struct tool *l)
 {
-    const struct shape *y = &l->backend->shape;
+    const struct hparams *y = &l->backend->hparams;
     double dim = y->dim, q = (double)y->heads * y->head_dim, kv = (double)y->kv_heads * y->head_dim;
     struct work w = {.weights = (double)l->backend->weight_bytes, .kv = (double)y->groups[0].bytes_per_token};
-    double ffn = y->experts ? (double)y->experts_used * y->expert_ffn + y->shared_ffn : y->ffn;
+    double ffn = y->experts.n ? (double)y->experts.used * y->experts.ffn + y->experts.shared_ffn : y->ffn;
     w.ops = 2.0 * y->n_layers * dim * (2 * q + 2 * kv + 3 * ffn);
     const struct gguf_tensor *t = gguf_find_tensor(l->gguf, y->tied ? "token_embd.weight" : "output.weight");
     enum kern_type type;
-    if (t && !weights_type(t->type, &type))
+    if (t && !tensor_type(t->type, &type))
         w.vocabulary = (double)((y->vocab + KERN_ROWS - 1) / KERN_ROWS) * (double)kern_panel_bytes(type, y->dim);
     return w;
 }

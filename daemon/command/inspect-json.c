@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The facts about a GGUF file that programs need. hob models runs this, because hob itself reads no models. */
 #include "daemon/command/inspect.h"
-#include "daemon/model/weights.h"
+#include "daemon/model/backend.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/cleanup.h"
@@ -58,20 +58,19 @@ static void set_types(json_t *o, const struct gguf *g)
 static int check(const struct gguf *g, uint32_t *context, size_t *memory)
 {
     _cleanup_(tokenizer_freep) struct tokenizer *t = NULL;
-    struct shape s;
-    int r = shape_read(&s, g);
+    struct hparams s;
+    int r = hparams_read(&s, g);
     if (r) return r;
     *context = s.ctx;
-    r = weights_check(g, &s, memory);
+    r = backend_check(NULL, g, &s, memory);
     return r ? r : tokenizer_new(&t, g);
 }
 
 static bool packed_here(const struct gguf *g)
 {
     _cleanup_(freep) char *cache = NULL, *dir = NULL;
-    struct fingerprint f;
     if (paths_dir(PATHS_CACHE, false, &cache) < 0 || asprintf(&dir, "%s/packed", cache) < 0) return false;
-    return fingerprint_recall(&f, g, dir) == 0 && packed_there(&f, dir);
+    return backend_is_packed(NULL, g, dir);
 }
 
 static void set_error(json_t *o, const char *key, const char *path, int r)

@@ -2,7 +2,7 @@
 /* hobd inspect: the content of a GGUF file, and the parts of it that hobd can run. Reads no weights. */
 #include "daemon/command/inspect.h"
 #include "daemon/command/command.h"
-#include "daemon/model/weights.h"
+#include "daemon/model/backend.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/cleanup.h"
@@ -210,18 +210,18 @@ static void unsupported(const struct gguf *g, int r)
 
 static void check_model(const struct gguf *g)
 {
-    struct shape s;
+    struct hparams s;
     size_t bytes = 0;
     char size[16];
-    int r = shape_read(&s, g);
+    int r = hparams_read(&s, g);
     if (!r) {
         printf("supported: architecture %s: %u layers, width %u, ", s.arch, s.n_layers, s.dim);
-        if (s.experts) printf("%u experts of %u, %u for each token, ", s.experts, s.expert_ffn, s.experts_used);
-        if (s.shared_ffn) printf("a shared one of %u, ", s.shared_ffn);
-        if (!s.experts) printf("ffn %u, ", s.ffn);
+        if (s.experts.n) printf("%u experts of %u, %u for each token, ", s.experts.n, s.experts.ffn, s.experts.used);
+        if (s.experts.shared_ffn) printf("a shared one of %u, ", s.experts.shared_ffn);
+        if (!s.experts.n) printf("ffn %u, ", s.ffn);
         printf("%u heads of %u, %u KV heads, context %u, %s output\n", s.heads, s.head_dim, s.kv_heads, s.ctx,
                s.tied ? "tied" : "untied");
-        r = weights_check(g, &s, &bytes);
+        r = backend_check(NULL, g, &s, &bytes);
         if (!r) printf("supported: all tensors; %s of memory for the weights\n", format_size(size, bytes));
     }
     if (r) unsupported(g, r);

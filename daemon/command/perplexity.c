@@ -92,7 +92,7 @@ static int parse(struct options *o, int argc, char **argv)
 /* Scores the second half of one window. */
 static int window(struct tool *l, int32_t *tokens, uint32_t ctx, float *logits, struct score *s)
 {
-    uint32_t vocab = l->backend->shape.vocab, first = ctx / 2;
+    uint32_t vocab = l->backend->hparams.vocab, first = ctx / 2;
     int32_t keep = tokens[0];
     if (tokenizer_add_bos(l->tokenizer)) tokens[0] = tokenizer_bos(l->tokenizer);
     int r = tool_forward(l, 0, tokens, 0, ctx, first, logits);
@@ -101,7 +101,7 @@ static int window(struct tool *l, int32_t *tokens, uint32_t ctx, float *logits, 
     for (uint32_t i = first; i + 1 < ctx; i++) {
         const float *row = logits + (size_t)(i - first) * vocab;
         float max, lse;
-        l->backend->kern->logsumexp(&max, &lse, row, vocab);
+        backend_logsumexp(l->backend, row, &max, &lse);
         double nll = (double)max + lse - row[tokens[i + 1]];
         s->nll += nll;
         s->nll2 += nll * nll;
@@ -126,7 +126,7 @@ static int score_file(const struct options *o, struct tool *l, struct score *s, 
     uint32_t ctx = (uint32_t)o->ctx;
     uint64_t n = t.n / ctx;
     if (o->chunks && o->chunks < n) n = o->chunks;
-    _cleanup_(freep) float *logits = malloc((size_t)(ctx - ctx / 2) * l->backend->shape.vocab * sizeof(float));
+    _cleanup_(freep) float *logits = malloc((size_t)(ctx - ctx / 2) * l->backend->hparams.vocab * sizeof(float));
     if (!n) r = error_say(-EINVAL, "%s has %zu tokens; one window needs %u", o->file, t.n, ctx);
     if (!logits) r = error_origin(-ENOMEM);
     for (uint64_t i = 0; !r && i < n; i++) {

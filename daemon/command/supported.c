@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hobd inspect --supported: prints the tables of supported models that README.md contains. */
 #include "daemon/command/command.h"
-#include "daemon/model/shape.h"
+#include "daemon/model/hparams.h"
 #include "kernels/kernels.h"
 #include "libcommon/error.h"
 #include <errno.h>

@@ -28,15 +28,16 @@ int tool_open(struct tool *l, const char *model, struct backend_config *c, uint3
     _cleanup_(freep) char *path = NULL;
     int r = paths_model_file(model, false, &path);
     if (!r) r = gguf_open(&l->gguf, path);
-    if (!r) r = shape_read(&l->shape, l->gguf);
+    if (!r) r = hparams_read(&l->hparams, l->gguf);
     if (!r) r = tokenizer_new(&l->tokenizer, l->gguf);
     if (r) return r;
-    if (!c->ctx || c->ctx > l->shape.ctx) c->ctx = l->shape.ctx;
+    if (!c->ctx || c->ctx > l->hparams.ctx) c->ctx = l->hparams.ctx;
     uint64_t blocks = (uint64_t)sequences * ((c->ctx + KV_BLOCK - 1) / KV_BLOCK);
-    c->kv_bytes = blocks * l->shape.n_layers * l->shape.kv_heads * 2 * kern_kv_bytes(c->kv_type, l->shape.head_dim);
+    c->kv_bytes =
+        blocks * l->hparams.n_layers * l->hparams.kv_heads * 2 * kern_kv_bytes(c->kv_type, l->hparams.head_dim);
     c->cpu = getenv("HOB_CPU");
     double start = tool_now();
-    r = backend_cpu_new(&l->backend, l->gguf, c);
+    r = backend_new(&l->backend, l->gguf, c);
     l->seconds = tool_now() - start;
     return r;
 }
@@ -64,7 +65,7 @@ int tool_forward(struct tool *l, uint32_t seq, const int32_t *tokens, uint32_t p
         struct batch_entry e = {.blocks = tables, .pos = pos + done, .n = take, .tokens = tokens + done, .want = want};
         int r = b->ops->forward(b, &e, 1, rows ? logits : NULL, NULL);
         if (r < 0) return r;
-        if (rows) logits += (size_t)rows * b->shape.vocab;
+        if (rows) logits += (size_t)rows * b->hparams.vocab;
         done += take;
     }
     return 0;

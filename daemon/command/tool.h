@@ -6,7 +6,7 @@
 
 struct tool {
     struct gguf *gguf;
-    struct shape shape;
+    struct hparams hparams;
     struct tokenizer *tokenizer;
     struct backend *backend;
     double seconds; /* time to load the backend */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
 #include "daemon/command/tool.h"
-#include "daemon/model/reference.h"
+#include "daemon/reference/reference.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <getopt.h>
@@ -85,7 +85,8 @@ static int run(struct tool *l, struct difference *d)
 {
     struct tokens t = {0};
     int r = tool_tokens(l, text, strlen(text), &t);
-    uint32_t n = t.n < l->backend->config.ctx ? (uint32_t)t.n : l->backend->config.ctx, vocab = l->backend->shape.vocab;
+    uint32_t n = t.n < l->backend->config.ctx ? (uint32_t)t.n : l->backend->config.ctx,
+             vocab = l->backend->hparams.vocab;
     size_t bytes = (size_t)n * vocab * sizeof(float);
     _cleanup_(freep) float *want = malloc(bytes);
     _cleanup_(freep) float *got = malloc(bytes);

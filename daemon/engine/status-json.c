@@ -46,7 +46,7 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
 {
     json_t *c = json_object();
     const struct status_counts *sum = &s->counts;
-    uint64_t block = s->engine->core.model.backend->shape.groups[0].bytes_per_token * PREFIX_BLOCK;
+    uint64_t block = s->engine->core.model.backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
     add_blocks(c, &s->cache, sum);
     set_int(c, "bytes_memory", block * s->cache.blocks_memory);
@@ -102,8 +102,8 @@ static void add_rates(json_t *o, const struct rates_sum *s)
 static void add_model(json_t *o, const struct status_snapshot *s)
 {
     const struct backend *b = s->engine->core.model.backend;
-    set_str(o, "name", b->shape.name);
-    set_str(o, "arch", b->shape.arch);
+    set_str(o, "name", b->hparams.name);
+    set_str(o, "arch", b->hparams.arch);
     set_str(o, "isa", b->isa);
     set_int(o, "threads", b->config.threads);
     set_int(o, "ctx", s->engine->core.model.ctx);

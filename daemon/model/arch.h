@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The differences between architectures, as plain data: shape.c reads a file's keys by it, weights-plan.c finds tensors
- * by it, and both forward passes compute by it. No other code depends on an architecture's name. The facts are from the
- * models' papers and cards, and from the files that llama.cpp's converter writes.
+ * The differences between architectures, as plain data: hparams.c reads a file's keys by it, weights-plan.c finds
+ * tensors by it, and both forward passes compute by it. No other code depends on an architecture's name. The facts are
+ * from the models' papers and cards, and from the files that llama.cpp's converter writes.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,14 +6,13 @@
  * kv_write, whose comments state which other calls may run at the same time.
  */
 #include "daemon/model/fingerprint.h"
-#include "daemon/model/shape.h"
+#include "daemon/model/hparams.h"
+#include "daemon/model/kv-block.h"
 #include "daemon/model/timing.h"
 #include "kernels/kernels.h"
 #include <stdatomic.h>
 
 struct backend;
-
-#define KV_NO_BLOCK UINT32_MAX
 
 enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits; both may be set */
 
@@ -45,8 +44,9 @@ struct batch_entry {
 };
 
 struct backend_config {
-    uint32_t threads; /* 0: physical cores */
-    uint32_t ctx;     /* longest sequence, already clamped to the model's */
+    const char *backend; /* name of a struct backend_type; NULL: the first of the table */
+    uint32_t threads;    /* 0: physical cores */
+    uint32_t ctx;        /* longest sequence, already clamped to the model's */
     enum kern_kv kv_type;
     uint64_t kv_bytes;      /* the pool; rounded down to whole blocks */
     uint32_t batch_tokens;  /* most tokens of one forward */
@@ -81,26 +81,54 @@ struct backend_ops {
     /* The model's fingerprint: 0, or 1 while it is not known. It is known at load if a record has it, else after
      * background_verify has hashed the file, which can fail. From any thread. */
     int (*fingerprint)(const struct backend *b, struct fingerprint *out);
-    int (*kv_identity)(const struct backend *b, uint8_t out[16]); /* backend_kv_identity */
-    struct backend *(*free)(struct backend *b);                   /* returns NULL */
+    int (*kv_identity)(const struct backend *b, uint8_t out[16]);                            /* backend_kv_identity */
+    void (*logsumexp)(const struct backend *b, const float *logits, float *max, float *lse); /* backend_logsumexp */
+    struct backend *(*free)(struct backend *b);                                              /* returns NULL */
 };
 
 struct backend {
     const struct backend_ops *ops;
-    struct shape shape;           /* groups' bytes_per_token filled in */
+    struct hparams hparams;       /* groups' bytes_per_token filled in */
     struct backend_config config; /* as resolved: threads, kv_bytes */
-    const char *isa;              /* kernel table's name */
+    const char *isa;              /* instruction set in use; of static storage */
     uint32_t kv_blocks;           /* blocks per group in the pool */
     uint64_t weight_bytes;        /* memory the weights take */
     bool weights_mapped;          /* mapped from the file of packed weights of an earlier start */
-    const struct kernels *kern;   /* also for logprobs in the engine */
     struct timing
         *timing; /* [TIMING_PARTS], owned by the caller; forward adds to them; NULL (the default): not timed */
 };
 
-/* Load the weights of @g on the CPU. @g must stay open as long as the backend. On 0 *out is owned by the caller. On
- * error returns -errno, sets the error message and leaves *out unset; for -ENOMEM the message has the bytes. */
-int backend_cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *c);
+/* A kind of backend. */
+struct backend_type {
+    const char *name;
+    /* As backend_new. */
+    int (*new)(struct backend **out, const struct gguf *g, const struct backend_config *c);
+    /* As backend_check. */
+    int (*check)(const struct gguf *g, const struct hparams *h, size_t *bytes);
+    /* As backend_is_packed. */
+    bool (*is_packed)(const struct gguf *g, const char *packed_dir);
+};
+
+/* The backends of this program, NULL behind the last (daemon/backend/backends.c). A program that defines the table
+ * itself has only the backends that it names. */
+extern const struct backend_type *const backend_types[];
+
+/* Find a backend by name; NULL: the first. Returns 0 and *out; -EINVAL and the error message, which has all names, if
+ * the table has no such backend. */
+int backend_find(const struct backend_type **out, const char *name);
+
+/* Load the weights of @g with the backend that @c names. @g must stay open as long as the backend. On 0 *out is owned
+ * by the caller. On error returns -errno (backend_find), sets the error message and leaves *out unset; for -ENOMEM the
+ * message has the bytes. */
+int backend_new(struct backend **out, const struct gguf *g, const struct backend_config *c);
+
+/* Check that the backend @name (backend_find) supports the tensors of @g, without reading their data. On 0 *bytes is
+ * the memory that the weights need; on error -errno and the error message. */
+int backend_check(const char *name, const struct gguf *g, const struct hparams *h, size_t *bytes);
+
+/* The directory has the model's weights in the form that the backend @name (backend_find) maps at load. Reads neither
+ * the model's tensors nor the packed ones, so they may still turn out to be damaged. */
+bool backend_is_packed(const char *name, const struct gguf *g, const char *packed_dir);
 
 /* The identity of KV blocks: XXH3-128 of model, arithmetic, KV type and layout, RoPE, backend and its libm. The bits of
  * a block depend on these, on the tokens up to its end, their digests, the adapter and the context policy (sinks,
@@ -111,6 +139,14 @@ static inline int backend_kv_identity(const struct backend *b, uint8_t out[16])
     return b->ops->kv_identity(b, out);
 }
 
+/* Logits [vocab] of one token: *max is the largest, *lse the logarithm of the sum of exp(logit - *max). The logprob of
+ * token i is (logits[i] - *max) - *lse. Bit-equal on all backends of equal identity. */
+static inline void backend_logsumexp(const struct backend *b, const float *logits, float *max, float *lse)
+{
+    b->ops->logsumexp(b, logits, max, lse);
+}
+
+/* NULL ok, returns NULL. */
 static inline struct backend *backend_free(struct backend *b)
 {
     return b ? b->ops->free(b) : NULL;

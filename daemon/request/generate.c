@@ -137,18 +137,18 @@ static int work(struct request *r)
 static int set_context(struct request *r, struct seq *s)
 {
     const struct loaded *m = &r->core->model;
-    const struct shape *shape = &m->backend->shape;
+    const struct hparams *hparams = &m->backend->hparams;
     struct seq_context *c = &s->context;
     c->ctx = m->ctx;
     c->batch = r->core->config.batch_tokens;
-    c->keep = (m->ctx / 4 < CONTEXT_KEEP ? m->ctx / 4 : CONTEXT_KEEP) / PREFIX_BLOCK * PREFIX_BLOCK;
+    c->keep = (m->ctx / 4 < CONTEXT_KEEP ? m->ctx / 4 : CONTEXT_KEEP) / KV_BLOCK * KV_BLOCK;
     c->policy = prepare_context(&r->proto.gen, r->turn.session);
     if (c->policy != PROTO_CONTEXT_REFUSE && c->ctx < CONTEXT_LEAST)
         return error_say(-EINVAL, "a context of %u tokens is too small to shift or rotate", c->ctx);
-    if (c->policy == PROTO_CONTEXT_ROTATE && shape->window)
+    if (c->policy == PROTO_CONTEXT_ROTATE && hparams->window)
         return error_say(-EOPNOTSUPP,
                          "a context cannot rotate in a '%s' model, whose layers have windows of their own; shift can",
-                         shape->arch);
+                         hparams->arch);
     return 0;
 }
 

@@ -94,7 +94,7 @@ static void cut_prefix(struct side *s, uint64_t most, uint64_t unit)
 /* Choose the tokens of both texts that fit into @room. */
 static void cut(struct side *prefix, struct side *suffix, uint64_t room)
 {
-    uint64_t unit = room / 8 / PREFIX_BLOCK * PREFIX_BLOCK;
+    uint64_t unit = room / 8 / KV_BLOCK * KV_BLOCK;
     if (unit == 0) unit = room / 8;
     prefix->to = prefix->ids.n;
     suffix->to = suffix->ids.n;

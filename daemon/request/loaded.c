@@ -27,7 +27,7 @@ uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, ui
     return want < block ? block : want;
 }
 
-static uint64_t block_bytes(const struct shape *s, enum kern_kv type)
+static uint64_t block_bytes(const struct hparams *s, enum kern_kv type)
 {
     return 2 * (uint64_t)s->n_layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
 }
@@ -63,7 +63,7 @@ static int load_template(struct loaded *m)
     return 0;
 }
 
-static int load_vocabulary(struct loaded *m, const struct shape *s)
+static int load_vocabulary(struct loaded *m, const struct hparams *s)
 {
     size_t n = tokenizer_vocab(m->tokenizer);
     if (n == 0 || n > s->vocab)
@@ -83,7 +83,7 @@ static int load_vocabulary(struct loaded *m, const struct shape *s)
     return 0;
 }
 
-static int load_weights(struct loaded *m, const struct engine_config *c, const struct shape *s,
+static int load_weights(struct loaded *m, const struct engine_config *c, const struct hparams *s,
                         void (*progress)(void *, uint64_t, uint64_t), void *ctx)
 {
     m->ctx = c->ctx ? c->ctx : CTX_DEFAULT_MAX;
@@ -110,7 +110,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .progress = progress,
         .progress_ctx = ctx,
     };
-    int r = backend_cpu_new(&m->backend, m->gguf, &bc);
+    int r = backend_new(&m->backend, m->gguf, &bc);
     if (r < 0) return r;
     uint64_t tokens = (uint64_t)m->backend->kv_blocks * KV_BLOCK;
     if (tokens < m->ctx) {
@@ -124,16 +124,17 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
 
 int load_model(struct loaded *m, const struct engine_config *c, void (*progress)(void *, uint64_t, uint64_t), void *ctx)
 {
-    struct shape shape;
+    struct hparams hparams;
     int r = gguf_open(&m->gguf, c->model_path);
-    if (r == 0) r = shape_read(&shape, m->gguf);
-    if (r == 0 && shape.n_groups != 1) r = error_say(-EOPNOTSUPP, "%s: more than one kind of KV layer", c->model_path);
+    if (r == 0) r = hparams_read(&hparams, m->gguf);
+    if (r == 0 && hparams.n_groups != 1)
+        r = error_say(-EOPNOTSUPP, "%s: more than one kind of KV layer", c->model_path);
     if (r == 0) r = tokenizer_new(&m->tokenizer, m->gguf);
-    if (r == 0) r = load_vocabulary(m, &shape);
+    if (r == 0) r = load_vocabulary(m, &hparams);
     sample_params_init(&m->sampling);
     if (r == 0) r = sample_params_file(&m->sampling, m->gguf);
     if (r == 0) r = load_template(m);
-    if (r == 0) r = load_weights(m, c, &shape, progress, ctx);
+    if (r == 0) r = load_weights(m, c, &hparams, progress, ctx);
     if (r < 0) loaded_fini(m);
     return r;
 }

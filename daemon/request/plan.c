@@ -96,13 +96,13 @@ void plan_keep_accounts(struct core *core)
 static uint32_t common(const struct seq *a, const struct seq *b, uint32_t least)
 {
     uint32_t n = seq_known(a) < seq_known(b) ? seq_known(a) : seq_known(b), i = 0;
-    const size_t block = PREFIX_BLOCK * sizeof(int32_t);
+    const size_t block = KV_BLOCK * sizeof(int32_t);
     const int32_t *x = seq_ids(a), *y = seq_ids(b);
-    if (n < least + PREFIX_BLOCK || memcmp(&a->reuse.namespace, &b->reuse.namespace, sizeof(a->reuse.namespace)) != 0)
+    if (n < least + KV_BLOCK || memcmp(&a->reuse.namespace, &b->reuse.namespace, sizeof(a->reuse.namespace)) != 0)
         return 0;
     /* Most of many sequences with the same long prefix differ right after it. */
     if (memcmp(x + least, y + least, block) != 0) return 0;
-    while (n - i >= PREFIX_BLOCK && memcmp(x + i, y + i, block) == 0) i += PREFIX_BLOCK;
+    while (n - i >= KV_BLOCK && memcmp(x + i, y + i, block) == 0) i += KV_BLOCK;
     return i > least ? i : 0;
 }
 

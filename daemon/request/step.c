@@ -9,14 +9,14 @@ struct step_scratch {
     struct batch_entry *entries; /* [parallel] what the backend gets */
     const uint32_t **tables;     /* [parallel] block tables, one group each */
     uint8_t *want;               /* [batch_tokens] */
-    float *logits;               /* [rows][shape.vocab], rows: no more than sequences or tokens */
+    float *logits;               /* [rows][hparams.vocab], rows: no more than sequences or tokens */
 };
 
 int step_new(struct core *core)
 {
     size_t n = core->config.parallel, t = core->config.batch_tokens, rows = n < t ? n : t, values;
     struct step_scratch *x = core->step = calloc(1, sizeof(*x));
-    if (!x || __builtin_mul_overflow(rows, (size_t)core->model.backend->shape.vocab, &values)) return -ENOMEM;
+    if (!x || __builtin_mul_overflow(rows, (size_t)core->model.backend->hparams.vocab, &values)) return -ENOMEM;
     x->entries = calloc(n, sizeof(*x->entries));
     x->tables = calloc(n, sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
@@ -55,8 +55,8 @@ static int rotate(struct core *core, struct seq *s)
     uint32_t end = at + (left < batch ? left : batch), need = kv_table_blocks(end), from = 0, to = 0;
     if (!seq_rotates(s) || need <= s->kv.n_blocks) return 0;
     if (at >= s->context.ctx) {
-        from = s->context.keep / PREFIX_BLOCK;
-        to = (at + 1 - (s->context.ctx - s->context.keep)) / PREFIX_BLOCK;
+        from = s->context.keep / KV_BLOCK;
+        to = (at + 1 - (s->context.ctx - s->context.keep)) / KV_BLOCK;
     }
     int r = kv_table_rotate(&s->kv, core->cache.pool, from, to, need);
     if (r == 0 && s->kv.n_blocks < need && !kv_cache_make_room(&core->cache, need - s->kv.n_blocks))
@@ -120,7 +120,7 @@ static int emit_token(struct core *core, struct seq *s, int32_t id, const float 
             return -ENOMEM;
         }
         float max, lse;
-        core->model.backend->kern->logsumexp(&max, &lse, row, core->model.backend->shape.vocab);
+        backend_logsumexp(core->model.backend, row, &max, &lse);
         ev.ids[0] = id;
         ev.logprobs[0] = (row[id] - max) - lse;
         ev.n_ids = 1;
@@ -273,7 +273,7 @@ void step_run(struct core *core)
             answer_fail(s->request, s, r, error_text(r));
         else
             progress(core, s, &p->runs[i], row);
-        if (rows) row += b->shape.vocab;
+        if (rows) row += b->hparams.vocab;
     }
     step.written = (uint32_t)(core->counts.sampled - sampled);
     rates_add(&core->rates, clock_now_usec(), &step);

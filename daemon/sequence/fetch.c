@@ -49,7 +49,7 @@ static void back(struct return_job *x)
 
 bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 {
-    uint32_t at = s->kv.n_tokens / PREFIX_BLOCK * PREFIX_BLOCK, n;
+    uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK, n;
     struct prefix_node *x = s->reuse.indexed_node;
     if (!tier_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
     struct fetch *f = NULL;
@@ -57,11 +57,11 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
         if (!f) f = calloc(1, sizeof(*f));
         if (!f) return false;
         prefix_info(x, &f->part[f->n].info);
-        f->part[f->n].block = s->kv.ids[at / PREFIX_BLOCK];
+        f->part[f->n].block = s->kv.ids[at / KV_BLOCK];
         f->part[f->n++].tokens = n;
         f->last = x;
         at += n;
-        if (n < PREFIX_BLOCK || f->n == FETCH_BLOCKS) break;
+        if (n < KV_BLOCK || f->n == FETCH_BLOCKS) break;
     }
     if (!f) return false;
     prefix_ref(c->prefix, f->last);
@@ -94,7 +94,7 @@ bool seq_fetch_recall(struct kv_cache *c, struct seq *s)
 bool seq_fetched(struct kv_cache *c, struct seq *s)
 {
     struct fetch *f = s->fetch;
-    uint32_t at = s->kv.n_tokens / PREFIX_BLOCK * PREFIX_BLOCK;
+    uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK;
     bool more = f->r == 0;
     if (s->state != SEQ_ENDED) { /* else its blocks are given back, whatever they hold */
         for (uint32_t i = 0; i < f->good; i++) at += f->part[i].tokens;

@@ -60,17 +60,17 @@ uint32_t reuse_shared(const struct seq *s)
 {
     uint32_t most = 0;
     for (const struct seq *t = NULL; (t = next_sibling(s, t));) {
-        uint32_t n = t->reuse.indexed < findable(s) ? t->reuse.indexed : findable(s) / PREFIX_BLOCK * PREFIX_BLOCK;
+        uint32_t n = t->reuse.indexed < findable(s) ? t->reuse.indexed : findable(s) / KV_BLOCK * KV_BLOCK;
         if (n > most && agree(s, t, 0, n)) most = n;
     }
-    return most / PREFIX_BLOCK;
+    return most / KV_BLOCK;
 }
 
 /* The block after the first @n tokens of @s that a sibling is writing, and in *partial how many of its tokens equal
- * those of @s. PREFIX_NO_BLOCK: no sibling has more than @least. */
+ * those of @s. KV_NO_BLOCK: no sibling has more than @least. */
 static uint32_t sibling_block(const struct seq *s, uint32_t n, uint32_t least, uint32_t *partial)
 {
-    uint32_t block = PREFIX_NO_BLOCK;
+    uint32_t block = KV_NO_BLOCK;
     *partial = least;
     for (const struct seq *t = NULL; (t = next_sibling(s, t));) {
         uint32_t end = t->kv.n_tokens < findable(s) ? t->kv.n_tokens : findable(s), at = n;
@@ -78,7 +78,7 @@ static uint32_t sibling_block(const struct seq *s, uint32_t n, uint32_t least, u
         while (at < end && seq_ids(s)[at] == seq_ids(t)[at]) at++;
         if (at - n <= *partial) continue;
         *partial = at - n;
-        block = t->kv.ids[n / PREFIX_BLOCK];
+        block = t->kv.ids[n / KV_BLOCK];
     }
     return block;
 }
@@ -86,7 +86,7 @@ static uint32_t sibling_block(const struct seq *s, uint32_t n, uint32_t least, u
 /* The blocks of the chain up to m->node become the first of the table. */
 static int share(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
 {
-    uint32_t n = m->n / PREFIX_BLOCK;
+    uint32_t n = m->n / KV_BLOCK;
     int r = kv_table_grow(&s->kv, n);
     if (r < 0) return r;
     s->kv.n_blocks = n;
@@ -112,9 +112,9 @@ static void copy_partial(struct kv_cache *c, struct seq *s, const struct prefix_
 {
     struct backend *b = c->backend;
     uint32_t n, from = sibling_block(s, m->n, m->n_partial, &n);
-    if (from == PREFIX_NO_BLOCK && n) from = prefix_block(m->partial);
+    if (from == KV_NO_BLOCK && n) from = prefix_block(m->partial);
     if (n == 0) return;
-    b->ops->kv_copy(b, 0, s->kv.ids[m->n / PREFIX_BLOCK], from, n);
+    b->ops->kv_copy(b, 0, s->kv.ids[m->n / KV_BLOCK], from, n);
     s->kv.n_tokens = m->n + n;
 }
 
@@ -145,14 +145,14 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     struct prefix_match own, public;
     bool is_public = find(c, s, &own, &public);
     struct prefix_match *m = is_public ? &public : &own;
-    uint32_t blocks = seq_blocks(s), need = blocks - m->n / PREFIX_BLOCK;
+    uint32_t blocks = seq_blocks(s), need = blocks - m->n / KV_BLOCK;
     assert(s->kv.n_blocks == 0 && !s->reuse.indexed_node);
     hold(c, m->node);
     hold(c, m->partial);
     int r = take_room(c, m, need);
     if (r == 0) r = share(c, s, m);
     if (r == 0) {
-        r = kv_table_reserve(&s->kv, c->pool, blocks * PREFIX_BLOCK);
+        r = kv_table_reserve(&s->kv, c->pool, blocks * KV_BLOCK);
         assert(r != -ENOBUFS); /* they were counted */
     }
     if (r == 0) copy_partial(c, s, m);
@@ -183,13 +183,13 @@ static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
 {
     struct reuse *u = &s->reuse;
     struct prefix_node *node;
-    uint32_t at = u->indexed / PREFIX_BLOCK, mine = s->kv.ids[at];
+    uint32_t at = u->indexed / KV_BLOCK, mine = s->kv.ids[at];
     int r = prefix_add(c->prefix, &u->namespace, u->indexed_node, seq_ids(s) + u->indexed, n, mine, s->uid, &node);
     if (r < 0) {
         u->off = true; /* others have to compute these tokens again */
         return false;
     }
-    if (n == PREFIX_BLOCK && r == 1 && prefix_block(node) != mine) {
+    if (n == KV_BLOCK && r == 1 && prefix_block(node) != mine) {
         s->kv.ids[at] = prefix_block(node); /* another sequence was first, with the same bits */
         kv_pool_ref(c->pool, s->kv.ids[at]);
         kv_pool_unref(c->pool, mine);
@@ -205,8 +205,8 @@ void reuse_advance(struct kv_cache *c, struct seq *s)
 {
     struct reuse *u = &s->reuse;
     uint32_t end = s->kv.n_tokens < limit(s) ? s->kv.n_tokens : limit(s);
-    while (!u->off && u->indexed + PREFIX_BLOCK <= end)
-        if (!add(c, s, PREFIX_BLOCK)) break;
+    while (!u->off && u->indexed + KV_BLOCK <= end)
+        if (!add(c, s, KV_BLOCK)) break;
     if (end == s->kv.n_tokens || u->off) return;
     u->off = true; /* its blocks are about to be rotated out */
     drop(c, u->indexed_node);
@@ -237,7 +237,7 @@ struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s,
     struct prefix_node *x =
         prefix_child(c->prefix, &s->reuse.namespace, after, seq_ids(s) + from, findable(s) - from, n);
     struct prefix_info info;
-    if (!x || *n == 0 || prefix_block(x) != PREFIX_NO_BLOCK) return NULL;
+    if (!x || *n == 0 || prefix_block(x) != KV_NO_BLOCK) return NULL;
     prefix_info(x, &info);
-    return info.on_disk && (*n == info.n || *n < PREFIX_BLOCK) ? x : NULL;
+    return info.on_disk && (*n == info.n || *n < KV_BLOCK) ? x : NULL;
 }

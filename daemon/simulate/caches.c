@@ -220,7 +220,8 @@ static uint64_t access_prompt(struct cache *c, const struct trace_request *q)
         b->ever += b->ever < NEVER;
         b->next = c->future[q->first + k];
         b->partial = k + 1 == q->n && q->prompt % TRACE_BLOCK;
-        if (c->policy == CACHES_LEARNED) eviction_score_learn(c->score, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
+        if (c->policy == CACHES_LEARNED)
+            eviction_score_learn(c->score, (b->id + 1) * 0x9e3779b97f4a7c15u, c->now, b->ever);
         use(c, b, q->n);
     }
     for (uint32_t k = 0; k < q->n; k++) c->blocks[list[k]].held = false;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <xxhash.h>
 
-static const struct prefix_namespace namespace; /* one owner for all: users matter to the scheduler, not to cache hits */
+static const struct prefix_namespace namespace; /* one owner for all: users matter to the scheduler, not to cache hits
+                                                 */
 
 static uint32_t nodes_of(const struct sim *s, uint32_t tokens)
 {
@@ -36,7 +37,7 @@ int sim_cache_new(struct sim *s)
     if (room < largest) room = largest;
     if (room > UINT32_MAX) return error_say(-EINVAL, "too many blocks");
     s->out->room = room;
-    s->ids = calloc(largest * PREFIX_BLOCK, sizeof(*s->ids));
+    s->ids = calloc(largest * KV_BLOCK, sizeof(*s->ids));
     if (!s->ids) return -ENOMEM;
     int r = kv_pool_new(&s->pool, (uint32_t)room);
     return r < 0 ? r : prefix_new(&s->prefix, s->pool, hash);
@@ -62,25 +63,25 @@ static uint64_t mix(uint64_t x)
 }
 
 /* The tokens of a node: from the trace for prompts, unique ones for answers. */
-static void write_ids(const struct sim *s, const struct sim_seq *q, uint32_t node, int32_t out[PREFIX_BLOCK])
+static void write_ids(const struct sim *s, const struct sim_seq *q, uint32_t node, int32_t out[KV_BLOCK])
 {
     uint64_t x = 2 * q->id + 1, parts = TRACE_BLOCK / s->c->block;
     if (node < nodes_of(s, q->q->prompt)) x = 2 * s->t->ids[q->q->first + node / parts];
-    for (uint32_t i = 0; i < PREFIX_BLOCK; i++) out[i] = (int32_t)(mix(mix(x) + node * PREFIX_BLOCK + i) >> 34);
+    for (uint32_t i = 0; i < KV_BLOCK; i++) out[i] = (int32_t)(mix(mix(x) + node * KV_BLOCK + i) >> 34);
 }
 
 static void find(struct sim *s, uint32_t i, struct prefix_match *m)
 {
     uint32_t nodes = nodes_of(s, s->reqs[i].known);
-    for (uint32_t k = 0; k < nodes; k++) write_ids(s, &s->seqs[i], k, s->ids + k * PREFIX_BLOCK);
-    prefix_find(s->prefix, &namespace, s->ids, nodes * PREFIX_BLOCK, m);
+    for (uint32_t k = 0; k < nodes; k++) write_ids(s, &s->seqs[i], k, s->ids + k * KV_BLOCK);
+    prefix_find(s->prefix, &namespace, s->ids, nodes * KV_BLOCK, m);
 }
 
 uint32_t sim_cache_find(struct sim *s, uint32_t i)
 {
     struct prefix_match m;
     find(s, i, &m);
-    uint32_t tokens = m.n / PREFIX_BLOCK * s->c->block;
+    uint32_t tokens = m.n / KV_BLOCK * s->c->block;
     return tokens < s->reqs[i].known ? tokens : s->reqs[i].known;
 }
 
@@ -90,7 +91,7 @@ int sim_cache_start(struct sim *s, uint32_t i)
     struct sched_req *r = &s->reqs[i];
     struct prefix_match m;
     find(s, i, &m);
-    uint32_t have = m.n / PREFIX_BLOCK, need = sim_cache_blocks(s, q->q) - have, free;
+    uint32_t have = m.n / KV_BLOCK, need = sim_cache_blocks(s, q->q) - have, free;
     if (m.node) {
         prefix_ref(s->prefix, m.node);
         if (q->started)
@@ -128,10 +129,10 @@ int sim_cache_add(struct sim *s, uint32_t i, bool answer)
     if (answer) whole = nodes_of(s, r->computed);
     while (q->n_nodes < whole && q->n_own) {
         struct prefix_node *node;
-        int32_t ids[PREFIX_BLOCK];
+        int32_t ids[KV_BLOCK];
         uint32_t block = q->own[--q->n_own];
         write_ids(s, q, q->n_nodes, ids);
-        int e = prefix_add(s->prefix, &namespace, q->node, ids, PREFIX_BLOCK, block, q->q->user, &node);
+        int e = prefix_add(s->prefix, &namespace, q->node, ids, KV_BLOCK, block, q->q->user, &node);
         kv_pool_unref(s->pool, block); /* the index has its own reference, or another block */
         if (e < 0) return e;
         prefix_ref(s->prefix, node);

@@ -23,6 +23,13 @@
  * too; the buffer. */
 enum mode { ALONE, PACKED, FILL, WIDE };
 
+/* A tile: @np panels of a type and @nt tokens. Constants wherever it is inlined, so that loops over them unroll. */
+struct tile {
+    unsigned np, nt;
+    enum kern_type type;
+    enum mode mode;
+};
+
 /* Blocks b … b + blocks - 1 of some panels. Sums begin at +0 for b = 0, otherwise at what @out has. */
 struct chunk {
     const uint8_t *panel[PANELS];
@@ -54,13 +61,13 @@ V __m512i start(int f0, int f1, const int16_t *s)
 }
 
 /* sum[p][t] = start(f0, f1, sums of token t's halves) */
-V void begin(unsigned np, unsigned nt, __m512i sum[][MOST], int f0, int f1, const struct acts *x)
+V void begin(struct tile k, __m512i sum[][MOST], int f0, int f1, const struct acts *x)
 {
     UNROLL
-    for (unsigned t = 0; t < nt; t++) {
+    for (unsigned t = 0; t < k.nt; t++) {
         sum[0][t] = f0 || f1 ? start(f0, f1, x->s + t * x->nb * 2) : _mm512_setzero_si512();
         UNROLL
-        for (unsigned p = 1; p < np; p++) sum[p][t] = sum[0][t];
+        for (unsigned p = 1; p < k.np; p++) sum[p][t] = sum[0][t];
     }
 }
 
@@ -83,22 +90,22 @@ V __m512 scales(enum kern_type type, enum mode mode, struct packed p, uint8_t *w
 }
 
 /* sum[p][t] += codes of 4 columns, numbers i0 … i1 - 1, times activations. */
-V void dot(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512i sum[][MOST], const struct packed *w,
-           uint8_t *const *wide, const struct acts *x, unsigned i0, unsigned i1)
+V void dot(struct tile k, __m512i sum[][MOST], const struct packed *w, uint8_t *const *wide, const struct acts *x,
+           unsigned i0, unsigned i1)
 {
     struct raw raw[PANELS] = {0};
     UNROLL
     for (unsigned i = i0; i < i1; i++) {
-        const unsigned g = packed_order(type, i);
+        const unsigned g = packed_order(k.type, i);
         __m512i c[PANELS];
         UNROLL
-        for (unsigned p = 0; p < np; p++) c[p] = codes(type, mode, w[p], &raw[p], wide[p], g);
+        for (unsigned p = 0; p < k.np; p++) c[p] = codes(k.type, k.mode, w[p], &raw[p], wide[p], g);
         UNROLL
-        for (unsigned t = 0; t < nt; t++) {
+        for (unsigned t = 0; t < k.nt; t++) {
             __m512i four = spread(x->q + t * x->k + g * 4);
-            if (np > 1) __asm__("" : "+v"(four)); /* one load, not an operand of both instructions */
+            if (k.np > 1) __asm__("" : "+v"(four)); /* one load, not an operand of both instructions */
             UNROLL
-            for (unsigned p = 0; p < np; p++) sum[p][t] = _mm512_dpbusd_epi32(sum[p][t], c[p], four);
+            for (unsigned p = 0; p < k.np; p++) sum[p][t] = _mm512_dpbusd_epi32(sum[p][t], c[p], four);
         }
     }
 }
@@ -110,67 +117,66 @@ V __m512 add_scaled(__m512 acc, __m512 isum, __m512 dw, const float *dx)
 }
 
 /* One block, added to acc[p][t] (ARITHMETIC.md, matrix products). */
-V void block(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512 acc[][MOST], const struct packed *w,
-             uint8_t *const *wide, const struct acts *x)
+V void block(struct tile k, __m512 acc[][MOST], const struct packed *w, uint8_t *const *wide, const struct acts *x)
 {
-    const int bias = packed_bias(type);
+    const int bias = packed_bias(k.type);
     __m512i sum[PANELS][MOST];
-    begin(np, nt, sum, -bias, -bias, x);
-    dot(np, nt, type, mode, sum, w, wide, x, 0, 8);
+    begin(k, sum, -bias, -bias, x);
+    dot(k, sum, w, wide, x, 0, 8);
     UNROLL
-    for (unsigned p = 0; p < np; p++) {
-        const __m512 dw = scales(type, mode, w[p], wide[p], SCALE_D);
+    for (unsigned p = 0; p < k.np; p++) {
+        const __m512 dw = scales(k.type, k.mode, w[p], wide[p], SCALE_D);
         UNROLL
-        for (unsigned t = 0; t < nt; t++)
+        for (unsigned t = 0; t < k.nt; t++)
             acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(sum[p][t]), dw, x->d + t * x->nb);
     }
-    if (!has_offset(type)) return;
+    if (!has_offset(k.type)) return;
     __m512 total[MOST];
     UNROLL
-    for (unsigned t = 0; t < nt; t++) total[t] = _mm512_cvtepi32_ps(start(1, 1, x->s + t * x->nb * 2));
+    for (unsigned t = 0; t < k.nt; t++) total[t] = _mm512_cvtepi32_ps(start(1, 1, x->s + t * x->nb * 2));
     UNROLL
-    for (unsigned p = 0; p < np; p++) {
-        const __m512 mw = scales(type, mode, w[p], wide[p], SCALE_M);
+    for (unsigned p = 0; p < k.np; p++) {
+        const __m512 mw = scales(k.type, k.mode, w[p], wide[p], SCALE_M);
         UNROLL
-        for (unsigned t = 0; t < nt; t++) acc[p][t] = add_scaled(acc[p][t], total[t], mw, x->d + t * x->nb);
+        for (unsigned t = 0; t < k.nt; t++) acc[p][t] = add_scaled(acc[p][t], total[t], mw, x->d + t * x->nb);
     }
 }
 
 /* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
  * kernels/ref/matmul.c says why. */
-V void block_halves(unsigned np, unsigned nt, enum kern_type type, enum mode mode, __m512 acc[][MOST],
-                    const struct packed *w, uint8_t *const *wide, const struct acts *x)
+V void block_halves(struct tile k, __m512 acc[][MOST], const struct packed *w, uint8_t *const *wide,
+                    const struct acts *x)
 {
-    const int bias = packed_bias(type);
+    const int bias = packed_bias(k.type);
     __m512i sum[PANELS][MOST];
     __m512 first[PANELS][MOST];
-    begin(np, nt, sum, -bias, 0, x);
-    dot(np, nt, type, mode, sum, w, wide, x, 0, 4);
+    begin(k, sum, -bias, 0, x);
+    dot(k, sum, w, wide, x, 0, 4);
     UNROLL
-    for (unsigned p = 0; p < np; p++) {
-        const __m512 sc = scales(type, mode, w[p], wide[p], SCALE_SUB0);
+    for (unsigned p = 0; p < k.np; p++) {
+        const __m512 sc = scales(k.type, k.mode, w[p], wide[p], SCALE_SUB0);
         UNROLL
-        for (unsigned t = 0; t < nt; t++) first[p][t] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[p][t]), sc);
+        for (unsigned t = 0; t < k.nt; t++) first[p][t] = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[p][t]), sc);
     }
-    begin(np, nt, sum, 0, -bias, x);
-    dot(np, nt, type, mode, sum, w, wide, x, 4, 8);
+    begin(k, sum, 0, -bias, x);
+    dot(k, sum, w, wide, x, 4, 8);
     UNROLL
-    for (unsigned p = 0; p < np; p++) {
-        const __m512 dw = scales(type, mode, w[p], wide[p], SCALE_D);
-        const __m512 sc = scales(type, mode, w[p], wide[p], SCALE_SUB1);
+    for (unsigned p = 0; p < k.np; p++) {
+        const __m512 dw = scales(k.type, k.mode, w[p], wide[p], SCALE_D);
+        const __m512 sc = scales(k.type, k.mode, w[p], wide[p], SCALE_SUB1);
         UNROLL
-        for (unsigned t = 0; t < nt; t++) {
+        for (unsigned t = 0; t < k.nt; t++) {
             __m512 isum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][t]), sc, first[p][t]);
             acc[p][t] = add_scaled(acc[p][t], isum, dw, x->d + t * x->nb);
         }
     }
-    if (!has_offset(type)) return;
+    if (!has_offset(k.type)) return;
     UNROLL
-    for (unsigned p = 0; p < np; p++) {
-        const __m512 mw = scales(type, mode, w[p], wide[p], SCALE_HALVES_M);
-        const __m512i minima = _mm512_castps_si512(scales(type, mode, w[p], wide[p], SCALE_MINIMA));
+    for (unsigned p = 0; p < k.np; p++) {
+        const __m512 mw = scales(k.type, k.mode, w[p], wide[p], SCALE_HALVES_M);
+        const __m512i minima = _mm512_castps_si512(scales(k.type, k.mode, w[p], wide[p], SCALE_MINIMA));
         UNROLL
-        for (unsigned t = 0; t < nt; t++) {
+        for (unsigned t = 0; t < k.nt; t++) {
             const __m512i both = _mm512_set1_epi32(load_lane(x->s + t * x->nb * 2));
             const __m512i msum = _mm512_madd_epi16(minima, both);
             acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(msum), mw, x->d + t * x->nb);
@@ -190,65 +196,70 @@ V void prefetch(const uint8_t *p, size_t bytes, bool alone)
     }
 }
 
-V void tile(unsigned np, unsigned nt, enum kern_type type, enum mode mode, float *out, size_t ld, const struct chunk *c,
-            struct acts x, unsigned rows)
+V void tile(struct tile k, float *out, size_t ld, const struct chunk *c, struct acts x, unsigned rows)
 {
-    const __mmask16 last = v16_mask(rows - (np - 1) * KERN_ROWS);
-    const size_t bytes = packed_bytes(type);
+    const __mmask16 last = v16_mask(rows - (k.np - 1) * KERN_ROWS);
+    const size_t bytes = packed_bytes(k.type);
     __m512 acc[PANELS][MOST];
     UNROLL
-    for (unsigned p = 0; p < np; p++) {
-        const __mmask16 mask = p + 1 < np ? (__mmask16)-1 : last;
+    for (unsigned p = 0; p < k.np; p++) {
+        const __mmask16 mask = p + 1 < k.np ? (__mmask16)-1 : last;
         UNROLL
-        for (unsigned t = 0; t < nt; t++)
+        for (unsigned t = 0; t < k.nt; t++)
             acc[p][t] = c->b ? _mm512_maskz_loadu_ps(mask, out + t * ld + p * KERN_ROWS) : _mm512_setzero_ps();
     }
     for (size_t b = 0, ahead = c->mine; b < c->blocks; b++) {
         struct packed w[PANELS];
         uint8_t *wide[PANELS];
         UNROLL
-        for (unsigned p = 0; p < np; p++) {
-            wide[p] = c->wide + (mode <= PACKED ? 0 : (p * c->blocks + b) * wide_bytes(type));
-            w[p] = packed_at(type, c->panel[p], c->b + b);
+        for (unsigned p = 0; p < k.np; p++) {
+            wide[p] = c->wide + (k.mode <= PACKED ? 0 : (p * c->blocks + b) * wide_bytes(k.type));
+            w[p] = packed_at(k.type, c->panel[p], c->b + b);
         }
         UNROLL
-        for (unsigned p = 0; p < np; p++) {
-            if (mode == ALONE)
-                prefetch(w[p].c + (np > 2 ? FEW_AHEAD : PANEL_AHEAD), bytes, true);
+        for (unsigned p = 0; p < k.np; p++) {
+            if (k.mode == ALONE)
+                prefetch(w[p].c + (k.np > 2 ? FEW_AHEAD : PANEL_AHEAD), bytes, true);
             else if (b == ahead)
                 prefetch(c->next[p] + b * bytes, bytes, false);
         }
-        if (mode != ALONE && b == ahead) ahead += c->step;
-        if (has_halves(type))
-            block_halves(np, nt, type, mode, acc, w, wide, &x);
+        if (k.mode != ALONE && b == ahead) ahead += c->step;
+        if (has_halves(k.type))
+            block_halves(k, acc, w, wide, &x);
         else
-            block(np, nt, type, mode, acc, w, wide, &x);
+            block(k, acc, w, wide, &x);
         x.q += KERN_BLOCK, x.d++, x.s += 2;
     }
     UNROLL
-    for (unsigned p = 0; p < np; p++) {
-        const __mmask16 mask = p + 1 < np ? (__mmask16)-1 : last;
+    for (unsigned p = 0; p < k.np; p++) {
+        const __mmask16 mask = p + 1 < k.np ? (__mmask16)-1 : last;
         UNROLL
-        for (unsigned t = 0; t < nt; t++) _mm512_mask_storeu_ps(out + t * ld + p * KERN_ROWS, mask, acc[p][t]);
+        for (unsigned t = 0; t < k.nt; t++) _mm512_mask_storeu_ps(out + t * ld + p * KERN_ROWS, mask, acc[p][t]);
     }
 }
 
-/* Several tiles have at least 3 tokens each, and from FILL_FROM tokens on 5. */
-V void tile_of(unsigned np, size_t nt, enum kern_type type, enum mode mode, float *out, size_t ld,
-               const struct chunk *c, const struct acts *x, unsigned rows)
+V struct tile with_tokens(struct tile k, unsigned nt)
 {
-    if (mode == ALONE && (nt == 1 || np == 8))
-        tile(np, 1, type, mode, out, ld, c, *x, rows);
-    else if (mode == ALONE && (nt == 2 || np == 4))
-        tile(np, 2, type, mode, out, ld, c, *x, rows);
-    else if (mode <= PACKED && nt == 3)
-        tile(np, 3, type, mode, out, ld, c, *x, rows);
-    else if (mode <= PACKED && nt == 4)
-        tile(np, 4, type, mode, out, ld, c, *x, rows);
+    k.nt = nt;
+    return k;
+}
+
+/* Call tile() with k.nt = @nt. Several tiles have at least 3 tokens each, and from FILL_FROM tokens on 5. */
+V void tile_of(struct tile k, size_t nt, float *out, size_t ld, const struct chunk *c, const struct acts *x,
+               unsigned rows)
+{
+    if (k.mode == ALONE && (nt == 1 || k.np == 8))
+        tile(with_tokens(k, 1), out, ld, c, *x, rows);
+    else if (k.mode == ALONE && (nt == 2 || k.np == 4))
+        tile(with_tokens(k, 2), out, ld, c, *x, rows);
+    else if (k.mode <= PACKED && nt == 3)
+        tile(with_tokens(k, 3), out, ld, c, *x, rows);
+    else if (k.mode <= PACKED && nt == 4)
+        tile(with_tokens(k, 4), out, ld, c, *x, rows);
     else if (nt == 5)
-        tile(np, 5, type, mode, out, ld, c, *x, rows);
+        tile(with_tokens(k, 5), out, ld, c, *x, rows);
     else
-        tile(np, MOST, type, mode, out, ld, c, *x, rows);
+        tile(with_tokens(k, MOST), out, ld, c, *x, rows);
 }
 
 /* All tokens, in tiles of sizes as equal as can be. */
@@ -262,13 +273,13 @@ V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chu
         const size_t left = c->step - c->mine;
         nt = (x->n - t + left - 1) / left;
         if (np > 2 || x->n <= MOST)
-            tile_of(np, nt, type, ALONE, out, ld, c, &at, rows);
+            tile_of((struct tile){np, 0, type, ALONE}, nt, out, ld, c, &at, rows);
         else if (x->n < FILL_FROM)
-            tile_of(np, nt, type, PACKED, out + t * ld, ld, c, &at, rows);
+            tile_of((struct tile){np, 0, type, PACKED}, nt, out + t * ld, ld, c, &at, rows);
         else if (t == 0)
-            tile_of(np, nt, type, FILL, out, ld, c, &at, rows);
+            tile_of((struct tile){np, 0, type, FILL}, nt, out, ld, c, &at, rows);
         else
-            tile_of(np, nt, type, WIDE, out + t * ld, ld, c, &at, rows);
+            tile_of((struct tile){np, 0, type, WIDE}, nt, out + t * ld, ld, c, &at, rows);
         at.q += nt * x->k, at.d += nt * nb, at.s += nt * nb * 2;
     }
 }

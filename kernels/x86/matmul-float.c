@@ -26,21 +26,28 @@ V v16 column_bf16(const void *p)
 #define MOST 4
 #endif
 
-V void tile(unsigned np, unsigned nt, float *out, size_t ld, const uint8_t *w, size_t stride, size_t bytes,
-            load_fn load, const float *x, size_t k, unsigned rows, bool first)
+/* The panels of a tile: columns of @bytes from @w on; the second panel is @stride further. */
+struct columns {
+    const uint8_t *w;
+    size_t stride, bytes;
+    load_fn load;
+    bool first; /* no tile before has brought them from memory */
+};
+
+V void tile(unsigned np, unsigned nt, float *out, size_t ld, struct columns c, const float *x, size_t k, unsigned rows)
 {
     v16 acc[2][MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = v16_set1(0);
-    for (size_t i = 0; i < k; i++, w += bytes) {
-        if (first) panel_prefetch(w, bytes);
-        if (first && np > 1) panel_prefetch(w + stride, bytes);
-        v16 c[2] = {load(w), load(np > 1 ? w + stride : w)};
+    for (size_t i = 0; i < k; i++, c.w += c.bytes) {
+        if (c.first) panel_prefetch(c.w, c.bytes);
+        if (c.first && np > 1) panel_prefetch(c.w + c.stride, c.bytes);
+        v16 w[2] = {c.load(c.w), c.load(np > 1 ? c.w + c.stride : c.w)};
         UNROLL
         for (unsigned t = 0; t < nt; t++) {
             v16 v = v16_set1(x[t * k + i]);
             UNROLL
-            for (unsigned p = 0; p < np; p++) acc[p][t] = v16_fma(c[p], v, acc[p][t]);
+            for (unsigned p = 0; p < np; p++) acc[p][t] = v16_fma(w[p], v, acc[p][t]);
         }
     }
     UNROLL
@@ -51,7 +58,8 @@ V void tile(unsigned np, unsigned nt, float *out, size_t ld, const uint8_t *w, s
 }
 
 #define FLOAT_TILE(np, nt, out, ld, w, stride, x, t, rows, bytes, load)                                                \
-    tile(np, nt, (out) + (t) * (ld), ld, w, stride, bytes, load, (x)->f + (t) * (x)->k, (x)->k, rows, (t) == 0)
+    tile(np, nt, (out) + (t) * (ld), ld, (struct columns){w, stride, bytes, load, (t) == 0}, (x)->f + (t) * (x)->k,    \
+         (x)->k, rows)
 #ifdef __AVX512F__
 #define FLOAT_TILES(bytes, load) FOR_TILES(STEPS_TO_12, STEPS_TO_12, kern_align(x->k *(bytes)), FLOAT_TILE, bytes, load)
 #else

@@ -41,8 +41,8 @@ static void print_rate(const char *what)
 
 static struct prefix_info block(uint64_t i)
 {
-    struct prefix_info x = {.id = {0x9e3779b97f4a7c15 * (i + 1), i}, .n = PREFIX_BLOCK, .uid = 1000};
-    for (int k = 0; k < PREFIX_BLOCK; k++) x.tokens[k] = (int32_t)(i + (uint64_t)k);
+    struct prefix_info x = {.id = {0x9e3779b97f4a7c15 * (i + 1), i}, .n = KV_BLOCK, .uid = 1000};
+    for (int k = 0; k < KV_BLOCK; k++) x.tokens[k] = (int32_t)(i + (uint64_t)k);
     return x;
 }
 

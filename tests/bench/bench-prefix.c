@@ -27,7 +27,7 @@ struct bench {
     struct prefix *p;
     const struct shape *shape;
     uint32_t chains;
-    int32_t tokens[(PROMPT + ADDED + 1) * PREFIX_BLOCK];
+    int32_t tokens[(PROMPT + ADDED + 1) * KV_BLOCK];
     double us[REQUESTS], find_us[REQUESTS];
 };
 
@@ -63,7 +63,7 @@ static struct prefix_namespace namespace_of(const struct bench *b, uint32_t chai
 static void make_tokens(struct bench *b, uint32_t chain, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) b->tokens[i] = (int32_t)(i * 31 % 977);
-    b->tokens[b->shape->one_root ? PREFIX_BLOCK - 1 : 0] = 1000 + (int32_t)chain;
+    b->tokens[b->shape->one_root ? KV_BLOCK - 1 : 0] = 1000 + (int32_t)chain;
 }
 
 /* Adds blocks of tokens[] after *at, as a sequence does: it has a reference on the last one. */
@@ -71,7 +71,7 @@ static void add(struct bench *b, const struct prefix_namespace *ns, uid_t uid, s
                 uint32_t to)
 {
     while (from < to) {
-        const uint32_t n = to - from < PREFIX_BLOCK ? to - from : PREFIX_BLOCK;
+        const uint32_t n = to - from < KV_BLOCK ? to - from : KV_BLOCK;
         struct prefix_node *next;
         uint32_t block;
         if (kv_pool_take(b->pool, &block) < 0) {
@@ -91,19 +91,19 @@ static void fill(struct bench *b)
     for (uint32_t c = 0; c < b->chains; c++) {
         const struct prefix_namespace ns = namespace_of(b, c);
         struct prefix_node *at = NULL;
-        make_tokens(b, c, b->shape->depth * PREFIX_BLOCK);
-        add(b, &ns, 1000 + c % b->shape->namespaces, &at, 0, b->shape->depth * PREFIX_BLOCK);
+        make_tokens(b, c, b->shape->depth * KV_BLOCK);
+        add(b, &ns, 1000 + c % b->shape->namespaces, &at, 0, b->shape->depth * KV_BLOCK);
         prefix_unref(b->p, at);
     }
 }
 
 static void request(struct bench *b, uint32_t i)
 {
-    const uint32_t chain = rnd(b->chains), n = (PROMPT + ADDED) * PREFIX_BLOCK + 13;
+    const uint32_t chain = rnd(b->chains), n = (PROMPT + ADDED) * KV_BLOCK + 13;
     const struct prefix_namespace ns = namespace_of(b, chain);
     struct prefix_match m;
     make_tokens(b, chain, n);
-    b->tokens[PROMPT * PREFIX_BLOCK] = 100000 + (int32_t)i; /* the tokens from here on are new */
+    b->tokens[PROMPT * KV_BLOCK] = 100000 + (int32_t)i; /* the tokens from here on are new */
     const double start = now_us();
     prefix_find(b->p, &ns, b->tokens, n - 1, &m);
     b->find_us[i] = now_us() - start;
@@ -112,7 +112,7 @@ static void request(struct bench *b, uint32_t i)
         prefix_ref(b->p, at);
         prefix_use(b->p, at);
     }
-    const uint32_t to = m.n + ADDED * PREFIX_BLOCK + 13;
+    const uint32_t to = m.n + ADDED * KV_BLOCK + 13;
     add(b, &ns, 1000 + chain % b->shape->namespaces, &at, m.n, to < n ? to : n);
     prefix_touch(b->p, at);
     prefix_unref(b->p, at);

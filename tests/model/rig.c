@@ -129,9 +129,9 @@ void put_padding(struct buf *b, size_t align)
 
 struct backend *rig_backend(const struct gguf *g, const struct rig_config *c)
 {
-    struct shape s;
+    struct hparams s;
     struct backend *b = NULL;
-    assert_int_equal(shape_read(&s, g), 0);
+    assert_int_equal(hparams_read(&s, g), 0);
     uint32_t ctx = c->ctx ? c->ctx : s.ctx, blocks = c->blocks ? c->blocks : 8 * ((ctx + KV_BLOCK - 1) / KV_BLOCK);
     size_t block = (size_t)s.n_layers * s.kv_heads * 2 * kern_kv_bytes(c->kv_type, s.head_dim);
     struct backend_config config = {.threads = c->threads ? c->threads : 1,
@@ -141,7 +141,7 @@ struct backend *rig_backend(const struct gguf *g, const struct rig_config *c)
                                     .batch_tokens = c->batch_tokens ? c->batch_tokens : 256,
                                     .cpu = c->cpu ? c->cpu : getenv("HOB_CPU"),
                                     .packed_dir = c->packed_dir};
-    int r = backend_cpu_new(&b, g, &config);
+    int r = backend_new(&b, g, &config);
     if (r < 0) fail_msg("%s", error_text(r));
     assert_int_equal(b->kv_blocks, blocks);
     return b;
@@ -158,7 +158,7 @@ void rig_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed)
 void rig_seq_init(struct rig_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block)
 {
     uint32_t blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
-    *s = (struct rig_seq){.n = n, .vocab = b->shape.vocab};
+    *s = (struct rig_seq){.n = n, .vocab = b->hparams.vocab};
     s->tokens = malloc(n * sizeof(*s->tokens));
     s->blocks = malloc(blocks * sizeof(*s->blocks));
     s->want = malloc(n);
@@ -193,7 +193,7 @@ struct batch_entry rig_entry(struct rig_seq *s, uint32_t n)
 void rig_step(struct backend *b, struct rig_seq *seqs, const uint32_t *n, size_t n_seqs)
 {
     struct batch_entry e[16];
-    size_t n_entries = 0, rows = 0, vocab = b->shape.vocab;
+    size_t n_entries = 0, rows = 0, vocab = b->hparams.vocab;
     assert_true(n_seqs <= 16);
     for (size_t i = 0; i < n_seqs; i++)
         if (n[i]) {

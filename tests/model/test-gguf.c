@@ -34,8 +34,8 @@ static uint64_t walk(const struct gguf *g)
         const uint8_t *p = t->data;
         for (uint64_t j = 0; p && j < t->size; j++) sum += p[j];
     }
-    struct shape s;
-    shape_read(&s, g);
+    struct hparams s;
+    hparams_read(&s, g);
     return sum;
 }
 

@@ -9,7 +9,7 @@
 
 #define MOST  8
 #define WORDS 160
-#define B     PREFIX_BLOCK
+#define B     KV_BLOCK
 
 /* A core that has nothing but sequences. */
 struct fixture {

@@ -3,7 +3,7 @@
  * line of JSON for each position from FIRST on, the whole vocabulary. KV in f32. -r: of the independent pass in
  * f32 throughout. -n: only that of the next token, of all positions but the last. */
 #include "daemon/model/backend.h"
-#include "daemon/model/reference.h"
+#include "daemon/reference/reference.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int print_rows(const struct job *j, const float *logits, uint32_t vocab)
 
 static int forward(const struct job *j, struct backend *b)
 {
-    uint32_t blocks = (j->n + KV_BLOCK - 1) / KV_BLOCK, vocab = b->shape.vocab;
+    uint32_t blocks = (j->n + KV_BLOCK - 1) / KV_BLOCK, vocab = b->hparams.vocab;
     _cleanup_(freep) uint32_t *table = malloc(blocks * sizeof(*table));
     _cleanup_(freep) uint8_t *want = calloc(1, j->n);
     _cleanup_(freep) float *logits = malloc((size_t)(j->n - j->first) * vocab * sizeof(*logits));
@@ -53,7 +53,7 @@ static int fast(const struct job *j)
                                     .batch_tokens = j->n,
                                     .cpu = getenv("HOB_CPU")};
     struct backend *b = NULL;
-    int r = backend_cpu_new(&b, j->g, &config);
+    int r = backend_new(&b, j->g, &config);
     if (!r) r = forward(j, b);
     backend_free(b);
     return r;
@@ -61,9 +61,9 @@ static int fast(const struct job *j)
 
 static int reference(const struct job *j)
 {
-    struct shape s;
+    struct hparams s;
     struct reference *ref = NULL;
-    int r = shape_read(&s, j->g);
+    int r = hparams_read(&s, j->g);
     if (!r) r = reference_new(&ref, j->g);
     if (r) return r;
     reference_context(ref, j->ctx);

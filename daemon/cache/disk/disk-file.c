@@ -22,7 +22,7 @@ static void sum(uint8_t out[16], const void *p, size_t n)
 void disk_header_make(struct disk_header *out, const uint8_t identity[16], const struct prefix_info *info,
                       const void *payload, uint64_t payload_bytes)
 {
-    assert(info->n >= 1 && info->n <= PREFIX_BLOCK && (info->id.high || info->id.low));
+    assert(info->n >= 1 && info->n <= KV_BLOCK && (info->id.high || info->id.low));
     *out = (struct disk_header){
         .magic = DISK_MAGIC,
         .format = htole32(DISK_FORMAT),
@@ -54,15 +54,15 @@ const char *disk_header_check(struct prefix_info *out, const struct disk_header 
         .parent = {le64toh(h->parent[0]), le64toh(h->parent[1])},
         .uid = le32toh(h->uid),
         .n = le32toh(h->n),
-        .block = PREFIX_NO_BLOCK,
+        .block = KV_NO_BLOCK,
         .on_disk = true,
     };
     memcpy(out->namespace.bytes, h->namespace, 16);
-    for (uint32_t i = 0; i < PREFIX_BLOCK; i++) out->tokens[i] = (int32_t)le32toh(h->tokens[i]);
+    for (uint32_t i = 0; i < KV_BLOCK; i++) out->tokens[i] = (int32_t)le32toh(h->tokens[i]);
     /* The checksums match, so that only a bug of the writer can cause the errors below. Readers rely on the checks. */
-    bool sane = out->n >= 1 && out->n <= PREFIX_BLOCK && (out->id.high || out->id.low) && !h->zero &&
+    bool sane = out->n >= 1 && out->n <= KV_BLOCK && (out->id.high || out->id.low) && !h->zero &&
                 (out->id.high != out->parent.high || out->id.low != out->parent.low);
-    for (uint32_t i = out->n; sane && i < PREFIX_BLOCK; i++) sane = !h->tokens[i];
+    for (uint32_t i = out->n; sane && i < KV_BLOCK; i++) sane = !h->tokens[i];
     return sane ? NULL : "makes no sense";
 }
 

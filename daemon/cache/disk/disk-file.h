@@ -40,7 +40,7 @@ struct disk_header {
     uint8_t namespace[16];
     uint32_t uid;
     uint32_t zero;
-    uint32_t tokens[PREFIX_BLOCK];
+    uint32_t tokens[KV_BLOCK];
     uint64_t payload;
     uint8_t payload_sum[16];
     uint8_t sum[16];
@@ -54,7 +54,7 @@ void disk_header_make(struct disk_header *out, const uint8_t identity[16], const
                       const void *payload, uint64_t payload_bytes);
 
 /* Checks a header against the identity and the size of a payload. NULL: the header is valid, and *out is its content,
- * with block PREFIX_NO_BLOCK and on_disk true. Otherwise the end of a sentence about the file, "is …" (static text);
+ * with block KV_NO_BLOCK and on_disk true. Otherwise the end of a sentence about the file, "is …" (static text);
  * *out is undefined. */
 const char *disk_header_check(struct prefix_info *out, const struct disk_header *h, const uint8_t identity[16],
                               uint64_t payload_bytes);

@@ -5,6 +5,7 @@
  * 0 … blocks-1; the backend owns the tensor memory behind the id. Each KV group has one pool. The pool has no lock: the
  * engine thread owns it.
  */
+#include "daemon/model/kv-block.h"
 #include <stdint.h>
 
 struct kv_pool; /* opaque; body in kv-pool.c */

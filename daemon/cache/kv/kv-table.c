@@ -8,7 +8,7 @@
 void kv_table_fini(struct kv_table *t, struct kv_pool *p)
 {
     for (uint32_t i = t->n_blocks; i-- > 0;)
-        if (t->ids[i] != KV_TABLE_HOLE) kv_pool_unref(p, t->ids[i]);
+        if (t->ids[i] != KV_NO_BLOCK) kv_pool_unref(p, t->ids[i]);
     free(t->ids);
     *t = (struct kv_table){0};
 }
@@ -44,8 +44,8 @@ int kv_table_rotate(struct kv_table *t, struct kv_pool *p, uint32_t from, uint32
     if (r < 0) return r;
     for (uint32_t i = from; i < to && i < t->n_blocks; i++) {
         uint32_t id = t->ids[i];
-        t->ids[i] = KV_TABLE_HOLE;
-        if (id == KV_TABLE_HOLE) continue;
+        t->ids[i] = KV_NO_BLOCK;
+        if (id == KV_NO_BLOCK) continue;
         if (t->n_blocks < blocks && kv_pool_refs(p, id) == 1)
             t->ids[t->n_blocks++] = id;
         else

@@ -7,9 +7,6 @@
  */
 #include "daemon/cache/kv/kv-pool.h"
 
-#define KV_TABLE_BLOCK 32         /* tokens in a block; equals the kernels' KV_BLOCK */
-#define KV_TABLE_HOLE  UINT32_MAX /* replaces the id of a block that the sequence no longer needs */
-
 struct kv_table {
     uint32_t *ids; /* [n_blocks] */
     uint32_t n_blocks;
@@ -20,7 +17,7 @@ struct kv_table {
 /* The number of blocks for @tokens tokens. */
 static inline uint32_t kv_table_blocks(uint32_t tokens)
 {
-    return tokens / KV_TABLE_BLOCK + (tokens % KV_TABLE_BLOCK != 0);
+    return tokens / KV_BLOCK + (tokens % KV_BLOCK != 0);
 }
 
 /* Removes the references on all blocks and frees the array; the table is empty afterwards. */
@@ -34,7 +31,7 @@ int kv_table_grow(struct kv_table *t, uint32_t blocks);
 int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
 
 /*
- * Replaces the blocks [from, to) by KV_TABLE_HOLE. A block that only this table refers to is appended to the table,
+ * Replaces the blocks [from, to) by KV_NO_BLOCK. A block that only this table refers to is appended to the table,
  * until it has @blocks entries; the table removes its reference on each of the others. 0; -ENOMEM: nothing changed.
  */
 int kv_table_rotate(struct kv_table *t, struct kv_pool *p, uint32_t from, uint32_t to, uint32_t blocks);

@@ -19,7 +19,7 @@ static void check_children(const struct prefix_node *n)
         const struct prefix_node *c = NODE_OF(l, in_children);
         assert(c->parent == n && c->root == n->root);
         children++;
-        memory += c->block != PREFIX_NO_BLOCK;
+        memory += c->block != KV_NO_BLOCK;
         disk += c->on_disk;
         pins += c->pins > 0;
         if (before) {
@@ -43,21 +43,20 @@ static void check_listed(const struct tree_link *l, const struct tree *in, bool 
 
 static void check_node(const struct prefix *p, const struct prefix_node *n, struct found *f)
 {
-    const bool memory = n->block != PREFIX_NO_BLOCK, first = !n->parent->parent;
-    assert(n->n >= 1 && n->n <= PREFIX_BLOCK && (n->n == PREFIX_BLOCK || !n->n_children));
+    const bool memory = n->block != KV_NO_BLOCK, first = !n->parent->parent;
+    assert(n->n >= 1 && n->n <= KV_BLOCK && (n->n == KV_BLOCK || !n->n_children));
     assert(prefix_by_id(p, n->id) == n && prefix_children_exact(n->parent, n->tokens, n->n) == n);
-    if (n->n == PREFIX_BLOCK) {
+    if (n->n == KV_BLOCK) {
         assert(n->by_hash.hash == prefix_children_hash(p, n->parent, n->tokens));
         assert(prefix_children_full(p, n->parent, n->tokens, n->by_hash.hash) == n);
     }
     assert(memory || n->on_disk || n->writing || n->n_children || n->pins);
     assert(!memory || kv_pool_refs(p->pool, n->block) > 0);
-    assert(!memory || first || n->parent->block != PREFIX_NO_BLOCK);
+    assert(!memory || first || n->parent->block != KV_NO_BLOCK);
     assert(!n->on_disk || !n->writing);
     assert(n->used <= p->clock && n->uses <= PREFIX_USES_MAX && (n->uses || !prefix_node_readable(n)));
     assert(n->in_children.own == (INDEXED | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
-    if (memory && n->n < PREFIX_BLOCK && !n->pins && !n->tails)
-        assert(!prefix_children_longer(n->parent, n->tokens, n->n));
+    if (memory && n->n < KV_BLOCK && !n->pins && !n->tails) assert(!prefix_children_longer(n->parent, n->tokens, n->n));
 
     const bool evict = memory && !n->n_children_memory && !n->pins;
     const bool write = memory && !n->on_disk && !n->writing && (first || n->parent->on_disk);
@@ -70,7 +69,7 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
     f->stats.nodes++;
     f->stats.blocks_memory += memory;
     f->stats.blocks_disk += n->on_disk;
-    f->full += n->n == PREFIX_BLOCK;
+    f->full += n->n == KV_BLOCK;
     f->evictable += memory && !n->pins;
     f->evict += evict;
     f->write += write;
@@ -128,7 +127,7 @@ static void check_owner(const struct prefix *p, const struct prefix_owner *o)
             const struct prefix_node *n = NODE_OF(l, by_id);
             if (n->owner != o) continue;
             own.nodes++;
-            own.blocks_memory += n->block != PREFIX_NO_BLOCK;
+            own.blocks_memory += n->block != KV_NO_BLOCK;
             own.blocks_disk += n->on_disk;
         }
     assert(stats_equal(&own, &o->stats));
@@ -145,7 +144,7 @@ void prefix_check(const struct prefix *p)
     for (uint64_t i = 0; i <= p->namespaces.mask; i++)
         for (const struct table_link *l = p->namespaces.slots[i]; l; l = l->next) {
             const struct prefix_node *n = NODE_OF(l, by_hash);
-            assert(!n->parent && !n->n && n->block == PREFIX_NO_BLOCK && n->n_children && !n->refs);
+            assert(!n->parent && !n->n && n->block == KV_NO_BLOCK && n->n_children && !n->refs);
             assert(prefix_root_find(p, &n->root->namespace) == n);
             check_children(n);
         }

@@ -25,7 +25,7 @@ static uint32_t common_of(const int32_t *a, uint32_t n_a, const int32_t *b, uint
 
 uint64_t prefix_children_hash(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens)
 {
-    return p->hash(tokens, PREFIX_BLOCK * sizeof(*tokens), parent->by_hash.hash);
+    return p->hash(tokens, KV_BLOCK * sizeof(*tokens), parent->by_hash.hash);
 }
 
 uint32_t prefix_children_prefetch(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens,
@@ -33,8 +33,8 @@ uint32_t prefix_children_prefetch(const struct prefix *p, const struct prefix_no
 {
     uint64_t hash = parent->by_hash.hash;
     uint32_t known = 0;
-    for (; known < PREFIX_PREFETCH && n - known * PREFIX_BLOCK >= PREFIX_BLOCK; known++) {
-        hash = p->hash(tokens + known * PREFIX_BLOCK, PREFIX_BLOCK * sizeof(*tokens), hash);
+    for (; known < PREFIX_PREFETCH && n - known * KV_BLOCK >= KV_BLOCK; known++) {
+        hash = p->hash(tokens + known * KV_BLOCK, KV_BLOCK * sizeof(*tokens), hash);
         hashes[known] = hash;
         __builtin_prefetch(&p->full.slots[hash & p->full.mask]);
     }

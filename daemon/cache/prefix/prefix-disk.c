@@ -8,7 +8,7 @@
 /* Finds the parent of a file's node. 0: *at, which can be a new root; other results as prefix_disk_add. */
 static int find_parent(struct prefix *p, const struct prefix_info *info, struct prefix_node **at)
 {
-    if (info->n < 1 || info->n > PREFIX_BLOCK || !(info->id.high | info->id.low)) return -EBADMSG;
+    if (info->n < 1 || info->n > KV_BLOCK || !(info->id.high | info->id.low)) return -EBADMSG;
     if (info->id.high == p->high || prefix_by_id(p, info->id)) return -EEXIST;
     if (!(info->parent.high | info->parent.low)) {
         *at = prefix_root_make(p, &info->namespace);
@@ -16,7 +16,7 @@ static int find_parent(struct prefix *p, const struct prefix_info *info, struct 
     }
     *at = prefix_by_id(p, info->parent);
     if (!*at) return 1;
-    if ((*at)->n < PREFIX_BLOCK) return -EBADMSG;
+    if ((*at)->n < KV_BLOCK) return -EBADMSG;
     return memcmp(&(*at)->root->namespace, &info->namespace, sizeof(info->namespace)) == 0 ? 0 : -EBADMSG;
 }
 
@@ -91,7 +91,7 @@ void prefix_disk_removed(struct prefix *p, struct prefix_id id)
 {
     struct prefix_node *n = prefix_by_id(p, id);
     if (!n || !n->on_disk) return;
-    if (n->block == PREFIX_NO_BLOCK) prefix_ghost_add(p, n);
+    if (n->block == KV_NO_BLOCK) prefix_ghost_add(p, n);
     prefix_node_set_disk(p, n, false);
     prefix_node_prune(p, n);
 }

@@ -38,7 +38,7 @@ struct prefix_node *prefix_root_make(struct prefix *p, const struct prefix_names
     struct prefix_root *root = calloc(1, sizeof(*root));
     if (!root) return NULL;
     root->node.root = root;
-    root->node.block = PREFIX_NO_BLOCK;
+    root->node.block = KV_NO_BLOCK;
     root->namespace = *ns;
     table_add(&p->namespaces, &root->node.by_hash, prefix_root_hash(p, ns));
     return &root->node;
@@ -97,14 +97,14 @@ struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *paren
     x->id = id;
     x->n = (uint8_t)n;
     memcpy(x->tokens, tokens, n * sizeof(*tokens));
-    x->block = PREFIX_NO_BLOCK;
+    x->block = KV_NO_BLOCK;
     const uint32_t priority = draw(p);
     tree_link_init(&x->in_children, priority);
     tree_link_init(&x->queued.evict, priority);
     tree_link_init(&x->queued.write, priority);
     tree_link_init(&x->queued.disk, priority);
     x->in_children.own = INDEXED;
-    if (n == PREFIX_BLOCK) table_add(&p->full, &x->by_hash, prefix_children_hash(p, parent, tokens));
+    if (n == KV_BLOCK) table_add(&p->full, &x->by_hash, prefix_children_hash(p, parent, tokens));
     table_add(&p->ids, &x->by_id, id_hash(p, id));
     prefix_children_insert(parent, x);
     parent->n_children++;
@@ -119,7 +119,7 @@ static void node_free(struct prefix *p, struct prefix_node *n)
 {
     assert(!n->queued.evict.in && !n->queued.write.in && !n->queued.disk.in);
     tree_take(&n->in_children);
-    if (n->n == PREFIX_BLOCK) table_remove(&p->full, &n->by_hash);
+    if (n->n == KV_BLOCK) table_remove(&p->full, &n->by_hash);
     table_remove(&p->ids, &n->by_id);
     n->parent->n_children--;
     n->owner->stats.nodes--;
@@ -155,7 +155,7 @@ static void owner_requeue(struct prefix *p, struct prefix_owner *o)
 void prefix_node_requeue(struct prefix *p, struct prefix_node *n)
 {
     if (!n->parent) return;
-    const bool memory = n->block != PREFIX_NO_BLOCK;
+    const bool memory = n->block != KV_NO_BLOCK;
     const bool evict = memory && !n->n_children_memory && !n->pins;
     const bool write = memory && !n->on_disk && !n->writing && (!n->parent->parent || n->parent->on_disk);
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
@@ -170,13 +170,13 @@ void prefix_node_requeue(struct prefix *p, struct prefix_node *n)
 /* Updates the bits by which the parent finds the node. */
 static void set_bits(struct prefix_node *n)
 {
-    const bool memory = n->block != PREFIX_NO_BLOCK;
+    const bool memory = n->block != KV_NO_BLOCK;
     tree_set_own(&n->in_children, (uint8_t)(INDEXED | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
 }
 
 void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t block)
 {
-    assert(n->block == PREFIX_NO_BLOCK && block != PREFIX_NO_BLOCK);
+    assert(n->block == KV_NO_BLOCK && block != KV_NO_BLOCK);
     kv_pool_ref(p->pool, block);
     n->block = block;
     n->parent->n_children_memory++;
@@ -190,9 +190,9 @@ void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t 
 
 void prefix_node_detach_block(struct prefix *p, struct prefix_node *n)
 {
-    assert(n->block != PREFIX_NO_BLOCK && !n->n_children_memory);
+    assert(n->block != KV_NO_BLOCK && !n->n_children_memory);
     kv_pool_unref(p->pool, n->block);
-    n->block = PREFIX_NO_BLOCK;
+    n->block = KV_NO_BLOCK;
     n->parent->n_children_memory--;
     n->owner->stats.blocks_memory--;
     p->stats.blocks_memory--;
@@ -228,7 +228,7 @@ void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)
 void prefix_ghost_add(struct prefix *p, const struct prefix_node *n)
 {
     const uint64_t hash = n->by_hash.hash;
-    if (n->n == PREFIX_BLOCK) p->ghosts[hash & p->ghost_mask] = (hash & ~(uint64_t)PREFIX_USES_MAX) | n->uses;
+    if (n->n == KV_BLOCK) p->ghosts[hash & p->ghost_mask] = (hash & ~(uint64_t)PREFIX_USES_MAX) | n->uses;
 }
 
 uint8_t prefix_ghost_uses(const struct prefix *p, uint64_t hash)
@@ -239,7 +239,7 @@ uint8_t prefix_ghost_uses(const struct prefix *p, uint64_t hash)
 
 void prefix_node_drop_covered(struct prefix *p, struct prefix_node *n)
 {
-    if (n->n == PREFIX_BLOCK || n->block == PREFIX_NO_BLOCK || n->pins || n->tails) return;
+    if (n->n == KV_BLOCK || n->block == KV_NO_BLOCK || n->pins || n->tails) return;
     if (!prefix_children_longer(n->parent, n->tokens, n->n)) return;
     n->used = 0; /* its file is removed first */
     prefix_node_detach_block(p, n);

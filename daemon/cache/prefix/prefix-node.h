@@ -33,14 +33,14 @@ struct prefix_node {
     struct prefix_root *root;
     uint64_t used;  /* prefix.clock at the last use */
     uint64_t since; /* its owner's clock at the last use */
-    uint32_t block; /* or PREFIX_NO_BLOCK */
+    uint32_t block; /* or KV_NO_BLOCK */
     uint32_t pins;  /* its own references, plus the number of its children with pins */
     uint32_t n_children_memory, n_children_disk;
     uint8_t n;    /* tokens */
     uint8_t uses; /* requests that computed or found it, as far as known; at most PREFIX_USES_MAX */
     bool on_disk, writing;
     bool listed; /* in one of the queues at the end */
-    int32_t tokens[PREFIX_BLOCK];
+    int32_t tokens[KV_BLOCK];
 
     uint32_t refs, tails, n_children;
     struct prefix_owner *owner; /* NULL: a root */
@@ -92,7 +92,7 @@ struct prefix {
 
 static inline bool prefix_node_readable(const struct prefix_node *n)
 {
-    return n->block != PREFIX_NO_BLOCK || n->on_disk;
+    return n->block != KV_NO_BLOCK || n->on_disk;
 }
 
 /* --- prefix-children.c: the children of a node --- */

@@ -10,7 +10,7 @@ void prefix_score_use(struct prefix *p, struct prefix_node *n)
     n->uses += n->uses < PREFIX_USES_MAX;
     if (!o->score && o->stats.blocks_memory >= p->learn_from && (o->score = calloc(1, sizeof(*o->score))))
         eviction_score_init(o->score); /* without memory for scores the owner's queues are LRU */
-    if (o->score && n->n == PREFIX_BLOCK) eviction_score_learn(o->score, n->by_hash.hash, o->clock, n->uses);
+    if (o->score && n->n == KV_BLOCK) eviction_score_learn(o->score, n->by_hash.hash, o->clock, n->uses);
 }
 
 void prefix_score_trim(const struct prefix *p, struct prefix_owner *o)

@@ -75,7 +75,7 @@ struct prefix *prefix_free(struct prefix *p)
         for (struct table_link *l = p->namespaces.slots[i]; l; l = l->next) assert(!NODE_OF(l, by_hash)->pins);
     for (uint64_t i = 0; i <= p->ids.mask; i++)
         for (struct table_link *l = p->ids.slots[i]; l; l = l->next)
-            if (NODE_OF(l, by_id)->block != PREFIX_NO_BLOCK) kv_pool_unref(p->pool, NODE_OF(l, by_id)->block);
+            if (NODE_OF(l, by_id)->block != KV_NO_BLOCK) kv_pool_unref(p->pool, NODE_OF(l, by_id)->block);
     free_entries(&p->ids, offsetof(struct prefix_node, by_id));
     free_entries(&p->namespaces, offsetof(struct prefix_root, node.by_hash));
     for (uint64_t i = 0; i <= p->uids.mask; i++)
@@ -97,7 +97,7 @@ static uint32_t walk(const struct prefix *p, struct prefix_node **at, const int3
 {
     uint64_t hashes[PREFIX_PREFETCH];
     uint32_t done = 0;
-    for (uint32_t i = 0, known = 0; n - done >= PREFIX_BLOCK; i++) {
+    for (uint32_t i = 0, known = 0; n - done >= KV_BLOCK; i++) {
         const int32_t *next = tokens + done;
         if (i == known) {
             known = prefix_children_prefetch(p, *at, next, n - done, hashes);
@@ -106,9 +106,9 @@ static uint32_t walk(const struct prefix *p, struct prefix_node **at, const int3
         struct prefix_node *child = prefix_children_full(p, *at, next, hashes[i]);
         if (!child || !(child->in_children.own & mask)) break;
         *at = child;
-        done += PREFIX_BLOCK;
+        done += KV_BLOCK;
     }
-    const uint32_t left = n - done < PREFIX_BLOCK ? n - done : PREFIX_BLOCK;
+    const uint32_t left = n - done < KV_BLOCK ? n - done : KV_BLOCK;
     *common = 0;
     *nearest = left ? prefix_children_nearest(*at, tokens + done, left, mask, common) : NULL;
     return done;
@@ -120,9 +120,9 @@ static enum prefix_miss miss_of(const struct prefix *p, const struct prefix_node
 {
     uint32_t common;
     if (found == n) return PREFIX_ALL;
-    if (prefix_children_nearest(at, tokens, n < PREFIX_BLOCK ? n : PREFIX_BLOCK, ANY_CHILD, &common) && common > found)
+    if (prefix_children_nearest(at, tokens, n < KV_BLOCK ? n : KV_BLOCK, ANY_CHILD, &common) && common > found)
         return PREFIX_EVICTED;
-    if (n < PREFIX_BLOCK) return PREFIX_NEW;
+    if (n < KV_BLOCK) return PREFIX_NEW;
     const uint64_t hash = prefix_children_hash(p, at, tokens);
     return prefix_ghost_uses(p, hash) ? PREFIX_EVICTED : PREFIX_NEW;
 }
@@ -151,7 +151,7 @@ struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_nam
     const struct prefix_node *at = parent ? parent : prefix_root_find(p, ns);
     *common = 0;
     if (!at || n == 0) return NULL;
-    return prefix_children_nearest(at, tokens, n < PREFIX_BLOCK ? n : PREFIX_BLOCK, READABLE, common);
+    return prefix_children_nearest(at, tokens, n < KV_BLOCK ? n : KV_BLOCK, READABLE, common);
 }
 
 struct prefix_node *prefix_parent(const struct prefix_node *n)
@@ -211,7 +211,7 @@ void prefix_ref(struct prefix *p, struct prefix_node *n)
     for (; n; n = n->parent) {
         assert(n->pins < UINT32_MAX);
         if (n->pins++) return; /* its ancestors have this node's pin already */
-        if (n->block != PREFIX_NO_BLOCK) p->evictable--;
+        if (n->block != KV_NO_BLOCK) p->evictable--;
         prefix_node_requeue(p, n);
     }
 }
@@ -223,10 +223,10 @@ void prefix_unref(struct prefix *p, struct prefix_node *n)
     for (struct prefix_node *x = n; x; x = x->parent) {
         assert(x->pins > 0);
         if (--x->pins) break;
-        if (x->block != PREFIX_NO_BLOCK) p->evictable++;
+        if (x->block != KV_NO_BLOCK) p->evictable++;
         prefix_node_requeue(p, x);
     }
-    if (n->block != PREFIX_NO_BLOCK)
+    if (n->block != KV_NO_BLOCK)
         prefix_node_drop_covered(p, n);
     else
         prefix_node_prune(p, n);
@@ -238,7 +238,7 @@ static void drop_covered_siblings(struct prefix *p, struct prefix_node *at, cons
     struct prefix_node *shorter = prefix_children_shorter(at, tokens, n);
     while (shorter) {
         const uint32_t length = shorter->n;
-        if (shorter->block == PREFIX_NO_BLOCK && !shorter->pins && !shorter->tails) {
+        if (shorter->block == KV_NO_BLOCK && !shorter->pins && !shorter->tails) {
             shorter->used = 0; /* its file is removed first */
             prefix_node_requeue(p, shorter);
         }
@@ -250,25 +250,25 @@ static void drop_covered_siblings(struct prefix *p, struct prefix_node *at, cons
 static struct prefix_node *same_place(const struct prefix *p, const struct prefix_node *at, const int32_t *tokens,
                                       uint32_t n)
 {
-    if (n == PREFIX_BLOCK) return prefix_children_full(p, at, tokens, prefix_children_hash(p, at, tokens));
+    if (n == KV_BLOCK) return prefix_children_full(p, at, tokens, prefix_children_hash(p, at, tokens));
     return prefix_children_exact(at, tokens, n);
 }
 
 int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefix_node *parent, const int32_t *tokens,
                uint32_t n, uint32_t block, uid_t uid, struct prefix_node **out)
 {
-    assert(n >= 1 && n <= PREFIX_BLOCK);
+    assert(n >= 1 && n <= KV_BLOCK);
     struct prefix_node *at = parent;
     if (parent) {
-        assert(parent->pins && parent->block != PREFIX_NO_BLOCK && parent->n == PREFIX_BLOCK);
+        assert(parent->pins && parent->block != KV_NO_BLOCK && parent->n == KV_BLOCK);
         assert(memcmp(&parent->root->namespace, ns, sizeof(*ns)) == 0);
     } else if (!(at = prefix_root_make(p, ns))) {
         return -ENOMEM;
     }
     struct prefix_node *x = same_place(p, at, tokens, n), *existing = NULL;
-    if (x && x->block != PREFIX_NO_BLOCK)
+    if (x && x->block != KV_NO_BLOCK)
         existing = x;
-    else if (n < PREFIX_BLOCK)
+    else if (n < KV_BLOCK)
         existing = prefix_children_longer(at, tokens, n);
     if (!existing && !x) {
         x = prefix_node_make(p, at, (struct prefix_id){p->high, p->low}, tokens, n, uid);
@@ -277,7 +277,7 @@ int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefi
             return -ENOMEM;
         }
         p->low++;
-        if (n == PREFIX_BLOCK) x->uses = prefix_ghost_uses(p, x->by_hash.hash);
+        if (n == KV_BLOCK) x->uses = prefix_ghost_uses(p, x->by_hash.hash);
     }
     *out = existing ? existing : x;
     (*out)->used = ++p->clock;

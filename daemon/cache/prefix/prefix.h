@@ -35,9 +35,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PREFIX_BLOCK    32         /* tokens of a full node; equals the kernels' KV_BLOCK */
-#define PREFIX_NO_BLOCK UINT32_MAX /* in place of a block's id: not in memory */
-
 struct prefix;
 struct prefix_node;
 
@@ -57,9 +54,9 @@ struct prefix_info {
     struct prefix_namespace namespace;
     uid_t uid; /* the uid that computed the node first; its memory and disk are charged for it */
     uint32_t n;
-    int32_t tokens[PREFIX_BLOCK]; /* [n] */
-    uint32_t block;               /* the id in the pool, or PREFIX_NO_BLOCK */
-    uint64_t used;                /* the index's clock at the last use, to compare with other nodes; not on disk */
+    int32_t tokens[KV_BLOCK]; /* [n] */
+    uint32_t block;           /* the id in the pool, or KV_NO_BLOCK */
+    uint64_t used;            /* the index's clock at the last use, to compare with other nodes; not on disk */
     bool on_disk;
 };
 
@@ -104,7 +101,7 @@ struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_nam
                                  const struct prefix_node *parent, const int32_t *tokens, uint32_t n, uint32_t *common);
 /* The parent; NULL: it is the root of the namespace. Takes no reference. */
 struct prefix_node *prefix_parent(const struct prefix_node *n);
-/* The node's block in the pool, or PREFIX_NO_BLOCK. */
+/* The node's block in the pool, or KV_NO_BLOCK. */
 uint32_t prefix_block(const struct prefix_node *n);
 /* Copies the node's data into *out. */
 void prefix_info(const struct prefix_node *n, struct prefix_info *out);

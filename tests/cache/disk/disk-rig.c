@@ -74,11 +74,11 @@ uint64_t rig_random(uint64_t *seed)
 struct prefix_info rig_info(uint64_t i)
 {
     uint64_t seed = i + 1;
-    struct prefix_info x = {.block = PREFIX_NO_BLOCK, .on_disk = true, .uid = (uid_t)rig_random(&seed)};
+    struct prefix_info x = {.block = KV_NO_BLOCK, .on_disk = true, .uid = (uid_t)rig_random(&seed)};
     x.id = (struct prefix_id){rig_random(&seed), i + 1};
     x.parent = (struct prefix_id){rig_random(&seed), rig_random(&seed)};
     for (int k = 0; k < 16; k++) x.namespace.bytes[k] = (uint8_t)rig_random(&seed);
-    x.n = i % 3 ? PREFIX_BLOCK : 1 + (uint32_t)(rig_random(&seed) % PREFIX_BLOCK);
+    x.n = i % 3 ? KV_BLOCK : 1 + (uint32_t)(rig_random(&seed) % KV_BLOCK);
     for (uint32_t k = 0; k < x.n; k++) x.tokens[k] = (int32_t)rig_random(&seed);
     return x;
 }

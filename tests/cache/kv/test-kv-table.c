@@ -39,8 +39,8 @@ static void test_rotate(void **state)
     kv_pool_ref(p, shared);
     assert_int_equal(kv_table_rotate(&t, p, 1, 3, 5), 0);
     assert_int_equal(t.n_blocks, 5);
-    assert_int_equal(t.ids[1], KV_TABLE_HOLE);
-    assert_int_equal(t.ids[2], KV_TABLE_HOLE);
+    assert_int_equal(t.ids[1], KV_NO_BLOCK);
+    assert_int_equal(t.ids[2], KV_NO_BLOCK);
     assert_int_equal(t.ids[4], own);
     assert_int_equal(kv_pool_refs(p, shared), 1);
     assert_int_equal(kv_pool_free_blocks(p), 2);

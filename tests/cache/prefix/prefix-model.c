@@ -15,7 +15,7 @@ static uint32_t common(const int32_t *a, uint32_t n_a, const int32_t *b, uint32_
 
 uint32_t place_last(const struct place *e)
 {
-    return (e->n - 1) % PREFIX_BLOCK + 1;
+    return (e->n - 1) % KV_BLOCK + 1;
 }
 
 static uint32_t before_last(const struct place *e)
@@ -25,7 +25,7 @@ static uint32_t before_last(const struct place *e)
 
 bool place_in_memory(const struct place *e)
 {
-    return e->block != PREFIX_NO_BLOCK;
+    return e->block != KV_NO_BLOCK;
 }
 
 static bool readable(const struct place *e)
@@ -41,7 +41,7 @@ bool place_begins(const struct place *a, uint32_t ns, const int32_t *tokens, uin
 /* @e is a descendant of @a. */
 static bool is_behind(const struct place *a, const struct place *e)
 {
-    return a->n % PREFIX_BLOCK == 0 && e->n > a->n && place_begins(a, e->namespace, e->tokens, e->n);
+    return a->n % KV_BLOCK == 0 && e->n > a->n && place_begins(a, e->namespace, e->tokens, e->n);
 }
 
 static bool is_child(const struct place *a, const struct place *e)
@@ -145,10 +145,10 @@ static bool is(const struct place *e, enum state s)
 static uint32_t full_blocks(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n, enum state s)
 {
     uint32_t at = 0;
-    while (n - at >= PREFIX_BLOCK) {
-        const struct place *e = model_at(m, ns, tokens, at + PREFIX_BLOCK);
+    while (n - at >= KV_BLOCK) {
+        const struct place *e = model_at(m, ns, tokens, at + KV_BLOCK);
         if (!e || !is(e, s)) break;
-        at += PREFIX_BLOCK;
+        at += KV_BLOCK;
     }
     return at;
 }
@@ -182,9 +182,9 @@ void model_find(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n,
     if (out->all) return;
     out->surely_evicted = best_child(m, ns, tokens, to, n, ANY) > more;
     for (uint32_t i = 0; i < m->n_ghosts; i++)
-        out->maybe_evicted |= n - to >= PREFIX_BLOCK && m->ghosts[i].namespace == ns &&
-                              m->ghosts[i].n == to + PREFIX_BLOCK &&
-                              common(m->ghosts[i].tokens, to + PREFIX_BLOCK, tokens, n) == to + PREFIX_BLOCK;
+        out->maybe_evicted |= n - to >= KV_BLOCK && m->ghosts[i].namespace == ns &&
+                              m->ghosts[i].n == to + KV_BLOCK &&
+                              common(m->ghosts[i].tokens, to + KV_BLOCK, tokens, n) == to + KV_BLOCK;
 }
 
 /* --- changes --- */
@@ -195,7 +195,7 @@ struct place *model_covering(struct model *m, uint32_t ns, const int32_t *tokens
     if (found && place_in_memory(found)) return found;
     EACH(m, e)
     if (place_in_memory(e) && e->namespace == ns && e->n > n &&
-        before_last(e) == (n - 1) / PREFIX_BLOCK * PREFIX_BLOCK && common(e->tokens, e->n, tokens, n) == n)
+        before_last(e) == (n - 1) / KV_BLOCK * KV_BLOCK && common(e->tokens, e->n, tokens, n) == n)
         return e;
     return NULL;
 }
@@ -220,8 +220,8 @@ static bool for_nothing(const struct model *m, const struct place *e)
 void model_tidy(struct model *m)
 {
     EACH(m, e)
-    if (place_in_memory(e) && !e->refs && !e->tails && place_last(e) < PREFIX_BLOCK && covered(m, e)) {
-        e->block = PREFIX_NO_BLOCK;
+    if (place_in_memory(e) && !e->refs && !e->tails && place_last(e) < KV_BLOCK && covered(m, e)) {
+        e->block = KV_NO_BLOCK;
         e->used = 0;
     }
     for (uint32_t i = 0; i < m->n;) {
@@ -258,7 +258,7 @@ struct place *model_enter(struct model *m, uint32_t ns, const int32_t *tokens, u
     model_add_use(m, e);
     count_use(e);
     EACH(m, x) /* covered places on disk only count as unused */
-    if (x != e && !place_in_memory(x) && !x->tails && !model_pinned(m, x) && place_last(x) < PREFIX_BLOCK &&
+    if (x != e && !place_in_memory(x) && !x->tails && !model_pinned(m, x) && place_last(x) < KV_BLOCK &&
         before_last(x) == before_last(e) && place_begins(x, ns, tokens, n))
         x->used = 0;
     return e;
@@ -278,7 +278,7 @@ void model_touch(struct model *m, const struct place *e, bool begins)
 
 static void give_up(struct model *m, const struct place *e)
 {
-    if (place_last(e) < PREFIX_BLOCK || m->n_ghosts == sizeof(m->ghosts) / sizeof(m->ghosts[0])) return;
+    if (place_last(e) < KV_BLOCK || m->n_ghosts == sizeof(m->ghosts) / sizeof(m->ghosts[0])) return;
     m->ghosts[m->n_ghosts].namespace = e->namespace;
     m->ghosts[m->n_ghosts].n = e->n;
     memcpy(m->ghosts[m->n_ghosts++].tokens, e->tokens, sizeof(e->tokens));
@@ -287,7 +287,7 @@ static void give_up(struct model *m, const struct place *e)
 void model_evict(struct model *m, struct place *e, bool writing)
 {
     if (!e->disk) give_up(m, e);
-    e->block = PREFIX_NO_BLOCK;
+    e->block = KV_NO_BLOCK;
     e->writing |= writing;
     m->evictions[e->uid]++;
 }

@@ -15,7 +15,7 @@ struct place {
     int32_t tokens[MODEL_TOKENS];
     struct prefix_id id;
     uid_t uid;
-    uint32_t block; /* or PREFIX_NO_BLOCK */
+    uint32_t block; /* or KV_NO_BLOCK */
     bool disk, writing;
     uint32_t refs, tails;
     uint64_t used, since; /* the model's clock and its uid's clock at the last use */

@@ -36,8 +36,8 @@ int prefix_rig_add_tokens(struct prefix_rig *r, struct prefix_node *parent, cons
 int prefix_rig_add(struct prefix_rig *r, struct prefix_node *parent, int32_t token, uint32_t n, uid_t uid,
                    struct prefix_node **out)
 {
-    int32_t tokens[PREFIX_BLOCK];
-    prefix_rig_fill(tokens, PREFIX_BLOCK, token);
+    int32_t tokens[KV_BLOCK];
+    prefix_rig_fill(tokens, KV_BLOCK, token);
     return prefix_rig_add_tokens(r, parent, tokens, n, uid, out);
 }
 

@@ -34,7 +34,7 @@ static void test_add_and_adopt(void **state)
     struct prefix_rig r;
     prefix_rig_init(&r, 4);
     const struct prefix_namespace other = {{9}};
-    const int32_t tokens[PREFIX_BLOCK] = {1, 2, 3};
+    const int32_t tokens[KV_BLOCK] = {1, 2, 3};
     struct prefix_info file = {.id = {1, 1}, .uid = 12, .n = 32, .namespace = {{8}}};
     struct prefix_node *a, *out = NULL;
     struct prefix_stats before, stats;

@@ -68,7 +68,7 @@ static struct rig {
     struct prefix_namespace namespaces[NAMESPACES];
     struct flight flights[FLIGHTS];
     struct prefix_node *ref[8]; /* further references */
-    uint32_t kept[4];           /* blocks that a table refers to; PREFIX_NO_BLOCK: none */
+    uint32_t kept[4];           /* blocks that a table refers to; KV_NO_BLOCK: none */
     prefix_hash_fn hash;
     uint64_t foreign; /* the next id of a file that this process has not written */
 } rig;
@@ -103,10 +103,10 @@ static uint32_t make_tokens(int32_t *tokens, uint32_t max)
 {
     static const uint32_t ends[] = {1, 16, 20, 31}; /* where patterns begin to differ */
     uint32_t n = 1 + rnd(max), which = 0;
-    if (rnd(3) == 0) n = (n - 1) / PREFIX_BLOCK * PREFIX_BLOCK + ends[rnd(4)];
+    if (rnd(3) == 0) n = (n - 1) / KV_BLOCK * KV_BLOCK + ends[rnd(4)];
     for (uint32_t i = 0; i < n; i++) {
-        if (i % PREFIX_BLOCK == 0) which = rnd(3) ? rnd(2) : rnd(PATTERNS);
-        tokens[i] = pattern(which, i % PREFIX_BLOCK);
+        if (i % KV_BLOCK == 0) which = rnd(3) ? rnd(2) : rnd(PATTERNS);
+        tokens[i] = pattern(which, i % KV_BLOCK);
     }
     return n;
 }
@@ -149,14 +149,14 @@ static void compare_places(void)
         CHECK(info.parent.high == (parent ? parent->id.high : 0) && info.parent.low == (parent ? parent->id.low : 0));
         CHECK(prefix_block(node) == e->block);
         CHECK(prefix_parent(node) == (parent ? prefix_by_id(rig.p, parent->id) : NULL));
-        if (e->block != PREFIX_NO_BLOCK) {
+        if (e->block != KV_NO_BLOCK) {
             refs[e->block]++;
             evictable += !model_pinned(&rig.m, e);
         }
         for (uint32_t k = 0; k < 2; k++) {
             struct prefix_stats *s = &want[k ? MODEL_UIDS : e->uid];
             s->nodes++;
-            s->blocks_memory += e->block != PREFIX_NO_BLOCK;
+            s->blocks_memory += e->block != KV_NO_BLOCK;
             s->blocks_disk += e->disk;
         }
     }
@@ -169,7 +169,7 @@ static void compare_places(void)
     CHECK(prefix_evictable(rig.p) == evictable);
     uint32_t used = 0;
     for (uint32_t i = 0; i < 4; i++)
-        if (rig.kept[i] != PREFIX_NO_BLOCK) refs[rig.kept[i]]++;
+        if (rig.kept[i] != KV_NO_BLOCK) refs[rig.kept[i]]++;
     for (uint32_t b = 0; b < BLOCKS; b++) {
         CHECK(kv_pool_refs(rig.pool, b) == refs[b]);
         used += refs[b] > 0;
@@ -188,7 +188,7 @@ static void compare_find(void)
     CHECK(got.n == want.n && got.n_partial == want.n_partial && got.n_disk == want.n_disk);
     const struct place *e = got.node ? place_of(got.node) : NULL;
     CHECK(!e == !got.n && (!e || (e->n == got.n && place_in_memory(e) && place_begins(e, ns, tokens, n))));
-    CHECK(!got.partial == !got.n_partial && got.n_partial < PREFIX_BLOCK);
+    CHECK(!got.partial == !got.n_partial && got.n_partial < KV_BLOCK);
     if (got.partial) {
         e = place_of(got.partial);
         CHECK(place_in_memory(e) && e->namespace == ns && e->n >= got.n + got.n_partial);
@@ -206,7 +206,7 @@ static void compare_find(void)
         CHECK(common == model_child(&rig.m, ns, tokens, at, n) && !child == !common);
         if (child) CHECK(prefix_parent(child) == node && memcmp(child->tokens, tokens + at, common * 4) == 0);
         at += common;
-        if (common < PREFIX_BLOCK) break;
+        if (common < KV_BLOCK) break;
         node = child;
     }
     CHECK(at == got.n + (got.n_disk ? got.n_disk : got.n_partial));
@@ -320,7 +320,7 @@ static void flight_step(struct flight *f)
             return;
         }
     }
-    const uint32_t n = f->n - f->at < PREFIX_BLOCK ? f->n - f->at : PREFIX_BLOCK, to = f->at + n;
+    const uint32_t n = f->n - f->at < KV_BLOCK ? f->n - f->at : KV_BLOCK, to = f->at + n;
     struct place *e = model_covering(&rig.m, f->namespace, f->tokens, to);
     const bool known = model_at(&rig.m, f->namespace, f->tokens, to) != NULL;
     const uid_t uid = uid_of(f->namespace);
@@ -341,7 +341,7 @@ static void flight_step(struct flight *f)
             CHECK(!model_by_id(&rig.m, info.id));
             e->id = info.id;
             e->uses = node->uses; /* includes the uses before an eviction, as far as the index remembers */
-            CHECK(e->uses == 1 || (place_last(e) == PREFIX_BLOCK && was_evicted(e)));
+            CHECK(e->uses == 1 || (place_last(e) == KV_BLOCK && was_evicted(e)));
         }
         CHECK(e->id.high == info.id.high && e->id.low == info.id.low);
         model_tidy(&rig.m);
@@ -351,11 +351,11 @@ static void flight_step(struct flight *f)
     f->ref = node;
     f->at = to;
     uint32_t *keep = &rig.kept[rnd(4)];
-    if (*keep == PREFIX_NO_BLOCK && !rnd(4))
+    if (*keep == KV_NO_BLOCK && !rnd(4))
         *keep = block;
     else
         kv_pool_unref(rig.pool, block);
-    if (n < PREFIX_BLOCK) flight_end(f);
+    if (n < KV_BLOCK) flight_end(f);
 }
 
 static void ref_or_unref(void)
@@ -382,26 +382,26 @@ static void adopt(void)
         info.parent = parent->id;
         at = parent->n;
         memcpy(all, parent->tokens, at * sizeof(*all));
-        if (parent->n % PREFIX_BLOCK || (rnd(8) && parent->namespace != ns)) {
-            if (parent->n % PREFIX_BLOCK) want = -EBADMSG;
+        if (parent->n % KV_BLOCK || (rnd(8) && parent->namespace != ns)) {
+            if (parent->n % KV_BLOCK) want = -EBADMSG;
             ns = parent->namespace;
         }
         if (parent->namespace != ns) want = -EBADMSG;
     }
-    if (at + PREFIX_BLOCK > MODEL_TOKENS) return;
+    if (at + KV_BLOCK > MODEL_TOKENS) return;
     info.namespace = rig.namespaces[ns];
-    info.n = make_tokens(tokens, PREFIX_BLOCK);
-    if (rnd(2)) info.n = PREFIX_BLOCK;
+    info.n = make_tokens(tokens, KV_BLOCK);
+    if (rnd(2)) info.n = KV_BLOCK;
     for (uint32_t i = 0, which = rnd(PATTERNS); i < info.n; i++) info.tokens[i] = all[at + i] = pattern(which, i);
     if (!rnd(16)) info.parent = (struct prefix_id){1, UINT64_MAX}, want = 1;
     if (want == 0 && model_at(&rig.m, ns, all, at + info.n)) want = -EEXIST;
-    if (!rnd(16)) info.n = rnd(2) ? 0 : PREFIX_BLOCK + 1, want = -EBADMSG;
+    if (!rnd(16)) info.n = rnd(2) ? 0 : KV_BLOCK + 1, want = -EBADMSG;
     const struct place *other = rnd(16) ? NULL : any_place();
     if (other && want != -EBADMSG) info.id = other->id, want = -EEXIST;
     CHECK(prefix_disk_add(rig.p, &info) == want);
     if (want) return;
     struct place *e = &rig.m.places[rig.m.n++];
-    *e = (struct place){.namespace = ns, .n = at + info.n, .id = info.id, .uid = info.uid, .block = PREFIX_NO_BLOCK};
+    *e = (struct place){.namespace = ns, .n = at + info.n, .id = info.id, .uid = info.uid, .block = KV_NO_BLOCK};
     memcpy(e->tokens, all, e->n * sizeof(*all));
     e->disk = true;
     e->uses = 1;
@@ -563,7 +563,7 @@ static void restart(void)
             if (!known) continue;
             struct place *now = &rig.m.places[rig.m.n++];
             *now = *e;
-            now->block = PREFIX_NO_BLOCK;
+            now->block = KV_NO_BLOCK;
             now->writing = false;
             now->tails = 0;
             now->uses = 1;
@@ -606,8 +606,8 @@ static void random_step(void)
         touch();
         break;
     case 9:
-        if (*kept != PREFIX_NO_BLOCK) kv_pool_unref(rig.pool, *kept);
-        *kept = PREFIX_NO_BLOCK;
+        if (*kept != KV_NO_BLOCK) kv_pool_unref(rig.pool, *kept);
+        *kept = KV_NO_BLOCK;
         break;
     case 10:
         if (rnd(20) == 0) restart();
@@ -625,7 +625,7 @@ static void run(uint64_t with_seed, prefix_hash_fn hash)
     rig = (struct rig){.hash = hash};
     rnd_state = seed = with_seed;
     for (uint32_t i = 0; i < NAMESPACES; i++) rig.namespaces[i].bytes[i] = 1;
-    for (uint32_t i = 0; i < 4; i++) rig.kept[i] = PREFIX_NO_BLOCK;
+    for (uint32_t i = 0; i < 4; i++) rig.kept[i] = KV_NO_BLOCK;
     assert_int_equal(kv_pool_new(&rig.pool, BLOCKS), 0);
     begin();
     for (step = 0; step < STEPS; step++) {
@@ -636,7 +636,7 @@ static void run(uint64_t with_seed, prefix_hash_fn hash)
     }
     end_all();
     for (uint32_t i = 0; i < 4; i++)
-        if (rig.kept[i] != PREFIX_NO_BLOCK) kv_pool_unref(rig.pool, rig.kept[i]);
+        if (rig.kept[i] != KV_NO_BLOCK) kv_pool_unref(rig.pool, rig.kept[i]);
     prefix_free(rig.p);
     kv_pool_free(rig.pool); /* asserts that no block has a reference */
 }

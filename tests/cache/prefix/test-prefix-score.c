@@ -16,16 +16,16 @@
 /* A request for one block. True: a hit. */
 static bool ask(struct prefix_rig *r, int32_t token, uid_t uid)
 {
-    int32_t tokens[PREFIX_BLOCK];
+    int32_t tokens[KV_BLOCK];
     struct prefix_node *n;
-    prefix_rig_fill(tokens, PREFIX_BLOCK, token);
-    const struct prefix_match m = prefix_rig_find(r, tokens, PREFIX_BLOCK);
+    prefix_rig_fill(tokens, KV_BLOCK, token);
+    const struct prefix_match m = prefix_rig_find(r, tokens, KV_BLOCK);
     if (m.node) {
         prefix_use(r->p, m.node);
         return true;
     }
     if (kv_pool_free_blocks(r->pool) == 0) assert_int_equal(prefix_evict(r->p, 1, NULL, NULL), 1);
-    assert_int_equal(prefix_rig_add(r, NULL, token, PREFIX_BLOCK, uid, &n), 0);
+    assert_int_equal(prefix_rig_add(r, NULL, token, KV_BLOCK, uid, &n), 0);
     return false;
 }
 
@@ -80,16 +80,16 @@ static void run_beside(uint32_t often)
     r.p->learn_from = 16;
     for (int32_t i = 0; i < 20; i++) assert_int_equal(prefix_rig_add(&r, NULL, -1 - i, 32, 20, &others[i]), 0);
     for (int32_t i = 0; i < 6000; i++) {
-        int32_t tokens[PREFIX_BLOCK], token = i % 5 ? 1000 + i : i / 5 % 16;
-        prefix_rig_fill(tokens, PREFIX_BLOCK, token);
-        const struct prefix_match m = prefix_rig_find(&r, tokens, PREFIX_BLOCK);
+        int32_t tokens[KV_BLOCK], token = i % 5 ? 1000 + i : i / 5 % 16;
+        prefix_rig_fill(tokens, KV_BLOCK, token);
+        const struct prefix_match m = prefix_rig_find(&r, tokens, KV_BLOCK);
         for (uint32_t k = 0; k < often; k++) prefix_use(r.p, others[(uint32_t)i * k % 20]);
         if (m.node) {
             prefix_use(r.p, m.node);
             continue;
         }
         if (kv_pool_free_blocks(r.pool) == 0) assert_int_equal(prefix_evict(r.p, 1, note_victim, NULL), 1);
-        assert_int_equal(prefix_rig_add(&r, NULL, token, PREFIX_BLOCK, 10, &n), 0);
+        assert_int_equal(prefix_rig_add(&r, NULL, token, KV_BLOCK, 10, &n), 0);
     }
     prefix_rig_fini(&r);
 }

@@ -179,7 +179,7 @@ static void test_chain_of_100000(void **state)
     struct prefix_rig r;
     prefix_rig_init(&r, N);
     struct prefix_node *at = NULL, *next;
-    int32_t *tokens = calloc(N, PREFIX_BLOCK * sizeof(*tokens));
+    int32_t *tokens = calloc(N, KV_BLOCK * sizeof(*tokens));
     assert_non_null(tokens);
     for (uint32_t i = 0; i < N; i++) {
         assert_int_equal(prefix_rig_add(&r, at, 0, 32, 10, &next), 0);
@@ -188,15 +188,15 @@ static void test_chain_of_100000(void **state)
         at = next;
     }
     assert_int_equal(prefix_evictable(r.p), 0);
-    struct prefix_match m = prefix_rig_find(&r, tokens, N * PREFIX_BLOCK);
-    assert_true(m.node == at && m.n == N * PREFIX_BLOCK && m.miss == PREFIX_ALL);
+    struct prefix_match m = prefix_rig_find(&r, tokens, N * KV_BLOCK);
+    assert_true(m.node == at && m.n == N * KV_BLOCK && m.miss == PREFIX_ALL);
     prefix_touch(r.p, at);
     assert_int_equal(prefix_evict(r.p, N, NULL, NULL), 0);
     prefix_unref(r.p, at);
     prefix_check(r.p);
     assert_int_equal(prefix_evictable(r.p), N);
     assert_int_equal(prefix_evict(r.p, N / 2, NULL, NULL), N / 2);
-    assert_int_equal(prefix_rig_find(&r, tokens, N * PREFIX_BLOCK).n, N / 2 * PREFIX_BLOCK);
+    assert_int_equal(prefix_rig_find(&r, tokens, N * KV_BLOCK).n, N / 2 * KV_BLOCK);
     free(tokens);
     prefix_rig_fini(&r);
 }
@@ -207,7 +207,7 @@ static void test_wide_root(void **state)
     enum { N = 5000 };
     struct prefix_rig r;
     prefix_rig_init(&r, N);
-    int32_t tokens[PREFIX_BLOCK] = {0};
+    int32_t tokens[KV_BLOCK] = {0};
     for (int i = 0; i < N; i++) {
         struct prefix_node *n;
         tokens[31] = i * 7919 % N; /* each number once */

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The backends that the program is built with. Callers choose one by name (backend_new in daemon/model/backend.h). */
+#include "daemon/model/backend.h"
+
+extern const struct backend_type backend_cpu;

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention of a batch. Segments of 512 positions are independent of each other, so that threads share one long
+ * sequence as well as many short ones; each query's segments are merged in ascending order. How tokens are cut into
+ * tiles and waves changes no result: every query is computed by itself. backend.h says what a query with a window sees.
+ */
+#include "daemon/backend/cpu/cpu.h"
+#include <string.h>
+
+struct wave {
+    struct pass *p;
+    uint32_t first, n; /* tokens of the batch in this wave */
+    uint32_t n_tiles, n_items, rows;
+};
+
+static uint32_t min(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* First position that a token sees beside its sinks in the pass's layer: its sequence's window begins there, or the
+ * layer's own (which lay_out allows only without the other). */
+static uint32_t window_start(const struct pass *p, const struct token *t)
+{
+    uint32_t own = hparams_window(&p->c->base.hparams, p->layer);
+    if (token_slides(t)) return t->pos + 1 - t->entry->window;
+    return own && t->pos >= own ? t->pos + 1 - own : 0;
+}
+
+/* The parts of a tile of @n tokens from @t on. */
+static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_t n)
+{
+    struct attn_tile tile = {.n = n, .segment = window_start(p, t) / KV_SEGMENT};
+    if (token_slides(t)) tile.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
+    tile.parts = tile.sinks + (t->pos + n - 1) / KV_SEGMENT - tile.segment + 1 + (p->w->sink_scores != NULL);
+    return tile;
+}
+
+/* How many of the tokens from @t on follow each other in one entry and slide as it does, or do not; at most @most. */
+static uint32_t run_of(const struct token *t, uint32_t most)
+{
+    uint32_t n = 1;
+    while (n < most && t[n].entry == t->entry && t[n].pos == t->pos + n && token_slides(&t[n]) == token_slides(t)) n++;
+    return n;
+}
+
+/* Put the tokens from w->first on into the wave, until it or the batch is full. */
+static void plan(struct wave *w)
+{
+    const struct hparams *y = &w->p->c->base.hparams;
+    struct scratch *s = &w->p->c->scratch;
+    uint32_t at = w->first;
+    w->n_tiles = w->n_items = w->rows = 0;
+    while (at < w->p->n) {
+        const struct token *t = &s->tokens[at];
+        struct attn_tile tile = cut(w->p, t, run_of(t, min(s->attn.tile_tokens, w->p->n - at)));
+        uint32_t n = min(tile.n, (s->attn.rows - w->rows) / (y->heads * tile.parts));
+        if (!n) break;
+        tile = cut(w->p, t, n);
+        tile.token = at;
+        tile.row = w->rows;
+        s->attn.tiles[w->n_tiles] = tile;
+        for (uint32_t i = 0; i < n; i++) s->tokens[at + i].tile = w->n_tiles;
+        for (uint32_t h = 0; h < y->kv_heads; h++)
+            for (uint32_t g = 0; g < tile.parts; g++)
+                s->attn.items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
+        w->n_tiles++;
+        w->rows += n * y->heads * tile.parts;
+        at += n;
+    }
+    w->n = at - w->first;
+}
+
+/* First row of the partial results of one item. */
+static size_t item_row(const struct hparams *y, const struct attn_tile *tile, uint32_t head, uint32_t part)
+{
+    return tile->row + (size_t)(head * tile->parts + part) * tile->n * (y->heads / y->kv_heads);
+}
+
+/* Positions [from, to) of one segment, of which a tile sees something in each block. */
+struct span {
+    uint32_t from, to;
+    bool sinks;
+};
+
+/* Blocks before the first that is seen are left out: they may be gone, and change nothing. */
+static struct span span_of(const struct pass *pass, const struct attn_tile *tile, const struct token *first,
+                           uint32_t part)
+{
+    struct span p = {.sinks = part < tile->sinks};
+    uint32_t segment = p.sinks ? part : tile->segment + part - tile->sinks;
+    uint32_t seen = p.sinks ? 0 : window_start(pass, first) / KV_BLOCK * KV_BLOCK;
+    p.from = segment * KV_SEGMENT > seen ? segment * KV_SEGMENT : seen;
+    p.to = min(p.sinks ? first->entry->sinks : first->pos + tile->n, (segment + 1) * KV_SEGMENT);
+    return p;
+}
+
+/* The part that is no segment: one key for each head, whose value is zero. */
+static void score_sinks(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    const struct scratch *s = &p->c->scratch;
+    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
+    size_t row = item_row(y, tile, item->head, item->part);
+    for (uint32_t r = 0; r < rows; r++) {
+        s->attn.m[row + r] = p->w->sink_scores[item->head * group + r % group];
+        s->attn.l[row + r] = 1;
+    }
+    memset(s->attn.o + row * y->head_dim, 0, (size_t)rows * y->head_dim * sizeof(*s->attn.o));
+}
+
+static void run_item(const struct pass *p, const struct attn_item *item, uint32_t thread)
+{
+    const struct cpu *c = p->c;
+    const struct scratch *s = &c->scratch;
+    const struct hparams *y = &c->base.hparams;
+    const struct attn_tile *tile = &s->attn.tiles[item->tile];
+    const struct token *t = &s->tokens[tile->token];
+    const struct span span = span_of(p, tile, t, item->part);
+    uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
+    uint32_t n_blocks = (span.to - span.from + KV_BLOCK - 1) / KV_BLOCK;
+    const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
+    for (uint32_t i = 0; i < n_blocks; i++) {
+        uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][span.from / KV_BLOCK + i], item->head);
+        k[i] = block;
+        v[i] = block + c->kv.half;
+    }
+    size_t own = (size_t)thread * s->attn.tile_tokens * group;
+    const float **q = s->attn.query + own, *queries = span.sinks ? s->sink_q : s->q;
+    uint32_t *begin = s->attn.begin + own, *end = s->attn.end + own;
+    for (uint32_t r = 0; r < rows; r++) {
+        const struct token *own_token = t + r / group;
+        uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(own_token->pos + 1, span.to);
+        q[r] = queries + ((size_t)(tile->token + r / group) * y->heads + item->head * group + r % group) * y->head_dim;
+        begin[r] = first > span.from ? first - span.from : 0;
+        end[r] = last > span.from ? last - span.from : 0;
+    }
+    size_t row = item_row(y, tile, item->head, item->part);
+    struct kern_attn a = {.q = q,
+                          .begin = begin,
+                          .end = end,
+                          .n_q = rows,
+                          .dim = y->head_dim,
+                          .k = k,
+                          .v = v,
+                          .n_blocks = n_blocks,
+                          .scale = y->scale.attention,
+                          .cap = y->cap.attention,
+                          .m = s->attn.m + row,
+                          .l = s->attn.l + row,
+                          .o = s->attn.o + row * y->head_dim};
+    c->kern->attn[c->base.config.kv_type](&a);
+}
+
+static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct wave *w = ctx;
+    const struct scratch *s = &w->p->c->scratch;
+    for (uint32_t i = begin; i < end; i++) {
+        const struct attn_item *item = &s->attn.items[i];
+        const struct attn_tile *tile = &s->attn.tiles[item->tile];
+        if (w->p->w->sink_scores && item->part + 1 == tile->parts)
+            score_sinks(w->p, tile, item);
+        else
+            run_item(w->p, item, thread);
+    }
+}
+
+static void merge_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct wave *w = ctx;
+    const struct cpu *c = w->p->c;
+    const struct scratch *s = &c->scratch;
+    const struct hparams *y = &c->base.hparams;
+    uint32_t group = y->heads / y->kv_heads;
+    for (uint32_t i = w->first + begin; i < w->first + end; i++) {
+        const struct attn_tile *tile = &s->attn.tiles[s->tokens[i].tile];
+        size_t rows = (size_t)tile->n * group, width = (size_t)y->heads * y->head_dim;
+        for (uint32_t h = 0; h < y->heads; h++) {
+            size_t row = item_row(y, tile, h / group, 0) + (i - tile->token) * group + h % group;
+            c->kern->attn_merge(s->att + i * width + h * y->head_dim, s->attn.m + row, s->attn.l + row, rows,
+                                s->attn.o + row * y->head_dim, rows * y->head_dim, tile->parts, y->head_dim);
+        }
+        cpu_quantize_row(w->p, s->att + i * width, width, i);
+    }
+}
+
+void cpu_attention(struct pass *p)
+{
+    struct wave w = {.p = p};
+    for (; w.first < p->n; w.first += w.n) {
+        plan(&w);
+        cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, 1);
+        cpu_run(p, TIMING_ATTENTION, merge_tokens, &w, w.n, 4);
+    }
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* What the engine asks for, checked and laid out token by token. */
+#include "daemon/backend/cpu/cpu.h"
+#include "libcommon/error.h"
+
+/* Where the entry stands, and what it sees. */
+static int check_positions(const struct backend *b, const struct batch_entry *e)
+{
+    uint64_t last = (uint64_t)e->pos + e->n - 1;
+    if (e->window && (uint64_t)e->sinks + e->window > b->config.ctx)
+        return error_say(-EINVAL, "%u sinks and a window of %u are more than the context of %u", e->sinks, e->window,
+                         b->config.ctx);
+    if (e->window && b->hparams.window)
+        return error_say(-EOPNOTSUPP, "a '%s' model, whose layers have windows of their own, cannot rotate",
+                         b->hparams.arch);
+    if (e->sinks && !e->window) return error_say(-EINVAL, "%u sinks without a window", e->sinks);
+    if (last > INT32_MAX || (!e->window && last >= b->config.ctx))
+        return error_say(-EINVAL, "position %llu is outside the context of %u", (unsigned long long)last,
+                         e->window ? INT32_MAX : b->config.ctx);
+    return 0;
+}
+
+/* Every block that a token of the entry sees or writes must be there. */
+static int check_blocks(const struct backend *b, const struct batch_entry *e)
+{
+    const struct token first = {.entry = e, .pos = e->pos};
+    uint32_t sinks = 0, window = 0; /* what is seen: [0, sinks) and from window on */
+    if (token_slides(&first)) sinks = e->sinks, window = e->pos + 1 - e->window;
+    for (uint32_t j = 0; j <= (e->pos + e->n - 1) / KV_BLOCK; j++) {
+        uint32_t id = e->blocks[0][j], at = j * KV_BLOCK;
+        if (id < b->kv_blocks) continue;
+        bool seen = at < sinks || at + KV_BLOCK > window;
+        if (id != KV_NO_BLOCK) return error_say(-EINVAL, "KV block %u of %u", id, b->kv_blocks);
+        if (seen) return error_say(-EINVAL, "no KV block for position %u, which is attended to", at);
+    }
+    return 0;
+}
+
+int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden)
+{
+    const struct backend *b = &p->c->base;
+    for (size_t i = 0; i < n; i++) {
+        if (!e[i].n || e[i].n > b->config.batch_tokens - p->n)
+            return error_say(-EINVAL, "a batch of more than %u tokens, or an empty entry in it",
+                             b->config.batch_tokens);
+        if (e[i].adapter) return error_say(-EOPNOTSUPP, "adapter %u: adapters are not supported", e[i].adapter);
+        int r = check_positions(b, &e[i]);
+        if (!r) r = check_blocks(b, &e[i]);
+        if (r) return r;
+        for (uint32_t j = 0; j < e[i].n; j++) {
+            struct token *t = &p->c->scratch.tokens[p->n++];
+            *t = (struct token){.entry = &e[i], .pos = e[i].pos + j};
+            if (e[i].tokens && (e[i].tokens[j] < 0 || (uint32_t)e[i].tokens[j] >= b->hparams.vocab))
+                return error_say(-EINVAL, "token %d is outside the vocabulary of %u", e[i].tokens[j], b->hparams.vocab);
+            if ((token_wants(t) & WANT_LOGITS && !logits) || (token_wants(t) & WANT_HIDDEN && !hidden) ||
+                (!e[i].tokens && !e[i].embd))
+                return error_say(-EINVAL, "a batch without its tokens, or without room for what it wants");
+        }
+    }
+    return 0;
+}

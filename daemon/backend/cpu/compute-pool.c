@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/backend/cpu/compute-pool.h"
+#include "libcommon/error.h"
+#include <assert.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS_MAX 1024
+#define PIECE_LEAST 2 /* items of a piece near the end of a run; a pair of panels is multiplied at once */
+#define OPEN        0x80000000u
+#define SPINS       4000 /* rounds of a waiting thread before it sleeps, some tens of microseconds */
+
+/*
+ * A job is open while OPEN is set in @gate, whose other bits count the workers inside. An increment of @round tells
+ * workers of it; they enter, take items from @next until none are left, and leave. The caller takes items too; when
+ * there are no more it shuts the gate and waits for those inside, so that nobody can still look at a job that is over.
+ * A worker that comes late, because other processes have its CPU, finds the gate shut: nobody waits for it.
+ */
+struct compute_pool {
+    uint32_t threads, started; /* started: workers that run, threads - 1 when complete */
+    pthread_t *workers;
+    bool spin;
+
+    compute_fn fn;
+    void *ctx;
+    uint32_t n, grain;
+    struct timing *timing; /* NULL: nobody asks */
+
+    _Alignas(64) _Atomic uint32_t round; /* futex of the workers */
+    _Alignas(64) _Atomic uint64_t next;  /* first item nobody has taken */
+    _Alignas(64) _Atomic uint32_t gate;  /* futex of the caller */
+    _Atomic uint32_t sleepers;           /* workers that sleep or are about to */
+    _Atomic bool waits, stop;            /* waits: the caller sleeps or is about to */
+    _Atomic uint32_t ids;
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Smaller pieces near the end, so that all threads end together: nobody waits for long for another's last piece.
+ * Another thread may take some between the look and the taking; that changes a size, not what is covered. */
+static uint32_t piece(struct compute_pool *p)
+{
+    uint64_t next = atomic_load_explicit(&p->next, memory_order_relaxed);
+    uint32_t share = next < p->n ? (p->n - (uint32_t)next) / (p->threads * 2) : 0;
+    uint32_t least = p->grain < PIECE_LEAST ? p->grain : PIECE_LEAST;
+    return share > p->grain ? p->grain : share < least ? least : share;
+}
+
+static void work(struct compute_pool *p, uint32_t thread)
+{
+    for (;;) {
+        uint32_t size = piece(p);
+        uint64_t begin = atomic_fetch_add_explicit(&p->next, size, memory_order_relaxed);
+        if (begin >= p->n) return;
+        uint32_t end = p->n - begin < size ? p->n : (uint32_t)begin + size;
+        p->fn(p->ctx, (uint32_t)begin, end, thread);
+    }
+}
+
+/* Returns @round when it is no longer @seen. */
+static uint32_t wait_round(struct compute_pool *p, uint32_t seen)
+{
+    uint32_t round;
+    for (int i = 0; p->spin && i < SPINS; i++) {
+        if ((round = atomic_load_explicit(&p->round, memory_order_acquire)) != seen) return round;
+        relax();
+    }
+    while ((round = atomic_load(&p->round)) == seen) {
+        atomic_fetch_add(&p->sleepers, 1);
+        if (atomic_load(&p->round) == seen) futex_wait(&p->round, seen);
+        atomic_fetch_sub(&p->sleepers, 1);
+    }
+    return round;
+}
+
+static bool enter(struct compute_pool *p)
+{
+    uint32_t gate = atomic_load(&p->gate);
+    while (gate & OPEN)
+        if (atomic_compare_exchange_weak(&p->gate, &gate, gate + 1)) return true;
+    return false;
+}
+
+static void leave(struct compute_pool *p)
+{
+    if (atomic_fetch_sub(&p->gate, 1) == 1 && atomic_load(&p->waits)) futex_wake(&p->gate, 1);
+}
+
+static void *worker(void *arg)
+{
+    struct compute_pool *p = arg;
+    uint32_t thread = 1 + atomic_fetch_add(&p->ids, 1), seen = 0;
+    char name[16];
+    snprintf(name, sizeof(name), "compute-%u", thread);
+    pthread_setname_np(pthread_self(), name);
+    for (;;) {
+        seen = wait_round(p, seen);
+        if (atomic_load(&p->stop)) return NULL;
+        if (!enter(p)) continue;
+        work(p, thread);
+        leave(p);
+    }
+}
+
+static void wait_idle(struct compute_pool *p)
+{
+    for (int i = 0; p->spin && i < SPINS; i++) {
+        if (!atomic_load_explicit(&p->gate, memory_order_acquire)) return;
+        relax();
+    }
+    atomic_store(&p->waits, true);
+    for (uint32_t inside; (inside = atomic_load(&p->gate));) futex_wait(&p->gate, inside);
+    atomic_store(&p->waits, false);
+}
+
+static void publish(struct compute_pool *p)
+{
+    atomic_fetch_add(&p->round, 1);
+    if (atomic_load(&p->sleepers)) futex_wake(&p->round, THREADS_MAX);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void compute_pool_time(struct compute_pool *p, struct timing *timing)
+{
+    p->timing = timing;
+}
+
+void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t n, uint32_t grain)
+{
+    assert(grain > 0);
+    uint64_t start = p->timing ? now_ns() : 0;
+    if (p->threads == 1 || n <= grain) {
+        if (n) fn(ctx, 0, n, 0);
+        if (p->timing) p->timing->work_ns += now_ns() - start;
+        return;
+    }
+    p->fn = fn;
+    p->ctx = ctx;
+    p->n = n;
+    p->grain = grain;
+    atomic_store(&p->next, 0);
+    atomic_store(&p->gate, OPEN);
+    publish(p);
+    work(p, 0);
+    atomic_fetch_and(&p->gate, ~OPEN);
+    uint64_t done = p->timing ? now_ns() : 0;
+    wait_idle(p);
+    if (!p->timing) return;
+    p->timing->work_ns += done - start;
+    p->timing->wait_ns += now_ns() - done;
+    p->timing->barriers++;
+}
+
+/* Is @cpu the first of its core's threads among @allowed? */
+static bool leads_core(int cpu, const cpu_set_t *allowed)
+{
+    char path[96], list[256];
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    FILE *f = fopen(path, "re");
+    bool have = f && fgets(list, sizeof(list), f);
+    if (f) fclose(f);
+    if (!have) return true;
+    for (char *s = list; *s;) { /* "0,4" or "0-1" */
+        char *end;
+        long from = strtol(s, &end, 10), to = from;
+        if (end == s) return true;
+        if (*end == '-') to = strtol(end + 1, &end, 10);
+        for (long c = from; c <= to && c < cpu; c++)
+            if (c >= 0 && c < CPU_SETSIZE && CPU_ISSET(c, allowed)) return false;
+        s = *end == ',' ? end + 1 : end + strlen(end);
+    }
+    return true;
+}
+
+static uint32_t cores(uint32_t *cpus)
+{
+    cpu_set_t set;
+    uint32_t n = 0;
+    *cpus = 0;
+    if (sched_getaffinity(0, sizeof(set), &set)) return 1;
+    for (int c = 0; c < CPU_SETSIZE; c++)
+        if (CPU_ISSET(c, &set)) {
+            ++*cpus;
+            n += leads_core(c, &set);
+        }
+    return n ? n : 1;
+}
+
+int compute_pool_new(struct compute_pool **out, uint32_t threads)
+{
+    uint32_t cpus, physical = cores(&cpus);
+    if (!threads) threads = physical;
+    if (threads > THREADS_MAX) return error_say(-EINVAL, "%u compute threads; at most %u", threads, THREADS_MAX);
+    struct compute_pool *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
+    if (!p) return error_say(-ENOMEM, "out of memory for the compute pool");
+    memset(p, 0, sizeof(*p));
+    p->threads = threads;
+    p->spin = threads <= cpus; /* with fewer CPUs than threads, spinning keeps the others from working */
+    p->workers = calloc(threads, sizeof(*p->workers));
+    int e = p->workers ? 0 : ENOMEM;
+    sigset_t all, old;
+    sigfillset(&all);        /* signals are the main thread's business */
+    sigdelset(&all, SIGBUS); /* but a fault in a mapped file is whose it is */
+    sigdelset(&all, SIGSYS); /* and a forbidden call */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (!e && p->started < threads - 1 && !(e = pthread_create(&p->workers[p->started], NULL, worker, p)))
+        p->started++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (e) {
+        uint32_t started = p->started;
+        compute_pool_free(p);
+        return error_say(-e, "cannot start compute thread %u of %u: %s", started + 2, threads, strerror(e));
+    }
+    *out = p;
+    return 0;
+}
+
+struct compute_pool *compute_pool_free(struct compute_pool *p)
+{
+    if (!p) return NULL;
+    atomic_store(&p->stop, true);
+    publish(p);
+    for (uint32_t i = 0; i < p->started; i++) pthread_join(p->workers[i], NULL);
+    free(p->workers);
+    free(p);
+    return NULL;
+}
+
+uint32_t compute_pool_threads(const struct compute_pool *p)
+{
+    return p->threads;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The compute pool: n threads, the caller's included, that run one function over a range of work items. Workers spin
+ * briefly, then sleep on a futex. One caller at a time. */
+#include "daemon/model/timing.h"
+
+struct compute_pool;
+
+/* @fn is called with disjoint [begin, end) that together cover [0, n); @thread is 0 … threads-1. */
+typedef void (*compute_fn)(void *ctx, uint32_t begin, uint32_t end, uint32_t thread);
+
+/* @threads 0: the physical cores that this process may use. On 0 *out is owned by the caller; else -errno. */
+int compute_pool_new(struct compute_pool **out, uint32_t threads);
+struct compute_pool *compute_pool_free(struct compute_pool *p); /* NULL ok, returns NULL */
+uint32_t compute_pool_threads(const struct compute_pool *p);
+
+/* Run @fn over [0, n); returns when all items are done. @grain: items given out at a time, at least 1; fewer near the
+ * end. */
+void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t n, uint32_t grain);
+
+/* compute_pool_run adds its time to @timing, which must stay valid until the next call of this function; NULL: no
+ * timing. */
+void compute_pool_time(struct compute_pool *p, struct timing *timing);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* The CPU backend: creation, destruction and KV. forward.c and attention.c compute. */
+#include "daemon/backend/cpu/cpu.h"
+#include "daemon/backend/backends.h"
+#include "libcommon/error.h"
+#include <stdlib.h>
+
+static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
+{
+    kv_memory_copy(&((struct cpu *)b)->kv, dst, src, tokens);
+}
+
+static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+{
+    kv_memory_read(&((struct cpu *)b)->kv, block, out);
+}
+
+static void kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)
+{
+    kv_memory_write(&((struct cpu *)b)->kv, block, in);
+}
+
+static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n)
+{
+    kv_memory_release(&((struct cpu *)b)->kv, first, n);
+}
+
+static int background_verify(struct backend *b, const atomic_bool *stop)
+{
+    return weights_background_verify(&((struct cpu *)b)->weights, stop);
+}
+
+static int fingerprint(const struct backend *b, struct fingerprint *out)
+{
+    return weights_model(&((const struct cpu *)b)->weights, out);
+}
+
+static void logsumexp(const struct backend *b, const float *logits, float *max, float *lse)
+{
+    ((const struct cpu *)b)->kern->logsumexp(max, lse, logits, b->hparams.vocab);
+}
+
+static struct backend *cpu_free(struct backend *b)
+{
+    struct cpu *c = (struct cpu *)b;
+    compute_pool_free(c->pool);
+    weights_fini(&c->weights);
+    kv_memory_fini(&c->kv);
+    scratch_fini(&c->scratch);
+    free(c->freqs[0]);
+    free(c->freqs[1]);
+    free(c);
+    return NULL;
+}
+
+static const struct backend_ops ops = {.forward = cpu_forward,
+                                       .kv_copy = kv_copy,
+                                       .kv_read = kv_read,
+                                       .kv_write = kv_write,
+                                       .kv_release = kv_release,
+                                       .background_verify = background_verify,
+                                       .fingerprint = fingerprint,
+                                       .kv_identity = cpu_kv_identity,
+                                       .logsumexp = logsumexp,
+                                       .free = cpu_free};
+
+/* LongRoPE's factors are chosen by the longest context that can come, as llama.cpp does: then a position's angles never
+ * change. Layers with a RoPE of their own have no factors. */
+static int make_freqs(struct cpu *c)
+{
+    const struct hparams *s = &c->base.hparams;
+    const struct weights *w = &c->weights;
+    const float *factors = w->rope_factors;
+    if (w->rope_long) factors = c->base.config.ctx > s->rope.original ? w->rope_long : w->rope_short;
+    for (uint32_t i = 0; i < hparams_ropes(s); i++) {
+        c->freqs[i] = calloc(s->rope_dim / 2, sizeof(*c->freqs[i]));
+        if (!c->freqs[i]) return error_say(-ENOMEM, "out of memory for RoPE");
+        rope_frequencies(i ? &s->window_rope : &s->rope, s->rope_dim, i ? NULL : factors, c->freqs[i]);
+    }
+    return 0;
+}
+
+/* Everything that is known before the weights are read. */
+static int configure(struct cpu *c, const struct gguf *g, const struct backend_config *config)
+{
+    struct backend *b = &c->base;
+    b->ops = &ops;
+    b->config = *config;
+    int r = hparams_read(&b->hparams, g);
+    if (r) return r;
+    if (!b->config.batch_tokens) return error_say(-EINVAL, "batches of 0 tokens");
+    if (!b->config.ctx || b->config.ctx > b->hparams.ctx) b->config.ctx = b->hparams.ctx;
+    if (config->kv_type >= KERN_KV_TYPES) return error_say(-EOPNOTSUPP, "this KV type is not supported");
+    c->kern = kernels_get(config->cpu);
+    if (!c->kern) return error_say(-EINVAL, "HOB_CPU=%s: not one of scalar, avx2, avx512, amx", config->cpu);
+    b->isa = c->kern->name;
+    return compute_pool_new(&c->pool, config->threads);
+}
+
+static int allocate(struct cpu *c, const struct gguf *g)
+{
+    struct backend *b = &c->base;
+    int r = weights_load(&c->weights, g, &b->hparams, c->pool, b->config.packed_dir, b->config.progress,
+                         b->config.progress_ctx);
+    if (!r) r = make_freqs(c);
+    if (!r) r = kv_memory_init(&c->kv, &b->hparams, b->config.kv_type, b->config.kv_bytes);
+    return r ? r
+             : scratch_init(&c->scratch, &b->hparams, b->config.batch_tokens, b->config.ctx,
+                            compute_pool_threads(c->pool));
+}
+
+static int cpu_new(struct backend **out, const struct gguf *g, const struct backend_config *config)
+{
+    struct cpu *c = calloc(1, sizeof(*c));
+    if (!c) return error_say(-ENOMEM, "out of memory for the CPU backend");
+    struct backend *b = &c->base;
+    int r = configure(c, g, config);
+    if (!r) r = allocate(c, g);
+    if (r) {
+        cpu_free(b);
+        return r;
+    }
+    b->config.threads = compute_pool_threads(c->pool);
+    b->config.kv_bytes = c->kv.size;
+    b->kv_blocks = c->kv.blocks;
+    b->weight_bytes = c->weights.table.size;
+    b->weights_mapped = c->weights.packed != NULL;
+    b->hparams.groups[0].bytes_per_token = kv_memory_block_bytes(&c->kv) / KV_BLOCK;
+    *out = b;
+    return 0;
+}
+
+static bool is_packed(const struct gguf *g, const char *dir)
+{
+    struct fingerprint model;
+    return fingerprint_recall(&model, g, dir) == 0 && packed_exists(&model, dir);
+}
+
+const struct backend_type backend_cpu = {.name = "cpu", .new = cpu_new, .check = weights_check, .is_packed = is_packed};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A mixture of experts. Each token goes to those that its router scores highest. The rows of the batch are sorted by
+ * expert, so that an expert's weights are read once for all tokens that chose it; a row's result does not depend on the
+ * others. A token's sum over its experts is in the router's order: share 0 x output 0, + share 1 x output 1, …, each
+ * product and sum rounded, then + the shared expert's.
+ */
+#include "daemon/backend/cpu/cpu.h"
+#include "daemon/backend/cpu/route.h"
+#include <string.h>
+
+static void choose_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct hparams *y = &p->c->base.hparams;
+    const struct scratch *s = &p->c->scratch;
+    for (size_t i = begin; i < end; i++) {
+        float *scores = s->moe.route + i * y->experts.n;
+        if (p->w->router.bias) p->c->kern->add(scores, p->w->router.bias, y->experts.n);
+        route(scores, y->experts.n, y->experts.used, y->experts.of_all, y->experts.scale,
+              s->moe.chosen + i * y->experts.used, s->moe.share + i * y->experts.used);
+    }
+}
+
+/* Number the rows by expert, and within one by token. How many groups of them there are. */
+static uint32_t group_rows(const struct pass *p)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    const struct scratch *s = &p->c->scratch;
+    uint32_t rows = p->n * y->experts.used, at = 0, n = 0;
+    for (uint32_t e = 0; e < y->experts.n; e++) s->moe.groups[e] = (struct group){.at = e};
+    for (uint32_t i = 0; i < rows; i++) s->moe.groups[s->moe.chosen[i]].n++;
+    for (uint32_t e = 0; e < y->experts.n; at += s->moe.groups[e++].n) s->moe.groups[e].first = at;
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t row = s->moe.groups[s->moe.chosen[i]].first++;
+        s->moe.row[i] = row;
+        s->moe.source[row] = i;
+    }
+    for (uint32_t e = 0; e < y->experts.n; e++) {
+        struct group g = s->moe.groups[e];
+        g.first -= g.n;
+        if (g.n) s->moe.groups[n++] = g;
+    }
+    return n;
+}
+
+static void gather_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct hparams *y = &p->c->base.hparams;
+    const struct scratch *s = &p->c->scratch;
+    for (size_t r = begin; r < end; r++) {
+        const float *h = s->h + (size_t)(s->moe.source[r] / y->experts.used) * y->dim;
+        memcpy(s->moe.mix + r * y->dim, h, y->dim * sizeof(*h));
+        cpu_quantize_row(p, h, y->dim, r);
+    }
+}
+
+static void gate_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct scratch *s = &p->c->scratch;
+    const size_t width = p->c->base.hparams.experts.ffn;
+    for (size_t r = begin; r < end; r++) {
+        float *gate = s->gate + r * width, *up = s->up + r * width;
+        size_t bias = s->moe.chosen[s->moe.source[r]] * width;
+        if (p->w->gate.bias) p->c->kern->add(gate, p->w->gate.bias + bias, width);
+        if (p->w->up.bias) p->c->kern->add(up, p->w->up.bias + bias, width);
+        cpu_activate(p, gate, up, width);
+        cpu_quantize_row(p, gate, width, r);
+    }
+}
+
+/* --- the shared expert --- */
+
+static void quantize_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const size_t dim = p->c->base.hparams.dim;
+    for (size_t i = begin; i < end; i++) cpu_quantize_row(p, p->c->scratch.h + i * dim, dim, i);
+}
+
+static void gate_shared(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct scratch *s = &p->c->scratch;
+    const size_t width = p->c->base.hparams.experts.shared_ffn;
+    for (size_t i = begin; i < end; i++) {
+        cpu_activate(p, s->gate + i * width, s->up + i * width, width);
+        cpu_quantize_row(p, s->gate + i * width, width, i);
+    }
+}
+
+/* h -> h */
+static void shared_expert(struct pass *p)
+{
+    struct scratch *s = &p->c->scratch;
+    const struct product in[] = {{&p->w->shared_gate, s->gate}, {&p->w->shared_up, s->up}};
+    const struct product out = {&p->w->shared_down, s->h};
+    p->quantize = cpu_quantized(in, 2);
+    if (p->quantize) cpu_each(p, quantize_tokens, p->n);
+    cpu_products(p, in, 2, s->h, p->n);
+    p->quantize = cpu_quantized(&out, 1);
+    cpu_each(p, gate_shared, p->n);
+    cpu_products(p, &out, 1, s->gate, p->n);
+}
+
+/* --- all of them --- */
+
+static void add_experts(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct hparams *y = &p->c->base.hparams;
+    const struct scratch *s = &p->c->scratch;
+    const struct kernels *k = p->c->kern;
+    for (size_t i = begin; i < end; i++) {
+        const size_t first = i * y->experts.used;
+        float *h = s->h + i * y->dim, *sum = s->moe.mix + (size_t)s->moe.row[first] * y->dim;
+        for (uint32_t j = 0; j < y->experts.used; j++) {
+            float *out = s->moe.mix + (size_t)s->moe.row[first + j] * y->dim;
+            if (p->w->down.bias) k->add(out, p->w->down.bias + (size_t)s->moe.chosen[first + j] * y->dim, y->dim);
+            k->scale(out, s->moe.share[first + j], y->dim);
+            if (j) k->add(sum, out, y->dim);
+        }
+        if (!y->experts.shared_ffn) {
+            memcpy(h, sum, y->dim * sizeof(*h));
+            continue;
+        }
+        k->scale(h, 1 / (1 + kern_exp(-s->moe.shared[i])), y->dim);
+        k->add(h, sum, y->dim);
+    }
+}
+
+void cpu_experts(struct pass *p)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    struct scratch *s = &p->c->scratch;
+    const struct product routers[] = {{&p->w->router, s->moe.route}, {&p->w->shared_router, s->moe.shared}};
+    const struct product in[] = {{&p->w->gate, s->gate}, {&p->w->up, s->up}}, out = {&p->w->down, s->moe.mix};
+    const uint32_t rows = p->n * y->experts.used;
+    cpu_products(p, routers, y->experts.shared_ffn ? 2 : 1, s->h, p->n);
+    cpu_each(p, choose_tokens, p->n);
+    uint32_t groups = group_rows(p);
+    p->quantize = cpu_quantized(in, 2);
+    cpu_each(p, gather_rows, rows);
+    cpu_group_products(p, in, 2, s->moe.mix, s->moe.groups, groups);
+    p->quantize = cpu_quantized(&out, 1);
+    cpu_each(p, gate_rows, rows);
+    cpu_group_products(p, &out, 1, s->gate, s->moe.groups, groups);
+    if (y->experts.shared_ffn) shared_expert(p);
+    cpu_each(p, add_experts, p->n);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* The forward pass: embed, then per layer attention and feed-forward on a residual stream, norm, logits. What the
+ * architectures do otherwise is in their descriptions (arch.h), in the shape, and in which vectors a layer has. */
+#include "daemon/backend/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
+
+#define TOKENS_GRAIN 4 /* tokens of a per-token operation handed out at a time */
+
+/* --- operations on each token --- */
+
+void cpu_each(struct pass *p, compute_fn fn, uint32_t n)
+{
+    cpu_run(p, TIMING_VECTOR, fn, p, n, TOKENS_GRAIN);
+}
+
+static void each_token(struct pass *p, compute_fn fn)
+{
+    cpu_each(p, fn, p->n);
+}
+
+/* Cosines, then sines, of a position's angles. pos * freq is rounded once, to half a unit in the last place of a
+ * double: for angles up to 2^31 that is 2^-23 radians, up to 2^15 (a usual context) 2^-39, while the f32 results round
+ * by 2^-25. libm reduces the argument without a loss. */
+static void turn(const struct cpu *c, uint32_t which, float *cs, uint32_t pos)
+{
+    const struct hparams *y = &c->base.hparams;
+    const float magnitude = which ? y->window_rope.magnitude : y->rope.magnitude;
+    uint32_t half = y->rope_dim / 2;
+    for (uint32_t j = 0; j < half; j++) {
+        double angle = pos * c->freqs[which][j];
+        cs[j] = (float)(cos(angle) * magnitude);
+        cs[half + j] = (float)(sin(angle) * magnitude);
+    }
+}
+
+static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    struct cpu *c = p->c;
+    const struct hparams *y = &c->base.hparams;
+    const struct scratch *s = &c->scratch;
+    for (size_t i = begin; i < end; i++) {
+        const struct token *t = &s->tokens[i];
+        float *x = s->x + i * y->dim;
+        uint32_t at = t->pos - t->entry->pos;
+        if (t->entry->tokens) {
+            weights_embed(&c->weights, (uint32_t)t->entry->tokens[at], x);
+            if (y->scale.embedding != 1) c->kern->scale(x, y->scale.embedding, y->dim);
+        } else {
+            memcpy(x, t->entry->embd + (size_t)at * y->dim, y->dim * sizeof(float));
+        }
+        for (uint32_t r = 0; r < hparams_ropes(y); r++) turn(c, r, s->cs[r] + i * y->rope_dim, t->pos);
+        if (token_slides(t)) turn(c, 0, s->sink_cs + i * y->rope_dim, t->entry->sinks + t->entry->window - 1);
+    }
+}
+
+/* x += what the block before has left in h. */
+static void join(const struct pass *p, float *x, float *h)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    const struct kernels *k = p->c->kern;
+    if (p->bias) k->add(h, p->bias, y->dim);
+    if (p->post) k->rmsnorm(h, h, p->post, y->dim, y->rms_eps);
+    if (y->scale.residual != 1) k->scale(h, y->scale.residual, y->dim);
+    k->add(x, h, y->dim);
+}
+
+/* What the block before has left joins the residual stream on the way: one pass over both, one barrier. */
+static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct hparams *y = &p->c->base.hparams;
+    for (size_t i = begin; i < end; i++) {
+        float *x = p->c->scratch.x + i * y->dim, *h = p->c->scratch.h + i * y->dim;
+        if (p->pending) join(p, x, h);
+        if (p->norm)
+            p->c->kern->rmsnorm(h, x, p->norm, y->dim, y->rms_eps);
+        else
+            memcpy(h, x, y->dim * sizeof(*h));
+        cpu_quantize_row(p, h, y->dim, i);
+    }
+}
+
+/* What comes between the product and the rotation, for q or k: [heads][head_dim]. */
+static void finish(const struct pass *p, float *x, uint32_t heads, const float *bias, const float *norm)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    const struct kernels *k = p->c->kern;
+    size_t dim = y->head_dim, all = heads * dim;
+    if (bias) k->add(x, bias, all);
+    if (y->desc->qk_norm == QK_NORM_WHOLE) k->rmsnorm(x, x, norm, all, y->rms_eps);
+    for (uint32_t h = 0; y->desc->qk_norm == QK_NORM_HEADS && h < heads; h++)
+        k->rmsnorm(x + h * dim, x + h * dim, norm, dim, y->rms_eps);
+}
+
+/* Rotate q and k of a token. The query that looks at its sinks has another angle. */
+static void rotate(const struct pass *p, size_t i, float *q, float *k)
+{
+    const struct cpu *c = p->c;
+    const struct hparams *y = &c->base.hparams;
+    const struct scratch *s = &c->scratch;
+    const bool neox = y->desc->neox, turns = hparams_rotates(y, p->layer);
+    const uint32_t which = hparams_window(y, p->layer) ? hparams_ropes(y) - 1 : 0;
+    const float *cs = s->cs[which] + i * y->rope_dim;
+    size_t dim = y->head_dim;
+    if (token_slides(&s->tokens[i])) {
+        float *sink_q = s->sink_q + i * y->heads * dim;
+        memcpy(sink_q, q, y->heads * dim * sizeof(*q));
+        if (turns) c->kern->rope(sink_q, y->heads, dim, y->rope_dim, s->sink_cs + i * y->rope_dim, neox);
+    }
+    if (!turns) return;
+    c->kern->rope(q, y->heads, dim, y->rope_dim, cs, neox);
+    c->kern->rope(k, y->kv_heads, dim, y->rope_dim, cs, neox);
+}
+
+/* Make q and k ready, and put k and v where attention finds them. */
+static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct cpu *c = p->c;
+    const struct hparams *y = &c->base.hparams;
+    const struct scratch *s = &c->scratch;
+    size_t dim = y->head_dim;
+    for (size_t i = begin; i < end; i++) {
+        const struct token *t = &s->tokens[i];
+        float *q = s->q + i * y->heads * dim, *k = s->k + i * y->kv_heads * dim, *v = s->v + i * y->kv_heads * dim;
+        finish(p, q, y->heads, p->w->q.bias, p->w->q_norm);
+        finish(p, k, y->kv_heads, p->w->k.bias, p->w->k_norm);
+        if (p->w->v.bias) c->kern->add(v, p->w->v.bias, y->kv_heads * dim);
+        rotate(p, i, q, k);
+        for (uint32_t h = 0; h < y->kv_heads; h++) {
+            uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][t->pos / KV_BLOCK], h);
+            c->kern->kv_store[c->base.config.kv_type](block, block + c->kv.half, t->pos % KV_BLOCK, k + h * dim,
+                                                      v + h * dim, dim);
+        }
+    }
+}
+
+static void join_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    size_t dim = p->c->base.hparams.dim;
+    for (size_t i = begin; i < end; i++) join(p, p->c->scratch.x + i * dim, p->c->scratch.h + i * dim);
+}
+
+void cpu_activate(const struct pass *p, float *gate, const float *up, size_t n)
+{
+    const struct kernels *k = p->c->kern;
+    switch (p->c->base.hparams.desc->activation) {
+    case ACT_SILU:
+        k->silu_mul(gate, up, n);
+        break;
+    case ACT_GELU:
+        k->gelu_mul(gate, up, n);
+        break;
+    case ACT_CLAMPED:
+        k->swiglu_clamped(gate, up, n);
+        break;
+    }
+}
+
+static void gate_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct hparams *y = &p->c->base.hparams;
+    const struct kernels *k = p->c->kern;
+    for (size_t i = begin; i < end; i++) {
+        float *gate = p->c->scratch.gate + i * y->ffn, *up = p->c->scratch.up + i * y->ffn;
+        if (p->w->gate.bias) k->add(gate, p->w->gate.bias, y->ffn);
+        if (p->w->up.bias) k->add(up, p->w->up.bias, y->ffn);
+        cpu_activate(p, gate, up, y->ffn);
+        cpu_quantize_row(p, gate, y->ffn, i);
+    }
+}
+
+static void finish_logits(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    const struct hparams *y = &p->c->base.hparams;
+    for (size_t i = begin; i < end; i++) {
+        float *row = p->logits + i * y->vocab;
+        if (y->scale.logits != 1) p->c->kern->scale(row, y->scale.logits, y->vocab);
+        if (y->cap.logits > 0) p->c->kern->softcap(row, y->cap.logits, y->vocab);
+    }
+}
+
+/* --- the pass --- */
+
+/* The block's result is in h: what has to happen to it before it joins the residual stream. */
+static void leave(struct pass *p, const float *bias, const float *post)
+{
+    p->pending = true;
+    p->bias = bias;
+    p->post = post;
+}
+
+/* q, k and v; the latter where all tokens after them find them. */
+static void qkv_block(struct pass *p)
+{
+    struct scratch *s = &p->c->scratch;
+    const struct product qkv[] = {{&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}};
+    p->norm = p->w->attn_norm;
+    p->quantize = cpu_quantized(qkv, 3);
+    each_token(p, norm_tokens);
+    cpu_products(p, qkv, 3, s->h, p->n);
+    each_token(p, place_tokens);
+}
+
+/* The last layer's K and V are there for the tokens to come. What else it computes is for those that something is
+ * wanted of: only they go on, their rows moved together. */
+static void keep_wanted(struct pass *p)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    struct scratch *s = &p->c->scratch;
+    const size_t q = (size_t)y->heads * y->head_dim;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!token_wants(&s->tokens[i])) continue;
+        if (n < i) {
+            s->tokens[n] = s->tokens[i];
+            memcpy(s->x + n * (size_t)y->dim, s->x + i * (size_t)y->dim, y->dim * sizeof(*s->x));
+            memcpy(s->q + n * q, s->q + i * q, q * sizeof(*s->q));
+            memcpy(s->sink_q + n * q, s->sink_q + i * q, q * sizeof(*s->sink_q));
+        }
+        n++;
+    }
+    p->n = n;
+}
+
+static void attention_block(struct pass *p)
+{
+    struct scratch *s = &p->c->scratch;
+    const struct product out = {&p->w->o, s->h};
+    p->quantize = cpu_quantized(&out, 1);
+    cpu_attention(p);
+    cpu_products(p, &out, 1, s->att, p->n);
+    leave(p, p->w->o.bias, p->w->attn_post_norm);
+}
+
+static void experts_block(struct pass *p)
+{
+    const struct product router[] = {{&p->w->router, NULL}, {&p->w->shared_router, NULL}};
+    p->norm = p->w->ffn_norm;
+    p->quantize = cpu_quantized(router, p->c->base.hparams.experts.shared_ffn ? 2 : 1);
+    each_token(p, norm_tokens);
+    cpu_experts(p);
+    leave(p, NULL, p->w->ffn_post_norm);
+}
+
+static void feed_forward_block(struct pass *p)
+{
+    struct scratch *s = &p->c->scratch;
+    const struct product in[] = {{&p->w->gate, s->gate}, {&p->w->up, s->up}}, out = {&p->w->down, s->h};
+    p->norm = p->w->ffn_norm;
+    p->quantize = cpu_quantized(in, 2);
+    each_token(p, norm_tokens);
+    cpu_products(p, in, 2, s->h, p->n);
+    p->quantize = cpu_quantized(&out, 1);
+    each_token(p, gate_tokens);
+    cpu_products(p, &out, 1, s->gate, p->n);
+    leave(p, p->w->down.bias, p->w->ffn_post_norm);
+}
+
+/* Final norm and vocabulary, for the tokens that want them; their rows are moved together in x first. */
+static void output_block(struct pass *p, float *logits, float *hidden)
+{
+    struct cpu *c = p->c;
+    struct scratch *s = &c->scratch;
+    const struct hparams *y = &c->base.hparams;
+    uint32_t n = 0;
+    for (uint32_t i = 0; hidden && i < p->n; i++) {
+        if (!(token_wants(&s->tokens[i]) & WANT_HIDDEN)) continue;
+        c->kern->rmsnorm(hidden, s->x + (size_t)i * y->dim, c->weights.output_norm, y->dim, y->rms_eps);
+        hidden += y->dim;
+    }
+    for (uint32_t i = 0; i < p->n; i++)
+        if (token_wants(&s->tokens[i]) & WANT_LOGITS)
+            memmove(s->x + y->dim * (size_t)n++, s->x + y->dim * (size_t)i, y->dim * sizeof(float));
+    if (!n) return;
+    const struct product out = {&c->weights.output, logits};
+    p->n = n;
+    p->norm = c->weights.output_norm;
+    p->quantize = cpu_quantized(&out, 1);
+    each_token(p, norm_tokens);
+    cpu_products(p, &out, 1, s->h, n);
+    p->logits = logits;
+    if (y->scale.logits != 1 || y->cap.logits > 0) each_token(p, finish_logits);
+}
+
+int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
+{
+    struct pass p = {.c = (struct cpu *)b};
+    int r = cpu_lay_out(&p, e, n, logits, hidden);
+    if (r || !p.n) return r;
+    each_token(&p, embed_tokens);
+    for (p.layer = 0; p.layer < b->hparams.n_layers; p.layer++) {
+        p.w = &p.c->weights.layers[p.layer];
+        qkv_block(&p);
+        if (p.layer + 1 == b->hparams.n_layers) keep_wanted(&p);
+        if (!p.n) return 0;
+        attention_block(&p);
+        b->hparams.experts.n ? experts_block(&p) : feed_forward_block(&p);
+    }
+    p.w = NULL;
+    each_token(&p, join_tokens);
+    p.pending = false;
+    output_block(&p, logits, hidden);
+    return 0;
+}

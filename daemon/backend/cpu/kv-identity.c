@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* What the bits of a KV block depend on besides what was said, in 16 bytes. */
+#include "daemon/backend/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* Of what forward.c and attention.c compute and kv-memory.h lays out, in so far as KERN_ARITHMETIC does not say it. */
+#define CPU_VERSION 1
+
+#define PROBES 64 /* positions that sines are taken at */
+
+struct identity {
+    char backend[8];
+    struct fingerprint model; /* weights, and RoPE factors among them */
+    uint32_t version, arithmetic;
+    uint32_t kv_type, block, segment;
+    uint32_t layers, kv_heads, head_dim;
+    uint32_t rope_dim, window;
+    float rope_magnitude;
+    uint32_t n_groups;
+    struct {
+        uint32_t layers, kind, window, bytes_per_token;
+    } groups[HPARAMS_KV_GROUPS_MAX];
+    uint64_t angles;
+};
+
+_Static_assert(sizeof(struct identity) == 8 + 16 + 12 * 4 + HPARAMS_KV_GROUPS_MAX * 16 + 8, "no padding: it is hashed");
+
+/* pow, cos and sin are libm's, whose last bit differs by version and CPU. A sample in double tells them apart, far
+ * below what is left of it in f32. */
+static uint64_t angles(const struct cpu *c)
+{
+    uint64_t hash = 0;
+    for (uint32_t r = 0; r < hparams_ropes(&c->base.hparams); r++)
+        for (uint32_t j = 0; j < c->base.hparams.rope_dim / 2; j++)
+            for (uint32_t i = 0; i < PROBES; i++) {
+                double freq = c->freqs[r][j], angle = i * 509 * freq, probe[] = {freq, cos(angle), sin(angle)};
+                hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
+            }
+    return hash;
+}
+
+int cpu_kv_identity(const struct backend *b, uint8_t out[16])
+{
+    const struct cpu *c = (const struct cpu *)b;
+    const struct hparams *s = &b->hparams;
+    struct identity id = {.backend = "cpu",
+                          .version = CPU_VERSION,
+                          .arithmetic = KERN_ARITHMETIC,
+                          .kv_type = b->config.kv_type,
+                          .block = KV_BLOCK,
+                          .segment = KV_SEGMENT,
+                          .layers = s->n_layers,
+                          .kv_heads = s->kv_heads,
+                          .head_dim = s->head_dim,
+                          .rope_dim = s->rope_dim,
+                          .window = s->window,
+                          .rope_magnitude = s->rope.magnitude,
+                          .n_groups = s->n_groups,
+                          .angles = angles(c)};
+    int r = weights_model(&c->weights, &id.model);
+    if (r) return r;
+    for (uint32_t i = 0; i < s->n_groups; i++) {
+        id.groups[i].layers = s->groups[i].n_layers;
+        id.groups[i].kind = s->groups[i].kind;
+        id.groups[i].window = s->groups[i].window;
+        id.groups[i].bytes_per_token = (uint32_t)s->groups[i].bytes_per_token;
+    }
+    XXH128_canonical_t hash;
+    XXH128_canonicalFromHash(&hash, XXH3_128bits(&id, sizeof(id)));
+    memcpy(out, hash.digest, sizeof(hash.digest));
+    return 0;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The tensor memory of KV blocks: one anonymous mapping. Pages that are never written take no memory.
+ * Layout: [layer][block][kv head], of each K and then V as the kernels lay them out (kernels/kv.h).
+ */
+#include "daemon/model/hparams.h"
+#include "kernels/kernels.h"
+
+struct kv_memory {
+    uint8_t *mem;
+    size_t size, half; /* half: bytes of K (or V) of one block of one KV head */
+    enum kern_kv type;
+    uint32_t layers, blocks, kv_heads, head_dim;
+};
+
+/* Map as many blocks as fit into @bytes. 0; -EINVAL if that is none, -ENOMEM. Errors set the error message. */
+int kv_memory_init(struct kv_memory *kv, const struct hparams *s, enum kern_kv type, uint64_t bytes);
+void kv_memory_fini(struct kv_memory *kv);
+
+size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all layers */
+
+/* K of one block of one KV head; V follows. */
+static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, uint32_t block, uint32_t head)
+{
+    return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * 2 * kv->half;
+}
+
+/* As the functions of struct backend_ops. They access only the memory of the given blocks and do not change *kv, so
+ * that kv_memory_read and kv_memory_write need no lock. */
+void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens);
+void kv_memory_read(const struct kv_memory *kv, uint32_t block, void *out);
+void kv_memory_write(const struct kv_memory *kv, uint32_t block, const void *in);
+
+/* Releases whole pages only; a page that holds a part of another block stays. One call for consecutive blocks releases
+ * more than several calls. With THP "always", the kernel may have mapped a huge page (this code does not ask for them).
+ * It then splits that page, which takes some microseconds; the remaining parts are small pages, with more TLB misses in
+ * attention. */
+void kv_memory_release(const struct kv_memory *kv, uint32_t first, uint32_t n);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/backend/cpu/cpu.h"
+#include "daemon/backend/cpu/memory.h"
+#include "libcommon/error.h"
+#include <stdio.h>
+#include <sys/mman.h>
+
+#define TILE_ROWS 64    /* queries of one KV head that a tile has at best */
+#define WAVE_ROWS 16384 /* partial results that still fit into a cache */
+/* A tile of t <= TILE_ROWS tokens that slide over n sinks and W others sees at most ceil(n / 512) parts of sinks and
+ * ceil((W + t - 2) / 512) + 1 of the window; n + W <= ctx. Sink scores are one more. */
+#define MORE_PARTS 4
+
+/* Counts first (base NULL), hands out pointers then. */
+struct carver {
+    uint8_t *base;
+    size_t at;
+};
+
+static void *carve(struct carver *c, size_t n, size_t size)
+{
+    void *p = c->base ? c->base + c->at : NULL;
+    c->at += kern_align(n * size);
+    return p;
+}
+
+static uint32_t max(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest quantized input. */
+struct inputs {
+    size_t values, blocks;
+};
+
+static void widen(struct inputs *in, size_t rows, uint32_t width)
+{
+    in->values = max_size(in->values, rows * width);
+    in->blocks = max_size(in->blocks, rows * ((width + KERN_BLOCK - 1) / KERN_BLOCK));
+}
+
+static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y, size_t n, size_t threads)
+{
+    uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim;
+    uint32_t ffn = y->experts.n ? y->experts.shared_ffn : y->ffn;
+    size_t tile_rows = (size_t)s->attn.tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts.used;
+    struct inputs in = {0};
+    widen(&in, n, max(max(y->dim, q), ffn));
+    widen(&in, rows, max(y->dim, y->experts.ffn));
+    s->tokens = carve(c, n, sizeof(*s->tokens));
+    s->x = carve(c, n * y->dim, sizeof(float));
+    s->h = carve(c, n * y->dim, sizeof(float));
+    s->q = carve(c, n * q, sizeof(float));
+    s->k = carve(c, n * kv, sizeof(float));
+    s->v = carve(c, n * kv, sizeof(float));
+    s->att = carve(c, n * q, sizeof(float));
+    s->gate = carve(c, max_size(n * ffn, rows * y->experts.ffn), sizeof(float));
+    s->up = carve(c, max_size(n * ffn, rows * y->experts.ffn), sizeof(float));
+    s->moe.route = carve(c, n * y->experts.n, sizeof(float));
+    s->moe.shared = carve(c, y->experts.shared_ffn ? n : 0, sizeof(float));
+    s->moe.chosen = carve(c, rows, sizeof(*s->moe.chosen));
+    s->moe.share = carve(c, rows, sizeof(float));
+    s->moe.row = carve(c, rows, sizeof(*s->moe.row));
+    s->moe.source = carve(c, rows, sizeof(*s->moe.source));
+    s->moe.groups = carve(c, y->experts.n, sizeof(*s->moe.groups));
+    s->moe.mix = carve(c, rows * y->dim, sizeof(float));
+    for (uint32_t i = 0; i < hparams_ropes(y); i++) s->cs[i] = carve(c, n * y->rope_dim, sizeof(float));
+    s->sink_q = carve(c, n * q, sizeof(float));
+    s->sink_cs = carve(c, n * y->rope_dim, sizeof(float));
+    s->aq = carve(c, in.values, 1);
+    s->ad = carve(c, in.blocks, sizeof(float));
+    s->as = carve(c, in.blocks * 2, sizeof(int16_t));
+    s->attn.m = carve(c, s->attn.rows, sizeof(float));
+    s->attn.l = carve(c, s->attn.rows, sizeof(float));
+    s->attn.o = carve(c, (size_t)s->attn.rows * y->head_dim, sizeof(float));
+    s->attn.tiles = carve(c, n, sizeof(*s->attn.tiles));
+    s->attn.items = carve(c, s->attn.rows, sizeof(*s->attn.items));
+    s->attn.query = carve(c, threads * tile_rows, sizeof(*s->attn.query));
+    s->attn.begin = carve(c, threads * tile_rows, sizeof(uint32_t));
+    s->attn.end = carve(c, threads * tile_rows, sizeof(uint32_t));
+}
+
+int scratch_init(struct scratch *s, const struct hparams *y, uint32_t tokens, uint32_t ctx, uint32_t threads)
+{
+    struct carver c = {0};
+    uint32_t group = y->heads / y->kv_heads, segments = (ctx + KV_SEGMENT - 1) / KV_SEGMENT;
+    const uint64_t longest = (uint64_t)y->heads * (segments + MORE_PARTS);
+    *s = (struct scratch){.attn.tile_tokens = max(TILE_ROWS / group, 1)};
+    if (longest > UINT32_MAX)
+        return error_say(-ENOMEM, "a context of %u is too long for %u attention heads", ctx, y->heads);
+    /* A wave holds at least one token of the longest context. */
+    s->attn.rows = max((uint32_t)longest, WAVE_ROWS);
+    lay_out(s, &c, y, tokens, threads);
+    s->size = c.at;
+    char what[64];
+    snprintf(what, sizeof(what), "batches of %u tokens", tokens);
+    int r = memory_map(&s->mem, s->size, true, what);
+    if (r) return r;
+    c = (struct carver){s->mem, 0};
+    lay_out(s, &c, y, tokens, threads);
+    return 0;
+}
+
+void scratch_fini(struct scratch *s)
+{
+    if (s->mem) munmap(s->mem, s->size);
+    *s = (struct scratch){0};
+}

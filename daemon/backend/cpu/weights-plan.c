@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds a model's tensors, and compares their dimensions with the model's keys. */
+#include "daemon/backend/cpu/weights-plan.h"
+#include "daemon/model/tensor-type.h"
+#include "libcommon/error.h"
+#include <stdio.h>
+#include <string.h>
+
+static int type_of(const struct weights_plan *p, const struct gguf_tensor *t, enum kern_type *type)
+{
+    if (!tensor_type(t->type, type)) return 0;
+    uint32_t block, bytes;
+    char number[32], known[256];
+    const char *name = gguf_tensor_type_name(t->type, &block, &bytes);
+    size_t n = 0;
+    for (enum kern_type k = 0; k < KERN_TYPES; k++)
+        n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", k ? ", " : "", kern_type_name(k));
+    snprintf(number, sizeof(number), "number %u", t->type);
+    return error_say(-EOPNOTSUPP, "%s: tensor '%.*s' is of type %s, which is not supported; supported: %s",
+                     gguf_path(p->g), (int)t->name.len, t->name.data, name ? name : number, known);
+}
+
+/* "a x b", and further dimensions that are not 1. */
+static const char *dims_text(char out[96], const uint64_t d[4])
+{
+    int n = snprintf(out, 96, "%llu x %llu", (unsigned long long)d[0], (unsigned long long)d[1]);
+    if (d[2] != 1 || d[3] != 1) n += snprintf(out + n, 96 - (size_t)n, " x %llu", (unsigned long long)d[2]);
+    if (d[3] != 1) snprintf(out + n, 96 - (size_t)n, " x %llu", (unsigned long long)d[3]);
+    return out;
+}
+
+/* @stacked: number of matrices in the tensor. */
+static int find(const struct weights_plan *p, const char *name, uint64_t k, uint64_t rows, uint64_t stacked,
+                const struct gguf_tensor **out)
+{
+    const uint64_t want[4] = {k, rows, stacked, 1};
+    const struct gguf_tensor *t = gguf_find_tensor(p->g, name);
+    char has[96], says[96];
+    if (!t) return error_say(-EINVAL, "%s: tensor '%s' is missing", gguf_path(p->g), name);
+    if (memcmp(t->dims, want, sizeof(want)))
+        return error_say(-EINVAL, "%s: tensor '%s' is %s, but the model's keys say %s", gguf_path(p->g), name,
+                         dims_text(has, t->dims), dims_text(says, want));
+    *out = t;
+    return 0;
+}
+
+static struct weights_item *reserve(struct weights_plan *p, const struct gguf_tensor *t, size_t bytes, uint64_t source)
+{
+    struct weights_item *i = &p->items[p->n++];
+    *i = (struct weights_item){.t = t, .offset = p->size, .bytes = bytes, .source = source};
+    p->source += source;
+    p->size += kern_align(bytes);
+    return i;
+}
+
+/* Rows of a tensor that a matrix uses: several matrices may share a tensor, and a tensor may stack matrices. */
+struct source {
+    uint32_t first, all, stacked;
+};
+
+static int want_rows(struct weights_plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows,
+                     struct source from)
+{
+    const struct gguf_tensor *t = NULL;
+    int r = find(p, name, k, from.all, from.stacked, &t);
+    if (!r) r = type_of(p, t, &m->type);
+    if (r) return r;
+    m->rows = rows;
+    m->k = k;
+    m->n_panels = (rows + KERN_ROWS - 1) / KERN_ROWS;
+    m->stacked = from.stacked;
+    m->panel_bytes = kern_panel_bytes(m->type, k);
+    struct weights_item *i =
+        reserve(p, t, (size_t)m->stacked * m->n_panels * m->panel_bytes, t->size / from.all * rows);
+    i->matrix = m;
+    i->row = from.first;
+    i->all = from.all;
+    p->tensors += from.first == 0;
+    return 0;
+}
+
+static int want_matrix(struct weights_plan *p, struct matrix *m, const char *name, uint32_t k, uint32_t rows)
+{
+    return want_rows(p, m, name, k, rows, (struct source){0, rows, 1});
+}
+
+/* @stacked consecutive vectors of @n values. */
+static int want_vectors(struct weights_plan *p, const float **v, const char *name, uint32_t n, uint32_t stacked)
+{
+    const struct gguf_tensor *t = NULL;
+    enum kern_type type;
+    int r = find(p, name, n, stacked, 1, &t);
+    if (!r) r = type_of(p, t, &type);
+    if (r) return r;
+    if (kern_type_quantized(type))
+        return error_say(-EOPNOTSUPP, "%s: tensor '%s' is quantized (%s); vectors must be F32, F16 or BF16",
+                         gguf_path(p->g), name, kern_type_name(type));
+    reserve(p, t, (size_t)n * stacked * sizeof(float), t->size)->vector = v;
+    p->tensors++;
+    return 0;
+}
+
+static int want_vector(struct weights_plan *p, const float **v, const char *name, uint32_t n)
+{
+    return want_vectors(p, v, name, n, 1);
+}
+
+struct layer_name {
+    char s[64];
+};
+
+/* @what: "weight" or "bias". */
+static struct layer_name layer_name(uint32_t l, const char *which, const char *what)
+{
+    struct layer_name n;
+    snprintf(n.s, sizeof(n.s), "blk.%u.%s.%s", l, which, what);
+    return n;
+}
+
+/* A vector that only some architectures have: @there. */
+static int want_norm(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n, bool there)
+{
+    return there ? want_vector(p, v, layer_name(l, which, "weight").s, n) : 0;
+}
+
+/* A value for each row of @m. */
+static int want_bias(struct weights_plan *p, struct matrix *m, uint32_t l, const char *which, enum arch_need need)
+{
+    const struct layer_name name = layer_name(l, which, "bias");
+    if (need == ARCH_NEVER || (need == ARCH_MAY && !gguf_find_tensor(p->g, name.s))) return 0;
+    return want_vectors(p, &m->bias, name.s, m->rows, m->stacked);
+}
+
+static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct hparams *s = p->s;
+    const struct arch *a = s->desc;
+    bool whole = a->qk_norm == QK_NORM_WHOLE, qk = a->qk_norm != QK_PLAIN;
+    int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm);
+    if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_norm", s->head_dim * (whole ? s->heads : 1), qk);
+    if (!r) r = want_norm(p, &y->k_norm, l, "attn_k_norm", s->head_dim * (whole ? s->kv_heads : 1), qk);
+    if (!r) r = want_norm(p, &y->attn_post_norm, l, "post_attention_norm", s->dim, a->post_norm);
+    if (!r) r = want_norm(p, &y->ffn_norm, l, a->ffn_norm ? a->ffn_norm : "ffn_norm", s->dim, a->pre_norm);
+    if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, a->sink_scores);
+    return r ? r : want_norm(p, &y->ffn_post_norm, l, "post_ffw_norm", s->dim, a->post_norm);
+}
+
+static int want_biases(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct arch *a = p->s->desc;
+    const bool experts = p->s->experts.n > 0;
+    const enum arch_need ffn = !experts ? a->ffn_bias : a->experts.bias ? ARCH_MUST : ARCH_NEVER;
+    int r = want_bias(p, &y->q, l, "attn_q", a->qkv_bias);
+    if (!r) r = want_bias(p, &y->k, l, "attn_k", a->qkv_bias);
+    if (!r) r = want_bias(p, &y->v, l, "attn_v", a->qkv_bias);
+    if (!r) r = want_bias(p, &y->o, l, "attn_output", a->o_bias);
+    if (!r && experts) r = want_bias(p, &y->router, l, "ffn_gate_inp", ffn);
+    if (!r) r = want_bias(p, &y->gate, l, experts ? "ffn_gate_exps" : "ffn_gate", ffn);
+    if (!r) r = want_bias(p, &y->up, l, experts ? "ffn_up_exps" : "ffn_up", ffn);
+    return r ? r : want_bias(p, &y->down, l, experts ? "ffn_down_exps" : "ffn_down", ffn);
+}
+
+static bool has_layer_tensor(const struct weights_plan *p, uint32_t l, const char *which)
+{
+    return gguf_find_tensor(p->g, layer_name(l, which, "weight").s);
+}
+
+/* A matrix of a layer. */
+struct part {
+    const char *name;
+    struct matrix *m;
+    uint32_t k, rows;
+    struct source from;
+};
+
+static int want_parts(struct weights_plan *p, uint32_t l, const struct part *parts, size_t n)
+{
+    int r = 0;
+    for (size_t i = 0; !r && i < n; i++)
+        r = want_rows(p, parts[i].m, layer_name(l, parts[i].name, "weight").s, parts[i].k, parts[i].rows,
+                      parts[i].from);
+    return r;
+}
+
+static int want_attention(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct hparams *s = p->s;
+    const uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    const bool qkv = s->desc->fused && has_layer_tensor(p, l, "attn_qkv");
+    const struct part parts[] = {
+        {qkv ? "attn_qkv" : "attn_q", &y->q, s->dim, q, {0, qkv ? q + 2 * kv : q, 1}},
+        {qkv ? "attn_qkv" : "attn_k", &y->k, s->dim, kv, {qkv ? q : 0, qkv ? q + 2 * kv : kv, 1}},
+        {qkv ? "attn_qkv" : "attn_v", &y->v, s->dim, kv, {qkv ? q + kv : 0, qkv ? q + 2 * kv : kv, 1}},
+        {"attn_output", &y->o, q, s->dim, {0, s->dim, 1}},
+    };
+    return want_parts(p, l, parts, sizeof(parts) / sizeof(*parts));
+}
+
+static int want_feed_forward(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const uint32_t dim = p->s->dim, f = p->s->ffn;
+    const bool gate = p->s->desc->fused;
+    const struct part parts[] = {
+        {gate ? "ffn_up" : "ffn_gate", &y->gate, dim, f, {0, gate ? 2 * f : f, 1}},
+        {"ffn_up", &y->up, dim, f, {gate ? f : 0, gate ? 2 * f : f, 1}},
+        {"ffn_down", &y->down, f, dim, {0, dim, 1}},
+    };
+    return want_parts(p, l, parts, sizeof(parts) / sizeof(*parts));
+}
+
+static int want_experts(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct hparams *s = p->s;
+    const uint32_t dim = s->dim, n = s->experts.n, f = s->experts.ffn, one = s->experts.shared_ffn;
+    if (has_layer_tensor(p, l, "ffn_gate.0"))
+        return error_say(
+            -EOPNOTSUPP,
+            "%s: each expert is a tensor of its own ('%s'), as in files made before April 2024: take a newer "
+            "file of this model, or convert it again",
+            gguf_path(p->g), layer_name(l, "ffn_gate.0", "weight").s);
+    const struct part parts[] = {
+        {"ffn_gate_inp", &y->router, dim, n, {0, n, 1}},
+        {"ffn_gate_exps", &y->gate, dim, f, {0, f, n}},
+        {"ffn_up_exps", &y->up, dim, f, {0, f, n}},
+        {"ffn_down_exps", &y->down, f, dim, {0, dim, n}},
+        {"ffn_gate_inp_shexp", &y->shared_router, dim, 1, {0, 1, 1}},
+        {"ffn_gate_shexp", &y->shared_gate, dim, one, {0, one, 1}},
+        {"ffn_up_shexp", &y->shared_up, dim, one, {0, one, 1}},
+        {"ffn_down_shexp", &y->shared_down, one, dim, {0, dim, 1}},
+    };
+    return want_parts(p, l, parts, s->experts.shared_ffn ? 8 : 4);
+}
+
+static int want_layer(struct weights_plan *p, uint32_t l)
+{
+    struct layer *y = &p->w->layers[l];
+    int r = want_norms(p, y, l);
+    if (!r) r = want_attention(p, y, l);
+    if (!r) r = p->s->experts.n ? want_experts(p, y, l) : want_feed_forward(p, y, l);
+    return r ? r : want_biases(p, y, l);
+}
+
+static int want_embedding(struct weights_plan *p)
+{
+    const struct hparams *s = p->s;
+    if (s->tied) return want_matrix(p, &p->w->output, "token_embd.weight", s->dim, s->vocab);
+    const struct gguf_tensor *t = NULL;
+    int r = find(p, "token_embd.weight", s->dim, s->vocab, 1, &t);
+    if (!r) r = type_of(p, t, &p->w->embd_type);
+    if (r) return r;
+    p->w->embd = t->data;
+    return want_matrix(p, &p->w->output, "output.weight", s->dim, s->vocab);
+}
+
+static bool planned(const struct weights_plan *p, const struct gguf_tensor *t)
+{
+    if (t->data == p->w->embd && t->data) return true;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->items[i].t == t) return true;
+    return false;
+}
+
+/* Refuse a file with tensors that the forward pass does not use, such as extra biases and norms: answers would be
+ * wrong. */
+static int refuse_others(const struct weights_plan *p)
+{
+    char name[72];
+    if (gguf_n_tensors(p->g) == p->tensors + (p->w->embd != NULL)) return 0;
+    for (size_t i = 0; i < gguf_n_tensors(p->g); i++) {
+        const struct gguf_tensor *t = gguf_tensor_at(p->g, i);
+        if (planned(p, t)) continue;
+        gguf_text(name, sizeof(name), t->name);
+        return error_say(-EOPNOTSUPP, "%s: tensor '%s' is not supported in a '%s' model", gguf_path(p->g), name,
+                         p->s->arch);
+    }
+    return 0;
+}
+
+/* Factors of the RoPE frequencies: one set, or LongRoPE's two. */
+static int want_rope(struct weights_plan *p)
+{
+    uint32_t n = p->s->rope_dim / 2;
+    if (!p->s->rotates) return 0;
+    if (!p->s->desc->rope_tensors)
+        return p->s->rope.kind == ROPE_LONG
+                   ? error_say(-EOPNOTSUPP, "%s: RoPE scaling 'longrope' is not supported in a '%s' model",
+                               gguf_path(p->g), p->s->arch)
+                   : 0;
+    if (p->s->rope.kind == ROPE_LONG) {
+        int r = want_vector(p, &p->w->rope_short, ROPE_SHORT_TENSOR, n);
+        return r ? r : want_vector(p, &p->w->rope_long, ROPE_LONG_TENSOR, n);
+    }
+    return gguf_find_tensor(p->g, ROPE_TENSOR) ? want_vector(p, &p->w->rope_factors, ROPE_TENSOR, n) : 0;
+}
+
+int weights_plan(struct weights_plan *p)
+{
+    int r = want_embedding(p);
+    for (uint32_t l = 0; !r && l < p->s->n_layers; l++) r = want_layer(p, l);
+    if (!r) r = want_vector(p, &p->w->output_norm, "output_norm.weight", p->s->dim);
+    if (!r) r = want_rope(p);
+    return r ? r : refuse_others(p);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Inside the weights: which tensors of a file they are made of, and where each goes in the image. */
+#include "daemon/backend/cpu/weights.h"
+
+/* One tensor, or some rows of it, and where it goes: a matrix, or a vector. */
+struct weights_item {
+    const struct gguf_tensor *t;
+    uint32_t row;          /* of a matrix: its first row in the tensor */
+    uint32_t all;          /* of a matrix: rows of the tensor, of each stacked matrix */
+    struct matrix *matrix; /* NULL: a vector */
+    const float **vector;
+    size_t offset, bytes; /* in the image */
+    uint64_t source;      /* bytes in the file */
+};
+
+#define WEIGHTS_LAYER_ITEMS 28 /* at most */
+#define WEIGHTS_OTHER_ITEMS 6
+
+struct weights_plan {
+    struct weights *w;
+    const struct gguf *g;
+    const struct hparams *s;
+    struct weights_item *items; /* room for WEIGHTS_LAYER_ITEMS a layer and WEIGHTS_OTHER_ITEMS */
+    size_t n;                   /* items */
+    size_t size;                /* bytes of the image */
+    size_t tensors;             /* of the file that the items are made of */
+    uint64_t source;            /* bytes in the file */
+};
+
+/* Fill @p, whose w, g, s and items are set, and the matrices of p->w but for their panels. 0; -EINVAL for a tensor that
+ * is missing or has other dimensions; -EOPNOTSUPP for a type or a tensor that is not supported; the error message names
+ * the tensor. */
+int weights_plan(struct weights_plan *p);

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/backend/cpu/memory.h"
+#include "daemon/backend/cpu/weights-plan.h"
+#include "daemon/model/tensor-type.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* --- memory --- */
+
+static int reserve_memory(struct weights_plan *p, uint8_t **mem)
+{
+    void *m;
+    int r = memory_map(&m, p->size, false, "the weights");
+    if (r) return error_in(r, "%s", gguf_path(p->g));
+    madvise(m, p->size, MADV_HUGEPAGE); /* fewer TLB misses; if the kernel refuses, only speed is lost */
+    p->w->mem = *mem = m;
+    return 0;
+}
+
+/* Point the weights into the image. */
+static void place(const struct weights_plan *p)
+{
+    for (size_t n = 0; n < p->n; n++) {
+        const struct weights_item *i = &p->items[n];
+        const uint8_t *at = (const uint8_t *)p->w->mem + i->offset;
+        if (i->matrix)
+            i->matrix->panels = at;
+        else
+            *i->vector = (const float *)at;
+    }
+}
+
+/* The table of the image, as the file of packed weights has it. */
+static int tabulate(const struct weights_plan *p)
+{
+    struct packed_table *t = &p->w->table;
+    t->items = calloc(p->n, sizeof(*t->items));
+    if (!t->items) return error_say(-ENOMEM, "%s: out of memory", gguf_path(p->g));
+    for (t->n = 0; t->n < p->n; t->n++) {
+        const struct weights_item *i = &p->items[t->n];
+        const struct matrix *m = i->matrix;
+        t->items[t->n] = m ? (struct packed_item){i->offset, i->bytes, m->k, (uint64_t)m->stacked * m->rows, m->type}
+                           : (struct packed_item){i->offset, i->bytes, i->t->dims[0], i->t->dims[1], PACKED_VECTOR};
+    }
+    t->size = p->size;
+    return 0;
+}
+
+/* Map the file of packed weights, if there is one. */
+static bool map_packed(struct weights_plan *p)
+{
+    struct weights *w = p->w;
+    if (!w->dir || fingerprint_recall(&w->model, p->g, w->dir)) return false;
+    atomic_store(&w->model_known, true);
+    if (packed_map(&w->packed, &w->table, &w->model, w->dir)) return false;
+    w->mem = packed_image(w->packed);
+    return true;
+}
+
+/* --- filling it --- */
+
+struct packing {
+    const struct weights_item *item;
+    uint8_t *panels;
+};
+
+static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct packing *to = ctx;
+    const struct matrix *m = to->item->matrix;
+    size_t stride = m->k / kern_type_block(m->type) * kern_type_bytes(m->type);
+    for (uint32_t p = begin; p < end; p++) {
+        uint32_t row = p % m->n_panels * KERN_ROWS, rows = m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
+        size_t from = (size_t)(p / m->n_panels) * to->item->all + to->item->row + row;
+        kern_panel_pack(m->type, to->panels + p * m->panel_bytes, (const uint8_t *)to->item->t->data + from * stride,
+                        stride, rows, m->k);
+    }
+}
+
+static int fill_vector(const struct weights_plan *p, const struct weights_item *i, float *v)
+{
+    enum kern_type type = KERN_F32;
+    uint64_t n = i->t->dims[0] * i->t->dims[1];
+    bool divides = i->vector == &p->w->rope_factors || i->vector == &p->w->rope_short || i->vector == &p->w->rope_long;
+    tensor_type(i->t->type, &type);
+    kern_dequant(type, v, i->t->data, n);
+    for (uint64_t j = 0; j < n; j++)
+        if (!isfinite(v[j]) || (divides && v[j] <= 0))
+            return error_say(-EINVAL, "%s: tensor '%.*s' has the value %g at index %llu", gguf_path(p->g),
+                             (int)i->t->name.len, i->t->name.data, v[j], (unsigned long long)j);
+    return 0;
+}
+
+/* Drop the mapping's pages of a tensor that was packed: they are not needed again. */
+static void forget(const struct gguf_tensor *t)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)t->data + page - 1) & ~(page - 1);
+    uintptr_t to = ((uintptr_t)t->data + t->size) & ~(page - 1);
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+static int fill(struct weights_plan *p, uint8_t *mem, struct compute_pool *pool,
+                void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
+{
+    uint64_t done = 0;
+    for (size_t n = 0; n < p->n; n++) {
+        const struct weights_item *i = &p->items[n];
+        if (i->matrix) {
+            struct packing to = {i, mem + i->offset};
+            compute_pool_run(pool, pack, &to, i->matrix->stacked * i->matrix->n_panels, 4);
+        } else {
+            int r = fill_vector(p, i, (float *)(mem + i->offset));
+            if (r) return r;
+        }
+        forget(i->t);
+        done += i->source;
+        if (progress) progress(ctx, done, p->source);
+    }
+    return 0;
+}
+
+/* Allocate w->layers and *items, and plan. The caller frees *items, also on error. */
+static int make_plan(struct weights_plan *p, struct weights *w, const struct gguf *g, const struct hparams *s,
+                     struct weights_item **items)
+{
+    *w = (struct weights){.g = g};
+    *items = calloc(WEIGHTS_LAYER_ITEMS * (size_t)s->n_layers + WEIGHTS_OTHER_ITEMS, sizeof(**items));
+    w->layers = calloc(s->n_layers, sizeof(*w->layers));
+    *p = (struct weights_plan){.w = w, .g = g, .s = s, .items = *items};
+    if (!*items || !w->layers) return error_say(-ENOMEM, "%s: out of memory: %u layers", gguf_path(g), s->n_layers);
+    return weights_plan(p);
+}
+
+int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, struct compute_pool *pool,
+                 const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx)
+{
+    _cleanup_(freep) struct weights_item *items = NULL;
+    struct weights_plan p;
+    uint8_t *mem = NULL;
+    int r = make_plan(&p, w, g, s, &items);
+    if (!r) r = tabulate(&p);
+    if (!r && dir && !(w->dir = strdup(dir))) r = error_origin(-ENOMEM);
+    if (!r && !map_packed(&p)) {
+        r = reserve_memory(&p, &mem);
+        if (!r) r = fill(&p, mem, pool, progress, progress_ctx);
+    }
+    if (r)
+        weights_fini(w);
+    else
+        place(&p);
+    return r;
+}
+
+int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes)
+{
+    _cleanup_(freep) struct weights_item *items = NULL;
+    struct weights w;
+    struct weights_plan p;
+    int r = make_plan(&p, &w, g, s, &items);
+    if (!r) *bytes = p.size;
+    weights_fini(&w);
+    return r;
+}
+
+void weights_fini(struct weights *w)
+{
+    if (w->mem && !w->packed) munmap((void *)w->mem, w->table.size);
+    packed_unmap(w->packed);
+    free(w->table.items);
+    free(w->dir);
+    free(w->layers);
+    *w = (struct weights){0};
+}
+
+void weights_embed(const struct weights *w, uint32_t token, float *out)
+{
+    const struct matrix *m = &w->output;
+    if (w->embd) {
+        size_t stride = m->k / kern_type_block(w->embd_type) * kern_type_bytes(w->embd_type);
+        kern_dequant(w->embd_type, out, (const uint8_t *)w->embd + token * stride, m->k);
+        return;
+    }
+    kern_panel_row(m->type, out, m->panels + token / KERN_ROWS * m->panel_bytes, token % KERN_ROWS, m->k);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A model's weights for the CPU backend: every matrix repacked into panels of 16 rows (kernels.h), every vector as f32,
+ * all in one image. The image is anonymous memory, or the file of packed weights of an earlier start (packed.h). */
+#include "daemon/backend/cpu/compute-pool.h"
+#include "daemon/backend/cpu/packed.h"
+#include "daemon/model/hparams.h"
+#include "kernels/kernels.h"
+
+/* y[rows] = W x[k]; @stacked such matrices, one per expert. The caller adds the bias. */
+struct matrix {
+    enum kern_type type;
+    uint32_t rows, k, n_panels; /* of each */
+    uint32_t stacked;           /* number of matrices */
+    size_t panel_bytes;
+    const uint8_t *panels; /* [stacked][n_panels][panel_bytes] */
+    const float *bias;     /* [stacked][rows], or NULL */
+};
+
+/* Vectors that the architecture or the file does not have are NULL. */
+struct layer {
+    const float *attn_norm, *ffn_norm;           /* [dim] */
+    const float *attn_post_norm, *ffn_post_norm; /* [dim] */
+    const float *q_norm, *k_norm;                /* [head_dim], or [heads][head_dim] (arch_qk_norm) */
+    const float *sink_scores;                    /* [heads] */
+    struct matrix q, k, v, o, gate, up, down;    /* experts: gate, up and down are stacked */
+    struct matrix router;                        /* [experts][dim] */
+    struct matrix shared_router;                 /* [1][dim] */
+    struct matrix shared_gate, shared_up, shared_down;
+};
+
+struct weights {
+    struct layer *layers;     /* [hparams.n_layers] */
+    const float *output_norm; /* [dim] */
+    struct matrix output;     /* [vocab][dim]; of a tied model: the embedding */
+    const void *embd;         /* [vocab] rows as in the file, of type embd_type; NULL when tied */
+    enum kern_type embd_type;
+    /* [rope_dim/2] divisors of the frequencies, or NULL; LongRoPE's for short and for long contexts */
+    const float *rope_factors, *rope_short, *rope_long;
+    const void *mem; /* the image, of table.size bytes */
+    struct packed_table table;
+    struct packed *packed; /* the mapped file of mem; NULL: anonymous memory */
+    const struct gguf *g;
+    char *dir;                /* directory for packed weights; NULL: they are not kept */
+    atomic_bool model_known;  /* @model is set; weights_load or weights_background_verify sets it once */
+    struct fingerprint model; /* read it with weights_model */
+};
+
+/* Load the weights of @g, which must stay open until weights_fini. @dir: directory for packed weights, which need not
+ * exist; NULL: they are not kept. @progress as in struct backend_config. Returns 0; the caller calls weights_fini.
+ * Returns -EINVAL, -EOPNOTSUPP or -ENOMEM and sets the error message, which names the tensor or the bytes; *w is then
+ * empty. */
+int weights_load(struct weights *w, const struct gguf *g, const struct hparams *s, struct compute_pool *pool,
+                 const char *dir, void (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx);
+void weights_fini(struct weights *w);
+
+/* Work that can wait until the model serves. Mapped weights are compared with their checksums. Otherwise the model's
+ * file is hashed, and the weights are written to the directory, if there is one, after a sweep of it. Called once, from
+ * any thread; it changes in *w only the fields that weights_model reads. Returns 0, also when *stop became true or the
+ * weights could not be written, which is logged. Returns -EBADMSG and sets the error message if the mapped weights
+ * differ from their checksums. */
+int weights_background_verify(struct weights *w, const atomic_bool *stop);
+
+/* The model's fingerprint: 0, or 1 if it is not known, or not yet (weights_background_verify). From any thread. */
+int weights_model(const struct weights *w, struct fingerprint *out);
+
+/* Check the tensors as weights_load does, without reading their data. On 0 *bytes is the memory they need. */
+int weights_check(const struct gguf *g, const struct hparams *s, size_t *bytes);
+
+/* Write the embedding of @token (< vocab) to out[dim]. */
+void weights_embed(const struct weights *w, uint32_t token, float *out);

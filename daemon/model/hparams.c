@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/model/hparams.h"
+#include "daemon/model/keys.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <stdio.h>
+
+/* A part of a model has some of its tensors; only the first has the keys that say more than which part it is. */
+static int whole(const struct gguf *g)
+{
+    uint32_t part = 0, parts = 0;
+    int r = gguf_get_u32(g, "split.count", &parts);
+    if (r >= 0) r = gguf_get_u32(g, "split.no", &part);
+    if (r < 0 || parts <= 1) return r < 0 ? r : 0;
+    return error_say(-EOPNOTSUPP,
+                     "%s: part %u of %u of a split model; the tensors of the other parts are missing: join all of them "
+                     "with llama-gguf-split --merge FIRST-PART.gguf WHOLE.gguf",
+                     gguf_path(g), part + 1, parts);
+}
+
+static int refuse_architecture(const struct hparams *s, const struct gguf *g)
+{
+    char names[256];
+    size_t n = 0;
+    const struct arch *a;
+    for (uint32_t i = 0; (a = arch_nth(i)) && n < sizeof(names); i++)
+        n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", a->name);
+    return error_say(-EOPNOTSUPP, "%s: architecture '%s' is not supported; supported: %s", gguf_path(g), s->arch,
+                     names);
+}
+
+static int architecture(struct hparams *s, const struct gguf *g)
+{
+    struct gguf_str arch, name;
+    int r = gguf_get_str(g, "general.architecture", &arch);
+    if (r < 0) return r;
+    if (r) return error_say(-EINVAL, "%s: key 'general.architecture' is missing", gguf_path(g));
+    gguf_text(s->arch, sizeof(s->arch), arch);
+    r = gguf_get_str(g, "general.name", &name);
+    if (r < 0) return r;
+    if (!r) gguf_text(s->name, sizeof(s->name), name);
+    s->desc = arch_find(arch.data, arch.len);
+    return s->desc ? 0 : refuse_architecture(s, g);
+}
+
+static int sizes(struct hparams *s, const struct keys *k)
+{
+    int r = keys_u32(k, &s->n_layers, "block_count", REQUIRED, 1, HPARAMS_LAYERS_MAX);
+    if (!r) r = keys_u32(k, &s->dim, "embedding_length", REQUIRED, 1, 1 << 17);
+    if (!r) r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
+    if (!r) r = keys_u32(k, &s->ctx, "context_length", REQUIRED, 1, 1 << 30);
+    return r;
+}
+
+/* --- mixtures of experts --- */
+
+/* The softmax is taken before or after the choice; other functions are not known. 0: not said. */
+static int shares(struct hparams *s, const struct keys *k)
+{
+    enum { SOFTMAX_OF_ALL = 1, SOFTMAX_OF_CHOSEN = 3 };
+    char full[96];
+    uint32_t function = 0;
+    bool norm = !s->desc->experts.of_all;
+    int r = keys_u32(k, &function, "expert_gating_func", OPTIONAL, 0, UINT32_MAX);
+    if (r) return r;
+    if (function && function != SOFTMAX_OF_ALL && function != SOFTMAX_OF_CHOSEN)
+        return error_say(-EOPNOTSUPP, "%s: key '%s.expert_gating_func' is %u; only softmax (1, 3) is supported",
+                         gguf_path(k->g), k->arch, function);
+    r = gguf_get_bool(k->g, keys_name(k, full, "expert_weights_norm"), &norm);
+    if (r < 0) return r;
+    s->experts.of_all = !norm && function != SOFTMAX_OF_CHOSEN;
+    s->experts.scale = 1;
+    return keys_f32(k, &s->experts.scale, "expert_weights_scale", OPTIONAL, 1e6f);
+}
+
+static int experts(struct hparams *s, const struct keys *k)
+{
+    const struct arch *a = s->desc;
+    int r = keys_u32(k, &s->experts.n, "expert_count", a->experts.need == ARCH_MUST ? REQUIRED : OPTIONAL,
+                     a->experts.need == ARCH_MUST, UINT32_MAX);
+    if (r || !s->experts.n) return r;
+    if (a->experts.need == ARCH_NEVER)
+        return error_say(-EOPNOTSUPP,
+                         "%s: a mixture of experts ('%s.expert_count' is %u) is not supported in a '%s' model",
+                         gguf_path(k->g), k->arch, s->experts.n, s->arch);
+    if (s->experts.n > HPARAMS_EXPERTS_MAX)
+        return error_say(-EINVAL, "%s: %u experts; at most %d", gguf_path(k->g), s->experts.n, HPARAMS_EXPERTS_MAX);
+    s->experts.ffn = s->ffn;
+    r = keys_u32(k, &s->experts.used, "expert_used_count", REQUIRED, 1, s->experts.n);
+    if (!r) r = keys_u32(k, &s->experts.ffn, "expert_feed_forward_length", OPTIONAL, 1, 1 << 20);
+    if (!r && a->experts.shared) {
+        s->experts.shared_ffn = s->ffn;
+        r = keys_u32(k, &s->experts.shared_ffn, "expert_shared_feed_forward_length", OPTIONAL, 1, 1 << 20);
+    }
+    return r ? r : shares(s, k);
+}
+
+static int heads(struct hparams *s, const struct keys *k)
+{
+    const char *path = gguf_path(k->g);
+    int r = keys_u32(k, &s->heads, "attention.head_count", REQUIRED, 1, 4096);
+    s->kv_heads = s->heads;
+    if (!r) r = keys_u32(k, &s->kv_heads, "attention.head_count_kv", OPTIONAL, 1, 4096);
+    if (r) return r;
+    if (s->heads % s->kv_heads)
+        return error_say(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly", path, s->heads,
+                         s->kv_heads);
+    s->head_dim = s->dim / s->heads;
+    r = keys_u32(k, &s->head_dim, "attention.key_length", OPTIONAL, 1, 1024);
+    uint32_t value = s->head_dim;
+    if (!r) r = keys_u32(k, &value, "attention.value_length", OPTIONAL, 1, 1024);
+    if (r) return r;
+    char full[96];
+    if (!gguf_find(k->g, keys_name(k, full, "attention.key_length")) && s->dim % s->heads)
+        return error_say(-EINVAL, "%s: a width of %u is no multiple of %u attention heads", path, s->dim, s->heads);
+    if (value != s->head_dim)
+        return error_say(-EOPNOTSUPP,
+                         "%s: keys of %u and values of %u dimensions are not supported; they must be equal", path,
+                         s->head_dim, value);
+    if (s->head_dim > 1024) return error_say(-EINVAL, "%s: heads of %u dimensions; at most 1024", path, s->head_dim);
+    return 0;
+}
+
+static int rotation(struct hparams *s, const struct keys *k)
+{
+    char full[96];
+    s->rope_dim = s->head_dim;
+    s->rotates = true;
+    int r = keys_u32(k, &s->rope_dim, "rope.dimension_count", OPTIONAL, 1, s->head_dim);
+    if (!r && s->rope_dim % 2)
+        r = error_say(-EINVAL, "%s: rotary embedding over an odd number of dimensions, %u", gguf_path(k->g),
+                      s->rope_dim);
+    if (!r) r = rope_read(&s->rope, k->g, k->arch, s->ctx);
+    if (!r && s->desc->rope_switch) r = gguf_get_bool(k->g, keys_name(k, full, "rope.scaling.finetuned"), &s->rotates);
+    return r < 0 ? r : 0;
+}
+
+/* --- sliding windows --- */
+
+static void mark_period(struct hparams *s, uint32_t period)
+{
+    for (uint32_t l = 0; l < s->n_layers; l++)
+        if (!period || l % period < period - 1) s->slides[l / 8] |= (uint8_t)(1 << l % 8);
+}
+
+/* The key is a period, or says it of every layer. */
+static int pattern(struct hparams *s, const struct keys *k)
+{
+    char full[96];
+    uint32_t period = s->desc->window.period;
+    const struct gguf_kv *kv = gguf_find(k->g, keys_name(k, full, "attention.sliding_window_pattern"));
+    if (!kv || kv->type != GGUF_ARRAY) {
+        int r = keys_u32(k, &period, "attention.sliding_window_pattern", OPTIONAL, 0, HPARAMS_LAYERS_MAX);
+        if (!r) mark_period(s, period);
+        return r;
+    }
+    bool wide = kv->elem == GGUF_I32 || kv->elem == GGUF_U32;
+    if ((kv->elem != GGUF_BOOL && !wide) || kv->n != s->n_layers)
+        return error_say(-EINVAL, "%s: key '%s' is not an array of %u booleans, one for each layer", gguf_path(k->g),
+                         full, s->n_layers);
+    for (uint32_t l = 0; l < s->n_layers; l++)
+        if (wide ? gguf_array_i32(kv, l) != 0 : ((const uint8_t *)kv->value)[l] != 0)
+            s->slides[l / 8] |= (uint8_t)(1 << l % 8);
+    return 0;
+}
+
+static int window(struct hparams *s, const struct keys *k)
+{
+    const struct arch *a = s->desc;
+    s->window_rope = s->rope;
+    if (a->window.need == ARCH_NEVER) return 0;
+    s->window = a->window.size;
+    int r = keys_u32(k, &s->window, "attention.sliding_window", a->window.need == ARCH_MUST ? REQUIRED : OPTIONAL, 0,
+                     INT32_MAX);
+    if (r || !s->window) return r;
+    if (a->window.unscaled) s->window_rope.kind = ROPE_LINEAR, s->window_rope.scale = s->window_rope.magnitude = 1;
+    if (a->window.rope_base > 0) s->window_rope.base = a->window.rope_base;
+    r = keys_f32(k, &s->window_rope.base, "rope.freq_base_swa", OPTIONAL, 1e12f);
+    return r ? r : pattern(s, k);
+}
+
+/* --- scales and caps --- */
+
+/* A key that the architecture computes with, or that must not say anything. 0 stands for "none" in it. */
+static int factor(const struct hparams *s, const struct keys *k, float *out, const char *name, unsigned bit)
+{
+    char full[96];
+    float v = 0;
+    int r = gguf_get_f32(k->g, keys_name(k, full, name), &v);
+    if (r) return r < 0 ? r : 0;
+    if (!(fabsf(v) <= 1e6f)) return error_say(-EINVAL, "%s: key '%s' is %g", gguf_path(k->g), full, v);
+    if (s->desc->keys & bit)
+        *out = v;
+    else if (v != 0 && v != 1)
+        return error_say(-EOPNOTSUPP, "%s: key '%s' is %g, which is not supported in a '%s' model", gguf_path(k->g),
+                         full, v, s->arch);
+    return 0;
+}
+
+static int factors(struct hparams *s, const struct keys *k)
+{
+    const struct arch *a = s->desc;
+    float attention = 0, logits = 0, cap = a->attention_cap, logit_cap = a->logit_cap;
+    s->scale.embedding = a->embedding_sqrt ? sqrtf((float)s->dim) : 0;
+    int r = factor(s, k, &s->scale.embedding, "embedding_scale", KEY_EMBEDDING_SCALE);
+    if (!r) r = factor(s, k, &s->scale.residual, "residual_scale", KEY_RESIDUAL_SCALE);
+    if (!r) r = factor(s, k, &attention, "attention.scale", KEY_ATTENTION_SCALE);
+    if (!r) r = factor(s, k, &logits, "logit_scale", KEY_LOGIT_SCALE);
+    if (!r) r = factor(s, k, &cap, "attn_logit_softcapping", KEY_ATTENTION_CAP);
+    if (!r) r = factor(s, k, &logit_cap, "final_logit_softcapping", KEY_LOGIT_CAP);
+    if (r) return r;
+    if (cap < 0 || logit_cap < 0)
+        return error_say(-EINVAL, "%s: a soft cap of %g", gguf_path(k->g), cap < 0 ? cap : logit_cap);
+    if (a->keys & KEY_LOGIT_SCALE && logits == 0)
+        return error_say(-EINVAL, "%s: key '%s.logit_scale' is missing", gguf_path(k->g), s->arch);
+    bool wide = a->wide_layers && s->n_layers == a->wide_layers;
+    double width = wide ? (double)s->dim / s->heads : s->head_dim;
+    if (s->scale.embedding == 0) s->scale.embedding = 1;
+    if (s->scale.residual == 0) s->scale.residual = 1;
+    s->scale.attention = attention != 0 ? attention : (float)(1 / sqrt(width));
+    s->cap.attention = cap;
+    s->scale.logits = logits != 0 ? 1 / logits : 1; /* the key divides */
+    s->cap.logits = logit_cap;
+    return 0;
+}
+
+static int vocabulary(struct hparams *s, const struct gguf *g)
+{
+    const struct gguf_kv *tokens = gguf_find(g, "tokenizer.ggml.tokens");
+    const struct gguf_tensor *embd = gguf_find_tensor(g, "token_embd.weight");
+    if (!tokens) return error_say(-EINVAL, "%s: key 'tokenizer.ggml.tokens' is missing: no vocabulary", gguf_path(g));
+    if (tokens->type != GGUF_ARRAY || tokens->elem != GGUF_STRING || !tokens->n || tokens->n > 1 << 24)
+        return error_say(-EINVAL, "%s: key 'tokenizer.ggml.tokens' is not an array of 1 to %u strings", gguf_path(g),
+                         1 << 24);
+    if (!embd) return error_say(-EINVAL, "%s: tensor 'token_embd.weight' is missing", gguf_path(g));
+    if (embd->n_dims != 2 || embd->dims[1] != tokens->n)
+        return error_say(-EINVAL, "%s: %llu tokens in the vocabulary, but tensor 'token_embd.weight' has %llu rows",
+                         gguf_path(g), (unsigned long long)tokens->n, (unsigned long long)embd->dims[1]);
+    s->vocab = (uint32_t)tokens->n;
+    s->tied = !gguf_find_tensor(g, "output.weight");
+    return 0;
+}
+
+int hparams_read(struct hparams *s, const struct gguf *g)
+{
+    *s = (struct hparams){0};
+    int r = whole(g);
+    if (!r) r = architecture(s, g);
+    if (r) return r;
+    struct keys k = {g, s->arch};
+    r = sizes(s, &k);
+    if (!r) r = experts(s, &k);
+    if (!r) r = heads(s, &k);
+    if (!r) r = rotation(s, &k);
+    if (!r) r = window(s, &k);
+    if (!r) r = factors(s, &k);
+    if (!r) r = keys_f32(&k, &s->rms_eps, "attention.layer_norm_rms_epsilon", REQUIRED, 1);
+    if (!r) r = vocabulary(s, g);
+    if (r) return r;
+    s->groups[0] = (struct kv_group){.n_layers = s->n_layers, .kind = KV_FULL};
+    s->n_groups = 1;
+    return 0;
+}

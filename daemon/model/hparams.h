@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A model's hyperparameters, read from GGUF metadata by its architecture's description, and checked. Plain data. */
+#include "daemon/model/arch.h"
+#include "daemon/model/gguf.h"
+#include "daemon/model/rope.h"
+#include <stdint.h>
+#include <string.h>
+
+#define HPARAMS_KV_GROUPS_MAX 4
+#define HPARAMS_LAYERS_MAX    1024
+#define HPARAMS_EXPERTS_MAX   1024
+
+enum kv_group_kind { KV_FULL, KV_WINDOW };
+
+/* Layers that share one block table. There is one group, of all layers: layers with a sliding window keep all positions
+ * too, but see only the last. */
+struct kv_group {
+    uint32_t n_layers;
+    enum kv_group_kind kind;
+    uint32_t window;          /* KV_WINDOW: positions kept; else 0 */
+    uint64_t bytes_per_token; /* all its layers, K and V, in the KV type in use; filled by the backend */
+};
+
+/* A mixture of experts. */
+struct hparams_experts {
+    uint32_t n, used;         /* experts of each layer, and for each token; 0: the layers have none */
+    uint32_t ffn, shared_ffn; /* widths; shared_ffn 0: no shared expert */
+    bool of_all;              /* as in struct arch_experts; a key of the file overrides it */
+    float scale;              /* factor of the shares */
+};
+
+/* Factors of a token's embedding, of the output of a block, of q·k, and of the logits. 1: none. */
+struct hparams_scale {
+    float embedding, residual, attention, logits;
+};
+
+/* Softcaps of the scaled q·k and of the scaled logits. 0: none. */
+struct hparams_cap {
+    float attention, logits;
+};
+
+struct hparams {
+    const struct arch *desc;
+    char arch[32], name[128];
+    uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
+    struct hparams_experts experts;
+    uint32_t rope_dim;
+    struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */
+    float rms_eps;
+    bool tied;
+    struct hparams_scale scale;
+    struct hparams_cap cap;
+    uint32_t window;                        /* positions that sliding layers see; 0: no layer slides */
+    uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer */
+    bool rotates;                           /* false: no layer has RoPE */
+    struct kv_group groups[HPARAMS_KV_GROUPS_MAX];
+    uint32_t n_groups;
+};
+
+/* Read and check. Returns 0; -EOPNOTSUPP if the architecture is not supported (the error message has the supported
+ * ones) or the file is a part of a split model; -EINVAL for invalid values (zero heads, a width that is no multiple,
+ * …). */
+int hparams_read(struct hparams *s, const struct gguf *g);
+
+/* Number of last positions that a token sees in a layer, its own included; 0: all. */
+static inline uint32_t hparams_window(const struct hparams *s, uint32_t layer)
+{
+    return s->slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
+}
+
+/* 2 if sliding layers have another RoPE (window_rope), else 1. */
+static inline uint32_t hparams_ropes(const struct hparams *s)
+{
+    return s->window && memcmp(&s->rope, &s->window_rope, sizeof(s->rope)) ? 2 : 1;
+}
+
+/* q and k of the layer are rotated. */
+static inline bool hparams_rotates(const struct hparams *s, uint32_t layer)
+{
+    uint32_t every = s->desc->no_rope_every;
+    return s->rotates && (!every || (layer + 1) % every);
+}

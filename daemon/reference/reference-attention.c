@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* RoPE and attention of the reference pass: everything at once, in double where it is not a product. */
+#include "daemon/reference/reference-pass.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <string.h>
+
+#define TAU 6.283185307179586
+
+/* By the formulas of the papers, not by rope.c: YaRN (2309.00071, section 3.2), Llama 3's as its code has it. */
+static double scaled(const struct rope *r, uint32_t rot, double freq)
+{
+    double turns = r->original * freq / TAU, keep = 0;
+    if (r->kind == ROPE_LLAMA3) keep = (turns - r->low) / (r->high - r->low);
+    if (r->kind == ROPE_YARN) { /* the ramp runs over the numbers of pairs, from the one that turns fast times on */
+        double per_pair = 2 * log(r->base) / rot, pair = -log(freq) / per_pair;
+        double first = floor(log(r->original / (r->fast * TAU)) / per_pair);
+        double last = ceil(log(r->original / (r->slow * TAU)) / per_pair);
+        first = first < 0 ? 0 : first;
+        last = last > rot - 1 ? rot - 1 : last;
+        keep = 1 - (pair - first) / (last - first > 0.001 ? last - first : 0.001);
+    }
+    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+    return keep * freq + (1 - keep) * freq * r->scale;
+}
+
+static int factors(const struct pass *p, float *out)
+{
+    const struct hparams *s = &p->r->s;
+    const char *name = s->rope.kind != ROPE_LONG      ? ROPE_TENSOR
+                       : p->r->ctx > s->rope.original ? ROPE_LONG_TENSOR
+                                                      : ROPE_SHORT_TENSOR;
+    const struct gguf_tensor *t = gguf_find_tensor(p->r->g, name);
+    for (uint32_t i = 0; i < s->rope_dim / 2; i++) out[i] = 1;
+    return t && t->dims[0] == s->rope_dim / 2 ? reference_rows(t, 0, 1, out) : 0;
+}
+
+int reference_frequencies(struct pass *p)
+{
+    const struct hparams *s = &p->r->s;
+    _cleanup_(freep) float *factor = malloc(s->head_dim * sizeof(float));
+    if (!factor) return error_origin(-ENOMEM);
+    int e = factors(p, factor);
+    for (uint32_t j = 0; !e && j < s->rope_dim / 2; j++) {
+        p->freqs[0][j] = scaled(&s->rope, s->rope_dim, pow(s->rope.base, -2.0 * j / s->rope_dim)) / factor[j];
+        p->freqs[1][j] = scaled(&s->window_rope, s->rope_dim, pow(s->window_rope.base, -2.0 * j / s->rope_dim));
+    }
+    return e;
+}
+
+/* One head at a position. */
+static void rotate(const struct pass *p, float *x, double pos)
+{
+    const struct hparams *s = &p->r->s;
+    const bool slides = hparams_window(s, p->layer) > 0;
+    const double size = (slides ? s->window_rope : s->rope).magnitude;
+    const uint32_t half = s->rope_dim / 2, step = s->desc->neox ? 1 : 2, apart = s->desc->neox ? half : 1;
+    if (!hparams_rotates(s, p->layer)) return;
+    for (uint32_t j = 0; j < half; j++) {
+        float *x0 = x + j * step, *x1 = x0 + apart;
+        double a = pos * p->freqs[slides][j], c = size * cos(a), d = size * sin(a), old = *x0;
+        *x0 = (float)(old * c - *x1 * d);
+        *x1 = (float)(old * d + *x1 * c);
+    }
+}
+
+static void rope(const struct pass *p, float *v, uint32_t heads)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t h = 0; h < heads; h++) rotate(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, i);
+}
+
+static bool slides(const struct pass *p, uint32_t i)
+{
+    return p->window && i >= p->sinks + p->window;
+}
+
+static bool sees(const struct pass *p, uint32_t i, uint32_t j)
+{
+    uint32_t own = hparams_window(&p->r->s, p->layer);
+    if (own && j + own <= i) return false;
+    return j <= i && (!slides(p, i) || j < p->sinks || j > i - p->window);
+}
+
+/* Scores of the sinks for those that see them apart: their keys are turned to where they would stand. */
+static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
+{
+    const struct hparams *s = &p->r->s;
+    float key[1024]; /* hparams.c: no head is wider */
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t j = 0; slides(p, i) && j < p->sinks; j++) {
+            const float *q = p->q + ((size_t)i * s->heads + head) * s->head_dim;
+            double sum = 0;
+            memcpy(key, p->sink_k + ((size_t)j * s->kv_heads + kv_head) * s->head_dim, s->head_dim * sizeof(*key));
+            rotate(p, key, (double)(i - p->window + 1 - p->sinks + j));
+            for (uint32_t d = 0; d < s->head_dim; d++) sum += (double)q[d] * key[d];
+            p->score[(size_t)i * p->n + j] = (float)sum;
+        }
+}
+
+static void softmax(struct pass *p, uint32_t head)
+{
+    const double scale = p->r->s.scale.attention, cap = p->r->s.cap.attention;
+    for (uint32_t i = 0; i < p->n; i++) {
+        float *row = p->score + (size_t)i * p->n;
+        double max = p->sink_scores ? p->sink_scores[head] : -INFINITY, sum = 0;
+        for (uint32_t j = 0; j <= i; j++) row[j] = (float)(cap > 0 ? cap * tanh(row[j] * scale / cap) : row[j] * scale);
+        for (uint32_t j = 0; j <= i; j++)
+            if (sees(p, i, j)) max = fmax(max, row[j]);
+        for (uint32_t j = 0; j <= i; j++)
+            if (sees(p, i, j)) sum += exp(row[j] - max);
+        if (p->sink_scores) sum += exp(p->sink_scores[head] - max);
+        for (uint32_t j = 0; j < p->n; j++) row[j] = sees(p, i, j) ? (float)(exp(row[j] - max) / sum) : 0;
+    }
+}
+
+void reference_attention(struct pass *p)
+{
+    const struct hparams *s = &p->r->s;
+    memcpy(p->sink_k, p->k, (size_t)p->sinks * s->kv_heads * s->head_dim * sizeof(float));
+    rope(p, p->q, s->heads);
+    rope(p, p->k, s->kv_heads);
+    int n = (int)p->n, hd = (int)s->head_dim, ldq = (int)(s->heads * s->head_dim),
+        ldk = (int)(s->kv_heads * s->head_dim);
+    for (uint32_t h = 0; h < s->heads; h++) {
+        uint32_t kv_head = h / (s->heads / s->kv_heads);
+        size_t kv = (size_t)kv_head * s->head_dim;
+        blas_product(&p->r->blas, p->score, n, p->q + (size_t)h * s->head_dim, ldq, p->k + kv, ldk, n, n, hd, true);
+        score_sinks(p, h, kv_head);
+        softmax(p, h);
+        blas_product(&p->r->blas, p->att + (size_t)h * s->head_dim, ldq, p->score, n, p->v + kv, ldk, n, hd, n, false);
+    }
+}

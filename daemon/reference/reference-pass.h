@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Inside the reference pass. */
+#include "daemon/reference/reference-weights.h"
+#include "daemon/reference/reference.h"
+
+struct reference {
+    const struct gguf *g;
+    struct hparams s;
+    struct blas blas;
+    uint32_t ctx;  /* LongRoPE's factors are chosen by it */
+    float *matrix; /* scratch: one dequantized matrix at a time */
+    size_t matrix_cap;
+};
+
+/* Activations of one pass, n tokens. */
+struct pass {
+    struct reference *r;
+    uint32_t n, layer;
+    uint32_t sinks, window; /* window 0: none */
+    float *x, *h;           /* [n][dim] residual stream, normed */
+    float *q, *k, *v;       /* [n][heads or kv_heads][head_dim] */
+    float *att;             /* [n][heads][head_dim] */
+    float *score;           /* [n][n] */
+    float *gate, *up;       /* [n][ffn] */
+    float *sink_scores;     /* [heads] of the layer, or NULL */
+    float *sink_k;          /* [sinks][kv_heads][head_dim] keys before they are rotated */
+    double *freqs[2];       /* [rope_dim/2] radians per position; of sliding layers */
+};
+
+/* q, k, v, not yet rotated -> att. */
+void reference_attention(struct pass *p);
+
+/* A mixture's feed-forward: p->h -> p->h. 0, or -errno and the error message. */
+int reference_experts(struct pass *p);
+
+/* "blk.N.@which.weight" of the layer, rows [row, row+rows), times @in[n][dims[0]] -> out[n][rows]; with the row
+ * @bias_row of "blk.N.@which.bias" where there is one. */
+int reference_product(struct pass *p, float *out, const float *in, const char *which, uint64_t row, uint64_t rows,
+                      uint64_t bias_row);
+
+/* gate[i] = activation of gate[i], times up[i]. */
+void reference_activate(const struct hparams *s, float *gate, const float *up, size_t n);
+
+/* p->freqs. 0, or -errno and the error message. */
+int reference_frequencies(struct pass *p);

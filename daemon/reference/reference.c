@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/reference/reference.h"
+#include "daemon/reference/reference-pass.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define PI 3.141592653589793
+
+int reference_new(struct reference **out, const struct gguf *g)
+{
+    struct reference *r = calloc(1, sizeof(*r));
+    if (!r) return error_origin(-ENOMEM);
+    r->g = g;
+    r->ctx = UINT32_MAX;
+    int e = hparams_read(&r->s, g);
+    if (!e) e = blas_open(&r->blas);
+    if (e) {
+        reference_free(r);
+        return e;
+    }
+    *out = r;
+    return 0;
+}
+
+void reference_context(struct reference *r, uint32_t ctx)
+{
+    r->ctx = ctx;
+}
+
+struct reference *reference_free(struct reference *r)
+{
+    if (!r) return NULL;
+    blas_close(&r->blas);
+    free(r->matrix);
+    free(r);
+    return NULL;
+}
+
+static int tensor(const struct reference *r, const struct gguf_tensor **out, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int tensor(const struct reference *r, const struct gguf_tensor **out, const char *fmt, ...)
+{
+    char name[64];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof(name), fmt, ap);
+    va_end(ap);
+    *out = gguf_find_tensor(r->g, name);
+    return *out ? 0 : error_say(-EINVAL, "tensor '%s' is missing", name);
+}
+
+/* out[n][rows] = in[n][dims[0]] * t^T for @rows rows of t from @row on, dequantized all at once. */
+static int product(struct pass *p, float *out, const float *in, const struct gguf_tensor *t, uint64_t row,
+                   uint64_t n_rows)
+{
+    struct reference *r = p->r;
+    size_t need = t->dims[0] * n_rows;
+    if (need > r->matrix_cap) {
+        free(r->matrix);
+        r->matrix_cap = 0;
+        r->matrix = malloc(need * sizeof(float));
+        if (!r->matrix) return error_say(-ENOMEM, "out of memory: %zu bytes for a matrix in f32", need * sizeof(float));
+        r->matrix_cap = need;
+    }
+    int e = reference_rows(t, row, n_rows, r->matrix);
+    if (e) return e;
+    int k = (int)t->dims[0], rows = (int)n_rows;
+    blas_product(&r->blas, out, rows, in, k, r->matrix, k, (int)p->n, rows, k, true);
+    return 0;
+}
+
+/* Row @row of "blk.N.@which", or NULL where the file has none. The caller frees it. */
+static int vector(const struct pass *p, float **out, const char *which, uint64_t row)
+{
+    char name[96];
+    snprintf(name, sizeof(name), "blk.%u.%s", p->layer, which);
+    const struct gguf_tensor *t = gguf_find_tensor(p->r->g, name);
+    *out = NULL;
+    if (!t) return 0;
+    if (row >= t->dims[1]) return error_say(-EINVAL, "tensor '%s' has too few rows", name);
+    *out = malloc(t->dims[0] * sizeof(float));
+    return *out ? reference_rows(t, row, 1, *out) : error_origin(-ENOMEM);
+}
+
+int reference_product(struct pass *p, float *out, const float *in, const char *which, uint64_t row, uint64_t rows,
+                      uint64_t bias_row)
+{
+    const struct gguf_tensor *t;
+    _cleanup_(freep) float *bias = NULL;
+    char name[64];
+    int e = tensor(p->r, &t, "blk.%u.%s.weight", p->layer, which);
+    snprintf(name, sizeof(name), "%s.bias", which);
+    if (!e && row + rows > t->dims[1] * t->dims[2]) e = error_say(-EINVAL, "tensor '%s' has too few rows", which);
+    if (!e) e = product(p, out, in, t, row, rows);
+    if (!e) e = vector(p, &bias, name, bias_row);
+    for (size_t i = 0; !e && bias && i < p->n * rows; i++) out[i] += bias[i % rows];
+    return e;
+}
+
+/* The layer's product with @which and its bias; with @fused, where the file has that, with rows of it from @row on. */
+static int product_of(struct pass *p, float *out, const float *in, const char *which, const char *fused, uint64_t row,
+                      uint64_t rows)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s.weight", p->layer, fused ? fused : which);
+    if (!fused || !gguf_find_tensor(p->r->g, name)) row = 0, fused = NULL;
+    return reference_product(p, out, in, fused ? fused : which, row, rows, 0);
+}
+
+/* RMS norm of rows of @dim. */
+static void norm_rows(float *out, const float *in, size_t rows, size_t dim, const float *w, double eps)
+{
+    for (size_t i = 0; i < rows; i++, in += dim, out += dim) {
+        double ss = 0;
+        for (size_t d = 0; d < dim; d++) ss += (double)in[d] * in[d];
+        double scale = 1 / sqrt(ss / (double)dim + eps);
+        for (size_t d = 0; d < dim; d++) out[d] = (float)(in[d] * scale * w[d]);
+    }
+}
+
+/* The layer's norm @which of rows of @dim; without it they stay as they are. */
+static int norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *which)
+{
+    _cleanup_(freep) float *w = NULL;
+    int e = vector(p, &w, which, 0);
+    if (w)
+        norm_rows(out, in, rows, dim, w, p->r->s.rms_eps);
+    else if (out != in)
+        memcpy(out, in, rows * dim * sizeof(*out));
+    return e;
+}
+
+/* x += h, normed (unless @post_norm is NULL) and scaled. */
+static int add(struct pass *p, const char *post_norm)
+{
+    const struct hparams *s = &p->r->s;
+    int e = post_norm ? norm(p, p->h, p->h, p->n, s->dim, post_norm) : 0;
+    for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] += s->scale.residual * p->h[i];
+    return e;
+}
+
+static double activate(enum arch_activation a, double x, double up)
+{
+    if (a == ACT_GELU) return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x))) * up;
+    if (a == ACT_SILU) return x / (1 + exp(-x)) * up;
+    x = fmin(x, 7);
+    return x / (1 + exp(-1.702 * x)) * (fmax(fmin(up, 7), -7) + 1);
+}
+
+void reference_activate(const struct hparams *s, float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) gate[i] = (float)activate(s->desc->activation, gate[i], up[i]);
+}
+
+static int attention_block(struct pass *p)
+{
+    const struct hparams *s = &p->r->s;
+    const bool whole = s->desc->qk_norm == QK_NORM_WHOLE;
+    uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+    int e = norm(p, p->h, p->x, p->n, s->dim, "attn_norm.weight");
+    if (!e) e = product_of(p, p->q, p->h, "attn_q", "attn_qkv", 0, q);
+    if (!e) e = product_of(p, p->k, p->h, "attn_k", "attn_qkv", q, kv);
+    if (!e) e = product_of(p, p->v, p->h, "attn_v", "attn_qkv", q + kv, kv);
+    if (!e) e = norm(p, p->q, p->q, whole ? p->n : p->n * s->heads, whole ? q : s->head_dim, "attn_q_norm.weight");
+    if (!e) e = norm(p, p->k, p->k, whole ? p->n : p->n * s->kv_heads, whole ? kv : s->head_dim, "attn_k_norm.weight");
+    if (e) return e;
+    _cleanup_(freep) float *sinks = NULL;
+    if (s->desc->sink_scores) e = vector(p, &sinks, "attn_sinks.weight", 0);
+    if (e) return e;
+    p->sink_scores = sinks;
+    reference_attention(p);
+    e = product_of(p, p->h, p->att, "attn_output", NULL, 0, s->dim);
+    return e ? e : add(p, s->desc->post_norm ? "post_attention_norm.weight" : NULL);
+}
+
+static int feed_forward_block(struct pass *p)
+{
+    const struct hparams *s = &p->r->s;
+    const char *fused = s->desc->fused ? "ffn_up" : NULL;
+    int e = product_of(p, p->gate, p->h, "ffn_gate", fused, 0, s->ffn);
+    if (!e) e = product_of(p, p->up, p->h, "ffn_up", fused, s->ffn, s->ffn);
+    if (!e) reference_activate(s, p->gate, p->up, (size_t)p->n * s->ffn);
+    return e ? e : product_of(p, p->h, p->gate, "ffn_down", NULL, 0, s->dim);
+}
+
+static int second_block(struct pass *p)
+{
+    const struct hparams *s = &p->r->s;
+    char name[64];
+    snprintf(name, sizeof(name), "%s.weight", s->desc->ffn_norm ? s->desc->ffn_norm : "ffn_norm");
+    int e = norm(p, p->h, p->x, p->n, s->dim, name);
+    if (!e) e = s->experts.n ? reference_experts(p) : feed_forward_block(p);
+    return e ? e : add(p, s->desc->post_norm ? "post_ffw_norm.weight" : NULL);
+}
+
+static int output_block(struct pass *p, const struct gguf_tensor *embd, float *logits)
+{
+    const struct hparams *s = &p->r->s;
+    const struct gguf_tensor *out = gguf_find_tensor(p->r->g, "output.weight"), *t;
+    _cleanup_(freep) float *w = malloc(s->dim * sizeof(float));
+    int e = w ? tensor(p->r, &t, "output_norm.weight") : error_origin(-ENOMEM);
+    if (!e) e = reference_rows(t, 0, 1, w);
+    if (e) return e;
+    norm_rows(p->h, p->x, p->n, s->dim, w, s->rms_eps);
+    e = product(p, logits, p->h, out ? out : embd, 0, s->vocab);
+    for (size_t i = 0; !e && i < (size_t)p->n * s->vocab; i++) {
+        double v = (double)logits[i] * s->scale.logits;
+        logits[i] = (float)(s->cap.logits > 0 ? s->cap.logits * tanh(v / s->cap.logits) : v);
+    }
+    return e;
+}
+
+static int run(struct pass *p, const int32_t *tokens, float *logits)
+{
+    const struct hparams *s = &p->r->s;
+    const struct gguf_tensor *embd;
+    int e = reference_frequencies(p);
+    if (!e) e = tensor(p->r, &embd, "token_embd.weight");
+    for (uint32_t i = 0; !e && i < p->n; i++)
+        e = tokens[i] < 0 || (uint32_t)tokens[i] >= s->vocab
+                ? error_say(-EINVAL, "token %d is outside the vocabulary", tokens[i])
+                : reference_rows(embd, (uint64_t)tokens[i], 1, p->x + (size_t)i * s->dim);
+    for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] *= s->scale.embedding;
+    for (p->layer = 0; !e && p->layer < s->n_layers; p->layer++) {
+        e = attention_block(p);
+        if (!e) e = second_block(p);
+    }
+    return e ? e : output_block(p, embd, logits);
+}
+
+int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
+                     float *logits)
+{
+    const struct hparams *s = &r->s;
+    if (!window || sinks > INT32_MAX || window > INT32_MAX) return error_say(-EINVAL, "a window of %u", window);
+    if (sinks > n) sinks = n, window = n; /* nothing slides */
+    size_t q = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
+    size_t ffn = s->ffn > s->experts.ffn ? s->ffn : s->experts.ffn;
+    if (ffn < s->experts.shared_ffn) ffn = s->experts.shared_ffn;
+    size_t floats = n * (2ul * s->dim + 2 * q + 2 * kv + n + 2 * ffn) + sinks * kv;
+    _cleanup_(freep) float *mem = malloc(floats * sizeof(float));
+    _cleanup_(freep) double *freqs = malloc((s->rope_dim + 1) * sizeof(double));
+    if (!mem || !freqs)
+        return error_say(-ENOMEM, "out of memory: %zu bytes for the reference pass", floats * sizeof(float));
+    struct pass p = {
+        .r = r, .n = n, .sinks = sinks, .window = window, .x = mem, .freqs = {freqs, freqs + s->rope_dim / 2}};
+    p.h = p.x + (size_t)n * s->dim;
+    p.q = p.h + (size_t)n * s->dim;
+    p.k = p.q + n * q;
+    p.v = p.k + n * kv;
+    p.att = p.v + n * kv;
+    p.score = p.att + n * q;
+    p.gate = p.score + (size_t)n * n;
+    p.up = p.gate + n * ffn;
+    p.sink_k = p.up + n * ffn;
+    return run(&p, tokens, logits);
+}
+
+int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits)
+{
+    return reference_rotate(r, tokens, n, 0, n ? n : 1, logits); /* which nothing leaves */
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * An independent forward pass: plain f32 on dequantized weights, matrix products by OpenBLAS (loaded with dlopen when
+ * first used, one thread), full softmax attention. It shares no code with the fast path except for reading the file.
+ * `hobd verify` and the tests compare with it.
+ */
+#include "daemon/model/hparams.h"
+
+struct reference;
+
+/* On 0 *out is owned by the caller; -ENOENT if OpenBLAS cannot be loaded; -ENOMEM. Errors set the error message. @g
+ * must stay open until reference_free, and weights_check or weights_load must have accepted its tensors. */
+int reference_new(struct reference **out, const struct gguf *g);
+
+/* Set the longest context, which selects LongRoPE's factors; the default is the long ones. */
+void reference_context(struct reference *r, uint32_t ctx);
+struct reference *reference_free(struct reference *r); /* NULL ok, returns NULL */
+
+/* Logits [n][vocab] of a sequence of n tokens from position 0. */
+int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits);
+
+/* The same with a window > 0 (struct batch_entry). From position sinks + window on, a token sees the last @window
+ * positions and the first @sinks, as if these were directly before the window: their keys are rotated again for each
+ * query. */
+int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
+                     float *logits);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/backend/counting.h"
+#include "daemon/backend/backends.h"
+#include "libcommon/error.h"
+#include <stdlib.h>
+
+struct counts counting;
+
+struct wrapper {
+    struct backend base;
+    struct backend *cpu;
+};
+
+static struct backend *cpu(const struct backend *b)
+{
+    return ((const struct wrapper *)b)->cpu;
+}
+
+static int forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
+{
+    counting.forwards++;
+    for (size_t i = 0; i < n; i++) {
+        counting.tokens += e[i].n;
+        for (uint32_t j = 0; e[i].want && j < e[i].n; j++) counting.rows += (e[i].want[j] & WANT_LOGITS) != 0;
+    }
+    cpu(b)->timing = b->timing;
+    return cpu(b)->ops->forward(cpu(b), e, n, logits, hidden);
+}
+
+static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
+{
+    counting.copies++;
+    cpu(b)->ops->kv_copy(cpu(b), group, dst, src, tokens);
+}
+
+static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+{
+    cpu(b)->ops->kv_read(cpu(b), group, block, out);
+}
+
+static void kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)
+{
+    cpu(b)->ops->kv_write(cpu(b), group, block, in);
+}
+
+static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n)
+{
+    cpu(b)->ops->kv_release(cpu(b), group, first, n);
+}
+
+static int background_verify(struct backend *b, const atomic_bool *stop)
+{
+    return cpu(b)->ops->background_verify(cpu(b), stop);
+}
+
+static int fingerprint(const struct backend *b, struct fingerprint *out)
+{
+    return cpu(b)->ops->fingerprint(cpu(b), out);
+}
+
+static int kv_identity(const struct backend *b, uint8_t out[16])
+{
+    return backend_kv_identity(cpu(b), out);
+}
+
+static void logsumexp(const struct backend *b, const float *logits, float *max, float *lse)
+{
+    counting.logsumexps++;
+    backend_logsumexp(cpu(b), logits, max, lse);
+}
+
+static struct backend *wrapper_free(struct backend *b)
+{
+    backend_free(cpu(b));
+    free(b);
+    return NULL;
+}
+
+static const struct backend_ops ops = {.forward = forward,
+                                       .kv_copy = kv_copy,
+                                       .kv_read = kv_read,
+                                       .kv_write = kv_write,
+                                       .kv_release = kv_release,
+                                       .background_verify = background_verify,
+                                       .fingerprint = fingerprint,
+                                       .kv_identity = kv_identity,
+                                       .logsumexp = logsumexp,
+                                       .free = wrapper_free};
+
+static int counting_new(struct backend **out, const struct gguf *g, const struct backend_config *c)
+{
+    struct wrapper *w = calloc(1, sizeof(*w));
+    if (!w) return error_origin(-ENOMEM);
+    int r = backend_cpu.new(&w->cpu, g, c);
+    if (r) {
+        free(w);
+        return r;
+    }
+    w->base = *w->cpu;
+    w->base.ops = &ops;
+    counting.made++;
+    *out = &w->base;
+    return 0;
+}
+
+static int check(const struct gguf *g, const struct hparams *h, size_t *bytes)
+{
+    return backend_cpu.check(g, h, bytes);
+}
+
+static bool is_packed(const struct gguf *g, const char *packed_dir)
+{
+    return backend_cpu.is_packed(g, packed_dir);
+}
+
+static const struct backend_type type = {
+    .name = "counting", .new = counting_new, .check = check, .is_packed = is_packed};
+
+const struct backend_type *const backend_types[] = {&type, &backend_cpu, NULL};

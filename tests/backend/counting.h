@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A second backend, "counting": the CPU backend behind functions that count their calls. A program that links
+ * counting.c has a table of its own, in which "counting" is the first and "cpu" the second. */
+#include "daemon/model/backend.h"
+
+struct counts {
+    uint64_t forwards, tokens, rows;   /* calls, tokens of all entries, and those of them with logits */
+    uint64_t logsumexps, copies, made; /* made: backends created */
+};
+
+/* Of all backends of this type. Read it while no engine runs. */
+extern struct counts counting;

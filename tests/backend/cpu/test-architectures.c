@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Every architecture's description: the fast pass beside the independent one, rule 1, what windows hide, and files that
+ * lack what it names. Catches: a norm, bias or scale in the wrong place, rows of a fused tensor mixed up, another
+ * pairing in RoPE, a window off by one, results that depend on chunks or threads. */
+#include "daemon/backend/cpu/weights.h"
+#include "daemon/reference/reference.h"
+#include "libcommon/error.h"
+#include "tests/model/rig.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LENGTH 150 /* tokens; windows are of 70 */
+
+/* The file of "@arch", in F32, or of "@arch/TYPE". */
+static void arch_bytes(struct buf *out, const char *arch, uint32_t ctx)
+{
+    char name[64];
+    struct tiny t;
+    snprintf(name, sizeof(name), "%s", arch);
+    char *type = strchr(name, '/');
+    if (type) *type++ = 0;
+    tiny_init(&t);
+    t.type = type ? (uint32_t)tiny_type(type) : 0;
+    t.arch = name;
+    t.ctx = ctx;
+    t.rope_freqs = !strcmp(name, "llama");
+    rig_tiny_bytes(out, &t);
+}
+
+static struct gguf *open_arch(const char *arch, uint32_t ctx)
+{
+    struct buf b = BUF_INIT;
+    struct gguf *g;
+    arch_bytes(&b, arch, ctx);
+    assert_int_equal(rig_open(&g, b.data, b.len), 0);
+    buf_fini(&b);
+    return g;
+}
+
+/* *state: the name. Threads, chunks, instruction sets, KV types. */
+static void test_same_bits(void **state)
+{
+    static const uint32_t chunks[] = {1, 7, 32, LENGTH};
+    struct gguf *g = open_arch(*state, 512);
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
+        struct rig_seq want = {0};
+        const struct kernels *k;
+        for (uint32_t i = 0; (k = kernels_nth(i)); i++)
+            for (uint32_t threads = 1; threads <= 2; threads++) {
+                struct backend *b =
+                    rig_backend(g, &(struct rig_config){.cpu = k->name, .threads = threads, .kv_type = kv});
+                struct rig_seq s;
+                rig_seq_init(&s, b, LENGTH, 5, 0);
+                rig_run(b, &s, chunks[(2 * i + threads + kv) % 4]);
+                backend_free(b);
+                if (!want.done) {
+                    want = s;
+                    continue;
+                }
+                rig_same_logits(&want, &s);
+                rig_seq_fini(&s);
+            }
+        rig_seq_fini(&want);
+    }
+    gguf_close(g);
+}
+
+/* Beside others in every step, which stand elsewhere. */
+static void test_in_company(void **state)
+{
+    struct gguf *g = open_arch(*state, 512);
+    struct backend *b = rig_backend(g, &(struct rig_config){.threads = 2});
+    struct rig_seq alone, s[3];
+    rig_seq_init(&alone, b, LENGTH, 5, 0);
+    rig_run(b, &alone, 40);
+    for (uint32_t i = 0; i < 3; i++) rig_seq_init(&s[i], b, LENGTH, i == 1 ? 5 : 50 + i, 8 + 8 * i);
+    for (uint32_t step = 0; s[1].done < LENGTH; step++) {
+        uint32_t n[3];
+        for (uint32_t i = 0; i < 3; i++) {
+            uint32_t left = LENGTH - s[i].done, want = (step * 5 + i * 11) % 23;
+            n[i] = want < left ? want : left;
+        }
+        if (!n[1]) n[1] = 1;
+        rig_step(b, s, n, 3);
+    }
+    rig_same_logits(&alone, &s[1]);
+    rig_some_wanted(b, &alone, 32);
+    for (uint32_t i = 0; i < 3; i++) rig_seq_fini(&s[i]);
+    rig_seq_fini(&alone);
+    backend_free(b);
+    gguf_close(g);
+}
+
+/* Largest difference of the logits of @n tokens to the reference. -1: it cannot run. */
+static float difference(const struct gguf *g, uint32_t n, uint32_t ctx)
+{
+    struct reference *r = NULL;
+    if (reference_new(&r, g) == -ENOENT) return -1;
+    struct backend *b = rig_backend(g, &(struct rig_config){.threads = 2, .ctx = ctx, .kv_type = KERN_KV_F32});
+    struct rig_seq s;
+    rig_seq_init(&s, b, n, 3, 0);
+    rig_run(b, &s, 100);
+    float *want = malloc((size_t)n * s.vocab * sizeof(float)), worst = 0;
+    assert_non_null(want);
+    reference_context(r, b->config.ctx);
+    assert_int_equal(reference_forward(r, s.tokens, n, want), 0);
+    for (size_t i = 0; i < (size_t)n * s.vocab; i++) worst = fmaxf(worst, fabsf(want[i] - s.logits[i]));
+    free(want);
+    rig_seq_fini(&s);
+    backend_free(b);
+    reference_free(r);
+    return worst;
+}
+
+static void agrees(const char *arch, uint32_t n, uint32_t ctx)
+{
+    struct gguf *g = open_arch(arch, ctx);
+    float d = difference(g, n, ctx);
+    gguf_close(g);
+    if (d < 0) {
+        print_message("skipped: %s\n", error_text(-ENOENT));
+        skip();
+    }
+    if (!(d < 2e-4f)) fail_msg("%s: logits differ by %g", arch, (double)d);
+}
+
+static void test_agrees_with_the_reference(void **state)
+{
+    agrees(*state, LENGTH, 512);
+}
+
+/* LongRoPE has other factors up to 256. */
+static void test_short_contexts(void **state)
+{
+    agrees("phi3", LENGTH, 256);
+}
+
+/* Windows across the segments of attention. */
+static void test_long_windows(void **state)
+{
+    agrees("gemma2", 620, 1024);
+    agrees("olmo3", 620, 1024);
+    agrees("gpt-oss", 620, 1024);
+}
+
+/* What a change of token 9 changes, with windows of 70 in all layers. */
+static void test_what_a_window_hides(void **state)
+{
+    struct gguf *g = open_arch("gemma2", 512);
+    struct backend *b = rig_backend(g, &(struct rig_config){.threads = 1, .kv_type = KERN_KV_F32});
+    memset(b->hparams.slides, 0xff, sizeof(b->hparams.slides)); /* 4 layers: nothing reaches further than 4 x 69 */
+    struct rig_seq one, two;
+    rig_seq_init(&one, b, 400, 5, 0);
+    rig_seq_init(&two, b, 400, 5, 16);
+    two.tokens[9] = (two.tokens[9] + 1) % (int32_t)two.vocab;
+    rig_run(b, &one, 64);
+    rig_run(b, &two, 13);
+    for (uint32_t i = 0; i < 400; i++) {
+        size_t bytes = one.vocab * sizeof(float);
+        bool same = !memcmp(one.logits + (size_t)i * one.vocab, two.logits + (size_t)i * two.vocab, bytes);
+        if (i < 9 || i > 9 + 4 * 69)
+            assert_true(same);
+        else if (i < 9 + 69)
+            assert_false(same);
+    }
+    rig_seq_fini(&one);
+    rig_seq_fini(&two);
+    backend_free(b);
+    gguf_close(g);
+}
+
+static void test_windows_do_not_rotate(void **state)
+{
+    struct gguf *g = open_arch("gemma3", 512);
+    struct backend *b = rig_backend(g, &(struct rig_config){0});
+    struct rig_seq s;
+    float *logits = malloc(b->hparams.vocab * sizeof(float));
+    rig_seq_init(&s, b, 1, 5, 0);
+    s.window = 64;
+    struct batch_entry e = rig_entry(&s, 1);
+    assert_int_equal(b->ops->forward(b, &e, 1, logits, NULL), -EOPNOTSUPP);
+    assert_non_null(strstr(error_text(-EOPNOTSUPP), "a 'gemma3' model, whose layers have windows of their own"));
+    free(logits);
+    rig_seq_fini(&s);
+    backend_free(b);
+    gguf_close(g);
+}
+
+/* --- files that lack something, or have too much --- */
+
+/* Ends @file. */
+static void file_refused(struct buf *file, const char *why)
+{
+    struct gguf *g;
+    struct hparams s;
+    size_t bytes;
+    assert_int_equal(rig_open(&g, file->data, file->len), 0);
+    int r = hparams_read(&s, g);
+    if (!r) r = backend_check(NULL, g, &s, &bytes);
+    if (!r || !strstr(error_text(r), why)) fail_msg("\"%s\", not \"%s\"", r ? error_text(r) : "", why);
+    gguf_close(g);
+    buf_fini(file);
+}
+
+static void refused(const char *arch, const char *find, const char *put, const char *why)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, arch, 512);
+    memcpy(file.data + rig_where(&file, find), put, strlen(put));
+    file_refused(&file, why);
+}
+
+static void test_files_that_lack_something(void **state)
+{
+    refused("qwen2", "blk.1.attn_k.bias", "blk.1.attn_K", "tensor 'blk.1.attn_k.bias' is missing");
+    refused("qwen3", "blk.1.attn_q_norm", "blk.1.attn_Q", "tensor 'blk.1.attn_q_norm.weight' is missing");
+    refused("olmo2", "blk.0.post_ffw_norm", "blk.0.Post", "tensor 'blk.0.post_ffw_norm.weight' is missing");
+    refused("phi3", "rope_factors_short", "Rope", "tensor 'rope_factors_short.weight' is missing");
+    refused("phi3", "blk.1.ffn_up", "blk.1.ffn_UP", "tensor 'blk.1.ffn_up.weight' is missing");
+    refused("mixtral", "blk.1.ffn_gate_inp", "blk.1.ffn_gate_INP", "tensor 'blk.1.ffn_gate_inp.weight' is missing");
+    refused("mixtral", "llama.expert_used_count", "llama.Expert", "key 'llama.expert_used_count' is missing");
+    refused("qwen2moe", "blk.0.ffn_up_shexp", "blk.0.Ffn", "tensor 'blk.0.ffn_up_shexp.weight' is missing");
+    refused("qwen3moe", "qwen3moe.expert_count", "qwen3moe.Expert", "key 'qwen3moe.expert_count' is missing");
+    refused("gpt-oss", "gpt-oss.attention.sliding_window", "gpt-oss.Attention",
+            "key 'gpt-oss.attention.sliding_window' is missing");
+    refused("gpt-oss", "blk.2.attn_sinks", "blk.2.attn_Sinks", "tensor 'blk.2.attn_sinks.weight' is missing");
+    refused("gpt-oss", "blk.2.ffn_up_exps.bias", "blk.2.ffn_UP", "tensor 'blk.2.ffn_up_exps.bias' is missing");
+    refused("granite", "granite.logit_scale", "granite.Logit", "key 'granite.logit_scale' is missing");
+}
+
+static void test_stacks_of_another_height(void **state)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, "mixtral", 512);
+    const char *name = "blk.1.ffn_down_exps.weight"; /* then the number of dimensions, and these */
+    memcpy(file.data + rig_where(&file, name) + strlen(name) + 4 + 2 * 8, &(uint64_t){7}, 8);
+    file_refused(&file, "tensor 'blk.1.ffn_down_exps.weight' is 96 x 64 x 7, but the model's keys say 96 x 64 x 8");
+}
+
+/* The oldest files of Mixtral. */
+static void test_experts_that_are_not_stacked(void **state)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, "mixtral-apart", 512);
+    file_refused(&file, "each expert is a tensor of its own ('blk.0.ffn_gate.0.weight'), as in files made before April "
+                        "2024: take a newer file of this model, or convert it again");
+}
+
+static void test_no_experts_for_a_token(void **state)
+{
+    struct buf file = BUF_INIT;
+    arch_bytes(&file, "mixtral", 512);
+    const char *key = "llama.expert_used_count"; /* then its type, and the value */
+    memset(file.data + rig_where(&file, key) + strlen(key) + 4, 0, 4);
+    file_refused(&file, "key 'llama.expert_used_count' is 0, not a number from 1 to 8");
+}
+
+/* What another architecture would compute with. */
+static void test_files_that_have_too_much(void **state)
+{
+    refused("llama-biases", "blk.0.ffn_up.bias", "blk.0.ffn_xx.bias",
+            "tensor 'blk.0.ffn_xx.bias' is not supported in a 'llama' model");
+    refused("gemma2", "gemma2.rope.freq_base", "gemma2.residual_scale",
+            "key 'gemma2.residual_scale' is 10000, which is not supported in a 'gemma2' model");
+}
+
+#define SAME(name)                                                                                                     \
+    {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
+    {                                                                                                                  \
+        "in company " name, test_in_company, NULL, NULL, (void *)(name)                                                \
+    }
+
+#define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EACH("llama"),
+        EACH("llama-biases"),
+        EACH("llama-yarn"),
+        EACH("llama-keys"),
+        EACH("qwen2"),
+        EACH("qwen3"),
+        EACH("phi3"),
+        EACH("smollm3"),
+        EACH("granite"),
+        EACH("olmo2"),
+        EACH("olmo3"),
+        EACH("gemma2"),
+        EACH("gemma3"),
+        EACH("mixtral"),
+        EACH("qwen2moe"),
+        EACH("qwen3moe"),
+        EACH("gpt-oss"),
+        SAME("mixtral/Q4_0"),
+        SAME("qwen2moe/Q8_0"),
+        SAME("gpt-oss/MXFP4"),
+        cmocka_unit_test(test_short_contexts),
+        cmocka_unit_test(test_long_windows),
+        cmocka_unit_test(test_what_a_window_hides),
+        cmocka_unit_test(test_windows_do_not_rotate),
+        cmocka_unit_test(test_files_that_lack_something),
+        cmocka_unit_test(test_stacks_of_another_height),
+        cmocka_unit_test(test_experts_that_are_not_stacked),
+        cmocka_unit_test(test_no_experts_for_a_token),
+        cmocka_unit_test(test_files_that_have_too_much),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

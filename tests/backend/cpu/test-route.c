@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Which experts, in which order, with which shares. Catches: a tie that depends on anything but the index, a choice
+ * that reads past its list, shares of the wrong sum. */
+#include "daemon/backend/cpu/route.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void test_largest_first(void **state)
+{
+    const float scores[] = {0.5f, 3, -2, 3, 7, 3};
+    uint32_t chosen[6];
+    float share[6];
+    route(scores, 6, 3, false, 1, chosen, share);
+    assert_true(chosen[0] == 4 && chosen[1] == 1 && chosen[2] == 3);
+    route(scores, 6, 6, false, 1, chosen, share);
+    assert_true(chosen[0] == 4 && chosen[1] == 1 && chosen[2] == 3 && chosen[3] == 5 && chosen[4] == 0);
+    assert_int_equal(chosen[5], 2);
+    route(scores, 6, 1, false, 1, chosen, share);
+    assert_true(chosen[0] == 4 && share[0] == 1);
+}
+
+static void test_shares(void **state)
+{
+    const float scores[] = {1, 2, 0, -1};
+    uint32_t chosen[2];
+    float share[2];
+    double all = exp(-1) + 1 + exp(-2) + exp(-3), two = 1 + exp(-1);
+    route(scores, 4, 2, false, 1, chosen, share);
+    assert_true(fabs((double)share[0] - 1 / two) < 1e-6 && fabs((double)share[1] - exp(-1) / two) < 1e-6);
+    route(scores, 4, 2, true, 1, chosen, share);
+    assert_true(fabs((double)share[0] - 1 / all) < 1e-6 && fabs((double)share[1] - exp(-1) / all) < 1e-6);
+    route(scores, 4, 2, true, 2.5f, chosen, share);
+    assert_true(fabs((double)share[0] - 2.5 / all) < 1e-6 && fabs((double)share[1] - 2.5 * exp(-1) / all) < 1e-6);
+}
+
+/* Beside a plain selection, with scores that are often equal. */
+static void test_against_a_plain_one(void **state)
+{
+    uint32_t seed = 1;
+    for (int round = 0; round < 3000; round++) {
+        float scores[64];
+        uint32_t n = 1 + (seed >> 8) % 64, used = 1 + (seed >> 16) % n, chosen[65], taken[64] = {0};
+        float share[65], sum = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            seed = seed * 1664525 + 1013904223;
+            scores[i] = (float)(seed >> 28) - 8;
+            if (seed >> 24 == 77) scores[i] = NAN;
+        }
+        chosen[used] = 4242;
+        route(scores, n, used, round % 2, 1, chosen, share);
+        assert_int_equal(chosen[used], 4242);
+        for (uint32_t j = 0; j < used; j++) {
+            uint32_t best = UINT32_MAX;
+            float top = 0;
+            for (uint32_t i = 0; i < n; i++) {
+                float v = isnan(scores[i]) ? -INFINITY : scores[i];
+                if (!taken[i] && (best == UINT32_MAX || v > top)) best = i, top = v;
+            }
+            taken[best] = 1;
+            assert_int_equal(chosen[j], best);
+            sum += share[j];
+        }
+        if (!isnan(sum)) assert_true(round % 2 && used < n ? sum < 1.0001f : fabsf(sum - 1) < 1e-4f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_largest_first),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_against_a_plain_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -128,6 +128,18 @@ static bool is_quantum_over(const struct decision *d, const struct sched_req *r)
     return r->spent >= d->c->quantum + (d->tight ? SCHED_WORTH * (uint64_t)r->computed : 0);
 }
 
+/* All but the last tokens of its prompt are there: it needs a slot for a step or two. */
+static bool is_first_token(const struct decision *d, const struct sched_req *r)
+{
+    return !r->decoding && r->known - r->computed <= d->c->express_tokens;
+}
+
+/* How many slots more than that of @by the user of @r has to have, so that @r gives its own up at once. */
+static uint32_t slots_more(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
+{
+    return is_first_token(d, by) && !is_first_token(d, r) ? 1 : 2;
+}
+
 /* The reason for which running @r may be preempted for @by; SCHED_START: none. */
 static enum sched_why entitled(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
 {
@@ -136,7 +148,7 @@ static enum sched_why entitled(const struct decision *d, const struct sched_req 
     if (is_slow(d, r)) return SCHED_YIELD;
     if (r->user == by->user) return r->class > by->class ? SCHED_CLASS : SCHED_START;
     if (it_had >= i_had + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
-    if (it_had >= i_had && its->slots >= mine->slots + 2) return SCHED_EVEN;
+    if (it_had >= i_had && its->slots >= mine->slots + slots_more(d, r, by)) return SCHED_EVEN;
     return SCHED_START;
 }
 
@@ -204,8 +216,9 @@ static bool is_hopeless(const struct decision *d, const struct sched_req *by)
     const struct sched_who *w = &d->x.who[by->user];
     uint64_t had = d->s->users[by->user].served;
     if (d->slow || (w->slots && w->lowest > by->class)) return false;
-    if (d->refused && had >= d->refused_served && w->slots >= d->refused_slots) return true;
-    return d->slots_most < w->slots + 2 && d->served_most < had + d->c->quantum;
+    bool first = is_first_token(d, by);
+    if (!first && d->refused && had >= d->refused_served && w->slots >= d->refused_slots) return true;
+    return d->slots_most < w->slots + (first ? 1 : 2) && d->served_most < had + d->c->quantum;
 }
 
 /* A slot and blocks for @r from those who must give way to it; or nobody gives way. */

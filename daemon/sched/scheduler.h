@@ -12,6 +12,8 @@
  * Slots. A free one goes to the waiting user with the least account, where each running request counts for what is left
  * of its prompt, at least for what is left of its quantum. A running request gives its slot up to a waiting user
  *   - at once, when its own user has at least two slots more and no smaller account (slots are shared evenly);
+ *   - at once, to a first token that lacks at most config.express_tokens of its prompt, when its own user has a slot
+ *     more and no smaller account: such a one leaves the slot after a step or two;
  *   - after a quantum in its slot, when its user's account is at least a quantum larger (service is shared evenly);
  *   - at once, to a higher class of its own user;
  *   - when its reader has been slow for config.yield_ms.

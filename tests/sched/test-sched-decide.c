@@ -146,6 +146,47 @@ static void test_even_slots_at_once(void **state)
     assert_false(t.users[1].waited);
 }
 
+/* Slots are shared evenly but for one; all are taken, and user 1 waits for a first token that lacks @lacks tokens. */
+static void wait_for_first_token(struct table *t, uint32_t lacks)
+{
+    table_init(t, 4, 100);
+    t->users[0].served = t->users[1].served = t->users[2].served = 7000;
+    t->users[0].waited = t->users[1].waited = t->users[2].waited = true;
+    for (uint32_t i = 0; i < 4; i++) add_decoding(t, i % 3)->spent = 0;
+    add(t, 0, false);
+    add(t, 1, false)->computed = 100 - lacks;
+    decide(t);
+}
+
+/* A slot for a step or two is not waited for until one comes free; but a user with less service keeps its own. */
+static void test_first_token_at_once(void **state)
+{
+    struct table t;
+    wait_for_first_token(&t, 32);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 3, SCHED_EVEN); /* user 0 has two */
+    assert_action(&t, 1, 5, SCHED_START);
+    wait_for_first_token(&t, 33);
+    assert_int_equal(t.n_out, 0);
+    wait_for_first_token(&t, 1);
+    t.users[0].served = 6999;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+}
+
+/* Two first tokens do not take each other's slot. */
+static void test_first_token_keeps_slot(void **state)
+{
+    struct table t;
+    wait_for_first_token(&t, 1);
+    t.reqs[3].decoding = false;
+    t.reqs[0].spent = 0;
+    t.reqs[0].computed = t.reqs[0].known - 1;
+    t.reqs[0].decoding = false;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+}
+
 /* With slots shared evenly nobody is moved before the accounts differ by a quantum. */
 static void test_quantum(void **state)
 {
@@ -386,6 +427,8 @@ int main(void)
         cmocka_unit_test(test_account_before_class),
         cmocka_unit_test(test_free_slots_in_turn),
         cmocka_unit_test(test_even_slots_at_once),
+        cmocka_unit_test(test_first_token_at_once),
+        cmocka_unit_test(test_first_token_keeps_slot),
         cmocka_unit_test(test_quantum),
         cmocka_unit_test(test_quantum_in_little_memory),
         cmocka_unit_test(test_class_preempts_its_own_user),

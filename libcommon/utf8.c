@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/utf8.h"
+#include <stdbool.h>
+#include <string.h>
 
 /* Length and lowest second byte … highest second byte of the character that begins with @c (Unicode 15, table 3-7);
  * 0 when none does. The bounds of the second byte are what keeps out overlongs, surrogates and > U+10FFFF. */
@@ -40,6 +42,33 @@ static size_t character(const unsigned char *s, size_t n, int *cut)
     return len;
 }
 
+/* How many bytes at the front of @p are ASCII, in whole groups. */
+static size_t ascii(const unsigned char *p, size_t n)
+{
+    enum { WORDS = 4 };
+    uint64_t w[WORDS];
+    size_t at = 0;
+
+    for (; n - at >= sizeof w; at += sizeof w) {
+        memcpy(w, p + at, sizeof w);
+        if ((w[0] | w[1] | w[2] | w[3]) & UINT64_C(0x8080808080808080)) break;
+    }
+    return at;
+}
+
+static bool follows(unsigned char c)
+{
+    return (c & 0xc0) == 0x80;
+}
+
+/* As character, for the common ones of two and three bytes, four bytes of which are there. */
+static size_t common(const unsigned char *s)
+{
+    if (s[0] >= 0xc2 && s[0] < 0xe0 && follows(s[1])) return 2;
+    if (s[0] > 0xe0 && s[0] < 0xf0 && s[0] != 0xed && follows(s[1]) && follows(s[2])) return 3;
+    return 0;
+}
+
 size_t utf8_check(const char *s, size_t n)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -47,10 +76,15 @@ size_t utf8_check(const char *s, size_t n)
     int cut;
 
     while (at < n) {
-        size_t len = p[at] < 0x80 ? 1 : character(p + at, n - at, &cut);
+        at += ascii(p + at, n - at);
+        while (at < n && p[at] < 0x80) at++;
+        while (at < n && p[at] >= 0x80) {
+            size_t len = n - at >= 4 ? common(p + at) : 0;
 
-        if (!len) return at;
-        at += len;
+            if (!len) len = character(p + at, n - at, &cut);
+            if (!len) return at;
+            at += len;
+        }
     }
     return n;
 }

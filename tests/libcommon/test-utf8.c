@@ -54,6 +54,22 @@ static void invalid_bytes_are_found(void **state)
     }
 }
 
+/* Long runs of ASCII are read in groups: a wrong byte is found wherever it stands in one. */
+static void invalid_bytes_are_found_at_each_place(void **state)
+{
+    char s[200];
+
+    for (size_t n = 1; n <= sizeof s; n++)
+        for (size_t at = 0; at < n; at++) {
+            memset(s, 'a', n);
+            s[at] = '\x80';
+            assert_int_equal(utf8_check(s, n), at);
+            if (at + 1 == n) continue;
+            memcpy(s + at, "\xc3\xa9", 2);
+            assert_int_equal(utf8_check(s, n), n);
+        }
+}
+
 static void surrogates_are_no_characters(void **state)
 {
     char s[4];
@@ -94,6 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scalar_value_goes_round),
         cmocka_unit_test(invalid_bytes_are_found),
+        cmocka_unit_test(invalid_bytes_are_found_at_each_place),
         cmocka_unit_test(surrogates_are_no_characters),
         cmocka_unit_test(whole_leaves_out_only_what_could_still_become_valid),
         cmocka_unit_test(empty_text_is_valid_and_has_no_character),

@@ -2,6 +2,7 @@
 #include "libcommon/frame.h"
 #include "libcommon/error.h"
 #include <assert.h>
+#include <stdlib.h>
 
 enum { HEADER = 4 };
 
@@ -64,6 +65,27 @@ void frame_pop(struct frame_decoder *d)
     d->at = 0;
     buf_clear(&d->in);
     if (d->in.cap > FRAME_CHUNK) buf_fini(&d->in); /* an idle connection keeps no large buffer */
+}
+
+int frame_take(struct frame_decoder *d, char **memory, const char **body)
+{
+    struct buf rest = BUF_INIT;
+    size_t at = d->at + HEADER, end;
+    uint32_t len;
+    char *less;
+    int r = length(d, &len);
+
+    assert(r == 1 && d->in.len - at >= len);
+    end = at + len;
+    if (d->in.len > end) r = buf_append(&rest, d->in.data + end, d->in.len - end);
+    if (r < 0) return error_origin(r);
+    d->in.data[end] = 0;
+    less = realloc(d->in.data, end + 1);
+    *memory = less ? less : d->in.data;
+    *body = *memory + at;
+    d->in = rest;
+    d->at = 0;
+    return 0;
 }
 
 void frame_header(unsigned char out[4], uint32_t len)

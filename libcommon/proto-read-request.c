@@ -431,11 +431,10 @@ static const struct {
     {"session.remove", PROTO_SESSION_REMOVE, FIELDS(name_fields)},
 };
 
-static int read_request(struct proto_request *r, const msgpack_object *o)
+static int read_request(struct proto_request *r, const msgpack_object *o, struct reading *in)
 {
     const msgpack_object *type = proto_find(o, "type"), *id = proto_find(o, "id");
     struct place where = {NULL, "request", 0};
-    struct reading in = {0};
     size_t i = 0;
     char name[64];
     int e = 0;
@@ -450,14 +449,14 @@ static int read_request(struct proto_request *r, const msgpack_object *o)
     where.key = types[i].name;
     /* Another version's hello may have keys that are unknown here. */
     if (r->type == PROTO_HELLO) e = proto_read_version(&where, o, &r->version);
-    if (e == 0) e = proto_read_map(&in, &where, o, types[i].fields, types[i].n_fields, r);
+    if (e == 0) e = proto_read_map(in, &where, o, types[i].fields, types[i].n_fields, r);
     if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_generate(&where, &r->gen);
     if (e == 0 && r->type == PROTO_INFILL) e = check_infill(&where, &r->gen);
-    r->bytes = in.bytes;
+    r->bytes = in->bytes;
     return e;
 }
 
-int proto_read_request(struct proto_request *r, const char *body, size_t len)
+static int read_body(struct proto_request *r, const char *body, size_t len, struct reading *in)
 {
     msgpack_unpacked u;
     int e;
@@ -465,13 +464,34 @@ int proto_read_request(struct proto_request *r, const char *body, size_t len)
     *r = (struct proto_request){0};
     proto_generate_init(&r->gen);
     e = proto_unpack(&u, body, len);
-    if (e == 0) e = read_request(r, &u.data);
+    if (e == 0) e = read_request(r, &u.data, in);
     msgpack_unpacked_destroy(&u);
     if (e < 0) {
         const struct proto_request kept = {.type = r->type, .id = r->id, .version = r->version};
 
+        if (in->taken) *in->taken = (struct proto_text){0};
         proto_request_fini(r);
         *r = kept;
     }
     return e;
+}
+
+int proto_read_request(struct proto_request *r, const char *body, size_t len)
+{
+    struct reading in = {0};
+
+    return read_body(r, body, len, &in);
+}
+
+int proto_take_request(struct proto_request *r, char **memory, const char *body, size_t len)
+{
+    struct reading in = {.take_least = len < PROTO_TAKE_MIN ? 0 : len - len / 8};
+    int e = read_body(r, body, len, &in);
+
+    if (e < 0 || !in.taken) return e;
+    memmove(*memory, in.taken->data, in.taken->len);
+    in.taken->data = *memory;
+    in.taken->data[in.taken->len] = 0;
+    *memory = NULL;
+    return 0;
 }

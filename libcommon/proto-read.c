@@ -223,7 +223,7 @@ int proto_read_text(struct reading *in, const struct place *where, const msgpack
                     const struct field *f)
 {
     size_t n, valid;
-    int r;
+    int r = 0;
 
     if (o->type != MSGPACK_OBJECT_STR) return proto_bad(where, "must be a string");
     n = o->via.str.size;
@@ -231,7 +231,12 @@ int proto_read_text(struct reading *in, const struct place *where, const msgpack
     if (valid < n) return proto_bad(where, "invalid UTF-8 at byte %zu", valid);
     if (n < f->lo) return proto_bad(where, "is empty");
     if (f->hi && n > f->hi) return proto_bad(where, "has %zu bytes, the limit is %llu", n, (unsigned long long)f->hi);
-    r = proto_text_set(at, o->via.str.ptr, n);
+    if (in->take_least && n >= in->take_least) {
+        in->taken = at;
+        *in->taken = (struct proto_text){(char *)o->via.str.ptr, n};
+    } else {
+        r = proto_text_set(at, o->via.str.ptr, n);
+    }
     if (r == 0) in->bytes += n + 1;
     return r;
 }

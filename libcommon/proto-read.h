@@ -17,6 +17,9 @@ struct place {
 struct reading {
     size_t bytes; /* allocated so far */
     bool lenient; /* unknown keys are ignored */
+    /* A text of so many bytes (0: none) is not copied: @taken points into the message until the caller sees to it. */
+    size_t take_least;
+    struct proto_text *taken;
 };
 
 struct field {

@@ -16,12 +16,13 @@
 #define PROTO_ELEMS_MAX     100000u /* maps, arrays and scalars in one message, together */
 #define PROTO_STOPS_MAX     16
 #define PROTO_BIASES_MAX    10000
-#define PROTO_BIAS_TEXT_MAX 256  /* bytes of a text that shall be one token */
-#define PROTO_NAME_MAX      128  /* bytes of a session's name */
-#define PROTO_SALT_MAX      256  /* bytes of a salt */
-#define PROTO_CURSOR_MAX    64   /* bytes of `next` of a page */
-#define PROTO_PAGE_MAX      1000 /* sessions of a page */
-#define PROTO_ANSWERS_MAX   32   /* to one prompt */
+#define PROTO_BIAS_TEXT_MAX 256        /* bytes of a text that shall be one token */
+#define PROTO_NAME_MAX      128        /* bytes of a session's name */
+#define PROTO_SALT_MAX      256        /* bytes of a salt */
+#define PROTO_CURSOR_MAX    64         /* bytes of `next` of a page */
+#define PROTO_PAGE_MAX      1000       /* sessions of a page */
+#define PROTO_ANSWERS_MAX   32         /* to one prompt */
+#define PROTO_TAKE_MIN      (1u << 20) /* bytes of a message whose memory can become that of its text */
 
 /* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
 struct proto_text {
@@ -197,6 +198,10 @@ int proto_write_event(struct buf *out, const struct proto_event *e);
  * could be read, else 0. -EPROTO: a hello of another version (r->version says which). On error *r holds no memory. */
 int proto_read_request(struct proto_request *r, const char *body, size_t len);
 int proto_read_event(struct proto_event *e, const char *body, size_t len);
+/* proto_read_request of a body that stands in *memory (malloc'ed, a byte longer at least): a text that is nearly all of
+ * a body of PROTO_TAKE_MIN bytes is not copied but moved to the front of *memory, which becomes its data; *memory is
+ * NULL then. Else the caller still owns it. */
+int proto_take_request(struct proto_request *r, char **memory, const char *body, size_t len);
 
 /* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
 const char *proto_errno_name(int code);

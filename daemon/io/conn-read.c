@@ -4,6 +4,7 @@
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -136,11 +137,27 @@ static bool handle_held(struct conn *c, bool now)
     return !c->held.type;
 }
 
+/* Parse the next body, and pop it. As proto_read_request. */
+static int read_message(struct conn *c, const char *body, size_t len, struct proto_request *req)
+{
+    char *memory;
+    int r;
+
+    if (len < PROTO_TAKE_MIN || frame_take(&c->in, &memory, &body) < 0) {
+        r = proto_read_request(req, body, len);
+        frame_pop(&c->in);
+        return r;
+    }
+    r = proto_take_request(req, &memory, body, len);
+    free(memory);
+    return r;
+}
+
 /* One body. */
 static void message(struct conn *c, const char *body, size_t len)
 {
     struct proto_request req = {0};
-    int r = proto_read_request(&req, body, len);
+    int r = read_message(c, body, len, &req);
 
     account_counts(c->account)->messages++;
     if (!c->greeted) {
@@ -176,7 +193,6 @@ static bool messages(struct conn *c, size_t *left)
         if (*left == 0) return true;
         --*left;
         message(c, body, len);
-        if (!c->eof) frame_pop(&c->in);
     }
     if (r < 0 && !c->eof) refuse(c, -r, error_text(r));
     return false;

@@ -63,6 +63,43 @@ static void feed_in_pieces(uint64_t seed, size_t largest)
     buf_fini(&stream);
 }
 
+/* A body goes with its memory, whatever has come behind it. */
+static void taken_in_pieces(size_t piece)
+{
+    enum { FRAMES = 20 };
+    struct frame_decoder d = {0};
+    struct buf stream = BUF_INIT;
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < FRAMES; i++) add_frame(&stream, i);
+    for (size_t at = 0, n; at < stream.len; at += n) {
+        const char *body;
+        char *memory;
+        size_t len;
+
+        n = piece < stream.len - at ? piece : stream.len - at;
+        assert_int_equal(frame_feed(&d, stream.data + at, n), 0);
+        while (frame_peek(&d, &body, &len) == 1) {
+            assert_int_equal(frame_take(&d, &memory, &body), 0);
+            assert_true(body > memory && is_body(body, len, seen));
+            assert_int_equal(body[len], 0);
+            seen++;
+            free(memory);
+        }
+    }
+    assert_int_equal(seen, FRAMES);
+    assert_int_equal(d.in.len, 0);
+    frame_decoder_fini(&d);
+    buf_fini(&stream);
+}
+
+static void bodies_are_taken(void **state)
+{
+    taken_in_pieces(7);
+    taken_in_pieces(70000);
+    taken_in_pieces(SIZE_MAX);
+}
+
 static void random_pieces(void **state)
 {
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -178,6 +215,7 @@ static void header_is_little_endian(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bodies_are_taken),
         cmocka_unit_test(random_pieces),
         cmocka_unit_test(byte_by_byte),
         cmocka_unit_test(peek_changes_nothing),

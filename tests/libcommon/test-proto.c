@@ -191,6 +191,75 @@ static void messages_follow_each_other_in_a_buffer(void **state)
     buf_fini(&out);
 }
 
+/* A framed request with a prompt of @n bytes, as proto_take_request wants it. */
+static char *large(size_t n, const char *salt, const char **body, size_t *len)
+{
+    struct proto_request r = {.type = PROTO_GENERATE, .id = 7};
+    struct buf out = BUF_INIT;
+
+    proto_generate_init(&r.gen);
+    r.gen.raw = true;
+    r.gen.prompt = (struct proto_text){malloc(n + 1), n};
+    memset(r.gen.prompt.data, 'p', n);
+    if (salt) assert_int_equal(proto_text_set(&r.gen.salt, salt, strlen(salt)), 0);
+    assert_int_equal(proto_write_request(&out, &r), 0);
+    proto_request_fini(&r);
+    *body = body_of(&out, len);
+    return out.data;
+}
+
+static void assert_large(const struct proto_request *r, size_t n, const char *salt)
+{
+    assert_true(r->id == 7 && r->gen.raw);
+    assert_int_equal(r->gen.prompt.len, n);
+    for (size_t i = 0; i < n; i++) assert_true(r->gen.prompt.data[i] == 'p');
+    assert_int_equal(r->gen.prompt.data[n], 0);
+    assert_string_equal(r->gen.salt.data ? r->gen.salt.data : "", salt);
+    assert_true(r->bytes > n);
+}
+
+/* The text of a large message is not copied: it has the message's memory. What follows it is read before it moves. */
+static void large_text_takes_the_memory(void **state)
+{
+    static const size_t small = PROTO_TAKE_MIN - 200, n = 3 * PROTO_TAKE_MIN;
+    struct proto_request r;
+    const char *body;
+    size_t len;
+    char *memory = large(n, "salt", &body, &len), *was = memory;
+
+    assert_int_equal(proto_take_request(&r, &memory, body, len), 0);
+    assert_null(memory);
+    assert_ptr_equal(r.gen.prompt.data, was);
+    assert_large(&r, n, "salt");
+    proto_request_fini(&r);
+
+    memory = large(small, NULL, &body, &len);
+    assert_int_equal(proto_take_request(&r, &memory, body, len), 0);
+    assert_non_null(memory);
+    free(memory);
+    assert_large(&r, small, "");
+    proto_request_fini(&r);
+}
+
+/* What is wrong in the rest of the message leaves the memory with its owner. */
+static void large_text_of_a_wrong_message(void **state)
+{
+    char salt[PROTO_SALT_MAX + 2];
+    struct proto_request r;
+    const char *body;
+    size_t len;
+    char *memory;
+
+    memset(salt, 's', sizeof salt - 1);
+    salt[sizeof salt - 1] = 0;
+    memory = large(2 * PROTO_TAKE_MIN, salt, &body, &len);
+    assert_int_equal(proto_take_request(&r, &memory, body, len), -EINVAL);
+    assert_non_null(strstr(error_text(-EINVAL), "salt"));
+    assert_non_null(memory);
+    assert_true(r.id == 7 && !r.gen.prompt.data);
+    free(memory);
+}
+
 static void all_reasons_and_codes(void **state)
 {
     static const int codes[] = {EBUSY,     EINVAL,    EBADMSG, EPROTO, EMSGSIZE,   ENOENT, E2BIG, ETIMEDOUT, EEXIST,
@@ -432,6 +501,8 @@ int main(void)
         cmocka_unit_test(as_many_biases_as_the_limit),
         cmocka_unit_test(every_event_goes_round),
         cmocka_unit_test(messages_follow_each_other_in_a_buffer),
+        cmocka_unit_test(large_text_takes_the_memory),
+        cmocka_unit_test(large_text_of_a_wrong_message),
         cmocka_unit_test(all_reasons_and_codes),
         cmocka_unit_test(events_are_made_utf8),
         cmocka_unit_test(what_is_too_large_leaves_the_buffer),

@@ -97,8 +97,8 @@ static int begin(struct request *r)
     const struct proto_generate *g = &r->proto.gen;
     if (g->detach && g->session.len == 0 && !g->continue_last)
         return error_say(-EINVAL, "a detached request needs a session, where its answer is found");
-    int result = check_length(r);
-    if (result == 0) result = configure(r, request_first(r));
+    if (check_length(r) < 0) return 0; /* the job refuses it */
+    int result = configure(r, request_first(r));
     if (result == 0) result = acquire_session(r);
     if (result == 0) turn_find_fork(r);
     return result == -EBUSY && g->wait ? 1 : result; /* 1: until the session is free, or this request too late */
@@ -110,10 +110,19 @@ static bool early(struct request *r)
 {
     const struct proto_generate *g = &r->proto.gen;
     if (g->session.len || g->continue_last || g->detach || g->fork.len) return false;
-    return check_length(r) == 0 && configure(r, request_first(r)) == 0;
+    return check_length(r) < 0 || configure(r, request_first(r)) == 0;
 }
 
 /* --- the job --- */
+
+/* A job frees the memory of a large text, because that takes milliseconds. */
+static int refuse(struct request *r, int result)
+{
+    struct proto_generate *g = &r->proto.gen;
+    proto_text_fini(&g->prompt);
+    for (size_t i = 0; i < g->n_messages; i++) proto_text_fini(&g->messages[i].content);
+    return result;
+}
 
 static int work(struct request *r)
 {
@@ -121,7 +130,9 @@ static int work(struct request *r)
     const struct proto_generate *g = &r->proto.gen;
     struct request_session *t = &r->turn;
     struct seq *s = request_first(r);
-    int result = t->session ? turn_load(r->core, t->session) : 0;
+    int result = check_length(r);
+    if (result < 0) return refuse(r, result);
+    if (t->session) result = turn_load(r->core, t->session);
     if (result == 0 && t->target) (void)!turn_load(r->core, t->target); /* even unreadable it is in the way */
     if (result == 0) result = prepare_biases(&s->biases, &s->n_biases, m, g);
     if (result == 0 && r->proto.type == PROTO_INFILL)
@@ -129,6 +140,8 @@ static int work(struct request *r)
     else if (result == 0)
         result = prepare_prompt(&s->prompt, m, g, t->session);
     if (result == 0 && t->session && r->proto.type == PROTO_GENERATE) result = turn_claim(r);
+    proto_text_fini(&r->proto.gen.prefix); /* large; the prompt has its own copy */
+    proto_text_fini(&r->proto.gen.suffix);
     return result;
 }
 

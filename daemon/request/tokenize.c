@@ -13,7 +13,9 @@ static int begin(struct request *r)
 
 static int work(struct request *r)
 {
-    return prepare_tokens(&r->tokens, &r->core->model, &r->proto.text, r->proto.special);
+    int result = prepare_tokens(&r->tokens, &r->core->model, &r->proto.text, r->proto.special);
+    proto_text_fini(&r->proto.text); /* it may be large: freeing takes time, which the engine's thread has not */
+    return result;
 }
 
 static void finish(struct request *r, int result)

@@ -4,11 +4,15 @@
 #include "libcommon/log.h"
 #include <stdlib.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BYTES_MAX        (256ull << 20) /* in memory, of one user */
 #define RESIDENT_BYTES   (64ull << 20)  /* in memory, of all users, beyond which idle sessions are unloaded */
 #define UNLOADS_PER_TURN 4
+#define IDLE_BYTES       (8ull << 20) /* in memory, of sessions unused for IDLE_USEC; beyond it they are unloaded */
+#define IDLE_USEC        3000000
+#define IDLE_NEXT        10000 /* us until the next turn that unloads some */
 #define LOCK_USEC        20000 /* between two attempts to lock a directory that another daemon still has */
 #define LOCK_TRIES       500
 /* Between two searches for expired sessions: as long as sessions may live, within these limits. */
@@ -95,26 +99,43 @@ static void erased(struct return_job *j)
 
 uint64_t sessions_next(const struct core *core)
 {
-    bool may = core->config.session_ttl_usec && core->mail.state == ENGINE_READY && !core->stopping;
-    return may ? core->expire_next : UINT64_MAX;
+    if (core->mail.state != ENGINE_READY || core->stopping) return UINT64_MAX;
+    uint64_t expire = core->config.session_ttl_usec ? core->expire_next : UINT64_MAX;
+    return expire < core->unload_next ? expire : core->unload_next;
 }
 
-/* An unloaded session is read from disk again when it is used. */
-static void unload_some(struct core *core)
+/* The clock of a session's last use. */
+static uint64_t realtime(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Unload idle sessions when all take too much memory, or when they were not used for a while. An unloaded session is
+ * read from disk again when it is used. */
+static void unload_some(struct core *core, uint64_t now)
 {
     size_t sessions;
-    uint64_t bytes;
+    uint64_t bytes, since = UINT64_MAX, clock = realtime();
     session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
-    for (int i = 0; i < UNLOADS_PER_TURN && bytes > RESIDENT_BYTES && session_unload_idle(core->sessions); i++)
+    for (int i = 0; i < UNLOADS_PER_TURN && bytes > IDLE_BYTES; i++) {
+        since = session_idle_since(core->sessions);
+        if (since == UINT64_MAX || (bytes <= RESIDENT_BYTES && since + IDLE_USEC > clock)) break;
+        session_unload_idle(core->sessions);
         session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
+    }
+    core->unload_next = UINT64_MAX;
+    if (bytes > IDLE_BYTES && since < UINT64_MAX)
+        core->unload_next = now + (since + IDLE_USEC > clock ? since + IDLE_USEC - clock : IDLE_NEXT);
 }
 
 void sessions_turn(struct core *core, uint64_t now)
 {
     struct session *x;
-    unload_some(core);
     uint64_t ttl = core->config.session_ttl_usec;
-    if (now < sessions_next(core)) return;
+    unload_some(core, now);
+    if (!ttl || core->stopping || now < core->expire_next) return;
     core->expire_next = now + (ttl < EXPIRE_LEAST ? EXPIRE_LEAST : ttl > EXPIRE_MOST ? EXPIRE_MOST : ttl);
     while (session_acquire_expired(core->sessions, ttl, &x)) {
         struct erasure *a = calloc(1, sizeof(*a));

@@ -31,15 +31,28 @@ static struct session *unloadable_of(const struct session_owner *o, const struct
     return x;
 }
 
-bool session_unload_idle(struct session_store *s)
+/* The same of all owners. */
+static struct session *unloadable_of_all(const struct session_store *s)
 {
     struct session *oldest = NULL;
     for (const struct session_owner *o = s->owners; o; o = o->next) {
         struct session *x = unloadable_of(o, NULL);
         if (x && (!oldest || x->last_use.realtime < oldest->last_use.realtime)) oldest = x;
     }
-    if (oldest) unload(oldest);
     return oldest;
+}
+
+uint64_t session_idle_since(const struct session_store *s)
+{
+    const struct session *x = unloadable_of_all(s);
+    return x ? x->last_use.realtime : UINT64_MAX;
+}
+
+bool session_unload_idle(struct session_store *s)
+{
+    struct session *x = unloadable_of_all(s);
+    if (x) unload(x);
+    return x;
 }
 
 /* Unload idle sessions of @o until @x (NULL: a new session) fits into its limit of memory. -EDQUOT (message): it does

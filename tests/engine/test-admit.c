@@ -56,7 +56,7 @@ static void test_flood(void **state)
         id[i] = harness_submit(h, &r);
         harness_wait_any(h, id[i]);
     }
-    r = harness_raw("you");
+    r = harness_raw(harness_story); /* too long for a slot at once */
     id[4] = harness_submit_as(h, 6, 1001, &r);
     assert_error(harness_wait(h, id[3]), EBUSY, "the queue is full");
     assert_done(harness_wait(h, id[4]), PROTO_STOP_LENGTH); /* and it is first, long before the other's end */

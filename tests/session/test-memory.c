@@ -63,6 +63,7 @@ static void test_unsaved_is_not_unloaded(void **state)
     assert_false(session_acquire_unsaved(g->store, &y));
     session_release(g->store, x);
     assert_false(session_unload_idle(g->store)); /* not saved */
+    assert_true(session_idle_since(g->store) == UINT64_MAX);
     assert_true(session_acquire_unsaved(g->store, &y));
     assert_ptr_equal(x, y);
     assert_int_equal(session_save(y), 0);

@@ -247,6 +247,7 @@ void step_run(struct core *core)
     struct sched_load load;
     rotate_all(core);
     if (plan_gather(core, &st) < 0) return;
+    p->config.prefill_units = sched_time_prefill_units(&p->book.time, p->config.decode_units);
     uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
     fill_entries(core, runs);

@@ -125,7 +125,7 @@ static void line_up(struct decision *d)
 /* It has had its turn: one that was worth what it may lose. */
 static bool is_quantum_over(const struct decision *d, const struct sched_req *r)
 {
-    return r->spent >= d->c->quantum + (d->tight ? SCHED_WORTH * (uint64_t)r->computed : 0);
+    return r->spent >= d->c->quantum + (d->tight ? SCHED_WORTH * (uint64_t)r->computed * d->c->prefill_units : 0);
 }
 
 /* All but the last tokens of its prompt are there: it needs a slot for a step or two. */
@@ -134,10 +134,12 @@ static bool is_first_token(const struct decision *d, const struct sched_req *r)
     return !r->decoding && r->known - r->computed <= d->c->express_tokens;
 }
 
-/* How many slots more than that of @by the user of @r has to have, so that @r gives its own up at once. */
-static uint32_t slots_more(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
+/* @by, which waits for a first token, may have the slot of @r: it gives it back before its user's account is far ahead.
+ */
+static bool gives_way(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
 {
-    return is_first_token(d, by) && !is_first_token(d, r) ? 1 : 2;
+    return is_first_token(d, by) && !is_first_token(d, r) && d->x.who[r->user].slots > d->x.who[by->user].slots &&
+           d->s->users[r->user].served + d->c->quantum >= d->s->users[by->user].served;
 }
 
 /* The reason for which running @r may be preempted for @by; SCHED_START: none. */
@@ -148,7 +150,8 @@ static enum sched_why entitled(const struct decision *d, const struct sched_req 
     if (is_slow(d, r)) return SCHED_YIELD;
     if (r->user == by->user) return r->class > by->class ? SCHED_CLASS : SCHED_START;
     if (it_had >= i_had + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
-    if (it_had >= i_had && its->slots >= mine->slots + slots_more(d, r, by)) return SCHED_EVEN;
+    if (it_had >= i_had && its->slots >= mine->slots + 2) return SCHED_EVEN;
+    if (gives_way(d, r, by)) return SCHED_EVEN;
     return SCHED_START;
 }
 

@@ -38,6 +38,7 @@ void sched_parts(const struct sched_scratch *x, uint32_t n_users);
 /* Units that @r is sure to get in its slot: what is left of its prompt, at least of its quantum. */
 static inline uint64_t sched_ahead(const struct sched_config *c, const struct sched_req *r, uint32_t spent)
 {
-    uint32_t prompt = r->known - r->computed, quantum = spent < c->quantum ? c->quantum - spent : 0;
+    uint32_t prompt = (r->known - r->computed) * c->prefill_units,
+             quantum = spent < c->quantum ? c->quantum - spent : 0;
     return prompt > quantum ? prompt : quantum;
 }

@@ -6,6 +6,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
     *c = (struct sched_config){
         .parallel = parallel,
         .batch_tokens = batch_tokens,
+        .prefill_units = 1,
         .decode_units = 4,
         .quantum = 512,
         .yield_ms = 1000,
@@ -55,7 +56,7 @@ void sched_parts(const struct sched_scratch *x, uint32_t n_users)
 
 uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, uint32_t n)
 {
-    return r->decoding && r->known - r->computed == 1 ? n * c->decode_units : n;
+    return r->decoding && r->known - r->computed == 1 ? n * c->decode_units : n * c->prefill_units;
 }
 
 void sched_done(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
@@ -75,5 +76,6 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
 uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest)
 {
     uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
-    return (c->parallel + 2ull) * c->quantum + 2 * step + (longest ? c->patience + 2ull * SCHED_WORTH * longest : 0);
+    return (c->parallel + 2ull) * c->quantum + 2 * step +
+           (longest ? c->patience + 2ull * SCHED_WORTH * c->prefill_units * longest : 0);
 }

@@ -4,16 +4,18 @@
  * The scheduler: pure functions from the state of all requests to who starts, who gives up its slot, and what the next
  * batch is. No clock (now is a field), no locks, no model, no memory of its own (arrays and scratch are the caller's).
  *
- * Fairness. Service is counted in units: a token of prefill is 1, a token decoded config.decode_units (in a batch it
- * costs the machine about that many). Each user has an account of units; the one with less comes first, then class,
- * then arrival. Who comes to wait is raised to the floor, the least account of those who already wait (nobody waits:
- * the largest of all), so that absence earns nothing and using an idle machine costs nothing.
+ * Fairness. Service is counted in units: a token of prefill is config.prefill_units, a token decoded
+ * config.decode_units (in a large batch prefill costs the machine a fraction of what decoding does; in the small ones
+ * beside others' answers it costs about as much, see sched_time_prefill_units). Each user has an account of units; the
+ * one with less comes first, then class, then arrival. Who comes to wait is raised to the floor, the least account of
+ * those who already wait (nobody waits: the largest of all), so that absence earns nothing and using an idle machine
+ * costs nothing.
  *
  * Slots. A free one goes to the waiting user with the least account, where each running request counts for what is left
  * of its prompt, at least for what is left of its quantum. A running request gives its slot up to a waiting user
  *   - at once, when its own user has at least two slots more and no smaller account (slots are shared evenly);
  *   - at once, to a first token that lacks at most config.express_tokens of its prompt, when its own user has a slot
- *     more and no smaller account: such a one leaves the slot after a step or two;
+ *     more and an account that is not a quantum smaller: such a one leaves the slot after a step or two;
  *   - after a quantum in its slot, when its user's account is at least a quantum larger (service is shared evenly);
  *   - at once, to a higher class of its own user;
  *   - when its reader has been slow for config.yield_ms.
@@ -38,12 +40,13 @@
 enum sched_class { SCHED_CLASS_INFILL, SCHED_CLASS_INTERACTIVE, SCHED_CLASS_BATCH, SCHED_CLASSES };
 
 struct sched_config {
-    uint32_t parallel;     /* slots */
-    uint32_t batch_tokens; /* most tokens of a step, >= 1 */
-    uint32_t decode_units; /* of a decoded token */
-    uint32_t quantum;      /* units */
-    uint32_t yield_ms;     /* a reader slow for so long loses its slot, when somebody wants it */
-    uint64_t patience;     /* units */
+    uint32_t parallel;      /* slots */
+    uint32_t batch_tokens;  /* most tokens of a step, >= 1 */
+    uint32_t prefill_units; /* of a token of prefill, 1 … decode_units */
+    uint32_t decode_units;  /* of a decoded token */
+    uint32_t quantum;       /* units */
+    uint32_t yield_ms;      /* a reader slow for so long loses its slot, when somebody wants it */
+    uint64_t patience;      /* units */
     /* A step that decodes: within @step_ratio times one that does nothing else, and @step_ms (but never less than
      * @step_least times it, so that long sequences leave prompts some time). A step that does not decode is
      * as full as it can be. */

@@ -37,6 +37,13 @@ uint32_t sched_time_prefill(const struct sched_time *t, uint32_t pos, double ms,
     return n < max ? (uint32_t)n : max;
 }
 
+uint32_t sched_time_prefill_units(const struct sched_time *t, uint32_t decode_units)
+{
+    double units = decode_units * t->ms[SCHED_TIME_PREFILL] / t->ms[SCHED_TIME_DECODE];
+    if (!(units > 1)) return 1;
+    return units < decode_units ? (uint32_t)(units + 0.5) : decode_units;
+}
+
 static double size(const struct sched_time *t, int i)
 {
     return fmax(t->ms[i], t->usual[i]);

@@ -51,5 +51,8 @@ double sched_time_of(const struct sched_time *t, const struct sched_load *x);
 /* Tokens of prefill from position @pos on that take at most @ms; at most @max. */
 uint32_t sched_time_prefill(const struct sched_time *t, uint32_t pos, double ms, uint32_t max);
 
+/* What a token of prefill costs where a decoded one costs @decode_units: 1 … @decode_units. */
+uint32_t sched_time_prefill_units(const struct sched_time *t, uint32_t decode_units);
+
 /* @x took @ms; what is not a positive number is ignored. */
 void sched_time_learn(struct sched_time *t, const struct sched_load *x, double ms);

@@ -163,7 +163,7 @@ static void prefill(struct step *t, bool must)
         t->tokens -= n;
         must = false;
         w->n = sched_heap_pop(part, w->n);
-        line->key += n;
+        line->key += n * t->c->prefill_units;
         if (w->n == 0)
             n_line = sched_heap_pop(line, n_line);
         else

@@ -30,6 +30,7 @@ void rig_init(struct rig *g, uint64_t seed)
     sched_config_init(&g->c, 1 + rig_rnd(g, 24), 16 << rig_rnd(g, 6));
     sched_time_init(&g->b.time);
     g->pool = g->free = 120 + rig_rnd(g, 2) * 3000; /* the largest request takes 110 */
+    g->c.prefill_units = 1 + rig_rnd(g, g->c.decode_units);
     g->machine[SCHED_TIME_FIXED] = 1 + rig_rnd(g, 60);
     g->machine[SCHED_TIME_DECODE] = 0.1 + rig_rnd(g, 100) / 20.0;
     g->machine[SCHED_TIME_PREFILL] = 0.1 + rig_rnd(g, 100) / 20.0;

@@ -158,7 +158,8 @@ static void wait_for_first_token(struct table *t, uint32_t lacks)
     decide(t);
 }
 
-/* A slot for a step or two is not waited for until one comes free; but a user with less service keeps its own. */
+/* A slot for a step or two is not waited for until one comes free; but a user with less service by a quantum keeps its
+ * own. */
 static void test_first_token_at_once(void **state)
 {
     struct table t;
@@ -169,7 +170,10 @@ static void test_first_token_at_once(void **state)
     wait_for_first_token(&t, 33);
     assert_int_equal(t.n_out, 0);
     wait_for_first_token(&t, 1);
-    t.users[0].served = 6999;
+    t.users[0].served = 7000 - t.c.quantum;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    t.users[0].served--;
     decide(&t);
     assert_int_equal(t.n_out, 0);
 }

@@ -235,6 +235,9 @@ static void test_resumed_reads_first(void **state)
     assert_int_equal(t.load.prefill, 28);
     sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 50);
     assert_int_equal(t.users[0].served, 28 + t.c.decode_units);
+    t.c.prefill_units = 3;
+    sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 50);
+    assert_int_equal(t.users[0].served, 28 + 3 * 28 + 2 * t.c.decode_units);
 }
 
 /* With fewer tokens than decoding sequences none waits longer than it takes to serve all. */

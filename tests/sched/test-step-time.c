@@ -148,6 +148,22 @@ static void test_prefill_of_a_time(void **state)
     assert_int_equal(sched_time_prefill(&t, 0, -5, 512), 0);
 }
 
+/* Where both cost the same, both count the same; prefill counts at least one and at most what decoding does. */
+static void test_prefill_units(void **state)
+{
+    struct sched_time t;
+    sched_time_init(&t);
+    t.ms[SCHED_TIME_DECODE] = 2;
+    t.ms[SCHED_TIME_PREFILL] = 2;
+    assert_int_equal(sched_time_prefill_units(&t, 4), 4);
+    t.ms[SCHED_TIME_PREFILL] = 1;
+    assert_int_equal(sched_time_prefill_units(&t, 4), 2);
+    t.ms[SCHED_TIME_PREFILL] = 0.01;
+    assert_int_equal(sched_time_prefill_units(&t, 4), 1);
+    t.ms[SCHED_TIME_PREFILL] = 30;
+    assert_int_equal(sched_time_prefill_units(&t, 4), 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +174,7 @@ int main(void)
         cmocka_unit_test(test_long_decode_keeps_prefill),
         cmocka_unit_test(test_long_decode_invents_nothing),
         cmocka_unit_test(test_prefill_of_a_time),
+        cmocka_unit_test(test_prefill_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -125,7 +125,7 @@ static void line_up(struct decision *d)
 /* It has had its turn: one that was worth what it may lose. */
 static bool is_quantum_over(const struct decision *d, const struct sched_req *r)
 {
-    return r->spent >= d->c->quantum + (d->tight ? SCHED_WORTH * (uint64_t)r->computed * d->c->prefill_units : 0);
+    return r->spent >= d->c->quantum + (d->tight ? SCHED_WORTH * (uint64_t)r->computed : 0);
 }
 
 /* All but the last tokens of its prompt are there: it needs a slot for a step or two. */

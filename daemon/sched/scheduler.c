@@ -76,6 +76,5 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
 uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest)
 {
     uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
-    return (c->parallel + 2ull) * c->quantum + 2 * step +
-           (longest ? c->patience + 2ull * SCHED_WORTH * c->prefill_units * longest : 0);
+    return (c->parallel + 2ull) * c->quantum + 2 * step + (longest ? c->patience + 2ull * SCHED_WORTH * longest : 0);
 }

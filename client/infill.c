@@ -42,9 +42,9 @@ static int infill_request(struct proto_request *r, const struct options *o, stru
     if (e < 0) return e;
     r->type = PROTO_INFILL;
     r->gen.raw = false;
-    r->gen.max_lines = o->max_lines;
-    generate_take(&r->gen.prefix, prefix);
-    generate_take(&r->gen.suffix, suffix);
+    r->gen.infill.max_lines = o->max_lines;
+    generate_take(&r->gen.infill.prefix, prefix);
+    generate_take(&r->gen.infill.suffix, suffix);
     return 0;
 }
 

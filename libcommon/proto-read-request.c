@@ -244,11 +244,11 @@ static const struct field generate_fields[] = {
     {.key = "uuid", .read = read_uuid, .offset = AT(gen.uuid)},
     {.key = "messages", .read = read_messages, .offset = AT(gen)},
     {.key = "prompt", .read = read_prompt, .offset = AT(gen.prompt)},
-    {.key = "prefix", .read = read_prompt, .offset = AT(gen.prefix)},
-    {.key = "suffix", .read = read_prompt, .offset = AT(gen.suffix)},
+    {.key = "prefix", .read = read_prompt, .offset = AT(gen.infill.prefix)},
+    {.key = "suffix", .read = read_prompt, .offset = AT(gen.infill.suffix)},
     {.key = "max_lines",
      .read = proto_read_i64,
-     .offset = AT(gen.max_lines),
+     .offset = AT(gen.infill.max_lines),
      .lo = 1,
      .hi = INT32_MAX,
      .wanted = "a whole number from 1 to 2147483647"},
@@ -379,17 +379,17 @@ static int check_infill(const struct place *where, const struct proto_generate *
 
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         if (others[i].given) return proto_bad(where, "'%s' cannot be used with infill", others[i].key);
-    if (!g->prefix.len && !g->suffix.len) return proto_bad(where, "prefix and suffix are both empty");
+    if (!g->infill.prefix.len && !g->infill.suffix.len) return proto_bad(where, "prefix and suffix are both empty");
     if (g->n_stop == PROTO_STOPS_MAX) return proto_bad(where, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
     return 0;
 }
 
 static int check_generate(const struct place *where, const struct proto_generate *g)
 {
-    if (g->prefix.data || g->suffix.data || g->max_lines >= 0)
+    if (g->infill.prefix.data || g->infill.suffix.data || g->infill.max_lines >= 0)
         return proto_bad(where, "'%s' belongs to infill",
-                         g->prefix.data   ? "prefix"
-                         : g->suffix.data ? "suffix"
+                         g->infill.prefix.data   ? "prefix"
+                         : g->infill.suffix.data ? "suffix"
                                           : "max_lines");
     if (!g->messages && !g->prompt.data) return proto_bad(where, "neither messages nor a prompt");
     if (g->messages && g->prompt.data) return proto_bad(where, "both messages and a prompt");

@@ -216,9 +216,9 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
 {
     if (*g->uuid) put_cstring(w, "uuid", g->uuid);
     if (infill) {
-        put_text(w, "prefix", &g->prefix);
-        put_text(w, "suffix", &g->suffix);
-        put_i64_given(w, "max_lines", g->max_lines);
+        put_text(w, "prefix", &g->infill.prefix);
+        put_text(w, "suffix", &g->infill.suffix);
+        put_i64_given(w, "max_lines", g->infill.max_lines);
     } else if (g->raw)
         put_text(w, "prompt", &g->prompt);
     else

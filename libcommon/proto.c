@@ -123,7 +123,7 @@ void proto_sampling_init(struct proto_sampling *s)
 
 void proto_generate_init(struct proto_generate *g)
 {
-    *g = (struct proto_generate){.max_tokens = -1, .timeout_ms = -1, .max_lines = -1};
+    *g = (struct proto_generate){.max_tokens = -1, .timeout_ms = -1, .infill.max_lines = -1};
     proto_sampling_init(&g->sampling);
 }
 
@@ -148,8 +148,8 @@ int proto_text_set(struct proto_text *t, const char *s, size_t len)
 static void generate_fini(struct proto_generate *g)
 {
     proto_text_fini(&g->prompt);
-    proto_text_fini(&g->prefix);
-    proto_text_fini(&g->suffix);
+    proto_text_fini(&g->infill.prefix);
+    proto_text_fini(&g->infill.suffix);
     proto_text_fini(&g->session);
     proto_text_fini(&g->fork);
     proto_text_fini(&g->salt);

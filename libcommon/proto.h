@@ -73,13 +73,17 @@ struct proto_bias {
 /* Of two requests of one user, the more urgent one comes first. */
 enum proto_priority { PROTO_PRIORITY_UNSET, PROTO_PRIORITY_INFILL, PROTO_PRIORITY_INTERACTIVE, PROTO_PRIORITY_BATCH };
 
+struct proto_infill {
+    struct proto_text prefix, suffix; /* text before and after the gap; not both empty */
+    int64_t max_lines;                /* of the answer, at most; -1: no limit */
+};
+
 struct proto_generate {
     char uuid[40]; /* "" when not given */
     bool raw;      /* prompt is text instead of messages */
     bool special;  /* with raw: special tokens in it are parsed */
     struct proto_text prompt;
-    struct proto_text prefix, suffix; /* infill: text before and after the gap; not both empty */
-    int64_t max_lines;                /* infill: most lines of the answer; -1: no limit */
+    struct proto_infill infill; /* requests of that type only */
     struct proto_message *messages;
     size_t n_messages;
     struct proto_text session; /* len 0: none */

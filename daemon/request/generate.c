@@ -74,7 +74,7 @@ static int configure(struct request *r, struct seq *s)
     result = set_seed(s, g->sampling.seed);
     if (result < 0) return result;
     const struct output_request q = {
-        .stop = g->stop, .n_stop = g->n_stop, .max_lines = infill && g->max_lines > 0 ? (uint32_t)g->max_lines : 0};
+        .stop = g->stop, .n_stop = g->n_stop, .max_lines = infill && g->infill.max_lines > 0 ? (uint32_t)g->infill.max_lines : 0};
     output_fini(&s->output); /* of an earlier try, when the session was busy */
     return output_init(&s->output, r->core->model.tokenizer, &q);
 }
@@ -140,8 +140,8 @@ static int work(struct request *r)
     else if (result == 0)
         result = prepare_prompt(&s->prompt, m, g, t->session);
     if (result == 0 && t->session && r->proto.type == PROTO_GENERATE) result = turn_claim(r);
-    proto_text_fini(&r->proto.gen.prefix); /* large; the prompt has its own copy */
-    proto_text_fini(&r->proto.gen.suffix);
+    proto_text_fini(&r->proto.gen.infill.prefix); /* large; the prompt has its own copy */
+    proto_text_fini(&r->proto.gen.infill.suffix);
     return result;
 }
 

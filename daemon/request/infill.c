@@ -163,13 +163,13 @@ static int check_text(const struct proto_text *t, const char *name)
 
 int fim_prepare(struct prompt *p, const struct loaded *m, const struct proto_generate *g)
 {
-    _cleanup_(side_drop) struct side prefix = {.whole = &g->prefix}, suffix = {.whole = &g->suffix};
+    _cleanup_(side_drop) struct side prefix = {.whole = &g->infill.prefix}, suffix = {.whole = &g->infill.suffix};
     if (!tokenizer_fim(m->tokenizer))
         return error_say(-EOPNOTSUPP, "the model cannot fill in: its vocabulary has no tokens for it "
                                       "(fill-in-the-middle)");
-    if (g->prefix.len == 0 && g->suffix.len == 0) return error_say(-EINVAL, "prefix and suffix are both empty");
-    int r = check_text(&g->prefix, "prefix");
-    if (r == 0) r = check_text(&g->suffix, "suffix");
+    if (g->infill.prefix.len == 0 && g->infill.suffix.len == 0) return error_say(-EINVAL, "prefix and suffix are both empty");
+    int r = check_text(&g->infill.prefix, "prefix");
+    if (r == 0) r = check_text(&g->infill.suffix, "suffix");
     if (r < 0) return r;
     int64_t answer = fim_tokens(g), taken = (answer < m->ctx / 4 ? answer : m->ctx / 4) + 4; /* BOS and three */
     if (m->ctx < taken + ROOM_LEAST) return error_say(-E2BIG, "a context of %u tokens is too small to fill in", m->ctx);
@@ -188,7 +188,7 @@ int fim_prepare(struct prompt *p, const struct loaded *m, const struct proto_gen
 
 int fim_add_stop(struct proto_generate *g)
 {
-    const struct proto_text *t = &g->suffix;
+    const struct proto_text *t = &g->infill.suffix;
     size_t n = 0, seen = 0;
     if (g->n_stop == PROTO_STOPS_MAX)
         return error_say(-EINVAL, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);

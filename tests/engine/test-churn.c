@@ -38,8 +38,8 @@ static struct proto_request any(void)
     g->logprobs = harness_draw(2);
     if (harness_draw(4) == 0) g->timeout_ms = harness_draw(40);
     if (r.type == PROTO_INFILL) {
-        g->prefix = words(harness_draw(80));
-        g->suffix = words(1 + harness_draw(80));
+        g->infill.prefix = words(harness_draw(80));
+        g->infill.suffix = words(1 + harness_draw(80));
         return r;
     }
     g->raw = true;

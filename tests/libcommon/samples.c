@@ -83,9 +83,9 @@ void sample_request(unsigned i, struct proto_request *r)
         r->gen.n = PROTO_ANSWERS_MAX;
     }
     if (r->type == PROTO_INFILL) {
-        assert_int_equal(proto_text_set(&r->gen.prefix, "a\0b\xc3\xa4", 5), 0);
-        set(&r->gen.suffix, "");
-        r->gen.max_lines = 3;
+        assert_int_equal(proto_text_set(&r->gen.infill.prefix, "a\0b\xc3\xa4", 5), 0);
+        set(&r->gen.infill.suffix, "");
+        r->gen.infill.max_lines = 3;
         r->gen.sampling.top_k = 1;
     }
     if (r->type == PROTO_SESSION_LIST) {

@@ -22,9 +22,9 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     assert_int_equal(a->raw, b->raw);
     assert_int_equal(a->special, b->special);
     same_text(&a->prompt, &b->prompt);
-    same_text(&a->prefix, &b->prefix);
-    same_text(&a->suffix, &b->suffix);
-    assert_int_equal(a->max_lines, b->max_lines);
+    same_text(&a->infill.prefix, &b->infill.prefix);
+    same_text(&a->infill.suffix, &b->infill.suffix);
+    assert_int_equal(a->infill.max_lines, b->infill.max_lines);
     assert_int_equal(a->n_messages, b->n_messages);
     for (size_t i = 0; i < a->n_messages; i++) {
         same_text(&a->messages[i].role, &b->messages[i].role);

@@ -19,8 +19,8 @@ static struct proto_generate gap(const char *prefix, size_t n, const char *suffi
 {
     struct proto_generate g;
     proto_generate_init(&g);
-    g.prefix = (struct proto_text){(char *)prefix, n};
-    g.suffix = (struct proto_text){(char *)suffix, k};
+    g.infill.prefix = (struct proto_text){(char *)prefix, n};
+    g.infill.suffix = (struct proto_text){(char *)suffix, k};
     return g;
 }
 

@@ -95,3 +95,18 @@ def test_no_exit_outside_a_main():
             continue
         found += [f"{p.relative_to(TOP)}: {m}" for m in re.findall(r"\b(?:exit|_exit|abort)\s*\(", text)]
     assert not [f for f in found if "client/spawn.c: _exit" not in f]
+
+
+def test_the_architecture_names_what_exists():
+    """Every file that ARCHITECTURE.md names is there, and has the functions that it names before the file."""
+    text = (TOP / "daemon" / "ARCHITECTURE.md").read_text()
+    assert text.count("\n") < 400
+    tests = {p.name for p in (TOP / "tests").rglob("*.c")}
+    for name in re.findall(r"`([\w/.-]+\.[chd])`", text):
+        assert (TOP / "daemon" / name).exists() or (TOP / name).exists() or name in tests, name
+    hops = re.findall(r"((?:`\w+`(?: → |, )?)+) \(`([\w/.-]+\.c)`\)", text)
+    assert len(hops) > 30
+    for functions, name in hops:
+        path = TOP / "daemon" / name if (TOP / "daemon" / name).exists() else TOP / name
+        for f in re.findall(r"`(\w+)`", functions):
+            assert re.search(rf"\b{f}\(", path.read_text()), (f, name)

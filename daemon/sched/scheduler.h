@@ -90,6 +90,7 @@ struct sched_req {
     uint32_t user;      /* index */
     uint32_t computed;  /* tokens whose K and V are there; waits: those that the cache has for it (< known) */
     uint32_t known;     /* tokens there are, prompt and answer so far; all computed: nothing to do */
+    uint32_t draft;     /* decodes: tokens proposed to follow the known ones, which a step may verify */
     uint32_t spent;     /* runs: units it got since it has its slot */
     /* Waits: what starting it takes of free_blocks: those it has to write into, and those it finds in the cache and
      * nobody holds. Runs: what free_blocks would gain if it were preempted. (Where both mean the same blocks, they may
@@ -151,16 +152,19 @@ uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest);
 
 /* --- the batch --- */
 
-/* A part of the batch: @n tokens of sequence @index from position computed on. */
+/* A part of the batch: @n tokens of sequence @index from position computed on. The last @draft of them are proposed
+ * ones. */
 struct sched_run {
-    uint32_t index, n;
-    bool logits; /* its last token is the last one known: a token can be sampled */
+    uint32_t index, n, draft;
+    bool logits; /* it has the last token that is known: a token can be sampled, and one more for each of @draft */
 };
 
 /*
  * Fill @out [n] with the next batch, each sequence at most once; returns how many. First one token for every one that
  * decodes (the longest waiting, when they are more than fit), then prefill by account, class and arrival, as much as
- * fits the config's limits of tokens and time. What the step was, for sched_done, goes to *load.
+ * fits the config's limits of tokens and time. Proposed tokens get the room that is left then, in the order of the
+ * answers that decode; they count as decoded tokens in *load and in the accounts, accepted or not. What the step was,
+ * for sched_done, goes to *load.
  */
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load);

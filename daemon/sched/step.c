@@ -36,7 +36,7 @@ static bool is_decode(const struct sched_req *r)
 static void run(struct step *t, uint32_t index, uint32_t n)
 {
     const struct sched_req *r = &t->s->reqs[index];
-    t->out[t->n_out++] = (struct sched_run){index, n, r->computed + n == r->known};
+    t->out[t->n_out++] = (struct sched_run){.index = index, .n = n, .logits = r->computed + n == r->known};
     double pairs = ((double)r->computed * n + (double)n * n / 2) / 1000;
     *(is_decode(r) ? &t->load->decode : &t->load->prefill) += n;
     *(is_decode(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs;
@@ -226,6 +226,24 @@ static void express(struct step *t)
         if (chosen[i]) run(t, i, t->s->reqs[i].known - t->s->reqs[i].computed);
 }
 
+/* --- proposed tokens --- */
+
+/* They take no place from any other token. */
+static void speculate(struct step *t)
+{
+    for (uint32_t i = 0; i < t->n_out && t->tokens; i++) {
+        struct sched_run *run = &t->out[i];
+        const struct sched_req *r = &t->s->reqs[run->index];
+        if (!is_decode(r)) continue;
+        uint32_t n = r->draft < t->tokens ? r->draft : t->tokens;
+        run->draft = n;
+        run->n += n;
+        t->tokens -= n;
+        t->load->decode += n;
+        t->load->decode_kv += ((double)r->known * n + (double)n * n / 2) / 1000;
+    }
+}
+
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load)
 {
@@ -238,5 +256,6 @@ uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, co
     if (t.n_prefill) prefill(&t, must || t.n_decode == 0);
     load->no_prefill = t.n_prefill && load->prefill == 0;
     if (t.shared && !b->express && b->time.samples > 0) express(&t);
+    if (!load->express) speculate(&t);
     return t.n_out;
 }

@@ -30,7 +30,7 @@ uint32_t sim_fcfs_step(const struct sched_config *c, const struct sched_state *s
     for (uint32_t i = 0; i < s->n && tokens; i++) {
         const struct sched_req *r = &s->reqs[i];
         if (!r->running || !r->decoding) continue;
-        out[n++] = (struct sched_run){i, 1, true};
+        out[n++] = (struct sched_run){.index = i, .n = 1, .logits = true};
         tokens--;
     }
     for (uint64_t after = 0; tokens;) {
@@ -43,7 +43,7 @@ uint32_t sim_fcfs_step(const struct sched_config *c, const struct sched_state *s
         if (first == SCHED_NONE) break;
         const struct sched_req *r = &s->reqs[first];
         uint32_t left = r->known - r->computed, take = left < tokens ? left : tokens;
-        out[n++] = (struct sched_run){first, take, take == left};
+        out[n++] = (struct sched_run){.index = first, .n = take, .logits = take == left};
         tokens -= take;
         after = r->arrival;
     }

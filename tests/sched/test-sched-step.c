@@ -355,6 +355,69 @@ static void test_random_states(void **state)
     }
 }
 
+static void add_drafts(struct table *t, uint32_t most)
+{
+    for (uint32_t i = 0; i < t->s.n; i++) t->reqs[i].draft = rnd(most + 1);
+}
+
+/* Proposed tokens get room that nothing else takes: the other tokens of the step are as without them. */
+static void test_drafts_take_no_place(void **state)
+{
+    unsigned rounds[2] = {0}; /* without and with room for all */
+    for (int round = 0; round < 20000; round++) {
+        struct table t, u;
+        random_table(&t);
+        u = t;
+        step(&t);
+        u.s.reqs = u.reqs;
+        u.s.users = u.users;
+        add_drafts(&u, 16);
+        step(&u);
+        uint32_t tokens = 0, draft = 0, wanted = 0;
+        assert_int_equal(u.n_out, t.n_out);
+        assert_int_equal(u.load.express, t.load.express);
+        for (uint32_t i = 0; i < t.n_out; i++) {
+            const struct sched_req *r = &u.reqs[u.out[i].index];
+            assert_run(&u, i, t.out[i].index, t.out[i].n + u.out[i].draft, t.out[i].logits);
+            assert_true(r->decoding ? u.out[i].draft <= r->draft : u.out[i].draft == 0);
+            tokens += u.out[i].n;
+            draft += u.out[i].draft;
+            if (r->decoding) wanted += r->draft;
+        }
+        assert_int_equal(u.load.decode, t.load.decode + draft);
+        assert_int_equal(u.load.prefill, t.load.prefill);
+        assert_true(tokens <= u.c.batch_tokens);
+        if (u.load.express)
+            assert_int_equal(draft, 0);
+        else
+            assert_int_equal(draft, wanted < u.c.batch_tokens - (tokens - draft) ? wanted
+                                                                                 : u.c.batch_tokens - (tokens - draft));
+        if (wanted) rounds[draft == wanted]++;
+    }
+    assert_true(rounds[0] > 100 && rounds[1] > 100);
+}
+
+/* Each row counts as a decoded token. */
+static void test_drafts_are_service(void **state)
+{
+    struct table t;
+    table_init(&t, 8);
+    add(&t, 0, 9, 10, true)->draft = 4;
+    add(&t, 1, 9, 10, true)->draft = 4;
+    add(&t, 2, 9, 10, true)->draft = 4;
+    step(&t);
+    assert_int_equal(t.n_out, 3);
+    assert_run(&t, 0, 0, 5, true);
+    assert_run(&t, 1, 1, 2, true);
+    assert_run(&t, 2, 2, 1, true);
+    assert_int_equal(t.out[1].draft, 1);
+    assert_int_equal(t.load.decode, 8);
+    sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 20);
+    assert_int_equal(t.users[0].served, 5 * t.c.decode_units);
+    assert_int_equal(t.users[1].served, 2 * t.c.decode_units);
+    assert_int_equal(t.users[2].served, t.c.decode_units);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +432,8 @@ int main(void)
         cmocka_unit_test(test_resumed_reads_first),
         cmocka_unit_test(test_turns),
         cmocka_unit_test(test_random_states),
+        cmocka_unit_test(test_drafts_take_no_place),
+        cmocka_unit_test(test_drafts_are_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

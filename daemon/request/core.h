@@ -5,6 +5,7 @@
  * other threads, and @own is released while a step computes, so that a status request can read the rest.
  */
 #include "daemon/cache/cache.h"
+#include "daemon/request/draft.h"
 #include "daemon/request/loaded.h"
 #include "daemon/request/mailbox.h"
 #include "daemon/request/plan.h"
@@ -45,6 +46,7 @@ struct core {
     uint64_t positions_next; /* us: when all waiting requests are told their positions again */
     struct step_scratch *step;
     struct sample_scratch *sample_scratch;
+    struct drafter drafter;        /* {0}: no tokens are proposed */
     atomic_uint_fast64_t progress; /* steps and pieces of loading, for the watchdog */
     struct core_counts counts;
     struct rates rates;

@@ -207,6 +207,7 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint32_t
         .user = user,
         .computed = running ? s->kv.n_tokens : found(core, s, looks),
         .known = seq_known(s),
+        .draft = s->n_draft,
         .spent = s->sched.spent,
         .blocks = running ? s->kv.n_blocks : seq_blocks(s) - reuse_shared(s),
         .group = SCHED_NONE,

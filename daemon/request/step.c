@@ -1,31 +1,50 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/step.h"
+#include "daemon/request/advance.h"
 #include "daemon/request/answer.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct step_scratch {
     struct batch_entry *entries; /* [parallel] what the backend gets */
     const uint32_t **tables;     /* [parallel] block tables, one group each */
     uint8_t *want;               /* [batch_tokens] */
-    float *logits;               /* [rows][hparams.vocab], rows: no more than sequences or tokens */
+    int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
+    float *logits;               /* [rows][hparams.vocab] */
+    size_t rows;                 /* sequences or tokens, whichever are fewer; more once tokens were proposed */
 };
+
+/* Room for @rows rows of logits. 0; -ENOMEM, and the room is as before. */
+static int reserve_rows(struct core *core, size_t rows)
+{
+    struct step_scratch *x = core->step;
+    size_t bytes;
+    if (rows <= x->rows) return 0;
+    if (__builtin_mul_overflow(rows, core->model.backend->hparams.vocab * sizeof(*x->logits), &bytes) ||
+        bytes > SIZE_MAX - KERN_ALIGN)
+        return error_say(-ENOMEM, "no memory for %zu rows of logits", rows);
+    float *logits = aligned_alloc(KERN_ALIGN, kern_align(bytes)); /* the backend writes rows with vector stores */
+    if (!logits) return error_say(-ENOMEM, "no memory for %zu rows of logits (%zu bytes)", rows, bytes);
+    free(x->logits);
+    x->logits = logits;
+    x->rows = rows;
+    return 0;
+}
 
 int step_new(struct core *core)
 {
-    size_t n = core->config.parallel, t = core->config.batch_tokens, rows = n < t ? n : t, values;
+    size_t n = core->config.parallel, t = core->config.batch_tokens;
     struct step_scratch *x = core->step = calloc(1, sizeof(*x));
-    if (!x || __builtin_mul_overflow(rows, (size_t)core->model.backend->hparams.vocab, &values)) return -ENOMEM;
+    if (!x) return -ENOMEM;
     x->entries = calloc(n, sizeof(*x->entries));
     x->tables = calloc(n, sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
-    /* the backend writes rows with vector stores */
-    if (__builtin_mul_overflow(values, sizeof(*x->logits), &values) || values > SIZE_MAX - KERN_ALIGN) return -ENOMEM;
-    x->logits = aligned_alloc(KERN_ALIGN, kern_align(values));
-    if (!x->entries || !x->tables || !x->want || !x->logits)
-        return error_say(-ENOMEM, "no memory for the logits of %zu sequences (%zu bytes)", rows, values);
-    return 0;
+    x->tokens = calloc(t, sizeof(*x->tokens));
+    if (!x->entries || !x->tables || !x->want || !x->tokens)
+        return error_say(-ENOMEM, "no memory for batches of %zu tokens of %zu sequences", t, n);
+    return reserve_rows(core, n < t ? n : t);
 }
 
 void step_free(struct core *core)
@@ -35,6 +54,7 @@ void step_free(struct core *core)
     free(x->entries);
     free(x->tables);
     free(x->want);
+    free(x->tokens);
     free(x->logits);
     free(x);
     core->step = NULL;
@@ -51,7 +71,7 @@ bool step_ready(const struct core *core)
  * the next ones. */
 static int rotate(struct core *core, struct seq *s)
 {
-    uint32_t at = s->kv.n_tokens, left = seq_known(s) - at, batch = core->config.batch_tokens;
+    uint32_t at = s->kv.n_tokens, left = seq_known(s) - at + s->n_draft, batch = core->config.batch_tokens;
     uint32_t end = at + (left < batch ? left : batch), need = kv_table_blocks(end), from = 0, to = 0;
     if (!seq_rotates(s) || need <= s->kv.n_blocks) return 0;
     if (at >= s->context.ctx) {
@@ -83,6 +103,30 @@ static bool wants_logits(const struct seq *s, const struct sched_run *r)
     return r->logits && s->request->proto.type != PROTO_WARM;
 }
 
+/* The tokens of an entry. @to: where they are put together if some of them are proposed. */
+static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *r, int32_t *to)
+{
+    const int32_t *known = seq_ids(s) + s->kv.n_tokens;
+    uint32_t n = r->n - r->draft;
+    if (r->draft == 0) return known;
+    memcpy(to, known, n * sizeof(*to));
+    memcpy(to + n, s->draft, r->draft * sizeof(*to));
+    return to;
+}
+
+/* Room for the logits of all rows. Without memory no token that is proposed is computed. */
+static void make_rows(struct core *core, size_t runs)
+{
+    struct sched_run *run = core->plan.runs;
+    size_t rows = 0;
+    for (size_t i = 0; i < runs; i++) rows += run[i].logits ? 1 + run[i].draft : 0;
+    if (reserve_rows(core, rows) == 0) return;
+    for (size_t i = 0; i < runs; i++) {
+        run[i].n -= run[i].draft;
+        run[i].draft = 0;
+    }
+}
+
 static void fill_entries(struct core *core, size_t runs)
 {
     struct step_scratch *x = core->step;
@@ -93,12 +137,12 @@ static void fill_entries(struct core *core, size_t runs)
         const struct seq *s = p->seqs[r->index];
         x->tables[i] = s->kv.ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
-        if (wants_logits(s, r)) want[r->n - 1] = WANT_LOGITS;
+        if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, WANT_LOGITS, 1 + r->draft);
         x->entries[i] = (struct batch_entry){
             .blocks = &x->tables[i],
             .pos = s->kv.n_tokens,
             .n = r->n,
-            .tokens = seq_ids(s) + s->kv.n_tokens,
+            .tokens = entry_tokens(s, r, x->tokens + (want - x->want)),
             .sinks = seq_rotates(s) ? s->context.keep : 0,
             .window = seq_rotates(s) ? s->context.ctx - s->context.keep : 0,
             .want = want,
@@ -107,101 +151,14 @@ static void fill_entries(struct core *core, size_t runs)
     }
 }
 
-/* The text events of token @id. The first one has its logprob in @row if that is wanted, even without text. 0; -ENOMEM,
- * and the answer ends. */
-static int emit_token(struct core *core, struct seq *s, int32_t id, const float *row, struct output_step *out)
+/* Token @i of the draft is computed, and was sampled: its KV counts from now on. False: another token was sampled. */
+static bool accept_draft(struct core *core, struct seq *s, uint32_t i)
 {
-    struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = out->channel};
-    if (s->request->proto.gen.logprobs) {
-        ev.ids = malloc(sizeof(*ev.ids));
-        ev.logprobs = malloc(sizeof(*ev.logprobs));
-        if (!ev.ids || !ev.logprobs) {
-            proto_event_fini(&ev);
-            return -ENOMEM;
-        }
-        float max, lse;
-        backend_logsumexp(core->model.backend, row, &max, &lse);
-        ev.ids[0] = id;
-        ev.logprobs[0] = (row[id] - max) - lse;
-        ev.n_ids = 1;
-        if (out->n == 0) request_emit(s->request, s, &ev);
-    }
-    for (size_t i = 0; i < out->n; i++) {
-        ev.channel = out->events[i].channel;
-        ev.text.data = buf_steal(&out->events[i].text, &ev.text.len);
-        request_emit(s->request, s, &ev);
-        ev = (struct proto_event){.type = PROTO_EV_TEXT};
-    }
-    return 0;
-}
-
-/* Sample a token from @row. The answer continues, ends or is preempted. */
-static void advance(struct core *core, struct seq *s, const float *row)
-{
-    struct output_step out = {0};
-    enum proto_reason reason = PROTO_STOP_EOS;
-    int32_t id = -1;
-    int r = sampling_pick(&s->sampling, core->sample_scratch, row, s->prompt.tokens.ids, s->prompt.tokens.n, &id);
-    if (r == 0) {
-        if (s->generated == 0) s->times.first_token = clock_now_usec();
-        r = seq_push(s, id, &out, &reason);
-    }
-    if (r >= 0 && emit_token(core, s, id, row, &out) < 0) r = -ENOMEM;
-    output_step_fini(&out);
-    if (r >= 0) s->request->user->counts.tokens_generated++;
-    core->counts.sampled++;
-    if (r < 0)
-        answer_fail(s->request, s, r, error_text(r));
-    else if (r == 1)
-        answer_done(s->request, s, reason);
-    else if (r == 2)
-        answer_preempt(s);
-}
-
-/* The prompt of @s is computed: make the other answers, which wait as preempted sequences do. 0; -ENOMEM, and none is
- * made. */
-static int fork_answers(struct core *core, struct seq *s)
-{
-    struct seq_group *g = s->group;
-    struct seq *t;
-    if (g->n == g->left || s->generated) return 0;
-    for (uint32_t i = 1; i < g->n; i++) {
-        if (seq_fork(&t, s, i) == 0 && (t->end_node = malloc(sizeof(*t->end_node)))) continue;
-        for (; i > 0; i--) seq_free(g->seqs[i]);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 1; i < g->n; i++) {
-        t = g->seqs[i];
-        plan_wait(core, t);
-        t->sched.found = seq_known(s); /* the KV of @s */
-        t->sched.looked_step = core->counts.steps + 1;
-        seq_list_push(&core->seqs, t);
-    }
-    g->left = g->n;
-    return 0;
-}
-
-/* A token for @s, and if this row ends the prompt of several answers, for each of them. */
-static void advance_all(struct core *core, struct seq *s, const float *row)
-{
-    struct seq_group *g = s->group;
-    bool begin = s->generated == 0 && g->n > 1;
-    int r = fork_answers(core, s);
-    if (r < 0) {
-        answer_fail(s->request, s, r, error_text(r));
-        return;
-    }
-    if (!begin) {
-        advance(core, s, row);
-        return;
-    }
-    uint32_t n = g->n; /* the last answer to end frees the group */
-    struct seq *all[PROTO_ANSWERS_MAX];
-    for (uint32_t i = 0; i < n; i++) all[i] = g->seqs[i];
-    for (uint32_t i = 0; i < n; i++) {
-        if (i) seq_preempted(all[i], clock_now_usec());
-        advance(core, all[i], row);
-    }
+    const struct tokens *t = &s->prompt.tokens;
+    if (t->ids[t->n - 1] != s->draft[i]) return false;
+    s->kv.n_tokens++;
+    reuse_advance(&core->cache, s);
+    return true;
 }
 
 /* A part of the prompt is computed. The first part counts the request. */
@@ -224,18 +181,25 @@ static void account_prefill(struct core *core, struct seq *s)
     request_emit(s->request, s, &ev);
 }
 
-/* Its part of the step is computed. @row: its logits, if it wanted any. */
+/* Its part of the step is computed. @row: its logits, if it wanted any: for its last known token, and for each of those
+ * proposed. A row counts only if the token before it was sampled; neither the output nor the sampling nor the prefix
+ * index sees a token that was not. The KV of such a token lies behind kv.n_tokens, and is overwritten. */
 static void progress(struct core *core, struct seq *s, const struct sched_run *run, const float *row)
 {
-    s->kv.n_tokens += run->n;
+    s->kv.n_tokens += run->n - run->draft;
     s->sched.spent += sched_units(&core->plan.config, &core->plan.reqs[run->index], run->n);
     reuse_advance(&core->cache, s);
     account_prefill(core, s);
     if (!run->logits) return;
-    if (s->request->proto.type == PROTO_WARM)
+    if (s->request->proto.type == PROTO_WARM) {
         answer_done(s->request, s, PROTO_STOP_LENGTH);
-    else
-        advance_all(core, s, row);
+        return;
+    }
+    bool continues = advance(core, s, row);
+    for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++) {
+        row += core->model.backend->hparams.vocab;
+        continues = advance(core, s, row);
+    }
 }
 
 void step_run(struct core *core)
@@ -245,11 +209,13 @@ void step_run(struct core *core)
     struct backend *b = core->model.backend;
     struct sched_state st;
     struct sched_load load;
+    draft_propose(core);
     rotate_all(core);
     if (plan_gather(core, &st) < 0) return;
     p->config.prefill_units = sched_time_prefill_units(&p->book.time, p->config.decode_units);
     uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
+    make_rows(core, runs);
     fill_entries(core, runs);
     uint64_t began = clock_now_usec();
     pthread_mutex_unlock(&core->own); /* a status need not wait */
@@ -274,7 +240,7 @@ void step_run(struct core *core)
             answer_fail(s->request, s, r, error_text(r));
         else
             progress(core, s, &p->runs[i], row);
-        if (rows) row += b->hparams.vocab;
+        if (rows) row += (size_t)(1 + p->runs[i].draft) * b->hparams.vocab;
     }
     step.written = (uint32_t)(core->counts.sampled - sampled);
     rates_add(&core->rates, clock_now_usec(), &step);

@@ -9,6 +9,8 @@
 #include "daemon/sequence/prefix-reuse.h"
 #include "daemon/sequence/prompt.h"
 
+#define SEQ_DRAFT_MAX 16 /* tokens proposed for one step */
+
 struct event_node;
 struct fetch;
 struct request;
@@ -81,6 +83,8 @@ struct seq {
     struct sample_bias *biases; /* [n_biases] of the request, for sampling_start */
     size_t n_biases;
     struct output output;
+    int32_t draft[SEQ_DRAFT_MAX]; /* [n_draft] tokens proposed to follow, for the next step only */
+    uint32_t n_draft;
     struct fetch *fetch;         /* SEQ_FETCHING */
     struct event_node *end_node; /* for its last event */
 };

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/advance.h"
+#include "daemon/request/answer.h"
+#include "libcommon/clock.h"
+#include "libcommon/error.h"
+#include <stdlib.h>
+
+/* The text events of token @id. The first one has its logprob in @row if that is wanted, even without text. 0; -ENOMEM,
+ * and the answer ends. */
+static int emit_token(struct core *core, struct seq *s, int32_t id, const float *row, struct output_step *out)
+{
+    struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = out->channel};
+    if (s->request->proto.gen.logprobs) {
+        ev.ids = malloc(sizeof(*ev.ids));
+        ev.logprobs = malloc(sizeof(*ev.logprobs));
+        if (!ev.ids || !ev.logprobs) {
+            proto_event_fini(&ev);
+            return -ENOMEM;
+        }
+        float max, lse;
+        backend_logsumexp(core->model.backend, row, &max, &lse);
+        ev.ids[0] = id;
+        ev.logprobs[0] = (row[id] - max) - lse;
+        ev.n_ids = 1;
+        if (out->n == 0) request_emit(s->request, s, &ev);
+    }
+    for (size_t i = 0; i < out->n; i++) {
+        ev.channel = out->events[i].channel;
+        ev.text.data = buf_steal(&out->events[i].text, &ev.text.len);
+        request_emit(s->request, s, &ev);
+        ev = (struct proto_event){.type = PROTO_EV_TEXT};
+    }
+    return 0;
+}
+
+/* Sample a token from @row. True: the answer continues in its slot; false: it ended, or is preempted. */
+static bool push_token(struct core *core, struct seq *s, const float *row)
+{
+    struct output_step out = {0};
+    enum proto_reason reason = PROTO_STOP_EOS;
+    int32_t id = -1;
+    int r = sampling_pick(&s->sampling, core->sample_scratch, row, s->prompt.tokens.ids, s->prompt.tokens.n, &id);
+    if (r == 0) {
+        if (s->generated == 0) s->times.first_token = clock_now_usec();
+        r = seq_push(s, id, &out, &reason);
+    }
+    if (r >= 0 && emit_token(core, s, id, row, &out) < 0) r = -ENOMEM;
+    output_step_fini(&out);
+    if (r >= 0) s->request->user->counts.tokens_generated++;
+    core->counts.sampled++;
+    if (r < 0)
+        answer_fail(s->request, s, r, error_text(r));
+    else if (r == 1)
+        answer_done(s->request, s, reason);
+    else if (r == 2)
+        answer_preempt(s);
+    return r == 0;
+}
+
+/* The prompt of @s is computed: make the other answers, which wait as preempted sequences do. 0; -ENOMEM, and none is
+ * made. */
+static int fork_answers(struct core *core, struct seq *s)
+{
+    struct seq_group *g = s->group;
+    struct seq *t;
+    if (g->n == g->left || s->generated) return 0;
+    for (uint32_t i = 1; i < g->n; i++) {
+        if (seq_fork(&t, s, i) == 0 && (t->end_node = malloc(sizeof(*t->end_node)))) continue;
+        for (; i > 0; i--) seq_free(g->seqs[i]);
+        return -ENOMEM;
+    }
+    for (uint32_t i = 1; i < g->n; i++) {
+        t = g->seqs[i];
+        plan_wait(core, t);
+        t->sched.found = seq_known(s); /* the KV of @s */
+        t->sched.looked_step = core->counts.steps + 1;
+        seq_list_push(&core->seqs, t);
+    }
+    g->left = g->n;
+    return 0;
+}
+
+bool advance(struct core *core, struct seq *s, const float *row)
+{
+    struct seq_group *g = s->group;
+    bool begin = s->generated == 0 && g->n > 1;
+    int r = fork_answers(core, s);
+    if (r < 0) {
+        answer_fail(s->request, s, r, error_text(r));
+        return false;
+    }
+    if (!begin) return push_token(core, s, row);
+    uint32_t n = g->n; /* the last answer to end frees the group */
+    struct seq *all[PROTO_ANSWERS_MAX];
+    for (uint32_t i = 0; i < n; i++) all[i] = g->seqs[i];
+    for (uint32_t i = 0; i < n; i++) {
+        if (i) seq_preempted(all[i], clock_now_usec());
+        push_token(core, all[i], row);
+    }
+    return false;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* Proposed tokens: whatever a drafter proposes, the answers are those that come without one. */
+#include "daemon/request/request.h"
+#include "tests/engine/harness.h"
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* NONE proposes nothing. The others propose, in the place of the tokens that come: those; others; the first half of
+ * them and then others; those and others in turn; any, some of them out of the vocabulary. */
+enum kind { NONE, RIGHT, WRONG, HALF, TURNS, RANDOM, KINDS };
+
+#define FULL 64 /* sequences of which a refused draft is kept */
+
+/* The tokens of an answer, as they came without a drafter. */
+struct truth {
+    int32_t *ids; /* [n] */
+    float *logprobs;
+    size_t n;
+    struct buf text;
+    enum proto_reason reason;
+    uint64_t completion, prompt;
+};
+
+/* What the engine's thread proposes from; set while the engine does not run, or stands. */
+static struct {
+    enum kind kind;
+    uint32_t most; /* tokens at once */
+    struct truth answers[ANSWERS];
+    unsigned drafted, random;
+    bool keep;        /* the drafts that are refused from their first token on */
+    atomic_bool look; /* for them in the prefix index; then false */
+    struct {
+        struct prefix_namespace namespace;
+        int32_t ids[512];
+        uint32_t known, n;
+    } full[FULL];
+    uint32_t n_full;
+} script;
+
+static int32_t wrong(const struct core *core, int32_t id)
+{
+    return (int32_t)(((uint32_t)id + 1) % core->model.backend->hparams.vocab);
+}
+
+static int32_t random_id(const struct core *core)
+{
+    script.random = script.random * 1103515245 + 12345;
+    return (int32_t)(script.random / 65536 % (core->model.backend->hparams.vocab + 20)) - 10;
+}
+
+/* Keep what is proposed and will be refused from the first token on. */
+static void keep_refused(const struct seq *s, const int32_t *draft, uint32_t n)
+{
+    uint32_t known = seq_known(s);
+    if (!script.keep || script.n_full == FULL || known + n > 512 || s->context.view) return;
+    script.full[script.n_full].namespace = s->reuse.namespace;
+    memcpy(script.full[script.n_full].ids, seq_ids(s), known * sizeof(*draft));
+    memcpy(script.full[script.n_full].ids + known, draft, n * sizeof(*draft));
+    script.full[script.n_full].known = known;
+    script.full[script.n_full++].n = known + n;
+}
+
+static uint32_t propose(void *ctx, const struct seq *s, int32_t *out, uint32_t max)
+{
+    const struct core *core = ctx;
+    const struct truth *t = &script.answers[s->request->proto.id + s->nth];
+    uint32_t n = max < script.most ? max : script.most;
+    assert_true(max > 0 && max <= SEQ_DRAFT_MAX);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t at = s->generated + i;
+        bool right = script.kind == RIGHT || (script.kind == HALF && i < n / 2) || (script.kind == TURNS && i % 2 == 0);
+        int32_t id = at < t->n ? t->ids[at] : 0;
+        out[i] = script.kind == RANDOM ? random_id(core) : right ? id : wrong(core, id);
+    }
+    if (script.kind == WRONG && s->generated < t->n) keep_refused(s, out, n);
+    script.drafted += n;
+    return n;
+}
+
+void __real_requests_sweep(struct core *core, uint64_t now);
+void __wrap_requests_sweep(struct core *core, uint64_t now);
+
+void __wrap_requests_sweep(struct core *core, uint64_t now)
+{
+    __real_requests_sweep(core, now);
+    if (script.kind != NONE) core->drafter = (struct drafter){propose, core};
+    if (!atomic_load(&script.look)) return;
+    for (uint32_t i = 0; i < script.n_full; i++) {
+        struct prefix_match m;
+        prefix_find(core->cache.prefix, &script.full[i].namespace, script.full[i].ids, script.full[i].n, &m);
+        assert_true(m.n + m.n_partial <= script.full[i].known);
+    }
+    atomic_store(&script.look, false);
+}
+
+/* --- running the same requests with each drafter --- */
+
+static void truth_take(struct truth *t, struct answer *a)
+{
+    *t = (struct truth){.ids = a->ids,
+                        .logprobs = a->logprobs,
+                        .n = a->n,
+                        .text = a->text,
+                        .reason = a->last.reason,
+                        .completion = a->last.usage_completion,
+                        .prompt = a->last.usage_prompt};
+    a->ids = NULL;
+    a->logprobs = NULL;
+    a->text = (struct buf)BUF_INIT;
+}
+
+static void script_clear(void)
+{
+    for (int i = 0; i < ANSWERS; i++) {
+        free(script.answers[i].ids);
+        free(script.answers[i].logprobs);
+        buf_fini(&script.answers[i].text);
+    }
+    memset(&script, 0, sizeof(script));
+}
+
+static void assert_truth(const struct truth *t, const struct answer *a)
+{
+    assert_int_equal(a->last.type, PROTO_EV_DONE);
+    assert_int_equal(a->n, t->n);
+    assert_memory_equal(a->ids, t->ids, t->n * sizeof(*t->ids));
+    assert_memory_equal(a->logprobs, t->logprobs, t->n * sizeof(*t->logprobs));
+    assert_int_equal(a->text.len, t->text.len);
+    if (t->text.len) assert_memory_equal(a->text.data, t->text.data, t->text.len);
+    assert_int_equal(a->last.reason, t->reason);
+    assert_int_equal(a->last.usage_completion, t->completion);
+    assert_int_equal(a->last.usage_prompt, t->prompt);
+}
+
+/* The same requests in the same order, each time; they have ended when it returns. */
+typedef void (*scenario_fn)(struct harness *h);
+
+static void run_kind(struct harness *h, scenario_fn scenario, enum kind kind)
+{
+    script.kind = kind;
+    script.drafted = 0;
+    harness_start(h);
+    scenario(h);
+    for (uint64_t id = 1; id <= h->n; id++) {
+        struct answer *a = harness_wait(h, id);
+        if (kind == NONE)
+            truth_take(&script.answers[id], a);
+        else
+            assert_truth(&script.answers[id], a);
+    }
+    assert_true(kind == NONE || h->config.batch_tokens == 1 ? script.drafted == 0 : script.drafted > 0);
+    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
+                     harness_status(h, 0, "kv_blocks"));
+    harness_stop(h);
+}
+
+static void run_kinds(struct harness *h, scenario_fn scenario)
+{
+    static const uint32_t most[] = {SEQ_DRAFT_MAX, 3};
+    script.most = SEQ_DRAFT_MAX;
+    run_kind(h, scenario, NONE);
+    for (int i = 0; i < 2; i++)
+        for (enum kind kind = RIGHT; kind < KINDS; kind++) {
+            script.most = most[i];
+            run_kind(h, scenario, kind);
+        }
+    script_clear();
+}
+
+/* --- requests --- */
+
+static struct proto_request sampled(const char *prompt, float temperature, int64_t seed, int64_t tokens)
+{
+    struct proto_request r = harness_raw(prompt);
+    r.gen.sampling.temperature = temperature;
+    r.gen.sampling.seed = seed;
+    r.gen.max_tokens = tokens;
+    return r;
+}
+
+static void add_stop(struct proto_request *r, const char *stop)
+{
+    assert_int_equal(proto_text_set(&r->gen.stop[r->gen.n_stop++], stop, strlen(stop)), 0);
+}
+
+/* All kinds of sampling, stop strings, ends of answers, several answers and several clients, at once. */
+static void all_sorts(struct harness *h)
+{
+    struct proto_request r = sampled(harness_story, 0, 0, 70);
+    harness_submit_as(h, 1, 1000, &r);
+    r = sampled(harness_story, 0.8f, 12, 70);
+    harness_submit_as(h, 2, 1000, &r);
+    r = sampled("the sea", 1, 3, 60);
+    r.gen.sampling.repeat_penalty = 1.3f;
+    r.gen.sampling.frequency_penalty = 0.5f;
+    harness_submit_as(h, 3, 1001, &r);
+    r = sampled("the house", 1, 4, 60);
+    r.gen.sampling.mirostat = 3;
+    r.gen.sampling.mirostat_eta = 0.1f;
+    harness_submit_as(h, 3, 1001, &r);
+    r = sampled(harness_story, 1.5f, 5, 50);
+    r.gen.n = 3;
+    harness_submit_as(h, 4, 1002, &r);
+    for (int i = 0; i < 6; i++) {
+        r = sampled(harness_story, 2, 20 + i, 200);
+        add_stop(&r, "e");
+        add_stop(&r, "th");
+        harness_submit_as(h, 5, 1002, &r);
+    }
+    for (int i = 0; i < 3; i++) {
+        r = sampled("you", 100, 3 + i, 150); /* ends by an end token, or not */
+        r.gen.sampling.top_k = 0;
+        r.gen.sampling.top_p = 1;
+        r.gen.sampling.min_p = 0;
+        harness_submit_as(h, 6, 1003, &r);
+    }
+    for (int i = 1; i < 4; i++) {
+        r = sampled("once", 1, i, i);
+        harness_submit_as(h, 7, 1003, &r);
+    }
+}
+
+static void test_drafts_change_no_bit(void **state)
+{
+    struct harness *h = *state;
+    static const uint32_t batches[] = {512, 20, 2, 1};
+    for (int b = 0; b < 4; b++) {
+        h->config.batch_tokens = batches[b];
+        run_kinds(h, all_sorts);
+    }
+}
+
+static void test_two_threads(void **state)
+{
+    struct harness *h = *state;
+    h->config.threads = 2;
+    h->config.kv_type = KERN_KV_F32;
+    run_kinds(h, all_sorts);
+}
+
+/* Each turn reads the KV that the turns before have written. */
+static void session_turns(struct harness *h)
+{
+    static unsigned sessions;
+    char name[16];
+    snprintf(name, sizeof(name), "s%u", sessions++);
+    for (int i = 0; i < 3; i++) {
+        struct proto_request r = harness_user(name, harness_story);
+        r.gen.max_tokens = 45;
+        r.gen.sampling.temperature = i == 1 ? 1 : 0;
+        r.gen.sampling.seed = 9;
+        harness_run(h, &r);
+    }
+}
+
+static void test_sessions(void **state)
+{
+    struct harness *h = *state;
+    run_kinds(h, session_turns);
+}
+
+/* Answers that fill their context several times. */
+static void long_answers(struct harness *h)
+{
+    static const enum proto_context policies[] = {PROTO_CONTEXT_SHIFT, PROTO_CONTEXT_ROTATE, PROTO_CONTEXT_REFUSE};
+    for (int i = 0; i < 3; i++) {
+        struct proto_request r = sampled(harness_story, 1, 30 + i, i < 2 ? 400 : -1);
+        r.gen.context = policies[i];
+        r.gen.ignore_eos = true;
+        harness_submit(h, &r);
+    }
+}
+
+static void test_context_policies(void **state)
+{
+    struct harness *h = *state;
+    static const uint32_t ctx[] = {128, 150}, batches[] = {512, 9};
+    for (int i = 0; i < 2; i++)
+        for (int b = 0; b < 2; b++) {
+            h->config.ctx = ctx[i];
+            h->config.batch_tokens = batches[b];
+            run_kinds(h, long_answers);
+        }
+}
+
+/* More answers than slots, of several users: they take turns. */
+static void crowd(struct harness *h)
+{
+    harness_hold(h);
+    for (int i = 0; i < 6; i++) {
+        struct proto_request r = sampled(harness_story, 1, 40 + i, 300);
+        r.gen.ignore_eos = true;
+        harness_submit_as(h, 1 + (uint64_t)i, 1000 + (uid_t)i % 3, &r);
+    }
+    harness_go(h);
+    for (uint64_t id = 1; id <= 6; id++) harness_wait(h, id);
+    assert_true(harness_status(h, 0, "preemptions") > 0);
+}
+
+static void test_preemption(void **state)
+{
+    struct harness *h = *state;
+    h->forgetful = true;
+    h->config.parallel = 2;
+    h->config.kv_bytes = 2 * 32 * 2 * 2 * 16 * 2 * 30;
+    run_kinds(h, crowd);
+}
+
+/* The index has what was sampled, and nothing of what was refused, also in the last block of an answer. */
+static void test_refused_is_not_indexed(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    script.most = SEQ_DRAFT_MAX;
+    script.keep = true;
+    for (int i = 0; i < 2; i++) {
+        struct proto_request r = sampled(harness_story, 0, 0, 45);
+        struct answer *a = harness_wait(h, harness_submit_as(h, 1, 1000 + (uid_t)i, &r));
+        if (i == 1) assert_truth(&script.answers[1], a);
+        if (i == 0) truth_take(&script.answers[1], a);
+        harness_hold(h);
+        script.answers[2] = script.answers[1];
+        script.kind = WRONG;
+        harness_go(h);
+    }
+    assert_int_equal(script.n_full, 43); /* none for the first token, none when one is left */
+    atomic_store(&script.look, true);
+    while (atomic_load(&script.look)) engine_pause(h->engine, UINT64_MAX, false);
+    script.answers[2] = (struct truth){0};
+    script_clear();
+}
+
+/* --- counts --- */
+
+/* Steps of a greedy answer of @tokens tokens with a draft of @most tokens. */
+static long long steps_of(struct harness *h, enum kind kind, uint32_t most, int64_t tokens)
+{
+    script.kind = kind;
+    script.most = most;
+    harness_start(h);
+    struct proto_request r = sampled(harness_story, 0, 0, tokens);
+    r.gen.ignore_eos = true;
+    struct answer *a = harness_run(h, &r);
+    assert_int_equal(a->n, tokens);
+    if (kind == NONE)
+        truth_take(&script.answers[1], a);
+    else
+        assert_truth(&script.answers[1], a);
+    long long steps = harness_status(h, 0, "steps");
+    harness_stop(h);
+    return steps;
+}
+
+static void test_steps(void **state)
+{
+    struct harness *h = *state;
+    long long all = steps_of(h, NONE, 0, 97);
+    assert_int_equal(all, 97); /* the prompt, which gives the first token, and 96 */
+    for (uint32_t k = 1; k <= SEQ_DRAFT_MAX; k++) {
+        assert_int_equal(steps_of(h, RIGHT, k, 97), 1 + (96 + k) / (k + 1));
+        assert_int_equal(steps_of(h, WRONG, k, 97), all);
+    }
+    assert_int_equal(steps_of(h, HALF, 6, 97), 1 + 92 / 4 + 3); /* the drafts of the last tokens are shorter */
+    h->config.batch_tokens = 1;
+    assert_true(steps_of(h, RIGHT, 8, 97) > 97);
+    script_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_drafts_change_no_bit, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_two_threads, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_sessions, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_context_policies, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_preemption, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_refused_is_not_indexed, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_steps, harness_setup, harness_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

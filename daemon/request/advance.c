@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/advance.h"
 #include "daemon/request/answer.h"
+#include "daemon/sequence/truncate.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -33,6 +34,17 @@ static int emit_token(struct core *core, struct seq *s, int32_t id, const float 
     return 0;
 }
 
+/* The context was shifted: the tokens of the last block, which is not whole, are no longer those that it was computed
+ * from. */
+static void preempt_shifted(struct core *core, struct seq *s)
+{
+    int r = seq_truncate_kv(&core->cache, s, s->kv.n_tokens / KV_BLOCK * KV_BLOCK);
+    if (r < 0)
+        answer_fail(s->request, s, r, error_text(r));
+    else
+        answer_preempt(s);
+}
+
 /* Sample a token from @row. True: the answer continues in its slot; false: it ended, or is preempted. */
 static bool push_token(struct core *core, struct seq *s, const float *row)
 {
@@ -53,7 +65,7 @@ static bool push_token(struct core *core, struct seq *s, const float *row)
     else if (r == 1)
         answer_done(s->request, s, reason);
     else if (r == 2)
-        answer_preempt(s);
+        preempt_shifted(core, s);
     return r == 0;
 }
 

@@ -424,6 +424,33 @@ static void test_public_prefix(void **state)
     assert_true(harness_status(h, 0, "tokens_computed") > 0);
 }
 
+/* A context that shifts has other tokens from then on: its last block is not found under them. Token 0 is the byte
+ * 0, and no token of the text merges with its neighbours. */
+static void test_shifted_block(void **state)
+{
+    struct harness *h = *state;
+    char prompt[128] = {0};
+    h->config.ctx = 128;
+    harness_start(h);
+    memset(prompt, '~', 110);
+    struct proto_request r = ask(prompt, "");
+    r.gen.context = PROTO_CONTEXT_SHIFT;
+    struct answer *a = harness_run(h, &r);
+    assert_done(a, PROTO_STOP_LENGTH);
+    assert_int_equal(a->last.usage_prompt, 110);
+    assert_true(a->last.shifted > 0);
+    memset(prompt + 96, 0, 14);
+    for (uid_t i = 0; i < 2; i++) {
+        r = ask("", "");
+        r.gen.max_tokens = 20;
+        assert_int_equal(proto_text_set(&r.gen.prompt, prompt, 104), 0);
+        struct answer *b = harness_wait(h, harness_submit_as(h, 1, 1000 + i, &r));
+        assert_int_equal(b->last.usage_prompt, 104);
+        assert_int_equal(b->last.usage_cached, i ? 0 : 96);
+        assert_same(&h->answers[2], b);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
@@ -443,6 +470,7 @@ int main(void)
         TEST(test_rotate),
         TEST(test_public_prefix),
         TEST(test_ended_before_it_is_read),
+        TEST(test_shifted_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 void answer_init(struct answer *a, const struct options *opt, struct output *out)
 {
     *a = (struct answer){.opt = opt, .out = out, .last = '\n'};
-    /* On one terminal with it, lines of JSON tell the same. */
+    /* JSON lines on the same terminal replace the rendering. */
     a->rendering = opt->render && !opt->jsonl && !opt->extract && render_wanted(out->fd);
     a->progress.on = !opt->quiet && !(opt->jsonl && out->tty) && isatty(STDERR_FILENO);
 }
@@ -31,11 +31,9 @@ void answer_fini(struct answer *a)
 /* Reset the style of the terminal. */
 static int answer_settle(struct answer *a)
 {
-    int r;
-
     if (!a->rendering) return 0;
     buf_clear(&a->line);
-    r = render_end(&a->render, &a->line);
+    int r = render_end(&a->render, &a->line);
     if (r < 0) return error_say(r, "no memory for the answer");
     return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
@@ -44,7 +42,6 @@ static int answer_settle(struct answer *a)
 static int answer_put(struct answer *a, const char *text, size_t len)
 {
     int r;
-
     if (a->out->tty) {
         buf_clear(&a->safe);
         r = plain_text(&a->safe, text, len);
@@ -59,12 +56,11 @@ static int answer_put(struct answer *a, const char *text, size_t len)
     return a->line.len ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
-/* Extraction works line by line. @text NULL: end of the text. */
+/* Extraction works line by line. @text is NULL at the end of the text. */
 static int answer_extract(struct answer *a, const char *text, size_t len)
 {
     struct buf code = BUF_INIT;
     int r = text ? extract_text(&a->extract, &code, text, len) : extract_end(&a->extract, &code);
-
     if (r < 0) r = error_say(r, "no memory for the answer");
     if (r == 0 && code.len > 0) {
         a->last = code.data[code.len - 1];
@@ -74,11 +70,10 @@ static int answer_extract(struct answer *a, const char *text, size_t len)
     return r;
 }
 
-/* On a terminal a text that was cut short gets its line ended, so that what we say next has one of its own. */
+/* On a terminal, end the line of an incomplete text, so that the next message starts on a new line. */
 static int answer_break_line(struct answer *a)
 {
     int r = answer_settle(a);
-
     if (r < 0) return r;
     if (!a->out->tty || a->out->hold || a->opt->jsonl || !a->spoke || a->last == '\n') return 0;
     a->last = '\n';
@@ -111,7 +106,6 @@ static int answer_text(struct answer *a, const struct proto_event *e)
 static int answer_line(struct answer *a, const struct proto_event *e)
 {
     int r = 0;
-
     if (e->type == PROTO_EV_TEXT && e->text.len > 0 && proto_is_answer(e)) {
         a->spoke = true;
         r = buf_append(&a->whole, e->text.data, e->text.len);
@@ -128,7 +122,6 @@ static void answer_usage(const struct proto_event *e, bool warm, uint64_t others
     double total = e->queue_ms + e->prefill_ms + e->decode_ms;
     double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
     char prompt[256], shifted[128] = "";
-
     if (e->shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->shifted);
     if (e->cut_prefix || e->cut_suffix)
         snprintf(shifted, sizeof(shifted),
@@ -145,11 +138,10 @@ static void answer_usage(const struct proto_event *e, bool warm, uint64_t others
                  e->session.len ? e->session.data : "");
 }
 
-/* The rest of an answer that failed: held lines are still told, a held text is not an answer. */
+/* Finish an answer that failed: print held JSON lines, but discard held text, because it is not a complete answer. */
 static int answer_end(struct answer *a, const char *message, int status)
 {
     int r = answer_break_line(a);
-
     progress_clear(&a->progress);
     if (r == 0 && a->opt->jsonl) r = output_release(a->out);
     log_error("%s", message);
@@ -161,20 +153,18 @@ static int answer_done(struct answer *a, const struct proto_event *e)
 {
     const struct options *o = a->opt;
     bool cut = e->reason == PROTO_STOP_LENGTH || e->reason == PROTO_STOP_CONTEXT;
-    int r;
-
     if (e->reason == PROTO_STOP_CANCEL && !a->cancelled)
         return answer_end(a, "the daemon ended the answer before it was complete", EXIT_NO_DAEMON);
-    r = o->extract ? answer_extract(a, NULL, 0) : answer_settle(a);
+    int r = o->extract ? answer_extract(a, NULL, 0) : answer_settle(a);
     if (r < 0) return r;
     if (o->extract && a->extract.where == EXTRACT_BEFORE && !a->cancelled)
         return answer_end(a, "the answer has no fenced code block; run without --extract to print all of it",
                           EXIT_FAILED);
-    /* A raw text continues somebody's text, to which a newline of ours would be an addition. */
+    /* A raw answer continues the text of the prompt, so no newline is added to it. */
     if (!o->jsonl && a->spoke && a->last != '\n' && (!o->raw || a->out->tty)) r = output_write(a->out, "\n", 1);
     if (r == 0) r = output_release(a->out);
     if (r < 0) return r;
-    /* An infill is a fragment in any case. */
+    /* The result of infill is a fragment in any case. */
     if (cut && !o->jsonl && !o->quiet && !o->warm && o->command != COMMAND_INFILL)
         log_info("answer cut after %" PRIu64 " tokens%s: %s", e->usage_completion,
                  a->thought && !a->spoke ? ", all of them thinking" : "",
@@ -188,8 +178,7 @@ int answer_fail(struct answer *a, int r, int status)
 {
     char message[1024];
     int code = -r;
-
-    /* Kept: writing the line may have errors of its own. */
+    /* Copy the message: writing the line may set another one. */
     snprintf(message, sizeof(message), "%s", error_text(r));
     if (a->opt->jsonl) {
         buf_clear(&a->line);
@@ -205,7 +194,6 @@ static int answer_error(struct answer *a, const struct proto_event *e)
     const struct options *o = a->opt;
     const char *message = e->message.len ? e->message.data : strerror(e->code);
     char hint[1024];
-
     /* A full queue is also EBUSY, but --wait does not help. */
     if (e->code == EBUSY && (o->session || o->continue_last) && !o->wait && strncmp(message, "session ", 8) == 0) {
         snprintf(hint, sizeof(hint), "%s; use --wait to wait for it", message);
@@ -217,7 +205,6 @@ static int answer_error(struct answer *a, const struct proto_event *e)
 int answer_event(struct answer *a, const struct proto_event *e)
 {
     int r = 0;
-
     a->begun = true;
     if (e->type == PROTO_EV_PREFILL)
         progress_event(&a->progress, e, interrupt_now());
@@ -225,7 +212,7 @@ int answer_event(struct answer *a, const struct proto_event *e)
         progress_clear(&a->progress);
     if (a->opt->jsonl) r = answer_line(a, e);
     if (r < 0) return r;
-    if (a->opt->detach && e->type != PROTO_EV_ERROR) { /* it is accepted */
+    if (a->opt->detach && e->type != PROTO_EV_ERROR) { /* the request is accepted */
         a->status = EXIT_ANSWERED;
         r = output_release(a->out);
         return r < 0 ? r : 1;

@@ -19,11 +19,11 @@ struct answer {
     struct render render;
     bool rendering;  /* Markdown is styled */
     bool begun;      /* an event of this request arrived: no retry */
-    bool spoke;      /* text of the answer arrived */
-    bool thought;    /* text of another channel arrived */
+    bool spoke;      /* a text event of the answer arrived */
+    bool thought;    /* a text event of another channel arrived */
     bool cancelled;  /* hob canceled the request */
-    bool more;       /* not the last of several answers */
-    uint64_t others; /* tokens of the answers before */
+    bool more;       /* other answers to the same prompt follow */
+    uint64_t others; /* tokens of the earlier answers */
     char last;       /* the text's last byte */
     int status;      /* exit status, once it has ended */
 };

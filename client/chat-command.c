@@ -29,7 +29,6 @@ static const char help_text[] = "/model [NAME]    show or set the model\n"
 static int replace(char **to, const char *value)
 {
     char *copy = *value ? strdup(value) : NULL;
-
     if (*value && !copy) return exit_status_report(error_say(-ENOMEM, "out of memory"));
     free(*to);
     *to = copy;
@@ -66,7 +65,6 @@ static int command_system(struct chat *c, const char *arg)
 static int command_session(struct chat *c, const char *arg)
 {
     int r = *arg ? options_session_name(arg) : 0;
-
     if (r < 0) {
         log_error("/session: %s", error_text(r));
         return EXIT_USAGE;
@@ -78,11 +76,9 @@ static int command_session(struct chat *c, const char *arg)
 static int command_sessions(struct chat *c, const char *arg)
 {
     struct options list = *c->o;
-    int status;
-
     list.verb = SESSIONS_LIST;
     list.n_words = 0;
-    status = sessions_run(&list);
+    int status = sessions_run(&list);
     interrupt_unblock();
     return status;
 }
@@ -102,22 +98,20 @@ static int command_undo(struct chat *c, const char *arg)
     return 0;
 }
 
-/* A new file, as 'hob sessions show' would print it. */
+/* Write a new file with the output of 'hob sessions show'. */
 static int command_save(struct chat *c, const char *arg)
 {
     _cleanup_(fclosep) FILE *f = NULL;
-    int fd, r = 0;
-
+    int r = 0;
     if (!*arg) {
         log_error("usage: /save FILE");
         return EXIT_USAGE;
     }
-    fd = open(arg, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = open(arg, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) f = fdopen(fd, "w");
     for (size_t i = 0; f && i < c->n_turns; i++) {
         const char *said = c->turns[i].said;
         size_t n = strlen(said);
-
         fprintf(f, "%s[user]\n%s\n\n[assistant]\n%s%s", i ? "\n" : "", c->turns[i].asked, said,
                 n && said[n - 1] == '\n' ? "" : "\n");
     }
@@ -143,7 +137,6 @@ static size_t word_of(const char *line)
 bool chat_is_command(const char *line)
 {
     size_t n = *line == '/' ? word_of(line + 1) : 0;
-
     return n && (!line[1 + n] || line[1 + n] == ' ');
 }
 
@@ -151,7 +144,6 @@ int chat_command(struct chat *c, const char *line)
 {
     size_t n = word_of(line + 1);
     const char *arg = line + 1 + n;
-
     arg += strspn(arg, " ");
     for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
         if (strlen(commands[i].name) == n && memcmp(commands[i].name, line + 1, n) == 0) return commands[i].run(c, arg);

@@ -19,14 +19,14 @@
 #define CHAT_NO_PASTE  "\x1b[?2004l"
 
 struct chat_line {
-    EditLine *editor; /* NULL: nobody types */
+    EditLine *editor; /* NULL: no terminal, so no line editing */
     History *history;
-    char *file; /* NULL: the history is kept nowhere */
+    char *file; /* path of the history; NULL: no history is kept */
     FILE *terminal;
-    bool more;     /* the line goes on from the one before */
+    bool more;     /* the line continues the previous one */
     bool given_up; /* Ctrl-C */
-    bool paste;    /* the terminal can tell what is pasted */
-    char *read;    /* getline's */
+    bool paste;    /* the terminal supports bracketed paste */
+    char *read;    /* buffer of getline */
     size_t size;
 };
 
@@ -40,10 +40,8 @@ static struct {
 static void chat_killed(int sig)
 {
     static const char no_paste[] = CHAT_NO_PASTE;
-    ssize_t n;
-
     tcsetattr(STDIN_FILENO, TCSANOW, &typing.before);
-    n = typing.paste ? write(typing.fd, no_paste, sizeof(no_paste) - 1) : 0;
+    ssize_t n = typing.paste ? write(typing.fd, no_paste, sizeof(no_paste) - 1) : 0;
     (void)n;
     raise(sig); /* SA_RESETHAND: delivered as this returns */
 }
@@ -53,7 +51,6 @@ static void chat_guard(const struct chat_line *l)
     static const int signals[] = {SIGTERM, SIGHUP};
     const struct sigaction act = {.sa_handler = chat_killed, .sa_flags = (int)SA_RESETHAND};
     struct sigaction old;
-
     typing.fd = fileno(l->terminal);
     typing.paste = l->paste;
     if (tcgetattr(STDIN_FILENO, &typing.before) < 0) return;
@@ -65,7 +62,6 @@ static char *chat_prompt(EditLine *el)
 {
     static char first[] = "> ", next[] = ". ";
     struct chat_line *l;
-
     el_get(el, EL_CLIENTDATA, &l);
     return l->more ? next : first;
 }
@@ -73,7 +69,6 @@ static char *chat_prompt(EditLine *el)
 static unsigned char chat_give_up(EditLine *el, int key)
 {
     struct chat_line *l;
-
     el_get(el, EL_CLIENTDATA, &l);
     l->given_up = true;
     fputs("^C\n", l->terminal);
@@ -86,13 +81,12 @@ static unsigned char chat_paste(EditLine *el, int key)
     wchar_t piece[2] = {0};
     const wchar_t *end = CHAT_PASTE_END;
     size_t matched = 0;
-
     while (end[matched] && el_wgetc(el, &piece[0]) == 1) {
         if (piece[0] == end[matched]) {
             matched++;
             continue;
         }
-        /* An escape sequence of the text's own would move the cursor; what is left of it is harmless. */
+        /* An escape sequence inside the pasted text would move the cursor. Without its first byte it is harmless. */
         matched = piece[0] == end[0];
         if (matched || (piece[0] < L' ' && piece[0] != L'\n' && piece[0] != L'\r' && piece[0] != L'\t')) continue;
         if (piece[0] == L'\r') piece[0] = L'\n';
@@ -114,7 +108,7 @@ static int chat_edit(struct chat_line *l)
     el_set(l->editor, EL_PROMPT, chat_prompt);
     el_set(l->editor, EL_EDITOR, "emacs");
     el_set(l->editor, EL_SIGNAL, 0);
-    /* Ctrl-C is a key while a line is typed. */
+    /* While a line is edited, the editor reads Ctrl-C as a key. */
     el_set(l->editor, EL_SETTY, "-d", "-isig", NULL);
     el_set(l->editor, EL_ADDFN, "hob-give-up", "Discard the line", chat_give_up);
     el_set(l->editor, EL_ADDFN, "hob-paste", "Insert pasted text", chat_paste);
@@ -129,11 +123,10 @@ static int chat_edit(struct chat_line *l)
     return 0;
 }
 
-/* libedit opens the history by its name: a pipe there would wait for its other side. */
+/* libedit opens the history by name: if that were a pipe, the open would wait for its other end. */
 static bool chat_is_file(const char *path)
 {
     struct stat st;
-
     return lstat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode);
 }
 
@@ -141,8 +134,7 @@ int chat_line_new(struct chat_line **out, const char *history)
 {
     struct chat_line *l = calloc(1, sizeof(*l));
     int r = l ? 0 : -ENOMEM;
-
-    /* Prompts go where the answers do not. */
+    /* Prompts go to a stream that does not carry the answers. */
     if (l) l->terminal = isatty(STDERR_FILENO) ? stderr : isatty(STDOUT_FILENO) ? stdout : NULL;
     if (r == 0 && history && chat_is_file(history)) {
         l->file = strdup(history);
@@ -173,7 +165,7 @@ bool chat_line_edits(const struct chat_line *l)
     return l->editor;
 }
 
-/* Saved at once, so that the next chat has it; nobody else's business. */
+/* Save at once, so that the next chat has the line. Only the user may read the file. */
 static void chat_remember(struct chat_line *l, const char *text)
 {
     HistEvent e;
@@ -188,15 +180,13 @@ static void chat_remember(struct chat_line *l, const char *text)
     history(l->history, &e, H_SAVE, l->file);
 }
 
-/* One line as it was typed or read, *n its length with the newline; NULL: the end, or Ctrl-C. */
+/* Read one line; *n is its length with the newline. NULL: end of input, or Ctrl-C. */
 static const char *chat_get(struct chat_line *l, size_t *n)
 {
     const char *line;
-    ssize_t got;
     int count = 0;
-
     if (l->editor) {
-        /* Before the prompt invites keys: until then they are the terminal's. */
+        /* Enter raw mode before the prompt is shown: keys typed earlier are still handled by the terminal. */
         el_set(l->editor, EL_PREP_TERM, 1);
         if (l->paste) fputs("\x1b[?2004h", l->terminal);
         fflush(l->terminal);
@@ -206,7 +196,7 @@ static const char *chat_get(struct chat_line *l, size_t *n)
         *n = count > 0 ? (size_t)count : 0;
         return line && *n ? line : NULL;
     }
-    got = interrupted() ? -1 : getline(&l->read, &l->size, stdin);
+    ssize_t got = interrupted() ? -1 : getline(&l->read, &l->size, stdin);
     *n = got > 0 ? (size_t)got : 0;
     return got > 0 ? l->read : NULL;
 }
@@ -214,13 +204,11 @@ static const char *chat_get(struct chat_line *l, size_t *n)
 int chat_line_read(struct chat_line *l, struct buf *out)
 {
     int r = 0;
-
     buf_clear(out);
     l->given_up = l->more = false;
     do {
         size_t n;
         const char *line = chat_get(l, &n);
-
         if (l->given_up || interrupted()) return -EINTR;
         if (!line) break;
         if (n && line[n - 1] == '\n') n--;

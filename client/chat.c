@@ -30,19 +30,17 @@ static int put_message(struct proto_generate *g, const char *role, const char *t
 {
     struct proto_message *m = &g->messages[g->n_messages++];
     int r = proto_text_set(&m->role, role, strlen(role));
-
     return r == 0 ? proto_text_set(&m->content, text, strlen(text)) : r;
 }
 
-/* The turns so far between the system message and the new one, which @g has. */
+/* The earlier turns, inserted between the system message and the new message in @g. */
 static int put_turns(const struct chat *c, struct proto_generate *g)
 {
-    struct proto_message *m = reallocarray(g->messages, 2 + 2 * c->n_turns, sizeof(*m)), last;
+    struct proto_message *m = reallocarray(g->messages, 2 + 2 * c->n_turns, sizeof(*m));
     int r = 0;
-
     if (!m) return -ENOMEM;
     g->messages = m;
-    last = m[--g->n_messages];
+    struct proto_message last = m[--g->n_messages];
     memset(m + g->n_messages, 0, (2 + 2 * c->n_turns - g->n_messages) * sizeof(*m));
     for (size_t i = 0; r == 0 && i < c->n_turns; i++) {
         r = put_message(g, "user", c->turns[i].asked);
@@ -52,12 +50,11 @@ static int put_turns(const struct chat *c, struct proto_generate *g)
     return r;
 }
 
-/* Keep a turn; what the model did not come to say anything to was not one. */
+/* Keep a turn, unless the model generated no text. */
 static int keep_turn(struct chat *c, char **asked, struct buf *said)
 {
     struct chat_turn *turns;
     size_t len;
-
     if (!said->len) return 0;
     turns = reallocarray(c->turns, c->n_turns + 1, sizeof(*turns));
     if (!turns) return -ENOMEM;
@@ -73,10 +70,9 @@ static int send_turn(struct chat *c, struct buf *line)
     struct proto_request request = {0};
     struct buf said = BUF_INIT;
     int status = EXIT_FAILED, r = asked ? generate_request(&request, c->o, line) : -ENOMEM;
-
     if (r == 0 && !c->o->session) r = put_turns(c, &request.gen);
     if (r == 0) {
-        /* Each answer has a first Ctrl-C of its own. */
+        /* Each answer starts with a clear interrupt flag. */
         interrupt_clear();
         interrupt_init();
         status = generate_turn(c->o, &request, &said);
@@ -90,11 +86,10 @@ static int send_turn(struct chat *c, struct buf *line)
     return status;
 }
 
-/* One line's turn: 0, or an exit status. */
-static int take(struct chat *c, struct buf *line)
+/* Run the turn of one line. 0, or an exit status. */
+static int run_line(struct chat *c, struct buf *line)
 {
     size_t bad = utf8_check(line->data, line->len);
-
     if (bad < line->len || strlen(line->data) < line->len) {
         if (bad < line->len)
             log_error("the line is not text: invalid UTF-8 at byte %zu", bad);
@@ -106,13 +101,12 @@ static int take(struct chat *c, struct buf *line)
     return chat_is_command(line->data) ? chat_command(c, line->data) : send_turn(c, line);
 }
 
-/* On a terminal an answer that failed is no reason to leave; a script wants to know. */
-static int talk(struct chat *c, struct chat_line *lines)
+/* On a terminal the chat continues after an answer that failed. In a script it ends with the exit status. */
+static int run_chat(struct chat *c, struct chat_line *lines)
 {
     struct buf line = BUF_INIT;
     bool edits = chat_line_edits(lines);
     int r, status = 0;
-
     while (!c->quit && (edits || status == 0)) {
         r = chat_line_read(lines, &line);
         if (r == -EINTR && edits) {
@@ -125,7 +119,7 @@ static int talk(struct chat *c, struct chat_line *lines)
             if (r > 0 && edits) fputc('\n', stderr);
             break;
         }
-        if (line.len) status = take(c, &line);
+        if (line.len) status = run_line(c, &line);
     }
     buf_fini(&line);
     return edits && (c->quit || r > 0) ? 0 : status;
@@ -135,8 +129,7 @@ static char *history_file(void)
 {
     _cleanup_(freep) char *dir = NULL;
     char *path;
-
-    /* Without a place for it there is none. */
+    /* Without a state directory there is no history. */
     if (paths_dir(PATHS_STATE, false, &dir) < 0 || paths_make(dir) < 0) return NULL;
     return asprintf(&path, "%s/chat-history", dir) < 0 ? NULL : path;
 }
@@ -147,8 +140,7 @@ static int run(struct options *o, void *ctx)
     struct chat chat = {.o = o};
     struct chat_line *lines = NULL;
     int r = chat_line_new(&lines, history);
-
-    r = r < 0 ? exit_status_report(r) : talk(&chat, lines);
+    r = r < 0 ? exit_status_report(r) : run_chat(&chat, lines);
     chat_line_free(lines);
     chat_forget(&chat, 0);
     free(chat.turns);
@@ -158,11 +150,9 @@ static int run(struct options *o, void *ctx)
 int main(int argc, char **argv)
 {
     struct options o;
-    int r;
-
     startup_begin();
     setlocale(LC_CTYPE, "");
-    r = options_parse(&o, argc, argv);
+    int r = options_parse(&o, argc, argv);
     o.command = COMMAND_CHAT;
     return startup_run(&o, r, run, NULL);
 }

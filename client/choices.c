@@ -28,14 +28,12 @@ static bool choices_is_end(const struct proto_event *e)
     return e->type == PROTO_EV_DONE || e->type == PROTO_EV_ERROR;
 }
 
-/* answer_event; an end is that of all only when @last. */
-static int choices_tell(struct choices *s, const struct proto_event *e, bool last)
+/* Like answer_event. A done or error event ends all answers only when @last. */
+static int choices_print(struct choices *s, const struct proto_event *e, bool last)
 {
     struct answer *a = s->answer;
-    int r;
-
     a->more = !last;
-    r = answer_event(a, e);
+    int r = answer_event(a, e);
     if (r <= 0) return r;
     if (e->type == PROTO_EV_DONE) a->others += e->usage_completion;
     if (s->status == 0) s->status = a->status;
@@ -50,7 +48,6 @@ static int choices_head(struct choices *s)
 {
     struct answer *a = s->answer;
     int r = 0;
-
     if (s->headed) return 0;
     s->headed = true;
     a->last = '\n';
@@ -60,15 +57,15 @@ static int choices_head(struct choices *s)
     return r < 0 ? error_say(r, "no memory for the answer") : output_write(a->out, a->line.data, a->line.len);
 }
 
-/* The end of the one that is shown. @last: of all. */
-static int choices_shut(struct choices *s, const struct proto_event *e, bool last)
+/* End the answer that is printed now. @last: it is the last one. */
+static int choices_finish(struct choices *s, const struct proto_event *e, bool last)
 {
     struct answer *a = s->answer;
-    /* To a raw answer no newline is added, but in front of a heading there is one. */
+    /* No newline is added to the end of a raw answer, but a heading starts on a new line. */
     bool newline = !last && a->last != '\n' && a->opt->raw && !a->out->tty && e->type == PROTO_EV_DONE;
     int r = newline ? output_write(a->out, "\n", 1) : 0;
 
-    if (r == 0) r = choices_tell(s, e, last);
+    if (r == 0) r = choices_print(s, e, last);
     s->at++;
     s->headed = false;
     return r;
@@ -78,24 +75,21 @@ static int choices_text(struct choices *s, struct buf *text)
 {
     struct proto_event e = {.type = PROTO_EV_TEXT, .index = s->at, .text = {text->data, text->len}};
     int r = text->len ? answer_event(s->answer, &e) : 0;
-
     buf_clear(text);
     return r;
 }
 
-/* Print the kept text of the next answers. */
+/* Print the buffered text of the answers that follow. */
 static int choices_catch_up(struct choices *s)
 {
     int r = 0;
-
     while (r == 0 && s->at < s->n) {
         struct choice *p = &s->parts[s->at];
-
         if (!p->ended && !p->text.len) break;
         r = choices_head(s);
         if (r == 0) r = choices_text(s, &p->text);
         if (r != 0 || !p->ended) break;
-        r = choices_shut(s, &p->end, s->at + 1 == s->n);
+        r = choices_finish(s, &p->end, s->at + 1 == s->n);
     }
     return r;
 }
@@ -104,7 +98,7 @@ static int choices_keep(struct choice *p, struct proto_event *e)
 {
     if (choices_is_end(e)) {
         p->ended = true;
-        proto_event_fini(&p->end); /* a daemon that ends it twice */
+        proto_event_fini(&p->end); /* if the daemon ends the same answer twice */
         p->end = *e;
         *e = (struct proto_event){0};
         return 0;
@@ -118,29 +112,25 @@ static int choices_keep(struct choice *p, struct proto_event *e)
 static int choices_show(struct choices *s, struct proto_event *e)
 {
     bool end = choices_is_end(e);
-    int r;
-
     if (e->type != PROTO_EV_TEXT && !end) return answer_event(s->answer, e);
     if (e->index != s->at) return choices_keep(&s->parts[e->index], e);
-    r = choices_head(s);
+    int r = choices_head(s);
     if (r < 0) return r;
     if (!end) return answer_event(s->answer, e);
-    r = choices_shut(s, e, s->at + 1 == s->n);
+    r = choices_finish(s, e, s->at + 1 == s->n);
     return r == 0 ? choices_catch_up(s) : r;
 }
 
 /* --- as lines of JSON --- */
 
-/* answer_event adds to the text of this one, and tells it at its end. */
-static int choices_line(struct choices *s, const struct proto_event *e)
+/* Like answer_event: append to the text of this answer, and print the text at its end. */
+static int choices_print_json(struct choices *s, const struct proto_event *e)
 {
     struct answer *a = s->answer;
     struct choice *p = &s->parts[e->index];
     struct buf whole = a->whole;
-    int r;
-
     a->whole = p->text;
-    r = choices_is_end(e) ? choices_tell(s, e, !e->more) : answer_event(a, e);
+    int r = choices_is_end(e) ? choices_print(s, e, !e->more) : answer_event(a, e);
     p->text = a->whole;
     p->ended |= choices_is_end(e);
     a->whole = whole;
@@ -151,12 +141,11 @@ int choices_event(struct choices *s, struct proto_event *e)
 {
     struct answer *a = s->answer;
     bool none = true;
-
     if (!s->parts) return answer_event(a, e);
     if (e->index >= s->n)
         return answer_fail(a, error_say(-EPROTO, "the daemon sent an answer with an unknown index"), 1);
-    /* An end of all before there were several, or of the connection. */
+    /* A single done or error event before any answer ended, or the end of the connection, ends all answers. */
     for (uint32_t i = 0; i < s->n; i++) none &= !s->parts[i].ended;
     if (choices_is_end(e) && !e->more && ((none && s->at == 0) || e->id == 0)) return answer_event(a, e);
-    return a->opt->jsonl ? choices_line(s, e) : choices_show(s, e);
+    return a->opt->jsonl ? choices_print_json(s, e) : choices_show(s, e);
 }

@@ -8,9 +8,9 @@
 #include <sys/ioctl.h>
 
 #define TABLE_GAP   2        /* spaces between columns */
-#define TABLE_OUT   UINT_MAX /* the width of a column that is left out */
-#define TABLE_LEAST 4        /* what is left of the first column in any case */
-#define TABLE_NAME  12       /* what is left of it while there are columns to spare */
+#define TABLE_OUT   UINT_MAX /* width of a column that is not printed */
+#define TABLE_LEAST 4        /* the first column is never narrower */
+#define TABLE_NAME  12       /* the first column is not narrower while other columns can be dropped */
 
 int table_plain(struct buf *out, const char *text)
 {
@@ -20,7 +20,6 @@ int table_plain(struct buf *out, const char *text)
 int table_put(struct table *t, const char *text)
 {
     int r = table_plain(&t->cells, text);
-
     return r == 0 ? buf_append(&t->cells, "", 1) : r;
 }
 
@@ -32,21 +31,19 @@ void table_fini(struct table *t)
 unsigned table_terminal(int fd)
 {
     struct winsize size;
-
     if (ioctl(fd, TIOCGWINSZ, &size) < 0) return 0;
     return size.ws_col ? size.ws_col : 80;
 }
 
-/* Leave out what can be spared until the lines fit, given the widths of all. Returns what the columns behind the first
- * take. */
-static unsigned spare(const struct table *t, unsigned *widths)
+/* Drop optional columns until the lines fit. @widths: the widths of all columns. Returns the width of all columns but
+ * the first. */
+static unsigned drop_columns(const struct table *t, unsigned *widths)
 {
     unsigned least = widths[0] < TABLE_NAME ? widths[0] : TABLE_NAME;
-    unsigned others = t->in_front ? width_columns(t->in_front) : 0;
-
+    unsigned others = t->prefix ? width_columns(t->prefix) : 0;
     for (unsigned c = 1; c < t->columns; c++) others += TABLE_GAP + widths[c];
     for (unsigned c = t->columns; t->width && c-- > 1 && least + others > t->width;) {
-        if (!(t->spare >> c & 1)) continue;
+        if (!(t->optional >> c & 1)) continue;
         others -= TABLE_GAP + widths[c];
         widths[c] = TABLE_OUT;
     }
@@ -65,7 +62,7 @@ static size_t measure(const struct table *t, unsigned *widths)
         n = width_columns(p);
         if (n > widths[cells % t->columns]) widths[cells % t->columns] = n;
     }
-    others = spare(t, widths);
+    others = drop_columns(t, widths);
     if (t->width && widths[0] + others > t->width) {
         n = others < t->width ? t->width - others : 0;
         if (n < TABLE_LEAST) n = TABLE_LEAST;
@@ -74,15 +71,14 @@ static size_t measure(const struct table *t, unsigned *widths)
     return cells / t->columns;
 }
 
-/* @text, or as much of it as fits, in @width columns. */
+/* Print @text in @width columns; truncate it if it is longer. */
 static int print_cell(struct buf *out, const char *text, unsigned width, bool right, bool last)
 {
     unsigned n = width_columns(text);
     int r;
-
     if (n > width) {
         r = buf_append(out, text, width_fit(text, width - 1, &n));
-        /* A wide character that did not fit leaves a column free. */
+        /* If a wide character did not fit, one column is free. */
         return r == 0 ? buf_printf(out, "…%*s", last ? 0 : (int)(width - 1 - n), "") : r;
     }
     if (right) return buf_printf(out, "%*s%s", (int)(width - n), "", text);
@@ -97,7 +93,7 @@ int table_print(struct buf *out, const struct table *t)
     int r = 0;
 
     while (r == 0 && rows--) {
-        if (t->in_front) r = buf_puts(out, t->in_front);
+        if (t->prefix) r = buf_puts(out, t->prefix);
         for (unsigned c = 0; r == 0 && c < t->columns; c++, p += strlen(p) + 1) {
             if (widths[c] == TABLE_OUT) continue;
             if (c) r = buf_printf(out, "%*s", TABLE_GAP, "");

@@ -4,13 +4,14 @@
 #include "libcommon/buf.h"
 
 struct table {
-    struct buf cells;     /* each with its NUL, row by row, the heading first */
-    unsigned columns;     /* at most TABLE_COLUMNS_MAX */
-    unsigned right;       /* a bit for each column whose texts end at the same place, as numbers do */
-    unsigned width;       /* of the lines, by leaving out what can be spared and making the first column's texts
-                             shorter; 0: as wide as they are */
-    unsigned spare;       /* a bit for each column that can be left out, the last of them first; not the first one */
-    const char *in_front; /* of every line; NULL: nothing */
+    struct buf cells; /* each with its NUL, row by row, the heading first */
+    unsigned columns; /* at most TABLE_COLUMNS_MAX */
+    unsigned right;   /* a bit for each right-aligned column */
+    /* Maximum width of the lines; 0: unlimited. If they are too wide, optional columns are dropped, the last one first,
+     * then the first column is truncated. */
+    unsigned width;
+    unsigned optional;  /* a bit for each optional column; never the first column */
+    const char *prefix; /* printed at the start of every line; NULL: nothing */
 };
 
 enum { TABLE_COLUMNS_MAX = 16 };

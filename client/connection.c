@@ -22,7 +22,6 @@ void connection_close(struct connection *c)
 int connection_hello(struct buf *out)
 {
     struct proto_request hello = {.type = PROTO_HELLO, .version = PROTO_VERSION};
-
     return proto_write_request(out, &hello);
 }
 
@@ -30,12 +29,10 @@ int connection_send(struct connection *c, const struct buf *frames, int64_t dead
 {
     const char *p = frames->data;
     size_t n = frames->len;
-
     while (n > 0) {
         struct pollfd pfd = {.fd = c->fd, .events = POLLOUT};
         ssize_t done = send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         int r;
-
         if (done >= 0) {
             p += done;
             n -= (size_t)done;
@@ -56,24 +53,20 @@ int connection_send(struct connection *c, const struct buf *frames, int64_t dead
 void connection_send_now(struct connection *c, const struct buf *frames)
 {
     ssize_t n = send(c->fd, frames->data, frames->len, MSG_NOSIGNAL | MSG_DONTWAIT);
-
     (void)n;
 }
 
-/* Wait for bytes and take them. As connection_next. */
+/* Wait for bytes and receive them. Returns like connection_next. */
 static int connection_fill(struct connection *c, int64_t deadline, int watch)
 {
     struct pollfd fds[2] = {{.fd = c->fd, .events = POLLIN}, {.fd = watch}};
     char chunk[CONNECTION_CHUNK];
-    ssize_t n;
-    int r;
-
-    r = interrupt_poll(fds, 2, deadline);
+    int r = interrupt_poll(fds, 2, deadline);
     if (r == -EINTR) return r;
     if (r < 0) return error_say(r, "cannot wait for the daemon");
     if (r == 0) return error_say(-ETIMEDOUT, "no answer in time");
     if (!fds[0].revents) return fds[1].revents & (POLLERR | POLLHUP) ? -EPIPE : 0;
-    n = recv(c->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
+    ssize_t n = recv(c->fd, chunk, sizeof(chunk), MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno == ECONNRESET)) return CONNECTION_CLOSED;
     if (n < 0) {
         if (errno == EAGAIN || errno == EINTR) return 0;
@@ -84,7 +77,7 @@ static int connection_fill(struct connection *c, int64_t deadline, int watch)
     return r < 0 ? error_in(r, "invalid message from the daemon") : 0;
 }
 
-/* 0: *e is for the caller; 1: it was for us. */
+/* 0: *e is an event for the caller; 1: the event was handled here. */
 static int connection_take(struct connection *c, struct proto_event *e)
 {
     if (e->type == PROTO_EV_HELLO) {
@@ -95,11 +88,11 @@ static int connection_take(struct connection *c, struct proto_event *e)
         c->greeted = true;
         return 1;
     }
-    /* A daemon of another version answers hello in this way. */
+    /* A daemon of another protocol version answers hello with this error. */
     if (!c->greeted && e->type == PROTO_EV_ERROR && e->id == 0 && e->code == EPROTO)
         return error_say(-EPROTO, "the daemon and hob have different protocol versions, restart the daemon: %s",
                          e->message.len ? e->message.data : "no hello");
-    /* A daemon may refuse before it greets. */
+    /* A daemon may refuse the connection before it sends hello. */
     if (!c->greeted && e->type != PROTO_EV_ERROR)
         return error_say(-EPROTO, "the peer at the socket is not hobd: it sent no hello");
     return e->type == PROTO_EV_UNKNOWN;
@@ -111,7 +104,6 @@ int connection_next(struct connection *c, struct proto_event *e, int64_t deadlin
         const char *body;
         size_t len;
         int r = frame_peek(&c->in, &body, &len);
-
         if (r < 0) return error_in(r, "invalid message from the daemon");
         if (r == 0) {
             r = connection_fill(c, deadline, watch);

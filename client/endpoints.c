@@ -12,14 +12,12 @@
 int endpoints_find(struct endpoints *p, const struct options *o)
 {
     const char *fixed = getenv("HOB_SOCKET");
-    int r;
-
     *p = (struct endpoints){.model = o->model ? o->model : "default"};
     if (fixed && *fixed) {
         p->fixed = strdup(fixed);
         return p->fixed ? 0 : error_say(-ENOMEM, "no memory for a path");
     }
-    r = paths_socket(p->model, true, &p->system);
+    int r = paths_socket(p->model, true, &p->system);
     if (r < 0) return r;
     r = paths_socket(p->model, false, &p->user);
     return r == -ENOMEM ? r : 0;
@@ -33,11 +31,10 @@ void endpoints_fini(struct endpoints *p)
     *p = (struct endpoints){0};
 }
 
-/* The descriptor; -ENOENT: nobody listens at @path; else negative; sets the error message. */
+/* Returns the descriptor; -ENOENT: no process listens at @path; else negative; sets the error message. */
 static int endpoints_try(const char *path)
 {
     int r = sock_connect(path);
-
     switch (r) {
     case -ENOENT:
     case -ENOTDIR:
@@ -53,15 +50,14 @@ static int endpoints_try(const char *path)
     }
 }
 
-/* The user's socket. After su its path may still be another user's. */
+/* The user's socket. After su, $XDG_RUNTIME_DIR may still belong to another user. */
 static int endpoints_try_own(const char *path)
 {
-    int fd = endpoints_try(path), r;
+    int fd = endpoints_try(path);
     uid_t uid;
     pid_t pid;
-
     if (fd < 0) return fd;
-    r = sock_peer(fd, &uid, &pid);
+    int r = sock_peer(fd, &uid, &pid);
     if (r == 0 && uid != geteuid())
         r = error_say(
             -EPERM,
@@ -75,7 +71,6 @@ static int endpoints_try_own(const char *path)
 int endpoints_connect(const struct endpoints *p)
 {
     int r;
-
     if (p->fixed) {
         r = endpoints_try(p->fixed);
         return r == -ENOENT ? error_say(r, "no daemon at %s: start one there, or unset HOB_SOCKET", p->fixed) : r;
@@ -90,10 +85,9 @@ int endpoints_connect_or_start(const struct endpoints *p)
 {
     _cleanup_(freep) char *none = NULL;
     int r = endpoints_connect(p);
-
     if (r != -ENOENT || p->fixed) return r;
     if (p->user) return launch_daemon(p->model, p->user);
-    /* Call again for its error message: why the user has no socket path. */
+    /* Call again only for the error message, which names the reason that the user has no socket path. */
     r = paths_socket(p->model, false, &none);
     return r < 0 ? error_in(r, "no daemon is running and none can be started") : -ENOENT;
 }

@@ -32,7 +32,6 @@ int exit_status_of_error(int r)
 int exit_status_report(int r)
 {
     int status = exit_status_of_error(r);
-
     if (status == EXIT_FAILED) log_error("%s", error_text(r));
     return status;
 }

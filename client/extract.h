@@ -15,7 +15,7 @@ struct extract {
     enum extract_where where;
     size_t indent, fence; /* of the first fence */
     char mark;
-    struct buf line; /* that has not ended */
+    struct buf line; /* incomplete last line */
 };
 
 void extract_fini(struct extract *x);

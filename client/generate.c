@@ -15,17 +15,17 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define GENERATE_ID       1
-#define GENERATE_TRIES    4
-#define GENERATE_GRACE_MS 2000 /* the deadline is the daemon's to keep; this much later we no longer believe in it */
-#define GENERATE_BYE_MS   1000 /* how long --jsonl waits for the end of what it cancelled */
+#define GENERATE_ID    1
+#define GENERATE_TRIES 4
+#define GENERATE_GRACE_MS                                                                                              \
+    2000 /* extra time after the request's timeout, which the daemon enforces, until the client gives up */
+#define GENERATE_BYE_MS 1000 /* maximum wait of --jsonl for the end of a request that it canceled */
 
 /* A random UUID (RFC 9562, version 4). */
 static int generate_uuid(char *out, size_t size)
 {
     unsigned char b[16];
     int r;
-
     if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b)) {
         r = error_origin(-errno);
         return error_in(r, "cannot get random numbers");
@@ -47,7 +47,6 @@ static int generate_messages(struct proto_generate *g, const struct options *o, 
 {
     struct proto_message *m;
     int r = 0;
-
     g->messages = calloc(2, sizeof(*g->messages));
     if (!g->messages) return -ENOMEM;
     if (o->system && *o->system) {
@@ -64,14 +63,12 @@ static int generate_messages(struct proto_generate *g, const struct options *o, 
 static int generate_biases(struct proto_generate *g, const struct options *o)
 {
     int r = 0;
-
     if (!o->n_biases) return 0;
     g->biases = calloc(o->n_biases, sizeof(*g->biases));
     if (!g->biases) return -ENOMEM;
     for (; r == 0 && g->n_biases < o->n_biases; g->n_biases++) {
         const struct proto_bias *from = &o->biases[g->n_biases];
         struct proto_bias *to = &g->biases[g->n_biases];
-
         to->id = from->id;
         to->bias = from->bias;
         if (from->text.len) r = proto_text_set(&to->text, from->text.data, from->text.len);
@@ -82,9 +79,6 @@ static int generate_biases(struct proto_generate *g, const struct options *o)
 int generate_request(struct proto_request *r, const struct options *o, struct buf *input)
 {
     struct proto_generate *g = &r->gen;
-    size_t i;
-    int e;
-
     *r = (struct proto_request){.type = o->warm ? PROTO_WARM : PROTO_GENERATE, .id = GENERATE_ID};
     proto_generate_init(g);
     g->raw = o->raw;
@@ -100,11 +94,11 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     g->logprobs = o->logprobs;
     g->sampling = o->sampling;
     g->timeout_ms = o->timeout_ms;
-    e = generate_uuid(g->uuid, sizeof(g->uuid));
+    int e = generate_uuid(g->uuid, sizeof(g->uuid));
     if (e < 0) return e;
     if (o->session) e = proto_text_set(&g->session, o->session, strlen(o->session));
     if (e == 0 && o->fork) e = proto_text_set(&g->fork, o->fork, strlen(o->fork));
-    for (i = 0; e == 0 && i < o->n_stop; i++) {
+    for (size_t i = 0; e == 0 && i < o->n_stop; i++) {
         e = proto_text_set(&g->stop[i], o->stop[i], strlen(o->stop[i]));
         if (e == 0) g->n_stop++;
     }
@@ -114,21 +108,19 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     return e < 0 ? error_say(e, "no memory for the request") : 0;
 }
 
-/* Hello and request as bytes. */
+/* Serialize hello and @request. */
 static int generate_frames(struct buf *out, const struct proto_request *request)
 {
     int r = connection_hello(out);
-
     return r == 0 ? proto_write_request(out, request) : r;
 }
 
-/* One event's turn. 1: the answer has ended. */
+/* Handle one event. 1: the answer has ended. */
 static int generate_step(struct choices *s, struct connection *c, int64_t deadline)
 {
     struct answer *a = s->answer;
     struct proto_event e;
     int r = connection_next(c, &e, deadline, a->out->watch ? a->out->fd : -1);
-
     if (r == CONNECTION_CLOSED) {
         if (!a->begun) return -ECONNRESET;
         return answer_fail(a, error_say(-ESHUTDOWN, "the daemon closed the connection before the answer was complete"),
@@ -138,30 +130,27 @@ static int generate_step(struct choices *s, struct connection *c, int64_t deadli
     if (r == -EINTR || r == -EPIPE) return r;
     if (r < 0) return answer_fail(a, r, EXIT_FAILED);
     if (e.type == PROTO_EV_ERROR && e.code == ESHUTDOWN && !a->begun)
-        r = -ECONNRESET; /* it is on its way out: the next one will take the request */
-    /* An error without an id is about the connection, on which there is only this request. */
+        r = -ECONNRESET; /* the daemon is stopping; the next one can serve the request */
+    /* An error without an id concerns the connection, which has only this request. */
     else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0))
         r = choices_event(s, &e);
     proto_event_fini(&e);
     return r;
 }
 
-/* SIGINT: ask for the end. For --jsonl its line is worth a moment; a second SIGINT kills. */
+/* On SIGINT: cancel the request. With --jsonl wait briefly for its last line. A second SIGINT kills hob. */
 static int generate_cancel(struct choices *s, struct connection *c)
 {
     struct answer *a = s->answer;
     struct proto_request cancel = {.type = PROTO_CANCEL, .id = GENERATE_ID};
     struct buf frame = BUF_INIT;
     int64_t deadline = interrupt_now() + GENERATE_BYE_MS;
-    int r;
-
     if (proto_write_request(&frame, &cancel) == 0) connection_send_now(c, &frame);
     buf_fini(&frame);
     interrupt_clear();
-    r = answer_interrupt(a);
+    int r = answer_interrupt(a);
     while (r == 0 && a->opt->jsonl) {
         struct proto_event e;
-
         r = connection_next(c, &e, deadline, -1);
         if (r != 0) break;
         if (e.id == GENERATE_ID) r = choices_event(s, &e);
@@ -172,21 +161,20 @@ static int generate_cancel(struct choices *s, struct connection *c)
     return 1;
 }
 
-/* One connection's attempt. 1: ended; -ECONNRESET: it may be tried again; negative: exit_status_of_error. */
+/* One attempt over one connection. 1: the answer ended; -ECONNRESET: may be retried; other negative values as for
+ * exit_status_of_error. */
 static int generate_try(struct choices *s, const struct endpoints *p, const struct buf *frames, int64_t deadline)
 {
     struct answer *a = s->answer;
     struct connection c = CONNECTION_INIT;
-    bool sent;
     int r = endpoints_connect_or_start(p);
-
     if (r == -EINTR || r == -ENOMEM) return r;
     if (r < 0) return answer_fail(a, r, EXIT_NO_DAEMON);
     connection_open(&c, r);
     interrupt_block();
     r = connection_send(&c, frames, deadline);
-    sent = r == 0;
-    if (r == CONNECTION_CLOSED) r = 0; /* a daemon that hangs up may have said why */
+    bool sent = r == 0;
+    if (r == CONNECTION_CLOSED) r = 0; /* a daemon that closes the connection may have sent an error first */
     if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXIT_BUSY : EXIT_FAILED);
     while (r == 0) r = generate_step(s, &c, deadline);
     if (r == -EINTR && sent) r = generate_cancel(s, &c);
@@ -214,15 +202,14 @@ static int generate_tries(struct choices *s, const struct endpoints *p, const st
                        EXIT_NO_DAEMON);
 }
 
-/* Ask with the frames that are ready. @said: NULL, or where the text goes besides. */
+/* Send the prepared frames. @said receives the text of the answer too; NULL: it does not. */
 static int generate_send(const struct options *o, const struct buf *frames, struct buf *said)
 {
     struct output out;
     struct endpoints endpoints;
     struct answer a;
     struct choices s;
-    int status, r = endpoints_find(&endpoints, o);
-
+    int r = endpoints_find(&endpoints, o);
     output_init(&out, STDOUT_FILENO, o->no_stream);
     answer_init(&a, o, &out);
     a.keep = said != NULL;
@@ -232,7 +219,7 @@ static int generate_send(const struct options *o, const struct buf *frames, stru
         choices_fini(&s);
     }
     if (said && a.whole.len && buf_append(said, a.whole.data, a.whole.len) < 0) r = -ENOMEM;
-    status = a.status;
+    int status = a.status;
     answer_fini(&a);
     if (r <= 0) status = exit_status_report(r);
     output_fini(&out);
@@ -245,7 +232,6 @@ int generate_run(const struct options *o, int stdin_fd)
     struct buf input = BUF_INIT;
     struct proto_request request = {0};
     int r = input_read(o, stdin_fd, &input);
-
     if (r > 0) {
         log_error("empty prompt: give words, a file or standard input (see hob --help)");
         buf_fini(&input);
@@ -262,7 +248,6 @@ int generate_turn(const struct options *o, const struct proto_request *request, 
 {
     struct buf frames = BUF_INIT;
     int r = generate_frames(&frames, request);
-
     r = r < 0 ? exit_status_report(r) : generate_send(o, &frames, said);
     buf_fini(&frames);
     return r;

@@ -9,18 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One text; @path NULL: none. */
+/* Read one text; @path NULL: empty. */
 static int infill_file(struct buf *out, const char *path)
 {
     if (!path) return 0;
     return input_whole(out, strcmp(path, "-") == 0 ? NULL : path, STDIN_FILENO);
 }
 
-/* Standard input in two, at byte @at. */
+/* Split standard input at byte @at. */
 static int infill_split(struct buf *prefix, struct buf *suffix, uint64_t at)
 {
     int r = input_whole(prefix, NULL, STDIN_FILENO);
-
     if (r < 0) return r;
     if (at > prefix->len)
         return error_say(-EINVAL, "--at %" PRIu64 " is out of range: standard input has %zu bytes", at, prefix->len);
@@ -33,12 +32,11 @@ static int infill_split(struct buf *prefix, struct buf *suffix, uint64_t at)
     return 0;
 }
 
-/* @prefix and @suffix become the request's. */
+/* The request takes the memory of @prefix and @suffix. */
 static int infill_request(struct proto_request *r, const struct options *o, struct buf *prefix, struct buf *suffix)
 {
     struct buf none = BUF_INIT;
-    int e = generate_request(r, o, &none); /* all that both have in common */
-
+    int e = generate_request(r, o, &none); /* the options that generate and infill share */
     if (e < 0) return e;
     r->type = PROTO_INFILL;
     r->gen.raw = false;
@@ -53,7 +51,6 @@ int infill_run(const struct options *o)
     struct buf prefix = BUF_INIT, suffix = BUF_INIT;
     struct proto_request request = {0};
     int r = o->at >= 0 ? infill_split(&prefix, &suffix, (uint64_t)o->at) : infill_file(&prefix, o->prefix_file);
-
     if (r == 0 && o->at < 0) r = infill_file(&suffix, o->suffix_file);
     if (r == 0 && !prefix.len && !suffix.len) r = error_say(-EINVAL, "nothing to infill: both texts are empty");
     if (r == 0) r = infill_request(&request, o, &prefix, &suffix);

@@ -10,18 +10,17 @@
 #include <unistd.h>
 
 #define INPUT_CHUNK   4096
-#define INPUT_HINT_MS 2000 /* so long without an end, and somebody may wonder what we wait for */
+#define INPUT_HINT_MS 2000 /* time without end of input until a hint is printed */
 
 static int input_too_long(const char *name)
 {
     return error_say(-EMSGSIZE, "%s: larger than %u MiB, the limit of a request", name, INPUT_MAX >> 20);
 }
 
-/* Before a read: tell who sits there when it lasts. 0 or -EINTR. */
+/* Before a read: print a hint if the read waits too long on a terminal. 0 or -EINTR. */
 static int input_hint(int fd, int64_t *hint)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};
-
     if (*hint < 0) return 0;
     if (interrupt_poll(&pfd, 1, *hint) == -EINTR) return -EINTR;
     if (interrupt_now() < *hint) return 0;
@@ -33,19 +32,16 @@ static int input_hint(int fd, int64_t *hint)
 static int input_fd(struct buf *out, int fd, const char *name)
 {
     int64_t hint = fd == STDIN_FILENO && isatty(STDERR_FILENO) ? interrupt_now() + INPUT_HINT_MS : -1;
-
     for (;;) {
         struct pollfd pfd = {.fd = fd, .events = POLLIN};
-        ssize_t n;
         int r;
-
-        /* Growing with what is there already: few calls for a large input, little memory for a small one. */
+        /* Grow in proportion to the length: few calls for a large input, little memory for a small one. */
         if (out->cap - out->len < 2) {
             r = buf_reserve(out, out->len < INPUT_CHUNK ? INPUT_CHUNK : out->len / 2);
             if (r < 0) return error_say(r, "%s: out of memory", name);
         }
         if (interrupted() || input_hint(fd, &hint) < 0) return -EINTR;
-        n = read(fd, out->data + out->len, out->cap - out->len - 1);
+        ssize_t n = read(fd, out->data + out->len, out->cap - out->len - 1);
         if (n == 0) return 0;
         if (n > 0) {
             out->len += (size_t)n;
@@ -64,7 +60,6 @@ static int input_fd(struct buf *out, int fd, const char *name)
 int input_finish(const struct options *o, struct buf *out, size_t start, const char *name)
 {
     size_t len = out->len - start, bad = len ? utf8_check(out->data + start, len) : 0;
-
     if (bad < len) return error_say(-EILSEQ, "%s: invalid UTF-8 at byte %zu", name, bad);
     if (out->len > INPUT_MAX) return input_too_long(name);
     if (!o->raw)
@@ -78,7 +73,6 @@ static int input_file(struct buf *out, const char *path)
 {
     _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int r;
-
     if (fd < 0) {
         r = error_origin(-errno);
         return r == -EINTR ? r : error_in(r, "%s", path);
@@ -89,28 +83,25 @@ static int input_file(struct buf *out, const char *path)
 int input_whole(struct buf *out, const char *path, int fd)
 {
     const char *name = path ? path : "standard input";
-    size_t start = out->len, bad;
+    size_t start = out->len;
     int r = path ? input_file(out, path) : input_fd(out, fd, name);
-
     if (r < 0) return r;
-    bad = out->len > start ? utf8_check(out->data + start, out->len - start) : 0;
+    size_t bad = out->len > start ? utf8_check(out->data + start, out->len - start) : 0;
     if (bad < out->len - start) return error_say(-EILSEQ, "%s: invalid UTF-8 at byte %zu", name, bad);
     return 0;
 }
 
 static int input_words(struct buf *out, const struct options *o)
 {
-    size_t i;
     int r = 0;
-
-    for (i = 0; r == 0 && i < o->n_words; i++) {
+    for (size_t i = 0; r == 0 && i < o->n_words; i++) {
         if (i > 0) r = buf_puts(out, " ");
         if (r == 0) r = buf_puts(out, o->words[i]);
     }
     return r < 0 ? error_say(r, "no memory for the prompt") : 0;
 }
 
-/* Piece @i of the input: 0 standard input, then the files, last the words. */
+/* Append piece @i of the input: 0 is standard input, then the files, then the words. */
 static int input_piece(const struct options *o, size_t i, int stdin_fd, struct buf *out, const char **name)
 {
     if (i == 0) {
@@ -127,13 +118,11 @@ static int input_piece(const struct options *o, size_t i, int stdin_fd, struct b
 
 int input_read(const struct options *o, int stdin_fd, struct buf *out)
 {
-    size_t begin = out->len, i;
-
-    for (i = 0; i < o->n_files + 2; i++) {
+    size_t begin = out->len;
+    for (size_t i = 0; i < o->n_files + 2; i++) {
         size_t before = out->len;
         const char *name;
         int r = 0;
-
         if (!o->raw && before > begin) r = buf_puts(out, "\n\n");
         if (r < 0) return error_say(r, "no memory for the prompt");
         size_t start = out->len;

@@ -6,7 +6,7 @@
 #include <time.h>
 
 static volatile sig_atomic_t interrupt_flag;
-static sigset_t interrupt_set; /* the signals that count as one */
+static sigset_t interrupt_set; /* the signals that count as an interrupt */
 
 static void interrupt_take(int sig)
 {
@@ -23,7 +23,6 @@ void interrupt_init(void)
 void interrupt_also(int sig)
 {
     struct sigaction old, act = {.sa_handler = interrupt_take, .sa_flags = (int)SA_RESETHAND};
-
     sigaddset(&interrupt_set, sig);
     if (sigaction(sig, NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(sig, &act, NULL);
 }
@@ -63,12 +62,9 @@ int interrupt_poll(struct pollfd *fds, unsigned n, int64_t deadline)
     for (;;) {
         struct timespec left, *timeout = NULL;
         sigset_t open;
-        int r;
-
         if (interrupt_flag) return -EINTR;
         if (deadline >= 0) {
             int64_t ms = deadline - interrupt_now();
-
             if (ms < 0) ms = 0;
             left = (struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
             timeout = &left;
@@ -76,7 +72,7 @@ int interrupt_poll(struct pollfd *fds, unsigned n, int64_t deadline)
         sigprocmask(SIG_BLOCK, NULL, &open);
         for (int sig = 1; sig < NSIG; sig++)
             if (sigismember(&interrupt_set, sig) == 1) sigdelset(&open, sig);
-        r = ppoll(fds, n, timeout, &open);
+        int r = ppoll(fds, n, timeout, &open);
         if (r >= 0) return r;
         if (errno != EINTR) return -errno;
     }

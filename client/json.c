@@ -11,7 +11,6 @@ static int json_put_escape(struct buf *out, unsigned char c)
 {
     static const char plain[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
     const char *at = c ? strchr(plain, c) : NULL;
-
     return at ? buf_printf(out, "\\%c", letter[at - plain]) : buf_printf(out, "\\u%04x", c);
 }
 
@@ -19,13 +18,11 @@ int json_put_string(struct buf *out, const char *s, size_t len)
 {
     size_t from = 0, at = 0;
     int r = buf_puts(out, "\"");
-
     while (r == 0 && at < len) {
         unsigned char c = (unsigned char)s[at];
         uint32_t cp;
         size_t n = utf8_decode(s + at, len - at, &cp);
         bool plain = n > 1 ? cp >= 0xa0 : c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-
         if (plain) {
             at += n;
             continue;
@@ -66,7 +63,7 @@ static void json_space(struct json_reader *j)
     while (j->p < j->end && (*j->p == ' ' || *j->p == '\t' || *j->p == '\n' || *j->p == '\r')) j->p++;
 }
 
-/* The character @c, after spaces: true when it was there and is passed. */
+/* Skip spaces, then the character @c. False: another character is next. */
 static bool json_pass(struct json_reader *j, char c)
 {
     json_space(j);
@@ -75,16 +72,14 @@ static bool json_pass(struct json_reader *j, char c)
     return true;
 }
 
-/* Four hex digits; negative when there are none. */
+/* Read four hex digits. Negative: the next characters are not hex digits. */
 static int json_hex(struct json_reader *j)
 {
-    int v = 0, i;
-
+    int v = 0;
     if (j->end - j->p < 4) return -1;
-    for (i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++) {
         static const char digits[] = "0123456789abcdef";
         const char *at = j->p[i] ? strchr(digits, j->p[i] | 0x20) : NULL;
-
         if (!at || j->p[i] < '0') return -1;
         v = v << 4 | (int)(at - digits);
     }
@@ -97,15 +92,14 @@ static int json_escape(struct json_reader *j, struct buf *out)
     static const char letter[] = "\"\\/bfnrt", plain[] = "\"\\/\b\f\n\r\t";
     char c = j->p < j->end ? *j->p : 0, utf8[4];
     const char *at = c ? strchr(letter, c) : NULL;
-    int hi, lo;
-
+    int lo;
     if (at) {
         j->p++;
         return buf_append(out, &plain[at - letter], 1);
     }
     if (c != 'u') return json_bad(j, "unknown escape");
     j->p++;
-    hi = json_hex(j);
+    int hi = json_hex(j);
     if (hi < 0) return json_bad(j, "bad \\u escape");
     if (hi >= 0xd800 && hi < 0xe000) {
         if (hi >= 0xdc00 || j->end - j->p < 6 || j->p[0] != '\\' || j->p[1] != 'u')
@@ -118,15 +112,13 @@ static int json_escape(struct json_reader *j, struct buf *out)
     return buf_append(out, utf8, utf8_encode(utf8, (uint32_t)hi));
 }
 
-/* A string, its opening quote passed, into @out. */
+/* Read a string into @out; its opening quote is already read. */
 static int json_string(struct json_reader *j, struct buf *out)
 {
     int r = 0;
-
     buf_clear(out);
     while (r == 0 && j->p < j->end && *j->p != '"') {
         const char *from = j->p;
-
         while (j->p < j->end && *j->p != '"' && *j->p != '\\' && (unsigned char)*j->p >= 0x20) j->p++;
         r = buf_append(out, from, (size_t)(j->p - from));
         if (r < 0 || j->p == j->end || *j->p == '"') continue;
@@ -143,7 +135,6 @@ static int json_string(struct json_reader *j, struct buf *out)
 static int json_scalar(struct json_reader *j)
 {
     const char *from = j->p;
-
     buf_clear(&j->text);
     while (j->p < j->end && *j->p && strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzE", *j->p)) j->p++;
     if (j->p == from) return json_bad(j, "no value");
@@ -156,7 +147,6 @@ static int json_members(struct json_reader *j, unsigned depth, bool object)
 {
     char close = object ? '}' : ']';
     int r;
-
     if (json_pass(j, close)) return 0;
     do {
         if (object) {
@@ -176,7 +166,6 @@ static int json_value(struct json_reader *j, unsigned depth, const char *key)
     struct json_item item = {.depth = depth, .key = key, .kind = JSON_OPEN};
     bool object;
     int r;
-
     if (json_pass(j, '"')) {
         item.kind = JSON_STRING;
         r = json_string(j, &j->text);
@@ -189,7 +178,7 @@ static int json_value(struct json_reader *j, unsigned depth, const char *key)
         if (r == 0) r = json_members(j, depth + 1, object);
         if (r < 0) return r;
         item.kind = JSON_CLOSE;
-        item.key = NULL; /* its memory has held other keys since */
+        item.key = NULL; /* the key buffer has been reused since */
         return j->fn(j->ctx, &item);
     } else {
         item.kind = JSON_SCALAR;
@@ -205,7 +194,6 @@ int json_walk(const char *s, size_t len, json_fn fn, void *ctx)
 {
     struct json_reader j = {.begin = s, .p = s, .end = s + len, .fn = fn, .ctx = ctx};
     int r = json_value(&j, 0, NULL);
-
     json_space(&j);
     if (r == 0 && j.p != j.end) r = json_bad(&j, "more after the end");
     buf_fini(&j.key);

@@ -17,7 +17,7 @@ int json_put_ms(struct buf *out, double v);
 
 enum json_kind {
     JSON_SCALAR, /* number, true, false, null: text as it stands */
-    JSON_STRING, /* text without quotes, escapes undone */
+    JSON_STRING, /* number, true, false, null: the text unchanged */
     JSON_OPEN,   /* an object or an array begins; its members come with depth + 1 */
     JSON_CLOSE,
 };

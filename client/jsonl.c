@@ -3,7 +3,7 @@
 #include "client/json.h"
 #include <inttypes.h>
 
-/* Of which answer it is, when there are several. */
+/* Append the index of the answer if there are several. */
 static int jsonl_index(struct buf *out, const struct proto_event *e, bool indexed)
 {
     return indexed ? buf_printf(out, "\"index\":%" PRIu32 ",", e->index) : 0;
@@ -13,7 +13,6 @@ static int jsonl_text(struct buf *out, const struct proto_event *e, bool logprob
 {
     size_t i;
     int r = buf_puts(out, "{\"event\":\"text\",");
-
     if (r == 0) r = jsonl_index(out, e, indexed);
     if (r == 0 && !proto_is_answer(e)) r = buf_printf(out, "\"channel\":\"%s\",", e->channel);
     if (r == 0) r = buf_puts(out, "\"text\":");
@@ -56,7 +55,6 @@ static int jsonl_timings(struct buf *out, const struct proto_event *e)
 static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole, bool indexed)
 {
     int r = buf_puts(out, "{\"event\":\"done\",");
-
     if (r == 0) r = jsonl_index(out, e, indexed);
     if (r == 0) r = buf_printf(out, "\"reason\":\"%s\",\"text\":", proto_reason_name(e->reason));
 
@@ -79,7 +77,6 @@ static int jsonl_done(struct buf *out, const struct proto_event *e, const struct
 static int jsonl_error_rest(struct buf *out, int code, const char *message, size_t len)
 {
     int r = buf_printf(out, "\"code\":\"%s\",\"message\":", proto_errno_name(code));
-
     if (r == 0) r = json_put_string(out, message, len);
     return r == 0 ? buf_puts(out, "}\n") : r;
 }
@@ -87,14 +84,12 @@ static int jsonl_error_rest(struct buf *out, int code, const char *message, size
 int jsonl_error(struct buf *out, int code, const char *message, size_t len)
 {
     int r = buf_puts(out, "{\"event\":\"error\",");
-
     return r == 0 ? jsonl_error_rest(out, code, message, len) : r;
 }
 
 static int jsonl_error_event(struct buf *out, const struct proto_event *e, bool indexed)
 {
     int r = buf_puts(out, "{\"event\":\"error\",");
-
     if (r == 0) r = jsonl_index(out, e, indexed);
     return r == 0 ? jsonl_error_rest(out, e->code, e->message.data, e->message.len) : r;
 }

@@ -17,23 +17,21 @@
 #include <sys/wait.h>
 
 #define LAUNCH_POLL_MS 5
-#define LAUNCH_WAIT_MS 60000 /* hobd listens before it loads: milliseconds, unless the machine is overloaded */
-#define LAUNCH_TAIL    4096  /* bytes of the log that are looked at */
+#define LAUNCH_WAIT_MS 60000 /* usually milliseconds, because hobd listens before it loads the model */
+#define LAUNCH_TAIL    4096  /* bytes at the end of the log that are searched */
 
 extern char **environ;
 
 static bool launch_runnable(const char *path)
 {
     struct stat st;
-
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
 /* 0: *out is DIR/hobd and runnable; 1: it is not. */
-static int launch_look(const char *dir, int len, const char *below, char **out)
+static int launch_check(const char *dir, int len, const char *below, char **out)
 {
     char *path;
-
     if (asprintf(&path, "%.*s%shobd", len, dir, below) < 0) return error_say(-ENOMEM, "no memory for a path");
     if (launch_runnable(path)) {
         *out = path;
@@ -50,15 +48,14 @@ int launch_find(const char *exe_dir, const char *path, char **out)
     int r;
 
     for (i = 0; exe_dir && i < 2; i++) {
-        r = launch_look(exe_dir, (int)strlen(exe_dir), below[i], out);
+        r = launch_check(exe_dir, (int)strlen(exe_dir), below[i], out);
         if (r <= 0) return r;
     }
     while (path && *path) {
         size_t n = strcspn(path, ":");
-
-        /* Relative entries, the empty one among them, would make it depend on where one stands. */
+        /* Relative entries, including the empty one, would depend on the current directory. */
         if (*path == '/' && n < PATH_MAX) {
-            r = launch_look(path, (int)n, "/", out);
+            r = launch_check(path, (int)n, "/", out);
             if (r <= 0) return r;
         }
         path += n + (path[n] == ':');
@@ -66,21 +63,18 @@ int launch_find(const char *exe_dir, const char *path, char **out)
     return error_say(-ENOENT, "hobd is neither in the directory of hob nor in PATH");
 }
 
-int launch_last_words(const char *log, char **out)
+int launch_last_line(const char *log, char **out)
 {
     _cleanup_(closep) int fd = open(log, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    char tail[LAUNCH_TAIL + 1], *line;
+    char tail[LAUNCH_TAIL + 1];
     struct stat st;
-    off_t from;
-    ssize_t n;
-
     if (fd < 0 || fstat(fd, &st) < 0) return -errno;
-    from = st.st_size > LAUNCH_TAIL ? st.st_size - LAUNCH_TAIL : 0;
-    n = pread(fd, tail, LAUNCH_TAIL, from);
+    off_t from = st.st_size > LAUNCH_TAIL ? st.st_size - LAUNCH_TAIL : 0;
+    ssize_t n = pread(fd, tail, LAUNCH_TAIL, from);
     if (n < 0) return -errno;
     while (n > 0 && (unsigned char)tail[n - 1] <= ' ') n--;
     tail[n] = 0;
-    line = memrchr(tail, '\n', (size_t)n);
+    char *line = memrchr(tail, '\n', (size_t)n);
     line = line ? line + 1 : tail;
     if (strncmp(line, "hobd: ", 6) == 0) line += 6;
     if (!*line) return -ENODATA;
@@ -88,15 +82,14 @@ int launch_last_words(const char *log, char **out)
     return *out ? 0 : -ENOMEM;
 }
 
-/* Open LOG and the lock, making their directories. */
+/* Open the log or the lock file, and make its directory if needed. */
 static int launch_open(const char *path, int flags, int *fd)
 {
     _cleanup_(freep) char *dir = strndup(path, (size_t)(strrchr(path, '/') - path));
     int r = dir ? paths_make(dir) : error_say(-ENOMEM, "no memory for a path");
     struct stat st;
-
     if (r < 0) return r;
-    /* Not blocking: a pipe in its place would wait for a reader. It means nothing for a file. */
+    /* O_NONBLOCK: opening a pipe at this path would wait for a reader. It has no effect on a regular file. */
     _cleanup_(closep) int opened = open(path, flags | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (opened < 0 || fstat(opened, &st) < 0) {
         r = error_origin(-errno);
@@ -108,7 +101,7 @@ static int launch_open(const char *path, int flags, int *fd)
     return 0;
 }
 
-/* Drop the variables of a service manager: they are for this process, not for a daemon that outlives it. */
+/* Remove the variables of the service manager: they describe this process, not the daemon, which outlives it. */
 static int launch_environment(char ***out)
 {
     static const char *const drop[] = {
@@ -117,13 +110,13 @@ static int launch_environment(char ***out)
         "RUNTIME_DIRECTORY=", "STATE_DIRECTORY=", "CACHE_DIRECTORY=", "CONFIGURATION_DIRECTORY=",
         "LOGS_DIRECTORY=",    "MAINPID=",
     };
-    size_t n = 0, i, j;
-    char **env;
-
+    size_t n = 0;
     while (environ[n]) n++;
-    env = malloc((n + 1) * sizeof(*env));
+    char **env = malloc((n + 1) * sizeof(*env));
     if (!env) return error_say(-ENOMEM, "no memory for the environment");
-    for (i = n = 0; environ[i]; i++) {
+    n = 0;
+    for (size_t i = 0; environ[i]; i++) {
+        size_t j;
         for (j = 0; j < sizeof(drop) / sizeof(*drop); j++)
             if (strncmp(environ[i], drop[j], strlen(drop[j])) == 0) break;
         if (j == sizeof(drop) / sizeof(*drop)) env[n++] = environ[i];
@@ -133,7 +126,8 @@ static int launch_environment(char ***out)
     return 0;
 }
 
-/* A new session, default signals, no descriptor but /dev/null twice and the log. 0 or -errno. */
+/* Start hobd in a new session, with default signals, with /dev/null as standard input and output and the log as
+ * standard error. 0 or -errno. */
 static int launch_exec(char **argv, int log, pid_t *pid)
 {
     _cleanup_(freep) char **env = NULL;
@@ -141,7 +135,6 @@ static int launch_exec(char **argv, int log, pid_t *pid)
     posix_spawnattr_t attr;
     sigset_t none, all;
     int r = launch_environment(&env);
-
     if (r < 0) return r;
     sigemptyset(&none);
     sigfillset(&all);
@@ -156,7 +149,7 @@ static int launch_exec(char **argv, int log, pid_t *pid)
     if (r == 0) r = posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
     if (r == 0) r = posix_spawn_file_actions_adddup2(&files, log, 2);
     if (r == 0) r = posix_spawn_file_actions_addclosefrom_np(&files, 3);
-    /* The caller's directory stays free to be removed or unmounted. */
+    /* Change to /, so that the caller's directory can be removed or unmounted. */
     if (r == 0) r = posix_spawn_file_actions_addchdir_np(&files, "/");
     if (r == 0) r = posix_spawn(pid, argv[0], &files, &attr, argv, env);
     posix_spawnattr_destroy(&attr);
@@ -164,22 +157,20 @@ static int launch_exec(char **argv, int log, pid_t *pid)
     return r != 0 ? error_say(-r, "cannot start %s: %s", argv[0], strerror(r)) : 0;
 }
 
-/* hobd's argument for -m: a name as it is, a path made absolute, since hobd does not start in our directory. */
+/* The argument for hobd -m: a name unchanged, a path made absolute, because hobd starts in another directory. */
 static int launch_model(const char *model, char **out)
 {
     _cleanup_(freep) char *file = NULL;
-    char *base, *dir;
     int r = paths_model_file(model, false, &file);
-
     if (r < 0) return r;
     if (strcmp(file, model) != 0 || *model == '/') {
         *out = strdup(model);
         return *out ? 0 : error_say(-ENOMEM, "no memory for a path");
     }
     /* Only the directory is resolved: the name of a link is the model's name. */
-    base = strrchr(file, '/');
+    char *base = strrchr(file, '/');
     if (base) *base++ = 0;
-    dir = realpath(base ? file : ".", NULL);
+    char *dir = realpath(base ? file : ".", NULL);
     if (!dir) {
         r = error_origin(-errno);
         return error_in(r, "%s", model);
@@ -193,49 +184,43 @@ static int launch_argv(const char *model, char **hobd, char **name)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    char *slash;
-    int r;
-
     exe[n > 0 ? n : 0] = 0;
-    slash = strrchr(exe, '/');
+    char *slash = strrchr(exe, '/');
     if (slash) *slash = 0;
-    r = launch_model(model, name);
+    int r = launch_model(model, name);
     return r < 0 ? r : launch_find(slash ? exe : NULL, getenv("PATH"), hobd);
 }
 
-/* Connect as soon as somebody listens. As launch_daemon. */
+/* Connect as soon as a daemon listens. Returns like launch_daemon. */
 static int launch_wait(pid_t pid, const char *socket, const char *log)
 {
     int64_t deadline = interrupt_now() + LAUNCH_WAIT_MS;
-    _cleanup_(freep) char *words = NULL;
-    bool gone = false;
+    _cleanup_(freep) char *line = NULL;
+    bool exited = false;
     int fd, r;
-
     for (;;) {
         fd = sock_connect(socket);
         if (fd != -ENOENT && fd != -ECONNREFUSED) return fd < 0 ? error_in(fd, "cannot connect to %s", socket) : fd;
-        if (gone) break;
+        if (exited) break;
         if (interrupt_now() > deadline)
             return error_say(-ETIMEDOUT, "hobd was started but does not listen at %s; see %s", socket, log);
         r = interrupt_sleep(LAUNCH_POLL_MS);
         if (r < 0) return r;
-        /* Try once more after its exit: another daemon may own the socket. */
-        gone = waitpid(pid, NULL, WNOHANG) == pid;
+        /* After hobd exits, try once more: another daemon may own the socket. */
+        exited = waitpid(pid, NULL, WNOHANG) == pid;
     }
-    r = launch_last_words(log, &words);
-    return error_say(-ECHILD, "the daemon did not start: %s", r == 0 ? words : "its log is empty");
+    r = launch_last_line(log, &line);
+    return error_say(-ECHILD, "the daemon did not start: %s", r == 0 ? line : "its log is empty");
 }
 
-/* MODEL.lock beside the socket, held. */
+/* Lock MODEL.lock beside the socket. */
 static int launch_lock(const char *socket, int *fd)
 {
     _cleanup_(freep) char *path = NULL;
     size_t n = strlen(socket);
-    int r;
-
     if (n > 5 && strcmp(socket + n - 5, ".sock") == 0) n -= 5;
     if (asprintf(&path, "%.*s.lock", (int)n, socket) < 0) return error_say(-ENOMEM, "no memory for a path");
-    r = launch_open(path, O_RDWR, fd);
+    int r = launch_open(path, O_RDWR, fd);
     while (r == 0 && flock(*fd, LOCK_EX) < 0) {
         if (errno != EINTR) {
             r = error_origin(-errno);
@@ -250,7 +235,6 @@ static int launch_log_file(const char *model, char **path, int *fd)
 {
     _cleanup_(freep) char *name = NULL, *dir = NULL;
     int r = paths_model_name(model, &name);
-
     if (r == 0) r = paths_dir(PATHS_STATE, false, &dir);
     if (r < 0) return r;
     if (asprintf(path, "%s/%s.log", dir, name) < 0) *path = NULL;
@@ -258,12 +242,11 @@ static int launch_log_file(const char *model, char **path, int *fd)
     return launch_open(*path, O_WRONLY | O_TRUNC | O_APPEND, fd);
 }
 
-/* The daemon's log. Where no file can be made it is in memory: the daemon works without a home, and what it said last
- * can still be told. */
+/* Open the daemon's log. If no file can be created, use memory: the daemon works without a home directory, and the
+ * client can still report its last message. */
 static int launch_log(const char *model, char **path, int *fd)
 {
     int r = launch_log_file(model, path, fd);
-
     if (r == 0) return 0;
     log_warning("the daemon's log is not kept: %s", error_text(r));
     free(steal(*path));
@@ -279,9 +262,7 @@ int launch_daemon(const char *model, const char *socket)
     _cleanup_(freep) char *hobd = NULL, *arg = NULL, *log_path = NULL;
     _cleanup_(closep) int lock = -1, log = -1;
     pid_t pid;
-    int r;
-
-    r = launch_argv(model, &hobd, &arg);
+    int r = launch_argv(model, &hobd, &arg);
     if (r == 0) r = launch_lock(socket, &lock);
     if (r < 0) return r;
     r = sock_connect(socket);

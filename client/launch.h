@@ -19,4 +19,4 @@ int launch_find(const char *exe_dir, const char *path, char **out);
 
 /* The last non-empty line of the file @log, without its newline and without the prefix "hobd: ". The caller owns *out.
  * 0; -ENODATA: none; else -errno. */
-int launch_last_words(const char *log, char **out);
+int launch_last_line(const char *log, char **out);

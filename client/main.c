@@ -19,7 +19,6 @@ static int help(bool version)
 {
     struct buf text = BUF_INIT;
     int r = version ? buf_puts(&text, "hob " HOB_VERSION "\n") : options_help(&text);
-
     if (r == 0) r = output_print(text.data, text.len);
     buf_fini(&text);
     return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
@@ -31,7 +30,6 @@ static int helper(const char *name, char **argv)
 {
     char path[PATH_MAX + 16]; /* names are shorter */
     ssize_t n;
-
     for (unsigned i = 0; i < 2; i++) {
         if (i == 0) {
             n = readlink("/proc/self/exe", path, PATH_MAX - 1);
@@ -66,10 +64,8 @@ static int run(struct options *o, void *ctx)
 int main(int argc, char **argv)
 {
     struct options o;
-    int r;
-
     startup_begin();
-    r = options_parse(&o, argc, argv);
+    int r = options_parse(&o, argc, argv);
     if (r < 0) return startup_run(&o, r, run, NULL);
     switch (o.command) {
     case COMMAND_HELP:

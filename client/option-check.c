@@ -4,7 +4,7 @@
 #include "libcommon/error.h"
 #include <string.h>
 
-/* Options that mean something to an answer only; @flags: those that have one of these go with the command. */
+/* Check the options that affect an answer only. @flags: an option with one of these flags is valid for the command. */
 static int check_options_of(const struct options *o, const char *command, unsigned flags)
 {
     for (unsigned i = 0; i < OPTION_COUNT; i++)
@@ -16,7 +16,6 @@ static int check_options_of(const struct options *o, const char *command, unsign
 static int check_command(const struct options *o, const char *command, unsigned flags)
 {
     int r = check_options_of(o, command, flags);
-
     if (r < 0) return r;
     if (o->n_words > 0)
         return error_say(-EINVAL, "unexpected argument '%s' of '%s' (to send it as a prompt: hob -- %s %s …)",
@@ -25,12 +24,11 @@ static int check_command(const struct options *o, const char *command, unsigned 
     return 0;
 }
 
-/* The time of --watch may be a word of its own. */
+/* The interval of --watch may be a separate word. */
 static int check_status(struct options *o)
 {
     if (o->watch_ms && o->n_words == 1) {
         int r = options_watch(o, o->words[0]);
-
         if (r < 0) return error_in(r, "--watch");
         o->n_words = 0;
     }
@@ -40,7 +38,7 @@ static int check_status(struct options *o)
 static const struct {
     const char *word;
     enum sessions_verb verb;
-    size_t least, most; /* names */
+    size_t least, most; /* number of names */
     bool json;
     const char *usage;
 } verbs[] = {
@@ -83,7 +81,6 @@ static int check_infill(struct options *o)
 {
     static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT, OPTION_RENDER};
     int r = check_command(o, "infill", OPTION_COMMANDS | OPTION_CHAT | OPTION_INFILL);
-
     if (r < 0) return r;
     for (size_t i = 0; i < sizeof(never); i++)
         if (OPTION_GIVEN(o, never[i]))
@@ -97,7 +94,7 @@ static int check_infill(struct options *o)
                                   "or --at and the whole text on standard input");
     if (o->prefix_file && o->suffix_file && !strcmp(o->prefix_file, "-") && !strcmp(o->suffix_file, "-"))
         return error_say(-EINVAL, "--prefix-file and --suffix-file cannot both be standard input (see --at)");
-    o->raw = true; /* nothing is added to the texts, nor to the answer */
+    o->raw = true; /* nothing is added to the texts or to the answer */
     return 0;
 }
 

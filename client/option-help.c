@@ -3,7 +3,7 @@
 #include "client/options.h"
 #include <stdio.h>
 
-/* The heading above an option. */
+/* The heading printed above option @id. */
 static const char *help_head(unsigned id)
 {
     switch (id) {
@@ -44,7 +44,6 @@ int options_help(struct buf *out)
     for (i = 0; r == 0 && i < OPTION_COUNT; i++) {
         const struct option_def *d = &option_table[i];
         char left[40];
-
         if (!d->help) continue;
         r = buf_puts(out, help_head(i));
         if (r < 0) break;

@@ -89,7 +89,6 @@ void option_names(const char **names, bool in_file)
 
     for (i = 0; i < OPTION_COUNT; i++) {
         const struct option_def *d = &option_table[i];
-
         if (!d->help || (in_file && !(d->flags & OPTION_IN_FILE))) continue;
         names[n++] = d->name;
     }

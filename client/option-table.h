@@ -52,24 +52,24 @@ enum option_id {
     OPTION_MAX_LINES,
     OPTION_HELP,
     OPTION_VERSION,
-    /* reserved, refused by name */
+    /* reserved: refused with a message of their own */
     OPTION_IMAGE,
     OPTION_COUNT,
 };
 
 enum option_flags {
     OPTION_IN_FILE = 1,  /* also a key of hob.conf */
-    OPTION_COMMANDS = 2, /* also for the commands */
-    OPTION_CHAT = 4,     /* also for chat, as all of OPTION_COMMANDS but --json */
-    OPTION_STATUS = 8,   /* also for status */
-    OPTION_INFILL = 16,  /* also for infill; that alone: for nothing else */
-    OPTION_ANSWER = 32,  /* for an answer, which all are but those of OPTION_INFILL alone */
+    OPTION_COMMANDS = 2, /* also valid for the commands */
+    OPTION_CHAT = 4,     /* also valid for chat, like every OPTION_COMMANDS except --json */
+    OPTION_STATUS = 8,   /* also valid for status */
+    OPTION_INFILL = 16,  /* also valid for infill; without other flags: valid only for infill */
+    OPTION_ANSWER = 32,  /* affects an answer; every option except those with OPTION_INFILL alone */
 };
 
 struct option_def {
     const char *name;
     const char *arg;  /* NULL: no value; in brackets: optional, as --name=VALUE */
-    const char *help; /* NULL: not shown, nor guessed */
+    const char *help; /* NULL: hidden, and never suggested */
     char letter;      /* 0: none */
     unsigned char flags;
 };

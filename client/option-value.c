@@ -14,17 +14,15 @@
 static int set_text(char **dst, const char *value)
 {
     size_t len = strlen(value), bad = utf8_check(value, len);
-    char *copy;
-
     if (bad < len) return error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad);
-    copy = strdup(value);
+    char *copy = strdup(value);
     if (!copy) return error_say(-ENOMEM, "no memory for the options");
     free(*dst);
     *dst = copy;
     return 0;
 }
 
-/* As set_text, of something that must not be empty. */
+/* Like set_text, but the value must not be empty. */
 static int set_name(char **dst, const char *value, size_t max)
 {
     if (!*value) return error_say(-EINVAL, "must not be empty");
@@ -35,7 +33,6 @@ static int set_name(char **dst, const char *value, size_t max)
 int options_session_name(const char *value)
 {
     size_t len = strlen(value), bad = utf8_check(value, len);
-
     if (!len) return error_say(-EINVAL, "must not be empty");
     if (len > PROTO_NAME_MAX) return error_say(-EINVAL, "longer than %d bytes", PROTO_NAME_MAX);
     for (const char *p = value; *p; p++)
@@ -47,7 +44,6 @@ int options_session_name(const char *value)
 static int set_session(char **dst, const char *value)
 {
     int r = options_session_name(value);
-
     return r < 0 ? r : set_text(dst, value);
 }
 
@@ -67,7 +63,6 @@ static int set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
 {
     uint64_t v;
     int r = parse_u64(value, min, max, &v);
-
     if (r == 0) *dst = (int64_t)v;
     return r;
 }
@@ -76,7 +71,6 @@ static int set_time(int64_t *dst, const char *value)
 {
     uint64_t usec;
     int r = parse_time(value, &usec);
-
     if (r < 0) return r;
     if (usec == 0) return error_say(-EINVAL, "must be more than 0");
     *dst = (int64_t)(usec / 1000 + (usec % 1000 != 0));
@@ -103,22 +97,17 @@ static int set_flag(bool *dst, const char *value)
 
 static int set_stop(struct options *o, const char *value)
 {
-    int r;
-
     if (o->n_stop == PROTO_STOPS_MAX) return error_say(-EINVAL, "more than %d values", PROTO_STOPS_MAX);
-    r = set_name(&o->stop[o->n_stop], value, VALUE_STOP_MAX);
+    int r = set_name(&o->stop[o->n_stop], value, VALUE_STOP_MAX);
     if (r == 0) o->n_stop++;
     return r;
 }
 
-/* A token's id, or its text: as it is, or in quotes when it is made of digits. */
+/* A token: its id, or its text. A text of digits needs quotes. */
 static int set_token(struct proto_bias *b, const char *s, size_t n)
 {
-    size_t bad;
-
     if (n && strspn(s, "0123456789") >= n) {
         char id[64];
-
         if (n >= sizeof(id)) return error_say(-EINVAL, "the token's id has %zu digits", n);
         memcpy(id, s, n);
         id[n] = 0;
@@ -128,7 +117,7 @@ static int set_token(struct proto_bias *b, const char *s, size_t n)
         s++;
         n -= 2;
     }
-    bad = utf8_check(s, n);
+    size_t bad = utf8_check(s, n);
     if (!n) return error_say(-EINVAL, "the token must not be empty");
     if (n > PROTO_BIAS_TEXT_MAX) return error_say(-EINVAL, "the token is longer than %d bytes", PROTO_BIAS_TEXT_MAX);
     if (bad < n) return error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad);
@@ -139,18 +128,16 @@ static int add_bias(struct options *o, const char *value)
 {
     const char *eq = strrchr(value, '=');
     struct proto_bias *more;
-    int r;
-
     if (!eq) return error_say(-EINVAL, "'%.64s' is not TOKEN=NUMBER", value);
     if (o->n_biases == PROTO_BIASES_MAX) return error_say(-EINVAL, "more than %d values", PROTO_BIASES_MAX);
-    if ((o->n_biases & (o->n_biases - 1)) == 0) { /* room for a power of two */
+    if ((o->n_biases & (o->n_biases - 1)) == 0) { /* grow at powers of two */
         more = reallocarray(o->biases, o->n_biases ? 2 * o->n_biases : 1, sizeof(*more));
         if (!more) return error_say(-ENOMEM, "no memory for the options");
         o->biases = more;
     }
     more = &o->biases[o->n_biases];
     *more = (struct proto_bias){0};
-    r = parse_float(eq + 1, -100, 100, &more->bias);
+    int r = parse_float(eq + 1, -100, 100, &more->bias);
     if (r == 0) r = set_token(more, value, (size_t)(eq - value));
     if (r == 0) o->n_biases++;
     return r;
@@ -159,7 +146,6 @@ static int add_bias(struct options *o, const char *value)
 int options_watch(struct options *o, const char *value)
 {
     int r = value ? set_time(&o->watch_ms, value) : 0;
-
     if (!value) o->watch_ms = VALUE_WATCH_MS;
     if (r == 0 && o->watch_ms < VALUE_WATCH_LEAST)
         return error_say(-EINVAL, "'%.64s' is less than %dms", value, VALUE_WATCH_LEAST);
@@ -211,7 +197,6 @@ static bool *flag_of(struct options *o, enum option_id id)
 static int set_sampling(struct options *o, enum option_id id, const char *value)
 {
     struct proto_sampling *s = &o->sampling;
-
     switch (id) {
     case OPTION_TEMP:
         return parse_float(value, 0, 100, &s->temperature);
@@ -244,7 +229,7 @@ static int set_sampling(struct options *o, enum option_id id, const char *value)
     }
 }
 
-/* An option that is neither a flag nor of sampling. */
+/* Set an option that is neither a flag nor a sampling option. */
 static int set_value(struct options *o, enum option_id id, const char *value)
 {
     switch (id) {
@@ -285,7 +270,7 @@ static int set_value(struct options *o, enum option_id id, const char *value)
         return set_int(&o->max_lines, value, 1, INT32_MAX);
     case OPTION_IMAGE:
         return error_say(-EINVAL, "images are not supported yet");
-    default: /* --help and --version end the parsing, and are no keys of hob.conf */
+    default: /* --help and --version end the parsing and are no keys of hob.conf */
         assert(false);
         return -EINVAL;
     }
@@ -295,6 +280,5 @@ int option_set(struct options *o, enum option_id id, const char *value)
 {
     bool *flag = flag_of(o, id);
     int r = flag ? set_flag(flag, value) : set_sampling(o, id, value);
-
     return r > 0 ? set_value(o, id, value) : r;
 }

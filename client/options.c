@@ -12,7 +12,6 @@
 static int options_word(struct options *o, const char *word, bool literal)
 {
     const struct option_word *w;
-
     if (o->n_words == 0 && !literal && o->command == COMMAND_GENERATE) {
         for (w = option_words; w->word; w++) {
             if (strcmp(w->word, word) != 0) continue;
@@ -24,12 +23,11 @@ static int options_word(struct options *o, const char *word, bool literal)
     return 0;
 }
 
-/* getopt_long gave up on argv[@at]. */
+/* The error for argv[@at], which getopt_long refused. */
 static int options_unknown(const char *arg, int letter, bool missing)
 {
     const char *names[OPTION_COUNT + 1], *near;
     char name[64];
-
     if (missing) return error_say(-EINVAL, "'%s' needs a value (see hob --help)", arg);
     if (strncmp(arg, "--", 2) != 0) return error_say(-EINVAL, "unknown option '-%c' (see hob --help)", letter);
     if (strchr(arg, '=') && letter) return error_say(-EINVAL, "'%s': takes no value (see hob --help)", arg);
@@ -47,12 +45,12 @@ static void options_getopt(struct option *longs, char *shorts)
 {
     unsigned i;
 
-    /* '-': words come in order too, so that the first one can be told from what stands after "--". */
+    /* '-': getopt_long returns words in order, so that the first word can be distinguished from the words after "--".
+     */
     *shorts++ = '-';
     *shorts++ = ':';
     for (i = 0; i < OPTION_COUNT; i++) {
         const struct option_def *d = &option_table[i];
-
         longs[i] = (struct option){.name = d->name,
                                    .has_arg = !d->arg          ? 0
                                               : *d->arg == '[' ? 2
@@ -81,20 +79,17 @@ static int options_walk(struct options *o, int argc, char **argv)
     struct option longs[OPTION_COUNT + 1];
     char shorts[3 + 2 * OPTION_COUNT];
     int c, r;
-
     options_getopt(longs, shorts);
     opterr = 0;
     optind = 0;
     while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-        enum option_id id;
-
         if (c == '?' || c == ':') return options_unknown(argv[optind - 1], optopt, c == ':');
         if (c == 1) {
             r = options_word(o, optarg, false);
             if (r < 0 || o->command == COMMAND_MODELS) return r;
             continue;
         }
-        id = options_id(c);
+        enum option_id id = options_id(c);
         o->given |= UINT64_C(1) << id;
         if (id == OPTION_HELP || id == OPTION_VERSION) {
             o->command = id == OPTION_HELP ? COMMAND_HELP : COMMAND_VERSION;
@@ -115,7 +110,6 @@ static int options_walk(struct options *o, int argc, char **argv)
 int options_parse(struct options *o, int argc, char **argv)
 {
     size_t n = (size_t)argc + 1;
-
     *o = (struct options){.max_tokens = -1, .timeout_ms = -1, .at = -1, .max_lines = -1};
     proto_sampling_init(&o->sampling);
     o->files = malloc(n * sizeof(*o->files));
@@ -124,7 +118,7 @@ int options_parse(struct options *o, int argc, char **argv)
     return options_walk(o, argc, argv);
 }
 
-/* The keys of hob.conf that apply to infill; the others are for conversations. */
+/* True if key @i of hob.conf applies to the command: infill ignores the keys for conversations. */
 static bool options_key_counts(const struct options *o, unsigned i)
 {
     return o->command != COMMAND_INFILL || option_table[i].flags & OPTION_COMMANDS || i == OPTION_TIMEOUT ||
@@ -133,7 +127,7 @@ static bool options_key_counts(const struct options *o, unsigned i)
 
 static int options_key(void *ctx, const char *key, const char *value)
 {
-    const char *names[OPTION_COUNT + 1], *near;
+    const char *names[OPTION_COUNT + 1];
     struct options *o = ctx;
     unsigned i;
     int r;
@@ -151,7 +145,7 @@ static int options_key(void *ctx, const char *key, const char *value)
     }
     if (i < OPTION_COUNT) return error_say(-EINVAL, "'%s' can be set only on the command line", key);
     option_names(names, true);
-    near = conf_nearest(key, names);
+    const char *near = conf_nearest(key, names);
     if (near) return error_say(-EINVAL, "unknown key '%s', nearest is '%s'", key, near);
     return error_say(-EINVAL, "unknown key '%s'", key);
 }
@@ -159,22 +153,19 @@ static int options_key(void *ctx, const char *key, const char *value)
 int options_complete(struct options *o, const char *path)
 {
     int r = path ? conf_read(path, options_key, o) : 0;
-
     return r < 0 ? r : option_check(o);
 }
 
 void options_fini(struct options *o)
 {
-    size_t i;
-
     free(o->model);
     free(o->system);
     free(o->session);
     free(o->fork);
     free(o->files);
     free(o->words);
-    for (i = 0; i < o->n_stop; i++) free(o->stop[i]);
-    for (i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
+    for (size_t i = 0; i < o->n_stop; i++) free(o->stop[i]);
+    for (size_t i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
     free(o->biases);
     *o = (struct options){0};
 }

@@ -31,16 +31,16 @@ enum sessions_verb {
 
 struct options {
     enum command command;
-    enum sessions_verb verb; /* of COMMAND_SESSIONS, once complete; words are then the names */
-    char *model;             /* NULL: not given anywhere, which means "default" */
+    enum sessions_verb verb; /* of COMMAND_SESSIONS, set by option_check; words are then the names */
+    char *model;             /* NULL: not given, use "default" */
     char *system;            /* NULL: none */
     char *session, *fork;    /* NULL: none */
     enum proto_context context;
     enum proto_priority priority;
-    const char **files, **words; /* arrays owned, strings argv's */
+    const char **files, **words; /* the arrays are owned, the strings belong to argv */
     size_t n_files, n_words;
     const char *prefix_file, *suffix_file; /* infill: NULL: not given, "-": standard input */
-    int64_t at;                            /* infill: where the gap is in standard input, bytes; -1: not given */
+    int64_t at;                            /* infill: offset of the gap in standard input, bytes; -1: not given */
     int64_t max_lines;                     /* infill; -1: no limit */
     char *stop[PROTO_STOPS_MAX];
     size_t n_stop;
@@ -48,7 +48,7 @@ struct options {
     size_t n_biases;
     bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, extract, render,
         jsonl, logprobs, json, detach;
-    int64_t n;          /* answers; 0: one */
+    int64_t n;          /* number of answers; 0: one */
     int64_t max_tokens; /* -1: the daemon's default */
     int64_t timeout_ms; /* -1: none */
     struct proto_sampling sampling;

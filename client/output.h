@@ -7,7 +7,7 @@
 struct output {
     int fd;
     bool tty;   /* fd is a terminal */
-    bool watch; /* fd is a pipe or socket, whose reader may go away while we wait for words */
+    bool watch; /* fd is a pipe or socket whose reader may close it while hob waits for the answer */
     bool hold;
     struct buf held;
 };

@@ -12,10 +12,8 @@ const char *progress_line(char out[PROGRESS_LINE], const struct proto_event *e, 
                           unsigned width)
 {
     char count[48], known[40] = "", left[40] = "";
-
     if (e->done > had && e->done < e->total) {
         double s = (double)elapsed * (double)(e->total - e->done) / (double)(e->done - had) / 1000;
-
         if (s < 100)
             snprintf(left, sizeof(left), " %.0f s left", s < 1 ? 1 : s);
         else if (s < 360000)
@@ -44,7 +42,7 @@ void progress_event(struct progress *p, const struct proto_event *e, int64_t now
     if (now - p->began < PROGRESS_AFTER_MS || e->done >= e->total) return;
     progress_line(line, e, p->had, now - p->began, table_terminal(STDERR_FILENO));
     n = (unsigned)strlen(line);
-    /* Spaces over what was longer: that every terminal understands. */
+    /* Overwrite the rest of a longer line with spaces, which every terminal supports. */
     dprintf(STDERR_FILENO, "\r%s%*s", line, (int)(p->shown > n ? p->shown - n : 0), "");
     if (n > p->shown) p->shown = n;
 }

@@ -8,8 +8,8 @@ enum { PROGRESS_LINE = 112 };
 struct progress {
     bool on;        /* standard error is a terminal */
     bool counts;    /* the first prefill event arrived */
-    int64_t began;  /* its time */
-    uint64_t had;   /* its done: tokens that took no time */
+    int64_t began;  /* time of that event, ms */
+    uint64_t had;   /* tokens done at that event, which cost no time */
     unsigned shown; /* characters of the visible line; 0: none */
 };
 

@@ -12,7 +12,7 @@ enum {
     STYLE_EMPHASIS = 2,
     STYLE_CODE = 4,
     STYLE_HEADING = 8,
-    STYLE_FENCE = 16, /* the lines around a block of code */
+    STYLE_FENCE = 16, /* a line that begins or ends a block of code */
     STYLE_BLOCK = 32,
 };
 
@@ -21,16 +21,14 @@ enum {
 bool render_wanted(int fd)
 {
     const char *no_color = getenv("NO_COLOR");
-
     return !(no_color && *no_color) && output_draws(fd);
 }
 
-/* The terminal is told at the next byte, not before: it is not told twice of what changes back. */
+/* Write the escape sequence before the next byte only: a style that changes back at once needs none. */
 static int render_show(struct render *r, struct buf *out)
 {
     static const char *const codes[] = {";1", ";3", ";36", ";1;35", ";2", ";36"};
     int e = r->style == r->shown ? 1 : buf_puts(out, "\x1b[0");
-
     if (e != 0) return e < 0 ? e : 0;
     for (unsigned i = 0; e == 0 && i < sizeof(codes) / sizeof(*codes); i++)
         if (r->style >> i & 1) e = buf_puts(out, codes[i]);
@@ -41,7 +39,6 @@ static int render_show(struct render *r, struct buf *out)
 static int render_marks(struct render *r, struct buf *out)
 {
     int e = render_show(r, out);
-
     for (size_t i = 0; e == 0 && i < r->marks; i++) e = buf_append(out, &r->mark, 1);
     return e;
 }
@@ -57,7 +54,7 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
 }
 
-/* The styles that marks of a kind end after them are returned; those that begin are set. */
+/* Apply the marks. Returns the styles that end behind them; styles that begin are set at once. */
 static unsigned render_emphasis(struct render *r, char next)
 {
     unsigned bits = r->marks == 1   ? STYLE_EMPHASIS
@@ -66,7 +63,6 @@ static unsigned render_emphasis(struct render *r, char next)
                                     : 0;
     bool open = !is_space(next) && !(r->mark == '_' && is_word(r->before));
     bool close = !is_space(r->before) && !(r->mark == '_' && is_word(next));
-
     if (close && bits && (r->style & bits) == bits) return bits;
     if (open && !(r->style & bits)) r->style |= bits;
     return 0;
@@ -84,13 +80,11 @@ static unsigned render_ticks(struct render *r)
     return STYLE_CODE;
 }
 
-/* The marks that waited, now that @next (0: the end) is known. */
+/* Resolve the pending marks; @next is the character behind them (0: end of the text). */
 static int render_resolve(struct render *r, struct buf *out, char next)
 {
     bool first = !r->in_line && r->indent <= 3, tick = r->mark == '`';
     unsigned after = 0;
-    int e;
-
     if (r->fence) {
         if (first && r->mark == r->fence_mark && r->marks >= r->fence && is_space(next)) {
             r->fence = 0;
@@ -107,7 +101,7 @@ static int render_resolve(struct render *r, struct buf *out, char next)
     } else if ((r->mark == '*' || r->mark == '_') && !r->ticks && !(r->style & STYLE_FENCE)) {
         after = render_emphasis(r, next);
     }
-    e = render_marks(r, out);
+    int e = render_marks(r, out);
     r->style &= ~after;
     r->before = r->mark;
     r->marks = 0;
@@ -117,10 +111,8 @@ static int render_resolve(struct render *r, struct buf *out, char next)
 
 static int render_newline(struct render *r, struct buf *out)
 {
-    int e;
-
     r->style &= ~(unsigned)STYLES_OF_LINE;
-    e = render_show(r, out);
+    int e = render_show(r, out);
     if (r->fence) r->style = STYLE_BLOCK;
     r->ticks = r->indent = 0;
     r->in_line = r->escaped = false;
@@ -132,7 +124,6 @@ static int render_byte(struct render *r, struct buf *out, char c)
 {
     bool literal = r->escaped;
     int e = 0;
-
     if (r->marks && c == r->mark) {
         r->marks++;
         return 0;
@@ -158,7 +149,6 @@ static int render_byte(struct render *r, struct buf *out, char c)
 int render_text(struct render *r, struct buf *out, const char *text, size_t len)
 {
     int e = 0;
-
     for (size_t i = 0; e == 0 && i < len; i++) e = render_byte(r, out, text[i]);
     return e;
 }
@@ -166,7 +156,6 @@ int render_text(struct render *r, struct buf *out, const char *text, size_t len)
 int render_end(struct render *r, struct buf *out)
 {
     int e = r->marks ? render_resolve(r, out, 0) : 0;
-
     r->style = 0;
     if (e == 0) e = render_show(r, out);
     *r = (struct render){0};

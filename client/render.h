@@ -11,15 +11,16 @@
 
 /* {0} is the initial state. */
 struct render {
-    char mark; /* of the marks that wait for what comes after them */
+    char mark; /* kind of the pending marks, whose meaning depends on the next character */
     size_t marks;
-    char before;           /* the byte in front of them; 0: the line begins */
-    unsigned style, shown; /* bits: as it should be, and as the terminal was told */
-    size_t indent;         /* spaces that this line began with */
-    size_t fence, ticks;   /* marks that the block of code, the `code` on this line began with; 0: in none */
+    char before;           /* the byte before them; 0: start of the line */
+    unsigned style, shown; /* bits: the wanted style, and the current style of the terminal */
+    size_t indent;         /* spaces at the start of this line */
+    size_t fence,
+        ticks; /* number of marks that opened the block of code, or the `code` on this line; 0: none is open */
     char fence_mark;
-    bool in_line; /* something other than spaces has come on this line */
-    bool escaped; /* a backslash has just come */
+    bool in_line; /* the line has a character other than a space */
+    bool escaped; /* the previous character was a backslash */
 };
 
 /* Whether @fd can show styles: a terminal, TERM is not dumb, NO_COLOR is not set. */

@@ -8,14 +8,13 @@
 #include <string.h>
 
 #define RPC_TRIES 4
-#define RPC_RETRY (-1) /* no exit status: another daemon may be asked */
+#define RPC_RETRY (-1) /* no exit status: ask another daemon */
 
 /* 0, or the exit status. */
 static int rpc_connect(const struct options *o, struct connection *c)
 {
     struct endpoints endpoints;
     int r = endpoints_find(&endpoints, o), status = 0;
-
     if (r == 0) {
         r = endpoints_connect(&endpoints);
         if (r < 0 && r != -ENOMEM) {
@@ -31,12 +30,12 @@ static int rpc_connect(const struct options *o, struct connection *c)
     return 0;
 }
 
-/* A daemon that hangs up may have said why, so that is no failure here. 0, or the exit status. */
+/* Send the request. If the daemon closes the connection, it may have sent an error first, so this is no failure here.
+ * 0, or the exit status. */
 static int rpc_send(struct connection *c, const struct proto_request *request, bool hello)
 {
     struct buf frames = BUF_INIT;
     int r = hello ? connection_hello(&frames) : 0;
-
     if (r == 0) r = proto_write_request(&frames, request);
     if (r == 0) r = connection_send(c, &frames, -1);
     buf_fini(&frames);
@@ -54,10 +53,8 @@ static int rpc_refused(const struct proto_event *e, enum rpc_retry retry)
 static int rpc_await(struct connection *c, uint64_t id, const struct rpc *how, struct proto_event *e)
 {
     int64_t deadline = how->wait_ms >= 0 ? interrupt_now() + how->wait_ms : -1;
-
     for (;;) {
         int r = connection_next(c, e, deadline, -1);
-
         if (r == CONNECTION_CLOSED && (how->retry == RPC_ALWAYS || (how->retry == RPC_IF_UNSEEN && !c->greeted)))
             return RPC_RETRY;
         if (r == CONNECTION_CLOSED || r == -ETIMEDOUT) {
@@ -67,7 +64,7 @@ static int rpc_await(struct connection *c, uint64_t id, const struct rpc *how, s
         }
         if (r < 0) return exit_status_report(r);
         if (e->type == how->want && e->id == id) return 0;
-        /* An error without an id is about the connection. */
+        /* An error without an id concerns the connection. */
         r = e->type == PROTO_EV_ERROR && (e->id == id || e->id == 0) ? rpc_refused(e, how->retry) : 0;
         proto_event_fini(e);
         if (r != 0) return r;
@@ -78,11 +75,9 @@ int rpc_call(const struct options *o, struct connection *c, const struct proto_r
              struct proto_event *e)
 {
     static const int pause_ms[RPC_TRIES] = {0, 0, 50, 250};
-
     for (int i = 0; i < RPC_TRIES; i++) {
         bool fresh = c->fd < 0;
         int status = pause_ms[i] > 0 && interrupt_sleep(pause_ms[i]) < 0 ? EXIT_INTERRUPTED : 0;
-
         if (status == 0 && fresh) status = rpc_connect(o, c);
         if (status == 0) status = rpc_send(c, request, fresh);
         if (status == 0) status = rpc_await(c, request->id, how, e);

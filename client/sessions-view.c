@@ -24,7 +24,6 @@ const char *sessions_view_age(char *out, int64_t then, int64_t now)
     if (age < 5) return strcpy(out, "just now");
     for (unsigned i = 0; i < 4; i++) {
         int64_t n = age / steps[i].seconds;
-
         if (n >= steps[i].below) continue;
         snprintf(out, 16, "%d %s ago", (int)n, i == 3 && n == 1 ? "day" : steps[i].unit);
         return out;
@@ -36,16 +35,15 @@ const char *sessions_view_age(char *out, int64_t then, int64_t now)
 struct list_view {
     struct table table;
     int64_t now;
-    char *name; /* of the session whose object is open */
+    char *name; /* name of the session whose object is open */
     int64_t used, messages, tokens, bytes, shared;
     bool raw, busy;
 };
 
-/* Its own bytes, and behind a + those that other sessions use as well. */
+/* The session's own bytes, then + and the bytes that it shares with other sessions. */
 static void list_size(char out[64], const struct list_view *v)
 {
     char own[32], shared[32];
-
     format_size(own, v->bytes > 0 ? (uint64_t)v->bytes : 0);
     format_size(shared, v->shared > 0 ? (uint64_t)v->shared : 0);
     snprintf(out, 64, v->shared > 0 ? "%s+%s" : "%s", own, shared);
@@ -54,13 +52,11 @@ static void list_size(char out[64], const struct list_view *v)
 static int list_row(struct list_view *v)
 {
     char messages[24] = "raw", tokens[24], age[16], bytes[64];
-    int r;
-
     if (!v->name) return error_say(-EBADMSG, "a session without a name");
     if (!v->raw) snprintf(messages, sizeof(messages), "%" PRId64, v->messages);
     snprintf(tokens, sizeof(tokens), "%" PRId64, v->tokens);
     list_size(bytes, v);
-    r = table_put(&v->table, v->name);
+    int r = table_put(&v->table, v->name);
     if (r == 0) r = table_put(&v->table, messages);
     if (r == 0) r = table_put(&v->table, tokens);
     if (r == 0) r = table_put(&v->table, bytes);
@@ -92,7 +88,6 @@ static int list_item(void *ctx, const struct json_item *item)
     struct list_view *v = ctx;
     bool edge = item->kind == JSON_OPEN || item->kind == JSON_CLOSE;
     int r;
-
     if (item->depth == 0) return edge && *item->text == '[' ? 0 : error_say(-EBADMSG, "not a list");
     if (item->depth == 1 && item->kind == JSON_OPEN && *item->text == '{') {
         v->used = v->messages = v->tokens = v->bytes = v->shared = 0;
@@ -119,12 +114,10 @@ int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t no
     static const char *const heads[] = {"NAME", "MESSAGES", "TOKENS", "SIZE", "LAST USED"};
     struct list_view v = {
         .now = now,
-        .table = {.columns = 5, .right = 1u << 1 | 1u << 2 | 1u << 3, .spare = 1u << 1 | 1u << 2, .width = width}};
-    size_t empty;
+        .table = {.columns = 5, .right = 1u << 1 | 1u << 2 | 1u << 3, .optional = 1u << 1 | 1u << 2, .width = width}};
     int r = 0;
-
     for (unsigned i = 0; r == 0 && i < 5; i++) r = table_put(&v.table, heads[i]);
-    empty = v.table.cells.len;
+    size_t empty = v.table.cells.len;
     if (r == 0) r = json_walk(json, len, list_item, &v);
     if (r == 0 && v.table.cells.len > empty) r = table_print(out, &v.table);
     free(v.name);
@@ -134,14 +127,13 @@ int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t no
 
 struct sum_view {
     bool in_own;
-    int64_t sessions, bytes, max; /* -1: not told */
+    int64_t sessions, bytes, max; /* -1: unknown */
 };
 
 static int sum_item(void *ctx, const struct json_item *item)
 {
     struct sum_view *v = ctx;
     const char *key = item->key ? item->key : "";
-
     if (item->depth == 1) v->in_own = item->kind == JSON_OPEN && strcmp(key, "own") == 0;
     if (item->depth != 2 || !v->in_own || item->kind != JSON_SCALAR) return 0;
     if (strcmp(key, "sessions") == 0) v->sessions = strtoll(item->text, NULL, 10);
@@ -155,7 +147,6 @@ int sessions_view_sum(struct buf *out, const char *json, size_t len)
     struct sum_view v = {.sessions = -1, .bytes = -1, .max = -1};
     char bytes[32], max[32];
     int r = json_walk(json, len, sum_item, &v);
-
     if (r < 0 || v.sessions <= 0 || v.bytes < 0) return view_bad(r);
     r = buf_printf(out, "%" PRId64 " %s, %s", v.sessions, v.sessions == 1 ? "session" : "sessions",
                    format_size(bytes, (uint64_t)v.bytes));
@@ -166,7 +157,7 @@ int sessions_view_sum(struct buf *out, const char *json, size_t len)
 struct show_view {
     struct buf *out;
     struct buf role, content; /* of the message that is open */
-    struct buf failed;        /* why the last turn came to nothing */
+    struct buf failed;        /* the error of the last turn */
     bool in_messages, any;
 };
 
@@ -174,7 +165,6 @@ static int show_message(struct show_view *v)
 {
     struct buf *out = v->out;
     int r = buf_puts(out, v->any ? "\n[" : "[");
-
     if (r == 0 && v->role.data) r = table_plain(out, v->role.data);
     if (r == 0) r = buf_puts(out, "]\n");
     if (r == 0) r = buf_append(out, v->content.data, v->content.len);
@@ -185,12 +175,11 @@ static int show_message(struct show_view *v)
     return r;
 }
 
-/* Last, as it happened last. */
+/* The failed turn comes last, because it is the newest. */
 static int show_failed(struct show_view *v)
 {
     bool line = v->out->len && v->out->data[v->out->len - 1] != '\n';
     int r = buf_puts(v->out, line ? "\n\n" : v->out->len ? "\n" : "");
-
     if (r == 0) r = buf_puts(v->out, "[failed]\n");
     if (r == 0) r = table_plain(v->out, v->failed.data);
     return r == 0 ? buf_puts(v->out, "\n") : r;
@@ -201,7 +190,6 @@ static int show_item(void *ctx, const struct json_item *item)
     struct show_view *v = ctx;
     const char *key = item->key ? item->key : "";
     bool string = item->kind == JSON_STRING;
-
     if (item->depth == 0) return !string && *item->text == '{' ? 0 : error_say(-EBADMSG, "not an object");
     if (item->depth == 1) {
         v->in_messages = item->kind == JSON_OPEN && strcmp(key, "messages") == 0;
@@ -220,7 +208,6 @@ int sessions_view_show(struct buf *out, const char *json, size_t len)
 {
     struct show_view v = {.out = out};
     int r = json_walk(json, len, show_item, &v);
-
     if (r == 0 && v.failed.len) r = show_failed(&v);
     buf_fini(&v.failed);
     buf_fini(&v.role);

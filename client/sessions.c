@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SESSIONS_WAIT_MS 60000 /* the daemon may have to read and sync its disk */
+#define SESSIONS_WAIT_MS 60000 /* the daemon may have to read the disk and sync */
 
 static const enum proto_type types[] = {
     [SESSIONS_SHOW] = PROTO_SESSION_SHOW,
@@ -26,7 +26,6 @@ static int sessions_print(const struct options *o, const struct proto_text *json
     struct buf text = BUF_INIT, safe = BUF_INIT;
     struct output out;
     int r;
-
     output_init(&out, STDOUT_FILENO, false);
     if (o->json) {
         r = buf_append(&text, json->data, json->len);
@@ -40,7 +39,7 @@ static int sessions_print(const struct options *o, const struct proto_text *json
             buf_fini(&text);
             text = safe;
         }
-        /* A raw text as it is, but for the shell's next prompt on a terminal. */
+        /* Print a raw text unchanged, but end its line on a terminal, for the prompt of the shell. */
         if (r == 0 && out.tty && text.len && text.data[text.len - 1] != '\n') r = buf_puts(&text, "\n");
     }
     if (r == 0 && o->verb == SESSIONS_LIST && !text.len) log_info("no sessions");
@@ -49,13 +48,12 @@ static int sessions_print(const struct options *o, const struct proto_text *json
     return r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
 }
 
-/* Append the sessions of a page, an array in JSON, to @all, which is the beginning of one. */
+/* Append the sessions of a page, a JSON array, to the unfinished array @all. */
 static int sessions_join(struct buf *all, const struct proto_text *page)
 {
     const char *from = page->len ? memchr(page->data, '[', page->len) : NULL;
     const char *to = from ? memrchr(from, ']', page->len - (size_t)(from - page->data)) : NULL;
     int r = 0;
-
     if (!to) return error_say(-EBADMSG, "the daemon's sessions are not a list");
     from++;
     while (from < to && (*from == ' ' || *from == '\n')) from++;
@@ -70,10 +68,8 @@ static int sessions_list(const struct options *o, struct connection *c)
     struct proto_request request = {.type = PROTO_SESSION_LIST};
     struct buf all = BUF_INIT;
     int status = 0, r = buf_puts(&all, "[");
-
     do {
         struct proto_event e = {0};
-
         request.id++;
         status = rpc_call(o, c, &request, &how, &e);
         proto_text_fini(&request.after);
@@ -91,7 +87,7 @@ static int sessions_list(const struct options *o, struct connection *c)
     return status;
 }
 
-/* One request of the verb about @name and @to, either of which may be NULL. */
+/* Send one request of the verb with @name and @to, each of which may be NULL. */
 static int sessions_call(const struct options *o, struct connection *c, uint64_t id, const char *name, const char *to)
 {
     const bool reads = o->verb == SESSIONS_SHOW;
@@ -111,7 +107,7 @@ static int sessions_call(const struct options *o, struct connection *c, uint64_t
     return status;
 }
 
-/* Below the list, for people: how much of the disk all of them take, and may. */
+/* Below the list: the disk space that the sessions use, and its limit. */
 static int sessions_sum(const struct options *o, struct connection *c, uint64_t id)
 {
     const struct proto_request request = {.type = PROTO_STATUS, .id = id};
@@ -119,11 +115,10 @@ static int sessions_sum(const struct options *o, struct connection *c, uint64_t 
     struct proto_event e = {0};
     struct buf text = BUF_INIT;
     struct output out;
-    int status = rpc_call(o, c, &request, &how, &e), r;
-
+    int status = rpc_call(o, c, &request, &how, &e);
     if (status != 0) return status;
     output_init(&out, STDOUT_FILENO, false);
-    r = sessions_view_sum(&text, e.status.data, e.status.len);
+    int r = sessions_view_sum(&text, e.status.data, e.status.len);
     if (r == 0) r = output_write(&out, text.data, text.len);
     buf_fini(&text);
     proto_event_fini(&e);
@@ -134,15 +129,13 @@ int sessions_run(const struct options *o)
 {
     struct connection c = CONNECTION_INIT;
     int status = 0;
-
     if (o->verb == SESSIONS_LIST) {
         status = sessions_list(o, &c);
         if (status == 0 && !o->json && isatty(STDOUT_FILENO)) status = sessions_sum(o, &c, 2);
     } else if (o->verb == SESSIONS_REMOVE) {
-        /* As rm(1): what cannot be removed does not keep the others. */
+        /* Like rm(1): a failure does not stop the removal of the others. */
         for (size_t i = 0; i < o->n_words && status != EXIT_NO_DAEMON && status != EXIT_INTERRUPTED; i++) {
             int one = sessions_call(o, &c, i + 1, o->words[i], NULL);
-
             if (one != 0) status = one;
         }
     } else {

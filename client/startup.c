@@ -10,9 +10,7 @@
 
 static void open_streams(void)
 {
-    int fd;
-
-    for (fd = 0; fd < 3; fd++)
+    for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDONLY) < 0) return;
 }
 
@@ -20,10 +18,10 @@ static void open_streams(void)
 static int complete(struct options *o)
 {
     _cleanup_(freep) char *dir = NULL, *path = NULL;
-
-    /* Without a home there is no configuration, and that is no error. */
+    /* Without a home directory there is no configuration, which is no error. */
     if (paths_dir(PATHS_CONFIG, false, &dir) < 0) return options_complete(o, NULL);
-    /* Nor is somebody else's, as after su: a file of one's own that cannot be read would be. */
+    /* After su the directory may belong to another user, which is no error either. An unreadable file of the user's own
+     * is one. */
     if (access(dir, X_OK) < 0) return options_complete(o, NULL);
     if (asprintf(&path, "%s/hob.conf", dir) < 0) return error_say(-ENOMEM, "no memory for a path");
     return options_complete(o, path);
@@ -31,7 +29,7 @@ static int complete(struct options *o)
 
 void startup_begin(void)
 {
-    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options stand behind words too, for everybody */
+    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options may follow words, in every environment */
     open_streams();
     interrupt_init();
     log_init("hob", LOG_INFO);
@@ -40,7 +38,6 @@ void startup_begin(void)
 int startup_run(struct options *o, int parsed, int (*run)(struct options *o, void *ctx), void *ctx)
 {
     int r = parsed == 0 ? complete(o) : parsed;
-
     if (r == 0) {
         if (o->quiet) log_init("hob", LOG_ERROR);
         r = run(o, ctx);

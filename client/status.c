@@ -15,19 +15,19 @@
 #include <string.h>
 
 #define STATUS_ID      1
-#define STATUS_WAIT_MS 10000 /* the daemon's main thread answers, which waits for nothing */
+#define STATUS_WAIT_MS 10000 /* the main thread of the daemon answers, and it never waits */
 
-/* Objects under these keys are rows of a table; it would be long otherwise. */
+/* The objects under these keys are printed as rows of a table, which is shorter. */
 static const char *const status_tables[] = {"uids", "peers"};
 
-/* The first object's keys are the columns: a later one's other values are left out, those that it lacks are "-". */
+/* The keys of the first object are the columns. Other keys of later objects are dropped; a missing value is "-". */
 struct status_table {
     struct table lines;
-    char *keys[TABLE_COLUMNS_MAX], *cells[TABLE_COLUMNS_MAX]; /* owned; cells: of the object that is open */
-    unsigned n;                                               /* keys so far */
+    char *keys[TABLE_COLUMNS_MAX], *cells[TABLE_COLUMNS_MAX]; /* owned; cells: of the row in progress */
+    unsigned n;                                               /* number of keys */
 };
 
-#define STATUS_TABLE ((struct status_table){.lines = {.in_front = "  ", .right = UINT_MAX}})
+#define STATUS_TABLE ((struct status_table){.lines = {.prefix = "  ", .right = UINT_MAX}})
 
 struct status_view {
     struct buf *out;
@@ -45,49 +45,43 @@ static int status_real(struct buf *out, double v)
 {
     char text[32];
     size_t n = (size_t)snprintf(text, sizeof(text), "%.3f", v);
-
     while (text[n - 1] == '0') n--;
     return buf_append(out, text, text[n - 1] == '.' ? n - 1 : n);
 }
 
-/* A number of bytes, a share of 1; else the text as it is, on one line. */
+/* Print a value: bytes as a size, a ratio as a percentage, other text unchanged on one line. */
 static int status_value(struct buf *out, const struct json_item *item)
 {
     const char *key = item->key ? item->key : "";
     size_t n = strlen(key);
     char size[32], *end;
-
     if (item->kind == JSON_SCALAR && ((n > 6 && strcmp(key + n - 6, "_bytes") == 0) || starts(key, "bytes_"))) {
         unsigned long long v = strtoull(item->text, &end, 10);
-
         if (end != item->text && !*end && *item->text != '-') return buf_puts(out, format_size(size, v));
     }
     if (item->kind == JSON_SCALAR && strcmp(key, "hit_rate") == 0) {
         double v = strtod(item->text, &end);
-
         if (end != item->text && !*end && v >= 0 && v <= 1) return buf_printf(out, "%.1f%%", v * 100);
     }
-    /* As many digits as anybody reads. */
+    /* At most three decimals, without trailing zeros. */
     if (item->kind == JSON_SCALAR && strchr(item->text, '.')) {
         double v = strtod(item->text, &end);
-
         if (end != item->text && !*end && fabs(v) < 1e15) return status_real(out, v);
     }
     return table_plain(out, item->text);
 }
 
-/* "memory" of "blocks_memory": a table is narrow. */
+/* "memory" for "blocks_memory": a table is narrow. */
 static const char *status_head(const char *key)
 {
     if (starts(key, "blocks_")) return key + 7;
     return starts(key, "tokens_") ? key + 7 : key;
 }
 
-/* The object that is a row has ended. */
+/* Finish the row. */
 static int status_row(struct status_table *t)
 {
     int r = 0;
-
     for (unsigned i = 0; r == 0 && !t->lines.columns && i < t->n; i++)
         r = table_put(&t->lines, status_head(t->keys[i]));
     t->lines.columns = t->n;
@@ -104,8 +98,6 @@ static int status_cell(struct status_table *t, const struct json_item *item)
     struct buf text = BUF_INIT;
     unsigned i = 0;
     size_t len;
-    int r;
-
     while (i < t->n && strcmp(t->keys[i], item->key) != 0) i++;
     if (i == t->n && (t->lines.columns || i == TABLE_COLUMNS_MAX)) return 0;
     if (i == t->n) {
@@ -113,7 +105,7 @@ static int status_cell(struct status_table *t, const struct json_item *item)
         if (!t->keys[i]) return -ENOMEM;
         t->n++;
     }
-    r = status_value(&text, item);
+    int r = status_value(&text, item);
     free(t->cells[i]);
     t->cells[i] = buf_steal(&text, &len);
     return r;
@@ -136,12 +128,11 @@ static bool status_is_table(const char *key)
     return false;
 }
 
-/* An item in the array of a table, or its end. */
+/* Handle an item in the array of a table, or the end of the array. */
 static int status_table(struct status_view *v, const struct json_item *item)
 {
     if (item->depth == 1) {
         int r = table_print(v->out, &v->table.lines);
-
         v->in_table = false;
         status_table_fini(&v->table);
         return r;
@@ -156,8 +147,6 @@ static int status_item(void *ctx, const struct json_item *item)
 {
     struct status_view *v = ctx;
     unsigned indent = item->depth > 0 ? item->depth - 1 : 0;
-    int r;
-
     if (v->in_table) return status_table(v, item);
     if (item->depth == 0) {
         if (item->kind == JSON_CLOSE || (item->kind == JSON_OPEN && *item->text == '{')) return 0;
@@ -166,10 +155,9 @@ static int status_item(void *ctx, const struct json_item *item)
     if (item->kind == JSON_CLOSE) return 0;
     if (item->depth == 1 && item->kind == JSON_STRING && item->key && strcmp(item->key, "state") == 0) {
         bool soon = strcmp(item->text, "loading") == 0 || strcmp(item->text, "stopping") == 0;
-
         v->status = strcmp(item->text, "ready") == 0 ? EXIT_ANSWERED : soon ? EXIT_BUSY : EXIT_FAILED;
     }
-    r = buf_printf(v->out, "%*s", (int)(2 * indent), "");
+    int r = buf_printf(v->out, "%*s", (int)(2 * indent), "");
     if (r == 0) r = item->key ? table_plain(v->out, item->key) : buf_puts(v->out, "-");
     if (r == 0 && item->key) r = buf_puts(v->out, ":");
     if (r == 0 && item->kind != JSON_OPEN) r = buf_puts(v->out, " ");
@@ -183,7 +171,6 @@ int status_format(struct buf *out, const char *json, size_t len, int *status)
 {
     struct status_view v = {.out = out, .status = EXIT_FAILED, .table = STATUS_TABLE};
     int r = json_walk(json, len, status_item, &v);
-
     status_table_fini(&v.table);
     if (r == -EBADMSG) return error_in(r, "the daemon's status");
     *status = v.status;
@@ -194,7 +181,6 @@ static int status_print(const struct options *o, const struct proto_text *json)
 {
     struct buf text = BUF_INIT, plain = BUF_INIT;
     int status = EXIT_FAILED, r = status_format(&text, json->data, json->len, &status);
-
     if (r == 0 && o->json) {
         r = buf_append(&plain, json->data, json->len);
         if (r == 0) r = buf_puts(&plain, "\n");
@@ -212,10 +198,8 @@ int status_run(const struct options *o)
     const struct proto_request request = {.type = PROTO_STATUS, .id = STATUS_ID};
     struct connection c = CONNECTION_INIT;
     struct proto_event e = {0};
-    int status;
-
     if (o->watch_ms) return watch_run(o);
-    status = rpc_call(o, &c, &request, &how, &e);
+    int status = rpc_call(o, &c, &request, &how, &e);
     if (status == 0) {
         status = status_print(o, &e.status);
         proto_event_fini(&e);
@@ -231,7 +215,6 @@ int status_stop(const struct options *o)
     struct connection c = CONNECTION_INIT;
     struct proto_event e = {0};
     int r, status = rpc_call(o, &c, &request, &how, &e);
-
     if (status == 0) {
         proto_event_fini(&e);
         /* The daemon serves accepted requests first: wait without a timeout. */

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each stands in the daemon's object. */
+/* The key of each figure in the status object. */
 static const struct {
     enum figure figure;
-    const char *in; /* the object at depth 1, or NULL: the outermost one */
+    const char *in; /* the object at depth 1 that contains it; NULL: the outermost object */
     const char *key;
 } figure_keys[] = {
     {FIGURE_UPTIME, NULL, "uptime_s"},
@@ -52,7 +52,7 @@ static const char *const user_keys[USER_COUNT] = {
     [USER_DISK] = "blocks_disk",
 };
 
-/* Sentences for people. */
+/* The keys of messages for people. */
 static const struct {
     const char *key, *before;
 } note_keys[] = {
@@ -64,21 +64,19 @@ static const struct {
 
 struct reader {
     struct watch_sample *s;
-    char in[32]; /* the object or array at depth 1 that is open, "" for none */
+    char in[32]; /* the open object or array at depth 1; "": none */
 };
 
 static double number(const struct json_item *item)
 {
     char *end;
     double v = strtod(item->text, &end);
-
     return item->kind == JSON_SCALAR && end != item->text && !*end && isfinite(v) ? v : NAN;
 }
 
 static int read_note(struct watch_sample *s, const struct json_item *item)
 {
     int r = 0;
-
     for (size_t i = 0; i < sizeof(note_keys) / sizeof(*note_keys); i++) {
         if (strcmp(note_keys[i].key, item->key) != 0) continue;
         r = buf_puts(&s->notes, note_keys[i].before);
@@ -91,7 +89,6 @@ static int read_note(struct watch_sample *s, const struct json_item *item)
 static int read_text(struct watch_sample *s, const struct json_item *item)
 {
     struct buf *to = strcmp(item->key, "state") == 0 ? &s->state : strcmp(item->key, "model") == 0 ? &s->model : NULL;
-
     if (!to) return read_note(s, item);
     buf_clear(to);
     return table_plain(to, item->text);
@@ -100,7 +97,6 @@ static int read_text(struct watch_sample *s, const struct json_item *item)
 static int add_user(struct watch_sample *s)
 {
     struct watch_user *users = reallocarray(s->users, s->n_users + 1, sizeof(*users));
-
     if (!users) return -ENOMEM;
     s->users = users;
     for (int i = 0; i < USER_COUNT; i++) users[s->n_users].figures[i] = NAN;
@@ -113,7 +109,6 @@ static int read_item(void *ctx, const struct json_item *item)
     struct reader *r = ctx;
     const char *in = item->depth > 1 ? r->in : NULL;
     bool users = in && strcmp(in, "uids") == 0;
-
     if (item->depth == 0 && item->kind != JSON_CLOSE && (item->kind != JSON_OPEN || *item->text != '{'))
         return error_say(-EBADMSG, "not an object");
     if (item->depth == 1 && item->kind == JSON_OPEN && item->key) snprintf(r->in, sizeof(r->in), "%s", item->key);
@@ -128,7 +123,6 @@ static int read_item(void *ctx, const struct json_item *item)
     if (item->depth > 2) return 0;
     for (size_t i = 0; i < sizeof(figure_keys) / sizeof(*figure_keys); i++) {
         bool here = figure_keys[i].in ? in && strcmp(in, figure_keys[i].in) == 0 : !in;
-
         if (here && strcmp(figure_keys[i].key, item->key) == 0) r->s->figures[figure_keys[i].figure] = number(item);
     }
     return 0;
@@ -137,11 +131,9 @@ static int read_item(void *ctx, const struct json_item *item)
 int watch_read(struct watch_sample *s, const char *json, size_t len, int64_t at)
 {
     struct reader reader = {.s = s};
-    int r;
-
     *s = (struct watch_sample){.at = at};
     for (int i = 0; i < FIGURE_COUNT; i++) s->figures[i] = NAN;
-    r = json_walk(json, len, read_item, &reader);
+    int r = json_walk(json, len, read_item, &reader);
     if (r == 0) return 0;
     watch_fini(s);
     return r == -EBADMSG ? error_in(r, "the daemon's status") : r;

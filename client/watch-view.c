@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_MAX   32 /* of a figure, with its NUL */
-#define NAME_WIDTH 9  /* of a pair, so that two stand in 40 columns, and stay where they are */
+#define TEXT_MAX   32 /* bytes of a formatted figure, with its NUL */
+#define NAME_WIDTH 9  /* of a pair: two pairs fit into 40 columns and do not move */
 #define TEXT_WIDTH 9
-#define GAP        2 /* spaces between what stands side by side */
+#define GAP        2 /* spaces between columns */
 
 /* --- numbers as texts --- */
 
@@ -21,7 +21,6 @@ static const char *count_text(char *out, double v)
 {
     static const char suffix[] = " kMGTP";
     int u = 0;
-
     if (isnan(v)) return strcpy(out, "-");
     for (; v >= 9999.5 && suffix[u + 1]; u++) v /= 1000;
     if (u == 0)
@@ -53,7 +52,6 @@ static const char *bytes_text(char *out, double v)
 static const char *time_text(char *out, double v)
 {
     unsigned long s = isnan(v) || v < 0 || v > 1e9 ? 0 : (unsigned long)v;
-
     if (s < 60)
         snprintf(out, TEXT_MAX, "%lus", s);
     else if (s < 3600)
@@ -65,7 +63,7 @@ static const char *time_text(char *out, double v)
     return out;
 }
 
-/* A speed between two samples; NAN when there is none, as after a restart. */
+/* The rate between two samples. NAN: unknown, for example after a restart of the daemon. */
 static double speed(double now, double then, const struct watch_sample *s, const struct watch_sample *before)
 {
     if (!before || s->at <= before->at || isnan(now) || isnan(then) || now < then) return NAN;
@@ -76,7 +74,7 @@ static double speed(double now, double then, const struct watch_sample *s, const
 
 struct page {
     struct buf *out;
-    unsigned columns, rows, used; /* rows 0: as many as there are */
+    unsigned columns, rows, used; /* rows 0: unlimited */
 };
 
 static bool page_full(const struct page *p)
@@ -84,18 +82,16 @@ static bool page_full(const struct page *p)
     return p->rows && p->used >= p->rows;
 }
 
-/* One line, cut to the page's width. */
+/* Append one line, cut to the width of the page. */
 static int page_line(struct page *p, const char *text)
 {
-    int r;
-
     if (page_full(p)) return 0;
     p->used++;
-    r = buf_append(p->out, text, width_fit(text, p->columns, NULL));
+    int r = buf_append(p->out, text, width_fit(text, p->columns, NULL));
     return r == 0 ? buf_puts(p->out, "\n") : r;
 }
 
-/* Pairs of a name and a figure, side by side as far as there is room. */
+/* Pairs of a name and a figure, as many on a line as fit. */
 struct pair {
     const char *name;
     char text[2 * TEXT_MAX + 8];
@@ -103,18 +99,16 @@ struct pair {
 
 static int page_pairs(struct page *p, const struct pair *pairs, size_t n)
 {
-    size_t name = NAME_WIDTH, text = TEXT_WIDTH, across, i = 0;
+    size_t name = NAME_WIDTH, text = TEXT_WIDTH, i = 0;
     int r = 0;
-
     for (size_t k = 0; k < n; k++) {
         if (strlen(pairs[k].name) > name) name = strlen(pairs[k].name);
         if (strlen(pairs[k].text) > text) text = strlen(pairs[k].text);
     }
-    across = (p->columns + GAP) / (name + 1 + text + GAP);
+    size_t across = (p->columns + GAP) / (name + 1 + text + GAP);
     if (across < 1) across = 1;
     while (r == 0 && i < n) {
         struct buf line = BUF_INIT;
-
         for (size_t k = 0; r == 0 && k < across && i < n; k++, i++)
             r = buf_printf(&line, "%s%-*s %*s", k ? "  " : "", (int)name, pairs[i].name, (int)text, pairs[i].text);
         if (r == 0) r = page_line(p, line.data);
@@ -123,7 +117,7 @@ static int page_pairs(struct page *p, const struct pair *pairs, size_t n)
     return r;
 }
 
-/* --- what stands there --- */
+/* --- the content --- */
 
 static int draw_head(struct page *p, const struct watch_sample *s)
 {
@@ -131,12 +125,10 @@ static int draw_head(struct page *p, const struct watch_sample *s)
     char up[TEXT_MAX];
     int r = buf_printf(&line, "%s: %s, up %s", s->model.data ? s->model.data : "hobd",
                        s->state.data ? s->state.data : "?", time_text(up, s->figures[FIGURE_UPTIME]));
-
     if (r == 0) r = page_line(p, line.data);
     buf_fini(&line);
     for (const char *note = s->notes.data; r == 0 && note && *note;) {
         size_t n = strcspn(note, "\n");
-
         r = buf_printf(&line, "! %.*s", (int)n, note);
         if (r == 0) r = page_line(p, line.data);
         buf_fini(&line);
@@ -161,8 +153,7 @@ static int draw_figures(struct page *p, const struct watch_sample *s, const stru
     char one[TEXT_MAX], two[TEXT_MAX];
     struct pair pairs[16];
     size_t n = 0;
-
-    /* Who is not told how fast the daemon is, sees how fast his own requests go. */
+    /* A user who may not see the speed of the daemon sees the speed of the user's own requests. */
     if (b && isnan(read))
         read = speed(f[FIGURE_PROMPT] - f[FIGURE_CACHED], b[FIGURE_PROMPT] - b[FIGURE_CACHED], s, before);
     if (b && isnan(said)) said = speed(f[FIGURE_GENERATED], b[FIGURE_GENERATED], s, before);
@@ -187,7 +178,7 @@ static int draw_figures(struct page *p, const struct watch_sample *s, const stru
 
 /* --- users --- */
 
-/* The most wanted first: what does not fit is left out from the end. */
+/* The most important column first: columns that do not fit are dropped from the end. */
 enum { COL_UID, COL_RUN, COL_WAIT, COL_RATE, COL_FOUND, COL_RAM, COL_DISK, COL_SESSIONS, COLS };
 
 static const char *const heads[COLS] = {"uid", "run", "wait", "tok/s", "hits", "RAM", "disk", "sessions"};
@@ -201,7 +192,6 @@ static int busiest_first(const void *a, const void *b)
 {
     const struct user_row *x = a, *y = b;
     double d = (isnan(y->rate) ? 0 : y->rate) - (isnan(x->rate) ? 0 : x->rate);
-
     if (d == 0) d = y->running - x->running;
     if (d == 0) d = x->uid - y->uid;
     return d < 0 ? -1 : d > 0;
@@ -212,7 +202,7 @@ static double user_speed(const struct watch_user *u, const struct watch_sample *
     for (size_t i = 0; before && i < before->n_users; i++)
         if (before->users[i].figures[USER_UID] == u->figures[USER_UID])
             return speed(u->figures[USER_GENERATED], before->users[i].figures[USER_GENERATED], s, before);
-    /* Its first request came since. */
+    /* the user's first request came after the previous sample */
     return speed(u->figures[USER_GENERATED], 0, s, before);
 }
 
@@ -220,7 +210,6 @@ static void fill_row(struct user_row *row, const struct watch_user *u, const str
                      const struct watch_sample *before)
 {
     const double *f = u->figures, block = s->figures[FIGURE_BYTES_MEMORY] / s->figures[FIGURE_BLOCKS_MEMORY];
-
     row->rate = user_speed(u, s, before);
     row->running = isnan(f[USER_RUNNING]) ? 0 : f[USER_RUNNING];
     row->uid = isnan(f[USER_UID]) ? -1 : f[USER_UID];
@@ -239,15 +228,13 @@ static void fill_row(struct user_row *row, const struct watch_user *u, const str
     count_text(row->cells[COL_SESSIONS], f[USER_SESSIONS]);
 }
 
-/* Rows that end at the same place; row @n is the heading. */
+/* Draw rows that share the column widths; row @n is the heading. */
 static int draw_rows(struct page *p, const struct user_row *rows, size_t n)
 {
     size_t widths[COLS], all = 0;
     int cols = 0, r = 0;
-
     for (; cols < COLS; cols++) {
         size_t w = strlen(heads[cols]);
-
         for (size_t i = 0; i < n; i++)
             if (strlen(rows[i].cells[cols]) > w) w = strlen(rows[i].cells[cols]);
         if (cols && all + GAP + w > p->columns) break;
@@ -256,7 +243,6 @@ static int draw_rows(struct page *p, const struct user_row *rows, size_t n)
     }
     for (size_t i = 0; r == 0 && i <= n && !page_full(p); i++) {
         struct buf line = BUF_INIT;
-
         for (int c = 0; r == 0 && c < cols; c++)
             r = buf_printf(&line, "%s%*s", c ? "  " : "", (int)widths[c], i ? rows[i - 1].cells[c] : heads[c]);
         if (r == 0) r = page_line(p, line.data);
@@ -268,14 +254,12 @@ static int draw_rows(struct page *p, const struct user_row *rows, size_t n)
 static int draw_users(struct page *p, const struct watch_sample *s, const struct watch_sample *before)
 {
     struct user_row *rows;
-    int r;
-
     if (!s->n_users || page_full(p)) return 0;
     rows = calloc(s->n_users, sizeof(*rows));
     if (!rows) return -ENOMEM;
     for (size_t i = 0; i < s->n_users; i++) fill_row(&rows[i], &s->users[i], s, before);
     qsort(rows, s->n_users, sizeof(*rows), busiest_first);
-    r = page_line(p, "");
+    int r = page_line(p, "");
     if (r == 0) r = draw_rows(p, rows, s->n_users);
     free(rows);
     return r;
@@ -286,7 +270,6 @@ int watch_draw(struct buf *out, const struct watch_sample *s, const struct watch
 {
     struct page p = {.out = out, .columns = columns, .rows = rows};
     int r = draw_head(&p, s);
-
     if (r == 0 && !isnan(s->figures[FIGURE_RUNNING])) r = draw_figures(&p, s, before);
     return r == 0 ? draw_users(&p, s, before) : r;
 }

@@ -17,9 +17,9 @@ enum figure {
     FIGURE_PROMPT,
     FIGURE_CACHED,
     FIGURE_GENERATED,
-    FIGURE_STEP_MS, /* average of the last seconds, as the three below */
-    FIGURE_BATCH,   /* sequences of a step */
-    FIGURE_READ,    /* tokens a second */
+    FIGURE_STEP_MS, /* average over the last seconds; so are the next three */
+    FIGURE_BATCH,   /* sequences in a step */
+    FIGURE_READ,    /* prefilled tokens per second */
     FIGURE_SAID,
     FIGURE_KV_BLOCKS,
     FIGURE_KV_FREE,
@@ -51,7 +51,7 @@ struct watch_user {
 };
 
 struct watch_sample {
-    int64_t at; /* ms, of the same clock as other samples' */
+    int64_t at; /* ms, on the clock of all samples */
     double figures[FIGURE_COUNT];
     struct watch_user *users; /* [n_users] */
     size_t n_users;

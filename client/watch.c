@@ -15,15 +15,15 @@
 #include <unistd.h>
 
 #define WATCH_WAIT_MS 10000
-#define WATCH_COLUMNS 80 /* where there is no terminal */
+#define WATCH_COLUMNS 80 /* width of the output without a terminal */
 
 struct watch {
     const struct options *o;
     struct connection connection;
     struct output out;
     struct watch_sample now, before;
-    bool screen; /* standard output is a terminal that can do it */
-    bool keys;   /* standard input is one, and its settings are in old */
+    bool screen; /* standard output is a terminal that supports cursor movement */
+    bool keys;   /* standard input is a terminal, whose settings are saved in old */
     int resized; /* signalfd of SIGWINCH, or -1 */
     struct termios old;
 };
@@ -32,9 +32,7 @@ struct watch {
 
 static void screen_open(struct watch *w)
 {
-    struct termios t;
     sigset_t set;
-
     w->resized = -1;
     w->screen = output_draws(STDOUT_FILENO);
     if (!w->screen) return;
@@ -43,32 +41,29 @@ static void screen_open(struct watch *w)
     if (sigprocmask(SIG_BLOCK, &set, NULL) == 0) w->resized = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     w->keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &w->old) == 0;
     if (!w->keys) return;
-    t = w->old;
+    struct termios t = w->old;
     t.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     t.c_cc[VMIN] = 1;
     t.c_cc[VTIME] = 0;
-    t.c_cc[VSUSP] = _POSIX_VDISABLE; /* a shell would get the terminal as it is now */
+    t.c_cc[VSUSP] = _POSIX_VDISABLE; /* a shell would inherit the settings of raw mode */
     tcsetattr(STDIN_FILENO, TCSADRAIN, &t);
 }
 
-/* The last picture stays, and what is said next comes below it. */
+/* Leave the last frame on the screen; later output appears below it. */
 static void screen_close(struct watch *w)
 {
     static const char show[] = "\033[?25h";
-
-    if (w->screen && write(STDOUT_FILENO, show, sizeof(show) - 1) < 0) log_debug("the terminal is gone");
+    if (w->screen && write(STDOUT_FILENO, show, sizeof(show) - 1) < 0) log_debug("the terminal is closed");
     if (w->keys) tcsetattr(STDIN_FILENO, TCSADRAIN, &w->old);
     if (w->resized >= 0) close(w->resized);
 }
 
-/* @text line by line over what is there, in one piece, so that nothing flickers. */
+/* Append @text as a frame that overwrites the previous one line by line, in one write, so that nothing flickers. */
 static int screen_frame(struct buf *out, const struct buf *text, bool first)
 {
     int r = buf_puts(out, first ? "\033[?25l\033[H\033[2J" : "\033[?25l\033[H");
-
     for (size_t at = 0; r == 0 && at < text->len;) {
         size_t n = strcspn(text->data + at, "\n");
-
         r = buf_append(out, text->data + at, n);
         if (r == 0) r = buf_puts(out, "\033[K\n");
         at += n + 1;
@@ -76,7 +71,7 @@ static int screen_frame(struct buf *out, const struct buf *text, bool first)
     return r == 0 ? buf_puts(out, "\033[J") : r;
 }
 
-/* --- looks --- */
+/* --- frames --- */
 
 /* 0, or negative as output_write. */
 static int draw(struct watch *w, bool first)
@@ -85,10 +80,9 @@ static int draw(struct watch *w, bool first)
     struct buf text = BUF_INIT, frame = BUF_INIT;
     unsigned columns = WATCH_COLUMNS, rows = 0;
     int r = 0;
-
     if (w->screen && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col) {
         columns = size.ws_col;
-        rows = size.ws_row > 2 ? size.ws_row - 1u : 1; /* the cursor rests below */
+        rows = size.ws_row > 2 ? size.ws_row - 1u : 1; /* one row is left for the cursor */
     }
     if (!w->screen && !first) r = buf_puts(&text, "\n");
     if (r == 0) r = watch_draw(&text, &w->now, w->before.at ? &w->before : NULL, columns, rows);
@@ -102,21 +96,19 @@ static int draw(struct watch *w, bool first)
 static int show_json(struct watch *w, const struct proto_text *json)
 {
     int r = output_write(&w->out, json->data, json->len);
-
     return r == 0 ? output_write(&w->out, "\n", 1) : r;
 }
 
-/* One question, one picture. 0, or the exit status + 1: 1 is a good end. */
-static int look(struct watch *w, bool first)
+/* Request the status and draw one frame. 0, or the exit status + 1 (1: regular end). */
+static int refresh(struct watch *w, bool first)
 {
     static const struct rpc how = {.want = PROTO_EV_STATUS, .wait_ms = WATCH_WAIT_MS};
     const struct proto_request request = {.type = PROTO_STATUS, .id = 1};
     struct proto_event e = {0};
     struct watch_sample s;
-    int status = rpc_call(w->o, &w->connection, &request, &how, &e), r;
-
+    int status = rpc_call(w->o, &w->connection, &request, &how, &e);
     if (status != 0) return status + 1;
-    r = watch_read(&s, e.status.data, e.status.len, interrupt_now());
+    int r = watch_read(&s, e.status.data, e.status.len, interrupt_now());
     if (r == 0) {
         watch_fini(&w->before);
         w->before = w->now;
@@ -127,8 +119,8 @@ static int look(struct watch *w, bool first)
     return r < 0 ? exit_status_report(r) + 1 : 0;
 }
 
-/* Until the next look is due. As look. */
-static int rest(struct watch *w, int64_t until)
+/* Wait until @until. Returns like refresh. */
+static int wait_until(struct watch *w, int64_t until)
 {
     for (;;) {
         struct pollfd fds[3] = {{.fd = w->keys ? STDIN_FILENO : -1, .events = POLLIN},
@@ -137,7 +129,6 @@ static int rest(struct watch *w, int64_t until)
         struct signalfd_siginfo si;
         char key = 0;
         int r = interrupt_poll(fds, 3, until);
-
         if (r == 0) return 0;
         if (r < 0) return exit_status_report(r) + 1;
         if (fds[2].revents & (POLLERR | POLLHUP)) return EXIT_ANSWERED + 1;
@@ -153,19 +144,17 @@ int watch_run(const struct options *o)
 {
     struct watch w = {.o = o, .connection = CONNECTION_INIT};
     int64_t next = interrupt_now();
-    int end;
-
     interrupt_also(SIGTERM);
     interrupt_also(SIGHUP);
     interrupt_also(SIGQUIT);
     output_init(&w.out, STDOUT_FILENO, false);
     screen_open(&w);
-    end = look(&w, true);
+    int end = refresh(&w, true);
     while (!end) {
-        /* A look that took long delays the next one, instead of two coming at once. */
+        /* If a frame took longer than the interval, delay the next one, so that two never come at once. */
         next = next + o->watch_ms > interrupt_now() ? next + o->watch_ms : interrupt_now() + o->watch_ms;
-        end = rest(&w, next);
-        if (!end) end = look(&w, false);
+        end = wait_until(&w, next);
+        if (!end) end = refresh(&w, false);
     }
     screen_close(&w);
     connection_close(&w.connection);

@@ -6,17 +6,14 @@
 #include <string.h>
 #include <wchar.h>
 
-/* By the C library's table, whatever locale the user has: what is shown is UTF-8 in any case. */
+/* Uses the table of the C library with a UTF-8 locale, whatever locale the user has set: the output is UTF-8. */
 static int table_width(uint32_t cp)
 {
     static locale_t utf8;
-    locale_t had;
-    int n;
-
     if (!utf8) utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (!utf8) return 1;
-    had = uselocale(utf8);
-    n = wcwidth((wchar_t)cp);
+    locale_t had = uselocale(utf8);
+    int n = wcwidth((wchar_t)cp);
     uselocale(had);
     return n;
 }
@@ -25,17 +22,15 @@ unsigned width_first(const char *s, size_t *len)
 {
     uint32_t cp = 0;
     int n = 1;
-
     *len = utf8_decode(s, strnlen(s, 4), &cp);
     if (!*len) *len = 1;
-    if (cp >= 0x300) n = table_width(cp); /* below, they take one each */
+    if (cp >= 0x300) n = table_width(cp); /* all characters below have width 1 */
     return n < 0 ? 1 : (unsigned)n;
 }
 
 unsigned width_columns(const char *s)
 {
     unsigned n = 0;
-
     for (size_t len; *s; s += len) n += width_first(s, &len);
     return n;
 }
@@ -44,10 +39,8 @@ size_t width_fit(const char *s, unsigned columns, unsigned *used)
 {
     size_t at = 0, len;
     unsigned n = 0;
-
     for (; s[at]; at += len) {
         unsigned more = width_first(s + at, &len);
-
         if (n + more > columns) break;
         n += more;
     }

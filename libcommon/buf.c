@@ -22,14 +22,12 @@ void buf_clear(struct buf *b)
 int buf_reserve(struct buf *b, size_t more)
 {
     size_t need, cap;
-    char *data;
-
     if (__builtin_add_overflow(b->len, more, &need) || __builtin_add_overflow(need, 1, &need)) return -ENOMEM;
     if (need <= b->cap) return 0;
-    /* By half: amortized linear, and a 64 MiB frame does not hold 128. */
+    /* Grow by half: amortized linear, and a frame of 64 MiB does not take 128 MiB. */
     if (__builtin_add_overflow(b->cap, b->cap / 2, &cap) || cap < need) cap = need;
     if (cap < 64) cap = 64;
-    data = realloc(b->data, cap);
+    char *data = realloc(b->data, cap);
     if (!data) return -ENOMEM;
     data[b->len] = 0;
     b->data = data;
@@ -40,7 +38,6 @@ int buf_reserve(struct buf *b, size_t more)
 int buf_append(struct buf *b, const void *p, size_t n)
 {
     int r = buf_reserve(b, n);
-
     if (r < 0) return r;
     if (n) memcpy(b->data + b->len, p, n);
     b->len += n;
@@ -56,13 +53,11 @@ int buf_puts(struct buf *b, const char *s)
 int buf_printf(struct buf *b, const char *fmt, ...)
 {
     va_list ap;
-    int n, r;
-
     va_start(ap, fmt);
-    n = vsnprintf(NULL, 0, fmt, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n < 0) return -ENOMEM;
-    r = buf_reserve(b, (size_t)n);
+    int r = buf_reserve(b, (size_t)n);
     if (r < 0) return r;
     va_start(ap, fmt);
     vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
@@ -83,7 +78,6 @@ void buf_consume(struct buf *b, size_t n)
 char *buf_steal(struct buf *b, size_t *len)
 {
     char *data = b->data;
-
     if (len) *len = b->len;
     *b = (struct buf)BUF_INIT;
     return data;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A growing byte buffer. {0} is an empty one. data is NUL-terminated whenever it is not NULL (the NUL is not counted).
- */
+/* A growing byte buffer. {0} is an empty one. If data is not NULL, it is NUL-terminated; len does not count the NUL. */
 #include <stddef.h>
 
 struct buf {
@@ -17,7 +16,7 @@ struct buf {
 void buf_fini(struct buf *b);
 void buf_clear(struct buf *b); /* len = 0, keeps the memory */
 
-/* All return 0 or -ENOMEM, which leaves the buffer as it was. */
+/* Each returns 0, or -ENOMEM with the buffer unchanged. */
 int buf_reserve(struct buf *b, size_t more);
 int buf_append(struct buf *b, const void *p, size_t n);
 int buf_puts(struct buf *b, const char *s);
@@ -26,5 +25,5 @@ int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf
 /* Drop the first @n bytes. */
 void buf_consume(struct buf *b, size_t n);
 
-/* The memory, which the caller now owns and frees (NULL when empty and never grown); @b is empty after. */
+/* Returns the memory, which the caller now owns and frees (NULL if the buffer never grew); @b is empty afterwards. */
 char *buf_steal(struct buf *b, size_t *len);

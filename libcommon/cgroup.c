@@ -16,14 +16,16 @@ int cgroup_dir(const char *root, char out[static CGROUP_PATH_MAX])
     while (f && fgets(line, sizeof(line), f)) {
         if (strncmp(line, "0::/", 4) != 0) continue;
         line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line + 3, "/..", 3) == 0) return -ENOENT; /* it lies outside of what is mounted here */
+        if (strncmp(line + 3, "/..", 3) == 0)
+            return -ENOENT; /* the group is outside of the hierarchy that is mounted here */
         const char *group = line[4] ? line + 3 : "";
         return snprintf(out, CGROUP_PATH_MAX, "%s%s%s", root, mount, group) < CGROUP_PATH_MAX ? 0 : -ENAMETOOLONG;
     }
     return -ENOENT;
 }
 
-/* The number behind @key at the beginning of a line ("": of the first one). False: there is none ("max" is none). */
+/* Read the number behind @key at the beginning of a line ("": of the first line). False: no such number ("max" is
+ * none). */
 static bool read_number(const char *dir, const char *name, const char *key, uint64_t *v)
 {
     char path[CGROUP_PATH_MAX + 32], line[256];

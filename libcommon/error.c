@@ -9,16 +9,15 @@
 enum { MESSAGE_MAX = 1024 };
 
 static _Thread_local struct {
-    int number; /* the error of the message; 0: no message */
+    int number; /* the error that the message belongs to; 0: no message */
     char text[MESSAGE_MAX];
-    char plain[128]; /* strerror's, for a number without a message */
+    char plain[128]; /* strerror's text, for a number without a message */
 } last;
 
 /* snprintf counts bytes, so a long message may end inside a character. */
 static void keep(int r, const char *text)
 {
     size_t n = strnlen(text, MESSAGE_MAX - 1);
-
     n = utf8_whole(text, n);
     memcpy(last.text, text, n);
     last.text[n] = 0;
@@ -29,7 +28,6 @@ int error_say(int r, const char *fmt, ...)
 {
     char text[MESSAGE_MAX]; /* the arguments may point into last */
     va_list ap;
-
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
@@ -41,10 +39,8 @@ int error_in(int r, const char *fmt, ...)
 {
     char text[MESSAGE_MAX];
     va_list ap;
-    int n;
-
     va_start(ap, fmt);
-    n = vsnprintf(text, sizeof(text), fmt, ap);
+    int n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     if (n >= 0 && (size_t)n < sizeof(text)) snprintf(text + n, sizeof(text) - n, ": %s", error_text(r));
     keep(r, text);

@@ -7,6 +7,6 @@
 
 /* Write 2 * @n digits and a NUL to @out. */
 void hex_write(char *out, const uint8_t *bytes, size_t n);
-/* Read 2 * @n digits from @s, which may continue after them. False: a character is no lower-case digit (NUL included:
- * nothing after it is read); @out is then undefined. */
+/* Read 2 * @n digits from @s, which may continue after them. False: a character is not a lower-case digit (NUL
+ * included; nothing is read after it), and @out is undefined. */
 bool hex_read(uint8_t *out, const char *s, size_t n);

@@ -14,20 +14,19 @@
 
 enum { LINE_MAX_BYTES = 4096 };
 
-/* Set once by log_init, before there are threads; only read after that. */
+/* Set once by log_init before other threads start; later only read. */
 static struct {
     const char *name;
     bool journal, colour;
 } log_state = {NULL, false, false};
 static atomic_int log_max = LOG_WARNING;
 
-/* JOURNAL_STREAM is inherited by children whose stderr goes elsewhere, so it has to name the file that stderr is. */
+/* Children inherit JOURNAL_STREAM even if their stderr is redirected, so it must identify the file that stderr is. */
 static bool reads_journal(void)
 {
     const char *stream = getenv("JOURNAL_STREAM");
     unsigned long long dev, ino;
     struct stat st;
-
     if (!stream || sscanf(stream, "%llu:%llu", &dev, &ino) != 2) return false;
     if (fstat(STDERR_FILENO, &st) < 0) return false;
     return st.st_dev == dev && st.st_ino == ino;
@@ -36,7 +35,6 @@ static bool reads_journal(void)
 static bool wants_colour(void)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-
     if (no_color && *no_color) return false;
     return term && *term && strcmp(term, "dumb") != 0 && isatty(STDERR_FILENO);
 }
@@ -44,7 +42,6 @@ static bool wants_colour(void)
 void log_init(const char *name, enum log_level max)
 {
     int saved = errno;
-
     log_state.name = name;
     log_limit(max);
     log_state.journal = reads_journal();
@@ -57,13 +54,12 @@ void log_limit(enum log_level max)
     atomic_store(&log_max, (int)max);
 }
 
-/* What is in front of the message and behind it. */
+/* The text before the message and after it. */
 static const char *decorate(char *out, size_t n, enum log_level level)
 {
     static const char *const priority[] = {"<3>", "<4>", "<6>", "<7>"};
     static const char *const colour[] = {"\033[31m", "\033[33m", "", "\033[2m"};
     const char *before = log_state.colour ? colour[level] : "";
-
     if (log_state.journal)
         snprintf(out, n, "%s", priority[level]);
     else
@@ -74,20 +70,17 @@ static const char *decorate(char *out, size_t n, enum log_level level)
 void log_at(enum log_level level, const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
-    const char *after;
-    size_t head, len, room;
-    int saved = errno, n;
+    int saved = errno;
     va_list ap;
-
     if ((int)level > atomic_load_explicit(&log_max, memory_order_relaxed)) return;
-    after = decorate(line, 128, level);
-    head = strlen(line);
-    room = sizeof(line) - head - strlen(after) - 2; /* a newline and snprintf's NUL */
+    const char *after = decorate(line, 128, level);
+    size_t head = strlen(line);
+    size_t room = sizeof(line) - head - strlen(after) - 2; /* less a newline and the NUL of snprintf */
     va_start(ap, fmt);
-    n = vsnprintf(text, sizeof(text), fmt, ap);
+    int n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    len = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : utf8_whole(text, sizeof(text) - 1);
-    /* A message may quote what a peer sent: it must not look like two lines, nor move the cursor. */
+    size_t len = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : utf8_whole(text, sizeof(text) - 1);
+    /* A message may quote a peer's text, which must not look like a second line or move the cursor. */
     len = head + plain_into(line + head, room, text, len);
     len += (size_t)snprintf(line + len, sizeof(line) - len, "%s\n", after);
     while (write(STDERR_FILENO, line, len) < 0 && errno == EINTR) continue;

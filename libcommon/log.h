@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Diagnostics on standard error: "<N>" prefixes when the journal reads it (JOURNAL_STREAM), colour on a terminal
- * (unless NO_COLOR or TERM=dumb), plain else. One call, one line, one write. */
+/* Diagnostics on standard error: with "<N>" prefixes if the journal reads it (JOURNAL_STREAM), in color on a terminal
+ * (unless NO_COLOR or TERM=dumb), else plain. One call writes one line with one write(). */
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 
-/* @name goes in front of each line ("hobd: …") where the journal does not read; @max is the last level printed. */
+/* @name is prepended to each line ("hobd: …"), except for the journal; @max is the last level that is printed. */
 void log_init(const char *name, enum log_level max);
-/* Another last level; any thread, any time. */
+/* Change the last level; from any thread, at any time. */
 void log_limit(enum log_level max);
 void log_at(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

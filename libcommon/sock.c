@@ -15,7 +15,6 @@
 static int address(const char *path, struct sockaddr_un *a)
 {
     size_t n = strlen(path);
-
     if (!n) return error_say(-EINVAL, "the socket's path is empty");
     if (n >= sizeof(a->sun_path))
         return error_say(-ENAMETOOLONG, "socket path %s has %zu bytes, the limit is %zu", path, n,
@@ -28,13 +27,11 @@ static int address(const char *path, struct sockaddr_un *a)
 int sock_connect(const char *path)
 {
     struct sockaddr_un a;
-    int fd, r;
-
-    r = address(path, &a);
+    int r = address(path, &a);
     if (r < 0) return r;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return error_origin(-errno);
-    /* On a Unix socket an interrupted connect has not begun, so it may simply be called again. */
+    /* On a Unix socket an interrupted connect has not begun, so it can be called again. */
     do r = connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
     while (r == -EINTR);
     if (r < 0) {
@@ -44,34 +41,31 @@ int sock_connect(const char *path)
     return fd;
 }
 
-/* Between looking at an old socket and listening on the new one nobody else may do the same: a socket that is bound
- * but does not listen yet looks dead. Daemons agree by a lock on the directory. Who may read the directory can hold
- * that lock, so it is waited for only a second. */
+/* No other process may change the socket between the check of an old socket and listen() on the new one: a bound socket
+ * that does not listen yet looks dead. Daemons exclude each other by a lock on the directory. Any process that can read
+ * the directory could hold that lock, so wait for it at most a second. */
 static int lock_directory(const char *path)
 {
     const char *slash = strrchr(path, '/');
     _cleanup_(freep) char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
     const struct timespec pause = {0, 10000000};
-    int fd;
-
     if (!dir) return -ENOMEM;
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return error_say(-errno, "%s: %s", dir, strerror(errno));
     for (int i = 0; i < 100 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++) nanosleep(&pause, NULL);
     return fd;
 }
 
 /*
- * 1: somebody listens at @a; 0: nobody does, the socket is dead; negative; sets the error message. A process that dies
- * may let go of its connections before its listener, and then whoever saw it die can still connect: such a connection
- * ends at once, that to a living daemon does not.
+ * 1: a process listens at @a; 0: no process does, the socket is dead; negative; sets the error message. A dying process
+ * may close its connections before its listener, so connect() can still succeed for a moment. Such a connection ends at
+ * once; a connection to a living daemon does not.
  */
-static int somebody_listens(const struct sockaddr_un *a)
+static int is_live(const struct sockaddr_un *a)
 {
     for (int i = 0; i < 20; i++) {
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-
         if (fd < 0) return error_origin(-errno);
         if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) < 0) return errno != ECONNREFUSED && errno != ENOENT;
         if (poll(&p, 1, 100) <= 0) return 1;
@@ -79,17 +73,15 @@ static int somebody_listens(const struct sockaddr_un *a)
     return 1;
 }
 
-/* Make way at @a: 0 when nothing (more) is there. */
+/* Remove a stale socket at @a. 0: no file exists at @a (any more). */
 static int remove_stale(const struct sockaddr_un *a)
 {
     struct stat st;
-    int r;
-
     if (lstat(a->sun_path, &st) < 0)
         return errno == ENOENT ? 0 : error_say(-errno, "%s: %s", a->sun_path, strerror(errno));
-    /* Connecting to a plain file is refused just like connecting to a dead socket. */
+    /* Connecting to a regular file is refused just like connecting to a dead socket. */
     if (!S_ISSOCK(st.st_mode)) return error_say(-EEXIST, "%s exists and is not a socket", a->sun_path);
-    r = somebody_listens(a);
+    int r = is_live(a);
     if (r < 0) return r;
     if (r > 0) return error_say(-EADDRINUSE, "another process already listens at %s", a->sun_path);
     if (unlink(a->sun_path) < 0 && errno != ENOENT)
@@ -98,19 +90,17 @@ static int remove_stale(const struct sockaddr_un *a)
 }
 
 /*
- * The mode, without a moment in which it is wider and without umask(), which belongs to all threads: Linux gives the
- * new file the descriptor's mode less the umask, the chmod adds what the umask took, and until listen() nobody can
- * connect at all.
+ * Bind with exactly @mode: never wider for a moment, and without umask(), which is shared by all threads. Linux gives
+ * the new file the mode of the descriptor less the umask; the chmod adds the bits that the umask removed; and until
+ * listen() no process can connect.
  */
 static int bind_and_listen(int fd, const struct sockaddr_un *a, mode_t mode, int backlog)
 {
-    int r;
-
     if (fchmod(fd, mode) < 0) return error_origin(-errno);
     if (bind(fd, (const struct sockaddr *)a, sizeof(*a)) < 0)
         return error_say(-errno, "cannot make the socket %s: %s", a->sun_path, strerror(errno));
     if (chmod(a->sun_path, mode) == 0 && listen(fd, backlog) == 0) return 0;
-    r = error_say(-errno, "cannot listen at %s: %s", a->sun_path, strerror(errno));
+    int r = error_say(-errno, "cannot listen at %s: %s", a->sun_path, strerror(errno));
     unlink(a->sun_path);
     return r;
 }
@@ -119,9 +109,7 @@ int sock_listen(const char *path, mode_t mode, int backlog)
 {
     _cleanup_(closep) int lock = -1, fd = -1;
     struct sockaddr_un a;
-    int r, out;
-
-    r = address(path, &a);
+    int r = address(path, &a);
     if (r < 0) return r;
     lock = lock_directory(path);
     if (lock < 0) return lock;
@@ -131,7 +119,7 @@ int sock_listen(const char *path, mode_t mode, int backlog)
     if (fd < 0) return error_say(-errno, "socket: %s", strerror(errno));
     r = bind_and_listen(fd, &a, mode, backlog);
     if (r < 0) return r;
-    out = fd;
+    int out = fd;
     fd = -1;
     return out;
 }
@@ -140,7 +128,6 @@ int sock_peer(int fd, uid_t *uid, pid_t *pid)
 {
     struct ucred c;
     socklen_t n = sizeof(c);
-
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) < 0) return error_origin(-errno);
     if (n != sizeof(c)) return error_say(-EIO, "SO_PEERCRED gave %u bytes", (unsigned)n);
     *uid = c.uid;

@@ -17,11 +17,10 @@ static bool digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits at *s as a number; moves *s behind them. False when there are none or they overflow. */
+/* Read digits at *s as a number, and advance *s behind them. False: no digits, or overflow. */
 static bool digits(const char **s, uint64_t *v)
 {
     const char *p = *s;
-
     *v = 0;
     if (!digit(*p)) return false;
     for (; digit(*p); p++)
@@ -35,12 +34,11 @@ static int parse_unit(const char *s, const struct unit *units, const char *what,
 {
     const char *p = s;
     uint64_t whole, fraction = 0, scale = 1;
-
     if (!digits(&p, &whole)) return error_say(-EINVAL, "'%.64s' is not %s", s, what);
     if (*p == '.') {
         if (!digit(*++p)) return error_say(-EINVAL, "'%.64s' is not %s", s, what);
         for (; digit(*p); p++) {
-            if (scale == 1000000) continue; /* a millionth of a unit is as fine as it gets */
+            if (scale == 1000000) continue; /* digits below a millionth of a unit are ignored */
             fraction = fraction * 10 + (uint64_t)(*p - '0');
             scale *= 10;
         }
@@ -63,7 +61,6 @@ int parse_size(const char *s, uint64_t *bytes)
         {"M", 1u << 20},   {"m", 1u << 20},   {"MiB", 1u << 20}, {"G", 1u << 30},     {"g", 1u << 30},
         {"GiB", 1u << 30}, {"T", 1ull << 40}, {"t", 1ull << 40}, {"TiB", 1ull << 40}, {NULL, 0},
     };
-
     return parse_unit(s, units, "a size (bytes, or 512M, 4G)", bytes);
 }
 
@@ -73,7 +70,6 @@ int parse_time(const char *s, uint64_t *usec)
         {"", 1000000},     {"us", 1},          {"ms", 1000},        {"s", 1000000},
         {"min", 60000000}, {"h", 3600000000u}, {"d", 86400000000u}, {NULL, 0},
     };
-
     return parse_unit(s, units, "a time (seconds, or 500ms, 30s, 15min, 1h)", usec);
 }
 
@@ -81,7 +77,6 @@ int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *v)
 {
     const char *p = s;
     uint64_t n;
-
     if (!*s || s[strspn(s, "0123456789")]) return error_say(-EINVAL, "'%.64s' is not a whole number", s);
     if (!digits(&p, &n) || n < min || n > max) {
         if (max == UINT64_MAX && min == 0) return error_say(-EINVAL, "'%.64s' is too large", s);
@@ -96,12 +91,10 @@ int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *v)
 int parse_float(const char *s, float min, float max, float *v)
 {
     char *end;
-    float f;
-
     /* strtof also takes spaces, inf, nan and hexadecimals. */
     if (!*s || s[strspn(s, "0123456789.eE+-")] || (!digit(*s) && *s != '.' && *s != '-'))
         return error_say(-EINVAL, "'%.64s' is not a number", s);
-    f = strtof(s, &end);
+    float f = strtof(s, &end);
     if (end == s || *end) return error_say(-EINVAL, "'%.64s' is not a number", s);
     if (!isfinite(f) || f < min || f > max)
         return error_say(-EINVAL, "'%.64s' is not between %g and %g", s, (double)min, (double)max);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hob models add, and rm. Who adds a file expects to have it from then on, whatever becomes of the original, without
- * paying for it twice: a clone where the file system makes one, else a hard link, if nobody else could change the
- * bytes through the other name, else a copy.
+ * hob models add and rm. The new model must stay valid when the original file changes or is removed, if possible
+ * without a second copy on the disk. So add makes a clone where the file system supports it; else a hard link, if no
+ * other user can change the bytes through the other name; else a copy.
  */
 #include "client/exit-status.h"
 #include "client/interrupt.h"
@@ -21,11 +21,11 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
-#define ADD_PIECE (8u << 20) /* bytes between two looks at the interrupt */
+#define ADD_PIECE (8u << 20) /* bytes between two checks for an interrupt */
 
 static int add_open(const char *path, int *fd, struct stat *st)
 {
-    /* Not blocking: the path may name a pipe, which is refused below. */
+    /* O_NONBLOCK: the path may name a pipe, which is refused below. */
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0 || fstat(*fd, st) < 0) return error_say(-errno, "%s", strerror(errno));
     return S_ISREG(st->st_mode) ? 0 : error_say(-EINVAL, "not a regular file");
@@ -36,10 +36,8 @@ static int copy_bytes(struct place *p, int from, uint64_t size, bool quiet)
     struct bar bar = {.name = p->name, .on = !quiet && isatty(STDERR_FILENO)};
     off_t at = 0;
     int r = place_room(p, size);
-
     while (r == 0 && (uint64_t)at < size) {
         ssize_t n = sendfile(p->fd, from, &at, ADD_PIECE);
-
         if (interrupted())
             r = -EINTR;
         else if (n < 0 && errno != EINTR)
@@ -52,17 +50,16 @@ static int copy_bytes(struct place *p, int from, uint64_t size, bool quiet)
     return r;
 }
 
-/* Never by way of the .part: who begins that next would write into the original. @target: a symbolic link's; NULL: a
- * hard link to the descriptor @from. 0; 1: there can be none; -errno; sets the error message. */
+/* Make the link under its final name (with --force as NAME.gguf.link, then rename it), never as the .part: the next
+ * writer of the .part would overwrite the original. @target: the target of a symbolic link; NULL: make a hard link to
+ * the descriptor @from. 0; 1: no link is possible; -errno; sets the error message. */
 static int add_link(const struct models_options *o, struct place *p, const char *target, int from)
 {
     const char *as = o->force ? p->link : p->file;
     char fd[32];
-    int r;
-
     snprintf(fd, sizeof(fd), "/proc/self/fd/%d", from);
     if (o->force) unlinkat(p->dir, p->link, 0);
-    r = target ? symlinkat(target, p->dir, as) : linkat(AT_FDCWD, fd, p->dir, as, AT_SYMLINK_FOLLOW);
+    int r = target ? symlinkat(target, p->dir, as) : linkat(AT_FDCWD, fd, p->dir, as, AT_SYMLINK_FOLLOW);
     if (r < 0) {
         r = -errno;
         if (place_vacant(p, o->force) < 0) return -EEXIST;
@@ -71,7 +68,7 @@ static int add_link(const struct models_options *o, struct place *p, const char 
     return o->force ? place_replace(p) : 0;
 }
 
-/* The part has been begun; @did says what it became. */
+/* Clone or copy into the .part, which is open. @did receives the verb for the message. */
 static int add_bytes(const struct models_options *o, struct place *p, int from, const struct stat *st, const char **did)
 {
     bool alone =
@@ -90,13 +87,13 @@ static int add_bytes(const struct models_options *o, struct place *p, int from, 
     return r == 0 ? place_commit(p, o->force) : r;
 }
 
-/* Whether the absolute path @target, without links, is the place itself: a link there would replace what it names. */
-static bool is_the_place(const struct place *p, const char *target)
+/* True if the absolute path @target, with links resolved, is the model's own file: a link there would replace the file
+ * that it names. */
+static bool is_own_file(const struct place *p, const char *target)
 {
     const char *slash = strrchr(target, '/');
     _cleanup_(freep) char *dir = strndup(target, (size_t)(slash - target) + 1);
     struct stat there, folder;
-
     return strcmp(slash + 1, p->file) == 0 &&
            (!dir || (stat(dir, &there) == 0 && fstat(p->dir, &folder) == 0 && there.st_dev == folder.st_dev &&
                      there.st_ino == folder.st_ino));
@@ -105,11 +102,9 @@ static bool is_the_place(const struct place *p, const char *target)
 static int add_symlink(const struct models_options *o, struct place *p, const char *path)
 {
     _cleanup_(freep) char *target = realpath(path, NULL);
-    int r;
-
     if (!target) return error_origin(-errno);
-    if (is_the_place(p, target)) return error_say(-EEXIST, "the file is already the model '%s'", p->name);
-    r = add_link(o, p, target, -1);
+    if (is_own_file(p, target)) return error_say(-EEXIST, "the file is already the model '%s'", p->name);
+    int r = add_link(o, p, target, -1);
 
     if (r == 0) place_discard(p);
     return r;
@@ -120,7 +115,6 @@ static int add_begin(const struct models_options *o, struct place *p)
 {
     struct stat st;
     int r = place_vacant(p, o->force);
-
     if (r == 0) r = place_begin(p);
     if (r == 0 && !o->force && fstatat(p->dir, p->from, &st, AT_SYMLINK_NOFOLLOW) == 0) {
         closep(&p->fd);
@@ -138,7 +132,6 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
     char by_fd[48];
     struct stat st;
     int r = add_open(path, &from, &st);
-
     if (r < 0) return r;
     /* Check the opened file, even if the name changes meanwhile. */
     snprintf(by_fd, sizeof(by_fd), "/proc/%d/fd/%d", (int)getpid(), from);
@@ -162,7 +155,6 @@ int models_add(const struct models_options *o)
     struct metadata f;
     char *name = NULL;
     int r = place_name(o->n_words > 1 ? o->words[1] : NULL, o->words[0], &name);
-
     if (r < 0) {
         log_error("%s", error_text(r));
         return EXIT_USAGE;
@@ -185,13 +177,12 @@ static int remove_one(const struct models_options *o, const char *given)
 {
     struct place p = PLACE_INIT;
     char *name = NULL;
-    int r = place_name(given, NULL, &name), gone = 0;
-
+    int r = place_name(given, NULL, &name), removed = 0;
     if (r < 0) return r;
     r = place_open(&p, name, o->system, false);
     if (r == 0) {
         if (unlinkat(p.dir, p.file, 0) == 0)
-            gone = 1;
+            removed = 1;
         else if (errno != ENOENT)
             r = error_say(-errno, "%s/%s: %s", p.folder, p.file, strerror(errno));
     }
@@ -199,12 +190,12 @@ static int remove_one(const struct models_options *o, const char *given)
     if (r == 0 && faccessat(p.dir, p.part, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         r = place_begin(&p);
         if (r == 0) place_discard(&p);
-        if (r == -EBUSY && gone) r = 0;
-        gone = 1;
+        if (r == -EBUSY && removed) r = 0;
+        removed = 1;
     }
-    if (r == -ENOENT || (r == 0 && !gone))
+    if (r == -ENOENT || (r == 0 && !removed))
         r = error_say(-ENOENT, "no model '%s' in %s", p.name, p.folder ? p.folder : "your models folder");
-    if (r == 0 && gone && loaded_by(p.name, o->system))
+    if (r == 0 && removed && loaded_by(p.name, o->system))
         log_info("a daemon still uses the model %s; to stop it: hob stop -m '%s'", p.name, p.name);
     place_close(&p);
     return r;
@@ -213,11 +204,9 @@ static int remove_one(const struct models_options *o, const char *given)
 int models_remove(const struct models_options *o)
 {
     int status = 0;
-
-    /* As rm(1): what cannot be removed does not keep the others. */
+    /* Like rm(1): a failure does not stop the removal of the others. */
     for (size_t i = 0; i < o->n_words; i++) {
         int r = remove_one(o, o->words[i]);
-
         if (r == 0) continue;
         log_error("%s", error_text(r));
         status = r == -EBUSY ? EXIT_BUSY : r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;

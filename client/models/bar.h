@@ -10,9 +10,9 @@ struct bar {
     const char *name;
     bool on;        /* standard error is a terminal */
     unsigned shown; /* characters of the visible line */
-    int64_t last;   /* ms: when it was written; 0: never */
-    uint64_t had;   /* bytes then */
-    double rate;    /* bytes a second, lately; 0: not known */
+    int64_t last;   /* ms: time of the last update; 0: never */
+    uint64_t had;   /* bytes done at the last update */
+    double rate;    /* smoothed bytes per second; 0: unknown */
 };
 
 /* Show @done of @total (0: not known) bytes at @now, ms of interrupt_now. Writes a few times a second at most. */

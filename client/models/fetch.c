@@ -7,18 +7,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define HOPS_MAX   10
-#define HEADER_MAX 512        /* bytes of a value that is kept */
-#define PAGE_MAX   (1u << 20) /* bytes of a page that says why not, or where to */
-#define STALLED_S  60
-#define CONNECT_S  30
+#define REDIRECTS_MAX 10
+#define HEADER_MAX    512        /* maximum bytes of a stored header value */
+#define PAGE_MAX      (1u << 20) /* maximum bytes of the body of a redirect or an error */
+#define STALLED_S     60
+#define CONNECT_S     30
 
 struct transfer {
     const struct fetch *f;
     CURL *curl;
-    bool home;  /* still at the server that was asked first */
-    bool begun; /* the answer's bytes are the file's */
-    int error;  /* negative: why we ended it */
+    bool at_origin; /* the current server is the one of the URL, not one of a redirect */
+    bool begun;     /* the body of the response is the file */
+    int error;      /* negative: the reason that this side ended the transfer */
     size_t page;
     char tag[HEADER_MAX], modified[HEADER_MAX], range[HEADER_MAX], sha256[65];
 };
@@ -28,24 +28,22 @@ static void freeslist(struct curl_slist **l)
     curl_slist_free_all(*l);
 }
 
-/* --- where to --- */
+/* --- redirects --- */
 
 static bool is_local(const char *host)
 {
     size_t n = strlen(host);
     struct in_addr v4;
-
     if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
     return strcmp(host, "[::1]") == 0 || strcasecmp(host, "localhost") == 0 ||
            (n > 10 && strcasecmp(host + n - 10, ".localhost") == 0);
 }
 
-/* Scheme, host and port (NULL: it has none) of @url, to be freed with curl_free. */
+/* Scheme, host and port (NULL: none) of @url. The caller frees them with curl_free. */
 static int url_parts(const char *url, char **scheme, char **host, char **port)
 {
     _cleanup_(url_cleanup) CURLU *u = curl_url();
     char shown[URL_SHOWN];
-
     *scheme = *host = *port = NULL;
     if (!u) return error_say(-ENOMEM, "no memory for a URL");
     if (curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK ||
@@ -60,7 +58,6 @@ int fetch_allowed(const char *url, bool insecure_http)
 {
     char *scheme, *host, *port;
     int r = url_parts(url, &scheme, &host, &port);
-
     if (r == 0 && strcmp(scheme, "https") != 0) {
         if (strcmp(scheme, "http") != 0)
             r = error_say(-EINVAL, "%s:// is not supported, only https:// and hf:", scheme);
@@ -73,25 +70,23 @@ int fetch_allowed(const char *url, bool insecure_http)
     return r;
 }
 
-/* A server that is asked securely may not send us where nobody knows who answers, this machine among them. */
-static int hop_allowed(const char *from, const char *to, bool insecure_http)
+/* An https server may redirect to https only: over http the peer is not authenticated, not even on this machine. */
+static int redirect_allowed(const char *from, const char *to, bool insecure_http)
 {
     char shown[2][URL_SHOWN];
-
     if (strncasecmp(from, "https:", 6) == 0 && strncasecmp(to, "https:", 6) != 0 && !insecure_http)
         return error_say(-EPERM, "%s redirects to %s: https may redirect only to https", url_shown(shown[0], from),
                          url_shown(shown[1], to));
     return fetch_allowed(to, insecure_http);
 }
 
-/* One program answers at a port: what is on another is another. */
+/* Two ports of one host are two servers. */
 static bool same_server(const char *a, const char *b)
 {
     char *as, *ah, *ap, *bs, *bh, *bp;
     int r = url_parts(a, &as, &ah, &ap), q = url_parts(b, &bs, &bh, &bp);
     bool same = r == 0 && q == 0 && ah && bh && ap && bp && strcmp(as, bs) == 0 && strcasecmp(ah, bh) == 0 &&
                 strcmp(ap, bp) == 0;
-
     curl_free(as);
     curl_free(ah);
     curl_free(ap);
@@ -101,13 +96,12 @@ static bool same_server(const char *a, const char *b)
     return same;
 }
 
-/* --- what comes back --- */
+/* --- the response --- */
 
-/* The value of the header @name into @out, if the line is one and it fits. */
+/* Copy the value of the header @name into @out, if @line is that header and the value fits. */
 static void take_header(char out[HEADER_MAX], const char *line, size_t n, const char *name)
 {
     size_t k = strlen(name);
-
     if (n <= k || strncasecmp(line, name, k) != 0 || line[k] != ':') return;
     for (k++; k < n && (line[k] == ' ' || line[k] == '\t'); k++) {
     }
@@ -125,12 +119,11 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
     struct transfer *t = ctx;
     char linked[HEADER_MAX] = "";
     char *hex = linked;
-
     if (n >= 5 && memcmp(line, "HTTP/", 5) == 0) *t->tag = *t->modified = *t->range = 0;
     take_header(t->tag, line, n, "etag");
     take_header(t->modified, line, n, "last-modified");
     take_header(t->range, line, n, "content-range");
-    if (!t->f->linked || !t->home) return n;
+    if (!t->f->linked || !t->at_origin) return n;
     take_header(linked, line, n, "x-linked-etag");
     if (*hex == '"') hex++;
     if (strspn(hex, "0123456789abcdef") == 64) snprintf(t->sha256, sizeof(t->sha256), "%.64s", hex);
@@ -142,7 +135,6 @@ static int take_range(const char *range, uint64_t asked, struct fetch_head *h)
 {
     uint64_t to;
     char total[32];
-
     if (sscanf(range, "bytes %" SCNu64 "-%" SCNu64 "/%31s", &h->from, &to, total) != 3 || to < h->from)
         return error_say(-EBADMSG, "a part was sent without its place in the file (%.60s)", range);
     h->total = strcmp(total, "*") == 0 ? -1 : (int64_t)strtoull(total, NULL, 10);
@@ -154,7 +146,7 @@ static int take_range(const char *range, uint64_t asked, struct fetch_head *h)
 
 static int transfer_begin(struct transfer *t, long status)
 {
-    /* A weak tag says "much the same", which is not enough. */
+    /* A weak tag (W/) does not guarantee equal bytes. */
     bool strong = *t->tag && strncmp(t->tag, "W/", 2) != 0;
     struct fetch_head h = {.total = -1,
                            .tag = strong         ? t->tag
@@ -177,7 +169,6 @@ static int transfer_begin(struct transfer *t, long status)
 static long status_of(CURL *curl)
 {
     long status = 0;
-
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     return status;
 }
@@ -186,8 +177,7 @@ static size_t on_data(char *p, size_t size, size_t n, void *ctx)
 {
     struct transfer *t = ctx;
     long status = status_of(t->curl);
-
-    if (status != 200 && status != 206) { /* a page for people: the number says enough */
+    if (status != 200 && status != 206) { /* the body is a page for people; the status code is enough */
         t->page += n;
         return t->page > PAGE_MAX ? 0 : n;
     }
@@ -199,12 +189,11 @@ static size_t on_data(char *p, size_t size, size_t n, void *ctx)
 static int on_tick(void *ctx, curl_off_t down, curl_off_t downed, curl_off_t up, curl_off_t upped)
 {
     struct transfer *t = ctx;
-
     if (t->error == 0) t->error = t->f->tick(t->f->ctx);
     return t->error != 0;
 }
 
-/* --- one hop --- */
+/* --- one request --- */
 
 static int of_status(const char *url, long status)
 {
@@ -275,10 +264,10 @@ static int transfer_prepare(struct transfer *t, const char *url, struct curl_sli
     curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_tick);
     curl_easy_setopt(c, CURLOPT_XFERINFODATA, t);
-    if (f->token && t->home) {
+    if (f->token && t->at_origin) {
         curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
         curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, f->token);
-    } else if (f->user && t->home) {
+    } else if (f->user && t->at_origin) {
         curl_easy_setopt(c, CURLOPT_USERNAME, f->user);
         curl_easy_setopt(c, CURLOPT_PASSWORD, f->password);
     }
@@ -293,12 +282,12 @@ static int transfer_prepare(struct transfer *t, const char *url, struct curl_sli
     return 0;
 }
 
-/* 0: that was it; *next (the caller's): go there; else as fetch. */
-static int transfer_hop(struct transfer *t, const char *url, char **next)
+/* One request. 0: complete if *next is NULL; else *next is the URL of a redirect, which the caller frees. Errors as for
+ * fetch. */
+static int transfer_request(struct transfer *t, const char *url, char **next)
 {
     _cleanup_(freeslist) struct curl_slist *headers = NULL;
     char why[CURL_ERROR_SIZE] = "", shown[URL_SHOWN], *location = NULL;
-    long status;
     CURLcode code;
     int r = transfer_prepare(t, url, &headers, why);
 
@@ -306,7 +295,7 @@ static int transfer_hop(struct transfer *t, const char *url, char **next)
     if (r < 0) return r;
     code = curl_easy_perform(t->curl);
     if (t->error < 0) return t->error;
-    status = status_of(t->curl);
+    long status = status_of(t->curl);
     url_shown(shown, url);
     if (status == 0 || (t->begun && code != CURLE_OK)) return of_curl(shown, code, why);
     if (status == 200 || status == 206) {
@@ -315,28 +304,27 @@ static int transfer_hop(struct transfer *t, const char *url, char **next)
     }
     curl_easy_getinfo(t->curl, CURLINFO_REDIRECT_URL, &location);
     if (!location) return of_status(shown, status);
-    r = hop_allowed(url, location, t->f->insecure_http);
+    r = redirect_allowed(url, location, t->f->insecure_http);
     if (r < 0) return r;
-    t->home = t->home && same_server(url, location);
+    t->at_origin = t->at_origin && same_server(url, location);
     *next = strdup(location);
     return *next ? 0 : error_say(-ENOMEM, "no memory for a URL");
 }
 
 int fetch(const struct fetch *f)
 {
-    struct transfer t = {.f = f, .home = true};
+    struct transfer t = {.f = f, .at_origin = true};
     char *url = strdup(f->url), *next = NULL, shown[URL_SHOWN];
-    int r = fetch_allowed(f->url, f->insecure_http), hops = 0;
-
+    int r = fetch_allowed(f->url, f->insecure_http), redirects = 0;
     if (r == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) r = error_say(-EIO, "cannot initialize libcurl");
     t.curl = r == 0 ? curl_easy_init() : NULL;
     if (r == 0 && (!url || !t.curl)) r = error_say(-ENOMEM, "no memory for a transfer");
     while (r == 0) {
-        r = transfer_hop(&t, url, &next);
+        r = transfer_request(&t, url, &next);
         if (!next) break;
         free(url);
         url = next;
-        if (++hops > HOPS_MAX) r = error_say(-ELOOP, "%s: too many redirects", url_shown(shown, f->url));
+        if (++redirects > REDIRECTS_MAX) r = error_say(-ELOOP, "%s: too many redirects", url_shown(shown, f->url));
     }
     if (t.curl) curl_easy_cleanup(t.curl);
     free(url);

@@ -7,21 +7,21 @@
 
 /* Headers of the response. Strings are valid until begin returns; NULL: missing. */
 struct fetch_head {
-    uint64_t from;   /* the first byte of the file that comes */
-    int64_t total;   /* bytes of the whole file; -1: not said */
-    const char *tag; /* a strong ETag or a date: what If-Range takes */
+    uint64_t from;   /* offset of the first byte in the response */
+    int64_t total;   /* bytes of the whole file; -1: unknown */
+    const char *tag; /* a strong ETag or a date, for If-Range */
     const char *sha256;
 };
 
 struct fetch {
-    const char *url;             /* as origin_parse made it */
-    bool insecure_http;          /* also http:// to other hosts than this one */
-    bool linked;                 /* the server tells the SHA-256 of what it points to, as Hugging Face does */
-    const char *token;           /* for the host of the URL alone; NULL: none */
-    const char *user, *password; /* likewise, where there is no token; NULL: none */
-    uint64_t from;               /* bytes that are here already */
-    const char *if_same;         /* if the file is still the one that had this tag; NULL: in any case */
-    /* Each returns 0, or a negative error that ends the transfer. tick comes at least once a second. */
+    const char *url;             /* as origin_parse returns it */
+    bool insecure_http;          /* also allow http:// to other hosts than this one */
+    bool linked;                 /* the server sends the SHA-256 of the file with the redirect, as Hugging Face does */
+    const char *token;           /* sent only to the host of the URL; NULL: none */
+    const char *user, *password; /* likewise, if there is no token; NULL: none */
+    uint64_t from;               /* bytes that the caller already has */
+    const char *if_same;         /* If-Range: continue only if the file still has this tag; NULL: always */
+    /* Each callback returns 0, or a negative error that ends the transfer. tick is called at least once a second. */
     int (*begin)(void *ctx, const struct fetch_head *head);
     int (*data)(void *ctx, const void *p, size_t n);
     int (*tick)(void *ctx);
@@ -29,8 +29,9 @@ struct fetch {
 };
 
 enum {
-    FETCH_AGAIN = 1,     /* cut, or the server is busy: a retry may succeed; error_text(-EIO) has the reason */
-    FETCH_UNREACHED = 2, /* no connection; the same */
+    FETCH_AGAIN =
+        1, /* the transfer was cut, or the server is busy: a retry may succeed; error_text(-EIO) has the reason */
+    FETCH_UNREACHED = 2, /* no connection; a retry may succeed, as above */
     FETCH_RANGE = 3,     /* the file has no bytes after @from */
 };
 

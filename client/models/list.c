@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 struct entry {
-    char *name, *path, *link; /* link: what it points to; NULL: it is a file of its own */
+    char *name, *path, *link; /* link: target of a symbolic link; NULL: a regular file */
     const char *folder;
     bool chosen, loaded;
 };
@@ -46,14 +46,12 @@ static char *link_target(int dir, const char *file)
 {
     char target[4096];
     ssize_t n = readlinkat(dir, file, target, sizeof(target));
-
     return n > 0 && n < (ssize_t)sizeof(target) ? strndup(target, (size_t)n) : NULL;
 }
 
 static int listing_add(struct listing *l, int dir, const char *path, const char *file, const char *folder)
 {
     struct entry *more = reallocarray(l->e, l->n + 1, sizeof(*more)), *e;
-
     if (!more) return -ENOMEM;
     l->e = more;
     e = &l->e[l->n++];
@@ -67,11 +65,9 @@ static int listing_scan(struct listing *l, const char *path, const char *folder)
 {
     _cleanup_(closedirp) DIR *d = opendir(path);
     int r = 0;
-
     if (!d && errno != ENOENT && errno != ENOTDIR) log_warning("%s: %s", path, strerror(errno));
     for (struct dirent *e; d && r == 0 && (e = readdir(d));) {
         size_t n = strlen(e->d_name);
-
         if (n > 5 && *e->d_name != '.' && strcmp(e->d_name + n - 5, ".gguf") == 0)
             r = listing_add(l, dirfd(d), path, e->d_name, folder);
     }
@@ -82,15 +78,15 @@ static int by_name(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
     int c = strcmp(x->name, y->name);
-
-    return c ? c : strcmp(y->folder, x->folder); /* user, system, shared: as they are looked for, but for one */
+    /* for one name: user, system, shared */
+    return c ? c : strcmp(y->folder, x->folder);
 }
 
-/* The one that plain hob asks: the user's own, else what the distribution or the administrator has for everybody. */
+/* Mark the model that plain hob uses: the user's own, else the one that the distribution or the administrator has
+ * installed. */
 static void listing_choose(struct listing *l, const char *chosen)
 {
     static const char *const order[] = {"user", "shared", "system"};
-
     for (size_t f = 0; f < 3; f++)
         for (size_t i = 0; i < l->n; i++)
             if (strcmp(l->e[i].folder, order[f]) == 0 && strcmp(l->e[i].name, chosen) == 0) {
@@ -103,9 +99,8 @@ static int listing_fill(struct listing *l, const char *chosen)
 {
     _cleanup_(freep) char *user = NULL, *system = NULL;
     int r = paths_dir(PATHS_MODELS, false, &user);
-
     if (r < 0 && r != -ENOENT) return r;
-    r = r == 0 ? listing_scan(l, user, "user") : 0; /* without a home there are the others */
+    r = r == 0 ? listing_scan(l, user, "user") : 0; /* without a home directory, list the other folders */
     if (r == 0) r = paths_dir(PATHS_MODELS, true, &system);
     if (r == 0 && (!user || strcmp(user, system) != 0)) r = listing_scan(l, system, "system");
     if (r == 0) r = listing_scan(l, "/usr/share/hob/models", "shared");
@@ -124,7 +119,6 @@ static int put_row(struct table *t, const struct entry *e, const struct metadata
                         : e->loaded     ? "default, loaded"
                                         : "default";
     int r = table_put(t, e->name);
-
     snprintf(context, sizeof(context), "%" PRIu64, f->context);
     if (r == 0) r = table_put(t, f->bytes ? format_size(size, f->bytes) : "-");
     if (r == 0) r = table_put(t, f->type ? f->type : "-");
@@ -141,7 +135,7 @@ static int as_table(struct buf *out, const struct listing *l, const struct metad
     static const char *const heads[] = {"name", "size", "type", "arch", "context", "template", "packed", "folder", ""};
     enum { COLUMNS = sizeof(heads) / sizeof(*heads) };
     struct table t = {
-        .columns = COLUMNS, .right = 1 << 1 | 1 << 4, .spare = 0xfc, .width = table_terminal(STDOUT_FILENO)};
+        .columns = COLUMNS, .right = 1 << 1 | 1 << 4, .optional = 0xfc, .width = table_terminal(STDOUT_FILENO)};
     int r = 0;
 
     for (unsigned c = 0; r == 0 && c < COLUMNS; c++) r = table_put(&t, heads[c]);
@@ -154,7 +148,6 @@ static int as_table(struct buf *out, const struct listing *l, const struct metad
 static int put_text(struct buf *out, const char *key, const char *text)
 {
     int r = buf_printf(out, ",\"%s\":", key);
-
     if (r == 0) r = text ? json_put_string(out, text, strlen(text)) : buf_puts(out, "null");
     return r;
 }
@@ -167,7 +160,6 @@ static int put_number(struct buf *out, const char *key, uint64_t v)
 static int put_object(struct buf *out, const struct entry *e, const struct metadata *f)
 {
     int r = buf_puts(out, "{\"name\":");
-
     if (r == 0) r = json_put_string(out, e->name, strlen(e->name));
     if (r == 0) r = put_text(out, "file", e->path);
     if (r == 0) r = put_text(out, "folder", e->folder);
@@ -187,7 +179,6 @@ static int put_object(struct buf *out, const struct entry *e, const struct metad
 static int as_json(struct buf *out, const struct listing *l, const struct metadata *metadata)
 {
     int r = buf_puts(out, "[");
-
     for (size_t i = 0; r == 0 && i < l->n; i++) {
         if (i) r = buf_puts(out, ",");
         if (r == 0) r = put_object(out, &l->e[i], &metadata[i]);
@@ -199,7 +190,6 @@ static int listing_print(const struct listing *l, const struct metadata *metadat
 {
     struct buf text = BUF_INIT;
     int r = json ? as_json(&text, l, metadata) : l->n ? as_table(&text, l, metadata) : 0;
-
     if (r == 0 && text.len) r = output_print(text.data, text.len);
     buf_fini(&text);
     return r;
@@ -211,7 +201,6 @@ int models_list(const struct models_options *o)
     _cleanup_(freep) struct metadata *metadata = NULL;
     struct listing l = {0};
     int r = listing_fill(&l, o->chosen);
-
     if (r == 0) {
         paths = calloc(l.n + 1, sizeof(*paths));
         metadata = calloc(l.n + 1, sizeof(*metadata));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hob models: what models there are, and how one comes or goes. A program of its own, so that hob need not load what
- * fetches files; hobd never reaches for the network. */
+/* hob models: lists, adds, pulls and removes models. This is a separate program, so that hob need not load libcurl;
+ * hobd never uses the network. */
 #include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/models/models.h"
@@ -19,7 +19,7 @@ enum { HAS_JSON = 1, HAS_SYSTEM = 2, HAS_FORCE = 4, HAS_HOW = 8, HAS_NET = 16 };
 static const struct verb {
     const char *word;
     int (*run)(const struct models_options *o);
-    size_t least, most; /* words */
+    size_t least, most; /* number of words */
     int flags;
     const char *usage;
 } verbs[] = {
@@ -34,7 +34,7 @@ enum { N_VERBS = sizeof(verbs) / sizeof(*verbs) };
 static const struct def {
     const char *name, *arg, *help;
     char letter;
-    int flag; /* of the verbs it goes with; 0: all */
+    int flag; /* the flag of the verbs that accept the option; 0: all verbs */
 } defs[] = {
     {"json", NULL, "list: print a JSON array", 'j', HAS_JSON},
     {"system", NULL, "add, pull, rm: use the system's models folder", 's', HAS_SYSTEM},
@@ -56,11 +56,9 @@ static int help(void)
                             "hob models add FILE [NAME]  add a GGUF file to the models folder\n"
                             "hob models pull URL [NAME]  download a model; URL may be hf:ORG/REPO/FILE\n"
                             "hob models rm NAME…         remove models\n\n");
-
     for (size_t i = 0; r == 0 && i < N_DEFS; i++) {
         const struct def *d = &defs[i];
         char left[40];
-
         snprintf(left, sizeof(left), "%s--%s%s%s", strchr("qh", d->letter) ? "" : "    ", d->name, d->arg ? " " : "",
                  d->arg ? d->arg : "");
         if (strchr("qh", d->letter))
@@ -80,12 +78,11 @@ static int check_sha256(const char *s)
     return error_say(-EINVAL, "--sha256: not 64 hexadecimal digits");
 }
 
-/* 0; 1: only help is wanted; -EINVAL; sets the error message. @given: a bit for each def. */
+/* 0; 1: --help was printed; -EINVAL; sets the error message. @given: a bit for each def. */
 static int parse(struct models_options *o, int argc, char **argv, unsigned *given)
 {
     struct option longs[N_DEFS + 1] = {0};
     int c;
-
     for (size_t i = 0; i < N_DEFS; i++)
         longs[i] = (struct option){.name = defs[i].name, .has_arg = defs[i].arg ? 1 : 0, .val = defs[i].letter};
     opterr = 0;
@@ -108,16 +105,15 @@ static int parse(struct models_options *o, int argc, char **argv, unsigned *give
     }
     o->words = (const char **)argv + optind;
     o->n_words = (size_t)(argc - optind);
-    /* The word "models" itself, by which hob has found us. */
+    /* hob passes on the word "models" itself. */
     if (o->n_words > 0 && strcmp(o->words[0], "models") == 0) o->words++, o->n_words--;
     return o->sha256 ? check_sha256(o->sha256) : 0;
 }
 
-/* The verb, and whether all else goes with it. 0; -EINVAL; sets the error message. */
+/* Find the verb, and check that the options go with it. 0; -EINVAL; sets the error message. */
 static int choose(const struct verb **out, struct models_options *o, unsigned given)
 {
     const struct verb *v = verbs;
-
     if (o->n_words > 0) {
         while (v < verbs + N_VERBS && strcmp(v->word, o->words[0]) != 0) v++;
         if (v == verbs + N_VERBS)
@@ -145,7 +141,6 @@ struct task {
 static int run(struct options *o, void *ctx)
 {
     struct task *t = ctx;
-
     if (t->options.quiet) log_init("hob", LOG_ERROR);
     t->options.quiet |= o->quiet;
     t->options.chosen = o->model ? o->model : "default";
@@ -157,17 +152,15 @@ int main(int argc, char **argv)
     struct task task = {0};
     struct options o;
     unsigned given = 0;
-    int r;
-
     startup_begin();
-    r = parse(&task.options, argc, argv, &given);
+    int r = parse(&task.options, argc, argv, &given);
     if (r > 0) return help();
     if (r == 0) r = choose(&task.verb, &task.options, given);
     if (r < 0) {
         log_error("%s", error_text(r));
         return EXIT_USAGE;
     }
-    /* The configuration says which model is meant without -m. */
+    /* hob.conf names the model that is used without -m. */
     r = options_parse(&o, 1, (char *[]){(char *)"hob", NULL});
     return startup_run(&o, r, run, &task);
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define METADATA_LINE_MAX (1u << 20) /* of one file: a few strings */
+#define METADATA_LINE_MAX (1u << 20) /* of the output for one file, which is a few strings */
 
 extern char **environ;
 
@@ -23,25 +23,21 @@ static int metadata_hobd(char **out)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    char *slash;
-
     exe[n > 0 ? n : 0] = 0;
-    slash = strrchr(exe, '/');
+    char *slash = strrchr(exe, '/');
     if (slash) *slash = 0;
     return launch_find(slash ? exe : NULL, getenv("PATH"), out);
 }
 
-/* Its standard output goes to the descriptor @out. */
+/* Start hobd with the descriptor @out as standard output. */
 static int metadata_start(char **argv, int out, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t pipe;
-    int r;
-
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
-    r = posix_spawn_file_actions_init(&files);
+    int r = posix_spawn_file_actions_init(&files);
     if (r != 0) return error_say(-r, "no memory to start hobd");
     r = posix_spawnattr_init(&attr);
     if (r == 0) r = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
@@ -57,7 +53,6 @@ static int metadata_start(char **argv, int out, pid_t *pid)
 static int metadata_drain(int fd, struct buf *out, size_t max)
 {
     ssize_t n;
-
     for (;;) {
         if (out->len > max) return error_say(-EMSGSIZE, "the output of hobd inspect is too long");
         if (buf_reserve(out, 65536) < 0) return error_say(-ENOMEM, "no memory for the output of hobd");
@@ -73,7 +68,6 @@ static int metadata_item(void *ctx, const struct json_item *item)
     struct metadata *f = ctx;
     const char *key = item->key;
     char **text;
-
     if (item->depth != 1 || !key || item->kind == JSON_OPEN || item->kind == JSON_CLOSE) return 0;
     if (item->kind == JSON_STRING) {
         text = strcmp(key, "error") == 0          ? &f->error
@@ -93,17 +87,14 @@ static int metadata_item(void *ctx, const struct json_item *item)
     return 0;
 }
 
-/* A line a file, in their order. */
+/* Parse one line for each file, in the order of the files. */
 static int metadata_parse(struct metadata *out, size_t n, const struct buf *text)
 {
     const char *p = text->data, *end;
-
     for (size_t i = 0; i < n; i++, p = end + 1) {
-        int r;
-
         end = strchr(p, '\n');
         if (!end) return error_say(-EBADMSG, "the output of hobd inspect is incomplete");
-        r = json_walk(p, (size_t)(end - p), metadata_item, &out[i]);
+        int r = json_walk(p, (size_t)(end - p), metadata_item, &out[i]);
         if (r < 0) return error_in(r, "hobd inspect");
     }
     return 0;
@@ -122,9 +113,8 @@ static int metadata_run(struct buf *text, const char *hobd, const char *const *f
 {
     _cleanup_(freep) const char **argv = calloc(n + 5, sizeof(*argv));
     _cleanup_(closep) int in = -1, out = -1;
-    int pipes[2], r, status;
+    int pipes[2], status;
     pid_t pid;
-
     if (!argv) return error_say(-ENOMEM, "no memory to start hobd");
     argv[0] = hobd;
     argv[1] = "inspect";
@@ -134,7 +124,7 @@ static int metadata_run(struct buf *text, const char *hobd, const char *const *f
     if (pipe2(pipes, O_CLOEXEC) < 0) return error_origin(-errno);
     in = pipes[0];
     out = pipes[1];
-    r = metadata_start((char **)argv, out, &pid);
+    int r = metadata_start((char **)argv, out, &pid);
     if (r < 0) return r;
     closep(&out);
     r = metadata_drain(in, text, n * METADATA_LINE_MAX);
@@ -148,15 +138,13 @@ int metadata_read(struct metadata *out, const char *const *files, size_t n)
 {
     _cleanup_(freep) char *hobd = NULL;
     struct buf text = BUF_INIT;
-    int r;
-
     memset(out, 0, n * sizeof(*out));
     if (n == 0) return 0;
-    r = metadata_hobd(&hobd);
+    int r = metadata_hobd(&hobd);
     if (r == 0) r = metadata_run(&text, hobd, files, n);
     if (r == 0) r = metadata_parse(out, n, &text);
     buf_fini(&text);
-    if (r < 0 && interrupted()) r = -EINTR; /* which reached hobd, too */
+    if (r < 0 && interrupted()) r = -EINTR; /* hobd received the SIGINT, too */
     for (size_t i = 0; r < 0 && i < n; i++) metadata_fini(&out[i]);
     return r;
 }
@@ -164,7 +152,6 @@ int metadata_read(struct metadata *out, const char *const *files, size_t n)
 int metadata_check(struct metadata *out, const char *file)
 {
     int r = metadata_read(out, &file, 1);
-
     if (r < 0) return r;
     if (out->error)
         r = error_say(-EINVAL, "%s", out->error);
@@ -177,7 +164,6 @@ int metadata_check(struct metadata *out, const char *file)
 void metadata_log(const struct metadata *f, const char *did, const char *name, bool system)
 {
     char size[16], context[48] = "";
-
     if (f->context) snprintf(context, sizeof(context), ", context %" PRIu64, f->context);
     log_info("%s %s: %s, %s, %s%s%s", did, name, format_size(size, f->bytes), f->type ? f->type : "no tensors",
              f->architecture ? f->architecture : "?", context, f->chat_template ? "" : ", no chat template");

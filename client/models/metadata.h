@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 struct metadata {
-    char *error;               /* why it is no GGUF file that can be read; NULL: it is one, and the rest is set */
-    char *why;                 /* why hobd cannot run it; NULL: it can */
-    char *type, *architecture; /* NULL: not known */
-    uint64_t bytes, context;   /* 0: not known */
+    char *error; /* the reason that the file cannot be read as GGUF; NULL: it can, and the other members are set */
+    char *why;   /* the reason that hobd cannot run it; NULL: it can */
+    char *type, *architecture; /* NULL: unknown */
+    uint64_t bytes, context;   /* 0: unknown */
     bool supported, chat_template, packed;
 };
 

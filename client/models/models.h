@@ -7,9 +7,9 @@
 struct models_options {
     bool json, force, copy, link, system, insecure_http, quiet;
     const char *sha256; /* 64 hex digits; NULL: not given */
-    const char **words; /* behind the verb; strings argv's */
+    const char **words; /* after the verb; the strings belong to argv */
     size_t n_words;
-    const char *chosen; /* the model that is asked without -m */
+    const char *chosen; /* the model that is used without -m */
 };
 
 /* Each returns the exit status; errors are printed. */

@@ -5,12 +5,12 @@
 #include <stdbool.h>
 
 struct origin {
-    char *url;             /* without what it says of a user */
-    char *user, *password; /* that; kept in no file; NULL: nothing */
-    char *tag;             /* of the file there (fetch.h); NULL: none */
-    char sha256[65];       /* lower case; "": not known */
-    int64_t total;         /* bytes; -1: not known */
-    bool hub;              /* Hugging Face's: it tells the SHA-256 */
+    char *url;             /* without user and password */
+    char *user, *password; /* from the URL; never stored in a file; NULL: none */
+    char *tag;             /* the server's tag of the file (fetch.h); NULL: unknown */
+    char sha256[65];       /* lower case; "": unknown */
+    int64_t total;         /* bytes; -1: unknown */
+    bool hub;              /* the server is Hugging Face, which sends the SHA-256 */
 };
 
 /* Parse "hf:ORG/REPO[@REVISION]/FILE" (at $HF_ENDPOINT, else huggingface.co), or a URL. 0; -EINVAL, -ENOMEM; sets the

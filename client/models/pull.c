@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hob models pull: into the .part, which every way to end but one leaves for the next pull to go on with: when what
- * came is known to be wrong, it goes. It gets its name only when it is whole, has the right sum if one is known, and
- * hobd can run it.
+ * hob models pull: downloads into the .part. If the download is incomplete, the .part stays for the next pull; if its
+ * content is known to be wrong, the .part is removed. The file gets its name only when it is complete, its SHA-256
+ * matches (if known), and hobd can run it.
  */
 #include "client/exit-status.h"
 #include "client/interrupt.h"
@@ -23,8 +23,8 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
-#define TRIES 4           /* in a row that bring nothing */
-#define EARLY (32u << 20) /* bytes in which metadata and the directory of the tensors stand, as a rule */
+#define TRIES 4           /* attempts in a row without progress */
+#define EARLY (32u << 20) /* bytes that normally contain the metadata and the directory of tensors */
 
 struct pull {
     const struct models_options *o;
@@ -33,10 +33,10 @@ struct pull {
     struct bar bar;
     char shown[URL_SHOWN];     /* for messages */
     SHA2_CTX sum;              /* of the first @summed bytes */
-    uint64_t summed, at, most; /* at: bytes that are here; most: that ever were, in this process */
-    bool looked;               /* whether hobd can run it, as soon as that can be known */
-    bool wrong;                /* what is here is worth nothing */
-    bool over;                 /* begin it again, from the first byte */
+    uint64_t summed, at, most; /* at: bytes in the .part; most: the largest value of at in this process */
+    bool checked;              /* hobd has checked the beginning of the file */
+    bool invalid;              /* the content of the .part is invalid */
+    bool restart;              /* restart the download at the first byte */
 };
 
 static int pull_said(const struct pull *p, int r)
@@ -55,11 +55,11 @@ static int pull_restart(struct pull *p)
 
 static int pull_again(struct pull *p)
 {
-    p->over = true;
+    p->restart = true;
     return -EAGAIN;
 }
 
-/* --- as the bytes come --- */
+/* --- incoming bytes --- */
 
 static int set_tag(struct pull *p, const char *tag)
 {
@@ -73,11 +73,10 @@ static int on_begin(void *ctx, const struct fetch_head *h)
     struct pull *p = ctx;
     struct origin *o = &p->origin;
     int r = 0;
-
     if (h->sha256 && p->o->sha256 && strcasecmp(h->sha256, p->o->sha256) != 0)
         return error_say(-EBADMSG, "the server's file has the SHA-256 %s, which differs from --sha256", h->sha256);
     if (h->from > 0) {
-        /* The rest of another file would not make one. */
+        /* The rest of another version cannot complete this file. */
         bool other = (o->total >= 0 && h->total >= 0 && o->total != h->total) ||
                      (h->sha256 && *o->sha256 && strcmp(h->sha256, o->sha256) != 0) ||
                      (h->tag && o->tag && strcmp(h->tag, o->tag) != 0);
@@ -100,14 +99,15 @@ static int check_magic(struct pull *p, const uint8_t *data, size_t n)
 {
     for (size_t i = 0; i < n && p->at + i < 4; i++)
         if (data[i] != (uint8_t) "GGUF"[p->at + i]) {
-            p->wrong = true;
+            p->invalid = true;
             return error_say(-EBADMSG, "%s: the server's file is not a GGUF file%s", url_shown(p->shown, p->origin.url),
                              data[i] == '<' ? "; it looks like a web page" : "");
         }
     return 0;
 }
 
-/* Who waits for 40 GB wants to hear soon that they will not run: the beginning, with a hole for the rest. */
+/* Check the beginning of the file early, with a hole for the rest: for a download of 40 GB the user should learn soon
+ * that hobd cannot run the model. */
 static int check_early(struct pull *p)
 {
     _cleanup_(closep) int fd = memfd_create("hob-models", MFD_CLOEXEC);
@@ -116,8 +116,7 @@ static int check_early(struct pull *p)
     const char *const paths[] = {path};
     off_t from = 0;
     int r = 0;
-
-    p->looked = true;
+    p->checked = true;
     if (fd < 0) return 0;
     while ((uint64_t)from < EARLY && sendfile(fd, p->place.fd, &from, EARLY - (size_t)from) > 0) {
     }
@@ -125,7 +124,7 @@ static int check_early(struct pull *p)
     if (ftruncate(fd, (off_t)p->origin.total) < 0 || metadata_read(&f, paths, 1) < 0) return interrupted() ? -EINTR : 0;
     /* An unreadable beginning may be incomplete; an unsupported model stays unsupported. */
     if (!f.error && !f.supported) {
-        p->wrong = true;
+        p->invalid = true;
         r = error_say(-EOPNOTSUPP, "%s: hobd cannot run it: %s", p->place.name, f.why ? f.why : "unknown reason");
     }
     metadata_fini(&f);
@@ -137,14 +136,12 @@ static int on_data(void *ctx, const void *data, size_t n)
     struct pull *p = ctx;
     const uint8_t *from = data;
     int r = check_magic(p, data, n);
-
     if (r == 0 && p->origin.total >= 0 && n > (uint64_t)p->origin.total - p->at) {
-        p->wrong = true;
+        p->invalid = true;
         r = error_say(-EBADMSG, "%s: the server sent more bytes than it announced", url_shown(p->shown, p->origin.url));
     }
     while (r == 0 && n > 0) {
         ssize_t done = pwrite(p->place.fd, from, n, (off_t)p->at);
-
         if (done < 0 && errno == EINTR) continue;
         if (done <= 0)
             return error_say(done ? -errno : -EIO, "%s/%s: %s", p->place.folder, p->place.part, strerror(errno));
@@ -157,30 +154,27 @@ static int on_data(void *ctx, const void *data, size_t n)
         p->at += (uint64_t)done;
         if (p->at > p->most) p->most = p->at;
     }
-    if (r == 0 && !p->looked && p->at >= EARLY && p->origin.total > (int64_t)EARLY) r = check_early(p);
+    if (r == 0 && !p->checked && p->at >= EARLY && p->origin.total > (int64_t)EARLY) r = check_early(p);
     return r;
 }
 
 static int on_tick(void *ctx)
 {
     struct pull *p = ctx;
-
     if (interrupted()) return -EINTR;
     bar_show(&p->bar, p->at, p->origin.total > 0 ? (uint64_t)p->origin.total : 0, interrupt_now());
     return 0;
 }
 
-/* --- the whole --- */
+/* --- the complete file --- */
 
 /* Hash the bytes that are not hashed yet, such as those of an earlier pull. */
 static int sum_rest(struct pull *p)
 {
     _cleanup_(freep) uint8_t *piece = malloc(1 << 20);
-
     if (!piece) return error_say(-ENOMEM, "no memory to check the file");
     while (p->summed < p->at) {
         ssize_t n = pread(p->place.fd, piece, 1 << 20, (off_t)p->summed);
-
         if (interrupted()) return -EINTR;
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0)
@@ -194,14 +188,12 @@ static int sum_rest(struct pull *p)
 static int check_sum(struct pull *p)
 {
     char is[SHA256_DIGEST_STRING_LENGTH];
-    int r;
-
     if (!*p->origin.sha256) return 0;
-    r = sum_rest(p);
+    int r = sum_rest(p);
     if (r < 0) return r;
     SHA256End(&p->sum, is);
     if (strcmp(is, p->origin.sha256) == 0) return 0;
-    p->wrong = true;
+    p->invalid = true;
     return error_say(-EBADMSG, "%s: the file has the SHA-256 %s, expected %s", url_shown(p->shown, p->origin.url), is,
                      p->origin.sha256);
 }
@@ -211,10 +203,9 @@ static int pull_finish(struct pull *p)
     _cleanup_(freep) char *path = place_path(&p->place, p->place.part);
     struct metadata f;
     int r = path ? check_sum(p) : error_say(-ENOMEM, "no memory for a path");
-
     if (r == 0) {
         r = metadata_check(&f, path);
-        p->wrong = r == -EINVAL; /* a hobd that comes later may run what this one cannot */
+        p->invalid = r == -EINVAL; /* another version of hobd may run a model that this one cannot */
         if (r < 0) return pull_said(p, r);
     }
     if (r < 0) return r;
@@ -224,17 +215,16 @@ static int pull_finish(struct pull *p)
     return r;
 }
 
-/* --- one transfer after another --- */
+/* --- attempts --- */
 
-/* The next one asks for what is missing: at once; when that brought nothing, after one second, two … */
+/* Wait before the next attempt, which requests the missing bytes: not at all after progress, else one second, two, … */
 static int pull_wait(const char *why, unsigned tries)
 {
     log_info("%s; retrying", why);
     return tries > 1 ? interrupt_sleep(250 << tries) : interrupted() ? -EINTR : 0;
 }
 
-/* A tag by which the rest is known as the rest of the same, or a sum that tells in the end; else it would be a guess.
- */
+/* To resume, either a tag must prove that the rest belongs to the same file, or a SHA-256 must be known. */
 static bool pull_can_resume(const struct origin *o)
 {
     return o->tag || *o->sha256;
@@ -243,11 +233,10 @@ static bool pull_can_resume(const struct origin *o)
 static const char *pull_token(const struct pull *p)
 {
     const char *token = p->origin.hub ? getenv("HF_TOKEN") : NULL;
-
     return token && *token ? token : NULL;
 }
 
-/* As fetch. */
+/* One attempt. Returns like fetch. */
 static int pull_once(struct pull *p)
 {
     struct fetch f = {.url = p->origin.url,
@@ -261,14 +250,13 @@ static int pull_once(struct pull *p)
                       .tick = on_tick,
                       .ctx = p};
     int r = p->at > 0 && !pull_can_resume(&p->origin) ? pull_restart(p) : 0;
-
     if (r < 0) return r;
     f.from = p->at;
     f.if_same = p->origin.tag;
-    p->over = false;
+    p->restart = false;
     r = fetch(&f);
     bar_clear(&p->bar);
-    if (r != FETCH_RANGE && !p->over) return r;
+    if (r != FETCH_RANGE && !p->restart) return r;
     if (f.from == 0)
         return error_say(-EIO, "%s: the server refused the first byte of its own file",
                          url_shown(p->shown, p->origin.url));
@@ -284,14 +272,11 @@ static int pull_all(struct pull *p)
 {
     const uint64_t began = p->at;
     unsigned tries = 0;
-
     p->most = p->at;
     for (;;) {
         uint64_t had = p->most;
-        int r;
-
         if (p->origin.total > 0 && p->at == (uint64_t)p->origin.total) return 0;
-        r = pull_once(p);
+        int r = pull_once(p);
         if (r <= 0) return r;
         if (r == FETCH_UNREACHED && p->most == began) return -EIO;
         tries = p->most > had ? 0 : tries + 1;
@@ -319,7 +304,6 @@ static int pull_resume(struct pull *p)
     char size[16];
     bool known = origin_read(&had, &p->place) == 0, same = known && strcmp(had.url, p->origin.url) == 0;
     int r = fstat(p->place.fd, &st) < 0 ? error_origin(-errno) : 0;
-
     if (r == 0 && known && !same && st.st_size > 0 && !p->o->force) r = pull_other(p, &had);
     if (p->o->sha256) {
         for (int i = 0; i < 64; i++)
@@ -345,13 +329,12 @@ static int pull_into(struct pull *p)
     struct stat st;
     char size[16];
     int r = place_vacant(&p->place, p->o->force);
-
     if (r == 0) r = place_begin(&p->place);
     if (r == 0) r = pull_resume(p);
     if (r == 0) r = pull_all(p);
     if (r == 0) r = pull_finish(p);
     if (r == 0 || p->place.fd < 0) return r;
-    if (p->wrong || p->at == 0) {
+    if (p->invalid || p->at == 0) {
         place_discard(&p->place);
     } else if (fstat(p->place.fd, &st) == 0) {
         bar_clear(&p->bar);
@@ -364,7 +347,6 @@ static int pull_into(struct pull *p)
 static int pull_name(const struct models_options *o, const struct origin *from, char **out)
 {
     _cleanup_(freep) char *file = o->n_words > 1 ? NULL : origin_file(from);
-
     if (o->n_words > 1) return place_name(o->words[1], NULL, out);
     return file ? place_name(NULL, file, out) : error_say(-EINVAL, "the URL has no file name: give a NAME");
 }
@@ -373,8 +355,7 @@ int models_pull(const struct models_options *o)
 {
     struct pull p = {.o = o, .place = PLACE_INIT};
     char *name = NULL;
-    int r = origin_parse(&p.origin, o->words[0]), status;
-
+    int r = origin_parse(&p.origin, o->words[0]);
     SHA256Init(&p.sum);
     if (r == 0) r = fetch_allowed(p.origin.url, o->insecure_http);
     if (r == 0) r = pull_name(o, &p.origin, &name);
@@ -387,7 +368,7 @@ int models_pull(const struct models_options *o)
     p.bar = (struct bar){.name = name, .on = !o->quiet && isatty(STDERR_FILENO)};
     if (r == 0) r = pull_into(&p);
     if (r == -EBUSY) log_error("%s", error_text(r));
-    status = r == -EBUSY ? EXIT_BUSY : r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
+    int status = r == -EBUSY ? EXIT_BUSY : r < 0 ? exit_status_report(r) : EXIT_ANSWERED;
     place_close(&p.place);
     origin_fini(&p.origin);
     return status;

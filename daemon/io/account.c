@@ -30,7 +30,6 @@ struct accounts {
 int accounts_new(struct accounts **out, const struct account_limits *l)
 {
     struct accounts *a = calloc(1, sizeof *a);
-
     if (!a) return error_origin(-ENOMEM);
     a->limits = *l;
     *out = a;
@@ -43,7 +42,6 @@ struct accounts *accounts_free(struct accounts *a)
     assert(a->connections == 0);
     while (a->first) {
         struct account *x = a->first;
-
         a->first = x->next;
         free(x);
     }
@@ -54,12 +52,11 @@ struct accounts *accounts_free(struct accounts *a)
 /* Free the oldest idle account. */
 static void forget_one(struct accounts *a)
 {
-    struct account **oldest = NULL, *x;
-
+    struct account **oldest = NULL;
     for (struct account **at = &a->first; *at; at = &(*at)->next)
         if ((*at)->connections == 0) oldest = at;
     if (!oldest) return;
-    x = *oldest;
+    struct account *x = *oldest;
     *oldest = x->next;
     a->idle--;
     free(x);
@@ -68,10 +65,9 @@ static void forget_one(struct accounts *a)
 /* The account of @uid, moved to the front. NULL: no memory. */
 static struct account *get(struct accounts *a, uid_t uid)
 {
-    struct account **at = &a->first, *x;
-
+    struct account **at = &a->first;
     while (*at && (*at)->uid != uid) at = &(*at)->next;
-    x = *at;
+    struct account *x = *at;
     if (x) {
         *at = x->next;
     } else {
@@ -91,7 +87,6 @@ static struct account *get(struct accounts *a, uid_t uid)
 static bool too_often(struct account *x, uint64_t now)
 {
     const uint64_t each = 1000000 / ACCOUNT_RATE;
-
     x->new_debt = decay_debt(x->new_debt, now - x->new_at, 1);
     x->new_at = now;
     if (x->new_debt > ACCOUNT_BURST * each) return true;
@@ -103,7 +98,6 @@ int account_open(struct accounts *a, uid_t uid, uint64_t now, struct account **o
 {
     struct account *x = get(a, uid);
     size_t left = a->limits.connections - a->connections;
-
     if (!x) return error_origin(-ENOMEM);
     if (too_often(x, now)) {
         x->counts.refused++;
@@ -145,10 +139,8 @@ int account_charge(struct account *x, uint64_t *charged, uint64_t bytes)
 {
     struct accounts *a = x->all;
     uint64_t mine = x->bytes - *charged, all = a->bytes - *charged, total;
-
     if (bytes > *charged) {
         uint64_t left = all < a->limits.bytes ? a->limits.bytes - all : 0;
-
         if (__builtin_add_overflow(mine, bytes, &total) || total > a->limits.uid_bytes)
             return over(x, a->limits.uid_bytes);
         /* the uid may hold no more than it leaves free */

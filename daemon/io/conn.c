@@ -36,13 +36,11 @@ int conn_charge(struct conn *c)
 void conn_watch(struct conn *c)
 {
     uint32_t want = EPOLLET | EPOLLRDHUP;
-    int r;
-
     if (c->fd < 0) return;
     if (!c->eof) want |= EPOLLIN;
     if (outbox_len(&c->out)) want |= EPOLLOUT;
     if (want == c->watched) return;
-    r = sd_event_source_set_io_events(c->io, want);
+    int r = sd_event_source_set_io_events(c->io, want);
     if (r < 0) {
         log_error("connection %llu: %s", (unsigned long long)c->id, strerror(-r));
         conn_drop(c);
@@ -56,7 +54,6 @@ static void pause_or_resume(struct conn *c)
     const struct conn_limits *l = c->shared->limits;
     size_t waiting = outbox_len(&c->out);
     bool pause = c->paused ? waiting > l->low : waiting > l->high;
-
     if (pause == c->paused) return;
     c->paused = pause;
     if (!pause) conns_queue(c); /* input may be in the decoder or in the socket */
@@ -73,10 +70,8 @@ void conn_settle(struct conn *c)
 
 void conn_flush(struct conn *c)
 {
-    int r;
-
     if (c->fd < 0) return;
-    r = c->blocked ? 1 : outbox_flush(&c->out, c->fd);
+    int r = c->blocked ? 1 : outbox_flush(&c->out, c->fd);
     c->blocked = r > 0;
     if (r < 0) {
         log_debug("connection %llu: %s", (unsigned long long)c->id, strerror(-r));
@@ -136,8 +131,6 @@ static void replace(struct conn *c, const struct proto_event *e, const char *why
 void conn_send(struct conn *c, const struct proto_event *e)
 {
     size_t before = outbox_len(&c->out);
-    int r;
-
     if (c->fd < 0) return;
     if (before > c->shared->limits->hard && e->type == PROTO_EV_TEXT) {
         log_warning("connection %llu of uid %lu: its reader is %zu bytes behind; dropped", (unsigned long long)c->id,
@@ -145,7 +138,7 @@ void conn_send(struct conn *c, const struct proto_event *e)
         conn_drop(c);
         return;
     }
-    r = outbox_add(&c->out, e);
+    int r = outbox_add(&c->out, e);
     if (r == -EMSGSIZE && e->type != PROTO_EV_ERROR) {
         replace(c, e, error_text(r));
         return;
@@ -171,14 +164,12 @@ void conn_send_error(struct conn *c, uint64_t id, int code, const char *message)
 {
     struct proto_event e = {
         .type = PROTO_EV_ERROR, .id = id, .code = code, .message = {(char *)message, strlen(message)}};
-
     conn_send(c, &e);
 }
 
 static int on_io(sd_event_source *s, int fd, uint32_t events, void *ctx)
 {
     struct conn *c = ctx;
-
     if (events & (EPOLLHUP | EPOLLERR)) {
         conn_drop(c);
         return 0;
@@ -198,8 +189,6 @@ static int on_io(sd_event_source *s, int fd, uint32_t events, void *ctx)
 int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct account *a)
 {
     struct conn *c = calloc(1, sizeof *c);
-    int r;
-
     if (!c) {
         close(fd);
         account_close(a);
@@ -211,7 +200,7 @@ int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct acc
                        .account = a,
                        .watched = EPOLLIN | EPOLLRDHUP | EPOLLET,
                        .in = {.max = s->limits->frame}};
-    r = sd_event_add_io(s->event, &c->io, fd, c->watched, on_io, c);
+    int r = sd_event_add_io(s->event, &c->io, fd, c->watched, on_io, c);
     if (r < 0) {
         conn_free(c);
         return error_origin(r);
@@ -223,7 +212,6 @@ int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct acc
 static void leave_unsent(struct conn *c)
 {
     struct conn **at = &c->shared->unsent;
-
     if (!c->unsent) return;
     while (*at != c) at = &(*at)->next_unsent;
     *at = c->next_unsent;
@@ -267,8 +255,6 @@ static struct live *find_live(const struct conn *c, uint64_t id)
 
 int conn_begin(struct conn *c, uint64_t id, size_t bytes)
 {
-    int r;
-
     bytes += REQUEST_BYTES;
     if (find_live(c, id))
         return error_say(-EINVAL, "id %llu is used by a request that has not ended", (unsigned long long)id);
@@ -277,13 +263,12 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
     if (c->n_live == c->live_cap) {
         size_t cap = c->live_cap ? 2 * c->live_cap : 4;
         struct live *live = reallocarray(c->live, cap, sizeof *live);
-
         if (!live) return error_origin(-ENOMEM);
         c->live = live;
         c->live_cap = cap;
     }
     c->live_bytes += bytes;
-    r = conn_charge(c);
+    int r = conn_charge(c);
     if (r < 0) {
         c->live_bytes -= bytes;
         return r;
@@ -296,7 +281,6 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
 int conn_begin_job(struct conn *c, uint64_t id, size_t bytes)
 {
     int r = conn_begin(c, id, bytes);
-
     if (r < 0) return r;
     c->live[c->n_live - 1].job = true;
     account_jobs(c->account)->live++;
@@ -306,7 +290,6 @@ int conn_begin_job(struct conn *c, uint64_t id, size_t bytes)
 void conn_end(struct conn *c, uint64_t id)
 {
     struct live *l = find_live(c, id);
-
     if (!l) return;
     c->live_bytes -= l->bytes;
     if (l->job) {

@@ -23,7 +23,6 @@ static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 500000, 
 static void enable(sd_event_source *source, int how)
 {
     int r = sd_event_source_set_enabled(source, how);
-
     if (r < 0) log_error("an event source cannot be switched: %s", strerror(-r));
 }
 
@@ -34,7 +33,6 @@ static uint64_t serve(struct conns *s, struct fairq_entry *t, uint64_t before)
     struct fairq_user *u = account_queue(c->account);
     bool more = conn_read(c, TURN_MESSAGES, TURN_BYTES);
     uint64_t after = clock_thread_usec(), now = clock_now_usec();
-
     fairq_charge(&s->queue, u, after - before, now);
     if (more) fairq_add(&s->queue, u, t, now);
     return after;
@@ -45,7 +43,6 @@ static int on_input(sd_event_source *source, void *ctx)
     struct conns *s = ctx;
     uint64_t begin = clock_thread_usec(), now = begin, wait = 0;
     struct fairq_entry *t;
-
     for (int i = 0; i < WAKE_TURNS && now - begin < WAKE_USEC; i++) {
         t = fairq_next(&s->queue, clock_now_usec(), &wait);
         if (!t) break;
@@ -62,7 +59,6 @@ static int on_input(sd_event_source *source, void *ctx)
 static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct conns *s = ctx;
-
     if (fairq_any(&s->queue)) enable(s->input, SD_EVENT_ON);
     return 0;
 }
@@ -70,10 +66,8 @@ static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
 int conns_init(struct conns *s, struct sd_event *event, const struct conn_limits *limits, const struct conn_ops *ops,
                void *ctx)
 {
-    int r;
-
     *s = (struct conns){.event = event, .limits = limits, .ops = ops, .ctx = ctx, .queue.config = fair};
-    r = sd_event_add_defer(event, &s->input, on_input, s);
+    int r = sd_event_add_defer(event, &s->input, on_input, s);
     if (r >= 0) r = sd_event_source_set_priority(s->input, PRIORITY_INPUT);
     if (r >= 0) r = sd_event_source_set_enabled(s->input, SD_EVENT_OFF);
     /* The default accuracy of timers is a quarter of a second. */
@@ -91,7 +85,6 @@ void conns_fini(struct conns *s)
 void conns_queue(struct conn *c)
 {
     struct conns *s = c->shared;
-
     fairq_add(&s->queue, account_queue(c->account), &c->entry, clock_now_usec());
     /* Also while others are throttled: this user may not be. */
     enable(s->input, SD_EVENT_ON);
@@ -101,7 +94,6 @@ void conns_flush(struct conns *s)
 {
     while (s->unsent) {
         struct conn *c = s->unsent;
-
         s->unsent = c->next_unsent;
         c->next_unsent = NULL;
         c->unsent = false;

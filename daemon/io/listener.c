@@ -19,7 +19,6 @@ static char *path_of(int fd)
 {
     struct sockaddr_un a = {0};
     socklen_t n = sizeof a;
-
     if (getsockname(fd, (struct sockaddr *)&a, &n) < 0 || n <= offsetof(struct sockaddr_un, sun_path) || !a.sun_path[0])
         return strdup("(inherited)");
     return strndup(a.sun_path, n - offsetof(struct sockaddr_un, sun_path));
@@ -27,19 +26,18 @@ static char *path_of(int fd)
 
 int listener_inherit(struct listener *l)
 {
-    int n = sd_listen_fds(1), flags, r;
+    int n = sd_listen_fds(1);
     int fd = SD_LISTEN_FDS_START;
-
     *l = (struct listener)LISTENER_INIT;
     if (n < 0) return error_say(n, "LISTEN_FDS: %s", strerror(-n));
     if (n == 0) return 1;
     if (n > 1) return error_say(-EINVAL, "the service manager handed over %d sockets; hobd serves one", n);
-    r = sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1);
+    int r = sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1);
     if (r < 0) return error_say(r, "the socket from the service manager: %s", strerror(-r));
     if (r == 0)
         return error_say(
             -EINVAL, "what the service manager handed over is not a listening Unix stream socket (ListenStream=/…)");
-    flags = fcntl(fd, F_GETFL);
+    int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return error_origin(-errno);
     l->path = path_of(fd);
     if (!l->path) return error_origin(-ENOMEM);
@@ -51,15 +49,12 @@ int listener_inherit(struct listener *l)
 int listener_make(struct listener *l, const char *path, mode_t mode)
 {
     struct stat st;
-    int fd;
-
     *l = (struct listener)LISTENER_INIT;
-    fd = sock_listen(path, mode, BACKLOG);
+    int fd = sock_listen(path, mode, BACKLOG);
     if (fd < 0) return fd;
     l->path = strdup(path);
     if (!l->path || lstat(path, &st) < 0) {
         int r = l->path ? -errno : -ENOMEM;
-
         close(fd);
         unlink(path);
         free(l->path);
@@ -76,7 +71,6 @@ int listener_make(struct listener *l, const char *path, mode_t mode)
 void listener_retire(struct listener *l)
 {
     struct stat st;
-
     if (!l->linked) return;
     l->linked = false;
     if (lstat(l->path, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->inode) return; /* another daemon's */
@@ -88,7 +82,6 @@ void listener_turn_away(int fd, int r)
     const char *why = error_text(r);
     struct proto_event e = {.type = PROTO_EV_ERROR, .code = -r, .message = {(char *)why, strlen(why)}};
     struct buf b = BUF_INIT;
-
     /* A fresh socket always has room for it. */
     log_debug("a connection was refused: %s", why);
     if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
@@ -112,7 +105,6 @@ void listener_turn_away_often(int fd)
 void listener_turn_all_away(struct listener *l, int r)
 {
     int fd;
-
     while ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) listener_turn_away(fd, r);
 }
 

@@ -24,16 +24,14 @@ static int connect_to(const char *name)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     size_t n = strlen(name), len = offsetof(struct sockaddr_un, sun_path) + n;
-    int fd, r;
-
     if (*name != '/' && *name != '@') return -EAFNOSUPPORT;
     if (n < 2 || n > sizeof a.sun_path) return -EINVAL;
     memcpy(a.sun_path, name, n);
     if (*name == '@') a.sun_path[0] = 0;
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return -errno;
     if (connect(fd, (const struct sockaddr *)&a, (socklen_t)len) == 0) return fd;
-    r = -errno;
+    int r = -errno;
     close(fd);
     return r;
 }
@@ -44,11 +42,9 @@ static void __attribute__((format(printf, 2, 3))) tell(const struct notify *n, c
 {
     _cleanup_(freep) char *text = NULL;
     va_list ap;
-    int len;
-
     if (n->fd < 0) return;
     va_start(ap, fmt);
-    len = vasprintf(&text, fmt, ap);
+    int len = vasprintf(&text, fmt, ap);
     va_end(ap);
     if (len < 0) {
         text = NULL;
@@ -61,7 +57,6 @@ static void __attribute__((format(printf, 2, 3))) tell(const struct notify *n, c
 static int again(sd_event_source *s, uint64_t usec)
 {
     int r = sd_event_source_set_time_relative(s, usec);
-
     return r < 0 ? r : sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
 }
 
@@ -69,14 +64,12 @@ static int again(sd_event_source *s, uint64_t usec)
 static int add_timer(struct notify *n, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
 {
     int r = sd_event_add_time_relative(n->event, t, CLOCK_MONOTONIC, usec, ACCURACY, fn, n);
-
     return r < 0 ? r : sd_event_source_set_priority(*t, PRIORITY_TIMER);
 }
 
 static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
 {
     struct notify *n = ctx;
-
     if (n->alive(n->ctx)) tell(n, "EXTEND_TIMEOUT_USEC=%llu", EXTEND_BY);
     return again(s, EXTEND_EVERY);
 }
@@ -85,14 +78,12 @@ static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
 static uint64_t watchdog_turn(void)
 {
     uint64_t usec;
-
     return sd_watchdog_enabled(0, &usec) > 0 ? usec / 4 : 0;
 }
 
 static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
 {
     struct notify *n = ctx;
-
     if (n->alive(n->ctx))
         tell(n, "WATCHDOG=1");
     else
@@ -103,11 +94,9 @@ static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
 void notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx)
 {
     const char *name = getenv("NOTIFY_SOCKET");
-    int r;
-
     *n = (struct notify){.fd = -1, .event = event, .alive = alive, .ctx = ctx};
     if (!name) return;
-    r = connect_to(name);
+    int r = connect_to(name);
     if (r < 0)
         log_debug("NOTIFY_SOCKET: %s: %s", name, strerror(-r));
     else
@@ -123,10 +112,8 @@ void notify_fini(struct notify *n)
 
 void notify_loading(struct notify *n, const char *model)
 {
-    int r;
-
     tell(n, "STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%llu", model, EXTEND_BY);
-    r = add_timer(n, &n->extend, EXTEND_EVERY, on_extend);
+    int r = add_timer(n, &n->extend, EXTEND_EVERY, on_extend);
     if (r < 0) log_warning("no timer for EXTEND_TIMEOUT_USEC: %s", error_text(error_origin(r)));
 }
 
@@ -134,7 +121,6 @@ void notify_ready(struct notify *n, const char *model)
 {
     uint64_t turn = watchdog_turn();
     int r = 0;
-
     n->extend = sd_event_source_disable_unref(n->extend);
     tell(n, "READY=1\nSTATUS=Serving %s", model);
     if (turn) r = add_timer(n, &n->watchdog, turn, on_watchdog);

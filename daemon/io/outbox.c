@@ -35,7 +35,6 @@ int outbox_flush(struct outbox *o, int fd)
 {
     while (o->at < o->b.len) {
         ssize_t n = send(fd, o->b.data + o->at, o->b.len - o->at, MSG_DONTWAIT | MSG_NOSIGNAL);
-
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return 1;
         if (n < 0) return -errno;

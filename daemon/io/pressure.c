@@ -21,7 +21,6 @@ static int digit(char c)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const char *at = c ? strchr(digits, c) : NULL;
-
     return at ? (int)(at - digits) : -1;
 }
 
@@ -30,15 +29,12 @@ static int decode(const char *s, uint8_t out[static WRITE_MAX])
 {
     size_t len = strlen(s);
     int n = 0;
-
     if (len % 4 || len / 4 * 3 > WRITE_MAX) return -EINVAL;
     for (; len; s += 4, len -= 4) {
         int pad = len > 4 ? 0 : s[2] == '=' && s[3] == '=' ? 2 : s[3] == '=';
         uint32_t bits = 0;
-
         for (int i = 0; i < 4; i++) {
             int d = i < 4 - pad ? digit(s[i]) : 0;
-
             if (d < 0) return -EINVAL;
             bits = bits << 6 | (uint32_t)d;
         }
@@ -51,7 +47,6 @@ static int decode(const char *s, uint8_t out[static WRITE_MAX])
 static int set_trigger(int fd, const void *bytes, size_t len)
 {
     ssize_t n = write(fd, bytes, len);
-
     return n < 0 ? -errno : (size_t)n == len ? 0 : -EIO;
 }
 
@@ -61,7 +56,6 @@ static int open_place(const char *path, const void *bytes, size_t len, int *out,
     struct stat st;
     _cleanup_(closep) int fd = -1;
     int r = stat(path, &st) < 0 ? -errno : 0;
-
     if (r == 0 && S_ISSOCK(st.st_mode)) {
         fd = sock_connect(path);
         r = fd < 0 ? fd : fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
@@ -82,7 +76,6 @@ static int open_named(const char *path, int *fd, bool *stream)
     const char *coded = getenv("MEMORY_PRESSURE_WRITE");
     uint8_t bytes[WRITE_MAX];
     int n = coded ? decode(coded, bytes) : 0;
-
     if (!strcmp(path, "/dev/null")) return 1;
     if (*path != '/') return error_say(-EINVAL, "MEMORY_PRESSURE_WATCH is no absolute path");
     if (n < 0) return error_say(-EINVAL, "MEMORY_PRESSURE_WRITE is not base64, or too long");
@@ -93,7 +86,6 @@ int pressure_open(const char *root, int *fd, bool *stream)
 {
     const char *named = getenv("MEMORY_PRESSURE_WATCH");
     char dir[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX + 32];
-
     if (named && *named) return open_named(named, fd, stream);
     if (cgroup_dir(root, dir) == 0) {
         snprintf(path, sizeof path, "%s/memory.pressure", dir);
@@ -116,7 +108,6 @@ static int on_pressure(sd_event_source *source, int fd, uint32_t revents, void *
     struct pressure *p = ctx;
     char waste[256];
     uint64_t now;
-
     if (revents & (EPOLLERR | EPOLLHUP)) { /* the group was removed, the service manager has closed its end */
         log_debug("memory pressure is not watched any more");
         p->source = sd_event_source_disable_unref(p->source);
@@ -131,10 +122,9 @@ static int on_pressure(sd_event_source *source, int fd, uint32_t revents, void *
 
 void pressure_init(struct pressure *p, struct sd_event *event, const char *root, void (*fn)(void *ctx), void *ctx)
 {
-    int fd, r;
-
+    int fd;
     *p = (struct pressure){.fn = fn, .ctx = ctx};
-    r = pressure_open(root, &fd, &p->stream);
+    int r = pressure_open(root, &fd, &p->stream);
     if (r < 0) log_debug("memory pressure is not watched: %s", error_text(r));
     if (r != 0) return;
     r = sd_event_add_io(event, &p->source, fd, p->stream ? EPOLLIN : EPOLLPRI, on_pressure, p);

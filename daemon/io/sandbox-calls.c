@@ -335,7 +335,6 @@ static void on_sigsys(int sig, siginfo_t *info, void *context)
     char line[sizeof before + 16];
     size_t n = sizeof before - 1;
     unsigned call = (unsigned)info->si_syscall, unit = 1;
-
     memcpy(line, before, n);
     while (unit < 1000000000 && call / unit >= 10) unit *= 10;
     for (; unit; unit /= 10) line[n++] = (char)('0' + call / unit % 10);
@@ -347,7 +346,6 @@ static void on_sigsys(int sig, siginfo_t *info, void *context)
 static int load(const struct sock_filter *filter, size_t n)
 {
     const struct sock_fprog p = {(unsigned short)n, (struct sock_filter *)filter};
-
     return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p) < 0 ? -errno : 0;
 }
 
@@ -365,7 +363,6 @@ int sandbox_calls(void)
 {
     const struct sigaction act = {.sa_sigaction = on_sigsys, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
     int r = sigaction(SIGSYS, &act, NULL) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
-
     if (r == 0) r = load_own_threads();
     if (r == 0) r = load(program, sizeof program / sizeof *program);
     return r < 0 ? error_say(r, "seccomp: %s", strerror(-r)) : 0;

@@ -49,7 +49,6 @@ static const struct sandbox_path system_paths[] = {
 static struct ruleset everything(long abi)
 {
     struct ruleset s = {.files = (1u << 13) - 1};
-
     if (abi >= 2) s.files |= 1u << 13;
     if (abi >= 3) s.files |= LL_TRUNCATE;
     if (abi >= 4) s.net = LL_TCP;
@@ -86,7 +85,6 @@ static int allow(int set, const struct sandbox_path *p, uint64_t known)
     struct rule rule = {.allowed = rights(p->how) & known};
     struct stat st;
     _cleanup_(closep) int fd = p->path ? open(p->path, O_PATH | O_CLOEXEC) : -1;
-
     if (fd < 0 || fstat(fd, &st) < 0) return 0;
     if (!S_ISDIR(st.st_mode)) rule.allowed &= LL_OF_FILES;
     if (!rule.allowed) return 0;
@@ -103,12 +101,10 @@ int sandbox_files(const struct sandbox *c)
 int sandbox_files_abi(const struct sandbox *c, long newest)
 {
     long abi = syscall(LL_CREATE, NULL, 0, LL_VERSION);
-    struct ruleset all;
     int r = 0;
-
     if (abi < 0) return error_say(-errno, "landlock: %s", strerror(errno));
     if (abi > newest) abi = newest;
-    all = everything(abi);
+    struct ruleset all = everything(abi);
     _cleanup_(closep) int set = (int)syscall(LL_CREATE, &all, size_of(abi), 0);
     if (set < 0) return error_say(-errno, "landlock: %s", strerror(errno));
     for (size_t i = 0; r == 0 && i < sizeof system_paths / sizeof *system_paths; i++)

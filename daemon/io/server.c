@@ -52,7 +52,6 @@ struct server {
 static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
 {
     int r;
-
     if (!*t) {
         r = sd_event_add_time_relative(s->event, t, CLOCK_MONOTONIC, usec, TIMER_ACCURACY, fn, s);
         if (r >= 0) r = sd_event_source_set_priority(*t, PRIORITY_TIMER);
@@ -66,7 +65,6 @@ static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_t
 static int on_retry(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct server *s = ctx;
-
     if (s->accept) sd_event_source_set_enabled(s->accept, SD_EVENT_ON);
     return 0;
 }
@@ -76,7 +74,6 @@ static int accept_some(struct server *s)
 {
     for (int i = 0; i < ACCEPTS_PER_WAKE; i++) {
         int fd = accept4(s->config->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
         if (fd >= 0)
             service_add(s->service, fd);
         else if (errno == EAGAIN)
@@ -92,7 +89,6 @@ static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ct
     struct server *s = ctx;
     uint64_t begin = clock_thread_usec(), pause = ACCEPT_RETRY;
     int r = accept_some(s);
-
     if (r >= 0)
         pause = accept_pace_charge(&s->accept_pace, clock_thread_usec() - begin, clock_now_usec());
     else
@@ -128,7 +124,6 @@ static void want_stop(struct server *s, const char *why)
 static int on_deadline(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct server *s = ctx;
-
     if (s->phase == STOPPING) {
         log_warning("--stop-timeout has passed; live requests end now");
         service_fail(s->service, ESHUTDOWN, "the daemon was stopped before this answer's end");
@@ -172,14 +167,12 @@ static void take_over(struct server *s, const struct server_reload *changed)
 static void reload(struct server *s)
 {
     struct server_reload changed = {0};
-    int r;
-
     if (!s->config->reload || s->phase >= STOPPING) {
         log_info("SIGHUP: nothing to read again");
         return;
     }
     if (s->phase == READY) notify_reloading(&s->notify);
-    r = s->config->reload(s->config->ctx, &changed);
+    int r = s->config->reload(s->config->ctx, &changed);
     if (r == 0) {
         take_over(s, &changed);
     } else {
@@ -198,7 +191,6 @@ static void reload(struct server *s)
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *ctx)
 {
     struct server *s = ctx;
-
     if (si->ssi_signo == SIGHUP) {
         reload(s);
     } else if (s->stop_wanted || s->phase >= STOPPING) {
@@ -235,7 +227,6 @@ static void look_at_engine(struct server *s)
 {
     const char *why = NULL;
     enum engine_state state = engine_state(s->engine, &why);
-
     if (state == ENGINE_FAILED && s->phase != FAILED) {
         fail(s, why ? why : "the model could not be loaded");
     } else if (state == ENGINE_READY && s->phase == LOADING) {
@@ -250,7 +241,6 @@ static void look_at_engine(struct server *s)
 static void look_at_idleness(struct server *s)
 {
     uint64_t accepted = service_accepted(s->service);
-
     if (accepted != s->accepted) {
         s->accepted = accepted;
         s->working = true;
@@ -264,7 +254,6 @@ static void look_at_idleness(struct server *s)
 static int on_trim(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct server *s = ctx;
-
     s->trim_soon = false;
     if (mallinfo2().fordblks >= TRIM_BYTES) malloc_trim(0);
     return 0;
@@ -274,7 +263,6 @@ static int on_trim(sd_event_source *source, uint64_t now, void *ctx)
 static void look_at_memory(struct server *s)
 {
     uint64_t accepted = service_accepted(s->service), bytes = service_bytes(s->service);
-
     if (s->trim_soon || (accepted == s->trim_accepted && bytes == s->trim_bytes)) return;
     s->trim_accepted = accepted;
     s->trim_bytes = bytes;
@@ -286,7 +274,6 @@ static void look_at_memory(struct server *s)
 static int on_post(sd_event_source *source, void *ctx)
 {
     struct server *s = ctx;
-
     service_reap(s->service);
     look_at_memory(s);
     look_at_engine(s);
@@ -301,7 +288,6 @@ static bool alive(void *ctx)
 {
     struct server *s = ctx;
     uint64_t before = s->progress;
-
     s->progress = engine_progress(s->engine);
     if (s->progress != before) return true;
     if (s->phase == LOADING) return false;
@@ -312,14 +298,12 @@ static bool alive(void *ctx)
 static void on_pressure(void *ctx)
 {
     struct server *s = ctx;
-
     engine_shed(s->engine);
 }
 
 static int block_signals(void)
 {
     sigset_t set;
-
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit on files makes a write fail, not the daemon */
     sigemptyset(&set);
@@ -333,7 +317,6 @@ static int start_loop(struct server *s)
 {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     int r = block_signals();
-
     if (r < 0) return r;
     r = sd_event_new(&s->event);
     for (int i = 0; i < 3 && r >= 0; i++) {
@@ -351,7 +334,6 @@ static int start_loop(struct server *s)
 static uint64_t client_bytes(const struct server_config *c)
 {
     uint64_t share = cgroup_memory_available("") / 32;
-
     if (c->client_bytes) return c->client_bytes;
     return share < CLIENT_BYTES_LEAST ? CLIENT_BYTES_LEAST : share > CLIENT_BYTES_MOST ? CLIENT_BYTES_MOST : share;
 }
@@ -379,7 +361,6 @@ static int start(struct server *s)
 static uint64_t flush_time(const struct server *s)
 {
     uint64_t now = clock_now_usec(), left = s->deadline_at > now ? s->deadline_at - now : 0;
-
     if (s->phase != STOPPING) return 0;
     return left < FLUSH_MOST ? left : FLUSH_MOST;
 }
@@ -405,9 +386,7 @@ static void end(struct server *s)
 int server_run(const struct server_config *c)
 {
     struct server s = {.config = c, .notify = NOTIFY_INIT};
-    int r;
-
-    r = start(&s);
+    int r = start(&s);
     if (r >= 0) {
         r = sd_event_loop(s.event);
         if (r < 0) error_origin(r);

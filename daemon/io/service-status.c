@@ -10,7 +10,6 @@ static struct account_info info_of(const struct accounts *a, uid_t uid)
 {
     const struct account *at = NULL;
     struct account_info i;
-
     while ((at = accounts_next(a, at, &i)))
         if (i.uid == uid) return i;
     return (struct account_info){0};
@@ -22,11 +21,9 @@ static int add_clients(struct buf *b, const struct accounts *a, bool all, uid_t 
     struct account_limits l;
     size_t connections;
     uint64_t bytes;
-
     accounts_sum(a, &connections, &bytes, &l);
     if (!all) {
         const struct account_info own = info_of(a, uid);
-
         connections = own.connections;
         bytes = own.bytes;
     }
@@ -50,7 +47,6 @@ static int add_peers(struct buf *b, const struct accounts *a)
 {
     struct account_info i;
     int r = buf_puts(b, ",\"peers\":[");
-
     for (const struct account *at = NULL, *next; r == 0 && (next = accounts_next(a, at, &i)); at = next) {
         if (at) r = buf_puts(b, ",");
         if (r == 0) r = add_peer(b, &i);
@@ -62,10 +58,8 @@ int service_status_add(struct proto_text *status, const struct accounts *a, uid_
 {
     bool all = uid == 0 || uid == geteuid();
     struct buf b = BUF_INIT;
-    int r;
-
     if (status->len < 2 || status->data[status->len - 1] != '}') return 0;
-    r = buf_append(&b, status->data, status->len - 1);
+    int r = buf_append(&b, status->data, status->len - 1);
     if (r == 0) r = add_clients(&b, a, all, uid);
     if (r == 0 && all) r = add_peers(&b, a);
     if (r == 0) r = buf_puts(&b, "}");

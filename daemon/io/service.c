@@ -47,10 +47,8 @@ struct service {
 static struct peer *find(const struct service *s, uint64_t id)
 {
     size_t lo = 0, hi = s->n_peers;
-
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-
         if (conn_id(s->peers[mid].conn) < id)
             lo = mid + 1;
         else
@@ -70,7 +68,6 @@ static void submit(struct service *s, struct conn *c, struct proto_request *r)
     bool work = r->type != PROTO_STATUS;
     uint64_t id = r->id;
     int e;
-
     if (s->fail_code) {
         conn_send_error(c, id, s->fail_code, s->fail_why);
         conn_finish(c);
@@ -101,7 +98,6 @@ static void send_status(struct service *s, struct conn *c, uint64_t id)
                           "version", HOB_VERSION);
     _cleanup_(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     struct proto_event e = {.type = PROTO_EV_STATUS, .id = id};
-
     json_decref(o);
     if (!text) {
         conn_send_error(c, id, ENOMEM, strerror(ENOMEM));
@@ -115,7 +111,6 @@ static void stop(struct service *s, struct conn *c, uint64_t id)
 {
     const struct proto_event e = {.type = PROTO_EV_STOPPING, .id = id};
     uid_t uid = conn_uid(c);
-
     if (uid != 0 && uid != geteuid()) {
         conn_send_error(c, id, EPERM, "only the daemon's own user and root may stop it");
         return;
@@ -128,7 +123,6 @@ static void stop(struct service *s, struct conn *c, uint64_t id)
 static void on_request(void *ctx, struct conn *c, struct proto_request *r)
 {
     struct service *s = ctx;
-
     switch (r->type) {
     case PROTO_CANCEL: /* a request that has just ended needs nothing */
         if (conn_is_live(c, r->id)) engine_cancel(s->engine, conn_id(c), r->id);
@@ -154,7 +148,6 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
 static void on_pause(void *ctx, struct conn *c, bool pause)
 {
     struct service *s = ctx;
-
     engine_pause(s->engine, conn_id(c), pause);
 }
 
@@ -162,7 +155,6 @@ static void on_pause(void *ctx, struct conn *c, bool pause)
 static void on_abandon(void *ctx, struct conn *c, uint64_t id)
 {
     struct service *s = ctx;
-
     engine_abandon(s->engine, conn_id(c), id);
 }
 
@@ -170,7 +162,6 @@ static void on_finished(void *ctx, struct conn *c)
 {
     struct service *s = ctx;
     struct peer *p = find(s, conn_id(c));
-
     if (!p) return;
     p->finished = true;
     s->any_finished = true;
@@ -182,7 +173,6 @@ static const struct conn_ops ops = {
 static void deliver(struct service *s, struct engine_event *e)
 {
     struct peer *p = find(s, e->conn);
-
     if (!p || !conn_is_live(p->conn, e->ev.id)) return;
     if (e->ev.type == PROTO_EV_STATUS && service_status_add(&e->ev.status, s->accounts, conn_uid(p->conn)) < 0)
         log_debug("no memory for the status of connections");
@@ -196,7 +186,6 @@ static int on_engine(sd_event_source *source, int fd, uint32_t revents, void *ct
 {
     struct service *s = ctx;
     struct engine_event e;
-
     for (int i = 0; i < EVENTS_PER_WAKE && engine_poll(s->engine, &e); i++) {
         deliver(s, &e);
         proto_event_fini(&e.ev);
@@ -253,12 +242,9 @@ void service_add(struct service *s, int fd)
     struct conn *c;
     uid_t uid;
     pid_t pid;
-    int r;
-
     if (s->n_peers == s->peers_cap) {
         size_t cap = s->peers_cap ? 2 * s->peers_cap : 16;
         struct peer *peers = reallocarray(s->peers, cap, sizeof *peers);
-
         if (!peers) {
             listener_turn_away(fd, error_origin(-ENOMEM));
             return;
@@ -266,7 +252,7 @@ void service_add(struct service *s, int fd)
         s->peers = peers;
         s->peers_cap = cap;
     }
-    r = sock_peer(fd, &uid, &pid);
+    int r = sock_peer(fd, &uid, &pid);
     if (r == 0) r = account_open(s->accounts, uid, clock_now_usec(), &a);
     if (r == -EAGAIN) {
         listener_turn_away_often(fd);
@@ -289,7 +275,6 @@ void service_add(struct service *s, int fd)
 void service_reap(struct service *s)
 {
     size_t kept = 0;
-
     if (!s->any_finished) return;
     s->any_finished = false;
     for (size_t i = 0; i < s->n_peers; i++)
@@ -320,11 +305,9 @@ void service_fail(struct service *s, int code, const char *why)
     s->fail_code = code;
     for (size_t i = 0; i < s->n_peers; i++) {
         struct peer *p = &s->peers[i];
-
         if (conn_live(p->conn) == 0) continue;
         while (conn_live(p->conn)) {
             uint64_t id = conn_live_at(p->conn, 0);
-
             conn_send_error(p->conn, id, code, s->fail_why);
             conn_end(p->conn, id);
         }
@@ -336,7 +319,6 @@ void service_fail(struct service *s, int code, const char *why)
 size_t service_live(const struct service *s)
 {
     size_t n = engine_detached(s->engine);
-
     for (size_t i = 0; i < s->n_peers; i++)
         if (!conn_is_closed(s->peers[i].conn)) n += conn_live(s->peers[i].conn);
     return n;
@@ -351,7 +333,6 @@ bool service_quiet(const struct service *s)
 {
     for (size_t i = 0; i < s->n_peers; i++) {
         const struct conn *c = s->peers[i].conn;
-
         if (!conn_is_closed(c) && (conn_live(c) || !conn_flushed(c))) return false;
     }
     return engine_detached(s->engine) == 0;
@@ -360,7 +341,6 @@ bool service_quiet(const struct service *s)
 size_t service_open(const struct service *s)
 {
     size_t n = 0;
-
     for (size_t i = 0; i < s->n_peers; i++) n += !conn_is_closed(s->peers[i].conn);
     return n;
 }
@@ -377,7 +357,6 @@ uint64_t service_bytes(const struct service *s)
     struct account_limits l;
     size_t connections;
     uint64_t bytes;
-
     accounts_sum(s->accounts, &connections, &bytes, &l);
     return bytes;
 }

@@ -33,7 +33,7 @@ static void test_columns_line_up(void **state)
 {
     PRINTS("NAME     N  AGE\na       12  now\nlonger   3  then\n", TABLE(.columns = 3, .right = 2), "NAME", "N", "AGE",
            "a", "12", "now", "longer", "3", "then");
-    PRINTS("  x\n  y\n", TABLE(.columns = 1, .in_front = "  "), "x", "y");
+    PRINTS("  x\n  y\n", TABLE(.columns = 1, .prefix = "  "), "x", "y");
     /* Characters, not bytes. */
     PRINTS("h\xc3\xa9   1\nhey  2\n", TABLE(.columns = 2), "h\xc3\xa9", "1", "hey", "2");
 }
@@ -47,15 +47,15 @@ static void test_wide_characters_take_two_columns(void **state)
 
 static void test_what_can_be_spared_is_left_out(void **state)
 {
-    PRINTS("NAME  A  BB  C\nx     1  2   3\n", TABLE(.columns = 4, .spare = 6, .width = 14), "NAME", "A", "BB", "C",
+    PRINTS("NAME  A  BB  C\nx     1  2   3\n", TABLE(.columns = 4, .optional = 6, .width = 14), "NAME", "A", "BB", "C",
            "x", "1", "2", "3");
-    PRINTS("NAME  A  C\nx     1  3\n", TABLE(.columns = 4, .spare = 6, .width = 13), "NAME", "A", "BB", "C", "x", "1",
-           "2", "3");
-    PRINTS("NAME  C\nx     3\n", TABLE(.columns = 4, .spare = 6, .width = 8), "NAME", "A", "BB", "C", "x", "1", "2",
+    PRINTS("NAME  A  C\nx     1  3\n", TABLE(.columns = 4, .optional = 6, .width = 13), "NAME", "A", "BB", "C", "x",
+           "1", "2", "3");
+    PRINTS("NAME  C\nx     3\n", TABLE(.columns = 4, .optional = 6, .width = 8), "NAME", "A", "BB", "C", "x", "1", "2",
            "3");
     /* A long name gives way first. */
-    PRINTS("a long name…  1  2\n", TABLE(.columns = 3, .spare = 2, .width = 18), "a long name that", "1", "2");
-    PRINTS("a long name t…  2\n", TABLE(.columns = 3, .spare = 2, .width = 17), "a long name that", "1", "2");
+    PRINTS("a long name…  1  2\n", TABLE(.columns = 3, .optional = 2, .width = 18), "a long name that", "1", "2");
+    PRINTS("a long name t…  2\n", TABLE(.columns = 3, .optional = 2, .width = 17), "a long name that", "1", "2");
 }
 
 static void test_first_column_gives_way(void **state)

@@ -130,10 +130,10 @@ static void last_words(struct home *h, const char *log, const char *want)
 
     put_file(h, "log", log, 0600);
     if (!want) {
-        assert_int_equal(launch_last_words(at(h, "log"), &words), -ENODATA);
+        assert_int_equal(launch_last_line(at(h, "log"), &words), -ENODATA);
         return;
     }
-    assert_int_equal(launch_last_words(at(h, "log"), &words), 0);
+    assert_int_equal(launch_last_line(at(h, "log"), &words), 0);
     assert_string_equal(words, want);
     free(words);
 }
@@ -154,7 +154,7 @@ static void test_last_words(void **state)
     memcpy(large + 19990, "\nthe end\n\n", 10);
     last_words(h, large, "the end");
     free(large);
-    assert_int_equal(launch_last_words(at(h, "none"), &words), -ENOENT);
+    assert_int_equal(launch_last_line(at(h, "none"), &words), -ENOENT);
 }
 
 static void test_failure_is_told_in_its_own_words(void **state)

@@ -3,7 +3,7 @@
 #include "libcommon/decay.h"
 #include <assert.h>
 
-#define DEBT_MAX 1000000 /* us of a user: no past is held against anybody for long */
+#define DEBT_MAX 1000000 /* us; limits how long past use counts against a user */
 
 static uint64_t user_debt(const struct fairq *q, const struct fairq_user *u, uint64_t now)
 {
@@ -20,7 +20,7 @@ static bool is_alone(const struct fairq *q, const struct fairq_user *u)
     return q->alone ? q->alone(q, u) : q->live == u->live;
 }
 
-static void push(struct fairq_line *l, struct fairq_user *u)
+static void push(struct fairq_list *l, struct fairq_user *u)
 {
     u->next = NULL;
     if (l->last)
@@ -31,7 +31,7 @@ static void push(struct fairq_line *l, struct fairq_user *u)
     u->queued = true;
 }
 
-static void take_out(struct fairq_line *l, struct fairq_user *u)
+static void take_out(struct fairq_list *l, struct fairq_user *u)
 {
     struct fairq_user **at = &l->first, *before = NULL;
     while (*at && *at != u) {
@@ -49,7 +49,7 @@ bool fairq_is_heavy(const struct fairq *q, const struct fairq_user *u, uint64_t 
     return user_debt(q, u, now) > q->config.burst;
 }
 
-/* To the end of its line. */
+/* Append @u to its list, if it has work and is not queued or blocked. */
 static void queue(struct fairq *q, struct fairq_user *u, uint64_t now)
 {
     if (u->queued || u->blocked || !u->first) return;
@@ -101,8 +101,8 @@ void fairq_live(struct fairq *q, struct fairq_user *u, int n)
     q->live += (uint64_t)n;
 }
 
-/* The first entry of the user whose turn it is; the user goes to the end of the line if there are more. */
-static struct fairq_entry *take_turn(struct fairq *q, struct fairq_line *l, uint64_t now)
+/* Take the first entry of the first user in @l. If the user has more entries, it moves to the end of its list. */
+static struct fairq_entry *take_turn(struct fairq *q, struct fairq_list *l, uint64_t now)
 {
     struct fairq_user *u = l->first;
     struct fairq_entry *x = u->first;
@@ -136,7 +136,7 @@ void fairq_charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t
     u->debt = user_debt(q, u, now) + usec;
     if (u->debt > DEBT_MAX) u->debt = DEBT_MAX;
     u->debt_at = now;
-    if (u->debt <= q->config.burst || is_alone(q, u)) return; /* alone: nobody is worse off for what it took */
+    if (u->debt <= q->config.burst || is_alone(q, u)) return; /* alone: it delayed no other user */
     q->debt = heavy_debt(q, now) + usec;
     if (q->debt > q->config.heavy_burst) q->debt = q->config.heavy_burst;
     q->debt_at = now;

@@ -1,33 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The scheduler: pure functions from the state of all requests to who starts, who gives up its slot, and what the next
- * batch is. No clock (now is a field), no locks, no model, no memory of its own (arrays and scratch are the caller's).
+ * The scheduler decides which requests start, which are preempted, and which tokens the next batch computes. It is a
+ * set of pure functions of the state of all requests: it has no clock (now_ms is a field), no locks, no model, and no
+ * memory of its own (the caller provides the arrays and the scratch).
  *
- * Fairness. Service is counted in units: a token of prefill is config.prefill_units, a token decoded
- * config.decode_units (in a large batch prefill costs the machine a fraction of what decoding does; in the small ones
- * beside others' answers it costs about as much, see sched_time_prefill_units). Each user has an account of units; the
- * one with less comes first, then class, then arrival. Who comes to wait is raised to the floor, the least account of
- * those who already wait (nobody waits: the largest of all), so that absence earns nothing and using an idle machine
- * costs nothing.
+ * Terms. A request is waiting or running. A running request holds a slot (there are config.parallel) and KV blocks. A
+ * preempted request loses its slot and waits again; it keeps its tokens.
  *
- * Slots. A free one goes to the waiting user with the least account, where each running request counts for what is left
- * of its prompt, at least for what is left of its quantum. A running request gives its slot up to a waiting user
- *   - at once, when its own user has at least two slots more and no smaller account (slots are shared evenly);
- *   - at once, to a first token that lacks at most config.express_tokens of its prompt, when its own user has a slot
- *     more and an account that is not a quantum smaller: such a one leaves the slot after a step or two;
- *   - after a quantum in its slot, when its user's account is at least a quantum larger (service is shared evenly);
- *   - at once, to a higher class of its own user;
- *   - when its reader has been slow for config.yield_ms.
- * While those who wait do not all fit into memory beside those who run, a victim may lose what it has computed. A
- * quantum is longer then by SCHED_WORTH units for each token of that: two long requests would otherwise take turns for
- * ever, and read their prompts anew each time.
+ * Service. Service is counted in units: config.prefill_units for a prefilled token, config.decode_units for a decoded
+ * token. In a large batch a prefilled token costs the machine a fraction of a decoded token; in the small batches
+ * beside answers of other users it costs about as much (see sched_time_prefill_units). The account of a user is the
+ * number of units that the user's requests have received. The user with the smallest account is served first. Requests
+ * of one user are ordered by class, then by arrival.
  *
- * While a user has a request that waits and could run, no other user's account gets further ahead of its own than
- * sched_lead_max() says.
+ * Floor. A user who was absent must not return with an old, small account and take the whole machine. So when a user
+ * starts to wait, the account is raised to the floor: the smallest account among the users who already wait, or the
+ * largest account among the users who run something if no user waits. Service on an otherwise idle machine therefore
+ * costs a user nothing later.
  *
- * Blocks. Who does not fit may take those of others by the same rules, if that is enough for it. If not, others may
- * pass it until config.patience units were served since it came to wait; then nobody starts before it does.
+ * Slots. A free slot goes to the waiting user with the smallest account. In this comparison an account includes the
+ * units that the user's running requests are expected to receive: for each the rest of its prompt, at least the rest of
+ * its quantum. A waiting request preempts a running request
+ *   - if the reader of the running request has been slow for config.yield_ms: at once;
+ *   - if both belong to one user, and the waiting request has a higher class: at once;
+ *   - if the other user has at least two slots more and no smaller account: at once, so that slots are shared evenly;
+ *   - if the waiting request lacks at most config.express_tokens of its prompt and has no token of its answer, the
+ * running request lacks more or has one, and the other user has more slots and an account that is at most a quantum
+ * smaller: at once, because the waiting request leaves the slot after a step or two;
+ *   - if the account of the other user is larger by at least a quantum: after the running request has received a
+ * quantum in its slot, so that service is shared evenly.
+ *
+ * Short memory. If the waiting requests do not all fit into memory beside the running ones, a preempted request may
+ * lose its computed tokens. Two long requests could then preempt each other again and again, and prefill their prompts
+ * each time. So a quantum is longer in this state, by SCHED_WORTH times the units of its computed tokens.
+ *
+ * Blocks. A request that needs more blocks than are free preempts others by the same rules, if their blocks are
+ * sufficient. If they are not, other requests may start before it until config.patience units have been served since it
+ * began to wait. After that no request starts before it.
+ *
+ * Bound. While a user has a waiting request that could run, the account of no other user grows beyond that user's
+ * account by more than sched_lead_max().
+ *
+ * Batch. A step decodes one token of each decoding request and adds prefill, up to limits of tokens and of estimated
+ * time (step-time.h). A first token that is nearly ready does not wait for a long batch: see config.express_tokens.
  */
 #include "daemon/sched/step-time.h"
 #include <stdbool.h>
@@ -35,78 +51,85 @@
 #include <stdint.h>
 
 #define SCHED_NONE  UINT32_MAX
-#define SCHED_WORTH 2 /* times what is to be read again */
+#define SCHED_WORTH 2 /* how often a quantum must cover the prefill that a preemption may discard */
 
 enum sched_class { SCHED_CLASS_INFILL, SCHED_CLASS_INTERACTIVE, SCHED_CLASS_BATCH, SCHED_CLASSES };
 
 struct sched_config {
-    uint32_t parallel;      /* slots */
-    uint32_t batch_tokens;  /* most tokens of a step, >= 1 */
-    uint32_t prefill_units; /* of a token of prefill, 1 … decode_units */
-    uint32_t decode_units;  /* of a decoded token */
+    uint32_t parallel;      /* number of slots */
+    uint32_t batch_tokens;  /* maximum tokens of a step, at least 1 */
+    uint32_t prefill_units; /* units for each prefilled token, 1 … decode_units */
+    uint32_t decode_units;  /* units for each decoded token */
     uint32_t quantum;       /* units */
-    uint32_t yield_ms;      /* a reader slow for so long loses its slot, when somebody wants it */
-    uint64_t patience;      /* units */
-    /* A step that decodes: within @step_ratio times one that does nothing else, and @step_ms (but never less than
-     * @step_least times it, so that long sequences leave prompts some time). A step that does not decode is
-     * as full as it can be. */
-    double step_ratio, step_ms, step_least;
-    /* While several users have something to compute, nobody's prompt holds up another user's answer: such a step takes
-     * at most @shared_ratio times what one token of one answer takes, or @shared_least times what all answers do. */
-    double shared_ratio, shared_least;
-    /* Then, too, a first token that lacks at most @express_tokens of its prompt does not wait for the others' tokens:
-     * every second step may be for such of users with little service alone. */
+    uint32_t yield_ms;      /* a request whose reader is slow for this time (ms) may be preempted */
+    uint64_t patience;      /* units served until a request that lacks blocks blocks all later starts */
+    /* Time limit of a step that decodes. D is the estimated time of the step's decode tokens alone. The step may take
+     * step_ratio * D, and at most step_ms milliseconds; but always step_least * D, so that prompts progress beside
+     * long sequences. A step without decode has no time limit. */
+    double step_ratio;
+    double step_ms;
+    double step_least;
+    /* Stricter limit while requests of several users have tokens to compute, so that a prompt of one user does not
+     * delay the answer of another. The step may take the larger of shared_ratio * (the time to decode one token of one
+     * request) and shared_least * D. */
+    double shared_ratio;
+    double shared_least;
+    /* Express steps. While several users have tokens to compute, every second step may compute only first tokens: those
+     * of requests that lack at most this many tokens of their prompt, of users with small accounts. */
     uint32_t express_tokens;
-    /* Where that leaves less than @prefill_min tokens, prefill gets @prefill_due every @prefill_gap steps. */
-    uint32_t prefill_min, prefill_due, prefill_gap;
+    /* If the time limit leaves room for less than prefill_min tokens, the step has no prefill. After prefill_gap steps
+     * without prefill, one step prefills prefill_due tokens in any case. */
+    uint32_t prefill_min; /* tokens */
+    uint32_t prefill_due; /* tokens */
+    uint32_t prefill_gap; /* steps */
 };
 
-/* Everything but parallel and batch_tokens. */
+/* Set the two arguments, and all other members to their defaults. */
 void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch_tokens);
 
-/* The account of a user. Zero at first; the caller keeps it, also while the user has no request (@waited is false
- * then), and may forget one that has none and whose account is not above the floor. There is to be a decision before
- * each step, whether or not somebody waits. */
+/* The account of a user, zero at first. The caller keeps it, also while the user has no request (then @waited is
+ * false). The caller may drop the account of a user without requests if it is not above the floor. sched_decide must
+ * run before each step, even if no request waits. */
 struct sched_user {
     uint64_t served; /* units */
-    bool waited;     /* it had a request that waited and could run, as of the last decision */
+    bool waited;     /* at the last decision the user had a waiting request that could run */
 };
 
-/* What is kept from call to call. Zero at first, but for @time (sched_time_init). */
+/* State that the caller keeps from call to call. Zero at first, except @time (sched_time_init). */
 struct sched_book {
-    struct sched_time time;
-    uint64_t clock;         /* units served in all */
-    uint64_t floor;         /* of accounts */
-    uint32_t since_prefill; /* steps without the prefill that was wanted */
-    bool express;           /* the last step was for first tokens alone */
+    struct sched_time time; /* the estimate of step times */
+    uint64_t clock;         /* units served to all users, ever */
+    uint64_t floor;         /* units; never decreases */
+    uint32_t since_prefill; /* steps since the last prefill, while prefill was possible */
+    bool express;           /* the last step was an express step */
 };
 
-/* A request that waits (new, or preempted: it keeps its tokens) or runs (it has a slot and blocks). */
+/* A waiting request (new or preempted), or a running one. */
 struct sched_req {
-    uint64_t arrival;   /* unique */
-    uint64_t last_step; /* when it was last in a batch; 0: never */
-    uint64_t since;     /* waits: book.clock when it came to */
-    uint64_t paused_ms; /* paused: since when, on the clock of sched_state.now_ms */
-    uint32_t user;      /* index */
-    uint32_t computed;  /* tokens whose K and V are there; waits: those that the cache has for it (< known) */
-    uint32_t known;     /* tokens there are, prompt and answer so far; all computed: nothing to do */
-    uint32_t draft;     /* decodes: tokens proposed to follow the known ones, which a step may verify */
-    uint32_t spent;     /* runs: units it got since it has its slot */
-    /* Waits: what starting it takes of free_blocks: those it has to write into, and those it finds in the cache and
-     * nobody holds. Runs: what free_blocks would gain if it were preempted. (Where both mean the same blocks, they may
-     * not suffice in the end: then it just does not start, and the next decision sees it as it is.) */
-    uint32_t blocks;
-    uint32_t grow; /* runs, with overcommit only: blocks that its next step takes */
-    /*
-     * group: the request (its index; SCHED_NONE: none) with which it has the longest beginning in common that is not
-     * computed; of several with the same one they all name. Its own index is allowed. shared: tokens of that beyond
-     * @computed, as far as the cache can hand them over. One of them runs, the others wait until it has got so far.
+    uint64_t arrival;   /* order of arrival, unique */
+    uint64_t last_step; /* number of the last step that included the request; 0: none */
+    uint64_t since;     /* waiting: book.clock when it began to wait, units */
+    uint64_t paused_ms; /* paused: the time when the pause began, on the clock of sched_state.now_ms */
+    uint32_t user;      /* index into sched_state.users */
+    uint32_t computed;  /* tokens with K and V; waiting: tokens that the cache has for it (< known) */
+    uint32_t known;     /* tokens of the prompt and of the answer so far; equal to computed: nothing to compute */
+    uint32_t draft;     /* decoding: proposed tokens after the known ones, which a step may verify */
+    uint32_t spent;     /* running: units received since it got its slot */
+    /* Blocks. Waiting: the part of free_blocks that its start takes, which is new blocks and cached blocks that no
+     * request holds. Running: the blocks that its preemption adds to free_blocks. If both count the same blocks, the
+     * blocks can be insufficient after all: then the request does not start, and the next decision has exact numbers.
      */
+    uint32_t blocks;
+    uint32_t grow; /* running, with overcommit only: blocks that its next step allocates */
+    /* Shared prefixes. @group is the index of the request with which this request has the longest common prefix that is
+     * not computed yet; SCHED_NONE: none; its own index is allowed. Requests with the same prefix all have the same
+     * @group. @shared is the length of that prefix beyond @computed, in tokens that the cache can share. One request of
+     * the group runs; the others wait until it has computed the prefix. */
     uint32_t group, shared;
     uint8_t class; /* enum sched_class */
     bool running;
-    bool decoding; /* it has sampled a token */
-    bool paused;   /* its reader is slow: leave it out */
+    bool decoding; /* it has sampled at least one token */
+    bool paused;   /* its reader is slow: no step includes it */
 };
 
 struct sched_state {
@@ -115,77 +138,82 @@ struct sched_state {
     struct sched_user *users; /* [n_users] */
     uint32_t n_users;
     uint64_t now_ms;      /* any monotonic clock */
-    uint32_t free_blocks; /* that can be had: free, or evictable */
+    uint32_t free_blocks; /* blocks that are free or evictable */
 };
 
-/* Bytes of scratch that the functions below need, aligned for uint64_t. */
+/* Bytes of scratch memory that the functions below need. It must be aligned for uint64_t. */
 size_t sched_scratch_size(uint32_t n, uint32_t n_users);
 
 /* --- slots --- */
 
 enum sched_why {
-    SCHED_START,   /* it gets a slot and its blocks */
-    SCHED_YIELD,   /* it gives up its slot: its reader is slow, */
-    SCHED_CLASS,   /* a higher class of the same user waits, */
-    SCHED_EVEN,    /* its user has too many slots, */
-    SCHED_QUANTUM, /* its user has been served more, */
-    SCHED_BLOCKS,  /* or blocks ran out (overcommit) */
+    SCHED_START,   /* start: the request gets a slot and its blocks */
+    SCHED_YIELD,   /* preempt: its reader is slow */
+    SCHED_CLASS,   /* preempt: a request of a higher class of the same user waits */
+    SCHED_EVEN,    /* preempt: its user has at least two slots more than a waiting user */
+    SCHED_QUANTUM, /* preempt: its user's account is larger by a quantum or more */
+    SCHED_BLOCKS,  /* preempt: the blocks are exhausted (overcommit) */
 };
 
 struct sched_action {
-    uint32_t index;
+    uint32_t index; /* into sched_state.reqs */
     enum sched_why why;
 };
 
 /*
- * Who starts and who is preempted, in the order in which it is to be done (a victim before the one it gives way to),
- * each request at most once; @out [n]; returns how many. Up to 64 start and 4 are moved at once (more for one that
- * needs their blocks): there is a decision before every step. Updates the users' accounts and the book's floor.
+ * Decide which requests start and which are preempted. @out [n] receives the actions in the order of execution: a
+ * victim comes before the request that replaces it. Each request appears at most once. Returns the number of actions.
+ * One decision starts up to 64 requests and preempts up to 4, or more if one request needs their blocks; the next
+ * decision follows before the next step. Updates the users' accounts and book.floor.
  */
 uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const struct sched_state *s, void *scratch,
                       struct sched_action *out);
 
-/* How far an account can get ahead of that of a user who waits and could run: (parallel + 2) quanta and two steps'
- * service; where blocks can be short, the patience and two of the longer quanta of a request of @longest tokens besides
- * (0: they cannot). */
+/* Maximum difference, in units, between any account and that of a user with a waiting request that could run:
+ * (parallel + 2) quanta and the service of two steps. @longest: tokens of the longest request if blocks can be short,
+ * which adds the patience and two of its longer quanta; 0: blocks are never short. */
 uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest);
 
 /* --- the batch --- */
 
-/* A part of the batch: @n tokens of sequence @index from position computed on. The last @draft of them are proposed
- * ones. */
+/* A part of the batch: @n tokens of request @index, from its position @computed on. */
 struct sched_run {
-    uint32_t index, n, draft;
-    bool logits; /* it has the last token that is known: a token can be sampled, and one more for each of @draft */
+    uint32_t index, n;
+    uint32_t draft; /* proposed tokens after these, to be verified */
+    bool logits;    /* the last of these tokens is the last known one: the next token can be sampled, and one more for
+                     * each token of @draft */
 };
 
 /*
- * Fill @out [n] with the next batch, each sequence at most once; returns how many. First one token for every one that
- * decodes (the longest waiting, when they are more than fit), then prefill by account, class and arrival, as much as
- * fits the config's limits of tokens and time. Proposed tokens get the room that is left then, in the order of the
- * answers that decode; they count as decoded tokens in *load and in the accounts, accepted or not. What the step was,
- * for sched_done, goes to *load.
+ * Fill @out [n] with the next batch. Each request appears at most once. Returns the number of parts. The batch has one
+ * token of every decoding request (if they do not all fit, of those that were not in a batch for the longest time),
+ * then prefill in the order of account, class and arrival, within the limits of tokens and time in @c, then proposed
+ * tokens in the room that is left. Proposed tokens count as decoded ones in *load and in the accounts, accepted or not.
+ * *load describes the step for sched_done.
  */
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load);
 
-/* Units of a run of @n tokens of @r. */
+/* Units of service for @n tokens of @r. */
 uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, uint32_t n);
 
-/* The step was done and took @ms: charge the users, learn. The caller adds sched_units to what each request spent. */
+/* Call it after a step, which took @ms milliseconds: charges the users' accounts and updates the estimate of step
+ * times. The caller adds sched_units to @spent of each request. */
 void sched_done(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
                 const struct sched_run *runs, uint32_t n, const struct sched_load *load, double ms);
 
 /* --- the queue --- */
 
-/* pos[n]: 0 for what runs, else its place (from 1) in the order in which all would start if nothing new came. */
+/* Set pos[n]: 0 for a running request, else its position in the queue, from 1: the order of starts if no new request
+ * arrives. */
 void sched_positions(const struct sched_config *c, const struct sched_state *s, void *scratch, uint32_t *pos);
 
 /*
- * Room in a queue of @queue requests (that wait and never ran; @preempted, may be NULL, tells those that did: they do
- * not count) for a new one of @user with @class. SCHED_NONE: there is. n: no, refuse the new one. Else the request to
- * refuse in its place: @user has fewer waiting than an even share of the queue, and this is the newest of the lowest
- * class of the user who has most.
+ * Admission of a new request of @user with @class to a queue of at most @queue requests. Preempted requests (@preempted
+ * [n], NULL: none) do not count. Returns SCHED_NONE: admit it. s->n: the queue is full, refuse the new request. Else:
+ * admit it, and refuse the request with the returned index instead. This is either the newest request of the lowest
+ * class of the user with the most waiting requests, if @user has fewer than an even share of the queue; or the newest
+ * request of @user itself with a class lower than @class.
  */
 uint32_t sched_refuse(const struct sched_state *s, const bool *preempted, uint32_t queue, uint32_t user,
                       enum sched_class class, void *scratch);

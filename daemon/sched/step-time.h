@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * How long a step takes: fixed + decode tokens + prefill tokens + attention of either, each a coefficient that is never
- * negative. Learned from measured steps by a Kalman filter (R. E. Kalman, "A New Approach to Linear Filtering and
- * Prediction Problems", 1960): measurements err by SCHED_TIME_NOISE of what is expected, a coefficient drifts by
- * SCHED_TIME_DRIFT of itself a step and is never less certain than within its own size, so that one about which steps
- * tell nothing stays as it was, and steps that are all alike do not play one against another. A measurement counts as
- * at most twice and at least half of what was expected, so that a bad one changes little; SCHED_TIME_BELIEVE such in a
- * row, all too slow or all too fast, and the machine has changed: everything is scaled by the mildest of them.
+ * An estimate of the time of a step: a fixed part, plus one coefficient each for decode tokens, prefill tokens, and the
+ * attention of both. No coefficient is negative. The coefficients are learned from measured steps by a Kalman filter
+ * (R. E. Kalman, "A New Approach to Linear Filtering and Prediction Problems", 1960):
+ *   - the error of a measurement is SCHED_TIME_NOISE of the expected time;
+ *   - in each step a coefficient drifts by SCHED_TIME_DRIFT of its value;
+ *   - the uncertainty of a coefficient never exceeds its value. So a coefficient that recent steps do not depend on
+ *     stays unchanged, and equal steps do not move one coefficient against another;
+ *   - a measurement counts as at least half and at most twice the expected time, so that an outlier has little effect;
+ *   - after SCHED_TIME_BELIEVE outliers in a row in the same direction, the machine has changed: all coefficients are
+ *     scaled by the smallest of these deviations.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,34 +28,35 @@ enum {
     SCHED_TIME_TERMS
 };
 
-/* What a step does. */
+/* The work of a step. */
 struct sched_load {
     uint32_t decode, prefill;     /* tokens */
     double decode_kv, prefill_kv; /* thousands of (token, position before it) pairs */
-    bool express;                 /* nothing but first tokens that were nearly there */
-    bool no_prefill;              /* there was a prompt to read, and no room for any of it */
+    bool express;                 /* an express step (scheduler.h) */
+    bool no_prefill;              /* a request needed prefill, but none fitted */
 };
 
 struct sched_time {
-    double ms[SCHED_TIME_TERMS];    /* of the step, a token, a token, a thousand pairs, a thousand pairs */
-    double usual[SCHED_TIME_TERMS]; /* what they would be, had the machine the ratios of a usual one */
-    double p[SCHED_TIME_TERMS][SCHED_TIME_TERMS]; /* covariance of their errors */
-    uint32_t samples;
-    double off;   /* the mildest ratio of measured and expected of those in a row that were far off */
-    uint32_t row; /* how many they are */
+    double ms[SCHED_TIME_TERMS];    /* milliseconds for a step, a token, a token, a thousand pairs, a thousand pairs */
+    double usual[SCHED_TIME_TERMS]; /* the same, if the machine had the ratios of a typical CPU */
+    double p[SCHED_TIME_TERMS][SCHED_TIME_TERMS]; /* covariance of the errors of @ms */
+    uint32_t samples;                             /* measured steps */
+    double off;   /* ratio of measured to expected time: the one nearest to 1 among the current outliers */
+    uint32_t row; /* number of outliers in a row */
 };
 
-/* Starts from the ratios of a usual CPU; the first step measured sets the scale. */
+/* Start with the ratios of a typical CPU; the first measured step sets the scale. */
 void sched_time_init(struct sched_time *t);
 
-/* Milliseconds to expect. */
+/* The expected milliseconds of a step. */
 double sched_time_of(const struct sched_time *t, const struct sched_load *x);
 
-/* Tokens of prefill from position @pos on that take at most @ms; at most @max. */
+/* The number of tokens, at most @max, that can be prefilled from position @pos on in @ms milliseconds. */
 uint32_t sched_time_prefill(const struct sched_time *t, uint32_t pos, double ms, uint32_t max);
 
-/* What a token of prefill costs where a decoded one costs @decode_units: 1 … @decode_units. */
+/* The units of a prefilled token, 1 … @decode_units, if a decoded token has @decode_units: the ratio of their expected
+ * times, rounded. */
 uint32_t sched_time_prefill_units(const struct sched_time *t, uint32_t decode_units);
 
-/* @x took @ms; what is not a positive number is ignored. */
+/* Learn that @x took @ms milliseconds. Ignored unless @ms is a positive number. */
 void sched_time_learn(struct sched_time *t, const struct sched_load *x, double ms);

@@ -50,11 +50,11 @@ static void start(struct core *core, struct seq *s)
     if (!seq_fetch(&core->cache, s, fetched)) run(s);
 }
 
-static void act(struct core *core, struct seq *s, enum sched_why why)
+static void act(struct core *core, struct seq *s, enum sched_reason reason)
 {
-    if (why == SCHED_START && s->state == SEQ_WAITING && core->running < core->config.parallel)
+    if (reason == SCHED_START && s->state == SEQ_WAITING && core->running < core->config.parallel)
         start(core, s);
-    else if (why != SCHED_START && s->state == SEQ_RUNNING) {
+    else if (reason != SCHED_START && s->state == SEQ_RUNNING) {
         core->counts.preemptions++;
         answer_preempt(s);
     }
@@ -125,7 +125,7 @@ void admit_waiting(struct core *core)
     if (plan_gather(core, &st) < 0 || p->n == 0) return;
     uint32_t n = sched_decide(&p->config, &p->book, &st, p->scratch, p->actions);
     plan_keep_accounts(core);
-    for (uint32_t i = 0; i < n; i++) act(core, p->seqs[p->actions[i].index], p->actions[i].why);
+    for (uint32_t i = 0; i < n; i++) act(core, p->seqs[p->actions[i].index], p->actions[i].reason);
     uint32_t left = REFUSALS_PER_TURN;
     while (waiting(core) > core->config.queue && left-- && plan_gather(core, &st) == 0 && refuse(core, &st)) continue;
     if (left == UINT32_MAX) core_again(core);

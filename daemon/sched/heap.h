@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Inside the scheduler: a binary heap in an array, smallest (key, tie) on top. */
+/* Private to the scheduler: a binary heap in an array, the smallest (key, tie) on top. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,7 +14,7 @@ static inline bool sched_item_less(const struct sched_item *a, const struct sche
     return a->key != b->key ? a->key < b->key : a->tie < b->tie;
 }
 
-/* h[i] may be larger than its children. */
+/* Restore the heap after h[i] has increased. */
 static inline void sched_heap_down(struct sched_item *h, uint32_t n, uint32_t i)
 {
     struct sched_item x = h[i];
@@ -31,7 +31,7 @@ static inline void sched_heap_make(struct sched_item *h, uint32_t n)
     for (uint32_t i = n / 2; i-- > 0;) sched_heap_down(h, n, i);
 }
 
-/* Take the top away; returns how many are left. */
+/* Remove the top. Returns the number of items left. */
 static inline uint32_t sched_heap_pop(struct sched_item *h, uint32_t n)
 {
     h[0] = h[--n];

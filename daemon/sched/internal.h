@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Inside the scheduler: what its files share. */
+/* Private to the scheduler: declarations that its files share. */
 #include "daemon/sched/heap.h"
 #include "daemon/sched/scheduler.h"
 
-/* What a user has, as a decision or a step goes on. */
-struct sched_who {
-    uint64_t ahead;   /* units that its running requests are sure to get */
-    uint32_t slots;   /* running */
-    uint32_t waiting; /* that wait and could run */
-    uint32_t first;   /* its part of items */
-    uint32_t n;       /* items left in it */
-    uint8_t lowest;   /* class among its running ones */
-    bool heaped;      /* its part is a heap */
+/* The state of a user during a decision or a step. */
+struct sched_usage {
+    uint64_t expected; /* units that its running requests are expected to receive */
+    uint32_t slots;    /* number of running requests */
+    uint32_t waiting;  /* number of waiting requests that could run */
+    uint32_t first;    /* start of its part of items */
+    uint32_t n;        /* items left in its part */
+    uint8_t lowest;    /* lowest class of its running requests */
+    bool heaped;       /* its part is ordered as a heap */
 };
 
 struct sched_scratch {
-    struct sched_item *items; /* [n], by user */
-    struct sched_item *line;  /* [n_users] a heap of users */
-    struct sched_who *who;    /* [n_users] */
-    uint32_t *progress;       /* [n] of a group: tokens in common that a running member is still to compute */
-    uint32_t *list;           /* [n] indices */
-    bool *done;               /* [n] an action was decided for it */
+    struct sched_item *items;     /* [n], grouped by user */
+    struct sched_item *user_heap; /* [n_users] a heap of users */
+    struct sched_usage *usage;    /* [n_users] */
+    uint32_t *progress;           /* [n] for the index of a group: shared tokens that a running member will compute */
+    uint32_t *list;               /* [n] indices */
+    bool *done;                   /* [n] an action for the request is decided */
 };
 
-struct sched_scratch sched_scratch_cut(void *memory, uint32_t n, uint32_t n_users);
+struct sched_scratch sched_scratch_init(void *memory, uint32_t n, uint32_t n_users);
 
-/* Within a user: class, then arrival. */
+/* The order within a user: class, then arrival. */
 static inline struct sched_item sched_item_of(const struct sched_req *r, uint32_t index)
 {
     return (struct sched_item){.key = r->class, .tie = r->arrival, .index = index};
 }
 
-/* Give each user its part of items: who[].n are counts; they become 0, to be filled. */
-void sched_parts(const struct sched_scratch *x, uint32_t n_users);
+/* Give each user a part of items with room for usage[].n items, and reset usage[].n to 0. */
+void sched_partition(const struct sched_scratch *x, uint32_t n_users);
 
-/* Units that @r is sure to get in its slot: what is left of its prompt, at least of its quantum. */
-static inline uint64_t sched_ahead(const struct sched_config *c, const struct sched_req *r, uint32_t spent)
+/* Units that @r is expected to receive in its slot: the rest of its prompt, at least the rest of its quantum. */
+static inline uint64_t sched_expected_units(const struct sched_config *c, const struct sched_req *r, uint32_t spent)
 {
     uint32_t prompt = (r->known - r->computed) * c->prefill_units,
              quantum = spent < c->quantum ? c->quantum - spent : 0;

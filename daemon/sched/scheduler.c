@@ -11,7 +11,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .quantum = 512,
         .yield_ms = 1000,
         .patience = 16384,
-        .step_ratio = 6, /* 8 is promised, and machines are not even */
+        .step_ratio = 6, /* the documented limit is 8; the rest allows for uneven machines */
         .step_ms = 100,
         .step_least = 1.25,
         .shared_ratio = 4,
@@ -28,27 +28,27 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
 size_t sched_scratch_size(uint32_t n, uint32_t n_users)
 {
     return n * (sizeof(struct sched_item) + 2 * sizeof(uint32_t) + sizeof(bool)) +
-           n_users * (sizeof(struct sched_item) + sizeof(struct sched_who));
+           n_users * (sizeof(struct sched_item) + sizeof(struct sched_usage));
 }
 
-struct sched_scratch sched_scratch_cut(void *memory, uint32_t n, uint32_t n_users)
+struct sched_scratch sched_scratch_init(void *memory, uint32_t n, uint32_t n_users)
 {
     struct sched_scratch x = {.items = memory};
-    x.line = x.items + n;
-    x.who = (struct sched_who *)(x.line + n_users);
-    x.progress = (uint32_t *)(x.who + n_users);
+    x.user_heap = x.items + n;
+    x.usage = (struct sched_usage *)(x.user_heap + n_users);
+    x.progress = (uint32_t *)(x.usage + n_users);
     x.list = x.progress + n;
     x.done = (bool *)(x.list + n);
     return x;
 }
 
-void sched_parts(const struct sched_scratch *x, uint32_t n_users)
+void sched_partition(const struct sched_scratch *x, uint32_t n_users)
 {
     uint32_t first = 0;
     for (uint32_t u = 0; u < n_users; u++) {
-        x->who[u].first = first;
-        first += x->who[u].n;
-        x->who[u].n = 0;
+        x->usage[u].first = first;
+        first += x->usage[u].n;
+        x->usage[u].n = 0;
     }
 }
 
@@ -76,5 +76,6 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
 uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest)
 {
     uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
-    return (c->parallel + 2ull) * c->quantum + 2 * step + (longest ? c->patience + 2ull * SCHED_WORTH * longest : 0);
+    return (c->parallel + 2ull) * c->quantum + 2 * step +
+           (longest ? c->patience + 2ull * SCHED_RECOMPUTE_FACTOR * longest : 0);
 }

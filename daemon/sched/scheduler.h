@@ -21,19 +21,19 @@
  *
  * Slots. A free slot goes to the waiting user with the smallest account. In this comparison an account includes the
  * units that the user's running requests are expected to receive: for each the rest of its prompt, at least the rest of
- * its quantum. A waiting request preempts a running request
- *   - if the reader of the running request has been slow for config.yield_ms: at once;
- *   - if both belong to one user, and the waiting request has a higher class: at once;
- *   - if the other user has at least two slots more and no smaller account: at once, so that slots are shared evenly;
- *   - if the waiting request lacks at most config.express_tokens of its prompt and has no token of its answer, the
- * running request lacks more or has one, and the other user has more slots and an account that is at most a quantum
- * smaller: at once, because the waiting request leaves the slot after a step or two;
- *   - if the account of the other user is larger by at least a quantum: after the running request has received a
- * quantum in its slot, so that service is shared evenly.
+ * its quantum. A waiting request preempts a running request of the same user
+ *   - if it has a higher class: at once.
+ * It preempts a running request of another user
+ *   - if that user has at least two slots more and no smaller account: at once, so that slots are shared evenly;
+ *   - if it lacks at most config.express_tokens of its prompt and the running request does not, and that user has more
+ *     slots and an account that is at most a quantum smaller: at once, because it needs the slot for a step or two;
+ *   - if the account of that user is larger by at least a quantum: after the running request has received a quantum in
+ *     its slot, so that service is shared evenly.
+ * A running request whose reader has been slow for config.yield_ms may always be preempted.
  *
  * Short memory. If the waiting requests do not all fit into memory beside the running ones, a preempted request may
  * lose its computed tokens. Two long requests could then preempt each other again and again, and prefill their prompts
- * each time. So a quantum is longer in this state, by SCHED_WORTH times the units of its computed tokens.
+ * each time. So a quantum is longer in this state, by SCHED_RECOMPUTE_FACTOR units for each computed token.
  *
  * Blocks. A request that needs more blocks than are free preempts others by the same rules, if their blocks are
  * sufficient. If they are not, other requests may start before it until config.patience units have been served since it
@@ -50,8 +50,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCHED_NONE  UINT32_MAX
-#define SCHED_WORTH 2 /* how often a quantum must cover the prefill that a preemption may discard */
+#define SCHED_NONE             UINT32_MAX
+#define SCHED_RECOMPUTE_FACTOR 2 /* units of quantum for each computed token that a preemption may discard */
 
 enum sched_class { SCHED_CLASS_INFILL, SCHED_CLASS_INTERACTIVE, SCHED_CLASS_BATCH, SCHED_CLASSES };
 
@@ -146,7 +146,7 @@ size_t sched_scratch_size(uint32_t n, uint32_t n_users);
 
 /* --- slots --- */
 
-enum sched_why {
+enum sched_reason {
     SCHED_START,   /* start: the request gets a slot and its blocks */
     SCHED_YIELD,   /* preempt: its reader is slow */
     SCHED_CLASS,   /* preempt: a request of a higher class of the same user waits */
@@ -157,7 +157,7 @@ enum sched_why {
 
 struct sched_action {
     uint32_t index; /* into sched_state.reqs */
-    enum sched_why why;
+    enum sched_reason reason;
 };
 
 /*

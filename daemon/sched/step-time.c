@@ -3,7 +3,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-#define LEAST 32 /* no coefficient is less than this part of a usual one: noise must not make anything look free */
+/* A coefficient is at least 1/MIN_RATIO of the typical one, so that noise cannot make work look free. */
+#define MIN_RATIO 32
 
 void sched_time_init(struct sched_time *t)
 {
@@ -49,7 +50,7 @@ static double size(const struct sched_time *t, int i)
     return fmax(t->ms[i], t->usual[i]);
 }
 
-/* In another scale; nothing is certain there. */
+/* Scale all coefficients, and reset their uncertainty. */
 static void rescale(struct sched_time *t, double by)
 {
     for (int i = 0; i < SCHED_TIME_TERMS; i++) {
@@ -60,7 +61,7 @@ static void rescale(struct sched_time *t, double by)
     t->row = 0;
 }
 
-/* Before the next measurement: no error is larger than what it is of. */
+/* Add the drift before the next measurement. The uncertainty of a coefficient never exceeds its value. */
 static void drift(struct sched_time *t)
 {
     for (int i = 0; i < SCHED_TIME_TERMS; i++) {
@@ -72,8 +73,8 @@ static void drift(struct sched_time *t)
     }
 }
 
-/* What @off ms more than expected say about each coefficient. */
-static void correct(struct sched_time *t, const double f[SCHED_TIME_TERMS], double expected, double off)
+/* Update all coefficients for a step that took @off ms more than expected. */
+static void update(struct sched_time *t, const double f[SCHED_TIME_TERMS], double expected, double off)
 {
     double pf[SCHED_TIME_TERMS], noise = SCHED_TIME_NOISE * expected, all = noise * noise;
     for (int i = 0; i < SCHED_TIME_TERMS; i++) {
@@ -83,13 +84,14 @@ static void correct(struct sched_time *t, const double f[SCHED_TIME_TERMS], doub
     }
     off = fmin(fmax(off, -2 * sqrt(all)), 2 * sqrt(all));
     for (int i = 0; i < SCHED_TIME_TERMS; i++) {
-        t->ms[i] = fmax(t->ms[i] + pf[i] / all * off, t->usual[i] / LEAST);
+        t->ms[i] = fmax(t->ms[i] + pf[i] / all * off, t->usual[i] / MIN_RATIO);
         for (int k = 0; k < SCHED_TIME_TERMS; k++) t->p[i][k] -= pf[i] * pf[k] / all;
     }
 }
 
-/* One more step took @ratio times what was expected: do the last ones agree that all is different now? */
-static bool far_off(struct sched_time *t, double ratio)
+/* Note that a step took @ratio times the expected time. True: enough outliers in a row show that the machine has
+ * changed. */
+static bool has_changed(struct sched_time *t, double ratio)
 {
     if (ratio >= 0.5 && ratio <= 2) {
         t->row = 0;
@@ -105,11 +107,11 @@ void sched_time_learn(struct sched_time *t, const struct sched_load *x, double m
 {
     double f[SCHED_TIME_TERMS], expected = sched_time_of(t, x);
     if (!(ms > 0) || !isfinite(ms) || !(expected > 0)) return;
-    if (t->samples++ == 0 || far_off(t, ms / expected)) {
+    if (t->samples++ == 0 || has_changed(t, ms / expected)) {
         rescale(t, t->row ? t->off : ms / expected);
         expected = sched_time_of(t, x);
     }
     terms(f, x);
     drift(t);
-    correct(t, f, expected, fmin(fmax(ms, expected / 2), expected * 2) - expected);
+    update(t, f, expected, fmin(fmax(ms, expected / 2), expected * 2) - expected);
 }

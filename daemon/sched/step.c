@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The batch of a step. */
+/* Fills the batch of a step. */
 #include "daemon/sched/internal.h"
 #include "daemon/sched/scheduler.h"
 #include <math.h>
 #include <string.h>
 
-#define EXPRESS_GAIN 1.5 /* so much shorter a step of first tokens alone has to be */
+#define EXPRESS_GAIN 1.5 /* an express step must be shorter by at least this factor */
 
 struct step {
     const struct sched_config *c;
@@ -14,11 +14,11 @@ struct step {
     struct sched_scratch x;
     struct sched_run *out;
     struct sched_load *load;
-    uint32_t n_out, n_decode, n_prefill; /* how many can do so */
-    uint32_t tokens;                     /* left for prefill */
-    uint32_t user;                       /* of the first that is ready */
-    bool shared;                         /* others have something to compute, too */
-    bool limited;                        /* so is the time: */
+    uint32_t n_out, n_decode, n_prefill; /* parts of the batch; requests that can decode; requests that need prefill */
+    uint32_t tokens;                     /* tokens left for prefill */
+    uint32_t user;                       /* user of the first ready request */
+    bool shared;                         /* requests of several users have tokens to compute */
+    bool limited;                        /* the step has a time limit: @ms are left for prefill */
     double ms;
 };
 
@@ -27,7 +27,7 @@ static bool is_ready(const struct sched_req *r)
     return r->running && !r->paused && r->computed < r->known;
 }
 
-/* One that comes back from a preemption and lacks more than its newest token reads first. */
+/* A request that lacks more than its newest token, for example after a preemption, needs prefill first. */
 static bool is_decode(const struct sched_req *r)
 {
     return r->decoding && r->known - r->computed == 1;
@@ -44,7 +44,7 @@ static void run(struct step *t, uint32_t index, uint32_t n)
 
 /* --- decoding --- */
 
-/* Bring the @k smallest of items[n] to the front (Hoare's selection). */
+/* Move the @k smallest of items[n] to the front (Hoare's selection). */
 static void select_first(struct sched_item *items, uint32_t n, uint32_t k)
 {
     uint32_t from = 0, to = n;
@@ -66,7 +66,7 @@ static void select_first(struct sched_item *items, uint32_t n, uint32_t k)
     }
 }
 
-/* Count, and put those that decode into items. */
+/* Count the ready requests, and collect those that decode in items. */
 static void gather(struct step *t)
 {
     for (uint32_t i = 0; i < t->s->n; i++) {
@@ -81,11 +81,11 @@ static void gather(struct step *t)
     }
 }
 
-static void decode(struct step *t, bool must_prefill)
+static void decode(struct step *t, bool forced_prefill)
 {
     const struct sched_config *c = t->c;
     uint32_t room = c->batch_tokens, n = t->n_decode;
-    if (must_prefill) room -= c->prefill_due < room ? c->prefill_due : room;
+    if (forced_prefill) room -= c->prefill_due < room ? c->prefill_due : room;
     if (n > room) {
         select_first(t->x.items, n, room);
         n = room;
@@ -96,36 +96,36 @@ static void decode(struct step *t, bool must_prefill)
 
 /* --- prefill --- */
 
-static void line_up(struct step *t)
+static void group_by_user(struct step *t)
 {
     const struct sched_state *s = t->s;
-    struct sched_who *who = t->x.who;
-    memset(who, 0, s->n_users * sizeof(*who));
+    struct sched_usage *usage = t->x.usage;
+    memset(usage, 0, s->n_users * sizeof(*usage));
     for (uint32_t i = 0; i < s->n; i++)
-        if (is_ready(&s->reqs[i]) && !is_decode(&s->reqs[i])) who[s->reqs[i].user].n++;
-    sched_parts(&t->x, s->n_users);
+        if (is_ready(&s->reqs[i]) && !is_decode(&s->reqs[i])) usage[s->reqs[i].user].n++;
+    sched_partition(&t->x, s->n_users);
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
         if (!is_ready(r) || is_decode(r)) continue;
-        struct sched_who *w = &who[r->user];
+        struct sched_usage *w = &usage[r->user];
         t->x.items[w->first + w->n++] = sched_item_of(r, i);
     }
 }
 
-/* As much of @r as there is room for; 0: no more in this step. */
-static uint32_t chunk(const struct step *t, const struct sched_req *r, bool must)
+/* The number of tokens of @r that fit into the step; 0: none, and the step is complete. */
+static uint32_t chunk(const struct step *t, const struct sched_req *r, bool forced)
 {
     uint32_t left = r->known - r->computed, most = left < t->tokens ? left : t->tokens, n = most;
     if (t->limited) n = sched_time_prefill(&t->b->time, r->computed, t->ms, most);
     if (n < most && n < t->c->prefill_min) {
-        if (!must) return 0;
+        if (!forced) return 0;
         n = most < t->c->prefill_due ? most : t->c->prefill_due;
     }
     return n;
 }
 
-/* A step with one of the tokens that are decoded, and nothing else. */
-static double of_one(const struct step *t)
+/* The time of a step that decodes one average token. */
+static double time_of_one(const struct step *t)
 {
     const struct sched_load one = {.decode = 1, .decode_kv = t->load->decode_kv / t->load->decode};
     return sched_time_of(&t->b->time, &one);
@@ -137,48 +137,48 @@ static void set_limit(struct step *t)
     double alone = sched_time_of(&t->b->time, t->load);
     double most = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone));
     t->limited = t->load->decode && t->b->time.samples > 0;
-    if (t->shared && t->limited) most = fmin(most, fmax(c->shared_ratio * of_one(t), c->shared_least * alone));
+    if (t->shared && t->limited) most = fmin(most, fmax(c->shared_ratio * time_of_one(t), c->shared_least * alone));
     t->ms = most - alone;
 }
 
-static void prefill(struct step *t, bool must)
+static void prefill(struct step *t, bool forced)
 {
-    struct sched_item *line = t->x.line;
-    uint32_t n_line = 0;
-    line_up(t);
+    struct sched_item *heap = t->x.user_heap;
+    uint32_t n_heap = 0;
+    group_by_user(t);
     for (uint32_t u = 0; u < t->s->n_users; u++)
-        if (t->x.who[u].n) line[n_line++] = (struct sched_item){t->s->users[u].served, u, u};
-    sched_heap_make(line, n_line);
+        if (t->x.usage[u].n) heap[n_heap++] = (struct sched_item){t->s->users[u].served, u, u};
+    sched_heap_make(heap, n_heap);
     set_limit(t);
-    while (n_line && t->tokens) {
-        struct sched_who *w = &t->x.who[line->index];
+    while (n_heap && t->tokens) {
+        struct sched_usage *w = &t->x.usage[heap->index];
         struct sched_item *part = t->x.items + w->first;
         if (!w->heaped) sched_heap_make(part, w->n);
         w->heaped = true;
-        uint32_t n = chunk(t, &t->s->reqs[part->index], must);
+        uint32_t n = chunk(t, &t->s->reqs[part->index], forced);
         if (n == 0) return;
         double before = sched_time_of(&t->b->time, t->load);
         run(t, part->index, n);
         t->ms -= sched_time_of(&t->b->time, t->load) - before;
         t->tokens -= n;
-        must = false;
+        forced = false;
         w->n = sched_heap_pop(part, w->n);
-        line->key += n * t->c->prefill_units;
+        heap->key += n * t->c->prefill_units;
         if (w->n == 0)
-            n_line = sched_heap_pop(line, n_line);
+            n_heap = sched_heap_pop(heap, n_heap);
         else
-            sched_heap_down(line, n_line, 0);
+            sched_heap_down(heap, n_heap, 0);
     }
 }
 
-/* --- first tokens alone --- */
+/* --- express steps --- */
 
 static bool is_express(const struct step *t, const struct sched_req *r)
 {
     return is_ready(r) && !r->decoding && r->known - r->computed <= t->c->express_tokens;
 }
 
-/* The least account of those who have something to compute. */
+/* The smallest account of the users with tokens to compute. */
 static uint64_t least_served(const struct step *t)
 {
     uint64_t least = UINT64_MAX;
@@ -189,31 +189,32 @@ static uint64_t least_served(const struct step *t)
     return least;
 }
 
-/* Which those are, and the answers of their users. Returns how many tokens they are; 0: there are none. */
+/* Choose the requests of an express step, and decode tokens of the same users. Returns the number of tokens; 0: no
+ * express step. */
 static uint32_t choose_express(const struct step *t, bool *chosen)
 {
     const struct sched_state *s = t->s;
     uint64_t most = least_served(t) + t->c->quantum;
     uint32_t tokens = 0;
-    for (uint32_t i = 0; i < s->n_users; i++) t->x.who[i].n = 0;
+    for (uint32_t i = 0; i < s->n_users; i++) t->x.usage[i].n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
         uint32_t left = r->known - r->computed;
         chosen[i] = is_express(t, r) && s->users[r->user].served <= most && tokens + left <= t->c->batch_tokens;
         if (!chosen[i]) continue;
         tokens += left;
-        t->x.who[r->user].n = 1;
+        t->x.usage[r->user].n = 1;
     }
     for (uint32_t i = 0; tokens && i < s->n && tokens < t->c->batch_tokens; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (chosen[i] || !is_ready(r) || !is_decode(r) || !t->x.who[r->user].n) continue;
+        if (chosen[i] || !is_ready(r) || !is_decode(r) || !t->x.usage[r->user].n) continue;
         chosen[i] = true;
         tokens++;
     }
     return tokens;
 }
 
-/* In place of the step that was made, if it is much longer. */
+/* Replace the batch by an express step if that is much shorter. */
 static void express(struct step *t)
 {
     bool *chosen = t->x.done;
@@ -248,12 +249,12 @@ uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, co
                     void *scratch, struct sched_run *out, struct sched_load *load)
 {
     struct step t = {.c = c, .b = b, .s = s, .out = out, .load = load};
-    t.x = sched_scratch_cut(scratch, s->n, s->n_users);
+    t.x = sched_scratch_init(scratch, s->n, s->n_users);
     *load = (struct sched_load){0};
     gather(&t);
-    bool must = t.n_prefill && b->since_prefill >= c->prefill_gap;
-    decode(&t, must);
-    if (t.n_prefill) prefill(&t, must || t.n_decode == 0);
+    bool forced = t.n_prefill && b->since_prefill >= c->prefill_gap;
+    decode(&t, forced);
+    if (t.n_prefill) prefill(&t, forced || t.n_decode == 0);
     load->no_prefill = t.n_prefill && load->prefill == 0;
     if (t.shared && !b->express && b->time.samples > 0) express(&t);
     if (!load->express) speculate(&t);

@@ -141,9 +141,9 @@ static int start(struct sim *s, uint32_t i)
     return 0;
 }
 
-static int preempt(struct sim *s, uint32_t i, enum sched_why why)
+static int preempt(struct sim *s, uint32_t i, enum sched_reason reason)
 {
-    s->out->preemptions[why]++;
+    s->out->preemptions[reason]++;
     int e = sim_cache_add(s, i, true);
     sim_cache_end(s, i);
     s->reqs[i].running = false;
@@ -168,7 +168,7 @@ static int decide(struct sim *s)
         n = sim_fcfs_decide(&s->sched, &state, s->actions);
     for (uint32_t k = 0; k < n && e == 0; k++) {
         const struct sched_action *a = &s->actions[k];
-        e = a->why == SCHED_START ? start(s, a->index) : preempt(s, a->index, a->why);
+        e = a->reason == SCHED_START ? start(s, a->index) : preempt(s, a->index, a->reason);
     }
     return e;
 }

@@ -222,18 +222,18 @@ static void do_start(struct rig *g, uint32_t i)
     g->starts++;
 }
 
-static void do_preempt(struct rig *g, uint32_t i, enum sched_why why)
+static void do_preempt(struct rig *g, uint32_t i, enum sched_reason reason)
 {
     struct sched_req *r = &g->reqs[i];
     struct rig_req *m = &g->more[i];
     assert(r->running);
-    if (why == SCHED_YIELD) assert(r->paused && g->now_ms - r->paused_ms >= g->c.yield_ms);
+    if (reason == SCHED_YIELD) assert(r->paused && g->now_ms - r->paused_ms >= g->c.yield_ms);
     m->kept = rig_rnd(g, 4) ? r->computed : 0;
     g->shared_victim |= m->taken > 0;
     m->own = m->taken = 0;
     r->running = false;
     r->since = g->b.clock;
-    g->preemptions[why]++;
+    g->preemptions[reason]++;
 }
 
 static void decide(struct rig *g)
@@ -249,10 +249,10 @@ static void decide(struct rig *g)
     for (uint32_t k = 0; k < n; k++) {
         assert(out[k].index < g->n && !seen[out[k].index]);
         seen[out[k].index] = true;
-        if (out[k].why == SCHED_START)
+        if (out[k].reason == SCHED_START)
             do_start(g, out[k].index);
         else
-            do_preempt(g, out[k].index, out[k].why);
+            do_preempt(g, out[k].index, out[k].reason);
         describe(g); /* asserts that blocks suffice */
     }
     for (uint32_t i = 0; i < g->n; i++) running += g->reqs[i].running;

@@ -64,11 +64,11 @@ static void decide(struct table *t)
     free(scratch);
 }
 
-static void assert_action(const struct table *t, uint32_t at, uint32_t index, enum sched_why why)
+static void assert_action(const struct table *t, uint32_t at, uint32_t index, enum sched_reason reason)
 {
     assert_true(at < t->n_out);
     assert_int_equal(t->out[at].index, index);
-    assert_int_equal(t->out[at].why, why);
+    assert_int_equal(t->out[at].reason, reason);
 }
 
 static void test_first_come_within_a_user(void **state)
@@ -229,7 +229,7 @@ static void test_quantum_in_little_memory(void **state)
     add(&t, 1, false)->blocks = 60;
     decide(&t);
     assert_int_equal(t.n_out, 0);
-    r->spent = t.c.quantum + SCHED_WORTH * 3000 - 1;
+    r->spent = t.c.quantum + SCHED_RECOMPUTE_FACTOR * 3000 - 1;
     decide(&t);
     assert_int_equal(t.n_out, 0);
     r->spent++;

@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { SHORT_FREE = 0x100 }; /* values of long options that have no letter begin here */
+enum { SHORT_FREE = 0x100 }; /* values of long options without a letter begin here */
 
-/* Read @value into @to, the option's field of @o. On failure the sentence says what is wrong with the value; the caller
- * puts the option's name in front. */
+/* Parses @value into @to, the option's field of @o. On failure the error message describes the problem with the value;
+ * the caller prepends the option's name. */
 typedef int (*set_fn)(struct options *o, const char *value, void *to);
 
-/* Can it change in a daemon that runs? */
+/* Whether a reload can change the option in a running daemon. */
 enum option_life {
     LIFE_START, /* no */
     LIFE_RUN,   /* yes */
@@ -26,10 +26,10 @@ enum option_life {
 struct option_def {
     const char *key;
     char letter;     /* 0: none */
-    const char *arg; /* NULL: takes none; in hobd.conf such a key is yes or no */
+    const char *arg; /* NULL: takes no value; in hobd.conf such a key is yes or no */
     set_fn set;
     const char *help;
-    size_t at, size; /* of what it sets in struct options; size 0: a string */
+    size_t at, size; /* the field in struct options; size 0: a string */
     enum option_life life;
 };
 
@@ -48,7 +48,7 @@ static int replace(char **to, const char *value)
     return 0;
 }
 
-/* 1 yes, 0 no, -EINVAL. */
+/* 1: yes; 0: no; -EINVAL. */
 static int parse_bool(const char *s)
 {
     static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false", "off", "0"};
@@ -267,7 +267,7 @@ static const struct option_def *find(const char *key)
     return NULL;
 }
 
-/* The long option (@in_file: the key) nearest to @key, or NULL. */
+/* The long option (@in_file: the key of hobd.conf) nearest to @key, or NULL. */
 static const char *nearest(const char *key, bool in_file)
 {
     const char *keys[N_DEFS + 3];
@@ -319,10 +319,10 @@ int options_read_file(struct options *o, const char *path)
     return r < 0 ? r : 0;
 }
 
-/* What getopt_long wants to know, from the table. */
+/* Makes the arguments of getopt_long from the table. */
 static void make_getopt(struct option *longs, char *shorts)
 {
-    *shorts++ = '+'; /* no permutation: nothing but options is expected */
+    *shorts++ = '+'; /* no permutation: only options are valid arguments */
     *shorts++ = ':';
     for (size_t i = 0; i < N_DEFS; i++) {
         const struct option_def *d = &defs[i];
@@ -347,7 +347,8 @@ static const struct option_def *def_of(int c)
     return NULL;
 }
 
-/* getopt's '?': an unknown letter, an unknown or ambiguous word, or a value where none is taken. */
+/* The error for getopt's '?': an unknown letter, an unknown or ambiguous word, or a value for an option that takes
+ * none. */
 static int complain(const char *word)
 {
     size_t len = strcspn(word, "=");
@@ -362,7 +363,7 @@ static int complain(const char *word)
     return error_say(-EINVAL, "there is no option --%s", name);
 }
 
-/* An options_outcome or an error. */
+/* Returns an options_outcome or an error. */
 static int read_argv(struct options *o, int argc, char **argv)
 {
     struct option longs[N_DEFS + 3];
@@ -371,7 +372,7 @@ static int read_argv(struct options *o, int argc, char **argv)
 
     make_getopt(longs, shorts);
     opterr = 0;
-    optind = 0; /* glibc: begin anew, also after an earlier scan stopped inside a cluster of letters */
+    optind = 0; /* glibc: restart the scan, also after one that stopped inside a cluster of letters */
     for (;;) {
         int at = optind ? optind : 1;
 
@@ -382,7 +383,7 @@ static int read_argv(struct options *o, int argc, char **argv)
         if (c == ':') return error_say(-EINVAL, "%.64s wants a value", argv[optind - 1]);
         if (c == '?') return complain(argv[at < argc ? at : argc - 1]);
         r = options_set(o, def_of(c)->key, optarg);
-        if (r < 0) return error_say(r, "--%s", error_text(r)); /* it begins with the option's name */
+        if (r < 0) return error_say(r, "--%s", error_text(r)); /* the message begins with the option's name */
     }
     if (optind < argc) return error_say(-EINVAL, "what is '%.64s' for? the model is given with -m", argv[optind]);
     return OPTIONS_RUN;
@@ -394,12 +395,12 @@ int options_load(struct options *o, int argc, char **argv)
     const char *env = getenv("HOB_SOCKET");
     int r;
 
-    /* Once for --help, --system and mistakes; the file is set on top of that, and the command line on top of all. */
+    /* The first pass finds --help, --system and errors. Then the file is read, and the command line overrides it. */
     r = read_argv(o, argc, argv);
     if (r != OPTIONS_RUN) return r;
     r = paths_dir(PATHS_CONFIG, o->system, &dir);
     if (r < 0 && r != -ENOENT) return r;
-    if (r == 0) { /* without a home there is no file */
+    if (r == 0) { /* without a home directory there is no file */
         if (asprintf(&path, "%s/hobd.conf", dir) < 0) {
             path = NULL;
             return error_origin(-ENOMEM);
@@ -415,7 +416,7 @@ int options_load(struct options *o, int argc, char **argv)
     return read_argv(o, argc, argv);
 }
 
-/* *out = DIR of @kind/NAME; without a place for it there is none. */
+/* Sets *out to the directory DIR of @kind/NAME; NULL if the kind has no directory. */
 static int resolve_dir(const struct options *o, char **out, enum paths_kind kind, const char *name)
 {
     _cleanup_(freep) char *dir = NULL;
@@ -461,13 +462,13 @@ int options_take(struct options *o, const struct options *fresh, struct buf *tak
 {
     bool run[N_DEFS] = {false};
 
-    /* The names first: without memory for them nothing changes. */
+    /* Reserve the names first: if this fails, nothing has changed. */
     for (size_t i = 0; i < N_DEFS; i++) {
         const struct option_def *d = &defs[i];
         const void *old = (const char *)o + d->at, *new = (const char *)fresh + d->at;
         struct buf *to;
 
-        /* verbose and quiet set the same */
+        /* verbose and quiet set the same field */
         if (equal(d, old, new) || (i && d->at == defs[i - 1].at)) continue;
         run[i] = can_run(d, old, new);
         to = run[i] ? taken : pending;

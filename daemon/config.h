@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What `hobd serve` can be told: on its command line, and in hobd.conf (every key there is a long option). The command
- * line wins over $HOB_SOCKET, that over the file, the file over the defaults.
+ * The settings of `hobd serve`: from its command line, and from hobd.conf, where every key is a long option. The
+ * command line overrides $HOB_SOCKET, which overrides the file, which overrides the defaults.
  */
 #include "daemon/engine/engine.h"
 #include "libcommon/buf.h"
@@ -12,10 +12,10 @@
 #include <stdio.h>
 
 struct options {
-    struct engine_config engine; /* its strings are set by options_resolve and owned here */
+    struct engine_config engine; /* options_resolve sets its strings, which belong to this struct */
     char *model;                 /* as given; "default" */
-    char *socket;                /* NULL: the place of the model's socket */
-    bool system;                 /* system places, and a socket for the group */
+    char *socket;                /* NULL: the default path of the model's socket */
+    bool system;                 /* use the system's directories, and a socket for the group */
     bool no_sandbox;             /* --confine no */
     bool no_packed_file;         /* keep the packed weights in memory only */
     uint64_t client_bytes;       /* of all connections; 0: a share of memory */
@@ -28,26 +28,26 @@ struct options {
 int options_init(struct options *o);
 void options_fini(struct options *o);
 
-/* One setting by its long name; @value NULL for one that takes none. 0, -ENOMEM, or -EINVAL with a sentence that names
- * it. */
+/* Set one option by its long name; @value is NULL for an option without a value. 0; -ENOMEM; -EINVAL: the error message
+ * names the option. */
 int options_set(struct options *o, const char *key, const char *value);
 
-/* hobd.conf at @path on top of what is set. 0, also when there is no such file; -EINVAL with FILE:LINE in the sentence.
- */
+/* Read hobd.conf at @path; its settings override those in @o. 0, also if the file does not exist; -EINVAL: the error
+ * message has FILE:LINE. */
 int options_read_file(struct options *o, const char *path);
 
 enum options_outcome { OPTIONS_RUN = 0, OPTIONS_HELP, OPTIONS_VERSION };
 
-/* The command line and everything below it. An options_outcome; -EINVAL for what the user wrote wrongly; else -errno.
- */
+/* Read the command line and all other sources. Returns an options_outcome; -EINVAL: wrong usage; else -errno. */
 int options_load(struct options *o, int argc, char **argv);
 
-/* Find the model's name and file, and its directories. 0 or -errno with a sentence. */
+/* Find the model's name and file, and its directories. 0; else -errno; sets the error message. */
 int options_resolve(struct options *o);
 
-/* @fresh was loaded as @o was, later: what can change in a daemon that runs is taken over into @o. The names of what
- * was, and of what differs still, are appended with commas between. 0; -ENOMEM, and @o is as it was. */
+/* Take over from @fresh, which was loaded like @o but later, all options that can change in a running daemon. Appends
+ * to @taken the names of the changed options and to @pending the names of options that still differ, separated by
+ * commas. 0; -ENOMEM: @o is unchanged. */
 int options_take(struct options *o, const struct options *fresh, struct buf *taken, struct buf *pending);
 
-/* The options, a line or more each, for --help. */
+/* Print the options for --help, one or more lines each. */
 void options_help(FILE *f);

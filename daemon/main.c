@@ -33,8 +33,8 @@ static void help(void)
     puts("\nhobd COMMAND --help tells a command's options, hobd --version the version.\nSee hobd(8).");
 }
 
-/* Files are mapped: who cuts one short under us, or a disk that fails, is told as a fault where it is read. There is
- * nothing to go back to, but there is something to say. */
+/* A mapped file was truncated by another process, or its disk failed. The program cannot continue, but it can print the
+ * reason. */
 static void on_bus(int sig)
 {
     static const char words[] =
@@ -69,9 +69,9 @@ int main(int argc, char **argv)
     int status;
 
     signal(SIGBUS, on_bus);
-    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options stand behind words too, for everybody */
+    unsetenv("POSIXLY_CORRECT"); /* getopt(3): options may follow words, in every environment */
     status = run(argc, argv);
-    /* What could not be printed is no success. */
+    /* Output that could not be written is a failure. */
     errno = 0;
     if (status != 0 || (fflush(stdout) == 0 && !ferror(stdout))) return status;
     fprintf(stderr, "hobd: standard output: %s\n", strerror(errno ? errno : EIO));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Notice when memory is short: where the kernel measures stalls (PSI, Documentation/accounting/psi.rst), it tells when
- * tasks waited for memory for 200 ms within 2 s. Watched is what the service manager names in MEMORY_PRESSURE_WATCH and
- * MEMORY_PRESSURE_WRITE (https://systemd.io/MEMORY_PRESSURE), else the own cgroup, else the whole system.
+ * Detects memory pressure. The kernel (PSI, Documentation/accounting/psi.rst) reports when tasks waited for memory for
+ * 200 ms within 2 s. The watched file is the one that the service manager names in MEMORY_PRESSURE_WATCH and
+ * MEMORY_PRESSURE_WRITE (https://systemd.io/MEMORY_PRESSURE), else that of the process's own cgroup, else that of the
+ * whole system.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,18 +13,18 @@
 struct pressure {
     sd_event_source *source; /* NULL: nothing is watched */
     bool stream;             /* it delivers bytes, which are read and ignored */
-    bool told;               /* once, at @last */
-    uint64_t last;           /* monotonic, us */
+    bool told;               /* @last is valid */
+    uint64_t last;           /* time of the last call, monotonic us */
     void (*fn)(void *ctx);
     void *ctx;
 };
 
-/* Open the file, pipe or socket and set its trigger; @root stands before the kernel's paths, "" but in tests. 0 and *fd
- * (the caller's) and *stream; 1: the service manager wants it off; -errno with a message. */
+/* Open the file, FIFO or socket and set its trigger. @root is prepended to the kernel's paths: "" except in tests. 0:
+ * *fd belongs to the caller, and *stream is set; 1: the service manager has turned it off; -errno; sets the error
+ * message. */
 int pressure_open(const char *root, int *fd, bool *stream);
 
-/* Call @fn when memory is short, at most once a second. Where that cannot be had it is only logged: nothing depends on
- * it. */
+/* Call @fn when memory is short, at most once a second. A failure is only logged, because nothing depends on it. */
 void pressure_init(struct pressure *p, struct sd_event *event, const char *root, void (*fn)(void *ctx), void *ctx);
 void pressure_fini(struct pressure *p);
 

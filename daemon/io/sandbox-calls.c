@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls that the sandbox leaves. The filter is a constant program for the kernel's BPF machine, so loading
- * it allocates nothing. A rule is a test of the call's number and the instructions that answer it; no rule jumps out of
- * itself. Calls that hobd makes often come first: kernels before 5.11 walk through the rules at each call.
+ * The system calls that the sandbox allows. The filter is a constant program for the kernel's BPF machine, so loading
+ * it allocates nothing. A rule tests the number of a call and returns the verdict; no rule jumps outside of itself.
+ * Frequent calls come first, because kernels before 5.11 run through the rules at each call.
  *
- * A call that has no rule fails with ENOSYS, so that libraries do what they do on an older kernel. One that all kernels
- * have, or that is allowed with other arguments, fails with EPERM. A call that only an attacker makes ends the process.
+ * A call without a rule fails with ENOSYS, so that libraries fall back as on an older kernel. A call that all kernels
+ * have, or that is allowed with other arguments only, fails with EPERM. A call that only an attacker makes kills the
+ * process.
  */
 #include "daemon/io/sandbox.h"
 #include "libcommon/error.h"
@@ -27,7 +28,7 @@
 
 #if defined(__x86_64__) && defined(__LP64__)
 #define ARCH    AUDIT_ARCH_X86_64
-#define FOREIGN 0x40000000u /* of the numbers of x32, which is another ABI of the same architecture */
+#define FOREIGN 0x40000000u /* the flag of x32 calls, which are another ABI of the same architecture */
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
 #define ARCH    AUDIT_ARCH_AARCH64
 #define FOREIGN 0x80000000u /* no call has such a number */
@@ -37,7 +38,7 @@
 
 enum { WHO_PROCESS = 1 /* IOPRIO_WHO_PROCESS */, REQ_XCOMP_PERM = 0x1023 /* ARCH_REQ_XCOMP_PERM */ };
 
-/* What glibc makes a thread with. */
+/* The flags with which glibc creates a thread. */
 #define THREAD                                                                                                         \
     (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |                 \
      CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
@@ -54,7 +55,7 @@ enum { WHO_PROCESS = 1 /* IOPRIO_WHO_PROCESS */, REQ_XCOMP_PERM = 0x1023 /* ARCH
 #define IF_IS(k, yes, no)  IF(BPF_JEQ, k, yes, no)
 #define IF_ANY(k, yes, no) IF(BPF_JSET, k, yes, no) /* any bit of @k */
 #define LOAD(field)        STEP(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-/* The halves of argument @n. The kernel reads the low one only of a descriptor, a command, a pid or flags. */
+/* The halves of argument @n. For a descriptor, a command, a pid or flags, the kernel reads the low half only. */
 #define LOW(n)  STEP(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (n))
 #define HIGH(n) STEP(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (n) + 4)
 #define YES     STEP(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
@@ -62,7 +63,7 @@ enum { WHO_PROCESS = 1 /* IOPRIO_WHO_PROCESS */, REQ_XCOMP_PERM = 0x1023 /* ARCH
 #define ABSENT  STEP(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS)
 #define END     STEP(BPF_RET | BPF_K, SECCOMP_RET_TRAP)
 
-/* The next @n instructions are for @call, and the last of them returns. */
+/* The next @n instructions are for @call; the last of them returns the verdict. */
 #define RULE(call, n) IF_IS(__NR_##call, 0, n)
 #define ALLOW(call)   RULE(call, 1), YES
 #define REFUSE(call)  RULE(call, 1), NO
@@ -81,11 +82,11 @@ static const struct sock_filter program[] = {
     LOAD(nr),
     IF(BPF_JGE, FOREIGN, 0, 1),
     END,
-    /* often */
+    /* frequent calls */
     ALLOW(futex),
     ALLOW(read),
     ALLOW(write),
-    ALLOW_NULL(sendto, 4), /* on a socket that is connected already */
+    ALLOW_NULL(sendto, 4), /* on a connected socket */
     ALLOW(recvfrom),
     ALLOW(epoll_pwait),
 #ifdef __NR_epoll_wait
@@ -103,7 +104,7 @@ static const struct sock_filter program[] = {
     ALLOW(close),
     ALLOW(newfstatat),
     ALLOW(fstat),
-    /* Before version 3, landlock lets an open that does not write truncate a file. */
+    /* Before version 3, landlock does not restrict O_TRUNC in an open for reading. */
     RULE(openat, 7),
     LOW(2),
     IF_ANY(O_TRUNC, 0, 3),
@@ -118,7 +119,7 @@ static const struct sock_filter program[] = {
     ALLOW(mprotect),
     ALLOW(mremap),
     ALLOW(munmap),
-    /* threads. The flags of clone3 are in memory, where a filter cannot see them; without clone3 glibc calls clone. */
+    /* Threads. The flags of clone3 are in memory, which a filter cannot read; if clone3 fails, glibc uses clone. */
     RULE(clone, 5),
     LOW(0),
     IF_ANY(CLONE_THREAD, 0, 2),
@@ -141,10 +142,10 @@ static const struct sock_filter program[] = {
     ALLOW(set_robust_list),
     ALLOW(sigaltstack),
     ALLOW_ONE(prctl, 0, PR_SET_NAME),
-    /* of the calling thread only, which is 0 */
+    /* 0 is the calling thread */
     ALLOW_TWO(ioprio_set, 0, WHO_PROCESS, 1, 0),
     ALLOW_TWO(sched_setscheduler, 0, 0, 1, SCHED_IDLE),
-    /* pthread_getattr_np asks by number, and takes ENOSYS for an answer. */
+    /* pthread_getattr_np passes a pid and accepts ENOSYS. */
     RULE(sched_getaffinity, 4),
     LOW(0),
     IF_IS(0, 0, 1),
@@ -159,7 +160,7 @@ static const struct sock_filter program[] = {
     ALLOW(ppoll),
     ALLOW(signalfd4),
     ALLOW(timerfd_create),
-    /* files: landlock decides which */
+    /* files: landlock restricts the paths */
     ALLOW(faccessat),
     ALLOW(faccessat2),
     ALLOW(fallocate),
@@ -181,7 +182,7 @@ static const struct sock_filter program[] = {
     ALLOW(unlinkat),
     ALLOW_NULL(utimensat, 1),    /* by descriptor */
     ALLOW_ONE(ioctl, 1, TCGETS), /* isatty */
-    RULE(fcntl, 11),             /* no signals to an owner: F_SETOWN, F_SETSIG, O_ASYNC; no leases */
+    RULE(fcntl, 11),             /* not F_SETOWN, F_SETSIG and O_ASYNC, which send signals; no leases */
     LOW(1),
     IF_IS(F_DUPFD, 7, 0),
     IF_IS(F_DUPFD_CLOEXEC, 6, 0),
@@ -193,7 +194,7 @@ static const struct sock_filter program[] = {
     IF_ANY(O_ASYNC, 1, 0),
     YES,
     NO,
-    /* sockets that exist, and those that they accept. No recvmsg: a peer could hand over descriptors. */
+    /* Existing sockets, and those that they accept. No recvmsg: a peer could pass descriptors. */
     ALLOW(accept4),
     ALLOW_TWO(getsockopt, 1, SOL_SOCKET, 2, SO_PEERCRED),
     /* the process and the machine */
@@ -204,8 +205,8 @@ static const struct sock_filter program[] = {
     ALLOW(getrandom),
     ALLOW(getuid),
     ALLOW(sysinfo),
-    ALLOW(tgkill),      /* own_threads has the rest */
-    RULE(prlimit64, 8), /* read one's own limits */
+    ALLOW(tgkill),      /* own_threads restricts it further */
+    RULE(prlimit64, 8), /* reading the process's own limits */
     LOW(0),
     IF_IS(0, 0, 5),
     LOW(2),
@@ -214,7 +215,7 @@ static const struct sock_filter program[] = {
     IF_IS(0, 0, 1),
     YES,
     NO,
-#ifdef __NR_mkdir /* forms that newer architectures do not have */
+#ifdef __NR_mkdir /* calls that newer architectures do not have */
     ALLOW(mkdir),
     ALLOW(poll),
     ALLOW(readlink),
@@ -277,7 +278,7 @@ static const struct sock_filter program[] = {
     REFUSE(setxattr),
     REFUSE(symlinkat),
     REFUSE(truncate),
-    /* what the process is */
+    /* the identity of the process */
     REFUSE(acct),
     REFUSE(capset),
     REFUSE(memfd_create),
@@ -298,7 +299,7 @@ static const struct sock_filter program[] = {
     REFUSE(settimeofday),
     REFUSE(setuid),
     REFUSE(unshare),
-    /* only an attacker */
+    /* calls that only an attacker makes */
     TRAP(add_key),
     TRAP(bpf),
     TRAP(delete_module),
@@ -328,7 +329,7 @@ static const struct sock_filter program[] = {
     ABSENT,
 };
 
-/* The log names the call; then the signal has its usual effect. */
+/* Log the number of the call; then the signal has its default effect. */
 static void on_sigsys(int sig, siginfo_t *info, void *context)
 {
     static const char before[] = "hobd: the sandbox ends it for a system call that hobd never makes, number ";

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* linux/landlock.h of Debian 12 knows a part of this only. Numbers of calls are the same everywhere. */
+/* linux/landlock.h of Debian 12 lacks some of these. The numbers of system calls are the same on all architectures. */
 enum { LL_CREATE = 444, LL_ADD = 445, LL_RESTRICT = 446, LL_VERSION = 1, LL_PATH_BENEATH = 1 };
 #define LL_EXECUTE     (1u << 0)
 #define LL_WRITE_FILE  (1u << 1)
@@ -38,14 +38,14 @@ struct __attribute__((packed)) rule { /* struct landlock_path_beneath_attr */
 };
 
 static const struct sandbox_path system_paths[] = {
-    /* libraries, zones, what the machine is */
+    /* libraries, time zones, information about the machine */
     {"/usr", SANDBOX_READ},           {"/lib", SANDBOX_READ},
     {"/lib64", SANDBOX_READ},         {"/etc/ld.so.cache", SANDBOX_READ},
     {"/proc", SANDBOX_READ},          {"/sys", SANDBOX_READ},
     {"/etc/localtime", SANDBOX_READ}, {"/dev/null", SANDBOX_WRITE},
     {"/dev/urandom", SANDBOX_READ}};
 
-/* All that version @abi can forbid. Moving files between directories (REFER) is always forbidden. */
+/* Every right that version @abi can restrict. Moving files between directories (REFER) is always forbidden. */
 static struct ruleset everything(long abi)
 {
     struct ruleset s = {.files = (1u << 13) - 1};

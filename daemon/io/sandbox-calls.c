@@ -145,7 +145,7 @@ static const struct sock_filter program[] = {
     /* 0 is the calling thread */
     ALLOW_TWO(ioprio_set, 0, WHO_PROCESS, 1, 0),
     ALLOW_TWO(sched_setscheduler, 0, 0, 1, SCHED_IDLE),
-    /* pthread_getattr_np passes a pid and accepts ENOSYS. */
+    /* pthread_getattr_np passes a thread id and accepts ENOSYS. */
     RULE(sched_getaffinity, 4),
     LOW(0),
     IF_IS(0, 0, 1),
@@ -341,7 +341,7 @@ static void on_sigsys(int sig, siginfo_t *info, void *context)
     for (; unit; unit /= 10) line[n++] = (char)('0' + call / unit % 10);
     line[n++] = '\n';
     if (write(STDERR_FILENO, line, n) < 0) n = 0;
-    raise(sig); /* SA_RESETHAND: delivered as this returns */
+    raise(sig); /* SA_RESETHAND: delivered when this function returns */
 }
 
 static int load(const struct sock_filter *filter, size_t n)
@@ -350,8 +350,8 @@ static int load(const struct sock_filter *filter, size_t n)
     return syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p) < 0 ? -errno : 0;
 }
 
-/* Signals to the threads of this process only: abort and raise send such. The kernel obeys the stricter of two filters,
- * so the one with the only value that is not known before stands apart. */
+/* Allow signals to threads of this process only, as abort and raise send them. The kernel applies the stricter of two
+ * filters, so this filter, which contains the only value unknown at compile time, is separate. */
 static int load_own_threads(void)
 {
     const struct sock_filter own_threads[] = {

@@ -133,7 +133,7 @@ static void test_cut_answer_is_noted(void **state)
     expect(&r, 0, "cut\n", "");
 }
 
-static void test_verbose_tells_usage(void **state)
+static void test_verbose_prints_usage(void **state)
 {
     struct peer_result r;
 
@@ -209,7 +209,7 @@ static void test_errors_by_code(void **state)
     expect(&r, 1, "", "hob: the prompt has 600 tokens, the context 512\n");
 }
 
-static void test_errors_as_lines(void **state)
+static void test_errors_as_json(void **state)
 {
     struct peer_result r;
 
@@ -346,7 +346,7 @@ static void shifted(struct peer *p)
                                        .seed = 3});
 }
 
-static void test_what_was_left_out_is_told(void **state)
+static void test_dropped_tokens_are_reported(void **state)
 {
     struct peer_result r;
 
@@ -380,7 +380,7 @@ static void test_interrupt_cancels(void **state)
     peer_fini(&r);
 }
 
-static void test_interrupt_is_told_in_lines(void **state)
+static void test_interrupt_as_json(void **state)
 {
     struct peer_result r;
 
@@ -409,7 +409,7 @@ static void test_deadline_does_not_rely_on_the_daemon(void **state)
     expect(&r, 75, "", "hob: no answer in time\n");
 }
 
-static void test_reader_that_goes_ends_it_while_waiting(void **state)
+static void test_closed_reader_ends_the_wait(void **state)
 {
     struct peer_result r;
     int ends[2];
@@ -465,8 +465,8 @@ static void commands(struct peer *p)
     peer_done(p, PROTO_STOP_EOS);
 }
 
-/* What a model was talked into saying is text. */
-static void test_terminal_is_not_commanded(void **state)
+/* Control characters in an answer are text. */
+static void test_no_control_characters_on_a_terminal(void **state)
 {
     struct peer_result r;
 
@@ -514,7 +514,7 @@ static void test_deadline_holds_while_sending(void **state)
     expect(&r, 75, "", "hob: the daemon did not accept the request in time\n");
 }
 
-/* --- what is not of the answer --- */
+/* --- other channels --- */
 
 static void think(struct peer *p, const char *text)
 {
@@ -539,7 +539,7 @@ static void only_thoughtful(struct peer *p)
     peer_done(p, PROTO_STOP_LENGTH);
 }
 
-static void test_what_is_thought(void **state)
+static void test_reasoning(void **state)
 {
     struct peer_result r;
 
@@ -564,26 +564,26 @@ int main(void)
         cmocka_unit_test(test_raw_text_gets_none),
         cmocka_unit_test(test_no_stream_gives_the_same),
         cmocka_unit_test(test_cut_answer_is_noted),
-        cmocka_unit_test(test_verbose_tells_usage),
+        cmocka_unit_test(test_verbose_prints_usage),
         cmocka_unit_test(test_jsonl_lines),
         cmocka_unit_test(test_end_by_the_daemon_is_no_answer),
         cmocka_unit_test(test_errors_by_code),
-        cmocka_unit_test(test_errors_as_lines),
+        cmocka_unit_test(test_errors_as_json),
         cmocka_unit_test(test_no_stream_prints_no_part_of_a_failure),
         cmocka_unit_test(test_busy_session_names_wait),
         cmocka_unit_test(test_warm_prints_nothing),
         cmocka_unit_test(test_session_options_are_sent),
-        cmocka_unit_test(test_what_was_left_out_is_told),
+        cmocka_unit_test(test_dropped_tokens_are_reported),
         cmocka_unit_test(test_interrupt_cancels),
-        cmocka_unit_test(test_interrupt_is_told_in_lines),
+        cmocka_unit_test(test_interrupt_as_json),
         cmocka_unit_test(test_deadline_does_not_rely_on_the_daemon),
-        cmocka_unit_test(test_reader_that_goes_ends_it_while_waiting),
+        cmocka_unit_test(test_closed_reader_ends_the_wait),
         cmocka_unit_test(test_full_disk_is_one_line),
         cmocka_unit_test(test_code_is_extracted),
         cmocka_unit_test(test_terminal_gets_its_line_ended),
-        cmocka_unit_test(test_terminal_is_not_commanded),
+        cmocka_unit_test(test_no_control_characters_on_a_terminal),
         cmocka_unit_test(test_deadline_holds_while_sending),
-        cmocka_unit_test(test_what_is_thought),
+        cmocka_unit_test(test_reasoning),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

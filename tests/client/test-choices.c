@@ -104,7 +104,7 @@ static void test_raw(void **state)
     peer_fini(&r);
 }
 
-static void test_lines_as_they_come(void **state)
+static void test_json_in_order_of_arrival(void **state)
 {
     struct peer_result r;
 
@@ -166,7 +166,7 @@ static void one_too_many(struct peer *p)
     done(p, 2, false);
 }
 
-static void test_not_asked_for(void **state)
+static void test_unknown_index(void **state)
 {
     struct peer_result r;
 
@@ -182,10 +182,10 @@ int main(void)
         cmocka_unit_test(test_one_after_another),
         cmocka_unit_test(test_usage_is_of_all),
         cmocka_unit_test(test_raw),
-        cmocka_unit_test(test_lines_as_they_come),
+        cmocka_unit_test(test_json_in_order_of_arrival),
         cmocka_unit_test(test_one_fails),
         cmocka_unit_test(test_refused_before_there_were_several),
-        cmocka_unit_test(test_not_asked_for),
+        cmocka_unit_test(test_unknown_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

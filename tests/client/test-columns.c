@@ -45,7 +45,7 @@ static void test_wide_characters_take_two_columns(void **state)
     PRINTS("\u4e16…   1\nabcd  2\n", TABLE(.columns = 2, .width = 7), "\u4e16\u754c\u4e16", "1", "abcd", "2");
 }
 
-static void test_what_can_be_spared_is_left_out(void **state)
+static void test_optional_columns_are_dropped(void **state)
 {
     PRINTS("NAME  A  BB  C\nx     1  2   3\n", TABLE(.columns = 4, .optional = 6, .width = 14), "NAME", "A", "BB", "C",
            "x", "1", "2", "3");
@@ -58,7 +58,7 @@ static void test_what_can_be_spared_is_left_out(void **state)
     PRINTS("a long name t…  2\n", TABLE(.columns = 3, .optional = 2, .width = 17), "a long name that", "1", "2");
 }
 
-static void test_first_column_gives_way(void **state)
+static void test_first_column_is_truncated(void **state)
 {
     PRINTS("NAME      N\na long …  1\n", TABLE(.columns = 2, .width = 11), "NAME", "N", "a long name", "1");
     PRINTS("a long name  1\n", TABLE(.columns = 2, .width = 14), "a long name", "1");
@@ -92,7 +92,7 @@ static void test_width_of_a_terminal(void **state)
 
     assert_int_equal(openpty(&master, &slave, NULL, NULL, &size), 0);
     assert_int_equal(table_terminal(slave), 40);
-    size.ws_col = 0; /* nobody has said */
+    size.ws_col = 0; /* unknown */
     assert_int_equal(ioctl(slave, TIOCSWINSZ, &size), 0);
     assert_int_equal(table_terminal(slave), 80);
     assert_int_equal(table_terminal(null), 0);
@@ -105,12 +105,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_columns_line_up),
-        cmocka_unit_test(test_first_column_gives_way),
+        cmocka_unit_test(test_first_column_is_truncated),
         cmocka_unit_test(test_nothing_and_half_a_row),
         cmocka_unit_test(test_no_cell_moves_the_cursor),
         cmocka_unit_test(test_width_of_a_terminal),
         cmocka_unit_test(test_wide_characters_take_two_columns),
-        cmocka_unit_test(test_what_can_be_spared_is_left_out),
+        cmocka_unit_test(test_optional_columns_are_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ static void gives(bool raw, const char *in, const char *file, const char *word1,
     done(&f);
 }
 
-static void test_pieces_are_parted_by_a_blank_line(void **state)
+static void test_a_blank_line_separates_pieces(void **state)
 {
     gives(false, NULL, NULL, "a", "b", "a b");
     gives(false, "from stdin\n", NULL, NULL, NULL, "from stdin");
@@ -95,7 +95,7 @@ static void test_raw_changes_nothing(void **state)
     gives(true, "\n", NULL, NULL, NULL, "\n");
 }
 
-static void test_nothing_is_told(void **state)
+static void test_empty_input_is_reported(void **state)
 {
     struct fixture f = {0};
 
@@ -217,10 +217,10 @@ static void test_request_carries_the_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_are_parted_by_a_blank_line),
+        cmocka_unit_test(test_a_blank_line_separates_pieces),
         cmocka_unit_test(test_empty_pieces_leave_no_trace),
         cmocka_unit_test(test_raw_changes_nothing),
-        cmocka_unit_test(test_nothing_is_told),
+        cmocka_unit_test(test_empty_input_is_reported),
         cmocka_unit_test(test_nul_is_a_character),
         cmocka_unit_test(test_invalid_utf8_is_located),
         cmocka_unit_test(test_missing_file_is_named),

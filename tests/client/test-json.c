@@ -33,7 +33,7 @@ static void test_strings_are_escaped(void **state)
     escapes("h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10, "\"h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
 }
 
-static void test_what_is_not_utf8_is_replaced(void **state)
+static void test_invalid_utf8_is_replaced(void **state)
 {
     escapes("a\xff"
             "b",
@@ -51,7 +51,7 @@ static int first_string(void *ctx, const struct json_item *item)
     return item->kind == JSON_STRING ? buf_append(ctx, item->text, item->len) : 0;
 }
 
-/* Whatever stands next to whatever, what is read back is what was written. */
+/* For all pairs of adjacent characters, reading returns the written string. */
 static void test_strings_come_back(void **state)
 {
     static const char *const pieces[] = {"\"", "\\", "a", "\n", "\x1f", "h\xc3\xa9", "\xe2\x82\xac", "\xc2\x9b"};
@@ -172,7 +172,7 @@ static void test_a_string_may_hold_a_nul(void **state)
     assert_int_equal(total, 9);
 }
 
-/* Never past the end, whatever is cut off. */
+/* A truncated text is never read past its end. */
 static void test_walk_of_every_prefix(void **state)
 {
     static const char json[] = "{\"state\":\"re\\u0061dy\",\"a\":[1,{\"b\":null}]}";
@@ -194,7 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strings_are_escaped),
-        cmocka_unit_test(test_what_is_not_utf8_is_replaced),
+        cmocka_unit_test(test_invalid_utf8_is_replaced),
         cmocka_unit_test(test_strings_come_back),
         cmocka_unit_test(test_floats_come_back),
         cmocka_unit_test(test_walk),

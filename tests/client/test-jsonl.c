@@ -62,7 +62,7 @@ static void test_text(void **state)
          "{\"event\":\"text\",\"text\":\"\",\"ids\":[5,-1,70000],\"logprobs\":[-0.5,-0.99999994,null]}\n");
 }
 
-static void test_what_is_thought(void **state)
+static void test_reasoning(void **state)
 {
     struct proto_event e = {.type = PROTO_EV_TEXT, .channel = "thinking", .text = {(char *)"hm", 2}};
 
@@ -117,7 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_text),
-        cmocka_unit_test(test_what_is_thought),
+        cmocka_unit_test(test_reasoning),
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_done_of_a_prompt_that_was_cut),
         cmocka_unit_test(test_error),

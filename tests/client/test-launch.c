@@ -138,7 +138,7 @@ static void last_words(struct home *h, const char *log, const char *want)
     free(words);
 }
 
-static void test_last_words(void **state)
+static void test_last_line(void **state)
 {
     struct home *h = *state;
     char *words, *large = malloc(20001);
@@ -157,7 +157,7 @@ static void test_last_words(void **state)
     assert_int_equal(launch_last_line(at(h, "none"), &words), -ENOENT);
 }
 
-static void test_failure_is_told_in_its_own_words(void **state)
+static void test_failure_has_the_last_line_of_the_log(void **state)
 {
     struct home *h = *state;
     char socket[64];
@@ -186,7 +186,7 @@ static void test_no_model_starts_nothing(void **state)
 }
 
 /* The script tells what it got; nothing of ours may be among it. */
-static void test_what_a_daemon_inherits(void **state)
+static void test_inherited_state(void **state)
 {
     struct home *h = *state;
     char socket[64], script[1024], pid[32], *got;
@@ -222,7 +222,7 @@ static void test_what_a_daemon_inherits(void **state)
     assert_int_equal(st.st_mode & 0777, 0700);
 }
 
-static void test_running_daemon_is_taken(void **state)
+static void test_running_daemon_is_used(void **state)
 {
     struct home *h = *state;
     struct options o = {.model = (char *)"m"};
@@ -254,15 +254,15 @@ static void test_fixed_socket_starts_nothing(void **state)
     int r;
 
     put_hobd(h, "#!/bin/sh\ntouch \"$XDG_RUNTIME_DIR/started\"\n");
-    setenv("HOB_SOCKET", at(h, "nobody.sock"), 1);
+    setenv("HOB_SOCKET", at(h, "none.sock"), 1);
     assert_int_equal(endpoints_find(&p, &o), 0);
     r = endpoints_connect_or_start(&p);
     assert_int_equal(r, -ENOENT);
-    assert_non_null(strstr(error_text(r), "nobody.sock"));
+    assert_non_null(strstr(error_text(r), "none.sock"));
     endpoints_fini(&p);
 }
 
-static void test_places_in_order(void **state)
+static void test_order_of_endpoints(void **state)
 {
     struct home *h = *state;
     struct options o = {0};
@@ -280,10 +280,14 @@ static void test_places_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_hobd_is_found_nearest_first),      CASE(test_last_words),
-        CASE(test_failure_is_told_in_its_own_words), CASE(test_no_model_starts_nothing),
-        CASE(test_what_a_daemon_inherits),           CASE(test_running_daemon_is_taken),
-        CASE(test_fixed_socket_starts_nothing),      CASE(test_places_in_order),
+        CASE(test_hobd_is_found_nearest_first),
+        CASE(test_last_line),
+        CASE(test_failure_has_the_last_line_of_the_log),
+        CASE(test_no_model_starts_nothing),
+        CASE(test_inherited_state),
+        CASE(test_running_daemon_is_used),
+        CASE(test_fixed_socket_starts_nothing),
+        CASE(test_order_of_endpoints),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Peers that hang up, speak nonsense or lie about lengths: one clear line, the right exit status, no second turn. */
+/* Peers that close the connection, send invalid data or wrong lengths: one error line, the right exit status, no
+ * second\n * turn. */
 #include "libcommon/frame.h"
 #include "tests/client/peer.h"
 #include <errno.h>
@@ -162,7 +163,7 @@ static void warm_hang_up_begun(struct peer *p)
     peer_send(p, &(struct proto_event){.type = PROTO_EV_PREFILL, .id = 1, .done = 1, .total = 9});
 }
 
-static void test_warming_is_sent_again_too(void **state)
+static void test_warm_is_sent_again(void **state)
 {
     struct peer_result r;
 
@@ -193,7 +194,7 @@ static void test_two_requests_have_two_uuids(void **state)
     peer_fini(&b);
 }
 
-static void test_it_gives_up_when_nobody_answers(void **state)
+static void test_gives_up_without_an_answer(void **state)
 {
     struct peer_result r;
 
@@ -222,7 +223,7 @@ static void test_end_in_the_middle_of_the_answer(void **state)
     one_line(&r, 69, "half of", "closed the connection before");
 }
 
-static void test_end_in_the_middle_is_a_line_too(void **state)
+static void test_end_in_the_middle_as_json(void **state)
 {
     struct peer_result r;
 
@@ -243,7 +244,7 @@ static void test_split_reads(void **state)
     peer_fini(&r);
 }
 
-static void test_unknown_events_and_other_ids_are_passed_over(void **state)
+static void test_unknown_events_and_ids_are_ignored(void **state)
 {
     struct peer_result r;
 
@@ -328,7 +329,7 @@ static void refuse_early(struct peer *p)
     peer_send(p, &e);
 }
 
-static void test_refusal_is_heard_while_sending(void **state)
+static void test_refusal_is_read_while_sending(void **state)
 {
     size_t n = 8u << 20, i;
     char path[] = "/tmp/hob-test-XXXXXX", *text = malloc(n);
@@ -351,17 +352,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_request_is_sent_again_with_the_same_uuid),
         cmocka_unit_test(test_request_goes_to_the_next_daemon),
-        cmocka_unit_test(test_warming_is_sent_again_too),
+        cmocka_unit_test(test_warm_is_sent_again),
         cmocka_unit_test(test_two_requests_have_two_uuids),
-        cmocka_unit_test(test_it_gives_up_when_nobody_answers),
+        cmocka_unit_test(test_gives_up_without_an_answer),
         cmocka_unit_test(test_a_begun_request_is_not_sent_again),
         cmocka_unit_test(test_end_in_the_middle_of_the_answer),
-        cmocka_unit_test(test_end_in_the_middle_is_a_line_too),
+        cmocka_unit_test(test_end_in_the_middle_as_json),
         cmocka_unit_test(test_split_reads),
-        cmocka_unit_test(test_unknown_events_and_other_ids_are_passed_over),
+        cmocka_unit_test(test_unknown_events_and_ids_are_ignored),
         cmocka_unit_test(test_nonsense_is_refused),
         cmocka_unit_test(test_other_version_is_named),
-        cmocka_unit_test(test_refusal_is_heard_while_sending),
+        cmocka_unit_test(test_refusal_is_read_while_sending),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

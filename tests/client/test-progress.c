@@ -44,7 +44,7 @@ static void test_line_is_never_broken(void **state)
     says(1024, 3000, 512, 512, 3110, 34, "prefill 1024/3000");
     says(1024, 3000, 512, 512, 3110, 17, "");
     says(1024, 3000, 512, 512, 3110, 0, "");
-    /* what a liar may send */
+    /* values of a malformed peer */
     says(UINT64_MAX - 1, UINT64_MAX, UINT64_MAX, 0, INT64_MAX, PROGRESS_LINE,
          "prefill 18446744073709551614/18446744073709551615 tokens (18446744073709551615 cached) 1 s left");
 }
@@ -74,7 +74,7 @@ static void prefill(struct peer *p, uint64_t done)
     peer_send(p, &(struct proto_event){.type = PROTO_EV_PREFILL, .id = 1, .done = done, .total = 3000, .cached = 256});
 }
 
-/* Goes on reading until the client has something to say about it. */
+/* Reads until the client prints the line. */
 static void read_slowly(struct peer *p)
 {
     size_t n = 0;
@@ -116,7 +116,7 @@ static void fail_slowly(struct peer *p)
     peer_error(p, EIO, "no more");
 }
 
-/* Standard error on a terminal; @both: standard output too. Afterwards @late is what came after early. */
+/* Standard error on a terminal; @both: standard output too. @late receives the output after @early. */
 static void on_a_terminal(struct peer_result *r, peer_script script, bool both, char *late, size_t size,
                           const char *const *args)
 {
@@ -181,7 +181,7 @@ static void test_it_is_not_in_the_output(void **state)
     peer_fini(&r);
 }
 
-static void test_it_gives_way_to_an_error(void **state)
+static void test_an_error_replaces_it(void **state)
 {
     char late[4096], line[4096];
     struct peer_result r;
@@ -195,7 +195,7 @@ static void test_it_gives_way_to_an_error(void **state)
     peer_fini(&r);
 }
 
-static void test_a_short_one_is_not_worth_a_line(void **state)
+static void test_a_short_prefill_has_no_line(void **state)
 {
     char late[4096];
     struct peer_result r;
@@ -239,8 +239,8 @@ int main(void)
         cmocka_unit_test(test_when_it_is_shown),
         cmocka_unit_test(test_it_comes_and_goes),
         cmocka_unit_test(test_it_is_not_in_the_output),
-        cmocka_unit_test(test_it_gives_way_to_an_error),
-        cmocka_unit_test(test_a_short_one_is_not_worth_a_line),
+        cmocka_unit_test(test_an_error_replaces_it),
+        cmocka_unit_test(test_a_short_prefill_has_no_line),
     };
 
     setenv("TERM", "dumb", 1); /* or errors have colours */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Markdown on its way to a terminal: what is coloured, and that the text is there whole however it is cut. */
+/* Markdown for a terminal: the styled parts, and the complete text for every split into pieces. */
 #include "client/render.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,7 @@ static void test_plain_text_is_left_alone(void **state)
     check("Nothing to see, 100% plain.\n\n\ttab\r\nend", "Nothing to see, 100% plain.\n\n\ttab\r\nend");
 }
 
-static void test_what_waits_is_not_lost(void **state)
+static void test_pending_marks_are_printed(void **state)
 {
     check("*", "*");
     check("a **", "a **");
@@ -172,7 +172,7 @@ int main(void)
         cmocka_unit_test(test_code),
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_plain_text_is_left_alone),
-        cmocka_unit_test(test_what_waits_is_not_lost),
+        cmocka_unit_test(test_pending_marks_are_printed),
         cmocka_unit_test(test_any_cut_gives_the_same_and_the_whole_text),
     };
 

@@ -306,7 +306,7 @@ static void remove_three(struct peer *p)
     peer_send(p, &(struct proto_event){.type = PROTO_EV_OK, .id = id});
 }
 
-static void test_remove_goes_on_after_a_failure(void **state)
+static void test_remove_continues_after_a_failure(void **state)
 {
     struct peer_result r;
 
@@ -346,8 +346,8 @@ static void remove_one(struct peer *p)
     peer_send(p, &(struct proto_event){.type = PROTO_EV_OK, .id = about(p, PROTO_SESSION_REMOVE, "a", "")});
 }
 
-/* A daemon on its way out has done nothing; of one that greeted and went, nobody knows what it has done. */
-static void test_the_next_daemon_is_asked_when_that_is_safe(void **state)
+/* A daemon that is stopping has not changed anything. After hello and a closed connection this is unknown. */
+static void test_retry_only_if_safe(void **state)
 {
     static const char *const rm[] = {"sessions", "rm", "a", NULL}, *const ls[] = {"sessions", NULL};
     struct peer_result r;
@@ -389,8 +389,8 @@ int main(void)
         cmocka_unit_test(test_on_a_terminal),
         cmocka_unit_test(test_show),
         cmocka_unit_test(test_fork_and_rename),
-        cmocka_unit_test(test_remove_goes_on_after_a_failure),
-        cmocka_unit_test(test_the_next_daemon_is_asked_when_that_is_safe),
+        cmocka_unit_test(test_remove_continues_after_a_failure),
+        cmocka_unit_test(test_retry_only_if_safe),
         cmocka_unit_test(test_refused_connection),
     };
 

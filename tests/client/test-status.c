@@ -65,7 +65,7 @@ static void test_uids_are_rows(void **state)
                                   "  1000         3       -      5\n"
                                   "     -         -       -      -\n"
                                   "state: ready\n");
-    /* None of it is worth losing the status. */
+    /* Invalid parts do not suppress the rest of the status. */
     assert_int_equal(format("{\"uids\":[],\"a\":1}", &out, &status), 0);
     assert_string_equal(out.data, "uids:\na: 1\n");
     assert_int_equal(format("{\"uids\":[{},{\"uid\":1},7,[8]]}", &out, &status), 0);
@@ -224,7 +224,7 @@ static void hang_up(struct peer *p)
     peer_expect(p, PROTO_STATUS);
 }
 
-static void test_status_without_an_answer(void **state)
+static void test_status_timeout(void **state)
 {
     struct peer_result r;
 
@@ -289,7 +289,7 @@ int main(void)
         cmocka_unit_test(test_state_decides),
         cmocka_unit_test(test_bad_status_is_an_error),
         cmocka_unit_test(test_status_command),
-        cmocka_unit_test(test_status_without_an_answer),
+        cmocka_unit_test(test_status_timeout),
         cmocka_unit_test(test_stop_waits_for_the_end),
         cmocka_unit_test(test_stop_may_be_refused),
     };

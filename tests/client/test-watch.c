@@ -17,7 +17,7 @@ static void send_status(struct peer *p, const char *json)
     peer_send(p, &e);
 }
 
-static void twice_then_gone(struct peer *p)
+static void twice_then_closed(struct peer *p)
 {
     peer_expect(p, PROTO_STATUS);
     peer_hello(p);
@@ -31,7 +31,7 @@ static void test_blocks_when_not_a_terminal(void **state)
 {
     struct peer_result r;
 
-    PEER_RUN(&r, twice_then_gone, "status", "--watch", "50ms");
+    PEER_RUN(&r, twice_then_closed, "status", "--watch", "50ms");
     assert_non_null(strstr(r.out, "a: ready, up 1s\nrunning "));
     assert_non_null(strstr(r.out, "\n\na: stopping, up 2s\n"));
     assert_null(strchr(r.out, '\033'));
@@ -39,7 +39,7 @@ static void test_blocks_when_not_a_terminal(void **state)
     assert_int_equal(r.status, 69);
     assert_int_equal(r.connections, 1);
     peer_fini(&r);
-    PEER_RUN(&r, twice_then_gone, "status", "--json", "--watch=0.05");
+    PEER_RUN(&r, twice_then_closed, "status", "--json", "--watch=0.05");
     assert_non_null(strstr(r.out, "\"running\":0}\n{\"state\":\"stopping\""));
     assert_int_equal(r.status, 69);
     peer_fini(&r);

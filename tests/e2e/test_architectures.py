@@ -71,7 +71,7 @@ def test_chunks_threads_and_instruction_sets(home, models, variant):
 
 
 @each
-def test_company_and_what_is_kept(home, models, variant):
+def test_batch_and_cache(home, models, variant):
     """In a batch, over a prefix that was read for another, and after a restart, over what the disk has."""
     args = ("-m", models(variant), "--ctx", context(variant))
     prompts = [LONG, LONG[:100] + "but then", LONG + "and again", "something else"]

@@ -18,7 +18,7 @@ PROMPT = "\n> "
 
 
 class Chat:
-    """hob chat with somebody at it."""
+    """hob chat with a user at the terminal."""
 
     def __init__(self, home, *args, term="xterm", columns=40):
         self.pid, self.fd = pty.fork()
@@ -89,7 +89,7 @@ def test_a_pipe_gets_answers_only(warm):
     assert "/save FILE" in r.err and "> " not in r.err and "\x1b" not in r.out + r.err
 
 
-def test_a_script_is_told_of_failure(home):
+def test_a_failure_sets_the_exit_status(home):
     r = home.hob("chat", input=b"hi\nthere\n", env={"HOB_SOCKET": str(home.root / "none")}, check=69)
     assert r.err.count("\n") == 1
     assert home.hob("chat", input=b"/nothing\n", check=2).err
@@ -99,7 +99,7 @@ def test_a_script_is_told_of_failure(home):
     assert not home.socket.exists()
 
 
-def test_lines_go_on_after_a_backslash(warm):
+def test_lines_continue_after_a_backslash(warm):
     path = warm.root / "said.txt"
     warm.hob("chat", "-n", "2", input=f"one\\\ntwo\n/save {path}\n".encode(), check=0)
     assert saved(path)[0] == ("user", "one\ntwo\n")
@@ -165,7 +165,7 @@ def test_keys_and_history(warm):
     assert chat.end("/quit\r") == 0
 
 
-def test_what_is_pasted_is_one_text(warm):
+def test_pasted_text_is_one_message(warm):
     path = warm.root / "said.txt"
     chat = Chat(warm, "-n", "2", columns=80)
     assert "\x1b[?2004h" in chat.raw

@@ -37,7 +37,7 @@ def test_socket_activation(home, tiny, tmp_path):
 
 @pytest.mark.parametrize("args, reason", [(["-m", "nobody"], "no model 'nobody'"), (["--paralel", "3"], "--parallel"),
                                           (["-m", "/dev/null"], "not a regular file")])
-def test_who_waits_in_a_socket_is_told_why_no_daemon_starts(home, tmp_path, args, reason):
+def test_waiting_clients_get_the_reason_that_no_daemon_starts(home, tmp_path, args, reason):
     if not shutil.which("systemd-socket-activate"):
         pytest.skip("systemd-socket-activate is not installed")
     sock = tmp_path / "h.sock"
@@ -56,7 +56,7 @@ def sandbox_of(d):
     return {tuple(line for line in t.splitlines() if line.startswith(("NoNewPrivs:", "Seccomp:"))) for t in threads}
 
 
-def test_serves_in_a_sandbox_unless_told_not_to(home):
+def test_sandbox_is_on_by_default(home):
     if b"__asan" in HOBD.read_bytes():
         pytest.skip("a build with sanitizers has no sandbox")
     if not Path("/proc/sys/kernel/seccomp").exists():
@@ -89,7 +89,7 @@ def test_notifies_ready_and_stopping(home, tmp_path):
     assert d.wait(20) == 0
 
 
-def test_notifies_why_it_does_not_start(home, tmp_path):
+def test_notifies_the_reason_of_a_failed_start(home, tmp_path):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     s.bind(str(tmp_path / "notify"))
     s.settimeout(60)
@@ -98,7 +98,7 @@ def test_notifies_why_it_does_not_start(home, tmp_path):
     assert said.startswith("STATUS=no model 'nobody'") and f"\nERRNO={errno.ENOENT}" in said
 
 
-def test_sigterm_serves_what_was_accepted(home, long):
+def test_sigterm_completes_accepted_requests(home, long):
     d = home.daemon("-m", long)
     p = home.popen([HOB, "-n", 60, "--ignore-eos", "--jsonl", "go"], env={"HOB_SOCKET": str(d.path)},
                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -112,7 +112,7 @@ def test_sigterm_serves_what_was_accepted(home, long):
     assert not d.path.exists()
 
 
-def test_stop_timeout_ends_what_takes_too_long(home, long):
+def test_stop_timeout_ends_long_requests(home, long):
     d = home.daemon("-m", long, "--stop-timeout", "300ms")
     p = home.popen([HOB, "-n", 30000, "--ignore-eos", "go"], env={"HOB_SOCKET": str(d.path)}, stdin=subprocess.DEVNULL,
                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -227,7 +227,7 @@ def test_out_of_memory_at_load(home, tmp_path):
     assert b"memory" in r.stderr.lower()
 
 
-def test_fault_in_a_mapped_file_is_told(home):
+def test_fault_in_a_mapped_file_is_reported(home):
     """Cutting a file while it is read would be a race; the signal it gives is not, and each thread can get it."""
     d = home.daemon()
     masks = [t.read_text() for t in Path(f"/proc/{d.pid}/task").glob("*/status")]

@@ -108,7 +108,7 @@ def on_terminal(home, argv, until, feed=None):
     os.close(master)
 
 
-def test_an_input_that_never_closes_is_told(shared):
+def test_a_hint_for_an_input_that_never_closes(shared):
     on_terminal(shared, ["-n", "3", "x"], b"end of standard input; see --no-stdin", feed=b"")
     on_terminal(shared, ["-n", "3", "x"], b"end of standard input; see --no-stdin", feed=b"some")
     on_terminal(shared, ["infill", "--prefix-file", "-"], b"end of standard input (Ctrl-D ends it)")
@@ -147,7 +147,7 @@ def test_a_daemon_of_another_version(home, message):
         one_line(home.hob(*args, input=b"x", env={"HOB_SOCKET": str(path)}), 1, "different protocol versions", "restart the daemon", "9")
 
 
-def test_a_socket_of_somebody_else(home):
+def test_a_socket_of_another_user(home):
     if os.geteuid() != 0:
         pytest.skip("not root")
     home.socket.parent.mkdir(mode=0o700)

@@ -37,7 +37,7 @@ def test_chunks_threads_and_instruction_sets(home, model, kv):
     assert all(r == results["plain"] for r in results.values()), [n for n in results if results[n] != results["plain"]]
 
 
-def test_company_changes_nothing(home, model):
+def test_other_sequences_change_nothing(home, model):
     d = home.daemon("-m", model, *COLD)
     alone = ask(home, d)
     d.terminate()

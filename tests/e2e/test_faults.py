@@ -129,7 +129,7 @@ def commoner(tiny):
 # --- directories ---
 
 @pytest.mark.parametrize("which", ["state", "cache"])
-def test_gone_while_it_runs(home, want, which):
+def test_removed_while_it_runs(home, want, which):
     d = home.daemon()
     assert ask(home, "s", 0).bits == want[1]
     while (home.root / which).exists():  # the daemon may be writing still

@@ -159,7 +159,7 @@ def test_closed_pipe_ends_quietly(shared):
     assert r.stderr == b""
 
 
-def test_full_disk_is_said(shared):
+def test_full_disk_is_an_error(shared):
     with open("/dev/full", "wb") as full:
         r = subprocess.run([HOB, "-n", "5", "--ignore-eos", "go"], env=shared.env, stdin=subprocess.DEVNULL, stdout=full,
                            stderr=subprocess.PIPE, timeout=60)
@@ -266,7 +266,7 @@ def test_long_socket_path(home, tmp_path):
 
 def test_no_permission_on_the_socket(shared):
     if os.geteuid() != 0:
-        pytest.skip("needs root, to become somebody else")
+        pytest.skip("needs root, to become another user")
     r = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", HOB, "x"], stdin=subprocess.DEVNULL,
                        env={**shared.env, "HOB_SOCKET": str(shared.socket)}, capture_output=True, timeout=60)
     if b"setpriv" in r.stderr or r.returncode == 126:
@@ -295,7 +295,7 @@ def test_hob_starts_one_daemon_and_it_stays(home):
     assert home.hob("status").returncode == 69
 
 
-def test_a_daemon_that_cannot_load_says_why(home, tmp_path):
+def test_a_daemon_that_cannot_load_reports_the_reason(home, tmp_path):
     (tmp_path / "broken.gguf").write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 40)
     r = home.hob("-m", tmp_path / "broken.gguf", "hi")
     assert r.returncode in (1, 69)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Many at once: nobody is lost, nobody waits for ever, and company changes no answer by one bit.
+"""Many at once: no request is lost or waits forever, and other requests change no bit of an answer.
 
 HOB_LOAD (1) makes the numbers of clients and requests smaller, for a daemon built with a sanitizer.
 """
@@ -77,7 +77,7 @@ def together(*functions):
         t.start()
     for t in threads:
         t.join(240)
-        assert not t.is_alive(), "somebody waits for ever"
+        assert not t.is_alive(), "a request waits forever"
     if wrong:
         raise wrong[0]
 

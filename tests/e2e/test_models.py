@@ -201,7 +201,7 @@ def test_wrong_usage(empty, args, said):
 
 # --- add and rm ---
 
-def test_add_links_what_nobody_else_can_change(empty, tiny):
+def test_add_links_a_file_that_no_other_user_can_change(empty, tiny):
     own = empty.root / "My model.gguf"
     shutil.copy(tiny, own)
     r = models(empty, "add", own, check=0)
@@ -434,7 +434,7 @@ def test_pull_replaces_by_force_when_it_is_whole(empty, tiny, tiny_spm, web):
     assert pulled(empty, tiny_spm.read_bytes())
 
 
-def test_cut_connections_are_gone_on_with(empty, tiny, web):
+def test_cut_connections_are_resumed(empty, tiny, web):
     data = tiny.read_bytes()
     web.routes["/m.gguf"] = ranged(data, cut=30000)
     r = models(empty, "pull", web.base + "/m.gguf", "--sha256", hashlib.sha256(data).hexdigest().upper(), check=0)
@@ -461,7 +461,7 @@ def test_a_server_that_never_gives_more(empty, tiny, web):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_interrupted_and_gone_on_with(empty, tiny, web, how):
+def test_interrupted_and_resumed(empty, tiny, web, how):
     data = tiny.read_bytes()
     web.routes["/m.gguf"] = slow(data, 50000, web.go)
     p = empty.popen([HOB, "models", "pull", web.base + "/m.gguf"], stderr=subprocess.PIPE)
@@ -621,7 +621,7 @@ def test_a_password_is_in_no_file(empty, tiny, web):
     assert "cr" not in (empty.models / "m.gguf.part.from").read_text()
     web.routes["/m.gguf"] = ranged(data)
     web.asked.clear()
-    models(empty, "pull", url.replace("cr%40t", "new"), check=0)  # it goes on with another password
+    models(empty, "pull", url.replace("cr%40t", "new"), check=0)  # it continues with another password
     assert web.ranges() == ["bytes=40000-"] and pulled(empty, data)
 
 
@@ -686,7 +686,7 @@ def test_a_busy_server_is_asked_again(empty, tiny, web):
     assert pulled(empty, data) and len(tries) == 2
 
 
-def test_nobody_there(empty, pulls):
+def test_no_server(empty, pulls):
     r = models(empty, "pull", "http://127.0.0.1:9/m.gguf", check=1)
     assert "127.0.0.1" in r.err and r.err.count("\n") == 1 and files(empty) == []
 
@@ -805,7 +805,7 @@ def test_hugging_face(empty, tiny, web):
 
 
 def test_the_token_is_for_one_server(empty, tiny, web):
-    """Behind another port of the same machine may be anybody."""
+    """Behind another port of the same machine may be another server."""
     other = Server()
     other.routes["/m.gguf"] = ranged(tiny.read_bytes())
     web.routes["/me/tiny/resolve/main/m.gguf"] = lambda h: h.send(302, Location="/here")

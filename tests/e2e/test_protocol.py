@@ -215,7 +215,7 @@ def test_vanishing_in_every_state(shared):
     still_serves(shared)
 
 
-def test_slow_reader_stalls_nobody(shared):
+def test_slow_reader_delays_no_other(shared):
     slow = shared.client()
     slow.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     ids = [slow.generate("x", max_tokens=400, ignore_eos=True, logprobs=True) for _ in range(4)]

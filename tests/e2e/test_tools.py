@@ -70,7 +70,7 @@ def on_a_terminal(*args, input=b""):
     return out
 
 
-def test_a_terminal_is_told_nothing(tiny, tmp_path):
+def test_no_control_characters_on_a_terminal(tiny, tmp_path):
     """What others wrote cannot command it; through a pipe it is as they wrote it."""
     evil, picture = b"a\x1b]0;b\x07c\xc2\x9bd\xe2\x80\xae", "a␛]0;b␇c\ufffdd\ufffd".encode()
     ids = hobd("tokenize", "-m", tiny, input=evil).out.encode()
@@ -90,7 +90,7 @@ def test_a_terminal_is_told_nothing(tiny, tmp_path):
     assert picture in subprocess.run([HOBD, "template", "--template", tmp_path / "e.jinja"], input=b"{}", capture_output=True).stderr
 
 
-def test_files_that_are_none(tiny, tmp_path):
+def test_missing_and_irregular_files(tiny, tmp_path):
     """What is read once may be a pipe; what has no end is refused, and a model is a file."""
     script = f"'{HOBD}' template --template <(printf '{{{{ n + 1 }}}}') <<<'{{\"n\": 41}}'"
     assert subprocess.run(["bash", "-c", script], capture_output=True, timeout=60).stdout == b"42"
@@ -169,7 +169,7 @@ def test_bench_prints_the_named_fields(tiny):
         assert d["joules_per_token"] is None or d["joules_per_token"] > 0
 
 
-def test_bench_at_depth_says_where_the_time_goes(tiny):
+def test_bench_at_depth_reports_the_parts(tiny):
     args = ["bench", "-m", tiny, "-p", 64, "-n", 4, "-b", "1,3", "-t", 2, "--depth", "0,512", "--roofline", "-r", 2]
     b = json.loads(hobd(*args, "--json").out)
     assert [(d["depth"], d["batch"]) for d in b["decode"]] == [(0, 1), (0, 3), (512, 1), (512, 3)]
@@ -220,7 +220,7 @@ def test_help_fits_a_terminal(args):
     assert max(len(line) for line in hobd(*args).out.splitlines()) <= 80
 
 
-def test_what_cannot_be_printed_is_a_failure(tiny, tmp_path):
+def test_failed_output_is_an_error(tiny, tmp_path):
     text = tmp_path / "t.txt"
     text.write_text("some words to score, over and over. " * 80)
     bench = ["bench", "-m", tiny, "-p", 8, "-n", 1, "-b", 1, "-r", 1]

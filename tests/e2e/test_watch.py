@@ -135,7 +135,7 @@ def test_a_window_that_changes(home, screen):
     assert max(map(len, shown.split("\n"))) <= 40
 
 
-def test_the_daemon_goes(home, screen):
+def test_the_daemon_exits(home, screen):
     d = home.daemon()
     s = screen()
     s.type(WATCH + "; echo end=$?")
@@ -154,7 +154,7 @@ def test_a_dumb_terminal_gets_blocks(home, screen):
     s.until(lambda t: t.count("default: ready") >= 2)
 
 
-def test_nobody_reads(home):
+def test_closed_pipe(home):
     home.daemon()
     r = subprocess.run(["sh", "-c", f"{WATCH} | head -n 1; echo ok"], env=home.env, capture_output=True, text=True, timeout=60)
     assert r.stdout.startswith("default: ready") and r.stdout.endswith("ok\n") and r.stderr == ""

@@ -22,5 +22,5 @@ void put_body(struct buf *b, const void *body, size_t len);
 /* Write all of @b (the socket has room for it) and clear it. */
 void wire_write(struct wire *w, struct buf *b);
 
-/* Read what is there; @e is the next event. False when there is no whole one (yet). */
+/* Read available bytes; @e receives the next event. False: it is incomplete. */
 bool wire_next(struct wire *w, struct proto_event *e);

@@ -68,7 +68,7 @@ static void there_is_room_for_newcomers(void **state)
     accounts_free(all);
 }
 
-static void nobody_holds_more_than_is_left(void **state)
+static void no_uid_holds_more_than_it_leaves_free(void **state)
 {
     struct accounts *all;
     struct account *a[3];
@@ -91,7 +91,7 @@ static void nobody_holds_more_than_is_left(void **state)
     accounts_free(all);
 }
 
-/* Who connects and goes again and again is turned away for a while, and nobody else is. */
+/* A uid that reconnects too often is refused for a while, and no other uid is. */
 static void new_connections_have_a_rate(void **state)
 {
     struct accounts *all;
@@ -114,7 +114,7 @@ static void new_connections_have_a_rate(void **state)
     accounts_free(all);
 }
 
-/* Reconnecting makes nobody a newcomer; and what is kept for that is bounded. */
+/* Reconnecting does not reset an account, and the number of kept accounts is bounded. */
 static void an_account_outlives_its_connections(void **state)
 {
     struct accounts *all;
@@ -173,7 +173,7 @@ int main(void)
         cmocka_unit_test(connections_of_one_uid_are_limited),
         cmocka_unit_test(connections_in_total_are_limited),
         cmocka_unit_test(there_is_room_for_newcomers),
-        cmocka_unit_test(nobody_holds_more_than_is_left),
+        cmocka_unit_test(no_uid_holds_more_than_it_leaves_free),
         cmocka_unit_test(new_connections_have_a_rate),
         cmocka_unit_test(an_account_outlives_its_connections),
         cmocka_unit_test(bytes_belong_to_the_uid),

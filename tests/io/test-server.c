@@ -109,7 +109,7 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
 }
 
-/* Connected and greeted; waits until somebody listens. */
+/* Connected and greeted; waits until the daemon listens. */
 static void greet(struct rig *g, struct wire *w)
 {
     int fd = -1;
@@ -165,7 +165,7 @@ static void expect_closed(struct wire *w)
     assert_false(wait_for(w, PROTO_EV_UNKNOWN, &e));
 }
 
-static void wait_until_gone(const char *path)
+static void wait_until_removed(const char *path)
 {
     for (int i = 0; i < WAIT_MS / 5 && access(path, F_OK) == 0; i++) pause_ms(5);
     assert_int_equal(access(path, F_OK), -1);
@@ -225,7 +225,7 @@ static void second_sigterm_ends_at_once(void **state)
     ask(g, &w, 1, LONG);
     expect(&w, PROTO_EV_TEXT);
     kill(g->pid, SIGTERM);
-    wait_until_gone(g->path);
+    wait_until_removed(g->path);
     assert_int_equal(waitpid(g->pid, NULL, WNOHANG), 0); /* the answer holds it */
     kill(g->pid, SIGTERM);
     expect_exit(g, 0);
@@ -263,7 +263,7 @@ static void another_daemon_starts_while_one_drains(void **state)
     ask(g, &w, 1, LONG);
     expect(&w, PROTO_EV_TEXT);
     kill(g->pid, SIGTERM);
-    wait_until_gone(g->path);
+    wait_until_removed(g->path);
     old = g->pid;
     start(g);
     greet(g, &w2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whose input is handled next, with a clock of the test's. */
+/* The order of service, with a simulated clock. */
 #include "daemon/jobs/fair-queue.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +104,7 @@ static uint64_t flood(struct rig *g, uint64_t usec)
     return spent;
 }
 
-static void a_flood_has_all_time_that_nobody_wants(void **state)
+static void a_flood_gets_all_idle_time(void **state)
 {
     struct rig g = {.now = 1000, .q.config = config};
 
@@ -122,8 +122,8 @@ static void a_flood_is_throttled_while_others_wait_for_answers(void **state)
     assert_in_range(flood(&g, 1000000), 900000, 1000000);
 }
 
-/* Several heavy users share the fifth; who sends now and then comes first. */
-/* One piece of work that takes long is paid for like many short ones. */
+/* Several heavy users share the fifth; an occasional user comes first. */
+/* One piece of work that takes long is charged like many short ones. */
 static void a_long_piece_of_work_is_waited_for(void **state)
 {
     struct rig g = {.now = 1000, .q.config = config};
@@ -184,7 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(users_take_turns_then_their_connections),
         cmocka_unit_test(what_is_removed_is_not_served),
-        cmocka_unit_test(a_flood_has_all_time_that_nobody_wants),
+        cmocka_unit_test(a_flood_gets_all_idle_time),
         cmocka_unit_test(a_flood_is_throttled_while_others_wait_for_answers),
         cmocka_unit_test(a_long_piece_of_work_is_waited_for),
         cmocka_unit_test(a_light_user_comes_before_heavy_ones),

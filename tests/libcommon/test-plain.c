@@ -22,7 +22,7 @@ static void shows(const char *text, size_t n, const char *want)
 
 #define SHOWS(text, want) shows("" text, sizeof text - 1, (want))
 
-static void test_a_terminal_is_told_nothing(void **state)
+static void test_control_characters(void **state)
 {
     SHOWS("", "");
     SHOWS("a\tb\nc\r\n", "a\tb\nc\r\n");
@@ -88,7 +88,7 @@ static void test_print(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_terminal_is_told_nothing),
+        cmocka_unit_test(test_control_characters),
         cmocka_unit_test(test_directions),
         cmocka_unit_test(test_one_line),
         cmocka_unit_test(test_print),

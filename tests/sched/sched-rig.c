@@ -51,7 +51,7 @@ static uint32_t blocks_of(uint32_t tokens)
     return (tokens + RIG_BLOCK - 1) / RIG_BLOCK;
 }
 
-/* Who runs and holds the group's blocks. */
+/* The running request that holds the group's blocks. */
 static uint32_t holders(const struct rig *g, int group)
 {
     uint32_t n = 0;
@@ -59,7 +59,7 @@ static uint32_t holders(const struct rig *g, int group)
     return n;
 }
 
-/* What the pool has left, counted anew. */
+/* Count the free blocks of the pool. */
 static uint32_t count_free(const struct rig *g)
 {
     uint32_t used = 0;
@@ -80,7 +80,7 @@ static uint32_t from_group(const struct rig *g, const struct rig_req *m)
     return cached < m->common ? cached : m->common;
 }
 
-/* What was preempted stays in memory only as long as there is room. */
+/* Preempted requests keep their blocks only while memory suffices. */
 static void evict(struct rig *g)
 {
     uint32_t kept = 0;
@@ -92,7 +92,7 @@ static void evict(struct rig *g)
     }
 }
 
-/* What the engine would tell the scheduler. */
+/* Build the scheduler's input as the engine does. */
 static void describe(struct rig *g)
 {
     g->free = count_free(g);
@@ -156,7 +156,7 @@ static void stall(struct rig *g, uint32_t i)
     r->paused_ms = g->now_ms;
 }
 
-/* Everything is lost but the requests, which come again. */
+/* Restart: only the requests remain, and arrive again. */
 static void restart(struct rig *g)
 {
     g->restarts++;
@@ -261,7 +261,7 @@ static void decide(struct rig *g)
 
 /* --- fairness --- */
 
-/* Nobody of its group is at work. */
+/* True if no request of its group runs. */
 static bool could_run(const struct rig *g, uint32_t i)
 {
     const struct sched_req *r = &g->reqs[i];
@@ -367,7 +367,7 @@ static void check_runs(struct rig *g, const struct sched_run *runs, uint32_t n)
     }
     assert(tokens <= g->c.batch_tokens);
     for (uint32_t i = 0; i < g->n; i++) running += g->reqs[i].running;
-    for (uint32_t i = 0; i < g->n; i++) { /* who decodes waits for one turn of all */
+    for (uint32_t i = 0; i < g->n; i++) { /* a decoding request waits at most until all others had a token */
         const struct sched_req *r = &g->reqs[i];
         if (!r->running || r->paused || !r->decoding || r->known - r->computed != 1) g->more[i].stepped = g->steps;
         uint64_t turn = running / (g->c.batch_tokens) + 1;

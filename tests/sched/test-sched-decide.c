@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who starts and who is preempted: an example for each rule. */
+/* Starts and preemptions: an example for each rule. */
 #include "daemon/sched/scheduler.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static struct sched_req *add(struct table *t, uint32_t user, bool running)
     return r;
 }
 
-/* It has read its prompt and more than a quantum's worth of answer. */
+/* It has computed its prompt and more than a quantum of its answer. */
 static struct sched_req *add_decoding(struct table *t, uint32_t user)
 {
     struct sched_req *r = add(t, user, true);
@@ -97,7 +97,7 @@ static void test_class_before_arrival(void **state)
     assert_action(&t, 1, 1, SCHED_START);
 }
 
-/* One user's class is nothing to another user. */
+/* A class has no effect on other users. */
 static void test_account_before_class(void **state)
 {
     struct table t;
@@ -126,7 +126,7 @@ static void test_free_slots_in_turn(void **state)
     assert_int_equal(got[1], 3);
 }
 
-/* Somebody new does not wait behind a flood: at once, although all slots are taken. */
+/* A new user does not wait behind a flood: it starts at once, although no slot is free. */
 static void test_even_slots_at_once(void **state)
 {
     struct table t;
@@ -191,7 +191,7 @@ static void test_first_token_keeps_slot(void **state)
     assert_int_equal(t.n_out, 0);
 }
 
-/* With slots shared evenly nobody is moved before the accounts differ by a quantum. */
+/* With evenly shared slots there is no preemption before the accounts differ by a quantum. */
 static void test_quantum(void **state)
 {
     struct table t;
@@ -215,8 +215,8 @@ static void test_quantum(void **state)
     assert_action(&t, 1, 2, SCHED_START);
 }
 
-/* A victim that may lose what it has computed goes only after it was worth it; one that keeps it goes as ever. */
-static void test_quantum_in_little_memory(void **state)
+/* A victim that may lose computed tokens has a longer quantum; one that keeps them has the usual one. */
+static void test_quantum_with_short_memory(void **state)
 {
     struct table t;
     table_init(&t, 1, 10);
@@ -287,7 +287,7 @@ static void test_slow_reader_yields(void **state)
     assert_int_equal(t.n_out, 0);
 }
 
-/* A large request of another user is passed until its patience ends; then everybody waits for it. */
+/* Others start before a large request until its patience is over; then all wait for it. */
 static void test_large_request(void **state)
 {
     struct table t;
@@ -313,7 +313,7 @@ static void test_large_request(void **state)
     assert_action(&t, 2, 2, SCHED_START); /* and there is room for it too */
 }
 
-/* Nobody is preempted when it does not help. */
+/* No preemption that does not free enough. */
 static void test_no_useless_preemption(void **state)
 {
     struct table t;
@@ -332,7 +332,7 @@ static void test_no_useless_preemption(void **state)
     assert_action(&t, 1, 2, SCHED_START);
 }
 
-/* A common beginning is computed once: the others wait, also those that come in the same moment. */
+/* A common prefix is computed once: the others wait, also those that arrive at the same time. */
 static void test_shared_work(void **state)
 {
     struct table t;
@@ -356,7 +356,7 @@ static void test_shared_work(void **state)
     assert_int_equal(t.n_out, 3);
 }
 
-/* The one that computes is gone, stands still, or is preempted: another takes over. */
+/* The computing request has ended, is paused or is preempted: another takes over. */
 static void test_shared_work_is_taken_over(void **state)
 {
     struct table t;
@@ -381,7 +381,7 @@ static void test_shared_work_is_taken_over(void **state)
     assert_int_equal(t.n_out, 1);
 }
 
-/* Overcommit: what grows goes first, the most served user's newest gives way. */
+/* Overcommit: running requests grow first; the newest of the user with the largest account is preempted. */
 static void test_blocks_run_out(void **state)
 {
     struct table t;
@@ -404,7 +404,7 @@ static void test_blocks_run_out(void **state)
     assert_int_equal(t.n_out, 0);
 }
 
-/* The floor: the least of those who wait; when nobody does, the largest of all. */
+/* The floor: the smallest account of waiting users; if none waits, the largest of running users. */
 static void test_floor(void **state)
 {
     struct table t;
@@ -434,7 +434,7 @@ int main(void)
         cmocka_unit_test(test_first_token_at_once),
         cmocka_unit_test(test_first_token_keeps_slot),
         cmocka_unit_test(test_quantum),
-        cmocka_unit_test(test_quantum_in_little_memory),
+        cmocka_unit_test(test_quantum_with_short_memory),
         cmocka_unit_test(test_class_preempts_its_own_user),
         cmocka_unit_test(test_slow_reader_yields),
         cmocka_unit_test(test_large_request),

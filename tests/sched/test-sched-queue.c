@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places in the queue, and who is refused when it is full. */
+/* Positions in the queue, and admission to a full queue. */
 #include "daemon/sched/scheduler.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static struct sched_req *add(uint32_t user, bool running)
     return r;
 }
 
-static void test_places_of_one_user(void **state)
+static void test_positions_of_one_user(void **state)
 {
     uint32_t pos[MOST];
     add(0, true);
@@ -51,8 +51,8 @@ static void test_places_of_one_user(void **state)
     assert_memory_equal(pos, want, sizeof(want));
 }
 
-/* Of two users with equal accounts one each in turn; who runs something comes later. */
-static void test_places_of_users(void **state)
+/* Of two users with equal accounts one each in turn; the user with a running request comes later. */
+static void test_positions_of_users(void **state)
 {
     uint32_t pos[MOST];
     for (int i = 0; i < 3; i++) add(0, false);
@@ -66,8 +66,8 @@ static void test_places_of_users(void **state)
     assert_memory_equal(pos, then, sizeof(then));
 }
 
-/* The places are the order in which one slot is given, again and again. */
-static void test_places_are_the_order_of_starts(void **state)
+/* The positions are the order in which requests get a single slot. */
+static void test_positions_are_the_order_of_starts(void **state)
 {
     uint32_t pos[MOST];
     struct sched_book b = {0};
@@ -96,7 +96,7 @@ static void test_room(void **state)
     assert_int_equal(sched_refuse(&s, preempted, 2, 0, SCHED_CLASS_INTERACTIVE, scratch), SCHED_NONE);
 }
 
-/* A flood does not fill the queue for others: its newest goes, up to an even share. */
+/* A flood does not fill the queue for others: its newest requests are refused, down to an even share. */
 static void test_flood(void **state)
 {
     for (int i = 0; i < 10; i++) add(0, false);
@@ -110,7 +110,7 @@ static void test_flood(void **state)
     assert_true(sched_refuse(&s, NULL, 10, 2, SCHED_CLASS_INTERACTIVE, scratch) < s.n);
 }
 
-/* What a user wants more urgently takes the place of its own least urgent. */
+/* A request of a higher class replaces the user's own of a lower class. */
 static void test_own_class(void **state)
 {
     for (int i = 0; i < 4; i++) add(0, false)->class = i == 1 ? SCHED_CLASS_BATCH : SCHED_CLASS_INTERACTIVE;
@@ -122,9 +122,9 @@ static void test_own_class(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_places_of_one_user, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_places_of_users, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_places_are_the_order_of_starts, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_positions_of_one_user, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_positions_of_users, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_positions_are_the_order_of_starts, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
         cmocka_unit_test_setup_teardown(test_own_class, setup, teardown),

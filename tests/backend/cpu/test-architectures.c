@@ -72,7 +72,7 @@ static void test_same_bits(void **state)
 }
 
 /* Beside others in every step, which stand elsewhere. */
-static void test_in_company(void **state)
+static void test_in_a_batch(void **state)
 {
     struct gguf *g = open_arch(*state, 512);
     struct backend *b = rig_backend(g, &(struct rig_config){.threads = 2});
@@ -273,7 +273,7 @@ static void test_files_that_have_too_much(void **state)
 #define SAME(name)                                                                                                     \
     {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
     {                                                                                                                  \
-        "in company " name, test_in_company, NULL, NULL, (void *)(name)                                                \
+        "in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)                                                \
     }
 
 #define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)

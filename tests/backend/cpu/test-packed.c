@@ -606,7 +606,7 @@ static void test_stop(void **state)
     }
 }
 
-/* --- company --- */
+/* --- other files --- */
 
 static void *verify_thread(void *arg)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sinks and a window: what a token sees, against the independent pass; and rule 1: its logits are a function of tokens,
- * position, sinks and window, whatever else, and blocks that nobody sees may be gone. */
+ * position, sinks and window, whatever else, and blocks that no token attends to may be missing. */
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
 #include "tests/model/rig.h"
@@ -231,7 +231,7 @@ static void test_long_chunks(void **state)
 }
 
 /* Sequences of all policies step together, each at its own pace, and are what they are alone. */
-static void test_in_company(void **state)
+static void test_in_a_batch(void **state)
 {
     static const struct policy policies[] = {{0, 0}, {4, 60}, {37, 100}, {0, 40}, {64, 64}};
     struct gguf *g = open_tiny(2, 256);
@@ -327,7 +327,7 @@ int main(void)
         {"same bits on every path: 50 sinks, window 131", test_every_path, NULL, NULL, (void *)&many},
         {"same bits on every path: 33 sinks, window 1", test_every_path, NULL, NULL, (void *)&few},
         cmocka_unit_test(test_long_chunks),
-        cmocka_unit_test(test_in_company),
+        cmocka_unit_test(test_in_a_batch),
         cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

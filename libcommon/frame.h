@@ -26,9 +26,8 @@ int frame_feed(struct frame_decoder *d, const void *p, size_t n);
 /* 1: *body, *len is a whole body, valid until frame_pop or frame_feed; 0: not yet whole; -EMSGSIZE as above. */
 int frame_peek(struct frame_decoder *d, const char **body, size_t *len);
 void frame_pop(struct frame_decoder *d);
-/* Pop the body that frame_peek has told, with the memory it stands in: *memory, which the caller frees, is no larger
- * than needed and has a NUL behind the body; *body is where the body stands in it now. 0; -ENOMEM, and nothing has
- * changed. */
+/* Pop the body that frame_peek has returned, together with its memory. *memory, which the caller frees, is no larger
+ * than needed and has a NUL behind the body; *body is the body inside *memory. 0; -ENOMEM: nothing has changed. */
 int frame_take(struct frame_decoder *d, char **memory, const char **body);
 
 /* Write the 4 bytes of a body's length. */

@@ -50,7 +50,7 @@ enum proto_type {
     PROTO_SESSION_REMOVE,
 };
 
-/* What happens when a context is full: refuse (the default), or as DESIGN 4 defines it. A session keeps its choice. */
+/* The behavior on a full context, see --context in hob(1). A session keeps its setting. */
 enum proto_context { PROTO_CONTEXT_UNSET, PROTO_CONTEXT_REFUSE, PROTO_CONTEXT_SHIFT, PROTO_CONTEXT_ROTATE };
 
 /* A value the request did not give: floats NAN, integers -1. */
@@ -197,20 +197,20 @@ int proto_text_set(struct proto_text *t, const char *s, size_t len);
 int proto_write_request(struct buf *out, const struct proto_request *r);
 int proto_write_event(struct buf *out, const struct proto_event *e);
 
-/* Parse one body. On 0 the caller owns *r and calls _fini. -EBADMSG: not a message of this protocol; -EINVAL: a
- * message with a wrong key or value; both; sets the error message; r->id and r->type are then the message's where they
- * could be read, else 0. -EPROTO: a hello of another version (r->version says which). On error *r holds no memory. */
+/* Parse one body. On 0 the caller owns *r and calls _fini. -EBADMSG: not a message of this protocol; -EINVAL: a message
+ * with a wrong key or value. Both set the error message; r->id and r->type are those of the message if they could be
+ * read, else 0. -EPROTO: a hello of another version (r->version). On error *r holds no memory. */
 int proto_read_request(struct proto_request *r, const char *body, size_t len);
 int proto_read_event(struct proto_event *e, const char *body, size_t len);
-/* proto_read_request of a body that stands in *memory (malloc'ed, a byte longer at least): a text that is nearly all of
- * a body of PROTO_TAKE_MIN bytes is not copied but moved to the front of *memory, which becomes its data; *memory is
- * NULL then. Else the caller still owns it. */
+/* Like proto_read_request, for a body inside *memory (allocated by malloc, at least one byte longer than the body). If
+ * the body has at least PROTO_TAKE_MIN bytes and is almost entirely one text, that text is not copied: it moves to the
+ * front of *memory, *r takes the memory, and *memory becomes NULL. Otherwise the caller still owns *memory. */
 int proto_take_request(struct proto_request *r, char **memory, const char *body, size_t len);
 
 /* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
 const char *proto_errno_name(int code);
 int proto_errno_value(const char *name);
-/* Text that is shown as the answer. */
+/* True if the event's text belongs to the answer itself, not to another channel. */
 bool proto_is_answer(const struct proto_event *e);
 const char *proto_reason_name(enum proto_reason r);
 /* "shift" <-> PROTO_CONTEXT_SHIFT; unset is "", and what it does not know is unset. */

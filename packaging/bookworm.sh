@@ -37,7 +37,7 @@ find_deb() {
     printf '%s\n' "$found"
 }
 
-# begin: nothing of tmp will stay, and base is there.
+# begin: tmp is not kept, and base exists.
 begin() {
     trap 'leave_root; rm -rf --one-file-system "$tmp"' EXIT
     trap 'exit 129' HUP

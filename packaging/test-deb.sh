@@ -91,7 +91,7 @@ use
 grep -q "^state: ready" "$tmp/status" || die "hob status says: $(cat "$tmp/status")"
 apt install --reinstall "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}"
 use
-as_user hob -q --no-stdin -n 1 --raw -S kept " more" >/dev/null || die "the session is gone after the upgrade"
+as_user hob -q --no-stdin -n 1 --raw -S kept " more" >/dev/null || die "the session is missing after the upgrade"
 quietly as_user hob stop
 say "used by a plain user, upgraded over itself, used again"
 
@@ -110,6 +110,6 @@ LC_ALL=C comm -23 "$tmp/before" "$tmp/after" >"$tmp/less"
 for file in passwd group; do
     grep -v '^hob:' "$root/etc/$file" | cmp -s - "$tmp/$file" || die "/etc/$file has changed by more than hob"
 done
-[ -n "$(find "$root/home/plain/.local/state/hob" -type f)" ] || die "the user's sessions are gone"
+[ -n "$(find "$root/home/plain/.local/state/hob" -type f)" ] || die "the user's sessions are missing"
 say "purged: left are the user hob (it owns what was kept), the administrator's model, and the plain user's files"
 say "passed"

@@ -182,6 +182,14 @@ const char *harness_word(void)
     return words[harness_draw(10)];
 }
 
+void harness_text(char *out, size_t size, unsigned seed, unsigned words)
+{
+    size_t n = 0;
+    harness_seed = seed;
+    for (unsigned i = 0; i < words && n + 10 < size; i++)
+        n += (size_t)snprintf(out + n, size - n, " %s", harness_word());
+}
+
 const char harness_story[] = "Once upon a time there was a little house by the sea, and in it lived you and I.";
 
 int harness_setup(void **state)
@@ -221,6 +229,16 @@ struct proto_request harness_raw(const char *prompt)
     struct proto_request r = generate();
     r.gen.raw = true;
     assert_int_equal(proto_text_set(&r.gen.prompt, prompt, strlen(prompt)), 0);
+    return r;
+}
+
+struct proto_request harness_seeded(const char *prompt)
+{
+    struct proto_request r = harness_raw(prompt);
+    r.gen.sampling.temperature = 1;
+    r.gen.sampling.seed = 7;
+    r.gen.max_tokens = 40;
+    r.gen.ignore_eos = true;
     return r;
 }
 
@@ -331,6 +349,16 @@ struct answer *harness_wait_any(struct harness *h, uint64_t id)
 struct answer *harness_run(struct harness *h, struct proto_request *r)
 {
     return harness_wait(h, harness_submit(h, r));
+}
+
+struct answer *harness_run_seeded(struct harness *h, uid_t uid, const char *first, const char *second)
+{
+    char both[8192];
+    snprintf(both, sizeof(both), "%s%s", first, second);
+    struct proto_request r = harness_seeded(both);
+    struct answer *a = harness_wait(h, harness_submit_as(h, 1, uid, &r));
+    assert_done(a, PROTO_STOP_LENGTH);
+    return a;
 }
 
 void assert_done(const struct answer *a, enum proto_reason reason)

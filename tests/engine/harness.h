@@ -71,6 +71,8 @@ int harness_teardown(void **state);
 extern unsigned harness_seed;
 unsigned harness_draw(unsigned n);
 const char *harness_word(void);
+/* @words of them into @out, as many as it has room for; each @seed has its own. */
+void harness_text(char *out, size_t size, unsigned seed, unsigned words);
 
 /* A prompt of some dozens of tokens. */
 extern const char harness_story[];
@@ -79,6 +81,8 @@ extern const char harness_story[];
 struct proto_request harness_raw(const char *prompt);
 struct proto_request harness_user(const char *session, const char *content);
 struct proto_request harness_simple(enum proto_type type);
+/* @prompt as raw text, sampled with a seed, 40 tokens. */
+struct proto_request harness_seeded(const char *prompt);
 
 /* The answer of the last id, which has ended, is forgotten: the id can be had again. */
 void harness_forget(struct harness *h);
@@ -93,6 +97,8 @@ struct answer *harness_wait_texts(struct harness *h, uint64_t id, unsigned texts
 /* Take events until @id has had any event. */
 struct answer *harness_wait_any(struct harness *h, uint64_t id);
 struct answer *harness_run(struct harness *h, struct proto_request *r);
+/* The answer of harness_seeded to @first and @second as one prompt, for @uid. */
+struct answer *harness_run_seeded(struct harness *h, uid_t uid, const char *first, const char *second);
 
 void assert_done(const struct answer *a, enum proto_reason reason);
 void assert_error(const struct answer *a, int code, const char *part);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What changes around an engine that runs. */
+/* Covers configure.c and model-watcher.c: what changes around an engine that runs. */
 #include "tests/engine/harness.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine's life, with real tiny models. */
+/* Covers engine.c and api.c: the engine's life, with tiny models. */
 #include "tests/engine/harness.h"
 #include <errno.h>
 #include <poll.h>

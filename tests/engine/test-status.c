@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a uid sees. */
+/* Covers status.c, status-snapshot.c and status-json.c: what each uid sees. */
 #include "daemon/engine/status-snapshot.h"
 #include "tests/engine/harness.h"
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "libcommon/error.h"
+/* Loading a model and sizing its KV memory. */
 #include "libcommon/cgroup.h"
+#include "libcommon/error.h"
 #include "tests/engine/harness.h"
 
 static void test_kv_bytes(void **state)

@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions through the engine: what is reused, what is kept, and that reuse changes no bit. */
+/* Covers turn.c and start.c: the turns of a session. What is reused and what is kept; reuse changes no bit. */
 #include "tests/engine/harness.h"
 #include <errno.h>
 #include <stdio.h>
 
-static int setup_with(void **state, const char *tokenizer)
+static int setup_spm(void **state)
 {
     struct harness *h = malloc(sizeof(*h));
     struct tiny t;
     *state = h;
     tiny_init(&t);
     t.ctx = 2048;
-    t.tokenizer = tokenizer;
+    t.tokenizer = "llama";
     harness_init(h, &t);
     return 0;
-}
-
-static int setup_bpe(void **state)
-{
-    return setup_with(state, "gpt2");
-}
-
-static int setup_spm(void **state)
-{
-    return setup_with(state, "llama");
 }
 
 /* Lively enough to meet its end-of-answer token, and bytes that are no UTF-8. */
@@ -185,20 +175,6 @@ static void test_continue_last(void **state)
     assert_int_equal(a->last.usage_cached, 0);
 }
 
-static void test_busy(void **state)
-{
-    struct harness *h = *state;
-    harness_start(h);
-    struct proto_request r = harness_user("s", "the"), q = harness_user("s", "the");
-    r.gen.max_tokens = 1500;
-    r.gen.ignore_eos = true;
-    uint64_t id = harness_submit(h, &r);
-    harness_wait_texts(h, id, 1);
-    assert_error(harness_run(h, &q), EBUSY, "session 's' is answering another request");
-    engine_cancel(h->engine, 1, id);
-    assert_done(harness_wait(h, id), PROTO_STOP_CANCEL);
-}
-
 /* Cut before any text: as if it had not been asked. Cut after: the part that was shown counts. */
 static void test_cancelled_turns(void **state)
 {
@@ -309,53 +285,6 @@ static void test_stop_string_is_not_history(void **state)
     assert_true(c->last.usage_cached <= (uint64_t)c->last.miss_at);
 }
 
-static struct answer *list(struct harness *h, const struct proto_text *after, uint32_t limit)
-{
-    struct proto_request r = harness_simple(PROTO_SESSION_LIST);
-    r.limit = limit;
-    if (after->len) assert_int_equal(proto_text_set(&r.after, after->data, after->len), 0);
-    return harness_run(h, &r);
-}
-
-static unsigned count(const char *s, const char *part)
-{
-    unsigned n = 0;
-    for (; (s = strstr(s, part)); s++) n++;
-    return n;
-}
-
-/* A page has so many as the request says, else 256; the last one no cursor. */
-static void test_list_in_pages(void **state)
-{
-    struct harness *h = *state;
-    static const struct proto_text none = {0};
-    char name[8];
-    harness_start(h);
-    for (int i = 0; i < 258; i++) {
-        snprintf(name, sizeof(name), "s%d", i);
-        struct proto_request r = harness_user(name, "x");
-        r.gen.max_tokens = 1;
-        assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
-        harness_forget(h);
-    }
-    struct answer *a = list(h, &none, 0), *b = list(h, &a->last.next, 0);
-    assert_int_equal(count(a->last.sessions.data, "\"name\":"), 256);
-    assert_non_null(strstr(a->last.sessions.data, "[{\"name\":\"s257\","));
-    assert_int_equal(count(b->last.sessions.data, "\"name\":"), 2);
-    assert_non_null(strstr(b->last.sessions.data, "[{\"name\":\"s1\","));
-    assert_int_equal(b->last.next.len, 0);
-    a = list(h, &none, 3);
-    b = list(h, &a->last.next, 1000);
-    assert_int_equal(count(a->last.sessions.data, "\"name\":"), 3);
-    assert_int_equal(count(b->last.sessions.data, "\"name\":"), 255);
-    assert_non_null(strstr(b->last.sessions.data, "[{\"name\":\"s254\","));
-    assert_int_equal(b->last.next.len, 0);
-    assert_error(list(h, &(struct proto_text){(char *)"s1", 2}, 3), EINVAL, "session.list: after: ");
-    struct proto_request r = harness_simple(PROTO_SESSION_LIST);
-    b = harness_wait(h, harness_submit_as(h, 1, 1001, &r));
-    assert_string_equal(b->last.sessions.data, "[]");
-}
-
 /* More waiting sessions than the pool can hold, all at once, several rounds: nobody is stuck. */
 static void test_many_sessions_short_blocks(void **state)
 {
@@ -378,20 +307,26 @@ static void test_many_sessions_short_blocks(void **state)
 
 int main(void)
 {
-#define BPE(name) cmocka_unit_test_setup_teardown(name, setup_bpe, harness_teardown)
+#define BPE(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
 #define SPM(name)                                                                                                      \
     {                                                                                                                  \
 #name "_spm", name, setup_spm, harness_teardown, NULL                                                          \
     }
     const struct CMUnitTest tests[] = {
-        BPE(test_three_turns),          SPM(test_three_turns),
-        BPE(test_lively_turns),         SPM(test_lively_turns),
-        BPE(test_reuse_changes_no_bit), SPM(test_reuse_changes_no_bit),
-        BPE(test_continue_last),        BPE(test_busy),
-        BPE(test_cancelled_turns),      SPM(test_cancelled_turns),
-        BPE(test_failed_first_turn),    BPE(test_raw_session),
-        SPM(test_raw_session),          BPE(test_stop_string_is_not_history),
-        BPE(test_list_in_pages),        BPE(test_many_sessions_short_blocks),
+        BPE(test_three_turns),
+        SPM(test_three_turns),
+        BPE(test_lively_turns),
+        SPM(test_lively_turns),
+        BPE(test_reuse_changes_no_bit),
+        SPM(test_reuse_changes_no_bit),
+        BPE(test_continue_last),
+        BPE(test_cancelled_turns),
+        SPM(test_cancelled_turns),
+        BPE(test_failed_first_turn),
+        BPE(test_raw_session),
+        SPM(test_raw_session),
+        BPE(test_stop_string_is_not_history),
+        BPE(test_many_sessions_short_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

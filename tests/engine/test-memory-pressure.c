@@ -13,12 +13,7 @@ static struct proto_request ask(unsigned i)
     char text[512];
     size_t n = 0;
     for (unsigned w = 0; w < 60; w++) n += (size_t)snprintf(text + n, sizeof(text) - n, " %u", (i * 7 + w * w) % 13);
-    struct proto_request r = harness_raw(text);
-    r.gen.sampling.temperature = 1;
-    r.gen.sampling.seed = 5;
-    r.gen.max_tokens = 40;
-    r.gen.ignore_eos = true;
-    return r;
+    return harness_seeded(text);
 }
 
 static struct answer *run(struct harness *h, unsigned i, uid_t uid)
@@ -142,11 +137,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_quarter_goes_each_time),
-        TEST(test_the_coldest_go),
-        TEST(test_sessions_go),
-        TEST(test_running_ones_keep_theirs),
-        TEST(test_while_loading),
+        TEST(test_a_quarter_goes_each_time), TEST(test_the_coldest_go), TEST(test_sessions_go),
+        TEST(test_running_ones_keep_theirs), TEST(test_while_loading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A turn of the engine begins with a few new requests of each user, so that nobody's many make it long. */
+/* Covers start.c: a turn of the engine begins with a few new requests of each user, so that nobody's many make it long.
+ */
 #include "daemon/request/request.h"
 #include "tests/engine/harness.h"
 

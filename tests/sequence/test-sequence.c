@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How an answer ends by itself: the model, a stop string, max_tokens, the context. */
+/* The ends of an answer: the model's end token, a stop string, max_tokens, the context. */
 #include "daemon/sequence/sequence.h"
 #include "tests/engine/harness.h"
 #include <stdio.h>

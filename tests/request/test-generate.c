@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Several answers to one prompt: each is what it would be alone, and the prompt is computed once. */
+/* Covers generate.c and answer.c: several answers to one prompt, each as if it were alone; the prompt is computed once.
+ */
 #include "tests/engine/harness.h"
 #include <errno.h>
 
@@ -287,6 +288,23 @@ static void test_ends_at_any_point(void **state)
     }
 }
 
+static void test_warm(void **state)
+{
+    struct harness *h = *state;
+    char doc[4096];
+    harness_text(doc, sizeof(doc), 8, 150);
+    harness_start(h);
+    struct proto_request r = harness_seeded(doc);
+    r.type = PROTO_WARM;
+    struct answer *a = harness_run(h, &r);
+    assert_int_equal(a->last.type, PROTO_EV_DONE);
+    assert_int_equal(a->n, 0);
+    assert_int_equal(a->last.usage_completion, 0);
+    struct answer *b = harness_run_seeded(h, 1000, doc, "");
+    assert_int_equal(b->last.usage_cached, b->last.usage_prompt - 1);
+    assert_same(b, harness_run_seeded(h, 1001, doc, ""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +319,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_rotate, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_rotate_out_of_shared_blocks, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_ends_at_any_point, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_warm, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an answer depends on: its own request, and nothing else. */
+/* Covers step.c and plan.c: an answer depends on its own request and on nothing else. */
 #include "tests/engine/harness.h"
 
 static void test_raw_answer(void **state)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Company changes no answer: requests of all kinds at once, of several users, for slots and blocks that are far too
- * few, with readers that stall, others that leave, memory that is given up and restarts between; each answer is, bit
- * for bit, what it is alone in an engine that has nothing to share and nothing to read back. */
+/* The other sequences of a batch change no answer: requests of all kinds at once, of several users, for slots and
+ * blocks that are far too few, with readers that stall, others that leave, memory that is given up and restarts
+ * between; each answer is, bit for bit, what it is alone in an engine that has nothing to share and nothing to read
+ * back. */
 #include "tests/engine/harness.h"
 
 #define KINDS        14
@@ -101,7 +102,7 @@ static void run_together(struct harness *h, struct answer alone[KINDS][ANSWERS_M
         }
 }
 
-static void test_company(void **state)
+static void test_batch_independence(void **state)
 {
     struct harness *h = *state;
     struct answer alone[KINDS][ANSWERS_MOST] = {0};
@@ -138,7 +139,7 @@ static void test_company(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_company, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_batch_independence, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* No memory for an event on its way out: an answer with a hole in it is none, while a message of progress may be lost.
- */
+/* Covers request_emit() of request.c without memory for an event: an answer with a gap fails, while an event of
+ * progress may be lost. */
 #include "daemon/request/event-queue.h"
 #include "tests/engine/harness.h"
 #include "tests/support/memory.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What ends a request from outside, and what is refused. */
+/* Covers request.c, start.c and tokenize.c: what ends a request from outside, and what is refused. */
 #include "tests/engine/harness.h"
 #include <errno.h>
 #include <math.h>

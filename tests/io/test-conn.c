@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/conn.h"
 #include "libcommon/error.h"
-#include "tests/io/rig.h"
+#include "tests/io/wire.h"
 #include <fcntl.h>
 #include <msgpack.h>
 #include <setjmp.h>
@@ -39,7 +39,7 @@ int __wrap_proto_text_set(struct proto_text *t, const char *s, size_t n)
 }
 
 /* One connection, its peer, and what its owner was told. */
-struct rig {
+struct fixture {
     sd_event *event;
     struct accounts *accounts;
     struct account *account;
@@ -65,7 +65,7 @@ static void send_text(struct conn *c, uint64_t id, const char *text, size_t len)
 
 static void on_request(void *ctx, struct conn *c, struct proto_request *r)
 {
-    struct rig *g = ctx;
+    struct fixture *g = ctx;
 
     assert_true(g->n_asked < MANY);
     g->types[g->n_asked] = r->type;
@@ -79,7 +79,7 @@ static void on_request(void *ctx, struct conn *c, struct proto_request *r)
 
 static void on_pause(void *ctx, struct conn *c, bool pause)
 {
-    struct rig *g = ctx;
+    struct fixture *g = ctx;
 
     if (pause)
         g->n_paused++;
@@ -89,7 +89,7 @@ static void on_pause(void *ctx, struct conn *c, bool pause)
 
 static void on_abandon(void *ctx, struct conn *c, uint64_t id)
 {
-    struct rig *g = ctx;
+    struct fixture *g = ctx;
 
     assert_true(conn_is_live(c, id));
     g->n_abandoned++;
@@ -97,14 +97,14 @@ static void on_abandon(void *ctx, struct conn *c, uint64_t id)
 
 static void on_finished(void *ctx, struct conn *c)
 {
-    struct rig *g = ctx;
+    struct fixture *g = ctx;
 
     g->n_finished++;
 }
 
 static const struct conn_ops ops = {on_request, on_pause, on_abandon, on_finished};
 
-static void open_conn(struct rig *g, uint64_t uid_bytes)
+static void open_conn(struct fixture *g, uint64_t uid_bytes)
 {
     int fds[2], small = 16 << 10;
 
@@ -123,7 +123,7 @@ static void open_conn(struct rig *g, uint64_t uid_bytes)
 
 static int setup(void **state)
 {
-    struct rig *g = calloc(1, sizeof *g);
+    struct fixture *g = calloc(1, sizeof *g);
 
     g->limits = conn_limits_default;
     g->limits.high = 64 << 10;
@@ -139,7 +139,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     conn_free(g->conn);
     conns_fini(&g->conns);
@@ -152,7 +152,7 @@ static int teardown(void **state)
 }
 
 /* Until nothing happens any more. */
-static void spin(struct rig *g)
+static void spin(struct fixture *g)
 {
     int r, turns = 0;
 
@@ -164,14 +164,14 @@ static void spin(struct rig *g)
     assert_int_equal(r, 0);
 }
 
-static void say(struct rig *g)
+static void say(struct fixture *g)
 {
     wire_write(&g->peer, &g->out);
     spin(g);
 }
 
 /* The socket takes less than what is sent: reading makes room for more. */
-static bool next(struct rig *g, struct proto_event *e)
+static bool next(struct fixture *g, struct proto_event *e)
 {
     for (int i = 0; i < 10; i++) {
         if (wire_next(&g->peer, e)) return true;
@@ -180,7 +180,7 @@ static bool next(struct rig *g, struct proto_event *e)
     return false;
 }
 
-static void greet(struct rig *g)
+static void greet(struct fixture *g)
 {
     struct proto_event e;
 
@@ -192,7 +192,7 @@ static void greet(struct rig *g)
     proto_event_fini(&e);
 }
 
-static void expect_error(struct rig *g, uint64_t id, int code, const char *part)
+static void expect_error(struct fixture *g, uint64_t id, int code, const char *part)
 {
     struct proto_event e;
 
@@ -204,7 +204,7 @@ static void expect_error(struct rig *g, uint64_t id, int code, const char *part)
     proto_event_fini(&e);
 }
 
-static void expect_text(struct rig *g, uint64_t id)
+static void expect_text(struct fixture *g, uint64_t id)
 {
     struct proto_event e;
 
@@ -214,7 +214,7 @@ static void expect_text(struct rig *g, uint64_t id)
     proto_event_fini(&e);
 }
 
-static void expect_closed(struct rig *g)
+static void expect_closed(struct fixture *g)
 {
     struct proto_event e;
 
@@ -225,7 +225,7 @@ static void expect_closed(struct rig *g)
     assert_int_equal(account_bytes(g->account), 0);
 }
 
-static void expect_open(struct rig *g)
+static void expect_open(struct fixture *g)
 {
     struct proto_event e;
 
@@ -237,7 +237,7 @@ static void expect_open(struct rig *g)
 
 static void hello_is_answered(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     expect_open(g);
@@ -246,7 +246,7 @@ static void hello_is_answered(void **state)
 
 static void nothing_is_said_before_hello(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     spin(g);
     expect_open(g);
@@ -254,7 +254,7 @@ static void nothing_is_said_before_hello(void **state)
 
 static void other_version_is_told_and_closed(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     put_hello(&g->out, PROTO_VERSION + 98);
     put_request(&g->out, PROTO_STATUS, 1);
@@ -266,7 +266,7 @@ static void other_version_is_told_and_closed(void **state)
 
 static void request_before_hello_is_told_and_closed(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     put_request(&g->out, PROTO_STATUS, 1);
     put_hello(&g->out, PROTO_VERSION);
@@ -277,7 +277,7 @@ static void request_before_hello_is_told_and_closed(void **state)
 
 static void second_hello_is_an_error_only(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     put_hello(&g->out, PROTO_VERSION);
@@ -291,7 +291,7 @@ static void second_hello_is_an_error_only(void **state)
 
 static void any_split_is_the_same_stream(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct buf all = BUF_INIT;
     uint32_t x = 12345;
 
@@ -326,7 +326,7 @@ static void any_split_is_the_same_stream(void **state)
 
 static void byte_by_byte(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
 
     put_hello(&g->out, PROTO_VERSION);
@@ -342,7 +342,7 @@ static void byte_by_byte(void **state)
     assert_int_equal(g->types[0], PROTO_TOKENIZE);
 }
 
-static void oversized_length(struct rig *g, uint32_t len)
+static void oversized_length(struct fixture *g, uint32_t len)
 {
     unsigned char head[4];
 
@@ -366,7 +366,7 @@ static void oversized_after_hello(void **state)
 
 static void requests_before_an_oversized_one_are_heard(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     g->answer = true;
     greet(g);
@@ -380,7 +380,7 @@ static void requests_before_an_oversized_one_are_heard(void **state)
 
 static void garbage_is_told_and_closed(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     put_body(&g->out, "\xdf\xff\xff\xff\xff\xa1", 6); /* a map of 2^32-1 */
@@ -393,7 +393,7 @@ static void garbage_is_told_and_closed(void **state)
 
 static void garbage_before_hello_is_told_and_closed(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     put_body(&g->out, "\xc1\xc1", 2);
     say(g);
@@ -404,7 +404,7 @@ static void garbage_before_hello_is_told_and_closed(void **state)
 /* Memory that runs out in msgpack-c, before the id is known: who asked could not tell which request failed. */
 static void no_memory_before_the_id_closes(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     unpack_fails = true;
@@ -416,7 +416,7 @@ static void no_memory_before_the_id_closes(void **state)
 
 static void no_memory_before_hello_closes(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     unpack_fails = true;
     put_request(&g->out, PROTO_TOKENIZE, 5);
@@ -428,7 +428,7 @@ static void no_memory_before_hello_closes(void **state)
 /* When the id is known, the error has it, and the connection stays. */
 static void no_memory_behind_the_id_is_told(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     text_fails = true;
@@ -440,7 +440,7 @@ static void no_memory_behind_the_id_is_told(void **state)
 
 static void garbage_does_not_end_what_is_live(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     assert_int_equal(conn_begin(g->conn, 4, 10), 0);
@@ -457,7 +457,7 @@ static void garbage_does_not_end_what_is_live(void **state)
 static void wrong_key_is_told_and_goes_on(void **state)
 {
     static const char body[] = "\x84\xa4type\xa8tokenize\xa2id\x07\xa4text\xa1x\xa4txet\x01";
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     put_body(&g->out, body, sizeof body - 1);
@@ -473,7 +473,7 @@ static void wrong_key_is_told_and_goes_on(void **state)
  * too. */
 static void jobs_wait_for_each_other(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     g->keep = true;
@@ -497,7 +497,7 @@ static void jobs_wait_for_each_other(void **state)
 
 static void a_waiting_job_ends_with_its_connection(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     g->keep = true;
@@ -515,7 +515,7 @@ static void a_waiting_job_ends_with_its_connection(void **state)
     assert_int_equal(account_bytes(g->account), 0);
 }
 
-static void put_wrong(struct rig *g, char id)
+static void put_wrong(struct fixture *g, char id)
 {
     char body[] = "\x83\xa4type\xa6status\xa2id\x07\xa4txet\x01";
 
@@ -525,7 +525,7 @@ static void put_wrong(struct rig *g, char id)
 
 static void many_wrong_messages_end_the_connection(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     for (char id = 1; id <= 10; id++) put_wrong(g, id);
@@ -540,7 +540,7 @@ static void many_wrong_messages_end_the_connection(void **state)
 
 static void a_good_message_makes_up_for_a_wrong_one(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     for (char id = 1; id <= 50; id++) {
@@ -556,7 +556,7 @@ static void a_good_message_makes_up_for_a_wrong_one(void **state)
 /* However much one peer has sent: after each wake-up the event loop looks at its other sources. */
 static void a_wake_up_is_short(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     int runs = 0;
     size_t most = 0;
 
@@ -572,7 +572,7 @@ static void a_wake_up_is_short(void **state)
 }
 
 /* Answers until the connection says that its reader is slow. */
-static uint64_t fill(struct rig *g)
+static uint64_t fill(struct fixture *g)
 {
     char text[1000];
     uint64_t n = 0;
@@ -588,7 +588,7 @@ static uint64_t fill(struct rig *g)
 
 static void slow_reader_pauses_and_goes_on(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
     uint64_t n, got = 0;
 
@@ -615,7 +615,7 @@ static void slow_reader_pauses_and_goes_on(void **state)
 
 static void slow_reader_is_not_listened_to(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
 
     greet(g);
@@ -634,7 +634,7 @@ static void slow_reader_is_not_listened_to(void **state)
 /* The pause comes in the middle of one read: what was read already waits too, and is not lost. */
 static void flood_of_requests_is_served_as_it_is_read(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
     uint64_t got = 0, sent = 0;
     char text[2000];
@@ -664,7 +664,7 @@ static void flood_of_requests_is_served_as_it_is_read(void **state)
 
 static void hard_limit_drops(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char text[10000];
     size_t n = 0;
 
@@ -690,7 +690,7 @@ static void hard_limit_drops(void **state)
 
 static void one_large_event_passes(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     size_t len = 3u << 20;
     char *text = malloc(len);
     struct proto_event e;
@@ -715,7 +715,7 @@ static void one_large_event_passes(void **state)
 
 static void event_over_the_limits_becomes_an_error(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e = {.type = PROTO_EV_TOKENS, .id = 3, .n_ids = PROTO_ELEMS_MAX + 1};
 
     greet(g);
@@ -729,7 +729,7 @@ static void event_over_the_limits_becomes_an_error(void **state)
 /* It is the error of that answer, and the others go on. */
 static void error_stands_for_its_answer(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event text = {.type = PROTO_EV_TEXT, .id = 3, .index = 5, .n_ids = PROTO_ELEMS_MAX + 1};
     struct proto_event done = {.type = PROTO_EV_DONE, .id = 3, .index = 2, .more = true}, e;
 
@@ -760,7 +760,7 @@ static void error_stands_for_its_answer(void **state)
 
 static void half_close_is_still_answered(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     assert_int_equal(conn_begin(g->conn, 1, 0), 0);
@@ -780,7 +780,7 @@ static void half_close_is_still_answered(void **state)
 
 static void half_close_with_nothing_live_closes(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     shutdown(g->peer.fd, SHUT_WR);
@@ -790,7 +790,7 @@ static void half_close_with_nothing_live_closes(void **state)
 
 static void half_close_in_a_message_closes(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     assert_int_equal(buf_append(&g->out, "\x10\0\0\0par", 7), 0);
@@ -802,7 +802,7 @@ static void half_close_in_a_message_closes(void **state)
 
 static void close_after_half_close_abandons(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     assert_int_equal(conn_begin(g->conn, 1, 0), 0);
@@ -816,7 +816,7 @@ static void close_after_half_close_abandons(void **state)
 
 static void close_abandons_and_waits_for_the_end(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     assert_int_equal(conn_begin(g->conn, 1, 100), 0);
@@ -839,7 +839,7 @@ static void close_abandons_and_waits_for_the_end(void **state)
 
 static void close_is_seen_while_the_reader_is_slow(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     assert_int_equal(conn_begin(g->conn, 1, 0), 0);
@@ -854,7 +854,7 @@ static void close_is_seen_while_the_reader_is_slow(void **state)
 
 static void live_ids_are_unique_and_limited(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     for (uint64_t id = 1; id <= 100; id++) assert_int_equal(conn_begin(g->conn, id * 3, 1), 0);
@@ -871,7 +871,7 @@ static void live_ids_are_unique_and_limited(void **state)
 
 static void requests_are_charged(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     greet(g);
     assert_int_equal(conn_begin(g->conn, 1, 30 << 20), 0);
@@ -883,7 +883,7 @@ static void requests_are_charged(void **state)
 
 static void unfinished_input_is_charged(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     static char piece[32 << 10];
     unsigned char head[4];
 
@@ -902,7 +902,7 @@ static void unfinished_input_is_charged(void **state)
 
 static void finish_waits_for_output_and_answers(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
     size_t got = 0, n;
 

@@ -3,7 +3,7 @@
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/sock.h"
-#include "tests/io/rig.h"
+#include "tests/io/wire.h"
 #include "tests/support/tiny.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -26,7 +26,7 @@
 enum { LONG = 30000, WAIT_MS = 60000 };
 
 /* A whole daemon in a child. Its reader that does not read keeps an answer from ending. */
-struct rig {
+struct fixture {
     char dir[64], model[96], path[96], notify[96];
     pid_t pid;
     int notify_fd, inherited; /* -1: none */
@@ -36,11 +36,11 @@ struct rig {
 
 static int setup(void **state)
 {
-    struct rig *g = calloc(1, sizeof *g);
+    struct fixture *g = calloc(1, sizeof *g);
     struct tiny t;
 
     if (!g) return -1;
-    *g = (struct rig){.notify_fd = -1, .inherited = -1, .stop = 3600ull * 1000000};
+    *g = (struct fixture){.notify_fd = -1, .inherited = -1, .stop = 3600ull * 1000000};
     snprintf(g->dir, sizeof g->dir, "/tmp/hob-server-XXXXXX");
     if (!mkdtemp(g->dir)) return -1;
     snprintf(g->model, sizeof g->model, "%s/m.gguf", g->dir);
@@ -54,7 +54,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     if (g->pid > 0) {
         kill(g->pid, SIGKILL);
@@ -71,7 +71,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static int child(struct rig *g)
+static int child(struct fixture *g)
 {
     static struct engine_config ec;
     static struct listener l;
@@ -96,7 +96,7 @@ static int child(struct rig *g)
     return server_run(&sc);
 }
 
-static void start(struct rig *g)
+static void start(struct fixture *g)
 {
     fflush(NULL);
     g->pid = fork();
@@ -110,7 +110,7 @@ static void pause_ms(long ms)
 }
 
 /* Connected and greeted; waits until the daemon listens. */
-static void greet(struct rig *g, struct wire *w)
+static void greet(struct fixture *g, struct wire *w)
 {
     int fd = -1;
 
@@ -121,7 +121,7 @@ static void greet(struct rig *g, struct wire *w)
     wire_write(w, &g->out);
 }
 
-static void ask(struct rig *g, struct wire *w, uint64_t id, int64_t tokens)
+static void ask(struct fixture *g, struct wire *w, uint64_t id, int64_t tokens)
 {
     struct proto_request r = {.type = PROTO_GENERATE, .id = id};
 
@@ -171,7 +171,7 @@ static void wait_until_removed(const char *path)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-static void expect_exit(struct rig *g, int code)
+static void expect_exit(struct fixture *g, int code)
 {
     int status;
 
@@ -183,7 +183,7 @@ static void expect_exit(struct rig *g, int code)
 
 static void sigterm_ends_an_idle_daemon(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
 
     start(g);
@@ -198,7 +198,7 @@ static void sigterm_ends_an_idle_daemon(void **state)
 
 static void sigterm_serves_what_was_accepted(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
     struct wire w;
 
@@ -217,7 +217,7 @@ static void sigterm_serves_what_was_accepted(void **state)
 
 static void second_sigterm_ends_at_once(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
 
     start(g);
@@ -234,7 +234,7 @@ static void second_sigterm_ends_at_once(void **state)
 
 static void stop_timeout_cuts_answers(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
     struct wire w;
 
@@ -254,7 +254,7 @@ static void stop_timeout_cuts_answers(void **state)
 
 static void another_daemon_starts_while_one_drains(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w, w2;
     pid_t old;
 
@@ -280,7 +280,7 @@ static void another_daemon_starts_while_one_drains(void **state)
 
 static void sighup_is_survived(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
 
     start(g);
@@ -296,7 +296,7 @@ static void sighup_is_survived(void **state)
 
 static void stop_request_is_answered_and_waits(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
 
     start(g);
@@ -312,7 +312,7 @@ static void stop_request_is_answered_and_waits(void **state)
 
 static void idle_daemon_exits(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
 
     g->idle = 50000;
@@ -326,7 +326,7 @@ static void idle_daemon_exits(void **state)
 
 static void busy_daemon_is_not_idle(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
 
     g->idle = 50000;
@@ -342,7 +342,7 @@ static void busy_daemon_is_not_idle(void **state)
 
 static void failed_load_is_told_and_exits_1(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct proto_event e;
     struct wire w;
     int fd = open(g->model, O_WRONLY | O_TRUNC);
@@ -364,7 +364,7 @@ static void failed_load_is_told_and_exits_1(void **state)
 
 static void inherited_socket_outlives_it(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w, w2;
 
     g->inherited = sock_listen(g->path, 0600, 5);
@@ -386,7 +386,7 @@ static void inherited_socket_outlives_it(void **state)
     wire_fini(&w2);
 }
 
-static void open_notify(struct rig *g)
+static void open_notify(struct fixture *g)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
 
@@ -397,7 +397,7 @@ static void open_notify(struct rig *g)
 }
 
 /* Reads notifications until one has @what; fails when one has @never before. */
-static void expect_notice(struct rig *g, const char *what, const char *never)
+static void expect_notice(struct fixture *g, const char *what, const char *never)
 {
     struct pollfd p = {.fd = g->notify_fd, .events = POLLIN};
     char text[1024];
@@ -415,7 +415,7 @@ static void expect_notice(struct rig *g, const char *what, const char *never)
 
 static void manager_is_told(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     open_notify(g);
     setenv("WATCHDOG_USEC", "300000", 1);
@@ -433,7 +433,7 @@ static void manager_is_told(void **state)
 
 static void manager_is_told_of_failure(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     open_notify(g);
     assert_int_equal(truncate(g->model, 1000), 0);

@@ -19,7 +19,7 @@
 enum { DAEMON = 65000 }; /* the daemon's uid where the test runs as root */
 
 /* Two users who are neither root nor the daemon's. */
-struct rig {
+struct fixture {
     struct accounts *all;
     struct account *open[3]; /* two of uid[0], one of uid[1] */
     uint64_t charged[3];
@@ -30,7 +30,7 @@ static int setup(void **state)
 {
     const struct account_limits limits = {.connections = 10, .uid_connections = 2, .bytes = 1000, .uid_bytes = 400};
     static const uint64_t bytes[] = {50, 70, 80};
-    struct rig *g = calloc(1, sizeof *g);
+    struct fixture *g = calloc(1, sizeof *g);
     struct account *refused;
 
     if (!g) return -1;
@@ -53,7 +53,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     if (seteuid(getuid()) < 0) return -1;
     account_queue(g->open[0])->live = 0;
@@ -66,7 +66,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void check(const struct rig *g, uid_t uid, const char *before, const char *expected)
+static void check(const struct fixture *g, uid_t uid, const char *before, const char *expected)
 {
     struct proto_text status = {strdup(before), strlen(before)};
 
@@ -79,7 +79,7 @@ static void check(const struct rig *g, uid_t uid, const char *before, const char
 
 static void root_sees_everybody(void **state)
 {
-    const struct rig *g = *state;
+    const struct fixture *g = *state;
     char expected[1024];
 
     snprintf(expected, sizeof expected, "{\"state\":\"ready\"," ALL_CLIENTS "," PEERS "}", (unsigned long)g->uid[0],
@@ -91,7 +91,7 @@ static void root_sees_everybody(void **state)
 
 static void another_user_sees_only_their_own(void **state)
 {
-    const struct rig *g = *state;
+    const struct fixture *g = *state;
 
     check(g, g->uid[0], "{\"state\":\"ready\"}",
           "{\"state\":\"ready\",\"clients\":{\"connections\":2,\"connections_max\":2,\"bytes_held\":120,"
@@ -107,7 +107,7 @@ static void another_user_sees_only_their_own(void **state)
 static void no_account_is_an_empty_table(void **state)
 {
     const struct account_limits limits = {.connections = 10, .uid_connections = 2, .bytes = 1000, .uid_bytes = 400};
-    struct rig g = {0};
+    struct fixture g = {0};
 
     assert_int_equal(accounts_new(&g.all, &limits), 0);
     check(&g, 0, "{\"a\":1}",
@@ -118,7 +118,7 @@ static void no_account_is_an_empty_table(void **state)
 
 static void text_that_is_no_object_stays(void **state)
 {
-    const struct rig *g = *state;
+    const struct fixture *g = *state;
 
     check(g, 0, "", "");
     check(g, 0, "}", "}");

@@ -2,7 +2,7 @@
 #include "daemon/io/account.h"
 #include "daemon/io/service.h"
 #include "libcommon/error.h"
-#include "tests/io/rig.h"
+#include "tests/io/wire.h"
 #include "tests/support/tiny.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 enum { LONG = 30000 }; /* tokens of an answer that does not end while it is looked at */
 
 /* A service with a real engine on a small model. */
-struct rig {
+struct fixture {
     sd_event *event;
     struct engine *engine;
     struct service *service;
@@ -30,7 +30,7 @@ struct rig {
 
 static void on_stop(void *ctx, uid_t uid)
 {
-    struct rig *g = ctx;
+    struct fixture *g = ctx;
     struct proto_event e;
 
     g->stops++;
@@ -38,7 +38,7 @@ static void on_stop(void *ctx, uid_t uid)
     if (g->watch) assert_false(wire_next(g->watch, &e)); /* it is told only after */
 }
 
-static void start(struct rig *g, const char *content, size_t connections)
+static void start(struct fixture *g, const char *content, size_t connections)
 {
     struct engine_config ec;
     const struct service_config sc = {.model = "tiny", .connections = connections, .stop = on_stop, .ctx = g};
@@ -69,13 +69,13 @@ static void start(struct rig *g, const char *content, size_t connections)
 
 static int setup(void **state)
 {
-    *state = calloc(1, sizeof(struct rig));
+    *state = calloc(1, sizeof(struct fixture));
     return *state ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
 
     service_free(g->service);
     engine_free(g->engine);
@@ -86,13 +86,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static void turn(struct rig *g)
+static void turn(struct fixture *g)
 {
     assert_true(sd_event_run(g->event, 10000) >= 0);
     service_reap(g->service);
 }
 
-static void open_wire(struct rig *g, struct wire *w)
+static void open_wire(struct fixture *g, struct wire *w)
 {
     int fds[2];
 
@@ -102,7 +102,7 @@ static void open_wire(struct rig *g, struct wire *w)
 }
 
 /* The next event; waits for it. False: closed. */
-static bool next(struct rig *g, struct wire *w, struct proto_event *e)
+static bool next(struct fixture *g, struct wire *w, struct proto_event *e)
 {
     for (int i = 0; i < 20000; i++) {
         if (wire_next(w, e)) return true;
@@ -114,7 +114,7 @@ static bool next(struct rig *g, struct wire *w, struct proto_event *e)
     return false;
 }
 
-static void greet(struct rig *g, struct wire *w)
+static void greet(struct fixture *g, struct wire *w)
 {
     struct proto_event e;
 
@@ -125,7 +125,7 @@ static void greet(struct rig *g, struct wire *w)
     assert_int_equal(e.type, PROTO_EV_HELLO);
 }
 
-static void ask(struct rig *g, struct wire *w, uint64_t id, int64_t tokens)
+static void ask(struct fixture *g, struct wire *w, uint64_t id, int64_t tokens)
 {
     struct proto_request r = {.type = PROTO_GENERATE, .id = id};
 
@@ -138,14 +138,14 @@ static void ask(struct rig *g, struct wire *w, uint64_t id, int64_t tokens)
     wire_write(w, &g->out);
 }
 
-static void request(struct rig *g, struct wire *w, enum proto_type type, uint64_t id)
+static void request(struct fixture *g, struct wire *w, enum proto_type type, uint64_t id)
 {
     put_request(&g->out, type, id);
     wire_write(w, &g->out);
 }
 
 /* Read up to the last event of @id; its type. With @e it is the caller's. */
-static enum proto_event_type finish(struct rig *g, struct wire *w, uint64_t id, struct proto_event *last)
+static enum proto_event_type finish(struct fixture *g, struct wire *w, uint64_t id, struct proto_event *last)
 {
     struct proto_event e;
 
@@ -164,7 +164,7 @@ static enum proto_event_type finish(struct rig *g, struct wire *w, uint64_t id, 
     return 0;
 }
 
-static void expect_closed(struct rig *g, struct wire *w)
+static void expect_closed(struct fixture *g, struct wire *w)
 {
     struct proto_event e;
 
@@ -173,7 +173,7 @@ static void expect_closed(struct rig *g, struct wire *w)
 
 static void answers_come_back_by_id(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
     struct proto_event e;
 
@@ -197,7 +197,7 @@ static void answers_come_back_by_id(void **state)
 
 static void duplicate_live_id_is_refused(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
     struct proto_event e;
 
@@ -215,7 +215,7 @@ static void duplicate_live_id_is_refused(void **state)
 
 static void cancel_ends_with_done(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
     struct proto_event e;
 
@@ -232,7 +232,7 @@ static void cancel_ends_with_done(void **state)
 
 static void disconnect_cancels_and_is_forgotten(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
 
     start(g, NULL, 0);
@@ -251,7 +251,7 @@ static void disconnect_cancels_and_is_forgotten(void **state)
 
 static void connections_over_the_limit_are_told(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire a, b, c;
     struct proto_event e;
 
@@ -273,7 +273,7 @@ static void connections_over_the_limit_are_told(void **state)
 }
 
 /* Opens one more connection, which the service refuses. True: because the user has made too many new ones. */
-static bool too_often(struct rig *g)
+static bool too_often(struct fixture *g)
 {
     struct proto_event e;
     struct wire w;
@@ -293,7 +293,7 @@ static bool too_often(struct rig *g)
 
 static void new_connections_over_the_rate_are_told(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
     int n = 1;
 
@@ -309,7 +309,7 @@ static void new_connections_over_the_rate_are_told(void **state)
 
 static void drain_serves_what_was_accepted(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire idle, busy, late;
     struct proto_event e;
 
@@ -337,7 +337,7 @@ static void drain_serves_what_was_accepted(void **state)
 
 static void new_requests_are_refused_while_draining(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
     struct proto_event e;
 
@@ -358,7 +358,7 @@ static void new_requests_are_refused_while_draining(void **state)
 
 static void stop_is_told_after_it_was_begun(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w;
     struct proto_event e;
 
@@ -380,7 +380,7 @@ static void stop_is_told_after_it_was_begun(void **state)
 
 static void failed_load_answers_with_the_reason(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct wire w, late;
     struct proto_event e;
     const char *why;

@@ -12,27 +12,27 @@ enum { USERS = 3, EACH = 4 };
 
 static const struct fairq_config config = {.burst = 20000, .heavy_burst = 20000, .user_share = 10, .heavy_share = 5};
 
-struct rig {
+struct fixture {
     struct fairq q;
     struct fairq_user users[USERS];
     struct fairq_entry entries[USERS][EACH];
     uint64_t now;
 };
 
-static int who(const struct rig *g, const struct fairq_entry *t)
+static int who(const struct fixture *g, const struct fairq_entry *t)
 {
     for (int u = 0; u < USERS; u++)
         if (t >= g->entries[u] && t < g->entries[u] + EACH) return u;
     return -1;
 }
 
-static void add(struct rig *g, int user, int entry)
+static void add(struct fixture *g, int user, int entry)
 {
     fairq_add(&g->q, &g->users[user], &g->entries[user][entry], g->now);
 }
 
 /* The next entry, which must be that one. */
-static void expect(struct rig *g, int user, int entry)
+static void expect(struct fixture *g, int user, int entry)
 {
     uint64_t wait;
 
@@ -41,7 +41,7 @@ static void expect(struct rig *g, int user, int entry)
 
 static void users_take_turns_then_their_connections(void **state)
 {
-    struct rig g = {.now = 1000, .q.config = config};
+    struct fixture g = {.now = 1000, .q.config = config};
     uint64_t wait;
 
     for (int i = 0; i < EACH; i++) add(&g, 0, i);
@@ -65,7 +65,7 @@ static void users_take_turns_then_their_connections(void **state)
 
 static void what_is_removed_is_not_served(void **state)
 {
-    struct rig g = {.now = 1000, .q.config = config};
+    struct fixture g = {.now = 1000, .q.config = config};
 
     for (int i = 0; i < EACH; i++) add(&g, 0, i);
     add(&g, 1, 0);
@@ -81,7 +81,7 @@ static void what_is_removed_is_not_served(void **state)
 }
 
 /* Serve for @usec of time with user 0 always having input that costs 1 ms. Returns the time that it got. */
-static uint64_t flood(struct rig *g, uint64_t usec)
+static uint64_t flood(struct fixture *g, uint64_t usec)
 {
     uint64_t end = g->now + usec, spent = 0, wait;
 
@@ -106,7 +106,7 @@ static uint64_t flood(struct rig *g, uint64_t usec)
 
 static void a_flood_gets_all_idle_time(void **state)
 {
-    struct rig g = {.now = 1000, .q.config = config};
+    struct fixture g = {.now = 1000, .q.config = config};
 
     fairq_live(&g.q, &g.users[0], 5);
     assert_int_equal(flood(&g, 1000000), 1000000);
@@ -114,7 +114,7 @@ static void a_flood_gets_all_idle_time(void **state)
 
 static void a_flood_is_throttled_while_others_wait_for_answers(void **state)
 {
-    struct rig g = {.now = 1000, .q.config = config};
+    struct fixture g = {.now = 1000, .q.config = config};
 
     fairq_live(&g.q, &g.users[1], 1);
     assert_in_range(flood(&g, 1000000), 150000, 260000); /* a fifth, and what was free at first */
@@ -126,7 +126,7 @@ static void a_flood_is_throttled_while_others_wait_for_answers(void **state)
 /* One piece of work that takes long is charged like many short ones. */
 static void a_long_piece_of_work_is_waited_for(void **state)
 {
-    struct rig g = {.now = 1000, .q.config = config};
+    struct fixture g = {.now = 1000, .q.config = config};
     uint64_t wait;
 
     g.q.config.heavy_burst = 500000;
@@ -142,7 +142,7 @@ static void a_long_piece_of_work_is_waited_for(void **state)
 
 static void a_light_user_comes_before_heavy_ones(void **state)
 {
-    struct rig g = {.now = 1000, .q.config = config};
+    struct fixture g = {.now = 1000, .q.config = config};
     uint64_t wait;
 
     fairq_live(&g.q, &g.users[2], 1);
@@ -166,7 +166,7 @@ static void a_light_user_comes_before_heavy_ones(void **state)
 
 static void a_flood_is_forgotten_in_time(void **state)
 {
-    struct rig g = {.now = 1000, .q.config = config};
+    struct fixture g = {.now = 1000, .q.config = config};
     uint64_t wait;
 
     fairq_live(&g.q, &g.users[1], 1);

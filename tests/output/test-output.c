@@ -2,7 +2,7 @@
 /* The whole pipeline, with vocabularies in which each byte is a token. */
 #include "daemon/output/output.h"
 #include "libcommon/utf8.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,21 +17,21 @@
 /* Ids 0 to 255 are the bytes; then these. */
 enum { START = 256, CHANNEL, MESSAGE, END, EOG, OTHER, TAGS, CALL };
 
-static const struct mini_token extra[] = {
-    {"<|start|>", MINI_CONTROL, 0}, {"<|channel|>", MINI_CONTROL, 0}, {"<|message|>", MINI_CONTROL, 0},
-    {"<|end|>", MINI_CONTROL, 0},   {"<|return|>", MINI_CONTROL, 0},  {"<|other|>", MINI_CONTROL, 0},
-    {"a<t>b</t>c", MINI_USER, 0},   {"<|call|>", MINI_CONTROL, 0},
+static const struct tiny_token extra[] = {
+    {"<|start|>", TINY_CONTROL, 0}, {"<|channel|>", TINY_CONTROL, 0}, {"<|message|>", TINY_CONTROL, 0},
+    {"<|end|>", TINY_CONTROL, 0},   {"<|return|>", TINY_CONTROL, 0},  {"<|other|>", TINY_CONTROL, 0},
+    {"a<t>b</t>c", TINY_USER, 0},   {"<|call|>", TINY_CONTROL, 0},
 };
 
 static struct tokenizer *new_tokenizer(bool harmony)
 {
-    struct mini_token own[sizeof(extra) / sizeof(*extra)];
-    struct mini m = {0};
+    struct tiny_token own[sizeof(extra) / sizeof(*extra)];
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
     memcpy(own, extra, sizeof(own));
     if (!harmony) own[CHANNEL - 256].text = "<|no channel|>";
-    mini_bpe(&m, "gpt-2", NULL, own, sizeof(own) / sizeof(*own));
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_bpe(&m, "gpt-2", NULL, own, sizeof(own) / sizeof(*own));
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     return t;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/sample/rng.h"
 #include "libcommon/error.h"
-#include "tests/sample/rig.h"
+#include "tests/sample/fixture.h"
 #include <math.h>
 
 #define V 8
 
 static struct sampling mirostat(float tau, float eta)
 {
-    struct sampling s = {.params = rig_plain().p};
+    struct sampling s = {.params = fixture_plain().p};
     s.params.mirostat = tau;
     s.params.mirostat_eta = eta;
     return s;

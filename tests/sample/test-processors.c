@@ -2,7 +2,7 @@
 /* Bias, penalties, the greedy and the truncation sampler, against their definitions. */
 #include "daemon/sample/rng.h"
 #include "libcommon/error.h"
-#include "tests/sample/rig.h"
+#include "tests/sample/fixture.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,15 +25,15 @@ static int teardown(void **state)
     return 0;
 }
 
-static int32_t pick(struct sample_scratch *s, const struct rig_request *w, const float *logits, double u)
+static int32_t pick(struct sample_scratch *s, const struct fixture_request *w, const float *logits, double u)
 {
     int32_t id = -1;
-    assert_int_equal(rig_pick(s, w, logits, NULL, 0, u, &id), 0);
+    assert_int_equal(fixture_pick(s, w, logits, NULL, 0, u, &id), 0);
     return id;
 }
 
 /* The set of ids that a sweep over u gives. */
-static unsigned reachable(struct sample_scratch *s, const struct rig_request *w)
+static unsigned reachable(struct sample_scratch *s, const struct fixture_request *w)
 {
     unsigned set = 0;
     for (int i = 0; i < 2000; i++) set |= 1u << pick(s, w, row, i / 2000.0);
@@ -42,7 +42,7 @@ static unsigned reachable(struct sample_scratch *s, const struct rig_request *w)
 
 static void test_greedy_ties_take_the_lowest(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     w.p.temperature = 0;
     assert_int_equal(pick(*state, &w, row, 0.99), 3);
     const float tie[V] = {1, 5, 2, 5, 5, 0, 0, 0};
@@ -52,7 +52,7 @@ static void test_greedy_ties_take_the_lowest(void **state)
 /* The inverse of the cumulated distribution, by falling probability. */
 static void test_draw_is_the_inverse_cdf(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     const struct {
         double u;
         int32_t id;
@@ -66,7 +66,7 @@ static void test_draw_is_the_inverse_cdf(void **state)
 
 static void test_top_k(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     w.p.top_k = 1;
     assert_int_equal(reachable(*state, &w), 1u << 3);
     w.p.top_k = 3;
@@ -77,7 +77,7 @@ static void test_top_k(void **state)
 
 static void test_top_p(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     w.p.top_p = 0.39f;
     assert_int_equal(reachable(*state, &w), 1u << 3);
     w.p.top_p = 0.41f;
@@ -94,7 +94,7 @@ static void test_top_p(void **state)
 
 static void test_min_p(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     w.p.min_p = 0.3f; /* of .4: .12 and above */
     assert_int_equal(reachable(*state, &w), 1u << 3 | 1u << 1 | 1u << 0);
     w.p.min_p = 1.0f;
@@ -103,7 +103,7 @@ static void test_min_p(void **state)
 
 static void test_temperature(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     w.p.temperature = 0.5f; /* p squared: .16 .09 .0225 .01 .0025, together .285 */
     assert_int_equal(pick(*state, &w, row, 0.16 / 0.285 - 0.005), 3);
     assert_int_equal(pick(*state, &w, row, 0.16 / 0.285 + 0.005), 1);
@@ -114,27 +114,27 @@ static void test_temperature(void **state)
 /* Once for each id in the window, however often it is there. */
 static void test_repeat_penalty(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     const float logits[V] = {4, 3, -1, -1.5f, -40, -40, -40, -40};
     const int32_t history[] = {1, 0, 0};
     int32_t id;
     w.p.temperature = 0;
     w.p.repeat = 1.5f;
-    assert_int_equal(rig_pick(*state, &w, logits, history, 3, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, logits, history, 3, 0, &id), 0);
     assert_int_equal(id, 0); /* 4/1.5 > 3/1.5 */
     w.p.repeat_n = 2;
-    assert_int_equal(rig_pick(*state, &w, logits, history, 3, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, logits, history, 3, 0, &id), 0);
     assert_int_equal(id, 1); /* 3 > 4/1.5 */
     const float low[V] = {-40, -40, -1, -1.4f, -40, -40, -40, -40};
     const int32_t two[] = {2};
     w.p.repeat = 1.5f; /* a negative logit is multiplied: -1.5 < -1.4 */
-    assert_int_equal(rig_pick(*state, &w, low, two, 1, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, low, two, 1, 0, &id), 0);
     assert_int_equal(id, 3);
 }
 
 static void test_ban_and_bad_rows(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     const int32_t ban[] = {3, 1};
     w.ban = ban;
     w.n_ban = 2;
@@ -144,11 +144,11 @@ static void test_ban_and_bad_rows(void **state)
     float bad[V];
     int32_t id = -1;
     for (int i = 0; i < V; i++) bad[i] = NAN;
-    assert_int_equal(rig_pick(*state, &w, bad, NULL, 0, 0, &id), -EIO);
+    assert_int_equal(fixture_pick(*state, &w, bad, NULL, 0, 0, &id), -EIO);
     w.p.temperature = 1;
-    assert_int_equal(rig_pick(*state, &w, bad, NULL, 0, 0, &id), -EIO);
+    assert_int_equal(fixture_pick(*state, &w, bad, NULL, 0, 0, &id), -EIO);
     bad[2] = INFINITY;
-    assert_int_equal(rig_pick(*state, &w, bad, NULL, 0, 0, &id), -EIO);
+    assert_int_equal(fixture_pick(*state, &w, bad, NULL, 0, 0, &id), -EIO);
     assert_int_equal(id, -1);
 }
 
@@ -156,7 +156,7 @@ static void test_ban_and_bad_rows(void **state)
  */
 static void test_frequencies(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     const int n = 20000;
     int got[V] = {0};
     for (int i = 0; i < n; i++) got[pick(*state, &w, row, rng_uniform(7, 0, (uint64_t)i))]++;
@@ -178,7 +178,7 @@ static void test_top_k_of_many(void **state)
     struct sample_scratch *s = NULL;
     assert_int_equal(sample_scratch_new(&s, MANY), 0);
     for (int i = 0; i < MANY; i++) many[i] = (float)((i * 7919) % 1000) / 100.0f;
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     for (uint32_t k = 1; k < 60; k += 7) {
         w.p.top_k = k;
         w.p.temperature = 1e30f; /* all equal, in their order */
@@ -258,7 +258,7 @@ static void expect_first(struct expect *e, int n)
 }
 
 /* The distribution over ids that the parameters and @logits make. */
-static void expected(double *out, const struct rig_request *w, const float *logits, const int32_t *history, int n)
+static void expected(double *out, const struct fixture_request *w, const float *logits, const int32_t *history, int n)
 {
     struct expect e = {.n = V};
     double x[V], pairs[V][2], part = 0;
@@ -294,14 +294,14 @@ static void expected(double *out, const struct rig_request *w, const float *logi
 }
 
 /* A token's share of [0, 1) is its probability: counted on a grid, it differs by less than two steps. */
-static void assert_shares(struct sample_scratch *s, const struct rig_request *w, const float *logits,
+static void assert_shares(struct sample_scratch *s, const struct fixture_request *w, const float *logits,
                           const int32_t *history, int n, const double *want)
 {
     enum { STEPS = 2000 };
     int got[V] = {0};
     for (int i = 0; i < STEPS; i++) {
         int32_t id = -1;
-        assert_int_equal(rig_pick(s, w, logits, history, (size_t)n, (i + 0.5) / STEPS, &id), 0);
+        assert_int_equal(fixture_pick(s, w, logits, history, (size_t)n, (i + 0.5) / STEPS, &id), 0);
         got[id]++;
     }
     for (int i = 0; i < V; i++)
@@ -326,7 +326,7 @@ static void assert_chi_square(const int *got, int n, const double *want)
     if (cells > 1 && chi >= quantile[cells - 1]) fail_msg("chi-square is %g with %d cells", chi, cells);
 }
 
-static void assert_draws(struct sample_scratch *s, const struct rig_request *w, const float *logits,
+static void assert_draws(struct sample_scratch *s, const struct fixture_request *w, const float *logits,
                          const int32_t *history, int n, const double *want)
 {
     enum { DRAWS = 20000 };
@@ -334,7 +334,7 @@ static void assert_draws(struct sample_scratch *s, const struct rig_request *w, 
     for (int i = 0; i < DRAWS; i++) {
         int32_t id = -1;
         double u = rng_uniform(11, 0, (uint64_t)i);
-        assert_int_equal(rig_pick(s, w, logits, history, (size_t)n, u, &id), 0);
+        assert_int_equal(fixture_pick(s, w, logits, history, (size_t)n, u, &id), 0);
         got[id]++;
     }
     assert_chi_square(got, DRAWS, want);
@@ -346,7 +346,7 @@ static void test_any_parameters_against_their_definition(void **state)
     static const struct sample_bias biases[] = {{2, 1.5f}, {5, -3}, {2, 0.25f}};
     uint64_t at = 0;
     for (int n = 0; n < 400; n++) {
-        struct rig_request w = rig_plain();
+        struct fixture_request w = fixture_plain();
         float logits[V];
         int32_t history[12];
         double want[V];
@@ -375,7 +375,7 @@ static void test_any_parameters_against_their_definition(void **state)
  * 2.15, -log p .92 and 2.46. */
 static void test_typical_leaves_out_the_likeliest(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     float flat[V];
     for (int i = 0; i < V; i++) flat[i] = (float)log(i == 4 ? 0.4 : 0.6 / 7);
     w.p.typical_p = 0.5f; /* six of them are .514 */
@@ -390,29 +390,29 @@ static void test_typical_leaves_out_the_likeliest(void **state)
 
 static void test_penalties_by_count(void **state)
 {
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     const float logits[V] = {4, 3.9f, 3.8f, -9, -9, -9, -9, -9};
     const int32_t history[] = {0, 1, 0, 99, -1};
     int32_t id;
     w.p.temperature = 0;
     w.p.presence = 0.5f; /* 3.5 3.4 3.8 */
-    assert_int_equal(rig_pick(*state, &w, logits, history, 5, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, logits, history, 5, 0, &id), 0);
     assert_int_equal(id, 2);
     w.p.presence = 0;
     w.p.frequency = 0.11f; /* 3.78 3.79 3.8 */
-    assert_int_equal(rig_pick(*state, &w, logits, history, 5, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, logits, history, 5, 0, &id), 0);
     assert_int_equal(id, 2);
     w.p.frequency = 0.09f; /* 3.82 3.81 3.8 */
-    assert_int_equal(rig_pick(*state, &w, logits, history, 5, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, logits, history, 5, 0, &id), 0);
     assert_int_equal(id, 0);
     w.p.frequency = 0.095f; /* 3.81 3.805 */
     w.p.presence = -0.5f;
     w.p.repeat_n = 4; /* 0 once: 4.405, 1: 4.305 */
-    assert_int_equal(rig_pick(*state, &w, logits, history, 5, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, logits, history, 5, 0, &id), 0);
     assert_int_equal(id, 0);
     w.p.repeat_n = 0;
     w.p.presence = 2;
-    assert_int_equal(rig_pick(*state, &w, logits, history, 5, 0, &id), 0);
+    assert_int_equal(fixture_pick(*state, &w, logits, history, 5, 0, &id), 0);
     assert_int_equal(id, 0);
 }
 
@@ -420,7 +420,7 @@ static void test_bias(void **state)
 {
     const struct sample_bias b[] = {{5, 100}, {3, -100}, {1000, 5}, {-1, 5}, {5, -1}, {1, 99.5f}};
     const int32_t ban[] = {1};
-    struct rig_request w = rig_plain();
+    struct fixture_request w = fixture_plain();
     w.bias = b;
     w.n_bias = sizeof(b) / sizeof(*b);
     w.p.temperature = 0;
@@ -445,7 +445,7 @@ static void test_golden(void **state)
     assert_int_equal(sample_scratch_new(&s, WIDE), 0);
     for (int i = 0; i < 40; i++) history[i] = (int32_t)(rng_uniform(3, 0, (uint64_t)i) * WIDE);
     for (int n = 0; n < 4 * 3 * 3 * 3 * 3 * 2; n++) {
-        struct rig_request w = rig_plain();
+        struct fixture_request w = fixture_plain();
         w.p.top_k = top_k[n % 4];
         w.p.top_p = top_p[n / 4 % 3];
         w.p.min_p = min_p[n / 12 % 3];
@@ -458,7 +458,7 @@ static void test_golden(void **state)
             int32_t id = -1;
             for (int i = 0; i < WIDE; i++)
                 wide[i] = (float)(rng_uniform(5, (uint32_t)(n % 7 + k), (uint64_t)i) * 16 - 12);
-            assert_int_equal(rig_pick(s, &w, wide, history, 40, rng_uniform(7, 0, draw++), &id), 0);
+            assert_int_equal(fixture_pick(s, &w, wide, history, 40, rng_uniform(7, 0, draw++), &id), 0);
             hash = (hash ^ (uint64_t)id) * UINT64_C(1099511628211);
         }
     }

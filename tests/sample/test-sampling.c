@@ -2,7 +2,7 @@
 /* A whole answer: rollback to any position, clones, a processor of the test's own. */
 #include "daemon/sample/rng.h"
 #include "libcommon/error.h"
-#include "tests/sample/rig.h"
+#include "tests/sample/fixture.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,13 +73,13 @@ static struct sample_params params(int kind)
 /* Each token is what one chain call of the same parameters, history and random number gives. */
 static void test_random_numbers_are_those_of_the_position(void **state)
 {
-    struct rig_request q = {params(1), biases, 2, banned, 2};
+    struct fixture_request q = {params(1), biases, 2, banned, 2};
     struct writer w;
     begin(&w, &q.p);
     for (int t = 0; t < TOKENS; t++) {
         int32_t id = -1;
         fill_row(&w);
-        assert_int_equal(rig_pick(w.x, &q, w.row, w.ids, w.n, rng_uniform(5, 2, (uint64_t)t), &id), 0);
+        assert_int_equal(fixture_pick(w.x, &q, w.row, w.ids, w.n, rng_uniform(5, 2, (uint64_t)t), &id), 0);
         write_token(&w);
         assert_int_equal(w.ids[w.n - 1], id);
         assert_int_equal(w.s.position, t + 1);

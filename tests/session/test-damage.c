@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Logs that are truncated, changed, swapped or foreign; disks that are full or read-only. */
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -25,24 +25,24 @@ struct history {
     char *log;
 };
 
-static void make_history(struct rig *g, struct history *h)
+static void make_history(struct fixture *g, struct history *h)
 {
     char path[256];
-    struct session *x = rig_acquire(g, 7, "a");
+    struct session *x = fixture_acquire(g, 7, "a");
     h->size[0] = 0;
-    h->dump[0] = rig_dump(x);
+    h->dump[0] = fixture_dump(x);
     for (unsigned i = 1; i <= TURNS; i++) {
-        rig_turn(x, i);
+        fixture_turn(x, i);
         assert_int_equal(session_save(x), 0);
-        h->dump[i] = rig_dump(x);
+        h->dump[i] = fixture_dump(x);
         h->size[i] = (size_t)x->log.size;
     }
     session_release(g->store, x);
-    rig_path(path, g, 7, "a", ".log");
+    fixture_path(path, g, 7, "a", ".log");
     size_t n;
-    h->log = rig_read(path, &n);
+    h->log = fixture_read(path, &n);
     assert_int_equal(n, h->size[TURNS]);
-    rig_close(g);
+    fixture_close(g);
 }
 
 static void free_history(struct history *h)
@@ -53,24 +53,24 @@ static void free_history(struct history *h)
 
 /* Open a store with a log of these bytes, continue session "a", save it and load it again. Returns how many turns it
  * had; 0: the log was refused, and the session does not exist. */
-static unsigned turns_of(struct rig *g, const struct history *h, const char *log, size_t n)
+static unsigned turns_of(struct fixture *g, const struct history *h, const char *log, size_t n)
 {
     char path[256];
     struct session *x = NULL;
     unsigned turns = 0;
-    rig_path(path, g, 7, "a", "");
+    fixture_path(path, g, 7, "a", "");
     *strrchr(path, '/') = '\0';
-    rig_clear(path);
-    rig_path(path, g, 7, "a", ".log");
-    rig_write(path, log, n);
-    rig_open(g);
+    fixture_clear(path);
+    fixture_path(path, g, 7, "a", ".log");
+    fixture_write(path, log, n);
+    fixture_open(g);
     int r = session_acquire(g->store, 7, "a", 1, false, &x);
     if (r == 0) {
         r = session_load(x);
         if (r == 0) {
-            turns = rig_last(x);
+            turns = fixture_last(x);
             assert_in_range(turns, 1, TURNS);
-            char *have = rig_dump(x);
+            char *have = fixture_dump(x);
             assert_string_equal(have, h->dump[turns]);
             free(have);
         } else {
@@ -81,24 +81,24 @@ static unsigned turns_of(struct rig *g, const struct history *h, const char *log
     } else {
         assert_int_equal(r, -ENOENT);
     }
-    rig_close(g);
+    fixture_close(g);
     if (turns) {
-        rig_open(g);
-        rig_say(g, 7, "a", 9);
-        rig_close(g);
-        rig_open(g);
-        x = rig_acquire(g, 7, "a");
-        assert_int_equal(rig_last(x), 9);
+        fixture_open(g);
+        fixture_say(g, 7, "a", 9);
+        fixture_close(g);
+        fixture_open(g);
+        x = fixture_acquire(g, 7, "a");
+        assert_int_equal(fixture_last(x), 9);
         assert_int_equal(x->content.n_messages, turns * 2 + 2);
         session_release(g->store, x);
-        rig_close(g);
+        fixture_close(g);
     }
     return turns;
 }
 
 static void test_torn_at_every_byte(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct history h;
     make_history(g, &h);
     for (size_t n = 0; n < h.size[TURNS]; n++) {
@@ -106,7 +106,7 @@ static void test_torn_at_every_byte(void **state)
         while (h.size[want + 1] <= n) want++;
         assert_int_equal(turns_of(g, &h, h.log, n), want);
         /* an incomplete turn, which a crash explains, leaves no *.bad file; an incomplete head or first turn does */
-        assert_int_equal(rig_exists(g, 7, "a", ".bad"), want == 0);
+        assert_int_equal(fixture_exists(g, 7, "a", ".bad"), want == 0);
     }
     free_history(&h);
 }
@@ -114,7 +114,7 @@ static void test_torn_at_every_byte(void **state)
 /* One wrong byte anywhere: the session keeps the turns before it, and the whole file is kept. */
 static void test_flipped_at_every_byte(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct history h;
     make_history(g, &h);
     for (size_t n = 0; n < h.size[TURNS]; n++) {
@@ -126,8 +126,8 @@ static void test_flipped_at_every_byte(void **state)
         char path[256];
         size_t left;
         bool newer = n >= 12 && n < 16; /* the version: left where it is */
-        rig_path(path, g, 7, "a", newer ? ".log" : ".bad");
-        char *kept = rig_read(path, &left);
+        fixture_path(path, g, 7, "a", newer ? ".log" : ".bad");
+        char *kept = fixture_read(path, &left);
         assert_int_equal(left, h.size[TURNS]);
         assert_memory_equal(kept, h.log, left);
         free(kept);
@@ -138,7 +138,7 @@ static void test_flipped_at_every_byte(void **state)
 
 static void test_garbage_behind(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct history h;
     make_history(g, &h);
     char *log = calloc(1, h.size[TURNS] + 4096);
@@ -159,29 +159,29 @@ static void test_garbage_behind(void **state)
 /* Another session's file under this one's name, another uid's in this one's directory. */
 static void test_swapped(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char a[256], b[256], c[256];
     struct session *x = NULL;
-    rig_say(g, 7, "a", 1);
-    rig_say(g, 7, "b", 2);
-    rig_say(g, 8, "a", 3);
-    rig_path(a, g, 7, "a", ".log");
-    rig_path(b, g, 7, "b", ".log");
-    rig_path(c, g, 8, "a", ".log");
-    rig_close(g);
+    fixture_say(g, 7, "a", 1);
+    fixture_say(g, 7, "b", 2);
+    fixture_say(g, 8, "a", 3);
+    fixture_path(a, g, 7, "a", ".log");
+    fixture_path(b, g, 7, "b", ".log");
+    fixture_path(c, g, 8, "a", ".log");
+    fixture_close(g);
     assert_int_equal(rename(b, a), 0);
-    rig_open(g);
+    fixture_open(g);
     assert_int_equal(session_acquire(g->store, 7, "a", 1, false, &x), -ENOENT);
     assert_int_equal(session_acquire(g->store, 7, "b", 1, false, &x), -ENOENT);
-    assert_true(rig_exists(g, 7, "a", ".bad"));
-    rig_close(g);
+    assert_true(fixture_exists(g, 7, "a", ".bad"));
+    fixture_close(g);
     assert_int_equal(rename(c, a), 0);
-    rig_open(g);
+    fixture_open(g);
     assert_int_equal(session_acquire(g->store, 7, "a", 1, false, &x), -ENOENT);
-    assert_true(rig_exists(g, 7, "a", "-1.bad"));
+    assert_true(fixture_exists(g, 7, "a", "-1.bad"));
     /* while it runs: the file is no longer the one that was scanned */
-    rig_say(g, 7, "a", 1);
-    rig_say(g, 7, "b", 2);
+    fixture_say(g, 7, "a", 1);
+    fixture_say(g, 7, "b", 2);
     while (session_unload_idle(g->store)) {
     }
     assert_int_equal(rename(b, a), 0);
@@ -192,35 +192,35 @@ static void test_swapped(void **state)
     assert_int_equal(session_acquire(g->store, 7, "b", 1, true, &x), 0);
     assert_int_equal(session_load(x), -ENOENT);
     session_release(g->store, x);
-    rig_say(g, 7, "a", 4);
+    fixture_say(g, 7, "a", 4);
 }
 
 /* Another program writes into a log while the session is in memory: both are kept. */
 static void test_changed_under_us(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char path[256];
     size_t n;
-    rig_say(g, 7, "a", 1);
-    rig_path(path, g, 7, "a", ".log");
-    rig_write(path, "mine now", 8);
-    rig_say(g, 7, "a", 2);
-    rig_path(path, g, 7, "a", ".bad");
-    char *kept = rig_read(path, &n);
+    fixture_say(g, 7, "a", 1);
+    fixture_path(path, g, 7, "a", ".log");
+    fixture_write(path, "mine now", 8);
+    fixture_say(g, 7, "a", 2);
+    fixture_path(path, g, 7, "a", ".bad");
+    char *kept = fixture_read(path, &n);
     assert_int_equal(n, 8);
     free(kept);
-    rig_path(path, g, 7, "a", ".log");
+    fixture_path(path, g, 7, "a", ".log");
     assert_int_equal(unlink(path), 0);
-    rig_say(g, 7, "a", 3);
-    rig_path(path, g, 7, "a", "");
+    fixture_say(g, 7, "a", 3);
+    fixture_path(path, g, 7, "a", "");
     *strrchr(path, '/') = '\0';
-    rig_clear(path);
+    fixture_clear(path);
     assert_int_equal(rmdir(path), 0);
-    rig_say(g, 7, "a", 4);
-    rig_close(g);
-    rig_open(g);
-    struct session *x = rig_acquire(g, 7, "a");
-    assert_int_equal(rig_last(x), 4);
+    fixture_say(g, 7, "a", 4);
+    fixture_close(g);
+    fixture_open(g);
+    struct session *x = fixture_acquire(g, 7, "a");
+    assert_int_equal(fixture_last(x), 4);
     assert_int_equal(x->content.n_messages, 8);
     session_release(g->store, x);
 }
@@ -228,85 +228,85 @@ static void test_changed_under_us(void **state)
 /* *.bad files are removed and renamed with their session. */
 static void test_set_aside_is_removed(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char path[256];
-    rig_say(g, 7, "a", 1);
+    fixture_say(g, 7, "a", 1);
     for (unsigned i = 0; i < 12; i++) {
-        rig_path(path, g, 7, "a", ".log");
-        rig_write(path, "x", 1);
-        struct session *x = rig_acquire(g, 7, "a");
-        rig_turn(x, i + 2);
+        fixture_path(path, g, 7, "a", ".log");
+        fixture_write(path, "x", 1);
+        struct session *x = fixture_acquire(g, 7, "a");
+        fixture_turn(x, i + 2);
         int r = session_save(x);
         session_release(g->store, x);
         assert_int_equal(r, i < 10 ? 0 : -EEXIST); /* never over another */
     }
-    assert_true(rig_exists(g, 7, "a", "-9.bad"));
-    struct session *a = rig_acquire(g, 7, "a"), *b = NULL;
-    rig_path(path, g, 7, "a", ".log");
+    assert_true(fixture_exists(g, 7, "a", "-9.bad"));
+    struct session *a = fixture_acquire(g, 7, "a"), *b = NULL;
+    fixture_path(path, g, 7, "a", ".log");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(session_rename(g->store, a, "b", 1, &b), 0);
     assert_int_equal(session_move(b, a), 0);
     session_release(g->store, a);
-    assert_true(rig_exists(g, 7, "b", "-9.bad"));
-    assert_false(rig_exists(g, 7, "a", ".bad"));
+    assert_true(fixture_exists(g, 7, "b", "-9.bad"));
+    assert_false(fixture_exists(g, 7, "a", ".bad"));
     assert_int_equal(session_erase(b), 0);
     session_release(g->store, b);
-    assert_false(rig_exists(g, 7, "b", "-9.bad"));
-    assert_false(rig_exists(g, 7, "b", ".bad"));
-    assert_false(rig_exists(g, 7, "b", ".log"));
+    assert_false(fixture_exists(g, 7, "b", "-9.bad"));
+    assert_false(fixture_exists(g, 7, "b", ".bad"));
+    assert_false(fixture_exists(g, 7, "b", ".log"));
 }
 
 /* Foreign files and entries that are no files: no crash, nothing is removed or overwritten. */
 static void test_foreign(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char path[256];
-    rig_say(g, 7, "good", 1);
-    rig_close(g);
-    rig_path(path, g, 7, "a", ".log");
+    fixture_say(g, 7, "good", 1);
+    fixture_close(g);
+    fixture_path(path, g, 7, "a", ".log");
     assert_int_equal(mkdir(path, 0700), 0);
-    rig_path(path, g, 7, "b", ".log");
+    fixture_path(path, g, 7, "b", ".log");
     assert_int_equal(symlink("/etc/passwd", path), 0);
-    rig_path(path, g, 7, "c", ".log");
+    fixture_path(path, g, 7, "c", ".log");
     assert_int_equal(mkfifo(path, 0600), 0);
-    rig_path(path, g, 7, "d", ".tmp");
-    rig_write(path, "left by a crash", 15);
-    rig_path(path, g, 7, "e", ".txt");
-    rig_write(path, "notes", 5);
+    fixture_path(path, g, 7, "d", ".tmp");
+    fixture_write(path, "left by a crash", 15);
+    fixture_path(path, g, 7, "e", ".txt");
+    fixture_write(path, "notes", 5);
     snprintf(path, sizeof(path), "%s/007", g->dir);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof(path), "%s/9", g->dir);
-    rig_write(path, "no directory", 12);
+    fixture_write(path, "no directory", 12);
     snprintf(path, sizeof(path), "%s/secret", g->dir);
-    rig_write(path, "s", 1);
-    rig_open(g);
+    fixture_write(path, "s", 1);
+    fixture_open(g);
     size_t n;
     uint64_t bytes;
     session_count(g->store, (uid_t)-1, &n, &bytes);
     assert_int_equal(n, 1);
-    assert_false(rig_exists(g, 7, "d", ".tmp"));
-    assert_true(rig_exists(g, 7, "e", ".txt"));
+    assert_false(fixture_exists(g, 7, "d", ".tmp"));
+    assert_true(fixture_exists(g, 7, "e", ".txt"));
     for (int i = 0; i < 3; i++) {
         char name[2] = {(char)('a' + i), 0};
-        struct session *x = rig_acquire(g, 7, name);
-        rig_turn(x, 1);
+        struct session *x = fixture_acquire(g, 7, name);
+        fixture_turn(x, 1);
         assert_int_equal(session_save(x), -EEXIST);
         assert_non_null(strstr(error_text(-EEXIST), name));
         session_release(g->store, x);
-        assert_true(rig_exists(g, 7, name, ".log"));
+        assert_true(fixture_exists(g, 7, name, ".log"));
     }
-    struct session *x = rig_acquire(g, 9, "a");
-    rig_turn(x, 1);
+    struct session *x = fixture_acquire(g, 9, "a");
+    fixture_turn(x, 1);
     assert_int_equal(session_save(x), -ENOTDIR);
     session_release(g->store, x);
 }
 
 static void test_directory_of_another(void **state)
 {
-    struct rig *g = *state;
-    struct session_store_config c = rig_config(g);
+    struct fixture *g = *state;
+    struct session_store_config c = fixture_config(g);
     struct session_store *s = NULL;
-    rig_close(g);
+    fixture_close(g);
     assert_int_equal(chmod(g->dir, 0777), 0);
     assert_int_equal(session_store_open(&s, 1 << 20, &c), -EPERM);
     assert_non_null(strstr(error_text(-EPERM), g->dir));
@@ -318,28 +318,28 @@ static void test_directory_of_another(void **state)
     }
     char path[256];
     snprintf(path, sizeof(path), "%s/file", g->dir);
-    rig_write(path, "", 0);
+    fixture_write(path, "", 0);
     c.dir = path;
     assert_int_equal(session_store_open(&s, 1 << 20, &c), -ENOTDIR);
     assert_null(s);
-    rig_open(g);
+    fixture_open(g);
 }
 
 /* A failed save: the error names the session, acknowledged turns stay, and the next save writes the rest. */
-static void fail_and_recover(struct rig *g, unsigned n, int want, void (*relieve)(void *ctx), void *ctx)
+static void fail_and_recover(struct fixture *g, unsigned n, int want, void (*relieve)(void *ctx), void *ctx)
 {
-    struct session *x = rig_acquire(g, 7, "a");
-    unsigned acknowledged = rig_last(x);
+    struct session *x = fixture_acquire(g, 7, "a");
+    unsigned acknowledged = fixture_last(x);
     uint64_t size = x->log.size;
-    rig_turn(x, n);
-    char *whole = rig_dump(x);
+    fixture_turn(x, n);
+    char *whole = fixture_dump(x);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(session_save(x), want);
         assert_non_null(strstr(error_text(want), "session 'a' could not be saved: "));
         assert_true(x->log.size == size);
         assert_false(x->log.saved);
     }
-    char *still = rig_dump(x);
+    char *still = fixture_dump(x);
     assert_string_equal(still, whole);
     session_release(g->store, x);
     struct session *y;
@@ -352,11 +352,11 @@ static void fail_and_recover(struct rig *g, unsigned n, int want, void (*relieve
         session_release(g->store, y);
         acknowledged = n;
     }
-    rig_close(g);
-    rig_open(g);
-    x = rig_acquire(g, 7, "a");
-    assert_int_equal(rig_last(x), acknowledged);
-    char *after = rig_dump(x);
+    fixture_close(g);
+    fixture_open(g);
+    x = fixture_acquire(g, 7, "a");
+    assert_int_equal(fixture_last(x), acknowledged);
+    char *after = fixture_dump(x);
     if (relieve) assert_string_equal(after, whole);
     session_release(g->store, x);
     free(whole);
@@ -371,13 +371,13 @@ static void no_limit(void *ctx)
 
 static void test_file_size_limit(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct rlimit was, less;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
-    rig_say(g, 7, "a", 1);
+    fixture_say(g, 7, "a", 1);
     for (unsigned i = 0; i < 20; i++) {
-        struct session *x = rig_acquire(g, 7, "a");
+        struct session *x = fixture_acquire(g, 7, "a");
         less = was;
         less.rlim_cur = x->log.size + 10 + i * 29; /* another place inside of the record each time */
         session_release(g->store, x);
@@ -387,15 +387,15 @@ static void test_file_size_limit(void **state)
 }
 
 /* A directory on a file system of 64 KiB. False: not possible here. */
-static bool small_disk(struct rig *g)
+static bool small_disk(struct fixture *g)
 {
-    rig_close(g);
+    fixture_close(g);
     if (geteuid() != 0 || mount("hob", g->dir, "tmpfs", 0, "size=64k,mode=0700") < 0) {
         print_message("skipped: no tmpfs can be mounted: %s\n", geteuid() ? "not root" : strerror(errno));
-        rig_open(g);
+        fixture_open(g);
         return false;
     }
-    rig_open(g);
+    fixture_open(g);
     return true;
 }
 
@@ -406,18 +406,18 @@ static void no_ballast(void *ctx)
 
 static void test_disk_full(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char ballast[128];
     static const char block[4096];
     if (!small_disk(g)) skip();
     snprintf(ballast, sizeof(ballast), "%s/ballast", g->dir);
-    rig_say(g, 7, "a", 1);
+    fixture_say(g, 7, "a", 1);
     for (unsigned i = 0; i < 5; i++) {
         /* pages are whole: fill up the log's, then the disk */
         unsigned n = 10 * i + 2;
-        struct session *x = rig_acquire(g, 7, "a");
+        struct session *x = fixture_acquire(g, 7, "a");
         while (x->log.size % 4096 < 3000) {
-            rig_turn(x, n++);
+            fixture_turn(x, n++);
             assert_int_equal(session_save(x), 0);
         }
         session_release(g->store, x);
@@ -426,26 +426,26 @@ static void test_disk_full(void **state)
         while (fwrite(block, 1, sizeof(block), f) == sizeof(block) && fflush(f) == 0) {
         }
         fclose(f);
-        x = rig_acquire(g, 7, "a");
+        x = fixture_acquire(g, 7, "a");
         static const char text[4096];
         assert_int_equal(session_append(x, 1, text, sizeof(text), true), 0);
         session_release(g->store, x);
         fail_and_recover(g, n, -ENOSPC, no_ballast, ballast);
-        struct session *y = rig_acquire(g, 7, "new");
+        struct session *y = fixture_acquire(g, 7, "new");
         session_release(g->store, y);
         if (i == 2) { /* and make room, so that the loop can go on */
-            y = rig_acquire(g, 7, "a");
+            y = fixture_acquire(g, 7, "a");
             session_truncate(y, 0);
             session_drop_messages(y, 0);
             y->log.rewrite = true;
-            rig_turn(y, n + 1);
+            fixture_turn(y, n + 1);
             assert_int_equal(session_save(y), 0);
             session_release(g->store, y);
         }
     }
-    rig_close(g);
+    fixture_close(g);
     assert_int_equal(umount(g->dir), 0);
-    rig_open(g);
+    fixture_open(g);
 }
 
 static void writable_again(void *ctx)
@@ -455,11 +455,11 @@ static void writable_again(void *ctx)
 
 static void test_read_only(void **state)
 {
-    struct rig *g = *state;
-    struct session_store_config c = rig_config(g);
+    struct fixture *g = *state;
+    struct session_store_config c = fixture_config(g);
     struct session_store *s = NULL;
     if (!small_disk(g)) skip();
-    rig_close(g);
+    fixture_close(g);
     char lock[128];
     snprintf(lock, sizeof(lock), "%s/lock", g->dir);
     assert_int_equal(unlink(lock), 0);
@@ -467,41 +467,41 @@ static void test_read_only(void **state)
     assert_int_equal(session_store_open(&s, 1 << 20, &c), -EROFS);
     assert_non_null(strstr(error_text(-EROFS), g->dir));
     writable_again(g->dir);
-    rig_open(g);
-    rig_say(g, 7, "a", 1);
-    rig_close(g);
+    fixture_open(g);
+    fixture_say(g, 7, "a", 1);
+    fixture_close(g);
     assert_int_equal(mount(NULL, g->dir, NULL, MS_REMOUNT | MS_RDONLY, "size=64k"), 0);
-    rig_open(g); /* the files can be read */
+    fixture_open(g); /* the files can be read */
     assert_int_equal(session_store_open(&s, 1 << 20, &c), -EBUSY);
-    struct session *x = rig_acquire(g, 7, "a"), *b = NULL;
-    assert_int_equal(rig_last(x), 1);
+    struct session *x = fixture_acquire(g, 7, "a"), *b = NULL;
+    assert_int_equal(fixture_last(x), 1);
     assert_int_equal(session_erase(x), -EROFS);
     assert_non_null(strstr(error_text(-EROFS), "'a'"));
     assert_int_equal(session_rename(g->store, x, "b", 1, &b), 0);
     assert_int_equal(session_move(b, x), -EROFS);
-    assert_int_equal(rig_last(x), 1);
+    assert_int_equal(fixture_last(x), 1);
     session_release(g->store, x);
     session_release(g->store, b);
     fail_and_recover(g, 2, -EROFS, writable_again, g->dir);
-    rig_close(g);
+    fixture_close(g);
     assert_int_equal(umount(g->dir), 0);
-    rig_open(g);
+    fixture_open(g);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_torn_at_every_byte, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_flipped_at_every_byte, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_garbage_behind, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_swapped, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_changed_under_us, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_set_aside_is_removed, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_foreign, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_directory_of_another, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_file_size_limit, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_disk_full, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_read_only, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_torn_at_every_byte, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_flipped_at_every_byte, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_garbage_behind, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_swapped, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_changed_under_us, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_set_aside_is_removed, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_foreign, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_directory_of_another, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_file_size_limit, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_disk_full, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_read_only, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

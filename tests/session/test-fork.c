@@ -5,7 +5,7 @@
  */
 #include "daemon/session/log.h"
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,45 +34,45 @@ int __wrap_linkat(int from_dir, const char *from, int to_dir, const char *to, in
 static int setup(void **state)
 {
     link_error = links_left = 0;
-    return rig_setup(state);
+    return fixture_setup(state);
 }
 
-static void reopen(struct rig *g)
+static void reopen(struct fixture *g)
 {
-    struct session_store_config c = rig_config(g);
-    rig_close(g);
+    struct session_store_config c = fixture_config(g);
+    fixture_close(g);
     assert_int_equal(session_store_open(&g->store, 64 << 20, &c), 0);
 }
 
 /* Turn @n, with @bytes more text. */
-static void say(struct rig *g, const char *name, unsigned n, size_t bytes)
+static void say(struct fixture *g, const char *name, unsigned n, size_t bytes)
 {
     char *text = malloc(bytes + 1);
     for (size_t i = 0; i < bytes; i++) text[i] = (char)('a' + (n + i) % 23);
-    struct session *x = rig_acquire(g, 7, name);
+    struct session *x = fixture_acquire(g, 7, name);
     assert_int_equal(session_append(x, 5, text, bytes, false), 0);
-    rig_turn(x, n);
+    fixture_turn(x, n);
     assert_int_equal(session_save(x), 0);
     session_release(g->store, x);
     free(text);
 }
 
-static char *dump(struct rig *g, const char *name)
+static char *dump(struct fixture *g, const char *name)
 {
-    struct session *x = rig_acquire(g, 7, name);
-    char *text = rig_dump(x);
+    struct session *x = fixture_acquire(g, 7, name);
+    char *text = fixture_dump(x);
     session_release(g->store, x);
     return text;
 }
 
-static void assert_dump(struct rig *g, const char *name, const char *want)
+static void assert_dump(struct fixture *g, const char *name, const char *want)
 {
     char *have = dump(g, name);
     assert_string_equal(have, want);
     free(have);
 }
 
-static int try_fork(struct rig *g, const char *from, const char *to)
+static int try_fork(struct fixture *g, const char *from, const char *to)
 {
     struct session *x = NULL, *y = NULL;
     assert_int_equal(session_acquire(g->store, 7, from, strlen(from), false, &x), 0);
@@ -83,21 +83,21 @@ static int try_fork(struct rig *g, const char *from, const char *to)
     return r;
 }
 
-static void fork_to(struct rig *g, const char *from, const char *to)
+static void fork_to(struct fixture *g, const char *from, const char *to)
 {
     assert_int_equal(try_fork(g, from, to), 0);
 }
 
-static void rename_to(struct rig *g, const char *from, const char *to)
+static void rename_to(struct fixture *g, const char *from, const char *to)
 {
-    struct session *x = rig_acquire(g, 7, from), *y = NULL;
+    struct session *x = fixture_acquire(g, 7, from), *y = NULL;
     assert_int_equal(session_rename(g->store, x, to, strlen(to), &y), 0);
     assert_int_equal(session_move(y, x), 0);
     session_release(g->store, x);
     session_release(g->store, y);
 }
 
-static void erase(struct rig *g, const char *name)
+static void erase(struct fixture *g, const char *name)
 {
     struct session *x = NULL;
     assert_int_equal(session_acquire(g->store, 7, name, strlen(name), false, &x), 0);
@@ -105,21 +105,21 @@ static void erase(struct rig *g, const char *name)
     session_release(g->store, x);
 }
 
-static uint64_t bytes_of(const struct rig *g)
+static uint64_t bytes_of(const struct fixture *g)
 {
     uint64_t bytes, max;
     session_disk(g->store, 7, &bytes, &max);
-    assert_true(bytes == rig_disk(g, 7)); /* the count equals the files */
+    assert_true(bytes == fixture_disk(g, 7)); /* the count equals the files */
     return bytes;
 }
 
 /* The dump that a fork of @name must have: outcomes are not forked. */
-static char *dump_of_fork(struct rig *g, const char *name)
+static char *dump_of_fork(struct fixture *g, const char *name)
 {
-    struct session *x = rig_acquire(g, 7, name), *y = NULL;
+    struct session *x = fixture_acquire(g, 7, name), *y = NULL;
     assert_int_equal(session_fork(g->store, x, "copied in memory", 16, &y), 0);
     assert_int_equal(session_copy(y, x), 0);
-    char *text = rig_dump(y);
+    char *text = fixture_dump(y);
     session_revert(y);
     session_release(g->store, y);
     session_release(g->store, x);
@@ -128,7 +128,7 @@ static char *dump_of_fork(struct rig *g, const char *name)
 
 static void test_many_forks_cost_little(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_info *list;
     size_t n, loaded = 0;
     reopen(g);
@@ -174,37 +174,37 @@ static void test_many_forks_cost_little(void **state)
     free(want);
 }
 
-static void rewrite(struct rig *g, const char *name)
+static void rewrite(struct fixture *g, const char *name)
 {
-    struct session *x = rig_acquire(g, 7, name);
+    struct session *x = fixture_acquire(g, 7, name);
     x->log.rewrite = true;
-    rig_turn(x, 9);
+    fixture_turn(x, 9);
     assert_int_equal(session_save(x), 0);
     session_release(g->store, x);
 }
 
-static void damage(struct rig *g, const char *name)
+static void damage(struct fixture *g, const char *name)
 {
     char path[256];
     size_t n;
-    rig_path(path, g, 7, name, ".log");
-    char *log = rig_read(path, &n);
+    fixture_path(path, g, 7, name, ".log");
+    char *log = fixture_read(path, &n);
     log[n - 20] ^= 1;
     assert_int_equal(unlink(path), 0); /* another file: the fork's stays as it is */
-    rig_write(path, log, n);
+    fixture_write(path, log, n);
     free(log);
 }
 
 /* A fork keeps its content and can be continued when its parent is changed, renamed or removed. */
 static void test_the_parent_changes(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     for (int way = 0; way < 6; way++) {
         say(g, "p", 1, 30000);
         say(g, "p", 2, 10);
         char *want = dump_of_fork(g, "p");
         fork_to(g, "p", "f");
-        assert_true(rig_exists(g, 7, "f", ".b0"));
+        assert_true(fixture_exists(g, 7, "f", ".b0"));
         if (way == 0) say(g, "p", 3, 5000);
         if (way == 1) erase(g, "p");
         if (way == 2) rename_to(g, "p", "q");
@@ -212,7 +212,7 @@ static void test_the_parent_changes(void **state)
         if (way == 4) damage(g, "p");
         if (way == 5) { /* its history is cut, and its log written anew in time */
             for (unsigned i = 0; i < 20; i++) {
-                struct session *x = rig_acquire(g, 7, "p");
+                struct session *x = fixture_acquire(g, 7, "p");
                 session_truncate(x, 0);
                 session_drop_messages(x, 0);
                 session_release(g->store, x);
@@ -230,10 +230,10 @@ static void test_the_parent_changes(void **state)
         reopen(g);
         assert_dump(g, "f", want);
         free(want);
-        assert_false(rig_exists(g, 7, "f", ".bad"));
+        assert_false(fixture_exists(g, 7, "f", ".bad"));
         if (way != 1 && way != 2) {
-            struct session *x = rig_acquire(g, 7, "p");
-            assert_int_equal(rig_last(x), way == 0 ? 3 : way == 3 ? 9 : way == 4 ? 1 : way == 5 ? 22 : 2);
+            struct session *x = fixture_acquire(g, 7, "p");
+            assert_int_equal(fixture_last(x), way == 0 ? 3 : way == 3 ? 9 : way == 4 ? 1 : way == 5 ? 22 : 2);
             session_release(g->store, x);
             erase(g, "p");
         }
@@ -246,21 +246,21 @@ static void test_the_parent_changes(void **state)
 /* A turn in a new fork: only the turn is written, and the history that it drops is dropped. */
 static void test_a_fork_with_a_turn(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     for (int cut = 0; cut < 2; cut++) {
         say(g, "p", 1, 30000);
         say(g, "p", 2, 10);
-        struct session *p = rig_acquire(g, 7, "p"), *f = NULL;
+        struct session *p = fixture_acquire(g, 7, "p"), *f = NULL;
         assert_int_equal(session_fork(g->store, p, "f", 1, &f), 0);
         assert_int_equal(session_copy(f, p), 0);
         session_release(g->store, p);
         if (cut) session_truncate(f, 10);
         if (cut) session_drop_messages(f, 1);
-        rig_turn(f, 3);
+        fixture_turn(f, 3);
         say(g, "p", 4, 10); /* the parent is continued meanwhile */
         assert_int_equal(session_save(f), 0);
         assert_true(f->log.size < 8000);
-        char *want = rig_dump(f);
+        char *want = fixture_dump(f);
         assert_null(session_find_outcome(f, "turn-2"));
         session_release(g->store, f);
         reopen(g);
@@ -274,7 +274,7 @@ static void test_a_fork_with_a_turn(void **state)
 /* Forks of forks, deeper than SESSION_BASES. */
 static void test_deep(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char *want[8];
     for (unsigned i = 0; i < 8; i++) {
         char name[8], next[8];
@@ -283,8 +283,8 @@ static void test_deep(void **state)
         say(g, name, i + 1, i ? 100 : 30000);
         want[i] = dump(g, name);
         if (i < 7) fork_to(g, name, next);
-        assert_int_equal(rig_exists(g, 7, name, ".b0"), i % 5 != 0);
-        assert_int_equal(rig_exists(g, 7, name, ".b3"), i % 5 == 4);
+        assert_int_equal(fixture_exists(g, 7, name, ".b0"), i % 5 != 0);
+        assert_int_equal(fixture_exists(g, 7, name, ".b3"), i % 5 == 4);
     }
     for (int again = 0; again < 2; again++) {
         for (unsigned i = 0; i < 8; i++) {
@@ -302,7 +302,7 @@ static void test_deep(void **state)
 
 static void test_renames(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     say(g, "n0", 1, 30000);
     char *want = dump(g, "n0");
     for (unsigned i = 0; i < 12; i++) {
@@ -313,14 +313,14 @@ static void test_renames(void **state)
         if (i % 3 == 0) reopen(g);
         assert_dump(g, next, want); /* with its outcomes */
         assert_true(bytes_of(g) < 150000);
-        assert_false(rig_exists(g, 7, name, ".log") || rig_exists(g, 7, name, ".b0"));
+        assert_false(fixture_exists(g, 7, name, ".log") || fixture_exists(g, 7, name, ".b0"));
     }
     free(want);
 }
 
 static void test_no_hard_links(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     const int errors[] = {EPERM, EOPNOTSUPP, EMLINK, EXDEV, EIO};
     say(g, "p", 1, 30000);
     fork_to(g, "p", "q");
@@ -331,7 +331,7 @@ static void test_no_hard_links(void **state)
         links_left = i % 2; /* the second link of q's two */
         fork_to(g, "q", "f");
         link_error = 0;
-        assert_false(rig_exists(g, 7, "f", ".b0") || rig_exists(g, 7, "f", ".b1"));
+        assert_false(fixture_exists(g, 7, "f", ".b0") || fixture_exists(g, 7, "f", ".b1"));
         assert_dump(g, "f", want);
         reopen(g);
         assert_dump(g, "f", want);
@@ -341,46 +341,46 @@ static void test_no_hard_links(void **state)
     link_error = EPERM;
     rename_to(g, "q", "r");
     link_error = 0;
-    assert_false(rig_exists(g, 7, "r", ".b0") || rig_exists(g, 7, "q", ".b0"));
+    assert_false(fixture_exists(g, 7, "r", ".b0") || fixture_exists(g, 7, "q", ".b0"));
     free(want);
 }
 
 /* A crash left links that no log names. */
 static void test_links_without_a_log(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char from[256], to[256];
     say(g, "p", 1, 30000);
     fork_to(g, "p", "f");
-    rig_path(from, g, 7, "p", ".log");
-    rig_path(to, g, 7, "new", ".b0");
+    fixture_path(from, g, 7, "p", ".log");
+    fixture_path(to, g, 7, "new", ".b0");
     assert_int_equal(link(from, to), 0);
-    rig_path(to, g, 7, "f", ".b1");
+    fixture_path(to, g, 7, "f", ".b1");
     assert_int_equal(link(from, to), 0);
     reopen(g);
-    assert_false(rig_exists(g, 7, "new", ".b0") || rig_exists(g, 7, "f", ".b1"));
-    assert_true(rig_exists(g, 7, "f", ".b0"));
+    assert_false(fixture_exists(g, 7, "new", ".b0") || fixture_exists(g, 7, "f", ".b1"));
+    assert_true(fixture_exists(g, 7, "f", ".b0"));
     bytes_of(g);
     /* in the way of a fork: it is copied */
-    rig_path(to, g, 7, "new", ".b0");
+    fixture_path(to, g, 7, "new", ".b0");
     assert_int_equal(link(from, to), 0);
     char *want = dump_of_fork(g, "p");
     fork_to(g, "p", "new");
     assert_dump(g, "new", want);
     reopen(g);
     assert_dump(g, "new", want);
-    assert_false(rig_exists(g, 7, "new", ".b0"));
+    assert_false(fixture_exists(g, 7, "new", ".b0"));
     free(want);
 }
 
 /* One wrong byte in the base: the fork keeps the turns before it with a warning, and all files are kept. */
 static void test_damaged_base(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char path[256];
     for (int way = 0; way < 4; way++) {
         say(g, "p", 1, 30000);
-        struct session *x = rig_acquire(g, 7, "p");
+        struct session *x = fixture_acquire(g, 7, "p");
         size_t one = (size_t)x->log.size;
         session_release(g->store, x);
         say(g, "p", 2, 100);
@@ -388,12 +388,12 @@ static void test_damaged_base(void **state)
         say(g, "f", 3, 10);
         say(g, "other", 4, 10);
         reopen(g);
-        rig_path(path, g, 7, "f", ".b0");
+        fixture_path(path, g, 7, "f", ".b0");
         size_t n;
-        char *base = rig_read(path, &n);
+        char *base = fixture_read(path, &n);
         assert_int_equal(unlink(path), 0);
         base[way == 1 ? 100 : one + 40] ^= 1;
-        if (way != 3) rig_write(path, base, way == 2 ? one : n);
+        if (way != 3) fixture_write(path, base, way == 2 ? one : n);
         assert_int_equal(session_acquire(g->store, 7, "f", 1, false, &x), 0);
         int r = session_load(x);
         if (way == 1 || way == 3) { /* nothing can be used */
@@ -405,24 +405,24 @@ static void test_damaged_base(void **state)
             assert_int_equal(x->content.n_messages, 2);
         }
         session_release(g->store, x);
-        assert_true(rig_exists(g, 7, "f", ".bad"));
+        assert_true(fixture_exists(g, 7, "f", ".bad"));
         reopen(g);
         if (way == 0 || way == 2) {
-            x = rig_acquire(g, 7, "f");
+            x = fixture_acquire(g, 7, "f");
             assert_int_equal(x->content.n_messages, 2);
             assert_int_equal(x->content.n_ids, 21);
             session_release(g->store, x);
         } else {
             assert_int_equal(session_acquire(g->store, 7, "f", 1, false, &x), -ENOENT);
         }
-        if (way != 3) assert_true(rig_exists(g, 7, "f", ".b0")); /* beside the log that was kept */
-        x = rig_acquire(g, 7, "p");
-        assert_int_equal(rig_last(x), 2);
+        if (way != 3) assert_true(fixture_exists(g, 7, "f", ".b0")); /* beside the log that was kept */
+        x = fixture_acquire(g, 7, "p");
+        assert_int_equal(fixture_last(x), 2);
         session_release(g->store, x);
         bytes_of(g);
         say(g, "f", 5, 10);
         erase(g, "f");
-        assert_false(rig_exists(g, 7, "f", ".b0") || rig_exists(g, 7, "f", ".bad"));
+        assert_false(fixture_exists(g, 7, "f", ".b0") || fixture_exists(g, 7, "f", ".bad"));
         erase(g, "p");
         erase(g, "other");
         assert_int_equal(bytes_of(g), 0);
@@ -433,23 +433,23 @@ static void test_damaged_base(void **state)
 /* A log whose shared part another program has cut is neither cut further nor appended to. */
 static void test_cut_below_a_fork(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char path[256];
     say(g, "p", 1, 30000);
     say(g, "p", 2, 30000);
     fork_to(g, "p", "f");
     reopen(g);
-    rig_path(path, g, 7, "p", ".log");
+    fixture_path(path, g, 7, "p", ".log");
     struct stat st, base;
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(truncate(path, st.st_size - 100), 0);
-    struct session *x = rig_acquire(g, 7, "p");
-    assert_int_equal(rig_last(x), 1);
+    struct session *x = fixture_acquire(g, 7, "p");
+    assert_int_equal(fixture_last(x), 1);
     session_release(g->store, x);
-    rig_path(path, g, 7, "f", ".b0");
+    fixture_path(path, g, 7, "f", ".b0");
     assert_int_equal(stat(path, &base), 0);
     assert_int_equal(base.st_size, st.st_size - 100);
-    x = rig_acquire(g, 7, "f"); /* of which as much is good */
+    x = fixture_acquire(g, 7, "f"); /* of which as much is good */
     assert_int_equal(x->content.n_messages, 2);
     session_release(g->store, x);
 }
@@ -457,24 +457,24 @@ static void test_cut_below_a_fork(void **state)
 /* A record of a kind that only a newer hobd knows: the log is refused and not changed. */
 static void test_unknown_kinds_are_not_changed(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char path[256];
     struct session *x = NULL;
     struct buf b = BUF_INIT;
     size_t n;
     say(g, "p", 1, 100);
-    rig_path(path, g, 7, "p", ".log");
-    char *log = rig_read(path, &n);
+    fixture_path(path, g, 7, "p", ".log");
+    char *log = fixture_read(path, &n);
     assert_int_equal(buf_append(&b, log, n), 0);
     assert_int_equal(session_log_begin(&b), 0);
     assert_int_equal(session_log_finish(&b, n, SESSION_LOG_KIND_BASE + 1), 0);
     reopen(g);
-    rig_write(path, b.data, b.len);
+    fixture_write(path, b.data, b.len);
     assert_int_equal(session_acquire(g->store, 7, "p", 1, false, &x), 0);
     assert_int_equal(session_load(x), -EOPNOTSUPP);
     assert_non_null(strstr(error_text(-EOPNOTSUPP), "newer hobd"));
     session_release(g->store, x);
-    char *now = rig_read(path, &n);
+    char *now = fixture_read(path, &n);
     assert_int_equal(n, b.len);
     free(now);
     free(log);
@@ -484,16 +484,16 @@ static void test_unknown_kinds_are_not_changed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_many_forks_cost_little, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_the_parent_changes, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_a_fork_with_a_turn, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_deep, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_renames, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_no_hard_links, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_links_without_a_log, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_damaged_base, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_cut_below_a_fork, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_unknown_kinds_are_not_changed, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_many_forks_cost_little, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_the_parent_changes, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_a_fork_with_a_turn, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_deep, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_renames, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_no_hard_links, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_links_without_a_log, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_damaged_base, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_cut_below_a_fork, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_unknown_kinds_are_not_changed, setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * bytes. (Only the summary may differ: it has the time, and sizes in this process's memory.)
  */
 #include "libcommon/hex.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,34 +65,34 @@ static char *bytes_of(const char *hex, size_t *n)
     return p;
 }
 
-static void put(const struct rig *g, const char *name, const char *ext, const char *hex)
+static void put(const struct fixture *g, const char *name, const char *ext, const char *hex)
 {
     char path[256];
     size_t n;
     char *p = bytes_of(hex, &n);
-    rig_path(path, g, 7, name, ext);
-    rig_write(path, p, n);
+    fixture_path(path, g, 7, name, ext);
+    fixture_write(path, p, n);
     free(p);
 }
 
 /* A store in a directory with the files above. */
-static void open_files(struct rig *g)
+static void open_files(struct fixture *g)
 {
-    rig_say(g, 7, "a", 1); /* makes the uid's directory */
-    rig_close(g);
+    fixture_say(g, 7, "a", 1); /* makes the uid's directory */
+    fixture_close(g);
     put(g, "a", ".log", log_a);
     put(g, "f", ".log", log_f);
     put(g, "f", ".b0", log_a);
     put(g, "b", ".log", log_b); /* a crash interrupted the rename */
     put(g, RENAMED, ".log", log_renamed);
     put(g, RENAMED, ".b0", log_b);
-    rig_open(g);
+    fixture_open(g);
 }
 
-static void expect(struct rig *g, const char *name, const char *failed, const char *want)
+static void expect(struct fixture *g, const char *name, const char *failed, const char *want)
 {
-    struct session *x = rig_acquire(g, 7, name);
-    char *dump = rig_dump(x);
+    struct session *x = fixture_acquire(g, 7, name);
+    char *dump = fixture_dump(x);
     assert_string_equal(dump, want);
     assert_string_equal(x->content.failed.len ? x->content.failed.data : "", failed);
     free(dump);
@@ -101,7 +101,7 @@ static void expect(struct rig *g, const char *name, const char *failed, const ch
 
 static void test_old_logs_are_read(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_info *list;
     size_t n;
     open_files(g);
@@ -151,32 +151,33 @@ static void test_old_logs_are_read(void **state)
            "5:4 \n"
            "once\n"
            "....");
-    assert_false(rig_exists(g, 7, "b", ".log")); /* the rename was completed */
-    assert_false(rig_exists(g, 7, "a", ".bad") || rig_exists(g, 7, "f", ".bad") || rig_exists(g, 7, RENAMED, ".bad"));
+    assert_false(fixture_exists(g, 7, "b", ".log")); /* the rename was completed */
+    assert_false(fixture_exists(g, 7, "a", ".bad") || fixture_exists(g, 7, "f", ".bad") ||
+                 fixture_exists(g, 7, RENAMED, ".bad"));
 }
 
 /* An old log can be continued, also by another hobd after this one. */
 static void test_old_logs_are_continued(void **state)
 {
     static const char *const names[] = {"a", "f", RENAMED};
-    struct rig *g = *state;
+    struct fixture *g = *state;
     open_files(g);
     for (size_t i = 0; i < 3; i++) {
-        struct session *x = rig_acquire(g, 7, names[i]);
-        rig_turn(x, 9);
+        struct session *x = fixture_acquire(g, 7, names[i]);
+        fixture_turn(x, 9);
         assert_int_equal(session_save(x), 0);
-        char *before = rig_dump(x);
+        char *before = fixture_dump(x);
         session_release(g->store, x);
-        rig_close(g);
-        rig_open(g);
+        fixture_close(g);
+        fixture_open(g);
         expect(g, names[i], i == 1 ? "cut" : "", before);
         free(before);
     }
     char path[256];
     size_t n_old, n;
     char *old = bytes_of(log_f, &n_old);
-    rig_path(path, g, 7, "f", ".log");
-    char *now = rig_read(path, &n);
+    fixture_path(path, g, 7, "f", ".log");
+    char *now = fixture_read(path, &n);
     assert_true(n > n_old);
     assert_memory_equal(now, old, n_old); /* it was appended to */
     free(old);
@@ -218,12 +219,12 @@ static uint32_t u32_at(const char *p)
 }
 
 /* The log of @name is @hex, but for summaries and what is computed from them. @summaries: bit i: record i has one. */
-static void expect_bytes(struct rig *g, const char *name, const char *hex, unsigned summaries)
+static void expect_bytes(struct fixture *g, const char *name, const char *hex, unsigned summaries)
 {
     char path[256];
     size_t n, n_want, at = 16;
-    rig_path(path, g, 7, name, ".log");
-    char *p = rig_read(path, &n), *want = bytes_of(hex, &n_want);
+    fixture_path(path, g, 7, name, ".log");
+    char *p = fixture_read(path, &n), *want = bytes_of(hex, &n_want);
     assert_int_equal(n, n_want);
     assert_memory_equal(p, want, at);
     for (unsigned i = 0; at < n; i++) {
@@ -239,8 +240,8 @@ static void expect_bytes(struct rig *g, const char *name, const char *hex, unsig
 
 static void test_the_same_bytes_are_written(void **state)
 {
-    struct rig *g = *state;
-    struct session *x = rig_acquire(g, 7, "a");
+    struct fixture *g = *state;
+    struct session *x = fixture_acquire(g, 7, "a");
     turn(x, 1);
     assert_int_equal(session_save(x), 0);
     turn(x, 2);
@@ -253,7 +254,7 @@ static void test_the_same_bytes_are_written(void **state)
     assert_int_equal(session_save(x), 0);
     session_release(g->store, x);
     expect_bytes(g, "a", log_a, 14);
-    x = rig_acquire(g, 7, "b");
+    x = fixture_acquire(g, 7, "b");
     session_set_raw(x, true);
     assert_int_equal(session_append(x, 5, "once", 4, false), 0);
     assert_int_equal(session_save(x), 0);
@@ -264,9 +265,9 @@ static void test_the_same_bytes_are_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_old_logs_are_read, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_old_logs_are_continued, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_the_same_bytes_are_written, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_old_logs_are_read, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_old_logs_are_continued, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_the_same_bytes_are_written, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

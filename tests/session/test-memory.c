@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which sessions stay in memory, and which leave it for others. */
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,19 +13,19 @@
 /* Two sessions' worth of memory: others are unloaded first, and come back as they were. */
 static void test_memory_is_bounded(void **state)
 {
-    struct rig *g = *state;
-    struct session_store_config c = rig_config(g);
+    struct fixture *g = *state;
+    struct session_store_config c = fixture_config(g);
     size_t n;
     uint64_t one, all;
-    rig_say(g, 7, "s0", 1);
+    fixture_say(g, 7, "s0", 1);
     session_count(g->store, 7, &n, &one);
-    rig_close(g);
+    fixture_close(g);
     uint64_t max = 3 * one + 8 * sizeof(struct session);
     assert_int_equal(session_store_open(&g->store, max, &c), 0);
     for (unsigned i = 0; i < 10; i++) {
         char name[8];
         snprintf(name, sizeof(name), "s%u", i);
-        rig_say(g, 7, name, 1);
+        fixture_say(g, 7, name, 1);
         session_count(g->store, 7, &n, &all);
         assert_true(all <= max + one);
     }
@@ -40,8 +40,8 @@ static void test_memory_is_bounded(void **state)
     for (unsigned i = 0; i < 10; i++) {
         char name[8];
         snprintf(name, sizeof(name), "s%u", i);
-        struct session *x = rig_acquire(g, 7, name);
-        assert_int_equal(rig_last(x), 1);
+        struct session *x = fixture_acquire(g, 7, name);
+        assert_int_equal(fixture_last(x), 1);
         assert_int_equal(session_content(x)->n_ids, i == 0 ? 40 : 20);
         session_release(g->store, x);
     }
@@ -56,9 +56,9 @@ static void test_memory_is_bounded(void **state)
 /* What is only in memory stays there, and counts. */
 static void test_unsaved_is_not_unloaded(void **state)
 {
-    struct rig *g = *state;
-    struct session *x = rig_acquire(g, 7, "a"), *y = NULL;
-    rig_turn(x, 1);
+    struct fixture *g = *state;
+    struct session *x = fixture_acquire(g, 7, "a"), *y = NULL;
+    fixture_turn(x, 1);
     assert_false(session_unload_idle(g->store)); /* busy */
     assert_false(session_acquire_unsaved(g->store, &y));
     session_release(g->store, x);
@@ -73,7 +73,7 @@ static void test_unsaved_is_not_unloaded(void **state)
 }
 
 /* The loaded ones of two users, the most recently used of each first. */
-static const char *loaded(struct rig *g)
+static const char *loaded(struct fixture *g)
 {
     static char names[16];
     names[0] = 0;
@@ -91,25 +91,25 @@ static const char *loaded(struct rig *g)
 /* Of all users' idle sessions the one that was used least recently leaves; one that is busy does not. */
 static void test_least_recently_used_leaves(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session *busy;
-    rig_say(g, 7, "a", 1);
-    rig_say(g, 8, "b", 1);
-    rig_say(g, 7, "c", 1);
-    rig_say(g, 8, "d", 1);
-    rig_say(g, 7, "a", 2);
+    fixture_say(g, 7, "a", 1);
+    fixture_say(g, 8, "b", 1);
+    fixture_say(g, 7, "c", 1);
+    fixture_say(g, 8, "d", 1);
+    fixture_say(g, 7, "a", 2);
     assert_string_equal(loaded(g), "acdb");
     assert_true(session_unload_idle(g->store));
     assert_string_equal(loaded(g), "acd");
-    busy = rig_acquire(g, 7, "c");
+    busy = fixture_acquire(g, 7, "c");
     assert_true(session_unload_idle(g->store));
     assert_string_equal(loaded(g), "a");
     assert_true(session_unload_idle(g->store));
     assert_false(session_unload_idle(g->store));
     session_release(g->store, busy);
     assert_string_equal(loaded(g), "c");
-    rig_say(g, 8, "b", 2); /* it comes back with all that it had */
-    struct session *x = rig_acquire(g, 8, "b");
+    fixture_say(g, 8, "b", 2); /* it comes back with all that it had */
+    struct session *x = fixture_acquire(g, 8, "b");
     assert_int_equal(session_content(x)->n_ids, 40);
     session_release(g->store, x);
     assert_true(session_unload_idle(g->store));
@@ -119,9 +119,9 @@ static void test_least_recently_used_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_memory_is_bounded, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_unsaved_is_not_unloaded, rig_setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_least_recently_used_leaves, rig_setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_memory_is_bounded, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_unsaved_is_not_unloaded, fixture_setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_least_recently_used_leaves, fixture_setup, fixture_teardown),
     };
     return cmocka_run_group_tests_name("session-memory", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Pages of a uid's sessions: their order, where the next one begins, and cursors that no page gave. */
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #define UID 7
 
 /* The names of a page in a row; "!" behind them: there is a next page, whose cursor is in @next. */
-static const char *page(struct rig *g, uid_t uid, size_t limit, char next[PROTO_CURSOR_MAX + 1])
+static const char *page(struct fixture *g, uid_t uid, size_t limit, char next[PROTO_CURSOR_MAX + 1])
 {
     static char names[64];
     struct session_page p;
@@ -27,21 +27,21 @@ static const char *page(struct rig *g, uid_t uid, size_t limit, char next[PROTO_
 }
 
 /* A session for each letter of @names, the last one used last. */
-static void say_each(struct rig *g, uid_t uid, const char *names)
+static void say_each(struct fixture *g, uid_t uid, const char *names)
 {
-    for (; *names; names++) rig_say(g, uid, (char[]){*names, 0}, 1);
+    for (; *names; names++) fixture_say(g, uid, (char[]){*names, 0}, 1);
 }
 
-static void remove_one(struct rig *g, const char *name)
+static void remove_one(struct fixture *g, const char *name)
 {
-    struct session *x = rig_acquire(g, UID, name);
+    struct session *x = fixture_acquire(g, UID, name);
     assert_int_equal(session_erase(x), 0);
     session_release(g->store, x);
 }
 
-static void rename_one(struct rig *g, const char *from, const char *to)
+static void rename_one(struct fixture *g, const char *from, const char *to)
 {
-    struct session *x = rig_acquire(g, UID, from), *y;
+    struct session *x = fixture_acquire(g, UID, from), *y;
     assert_int_equal(session_rename(g->store, x, to, strlen(to), &y), 0);
     assert_int_equal(session_move(y, x), 0);
     session_release(g->store, x);
@@ -50,7 +50,7 @@ static void rename_one(struct rig *g, const char *from, const char *to)
 
 static void test_order(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char next[PROTO_CURSOR_MAX + 1] = "";
     assert_string_equal(page(g, UID, 4, next), "");
     say_each(g, UID, "abcdefgh");
@@ -66,7 +66,7 @@ static void test_order(void **state)
 /* The last page is full as well, and no empty one comes behind it. */
 static void test_limits(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char next[PROTO_CURSOR_MAX + 1] = "";
     say_each(g, UID, "abcd");
     assert_string_equal(page(g, UID, 2, next), "dc!");
@@ -83,15 +83,15 @@ static void test_limits(void **state)
 /* A page is a copy: nothing that happens to the sessions changes it. */
 static void test_page_is_a_copy(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_page p;
     say_each(g, UID, "ab");
-    struct session *busy = rig_acquire(g, UID, "b");
+    struct session *busy = fixture_acquire(g, UID, "b");
     assert_int_equal(session_page_take(g->store, UID, &(struct proto_text){0}, 9, &p), 0);
     session_release(g->store, busy);
     remove_one(g, "a");
     rename_one(g, "b", "z");
-    rig_close(g);
+    fixture_close(g);
     assert_int_equal(p.n, 2);
     assert_string_equal(p.all[0].name->data, "b");
     assert_string_equal(p.all[1].name->data, "a");
@@ -100,12 +100,12 @@ static void test_page_is_a_copy(void **state)
     assert_int_equal(p.all[1].messages, 2);
     assert_true(p.all[0].used > p.all[1].used);
     session_page_fini(&p);
-    rig_open(g);
+    fixture_open(g);
 }
 
 static void test_removals_between_pages(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char next[PROTO_CURSOR_MAX + 1] = "";
     say_each(g, UID, "abcdefghi");
     assert_string_equal(page(g, UID, 3, next), "ihg!");
@@ -123,7 +123,7 @@ static void test_removals_between_pages(void **state)
 /* Who is used or renamed moves to the front: the pages behind hold the others, each once. */
 static void test_uses_and_renames_between_pages(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char next[PROTO_CURSOR_MAX + 1] = "";
     say_each(g, UID, "abcdefghi");
     assert_string_equal(page(g, UID, 3, next), "ihg!");
@@ -138,19 +138,19 @@ static void test_uses_and_renames_between_pages(void **state)
 
 static void test_cursor_outlives_the_store(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char next[PROTO_CURSOR_MAX + 1] = "";
     say_each(g, UID, "abcde");
     assert_string_equal(page(g, UID, 2, next), "ed!");
-    rig_close(g);
-    rig_open(g);
+    fixture_close(g);
+    fixture_open(g);
     assert_string_equal(page(g, UID, 2, next), "cb!");
 }
 
 /* What no page gave is refused, also for a user who has no sessions; another's cursor is only a time. */
 static void test_cursors_that_are_none(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     char next[PROTO_CURSOR_MAX + 1] = "", bad[PROTO_CURSOR_MAX + 1];
     struct session_page p;
     say_each(g, UID, "abc");
@@ -176,7 +176,7 @@ static void test_cursors_that_are_none(void **state)
 
 int main(void)
 {
-#define RIG(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+#define RIG(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         RIG(test_order),
         RIG(test_limits),

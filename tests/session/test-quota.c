@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The limits of a user's sessions on disk: the bytes that count, and the turns that are refused. */
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,27 +24,27 @@ static int space(int dir, struct session_space *out)
     return 0;
 }
 
-static void reopen(struct rig *g, const struct session_store_config *c)
+static void reopen(struct fixture *g, const struct session_store_config *c)
 {
-    rig_close(g);
+    fixture_close(g);
     assert_int_equal(session_store_open(&g->store, 64 << 20, c), 0);
 }
 
 static int setup(void **state)
 {
-    int r = rig_setup(state);
+    int r = fixture_setup(state);
     disk = (struct session_space){.total = 1ull << 40, .free = 1ull << 39, .files = UINT64_MAX};
     return r;
 }
 
-static struct session_store_config config(const struct rig *g)
+static struct session_store_config config(const struct fixture *g)
 {
-    struct session_store_config c = rig_config(g);
+    struct session_store_config c = fixture_config(g);
     c.space = space;
     return c;
 }
 
-static uint64_t bytes_of(const struct rig *g, uid_t uid)
+static uint64_t bytes_of(const struct fixture *g, uid_t uid)
 {
     uint64_t bytes, max;
     session_disk(g->store, uid, &bytes, &max);
@@ -52,7 +52,7 @@ static uint64_t bytes_of(const struct rig *g, uid_t uid)
 }
 
 /* Acquire the session, claim @bytes as the engine does before a turn, and release it. */
-static int claim(struct rig *g, uid_t uid, const char *name, uint64_t bytes)
+static int claim(struct fixture *g, uid_t uid, const char *name, uint64_t bytes)
 {
     struct session *x = NULL;
     int r = session_acquire(g->store, uid, name, strlen(name), true, &x);
@@ -63,11 +63,11 @@ static int claim(struct rig *g, uid_t uid, const char *name, uint64_t bytes)
 }
 
 /* A session whose log has about @bytes. */
-static void fill(struct rig *g, uid_t uid, const char *name, size_t bytes)
+static void fill(struct fixture *g, uid_t uid, const char *name, size_t bytes)
 {
     char *text = malloc(bytes);
     memset(text, 'x', bytes);
-    struct session *x = rig_acquire(g, uid, name);
+    struct session *x = fixture_acquire(g, uid, name);
     assert_int_equal(session_add_message(x, "user", 4, text, bytes), 0);
     assert_int_equal(session_save(x), 0);
     session_release(g->store, x);
@@ -81,13 +81,13 @@ static void assert_says(const char *part)
 
 static void test_number_of_sessions(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_store_config c = config(g);
     struct session *x = NULL, *y = NULL;
     c.sessions_max_per_uid = 2;
     reopen(g, &c);
-    rig_say(g, 7, "a", 1);
-    rig_say(g, 7, "b", 1);
+    fixture_say(g, 7, "a", 1);
+    fixture_say(g, 7, "b", 1);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(session_acquire(g->store, 7, "c", 1, true, &x), -EDQUOT);
         assert_says("you have 2 sessions");
@@ -95,8 +95,8 @@ static void test_number_of_sessions(void **state)
         assert_says("'hob sessions rm NAME'");
         reopen(g, &c); /* those that are not loaded count as well */
     }
-    rig_say(g, 8, "c", 1);
-    x = rig_acquire(g, 7, "a");
+    fixture_say(g, 8, "c", 1);
+    x = fixture_acquire(g, 7, "a");
     assert_int_equal(session_fork(g->store, x, "c", 1, &y), -EDQUOT);
     assert_int_equal(session_rename(g->store, x, "c", 1, &y), 0); /* which makes none more */
     assert_int_equal(session_move(y, x), 0);
@@ -104,12 +104,12 @@ static void test_number_of_sessions(void **state)
     session_release(g->store, y);
     c.sessions_max_per_uid = 3;
     session_store_limit(g->store, &c);
-    rig_say(g, 7, "d", 1);
+    fixture_say(g, 7, "d", 1);
 }
 
 static void test_bytes_of_a_user(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_store_config c = config(g);
     struct session *x = NULL;
     c.disk_max_per_uid = 1 << 20;
@@ -144,7 +144,7 @@ static void test_bytes_of_a_user(void **state)
 /* Turns that run at the same time do not get the same free bytes. */
 static void test_claims_add_up(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_store_config c = config(g);
     c.disk_max_per_uid = 1 << 20;
     reopen(g, &c);
@@ -152,7 +152,7 @@ static void test_claims_add_up(void **state)
     for (int i = 0; i < 5; i++) {
         char name[8];
         snprintf(name, sizeof(name), "s%d", i);
-        x[i] = rig_acquire(g, 7, name);
+        x[i] = fixture_acquire(g, 7, name);
         assert_int_equal(session_claim(x[i], 1 << 18), i < 4 ? 0 : -EDQUOT);
     }
     session_release(g->store, x[0]);
@@ -168,7 +168,7 @@ static void test_claims_add_up(void **state)
 /* No user takes more than is then left for others, so each new user finds space. */
 static void test_a_full_disk_has_room_for_the_next_user(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_store_config c = config(g);
     const uint64_t total = 64 << 20;
     reopen(g, &c);
@@ -193,7 +193,7 @@ static void test_a_full_disk_has_room_for_the_next_user(void **state)
 
 static void test_the_reserve_stays_free(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_store_config c = config(g);
     c.disk_reserve = 1 << 20;
     reopen(g, &c);
@@ -208,10 +208,10 @@ static void test_the_reserve_stays_free(void **state)
     disk.free = 50000;
     assert_int_equal(claim(g, 7, "a", 4096), -ENOSPC);
     /* what was not claimed does not take the reserve either */
-    struct session *x = rig_acquire(g, 7, "a");
-    rig_turn(x, 1);
+    struct session *x = fixture_acquire(g, 7, "a");
+    fixture_turn(x, 1);
     assert_int_equal(session_save(x), -ENOSPC);
-    assert_false(rig_exists(g, 7, "a", ".log"));
+    assert_false(fixture_exists(g, 7, "a", ".log"));
     disk.free = 200000;
     assert_int_equal(session_save(x), 0);
     session_release(g->store, x);
@@ -219,7 +219,7 @@ static void test_the_reserve_stays_free(void **state)
 
 static void test_files_that_can_be_made(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_store_config c = config(g);
     reopen(g, &c);
     disk.files = 100;
@@ -232,18 +232,18 @@ static void test_files_that_can_be_made(void **state)
 /* *.bad files count for their user until the session is removed. */
 static void test_what_is_set_aside_counts(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_store_config c = config(g);
     char path[256];
     reopen(g, &c);
     fill(g, 7, "a", 100000);
     uint64_t before = bytes_of(g, 7);
-    rig_path(path, g, 7, "a", ".log");
+    fixture_path(path, g, 7, "a", ".log");
     size_t n;
-    char *log = rig_read(path, &n);
+    char *log = fixture_read(path, &n);
     log[n - 10] ^= 1;
     reopen(g, &c);
-    rig_write(path, log, n);
+    fixture_write(path, log, n);
     free(log);
     struct session *x = NULL;
     assert_int_equal(session_acquire(g->store, 7, "a", 1, true, &x), 0);
@@ -254,7 +254,7 @@ static void test_what_is_set_aside_counts(void **state)
     assert_int_equal(bytes_of(g, 7), before);
     fill(g, 7, "a", 100000);
     assert_int_equal(bytes_of(g, 7), 2 * before);
-    x = rig_acquire(g, 7, "a");
+    x = fixture_acquire(g, 7, "a");
     assert_int_equal(session_erase(x), 0);
     session_release(g->store, x);
     assert_int_equal(bytes_of(g, 7), 0);
@@ -263,7 +263,7 @@ static void test_what_is_set_aside_counts(void **state)
 /* The sizes in a list, and their sum. */
 static void test_sizes(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     struct session_info *list;
     size_t n;
     uint64_t sum = 0;
@@ -284,14 +284,14 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_number_of_sessions, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_bytes_of_a_user, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_claims_add_up, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_a_full_disk_has_room_for_the_next_user, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_the_reserve_stays_free, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_files_that_can_be_made, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_set_aside_counts, setup, rig_teardown),
-        cmocka_unit_test_setup_teardown(test_sizes, setup, rig_teardown),
+        cmocka_unit_test_setup_teardown(test_number_of_sessions, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_bytes_of_a_user, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_claims_add_up, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_a_full_disk_has_room_for_the_next_user, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_the_reserve_stays_free, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_files_that_can_be_made, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_set_aside_counts, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_sizes, setup, fixture_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

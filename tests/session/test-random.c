@@ -2,7 +2,7 @@
 /* Random steps on a store with a directory and on a simple model of it: after each step and restart both have the same
  * content. */
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct known {
 };
 
 struct world {
-    struct rig g;
+    struct fixture g;
     struct known known[UIDS][NAMES];
     unsigned turn;
 };
@@ -39,10 +39,10 @@ static void set(char **to, char *s)
 
 static struct session *begin(struct world *w, unsigned uid, unsigned name)
 {
-    struct session *x = rig_acquire(&w->g, uid, names[name]);
+    struct session *x = fixture_acquire(&w->g, uid, names[name]);
     const struct known *k = &w->known[uid][name];
     if (k->memory) {
-        char *have = rig_dump(x);
+        char *have = fixture_dump(x);
         assert_string_equal(have, k->memory);
         free(have);
     } else {
@@ -59,7 +59,7 @@ static bool empty(const struct session *x)
 static void end(struct world *w, struct session *x, unsigned uid, unsigned name)
 {
     struct known *k = &w->known[uid][name];
-    set(&k->memory, empty(x) && !k->disk ? NULL : rig_dump(x));
+    set(&k->memory, empty(x) && !k->disk ? NULL : fixture_dump(x));
     session_release(w->g.store, x);
 }
 
@@ -81,12 +81,12 @@ static void turn(struct world *w, unsigned uid, unsigned name)
     if (random() % 8) {
         if (random() % 8 == 0) x->content.raw = !x->content.raw;
         for (size_t i = 0; i < x->content.markup.len && random() % 4 == 0; i += 3) x->content.markup.data[i] ^= 1;
-        rig_turn(x, ++w->turn);
+        fixture_turn(x, ++w->turn);
         if (random() % 2) long_text(x); /* so that forks and renames share */
     }
     if (random() % 4) {
         assert_int_equal(session_save(x), 0);
-        set(&k->disk, rig_dump(x));
+        set(&k->disk, fixture_dump(x));
     }
     end(w, x, uid, name);
 }
@@ -108,12 +108,12 @@ static void duplicate(struct world *w, unsigned uid, unsigned name, unsigned to,
         } else { /* with a turn */
             r = session_copy(y, x);
             if (r == 0 && random() % 2) session_truncate(y, (size_t)random() % (y->content.n_ids + 1));
-            if (r == 0 && random() % 2) rig_turn(y, ++w->turn);
+            if (r == 0 && random() % 2) fixture_turn(y, ++w->turn);
             if (r == 0) r = session_save(y);
         }
         assert_int_equal(r, 0);
         shared += y->log.n_bases > 0;
-        set(&t->disk, rig_dump(y));
+        set(&t->disk, fixture_dump(y));
         if (rename) set(&k->disk, NULL);
         end(w, y, uid, to);
     }
@@ -137,7 +137,7 @@ static void revert(struct world *w, unsigned uid, unsigned name)
 {
     struct known *k = &w->known[uid][name];
     struct session *x = begin(w, uid, name);
-    rig_turn(x, ++w->turn);
+    fixture_turn(x, ++w->turn);
     session_revert(x);
     session_release(w->g.store, x);
     set(&k->memory, copy(k->disk));
@@ -145,8 +145,8 @@ static void revert(struct world *w, unsigned uid, unsigned name)
 
 static void restart(struct world *w)
 {
-    rig_close(&w->g);
-    rig_open(&w->g);
+    fixture_close(&w->g);
+    fixture_open(&w->g);
     for (unsigned u = 0; u < UIDS; u++)
         for (unsigned i = 0; i < NAMES; i++) set(&w->known[u][i].memory, copy(w->known[u][i].disk));
 }
@@ -173,7 +173,7 @@ static void check_lists(struct world *w)
         free(list);
         uint64_t disk, max;
         session_disk(w->g.store, u, &disk, &max);
-        assert_true(disk == rig_disk(&w->g, u));
+        assert_true(disk == fixture_disk(&w->g, u));
         session_count(w->g.store, u, &n_one, &one);
         assert_int_equal(n_one, n);
         sum += one;
@@ -186,7 +186,7 @@ static void test_random_steps(void **state)
 {
     struct world w = {0};
     const char *seed = getenv("HOB_TEST_SEED");
-    rig_make(&w.g);
+    fixture_make(&w.g);
     srandom(seed ? (unsigned)strtoul(seed, NULL, 10) : 7);
     for (unsigned i = 0; i < STEPS; i++) {
         unsigned uid = (unsigned)random() % UIDS, name = (unsigned)random() % NAMES;
@@ -213,7 +213,7 @@ static void test_random_steps(void **state)
             duplicate(&w, uid, name, (unsigned)random() % NAMES, random() % 2);
             break;
         case 6:
-            rig_realtime = random() % 2 ? rig_realtime + 1000 : rig_realtime - 1000000;
+            fixture_realtime = random() % 2 ? fixture_realtime + 1000 : fixture_realtime - 1000000;
             break;
         default:
             turn(&w, uid, name);
@@ -227,7 +227,7 @@ static void test_random_steps(void **state)
             free(w.known[u][i].memory);
             free(w.known[u][i].disk);
         }
-    rig_remove(&w.g);
+    fixture_remove(&w.g);
 }
 
 int main(void)

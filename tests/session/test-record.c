@@ -2,7 +2,7 @@
 /* Invalid payloads with valid checksums: refused, or the content is valid. */
 #include "daemon/session/record.h"
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -35,18 +35,18 @@ static int apply(struct session_store *s, const struct buf *first, const uint8_t
 
 static void test_changed_payloads(void **state)
 {
-    struct rig g;
+    struct fixture g;
     struct session_store *s = NULL;
     struct buf first = BUF_INIT, second = BUF_INIT;
-    rig_make(&g);
+    fixture_make(&g);
     assert_int_equal(session_store_new(&s, 1 << 30), 0);
-    struct session *x = rig_acquire(&g, 7, "a");
-    rig_turn(x, 1);
+    struct session *x = fixture_acquire(&g, 7, "a");
+    fixture_turn(x, 1);
     assert_int_equal(session_record_write(&first, x, true), 0);
     assert_int_equal(session_save(x), 0);
     session_truncate(x, 15);
     session_drop_messages(x, 1);
-    rig_turn(x, 2);
+    fixture_turn(x, 2);
     assert_int_equal(session_set_failed(x, "too late", 8), 0);
     assert_int_equal(session_record_write(&second, x, false), 0);
     session_release(g.store, x);
@@ -79,31 +79,31 @@ static void test_changed_payloads(void **state)
     buf_fini(&first);
     buf_fini(&second);
     session_store_free(s);
-    rig_remove(&g);
+    fixture_remove(&g);
 }
 
 /* The error message of a failed turn is kept until a turn succeeds, also on disk. */
 static void test_a_failure_is_kept(void **state)
 {
-    struct rig g;
-    rig_make(&g);
-    struct session *x = rig_acquire(&g, 7, "a");
+    struct fixture g;
+    fixture_make(&g);
+    struct session *x = fixture_acquire(&g, 7, "a");
     assert_int_equal(session_set_failed(x, "too late", 8), 0);
     assert_int_equal(session_save(x), 0);
     session_release(g.store, x);
     for (int i = 0; i < 2; i++) {
-        rig_close(&g);
-        rig_open(&g);
-        x = rig_acquire(&g, 7, "a");
+        fixture_close(&g);
+        fixture_open(&g);
+        x = fixture_acquire(&g, 7, "a");
         assert_int_equal(session_load(x), 0);
         assert_int_equal(x->content.failed.len, i ? 0 : 8);
         if (i == 0) assert_string_equal(x->content.failed.data, "too late");
-        rig_turn(x, 1);
+        fixture_turn(x, 1);
         assert_int_equal(session_set_failed(x, "", 0), 0);
         assert_int_equal(session_save(x), 0);
         session_release(g.store, x);
     }
-    rig_remove(&g);
+    fixture_remove(&g);
 }
 
 int main(void)

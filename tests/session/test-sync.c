@@ -4,7 +4,7 @@
  * bytes that may be lost. fsync is wrapped to simulate a disk that fails: it records its calls, and fails on request.
  */
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void listen_to(int fail)
 
 static int setup(void **state)
 {
-    rig_setup(state);
+    fixture_setup(state);
     listen_to(0);
     return 0;
 }
@@ -61,10 +61,10 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     listen_to(0);
-    return rig_teardown(state);
+    return fixture_teardown(state);
 }
 
-static struct session *beside(struct rig *g, struct session *src, const char *to, bool rename)
+static struct session *beside(struct fixture *g, struct session *src, const char *to, bool rename)
 {
     struct session *x = NULL;
     int r = (rename ? session_rename : session_fork)(g->store, src, to, strlen(to), &x);
@@ -74,17 +74,17 @@ static struct session *beside(struct rig *g, struct session *src, const char *to
 
 static void test_what_is_synced(void **state)
 {
-    struct rig *g = *state;
-    rig_say(g, 7, "a", 1);
+    struct fixture *g = *state;
+    fixture_say(g, 7, "a", 1);
     assert_string_equal(syncs.said, "dfu"); /* the uid's directory is new, then the file, then its name */
     listen_to(0);
-    rig_say(g, 7, "a", 2);
+    fixture_say(g, 7, "a", 2);
     assert_string_equal(syncs.said, "l");
     listen_to(0);
-    rig_say(g, 7, "b", 1);
+    fixture_say(g, 7, "b", 1);
     assert_string_equal(syncs.said, "fu");
     listen_to(0);
-    struct session *b = rig_acquire(g, 7, "b"), *c = beside(g, b, "c", true);
+    struct session *b = fixture_acquire(g, 7, "b"), *c = beside(g, b, "c", true);
     assert_int_equal(session_move(c, b), 0);
     assert_string_equal(syncs.said, "fuu"); /* there under its new name before it goes from the old one */
     session_release(g->store, b);
@@ -92,21 +92,21 @@ static void test_what_is_synced(void **state)
     assert_int_equal(session_erase(c), 0);
     assert_string_equal(syncs.said, "u");
     session_release(g->store, c);
-    rig_close(g);
-    rig_open(g);
+    fixture_close(g);
+    fixture_open(g);
     listen_to(0);
-    rig_say(g, 7, "a", 3);
+    fixture_say(g, 7, "a", 3);
     assert_string_equal(syncs.said, "lu"); /* a killed process may have left the name unsynced */
-    rig_say(g, 7, "a", 4);
+    fixture_say(g, 7, "a", 4);
     assert_string_equal(syncs.said, "lul");
 }
 
 /* Save turn 2 while sync number @fail fails; returns the result. In any case turn 1 is on disk, and the next save
  * writes turn 2. */
-static int save_failing(struct rig *g, int fail)
+static int save_failing(struct fixture *g, int fail)
 {
-    struct session *x = rig_acquire(g, 7, "a");
-    rig_turn(x, 2);
+    struct session *x = fixture_acquire(g, 7, "a");
+    fixture_turn(x, 2);
     listen_to(fail);
     int r = session_save(x);
     listen_to(0);
@@ -119,22 +119,22 @@ static int save_failing(struct rig *g, int fail)
     return r;
 }
 
-static void check_turns(struct rig *g, unsigned least, unsigned most)
+static void check_turns(struct fixture *g, unsigned least, unsigned most)
 {
-    rig_close(g);
-    rig_open(g);
-    struct session *x = rig_acquire(g, 7, "a");
-    assert_in_range(rig_last(x), least, most);
-    assert_int_equal(x->content.n_messages, 2 * rig_last(x));
+    fixture_close(g);
+    fixture_open(g);
+    struct session *x = fixture_acquire(g, 7, "a");
+    assert_in_range(fixture_last(x), least, most);
+    assert_int_equal(x->content.n_messages, 2 * fixture_last(x));
     session_release(g->store, x);
 }
 
 static void test_a_sync_that_fails(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     for (int again = 0; again < 2; again++) {
         struct session *x;
-        rig_say(g, 7, "a", 1);
+        fixture_say(g, 7, "a", 1);
         assert_int_equal(save_failing(g, 1), -EIO);
         if (again) { /* what is on the disk is not known: nothing is appended to it */
             assert_true(session_acquire_unsaved(g->store, &x));
@@ -144,7 +144,7 @@ static void test_a_sync_that_fails(void **state)
             session_release(g->store, x);
         }
         check_turns(g, again ? 2 : 1, 2);
-        x = rig_acquire(g, 7, "a");
+        x = fixture_acquire(g, 7, "a");
         assert_int_equal(session_erase(x), 0);
         session_release(g->store, x);
     }
@@ -152,11 +152,11 @@ static void test_a_sync_that_fails(void **state)
 
 static void test_a_first_save_that_fails(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     static const int fail[] = {1, 1, 2}; /* of "dfu", then, as there is the directory, of "fu" */
     for (int i = 0; i < 3; i++) {
-        struct session *x = rig_acquire(g, 7, "a");
-        rig_turn(x, 1);
+        struct session *x = fixture_acquire(g, 7, "a");
+        fixture_turn(x, 1);
         listen_to(fail[i]);
         assert_int_equal(session_save(x), -EIO);
         listen_to(0);
@@ -164,7 +164,7 @@ static void test_a_first_save_that_fails(void **state)
         assert_string_equal(syncs.said, i == 0 ? "dfu" : "fu"); /* each step that was not sure is done again */
         session_release(g->store, x);
         check_turns(g, 1, 1);
-        x = rig_acquire(g, 7, "a");
+        x = fixture_acquire(g, 7, "a");
         assert_int_equal(session_erase(x), 0);
         session_release(g->store, x);
     }
@@ -172,16 +172,16 @@ static void test_a_first_save_that_fails(void **state)
 
 static void test_a_rename_that_fails(void **state)
 {
-    struct rig *g = *state;
-    rig_say(g, 7, "a", 1);
+    struct fixture *g = *state;
+    fixture_say(g, 7, "a", 1);
     for (int fail = 1; fail <= 4; fail++) {
-        struct session *a = rig_acquire(g, 7, "a"), *b = beside(g, a, "b", true);
+        struct session *a = fixture_acquire(g, 7, "a"), *b = beside(g, a, "b", true);
         listen_to(fail);
         int r = session_move(b, a);
         listen_to(0);
         assert_int_equal(r, fail <= 2 ? -EIO : 0);
         struct session *now = r < 0 ? a : b, *other = r < 0 ? b : a;
-        assert_int_equal(rig_last(now), 1);
+        assert_int_equal(fixture_last(now), 1);
         assert_int_equal(other->content.n_messages, 0);
         session_release(g->store, other);
         if (r == 0) {
@@ -190,8 +190,8 @@ static void test_a_rename_that_fails(void **state)
             session_release(g->store, a);
         }
         session_release(g->store, now);
-        assert_false(rig_exists(g, 7, "b", ".log"));
-        assert_false(rig_exists(g, 7, "b", ".tmp"));
+        assert_false(fixture_exists(g, 7, "b", ".log"));
+        assert_false(fixture_exists(g, 7, "b", ".tmp"));
         check_turns(g, 1, 1);
     }
 }
@@ -199,12 +199,12 @@ static void test_a_rename_that_fails(void **state)
 /* Links are synced before the log that names them gets its name; a failed fork leaves no file. */
 static void test_a_fork(void **state)
 {
-    struct rig *g = *state;
+    struct fixture *g = *state;
     static char text[30000];
-    struct session *a = rig_acquire(g, 7, "a"), *b = NULL;
+    struct session *a = fixture_acquire(g, 7, "a"), *b = NULL;
     memset(text, 'x', sizeof(text));
     assert_int_equal(session_append(a, 1, text, sizeof(text), false), 0);
-    rig_turn(a, 1);
+    fixture_turn(a, 1);
     assert_int_equal(session_save(a), 0);
     for (int fail = 3; fail >= 0; fail--) {
         b = beside(g, a, "b", false);
@@ -215,13 +215,13 @@ static void test_a_fork(void **state)
         listen_to(0);
         if (r < 0) assert_non_null(strstr(error_text(r), "'a'"));
         session_release(g->store, b);
-        assert_int_equal(rig_exists(g, 7, "b", ".log"), r == 0);
-        assert_int_equal(rig_exists(g, 7, "b", ".b0"), r == 0);
-        assert_false(rig_exists(g, 7, "b", ".tmp"));
+        assert_int_equal(fixture_exists(g, 7, "b", ".log"), r == 0);
+        assert_int_equal(fixture_exists(g, 7, "b", ".b0"), r == 0);
+        assert_false(fixture_exists(g, 7, "b", ".tmp"));
     }
     session_release(g->store, a);
     check_turns(g, 1, 1);
-    b = rig_acquire(g, 7, "b");
+    b = fixture_acquire(g, 7, "b");
     assert_int_equal(b->content.n_messages, 2);
     session_release(g->store, b);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Other threads use busy sessions while the store is used; meant for the thread sanitizer. */
 #include "libcommon/error.h"
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static void *work(void *arg)
 {
     struct job *j = arg;
     j->r = session_load(j->x);
-    if (j->r == 0) rig_turn(j->x, j->n);
+    if (j->r == 0) fixture_turn(j->x, j->n);
     if (j->r == 0) j->r = session_save(j->x);
     return NULL;
 }
@@ -33,7 +33,7 @@ static void *fork_and_erase(void *arg)
 {
     struct job *j = arg;
     j->r = session_load(j->x);
-    if (j->r == 0) rig_turn(j->x, j->n);
+    if (j->r == 0) fixture_turn(j->x, j->n);
     if (j->r == 0) j->r = session_save(j->x);
     if (j->r == 0) j->r = session_copy(j->copy, j->x);
     if (j->r == 0) j->r = session_save(j->copy);
@@ -43,8 +43,8 @@ static void *fork_and_erase(void *arg)
 
 static void test_the_store_goes_on(void **state)
 {
-    struct rig g;
-    rig_make(&g);
+    struct fixture g;
+    fixture_make(&g);
     for (unsigned i = 1; i <= ROUNDS; i++) {
         struct job jobs[WORKERS] = {0};
         for (unsigned k = 0; k < WORKERS; k++) {
@@ -66,10 +66,10 @@ static void test_the_store_goes_on(void **state)
             free(list);
             session_count(g.store, 7, &n, &bytes);
             assert_int_equal(session_acquire(g.store, 7, "s0", 2, true, &x), -EBUSY);
-            x = rig_acquire(&g, 7, "mine");
+            x = fixture_acquire(&g, 7, "mine");
             session_truncate(x, 0);
             session_drop_messages(x, 0);
-            rig_turn(x, i * 100 + k + 1);
+            fixture_turn(x, i * 100 + k + 1);
             assert_int_equal(session_save(x), 0);
             session_release(g.store, x);
             session_unload_idle(g.store);
@@ -79,7 +79,7 @@ static void test_the_store_goes_on(void **state)
         for (unsigned k = 0; k < WORKERS; k++) {
             assert_int_equal(pthread_join(jobs[k].thread, NULL), 0);
             assert_int_equal(jobs[k].r, 0);
-            assert_int_equal(rig_last(jobs[k].x), i);
+            assert_int_equal(fixture_last(jobs[k].x), i);
             session_release(g.store, jobs[k].x);
             if (jobs[k].copy) session_release(g.store, jobs[k].copy);
         }
@@ -96,7 +96,7 @@ static void test_the_store_goes_on(void **state)
     for (size_t i = 0; i < n; i++) sum += list[i].loaded ? list[i].bytes : sizeof(struct session) + list[i].name->len;
     assert_true(sum == bytes);
     free(list);
-    rig_remove(&g);
+    fixture_remove(&g);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -179,32 +179,32 @@ static void merges_made_to_collide(void **state)
 /* A SentencePiece vocabulary of bytes and @n user-defined tokens, all of which are in @text. */
 static struct tokenizer *with_specials(size_t n, struct text *text)
 {
-    size_t all = MINI_SPM_EXTRA + n;
+    size_t all = TINY_SPM_EXTRA + n;
     const char **texts = calloc(all, sizeof(*texts));
     int32_t *kinds = calloc(all, sizeof(*kinds));
     float *scores = calloc(all, sizeof(*scores));
     char(*names)[8] = calloc(all, sizeof(*names));
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
     assert_true(texts && kinds && scores && names);
     for (size_t i = 0; i < all; i++) {
-        size_t k = i - MINI_SPM_EXTRA;
-        kinds[i] = i < MINI_SPM_BYTES ? MINI_CONTROL : i < MINI_SPM_EXTRA ? MINI_BYTE : MINI_USER;
-        if (i < MINI_SPM_BYTES)
+        size_t k = i - TINY_SPM_EXTRA;
+        kinds[i] = i < TINY_SPM_BYTES ? TINY_CONTROL : i < TINY_SPM_EXTRA ? TINY_BYTE : TINY_USER;
+        if (i < TINY_SPM_BYTES)
             snprintf(names[i], sizeof(*names), "<%zu>", i);
-        else if (i < MINI_SPM_EXTRA)
-            snprintf(names[i], sizeof(*names), "<0x%02X>", (unsigned)(i - MINI_SPM_BYTES));
+        else if (i < TINY_SPM_EXTRA)
+            snprintf(names[i], sizeof(*names), "<0x%02X>", (unsigned)(i - TINY_SPM_BYTES));
         else
             snprintf(names[i], sizeof(*names), "<%c%c%c>", 'a' + (char)(k % 26), 'a' + (char)(k / 26 % 26),
                      '!' + (char)(k / 676));
         texts[i] = names[i];
-        if (i >= MINI_SPM_EXTRA) assert_int_equal(text_append(text, names[i], strlen(names[i]), true), 0);
+        if (i >= TINY_SPM_EXTRA) assert_int_equal(text_append(text, names[i], strlen(names[i]), true), 0);
     }
-    mini_str(&m, "tokenizer.ggml.model", "llama");
-    mini_strs(&m, "tokenizer.ggml.tokens", texts, all);
-    mini_i32s(&m, "tokenizer.ggml.token_type", kinds, all);
-    mini_f32s(&m, "tokenizer.ggml.scores", scores, all);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_str(&m, "tokenizer.ggml.model", "llama");
+    tiny_strs(&m, "tokenizer.ggml.tokens", texts, all);
+    tiny_i32s(&m, "tokenizer.ggml.token_type", kinds, all);
+    tiny_f32s(&m, "tokenizer.ggml.scores", scores, all);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     free(texts);
     free(kinds);
     free(scores);
@@ -244,13 +244,13 @@ static void special_tokens_of_any_length(void **state)
     longest[sizeof(longest) - 1] = 0;
 
     for (int over = 0; over < 2; over++) {
-        const struct mini_token extra = {longest + !over, MINI_USER, 0};
-        struct mini m = {0};
+        const struct tiny_token extra = {longest + !over, TINY_USER, 0};
+        struct tiny_tokenizer m = {0};
         struct tokenizer *t;
         size_t n;
-        mini_bpe(&m, "gpt-2", NULL, &extra, 1);
-        assert_int_equal(mini_tokenizer(&m, &t), 0);
-        free(mini_encode(t, extra.text, NULL, &n));
+        tiny_bpe(&m, "gpt-2", NULL, &extra, 1);
+        assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
+        free(tiny_encode(t, extra.text, NULL, &n));
         assert_int_equal(n, over ? SPECIAL_BYTES_MAX + 1 : 1);
         tokenizer_free(t);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The CPU backend's configuration, and how it says no. */
 #include "libcommon/error.h"
-#include "tests/model/rig.h"
+#include "tests/model/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int setup(void **state)
 {
     struct tiny t;
     tiny_init(&t);
-    g = rig_tiny(&t);
+    g = fixture_tiny(&t);
     return 0;
 }
 

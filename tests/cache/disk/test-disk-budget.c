@@ -2,7 +2,7 @@
 /* The disk tier: the budget, the rate of writes, and a file system whose free space shrinks. */
 #include "daemon/cache/disk/disk-rate.h"
 #include "libcommon/error.h"
-#include "tests/cache/disk/disk-rig.h"
+#include "tests/cache/disk/fixture.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,41 +14,41 @@
 
 static void test_bytes_max(void **state)
 {
-    struct disk_config c = rig_config(*state);
-    c.bytes_max = 5 * RIG_FILE + RIG_FILE - 1;
-    struct disk *d = rig_open(&c);
+    struct disk_config c = fixture_config(*state);
+    c.bytes_max = 5 * FIXTURE_FILE + FIXTURE_FILE - 1;
+    struct disk *d = fixture_open(&c);
     for (uint64_t i = 0; i < 5; i++) {
         assert_int_equal(disk_room(d, i % 2), 0);
-        assert_int_equal(rig_write(d, i), 0);
+        assert_int_equal(fixture_write(d, i), 0);
     }
     assert_int_equal(disk_room(d, false), 1);
     assert_int_equal(disk_room(d, true), 1);
-    assert_int_equal(rig_write(d, 5), -EDQUOT);
+    assert_int_equal(fixture_write(d, 5), -EDQUOT);
     assert_non_null(strstr(error_text(-EDQUOT), c.dir));
     assert_int_equal(place_count(*state, ""), 5);
-    disk_remove(d, rig_info(3).id);
+    disk_remove(d, fixture_info(3).id);
     assert_int_equal(disk_room(d, false), 0);
-    assert_int_equal(rig_write(d, 5), 0);
-    assert_true(rig_stats(d).bytes <= c.bytes_max);
+    assert_int_equal(fixture_write(d, 5), 0);
+    assert_true(fixture_stats(d).bytes <= c.bytes_max);
     disk_close(d);
 }
 
 /* The limit changes while the directory is open. */
 static void test_another_limit(void **state)
 {
-    struct disk_config c = rig_config(*state);
-    c.bytes_max = 2 * RIG_FILE;
-    struct disk *d = rig_open(&c);
-    for (uint64_t i = 0; i < 2; i++) assert_int_equal(rig_write(d, i), 0);
+    struct disk_config c = fixture_config(*state);
+    c.bytes_max = 2 * FIXTURE_FILE;
+    struct disk *d = fixture_open(&c);
+    for (uint64_t i = 0; i < 2; i++) assert_int_equal(fixture_write(d, i), 0);
     assert_int_equal(disk_room(d, true), 1);
-    disk_limit(d, 3 * RIG_FILE, 0);
+    disk_limit(d, 3 * FIXTURE_FILE, 0);
     assert_int_equal(disk_room(d, true), 0);
-    assert_int_equal(rig_write(d, 2), 0);
-    disk_limit(d, RIG_FILE, 0);
+    assert_int_equal(fixture_write(d, 2), 0);
+    disk_limit(d, FIXTURE_FILE, 0);
     assert_int_equal(disk_excess(d), 2);
     for (uint64_t i = 0; i < 3; i++) {
         assert_int_equal(disk_room(d, true), 1);
-        disk_remove(d, rig_info(i).id);
+        disk_remove(d, fixture_info(i).id);
     }
     assert_int_equal(disk_room(d, true), 0);
     disk_close(d);
@@ -56,13 +56,13 @@ static void test_another_limit(void **state)
 
 static void test_not_even_one(void **state)
 {
-    struct disk_config c = rig_config(*state);
-    c.bytes_max = RIG_FILE - 1;
-    struct disk *d = rig_open(&c);
+    struct disk_config c = fixture_config(*state);
+    c.bytes_max = FIXTURE_FILE - 1;
+    struct disk *d = fixture_open(&c);
     assert_int_equal(disk_room(d, false), -ENOSPC);
     assert_int_equal(disk_room(d, true), -ENOSPC);
     assert_non_null(strstr(error_text(-ENOSPC), c.dir));
-    assert_int_equal(rig_write(d, 1), -EDQUOT);
+    assert_int_equal(fixture_write(d, 1), -EDQUOT);
     assert_int_equal(place_count(*state, ""), 0);
     disk_close(d);
 }
@@ -70,23 +70,23 @@ static void test_not_even_one(void **state)
 /* The limit is smaller than last time: files must be removed before a write, whatever the rate allows. */
 static void test_smaller_limit(void **state)
 {
-    struct disk_config c = rig_config(*state);
-    struct disk *d = rig_open(&c);
-    for (uint64_t i = 0; i < 10; i++) assert_int_equal(rig_write(d, i), 0);
+    struct disk_config c = fixture_config(*state);
+    struct disk *d = fixture_open(&c);
+    for (uint64_t i = 0; i < 10; i++) assert_int_equal(fixture_write(d, i), 0);
     disk_close(d);
-    c.bytes_max = 4 * RIG_FILE;
+    c.bytes_max = 4 * FIXTURE_FILE;
     c.bytes_a_minute = 1;
-    d = rig_open(&c);
+    d = fixture_open(&c);
     uint64_t gone = 0;
-    for (; disk_room(d, false) == 1; gone++) disk_remove(d, rig_info(gone).id);
+    for (; disk_room(d, false) == 1; gone++) disk_remove(d, fixture_info(gone).id);
     assert_int_equal(gone, 7);
-    assert_int_equal(rig_write(d, 20), 0);
-    assert_int_equal(rig_stats(d).files, 4);
+    assert_int_equal(fixture_write(d, 20), 0);
+    assert_int_equal(fixture_stats(d).files, 4);
     assert_int_equal(disk_room(d, false), 2); /* no removal is asked for while the rate forbids the write */
     disk_close(d);
     c.bytes_max = 1;
-    d = rig_open(&c);
-    for (gone = 7; disk_room(d, false) == 1; gone++) disk_remove(d, rig_info(gone < 10 ? gone : 20).id);
+    d = fixture_open(&c);
+    for (gone = 7; disk_room(d, false) == 1; gone++) disk_remove(d, fixture_info(gone < 10 ? gone : 20).id);
     assert_int_equal(gone, 11);
     assert_int_equal(disk_room(d, false), -ENOSPC);
     disk_close(d);
@@ -96,19 +96,19 @@ static void test_smaller_limit(void **state)
 static void test_counts_add_up(void **state)
 {
     enum { IDS = 40, MAX = 25 };
-    struct disk_config c = rig_config(*state);
+    struct disk_config c = fixture_config(*state);
     bool there[IDS] = {0};
     uint64_t seed = 4711, n = 0;
-    c.bytes_max = MAX * RIG_FILE;
-    struct disk *d = rig_open(&c);
+    c.bytes_max = MAX * FIXTURE_FILE;
+    struct disk *d = fixture_open(&c);
     for (int step = 0; step < 4000; step++) {
-        uint64_t i = rig_random(&seed) % IDS;
-        switch (rig_random(&seed) % 8) {
+        uint64_t i = fixture_random(&seed) % IDS;
+        switch (fixture_random(&seed) % 8) {
         case 0:
         case 1:
         case 2:
         case 3: {
-            int r = rig_write(d, i);
+            int r = fixture_write(d, i);
             assert_int_equal(r, n == MAX ? -EDQUOT : 0);
             n += !r && !there[i];
             there[i] |= !r;
@@ -116,22 +116,22 @@ static void test_counts_add_up(void **state)
         }
         case 4:
         case 5:
-            disk_remove(d, rig_info(i).id);
+            disk_remove(d, fixture_info(i).id);
             n -= there[i];
             there[i] = false;
             break;
         case 6:
-            assert_int_equal(rig_read(d, i), there[i] ? 0 : -ENOENT);
+            assert_int_equal(fixture_read(d, i), there[i] ? 0 : -ENOENT);
             break;
         default:
-            if (step % 10 == 0) assert_int_equal(rig_scan(d)->n, n);
+            if (step % 10 == 0) assert_int_equal(fixture_scan(d)->n, n);
             if (step % 4 == 0) {
                 disk_close(d);
-                d = rig_open(&c);
+                d = fixture_open(&c);
             }
         }
-        struct disk_stats s = rig_stats(d);
-        assert_true(s.files == n && s.bytes == n * RIG_FILE && !s.damaged);
+        struct disk_stats s = fixture_stats(d);
+        assert_true(s.files == n && s.bytes == n * FIXTURE_FILE && !s.damaged);
         assert_int_equal(disk_room(d, false), n == MAX);
     }
     assert_int_equal(place_count(*state, ".kv"), n);
@@ -162,8 +162,8 @@ static uint64_t free_bytes(const struct place *p)
 
 static int write_large(struct disk *d, uint64_t i)
 {
-    static uint8_t payload[8192 - RIG_HEADER];
-    struct prefix_info info = rig_info(i);
+    static uint8_t payload[8192 - FIXTURE_HEADER];
+    struct prefix_info info = fixture_info(i);
     return disk_write(d, &info, payload);
 }
 
@@ -171,9 +171,9 @@ static void test_tenth_of_free_space(void **state)
 {
     struct place *p = *state;
     if (!mounted(p, "size=1m,mode=700")) skip();
-    struct disk_config c = rig_config(p);
-    c.payload = 8192 - RIG_HEADER; /* two pages a file */
-    struct disk *d = rig_open(&c);
+    struct disk_config c = fixture_config(p);
+    c.payload = 8192 - FIXTURE_HEADER; /* two pages a file */
+    struct disk *d = fixture_open(&c);
     uint64_t i = 0, all = free_bytes(p), most = all / 10 / 8192, first = 0;
     for (; disk_room(d, false) == 0 && i < 1000; i++) assert_int_equal(write_large(d, i), 0);
     assert_int_equal(i, most);
@@ -183,15 +183,15 @@ static void test_tenth_of_free_space(void **state)
     /* Another program takes half of the space: the tier must shrink to a tenth of the rest. */
     int junk = open(place_path(p, "junk"), O_RDWR | O_CREAT, 0600);
     assert_int_equal(posix_fallocate(junk, 0, (off_t)all / 2), 0);
-    for (; disk_room(d, true) == 1; first++) disk_remove(d, rig_info(first).id);
+    for (; disk_room(d, true) == 1; first++) disk_remove(d, fixture_info(first).id);
     assert_int_equal(disk_room(d, true), 0);
-    assert_int_equal(rig_stats(d).files, (all - all / 2) / 10 / 8192 - 1);
+    assert_int_equal(fixture_stats(d).files, (all - all / 2) / 10 / 8192 - 1);
 
     /* The other program takes all of the space. */
     assert_int_equal(posix_fallocate(junk, 0, (off_t)(all / 2 + free_bytes(p) / 4096 * 4096)), 0);
-    for (; disk_room(d, true) == 1; first++) disk_remove(d, rig_info(first).id);
+    for (; disk_room(d, true) == 1; first++) disk_remove(d, fixture_info(first).id);
     assert_int_equal(disk_room(d, true), -ENOSPC);
-    assert_int_equal(rig_stats(d).files, 0);
+    assert_int_equal(fixture_stats(d).files, 0);
     assert_int_equal(ftruncate(junk, 0), 0);
     assert_int_equal(disk_room(d, true), 0);
     close(junk);
@@ -203,10 +203,10 @@ static void test_reserve(void **state)
 {
     struct place *p = *state;
     if (!mounted(p, "size=1m,mode=700")) skip();
-    struct disk_config c = rig_config(p);
-    c.payload = 8192 - RIG_HEADER;
+    struct disk_config c = fixture_config(p);
+    c.payload = 8192 - FIXTURE_HEADER;
     c.reserve = 1 << 30; /* more than a twentieth of the file system, which is the limit */
-    struct disk *d = rig_open(&c);
+    struct disk *d = fixture_open(&c);
     uint64_t part = (1 << 20) / 20, i = 0, first = 0;
     for (; disk_room(d, false) == 0 && i < 1000; i++) assert_int_equal(write_large(d, i), 0);
     assert_true(i > 5);
@@ -215,15 +215,15 @@ static void test_reserve(void **state)
     off_t size = (off_t)(free_bytes(p) + i * 8192 - part - 8192) / 4096 * 4096; /* leaves room for about one file */
     while (posix_fallocate(junk, 0, size) != 0) {
         assert_true(first < i);
-        disk_remove(d, rig_info(first++).id);
+        disk_remove(d, fixture_info(first++).id);
     }
     assert_in_range(disk_excess(d), 0, i - first);
-    for (; disk_excess(d); first++) disk_remove(d, rig_info(first).id);
+    for (; disk_excess(d); first++) disk_remove(d, fixture_info(first).id);
     assert_true(free_bytes(p) >= part);
-    assert_true(rig_stats(d).files <= 1);
+    assert_true(fixture_stats(d).files <= 1);
     assert_int_equal(posix_fallocate(junk, 0, (off_t)((uint64_t)size + 3 * 4096)), 0);
-    for (; disk_excess(d); first++) disk_remove(d, rig_info(first).id);
-    assert_int_equal(rig_stats(d).files, 0);
+    for (; disk_excess(d); first++) disk_remove(d, fixture_info(first).id);
+    assert_int_equal(fixture_stats(d).files, 0);
     assert_int_equal(disk_room(d, true), -ENOSPC);
     assert_int_equal(write_large(d, 5), -EDQUOT);
     close(junk);
@@ -235,43 +235,43 @@ static void test_full(void **state)
 {
     struct place *p = *state;
     if (!mounted(p, "size=1m,nr_inodes=5,mode=700")) skip();
-    struct disk_config c = rig_config(p);
-    struct disk *d = rig_open(&c);
+    struct disk_config c = fixture_config(p);
+    struct disk *d = fixture_open(&c);
     uint64_t n = 0;
     int r;
-    while ((r = rig_write(d, n)) == 0 && n < 100) n++;
+    while ((r = fixture_write(d, n)) == 0 && n < 100) n++;
     assert_int_equal(r, -ENOSPC);
     assert_non_null(strstr(error_text(r), p->dir));
     assert_true(n > 0);
     assert_int_equal(place_count(p, ""), n);
-    assert_int_equal(rig_stats(d).files, n);
-    disk_remove(d, rig_info(0).id);
-    assert_int_equal(rig_write(d, n), 0);
+    assert_int_equal(fixture_stats(d).files, n);
+    disk_remove(d, fixture_info(0).id);
+    assert_int_equal(fixture_write(d, n), 0);
     disk_close(d);
 }
 
 /* A limit on file sizes cuts a file off at each possible byte. */
 static void test_cut_short(void **state)
 {
-    struct disk_config c = rig_config(*state);
-    struct disk *d = rig_open(&c);
+    struct disk_config c = fixture_config(*state);
+    struct disk *d = fixture_open(&c);
     struct rlimit old, less;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     less = old;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    for (rlim_t n = 0; n < RIG_FILE; n++) {
+    for (rlim_t n = 0; n < FIXTURE_FILE; n++) {
         less.rlim_cur = n;
         setrlimit(RLIMIT_FSIZE, &less);
-        int r = rig_write(d, 1);
+        int r = fixture_write(d, 1);
         setrlimit(RLIMIT_FSIZE, &old);
         assert_int_equal(r, -EFBIG);
         assert_int_equal(place_count(*state, ""), 0);
-        assert_int_equal(rig_stats(d).files, 0);
-        assert_int_equal(rig_stats(d).written, 0);
+        assert_int_equal(fixture_stats(d).files, 0);
+        assert_int_equal(fixture_stats(d).written, 0);
     }
     signal(SIGXFSZ, handler);
-    assert_int_equal(rig_write(d, 1), 0);
-    assert_int_equal(rig_read(d, 1), 0);
+    assert_int_equal(fixture_write(d, 1), 0);
+    assert_int_equal(fixture_read(d, 1), 0);
     disk_close(d);
 }
 
@@ -279,15 +279,15 @@ static void test_cut_short(void **state)
 
 static void test_rate_of_files(void **state)
 {
-    struct disk_config c = rig_config(*state);
+    struct disk_config c = fixture_config(*state);
     c.bytes_a_minute = 1; /* the next one is due in hours */
-    struct disk *d = rig_open(&c);
+    struct disk *d = fixture_open(&c);
     assert_int_equal(disk_room(d, false), 0);
     assert_int_equal(disk_room(d, false), 0); /* a question takes no tokens */
-    assert_int_equal(rig_write(d, 1), 0);
+    assert_int_equal(fixture_write(d, 1), 0);
     assert_int_equal(disk_room(d, false), 2);
     assert_int_equal(disk_room(d, true), 0);
-    assert_int_equal(rig_write(d, 2), 0);
+    assert_int_equal(fixture_write(d, 2), 0);
     disk_close(d);
 }
 
@@ -297,10 +297,10 @@ static void test_rate_bounds(void **state)
     uint64_t seed = 99, minute = 60000000000;
     for (int round = 0; round < 200; round++) {
         struct disk_rate r;
-        uint64_t file = 1000 + rig_random(&seed) % 3000000, rate = 1000 + rig_random(&seed) % 100000000;
-        uint64_t now = rig_random(&seed) >> 8, start = now, files = 0, step = file * minute / rate / 2 + 1;
+        uint64_t file = 1000 + fixture_random(&seed) % 3000000, rate = 1000 + fixture_random(&seed) % 100000000;
+        uint64_t now = fixture_random(&seed) >> 8, start = now, files = 0, step = file * minute / rate / 2 + 1;
         disk_rate_init(&r, file, rate);
-        for (int i = 0; i < 2000; i++, now += rig_random(&seed) % step) {
+        for (int i = 0; i < 2000; i++, now += fixture_random(&seed) % step) {
             for (; disk_rate_ready(&r, now); files++) disk_rate_spend(&r, now);
             double bucket = (double)(rate > file ? rate : file);
             double due = bucket + (double)(now - start) * (double)rate / (double)minute;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The disk tier: any function from any thread at once, and processes that are killed while they write. */
 #include "libcommon/error.h"
-#include "tests/cache/disk/disk-rig.h"
+#include "tests/cache/disk/fixture.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,17 +24,17 @@ struct worker {
 static bool any(void *ctx, const struct prefix_info *info)
 {
     struct worker *w = ctx;
-    struct prefix_info want = rig_info(info->id.low - 1);
+    struct prefix_info want = fixture_info(info->id.low - 1);
     w->bad |= want.id.high != info->id.high || memcmp(want.tokens, info->tokens, sizeof(want.tokens)) != 0;
-    return rig_random(&w->seed) % 16;
+    return fixture_random(&w->seed) % 16;
 }
 
 static void read_one(struct worker *w, uint64_t i)
 {
-    uint8_t want[RIG_PAYLOAD], have[RIG_PAYLOAD];
-    struct prefix_info info = rig_info(i);
+    uint8_t want[FIXTURE_PAYLOAD], have[FIXTURE_PAYLOAD];
+    struct prefix_info info = fixture_info(i);
     int r = disk_read(w->d, &info, have);
-    rig_payload(want, sizeof(want), i);
+    fixture_payload(want, sizeof(want), i);
     w->bad |= r && r != -ENOENT;
     w->bad |= !r && memcmp(want, have, sizeof(want)) != 0;
     w->reads += !r;
@@ -45,17 +45,17 @@ static void *work(void *arg)
     struct worker *w = arg;
     struct disk_stats s;
     for (int k = 0; k < STEPS; k++) {
-        uint64_t i = rig_random(&w->seed) % IDS;
+        uint64_t i = fixture_random(&w->seed) % IDS;
         int r = 0;
-        switch (rig_random(&w->seed) % 8) {
+        switch (fixture_random(&w->seed) % 8) {
         case 0:
         case 1:
         case 2:
-            r = rig_write(w->d, i);
+            r = fixture_write(w->d, i);
             w->bad |= r && r != -EDQUOT;
             break;
         case 3:
-            disk_remove(w->d, rig_info(i).id);
+            disk_remove(w->d, fixture_info(i).id);
             break;
         case 4:
             r = disk_room(w->d, i % 2);
@@ -63,7 +63,7 @@ static void *work(void *arg)
             break;
         case 5:
             disk_stats_get(w->d, &s);
-            w->bad |= s.files > MAX || s.bytes != s.files * RIG_FILE || s.damaged;
+            w->bad |= s.files > MAX || s.bytes != s.files * FIXTURE_FILE || s.damaged;
             break;
         case 6:
             if (k % 20 == 0) w->bad |= disk_scan(w->d, any, w, NULL) != 0;
@@ -77,9 +77,9 @@ static void *work(void *arg)
 
 static void test_all_at_once(void **state)
 {
-    struct disk_config c = rig_config(*state);
-    c.bytes_max = MAX * RIG_FILE;
-    struct disk *d = rig_open(&c);
+    struct disk_config c = fixture_config(*state);
+    c.bytes_max = MAX * FIXTURE_FILE;
+    struct disk *d = fixture_open(&c);
     struct worker w[THREADS];
     pthread_t t[THREADS];
     uint64_t reads = 0;
@@ -92,12 +92,12 @@ static void test_all_at_once(void **state)
         assert_false(w[i].bad);
         reads += w[i].reads;
     }
-    struct disk_stats s = rig_stats(d);
+    struct disk_stats s = fixture_stats(d);
     assert_int_equal(s.files, place_count(*state, ".kv"));
     assert_int_equal(place_count(*state, ".part"), 0);
     assert_int_equal(s.damaged, 0);
-    assert_true(reads > 0 && s.read == reads * RIG_FILE);
-    assert_int_equal(rig_scan(d)->n, s.files);
+    assert_true(reads > 0 && s.read == reads * FIXTURE_FILE);
+    assert_int_equal(fixture_scan(d)->n, s.files);
     disk_close(d);
 }
 
@@ -108,7 +108,7 @@ enum { KILLS = 200, WRITERS = 3, LARGE = 40000 };
 static int write_large(struct disk *d, uint64_t i)
 {
     static uint8_t payload[LARGE];
-    struct prefix_info info = rig_info(i);
+    struct prefix_info info = fixture_info(i);
     memset(payload, (int)(i % 251), sizeof(payload));
     return disk_write(d, &info, payload);
 }
@@ -117,7 +117,7 @@ static void write_for_ever(struct disk *d, uint64_t first)
 {
     for (uint64_t i = first;; i++) {
         write_large(d, i % 1000);
-        if (i % 5 == 0) disk_remove(d, rig_info((i * 7 + 3) % 1000).id);
+        if (i % 5 == 0) disk_remove(d, fixture_info((i * 7 + 3) % 1000).id);
     }
 }
 
@@ -149,7 +149,7 @@ static void kill_while_writing(const struct disk_config *c, uint64_t round, uint
     setpgid(pid, pid);
     close(alive[1]);
     assert_int_equal(read(alive[0], &byte, 1), 1);
-    struct timespec t = {.tv_nsec = (long)(rig_random(seed) % 6000000)};
+    struct timespec t = {.tv_nsec = (long)(fixture_random(seed) % 6000000)};
     nanosleep(&t, NULL);
     kill(-pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -161,17 +161,17 @@ static void kill_while_writing(const struct disk_config *c, uint64_t round, uint
 static uint64_t check_all_whole(const struct place *p, struct disk *d)
 {
     static uint8_t payload[LARGE], same[LARGE];
-    const struct rig_found *f = rig_scan(d);
+    const struct fixture_found *f = fixture_scan(d);
     for (size_t k = 0; k < f->n; k++) {
-        struct prefix_info want = rig_info(f->infos[k].id.low - 1);
-        rig_same(&f->infos[k], &want);
+        struct prefix_info want = fixture_info(f->infos[k].id.low - 1);
+        fixture_same(&f->infos[k], &want);
         assert_int_equal(disk_read(d, &want, payload), 0);
         memset(same, (int)((want.id.low - 1) % 251), LARGE);
         assert_memory_equal(payload, same, LARGE);
     }
     assert_int_equal(place_count(p, ".kv"), f->n);
     assert_int_equal(place_count(p, ""), f->n);
-    struct disk_stats s = rig_stats(d);
+    struct disk_stats s = fixture_stats(d);
     assert_true(s.files == f->n && s.damaged == 0);
     return f->n;
 }
@@ -179,17 +179,17 @@ static uint64_t check_all_whole(const struct place *p, struct disk *d)
 static void test_killed(void **state)
 {
     struct place *p = *state;
-    struct disk_config c = rig_config(p);
+    struct disk_config c = fixture_config(p);
     uint64_t seed = 17, files = 0, parts = 0;
     c.payload = LARGE;
-    c.bytes_max = (uint64_t)100 * (LARGE + RIG_HEADER);
+    c.bytes_max = (uint64_t)100 * (LARGE + FIXTURE_HEADER);
     for (uint64_t round = 0; round < KILLS; round++) {
         kill_while_writing(&c, round, &seed);
         parts += place_count(p, ".part");
-        struct disk *d = rig_open(&c);
-        assert_int_equal(rig_stats(d).files, place_count(p, ".kv"));
+        struct disk *d = fixture_open(&c);
+        assert_int_equal(fixture_stats(d).files, place_count(p, ".kv"));
         files += check_all_whole(p, d);
-        for (uint64_t i = 0; round % 5 == 4 && i < 1000; i++) disk_remove(d, rig_info(i).id);
+        for (uint64_t i = 0; round % 5 == 4 && i < 1000; i++) disk_remove(d, fixture_info(i).id);
         disk_close(d);
     }
     print_message("%ju blocks and %ju temporary files were left\n", (uintmax_t)files, (uintmax_t)parts);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/disk/namespace.h"
 #include "libcommon/error.h"
-#include "tests/cache/disk/disk-rig.h"
+#include "tests/cache/disk/fixture.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void test_in_the_file(void **state)
 {
     struct namespace_secret a, want;
     for (int i = 0; i < 32; i++) want.bytes[i] = (uint8_t)(i * 7);
-    rig_put(place_path(*state, "secret"), want.bytes, 32);
+    fixture_put(place_path(*state, "secret"), want.bytes, 32);
     assert_int_equal(namespace_secret_load(&a, ((struct place *)*state)->dir), 0);
     assert_memory_equal(&a, &want, 32);
 }
@@ -120,12 +120,12 @@ static void test_wrong_file(void **state)
     for (size_t n = 0; n <= 64; n++) {
         char words[32];
         if (n == 32) continue;
-        rig_put(path, bytes, n);
+        fixture_put(path, bytes, n);
         snprintf(words, sizeof(words), "has %zu bytes", n);
         expect_bad(p, words);
     }
     for (int bit = 0; bit < 6; bit++) {
-        rig_put(path, bytes, 32);
+        fixture_put(path, bytes, 32);
         assert_int_equal(chmod(path, 0600 | (mode_t)1 << bit), 0);
         expect_bad(p, "by others");
     }
@@ -133,14 +133,14 @@ static void test_wrong_file(void **state)
     expect_bad(p, "is not a file");
     assert_int_equal(mkfifo(path, 0600), 0);
     expect_bad(p, "is not a file");
-    rig_put(place_path(p, "elsewhere"), bytes, 32);
+    fixture_put(place_path(p, "elsewhere"), bytes, 32);
     assert_int_equal(symlink("elsewhere", path), 0);
     expect_bad(p, "is not a file");
     if (geteuid() != 0) {
         print_message("only root can give a file away\n");
         return;
     }
-    rig_put(path, bytes, 32);
+    fixture_put(path, bytes, 32);
     assert_int_equal(chown(path, 65534, 0), 0);
     expect_bad(p, "uid 65534");
 }

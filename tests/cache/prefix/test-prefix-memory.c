@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Each allocation fails once: the index does not change, and nothing leaks (under ASan and valgrind). */
 #include "libcommon/error.h"
-#include "tests/cache/prefix/prefix-rig.h"
+#include "tests/cache/prefix/fixture.h"
 #include "tests/support/memory.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,15 +31,15 @@ static void test_new(void **state)
 /* A new namespace and a new uid, so that each allocation is made. */
 static void test_add_and_adopt(void **state)
 {
-    struct prefix_rig r;
-    prefix_rig_init(&r, 4);
+    struct fixture r;
+    fixture_init(&r, 4);
     const struct prefix_namespace other = {{9}};
     const int32_t tokens[KV_BLOCK] = {1, 2, 3};
     struct prefix_info file = {.id = {1, 1}, .uid = 12, .n = 32, .namespace = {{8}}};
     struct prefix_node *a, *out = NULL;
     struct prefix_stats before, stats;
     uint32_t block;
-    assert_int_equal(prefix_rig_add(&r, NULL, 1, 7, 10, &a), 0);
+    assert_int_equal(fixture_add(&r, NULL, 1, 7, 10, &a), 0);
     prefix_stats_get(r.p, (uid_t)-1, &before);
     assert_int_equal(kv_pool_take(r.pool, &block), 0);
     for (int what = 0; what < 2; what++) {
@@ -63,14 +63,14 @@ static void test_add_and_adopt(void **state)
         prefix_stats_get(r.p, (uid_t)-1, &before);
     }
     kv_pool_unref(r.pool, block);
-    prefix_rig_fini(&r);
+    fixture_fini(&r);
 }
 
 /* Without memory for a larger table the smaller one stays in use. */
 static void test_table_cannot_grow(void **state)
 {
-    struct prefix_rig r;
-    prefix_rig_init(&r, 1);
+    struct fixture r;
+    fixture_init(&r, 1);
     struct prefix_info file = {.namespace = r.namespace, .uid = 10, .n = 32};
     for (int i = 1; i < 1000; i++) {
         file.id = (struct prefix_id){1, (uint64_t)i};
@@ -80,7 +80,7 @@ static void test_table_cannot_grow(void **state)
         memory_end();
     }
     prefix_check(r.p);
-    prefix_rig_fini(&r);
+    fixture_fini(&r);
 }
 
 int main(void)

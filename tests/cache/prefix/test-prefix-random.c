@@ -6,7 +6,7 @@
  */
 #include "daemon/cache/prefix/prefix-node.h"
 #include "libcommon/error.h"
-#include "tests/cache/prefix/prefix-model.h"
+#include "tests/cache/prefix/naive.h"
 #include <assert.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -57,21 +57,21 @@ static void on_abort(int sig)
 struct flight {
     bool live;
     uint32_t namespace, n, at;
-    int32_t tokens[MODEL_TOKENS];
+    int32_t tokens[NAIVE_TOKENS];
     struct prefix_node *ref;
 };
 
-static struct rig {
+static struct fixture {
     struct kv_pool *pool;
     struct prefix *p;
-    struct model m;
+    struct naive m;
     struct prefix_namespace namespaces[NAMESPACES];
     struct flight flights[FLIGHTS];
     struct prefix_node *ref[8]; /* further references */
     uint32_t kept[4];           /* blocks that a table refers to; KV_NO_BLOCK: none */
     prefix_hash_fn hash;
     uint64_t foreign; /* the next id of a file that this process has not written */
-} rig;
+} fixture;
 
 static uint64_t hash_xxh3(const void *bytes, size_t len, uint64_t s)
 {
@@ -113,19 +113,19 @@ static uint32_t make_tokens(int32_t *tokens, uint32_t max)
 
 static uid_t uid_of(uint32_t ns)
 {
-    return ns < MODEL_UIDS ? ns : rnd(MODEL_UIDS);
+    return ns < NAIVE_UIDS ? ns : rnd(NAIVE_UIDS);
 }
 
 static struct place *any_place(void)
 {
-    return rig.m.n ? &rig.m.places[rnd(rig.m.n)] : NULL;
+    return fixture.m.n ? &fixture.m.places[rnd(fixture.m.n)] : NULL;
 }
 
 static struct place *place_of(const struct prefix_node *n)
 {
     struct prefix_info info;
     prefix_info(n, &info);
-    struct place *e = model_by_id(&rig.m, info.id);
+    struct place *e = naive_by_id(&fixture.m, info.id);
     CHECK(e);
     return e;
 }
@@ -135,56 +135,56 @@ static struct place *place_of(const struct prefix_node *n)
 static void compare_places(void)
 {
     uint32_t refs[BLOCKS] = {0}, evictable = 0;
-    struct prefix_stats want[MODEL_UIDS + 1] = {0}, got;
-    for (uint32_t i = 0; i < rig.m.n; i++) {
-        const struct place *e = &rig.m.places[i], *parent = model_parent(&rig.m, e);
-        const struct prefix_node *node = prefix_by_id(rig.p, e->id);
+    struct prefix_stats want[NAIVE_UIDS + 1] = {0}, got;
+    for (uint32_t i = 0; i < fixture.m.n; i++) {
+        const struct place *e = &fixture.m.places[i], *parent = naive_parent(&fixture.m, e);
+        const struct prefix_node *node = prefix_by_id(fixture.p, e->id);
         CHECK(node);
         struct prefix_info info;
         prefix_info(node, &info);
-        CHECK(memcmp(&info.namespace, &rig.namespaces[e->namespace], sizeof(info.namespace)) == 0);
+        CHECK(memcmp(&info.namespace, &fixture.namespaces[e->namespace], sizeof(info.namespace)) == 0);
         CHECK(info.uid == e->uid && info.n == place_last(e) && info.block == e->block && info.on_disk == e->disk);
         CHECK(memcmp(info.tokens, e->tokens + e->n - info.n, info.n * sizeof(*info.tokens)) == 0);
         CHECK(node->uses == e->uses);
         CHECK(info.parent.high == (parent ? parent->id.high : 0) && info.parent.low == (parent ? parent->id.low : 0));
         CHECK(prefix_block(node) == e->block);
-        CHECK(prefix_parent(node) == (parent ? prefix_by_id(rig.p, parent->id) : NULL));
+        CHECK(prefix_parent(node) == (parent ? prefix_by_id(fixture.p, parent->id) : NULL));
         if (e->block != KV_NO_BLOCK) {
             refs[e->block]++;
-            evictable += !model_pinned(&rig.m, e);
+            evictable += !naive_pinned(&fixture.m, e);
         }
         for (uint32_t k = 0; k < 2; k++) {
-            struct prefix_stats *s = &want[k ? MODEL_UIDS : e->uid];
+            struct prefix_stats *s = &want[k ? NAIVE_UIDS : e->uid];
             s->nodes++;
             s->blocks_memory += e->block != KV_NO_BLOCK;
             s->blocks_disk += e->disk;
         }
     }
-    for (uint32_t u = 0; u <= MODEL_UIDS; u++) {
-        if (u < MODEL_UIDS) want[MODEL_UIDS].evictions += want[u].evictions = rig.m.evictions[u];
-        prefix_stats_get(rig.p, u < MODEL_UIDS ? u : (uid_t)-1, &got);
+    for (uint32_t u = 0; u <= NAIVE_UIDS; u++) {
+        if (u < NAIVE_UIDS) want[NAIVE_UIDS].evictions += want[u].evictions = fixture.m.evictions[u];
+        prefix_stats_get(fixture.p, u < NAIVE_UIDS ? u : (uid_t)-1, &got);
         CHECK(got.nodes == want[u].nodes && got.blocks_memory == want[u].blocks_memory);
         CHECK(got.blocks_disk == want[u].blocks_disk && got.evictions == want[u].evictions);
     }
-    CHECK(prefix_evictable(rig.p) == evictable);
+    CHECK(prefix_evictable(fixture.p) == evictable);
     uint32_t used = 0;
     for (uint32_t i = 0; i < 4; i++)
-        if (rig.kept[i] != KV_NO_BLOCK) refs[rig.kept[i]]++;
+        if (fixture.kept[i] != KV_NO_BLOCK) refs[fixture.kept[i]]++;
     for (uint32_t b = 0; b < BLOCKS; b++) {
-        CHECK(kv_pool_refs(rig.pool, b) == refs[b]);
+        CHECK(kv_pool_refs(fixture.pool, b) == refs[b]);
         used += refs[b] > 0;
     }
-    CHECK(kv_pool_free_blocks(rig.pool) == BLOCKS - used);
+    CHECK(kv_pool_free_blocks(fixture.pool) == BLOCKS - used);
 }
 
 static void compare_find(void)
 {
-    int32_t tokens[MODEL_TOKENS];
-    const uint32_t n = make_tokens(tokens, MODEL_TOKENS), ns = rnd(NAMESPACES);
-    struct model_match want;
+    int32_t tokens[NAIVE_TOKENS];
+    const uint32_t n = make_tokens(tokens, NAIVE_TOKENS), ns = rnd(NAMESPACES);
+    struct naive_match want;
     struct prefix_match got;
-    model_find(&rig.m, ns, tokens, n, &want);
-    prefix_find(rig.p, &rig.namespaces[ns], tokens, n, &got);
+    naive_find(&fixture.m, ns, tokens, n, &want);
+    prefix_find(fixture.p, &fixture.namespaces[ns], tokens, n, &got);
     CHECK(got.n == want.n && got.n_partial == want.n_partial && got.n_disk == want.n_disk);
     const struct place *e = got.node ? place_of(got.node) : NULL;
     CHECK(!e == !got.n && (!e || (e->n == got.n && place_in_memory(e) && place_begins(e, ns, tokens, n))));
@@ -196,14 +196,15 @@ static void compare_find(void)
     }
     CHECK((got.miss == PREFIX_ALL) == want.all);
     if (want.surely_evicted) CHECK(got.miss == PREFIX_EVICTED);
-    if (rig.hash == hash_xxh3 && got.miss == PREFIX_EVICTED) CHECK(want.surely_evicted || want.maybe_evicted);
+    if (fixture.hash == hash_xxh3 && got.miss == PREFIX_EVICTED) CHECK(want.surely_evicted || want.maybe_evicted);
 
     /* prefix_child returns the nodes that n_disk counts. */
     uint32_t at = got.n, common;
     const struct prefix_node *node = got.node;
     for (;;) {
-        struct prefix_node *child = prefix_child(rig.p, &rig.namespaces[ns], node, tokens + at, n - at, &common);
-        CHECK(common == model_child(&rig.m, ns, tokens, at, n) && !child == !common);
+        struct prefix_node *child =
+            prefix_child(fixture.p, &fixture.namespaces[ns], node, tokens + at, n - at, &common);
+        CHECK(common == naive_child(&fixture.m, ns, tokens, at, n) && !child == !common);
         if (child) CHECK(prefix_parent(child) == node && memcmp(child->tokens, tokens + at, common * 4) == 0);
         at += common;
         if (common < KV_BLOCK) break;
@@ -216,13 +217,13 @@ static void compare_find(void)
 
 static bool leave(void *ctx, const struct prefix_info *info)
 {
-    struct place *e = model_by_id(&rig.m, info->id);
+    struct place *e = naive_by_id(&fixture.m, info->id);
     CHECK(e && e->block == info->block && info->on_disk == e->disk && !e->writing);
-    CHECK(kv_pool_refs(rig.pool, info->block) > 0);
-    CHECK(model_victim(&rig.m, e));
+    CHECK(kv_pool_refs(fixture.pool, info->block) > 0);
+    CHECK(naive_victim(&fixture.m, e));
     const bool write = rnd(2);
-    model_evict(&rig.m, e, write && !e->disk);
-    model_tidy(&rig.m);
+    naive_evict(&fixture.m, e, write && !e->disk);
+    naive_tidy(&fixture.m);
     (*(uint32_t *)ctx)++;
     return write;
 }
@@ -233,33 +234,33 @@ static void evict(uint32_t blocks)
 {
     for (uint32_t i = 0; i < blocks; i++) {
         uint32_t told = 0, leaves = 0;
-        for (uint32_t k = 0; k < rig.m.n; k++) leaves += model_leaf(&rig.m, &rig.m.places[k]);
-        const uint32_t gone = prefix_evict(rig.p, 1, leave, &told);
+        for (uint32_t k = 0; k < fixture.m.n; k++) leaves += naive_leaf(&fixture.m, &fixture.m.places[k]);
+        const uint32_t gone = prefix_evict(fixture.p, 1, leave, &told);
         CHECK(gone == (leaves > 0));
         if (!gone) return;
         if (told) continue;
         struct place *victim = NULL;
-        for (uint32_t k = 0; k < rig.m.n; k++) {
-            struct place *e = &rig.m.places[k];
-            const struct prefix_node *n = prefix_by_id(rig.p, e->id);
+        for (uint32_t k = 0; k < fixture.m.n; k++) {
+            struct place *e = &fixture.m.places[k];
+            const struct prefix_node *n = prefix_by_id(fixture.p, e->id);
             CHECK(n);
             if (e->block == n->block) continue;
             CHECK(!victim && e->writing);
             victim = e;
         }
-        CHECK(victim && model_victim(&rig.m, victim));
-        model_evict(&rig.m, victim, true);
-        model_tidy(&rig.m);
+        CHECK(victim && naive_victim(&fixture.m, victim));
+        naive_evict(&fixture.m, victim, true);
+        naive_tidy(&fixture.m);
     }
 }
 
 /* True: the place was evicted, as far as the hash can tell; a colliding hash cannot. */
 static bool was_evicted(const struct place *e)
 {
-    bool found = rig.hash != hash_xxh3;
-    for (uint32_t i = 0; i < rig.m.n_ghosts; i++)
-        found |= rig.m.ghosts[i].namespace == e->namespace && rig.m.ghosts[i].n == e->n &&
-                 memcmp(rig.m.ghosts[i].tokens, e->tokens, e->n * sizeof(*e->tokens)) == 0;
+    bool found = fixture.hash != hash_xxh3;
+    for (uint32_t i = 0; i < fixture.m.n_ghosts; i++)
+        found |= fixture.m.ghosts[i].namespace == e->namespace && fixture.m.ghosts[i].n == e->n &&
+                 memcmp(fixture.m.ghosts[i].tokens, e->tokens, e->n * sizeof(*e->tokens)) == 0;
     return found;
 }
 
@@ -268,22 +269,22 @@ static void drop_ref(struct prefix_node *n)
     struct place *e = place_of(n);
     CHECK(e->refs > 0);
     e->refs--;
-    model_tidy(&rig.m);
-    prefix_unref(rig.p, n);
+    naive_tidy(&fixture.m);
+    prefix_unref(fixture.p, n);
 }
 
 static void take_ref(struct prefix_node *n)
 {
     place_of(n)->refs++;
-    prefix_ref(rig.p, n);
+    prefix_ref(fixture.p, n);
 }
 
 static void flight_end(struct flight *f)
 {
     if (f->ref) {
         if (rnd(2)) {
-            model_touch(&rig.m, place_of(f->ref), false);
-            prefix_touch(rig.p, f->ref);
+            naive_touch(&fixture.m, place_of(f->ref), false);
+            prefix_touch(fixture.p, f->ref);
         }
         drop_ref(f->ref);
     }
@@ -295,14 +296,14 @@ static void flight_start(struct flight *f)
     struct prefix_match match;
     f->live = true;
     f->namespace = rnd(NAMESPACES);
-    f->n = make_tokens(f->tokens, MODEL_TOKENS);
-    prefix_find(rig.p, &rig.namespaces[f->namespace], f->tokens, f->n, &match);
+    f->n = make_tokens(f->tokens, NAIVE_TOKENS);
+    prefix_find(fixture.p, &fixture.namespaces[f->namespace], f->tokens, f->n, &match);
     f->at = match.n;
     f->ref = match.node;
     if (!f->ref) return;
     take_ref(f->ref);
-    model_touch(&rig.m, place_of(f->ref), true);
-    prefix_use(rig.p, f->ref);
+    naive_touch(&fixture.m, place_of(f->ref), true);
+    prefix_use(fixture.p, f->ref);
 }
 
 /* Adds the next full block, or the partial one at the end. */
@@ -313,70 +314,71 @@ static void flight_step(struct flight *f)
         flight_end(f);
         return;
     }
-    if (kv_pool_take(rig.pool, &block) < 0) {
+    if (kv_pool_take(fixture.pool, &block) < 0) {
         evict(1 + rnd(3));
-        if (kv_pool_take(rig.pool, &block) < 0) {
+        if (kv_pool_take(fixture.pool, &block) < 0) {
             flight_end(f);
             return;
         }
     }
     const uint32_t n = f->n - f->at < KV_BLOCK ? f->n - f->at : KV_BLOCK, to = f->at + n;
-    struct place *e = model_covering(&rig.m, f->namespace, f->tokens, to);
-    const bool known = model_at(&rig.m, f->namespace, f->tokens, to) != NULL;
+    struct place *e = naive_covering(&fixture.m, f->namespace, f->tokens, to);
+    const bool known = naive_at(&fixture.m, f->namespace, f->tokens, to) != NULL;
     const uid_t uid = uid_of(f->namespace);
     struct prefix_node *node = NULL;
     struct prefix_info info;
-    const int r = prefix_add(rig.p, &rig.namespaces[f->namespace], f->ref, f->tokens + f->at, n, block, uid, &node);
+    const int r =
+        prefix_add(fixture.p, &fixture.namespaces[f->namespace], f->ref, f->tokens + f->at, n, block, uid, &node);
     CHECK(r == (e != NULL));
     prefix_info(node, &info);
     if (e) {
         e = place_of(node);
         CHECK(place_in_memory(e) && e->n >= to && memcmp(e->tokens, f->tokens, to * sizeof(*f->tokens)) == 0);
-        CHECK(e->n == to || !model_at(&rig.m, f->namespace, f->tokens, to) ||
-              !place_in_memory(model_at(&rig.m, f->namespace, f->tokens, to)));
-        model_add_use(&rig.m, e);
+        CHECK(e->n == to || !naive_at(&fixture.m, f->namespace, f->tokens, to) ||
+              !place_in_memory(naive_at(&fixture.m, f->namespace, f->tokens, to)));
+        naive_add_use(&fixture.m, e);
     } else {
-        e = model_enter(&rig.m, f->namespace, f->tokens, to, block, uid);
+        e = naive_enter(&fixture.m, f->namespace, f->tokens, to, block, uid);
         if (!known) {
-            CHECK(!model_by_id(&rig.m, info.id));
+            CHECK(!naive_by_id(&fixture.m, info.id));
             e->id = info.id;
             e->uses = node->uses; /* includes the uses before an eviction, as far as the index remembers */
             CHECK(e->uses == 1 || (place_last(e) == KV_BLOCK && was_evicted(e)));
         }
         CHECK(e->id.high == info.id.high && e->id.low == info.id.low);
-        model_tidy(&rig.m);
+        naive_tidy(&fixture.m);
     }
     take_ref(node);
     if (f->ref) drop_ref(f->ref);
     f->ref = node;
     f->at = to;
-    uint32_t *keep = &rig.kept[rnd(4)];
+    uint32_t *keep = &fixture.kept[rnd(4)];
     if (*keep == KV_NO_BLOCK && !rnd(4))
         *keep = block;
     else
-        kv_pool_unref(rig.pool, block);
+        kv_pool_unref(fixture.pool, block);
     if (n < KV_BLOCK) flight_end(f);
 }
 
 static void ref_or_unref(void)
 {
-    struct prefix_node **h = &rig.ref[rnd(8)];
+    struct prefix_node **h = &fixture.ref[rnd(8)];
     struct place *e = any_place();
     if (*h) {
         drop_ref(*h);
         *h = NULL;
     } else if (e) {
-        *h = prefix_by_id(rig.p, e->id);
+        *h = prefix_by_id(fixture.p, e->id);
         take_ref(*h);
     }
 }
 
 static void adopt(void)
 {
-    struct prefix_info info = {.id = {1, ++rig.foreign}, .uid = rnd(MODEL_UIDS), .block = 0};
+    struct prefix_info info = {.id = {1, ++fixture.foreign}, .uid = rnd(NAIVE_UIDS), .block = 0};
     struct place *parent = rnd(4) ? any_place() : NULL;
     uint32_t ns = rnd(NAMESPACES), at = 0;
-    int32_t tokens[MODEL_TOKENS], all[MODEL_TOKENS];
+    int32_t tokens[NAIVE_TOKENS], all[NAIVE_TOKENS];
     int want = 0;
     if (parent) {
         info.parent = parent->id;
@@ -388,24 +390,24 @@ static void adopt(void)
         }
         if (parent->namespace != ns) want = -EBADMSG;
     }
-    if (at + KV_BLOCK > MODEL_TOKENS) return;
-    info.namespace = rig.namespaces[ns];
+    if (at + KV_BLOCK > NAIVE_TOKENS) return;
+    info.namespace = fixture.namespaces[ns];
     info.n = make_tokens(tokens, KV_BLOCK);
     if (rnd(2)) info.n = KV_BLOCK;
     for (uint32_t i = 0, which = rnd(PATTERNS); i < info.n; i++) info.tokens[i] = all[at + i] = pattern(which, i);
     if (!rnd(16)) info.parent = (struct prefix_id){1, UINT64_MAX}, want = 1;
-    if (want == 0 && model_at(&rig.m, ns, all, at + info.n)) want = -EEXIST;
+    if (want == 0 && naive_at(&fixture.m, ns, all, at + info.n)) want = -EEXIST;
     if (!rnd(16)) info.n = rnd(2) ? 0 : KV_BLOCK + 1, want = -EBADMSG;
     const struct place *other = rnd(16) ? NULL : any_place();
     if (other && want != -EBADMSG) info.id = other->id, want = -EEXIST;
-    CHECK(prefix_disk_add(rig.p, &info) == want);
+    CHECK(prefix_disk_add(fixture.p, &info) == want);
     if (want) return;
-    struct place *e = &rig.m.places[rig.m.n++];
+    struct place *e = &fixture.m.places[fixture.m.n++];
     *e = (struct place){.namespace = ns, .n = at + info.n, .id = info.id, .uid = info.uid, .block = KV_NO_BLOCK};
     memcpy(e->tokens, all, e->n * sizeof(*all));
     e->disk = true;
     e->uses = 1;
-    e->used = ++rig.m.clock;
+    e->used = ++fixture.m.clock;
 }
 
 static void to_write(void)
@@ -415,16 +417,16 @@ static void to_write(void)
     struct prefix_info info;
     uint64_t best = 0;
     bool any = false;
-    for (uint32_t i = 0; i < rig.m.n; i++) {
-        const struct place *e = &rig.m.places[i];
-        if (!model_writable(&rig.m, e) || e->used + young > rig.m.clock) continue;
+    for (uint32_t i = 0; i < fixture.m.n; i++) {
+        const struct place *e = &fixture.m.places[i];
+        if (!naive_writable(&fixture.m, e) || e->used + young > fixture.m.clock) continue;
         if (!any || (newest ? e->used > best : e->used < best)) best = e->used;
         any = true;
     }
-    CHECK(prefix_disk_begin_write(rig.p, newest, young, &info) == any);
+    CHECK(prefix_disk_begin_write(fixture.p, newest, young, &info) == any);
     if (!any) return;
-    struct place *e = model_by_id(&rig.m, info.id);
-    CHECK(e && model_writable(&rig.m, e) && e->used == best && info.block == e->block);
+    struct place *e = naive_by_id(&fixture.m, info.id);
+    CHECK(e && naive_writable(&fixture.m, e) && e->used == best && info.block == e->block);
     e->writing = true;
 }
 
@@ -434,10 +436,10 @@ static void end_write(void)
     const struct prefix_id nobody = {7, 7};
     if (!e) return;
     if (!rnd(10)) {
-        prefix_disk_written(rig.p, nobody);
-        prefix_disk_write_failed(rig.p, nobody);
-        prefix_disk_removed(rig.p, nobody);
-        prefix_mark_tail(rig.p, nobody, true);
+        prefix_disk_written(fixture.p, nobody);
+        prefix_disk_write_failed(fixture.p, nobody);
+        prefix_disk_removed(fixture.p, nobody);
+        prefix_mark_tail(fixture.p, nobody, true);
         return;
     }
     for (uint32_t i = 0; i < 8 && !e->writing; i++) e = any_place();
@@ -446,11 +448,11 @@ static void end_write(void)
     e->writing = false;
     if (rnd(4)) {
         e->disk = true;
-        prefix_disk_written(rig.p, id);
+        prefix_disk_written(fixture.p, id);
     } else {
-        prefix_disk_write_failed(rig.p, id);
+        prefix_disk_write_failed(fixture.p, id);
     }
-    model_tidy(&rig.m);
+    naive_tidy(&fixture.m);
 }
 
 static void lose(void)
@@ -459,22 +461,22 @@ static void lose(void)
     struct place *e = any_place();
     bool any = false;
     uint64_t oldest = UINT64_MAX;
-    for (uint32_t i = 0; i < rig.m.n; i++) {
-        if (!model_disk_leaf(&rig.m, &rig.m.places[i])) continue;
+    for (uint32_t i = 0; i < fixture.m.n; i++) {
+        if (!naive_disk_leaf(&fixture.m, &fixture.m.places[i])) continue;
         any = true;
-        if (rig.m.places[i].used < oldest) oldest = rig.m.places[i].used;
+        if (fixture.m.places[i].used < oldest) oldest = fixture.m.places[i].used;
     }
-    CHECK(prefix_disk_victim(rig.p, &info) == any);
+    CHECK(prefix_disk_victim(fixture.p, &info) == any);
     if (any) {
-        struct place *v = model_by_id(&rig.m, info.id);
-        CHECK(v && model_disk_leaf(&rig.m, v) && v->used == oldest);
+        struct place *v = naive_by_id(&fixture.m, info.id);
+        CHECK(v && naive_disk_leaf(&fixture.m, v) && v->used == oldest);
         if (rnd(3)) e = v; /* else any file, or none, is removed */
     }
     if (!e) return;
     const struct prefix_id id = e->id;
-    model_disk_removed(&rig.m, e);
-    model_tidy(&rig.m);
-    prefix_disk_removed(rig.p, id);
+    naive_disk_removed(&fixture.m, e);
+    naive_tidy(&fixture.m);
+    prefix_disk_removed(fixture.p, id);
 }
 
 static void mark(void)
@@ -487,21 +489,21 @@ static void mark(void)
         e->tails++;
     else if (e->tails)
         e->tails--;
-    model_tidy(&rig.m);
-    prefix_mark_tail(rig.p, id, tail);
+    naive_tidy(&fixture.m);
+    prefix_mark_tail(fixture.p, id, tail);
 }
 
 static void touch(void)
 {
     struct place *e = any_place();
     if (!e) return;
-    model_touch(&rig.m, e, false);
-    prefix_touch(rig.p, prefix_by_id(rig.p, e->id));
+    naive_touch(&fixture.m, e, false);
+    prefix_touch(fixture.p, prefix_by_id(fixture.p, e->id));
 }
 
 static uint32_t rank(uid_t uid, uint32_t uses, uint64_t age)
 {
-    const struct prefix_owner *o = prefix_owner_find(rig.p, uid);
+    const struct prefix_owner *o = prefix_owner_find(fixture.p, uid);
     uint32_t i = 0;
     CHECK(o);
     if (!o->score) return 0;
@@ -513,16 +515,16 @@ static uint32_t rank(uid_t uid, uint32_t uses, uint64_t age)
 /* Makes an empty index and model. LEARN blocks are enough for scores, from the first use on. */
 static void begin(void)
 {
-    rig.m = (struct model){.rank = rank};
-    assert_int_equal(prefix_new(&rig.p, rig.pool, rig.hash), 0);
-    rig.p->learn_from = LEARN;
+    fixture.m = (struct naive){.rank = rank};
+    assert_int_equal(prefix_new(&fixture.p, fixture.pool, fixture.hash), 0);
+    fixture.p->learn_from = LEARN;
 }
 
 /* So few uses give no scores: shuffles the order, which the index must follow. */
 static void learn_anything(void)
 {
-    for (uid_t uid = 0; uid < MODEL_UIDS; uid++) {
-        const struct prefix_owner *o = prefix_owner_find(rig.p, uid);
+    for (uid_t uid = 0; uid < NAIVE_UIDS; uid++) {
+        const struct prefix_owner *o = prefix_owner_find(fixture.p, uid);
         for (uint32_t i = SCORE_CELLS; o && o->score && i-- > 1;) {
             const uint32_t k = rnd(i + 1);
             const struct eviction_score_cell x = o->score->order[i];
@@ -534,40 +536,40 @@ static void learn_anything(void)
 
 static void end_all(void)
 {
-    for (uint32_t i = 0; i < FLIGHTS; i++) flight_end(&rig.flights[i]);
+    for (uint32_t i = 0; i < FLIGHTS; i++) flight_end(&fixture.flights[i]);
     for (uint32_t i = 0; i < 8; i++) {
-        if (rig.ref[i]) drop_ref(rig.ref[i]);
-        rig.ref[i] = NULL;
+        if (fixture.ref[i]) drop_ref(fixture.ref[i]);
+        fixture.ref[i] = NULL;
     }
 }
 
 /* Restart: files are added in any order; a file without its parent is not added. */
 static void restart(void)
 {
-    static struct model old;
+    static struct naive old;
     end_all();
-    rig.p = prefix_free(rig.p);
-    old = rig.m;
+    fixture.p = prefix_free(fixture.p);
+    old = fixture.m;
     begin();
     for (bool more = true; more;) {
         more = false;
         for (uint32_t i = 0; i < old.n; i++) {
-            struct place *e = &old.places[i], *parent = model_parent(&old, e);
+            struct place *e = &old.places[i], *parent = naive_parent(&old, e);
             if (!e->disk) continue;
             struct prefix_info info = {
-                .id = e->id, .namespace = rig.namespaces[e->namespace], .uid = e->uid, .n = place_last(e)};
+                .id = e->id, .namespace = fixture.namespaces[e->namespace], .uid = e->uid, .n = place_last(e)};
             memcpy(info.tokens, e->tokens + e->n - info.n, info.n * sizeof(*info.tokens));
             if (parent) info.parent = parent->id;
-            const bool known = !parent || model_by_id(&rig.m, parent->id);
-            CHECK(prefix_disk_add(rig.p, &info) == (known ? 0 : 1));
+            const bool known = !parent || naive_by_id(&fixture.m, parent->id);
+            CHECK(prefix_disk_add(fixture.p, &info) == (known ? 0 : 1));
             if (!known) continue;
-            struct place *now = &rig.m.places[rig.m.n++];
+            struct place *now = &fixture.m.places[fixture.m.n++];
             *now = *e;
             now->block = KV_NO_BLOCK;
             now->writing = false;
             now->tails = 0;
             now->uses = 1;
-            now->used = ++rig.m.clock;
+            now->used = ++fixture.m.clock;
             e->disk = false;
             more = true;
         }
@@ -576,8 +578,8 @@ static void restart(void)
 
 static void random_step(void)
 {
-    struct flight *f = &rig.flights[rnd(FLIGHTS)];
-    uint32_t *kept = &rig.kept[rnd(4)];
+    struct flight *f = &fixture.flights[rnd(FLIGHTS)];
+    uint32_t *kept = &fixture.kept[rnd(4)];
     switch (rnd(16)) {
     case 0:
         if (!rnd(3)) learn_anything();
@@ -587,7 +589,7 @@ static void random_step(void)
         ref_or_unref();
         break;
     case 2:
-        if (rnd(4) == 0 && rig.m.n < 60) adopt();
+        if (rnd(4) == 0 && fixture.m.n < 60) adopt();
         break;
     case 3:
         to_write();
@@ -606,7 +608,7 @@ static void random_step(void)
         touch();
         break;
     case 9:
-        if (*kept != KV_NO_BLOCK) kv_pool_unref(rig.pool, *kept);
+        if (*kept != KV_NO_BLOCK) kv_pool_unref(fixture.pool, *kept);
         *kept = KV_NO_BLOCK;
         break;
     case 10:
@@ -622,23 +624,23 @@ static void random_step(void)
 
 static void run(uint64_t with_seed, prefix_hash_fn hash)
 {
-    rig = (struct rig){.hash = hash};
+    fixture = (struct fixture){.hash = hash};
     rnd_state = seed = with_seed;
-    for (uint32_t i = 0; i < NAMESPACES; i++) rig.namespaces[i].bytes[i] = 1;
-    for (uint32_t i = 0; i < 4; i++) rig.kept[i] = KV_NO_BLOCK;
-    assert_int_equal(kv_pool_new(&rig.pool, BLOCKS), 0);
+    for (uint32_t i = 0; i < NAMESPACES; i++) fixture.namespaces[i].bytes[i] = 1;
+    for (uint32_t i = 0; i < 4; i++) fixture.kept[i] = KV_NO_BLOCK;
+    assert_int_equal(kv_pool_new(&fixture.pool, BLOCKS), 0);
     begin();
     for (step = 0; step < STEPS; step++) {
         random_step();
-        prefix_check(rig.p);
+        prefix_check(fixture.p);
         compare_places();
         compare_find();
     }
     end_all();
     for (uint32_t i = 0; i < 4; i++)
-        if (rig.kept[i] != KV_NO_BLOCK) kv_pool_unref(rig.pool, rig.kept[i]);
-    prefix_free(rig.p);
-    kv_pool_free(rig.pool); /* asserts that no block has a reference */
+        if (fixture.kept[i] != KV_NO_BLOCK) kv_pool_unref(fixture.pool, fixture.kept[i]);
+    prefix_free(fixture.p);
+    kv_pool_free(fixture.pool); /* asserts that no block has a reference */
 }
 
 static void test_with_xxh3(void **state)

@@ -3,7 +3,7 @@
  * with all other operations of the index. */
 #include "daemon/cache/prefix/prefix-node.h"
 #include "libcommon/error.h"
-#include "tests/cache/prefix/prefix-rig.h"
+#include "tests/cache/prefix/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,27 +14,27 @@
 #include <cmocka.h>
 
 /* A request for one block. True: a hit. */
-static bool ask(struct prefix_rig *r, int32_t token, uid_t uid)
+static bool ask(struct fixture *r, int32_t token, uid_t uid)
 {
     int32_t tokens[KV_BLOCK];
     struct prefix_node *n;
-    prefix_rig_fill(tokens, KV_BLOCK, token);
-    const struct prefix_match m = prefix_rig_find(r, tokens, KV_BLOCK);
+    fixture_fill(tokens, KV_BLOCK, token);
+    const struct prefix_match m = fixture_find(r, tokens, KV_BLOCK);
     if (m.node) {
         prefix_use(r->p, m.node);
         return true;
     }
     if (kv_pool_free_blocks(r->pool) == 0) assert_int_equal(prefix_evict(r->p, 1, NULL, NULL), 1);
-    assert_int_equal(prefix_rig_add(r, NULL, token, KV_BLOCK, uid, &n), 0);
+    assert_int_equal(fixture_add(r, NULL, token, KV_BLOCK, uid, &n), 0);
     return false;
 }
 
 /* Eight blocks in turn, with other requests between: each is used again after 96 requests, and 64 blocks fit. */
 static uint32_t hits_of_eight(uint32_t learn_from)
 {
-    struct prefix_rig r;
+    struct fixture r;
     uint32_t hits = 0;
-    prefix_rig_init(&r, 64);
+    fixture_init(&r, 64);
     r.p->learn_from = learn_from;
     for (int32_t i = 0; i < 24000; i++) {
         const bool one_of_them = i % 12 == 0;
@@ -43,7 +43,7 @@ static uint32_t hits_of_eight(uint32_t learn_from)
         if (i >= 12000) hits += hit;
         if (i % 1000 == 0) prefix_check(r.p);
     }
-    prefix_rig_fini(&r);
+    fixture_fini(&r);
     return hits;
 }
 
@@ -71,27 +71,27 @@ static uint64_t hash(const void *bytes, size_t len, uint64_t s)
 /* The evictions of uid 10, while uid 20 uses its few blocks @often. */
 static void run_beside(uint32_t often)
 {
-    struct prefix_rig r;
+    struct fixture r;
     struct prefix_node *n, *others[20];
     n_victims = 0;
-    prefix_rig_init(&r, 64);
+    fixture_init(&r, 64);
     r.p = prefix_free(r.p);
     assert_int_equal(prefix_new(&r.p, r.pool, hash), 0); /* the same seed, so that the same evictions are remembered */
     r.p->learn_from = 16;
-    for (int32_t i = 0; i < 20; i++) assert_int_equal(prefix_rig_add(&r, NULL, -1 - i, 32, 20, &others[i]), 0);
+    for (int32_t i = 0; i < 20; i++) assert_int_equal(fixture_add(&r, NULL, -1 - i, 32, 20, &others[i]), 0);
     for (int32_t i = 0; i < 6000; i++) {
         int32_t tokens[KV_BLOCK], token = i % 5 ? 1000 + i : i / 5 % 16;
-        prefix_rig_fill(tokens, KV_BLOCK, token);
-        const struct prefix_match m = prefix_rig_find(&r, tokens, KV_BLOCK);
+        fixture_fill(tokens, KV_BLOCK, token);
+        const struct prefix_match m = fixture_find(&r, tokens, KV_BLOCK);
         for (uint32_t k = 0; k < often; k++) prefix_use(r.p, others[(uint32_t)i * k % 20]);
         if (m.node) {
             prefix_use(r.p, m.node);
             continue;
         }
         if (kv_pool_free_blocks(r.pool) == 0) assert_int_equal(prefix_evict(r.p, 1, note_victim, NULL), 1);
-        assert_int_equal(prefix_rig_add(&r, NULL, token, KV_BLOCK, 10, &n), 0);
+        assert_int_equal(fixture_add(&r, NULL, token, KV_BLOCK, 10, &n), 0);
     }
-    prefix_rig_fini(&r);
+    fixture_fini(&r);
 }
 
 static void test_scores_are_per_uid(void **state)
@@ -109,8 +109,8 @@ static void test_scores_are_per_uid(void **state)
 /* An owner has scores only as long as it has blocks. */
 static void test_few_blocks_cost_nothing(void **state)
 {
-    struct prefix_rig r;
-    prefix_rig_init(&r, 64);
+    struct fixture r;
+    fixture_init(&r, 64);
     r.p->learn_from = 40;
     for (int32_t i = 0; i < 39; i++) ask(&r, i, 10);
     assert_null(prefix_owner_find(r.p, 10)->score);
@@ -120,7 +120,7 @@ static void test_few_blocks_cost_nothing(void **state)
     assert_non_null(prefix_owner_find(r.p, 10)->score); /* 10 are left, a quarter of 40 */
     assert_int_equal(prefix_evict(r.p, 1, NULL, NULL), 1);
     assert_null(prefix_owner_find(r.p, 10)->score);
-    prefix_rig_fini(&r);
+    fixture_fini(&r);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The program hobd template: its output, its errors, its exit codes. */
 #include "tests/support/command.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -76,13 +76,13 @@ static void usage(void **state)
 
 static void write_model(char *path, bool with_template)
 {
-    static const struct mini_token extra[] = {{"a", MINI_NORMAL, -1}};
-    struct mini m = {0};
-    mini_spm(&m, extra, 1);
-    if (with_template) mini_str(&m, "tokenizer.chat_template", "[{{ bos_token }}{{ m }}{{ eos_token }}]");
+    static const struct tiny_token extra[] = {{"a", TINY_NORMAL, -1}};
+    struct tiny_tokenizer m = {0};
+    tiny_spm(&m, extra, 1);
+    if (with_template) tiny_str(&m, "tokenizer.chat_template", "[{{ bos_token }}{{ m }}{{ eos_token }}]");
     int fd = mkstemp(path);
     assert_true(fd >= 0);
-    mini_write(&m, fd);
+    tiny_write_keys(&m, fd);
     close(fd);
     buf_fini(&m.body);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/text/tokenizer/naive.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -33,8 +33,8 @@ void naive_compare(const struct tokenizer *t, uint64_t *seed, naive_fn fn, const
 {
     for (int k = 0; k < 10; k++) {
         char s[64];
-        size_t cuts[64], len = mini_random(seed) % 64;
-        for (size_t i = 0; i < len; i++) s[i] = (char)('a' + mini_random(seed) % 3);
+        size_t cuts[64], len = tiny_random(seed) % 64;
+        for (size_t i = 0; i < len; i++) s[i] = (char)('a' + tiny_random(seed) % 3);
         struct text text = {0};
         struct tokens out = {0};
         text_append(&text, s, len, false);

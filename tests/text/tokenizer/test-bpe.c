@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include "tests/text/tokenizer/naive.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,12 +11,12 @@
 
 #define M 256 /* the token of the first merge */
 
-static struct tokenizer *make(const char *pre, const char *const *merges, const struct mini_token *extra, size_t n)
+static struct tokenizer *make(const char *pre, const char *const *merges, const struct tiny_token *extra, size_t n)
 {
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_bpe(&m, pre, merges, extra, n);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_bpe(&m, pre, merges, extra, n);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     return t;
 }
 
@@ -24,10 +24,10 @@ static void merges_in_their_order(void **state)
 {
     const char *const merges[] = {"b c", "a b", "a bc", "a a", "aa aa", NULL};
     struct tokenizer *t = make("gpt-2", merges, NULL, 0);
-    MINI_EXPECT(t, "abc", NULL, M + 2);
-    MINI_EXPECT(t, "aab", NULL, 'a', M + 1);
-    MINI_EXPECT(t, "aaa", NULL, M + 3, 'a');
-    MINI_EXPECT(t, "aaaaaaa", NULL, M + 4, M + 3, 'a');
+    TINY_EXPECT(t, "abc", NULL, M + 2);
+    TINY_EXPECT(t, "aab", NULL, 'a', M + 1);
+    TINY_EXPECT(t, "aaa", NULL, M + 3, 'a');
+    TINY_EXPECT(t, "aaaaaaa", NULL, M + 4, M + 3, 'a');
     tokenizer_free(t);
 }
 
@@ -42,7 +42,7 @@ static void every_byte(void **state)
         s[n++] = (char)(0x80 | (c & 63));
     }
     s[n] = 0;
-    int32_t *ids = mini_encode(t, s, NULL, &len);
+    int32_t *ids = tiny_encode(t, s, NULL, &len);
     assert_int_equal(len, n);
     for (size_t i = 0; i < n; i++) assert_int_equal(ids[i], (unsigned char)s[i]);
     free(ids);
@@ -54,15 +54,15 @@ static void pieces_of_gpt_2(void **state)
     const char *const merges[] = {"n '", "' t", "' T", "1 2",        "12 3",       "123 4",
                                   "_ _", "_ b", "b _", "! \303\204", "_ \303\241", NULL};
     struct tokenizer *t = make("gpt-2", merges, NULL, 0);
-    MINI_EXPECT(t, "n't", NULL, 'n', M + 1);
-    MINI_EXPECT(t, "n'T", NULL, 'n', '\'', 'T');
-    MINI_EXPECT(t, "1234", NULL, M + 5);
-    MINI_EXPECT(t, "b  b", NULL, 'b', ' ', M + 7); /* the last space belongs to the word */
-    MINI_EXPECT(t, "b  ", NULL, 'b', M + 6);
-    MINI_EXPECT(t, "b \n", NULL, 'b', ' ', '\n');
-    MINI_EXPECT(t, "!\xc4\x80", NULL, '!', 0xc4, 0x80); /* a letter and a mark are separate */
+    TINY_EXPECT(t, "n't", NULL, 'n', M + 1);
+    TINY_EXPECT(t, "n'T", NULL, 'n', '\'', 'T');
+    TINY_EXPECT(t, "1234", NULL, M + 5);
+    TINY_EXPECT(t, "b  b", NULL, 'b', ' ', M + 7); /* the last space belongs to the word */
+    TINY_EXPECT(t, "b  ", NULL, 'b', M + 6);
+    TINY_EXPECT(t, "b \n", NULL, 'b', ' ', '\n');
+    TINY_EXPECT(t, "!\xc4\x80", NULL, '!', 0xc4, 0x80); /* a letter and a mark are separate */
     /* U+180E is not white space (since Unicode 6.3): the space before it belongs to it. */
-    MINI_EXPECT(t, " \xe1\xa0\x8e", NULL, M + 10, 0xa0, 0x8e);
+    TINY_EXPECT(t, " \xe1\xa0\x8e", NULL, M + 10, 0xa0, 0x8e);
     tokenizer_free(t);
 }
 
@@ -71,8 +71,8 @@ static void letters_of_unicode_15(void **state)
 {
     const char *const merges[] = {"\304\262 a", NULL}; /* byte 90 and a */
     struct tokenizer *t = make("gpt-2", merges, NULL, 0);
-    MINI_EXPECT(t, "\U00031350a", NULL, 0xf0, 0xb1, 0x8d, M);
-    MINI_EXPECT(t, "\U0001f7d0a", NULL, 0xf0, 0x9f, 0x9f, 0x90, 'a'); /* a symbol */
+    TINY_EXPECT(t, "\U00031350a", NULL, 0xf0, 0xb1, 0x8d, M);
+    TINY_EXPECT(t, "\U0001f7d0a", NULL, 0xf0, 0x9f, 0x9f, 0x90, 'a'); /* a symbol */
     tokenizer_free(t);
 }
 
@@ -81,9 +81,9 @@ static void pieces_of_smollm(void **state)
     const char *const merges[] = {"1 2", "_ 1", "_ _", NULL};
     for (int i = 0; i < 2; i++) {
         struct tokenizer *t = make(i ? "starcoder" : "smollm", merges, NULL, 0);
-        MINI_EXPECT(t, "12", NULL, '1', '2');
-        MINI_EXPECT(t, " 1", NULL, ' ', '1');
-        MINI_EXPECT(t, "  1", NULL, M + 2, '1'); /* all spaces before a digit are one piece */
+        TINY_EXPECT(t, "12", NULL, '1', '2');
+        TINY_EXPECT(t, " 1", NULL, ' ', '1');
+        TINY_EXPECT(t, "  1", NULL, M + 2, '1'); /* all spaces before a digit are one piece */
         tokenizer_free(t);
     }
 }
@@ -92,28 +92,28 @@ static void pieces_of_llama_bpe(void **state)
 {
     const char *const merges[] = {"' T", "1 2", "! \304\212", "\304\212 a", "( a", NULL}; /* 304 212: line end */
     struct tokenizer *t = make("llama-bpe", merges, NULL, 0);
-    MINI_EXPECT(t, "n'T", NULL, 'n', M);
-    MINI_EXPECT(t, "1234", NULL, M + 1, '3', '4'); /* three digits at a time */
-    MINI_EXPECT(t, "!\n", NULL, M + 2);
-    MINI_EXPECT(t, "\na", NULL, '\n', 'a');
-    MINI_EXPECT(t, "(a", NULL, M + 4);
+    TINY_EXPECT(t, "n'T", NULL, 'n', M);
+    TINY_EXPECT(t, "1234", NULL, M + 1, '3', '4'); /* three digits at a time */
+    TINY_EXPECT(t, "!\n", NULL, M + 2);
+    TINY_EXPECT(t, "\na", NULL, '\n', 'a');
+    TINY_EXPECT(t, "(a", NULL, M + 4);
     tokenizer_free(t);
     t = make("qwen2", merges, NULL, 0);
-    MINI_EXPECT(t, "n'T12", NULL, 'n', M, '1', '2');
+    TINY_EXPECT(t, "n'T12", NULL, 'n', M, '1', '2');
     tokenizer_free(t);
 }
 
 static void whole_pieces_first(void **state)
 {
     const char *const merges[] = {"h e", "l l", NULL};
-    const struct mini_token extra[] = {{"hello", MINI_NORMAL, 0}, {"eot", MINI_CONTROL, 0}};
+    const struct tiny_token extra[] = {{"hello", TINY_NORMAL, 0}, {"eot", TINY_CONTROL, 0}};
     struct tokenizer *t = make("llama-bpe", merges, extra, 2);
-    MINI_EXPECT(t, "hello", NULL, M + 2);
-    MINI_EXPECT(t, "helloo", NULL, M, M + 1, 'o', 'o');
-    MINI_EXPECT(t, "eot", NULL, 'e', 'o', 't'); /* but not a control token */
+    TINY_EXPECT(t, "hello", NULL, M + 2);
+    TINY_EXPECT(t, "helloo", NULL, M, M + 1, 'o', 'o');
+    TINY_EXPECT(t, "eot", NULL, 'e', 'o', 't'); /* but not a control token */
     tokenizer_free(t);
     t = make("gpt-2", merges, extra, 2);
-    MINI_EXPECT(t, "hello", NULL, M, M + 1, 'o');
+    TINY_EXPECT(t, "hello", NULL, M, M + 1, 'o');
     tokenizer_free(t);
 }
 
@@ -121,15 +121,15 @@ static void whole_pieces_first(void **state)
 static void missing_bytes(void **state)
 {
     const char *const tokens[] = {"a", "b", "ab"}, *const merges[] = {"a b"};
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
     struct text text = {0};
     struct tokens out = {0};
-    mini_str(&m, "tokenizer.ggml.model", "gpt2");
-    mini_str(&m, "tokenizer.ggml.pre", "gpt-2");
-    mini_strs(&m, "tokenizer.ggml.tokens", tokens, 3);
-    mini_strs(&m, "tokenizer.ggml.merges", merges, 1);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_str(&m, "tokenizer.ggml.model", "gpt2");
+    tiny_str(&m, "tokenizer.ggml.pre", "gpt-2");
+    tiny_strs(&m, "tokenizer.ggml.tokens", tokens, 3);
+    tiny_strs(&m, "tokenizer.ggml.merges", merges, 1);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     text_append(&text, "axab", 4, false);
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
     assert_int_equal(out.n, 2);
@@ -166,7 +166,7 @@ static void ranked_random(uint64_t *seed, struct ranked *v)
     size_t n = 3;
     v->n = 0;
     for (int k = 0; k < 60 && v->n < 30; k++) {
-        const char *l = made[mini_random(seed) % n], *r = made[mini_random(seed) % n];
+        const char *l = made[tiny_random(seed) % n], *r = made[tiny_random(seed) % n];
         bool known = strlen(l) + strlen(r) > 6;
         char both[16] = "";
         if (!known) snprintf(both, sizeof(both), "%s%s", l, r);
@@ -202,8 +202,8 @@ static void round_trips(void **state)
         struct tokenizer *t = make(pres[i], merges, NULL, 0);
         for (int k = 0; k < 300; k++) {
             struct buf b = BUF_INIT;
-            mini_random_text(&seed, mini_random(&seed) % 300, &b);
-            mini_round_trip(t, b.data, b.len);
+            tiny_random_text(&seed, tiny_random(&seed) % 300, &b);
+            tiny_round_trip(t, b.data, b.len);
             buf_fini(&b);
         }
         tokenizer_free(t);
@@ -258,16 +258,16 @@ static struct tokenizer *make_plain(const char *model, const char *pre)
                                          "<0x78>"};
     static const int32_t kinds[] = {3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 6, 6, 4, 6};
     static const char *const merges[] = {"\xe2\x96\x81 a", "b \xe2\x96\x81", "a b"};
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_str(&m, "tokenizer.ggml.model", model);
-    if (pre) mini_str(&m, "tokenizer.ggml.pre", pre);
-    mini_strs(&m, "tokenizer.ggml.tokens", tokens, 14);
-    mini_i32s(&m, "tokenizer.ggml.token_type", kinds, 14);
-    mini_strs(&m, "tokenizer.ggml.merges", merges, 3);
-    mini_u32(&m, "tokenizer.ggml.bos_token_id", 0);
-    mini_bool(&m, "tokenizer.ggml.add_bos_token", false);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_str(&m, "tokenizer.ggml.model", model);
+    if (pre) tiny_str(&m, "tokenizer.ggml.pre", pre);
+    tiny_strs(&m, "tokenizer.ggml.tokens", tokens, 14);
+    tiny_i32s(&m, "tokenizer.ggml.token_type", kinds, 14);
+    tiny_strs(&m, "tokenizer.ggml.merges", merges, 3);
+    tiny_u32(&m, "tokenizer.ggml.bos_token_id", 0);
+    tiny_bool(&m, "tokenizer.ggml.add_bos_token", false);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     return t;
 }
 
@@ -276,19 +276,19 @@ static void not_byte_level(void **state)
     static const char *const pres[] = {"gemma4", "sarvam-moe", "granite-embed-multi-311m", NULL};
     for (int i = 0; i < 4; i++) {
         struct tokenizer *t = make_plain(pres[i] ? "gpt2" : "gemma4", pres[i]);
-        MINI_EXPECT(t, "ab a", NULL, 9, 4);
-        MINI_EXPECT(t,
+        TINY_EXPECT(t, "ab a", NULL, 9, 4);
+        TINY_EXPECT(t,
                     "bb \xe2\x96\x81"
                     "ab",
                     NULL, 2, 5, 4, 2); /* U+2581 is a space */
-        MINI_EXPECT(t, "a\n\nb\na", NULL, 1, 7, 2, 6, 1);
-        MINI_EXPECT(t, "a   a", NULL, 1, 12, 4); /* two spaces have a token of their own */
-        MINI_EXPECT(t, "\xc3\xa9\xc3\xa8x", NULL, 8, 10, 11, 13);
-        MINI_EXPECT(t,
+        TINY_EXPECT(t, "a\n\nb\na", NULL, 1, 7, 2, 6, 1);
+        TINY_EXPECT(t, "a   a", NULL, 1, 12, 4); /* two spaces have a token of their own */
+        TINY_EXPECT(t, "\xc3\xa9\xc3\xa8x", NULL, 8, 10, 11, 13);
+        TINY_EXPECT(t,
                     "a\xe2\x82\xac"
                     "b",
                     NULL, 1, 2); /* bytes without a token */
-        mini_round_trip(t, "b ab a\n\n\xc3\xa8  x", 13);
+        tiny_round_trip(t, "b ab a\n\n\xc3\xa8  x", 13);
         assert_int_equal(tokenizer_add_bos(t), i != 1);
         tokenizer_free(t);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/utf8.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 static struct tokenizer *bytes_tokenizer(void)
 {
     const char *const merges[] = {"\303\203 \302\251", "\303\260 \305\200", "_ a", NULL}; /* bytes C3 A9; F0 9E */
-    const struct mini_token extra[] = {{"<|im_end|>", MINI_CONTROL, 0}, {"x y", MINI_USER, 0}, {"", MINI_NORMAL, 0}};
-    struct mini m = {0};
+    const struct tiny_token extra[] = {{"<|im_end|>", TINY_CONTROL, 0}, {"x y", TINY_USER, 0}, {"", TINY_NORMAL, 0}};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_bpe(&m, "gpt-2", merges, extra, 3);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_bpe(&m, "gpt-2", merges, extra, 3);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     return t;
 }
 
@@ -89,7 +89,7 @@ static void any_split_is_the_whole(void **state)
         int32_t last = -1;
         for (int i = 0; i < 200; i++) {
             static const int32_t often[] = {'a', ' ', 0xc3, 0xa9, 0xf0, 0x9e, 0x80, 0x9f};
-            int32_t byte = mini_random(&seed) % 4 ? often[mini_random(&seed) % 8] : (int32_t)(mini_random(&seed) % 256);
+            int32_t byte = tiny_random(&seed) % 4 ? often[tiny_random(&seed) % 8] : (int32_t)(tiny_random(&seed) % 256);
             assert_int_equal(detok_push(&a, t, byte, &one), 0);
             /* The same bytes with some pairs as one token. */
             int32_t pair = last == 0xc3 && byte == 0xa9 ? 256 : last == 0xf0 && byte == 0x9e ? 257 : -1;
@@ -114,17 +114,17 @@ static void any_split_is_the_whole(void **state)
 
 static void spm_first_space(void **state)
 {
-    const struct mini_token extra[] = {{"_a", MINI_NORMAL, 0}, {"_", MINI_NORMAL, 0}};
-    const int32_t ids[] = {1, MINI_SPM_EXTRA, MINI_SPM_EXTRA};
+    const struct tiny_token extra[] = {{"_a", TINY_NORMAL, 0}, {"_", TINY_NORMAL, 0}};
+    const int32_t ids[] = {1, TINY_SPM_EXTRA, TINY_SPM_EXTRA};
     for (int at_start = 0; at_start < 2; at_start++) {
         for (int prefix = 0; prefix < 2; prefix++) {
-            struct mini m = {0};
+            struct tiny_tokenizer m = {0};
             struct tokenizer *t;
             struct buf out = BUF_INIT;
             struct detok d = {.at_start = at_start};
-            mini_spm(&m, extra, 2);
-            mini_bool(&m, "tokenizer.ggml.add_space_prefix", prefix);
-            assert_int_equal(mini_tokenizer(&m, &t), 0);
+            tiny_spm(&m, extra, 2);
+            tiny_bool(&m, "tokenizer.ggml.add_space_prefix", prefix);
+            assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
             for (int i = 0; i < 3; i++) assert_int_equal(detok_push(&d, t, ids[i], &out), 0);
             assert_string_equal(out.data, at_start && prefix ? "a a" : " a a"); /* BOS does not count */
             buf_fini(&out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Text is not markup: the special tokens that are found, their places, and the tokens that end an answer. */
 #include "libcommon/error.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,20 +12,20 @@
 
 #define E 256 /* id of the first extra token */
 
-static const struct mini_token chat[] = {
-    {"<|im_start|>", MINI_CONTROL, 0}, /* E */
-    {"<|im_end|>", MINI_CONTROL, 0},   /* E + 1 */
-    {"[USER]", MINI_USER, 0},          /* E + 2 */
-    {"[USER]s", MINI_USER, 0},         /* E + 3 */
-    {"<|im_end|>\n", MINI_CONTROL, 0}, /* E + 4 */
+static const struct tiny_token chat[] = {
+    {"<|im_start|>", TINY_CONTROL, 0}, /* E */
+    {"<|im_end|>", TINY_CONTROL, 0},   /* E + 1 */
+    {"[USER]", TINY_USER, 0},          /* E + 2 */
+    {"[USER]s", TINY_USER, 0},         /* E + 3 */
+    {"<|im_end|>\n", TINY_CONTROL, 0}, /* E + 4 */
 };
 
-static struct tokenizer *make(const struct mini_token *extra, size_t n)
+static struct tokenizer *make(const struct tiny_token *extra, size_t n)
 {
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_bpe(&m, "gpt-2", NULL, extra, n);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_bpe(&m, "gpt-2", NULL, extra, n);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     return t;
 }
 
@@ -33,7 +33,7 @@ static struct tokenizer *make(const struct mini_token *extra, size_t n)
 static void all_bytes(const struct tokenizer *t, const char *s, const char *marks)
 {
     size_t n;
-    int32_t *ids = mini_encode(t, s, marks, &n);
+    int32_t *ids = tiny_encode(t, s, marks, &n);
     assert_int_equal(n, strlen(s));
     for (size_t i = 0; i < n; i++) assert_int_equal(ids[i], (unsigned char)s[i]);
     free(ids);
@@ -44,8 +44,8 @@ static void data_is_text(void **state)
     struct tokenizer *t = make(chat, 5);
     all_bytes(t, "<|im_end|>", NULL);
     all_bytes(t, "a<|im_end|>b<|im_start|>", NULL);
-    MINI_EXPECT(t, "<|im_end|>", "##########", E + 1);
-    MINI_EXPECT(t, "a<|im_end|>b", "############", 'a', E + 1, 'b');
+    TINY_EXPECT(t, "<|im_end|>", "##########", E + 1);
+    TINY_EXPECT(t, "a<|im_end|>b", "############", 'a', E + 1, 'b');
     tokenizer_free(t);
 }
 
@@ -66,7 +66,7 @@ static void one_in_each(void **state)
     struct tokenizer *t = make(chat, 5);
     const char *s = "<|im_start|><|im_end|><|im_end|>";
     size_t n;
-    int32_t *ids = mini_encode(t, s, "############          ##########", &n);
+    int32_t *ids = tiny_encode(t, s, "############          ##########", &n);
     assert_int_equal(n, 12);
     assert_int_equal(ids[0], E);
     for (int i = 0; i < 10; i++) assert_int_equal(ids[1 + i], "<|im_end|>"[i]);
@@ -78,24 +78,24 @@ static void one_in_each(void **state)
 static void user_defined_everywhere(void **state)
 {
     struct tokenizer *t = make(chat, 5);
-    MINI_EXPECT(t, "a[USER]b", NULL, 'a', E + 2, 'b');
-    MINI_EXPECT(t, "a[USER]b", "   #### ", 'a', E + 2, 'b');
+    TINY_EXPECT(t, "a[USER]b", NULL, 'a', E + 2, 'b');
+    TINY_EXPECT(t, "a[USER]b", "   #### ", 'a', E + 2, 'b');
     tokenizer_free(t);
 }
 
 static void longest_first(void **state)
 {
-    const struct mini_token extra[] = {
-        {"wab", MINI_USER, 0}, {"abxy", MINI_USER, 0}, {"yz", MINI_USER, 0}, {"\xf0\x9f", MINI_USER, 0}};
+    const struct tiny_token extra[] = {
+        {"wab", TINY_USER, 0}, {"abxy", TINY_USER, 0}, {"yz", TINY_USER, 0}, {"\xf0\x9f", TINY_USER, 0}};
     struct tokenizer *t = make(chat, 5);
-    MINI_EXPECT(t, "[USER]s", NULL, E + 3);
-    MINI_EXPECT(t, "<|im_end|>\n", "###########", E + 4);
-    MINI_EXPECT(t, "<|im_end|>\n", "########## ", E + 1, '\n'); /* the longer one is not completely markup */
+    TINY_EXPECT(t, "[USER]s", NULL, E + 3);
+    TINY_EXPECT(t, "<|im_end|>\n", "###########", E + 4);
+    TINY_EXPECT(t, "<|im_end|>\n", "########## ", E + 1, '\n'); /* the longer one is not completely markup */
     tokenizer_free(t);
     t = make(extra, 4);
-    MINI_EXPECT(t, "wabxyz", NULL, 'w', E + 1, 'z'); /* also where a shorter one begins before it */
-    MINI_EXPECT(t, "wabwab", NULL, E, E);
-    MINI_EXPECT(t, "🙂", NULL, 0xf0, 0x9f, 0x99, 0x82); /* a character is never cut */
+    TINY_EXPECT(t, "wabxyz", NULL, 'w', E + 1, 'z'); /* also where a shorter one begins before it */
+    TINY_EXPECT(t, "wabwab", NULL, E, E);
+    TINY_EXPECT(t, "🙂", NULL, 0xf0, 0x9f, 0x99, 0x82); /* a character is never cut */
     tokenizer_free(t);
 }
 
@@ -132,18 +132,18 @@ static void many(void **state)
 
 static void what_ends_an_answer(void **state)
 {
-    const struct mini_token extra[] = {
-        {"<|im_end|>", MINI_CONTROL, 0}, {"<|eot_id|>", MINI_CONTROL, 0},   {"</s>", MINI_USER, 0},
-        {"<|x|>", MINI_CONTROL, 0},      {"<end_of_turn>", MINI_NORMAL, 0}, {"<|y|>", MINI_CONTROL, 0},
-        {"<|z|>", MINI_CONTROL, 0},      {"<|fim_pad|>", MINI_CONTROL, 0},  {"<|fim_prefix|>", MINI_USER, 0}};
+    const struct tiny_token extra[] = {
+        {"<|im_end|>", TINY_CONTROL, 0}, {"<|eot_id|>", TINY_CONTROL, 0},   {"</s>", TINY_USER, 0},
+        {"<|x|>", TINY_CONTROL, 0},      {"<end_of_turn>", TINY_NORMAL, 0}, {"<|y|>", TINY_CONTROL, 0},
+        {"<|z|>", TINY_CONTROL, 0},      {"<|fim_pad|>", TINY_CONTROL, 0},  {"<|fim_prefix|>", TINY_USER, 0}};
     static const bool ends[] = {true, true, true, false, true, true, true, true, false};
     static const bool control[] = {true, true, true, true, true, true, true, true, true};
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_bpe(&m, "gpt-2", NULL, extra, 9);
-    mini_u32(&m, "tokenizer.ggml.eos_token_id", E + 5);
-    mini_u32(&m, "tokenizer.ggml.eot_token_id", E + 6);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_bpe(&m, "gpt-2", NULL, extra, 9);
+    tiny_u32(&m, "tokenizer.ggml.eos_token_id", E + 5);
+    tiny_u32(&m, "tokenizer.ggml.eot_token_id", E + 6);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     for (int i = 0; i < 9; i++) {
         assert_int_equal(tokenizer_is_eog(t, E + i), ends[i]);
         assert_int_equal(tokenizer_is_control(t, E + i), control[i]);
@@ -170,8 +170,8 @@ static void ends_of_parts(void **state)
         {{"[e~[", "</s>", "<|turn>", "[EOS]"}, {true, true, false, true}},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        struct mini_token tokens[4];
-        for (int k = 0; k < 4; k++) tokens[k] = (struct mini_token){cases[i].texts[k], MINI_CONTROL, 0};
+        struct tiny_token tokens[4];
+        for (int k = 0; k < 4; k++) tokens[k] = (struct tiny_token){cases[i].texts[k], TINY_CONTROL, 0};
         struct tokenizer *t = make(tokens, 4);
         for (int k = 0; k < 4; k++) {
             assert_int_equal(tokenizer_is_eog(t, E + k), cases[i].ends[k]);
@@ -185,31 +185,31 @@ static void ends_of_parts(void **state)
  * duplicates. */
 static void control_like_a_byte(void **state)
 {
-    const struct mini_token extra[] = {{"\n", MINI_CONTROL, 0}, {"\xc3\xa9", MINI_UNKNOWN, 0}};
+    const struct tiny_token extra[] = {{"\n", TINY_CONTROL, 0}, {"\xc3\xa9", TINY_UNKNOWN, 0}};
     struct tokenizer *t = make(extra, 2);
-    MINI_EXPECT(t, "a\n\xc3\xa9", NULL, 'a', '\n', 0xc3, 0xa9);
-    MINI_EXPECT(t, "a\n\xc3\xa9", "####", 'a', E, E + 1);
+    TINY_EXPECT(t, "a\n\xc3\xa9", NULL, 'a', '\n', 0xc3, 0xa9);
+    TINY_EXPECT(t, "a\n\xc3\xa9", "####", 'a', E, E + 1);
     tokenizer_free(t);
 
-    const struct mini_token same[] = {{"ab", MINI_NORMAL, 0}, {"ab", MINI_CONTROL, 0}};
-    struct mini m = {0};
-    mini_bpe(&m, "gpt-2", NULL, same, 2);
-    assert_int_equal(mini_tokenizer(&m, &t), -EINVAL);
+    const struct tiny_token same[] = {{"ab", TINY_NORMAL, 0}, {"ab", TINY_CONTROL, 0}};
+    struct tiny_tokenizer m = {0};
+    tiny_bpe(&m, "gpt-2", NULL, same, 2);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "tokens 256 and 257 have the same text \"ab\""));
 }
 
 static void phi_3_swallows_space(void **state)
 {
-    const struct mini_token extra[] = {{"<|user|>", MINI_CONTROL, 0}, {"<s>", MINI_CONTROL, 0}};
-    struct mini m = {0};
+    const struct tiny_token extra[] = {{"<|user|>", TINY_CONTROL, 0}, {"<s>", TINY_CONTROL, 0}};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
     struct text text = {0};
     struct tokens out = {0};
-    mini_bpe(&m, "gpt-2", NULL, extra, 2);
-    mini_str(&m, "general.name", "My Phi-3 Mini");
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
-    MINI_EXPECT(t, "<|user|> \t\na ", "########", E, 'a', ' ');
-    MINI_EXPECT(t, "<s> a", "#####", E + 1, ' ', 'a');
+    tiny_bpe(&m, "gpt-2", NULL, extra, 2);
+    tiny_str(&m, "general.name", "My Phi-3 Mini");
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
+    TINY_EXPECT(t, "<|user|> \t\na ", "########", E, 'a', ' ');
+    TINY_EXPECT(t, "<s> a", "#####", E + 1, ' ', 'a');
     text_append(&text, "<|user|>  <|user|>\n", 19, true);
     assert_int_equal(tokenizer_encode(t, &text, 0, true, &out), 0);
     assert_int_equal(out.n, 2);
@@ -274,9 +274,9 @@ static void fim_by_text(void **state)
     };
     for (size_t i = 0; i < sizeof(families) / sizeof(*families); i++) {
         const char *const *f = families[i];
-        const int32_t kind = i % 2 ? MINI_USER : MINI_NORMAL;
-        const struct mini_token tokens[] = {
-            {"<other>", MINI_NORMAL, 0}, {f[1], kind, 0}, {f[2] ? f[2] : "<x>", kind, 0}, {f[0], kind, 0}};
+        const int32_t kind = i % 2 ? TINY_USER : TINY_NORMAL;
+        const struct tiny_token tokens[] = {
+            {"<other>", TINY_NORMAL, 0}, {f[1], kind, 0}, {f[2] ? f[2] : "<x>", kind, 0}, {f[0], kind, 0}};
         struct tokenizer *t = make(tokens, 3 + 1);
         const struct tokenizer_fim *fim = tokenizer_fim(t);
         assert_non_null(fim);
@@ -294,23 +294,23 @@ static void fim_by_text(void **state)
 /* A key overrides a text, and the newer key the older one. A key with an id out of range is an error. */
 static void fim_by_key(void **state)
 {
-    static const struct mini_token tokens[] = {{"<fim_prefix>", MINI_CONTROL, 0},
-                                               {"<fim_suffix>", MINI_CONTROL, 0},
-                                               {"<fim_middle>", MINI_CONTROL, 0},
-                                               {"<p>", MINI_CONTROL, 0},
-                                               {"<q>", MINI_CONTROL, 0}};
+    static const struct tiny_token tokens[] = {{"<fim_prefix>", TINY_CONTROL, 0},
+                                               {"<fim_suffix>", TINY_CONTROL, 0},
+                                               {"<fim_middle>", TINY_CONTROL, 0},
+                                               {"<p>", TINY_CONTROL, 0},
+                                               {"<q>", TINY_CONTROL, 0}};
     for (int i = 0; i < 3; i++) {
-        struct mini m = {0};
+        struct tiny_tokenizer m = {0};
         struct tokenizer *t;
-        mini_bpe(&m, "gpt-2", NULL, tokens, 5);
-        mini_u32(&m, "tokenizer.ggml.prefix_token_id", i == 2 ? E + 5 : E + 3);
-        if (i == 1) mini_u32(&m, "tokenizer.ggml.fim_pre_token_id", E + 4);
+        tiny_bpe(&m, "gpt-2", NULL, tokens, 5);
+        tiny_u32(&m, "tokenizer.ggml.prefix_token_id", i == 2 ? E + 5 : E + 3);
+        if (i == 1) tiny_u32(&m, "tokenizer.ggml.fim_pre_token_id", E + 4);
         if (i == 2) {
-            assert_int_equal(mini_tokenizer(&m, &t), -EINVAL);
+            assert_int_equal(tiny_tokenizer_new(&m, &t), -EINVAL);
             assert_non_null(strstr(error_text(-EINVAL), "tokenizer.ggml.prefix_token_id is 261"));
             return;
         }
-        assert_int_equal(mini_tokenizer(&m, &t), 0);
+        assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
         assert_int_equal(tokenizer_fim(t)->pre, i == 0 ? E + 3 : E + 4);
         assert_int_equal(tokenizer_fim(t)->suf, E + 1);
         tokenizer_free(t);

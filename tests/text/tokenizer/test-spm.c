@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include "tests/text/tokenizer/naive.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,60 +9,60 @@
 
 #include <cmocka.h>
 
-#define X MINI_SPM_EXTRA
+#define X TINY_SPM_EXTRA
 
-static const struct mini_token words[] = {
-    {"_", MINI_NORMAL, -1},    /* X */
-    {"a", MINI_NORMAL, -2},    /* X + 1 */
-    {"b", MINI_NORMAL, -2},    /* X + 2 */
-    {"c", MINI_NORMAL, -2},    /* X + 3 */
-    {"ab", MINI_NORMAL, -3},   /* X + 4 */
-    {"bc", MINI_NORMAL, -2.5}, /* X + 5 */
-    {"abc", MINI_NORMAL, -10}, /* X + 6 */
-    {"_a", MINI_NORMAL, -4},   /* X + 7 */
-    {"aa", MINI_NORMAL, -3.5}, /* X + 8 */
-    {"aaaa", MINI_NORMAL, -5}, /* X + 9 */
-    {"__", MINI_NORMAL, -6},   /* X + 10 */
-    {"é", MINI_NORMAL, -7},    /* X + 11 */
+static const struct tiny_token words[] = {
+    {"_", TINY_NORMAL, -1},    /* X */
+    {"a", TINY_NORMAL, -2},    /* X + 1 */
+    {"b", TINY_NORMAL, -2},    /* X + 2 */
+    {"c", TINY_NORMAL, -2},    /* X + 3 */
+    {"ab", TINY_NORMAL, -3},   /* X + 4 */
+    {"bc", TINY_NORMAL, -2.5}, /* X + 5 */
+    {"abc", TINY_NORMAL, -10}, /* X + 6 */
+    {"_a", TINY_NORMAL, -4},   /* X + 7 */
+    {"aa", TINY_NORMAL, -3.5}, /* X + 8 */
+    {"aaaa", TINY_NORMAL, -5}, /* X + 9 */
+    {"__", TINY_NORMAL, -6},   /* X + 10 */
+    {"é", TINY_NORMAL, -7},    /* X + 11 */
 };
 
 static struct tokenizer *words_tokenizer(bool prefix)
 {
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_spm(&m, words, sizeof(words) / sizeof(*words));
-    mini_bool(&m, "tokenizer.ggml.add_space_prefix", prefix);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
+    tiny_spm(&m, words, sizeof(words) / sizeof(*words));
+    tiny_bool(&m, "tokenizer.ggml.add_space_prefix", prefix);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
     return t;
 }
 
 static void best_score_first(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);
-    MINI_EXPECT(t, "abc", NULL, X + 6);         /* bc, then a with bc */
-    MINI_EXPECT(t, " abc", NULL, X + 7, X + 5); /* bc, then " a" before "abc" */
-    MINI_EXPECT(t, "aab", NULL, X + 1, X + 4);  /* ab before aa, although aa is further left */
+    TINY_EXPECT(t, "abc", NULL, X + 6);         /* bc, then a with bc */
+    TINY_EXPECT(t, " abc", NULL, X + 7, X + 5); /* bc, then " a" before "abc" */
+    TINY_EXPECT(t, "aab", NULL, X + 1, X + 4);  /* ab before aa, although aa is further left */
     tokenizer_free(t);
 }
 
 static void leftmost_of_equals(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);
-    MINI_EXPECT(t, "aaa", NULL, X + 8, X + 1);
-    MINI_EXPECT(t, "aaaaaaa", NULL, X + 9, X + 8, X + 1);
+    TINY_EXPECT(t, "aaa", NULL, X + 8, X + 1);
+    TINY_EXPECT(t, "aaaaaaa", NULL, X + 9, X + 8, X + 1);
     tokenizer_free(t);
 }
 
 static void space_prefix(void **state)
 {
     struct tokenizer *t = words_tokenizer(true);
-    MINI_EXPECT(t, "a", NULL, X + 7);
-    MINI_EXPECT(t, " a", NULL, X, X + 7);
-    mini_expect(t, "", NULL, NULL, 0);
-    MINI_EXPECT(t, "<s>a", "###", 1, X + 7); /* again after a special token */
+    TINY_EXPECT(t, "a", NULL, X + 7);
+    TINY_EXPECT(t, " a", NULL, X, X + 7);
+    tiny_expect(t, "", NULL, NULL, 0);
+    TINY_EXPECT(t, "<s>a", "###", 1, X + 7); /* again after a special token */
     tokenizer_free(t);
     t = words_tokenizer(false);
-    MINI_EXPECT(t, "a<s>a", "#####", X + 1, 1, X + 1);
+    TINY_EXPECT(t, "a<s>a", "#####", X + 1, 1, X + 1);
     tokenizer_free(t);
 }
 
@@ -86,11 +86,11 @@ static void no_prefix_in_the_middle(void **state)
 static void byte_fallback(void **state)
 {
     struct tokenizer *t = words_tokenizer(false);
-    MINI_EXPECT(t, "aß\n", NULL, X + 1, MINI_SPM_BYTES + 0xc3, MINI_SPM_BYTES + 0x9f, MINI_SPM_BYTES + '\n');
-    MINI_EXPECT(t, "é", NULL, X + 11);
-    MINI_EXPECT(t, "<0x41>", NULL, MINI_SPM_BYTES + '<', MINI_SPM_BYTES + '0', MINI_SPM_BYTES + 'x',
-                MINI_SPM_BYTES + '4', MINI_SPM_BYTES + '1', MINI_SPM_BYTES + '>');
-    MINI_EXPECT(t, "\xe2\x96\x81", NULL, X); /* U+2581 in the text is a space, as in llama.cpp */
+    TINY_EXPECT(t, "aß\n", NULL, X + 1, TINY_SPM_BYTES + 0xc3, TINY_SPM_BYTES + 0x9f, TINY_SPM_BYTES + '\n');
+    TINY_EXPECT(t, "é", NULL, X + 11);
+    TINY_EXPECT(t, "<0x41>", NULL, TINY_SPM_BYTES + '<', TINY_SPM_BYTES + '0', TINY_SPM_BYTES + 'x',
+                TINY_SPM_BYTES + '4', TINY_SPM_BYTES + '1', TINY_SPM_BYTES + '>');
+    TINY_EXPECT(t, "\xe2\x96\x81", NULL, X); /* U+2581 in the text is a space, as in llama.cpp */
     tokenizer_free(t);
 }
 
@@ -112,30 +112,30 @@ static void ends(void **state)
 /* Words are merged one by one only if no token contains a space behind another character. */
 static void tokens_over_spaces(void **state)
 {
-    const struct mini_token extra[] = {{"_", 1, -1},  {"a", 1, -2},   {"b", 1, -2},
+    const struct tiny_token extra[] = {{"_", 1, -1},  {"a", 1, -2},   {"b", 1, -2},
                                        {"a_", 1, -3}, {"a_b", 1, -4}, {"_b", 1, -5}};
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_spm(&m, extra, 6);
-    mini_bool(&m, "tokenizer.ggml.add_space_prefix", false);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
-    MINI_EXPECT(t, "a b", NULL, X + 4);
-    MINI_EXPECT(t, "b b", NULL, X + 2, X + 5);
+    tiny_spm(&m, extra, 6);
+    tiny_bool(&m, "tokenizer.ggml.add_space_prefix", false);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
+    TINY_EXPECT(t, "a b", NULL, X + 4);
+    TINY_EXPECT(t, "b b", NULL, X + 2, X + 5);
     tokenizer_free(t);
 }
 
 /* A user's text must not add up to a control token. */
 static void control_is_never_merged(void **state)
 {
-    const struct mini_token extra[] = {
-        {"e", 1, -1}, {"o", 1, -1}, {"t", 1, -1}, {"eo", 1, -2}, {"eot", MINI_CONTROL, -3}, {"eott", 1, -4}};
-    struct mini m = {0};
+    const struct tiny_token extra[] = {
+        {"e", 1, -1}, {"o", 1, -1}, {"t", 1, -1}, {"eo", 1, -2}, {"eot", TINY_CONTROL, -3}, {"eott", 1, -4}};
+    struct tiny_tokenizer m = {0};
     struct tokenizer *t;
-    mini_spm(&m, extra, 6);
-    mini_bool(&m, "tokenizer.ggml.add_space_prefix", false);
-    assert_int_equal(mini_tokenizer(&m, &t), 0);
-    MINI_EXPECT(t, "eot", NULL, X + 3, X + 2);
-    MINI_EXPECT(t, "eot", "###", X + 4);
+    tiny_spm(&m, extra, 6);
+    tiny_bool(&m, "tokenizer.ggml.add_space_prefix", false);
+    assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
+    TINY_EXPECT(t, "eot", NULL, X + 3, X + 2);
+    TINY_EXPECT(t, "eot", "###", X + 4);
     tokenizer_free(t);
 }
 
@@ -159,13 +159,13 @@ static void scored_random(uint64_t *seed, struct scored *v)
     v->n = 0;
     for (int k = 0; k < 30; k++) {
         char text[8] = "";
-        size_t len = 1 + mini_random(seed) % 5;
-        for (size_t i = 0; i < len; i++) text[i] = (char)('a' + mini_random(seed) % 3);
+        size_t len = 1 + tiny_random(seed) % 5;
+        for (size_t i = 0; i < len; i++) text[i] = (char)('a' + tiny_random(seed) % 3);
         bool known = false;
         for (size_t i = 0; i < v->n; i++) known = known || strcmp(v->texts[i], text) == 0;
         if (known) continue;
         memcpy(v->texts[v->n], text, sizeof(text));
-        v->scores[v->n++] = -(float)(mini_random(seed) % 6); /* few values: ties */
+        v->scores[v->n++] = -(float)(tiny_random(seed) % 6); /* few values: ties */
     }
 }
 
@@ -174,14 +174,14 @@ static void equals_the_definition(void **state)
     uint64_t seed = 3;
     for (int round = 0; round < 100; round++) {
         struct scored v;
-        struct mini_token extra[40];
-        struct mini m = {0};
+        struct tiny_token extra[40];
+        struct tiny_tokenizer m = {0};
         struct tokenizer *t;
         scored_random(&seed, &v);
-        for (size_t i = 0; i < v.n; i++) extra[i] = (struct mini_token){v.texts[i], MINI_NORMAL, v.scores[i]};
-        mini_spm(&m, extra, v.n);
-        mini_bool(&m, "tokenizer.ggml.add_space_prefix", false);
-        assert_int_equal(mini_tokenizer(&m, &t), 0);
+        for (size_t i = 0; i < v.n; i++) extra[i] = (struct tiny_token){v.texts[i], TINY_NORMAL, v.scores[i]};
+        tiny_spm(&m, extra, v.n);
+        tiny_bool(&m, "tokenizer.ggml.add_space_prefix", false);
+        assert_int_equal(tiny_tokenizer_new(&m, &t), 0);
         naive_compare(t, &seed, scored_order, &v);
         tokenizer_free(t);
     }
@@ -193,9 +193,9 @@ static void round_trips(void **state)
     uint64_t seed = 1;
     for (int k = 0; k < 500; k++) {
         struct buf b = BUF_INIT;
-        mini_random_text(&seed, mini_random(&seed) % 300, &b);
-        mini_round_trip(with, b.data, b.len);
-        mini_round_trip(without, b.data, b.len);
+        tiny_random_text(&seed, tiny_random(&seed) % 300, &b);
+        tiny_round_trip(with, b.data, b.len);
+        tiny_round_trip(without, b.data, b.len);
         buf_fini(&b);
     }
     tokenizer_free(with);

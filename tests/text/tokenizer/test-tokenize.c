@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The program hobd tokenize: its output, its errors, its exit codes. */
 #include "tests/support/command.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +13,9 @@
 
 static char model[] = "/tmp/hob-test-XXXXXX";
 
-#define SAYS(in, want, ...) command_says(in, want, (const char *const[]){"-m", model, __VA_ARGS__}) /* options, NULL   \
-                                                                                                     */
+#define SAYS(in, want, ...)                                                                                            \
+    command_says(in, want, (const char *const[]){"-m", model, __VA_ARGS__}) /* options, NULL                           \
+                                                                             */
 
 static void ids(void **state)
 {
@@ -64,13 +65,13 @@ static void usage(void **state)
 static int setup(void **state)
 {
     const char *const merges[] = {"a b", "_ c", NULL};
-    const struct mini_token extra[] = {{"<e>", MINI_CONTROL, 0}, {"<s>", MINI_CONTROL, 0}};
-    struct mini m = {0};
+    const struct tiny_token extra[] = {{"<e>", TINY_CONTROL, 0}, {"<s>", TINY_CONTROL, 0}};
+    struct tiny_tokenizer m = {0};
     int fd = mkstemp(model);
     if (fd < 0) return -1;
-    mini_bpe(&m, "smollm", merges, extra, 2);
-    mini_u32(&m, "tokenizer.ggml.bos_token_id", 259);
-    mini_write(&m, fd);
+    tiny_bpe(&m, "smollm", merges, extra, 2);
+    tiny_u32(&m, "tokenizer.ggml.bos_token_id", 259);
+    tiny_write_keys(&m, fd);
     buf_fini(&m.body);
     return close(fd);
 }

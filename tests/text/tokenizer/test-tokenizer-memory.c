@@ -5,7 +5,7 @@
  */
 #include "libcommon/error.h"
 #include "tests/support/memory.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,22 +16,22 @@
 
 #include <cmocka.h>
 
-static const struct mini_token extra[] = {
-    {"<|im_end|>", MINI_CONTROL, 0}, {"_a", MINI_NORMAL, -1}, {"_", MINI_NORMAL, -2}};
+static const struct tiny_token extra[] = {
+    {"<|im_end|>", TINY_CONTROL, 0}, {"_a", TINY_NORMAL, -1}, {"_", TINY_NORMAL, -2}};
 
 /* The file, open. */
 static struct gguf *file(bool spm)
 {
     const char *const merges[] = {"a b", "_ ab", NULL};
-    struct mini m = {0};
+    struct tiny_tokenizer m = {0};
     char path[64];
     struct gguf *g;
     int fd = memfd_create("vocabulary", MFD_CLOEXEC);
     if (spm)
-        mini_spm(&m, extra, 3);
+        tiny_spm(&m, extra, 3);
     else
-        mini_bpe(&m, "smollm", merges, extra, 1);
-    mini_write(&m, fd);
+        tiny_bpe(&m, "smollm", merges, extra, 1);
+    tiny_write_keys(&m, fd);
     buf_fini(&m.body);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     assert_int_equal(gguf_open(&g, path), 0);

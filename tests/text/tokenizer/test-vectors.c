@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Real vocabularies: llama.cpp's ids of the same texts (shared/data/README.md), offsets, detokenizing. */
 #include "libcommon/error.h"
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,8 +126,8 @@ static void round_trips(void **state)
         load(&v, names[i]);
         for (int k = 0; k < 300; k++) {
             struct buf b = BUF_INIT;
-            mini_random_text(&seed, mini_random(&seed) % 400, &b);
-            mini_round_trip(v.t, b.data, b.len);
+            tiny_random_text(&seed, tiny_random(&seed) % 400, &b);
+            tiny_round_trip(v.t, b.data, b.len);
             buf_fini(&b);
         }
         unload(&v);
@@ -138,7 +138,7 @@ static void llama3_ends(void **state)
 {
     struct real v;
     load(&v, "llama3");
-    MINI_EXPECT(v.t, "<|eot_id|>", "##########", 128009);
+    TINY_EXPECT(v.t, "<|eot_id|>", "##########", 128009);
     assert_true(tokenizer_is_eog(v.t, 128009) && tokenizer_is_control(v.t, 128009));
     assert_true(tokenizer_is_eog(v.t, 128001)); /* <|end_of_text|>, the eos of the file */
     assert_false(tokenizer_is_eog(v.t, 128006));
@@ -153,10 +153,10 @@ static void phi_3_markup(void **state)
 {
     struct real v;
     load(&v, "phi-3");
-    MINI_EXPECT(v.t, "<|user|>\n  Hi<|end|>\n", "#########", 32010, 6324, 29966, 29989, 355, 29989, 29958, 13);
-    MINI_EXPECT(v.t, "<|user|>\n  Hi<|end|>\n", "######################", 32010, 6324, 32007);
-    MINI_EXPECT(v.t, "</s>", "####", 2);
-    MINI_EXPECT(v.t, "</s>", NULL, 1533, 29879, 29958);
+    TINY_EXPECT(v.t, "<|user|>\n  Hi<|end|>\n", "#########", 32010, 6324, 29966, 29989, 355, 29989, 29958, 13);
+    TINY_EXPECT(v.t, "<|user|>\n  Hi<|end|>\n", "######################", 32010, 6324, 32007);
+    TINY_EXPECT(v.t, "</s>", "####", 2);
+    TINY_EXPECT(v.t, "</s>", NULL, 1533, 29879, 29958);
     assert_true(tokenizer_add_bos(v.t));
     unload(&v);
 }

@@ -6,13 +6,13 @@
  */
 #include "daemon/sched/scheduler.h"
 
-#define RIG_REQS    96
-#define RIG_USERS   6
-#define RIG_GROUPS  8
-#define RIG_BLOCK   32
-#define RIG_LONGEST 3402 /* tokens of the largest request */
+#define FIXTURE_REQS    96
+#define FIXTURE_USERS   6
+#define FIXTURE_GROUPS  8
+#define FIXTURE_BLOCK   32
+#define FIXTURE_LONGEST 3402 /* tokens of the largest request */
 
-struct rig_req {
+struct fixture_req {
     bool used, gone_on; /* a request; it was running before */
     uint32_t prompt, max, generated;
     uint32_t own;   /* blocks */
@@ -24,19 +24,19 @@ struct rig_req {
     uint64_t stepped;                /* when it last could go on in a step, or did */
 };
 
-struct rig_group {
+struct fixture_group {
     uint32_t cached; /* tokens in the cache, whole blocks */
     uint32_t user;
 };
 
-struct rig {
+struct fixture {
     struct sched_config c;
     struct sched_book b;
-    struct sched_req reqs[RIG_REQS];
-    struct rig_req more[RIG_REQS];
-    struct rig_group groups[RIG_GROUPS];
-    struct sched_user users[RIG_USERS];
-    uint64_t service[RIG_USERS];
+    struct sched_req reqs[FIXTURE_REQS];
+    struct fixture_req more[FIXTURE_REQS];
+    struct fixture_group groups[FIXTURE_GROUPS];
+    struct sched_user users[FIXTURE_USERS];
+    uint64_t service[FIXTURE_USERS];
     uint64_t steps, arrivals, now_ms, rnd;
     uint32_t n, pool, free;
     bool shared_victim; /* of this decision: somebody else might find its blocks */
@@ -47,7 +47,7 @@ struct rig {
         too_few;
 };
 
-uint32_t rig_rnd(struct rig *g, uint32_t n);
-void rig_init(struct rig *g, uint64_t seed);
-void rig_step(struct rig *g);  /* events, a decision, a batch, all checked */
-void rig_drain(struct rig *g); /* until nothing is left, and the pool is whole */
+uint32_t fixture_rnd(struct fixture *g, uint32_t n);
+void fixture_init(struct fixture *g, uint64_t seed);
+void fixture_step(struct fixture *g);  /* events, a decision, a batch, all checked */
+void fixture_drain(struct fixture *g); /* until nothing is left, and the pool is whole */

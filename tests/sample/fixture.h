@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-struct rig_request {
+struct fixture_request {
     struct sample_params p;
     const struct sample_bias *bias; /* [n_bias] */
     size_t n_bias;
@@ -18,8 +18,8 @@ struct rig_request {
 };
 
 /* Everything off, temperature 1. */
-struct rig_request rig_plain(void);
+struct fixture_request fixture_plain(void);
 
 /* A new sampling of @w picks one token. The result of logits_chain_pick(). */
-int rig_pick(struct sample_scratch *x, const struct rig_request *w, const float *logits, const int32_t *history,
-             size_t n, double u, int32_t *id);
+int fixture_pick(struct sample_scratch *x, const struct fixture_request *w, const float *logits, const int32_t *history,
+                 size_t n, double u, int32_t *id);

@@ -1,54 +1,54 @@
 /* SPDX-License-Identifier: MIT */
-#include "sched-rig.h"
+#include "tests/sched/fixture.h"
 #include <assert.h>
 #include <string.h>
 
 #define NEVER UINT64_MAX
 
-static uint64_t scratch[RIG_REQS * 8];
+static uint64_t scratch[FIXTURE_REQS * 8];
 
-uint32_t rig_rnd(struct rig *g, uint32_t n)
+uint32_t fixture_rnd(struct fixture *g, uint32_t n)
 {
     g->rnd = g->rnd * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(g->rnd >> 33) % n;
 }
 
 /* Mostly small, sometimes large. */
-static uint32_t rnd_size(struct rig *g, uint32_t most)
+static uint32_t rnd_size(struct fixture *g, uint32_t most)
 {
-    return 1 + rig_rnd(g, 1 + (most >> rig_rnd(g, 8)));
+    return 1 + fixture_rnd(g, 1 + (most >> fixture_rnd(g, 8)));
 }
 
-void rig_init(struct rig *g, uint64_t seed)
+void fixture_init(struct fixture *g, uint64_t seed)
 {
-    struct rig keep = *g;
-    *g = (struct rig){.rnd = seed, .starts = keep.starts, .cancels = keep.cancels, .stalls = keep.stalls};
+    struct fixture keep = *g;
+    *g = (struct fixture){.rnd = seed, .starts = keep.starts, .cancels = keep.cancels, .stalls = keep.stalls};
     memcpy(g->preemptions, keep.preemptions, sizeof(g->preemptions));
     g->resumed = keep.resumed, g->lead = keep.lead, g->mixed = keep.mixed, g->slow = keep.slow;
     g->finished = keep.finished, g->restarts = keep.restarts, g->too_few = keep.too_few, g->steps = keep.steps;
-    for (int i = 0; i < 5; i++) rig_rnd(g, 2);
-    sched_config_init(&g->c, 1 + rig_rnd(g, 24), 16 << rig_rnd(g, 6));
+    for (int i = 0; i < 5; i++) fixture_rnd(g, 2);
+    sched_config_init(&g->c, 1 + fixture_rnd(g, 24), 16 << fixture_rnd(g, 6));
     sched_time_init(&g->b.time);
-    g->pool = g->free = 120 + rig_rnd(g, 2) * 3000; /* the largest request takes 110 */
-    g->c.prefill_units = 1 + rig_rnd(g, g->c.decode_units);
-    g->machine[SCHED_TIME_FIXED] = 1 + rig_rnd(g, 60);
-    g->machine[SCHED_TIME_DECODE] = 0.1 + rig_rnd(g, 100) / 20.0;
-    g->machine[SCHED_TIME_PREFILL] = 0.1 + rig_rnd(g, 100) / 20.0;
-    g->machine[SCHED_TIME_DECODE_KV] = rig_rnd(g, 100) / 100.0;
-    g->machine[SCHED_TIME_PREFILL_KV] = rig_rnd(g, 100) / 100.0;
-    for (int i = 0; i < RIG_GROUPS; i++) g->groups[i].user = rig_rnd(g, RIG_USERS);
+    g->pool = g->free = 120 + fixture_rnd(g, 2) * 3000; /* the largest request takes 110 */
+    g->c.prefill_units = 1 + fixture_rnd(g, g->c.decode_units);
+    g->machine[SCHED_TIME_FIXED] = 1 + fixture_rnd(g, 60);
+    g->machine[SCHED_TIME_DECODE] = 0.1 + fixture_rnd(g, 100) / 20.0;
+    g->machine[SCHED_TIME_PREFILL] = 0.1 + fixture_rnd(g, 100) / 20.0;
+    g->machine[SCHED_TIME_DECODE_KV] = fixture_rnd(g, 100) / 100.0;
+    g->machine[SCHED_TIME_PREFILL_KV] = fixture_rnd(g, 100) / 100.0;
+    for (int i = 0; i < FIXTURE_GROUPS; i++) g->groups[i].user = fixture_rnd(g, FIXTURE_USERS);
 }
 
-static struct sched_state state_of(struct rig *g)
+static struct sched_state state_of(struct fixture *g)
 {
-    return (struct sched_state){g->reqs, g->n, g->users, RIG_USERS, g->now_ms, g->free};
+    return (struct sched_state){g->reqs, g->n, g->users, FIXTURE_USERS, g->now_ms, g->free};
 }
 
 /* --- blocks --- */
 
 static uint32_t blocks_of(uint32_t tokens)
 {
-    return (tokens + RIG_BLOCK - 1) / RIG_BLOCK;
+    return (tokens + FIXTURE_BLOCK - 1) / FIXTURE_BLOCK;
 }
 
 /* The running request that holds the group's blocks. */
@@ -67,13 +67,13 @@ static uint32_t count_free(const struct rig *g)
         used += g->more[i].own;
         if (!g->reqs[i].running) assert(g->more[i].own == 0);
     }
-    for (int i = 0; i < RIG_GROUPS; i++)
-        if (holders(g, i)) used += g->groups[i].cached / RIG_BLOCK;
+    for (int i = 0; i < FIXTURE_GROUPS; i++)
+        if (holders(g, i)) used += g->groups[i].cached / FIXTURE_BLOCK;
     assert(used <= g->pool);
     return g->pool - used;
 }
 
-static uint32_t from_group(const struct rig *g, const struct rig_req *m)
+static uint32_t from_group(const struct fixture *g, const struct fixture_req *m)
 {
     if (m->group < 0) return 0;
     uint32_t cached = g->groups[m->group].cached;
@@ -97,15 +97,15 @@ static void describe(struct rig *g)
 {
     g->free = count_free(g);
     evict(g);
-    int first[RIG_GROUPS];
+    int first[FIXTURE_GROUPS];
     memset(first, -1, sizeof(first));
     for (uint32_t i = 0; i < g->n; i++) {
         struct sched_req *r = &g->reqs[i];
-        struct rig_req *m = &g->more[i];
+        struct fixture_req *m = &g->more[i];
         if (m->group >= 0 && first[m->group] < 0) first[m->group] = (int)i;
         r->group = m->group < 0 ? SCHED_NONE : (uint32_t)first[m->group];
-        uint32_t all = blocks_of(m->prompt + m->max), of_group = from_group(g, m) / RIG_BLOCK;
-        uint32_t whole = m->group < 0 ? 0 : g->groups[m->group].cached / RIG_BLOCK;
+        uint32_t all = blocks_of(m->prompt + m->max), of_group = from_group(g, m) / FIXTURE_BLOCK;
+        uint32_t whole = m->group < 0 ? 0 : g->groups[m->group].cached / FIXTURE_BLOCK;
         if (!r->running) {
             uint32_t kept = m->kept < r->known ? m->kept : r->known - 1;
             uint32_t cached = from_group(g, m) < r->known ? from_group(g, m) : r->known - 1;
@@ -120,35 +120,35 @@ static void describe(struct rig *g)
 
 /* --- events --- */
 
-static void arrive(struct rig *g)
+static void arrive(struct fixture *g)
 {
-    uint32_t i = g->n++, user = rig_rnd(g, 2) ? 0 : rig_rnd(g, RIG_USERS); /* user 0 floods */
-    struct rig_req *m = &g->more[i];
-    *m = (struct rig_req){.used = true, .group = -1, .could_since = NEVER, .stepped = g->steps};
-    m->prompt = rnd_size(g, RIG_LONGEST - 402);
+    uint32_t i = g->n++, user = fixture_rnd(g, 2) ? 0 : fixture_rnd(g, FIXTURE_USERS); /* user 0 floods */
+    struct fixture_req *m = &g->more[i];
+    *m = (struct fixture_req){.used = true, .group = -1, .could_since = NEVER, .stepped = g->steps};
+    m->prompt = rnd_size(g, FIXTURE_LONGEST - 402);
     m->max = rnd_size(g, 400);
-    int group = (int)rig_rnd(g, RIG_GROUPS * 2);
-    if (group < RIG_GROUPS && g->groups[group].user == user) {
+    int group = (int)fixture_rnd(g, FIXTURE_GROUPS * 2);
+    if (group < FIXTURE_GROUPS && g->groups[group].user == user) {
         m->group = group;
-        m->common = rig_rnd(g, m->prompt) / RIG_BLOCK * RIG_BLOCK;
+        m->common = fixture_rnd(g, m->prompt) / FIXTURE_BLOCK * FIXTURE_BLOCK;
     }
     g->reqs[i] = (struct sched_req){
         .arrival = ++g->arrivals,
         .since = g->b.clock,
         .user = user,
         .known = m->prompt,
-        .class = (uint8_t)rig_rnd(g, SCHED_CLASSES),
+        .class = (uint8_t)fixture_rnd(g, SCHED_CLASSES),
     };
 }
 
-static void end(struct rig *g, uint32_t i)
+static void end(struct fixture *g, uint32_t i)
 {
     g->n--;
     g->reqs[i] = g->reqs[g->n];
     g->more[i] = g->more[g->n];
 }
 
-static void stall(struct rig *g, uint32_t i)
+static void stall(struct fixture *g, uint32_t i)
 {
     struct sched_req *r = &g->reqs[i];
     g->stalls += !r->paused;
@@ -163,9 +163,9 @@ static void restart(struct rig *g)
     memset(g->users, 0, sizeof(g->users));
     memset(&g->b, 0, sizeof(g->b));
     sched_time_init(&g->b.time);
-    for (int i = 0; i < RIG_GROUPS; i++) g->groups[i].cached = 0;
+    for (int i = 0; i < FIXTURE_GROUPS; i++) g->groups[i].cached = 0;
     for (uint32_t i = 0; i < g->n; i++) {
-        struct rig_req *m = &g->more[i];
+        struct fixture_req *m = &g->more[i];
         m->generated = m->own = m->taken = m->kept = 0;
         m->could_since = NEVER;
         g->reqs[i].known = m->prompt;
@@ -174,25 +174,26 @@ static void restart(struct rig *g)
     }
 }
 
-static void events(struct rig *g)
+static void events(struct fixture *g)
 {
-    if (!g->quiet && g->n < RIG_REQS && rig_rnd(g, 6) == 0) arrive(g);
-    if (!g->quiet && rig_rnd(g, 3000) == 0)
-        for (uint32_t k = rig_rnd(g, 40); k > 0 && g->n < RIG_REQS; k--) arrive(g);
-    if (g->n && rig_rnd(g, 60) == 0) {
-        end(g, rig_rnd(g, g->n));
+    if (!g->quiet && g->n < FIXTURE_REQS && fixture_rnd(g, 6) == 0) arrive(g);
+    if (!g->quiet && fixture_rnd(g, 3000) == 0)
+        for (uint32_t k = fixture_rnd(g, 40); k > 0 && g->n < FIXTURE_REQS; k--) arrive(g);
+    if (g->n && fixture_rnd(g, 60) == 0) {
+        end(g, fixture_rnd(g, g->n));
         g->cancels++;
     }
     for (uint32_t i = 0; i < g->n; i++)
-        if (g->reqs[i].paused ? g->quiet || rig_rnd(g, 40) == 0 : !g->quiet && rig_rnd(g, 2000) == 0) stall(g, i);
-    for (int i = 0; i < RIG_GROUPS; i++)
-        if (rig_rnd(g, 500) == 0 && !holders(g, i)) g->groups[i].cached = 0; /* evicted */
-    if (rig_rnd(g, 20000) == 0) restart(g);
+        if (g->reqs[i].paused ? g->quiet || fixture_rnd(g, 40) == 0 : !g->quiet && fixture_rnd(g, 2000) == 0)
+            stall(g, i);
+    for (int i = 0; i < FIXTURE_GROUPS; i++)
+        if (fixture_rnd(g, 500) == 0 && !holders(g, i)) g->groups[i].cached = 0; /* evicted */
+    if (fixture_rnd(g, 20000) == 0) restart(g);
 }
 
 /* --- a decision --- */
 
-static void check_not_computed_twice(const struct rig *g, uint32_t i)
+static void check_not_computed_twice(const struct fixture *g, uint32_t i)
 {
     const struct sched_req *r = &g->reqs[i];
     for (uint32_t k = 0; k < g->n && r->shared; k++) {
@@ -202,10 +203,10 @@ static void check_not_computed_twice(const struct rig *g, uint32_t i)
     }
 }
 
-static void do_start(struct rig *g, uint32_t i)
+static void do_start(struct fixture *g, uint32_t i)
 {
     struct sched_req *r = &g->reqs[i];
-    struct rig_req *m = &g->more[i];
+    struct fixture_req *m = &g->more[i];
     assert(!r->running && !r->paused);
     if (r->blocks > g->free) { /* only this way: a group's blocks were a victim's gain, and others found them too */
         assert(g->shared_victim);
@@ -214,7 +215,7 @@ static void do_start(struct rig *g, uint32_t i)
     }
     check_not_computed_twice(g, i);
     m->taken = from_group(g, m);
-    m->own = blocks_of(m->prompt + m->max) - m->taken / RIG_BLOCK;
+    m->own = blocks_of(m->prompt + m->max) - m->taken / FIXTURE_BLOCK;
     r->running = true;
     r->spent = 0;
     g->resumed += m->gone_on;
@@ -225,10 +226,10 @@ static void do_start(struct rig *g, uint32_t i)
 static void do_preempt(struct rig *g, uint32_t i, enum sched_reason reason)
 {
     struct sched_req *r = &g->reqs[i];
-    struct rig_req *m = &g->more[i];
+    struct fixture_req *m = &g->more[i];
     assert(r->running);
     if (reason == SCHED_YIELD) assert(r->paused && g->now_ms - r->paused_ms >= g->c.yield_ms);
-    m->kept = rig_rnd(g, 4) ? r->computed : 0;
+    m->kept = fixture_rnd(g, 4) ? r->computed : 0;
     g->shared_victim |= m->taken > 0;
     m->own = m->taken = 0;
     r->running = false;
@@ -236,10 +237,10 @@ static void do_preempt(struct rig *g, uint32_t i, enum sched_reason reason)
     g->preemptions[reason]++;
 }
 
-static void decide(struct rig *g)
+static void decide(struct fixture *g)
 {
-    struct sched_action out[RIG_REQS];
-    bool seen[RIG_REQS] = {false};
+    struct sched_action out[FIXTURE_REQS];
+    bool seen[FIXTURE_REQS] = {false};
     describe(g);
     struct sched_state s = state_of(g);
     uint64_t floor = g->b.floor;
@@ -276,27 +277,27 @@ static bool could_run(const struct rig *g, uint32_t i)
     return r->blocks <= others;
 }
 
-/* The first of @user's that could run, or RIG_REQS; it, not a later one, is the one that is entitled. */
-static uint32_t head_of(const struct rig *g, uint32_t user)
+/* The first of @user's that could run, or FIXTURE_REQS; it, not a later one, is the one that is entitled. */
+static uint32_t head_of(const struct fixture *g, uint32_t user)
 {
-    uint32_t best = RIG_REQS;
+    uint32_t best = FIXTURE_REQS;
     for (uint32_t i = 0; i < g->n; i++) {
-        const struct sched_req *r = &g->reqs[i], *b = &g->reqs[best % RIG_REQS];
+        const struct sched_req *r = &g->reqs[i], *b = &g->reqs[best % FIXTURE_REQS];
         if (r->user != user || r->running || r->paused) continue;
-        if (best == RIG_REQS || r->class < b->class || (r->class == b->class && r->arrival < b->arrival)) best = i;
+        if (best == FIXTURE_REQS || r->class < b->class || (r->class == b->class && r->arrival < b->arrival)) best = i;
     }
-    return best < RIG_REQS && could_run(g, best) ? best : RIG_REQS;
+    return best < FIXTURE_REQS && could_run(g, best) ? best : FIXTURE_REQS;
 }
 
-static void check_fair(struct rig *g)
+static void check_fair(struct fixture *g)
 {
-    uint64_t most = sched_lead_max(&g->c, g->pool < 1000 ? RIG_LONGEST : 0);
-    for (uint32_t u = 0; u < RIG_USERS; u++) {
+    uint64_t most = sched_lead_max(&g->c, g->pool < 1000 ? FIXTURE_LONGEST : 0);
+    for (uint32_t u = 0; u < FIXTURE_USERS; u++) {
         uint32_t head = head_of(g, u);
         for (uint32_t i = 0; i < g->n; i++)
             if (g->reqs[i].user == u && i != head) g->more[i].could_since = NEVER;
-        if (head == RIG_REQS) continue;
-        struct rig_req *m = &g->more[head];
+        if (head == FIXTURE_REQS) continue;
+        struct fixture_req *m = &g->more[head];
         if (m->could_since == NEVER) {
             m->could_since = g->b.clock;
             m->own_since = g->service[u];
@@ -304,7 +305,7 @@ static void check_fair(struct rig *g)
         }
         /* starved? everybody else may have had so much more than its own user */
         uint64_t all = g->b.clock - m->could_since, own = g->service[u] - m->own_since;
-        assert(all <= RIG_USERS * (own + 2 * most));
+        assert(all <= FIXTURE_USERS * (own + 2 * most));
         for (uint32_t i = 0; i < g->n; i++) {
             uint32_t v = g->reqs[i].user;
             if (!g->reqs[i].running || v == u || g->users[v].served <= g->users[u].served) continue;
@@ -317,13 +318,13 @@ static void check_fair(struct rig *g)
 
 /* --- a step --- */
 
-static double takes(struct rig *g, const struct sched_load *x)
+static double takes(struct fixture *g, const struct sched_load *x)
 {
     const double *m = g->machine;
     return m[0] + m[1] * x->decode + m[2] * x->prefill + m[3] * x->decode_kv + m[4] * x->prefill_kv;
 }
 
-static void check_time(struct rig *g, const struct sched_load *load, double ms)
+static void check_time(struct fixture *g, const struct sched_load *load, double ms)
 {
     struct sched_load alone = *load;
     alone.prefill = 0, alone.prefill_kv = 0;
@@ -334,10 +335,10 @@ static void check_time(struct rig *g, const struct sched_load *load, double ms)
     g->slow += ms > 1.25 * most;
 }
 
-static void advance(struct rig *g, uint32_t i, const struct sched_run *run)
+static void advance(struct fixture *g, uint32_t i, const struct sched_run *run)
 {
     struct sched_req *r = &g->reqs[i];
-    struct rig_req *m = &g->more[i];
+    struct fixture_req *m = &g->more[i];
     uint32_t units = sched_units(&g->c, r, run->n);
     r->spent += units;
     g->service[r->user] += units;
@@ -350,14 +351,14 @@ static void advance(struct rig *g, uint32_t i, const struct sched_run *run)
     }
     if (m->group < 0) return;
     /* what is new and common goes to the cache */
-    struct rig_group *p = &g->groups[m->group];
-    uint32_t to = (r->computed < m->common ? r->computed : m->common) / RIG_BLOCK * RIG_BLOCK;
+    struct fixture_group *p = &g->groups[m->group];
+    uint32_t to = (r->computed < m->common ? r->computed : m->common) / FIXTURE_BLOCK * FIXTURE_BLOCK;
     if (m->taken != p->cached || to <= p->cached) return;
-    m->own -= (to - p->cached) / RIG_BLOCK;
+    m->own -= (to - p->cached) / FIXTURE_BLOCK;
     p->cached = m->taken = to;
 }
 
-static void check_runs(struct rig *g, const struct sched_run *runs, uint32_t n)
+static void check_runs(struct fixture *g, const struct sched_run *runs, uint32_t n)
 {
     uint32_t tokens = 0, running = 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -375,9 +376,9 @@ static void check_runs(struct rig *g, const struct sched_run *runs, uint32_t n)
     }
 }
 
-void rig_step(struct rig *g)
+void fixture_step(struct fixture *g)
 {
-    struct sched_run runs[RIG_REQS];
+    struct sched_run runs[FIXTURE_REQS];
     struct sched_load load;
     events(g);
     decide(g);
@@ -389,7 +390,7 @@ void rig_step(struct rig *g)
     double ms = n ? takes(g, &load) : 5;
     if (n) {
         check_time(g, &load, ms);
-        double seen = ms * (0.95 + 0.1 * rig_rnd(g, 1000) / 1000) * (rig_rnd(g, 300) ? 1 : 40);
+        double seen = ms * (0.95 + 0.1 * fixture_rnd(g, 1000) / 1000) * (fixture_rnd(g, 300) ? 1 : 40);
         sched_done(&g->c, &g->b, &s, runs, n, &load, seen);
     }
     g->now_ms += (uint64_t)ms + 1;
@@ -401,7 +402,7 @@ void rig_step(struct rig *g)
     }
 }
 
-void rig_drain(struct rig *g)
+void fixture_drain(struct fixture *g)
 {
     uint64_t work = 0;
     g->quiet = true;
@@ -409,7 +410,7 @@ void rig_drain(struct rig *g)
     /* at worst a block of prompt every few steps, or one token a step */
     for (uint64_t steps = 0; g->n; steps++) {
         assert(steps < 20 * work + 1000);
-        rig_step(g);
+        fixture_step(g);
     }
     describe(g);
     assert(g->free == g->pool);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/cache/disk/disk-rig.h"
+#include "tests/cache/disk/fixture.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -64,32 +64,32 @@ size_t place_count(const struct place *p, const char *suffix)
     return n;
 }
 
-uint64_t rig_random(uint64_t *seed)
+uint64_t fixture_random(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     uint64_t x = (*seed ^ *seed >> 32) * 0x9e3779b97f4a7c15u;
     return x ^ x >> 29;
 }
 
-struct prefix_info rig_info(uint64_t i)
+struct prefix_info fixture_info(uint64_t i)
 {
     uint64_t seed = i + 1;
-    struct prefix_info x = {.block = KV_NO_BLOCK, .on_disk = true, .uid = (uid_t)rig_random(&seed)};
-    x.id = (struct prefix_id){rig_random(&seed), i + 1};
-    x.parent = (struct prefix_id){rig_random(&seed), rig_random(&seed)};
-    for (int k = 0; k < 16; k++) x.namespace.bytes[k] = (uint8_t)rig_random(&seed);
-    x.n = i % 3 ? KV_BLOCK : 1 + (uint32_t)(rig_random(&seed) % KV_BLOCK);
-    for (uint32_t k = 0; k < x.n; k++) x.tokens[k] = (int32_t)rig_random(&seed);
+    struct prefix_info x = {.block = KV_NO_BLOCK, .on_disk = true, .uid = (uid_t)fixture_random(&seed)};
+    x.id = (struct prefix_id){fixture_random(&seed), i + 1};
+    x.parent = (struct prefix_id){fixture_random(&seed), fixture_random(&seed)};
+    for (int k = 0; k < 16; k++) x.namespace.bytes[k] = (uint8_t)fixture_random(&seed);
+    x.n = i % 3 ? KV_BLOCK : 1 + (uint32_t)(fixture_random(&seed) % KV_BLOCK);
+    for (uint32_t k = 0; k < x.n; k++) x.tokens[k] = (int32_t)fixture_random(&seed);
     return x;
 }
 
-void rig_payload(uint8_t *out, size_t n, uint64_t i)
+void fixture_payload(uint8_t *out, size_t n, uint64_t i)
 {
     uint64_t seed = ~i;
-    for (size_t k = 0; k < n; k++) out[k] = (uint8_t)rig_random(&seed);
+    for (size_t k = 0; k < n; k++) out[k] = (uint8_t)fixture_random(&seed);
 }
 
-void rig_same(const struct prefix_info *a, const struct prefix_info *b)
+void fixture_same(const struct prefix_info *a, const struct prefix_info *b)
 {
     assert_true(a->id.high == b->id.high && a->id.low == b->id.low);
     assert_true(a->parent.high == b->parent.high && a->parent.low == b->parent.low);
@@ -101,13 +101,13 @@ void rig_same(const struct prefix_info *a, const struct prefix_info *b)
     assert_true(a->on_disk == b->on_disk);
 }
 
-struct disk_config rig_config(const struct place *p)
+struct disk_config fixture_config(const struct place *p)
 {
     return (struct disk_config){
-        .dir = p->dir, .identity = "hob test disk 1", .payload = RIG_PAYLOAD, .bytes_max = UINT64_MAX};
+        .dir = p->dir, .identity = "hob test disk 1", .payload = FIXTURE_PAYLOAD, .bytes_max = UINT64_MAX};
 }
 
-struct disk *rig_open(const struct disk_config *c)
+struct disk *fixture_open(const struct disk_config *c)
 {
     struct disk *d = NULL;
     assert_int_equal(disk_open(&d, c), 0);
@@ -115,25 +115,25 @@ struct disk *rig_open(const struct disk_config *c)
     return d;
 }
 
-int rig_write(struct disk *d, uint64_t i)
+int fixture_write(struct disk *d, uint64_t i)
 {
-    uint8_t payload[RIG_PAYLOAD];
-    struct prefix_info info = rig_info(i);
-    rig_payload(payload, sizeof(payload), i);
+    uint8_t payload[FIXTURE_PAYLOAD];
+    struct prefix_info info = fixture_info(i);
+    fixture_payload(payload, sizeof(payload), i);
     return disk_write(d, &info, payload);
 }
 
-int rig_read(struct disk *d, uint64_t i)
+int fixture_read(struct disk *d, uint64_t i)
 {
-    uint8_t want[RIG_PAYLOAD], have[RIG_PAYLOAD] = {0};
-    struct prefix_info info = rig_info(i);
+    uint8_t want[FIXTURE_PAYLOAD], have[FIXTURE_PAYLOAD] = {0};
+    struct prefix_info info = fixture_info(i);
     int r = disk_read(d, &info, have);
-    rig_payload(want, sizeof(want), i);
+    fixture_payload(want, sizeof(want), i);
     if (!r) assert_memory_equal(have, want, sizeof(want));
     return r;
 }
 
-struct disk_stats rig_stats(const struct disk *d)
+struct disk_stats fixture_stats(const struct disk *d)
 {
     struct disk_stats s;
     disk_stats_get(d, &s);
@@ -142,35 +142,35 @@ struct disk_stats rig_stats(const struct disk *d)
 
 static bool keep(void *ctx, const struct prefix_info *info)
 {
-    struct rig_found *f = ctx;
+    struct fixture_found *f = ctx;
     assert_true(f->n < sizeof(f->infos) / sizeof(*f->infos));
     f->infos[f->n++] = *info;
     return true;
 }
 
-const struct rig_found *rig_scan(struct disk *d)
+const struct fixture_found *fixture_scan(struct disk *d)
 {
-    static struct rig_found found;
+    static struct fixture_found found;
     atomic_bool stop = false;
     found.n = 0;
     assert_int_equal(disk_scan(d, keep, &found, &stop), 0);
     return &found;
 }
 
-void rig_bytes(const struct place *p, uint8_t out[RIG_FILE], uint64_t i)
+void fixture_bytes(const struct place *p, uint8_t out[FIXTURE_FILE], uint64_t i)
 {
-    struct prefix_info info = rig_info(i);
-    struct disk_config c = rig_config(p);
-    struct disk *d = rig_open(&c);
-    assert_int_equal(rig_write(d, i), 0);
+    struct prefix_info info = fixture_info(i);
+    struct disk_config c = fixture_config(p);
+    struct disk *d = fixture_open(&c);
+    assert_int_equal(fixture_write(d, i), 0);
     int fd = open(block_path(p, &info), O_RDONLY);
-    assert_int_equal(read(fd, out, RIG_FILE), RIG_FILE);
+    assert_int_equal(read(fd, out, FIXTURE_FILE), FIXTURE_FILE);
     close(fd);
     disk_remove(d, info.id);
     disk_close(d);
 }
 
-void rig_put(const char *path, const void *bytes, size_t n)
+void fixture_put(const char *path, const void *bytes, size_t n)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(fd >= 0);
@@ -178,9 +178,9 @@ void rig_put(const char *path, const void *bytes, size_t n)
     close(fd);
 }
 
-void rig_resum(uint8_t file[RIG_FILE])
+void fixture_resum(uint8_t file[FIXTURE_FILE])
 {
     XXH128_canonical_t c;
-    XXH128_canonicalFromHash(&c, XXH3_128bits(file, RIG_HEADER - 16));
-    memcpy(file + RIG_HEADER - 16, c.digest, 16);
+    XXH128_canonicalFromHash(&c, XXH3_128bits(file, FIXTURE_HEADER - 16));
+    memcpy(file + FIXTURE_HEADER - 16, c.digest, 16);
 }

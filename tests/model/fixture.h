@@ -9,17 +9,17 @@
 /* --- files --- */
 
 /* A path of its own in TMPDIR, holding @n bytes; the caller frees and unlinks. */
-char *rig_file(const void *bytes, size_t n);
+char *fixture_file(const void *bytes, size_t n);
 
 /* Open these bytes as a GGUF file (gone from its directory afterwards). As gguf_open. */
-int rig_open(struct gguf **out, const void *bytes, size_t n);
+int fixture_open(struct gguf **out, const void *bytes, size_t n);
 
 /* The file that tiny_write makes, as bytes. */
-void rig_tiny_bytes(struct buf *out, const struct tiny *t);
-struct gguf *rig_tiny(const struct tiny *t);
+void fixture_tiny_bytes(struct buf *out, const struct tiny *t);
+struct gguf *fixture_tiny(const struct tiny *t);
 
 /* Offset of @what, which occurs (at least) once, in @b; fails the test when it does not. */
-size_t rig_where(const struct buf *b, const char *what);
+size_t fixture_where(const struct buf *b, const char *what);
 
 /* Pieces of a file. */
 void put_u32(struct buf *b, uint32_t v);
@@ -35,20 +35,20 @@ void put_padding(struct buf *b, size_t align);
 
 /* --- backends --- */
 
-struct rig_config {
+struct fixture_config {
     const char *cpu;
     uint32_t threads, batch_tokens, ctx, blocks; /* 0: 1, 256, the model's, enough for 8 contexts */
     enum kern_kv kv_type;
     const char *packed_dir;
 };
 
-struct backend *rig_backend(const struct gguf *g, const struct rig_config *c);
+struct backend *fixture_backend(const struct gguf *g, const struct fixture_config *c);
 
 /* Seeded token ids < vocab. */
-void rig_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed);
+void fixture_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed);
 
 /* One sequence: its tokens, its blocks, how far it is computed, and the logits of every token. */
-struct rig_seq {
+struct fixture_seq {
     int32_t *tokens;
     uint32_t n, done, vocab;
     uint32_t sinks, window; /* as in struct batch_entry */
@@ -59,17 +59,17 @@ struct rig_seq {
 };
 
 /* @n seeded tokens in blocks first_block, first_block + 1, … */
-void rig_seq_init(struct rig_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block);
-void rig_seq_fini(struct rig_seq *s);
-struct batch_entry rig_entry(struct rig_seq *s, uint32_t n); /* the next n tokens, all logits wanted */
+void fixture_seq_init(struct fixture_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block);
+void fixture_seq_fini(struct fixture_seq *s);
+struct batch_entry fixture_entry(struct fixture_seq *s, uint32_t n); /* the next n tokens, all logits wanted */
 
 /* Run the next n[i] tokens (0: none) of each sequence as one batch. */
-void rig_step(struct backend *b, struct rig_seq *seqs, const uint32_t *n, size_t n_seqs);
+void fixture_step(struct backend *b, struct fixture_seq *seqs, const uint32_t *n, size_t n_seqs);
 /* Run one sequence to its end in chunks. */
-void rig_run(struct backend *b, struct rig_seq *s, uint32_t chunk);
+void fixture_run(struct backend *b, struct fixture_seq *s, uint32_t chunk);
 
 /* Compute a sequence like @all again, in one batch, with the logits of some tokens wanted, alone and in runs: they are
  * those of @all. */
-void rig_some_wanted(struct backend *b, const struct rig_seq *all, uint32_t first_block);
+void fixture_some_wanted(struct backend *b, const struct fixture_seq *all, uint32_t first_block);
 
-void rig_same_logits(const struct rig_seq *a, const struct rig_seq *b);
+void fixture_same_logits(const struct fixture_seq *a, const struct fixture_seq *b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/io/rig.h"
+#include "tests/io/wire.h"
 #include "libcommon/error.h"
 #include <setjmp.h>
 #include <stdarg.h>

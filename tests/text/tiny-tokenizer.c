@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/text/mini.h"
+#include "tests/text/tiny-tokenizer.h"
 #include "libcommon/error.h"
 #include "libcommon/utf8.h"
 #include <setjmp.h>
@@ -24,57 +24,57 @@ static void put_str(struct buf *b, const char *s)
     put(b, s, n);
 }
 
-static void put_key(struct mini *m, const char *key, uint32_t type)
+static void put_key(struct tiny_tokenizer *m, const char *key, uint32_t type)
 {
     put_str(&m->body, key);
     put(&m->body, &type, 4);
     m->n++;
 }
 
-static void put_array(struct mini *m, const char *key, uint32_t type, uint64_t n)
+static void put_array(struct tiny_tokenizer *m, const char *key, uint32_t type, uint64_t n)
 {
     put_key(m, key, GGUF_ARRAY);
     put(&m->body, &type, 4);
     put(&m->body, &n, 8);
 }
 
-void mini_str(struct mini *m, const char *key, const char *v)
+void tiny_str(struct tiny_tokenizer *m, const char *key, const char *v)
 {
     put_key(m, key, GGUF_STRING);
     put_str(&m->body, v);
 }
 
-void mini_u32(struct mini *m, const char *key, uint32_t v)
+void tiny_u32(struct tiny_tokenizer *m, const char *key, uint32_t v)
 {
     put_key(m, key, GGUF_U32);
     put(&m->body, &v, 4);
 }
 
-void mini_bool(struct mini *m, const char *key, bool v)
+void tiny_bool(struct tiny_tokenizer *m, const char *key, bool v)
 {
     put_key(m, key, GGUF_BOOL);
     put(&m->body, &(uint8_t){v}, 1);
 }
 
-void mini_strs(struct mini *m, const char *key, const char *const *v, size_t n)
+void tiny_strs(struct tiny_tokenizer *m, const char *key, const char *const *v, size_t n)
 {
     put_array(m, key, GGUF_STRING, n);
     for (size_t i = 0; i < n; i++) put_str(&m->body, v[i]);
 }
 
-void mini_i32s(struct mini *m, const char *key, const int32_t *v, size_t n)
+void tiny_i32s(struct tiny_tokenizer *m, const char *key, const int32_t *v, size_t n)
 {
     put_array(m, key, GGUF_I32, n);
     put(&m->body, v, 4 * n);
 }
 
-void mini_f32s(struct mini *m, const char *key, const float *v, size_t n)
+void tiny_f32s(struct tiny_tokenizer *m, const char *key, const float *v, size_t n)
 {
     put_array(m, key, GGUF_F32, n);
     put(&m->body, v, 4 * n);
 }
 
-void mini_write(const struct mini *m, int fd)
+void tiny_write_keys(const struct tiny_tokenizer *m, int fd)
 {
     struct {
         char magic[4];
@@ -86,15 +86,15 @@ void mini_write(const struct mini *m, int fd)
     assert_int_equal(write(fd, m->body.data, m->body.len), (ssize_t)m->body.len);
 }
 
-int mini_tokenizer(struct mini *m, struct tokenizer **out)
+int tiny_tokenizer_new(struct tiny_tokenizer *m, struct tokenizer **out)
 {
     char path[64];
     struct gguf *g;
     int fd = memfd_create("vocabulary", MFD_CLOEXEC);
     assert_true(fd >= 0);
-    mini_write(m, fd);
+    tiny_write_keys(m, fd);
     buf_fini(&m->body);
-    *m = (struct mini){0};
+    *m = (struct tiny_tokenizer){0};
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     int r = gguf_open(&g, path);
     if (r < 0) print_error("%s\n", error_text(r));
@@ -129,23 +129,23 @@ static void add(struct lists *l, const char *text, int32_t kind, float score)
     l->scores[l->n++] = score;
 }
 
-void mini_spm(struct mini *m, const struct mini_token *extra, size_t n)
+void tiny_spm(struct tiny_tokenizer *m, const struct tiny_token *extra, size_t n)
 {
     struct lists l = {.n = 0};
     char *texts[1024];
-    add(&l, "<unk>", MINI_UNKNOWN, 0);
-    add(&l, "<s>", MINI_CONTROL, 0);
-    add(&l, "</s>", MINI_CONTROL, 0);
+    add(&l, "<unk>", TINY_UNKNOWN, 0);
+    add(&l, "<s>", TINY_CONTROL, 0);
+    add(&l, "</s>", TINY_CONTROL, 0);
     for (unsigned b = 0; b < 256; b++) {
         snprintf(l.names[b], sizeof(l.names[b]), "<0x%02X>", b);
-        add(&l, l.names[b], MINI_BYTE, 0);
+        add(&l, l.names[b], TINY_BYTE, 0);
     }
     for (size_t i = 0; i < n; i++)
         add(&l, texts[i] = spelled(extra[i].text, "\xe2\x96\x81"), extra[i].kind, extra[i].score);
-    mini_str(m, "tokenizer.ggml.model", "llama");
-    mini_strs(m, "tokenizer.ggml.tokens", l.texts, l.n);
-    mini_i32s(m, "tokenizer.ggml.token_type", l.kinds, l.n);
-    mini_f32s(m, "tokenizer.ggml.scores", l.scores, l.n);
+    tiny_str(m, "tokenizer.ggml.model", "llama");
+    tiny_strs(m, "tokenizer.ggml.tokens", l.texts, l.n);
+    tiny_i32s(m, "tokenizer.ggml.token_type", l.kinds, l.n);
+    tiny_f32s(m, "tokenizer.ggml.scores", l.scores, l.n);
     for (size_t i = 0; i < n; i++) free(texts[i]);
 }
 
@@ -159,34 +159,35 @@ static void alphabet(char names[256][8])
     }
 }
 
-void mini_bpe(struct mini *m, const char *pre, const char *const *merges, const struct mini_token *extra, size_t n)
+void tiny_bpe(struct tiny_tokenizer *m, const char *pre, const char *const *merges, const struct tiny_token *extra,
+              size_t n)
 {
     struct lists l = {.n = 0};
     char *pairs[512] = {NULL}, *joined[512];
     size_t n_merges = 0;
     alphabet(l.names);
-    for (unsigned b = 0; b < 256; b++) add(&l, l.names[b], MINI_NORMAL, 0);
+    for (unsigned b = 0; b < 256; b++) add(&l, l.names[b], TINY_NORMAL, 0);
     for (; merges && merges[n_merges]; n_merges++) {
         assert_true(n_merges < 512);
         pairs[n_merges] = spelled(merges[n_merges], l.names[' ']);
         joined[n_merges] = strdup(pairs[n_merges]);
         char *cut = strchr(joined[n_merges], ' ');
         memmove(cut, cut + 1, strlen(cut));
-        add(&l, joined[n_merges], MINI_NORMAL, 0);
+        add(&l, joined[n_merges], TINY_NORMAL, 0);
     }
     for (size_t i = 0; i < n; i++) add(&l, extra[i].text, extra[i].kind, 0);
-    mini_str(m, "tokenizer.ggml.model", "gpt2");
-    mini_str(m, "tokenizer.ggml.pre", pre);
-    mini_strs(m, "tokenizer.ggml.tokens", l.texts, l.n);
-    mini_i32s(m, "tokenizer.ggml.token_type", l.kinds, l.n);
-    mini_strs(m, "tokenizer.ggml.merges", (const char *const *)pairs, n_merges);
+    tiny_str(m, "tokenizer.ggml.model", "gpt2");
+    tiny_str(m, "tokenizer.ggml.pre", pre);
+    tiny_strs(m, "tokenizer.ggml.tokens", l.texts, l.n);
+    tiny_i32s(m, "tokenizer.ggml.token_type", l.kinds, l.n);
+    tiny_strs(m, "tokenizer.ggml.merges", (const char *const *)pairs, n_merges);
     for (size_t i = 0; i < n_merges; i++) {
         free(pairs[i]);
         free(joined[i]);
     }
 }
 
-int32_t *mini_encode(const struct tokenizer *t, const char *s, const char *marks, size_t *n)
+int32_t *tiny_encode(const struct tokenizer *t, const char *s, const char *marks, size_t *n)
 {
     struct text text = {0};
     struct tokens out = {0};
@@ -202,10 +203,10 @@ int32_t *mini_encode(const struct tokenizer *t, const char *s, const char *marks
     return out.ids;
 }
 
-void mini_expect(const struct tokenizer *t, const char *s, const char *marks, const int32_t *ids, size_t n)
+void tiny_expect(const struct tokenizer *t, const char *s, const char *marks, const int32_t *ids, size_t n)
 {
     size_t got_n;
-    int32_t *got = mini_encode(t, s, marks, &got_n);
+    int32_t *got = tiny_encode(t, s, marks, &got_n);
     bool same = got_n == n && (!n || memcmp(got, ids, n * sizeof(*ids)) == 0);
     if (!same) {
         print_error("\"%s\" is\n", s);
@@ -218,27 +219,27 @@ void mini_expect(const struct tokenizer *t, const char *s, const char *marks, co
     assert_true(same);
 }
 
-uint32_t mini_random(uint64_t *seed)
+uint32_t tiny_random(uint64_t *seed)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*seed >> 33);
 }
 
-void mini_random_text(uint64_t *seed, size_t max, struct buf *out)
+void tiny_random_text(uint64_t *seed, size_t max, struct buf *out)
 {
     static const char common[] = "  abcde \n\t12'st.,<|>_-";
     static const uint32_t last[] = {0x7f, 0x7ff, 0xffff, 0x10ffff};
     size_t end = out->len + max;
     while (out->len + 4 <= end) {
         char c[4];
-        uint32_t pick = mini_random(seed) % 8, cp = mini_random(seed) % (last[pick % 4] + 1);
-        if (pick >= 4) cp = (unsigned char)common[mini_random(seed) % (sizeof(common) - 1)];
+        uint32_t pick = tiny_random(seed) % 8, cp = tiny_random(seed) % (last[pick % 4] + 1);
+        if (pick >= 4) cp = (unsigned char)common[tiny_random(seed) % (sizeof(common) - 1)];
         if ((cp >= 0xd800 && cp < 0xe000) || cp == 0x2581) continue; /* not a character; SentencePiece's space */
         put(out, c, utf8_encode(c, cp));
     }
 }
 
-void mini_round_trip(const struct tokenizer *t, const char *s, size_t len)
+void tiny_round_trip(const struct tokenizer *t, const char *s, size_t len)
 {
     struct text text = {0};
     struct tokens ids = {0};

@@ -3,7 +3,7 @@
  * Random schedules: arrivals, cancels, stalls, preemptions, restarts; what must hold is asserted after each step. The
  * environment's HOB_SCHED_STEPS says how many steps (a million), HOB_SCHED_SEED where to begin.
  */
-#include "sched-rig.h"
+#include "tests/sched/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,15 +16,15 @@ static uint64_t from_env(const char *name, uint64_t otherwise)
     return s && *s ? strtoull(s, NULL, 10) : otherwise;
 }
 
-static struct rig g;
+static struct fixture g;
 
 static void test_random_schedules(void **state)
 {
     uint64_t steps = from_env("HOB_SCHED_STEPS", 1000000), seed = from_env("HOB_SCHED_SEED", 1);
     while (g.steps < steps) {
-        rig_init(&g, seed++);
-        for (uint64_t until = g.steps + 5000; g.steps < until;) rig_step(&g);
-        rig_drain(&g);
+        fixture_init(&g, seed++);
+        for (uint64_t until = g.steps + 5000; g.steps < until;) fixture_step(&g);
+        fixture_drain(&g);
     }
     print_message("# %llu requests started, %llu ended by themselves, %llu cancelled, %llu stalled, %llu restarts\n",
                   (unsigned long long)g.starts, (unsigned long long)g.finished, (unsigned long long)g.cancels,

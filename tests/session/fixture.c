@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/session/rig.h"
+#include "tests/session/fixture.h"
 #include "daemon/session/names.h"
 #include "libcommon/error.h"
 #include "libcommon/hex.h"
@@ -18,40 +18,40 @@
 
 #include <cmocka.h>
 
-uint64_t rig_realtime, rig_boottime;
+uint64_t fixture_realtime, fixture_boottime;
 
-static void clock_of_rig(uint64_t *realtime, uint64_t *boottime)
+static void clock_of_fixture(uint64_t *realtime, uint64_t *boottime)
 {
-    *realtime = rig_realtime++;
-    *boottime = rig_boottime++;
+    *realtime = fixture_realtime++;
+    *boottime = fixture_boottime++;
 }
 
-struct session_store_config rig_config(const struct rig *g)
+struct session_store_config fixture_config(const struct fixture *g)
 {
-    return (struct session_store_config){.dir = g->dir, .clock = clock_of_rig};
+    return (struct session_store_config){.dir = g->dir, .clock = clock_of_fixture};
 }
 
-void rig_open(struct rig *g)
+void fixture_open(struct fixture *g)
 {
-    struct session_store_config c = rig_config(g);
+    struct session_store_config c = fixture_config(g);
     int r = session_store_open(&g->store, 1 << 20, &c);
     if (r < 0) print_message("%s\n", error_text(r));
     assert_int_equal(r, 0);
 }
 
-void rig_make(struct rig *g)
+void fixture_make(struct fixture *g)
 {
     const char *tmp = getenv("TMPDIR");
     if (!tmp || strlen(tmp) > 32) tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"; /* thousands of fsyncs */
     log_init("test", LOG_ERROR);
-    rig_realtime = 1800000000000000;
-    rig_boottime = 1000000;
+    fixture_realtime = 1800000000000000;
+    fixture_boottime = 1000000;
     snprintf(g->dir, sizeof(g->dir), "%s/hob-session-XXXXXX", tmp);
     assert_non_null(mkdtemp(g->dir));
-    rig_open(g);
+    fixture_open(g);
 }
 
-void rig_close(struct rig *g)
+void fixture_close(struct fixture *g)
 {
     g->store = session_store_free(g->store);
 }
@@ -61,34 +61,34 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return ftw->level == 0 ? 0 : remove(path);
 }
 
-void rig_clear(const char *path)
+void fixture_clear(const char *path)
 {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-void rig_remove(struct rig *g)
+void fixture_remove(struct fixture *g)
 {
-    rig_close(g);
-    rig_clear(g->dir);
+    fixture_close(g);
+    fixture_clear(g->dir);
     assert_int_equal(rmdir(g->dir), 0);
 }
 
-int rig_setup(void **state)
+int fixture_setup(void **state)
 {
-    struct rig *g = calloc(1, sizeof(*g));
+    struct fixture *g = calloc(1, sizeof(*g));
     *state = g;
-    rig_make(g);
+    fixture_make(g);
     return 0;
 }
 
-int rig_teardown(void **state)
+int fixture_teardown(void **state)
 {
-    rig_remove(*state);
+    fixture_remove(*state);
     free(*state);
     return 0;
 }
 
-struct session *rig_acquire(struct rig *g, uid_t uid, const char *name)
+struct session *fixture_acquire(struct fixture *g, uid_t uid, const char *name)
 {
     struct session *x = NULL;
     int r = session_acquire(g->store, uid, name, strlen(name), true, &x);
@@ -98,7 +98,7 @@ struct session *rig_acquire(struct rig *g, uid_t uid, const char *name)
     return x;
 }
 
-void rig_turn(struct session *x, unsigned n)
+void fixture_turn(struct session *x, unsigned n)
 {
     char say[64], answer[200];
     snprintf(say, sizeof(say), "question %u", n);
@@ -124,22 +124,22 @@ void rig_turn(struct session *x, unsigned n)
     assert_int_equal(session_add_outcome(x, &o), 0);
 }
 
-unsigned rig_last(const struct session *x)
+unsigned fixture_last(const struct session *x)
 {
     return x->content.n_outcomes ? (unsigned)x->content.outcomes[x->content.n_outcomes - 1].usage_prompt : 0;
 }
 
-void rig_say(struct rig *g, uid_t uid, const char *name, unsigned n)
+void fixture_say(struct fixture *g, uid_t uid, const char *name, unsigned n)
 {
-    struct session *x = rig_acquire(g, uid, name);
-    rig_turn(x, n);
+    struct session *x = fixture_acquire(g, uid, name);
+    fixture_turn(x, n);
     int r = session_save(x);
     if (r < 0) print_message("%s\n", error_text(r));
     assert_int_equal(r, 0);
     session_release(g->store, x);
 }
 
-char *rig_dump(const struct session *x)
+char *fixture_dump(const struct session *x)
 {
     struct buf b = BUF_INIT;
     int r = buf_printf(&b, "raw %d context %d model", x->content.raw, x->content.context);
@@ -163,7 +163,7 @@ char *rig_dump(const struct session *x)
     return buf_steal(&b, NULL);
 }
 
-void rig_path(char out[256], const struct rig *g, uid_t uid, const char *name, const char *ext)
+void fixture_path(char out[256], const struct fixture *g, uid_t uid, const char *name, const char *ext)
 {
     char hex[SESSION_HEX];
     XXH128_canonical_t c;
@@ -172,10 +172,10 @@ void rig_path(char out[256], const struct rig *g, uid_t uid, const char *name, c
     snprintf(out, 256, "%s/%" PRIu32 "/%s%s", g->dir, (uint32_t)uid, hex, ext);
 }
 
-bool rig_exists(const struct rig *g, uid_t uid, const char *name, const char *ext)
+bool fixture_exists(const struct fixture *g, uid_t uid, const char *name, const char *ext)
 {
     char path[256];
-    rig_path(path, g, uid, name, ext);
+    fixture_path(path, g, uid, name, ext);
     return access(path, F_OK) == 0;
 }
 
@@ -196,7 +196,7 @@ static int count_one(const char *path, const struct stat *st, int type, struct F
     return 0;
 }
 
-uint64_t rig_disk(const struct rig *g, uid_t uid)
+uint64_t fixture_disk(const struct fixture *g, uid_t uid)
 {
     char path[256];
     snprintf(path, sizeof(path), "%s/%" PRIu32, g->dir, (uint32_t)uid);
@@ -206,7 +206,7 @@ uint64_t rig_disk(const struct rig *g, uid_t uid)
     return counted.bytes;
 }
 
-char *rig_read(const char *path, size_t *n)
+char *fixture_read(const char *path, size_t *n)
 {
     struct stat st;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -219,7 +219,7 @@ char *rig_read(const char *path, size_t *n)
     return p;
 }
 
-void rig_write(const char *path, const char *p, size_t n)
+void fixture_write(const char *path, const char *p, size_t n)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0);

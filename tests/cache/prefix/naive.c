@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/cache/prefix/prefix-model.h"
+#include "tests/cache/prefix/naive.h"
 #include <assert.h>
 #include <string.h>
 
@@ -49,26 +49,26 @@ static bool is_child(const struct place *a, const struct place *e)
     return is_behind(a, e) && before_last(e) == a->n;
 }
 
-struct place *model_at(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n)
+struct place *naive_at(struct naive *m, uint32_t ns, const int32_t *tokens, uint32_t n)
 {
     EACH(m, e)
     if (e->n == n && place_begins(e, ns, tokens, n)) return e;
     return NULL;
 }
 
-struct place *model_by_id(struct model *m, struct prefix_id id)
+struct place *naive_by_id(struct naive *m, struct prefix_id id)
 {
     EACH(m, e)
     if (e->id.high == id.high && e->id.low == id.low) return e;
     return NULL;
 }
 
-struct place *model_parent(struct model *m, const struct place *e)
+struct place *naive_parent(struct naive *m, const struct place *e)
 {
-    return before_last(e) ? model_at(m, e->namespace, e->tokens, before_last(e)) : NULL;
+    return before_last(e) ? naive_at(m, e->namespace, e->tokens, before_last(e)) : NULL;
 }
 
-bool model_pinned(const struct model *m, const struct place *e)
+bool naive_pinned(const struct naive *m, const struct place *e)
 {
     if (e->refs) return true;
     EACH_OF(m, x)
@@ -76,29 +76,29 @@ bool model_pinned(const struct model *m, const struct place *e)
     return false;
 }
 
-bool model_leaf(const struct model *m, const struct place *e)
+bool naive_leaf(const struct naive *m, const struct place *e)
 {
-    if (!place_in_memory(e) || model_pinned(m, e)) return false;
+    if (!place_in_memory(e) || naive_pinned(m, e)) return false;
     EACH_OF(m, x)
     if (place_in_memory(x) && is_child(e, x)) return false;
     return true;
 }
 
-bool model_writable(struct model *m, const struct place *e)
+bool naive_writable(struct naive *m, const struct place *e)
 {
     if (!place_in_memory(e) || e->disk || e->writing) return false;
-    return before_last(e) == 0 || model_parent(m, e)->disk;
+    return before_last(e) == 0 || naive_parent(m, e)->disk;
 }
 
-bool model_disk_leaf(const struct model *m, const struct place *e)
+bool naive_disk_leaf(const struct naive *m, const struct place *e)
 {
-    if (!e->disk || model_pinned(m, e)) return false;
+    if (!e->disk || naive_pinned(m, e)) return false;
     EACH_OF(m, x)
     if (x->disk && is_child(e, x)) return false;
     return true;
 }
 
-uint32_t model_blocks(const struct model *m, uid_t uid)
+uint32_t naive_blocks(const struct naive *m, uid_t uid)
 {
     uint32_t n = 0;
     EACH_OF(m, e)
@@ -107,7 +107,7 @@ uint32_t model_blocks(const struct model *m, uid_t uid)
 }
 
 /* For two leaves of a uid that are both tails, or both not. */
-static bool goes_before(const struct model *m, const struct place *a, const struct place *b)
+static bool goes_before(const struct naive *m, const struct place *a, const struct place *b)
 {
     if (!a->tails) {
         const uint64_t now = m->clocks[a->uid];
@@ -117,14 +117,14 @@ static bool goes_before(const struct model *m, const struct place *a, const stru
     return a->used < b->used;
 }
 
-bool model_victim(const struct model *m, const struct place *e)
+bool naive_victim(const struct naive *m, const struct place *e)
 {
-    if (!model_leaf(m, e)) return false;
-    const uint32_t blocks = model_blocks(m, e->uid);
+    if (!naive_leaf(m, e)) return false;
+    const uint32_t blocks = naive_blocks(m, e->uid);
     EACH_OF(m, x)
     {
-        if (!model_leaf(m, x)) continue;
-        if (model_blocks(m, x->uid) > blocks) return false;
+        if (!naive_leaf(m, x)) continue;
+        if (naive_blocks(m, x->uid) > blocks) return false;
         if (x->uid != e->uid) continue;
         if (!x->tails && e->tails) return false;
         if (!x->tails == !e->tails && goes_before(m, x, e)) return false;
@@ -142,11 +142,11 @@ static bool is(const struct place *e, enum state s)
 }
 
 /* Full blocks, one after the other, that are all in state @s. */
-static uint32_t full_blocks(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n, enum state s)
+static uint32_t full_blocks(struct naive *m, uint32_t ns, const int32_t *tokens, uint32_t n, enum state s)
 {
     uint32_t at = 0;
     while (n - at >= KV_BLOCK) {
-        const struct place *e = model_at(m, ns, tokens, at + KV_BLOCK);
+        const struct place *e = naive_at(m, ns, tokens, at + KV_BLOCK);
         if (!e || !is(e, s)) break;
         at += KV_BLOCK;
     }
@@ -154,7 +154,7 @@ static uint32_t full_blocks(struct model *m, uint32_t ns, const int32_t *tokens,
 }
 
 /* The length of the longest beginning of tokens[at …] that a child of that place shares. */
-static uint32_t best_child(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t at, uint32_t n, enum state s)
+static uint32_t best_child(struct naive *m, uint32_t ns, const int32_t *tokens, uint32_t at, uint32_t n, enum state s)
 {
     uint32_t best = 0;
     EACH(m, e)
@@ -166,14 +166,14 @@ static uint32_t best_child(struct model *m, uint32_t ns, const int32_t *tokens, 
     return best;
 }
 
-uint32_t model_child(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t at, uint32_t n)
+uint32_t naive_child(struct naive *m, uint32_t ns, const int32_t *tokens, uint32_t at, uint32_t n)
 {
     return best_child(m, ns, tokens, at, n, READABLE);
 }
 
-void model_find(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n, struct model_match *out)
+void naive_find(struct naive *m, uint32_t ns, const int32_t *tokens, uint32_t n, struct naive_match *out)
 {
-    *out = (struct model_match){.n = full_blocks(m, ns, tokens, n, MEMORY)};
+    *out = (struct naive_match){.n = full_blocks(m, ns, tokens, n, MEMORY)};
     out->n_partial = best_child(m, ns, tokens, out->n, n, MEMORY);
     const uint32_t to = full_blocks(m, ns, tokens, n, READABLE);
     const uint32_t more = best_child(m, ns, tokens, to, n, READABLE);
@@ -182,25 +182,24 @@ void model_find(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n,
     if (out->all) return;
     out->surely_evicted = best_child(m, ns, tokens, to, n, ANY) > more;
     for (uint32_t i = 0; i < m->n_ghosts; i++)
-        out->maybe_evicted |= n - to >= KV_BLOCK && m->ghosts[i].namespace == ns &&
-                              m->ghosts[i].n == to + KV_BLOCK &&
+        out->maybe_evicted |= n - to >= KV_BLOCK && m->ghosts[i].namespace == ns && m->ghosts[i].n == to + KV_BLOCK &&
                               common(m->ghosts[i].tokens, to + KV_BLOCK, tokens, n) == to + KV_BLOCK;
 }
 
 /* --- changes --- */
 
-struct place *model_covering(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n)
+struct place *naive_covering(struct naive *m, uint32_t ns, const int32_t *tokens, uint32_t n)
 {
-    struct place *found = model_at(m, ns, tokens, n);
+    struct place *found = naive_at(m, ns, tokens, n);
     if (found && place_in_memory(found)) return found;
     EACH(m, e)
-    if (place_in_memory(e) && e->namespace == ns && e->n > n &&
-        before_last(e) == (n - 1) / KV_BLOCK * KV_BLOCK && common(e->tokens, e->n, tokens, n) == n)
+    if (place_in_memory(e) && e->namespace == ns && e->n > n && before_last(e) == (n - 1) / KV_BLOCK * KV_BLOCK &&
+        common(e->tokens, e->n, tokens, n) == n)
         return e;
     return NULL;
 }
 
-static bool covered(struct model *m, const struct place *e)
+static bool covered(struct naive *m, const struct place *e)
 {
     EACH(m, x)
     if (x != e && place_in_memory(x) && before_last(x) == before_last(e) &&
@@ -209,15 +208,15 @@ static bool covered(struct model *m, const struct place *e)
     return false;
 }
 
-static bool for_nothing(const struct model *m, const struct place *e)
+static bool for_nothing(const struct naive *m, const struct place *e)
 {
-    if (readable(e) || e->writing || model_pinned(m, e)) return false;
+    if (readable(e) || e->writing || naive_pinned(m, e)) return false;
     EACH_OF(m, x)
     if (is_behind(e, x)) return false;
     return true;
 }
 
-void model_tidy(struct model *m)
+void naive_tidy(struct naive *m)
 {
     EACH(m, e)
     if (place_in_memory(e) && !e->refs && !e->tails && place_last(e) < KV_BLOCK && covered(m, e)) {
@@ -239,32 +238,32 @@ static void count_use(struct place *e)
     if (e->uses < 7) e->uses++;
 }
 
-void model_add_use(struct model *m, struct place *e)
+void naive_add_use(struct naive *m, struct place *e)
 {
     e->used = ++m->clock;
     e->since = ++m->clocks[e->uid];
 }
 
-struct place *model_enter(struct model *m, uint32_t ns, const int32_t *tokens, uint32_t n, uint32_t block, uid_t uid)
+struct place *naive_enter(struct naive *m, uint32_t ns, const int32_t *tokens, uint32_t n, uint32_t block, uid_t uid)
 {
-    struct place *e = model_at(m, ns, tokens, n);
+    struct place *e = naive_at(m, ns, tokens, n);
     if (!e) {
-        assert(m->n < MODEL_PLACES);
+        assert(m->n < NAIVE_PLACES);
         e = &m->places[m->n++];
         *e = (struct place){.namespace = ns, .n = n, .uid = uid};
         memcpy(e->tokens, tokens, n * sizeof(*tokens));
     }
     e->block = block;
-    model_add_use(m, e);
+    naive_add_use(m, e);
     count_use(e);
     EACH(m, x) /* covered places on disk only count as unused */
-    if (x != e && !place_in_memory(x) && !x->tails && !model_pinned(m, x) && place_last(x) < KV_BLOCK &&
+    if (x != e && !place_in_memory(x) && !x->tails && !naive_pinned(m, x) && place_last(x) < KV_BLOCK &&
         before_last(x) == before_last(e) && place_begins(x, ns, tokens, n))
         x->used = 0;
     return e;
 }
 
-void model_touch(struct model *m, const struct place *e, bool begins)
+void naive_touch(struct naive *m, const struct place *e, bool begins)
 {
     m->clock++;
     m->clocks[e->uid] += begins;
@@ -276,7 +275,7 @@ void model_touch(struct model *m, const struct place *e, bool begins)
     }
 }
 
-static void give_up(struct model *m, const struct place *e)
+static void give_up(struct naive *m, const struct place *e)
 {
     if (place_last(e) < KV_BLOCK || m->n_ghosts == sizeof(m->ghosts) / sizeof(m->ghosts[0])) return;
     m->ghosts[m->n_ghosts].namespace = e->namespace;
@@ -284,7 +283,7 @@ static void give_up(struct model *m, const struct place *e)
     memcpy(m->ghosts[m->n_ghosts++].tokens, e->tokens, sizeof(e->tokens));
 }
 
-void model_evict(struct model *m, struct place *e, bool writing)
+void naive_evict(struct naive *m, struct place *e, bool writing)
 {
     if (!e->disk) give_up(m, e);
     e->block = KV_NO_BLOCK;
@@ -292,7 +291,7 @@ void model_evict(struct model *m, struct place *e, bool writing)
     m->evictions[e->uid]++;
 }
 
-void model_disk_removed(struct model *m, struct place *e)
+void naive_disk_removed(struct naive *m, struct place *e)
 {
     if (!e->disk) return;
     if (!place_in_memory(e)) give_up(m, e);

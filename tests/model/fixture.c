@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/model/rig.h"
+#include "tests/model/fixture.h"
 #include "libcommon/error.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-char *rig_file(const void *bytes, size_t n)
+char *fixture_file(const void *bytes, size_t n)
 {
     const char *dir = getenv("TMPDIR");
     char path[512];
@@ -22,9 +22,9 @@ char *rig_file(const void *bytes, size_t n)
     return strdup(path);
 }
 
-int rig_open(struct gguf **out, const void *bytes, size_t n)
+int fixture_open(struct gguf **out, const void *bytes, size_t n)
 {
-    char *path = rig_file(bytes, n);
+    char *path = fixture_file(bytes, n);
     int r = gguf_open(out, path);
     if (r < 0) assert_non_null(strstr(error_text(r), path));
     unlink(path);
@@ -32,9 +32,9 @@ int rig_open(struct gguf **out, const void *bytes, size_t n)
     return r;
 }
 
-void rig_tiny_bytes(struct buf *out, const struct tiny *t)
+void fixture_tiny_bytes(struct buf *out, const struct tiny *t)
 {
-    char *path = rig_file("", 0);
+    char *path = fixture_file("", 0);
     assert_int_equal(tiny_write(t, path), 0);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
@@ -45,18 +45,18 @@ void rig_tiny_bytes(struct buf *out, const struct tiny *t)
     free(path);
 }
 
-struct gguf *rig_tiny(const struct tiny *t)
+struct gguf *fixture_tiny(const struct tiny *t)
 {
     struct buf b = BUF_INIT;
     struct gguf *g = NULL;
-    rig_tiny_bytes(&b, t);
-    int r = rig_open(&g, b.data, b.len);
+    fixture_tiny_bytes(&b, t);
+    int r = fixture_open(&g, b.data, b.len);
     if (r < 0) fail_msg("%s", error_text(r));
     buf_fini(&b);
     return g;
 }
 
-size_t rig_where(const struct buf *b, const char *what)
+size_t fixture_where(const struct buf *b, const char *what)
 {
     const char *p = memmem(b->data, b->len, what, strlen(what));
     assert_non_null(p);
@@ -127,7 +127,7 @@ void put_padding(struct buf *b, size_t align)
     put_zeros(b, -b->len % align);
 }
 
-struct backend *rig_backend(const struct gguf *g, const struct rig_config *c)
+struct backend *fixture_backend(const struct gguf *g, const struct fixture_config *c)
 {
     struct hparams s;
     struct backend *b = NULL;
@@ -147,7 +147,7 @@ struct backend *rig_backend(const struct gguf *g, const struct rig_config *c)
     return b;
 }
 
-void rig_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed)
+void fixture_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed)
 {
     for (uint32_t i = 0; i < n; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -155,22 +155,22 @@ void rig_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed)
     }
 }
 
-void rig_seq_init(struct rig_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block)
+void fixture_seq_init(struct fixture_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block)
 {
     uint32_t blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
-    *s = (struct rig_seq){.n = n, .vocab = b->hparams.vocab};
+    *s = (struct fixture_seq){.n = n, .vocab = b->hparams.vocab};
     s->tokens = malloc(n * sizeof(*s->tokens));
     s->blocks = malloc(blocks * sizeof(*s->blocks));
     s->want = malloc(n);
     s->logits = malloc((size_t)n * s->vocab * sizeof(float));
     assert_true(s->tokens && s->blocks && s->want && s->logits);
     memset(s->want, WANT_LOGITS, n);
-    rig_tokens(s->tokens, n, s->vocab, seed);
+    fixture_tokens(s->tokens, n, s->vocab, seed);
     for (uint32_t i = 0; i < blocks; i++) s->blocks[i] = first_block + i;
     s->groups[0] = s->blocks;
 }
 
-void rig_seq_fini(struct rig_seq *s)
+void fixture_seq_fini(struct fixture_seq *s)
 {
     free(s->tokens);
     free(s->blocks);
@@ -178,7 +178,7 @@ void rig_seq_fini(struct rig_seq *s)
     free(s->logits);
 }
 
-struct batch_entry rig_entry(struct rig_seq *s, uint32_t n)
+struct batch_entry fixture_entry(struct fixture_seq *s, uint32_t n)
 {
     s->groups[0] = s->blocks;
     return (struct batch_entry){.blocks = s->groups,
@@ -190,14 +190,14 @@ struct batch_entry rig_entry(struct rig_seq *s, uint32_t n)
                                 .want = s->want + s->done};
 }
 
-void rig_step(struct backend *b, struct rig_seq *seqs, const uint32_t *n, size_t n_seqs)
+void fixture_step(struct backend *b, struct fixture_seq *seqs, const uint32_t *n, size_t n_seqs)
 {
     struct batch_entry e[16];
     size_t n_entries = 0, rows = 0, vocab = b->hparams.vocab;
     assert_true(n_seqs <= 16);
     for (size_t i = 0; i < n_seqs; i++)
         if (n[i]) {
-            e[n_entries++] = rig_entry(&seqs[i], n[i]);
+            e[n_entries++] = fixture_entry(&seqs[i], n[i]);
             rows += n[i];
         }
     float *out = malloc(rows * vocab * sizeof(float)), *row = out;
@@ -212,33 +212,33 @@ void rig_step(struct backend *b, struct rig_seq *seqs, const uint32_t *n, size_t
     free(out);
 }
 
-void rig_run(struct backend *b, struct rig_seq *s, uint32_t chunk)
+void fixture_run(struct backend *b, struct fixture_seq *s, uint32_t chunk)
 {
     while (s->done < s->n) {
         uint32_t n = s->n - s->done < chunk ? s->n - s->done : chunk;
-        rig_step(b, s, &n, 1);
+        fixture_step(b, s, &n, 1);
     }
 }
 
-void rig_some_wanted(struct backend *b, const struct rig_seq *all, uint32_t first_block)
+void fixture_some_wanted(struct backend *b, const struct fixture_seq *all, uint32_t first_block)
 {
-    struct rig_seq s;
+    struct fixture_seq s;
     uint32_t rows = 0;
-    rig_seq_init(&s, b, all->n, 0, first_block);
+    fixture_seq_init(&s, b, all->n, 0, first_block);
     memcpy(s.tokens, all->tokens, s.n * sizeof(*s.tokens));
     s.sinks = all->sinks, s.window = all->window;
     for (uint32_t i = 0; i < s.n; i++) s.want[i] = i / 5 % 3 == 1 || i % 17 == 0 ? WANT_LOGITS : WANT_NOTHING;
-    struct batch_entry e = rig_entry(&s, s.n);
+    struct batch_entry e = fixture_entry(&s, s.n);
     int r = b->ops->forward(b, &e, 1, s.logits, NULL);
     if (r < 0) fail_msg("%s", error_text(r));
     for (uint32_t i = 0; i < s.n; i++)
         if (s.want[i] &&
             memcmp(s.logits + (size_t)rows++ * s.vocab, all->logits + (size_t)i * s.vocab, s.vocab * sizeof(float)))
             fail_msg("the logits of token %u differ where not all are wanted", i);
-    rig_seq_fini(&s);
+    fixture_seq_fini(&s);
 }
 
-void rig_same_logits(const struct rig_seq *a, const struct rig_seq *b)
+void fixture_same_logits(const struct fixture_seq *a, const struct fixture_seq *b)
 {
     assert_int_equal(a->done, b->done);
     for (uint32_t i = 0; i < a->done; i++)

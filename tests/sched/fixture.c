@@ -52,7 +52,7 @@ static uint32_t blocks_of(uint32_t tokens)
 }
 
 /* The running request that holds the group's blocks. */
-static uint32_t holders(const struct rig *g, int group)
+static uint32_t holders(const struct fixture *g, int group)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->n; i++) n += g->reqs[i].running && g->more[i].group == group && g->more[i].taken > 0;
@@ -60,7 +60,7 @@ static uint32_t holders(const struct rig *g, int group)
 }
 
 /* Count the free blocks of the pool. */
-static uint32_t count_free(const struct rig *g)
+static uint32_t count_free(const struct fixture *g)
 {
     uint32_t used = 0;
     for (uint32_t i = 0; i < g->n; i++) {
@@ -81,7 +81,7 @@ static uint32_t from_group(const struct fixture *g, const struct fixture_req *m)
 }
 
 /* Preempted requests keep their blocks only while memory suffices. */
-static void evict(struct rig *g)
+static void evict(struct fixture *g)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < g->n; i++) kept += g->reqs[i].running ? 0 : blocks_of(g->more[i].kept);
@@ -93,7 +93,7 @@ static void evict(struct rig *g)
 }
 
 /* Build the scheduler's input as the engine does. */
-static void describe(struct rig *g)
+static void describe(struct fixture *g)
 {
     g->free = count_free(g);
     evict(g);
@@ -157,7 +157,7 @@ static void stall(struct fixture *g, uint32_t i)
 }
 
 /* Restart: only the requests remain, and arrive again. */
-static void restart(struct rig *g)
+static void restart(struct fixture *g)
 {
     g->restarts++;
     memset(g->users, 0, sizeof(g->users));
@@ -223,7 +223,7 @@ static void do_start(struct fixture *g, uint32_t i)
     g->starts++;
 }
 
-static void do_preempt(struct rig *g, uint32_t i, enum sched_reason reason)
+static void do_preempt(struct fixture *g, uint32_t i, enum sched_reason reason)
 {
     struct sched_req *r = &g->reqs[i];
     struct fixture_req *m = &g->more[i];
@@ -263,7 +263,7 @@ static void decide(struct fixture *g)
 /* --- fairness --- */
 
 /* True if no request of its group runs. */
-static bool could_run(const struct rig *g, uint32_t i)
+static bool could_run(const struct fixture *g, uint32_t i)
 {
     const struct sched_req *r = &g->reqs[i];
     uint32_t others = g->free;

@@ -125,10 +125,12 @@ void reference_attention(struct pass *p)
         ldk = (int)(s->kv_heads * s->head_dim);
     for (uint32_t h = 0; h < s->heads; h++) {
         uint32_t kv_head = h / (s->heads / s->kv_heads);
-        size_t kv = (size_t)kv_head * s->head_dim;
-        blas_product(&p->r->blas, p->score, n, p->q + (size_t)h * s->head_dim, ldq, p->k + kv, ldk, n, n, hd, true);
+        size_t q = (size_t)h * s->head_dim, kv = (size_t)kv_head * s->head_dim;
+        const struct blas_product qk = {p->score, p->q + q, p->k + kv, n, ldq, ldk, n, n, hd, true};
+        const struct blas_product pv = {p->att + q, p->score, p->v + kv, ldq, n, ldk, n, hd, n, false};
+        blas_multiply(&p->r->blas, &qk);
         score_sinks(p, h, kv_head);
         softmax(p, h);
-        blas_product(&p->r->blas, p->att + (size_t)h * s->head_dim, ldq, p->score, n, p->v + kv, ldk, n, hd, n, false);
+        blas_multiply(&p->r->blas, &pv);
     }
 }

@@ -27,11 +27,11 @@ void blas_close(struct blas *b)
     b->handle = NULL;
 }
 
-void blas_product(const struct blas *b, float *c, int ldc, const float *a, int lda, const float *bm, int ldb, int m,
-                  int n, int k, bool transpose_b)
+void blas_multiply(const struct blas *b, const struct blas_product *p)
 {
     enum { ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
-    b->sgemm(ROW_MAJOR, NO_TRANS, transpose_b ? TRANS : NO_TRANS, m, n, k, 1.0f, a, lda, bm, ldb, 0.0f, c, ldc);
+    b->sgemm(ROW_MAJOR, NO_TRANS, p->transpose_b ? TRANS : NO_TRANS, p->m, p->n, p->k, 1.0f, p->a, p->lda, p->b, p->ldb,
+             0.0f, p->c, p->ldc);
 }
 
 static float half(const uint8_t *p)

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What only the reference pass uses: its own decoding of tensors, and OpenBLAS. */
+/* Decoding of tensors and matrix products for the reference pass, which shares no code with the fast path. */
 #include "daemon/model/gguf.h"
 
-/* C[m][n] = A[m][k] * B^T with B [n][k], all row-major with the given row strides; transpose_b false: B is [k][n]. */
 struct blas {
     void *handle;
+    /* cblas_sgemm */
     void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                   int ldb, float beta, float *c, int ldc);
 };
 
-/* 0, or -ENOENT and the error message. blas_close accepts a zeroed *b. */
+/* c[m][n] = a[m][k] * B, row-major, with row strides in floats. B is the transpose of b[n][k], or b[k][n] itself if
+ * @transpose_b is false. */
+struct blas_product {
+    float *c;
+    const float *a, *b;
+    int ldc, lda, ldb;
+    int m, n, k;
+    bool transpose_b;
+};
+
+/* Load OpenBLAS into the zeroed *b. 0, or -ENOENT and the error message. The caller calls blas_close in both cases,
+ * which also accepts a zeroed *b. */
 int blas_open(struct blas *b);
 void blas_close(struct blas *b);
-void blas_product(const struct blas *b, float *c, int ldc, const float *a, int lda, const float *bm, int ldb, int m,
-                  int n, int k, bool transpose_b);
+void blas_multiply(const struct blas *b, const struct blas_product *p);
 
 /* Rows [row, row+rows) of a tensor as f32 [rows][dims[0]]; stacked matrices are consecutive. 0, or -EOPNOTSUPP and
  * the error message for an unknown type. */

@@ -69,7 +69,8 @@ static int product(struct pass *p, float *out, const float *in, const struct ggu
     int e = reference_rows(t, row, n_rows, r->matrix);
     if (e) return e;
     int k = (int)t->dims[0], rows = (int)n_rows;
-    blas_product(&r->blas, out, rows, in, k, r->matrix, k, (int)p->n, rows, k, true);
+    const struct blas_product sgemm = {out, in, r->matrix, rows, k, k, (int)p->n, rows, k, true};
+    blas_multiply(&r->blas, &sgemm);
     return 0;
 }
 

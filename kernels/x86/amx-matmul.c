@@ -101,27 +101,41 @@ V __m512 add_block(enum kern_type type, __m512 acc, const int32_t *sums, const i
     return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_of(1, 1, s)), mw, acc);
 }
 
-/* Tokens t … t + nt - 1 with @blocks wide blocks, the first of which is number @b: @out goes on from what it has. */
-V void tokens(enum kern_type type, float *out, size_t ld, const uint8_t *wide, size_t b, size_t blocks,
-              const struct kern_acts *x, size_t t, size_t nt, __mmask16 rows)
+/* Wide blocks of one panel: @n of them, of which the first is block @first of the panel. */
+struct chunk {
+    const uint8_t *wide;
+    size_t first, n;
+};
+
+/* The rows of one panel in the result: row i of token t is at[t * ld + i], for the rows i of @rows. */
+struct result {
+    float *at;
+    size_t ld;
+    __mmask16 rows;
+};
+
+/* Add the products of @c and tokens t … t + nt - 1 to the result. The chunk with the first block starts at 0. */
+V void tokens(enum kern_type type, struct result out, struct chunk c, const struct kern_acts *x, size_t t, size_t nt)
 {
     const size_t k = x->k, nb = k / KERN_BLOCK;
+    const uint8_t *wide = c.wide;
     _Alignas(64) int32_t sums[2][TOKENS][KERN_ROWS];
     _Alignas(64) float acc[TOKENS][KERN_ROWS];
     for (size_t i = 0; i < nt; i++)
-        _mm512_store_ps(acc[i], b ? _mm512_maskz_loadu_ps(rows, out + (t + i) * ld) : _mm512_setzero_ps());
-    for (size_t j = 0; j < blocks; j++, wide += wide_bytes(type)) {
-        const int8_t *q = x->q + t * k + (b + j) * KERN_BLOCK;
+        _mm512_store_ps(acc[i],
+                        c.first ? _mm512_maskz_loadu_ps(out.rows, out.at + (t + i) * out.ld) : _mm512_setzero_ps());
+    for (size_t j = 0; j < c.n; j++, wide += wide_bytes(type)) {
+        const int8_t *q = x->q + t * k + (c.first + j) * KERN_BLOCK;
         product(nt < TOKENS, sums[0], q, k, wide);
         if (has_halves(type)) product(nt < TOKENS, sums[1], q + 16, k, wide + 256);
         for (size_t i = 0; i < nt; i++) {
-            const size_t at = (t + i) * nb + b + j;
+            const size_t at = (t + i) * nb + c.first + j;
             __m512 a = _mm512_load_ps(acc[i]);
             a = add_block(type, a, sums[0][i], sums[1][i], wide + WIDE_SCALES, x->s + at * 2, x->d[at]);
             _mm512_store_ps(acc[i], a);
         }
     }
-    for (size_t i = 0; i < nt; i++) _mm512_mask_storeu_ps(out + (t + i) * ld, rows, _mm512_load_ps(acc[i]));
+    for (size_t i = 0; i < nt; i++) _mm512_mask_storeu_ps(out.at + (t + i) * out.ld, out.rows, _mm512_load_ps(acc[i]));
 }
 
 V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, const struct kern_acts *x,
@@ -131,12 +145,12 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
     _Alignas(64) uint8_t wide[CHUNK_BLOCKS * WIDE_MOST];
     configure(x->n - whole, has_halves(type) ? 16 : 32);
     for (unsigned r = 0; r < rows; r += KERN_ROWS, panel += packed_panel(type, nb)) {
-        const __mmask16 mask = v16_mask(rows - r < KERN_ROWS ? rows - r : KERN_ROWS);
+        const struct result to = {out + r, ld, v16_mask(rows - r < KERN_ROWS ? rows - r : KERN_ROWS)};
         for (size_t b = 0; b < nb; b += CHUNK_BLOCKS) {
-            const size_t blocks = nb - b < CHUNK_BLOCKS ? nb - b : CHUNK_BLOCKS;
-            widen(type, wide, panel, b, blocks);
-            for (size_t t = 0; t < whole; t += TOKENS) tokens(type, out + r, ld, wide, b, blocks, x, t, TOKENS, mask);
-            if (whole < x->n) tokens(type, out + r, ld, wide, b, blocks, x, whole, x->n - whole, mask);
+            const struct chunk c = {wide, b, nb - b < CHUNK_BLOCKS ? nb - b : CHUNK_BLOCKS};
+            widen(type, wide, panel, b, c.n);
+            for (size_t t = 0; t < whole; t += TOKENS) tokens(type, to, c, x, t, TOKENS);
+            if (whole < x->n) tokens(type, to, c, x, whole, x->n - whole);
         }
     }
     TILE_RELEASE();

@@ -113,11 +113,19 @@ V void softmax(struct state *s, unsigned i)
     a->l[iq] += v16_fold(v16_add(p0, p1));
 }
 
-/* o_i += p_ij v_j over keys [lo, hi) of queries i0 … i0 + nq - 1 and nd vectors of dims from d0; the last one has only
- * @last lanes. */
-V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, const void *v, size_t d0, size_t last,
-                  unsigned lo, unsigned hi, enum kern_kv kv)
+/* The values of keys [lo, hi) of a block. */
+struct values {
+    const void *v; /* the block */
+    enum kern_kv kv;
+    unsigned lo, hi;
+};
+
+/* o_i += p_ij v_j over the keys of @y, for queries i0 … i0 + nq - 1 and nd vectors of dims from d0. The last vector has
+ * @last lanes, the others 16. */
+V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, struct values y, size_t d0, size_t last)
 {
+    const enum kern_kv kv = y.kv;
+    const void *v = y.v;
     size_t dim = s->a->dim;
     float *o = s->a->o + (s->first + i0) * dim + d0;
     v16 acc[PV_Q][PV_D];
@@ -128,7 +136,7 @@ V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, 
             acc[i][d] =
                 last < 16 && d == nd - 1 ? v16_load_n(o + i * dim + 16 * d, last) : v16_load(o + i * dim + 16 * d);
     }
-    for (unsigned j = lo; j < hi; j++) {
+    for (unsigned j = y.lo; j < y.hi; j++) {
         v16 x[PV_D];
         UNROLL
         for (unsigned d = 0; d < nd; d++) {
@@ -157,14 +165,13 @@ V void add_values(unsigned nq, unsigned nd, const struct state *s, unsigned i0, 
 }
 
 /* All dims of nq queries. */
-V void add_rows(unsigned nq, const struct state *s, unsigned i0, const void *v, unsigned lo, unsigned hi,
-                enum kern_kv kv)
+V void add_rows(unsigned nq, const struct state *s, unsigned i0, struct values y)
 {
     size_t d = 0, dim = s->a->dim;
-    if (lo >= hi) return;
-    for (; d + 16 * PV_D <= dim; d += 16 * PV_D) add_values(nq, PV_D, s, i0, v, d, 16, lo, hi, kv);
-    for (; d + 16 <= dim; d += 16) add_values(nq, 1, s, i0, v, d, 16, lo, hi, kv);
-    if (d < dim) add_values(nq, 1, s, i0, v, d, dim - d, lo, hi, kv);
+    if (y.lo >= y.hi) return;
+    for (; d + 16 * PV_D <= dim; d += 16 * PV_D) add_values(nq, PV_D, s, i0, y, d, 16);
+    for (; d + 16 <= dim; d += 16) add_values(nq, 1, s, i0, y, d, 16);
+    if (d < dim) add_values(nq, 1, s, i0, y, d, dim - d);
 }
 
 /* Values of nq queries: together where all of them see a key, alone before and after. */
@@ -176,9 +183,9 @@ V void add_together(unsigned nq, const struct state *s, unsigned i0, const void 
         if (s->hi[i] < hi) hi = s->hi[i];
     }
     if (lo >= hi) lo = hi = KV_BLOCK; /* no key is seen by all: everything comes before */
-    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, v, s->lo[i], below(s->hi[i], lo), kv);
-    add_rows(nq, s, i0, v, lo, hi, kv);
-    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, v, hi, s->hi[i], kv);
+    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, (struct values){v, kv, s->lo[i], below(s->hi[i], lo)});
+    add_rows(nq, s, i0, (struct values){v, kv, lo, hi});
+    for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, (struct values){v, kv, hi, s->hi[i]});
 }
 
 /* One tile of queries and one block. */

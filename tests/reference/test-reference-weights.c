@@ -51,9 +51,9 @@ static void test_product(void **state)
     }
     const float a[] = {1, 2, 3, 4, 5, 6}, m[] = {1, 0, 2, 0, 1, 1}; /* [2][3] each */
     float c[4];
-    blas_product(&b, c, 2, a, 3, m, 3, 2, 2, 3, true);
+    blas_multiply(&b, &(struct blas_product){c, a, m, 2, 3, 3, 2, 2, 3, true});
     assert_true(c[0] == 7 && c[1] == 5 && c[2] == 16 && c[3] == 11);
-    blas_product(&b, c, 2, a, 3, m, 2, 2, 2, 3, false); /* the same six as [3][2] */
+    blas_multiply(&b, &(struct blas_product){c, a, m, 2, 3, 2, 2, 2, 3, false}); /* the same six as [3][2] */
     assert_true(c[0] == 8 && c[1] == 3 && c[2] == 20 && c[3] == 6);
     blas_close(&b);
     blas_close(&(struct blas){0});

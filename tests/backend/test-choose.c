@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The choice of a backend by name, and batches that run through a backend which is not the CPU's. */
 #include "libcommon/error.h"
+#include "tests/backend/backend-seq.h"
 #include "tests/backend/counting.h"
-#include "tests/model/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int setup(void **state)
 {
     struct tiny t;
     tiny_init(&t);
-    g = fixture_tiny(&t);
+    g = model_file_tiny(&t);
     return 0;
 }
 
@@ -87,13 +87,13 @@ static void test_check(void **state)
 static void test_batches(void **state)
 {
     struct backend *b[] = {made("cpu"), made("counting")};
-    struct fixture_seq s[2];
+    struct backend_seq s[2];
     const struct counts before = counting;
     for (int i = 0; i < 2; i++) {
-        fixture_seq_init(&s[i], b[i], 100, 7, 0);
-        fixture_run(b[i], &s[i], 40);
+        backend_seq_init(&s[i], b[i], 100, 7, 0);
+        backend_seq_run(b[i], &s[i], 40);
     }
-    fixture_same_logits(&s[0], &s[1]);
+    backend_seq_same_logits(&s[0], &s[1]);
     assert_int_equal(counting.forwards - before.forwards, 3);
     assert_int_equal(counting.tokens - before.tokens, 100);
     assert_int_equal(counting.rows - before.rows, 100);
@@ -103,7 +103,7 @@ static void test_batches(void **state)
     assert_memory_equal(&lse[0], &lse[1], sizeof(*lse));
     assert_int_equal(counting.logsumexps - before.logsumexps, 1);
     for (int i = 0; i < 2; i++) {
-        fixture_seq_fini(&s[i]);
+        backend_seq_fini(&s[i]);
         backend_free(b[i]);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "kernels/kernels.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/model/model-file.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static int setup(void **state)
     put_str(&b, "ints"), put_u32(&b, GGUF_ARRAY), put_u32(&b, GGUF_I32), put_u64(&b, 2), put_u32(&b, 3),
         put_u32(&b, 0xffffffff);
     put_str(&b, "floats"), put_u32(&b, GGUF_ARRAY), put_u32(&b, GGUF_F32), put_u64(&b, 1), put_u32(&b, 0x40000000);
-    return fixture_open(&g, b.data, b.len) || (buf_fini(&b), 0);
+    return model_file_open(&g, b.data, b.len) || (buf_fini(&b), 0);
 }
 
 static int teardown(void **state)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/model/gguf.h"
+#include "daemon/model/hparams.h"
+#include "kernels/kernels.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/model/model-file.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ static void test_reads_what_is_there(void **state)
     struct buf b = BUF_INIT;
     struct gguf *g = NULL;
     sample(&b);
-    assert_int_equal(fixture_open(&g, b.data, b.len), 0);
+    assert_int_equal(model_file_open(&g, b.data, b.len), 0);
     assert_int_equal(gguf_version(g), 3);
     assert_int_equal(gguf_file_size(g), b.len);
     assert_int_equal(gguf_n_kv(g), 16);
@@ -100,7 +101,7 @@ static void test_walks_strings(void **state)
     struct buf b = BUF_INIT;
     struct gguf *g = NULL;
     sample(&b);
-    assert_int_equal(fixture_open(&g, b.data, b.len), 0);
+    assert_int_equal(model_file_open(&g, b.data, b.len), 0);
     static const char *const want[] = {"one", "", "three"};
     const void *it = NULL;
     struct gguf_str s;
@@ -124,7 +125,7 @@ static void test_version_2(void **state)
     struct gguf *g = NULL;
     sample(&b);
     b.data[4] = 2;
-    assert_int_equal(fixture_open(&g, b.data, b.len), 0);
+    assert_int_equal(model_file_open(&g, b.data, b.len), 0);
     assert_int_equal(gguf_version(g), 2);
     gguf_close(g);
     buf_fini(&b);
@@ -143,14 +144,14 @@ static void test_a_vocabulary_of_150000(void **state)
         put_str(&b, s);
     }
     put_key_u32(&b, "after", 5);
-    assert_int_equal(fixture_open(&g, b.data, b.len), 0);
+    assert_int_equal(model_file_open(&g, b.data, b.len), 0);
     uint32_t v;
     assert_int_equal(gguf_get_u32(g, "after", &v), 0);
     assert_int_equal(v, 5);
     gguf_close(g);
     b.data[b.len - 1] = 0,
-                   b.data[fixture_where(&b, "t149999") - 8] = 127; /* the last string now reaches past the end */
-    assert_int_equal(fixture_open(&g, b.data, b.len), -EINVAL);
+                   b.data[model_file_find(&b, "t149999") - 8] = 127; /* the last string now reaches past the end */
+    assert_int_equal(model_file_open(&g, b.data, b.len), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "a string of key 'tokens' needs 127 bytes, the file has only"));
     buf_fini(&b);
 }
@@ -160,7 +161,7 @@ static void test_a_vocabulary_of_150000(void **state)
 static void refused(const struct buf *b, const char *why)
 {
     struct gguf *g = NULL;
-    int r = fixture_open(&g, b->data, b->len);
+    int r = model_file_open(&g, b->data, b->len);
     if (r >= 0) fail_msg("opened a file that should be refused with: %s", why);
     if (!strstr(error_text(r), why)) fail_msg("\"%s\" does not say \"%s\"", error_text(r), why);
     assert_null(strchr(error_text(r), '\n'));
@@ -179,7 +180,7 @@ static void test_no_gguf(void **state)
     assert_string_equal(error_text(-ENOENT), "/nonexistent/model.gguf: No such file or directory");
     assert_int_equal(gguf_open(&g, "/"), -EINVAL);
     assert_string_equal(error_text(-EINVAL), "/: not a regular file");
-    char *path = fixture_file("", 0);
+    char *path = model_file_write("", 0);
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(gguf_open(&g, path), -EINVAL); /* and does not wait for a writer */
@@ -321,7 +322,7 @@ static void test_names_are_shown_harmlessly(void **state)
 
 static void truncate_everywhere(const struct buf *b, size_t need, size_t from, size_t step)
 {
-    char *path = fixture_file(b->data, b->len);
+    char *path = model_file_write(b->data, b->len);
     struct gguf *g = NULL;
     for (size_t n = b->len; n-- > 0;) {
         if (n > from && n % step) continue;
@@ -348,15 +349,15 @@ static void test_truncated_model(void **state)
     tiny_init(&t);
     t.layers = 1;
     struct buf b = BUF_INIT;
-    fixture_tiny_bytes(&b, &t);
-    size_t directory = fixture_where(&b, "output_norm.weight") + 64;
+    model_file_tiny_bytes(&b, &t);
+    size_t directory = model_file_find(&b, "output_norm.weight") + 64;
     truncate_everywhere(&b, b.len, directory, 97); /* its last tensor ends where the file ends */
     buf_fini(&b);
 }
 
 static void mutate(const struct buf *b, size_t end, const uint8_t *flips, size_t n_flips)
 {
-    char *path = fixture_file(b->data, b->len);
+    char *path = model_file_write(b->data, b->len);
     FILE *f = fopen(path, "r+b");
     assert_non_null(f);
     setvbuf(f, NULL, _IONBF, 0);
@@ -396,8 +397,8 @@ static void test_every_byte_of_a_model_mutated(void **state)
     tiny_init(&t);
     t.layers = 1, t.dim = 32, t.ffn = 32, t.heads = t.kv_heads = 1;
     struct buf b = BUF_INIT;
-    fixture_tiny_bytes(&b, &t);
-    mutate(&b, fixture_where(&b, "output_norm.weight") + 64, flips, sizeof(flips));
+    model_file_tiny_bytes(&b, &t);
+    mutate(&b, model_file_find(&b, "output_norm.weight") + 64, flips, sizeof(flips));
     buf_fini(&b);
 }
 

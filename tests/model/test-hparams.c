@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/hparams.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/model/model-file.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +64,7 @@ static int read_changed(struct hparams *s, const struct key *a, const struct key
     if (rows) put_tensor(&file, "token_embd.weight", 0, 0, 2, dims);
     put_padding(&file, 32), put_zeros(&file, 64 * 4 * rows);
     memcpy(file.data + 16, &n, 8);
-    int r = fixture_open(&g, file.data, file.len);
+    int r = model_file_open(&g, file.data, file.len);
     if (r < 0) fail_msg("%s", error_text(r));
     r = hparams_read(s, g);
     if (r < 0) assert_non_null(strstr(error_text(r), gguf_path(g)));
@@ -172,7 +172,7 @@ static struct hparams hparams_of(const char *arch)
     tiny_init(&t);
     t.type = 0;
     t.arch = arch;
-    struct gguf *g = fixture_tiny(&t);
+    struct gguf *g = model_file_tiny(&t);
     int r = hparams_read(&s, g);
     if (r) fail_msg("%s", error_text(r));
     gguf_close(g);
@@ -237,9 +237,9 @@ static void test_scale_by_width(void **state)
         t.type = 0;
         t.arch = "gemma2";
         t.heads = 6;
-        fixture_tiny_bytes(&b, &t);
-        memcpy(b.data + fixture_where(&b, key) + strlen(key) + 4, &layers, sizeof(layers));
-        assert_int_equal(fixture_open(&g, b.data, b.len), 0);
+        model_file_tiny_bytes(&b, &t);
+        memcpy(b.data + model_file_find(&b, key) + strlen(key) + 4, &layers, sizeof(layers));
+        assert_int_equal(model_file_open(&g, b.data, b.len), 0);
         assert_int_equal(hparams_read(&s, g), 0);
         assert_true(s.n_layers == layers && s.dim == 64);
         assert_true(s.scale.attention == (float)(1 / sqrt(layers == 46 ? 64 / 6. : s.head_dim)));

@@ -3,7 +3,7 @@
  * transformers' function (both with Python's floats). */
 #include "daemon/model/rope.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/model/model-file.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,7 +77,7 @@ static struct rope read_of(const char *arch, bool freqs)
     t.arch = arch;
     t.type = 0;
     t.rope_freqs = freqs;
-    struct gguf *g = fixture_tiny(&t);
+    struct gguf *g = model_file_tiny(&t);
     int e = rope_read(&r, g, "llama", 512);
     gguf_close(g);
     if (e) fail_msg("%s", error_text(e));
@@ -110,10 +110,10 @@ static int read_told(struct rope *r, const char *name, float value)
     tiny_init(&t);
     t.arch = "llama-yarn-told";
     t.type = 0;
-    fixture_tiny_bytes(&b, &t);
+    model_file_tiny_bytes(&b, &t);
     snprintf(key, sizeof(key), "llama.rope.scaling.%s", name);
-    memcpy(b.data + fixture_where(&b, key) + strlen(key) + 4, &value, sizeof(value));
-    assert_int_equal(fixture_open(&g, b.data, b.len), 0);
+    memcpy(b.data + model_file_find(&b, key) + strlen(key) + 4, &value, sizeof(value));
+    assert_int_equal(model_file_open(&g, b.data, b.len), 0);
     int e = rope_read(r, g, "llama", 512);
     gguf_close(g);
     buf_fini(&b);

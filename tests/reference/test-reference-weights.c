@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Two decoders of the same formats, written apart, agree bit by bit; and OpenBLAS multiplies as the comment says. */
 #include "daemon/reference/reference-weights.h"
+#include "kernels/kernels.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/model/model-file.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static void test_rows(void **state)
         tiny_init(&t);
         t.type = (uint32_t)tiny_type(kern_type_name(k));
         if (kern_type_block(k) == 256) t.dim = 256, t.ffn = 512;
-        struct gguf *g = fixture_tiny(&t);
+        struct gguf *g = model_file_tiny(&t);
         const struct gguf_tensor *w = gguf_find_tensor(g, "blk.0.ffn_down.weight");
         float want[512], have[1024];
         size_t stride = w->size / t.dim;

@@ -2,7 +2,7 @@
 /* The independent pass by itself; test-attention compares it with the fast one. */
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/backend/backend-seq.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 static struct reference *open_or_skip(struct gguf **g, const struct tiny *t)
 {
     struct reference *r = NULL;
-    *g = fixture_tiny(t);
+    *g = model_file_tiny(t);
     int e = reference_new(&r, *g);
     if (e == -ENOENT) {
         print_message("skipped: %s\n", error_text(e));
@@ -46,7 +46,7 @@ static void test_causal(void **state)
     struct reference *r = open_or_skip(&g, &t);
     assert_int_equal(hparams_read(&s, g), 0);
     int32_t tokens[N];
-    fixture_tokens(tokens, N, s.vocab, 4);
+    seeded_tokens(tokens, N, s.vocab, 4);
     float *a, *b, early = 0, late = 0;
     run(r, tokens, N, s.vocab, &a);
     tokens[10] = (tokens[10] + 1) % (int32_t)s.vocab;

@@ -5,7 +5,7 @@
 #include "daemon/backend/cpu/weights.h"
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/backend/backend-seq.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void arch_bytes(struct buf *out, const char *arch, uint32_t ctx)
     t.arch = name;
     t.ctx = ctx;
     t.rope_freqs = !strcmp(name, "llama");
-    fixture_tiny_bytes(out, &t);
+    model_file_tiny_bytes(out, &t);
 }
 
 static struct gguf *open_arch(const char *arch, uint32_t ctx)
@@ -38,7 +38,7 @@ static struct gguf *open_arch(const char *arch, uint32_t ctx)
     struct buf b = BUF_INIT;
     struct gguf *g;
     arch_bytes(&b, arch, ctx);
-    assert_int_equal(fixture_open(&g, b.data, b.len), 0);
+    assert_int_equal(model_file_open(&g, b.data, b.len), 0);
     buf_fini(&b);
     return g;
 }
@@ -49,37 +49,37 @@ static void test_same_bits(void **state)
     static const uint32_t chunks[] = {1, 7, 32, LENGTH};
     struct gguf *g = open_arch(*state, 512);
     for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
-        struct fixture_seq want = {0};
+        struct backend_seq want = {0};
         const struct kernels *k;
         for (uint32_t i = 0; (k = kernels_nth(i)); i++)
             for (uint32_t threads = 1; threads <= 2; threads++) {
                 struct backend *b =
-                    fixture_backend(g, &(struct fixture_config){.cpu = k->name, .threads = threads, .kv_type = kv});
-                struct fixture_seq s;
-                fixture_seq_init(&s, b, LENGTH, 5, 0);
-                fixture_run(b, &s, chunks[(2 * i + threads + kv) % 4]);
+                    tiny_backend(g, &(struct tiny_backend_config){.cpu = k->name, .threads = threads, .kv_type = kv});
+                struct backend_seq s;
+                backend_seq_init(&s, b, LENGTH, 5, 0);
+                backend_seq_run(b, &s, chunks[(2 * i + threads + kv) % 4]);
                 backend_free(b);
                 if (!want.done) {
                     want = s;
                     continue;
                 }
-                fixture_same_logits(&want, &s);
-                fixture_seq_fini(&s);
+                backend_seq_same_logits(&want, &s);
+                backend_seq_fini(&s);
             }
-        fixture_seq_fini(&want);
+        backend_seq_fini(&want);
     }
     gguf_close(g);
 }
 
 /* Beside others in every step, which stand elsewhere. */
-static void test_in_a_batch(void **state)
+static void test_in_company(void **state)
 {
     struct gguf *g = open_arch(*state, 512);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){.threads = 2});
-    struct fixture_seq alone, s[3];
-    fixture_seq_init(&alone, b, LENGTH, 5, 0);
-    fixture_run(b, &alone, 40);
-    for (uint32_t i = 0; i < 3; i++) fixture_seq_init(&s[i], b, LENGTH, i == 1 ? 5 : 50 + i, 8 + 8 * i);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2});
+    struct backend_seq alone, s[3];
+    backend_seq_init(&alone, b, LENGTH, 5, 0);
+    backend_seq_run(b, &alone, 40);
+    for (uint32_t i = 0; i < 3; i++) backend_seq_init(&s[i], b, LENGTH, i == 1 ? 5 : 50 + i, 8 + 8 * i);
     for (uint32_t step = 0; s[1].done < LENGTH; step++) {
         uint32_t n[3];
         for (uint32_t i = 0; i < 3; i++) {
@@ -87,12 +87,12 @@ static void test_in_a_batch(void **state)
             n[i] = want < left ? want : left;
         }
         if (!n[1]) n[1] = 1;
-        fixture_step(b, s, n, 3);
+        backend_seq_step(b, s, n, 3);
     }
-    fixture_same_logits(&alone, &s[1]);
-    fixture_some_wanted(b, &alone, 32);
-    for (uint32_t i = 0; i < 3; i++) fixture_seq_fini(&s[i]);
-    fixture_seq_fini(&alone);
+    backend_seq_same_logits(&alone, &s[1]);
+    backend_seq_some_wanted(b, &alone, 32);
+    for (uint32_t i = 0; i < 3; i++) backend_seq_fini(&s[i]);
+    backend_seq_fini(&alone);
     backend_free(b);
     gguf_close(g);
 }
@@ -102,17 +102,18 @@ static float difference(const struct gguf *g, uint32_t n, uint32_t ctx)
 {
     struct reference *r = NULL;
     if (reference_new(&r, g) == -ENOENT) return -1;
-    struct backend *b = fixture_backend(g, &(struct fixture_config){.threads = 2, .ctx = ctx, .kv_type = KERN_KV_F32});
-    struct fixture_seq s;
-    fixture_seq_init(&s, b, n, 3, 0);
-    fixture_run(b, &s, 100);
+    struct backend *b =
+        tiny_backend(g, &(struct tiny_backend_config){.threads = 2, .ctx = ctx, .kv_type = KERN_KV_F32});
+    struct backend_seq s;
+    backend_seq_init(&s, b, n, 3, 0);
+    backend_seq_run(b, &s, 100);
     float *want = malloc((size_t)n * s.vocab * sizeof(float)), worst = 0;
     assert_non_null(want);
     reference_context(r, b->config.ctx);
     assert_int_equal(reference_forward(r, s.tokens, n, want), 0);
     for (size_t i = 0; i < (size_t)n * s.vocab; i++) worst = fmaxf(worst, fabsf(want[i] - s.logits[i]));
     free(want);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
     backend_free(b);
     reference_free(r);
     return worst;
@@ -153,14 +154,14 @@ static void test_long_windows(void **state)
 static void test_what_a_window_hides(void **state)
 {
     struct gguf *g = open_arch("gemma2", 512);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){.threads = 1, .kv_type = KERN_KV_F32});
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 1, .kv_type = KERN_KV_F32});
     memset(b->hparams.slides, 0xff, sizeof(b->hparams.slides)); /* 4 layers: nothing reaches further than 4 x 69 */
-    struct fixture_seq one, two;
-    fixture_seq_init(&one, b, 400, 5, 0);
-    fixture_seq_init(&two, b, 400, 5, 16);
+    struct backend_seq one, two;
+    backend_seq_init(&one, b, 400, 5, 0);
+    backend_seq_init(&two, b, 400, 5, 16);
     two.tokens[9] = (two.tokens[9] + 1) % (int32_t)two.vocab;
-    fixture_run(b, &one, 64);
-    fixture_run(b, &two, 13);
+    backend_seq_run(b, &one, 64);
+    backend_seq_run(b, &two, 13);
     for (uint32_t i = 0; i < 400; i++) {
         size_t bytes = one.vocab * sizeof(float);
         bool same = !memcmp(one.logits + (size_t)i * one.vocab, two.logits + (size_t)i * two.vocab, bytes);
@@ -169,8 +170,8 @@ static void test_what_a_window_hides(void **state)
         else if (i < 9 + 69)
             assert_false(same);
     }
-    fixture_seq_fini(&one);
-    fixture_seq_fini(&two);
+    backend_seq_fini(&one);
+    backend_seq_fini(&two);
     backend_free(b);
     gguf_close(g);
 }
@@ -178,16 +179,16 @@ static void test_what_a_window_hides(void **state)
 static void test_windows_do_not_rotate(void **state)
 {
     struct gguf *g = open_arch("gemma3", 512);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){0});
-    struct fixture_seq s;
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){0});
+    struct backend_seq s;
     float *logits = malloc(b->hparams.vocab * sizeof(float));
-    fixture_seq_init(&s, b, 1, 5, 0);
+    backend_seq_init(&s, b, 1, 5, 0);
     s.window = 64;
-    struct batch_entry e = fixture_entry(&s, 1);
+    struct batch_entry e = backend_seq_entry(&s, 1);
     assert_int_equal(b->ops->forward(b, &e, 1, logits, NULL), -EOPNOTSUPP);
     assert_non_null(strstr(error_text(-EOPNOTSUPP), "a 'gemma3' model, whose layers have windows of their own"));
     free(logits);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
     backend_free(b);
     gguf_close(g);
 }
@@ -200,7 +201,7 @@ static void file_refused(struct buf *file, const char *why)
     struct gguf *g;
     struct hparams s;
     size_t bytes;
-    assert_int_equal(fixture_open(&g, file->data, file->len), 0);
+    assert_int_equal(model_file_open(&g, file->data, file->len), 0);
     int r = hparams_read(&s, g);
     if (!r) r = backend_check(NULL, g, &s, &bytes);
     if (!r || !strstr(error_text(r), why)) fail_msg("\"%s\", not \"%s\"", r ? error_text(r) : "", why);
@@ -212,7 +213,7 @@ static void refused(const char *arch, const char *find, const char *put, const c
 {
     struct buf file = BUF_INIT;
     arch_bytes(&file, arch, 512);
-    memcpy(file.data + fixture_where(&file, find), put, strlen(put));
+    memcpy(file.data + model_file_find(&file, find), put, strlen(put));
     file_refused(&file, why);
 }
 
@@ -239,7 +240,7 @@ static void test_stacks_of_another_height(void **state)
     struct buf file = BUF_INIT;
     arch_bytes(&file, "mixtral", 512);
     const char *name = "blk.1.ffn_down_exps.weight"; /* then the number of dimensions, and these */
-    memcpy(file.data + fixture_where(&file, name) + strlen(name) + 4 + 2 * 8, &(uint64_t){7}, 8);
+    memcpy(file.data + model_file_find(&file, name) + strlen(name) + 4 + 2 * 8, &(uint64_t){7}, 8);
     file_refused(&file, "tensor 'blk.1.ffn_down_exps.weight' is 96 x 64 x 7, but the model's keys say 96 x 64 x 8");
 }
 
@@ -257,7 +258,7 @@ static void test_no_experts_for_a_token(void **state)
     struct buf file = BUF_INIT;
     arch_bytes(&file, "mixtral", 512);
     const char *key = "llama.expert_used_count"; /* then its type, and the value */
-    memset(file.data + fixture_where(&file, key) + strlen(key) + 4, 0, 4);
+    memset(file.data + model_file_find(&file, key) + strlen(key) + 4, 0, 4);
     file_refused(&file, "key 'llama.expert_used_count' is 0, not a number from 1 to 8");
 }
 
@@ -273,7 +274,7 @@ static void test_files_that_have_too_much(void **state)
 #define SAME(name)                                                                                                     \
     {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
     {                                                                                                                  \
-        "in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)                                                \
+        "in company " name, test_in_company, NULL, NULL, (void *)(name)                                                \
     }
 
 #define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)

@@ -3,7 +3,7 @@
  * themselves bit by bit, and with the independent f32 pass. */
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/backend/backend-seq.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,22 +26,22 @@ static void one_layer(struct tiny *t, uint32_t heads, uint32_t kv_heads)
 /* Every token's logits in one batch, in chunks that straddle segments, and alone at the end. */
 static void check_chunks(const struct tiny *t, uint32_t n)
 {
-    struct gguf *g = fixture_tiny(t);
-    struct backend *one = fixture_backend(g, &(struct fixture_config){.batch_tokens = n, .kv_type = KERN_KV_F16});
+    struct gguf *g = model_file_tiny(t);
+    struct backend *one = tiny_backend(g, &(struct tiny_backend_config){.batch_tokens = n, .kv_type = KERN_KV_F16});
     struct backend *two =
-        fixture_backend(g, &(struct fixture_config){.batch_tokens = 130, .threads = 2, .kv_type = KERN_KV_F16});
-    struct fixture_seq a, b;
-    fixture_seq_init(&a, one, n, 9, 0);
-    fixture_seq_init(&b, two, n, 9, 60);
-    fixture_run(one, &a, n);
+        tiny_backend(g, &(struct tiny_backend_config){.batch_tokens = 130, .threads = 2, .kv_type = KERN_KV_F16});
+    struct backend_seq a, b;
+    backend_seq_init(&a, one, n, 9, 0);
+    backend_seq_init(&b, two, n, 9, 60);
+    backend_seq_run(one, &a, n);
     uint32_t chunk = 129;
     while (b.done < b.n) {
         uint32_t left = b.n - b.done, m = left > 20 + chunk ? chunk : left > 20 ? left - 20 : 1;
-        fixture_step(two, &b, &m, 1);
+        backend_seq_step(two, &b, &m, 1);
     }
-    fixture_same_logits(&a, &b);
-    fixture_seq_fini(&a);
-    fixture_seq_fini(&b);
+    backend_seq_same_logits(&a, &b);
+    backend_seq_fini(&a);
+    backend_seq_fini(&b);
     backend_free(two);
     backend_free(one);
     gguf_close(g);
@@ -88,7 +88,7 @@ static void test_more_heads_than_a_tile_has_rows(void **state)
 
 static void check_reference_kv(const struct tiny *t, uint32_t n, enum kern_kv kv, float bound)
 {
-    struct gguf *g = fixture_tiny(t);
+    struct gguf *g = model_file_tiny(t);
     struct reference *r = NULL;
     int e = reference_new(&r, g);
     if (e == -ENOENT) {
@@ -97,10 +97,10 @@ static void check_reference_kv(const struct tiny *t, uint32_t n, enum kern_kv kv
         skip();
     }
     assert_int_equal(e, 0);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){.batch_tokens = n, .threads = 2, .kv_type = kv});
-    struct fixture_seq s;
-    fixture_seq_init(&s, b, n, 3, 0);
-    fixture_run(b, &s, 200);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.batch_tokens = n, .threads = 2, .kv_type = kv});
+    struct backend_seq s;
+    backend_seq_init(&s, b, n, 3, 0);
+    backend_seq_run(b, &s, 200);
     float *want = malloc((size_t)n * s.vocab * sizeof(float)), worst = 0;
     assert_non_null(want);
     assert_int_equal(reference_forward(r, s.tokens, n, want), 0);
@@ -108,7 +108,7 @@ static void check_reference_kv(const struct tiny *t, uint32_t n, enum kern_kv kv
     if (!(worst < bound)) fail_msg("a logit differs by %g", worst);
     free(want);
     reference_free(r);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
     backend_free(b);
     gguf_close(g);
 }

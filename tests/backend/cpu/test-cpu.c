@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The CPU backend's configuration, and how it says no. */
+#include "daemon/model/backend.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/model/model-file.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static int setup(void **state)
 {
     struct tiny t;
     tiny_init(&t);
-    g = fixture_tiny(&t);
+    g = model_file_tiny(&t);
     return 0;
 }
 

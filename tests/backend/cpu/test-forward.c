@@ -2,7 +2,7 @@
 /* Rule 1: a token's logits are the same bits whatever else is in the batch, however its prompt was cut, wherever its
  * blocks lie, and whichever threads and instruction set computed them. */
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/backend/backend-seq.h"
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -39,10 +39,10 @@ static struct gguf *open_model(const struct model *m)
     t.type = m->type;
     t.tied = m->tied;
     if ((t.type >= 10 && t.type <= 14) || t.type == 23) t.dim = 256, t.ffn = 512; /* blocks of 256 */
-    return fixture_tiny(&t);
+    return model_file_tiny(&t);
 }
 
-static void sane(const struct fixture_seq *s)
+static void sane(const struct backend_seq *s)
 {
     size_t n = (size_t)s->done * s->vocab;
     double sum = 0, squares = 0;
@@ -61,26 +61,26 @@ static void test_one_model(void **state)
     static const uint32_t chunks[] = {1, 7, 32, LENGTH};
     struct gguf *g = open_model(*state);
     for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
-        struct fixture_seq want = {0};
+        struct backend_seq want = {0};
         const struct kernels *k;
         for (size_t i = 0; (k = kernels_nth(i)); i++)
             for (uint32_t threads = 1; threads <= 3; threads++) {
                 struct backend *b =
-                    fixture_backend(g, &(struct fixture_config){.cpu = k->name, .threads = threads, .kv_type = kv});
+                    tiny_backend(g, &(struct tiny_backend_config){.cpu = k->name, .threads = threads, .kv_type = kv});
                 assert_string_equal(b->isa, k->name);
-                struct fixture_seq s;
-                fixture_seq_init(&s, b, LENGTH, 5, 0);
-                fixture_run(b, &s, chunks[(i + threads) % 4]);
+                struct backend_seq s;
+                backend_seq_init(&s, b, LENGTH, 5, 0);
+                backend_seq_run(b, &s, chunks[(i + threads) % 4]);
                 if (want.done) {
-                    fixture_same_logits(&want, &s);
-                    fixture_seq_fini(&s);
+                    backend_seq_same_logits(&want, &s);
+                    backend_seq_fini(&s);
                 } else {
                     sane(&s);
                     want = s;
                 }
                 backend_free(b);
             }
-        fixture_seq_fini(&want);
+        backend_seq_fini(&want);
     }
     gguf_close(g);
 }
@@ -90,15 +90,15 @@ static void test_one_model(void **state)
 
 static struct gguf *file;
 static struct backend *backends[KERN_KV_TYPES], *backend;  /* the one of the test */
-static struct fixture_seq standards[KERN_KV_TYPES], alone; /* likewise */
+static struct backend_seq standards[KERN_KV_TYPES], alone; /* likewise */
 
 static int setup(void **state)
 {
     file = open_model(&(struct model){"", 3, true});
     for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
-        backends[kv] = fixture_backend(file, &(struct fixture_config){.threads = 2, .kv_type = kv});
-        fixture_seq_init(&standards[kv], backends[kv], LENGTH, 5, 0);
-        fixture_run(backends[kv], &standards[kv], LENGTH);
+        backends[kv] = tiny_backend(file, &(struct tiny_backend_config){.threads = 2, .kv_type = kv});
+        backend_seq_init(&standards[kv], backends[kv], LENGTH, 5, 0);
+        backend_seq_run(backends[kv], &standards[kv], LENGTH);
     }
     return 0;
 }
@@ -106,7 +106,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
-        fixture_seq_fini(&standards[kv]);
+        backend_seq_fini(&standards[kv]);
         backend_free(backends[kv]);
     }
     file = gguf_close(file);
@@ -125,19 +125,19 @@ static int choose(void **state)
 static void test_chunks(void **state)
 {
     for (uint32_t chunk = 1; chunk <= LENGTH; chunk += chunk < 9 ? 1 : 13) {
-        struct fixture_seq s;
-        fixture_seq_init(&s, backend, LENGTH, 5, 10);
-        fixture_run(backend, &s, chunk);
-        fixture_same_logits(&alone, &s);
-        fixture_seq_fini(&s);
+        struct backend_seq s;
+        backend_seq_init(&s, backend, LENGTH, 5, 10);
+        backend_seq_run(backend, &s, chunk);
+        backend_seq_same_logits(&alone, &s);
+        backend_seq_fini(&s);
     }
 }
 
 static void test_in_a_batch_of_seven(void **state)
 {
-    struct fixture_seq s[7];
+    struct backend_seq s[7];
     for (uint32_t i = 0; i < 7; i++)
-        fixture_seq_init(&s[i], backend, i == 3 ? LENGTH : 20 + 9 * i, i == 3 ? 5 : 100 + i, 4 + 4 * i);
+        backend_seq_init(&s[i], backend, i == 3 ? LENGTH : 20 + 9 * i, i == 3 ? 5 : 100 + i, 4 + 4 * i);
     for (uint32_t step = 0; s[3].done < LENGTH; step++) {
         uint32_t n[7];
         for (uint32_t i = 0; i < 7; i++) {
@@ -145,47 +145,47 @@ static void test_in_a_batch_of_seven(void **state)
             n[i] = want < left ? want : left;
         }
         n[3] = n[3] || !(s[3].n - s[3].done) ? n[3] : 1;
-        fixture_step(backend, s, n, 7);
+        backend_seq_step(backend, s, n, 7);
     }
-    fixture_same_logits(&alone, &s[3]);
+    backend_seq_same_logits(&alone, &s[3]);
     for (uint32_t i = 0; i < 7; i++) { /* and the others are what they are alone */
-        struct fixture_seq again;
-        fixture_run(backend, &s[i], 50);
-        fixture_seq_init(&again, backend, s[i].n, i == 3 ? 5 : 100 + i, 60);
-        fixture_run(backend, &again, 11);
-        fixture_same_logits(&again, &s[i]);
-        fixture_seq_fini(&again);
-        fixture_seq_fini(&s[i]);
+        struct backend_seq again;
+        backend_seq_run(backend, &s[i], 50);
+        backend_seq_init(&again, backend, s[i].n, i == 3 ? 5 : 100 + i, 60);
+        backend_seq_run(backend, &again, 11);
+        backend_seq_same_logits(&again, &s[i]);
+        backend_seq_fini(&again);
+        backend_seq_fini(&s[i]);
     }
 }
 
 static void test_decoding_together(void **state)
 {
-    struct fixture_seq s[5];
-    for (uint32_t i = 0; i < 5; i++) fixture_seq_init(&s[i], backend, LENGTH, i == 2 ? 5 : i, 4 + 4 * i);
-    for (uint32_t i = 0; i < LENGTH; i++) fixture_step(backend, s, (uint32_t[]){1, 1, 1, 1, 1}, 5);
-    fixture_same_logits(&alone, &s[2]);
-    for (uint32_t i = 0; i < 5; i++) fixture_seq_fini(&s[i]);
+    struct backend_seq s[5];
+    for (uint32_t i = 0; i < 5; i++) backend_seq_init(&s[i], backend, LENGTH, i == 2 ? 5 : i, 4 + 4 * i);
+    for (uint32_t i = 0; i < LENGTH; i++) backend_seq_step(backend, s, (uint32_t[]){1, 1, 1, 1, 1}, 5);
+    backend_seq_same_logits(&alone, &s[2]);
+    for (uint32_t i = 0; i < 5; i++) backend_seq_fini(&s[i]);
 }
 
 static void test_shuffled_blocks(void **state)
 {
-    struct fixture_seq s;
-    fixture_seq_init(&s, backend, LENGTH, 5, 0);
+    struct backend_seq s;
+    backend_seq_init(&s, backend, LENGTH, 5, 0);
     memcpy(s.blocks, (uint32_t[]){91, 3, 40}, 3 * sizeof(uint32_t));
-    fixture_run(backend, &s, 19);
-    fixture_same_logits(&alone, &s);
-    fixture_seq_fini(&s);
+    backend_seq_run(backend, &s, 19);
+    backend_seq_same_logits(&alone, &s);
+    backend_seq_fini(&s);
 }
 
 /* Values that a block's last owner left behind count for nothing. */
 static void test_used_blocks(void **state)
 {
-    struct fixture_seq s;
+    struct backend_seq s;
     for (uint64_t seed = 1; seed < 3; seed++) {
-        fixture_seq_init(&s, backend, 96, seed, 20);
-        fixture_run(backend, &s, 40);
-        fixture_seq_fini(&s);
+        backend_seq_init(&s, backend, 96, seed, 20);
+        backend_seq_run(backend, &s, 40);
+        backend_seq_fini(&s);
     }
     size_t bytes = backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     void *nan = malloc(bytes);
@@ -193,23 +193,23 @@ static void test_used_blocks(void **state)
     memset(nan, 0xff, bytes); /* NaNs */
     for (uint32_t i = 20; i < 23; i++) backend->ops->kv_write(backend, 0, i, nan);
     free(nan);
-    fixture_seq_init(&s, backend, LENGTH, 5, 20);
-    fixture_run(backend, &s, 19);
-    fixture_same_logits(&alone, &s);
-    fixture_seq_fini(&s);
+    backend_seq_init(&s, backend, LENGTH, 5, 20);
+    backend_seq_run(backend, &s, 19);
+    backend_seq_same_logits(&alone, &s);
+    backend_seq_fini(&s);
 }
 
 static void test_copied_block(void **state)
 {
-    struct fixture_seq s;
-    fixture_seq_init(&s, backend, LENGTH, 5, 0);
+    struct backend_seq s;
+    backend_seq_init(&s, backend, LENGTH, 5, 0);
     s.blocks[0] = 0, s.blocks[1] = 50, s.blocks[2] = 51;
     backend->ops->kv_copy(backend, 0, 50, 1, 9);
     memcpy(s.logits, alone.logits, 41 * sizeof(float) * s.vocab);
     s.done = 41; /* a block shared, 9 tokens of the second copied, the rest computed */
-    fixture_run(backend, &s, 6);
-    fixture_same_logits(&alone, &s);
-    fixture_seq_fini(&s);
+    backend_seq_run(backend, &s, 6);
+    backend_seq_same_logits(&alone, &s);
+    backend_seq_fini(&s);
 }
 
 static void test_copy_takes_no_more_than_asked(void **state)
@@ -234,13 +234,13 @@ static void test_copy_takes_no_more_than_asked(void **state)
 
 static void test_read_and_written_blocks(void **state)
 {
-    struct backend *other =
-        fixture_backend(file, &(struct fixture_config){.threads = 1, .blocks = 7, .kv_type = backend->config.kv_type});
+    struct backend *other = tiny_backend(
+        file, &(struct tiny_backend_config){.threads = 1, .blocks = 7, .kv_type = backend->config.kv_type});
     size_t bytes = backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     void *payload = malloc(bytes);
     assert_non_null(payload);
-    struct fixture_seq s;
-    fixture_seq_init(&s, other, LENGTH, 5, 4);
+    struct backend_seq s;
+    backend_seq_init(&s, other, LENGTH, 5, 4);
     for (uint32_t i = 0; i < 2; i++) {
         backend->ops->kv_read(backend, 0, i, payload);
         other->ops->kv_write(other, 0, 4 + i, payload);
@@ -248,9 +248,9 @@ static void test_read_and_written_blocks(void **state)
     free(payload);
     memcpy(s.logits, alone.logits, 64 * sizeof(float) * s.vocab);
     s.done = 64;
-    fixture_run(other, &s, 4);
-    fixture_same_logits(&alone, &s);
-    fixture_seq_fini(&s);
+    backend_seq_run(other, &s, 4);
+    backend_seq_same_logits(&alone, &s);
+    backend_seq_fini(&s);
     backend_free(other);
 }
 
@@ -299,14 +299,14 @@ static void test_saved_and_restored_beside(void **state)
     assert_int_equal(pthread_create(&threads[0], NULL, read_blocks, &t[0]), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, write_blocks, &t[1]), 0);
     for (int i = 0; i < 10; i++) {
-        struct fixture_seq s;
-        fixture_seq_init(&s, backend, LENGTH, 5, 0);
+        struct backend_seq s;
+        backend_seq_init(&s, backend, LENGTH, 5, 0);
         s.blocks[1] = 60, s.blocks[2] = 101;
         memcpy(s.logits, alone.logits, KV_BLOCK * sizeof(float) * s.vocab);
         s.done = KV_BLOCK; /* of the block that is read */
-        fixture_run(backend, &s, 9);
-        fixture_same_logits(&alone, &s);
-        fixture_seq_fini(&s);
+        backend_seq_run(backend, &s, 9);
+        backend_seq_same_logits(&alone, &s);
+        backend_seq_fini(&s);
     }
     for (int i = 0; i < 2; i++) atomic_store(&t[i].stop, true);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
@@ -319,22 +319,22 @@ static void test_saved_and_restored_beside(void **state)
 static void test_time_is_counted_by_part(void **state)
 {
     struct timing t[TIMING_PARTS] = {0};
-    struct fixture_seq s;
-    fixture_seq_init(&s, backend, LENGTH, 5, 8);
+    struct backend_seq s;
+    backend_seq_init(&s, backend, LENGTH, 5, 8);
     backend->timing = t;
-    fixture_run(backend, &s, LENGTH);
+    backend_seq_run(backend, &s, LENGTH);
     backend->timing = NULL;
     for (size_t i = 0; i < TIMING_PARTS; i++) assert_true(t[i].work_ns > 0);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
 }
 
 static void test_only_wanted_rows(void **state)
 {
-    struct fixture_seq s;
-    fixture_seq_init(&s, backend, LENGTH, 5, 8);
+    struct backend_seq s;
+    backend_seq_init(&s, backend, LENGTH, 5, 8);
     memset(s.want, WANT_NOTHING, LENGTH);
     s.want[3] = s.want[40] = s.want[LENGTH - 1] = WANT_LOGITS;
-    struct batch_entry e = fixture_entry(&s, LENGTH);
+    struct batch_entry e = backend_seq_entry(&s, LENGTH);
     float *out = malloc(3 * sizeof(float) * s.vocab);
     assert_non_null(out);
     assert_int_equal(backend->ops->forward(backend, &e, 1, out, NULL), 0);
@@ -345,11 +345,11 @@ static void test_only_wanted_rows(void **state)
     e.n = LENGTH - 1;
     assert_int_equal(backend->ops->forward(backend, &e, 1, NULL, NULL), 0);
     s.done = LENGTH - 1;
-    e = fixture_entry(&s, 1);
+    e = backend_seq_entry(&s, 1);
     assert_int_equal(backend->ops->forward(backend, &e, 1, out, NULL), 0);
     assert_memory_equal(out, alone.logits + (size_t)s.done * s.vocab, s.vocab * sizeof(float));
     free(out);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
 }
 
 /* The hidden state is what the vocabulary is multiplied with: normed, whatever the logits' order. */
@@ -358,14 +358,14 @@ static void test_hidden_state(void **state)
     struct tiny t;
     tiny_init(&t);
     t.type = 0;
-    struct gguf *g = fixture_tiny(&t);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){0});
-    struct fixture_seq s;
-    fixture_seq_init(&s, b, 10, 5, 0);
+    struct gguf *g = model_file_tiny(&t);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){0});
+    struct backend_seq s;
+    backend_seq_init(&s, b, 10, 5, 0);
     memset(s.want, WANT_NOTHING, 10);
     s.want[4] = WANT_HIDDEN;
     s.want[9] = WANT_LOGITS | WANT_HIDDEN;
-    struct batch_entry e = fixture_entry(&s, 10);
+    struct batch_entry e = backend_seq_entry(&s, 10);
     float hidden[2][64], *logits = malloc(s.vocab * sizeof(float));
     assert_non_null(logits);
     assert_int_equal(b->ops->forward(b, &e, 1, logits, hidden[0]), 0);
@@ -377,7 +377,7 @@ static void test_hidden_state(void **state)
     }
     assert_memory_not_equal(hidden[0], hidden[1], sizeof(hidden[0]));
     free(logits);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
     backend_free(b);
     gguf_close(g);
 }
@@ -388,49 +388,49 @@ static void test_embeddings_as_input(void **state)
     struct tiny t;
     tiny_init(&t);
     t.type = 0, t.tied = false;
-    struct gguf *g = fixture_tiny(&t);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){.threads = 2});
+    struct gguf *g = model_file_tiny(&t);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2});
     const float *w = gguf_find_tensor(g, "token_embd.weight")->data;
-    struct fixture_seq a, c;
-    fixture_seq_init(&a, b, 40, 5, 0);
-    fixture_seq_init(&c, b, 40, 5, 2);
-    fixture_run(b, &a, 40);
+    struct backend_seq a, c;
+    backend_seq_init(&a, b, 40, 5, 0);
+    backend_seq_init(&c, b, 40, 5, 2);
+    backend_seq_run(b, &a, 40);
     float *embd = malloc(40 * 64 * sizeof(float));
     assert_non_null(embd);
     for (uint32_t i = 0; i < 40; i++) memcpy(embd + i * 64, w + a.tokens[i] * 64, 64 * sizeof(float));
-    struct batch_entry e = fixture_entry(&c, 40);
+    struct batch_entry e = backend_seq_entry(&c, 40);
     e.tokens = NULL;
     e.embd = embd;
     assert_int_equal(b->ops->forward(b, &e, 1, c.logits, NULL), 0);
     c.done = 40;
-    fixture_same_logits(&a, &c);
+    backend_seq_same_logits(&a, &c);
     free(embd);
-    fixture_seq_fini(&a);
-    fixture_seq_fini(&c);
+    backend_seq_fini(&a);
+    backend_seq_fini(&c);
     backend_free(b);
     gguf_close(g);
 }
 
 static void test_what_cannot_run(void **state)
 {
-    struct fixture_seq s;
-    fixture_seq_init(&s, backend, 512, 5, 0);
-    struct batch_entry e = fixture_entry(&s, 257), two[2];
+    struct backend_seq s;
+    backend_seq_init(&s, backend, 512, 5, 0);
+    struct batch_entry e = backend_seq_entry(&s, 257), two[2];
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "a batch of more than 256 tokens"));
-    two[0] = two[1] = fixture_entry(&s, 129);
+    two[0] = two[1] = backend_seq_entry(&s, 129);
     assert_int_equal(backend->ops->forward(backend, two, 2, s.logits, NULL), -EINVAL);
-    e = fixture_entry(&s, 0);
+    e = backend_seq_entry(&s, 0);
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     s.done = 500;
-    e = fixture_entry(&s, 12);
+    e = backend_seq_entry(&s, 12);
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), 0);
     e.n = 13;
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "position 512 is outside the context of 512"));
     s.done = 0;
     s.tokens[2] = (int32_t)s.vocab;
-    e = fixture_entry(&s, 5);
+    e = backend_seq_entry(&s, 5);
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "is outside the vocabulary of"));
     s.tokens[2] = -1;
@@ -443,7 +443,7 @@ static void test_what_cannot_run(void **state)
     e.adapter = 1;
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EOPNOTSUPP);
     assert_int_equal(backend->ops->forward(backend, NULL, 0, NULL, NULL), 0);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
 }
 
 #define FOR_KV(f)                                                                                                      \

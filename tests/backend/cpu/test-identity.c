@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which model a backend has, when that is known, and what the KV of two backends must share to be exchanged. */
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/backend/backend-seq.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,11 +44,11 @@ struct start {
     struct backend *b;
 };
 
-static void start(struct start *s, const struct place *p, const struct fixture_config *c)
+static void start(struct start *s, const struct place *p, const struct tiny_backend_config *c)
 {
     int r = gguf_open(&s->g, p->model);
     if (r) fail_msg("%s", error_text(r));
-    s->b = fixture_backend(s->g, c);
+    s->b = tiny_backend(s->g, c);
 }
 
 static int background_verify(struct start *s, bool stopped)
@@ -86,7 +86,7 @@ static void expect_unknown(const struct start *s)
 static void test_background_verify_makes_it(void **state)
 {
     struct start s;
-    start(&s, *state, &(struct fixture_config){0});
+    start(&s, *state, &(struct tiny_backend_config){0});
     expect_unknown(&s);
     assert_int_equal(background_verify(&s, false), 0);
     expect_known(&s);
@@ -97,12 +97,12 @@ static void test_recalled_at_load(void **state)
 {
     struct place *p = *state;
     struct start s;
-    start(&s, p, &(struct fixture_config){.packed_dir = p->dir});
+    start(&s, p, &(struct tiny_backend_config){.packed_dir = p->dir});
     expect_unknown(&s);
     assert_int_equal(background_verify(&s, false), 0);
     expect_known(&s);
     end(&s);
-    start(&s, p, &(struct fixture_config){.packed_dir = p->dir});
+    start(&s, p, &(struct tiny_backend_config){.packed_dir = p->dir});
     assert_true(s.b->weights_mapped);
     expect_known(&s);
     assert_int_equal(background_verify(&s, false), 0);
@@ -113,7 +113,7 @@ static void test_recalled_at_load(void **state)
 static void test_stopped_before_it_was_made(void **state)
 {
     struct start s;
-    start(&s, *state, &(struct fixture_config){0});
+    start(&s, *state, &(struct tiny_backend_config){0});
     assert_int_equal(background_verify(&s, true), 0);
     expect_unknown(&s);
     end(&s);
@@ -124,7 +124,7 @@ static void test_without_a_place_for_the_record(void **state)
 {
     struct place *p = *state;
     struct start s;
-    start(&s, p, &(struct fixture_config){.packed_dir = "/dev/null/packed"});
+    start(&s, p, &(struct tiny_backend_config){.packed_dir = "/dev/null/packed"});
     assert_int_equal(background_verify(&s, false), 0);
     expect_known(&s);
     end(&s);
@@ -134,7 +134,7 @@ static void test_file_that_has_changed(void **state)
 {
     struct place *p = *state;
     struct start s;
-    start(&s, p, &(struct fixture_config){0});
+    start(&s, p, &(struct tiny_backend_config){0});
     assert_int_equal(chmod(p->model, 0600), 0);
     FILE *f = fopen(p->model, "a");
     assert_non_null(f);
@@ -157,7 +157,7 @@ static void test_fingerprint_during_background_verify(void **state)
     pthread_t thread;
     struct fingerprint f;
     void *r;
-    start(&s, *state, &(struct fixture_config){0});
+    start(&s, *state, &(struct tiny_backend_config){0});
     assert_int_equal(pthread_create(&thread, NULL, verify_thread, &s), 0);
     while (s.b->ops->fingerprint(s.b, &f)) sched_yield();
     expect_known(&s);
@@ -168,7 +168,7 @@ static void test_fingerprint_during_background_verify(void **state)
 
 /* --- of KV --- */
 
-static void identity(uint8_t out[16], const struct place *p, const struct fixture_config *c)
+static void identity(uint8_t out[16], const struct place *p, const struct tiny_backend_config *c)
 {
     struct start s;
     start(&s, p, c);
@@ -181,11 +181,11 @@ static void test_what_changes_no_bit_of_kv(void **state)
 {
     uint8_t want[16], have[16];
     const struct kernels *k;
-    identity(want, *state, &(struct fixture_config){0});
-    identity(have, *state, &(struct fixture_config){.threads = 2, .ctx = 100, .blocks = 9, .batch_tokens = 7});
+    identity(want, *state, &(struct tiny_backend_config){0});
+    identity(have, *state, &(struct tiny_backend_config){.threads = 2, .ctx = 100, .blocks = 9, .batch_tokens = 7});
     assert_memory_equal(want, have, 16);
     for (size_t i = 0; (k = kernels_nth(i)); i++) {
-        identity(have, *state, &(struct fixture_config){.cpu = k->name});
+        identity(have, *state, &(struct tiny_backend_config){.cpu = k->name});
         assert_memory_equal(want, have, 16);
     }
 }
@@ -196,18 +196,19 @@ static void test_what_does(void **state)
     uint8_t ids[KERN_KV_TYPES + 3][16];
     size_t n = 0;
     struct tiny t;
-    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) identity(ids[n++], p, &(struct fixture_config){.kv_type = kv});
+    for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++)
+        identity(ids[n++], p, &(struct tiny_backend_config){.kv_type = kv});
     tiny_init(&t);
     t.rope_base = 20000;
     assert_int_equal(tiny_write(&t, p->model), 0);
-    identity(ids[n++], p, &(struct fixture_config){0});
+    identity(ids[n++], p, &(struct tiny_backend_config){0});
     tiny_init(&t);
     t.seed++;
     assert_int_equal(tiny_write(&t, p->model), 0);
-    identity(ids[n++], p, &(struct fixture_config){0});
+    identity(ids[n++], p, &(struct tiny_backend_config){0});
     t.kv_heads = 4;
     assert_int_equal(tiny_write(&t, p->model), 0);
-    identity(ids[n++], p, &(struct fixture_config){0});
+    identity(ids[n++], p, &(struct tiny_backend_config){0});
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < i; j++) assert_memory_not_equal(ids[i], ids[j], 16);
 }

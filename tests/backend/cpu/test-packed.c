@@ -3,7 +3,7 @@
 #include "daemon/backend/cpu/packed.h"
 #include "daemon/backend/cpu/weights.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/backend/backend-seq.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -123,16 +123,16 @@ static uint64_t head_bytes(const struct packed_header *h)
 struct start {
     struct gguf *g;
     struct backend *b;
-    struct fixture_seq s;
+    struct backend_seq s;
 };
 
 static bool start(struct start *s, const struct place *p, const char *dir)
 {
     int r = gguf_open(&s->g, p->model);
     if (r) fail_msg("%s", error_text(r));
-    s->b = fixture_backend(s->g, &(struct fixture_config){.threads = 2, .packed_dir = dir});
-    fixture_seq_init(&s->s, s->b, TOKENS, 3, 0);
-    fixture_run(s->b, &s->s, 16);
+    s->b = tiny_backend(s->g, &(struct tiny_backend_config){.threads = 2, .packed_dir = dir});
+    backend_seq_init(&s->s, s->b, TOKENS, 3, 0);
+    backend_seq_run(s->b, &s->s, 16);
     return s->b->weights_mapped;
 }
 
@@ -144,7 +144,7 @@ static int background_verify(struct start *s)
 
 static void end(struct start *s)
 {
-    fixture_seq_fini(&s->s);
+    backend_seq_fini(&s->s);
     backend_free(s->b);
     gguf_close(s->g);
 }
@@ -190,8 +190,8 @@ static void test_second_start_maps(void **state)
         assert_int_equal(background_verify(&packing), 0);
         assert_true(start(&mapping, p, p->dir));
         assert_int_equal(mapping.b->weight_bytes, plain.b->weight_bytes);
-        fixture_same_logits(&plain.s, &packing.s);
-        fixture_same_logits(&plain.s, &mapping.s);
+        backend_seq_same_logits(&plain.s, &packing.s);
+        backend_seq_same_logits(&plain.s, &mapping.s);
         assert_int_equal(background_verify(&mapping), 0);
         assert_int_equal(count(p, PACKED_EXT), 1); /* the model before is gone, and so are its weights */
         assert_int_equal(count(p, FINGERPRINT_EXT), 1);
@@ -330,7 +330,7 @@ static void test_file_of_another_model(void **state)
     replaced(p);
     assert_false(start(&plain, p, NULL));
     assert_true(start(&mapped, p, p->dir));
-    fixture_same_logits(&plain.s, &mapped.s);
+    backend_seq_same_logits(&plain.s, &mapped.s);
     end(&plain);
     end(&mapped);
 }
@@ -374,7 +374,7 @@ static void test_model_that_was_replaced(void **state)
         assert_false(start(&plain, p, NULL));
         assert_false(once(p));
         assert_true(start(&mapped, p, p->dir));
-        fixture_same_logits(&plain.s, &mapped.s);
+        backend_seq_same_logits(&plain.s, &mapped.s);
         end(&plain);
         end(&mapped);
         write_model(p->model, 1, 8);
@@ -523,7 +523,7 @@ static void *compute(void *arg)
     struct start *s = arg;
     for (int i = 0; i < 20; i++) {
         s->s.done = 0;
-        fixture_run(s->b, &s->s, 16);
+        backend_seq_run(s->b, &s->s, 16);
     }
     return NULL;
 }
@@ -558,7 +558,7 @@ static void test_small_pages(void **state)
     int r = background_verify(&mapped);
     pthread_join(thread, NULL);
     size_t after = mapped_bytes();
-    fixture_same_logits(&plain.s, &mapped.s);
+    backend_seq_same_logits(&plain.s, &mapped.s);
     end(&mapped);
     size_t left = mapped_bytes();
     end(&plain);
@@ -606,7 +606,7 @@ static void test_stop(void **state)
     }
 }
 
-/* --- other files --- */
+/* --- company --- */
 
 static void *verify_thread(void *arg)
 {

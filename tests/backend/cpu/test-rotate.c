@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Sinks and a window: what a token sees, against the independent pass; and rule 1: its logits are a function of tokens,
- * position, sinks and window, whatever else, and blocks that no token attends to may be missing. */
+ * position, sinks and window, whatever else, and blocks that nobody sees may be gone. */
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/backend/backend-seq.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,13 +24,13 @@ static struct gguf *open_tiny(uint32_t layers, uint32_t ctx)
     t.type = 0;
     t.layers = layers;
     t.ctx = ctx;
-    return fixture_tiny(&t);
+    return model_file_tiny(&t);
 }
 
-static void seq_init(struct fixture_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block,
+static void seq_init(struct backend_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block,
                      struct policy p)
 {
-    fixture_seq_init(s, b, n, seed, first_block);
+    backend_seq_init(s, b, n, seed, first_block);
     s->sinks = p.sinks;
     s->window = p.window;
 }
@@ -52,11 +52,11 @@ static void check_reference(const struct gguf *g, struct policy p, uint32_t n)
         skip();
     }
     assert_int_equal(e, 0);
-    struct backend *b =
-        fixture_backend(g, &(struct fixture_config){.threads = 2, .kv_type = KERN_KV_F32, .blocks = n / KV_BLOCK + 1});
-    struct fixture_seq s;
+    struct backend *b = tiny_backend(
+        g, &(struct tiny_backend_config){.threads = 2, .kv_type = KERN_KV_F32, .blocks = n / KV_BLOCK + 1});
+    struct backend_seq s;
     seq_init(&s, b, n, 3, 0, p);
-    fixture_run(b, &s, 150);
+    backend_seq_run(b, &s, 150);
     float *want = malloc((size_t)n * s.vocab * sizeof(float)), worst = 0;
     assert_non_null(want);
     assert_int_equal(reference_rotate(r, s.tokens, n, p.sinks, p.window, want), 0);
@@ -64,7 +64,7 @@ static void check_reference(const struct gguf *g, struct policy p, uint32_t n)
     if (!(worst < 1e-3f)) fail_msg("sinks %u, window %u: a logit differs by %g", p.sinks, p.window, worst);
     free(want);
     reference_free(r);
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
     backend_free(b);
 }
 
@@ -89,23 +89,23 @@ static void test_reference_long(void **state)
 static void test_where_it_begins(void **state)
 {
     struct gguf *g = open_tiny(2, 512);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){0});
-    struct fixture_seq all, with, without;
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){0});
+    struct backend_seq all, with, without;
     seq_init(&all, b, 200, 5, 0, (struct policy){0, 0});
     seq_init(&with, b, 200, 5, 10, (struct policy){7, 90});
     seq_init(&without, b, 200, 5, 20, (struct policy){0, 97});
-    fixture_run(b, &all, 64);
-    fixture_run(b, &with, 64);
-    fixture_run(b, &without, 64);
+    backend_seq_run(b, &all, 64);
+    backend_seq_run(b, &with, 64);
+    backend_seq_run(b, &without, 64);
     for (uint32_t i = 0; i < 200; i++) {
         size_t at = (size_t)i * all.vocab, bytes = all.vocab * sizeof(float);
         bool same = !memcmp(all.logits + at, with.logits + at, bytes);
         if (same != (i < 97)) fail_msg("token %u", i);
         if (i >= 97) assert_memory_not_equal(with.logits + at, without.logits + at, bytes);
     }
-    fixture_seq_fini(&all);
-    fixture_seq_fini(&with);
-    fixture_seq_fini(&without);
+    backend_seq_fini(&all);
+    backend_seq_fini(&with);
+    backend_seq_fini(&without);
     backend_free(b);
     gguf_close(g);
 }
@@ -115,15 +115,15 @@ static void test_the_last_positions(void **state)
 {
     const uint32_t n = 80, window = 20, first = (uint32_t)INT32_MAX - n + 1;
     struct gguf *g = open_tiny(1, 512);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){.kv_type = KERN_KV_F32});
-    struct fixture_seq near, far;
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.kv_type = KERN_KV_F32});
+    struct backend_seq near, far;
     seq_init(&near, b, n, 5, 1, (struct policy){0, window});
     seq_init(&far, b, n, 5, 1, (struct policy){0, window});
-    fixture_run(b, &near, n);
+    backend_seq_run(b, &near, n);
     uint32_t *table = calloc(first / KV_BLOCK + 4, sizeof(*table)); /* block 0, which is all zeros, before @first */
     assert_non_null(table);
     for (uint32_t i = 0; i < 4; i++) table[first / KV_BLOCK + i] = 10 + i;
-    struct batch_entry e = fixture_entry(&far, n);
+    struct batch_entry e = backend_seq_entry(&far, n);
     e.blocks = (const uint32_t *const[]){table};
     e.pos = first;
     assert_int_equal(b->ops->forward(b, &e, 1, far.logits, NULL), 0);
@@ -135,8 +135,8 @@ static void test_the_last_positions(void **state)
     assert_int_equal(b->ops->forward(b, &e, 1, far.logits, NULL), -EINVAL);
     assert_non_null(strstr(error_text(-EINVAL), "position 2147483648 is outside the context of 2147483647"));
     free(table);
-    fixture_seq_fini(&near);
-    fixture_seq_fini(&far);
+    backend_seq_fini(&near);
+    backend_seq_fini(&far);
     backend_free(b);
     gguf_close(g);
 }
@@ -144,7 +144,7 @@ static void test_the_last_positions(void **state)
 /* --- rule 1 --- */
 
 /* Blocks that the next @n tokens and all after them do not see: gone from the table, and their memory spoilt. */
-static void release(struct backend *b, struct fixture_seq *s)
+static void release(struct backend *b, struct backend_seq *s)
 {
     uint32_t edge = s->sinks + s->window, start = s->done >= edge ? s->done + 1 - s->window : 0;
     void *nan = malloc(block_bytes(b));
@@ -158,12 +158,12 @@ static void release(struct backend *b, struct fixture_seq *s)
     free(nan);
 }
 
-static void run_released(struct backend *b, struct fixture_seq *s, uint32_t chunk)
+static void run_released(struct backend *b, struct backend_seq *s, uint32_t chunk)
 {
     while (s->done < s->n) {
         uint32_t n = s->n - s->done < chunk ? s->n - s->done : chunk;
         release(b, s);
-        fixture_step(b, s, &n, 1);
+        backend_seq_step(b, s, &n, 1);
     }
 }
 
@@ -177,19 +177,19 @@ static void test_every_path(void **state)
     struct gguf *g = open_tiny(2, 256);
     const struct kernels *k;
     for (enum kern_kv kv = 0; kv < KERN_KV_TYPES; kv++) {
-        struct fixture_seq want = {0};
+        struct backend_seq want = {0};
         for (size_t i = 0; (k = kernels_nth(i)); i++)
             for (uint32_t threads = 1; threads <= 2; threads++) {
-                struct backend *b = fixture_backend(
-                    g,
-                    &(struct fixture_config){.cpu = k->name, .threads = threads, .kv_type = kv, .batch_tokens = 512});
+                struct backend *b =
+                    tiny_backend(g, &(struct tiny_backend_config){
+                                        .cpu = k->name, .threads = threads, .kv_type = kv, .batch_tokens = 512});
                 for (uint32_t c = 0; c < 4; c++) {
-                    struct fixture_seq s;
+                    struct backend_seq s;
                     seq_init(&s, b, LENGTH, 5, 20, *p);
-                    ((c + threads) % 2 ? fixture_run : run_released)(b, &s, chunks[c]);
+                    ((c + threads) % 2 ? backend_seq_run : run_released)(b, &s, chunks[c]);
                     if (want.done) {
-                        fixture_same_logits(&want, &s);
-                        fixture_seq_fini(&s);
+                        backend_seq_same_logits(&want, &s);
+                        backend_seq_fini(&s);
                     } else {
                         want = s;
                     }
@@ -197,7 +197,7 @@ static void test_every_path(void **state)
                 backend_free(b);
             }
         for (size_t i = 0; i < (size_t)LENGTH * want.vocab; i++) assert_true(isfinite(want.logits[i]));
-        fixture_seq_fini(&want);
+        backend_seq_fini(&want);
     }
     gguf_close(g);
 }
@@ -212,19 +212,19 @@ static void test_long_chunks(void **state)
     t.layers = 1;
     t.ctx = 1024;
     t.heads = 16;
-    struct gguf *g = fixture_tiny(&t);
-    struct backend *one = fixture_backend(g, &(struct fixture_config){.batch_tokens = 1200, .kv_type = KERN_KV_F16});
+    struct gguf *g = model_file_tiny(&t);
+    struct backend *one = tiny_backend(g, &(struct tiny_backend_config){.batch_tokens = 1200, .kv_type = KERN_KV_F16});
     struct backend *two =
-        fixture_backend(g, &(struct fixture_config){.batch_tokens = 1200, .threads = 2, .kv_type = KERN_KV_F16});
+        tiny_backend(g, &(struct tiny_backend_config){.batch_tokens = 1200, .threads = 2, .kv_type = KERN_KV_F16});
     for (size_t i = 0; i < sizeof(policies) / sizeof(*policies); i++) {
-        struct fixture_seq a, b;
+        struct backend_seq a, b;
         seq_init(&a, one, 1800, 9, 0, policies[i]);
         seq_init(&b, two, 1800, 9, 70, policies[i]);
-        fixture_run(one, &a, 1200);
+        backend_seq_run(one, &a, 1200);
         run_released(two, &b, 129);
-        fixture_same_logits(&a, &b);
-        fixture_seq_fini(&a);
-        fixture_seq_fini(&b);
+        backend_seq_same_logits(&a, &b);
+        backend_seq_fini(&a);
+        backend_seq_fini(&b);
     }
     backend_free(two);
     backend_free(one);
@@ -232,13 +232,13 @@ static void test_long_chunks(void **state)
 }
 
 /* Sequences of all policies step together, each at its own pace, and are what they are alone. */
-static void test_in_a_batch(void **state)
+static void test_in_company(void **state)
 {
     static const struct policy policies[] = {{0, 0}, {4, 60}, {37, 100}, {0, 40}, {64, 64}};
     struct gguf *g = open_tiny(2, 256);
-    struct backend *b = fixture_backend(
-        g, &(struct fixture_config){.threads = 2, .kv_type = KERN_KV_F16, .blocks = 120, .batch_tokens = 400});
-    struct fixture_seq s[5];
+    struct backend *b = tiny_backend(
+        g, &(struct tiny_backend_config){.threads = 2, .kv_type = KERN_KV_F16, .blocks = 120, .batch_tokens = 400});
+    struct backend_seq s[5];
     for (uint32_t i = 0; i < 5; i++) seq_init(&s[i], b, i ? 400 : 250, 20 + i, 14 * i, policies[i]);
     for (uint32_t step = 0;; step++) {
         uint32_t n[5], any = 0;
@@ -249,16 +249,16 @@ static void test_in_a_batch(void **state)
             if (s[i].window) release(b, &s[i]);
         }
         if (!any) break;
-        if (n[0] + n[1] + n[2] + n[3] + n[4]) fixture_step(b, s, n, 5);
+        if (n[0] + n[1] + n[2] + n[3] + n[4]) backend_seq_step(b, s, n, 5);
     }
     for (uint32_t i = 0; i < 5; i++) {
-        struct fixture_seq alone;
+        struct backend_seq alone;
         seq_init(&alone, b, s[i].n, 20 + i, 80, policies[i]);
-        fixture_run(b, &alone, 50);
-        fixture_same_logits(&alone, &s[i]);
-        fixture_some_wanted(b, &alone, 94);
-        fixture_seq_fini(&alone);
-        fixture_seq_fini(&s[i]);
+        backend_seq_run(b, &alone, 50);
+        backend_seq_same_logits(&alone, &s[i]);
+        backend_seq_some_wanted(b, &alone, 94);
+        backend_seq_fini(&alone);
+        backend_seq_fini(&s[i]);
     }
     backend_free(b);
     gguf_close(g);
@@ -275,11 +275,11 @@ static void refused(struct backend *b, const struct batch_entry *e, float *logit
 static void test_refuses(void **state)
 {
     struct gguf *g = open_tiny(1, 256);
-    struct backend *b = fixture_backend(g, &(struct fixture_config){0});
-    struct fixture_seq s;
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){0});
+    struct backend_seq s;
     seq_init(&s, b, 320, 5, 0, (struct policy){40, 64});
     s.done = 200;
-    struct batch_entry e = fixture_entry(&s, 5);
+    struct batch_entry e = backend_seq_entry(&s, 5);
     /* Seen: 0 … 39 and 137 … 204. Blocks 2 (64 … 95) and 3 (96 … 127) are not. */
     for (uint32_t j = 0; j < 7; j++) {
         uint32_t id = s.blocks[j];
@@ -310,7 +310,7 @@ static void test_refuses(void **state)
     refused(b, &e, s.logits, "4 sinks without a window");
     e.pos = UINT32_MAX, e.window = 10;
     refused(b, &e, s.logits, "position 4294967295 is outside");
-    fixture_seq_fini(&s);
+    backend_seq_fini(&s);
     backend_free(b);
     gguf_close(g);
 }
@@ -328,7 +328,7 @@ int main(void)
         {"same bits on every path: 50 sinks, window 131", test_every_path, NULL, NULL, (void *)&many},
         {"same bits on every path: 33 sinks, window 1", test_every_path, NULL, NULL, (void *)&few},
         cmocka_unit_test(test_long_chunks),
-        cmocka_unit_test(test_in_a_batch),
+        cmocka_unit_test(test_in_company),
         cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cpu/weights.h"
 #include "libcommon/error.h"
-#include "tests/model/fixture.h"
+#include "tests/model/model-file.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct load {
 static int load(struct load *l, const struct buf *b)
 {
     *l = (struct load){0};
-    assert_int_equal(fixture_open(&l->g, b->data, b->len), 0);
+    assert_int_equal(model_file_open(&l->g, b->data, b->len), 0);
     assert_int_equal(hparams_read(&l->s, l->g), 0);
     assert_int_equal(compute_pool_new(&l->pool, 2), 0);
     size_t bytes = 0;
@@ -45,7 +45,7 @@ static void tiny_bytes(struct buf *b, uint32_t type, bool tied)
     t.type = type;
     t.tied = tied;
     if ((type >= 10 && type <= 14) || type == 23) t.dim = 256, t.ffn = 512; /* blocks of 256 */
-    fixture_tiny_bytes(b, &t);
+    model_file_tiny_bytes(b, &t);
 }
 
 static void refused(struct buf *b, int error, const char *why)
@@ -89,7 +89,7 @@ static void test_stacked_panels(void **state)
     struct tiny t;
     tiny_init(&t);
     t.arch = "mixtral", t.type = 1, t.ffn = 40;
-    fixture_tiny_bytes(&b, &t);
+    model_file_tiny_bytes(&b, &t);
     assert_int_equal(load(&l, &b), 0);
     const struct gguf_tensor *g = gguf_find_tensor(l.g, "blk.1.ffn_up_exps.weight");
     const struct matrix *m = &l.w.layers[1].up;
@@ -141,7 +141,7 @@ static void arch_bytes(struct buf *b, const char *arch)
     struct tiny t;
     tiny_init(&t);
     t.arch = arch;
-    fixture_tiny_bytes(b, &t);
+    model_file_tiny_bytes(b, &t);
 }
 
 static void test_progress_reaches_the_end(void **state)
@@ -169,7 +169,7 @@ static void test_unsupported_type(void **state)
 {
     struct buf b = BUF_INIT;
     tiny_bytes(&b, 1, true);
-    size_t at = fixture_where(&b, "blk.0.attn_q.weight") + strlen("blk.0.attn_q.weight") + 4 + 16;
+    size_t at = model_file_find(&b, "blk.0.attn_q.weight") + strlen("blk.0.attn_q.weight") + 4 + 16;
     assert_int_equal(b.data[at], 1);
     b.data[at] = 9; /* Q8_1, of activations: fewer bytes, so that nothing overlaps */
     refused(&b, -EOPNOTSUPP,
@@ -184,7 +184,7 @@ static void test_missing_tensor(void **state)
 {
     struct buf b = BUF_INIT;
     tiny_bytes(&b, 2, true);
-    b.data[fixture_where(&b, "blk.1.ffn_up.weight")] = 'B';
+    b.data[model_file_find(&b, "blk.1.ffn_up.weight")] = 'B';
     refused(&b, -EINVAL, "tensor 'blk.1.ffn_up.weight' is missing");
 }
 
@@ -193,7 +193,7 @@ static void test_extra_tensor(void **state)
 {
     struct buf b = BUF_INIT;
     tiny_bytes(&b, 2, false);
-    char *last = b.data + fixture_where(&b, "output_norm.weight"); /* after it comes output.weight */
+    char *last = b.data + model_file_find(&b, "output_norm.weight"); /* after it comes output.weight */
     last = memmem(last, 100, "output.weight", 13);
     assert_non_null(last);
     memcpy(last, "attn\033q.bias", 11); /* which must not reach a terminal */
@@ -211,7 +211,7 @@ static void test_long_rope_without_factors(void **state)
         size_t bytes;
         tiny_init(&t);
         t.arch = i ? "qwen2" : "llama";
-        l.g = fixture_tiny(&t);
+        l.g = model_file_tiny(&t);
         assert_int_equal(hparams_read(&l.s, l.g), 0);
         l.s.rope.kind = ROPE_LONG; /* as rope.scaling.type says it */
         int r = weights_check(l.g, &l.s, &bytes);
@@ -225,7 +225,7 @@ static void test_wrong_dimensions(void **state)
 {
     struct buf b = BUF_INIT;
     tiny_bytes(&b, 1, true);
-    size_t at = fixture_where(&b, "blk.0.attn_k.weight") + strlen("blk.0.attn_k.weight") + 4 + 8;
+    size_t at = model_file_find(&b, "blk.0.attn_k.weight") + strlen("blk.0.attn_k.weight") + 4 + 8;
     assert_int_equal(b.data[at], 32);
     b.data[at] = 16;
     refused(&b, -EINVAL, "tensor 'blk.0.attn_k.weight' is 64 x 16, but the model's keys say 64 x 32");
@@ -256,7 +256,7 @@ static void test_out_of_memory(void **state)
     struct load l;
     tiny_init(&t);
     t.dim = 512, t.ffn = 4096, t.layers = 4;
-    fixture_tiny_bytes(&b, &t);
+    model_file_tiny_bytes(&b, &t);
     assert_int_equal(load(&l, &b), 0);
     struct rlimit old, tight;
     assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which variants this CPU can run. The only place that asks. */
+/* Detection of the variants that this CPU can run. No other file detects CPU features. */
 #include "kernels/table.h"
 #include <string.h>
 #ifdef __x86_64__
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #endif
 
-/* Names HOB_CPU may give, ascending. */
+/* Values of HOB_CPU, ascending. */
 static const char *const limits[] = {"scalar", "avx2", "avx512", "amx"};
 
 #define TABLES 4 /* at most; index as in limits */
@@ -16,11 +16,11 @@ static const char *const limits[] = {"scalar", "avx2", "avx512", "amx"};
 #ifdef __x86_64__
 static bool have_avx2_fma(void)
 {
-    __builtin_cpu_init(); /* its answers include what the system saves and restores (XCR0) */
+    __builtin_cpu_init(); /* the result includes the state that the system saves (XCR0) */
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-static bool have_f16c(void) /* not a name that every compiler's __builtin_cpu_supports knows */
+static bool have_f16c(void) /* some compilers' __builtin_cpu_supports does not know f16c */
 {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -33,8 +33,8 @@ static bool have_avx512(void)
            __builtin_cpu_supports("avx512vnni");
 }
 
-/* Tiles need the CPU, the system (XCR0), and its word that this process may use their large state. The process has
- * it from then on, in threads begun before too. */
+/* Tiles need the CPU, the system (XCR0), and permission for this process to use their large state. The call requests
+ * the permission, which then applies to all threads of the process. */
 static bool have_amx(void)
 {
     enum { TILE = 1 << 24, INT8 = 1 << 25, XTILE = 3 << 17, REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };

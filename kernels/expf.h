@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The constants of the one exp. With n = round(x * log2(e)) and r = x - n ln 2, |r| <= ln(2)/2,
+ * The constants of exp, which is the same in all variants. With n = round(x * log2(e)) and r = x - n ln 2, |r| <=
+ * ln(2)/2,
  *
  *   t = fma(x, LOG2E, MAGIC); n = t - MAGIC            (MAGIC = 1.5 * 2^23: the sum's low bits are n)
  *   r = fma(n, -LN2_HI, x); r = fma(n, -LN2_LO, r)
@@ -29,6 +30,6 @@
 #define GELU_A -0x1.988454p+0f
 #define GELU_B -0x1.2444f2p-4f
 
-/* Of the clamped SwiGLU: 1.702, and where its inputs are cut. */
+/* Of the clamped SwiGLU: the factor 1.702, and the limit of its inputs. */
 #define SWIGLU_ALPHA 0x1.b3b646p+0f
 #define SWIGLU_LIMIT 7.0f

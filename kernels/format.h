@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* GGUF's quantized blocks, taken apart into what a panel's group has of one row. */
+/* Decoding of GGUF's quantized blocks (ggml's ggml-common.h) into the codes and scales that a panel stores. */
 #include <stdint.h>
 
 /* One block of a file: 32 or 256 values. */

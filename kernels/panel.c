@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Weight types, panels of them, and decoding: what runs at load and for single rows, the same code on every CPU. */
+/* Weight types, packing of panels, and decoding of rows. They run at load and for single rows, with the same code on
+ * every CPU. */
 #include "kernels/panel.h"
 #include "kernels/format.h"
 #include "kernels/ref/ref.h"
@@ -54,7 +55,7 @@ const char *kern_type_name(enum kern_type t)
 
 float kern_exp(float x)
 {
-    return isnan(x) ? x : ref_exp(x); /* whose shift may take a NaN's lowest bits for an exponent */
+    return isnan(x) ? x : ref_exp(x); /* ref_exp could shift low bits of a NaN into the exponent */
 }
 
 float kern_f16_to_f32(uint16_t h)
@@ -152,7 +153,7 @@ static void get_block(enum kern_type t, struct format_block *b, const uint8_t *g
     if (f->m) memcpy(b->m, group + f->m + 2 * row, 2);
 }
 
-/* Zeros: codes of the value 0, or of a positive one where the table has no 0. */
+/* A block of zeros. Where the table has no 0, the code is that of a positive value and the scale is 0. */
 static void zero_block(enum kern_type t, struct format_block *b)
 {
     const struct panel_form *f = &panel_forms[t];

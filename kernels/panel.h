@@ -28,7 +28,7 @@
  */
 #include "kernels/kernels.h"
 
-/* What belongs to a group's d: nothing, a factor for 32 columns, factors for 16 columns; E8M0: the exponent is all. */
+/* The sub-scales of a group: none, one for 32 columns, one for 16 columns; E8M0: an exponent instead of d. */
 enum panel_scales { PANEL_PLAIN, PANEL_SUB, PANEL_HALVES, PANEL_E8M0 };
 
 struct panel_form {

@@ -12,7 +12,7 @@
 
 #define PIECE (1u << 20)
 
-/* What says that a file is the same as before. */
+/* A file with equal fields is unchanged. */
 struct identity {
     uint64_t dev, ino, size;
     int64_t mtime_s, mtime_ns, ctime_s, ctime_ns;
@@ -24,7 +24,7 @@ struct record {
     struct identity id;
     struct fingerprint fingerprint;
     uint64_t path_len;
-    uint64_t check; /* XXH3-64 of all that stands above, then the path */
+    uint64_t check; /* XXH3-64 of the fields above, XOR that of the path */
 };
 
 _Static_assert(sizeof(struct record) == 8 + 7 * 8 + 16 + 8 + 8, "no padding, which would be written");
@@ -59,7 +59,7 @@ static uint64_t check_of(const struct record *r, const char *path)
     return XXH3_64bits(r, offsetof(struct record, check)) ^ XXH3_64bits_withSeed(path, r->path_len, 1);
 }
 
-/* 0, or 1 when it is no whole record. */
+/* 0, or 1 if it is not a complete record. */
 static int read_record(struct record *r, char path[PATH_MAX], const char *dir, const char *name)
 {
     struct stat st;
@@ -94,7 +94,7 @@ int fingerprint_remember(const struct fingerprint *f, const struct gguf *g, cons
     record_name(name, gguf_stat(g));
     struct partfile p;
     int e = partfile_begin(&p, dir, name);
-    if (e) return e < 0 ? e : 0; /* somebody else writes the same */
+    if (e) return e < 0 ? e : 0; /* another process writes the same */
     if (write(p.fd, &r, sizeof(r)) != sizeof(r) || write(p.fd, path, r.path_len) != (ssize_t)r.path_len)
         e = error_say(-EIO, "%s/%s: cannot write it", dir, name);
     if (!e) e = partfile_commit(&p);
@@ -117,8 +117,8 @@ int fingerprint_living(struct fingerprint *out, const char *dir, const char *nam
 /* --- hashing --- */
 
 /*
- * A write right after we have looked could leave the same ctime, which is as coarse as the kernel's tick (or a second,
- * where the stamps have no fraction): wait until a new one would differ. False when *stop ended that.
+ * Wait until a new write would change the ctime. Its resolution is the kernel's tick, or a second if the timestamps
+ * have no fraction. Returns false if *stop became true.
  */
 static bool let_age(const struct stat *st, const atomic_bool *stop)
 {

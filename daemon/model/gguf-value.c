@@ -18,7 +18,7 @@ static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char
                      type_title(kv->type), wanted);
 }
 
-/* Values may stand at any byte: they are copied out. */
+/* Values may be unaligned: copy them. */
 #define LOAD(type, p)                                                                                                  \
     __extension__({                                                                                                    \
         type _v;                                                                                                       \
@@ -26,7 +26,7 @@ static int wrong_type(const struct gguf *g, const struct gguf_kv *kv, const char
         _v;                                                                                                            \
     })
 
-/* 0, or 1 when the value is no integer; negative values set *negative. */
+/* 0, or 1 if the value is not an integer. *negative: the value is below 0. */
 static int integer(const struct gguf_kv *kv, uint64_t *v, bool *negative)
 {
     int64_t i = 0;
@@ -152,7 +152,7 @@ int32_t gguf_array_i32(const struct gguf_kv *kv, uint64_t i)
     return LOAD(int32_t, (const char *)kv->value + 4 * i);
 }
 
-/* ggml's numbers; those that are missing were given up by it. */
+/* ggml's type numbers (enum ggml_type in ggml.h). Missing numbers are types that ggml has removed. */
 static const struct {
     const char *name;
     uint16_t block, bytes;

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A part of a model has some of its tensors; only the first has the keys that say more than which part it is. */
+/* Refuse a part of a split model: it lacks tensors, and only the first part has the model's keys. */
 static int whole(const struct gguf *g)
 {
     uint32_t part = 0, parts = 0;
@@ -54,7 +54,7 @@ static int sizes(struct hparams *s, const struct keys *k)
 
 /* --- mixtures of experts --- */
 
-/* The softmax is taken before or after the choice; other functions are not known. 0: not said. */
+/* The softmax is over all experts or over the chosen ones; other functions are not supported. 0: no key. */
 static int shares(struct hparams *s, const struct keys *k)
 {
     enum { SOFTMAX_OF_ALL = 1, SOFTMAX_OF_CHOSEN = 3 };
@@ -143,7 +143,7 @@ static void mark_period(struct hparams *s, uint32_t period)
         if (!period || l % period < period - 1) s->slides[l / 8] |= (uint8_t)(1 << l % 8);
 }
 
-/* The key is a period, or says it of every layer. */
+/* The key is a period, or an array with a flag for each layer. */
 static int pattern(struct hparams *s, const struct keys *k)
 {
     char full[96];
@@ -181,7 +181,7 @@ static int window(struct hparams *s, const struct keys *k)
 
 /* --- scales and caps --- */
 
-/* A key that the architecture computes with, or that must not say anything. 0 stands for "none" in it. */
+/* Read a scale or cap. Without its @bit in the architecture's keys, only 0 and 1 are accepted. 0 means none. */
 static int factor(const struct hparams *s, const struct keys *k, float *out, const char *name, unsigned bit)
 {
     char full[96];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Blocks of the KV pool: a block has K and V of KV_BLOCK consecutive tokens, in all layers. It is known by its number.
+/* A block of the KV pool has K and V of KV_BLOCK consecutive tokens, in all layers. Its id is its number in the pool.
  */
 #include "kernels/kernels.h" /* KV_BLOCK */
 
-#define KV_NO_BLOCK UINT32_MAX /* in place of a block's number: there is none */
+#define KV_NO_BLOCK UINT32_MAX /* id of no block */

@@ -24,7 +24,7 @@ static bool same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Lock what is open; 0; 1 when it is locked, or no longer what the name stands for; -errno. */
+/* Lock the open file. Returns 0; 1 if it is locked, or the name now refers to another file; -errno. */
 static int lock(int dir, int fd, const char *name)
 {
     struct stat ours, there;
@@ -64,7 +64,7 @@ int partfile_commit(struct partfile *p)
     if (r) return error_say(r, "%s: %s", part.s, strerror(-r));
     close(p->fd);
     p->fd = -1;
-    fsync(p->dir); /* lost again with the power, it is made again */
+    fsync(p->dir); /* after a power loss the file may be missing; it is then made again */
     return 0;
 }
 

@@ -39,7 +39,7 @@ static int scaling(struct rope *r, const struct keys *k, bool *none)
                      gguf_path(k->g), title, full);
 }
 
-/* A key that may be there if it says what is so without it: @none, or @own. */
+/* A key that is accepted only with the value used without it: @none or @own. */
 static int idle(const struct keys *k, const char *name, float none, float own)
 {
     char full[96];
@@ -50,9 +50,9 @@ static int idle(const struct keys *k, const char *name, float none, float own)
 }
 
 /*
- * YaRN multiplies cosines and sines by 1 + 0.1 ln(factor), and attn_factor multiplies that. llama.cpp overwrites what
- * yarn_attn_factor says by this (llama-context.cpp), and looks at the other two for none of our architectures; Hugging
- * Face's attention_factor, which converters put into yarn_attn_factor, would take its place.
+ * YaRN multiplies cosines and sines by 1 + 0.1 ln(factor), and attn_factor multiplies that. llama.cpp overwrites
+ * yarn_attn_factor with this (llama-context.cpp), and ignores the other two for the supported architectures. Hugging
+ * Face's attention_factor, which converters write to yarn_attn_factor, would replace it.
  */
 static int magnitude(struct rope *r, const struct keys *k)
 {
@@ -66,7 +66,7 @@ static int magnitude(struct rope *r, const struct keys *k)
     return e;
 }
 
-/* What the kinds need besides a factor. */
+/* The parameters of a scaling other than its factor. */
 static int bounds(struct rope *r, const struct keys *k)
 {
     bool tensor = gguf_find_tensor(k->g, ROPE_TENSOR);
@@ -106,7 +106,7 @@ static double pair_of(const struct rope *r, uint32_t rot, double turns)
     return rot * log(r->original / (turns * TAU)) / (2 * log(r->base));
 }
 
-/* How much of frequency @j stays as it was: all of the fast ones, nothing of the slow ones, a ramp between. */
+/* The unscaled share of frequency @j: 1 for fast ones, 0 for slow ones, a ramp between. */
 static double yarn_kept(const struct rope *r, uint32_t rot, uint32_t j)
 {
     double from = fmax(floor(pair_of(r, rot, r->fast)), 0), to = fmin(ceil(pair_of(r, rot, r->slow)), rot - 1.0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RoPE and attention of the reference pass: everything at once, in double where it is not a product. */
+/* RoPE and attention of the reference pass, in double except for matrix products. */
 #include "daemon/reference/reference-pass.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -8,7 +8,7 @@
 
 #define TAU 6.283185307179586
 
-/* By the formulas of the papers, not by rope.c: YaRN (2309.00071, section 3.2), Llama 3's as its code has it. */
+/* The formulas of the YaRN paper (arXiv 2309.00071, section 3.2) and of Llama 3's code, independent of rope.c. */
 static double scaled(const struct rope *r, uint32_t rot, double freq)
 {
     double turns = r->original * freq / TAU, keep = 0;
@@ -83,7 +83,7 @@ static bool sees(const struct pass *p, uint32_t i, uint32_t j)
     return j <= i && (!slides(p, i) || j < p->sinks || j > i - p->window);
 }
 
-/* Scores of the sinks for those that see them apart: their keys are turned to where they would stand. */
+/* Scores of the sinks for tokens that slide. Their keys are rotated to the positions directly before the window. */
 static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
 {
     const struct hparams *s = &p->r->s;

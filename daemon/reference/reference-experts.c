@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A token's scores become shares, of the experts that are not chosen 0. */
+/* Replace a token's scores by the shares of its experts; the share of an expert that is not chosen is 0. */
 static void choose(const struct hparams *s, float *row)
 {
     double total = 0, chosen = 0, share[HPARAMS_EXPERTS_MAX] = {0}, max = -INFINITY;
@@ -23,7 +23,7 @@ static void choose(const struct hparams *s, float *row)
         row[e] = (float)(share[e] / (s->experts.of_all ? total : chosen) * s->experts.scale);
 }
 
-/* h -> out, of @width; number @at of what is stacked in these tensors. */
+/* One expert of @width, h -> out: number @at of the stacked tensors @names. */
 static int one(struct pass *p, float *out, const char *const names[3], uint32_t at, uint32_t width)
 {
     const struct hparams *s = &p->r->s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Inside the reference pass. */
+/* Private to the reference pass. */
 #include "daemon/reference/reference-weights.h"
 #include "daemon/reference/reference.h"
 

@@ -123,7 +123,7 @@ static void norm_rows(float *out, const float *in, size_t rows, size_t dim, cons
     }
 }
 
-/* The layer's norm @which of rows of @dim; without it they stay as they are. */
+/* The layer's norm @which of rows of @dim; without it the rows are copied. */
 static int norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *which)
 {
     _cleanup_(freep) float *w = NULL;
@@ -263,5 +263,5 @@ int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uin
 
 int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits)
 {
-    return reference_rotate(r, tokens, n, 0, n ? n : 1, logits); /* which nothing leaves */
+    return reference_rotate(r, tokens, n, 0, n ? n : 1, logits); /* a window of all tokens */
 }

@@ -28,7 +28,7 @@ FLOATS(bf16, uint16_t, ref_bf16)
 
 /* --- quantized types --- */
 
-#define AT_ONCE 8 /* tokens for which a block is taken apart once */
+#define AT_ONCE 8 /* tokens that share one decoding of a block */
 
 /* 32 columns of a panel. Types without sub-scales have 1 there. */
 struct block {
@@ -49,7 +49,7 @@ static int16_t code_value(const struct panel_form *f, const uint8_t *w, unsigned
 }
 
 /* Block @i of a group. */
-static void take_apart(const struct panel_form *f, struct block *b, const uint8_t *group, unsigned i)
+static void decode_block(const struct panel_form *f, struct block *b, const uint8_t *group, unsigned i)
 {
     const uint8_t *sub = group + f->sub + i * f->sub_step;
     for (unsigned j = 0; j < KERN_BLOCK; j++)
@@ -101,7 +101,7 @@ static void panel_quantized(enum kern_type type, float *out, size_t ld, const ui
         float acc[AT_ONCE][KERN_ROWS] = {{0}};
         for (size_t b = 0; b < nb; b++) {
             struct block w;
-            take_apart(f, &w, panel + b / f->blocks * f->group, (unsigned)(b % f->blocks));
+            decode_block(f, &w, panel + b / f->blocks * f->group, (unsigned)(b % f->blocks));
             for (size_t t = 0; t < n; t++) {
                 const size_t at = (t0 + t) * nb + b;
                 add_block(f, acc[t], &w, x->q + at * KERN_BLOCK, x->s + at * 2, x->d[at]);

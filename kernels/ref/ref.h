@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the files of the definition share. They are compiled more than once (see kernels/meson.build), each time with
+/* Shared by the files of the definition. They are compiled more than once (see kernels/meson.build), each time with
  * another REF_SUFFIX: REF(add) is add_scalar or add_scalar_fma. */
 #include "kernels/expf.h"
 #include "kernels/table.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs over one vector: quantization, norms, rotation, activation functions, logits. */
+/* Operations on one vector: quantization, norms, rotation, activation functions, logits. */
 #include "kernels/ref/ref.h"
 
 void REF(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k)

@@ -2,18 +2,18 @@
 /*
  * Quantized weights with AMX. A wide block's codes (avx512-codes.h: 8 rows of 64 bytes, 4 columns x 16 rows each) are
  * a B tile as they are, the same 32 columns of up to 16 tokens an A tile: one TDPBSUD gives the exact int32 sums of 16
- * tokens x 16 rows. What follows is AVX-512's, one fma chain an output. The codes are widened once for all tokens, a
- * chunk of the columns at a time.
+ * tokens x 16 rows. The rest is done with AVX-512, one fma chain an output. The codes are widened once for all tokens,
+ * a chunk of the columns at a time.
  */
 #include "kernels/x86/amx-tile.h"
 #include "kernels/x86/avx512-codes.h"
 #include "kernels/x86/tiles.h"
 
-#define FROM         16 /* tokens; fewer are AVX-512's */
+#define FROM         16 /* tokens; AVX-512 multiplies fewer */
 #define TOKENS       16 /* of a tile */
 #define CHUNK_BLOCKS 32 /* 18 to 26 KiB of codes and scales */
 
-/* Tiles; _REST: of the tokens that are no 16 any more. */
+/* Tile numbers; _REST: for the last tokens, fewer than 16. */
 #define TILE_C      0
 #define TILE_A      1
 #define TILE_B      2
@@ -33,7 +33,7 @@ static void configure(size_t rest, unsigned depth)
     TILE_CONFIGURE(&f);
 }
 
-/* sums[t][row] of 16 tokens, or of the rest. */
+/* Write sums[t][row] of 16 tokens, or of the last ones (@rest). */
 V void product(bool rest, int32_t sums[][KERN_ROWS], const int8_t *q, size_t k, const uint8_t *codes)
 {
     TILE_LOAD(TILE_B, codes, 64);
@@ -81,7 +81,7 @@ V __m512 add_block(enum kern_type type, __m512 acc, const int32_t *sums, const i
     const int bias = packed_bias(type);
     const __m512 d = _mm512_set1_ps(dx), dw = _mm512_mul_ps(_mm512_load_ps(scale), d);
     __m512i sum = _mm512_load_si512(sums);
-    if (has_halves(type)) { /* exact in floats: kernels/ref/matmul.c says why */
+    if (has_halves(type)) { /* exact in floats (kernels/ref/matmul.c) */
         __m512i other = _mm512_load_si512(second);
         __m512 f0 = _mm512_cvtepi32_ps(_mm512_add_epi32(sum, sum_of(-bias, 0, s)));
         __m512 f1 = _mm512_cvtepi32_ps(_mm512_add_epi32(other, sum_of(0, -bias, s)));
@@ -168,6 +168,6 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
 
 KERN_QUANTIZED(MATMUL, )
 
-/* All else is AVX-512's. */
+/* All other functions are those of AVX-512. */
 extern const struct kernels X86(kernels);
 const struct kernels X86(kernels) = KERN_TABLE_WITH(avx512, X86_SUFFIX, X86_TITLE);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The few operations on AMX tiles that amx-matmul.c uses: the CPU's, or with AMX_EMULATE (tests only) their description
- * in plain C, so that the algorithm is checked on CPUs without them. Tile numbers are literals, or macros for them. The
- * barriers are for the compiler, whose intrinsics do not say what memory they read.
+ * The few operations on AMX tiles that amx-matmul.c uses: the CPU's, or with AMX_EMULATE (tests only) an emulation
+ * in plain C, which tests the algorithm on CPUs without AMX. Tile numbers are literals, or macros for them. The
+ * barriers are for the compiler, whose intrinsics do not declare the memory that they read.
  */
 #include <assert.h>
 #include <immintrin.h>
@@ -13,7 +13,7 @@
 
 #define TILE_MEMORY() __asm__ volatile("" ::: "memory")
 
-/* What ldtilecfg reads. */
+/* The operand of ldtilecfg. */
 struct tile_config {
     uint8_t palette, start_row, zero[14];
     uint16_t row_bytes[16];

@@ -2,7 +2,7 @@
 /*
  * Attention over KV blocks. For q·k a lane is a key (K is [dim][32]: two vectors a dim), for p·v a lane is a dim.
  * Queries go in tiles that share what is loaded; keys that not all of a tile's queries see are added query by query,
- * since a masked key must not enter, not even as a zero.
+ * since a masked key must not be added, not even as a zero.
  */
 #include "kernels/kv.h"
 #include "kernels/x86/v16.h"
@@ -86,7 +86,7 @@ static unsigned below(unsigned n, unsigned max)
     return n < max ? n : max;
 }
 
-/* Scores to probabilities, and m, l, o of the query brought to the new maximum. */
+/* Replace the scores of query @i by probabilities, and rescale its m, l and o to the new maximum. */
 V void softmax(struct state *s, unsigned i)
 {
     const struct kern_attn *a = s->a;
@@ -174,7 +174,7 @@ V void add_rows(unsigned nq, const struct state *s, unsigned i0, struct values y
     if (d < dim) add_values(nq, 1, s, i0, y, d, dim - d);
 }
 
-/* Values of nq queries: together where all of them see a key, alone before and after. */
+/* Values of nq queries: together for keys that all of them see, query by query for the keys before and after. */
 V void add_together(unsigned nq, const struct state *s, unsigned i0, const void *v, enum kern_kv kv)
 {
     unsigned lo = 0, hi = KV_BLOCK;
@@ -182,7 +182,7 @@ V void add_together(unsigned nq, const struct state *s, unsigned i0, const void 
         if (s->lo[i] > lo) lo = s->lo[i];
         if (s->hi[i] < hi) hi = s->hi[i];
     }
-    if (lo >= hi) lo = hi = KV_BLOCK; /* no key is seen by all: everything comes before */
+    if (lo >= hi) lo = hi = KV_BLOCK; /* no key is visible to all: add_rows runs for each query alone */
     for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, (struct values){v, kv, s->lo[i], below(s->hi[i], lo)});
     add_rows(nq, s, i0, (struct values){v, kv, lo, hi});
     for (unsigned i = i0; i < i0 + nq; i++) add_rows(1, s, i, (struct values){v, kv, hi, s->hi[i]});
@@ -273,7 +273,7 @@ KERN_ATTN(X86(attn_f32))
 
 typedef void widen_fn(float *k, float *v, const void *kblock, const void *vblock, size_t dim);
 
-/* Few queries read the block as it is, many a widened copy. */
+/* Few queries read the block in its KV type, many read a copy widened to f32. */
 V void attn(const struct kern_attn *a, enum kern_kv kv, widen_fn *widen)
 {
     struct state s = {.a = a};

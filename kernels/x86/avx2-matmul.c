@@ -2,7 +2,7 @@
 /*
  * Quantized weights with AVX2. vpmaddubsw adds pairs of products into 16 bits: with 4-bit codes a whole block of 32
  * stays below 16 * 15 * 127 = 30,480 in each lane, so nothing saturates and one vpmaddwd per block widens; larger codes
- * are widened more often (until() says how), and codes of 8 bits are split into two halves of 4.
+ * are widened more often (until()), and codes of 8 bits are split into two halves of 4.
  */
 #include "kernels/panel.h"
 #include "kernels/x86/tiles.h"
@@ -10,7 +10,7 @@
 
 #define MOST 4 /* tokens of a tile */
 
-/* One block of 32 columns of 8 rows: codes, what SUB, HALVES or E8M0 has, f16 d and m. */
+/* One block of 32 columns of 8 rows: codes, the bytes of SUB, HALVES or E8M0, f16 d and m. */
 struct packed {
     const uint8_t *c, *sub, *d, *m;
 };
@@ -67,7 +67,7 @@ V bool eight_bits(const struct panel_form *f)
     return f->bias == 128;
 }
 
-/* How many groups of 4 columns 16 bits can add up: 8 of codes below 16, 4 below 32, 2 below 64. */
+/* Number of groups of 4 columns whose sum fits into 16 bits: 8 of codes below 16, 4 below 32, 2 below 64. */
 V unsigned until(const struct panel_form *f)
 {
     return f->width == 6 ? 2 : f->width == 5 || f->scales == PANEL_E8M0 ? 4 : 8;
@@ -164,7 +164,7 @@ V void block(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed
 }
 
 /* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
- * kernels/ref/matmul.c says why. */
+ * kernels/ref/matmul.c gives the reason. */
 V void block_halves(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed w, struct acts x)
 {
     const __m256i low = _mm256_set1_epi32(15);

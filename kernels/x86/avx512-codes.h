@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the types' panels hold (panel.h) as AVX-512 registers: the codes of 4 columns and 16 rows as bytes, the 16
- * rows' scales as floats. @type is a constant everywhere. What a table gives is its value plus the bias.
+ * Panels (panel.h) as AVX-512 registers: the codes of 4 columns and 16 rows as bytes, the 16 rows' scales as floats.
+ * @type is a constant everywhere. For types with a table, the byte is the table's value plus the bias.
  *
  * A wide block is 32 columns of a panel of any type: 8 such registers of codes, columns ascending, then the scales in
  * the order of enum scale.
@@ -17,7 +17,7 @@
  * of 16 columns and, where there is an offset, m and the two minima as pairs of 16 bits. */
 enum scale { SCALE_D, SCALE_M, SCALE_SUB0 = SCALE_M, SCALE_SUB1, SCALE_HALVES_M, SCALE_MINIMA };
 
-/* One block of 32 columns in a panel: its codes, what its SUB, HALVES or E8M0 has, f16 d and m. */
+/* One block of 32 columns in a panel: its codes, the bytes of SUB, HALVES or E8M0, f16 d and m. */
 struct packed {
     const uint8_t *c, *sub, *d, *m;
 };
@@ -37,7 +37,7 @@ V bool has_offset(enum kern_type type)
     return form(type)->m;
 }
 
-/* What is to be subtracted from a code. */
+/* The bias of a code. */
 V int packed_bias(enum kern_type type)
 {
     return form(type)->bias;
@@ -73,8 +73,8 @@ V struct packed packed_at(enum kern_type type, const uint8_t *panel, size_t b)
     return (struct packed){w + i * f->step, w + f->sub + i * f->sub_step, w + f->d, w + f->m};
 }
 
-/* A load that stays one instruction of its own: most lie across two cache lines, and what two instructions need they
- * would otherwise both load. */
+/* A load that the compiler does not merge into its users. Most loads cross two cache lines; two users would load twice.
+ */
 V __m512i load_once(const uint8_t *p)
 {
     __m512i c = _mm512_loadu_si512(p);
@@ -82,8 +82,8 @@ V __m512i load_once(const uint8_t *p)
     return c;
 }
 
-/* What registers of codes are made of: @low bytes, or nibbles of number g and g + 4, @pairs of 0 … 3 or 4 … 7, @bits of
- * all. */
+/* The loaded parts of registers of codes: @low bytes, or nibbles of number g and g + 4, @pairs of 0 … 3 or 4 … 7, @bits
+ * of all. */
 struct raw {
     __m512i low, pairs, bits;
 };
@@ -95,7 +95,7 @@ V unsigned packed_order(enum kern_type type, unsigned i)
     return panel_has_nibbles(form(type)) && !has_halves(type) ? i % 2 * 4 + i / 2 : i;
 }
 
-/* Load what number @g needs that @r has not yet, given packed_order (and that halves begin anew). */
+/* Load the parts of register @g that @r does not have yet, given packed_order. Each half loads its parts again. */
 V void packed_load(enum kern_type type, struct raw *r, struct packed p, unsigned g)
 {
     const struct panel_form *f = form(type);

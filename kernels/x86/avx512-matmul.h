@@ -19,8 +19,8 @@
 #define FILL_FROM    32   /* tokens: with fewer, unpacking again is cheaper than the stores */
 #define CHUNK_BLOCKS 16   /* of 32 columns; a pair's chunk takes 18 to 26 KiB in the buffer */
 
-/* Where a tile has its codes from: as they are packed (ALONE: no other tile wants them); the same, kept in the buffer
- * too; the buffer. */
+/* The source of a tile's codes. ALONE, PACKED: the packed panel (ALONE: no other tile reads it). FILL: the packed
+ * panel, and the tile writes the unpacked codes to the buffer. WIDE: the buffer. */
 enum mode { ALONE, PACKED, FILL, WIDE };
 
 /* A tile: @np panels of a type and @nt tokens. Constants wherever it is inlined, so that loops over them unroll. */
@@ -143,7 +143,7 @@ V void block(struct tile k, __m512 acc[][MOST], const struct packed *w, uint8_t 
 }
 
 /* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
- * kernels/ref/matmul.c says why. */
+ * kernels/ref/matmul.c gives the reason. */
 V void block_halves(struct tile k, __m512 acc[][MOST], const struct packed *w, uint8_t *const *wide,
                     const struct acts *x)
 {
@@ -184,8 +184,8 @@ V void block_halves(struct tile k, __m512 acc[][MOST], const struct packed *w, u
     }
 }
 
-/* A lone tile reads its panel from memory as it goes, a little ahead. Several share the fetching of what comes after
- * the chunk, so that memory is busy all the time. */
+/* A single tile prefetches its own panel, a little ahead. Several tiles share the prefetch of the next chunk, so that
+ * memory is busy all the time. */
 V void prefetch(const uint8_t *p, size_t bytes, bool alone)
 {
     for (size_t i = 0; i < bytes; i += 64) {
@@ -262,7 +262,7 @@ V void tile_of(struct tile k, size_t nt, float *out, size_t ld, const struct chu
         tile(with_tokens(k, MOST), out, ld, c, *x, rows);
 }
 
-/* All tokens, in tiles of sizes as equal as can be. */
+/* All tokens, in tiles of nearly equal sizes. */
 V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chunk *c, const struct kern_acts *x,
              unsigned rows)
 {
@@ -284,7 +284,7 @@ V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chu
     }
 }
 
-/* How many panels the next tile takes. Each is a stream from memory, and few tokens leave registers for more of them: 8
+/* Number of panels of the next tile. Each is a stream from memory, and few tokens leave registers for more of them: 8
  * streams are 1.25 to 1.5 times as fast as one (Ice Lake, two threads). */
 V unsigned tile_panels(enum kern_type type, size_t tokens, unsigned rows)
 {

@@ -31,7 +31,7 @@ struct columns {
     const uint8_t *w;
     size_t stride, bytes;
     load_fn load;
-    bool first; /* no tile before has brought them from memory */
+    bool first; /* no tile before has read them from memory */
 };
 
 V void tile(unsigned np, unsigned nt, float *out, size_t ld, struct columns c, const float *x, size_t k, unsigned rows)

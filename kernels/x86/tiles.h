@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* How a matmul cuts its tokens: tiles of a constant number of them, one accumulator register (AVX2: two) a token and
+/* Division of a matmul's tokens into tiles of constant sizes, one accumulator register (AVX2: two) a token and
  * panel. */
 #include "kernels/kernels.h"
 #include <immintrin.h>
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The first tile brings its panel from memory, in one stream that goes on into the next panel. Without a prefetch the
+/* The first tile reads its panel from memory, in one stream that continues into the next panel. Without a prefetch the
  * stream is 10 to 20% slower (Ice Lake, one token); 2 and 4 KiB ahead are alike, 1 KiB is too little. */
 #define PANEL_AHEAD 4096
 
@@ -18,7 +18,7 @@ static inline __attribute__((always_inline)) void panel_prefetch(const uint8_t *
     for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)w + PANEL_AHEAD + i, _MM_HINT_T0);
 }
 
-/* What @p's four bytes are as a lane. */
+/* The four bytes at @p as one lane. */
 static inline __attribute__((always_inline)) int32_t load_lane(const void *p)
 {
     int32_t lane;
@@ -49,7 +49,7 @@ static inline __attribute__((always_inline)) int32_t load_lane(const void *p)
     if (left >= 12 && left != 16) TILE_STEP(np, 12, TILE, __VA_ARGS__) /* 16 is better as 8 + 8 */                     \
     STEPS_TO_8(np, left, TILE, __VA_ARGS__)
 
-/* Pairs of panels in STEPS2, what is left (and all, for one token) in STEPS1. */
+/* Pairs of panels use STEPS2, the last single one (and all, for one token) STEPS1. */
 #define FOR_TILES(STEPS2, STEPS1, panel_bytes, TILE, ...)                                                              \
     const size_t stride = panel_bytes;                                                                                 \
     for (const uint8_t *w = panel; rows;) {                                                                            \

@@ -150,7 +150,7 @@ V v16 v16_abs(v16 x)
     return V16(_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b));
 }
 
-/* @x, which has no sign, with those of @y. */
+/* The non-negative lanes of @x with the signs of @y. */
 V v16 v16_sign(v16 x, v16 y)
 {
     __m256 sign = _mm256_set1_ps(-0.0f);

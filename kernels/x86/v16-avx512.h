@@ -135,7 +135,7 @@ V v16 v16_abs(v16 a)
     return V16(_mm512_abs_ps(a.v));
 }
 
-/* @x, which has no sign, with those of @y. */
+/* The non-negative lanes of @x with the signs of @y. */
 V v16 v16_sign(v16 x, v16 y)
 {
     return V16(_mm512_or_ps(x.v, _mm512_and_ps(y.v, _mm512_set1_ps(-0.0f))));

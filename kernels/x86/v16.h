@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Sixteen float lanes: one AVX-512 register or two AVX2 ones. The files of this folder are written against it and
- * compiled once for each instruction set, with X86_SUFFIX saying which: X86(add) is add_avx2 or add_avx512. Only
+ * compiled once for each instruction set, with its X86_SUFFIX: X86(add) is add_avx2 or add_avx512. Only
  * static inline functions here: nothing compiled for a newer CPU may be merged into what every CPU runs.
  * No load needs alignment. The _n forms touch the first n lanes only (n <= 16); loads set the others to zero.
  */

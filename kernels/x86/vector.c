@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs over one vector; see kernels.h for the order of operations. */
+/* Operations on one vector; kernels.h states their order. */
 #include "kernels/x86/v16.h"
 
-/* The bytes of @c, added. */
+/* Sum of the bytes of @c. */
 V int16_t sum_i8(__m128i c)
 {
     __m128i w = _mm_maddubs_epi16(_mm_set1_epi8(1), c);
@@ -118,7 +118,7 @@ void X86(gelu_mul)(float *gate, const float *up, size_t n)
 V v16 clamped(v16 g, v16 up)
 {
     v16 limit = v16_set1(SWIGLU_LIMIT), one = v16_set1(1), u = v16_max(v16_neg(limit), v16_min(limit, up));
-    g = v16_min(limit, g); /* of two, one a NaN, it gives the second */
+    g = v16_min(limit, g); /* min returns its second operand if one is a NaN */
     return v16_mul(v16_div(g, v16_add(one, v16_exp(v16_mul(v16_set1(-SWIGLU_ALPHA), g)))), v16_add(u, one));
 }
 

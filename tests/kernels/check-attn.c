@@ -37,7 +37,7 @@ static void ranges(struct kase *k, size_t len, enum shape shape)
     }
 }
 
-/* What a stored vector reads as, in place: from the description in kernels.h alone. */
+/* Round x[dim] in place as storing it does, by the description in kernels.h alone. */
 static void round_kv(enum kern_kv kv, float *x, size_t dim)
 {
     for (size_t d = 0; kv == KERN_KV_F16 && d < dim; d++) x[d] = kern_f16_to_f32(kern_f32_to_f16(x[d]));

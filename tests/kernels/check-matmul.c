@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the source of a case is made of; EXTREME: every code and activation at its end of the range. */
+/* The values of a case's source; EXTREME: every code and activation at its end of the range. */
 enum stuff { S_TAME, S_WILD, S_EXTREME };
 
-/* Where a block has its f16 scales, one or two after each other; none: MXFP4. */
+/* Offset of a block's f16 scales, one or two of them; MXFP4 has none. */
 static size_t scales_at(enum kern_type t)
 {
     switch (t) {

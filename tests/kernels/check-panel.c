@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does not depend on the CPU: decoding, panels, conversions, exp, the choice of a table. */
+/* The parts that do not depend on the CPU: decoding, panels, conversions, exp, the choice of a table. */
 #include "tests/kernels/check.h"
 #include <math.h>
 #include <string.h>
@@ -144,7 +144,7 @@ void check_exp(void **state)
     assert_true(kern_exp(0) == 1 && kern_exp(-0.0f) == 1);
     assert_true(kern_exp(-INFINITY) == 0 && kern_exp(-87.4f) == 0 && kern_exp(-1e30f) == 0);
     assert_true(kern_exp(INFINITY) == INFINITY && kern_exp(89) == INFINITY && isnan(kern_exp(NAN)));
-    for (uint32_t low = 1; low; low <<= 1) { /* whatever else a NaN says */
+    for (uint32_t low = 1; low; low <<= 1) { /* any payload of a NaN */
         uint32_t bits = 0x7fc00000 | low;
         float nan;
         memcpy(&nan, &bits, sizeof(nan));

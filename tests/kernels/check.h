@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the files of checkkern share: seeded numbers, memory between guard pages, comparison. */
+/* Shared by the files of checkkern: seeded numbers, memory between guard pages, comparison. */
 #include "kernels/kernels.h"
 #include "kernels/table.h"
 #include <setjmp.h>
@@ -75,7 +75,7 @@ void *mem_copy(const void *p, size_t n);
 
 /* --- comparison --- */
 
-/* Equal bits, or both NaN. On a difference: says where, with the printf-style context, and fails. */
+/* Equal bits, or both NaN. On a difference, fails and prints the place and the printf-style context. */
 void same_floats(const float *got, const float *want, size_t n, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void same_bytes(const void *got, const void *want, size_t n, const char *fmt, ...)

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* Look at everything an open file hands out. */
+/* Read everything that an open file provides. */
 static uint64_t walk(const struct gguf *g)
 {
     uint64_t sum = gguf_version(g);
@@ -40,7 +40,7 @@ static uint64_t walk(const struct gguf *g)
     return sum;
 }
 
-/* A file with a key of every type, arrays, and three tensors, one of a type nobody knows. */
+/* A file with a key of every type, arrays, and three tensors, one of an unknown type. */
 static void sample(struct buf *b)
 {
     static const uint64_t dims[] = {32, 2};
@@ -156,7 +156,7 @@ static void test_a_vocabulary_of_150000(void **state)
     buf_fini(&b);
 }
 
-/* --- what must be refused --- */
+/* --- refused files --- */
 
 static void refused(const struct buf *b, const char *why)
 {
@@ -272,7 +272,7 @@ struct lie {
 };
 
 /* One tensor and 128 bytes of data. */
-static void test_lying_tensors(void **state)
+static void test_invalid_tensors(void **state)
 {
     static const struct lie lies[] = {
         {0, 0, 0, {0}, "tensor 'x' has 0 dimensions, not 1 to 4"},
@@ -415,7 +415,7 @@ int main(void)
         cmocka_unit_test(test_lying_strings_and_arrays),
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_lying_tensors),
+        cmocka_unit_test(test_invalid_tensors),
         cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_names_are_shown_harmlessly),
         cmocka_unit_test(test_truncated_everywhere),

@@ -94,7 +94,7 @@ static void test_keys(void **state)
     r = read_of("llama-keys", false);
     assert_true(r.kind == ROPE_LLAMA3 && r.scale == 0.125f && r.original == 64 && r.low == 1 && r.high == 4);
     assert_true(r.magnitude == 1);
-    r = read_of("llama-keys", true); /* what the tensor does is not done twice */
+    r = read_of("llama-keys", true); /* the tensor already scales */
     assert_true(r.kind == ROPE_LINEAR && r.scale == 1);
     r = read_of("llama", true);
     assert_true(r.kind == ROPE_LINEAR && r.scale == 1 && r.base == 10000 && r.original == 512 && r.magnitude == 1);
@@ -127,11 +127,11 @@ static void told_wrong(const char *name, float value, const char *why)
     if (!strstr(error_text(-EOPNOTSUPP), why)) fail_msg("\"%s\", not \"%s\"", error_text(-EOPNOTSUPP), why);
 }
 
-/* What would change the magnitude or the ramp, and is not computed with. */
+/* Keys that would change the magnitude or the ramp are refused. */
 static void test_keys_that_say_otherwise(void **state)
 {
     struct rope r;
-    assert_int_equal(read_told(&r, "yarn_attn_factor", 1), 0); /* llama.cpp's word for nothing said */
+    assert_int_equal(read_told(&r, "yarn_attn_factor", 1), 0); /* llama.cpp's value for an absent key */
     assert_true(fabs(r.magnitude - (1 + 0.1 * log(4))) < 1e-6);
     told_wrong("yarn_attn_factor", 0.9f,
                "key 'llama.rope.scaling.yarn_attn_factor' is 0.9, which is not supported; 1.13863 is");

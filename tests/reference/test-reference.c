@@ -35,7 +35,7 @@ static void run(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t
     for (size_t i = 0; i < (size_t)n * vocab; i++) assert_true(isfinite((*out)[i]));
 }
 
-/* What comes later changes nothing before it, and does change what is after. */
+/* A token changes the logits after it, and none before it. */
 static void test_causal(void **state)
 {
     struct tiny t;

@@ -2,7 +2,8 @@
 /*
  * Attention of a batch. Segments of 512 positions are independent of each other, so that threads share one long
  * sequence as well as many short ones; each query's segments are merged in ascending order. How tokens are cut into
- * tiles and waves changes no result: every query is computed by itself. backend.h says what a query with a window sees.
+ * tiles and waves changes no result: every query is computed by itself. backend.h defines the positions that a query
+ * with a window sees.
  */
 #include "daemon/backend/cpu/cpu.h"
 #include <string.h>
@@ -18,8 +19,8 @@ static uint32_t min(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* First position that a token sees beside its sinks in the pass's layer: its sequence's window begins there, or the
- * layer's own (which lay_out allows only without the other). */
+/* First position that a token sees in the pass's layer, apart from its sinks: the start of the window of its sequence
+ * or of the layer (cpu_lay_out refuses a batch with both). */
 static uint32_t window_start(const struct pass *p, const struct token *t)
 {
     uint32_t own = hparams_window(&p->c->base.hparams, p->layer);
@@ -36,7 +37,7 @@ static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_
     return tile;
 }
 
-/* How many of the tokens from @t on follow each other in one entry and slide as it does, or do not; at most @most. */
+/* Number of consecutive tokens from @t on, at most @most, of one entry and with the same token_slides. */
 static uint32_t run_of(const struct token *t, uint32_t most)
 {
     uint32_t n = 1;
@@ -83,7 +84,7 @@ struct span {
     bool sinks;
 };
 
-/* Blocks before the first that is seen are left out: they may be gone, and change nothing. */
+/* The span omits blocks before the first visible one: they may be released, and change no result. */
 static struct span span_of(const struct pass *pass, const struct attn_tile *tile, const struct token *first,
                            uint32_t part)
 {
@@ -95,7 +96,7 @@ static struct span span_of(const struct pass *pass, const struct attn_tile *tile
     return p;
 }
 
-/* The part that is no segment: one key for each head, whose value is zero. */
+/* The part of the sink scores: one key for each head, whose value is zero. */
 static void score_sinks(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item)
 {
     const struct hparams *y = &p->c->base.hparams;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the engine asks for, checked and laid out token by token. */
+/* Checks the entries of a batch and lists their tokens. */
 #include "daemon/backend/cpu/cpu.h"
 #include "libcommon/error.h"
 
-/* Where the entry stands, and what it sees. */
+/* Check the positions of an entry, and its window. */
 static int check_positions(const struct backend *b, const struct batch_entry *e)
 {
     uint64_t last = (uint64_t)e->pos + e->n - 1;
@@ -20,11 +20,11 @@ static int check_positions(const struct backend *b, const struct batch_entry *e)
     return 0;
 }
 
-/* Every block that a token of the entry sees or writes must be there. */
+/* Check that the table has every block that a token of the entry sees or writes. */
 static int check_blocks(const struct backend *b, const struct batch_entry *e)
 {
     const struct token first = {.entry = e, .pos = e->pos};
-    uint32_t sinks = 0, window = 0; /* what is seen: [0, sinks) and from window on */
+    uint32_t sinks = 0, window = 0; /* visible: [0, sinks) and from window on */
     if (token_slides(&first)) sinks = e->sinks, window = e->pos + 1 - e->window;
     for (uint32_t j = 0; j <= (e->pos + e->n - 1) / KV_BLOCK; j++) {
         uint32_t id = e->blocks[0][j], at = j * KV_BLOCK;

@@ -23,8 +23,9 @@
 /*
  * A job is open while OPEN is set in @gate, whose other bits count the workers inside. An increment of @round tells
  * workers of it; they enter, take items from @next until none are left, and leave. The caller takes items too; when
- * there are no more it shuts the gate and waits for those inside, so that nobody can still look at a job that is over.
- * A worker that comes late, because other processes have its CPU, finds the gate shut: nobody waits for it.
+ * none are left, it shuts the gate and waits for those inside, so that no worker can
+ * access a finished job. A worker that wakes late, because other processes have its CPU, finds the gate shut, and the
+ * caller does not wait for it.
  */
 struct compute_pool {
     uint32_t threads, started; /* started: workers that run, threads - 1 when complete */
@@ -34,10 +35,10 @@ struct compute_pool {
     compute_fn fn;
     void *ctx;
     uint32_t n, grain;
-    struct timing *timing; /* NULL: nobody asks */
+    struct timing *timing; /* NULL: not timed */
 
     _Alignas(64) _Atomic uint32_t round; /* futex of the workers */
-    _Alignas(64) _Atomic uint64_t next;  /* first item nobody has taken */
+    _Alignas(64) _Atomic uint64_t next;  /* first item that no thread has taken */
     _Alignas(64) _Atomic uint32_t gate;  /* futex of the caller */
     _Atomic uint32_t sleepers;           /* workers that sleep or are about to */
     _Atomic bool waits, stop;            /* waits: the caller sleeps or is about to */
@@ -63,8 +64,8 @@ static void relax(void)
 #endif
 }
 
-/* Smaller pieces near the end, so that all threads end together: nobody waits for long for another's last piece.
- * Another thread may take some between the look and the taking; that changes a size, not what is covered. */
+/* Pieces are smaller near the end, so that all threads finish at about the same time. Another thread may take items
+ * between this load and the caller's fetch-add; it changes the size of a piece, not the items covered. */
 static uint32_t piece(struct compute_pool *p)
 {
     uint64_t next = atomic_load_explicit(&p->next, memory_order_relaxed);
@@ -84,7 +85,7 @@ static void work(struct compute_pool *p, uint32_t thread)
     }
 }
 
-/* Returns @round when it is no longer @seen. */
+/* Wait until @round differs from @seen, and return it. */
 static uint32_t wait_round(struct compute_pool *p, uint32_t seen)
 {
     uint32_t round;
@@ -184,7 +185,7 @@ void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t
     p->timing->barriers++;
 }
 
-/* Is @cpu the first of its core's threads among @allowed? */
+/* @cpu is the first of its core's threads among @allowed. */
 static bool leads_core(int cpu, const cpu_set_t *allowed)
 {
     char path[96], list[256];
@@ -232,9 +233,9 @@ int compute_pool_new(struct compute_pool **out, uint32_t threads)
     p->workers = calloc(threads, sizeof(*p->workers));
     int e = p->workers ? 0 : ENOMEM;
     sigset_t all, old;
-    sigfillset(&all);        /* signals are the main thread's business */
-    sigdelset(&all, SIGBUS); /* but a fault in a mapped file is whose it is */
-    sigdelset(&all, SIGSYS); /* and a forbidden call */
+    sigfillset(&all);        /* the main thread handles signals */
+    sigdelset(&all, SIGBUS); /* except faults in a mapped file */
+    sigdelset(&all, SIGSYS); /* and forbidden system calls */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (!e && p->started < threads - 1 && !(e = pthread_create(&p->workers[p->started], NULL, worker, p)))
         p->started++;

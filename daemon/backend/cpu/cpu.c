@@ -64,8 +64,8 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .logsumexp = logsumexp,
                                        .free = cpu_free};
 
-/* LongRoPE's factors are chosen by the longest context that can come, as llama.cpp does: then a position's angles never
- * change. Layers with a RoPE of their own have no factors. */
+/* The configured context selects LongRoPE's factors, as in llama.cpp, so that a position's angles never change. Layers
+ * with a RoPE of their own have no factors. */
 static int make_freqs(struct cpu *c)
 {
     const struct hparams *s = &c->base.hparams;
@@ -80,7 +80,7 @@ static int make_freqs(struct cpu *c)
     return 0;
 }
 
-/* Everything that is known before the weights are read. */
+/* Set all fields that do not depend on the weights. */
 static int configure(struct cpu *c, const struct gguf *g, const struct backend_config *config)
 {
     struct backend *b = &c->base;

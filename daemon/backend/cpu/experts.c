@@ -22,7 +22,7 @@ static void choose_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
     }
 }
 
-/* Number the rows by expert, and within one by token. How many groups of them there are. */
+/* Number the rows by expert, and within one by token. Returns the number of groups. */
 static uint32_t group_rows(const struct pass *p)
 {
     const struct hparams *y = &p->c->base.hparams;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The forward pass: embed, then per layer attention and feed-forward on a residual stream, norm, logits. What the
- * architectures do otherwise is in their descriptions (arch.h), in the shape, and in which vectors a layer has. */
+/* The forward pass: embed, then per layer attention and feed-forward on a residual stream, norm, logits. The
+ * differences between architectures are in their descriptions (arch.h), in the hparams, and in the vectors of a layer.
+ */
 #include "daemon/backend/cpu/cpu.h"
 #include <math.h>
 #include <string.h>
@@ -55,7 +56,7 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     }
 }
 
-/* x += what the block before has left in h. */
+/* Add the pending result of the block before, in h, to x. */
 static void join(const struct pass *p, float *x, float *h)
 {
     const struct hparams *y = &p->c->base.hparams;
@@ -66,7 +67,7 @@ static void join(const struct pass *p, float *x, float *h)
     k->add(x, h, y->dim);
 }
 
-/* What the block before has left joins the residual stream on the way: one pass over both, one barrier. */
+/* Add the pending result to the residual stream, and norm it: one pass over both, one barrier. */
 static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct pass *p = ctx;
@@ -82,7 +83,7 @@ static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     }
 }
 
-/* What comes between the product and the rotation, for q or k: [heads][head_dim]. */
+/* Bias and norm of q or k, x[heads][head_dim], before the rotation. */
 static void finish(const struct pass *p, float *x, uint32_t heads, const float *bias, const float *norm)
 {
     const struct hparams *y = &p->c->base.hparams;
@@ -94,7 +95,7 @@ static void finish(const struct pass *p, float *x, uint32_t heads, const float *
         k->rmsnorm(x + h * dim, x + h * dim, norm, dim, y->rms_eps);
 }
 
-/* Rotate q and k of a token. The query that looks at its sinks has another angle. */
+/* Rotate q and k of a token. The query for the sinks has another angle. */
 static void rotate(const struct pass *p, size_t i, float *q, float *k)
 {
     const struct cpu *c = p->c;
@@ -114,7 +115,7 @@ static void rotate(const struct pass *p, size_t i, float *q, float *k)
     c->kern->rope(k, y->kv_heads, dim, y->rope_dim, cs, neox);
 }
 
-/* Make q and k ready, and put k and v where attention finds them. */
+/* Bias, norm and rotate q and k, and store k and v in their KV block. */
 static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct pass *p = ctx;
@@ -187,7 +188,7 @@ static void finish_logits(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
 
 /* --- the pass --- */
 
-/* The block's result is in h: what has to happen to it before it joins the residual stream. */
+/* Leave the block's result in h. The next pass over the tokens applies @bias and @post and adds it to x (join). */
 static void leave(struct pass *p, const float *bias, const float *post)
 {
     p->pending = true;
@@ -195,7 +196,7 @@ static void leave(struct pass *p, const float *bias, const float *post)
     p->post = post;
 }
 
-/* q, k and v; the latter where all tokens after them find them. */
+/* Compute q, k and v; store k and v in the KV blocks. */
 static void qkv_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
@@ -207,8 +208,8 @@ static void qkv_block(struct pass *p)
     each_token(p, place_tokens);
 }
 
-/* The last layer's K and V are there for the tokens to come. What else it computes is for those that something is
- * wanted of: only they go on, their rows moved together. */
+/* The last layer stores K and V of all tokens. The rest of it is computed only for tokens with a batch_want: move their
+ * rows together. */
 static void keep_wanted(struct pass *p)
 {
     const struct hparams *y = &p->c->base.hparams;
@@ -262,7 +263,7 @@ static void feed_forward_block(struct pass *p)
     leave(p, p->w->down.bias, p->w->ffn_post_norm);
 }
 
-/* Final norm and vocabulary, for the tokens that want them; their rows are moved together in x first. */
+/* Final norm and logits of the tokens with WANT_LOGITS, whose rows are first moved together in x. */
 static void output_block(struct pass *p, float *logits, float *hidden)
 {
     struct cpu *c = p->c;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What the bits of a KV block depend on besides what was said, in 16 bytes. */
+/* The identity of KV blocks: a hash of everything that their bits depend on, apart from the tokens and other inputs
+ * that backend_kv_identity names. */
 #include "daemon/backend/cpu/cpu.h"
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
 
-/* Of what forward.c and attention.c compute and kv-memory.h lays out, in so far as KERN_ARITHMETIC does not say it. */
+/* Version of the computation of forward.c and attention.c and of the layout of kv-memory.h, apart from KERN_ARITHMETIC.
+ */
 #define CPU_VERSION 1
 
 #define PROBES 64 /* positions that sines are taken at */
@@ -27,8 +29,8 @@ struct identity {
 
 _Static_assert(sizeof(struct identity) == 8 + 16 + 12 * 4 + HPARAMS_KV_GROUPS_MAX * 16 + 8, "no padding: it is hashed");
 
-/* pow, cos and sin are libm's, whose last bit differs by version and CPU. A sample in double tells them apart, far
- * below what is left of it in f32. */
+/* pow, cos and sin are libm's, whose last bit differs by version and CPU. A sample in double tells them apart,
+ * because it is more precise than the f32 results. */
 static uint64_t angles(const struct cpu *c)
 {
     uint64_t hash = 0;

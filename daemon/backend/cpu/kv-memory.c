@@ -68,6 +68,6 @@ void kv_memory_release(const struct kv_memory *kv, uint32_t first, uint32_t n)
         uintptr_t from = (uintptr_t)kv_memory_k(kv, l, first, 0), to = from + n * per_layer;
         from = (from + page - 1) / page * page;
         to = to / page * page;
-        if (from < to) madvise((void *)from, to - from, MADV_DONTNEED); /* refused for locked memory: then it stays */
+        if (from < to) madvise((void *)from, to - from, MADV_DONTNEED); /* fails for locked memory, which then stays */
     }
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* What can be had without harm, swap included; UINT64_MAX when the kernel does not tell. */
+/* Available memory and free swap in bytes (/proc/meminfo); UINT64_MAX if unknown. */
 static uint64_t available(void)
 {
     _cleanup_(fclosep) FILE *f = fopen("/proc/meminfo", "re");

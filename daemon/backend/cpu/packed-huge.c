@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Bytes of the mapping at @start that huge pages map; UINT64_MAX when the kernel does not tell. */
+/* Bytes of the mapping at @start that huge pages map; UINT64_MAX if unknown. */
 static uint64_t huge_bytes(const void *start)
 {
     _cleanup_(fclosep) FILE *f = fopen("/proc/self/smaps", "re");
@@ -58,7 +58,7 @@ int packed_make_huge(struct packed *p, const atomic_bool *stop)
         if (atomic_load(stop)) r = error_say(-ECANCELED, "copying the weights was stopped");
         memcpy(mem + at, packed_image(p) + at, size - at < PACKED_PIECE ? size - at : PACKED_PIECE);
     }
-    /* The kernel puts one in the place of the other in one step, as far as whoever computes can see. */
+    /* Threads that compute meanwhile see the old mapping or the new one. */
     if (!r && (mprotect(mem, whole, PROT_READ) < 0 ||
                mremap(mem, whole, whole, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)packed_image(p)) == MAP_FAILED))
         r = error_say(-errno, "cannot move the copy of the weights: %s", strerror(errno));

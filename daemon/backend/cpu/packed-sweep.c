@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What need not stay in the directory of the packed weights. Packed weights that are mapped somewhere can be removed
- * all the same: they last until they are unmapped. */
+/* Removes useless files from the directory of the packed weights. Files that are mapped somewhere may be removed: the
+ * mapping stays valid until it is unmapped. */
 #include "daemon/backend/cpu/packed.h"
 #include "daemon/model/partfile.h"
 #include "kernels/kernels.h"
@@ -35,7 +35,7 @@ static bool is_living(const struct living *l, const char *name)
     return false;
 }
 
-/* Leftovers and records; false when the list of the living is not whole. */
+/* Remove leftovers and void records. Returns false if the list of living models is incomplete. */
 static bool sweep_records(DIR *d, const char *dir, struct living *l)
 {
     for (struct dirent *e; (e = readdir(d));) {
@@ -54,7 +54,7 @@ static bool sweep_records(DIR *d, const char *dir, struct living *l)
     return true;
 }
 
-/* A newer hobd's files are its own business. */
+/* The file has an older layout. Files of a newer hobd are left alone. */
 static bool outdated(const char *name)
 {
     int layout;

@@ -85,7 +85,7 @@ static bool read_all(int fd, void *to, size_t n)
     return true;
 }
 
-/* Is what was read the head of the file that we want? @want: as make_head makes it. */
+/* The head that was read is the expected one. @want: from make_head. */
 static bool right_head(const uint8_t *head, const uint8_t *want, size_t bytes)
 {
     uint8_t check[16];
@@ -110,7 +110,7 @@ static int open_checked(struct stat *st, uint8_t **head, const struct packed_tab
     return r;
 }
 
-/* Where a huge page could begin, whatever the kernel would choose by itself. */
+/* Map @bytes at an address that is a multiple of a huge page. */
 static void *map_aligned(int fd, size_t bytes)
 {
     size_t room;
@@ -143,7 +143,7 @@ int packed_map(struct packed **out, const struct packed_table *t, const struct f
     }
     p->map = map;
     p->bytes = (size_t)p->st.st_size;
-    madvise(map, p->bytes, MADV_HUGEPAGE); /* where the file system has large folios, it reads in such */
+    madvise(map, p->bytes, MADV_HUGEPAGE); /* file systems with large folios then read in huge pages */
     *out = p;
     return 0;
 }
@@ -163,7 +163,7 @@ const uint8_t *packed_image(const struct packed *p)
     return p->map + header(p->head)->image;
 }
 
-/* Another process may have replaced the file since we mapped it. */
+/* Remove the file, unless another process has replaced it since it was mapped. */
 static void remove_ours(const struct packed *p)
 {
     struct stat st;
@@ -201,7 +201,8 @@ static int write_all(int fd, const void *from, uint64_t n, uint64_t at)
     return 0;
 }
 
-/* Piece by piece, never far ahead of the disk: dirty pages would delay others' fsync, and our own stop. */
+/* Write piece by piece, and wait for the write-out of the piece eight before: many dirty pages would delay other
+ * programs' fsync, and the reaction to *stop. */
 static int write_image(int fd, uint8_t *head, const uint8_t *image, const atomic_bool *stop)
 {
     const struct packed_header *h = header(head);
@@ -223,7 +224,7 @@ static int enough_room(int fd, uint64_t bytes)
 {
     struct statvfs v;
     char need[16], have[16];
-    if (fstatvfs(fd, &v) < 0) return 0; /* the writes will tell */
+    if (fstatvfs(fd, &v) < 0) return 0; /* the writes report a full disk */
     uint64_t left = (uint64_t)v.f_bavail * v.f_frsize;
     if (bytes <= left / 2) return 0;
     return error_say(-ENOSPC, "they take %s, and the disk has only %s left", format_size(need, bytes),
@@ -235,7 +236,7 @@ static int write_file(struct partfile *f, uint8_t *head, size_t head_bytes, cons
     const struct packed_header *h = header(head);
     int r = enough_room(f->dir, h->image + h->size);
     if (r) return r;
-    /* All of it at once: in one place on the disk, and when that is full it is known now. */
+    /* Allocate the whole file first: it is contiguous on the disk, and a full disk is found at once. */
     if (fallocate(f->fd, 0, 0, (off_t)(h->image + h->size)) < 0 && errno != EOPNOTSUPP) r = -errno;
     if (!r) r = write_image(f->fd, head, image, stop);
     if (!r) {

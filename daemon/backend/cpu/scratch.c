@@ -11,7 +11,7 @@
  * ceil((W + t - 2) / 512) + 1 of the window; n + W <= ctx. Sink scores are one more. */
 #define MORE_PARTS 4
 
-/* Counts first (base NULL), hands out pointers then. */
+/* Counts bytes in a first run (base NULL), and assigns pointers in a second. */
 struct carver {
     uint8_t *base;
     size_t at;

@@ -117,7 +117,7 @@ static struct layer_name layer_name(uint32_t l, const char *which, const char *w
     return n;
 }
 
-/* A vector that only some architectures have: @there. */
+/* A vector that only some architectures have (@there). */
 static int want_norm(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n, bool there)
 {
     return there ? want_vector(p, v, layer_name(l, which, "weight").s, n) : 0;

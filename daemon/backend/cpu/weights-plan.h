@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Inside the weights: which tensors of a file they are made of, and where each goes in the image. */
+/* Private to weights*.c: the tensors of a file that the weights are made of, and their places in the image. */
 #include "daemon/backend/cpu/weights.h"
 
 /* One tensor, or some rows of it, and where it goes: a matrix, or a vector. */

@@ -71,8 +71,8 @@ static void test_same_bits(void **state)
     gguf_close(g);
 }
 
-/* Beside others in every step, which stand elsewhere. */
-static void test_in_company(void **state)
+/* In a batch with other sequences, at other positions, in every step. */
+static void test_in_a_batch(void **state)
 {
     struct gguf *g = open_arch(*state, 512);
     struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2});
@@ -150,8 +150,8 @@ static void test_long_windows(void **state)
     agrees("gpt-oss", 620, 1024);
 }
 
-/* What a change of token 9 changes, with windows of 70 in all layers. */
-static void test_what_a_window_hides(void **state)
+/* The tokens that depend on token 9, with windows of 70 in all layers. */
+static void test_window_hides_old_tokens(void **state)
 {
     struct gguf *g = open_arch("gemma2", 512);
     struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 1, .kv_type = KERN_KV_F32});
@@ -262,7 +262,7 @@ static void test_no_experts_for_a_token(void **state)
     file_refused(&file, "key 'llama.expert_used_count' is 0, not a number from 1 to 8");
 }
 
-/* What another architecture would compute with. */
+/* Tensors and keys of other architectures. */
 static void test_files_that_have_too_much(void **state)
 {
     refused("llama-biases", "blk.0.ffn_up.bias", "blk.0.ffn_xx.bias",
@@ -274,7 +274,7 @@ static void test_files_that_have_too_much(void **state)
 #define SAME(name)                                                                                                     \
     {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
     {                                                                                                                  \
-        "in company " name, test_in_company, NULL, NULL, (void *)(name)                                                \
+        "in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)                                                \
     }
 
 #define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)
@@ -304,7 +304,7 @@ int main(void)
         SAME("gpt-oss/MXFP4"),
         cmocka_unit_test(test_short_contexts),
         cmocka_unit_test(test_long_windows),
-        cmocka_unit_test(test_what_a_window_hides),
+        cmocka_unit_test(test_window_hides_old_tokens),
         cmocka_unit_test(test_windows_do_not_rotate),
         cmocka_unit_test(test_files_that_lack_something),
         cmocka_unit_test(test_stacks_of_another_height),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Long contexts: segments of 512 positions, waves, groups of heads; and what RoPE does to them. Compared with
- * themselves bit by bit, and with the independent f32 pass. */
+/* Long contexts: segments of 512 positions, waves, groups of heads; and RoPE on them. Compared with
+ * each other bit by bit, and with the independent f32 pass. */
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
 #include "tests/backend/backend-seq.h"

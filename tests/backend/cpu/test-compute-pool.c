@@ -139,7 +139,7 @@ static void test_time_is_counted_while_asked(void **state)
     assert_int_equal(t.work_ns + t.wait_ns + t.barriers, 0);
     compute_pool_time(p, &t);
     check_run(p, 100, 1);
-    check_run(p, 100, 100); /* one piece: nobody to wait for */
+    check_run(p, 100, 100); /* one piece: no other thread has work */
     assert_true(t.work_ns > 0);
     assert_int_equal(t.barriers, 1);
     struct timing before = t;

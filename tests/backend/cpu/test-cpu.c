@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU backend's configuration, and how it says no. */
+/* The CPU backend's configuration, valid and refused. */
 #include "daemon/model/backend.h"
 #include "libcommon/error.h"
 #include "tests/model/model-file.h"

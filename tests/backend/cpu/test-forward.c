@@ -352,7 +352,7 @@ static void test_only_wanted_rows(void **state)
     backend_seq_fini(&s);
 }
 
-/* The hidden state is what the vocabulary is multiplied with: normed, whatever the logits' order. */
+/* The hidden state is the normed input of the product with the vocabulary, in any order of the logits. */
 static void test_hidden_state(void **state)
 {
     struct tiny t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which model a backend has, when that is known, and what the KV of two backends must share to be exchanged. */
+/* The fingerprint of a backend's model, when it is known, and the KV identity of two backends. */
 #include "libcommon/error.h"
 #include "tests/backend/backend-seq.h"
 #include <pthread.h>

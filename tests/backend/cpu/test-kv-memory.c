@@ -98,7 +98,7 @@ static void store(struct kv_memory *kv, enum kern_kv type, uint32_t block, uint3
             }
 }
 
-/* Of every type: a copy of n tokens is what storing them would have made. */
+/* For every type, a copy of n tokens equals storing them. */
 static void test_copy_of_every_type(void **state)
 {
     static const uint32_t counts[] = {0, 1, 17, 31, 32}, dims[] = {10, 32, 70};
@@ -211,7 +211,7 @@ static void test_read_gives_what_was_written(void **state)
     kv_memory_fini(&kv);
 }
 
-/* What is released reads as zero where whole pages are, and nothing beside it changes. */
+/* Released whole pages read as zero, and nothing beside them changes. */
 static void test_release(void **state)
 {
     static const struct hparams wide = {.n_layers = 3, .kv_heads = 2, .head_dim = 160, .heads = 2};
@@ -234,7 +234,7 @@ static void test_release(void **state)
         if (page <= 4096) assert_int_equal(zeros, 3 * n * layer);
     }
     kv_memory_fini(&kv);
-    /* Blocks smaller than a page: only what lies inside goes. */
+    /* Blocks smaller than a page: only whole pages inside are released. */
     assert_int_equal(kv_memory_init(&kv, &hparams, KERN_KV_F16, 50 * BLOCK), 0);
     memset(kv.mem, 0x5a, kv.size);
     kv_memory_release(&kv, 7, 1);

@@ -24,7 +24,7 @@
 
 struct place {
     char top[64], dir[80], model[80], other[80];
-    char file[160]; /* what count() found last */
+    char file[160]; /* the last name found by count() */
 };
 
 /* --- a directory of its own --- */
@@ -61,7 +61,7 @@ static int teardown(void **state)
     return system(cmd);
 }
 
-/* How many names in the directory end in @end; the last of them to p->file. */
+/* Count the names in the directory that end in @end, and write the last of them to p->file. */
 static int count(struct place *p, const char *end)
 {
     int n = 0;
@@ -166,7 +166,7 @@ static void first(struct place *p)
     assert_int_equal(count(p, PACKED_EXT), 1);
 }
 
-/* What is there is not used, but replaced. */
+/* The existing file is not used, but replaced. */
 static void replaced(struct place *p)
 {
     assert_false(once(p));
@@ -193,7 +193,7 @@ static void test_second_start_maps(void **state)
         backend_seq_same_logits(&plain.s, &packing.s);
         backend_seq_same_logits(&plain.s, &mapping.s);
         assert_int_equal(background_verify(&mapping), 0);
-        assert_int_equal(count(p, PACKED_EXT), 1); /* the model before is gone, and so are its weights */
+        assert_int_equal(count(p, PACKED_EXT), 1); /* the old model was removed, and so are its weights */
         assert_int_equal(count(p, FINGERPRINT_EXT), 1);
         assert_int_equal(count(p, ".part"), 0);
         end(&plain);
@@ -517,7 +517,7 @@ static size_t mapped_bytes(void)
     return sum;
 }
 
-/* Where the page cache has no huge pages, the weights move to memory of our own, while they are in use. */
+/* If the page cache has no huge pages, the weights in use move to anonymous memory. */
 static void *compute(void *arg)
 {
     struct start *s = arg;
@@ -606,7 +606,7 @@ static void test_stop(void **state)
     }
 }
 
-/* --- company --- */
+/* --- several processes --- */
 
 static void *verify_thread(void *arg)
 {

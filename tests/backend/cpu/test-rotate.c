@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sinks and a window: what a token sees, against the independent pass; and rule 1: its logits are a function of tokens,
- * position, sinks and window, whatever else, and blocks that nobody sees may be gone. */
+/* Sinks and a window: the positions that a token sees, against the independent pass; and rule 1: its logits are a
+ * function of tokens, position, sinks and window, of nothing else, and blocks that no token sees may be released. */
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
 #include "tests/backend/backend-seq.h"
@@ -40,7 +40,7 @@ static size_t block_bytes(const struct backend *b)
     return b->hparams.groups[0].bytes_per_token * KV_BLOCK;
 }
 
-/* --- what is seen --- */
+/* --- visible positions --- */
 
 /* @n tokens with policy @p, in chunks that straddle everything, beside the reference. */
 static void check_reference(const struct gguf *g, struct policy p, uint32_t n)
@@ -143,7 +143,8 @@ static void test_the_last_positions(void **state)
 
 /* --- rule 1 --- */
 
-/* Blocks that the next @n tokens and all after them do not see: gone from the table, and their memory spoilt. */
+/* Blocks that the next @n tokens and all after them do not see: remove them from the table and overwrite their memory.
+ */
 static void release(struct backend *b, struct backend_seq *s)
 {
     uint32_t edge = s->sinks + s->window, start = s->done >= edge ? s->done + 1 - s->window : 0;
@@ -232,7 +233,7 @@ static void test_long_chunks(void **state)
 }
 
 /* Sequences of all policies step together, each at its own pace, and are what they are alone. */
-static void test_in_company(void **state)
+static void test_in_a_batch(void **state)
 {
     static const struct policy policies[] = {{0, 0}, {4, 60}, {37, 100}, {0, 40}, {64, 64}};
     struct gguf *g = open_tiny(2, 256);
@@ -264,7 +265,7 @@ static void test_in_company(void **state)
     gguf_close(g);
 }
 
-/* --- what cannot run --- */
+/* --- refused batches --- */
 
 static void refused(struct backend *b, const struct batch_entry *e, float *logits, const char *why)
 {
@@ -328,7 +329,7 @@ int main(void)
         {"same bits on every path: 50 sinks, window 131", test_every_path, NULL, NULL, (void *)&many},
         {"same bits on every path: 33 sinks, window 1", test_every_path, NULL, NULL, (void *)&few},
         cmocka_unit_test(test_long_chunks),
-        cmocka_unit_test(test_in_company),
+        cmocka_unit_test(test_in_a_batch),
         cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which experts, in which order, with which shares. Catches: a tie that depends on anything but the index, a choice
+/* The choice of experts, their order and their shares. Catches: a tie that depends on anything but the index, a choice
  * that reads past its list, shares of the wrong sum. */
 #include "daemon/backend/cpu/route.h"
 #include <math.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-/* Mark @bytes at @p, which must be aligned, inside, and nobody else's. */
+/* Mark @bytes at @p, which must be aligned, inside the mapping, and not marked yet. */
 static void mark(const struct scratch *s, uint8_t *seen, const void *p, size_t bytes)
 {
     size_t at = (size_t)((const uint8_t *)p - (const uint8_t *)s->mem);

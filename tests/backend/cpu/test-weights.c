@@ -196,7 +196,7 @@ static void test_extra_tensor(void **state)
     char *last = b.data + model_file_find(&b, "output_norm.weight"); /* after it comes output.weight */
     last = memmem(last, 100, "output.weight", 13);
     assert_non_null(last);
-    memcpy(last, "attn\033q.bias", 11); /* which must not reach a terminal */
+    memcpy(last, "attn\033q.bias", 11); /* escape sequences must not reach a terminal */
     refused(&b, -EOPNOTSUPP, "tensor 'attn?q.biasht' is not supported in a 'llama' model");
 }
 

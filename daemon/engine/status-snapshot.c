@@ -3,6 +3,7 @@
 #include "daemon/engine/status-snapshot.h"
 #include "daemon/engine/state.h"
 #include "daemon/request/request.h"
+#include "daemon/session/list.h"
 #include "daemon/session/session.h"
 #include "libcommon/clock.h"
 #include <errno.h>

@@ -5,6 +5,7 @@
  * or tokens has none. The type's functions (types.h) say what each kind of request does; these here are common to all.
  */
 #include "daemon/request/core.h"
+#include "daemon/session/list.h"
 #include "daemon/session/session.h"
 
 struct request_type;

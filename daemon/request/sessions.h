@@ -2,6 +2,7 @@
 #pragma once
 /* The upkeep of the session store: it is opened, limited, and kept small in memory; old sessions expire. */
 #include "daemon/request/core.h"
+#include "daemon/session/list.h"
 #include "daemon/session/session.h"
 
 int sessions_open(struct core *core); /* 0, or -errno and an error message */

@@ -1,10 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /* Changing the content of a session in memory. */
-#include "daemon/session/share.h"
-#include "libcommon/cleanup.h"
-#include "libcommon/error.h"
+#include "daemon/session/store.h"
 #include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* --- reading --- */
+
+const struct session_content *session_content(const struct session *x)
+{
+    return x ? &x->content : NULL;
+}
+
+struct session_tail session_tail(const struct session *x)
+{
+    return x->tail;
+}
+
+void session_set_tail(struct session *x, struct session_tail tail)
+{
+    x->tail = tail;
+}
+
+/* --- the whole --- */
 
 void session_charge(struct session *x)
 {
@@ -249,34 +268,5 @@ int session_set_failed(struct session *x, const char *message, size_t len)
     else if (proto_text_set(&x->content.failed, message, len) < 0)
         return -ENOMEM;
     changed(x);
-    return 0;
-}
-
-int session_copy(struct session *dst, const struct session *src)
-{
-    const struct session_content *from = &src->content;
-    struct session_content *to = &dst->content;
-    assert(src->loaded && is_empty(to));
-    int r = ids_reserve(to, from->n_ids);
-    if (r == 0) r = buf_append(&to->text, from->text.data, from->text.len);
-    if (r == 0) r = buf_append(&to->markup, from->markup.data, from->markup.len);
-    for (size_t i = 0; r == 0 && i < from->n_messages; i++) {
-        const struct proto_message *m = &from->messages[i];
-        r = session_add_message(dst, m->role.data, m->role.len, m->content.data, m->content.len);
-    }
-    if (r < 0) {
-        session_clear(dst);
-        return r;
-    }
-    if (from->n_ids) {
-        memcpy(to->ids, from->ids, from->n_ids * sizeof(*from->ids));
-        memcpy(to->ends, from->ends, from->n_ids * sizeof(*from->ends));
-        to->n_ids = from->n_ids;
-    }
-    to->raw = from->raw;
-    to->context = from->context;
-    memcpy(to->model, from->model, sizeof(to->model));
-    changed(dst);
-    session_share_begin(dst, src);
     return 0;
 }

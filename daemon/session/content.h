@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The content of a session: token ids, the text they stand for, messages, and the outcomes of its last turns. A reader
- * gets it from session_content() (session.h); only the functions below change it. They need a session that is busy and
- * loaded, touch no file, and mark the session as unsaved until session_save().
+ * gets it from session_content(); only the functions below change it. They need a session that is busy and loaded,
+ * touch no file, and mark the session as unsaved until session_save().
  */
 #include "libcommon/buf.h"
 #include "libcommon/proto.h"
@@ -47,6 +47,17 @@ struct session_content {
 
     struct proto_text failed; /* why the last detached turn failed or was cut short; len 0: it did neither */
 };
+
+/* The content of a loaded session, owned by it; NULL for NULL. */
+const struct session_content *session_content(const struct session *x);
+
+/* Where the session's KV ends: an id of the engine's, zero for none. It is neither saved nor copied to a fork;
+ * session_forget_tokens clears it, session_move moves it. */
+struct session_tail {
+    uint64_t high, low;
+};
+struct session_tail session_tail(const struct session *x);
+void session_set_tail(struct session *x, struct session_tail tail);
 
 void session_set_raw(struct session *x, bool raw);
 void session_set_context(struct session *x, enum proto_context context);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/session/list.h"
+#include "daemon/session/quota.h"
 #include "daemon/session/store.h"
 #include "libcommon/error.h"
 #include "libcommon/hex.h"

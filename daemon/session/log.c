@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/session/log.h"
+#include "daemon/session/quota.h"
 #include "daemon/session/share.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -177,4 +180,75 @@ const char *session_log_path(const struct session *x, char *out, size_t n)
     session_file_name(name, x->key.hash, ".log");
     snprintf(out, n, "%s/%" PRIu32 "/%s", x->owner->path, (uint32_t)x->key.uid, name);
     return out;
+}
+
+/* --- writing --- */
+
+int session_log_put(int fd, const char *p, size_t n, uint64_t at)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t w = pwrite(fd, p + done, n - done, (off_t)(at + done));
+        if (w < 0 && errno == EINTR) continue;
+        if (w <= 0) return error_origin(w ? -errno : -EIO);
+        done += (size_t)w;
+    }
+    return 0;
+}
+
+/* Create @name with the bytes of @b; *inode is set when the file exists. */
+static int write_synced(int dir, const char *name, const struct buf *b, uint64_t *inode)
+{
+    struct stat st;
+    if (unlinkat(dir, name, 0) < 0 && errno != ENOENT) return error_origin(-errno);
+    _cleanup_(closep) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || fstat(fd, &st) < 0) return error_origin(-errno);
+    *inode = st.st_ino;
+    int r = session_log_put(fd, b->data, b->len, 0);
+    return r == 0 && fsync(fd) < 0 ? error_origin(-errno) : r;
+}
+
+void session_log_saved(struct session *x, const struct buf *b, uint64_t size)
+{
+    x->log.size = size;
+    session_quota_resize(x->owner, x->log.inode, size);
+    memcpy(x->log.sum, b->data + b->len - SESSION_LOG_SUM, SESSION_LOG_SUM);
+    x->log.ids = x->content.n_ids;
+    x->log.text = x->content.text.len;
+    x->log.messages = x->content.n_messages;
+    x->log.new_outcomes = 0;
+    x->log.rewrite = false;
+    x->log.saved = x->log.proved = true;
+}
+
+/* Rename @tmp to the log of @x, replacing the old log. */
+static int name_log(int dir, const struct session *x, const char *tmp)
+{
+    char name[SESSION_FILE_NAME];
+    session_file_name(name, x->key.hash, ".log");
+    if (x->log.size) return renameat(dir, tmp, dir, name) < 0 ? error_origin(-errno) : 0;
+    int r = session_log_rename_new(dir, tmp, name);
+    return r == -EEXIST ? error_say(r, "a file %s exists already that is not a log this hobd reads", name) : r;
+}
+
+int session_log_publish(int dir, struct session *x, const struct buf *b)
+{
+    char tmp[SESSION_FILE_NAME];
+    uint64_t inode = 0;
+    int r = b->len > x->charged.disk ? session_quota_fits(x->owner, b->len) : 0;
+    if (r < 0) return r;
+    session_file_name(tmp, x->key.hash, ".tmp");
+    r = write_synced(dir, tmp, b, &inode);
+    if (r == 0) r = session_quota_add(x->owner, inode, b->len, 0);
+    bool counted = r == 0;
+    if (r == 0) r = name_log(dir, x, tmp);
+    if (r < 0) {
+        if (counted) session_quota_remove(x->owner, inode);
+        unlinkat(dir, tmp, 0);
+        return r;
+    }
+    session_log_drop(x);
+    x->log.inode = inode;
+    x->log.size = b->len;
+    x->log.entry_synced = fsync(dir) == 0;
+    return x->log.entry_synced ? 0 : error_origin(-errno);
 }

@@ -59,7 +59,6 @@
 
 #define SESSION_LOG_MAGIC     "hob session 1\n\0" /* with the terminator, 16 bytes */
 #define SESSION_LOG_HEAD_MAX  512                 /* bytes; magic and head record are shorter */
-#define SESSION_LOG_SUM       16                  /* bytes of a checksum */
 #define SESSION_LOG_KIND_HEAD 0
 #define SESSION_LOG_KIND_TURN 1
 #define SESSION_LOG_KIND_BASE 2
@@ -108,12 +107,11 @@ int session_log_keep_bad(int dir, struct session *x, char bad[SESSION_FILE_NAME]
 /* Remove the log of @x, sync the directory, then remove the bases. 0, also if there was no file; or -errno. */
 int session_log_unlink(int dir, struct session *x);
 
+/* Write @n bytes at offset @at of the file. 0 or -errno. */
+int session_log_put(int fd, const char *p, size_t n, uint64_t at);
 /* Put a new, synced file with the bytes @b in place of the log of @x, and count it. 0. -ENOSPC and others (message):
  * nothing changed, unless x->log.inode did: then the directory is not synced. */
 int session_log_publish(int dir, struct session *x, const struct buf *b);
-/* Write a new log for @x with all of the content of @from (@x itself, or the session that @x replaces). 0: x->log is up
- * to date; -EEXIST (message): @x has no log but the file exists; -errno. */
-int session_log_write(int dir, struct session *x, const struct session *from);
 
 /* --- x->log --- */
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening and closing a store. */
 #include "daemon/session/dir.h"
+#include "daemon/session/quota.h"
+#include "daemon/session/scan.h"
+#include "daemon/session/session.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/hex.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/session/quota.h"
+#include "daemon/session/list.h"
+#include "daemon/session/session.h"
 #include "daemon/session/store.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"

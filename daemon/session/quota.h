@@ -9,31 +9,14 @@
  * configured limit, nor the bytes then left in the file system for all users: free space, less the reserve, less the
  * claims of others. One user alone thus takes at most half of the free space, and another user always finds some.
  */
-#include "daemon/session/session.h"
-#include <pthread.h>
+#include <stdint.h>
 
 #define SESSION_QUOTA_BLOCK 4096
 
-/* Of a store. */
-struct session_quota {
-    int dir; /* in the file system that is limited; -1: memory only */
-    const char *path;
-    int (*space)(int dir, struct session_space *out);
-    pthread_mutex_t lock; /* of the members below, and of the usage of each owner */
-    uint64_t bytes_max;   /* of a user; 0: no limit */
-    uint64_t reserve;
-    uint64_t claimed; /* by all users */
-};
-
-/* Of an owner. */
-struct session_usage {
-    void *inodes;   /* a tree of tsearch(3) */
-    uint64_t names; /* of all inodes */
-    uint64_t bytes; /* of all inodes */
-    uint64_t claimed;
-};
-
 struct session_owner;
+struct session_quota;
+struct session_store_config;
+struct session_usage;
 
 void session_quota_init(struct session_quota *q, const struct session_store_config *c);
 void session_quota_fini(struct session_quota *q);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Writing logs: appending a turn, writing a whole log; renaming and removing sessions. */
+#include "daemon/session/save.h"
 #include "daemon/session/dir.h"
+#include "daemon/session/log.h"
+#include "daemon/session/quota.h"
+#include "daemon/session/session.h"
 #include "daemon/session/share.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -12,73 +16,45 @@
 
 #define SLACK 65536 /* a log of more than twice the bytes of the content plus this is rewritten */
 
-static int write_all(int fd, const char *p, size_t n, uint64_t at)
+/* --- whole logs --- */
+
+static int build(struct buf *b, const struct session *x, const struct session *from, bool delta,
+                 const struct session_summary *s)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t w = pwrite(fd, p + done, n - done, (off_t)(at + done));
-        if (w < 0 && errno == EINTR) continue;
-        if (w <= 0) return error_origin(w ? -errno : -EIO);
-        done += (size_t)w;
-    }
-    return 0;
+    struct session_bases bases = {.n = x->log.n_bases, .outcomes = from != x};
+    memcpy(bases.list, x->log.bases, sizeof(bases.list));
+    int r = session_log_write_head(b, x, from == x ? NULL : from);
+    size_t at = b->len;
+    if (r == 0) r = session_log_begin(b);
+    if (r == 0) r = session_bases_write(b, &bases, s);
+    if (r == 0) r = session_log_finish(b, at, SESSION_LOG_KIND_BASE);
+    if (r < 0 || !delta) return r;
+    at = b->len;
+    r = session_log_begin(b);
+    if (r == 0) r = session_record_write(b, from, false);
+    return r < 0 ? r : session_log_finish(b, at, SESSION_LOG_KIND_TURN);
 }
 
-/* Create @name with the bytes of @b; *inode is set when the file exists. */
-static int write_synced(int dir, const char *name, const struct buf *b, uint64_t *inode)
+int session_share_write(int dir, struct session *x, const struct session *from, bool delta)
 {
-    struct stat st;
-    if (unlinkat(dir, name, 0) < 0 && errno != ENOENT) return error_origin(-errno);
-    _cleanup_(closep) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || fstat(fd, &st) < 0) return error_origin(-errno);
-    *inode = st.st_ino;
-    int r = write_all(fd, b->data, b->len, 0);
-    return r == 0 && fsync(fd) < 0 ? error_origin(-errno) : r;
-}
-
-void session_log_saved(struct session *x, const struct buf *b, uint64_t size)
-{
-    x->log.size = size;
-    session_quota_resize(x->owner, x->log.inode, size);
-    memcpy(x->log.sum, b->data + b->len - SESSION_LOG_SUM, SESSION_LOG_SUM);
-    x->log.ids = x->content.n_ids;
-    x->log.text = x->content.text.len;
-    x->log.messages = x->content.n_messages;
-    x->log.new_outcomes = 0;
-    x->log.rewrite = false;
-    x->log.saved = x->log.proved = true;
-}
-
-/* Rename @tmp to the log of @x, replacing the old log. */
-static int name_log(int dir, const struct session *x, const char *tmp)
-{
-    char name[SESSION_FILE_NAME];
-    session_file_name(name, x->key.hash, ".log");
-    if (x->log.size) return renameat(dir, tmp, dir, name) < 0 ? error_origin(-errno) : 0;
-    int r = session_log_rename_new(dir, tmp, name);
-    return r == -EEXIST ? error_say(r, "a file %s exists already that is not a log this hobd reads", name) : r;
-}
-
-int session_log_publish(int dir, struct session *x, const struct buf *b)
-{
-    char tmp[SESSION_FILE_NAME];
-    uint64_t inode = 0;
-    int r = b->len > x->charged.disk ? session_quota_fits(x->owner, b->len) : 0;
-    if (r < 0) return r;
-    session_file_name(tmp, x->key.hash, ".tmp");
-    r = write_synced(dir, tmp, b, &inode);
-    if (r == 0) r = session_quota_add(x->owner, inode, b->len, 0);
-    bool counted = r == 0;
-    if (r == 0) r = name_log(dir, x, tmp);
-    if (r < 0) {
-        if (counted) session_quota_remove(x->owner, inode);
-        unlinkat(dir, tmp, 0);
+    _cleanup_(buf_fini) struct buf b = BUF_INIT;
+    struct session_summary s = {0};
+    if (from != x && !x->log.size && session_shareable(from)) session_share_take(&x->log, from);
+    if (x->log.size || !x->log.n_bases) return 1;
+    int r = session_share_link(dir, x, &s);
+    if (r > 0) x->log.n_bases = 0;
+    if (r) return r;
+    s.used = x->last_use.realtime;
+    r = build(&b, x, from, delta, &s);
+    if (r == 0) r = session_log_publish(dir, x, &b);
+    if (x->log.inode) { /* the log has its name, synced or not */
+        session_log_saved(x, &b, b.len);
+        x->log.rewrite = r < 0;
+        x->log.saved = r == 0;
         return r;
     }
-    session_log_drop(x);
-    x->log.inode = inode;
-    x->log.size = b->len;
-    x->log.entry_synced = fsync(dir) == 0;
-    return x->log.entry_synced ? 0 : error_origin(-errno);
+    session_share_unlink(dir, x);
+    return r;
 }
 
 int session_log_write(int dir, struct session *x, const struct session *from)
@@ -106,6 +82,8 @@ int session_log_write(int dir, struct session *x, const struct session *from)
     return r;
 }
 
+/* --- turns --- */
+
 /* 0: the file is as the last save left it; 1: it is not; -errno. */
 static int check_end(int fd, const struct session *x)
 {
@@ -120,7 +98,7 @@ static int check_end(int fd, const struct session *x)
 
 static int append_to(int dir, int fd, struct session *x, const struct buf *record)
 {
-    int r = write_all(fd, record->data + SESSION_LOG_SUM, record->len - SESSION_LOG_SUM, x->log.size);
+    int r = session_log_put(fd, record->data + SESSION_LOG_SUM, record->len - SESSION_LOG_SUM, x->log.size);
     if (r < 0) {
         if (ftruncate(fd, (off_t)x->log.size) < 0) x->log.rewrite = true;
         return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Acquiring and releasing sessions, and unloading idle ones to free memory. */
-#include "daemon/session/log.h"
+#include "daemon/session/session.h"
+#include "daemon/session/store.h"
 #include "libcommon/error.h"
 #include "libcommon/units.h"
 #include <assert.h>
@@ -283,19 +284,4 @@ bool session_loaded(const struct session *x)
 bool session_saved(const struct session *x)
 {
     return x->log.saved;
-}
-
-const struct session_content *session_content(const struct session *x)
-{
-    return x ? &x->content : NULL;
-}
-
-struct session_tail session_tail(const struct session *x)
-{
-    return x->tail;
-}
-
-void session_set_tail(struct session *x, struct session_tail tail)
-{
-    x->tail = tail;
 }

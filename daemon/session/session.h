@@ -20,7 +20,7 @@
  * Errors are negative errno. "-E… (message)" means that error_text() has a message for the user.
  */
 #include "daemon/session/content.h"
-#include "daemon/session/list.h"
+#include <sys/types.h>
 
 #define SESSIONS_MAX 10000 /* of one uid */
 
@@ -101,16 +101,6 @@ uid_t session_uid(const struct session *x);
 uint64_t session_last_use(const struct session *x);
 bool session_loaded(const struct session *x); /* the content is in memory */
 bool session_saved(const struct session *x);  /* the log has all of the content */
-/* The content of a loaded session, owned by it; NULL for NULL. */
-const struct session_content *session_content(const struct session *x);
-
-/* Where the session's KV ends: an id of the engine's, zero for none. It is neither saved nor copied to a fork;
- * session_forget_tokens clears it, session_move moves it. */
-struct session_tail {
-    uint64_t high, low;
-};
-struct session_tail session_tail(const struct session *x);
-void session_set_tail(struct session *x, struct session_tail tail);
 
 /* --- on disk; any thread, while the session is busy. In a store without a directory these only change memory. --- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/session/share.h"
-#include "daemon/session/dir.h"
+#include "daemon/session/quota.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <assert.h>
@@ -49,8 +49,7 @@ int session_bases_read(struct session_bases *out, const uint8_t *p, size_t n)
 
 /* --- choosing the bases --- */
 
-/* Can a fork share the log of @src, and does that save disk space? */
-static bool shareable(const struct session *src)
+bool session_shareable(const struct session *src)
 {
     const struct session_log *l = &src->log;
     uint64_t bytes = l->size;
@@ -59,7 +58,7 @@ static bool shareable(const struct session *src)
     return bytes >= SHARE_LEAST;
 }
 
-static void take_bases(struct session_log *to, const struct session *src)
+void session_share_take(struct session_log *to, const struct session *src)
 {
     uint32_t n = src->log.n_bases;
     memcpy(to->bases, src->log.bases, sizeof(to->bases));
@@ -73,8 +72,8 @@ static void take_bases(struct session_log *to, const struct session *src)
 void session_share_begin(struct session *dst, const struct session *src)
 {
     assert(!dst->log.size && !dst->log.n_bases);
-    if (!shareable(src)) return;
-    take_bases(&dst->log, src);
+    if (!session_shareable(src)) return;
+    session_share_take(&dst->log, src);
     dst->log.ids = src->log.ids;
     dst->log.text = src->log.text;
     dst->log.messages = src->log.messages;
@@ -98,7 +97,7 @@ static int check_base(int dir, const char *name, struct session_base *b, uint64_
     return 0;
 }
 
-/* Link base @i of @x. Returns as link_all. */
+/* Link base @i of @x. Returns as session_share_link. */
 static int link_one(int dir, struct session *x, uint32_t i, struct session_summary *s)
 {
     char from[SESSION_FILE_NAME], to[SESSION_FILE_NAME];
@@ -118,7 +117,7 @@ static int link_one(int dir, struct session *x, uint32_t i, struct session_summa
     return r;
 }
 
-static void unlink_all(int dir, struct session *x)
+void session_share_unlink(int dir, struct session *x)
 {
     char name[SESSION_FILE_NAME];
     for (uint32_t i = 0; i < x->log.n_bases; i++) {
@@ -129,88 +128,17 @@ static void unlink_all(int dir, struct session *x)
     }
 }
 
-/* Link all bases of @x and sync. 0; 1: one cannot be linked, and no link is left; -errno. *s: the summary of the last.
- */
-static int link_all(int dir, struct session *x, struct session_summary *s)
+int session_share_link(int dir, struct session *x, struct session_summary *s)
 {
     int r = 0;
     for (uint32_t i = 0; r == 0 && i < x->log.n_bases; i++) r = link_one(dir, x, i, s);
     if (r == 0 && fsync(dir) < 0) r = error_origin(-errno);
-    if (r) unlink_all(dir, x);
+    if (r) session_share_unlink(dir, x);
     return r;
 }
 
 void session_share_drop(int dir, struct session *x)
 {
-    unlink_all(dir, x);
+    session_share_unlink(dir, x);
     x->log.n_bases = 0;
-}
-
-/* --- writing --- */
-
-static int build(struct buf *b, const struct session *x, const struct session *from, bool delta,
-                 const struct session_summary *s)
-{
-    struct session_bases bases = {.n = x->log.n_bases, .outcomes = from != x};
-    memcpy(bases.list, x->log.bases, sizeof(bases.list));
-    int r = session_log_write_head(b, x, from == x ? NULL : from);
-    size_t at = b->len;
-    if (r == 0) r = session_log_begin(b);
-    if (r == 0) r = session_bases_write(b, &bases, s);
-    if (r == 0) r = session_log_finish(b, at, SESSION_LOG_KIND_BASE);
-    if (r < 0 || !delta) return r;
-    at = b->len;
-    r = session_log_begin(b);
-    if (r == 0) r = session_record_write(b, from, false);
-    return r < 0 ? r : session_log_finish(b, at, SESSION_LOG_KIND_TURN);
-}
-
-int session_share_write(int dir, struct session *x, const struct session *from, bool delta)
-{
-    _cleanup_(buf_fini) struct buf b = BUF_INIT;
-    struct session_summary s = {0};
-    if (from != x && !x->log.size && shareable(from)) take_bases(&x->log, from);
-    if (x->log.size || !x->log.n_bases) return 1;
-    int r = link_all(dir, x, &s);
-    if (r > 0) x->log.n_bases = 0;
-    if (r) return r;
-    s.used = x->last_use.realtime;
-    r = build(&b, x, from, delta, &s);
-    if (r == 0) r = session_log_publish(dir, x, &b);
-    if (x->log.inode) { /* the log has its name, synced or not */
-        session_log_saved(x, &b, b.len);
-        x->log.rewrite = r < 0;
-        x->log.saved = r == 0;
-        return r;
-    }
-    unlink_all(dir, x);
-    return r;
-}
-
-/* As session_duplicate, without loading; 1: the log of @src cannot be shared. */
-static int duplicate_log(struct session *dst, const struct session *src)
-{
-    if (!shareable(src) || (src->loaded && !src->log.saved)) return 1;
-    _cleanup_(closep) int dir = session_dir_of(dst->owner->dir, dst->owner->path, dst->key.uid, false);
-    if (dir < 0) return 1;
-    take_bases(&dst->log, src);
-    int r = session_share_write(dir, dst, dst, false);
-    if (r < 0 && dst->log.size) (void)!session_log_unlink(dir, dst); /* a crash may undo the rename */
-    dst->loaded = dst->log.size == 0;
-    if (dst->loaded) dst->log.n_bases = 0;
-    return r;
-}
-
-int session_duplicate(struct session *dst, struct session *src)
-{
-    assert(dst->busy && src->busy && dst->owner == src->owner && dst->loaded && !dst->log.size);
-    int r = duplicate_log(dst, src);
-    if (r < 0) return error_in(r, "session '%s' could not be forked", src->key.name.data);
-    if (r == 0) return 0;
-    r = session_load(src);
-    if (r == 0) r = duplicate_log(dst, src);
-    if (r <= 0) return r;
-    r = session_claim(dst, src->charged.memory);
-    if (r == 0) r = session_copy(dst, src);
-    return r < 0 ? r : session_save(dst);
 }

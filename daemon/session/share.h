@@ -8,16 +8,20 @@
  *
  * The links are synced before the log that names them gets its name. The next start removes links that no log names.
  */
-#include "daemon/session/log.h"
+#include "daemon/session/record.h"
 
+/* Can a fork share the log of @src, and does that save disk space? */
+bool session_shareable(const struct session *src);
+/* Make the bases of @src and its log the bases of @to, not linked yet. */
+void session_share_take(struct session_log *to, const struct session *src);
 /* Prepare @dst (empty, without a log) to share the log of @src if that saves disk space. Writes nothing. */
 void session_share_begin(struct session *dst, const struct session *src);
 
-/* Write the first log of @x with bases: those of session_share_begin (@from is @x), or those of @from (@x replaces it).
- * @delta: add a turn record with the content of @from that its log lacks. 0; 1: sharing is not possible, no file is
- * left; -errno as session_log_publish. */
-int session_share_write(int dir, struct session *x, const struct session *from, bool delta);
-
+/* Link all bases of @x and sync. 0; 1: one cannot be linked, and no link is left; -errno. *s: the summary of the last.
+ */
+int session_share_link(int dir, struct session *x, struct session_summary *s);
+/* Remove these links; @x keeps its list of bases. */
+void session_share_unlink(int dir, struct session *x);
 /* Unlink the bases of @x; it has none after. */
 void session_share_drop(int dir, struct session *x);
 

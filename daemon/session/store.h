@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The layout of sessions, owners and the store, for the files of this folder only. */
+#include "daemon/session/content.h"
 #include "daemon/session/names.h"
-#include "daemon/session/quota.h"
-#include "daemon/session/session.h"
+#include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
+
+#define SESSION_LOG_SUM 16 /* bytes of a checksum */
+
+struct session_info;
 
 /* --- a session --- */
 
@@ -16,9 +21,9 @@ struct session_key {
 
 /* The beginning of another log that a fork shares (share.h). */
 struct session_base {
-    uint64_t size;   /* bytes of it */
-    uint8_t sum[16]; /* checksum of the record that ends there */
-    uint64_t inode;  /* of the fork's link to it; 0: it has none */
+    uint64_t size;                /* bytes of it */
+    uint8_t sum[SESSION_LOG_SUM]; /* checksum of the record that ends there */
+    uint64_t inode;               /* of the fork's link to it; 0: it has none */
 };
 
 /* How much of the content the log has. */
@@ -70,11 +75,34 @@ struct session {
     bool loaded;                    /* content is in memory, not only on disk */
     struct session_content content; /* content.c */
     struct session_tail tail;       /* the engine's */
-    struct session_log log;         /* log.c, save.c, share.c, load.c */
+    struct session_log log;         /* log.c and the files above it */
     struct session_use last_use;
     struct session_charge charged;
     struct session_listing listed; /* session.c */
     struct session_links links;    /* index.c */
+};
+
+/* --- the quota --- */
+
+struct session_space;
+
+/* Of a store, quota.c's own. */
+struct session_quota {
+    int dir; /* in the file system that is limited; -1: memory only */
+    const char *path;
+    int (*space)(int dir, struct session_space *out);
+    pthread_mutex_t lock; /* of the members below, and of the usage of each owner */
+    uint64_t bytes_max;   /* of a user; 0: no limit */
+    uint64_t reserve;
+    uint64_t claimed; /* by all users */
+};
+
+/* Of an owner, quota.c's own. */
+struct session_usage {
+    void *inodes;   /* a tree of tsearch(3) */
+    uint64_t names; /* of all inodes */
+    uint64_t bytes; /* of all inodes */
+    uint64_t claimed;
 };
 
 /* --- an owner --- */

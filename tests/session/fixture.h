@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* A store in a temporary directory, turns with a number, and sessions as text to compare. */
+#include "daemon/session/list.h"
+#include "daemon/session/session.h"
 #include "daemon/session/store.h"
 
 struct fixture {

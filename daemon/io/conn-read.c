@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A connection's input: bytes become messages, and wrong ones are answered with an error. */
 #include "daemon/io/conn-state.h"
+#include "daemon/io/conn.h"
+#include "daemon/io/conns.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdio.h>
@@ -66,22 +68,6 @@ bool conn_is_job(enum proto_type t)
     return t == PROTO_TOKENIZE || t >= PROTO_SESSION_LIST;
 }
 
-void conn_forget_held(struct conn *c)
-{
-    struct account_jobs *jobs = account_jobs(c->account);
-    struct conn **at = &jobs->first, *before = NULL;
-
-    proto_request_fini(&c->held);
-    if (!c->in_held) return;
-    while (*at != c) {
-        before = *at;
-        at = &(*at)->next_held;
-    }
-    *at = c->next_held;
-    if (jobs->last == c) jobs->last = before;
-    c->in_held = false;
-}
-
 /* Hold @req behind the held requests of the user's other connections. Takes its memory. */
 static void hold(struct conn *c, struct proto_request *req)
 {
@@ -101,18 +87,6 @@ static void hold(struct conn *c, struct proto_request *req)
     else
         jobs->first = c;
     jobs->last = c;
-}
-
-void conn_release_next(struct conn *c)
-{
-    struct account_jobs *jobs = account_jobs(c->account);
-    struct conn *next = jobs->first;
-
-    if (!next || jobs->live >= c->shared->limits->jobs) return;
-    jobs->first = next->next_held;
-    if (!jobs->first) jobs->last = NULL;
-    next->in_held = false;
-    conns_queue(next);
 }
 
 static void handle(struct conn *c, struct proto_request *req, bool now)

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The members of a connection. Only conn.c, conn-read.c and conns.c include this. */
-#include "daemon/io/conn.h"
+/* The members of a connection. Only conn.c, conn-queue.c, conn-read.c and conns.c include this. */
 #include "daemon/io/outbox.h"
+#include "daemon/jobs/fair-queue.h"
 #include "libcommon/frame.h"
+#include "libcommon/proto.h"
 #include <stddef.h>
+#include <systemd/sd-event.h>
+
+struct account;
+struct conns;
 
 struct live {
     uint64_t id;
@@ -54,7 +59,9 @@ void conn_watch(struct conn *c);
 /* Close if no request is live and no output is left. */
 void conn_settle(struct conn *c);
 
-/* conn-read.c: a job of this connection's user has ended; the next one may be handled. */
+/* conn-queue.c: switch an event source; an error is logged. */
+void conns_enable(sd_event_source *source, int how);
+/* A job of this connection's user has ended; the next one may be handled. */
 void conn_release_next(struct conn *c);
 /* Drop the held request. */
 void conn_forget_held(struct conn *c);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include "daemon/io/conn.h"
 #include "daemon/io/conn-state.h"
+#include "daemon/io/conns.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"

@@ -6,11 +6,11 @@
  * engine has ended its last live request.
  */
 #include "daemon/io/account.h"
-#include "daemon/io/conns.h"
 #include "libcommon/proto.h"
 #include <stdbool.h>
 
 struct conn;
+struct conns;
 
 struct conn_ops {
     /* A request after hello; the id is not checked yet. The callee may take the members of @r and leave it zero. */

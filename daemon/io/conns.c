@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/conns.h"
 #include "daemon/io/conn-state.h"
+#include "daemon/io/conn.h"
 #include "daemon/io/priority.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
-#include <string.h>
 #include <time.h>
 
 enum {
@@ -19,12 +18,6 @@ enum {
 /* A user who takes more than a hundredth of the main thread's time is heavy; all heavy users together get a fifth of
  * it. One large message can take a tenth of a second: they wait for half a second then. */
 static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 500000, .user_share = 100, .heavy_share = 5};
-
-static void enable(sd_event_source *source, int how)
-{
-    int r = sd_event_source_set_enabled(source, how);
-    if (r < 0) log_error("an event source cannot be switched: %s", strerror(-r));
-}
 
 /* One connection's turn. Returns CPU time as of its end. */
 static uint64_t serve(struct conns *s, struct fairq_entry *t, uint64_t before)
@@ -50,8 +43,8 @@ static int on_input(sd_event_source *source, void *ctx)
     }
     conns_flush(s);
     if (fairq_any(&s->queue) && !wait) return 0;
-    enable(s->input, SD_EVENT_OFF);
-    if (wait && sd_event_source_set_time_relative(s->wait, wait) >= 0) enable(s->wait, SD_EVENT_ONESHOT);
+    conns_enable(s->input, SD_EVENT_OFF);
+    if (wait && sd_event_source_set_time_relative(s->wait, wait) >= 0) conns_enable(s->wait, SD_EVENT_ONESHOT);
     return 0;
 }
 
@@ -59,7 +52,8 @@ static int on_input(sd_event_source *source, void *ctx)
 static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct conns *s = ctx;
-    if (fairq_any(&s->queue)) enable(s->input, SD_EVENT_ON);
+
+    if (fairq_any(&s->queue)) conns_enable(s->input, SD_EVENT_ON);
     return 0;
 }
 
@@ -80,14 +74,6 @@ void conns_fini(struct conns *s)
 {
     s->input = sd_event_source_disable_unref(s->input);
     s->wait = sd_event_source_disable_unref(s->wait);
-}
-
-void conns_queue(struct conn *c)
-{
-    struct conns *s = c->shared;
-    fairq_add(&s->queue, account_queue(c->account), &c->entry, clock_now_usec());
-    /* Also while others are throttled: this user may not be. */
-    enable(s->input, SD_EVENT_ON);
 }
 
 void conns_flush(struct conns *s)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/service.h"
 #include "daemon/io/conn.h"
+#include "daemon/io/conns.h"
 #include "daemon/io/listener.h"
 #include "daemon/io/priority.h"
 #include "daemon/io/service-status.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/conn.h"
+#include "daemon/io/conns.h"
 #include "libcommon/error.h"
 #include "tests/io/wire.h"
 #include <fcntl.h>

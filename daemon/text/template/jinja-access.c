@@ -39,7 +39,7 @@ static int macro_attr(struct jj *j, const struct jj_func *fn, const struct jj_st
 /* Finds what Python's getattr finds. 1: nothing. */
 static int own_attr(struct jj *j, struct jj_value obj, const struct jj_str *name, struct jj_value *out)
 {
-    if (obj.type == JJ_LOOP) return jj_loop_attr(j, obj, name, out);
+    if (obj.type == JJ_LOOP) return j->upper->loop_attr(j, obj, name, out);
     if (obj.type == JJ_FUNC) return macro_attr(j, obj.fn, name, out);
     if (obj.type == JJ_NAMESPACE) {
         int r = jj_dict_get_str(j, obj.d, name, out);
@@ -53,7 +53,7 @@ static int own_attr(struct jj *j, struct jj_value obj, const struct jj_str *name
         *out = obj.q->v[name->p[0] == 'l'];
         return 0;
     }
-    const struct jj_builtin *b = jj_find_method(obj, name);
+    const struct jj_builtin *b = j->upper->find_method(obj, name);
     return b ? method_value(j, b, obj, out) : 1;
 }
 

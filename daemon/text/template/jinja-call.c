@@ -2,13 +2,6 @@
 /* Calls: builtins, whose arguments are sorted into their places, and macros. */
 #include "daemon/text/template/jinja-eval.h"
 
-const struct jj_builtin *jj_find_in(const struct jj_builtin *table, size_t n, const struct jj_str *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (jj_str_is(name, table[i].name)) return &table[i];
-    return NULL;
-}
-
 /* The index of @name in "a b c", or -1. *n is the number of names. */
 static int find_param(const char *params, const struct jj_str *name, size_t *n)
 {
@@ -194,29 +187,4 @@ int jj_call_value(struct jj *j, struct jj_value callee, const struct jj_args *ar
     default:
         return jj_error(j, "'%s' object is not callable", jj_type_name(callee));
     }
-}
-
-int jj_arg_int(struct jj *j, struct jj_value v, int64_t *out)
-{
-    if (!jj_given(v)) return 0;
-    int r = jj_check_defined(j, v);
-    if (r < 0) return r;
-    if (!jj_is_integral(v)) return jj_error(j, "'%s' object cannot be interpreted as an integer", jj_type_name(v));
-    *out = jj_integral(v);
-    return 0;
-}
-
-void jj_arg_bool(struct jj_value v, bool *out)
-{
-    if (jj_given(v)) *out = jj_truth(v);
-}
-
-int jj_arg_str(struct jj *j, const struct jj_call *c, struct jj_value v, const struct jj_str **out)
-{
-    if (!jj_given(v)) return 0;
-    int r = jj_check_defined(j, v);
-    if (r < 0) return r;
-    if (v.type != JJ_STR) return jj_error(j, "%s() argument must be str, not %s", c->name, jj_type_name(v));
-    *out = v.s;
-    return 0;
 }

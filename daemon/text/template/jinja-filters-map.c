@@ -132,7 +132,7 @@ static const struct jj_builtin *named(struct jj *j, const struct jj_args *args, 
 {
     struct jj_value name = args->pos[at];
     const struct jj_builtin *b = NULL;
-    if (name.type == JJ_STR) b = test ? jj_find_test(name.s) : jj_find_filter(name.s);
+    if (name.type == JJ_STR) b = test ? j->upper->find_test(name.s) : j->upper->find_filter(name.s);
     const struct jj_str *s = b ? NULL : jj_to_str(j, name);
     if (s) jj_error(j, "no %s named '%.*s'", test ? "test" : "filter", s->len > 100 ? 100 : (int)s->len, s->p);
     *rest = (struct jj_args){args->pos + at + 1, args->n_pos - at - 1, args->kw, args->n_kw};

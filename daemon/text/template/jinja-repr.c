@@ -164,7 +164,7 @@ static int repr_any(struct jj_sb *sb, struct jj_value v)
     case JJ_FUNC:
         return repr_func(sb, v.fn);
     case JJ_LOOP:
-        return jj_loop_repr(sb, v.loop);
+        return sb->j->upper->loop_repr(sb, v.loop);
     default:
         r = jj_sb_lit(sb, "<");
         if (r == 0) r = jj_sb_lit(sb, jj_type_name(v));

@@ -138,12 +138,12 @@ static int t_case(struct jj *j, const struct jj_call *c, struct jj_value *out)
 
 static int t_filter(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
-    return yes(out, c->self.type == JJ_STR && jj_find_filter(c->self.s));
+    return yes(out, c->self.type == JJ_STR && j->upper->find_filter(c->self.s));
 }
 
 static int t_test(struct jj *j, const struct jj_call *c, struct jj_value *out)
 {
-    return yes(out, c->self.type == JJ_STR && jj_find_test(c->self.s));
+    return yes(out, c->self.type == JJ_STR && j->upper->find_test(c->self.s));
 }
 
 static const struct jj_builtin tests[] = {

@@ -8,12 +8,17 @@
  * is set. A function that returns int returns 0 or that error.
  */
 #include "daemon/text/template/jinja-arena.h"
-#include "daemon/text/template/template.h"
+#include "daemon/text/template/limits.h"
+#include "daemon/text/text.h"
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
+struct jj;
 struct jj_node;
+struct jj_sb;
 struct jj_scope;
 struct jj_loop;
 struct jj_builtin;
@@ -120,8 +125,18 @@ struct jj_joiner {
     bool used;
 };
 
+/* Functions of the interpreter that attributes, filters, tests and repr() call, although they are in files above. */
+struct jj_upper {
+    const struct jj_builtin *(*find_filter)(const struct jj_str *name);
+    const struct jj_builtin *(*find_test)(const struct jj_str *name);
+    const struct jj_builtin *(*find_method)(struct jj_value of, const struct jj_str *name);
+    int (*loop_attr)(struct jj *j, struct jj_value loop, const struct jj_str *name, struct jj_value *out);
+    int (*loop_repr)(struct jj_sb *sb, struct jj_loop *loop);
+};
+
 /* One render. */
 struct jj {
+    const struct jj_upper *upper;
     struct jj_budget budget;
     struct jj_arena mem, text, span; /* values, bytes of strings, their spans */
     struct template_limits limits;

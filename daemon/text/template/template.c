@@ -83,7 +83,12 @@ int template_render(const struct template *t, const json_t *vars, const char *co
                     const struct template_limits *limits, struct text *out)
 {
     static const struct template_limits standard = TEMPLATE_LIMITS;
-    struct jj j = {.limits = limits ? *limits : standard, .now = now, .line = 1};
+    static const struct jj_upper upper = {.find_filter = jj_find_filter,
+                                          .find_test = jj_find_test,
+                                          .find_method = jj_find_method,
+                                          .loop_attr = jj_loop_attr,
+                                          .loop_repr = jj_loop_repr};
+    struct jj j = {.upper = &upper, .limits = limits ? *limits : standard, .now = now, .line = 1};
     /* Values are larger than their text, but the limit on text also bounds the memory. */
     if (__builtin_mul_overflow((size_t)j.limits.output, 4, &j.budget.left) ||
         __builtin_add_overflow(j.budget.left, (size_t)16 << 20, &j.budget.left))

@@ -2,27 +2,12 @@
 #pragma once
 /* Chat templates: Jinja as Hugging Face configures it (trim_blocks, lstrip_blocks, loopcontrols, tojson without ASCII
  * escapes). A template is compiled once and immutable afterwards: any thread may render it. */
+#include "daemon/text/template/limits.h"
 #include "daemon/text/text.h"
 #include <jansson.h>
-#include <stdint.h>
 #include <time.h>
 
 struct template;
-
-struct template_limits {
-    uint64_t steps;  /* evaluated nodes */
-    uint32_t depth;  /* nesting of calls and of evaluation */
-    uint64_t output; /* bytes of text, intermediate strings included */
-};
-#define TEMPLATE_LIMITS                                                                                                \
-    {                                                                                                                  \
-        4000000, 200, 64u << 20                                                                                        \
-    }
-
-/* Limits that keep parsing below a second: bytes of the source, and bytes of the parsed tree. The largest known
- * templates have 40 kB. */
-#define TEMPLATE_SOURCE_MAX (1u << 20)
-#define TEMPLATE_TREE_MAX   (64u << 20)
 
 /* On 0 the caller owns *out. -EINVAL: sets the error message, with line and cause; -E2BIG: over TEMPLATE_SOURCE_MAX or
  * TEMPLATE_TREE_MAX; -ENOMEM. @src is copied and need not be terminated. */

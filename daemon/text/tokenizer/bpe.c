@@ -2,6 +2,7 @@
 /* BPE. The merges of the file apply inside each piece of the pre-tokenizer, in their listed order. The alphabet is
  * byte-level, except in the few vocabularies that are written as SentencePiece writes them. */
 #include "daemon/text/tokenizer/merge.h"
+#include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"

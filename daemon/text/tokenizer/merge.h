@@ -4,8 +4,12 @@
  * Merges adjacent symbols, best pair first, leftmost among equals. SentencePiece and BPE share this. Candidate pairs
  * are in a heap; n symbols cost n log n.
  */
-#include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/buf.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tokenizer;
 
 struct symbol {
     uint32_t off, len;   /* offset and length in the text; len 0: merged into its left neighbour */

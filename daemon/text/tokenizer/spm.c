@@ -4,6 +4,7 @@
  * character without a token becomes one token for each byte.
  */
 #include "daemon/text/tokenizer/merge.h"
+#include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdio.h>

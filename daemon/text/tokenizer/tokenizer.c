@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "daemon/text/tokenizer/merge.h"
+#include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/utf8.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The beginning of the disk tier: the files that earlier processes left become nodes of the index. */
+#include "daemon/cache/cache.h"
 #include "daemon/cache/tier-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Private to tier*.c. */
-#include "daemon/cache/cache.h"
+#include "daemon/cache/disk/disk.h"
+#include "daemon/cache/disk/namespace.h"
+#include "daemon/cache/tier-config.h"
+#include "daemon/jobs/returns.h"
+
+struct kv_cache;
 
 struct tier {
     struct tier_config config;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/tier.h"
+#include "daemon/cache/cache.h"
 #include "daemon/cache/tier-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"

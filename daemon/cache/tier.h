@@ -8,16 +8,11 @@
 #include "daemon/cache/disk/disk.h"
 #include "daemon/cache/disk/namespace.h"
 #include "daemon/cache/prefix/prefix.h"
+#include "daemon/cache/tier-config.h"
 #include "daemon/jobs/returns.h"
 
 struct kv_cache;
 struct tier; /* opaque; body in tier-state.h */
-
-struct tier_config {
-    const char *cache_dir, *state_dir; /* of KV blocks, of the secret; NULL: none. They outlive the tier */
-    uint64_t cache_bytes;              /* limit in cache_dir; 0: nothing is written */
-    uint64_t disk_reserve;             /* free bytes that stay free */
-};
 
 /* Load the secret; index the files of the directory if the model's identity is known already. Needs c->prefix. 0 or
  * -ENOMEM. */

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The configuration of the disk tier. */
+#include <stdint.h>
+
+struct tier_config {
+    const char *cache_dir, *state_dir; /* of KV blocks, of the secret; NULL: none. They outlive the tier */
+    uint64_t cache_bytes;              /* limit in cache_dir; 0: nothing is written */
+    uint64_t disk_reserve;             /* free bytes that stay free */
+};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What other threads may ask of the engine while it runs. */
+#include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
+#include "daemon/engine/status.h"
 #include "daemon/request/request.h"
 #include "daemon/request/start.h"
 #include "daemon/request/types.h"

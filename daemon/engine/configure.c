@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The configuration of a running engine. */
+#include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
 #include "daemon/request/sessions.h"
 #include "libcommon/error.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The engine's thread: what it does in turn, and how it begins and ends. */
+#include "daemon/engine/engine.h"
+#include "daemon/engine/memory-pressure.h"
 #include "daemon/engine/state.h"
+#include "daemon/engine/status.h"
 #include "daemon/request/admit.h"
 #include "daemon/request/public-prefixes.h"
 #include "daemon/request/request.h"

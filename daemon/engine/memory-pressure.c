@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/memory-pressure.h"
+#include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
 #include "daemon/session/session.h"
 

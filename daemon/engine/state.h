@@ -2,11 +2,12 @@
 #pragma once
 /* The whole engine. Only the files of daemon/engine include this. */
 #include "daemon/engine/background-verify.h"
-#include "daemon/engine/engine.h"
-#include "daemon/engine/memory-pressure.h"
 #include "daemon/engine/model-watcher.h"
-#include "daemon/engine/status.h"
+#include "daemon/request/config.h"
 #include "daemon/request/core.h"
+
+struct status_job;
+struct status_request;
 
 /* A configuration that was read again, and the notes that status shows of it. Guarded by the mailbox's lock. */
 struct reload {
@@ -14,6 +15,21 @@ struct reload {
     bool configured; /* @wanted is to be taken over */
     char *pending;   /* settings that wait for a restart; NULL: none */
     char *failed;    /* why the configuration could not be read; NULL: it could */
+};
+
+/* memory-pressure.c */
+struct memory_pressure {
+    bool wanted;    /* engine_shed was called; guarded by the mailbox's lock */
+    bool begin;     /* the same, as the engine's thread has last seen it */
+    bool active;    /* under way */
+    uint32_t left;  /* blocks still to be evicted */
+    uint64_t freed; /* blocks evicted, ever */
+};
+
+/* Requests for status. Guarded by the mailbox's lock. */
+struct status_queue {
+    struct status_request *waiting; /* the first one waits longest */
+    struct status_job *jobs;        /* that the job pool has */
 };
 
 struct engine {

@@ -6,9 +6,11 @@
  */
 #include "daemon/cache/disk/disk.h"
 #include "daemon/cache/prefix/prefix.h"
-#include "daemon/engine/engine.h"
+#include "daemon/request/config.h"
 #include "daemon/request/rates.h"
+#include <sys/types.h>
 
+struct engine;
 struct event_node;
 
 /* A request that waits for its answer. */

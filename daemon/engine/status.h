@@ -7,14 +7,7 @@
 #include <sys/types.h>
 
 struct engine;
-struct status_job;
 struct status_request;
-
-/* Guarded by the mailbox's lock. */
-struct status_queue {
-    struct status_request *waiting; /* the first one waits longest */
-    struct status_job *jobs;        /* that the job pool has */
-};
 
 /* Take a status request, which will be answered soon whatever the engine does. Any thread. On 0 takes the contents of
  * @req; -ENOMEM: the caller still owns them. */

@@ -163,6 +163,7 @@ static void test_waits_until_it_may_begin(void **state)
         requests_start_new(&f->core);
         assert_int_equal(calls.n_begin, i);
         assert_int_equal(r->state, REQUEST_NEW);
+        assert_int_equal(r->user->started, 0); /* it does not count for the limit of a turn */
     }
     requests_start_new(&f->core);
     deliver(f);

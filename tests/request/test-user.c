@@ -68,7 +68,8 @@ static void test_even_share(void **state)
     assert_false(users_is_full(&u, 1002, 8)); /* its share is 8 / 3 */
     begin(&u, 1002, 2);
     assert_true(users_is_full(&u, 1002, 8));
-    end(&u, 1000, 7); /* 1 + 4 + 2 are live */
+    assert_true(users_is_full(&u, 1003, 3)); /* 3 users share room for 3: none is left for a fourth */
+    end(&u, 1000, 7);                        /* 1 + 4 + 2 are live */
     assert_false(users_is_full(&u, 1001, 8));
     end(&u, 1000, 1);
     end(&u, 1001, 4);

@@ -102,12 +102,32 @@ static void test_ended_before_it_is_read(void **state)
     }
 }
 
+/* A prompt of more blocks than one job reads: several jobs, one after the other, read all of it. */
+static void test_several_jobs(void **state)
+{
+    struct harness *h = *state;
+    char doc[4096];
+    harness_dirs(h);
+    harness_text(doc, sizeof(doc), 9, 500);
+    harness_start(h);
+    harness_wait_disk(h);
+    uint64_t n = harness_run_seeded(h, 1000, doc, "")->last.usage_prompt;
+    assert_true(n > 2 * 16 * 32);
+    harness_stop(h);
+    harness_start(h);
+    harness_wait_disk(h);
+    struct answer *warm = harness_run_seeded(h, 1000, doc, "");
+    assert_int_equal(warm->last.usage_cached, n - 1);
+    assert_same(warm, harness_run_seeded(h, 1001, doc, ""));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_disk_behind_memory),
         TEST(test_disk_behind_a_slot),
+        TEST(test_several_jobs),
         TEST(test_ended_before_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/cache/fixture.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct fixture *fixture_of(const struct backend *b)
+{
+    return (struct fixture *)((char *)b - offsetof(struct fixture, backend));
+}
+
+static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
+{
+    struct fixture *f = fixture_of(b);
+    assert_int_equal(group, 0);
+    f->reads++;
+    memcpy(out, f->blocks[block], FIXTURE_PAYLOAD);
+}
+
+static int kv_identity(const struct backend *b, uint8_t out[16])
+{
+    memset(out, 7, 16);
+    return fixture_of(b)->unknown;
+}
+
+static const struct backend_ops ops = {.kv_read = kv_read, .kv_identity = kv_identity};
+
+int fixture_setup(void **state)
+{
+    struct fixture *f = *state = calloc(1, sizeof(*f));
+    if (!f || folder_make(f->top, "cache") < 0) return -1;
+    snprintf(f->state_dir, sizeof(f->state_dir), "%s/state", f->top);
+    snprintf(f->cache_dir, sizeof(f->cache_dir), "%s/cache", f->top);
+    f->config = (struct tier_config){.cache_dir = f->cache_dir, .state_dir = f->state_dir, .cache_bytes = 1 << 20};
+    f->backend = (struct backend){.ops = &ops, .kv_blocks = FIXTURE_BLOCKS};
+    f->backend.hparams.groups[0].bytes_per_token = FIXTURE_PAYLOAD / KV_BLOCK;
+    f->backend.hparams.n_groups = 1;
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->wake, NULL);
+    f->jobs.lock = &f->lock;
+    f->jobs.wake = &f->wake;
+    return job_pool_new(&f->jobs.pool, 2, NULL, NULL);
+}
+
+int fixture_teardown(void **state)
+{
+    struct fixture *f = *state;
+    if (f->cache.pool) fixture_close(f, 0);
+    job_pool_free(f->jobs.pool);
+    pthread_cond_destroy(&f->wake);
+    pthread_mutex_destroy(&f->lock);
+    int r = folder_remove(f->top);
+    free(f);
+    return r;
+}
+
+void fixture_open(struct fixture *f)
+{
+    f->cache = (struct kv_cache){0};
+    assert_int_equal(kv_cache_new(&f->cache, &f->backend, &f->config, &f->jobs), 0);
+    f->cache.may_keep = true;
+}
+
+void fixture_close(struct fixture *f, uint64_t until)
+{
+    while (fixture_deliver(f)) continue;
+    prefix_check(f->cache.prefix);
+    kv_cache_free(&f->cache, until);
+    assert_null(f->cache.pool);
+}
+
+static void fill(int32_t tokens[KV_BLOCK], int32_t token)
+{
+    for (uint32_t i = 0; i < KV_BLOCK; i++) tokens[i] = token;
+}
+
+struct prefix_node *fixture_add(struct fixture *f, struct prefix_node *parent, int32_t token)
+{
+    struct kv_cache *c = &f->cache;
+    struct prefix_node *node;
+    int32_t tokens[KV_BLOCK];
+    uint32_t block;
+    fill(tokens, token);
+    assert_int_equal(kv_pool_take(c->pool, &block), 0);
+    memset(f->blocks[block], token, FIXTURE_PAYLOAD);
+    if (parent) prefix_ref(c->prefix, parent);
+    assert_int_equal(prefix_add(c->prefix, &c->public_namespace, parent, tokens, KV_BLOCK, block, 1000, &node), 0);
+    if (parent) prefix_unref(c->prefix, parent);
+    kv_pool_unref(c->pool, block);
+    return node;
+}
+
+struct prefix_node *fixture_find(struct fixture *f, int32_t token)
+{
+    int32_t tokens[KV_BLOCK];
+    uint32_t n;
+    fill(tokens, token);
+    struct prefix_node *x = prefix_child(f->cache.prefix, &f->cache.public_namespace, NULL, tokens, KV_BLOCK, &n);
+    return n == KV_BLOCK ? x : NULL;
+}
+
+bool fixture_on_disk(struct fixture *f, int32_t token)
+{
+    struct prefix_node *x = fixture_find(f, token);
+    struct prefix_info info = {0};
+    if (x) prefix_info(x, &info);
+    return info.on_disk;
+}
+
+void fixture_check_file(struct fixture *f, int32_t token)
+{
+    uint8_t want[FIXTURE_PAYLOAD], got[FIXTURE_PAYLOAD];
+    struct prefix_info info;
+    struct prefix_node *x = fixture_find(f, token);
+    assert_non_null(x);
+    prefix_info(x, &info);
+    assert_true(info.on_disk);
+    memset(want, token, sizeof(want));
+    assert_int_equal(disk_read(tier_disk(&f->cache), &info, got), 0);
+    assert_memory_equal(got, want, sizeof(got));
+}
+
+unsigned fixture_deliver(struct fixture *f)
+{
+    unsigned n = 0, out = f->jobs.out;
+    while (n < out) {
+        pthread_mutex_lock(&f->lock);
+        while (!f->jobs.finished) pthread_cond_wait(&f->wake, &f->lock);
+        struct return_job *list = jobs_finished(&f->jobs);
+        pthread_mutex_unlock(&f->lock);
+        for (const struct return_job *x = list; x; x = x->next) n++;
+        jobs_deliver(&f->jobs, list);
+    }
+    return n;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A KV cache over a backend whose blocks are numbers, with a job pool and directories of its own. */
+#include "daemon/cache/cache.h"
+#include "tests/support/folder.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define FIXTURE_BLOCKS  12
+#define FIXTURE_PAYLOAD (KV_BLOCK * 4)          /* bytes of a block */
+#define FIXTURE_FILE    (256 + FIXTURE_PAYLOAD) /* bytes of its file */
+
+struct fixture {
+    struct kv_cache cache;
+    struct backend backend;
+    uint8_t blocks[FIXTURE_BLOCKS][FIXTURE_PAYLOAD];
+    unsigned reads; /* calls of kv_read */
+    bool unknown;   /* the model's identity is not known yet */
+    char top[FOLDER_PATH], state_dir[80], cache_dir[80];
+    struct tier_config config;
+    struct job_returns jobs;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+};
+
+/* *state is a struct fixture with directories, whose cache fixture_open has not opened. Without limits. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+void fixture_open(struct fixture *f);                  /* kv_cache_new; blocks may be kept on disk */
+void fixture_close(struct fixture *f, uint64_t until); /* kv_cache_free; all blocks are free */
+
+/* A block of tokens that are all @token, the child of @parent (NULL: of the root of the public namespace), with bytes
+ * that depend on @token. Only the index refers to it. */
+struct prefix_node *fixture_add(struct fixture *f, struct prefix_node *parent, int32_t token);
+/* The node of one block of @token in memory or on disk; NULL: none. */
+struct prefix_node *fixture_find(struct fixture *f, int32_t token);
+bool fixture_on_disk(struct fixture *f, int32_t token);
+/* The disk has the bytes that belong to @token. */
+void fixture_check_file(struct fixture *f, int32_t token);
+
+/* Wait until the jobs under way have finished, and deliver them. Returns how many there were. */
+unsigned fixture_deliver(struct fixture *f);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "daemon/session/list.h"
 #include "daemon/session/session.h"
 #include "daemon/session/store.h"
 #include "libcommon/error.h"

@@ -4,7 +4,7 @@
 int kv_cache_new(struct kv_cache *c, struct backend *b, const struct tier_config *t, struct job_returns *jobs)
 {
     c->backend = b;
-    int r = kv_pool_new(&c->pool, b->kv_blocks);
+    int r = kv_pool_new(&c->pool, b->kv_blocks[0]);
     if (r == 0) r = prefix_new(&c->prefix, c->pool, NULL);
     return r < 0 ? r : tier_new(c, t, jobs);
 }

@@ -112,7 +112,7 @@ static void add_model(json_t *o, const struct status_snapshot *s)
     json_object_set_new(o, "weights_mapped", json_boolean(b->weights_mapped));
     set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
     set_int(o, "kv_bytes", b->config.kv_bytes);
-    set_int(o, "kv_blocks", b->kv_blocks);
+    set_int(o, "kv_blocks", b->kv_blocks[0]);
     if (!s->all) return; /* what others use is not this uid's to know */
     set_int(o, "kv_blocks_free", s->kv.blocks_free);
     set_int(o, "kv_blocks_unused", s->kv.blocks_unused);

@@ -31,7 +31,9 @@ enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits;
  * tokens it sees can see.
  */
 struct batch_entry {
-    const uint32_t *const *blocks; /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up) */
+    const uint32_t *const *blocks; /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up); in
+                                    * that of a KV_WINDOW group, blocks that no token of the entry sees may be
+                                    * KV_NO_BLOCK: they are never accessed */
     uint32_t pos;                  /* position of the first token; the KV cache has the visible ones of 0 … pos-1 */
     uint32_t n;                    /* tokens, >= 1 */
     const int32_t *tokens;         /* [n], or NULL with */
@@ -48,8 +50,9 @@ struct backend_config {
     uint32_t threads;    /* 0: physical cores */
     uint32_t ctx;        /* longest sequence, already clamped to the model's */
     enum kern_kv kv_type;
-    uint64_t kv_bytes;      /* the pool; rounded down to whole blocks */
+    uint64_t kv_bytes;      /* the pools of all groups; rounded down to whole blocks */
     uint32_t batch_tokens;  /* most tokens of one forward */
+    bool window_group;      /* layers with a window get a KV group of their own (hparams_split); only tests set it */
     const char *cpu;        /* HOB_CPU, or NULL */
     const char *packed_dir; /* directory for packed weights; NULL: they are not kept */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* while loading, may be NULL */
@@ -88,12 +91,12 @@ struct backend_ops {
 
 struct backend {
     const struct backend_ops *ops;
-    struct hparams hparams;       /* groups' bytes_per_token filled in */
-    struct backend_config config; /* as resolved: threads, kv_bytes */
-    const char *isa;              /* instruction set in use; of static storage */
-    uint32_t kv_blocks;           /* blocks per group in the pool */
-    uint64_t weight_bytes;        /* memory the weights take */
-    bool weights_mapped;          /* mapped from the file of packed weights of an earlier start */
+    struct hparams hparams;            /* groups' bytes_per_token filled in */
+    struct backend_config config;      /* as resolved: threads, kv_bytes */
+    const char *isa;                   /* instruction set in use; of static storage */
+    uint32_t kv_blocks[KV_GROUPS_MAX]; /* blocks of each group */
+    uint64_t weight_bytes;             /* memory the weights take */
+    bool weights_mapped;               /* mapped from the file of packed weights of an earlier start */
     struct timing
         *timing; /* [TIMING_PARTS], owned by the caller; forward adds to them; NULL (the default): not timed */
 };

@@ -261,3 +261,13 @@ int hparams_read(struct hparams *s, const struct gguf *g)
     s->n_groups = 1;
     return 0;
 }
+
+void hparams_split(struct hparams *s)
+{
+    uint32_t slide = 0;
+    for (uint32_t l = 0; l < s->n_layers; l++) slide += hparams_window(s, l) > 0;
+    if (slide == 0 || slide == s->n_layers) return;
+    s->groups[0].n_layers = s->n_layers - slide;
+    s->groups[1] = (struct kv_group){.n_layers = slide, .kind = KV_WINDOW, .window = s->window};
+    s->n_groups = 2;
+}

@@ -3,22 +3,23 @@
 /* A model's hyperparameters, read from GGUF metadata by its architecture's description, and checked. Plain data. */
 #include "daemon/model/arch.h"
 #include "daemon/model/gguf.h"
+#include "daemon/model/kv-block.h"
 #include "daemon/model/rope.h"
 #include <stdint.h>
 #include <string.h>
 
-#define HPARAMS_KV_GROUPS_MAX 4
-#define HPARAMS_LAYERS_MAX    1024
-#define HPARAMS_EXPERTS_MAX   1024
+#define HPARAMS_LAYERS_MAX  1024
+#define HPARAMS_EXPERTS_MAX 1024
 
 enum kv_group_kind { KV_FULL, KV_WINDOW };
 
-/* Layers that share one block table. There is one group, of all layers: layers with a sliding window keep all positions
- * too, but see only the last. */
+/* Layers that share one block table. hparams_read makes one group of all layers: layers with a sliding window keep all
+ * positions too, but see only the last. After hparams_split they are a group of their own. Group 0 is always KV_FULL,
+ * all others are KV_WINDOW. */
 struct kv_group {
     uint32_t n_layers;
     enum kv_group_kind kind;
-    uint32_t window;          /* KV_WINDOW: positions kept; else 0 */
+    uint32_t window;          /* KV_WINDOW: last positions that a token sees, its own included; else 0 */
     uint64_t bytes_per_token; /* all its layers, K and V, in the KV type in use; filled by the backend */
 };
 
@@ -54,7 +55,7 @@ struct hparams {
     uint32_t window;                        /* positions that sliding layers see; 0: no layer slides */
     uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer */
     bool rotates;                           /* false: no layer has RoPE */
-    struct kv_group groups[HPARAMS_KV_GROUPS_MAX];
+    struct kv_group groups[KV_GROUPS_MAX];
     uint32_t n_groups;
 };
 
@@ -63,10 +64,33 @@ struct hparams {
  * …). */
 int hparams_read(struct hparams *s, const struct gguf *g);
 
+/* Make a second group of the layers with a window, if there are such layers and others. For a shape as hparams_read
+ * leaves it. */
+void hparams_split(struct hparams *s);
+
 /* Number of last positions that a token sees in a layer, its own included; 0: all. */
 static inline uint32_t hparams_window(const struct hparams *s, uint32_t layer)
 {
     return s->slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
+}
+
+/* The layer's KV group. */
+static inline uint32_t hparams_group(const struct hparams *s, uint32_t layer)
+{
+    return s->n_groups > 1 && hparams_window(s, layer);
+}
+
+/* The first position that a token at @pos sees in the group's layers. */
+static inline uint32_t kv_group_first(const struct kv_group *g, uint32_t pos)
+{
+    return g->window && pos >= g->window ? pos + 1 - g->window : 0;
+}
+
+/* Blocks of a group with a window that a sequence needs at once at most, in a step with @batch of its tokens: of all
+ * positions that these see, with whole blocks at both ends. */
+static inline uint64_t kv_group_blocks(const struct kv_group *g, uint32_t batch)
+{
+    return ((uint64_t)g->window + batch) / KV_BLOCK + 2;
 }
 
 /* 2 if sliding layers have another RoPE (window_rope), else 1. */

@@ -112,7 +112,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     };
     int r = backend_new(&m->backend, m->gguf, &bc);
     if (r < 0) return r;
-    uint64_t tokens = (uint64_t)m->backend->kv_blocks * KV_BLOCK;
+    uint64_t tokens = (uint64_t)m->backend->kv_blocks[0] * KV_BLOCK;
     if (tokens < m->ctx) {
         log_warning("the KV pool holds %" PRIu64
                     " tokens: that is the limit of a sequence, not the context of %" PRIu32,

@@ -10,6 +10,7 @@ struct tiny_backend_config {
     uint32_t threads, batch_tokens, ctx, blocks; /* 0: 1, 256, the model's, enough for 8 contexts */
     enum kern_kv kv_type;
     const char *packed_dir;
+    bool window_group;
 };
 
 /* A backend with the weights of @g. Fails the test on error; the caller frees it before it closes @g. */
@@ -22,9 +23,10 @@ void seeded_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed);
 struct backend_seq {
     int32_t *tokens;
     uint32_t n, done, vocab;
-    uint32_t sinks, window; /* as in struct batch_entry */
-    uint32_t *blocks;       /* [n_blocks] */
-    const uint32_t *groups[1];
+    uint32_t sinks, window;  /* as in struct batch_entry */
+    uint32_t *blocks;        /* [n_blocks] */
+    uint32_t *window_blocks; /* [n_blocks] of the second group, owned by the test; NULL: as blocks */
+    const uint32_t *groups[2];
     uint8_t *want;
     float *logits; /* [n][vocab] */
 };

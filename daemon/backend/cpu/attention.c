@@ -117,14 +117,16 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
     const struct hparams *y = &c->base.hparams;
     const struct attn_tile *tile = &s->attn.tiles[item->tile];
     const struct token *t = &s->tokens[tile->token];
+    const struct kv_memory *kv = &c->kv[p->group];
+    const uint32_t *blocks = t->entry->blocks[p->group];
     const struct span span = span_of(p, tile, t, item->part);
     uint32_t group = y->heads / y->kv_heads, rows = tile->n * group;
     uint32_t n_blocks = (span.to - span.from + KV_BLOCK - 1) / KV_BLOCK;
     const void *k[KV_SEGMENT / KV_BLOCK], *v[KV_SEGMENT / KV_BLOCK];
     for (uint32_t i = 0; i < n_blocks; i++) {
-        uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][span.from / KV_BLOCK + i], item->head);
+        uint8_t *block = kv_memory_k(kv, p->group_layer, blocks[span.from / KV_BLOCK + i], item->head);
         k[i] = block;
-        v[i] = block + c->kv.half;
+        v[i] = block + kv->half;
     }
     size_t own = (size_t)thread * s->attn.tile_tokens * group;
     const float **q = s->attn.query + own, *queries = span.sinks ? s->sink_q : s->q;

@@ -20,17 +20,18 @@ static int check_positions(const struct backend *b, const struct batch_entry *e)
     return 0;
 }
 
-/* Check that the table has every block that a token of the entry sees or writes. */
-static int check_blocks(const struct backend *b, const struct batch_entry *e)
+/* Check that the table of group @g has every block that a token of the entry sees or writes. */
+static int check_blocks(const struct backend *b, const struct batch_entry *e, uint32_t g)
 {
     const struct token first = {.entry = e, .pos = e->pos};
-    uint32_t sinks = 0, window = 0; /* visible: [0, sinks) and from window on */
+    /* visible: [0, sinks) and from window on */
+    uint32_t sinks = 0, window = kv_group_first(&b->hparams.groups[g], e->pos);
     if (token_slides(&first)) sinks = e->sinks, window = e->pos + 1 - e->window;
     for (uint32_t j = 0; j <= (e->pos + e->n - 1) / KV_BLOCK; j++) {
-        uint32_t id = e->blocks[0][j], at = j * KV_BLOCK;
-        if (id < b->kv_blocks) continue;
+        uint32_t id = e->blocks[g][j], at = j * KV_BLOCK;
+        if (id < b->kv_blocks[g]) continue;
         bool seen = at < sinks || at + KV_BLOCK > window;
-        if (id != KV_NO_BLOCK) return error_say(-EINVAL, "KV block %u of %u", id, b->kv_blocks);
+        if (id != KV_NO_BLOCK) return error_say(-EINVAL, "KV block %u of %u", id, b->kv_blocks[g]);
         if (seen) return error_say(-EINVAL, "no KV block for position %u, which is attended to", at);
     }
     return 0;
@@ -45,7 +46,7 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
                              b->config.batch_tokens);
         if (e[i].adapter) return error_say(-EOPNOTSUPP, "adapter %u: adapters are not supported", e[i].adapter);
         int r = check_positions(b, &e[i]);
-        if (!r) r = check_blocks(b, &e[i]);
+        for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++) r = check_blocks(b, &e[i], g);
         if (r) return r;
         for (uint32_t j = 0; j < e[i].n; j++) {
             struct token *t = &p->c->scratch.tokens[p->n++];

@@ -7,22 +7,22 @@
 
 static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
 {
-    kv_memory_copy(&((struct cpu *)b)->kv, dst, src, tokens);
+    kv_memory_copy(&((struct cpu *)b)->kv[group], dst, src, tokens);
 }
 
 static void kv_read(struct backend *b, uint32_t group, uint32_t block, void *out)
 {
-    kv_memory_read(&((struct cpu *)b)->kv, block, out);
+    kv_memory_read(&((struct cpu *)b)->kv[group], block, out);
 }
 
 static void kv_write(struct backend *b, uint32_t group, uint32_t block, const void *in)
 {
-    kv_memory_write(&((struct cpu *)b)->kv, block, in);
+    kv_memory_write(&((struct cpu *)b)->kv[group], block, in);
 }
 
 static void kv_release(struct backend *b, uint32_t group, uint32_t first, uint32_t n)
 {
-    kv_memory_release(&((struct cpu *)b)->kv, first, n);
+    kv_memory_release(&((struct cpu *)b)->kv[group], first, n);
 }
 
 static int background_verify(struct backend *b, const atomic_bool *stop)
@@ -45,7 +45,7 @@ static struct backend *cpu_free(struct backend *b)
     struct cpu *c = (struct cpu *)b;
     compute_pool_free(c->pool);
     weights_fini(&c->weights);
-    kv_memory_fini(&c->kv);
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) kv_memory_fini(&c->kv[g]);
     scratch_fini(&c->scratch);
     free(c->freqs[0]);
     free(c->freqs[1]);
@@ -88,6 +88,7 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     b->config = *config;
     int r = hparams_read(&b->hparams, g);
     if (r) return r;
+    if (config->window_group) hparams_split(&b->hparams);
     if (!b->config.batch_tokens) return error_say(-EINVAL, "batches of 0 tokens");
     if (!b->config.ctx || b->config.ctx > b->hparams.ctx) b->config.ctx = b->hparams.ctx;
     if (config->kv_type >= KERN_KV_TYPES) return error_say(-EOPNOTSUPP, "this KV type is not supported");
@@ -97,13 +98,71 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     return compute_pool_new(&c->pool, config->threads);
 }
 
+/* The blocks of group @g that belong to @blocks of group 0: as many sequences of the longest context have room in each
+ * group, and at least one that group 0 has room for. */
+static uint64_t group_blocks(const struct backend *b, uint32_t g, uint64_t blocks)
+{
+    uint64_t all = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
+    uint64_t seen = g ? kv_group_blocks(&b->hparams.groups[g], b->config.batch_tokens) : all;
+    if (seen >= all) return blocks;
+    uint64_t even = blocks / all * seen + blocks % all * seen / all, least = blocks < seen ? blocks : seen;
+    return even > least ? even : least;
+}
+
+/* The bytes that group @g takes then; UINT64_MAX: more than there can be. */
+static uint64_t group_bytes(const struct backend *b, uint32_t g, uint64_t blocks)
+{
+    const struct hparams *s = &b->hparams;
+    uint64_t block = 2 * (uint64_t)s->kv_heads * kern_kv_bytes(b->config.kv_type, s->head_dim) * s->groups[g].n_layers;
+    uint64_t bytes;
+    return __builtin_mul_overflow(group_blocks(b, g, blocks), block, &bytes) ? UINT64_MAX : bytes;
+}
+
+/* All groups' blocks fit into @bytes. */
+static bool fits(const struct backend *b, uint64_t blocks, uint64_t bytes)
+{
+    uint64_t sum = 0;
+    for (uint32_t g = 0; g < b->hparams.n_groups; g++)
+        if (__builtin_add_overflow(sum, group_bytes(b, g, blocks), &sum)) return false;
+    return sum <= bytes;
+}
+
+/* Divide the bytes of the configuration among the groups. */
+static int allocate_kv(struct cpu *c)
+{
+    struct backend *b = &c->base;
+    const struct hparams *s = &b->hparams;
+    uint64_t few = 1, many = UINT32_MAX, bytes = b->config.kv_bytes; /* blocks of group 0 */
+    while (s->n_groups > 1 && few < many) {
+        uint64_t half = few + (many - few + 1) / 2;
+        if (fits(b, half, bytes))
+            few = half;
+        else
+            many = half - 1;
+    }
+    if (s->n_groups > 1 && !fits(b, few, bytes))
+        return error_say(-EINVAL, "%llu bytes of KV hold no block of each group", (unsigned long long)bytes);
+    b->config.kv_bytes = 0;
+    for (uint32_t g = 0; g < s->n_groups; g++) {
+        struct kv_memory *kv = &c->kv[g];
+        uint32_t layers = s->groups[g].n_layers;
+        if (s->n_groups > 1) bytes = group_bytes(b, g, few);
+        int r = kv_memory_init(kv, s, layers, b->config.kv_type, bytes);
+        if (r) return r;
+        b->kv_blocks[g] = kv->blocks;
+        b->hparams.groups[g].bytes_per_token = kv_memory_block_bytes(kv) / KV_BLOCK;
+        b->config.kv_bytes += kv->size;
+    }
+    return 0;
+}
+
 static int allocate(struct cpu *c, const struct gguf *g)
 {
     struct backend *b = &c->base;
     int r = weights_load(&c->weights, g, &b->hparams, c->pool, b->config.packed_dir, b->config.progress,
                          b->config.progress_ctx);
     if (!r) r = make_freqs(c);
-    if (!r) r = kv_memory_init(&c->kv, &b->hparams, b->config.kv_type, b->config.kv_bytes);
+    if (!r) r = allocate_kv(c);
     return r ? r
              : scratch_init(&c->scratch, &b->hparams, b->config.batch_tokens, b->config.ctx,
                             compute_pool_threads(c->pool));
@@ -121,11 +180,8 @@ static int cpu_new(struct backend **out, const struct gguf *g, const struct back
         return r;
     }
     b->config.threads = compute_pool_threads(c->pool);
-    b->config.kv_bytes = c->kv.size;
-    b->kv_blocks = c->kv.blocks;
     b->weight_bytes = c->weights.table.size;
     b->weights_mapped = c->weights.packed != NULL;
-    b->hparams.groups[0].bytes_per_token = kv_memory_block_bytes(&c->kv) / KV_BLOCK;
     *out = b;
     return 0;
 }

@@ -94,7 +94,7 @@ struct cpu {
     const struct kernels *kern;
     struct compute_pool *pool;
     struct weights weights;
-    struct kv_memory kv;
+    struct kv_memory kv[KV_GROUPS_MAX];
     struct scratch scratch;
     double *freqs[2]; /* [rope_dim/2] radians per position, for each of hparams_ropes */
 };
@@ -104,13 +104,14 @@ struct pass {
     struct cpu *c;
     uint32_t n; /* tokens of the batch */
     uint32_t layer;
-    bool pending;      /* join() must add h to x, with */
-    const float *bias; /* [dim] this bias, or NULL, and */
-    const float *post; /* [dim] these weights of a post-norm, or NULL */
-    bool quantize;     /* the next product needs quantized input */
-    const float *norm; /* [dim] weights of the current norm; NULL: none */
-    float *logits;     /* [n][vocab] */
-    struct layer *w;   /* NULL after the last */
+    uint32_t group, group_layer; /* the layer's KV group, and its number there */
+    bool pending;                /* join() must add h to x, with */
+    const float *bias;           /* [dim] this bias, or NULL, and */
+    const float *post;           /* [dim] these weights of a post-norm, or NULL */
+    bool quantize;               /* the next product needs quantized input */
+    const float *norm;           /* [dim] weights of the current norm; NULL: none */
+    float *logits;               /* [n][vocab] */
+    struct layer *w;             /* NULL after the last */
 };
 
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);

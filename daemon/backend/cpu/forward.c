@@ -122,6 +122,7 @@ static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     const struct cpu *c = p->c;
     const struct hparams *y = &c->base.hparams;
     const struct scratch *s = &c->scratch;
+    const struct kv_memory *kv = &c->kv[p->group];
     size_t dim = y->head_dim;
     for (size_t i = begin; i < end; i++) {
         const struct token *t = &s->tokens[i];
@@ -131,8 +132,8 @@ static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         if (p->w->v.bias) c->kern->add(v, p->w->v.bias, y->kv_heads * dim);
         rotate(p, i, q, k);
         for (uint32_t h = 0; h < y->kv_heads; h++) {
-            uint8_t *block = kv_memory_k(&c->kv, p->layer, t->entry->blocks[0][t->pos / KV_BLOCK], h);
-            c->kern->kv_store[c->base.config.kv_type](block, block + c->kv.half, t->pos % KV_BLOCK, k + h * dim,
+            uint8_t *block = kv_memory_k(kv, p->group_layer, t->entry->blocks[p->group][t->pos / KV_BLOCK], h);
+            c->kern->kv_store[c->base.config.kv_type](block, block + kv->half, t->pos % KV_BLOCK, k + h * dim,
                                                       v + h * dim, dim);
         }
     }
@@ -292,11 +293,14 @@ static void output_block(struct pass *p, float *logits, float *hidden)
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
     struct pass p = {.c = (struct cpu *)b};
+    uint32_t layers[KV_GROUPS_MAX] = {0};
     int r = cpu_lay_out(&p, e, n, logits, hidden);
     if (r || !p.n) return r;
     each_token(&p, embed_tokens);
     for (p.layer = 0; p.layer < b->hparams.n_layers; p.layer++) {
         p.w = &p.c->weights.layers[p.layer];
+        p.group = hparams_group(&b->hparams, p.layer);
+        p.group_layer = layers[p.group]++;
         qkv_block(&p);
         if (p.layer + 1 == b->hparams.n_layers) keep_wanted(&p);
         if (!p.n) return 0;

@@ -23,11 +23,11 @@ struct identity {
     uint32_t n_groups;
     struct {
         uint32_t layers, kind, window, bytes_per_token;
-    } groups[HPARAMS_KV_GROUPS_MAX];
+    } groups[KV_GROUPS_MAX];
     uint64_t angles;
 };
 
-_Static_assert(sizeof(struct identity) == 8 + 16 + 12 * 4 + HPARAMS_KV_GROUPS_MAX * 16 + 8, "no padding: it is hashed");
+_Static_assert(sizeof(struct identity) == 8 + 16 + 12 * 4 + KV_GROUPS_MAX * 16 + 8, "no padding: it is hashed");
 
 /* pow, cos and sin are libm's, whose last bit differs by version and CPU. A sample in double tells them apart,
  * because it is more precise than the f32 results. */

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-int kv_memory_init(struct kv_memory *kv, const struct hparams *s, enum kern_kv type, uint64_t bytes)
+int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t layers, enum kern_kv type, uint64_t bytes)
 {
-    *kv = (struct kv_memory){.type = type, .layers = s->n_layers, .kv_heads = s->kv_heads, .head_dim = s->head_dim};
+    *kv = (struct kv_memory){.type = type, .layers = layers, .kv_heads = s->kv_heads, .head_dim = s->head_dim};
     kv->half = kern_kv_bytes(type, s->head_dim);
     size_t block = kv_memory_block_bytes(kv);
     uint64_t blocks = bytes / block;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The tensor memory of KV blocks: one anonymous mapping. Pages that are never written take no memory.
- * Layout: [layer][block][kv head], of each K and then V as the kernels lay them out (kernels/kv.h).
+ * The tensor memory of one group's KV blocks: one anonymous mapping. Pages that are never written take no memory.
+ * Layout: [layer of the group][block][kv head], of each K and then V as the kernels lay them out (kernels/kv.h).
  */
 #include "daemon/model/hparams.h"
 #include "kernels/kernels.h"
@@ -14,11 +14,12 @@ struct kv_memory {
     uint32_t layers, blocks, kv_heads, head_dim;
 };
 
-/* Map as many blocks as fit into @bytes. 0; -EINVAL if that is none, -ENOMEM. Errors set the error message. */
-int kv_memory_init(struct kv_memory *kv, const struct hparams *s, enum kern_kv type, uint64_t bytes);
+/* The memory of @layers layers: map as many blocks as fit into @bytes. 0; -EINVAL if that is none, -ENOMEM. Errors set
+ * the error message. */
+int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t layers, enum kern_kv type, uint64_t bytes);
 void kv_memory_fini(struct kv_memory *kv);
 
-size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all layers */
+size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all its layers */
 
 /* K of one block of one KV head; V follows. */
 static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, uint32_t block, uint32_t head)

@@ -40,7 +40,7 @@ static void test_tells_what_it_has(void **state)
     assert_int_equal(backend_new(&b, g, &c), 0);
     /* 2 layers x 2 KV heads x K and V x 16 dimensions x 2 bytes */
     assert_int_equal(b->hparams.groups[0].bytes_per_token, 256);
-    assert_int_equal(b->kv_blocks, (1 << 20) / (256 * KV_BLOCK));
+    assert_int_equal(b->kv_blocks[0], (1 << 20) / (256 * KV_BLOCK));
     assert_int_equal(b->config.kv_bytes, 1 << 20);
     assert_true(b->config.ctx == 256 && b->config.threads == 1 && b->weight_bytes > 50000);
     assert_string_equal(b->isa, kernels_get(NULL)->name);

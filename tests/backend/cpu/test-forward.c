@@ -436,7 +436,7 @@ static void test_what_cannot_run(void **state)
     s.tokens[2] = -1;
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     s.tokens[2] = 0;
-    s.blocks[0] = backend->kv_blocks;
+    s.blocks[0] = backend->kv_blocks[0];
     assert_int_equal(backend->ops->forward(backend, &e, 1, s.logits, NULL), -EINVAL);
     s.blocks[0] = 0;
     assert_int_equal(backend->ops->forward(backend, &e, 1, NULL, NULL), -EINVAL);

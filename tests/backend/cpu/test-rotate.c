@@ -289,7 +289,7 @@ static void test_refuses(void **state)
             assert_int_equal(b->ops->forward(b, &e, 1, s.logits, NULL), 0);
         else
             refused(b, &e, s.logits, "no KV block for position");
-        s.blocks[j] = b->kv_blocks;
+        s.blocks[j] = b->kv_blocks[0];
         refused(b, &e, s.logits, "KV block 64 of 64");
         s.blocks[j] = id;
     }

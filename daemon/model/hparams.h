@@ -83,7 +83,7 @@ static inline uint32_t hparams_group(const struct hparams *s, uint32_t layer)
 /* The first position that a token at @pos sees in the group's layers. */
 static inline uint32_t kv_group_first(const struct kv_group *g, uint32_t pos)
 {
-    return g->window && pos >= g->window ? pos + 1 - g->window : 0;
+    return kv_window_first(g->window, pos);
 }
 
 /* Blocks of a group with a window that a sequence needs at once at most, in a step with @batch of its tokens: of all

@@ -59,7 +59,8 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
     if (memory && n->n < KV_BLOCK && !n->pins && !n->tails) assert(!prefix_children_longer(n->parent, n->tokens, n->n));
 
     const bool evict = memory && !n->n_children_memory && !n->pins;
-    const bool write = memory && !n->on_disk && !n->writing && (first || n->parent->on_disk);
+    const bool write = memory && !n->on_disk && !n->writing && (first || n->parent->on_disk) &&
+                       (!n->windows || prefix_window_whole(p, n));
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
     check_listed(&n->queued.evict, &n->owner->evict[prefix_queue(n)], evict, n->used);
     check_listed(&n->queued.write, &p->write, write, n->used);
@@ -166,5 +167,6 @@ void prefix_check(const struct prefix *p)
     assert(stats_equal(&stats, &f.stats) && stats_equal(&stats, &p->stats));
     assert(p->ids.count == f.stats.nodes && p->full.count == f.full && p->evictable == f.evictable);
     assert(evict == f.evict && check_order(&p->owners) == owners);
+    prefix_window_check(p);
     assert(check_order(&p->write) == f.write && check_order(&p->disk) == f.disk);
 }

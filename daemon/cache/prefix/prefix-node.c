@@ -89,7 +89,8 @@ struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *paren
                                      const int32_t *tokens, uint32_t n, uid_t uid)
 {
     struct prefix_owner *owner = owner_make(p, uid);
-    struct prefix_node *x = owner ? calloc(1, sizeof(*x)) : NULL;
+    struct prefix_node *x =
+        owner ? calloc(1, sizeof(*x) + (p->n_windows ? PREFIX_WINDOWS * sizeof(*x->windows) : 0)) : NULL;
     if (!x) return NULL;
     x->parent = parent;
     x->root = parent->root;
@@ -98,6 +99,7 @@ struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *paren
     x->n = (uint8_t)n;
     memcpy(x->tokens, tokens, n * sizeof(*tokens));
     x->block = KV_NO_BLOCK;
+    if (p->n_windows) prefix_window_init(x);
     const uint32_t priority = draw(p);
     tree_link_init(&x->in_children, priority);
     tree_link_init(&x->queued.evict, priority);
@@ -157,7 +159,8 @@ void prefix_node_requeue(struct prefix *p, struct prefix_node *n)
     if (!n->parent) return;
     const bool memory = n->block != KV_NO_BLOCK;
     const bool evict = memory && !n->n_children_memory && !n->pins;
-    const bool write = memory && !n->on_disk && !n->writing && (!n->parent->parent || n->parent->on_disk);
+    const bool write = memory && !n->on_disk && !n->writing && (!n->parent->parent || n->parent->on_disk) &&
+                       (!n->windows || prefix_window_whole(p, n));
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
     if (!n->listed && !evict && !write && !disk) return;
     n->listed = evict || write || disk;
@@ -192,6 +195,7 @@ void prefix_node_detach_block(struct prefix *p, struct prefix_node *n)
 {
     assert(n->block != KV_NO_BLOCK && !n->n_children_memory);
     kv_pool_unref(p->pool, n->block);
+    if (n->windows) prefix_window_detach(p, n);
     n->block = KV_NO_BLOCK;
     n->parent->n_children_memory--;
     n->owner->stats.blocks_memory--;

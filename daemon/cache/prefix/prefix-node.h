@@ -23,8 +23,24 @@ enum { IN_MEMORY = 1, ON_DISK = 2, INDEXED = 4 };
 #define PREFIX_USES_MAX       7   /* the largest use count; it fits into the low bits of a ghost */
 #define PREFIX_LEARN_BLOCKS   256 /* blocks in memory from which on a uid has scores (struct eviction_score is large) */
 #define PREFIX_FORGET_DIVISOR 4   /* the uid's scores are freed below PREFIX_LEARN_BLOCKS divided by this */
+#define PREFIX_WINDOWS        (KV_GROUPS_MAX - 1)
 #define PREFIX_TAILS          SCORE_CLASSES
 #define PREFIX_QUEUES         (SCORE_CLASSES + 1)
+
+/* A node's block in a group with a window. */
+struct prefix_window {
+    struct prefix_node *node;
+    uint32_t block;                      /* or KV_NO_BLOCK: in no list */
+    struct prefix_window *older, *newer; /* of the group, by last use */
+};
+
+/* A group with a window. */
+struct prefix_window_group {
+    struct kv_pool *pool;
+    uint32_t window;
+    uint32_t *refs; /* [blocks of the pool] nodes that have the block */
+    struct prefix_window *oldest, *newest;
+};
 
 struct prefix_node {
     /* In prefix.full (a full node) or prefix.namespaces (a root). The hash of all tokens from the root on. */
@@ -43,7 +59,8 @@ struct prefix_node {
     int32_t tokens[KV_BLOCK];
 
     uint32_t refs, tails, n_children;
-    struct prefix_owner *owner; /* NULL: a root */
+    struct prefix_owner *owner;    /* NULL: a root */
+    struct prefix_window *windows; /* [PREFIX_WINDOWS], behind the node; NULL: there are no such groups, or a root */
     struct prefix_id id;
     struct table_link by_id;
     struct tree children;         /* ordered by tokens */
@@ -72,6 +89,8 @@ struct prefix_owner {
 
 struct prefix {
     struct kv_pool *pool;
+    struct prefix_window_group windows[PREFIX_WINDOWS]; /* [n_windows] groups 1, 2, … */
+    uint32_t n_windows;
     prefix_hash_fn hash;
     uint64_t seed, random;
     uint64_t high, low;                       /* the next id */
@@ -151,6 +170,21 @@ void prefix_node_drop_covered(struct prefix *p, struct prefix_node *n);
 void prefix_ghost_add(struct prefix *p, const struct prefix_node *n);
 /* The use count of the evicted node with @hash; 0: it is unknown or forgotten. */
 uint8_t prefix_ghost_uses(const struct prefix *p, uint64_t hash);
+
+/* --- prefix-window.c: blocks of groups with a window --- */
+
+/* Sets up the windows of a node that is being made. */
+void prefix_window_init(struct prefix_node *n);
+/* The node has its block in each group with a window. */
+bool prefix_window_whole(const struct prefix *p, const struct prefix_node *n);
+/* Removes the index's references on the node's blocks in groups with a window. */
+void prefix_window_detach(struct prefix *p, struct prefix_node *n);
+/* The blocks that a token after @n sees are the most recently used ones. */
+void prefix_window_touch(struct prefix *p, struct prefix_node *n);
+/* Shortens the match to one that can be continued in all groups. */
+void prefix_window_fit(const struct prefix *p, struct prefix_match *m);
+void prefix_window_check(const struct prefix *p);
+void prefix_window_fini(struct prefix *p);
 
 /* --- prefix-score.c: the eviction scores of an owner's leaves --- */
 

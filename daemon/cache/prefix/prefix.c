@@ -74,8 +74,12 @@ struct prefix *prefix_free(struct prefix *p)
     for (uint64_t i = 0; i <= p->namespaces.mask; i++)
         for (struct table_link *l = p->namespaces.slots[i]; l; l = l->next) assert(!NODE_OF(l, by_hash)->pins);
     for (uint64_t i = 0; i <= p->ids.mask; i++)
-        for (struct table_link *l = p->ids.slots[i]; l; l = l->next)
-            if (NODE_OF(l, by_id)->block != KV_NO_BLOCK) kv_pool_unref(p->pool, NODE_OF(l, by_id)->block);
+        for (struct table_link *l = p->ids.slots[i]; l; l = l->next) {
+            struct prefix_node *n = NODE_OF(l, by_id);
+            if (n->block != KV_NO_BLOCK) kv_pool_unref(p->pool, n->block);
+            if (n->windows) prefix_window_detach(p, n);
+        }
+    prefix_window_fini(p);
     free_entries(&p->ids, offsetof(struct prefix_node, by_id));
     free_entries(&p->namespaces, offsetof(struct prefix_root, node.by_hash));
     for (uint64_t i = 0; i <= p->uids.mask; i++)
@@ -143,6 +147,7 @@ void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, cons
     uint32_t common, on = walk(p, &at, tokens + out->n, n - out->n, READABLE, &nearest, &common);
     if (on + common > out->n_partial) out->n_disk = on + common;
     out->miss = miss_of(p, at, tokens + out->n + on, n - out->n - on, common);
+    if (p->n_windows) prefix_window_fit(p, out);
 }
 
 struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_namespace *ns,
@@ -173,9 +178,11 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
         .uid = n->owner->uid,
         .n = n->n,
         .block = n->block,
+        .blocks = {n->block},
         .used = n->used,
         .on_disk = n->on_disk,
     };
+    for (uint32_t g = 1; g < KV_GROUPS_MAX; g++) out->blocks[g] = prefix_window_block(n, g);
     memcpy(out->tokens, n->tokens, n->n * sizeof(*n->tokens));
 }
 
@@ -184,6 +191,7 @@ static void touch(struct prefix *p, struct prefix_node *n, bool begins)
 {
     p->clock++;
     n->owner->clock += begins;
+    if (n->windows) prefix_window_touch(p, n);
     for (; n->parent; n = n->parent) {
         n->used = p->clock;
         n->since = n->owner->clock;

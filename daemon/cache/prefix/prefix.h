@@ -54,9 +54,10 @@ struct prefix_info {
     struct prefix_namespace namespace;
     uid_t uid; /* the uid that computed the node first; its memory and disk are charged for it */
     uint32_t n;
-    int32_t tokens[KV_BLOCK]; /* [n] */
-    uint32_t block;           /* the id in the pool, or KV_NO_BLOCK */
-    uint64_t used;            /* the index's clock at the last use, to compare with other nodes; not on disk */
+    int32_t tokens[KV_BLOCK];       /* [n] */
+    uint32_t block;                 /* the id in the pool, or KV_NO_BLOCK */
+    uint32_t blocks[KV_GROUPS_MAX]; /* of each group; [0] is @block. KV_NO_BLOCK too beyond the last group */
+    uint64_t used;                  /* the index's clock at the last use, to compare with other nodes; not on disk */
     bool on_disk;
 };
 
@@ -69,6 +70,25 @@ int prefix_new(struct prefix **out, struct kv_pool *pool, prefix_hash_fn hash);
 /* Frees the index, removes its references on blocks, and returns NULL. @p may be NULL. Asserts that no node has a
  * reference. */
 struct prefix *prefix_free(struct prefix *p);
+
+/* --- groups with a window --- */
+
+/*
+ * A node has a block of its own in each further KV group, whose layers see a window only. These blocks come and go by
+ * themselves: a node in memory can lack some, and pins do not keep them, because a sequence that computes has left most
+ * of its ancestors' blocks behind. prefix_find finds no more than what can be continued: the last node and those that
+ * the window reaches have their blocks. Only a node with all its blocks is written to disk. When a node leaves memory,
+ * so do all its blocks.
+ */
+
+/* Adds a group, whose blocks are in @pool and whose layers see @window positions; its number is 1, 2, … in the order
+ * of the calls. Before any node. 0 or -ENOMEM. */
+int prefix_add_window(struct prefix *p, struct kv_pool *pool, uint32_t window);
+/* The node's block in @group, 1 or more; KV_NO_BLOCK: it has none. */
+uint32_t prefix_window_block(const struct prefix_node *n, uint32_t group);
+/* Gives a node in memory that has no block in @group this one, which holds its first @tokens tokens. The index takes a
+ * reference. Does nothing if the node has more tokens. */
+void prefix_window_attach(struct prefix *p, struct prefix_node *n, uint32_t group, uint32_t block, uint32_t tokens);
 
 /* --- lookup --- */
 
@@ -142,14 +162,17 @@ void prefix_mark_tail(struct prefix *p, struct prefix_id id, bool tail);
 /* --- eviction from memory --- */
 
 /* prefix_evict calls it for each node before the block leaves memory, while the block still has its data, but not for a
- * node that is already being written. True: the caller has copied the data and writes it to disk; the node stays until
- * prefix_disk_written or prefix_disk_write_failed. For a node on disk the return value has no effect. The function must
- * not call the index. */
+ * node that is already being written or lacks a block of a group with a window. True: the caller has copied the data
+ * and writes it to disk; the node stays until prefix_disk_written or prefix_disk_write_failed. For a node on disk the
+ * return value has no effect. The function must not call the index. */
 typedef bool (*prefix_evict_fn)(void *ctx, const struct prefix_info *info);
 
 /* Evicts up to @blocks blocks and returns how many. The index removes its own references only: a block that a table
  * refers to does not become free. @on_evict may be NULL. */
 uint32_t prefix_evict(struct prefix *p, uint32_t blocks, prefix_evict_fn on_evict, void *ctx);
+/* As prefix_evict, for the blocks of a group with a window: evicts the least recently used ones that no table refers
+ * to. The nodes stay in memory. */
+uint32_t prefix_window_evict(struct prefix *p, uint32_t group, uint32_t blocks, prefix_evict_fn on_evict, void *ctx);
 /* The number of blocks that prefix_evict could evict now; O(1). */
 uint32_t prefix_evictable(const struct prefix *p);
 

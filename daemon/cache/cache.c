@@ -3,9 +3,14 @@
 
 int kv_cache_new(struct kv_cache *c, struct backend *b, const struct tier_config *t, struct job_returns *jobs)
 {
+    const struct hparams *s = &b->hparams;
+    int r = 0;
     c->backend = b;
-    int r = kv_pool_new(&c->pool, b->kv_blocks[0]);
-    if (r == 0) r = prefix_new(&c->prefix, c->pool, NULL);
+    c->n_groups = s->n_groups;
+    for (uint32_t g = 0; r == 0 && g < c->n_groups; g++) r = kv_pool_new(&c->pools[g], b->kv_blocks[g]);
+    if (r == 0) r = prefix_new(&c->prefix, c->pools[0], NULL);
+    for (uint32_t g = 1; r == 0 && g < c->n_groups; g++)
+        r = prefix_add_window(c->prefix, c->pools[g], s->groups[g].window);
     return r < 0 ? r : tier_new(c, t, jobs);
 }
 
@@ -14,17 +19,29 @@ void kv_cache_free(struct kv_cache *c, uint64_t until)
     tier_flush(c, until);
     c->prefix = prefix_free(c->prefix);
     tier_free(c);
-    c->pool = kv_pool_free(c->pool);
+    for (uint32_t g = 0; g < c->n_groups; g++) c->pools[g] = kv_pool_free(c->pools[g]);
 }
 
-bool kv_cache_make_room(struct kv_cache *c, uint32_t blocks)
+static uint32_t evict(struct kv_cache *c, uint32_t group, uint32_t blocks)
+{
+    return group ? prefix_window_evict(c->prefix, group, blocks, tier_evicting, c)
+                 : prefix_evict(c->prefix, blocks, tier_evicting, c);
+}
+
+bool kv_cache_make_room(struct kv_cache *c, uint32_t group, uint32_t blocks)
 {
     for (;;) {
-        uint32_t have = kv_pool_free_blocks(c->pool);
+        uint32_t have = kv_pool_free_blocks(c->pools[group]);
         if (have >= blocks) return true;
         /* A block in two namespaces is free only when both have evicted it. */
-        if (prefix_evict(c->prefix, blocks - have, tier_evicting, c) == 0) return false;
+        if (evict(c, group, blocks - have) == 0) return false;
     }
+}
+
+void kv_cache_drop(struct kv_cache *c, struct kv_tables *t)
+{
+    for (uint32_t g = 0; g < c->n_groups; g++) kv_table_fini(&t->tables[g], c->pools[g]);
+    t->n_tokens = 0;
 }
 
 void kv_cache_namespace(const struct kv_cache *c, const struct namespace_owner *owner, struct prefix_namespace *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The KV cache as a whole: the pool of blocks, the index that finds blocks by their content, and the disk behind it.
+ * The KV cache as a whole: the pools of blocks, the index that finds blocks by their content, and the disk behind it.
  * Engine thread only, but for the jobs that read and write the disk.
  */
 #include "daemon/cache/kv/kv-table.h"
@@ -11,7 +11,8 @@
 
 struct kv_cache {
     struct backend *backend; /* borrowed; owns the tensor memory */
-    struct kv_pool *pool;
+    struct kv_pool *pools[KV_GROUPS_MAX];
+    uint32_t n_groups; /* as in the backend's hparams */
     struct prefix *prefix;
     struct tier *tier;
     struct prefix_namespace public_namespace; /* of the prefixes that all users may find */
@@ -26,8 +27,11 @@ int kv_cache_new(struct kv_cache *c, struct backend *b, const struct tier_config
 /* Write blocks that are not on disk until @until (monotonic, us), and free everything. */
 void kv_cache_free(struct kv_cache *c, uint64_t until);
 
-/* Evict blocks without users until @blocks are free. False: so many cannot be had. */
-bool kv_cache_make_room(struct kv_cache *c, uint32_t blocks);
+/* Evict blocks without users until @blocks of @group are free. False: so many cannot be had. */
+bool kv_cache_make_room(struct kv_cache *c, uint32_t group, uint32_t blocks);
+
+/* Remove the references of all tables of a sequence; they are empty afterwards. */
+void kv_cache_drop(struct kv_cache *c, struct kv_tables *t);
 
 /* The namespace of what @owner computes. */
 void kv_cache_namespace(const struct kv_cache *c, const struct namespace_owner *owner, struct prefix_namespace *out);

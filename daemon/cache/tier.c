@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/tier.h"
 #include "daemon/cache/cache.h"
+#include "daemon/cache/payload.h"
 #include "daemon/cache/tier-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
@@ -57,7 +58,7 @@ int tier_new(struct kv_cache *c, const struct tier_config *config, struct job_re
         r = namespace_secret_load(&t->secret, NULL);
         if (r < 0) return r;
     }
-    t->payload = c->backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
+    t->payload = payload_bytes(c->backend);
     if (!config->cache_dir || config->cache_bytes == 0 || !config->state_dir) t->given_up = true;
     tier_namespace(t, &(struct namespace_owner){.public = true}, &c->public_namespace);
     tier_open(c);
@@ -134,7 +135,7 @@ static bool start_write(struct kv_cache *c, const struct prefix_info *info, cons
         w->has_victim = true;
         w->victim = *victim;
     }
-    c->backend->ops->kv_read(c->backend, 0, info->block, w->payload);
+    payload_read(c->backend, info->blocks, w->payload);
     t->writes++;
     jobs_send(t->jobs, &w->job, (uid_t)-1, run_write, written);
     return true;
@@ -264,7 +265,7 @@ static void flush(struct kv_cache *c, uint64_t until)
             disk_remove(t->disk, victim.id);
         }
         if (r == 0) {
-            c->backend->ops->kv_read(c->backend, 0, info.block, payload);
+            payload_read(c->backend, info.blocks, payload);
             r = disk_write(t->disk, &info, payload);
         }
         if (r == 0) {

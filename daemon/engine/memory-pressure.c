@@ -21,12 +21,12 @@ void engine_shed(struct engine *e)
 static bool release(struct core *core)
 {
     struct backend *b = core->cache.backend;
-    uint32_t left = BLOCKS_TURN, at = 0, n;
-    while (left && (n = kv_pool_sweep(core->cache.pool, &at, left))) {
-        b->ops->kv_release(b, 0, at, n);
-        at += n;
-        left -= n;
-    }
+    uint32_t left = BLOCKS_TURN, n;
+    for (uint32_t g = 0; g < core->cache.n_groups; g++)
+        for (uint32_t at = 0; left && (n = kv_pool_sweep(core->cache.pools[g], &at, left)); at += n) {
+            b->ops->kv_release(b, g, at, n);
+            left -= n;
+        }
     return left;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 /* The configuration of an engine: the keys of hobd.conf(5) that concern the model, its caches and its queue. */
 #include "kernels/kernels.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine_config {
@@ -16,7 +17,8 @@ struct engine_config {
     uint64_t queue_timeout_usec;
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t batch_window_usec;
-    const char *cpu; /* HOB_CPU, or NULL */
+    bool window_group; /* as in struct backend_config; no key sets it */
+    const char *cpu;   /* HOB_CPU, or NULL */
     /* directories; NULL: none */
     char *packed_dir;          /* packed weights, kept for the next start */
     char *state_dir;           /* sessions, and the secret of the cache's namespaces */

@@ -169,7 +169,7 @@ static int set_context(struct request *r, struct seq *s)
 static int set_limits(struct request *r, struct seq *s)
 {
     const struct proto_generate *g = &r->proto.gen;
-    const struct kv_pool *pool = r->core->cache.pool;
+    const struct kv_pool *pool = r->core->cache.pools[0];
     const struct loaded *m = &r->core->model;
     s->n_prompt = s->prompt.tokens.n;
     int result = sampling_start(&s->sampling, s->biases, s->n_biases, m->eog, g->ignore_eos ? m->n_eog : 0);

@@ -105,6 +105,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .kv_type = c->kv_type,
         .kv_bytes = bytes,
         .batch_tokens = c->batch_tokens,
+        .window_group = c->window_group,
         .cpu = c->cpu,
         .packed_dir = c->packed_dir,
         .progress = progress,
@@ -127,8 +128,6 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
     struct hparams hparams;
     int r = gguf_open(&m->gguf, c->model_path);
     if (r == 0) r = hparams_read(&hparams, m->gguf);
-    if (r == 0 && hparams.n_groups != 1)
-        r = error_say(-EOPNOTSUPP, "%s: more than one kind of KV layer", c->model_path);
     if (r == 0) r = tokenizer_new(&m->tokenizer, m->gguf);
     if (r == 0) r = load_vocabulary(m, &hparams);
     sample_params_init(&m->sampling);

@@ -192,6 +192,41 @@ static uint32_t found(struct core *core, struct seq *s, uint32_t *looks)
     return s->sched.found < last ? s->sched.found : last;
 }
 
+/* Blocks of @group that @s holds, or would hold. Of a group with a window it may have given some back. */
+static uint32_t blocks_of(const struct core *core, const struct seq *s, uint32_t group)
+{
+    uint32_t held = s->kv.tables[group].n_blocks;
+    if (!group) return s->state != SEQ_WAITING ? held : seq_blocks(s) - reuse_shared(s);
+    uint32_t most = seq_group_blocks(s, &core->cache.backend->hparams.groups[group]);
+    return s->state != SEQ_WAITING && held < most ? held : most;
+}
+
+/* Blocks of @group that sequences can have; of a group with a window those that no sequence holds, as if none were
+ * shared. */
+static uint32_t free_blocks(const struct core *core, uint32_t group)
+{
+    const struct kv_cache *c = &core->cache;
+    if (!group) return kv_pool_free_blocks(c->pools[0]) + prefix_evictable(c->prefix);
+    uint32_t left = kv_pool_total(c->pools[group]);
+    for (const struct seq *s = core->seqs.head; s; s = s->next) {
+        uint32_t held = s->kv.tables[group].n_blocks ? blocks_of(core, s, group) : 0;
+        left -= held < left ? held : left;
+    }
+    return left;
+}
+
+/* The group with the smallest share of its blocks left: the scheduler counts blocks of one group only. */
+static uint32_t tightest_group(const struct core *core)
+{
+    const struct kv_cache *c = &core->cache;
+    uint32_t best = 0;
+    for (uint32_t g = 1; g < c->n_groups; g++)
+        if ((uint64_t)free_blocks(core, g) * kv_pool_total(c->pools[best]) <
+            (uint64_t)free_blocks(core, best) * kv_pool_total(c->pools[g]))
+            best = g;
+    return best;
+}
+
 static void show(struct core *core, struct seq *s, struct sched_req *r, uint32_t user, uint64_t now, uint32_t *looks)
 {
     bool running = s->state != SEQ_WAITING;
@@ -209,7 +244,7 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint32_t
         .known = seq_known(s),
         .draft = s->n_draft,
         .spent = s->sched.spent,
-        .blocks = running ? s->kv.n_blocks : seq_blocks(s) - reuse_shared(s),
+        .blocks = blocks_of(core, s, core->plan.group),
         .group = SCHED_NONE,
         .class = class_of(s->request),
         .running = running,
@@ -243,6 +278,7 @@ int plan_gather(struct core *core, struct sched_state *out)
     uint32_t looks = LOOKS;
     p->n = p->n_users = 0;
     p->gathered++;
+    p->group = tightest_group(core);
     for (struct seq *s = core->seqs.head; s; s = s->next) {
         if (s->state > SEQ_RUNNING) continue;
         if (make_room(p) < 0) return -ENOMEM;
@@ -257,7 +293,7 @@ int plan_gather(struct core *core, struct sched_state *out)
         .users = p->accounts,
         .n_users = p->n_users,
         .now_ms = now / 1000,
-        .free_blocks = kv_pool_free_blocks(core->cache.pool) + prefix_evictable(core->cache.prefix),
+        .free_blocks = free_blocks(core, p->group),
     };
     return 0;
 }

@@ -23,6 +23,7 @@ struct plan {
     struct user **users;         /* [n_users] */
     uint32_t n_users, cap_users;
     uint64_t gathered; /* how often */
+    uint32_t group;    /* the KV group whose blocks the scheduler sees */
     void *scratch;
     size_t scratch_size;
 };

@@ -9,7 +9,7 @@
 
 struct step_scratch {
     struct batch_entry *entries; /* [parallel] what the backend gets */
-    const uint32_t **tables;     /* [parallel] block tables, one group each */
+    const uint32_t **tables;     /* [parallel][n_groups] block tables */
     uint8_t *want;               /* [batch_tokens] */
     int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
     float *logits;               /* [rows][hparams.vocab] */
@@ -39,7 +39,7 @@ int step_new(struct core *core)
     struct step_scratch *x = core->step = calloc(1, sizeof(*x));
     if (!x) return -ENOMEM;
     x->entries = calloc(n, sizeof(*x->entries));
-    x->tables = calloc(n, sizeof(*x->tables));
+    x->tables = calloc(n * core->cache.n_groups, sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
     x->tokens = calloc(t, sizeof(*x->tokens));
     if (!x->entries || !x->tables || !x->want || !x->tokens)
@@ -73,15 +73,17 @@ static int rotate(struct core *core, struct seq *s)
 {
     uint32_t at = s->kv.n_tokens, left = seq_known(s) - at + s->n_draft, batch = core->config.batch_tokens;
     uint32_t end = at + (left < batch ? left : batch), need = kv_table_blocks(end), from = 0, to = 0;
-    if (!seq_rotates(s) || need <= s->kv.n_blocks) return 0;
+    struct kv_table *t = &s->kv.tables[0];
+    if (!seq_rotates(s)) return seq_cover(&core->cache, s, end); /* a model with windows does not rotate */
+    if (need <= t->n_blocks) return 0;
     if (at >= s->context.ctx) {
         from = s->context.keep / KV_BLOCK;
         to = (at + 1 - (s->context.ctx - s->context.keep)) / KV_BLOCK;
     }
-    int r = kv_table_rotate(&s->kv, core->cache.pool, from, to, need);
-    if (r == 0 && s->kv.n_blocks < need && !kv_cache_make_room(&core->cache, need - s->kv.n_blocks))
+    int r = kv_table_rotate(t, core->cache.pools[0], from, to, need);
+    if (r == 0 && t->n_blocks < need && !kv_cache_make_room(&core->cache, 0, need - t->n_blocks))
         r = error_say(-ENOBUFS, "no block of KV is free for a context that rotates");
-    return r < 0 ? r : kv_table_reserve(&s->kv, core->cache.pool, end);
+    return r < 0 ? r : kv_table_reserve(t, core->cache.pools[0], end);
 }
 
 static void rotate_all(struct core *core)
@@ -132,14 +134,16 @@ static void fill_entries(struct core *core, size_t runs)
     struct step_scratch *x = core->step;
     const struct plan *p = &core->plan;
     uint8_t *want = x->want;
+    uint32_t n_groups = core->cache.n_groups;
     for (size_t i = 0; i < runs; i++) {
         const struct sched_run *r = &p->runs[i];
         const struct seq *s = p->seqs[r->index];
-        x->tables[i] = s->kv.ids;
+        const uint32_t **tables = &x->tables[i * n_groups];
+        for (uint32_t g = 0; g < n_groups; g++) tables[g] = s->kv.tables[g].ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
         if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, WANT_LOGITS, 1 + r->draft);
         x->entries[i] = (struct batch_entry){
-            .blocks = &x->tables[i],
+            .blocks = tables,
             .pos = s->kv.n_tokens,
             .n = r->n,
             .tokens = entry_tokens(s, r, x->tokens + (want - x->want)),

@@ -197,7 +197,7 @@ bool turn_keep(struct request *r)
         return false;
     }
     if (r->end.type == PROTO_EV_ERROR && fails_alone(r)) note_failure(r, &r->end.message);
-    sessions_set_tail(r->core, x, s->kv.n_blocks ? reuse_end(&r->core->cache, s) : s->reuse.tail);
+    sessions_set_tail(r->core, x, s->kv.tables[0].n_blocks ? reuse_end(&r->core->cache, s) : s->reuse.tail);
     save(r);
     return true;
 }

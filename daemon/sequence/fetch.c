@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/sequence/fetch.h"
+#include "daemon/cache/payload.h"
 #include "daemon/sequence/sequence.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -22,7 +23,8 @@ struct fetch {
     char why[160];
     struct {
         struct prefix_info info;
-        uint32_t block, tokens; /* destination, and how many of its tokens are of the sequence */
+        uint32_t blocks[KV_GROUPS_MAX]; /* destination, in each group */
+        uint32_t tokens;                /* how many of its tokens are of the sequence */
     } part[FETCH_BLOCKS];
 };
 
@@ -36,7 +38,7 @@ static void run(struct job *j)
     for (; f->r == 0 && f->good < f->n; f->good++) {
         f->r = disk_read(f->disk, &f->part[f->good].info, payload);
         if (f->r < 0) break;
-        f->backend->ops->kv_write(f->backend, 0, f->part[f->good].block, payload);
+        payload_write(f->backend, f->part[f->good].blocks, payload);
     }
     if (f->r < 0) snprintf(f->why, sizeof(f->why), "%s", error_text(f->r));
 }
@@ -47,17 +49,25 @@ static void back(struct return_job *x)
     f->done(f->seq);
 }
 
+/* The positions that a fetch from @at on can reach. */
+static uint32_t fetch_end(const struct seq *s, uint32_t at)
+{
+    uint32_t left = seq_known(s) - at, most = FETCH_BLOCKS * KV_BLOCK;
+    return at + (left < most ? left : most);
+}
+
 bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 {
     uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK, n;
     struct prefix_node *x = s->reuse.indexed_node;
     if (!tier_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
     struct fetch *f = NULL;
+    if (c->n_groups > 1 && (!reuse_on_disk(c, s, x, at, &n) || seq_cover(c, s, fetch_end(s, at)) < 0)) return false;
     while ((x = reuse_on_disk(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
         if (!f) f = calloc(1, sizeof(*f));
         if (!f) return false;
         prefix_info(x, &f->part[f->n].info);
-        f->part[f->n].block = s->kv.ids[at / KV_BLOCK];
+        for (uint32_t g = 0; g < c->n_groups; g++) f->part[f->n].blocks[g] = s->kv.tables[g].ids[at / KV_BLOCK];
         f->part[f->n++].tokens = n;
         f->last = x;
         at += n;

@@ -66,11 +66,11 @@ uint32_t reuse_shared(const struct seq *s)
     return most / KV_BLOCK;
 }
 
-/* The block after the first @n tokens of @s that a sibling is writing, and in *partial how many of its tokens equal
- * those of @s. KV_NO_BLOCK: no sibling has more than @least. */
-static uint32_t sibling_block(const struct seq *s, uint32_t n, uint32_t least, uint32_t *partial)
+/* A sibling that is writing the block after the first @n tokens of @s, and in *partial how many of its tokens equal
+ * those of @s. NULL: no sibling has more than @least. */
+static const struct seq *writing_sibling(const struct seq *s, uint32_t n, uint32_t least, uint32_t *partial)
 {
-    uint32_t block = KV_NO_BLOCK;
+    const struct seq *best = NULL;
     *partial = least;
     for (const struct seq *t = NULL; (t = next_sibling(s, t));) {
         uint32_t end = t->kv.n_tokens < findable(s) ? t->kv.n_tokens : findable(s), at = n;
@@ -78,25 +78,59 @@ static uint32_t sibling_block(const struct seq *s, uint32_t n, uint32_t least, u
         while (at < end && seq_ids(s)[at] == seq_ids(t)[at]) at++;
         if (at - n <= *partial) continue;
         *partial = at - n;
-        block = t->kv.ids[n / KV_BLOCK];
+        best = t;
     }
-    return block;
+    return best;
 }
 
-/* The blocks of the chain up to m->node become the first of the table. */
+/* The blocks of the chain up to m->node become the first of the table of group 0. */
 static int share(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
 {
+    struct kv_table *t = &s->kv.tables[0];
     uint32_t n = m->n / KV_BLOCK;
-    int r = kv_table_grow(&s->kv, n);
+    int r = kv_table_grow(t, n);
     if (r < 0) return r;
-    s->kv.n_blocks = n;
+    t->n_blocks = n;
     for (const struct prefix_node *x = m->node; x; x = prefix_parent(x)) {
-        s->kv.ids[--n] = prefix_block(x);
-        kv_pool_ref(c->pool, prefix_block(x));
+        t->ids[--n] = prefix_block(x);
+        kv_pool_ref(c->pools[0], prefix_block(x));
     }
     assert(n == 0);
     s->kv.n_tokens = m->n;
     return 0;
+}
+
+/* The same for a group with a window: what the next token does not see is left out. */
+static int share_window(struct kv_cache *c, struct seq *s, uint32_t g, const struct prefix_match *m)
+{
+    struct kv_table *t = &s->kv.tables[g];
+    uint32_t n = m->n / KV_BLOCK, first = kv_group_first(&c->backend->hparams.groups[g], m->n) / KV_BLOCK;
+    int r = kv_table_grow(t, n);
+    if (r < 0) return r;
+    t->n_blocks = n;
+    for (uint32_t i = 0; i < n; i++) t->ids[i] = KV_NO_BLOCK;
+    for (const struct prefix_node *x = m->node; n > first; x = prefix_parent(x)) {
+        t->ids[--n] = prefix_window_block(x, g);
+        kv_pool_ref(c->pools[g], t->ids[n]);
+    }
+    return 0;
+}
+
+/* Give @s its blocks of the groups with a window. As reuse_begin. */
+static int begin_windows(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
+{
+    int r = 0;
+    for (uint32_t g = 1; r == 0 && g < c->n_groups; g++) r = share_window(c, s, g, m); /* before any is evicted */
+    for (uint32_t g = 1; r == 0 && g < c->n_groups; g++) {
+        const struct kv_group *group = &c->backend->hparams.groups[g];
+        struct kv_table *t = &s->kv.tables[g];
+        uint32_t all = kv_table_blocks(seq_positions(s));
+        uint32_t end = kv_group_first(group, m->n) / KV_BLOCK + seq_group_blocks(s, group);
+        if (end > all) end = all;
+        if (end > t->n_blocks && !kv_cache_make_room(c, g, end - t->n_blocks)) return 1;
+        r = kv_table_reserve(t, c->pools[g], end * KV_BLOCK);
+    }
+    return r;
 }
 
 /* Index blocks of the public namespace in the owner's as well: one block, two nodes. */
@@ -111,10 +145,17 @@ static void take_over(struct kv_cache *c, struct seq *s)
 static void copy_partial(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
 {
     struct backend *b = c->backend;
-    uint32_t n, from = sibling_block(s, m->n, m->n_partial, &n);
-    if (from == KV_NO_BLOCK && n) from = prefix_block(m->partial);
+    uint32_t n, at = m->n / KV_BLOCK, from[KV_GROUPS_MAX];
+    const struct seq *t = writing_sibling(s, m->n, m->n_partial, &n);
     if (n == 0) return;
-    b->ops->kv_copy(b, 0, s->kv.ids[m->n / KV_BLOCK], from, n);
+    for (uint32_t g = 0; g < c->n_groups; g++) {
+        if (t)
+            from[g] = t->kv.tables[g].ids[at];
+        else
+            from[g] = g ? prefix_window_block(m->partial, g) : prefix_block(m->partial);
+        if (from[g] == KV_NO_BLOCK) return; /* to make room for @s, it was evicted */
+    }
+    for (uint32_t g = 0; g < c->n_groups; g++) b->ops->kv_copy(b, g, s->kv.tables[g].ids[at], from[g], n);
     s->kv.n_tokens = m->n + n;
 }
 
@@ -132,12 +173,12 @@ static void hold(struct kv_cache *c, struct prefix_node *n)
  * the one that is missing. */
 static int take_room(struct kv_cache *c, struct prefix_match *m, uint32_t blocks)
 {
-    if (kv_cache_make_room(c, blocks)) return 0;
+    if (kv_cache_make_room(c, 0, blocks)) return 0;
     if (!m->partial) return 1;
     drop(c, m->partial);
     m->partial = NULL;
     m->n_partial = 0;
-    return kv_cache_make_room(c, blocks) ? 0 : 1;
+    return kv_cache_make_room(c, 0, blocks) ? 0 : 1;
 }
 
 int reuse_begin(struct kv_cache *c, struct seq *s)
@@ -146,19 +187,20 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     bool is_public = find(c, s, &own, &public);
     struct prefix_match *m = is_public ? &public : &own;
     uint32_t blocks = seq_blocks(s), need = blocks - m->n / KV_BLOCK;
-    assert(s->kv.n_blocks == 0 && !s->reuse.indexed_node);
+    assert(s->kv.tables[0].n_blocks == 0 && !s->reuse.indexed_node);
     hold(c, m->node);
     hold(c, m->partial);
     int r = take_room(c, m, need);
     if (r == 0) r = share(c, s, m);
     if (r == 0) {
-        r = kv_table_reserve(&s->kv, c->pool, blocks * KV_BLOCK);
+        r = kv_table_reserve(&s->kv.tables[0], c->pools[0], blocks * KV_BLOCK);
         assert(r != -ENOBUFS); /* they were counted */
     }
+    if (r == 0) r = begin_windows(c, s, m);
     if (r == 0) copy_partial(c, s, m);
     drop(c, m->partial);
     if (r != 0) {
-        kv_table_fini(&s->kv, c->pool);
+        kv_cache_drop(c, &s->kv);
         drop(c, m->node);
         return r;
     }
@@ -178,22 +220,37 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     return 0;
 }
 
+/* The block of @s in a group with a window becomes the node's, or the node's becomes that of @s. */
+static void add_window(struct kv_cache *c, struct seq *s, uint32_t g, struct prefix_node *node, uint32_t n)
+{
+    uint32_t *mine = &s->kv.tables[g].ids[s->reuse.indexed / KV_BLOCK], its = prefix_window_block(node, g);
+    if (*mine == KV_NO_BLOCK || *mine == its) return;
+    if (its == KV_NO_BLOCK) {
+        prefix_window_attach(c->prefix, node, g, *mine, n);
+    } else if (n == KV_BLOCK) {
+        kv_pool_ref(c->pools[g], its);
+        kv_pool_unref(c->pools[g], *mine);
+        *mine = its;
+    }
+}
+
 /* Index the next block of @s, which holds its next @n tokens. False: no memory. */
 static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
 {
     struct reuse *u = &s->reuse;
     struct prefix_node *node;
-    uint32_t at = u->indexed / KV_BLOCK, mine = s->kv.ids[at];
+    uint32_t at = u->indexed / KV_BLOCK, *ids = s->kv.tables[0].ids, mine = ids[at];
     int r = prefix_add(c->prefix, &u->namespace, u->indexed_node, seq_ids(s) + u->indexed, n, mine, s->uid, &node);
     if (r < 0) {
         u->off = true; /* others have to compute these tokens again */
         return false;
     }
     if (n == KV_BLOCK && r == 1 && prefix_block(node) != mine) {
-        s->kv.ids[at] = prefix_block(node); /* another sequence was first, with the same bits */
-        kv_pool_ref(c->pool, s->kv.ids[at]);
-        kv_pool_unref(c->pool, mine);
+        ids[at] = prefix_block(node); /* another sequence was first, with the same bits */
+        kv_pool_ref(c->pools[0], ids[at]);
+        kv_pool_unref(c->pools[0], mine);
     }
+    for (uint32_t g = 1; g < c->n_groups; g++) add_window(c, s, g, node, n);
     prefix_ref(c->prefix, node);
     drop(c, u->indexed_node);
     u->indexed_node = node;
@@ -217,8 +274,9 @@ struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
 {
     struct reuse *u = &s->reuse;
     struct prefix_info info = {0};
-    if (s->kv.n_blocks) reuse_advance(c, s);
-    if (s->kv.n_blocks && !u->off && u->indexed < s->kv.n_tokens) add(c, s, s->kv.n_tokens - u->indexed);
+    const bool any = s->kv.tables[0].n_blocks > 0;
+    if (any) reuse_advance(c, s);
+    if (any && !u->off && u->indexed < s->kv.n_tokens) add(c, s, s->kv.n_tokens - u->indexed);
     if (u->indexed_node) {
         prefix_info(u->indexed_node, &info);
         prefix_touch(c->prefix, u->indexed_node);
@@ -226,7 +284,7 @@ struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
     }
     u->indexed_node = NULL;
     u->indexed = 0;
-    kv_table_fini(&s->kv, c->pool);
+    kv_cache_drop(c, &s->kv);
     return info.id;
 }
 
@@ -237,7 +295,9 @@ struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s,
     struct prefix_node *x =
         prefix_child(c->prefix, &s->reuse.namespace, after, seq_ids(s) + from, findable(s) - from, n);
     struct prefix_info info;
-    if (!x || *n == 0 || prefix_block(x) != KV_NO_BLOCK) return NULL;
+    if (!x || *n == 0) return NULL;
+    /* With several groups a node in memory may lack a block that the file has. */
+    if (c->n_groups == 1 && prefix_block(x) != KV_NO_BLOCK) return NULL;
     prefix_info(x, &info);
     return info.on_disk && (*n == info.n || *n < KV_BLOCK) ? x : NULL;
 }

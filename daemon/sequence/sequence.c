@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/sequence/sequence.h"
+#include "libcommon/error.h"
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ int seq_new(struct seq **out, struct request *request, struct seq_group *group, 
 struct seq *seq_free(struct seq *s)
 {
     if (!s) return NULL;
-    assert(s->kv.n_blocks == 0 && !s->reuse.indexed_node && !s->fetch);
+    assert(s->kv.tables[0].n_blocks == 0 && !s->reuse.indexed_node && !s->fetch);
     s->group->seqs[s->nth] = NULL;
     prompt_fini(&s->prompt);
     free(s->end_node);
@@ -156,6 +156,32 @@ uint32_t seq_blocks(const struct seq *s)
     /* the positions that a step's tokens see, with whole blocks at both ends of the window and of the kept part */
     uint32_t most = kv_table_blocks(s->context.ctx) + kv_table_blocks(s->context.batch) + 2;
     return seq_rotates(s) && most < all ? most : all;
+}
+
+uint32_t seq_group_blocks(const struct seq *s, const struct kv_group *g)
+{
+    if (!g->window) return seq_blocks(s);
+    uint64_t all = kv_table_blocks(seq_positions(s)), most = kv_group_blocks(g, s->context.batch);
+    return (uint32_t)(most < all ? most : all);
+}
+
+static int cover(struct kv_cache *c, struct seq *s, uint32_t g, uint32_t end)
+{
+    struct kv_table *t = &s->kv.tables[g];
+    uint32_t need = kv_table_blocks(end);
+    uint32_t first = kv_group_first(&c->backend->hparams.groups[g], s->kv.n_tokens) / KV_BLOCK;
+    if (need <= t->n_blocks) return 0;
+    int r = kv_table_rotate(t, c->pools[g], 0, first, need);
+    if (r == 0 && t->n_blocks < need && !kv_cache_make_room(c, g, need - t->n_blocks))
+        r = error_say(-ENOBUFS, "no block of KV is free for the layers with a window");
+    return r < 0 ? r : kv_table_reserve(t, c->pools[g], end);
+}
+
+int seq_cover(struct kv_cache *c, struct seq *s, uint32_t end)
+{
+    int r = 0;
+    for (uint32_t g = 1; r == 0 && g < c->n_groups; g++) r = cover(c, s, g, end);
+    return r;
 }
 
 /* --- tokens --- */

@@ -74,7 +74,7 @@ struct seq {
     size_t n_prompt, cached; /* tokens of the prompt; of these, found in the cache when it was admitted */
     uint32_t max_tokens, generated;
     bool max_is_context; /* the context leaves max_tokens, less than the request asked for */
-    struct kv_table kv;  /* n_tokens of seq_ids() are computed */
+    struct kv_tables kv; /* n_tokens of seq_ids() are computed */
     struct reuse reuse;
     struct seq_context context;
     struct seq_schedule sched;
@@ -120,9 +120,18 @@ static inline uint32_t seq_known(const struct seq *s)
     return s->context.view ? s->context.n_view : (uint32_t)s->prompt.tokens.n;
 }
 
-/* Positions it may come to need; blocks it holds at once at most. */
+/* Positions it may come to need; blocks of group 0 it holds at once at most. */
 uint32_t seq_positions(const struct seq *s);
 uint32_t seq_blocks(const struct seq *s);
+/* The same of any group. */
+uint32_t seq_group_blocks(const struct seq *s, const struct kv_group *g);
+
+/*
+ * Before a step, or a fetch: let the tables of the groups with a window cover the positions before @end. Blocks before
+ * the window of the next token are given back, and are KV_NO_BLOCK in the table. 0; -ENOBUFS or -ENOMEM, and the error
+ * message.
+ */
+int seq_cover(struct kv_cache *c, struct seq *s, uint32_t end);
 
 /* True if it may outgrow the context and rotates then. Only the KV of its first ctx positions can be shared. */
 bool seq_rotates(const struct seq *s);

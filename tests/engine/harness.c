@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/engine/harness.h"
+#include "daemon/engine/state.h"
 #include <errno.h>
 #include <poll.h>
 #include <semaphore.h>
@@ -87,18 +88,17 @@ void harness_stop(struct harness *h)
 }
 
 static struct {
-    atomic_bool wanted;
+    _Atomic(struct core *) wanted; /* whose thread shall stop; NULL: none */
     sem_t stands, go;
 } hold;
-
-struct core;
 
 void __real_requests_start_new(struct core *core);
 void __wrap_requests_start_new(struct core *core);
 
 void __wrap_requests_start_new(struct core *core)
 {
-    if (atomic_exchange(&hold.wanted, false)) {
+    struct core *mine = core;
+    if (atomic_compare_exchange_strong(&hold.wanted, &mine, NULL)) {
         sem_post(&hold.stands);
         sem_wait(&hold.go);
     }
@@ -115,7 +115,7 @@ void harness_hold(struct harness *h)
 {
     sem_init(&hold.stands, 0, 0);
     sem_init(&hold.go, 0, 0);
-    hold.wanted = true;
+    hold.wanted = &h->engine->core;
     hold_wait(h);
     h->held = true;
 }
@@ -322,7 +322,7 @@ static void take(struct harness *h)
 void harness_turn(struct harness *h)
 {
     struct engine_event e;
-    hold.wanted = true; /* before it goes, or it could miss a turn */
+    hold.wanted = &h->engine->core; /* before it goes, or it could miss a turn */
     sem_post(&hold.go);
     hold_wait(h);
     while (engine_poll(h->engine, &e)) note(h, &e);

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The block table of one sequence: it maps positions 0 … n_tokens-1 to KV blocks, 32 positions to a block. The table
- * holds one reference on each of its blocks. A table of zeros is an empty one. It has no lock: the engine
- * thread owns it.
+ * The block table of one sequence in one KV group: it maps positions to KV blocks, 32 positions to a block. The table
+ * holds one reference on each of its blocks. A table of zeros is an empty one. It has no lock: the engine thread owns
+ * it.
  */
 #include "daemon/cache/kv/kv-pool.h"
 
 struct kv_table {
     uint32_t *ids; /* [n_blocks] */
     uint32_t n_blocks;
-    uint32_t cap;      /* ids that fit into the array */
+    uint32_t cap; /* ids that fit into the array */
+};
+
+/* The tables of one sequence. */
+struct kv_tables {
     uint32_t n_tokens; /* tokens whose K and V are computed */
+    struct kv_table tables[KV_GROUPS_MAX];
 };
 
 /* The number of blocks for @tokens tokens. */

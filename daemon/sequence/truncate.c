@@ -19,12 +19,12 @@ static void unindex(struct kv_cache *c, struct reuse *u, uint32_t n)
 }
 
 /* Give back the blocks from entry @at of the table on that others use, too. Returns how many they were. */
-static uint32_t give_back(struct kv_cache *c, struct kv_table *t, uint32_t at)
+static uint32_t give_back(struct kv_pool *p, struct kv_table *t, uint32_t at)
 {
     uint32_t n = 0;
     for (; at < t->n_blocks; at++) {
-        if (t->ids[at] == KV_NO_BLOCK || kv_pool_refs(c->pool, t->ids[at]) == 1) continue;
-        kv_pool_unref(c->pool, t->ids[at]);
+        if (t->ids[at] == KV_NO_BLOCK || kv_pool_refs(p, t->ids[at]) == 1) continue;
+        kv_pool_unref(p, t->ids[at]);
         t->ids[at] = KV_NO_BLOCK;
         n++;
     }
@@ -32,33 +32,58 @@ static uint32_t give_back(struct kv_cache *c, struct kv_table *t, uint32_t at)
 }
 
 /* Give the table free blocks where it has none from entry @at on. */
-static void take_blocks(struct kv_cache *c, struct kv_table *t, uint32_t at)
+static void take_blocks(struct kv_pool *p, struct kv_table *t, uint32_t at)
 {
     for (; at < t->n_blocks; at++) {
         if (t->ids[at] != KV_NO_BLOCK) continue;
-        int r = kv_pool_take(c->pool, &t->ids[at]);
+        int r = kv_pool_take(p, &t->ids[at]);
         assert(r == 0); /* they were counted */
         (void)r;
     }
 }
 
-int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
+/* Does the sequence still have all blocks that a token at position @n sees? */
+static bool has_window(const struct kv_cache *c, const struct seq *s, uint32_t n)
 {
-    struct kv_table *t = &s->kv;
-    uint32_t at = n / KV_BLOCK, rest = n % KV_BLOCK, from = KV_NO_BLOCK;
-    if (n >= t->n_tokens) return 0;
-    if (seq_rotates(s) && t->n_tokens > s->context.ctx)
-        return error_say(-EOPNOTSUPP, "a context that has rotated cannot be truncated");
-    unindex(c, &s->reuse, n);
-    if (rest && kv_pool_refs(c->pool, t->ids[at]) > 1) {
-        from = t->ids[at]; /* the table's reference keeps it until it is copied */
+    for (uint32_t g = 0; g < c->n_groups; g++) {
+        const struct kv_group *group = &c->backend->hparams.groups[g];
+        for (uint32_t i = kv_window_first(group->window, n) / KV_BLOCK; i * KV_BLOCK < n; i++)
+            if (s->kv.tables[g].ids[i] == KV_NO_BLOCK) return false;
+    }
+    return true;
+}
+
+/* Take the block that position @n cuts out of the table, if others use it, and give back those behind it. The id of the
+ * block, whose reference keeps it until it is copied, or KV_NO_BLOCK; *need: blocks that the table lacks now. */
+static uint32_t detach(struct kv_pool *p, struct kv_table *t, uint32_t n, uint32_t *need)
+{
+    uint32_t at = n / KV_BLOCK, from = KV_NO_BLOCK;
+    if (n % KV_BLOCK && kv_pool_refs(p, t->ids[at]) > 1) {
+        from = t->ids[at];
         t->ids[at] = KV_NO_BLOCK;
     }
-    uint32_t need = give_back(c, t, at) + (from != KV_NO_BLOCK);
-    bool room = kv_cache_make_room(c, need);
-    t->n_tokens = room ? n : at * KV_BLOCK;
-    if (room) take_blocks(c, t, at);
-    if (from != KV_NO_BLOCK && room) c->backend->ops->kv_copy(c->backend, 0, t->ids[at], from, rest);
-    if (from != KV_NO_BLOCK) kv_pool_unref(c->pool, from);
+    *need = give_back(p, t, at) + (from != KV_NO_BLOCK);
+    return from;
+}
+
+int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
+{
+    uint32_t at = n / KV_BLOCK, from[KV_GROUPS_MAX], need[KV_GROUPS_MAX];
+    bool room = true;
+    if (n >= s->kv.n_tokens) return 0;
+    if (seq_rotates(s) && s->kv.n_tokens > s->context.ctx)
+        return error_say(-EOPNOTSUPP, "a context that has rotated cannot be truncated");
+    if (!has_window(c, s, n)) return error_say(-EOPNOTSUPP, "the window of position %u was given back already", n);
+    unindex(c, &s->reuse, n);
+    for (uint32_t g = 0; g < c->n_groups; g++) from[g] = detach(c->pools[g], &s->kv.tables[g], n, &need[g]);
+    for (uint32_t g = 0; g < c->n_groups; g++) room = room && kv_cache_make_room(c, g, need[g]);
+    s->kv.n_tokens = room ? n : at * KV_BLOCK;
+    for (uint32_t g = 0; g < c->n_groups; g++) {
+        struct kv_table *t = &s->kv.tables[g];
+        if (room) take_blocks(c->pools[g], t, at);
+        if (from[g] == KV_NO_BLOCK) continue;
+        if (room) c->backend->ops->kv_copy(c->backend, g, t->ids[at], from[g], n % KV_BLOCK);
+        kv_pool_unref(c->pools[g], from[g]);
+    }
     return room ? 0 : error_say(-ENOBUFS, "no block of KV is free for a sequence that is truncated");
 }

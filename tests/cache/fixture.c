@@ -32,7 +32,7 @@ int fixture_setup(void **state)
     snprintf(f->state_dir, sizeof(f->state_dir), "%s/state", f->top);
     snprintf(f->cache_dir, sizeof(f->cache_dir), "%s/cache", f->top);
     f->config = (struct tier_config){.cache_dir = f->cache_dir, .state_dir = f->state_dir, .cache_bytes = 1 << 20};
-    f->backend = (struct backend){.ops = &ops, .kv_blocks = FIXTURE_BLOCKS};
+    f->backend = (struct backend){.ops = &ops, .kv_blocks = {FIXTURE_BLOCKS}};
     f->backend.hparams.groups[0].bytes_per_token = FIXTURE_PAYLOAD / KV_BLOCK;
     f->backend.hparams.n_groups = 1;
     pthread_mutex_init(&f->lock, NULL);
@@ -45,7 +45,7 @@ int fixture_setup(void **state)
 int fixture_teardown(void **state)
 {
     struct fixture *f = *state;
-    if (f->cache.pool) fixture_close(f, 0);
+    if (f->cache.pools[0]) fixture_close(f, 0);
     job_pool_free(f->jobs.pool);
     pthread_cond_destroy(&f->wake);
     pthread_mutex_destroy(&f->lock);
@@ -66,7 +66,7 @@ void fixture_close(struct fixture *f, uint64_t until)
     while (fixture_deliver(f)) continue;
     prefix_check(f->cache.prefix);
     kv_cache_free(&f->cache, until);
-    assert_null(f->cache.pool);
+    assert_null(f->cache.pools[0]);
 }
 
 static void fill(int32_t tokens[KV_BLOCK], int32_t token)
@@ -81,12 +81,12 @@ struct prefix_node *fixture_add(struct fixture *f, struct prefix_node *parent, i
     int32_t tokens[KV_BLOCK];
     uint32_t block;
     fill(tokens, token);
-    assert_int_equal(kv_pool_take(c->pool, &block), 0);
+    assert_int_equal(kv_pool_take(c->pools[0], &block), 0);
     memset(f->blocks[block], token, FIXTURE_PAYLOAD);
     if (parent) prefix_ref(c->prefix, parent);
     assert_int_equal(prefix_add(c->prefix, &c->public_namespace, parent, tokens, KV_BLOCK, block, 1000, &node), 0);
     if (parent) prefix_unref(c->prefix, parent);
-    kv_pool_unref(c->pool, block);
+    kv_pool_unref(c->pools[0], block);
     return node;
 }
 

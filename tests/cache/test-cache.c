@@ -10,20 +10,20 @@ static void test_make_room(void **state)
     struct kv_cache *c = &f->cache;
     f->config.cache_dir = NULL;
     fixture_open(f);
-    assert_int_equal(kv_pool_free_blocks(c->pool), FIXTURE_BLOCKS);
+    assert_int_equal(kv_pool_free_blocks(c->pools[0]), FIXTURE_BLOCKS);
     for (int32_t i = 1; i <= 10; i++) fixture_add(f, NULL, i);
-    assert_true(kv_cache_make_room(c, 2));
-    assert_int_equal(kv_pool_free_blocks(c->pool), 2);
-    assert_true(kv_cache_make_room(c, 5));
-    assert_int_equal(kv_pool_free_blocks(c->pool), 5);
+    assert_true(kv_cache_make_room(c, 0, 2));
+    assert_int_equal(kv_pool_free_blocks(c->pools[0]), 2);
+    assert_true(kv_cache_make_room(c, 0, 5));
+    assert_int_equal(kv_pool_free_blocks(c->pools[0]), 5);
     for (int32_t i = 1; i <= 10; i++) assert_int_equal(fixture_find(f, i) != NULL, i > 3); /* least recently used */
     struct prefix_node *held = fixture_find(f, 4);
     prefix_ref(c->prefix, held);
-    assert_false(kv_cache_make_room(c, FIXTURE_BLOCKS));
+    assert_false(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
     assert_ptr_equal(fixture_find(f, 4), held);
     prefix_unref(c->prefix, held);
-    assert_true(kv_cache_make_room(c, FIXTURE_BLOCKS));
-    assert_false(kv_cache_make_room(c, FIXTURE_BLOCKS + 1));
+    assert_true(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
+    assert_false(kv_cache_make_room(c, 0, FIXTURE_BLOCKS + 1));
     assert_int_equal(f->reads, 0); /* nothing is written without a directory */
 }
 
@@ -41,14 +41,14 @@ static void test_a_block_in_two_namespaces(void **state)
     for (uint32_t i = 0; i < FIXTURE_BLOCKS; i++) {
         uint32_t block;
         tokens[0] = (int32_t)i;
-        assert_int_equal(kv_pool_take(c->pool, &block), 0);
+        assert_int_equal(kv_pool_take(c->pools[0], &block), 0);
         assert_int_equal(prefix_add(c->prefix, &own, NULL, tokens, KV_BLOCK, block, 1000, &x), 0);
         assert_int_equal(prefix_add(c->prefix, &c->public_namespace, NULL, tokens, KV_BLOCK, block, 0, &x), 0);
-        kv_pool_unref(c->pool, block);
+        kv_pool_unref(c->pools[0], block);
     }
-    assert_true(kv_cache_make_room(c, 3));
-    assert_true(kv_pool_free_blocks(c->pool) >= 3);
-    assert_true(kv_cache_make_room(c, FIXTURE_BLOCKS));
+    assert_true(kv_cache_make_room(c, 0, 3));
+    assert_true(kv_pool_free_blocks(c->pools[0]) >= 3);
+    assert_true(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
 }
 
 /* A namespace is of a user and a salt, lasts as long as the secret, and is nobody else's. */

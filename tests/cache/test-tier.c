@@ -34,12 +34,12 @@ static void test_eviction_writes(void **state)
     fixture_open(f);
     c->may_keep = false;
     fixture_add(f, NULL, 1);
-    assert_true(kv_cache_make_room(c, FIXTURE_BLOCKS));
+    assert_true(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
     assert_int_equal(fixture_deliver(f), 0);
     assert_null(fixture_find(f, 1));
     c->may_keep = true;
     for (int32_t i = 1; i <= 3; i++) fixture_add(f, NULL, i);
-    assert_true(kv_cache_make_room(c, FIXTURE_BLOCKS));
+    assert_true(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
     assert_int_equal(f->reads, 3);
     memset(f->blocks, 0xee, sizeof(f->blocks)); /* a copy was made */
     assert_int_equal(fixture_deliver(f), 3);
@@ -49,11 +49,11 @@ static void test_eviction_writes(void **state)
     }
     assert_int_equal(files(f), 3);
     fixture_add(f, NULL, 2); /* in memory again */
-    assert_true(kv_cache_make_room(c, FIXTURE_BLOCKS));
+    assert_true(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
     assert_int_equal(f->reads, 3);
     c->stopping = true; /* the final flush writes all */
     fixture_add(f, NULL, 4);
-    assert_true(kv_cache_make_room(c, FIXTURE_BLOCKS));
+    assert_true(kv_cache_make_room(c, 0, FIXTURE_BLOCKS));
     assert_int_equal(fixture_deliver(f), 0);
     assert_null(fixture_find(f, 4));
 }
@@ -139,7 +139,7 @@ static void test_trim(void **state)
     assert_int_equal(fixture_deliver(f), 1);
     assert_int_equal(files(f), 2);
     for (int32_t i = 1; i <= 6; i++) assert_int_equal(fixture_on_disk(f, i), i == 2 || i == 6);
-    assert_int_equal(kv_pool_free_blocks(c->pool), FIXTURE_BLOCKS - 6); /* memory keeps them */
+    assert_int_equal(kv_pool_free_blocks(c->pools[0]), FIXTURE_BLOCKS - 6); /* memory keeps them */
     tier_turn(c, now, 2);
     assert_int_equal(fixture_deliver(f), 0);
     tier_limit(c, FIXTURE_FILE, 0);
@@ -239,7 +239,7 @@ static void test_no_disk(void **state)
         tier_turn(&f->cache, clock_now_usec(), 1);
         assert_null(tier_disk(&f->cache));
         assert_int_equal(tier_next(&f->cache, 0), UINT64_MAX);
-        assert_true(kv_cache_make_room(&f->cache, FIXTURE_BLOCKS));
+        assert_true(kv_cache_make_room(&f->cache, 0, FIXTURE_BLOCKS));
         fixture_close(f, UINT64_MAX);
         assert_int_equal(f->reads, 0);
     }

@@ -29,13 +29,13 @@ static void start(struct fixture *f, uint64_t kv_bytes)
     assert_true(f->model.vocab <= VOCAB);
     assert_int_equal(kv_cache_new(&f->cache, f->model.backend, &(struct tier_config){0}, NULL), 0);
     memset(&f->namespace, 7, sizeof(f->namespace));
-    f->blocks = kv_pool_total(f->cache.pool);
+    f->blocks = kv_pool_total(f->cache.pools[0]);
 }
 
 static void stop(struct fixture *f)
 {
     prefix_check(f->cache.prefix);
-    assert_int_equal(kv_pool_free_blocks(f->cache.pool) + prefix_evictable(f->cache.prefix), f->blocks);
+    assert_int_equal(kv_pool_free_blocks(f->cache.pools[0]) + prefix_evictable(f->cache.prefix), f->blocks);
     kv_cache_free(&f->cache, 0);
     loaded_fini(&f->model);
 }
@@ -82,7 +82,7 @@ static void compute(struct fixture *f, struct one *o)
 {
     struct seq *s = o->seq;
     uint8_t want[TOKENS] = {0};
-    const uint32_t *table = s->kv.ids;
+    const uint32_t *table = s->kv.tables[0].ids;
     uint32_t n = TOKENS - s->kv.n_tokens;
     assert_true(n > 0);
     want[n - 1] = WANT_LOGITS;
@@ -130,10 +130,10 @@ static void assert_unharmed(struct fixture *f, struct one *o)
 static void assert_own(struct fixture *f, const struct seq *s, uint32_t n)
 {
     assert_int_equal(s->kv.n_tokens, n);
-    assert_int_equal(s->kv.n_blocks, kv_table_blocks(MOST - 1));
+    assert_int_equal(s->kv.tables[0].n_blocks, kv_table_blocks(MOST - 1));
     assert_int_equal(s->reuse.indexed, n / KV_BLOCK < 2 ? n / KV_BLOCK * KV_BLOCK : 2 * KV_BLOCK);
-    for (uint32_t i = n / KV_BLOCK; i < s->kv.n_blocks; i++)
-        assert_int_equal(kv_pool_refs(f->cache.pool, s->kv.ids[i]), 1);
+    for (uint32_t i = n / KV_BLOCK; i < s->kv.tables[0].n_blocks; i++)
+        assert_int_equal(kv_pool_refs(f->cache.pools[0], s->kv.tables[0].ids[i]), 1);
     prefix_check(f->cache.prefix);
 }
 
@@ -210,13 +210,13 @@ static void test_no_room(void **state)
     one_new(&b, &f.namespace, 1);
     begin(&f, &a);
     begin(&f, &b); /* shares two blocks with it */
-    while (kv_pool_take(f.cache.pool, &rest[n]) == 0) n++;
+    while (kv_pool_take(f.cache.pools[0], &rest[n]) == 0) n++;
     assert_int_equal(seq_truncate_kv(&f.cache, a.seq, 40), -ENOBUFS);
     assert_int_equal(a.seq->kv.n_tokens, 32);
     assert_int_equal(a.seq->reuse.indexed, 32);
     reuse_end(&f.cache, a.seq);
     assert_unharmed(&f, &b);
-    while (n) kv_pool_unref(f.cache.pool, rest[--n]);
+    while (n) kv_pool_unref(f.cache.pools[0], rest[--n]);
     begin(&f, &a);
     assert_int_equal(a.seq->reuse.indexed, 2 * KV_BLOCK);
     assert_as_alone(&f, &a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Groups with a window: which hits can be continued, which blocks are evicted, and which nodes are written to disk. */
-#include "tests/cache/prefix/prefix-rig.h"
+#include "tests/cache/prefix/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #define WINDOW 64 /* a token at 32 k sees blocks k - 1 and, but for one position, k - 2 */
 
 struct chain {
-    struct prefix_rig rig;
+    struct fixture rig;
     struct kv_pool *pool; /* of group 1 */
     struct prefix_node *nodes[CHAIN];
     int32_t tokens[CHAIN * KV_BLOCK];
@@ -20,13 +20,13 @@ struct chain {
 static int setup(void **state)
 {
     static struct chain c;
-    prefix_rig_init(&c.rig, 2 * CHAIN);
+    fixture_init(&c.rig, 2 * CHAIN);
     assert_int_equal(kv_pool_new(&c.pool, 2 * CHAIN), 0);
     assert_int_equal(prefix_add_window(c.rig.p, c.pool, WINDOW), 0);
     for (int i = 0; i < CHAIN; i++) {
         uint32_t block;
-        prefix_rig_fill(c.tokens + i * KV_BLOCK, KV_BLOCK, 100 + i);
-        assert_int_equal(prefix_rig_add(&c.rig, i ? c.nodes[i - 1] : NULL, 100 + i, KV_BLOCK, 1, &c.nodes[i]), 0);
+        fixture_fill(c.tokens + i * KV_BLOCK, KV_BLOCK, 100 + i);
+        assert_int_equal(fixture_add(&c.rig, i ? c.nodes[i - 1] : NULL, 100 + i, KV_BLOCK, 1, &c.nodes[i]), 0);
         assert_int_equal(prefix_window_block(c.nodes[i], 1), KV_NO_BLOCK);
         assert_int_equal(kv_pool_take(c.pool, &block), 0);
         prefix_window_attach(c.rig.p, c.nodes[i], 1, block, KV_BLOCK);
@@ -40,14 +40,14 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct chain *c = *state;
-    prefix_rig_fini(&c->rig);
+    fixture_fini(&c->rig);
     kv_pool_free(c->pool); /* asserts that all blocks are free */
     return 0;
 }
 
 static uint32_t hit(const struct chain *c, uint32_t n)
 {
-    struct prefix_match m = prefix_rig_find(&c->rig, c->tokens, n);
+    struct prefix_match m = fixture_find(&c->rig, c->tokens, n);
     assert_true(m.n ? m.node == c->nodes[m.n / KV_BLOCK - 1] : !m.node);
     return m.n + m.n_partial;
 }
@@ -84,7 +84,7 @@ static void test_hits(void **state)
     lose(c, 0);
     lose(c, 1);
     assert_int_equal(hit(c, 3 * KV_BLOCK), 0);
-    struct prefix_match m = prefix_rig_find(&c->rig, c->tokens, 3 * KV_BLOCK);
+    struct prefix_match m = fixture_find(&c->rig, c->tokens, 3 * KV_BLOCK);
     assert_true(!m.node && !m.partial && m.miss == PREFIX_EVICTED);
 }
 
@@ -145,7 +145,7 @@ static void test_disk(void **state)
     struct left l = {.write = true};
     struct prefix_info info;
     assert_int_equal(prefix_window_evict(c->rig.p, 1, 1, leave, &l), 1);
-    assert_true(l.calls == 1 && prefix_id_equal(l.last.id, prefix_rig_id(c->nodes[0])));
+    assert_true(l.calls == 1 && prefix_id_equal(l.last.id, fixture_id(c->nodes[0])));
     assert_false(prefix_disk_begin_write(c->rig.p, false, 0, &info)); /* being written, and the parent of all others */
     prefix_disk_written(c->rig.p, l.last.id);
     prefix_check(c->rig.p);
@@ -160,7 +160,7 @@ static void test_disk(void **state)
     prefix_window_attach(c->rig.p, c->nodes[1], 1, block, 32);
     kv_pool_unref(c->pool, block);
     assert_true(prefix_disk_begin_write(c->rig.p, false, 0, &info));
-    assert_true(prefix_id_equal(info.id, prefix_rig_id(c->nodes[1])) && info.blocks[1] == block);
+    assert_true(prefix_id_equal(info.id, fixture_id(c->nodes[1])) && info.blocks[1] == block);
     prefix_disk_write_failed(c->rig.p, info.id);
     lose(c, 7);
     l.calls = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The files that the sandbox of serve leaves open: each file that hobd opens after the start. */
-#include "daemon/config.h"
 #include "daemon/io/listener.h"
 #include "daemon/io/sandbox.h"
+#include "daemon/serve-config.h"
 
 struct serve_sandbox {
     struct sandbox sandbox; /* points into this struct, which must not move */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
 #include "daemon/command/serve-sandbox.h"
-#include "daemon/config.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/server.h"
+#include "daemon/serve-config.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"

@@ -2,7 +2,7 @@
 /* What other threads may ask of the engine while it runs. */
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
-#include "daemon/engine/status.h"
+#include "daemon/engine/status-requests.h"
 #include "daemon/request/request.h"
 #include "daemon/request/start.h"
 #include "daemon/request/types.h"

@@ -2,7 +2,7 @@
 /* The configuration of a running engine. */
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
-#include "daemon/request/sessions.h"
+#include "daemon/request/session-limits.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 #include <string.h>

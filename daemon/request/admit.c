@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/admit.h"
-#include "daemon/request/answer.h"
-#include "daemon/sequence/fetch.h"
+#include "daemon/request/finish.h"
+#include "daemon/sequence/fetch-blocks.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/advance.h"
-#include "daemon/request/answer.h"
+#include "daemon/request/finish.h"
 #include "daemon/sequence/truncate.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"

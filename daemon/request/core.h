@@ -6,7 +6,7 @@
  */
 #include "daemon/cache/cache.h"
 #include "daemon/request/draft.h"
-#include "daemon/request/loaded.h"
+#include "daemon/request/loaded-model.h"
 #include "daemon/request/mailbox.h"
 #include "daemon/request/plan.h"
 #include "daemon/request/rates.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests with a prompt: generate, warm and infill, from their check to the moment they wait for a slot. */
-#include "daemon/request/answer.h"
-#include "daemon/request/infill.h"
+#include "daemon/request/finish.h"
+#include "daemon/request/infill-prompt.h"
 #include "daemon/request/prepare.h"
 #include "daemon/request/turn.h"
 #include "daemon/request/types.h"
@@ -73,8 +73,10 @@ static int configure(struct request *r, struct seq *s)
         return error_say(-EINVAL, "a session keeps one answer: several go without");
     result = set_seed(s, g->sampling.seed);
     if (result < 0) return result;
-    const struct output_request q = {
-        .stop = g->stop, .n_stop = g->n_stop, .max_lines = infill && g->infill.max_lines > 0 ? (uint32_t)g->infill.max_lines : 0};
+    const struct output_request q = {.stop = g->stop,
+                                     .n_stop = g->n_stop,
+                                     .max_lines =
+                                         infill && g->infill.max_lines > 0 ? (uint32_t)g->infill.max_lines : 0};
     output_fini(&s->output); /* of an earlier try, when the session was busy */
     return output_init(&s->output, r->core->model.tokenizer, &q);
 }

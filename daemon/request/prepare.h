@@ -4,7 +4,7 @@
  * From a request (and the session it continues) to the tokens of its prompt. Runs in the job pool: reads the model's
  * immutable parts and a session that is busy for this request, changes neither.
  */
-#include "daemon/request/loaded.h"
+#include "daemon/request/loaded-model.h"
 #include "daemon/sequence/prompt.h"
 #include "daemon/session/session.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/request.h"
 #include "daemon/request/types.h"
-#include "daemon/sequence/fetch.h"
+#include "daemon/sequence/fetch-blocks.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests about sessions: list, show, rename, fork and remove. */
-#include "daemon/request/answer.h"
-#include "daemon/request/sessions.h"
+#include "daemon/request/finish.h"
+#include "daemon/request/session-limits.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
 #include <jansson.h>

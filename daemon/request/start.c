@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/start.h"
-#include "daemon/request/answer.h"
+#include "daemon/request/finish.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/step.h"
 #include "daemon/request/advance.h"
-#include "daemon/request/answer.h"
+#include "daemon/request/finish.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdlib.h>

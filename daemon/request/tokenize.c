@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests for the tokens of a text. */
-#include "daemon/request/answer.h"
+#include "daemon/request/finish.h"
 #include "daemon/request/prepare.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/turn.h"
 #include "daemon/request/prepare.h"
-#include "daemon/request/sessions.h"
+#include "daemon/request/session-limits.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <string.h>

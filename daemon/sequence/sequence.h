@@ -4,7 +4,7 @@
  * A sequence: the tokens of a prompt and of one answer to it, with their KV blocks. Its request owns it and decides
  * what is said of it and when it ends.
  */
-#include "daemon/output/output.h"
+#include "daemon/output/pipeline.h"
 #include "daemon/sample/sampling.h"
 #include "daemon/sequence/prefix-reuse.h"
 #include "daemon/sequence/prompt.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Copying sessions: a fork shares the log of its parent, or has a copy of the content. */
 #include "daemon/session/dir.h"
-#include "daemon/session/log.h"
 #include "daemon/session/save.h"
+#include "daemon/session/session-log.h"
 #include "daemon/session/session.h"
 #include "daemon/session/share.h"
 #include "libcommon/cleanup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The index of the store: sessions by name, by uid, in the order of use, and those in memory. */
-#include "daemon/session/log.h"
+#include "daemon/session/session-log.h"
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a log, and repairing one that is incomplete or damaged. */
 #include "daemon/session/dir.h"
-#include "daemon/session/log.h"
 #include "daemon/session/quota.h"
 #include "daemon/session/save.h"
+#include "daemon/session/session-log.h"
 #include "daemon/session/session.h"
 #include "daemon/session/share.h"
 #include "libcommon/cleanup.h"

@@ -2,8 +2,8 @@
 /* Writing logs: appending a turn, writing a whole log; renaming and removing sessions. */
 #include "daemon/session/save.h"
 #include "daemon/session/dir.h"
-#include "daemon/session/log.h"
 #include "daemon/session/quota.h"
+#include "daemon/session/session-log.h"
 #include "daemon/session/session.h"
 #include "daemon/session/share.h"
 #include "libcommon/cleanup.h"

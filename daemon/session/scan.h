@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Scanning the directory of the session logs. */
-#include "daemon/session/log.h"
+#include "daemon/session/session-log.h"
 #include "daemon/session/share.h"
 
 /* A log with a valid head. */

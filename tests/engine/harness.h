@@ -2,7 +2,7 @@
 #pragma once
 /* A real engine over a tiny model, and what its requests answered. Not timed: everything waits for events. */
 #include "daemon/engine/engine.h"
-#include "daemon/request/loaded.h"
+#include "daemon/request/loaded-model.h"
 #include "tests/support/tiny.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/config.h"
+#include "daemon/serve-config.h"
 #include "libcommon/error.h"
 #include <setjmp.h>
 #include <stdarg.h>

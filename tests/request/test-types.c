@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers types.c, and the life of a request in start.c and request.c: a type of the test's own begins, works and
  * finishes without an engine. */
-#include "daemon/request/answer.h"
+#include "daemon/request/finish.h"
 #include "daemon/request/start.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"

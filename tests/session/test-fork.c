@@ -3,7 +3,7 @@
  * Forks that share the logs of their parents: their bytes on disk, and that the content of a fork does not depend on
  * later changes to its parent. linkat is wrapped to simulate a disk without hard links.
  */
-#include "daemon/session/log.h"
+#include "daemon/session/session-log.h"
 #include "libcommon/error.h"
 #include "tests/session/fixture.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/session/log.h"
+#include "daemon/session/session-log.h"
 #include "daemon/session/quota.h"
 #include "daemon/session/share.h"
 #include "libcommon/cleanup.h"

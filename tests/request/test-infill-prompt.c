@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Infill: the tokens around the gap, what is cut when it does not fit, and where the answer ends. */
-#include "daemon/request/infill.h"
+#include "daemon/request/infill-prompt.h"
 #include "libcommon/error.h"
 #include "tests/engine/harness.h"
 

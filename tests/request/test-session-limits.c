@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers sessions.c: sessions on disk that were looked at stay in memory until all users' take too much of it. */
-#include "daemon/request/sessions.h"
+#include "daemon/request/session-limits.h"
 #include "tests/engine/harness.h"
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/request/loaded.h"
+#include "daemon/request/loaded-model.h"
 #include "daemon/cache/kv/kv-table.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/request/sessions.h"
+#include "daemon/request/session-limits.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/output/output.h"
+#include "daemon/output/pipeline.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

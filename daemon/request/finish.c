@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/request/answer.h"
+#include "daemon/request/finish.h"
 #include "daemon/request/turn.h"
 #include "libcommon/clock.h"
 #include <string.h>

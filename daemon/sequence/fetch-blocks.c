@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/sequence/fetch.h"
+#include "daemon/sequence/fetch-blocks.h"
 #include "daemon/cache/payload.h"
 #include "daemon/sequence/sequence.h"
 #include "libcommon/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/engine/status.h"
+#include "daemon/engine/status-requests.h"
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-snapshot.h"
 #include "libcommon/cleanup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The whole pipeline, with vocabularies in which each byte is a token. */
-#include "daemon/output/output.h"
+#include "daemon/output/pipeline.h"
 #include "libcommon/utf8.h"
 #include "tests/text/tiny-tokenizer.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/request/infill.h"
+#include "daemon/request/infill-prompt.h"
 #include "daemon/cache/prefix/prefix.h"
 #include "daemon/output/line-limit.h"
 #include "daemon/request/prepare.h"
@@ -167,7 +167,8 @@ int fim_prepare(struct prompt *p, const struct loaded *m, const struct proto_gen
     if (!tokenizer_fim(m->tokenizer))
         return error_say(-EOPNOTSUPP, "the model cannot fill in: its vocabulary has no tokens for it "
                                       "(fill-in-the-middle)");
-    if (g->infill.prefix.len == 0 && g->infill.suffix.len == 0) return error_say(-EINVAL, "prefix and suffix are both empty");
+    if (g->infill.prefix.len == 0 && g->infill.suffix.len == 0)
+        return error_say(-EINVAL, "prefix and suffix are both empty");
     int r = check_text(&g->infill.prefix, "prefix");
     if (r == 0) r = check_text(&g->infill.suffix, "suffix");
     if (r < 0) return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/config.h"
+#include "daemon/serve-config.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/conf.h"
 #include "libcommon/error.h"

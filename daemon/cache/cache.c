@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/cache.h"
+#include <errno.h>
 
 int kv_cache_new(struct kv_cache *c, struct backend *b, const struct tier_config *t, struct job_returns *jobs)
 {
@@ -36,6 +37,15 @@ bool kv_cache_make_room(struct kv_cache *c, uint32_t group, uint32_t blocks)
         /* A block in two namespaces is free only when both have evicted it. */
         if (evict(c, group, blocks - have) == 0) return false;
     }
+}
+
+int kv_cache_slide(struct kv_cache *c, uint32_t group, struct kv_table *t, uint32_t from, uint32_t to, uint32_t end)
+{
+    uint32_t need = kv_table_blocks(end);
+    if (need <= t->n_blocks) return 0;
+    int r = kv_table_rotate(t, c->pools[group], from, to, need);
+    if (r == 0 && t->n_blocks < need && !kv_cache_make_room(c, group, need - t->n_blocks)) r = -ENOBUFS;
+    return r < 0 ? r : kv_table_reserve(t, c->pools[group], end);
 }
 
 void kv_cache_drop(struct kv_cache *c, struct kv_tables *t)

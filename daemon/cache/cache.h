@@ -30,6 +30,10 @@ void kv_cache_free(struct kv_cache *c, uint64_t until);
 /* Evict blocks without users until @blocks of @group are free. False: so many cannot be had. */
 bool kv_cache_make_room(struct kv_cache *c, uint32_t group, uint32_t blocks);
 
+/* Make @t, a table of @group, cover @end positions: its blocks [from, to) are no longer needed and become the next
+ * ones, others are taken, evicting unused ones if necessary. 0; -ENOBUFS: there is no room; -ENOMEM. */
+int kv_cache_slide(struct kv_cache *c, uint32_t group, struct kv_table *t, uint32_t from, uint32_t to, uint32_t end);
+
 /* Remove the references of all tables of a sequence; they are empty afterwards. */
 void kv_cache_drop(struct kv_cache *c, struct kv_tables *t);
 

@@ -67,23 +67,20 @@ bool step_ready(const struct core *core)
     return false;
 }
 
-/* A sequence that rotates has the blocks of what it sees, not of all its positions: those that it leaves behind become
- * the next ones. */
+/* Give @s the blocks that the next step writes. A sequence that rotates has those of what it sees, not of all its
+ * positions: those that it leaves behind become the next ones. */
 static int rotate(struct core *core, struct seq *s)
 {
+    const struct seq_context *c = &s->context;
     uint32_t at = s->kv.n_tokens, left = seq_known(s) - at + s->n_draft, batch = core->config.batch_tokens;
-    uint32_t end = at + (left < batch ? left : batch), need = kv_table_blocks(end), from = 0, to = 0;
-    struct kv_table *t = &s->kv.tables[0];
+    uint32_t end = at + (left < batch ? left : batch), from = 0, to = 0;
     if (!seq_rotates(s)) return seq_cover(&core->cache, s, end); /* a model with windows does not rotate */
-    if (need <= t->n_blocks) return 0;
-    if (at >= s->context.ctx) {
-        from = s->context.keep / KV_BLOCK;
-        to = (at + 1 - (s->context.ctx - s->context.keep)) / KV_BLOCK;
+    if (at >= c->ctx) {
+        from = c->keep / KV_BLOCK;
+        to = (at + 1 - (c->ctx - c->keep)) / KV_BLOCK;
     }
-    int r = kv_table_rotate(t, core->cache.pools[0], from, to, need);
-    if (r == 0 && t->n_blocks < need && !kv_cache_make_room(&core->cache, 0, need - t->n_blocks))
-        r = error_say(-ENOBUFS, "no block of KV is free for a context that rotates");
-    return r < 0 ? r : kv_table_reserve(t, core->cache.pools[0], end);
+    int r = kv_cache_slide(&core->cache, 0, &s->kv.tables[0], from, to, end);
+    return r == -ENOBUFS ? error_say(r, "no block of KV is free for a context that rotates") : r;
 }
 
 static void rotate_all(struct core *core)

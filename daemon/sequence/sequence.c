@@ -165,22 +165,14 @@ uint32_t seq_group_blocks(const struct seq *s, const struct kv_group *g)
     return (uint32_t)(most < all ? most : all);
 }
 
-static int cover(struct kv_cache *c, struct seq *s, uint32_t g, uint32_t end)
-{
-    struct kv_table *t = &s->kv.tables[g];
-    uint32_t need = kv_table_blocks(end);
-    uint32_t first = kv_group_first(&c->backend->hparams.groups[g], s->kv.n_tokens) / KV_BLOCK;
-    if (need <= t->n_blocks) return 0;
-    int r = kv_table_rotate(t, c->pools[g], 0, first, need);
-    if (r == 0 && t->n_blocks < need && !kv_cache_make_room(c, g, need - t->n_blocks))
-        r = error_say(-ENOBUFS, "no block of KV is free for the layers with a window");
-    return r < 0 ? r : kv_table_reserve(t, c->pools[g], end);
-}
-
 int seq_cover(struct kv_cache *c, struct seq *s, uint32_t end)
 {
     int r = 0;
-    for (uint32_t g = 1; r == 0 && g < c->n_groups; g++) r = cover(c, s, g, end);
+    for (uint32_t g = 1; r == 0 && g < c->n_groups; g++) {
+        uint32_t first = kv_group_first(&c->backend->hparams.groups[g], s->kv.n_tokens) / KV_BLOCK;
+        r = kv_cache_slide(c, g, &s->kv.tables[g], 0, first, end);
+        if (r == -ENOBUFS) r = error_say(r, "no block of KV is free for the layers with a window");
+    }
     return r;
 }
 

@@ -27,10 +27,10 @@ static void add_counts(json_t *o, const struct status_counts *c)
     set_int(o, "queued", c->queued);
     set_int(o, "sessions", c->sessions);
     set_int(o, "sessions_bytes", c->sessions_bytes);
-    set_int(o, "requests", c->requests);
-    set_int(o, "tokens_prompt", c->tokens_prompt);
-    set_int(o, "tokens_cached", c->tokens_cached);
-    set_int(o, "tokens_generated", c->tokens_generated);
+    set_int(o, "requests", c->sums.requests);
+    set_int(o, "tokens_prompt", c->sums.tokens_prompt);
+    set_int(o, "tokens_cached", c->sums.tokens_cached);
+    set_int(o, "tokens_generated", c->sums.tokens_generated);
 }
 
 static void add_blocks(json_t *o, const struct prefix_stats *n, const struct status_counts *c)
@@ -38,17 +38,17 @@ static void add_blocks(json_t *o, const struct prefix_stats *n, const struct sta
     set_int(o, "blocks_memory", n->blocks_memory);
     set_int(o, "blocks_disk", n->blocks_disk);
     set_int(o, "evictions", n->evictions);
-    set_int(o, "tokens_found", c->tokens_cached);
-    set_int(o, "tokens_asked", c->tokens_prompt);
+    set_int(o, "tokens_found", c->sums.tokens_cached);
+    set_int(o, "tokens_asked", c->sums.tokens_prompt);
 }
 
 static void add_cache(json_t *o, const struct status_snapshot *s)
 {
     json_t *c = json_object();
-    const struct status_counts *sum = &s->counts;
+    const struct user_counts *sum = &s->counts.sums;
     uint64_t block = s->engine->core.model.backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
-    add_blocks(c, &s->cache, sum);
+    add_blocks(c, &s->cache, &s->counts);
     set_int(c, "bytes_memory", block * s->cache.blocks_memory);
     set_int(c, "bytes_disk", block * s->cache.blocks_disk);
     json_object_set_new(c, "hit_rate", json_real(round(rate * 1000) / 1000));

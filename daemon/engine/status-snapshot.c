@@ -11,15 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void add_user(struct status_counts *c, const struct user_counts *u)
-{
-    c->requests += u->requests;
-    c->tokens_prompt += u->tokens_prompt;
-    c->tokens_cached += u->tokens_cached;
-    c->tokens_generated += u->tokens_generated;
-    if (!c->last_miss) c->last_miss = u->last_miss;
-}
-
 /* Sessions of @uid, or with (uid_t)-1 of all, what they take on disk, and the limit of that. */
 static uint64_t take_sessions(const struct core *core, uid_t uid, uint64_t *disk, uint64_t *max)
 {
@@ -72,14 +63,14 @@ static int take_users(struct engine *e, struct status_snapshot *out)
     pthread_mutex_lock(&m->lock);
     if (out->all) out->uids = calloc(users->n ? users->n : 1, sizeof(*out->uids));
     for (const struct user *x = users->list; x; x = x->next) {
-        if (out->all || x->uid == out->uid) add_user(&out->counts, &x->counts);
+        if (out->all || x->uid == out->uid) user_counts_add(&out->counts.sums, &x->counts);
         if (!out->uids) continue;
         struct status_uid *u = &out->uids[out->n_uids];
         u->uid = x->uid;
         u->nth = (uint32_t)out->n_uids++;
-        add_user(&u->counts, &x->counts);
+        user_counts_add(&u->counts.sums, &x->counts);
     }
-    if (out->all) add_user(&out->counts, &users->forgotten);
+    if (out->all) user_counts_add(&out->counts.sums, &users->forgotten);
     pthread_mutex_unlock(&m->lock);
     return out->all && !out->uids ? -ENOMEM : 0;
 }

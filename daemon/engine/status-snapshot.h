@@ -8,6 +8,7 @@
 #include "daemon/cache/prefix/prefix.h"
 #include "daemon/request/config.h"
 #include "daemon/request/rates.h"
+#include "daemon/request/user.h"
 #include <sys/types.h>
 
 struct engine;
@@ -23,9 +24,8 @@ struct status_request {
 
 /* Sums of requests: of one uid, or of all. */
 struct status_counts {
-    uint64_t running, queued, sessions, sessions_bytes, requests;
-    uint64_t tokens_prompt, tokens_cached, tokens_generated;
-    const char *last_miss;
+    uint64_t running, queued, sessions, sessions_bytes;
+    struct user_counts sums;
 };
 
 struct status_uid {

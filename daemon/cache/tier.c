@@ -84,11 +84,6 @@ struct disk *tier_disk(const struct kv_cache *c)
     return c->tier->disk;
 }
 
-uint64_t tier_payload(const struct kv_cache *c)
-{
-    return c->tier->payload;
-}
-
 struct job_returns *tier_jobs(const struct kv_cache *c)
 {
     return c->tier->jobs;

@@ -36,7 +36,6 @@ bool tier_evicting(void *ctx, const struct prefix_info *info);
 
 /* Where blocks are read from; NULL: there is no disk (yet). */
 struct disk *tier_disk(const struct kv_cache *c);
-uint64_t tier_payload(const struct kv_cache *c); /* bytes of a block */
 struct job_returns *tier_jobs(const struct kv_cache *c);
 
 /* Sums for status. False: nothing is written (yet). */

@@ -16,7 +16,6 @@ struct fetch {
     void (*done)(struct seq *s);
     struct disk *disk;
     struct backend *backend;
-    uint64_t payload;
     struct prefix_node *last; /* held */
     uint32_t n, good;
     int r;
@@ -33,7 +32,7 @@ struct fetch {
 static void run(struct job *j)
 {
     struct fetch *f = fetch_of(return_job_of(j));
-    _cleanup_(freep) uint8_t *payload = malloc(f->payload);
+    _cleanup_(freep) uint8_t *payload = malloc(payload_bytes(f->backend));
     if (!payload) f->r = -ENOMEM;
     for (; f->r == 0 && f->good < f->n; f->good++) {
         f->r = disk_read(f->disk, &f->part[f->good].info, payload);
@@ -79,7 +78,6 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
     f->done = done;
     f->disk = tier_disk(c);
     f->backend = c->backend;
-    f->payload = tier_payload(c);
     f->job.job.uncharged = true;
     s->fetch = f;
     s->state = SEQ_FETCHING;

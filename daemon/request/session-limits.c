@@ -4,7 +4,6 @@
 #include "libcommon/log.h"
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BYTES_MAX        (256ull << 20) /* in memory, of one user */
@@ -104,30 +103,22 @@ uint64_t sessions_next(const struct core *core)
     return expire < core->unload_next ? expire : core->unload_next;
 }
 
-/* The clock of a session's last use. */
-static uint64_t realtime(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* Unload idle sessions when all take too much memory, or when they were not used for a while. An unloaded session is
  * read from disk again when it is used. */
 static void unload_some(struct core *core, uint64_t now)
 {
     size_t sessions;
-    uint64_t bytes, since = UINT64_MAX, clock = realtime();
+    uint64_t bytes, idle;
+    bool any = false;
     session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
     for (int i = 0; i < UNLOADS_PER_TURN && bytes > IDLE_BYTES; i++) {
-        since = session_idle_since(core->sessions);
-        if (since == UINT64_MAX || (bytes <= RESIDENT_BYTES && since + IDLE_USEC > clock)) break;
+        any = session_idle_usec(core->sessions, &idle);
+        if (!any || (bytes <= RESIDENT_BYTES && idle < IDLE_USEC)) break;
         session_unload_idle(core->sessions);
         session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
     }
     core->unload_next = UINT64_MAX;
-    if (bytes > IDLE_BYTES && since < UINT64_MAX)
-        core->unload_next = now + (since + IDLE_USEC > clock ? since + IDLE_USEC - clock : IDLE_NEXT);
+    if (bytes > IDLE_BYTES && any) core->unload_next = now + (idle < IDLE_USEC ? IDLE_USEC - idle : IDLE_NEXT);
 }
 
 void sessions_turn(struct core *core, uint64_t now)

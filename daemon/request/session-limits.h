@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The upkeep of the session store: it is opened, limited, and kept small in memory; old sessions expire. */
+/* Care of the session store: it is opened, limited, and kept small in memory; old sessions expire. */
 #include "daemon/request/core.h"
 #include "daemon/session/list.h"
 #include "daemon/session/session.h"

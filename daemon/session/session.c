@@ -43,10 +43,14 @@ static struct session *unloadable_of_all(const struct session_store *s)
     return oldest;
 }
 
-uint64_t session_idle_since(const struct session_store *s)
+bool session_idle_usec(const struct session_store *s, uint64_t *usec)
 {
     const struct session *x = unloadable_of_all(s);
-    return x ? x->last_use.realtime : UINT64_MAX;
+    uint64_t realtime, boottime;
+    if (!x) return false;
+    s->clock(&realtime, &boottime);
+    *usec = realtime > x->last_use.realtime ? realtime - x->last_use.realtime : 0;
+    return true;
 }
 
 bool session_unload_idle(struct session_store *s)

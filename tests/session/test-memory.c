@@ -63,13 +63,21 @@ static void test_unsaved_is_not_unloaded(void **state)
     assert_false(session_acquire_unsaved(g->store, &y));
     session_release(g->store, x);
     assert_false(session_unload_idle(g->store)); /* not saved */
-    assert_true(session_idle_since(g->store) == UINT64_MAX);
+    uint64_t idle = 0;
+    assert_false(session_idle_usec(g->store, &idle));
     assert_true(session_acquire_unsaved(g->store, &y));
     assert_ptr_equal(x, y);
     assert_int_equal(session_save(y), 0);
     session_release(g->store, y);
     assert_false(session_acquire_unsaved(g->store, &y));
+    fixture_realtime += 5000000;
+    assert_true(session_idle_usec(g->store, &idle));
+    assert_in_range(idle, 5000000, 5000999);
+    fixture_realtime -= 6000000; /* a clock that was set back */
+    assert_true(session_idle_usec(g->store, &idle));
+    assert_int_equal(idle, 0);
     assert_true(session_unload_idle(g->store));
+    assert_false(session_idle_usec(g->store, &idle));
 }
 
 /* The loaded ones of two users, the most recently used of each first. */

@@ -125,8 +125,7 @@ static int load_all(struct engine *e)
     if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &tier, &core->mail.returns);
     if (r == 0) r = sample_scratch_new(&core->sample_scratch, core->model.vocab);
     if (r == 0) r = step_new(core);
-    if (r == 0) r = job_pool_new(&core->jobs, JOB_THREADS, users_is_alone, &core->mail.users);
-    core->mail.returns.pool = core->jobs;
+    if (r == 0) r = job_pool_new(&core->mail.returns.pool, JOB_THREADS, users_is_alone, &core->mail.users);
     if (r == 0) r = model_watcher_start(&e->watcher, core, on_looked, e);
     if (r == 0) public_prefixes_warm(core);
     return r;
@@ -176,7 +175,7 @@ static void unload(struct engine *e)
     model_watcher_end(&e->watcher);
     end_all(e);
     sessions_save_rest(core);
-    core->jobs = job_pool_free(core->jobs);
+    core->mail.returns.pool = job_pool_free(core->mail.returns.pool);
     step_free(core);
     kv_cache_free(&core->cache, e->flush_until);
     core->sample_scratch = sample_scratch_free(core->sample_scratch);

@@ -97,7 +97,7 @@ static void start(struct engine *e, struct status_request *list, bool pool)
     x->next = e->status.jobs;
     e->status.jobs = x;
     pthread_mutex_unlock(&e->core.mail.lock);
-    job_pool_push(e->core.jobs, &x->job);
+    job_pool_push(e->core.mail.returns.pool, &x->job);
 }
 
 /* Those of @list that are of the first one's uid, out of it. */

@@ -32,7 +32,6 @@ struct core {
     uint8_t model_here[16]; /* names the model in this process, for sessions made before its fingerprint is known */
     uint64_t expire_next;   /* us: when sessions are next searched for expired ones */
     uint64_t unload_next;   /* us: when idle sessions are next unloaded */
-    struct job_pool *jobs;
 
     struct request_list requests; /* all that were taken, by arrival */
     struct seq_list seqs;         /* those that have a prompt */

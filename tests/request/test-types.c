@@ -69,15 +69,14 @@ static int setup(void **state)
     memset(&calls, 0, sizeof(calls));
     if (!f || mailbox_init(&f->core.mail) < 0) return -1;
     f->core.mail.state = ENGINE_READY;
-    if (job_pool_new(&f->core.jobs, 1, NULL, NULL) < 0) return -1;
-    f->core.mail.returns.pool = f->core.jobs;
+    if (job_pool_new(&f->core.mail.returns.pool, 1, NULL, NULL) < 0) return -1;
     return 0;
 }
 
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    job_pool_free(f->core.jobs);
+    job_pool_free(f->core.mail.returns.pool);
     mailbox_fini(&f->core.mail);
     free(f);
     return 0;

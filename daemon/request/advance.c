@@ -75,7 +75,6 @@ static int fork_answers(struct core *core, struct seq *s)
 {
     struct seq_group *g = s->group;
     struct seq *t;
-    if (g->n == g->left || s->generated) return 0;
     for (uint32_t i = 1; i < g->n; i++) {
         if (seq_fork(&t, s, i) == 0 && (t->end_node = malloc(sizeof(*t->end_node)))) continue;
         for (; i > 0; i--) seq_free(g->seqs[i]);
@@ -95,15 +94,14 @@ static int fork_answers(struct core *core, struct seq *s)
 bool advance(struct core *core, struct seq *s, const float *row)
 {
     struct seq_group *g = s->group;
-    bool begin = s->generated == 0 && g->n > 1;
+    uint32_t n = g->n; /* the last answer to end frees the group */
+    struct seq *all[PROTO_ANSWERS_MAX];
+    if (s->generated || n == 1) return push_token(core, s, row);
     int r = fork_answers(core, s);
     if (r < 0) {
         answer_fail(s->request, s, r, error_text(r));
         return false;
     }
-    if (!begin) return push_token(core, s, row);
-    uint32_t n = g->n; /* the last answer to end frees the group */
-    struct seq *all[PROTO_ANSWERS_MAX];
     for (uint32_t i = 0; i < n; i++) all[i] = g->seqs[i];
     for (uint32_t i = 0; i < n; i++) {
         if (i) seq_preempted(all[i], clock_now_usec());

@@ -12,7 +12,8 @@ struct seq;
 
 struct drafter {
     /* Write to @out [max] ids of tokens that may follow those of @s, in order; returns how many. It may return any ids:
-     * from the first one that is not in the vocabulary on they are ignored. NULL: no drafter. */
+     * from the first one that is not in the vocabulary on they are ignored. NULL: no drafter.
+     * A drafter, once set, stays. */
     uint32_t (*propose)(void *ctx, const struct seq *s, int32_t *out, uint32_t max);
     void *ctx;
 };

@@ -73,10 +73,8 @@ static int configure(struct request *r, struct seq *s)
         return error_say(-EINVAL, "a session keeps one answer: several go without");
     result = set_seed(s, g->sampling.seed);
     if (result < 0) return result;
-    const struct output_request q = {.stop = g->stop,
-                                     .n_stop = g->n_stop,
-                                     .max_lines =
-                                         infill && g->infill.max_lines > 0 ? (uint32_t)g->infill.max_lines : 0};
+    uint32_t max_lines = infill && g->infill.max_lines > 0 ? (uint32_t)g->infill.max_lines : 0;
+    const struct output_request q = {.stop = g->stop, .n_stop = g->n_stop, .max_lines = max_lines};
     output_fini(&s->output); /* of an earlier try, when the session was busy */
     return output_init(&s->output, r->core->model.tokenizer, &q);
 }

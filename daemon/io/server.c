@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/server.h"
 #include "daemon/io/accept-pace.h"
+#include "daemon/io/idle-exit.h"
+#include "daemon/io/memory-trim.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/pressure.h"
 #include "daemon/io/priority.h"
+#include "daemon/io/reload.h"
 #include "daemon/io/service.h"
+#include "daemon/io/timer.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
-#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #define ACCEPT_RETRY       100000ull  /* when descriptors are short */
 #define FLUSH_MOST         8000000ull /* a new daemon waits a little longer than that */
 #define FAIL_GRACE         1000000ull /* for a peer that has connected and has not asked yet */
 #define CLIENT_BYTES_LEAST (64ull << 20)
 #define CLIENT_BYTES_MOST  (512ull << 20)
-#define TIMER_ACCURACY     1000ull /* the default is a quarter of a second */
-#define TRIM_AFTER         2000000ull
-#define TRIM_BYTES         (16ull << 20) /* free in the allocator's arenas */
 enum { ACCEPTS_PER_WAKE = 64 };
 
 enum phase { LOADING, READY, STOPPING, FAILED };
@@ -32,35 +31,20 @@ enum phase { LOADING, READY, STOPPING, FAILED };
 struct server {
     const struct server_config *config;
     sd_event *event;
-    sd_event_source *accept, *retry, *idle, *deadline, *trim, *post, *signals[3];
+    sd_event_source *accept, *retry, *deadline, *post, *signals[3];
+    struct idle_exit idle;
+    struct memory_trim trim;
     struct notify notify;
     struct pressure pressure;
     struct engine *engine;
     struct service *service;
     enum phase phase;
     bool stop_wanted;
-    bool leave;                  /* at once: do not wait for the engine's step */
-    bool working;                /* a request is live, or was until a moment ago */
-    uint64_t accepted, progress; /* at the last look */
+    bool leave;        /* at once: do not wait for the engine's step */
+    uint64_t progress; /* at the last look */
     struct accept_pace accept_pace;
-    uint64_t trim_accepted, trim_bytes; /* of the service, when memory was to be trimmed last */
-    bool trim_soon;
     uint64_t deadline_at; /* of a stop, monotonic us */
 };
-
-/* A one-shot timer: made when first armed. */
-static void arm(struct server *s, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
-{
-    int r;
-    if (!*t) {
-        r = sd_event_add_time_relative(s->event, t, CLOCK_MONOTONIC, usec, TIMER_ACCURACY, fn, s);
-        if (r >= 0) r = sd_event_source_set_priority(*t, PRIORITY_TIMER);
-    } else {
-        r = sd_event_source_set_time_relative(*t, usec);
-        if (r >= 0) r = sd_event_source_set_enabled(*t, SD_EVENT_ONESHOT);
-    }
-    if (r < 0) log_error("a timer could not be set: %s", strerror(-r));
-}
 
 static int on_retry(sd_event_source *source, uint64_t now, void *ctx)
 {
@@ -95,7 +79,7 @@ static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ct
         log_debug("accept: %s", strerror(-r)); /* The socket stays readable: without a pause this would spin. */
     if (!pause) return 0;
     sd_event_source_set_enabled(source, SD_EVENT_OFF);
-    arm(s, &s->retry, pause, on_retry);
+    timer_arm(s->event, &s->retry, pause, on_retry, s);
     return 0;
 }
 
@@ -133,10 +117,9 @@ static int on_deadline(sd_event_source *source, uint64_t now, void *ctx)
     return sd_event_exit(s->event, s->phase == FAILED);
 }
 
-static int on_idle(sd_event_source *source, uint64_t now, void *ctx)
+static void on_idle(void *ctx)
 {
     want_stop(ctx, "nobody asked for --idle-exit");
-    return 0;
 }
 
 static void on_stop_request(void *ctx, uid_t uid)
@@ -144,55 +127,21 @@ static void on_stop_request(void *ctx, uid_t uid)
     want_stop(ctx, uid ? "its user asked for it" : "root asked for it");
 }
 
-/* Follow a change of --idle-exit. */
-static void rearm_idle(struct server *s)
+static void on_reload(struct server *s)
 {
-    if (s->phase != READY || s->working) return;
-    if (s->config->idle_exit_usec)
-        arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
-    else if (s->idle)
-        sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
-}
-
-static void take_over(struct server *s, const struct server_reload *changed)
-{
-    log_info("SIGHUP: %s%s", changed->taken ? "taken over: " : "nothing to take over",
-             changed->taken ? changed->taken : "");
-    if (changed->pending) log_warning("SIGHUP: changed too, but waiting for a restart: %s", changed->pending);
-    if (engine_configure(s->engine, s->config->engine, changed->pending) < 0)
-        log_warning("no memory to record the settings that wait for a restart");
-    rearm_idle(s);
-}
-
-static void reload(struct server *s)
-{
-    struct server_reload changed = {0};
     if (!s->config->reload || s->phase >= STOPPING) {
         log_info("SIGHUP: nothing to read again");
         return;
     }
-    if (s->phase == READY) notify_reloading(&s->notify);
-    int r = s->config->reload(s->config->ctx, &changed);
-    if (r == 0) {
-        take_over(s, &changed);
-    } else {
-        log_error("SIGHUP: nothing changes, the configuration is wrong: %s", error_text(r));
-        engine_configure_failed(s->engine, error_text(r));
-    }
-    if (s->phase == READY)
-        notify_reloaded(&s->notify, s->config->engine->model_name,
-                        r < 0             ? "the configuration is wrong"
-                        : changed.pending ? "a restart is pending"
-                                          : NULL);
-    free(changed.taken);
-    free(changed.pending);
+    reload(s->config, s->engine, s->phase == READY ? &s->notify : NULL);
+    idle_exit_change(&s->idle, s->config->idle_exit_usec);
 }
 
 static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si, void *ctx)
 {
     struct server *s = ctx;
     if (si->ssi_signo == SIGHUP) {
-        reload(s);
+        on_reload(s);
     } else if (s->stop_wanted || s->phase >= STOPPING) {
         log_info("stopping at once");
         s->leave = true;
@@ -208,8 +157,8 @@ static void begin_stop(struct server *s)
     s->phase = STOPPING;
     stop_listening(s);
     service_drain(s->service);
-    if (s->idle) sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
-    arm(s, &s->deadline, s->config->stop_timeout_usec, on_deadline);
+    idle_exit_stop(&s->idle);
+    timer_arm(s->event, &s->deadline, s->config->stop_timeout_usec, on_deadline, s);
     s->deadline_at = clock_now_usec() + s->config->stop_timeout_usec;
 }
 
@@ -220,7 +169,7 @@ static void fail(struct server *s, const char *why)
     notify_failed(&s->notify, EIO, why);
     stop_listening(s);
     service_fail(s->service, EIO, why);
-    arm(s, &s->deadline, FAIL_GRACE, on_deadline);
+    timer_arm(s->event, &s->deadline, FAIL_GRACE, on_deadline, s);
 }
 
 static void look_at_engine(struct server *s)
@@ -233,41 +182,8 @@ static void look_at_engine(struct server *s)
         s->phase = READY;
         log_info("serving %s at %s", s->config->engine->model_name, s->config->listener->path);
         if (!s->stop_wanted) notify_ready(&s->notify, s->config->engine->model_name);
-        if (s->config->idle_exit_usec) arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
+        idle_exit_start(&s->idle, s->config->idle_exit_usec);
     }
-}
-
-/* Status requests do not count: a daemon that is only watched is idle. */
-static void look_at_idleness(struct server *s)
-{
-    uint64_t accepted = service_accepted(s->service);
-    if (accepted != s->accepted) {
-        s->accepted = accepted;
-        s->working = true;
-        if (s->idle) sd_event_source_set_enabled(s->idle, SD_EVENT_OFF);
-    }
-    if (!s->working || service_busy(s->service)) return;
-    s->working = false;
-    if (s->config->idle_exit_usec && s->phase == READY) arm(s, &s->idle, s->config->idle_exit_usec, on_idle);
-}
-
-static int on_trim(sd_event_source *source, uint64_t now, void *ctx)
-{
-    struct server *s = ctx;
-    s->trim_soon = false;
-    if (mallinfo2().fordblks >= TRIM_BYTES) malloc_trim(0);
-    return 0;
-}
-
-/* Return free memory to the system a little later: the allocator would keep it. */
-static void look_at_memory(struct server *s)
-{
-    uint64_t accepted = service_accepted(s->service), bytes = service_bytes(s->service);
-    if (s->trim_soon || (accepted == s->trim_accepted && bytes == s->trim_bytes)) return;
-    s->trim_accepted = accepted;
-    s->trim_bytes = bytes;
-    s->trim_soon = true;
-    arm(s, &s->trim, TRIM_AFTER, on_trim);
 }
 
 /* After each event. */
@@ -275,12 +191,12 @@ static int on_post(sd_event_source *source, void *ctx)
 {
     struct server *s = ctx;
     service_reap(s->service);
-    look_at_memory(s);
+    memory_trim_look(&s->trim, s->service);
     look_at_engine(s);
     if (s->stop_wanted && s->phase < STOPPING) begin_stop(s);
     if (s->phase == STOPPING && service_quiet(s->service)) return sd_event_exit(s->event, 0);
     if (s->phase == FAILED && service_open(s->service) == 0) return sd_event_exit(s->event, 1);
-    if (s->phase == READY) look_at_idleness(s);
+    idle_exit_look(&s->idle, s->service);
     return 0;
 }
 
@@ -326,6 +242,8 @@ static int start_loop(struct server *s)
     if (r >= 0) r = sd_event_add_post(s->event, &s->post, on_post, s);
     if (r >= 0) r = sd_event_source_set_priority(s->post, PRIORITY_POST);
     if (r < 0) return error_origin(r);
+    s->idle = (struct idle_exit){.event = s->event, .expired = on_idle, .ctx = s};
+    s->trim = (struct memory_trim){.event = s->event};
     notify_init(&s->notify, s->event, alive, s);
     return 0;
 }
@@ -367,8 +285,8 @@ static uint64_t flush_time(const struct server *s)
 
 static void end(struct server *s)
 {
-    sd_event_source *const sources[] = {s->accept, s->retry,      s->idle,       s->deadline,  s->trim,
-                                        s->post,   s->signals[0], s->signals[1], s->signals[2]};
+    sd_event_source *const sources[] = {s->accept,     s->retry,      s->deadline,  s->post,
+                                        s->signals[0], s->signals[1], s->signals[2]};
 
     listener_fini(s->config->listener);
     service_mute(s->service);
@@ -379,6 +297,8 @@ static void end(struct server *s)
     service_free(s->service);
     notify_fini(&s->notify);
     pressure_fini(&s->pressure);
+    idle_exit_fini(&s->idle);
+    memory_trim_fini(&s->trim);
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) sd_event_source_disable_unref(sources[i]);
     sd_event_unref(s->event);
 }

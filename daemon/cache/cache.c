@@ -2,7 +2,7 @@
 #include "daemon/cache/cache.h"
 #include <errno.h>
 
-int kv_cache_new(struct kv_cache *c, struct backend *b, const struct tier_config *t, struct job_returns *jobs)
+int kv_cache_new(struct kv_cache *c, struct backend *b, const struct spill_config *t, struct job_returns *jobs)
 {
     const struct hparams *s = &b->hparams;
     int r = 0;
@@ -12,21 +12,21 @@ int kv_cache_new(struct kv_cache *c, struct backend *b, const struct tier_config
     if (r == 0) r = prefix_new(&c->prefix, c->pools[0], NULL);
     for (uint32_t g = 1; r == 0 && g < c->n_groups; g++)
         r = prefix_add_window(c->prefix, c->pools[g], s->groups[g].window);
-    return r < 0 ? r : tier_new(c, t, jobs);
+    return r < 0 ? r : spill_new(c, t, jobs);
 }
 
 void kv_cache_free(struct kv_cache *c, uint64_t until)
 {
-    tier_flush(c, until);
+    spill_flush(c, until);
     c->prefix = prefix_free(c->prefix);
-    tier_free(c);
+    spill_free(c);
     for (uint32_t g = 0; g < c->n_groups; g++) c->pools[g] = kv_pool_free(c->pools[g]);
 }
 
 static uint32_t evict(struct kv_cache *c, uint32_t group, uint32_t blocks)
 {
-    return group ? prefix_window_evict(c->prefix, group, blocks, tier_evicting, c)
-                 : prefix_evict(c->prefix, blocks, tier_evicting, c);
+    return group ? prefix_window_evict(c->prefix, group, blocks, spill_evicting, c)
+                 : prefix_evict(c->prefix, blocks, spill_evicting, c);
 }
 
 bool kv_cache_make_room(struct kv_cache *c, uint32_t group, uint32_t blocks)
@@ -56,5 +56,5 @@ void kv_cache_drop(struct kv_cache *c, struct kv_tables *t)
 
 void kv_cache_namespace(const struct kv_cache *c, const struct namespace_owner *owner, struct prefix_namespace *out)
 {
-    tier_namespace(c->tier, owner, out);
+    spill_namespace(c->spill, owner, out);
 }

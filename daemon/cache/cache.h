@@ -6,7 +6,7 @@
  */
 #include "daemon/cache/kv/kv-table.h"
 #include "daemon/cache/prefix/prefix.h"
-#include "daemon/cache/tier.h"
+#include "daemon/cache/spill.h"
 #include "daemon/model/backend.h"
 
 struct kv_cache {
@@ -14,7 +14,7 @@ struct kv_cache {
     struct kv_pool *pools[KV_GROUPS_MAX];
     uint32_t n_groups; /* as in the backend's hparams */
     struct prefix *prefix;
-    struct tier *tier;
+    struct spill *spill;
     struct prefix_namespace public_namespace; /* of the prefixes that all users may find */
     bool has_public;                          /* there are such prefixes */
     bool may_keep;                            /* the weights are verified, so that KV may be written to disk */
@@ -23,7 +23,7 @@ struct kv_cache {
 
 /* Fill @c (zero before). 0 or -ENOMEM; kv_cache_free in either case. Without a usable directory the cache lives in
  * memory only, and a warning says so. */
-int kv_cache_new(struct kv_cache *c, struct backend *b, const struct tier_config *t, struct job_returns *jobs);
+int kv_cache_new(struct kv_cache *c, struct backend *b, const struct spill_config *t, struct job_returns *jobs);
 /* Write blocks that are not on disk until @until (monotonic, us), and free everything. */
 void kv_cache_free(struct kv_cache *c, uint64_t until);
 

@@ -52,7 +52,7 @@ void configure_take(struct engine *e)
     to->session_bytes = from->session_bytes;
     to->session_count = from->session_count;
     to->disk_reserve = from->disk_reserve;
-    tier_limit(&e->core.cache, to->cache_bytes, to->disk_reserve);
+    spill_limit(&e->core.cache, to->cache_bytes, to->disk_reserve);
     sessions_limit(&e->core);
 }
 

@@ -31,7 +31,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 static uint64_t next_work(struct engine *e, uint64_t now)
 {
     struct core *core = &e->core;
-    uint64_t at = least(requests_next_deadline(core), tier_next(&core->cache, now));
+    uint64_t at = least(requests_next_deadline(core), spill_next(&core->cache, now));
     at = least(at, sessions_next(core));
     at = least(at, status_next(e));
     if (!step_ready(core)) return at;
@@ -90,7 +90,7 @@ static void turn(struct engine *e, struct return_job *finished, struct status_re
     if (step_ready(core) && (clock_now_usec() >= core->window_end || core->running >= core->config.parallel))
         step_run(core);
     if (core->mail.state == ENGINE_FAILED) return;
-    tier_turn(&core->cache, clock_now_usec(), core->counts.steps);
+    spill_turn(&core->cache, clock_now_usec(), core->counts.steps);
     sessions_turn(core, clock_now_usec());
 }
 
@@ -118,11 +118,11 @@ static int load_all(struct engine *e)
     const struct engine_config *c = &core->config;
     int r = load_model(&core->model, c, on_load_progress, e);
     if (r == 0) r = sessions_open(core);
-    const struct tier_config tier = {.cache_dir = c->cache_dir,
-                                     .state_dir = c->state_dir,
-                                     .cache_bytes = c->cache_bytes,
-                                     .disk_reserve = c->disk_reserve};
-    if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &tier, &core->mail.returns);
+    const struct spill_config spill = {.cache_dir = c->cache_dir,
+                                       .state_dir = c->state_dir,
+                                       .cache_bytes = c->cache_bytes,
+                                       .disk_reserve = c->disk_reserve};
+    if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &spill, &core->mail.returns);
     if (r == 0) r = sample_scratch_new(&core->sample_scratch, core->model.vocab);
     if (r == 0) r = step_new(core);
     if (r == 0) r = job_pool_new(&core->mail.returns.pool, JOB_THREADS, users_is_alone, &core->mail.users);

@@ -105,7 +105,7 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     out->has_cache = true;
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);
     out->shed_blocks = e->pressure.freed;
-    out->disk = tier_count(c, &out->disk_stats);
+    out->disk = spill_count(c, &out->disk_stats);
 }
 
 /* With the lock held. */

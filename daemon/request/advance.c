@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/advance.h"
 #include "daemon/request/finish.h"
+#include "daemon/request/fork-answers.h"
 #include "daemon/sequence/truncate.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
@@ -67,28 +68,6 @@ static bool push_token(struct core *core, struct seq *s, const float *row)
     else if (r == 2)
         preempt_shifted(core, s);
     return r == 0;
-}
-
-/* The prompt of @s is computed: make the other answers, which wait as preempted sequences do. 0; -ENOMEM, and none is
- * made. */
-static int fork_answers(struct core *core, struct seq *s)
-{
-    struct seq_group *g = s->group;
-    struct seq *t;
-    for (uint32_t i = 1; i < g->n; i++) {
-        if (seq_fork(&t, s, i) == 0 && (t->end_node = malloc(sizeof(*t->end_node)))) continue;
-        for (; i > 0; i--) seq_free(g->seqs[i]);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 1; i < g->n; i++) {
-        t = g->seqs[i];
-        plan_wait(core, t);
-        t->sched.found = seq_known(s); /* the KV of @s */
-        t->sched.looked_step = core->counts.steps + 1;
-        seq_list_push(&core->seqs, t);
-    }
-    g->left = g->n;
-    return 0;
 }
 
 bool advance(struct core *core, struct seq *s, const float *row)

@@ -59,7 +59,7 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 {
     uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK, n;
     struct prefix_node *x = s->reuse.indexed_node;
-    if (!tier_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
+    if (!spill_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
     struct fetch *f = NULL;
     if (c->n_groups > 1 && (!reuse_on_disk(c, s, x, at, &n) || seq_cover(c, s, fetch_end(s, at)) < 0)) return false;
     while ((x = reuse_on_disk(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
@@ -76,12 +76,12 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
     prefix_ref(c->prefix, f->last);
     f->seq = s;
     f->done = done;
-    f->disk = tier_disk(c);
+    f->disk = spill_disk(c);
     f->backend = c->backend;
     f->job.job.uncharged = true;
     s->fetch = f;
     s->state = SEQ_FETCHING;
-    jobs_send(tier_jobs(c), &f->job, s->uid, run, back);
+    jobs_send(spill_jobs(c), &f->job, s->uid, run, back);
     return true;
 }
 

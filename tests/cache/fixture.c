@@ -31,7 +31,7 @@ int fixture_setup(void **state)
     if (!f || folder_make(f->top, "cache") < 0) return -1;
     snprintf(f->state_dir, sizeof(f->state_dir), "%s/state", f->top);
     snprintf(f->cache_dir, sizeof(f->cache_dir), "%s/cache", f->top);
-    f->config = (struct tier_config){.cache_dir = f->cache_dir, .state_dir = f->state_dir, .cache_bytes = 1 << 20};
+    f->config = (struct spill_config){.cache_dir = f->cache_dir, .state_dir = f->state_dir, .cache_bytes = 1 << 20};
     f->backend = (struct backend){.ops = &ops, .kv_blocks = {FIXTURE_BLOCKS}};
     f->backend.hparams.groups[0].bytes_per_token = FIXTURE_PAYLOAD / KV_BLOCK;
     f->backend.hparams.n_groups = 1;
@@ -116,7 +116,7 @@ void fixture_check_file(struct fixture *f, int32_t token)
     prefix_info(x, &info);
     assert_true(info.on_disk);
     memset(want, token, sizeof(want));
-    assert_int_equal(disk_read(tier_disk(&f->cache), &info, got), 0);
+    assert_int_equal(disk_read(spill_disk(&f->cache), &info, got), 0);
     assert_memory_equal(got, want, sizeof(got));
 }
 

@@ -20,7 +20,7 @@ struct fixture {
     unsigned reads; /* calls of kv_read */
     bool unknown;   /* the model's identity is not known yet */
     char top[FOLDER_PATH], state_dir[80], cache_dir[80];
-    struct tier_config config;
+    struct spill_config config;
     struct job_returns jobs;
     pthread_mutex_t lock;
     pthread_cond_t wake;

@@ -75,8 +75,8 @@ static void test_namespaces(void **state)
     fixture_open(f);
     kv_cache_namespace(&f->cache, &owners[0], &again[0]);
     assert_memory_not_equal(&first[0], &again[0], sizeof(first[0]));
-    tier_turn(&f->cache, clock_now_usec(), 0);
-    assert_null(tier_disk(&f->cache)); /* another process could not find these blocks */
+    spill_turn(&f->cache, clock_now_usec(), 0);
+    assert_null(spill_disk(&f->cache)); /* another process could not find these blocks */
 }
 
 int main(void)

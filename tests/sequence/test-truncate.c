@@ -27,7 +27,7 @@ static void start(struct fixture *f, uint64_t kv_bytes)
     config.kv_bytes = kv_bytes;
     assert_int_equal(harness_load(&f->model, &t, &config), 0);
     assert_true(f->model.vocab <= VOCAB);
-    assert_int_equal(kv_cache_new(&f->cache, f->model.backend, &(struct tier_config){0}, NULL), 0);
+    assert_int_equal(kv_cache_new(&f->cache, f->model.backend, &(struct spill_config){0}, NULL), 0);
     memset(&f->namespace, 7, sizeof(f->namespace));
     f->blocks = kv_pool_total(f->cache.pools[0]);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/cache/tier.h"
+#include "daemon/cache/spill.h"
 #include "daemon/cache/cache.h"
 #include "daemon/cache/payload.h"
-#include "daemon/cache/tier-state.h"
+#include "daemon/cache/spill-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
@@ -45,9 +45,9 @@ struct trim {
 #define write_of(x) ((struct write *)((char *)(x)-offsetof(struct write, job)))
 #define trim_of(x)  ((struct trim *)((char *)(x)-offsetof(struct trim, job)))
 
-int tier_new(struct kv_cache *c, const struct tier_config *config, struct job_returns *jobs)
+int spill_new(struct kv_cache *c, const struct spill_config *config, struct job_returns *jobs)
 {
-    struct tier *t = c->tier = calloc(1, sizeof(*t));
+    struct spill *t = c->spill = calloc(1, sizeof(*t));
     if (!t) return -ENOMEM;
     t->config = *config;
     t->jobs = jobs;
@@ -60,33 +60,33 @@ int tier_new(struct kv_cache *c, const struct tier_config *config, struct job_re
     }
     t->payload = payload_bytes(c->backend);
     if (!config->cache_dir || config->cache_bytes == 0 || !config->state_dir) t->given_up = true;
-    tier_namespace(t, &(struct namespace_owner){.public = true}, &c->public_namespace);
-    tier_open(c);
+    spill_namespace(t, &(struct namespace_owner){.public = true}, &c->public_namespace);
+    spill_open(c);
     return 0;
 }
 
-void tier_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve)
+void spill_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve)
 {
-    struct tier *t = c->tier;
+    struct spill *t = c->spill;
     if (!t) return;
     t->config.cache_bytes = cache_bytes;
     t->config.disk_reserve = disk_reserve;
     if (t->disk) disk_limit(t->disk, cache_bytes, disk_reserve);
 }
 
-void tier_namespace(const struct tier *t, const struct namespace_owner *owner, struct prefix_namespace *out)
+void spill_namespace(const struct spill *t, const struct namespace_owner *owner, struct prefix_namespace *out)
 {
     namespace_make(out, &t->secret, no_identity, owner, 0);
 }
 
-struct disk *tier_disk(const struct kv_cache *c)
+struct disk *spill_disk(const struct kv_cache *c)
 {
-    return c->tier->disk;
+    return c->spill->disk;
 }
 
-struct job_returns *tier_jobs(const struct kv_cache *c)
+struct job_returns *spill_jobs(const struct kv_cache *c)
 {
-    return c->tier->jobs;
+    return c->spill->jobs;
 }
 
 /* --- writing --- */
@@ -104,7 +104,7 @@ static void written(struct return_job *x)
 {
     struct write *w = write_of(x);
     struct kv_cache *c = w->cache;
-    struct tier *t = c->tier;
+    struct spill *t = c->spill;
     t->writes--;
     if (w->r == 0) {
         prefix_disk_written(c->prefix, w->info.id);
@@ -119,7 +119,7 @@ static void written(struct return_job *x)
 /* A job writes a copy of @info's block, after removing @victim (NULL: none) to make room. */
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
-    struct tier *t = c->tier;
+    struct spill *t = c->spill;
     struct write *w = malloc(sizeof(*w) + t->payload);
     if (!w) {
         t->retry = clock_now_usec() + RETRY_USEC;
@@ -138,14 +138,14 @@ static bool start_write(struct kv_cache *c, const struct prefix_info *info, cons
 
 static bool may_write(const struct kv_cache *c, uint32_t most, uint64_t now)
 {
-    const struct tier *t = c->tier;
+    const struct spill *t = c->spill;
     return t->disk && t->writes < most && now >= t->retry && c->may_keep && !c->stopping;
 }
 
-bool tier_evicting(void *ctx, const struct prefix_info *info)
+bool spill_evicting(void *ctx, const struct prefix_info *info)
 {
     struct kv_cache *c = ctx;
-    return !info->on_disk && may_write(c, WRITES_MOST, clock_now_usec()) && disk_room(c->tier->disk, false) == 0 &&
+    return !info->on_disk && may_write(c, WRITES_MOST, clock_now_usec()) && disk_room(c->spill->disk, false) == 0 &&
            start_write(c, info, NULL);
 }
 
@@ -153,13 +153,13 @@ bool tier_evicting(void *ctx, const struct prefix_info *info)
  * written and removed for ever. When there are too many files, any. */
 static bool find_victim(const struct kv_cache *c, const struct prefix_info *info, struct prefix_info *victim)
 {
-    return prefix_disk_victim(c->prefix, victim) && (victim->used < info->used || disk_excess(c->tier->disk));
+    return prefix_disk_victim(c->prefix, victim) && (victim->used < info->used || disk_excess(c->spill->disk));
 }
 
 /* Write the next unused block: the first that would be evicted, or on a full disk the last. False: not now. */
 static bool write_idle(struct kv_cache *c, uint64_t now)
 {
-    struct tier *t = c->tier;
+    struct spill *t = c->spill;
     struct prefix_info info, victim;
     int room = disk_room(t->disk, false);
     bool full = room == 1;
@@ -187,8 +187,8 @@ static void run_trim(struct job *j)
 static void trimmed(struct return_job *j)
 {
     struct trim *x = trim_of(j);
-    x->cache->tier->trimming = false;
-    x->cache->tier->trim_next = 0; /* more files may have to be removed */
+    x->cache->spill->trimming = false;
+    x->cache->spill->trim_next = 0; /* more files may have to be removed */
     free(x);
 }
 
@@ -196,7 +196,7 @@ static void trimmed(struct return_job *j)
  * to be written. */
 static void trim(struct kv_cache *c, uint64_t now)
 {
-    struct tier *t = c->tier;
+    struct spill *t = c->spill;
     struct prefix_info victim;
     if (t->trimming || now < t->trim_next) return;
     t->trim_next = now + TRIM_USEC;
@@ -218,7 +218,7 @@ static void trim(struct kv_cache *c, uint64_t now)
 }
 
 /* Since when nothing was computed. */
-static uint64_t idle_since(struct tier *t, uint64_t now, uint64_t steps)
+static uint64_t idle_since(struct spill *t, uint64_t now, uint64_t steps)
 {
     if (t->last_step != steps || t->last_step_at == 0) {
         t->last_step_at = now;
@@ -228,18 +228,18 @@ static uint64_t idle_since(struct tier *t, uint64_t now, uint64_t steps)
     return t->last_step_at;
 }
 
-void tier_turn(struct kv_cache *c, uint64_t now, uint64_t steps)
+void spill_turn(struct kv_cache *c, uint64_t now, uint64_t steps)
 {
-    struct tier *t = c->tier;
-    if (!t->disk && !t->given_up) tier_open(c);
+    struct spill *t = c->spill;
+    if (!t->disk && !t->given_up) spill_open(c);
     if (t->disk && !c->stopping) trim(c, now);
     if (now - idle_since(t, now, steps) < IDLE_USEC) return;
     while (!t->all_written && may_write(c, WRITES_IDLE, now) && write_idle(c, now)) continue;
 }
 
-uint64_t tier_next(const struct kv_cache *c, uint64_t now)
+uint64_t spill_next(const struct kv_cache *c, uint64_t now)
 {
-    const struct tier *t = c->tier;
+    const struct spill *t = c->spill;
     if (!t || !t->disk || t->all_written || t->writes >= WRITES_IDLE || c->stopping || !c->may_keep) return UINT64_MAX;
     uint64_t at = t->last_step_at + IDLE_USEC;
     if (at < t->retry) at = t->retry;
@@ -249,7 +249,7 @@ uint64_t tier_next(const struct kv_cache *c, uint64_t now)
 /* Write all blocks that are not on disk, the latest first, while there is time and room. */
 static void flush(struct kv_cache *c, uint64_t until)
 {
-    struct tier *t = c->tier;
+    struct spill *t = c->spill;
     struct prefix_info info, victim;
     _cleanup_(freep) uint8_t *payload = malloc(t->payload);
     uint64_t blocks = 0;
@@ -274,24 +274,24 @@ static void flush(struct kv_cache *c, uint64_t until)
     if (blocks) log_debug("%llu blocks of KV written", (unsigned long long)blocks);
 }
 
-void tier_flush(struct kv_cache *c, uint64_t until)
+void spill_flush(struct kv_cache *c, uint64_t until)
 {
-    if (!c->tier || !c->may_keep) return;
-    if (clock_now_usec() < until) tier_open(c);
-    if (c->tier->disk) flush(c, until);
+    if (!c->spill || !c->may_keep) return;
+    if (clock_now_usec() < until) spill_open(c);
+    if (c->spill->disk) flush(c, until);
 }
 
-void tier_free(struct kv_cache *c)
+void spill_free(struct kv_cache *c)
 {
-    if (c->tier) disk_close(c->tier->disk);
-    free(c->tier);
-    c->tier = NULL;
+    if (c->spill) disk_close(c->spill->disk);
+    free(c->spill);
+    c->spill = NULL;
 }
 
-bool tier_count(const struct kv_cache *c, struct disk_stats *out)
+bool spill_count(const struct kv_cache *c, struct disk_stats *out)
 {
     *out = (struct disk_stats){0};
-    if (!c->tier || !c->tier->disk) return false;
-    disk_stats_get(c->tier->disk, out);
+    if (!c->spill || !c->spill->disk) return false;
+    disk_stats_get(c->spill->disk, out);
     return c->may_keep;
 }

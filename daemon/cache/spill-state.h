@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Private to tier*.c. */
+/* Private to spill*.c. */
 #include "daemon/cache/disk/disk.h"
 #include "daemon/cache/disk/namespace.h"
-#include "daemon/cache/tier-config.h"
+#include "daemon/cache/spill-config.h"
 #include "daemon/jobs/returns.h"
 
 struct kv_cache;
 
-struct tier {
-    struct tier_config config;
+struct spill {
+    struct spill_config config;
     struct job_returns *jobs;
     struct namespace_secret secret;
     uint8_t identity[16];
@@ -25,4 +25,4 @@ struct tier {
 };
 
 /* Open the disk and index its files, once the model's identity is known. */
-void tier_open(struct kv_cache *c);
+void spill_open(struct kv_cache *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers tier.c and tier-open.c in an engine: the next process finds what this one has written. */
+/* Covers spill.c and spill-open.c in an engine: the next process finds what this one has written. */
 #include "tests/engine/harness.h"
 #include <unistd.h>
 

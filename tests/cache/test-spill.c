@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers tier.c and tier-open.c: which blocks are written to disk, and when. The clock is an argument. */
+/* Covers spill.c and spill-open.c: which blocks are written to disk, and when. The clock is an argument. */
 #include "libcommon/clock.h"
 #include "tests/cache/fixture.h"
 #include <string.h>
@@ -9,7 +9,7 @@
 static uint64_t files(const struct fixture *f)
 {
     struct disk_stats s;
-    assert_true(tier_count(&f->cache, &s));
+    assert_true(spill_count(&f->cache, &s));
     return s.files;
 }
 
@@ -17,12 +17,12 @@ static uint64_t files(const struct fixture *f)
 static unsigned write_all(struct fixture *f, uint64_t now)
 {
     unsigned n = 0, more;
-    tier_turn(&f->cache, now, 1);
+    spill_turn(&f->cache, now, 1);
     do {
-        tier_turn(&f->cache, now + IDLE_USEC, 1);
+        spill_turn(&f->cache, now + IDLE_USEC, 1);
         n += more = fixture_deliver(f);
     } while (more);
-    assert_int_equal(tier_next(&f->cache, now + IDLE_USEC), UINT64_MAX);
+    assert_int_equal(spill_next(&f->cache, now + IDLE_USEC), UINT64_MAX);
     return n;
 }
 
@@ -66,36 +66,36 @@ static void test_idle_writes(void **state)
     uint64_t now = clock_now_usec();
     fixture_open(f);
     for (int32_t i = 1; i <= 5; i++) fixture_add(f, NULL, i);
-    tier_turn(c, now, 1);
-    assert_int_equal(tier_next(c, now), now + IDLE_USEC);
-    tier_turn(c, now + IDLE_USEC - 1, 1);
+    spill_turn(c, now, 1);
+    assert_int_equal(spill_next(c, now), now + IDLE_USEC);
+    spill_turn(c, now + IDLE_USEC - 1, 1);
     assert_int_equal(f->reads, 0);
     now += IDLE_USEC / 2;
-    tier_turn(c, now, 2); /* a step: the second begins again */
-    tier_turn(c, now + IDLE_USEC - 1, 2);
+    spill_turn(c, now, 2); /* a step: the second begins again */
+    spill_turn(c, now + IDLE_USEC - 1, 2);
     assert_int_equal(f->reads, 0);
-    assert_int_equal(tier_next(c, now), now + IDLE_USEC);
+    assert_int_equal(spill_next(c, now), now + IDLE_USEC);
     now += IDLE_USEC;
-    tier_turn(c, now, 2);
+    spill_turn(c, now, 2);
     assert_int_equal(f->reads, 2);
-    assert_int_equal(tier_next(c, now), UINT64_MAX); /* until one of them is written */
-    tier_turn(c, now, 2);
+    assert_int_equal(spill_next(c, now), UINT64_MAX); /* until one of them is written */
+    spill_turn(c, now, 2);
     assert_int_equal(f->reads, 2);
     assert_int_equal(fixture_deliver(f), 2);
     for (int32_t i = 1; i <= 5; i++) assert_int_equal(fixture_on_disk(f, i), i <= 2); /* the first to be evicted */
-    assert_int_equal(tier_next(c, now), now);
-    assert_int_equal(tier_next(c, now + 5), now + 5);
+    assert_int_equal(spill_next(c, now), now);
+    assert_int_equal(spill_next(c, now + 5), now + 5);
     c->may_keep = false;
-    assert_int_equal(tier_next(c, now), UINT64_MAX);
+    assert_int_equal(spill_next(c, now), UINT64_MAX);
     c->may_keep = c->stopping = true;
-    assert_int_equal(tier_next(c, now), UINT64_MAX);
+    assert_int_equal(spill_next(c, now), UINT64_MAX);
     c->stopping = false;
     assert_int_equal(write_all(f, now), 3);
     for (int32_t i = 1; i <= 5; i++) fixture_check_file(f, i);
     assert_int_equal(f->reads, 5);
     fixture_add(f, NULL, 6);
-    tier_turn(c, now + 2 * IDLE_USEC, 3); /* a step makes it look again */
-    assert_int_equal(tier_next(c, now), now + 3 * IDLE_USEC);
+    spill_turn(c, now + 2 * IDLE_USEC, 3); /* a step makes it look again */
+    assert_int_equal(spill_next(c, now), now + 3 * IDLE_USEC);
     assert_int_equal(write_all(f, now + 3 * IDLE_USEC), 1);
 }
 
@@ -110,7 +110,7 @@ static void test_full_disk(void **state)
     assert_int_equal(write_all(f, now), 3);
     for (int32_t i = 4; i <= 5; i++) fixture_add(f, NULL, i);
     prefix_touch(f->cache.prefix, fixture_find(f, 1));
-    tier_turn(&f->cache, now + 2 * IDLE_USEC, 2);
+    spill_turn(&f->cache, now + 2 * IDLE_USEC, 2);
     assert_int_equal(write_all(f, now + 3 * IDLE_USEC), 2);
     for (int32_t i = 1; i <= 5; i++) assert_int_equal(fixture_on_disk(f, i), i == 1 || i >= 4);
     assert_int_equal(files(f), 3);
@@ -128,28 +128,28 @@ static void test_trim(void **state)
     for (int32_t i = 1; i <= 6; i++) fixture_add(f, NULL, i);
     assert_int_equal(write_all(f, now), 6);
     prefix_touch(c->prefix, fixture_find(f, 2));
-    tier_limit(c, 3 * FIXTURE_FILE, 0);
+    spill_limit(c, 3 * FIXTURE_FILE, 0);
     now += 5 * IDLE_USEC;
-    tier_turn(c, now, 2);
-    tier_turn(c, now, 2); /* one job at a time */
+    spill_turn(c, now, 2);
+    spill_turn(c, now, 2); /* one job at a time */
     assert_int_equal(fixture_deliver(f), 1);
     assert_int_equal(files(f), 3);
-    tier_limit(c, 2 * FIXTURE_FILE, 0);
-    tier_turn(c, now, 2); /* after a job it looks again at once */
+    spill_limit(c, 2 * FIXTURE_FILE, 0);
+    spill_turn(c, now, 2); /* after a job it looks again at once */
     assert_int_equal(fixture_deliver(f), 1);
     assert_int_equal(files(f), 2);
     for (int32_t i = 1; i <= 6; i++) assert_int_equal(fixture_on_disk(f, i), i == 2 || i == 6);
     assert_int_equal(kv_pool_free_blocks(c->pools[0]), FIXTURE_BLOCKS - 6); /* memory keeps them */
-    tier_turn(c, now, 2);
+    spill_turn(c, now, 2);
     assert_int_equal(fixture_deliver(f), 0);
-    tier_limit(c, FIXTURE_FILE, 0);
-    tier_turn(c, now, 2); /* looks at the limit once a second */
+    spill_limit(c, FIXTURE_FILE, 0);
+    spill_turn(c, now, 2); /* looks at the limit once a second */
     assert_int_equal(fixture_deliver(f), 0);
     c->stopping = true;
-    tier_turn(c, now + IDLE_USEC, 3);
+    spill_turn(c, now + IDLE_USEC, 3);
     assert_int_equal(fixture_deliver(f), 0);
     c->stopping = false;
-    tier_turn(c, now + IDLE_USEC, 3); /* a step: no block is written */
+    spill_turn(c, now + IDLE_USEC, 3); /* a step: no block is written */
     assert_int_equal(fixture_deliver(f), 1);
     assert_int_equal(files(f), 1);
 }
@@ -164,7 +164,7 @@ static void test_flush(void **state)
     fixture_close(f, clock_now_usec()); /* no time is left */
     assert_int_equal(f->reads, 0);
     fixture_open(f);
-    tier_turn(&f->cache, clock_now_usec(), 0);
+    spill_turn(&f->cache, clock_now_usec(), 0);
     assert_int_equal(files(f), 0);
     parent = fixture_add(f, NULL, 1);
     fixture_add(f, parent, 2);
@@ -178,7 +178,7 @@ static void test_flush(void **state)
     fixture_close(f, UINT64_MAX);
     assert_int_equal(f->reads, 3);
     fixture_open(f);
-    tier_turn(&f->cache, clock_now_usec(), 0);
+    spill_turn(&f->cache, clock_now_usec(), 0);
     assert_int_equal(files(f), 3);
     fixture_check_file(f, 1);
     fixture_check_file(f, 3);
@@ -200,7 +200,7 @@ static void test_flush_on_a_full_disk(void **state)
     for (int32_t i = 3; i <= 5; i++) fixture_add(f, NULL, i);
     fixture_close(f, UINT64_MAX);
     fixture_open(f);
-    tier_turn(&f->cache, clock_now_usec(), 0);
+    spill_turn(&f->cache, clock_now_usec(), 0);
     assert_int_equal(files(f), 2);
     for (int32_t i = 1; i <= 5; i++) assert_int_equal(fixture_on_disk(f, i), i >= 4);
 }
@@ -214,17 +214,17 @@ static void test_opens_when_the_model_is_known(void **state)
     f->unknown = true;
     fixture_open(f);
     fixture_add(f, NULL, 1);
-    tier_turn(&f->cache, now, 1);
-    tier_turn(&f->cache, now + IDLE_USEC, 1);
-    assert_null(tier_disk(&f->cache));
-    assert_false(tier_count(&f->cache, &s));
-    assert_int_equal(tier_next(&f->cache, now), UINT64_MAX);
-    tier_limit(&f->cache, FIXTURE_FILE, 0); /* for the disk that it will open */
+    spill_turn(&f->cache, now, 1);
+    spill_turn(&f->cache, now + IDLE_USEC, 1);
+    assert_null(spill_disk(&f->cache));
+    assert_false(spill_count(&f->cache, &s));
+    assert_int_equal(spill_next(&f->cache, now), UINT64_MAX);
+    spill_limit(&f->cache, FIXTURE_FILE, 0); /* for the disk that it will open */
     f->unknown = false;
     assert_int_equal(write_all(f, now + 2 * IDLE_USEC), 1);
     fixture_check_file(f, 1);
-    assert_int_equal(disk_excess(tier_disk(&f->cache)), 0);
-    assert_int_equal(disk_room(tier_disk(&f->cache), true), 1);
+    assert_int_equal(disk_excess(spill_disk(&f->cache)), 0);
+    assert_int_equal(disk_room(spill_disk(&f->cache), true), 1);
 }
 
 /* No directory, or no bytes in it: the cache lives in memory. */
@@ -236,9 +236,9 @@ static void test_no_disk(void **state)
         f->config.cache_bytes = i ? 0 : 1 << 20;
         fixture_open(f);
         fixture_add(f, NULL, 1);
-        tier_turn(&f->cache, clock_now_usec(), 1);
-        assert_null(tier_disk(&f->cache));
-        assert_int_equal(tier_next(&f->cache, 0), UINT64_MAX);
+        spill_turn(&f->cache, clock_now_usec(), 1);
+        assert_null(spill_disk(&f->cache));
+        assert_int_equal(spill_next(&f->cache, 0), UINT64_MAX);
         assert_true(kv_cache_make_room(&f->cache, 0, FIXTURE_BLOCKS));
         fixture_close(f, UINT64_MAX);
         assert_int_equal(f->reads, 0);

@@ -3,8 +3,8 @@
 /* The configuration of the disk tier. */
 #include <stdint.h>
 
-struct tier_config {
-    const char *cache_dir, *state_dir; /* of KV blocks, of the secret; NULL: none. They outlive the tier */
+struct spill_config {
+    const char *cache_dir, *state_dir; /* of KV blocks, of the secret; NULL: none. They outlive it */
     uint64_t cache_bytes;              /* limit in cache_dir; 0: nothing is written */
     uint64_t disk_reserve;             /* free bytes that stay free */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The beginning of the disk tier: the files that earlier processes left become nodes of the index. */
 #include "daemon/cache/cache.h"
-#include "daemon/cache/tier-state.h"
+#include "daemon/cache/spill-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -71,9 +71,9 @@ static int scan(struct kv_cache *c, struct disk *d)
     return r;
 }
 
-void tier_open(struct kv_cache *c)
+void spill_open(struct kv_cache *c)
 {
-    struct tier *t = c->tier;
+    struct spill *t = c->spill;
     if (t->disk || t->given_up || backend_kv_identity(c->backend, t->identity) != 0) return;
     struct disk_config config = {.dir = t->config.cache_dir,
                                  .payload = t->payload,

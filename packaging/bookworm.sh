@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
 # shellcheck disable=SC2154
-# For the scripts that try the packages in a Debian bookworm of its own: sourced, not run. They set top (the checkout), tmp (a
-# folder to work in), root (the bookworm's place in it) and base (what is copied to it; empty: to be made).
+# Functions for the scripts that test the packages in a separate Debian bookworm. Source this file; do not run it. The scripts
+# set top (the checkout), tmp (a temporary directory), root (the bookworm in tmp) and base (the directory to copy to root; empty:
+# run debootstrap).
 
 say() { printf '%s: %s\n' "$(basename "$0" .sh)" "$*"; }
 die() { say "FAILED: $*"; exit 1; }
 skip() { say "skipped: $*"; exit 77; }
 
-# Makes a model.
+# Print the path of the program that generates a tiny model.
 mktiny() { printf '%s\n' "${HOB_BUILD:-$top/build}/tests/support/mktiny"; }
 
-# alone BASE ARG…: go on (with these arguments) in namespaces of our own, with which all mounts and processes end.
+# alone BASE ARG…: run this script again, with these arguments, in new mount and pid namespaces. All mounts and processes end
+# with them.
 alone() {
     [ -z "${HOB_DEB_INSIDE:-}" ] || return 0
     [ "$(id -u)" = 0 ] || skip "needs root, for a chroot"
     [ -n "$1" ] || command -v debootstrap >/dev/null 2>&1 || skip "debootstrap is not installed, and no BASE is given"
-    unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces here"
-    [ -x "$(mktiny)" ] || skip "no $(mktiny) (meson setup build -Dtests=enabled && meson compile -C build)"
+    unshare --mount --pid --fork true 2>/dev/null || skip "unshare cannot create namespaces here"
+    [ -x "$(mktiny)" ] || skip "$(mktiny) is missing; to build it: meson setup build -Dtests=enabled && meson compile -C build"
     shift
     HOB_DEB_INSIDE=1 exec unshare --mount --pid --fork --kill-child --mount-proc sh "$0" "$@"
 }
 
-# quietly COMMAND…: what it says is shown only when it fails, and then we end.
+# quietly COMMAND…: if the command fails, print its output and exit.
 quietly() {
     "$@" >"$tmp/log" 2>&1 </dev/null || { cat "$tmp/log"; die "$*"; }
 }
@@ -37,7 +39,7 @@ find_deb() {
     printf '%s\n' "$found"
 }
 
-# begin: tmp is not kept, and base exists.
+# begin: remove tmp at exit; run debootstrap if base is empty.
 begin() {
     trap 'leave_root; rm -rf --one-file-system "$tmp"' EXIT
     trap 'exit 129' HUP
@@ -46,7 +48,7 @@ begin() {
     [ -n "$base" ] || { make_base && base=$tmp/base; }
 }
 
-# make_base: what make_root copies, from the mirror that this machine uses.
+# make_base: make the directory that make_root copies, from this machine's Debian mirror.
 make_base() {
     # shellcheck disable=SC2016 # apt's words, not the shell's
     mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
@@ -55,7 +57,7 @@ make_base() {
     quietly debootstrap --variant=minbase bookworm "$tmp/base" "$mirror"
 }
 
-# make_root BASE: a minimal bookworm that can be used with in_root, in which nothing is started.
+# make_root BASE: make a minimal bookworm for in_root. No services start in it.
 make_root() {
     quietly cp -a "$1" "$root"
     apt-config dump | grep -E '^Acquire::(http|https)::(Proxy|Timeout)' >"$root/etc/apt/apt.conf.d/90machine" || true
@@ -68,10 +70,10 @@ make_root() {
     apt update
 }
 
-# leave_root: before anything removes it, the machine's devices among the rest.
+# leave_root: unmount /proc and /dev of root. Call this before root is removed, which would delete the machine's devices.
 leave_root() { umount --recursive --lazy "$root/proc" "$root/dev" 2>/dev/null || true; }
 
-# add_debs DEB…: put into /debs, and what they depend on installed.
+# add_debs DEB…: copy the packages into /debs and install their dependencies.
 add_debs() {
     mkdir "$root/debs"
     cp "$@" "$root/debs"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Build the Debian packages of this checkout, as it stands, into OUTDIR (default: build-deb).
+# Build the Debian packages of this checkout, uncommitted changes included, into OUTDIR (default: build-deb).
 # usage: sh packaging/build-deb.sh [OUTDIR]
 #   DEB_BUILD_OPTIONS   as for dpkg-buildpackage (default: nocheck; tests/run.sh runs the tests)
-#   CC                  as everywhere: CC="ccache gcc" makes the second time short
+#   CC                  the compiler; CC="ccache gcc" makes a second build faster
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,7 +15,7 @@ say() { printf 'build-deb: %s\n' "$*" >&2; }
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-tmp=$out/work # not a random name: the path counts for a compiler's cache
+tmp=$out/work # a fixed name: ccache needs the same path in each build
 rm -rf "$tmp"
 mkdir "$tmp"
 trap 'rm -rf "$tmp"' EXIT
@@ -23,7 +23,7 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# quietly COMMAND…: what it says is shown only when it fails, and then we end.
+# quietly COMMAND…: if the command fails, print its output and exit.
 quietly() {
     "$@" >"$tmp/log" 2>&1 </dev/null || { cat "$tmp/log" >&2; say "failed: $*"; exit 1; }
 }
@@ -32,11 +32,12 @@ DEB_BUILD_OPTIONS=${DEB_BUILD_OPTIONS-nocheck}
 export DEB_BUILD_OPTIONS
 need_to_build build-essential debhelper scdoc systemd
 case $DEB_BUILD_OPTIONS in
-*nocheck*) export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-} nocheck" ;; # this dpkg asks for both
+*nocheck*) export DEB_BUILD_PROFILES="${DEB_BUILD_PROFILES:-} nocheck" ;; # dpkg needs both variables
 *) need libcmocka-dev ;;
 esac
 
-# dpkg wants debian/ at the top, which is no place for it here: a copy of what git knows, or of all but builds.
+# dpkg needs debian/ at the top of the sources. Build from a copy of the files that git does not ignore, or, without git, of
+# all files but builds.
 version=$(dpkg-parsechangelog -l "$top/packaging/debian/changelog" -S Version)
 src=$tmp/hob-$version
 mkdir "$src"
@@ -50,7 +51,7 @@ mv "$src/packaging/debian" "$src/debian"
 rm -rf "$src/.ci"
 
 say "building"
-# debhelper gives the build a home of its own, where a compiler's cache would be a new one each time.
+# debhelper sets a temporary HOME. Keep the user's ccache directory.
 [ -z "${HOME:-}" ] || export CCACHE_DIR="${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}"
 cd "$src"
 quietly dpkg-buildpackage -us -uc

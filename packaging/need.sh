@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# For the scripts that install what they need: sourced, not run. debian/control says the same of a build.
+# Functions for scripts that install packages. Source this file; do not run it. debian/control lists the same packages.
 build_packages="gcc libc6-dev meson pkg-config libcurl4-openssl-dev libedit-dev libjansson-dev libmd-dev libmsgpack-dev
     libpcre2-dev libsystemd-dev libxxhash-dev"
 
@@ -10,12 +10,12 @@ as_root() {
     elif command -v sudo >/dev/null 2>&1; then
         sudo "$@"
     else
-        echo "neither root nor sudo for: $*" >&2
+        echo "root or sudo is needed to run: $*" >&2
         return 1
     fi
 }
 
-# need PACKAGE…: install those that are missing. What apt says is shown only when it fails.
+# need PACKAGE…: install the missing packages. Print the output of apt only if it fails.
 need() {
     missing=
     for p in "$@"; do
@@ -28,7 +28,7 @@ need() {
         apt-get -qq install -y --no-install-recommends $missing; } 2>&1 </dev/null) || { printf '%s\n' "$said" >&2; return 1; }
 }
 
-# need_to_build PACKAGE…: the same for what a build needs, and those.
+# need_to_build PACKAGE…: install the build dependencies and these packages.
 need_to_build() {
     # shellcheck disable=SC2086 # a list of names
     need $build_packages "$@"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What test-boot.sh runs as root in the bookworm that it has booted: /debs has the packages, /tiny.gguf is a model.
+# test-boot.sh runs this script as root in the bookworm that it boots. /debs has the packages, /tiny.gguf is a model.
 set -eu
 
 say() { printf '%s\n' "$*"; }
@@ -13,7 +13,7 @@ die() {
 conf=/etc/hob/hobd.conf
 sock=/run/hob/default.sock
 
-# as USER COMMAND…: with nothing of root's around it.
+# as USER COMMAND…: run the command as this user, without root's environment.
 as() {
     user=$1
     shift
@@ -25,13 +25,13 @@ ask() {
     shift
     as "$user" hob --no-stdin -q -n 4 --ignore-eos --temp 0 "$@"
 }
-# told UNIT TEXT: the journal has it.
+# told UNIT TEXT: check that the unit's journal has this text.
 told() {
     journalctl --sync
     journalctl -q -o cat -u "$1" | grep -qF -- "$2" || die "the journal of $1 does not say: $2"
 }
 same() { [ "$1" = "$2" ] || die "$3: '$1' instead of '$2'"; }
-# until_true COMMAND…: within a minute.
+# until_true COMMAND…: repeat the command until it succeeds, for at most a minute.
 until_true() {
     for _ in $(seq 600); do
         ! "$@" || return 0
@@ -111,7 +111,7 @@ test_reload() {
     say "reload: says what is taken over, what waits, what is wrong; a wrong key is told at start"
 }
 
-# fails UNIT SENTENCE OPTION…: who asks is told why it does not start, and so is the administrator.
+# fails UNIT TEXT OPTION…: check that client and journal show TEXT as the reason why the daemon does not start.
 fails() {
     unit=$1
     why=$2

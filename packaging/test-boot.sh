@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Boot a bookworm of its own with systemd, and use the packages in DIR there as an administrator and users do.
+# Boot a separate bookworm with systemd, and use the packages in DIR in it as an administrator and as users.
 # usage: sh packaging/test-boot.sh DIR [BASE]
 #   DIR, BASE, HOB_BUILD   as for test-deb.sh
-# Needs systemd-nspawn (package systemd-container). Ends with 0 (passed), 1 (failed), 2 (usage) or 77 (cannot run here).
+# Needs systemd-nspawn (package systemd-container). The exit status is 0 (passed), 1 (failed), 2 (usage) or 77 (cannot run
+# here).
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -42,10 +43,10 @@ WantedBy=multi-user.target
 END
 quietly in_root systemctl enable test-boot.service
 leave_root
-# Its own filter does not know landlock.
+# The default filter of systemd-nspawn does not allow the landlock calls.
 systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --console=pipe \
     --system-call-filter="landlock_create_ruleset landlock_add_rule landlock_restrict_self" --boot >"$tmp/log" 2>&1 </dev/null ||
     true
-[ -f "$root/said" ] || { cat "$tmp/log"; die "no systemd can be booted here"; }
+[ -f "$root/said" ] || { cat "$tmp/log"; die "systemd-nspawn cannot boot systemd here"; }
 sed "s/^/test-boot: /" "$root/said"
 tail -n 1 "$root/said" | grep -qx passed || exit 1

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install, use, upgrade and purge the packages in DIR (sh packaging/build-deb.sh DIR) inside a bookworm of their own.
+# Install, use, upgrade and purge the packages in DIR (from sh packaging/build-deb.sh DIR) in a separate bookworm.
 # usage: sh packaging/test-deb.sh [--build] DIR [BASE]
-#   --build     build them first, into DIR, from the last commit, in another such bookworm that has nothing else
-#   BASE        a folder that debootstrap --variant=minbase bookworm has made; it is copied (default: make one)
+#   --build     first build the packages into DIR, from the last commit, in another bookworm without other packages
+#   BASE        a directory from debootstrap --variant=minbase bookworm, which is copied (default: run debootstrap)
 #   HOB_BUILD   a build with tests, for tests/support/mktiny (default: build)
-# Ends with 0 (passed), 1 (failed), 2 (usage) or 77 (cannot run here, and why).
+# The exit status is 0 (passed), 1 (failed), 2 (usage) or 77 (cannot run here; the output has the reason).
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -28,9 +28,9 @@ tmp=$(mktemp -d)
 root=$tmp/builder
 begin
 
-# The plain user has no runtime directory from a login here, but needs one.
+# The user has no login session, so this script makes the runtime directory.
 as_user() { in_root setpriv --reuid=1000 --regid=1000 --clear-groups env HOME=/home/plain XDG_RUNTIME_DIR=/home/plain/run "$@"; }
-# Everything but what changes by itself or belongs to the package manager, and the plain user's home.
+# List all files except those of the package manager, the user's home, and directories that change by themselves.
 list() {
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./sys -o -path ./run -o -path ./tmp -o -path ./home \
         -o -path ./var/log -o -path ./var/cache/apt -o -path ./var/lib/apt -o -path ./var/lib/dpkg \
@@ -71,7 +71,7 @@ units="hob.service hob.socket hobd@tiny.service hobd@tiny.socket"
 in_root systemd-analyze verify --man=no $units >"$tmp/log" 2>&1 || { cat "$tmp/log"; die "systemd-analyze verify"; }
 # shellcheck disable=SC2086
 as_user systemd-analyze verify --user --man=no $units >>"$tmp/log" 2>&1 || { cat "$tmp/log"; die "systemd-analyze verify --user"; }
-! grep -i hob "$tmp/log" || die "a unit has a fault"
+! grep -i hob "$tmp/log" || die "systemd-analyze verify: a warning about a unit"
 say "systemd-analyze verify: clean, system and user: $units"
 
 quietly "$(mktiny)" -o "$tmp/tiny.gguf"
@@ -79,7 +79,7 @@ models=/home/plain/.local/share/hob/models
 quietly as_user mkdir -p $models
 install -o 1000 -g 1000 "$tmp/tiny.gguf" "$root$models/default.gguf"
 
-# What the user does: the client starts the daemon.
+# Use hob as a user does: the client starts the daemon.
 use() {
     as_user hob -q --no-stdin -n 8 --temp 0 --seed 1 --raw -S kept "once upon" >"$tmp/answer" || die "hob does not answer"
     [ -s "$tmp/answer" ] || die "an empty answer"
@@ -93,9 +93,9 @@ apt install --reinstall "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}"
 use
 as_user hob -q --no-stdin -n 1 --raw -S kept " more" >/dev/null || die "the session is missing after the upgrade"
 quietly as_user hob stop
-say "used by a plain user, upgraded over itself, used again"
+say "used as a plain user, reinstalled, used again"
 
-# What a daemon of the machine and its administrator would leave.
+# Make the files that a system daemon and its administrator leave.
 install -D "$tmp/tiny.gguf" "$root/var/lib/hob/models/ours.gguf"
 mkdir -p "$root/var/cache/hob/packed" "$root/var/lib/hob/ours/1000"
 : >"$root/var/cache/hob/packed/x"
@@ -104,12 +104,12 @@ apt purge hob hobd
 list >"$tmp/after"
 LC_ALL=C comm -13 "$tmp/before" "$tmp/after" >"$tmp/more"
 printf '%s\n' ./var/lib/hob ./var/lib/hob/models ./var/lib/hob/models/ours.gguf | cmp -s - "$tmp/more" ||
-    { cat "$tmp/more"; die "this is left, where only the administrator's model should be"; }
+    { cat "$tmp/more"; die "purge left these files; only the administrator's model should remain"; }
 LC_ALL=C comm -23 "$tmp/before" "$tmp/after" >"$tmp/less"
-[ ! -s "$tmp/less" ] || { cat "$tmp/less"; die "this was there before"; }
+[ ! -s "$tmp/less" ] || { cat "$tmp/less"; die "purge removed these files, which do not belong to the packages"; }
 for file in passwd group; do
-    grep -v '^hob:' "$root/etc/$file" | cmp -s - "$tmp/$file" || die "/etc/$file has changed by more than hob"
+    grep -v '^hob:' "$root/etc/$file" | cmp -s - "$tmp/$file" || die "/etc/$file has changes other than the user hob"
 done
 [ -n "$(find "$root/home/plain/.local/state/hob" -type f)" ] || die "the user's sessions are missing"
-say "purged: left are the user hob (it owns what was kept), the administrator's model, and the plain user's files"
+say "purged: the user hob, the administrator's model and the plain user's files remain"
 say "passed"

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Install what the tests need, build, run every test (or those whose name contains a NAME).
+# Install the test dependencies, build, and run all tests, or those whose names contain a NAME.
 # usage: sh tests/run.sh [NAME…]
-#   HOB_CPU=scalar|avx2|avx512|amx   limit the instruction set of everything that runs
+#   HOB_CPU=scalar|avx2|avx512|amx   limit the instruction set of all programs
 #   HOB_TEST_SANITIZE=1              build with address and undefined-behaviour sanitizers (in build-asan)
 #   HOB_TEST_SANITIZE=thread         with the thread sanitizer (in build-tsan); HOB_LOAD=0.2 makes the load tests smaller
 #   HOB_TEST_DATA=DIR                real models and vectors (default: ../shared/data)
 #   HOB_TEST_DEB=DIR                 test the Debian packages in DIR too (packaging/build-deb.sh DIR), as root, with debootstrap and
 #                                    systemd-nspawn
-#   CI                               when set, a compiler's warning is an error
+#   CI                               if set, a compiler warning is an error
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,12 +21,12 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# quietly COMMAND…: what it says is shown only when it fails, and then we end.
+# quietly COMMAND…: if the command fails, print its output and exit.
 quietly() {
     "$@" >"$log" 2>&1 </dev/null || { cat "$log" >&2; echo "run: failed: $*" >&2; exit 1; }
 }
 
-# gcc brings the sanitizers' libraries; git: a test compares the checkout with the design.
+# gcc includes the sanitizers' libraries. git: a test compares the checkout with the design.
 need_to_build libcmocka-dev libopenblas0-pthread python3 python3-pytest python3-msgpack scdoc mandoc systemd valgrind \
     git tmux shellcheck
 
@@ -42,7 +42,7 @@ elif [ "${HOB_TEST_SANITIZE:-0}" = thread ]; then
 fi
 werror=false
 [ -z "${CI:-}" ] || werror=true
-# The programs run elsewhere.
+# The tests run in another directory.
 [ -z "${HOB_TEST_DEB:-}" ] || { HOB_TEST_DEB=$(realpath "$HOB_TEST_DEB"); export HOB_TEST_DEB; }
 [ -z "${HOB_TEST_DATA:-}" ] || { HOB_TEST_DATA=$(realpath "$HOB_TEST_DATA"); export HOB_TEST_DATA; }
 set -- "$build" "$@"

@@ -1,4 +1,4 @@
-;;; hob.el --- ask a language model that stays warm  -*- lexical-binding: t; -*-
+;;; hob.el --- prompts and infill with a local language model  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: MIT
 ;; Package-Requires: ((emacs "27.1"))
@@ -6,15 +6,15 @@
 
 ;;; Commentary:
 
-;; `hob-region' puts the region through hob(1), as `shell-command-on-region' would: the answer is shown, or with a
-;; prefix argument takes the region's place.  `hob-insert' streams an answer into the buffer; `hob-infill' puts what
-;; belongs at point there; `hob-stop' ends them.
+;; `hob-region' sends the region to hob(1), like `shell-command-on-region', and shows the answer; with a prefix argument
+;; the answer replaces the region.  `hob-insert' streams an answer into the buffer.  `hob-infill' completes the text at
+;; point.  `hob-stop' stops the answers of the buffer.
 
 ;;; Code:
 
 (require 'subr-x)
 
-(defgroup hob nil "A language model that stays warm." :group 'external)
+(defgroup hob nil "A client for local language models." :group 'external)
 
 (defcustom hob-command '("hob" "-q")
   "The program and its options."
@@ -24,21 +24,21 @@
   "More options for `hob-infill', such as \"--max-lines\" \"5\"."
   :type '(repeat string))
 
-(defvar-local hob--processes nil "What streams into this buffer.")
+(defvar-local hob--processes nil "The processes that stream into this buffer.")
 
 (defun hob--arguments (prompt &rest more)
   "The arguments for PROMPT, with MORE options."
   (append (cdr hob-command) more (unless (string-empty-p prompt) (list "--" prompt))))
 
 (defun hob--fail (status text)
-  "Say why hob ended with STATUS; TEXT is what it wrote to standard error."
+  "Signal an error for the exit STATUS of hob; TEXT is its standard error."
   (error "%s" (if (string-blank-p text) (format "hob: %s" status) (string-trim text))))
 
 ;;;###autoload
 (defun hob-region (start end prompt &optional replace)
-  "Ask PROMPT about the text from START to END and show the answer.
-With a prefix argument, or non-nil REPLACE, it takes the text's place; if
-hob fails the text stays."
+  "Send PROMPT and the text from START to END, and show the answer.
+With a prefix argument, or non-nil REPLACE, the answer replaces the text.
+If hob fails, the text stays."
   (interactive "r\nsAsk about the region: \nP")
   (let ((errors (make-temp-file "hob"))
         (coding-system-for-read 'utf-8)
@@ -62,7 +62,7 @@ hob fails the text stays."
           (delete-region start end))))))
 
 (defun hob--ended (process marker errors)
-  "Tidy up when PROCESS has ended: its MARKER and its buffer of ERRORS."
+  "Clean up after PROCESS: free its MARKER and its buffer of ERRORS."
   (let ((pipe (get-buffer-process errors)))
     (when pipe (accept-process-output pipe 0.5)))
   (let ((text (if (buffer-live-p errors) (with-current-buffer errors (buffer-string)) "")))
@@ -76,7 +76,7 @@ hob fails the text stays."
 
 (defun hob--start (arguments text marker take)
   "Run hob with ARGUMENTS on TEXT, which may be nil; return the process.
-What it prints is given to TAKE, called in the buffer of MARKER."
+Call TAKE with each piece of its output, in the buffer of MARKER."
   (let* ((errors (generate-new-buffer " *hob errors*"))
          (process
           (make-process
@@ -89,7 +89,7 @@ What it prints is given to TAKE, called in the buffer of MARKER."
            :sentinel (lambda (process _event)
                        (unless (process-live-p process) (hob--ended process marker errors))))))
     (push process hob--processes)
-    ;; One that has ended already tells why by itself.
+    ;; If the process has ended already, its sentinel reports the reason.
     (ignore-errors
       (when text (process-send-string process text))
       (process-send-eof process))
@@ -98,8 +98,8 @@ What it prints is given to TAKE, called in the buffer of MARKER."
 ;;;###autoload
 (defun hob-insert (prompt &optional start end)
   "Stream the answer to PROMPT into the buffer at point.
-If the region is active, or START and END are given, it is asked about, and
-the answer goes after it.  Returns the process."
+If the region is active, or START and END are given, send that text too,
+and insert the answer after it.  Return the process."
   (interactive (cons (read-string "Ask: ") (when (use-region-p) (list (region-beginning) (region-end)))))
   (let* ((text (and start (buffer-substring-no-properties start end)))
          (marker (copy-marker (or end (point)) t)))
@@ -108,9 +108,9 @@ the answer goes after it.  Returns the process."
 
 ;;;###autoload
 (defun hob-infill ()
-  "Put what belongs at point there, as it comes; point goes behind it.
-The model must be one that can, such as a model for code.  Returns the
-process."
+  "Complete the text at point; point moves behind the new text.
+The model must have fill-in-the-middle tokens, as many code models have.
+Return the process."
   (interactive)
   (save-restriction
     (widen)
@@ -125,7 +125,7 @@ process."
                       (save-excursion (goto-char marker) (insert piece))))))))
 
 (defun hob-stop ()
-  "End the answers that stream into this buffer."
+  "Stop the answers that stream into this buffer."
   (interactive)
   (dolist (process hob--processes)
     (process-put process 'hob-stopped t)

@@ -131,7 +131,7 @@ def test_vim_infills_at_the_cursor(desk, vim):
 
 def test_vim_leaves_a_text_that_has_changed(vim):
     lines, said = vim(CODE, "call cursor(1, 9)", "HobInfill", "call append(0, 'new')", "WAIT")
-    assert lines == ["new", *CODE] and "changed meanwhile" in said
+    assert lines == ["new", *CODE] and "text has changed" in said
     lines, said = vim(CODE, "HobInfill --nonsense", "WAIT")
     assert lines == CODE and "nonsense" in said
 

@@ -29,7 +29,7 @@ def test_one_that_cannot_run_is_refused(home, supplied, tiny, tmp_path, what):
         bad.write_bytes(b"nothing" if what == "no model" else tiny.read_bytes().replace(b"llama", b"alpac"))
     r = supplied(bad)
     assert r.returncode == 1 and not r.stdout
-    assert {"missing": "no such file", "no model": "not a model", "of no architecture": "'alpac' is not supported"}[what] in r.stderr
+    assert {"missing": "no such file", "no model": "cannot read this model", "of no architecture": "'alpac' is not supported"}[what] in r.stderr
     assert (home.models / "default.gguf").resolve() == tiny
 
 

@@ -1,15 +1,15 @@
 " SPDX-License-Identifier: MIT
-" hob in Vim 9 and Neovim: lines through a model, answers that stream into the text. Copy it into a plugin directory.
+" hob for Vim 9 and Neovim: filter lines, stream answers into the text, complete code. Copy this file into a plugin directory.
 "
-"   :[range]Hob [PROMPT]         replace the lines (default: this one) by the answer; on failure they stay
-"   :[range]HobInsert [PROMPT]   stream the answer below; the lines of a range are asked about
-"   :HobInfill[!] [OPTIONS]      put what belongs at the cursor there, with ! behind its character; the model must be one
-"                                that can, such as a model for code; OPTIONS as of hob infill: --max-lines 5
-"   :HobStop                     end what streams
+"   :[range]Hob [PROMPT]         replace the lines (default: the current line) with the answer; on failure they stay
+"   :[range]HobInsert [PROMPT]   send the lines of the range, if given, and stream the answer below
+"   :HobInfill[!] [OPTIONS]      complete the text before the cursor's character, with ! after it; the model must have
+"                                fill-in-the-middle tokens; OPTIONS of hob infill, such as --max-lines 5
+"   :HobStop                     stop all running answers
 "
 " <Plug>(hob-infill) is the same in insert mode: imap <C-g><C-g> <Plug>(hob-infill)
 "
-" g:hob_command: a list, the program and its options (default: ['hob', '-q']). g:hob_running: how many answers stream.
+" g:hob_command: a list, the program and its options (default: ['hob', '-q']). g:hob_running: number of running answers.
 
 if exists('g:loaded_hob') || (!has('job') && !has('nvim'))
   finish
@@ -39,7 +39,7 @@ function! s:filter(first, last, prompt) abort
   silent execute a:first . ',' . a:last . 'delete _'
 endfunction
 
-" Where the last line of an answer is, whatever is edited around it: a mark that moves with the text.
+" A mark holds the last line of an answer. It moves with the text when other lines are edited.
 if has('nvim')
   let s:space = nvim_create_namespace('hob')
   function! s:mark(answer, line) abort
@@ -67,7 +67,7 @@ else
   endfunction
 endif
 
-" The pieces of a text between its newlines. A line's own newline is put when the next one begins.
+" Append the pieces of a text, split at its newlines. The newline of a line is inserted when the next line begins.
 function! s:put(id, pieces) abort
   let answer = get(s:answers, a:id, {})
   if empty(answer) || !bufloaded(answer.buffer)
@@ -78,18 +78,18 @@ function! s:put(id, pieces) abort
     return s:stop(a:id)
   endif
   if bufnr('%') == answer.buffer
-    " One answer, one undo; not where something was undone meanwhile.
+    " One undo removes a whole answer, unless the user has undone something meanwhile.
     silent! undojoin
   endif
   call setbufline(answer.buffer, line, getbufline(answer.buffer, line)[0] . a:pieces[0])
   if len(a:pieces) > 1
     call appendbufline(answer.buffer, line, a:pieces[1:])
   endif
-  " Vim's mark is lost with the old text of the line.
+  " Vim removes the mark with the old text of the line.
   call s:mark(answer, line + len(a:pieces) - 1)
 endfunction
 
-" A final newline only ended the last line.
+" A newline at the end of the answer adds no empty line.
 function! s:text(id, text) abort
   let answer = get(s:answers, a:id, {})
   if empty(answer) || empty(a:text)
@@ -124,14 +124,14 @@ function! s:ended(id, status) abort
   endif
 endfunction
 
-" The whole of it at once, into the text that was asked about and no other; a cursor that waits there goes behind it.
+" Insert the whole answer at once, only if the text has not changed. A cursor that has not moved goes behind the answer.
 function! s:fill(answer) abort
   let gap = a:answer.gap
   if empty(gap.text)
     return
   endif
   if !bufloaded(a:answer.buffer) || getbufvar(a:answer.buffer, 'changedtick') != gap.tick
-    return s:complain('hob: the text has changed meanwhile')
+    return s:complain('hob: the text has changed, so the answer was not inserted')
   endif
   let waits = bufnr('%') == a:answer.buffer && getpos('.') == gap.cursor
   let old = getbufline(a:answer.buffer, gap.line)[0]
@@ -212,7 +212,7 @@ function! s:start(answer, argv, input) abort
   endif
 endfunction
 
-" Vim closes the channel when all has been read; that the process has ended may be told a moment later.
+" Vim closes the channel when all output has been read. The exit of the process may follow a moment later.
 function! s:closed(id, ...) abort
   let info = job_info(s:answers[a:id].job)
   if info.status ==# 'run'

@@ -14,13 +14,13 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *help;
 } commands[] = {
-    {"serve", command_serve, "hold a model and answer on a socket (also without a command)"},
+    {"serve", command_serve, "serve a model on a Unix socket (the default command)"},
     {"bench", command_bench, "measure prefill and decode speed"},
     {"perplexity", command_perplexity, "measure how well a model predicts a text"},
-    {"verify", command_verify, "compare the fast arithmetic with an independent one"},
-    {"tokenize", command_tokenize, "text to token ids, and back"},
+    {"verify", command_verify, "compare the kernels with an independent reference"},
+    {"tokenize", command_tokenize, "convert text to token ids and back"},
     {"template", command_template, "render a chat template"},
-    {"inspect", command_inspect, "show what is in a GGUF file, and what of it is supported"},
+    {"inspect", command_inspect, "show the contents of a GGUF file and whether hobd supports it"},
     {"simulate", command_simulate, "replay a trace through the scheduler and the cache"},
 };
 
@@ -28,9 +28,10 @@ enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void help(void)
 {
-    puts("usage: hobd [COMMAND] [OPTION…]\n\nKeeps a language model warm and serves it to hob(1) on a Unix socket.\n");
+    puts("usage: hobd [COMMAND] [OPTION…]\n\nHolds a language model in memory and serves it to hob(1) on a Unix "
+         "socket.\n");
     for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-12s %s\n", commands[i].name, commands[i].help);
-    puts("\nhobd COMMAND --help tells a command's options, hobd --version the version.\nSee hobd(8).");
+    puts("\nhobd COMMAND --help prints the options of a command. hobd --version prints the version.\nSee hobd(8).");
 }
 
 /* A mapped file was truncated by another process, or its disk failed. The program cannot continue, but it can print the
@@ -38,7 +39,7 @@ static void help(void)
 static void on_bus(int sig)
 {
     static const char words[] =
-        "hobd: a file that was being read (most likely the model) was cut short meanwhile, or its disk fails\n";
+        "hobd: a mapped file, probably the model, was truncated by another program, or its disk failed\n";
 
     if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
     _exit(1);
@@ -59,7 +60,7 @@ static int run(int argc, char **argv)
     if (!word || word[0] == '-') return command_serve(argc, argv);
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(word, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    error_say(-EINVAL, "there is no command '%s'; hobd --help lists them", word);
+    error_say(-EINVAL, "unknown command '%s' (see hobd --help)", word);
     plain_print(stderr, "hobd: ", error_text(-EINVAL));
     return 2;
 }

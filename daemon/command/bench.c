@@ -9,17 +9,18 @@
 
 static const char usage[] = "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,16] [-t N] [--depth LIST]\n"
                             "                  [-r 3] [--roofline] [--json]\n"
-                            "Measures the speed of prefill and decode, without a socket, and compares it\n"
-                            "with the limits of this machine. Prints medians.\n"
-                            "  -m, --model FILE     a .gguf file or a model's name\n"
-                            "  -p, --prefill N      tokens of the prompt (512)\n"
-                            "  -n, --decode N       steps of each decode (64)\n"
-                            "  -b, --batch LIST     sequences decoded together (1,4,16)\n"
-                            "  -t, --threads N      compute threads (physical cores)\n"
-                            "  -r, --repeat N       measurements of each, 1 to 99 (3)\n"
-                            "      --depth LIST     tokens in the sequences before the decode (0)\n"
-                            "      --roofline       bytes moved, and the time of each part\n"
-                            "      --json           one JSON object instead of a table\n";
+                            "\nMeasures the speed of prefill and decode without a socket and compares it with\n"
+                            "the limits of this machine. Prints medians.\n\n"
+                            "  -m, --model FILE     model name or .gguf path\n"
+                            "  -p, --prefill N      prompt tokens (default: 512)\n"
+                            "  -n, --decode N       steps of each decode (default: 64)\n"
+                            "  -b, --batch LIST     sequences decoded together (default: 1,4,16)\n"
+                            "  -t, --threads N      compute threads (default: physical cores)\n"
+                            "  -r, --repeat N       number of measurements, 1 to 99 (default: 3)\n"
+                            "      --depth LIST     tokens already in each sequence (default: 0)\n"
+                            "      --roofline       also print bytes read and the time per operation\n"
+                            "      --json           print one JSON object instead of a table\n"
+                            "      --help           print this help\n";
 
 struct options {
     const char *model;

@@ -278,11 +278,11 @@ static void usage(void)
     puts("usage: hobd inspect FILE\n"
          "       hobd inspect --json FILE...\n"
          "       hobd inspect --supported\n"
-         "Prints the content of a GGUF file: metadata, tensors with their types and\n"
-         "sizes, and the parts that are supported.\n\n"
-         "      --json         facts for programs, one JSON object on a line\n"
-         "      --supported    lists the supported architectures, RoPE scalings and types\n"
-         "      --help         this text");
+         "\nPrints the metadata of a GGUF file, its tensors with their types and sizes, and\n"
+         "whether hobd supports it.\n\n"
+         "      --json         print one JSON object per FILE, one per line\n"
+         "      --supported    print the supported architectures, RoPE scalings and types\n"
+         "      --help         print this help");
 }
 
 /* A bad file does not stop the others. */

@@ -9,15 +9,16 @@
 
 static const char usage[] = "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--chunks N] [--kv-type TYPE]\n"
                             "                       [-t N] [--json]\n"
-                            "Computes the perplexity as llama-perplexity defines it: over windows of c\n"
-                            "tokens, the second half of each is scored.\n"
-                            "  -m, --model FILE     a .gguf file or a model's name\n"
-                            "  -f, --file TEXT      the text to score\n"
-                            "  -c, --ctx N          tokens of a window (512)\n"
-                            "      --chunks N       score the first N windows only\n"
-                            "      --kv-type TYPE   type of K and V: f32, f16 or q8 (f32)\n"
-                            "  -t, --threads N      compute threads (physical cores)\n"
-                            "      --json           {\"ppl\",\"stderr\",\"chunks\",\"tokens\"}\n";
+                            "\nComputes the perplexity of a text as llama-perplexity does: in windows of c\n"
+                            "tokens, of which only the second half is scored.\n\n"
+                            "  -m, --model FILE     model name or .gguf path\n"
+                            "  -f, --file TEXT      file with the text to score\n"
+                            "  -c, --ctx N          tokens of a window (default: 512)\n"
+                            "      --chunks N       score only the first N windows (default: all)\n"
+                            "      --kv-type TYPE   KV type: f32, f16 or q8 (default: f32)\n"
+                            "  -t, --threads N      compute threads (default: physical cores)\n"
+                            "      --json           print one JSON object\n"
+                            "      --help           print this help\n";
 
 struct options {
     const char *model, *file;

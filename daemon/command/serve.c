@@ -16,10 +16,11 @@
 
 static void help(void)
 {
-    puts("usage: hobd [serve] [OPTION…]\n\nServes a model to hob(1) on a Unix socket, which it makes or gets from the\n"
-         "service manager.\n");
+    puts("usage: hobd [serve] [OPTION…]\n\nServes a model to hob(1) on a Unix socket. The socket comes from the "
+         "service\n"
+         "manager, or hobd creates it.\n");
     options_help(stdout);
-    puts("      --help               this text\n      --version            the version\n\n"
+    puts("      --help               print this help\n      --version            print the version\n\n"
          "SIZE: 512M, 4G. TIME: 500ms, 30s, 15min, 1h.\nEvery option but --system is also a key of hobd.conf(5).");
 }
 

@@ -29,12 +29,14 @@ DEFINE_CLEANUP(struct template *, template_free)
 static void usage(void)
 {
     fputs("usage: hobd template (-m FILE | --template FILE) [--now TIME] <REQUEST.json\n"
-          "Renders a chat template. Every key of the JSON object is a variable.\n\n"
-          "  -m, --model FILE      a GGUF file, or a model's name: its chat template,\n"
-          "                        its bos_token and eos_token\n"
-          "      --template FILE   a template in a file of its own\n"
-          "      --now TIME        time of strftime_now: 2026-11-20T12:00:00, local time\n"
-          "      --help            this text\n",
+          "\nRenders a chat template with the JSON object on standard input. Each key of the\n"
+          "object is a variable of the template.\n\n"
+          "  -m, --model FILE      model name or .gguf path: use its chat template, its\n"
+          "                        bos_token and its eos_token\n"
+          "      --template FILE   use the template in this file\n"
+          "      --now TIME        local time for strftime_now, such as\n"
+          "                        2026-11-20T12:00:00\n"
+          "      --help            print this help\n",
           stdout);
 }
 

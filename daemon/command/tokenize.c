@@ -25,13 +25,13 @@ DEFINE_CLEANUP(struct tokenizer *, tokenizer_free)
 
 static void usage(void)
 {
-    fputs("usage: hobd tokenize -m FILE [OPTION...]\n"
-          "Tokenizes standard input and prints a JSON array of token ids.\n\n"
-          "  -m, --model FILE   a GGUF file, or a model's name\n"
-          "      --special      parse special tokens; with --detokenize: show them\n"
-          "      --bos          put the model's BOS token in front\n"
-          "      --detokenize   print the text of a JSON array of ids\n"
-          "      --help         this text\n",
+    fputs("usage: hobd tokenize -m FILE [OPTION…]\n"
+          "\nTokenizes standard input and prints a JSON array of token ids.\n\n"
+          "  -m, --model FILE   model name or .gguf path\n"
+          "      --special      parse special tokens; with --detokenize: print them\n"
+          "      --bos          put the model's BOS token first\n"
+          "      --detokenize   read a JSON array of ids, print their text\n"
+          "      --help         print this help\n",
           stdout);
 }
 

@@ -15,8 +15,9 @@
 #define TOKENS_MAX         256
 
 static const char usage[] = "usage: hobd verify -m FILE\n"
-                            "Compares the fast kernels with an independent f32 forward pass (OpenBLAS).\n"
-                            "  -m, --model FILE   a .gguf file or a model's name\n";
+                            "\nCompares the fast kernels with an independent f32 forward pass (OpenBLAS).\n\n"
+                            "  -m, --model FILE   model name or .gguf path\n"
+                            "      --help         print this help\n";
 
 static const char text[] = "Once upon a time there was a kettle that lived on a shelf beside the fire. Every morning "
                            "the old woman filled it with water "

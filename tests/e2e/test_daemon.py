@@ -235,7 +235,7 @@ def test_fault_in_a_mapped_file_is_reported(home):
     assert len(blocked) > 2 and not any(b >> (signal.SIGBUS - 1) & 1 for b in blocked)
     d.send_signal(signal.SIGBUS)
     assert d.wait(20) == 1
-    assert "cut short" in d.log.read_text().splitlines()[-1]
+    assert "truncated" in d.log.read_text().splitlines()[-1]
 
 
 def test_most_threads(home):

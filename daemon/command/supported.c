@@ -12,7 +12,7 @@ int print_supported(void)
 {
     const struct arch *a;
     const char *scaling;
-    puts("| architecture | models | what it has of its own |\n|---|---|---|");
+    puts("| architecture | models | features |\n|---|---|---|");
     for (uint32_t i = 0; (a = arch_nth(i)); i++) printf("| `%s` | %s | %s |\n", a->name, a->models, a->marks);
     fputs("\n| RoPE scaling | weight types | KV types |\n|---|---|---|\n| ", stdout);
     for (uint32_t i = 0; (scaling = rope_scaling_nth(i)); i++) printf("%s%s", i ? ", " : "", scaling);

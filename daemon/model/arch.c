@@ -7,7 +7,8 @@ static const struct arch table[] = {
     {
         .name = "gemma2",
         .models = "Gemma 2",
-        .marks = "GeGLU, norms before and after, soft-capped scores and logits, sliding window in every other layer",
+        .marks = "GeGLU, norms before and after attention and FFN, soft-capped scores and logits, sliding window in "
+                 "every other layer",
         .pre_norm = true,
         .post_norm = true,
         .activation = ACT_GELU,
@@ -22,8 +23,8 @@ static const struct arch table[] = {
     {
         .name = "gemma3",
         .models = "Gemma 3 (text)",
-        .marks = "GeGLU, norms before and after, q and k normed, sliding window with a RoPE base of its own in 5 of 6 "
-                 "layers",
+        .marks = "GeGLU, norms before and after attention and FFN, norm of q and k, sliding window and another RoPE "
+                 "base in 5 of 6 layers",
         .pre_norm = true,
         .post_norm = true,
         .qk_norm = QK_NORM_HEADS,
@@ -74,7 +75,8 @@ static const struct arch table[] = {
     {
         .name = "olmo2",
         .models = "OLMo 2, OLMo 3",
-        .marks = "norms only after, q and k normed whole, sliding window in 3 of 4 layers (OLMo 3)",
+        .marks =
+            "norms only after attention and FFN, norm over all of q and of k, sliding window in 3 of 4 layers (OLMo 3)",
         .post_norm = true,
         .qk_norm = QK_NORM_WHOLE,
         .neox = true,
@@ -84,7 +86,7 @@ static const struct arch table[] = {
         /* llama.cpp computes without the window that these files name; so do we. */
         .name = "phi3",
         .models = "Phi-3, Phi-3.5, Phi-4 (dense)",
-        .marks = "LongRoPE, fused QKV and gate/up, partial rotation",
+        .marks = "LongRoPE, fused QKV and gate/up, partial rotary embedding",
         .pre_norm = true,
         .fused = true,
         .rope_tensors = true,
@@ -101,7 +103,7 @@ static const struct arch table[] = {
     {
         .name = "qwen2moe",
         .models = "Qwen 1.5 and 2 (experts)",
-        .marks = "biases of q, k and v; experts, and one that is shared",
+        .marks = "biases of q, k and v; experts and a shared expert",
         .pre_norm = true,
         .qkv_bias = ARCH_MUST,
         .experts = {.need = ARCH_MUST, .shared = true, .of_all = true},
@@ -110,7 +112,7 @@ static const struct arch table[] = {
     {
         .name = "qwen3",
         .models = "Qwen 3 (dense)",
-        .marks = "q and k normed per head",
+        .marks = "norm of q and k per head",
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
         .neox = true,
@@ -118,7 +120,7 @@ static const struct arch table[] = {
     {
         .name = "qwen3moe",
         .models = "Qwen 3 (experts)",
-        .marks = "q and k normed per head; experts",
+        .marks = "norm of q and k per head; experts",
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
         .experts = {.need = ARCH_MUST},

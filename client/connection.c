@@ -71,7 +71,7 @@ static int connection_fill(struct connection *c, int64_t deadline, int watch)
     if (n < 0) {
         if (errno == EAGAIN || errno == EINTR) return 0;
         r = error_origin(-errno);
-        return error_in(r, "cannot hear the daemon");
+        return error_in(r, "cannot read from the daemon");
     }
     r = frame_feed(&c->in, chunk, (size_t)n);
     return r < 0 ? error_in(r, "invalid message from the daemon") : 0;
@@ -82,8 +82,7 @@ static int connection_take(struct connection *c, struct proto_event *e)
 {
     if (e->type == PROTO_EV_HELLO) {
         if (e->version != PROTO_VERSION)
-            return error_say(-EPROTO,
-                             "the daemon speaks version %u of the protocol, this hob %d: restart it (hob stop)",
+            return error_say(-EPROTO, "the daemon has protocol version %u, hob has %d; restart the daemon",
                              (unsigned)e->version, PROTO_VERSION);
         c->greeted = true;
         return 1;

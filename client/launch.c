@@ -248,7 +248,7 @@ static int launch_log(const char *model, char **path, int *fd)
 {
     int r = launch_log_file(model, path, fd);
     if (r == 0) return 0;
-    log_warning("the daemon's log is not kept: %s", error_text(r));
+    log_warning("cannot write the daemon's log: %s", error_text(r));
     free(steal(*path));
     *fd = memfd_create("hobd.log", MFD_CLOEXEC);
     if (*fd < 0) return error_say(-errno, "no memory for the daemon's log: %s", strerror(errno));

@@ -31,7 +31,7 @@ static void help(void)
     puts("usage: hobd [COMMAND] [OPTION…]\n\nHolds a language model in memory and serves it to hob(1) on a Unix "
          "socket.\n");
     for (size_t i = 0; i < N_COMMANDS; i++) printf("  %-12s %s\n", commands[i].name, commands[i].help);
-    puts("\nhobd COMMAND --help prints the options of a command. hobd --version prints the version.\nSee hobd(8).");
+    puts("\nhobd COMMAND --help prints the options of a command.\nhobd --version prints the version. See hobd(8).");
 }
 
 /* A mapped file was truncated by another process, or its disk failed. The program cannot continue, but it can print the

@@ -111,7 +111,7 @@ static int set_kv_bytes(struct options *o, const char *value, void *to)
     int r = parse_size(value, &v);
 
     if (r < 0) return r;
-    if (!v) return error_say(-EINVAL, "the pool cannot be empty");
+    if (!v) return error_say(-EINVAL, "must be more than 0");
     o->engine.kv_bytes = v;
     return 0;
 }
@@ -150,7 +150,7 @@ static int set_client_bytes(struct options *o, const char *value, void *to)
     int r = parse_size(value, &v);
 
     if (r < 0) return r;
-    if (v < 1 << 20) return error_say(-EINVAL, "it must be at least 1M");
+    if (v < 1 << 20) return error_say(-EINVAL, "must be at least 1M");
     *(uint64_t *)to = v;
     return 0;
 }
@@ -289,10 +289,10 @@ int options_set(struct options *o, const char *key, const char *value)
 
     if (!d) {
         near = nearest(key, true);
-        if (near) return error_say(-EINVAL, "there is no key '%.64s'; did you mean '%s'?", key, near);
-        return error_say(-EINVAL, "there is no key '%.64s'", key);
+        if (near) return error_say(-EINVAL, "unknown key '%.64s', nearest is '%s'", key, near);
+        return error_say(-EINVAL, "unknown key '%.64s'", key);
     }
-    if (d->arg && !value) return error_say(-EINVAL, "%s wants a value (%s)", key, d->arg);
+    if (d->arg && !value) return error_say(-EINVAL, "%s needs a value (%s)", key, d->arg);
     if (!d->arg && value) return error_say(-EINVAL, "%s takes no value", key);
     r = d->set(o, value, (char *)o + d->at);
     return r < 0 ? error_in(r, "%s", key) : 0;
@@ -304,8 +304,7 @@ static int set_from_file(void *ctx, const char *key, const char *value)
     const struct option_def *d = find(key);
     int r;
 
-    if (!strcmp(key, "system"))
-        return error_say(-EINVAL, "system belongs on the command line: it says which file is read");
+    if (!strcmp(key, "system")) return error_say(-EINVAL, "system can be set only on the command line");
     if (!d || d->arg) return options_set(o, key, value);
     r = parse_bool(value);
     if (r < 0) return error_in(r, "%s", key);
@@ -355,12 +354,13 @@ static int complain(const char *word)
     char name[64];
     const char *near;
 
-    if (word[0] != '-' || word[1] != '-') return error_say(-EINVAL, "there is no option -%c", optopt);
+    if (word[0] != '-' || word[1] != '-')
+        return error_say(-EINVAL, "unknown option -%c (see hobd serve --help)", optopt);
     if (optopt) return error_say(-EINVAL, "%.*s takes no value", (int)len, word);
     snprintf(name, sizeof name, "%.*s", (int)(len < 63 + 2 ? len - 2 : 63), word + 2);
     near = nearest(name, false);
-    if (near) return error_say(-EINVAL, "there is no option --%s; did you mean --%s?", name, near);
-    return error_say(-EINVAL, "there is no option --%s", name);
+    if (near) return error_say(-EINVAL, "unknown option --%s, nearest is --%s (see hobd serve --help)", name, near);
+    return error_say(-EINVAL, "unknown option --%s (see hobd serve --help)", name);
 }
 
 /* Returns an options_outcome or an error. */
@@ -380,12 +380,13 @@ static int read_argv(struct options *o, int argc, char **argv)
         if (c < 0) break;
         if (c == 'h') return OPTIONS_HELP;
         if (c == 'V') return OPTIONS_VERSION;
-        if (c == ':') return error_say(-EINVAL, "%.64s wants a value", argv[optind - 1]);
+        if (c == ':') return error_say(-EINVAL, "%.64s needs a value", argv[optind - 1]);
         if (c == '?') return complain(argv[at < argc ? at : argc - 1]);
         r = options_set(o, def_of(c)->key, optarg);
         if (r < 0) return error_say(r, "--%s", error_text(r)); /* the message begins with the option's name */
     }
-    if (optind < argc) return error_say(-EINVAL, "what is '%.64s' for? the model is given with -m", argv[optind]);
+    if (optind < argc)
+        return error_say(-EINVAL, "unexpected argument '%.64s' (the option for the model is -m)", argv[optind]);
     return OPTIONS_RUN;
 }
 

@@ -380,29 +380,30 @@ static int check_infill(const struct place *where, const struct proto_generate *
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         if (others[i].given) return proto_bad(where, "'%s' cannot be used with infill", others[i].key);
     if (!g->infill.prefix.len && !g->infill.suffix.len) return proto_bad(where, "prefix and suffix are both empty");
-    if (g->n_stop == PROTO_STOPS_MAX) return proto_bad(where, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
+    if (g->n_stop == PROTO_STOPS_MAX)
+        return proto_bad(where, "stop: infill uses one of the %d stop strings itself", PROTO_STOPS_MAX);
     return 0;
 }
 
 static int check_generate(const struct place *where, const struct proto_generate *g)
 {
     if (g->infill.prefix.data || g->infill.suffix.data || g->infill.max_lines >= 0)
-        return proto_bad(where, "'%s' belongs to infill",
+        return proto_bad(where, "'%s' can be used only with infill",
                          g->infill.prefix.data   ? "prefix"
                          : g->infill.suffix.data ? "suffix"
-                                          : "max_lines");
-    if (!g->messages && !g->prompt.data) return proto_bad(where, "neither messages nor a prompt");
-    if (g->messages && g->prompt.data) return proto_bad(where, "both messages and a prompt");
-    if (g->prompt.data && !g->raw) return proto_bad(where, "a prompt wants raw: true (or send messages)");
-    if (g->messages && g->raw) return proto_bad(where, "raw wants a prompt, not messages");
-    if (g->messages && g->special) return proto_bad(where, "special wants raw and a prompt");
-    if (g->session.len && g->continue_last) return proto_bad(where, "both session and continue");
+                                                 : "max_lines");
+    if (!g->messages && !g->prompt.data) return proto_bad(where, "messages or prompt is missing");
+    if (g->messages && g->prompt.data) return proto_bad(where, "messages and prompt cannot be used together");
+    if (g->prompt.data && !g->raw) return proto_bad(where, "prompt needs raw: true (or send messages)");
+    if (g->messages && g->raw) return proto_bad(where, "raw needs prompt, not messages");
+    if (g->messages && g->special) return proto_bad(where, "special needs raw and prompt");
+    if (g->session.len && g->continue_last) return proto_bad(where, "session and continue cannot be used together");
     if (g->fork.len && !g->session.len && !g->continue_last)
-        return proto_bad(where, "fork wants session or continue: what the new one begins as");
+        return proto_bad(where, "fork needs session or continue, which select the session to fork");
     if (g->n > 1 && (g->session.len || g->continue_last))
-        return proto_bad(where, "a session keeps one answer: n goes without");
+        return proto_bad(where, "n cannot be used with a session, which stores one answer");
     if (g->detach && !g->session.len && !g->continue_last)
-        return proto_bad(where, "detach wants session or continue: where the answer is found");
+        return proto_bad(where, "detach needs session or continue, which store the answer");
     if (g->prompt.data ? !g->prompt.len : !g->messages[g->n_messages - 1].content.len)
         return proto_bad(where, "the prompt is empty");
     return 0;

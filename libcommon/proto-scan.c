@@ -92,7 +92,7 @@ static int object(struct scan *s)
         return r < 0 ? r : enter(s, 2 * n);
     }
     s->at--;
-    return refuse(s, c == 0xc1 ? "a byte that begins nothing" : "an extension type");
+    return refuse(s, c == 0xc1 ? "an invalid type byte" : "an extension type");
 }
 
 int proto_scan(const char *body, size_t len)

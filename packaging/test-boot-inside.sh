@@ -28,7 +28,7 @@ ask() {
 # told UNIT TEXT: check that the unit's journal has this text.
 told() {
     journalctl --sync
-    journalctl -q -o cat -u "$1" | grep -qF -- "$2" || die "the journal of $1 does not say: $2"
+    journalctl -q -o cat -u "$1" | grep -qF -- "$2" || die "the journal of $1 does not have: $2"
 }
 same() { [ "$1" = "$2" ] || die "$3: '$1' instead of '$2'"; }
 # until_true COMMAND…: repeat the command until it succeeds, for at most a minute.
@@ -37,7 +37,7 @@ until_true() {
         ! "$@" || return 0
         sleep 0.1
     done
-    die "never came true: $*"
+    die "still failing after a minute: $*"
 }
 pid_of() { systemctl show -P MainPID "$1"; }
 cached() { sed -n 's/.*"cached":\([0-9]*\),"completion".*/\1/p'; }
@@ -64,7 +64,7 @@ test_service() {
     ! as bob env HOB_SOCKET=$sock hob --no-stdin hi 2>/said.err || die "who is not in group hob may use $sock"
     grep -q "ermission denied" /said.err || die "who is not in group hob is not told: $(cat /said.err)"
     told hob.service "sandbox: system calls are limited"
-    ! journalctl -q -o cat -u hob.service | grep "sandbox: .* not limited:" || die "the sandbox is in the way of landlock"
+    ! journalctl -q -o cat -u hob.service | grep "sandbox: .* not limited:" || die "a part of the sandbox is not active"
     grep -q '^Seccomp:.*2' "/proc/$(pid_of hob)/status" || die "no seccomp"
     until_true sh -c "hob status --json | grep -q '\"disk\": *true'"
     said=$(ask alice -s "$long" --jsonl hi | cached)
@@ -85,9 +85,9 @@ test_warm() {
     echo "idle-exit = 1ms" >$conf
     systemctl stop hob.service 2>/dev/null
     for i in $(seq 100); do ask alice hi >/dev/null || die "activation $i"; done
-    systemctl is-active -q hob.socket || die "hob.socket has given up"
+    systemctl is-active -q hob.socket || die "hob.socket has failed"
     same "$(systemctl show -P NRestarts hob)" 0 "restarts of hob.service"
-    n=$(journalctl --sync && journalctl -q -o cat -u hob.service | grep -c "nobody asked for --idle-exit")
+    n=$(journalctl --sync && journalctl -q -o cat -u hob.service | grep -c "no request for the time of --idle-exit")
     say "warm after a stop ($said tokens found); 100 requests in a row with --idle-exit 1ms: answered, by $n daemons"
 }
 
@@ -97,18 +97,18 @@ test_reload() {
     ask alice hi >/dev/null
     printf 'idle-exit = 10min\nqueue = 7\nparallel = 3\n' >$conf
     systemctl reload hob.service
-    told hob.service "SIGHUP: taken over: idle-exit, queue"
-    told hob.service "waiting for a restart: parallel"
+    told hob.service "SIGHUP: applied: idle-exit, queue"
+    told hob.service "these settings need a restart: parallel"
     same "$(systemctl show -P StatusText hob)" "Serving default; a restart is pending" "the status after a reload"
     echo "qeueu = 7" >$conf
     systemctl reload hob.service
-    wrong="$conf:1: there is no key 'qeueu'; did you mean 'queue'?"
-    told hob.service "SIGHUP: nothing changes, the configuration is wrong: $wrong"
+    wrong="$conf:1: unknown key 'qeueu', nearest is 'queue'"
+    told hob.service "SIGHUP: nothing changes, hobd.conf is invalid: $wrong"
     ask alice hi >/dev/null || die "a wrong file at a reload has ended the daemon"
     systemctl stop hob.service 2>/dev/null
     fails hob "$wrong" -m default
     rm $conf
-    say "reload: says what is taken over, what waits, what is wrong; a wrong key is told at start"
+    say "reload: the log lists applied settings, settings that need a restart, and errors; a start reports a wrong key"
 }
 
 # fails UNIT TEXT OPTION…: check that client and journal show TEXT as the reason why the daemon does not start.
@@ -122,7 +122,7 @@ fails() {
     told "$unit.service" "$why"
     systemctl status --no-pager --full "$unit.service" >/said.status || true
     grep -F "Status: " /said.status | grep -qF -- "$why" || die "systemctl status $unit does not say: $why: $(cat /said.status)"
-    systemctl is-active -q "$unit.socket" || die "$unit.socket has given up"
+    systemctl is-active -q "$unit.socket" || die "$unit.socket has failed"
 }
 
 test_models() {

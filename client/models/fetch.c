@@ -136,11 +136,11 @@ static int take_range(const char *range, uint64_t asked, struct fetch_head *h)
     uint64_t to;
     char total[32];
     if (sscanf(range, "bytes %" SCNu64 "-%" SCNu64 "/%31s", &h->from, &to, total) != 3 || to < h->from)
-        return error_say(-EBADMSG, "a part was sent without its place in the file (%.60s)", range);
+        return error_say(-EBADMSG, "the server sent a range without its place in the file (%.60s)", range);
     h->total = strcmp(total, "*") == 0 ? -1 : (int64_t)strtoull(total, NULL, 10);
     if (h->total >= 0 && (uint64_t)h->total <= to)
-        return error_say(-EBADMSG, "a part was sent that is not in the file (%.60s)", range);
-    if (h->from != asked) return error_say(-EBADMSG, "another part was sent than was asked for (%.60s)", range);
+        return error_say(-EBADMSG, "the server sent a range that is not in the file (%.60s)", range);
+    if (h->from != asked) return error_say(-EBADMSG, "the server sent another range than requested (%.60s)", range);
     return 0;
 }
 

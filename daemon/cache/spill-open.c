@@ -84,7 +84,7 @@ void spill_open(struct kv_cache *c)
     int r = disk_open(&t->disk, &config);
     if (r == 0) r = scan(c, t->disk);
     if (r == 0) return;
-    log_warning("no KV is kept on disk: %s", error_text(r));
+    log_warning("KV blocks are kept only in memory: %s", error_text(r));
     t->disk = disk_close(t->disk);
     t->given_up = true;
 }

@@ -53,7 +53,7 @@ int spill_new(struct kv_cache *c, const struct spill_config *config, struct job_
     t->jobs = jobs;
     int r = namespace_secret_load(&t->secret, config->state_dir);
     if (r < 0) {
-        log_warning("cached prefixes last as long as this process: %s", error_text(r));
+        log_warning("KV blocks are kept only in memory: %s", error_text(r));
         t->given_up = true;
         r = namespace_secret_load(&t->secret, NULL);
         if (r < 0) return r;
@@ -111,7 +111,7 @@ static void written(struct return_job *x)
     } else {
         prefix_disk_write_failed(c->prefix, w->info.id);
         t->retry = clock_now_usec() + RETRY_USEC;
-        if (w->r < 0) log_warning("a block of KV is not kept on disk: %s", w->why);
+        if (w->r < 0) log_warning("cannot write a KV block to disk: %s", w->why);
     }
     free(w);
 }
@@ -270,7 +270,7 @@ static void flush(struct kv_cache *c, uint64_t until)
             prefix_disk_write_failed(c->prefix, info.id);
         }
     }
-    if (r < 0) log_warning("not all KV is kept on disk: %s", error_text(r));
+    if (r < 0) log_warning("not all KV blocks were written to disk: %s", error_text(r));
     if (blocks) log_debug("%llu blocks of KV written", (unsigned long long)blocks);
 }
 

@@ -192,7 +192,7 @@ int bench_limits(struct bench_limits *out, uint32_t threads)
     uint8_t *mem = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mem == MAP_FAILED) {
         compute_pool_free(pool);
-        return error_say(-ENOMEM, "no %zu bytes to measure the memory's speed with", mapped);
+        return error_say(-ENOMEM, "no memory for the bandwidth test (%zu bytes)", mapped);
     }
     madvise(mem, mapped, MADV_HUGEPAGE); /* as for the weights; a failure costs only speed */
     memset(mem, 1, mapped);

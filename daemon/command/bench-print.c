@@ -17,7 +17,7 @@ static long long integer(const json_t *j, const char *key)
 static void print_energy(const json_t *j)
 {
     if (json_is_null(json_object_get(j, "joules_per_token")))
-        printf("  J/token not readable here\n");
+        printf("  J/token not available\n");
     else
         printf("  %.3f J/token\n", real(j, "joules_per_token"));
 }
@@ -35,7 +35,7 @@ static void print_parts(const json_t *j)
                i + 1 < sizeof(names) / sizeof(*names) ? "," : "");
     printf(" at %lld barriers\n", integer(ms, "barriers"));
     if (!json_object_get(j, "kv_bytes")) return;
-    printf("        MB moved: weights %.1f (of them vocabulary %.1f), KV %.1f; sampling besides: %.3f ms\n",
+    printf("        MB read: weights %.1f (vocabulary %.1f of them), KV %.1f; sampling, not included: %.3f ms\n",
            real(j, "weight_bytes") * 1e-6, real(j, "vocabulary_bytes") * 1e-6, real(j, "kv_bytes") * 1e-6,
            real(ms, "sampling"));
 }

@@ -20,9 +20,9 @@ static void look(struct job *j)
     int r = stat(w->core->config.model_path, &now) < 0 ? -errno : 0;
     pthread_mutex_lock(&m->lock);
     if (r < 0)
-        w->note = "model file is gone since it was loaded";
+        w->note = "model file was removed after it was loaded";
     else if (!same_file(&now, gguf_stat(w->core->model.gguf)))
-        w->note = "model file changed since it was loaded; restart to use it";
+        w->note = "model file changed after it was loaded; restart hobd to use it";
     else
         w->note = NULL;
     pthread_mutex_unlock(&m->lock);

@@ -105,12 +105,13 @@ int account_open(struct accounts *a, uid_t uid, uint64_t now, struct account **o
     }
     if (x->connections >= a->limits.uid_connections || x->connections >= left) x->counts.refused++;
     if (x->connections >= a->limits.uid_connections)
-        return error_say(-EBUSY, "uid %lu has %zu connections, the most for one user; close some or try again",
+        return error_say(-EBUSY, "uid %lu has %zu connections, the limit per user; close some or try again",
                          (unsigned long)uid, x->connections);
     if (x->connections >= left)
-        return error_say(-EBUSY,
-                         "uid %lu has %zu connections, the last %zu of the daemon's %zu are for others; try again",
-                         (unsigned long)uid, x->connections, left, a->limits.connections);
+        return error_say(
+            -EBUSY,
+            "uid %lu has %zu connections; the last %zu of the daemon's %zu are reserved for other users; try again",
+            (unsigned long)uid, x->connections, left, a->limits.connections);
     if (x->connections++ == 0) a->idle--;
     a->connections++;
     *out = x;
@@ -130,7 +131,7 @@ struct account *account_close(struct account *x)
 static int over(const struct account *x, uint64_t limit)
 {
     return error_say(-EDQUOT,
-                     "uid %lu has %llu MiB of requests and answers waiting here, %llu MiB are allowed now; "
+                     "uid %lu has %llu MiB of queued requests and unread answers; the limit is now %llu MiB; "
                      "try again",
                      (unsigned long)x->uid, (unsigned long long)(x->bytes >> 20), (unsigned long long)(limit >> 20));
 }

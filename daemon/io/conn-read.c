@@ -32,7 +32,7 @@ static void greet(struct conn *c, int r, const struct proto_request *req)
     char text[160];
 
     if (r == -EPROTO) {
-        snprintf(text, sizeof text, "the daemon speaks version %d of the protocol, not %lu", PROTO_VERSION,
+        snprintf(text, sizeof text, "the daemon supports protocol version %d, not %lu", PROTO_VERSION,
                  (unsigned long)req->version);
         refuse(c, EPROTO, text);
     } else if (r == -EBADMSG || r == -ENOMEM) {
@@ -40,7 +40,7 @@ static void greet(struct conn *c, int r, const struct proto_request *req)
     } else if (r < 0 && req->type == PROTO_HELLO) {
         refuse(c, EPROTO, error_text(r));
     } else if (r < 0 || req->type != PROTO_HELLO) {
-        refuse(c, EPROTO, "the first message has to be hello");
+        refuse(c, EPROTO, "the first message must be hello");
     } else {
         c->greeted = true;
         conn_send(c, &hello);
@@ -57,7 +57,7 @@ static void complain(struct conn *c, uint64_t id, int code, const char *message)
         conn_send_error(c, id, code, message);
         return;
     }
-    snprintf(text, sizeof text, "more than %zu messages were wrong; the connection ends", c->shared->limits->errors);
+    snprintf(text, sizeof text, "more than %zu messages were invalid; the connection ends", c->shared->limits->errors);
     refuse(c, EPROTO, text);
 }
 
@@ -141,7 +141,7 @@ static void message(struct conn *c, const char *body, size_t len)
     } else if (r < 0) {
         complain(c, req.id, r == -EPROTO ? EPROTO : -r, error_text(r));
     } else if (req.type == PROTO_HELLO) {
-        complain(c, req.id, EINVAL, "hello was said already");
+        complain(c, req.id, EINVAL, "hello was already received");
     } else {
         if (c->errors) c->errors--;
         handle(c, &req, false);

@@ -135,8 +135,8 @@ void conn_send(struct conn *c, const struct proto_event *e)
     size_t before = outbox_len(&c->out);
     if (c->fd < 0) return;
     if (before > c->shared->limits->hard && e->type == PROTO_EV_TEXT) {
-        log_warning("connection %llu of uid %lu: its reader is %zu bytes behind; dropped", (unsigned long long)c->id,
-                    (unsigned long)conn_uid(c), before);
+        log_warning("connection %llu of uid %lu: the client has not read %zu bytes; connection closed",
+                    (unsigned long long)c->id, (unsigned long)conn_uid(c), before);
         conn_drop(c);
         return;
     }
@@ -148,8 +148,8 @@ void conn_send(struct conn *c, const struct proto_event *e)
     if (r == 0) r = conn_charge(c);
     if (r < 0) {
         /* An answer must not lack a part. */
-        log_warning("connection %llu of uid %lu: %s; dropped", (unsigned long long)c->id, (unsigned long)conn_uid(c),
-                    error_text(r));
+        log_warning("connection %llu of uid %lu: %s; connection closed", (unsigned long long)c->id,
+                    (unsigned long)conn_uid(c), error_text(r));
         conn_drop(c);
         return;
     }
@@ -261,7 +261,8 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
     if (find_live(c, id))
         return error_say(-EINVAL, "id %llu is used by a request that has not ended", (unsigned long long)id);
     if (c->n_live >= c->shared->limits->requests)
-        return error_say(-EBUSY, "this connection has %zu live requests and gets no more", c->n_live);
+        return error_say(-EBUSY, "this connection has %zu unfinished requests, the limit; wait until one ends",
+                         c->n_live);
     if (c->n_live == c->live_cap) {
         size_t cap = c->live_cap ? 2 * c->live_cap : 4;
         struct live *live = reallocarray(c->live, cap, sizeof *live);

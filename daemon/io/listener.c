@@ -31,12 +31,12 @@ int listener_inherit(struct listener *l)
     *l = (struct listener)LISTENER_INIT;
     if (n < 0) return error_say(n, "LISTEN_FDS: %s", strerror(-n));
     if (n == 0) return 1;
-    if (n > 1) return error_say(-EINVAL, "the service manager handed over %d sockets; hobd serves one", n);
+    if (n > 1) return error_say(-EINVAL, "the service manager passed %d sockets; hobd serves only one", n);
     int r = sd_is_socket(fd, AF_UNIX, SOCK_STREAM, 1);
     if (r < 0) return error_say(r, "the socket from the service manager: %s", strerror(-r));
     if (r == 0)
-        return error_say(
-            -EINVAL, "what the service manager handed over is not a listening Unix stream socket (ListenStream=/…)");
+        return error_say(-EINVAL,
+                         "the service manager passed no listening Unix stream socket with a path (ListenStream=/…)");
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) return error_origin(-errno);
     l->path = path_of(fd);
@@ -85,7 +85,7 @@ void listener_turn_away(int fd, int r)
     /* A fresh socket always has room for it. */
     log_debug("a connection was refused: %s", why);
     if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-        log_debug("the refused connection could not be told: %s", strerror(errno));
+        log_debug("cannot send the reason to the refused client: %s", strerror(errno));
     buf_fini(&b);
     close(fd);
 }

@@ -50,7 +50,7 @@ static void __attribute__((format(printf, 2, 3))) tell(const struct notify *n, c
         text = NULL;
         log_debug("no memory for a message to the service manager");
     } else if (send(n->fd, text, (size_t)len, MSG_NOSIGNAL) < 0) {
-        log_debug("the service manager did not take a message: %s", strerror(errno));
+        log_debug("cannot send a message to the service manager: %s", strerror(errno));
     }
 }
 
@@ -87,7 +87,7 @@ static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
     if (n->alive(n->ctx))
         tell(n, "WATCHDOG=1");
     else
-        log_warning("the engine has work and made no step since the last turn of the watchdog");
+        log_warning("the engine has work but made no step since the last watchdog notification; none is sent now");
     return again(s, watchdog_turn());
 }
 
@@ -114,7 +114,7 @@ void notify_loading(struct notify *n, const char *model)
 {
     tell(n, "STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%llu", model, EXTEND_BY);
     int r = add_timer(n, &n->extend, EXTEND_EVERY, on_extend);
-    if (r < 0) log_warning("no timer for EXTEND_TIMEOUT_USEC: %s", error_text(error_origin(r)));
+    if (r < 0) log_warning("cannot set a timer for EXTEND_TIMEOUT_USEC: %s", error_text(error_origin(r)));
 }
 
 void notify_ready(struct notify *n, const char *model)
@@ -124,7 +124,7 @@ void notify_ready(struct notify *n, const char *model)
     n->extend = sd_event_source_disable_unref(n->extend);
     tell(n, "READY=1\nSTATUS=Serving %s", model);
     if (turn) r = add_timer(n, &n->watchdog, turn, on_watchdog);
-    if (r < 0) log_warning("no timer for the watchdog: %s", error_text(error_origin(r)));
+    if (r < 0) log_warning("cannot set a timer for the watchdog: %s", error_text(error_origin(r)));
 }
 
 void notify_reloading(struct notify *n)

@@ -77,7 +77,7 @@ static int open_named(const char *path, int *fd, bool *stream)
     uint8_t bytes[WRITE_MAX];
     int n = coded ? decode(coded, bytes) : 0;
     if (!strcmp(path, "/dev/null")) return 1;
-    if (*path != '/') return error_say(-EINVAL, "MEMORY_PRESSURE_WATCH is no absolute path");
+    if (*path != '/') return error_say(-EINVAL, "MEMORY_PRESSURE_WATCH is not an absolute path");
     if (n < 0) return error_say(-EINVAL, "MEMORY_PRESSURE_WRITE is not base64, or too long");
     return open_place(path, bytes, (size_t)n, fd, stream);
 }
@@ -109,13 +109,13 @@ static int on_pressure(sd_event_source *source, int fd, uint32_t revents, void *
     char waste[256];
     uint64_t now;
     if (revents & (EPOLLERR | EPOLLHUP)) { /* the group was removed, the service manager has closed its end */
-        log_debug("memory pressure is not watched any more");
+        log_debug("memory pressure is no longer watched");
         p->source = sd_event_source_disable_unref(p->source);
         return 0;
     }
     while (p->stream && read(fd, waste, sizeof waste) == sizeof waste) continue;
     if (sd_event_now(sd_event_source_get_event(source), CLOCK_MONOTONIC, &now) < 0 || !pressure_due(p, now)) return 0;
-    log_debug("memory is short");
+    log_debug("memory pressure: evicting unused blocks");
     p->fn(p->ctx);
     return 0;
 }

@@ -6,9 +6,9 @@
 
 static void take_over(const struct server_config *c, struct engine *e, const struct server_reload *changed)
 {
-    log_info("SIGHUP: %s%s", changed->taken ? "taken over: " : "nothing to take over",
+    log_info("SIGHUP: %s%s", changed->taken ? "applied: " : "no setting to apply",
              changed->taken ? changed->taken : "");
-    if (changed->pending) log_warning("SIGHUP: changed too, but waiting for a restart: %s", changed->pending);
+    if (changed->pending) log_warning("SIGHUP: these settings need a restart: %s", changed->pending);
     if (engine_configure(e, c->engine, changed->pending) < 0)
         log_warning("no memory to record the settings that wait for a restart");
 }
@@ -21,10 +21,10 @@ void reload(const struct server_config *c, struct engine *e, struct notify *n)
     if (r == 0) {
         take_over(c, e, &changed);
     } else {
-        log_error("SIGHUP: nothing changes, the configuration is wrong: %s", error_text(r));
+        log_error("SIGHUP: nothing changes, hobd.conf is invalid: %s", error_text(r));
         engine_configure_failed(e, error_text(r));
     }
-    const char *note = r < 0 ? "the configuration is wrong" : changed.pending ? "a restart is pending" : NULL;
+    const char *note = r < 0 ? "hobd.conf is invalid" : changed.pending ? "a restart is pending" : NULL;
     if (n) notify_reloaded(n, c->engine->model_name, note);
     free(changed.taken);
     free(changed.pending);

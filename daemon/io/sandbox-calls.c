@@ -332,7 +332,7 @@ static const struct sock_filter program[] = {
 /* Log the number of the call; then the signal has its default effect. */
 static void on_sigsys(int sig, siginfo_t *info, void *context)
 {
-    static const char before[] = "hobd: the sandbox ends it for a system call that hobd never makes, number ";
+    static const char before[] = "hobd: the sandbox kills this process for a forbidden system call, number ";
     char line[sizeof before + 16];
     size_t n = sizeof before - 1;
     unsigned call = (unsigned)info->si_syscall, unit = 1;

@@ -131,7 +131,7 @@ static bool sanitized(void)
 static void tell(int r, const char *what)
 {
     if (r == -ENOSYS || r == -EOPNOTSUPP)
-        log_debug("sandbox: %s are not limited: this kernel cannot (%s)", what, error_text(r));
+        log_debug("sandbox: %s are not limited: this kernel does not support it (%s)", what, error_text(r));
     else if (r < 0)
         log_warning("sandbox: %s are not limited: %s", what, error_text(r));
     else

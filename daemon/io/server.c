@@ -109,8 +109,8 @@ static int on_deadline(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct server *s = ctx;
     if (s->phase == STOPPING) {
-        log_warning("--stop-timeout has passed; live requests end now");
-        service_fail(s->service, ESHUTDOWN, "the daemon was stopped before this answer's end");
+        log_warning("--stop-timeout has passed; ending the unfinished requests");
+        service_fail(s->service, ESHUTDOWN, "the daemon stopped before the answer was complete");
     }
     /* A request that continues without its peer writes to its session when it ends: wait for the step. */
     s->leave = s->phase != STOPPING || engine_detached(s->engine) == 0;
@@ -119,18 +119,18 @@ static int on_deadline(sd_event_source *source, uint64_t now, void *ctx)
 
 static void on_idle(void *ctx)
 {
-    want_stop(ctx, "nobody asked for --idle-exit");
+    want_stop(ctx, "no request for the time of --idle-exit");
 }
 
 static void on_stop_request(void *ctx, uid_t uid)
 {
-    want_stop(ctx, uid ? "its user asked for it" : "root asked for it");
+    want_stop(ctx, uid ? "requested by its user" : "requested by root");
 }
 
 static void on_reload(struct server *s)
 {
     if (!s->config->reload || s->phase >= STOPPING) {
-        log_info("SIGHUP: nothing to read again");
+        log_info("SIGHUP: ignored, no configuration is read now");
         return;
     }
     reload(s->config, s->engine, s->phase == READY ? &s->notify : NULL);

@@ -17,7 +17,7 @@ void timer_arm(sd_event *event, sd_event_source **timer, uint64_t usec, sd_event
         r = sd_event_source_set_time_relative(*timer, usec);
         if (r >= 0) r = sd_event_source_set_enabled(*timer, SD_EVENT_ONESHOT);
     }
-    if (r < 0) log_error("a timer could not be set: %s", strerror(-r));
+    if (r < 0) log_error("cannot set a timer: %s", strerror(-r));
 }
 
 void timer_disarm(sd_event_source *timer)

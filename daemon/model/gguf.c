@@ -21,17 +21,17 @@ static int read_header(struct gguf_reader *r)
     if (!e) e = gguf_read_u32(r, &g->version, "the version");
     if (e) return e;
     if (g->version & 0xffff0000 && !(g->version & 0xffff))
-        return error_say(-EINVAL, "%s: a big-endian GGUF file; only little-endian ones can be read", g->path);
+        return error_say(-EINVAL, "%s: big-endian GGUF files are not supported, only little-endian files", g->path);
     if (g->version != 2 && g->version != 3)
-        return error_say(-EINVAL, "%s: GGUF version %u; only 2 and 3 can be read", g->path, g->version);
+        return error_say(-EINVAL, "%s: GGUF version %u is not supported, only 2 and 3", g->path, g->version);
     e = gguf_read_u64(r, &n_tensors, "the number of tensors");
     if (!e) e = gguf_read_u64(r, &n_kv, "the number of keys");
     if (e) return e;
     if (n_kv > ENTRIES_MAX || n_kv > (g->size - r->at) / 13)
-        return gguf_bad(g, 16, "the header says %llu keys, which %zu bytes cannot hold", (unsigned long long)n_kv,
+        return gguf_bad(g, 16, "the header has %llu keys, too many for a file of %zu bytes", (unsigned long long)n_kv,
                         g->size);
     if (n_tensors > ENTRIES_MAX || n_tensors > (g->size - r->at) / 33)
-        return gguf_bad(g, 8, "the header says %llu tensors, which %zu bytes cannot hold",
+        return gguf_bad(g, 8, "the header has %llu tensors, too many for a file of %zu bytes",
                         (unsigned long long)n_tensors, g->size);
     g->n_kv = n_kv;
     g->n_tensors = n_tensors;

@@ -84,7 +84,8 @@ static int experts(struct hparams *s, const struct keys *k)
                          "%s: a mixture of experts ('%s.expert_count' is %u) is not supported in a '%s' model",
                          gguf_path(k->g), k->arch, s->experts.n, s->arch);
     if (s->experts.n > HPARAMS_EXPERTS_MAX)
-        return error_say(-EINVAL, "%s: %u experts; at most %d", gguf_path(k->g), s->experts.n, HPARAMS_EXPERTS_MAX);
+        return error_say(-EINVAL, "%s: %u experts; the limit is %d", gguf_path(k->g), s->experts.n,
+                         HPARAMS_EXPERTS_MAX);
     s->experts.ffn = s->ffn;
     r = keys_u32(k, &s->experts.used, "expert_used_count", REQUIRED, 1, s->experts.n);
     if (!r) r = keys_u32(k, &s->experts.ffn, "expert_feed_forward_length", OPTIONAL, 1, 1 << 20);
@@ -117,7 +118,8 @@ static int heads(struct hparams *s, const struct keys *k)
         return error_say(-EOPNOTSUPP,
                          "%s: keys of %u and values of %u dimensions are not supported; they must be equal", path,
                          s->head_dim, value);
-    if (s->head_dim > 1024) return error_say(-EINVAL, "%s: heads of %u dimensions; at most 1024", path, s->head_dim);
+    if (s->head_dim > 1024)
+        return error_say(-EINVAL, "%s: heads of %u dimensions; the limit is 1024", path, s->head_dim);
     return 0;
 }
 
@@ -188,7 +190,8 @@ static int factor(const struct hparams *s, const struct keys *k, float *out, con
     float v = 0;
     int r = gguf_get_f32(k->g, keys_name(k, full, name), &v);
     if (r) return r < 0 ? r : 0;
-    if (!(fabsf(v) <= 1e6f)) return error_say(-EINVAL, "%s: key '%s' is %g", gguf_path(k->g), full, v);
+    if (!(fabsf(v) <= 1e6f))
+        return error_say(-EINVAL, "%s: key '%s' has the invalid value %g", gguf_path(k->g), full, v);
     if (s->desc->keys & bit)
         *out = v;
     else if (v != 0 && v != 1)
@@ -210,7 +213,7 @@ static int factors(struct hparams *s, const struct keys *k)
     if (!r) r = factor(s, k, &logit_cap, "final_logit_softcapping", KEY_LOGIT_CAP);
     if (r) return r;
     if (cap < 0 || logit_cap < 0)
-        return error_say(-EINVAL, "%s: a soft cap of %g", gguf_path(k->g), cap < 0 ? cap : logit_cap);
+        return error_say(-EINVAL, "%s: invalid soft cap %g", gguf_path(k->g), cap < 0 ? cap : logit_cap);
     if (a->keys & KEY_LOGIT_SCALE && logits == 0)
         return error_say(-EINVAL, "%s: key '%s.logit_scale' is missing", gguf_path(k->g), s->arch);
     bool wide = a->wide_layers && s->n_layers == a->wide_layers;

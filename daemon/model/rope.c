@@ -46,7 +46,7 @@ static int idle(const struct keys *k, const char *name, float none, float own)
     float v = none;
     int e = gguf_get_f32(k->g, keys_name(k, full, name), &v);
     if (e < 0 || v == none || fabsf(v - own) < 1e-3f) return e < 0 ? e : 0;
-    return error_say(-EOPNOTSUPP, "%s: key '%s' is %g, which is not supported; %g is", gguf_path(k->g), full, v, own);
+    return error_say(-EOPNOTSUPP, "%s: key '%s' is %g; only %g is supported", gguf_path(k->g), full, v, own);
 }
 
 /*
@@ -79,8 +79,8 @@ static int bounds(struct rope *r, const struct keys *k)
     if (gguf_find_tensor(k->g, ROPE_LONG_TENSOR)) r->kind = ROPE_LONG;
     if (r->kind == ROPE_LLAMA3 && tensor) r->kind = ROPE_LINEAR, r->scale = 1; /* the tensor is the scaling */
     if (r->kind == ROPE_LLAMA3 && r->high <= r->low)
-        return error_say(-EINVAL, "%s: Llama 3's RoPE scaling has bounds of %g and %g", gguf_path(k->g), r->low,
-                         r->high);
+        return error_say(-EINVAL, "%s: Llama 3's RoPE scaling has the invalid bounds %g and %g", gguf_path(k->g),
+                         r->low, r->high);
     return magnitude(r, k);
 }
 

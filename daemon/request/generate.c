@@ -23,9 +23,9 @@ static int check_stops(const struct proto_generate *g)
 {
     for (size_t i = 0; i < g->n_stop; i++) {
         const struct proto_text *t = &g->stop[i];
-        if (t->len == 0) return error_say(-EINVAL, "a stop string may not be empty");
+        if (t->len == 0) return error_say(-EINVAL, "a stop string must not be empty");
         if (t->len > STOP_LEN_MAX)
-            return error_say(-EINVAL, "a stop string has at most %d bytes, this one %zu", STOP_LEN_MAX, t->len);
+            return error_say(-EINVAL, "a stop string may have %d bytes, this one has %zu", STOP_LEN_MAX, t->len);
         if (utf8_check(t->data, t->len) < t->len) return error_say(-EINVAL, "a stop string is not UTF-8");
     }
     return 0;
@@ -68,9 +68,9 @@ static int configure(struct request *r, struct seq *s)
     if (result == 0 && infill) result = fim_add_stop(g);
     if (result < 0) return result;
     if (g->max_tokens == 0 || g->max_tokens < -1) return error_say(-EINVAL, "max_tokens must be at least 1");
-    if (g->n > PROTO_ANSWERS_MAX) return error_say(-EINVAL, "there are at most %d answers", PROTO_ANSWERS_MAX);
+    if (g->n > PROTO_ANSWERS_MAX) return error_say(-EINVAL, "n is more than %d", PROTO_ANSWERS_MAX);
     if (g->n > 1 && (g->session.len || g->continue_last))
-        return error_say(-EINVAL, "a session keeps one answer: several go without");
+        return error_say(-EINVAL, "n cannot be used with a session, which stores one answer");
     result = set_seed(s, g->sampling.seed);
     if (result < 0) return result;
     uint32_t max_lines = infill && g->infill.max_lines > 0 ? (uint32_t)g->infill.max_lines : 0;
@@ -84,9 +84,9 @@ static int acquire_session(struct request *r)
     const struct proto_generate *g = &r->proto.gen;
     struct session_store *store = r->core->sessions;
     if (g->fork.len && g->session.len == 0 && !g->continue_last)
-        return error_say(-EINVAL, "a fork needs the session that it begins as");
+        return error_say(-EINVAL, "fork needs session or continue, which select the session to fork");
     if (g->session.len) {
-        if (g->continue_last) return error_say(-EINVAL, "either a session's name or the last session, not both");
+        if (g->continue_last) return error_say(-EINVAL, "session and continue cannot be used together");
         return session_acquire(store, r->uid, g->session.data, g->session.len, g->fork.len == 0, &r->turn.session);
     }
     return g->continue_last ? session_acquire_last(store, r->uid, &r->turn.session) : 0;
@@ -96,7 +96,7 @@ static int begin(struct request *r)
 {
     const struct proto_generate *g = &r->proto.gen;
     if (g->detach && g->session.len == 0 && !g->continue_last)
-        return error_say(-EINVAL, "a detached request needs a session, where its answer is found");
+        return error_say(-EINVAL, "detach needs session or continue, which store the answer");
     if (check_length(r) < 0) return 0; /* the job refuses it */
     int result = configure(r, request_first(r));
     if (result == 0) result = acquire_session(r);
@@ -160,7 +160,7 @@ static int set_context(struct request *r, struct seq *s)
         return error_say(-EINVAL, "a context of %u tokens is too small to shift or rotate", c->ctx);
     if (c->policy == PROTO_CONTEXT_ROTATE && hparams->window)
         return error_say(-EOPNOTSUPP,
-                         "a context cannot rotate in a '%s' model, whose layers have windows of their own; shift can",
+                         "a '%s' model has layers with sliding windows and cannot rotate its context; use shift",
                          hparams->arch);
     return 0;
 }
@@ -184,7 +184,7 @@ static int set_limits(struct request *r, struct seq *s)
     s->max_tokens = (uint32_t)(want > left ? left : want);
     if (s->context.policy == PROTO_CONTEXT_SHIFT) result = seq_make_view(s);
     if (result == 0 && seq_blocks(s) > kv_pool_total(pool))
-        result = error_say(-E2BIG, "a context that rotates takes %u blocks of KV; the pool has %u, see --kv-bytes",
+        result = error_say(-E2BIG, "the context takes %u KV blocks, but the pool has %u (see --kv-bytes)",
                            seq_blocks(s), kv_pool_total(pool));
     return result;
 }

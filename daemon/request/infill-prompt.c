@@ -165,7 +165,7 @@ int fim_prepare(struct prompt *p, const struct loaded *m, const struct proto_gen
 {
     _cleanup_(side_drop) struct side prefix = {.whole = &g->infill.prefix}, suffix = {.whole = &g->infill.suffix};
     if (!tokenizer_fim(m->tokenizer))
-        return error_say(-EOPNOTSUPP, "the model cannot fill in: its vocabulary has no tokens for it "
+        return error_say(-EOPNOTSUPP, "the model does not support infill: its vocabulary has no such tokens "
                                       "(fill-in-the-middle)");
     if (g->infill.prefix.len == 0 && g->infill.suffix.len == 0)
         return error_say(-EINVAL, "prefix and suffix are both empty");
@@ -173,7 +173,7 @@ int fim_prepare(struct prompt *p, const struct loaded *m, const struct proto_gen
     if (r == 0) r = check_text(&g->infill.suffix, "suffix");
     if (r < 0) return r;
     int64_t answer = fim_tokens(g), taken = (answer < m->ctx / 4 ? answer : m->ctx / 4) + 4; /* BOS and three */
-    if (m->ctx < taken + ROOM_LEAST) return error_say(-E2BIG, "a context of %u tokens is too small to fill in", m->ctx);
+    if (m->ctx < taken + ROOM_LEAST) return error_say(-E2BIG, "a context of %u tokens is too small for infill", m->ctx);
     uint64_t room = (uint64_t)(m->ctx - taken);
     r = encode_prefix(&prefix, m, room);
     if (r == 0) r = encode_suffix(&suffix, m, room);
@@ -192,7 +192,7 @@ int fim_add_stop(struct proto_generate *g)
     const struct proto_text *t = &g->infill.suffix;
     size_t n = 0, seen = 0;
     if (g->n_stop == PROTO_STOPS_MAX)
-        return error_say(-EINVAL, "stop: one of %d belongs to the suffix", PROTO_STOPS_MAX);
+        return error_say(-EINVAL, "stop: infill uses one of the %d stop strings itself", PROTO_STOPS_MAX);
     while (n < t->len && n < FIM_STOP_MOST && !(t->data[n] == '\n' && seen >= FIM_STOP_LEAST))
         seen += !line_blank(t->data[n++]);
     while (inside_character(t, n)) n--;

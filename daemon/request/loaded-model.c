@@ -88,15 +88,14 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
 {
     m->ctx = c->ctx ? c->ctx : CTX_DEFAULT_MAX;
     if (m->ctx > s->ctx) {
-        if (c->ctx)
-            log_warning("a context of %" PRIu32 " was asked for; the model's %" PRIu32 " is used", c->ctx, s->ctx);
+        if (c->ctx) log_warning("--ctx %" PRIu32 " is more than the model's context; using %" PRIu32, c->ctx, s->ctx);
         m->ctx = s->ctx;
     }
     uint64_t block = block_bytes(s, c->kv_type), bytes = c->kv_bytes;
     if (bytes == 0) bytes = load_kv_bytes(cgroup_memory_available(""), block, c->parallel, m->ctx);
     if (bytes < block) {
         char have[32], need[32];
-        return error_say(-EINVAL, "kv-bytes is %s; one block of 32 tokens of this model takes %s",
+        return error_say(-EINVAL, "kv-bytes is %s, but one block of 32 tokens of this model takes %s",
                          format_size(have, bytes), format_size(need, block));
     }
     struct backend_config bc = {
@@ -115,8 +114,8 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     if (r < 0) return r;
     uint64_t tokens = (uint64_t)m->backend->kv_blocks[0] * KV_BLOCK;
     if (tokens < m->ctx) {
-        log_warning("the KV pool holds %" PRIu64
-                    " tokens: that is the limit of a sequence, not the context of %" PRIu32,
+        log_warning("a sequence is limited to %" PRIu64 " tokens, the size of the KV pool, instead of %" PRIu32
+                    " (see --kv-bytes)",
                     tokens, m->ctx);
         m->ctx = (uint32_t)tokens;
     }

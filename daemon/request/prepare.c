@@ -74,7 +74,7 @@ static int render(const struct loaded *m, const struct proto_generate *g, const 
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     static const struct template_limits limits = TEMPLATE_LIMITS;
     if (!m->template)
-        return error_say(-EOPNOTSUPP, "the model's chat template cannot be used (%s); raw prompts can",
+        return error_say(-EOPNOTSUPP, "the model's chat template cannot be used (%s); use a raw prompt",
                          m->template_why);
     _cleanup_(json_drop) json_t *vars = json_object();
     json_t *list = json_array();
@@ -226,8 +226,7 @@ static int check_size(const struct prompt *p, uint64_t limit, enum proto_context
 {
     size_t n = p->tokens.n;
     if (n >= limit && policy != PROTO_CONTEXT_REFUSE)
-        return error_say(-E2BIG, "the prompt is %zu tokens; with a full context left behind it may have %" PRIu64, n,
-                         limit - 1);
+        return error_say(-E2BIG, "the prompt is %zu tokens; with shift or rotate the limit is %" PRIu64, n, limit - 1);
     if (n > limit) return error_say(-E2BIG, "the prompt is %zu tokens; the context holds %" PRIu64, n, limit);
     if (n == limit)
         return error_say(-E2BIG, "the prompt is %zu tokens; the context holds %" PRIu64 ", answer included", n, limit);
@@ -319,7 +318,7 @@ static int bias_of(struct sample_bias *out, const struct loaded *m, const struct
     if (b->text.len)
         r = bias_of_text(&out->id, m->tokenizer, &b->text);
     else if (b->id < 0 || b->id >= (int64_t)m->vocab)
-        r = error_say(-EINVAL, "%" PRId64 " is no token of the model (0 to %" PRIu32 ")", b->id, m->vocab - 1);
+        r = error_say(-EINVAL, "%" PRId64 " is not a token of the model (0 to %" PRIu32 ")", b->id, m->vocab - 1);
     else
         out->id = (int32_t)b->id;
     if (r == 0 && !(b->bias >= -100.0f && b->bias <= 100.0f)) /* written so that a NaN fails */

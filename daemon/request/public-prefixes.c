@@ -22,8 +22,8 @@ static int read_text(struct proto_text *out, int dir, const char *name)
     struct stat st;
     _cleanup_(closep) int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0) return error_say(-errno, "%s", strerror(errno));
-    if (!S_ISREG(st.st_mode)) return error_say(-EINVAL, "it is not a file");
-    if (st.st_size > BYTES_MAX) return error_say(-EFBIG, "it has more than %u bytes", BYTES_MAX);
+    if (!S_ISREG(st.st_mode)) return error_say(-EINVAL, "not a regular file");
+    if (st.st_size > BYTES_MAX) return error_say(-EFBIG, "larger than %u bytes", BYTES_MAX);
     size_t size = (size_t)st.st_size, n = 0;
     _cleanup_(freep) char *data = malloc(size + 1);
     if (!data) return -ENOMEM;
@@ -35,7 +35,7 @@ static int read_text(struct proto_text *out, int dir, const char *name)
     }
     while (n && (data[n - 1] == '\n' || data[n - 1] == '\r')) n--; /* as a shell's $(cat) drops them */
     if (n == 0) return error_say(-EINVAL, "it is empty");
-    if (utf8_check(data, n) < n) return error_say(-EILSEQ, "it is not UTF-8");
+    if (utf8_check(data, n) < n) return error_say(-EILSEQ, "not UTF-8");
     data[n] = '\0';
     *out = (struct proto_text){.data = steal(data), .len = n};
     return 0;

@@ -54,11 +54,11 @@ int sessions_open(struct core *core)
         /* The previous daemon may still be writing. */
         for (int i = 0; (r = session_store_open(&core->sessions, BYTES_MAX, &c)) == -EBUSY; i++) {
             if (i == LOCK_TRIES || quits(core)) break;
-            if (i == 10) log_info("waiting for another daemon: %s", error_text(r));
+            if (i == 10) log_info("waiting for another daemon to exit: %s", error_text(r));
             usleep(LOCK_USEC);
         }
         if (r == 0 || r == -EBUSY || r == -ENOMEM) return r;
-        log_warning("sessions last as long as this process: %s", error_text(r));
+        log_warning("sessions are kept only in memory: %s", error_text(r));
     }
     r = session_store_new(&core->sessions, BYTES_MAX);
     sessions_limit(core);

@@ -125,13 +125,13 @@ static void sweep_late(struct request *r, struct seq *s, uint64_t now)
     char why[128];
     uint64_t end = queue_end(r, s);
     if (r->deadline && now >= r->deadline) {
-        snprintf(why, sizeof(why), "the deadline of %lld ms passed %s", (long long)r->proto.gen.timeout_ms,
-                 s->generated               ? "in mid-answer"
-                 : s->state >= SEQ_FETCHING ? "while the prompt was read"
+        snprintf(why, sizeof(why), "the time limit of %lld ms passed %s", (long long)r->proto.gen.timeout_ms,
+                 s->generated               ? "during the answer"
+                 : s->state >= SEQ_FETCHING ? "during prefill"
                                             : "in the queue");
         answer_fail(r, s, -ETIMEDOUT, why);
     } else if (end && now >= end) {
-        snprintf(why, sizeof(why), "no slot came free within %llu ms",
+        snprintf(why, sizeof(why), "the request waited longer than the daemon's limit of %llu ms (queue-timeout)",
                  (unsigned long long)(r->core->config.queue_timeout_usec / 1000));
         answer_fail(r, s, -ETIMEDOUT, why);
     }

@@ -80,7 +80,7 @@ static int rotate(struct core *core, struct seq *s)
         to = (at + 1 - (c->ctx - c->keep)) / KV_BLOCK;
     }
     int r = kv_cache_slide(&core->cache, 0, &s->kv.tables[0], from, to, end);
-    return r == -ENOBUFS ? error_say(r, "no block of KV is free for a context that rotates") : r;
+    return r == -ENOBUFS ? error_say(r, "no KV block is free to rotate the context") : r;
 }
 
 static void rotate_all(struct core *core)

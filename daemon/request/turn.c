@@ -163,7 +163,7 @@ static void note_failure(struct request *r, const struct proto_text *why)
     log_warning("a detached turn of session '%s' failed: %s", session_name(x)->data,
                 why->len ? why->data : "out of memory");
     if (session_set_failed(x, why->len ? why->data : "out of memory", why->len ? why->len : 13) < 0)
-        log_warning("no memory to note that in the session");
+        log_warning("no memory to store the error in the session");
 }
 
 bool turn_note_failure(struct request *r)
@@ -177,12 +177,12 @@ bool turn_note_failure(struct request *r)
 
 void turn_cut(struct request *r)
 {
-    static const char why[] = "the daemon was stopped before this answer's end";
+    static const char why[] = "the daemon stopped before the answer was complete";
     struct seq *s = request_first(r);
     if (!s || r->state == REQUEST_ENDED || r->state == REQUEST_SAVING || r->in_job || s->fetch || !fails_alone(r))
         return;
     r->turn.forked = false;
-    if (s->generated && s->output.answer.len && commit(r, s) < 0) log_warning("no memory to keep the answer so far");
+    if (s->generated && s->output.answer.len && commit(r, s) < 0) log_warning("no memory to store the partial answer");
     set_model(r->core, r->turn.session);
     note_failure(r, &(struct proto_text){(char *)why, sizeof(why) - 1});
 }
@@ -192,8 +192,8 @@ bool turn_keep(struct request *r)
     struct seq *s = request_first(r);
     struct session *x = r->turn.session;
     if (commit(r, s) < 0 || add_outcome(r, s) < 0) {
-        log_warning("no memory to keep a turn of session '%s'", session_name(x)->data);
-        not_saved(r, -ENOMEM, "no memory to keep the turn");
+        log_warning("no memory to store a turn of session '%s'", session_name(x)->data);
+        not_saved(r, -ENOMEM, "no memory to store the turn");
         return false;
     }
     if (r->end.type == PROTO_EV_ERROR && fails_alone(r)) note_failure(r, &r->end.message);

@@ -73,9 +73,9 @@ static void file_warn(const struct gguf *g)
 {
     float xtc = 0;
     if (gguf_get_f32(g, "general.sampling.xtc_probability", &xtc) == 0 && xtc > 0)
-        log_warning("%s: general.sampling.xtc_probability: hob has no XTC", gguf_path(g));
+        log_warning("%s: general.sampling.xtc_probability is ignored: hob does not support XTC", gguf_path(g));
     if (gguf_find(g, "general.sampling.sequence"))
-        log_info("%s: general.sampling.sequence: hob's order is its own (see hob(1))", gguf_path(g));
+        log_info("%s: general.sampling.sequence is ignored: hob has a fixed order (see hob(1))", gguf_path(g));
 }
 
 int sample_params_file(struct sample_params *p, const struct gguf *g)

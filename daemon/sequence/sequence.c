@@ -171,7 +171,7 @@ int seq_cover(struct kv_cache *c, struct seq *s, uint32_t end)
     for (uint32_t g = 1; r == 0 && g < c->n_groups; g++) {
         uint32_t first = kv_group_first(&c->backend->hparams.groups[g], s->kv.n_tokens) / KV_BLOCK;
         r = kv_cache_slide(c, g, &s->kv.tables[g], 0, first, end);
-        if (r == -ENOBUFS) r = error_say(r, "no block of KV is free for the layers with a window");
+        if (r == -ENOBUFS) r = error_say(r, "no KV block is free for the layers with a sliding window");
     }
     return r;
 }

@@ -73,7 +73,7 @@ int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
     if (n >= s->kv.n_tokens) return 0;
     if (seq_rotates(s) && s->kv.n_tokens > s->context.ctx)
         return error_say(-EOPNOTSUPP, "a context that has rotated cannot be truncated");
-    if (!has_window(c, s, n)) return error_say(-EOPNOTSUPP, "the window of position %u was given back already", n);
+    if (!has_window(c, s, n)) return error_say(-EOPNOTSUPP, "the window of position %u was freed already", n);
     unindex(c, &s->reuse, n);
     for (uint32_t g = 0; g < c->n_groups; g++) from[g] = detach(c->pools[g], &s->kv.tables[g], n, &need[g]);
     for (uint32_t g = 0; g < c->n_groups; g++) room = room && kv_cache_make_room(c, g, need[g]);
@@ -85,5 +85,5 @@ int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
         if (room) c->backend->ops->kv_copy(c->backend, g, t->ids[at], from[g], n % KV_BLOCK);
         kv_pool_unref(c->pools[g], from[g]);
     }
-    return room ? 0 : error_say(-ENOBUFS, "no block of KV is free for a sequence that is truncated");
+    return room ? 0 : error_say(-ENOBUFS, "no KV block is free to truncate the sequence");
 }

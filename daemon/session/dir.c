@@ -18,10 +18,10 @@ static int check_owner(int fd, const char *path, const char *sub)
     const char *slash = *sub ? "/" : "";
     if (fstat(fd, &st) < 0) return error_origin(-errno);
     if (st.st_uid != geteuid())
-        return error_say(-EPERM, "%s%s%s belongs to uid %" PRIu32 ", not to %" PRIu32 ": no sessions are kept there",
+        return error_say(-EPERM, "%s%s%s belongs to uid %" PRIu32 ", not to %" PRIu32 ": no sessions are stored there",
                          path, slash, sub, (uint32_t)st.st_uid, (uint32_t)geteuid());
     if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return error_say(-EPERM, "%s%s%s can be written by others (mode %03o): no sessions are kept there", path, slash,
+        return error_say(-EPERM, "%s%s%s is writable by others (mode %03o): no sessions are stored there", path, slash,
                          sub, (unsigned)st.st_mode & 0777);
     return 0;
 }

@@ -84,7 +84,7 @@ static void cursor_write(char out[PROTO_CURSOR_MAX + 1], const struct session *x
 static int cursor_read(struct cursor *c, const struct proto_text *t)
 {
     if (t->len != 2 * CURSOR_BYTES || !hex_read((uint8_t *)c, t->data, CURSOR_BYTES))
-        return error_say(-EINVAL, "session.list: after: this is not what a list gave as 'next'");
+        return error_say(-EINVAL, "session.list: after: not the 'next' of an earlier answer");
     c->used = be64toh(c->used);
     return 0;
 }

@@ -182,7 +182,7 @@ static int mend(int dir, int fd, struct session *x, const struct replayed *p, ui
     session_log_path(x, path, sizeof(path));
     x->log.rewrite = true;
     if (p->end == LOG_TORN && session_quota_kept(x->owner, x->log.inode) <= p->good) {
-        log_warning("%s ends inside a turn that was never acknowledged: %" PRIu64 " bytes are cut off", path,
+        log_warning("%s ends with an incomplete turn, which was never acknowledged: %" PRIu64 " bytes removed", path,
                     size - p->good);
         if (ftruncate(fd, (off_t)p->good) == 0 && fsync(fd) == 0) x->log.rewrite = false;
         return 0;
@@ -190,7 +190,7 @@ static int mend(int dir, int fd, struct session *x, const struct replayed *p, ui
     int r = session_log_keep_bad(dir, x, bad);
     if (r < 0) return error_in(r, "the log of session '%s' is damaged and cannot be kept as *.bad", x->key.name.data);
     log_warning("%s is damaged at byte %" PRIu64 " of %" PRIu64
-                ": the session keeps the turns before it, the whole file is kept as %s",
+                ": the session keeps the turns before it, the whole file stays as %s",
                 path, p->good, size, bad);
     r = session_log_write(dir, x, x);
     if (r < 0) log_warning("%s cannot be rewritten now: %s", path, error_text(r));
@@ -207,7 +207,7 @@ static int mend_base(int dir, struct session *x, const struct replayed *p)
     int r = session_log_keep_bad(dir, x, bad);
     if (r < 0) return error_in(r, "the log of session '%s' is damaged and cannot be kept as *.bad", x->key.name.data);
     log_warning("%s shares %s with the session it was forked from, and that is damaged at byte %" PRIu64
-                ": the session keeps the turns before it, the log is kept as %s",
+                ": the session keeps the turns before it, the log stays as %s",
                 path, base, p->good, bad);
     x->log.saved = false;
     r = session_log_write(dir, x, x);

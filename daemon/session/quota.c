@@ -17,7 +17,7 @@
 #define RESERVE_PART 20 /* the reserve is at most this part of the file system */
 #define NAMES_MORE   8  /* files that a session may add: its log, its bases, a temporary file */
 
-#define REMEDY "'hob sessions' shows their sizes, 'hob sessions rm NAME' frees room"
+#define REMEDY "'hob sessions' shows their sizes, 'hob sessions rm NAME' frees space"
 
 struct inode {
     uint64_t number, size, used;
@@ -193,13 +193,14 @@ static int allowed(const struct session_owner *o, uint64_t have, uint64_t more, 
     if (have <= less(left, more) && more <= less(left, more) - have) return 0;
     if (have < more || left == 0)
         return error_say(-ENOSPC,
-                         "the disk is full: of the file system of %s, %s can be used for sessions; %s more stay free "
+                         "the disk is full: the file system of %s has %s left for sessions; %s more stay free "
                          "(disk-reserve)",
                          q->path, format_size(a, left), format_size(b, kept));
-    return error_say(-EDQUOT,
-                     "your %zu sessions take %s on disk, this may need %s more, and no user may take more than is then "
-                     "left for others (%s are free): " REMEDY,
-                     o->n, format_size(a, have), format_size(b, more), format_size(c, left));
+    return error_say(
+        -EDQUOT,
+        "your %zu sessions take %s on disk, this turn may need %s more, and a user may take only as much as "
+        "stays free for others (%s are free): " REMEDY,
+        o->n, format_size(a, have), format_size(b, more), format_size(c, left));
 }
 
 int session_claim(struct session *x, uint64_t bytes)
@@ -220,7 +221,7 @@ int session_claim(struct session *x, uint64_t bytes)
     if (r == 0 && s.files != UINT64_MAX && own->names + 2 * NAMES_MORE > s.files)
         r = error_say(-EDQUOT,
                       "your %zu sessions have %" PRIu64 " files, and the file system has room for %" PRIu64
-                      " more: 'hob sessions rm NAME' frees room",
+                      " more: 'hob sessions rm NAME' frees some",
                       o->n, own->names, s.files);
     if (r == 0) {
         x->charged.disk += bytes;

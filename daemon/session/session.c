@@ -106,7 +106,7 @@ static void use(struct session_store *s, struct session *x)
 static int use_for(struct session_store *s, struct session *x, bool turn)
 {
     if (x->busy)
-        return error_say(-EBUSY, "session '%.*s' is answering another request", (int)x->key.name.len, x->key.name.data);
+        return error_say(-EBUSY, "session '%.*s' is in use by another request", (int)x->key.name.len, x->key.name.data);
     int r = make_room(s, x->owner, x, turn);
     if (r == 0) use(s, x);
     return r;

@@ -60,7 +60,7 @@ static int read_ids(struct reader *r, const json_t *list, struct trace_request *
     q->n = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(list, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0) return bad(r, "a hash id is no whole number >= 0");
+        if (!json_is_integer(id) || json_integer_value(id) < 0) return bad(r, "a hash id is not a whole number >= 0");
         if (grow(&t->ids, t->n_ids, &r->cap_ids, sizeof(*t->ids)) < 0) return -ENOMEM;
         t->ids[t->n_ids++] = (uint64_t)json_integer_value(id);
     }

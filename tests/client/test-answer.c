@@ -237,7 +237,7 @@ static void session_busy(struct peer *p)
 {
     peer_expect(p, PROTO_GENERATE);
     peer_hello(p);
-    peer_error(p, EBUSY, "session 'a' is answering another request");
+    peer_error(p, EBUSY, "session 'a' is in use by another request");
 }
 
 static void queue_full(struct peer *p)
@@ -252,12 +252,12 @@ static void test_busy_session_names_wait(void **state)
     struct peer_result r;
 
     PEER_RUN(&r, session_busy, "-S", "a", "hi");
-    expect(&r, 75, "", "hob: session 'a' is answering another request; use --wait to wait for it\n");
+    expect(&r, 75, "", "hob: session 'a' is in use by another request; use --wait to wait for it\n");
     PEER_RUN(&r, session_busy, "-c", "hi");
-    expect(&r, 75, "", "hob: session 'a' is answering another request; use --wait to wait for it\n");
+    expect(&r, 75, "", "hob: session 'a' is in use by another request; use --wait to wait for it\n");
     /* Who waited already is not told to, and a full queue is not waited for. */
     PEER_RUN(&r, session_busy, "-S", "a", "--wait", "hi");
-    expect(&r, 75, "", "hob: session 'a' is answering another request\n");
+    expect(&r, 75, "", "hob: session 'a' is in use by another request\n");
     PEER_RUN(&r, queue_full, "-S", "a", "hi");
     expect(&r, 75, "", "hob: the queue is full\n");
 }

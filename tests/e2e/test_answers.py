@@ -75,8 +75,8 @@ def test_wrong_usage(shared, args):
 
 def test_refused_by_name(shared):
     c = shared.client()
-    for keys, why in (({"n": 33}, "n: must be"), ({"n": 2, "session": "s"}, "a session keeps one answer"),
-                      ({"detach": True}, "detach wants session or continue")):
+    for keys, why in (({"n": 33}, "n: must be"), ({"n": 2, "session": "s"}, "n cannot be used with a session"),
+                      ({"detach": True}, "detach needs session or continue")):
         e = c.answer("x", **keys).end
         assert (e["event"], e["code"]) == ("error", "EINVAL") and why in e["message"], e
 
@@ -149,7 +149,7 @@ def test_failure_is_found_in_the_session(home):
         assert next(c2.events(late))["event"] != "error"  # it is accepted
         c2.close()
         failed = wait_for(home, "late")["failed"]
-        assert "deadline" in failed
+        assert "time limit" in failed
     assert "[failed]" in home.hob("sessions", "show", "late", check=0).out
     home.restart(p)
     assert home.client().session("late")["failed"] == failed

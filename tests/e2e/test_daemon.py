@@ -21,13 +21,19 @@ def long(tmp_path_factory):
     return mktiny(tmp_path_factory.mktemp("models") / "long.gguf", "--ctx", 32768, "--layers", 6, "--dim", 256, "--ffn", 512)
 
 
+def listens(path):
+    """Whether a process listens at @path: the file exists a moment earlier."""
+    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    return any(row[3] == "00010000" and row[-1] == str(path) for row in rows)
+
+
 def test_socket_activation(home, tiny, tmp_path):
     if not shutil.which("systemd-socket-activate"):
         pytest.skip("systemd-socket-activate is not installed")
     sock = tmp_path / "h.sock"
     home.popen(["systemd-socket-activate", "-l", sock, "-E", "XDG_STATE_HOME", "-E", "HOME", HOBD, "serve", "-m", tiny],
                stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not sock.exists():
+    while not listens(sock):
         time.sleep(0.02)
     r = home.hob("-n", 5, "--ignore-eos", "hi", env={"HOB_SOCKET": str(sock)}, check=0)
     assert r.out
@@ -43,7 +49,7 @@ def test_waiting_clients_get_the_reason_that_no_daemon_starts(home, tmp_path, ar
     sock = tmp_path / "h.sock"
     home.popen(["systemd-socket-activate", "-l", sock, "-E", "XDG_STATE_HOME", "-E", "HOME", HOBD, "serve", *args],
                stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not sock.exists():
+    while not listens(sock):
         time.sleep(0.02)
     r = home.hob("hi", env={"HOB_SOCKET": str(sock)}, check=1)
     assert reason in r.err

@@ -38,7 +38,7 @@ def test_a_home_that_cannot_be_written(home, tmp_path):
     """A daemon can be started all the same; and if it cannot, its reason is told."""
     home.env.update(HOME="/proc", XDG_STATE_HOME="/proc/state", XDG_CACHE_HOME="/proc/cache", XDG_CONFIG_HOME="/proc/config")
     r = home.hob("-n", 3, "--ignore-eos", "hi", check=0)
-    assert r.out and r.err.startswith("hob: the daemon's log is not kept: cannot make /proc/state: ")
+    assert r.out and r.err.startswith("hob: cannot write the daemon's log: cannot make /proc/state: ")
     assert home.hob("-q", "-n", 3, "-S", "s", "hi", check=0).err == ""
     (tmp_path / "broken.gguf").write_bytes(b"GGUF\x03\0\0\0" + b"\xff" * 40)
     r = home.hob("-q", "-m", tmp_path / "broken.gguf", "hi")

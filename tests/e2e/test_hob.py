@@ -63,7 +63,7 @@ def test_sampling_options_reach_the_sampler(shared):
     assert miro == one(shared, "--temp", 1, "--mirostat", 2, "--mirostat-eta", 0.5, *plain)["text"]
     off = ("--typical-p", 1, "--frequency-penalty", 0, "--presence-penalty", 0, "--mirostat", 0)
     assert one(shared, *off, *plain)["text"] == text
-    for bias, says in (("99999999=1", "logit_bias: 99999999 is no token"), ("Zq Zq=1", "tokens, not one")):
+    for bias, says in (("99999999=1", "logit_bias: 99999999 is not a token"), ("Zq Zq=1", "tokens, not one")):
         r = shared.hob("--logit-bias", bias, *plain, check=1)
         assert says in r.err and r.err.count("\n") == 1
 

@@ -173,7 +173,7 @@ def test_wrong_usage(desk):
 
 def test_a_model_without_the_tokens(shared):
     r = shared.hob("infill", *write(shared, b"a", b"b"), check=1)
-    assert "cannot fill in" in r.err and r.err.count("\n") == 1 and not r.out
+    assert "does not support infill" in r.err and r.err.count("\n") == 1 and not r.out
     r = shared.hob("infill", "--jsonl", *write(shared, b"a", b"b"), check=1)
     assert json.loads(r.out)["code"] == "EOPNOTSUPP"
 

@@ -88,25 +88,25 @@ def test_every_key(home):
     assert set(re.findall(r"\*([a-z-]+)\*", said)) - {"quiet"} == live
     c = Configured(home, text({k: v[0] for k, v in KEYS.items()}))
     log = c.reload(text({k: v[1] for k, v in KEYS.items()}))
-    assert names(log, "taken over") == live
-    assert names(log, "waiting for a restart") == waits
+    assert names(log, "applied") == live
+    assert names(log, "need a restart") == waits
     status = home.status()
     assert status["queue"] == 8 and status["parallel"] == 4
     assert set(status["restart_pending"].split(", ")) == waits
     assert "restart_pending: model, " in home.hob("status", check=0).out
     # Back as it was: nothing waits any more.
     log = c.reload(text({k: v[0] for k, v in KEYS.items()}))
-    assert names(log, "taken over") == live and "waiting" not in log
+    assert names(log, "applied") == live and "need a restart" not in log
     assert "restart_pending" not in home.status() and home.status()["queue"] == 7
-    assert "nothing to take over" in c.reload(text({k: v[0] for k, v in KEYS.items()}))
+    assert "no setting to apply" in c.reload(text({k: v[0] for k, v in KEYS.items()}))
 
 
 @pytest.mark.parametrize("wrong,says", [
-    ("queue = 3\nparalell = 4\n", ":2: there is no key 'paralell'; did you mean 'parallel'?"),
+    ("queue = 3\nparalell = 4\n", ":2: unknown key 'paralell', nearest is 'parallel'"),
     ("queue = 3\n\nctx = many\n", ":3: ctx: 'many' is not a whole number"),
     ("queue = 3\nkv-type = q9\n", ":2: kv-type: 'q9' is not f32, f16 or q8"),
     ("queue\n", ":1: expected 'key = value', not 'queue'"),
-    ("queue = 3\nsystm = yes\n", ":2: there is no key 'systm'")])
+    ("queue = 3\nsystm = yes\n", ":2: unknown key 'systm'")])
 def test_a_broken_file_changes_nothing(home, wrong, says):
     c = Configured(home, "queue = 9\n")
     log = c.reload(wrong)
@@ -141,12 +141,12 @@ def test_what_is_no_file_changes_nothing(home, kind):
     status = home.status()
     assert status["queue"] == 9 and status["reload_failed"] == says
     c.conf.rmdir() if kind == "directory" else c.conf.unlink()
-    assert names(c.reload("queue = 5\n"), "taken over") == {"queue"}
+    assert names(c.reload("queue = 5\n"), "applied") == {"queue"}
 
 
 def test_the_command_line_wins_still(home):
     c = Configured(home, "queue = 9\n", "--queue", "11")
-    assert "nothing to take over" in c.reload("queue = 5\n")
+    assert "no setting to apply" in c.reload("queue = 5\n")
     assert home.status()["queue"] == 11
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_comes_to_be(home):
     """A daemon that has none when it starts, and is confined, reads one that is made later."""
     c = Configured(home)
     c.conf.parent.mkdir(parents=True, exist_ok=True)
-    assert names(c.reload("queue = 5\n"), "taken over") == {"queue"}
+    assert names(c.reload("queue = 5\n"), "applied") == {"queue"}
 
 
 def test_a_file_that_is_a_link(home):
@@ -162,7 +162,7 @@ def test_a_file_that_is_a_link(home):
     kept = home.root / "kept" / "hobd.conf"
     kept.parent.mkdir()
     c = Configured(home, "queue = 9\n", target=kept)
-    assert names(c.reload("queue = 5\n"), "taken over") == {"queue"}
+    assert names(c.reload("queue = 5\n"), "applied") == {"queue"}
 
 
 def test_idle_exit_comes_to_be(home):
@@ -173,7 +173,7 @@ def test_idle_exit_comes_to_be(home):
 
 def test_no_cache_is_for_a_restart(home):
     c = Configured(home, "cache-bytes = 1M\n")
-    assert names(c.reload("cache-bytes = 0\n"), "waiting for a restart") == {"cache-bytes"}
+    assert names(c.reload("cache-bytes = 0\n"), "need a restart") == {"cache-bytes"}
 
 
 def test_answers_go_on(home, tmp_path):
@@ -206,7 +206,7 @@ def test_the_service_manager_is_told(home, tmp_path):
     assert m, told
     assert 0 <= time.monotonic() * 1e6 - int(m.group(1)) < 60e6
     c.reload("what\n")
-    assert "STATUS=Serving default; the configuration is wrong" in heard("READY=1")
+    assert "STATUS=Serving default; hobd.conf is invalid" in heard("READY=1")
 
 
 def watched(home):
@@ -217,7 +217,7 @@ def watched(home):
     return out
 
 
-CHANGED = "model file changed since it was loaded; restart to use it"
+CHANGED = "model file changed after it was loaded; restart hobd to use it"
 
 
 @pytest.mark.parametrize("how", ["replaced", "written", "link", "gone"])
@@ -241,7 +241,7 @@ def test_the_model_file_changes(home, tiny, tmp_path, how):
         link.symlink_to(other)
     else:
         file.unlink()
-        says = "model file is gone since it was loaded"
+        says = "model file was removed after it was loaded"
     assert home.status()["model_changed"] == says
     assert f"model_changed: {says}" in home.hob("status", check=0).out
     assert f"! {says}\n" in watched(home)

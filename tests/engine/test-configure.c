@@ -91,7 +91,7 @@ static void test_model_file(void **state)
     assert_says(h, 1234, "model_changed", false);
     snprintf(aside, sizeof(aside), "%s.old", h->path);
     assert_int_equal(rename(h->path, aside), 0);
-    assert_says(h, 1234, "model file is gone since it was loaded", true);
+    assert_says(h, 1234, "model file was removed after it was loaded", true);
     /* Back again: it is the same file. */
     assert_int_equal(rename(aside, h->path), 0);
     assert_says(h, 1234, "model_changed", false);
@@ -101,7 +101,7 @@ static void test_model_file(void **state)
     assert_int_equal(unlink(aside), 0);
     assert_says(h, 1234, "model_changed", false);
     assert_int_equal(utimensat(AT_FDCWD, h->path, (struct timespec[2]){{.tv_nsec = UTIME_OMIT}, {.tv_sec = 5}}, 0), 0);
-    assert_says(h, 1234, "\"model_changed\":\"model file changed since it was loaded; restart to use it\"", true);
+    assert_says(h, 1234, "\"model_changed\":\"model file changed after it was loaded; restart hobd to use it\"", true);
 }
 
 static uint64_t ask(struct harness *h)
@@ -132,7 +132,7 @@ static void test_slow_disk(void **state)
     sem_post(&disk.go);
     for (bool gone = false; !gone;) { /* it may still be on its way */
         char *s = status_of(h, 0);
-        gone = strstr(s, "model file is gone");
+        gone = strstr(s, "model file was removed");
         free(s);
         sem_post(&disk.go);
     }

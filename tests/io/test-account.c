@@ -63,7 +63,7 @@ static void there_is_room_for_newcomers(void **state)
     assert_int_equal(has[1], 256);
     assert_int_equal(has[3], 128);
     for (unsigned uid = 1; uid < 10; uid++) assert_in_range(has[uid], 1, has[uid - 1]);
-    assert_non_null(strstr(error_text(-EBUSY), "for others"));
+    assert_non_null(strstr(error_text(-EBUSY), "for other users"));
     while (n) account_close(a[--n]);
     accounts_free(all);
 }

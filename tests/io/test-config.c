@@ -166,12 +166,12 @@ static void wrong_options_are_named(void **state)
     struct options *o = *state;
 
     expect_wrong(LOAD(o, "--nonsense"), "--nonsense");
-    expect_wrong(LOAD(o, "-q", "--paralel", "3"), "--parallel?");
-    expect_wrong(LOAD(o, "--paralel=3"), "--parallel?");
+    expect_wrong(LOAD(o, "-q", "--paralel", "3"), "nearest is --parallel");
+    expect_wrong(LOAD(o, "--paralel=3"), "nearest is --parallel");
     expect_wrong(LOAD(o, "-Z"), "-Z");
     expect_wrong(LOAD(o, "-qZ"), "-Z");
-    expect_wrong(LOAD(o, "--ctx"), "--ctx wants a value");
-    expect_wrong(LOAD(o, "-m"), "-m wants a value");
+    expect_wrong(LOAD(o, "--ctx"), "--ctx needs a value");
+    expect_wrong(LOAD(o, "-m"), "-m needs a value");
     expect_wrong(LOAD(o, "--system=yes"), "--system takes no value");
     expect_wrong(LOAD(o, "model.gguf"), "model.gguf");
     expect_wrong(LOAD(o, "-q", "--", "model.gguf"), "model.gguf");

@@ -897,7 +897,7 @@ static void unfinished_input_is_charged(void **state)
         spin(g);
         assert_true(account_bytes(g->account) <= 32 << 20);
     }
-    expect_error(g, 0, EDQUOT, "allowed");
+    expect_error(g, 0, EDQUOT, "the limit is now");
     expect_closed(g);
 }
 

@@ -113,22 +113,23 @@ static void versions(void **state)
 
 static void prompts(void **state)
 {
-    refuse_with("{'type': 'generate', 'id': 9}", -EINVAL, 9, "generate: neither messages nor a prompt");
+    refuse_with("{'type': 'generate', 'id': 9}", -EINVAL, 9, "generate: messages or prompt is missing");
     refuse_with("{'type': 'generate', 'id': 9, 'prompt': 'x'}", -EINVAL, 9,
-                "generate: a prompt wants raw: true (or send messages)");
+                "generate: prompt needs raw: true (or send messages)");
     refuse_with("{'type': 'generate', 'id': 9, 'prompt': '', 'raw': true}", -EINVAL, 9,
                 "generate: the prompt is empty");
-    refuse_generate("'messages': [{'role': 'user', 'content': 'x'}]", "generate: both messages and a prompt");
+    refuse_generate("'messages': [{'role': 'user', 'content': 'x'}]",
+                    "generate: messages and prompt cannot be used together");
     refuse_with("{'type': 'generate', 'id': 9, 'raw': true, 'messages': [{'role': 'user', 'content': 'x'}]}", -EINVAL,
-                9, "generate: raw wants a prompt, not messages");
+                9, "generate: raw needs prompt, not messages");
     refuse_with("{'type': 'generate', 'id': 9, 'special': true, 'messages': [{'role': 'user', 'content': 'x'}]}",
-                -EINVAL, 9, "generate: special wants raw and a prompt");
+                -EINVAL, 9, "generate: special needs raw and prompt");
     refuse_generate("'n': 0", "n: must be a whole number from 1 to 32");
     refuse_generate("'n': 33", "n: must be a whole number from 1 to 32");
     refuse_generate("'n': true", "n: must be a whole number from 1 to 32");
-    refuse_generate("'n': 2, 'session': 's'", "generate: a session keeps one answer: n goes without");
-    refuse_generate("'n': 2, 'continue': true", "generate: a session keeps one answer: n goes without");
-    refuse_generate("'detach': true", "generate: detach wants session or continue: where the answer is found");
+    refuse_generate("'n': 2, 'session': 's'", "generate: n cannot be used with a session, which stores one answer");
+    refuse_generate("'n': 2, 'continue': true", "generate: n cannot be used with a session, which stores one answer");
+    refuse_generate("'detach': true", "generate: detach needs session or continue, which store the answer");
     refuse_generate("'detach': 1", "detach: must be true or false");
     refuse_messages("[]", "messages: the prompt is empty");
     refuse_messages("[{'role': 'system', 'content': 'x'}, {'role': 'user', 'content': ''}]",
@@ -224,12 +225,13 @@ static void ranges(void **state)
         {"'session': ''", "session: is empty"},
         {"'session': 'a/b'", "session: must not contain '/' or control characters"},
         {"'session': 'a\nb'", "session: must not contain '/' or control characters"},
-        {"'session': 's', 'continue': true", "generate: both session and continue"},
+        {"'session': 's', 'continue': true", "generate: session and continue cannot be used together"},
         {"'session': 's', 'fork': ''", "fork: is empty"},
         {"'session': 's', 'fork': 'a/b'", "fork: must not contain '/' or control characters"},
         {"'session': 's', 'fork': 7", "fork: must be a string"},
-        {"'fork': 'f'", "generate: fork wants session or continue: what the new one begins as"},
-        {"'fork': 'f', 'continue': false", "generate: fork wants session or continue: what the new one begins as"},
+        {"'fork': 'f'", "generate: fork needs session or continue, which select the session to fork"},
+        {"'fork': 'f', 'continue': false",
+         "generate: fork needs session or continue, which select the session to fork"},
         {"'wait': 1", "wait: must be true or false"},
         {"'wait': null", "wait: must be true or false"},
         {"'context': 'stretch'", "context: must be refuse, shift or rotate"},
@@ -272,7 +274,7 @@ static void infill_has_keys_of_its_own(void **state)
         {"'max_lines': 2147483648", "max_lines: must be a whole number from 1 to 2147483647"},
         {"'suffix': 1", "suffix: must be a string"},
         {"'stop': ['1','2','3','4','5','6','7','8','9','10','11','12','13','14','15','16']",
-         "infill: stop: one of 16 belongs to the suffix"},
+         "infill: stop: infill uses one of the 16 stop strings itself"},
     };
     char text[256];
 
@@ -283,9 +285,9 @@ static void infill_has_keys_of_its_own(void **state)
     refuse_with("{'type': 'infill', 'id': 9}", -EINVAL, 9, "infill: prefix and suffix are both empty");
     refuse_with("{'type': 'infill', 'id': 9, 'prefix': '', 'suffix': ''}", -EINVAL, 9,
                 "infill: prefix and suffix are both empty");
-    refuse_generate("'prefix': 'a'", "generate: 'prefix' belongs to infill");
-    refuse_generate("'suffix': ''", "generate: 'suffix' belongs to infill");
-    refuse_generate("'max_lines': 1", "generate: 'max_lines' belongs to infill");
+    refuse_generate("'prefix': 'a'", "generate: 'prefix' can be used only with infill");
+    refuse_generate("'suffix': ''", "generate: 'suffix' can be used only with infill");
+    refuse_generate("'max_lines': 1", "generate: 'max_lines' can be used only with infill");
 }
 
 /* warm takes what generate takes, and says its own name where something is wrong. */
@@ -293,9 +295,9 @@ static void warm_is_read_like_generate(void **state)
 {
     struct proto_request r;
 
-    refuse_with("{'type': 'warm', 'id': 3}", -EINVAL, 3, "warm: neither messages nor a prompt");
+    refuse_with("{'type': 'warm', 'id': 3}", -EINVAL, 3, "warm: messages or prompt is missing");
     refuse_with("{'type': 'warm', 'id': 3, 'raw': true, 'prompt': 'x', 'fork': 'f'}", -EINVAL, 3,
-                "warm: fork wants session or continue: what the new one begins as");
+                "warm: fork needs session or continue, which select the session to fork");
     refuse_with("{'type': 'warm', 'id': 3, 'raw': true, 'prompt': 'x', 'slat': 'f'}", -EINVAL, 3,
                 "warm: unknown key 'slat' (did you mean 'salt'?)");
     assert_int_equal(read_request(&r, "{'type': 'warm', 'id': 3, 'raw': true, 'prompt': 'abc', 'temperature': 0,"

@@ -119,7 +119,7 @@ static void not_exactly_one_object(void **state)
 
 static void what_is_no_object_here(void **state)
 {
-    BAD("\xc1", "begins nothing");
+    BAD("\xc1", "an invalid type byte");
     BAD("\xd4\x01\x00", "extension");
     BAD("\xd5\x01\x00\x00", "extension");
     BAD("\xd6\xff\x00\x00\x00\x00", "extension");

@@ -192,9 +192,9 @@ static void test_wrong_versions(void **state)
 {
     struct buf b = BUF_INIT;
     put_header(&b, 1, 0, 0);
-    refused(&b, "GGUF version 1; only 2 and 3");
+    refused(&b, "GGUF version 1 is not supported, only 2 and 3");
     buf_clear(&b), put_header(&b, 4, 0, 0);
-    refused(&b, "GGUF version 4; only 2 and 3");
+    refused(&b, "GGUF version 4 is not supported, only 2 and 3");
     buf_clear(&b), put_header(&b, 0x03000000, 0, 0);
     refused(&b, "big-endian");
     buf_fini(&b);

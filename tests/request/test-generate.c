@@ -150,9 +150,9 @@ static void test_refused(void **state)
     harness_start(h);
     struct proto_request r = ask(N), many = ask(2);
     assert_int_equal(proto_text_set(&r.gen.session, "s", 1), 0);
-    assert_error(harness_wait(h, harness_submit(h, &r)), EINVAL, "a session keeps one answer");
+    assert_error(harness_wait(h, harness_submit(h, &r)), EINVAL, "n cannot be used with a session");
     many.gen.n = PROTO_ANSWERS_MAX + 1;
-    assert_error(harness_wait(h, harness_submit(h, &many)), EINVAL, "at most 32 answers");
+    assert_error(harness_wait(h, harness_submit(h, &many)), EINVAL, "n is more than 32");
 }
 
 /* @n answers of @r as a pool of @kv_bytes and @parallel slots give them: copies, to be freed by free_answers. */

@@ -121,7 +121,7 @@ static void test_refused(void **state)
     struct loaded m;
     struct proto_generate g = gap("a", 1, "b", 1);
     load(&m, "gpt2", NULL, 512);
-    refused(&m, &g, -EOPNOTSUPP, "cannot fill in");
+    refused(&m, &g, -EOPNOTSUPP, "does not support infill");
     loaded_fini(&m);
     load(&m, "gpt2", "texts", 512);
     g = gap("", 0, "", 0);

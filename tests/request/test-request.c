@@ -102,7 +102,7 @@ static void test_deadlines(void **state)
     engine_pause(h->engine, 6, true);
     q.gen.timeout_ms = 20;
     uint64_t b = harness_submit_as(h, 6, 1000, &q);
-    assert_error(harness_wait(h, b), ETIMEDOUT, "the deadline of 20 ms passed in the queue");
+    assert_error(harness_wait(h, b), ETIMEDOUT, "the time limit of 20 ms passed in the queue");
     /* in the answer, unless the machine is so slow that it comes earlier */
     r.gen.timeout_ms = 300;
     r.gen.max_tokens = 1900;
@@ -110,7 +110,7 @@ static void test_deadlines(void **state)
     uint64_t a = harness_submit_as(h, 5, 1000, &r);
     harness_wait_any(h, a);
     engine_pause(h->engine, 5, true);
-    assert_error(harness_wait(h, a), ETIMEDOUT, "the deadline of 300 ms passed");
+    assert_error(harness_wait(h, a), ETIMEDOUT, "the time limit of 300 ms passed");
     r = harness_raw("the");
     assert_done(harness_run(h, &r), PROTO_STOP_LENGTH);
 }
@@ -123,7 +123,7 @@ static void test_queue_timeout(void **state)
     struct proto_request q = harness_raw("the");
     engine_pause(h->engine, 6, true);
     uint64_t b = harness_submit_as(h, 6, 1000, &q);
-    assert_error(harness_wait(h, b), ETIMEDOUT, "no slot came free within 20 ms");
+    assert_error(harness_wait(h, b), ETIMEDOUT, "the request waited longer than the daemon's limit of 20 ms");
     assert_int_equal(engine_load(h->engine), 0);
 }
 
@@ -216,9 +216,9 @@ static void test_invalid_requests(void **state)
     r.gen.sampling.mirostat_eta = -INFINITY;
     assert_error(harness_run(h, &r), EINVAL, "mirostat_eta is -inf");
     r = biased(&(struct proto_bias){.id = 1 << 20, .bias = 1});
-    assert_error(harness_run(h, &r), EINVAL, "logit_bias: 1048576 is no token of the model (0 to ");
+    assert_error(harness_run(h, &r), EINVAL, "logit_bias: 1048576 is not a token of the model (0 to ");
     r = biased(&(struct proto_bias){.id = -1, .bias = 1});
-    assert_error(harness_run(h, &r), EINVAL, "logit_bias: -1 is no token");
+    assert_error(harness_run(h, &r), EINVAL, "logit_bias: -1 is not a token");
     r = biased(&(struct proto_bias){.id = 1, .bias = NAN});
     assert_error(harness_run(h, &r), EINVAL, "logit_bias: the bias is nan");
     r = biased(&(struct proto_bias){.text = {strdup("qqq"), 3}, .bias = 1});

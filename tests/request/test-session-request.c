@@ -13,7 +13,7 @@ static void test_busy(void **state)
     r.gen.ignore_eos = true;
     uint64_t id = harness_submit(h, &r);
     harness_wait_texts(h, id, 1);
-    assert_error(harness_run(h, &q), EBUSY, "session 's' is answering another request");
+    assert_error(harness_run(h, &q), EBUSY, "session 's' is in use by another request");
     engine_cancel(h->engine, 1, id);
     assert_done(harness_wait(h, id), PROTO_STOP_CANCEL);
 }

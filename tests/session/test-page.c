@@ -168,7 +168,7 @@ static void test_cursors_that_are_none(void **state)
             bad[cases[i].at] = cases[i].c;
             const struct proto_text after = {bad, cases[i].len};
             assert_int_equal(session_page_take(g->store, uid, &after, 3, &p), -EINVAL);
-            assert_string_equal(error_text(-EINVAL), "session.list: after: this is not what a list gave as 'next'");
+            assert_string_equal(error_text(-EINVAL), "session.list: after: not the 'next' of an earlier answer");
             assert_true(p.n == 0 && !p.all && !p.next[0]);
         }
     assert_string_equal(page(g, UID, 9, next), "cba");

@@ -185,7 +185,7 @@ static void test_a_full_disk_has_room_for_the_next_user(void **state)
             disk.free = total - bytes_of(g, (uid_t)-1);
         }
         assert_int_equal(r, -EDQUOT);
-        assert_says("no user may take more than is then left for others");
+        assert_says("a user may take only as much as stays free for others");
         assert_true(n >= 5 && n * 90000ull <= total >> uid);
     }
     assert_true(disk.free > total / 40);

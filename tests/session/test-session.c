@@ -58,7 +58,7 @@ static void test_busy_and_removed_when_empty(void **state)
     struct fixture *f = *state;
     struct session *x = acquire(f, 1, "a"), *y = NULL;
     assert_int_equal(session_acquire(f->store, 1, "a", 1, true, &y), -EBUSY);
-    assert_string_equal(error_text(-EBUSY), "session 'a' is answering another request");
+    assert_string_equal(error_text(-EBUSY), "session 'a' is in use by another request");
     session_release(f->store, x);
     assert_int_equal(session_acquire(f->store, 1, "a", 1, false, &y), -ENOENT);
 }

@@ -11,7 +11,7 @@ static int check_positions(const struct backend *b, const struct batch_entry *e)
         return error_say(-EINVAL, "%u sinks and a window of %u are more than the context of %u", e->sinks, e->window,
                          b->config.ctx);
     if (e->window && b->hparams.window)
-        return error_say(-EOPNOTSUPP, "a '%s' model, whose layers have windows of their own, cannot rotate",
+        return error_say(-EOPNOTSUPP, "a '%s' model has layers with sliding windows and cannot rotate",
                          b->hparams.arch);
     if (e->sinks && !e->window) return error_say(-EINVAL, "%u sinks without a window", e->sinks);
     if (last > INT32_MAX || (!e->window && last >= b->config.ctx))

@@ -43,12 +43,12 @@ const char *disk_header_check(struct prefix_info *out, const struct disk_header 
                               uint64_t payload_bytes)
 {
     uint8_t want[16];
-    if (memcmp(h->magic, DISK_MAGIC, sizeof(h->magic)) != 0) return "is not a block";
-    if (le32toh(h->format) != DISK_FORMAT) return "is of another version";
+    if (memcmp(h->magic, DISK_MAGIC, sizeof(h->magic)) != 0) return "is not a KV block";
+    if (le32toh(h->format) != DISK_FORMAT) return "has another version";
     sum(want, h, offsetof(struct disk_header, sum));
     if (memcmp(h->sum, want, 16) != 0) return "has a damaged header";
-    if (memcmp(h->identity, identity, 16) != 0) return "is of another model or KV layout";
-    if (le64toh(h->payload) != payload_bytes) return "is of another size";
+    if (memcmp(h->identity, identity, 16) != 0) return "belongs to another model or KV layout";
+    if (le64toh(h->payload) != payload_bytes) return "has another size";
     *out = (struct prefix_info){
         .id = {le64toh(h->id[0]), le64toh(h->id[1])},
         .parent = {le64toh(h->parent[0]), le64toh(h->parent[1])},
@@ -63,7 +63,7 @@ const char *disk_header_check(struct prefix_info *out, const struct disk_header 
     bool sane = out->n >= 1 && out->n <= KV_BLOCK && (out->id.high || out->id.low) && !h->zero &&
                 (out->id.high != out->parent.high || out->id.low != out->parent.low);
     for (uint32_t i = out->n; sane && i < KV_BLOCK; i++) sane = !h->tokens[i];
-    return sane ? NULL : "makes no sense";
+    return sane ? NULL : "has an invalid header";
 }
 
 struct disk_name disk_block_name(struct prefix_id id)

@@ -11,19 +11,19 @@ int disk_file_open(const struct disk *d, const char *name, struct stat *st, cons
     *wrong = NULL;
     if (fd < 0 && errno == ENOENT) return -ENOENT;
     if (fd < 0 && (errno == ELOOP || errno == ENXIO))
-        *wrong = "is not a file";
+        *wrong = "is not a regular file";
     else if (fd < 0 && (errno == EACCES || errno == EPERM))
-        *wrong = "is not ours alone";
+        *wrong = "is accessible to other users";
     else if (fd < 0 && errno == EIO)
         *wrong = "cannot be read";
     else if (fd < 0 || fstat(fd, st) < 0)
         return -errno;
     else if (!S_ISREG(st->st_mode))
-        *wrong = "is not a file";
+        *wrong = "is not a regular file";
     else if (st->st_uid != geteuid() || st->st_mode & (S_IRWXG | S_IRWXO))
-        *wrong = "is not ours alone";
+        *wrong = "is accessible to other users";
     else if ((uint64_t)st->st_size != d->file)
-        *wrong = "is truncated, or of another size";
+        *wrong = "is truncated or has another size";
     if (*wrong) return -EBADMSG;
     int r = fd;
     fd = -1;

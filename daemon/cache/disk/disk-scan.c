@@ -81,14 +81,14 @@ static int check(struct disk *d, const struct disk_entry *e, struct good *out, c
 {
     struct disk_header h;
     struct stat st;
-    *wrong = e->odd ? "is not a file" : NULL; /* opening a device can have side effects */
+    *wrong = e->odd ? "is not a regular file" : NULL; /* opening a device can have side effects */
     if (*wrong) return -EBADMSG;
     _cleanup_(closep) int fd = disk_file_open(d, disk_block_name(e->id).s, &st, wrong);
     if (fd < 0) return fd;
     *wrong =
         disk_file_read(fd, &h, NULL, 0) ? disk_header_check(&out->info, &h, d->identity, d->payload) : "cannot be read";
     if (!*wrong && (out->info.id.high != e->id.high || out->info.id.low != e->id.low))
-        *wrong = "has the name of another";
+        *wrong = "has the name of another block";
     if (*wrong) return -EBADMSG;
     out->mtime = disk_saw(d, &st.st_mtim);
     return 0;
@@ -158,8 +158,8 @@ int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info 
     if (n) qsort(entries, n, sizeof(*entries), by_inode); /* likely their order on the disk */
     r = scan(d, &s, entries, n, stop);
     if (s.bad || s.stuck)
-        log_warning("%s: of the KV blocks kept there %zu were no good and are removed, %zu cannot be; the first: %s",
-                    d->path, s.bad, s.stuck, s.first);
+        log_warning("%s: unusable KV blocks: %zu removed, %zu cannot be removed; the first: %s", d->path, s.bad,
+                    s.stuck, s.first);
     if (r) return r;
     qsort(files, s.n, sizeof(*files), by_use);
     for (size_t i = 0; i < s.n; i++) {

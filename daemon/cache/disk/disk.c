@@ -35,10 +35,10 @@ static int claim(const struct disk *d)
     struct stat st;
     if (fstat(d->dir, &st) < 0) return error_say(-errno, "%s: %s", d->path, strerror(errno));
     if (st.st_uid != geteuid())
-        return error_say(-EPERM, "%s belongs to uid %u: KV blocks are only kept in a directory of our own", d->path,
-                         (unsigned)st.st_uid);
+        return error_say(-EPERM, "%s belongs to uid %u: hobd stores KV blocks only in a directory of its own user",
+                         d->path, (unsigned)st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return error_say(-EPERM, "%s can be written by others (mode %03o): chmod go-w would do", d->path,
+        return error_say(-EPERM, "%s is writable by others (mode %03o); to fix it: chmod go-w", d->path,
                          (unsigned)st.st_mode & 0777);
     if (faccessat(d->dir, ".", R_OK | W_OK | X_OK, AT_EACCESS) < 0)
         return error_say(-errno, "cannot write to %s: %s", d->path, strerror(errno));
@@ -173,9 +173,7 @@ int disk_room(struct disk *d, bool urgent)
     else if (all >= max)
         r = d->files ? 1 : 2;
     pthread_mutex_unlock(&d->lock);
-    if (r < 0)
-        error_say(r, "%s: there is no room for a KV block of %" PRIu64 " bytes in a tenth of the free space", d->path,
-                  d->file);
+    if (r < 0) error_say(r, "%s: the disk is too full for a KV block of %" PRIu64 " bytes", d->path, d->file);
     return r;
 }
 
@@ -237,7 +235,7 @@ int disk_write(struct disk *d, const struct prefix_info *info, const void *paylo
         disk_rate_spend(&d->rate, now(CLOCK_MONOTONIC));
     }
     pthread_mutex_unlock(&d->lock);
-    if (full) return error_say(-EDQUOT, "%s: the KV blocks there have reached their limit", d->path);
+    if (full) return error_say(-EDQUOT, "%s: the disk cache is full", d->path);
     r = write_file(d, info, payload);
     pthread_mutex_lock(&d->lock);
     d->writing--;
@@ -254,12 +252,12 @@ int disk_read(struct disk *d, const struct prefix_info *info, void *payload)
     struct stat st;
     const char *wrong;
     _cleanup_(closep) int fd = disk_file_open(d, name.s, &st, &wrong);
-    if (fd == -ENOENT) return error_say(fd, "%s/%s is gone", d->path, name.s);
+    if (fd == -ENOENT) return error_say(fd, "%s/%s was removed", d->path, name.s);
     if (fd < 0 && fd != -EBADMSG) return error_say(fd, "cannot open %s/%s: %s", d->path, name.s, strerror(-fd));
     if (!wrong && !disk_file_read(fd, &have, payload, d->payload)) wrong = "cannot be read";
     if (!wrong) {
         disk_header_make(&want, d->identity, info, payload, d->payload);
-        if (memcmp(&have, &want, sizeof(have)) != 0) wrong = "is not the block that was written";
+        if (memcmp(&have, &want, sizeof(have)) != 0) wrong = "has other contents than were written";
     }
     if (wrong) {
         disk_drop(d, info->id, true);

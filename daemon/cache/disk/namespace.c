@@ -13,7 +13,7 @@
 #include <xxhash.h>
 
 #define SECRET_NAME "secret"
-#define REMEDY      "remove it, and a new one is made (what is cached is then lost)"
+#define REMEDY      "remove it, and hobd creates a new one (the blocks on disk are then lost)"
 
 /* --- the secret --- */
 
@@ -34,12 +34,12 @@ static int check(int fd, const char *dir)
 {
     struct stat st;
     if (fstat(fd, &st) < 0) return error_say(-errno, "%s/" SECRET_NAME ": %s", dir, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return wrong(dir, "is not a file");
+    if (!S_ISREG(st.st_mode)) return wrong(dir, "is not a regular file");
     if (st.st_uid != geteuid())
         return error_say(-EBADMSG, "%s/" SECRET_NAME " belongs to uid %u; " REMEDY, dir, (unsigned)st.st_uid);
     if (st.st_mode & (S_IRWXG | S_IRWXO))
-        return error_say(-EBADMSG, "%s/" SECRET_NAME " can be used by others (mode %03o, should be 600); " REMEDY, dir,
-                         (unsigned)st.st_mode & 0777);
+        return error_say(-EBADMSG, "%s/" SECRET_NAME " is accessible to others (mode %03o, should be 600); " REMEDY,
+                         dir, (unsigned)st.st_mode & 0777);
     if (st.st_size != NAMESPACE_SECRET_BYTES)
         return error_say(-EBADMSG, "%s/" SECRET_NAME " has %jd bytes, should have %d; " REMEDY, dir,
                          (intmax_t)st.st_size, NAMESPACE_SECRET_BYTES);
@@ -52,13 +52,13 @@ static int read_secret(struct namespace_secret *out, int at, const char *dir)
     struct namespace_secret s;
     _cleanup_(closep) int fd = openat(at, SECRET_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) return -ENOENT;
-    if (fd < 0 && (errno == ELOOP || errno == ENXIO)) return wrong(dir, "is not a file");
+    if (fd < 0 && (errno == ELOOP || errno == ENXIO)) return wrong(dir, "is not a regular file");
     if (fd < 0) return error_say(-errno, "cannot open %s/" SECRET_NAME ": %s", dir, strerror(errno));
     int r = check(fd, dir);
     if (r) return r;
     ssize_t n = read(fd, s.bytes, sizeof(s.bytes));
     if (n < 0) return error_say(-errno, "cannot read %s/" SECRET_NAME ": %s", dir, strerror(errno));
-    if (n != sizeof(s.bytes)) return wrong(dir, "is cut short");
+    if (n != sizeof(s.bytes)) return wrong(dir, "is truncated");
     *out = s;
     return 0;
 }
@@ -82,12 +82,12 @@ static int make_secret(int at, const char *dir)
     if (r) return r;
     snprintf(part, sizeof(part), SECRET_NAME ".%016" PRIx64 ".part", tag);
     _cleanup_(closep) int fd = openat(at, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return error_say(-errno, "cannot make %s/" SECRET_NAME ": %s", dir, strerror(errno));
+    if (fd < 0) return error_say(-errno, "cannot create %s/" SECRET_NAME ": %s", dir, strerror(errno));
     r = write_secret(fd);
     if (!r && linkat(at, part, at, SECRET_NAME, 0) < 0 && errno != EEXIST) r = -errno;
     unlinkat(at, part, 0);
     if (!r && fsync(at) < 0) r = -errno;
-    return r ? error_say(r, "cannot make %s/" SECRET_NAME ": %s", dir, strerror(-r)) : 0;
+    return r ? error_say(r, "cannot create %s/" SECRET_NAME ": %s", dir, strerror(-r)) : 0;
 }
 
 int namespace_secret_load(struct namespace_secret *out, const char *dir)
@@ -101,7 +101,7 @@ int namespace_secret_load(struct namespace_secret *out, const char *dir)
     if (r != -ENOENT) return r;
     r = make_secret(at, dir);
     if (!r) r = read_secret(out, at, dir);
-    return r == -ENOENT ? error_say(r, "%s/" SECRET_NAME " was removed as soon as it was made", dir) : r;
+    return r == -ENOENT ? error_say(r, "%s/" SECRET_NAME " was removed by another program", dir) : r;
 }
 
 /* --- the digest; namespace.h describes it --- */

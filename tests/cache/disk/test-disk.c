@@ -298,9 +298,9 @@ static void test_directory_refused(void **state)
     fixture_put(place_path(p, "file"), "", 0);
     expect_refused(p, place_path(p, "file"), -ENOTDIR, "not a directory");
     assert_int_equal(chmod(p->dir, 0720), 0);
-    expect_refused(p, p->dir, -EPERM, "written by others");
+    expect_refused(p, p->dir, -EPERM, "writable by others");
     assert_int_equal(chmod(p->dir, 01702), 0);
-    expect_refused(p, p->dir, -EPERM, "written by others");
+    expect_refused(p, p->dir, -EPERM, "writable by others");
     assert_int_equal(chmod(p->dir, 0755), 0);
     struct disk_config c = fixture_config(p);
     disk_close(fixture_open(&c));

@@ -127,15 +127,15 @@ static void test_wrong_file(void **state)
     for (int bit = 0; bit < 6; bit++) {
         fixture_put(path, bytes, 32);
         assert_int_equal(chmod(path, 0600 | (mode_t)1 << bit), 0);
-        expect_bad(p, "by others");
+        expect_bad(p, "to others");
     }
     assert_int_equal(mkdir(path, 0700), 0);
-    expect_bad(p, "is not a file");
+    expect_bad(p, "is not a regular file");
     assert_int_equal(mkfifo(path, 0600), 0);
-    expect_bad(p, "is not a file");
+    expect_bad(p, "is not a regular file");
     fixture_put(place_path(p, "elsewhere"), bytes, 32);
     assert_int_equal(symlink("elsewhere", path), 0);
-    expect_bad(p, "is not a file");
+    expect_bad(p, "is not a regular file");
     if (geteuid() != 0) {
         print_message("only root can give a file away\n");
         return;

@@ -2,7 +2,7 @@
 #include "libcommon/error.h"
 #include "libcommon/proto.h"
 
-/* What stands before the next byte: a msgpack body is read from the front, once, without recursion. */
+/* State of the scan before the next byte. A msgpack body is read once, from front to end, without recursion. */
 struct scan {
     const unsigned char *p;
     size_t at, len;

@@ -8,7 +8,7 @@
 #include <msgpack.h>
 #include <string.h>
 
-/* What both directions need: a packer into @out that remembers a failure, and maps that count their keys. */
+/* Used for requests and events: a packer into @out that remembers a failure, and maps that count their keys. */
 struct writer {
     msgpack_packer pk;
     struct buf *out;
@@ -62,7 +62,7 @@ static int writer_finish(struct writer *w)
     return w->error;
 }
 
-/* The count is only known at the end: a byte is left for it, two more are made room for when that is not enough. */
+/* The count is known only at the end. One byte is reserved for it; if it needs two more, they are inserted then. */
 static struct open_map map_begin(struct writer *w)
 {
     const struct open_map m = {w->out->len, w->keys};

@@ -24,7 +24,7 @@
 #define PROTO_ANSWERS_MAX   32         /* to one prompt */
 #define PROTO_TAKE_MIN      (1u << 20) /* bytes of a message whose memory can become that of its text */
 
-/* Bytes that need not be text; owned where they stand; data is NUL-terminated after len, for convenience. */
+/* Bytes, not always text. The containing struct owns them. data has a NUL after len, for convenience. */
 struct proto_text {
     char *data;
     size_t len;
@@ -63,7 +63,7 @@ struct proto_sampling {
     int64_t repeat_last_n;        /* tokens that the three penalties look at */
 };
 
-/* What is added to the logit of a token: of @id, or of the one that @text (len > 0) is. */
+/* A bias for the logit of one token: the token @id, or, if len > 0, the token that encodes @text. */
 struct proto_bias {
     struct proto_text text;
     int64_t id;
@@ -176,10 +176,10 @@ struct proto_event {
     struct proto_text status;
     /* sessions: a JSON array of objects (list), or one object (show), as text too */
     struct proto_text sessions;
-    struct proto_text next; /* of a list: what to ask for after this page; len 0: it is the last */
+    struct proto_text next; /* of a list: 'after' of the request for the next page; len 0: this is the last page */
 };
 
-/* Nothing given. */
+/* All values are unset. */
 void proto_sampling_init(struct proto_sampling *s);
 
 /* The client's defaults for a generate request. */

@@ -42,7 +42,7 @@ static size_t character(const unsigned char *s, size_t n, int *cut)
     return len;
 }
 
-/* How many bytes at the front of @p are ASCII, in whole groups. */
+/* The number of ASCII bytes at the front of @p, in whole groups. */
 static size_t ascii(const unsigned char *p, size_t n)
 {
     enum { WORDS = 4 };

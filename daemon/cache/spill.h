@@ -27,14 +27,14 @@ void spill_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve
 void spill_namespace(const struct spill *t, const struct namespace_owner *owner, struct prefix_namespace *out);
 
 /* Called in each turn of the engine, which has done @steps steps so far: opens the disk once the model's identity is
- * known, removes files when there is less room, and when the engine is idle writes a block or two. */
+ * known, removes files when space on disk is short, and writes a block or two when the engine is idle. */
 void spill_turn(struct kv_cache *c, uint64_t now, uint64_t steps);
 uint64_t spill_next(const struct kv_cache *c, uint64_t now); /* us when spill_turn has work; UINT64_MAX: none */
 
-/* A prefix_evict_fn: a block is being evicted; it is copied and written if that can be afforded. @ctx: the cache. */
+/* A prefix_evict_fn: a block is being evicted; it is copied and written if the rate limit allows. @ctx: the cache. */
 bool spill_evicting(void *ctx, const struct prefix_info *info);
 
-/* Where blocks are read from; NULL: there is no disk (yet). */
+/* The disk cache from which blocks are read; NULL: not open (yet). */
 struct disk *spill_disk(const struct kv_cache *c);
 struct job_returns *spill_jobs(const struct kv_cache *c);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What other threads may ask of the engine while it runs. */
+/* The functions of the engine that other threads may call while it runs. */
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-requests.h"

@@ -52,17 +52,16 @@ void engine_pause(struct engine *e, uint64_t conn, bool pause);
 /* Next event, or false. Clears the eventfd when the queue is empty. */
 bool engine_poll(struct engine *e, struct engine_event *out);
 
-/* Memory is short: a part of the KV blocks that no sequence uses goes, the least recently used first, and their memory
- * goes back to the system; so do all sessions that no request uses and that are on disk. Running sequences keep theirs.
- * Any thread. */
+/* Under memory pressure: evict a part of the KV blocks that no sequence uses and return their memory to the system, and
+ * unload all sessions that no request uses and that are on disk. Running sequences keep their blocks. Any thread. */
 void engine_shed(struct engine *e);
 
-/* Accept nothing new. What was accepted is served. */
+/* Refuse new requests. Accepted requests are served. */
 void engine_drain(struct engine *e);
 
 /* Requests that are queued, being prepared or running. */
 uint32_t engine_load(struct engine *e);
-/* Those of them that go on without their peer. */
+/* The detached ones of these, which continue without a client. */
 uint32_t engine_detached(struct engine *e);
 /* Steps done since start; for the watchdog. Any thread. */
 uint64_t engine_progress(struct engine *e);

@@ -132,7 +132,7 @@ char *status_json(const struct status_snapshot *s)
     if (s->state == ENGINE_FAILED) set_str(o, "error", s->error);
     set_str(o, "model", c->model_name);
     set_str(o, "path", c->model_path);
-    /* What a person should know, and only while there is something to. */
+    /* Warnings, each only while it applies. */
     if (s->model_changed) set_str(o, "model_changed", s->model_changed);
     if (s->pending) set_str(o, "restart_pending", s->pending);
     if (s->failed) set_str(o, "reload_failed", s->failed);

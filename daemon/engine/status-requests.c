@@ -149,7 +149,7 @@ uint64_t status_next(const struct engine *e)
     return may_wait(e) ? e->status.waiting->since + WAIT_USEC : 0;
 }
 
-/* While it loads nothing but a few strings and numbers is told, for which the lock is enough. */
+/* While the model loads, the answer has only a few strings and numbers, which the lock protects. */
 static void answer_loading(struct engine *e)
 {
     struct status_request *list = e->core.mail.state == ENGINE_LOADING ? steal(e->status.waiting) : NULL;

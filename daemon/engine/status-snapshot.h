@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What `hob status` shows: sums for root and the daemon's own uid; for others their own share. The engine's numbers are
- * copied, which takes microseconds; a job of the job pool makes the answer's text of the copy.
+ * The data of `hob status`: sums for root and the daemon's own uid, the own share for other users. The engine's thread
+ * only copies its numbers, which takes microseconds; a job formats the answer from the copy.
  */
 #include "daemon/cache/disk/disk.h"
 #include "daemon/cache/prefix/prefix.h"
@@ -61,8 +61,8 @@ struct status_snapshot {
     size_t n_uids;
 };
 
-/* With the engine's own lock held; or while it loads, with its lock. 0 or -ENOMEM; fini in either case. */
+/* The caller holds core.own, or core.mail.lock while the model loads. 0 or -ENOMEM; call fini in either case. */
 int status_take(struct engine *e, uid_t uid, struct status_snapshot *out);
 void status_snapshot_fini(struct status_snapshot *s);
-/* A JSON object as text, the caller's; NULL: no memory. Any thread. */
+/* A JSON object as text, which the caller frees; NULL: no memory. Any thread. */
 char *status_json(const struct status_snapshot *s);

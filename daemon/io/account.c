@@ -83,7 +83,7 @@ static struct account *get(struct accounts *a, uid_t uid)
     return x;
 }
 
-/* Whether it makes new connections too often. Each counts for 1/ACCOUNT_RATE s. */
+/* True if the user makes new connections too often. Each counts for 1/ACCOUNT_RATE s. */
 static bool too_often(struct account *x, uint64_t now)
 {
     const uint64_t each = 1000000 / ACCOUNT_RATE;

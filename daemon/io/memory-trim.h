@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Returns free memory to the system a little after requests: the allocator would keep it. */
+/* Returns free memory to the system shortly after requests: otherwise the allocator keeps it. */
 #include "daemon/io/service.h"
 #include <stdint.h>
 #include <systemd/sd-event.h>

@@ -74,7 +74,7 @@ static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
     return again(s, EXTEND_EVERY);
 }
 
-/* The turn is a quarter of what the manager waits, so that it is told in time when one turn is late or missed. */
+/* Four notifications are sent in the manager's interval, so that one may be late or missing. */
 static uint64_t watchdog_turn(void)
 {
     uint64_t usec;

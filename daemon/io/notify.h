@@ -23,11 +23,12 @@ struct notify {
 void notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx);
 void notify_fini(struct notify *n);
 
-/* STATUS, and more time again and again while it is alive, until one of the others is called. */
+/* Send STATUS, and extend the start timeout repeatedly while alive() is true, until another function below is called.
+ */
 void notify_loading(struct notify *n, const char *model);
-/* From now on the watchdog is fed while it is alive, if the manager wants that. */
+/* Send READY. From now on send watchdog notifications while alive() is true, if the manager has a watchdog. */
 void notify_ready(struct notify *n, const char *model);
-/* The configuration is read again; then it serves, with a @note for people, or NULL. */
+/* The configuration is being read again; then the daemon serves again. @note: added to STATUS, or NULL. */
 void notify_reloading(struct notify *n);
 void notify_reloaded(struct notify *n, const char *model, const char *note);
 void notify_stopping(struct notify *n, const char *why);

@@ -20,13 +20,13 @@ struct pressure {
 };
 
 /* Open the file, FIFO or socket and set its trigger. @root is prepended to the kernel's paths: "" except in tests. 0:
- * *fd belongs to the caller, and *stream is set; 1: the service manager has turned it off; -errno; sets the error
+ * *fd belongs to the caller, and *stream is set; 1: MEMORY_PRESSURE_WATCH disables it; -errno; sets the error
  * message. */
 int pressure_open(const char *root, int *fd, bool *stream);
 
-/* Call @fn when memory is short, at most once a second. A failure is only logged, because nothing depends on it. */
+/* Call @fn under memory pressure, at most once a second. A failure is only logged: the daemon works without it. */
 void pressure_init(struct pressure *p, struct sd_event *event, const char *root, void (*fn)(void *ctx), void *ctx);
 void pressure_fini(struct pressure *p);
 
-/* Whether @fn may be called @now. True counts as a call. */
+/* True if @fn may be called @now. True counts as a call. */
 bool pressure_due(struct pressure *p, uint64_t now);

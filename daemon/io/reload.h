@@ -4,6 +4,6 @@
 #include "daemon/io/notify.h"
 #include "daemon/io/server.h"
 
-/* Read the configuration by @c->reload, which changes *c, give @e its part, and say in the log what was taken over and
- * what waits for a restart. @n: the service manager is told; NULL: it is not (the daemon is not ready). */
+/* Read the configuration by @c->reload, which changes *c, pass the engine's settings to @e, and log the applied
+ * settings and those that need a restart. @n: notify the service manager; NULL: do not (the daemon is not ready). */
 void reload(const struct server_config *c, struct engine *e, struct notify *n);

@@ -95,7 +95,7 @@ static void stop_listening(struct server *s)
     listener_fini(s->config->listener);
 }
 
-/* For any handler: the post source begins the stop, when no message is being handled. */
+/* Any handler may call it. The stop begins in the post source, when no message is being handled. */
 static void want_stop(struct server *s, const char *why)
 {
     if (s->stop_wanted || s->phase >= STOPPING) return;
@@ -207,7 +207,7 @@ static bool alive(void *ctx)
     s->progress = engine_progress(s->engine);
     if (s->progress != before) return true;
     if (s->phase == LOADING) return false;
-    /* With slow readers in all slots no progress is right. */
+    /* If slow readers hold all slots, no progress is normal. */
     return service_live(s->service) == 0 || service_paused(s->service);
 }
 
@@ -275,7 +275,7 @@ static int start(struct server *s)
     return r < 0 ? error_origin(r) : 0;
 }
 
-/* How long KV may be written: the rest of --stop-timeout. */
+/* The time limit for writing KV blocks: the rest of --stop-timeout. */
 static uint64_t flush_time(const struct server *s)
 {
     uint64_t now = clock_now_usec(), left = s->deadline_at > now ? s->deadline_at - now : 0;
@@ -290,8 +290,8 @@ static void end(struct server *s)
 
     listener_fini(s->config->listener);
     service_mute(s->service);
-    /* To leave at once, or while the model loads, do not wait for the engine: the end of the process frees its memory.
-     * Else peers see the end when all is on disk. */
+    /* At a stop without delay, or while the model loads, do not wait for the engine: the exit of the process frees its
+     * memory. Otherwise the connections close after all data is on disk. */
     if (s->engine && !s->leave && engine_state(s->engine, NULL) != ENGINE_LOADING)
         engine_close(s->engine, flush_time(s));
     service_free(s->service);

@@ -46,7 +46,7 @@ void service_fail(struct service *s, int code, const char *why);
 
 /* Live requests of connected peers, and requests that continue without their peer. */
 size_t service_live(const struct service *s);
-/* No such request, and all output is written. */
+/* True if service_live() is 0 and all output is written. */
 bool service_quiet(const struct service *s);
 /* Open connections. */
 size_t service_open(const struct service *s);
@@ -54,5 +54,5 @@ size_t service_open(const struct service *s);
 bool service_paused(const struct service *s);
 /* Bytes of input, requests and output of all connections. */
 uint64_t service_bytes(const struct service *s);
-/* Generate and tokenize requests that were accepted, ever. */
+/* Number of generate and tokenize requests accepted since the start. */
 uint64_t service_accepted(const struct service *s);

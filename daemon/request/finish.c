@@ -18,8 +18,8 @@ static void show_held(struct request *r, struct seq *s)
     output_step_fini(&out);
 }
 
-/* End with @ev. @keep: the session keeps what was said. A job that waits is taken back, so that it is charged to
- * nobody; what a running job uses is given back when it is back. */
+/* End with @ev. @keep: the session keeps the text so far. A job that still waits is removed from the queue, so that no
+ * user is charged for it; the memory that a running job uses is freed when the job returns. */
 static void end(struct request *r, struct seq *s, bool keep, struct proto_event *ev)
 {
     if (!request_recall(r, s)) {

@@ -11,7 +11,7 @@
 struct loaded {
     struct gguf *gguf;
     struct tokenizer *tokenizer;
-    struct template *template; /* NULL: template_why says why there is none that works */
+    struct template *template; /* NULL: no usable template; template_why has the reason */
     char *template_why;
     struct backend *backend;
     struct sample_params sampling; /* defaults, with the file's own */
@@ -27,6 +27,6 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
                void *ctx);
 void loaded_fini(struct loaded *m);
 
-/* What kv_bytes 0 means: a quarter of @available, at least one block, at most what @parallel sequences of @ctx can use.
- * @block: bytes of a block. */
+/* The default of kv_bytes: a quarter of @available, at least one block, and at most the size of @parallel sequences of
+ * @ctx tokens. @block: bytes of a block. */
 uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, uint32_t ctx);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the engine's thread and other threads hand to each other, guarded by one lock: requests and control flags on the
- * way in, finished jobs, events on the way out, and the counts that decide who may submit.
+ * The data that the engine's thread and other threads exchange, guarded by one lock: incoming requests and control
+ * flags, finished jobs, outgoing events, and the counts that decide whether a user may submit.
  */
 #include "daemon/jobs/returns.h"
 #include "daemon/request/config.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What was done in the last seconds: sums by the second, in a ring. Pure: the time is an argument. */
+/* Work of the last seconds: sums per second, in a ring. Pure: the time is an argument. */
 #include <stdint.h>
 
-#define RATES_SECONDS 10 /* looked back at, the one under way included */
+#define RATES_SECONDS 10 /* length of the window, including the current second */
 
 struct rates_step {
     uint64_t usec;      /* that it took */

@@ -94,10 +94,10 @@ static inline struct seq *request_first(const struct request *r)
  * memory for a piece of an answer, the request is marked as lost. */
 void request_emit(struct request *r, const struct seq *s, struct proto_event *ev);
 
-/* Answer @s ends (NULL: the request, which has none) with r->end, and gives back what it holds. With the last answer
- * the request ends. Either may be freed. */
+/* End answer @s (NULL: a request without answers) with r->end, and release its blocks, slot and user. With the last
+ * answer the request ends. Both may be freed. */
 void request_end(struct request *r, struct seq *s);
-/* The same for what a job still has; it is freed when the job is back. Takes the contents of @ev. */
+/* The same for an answer that a job still uses; it is freed when the job returns. Takes the contents of @ev. */
 void request_end_in_job(struct request *r, struct seq *s, struct proto_event *ev);
 /* The job of an ended request, or the fetch of an ended answer @s, is back. */
 void request_returned(struct request *r, struct seq *s);

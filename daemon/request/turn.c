@@ -149,7 +149,7 @@ static int commit(struct request *r, struct seq *s)
     return session_set_failed(x, "", 0);
 }
 
-/* A detached request that was accepted: nobody waits for it, so that its session has to tell why it fails. */
+/* A detached request that was accepted: no client waits for it, so its session stores the reason of a failure. */
 static bool fails_alone(const struct request *r)
 {
     const struct seq *s = request_first(r);

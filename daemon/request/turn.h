@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Turns of sessions: how a request's answer becomes part of its session, and what happens when it cannot. */
+/* Turns of sessions: store the answer of a request in its session, or the reason of its failure. */
 #include "daemon/request/request.h"
 
 /* In a job: read the log of a session that is busy for it. 0, or -errno and an error message. */
@@ -16,10 +16,10 @@ bool turn_replay(struct request *r);
 /* Move the turn to the new session that the request names. 0, or -errno and an error message. */
 int turn_fork(struct request *r);
 
-/* Add the turn to the session, write the log (REQUEST_SAVING), and then send r->end. False: it cannot be kept. */
+/* Add the turn to the session, write the log (REQUEST_SAVING), and then send r->end. False: it cannot be stored. */
 bool turn_keep(struct request *r);
-/* A detached request fails with r->end: note why in its session, and write the log (REQUEST_SAVING). False: there is
- * nothing to note. */
+/* A detached request fails with r->end: store the reason in its session, and write the log (REQUEST_SAVING). False: the
+ * request is not detached, or has no reason to store. */
 bool turn_note_failure(struct request *r);
-/* The daemon stops before a detached request has ended: its session gets the answer so far, and a note. */
+/* The daemon stops before a detached request has ended: store the partial answer and the reason in its session. */
 void turn_cut(struct request *r);

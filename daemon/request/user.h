@@ -46,8 +46,8 @@ void user_drop(struct user *x); /* NULL ok */
 void user_begin(struct users *u, struct user *x);
 void user_end(struct users *u, struct user *x);
 
-/* May @uid not begin another request? Live requests are limited to @room, but a user who has less than an even share of
- * that may always begin one. */
+/* True if @uid may not begin another request. Unfinished requests are limited to @room, but a user with less than an
+ * even share of @room may always begin one. */
 bool users_is_full(const struct users *u, uid_t uid, uint64_t room);
 
 /* Forget users without requests that are too many, the least recently seen first, and whose account is at most @served

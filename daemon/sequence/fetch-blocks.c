@@ -104,7 +104,7 @@ bool seq_fetched(struct kv_cache *c, struct seq *s)
     struct fetch *f = s->fetch;
     uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK;
     bool more = f->r == 0;
-    if (s->state != SEQ_ENDED) { /* else its blocks are given back, whatever they hold */
+    if (s->state != SEQ_ENDED) { /* otherwise its blocks are released */
         for (uint32_t i = 0; i < f->good; i++) at += f->part[i].tokens;
         if (f->good) s->kv.n_tokens = at;
         /* A preempted sequence has computed these tokens itself. */

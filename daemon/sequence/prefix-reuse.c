@@ -169,7 +169,7 @@ static void hold(struct kv_cache *c, struct prefix_node *n)
     if (n) prefix_ref(c->prefix, n);
 }
 
-/* Free @blocks while the nodes of @m are held. 0, or 1: there is no room. A partial match is given up if its block is
+/* Free @blocks while the nodes of @m are held. 0, or 1: there is no room. A partial match is dropped if its block is
  * the one that is missing. */
 static int take_room(struct kv_cache *c, struct prefix_match *m, uint32_t blocks)
 {

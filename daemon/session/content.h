@@ -15,7 +15,7 @@
 
 struct session;
 
-/* How a turn with a UUID ended: the answer to a retry of the same request. */
+/* The end of a turn with a UUID: the answer to a retry of the same request. */
 struct session_outcome {
     char uuid[40];
     enum proto_reason reason;
@@ -51,7 +51,7 @@ struct session_content {
 /* The content of a loaded session, owned by it; NULL for NULL. */
 const struct session_content *session_content(const struct session *x);
 
-/* Where the session's KV ends: an id of the engine's, zero for none. It is neither saved nor copied to a fork;
+/* The end of the session's KV: an id of the engine, zero for none. It is neither saved nor copied to a fork;
  * session_forget_tokens clears it, session_move moves it. */
 struct session_tail {
     uint64_t high, low;

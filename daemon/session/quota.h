@@ -28,7 +28,7 @@ int session_quota_add(struct session_owner *o, uint64_t inode, uint64_t size, ui
 /* Count one name less; an inode that is not counted is ignored. */
 void session_quota_remove(struct session_owner *o, uint64_t inode);
 void session_quota_resize(struct session_owner *o, uint64_t inode, uint64_t size);
-/* How many of the file's first bytes forks share. */
+/* The number of bytes at the file's beginning that forks share. */
 uint64_t session_quota_kept(struct session_owner *o, uint64_t inode);
 /* Add the file's bytes to *own if it has one name, else to *shared. */
 void session_quota_split(struct session_owner *o, uint64_t inode, uint64_t *own, uint64_t *shared);

@@ -62,7 +62,7 @@ struct session_store *session_store_free(struct session_store *s); /* frees all 
 void session_store_limit(struct session_store *s, const struct session_store_config *c);
 /* Unload the least recently used idle session that is saved. False: there is none. */
 bool session_unload_idle(struct session_store *s);
-/* How long that session was not used, in microseconds. False: there is none. */
+/* Set *usec to the time since the last use of that session, in microseconds. False: there is no such session. */
 bool session_idle_usec(const struct session_store *s, uint64_t *usec);
 
 /* --- acquiring, by the engine thread --- */

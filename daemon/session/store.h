@@ -26,7 +26,7 @@ struct session_base {
     uint64_t inode;               /* of the fork's link to it; 0: it has none */
 };
 
-/* How much of the content the log has. */
+/* The part of the content that the log has. */
 struct session_log {
     uint64_t size;                            /* valid and synced bytes of the file; 0: there is no file */
     uint64_t inode;                           /* of the file, if quota.h counts it; else 0 */

@@ -64,8 +64,8 @@ static double jain_speed(const struct sim_result *r)
 }
 
 static const struct figure figures[] = {
-    {"hit rate, of prompt tokens", "hit_rate", hit_rate, 4},
-    {"computed, of prompt tokens", "computed", computed, 4},
+    {"hit rate of prompt tokens", "hit_rate", hit_rate, 4},
+    {"computed part of prompt tokens", "computed", computed, 4},
     {"preemptions", "preemptions", preemptions, 0},
     {"evicted blocks", "evictions", evictions, 0},
     {"Jain's index of users' shares", "jain", jain, 4},
@@ -98,10 +98,11 @@ static double over_infinite(const struct trace *t, const struct sim_result *r)
 void report_print(const struct trace *t, const struct sim_config *c, const struct sim_result *results, int n,
                   const enum sim_policy *policies)
 {
-    printf("%zu requests of %u users, %llu prompt tokens, %llu distinct blocks of %d; room for %llu of %u tokens\n",
+    printf("%zu requests of %u users, %llu prompt tokens, %llu distinct blocks of %d tokens; a cache of %llu blocks of "
+           "%u tokens\n",
            t->n, c->users, (unsigned long long)t->prompt_tokens, (unsigned long long)t->distinct, TRACE_BLOCK,
            (unsigned long long)results[0].room, c->block);
-    printf("the clock runs %.4g times slower; an infinite cache has %.4f of the prompt tokens\n\n%-34s", c->stretch,
+    printf("the trace is slowed down by %.4g; an infinite cache has %.4f of the prompt tokens\n\n%-34s", c->stretch,
            infinite(t), "");
     for (int k = 0; k < n; k++) printf("%14s", sim_policy_names[policies[k]]);
     for (int w = 0; w < 3; w++)
@@ -113,7 +114,7 @@ void report_print(const struct trace *t, const struct sim_config *c, const struc
         printf("\n%-34s", figures[i].words);
         for (int k = 0; k < n; k++) printf("%14.*f", figures[i].digits, figures[i].of(&results[k]));
         if (i > 0) continue;
-        printf("\n%-34s", "  of an infinite cache's");
+        printf("\n%-34s", "  relative to an infinite cache");
         for (int k = 0; k < n; k++) printf("%14.4f", over_infinite(t, &results[k]));
     }
     putchar('\n');

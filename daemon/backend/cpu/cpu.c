@@ -98,8 +98,8 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     return compute_pool_new(&c->pool, config->threads);
 }
 
-/* The blocks of group @g that belong to @blocks of group 0: as many sequences of the longest context have room in each
- * group, and at least one that group 0 has room for. */
+/* The number of blocks of group @g for @blocks of group 0: every group has room for the same number of sequences of the
+ * longest context, and for at least one. */
 static uint64_t group_blocks(const struct backend *b, uint32_t g, uint64_t blocks)
 {
     uint64_t all = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;

@@ -2,10 +2,9 @@
 /*
  * Huge pages for mapped weights. A kernel whose page cache has large folios (seen with ext4 in 6.18) maps the file with
  * them, and decoding is as fast as from anonymous memory. Elsewhere TLB misses cost a seventh of the speed or more
- * (1.1B Q8_0 on an Ice Lake, tmpfs with huge=never): there the weights are copied to anonymous huge pages, and the copy
- * takes the mapping's place. That costs the sharing with other daemons, and no more memory than weights that were
- * packed here. It is done once the model serves: before, it would cost each start as long as a copy of all weights
- * takes.
+ * (1.1B Q8_0 on an Ice Lake, tmpfs with huge=never). There the weights are copied to anonymous huge pages, and the copy
+ * replaces the mapping. The copy is not shared with other daemons; it takes as much memory as weights that this daemon
+ * packed. It is made after the model is ready, so that it does not delay the start.
  */
 #include "daemon/backend/cpu/memory.h"
 #include "daemon/backend/cpu/packed-file.h"

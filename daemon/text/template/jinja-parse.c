@@ -247,7 +247,7 @@ static struct jj_node *parse_autoescape(struct jj_parser *p, const struct jj_tok
     return parse_scope(p, n, opening, "endautoescape", p->in_loop) < 0 ? NULL : n;
 }
 
-/* A template has no parent here. A block is rendered in its place, and where self calls it. */
+/* Templates have no parents. A block is rendered at its position, and where self calls it. */
 static struct jj_node *parse_block(struct jj_parser *p, const struct jj_token *opening)
 {
     struct jj_node *n = jj_node_new(p, JJ_N_BLOCK, opening->line);

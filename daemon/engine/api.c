@@ -80,7 +80,7 @@ static void cancel(struct engine *e, uint64_t conn, uint64_t id, bool detached)
     for (int i = 0; i < 2; i++)
         for (struct request *r = lists[i]; r; r = r->next) {
             if (r->conn != conn || r->proto.id != id || (r->proto.gen.detach && !detached)) continue;
-            r->control.cancel_wanted = true;
+            r->control.cancel_wanted = m->control = true;
             mailbox_kick_locked(m);
         }
     pthread_mutex_unlock(&m->lock);

@@ -27,15 +27,21 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Some sequence can be computed, and the first batch waits for no more requests. */
+static bool may_step(const struct core *core, uint64_t now)
+{
+    return step_ready(core) && (now >= core->window_end || core->running >= core->config.parallel);
+}
+
 /* When there will be work even if nothing comes in; us. */
 static uint64_t next_work(struct engine *e, uint64_t now)
 {
     struct core *core = &e->core;
+    if (may_step(core, now)) return 0;
     uint64_t at = least(requests_next_deadline(core), spill_next(&core->cache, now));
     at = least(at, sessions_next(core));
     at = least(at, status_next(e));
-    if (!step_ready(core)) return at;
-    return core->running >= core->config.parallel ? 0 : least(at, core->window_end);
+    return step_ready(core) ? least(at, core->window_end) : at;
 }
 
 /* Wait until there is work. False: quit. The caller holds the lock. */
@@ -55,6 +61,16 @@ static bool wait_for_work(struct engine *e)
     return !m->quit;
 }
 
+static void take_control(const struct mailbox *m, struct request *r)
+{
+    bool paused = mailbox_is_paused(m, r->conn);
+    r->control.cancel = r->control.cancel_wanted;
+    if (r->control.paused == paused) return;
+    r->control.paused = paused;
+    for (uint32_t i = 0; i < r->answers.n; i++)
+        if (r->answers.seqs[i]) plan_update(r->core, r->answers.seqs[i]);
+}
+
 /* Take over new requests and control flags from the mailbox. The caller holds the lock. */
 static void take_in(struct engine *e)
 {
@@ -66,16 +82,16 @@ static void take_in(struct engine *e)
     e->pressure.begin |= e->pressure.wanted;
     e->pressure.wanted = false;
     users_forget(&m->users, core->plan.book.floor + core->plan.config.quantum);
+    bool control = m->control;
+    m->control = false;
     while ((r = m->inbox.head)) {
         request_list_remove(&m->inbox, r);
+        take_control(m, r);
         r->arrival = core->arrivals + 1;
         core->arrivals += r->answers.n > 1 ? r->answers.n : 1; /* a number for each answer */
         request_list_push(&core->requests, r);
     }
-    for (r = core->requests.head; r; r = r->next) {
-        r->control.cancel = r->control.cancel_wanted;
-        r->control.paused = mailbox_is_paused(m, r->conn);
-    }
+    for (r = control ? core->requests.head : NULL; r; r = r->next) take_control(m, r);
 }
 
 static void turn(struct engine *e, struct return_job *finished, struct status_request *asking)
@@ -87,8 +103,7 @@ static void turn(struct engine *e, struct return_job *finished, struct status_re
     requests_start_new(core);
     requests_sweep(core, clock_now_usec());
     admit_waiting(core);
-    if (step_ready(core) && (clock_now_usec() >= core->window_end || core->running >= core->config.parallel))
-        step_run(core);
+    if (may_step(core, clock_now_usec())) step_run(core);
     if (core->mail.state == ENGINE_FAILED) return;
     spill_turn(&core->cache, clock_now_usec(), core->counts.steps);
     sessions_turn(core, clock_now_usec());

@@ -14,6 +14,7 @@
 static void run(struct seq *s)
 {
     s->state = SEQ_RUNNING;
+    plan_update(s->request->core, s);
     if (s->generated) return; /* its peer was told before */
     struct proto_event ev = {.type = PROTO_EV_PREFILL, .done = s->cached, .total = s->n_prompt, .cached = s->cached};
     request_emit(s->request, s, &ev);
@@ -28,6 +29,8 @@ static void fetched(struct seq *s)
         request_returned(r, s);
     else if (!more || r->control.cancel || !seq_fetch(c, s, fetched))
         run(s);
+    else
+        plan_update(r->core, s);
 }
 
 static void start(struct core *core, struct seq *s)
@@ -47,7 +50,10 @@ static void start(struct core *core, struct seq *s)
     s->sched.spent = 0;
     if (core->running++ == 0) core->window_end = now + core->config.batch_window_usec;
     s->state = SEQ_RUNNING;
-    if (!seq_fetch(&core->cache, s, fetched)) run(s);
+    if (seq_fetch(&core->cache, s, fetched))
+        plan_update(core, s);
+    else
+        run(s);
 }
 
 static void act(struct core *core, struct seq *s, enum sched_reason reason)
@@ -60,56 +66,40 @@ static void act(struct core *core, struct seq *s, enum sched_reason reason)
     }
 }
 
-static bool never_ran(const struct seq *s)
-{
-    return s->state == SEQ_WAITING && !s->times.admitted && !s->request->control.internal;
-}
-
 /* More requests wait than the queue holds: refuse the latest, or one of a user who has more than an even share of the
- * queue. False: the queue is not full, or there is no memory. */
-static bool refuse(struct core *core, struct sched_state *st)
+ * queue. False: there is no memory. */
+static bool refuse(struct core *core)
 {
     struct plan *p = &core->plan;
-    bool *ran = calloc(p->n ? p->n : 1, sizeof(*ran));
-    uint32_t waiting = 0, last = 0;
-    for (uint32_t i = 0; ran && i < p->n; i++) {
-        ran[i] = !never_ran(p->seqs[i]);
-        if (ran[i]) continue;
-        waiting++;
-        if (ran[last] || p->reqs[i].arrival > p->reqs[last].arrival) last = i;
+    struct sched_state st;
+    plan_view(core, &st);
+    bool *excluded = calloc(p->n, sizeof(*excluded)); /* it ran before, or is the latest */
+    uint32_t last = SCHED_NONE;
+    if (!excluded) return false;
+    for (uint32_t i = 0; i < p->n; i++) {
+        excluded[i] = !p->seqs[i]->sched.queued;
+        if (!excluded[i] && (last == SCHED_NONE || p->reqs[i].arrival > p->reqs[last].arrival)) last = i;
     }
-    bool full = ran && waiting > core->config.queue;
-    if (full) {
-        struct seq *newest = p->seqs[last];
-        struct sched_req r = p->reqs[last];
-        p->seqs[last] = p->seqs[p->n - 1];
-        p->reqs[last] = p->reqs[p->n - 1];
-        ran[last] = ran[p->n - 1];
-        st->n = p->n - 1;
-        uint32_t i = sched_refuse(st, ran, core->config.queue, r.user, (enum sched_class)r.class, p->scratch);
-        struct seq *s = i < st->n ? p->seqs[i] : newest;
-        answer_fail(s->request, s, -EBUSY, "the queue is full");
-    }
-    free(ran);
-    return full;
+    const struct sched_req *r = &p->reqs[last];
+    excluded[last] = true;
+    uint32_t i = sched_refuse(&st, excluded, core->config.queue, r->user, (enum sched_class)r->class, p->scratch);
+    struct seq *s = p->seqs[i < st.n ? i : last];
+    answer_fail(s->request, s, -EBUSY, "the queue is full");
+    free(excluded);
+    return true;
 }
 
-static uint32_t waiting(const struct core *core)
-{
-    uint32_t n = 0;
-    for (const struct seq *s = core->seqs.head; s; s = s->next) n += never_ran(s);
-    return n;
-}
-
-static void tell_positions(struct core *core, const struct sched_state *st)
+static void tell_positions(struct core *core)
 {
     struct plan *p = &core->plan;
+    struct sched_state st;
+    plan_view(core, &st);
     bool all = p->n <= POSITIONS_FEW || clock_now_usec() >= core->positions_next;
     if (all) core->positions_next = clock_now_usec() + POSITIONS_USEC;
-    sched_positions(&p->config, st, p->scratch, p->places);
+    sched_positions(&p->config, &st, p->scratch, p->places);
     for (uint32_t i = 0; i < p->n; i++) {
         struct seq *s = p->seqs[i];
-        if (!never_ran(s) || p->places[i] == s->sched.position || (s->sched.position && !all)) continue;
+        if (!s->sched.queued || p->places[i] == s->sched.position || (s->sched.position && !all)) continue;
         struct proto_event ev = {.type = PROTO_EV_QUEUED, .position = p->places[i]};
         s->sched.position = p->places[i];
         request_emit(s->request, s, &ev);
@@ -122,12 +112,13 @@ void admit_waiting(struct core *core)
     struct sched_state st;
     if (!core->cache.prefix) return; /* the model could not be loaded */
     /* Also when no request waits, because the accounts of now decide how later ones begin. */
-    if (plan_gather(core, &st) < 0 || p->n == 0) return;
+    plan_view(core, &st);
+    if (st.n == 0) return;
     uint32_t n = sched_decide(&p->config, &p->book, &st, p->scratch, p->actions);
     plan_keep_accounts(core);
     for (uint32_t i = 0; i < n; i++) act(core, p->seqs[p->actions[i].index], p->actions[i].reason);
     uint32_t left = REFUSALS_PER_TURN;
-    while (waiting(core) > core->config.queue && left-- && plan_gather(core, &st) == 0 && refuse(core, &st)) continue;
+    while (p->n_queued > core->config.queue && left-- && refuse(core)) continue;
     if (left == UINT32_MAX) core_again(core);
-    if (waiting(core) && plan_gather(core, &st) == 0) tell_positions(core, &st);
+    if (p->n_queued) tell_positions(core);
 }

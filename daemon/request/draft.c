@@ -17,9 +17,10 @@ void draft_propose(struct core *core)
     const struct drafter *d = &core->drafter;
     if (!d->propose) return;
     for (struct seq *s = core->seqs.head; s; s = s->next) {
-        uint32_t max = most(core, s), n = max ? d->propose(d->ctx, s, s->draft, max) : 0;
+        uint32_t max = most(core, s), n = max ? d->propose(d->ctx, s, s->draft, max) : 0, before = s->n_draft;
         if (n > max) n = max;
         for (s->n_draft = 0; s->n_draft < n; s->n_draft++)
             if ((uint32_t)s->draft[s->n_draft] >= core->model.backend->hparams.vocab) break;
+        if (s->n_draft != before) plan_update(core, s);
     }
 }

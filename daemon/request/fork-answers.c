@@ -8,6 +8,7 @@ int fork_answers(struct core *core, struct seq *s)
 {
     struct seq_group *g = s->group;
     struct seq *t;
+    if (plan_reserve(&core->plan, g->n - 1) < 0) return -ENOMEM;
     for (uint32_t i = 1; i < g->n; i++) {
         if (seq_fork(&t, s, i) == 0 && (t->end_node = malloc(sizeof(*t->end_node)))) continue;
         for (; i > 0; i--) seq_free(g->seqs[i]);

@@ -200,6 +200,7 @@ static void finish(struct request *r, int result)
     }
     if (r->proto.gen.fork.len) result = turn_fork(r);
     if (result == 0) result = set_limits(r, s);
+    if (result == 0) result = plan_reserve(&core->plan, 1);
     if (result < 0) {
         answer_fail(r, s, result, error_text(result));
         return;

@@ -53,6 +53,7 @@ bool mailbox_is_paused(const struct mailbox *m, uint64_t conn)
 void mailbox_pause(struct mailbox *m, uint64_t conn, bool pause)
 {
     struct paused_conn **at = &m->paused;
+    m->control = true;
     while (*at && (*at)->conn != conn) at = &(*at)->next;
     if (!pause && *at) {
         struct paused_conn *p = *at;

@@ -25,6 +25,7 @@ struct mailbox {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* of the engine's thread */
     bool kick;           /* the engine's thread has work, and does not wait */
+    bool control;        /* control flags of requests changed since the engine's thread took them over */
     bool draining;       /* no new requests */
     bool quit;
     enum engine_state state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/plan.h"
+#include "daemon/request/plan-blocks.h"
 #include "daemon/request/request.h"
 #include "libcommon/clock.h"
 #include <assert.h>
@@ -21,11 +22,12 @@ void plan_fini(struct plan *p)
 {
     free(p->seqs);
     free(p->reqs);
+    free(p->stale);
+    free(p->users);
+    free(p->accounts);
     free(p->runs);
     free(p->actions);
     free(p->places);
-    free(p->accounts);
-    free(p->users);
     free(p->scratch);
     *p = (struct plan){0};
 }
@@ -37,35 +39,93 @@ static bool grow(void **a, uint32_t cap, size_t size)
     return p;
 }
 
-/* Room for one more sequence and user. */
-static int make_room(struct plan *p)
+int plan_reserve(struct plan *p, uint32_t n)
 {
-    uint32_t cap = p->cap ? 2 * p->cap : 64, users = p->cap_users ? 2 * p->cap_users : 16;
-    if (p->n == p->cap) {
-        if (!grow((void **)&p->seqs, cap, sizeof(*p->seqs)) || !grow((void **)&p->reqs, cap, sizeof(*p->reqs)) ||
-            !grow((void **)&p->runs, cap, sizeof(*p->runs)) || !grow((void **)&p->actions, cap, sizeof(*p->actions)) ||
-            !grow((void **)&p->places, cap, sizeof(*p->places)))
-            return -ENOMEM;
-        p->cap = cap;
-    }
-    if (p->n_users == p->cap_users) {
-        if (!grow((void **)&p->accounts, users, sizeof(*p->accounts)) ||
-            !grow((void **)&p->users, users, sizeof(*p->users)))
-            return -ENOMEM;
-        p->cap_users = users;
-    }
+    uint32_t cap = p->cap ? p->cap : 64;
+    if (p->cap - p->n >= n) return 0;
+    while (cap - p->n < n) cap *= 2;
+    /* There are no more users than sequences. */
+    if (!grow((void **)&p->seqs, cap, sizeof(*p->seqs)) || !grow((void **)&p->reqs, cap, sizeof(*p->reqs)) ||
+        !grow((void **)&p->stale, cap, sizeof(*p->stale)) || !grow((void **)&p->users, cap, sizeof(*p->users)) ||
+        !grow((void **)&p->accounts, cap, sizeof(*p->accounts)) || !grow((void **)&p->runs, cap, sizeof(*p->runs)) ||
+        !grow((void **)&p->actions, cap, sizeof(*p->actions)) || !grow((void **)&p->places, cap, sizeof(*p->places)) ||
+        !grow(&p->scratch, 1, sched_scratch_size(cap, cap)))
+        return -ENOMEM;
+    p->cap = cap;
     return 0;
 }
 
-static int make_scratch(struct plan *p)
+/* --- entries --- */
+
+static bool never_ran(const struct seq *s)
 {
-    size_t size = sched_scratch_size(p->n, p->n_users);
-    if (size <= p->scratch_size) return 0;
-    void *m = realloc(p->scratch, size);
-    if (!m) return -ENOMEM;
-    p->scratch = m;
-    p->scratch_size = size;
-    return 0;
+    return s->state == SEQ_WAITING && !s->times.admitted && !s->request->control.internal;
+}
+
+static void count(struct plan *p, struct seq *s, bool queued, bool ready)
+{
+    p->n_queued = p->n_queued - s->sched.queued + queued;
+    p->n_ready = p->n_ready - s->sched.ready + ready;
+    s->sched.queued = queued;
+    s->sched.ready = ready;
+}
+
+void plan_update(struct core *core, struct seq *s)
+{
+    if (!s->sched.planned) return;
+    core->plan.stale[s->sched.index] = true;
+    count(&core->plan, s, never_ran(s), s->state == SEQ_RUNNING && !s->request->control.paused);
+}
+
+static void enter(struct plan *p, struct seq *s)
+{
+    struct user *u = s->request->user;
+    assert(p->n < p->cap);
+    s->sched.planned = true;
+    s->sched.index = p->n++;
+    p->seqs[s->sched.index] = s;
+    if (u->planned++ == 0 && u->left_view != p->views) u->account.waited = false; /* it had no sequence meanwhile */
+}
+
+void plan_wait(struct core *core, struct seq *s)
+{
+    s->sched.since = core->plan.book.clock;
+    s->sched.looked_step = 0;
+    core->plan.look_step = 0;
+    if (s->generated) s->sched.with = NULL;
+    if (!s->sched.planned) enter(&core->plan, s);
+    plan_update(core, s);
+}
+
+void plan_leave(struct core *core, struct seq *s)
+{
+    struct plan *p = &core->plan;
+    struct user *u = s->request->user;
+    plan_count_held(core, s);
+    if (!s->sched.planned) return;
+    count(p, s, false, false);
+    p->n_sharing -= s->sched.shares;
+    s->sched.shares = s->sched.planned = false;
+    p->seqs[s->sched.index] = NULL;
+    p->n_left++;
+    if (--u->planned == 0) u->left_view = p->views;
+}
+
+/* Remove the entries of sequences that left. */
+static void close_gaps(struct plan *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct seq *s = p->seqs[i];
+        if (!s) continue;
+        p->seqs[n] = s;
+        p->reqs[n] = p->reqs[i];
+        p->stale[n] = p->stale[i];
+        s->sched.index = n++;
+    }
+    p->n = n;
+    p->n_left = 0;
+    p->n_viewed = p->n_users = 0; /* the order of the users may have changed */
 }
 
 /* --- users --- */
@@ -74,9 +134,7 @@ static int make_scratch(struct plan *p)
 static uint32_t user_of(struct plan *p, const struct seq *s)
 {
     struct user *u = s->request->user;
-    if (u->gathered == p->gathered) return u->index;
-    if (u->gathered + 1 != p->gathered) u->account.waited = false; /* it had no sequence meanwhile */
-    u->gathered = p->gathered;
+    if (u->index < p->n_users && p->users[u->index] == u) return u->index;
     u->index = p->n_users++;
     p->users[u->index] = u;
     p->accounts[u->index] = u->account;
@@ -89,77 +147,7 @@ void plan_keep_accounts(struct core *core)
     for (uint32_t i = 0; i < p->n_users; i++) p->users[i]->account = p->accounts[i];
 }
 
-/* --- common prefixes --- */
-
-/* The length of the common prefix in tokens, whole blocks, because sequences share blocks. 0: not more than @least,
- * which is whole blocks too. */
-static uint32_t common(const struct seq *a, const struct seq *b, uint32_t least)
-{
-    uint32_t n = seq_known(a) < seq_known(b) ? seq_known(a) : seq_known(b), i = 0;
-    const size_t block = KV_BLOCK * sizeof(int32_t);
-    const int32_t *x = seq_ids(a), *y = seq_ids(b);
-    if (n < least + KV_BLOCK || memcmp(&a->reuse.namespace, &b->reuse.namespace, sizeof(a->reuse.namespace)) != 0)
-        return 0;
-    /* Most of many sequences with the same long prefix differ right after it. */
-    if (memcmp(x + least, y + least, block) != 0) return 0;
-    while (n - i >= KV_BLOCK && memcmp(x + i, y + i, block) == 0) i += KV_BLOCK;
-    return i > least ? i : 0;
-}
-
-void plan_wait(struct core *core, struct seq *s)
-{
-    s->sched.since = core->plan.book.clock;
-    s->sched.looked_step = 0;
-    if (s->generated) s->sched.with = NULL;
-}
-
-/* Does it still compute its prompt, or will it? */
-static bool computes_prompt(const struct seq *s)
-{
-    return s->state <= SEQ_RUNNING && !s->generated;
-}
-
-void plan_join(struct core *core, struct seq *s)
-{
-    s->sched.with = NULL;
-    s->sched.with_n = 0;
-    for (struct seq *t = core->seqs.head; t; t = t->next) {
-        if (t == s || t->sched.arrival > s->sched.arrival || !computes_prompt(t)) continue;
-        uint32_t n = common(s, t, s->sched.with_n);
-        if (n == 0) continue;
-        s->sched.with = t;
-        s->sched.with_n = n;
-    }
-}
-
-/* The first sequence that waited for @s looks for another one; the rest wait for the first now, because a search for
- * each would take quadratic time. Their common prefix with it is at least as long as what both had in common with @s.
- */
-void plan_part(struct core *core, struct seq *s)
-{
-    struct seq *heir = NULL;
-    uint32_t heir_n = 0;
-    assert(!computes_prompt(s)); /* or plan_join would choose it again */
-    for (struct seq *t = core->seqs.head; t; t = t->next) {
-        if (t->sched.with != s) continue;
-        if (!computes_prompt(t)) { /* it waits for none, and none can wait for it */
-            t->sched.with = NULL;
-            t->sched.with_n = 0;
-            continue;
-        }
-        uint32_t n = t->sched.with_n;
-        if (heir && heir->sched.arrival < t->sched.arrival) {
-            t->sched.with = heir;
-            if (heir_n < n) t->sched.with_n = heir_n;
-            continue;
-        }
-        plan_join(core, t);
-        heir = t;
-        heir_n = n;
-    }
-}
-
-/* --- gathering --- */
+/* --- the view --- */
 
 static enum sched_class class_of(const struct request *r)
 {
@@ -176,58 +164,49 @@ static enum sched_class class_of(const struct request *r)
     }
 }
 
+/* The step from which on @s may be looked up in the cache again. */
+static uint64_t look_step(const struct seq *s)
+{
+    return s->sched.looked_step ? s->sched.looked_step + LOOK_STEPS : 0;
+}
+
+/* Waiting sequences that may be looked up become stale. */
+static void mark_due(struct core *core)
+{
+    struct plan *p = &core->plan;
+    uint64_t now = core->counts.steps, next = now + 1 + LOOK_STEPS;
+    uint32_t due = 0;
+    if (now < p->look_step) return;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (p->seqs[i]->state != SEQ_WAITING) continue;
+        uint64_t at = look_step(p->seqs[i]);
+        if (at <= now) {
+            p->stale[i] = true;
+            due++;
+        } else if (at < next) {
+            next = at;
+        }
+    }
+    p->look_step = due > LOOKS ? now : next; /* the rest is due at the next view */
+}
+
 /* Cached tokens of a waiting sequence: looked up when it arrives and now and then, plus what the sequence that it waits
  * for has computed since. */
 static uint32_t found(struct core *core, struct seq *s, uint32_t *looks)
 {
-    if (*looks > 0 && (s->sched.looked_step == 0 || s->sched.looked_step + LOOK_STEPS <= core->counts.steps)) {
+    struct seq_schedule *x = &s->sched;
+    if (*looks > 0 && look_step(s) <= core->counts.steps) {
         --*looks;
-        s->sched.found = reuse_known(&core->cache, s);
-        s->sched.looked_step = core->counts.steps + 1;
+        x->found = reuse_known(&core->cache, s);
+        x->looked_step = core->counts.steps + 1;
     }
-    if (s->sched.with && s->sched.with->reuse.indexed > s->sched.found)
-        s->sched.found =
-            s->sched.with->reuse.indexed < s->sched.with_n ? s->sched.with->reuse.indexed : s->sched.with_n;
+    if (x->with && x->with->reuse.indexed > x->found)
+        x->found = x->with->reuse.indexed < x->with_n ? x->with->reuse.indexed : x->with_n;
     uint32_t last = seq_known(s) - 1;
-    return s->sched.found < last ? s->sched.found : last;
+    return x->found < last ? x->found : last;
 }
 
-/* Blocks of @group that @s holds, or would hold. Of a group with a window it may have given some back. */
-static uint32_t blocks_of(const struct core *core, const struct seq *s, uint32_t group)
-{
-    uint32_t held = s->kv.tables[group].n_blocks;
-    if (!group) return s->state != SEQ_WAITING ? held : seq_blocks(s) - reuse_shared(s);
-    uint32_t most = seq_group_blocks(s, &core->cache.backend->hparams.groups[group]);
-    return s->state != SEQ_WAITING && held < most ? held : most;
-}
-
-/* Blocks of @group that sequences can have; of a group with a window those that no sequence holds, as if none were
- * shared. */
-static uint32_t free_blocks(const struct core *core, uint32_t group)
-{
-    const struct kv_cache *c = &core->cache;
-    if (!group) return kv_pool_free_blocks(c->pools[0]) + prefix_evictable(c->prefix);
-    uint32_t left = kv_pool_total(c->pools[group]);
-    for (const struct seq *s = core->seqs.head; s; s = s->next) {
-        uint32_t held = s->kv.tables[group].n_blocks ? blocks_of(core, s, group) : 0;
-        left -= held < left ? held : left;
-    }
-    return left;
-}
-
-/* The group with the smallest share of its blocks left: the scheduler counts blocks of one group only. */
-static uint32_t tightest_group(const struct core *core)
-{
-    const struct kv_cache *c = &core->cache;
-    uint32_t best = 0;
-    for (uint32_t g = 1; g < c->n_groups; g++)
-        if ((uint64_t)free_blocks(core, g) * kv_pool_total(c->pools[best]) <
-            (uint64_t)free_blocks(core, best) * kv_pool_total(c->pools[g]))
-            best = g;
-    return best;
-}
-
-static void show(struct core *core, struct seq *s, struct sched_req *r, uint32_t user, uint64_t now, uint32_t *looks)
+static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t now, uint32_t *looks)
 {
     bool running = s->state != SEQ_WAITING;
     if (!s->request->control.paused)
@@ -239,12 +218,12 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint32_t
         .last_step = s->sched.last_step,
         .since = s->sched.since,
         .paused_ms = s->sched.paused_at / 1000,
-        .user = user,
+        .user = r->user,
         .computed = running ? s->kv.n_tokens : found(core, s, looks),
         .known = seq_known(s),
         .draft = s->n_draft,
         .spent = s->sched.spent,
-        .blocks = blocks_of(core, s, core->plan.group),
+        .blocks = plan_blocks(core, s, core->plan.group),
         .group = SCHED_NONE,
         .class = class_of(s->request),
         .running = running,
@@ -254,14 +233,33 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint32_t
     if (s->state == SEQ_FETCHING) r->computed = r->known; /* nothing to compute until the fetch is done */
 }
 
+static void refresh(struct core *core, uint64_t now)
+{
+    struct plan *p = &core->plan;
+    uint32_t looks = LOOKS;
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (!p->stale[i]) continue;
+        struct seq *s = p->seqs[i];
+        show(core, s, &p->reqs[i], now, &looks);
+        bool shares = s->sched.with && s->sched.with_n > p->reqs[i].computed;
+        p->n_sharing = p->n_sharing - s->sched.shares + shares;
+        s->sched.shares = shares;
+        /* A waiting sequence also changes with the one that it waits for and with its siblings. */
+        p->stale[i] = s->state == SEQ_WAITING && (s->sched.with || s->group->n > 1);
+    }
+}
+
 /* The sequence that computes the common prefix of a group, by index. */
 static void group(struct plan *p)
 {
-    for (uint32_t i = 0; i < p->n; i++) p->seqs[i]->sched.index = i;
+    if (!p->n_sharing && !p->grouped) return;
     for (uint32_t i = 0; i < p->n; i++) {
-        struct seq *s = p->seqs[i], *t = s->sched.with;
-        if (!t || t->sched.index >= p->n || p->seqs[t->sched.index] != t || s->sched.with_n <= p->reqs[i].computed)
-            continue;
+        p->reqs[i].group = SCHED_NONE;
+        p->reqs[i].shared = 0;
+    }
+    for (uint32_t i = 0; p->n_sharing && i < p->n; i++) {
+        const struct seq *s = p->seqs[i], *t = s->sched.with;
+        if (!s->sched.shares || !t->sched.planned) continue;
         struct sched_req *mine = &p->reqs[i], *its = &p->reqs[t->sched.index];
         mine->group = t->sched.index;
         mine->shared = s->sched.with_n - mine->computed;
@@ -269,31 +267,27 @@ static void group(struct plan *p)
         its->group = t->sched.index;
         its->shared = s->sched.with_n - its->computed;
     }
+    p->grouped = p->n_sharing;
 }
 
-int plan_gather(struct core *core, struct sched_state *out)
+void plan_view(struct core *core, struct sched_state *out)
 {
     struct plan *p = &core->plan;
     uint64_t now = clock_now_usec();
-    uint32_t looks = LOOKS;
-    p->n = p->n_users = 0;
-    p->gathered++;
-    p->group = tightest_group(core);
-    for (struct seq *s = core->seqs.head; s; s = s->next) {
-        if (s->state > SEQ_RUNNING) continue;
-        if (make_room(p) < 0) return -ENOMEM;
-        show(core, s, &p->reqs[p->n], user_of(p, s), now, &looks);
-        p->seqs[p->n++] = s;
-    }
+    if (p->n_left) close_gaps(p);
+    for (uint32_t i = p->n_viewed; i < p->n; i++) p->reqs[i].user = user_of(p, p->seqs[i]);
+    p->n_viewed = p->n;
+    p->views++;
+    mark_due(core);
+    plan_choose_group(core);
+    refresh(core, now);
     group(p);
-    if (make_scratch(p) < 0) return -ENOMEM;
     *out = (struct sched_state){
         .reqs = p->reqs,
         .n = p->n,
         .users = p->accounts,
         .n_users = p->n_users,
         .now_ms = now / 1000,
-        .free_blocks = free_blocks(core, p->group),
+        .free_blocks = plan_free_blocks(core, p->group),
     };
-    return 0;
 }

@@ -173,6 +173,7 @@ static void release(struct request *r, struct seq *s)
 
 static void free_answer(struct request *r, struct seq *s)
 {
+    plan_leave(r->core, s);
     seq_list_remove(&r->core->seqs, s);
     seq_free(s);
 }
@@ -215,6 +216,7 @@ void request_end_in_job(struct request *r, struct seq *s, struct proto_event *ev
     if (s) {
         core_free_slot(r->core, s);
         s->state = SEQ_ENDED;
+        plan_leave(r->core, s);
         plan_part(r->core, s);
         last = --r->answers.left == 0;
     }

@@ -62,9 +62,7 @@ void step_free(struct core *core)
 
 bool step_ready(const struct core *core)
 {
-    for (const struct seq *s = core->seqs.head; s; s = s->next)
-        if (s->state == SEQ_RUNNING && !s->request->control.paused) return true;
-    return false;
+    return core->plan.n_ready > 0;
 }
 
 /* Give @s the blocks that the next step writes. A sequence that rotates has those of what it sees, not of all its
@@ -87,7 +85,9 @@ static void rotate_all(struct core *core)
 {
     for (struct seq *s = core->seqs.head, *next; s; s = next) {
         next = s->next;
-        int r = s->state == SEQ_RUNNING ? rotate(core, s) : 0;
+        if (s->state != SEQ_RUNNING || (core->cache.n_groups == 1 && !seq_rotates(s))) continue;
+        int r = rotate(core, s);
+        plan_update(core, s);
         if (r == -ENOBUFS && core->running > 1) {
             core->counts.preemptions++;
             answer_preempt(s); /* what it shared with others is theirs still: it waits for them */
@@ -191,6 +191,7 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
     s->sched.spent += sched_units(&core->plan.config, &core->plan.reqs[run->index], run->n);
     reuse_advance(&core->cache, s);
     account_prefill(core, s);
+    plan_update(core, s);
     if (!run->logits) return;
     if (s->request->proto.type == PROTO_WARM) {
         answer_done(s->request, s, PROTO_STOP_LENGTH);
@@ -212,7 +213,7 @@ void step_run(struct core *core)
     struct sched_load load;
     draft_propose(core);
     rotate_all(core);
-    if (plan_gather(core, &st) < 0) return;
+    plan_view(core, &st);
     p->config.prefill_units = sched_time_prefill_units(&p->book.time, p->config.decode_units);
     uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
@@ -235,13 +236,14 @@ void step_run(struct core *core)
     atomic_fetch_add(&core->progress, 1);
     const float *row = x->logits;
     for (uint32_t i = 0; i < runs; i++) {
-        struct seq *s = p->seqs[p->runs[i].index];
-        bool rows = wants_logits(s, &p->runs[i]);
+        const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
+        struct seq *s = p->seqs[run.index];
+        bool rows = wants_logits(s, &run);
         if (r < 0)
             answer_fail(s->request, s, r, error_text(r));
         else
-            progress(core, s, &p->runs[i], row);
-        if (rows) row += (size_t)(1 + p->runs[i].draft) * b->hparams.vocab;
+            progress(core, s, &run, row);
+        if (rows) row += (size_t)(1 + run.draft) * b->hparams.vocab;
     }
     step.written = (uint32_t)(core->counts.sampled - sampled);
     rates_add(&core->rates, clock_now_usec(), &step);

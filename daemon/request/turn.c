@@ -110,6 +110,7 @@ static void save(struct request *r)
     struct seq *s = request_first(r);
     core_free_slot(r->core, s);
     s->state = SEQ_SAVING;
+    plan_leave(r->core, s);
     r->state = REQUEST_SAVING;
     r->turn.forked = false;
     request_send(r, run_save, saved);

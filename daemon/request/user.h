@@ -23,9 +23,10 @@ struct user {
     /* the engine thread's */
     struct user_counts counts;
     struct sched_user account;
-    uint32_t index; /* in the plan that was gathered as number @gathered */
-    uint64_t gathered;
-    uint64_t turn; /* of the engine, in which @started of its requests began */
+    uint32_t index;     /* in the plan's last view */
+    uint32_t planned;   /* sequences in the plan */
+    uint64_t left_view; /* the number of the last view before it had none left */
+    uint64_t turn;      /* of the engine, in which @started of its requests began */
     uint32_t started;
 };
 

@@ -50,10 +50,15 @@ struct seq_schedule {
     uint64_t looked_step; /* when the cache was last asked for it, */
     uint32_t found;       /* and the tokens it had then */
     uint32_t spent;       /* units of service in its present slot */
-    uint32_t index;       /* in the plan, if the plan has this sequence there */
+    bool planned;         /* the plan has it, */
+    uint32_t index;       /* there */
+    bool queued, ready;   /* it counts for the plan's n_queued, n_ready */
+    bool shares;          /* and n_sharing */
     uint32_t position;    /* in the queue, as its peer was told; 0: not yet */
     struct seq *with;     /* an earlier sequence with the longest common prefix; NULL: none */
     uint32_t with_n;      /* tokens of that prefix, whole blocks */
+
+    uint32_t held[KV_GROUPS_MAX]; /* blocks that the plan's held counts for it */
 };
 
 /* Monotonic microseconds; 0: not yet, or never. */

@@ -47,7 +47,7 @@ static void start(struct core *core, struct seq *s)
         s->cached = s->kv.n_tokens;
     }
     seq_resumed(s, now);
-    s->sched.spent = 0;
+    s->sched.spent = s->sched.redone = 0;
     if (core->running++ == 0) core->window_end = now + core->config.batch_window_usec;
     s->state = SEQ_RUNNING;
     if (seq_fetch(&core->cache, s, fetched))

@@ -40,6 +40,7 @@ static int emit_token(struct core *core, struct seq *s, int32_t id, const float 
 static void preempt_shifted(struct core *core, struct seq *s)
 {
     int r = seq_truncate_kv(&core->cache, s, s->kv.n_tokens / KV_BLOCK * KV_BLOCK);
+    s->sched.reached = 0;
     if (r < 0)
         answer_fail(s->request, s, r, error_text(r));
     else

@@ -223,6 +223,7 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t
         .known = seq_known(s),
         .draft = s->n_draft,
         .spent = s->sched.spent,
+        .redone = s->sched.redone,
         .blocks = plan_blocks(core, s, core->plan.group),
         .group = SCHED_NONE,
         .class = class_of(s->request),

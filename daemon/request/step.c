@@ -182,13 +182,25 @@ static void account_prefill(struct core *core, struct seq *s)
     request_emit(s->request, s, &ev);
 }
 
+/* Count the units of its part of the step, before the part counts as computed. */
+static void account_units(struct core *core, struct seq *s, const struct sched_run *run)
+{
+    const struct sched_config *c = &core->plan.config;
+    const struct sched_req *r = &core->plan.reqs[run->index];
+    struct seq_schedule *x = &s->sched;
+    uint32_t from = s->kv.n_tokens, again = x->reached > from ? x->reached - from : 0;
+    x->spent += sched_units(c, r, run->n);
+    x->redone += sched_units(c, r, again < run->n ? again : run->n);
+    if (x->reached < from + run->n - run->draft) x->reached = from + run->n - run->draft;
+}
+
 /* Its part of the step is computed. @row: its logits, if it wanted any: for its last known token, and for each of those
  * proposed. A row counts only if the token before it was sampled; neither the output nor the sampling nor the prefix
  * index sees a token that was not. The KV of such a token lies behind kv.n_tokens, and is overwritten. */
 static void progress(struct core *core, struct seq *s, const struct sched_run *run, const float *row)
 {
+    account_units(core, s, run);
     s->kv.n_tokens += run->n - run->draft;
-    s->sched.spent += sched_units(&core->plan.config, &core->plan.reqs[run->index], run->n);
     reuse_advance(&core->cache, s);
     account_prefill(core, s);
     plan_update(core, s);

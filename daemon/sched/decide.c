@@ -124,6 +124,12 @@ static void build_user_heap(struct decision *d)
 
 /* --- victims --- */
 
+/* True if memory is not short, or @r has computed enough new tokens in its slot. */
+static bool has_progressed(const struct decision *d, const struct sched_req *r)
+{
+    return !d->memory_short || r->spent - r->redone >= d->c->quantum + r->redone / SCHED_REDONE_SHARE;
+}
+
 /* True if @r has received its quantum, which is longer while a preemption may discard computed tokens. */
 static bool is_quantum_over(const struct decision *d, const struct sched_req *r)
 {
@@ -151,6 +157,7 @@ static enum sched_reason preempt_reason(const struct decision *d, const struct s
     uint64_t by_account = d->s->users[by->user].served, r_account = d->s->users[r->user].served;
     if (is_slow(d, r)) return SCHED_YIELD;
     if (r->user == by->user) return r->class > by->class ? SCHED_CLASS : SCHED_START;
+    if (!has_progressed(d, r)) return SCHED_START;
     if (r_account >= by_account + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
     if (r_account >= by_account && r_usage->slots >= by_usage->slots + 2) return SCHED_EVEN;
     if (yields_to_first_token(d, r, by)) return SCHED_EVEN;

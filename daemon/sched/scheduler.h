@@ -33,7 +33,11 @@
  *
  * Short memory. If the waiting requests do not all fit into memory beside the running ones, a preempted request may
  * lose its computed tokens. Two long requests could then preempt each other again and again, and prefill their prompts
- * each time. So a quantum is longer in this state, by SCHED_RECOMPUTE_FACTOR units for each computed token.
+ * each time. So in this state
+ *   - a quantum is longer, by SCHED_RECOMPUTE_FACTOR units for each computed token;
+ *   - another user's request, unless the reader is slow, preempts a request only after that has received a quantum for
+ *     new tokens, and one unit more for every SCHED_REDONE_SHARE units for tokens that it had computed before.
+ * So each slot adds new tokens, at least in proportion to those that are computed again, and all requests end.
  *
  * Blocks. A request that needs more blocks than are free preempts others by the same rules, if their blocks are
  * sufficient. If they are not, other requests may start before it until config.patience units have been served since it
@@ -52,6 +56,7 @@
 
 #define SCHED_NONE             UINT32_MAX
 #define SCHED_RECOMPUTE_FACTOR 2 /* units of quantum for each computed token that a preemption may discard */
+#define SCHED_REDONE_SHARE     4 /* units for tokens computed again that take one more unit for new ones */
 
 enum sched_class { SCHED_CLASS_INFILL, SCHED_CLASS_INTERACTIVE, SCHED_CLASS_BATCH, SCHED_CLASSES };
 
@@ -115,6 +120,7 @@ struct sched_req {
     uint32_t known;     /* tokens of the prompt and of the answer so far; equal to computed: nothing to compute */
     uint32_t draft;     /* decoding: proposed tokens after the known ones, which a step may verify */
     uint32_t spent;     /* running: units received since it got its slot */
+    uint32_t redone;    /* of these, units for tokens that it had computed before, in an earlier slot */
     /* Blocks. Waiting: the part of free_blocks that its start takes, which is new blocks and cached blocks that no
      * request holds. Running: the blocks that its preemption adds to free_blocks. If both count the same blocks, the
      * blocks can be insufficient after all: then the request does not start, and the next decision has exact numbers.
@@ -198,7 +204,7 @@ uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, co
 uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, uint32_t n);
 
 /* Call it after a step, which took @ms milliseconds: charges the users' accounts and updates the estimate of step
- * times. The caller adds sched_units to @spent of each request. */
+ * times. The caller adds sched_units to @spent of each request, and to @redone those of tokens computed again. */
 void sched_done(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
                 const struct sched_run *runs, uint32_t n, const struct sched_load *load, double ms);
 

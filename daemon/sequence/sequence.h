@@ -49,7 +49,9 @@ struct seq_schedule {
     uint64_t paused_at;   /* us; 0: its reader is not slow */
     uint64_t looked_step; /* when the cache was last asked for it, */
     uint32_t found;       /* and the tokens it had then */
-    uint32_t spent;       /* units of service in its present slot */
+    uint32_t spent;       /* units of service in its present slot, */
+    uint32_t redone;      /* and of these, units for tokens that it had computed before */
+    uint32_t reached;     /* tokens that were computed, in any slot */
     bool planned;         /* the plan has it, */
     uint32_t index;       /* there */
     bool queued, ready;   /* it counts for the plan's n_queued, n_ready */

@@ -99,6 +99,7 @@ static void gather(const struct core *core, struct gathered *g)
                                                    : s->kv.n_tokens,
             .known = seq_known(s),
             .spent = s->sched.spent,
+            .redone = s->sched.redone,
             .draft = s->n_draft,
             .blocks = blocks_of(core, s, g->group),
             .group = SCHED_NONE,
@@ -172,6 +173,7 @@ static void compare_req(const struct sched_req *a, const struct sched_req *b, ui
     SAME("known", a->known, b->known, i);
     SAME("draft", a->draft, b->draft, i);
     SAME("spent", a->spent, b->spent, i);
+    SAME("redone", a->redone, b->redone, i);
     SAME("blocks", a->blocks, b->blocks, i);
     SAME("grow", a->grow, b->grow, i);
     SAME("group", a->group, b->group, i);

@@ -166,7 +166,7 @@ static void restart(struct fixture *g)
     for (int i = 0; i < FIXTURE_GROUPS; i++) g->groups[i].cached = 0;
     for (uint32_t i = 0; i < g->n; i++) {
         struct fixture_req *m = &g->more[i];
-        m->generated = m->own = m->taken = m->kept = 0;
+        m->generated = m->own = m->taken = m->kept = m->reached = 0;
         m->could_since = NEVER;
         g->reqs[i].known = m->prompt;
         g->reqs[i].running = g->reqs[i].decoding = false;
@@ -217,7 +217,7 @@ static void do_start(struct fixture *g, uint32_t i)
     m->taken = from_group(g, m);
     m->own = blocks_of(m->prompt + m->max) - m->taken / FIXTURE_BLOCK;
     r->running = true;
-    r->spent = 0;
+    r->spent = r->redone = 0;
     g->resumed += m->gone_on;
     m->gone_on = true;
     g->starts++;
@@ -339,11 +339,13 @@ static void advance(struct fixture *g, uint32_t i, const struct sched_run *run)
 {
     struct sched_req *r = &g->reqs[i];
     struct fixture_req *m = &g->more[i];
-    uint32_t units = sched_units(&g->c, r, run->n);
+    uint32_t units = sched_units(&g->c, r, run->n), again = m->reached > r->computed ? m->reached - r->computed : 0;
     r->spent += units;
+    r->redone += sched_units(&g->c, r, again < run->n ? again : run->n);
     g->service[r->user] += units;
     r->last_step = m->stepped = g->steps;
     r->computed += run->n;
+    if (m->reached < r->computed) m->reached = r->computed;
     if (run->logits) {
         m->generated++;
         r->decoding = true;

@@ -15,10 +15,11 @@
 struct fixture_req {
     bool used, gone_on; /* a request; it was running before */
     uint32_t prompt, max, generated;
-    uint32_t own;   /* blocks */
-    uint32_t taken; /* tokens from its group's blocks */
-    uint32_t kept;  /* preempted: tokens that the cache still has */
-    int group;      /* -1: none */
+    uint32_t own;     /* blocks */
+    uint32_t taken;   /* tokens from its group's blocks */
+    uint32_t kept;    /* preempted: tokens that the cache still has */
+    uint32_t reached; /* tokens that were computed, in any slot */
+    int group;        /* -1: none */
     uint32_t common;
     uint64_t could_since, own_since; /* clock, and service of its user, since it could run; UINT64_MAX: it cannot */
     uint64_t stepped;                /* when it last could go on in a step, or did */

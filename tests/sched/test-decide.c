@@ -245,6 +245,38 @@ static void test_quantum_with_short_memory(void **state)
     assert_action(&t, 0, 0, SCHED_QUANTUM);
 }
 
+/* Long requests must compute new tokens in each slot, or they would take turns for ever. */
+static void test_new_tokens_with_short_memory(void **state)
+{
+    struct table t;
+    table_init(&t, 1, 10);
+    struct sched_req *r = add(&t, 0, true), *by = add(&t, 1, false);
+    r->known = 1000;
+    r->computed = 400;
+    r->blocks = 90;
+    r->redone = 300 * 4;
+    by->blocks = 60;
+    for (int first_token = 0; first_token < 2; first_token++) {
+        t.users[0] = (struct sched_user){.waited = true, .served = first_token ? 0 : 100000};
+        t.users[1] = (struct sched_user){.waited = true};
+        by->computed = first_token ? 99 : 0;
+        r->spent = r->redone + t.c.quantum + r->redone / SCHED_REDONE_SHARE - 1;
+        decide(&t);
+        assert_int_equal(t.n_out, 0);
+        r->spent++;
+        decide(&t);
+        assert_int_equal(t.n_out, 2);
+        assert_action(&t, 0, 0, first_token ? SCHED_EVEN : SCHED_QUANTUM);
+        assert_action(&t, 1, 1, SCHED_START);
+    }
+    r->spent = r->redone = 0;
+    r->paused = true; /* a slow reader yields nevertheless */
+    t.s.now_ms = t.c.yield_ms;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_YIELD);
+}
+
 static void test_class_preempts_its_own_user(void **state)
 {
     struct table t;
@@ -435,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_first_token_keeps_slot),
         cmocka_unit_test(test_quantum),
         cmocka_unit_test(test_quantum_with_short_memory),
+        cmocka_unit_test(test_new_tokens_with_short_memory),
         cmocka_unit_test(test_class_preempts_its_own_user),
         cmocka_unit_test(test_slow_reader_yields),
         cmocka_unit_test(test_large_request),

@@ -54,6 +54,11 @@ static int harmony_text(struct channel_parser *p, const char *text, size_t len, 
     return 0;
 }
 
+static void harmony_restart(struct channel_parser *p)
+{
+    *(struct harmony *)p = (struct harmony){.base = *p};
+}
+
 static int harmony_clone(const struct channel_parser *p, struct channel_parser **out)
 {
     struct harmony *h = malloc(sizeof(*h));
@@ -73,6 +78,7 @@ static const struct channel_parser_ops harmony_ops = {.name = "harmony",
                                                       .control = harmony_control,
                                                       .ends_part = harmony_ends_part,
                                                       .channel = harmony_channel,
+                                                      .restart = harmony_restart,
                                                       .clone = harmony_clone,
                                                       .free = harmony_free};
 

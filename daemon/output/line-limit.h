@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 struct line_limit {
-    uint32_t left; /* lines; 0: no limit */
+    uint32_t most; /* lines, as at first; 0: no limit */
+    uint32_t left; /* of these, how many have not ended; 0: no limit */
     bool begun;    /* a line that is not blank has begun */
 };
 

@@ -6,7 +6,7 @@
 
 int output_init(struct output *o, const struct tokenizer *t, const struct output_request *q)
 {
-    *o = (struct output){.tokenizer = t, .parser = q->parser, .lines = {.left = q->max_lines}};
+    *o = (struct output){.tokenizer = t, .parser = q->parser, .lines = {.most = q->max_lines, .left = q->max_lines}};
     int r = o->parser ? 0 : channel_parser_new(&o->parser, t);
     if (r == 0) r = stop_init(&o->stop, q->stop, q->n_stop);
     if (r < 0) output_fini(o);
@@ -31,6 +31,19 @@ int output_clone(struct output *to, const struct output *from)
     if (r == 0 && from->answer.len) r = buf_append(&to->answer, from->answer.data, from->answer.len);
     if (r < 0) output_fini(to);
     return r;
+}
+
+int output_clone_start(struct output *to, const struct output *from)
+{
+    int r = output_clone(to, from);
+    if (r < 0) return r;
+    if (to->parser && to->parser->ops->restart) to->parser->ops->restart(to->parser);
+    to->detok = (struct detok){0};
+    buf_clear(&to->stop.held);
+    to->lines = (struct line_limit){.most = from->lines.most, .left = from->lines.most};
+    to->held = NULL;
+    buf_clear(&to->answer);
+    return 0;
 }
 
 /* --- events --- */

@@ -5,7 +5,8 @@
  * Every stage works on pieces of text and holds back only what the next token may change. Stop strings are matched
  * within one part of the answer, after the parser has removed the marks of its format.
  *
- * The whole state can be cloned; a clone that was made before some tokens replaces the original to take them back.
+ * The whole state can be cloned; a clone that was made before some tokens replaces the original to take them back. It
+ * is a function of the tokens, so that the ones that stay can also be pushed to a clone in the first state.
  */
 #include "daemon/output/channel.h"
 #include "daemon/output/line-limit.h"
@@ -57,6 +58,9 @@ void output_fini(struct output *o);
 
 /* @to becomes a copy in the same state that shares nothing but the tokenizer with @from. 0; -ENOMEM, and @to is {0}. */
 int output_clone(struct output *to, const struct output *from);
+
+/* The same, but @to is in the state that @from had before any token. */
+int output_clone_start(struct output *to, const struct output *from);
 
 /* Token @id joins the answer; adds its output to @out, which output_step_clear() has emptied. 0; 1: the answer ends
  * with it (an end token, a stop string, the last line); -ENOMEM. */

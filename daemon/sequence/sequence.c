@@ -128,7 +128,13 @@ int seq_make_view(struct seq *s)
 {
     struct seq_context *c = &s->context;
     uint64_t n = s->prompt.tokens.n, out = seq_shift(n, c->ctx, c->keep);
-    if (out == 0) return 0;
+    if (out == 0) {
+        free(c->view);
+        c->view = NULL;
+        c->n_view = 0;
+        c->shifted = 0;
+        return 0;
+    }
     if (!c->view) c->view = calloc(c->ctx, sizeof(*c->view));
     if (!c->view) return -ENOMEM;
     const int32_t *ids = s->prompt.tokens.ids;

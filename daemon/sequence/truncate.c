@@ -3,6 +3,7 @@
 #include "daemon/sequence/sequence.h"
 #include "libcommon/error.h"
 #include <assert.h>
+#include <errno.h>
 
 /* The sequence uses the index up to the last whole block within @n tokens. */
 static void unindex(struct kv_cache *c, struct reuse *u, uint32_t n)
@@ -86,4 +87,77 @@ int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
         kv_pool_unref(c->pools[g], from[g]);
     }
     return room ? 0 : error_say(-ENOBUFS, "no KV block is free to truncate the sequence");
+}
+
+/* --- the answer --- */
+
+/* What prompt and answer are with fewer tokens. */
+struct shorter {
+    struct output output;
+    size_t text_len; /* bytes of the text */
+    size_t end;      /* of the last token; inside a character it is behind the text */
+};
+
+/* Push the tokens of the answer that stay through a pipeline in its first state. 0; -ENOMEM. */
+static int replay(const struct seq *s, uint32_t n, struct shorter *x)
+{
+    struct output_step out = {0};
+    const struct tokens *t = &s->prompt.tokens;
+    int r = output_clone_start(&x->output, &s->output);
+    x->text_len = x->end = s->n_prompt ? t->ends[s->n_prompt - 1] : 0;
+    for (size_t i = s->n_prompt; r >= 0 && i < n; i++) {
+        output_step_clear(&out);
+        r = output_push(&x->output, t->ids[i], &out);
+        x->text_len += out.tail.len + out.text.len;
+        x->end = x->text_len + out.pending;
+    }
+    output_step_fini(&out);
+    if (r >= 0) return 0;
+    output_fini(&x->output);
+    return r;
+}
+
+static void cut(struct buf *b, size_t len)
+{
+    if (!b->data) return;
+    b->len = len;
+    b->data[len] = '\0';
+}
+
+/* Tokens that were computed in positions of which the first @n tokens make use, all but the last one. */
+static uint32_t useful_kv(const struct seq *s, uint32_t n)
+{
+    const struct seq_context *c = &s->context;
+    uint64_t shifted = c->policy == PROTO_CONTEXT_SHIFT ? seq_shift(n, c->ctx, c->keep) : 0;
+    uint32_t last = (uint32_t)(n - shifted) - 1;
+    return shifted == c->shifted || last < c->keep ? last : c->keep;
+}
+
+int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
+{
+    struct prompt *p = &s->prompt;
+    struct shorter x;
+    if (n >= p->tokens.n) return 0;
+    assert(n > 0 && n >= s->n_prompt);
+    uint32_t back = (uint32_t)p->tokens.n - n;
+    int r = replay(s, n, &x);
+    if (r < 0) return r;
+    uint32_t kv = useful_kv(s, n);
+    r = seq_truncate_kv(c, s, kv);
+    if (r == -EOPNOTSUPP) {
+        output_fini(&x.output);
+        return r;
+    }
+    output_fini(&s->output);
+    s->output = x.output;
+    p->tokens.n = n;
+    p->tokens.ends[n - 1] = (uint32_t)x.end;
+    cut(&p->text, x.text_len);
+    cut(&p->markup, x.text_len);
+    sampling_rollback(&s->sampling, back);
+    s->generated -= back;
+    s->n_draft = 0;
+    if (s->sched.reached > kv) s->sched.reached = kv;
+    if (s->context.policy == PROTO_CONTEXT_SHIFT) (void)!seq_make_view(s); /* its memory exists */
+    return r;
 }

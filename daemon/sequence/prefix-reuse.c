@@ -27,10 +27,10 @@ static uint32_t found(const struct prefix_match *m)
  */
 static bool find(const struct kv_cache *c, const struct seq *s, struct prefix_match *own, struct prefix_match *public)
 {
-    prefix_find(c->prefix, &s->reuse.namespace, seq_ids(s), findable(s), own);
+    prefix_find(c->prefix, &s->reuse.namespace, items_tokens(seq_ids(s), findable(s)), own);
     *public = (struct prefix_match){0};
     if (!c->has_public) return false;
-    prefix_find(c->prefix, &c->public_namespace, seq_ids(s), findable(s), public);
+    prefix_find(c->prefix, &c->public_namespace, items_tokens(seq_ids(s), findable(s)), public);
     return found(public) > found(own);
 }
 
@@ -240,7 +240,8 @@ static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
     struct reuse *u = &s->reuse;
     struct prefix_node *node;
     uint32_t at = u->indexed / KV_BLOCK, *ids = s->kv.tables[0].ids, mine = ids[at];
-    int r = prefix_add(c->prefix, &u->namespace, u->indexed_node, seq_ids(s) + u->indexed, n, mine, s->uid, &node);
+    const struct items items = items_tokens(seq_ids(s) + u->indexed, n);
+    int r = prefix_add(c->prefix, &u->namespace, u->indexed_node, items, mine, s->uid, &node);
     if (r < 0) {
         u->off = true; /* others have to compute these tokens again */
         return false;
@@ -292,8 +293,8 @@ struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s,
                                   uint32_t from, uint32_t *n)
 {
     if (from >= findable(s)) return NULL;
-    struct prefix_node *x =
-        prefix_child(c->prefix, &s->reuse.namespace, after, seq_ids(s) + from, findable(s) - from, n);
+    const struct items rest = items_tokens(seq_ids(s) + from, findable(s) - from);
+    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, after, rest, n);
     struct prefix_info info;
     if (!x || *n == 0) return NULL;
     /* With several groups a node in memory may lack a block that the file has. */

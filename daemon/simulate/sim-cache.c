@@ -74,7 +74,7 @@ static void find(struct sim *s, uint32_t i, struct prefix_match *m)
 {
     uint32_t nodes = nodes_of(s, s->reqs[i].known);
     for (uint32_t k = 0; k < nodes; k++) write_ids(s, &s->seqs[i], k, s->ids + k * KV_BLOCK);
-    prefix_find(s->prefix, &namespace, s->ids, nodes * KV_BLOCK, m);
+    prefix_find(s->prefix, &namespace, items_tokens(s->ids, nodes * KV_BLOCK), m);
 }
 
 uint32_t sim_cache_find(struct sim *s, uint32_t i)
@@ -132,7 +132,7 @@ int sim_cache_add(struct sim *s, uint32_t i, bool answer)
         int32_t ids[KV_BLOCK];
         uint32_t block = q->own[--q->n_own];
         write_ids(s, q, q->n_nodes, ids);
-        int e = prefix_add(s->prefix, &namespace, q->node, ids, KV_BLOCK, block, q->q->user, &node);
+        int e = prefix_add(s->prefix, &namespace, q->node, items_tokens(ids, KV_BLOCK), block, q->q->user, &node);
         kv_pool_unref(s->pool, block); /* the index has its own reference, or another block */
         if (e < 0) return e;
         prefix_ref(s->prefix, node);

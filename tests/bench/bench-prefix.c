@@ -77,7 +77,7 @@ static void add(struct bench *b, const struct prefix_namespace *ns, uid_t uid, s
         if (kv_pool_take(b->pool, &block) < 0) {
             if (prefix_evict(b->p, 1, NULL, NULL) < 1 || kv_pool_take(b->pool, &block) < 0) die("nothing to evict");
         }
-        if (prefix_add(b->p, ns, *at, b->tokens + from, n, block, uid, &next) < 0) die("out of memory");
+        if (prefix_add(b->p, ns, *at, items_tokens(b->tokens + from, n), block, uid, &next) < 0) die("out of memory");
         kv_pool_unref(b->pool, block);
         prefix_ref(b->p, next);
         if (*at) prefix_unref(b->p, *at);
@@ -105,7 +105,7 @@ static void request(struct bench *b, uint32_t i)
     make_tokens(b, chain, n);
     b->tokens[PROMPT * KV_BLOCK] = 100000 + (int32_t)i; /* the tokens from here on are new */
     const double start = now_us();
-    prefix_find(b->p, &ns, b->tokens, n - 1, &m);
+    prefix_find(b->p, &ns, items_tokens(b->tokens, n - 1), &m);
     b->find_us[i] = now_us() - start;
     struct prefix_node *at = m.node;
     if (at) {

@@ -84,7 +84,8 @@ struct prefix_node *fixture_add(struct fixture *f, struct prefix_node *parent, i
     assert_int_equal(kv_pool_take(c->pools[0], &block), 0);
     memset(f->blocks[block], token, FIXTURE_PAYLOAD);
     if (parent) prefix_ref(c->prefix, parent);
-    assert_int_equal(prefix_add(c->prefix, &c->public_namespace, parent, tokens, KV_BLOCK, block, 1000, &node), 0);
+    assert_int_equal(
+        prefix_add(c->prefix, &c->public_namespace, parent, items_tokens(tokens, KV_BLOCK), block, 1000, &node), 0);
     if (parent) prefix_unref(c->prefix, parent);
     kv_pool_unref(c->pools[0], block);
     return node;
@@ -95,7 +96,8 @@ struct prefix_node *fixture_find(struct fixture *f, int32_t token)
     int32_t tokens[KV_BLOCK];
     uint32_t n;
     fill(tokens, token);
-    struct prefix_node *x = prefix_child(f->cache.prefix, &f->cache.public_namespace, NULL, tokens, KV_BLOCK, &n);
+    struct prefix_node *x =
+        prefix_child(f->cache.prefix, &f->cache.public_namespace, NULL, items_tokens(tokens, KV_BLOCK), &n);
     return n == KV_BLOCK ? x : NULL;
 }
 

@@ -42,8 +42,9 @@ static void test_a_block_in_two_namespaces(void **state)
         uint32_t block;
         tokens[0] = (int32_t)i;
         assert_int_equal(kv_pool_take(c->pools[0], &block), 0);
-        assert_int_equal(prefix_add(c->prefix, &own, NULL, tokens, KV_BLOCK, block, 1000, &x), 0);
-        assert_int_equal(prefix_add(c->prefix, &c->public_namespace, NULL, tokens, KV_BLOCK, block, 0, &x), 0);
+        assert_int_equal(prefix_add(c->prefix, &own, NULL, items_tokens(tokens, KV_BLOCK), block, 1000, &x), 0);
+        assert_int_equal(
+            prefix_add(c->prefix, &c->public_namespace, NULL, items_tokens(tokens, KV_BLOCK), block, 0, &x), 0);
         kv_pool_unref(c->pools[0], block);
     }
     assert_true(kv_cache_make_room(c, 0, 3));

@@ -87,7 +87,8 @@ void __wrap_requests_sweep(struct core *core, uint64_t now)
     if (!atomic_load(&script.look)) return;
     for (uint32_t i = 0; i < script.n_full; i++) {
         struct prefix_match m;
-        prefix_find(core->cache.prefix, &script.full[i].namespace, script.full[i].ids, script.full[i].n, &m);
+        prefix_find(core->cache.prefix, &script.full[i].namespace, items_tokens(script.full[i].ids, script.full[i].n),
+                    &m);
         assert_true(m.n + m.n_partial <= script.full[i].known);
     }
     atomic_store(&script.look, false);

@@ -23,9 +23,8 @@ static void check_children(const struct prefix_node *n)
         disk += c->on_disk;
         pins += c->pins > 0;
         if (before) {
-            const uint32_t shorter = before->n < c->n ? before->n : c->n;
-            const int r = memcmp(before->tokens, c->tokens, shorter * sizeof(*c->tokens));
-            assert(r < 0 || (r == 0 && before->n < c->n));
+            const struct items a = prefix_node_items(before), b = prefix_node_items(c);
+            assert(items_compare(&a, &b) < 0 && items_compare(&b, &a) > 0);
         }
         before = c;
     }
@@ -45,10 +44,11 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
 {
     const bool memory = n->block != KV_NO_BLOCK, first = !n->parent->parent;
     assert(n->n >= 1 && n->n <= KV_BLOCK && (n->n == KV_BLOCK || !n->n_children));
-    assert(prefix_by_id(p, n->id) == n && prefix_children_exact(n->parent, n->tokens, n->n) == n);
+    const struct items t = prefix_node_items(n);
+    assert(prefix_by_id(p, n->id) == n && items_check(&t) && prefix_children_exact(n->parent, &t) == n);
     if (n->n == KV_BLOCK) {
-        assert(n->by_hash.hash == prefix_children_hash(p, n->parent, n->tokens));
-        assert(prefix_children_full(p, n->parent, n->tokens, n->by_hash.hash) == n);
+        assert(n->by_hash.hash == prefix_children_hash(p, n->parent, &t));
+        assert(prefix_children_full(p, n->parent, &t, n->by_hash.hash) == n);
     }
     assert(memory || n->on_disk || n->writing || n->n_children || n->pins);
     assert(!memory || kv_pool_refs(p->pool, n->block) > 0);
@@ -56,7 +56,7 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
     assert(!n->on_disk || !n->writing);
     assert(n->used <= p->clock && n->uses <= PREFIX_USES_MAX && (n->uses || !prefix_node_readable(n)));
     assert(n->in_children.own == (INDEXED | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
-    if (memory && n->n < KV_BLOCK && !n->pins && !n->tails) assert(!prefix_children_longer(n->parent, n->tokens, n->n));
+    if (memory && n->n < KV_BLOCK && !n->pins && !n->tails) assert(!prefix_children_longer(n->parent, &t));
 
     const bool evict = memory && !n->n_children_memory && !n->pins;
     const bool write = memory && !n->on_disk && !n->writing && (first || n->parent->on_disk) &&

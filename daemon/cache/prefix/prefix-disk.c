@@ -8,7 +8,7 @@
 /* Finds the parent of a file's node. 0: *at, which can be a new root; other results as prefix_disk_add. */
 static int find_parent(struct prefix *p, const struct prefix_info *info, struct prefix_node **at)
 {
-    if (info->n < 1 || info->n > KV_BLOCK || !(info->id.high | info->id.low)) return -EBADMSG;
+    if (!(info->id.high | info->id.low)) return -EBADMSG;
     if (info->id.high == p->high || prefix_by_id(p, info->id)) return -EEXIST;
     if (!(info->parent.high | info->parent.low)) {
         *at = prefix_root_make(p, &info->namespace);
@@ -23,10 +23,12 @@ static int find_parent(struct prefix *p, const struct prefix_info *info, struct 
 int prefix_disk_add(struct prefix *p, const struct prefix_info *info)
 {
     struct prefix_node *at;
+    const struct items t = {.ids = info->tokens, .n = info->n, .runs = info->runs, .n_runs = info->n_runs};
+    if (t.n < 1 || t.n > KV_BLOCK || !items_check(&t)) return -EBADMSG;
     int r = find_parent(p, info, &at);
     if (r) return r;
-    if (prefix_children_exact(at, info->tokens, info->n)) return -EEXIST;
-    struct prefix_node *n = prefix_node_make(p, at, info->id, info->tokens, info->n, info->uid);
+    if (prefix_children_exact(at, &t)) return -EEXIST;
+    struct prefix_node *n = prefix_node_make(p, at, info->id, &t, info->uid);
     if (!n) {
         prefix_node_prune(p, at);
         return -ENOMEM;

@@ -85,28 +85,41 @@ static struct prefix_owner *owner_make(struct prefix *p, uid_t uid)
     return o;
 }
 
+/* A node with the tokens @t, and with room for windows if there are any. NULL: no memory. */
+static struct prefix_node *node_alloc(const struct prefix *p, const struct items *t)
+{
+    struct item_run runs[KV_BLOCK];
+    const uint32_t n_runs = t->n_runs ? items_cut(t, runs) : 0;
+    const size_t at = sizeof(struct prefix_node) + (p->n_windows ? PREFIX_WINDOWS * sizeof(struct prefix_window) : 0);
+    struct prefix_node *x = calloc(1, at + n_runs * sizeof(*runs));
+    if (!x) return NULL;
+    x->n = (uint8_t)t->n;
+    memcpy(x->tokens, t->ids, t->n * sizeof(*t->ids));
+    if (p->n_windows) prefix_window_init(x);
+    if (n_runs == 0) return x;
+    x->n_runs = (uint8_t)n_runs;
+    x->runs = memcpy((char *)x + at, runs, n_runs * sizeof(*runs));
+    return x;
+}
+
 struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *parent, struct prefix_id id,
-                                     const int32_t *tokens, uint32_t n, uid_t uid)
+                                     const struct items *t, uid_t uid)
 {
     struct prefix_owner *owner = owner_make(p, uid);
-    struct prefix_node *x =
-        owner ? calloc(1, sizeof(*x) + (p->n_windows ? PREFIX_WINDOWS * sizeof(*x->windows) : 0)) : NULL;
+    struct prefix_node *x = owner ? node_alloc(p, t) : NULL;
     if (!x) return NULL;
     x->parent = parent;
     x->root = parent->root;
     x->owner = owner;
     x->id = id;
-    x->n = (uint8_t)n;
-    memcpy(x->tokens, tokens, n * sizeof(*tokens));
     x->block = KV_NO_BLOCK;
-    if (p->n_windows) prefix_window_init(x);
     const uint32_t priority = draw(p);
     tree_link_init(&x->in_children, priority);
     tree_link_init(&x->queued.evict, priority);
     tree_link_init(&x->queued.write, priority);
     tree_link_init(&x->queued.disk, priority);
     x->in_children.own = INDEXED;
-    if (n == KV_BLOCK) table_add(&p->full, &x->by_hash, prefix_children_hash(p, parent, tokens));
+    if (t->n == KV_BLOCK) table_add(&p->full, &x->by_hash, prefix_children_hash(p, parent, t));
     table_add(&p->ids, &x->by_id, id_hash(p, id));
     prefix_children_insert(parent, x);
     parent->n_children++;
@@ -244,7 +257,8 @@ uint8_t prefix_ghost_uses(const struct prefix *p, uint64_t hash)
 void prefix_node_drop_covered(struct prefix *p, struct prefix_node *n)
 {
     if (n->n == KV_BLOCK || n->block == KV_NO_BLOCK || n->pins || n->tails) return;
-    if (!prefix_children_longer(n->parent, n->tokens, n->n)) return;
+    const struct items t = prefix_node_items(n);
+    if (!prefix_children_longer(n->parent, &t)) return;
     n->used = 0; /* its file is removed first */
     prefix_node_detach_block(p, n);
     prefix_node_prune(p, n);

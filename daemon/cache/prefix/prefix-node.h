@@ -55,12 +55,14 @@ struct prefix_node {
     uint8_t n;    /* tokens */
     uint8_t uses; /* requests that computed or found it, as far as known; at most PREFIX_USES_MAX */
     bool on_disk, writing;
-    bool listed; /* in one of the queues at the end */
+    bool listed;    /* in one of the queues at the end */
+    uint8_t n_runs; /* parts of runs among the tokens */
     int32_t tokens[KV_BLOCK];
 
     uint32_t refs, tails, n_children;
     struct prefix_owner *owner;    /* NULL: a root */
     struct prefix_window *windows; /* [PREFIX_WINDOWS], behind the node; NULL: there are no such groups, or a root */
+    const struct item_run *runs;   /* [n_runs], behind the windows, with positions from the first token on */
     struct prefix_id id;
     struct table_link by_id;
     struct tree children;         /* ordered by tokens */
@@ -114,29 +116,35 @@ static inline bool prefix_node_readable(const struct prefix_node *n)
     return n->block != KV_NO_BLOCK || n->on_disk;
 }
 
+/* The tokens of the node. */
+static inline struct items prefix_node_items(const struct prefix_node *n)
+{
+    return (struct items){.ids = n->tokens, .n = n->n, .runs = n->runs, .n_runs = n->n_runs};
+}
+
 /* --- prefix-children.c: the children of a node --- */
 
-/* The hash of all tokens from the root to the 32 @tokens after @parent. */
-uint64_t prefix_children_hash(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens);
-/* The full child of @parent with these 32 tokens; NULL: none. @hash is their prefix_children_hash. */
+/* The hash of all tokens from the root to the first 32 of @t, which follow @parent. */
+uint64_t prefix_children_hash(const struct prefix *p, const struct prefix_node *parent, const struct items *t);
+/* The full child of @parent with the first 32 tokens of @t; NULL: none. @hash is their prefix_children_hash. */
 struct prefix_node *prefix_children_full(const struct prefix *p, const struct prefix_node *parent,
-                                         const int32_t *tokens, uint64_t hash);
-/* Computes the hashes of the next full blocks of tokens[n], at most PREFIX_PREFETCH, and prefetches their nodes, so
- * that the cache misses of a lookup overlap. A hash depends on tokens only, so that the nodes need not be known.
- * Returns the number of hashes. */
-uint32_t prefix_children_prefetch(const struct prefix *p, const struct prefix_node *parent, const int32_t *tokens,
-                                  uint32_t n, uint64_t hashes[PREFIX_PREFETCH]);
+                                         const struct items *t, uint64_t hash);
+/* Computes the hashes of the next full blocks of @t, at most PREFIX_PREFETCH, and prefetches their nodes, so that the
+ * cache misses of a lookup overlap. A hash depends on tokens only, so that the nodes need not be known. Returns the
+ * number of hashes. */
+uint32_t prefix_children_prefetch(const struct prefix *p, const struct prefix_node *parent, const struct items *t,
+                                  uint64_t hashes[PREFIX_PREFETCH]);
 
-/* Of the children with one of the bits in @mask, the one that shares the longest beginning with tokens[n] (1 … 32);
+/* Of the children with one of the bits in @mask, the one that shares the longest beginning with @t (1 … 32 tokens);
  * *common is its length. NULL: no child shares a token, and *common is 0. */
-struct prefix_node *prefix_children_nearest(const struct prefix_node *parent, const int32_t *tokens, uint32_t n,
-                                            uint8_t mask, uint32_t *common);
-/* The child with exactly tokens[n]; NULL: none. */
-struct prefix_node *prefix_children_exact(const struct prefix_node *parent, const int32_t *tokens, uint32_t n);
-/* A child in memory that begins with tokens[n] and has more; NULL: none. */
-struct prefix_node *prefix_children_longer(const struct prefix_node *parent, const int32_t *tokens, uint32_t n);
-/* The longest child with fewer than @n tokens that tokens[n] begins with; NULL: none. */
-struct prefix_node *prefix_children_shorter(const struct prefix_node *parent, const int32_t *tokens, uint32_t n);
+struct prefix_node *prefix_children_nearest(const struct prefix_node *parent, const struct items *t, uint8_t mask,
+                                            uint32_t *common);
+/* The child with exactly @t; NULL: none. */
+struct prefix_node *prefix_children_exact(const struct prefix_node *parent, const struct items *t);
+/* A child in memory that begins with @t and has more; NULL: none. */
+struct prefix_node *prefix_children_longer(const struct prefix_node *parent, const struct items *t);
+/* The longest child that @t begins with and has more tokens than; NULL: none. */
+struct prefix_node *prefix_children_shorter(const struct prefix_node *parent, const struct items *t);
 void prefix_children_insert(struct prefix_node *parent, struct prefix_node *child);
 
 /* --- prefix-node.c: making, changing and freeing nodes --- */
@@ -152,7 +160,7 @@ struct prefix_owner *prefix_owner_find(const struct prefix *p, uid_t uid);
 /* Makes a child of @parent that is neither in memory nor on disk. The index owns it. NULL: no memory, and nothing has
  * changed but that @uid may have an owner now. */
 struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *parent, struct prefix_id id,
-                                     const int32_t *tokens, uint32_t n, uid_t uid);
+                                     const struct items *t, uid_t uid);
 /* Frees @n, and then each ancestor, as long as the node has no children, no pins, no block, no file and no write. */
 void prefix_node_prune(struct prefix *p, struct prefix_node *n);
 

@@ -93,70 +93,72 @@ struct prefix *prefix_free(struct prefix *p)
 
 /* --- lookup --- */
 
-/* Descends from *at along tokens[n] through full children with a bit of @mask. Returns the number of tokens of these
- * children; *at is the last of them. *nearest is the child of *at that shares the longest beginning with the remaining
- * tokens, *common tokens; NULL: none does. */
-static uint32_t walk(const struct prefix *p, struct prefix_node **at, const int32_t *tokens, uint32_t n, uint8_t mask,
+/* The child of @at with a bit of @mask that shares the longest beginning with @t, *common tokens; NULL: none does. */
+static struct prefix_node *nearest_of(const struct prefix_node *at, struct items t, uint8_t mask, uint32_t *common)
+{
+    *common = 0;
+    if (t.n > KV_BLOCK) t.n = KV_BLOCK;
+    return t.n ? prefix_children_nearest(at, &t, mask, common) : NULL;
+}
+
+/* Descends from *at along *t through full children with a bit of @mask. Returns the number of tokens of these children;
+ * *at is the last of them, and *t begins behind it. *nearest is the child of *at that shares the longest beginning with
+ * *t, *common tokens; NULL: none does. */
+static uint32_t walk(const struct prefix *p, struct prefix_node **at, struct items *t, uint8_t mask,
                      struct prefix_node **nearest, uint32_t *common)
 {
     uint64_t hashes[PREFIX_PREFETCH];
-    uint32_t done = 0;
-    for (uint32_t i = 0, known = 0; n - done >= KV_BLOCK; i++) {
-        const int32_t *next = tokens + done;
+    const uint32_t n = t->n;
+    for (uint32_t i = 0, known = 0; t->n >= KV_BLOCK; i++) {
         if (i == known) {
-            known = prefix_children_prefetch(p, *at, next, n - done, hashes);
+            known = prefix_children_prefetch(p, *at, t, hashes);
             i = 0;
         }
-        struct prefix_node *child = prefix_children_full(p, *at, next, hashes[i]);
+        struct prefix_node *child = prefix_children_full(p, *at, t, hashes[i]);
         if (!child || !(child->in_children.own & mask)) break;
         *at = child;
-        done += KV_BLOCK;
+        *t = items_from(*t, KV_BLOCK);
     }
-    const uint32_t left = n - done < KV_BLOCK ? n - done : KV_BLOCK;
-    *common = 0;
-    *nearest = left ? prefix_children_nearest(*at, tokens + done, left, mask, common) : NULL;
-    return done;
+    *nearest = nearest_of(*at, *t, mask, common);
+    return n - t->n;
 }
 
-/* The reason why only @found of the tokens[n] after @at are readable. */
-static enum prefix_miss miss_of(const struct prefix *p, const struct prefix_node *at, const int32_t *tokens, uint32_t n,
+/* The reason why only @found of the tokens @t after @at are readable. */
+static enum prefix_miss miss_of(const struct prefix *p, const struct prefix_node *at, const struct items *t,
                                 uint32_t found)
 {
     uint32_t common;
-    if (found == n) return PREFIX_ALL;
-    if (prefix_children_nearest(at, tokens, n < KV_BLOCK ? n : KV_BLOCK, ANY_CHILD, &common) && common > found)
-        return PREFIX_EVICTED;
-    if (n < KV_BLOCK) return PREFIX_NEW;
-    const uint64_t hash = prefix_children_hash(p, at, tokens);
-    return prefix_ghost_uses(p, hash) ? PREFIX_EVICTED : PREFIX_NEW;
+    if (found == t->n) return PREFIX_ALL;
+    if (nearest_of(at, *t, ANY_CHILD, &common) && common > found) return PREFIX_EVICTED;
+    if (t->n < KV_BLOCK) return PREFIX_NEW;
+    return prefix_ghost_uses(p, prefix_children_hash(p, at, t)) ? PREFIX_EVICTED : PREFIX_NEW;
 }
 
-void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, const int32_t *tokens, uint32_t n,
+void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, struct items items,
                  struct prefix_match *out)
 {
-    *out = (struct prefix_match){.miss = n ? PREFIX_NEW : PREFIX_ALL};
+    *out = (struct prefix_match){.miss = items.n ? PREFIX_NEW : PREFIX_ALL};
     struct prefix_node *at = prefix_root_find(p, ns), *nearest;
-    if (n == 0) return;
+    if (items.n == 0) return;
     if (!at) {
         const struct prefix_node no_root = {.by_hash.hash = prefix_root_hash(p, ns)};
-        out->miss = miss_of(p, &no_root, tokens, n, 0);
+        out->miss = miss_of(p, &no_root, &items, 0);
         return;
     }
-    out->n = walk(p, &at, tokens, n, IN_MEMORY, &out->partial, &out->n_partial);
+    out->n = walk(p, &at, &items, IN_MEMORY, &out->partial, &out->n_partial);
     if (at->parent) out->node = at;
-    uint32_t common, on = walk(p, &at, tokens + out->n, n - out->n, READABLE, &nearest, &common);
+    uint32_t common, on = walk(p, &at, &items, READABLE, &nearest, &common);
     if (on + common > out->n_partial) out->n_disk = on + common;
-    out->miss = miss_of(p, at, tokens + out->n + on, n - out->n - on, common);
+    out->miss = miss_of(p, at, &items, common);
     if (p->n_windows) prefix_window_fit(p, out);
 }
 
 struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_namespace *ns,
-                                 const struct prefix_node *parent, const int32_t *tokens, uint32_t n, uint32_t *common)
+                                 const struct prefix_node *parent, struct items items, uint32_t *common)
 {
     const struct prefix_node *at = parent ? parent : prefix_root_find(p, ns);
     *common = 0;
-    if (!at || n == 0) return NULL;
-    return prefix_children_nearest(at, tokens, n < KV_BLOCK ? n : KV_BLOCK, READABLE, common);
+    return at ? nearest_of(at, items, READABLE, common) : NULL;
 }
 
 struct prefix_node *prefix_parent(const struct prefix_node *n)
@@ -177,6 +179,8 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
         .namespace = n->root->namespace,
         .uid = n->owner->uid,
         .n = n->n,
+        .runs = n->runs,
+        .n_runs = n->n_runs,
         .block = n->block,
         .blocks = {n->block},
         .used = n->used,
@@ -240,32 +244,31 @@ void prefix_unref(struct prefix *p, struct prefix_node *n)
         prefix_node_prune(p, n);
 }
 
-/* Drops the children of @at that the new child with tokens[n] covers. */
-static void drop_covered_siblings(struct prefix *p, struct prefix_node *at, const int32_t *tokens, uint32_t n)
+/* Drops the children of @at that the new child with the tokens @t covers. */
+static void drop_covered_siblings(struct prefix *p, struct prefix_node *at, struct items t)
 {
-    struct prefix_node *shorter = prefix_children_shorter(at, tokens, n);
+    struct prefix_node *shorter = prefix_children_shorter(at, &t);
     while (shorter) {
-        const uint32_t length = shorter->n;
+        t.n = shorter->n;
         if (shorter->block == KV_NO_BLOCK && !shorter->pins && !shorter->tails) {
             shorter->used = 0; /* its file is removed first */
             prefix_node_requeue(p, shorter);
         }
         prefix_node_drop_covered(p, shorter);
-        shorter = prefix_children_shorter(at, tokens, length);
+        shorter = prefix_children_shorter(at, &t);
     }
 }
 
-static struct prefix_node *same_place(const struct prefix *p, const struct prefix_node *at, const int32_t *tokens,
-                                      uint32_t n)
+static struct prefix_node *same_place(const struct prefix *p, const struct prefix_node *at, const struct items *t)
 {
-    if (n == KV_BLOCK) return prefix_children_full(p, at, tokens, prefix_children_hash(p, at, tokens));
-    return prefix_children_exact(at, tokens, n);
+    if (t->n == KV_BLOCK) return prefix_children_full(p, at, t, prefix_children_hash(p, at, t));
+    return prefix_children_exact(at, t);
 }
 
-int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefix_node *parent, const int32_t *tokens,
-               uint32_t n, uint32_t block, uid_t uid, struct prefix_node **out)
+int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefix_node *parent, struct items items,
+               uint32_t block, uid_t uid, struct prefix_node **out)
 {
-    assert(n >= 1 && n <= KV_BLOCK);
+    assert(items.n >= 1 && items.n <= KV_BLOCK);
     struct prefix_node *at = parent;
     if (parent) {
         assert(parent->pins && parent->block != KV_NO_BLOCK && parent->n == KV_BLOCK);
@@ -273,19 +276,19 @@ int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefi
     } else if (!(at = prefix_root_make(p, ns))) {
         return -ENOMEM;
     }
-    struct prefix_node *x = same_place(p, at, tokens, n), *existing = NULL;
+    struct prefix_node *x = same_place(p, at, &items), *existing = NULL;
     if (x && x->block != KV_NO_BLOCK)
         existing = x;
-    else if (n < KV_BLOCK)
-        existing = prefix_children_longer(at, tokens, n);
+    else if (items.n < KV_BLOCK)
+        existing = prefix_children_longer(at, &items);
     if (!existing && !x) {
-        x = prefix_node_make(p, at, (struct prefix_id){p->high, p->low}, tokens, n, uid);
+        x = prefix_node_make(p, at, (struct prefix_id){p->high, p->low}, &items, uid);
         if (!x) {
             prefix_node_prune(p, at);
             return -ENOMEM;
         }
         p->low++;
-        if (n == KV_BLOCK) x->uses = prefix_ghost_uses(p, x->by_hash.hash);
+        if (items.n == KV_BLOCK) x->uses = prefix_ghost_uses(p, x->by_hash.hash);
     }
     *out = existing ? existing : x;
     (*out)->used = ++p->clock;
@@ -294,6 +297,6 @@ int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefi
     prefix_node_requeue(p, *out);
     if (existing) return 1;
     prefix_node_attach_block(p, x, block);
-    drop_covered_siblings(p, at, tokens, n);
+    drop_covered_siblings(p, at, items);
     return 0;
 }

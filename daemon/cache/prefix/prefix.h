@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The prefix index: it maps token sequences to the KV blocks that hold their K and V. The index is a tree for each
- * namespace. A node is 1 … 32 tokens that follow the tokens of its parent. A node of 32 tokens is full and never
- * changes; a node with fewer (the last block of a sequence) is partial, has no children, and its block is only copied
- * from. A full child is found by a hash of all tokens from the root on and confirmed by comparing its tokens. After the
- * last full match, the partial match is the child that shares the longest beginning with the remaining tokens.
+ * The prefix index: it maps sequences of items (model/items.h) to the KV blocks that hold their K and V. Nearly all
+ * items are tokens, so that these comments call all of them tokens. The index is a tree for each namespace. A node is 1
+ * … 32 tokens that follow the tokens of its parent. A node of 32 tokens is full and never changes; a node with fewer
+ * (the last block of a sequence) is partial, has no children, and its block is only copied from. A full child is found
+ * by a hash of all tokens from the root on and confirmed by comparing its tokens. After the last full match, the
+ * partial match is the child that shares the longest beginning with the remaining tokens, and can end inside a run.
  *
  * The block of a node is in memory, on disk, in both, or in neither. A node in neither only keeps the place of its
  * children in the tree, and a later prefix_add can give it a block again. A node in memory has a parent in memory. The
@@ -30,6 +31,7 @@
  * The index has no lock: the engine thread owns it.
  */
 #include "daemon/cache/kv/kv-pool.h"
+#include "daemon/model/items.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,7 +56,9 @@ struct prefix_info {
     struct prefix_namespace namespace;
     uid_t uid; /* the uid that computed the node first; its memory and disk are charged for it */
     uint32_t n;
-    int32_t tokens[KV_BLOCK];       /* [n] */
+    int32_t tokens[KV_BLOCK];    /* [n] */
+    const struct item_run *runs; /* [n_runs], with positions from the node's first token on; borrowed */
+    uint32_t n_runs;
     uint32_t block;                 /* the id in the pool, or KV_NO_BLOCK */
     uint32_t blocks[KV_GROUPS_MAX]; /* of each group; [0] is @block. KV_NO_BLOCK too beyond the last group */
     uint64_t used;                  /* the index's clock at the last use, to compare with other nodes; not on disk */
@@ -109,21 +113,22 @@ struct prefix_match {
                             * the most recent evictions of full blocks only. */
 };
 
-/* Finds the longest beginning of tokens[n] in the namespace. Changes nothing and takes no reference: the nodes in *out
- * are valid until the next call that can evict or remove one. */
-void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, const int32_t *tokens, uint32_t n,
+/* Finds the longest beginning of @items in the namespace. Changes nothing and takes no reference: the nodes in *out are
+ * valid until the next call that can evict or remove one. */
+void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, struct items items,
                  struct prefix_match *out);
 
 /* Finds the child of @parent (NULL: the root of @ns), in memory or on disk, that shares the longest beginning with
- * tokens[n]. *common is the number of shared tokens, which may be less than the child has. NULL: no child shares a
- * token, and *common is 0. Takes no reference. */
+ * @items. *common is the number of shared tokens, which may be less than the child has. NULL: no child shares a token,
+ * and *common is 0. Takes no reference. */
 struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_namespace *ns,
-                                 const struct prefix_node *parent, const int32_t *tokens, uint32_t n, uint32_t *common);
+                                 const struct prefix_node *parent, struct items items, uint32_t *common);
 /* The parent; NULL: it is the root of the namespace. Takes no reference. */
 struct prefix_node *prefix_parent(const struct prefix_node *n);
 /* The node's block in the pool, or KV_NO_BLOCK. */
 uint32_t prefix_block(const struct prefix_node *n);
-/* Copies the node's data into *out. */
+/* Copies the node's data into *out, but for the runs, which stay the node's: they do not change, and are valid as long
+ * as the node is in the tree. */
 void prefix_info(const struct prefix_node *n, struct prefix_info *out);
 
 /* Makes the node and its ancestors the most recently used ones. Takes a step for each ancestor. For the end of a
@@ -141,7 +146,7 @@ void prefix_ref(struct prefix *p, struct prefix_node *n);
 void prefix_unref(struct prefix *p, struct prefix_node *n);
 
 /*
- * Inserts tokens[n] (1 … 32) as a child of @parent (NULL: of the root of @ns), with their K and V in @block. The caller
+ * Inserts @items (1 … 32) as a child of @parent (NULL: of the root of @ns), with their K and V in @block. The caller
  * has a reference on @block and keeps it; the index takes one of its own. @uid is charged. @parent is NULL, or full, in
  * memory and pinned.
  *
@@ -152,8 +157,8 @@ void prefix_unref(struct prefix *p, struct prefix_node *n);
  *
  * *out becomes the most recently used node, its ancestors do not. It has no reference.
  */
-int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefix_node *parent, const int32_t *tokens,
-               uint32_t n, uint32_t block, uid_t uid, struct prefix_node **out);
+int prefix_add(struct prefix *p, const struct prefix_namespace *ns, struct prefix_node *parent, struct items items,
+               uint32_t block, uid_t uid, struct prefix_node **out);
 
 /* Marks the node as the tail of a live session, or removes one mark. Marks are counted. The index evicts a tail after
  * all other leaves of its uid. An unknown id does nothing, and neither does the removal of a mark that is not set. */
@@ -180,9 +185,10 @@ uint32_t prefix_evictable(const struct prefix *p);
 
 /*
  * Adds a node whose block is only in a file, which an earlier process has written. Calls come in the order of last use,
- * the least recent first. The block and on_disk in *info are ignored. 0; 1: the parent is unknown (so far); -EEXIST:
- * there is a node with the same id, or one with the same tokens at the same place; -EBADMSG: the data is invalid (its
- * length, a partial parent, a parent in another namespace); -ENOMEM. Nothing has changed unless it returns 0.
+ * the least recent first. The block and on_disk in *info are ignored; the runs are copied. 0; 1: the parent is unknown
+ * (so far); -EEXIST: there is a node with the same id, or one with the same tokens at the same place; -EBADMSG: the
+ * data is invalid (its length, its runs, a partial parent, a parent in another namespace); -ENOMEM. Nothing has changed
+ * unless it returns 0.
  */
 int prefix_disk_add(struct prefix *p, const struct prefix_info *info);
 /*

@@ -27,7 +27,7 @@ int fixture_add_tokens(struct fixture *r, struct prefix_node *parent, const int3
     uint32_t block;
     assert_int_equal(kv_pool_take(r->pool, &block), 0);
     if (parent) prefix_ref(r->p, parent);
-    int got = prefix_add(r->p, &r->namespace, parent, tokens, n, block, uid, out);
+    int got = prefix_add(r->p, &r->namespace, parent, items_tokens(tokens, n), block, uid, out);
     kv_pool_unref(r->pool, block);
     if (parent) prefix_unref(r->p, parent);
     return got;
@@ -51,7 +51,7 @@ struct prefix_id fixture_id(const struct prefix_node *n)
 struct prefix_match fixture_find(const struct fixture *r, const int32_t *tokens, uint32_t n)
 {
     struct prefix_match m;
-    prefix_find(r->p, &r->namespace, tokens, n, &m);
+    prefix_find(r->p, &r->namespace, items_tokens(tokens, n), &m);
     return m;
 }
 

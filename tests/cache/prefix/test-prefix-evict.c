@@ -152,7 +152,7 @@ static void test_adopted_chain(void **state)
     assert_true(m.n_disk == 33 && m.miss == PREFIX_ALL);
     struct prefix_node *at = NULL, *child;
     for (uint32_t i = 0; i < 74; i += common) {
-        child = prefix_child(r.p, &r.namespace, at, tokens + i, 96 - i, &common);
+        child = prefix_child(r.p, &r.namespace, at, items_tokens(tokens + i, 96 - i), &common);
         assert_non_null(child);
         assert_ptr_equal(prefix_parent(child), at);
         at = child;

@@ -47,7 +47,8 @@ static void test_add_and_adopt(void **state)
         for (;; failed++) {
             out = NULL;
             memory_fail((unsigned long)failed);
-            got = what == 0 ? prefix_add(r.p, &other, NULL, tokens, 32, block, 11, &out) : prefix_disk_add(r.p, &file);
+            got = what == 0 ? prefix_add(r.p, &other, NULL, items_tokens(tokens, 32), block, 11, &out)
+                            : prefix_disk_add(r.p, &file);
             memory_end();
             prefix_check(r.p);
             if (got != -ENOMEM) break;

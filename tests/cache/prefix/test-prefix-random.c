@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random sequences of all operations on a prefix index, compared with the naive model: concurrent requests, evictions,
- * writes that end later or never, removed files, restarts. After each step the test compares the results of all queries
- * and adds up the pool's references.
+ * writes that end later or never, removed files, restarts. The naive model has numbers for items (coded.h). After each
+ * step the test compares the results of all queries and adds up the pool's references.
  */
 #include "daemon/cache/prefix/prefix-node.h"
 #include "libcommon/error.h"
+#include "tests/cache/prefix/coded.h"
 #include "tests/cache/prefix/naive.h"
 #include <assert.h>
 #include <setjmp.h>
@@ -70,6 +71,7 @@ static struct fixture {
     struct prefix_node *ref[8]; /* further references */
     uint32_t kept[4];           /* blocks that a table refers to; KV_NO_BLOCK: none */
     prefix_hash_fn hash;
+    bool runs;        /* most items are of runs */
     uint64_t foreign; /* the next id of a file that this process has not written */
 } fixture;
 
@@ -92,8 +94,19 @@ static uint64_t hash_few(const void *bytes, size_t len, uint64_t s)
 
 /* --- tokens: a few blocks that share 0, 1, 16, 20 or 31 tokens --- */
 
+/* A block with the end of a run, a run, and the beginning of a run that the next block may continue. */
+static int32_t run_pattern(uint32_t which, uint32_t i)
+{
+    if (i < 8 && which == 3 && i > 0) return code_of(3, i - 1); /* another kind, another place */
+    if (i < 8) return code_of(which == 4 ? 3 : 0, which == 5 ? 9 + i : 8 + i);
+    if (i >= 8 && i < 20) return which == 2 && i >= 16 ? code_of(2, i - 16) : code_of(1, i - 8);
+    if (i >= 24) return which == 1 && i == 31 ? 8 : code_of(0, i - 24);
+    return which == 6 && i == 20 ? 14 : 7;
+}
+
 static int32_t pattern(uint32_t which, uint32_t i)
 {
+    if (fixture.runs) return run_pattern(which, i);
     static const uint32_t differs[PATTERNS] = {99, 31, 16, 1, 0, 0, 20};
     const int32_t base = which == 5 ? 3 : 7;
     return i == differs[which] ? base + 1 + (int32_t)which : base;
@@ -121,6 +134,22 @@ static struct place *any_place(void)
     return fixture.m.n ? &fixture.m.places[rnd(fixture.m.n)] : NULL;
 }
 
+/* Items @at to @n of the codes; valid until the next call. */
+static struct items items_of(const int32_t *codes, uint32_t at, uint32_t n)
+{
+    static struct coded c;
+    return items_from(coded_items(&c, codes, n), at);
+}
+
+/* The tokens of a node are codes[n]. */
+static bool has_codes(const struct prefix_info *info, const int32_t *codes, uint32_t n)
+{
+    const struct items t = {.ids = info->tokens, .n = info->n, .runs = info->runs, .n_runs = info->n_runs};
+    int32_t own[KV_BLOCK];
+    coded_from(&t, own);
+    return info->n >= n && memcmp(own, codes, n * sizeof(*codes)) == 0;
+}
+
 static struct place *place_of(const struct prefix_node *n)
 {
     struct prefix_info info;
@@ -144,7 +173,7 @@ static void compare_places(void)
         prefix_info(node, &info);
         CHECK(memcmp(&info.namespace, &fixture.namespaces[e->namespace], sizeof(info.namespace)) == 0);
         CHECK(info.uid == e->uid && info.n == place_last(e) && info.block == e->block && info.on_disk == e->disk);
-        CHECK(memcmp(info.tokens, e->tokens + e->n - info.n, info.n * sizeof(*info.tokens)) == 0);
+        CHECK(has_codes(&info, e->tokens + e->n - info.n, info.n));
         CHECK(node->uses == e->uses);
         CHECK(info.parent.high == (parent ? parent->id.high : 0) && info.parent.low == (parent ? parent->id.low : 0));
         CHECK(prefix_block(node) == e->block);
@@ -184,7 +213,7 @@ static void compare_find(void)
     struct naive_match want;
     struct prefix_match got;
     naive_find(&fixture.m, ns, tokens, n, &want);
-    prefix_find(fixture.p, &fixture.namespaces[ns], tokens, n, &got);
+    prefix_find(fixture.p, &fixture.namespaces[ns], items_of(tokens, 0, n), &got);
     CHECK(got.n == want.n && got.n_partial == want.n_partial && got.n_disk == want.n_disk);
     const struct place *e = got.node ? place_of(got.node) : NULL;
     CHECK(!e == !got.n && (!e || (e->n == got.n && place_in_memory(e) && place_begins(e, ns, tokens, n))));
@@ -203,9 +232,11 @@ static void compare_find(void)
     const struct prefix_node *node = got.node;
     for (;;) {
         struct prefix_node *child =
-            prefix_child(fixture.p, &fixture.namespaces[ns], node, tokens + at, n - at, &common);
+            prefix_child(fixture.p, &fixture.namespaces[ns], node, items_of(tokens, at, n), &common);
         CHECK(common == naive_child(&fixture.m, ns, tokens, at, n) && !child == !common);
-        if (child) CHECK(prefix_parent(child) == node && memcmp(child->tokens, tokens + at, common * 4) == 0);
+        struct prefix_info info;
+        if (child) prefix_info(child, &info);
+        if (child) CHECK(prefix_parent(child) == node && has_codes(&info, tokens + at, common));
         at += common;
         if (common < KV_BLOCK) break;
         node = child;
@@ -297,7 +328,7 @@ static void flight_start(struct flight *f)
     f->live = true;
     f->namespace = rnd(NAMESPACES);
     f->n = make_tokens(f->tokens, NAIVE_TOKENS);
-    prefix_find(fixture.p, &fixture.namespaces[f->namespace], f->tokens, f->n, &match);
+    prefix_find(fixture.p, &fixture.namespaces[f->namespace], items_of(f->tokens, 0, f->n), &match);
     f->at = match.n;
     f->ref = match.node;
     if (!f->ref) return;
@@ -327,8 +358,8 @@ static void flight_step(struct flight *f)
     const uid_t uid = uid_of(f->namespace);
     struct prefix_node *node = NULL;
     struct prefix_info info;
-    const int r =
-        prefix_add(fixture.p, &fixture.namespaces[f->namespace], f->ref, f->tokens + f->at, n, block, uid, &node);
+    const int r = prefix_add(fixture.p, &fixture.namespaces[f->namespace], f->ref, items_of(f->tokens, f->at, to),
+                             block, uid, &node);
     CHECK(r == (e != NULL));
     prefix_info(node, &info);
     if (e) {
@@ -373,6 +404,15 @@ static void ref_or_unref(void)
     }
 }
 
+/* The first info->n of the codes; valid until the next call of items_of. */
+static void set_tokens(struct prefix_info *info, const int32_t *codes)
+{
+    const struct items t = items_of(codes, 0, info->n);
+    memcpy(info->tokens, t.ids, t.n * sizeof(*t.ids));
+    info->runs = t.runs;
+    info->n_runs = t.n_runs;
+}
+
 static void adopt(void)
 {
     struct prefix_info info = {.id = {1, ++fixture.foreign}, .uid = rnd(NAIVE_UIDS), .block = 0};
@@ -394,7 +434,8 @@ static void adopt(void)
     info.namespace = fixture.namespaces[ns];
     info.n = make_tokens(tokens, KV_BLOCK);
     if (rnd(2)) info.n = KV_BLOCK;
-    for (uint32_t i = 0, which = rnd(PATTERNS); i < info.n; i++) info.tokens[i] = all[at + i] = pattern(which, i);
+    for (uint32_t i = 0, which = rnd(PATTERNS); i < info.n; i++) all[at + i] = pattern(which, i);
+    set_tokens(&info, all + at);
     if (!rnd(16)) info.parent = (struct prefix_id){1, UINT64_MAX}, want = 1;
     if (want == 0 && naive_at(&fixture.m, ns, all, at + info.n)) want = -EEXIST;
     if (!rnd(16)) info.n = rnd(2) ? 0 : KV_BLOCK + 1, want = -EBADMSG;
@@ -558,7 +599,7 @@ static void restart(void)
             if (!e->disk) continue;
             struct prefix_info info = {
                 .id = e->id, .namespace = fixture.namespaces[e->namespace], .uid = e->uid, .n = place_last(e)};
-            memcpy(info.tokens, e->tokens + e->n - info.n, info.n * sizeof(*info.tokens));
+            set_tokens(&info, e->tokens + e->n - info.n);
             if (parent) info.parent = parent->id;
             const bool known = !parent || naive_by_id(&fixture.m, parent->id);
             CHECK(prefix_disk_add(fixture.p, &info) == (known ? 0 : 1));
@@ -624,7 +665,7 @@ static void random_step(void)
 
 static void run(uint64_t with_seed, prefix_hash_fn hash)
 {
-    fixture = (struct fixture){.hash = hash};
+    fixture = (struct fixture){.hash = hash, .runs = with_seed % 2};
     rnd_state = seed = with_seed;
     for (uint32_t i = 0; i < NAMESPACES; i++) fixture.namespaces[i].bytes[i] = 1;
     for (uint32_t i = 0; i < 4; i++) fixture.kept[i] = KV_NO_BLOCK;

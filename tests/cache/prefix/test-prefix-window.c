@@ -112,7 +112,7 @@ static void test_users(void **state)
     uint32_t full = prefix_block(c->nodes[0]), block = prefix_window_block(c->nodes[0], 1);
     prefix_ref(c->rig.p, c->nodes[CHAIN - 1]);
     kv_pool_ref(c->pool, prefix_window_block(c->nodes[5], 1));
-    assert_int_equal(prefix_add(c->rig.p, &other, NULL, c->tokens, KV_BLOCK, full, 2, &twin), 0);
+    assert_int_equal(prefix_add(c->rig.p, &other, NULL, items_tokens(c->tokens, KV_BLOCK), full, 2, &twin), 0);
     prefix_window_attach(c->rig.p, twin, 1, block, KV_BLOCK);
     assert_int_equal(kv_pool_refs(c->pool, block), 2);
     prefix_check(c->rig.p);

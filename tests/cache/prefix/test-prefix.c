@@ -19,7 +19,7 @@ static void test_empty(void **state)
     assert_true(!m.node && !m.partial && m.n == 0 && m.n_partial == 0 && m.n_disk == 0 && m.miss == PREFIX_NEW);
     m = fixture_find(&r, tokens, 0);
     assert_int_equal(m.miss, PREFIX_ALL);
-    assert_null(prefix_child(r.p, &r.namespace, NULL, tokens, 70, &common));
+    assert_null(prefix_child(r.p, &r.namespace, NULL, items_tokens(tokens, 70), &common));
     assert_int_equal(common, 0);
     assert_int_equal(prefix_evict(r.p, 3, NULL, NULL), 0);
     assert_int_equal(prefix_evictable(r.p), 0);
@@ -52,7 +52,7 @@ static void test_longest_beginning(void **state)
     assert_true(prefix_parent(b) == a && prefix_parent(a) == NULL);
 
     const struct prefix_namespace other = {{1, 2, 4}};
-    prefix_find(r.p, &other, tokens, 80, &m);
+    prefix_find(r.p, &other, items_tokens(tokens, 80), &m);
     assert_true(!m.node && !m.partial && m.n_disk == 0);
     fixture_fini(&r);
 }

@@ -12,7 +12,7 @@
 
 /* The files of the directory, in the order of last use. */
 struct files {
-    struct prefix_info *infos;
+    struct prefix_info *infos; /* [n]; they own their runs */
     size_t n, cap;
 };
 
@@ -26,8 +26,18 @@ static bool collect(void *ctx, const struct prefix_info *info)
         f->infos = more;
         f->cap = cap;
     }
-    f->infos[f->n++] = *info;
+    const size_t bytes = info->n_runs * sizeof(*info->runs);
+    struct item_run *runs = bytes ? malloc(bytes) : NULL;
+    if (bytes && !runs) return false;
+    f->infos[f->n] = *info;
+    f->infos[f->n++].runs = bytes ? memcpy(runs, info->runs, bytes) : NULL;
     return true;
+}
+
+static void files_fini(struct files *f)
+{
+    for (size_t i = 0; i < f->n; i++) free((struct item_run *)f->infos[i].runs);
+    free(f->infos);
 }
 
 static int by_id(const void *x, const void *y)
@@ -67,7 +77,7 @@ static int scan(struct kv_cache *c, struct disk *d)
     struct files f = {0};
     int r = disk_scan(d, collect, &f, NULL);
     if (r == 0) r = index_files(c, &f, d);
-    free(f.infos);
+    files_fini(&f);
     return r;
 }
 

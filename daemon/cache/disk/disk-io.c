@@ -5,6 +5,13 @@
 #include <fcntl.h>
 #include <sys/uio.h>
 
+/* A block has at most as many parts of runs as tokens. */
+static bool possible_size(const struct disk *d, uint64_t size)
+{
+    return size >= d->file && size - d->file <= KV_BLOCK * sizeof(struct item_run) &&
+           (size - d->file) % sizeof(struct item_run) == 0;
+}
+
 int disk_file_open(const struct disk *d, const char *name, struct stat *st, const char **wrong)
 {
     _cleanup_(closep) int fd = openat(d->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -22,7 +29,7 @@ int disk_file_open(const struct disk *d, const char *name, struct stat *st, cons
         *wrong = "is not a regular file";
     else if (st->st_uid != geteuid() || st->st_mode & (S_IRWXG | S_IRWXO))
         *wrong = "is accessible to other users";
-    else if ((uint64_t)st->st_size != d->file)
+    else if (!possible_size(d, (uint64_t)st->st_size))
         *wrong = "is truncated or has another size";
     if (*wrong) return -EBADMSG;
     int r = fd;
@@ -42,9 +49,9 @@ static void advance(struct iovec **v, int *n, size_t done)
     (*v)->iov_len -= done;
 }
 
-bool disk_file_read(int fd, struct disk_header *h, void *payload, uint64_t payload_bytes)
+bool disk_file_read(int fd, struct disk_head *h, uint32_t n_runs, void *payload, uint64_t payload_bytes)
 {
-    struct iovec both[2] = {{h, sizeof(*h)}, {payload, payload_bytes}}, *v = both;
+    struct iovec both[2] = {{h, disk_head_bytes(n_runs)}, {payload, payload_bytes}}, *v = both;
     int n = payload ? 2 : 1;
     for (off_t at = 0; n;) {
         ssize_t r = preadv(fd, v, n, at);
@@ -56,9 +63,9 @@ bool disk_file_read(int fd, struct disk_header *h, void *payload, uint64_t paylo
     return true;
 }
 
-int disk_file_write(int fd, const struct disk_header *h, const void *payload, uint64_t payload_bytes)
+int disk_file_write(int fd, const struct disk_head *h, uint32_t n_runs, const void *payload, uint64_t payload_bytes)
 {
-    struct iovec both[2] = {{(void *)h, sizeof(*h)}, {(void *)payload, payload_bytes}}, *v = both;
+    struct iovec both[2] = {{(void *)h, disk_head_bytes(n_runs)}, {(void *)payload, payload_bytes}}, *v = both;
     int n = 2;
     while (n) {
         ssize_t r = writev(fd, v, n);

@@ -66,6 +66,7 @@ int disk_list(struct disk *d, struct disk_entry **out, size_t *n)
 struct good {
     int64_t mtime;
     struct prefix_info info;
+    struct item_run *runs; /* of @info; NULL: it has none */
 };
 
 struct scan {
@@ -76,22 +77,35 @@ struct scan {
     char first[128]; /* name and defect of the first damaged file */
 };
 
-/* Reads and checks the header of a block's file. 0: *out is its content; errors as disk_file_open. */
+/* The runs of @out, which are a buffer's, become its own. 0 or -ENOMEM. */
+static int own_runs(struct good *out)
+{
+    const size_t bytes = out->info.n_runs * sizeof(*out->runs);
+    out->runs = NULL;
+    if (bytes == 0) return 0;
+    out->runs = malloc(bytes);
+    if (!out->runs) return -ENOMEM;
+    out->info.runs = memcpy(out->runs, out->info.runs, bytes);
+    return 0;
+}
+
+/* Reads and checks the head of a block's file. 0: *out is its content; errors as disk_file_open. */
 static int check(struct disk *d, const struct disk_entry *e, struct good *out, const char **wrong)
 {
-    struct disk_header h;
+    struct disk_head h;
     struct stat st;
     *wrong = e->odd ? "is not a regular file" : NULL; /* opening a device can have side effects */
     if (*wrong) return -EBADMSG;
     _cleanup_(closep) int fd = disk_file_open(d, disk_block_name(e->id).s, &st, wrong);
     if (fd < 0) return fd;
-    *wrong =
-        disk_file_read(fd, &h, NULL, 0) ? disk_header_check(&out->info, &h, d->identity, d->payload) : "cannot be read";
+    const uint32_t n_runs = disk_file_runs(d, &st);
+    *wrong = disk_file_read(fd, &h, n_runs, NULL, 0) ? disk_head_check(&out->info, &h, n_runs, d->identity, d->payload)
+                                                     : "cannot be read";
     if (!*wrong && (out->info.id.high != e->id.high || out->info.id.low != e->id.low))
         *wrong = "has the name of another block";
     if (*wrong) return -EBADMSG;
     out->mtime = disk_saw(d, &st.st_mtim);
-    return 0;
+    return own_runs(out);
 }
 
 /* Checks one file: adds it to the valid ones, or removes it. */
@@ -144,6 +158,18 @@ static int scan(struct disk *d, struct scan *s, const struct disk_entry *entries
     return 0;
 }
 
+/* Calls @found for each file of the scan. */
+static int tell(struct disk *d, const struct scan *s, bool (*found)(void *ctx, const struct prefix_info *info),
+                void *ctx, const atomic_bool *stop)
+{
+    if (s->n) qsort(s->files, s->n, sizeof(*s->files), by_use);
+    for (size_t i = 0; i < s->n; i++) {
+        if (stop && *stop) return stopped(d);
+        if (!found(ctx, &s->files[i].info)) disk_drop(d, s->files[i].info.id, false);
+    }
+    return 0;
+}
+
 int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info *info), void *ctx,
               const atomic_bool *stop)
 {
@@ -158,13 +184,9 @@ int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info 
     if (n) qsort(entries, n, sizeof(*entries), by_inode); /* likely their order on the disk */
     r = scan(d, &s, entries, n, stop);
     if (s.bad || s.stuck)
-        log_warning("%s: unusable KV blocks: %zu removed, %zu cannot be removed; the first: %s", d->path, s.bad,
-                    s.stuck, s.first);
-    if (r) return r;
-    qsort(files, s.n, sizeof(*files), by_use);
-    for (size_t i = 0; i < s.n; i++) {
-        if (stop && *stop) return stopped(d);
-        if (!found(ctx, &files[i].info)) disk_drop(d, files[i].info.id, false);
-    }
-    return 0;
+        log_warning("%s: of the KV blocks kept there %zu were no good and are removed, %zu cannot be; the first: %s",
+                    d->path, s.bad, s.stuck, s.first);
+    if (r == 0) r = tell(d, &s, found, ctx, stop);
+    for (size_t i = 0; i < s.n; i++) free(files[i].runs);
+    return r;
 }

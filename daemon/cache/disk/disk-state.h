@@ -12,7 +12,7 @@ struct disk {
     int dir; /* has the lock (flock) while it is open */
     uint8_t identity[16];
     uint64_t payload; /* bytes of a block */
-    uint64_t file;    /* bytes of a block with its header */
+    uint64_t file;    /* bytes of a block with its header, without runs */
     uint64_t run;     /* random; distinguishes the temporary files of this process from those of earlier ones */
 
     /* Protects all members below, and the creation and removal of names in the directory. */
@@ -31,14 +31,20 @@ void disk_stamp(struct disk *d, int fd);
 /* Records the mtime of a file, so that disk_stamp sets later ones. Returns it in ns. */
 int64_t disk_saw(struct disk *d, const struct timespec *mtime);
 
-/* Opens a block's file and checks that it is a regular file of this user alone with the right size. Returns a
+/* Opens a block's file and checks that it is a regular file of this user alone with a possible size. Returns a
  * descriptor of the caller's and *st; -EBADMSG and *wrong ("is …", static text) when the file can never be read;
  * -ENOENT; -errno. Sets no error text. */
 int disk_file_open(const struct disk *d, const char *name, struct stat *st, const char **wrong);
-/* Reads the header and the payload (NULL: only the header). False: the file is truncated or the disk cannot read it. */
-bool disk_file_read(int fd, struct disk_header *h, void *payload, uint64_t payload_bytes);
-/* Writes header and payload. 0 or -errno. Sets no error text. */
-int disk_file_write(int fd, const struct disk_header *h, const void *payload, uint64_t payload_bytes);
+/* The parts of runs for which the size of an opened file leaves room. */
+static inline uint32_t disk_file_runs(const struct disk *d, const struct stat *st)
+{
+    return (uint32_t)(((uint64_t)st->st_size - d->file) / sizeof(struct item_run));
+}
+/* Reads the head, with @n_runs parts of runs, and the payload (NULL: only the head). False: the file is truncated or
+ * the disk cannot read it. */
+bool disk_file_read(int fd, struct disk_head *h, uint32_t n_runs, void *payload, uint64_t payload_bytes);
+/* Writes head and payload. 0 or -errno. Sets no error text. */
+int disk_file_write(int fd, const struct disk_head *h, uint32_t n_runs, const void *payload, uint64_t payload_bytes);
 
 /* Removes a block's file; counts it as damaged with @damaged. True: the file existed and is removed. */
 bool disk_drop(struct disk *d, struct prefix_id id, bool damaged);

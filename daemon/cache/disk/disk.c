@@ -208,12 +208,12 @@ static int publish(struct disk *d, const char *part, const char *name)
 
 static int write_file(struct disk *d, const struct prefix_info *info, const void *payload)
 {
-    struct disk_header h;
+    struct disk_head h;
     struct disk_name part, name = disk_block_name(info->id);
-    disk_header_make(&h, d->identity, info, payload, d->payload);
+    disk_head_make(&h, d->identity, info, payload, d->payload);
     _cleanup_(closep) int fd = make_part(d, &part);
     if (fd < 0) return error_say(fd, "cannot make a file in %s: %s", d->path, strerror(-fd));
-    int r = disk_file_write(fd, &h, payload, d->payload);
+    int r = disk_file_write(fd, &h, info->n_runs, payload, d->payload);
     if (!r) {
         disk_stamp(d, fd);
         r = publish(d, part.s, name.s);
@@ -248,16 +248,17 @@ int disk_write(struct disk *d, const struct prefix_info *info, const void *paylo
 int disk_read(struct disk *d, const struct prefix_info *info, void *payload)
 {
     struct disk_name name = disk_block_name(info->id);
-    struct disk_header have, want;
+    struct disk_head have, want;
     struct stat st;
     const char *wrong;
     _cleanup_(closep) int fd = disk_file_open(d, name.s, &st, &wrong);
     if (fd == -ENOENT) return error_say(fd, "%s/%s was removed", d->path, name.s);
     if (fd < 0 && fd != -EBADMSG) return error_say(fd, "cannot open %s/%s: %s", d->path, name.s, strerror(-fd));
-    if (!wrong && !disk_file_read(fd, &have, payload, d->payload)) wrong = "cannot be read";
+    if (!wrong && disk_file_runs(d, &st) != info->n_runs) wrong = "has other contents than were written";
+    if (!wrong && !disk_file_read(fd, &have, info->n_runs, payload, d->payload)) wrong = "cannot be read";
     if (!wrong) {
-        disk_header_make(&want, d->identity, info, payload, d->payload);
-        if (memcmp(&have, &want, sizeof(have)) != 0) wrong = "has other contents than were written";
+        disk_head_make(&want, d->identity, info, payload, d->payload);
+        if (memcmp(&have, &want, disk_head_bytes(info->n_runs)) != 0) wrong = "has other contents than were written";
     }
     if (wrong) {
         disk_drop(d, info->id, true);

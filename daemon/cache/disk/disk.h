@@ -3,9 +3,11 @@
 /*
  * The files of the disk tier: one file for each KV block, in the model's cache directory. disk-file.h describes the
  * format of a file. The prefix index knows which files exist and which one to remove next; this part reads, writes and
- * removes files, and keeps the budget and the write rate. A file is written under a temporary name and renamed, without
- * fsync. A power failure can leave an incomplete file: its checksums do not match, and it is removed. All functions can
- * be called from any thread at any time, except disk_close. Errors follow libcommon/error.h; each has a message.
+ * removes files, and keeps the budget and the write rate. All files count as equally long: parts of runs, 1 KiB at
+ * most, do not count, as little as what the file system rounds up. A file is written under a temporary name and
+ * renamed, without fsync. A power failure can leave an incomplete file: its checksums do not match, and it is removed.
+ * All functions can be called from any thread at any time, except disk_close. Errors follow libcommon/error.h; each has
+ * a message.
  */
 #include "daemon/cache/prefix/prefix.h"
 #include <stdatomic.h>
@@ -17,7 +19,7 @@ struct disk_config {
     const char *dir;         /* made if it does not exist; must belong to this user and be writable by nobody else */
     uint8_t identity[16];    /* of model, KV layout and type, and arithmetic; files with another one are removed */
     uint64_t payload;        /* size of a block's K and V */
-    uint64_t bytes_max;      /* size of all files; at most a tenth of the free space in any case */
+    uint64_t bytes_max;      /* size of all files, without runs; at most a tenth of the free space in any case */
     uint64_t reserve;        /* free space to leave on the file system; at most a twentieth of the file system */
     uint64_t bytes_a_minute; /* rate of writes that are not urgent; 0: no limit */
 };
@@ -34,10 +36,11 @@ struct disk *disk_close(struct disk *d);
 
 /*
  * Calls @found, in this thread, for each valid file that exists at the start of the scan, in the order of last use
- * (mtime), the least recent first. The scan checks headers; disk_read checks payloads. It removes each file that has
- * the name of a block but is truncated, damaged, of another format or identity, or not a regular file of this user
- * alone. It also removes temporary files of earlier processes. One warning in the log counts the removed blocks. Files
- * with other names stay. When @found returns false, the scan removes the file. 0; -ECANCELED when *stop becomes true
+ * (mtime), the least recent first. The runs in *info are valid until it returns. The scan checks headers; disk_read
+ * checks payloads. It removes each file that has the name of a block but is truncated, damaged, of another format or
+ * identity, or not a regular file of this user alone. It also removes temporary files of earlier processes. One warning
+ * in the log counts the removed blocks. Files with other names stay. When @found returns false, the scan removes the
+ * file. 0; -ECANCELED when *stop becomes true
  * (@stop may be NULL); -ENOMEM; -errno.
  */
 int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info *info), void *ctx,

@@ -17,7 +17,7 @@ struct backend;
 enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits; both may be set */
 
 /*
- * A run of consecutive tokens of one sequence.
+ * A run of consecutive tokens of one sequence, or of embeddings in their place.
  *
  * Visible positions of a query at position p, with n = sinks and W = window > 0: for p < n + W, positions 0 … p, as
  * without a window. For p >= n + W, the sinks 0 … n-1 and the window p-W+1 … p. Keys keep their rotation, at their own
@@ -37,7 +37,7 @@ struct batch_entry {
     uint32_t pos;                  /* position of the first token; the KV cache has the visible ones of 0 … pos-1 */
     uint32_t n;                    /* tokens, >= 1 */
     const int32_t *tokens;         /* [n], or NULL with */
-    const float *embd;             /* [n][dim] */
+    const float *embd;             /* [n][dim], as the first layer gets them: hparams' scale is not applied */
     uint32_t adapter;              /* 0: none */
     uint32_t sinks, window;        /* window 0: a token sees all before it; sinks is 0, pos + n <= ctx. Else as above:
                                     * sinks + window <= ctx, pos + n <= 2^31, and blocks that no token of the entry sees

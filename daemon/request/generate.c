@@ -183,6 +183,8 @@ static int set_limits(struct request *r, struct seq *s)
     s->max_is_context = want > left;
     s->max_tokens = (uint32_t)(want > left ? left : want);
     if (s->context.policy == PROTO_CONTEXT_SHIFT) result = seq_make_view(s);
+    if (s->prompt.runs.n && seq_rotates(s)) /* its window would cut the runs */
+        return error_say(-EOPNOTSUPP, "a context with images or sound cannot rotate; shift can");
     if (result == 0 && seq_blocks(s) > kv_pool_total(pool))
         result = error_say(-E2BIG, "the context takes %u KV blocks, but the pool has %u (see --kv-bytes)",
                            seq_blocks(s), kv_pool_total(pool));

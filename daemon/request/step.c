@@ -85,9 +85,12 @@ static void rotate_all(struct core *core)
 {
     for (struct seq *s = core->seqs.head, *next; s; s = next) {
         next = s->next;
-        if (s->state != SEQ_RUNNING || (core->cache.n_groups == 1 && !seq_rotates(s))) continue;
-        int r = rotate(core, s);
-        plan_update(core, s);
+        if (s->state != SEQ_RUNNING) continue;
+        int r = seq_check_embd(s, core->model.backend->hparams.dim);
+        if (r == 0 && (core->cache.n_groups > 1 || seq_rotates(s))) {
+            r = rotate(core, s);
+            plan_update(core, s);
+        }
         if (r == -ENOBUFS && core->running > 1) {
             core->counts.preemptions++;
             answer_preempt(s); /* what it shared with others is theirs still: it waits for them */
@@ -102,11 +105,26 @@ static bool wants_logits(const struct seq *s, const struct sched_run *r)
     return r->logits && s->request->proto.type != PROTO_WARM;
 }
 
-/* The tokens of an entry. @to: where they are put together if some of them are proposed. */
+/* The items of an entry are tokens, or embeddings of one run: a part of the batch ends where that changes. */
+static void cut_at_runs(struct core *core, const struct sched_state *st, uint32_t runs, struct sched_load *load)
+{
+    const struct plan *p = &core->plan;
+    for (uint32_t i = 0; i < runs; i++) {
+        const struct seq *s = p->seqs[p->runs[i].index];
+        const struct items t = items_from(seq_items(s), s->kv.n_tokens);
+        if (t.n_runs == 0) continue;
+        uint32_t n = items_stretch(&t);
+        /* Proposed tokens follow the last known item only if that is a sampled token. */
+        if (n < p->runs[i].n - p->runs[i].draft) sched_shorten(st, &p->runs[i], n, load);
+    }
+}
+
+/* The tokens of an entry; NULL: they are embeddings. @to: where they are put together if some of them are proposed. */
 static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *r, int32_t *to)
 {
     const int32_t *known = seq_ids(s) + s->kv.n_tokens;
     uint32_t n = r->n - r->draft;
+    if (known[0] == ITEM_EMBD) return NULL;
     if (r->draft == 0) return known;
     memcpy(to, known, n * sizeof(*to));
     memcpy(to + n, s->draft, r->draft * sizeof(*to));
@@ -144,6 +162,7 @@ static void fill_entries(struct core *core, size_t runs)
             .pos = s->kv.n_tokens,
             .n = r->n,
             .tokens = entry_tokens(s, r, x->tokens + (want - x->want)),
+            .embd = seq_ids(s)[s->kv.n_tokens] == ITEM_EMBD ? seq_embd(s, s->kv.n_tokens) : NULL,
             .sinks = seq_rotates(s) ? s->context.keep : 0,
             .window = seq_rotates(s) ? s->context.ctx - s->context.keep : 0,
             .want = want,
@@ -229,6 +248,7 @@ void step_run(struct core *core)
     p->config.prefill_units = sched_time_prefill_units(&p->book.time, p->config.decode_units);
     uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
+    cut_at_runs(core, &st, runs, &load);
     make_rows(core, runs);
     fill_entries(core, runs);
     uint64_t began = clock_now_usec();

@@ -8,6 +8,7 @@
  * A new processor (a grammar mask, for example) embeds struct logits_processor as its first member, fills in the ops
  * and is added with logits_chain_add().
  */
+#include "daemon/model/items.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,9 +24,9 @@ struct logits_row {
     struct sample_scratch *scratch;
 };
 
-/* The tokens before the row: prompt and answer so far. */
+/* The items before the row: prompt and answer so far. */
 struct logits_history {
-    const int32_t *ids; /* [n] */
+    const int32_t *ids; /* [n]; ITEM_EMBD is no token */
     size_t n;
 };
 

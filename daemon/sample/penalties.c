@@ -23,7 +23,8 @@ static int penalties_apply(struct logits_processor *base, struct logits_row *row
     const struct sample_params *p = &((const struct penalties *)base)->params;
     uint32_t *counts = row->scratch->counts;
     float *x = logits_write(row);
-    size_t from = h->n > p->repeat_n ? h->n - p->repeat_n : 0;
+    size_t from = h->n;
+    for (size_t left = p->repeat_n; from > 0 && left > 0;) left -= h->ids[--from] != ITEM_EMBD;
     for (size_t i = from; i < h->n; i++)
         if ((uint32_t)h->ids[i] < row->vocab) counts[h->ids[i]]++;
     for (size_t i = from; i < h->n; i++) {

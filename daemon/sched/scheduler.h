@@ -200,6 +200,10 @@ struct sched_run {
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load);
 
+/* Before the step: of part @r, which is prefill, only the first @n tokens are to be computed, at least 1 and fewer than
+ * it has. Changes *r, and *load to fit. */
+void sched_shorten(const struct sched_state *s, struct sched_run *r, uint32_t n, struct sched_load *load);
+
 /* Units of service for @n tokens of @r. */
 uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, uint32_t n);
 

@@ -2,6 +2,7 @@
 /* Fills the batch of a step. */
 #include "daemon/sched/internal.h"
 #include "daemon/sched/scheduler.h"
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -33,13 +34,28 @@ static bool is_decode(const struct sched_req *r)
     return r->decoding && r->known - r->computed == 1;
 }
 
+/* Thousands of pairs of tokens that see each other, for @n tokens after @before others. */
+static double pairs_of(uint32_t before, uint32_t n)
+{
+    return ((double)before * n + (double)n * n / 2) / 1000;
+}
+
 static void run(struct step *t, uint32_t index, uint32_t n)
 {
     const struct sched_req *r = &t->s->reqs[index];
     t->out[t->n_out++] = (struct sched_run){.index = index, .n = n, .logits = r->computed + n == r->known};
-    double pairs = ((double)r->computed * n + (double)n * n / 2) / 1000;
     *(is_decode(r) ? &t->load->decode : &t->load->prefill) += n;
-    *(is_decode(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs;
+    *(is_decode(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs_of(r->computed, n);
+}
+
+void sched_shorten(const struct sched_state *s, struct sched_run *r, uint32_t n, struct sched_load *load)
+{
+    const struct sched_req *req = &s->reqs[r->index];
+    assert(n >= 1 && n < r->n && !is_decode(req) && r->draft == 0);
+    load->prefill -= r->n - n;
+    load->prefill_kv -= pairs_of(req->computed, r->n) - pairs_of(req->computed, n);
+    r->n = n;
+    r->logits = false;
 }
 
 /* --- decoding --- */
@@ -241,7 +257,7 @@ static void speculate(struct step *t)
         run->n += n;
         t->tokens -= n;
         t->load->decode += n;
-        t->load->decode_kv += ((double)r->known * n + (double)n * n / 2) / 1000;
+        t->load->decode_kv += pairs_of(r->known, n);
     }
 }
 

@@ -27,10 +27,12 @@ static uint32_t found(const struct prefix_match *m)
  */
 static bool find(const struct kv_cache *c, const struct seq *s, struct prefix_match *own, struct prefix_match *public)
 {
-    prefix_find(c->prefix, &s->reuse.namespace, items_tokens(seq_ids(s), findable(s)), own);
+    struct items items = seq_items(s);
+    items.n = findable(s);
+    prefix_find(c->prefix, &s->reuse.namespace, items, own);
     *public = (struct prefix_match){0};
     if (!c->has_public) return false;
-    prefix_find(c->prefix, &c->public_namespace, items_tokens(seq_ids(s), findable(s)), public);
+    prefix_find(c->prefix, &c->public_namespace, items, public);
     return found(public) > found(own);
 }
 
@@ -42,9 +44,19 @@ uint32_t reuse_known(const struct kv_cache *c, const struct seq *s)
 
 /* --- answers to the same prompt --- */
 
-static bool agree(const struct seq *a, const struct seq *b, uint32_t from, uint32_t to)
+/* The items from @from to @to. */
+static struct items part(const struct seq *s, uint32_t from, uint32_t to)
 {
-    return memcmp(seq_ids(a) + from, seq_ids(b) + from, (to - from) * sizeof(*seq_ids(a))) == 0;
+    struct items t = items_from(seq_items(s), from);
+    t.n = to - from;
+    return t;
+}
+
+/* The first @n items are the same. */
+static bool agree(const struct seq *a, const struct seq *b, uint32_t n)
+{
+    const struct items x = part(a, 0, n), y = part(b, 0, n);
+    return items_equal(&x, &y);
 }
 
 /* The next sibling of @s after @t (NULL: the first) that has blocks, as they are in the index. */
@@ -61,7 +73,7 @@ uint32_t reuse_shared(const struct seq *s)
     uint32_t most = 0;
     for (const struct seq *t = NULL; (t = next_sibling(s, t));) {
         uint32_t n = t->reuse.indexed < findable(s) ? t->reuse.indexed : findable(s) / KV_BLOCK * KV_BLOCK;
-        if (n > most && agree(s, t, 0, n)) most = n;
+        if (n > most && agree(s, t, n)) most = n;
     }
     return most / KV_BLOCK;
 }
@@ -73,11 +85,12 @@ static const struct seq *writing_sibling(const struct seq *s, uint32_t n, uint32
     const struct seq *best = NULL;
     *partial = least;
     for (const struct seq *t = NULL; (t = next_sibling(s, t));) {
-        uint32_t end = t->kv.n_tokens < findable(s) ? t->kv.n_tokens : findable(s), at = n;
-        if (t->reuse.indexed != n || end <= n || !agree(s, t, 0, n)) continue;
-        while (at < end && seq_ids(s)[at] == seq_ids(t)[at]) at++;
-        if (at - n <= *partial) continue;
-        *partial = at - n;
+        uint32_t end = t->kv.n_tokens < findable(s) ? t->kv.n_tokens : findable(s);
+        if (t->reuse.indexed != n || end <= n || !agree(s, t, n)) continue;
+        const struct items x = part(s, n, end), y = part(t, n, end);
+        uint32_t common = items_common(&x, &y);
+        if (common <= *partial) continue;
+        *partial = common;
         best = t;
     }
     return best;
@@ -240,7 +253,7 @@ static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
     struct reuse *u = &s->reuse;
     struct prefix_node *node;
     uint32_t at = u->indexed / KV_BLOCK, *ids = s->kv.tables[0].ids, mine = ids[at];
-    const struct items items = items_tokens(seq_ids(s) + u->indexed, n);
+    const struct items items = part(s, u->indexed, u->indexed + n);
     int r = prefix_add(c->prefix, &u->namespace, u->indexed_node, items, mine, s->uid, &node);
     if (r < 0) {
         u->off = true; /* others have to compute these tokens again */
@@ -293,8 +306,7 @@ struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s,
                                   uint32_t from, uint32_t *n)
 {
     if (from >= findable(s)) return NULL;
-    const struct items rest = items_tokens(seq_ids(s) + from, findable(s) - from);
-    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, after, rest, n);
+    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, after, part(s, from, findable(s)), n);
     struct prefix_info info;
     if (!x || *n == 0) return NULL;
     /* With several groups a node in memory may lack a block that the file has. */

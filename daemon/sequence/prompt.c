@@ -12,11 +12,23 @@ int prompt_record(struct prompt *p, const char *text, size_t len, bool markup)
     return 0;
 }
 
+int prompt_push_run(struct prompt *p, struct item_run run, uint32_t end, struct embeddings *e)
+{
+    size_t before = p->tokens.n;
+    int r = 0;
+    run.at = (uint32_t)before;
+    for (uint32_t i = 0; r == 0 && i < run.n; i++) r = tokens_push(&p->tokens, ITEM_EMBD, end);
+    if (r == 0) r = run_list_add(&p->runs, &run, e);
+    if (r < 0) p->tokens.n = before;
+    return r;
+}
+
 int prompt_copy(struct prompt *to, const struct prompt *from)
 {
     const struct tokens *t = &from->tokens;
     for (size_t i = 0; i < t->n; i++)
         if (tokens_push(&to->tokens, t->ids[i], t->ends[i]) < 0) return -ENOMEM;
+    if (run_list_copy(&to->runs, &from->runs, 0, UINT64_MAX, 0) < 0) return -ENOMEM;
     to->keep = from->keep;
     to->miss_at = from->miss_at;
     int r = buf_append(&to->text, from->text.data ? from->text.data : "", from->text.len);
@@ -26,6 +38,7 @@ int prompt_copy(struct prompt *to, const struct prompt *from)
 void prompt_fini(struct prompt *p)
 {
     tokens_fini(&p->tokens);
+    run_list_fini(&p->runs);
     buf_fini(&p->text);
     buf_fini(&p->markup);
     *p = (struct prompt){0};

@@ -55,6 +55,7 @@ struct seq *seq_free(struct seq *s)
     prompt_fini(&s->prompt);
     free(s->end_node);
     free(s->context.view);
+    run_list_fini(&s->context.view_runs);
     free(s->biases);
     sampling_fini(&s->sampling);
     output_fini(&s->output);
@@ -80,11 +81,12 @@ static int copy_context(struct seq_context *to, const struct seq_context *from)
 {
     *to = *from;
     to->view = NULL;
+    to->view_runs = (struct run_list){0};
     if (!from->view) return 0;
     to->view = calloc(from->ctx, sizeof(*to->view));
     if (!to->view) return -ENOMEM;
     memcpy(to->view, from->view, from->n_view * sizeof(*to->view));
-    return 0;
+    return run_list_copy(&to->view_runs, &from->view_runs, 0, UINT64_MAX, 0);
 }
 
 int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
@@ -115,6 +117,37 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
     return r;
 }
 
+/* --- embeddings --- */
+
+/* The embeddings of each run of seq_items(). */
+static struct embeddings *const *embd_of(const struct seq *s)
+{
+    return s->context.view ? s->context.view_runs.embd : s->prompt.runs.embd;
+}
+
+const float *seq_embd(const struct seq *s, uint32_t at)
+{
+    const struct items t = seq_items(s);
+    const struct item_run *r = items_run_at(&t, at);
+    const struct embeddings *e = embd_of(s)[r - t.runs];
+    return e->values + (size_t)(at - r->at) * e->dim;
+}
+
+int seq_check_embd(const struct seq *s, uint32_t dim)
+{
+    const struct items t = seq_items(s);
+    for (uint32_t i = t.n_runs; i-- > 0 && t.runs[i].at + t.runs[i].n > s->kv.n_tokens;) {
+        const struct embeddings *e = embd_of(s)[i];
+        if (!e)
+            return error_say(-ENODATA,
+                             "the session has %s whose embeddings are not available, and the cache has no KV of it any "
+                             "more: send it again in a new session",
+                             t.runs[i].kind == ITEM_IMAGE ? "an image" : "sound");
+        if (e->dim != dim) return error_say(-EINVAL, "embeddings of %u values do not fit a model of %u", e->dim, dim);
+    }
+    return 0;
+}
+
 /* --- positions --- */
 
 uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep)
@@ -123,25 +156,48 @@ uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep)
     return n < ctx ? 0 : half * (1 + (n - ctx) / half);
 }
 
-/* The view is a function of the number of tokens, not of their history. */
+/* The end of the first items that stay, and the beginning of the last ones, so that no run is cut. False: there are no
+ * last ones. */
+static bool shift_bounds(const struct prompt *p, uint32_t *keep, uint64_t *rest)
+{
+    const struct items all = prompt_items(p);
+    const struct item_run *first = items_run_at(&all, *keep), *last = items_run_at(&all, (uint32_t)*rest);
+    if (first && first->at < *keep) *keep = first->at;
+    if (last && last->at < *rest) *rest = (uint64_t)last->at + last->n;
+    return *rest < all.n;
+}
+
+/* The view is a function of the items, not of their history. */
 int seq_make_view(struct seq *s)
 {
     struct seq_context *c = &s->context;
-    uint64_t n = s->prompt.tokens.n, out = seq_shift(n, c->ctx, c->keep);
+    const struct prompt *p = &s->prompt;
+    uint64_t n = p->tokens.n, out = seq_shift(n, c->ctx, c->keep), rest = c->keep + out;
+    uint32_t keep = c->keep;
+    struct run_list runs = {0};
     if (out == 0) {
         free(c->view);
         c->view = NULL;
+        run_list_fini(&c->view_runs);
         c->n_view = 0;
         c->shifted = 0;
         return 0;
     }
-    if (!c->view) c->view = calloc(c->ctx, sizeof(*c->view));
-    if (!c->view) return -ENOMEM;
-    const int32_t *ids = s->prompt.tokens.ids;
-    c->shifted = out;
-    c->n_view = (uint32_t)(n - out);
-    memcpy(c->view, ids, c->keep * sizeof(*ids));
-    memcpy(c->view + c->keep, ids + c->keep + out, (c->n_view - c->keep) * sizeof(*ids));
+    if (!shift_bounds(p, &keep, &rest))
+        return error_say(-E2BIG, "a context of %u cannot shift: a run of embeddings at the end does not fit", c->ctx);
+    int r = run_list_copy(&runs, &p->runs, 0, keep, 0);
+    if (r == 0) r = run_list_copy(&runs, &p->runs, rest, UINT64_MAX, rest - keep);
+    if (r == 0 && !c->view && !(c->view = calloc(c->ctx, sizeof(*c->view)))) r = -ENOMEM;
+    if (r < 0) {
+        run_list_fini(&runs);
+        return r;
+    }
+    run_list_fini(&c->view_runs);
+    c->view_runs = runs;
+    c->shifted = rest - keep;
+    c->n_view = (uint32_t)(n - c->shifted);
+    memcpy(c->view, p->tokens.ids, keep * sizeof(*c->view));
+    memcpy(c->view + keep, p->tokens.ids + rest, (n - rest) * sizeof(*c->view));
     return 0;
 }
 
@@ -208,12 +264,15 @@ int seq_cut(struct seq *s, struct output_step *out)
     return r < 0 ? r : record_tail(&s->prompt, out);
 }
 
-/* Append the token to the view of a context that shifts. 2: the context was full, and has shifted. */
+/* Append the token to the view of a context that shifts. 2: it is time to shift, and it has shifted. Where a run was
+ * left out whole the context is not full then, but the time depends on the number of items alone. */
 static int extend_view(struct seq *s, int32_t id)
 {
     struct seq_context *c = &s->context;
+    uint64_t n = s->prompt.tokens.n;
     if (c->view) c->view[c->n_view++] = id;
-    if (c->policy != PROTO_CONTEXT_SHIFT || seq_known(s) < c->ctx) return 0;
+    if (c->policy != PROTO_CONTEXT_SHIFT || seq_shift(n, c->ctx, c->keep) == seq_shift(n - 1, c->ctx, c->keep))
+        return 0;
     int r = seq_make_view(s);
     return r < 0 ? r : 2;
 }

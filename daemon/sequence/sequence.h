@@ -36,9 +36,10 @@ struct seq_context {
     uint32_t ctx;   /* positions of the context */
     uint32_t keep;  /* the first positions, which stay when the context is full */
     uint32_t batch; /* tokens of a step at most */
-    int32_t *view;  /* [ctx] the tokens that a shifted context has left; NULL: all */
+    int32_t *view;  /* [ctx] the items that a shifted context has left; NULL: all */
     uint32_t n_view;
-    uint64_t shifted; /* tokens that were left out */
+    struct run_list view_runs; /* with positions in the view */
+    uint64_t shifted;          /* items that were left out */
 };
 
 /* The sequence as the scheduler sees it; request/plan.c's, but for what admit.c and step.c count. */
@@ -81,7 +82,7 @@ struct seq {
     size_t n_prompt, cached; /* tokens of the prompt; of these, found in the cache when it was admitted */
     uint32_t max_tokens, generated;
     bool max_is_context; /* the context leaves max_tokens, less than the request asked for */
-    struct kv_tables kv; /* n_tokens of seq_ids() are computed */
+    struct kv_tables kv; /* n_tokens of seq_items() are computed */
     struct reuse reuse;
     struct seq_context context;
     struct seq_schedule sched;
@@ -116,7 +117,7 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth);
 void seq_preempted(struct seq *s, uint64_t now);
 void seq_resumed(struct seq *s, uint64_t now);
 
-/* The tokens to be computed: all, or what the context policy leaves of them. */
+/* The items to be computed, and their ids: all, or what the context policy leaves of them. */
 static inline const int32_t *seq_ids(const struct seq *s)
 {
     return s->context.view ? s->context.view : s->prompt.tokens.ids;
@@ -126,6 +127,18 @@ static inline uint32_t seq_known(const struct seq *s)
 {
     return s->context.view ? s->context.n_view : (uint32_t)s->prompt.tokens.n;
 }
+
+static inline struct items seq_items(const struct seq *s)
+{
+    const struct run_list *l = s->context.view ? &s->context.view_runs : &s->prompt.runs;
+    return (struct items){.ids = seq_ids(s), .n = seq_known(s), .runs = l->runs, .n_runs = l->n};
+}
+
+/* The embeddings of position @at, one of a run, and of those that follow in the run; they are at hand. */
+const float *seq_embd(const struct seq *s, uint32_t at);
+/* Can all that is not computed be computed by a model of @dim? 0; with an error message: -ENODATA: the embeddings of a
+ * run are not at hand, and the cache does not have its KV; -EINVAL: they are of another model. */
+int seq_check_embd(const struct seq *s, uint32_t dim);
 
 /* Positions it may come to need; blocks of group 0 it holds at once at most. */
 uint32_t seq_positions(const struct seq *s);
@@ -145,7 +158,9 @@ bool seq_rotates(const struct seq *s);
 
 /* Tokens of @n that a shifted context leaves out when the first @keep stay. */
 uint64_t seq_shift(uint64_t n, uint32_t ctx, uint32_t keep);
-/* Set the view of a context that shifts. 0 or -ENOMEM. */
+/* Set the view of a context that shifts. A run that the shift would cut is left out whole. 0; -E2BIG with an error
+ * message: nothing would be left behind the first items, because a run ends the sequence; -ENOMEM. On an error the view
+ * is as before. */
 int seq_make_view(struct seq *s);
 
 /*

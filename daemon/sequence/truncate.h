@@ -6,7 +6,7 @@
 struct seq;
 
 /*
- * Only the KV of the first @n of seq_ids() counts as computed from now on; nothing changes if no more is. The tokens
+ * Only the KV of the first @n of seq_items() counts as computed from now on; nothing changes if no more is. The tokens
  * themselves stay. @s keeps as many blocks as it has, for the positions that it may need: those from @n on are its own,
  * so that it may write them, and what others or the prefix index have of the old ones stays as it is. @s is running.
  *

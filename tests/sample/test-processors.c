@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bias, penalties, the greedy and the truncation sampler, against their definitions. */
+#include "daemon/model/items.h"
 #include "daemon/sample/rng.h"
 #include "libcommon/error.h"
 #include "tests/sample/fixture.h"
@@ -124,7 +125,10 @@ static void test_repeat_penalty(void **state)
     assert_int_equal(id, 0); /* 4/1.5 > 3/1.5 */
     w.p.repeat_n = 2;
     assert_int_equal(fixture_pick(*state, &w, logits, history, 3, 0, &id), 0);
-    assert_int_equal(id, 1); /* 3 > 4/1.5 */
+    assert_int_equal(id, 1);                                         /* 3 > 4/1.5 */
+    const int32_t image[] = {1, ITEM_EMBD, ITEM_EMBD, 0, ITEM_EMBD}; /* the newest two tokens */
+    assert_int_equal(fixture_pick(*state, &w, logits, image, 5, 0, &id), 0);
+    assert_int_equal(id, 0); /* 4/1.5 > 3/1.5 */
     const float low[V] = {-40, -40, -1, -1.4f, -40, -40, -40, -40};
     const int32_t two[] = {2};
     w.p.repeat = 1.5f; /* a negative logit is multiplied: -1.5 < -1.4 */

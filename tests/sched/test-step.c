@@ -83,6 +83,27 @@ static void test_prefill_alone_fills_the_step(void **state)
     assert_int_equal(t.load.prefill, 512);
 }
 
+/* A part that the caller cuts counts as if the scheduler had cut it there. */
+static void test_shorten(void **state)
+{
+    struct table t, whole;
+    table_init(&t, 512);
+    add(&t, 0, 7, 8, true);
+    add(&t, 0, 100, 130, false);
+    whole = t;
+    whole.s.reqs = whole.reqs, whole.s.users = whole.users;
+    whole.reqs[1].known = 120;
+    step(&t);
+    step(&whole);
+    assert_run(&t, 1, 1, 30, true);
+    sched_shorten(&t.s, &t.out[1], 20, &t.load);
+    assert_run(&t, 1, 1, 20, false);
+    assert_int_equal(t.load.prefill, whole.load.prefill);
+    assert_int_equal(t.load.decode, whole.load.decode);
+    assert_true(t.load.decode_kv == whole.load.decode_kv);
+    assert_true(t.load.prefill_kv > whole.load.prefill_kv - 1e-9 && t.load.prefill_kv < whole.load.prefill_kv + 1e-9);
+}
+
 static void test_decode_first(void **state)
 {
     struct table t;
@@ -422,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefill_alone_fills_the_step),
+        cmocka_unit_test(test_shorten),
         cmocka_unit_test(test_decode_first),
         cmocka_unit_test(test_prefill_beside_decode_is_bounded),
         cmocka_unit_test(test_prefill_beside_other_users_is_bounded),

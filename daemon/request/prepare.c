@@ -134,14 +134,14 @@ static size_t ids_before(const struct session_content *x, size_t at)
     return lo;
 }
 
-/* Bytes [from, to) were markup and are data now: where the first control token begins that the session has there, or
- * @to. */
+/* Bytes [from, to) were markup and are data now: where the first control token or run begins that the session has
+ * there, or @to. */
 static size_t lost_control(const struct session_content *x, const struct tokenizer *k, size_t from, size_t to)
 {
     for (size_t i = ids_before(x, from); i < x->n_ids; i++) {
         size_t begin = i ? x->ends[i - 1] : 0;
         if (begin >= to) break;
-        if (tokenizer_is_control(k, x->ids[i])) return begin;
+        if (x->ids[i] == ITEM_EMBD || tokenizer_is_control(k, x->ids[i])) return begin;
     }
     return to;
 }
@@ -170,8 +170,8 @@ static int new_control(const struct prompt *p, const struct tokenizer *k, size_t
 
 /*
  * How many of the session's ids stand for text that p begins with: the bytes are equal, and so is what is a control
- * token. Provenance alone may differ ("assistant" is the template's word before an answer and a message's role after
- * it).
+ * token. No run is cut: its ids end at the same byte. Provenance alone may differ ("assistant" is the template's word
+ * before an answer and a message's role after it).
  */
 static int common_ids(const struct prompt *p, const struct tokenizer *k, const struct session_content *x, size_t *keep)
 {
@@ -200,6 +200,8 @@ static int keep_ids(struct prompt *p, const struct session_content *x, size_t ke
 {
     for (size_t i = 0; i < keep; i++)
         if (tokens_push(&p->tokens, x->ids[i], x->ends[i]) < 0) return -ENOMEM;
+    for (size_t i = 0; keep && i < x->n_runs && x->runs[i].at < keep; i++) /* their embeddings are not at hand */
+        if (run_list_add(&p->runs, &x->runs[i], NULL) < 0) return -ENOMEM;
     p->keep = keep;
     p->miss_at = x && keep < x->n_ids ? (int64_t)keep : -1;
     return 0;

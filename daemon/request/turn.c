@@ -17,7 +17,7 @@ static uint64_t turn_bytes(const struct request *r)
     const struct prompt *p = &request_first(r)->prompt;
     uint64_t ids = p->tokens.n - p->keep, bytes = p->text.len - (p->keep ? p->tokens.ends[p->keep - 1] : 0);
     for (size_t i = 0; i < g->n_messages; i++) bytes += g->messages[i].role.len + g->messages[i].content.len;
-    return bytes + 8 * ids;
+    return bytes + 8 * ids + sizeof(struct item_run) * p->runs.n;
 }
 
 int turn_claim(struct request *r)
@@ -138,8 +138,9 @@ static int commit(struct request *r, struct seq *s)
         session_truncate(x, p->keep);
         size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
         if (at) session_set_markup(x, p->markup.data, at); /* as the template marks it now */
-        result = session_extend(x, p->tokens.ids + p->keep, p->tokens.ends + p->keep, p->tokens.n - p->keep,
-                                p->text.data + at, p->markup.data + at, p->text.len - at);
+        const struct items new = items_from(prompt_items(p), (uint32_t)p->keep);
+        result =
+            session_extend(x, new, p->tokens.ends + p->keep, p->text.data + at, p->markup.data + at, p->text.len - at);
     }
     if (result < 0) {
         session_drop_messages(x, n_messages);

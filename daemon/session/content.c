@@ -28,8 +28,9 @@ void session_set_tail(struct session *x, struct session_tail tail)
 void session_charge(struct session *x)
 {
     const struct session_content *c = &x->content;
-    uint64_t bytes = sizeof(*x) + x->key.name.len + c->n_ids * (sizeof(*c->ids) + sizeof(*c->ends)) + c->text.len +
-                     c->markup.len + c->message_bytes + c->outcome_bytes + c->failed.len;
+    uint64_t bytes = sizeof(*x) + x->key.name.len + c->n_ids * (sizeof(*c->ids) + sizeof(*c->ends)) +
+                     c->n_runs * sizeof(*c->runs) + c->text.len + c->markup.len + c->message_bytes + c->outcome_bytes +
+                     c->failed.len;
     if (x->owner) atomic_fetch_add(&x->owner->bytes, bytes - x->charged.memory);
     x->charged.memory = bytes;
 }
@@ -71,13 +72,15 @@ void session_clear(struct session *x)
     free(c->outcomes);
     free(c->ids);
     free(c->ends);
+    free(c->runs);
     buf_fini(&c->text);
     buf_fini(&c->markup);
     c->messages = NULL;
     c->outcomes = NULL;
     c->ids = NULL;
     c->ends = NULL;
-    c->n_ids = c->cap_ids = 0;
+    c->runs = NULL;
+    c->n_ids = c->cap_ids = c->n_runs = c->cap_runs = 0;
     x->log.ids = x->log.text = x->log.new_outcomes = 0;
     if (!x->log.size) x->log.n_bases = 0; /* they were for a first log, which is not written */
     changed(x);
@@ -151,17 +154,43 @@ static int ids_reserve(struct session_content *c, size_t more)
     return 0;
 }
 
-int session_extend(struct session *x, const int32_t *ids, const uint32_t *ends, size_t n, const char *text,
-                   const char *markup, size_t len)
+static int runs_reserve(struct session_content *c, size_t more)
+{
+    size_t need = c->n_runs + more;
+    if (need <= c->cap_runs) return 0;
+    struct item_run *runs = reallocarray(c->runs, need, sizeof(*runs));
+    if (!runs) return -ENOMEM;
+    c->runs = runs;
+    c->cap_runs = need;
+    return 0;
+}
+
+/* Append the runs of @items, which follow the ids. */
+static void append_runs(struct session_content *c, const struct items *items)
+{
+    struct item_run *new = c->runs + c->n_runs;
+    uint32_t n = items->n_runs ? items_cut(items, new) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        assert(new[i].offset == 0);
+        new[i].at += (uint32_t)c->n_ids;
+    }
+    c->n_runs += n;
+}
+
+int session_extend(struct session *x, struct items items, const uint32_t *ends, const char *text, const char *markup,
+                   size_t len)
 {
     struct session_content *c = &x->content;
-    if (ids_reserve(c, n) < 0 || buf_reserve(&c->text, len) < 0 || buf_reserve(&c->markup, len) < 0) return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
+    if (ids_reserve(c, items.n) < 0 || runs_reserve(c, items.n_runs) < 0 || buf_reserve(&c->text, len) < 0 ||
+        buf_reserve(&c->markup, len) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < items.n; i++) {
         assert(ends[i] >= (i ? ends[i - 1] : c->text.len) && ends[i] <= c->text.len + len);
-        c->ids[c->n_ids + i] = ids[i];
+        c->ids[c->n_ids + i] = items.ids[i];
         c->ends[c->n_ids + i] = ends[i];
     }
-    c->n_ids += n;
+    append_runs(c, &items);
+    c->n_ids += items.n;
     /* cannot fail: the room was reserved */
     (void)!buf_append(&c->text, text, len);
     (void)!buf_append(&c->markup, markup, len);
@@ -176,18 +205,32 @@ int session_append(struct session *x, int32_t id, const char *text, size_t len, 
     char *flags = malloc(len ? len : 1);
     if (!flags) return -ENOMEM;
     memset(flags, markup, len);
-    int r = session_extend(x, &id, &end, 1, text, flags, len);
+    int r = session_extend(x, items_tokens(&id, 1), &end, text, flags, len);
     free(flags);
     return r;
+}
+
+void session_cut_runs(struct session_content *c, size_t keep)
+{
+    while (c->n_runs && c->runs[c->n_runs - 1].at >= keep) c->n_runs--;
+}
+
+bool session_cuts_run(const struct session_content *c, size_t keep)
+{
+    const struct items t = session_items(c);
+    const struct item_run *r = keep < c->n_ids ? items_run_at(&t, (uint32_t)keep) : NULL;
+    return r && r->at < keep;
 }
 
 void session_truncate(struct session *x, size_t keep)
 {
     struct session_content *c = &x->content;
     if (keep > c->n_ids) keep = c->n_ids;
+    assert(!session_cuts_run(c, keep));
     size_t end = keep ? c->ends[keep - 1] : 0;
     if (keep == c->n_ids && end == c->text.len) return;
     c->n_ids = keep;
+    session_cut_runs(c, keep);
     if (x->log.ids > keep) x->log.ids = keep;
     cut_text(x, end);
     changed(x);
@@ -195,7 +238,7 @@ void session_truncate(struct session *x, size_t keep)
 
 void session_forget_tokens(struct session *x)
 {
-    x->content.n_ids = x->log.ids = 0;
+    x->content.n_ids = x->content.n_runs = x->log.ids = 0;
     if (!x->content.raw) cut_text(x, 0);
     x->tail = (struct session_tail){0};
     changed(x);

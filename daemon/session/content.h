@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The content of a session: token ids, the text they stand for, messages, and the outcomes of its last turns. A reader
- * gets it from session_content(); only the functions below change it. They need a session that is busy and loaded,
- * touch no file, and mark the session as unsaved until session_save().
+ * The content of a session: the items of its prompt (model/items.h), the text they stand for, messages, and the
+ * outcomes of its last turns. A reader gets it from session_content(); only the functions below change it. They need a
+ * session that is busy and loaded, touch no file, and mark the session as unsaved until session_save().
  */
+#include "daemon/model/items.h"
 #include "libcommon/buf.h"
 #include "libcommon/proto.h"
 #include <stdbool.h>
@@ -34,8 +35,10 @@ struct session_content {
     int32_t *ids;          /* [n_ids] */
     uint32_t *ends;        /* [n_ids], ascending, none above text.len */
     size_t n_ids, cap_ids; /* cap_ids: entries allocated */
-    struct buf text;       /* bytes */
-    struct buf markup;     /* text.len flags */
+    struct item_run *runs; /* [n_runs] whole runs, whose ids are ITEM_EMBD. All ids of a run have the same end. */
+    size_t n_runs, cap_runs;
+    struct buf text;   /* bytes */
+    struct buf markup; /* text.len flags */
 
     struct proto_message *messages; /* [n_messages] */
     size_t n_messages;
@@ -65,14 +68,20 @@ void session_set_model(struct session *x, const uint8_t model[16]);
 /* Replace the flags of the first @n bytes of the text, @n <= text.len. @markup: [n] of 0 or 1. */
 void session_set_markup(struct session *x, const char *markup, size_t n);
 
-/* Keep the first @keep ids with their text and markup, and drop the rest of all three. */
+/* Keep the first @keep ids with their runs, text and markup, and drop the rest. No run is cut there. */
 void session_truncate(struct session *x, size_t keep);
 /* Append one id with its text of @len bytes. 0 or -ENOMEM (nothing changed). */
 int session_append(struct session *x, int32_t id, const char *text, size_t len, bool markup);
-/* Append @n ids with the @len bytes of text and flags they stand for. @ends: [n] offsets into the text as it is after
- * the call. Everything is copied. 0 or -ENOMEM (nothing changed). */
-int session_extend(struct session *x, const int32_t *ids, const uint32_t *ends, size_t n, const char *text,
-                   const char *markup, size_t len);
+/* Append @items, whose runs are whole, with the @len bytes of text and flags they stand for. @ends: [items.n] offsets
+ * into the text as it is after the call, the same for all items of a run. Everything is copied. 0 or -ENOMEM (nothing
+ * changed). */
+int session_extend(struct session *x, struct items items, const uint32_t *ends, const char *text, const char *markup,
+                   size_t len);
+/* The items; valid until the content changes. */
+static inline struct items session_items(const struct session_content *c)
+{
+    return (struct items){.ids = c->ids, .n = (uint32_t)c->n_ids, .runs = c->runs, .n_runs = (uint32_t)c->n_runs};
+}
 /* Drop the ids, because they belong to another model. A raw session keeps its text and markup, its only content; a
  * session of messages keeps the messages. */
 void session_forget_tokens(struct session *x);

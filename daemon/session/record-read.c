@@ -61,15 +61,17 @@ static const char *get_bytes(struct cursor *c, size_t *len)
 }
 
 struct turn_ids {
-    int32_t *ids;   /* [n] */
-    uint32_t *ends; /* [n] */
-    size_t n;
+    int32_t *ids;          /* [n] */
+    uint32_t *ends;        /* [n] */
+    struct item_run *runs; /* [n_runs] with positions in @ids */
+    size_t n, n_runs;
 };
 
 static void turn_ids_fini(struct turn_ids *t)
 {
     free(t->ids);
     free(t->ends);
+    free(t->runs);
 }
 
 static int get_ids(struct cursor *c, struct turn_ids *t, uint64_t text)
@@ -92,6 +94,32 @@ static int get_ids(struct cursor *c, struct turn_ids *t, uint64_t text)
     return c->bad ? -EBADMSG : 0;
 }
 
+static struct items items_of(const struct turn_ids *t)
+{
+    return (struct items){.ids = t->ids, .n = (uint32_t)t->n, .runs = t->runs, .n_runs = (uint32_t)t->n_runs};
+}
+
+/* The runs among the ids, which are complete. @with: the record has some. */
+static int get_runs(struct cursor *c, struct turn_ids *t, bool with)
+{
+    uint64_t at = 0;
+    t->n_runs = with ? get_count(c, 3 + sizeof(t->runs->digest)) : 0;
+    t->runs = calloc(t->n_runs ? t->n_runs : 1, sizeof(*t->runs));
+    if (!t->runs) return -ENOMEM;
+    for (size_t i = 0; i < t->n_runs; i++) {
+        uint64_t skip = get(c), n = get(c), kind = get(c);
+        const uint8_t *digest = get_fixed(c, sizeof(t->runs->digest));
+        if (!digest || skip > t->n - at || n == 0 || n > t->n - at - skip || kind > UINT32_MAX) return -EBADMSG;
+        at += skip;
+        t->runs[i] = (struct item_run){.at = (uint32_t)at, .n = (uint32_t)n, .kind = (uint32_t)kind};
+        memcpy(t->runs[i].digest, digest, sizeof(t->runs->digest));
+        at += n;
+        if (t->ends[t->runs[i].at] != t->ends[at - 1]) return -EBADMSG;
+    }
+    const struct items items = items_of(t);
+    return t->n > UINT32_MAX || with != (t->n_runs > 0) || !items_check(&items) ? -EBADMSG : 0;
+}
+
 /* The flags of the whole text. */
 static int get_markup(struct cursor *c, struct session *x)
 {
@@ -105,22 +133,24 @@ static int get_markup(struct cursor *c, struct session *x)
     return c->bad || at != x->content.markup.len ? -EBADMSG : 0;
 }
 
-static int apply_text(struct cursor *c, struct session *x)
+static int apply_text(struct cursor *c, struct session *x, bool runs)
 {
     uint64_t ids = get(c), text = get(c), messages = get(c);
     _cleanup_(turn_ids_fini) struct turn_ids t = {0};
     if (c->bad || ids > x->content.n_ids || text > x->content.text.len || messages > x->content.n_messages)
         return -EBADMSG;
-    if (ids && x->content.ends[ids - 1] > text) return -EBADMSG;
+    if ((ids && x->content.ends[ids - 1] > text) || session_cuts_run(&x->content, ids)) return -EBADMSG;
     int r = get_ids(c, &t, text);
+    if (r == 0) r = get_runs(c, &t, runs);
     if (r < 0) return r;
     size_t len;
     const char *s = get_bytes(c, &len);
     if (c->bad || len > UINT32_MAX - text || (t.n && t.ends[t.n - 1] > text + len)) return -EBADMSG;
     x->content.n_ids = (size_t)ids;
+    session_cut_runs(&x->content, (size_t)ids);
     x->content.text.len = x->content.markup.len = (size_t)text;
     /* @s stands for the flags here; get_markup() sets all of them. */
-    r = session_extend(x, t.ids, t.ends, t.n, s, s, len);
+    r = session_extend(x, items_of(&t), t.ends, s, s, len);
     if (r == 0) r = get_markup(c, x);
     if (r == 0) session_drop_messages(x, (size_t)messages);
     return r;
@@ -179,7 +209,7 @@ bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session
     return true;
 }
 
-int session_record_apply(struct session *x, const uint8_t *p, size_t n)
+int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool runs)
 {
     struct cursor c = {p, p + n, false};
     struct session_summary s;
@@ -190,7 +220,7 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n)
     x->content.raw = *flags & SESSION_RECORD_RAW;
     x->content.context = (enum proto_context) * context;
     memcpy(x->content.model, model, sizeof(x->content.model));
-    int r = apply_text(&c, x);
+    int r = apply_text(&c, x, runs);
     if (r == 0) r = apply_messages(&c, x);
     if (r < 0) return r;
     size_t outcomes = get_count(&c, 1);

@@ -39,6 +39,36 @@ static int put_ids(struct buf *b, const struct session *x, size_t from, size_t t
     return r;
 }
 
+/* The runs behind the first @from ids are the last ones; returns their number. */
+static size_t new_runs(const struct session *x, size_t from)
+{
+    const struct session_content *c = &x->content;
+    size_t n = 0;
+    while (n < c->n_runs && c->runs[c->n_runs - 1 - n].at >= from) n++;
+    return n;
+}
+
+static int put_runs(struct buf *b, const struct session *x, size_t from)
+{
+    const struct session_content *c = &x->content;
+    size_t n = new_runs(x, from);
+    if (n == 0) return 0; /* a record of tokens alone */
+    int r = put(b, n);
+    for (const struct item_run *run = c->runs + c->n_runs - n; r == 0 && run < c->runs + c->n_runs; run++) {
+        r = put(b, run->at - from);
+        if (r == 0) r = put(b, run->n);
+        if (r == 0) r = put(b, run->kind);
+        if (r == 0) r = buf_append(b, run->digest, sizeof(run->digest));
+        from = run->at + run->n;
+    }
+    return r;
+}
+
+bool session_record_runs(const struct session *x, bool all)
+{
+    return new_runs(x, all ? 0 : x->log.ids) > 0;
+}
+
 /* Length of the run of flags equal to @flag at @at. */
 static size_t run(const struct buf *m, size_t at, bool flag)
 {
@@ -124,6 +154,7 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0) r = put(out, text);
     if (r == 0) r = put(out, messages);
     if (r == 0) r = put_ids(out, x, ids, text);
+    if (r == 0) r = put_runs(out, x, ids);
     if (r == 0) r = put_bytes(out, x->content.text.data ? x->content.text.data + text : "", x->content.text.len - text);
     if (r == 0) r = put_markup(out, &x->content.markup);
     if (r == 0) r = put_messages(out, x, messages);

@@ -20,9 +20,12 @@ int session_summary_write(struct buf *out, const struct session_summary *s);
 /* False: the bytes are not a summary. */
 bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out);
 
+/* A turn record has runs of embeddings among its ids, and is of the kind that an older hobd refuses. */
+bool session_record_runs(const struct session *x, bool all);
+
 /* Append the payload to @out. @all: as if the log was empty. 0, -ENOMEM, or -E2BIG (message). */
 int session_record_write(struct buf *out, const struct session *x, bool all);
 
-/* Change the content of @x as the payload says. 0; -EBADMSG: not a payload, or it does not fit the content; -ENOMEM. On
- * error the content is valid but unspecified. */
-int session_record_apply(struct session *x, const uint8_t *p, size_t n);
+/* Change the content of @x as the payload says. @runs: it is of the kind with runs. 0; -EBADMSG: not a payload, or it
+ * does not fit the content; -ENOMEM. On error the content is valid but unspecified. */
+int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool runs);

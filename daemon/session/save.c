@@ -18,6 +18,17 @@
 
 /* --- whole logs --- */
 
+/* Append a turn record of @x. */
+static int write_turn(struct buf *b, const struct session *x, bool all)
+{
+    size_t at = b->len;
+    int r = session_log_begin(b);
+    if (r == 0) r = session_record_write(b, x, all);
+    return r < 0
+               ? r
+               : session_log_finish(b, at, session_record_runs(x, all) ? SESSION_LOG_KIND_RUNS : SESSION_LOG_KIND_TURN);
+}
+
 static int build(struct buf *b, const struct session *x, const struct session *from, bool delta,
                  const struct session_summary *s)
 {
@@ -28,11 +39,7 @@ static int build(struct buf *b, const struct session *x, const struct session *f
     if (r == 0) r = session_log_begin(b);
     if (r == 0) r = session_bases_write(b, &bases, s);
     if (r == 0) r = session_log_finish(b, at, SESSION_LOG_KIND_BASE);
-    if (r < 0 || !delta) return r;
-    at = b->len;
-    r = session_log_begin(b);
-    if (r == 0) r = session_record_write(b, from, false);
-    return r < 0 ? r : session_log_finish(b, at, SESSION_LOG_KIND_TURN);
+    return r < 0 || !delta ? r : write_turn(b, from, false);
 }
 
 int session_share_write(int dir, struct session *x, const struct session *from, bool delta)
@@ -63,10 +70,7 @@ int session_log_write(int dir, struct session *x, const struct session *from)
     int r = session_share_write(dir, x, from, !from->log.saved);
     if (r <= 0) return r;
     r = session_log_write_head(&b, x, from == x || !from->log.size ? NULL : from);
-    size_t at = b.len;
-    if (r == 0) r = session_log_begin(&b);
-    if (r == 0) r = session_record_write(&b, from, true);
-    if (r == 0) r = session_log_finish(&b, at, SESSION_LOG_KIND_TURN);
+    if (r == 0) r = write_turn(&b, from, true);
     if (r < 0) return r;
     uint64_t before = x->log.inode;
     r = session_log_publish(dir, x, &b);
@@ -133,9 +137,7 @@ static int append(int dir, struct session *x, bool any_length)
     if (session_quota_kept(x->owner, x->log.inode) > x->log.size)
         return 1; /* another program cut the part that forks share */
     int r = buf_append(&b, x->log.sum, SESSION_LOG_SUM);
-    if (r == 0) r = session_log_begin(&b);
-    if (r == 0) r = session_record_write(&b, x, false);
-    if (r == 0) r = session_log_finish(&b, SESSION_LOG_SUM, SESSION_LOG_KIND_TURN);
+    if (r == 0) r = write_turn(&b, x, false);
     if (r < 0) return r;
     if (!any_length && own_bytes(x) + b.len > 2 * x->charged.memory + SLACK) return 1;
     session_file_name(name, x->key.hash, ".log");

@@ -8,7 +8,7 @@
  *     magic: "hob session 1\n\0\0"                16 bytes; the first 12 are the same in every version
  *     records, each:
  *         u32 length of the payload
- *         u32 kind: 0 head, 1 turn, 2 bases
+ *         u32 kind: 0 head, 1 turn, 2 bases, 3 turn with runs of embeddings
  *         u64 XXH3-64 of the 24 bytes before, which makes the length trustworthy
  *         payload
  *         XXH3-128 (canonical) of the 16 bytes before the record and the record so far
@@ -37,6 +37,9 @@
  *     u8 flags (1: raw, 2: failed)   u8 context policy (enum proto_context)   model[16]
  *     keep_ids   keep_text   keep_messages        how much of the content so far remains
  *     n   id × n   end × n                        each end as the difference to the one before, the first to keep_text
+ *     n   run × n                                 only in a turn with runs, 1 or more, ascending: ids between the run
+ *                                                 before and this one, ids of the run, kind (enum item_kind),
+ *                                                 digest[16]. Its ids are ITEM_EMBD, and all have the same end.
  *     text: bytes                                 appended at keep_text
  *     n   run × n                                 markup of the whole text, the kept part included, as lengths of runs:
  *                                                 of zeros, then of ones, then of zeros, …
@@ -62,6 +65,7 @@
 #define SESSION_LOG_KIND_HEAD 0
 #define SESSION_LOG_KIND_TURN 1
 #define SESSION_LOG_KIND_BASE 2
+#define SESSION_LOG_KIND_RUNS 3 /* a turn with runs */
 
 /* --- records --- */
 

@@ -178,6 +178,10 @@ void session_charge(struct session *x);
 void session_clear(struct session *x);
 /* Drop the outcomes and the error message of the last turn, which a fork does not inherit. */
 void session_drop_outcomes(struct session *x);
+/* Do the first @keep ids end inside a run? */
+bool session_cuts_run(const struct session_content *c, size_t keep);
+/* Drop the runs behind the first @keep ids. */
+void session_cut_runs(struct session_content *c, size_t keep);
 /* Move the content of @src to @dst, which is empty. */
 void session_take(struct session *dst, struct session *src);
 

@@ -8,7 +8,7 @@ from conftest import TOP
 
 MAY = {
     "libcommon": set(), "client": {"libcommon"}, "kernels": set(),
-    "daemon/model": {"kernels", "libcommon"}, "daemon/session": {"libcommon"}, "daemon/jobs": {"libcommon"},
+    "daemon/model": {"kernels", "libcommon"}, "daemon/session": {"libcommon", "daemon/model"}, "daemon/jobs": {"libcommon"},
     "daemon/sched": {"libcommon"}, "daemon/backend": {"kernels", "libcommon", "daemon/model"},
     "daemon/reference": {"kernels", "libcommon", "daemon/model"},
     "daemon/cache/kv": {"libcommon", "daemon/model"},

@@ -24,8 +24,8 @@ static int apply(struct session_store *s, const struct buf *first, const uint8_t
 {
     struct session *x = NULL;
     assert_int_equal(session_acquire(s, 1, "x", 1, true, &x), 0);
-    assert_int_equal(session_record_apply(x, (const uint8_t *)first->data, first->len), 0);
-    int r = session_record_apply(x, second, n);
+    assert_int_equal(session_record_apply(x, (const uint8_t *)first->data, first->len, false), 0);
+    int r = session_record_apply(x, second, n, false);
     if (r == 0) check_whole(x);
     assert_true(r == 0 || r == -EBADMSG);
     session_revert(x);
@@ -73,7 +73,7 @@ static void test_changed_payloads(void **state)
     }
     /* the second without the first keeps what is not there */
     assert_int_equal(session_acquire(s, 1, "y", 1, true, &x), 0);
-    assert_int_equal(session_record_apply(x, (uint8_t *)second.data, second.len), -EBADMSG);
+    assert_int_equal(session_record_apply(x, (uint8_t *)second.data, second.len, false), -EBADMSG);
     session_release(s, x);
     free(copy);
     buf_fini(&first);

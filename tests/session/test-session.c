@@ -108,7 +108,8 @@ static void test_append_extend_truncate(void **state)
     struct session *x = acquire(f, 1, "a");
     assert_int_equal(session_append(x, 1, "", 0, true), 0);
     assert_int_equal(session_append(x, 2, "ab", 2, true), 0);
-    assert_int_equal(session_extend(x, (int32_t[]){3, 4, 5}, (uint32_t[]){3, 3, 6}, 3, "cdef", "\0\0\1\1", 4), 0);
+    assert_int_equal(
+        session_extend(x, items_tokens((int32_t[]){3, 4, 5}, 3), (uint32_t[]){3, 3, 6}, "cdef", "\0\0\1\1", 4), 0);
     assert_int_equal(x->content.n_ids, 5);
     assert_memory_equal(x->content.text.data, "abcdef", 6);
     assert_memory_equal(x->content.markup.data, "\1\1\0\0\1\1", 6);

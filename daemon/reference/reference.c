@@ -215,26 +215,41 @@ static int output_block(struct pass *p, const struct gguf_tensor *embd, float *l
     return e;
 }
 
-static int run(struct pass *p, const int32_t *tokens, float *logits)
+/* The first residual of each position. */
+static int embed(struct pass *p, const struct gguf_tensor *table, const int32_t *ids, const float *embd)
 {
     const struct hparams *s = &p->r->s;
-    const struct gguf_tensor *embd;
+    for (size_t i = 0; i < p->n; i++) {
+        float *x = p->x + i * s->dim;
+        if (embd && ids[i] == ITEM_EMBD) {
+            memcpy(x, embd + i * s->dim, s->dim * sizeof(*x));
+            continue;
+        }
+        if (ids[i] < 0 || (uint32_t)ids[i] >= s->vocab)
+            return error_say(-EINVAL, "token %d is outside the vocabulary", ids[i]);
+        int e = reference_rows(table, (uint64_t)ids[i], 1, x);
+        if (e) return e;
+        for (size_t j = 0; j < s->dim; j++) x[j] *= s->scale.embedding;
+    }
+    return 0;
+}
+
+static int run(struct pass *p, const int32_t *ids, const float *embd, float *logits)
+{
+    const struct hparams *s = &p->r->s;
+    const struct gguf_tensor *table;
     int e = reference_frequencies(p);
-    if (!e) e = tensor(p->r, &embd, "token_embd.weight");
-    for (uint32_t i = 0; !e && i < p->n; i++)
-        e = tokens[i] < 0 || (uint32_t)tokens[i] >= s->vocab
-                ? error_say(-EINVAL, "token %d is outside the vocabulary", tokens[i])
-                : reference_rows(embd, (uint64_t)tokens[i], 1, p->x + (size_t)i * s->dim);
-    for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] *= s->scale.embedding;
+    if (!e) e = tensor(p->r, &table, "token_embd.weight");
+    if (!e) e = embed(p, table, ids, embd);
     for (p->layer = 0; !e && p->layer < s->n_layers; p->layer++) {
         e = attention_block(p);
         if (!e) e = second_block(p);
     }
-    return e ? e : output_block(p, embd, logits);
+    return e ? e : output_block(p, table, logits);
 }
 
-int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
-                     float *logits)
+static int forward(struct reference *r, const int32_t *ids, const float *embd, uint32_t n, uint32_t sinks,
+                   uint32_t window, float *logits)
 {
     const struct hparams *s = &r->s;
     if (!window || sinks > INT32_MAX || window > INT32_MAX) return error_say(-EINVAL, "a window of %u", window);
@@ -258,10 +273,21 @@ int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uin
     p.gate = p.score + (size_t)n * n;
     p.up = p.gate + n * ffn;
     p.sink_k = p.up + n * ffn;
-    return run(&p, tokens, logits);
+    return run(&p, ids, embd, logits);
+}
+
+int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
+                     float *logits)
+{
+    return forward(r, tokens, NULL, n, sinks, window, logits);
+}
+
+int reference_items(struct reference *r, const int32_t *ids, const float *embd, uint32_t n, float *logits)
+{
+    return forward(r, ids, embd, n, 0, n ? n : 1, logits); /* a window of all tokens */
 }
 
 int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits)
 {
-    return reference_rotate(r, tokens, n, 0, n ? n : 1, logits); /* a window of all tokens */
+    return reference_items(r, tokens, NULL, n, logits);
 }

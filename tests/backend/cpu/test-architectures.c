@@ -2,7 +2,8 @@
 /* Every architecture's description: the fast pass beside the independent one, rule 1, what windows hide, and files that
  * lack what it names. Catches: a norm, bias or scale in the wrong place, rows of a fused tensor mixed up, another
  * pairing in RoPE, a window off by one, results that depend on chunks or threads. */
-#include "daemon/backend/cpu/weights.h"
+#include "daemon/backend/cpu/cpu.h"
+#include "daemon/model/items.h"
 #include "daemon/reference/reference.h"
 #include "libcommon/error.h"
 #include "tests/backend/backend-seq.h"
@@ -93,6 +94,61 @@ static void test_in_a_batch(void **state)
     backend_seq_some_wanted(b, &alone, 32);
     for (uint32_t i = 0; i < 3; i++) backend_seq_fini(&s[i]);
     backend_seq_fini(&alone);
+    backend_free(b);
+    gguf_close(g);
+}
+
+/* The rows of tokens[n] as the first layer gets them. */
+static float *embed(const struct backend *b, const int32_t *tokens, uint32_t n)
+{
+    const struct cpu *c = (const struct cpu *)b;
+    uint32_t dim = b->hparams.dim;
+    float *out = malloc((size_t)n * dim * sizeof(*out));
+    assert_non_null(out);
+    for (uint32_t i = 0; i < n; i++) {
+        weights_embed(&c->weights, (uint32_t)tokens[i], out + (size_t)i * dim);
+        if (b->hparams.scale.embedding != 1) c->kern->scale(out + (size_t)i * dim, b->hparams.scale.embedding, dim);
+    }
+    return out;
+}
+
+/* Every second chunk as embeddings, in one batch with a sequence of tokens: the bits of the tokens. */
+static void test_embeddings(void **state)
+{
+    struct gguf *g = open_arch(*state, 512);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2});
+    struct backend_seq want, s, beside;
+    backend_seq_init(&want, b, LENGTH, 5, 0);
+    backend_seq_run(b, &want, 50);
+    backend_seq_init(&s, b, LENGTH, 5, 8);
+    backend_seq_init(&beside, b, LENGTH, 6, 16);
+    float *embd = embed(b, s.tokens, LENGTH), *rows = malloc(2 * (size_t)LENGTH * s.vocab * sizeof(float));
+    int32_t ids[LENGTH];
+    assert_non_null(rows);
+    for (uint32_t k = 0; s.done < LENGTH; k++) {
+        uint32_t left = LENGTH - s.done, n = 1 + k * 7 % 29 < left ? 1 + k * 7 % 29 : left;
+        struct batch_entry e[2] = {backend_seq_entry(&s, n), backend_seq_entry(&beside, n)};
+        for (uint32_t i = 0; i < n; i++) ids[s.done + i] = k % 2 ? ITEM_EMBD : s.tokens[s.done + i];
+        if (k % 2) e[0].tokens = NULL, e[0].embd = embd + (size_t)s.done * b->hparams.dim;
+        assert_int_equal(b->ops->forward(b, e, 2, rows, NULL), 0);
+        memcpy(s.logits + (size_t)s.done * s.vocab, rows, (size_t)n * s.vocab * sizeof(float));
+        s.done += n;
+        beside.done += n;
+    }
+    backend_seq_same_logits(&want, &s);
+    struct reference *r = NULL;
+    if (reference_new(&r, g) == 0) { /* else there is no OpenBLAS */
+        assert_int_equal(reference_forward(r, s.tokens, LENGTH, rows), 0);
+        assert_int_equal(reference_items(r, ids, embd, LENGTH, s.logits), 0);
+        for (size_t i = 0; i < (size_t)LENGTH * s.vocab; i++) assert_true(fabsf(rows[i] - s.logits[i]) < 1e-4f);
+        assert_int_equal(reference_items(r, ids, NULL, LENGTH, rows), -EINVAL);
+    }
+    reference_free(r);
+    free(embd);
+    free(rows);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+    backend_seq_fini(&beside);
     backend_free(b);
     gguf_close(g);
 }
@@ -273,8 +329,9 @@ static void test_files_that_have_too_much(void **state)
 
 #define SAME(name)                                                                                                     \
     {"same bits " name, test_same_bits, NULL, NULL, (void *)(name)},                                                   \
+        {"in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)},                                             \
     {                                                                                                                  \
-        "in a batch " name, test_in_a_batch, NULL, NULL, (void *)(name)                                                \
+        "embeddings " name, test_embeddings, NULL, NULL, (void *)(name)                                                \
     }
 
 #define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/output/channel.h"
 #include "daemon/output/harmony.h"
-#include "libcommon/cleanup.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int plain_text(struct channel_parser *p, const char *text, size_t len, struct channel_sink *sink)
 {
@@ -27,7 +25,10 @@ static const char *plain_channel(const struct channel_parser *p)
 
 static int plain_clone(const struct channel_parser *p, struct channel_parser **out)
 {
-    return channel_plain_new(out);
+    *out = malloc(sizeof(**out));
+    if (!*out) return -ENOMEM;
+    **out = *p;
+    return 0;
 }
 
 static void plain_free(struct channel_parser *p)
@@ -35,15 +36,14 @@ static void plain_free(struct channel_parser *p)
     free(p);
 }
 
-static const struct channel_parser_ops plain_ops = {.name = "plain",
-                                                    .text = plain_text,
+static const struct channel_parser_ops plain_ops = {.text = plain_text,
                                                     .control = plain_control,
                                                     .ends_part = plain_ends_part,
                                                     .channel = plain_channel,
                                                     .clone = plain_clone,
                                                     .free = plain_free};
 
-int channel_plain_new(struct channel_parser **out)
+static int plain_new(struct channel_parser **out)
 {
     struct channel_parser *p = calloc(1, sizeof(*p));
     if (!p) return -ENOMEM;
@@ -52,20 +52,9 @@ int channel_plain_new(struct channel_parser **out)
     return 0;
 }
 
-/* 1: @piece is a control token of @t; 0: it is none; -ENOMEM. */
-static int has_control(const struct tokenizer *t, const char *piece)
-{
-    _cleanup_(text_fini) struct text text = {0};
-    _cleanup_(tokens_fini) struct tokens ids = {0};
-    if (text_append(&text, piece, strlen(piece), true) < 0) return -ENOMEM;
-    int r = tokenizer_encode(t, &text, 0, false, &ids);
-    if (r == -ENOMEM) return r;
-    return r == 0 && ids.n == 1 && tokenizer_is_control(t, ids.ids[0]);
-}
+const struct channel_format channel_plain = {.name = "plain", .new_parser = plain_new};
 
-int channel_parser_new(struct channel_parser **out, const struct tokenizer *t)
+const struct channel_format *channel_format_of(const struct tokenizer *t)
 {
-    int r = has_control(t, HARMONY_CHANNEL);
-    if (r < 0) return r;
-    return r ? harmony_new(out) : channel_plain_new(out);
+    return tokenizer_has_control(t, HARMONY_CHANNEL) ? &channel_harmony : &channel_plain;
 }

@@ -4,8 +4,8 @@
  * Channel parsers. Some models write an answer in parts: thinking, tool calls, the answer itself. A parser reads the
  * text and the control tokens of an answer in order, removes the marks of the format and names the channel of the rest.
  *
- * A new format embeds struct channel_parser as its first member, fills in the ops and is chosen in
- * channel_parser_new().
+ * The parser of a new format embeds struct channel_parser as its first member and fills in the ops. The format is a
+ * struct channel_format, which channel_format_of() chooses.
  */
 #include "daemon/text/tokenizer/tokenizer.h"
 #include <stdbool.h>
@@ -24,7 +24,6 @@ struct channel_sink {
 struct channel_parser;
 
 struct channel_parser_ops {
-    const char *name;
     /* Text of tokens that are not control tokens, split anywhere between characters. The parser may hold text back. 0,
      * or the first result of @sink that is not 0, after which it is given no more text. */
     int (*text)(struct channel_parser *p, const char *text, size_t len, struct channel_sink *sink);
@@ -48,9 +47,13 @@ struct channel_parser {
     const struct channel_parser_ops *ops;
 };
 
-/* The parser of the model with tokenizer @t: Harmony if the vocabulary has its marks, otherwise the plain one. 0, and
- * the caller owns *out; or -ENOMEM. */
-int channel_parser_new(struct channel_parser **out, const struct tokenizer *t);
+struct channel_format {
+    const char *name;
+    /* The parser of one answer. 0, and the caller owns *out; or -ENOMEM. */
+    int (*new_parser)(struct channel_parser **out);
+};
 
-/* All text is of the channel "answer". 0, and the caller owns *out; or -ENOMEM. */
-int channel_plain_new(struct channel_parser **out);
+extern const struct channel_format channel_plain; /* all text is of the channel "answer" */
+
+/* The format of the model with tokenizer @t: Harmony if the vocabulary has its marks, otherwise the plain one. */
+const struct channel_format *channel_format_of(const struct tokenizer *t);

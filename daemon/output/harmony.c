@@ -73,8 +73,7 @@ static void harmony_free(struct channel_parser *p)
     free(p);
 }
 
-static const struct channel_parser_ops harmony_ops = {.name = "harmony",
-                                                      .text = harmony_text,
+static const struct channel_parser_ops harmony_ops = {.text = harmony_text,
                                                       .control = harmony_control,
                                                       .ends_part = harmony_ends_part,
                                                       .channel = harmony_channel,
@@ -82,7 +81,7 @@ static const struct channel_parser_ops harmony_ops = {.name = "harmony",
                                                       .clone = harmony_clone,
                                                       .free = harmony_free};
 
-int harmony_new(struct channel_parser **out)
+static int harmony_new(struct channel_parser **out)
 {
     struct harmony *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
@@ -90,3 +89,5 @@ int harmony_new(struct channel_parser **out)
     *out = &h->base;
     return 0;
 }
+
+const struct channel_format channel_harmony = {.name = "harmony", .new_parser = harmony_new};

@@ -10,5 +10,4 @@
 
 #define HARMONY_CHANNEL "<|channel|>" /* a vocabulary with this control token has the format */
 
-/* 0, and the caller owns *out; or -ENOMEM. */
-int harmony_new(struct channel_parser **out);
+extern const struct channel_format channel_harmony;

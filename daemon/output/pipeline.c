@@ -6,8 +6,9 @@
 
 int output_init(struct output *o, const struct tokenizer *t, const struct output_request *q)
 {
-    *o = (struct output){.tokenizer = t, .parser = q->parser, .lines = {.most = q->max_lines, .left = q->max_lines}};
-    int r = o->parser ? 0 : channel_parser_new(&o->parser, t);
+    const struct channel_format *format = q->format ? q->format : &channel_plain;
+    *o = (struct output){.tokenizer = t, .lines = {.most = q->max_lines, .left = q->max_lines}};
+    int r = format->new_parser(&o->parser);
     if (r == 0) r = stop_init(&o->stop, q->stop, q->n_stop);
     if (r < 0) output_fini(o);
     return r;

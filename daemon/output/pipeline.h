@@ -29,8 +29,8 @@ struct output {
 struct output_request {
     const struct proto_text *stop; /* [n_stop], none of them empty; copied */
     size_t n_stop;
-    uint32_t max_lines;            /* 0: no limit */
-    struct channel_parser *parser; /* taken, also on error; NULL: the model's */
+    uint32_t max_lines;                  /* 0: no limit */
+    const struct channel_format *format; /* NULL: channel_plain */
 };
 
 /* Text to be shown. */

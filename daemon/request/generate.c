@@ -74,9 +74,10 @@ static int configure(struct request *r, struct seq *s)
     result = set_seed(s, g->sampling.seed);
     if (result < 0) return result;
     uint32_t max_lines = infill && g->infill.max_lines > 0 ? (uint32_t)g->infill.max_lines : 0;
-    const struct output_request q = {.stop = g->stop, .n_stop = g->n_stop, .max_lines = max_lines};
+    const struct loaded *m = &r->core->model;
+    const struct output_request q = {.stop = g->stop, .n_stop = g->n_stop, .max_lines = max_lines, .format = m->format};
     output_fini(&s->output); /* of an earlier try, when the session was busy */
-    return output_init(&s->output, r->core->model.tokenizer, &q);
+    return output_init(&s->output, m->tokenizer, &q);
 }
 
 static int acquire_session(struct request *r)

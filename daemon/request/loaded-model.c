@@ -2,7 +2,6 @@
 #include "daemon/request/loaded-model.h"
 #include "daemon/cache/kv/kv-table.h"
 #include "libcommon/cgroup.h"
-#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/units.h"
@@ -32,14 +31,6 @@ static uint64_t block_bytes(const struct hparams *s, enum kern_kv type)
     return 2 * (uint64_t)s->n_layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
 }
 
-static bool has_markup(const struct tokenizer *t, const char *piece)
-{
-    _cleanup_(text_fini) struct text text = {0};
-    _cleanup_(tokens_fini) struct tokens ids = {0};
-    return text_append(&text, piece, strlen(piece), true) == 0 && tokenizer_encode(t, &text, 0, false, &ids) == 0 &&
-           ids.n == 1 && tokenizer_is_control(t, ids.ids[0]);
-}
-
 static int load_template(struct loaded *m)
 {
     struct gguf_str src;
@@ -47,7 +38,7 @@ static int load_template(struct loaded *m)
     if (r < 0) return r;
     bool own = r == 0;
     if (!own) {
-        bool chatml = has_markup(m->tokenizer, "<|im_start|>");
+        bool chatml = tokenizer_has_control(m->tokenizer, "<|im_start|>");
         src.data = chatml ? fallback_chatml : fallback_plain;
         src.len = strlen(src.data);
         log_info("the model has no chat template; using %s", chatml ? "ChatML" : "plain 'role:' paragraphs");
@@ -70,6 +61,7 @@ static int load_vocabulary(struct loaded *m, const struct hparams *s)
         return error_say(-EINVAL, "%s: the tokenizer has %zu tokens, the model %" PRIu32, gguf_path(m->gguf), n,
                          s->vocab);
     m->vocab = (uint32_t)n;
+    m->format = channel_format_of(m->tokenizer);
     for (int32_t id = 0; (size_t)id < n; id++) {
         size_t len;
         tokenizer_piece(m->tokenizer, id, &len);

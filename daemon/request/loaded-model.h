@@ -3,6 +3,7 @@
 /* A model ready to serve: file, tokenizer, chat template, weights. Immutable once loaded, but for the backend, which is
  * the engine thread's. */
 #include "daemon/model/backend.h"
+#include "daemon/output/channel.h"
 #include "daemon/request/config.h"
 #include "daemon/sample/params.h"
 #include "daemon/text/template/template.h"
@@ -11,8 +12,9 @@
 struct loaded {
     struct gguf *gguf;
     struct tokenizer *tokenizer;
-    struct template *template; /* NULL: no usable template; template_why has the reason */
-    char *template_why;
+    struct template *template;           /* NULL: there is none that works, and @template_why is the reason */
+    char *template_why;                  /* the message for requests that need the template */
+    const struct channel_format *format; /* of the answers */
     struct backend *backend;
     struct sample_params sampling; /* defaults, with the file's own */
     int32_t *eog;                  /* [n_eog] the tokens that end an answer, for ignore_eos */
@@ -22,7 +24,7 @@ struct loaded {
     uint32_t ctx;       /* limit of one sequence: the model's, the configuration's, and what the pool holds */
 };
 
-/* Zero @m first. On error a sentence, and nothing is left in *m. @progress as in struct backend_config. */
+/* Zero @m first. On error sets the error message, and nothing is left in *m. @progress as in struct backend_config. */
 int load_model(struct loaded *m, const struct engine_config *c, void (*progress)(void *, uint64_t, uint64_t),
                void *ctx);
 void loaded_fini(struct loaded *m);

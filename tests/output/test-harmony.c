@@ -9,7 +9,7 @@
 
 static int setup(void **state)
 {
-    return harmony_new((struct channel_parser **)state);
+    return channel_harmony.new_parser((struct channel_parser **)state);
 }
 
 static int teardown(void **state)

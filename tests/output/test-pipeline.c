@@ -54,7 +54,8 @@ static void begin(struct said *a, const struct tokenizer *t, const char *stop, u
 {
     struct proto_text text = text_of(stop ? stop : "");
     *a = (struct said){.end = 0};
-    struct output_request q = {.stop = &text, .n_stop = stop != NULL, .max_lines = lines};
+    struct output_request q = {
+        .stop = &text, .n_stop = stop != NULL, .max_lines = lines, .format = channel_format_of(t)};
     assert_int_equal(output_init(&a->o, t, &q), 0);
 }
 
@@ -301,8 +302,7 @@ static void tags_free(struct channel_parser *p)
     free(p);
 }
 
-static const struct channel_parser_ops tags_ops = {.name = "tags",
-                                                   .text = tags_text,
+static const struct channel_parser_ops tags_ops = {.text = tags_text,
                                                    .control = tags_control,
                                                    .finish = tags_finish,
                                                    .ends_part = tags_ends_part,
@@ -310,13 +310,21 @@ static const struct channel_parser_ops tags_ops = {.name = "tags",
                                                    .clone = tags_clone,
                                                    .free = tags_free};
 
+static int tags_new(struct channel_parser **out)
+{
+    struct tags *t = calloc(1, sizeof(*t));
+    if (!t) return -ENOMEM;
+    t->base.ops = &tags_ops;
+    *out = &t->base;
+    return 0;
+}
+
+static const struct channel_format tags_format = {.name = "tags", .new_parser = tags_new};
+
 static void begin_tags(struct said *a, const struct tokenizer *t, const char *stop_string)
 {
     struct proto_text text = text_of(stop_string);
-    struct tags *p = calloc(1, sizeof(*p));
-    assert_non_null(p);
-    p->base.ops = &tags_ops;
-    struct output_request q = {.stop = &text, .n_stop = 1, .parser = &p->base};
+    struct output_request q = {.stop = &text, .n_stop = 1, .format = &tags_format};
     *a = (struct said){.end = 0};
     assert_int_equal(output_init(&a->o, t, &q), 0);
 }

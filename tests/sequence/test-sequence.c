@@ -102,7 +102,7 @@ static void channels(const char *what, const char *said, const char *answer, con
     struct seq *all[1];
     struct seq_group group = {.seqs = all, .n = 1, .left = 1};
     assert_int_equal(seq_new(&s, NULL, &group, 0), 0);
-    const struct output_request q = {.stop = &stops, .n_stop = stop != NULL};
+    const struct output_request q = {.stop = &stops, .n_stop = stop != NULL, .format = m.format};
     assert_int_equal(output_init(&s->output, m.tokenizer, &q), 0);
     s->max_tokens = 100;
     assert_string_equal(push(s, &m, what, &end), said);

@@ -148,6 +148,17 @@ bool tokenizer_is_control(const struct tokenizer *t, int32_t id)
     return in_range(t, id) && (t->kinds[id] == TOKEN_CONTROL || t->kinds[id] == TOKEN_UNKNOWN);
 }
 
+bool tokenizer_has_control(const struct tokenizer *t, const char *text)
+{
+    for (size_t i = 0; i < t->specials.n; i++) {
+        size_t len;
+        const char *piece = tokenizer_piece(t, t->specials.ids[i], &len);
+        if (len == strlen(text) && memcmp(piece, text, len) == 0 && tokenizer_is_control(t, t->specials.ids[i]))
+            return true;
+    }
+    return false;
+}
+
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
 {
     return in_range(t, id) && (t->flags[id] & TOKEN_EOG);

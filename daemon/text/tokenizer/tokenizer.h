@@ -51,6 +51,9 @@ const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *len);
 
 size_t tokenizer_vocab(const struct tokenizer *t);
 bool tokenizer_is_control(const struct tokenizer *t, int32_t id); /* control or unknown: not shown as text */
+/* Has the vocabulary a control token with this text, which markup becomes? Searches all special tokens: to be asked
+ * when a model is loaded. */
+bool tokenizer_has_control(const struct tokenizer *t, const char *text);
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id); /* ends an answer: eos, eot, and tokens like <|im_end|> */
 int32_t tokenizer_bos(const struct tokenizer *t);             /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t);             /* -1: none */

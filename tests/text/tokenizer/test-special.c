@@ -49,6 +49,19 @@ static void data_is_text(void **state)
     tokenizer_free(t);
 }
 
+static void controls_by_text(void **state)
+{
+    struct tokenizer *t = make(chat, 5);
+    assert_true(tokenizer_has_control(t, "<|im_start|>"));
+    assert_true(tokenizer_has_control(t, "<|im_end|>"));
+    assert_false(tokenizer_has_control(t, "<|im_end|"));
+    assert_false(tokenizer_has_control(t, "<|im_end|>x"));
+    assert_false(tokenizer_has_control(t, "[USER]")); /* special, but text */
+    assert_false(tokenizer_has_control(t, "a"));
+    assert_false(tokenizer_has_control(t, ""));
+    tokenizer_free(t);
+}
+
 static void half_and_half_is_text(void **state)
 {
     struct tokenizer *t = make(chat, 5);
@@ -325,6 +338,7 @@ int main(void)
         cmocka_unit_test(ends_of_parts),
         cmocka_unit_test(control_like_a_byte),
         cmocka_unit_test(data_is_text),
+        cmocka_unit_test(controls_by_text),
         cmocka_unit_test(half_and_half_is_text),
         cmocka_unit_test(one_in_each),
         cmocka_unit_test(user_defined_everywhere),

@@ -3,8 +3,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-requests.h"
-#include "daemon/request/request.h"
-#include "daemon/request/start.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
 
@@ -37,38 +36,31 @@ static int may_submit(const struct engine *e, uid_t uid, const struct request_ty
     return 0;
 }
 
-static int submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
+int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
 {
     struct mailbox *m = &e->core.mail;
     const struct request_type *type = request_type_of(req->type);
     struct request *r = NULL;
+    if (req->type == PROTO_STATUS) return status_submit(e, conn, uid, req);
+    pthread_mutex_lock(&m->lock);
     int result = may_submit(e, uid, type);
-    if (result < 0) return result;
-    struct user *user = user_hold(&m->users, uid);
-    if (!user) return -ENOMEM;
-    result = request_new(&r, &e->core, type, conn, uid, req);
+    struct user *user = result == 0 ? user_hold(&m->users, uid) : NULL;
+    if (result == 0) result = user ? request_new(&r, &e->core, type, conn, uid, req) : -ENOMEM;
     if (result < 0) {
         user_drop(user);
-        return result;
+    } else {
+        r->user = user;
+        user_begin(&m->users, user);
+        m->load++;
+        m->detached += r->proto.gen.detach;
+        request_list_push(&m->inbox, r);
+        /* With the lock held, so that the engine's thread does not see the request before its job. */
+        if (m->state == ENGINE_READY && type->early && type->early(r))
+            request_send(r, REQUEST_PREPARING, type->work, type->finish);
+        pthread_cond_signal(&m->wake);
     }
-    r->user = user;
-    user_begin(&m->users, user);
-    request_list_push(&m->inbox, r);
-    /* With the lock held, so that the engine's thread does not see the request before its job. */
-    if (m->state == ENGINE_READY) request_start_early(r);
-    m->load++;
-    m->detached += r->proto.gen.detach;
-    pthread_cond_signal(&m->wake);
-    return 0;
-}
-
-int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *req)
-{
-    if (req->type == PROTO_STATUS) return status_submit(e, conn, uid, req);
-    pthread_mutex_lock(&e->core.mail.lock);
-    int r = submit(e, conn, uid, req);
-    pthread_mutex_unlock(&e->core.mail.lock);
-    return r;
+    pthread_mutex_unlock(&m->lock);
+    return result;
 }
 
 /* @detached: also a request that was to continue without its peer. */

@@ -6,6 +6,7 @@
 #include "daemon/engine/status-requests.h"
 #include "daemon/request/admit.h"
 #include "daemon/request/public-prefixes.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/request.h"
 #include "daemon/request/session-limits.h"
 #include "daemon/request/start.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/finish.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
 #include "libcommon/clock.h"
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "daemon/request/finish.h"
 #include "daemon/request/infill-prompt.h"
 #include "daemon/request/prepare.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/request.h"
 #include "daemon/request/types.h"
-#include "daemon/sequence/fetch-blocks.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
@@ -92,39 +91,10 @@ struct request *request_free(struct request *r)
     proto_event_fini(&r->end);
     session_page_fini(&r->page);
     tokens_fini(&r->tokens);
-    free(r->job_error);
+    free(r->job.error);
     free(r->end_node);
     free(r);
     return NULL;
-}
-
-/* --- its job --- */
-
-void request_send(struct request *r, void (*run)(struct job *), void (*back)(struct return_job *))
-{
-    r->in_job = true;
-    r->job_result = 0;
-    jobs_send(&r->core->mail.returns, &r->job, r->uid, run, back);
-}
-
-void request_set_result(struct request *r, int result)
-{
-    r->job_result = result;
-    free(r->job_error);
-    r->job_error = result < 0 ? strdup(error_text(result)) : NULL; /* the message belongs to this thread */
-}
-
-const char *request_job_error(const struct request *r)
-{
-    return r->job_error ? r->job_error : error_text(r->job_result);
-}
-
-bool request_recall(struct request *r, struct seq *s)
-{
-    if (s && s->fetch) return seq_fetch_recall(&r->core->cache, s);
-    if (r->in_job && !jobs_recall(&r->job)) return false;
-    r->in_job = false;
-    return true;
 }
 
 /* --- events --- */

@@ -34,11 +34,18 @@ struct request_session {
     bool forked;             /* @session is a new copy, removed again if this turn fails */
 };
 
+/* Private to request-job.c, which sends it. */
+struct request_job {
+    struct return_job base;
+    int (*work)(struct request *r);
+    void (*finish)(struct request *r, int result);
+    int result;
+    char *error; /* the message of a negative result; NULL: no memory for it */
+};
+
 struct request {
-    struct return_job job;
-    bool in_job;
-    int job_result;
-    char *job_error; /* its message */
+    struct request_job job;
+    bool in_job; /* the job pool has the request */
     struct core *core;
     const struct request_type *type;
     struct request *prev, *next; /* of the inbox, or of all */
@@ -68,19 +75,6 @@ void request_list_remove(struct request_list *l, struct request *r);
 int request_new(struct request **out, struct core *core, const struct request_type *type, uint64_t conn, uid_t uid,
                 struct proto_request *proto);
 struct request *request_free(struct request *r); /* NULL ok, returns NULL */
-
-/* Have a job run @run for @r, and then @back in the engine's thread. Until then the job pool has the request. */
-void request_send(struct request *r, void (*run)(struct job *), void (*back)(struct return_job *));
-/* In the job: its result, with the message. */
-void request_set_result(struct request *r, int result);
-/* The message of the job's result. */
-const char *request_job_error(const struct request *r);
-
-#define request_of(x) ((struct request *)((char *)(x)-offsetof(struct request, job)))
-
-/* Take back the job of @r, or the fetch of @s (NULL: none), if one of them is under way. False: it runs and will be
- * back. */
-bool request_recall(struct request *r, struct seq *s);
 
 /* The first answer, before others are made of it; NULL: the request has none. */
 static inline struct seq *request_first(const struct request *r)

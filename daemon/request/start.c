@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/start.h"
 #include "daemon/request/finish.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
 #include <stdio.h>
@@ -8,33 +9,6 @@
 #define STARTS_PER_TURN 16 /* new requests of one user */
 
 /* --- beginning --- */
-
-static void run(struct job *j)
-{
-    struct request *r = request_of(return_job_of(j));
-    request_set_result(r, r->type->work(r));
-}
-
-static void back(struct return_job *x)
-{
-    struct request *r = request_of(x);
-    r->in_job = false;
-    if (r->state == REQUEST_ENDED)
-        request_returned(r, NULL);
-    else
-        r->type->finish(r, r->job_result);
-}
-
-static void prepare(struct request *r)
-{
-    r->state = REQUEST_PREPARING;
-    request_send(r, run, back);
-}
-
-void request_start_early(struct request *r)
-{
-    if (r->type->early && r->type->early(r)) prepare(r);
-}
 
 /* False: not yet, its session is busy. */
 static bool start(struct core *core, struct request *r)
@@ -45,7 +19,7 @@ static bool start(struct core *core, struct request *r)
     if (result < 0)
         answer_fail(r, request_first(r), result, core->mail.state == ENGINE_FAILED ? failed : error_text(result));
     else if (result == 0)
-        prepare(r);
+        request_send(r, REQUEST_PREPARING, r->type->work, r->type->finish);
     return result <= 0;
 }
 

@@ -4,11 +4,7 @@
 #include <stdint.h>
 
 struct core;
-struct request;
 
-/* From the main thread with the mailbox's lock held, before the engine's thread has seen @r: have a job prepare it
- * while a step computes, if its type allows that. */
-void request_start_early(struct request *r);
 /* Begin new requests, a few of each user in a turn. The model is loaded, or could not be. */
 void requests_start_new(struct core *core);
 

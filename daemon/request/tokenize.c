@@ -2,6 +2,7 @@
 /* Requests for the tokens of a text. */
 #include "daemon/request/finish.h"
 #include "daemon/request/prepare.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
 

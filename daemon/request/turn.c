@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/turn.h"
 #include "daemon/request/prepare.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/session-limits.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -78,11 +79,10 @@ static void set_model(const struct core *core, struct session *x)
     session_set_model(x, id);
 }
 
-static void run_save(struct job *j)
+static int save_session(struct request *r)
 {
-    struct request *r = request_of(return_job_of(j));
     set_model(r->core, r->turn.session);
-    request_set_result(r, session_save(r->turn.session));
+    return session_save(r->turn.session);
 }
 
 /* `done` would promise that the turn is on disk. */
@@ -94,13 +94,11 @@ static void not_saved(struct request *r, int error, const char *why)
     (void)!proto_text_set(&r->end.message, why, strlen(why)); /* without memory the code says it */
 }
 
-static void saved(struct return_job *x)
+static void saved(struct request *r, int result)
 {
-    struct request *r = request_of(x);
-    r->in_job = false;
-    if (r->job_result < 0) {
+    if (result < 0) {
         log_warning("%s", request_job_error(r));
-        not_saved(r, r->job_result, request_job_error(r));
+        not_saved(r, result, request_job_error(r));
     }
     request_end(r, request_first(r));
 }
@@ -111,9 +109,8 @@ static void save(struct request *r)
     core_free_slot(r->core, s);
     s->state = SEQ_SAVING;
     plan_leave(r->core, s);
-    r->state = REQUEST_SAVING;
     r->turn.forked = false;
-    request_send(r, run_save, saved);
+    request_send(r, REQUEST_SAVING, save_session, saved);
 }
 
 /* --- the end of a turn --- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Covers start.c: a turn of the engine begins with a few new requests of each user, so that nobody's many make it long.
  */
-#include "daemon/request/request.h"
+#include "daemon/request/request-job.h"
 #include "tests/engine/harness.h"
 
 #define A_TURN 16 /* requests of a user */
@@ -14,15 +14,18 @@ static struct {
 } starts[ANSWERS];
 static unsigned n_starts; /* the engine's thread changes it until the answers have come */
 
-void __real_request_send(struct request *r, void (*run)(struct job *), void (*back)(struct return_job *));
-void __wrap_request_send(struct request *r, void (*run)(struct job *), void (*back)(struct return_job *));
+void __real_request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
+                         void (*finish)(struct request *r, int result));
+void __wrap_request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
+                         void (*finish)(struct request *r, int result));
 
-void __wrap_request_send(struct request *r, void (*run)(struct job *), void (*back)(struct return_job *))
+void __wrap_request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
+                         void (*finish)(struct request *r, int result))
 {
     starts[n_starts].uid = r->uid;
     starts[n_starts].type = r->proto.type;
     starts[n_starts++].turn = r->core->turns;
-    __real_request_send(r, run, back);
+    __real_request_send(r, state, work, finish);
 }
 
 static uint64_t tokenize(struct harness *h, uid_t uid)

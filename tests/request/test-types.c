@@ -2,6 +2,7 @@
 /* Covers types.c, and the life of a request in start.c and request.c: a type of the test's own begins, works and
  * finishes without an engine. */
 #include "daemon/request/finish.h"
+#include "daemon/request/request-job.h"
 #include "daemon/request/start.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
@@ -211,10 +212,10 @@ static void test_early(void **state)
 {
     struct fixture *f = *state;
     struct request *r = submit(f, &type);
-    request_start_early(r);
-    assert_int_equal(r->state, REQUEST_NEW); /* it has no @early */
+    assert_int_equal(r->state, REQUEST_NEW);
     r = submit(f, &early_type);
-    request_start_early(r);
+    assert_true(r->type->early(r));
+    request_send(r, REQUEST_PREPARING, r->type->work, r->type->finish); /* as engine_submit does */
     assert_int_equal(r->state, REQUEST_PREPARING);
     deliver(f);
     assert_int_equal(calls.n_begin, 0);

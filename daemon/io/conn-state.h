@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The members of a connection. Only conn.c, conn-queue.c, conn-read.c and conns.c include this. */
+/* The members of a connection. Only the files conn*.c include this. */
 #include "daemon/io/outbox.h"
 #include "daemon/jobs/fair-queue.h"
 #include "libcommon/frame.h"

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/service.h"
 #include "daemon/io/conn.h"
-#include "daemon/io/conns.h"
 #include "daemon/io/listener.h"
 #include "daemon/io/priority.h"
+#include "daemon/io/service-state.h"
 #include "daemon/io/service-status.h"
-#include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/sock.h"
-#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -25,27 +24,7 @@ enum {
 #define UID_BYTES (256ull << 20)
 #define ALL_BYTES (512ull << 20)
 
-struct peer {
-    struct conn *conn;
-    bool finished; /* to be freed by service_reap */
-    bool asked;    /* it asked for the stop: stays open until the end */
-};
-
-struct service {
-    struct service_config config;
-    struct engine *engine;
-    sd_event_source *source;
-    struct accounts *accounts;
-    struct conns conns;
-    struct peer *peers; /* [n_peers], ids ascending */
-    size_t n_peers, peers_cap;
-    uint64_t last_id, accepted;
-    bool draining, any_finished;
-    int fail_code; /* not 0: service_fail was called */
-    char *fail_why;
-};
-
-static struct peer *find(const struct service *s, uint64_t id)
+struct peer *service_find(const struct service *s, uint64_t id)
 {
     size_t lo = 0, hi = s->n_peers;
     while (lo < hi) {
@@ -64,88 +43,6 @@ static void close_idle(struct service *s, struct peer *p)
     if ((s->draining || s->fail_code) && !p->asked && conn_live(p->conn) == 0) conn_finish(p->conn);
 }
 
-static void submit(struct service *s, struct conn *c, struct proto_request *r)
-{
-    bool work = r->type != PROTO_STATUS;
-    uint64_t id = r->id;
-    int e;
-    if (s->fail_code) {
-        conn_send_error(c, id, s->fail_code, s->fail_why);
-        conn_finish(c);
-        return;
-    }
-    if (s->draining)
-        e = error_say(-ESHUTDOWN, "the daemon is stopping");
-    else
-        e = conn_is_job(r->type) ? conn_begin_job(c, id, r->bytes) : conn_begin(c, id, r->bytes);
-    if (e < 0) {
-        conn_send_error(c, id, -e, error_text(e));
-        return;
-    }
-    e = engine_submit(s->engine, conn_id(c), conn_uid(c), r);
-    if (e < 0) {
-        conn_send_error(c, id, -e, error_text(e));
-        conn_end(c, id);
-        return;
-    }
-    s->accepted += work;
-}
-
-/* Status while the engine cannot answer it. */
-static void send_status(struct service *s, struct conn *c, uint64_t id)
-{
-    const char *state = s->fail_code ? "failed" : "stopping";
-    json_t *o = json_pack("{s:s, s:s?, s:i, s:s}", "state", state, "model", s->config.model, "pid", (int)getpid(),
-                          "version", HOB_VERSION);
-    _cleanup_(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    struct proto_event e = {.type = PROTO_EV_STATUS, .id = id};
-    json_decref(o);
-    if (!text) {
-        conn_send_error(c, id, ENOMEM, strerror(ENOMEM));
-        return;
-    }
-    e.status = (struct proto_text){text, strlen(text)};
-    conn_send(c, &e);
-}
-
-static void stop(struct service *s, struct conn *c, uint64_t id)
-{
-    const struct proto_event e = {.type = PROTO_EV_STOPPING, .id = id};
-    uid_t uid = conn_uid(c);
-    if (uid != 0 && uid != geteuid()) {
-        conn_send_error(c, id, EPERM, "only the daemon's own user and root may stop it");
-        return;
-    }
-    find(s, conn_id(c))->asked = true;
-    s->config.stop(s->config.ctx, uid);
-    conn_send(c, &e);
-}
-
-static void on_request(void *ctx, struct conn *c, struct proto_request *r)
-{
-    struct service *s = ctx;
-    switch (r->type) {
-    case PROTO_CANCEL: /* a request that has just ended needs nothing */
-        if (conn_is_live(c, r->id)) engine_cancel(s->engine, conn_id(c), r->id);
-        return;
-    case PROTO_STOP:
-        stop(s, c, r->id);
-        return;
-    case PROTO_STATUS:
-        if (s->fail_code || s->draining) {
-            send_status(s, c, r->id);
-            return;
-        }
-        submit(s, c, r);
-        return;
-    case PROTO_HELLO: /* conn-read.c handles it */
-        return;
-    default:
-        submit(s, c, r);
-        return;
-    }
-}
-
 static void on_pause(void *ctx, struct conn *c, bool pause)
 {
     struct service *s = ctx;
@@ -162,18 +59,18 @@ static void on_abandon(void *ctx, struct conn *c, uint64_t id)
 static void on_finished(void *ctx, struct conn *c)
 {
     struct service *s = ctx;
-    struct peer *p = find(s, conn_id(c));
+    struct peer *p = service_find(s, conn_id(c));
     if (!p) return;
     p->finished = true;
     s->any_finished = true;
 }
 
 static const struct conn_ops ops = {
-    .request = on_request, .pause = on_pause, .abandon = on_abandon, .finished = on_finished};
+    .request = service_request, .pause = on_pause, .abandon = on_abandon, .finished = on_finished};
 
 static void deliver(struct service *s, struct engine_event *e)
 {
-    struct peer *p = find(s, e->conn);
+    struct peer *p = service_find(s, e->conn);
     if (!p || !conn_is_live(p->conn, e->ev.id)) return;
     if (e->ev.type == PROTO_EV_STATUS && service_status_add(&e->ev.status, s->accounts, conn_uid(p->conn)) < 0)
         log_debug("no memory for the status of connections");
@@ -202,12 +99,10 @@ int service_new(struct service **out, struct sd_event *event, struct engine *eng
                                           .uid_connections = c->per_uid ? c->per_uid : PER_UID,
                                           .bytes = c->bytes ? c->bytes : ALL_BYTES,
                                           .uid_bytes = c->uid_bytes ? c->uid_bytes : UID_BYTES};
-    int r;
-
     if (!s) return error_origin(-ENOMEM);
     s->config = *c;
     s->engine = engine;
-    r = conns_init(&s->conns, event, c->limits ? c->limits : &conn_limits_default, &ops, s);
+    int r = conns_init(&s->conns, event, c->limits ? c->limits : &conn_limits_default, &ops, s);
     if (r == 0) r = accounts_new(&s->accounts, &limits);
     if (r == 0) r = sd_event_add_io(event, &s->source, engine_fd(engine), EPOLLIN, on_engine, s);
     if (r >= 0) r = sd_event_source_set_priority(s->source, PRIORITY_ENGINE);
@@ -239,10 +134,6 @@ struct service *service_free(struct service *s)
 
 void service_add(struct service *s, int fd)
 {
-    struct account *a;
-    struct conn *c;
-    uid_t uid;
-    pid_t pid;
     if (s->n_peers == s->peers_cap) {
         size_t cap = s->peers_cap ? 2 * s->peers_cap : 16;
         struct peer *peers = reallocarray(s->peers, cap, sizeof *peers);
@@ -253,7 +144,10 @@ void service_add(struct service *s, int fd)
         s->peers = peers;
         s->peers_cap = cap;
     }
+    uid_t uid;
+    pid_t pid;
     int r = sock_peer(fd, &uid, &pid);
+    struct account *a;
     if (r == 0) r = account_open(s->accounts, uid, clock_now_usec(), &a);
     if (r == -EAGAIN) {
         listener_turn_away_often(fd);
@@ -263,6 +157,7 @@ void service_add(struct service *s, int fd)
         listener_turn_away(fd, r);
         return;
     }
+    struct conn *c;
     r = conn_new(&c, &s->conns, fd, ++s->last_id, a);
     if (r < 0) {
         log_error("a connection of uid %lu: %s", (unsigned long)uid, error_text(r));

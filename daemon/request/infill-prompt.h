@@ -5,7 +5,8 @@
  * makes. The order of the tokens is the model's (tokenizer_fim). The prefix is encoded as the beginning of a text, the
  * suffix as the continuation of one, as Code Llama's authors do.
  */
-#include "daemon/request/prepare.h"
+#include "daemon/request/loaded-model.h"
+#include "daemon/sequence/prompt.h"
 
 /*
  * Fill @p (zero before) from the prefix and suffix of @g; neither is parsed for special tokens. The answer gets

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/turn.h"
-#include "daemon/request/prepare.h"
+#include "daemon/request/messages.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/session-limits.h"
 #include "libcommon/error.h"
@@ -124,7 +124,7 @@ static int commit(struct request *r, struct seq *s)
     struct session *x = r->turn.session;
     /* The last tokens may end inside a character that was never completed. */
     for (size_t i = p->tokens.n; i-- > 0 && p->tokens.ends[i] > p->text.len;) p->tokens.ends[i] = (uint32_t)p->text.len;
-    size_t n_messages = session_content(x)->n_messages, first = prepare_first_message(g, x);
+    size_t n_messages = session_content(x)->n_messages, first = messages_first_new(g, x);
     int result = 0;
     for (size_t i = first; result == 0 && !g->raw && i < g->n_messages; i++) {
         const struct proto_message *m = &g->messages[i];

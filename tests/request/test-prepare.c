@@ -42,12 +42,14 @@ static unsigned count(const struct prompt *p, int32_t id)
 
 static int32_t control(const struct loaded *m, const char *piece)
 {
+    struct text s = {0};
     struct tokens t = {0};
-    struct proto_text s = text_of(piece);
-    assert_int_equal(prepare_tokens(&t, m, &s, true), 0);
+    assert_int_equal(text_append(&s, piece, strlen(piece), true), 0);
+    assert_int_equal(tokenizer_encode(m->tokenizer, &s, 0, false, &t), 0);
     assert_int_equal(t.n, 1);
     int32_t id = t.ids[0];
     tokens_fini(&t);
+    text_fini(&s);
     assert_true(tokenizer_is_control(m->tokenizer, id));
     return id;
 }

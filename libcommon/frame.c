@@ -17,7 +17,6 @@ static int length(const struct frame_decoder *d, uint32_t *len)
 {
     const unsigned char *p = (const unsigned char *)d->in.data + d->at;
     size_t max = d->max ? d->max : FRAME_MAX;
-
     if (d->in.len - d->at < HEADER) return 0;
     *len = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
     if (*len > max)
@@ -27,16 +26,14 @@ static int length(const struct frame_decoder *d, uint32_t *len)
 
 int frame_feed(struct frame_decoder *d, const void *p, size_t n)
 {
-    uint32_t len;
-    int r;
-
-    /* Popped frames are removed here and not in frame_pop: otherwise each of many small frames of one read would
-     * move the rest. */
+    /* What was popped goes here and not in frame_pop: many small frames that came in one read must not each move
+     * the rest. */
     if (d->at) {
         buf_consume(&d->in, d->at);
         d->at = 0;
     }
-    r = buf_append(&d->in, p, n);
+    uint32_t len;
+    int r = buf_append(&d->in, p, n);
     if (r < 0) return r;
     r = length(d, &len);
     return r < 0 ? r : 0;
@@ -46,7 +43,6 @@ int frame_peek(struct frame_decoder *d, const char **body, size_t *len)
 {
     uint32_t n;
     int r = length(d, &n);
-
     if (r <= 0) return r;
     if (d->in.len - d->at - HEADER < n) return 0;
     *body = d->in.data + d->at + HEADER;
@@ -58,7 +54,6 @@ void frame_pop(struct frame_decoder *d)
 {
     uint32_t len;
     int r = length(d, &len);
-
     assert(r == 1 && d->in.len - d->at - HEADER >= len);
     d->at += HEADER + len;
     if (d->at < d->in.len) return;
@@ -70,17 +65,15 @@ void frame_pop(struct frame_decoder *d)
 int frame_take(struct frame_decoder *d, char **memory, const char **body)
 {
     struct buf rest = BUF_INIT;
-    size_t at = d->at + HEADER, end;
+    size_t at = d->at + HEADER;
     uint32_t len;
-    char *less;
     int r = length(d, &len);
-
     assert(r == 1 && d->in.len - at >= len);
-    end = at + len;
+    size_t end = at + len;
     if (d->in.len > end) r = buf_append(&rest, d->in.data + end, d->in.len - end);
     if (r < 0) return error_origin(r);
     d->in.data[end] = 0;
-    less = realloc(d->in.data, end + 1);
+    char *less = realloc(d->in.data, end + 1);
     *memory = less ? less : d->in.data;
     *body = *memory + at;
     d->in = rest;

@@ -29,7 +29,6 @@ static int read_ids(struct reading *in, const struct place *where, const msgpack
 {
     struct proto_event *e = at;
     int r = check_list(where, o, e, e->logprobs);
-
     if (r < 0) return r;
     if (!o->via.array.size) return 0;
     e->n_ids = o->via.array.size;
@@ -50,7 +49,6 @@ static int read_logprobs(struct reading *in, const struct place *where, const ms
 {
     struct proto_event *e = at;
     int r = check_list(where, o, e, e->ids);
-
     if (r < 0) return r;
     if (!o->via.array.size) return 0;
     e->n_ids = o->via.array.size;
@@ -81,9 +79,8 @@ static int read_reason(struct reading *in, const struct place *where, const msgp
 static int read_code(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                      const struct field *f)
 {
-    char name[64];
-
     if (o->type != MSGPACK_OBJECT_STR) return proto_bad(where, "must be a string");
+    char name[64];
     *(int *)at = proto_errno_value(proto_printable(name, o->via.str.ptr, o->via.str.size));
     return 0;
 }
@@ -98,7 +95,6 @@ static int read_usage(struct reading *in, const struct place *where, const msgpa
         {.key = "cached", .read = proto_read_u64, .offset = AT(usage_cached)},
         {.key = "completion", .read = proto_read_u64, .offset = AT(usage_completion)},
     };
-
     return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }
 
@@ -111,7 +107,6 @@ static int read_timings(struct reading *in, const struct place *where, const msg
         {.key = "decode_ms", .read = proto_read_double, .offset = AT(decode_ms)},
         {.key = "ttft_ms", .read = proto_read_double, .offset = AT(ttft_ms)},
     };
-
     return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }
 
@@ -214,7 +209,6 @@ static int read_event(struct proto_event *e, const msgpack_object *o)
     struct reading in = {.lenient = true};
     size_t i = 0;
     int r = 0;
-
     if (id && id->type == MSGPACK_OBJECT_POSITIVE_INTEGER) e->id = id->via.u64;
     if (!type) return proto_bad(&where, "missing key 'event'");
     if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&where, "event must be a string");
@@ -233,11 +227,9 @@ static int read_event(struct proto_event *e, const msgpack_object *o)
 
 int proto_read_event(struct proto_event *e, const char *body, size_t len)
 {
-    msgpack_unpacked u;
-    int r;
-
     *e = (struct proto_event){.channel = "answer", .miss_at = -1, .seed = -1};
-    r = proto_unpack(&u, body, len);
+    msgpack_unpacked u;
+    int r = proto_unpack(&u, body, len);
     if (r == 0) r = read_event(e, &u.data);
     msgpack_unpacked_destroy(&u);
     if (r < 0) {

@@ -13,13 +13,11 @@ static int read_part(struct reading *in, const struct place *where, const msgpac
         {.key = "text", .read = proto_read_text, .required = true},
     };
     const struct place inside = {where, "type", 0};
-    const msgpack_object *type;
-    char name[64];
-
     if (o->type != MSGPACK_OBJECT_MAP) return proto_bad(where, "must be a map");
-    type = proto_find(o, "type");
+    const msgpack_object *type = proto_find(o, "type");
     if (!type) return proto_bad(where, "missing key 'type'");
     if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&inside, "must be a string");
+    char name[64];
     /* Before its keys, which are unknown here too. */
     if (!proto_is(type, "text"))
         return proto_bad(where, "part type '%s' is not supported, only 'text'",
@@ -34,7 +32,6 @@ static int read_content(struct reading *in, const struct place *where, const msg
     struct buf joined = BUF_INIT;
     struct reading parts = {0};
     int r = 0;
-
     if (o->type == MSGPACK_OBJECT_STR) return proto_read_text(in, where, o, at, f);
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a string or a list of parts");
     for (uint32_t i = 0; i < o->via.array.size && r == 0; i++) {
@@ -64,7 +61,6 @@ static int read_messages(struct reading *in, const struct place *where, const ms
         {.key = "content", .read = read_content, .offset = offsetof(struct proto_message, content), .required = true},
     };
     struct proto_generate *g = at;
-
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of messages");
     if (!o->via.array.size) return proto_bad(where, "the prompt is empty");
     g->messages = calloc(o->via.array.size, sizeof(*g->messages));
@@ -86,7 +82,6 @@ static int read_prompt(struct reading *in, const struct place *where, const msgp
                        const struct field *f)
 {
     msgpack_object text = *o;
-
     if (o->type == MSGPACK_OBJECT_BIN) {
         text.type = MSGPACK_OBJECT_STR;
         text.via.str.ptr = o->via.bin.ptr;
@@ -100,7 +95,6 @@ static int read_stops(struct reading *in, const struct place *where, const msgpa
 {
     static const struct field each = {.lo = 1};
     struct proto_generate *g = at;
-
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of strings");
     if (o->via.array.size > PROTO_STOPS_MAX)
         return proto_bad(where, "has %u strings, the limit is %d", (unsigned)o->via.array.size, PROTO_STOPS_MAX);
@@ -122,10 +116,9 @@ static int read_bias(struct reading *in, const struct place *where, const msgpac
     static const struct field bias = {.flo = -100, .fhi = 100, .wanted = "a number from -100 to 100"};
     const struct place token_at = {where, NULL, 0}, bias_at = {where, NULL, 1};
     const msgpack_object *pair = o->via.array.ptr;
-    int r;
-
     if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 2)
         return proto_bad(where, "must be a list of a token and a number");
+    int r;
     if (pair[0].type == MSGPACK_OBJECT_STR)
         r = proto_read_text(in, &token_at, &pair[0], &b->text, &text);
     else
@@ -139,7 +132,6 @@ static int read_biases(struct reading *in, const struct place *where, const msgp
     struct proto_generate *g = at;
     size_t n = o->type == MSGPACK_OBJECT_ARRAY ? o->via.array.size : 0;
     int r = 0;
-
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of tokens and numbers");
     if (n > PROTO_BIASES_MAX) return proto_bad(where, "has %zu tokens, the limit is %d", n, PROTO_BIASES_MAX);
     if (!n) return 0;
@@ -160,7 +152,6 @@ static int read_uuid(struct reading *in, const struct place *where, const msgpac
 {
     char *uuid = at;
     size_t n = o->type == MSGPACK_OBJECT_STR ? o->via.str.size : 0;
-
     if (!n || n >= sizeof((struct proto_generate *)NULL)->uuid)
         return proto_bad(where, "must be 1 to 39 letters, digits and dashes");
     for (size_t i = 0; i < n; i++) {
@@ -180,7 +171,6 @@ static int read_session(struct reading *in, const struct place *where, const msg
 {
     struct proto_text *name = at;
     int r = proto_read_text(in, where, o, at, f);
-
     for (size_t i = 0; r == 0 && i < name->len; i++) {
         unsigned char c = (unsigned char)name->data[i];
 
@@ -392,12 +382,12 @@ static int check_generate(const struct place *where, const struct proto_generate
                          g->infill.prefix.data   ? "prefix"
                          : g->infill.suffix.data ? "suffix"
                                                  : "max_lines");
-    if (!g->messages && !g->prompt.data) return proto_bad(where, "messages or prompt is missing");
-    if (g->messages && g->prompt.data) return proto_bad(where, "messages and prompt cannot be used together");
-    if (g->prompt.data && !g->raw) return proto_bad(where, "prompt needs raw: true (or send messages)");
-    if (g->messages && g->raw) return proto_bad(where, "raw needs prompt, not messages");
-    if (g->messages && g->special) return proto_bad(where, "special needs raw and prompt");
-    if (g->session.len && g->continue_last) return proto_bad(where, "session and continue cannot be used together");
+    if (!g->messages && !g->prompt.data) return proto_bad(where, "neither messages nor a prompt");
+    if (g->messages && g->prompt.data) return proto_bad(where, "both messages and a prompt");
+    if (g->prompt.data && !g->raw) return proto_bad(where, "a prompt wants raw: true (or send messages)");
+    if (g->messages && g->raw) return proto_bad(where, "raw wants a prompt, not messages");
+    if (g->messages && g->special) return proto_bad(where, "special wants raw and a prompt");
+    if (g->session.len && g->continue_last) return proto_bad(where, "both session and continue");
     if (g->fork.len && !g->session.len && !g->continue_last)
         return proto_bad(where, "fork needs session or continue, which select the session to fork");
     if (g->n > 1 && (g->session.len || g->continue_last))
@@ -437,13 +427,12 @@ static int read_request(struct proto_request *r, const msgpack_object *o, struct
     const msgpack_object *type = proto_find(o, "type"), *id = proto_find(o, "id");
     struct place where = {NULL, "request", 0};
     size_t i = 0;
-    char name[64];
     int e = 0;
-
     if (id && id->type == MSGPACK_OBJECT_POSITIVE_INTEGER) r->id = id->via.u64; /* for the answer to what is wrong */
     if (!type) return proto_bad(&where, "missing key 'type'");
     if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&where, "type must be a string");
     while (i < sizeof(types) / sizeof(*types) && !proto_is(type, types[i].name)) i++;
+    char name[64];
     if (i == sizeof(types) / sizeof(*types))
         return proto_bad(&where, "unknown type '%s'", proto_printable(name, type->via.str.ptr, type->via.str.size));
     r->type = types[i].type;
@@ -459,12 +448,10 @@ static int read_request(struct proto_request *r, const msgpack_object *o, struct
 
 static int read_body(struct proto_request *r, const char *body, size_t len, struct reading *in)
 {
-    msgpack_unpacked u;
-    int e;
-
     *r = (struct proto_request){0};
     proto_generate_init(&r->gen);
-    e = proto_unpack(&u, body, len);
+    msgpack_unpacked u;
+    int e = proto_unpack(&u, body, len);
     if (e == 0) e = read_request(r, &u.data, in);
     msgpack_unpacked_destroy(&u);
     if (e < 0) {
@@ -480,7 +467,6 @@ static int read_body(struct proto_request *r, const char *body, size_t len, stru
 int proto_read_request(struct proto_request *r, const char *body, size_t len)
 {
     struct reading in = {0};
-
     return read_body(r, body, len, &in);
 }
 
@@ -488,7 +474,6 @@ int proto_take_request(struct proto_request *r, char **memory, const char *body,
 {
     struct reading in = {.take_least = len < PROTO_TAKE_MIN ? 0 : len - len / 8};
     int e = read_body(r, body, len, &in);
-
     if (e < 0 || !in.taken) return e;
     memmove(*memory, in.taken->data, in.taken->len);
     in.taken->data = *memory;

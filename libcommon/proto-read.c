@@ -10,15 +10,13 @@
 /* "messages[0].content"; the message's type when that is all there is. */
 static void format_place(char *out, size_t n, const struct place *where)
 {
-    size_t used;
-
     *out = 0;
     if (!where->up) {
         snprintf(out, n, "%s", where->key);
         return;
     }
     if (where->up->up) format_place(out, n, where->up);
-    used = strlen(out);
+    size_t used = strlen(out);
     if (where->key)
         snprintf(out + used, n - used, "%s%s", used ? "." : "", where->key);
     else
@@ -27,12 +25,12 @@ static void format_place(char *out, size_t n, const struct place *where)
 
 int proto_bad(const struct place *where, const char *fmt, ...)
 {
-    char place[96], text[256];
     va_list ap;
-
     va_start(ap, fmt);
+    char text[256];
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
+    char place[96];
     format_place(place, sizeof(place), where);
     return error_say(-EINVAL, "%s: %s", place, text);
 }
@@ -40,7 +38,6 @@ int proto_bad(const struct place *where, const char *fmt, ...)
 const char *proto_printable(char out[64], const char *s, size_t n)
 {
     size_t len = n <= 40 ? n : utf8_whole(s, 40);
-
     for (size_t i = 0; i < len; i++) out[i] = (unsigned char)s[i] < ' ' || s[i] == 0x7f ? '?' : s[i];
     if (utf8_check(s, len) < len)
         for (size_t i = 0; i < len; i++)
@@ -64,14 +61,11 @@ const msgpack_object *proto_find(const msgpack_object *o, const char *key)
 
 int proto_unpack(msgpack_unpacked *u, const char *body, size_t len)
 {
-    msgpack_unpack_return got;
     size_t off = 0;
-    int r;
-
     msgpack_unpacked_init(u);
-    r = proto_scan(body, len);
+    int r = proto_scan(body, len);
     if (r < 0) return r;
-    got = msgpack_unpack_next(u, body, len, &off);
+    msgpack_unpack_return got = msgpack_unpack_next(u, body, len, &off);
     if (got == MSGPACK_UNPACK_NOMEM_ERROR) return error_origin(-ENOMEM);
     if (got != MSGPACK_UNPACK_SUCCESS) return error_say(-EBADMSG, "malformed message");
     if (u->data.type != MSGPACK_OBJECT_MAP) return error_say(-EBADMSG, "malformed message: not a map");
@@ -81,9 +75,8 @@ int proto_unpack(msgpack_unpacked *u, const char *body, size_t len)
 static int unknown_key(const struct place *where, const msgpack_object *key, const struct field *fields, size_t n)
 {
     const char *names[PROTO_FIELDS_MAX + 1] = {NULL}, *nearest;
-    char text[64];
-
     if (key->type != MSGPACK_OBJECT_STR) return proto_bad(where, "a key that is not a string");
+    char text[64];
     proto_printable(text, key->via.str.ptr, key->via.str.size);
     for (size_t i = 0; i < n; i++) names[i] = fields[i].key;
     nearest = conf_nearest(text, names);
@@ -95,7 +88,6 @@ int proto_read_map(struct reading *in, const struct place *where, const msgpack_
                    size_t n_fields, void *base)
 {
     uint64_t seen = 0;
-
     assert(n_fields <= PROTO_FIELDS_MAX);
     if (o->type != MSGPACK_OBJECT_MAP) return proto_bad(where, "must be a map");
     for (uint32_t i = 0; i < o->via.map.size; i++) {
@@ -125,7 +117,6 @@ int proto_read_version(const struct place *where, const msgpack_object *o, uint3
 {
     const struct place inside = {where, "version", 0};
     const msgpack_object *v = proto_find(o, "version");
-
     if (!v) return proto_bad(where, "missing key 'version'");
     if (v->type != MSGPACK_OBJECT_POSITIVE_INTEGER || v->via.u64 > UINT32_MAX)
         return proto_bad(&inside, "must be a whole number");
@@ -152,7 +143,6 @@ int proto_read_u64(struct reading *in, const struct place *where, const msgpack_
                    const struct field *f)
 {
     uint64_t hi = f->hi ? f->hi : UINT64_MAX;
-
     if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 < f->lo || o->via.u64 > hi)
         return proto_bad(where, "must be %s", f->wanted ? f->wanted : "a whole number");
     *(uint64_t *)at = o->via.u64;
@@ -163,7 +153,6 @@ int proto_read_u32(struct reading *in, const struct place *where, const msgpack_
                    const struct field *f)
 {
     uint64_t hi = f->hi ? f->hi : UINT32_MAX;
-
     if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 < f->lo || o->via.u64 > hi)
         return proto_bad(where, "must be %s", f->wanted ? f->wanted : "a whole number");
     *(uint32_t *)at = (uint32_t)o->via.u64;
@@ -175,7 +164,6 @@ int proto_read_i64(struct reading *in, const struct place *where, const msgpack_
                    const struct field *f)
 {
     uint64_t hi = f->hi ? f->hi : INT64_MAX;
-
     if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 < f->lo || o->via.u64 > hi)
         return proto_bad(where, "must be %s", f->wanted ? f->wanted : "a whole number");
     *(int64_t *)at = (int64_t)o->via.u64;
@@ -205,7 +193,6 @@ int proto_read_float(struct reading *in, const struct place *where, const msgpac
                      const struct field *f)
 {
     double v;
-
     /* written so that a NaN fails */
     if (!number(o, &v) || !(v >= f->flo && v <= f->fhi)) return proto_bad(where, "must be %s", f->wanted);
     *(float *)at = (float)v;
@@ -222,12 +209,10 @@ int proto_read_double(struct reading *in, const struct place *where, const msgpa
 int proto_read_text(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                     const struct field *f)
 {
-    size_t n, valid;
     int r = 0;
-
     if (o->type != MSGPACK_OBJECT_STR) return proto_bad(where, "must be a string");
-    n = o->via.str.size;
-    valid = utf8_check(o->via.str.ptr, n);
+    size_t n = o->via.str.size;
+    size_t valid = utf8_check(o->via.str.ptr, n);
     if (valid < n) return proto_bad(where, "invalid UTF-8 at byte %zu", valid);
     if (n < f->lo) return proto_bad(where, "is empty");
     if (f->hi && n > f->hi) return proto_bad(where, "has %zu bytes, the limit is %llu", n, (unsigned long long)f->hi);

@@ -49,7 +49,6 @@ static int object(struct scan *s)
     unsigned c = s->p[s->at++];
     uint64_t n = 0;
     int r;
-
     if (c < 0x80 || c >= 0xe0) return 0;                     /* fixint */
     if (c < 0x90) return enter(s, 2 * (uint64_t)(c & 0x0f)); /* fixmap */
     if (c < 0xa0) return enter(s, c & 0x0f);                 /* fixarray */
@@ -99,7 +98,6 @@ int proto_scan(const char *body, size_t len)
 {
     struct scan s = {.p = (const unsigned char *)body, .len = len};
     int r;
-
     do {
         if (s.at == s.len) return refuse(&s, "cut off");
         if (++s.elems > PROTO_ELEMS_MAX) return refuse(&s, "too many elements");

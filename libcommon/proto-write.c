@@ -31,7 +31,6 @@ struct open_map {
 static int write_bytes(void *ctx, const char *p, size_t n)
 {
     struct writer *w = ctx;
-
     if (w->error == 0 && n > HEADER + FRAME_MAX - (w->out->len - w->start))
         w->error = error_say(-EMSGSIZE, "the message is over the limit of %u bytes", FRAME_MAX);
     if (w->error == 0) w->error = buf_append(w->out, p, n);
@@ -52,7 +51,6 @@ static void writer_init(struct writer *w, struct buf *out, size_t elems)
 static int writer_finish(struct writer *w)
 {
     struct buf *out = w->out;
-
     if (w->error == 0) {
         frame_header((unsigned char *)out->data + w->start, (uint32_t)(out->len - w->start - HEADER));
         return 0;
@@ -66,7 +64,6 @@ static int writer_finish(struct writer *w)
 static struct open_map map_begin(struct writer *w)
 {
     const struct open_map m = {w->out->len, w->keys};
-
     write_bytes(w, "\x80", 1);
     w->keys = 0;
     return m;
@@ -75,7 +72,6 @@ static struct open_map map_begin(struct writer *w)
 static void map_end(struct writer *w, struct open_map m)
 {
     size_t n = w->keys;
-
     assert(n < 1u << 16);
     if (n > 15) write_bytes(w, "\0\0", 2);
     if (w->error < 0) return;
@@ -115,7 +111,6 @@ static void put_clean(struct writer *w, const char *name, const struct proto_tex
 {
     struct buf clean = BUF_INIT;
     size_t at = utf8_check(t->data, t->len), from = 0;
-
     if (at == t->len) {
         put_text(w, name, t);
         return;
@@ -250,7 +245,6 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
 static void put_hello(struct writer *w, uint32_t version, const char *software, const char *const *features)
 {
     size_t n = 0;
-
     while (features[n]) n++;
     put_u64(w, "version", version ? version : PROTO_VERSION);
     key(w, "features");
@@ -317,13 +311,11 @@ static void put_text_event(struct writer *w, const struct proto_event *e)
 
 static void put_done(struct writer *w, const struct proto_event *e)
 {
-    struct open_map m;
-
     put_u64(w, "index", e->index);
     put_true(w, "more", e->more);
     put_cstring(w, "reason", proto_reason_name(e->reason));
     key(w, "usage");
-    m = map_begin(w);
+    struct open_map m = map_begin(w);
     put_u64(w, "prompt", e->usage_prompt);
     put_u64(w, "cached", e->usage_cached);
     put_u64(w, "completion", e->usage_completion);
@@ -408,7 +400,6 @@ int proto_write_request(struct buf *out, const struct proto_request *r)
     const size_t n = prompt ? r->gen.n_messages : 0, biases = prompt ? r->gen.n_biases : 0;
     const bool many = n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX;
     struct writer w;
-
     writer_init(&w, out, many ? SIZE_MAX : ELEMS_FIXED + n * ELEMS_MESSAGE + biases * ELEMS_BIAS);
     put_request(&w, r);
     return writer_finish(&w);
@@ -418,7 +409,6 @@ int proto_write_event(struct buf *out, const struct proto_event *e)
 {
     const size_t n = e->n_ids;
     struct writer w;
-
     writer_init(&w, out, n < PROTO_ELEMS_MAX ? ELEMS_FIXED + 2 * n : SIZE_MAX);
     put_event(&w, e);
     return writer_finish(&w);

@@ -136,7 +136,6 @@ void proto_text_fini(struct proto_text *t)
 int proto_text_set(struct proto_text *t, const char *s, size_t len)
 {
     char *data = len < SIZE_MAX ? malloc(len + 1) : NULL;
-
     if (!data) return -ENOMEM;
     if (len) memcpy(data, s, len);
     data[len] = 0;

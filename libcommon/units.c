@@ -76,8 +76,8 @@ int parse_time(const char *s, uint64_t *usec)
 int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *v)
 {
     const char *p = s;
-    uint64_t n;
     if (!*s || s[strspn(s, "0123456789")]) return error_say(-EINVAL, "'%.64s' is not a whole number", s);
+    uint64_t n;
     if (!digits(&p, &n) || n < min || n > max) {
         if (max == UINT64_MAX && min == 0) return error_say(-EINVAL, "'%.64s' is too large", s);
         if (max == UINT64_MAX) return error_say(-EINVAL, "'%.64s' is not %llu or more", s, (unsigned long long)min);
@@ -90,10 +90,10 @@ int parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *v)
 
 int parse_float(const char *s, float min, float max, float *v)
 {
-    char *end;
     /* strtof also takes spaces, inf, nan and hexadecimals. */
     if (!*s || s[strspn(s, "0123456789.eE+-")] || (!digit(*s) && *s != '.' && *s != '-'))
         return error_say(-EINVAL, "'%.64s' is not a number", s);
+    char *end;
     float f = strtof(s, &end);
     if (end == s || *end) return error_say(-EINVAL, "'%.64s' is not a number", s);
     if (!isfinite(f) || f < min || f > max)
@@ -106,15 +106,13 @@ char *format_size(char *out, uint64_t bytes)
 {
     static const char suffix[] = "BKMGTPE";
     double v = (double)bytes;
-    unsigned tenths;
     int u = 0;
-
     /* 1023.95 would be printed as 1024 of its unit */
     while (u < 6 && v >= (u ? 1023.95 : 1023.5)) {
         v /= 1024;
         u++;
     }
-    tenths = (unsigned)(v * 10 + 0.5);
+    unsigned tenths = (unsigned)(v * 10 + 0.5);
     if (v >= 99.95 || tenths % 10 == 0)
         snprintf(out, 16, "%.0f%c", v, suffix[u]);
     else

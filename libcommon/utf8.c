@@ -28,7 +28,6 @@ static size_t character(const unsigned char *s, size_t n, int *cut)
 {
     unsigned char lo, hi;
     size_t len = n ? lead(s[0], &lo, &hi) : 0;
-
     *cut = 0;
     for (size_t i = 1; i < len; i++) {
         if (i == n) {
@@ -74,7 +73,6 @@ size_t utf8_check(const char *s, size_t n)
     const unsigned char *p = (const unsigned char *)s;
     size_t at = 0;
     int cut;
-
     while (at < n) {
         at += ascii(p + at, n - at);
         while (at < n && p[at] < 0x80) at++;
@@ -93,7 +91,6 @@ size_t utf8_whole(const char *s, size_t n)
 {
     const unsigned char *p = (const unsigned char *)s;
     int cut;
-
     /* A cut character is at most the last three bytes and begins with the last byte that is no continuation. */
     for (size_t back = 1; back <= 3 && back <= n; back++) {
         if ((p[n - back] & 0xc0) == 0x80) continue;
@@ -108,7 +105,6 @@ size_t utf8_decode(const char *s, size_t n, uint32_t *cp)
     const unsigned char *p = (const unsigned char *)s;
     int cut;
     size_t len = character(p, n, &cut);
-
     if (!len) return 0;
     *cp = len == 1 ? p[0] : p[0] & (0x7fu >> len);
     for (size_t i = 1; i < len; i++) *cp = *cp << 6 | (p[i] & 0x3f);

@@ -11,14 +11,12 @@
 void conns_enable(sd_event_source *source, int how)
 {
     int r = sd_event_source_set_enabled(source, how);
-
-    if (r < 0) log_error("cannot switch an event source: %s", strerror(-r));
+    if (r < 0) log_error("an event source cannot be switched: %s", strerror(-r));
 }
 
 void conns_queue(struct conn *c)
 {
     struct conns *s = c->shared;
-
     fairq_add(&s->queue, account_queue(c->account), &c->entry, clock_now_usec());
     /* Also while others are throttled: this user may not be. */
     conns_enable(s->input, SD_EVENT_ON);
@@ -28,7 +26,6 @@ void conn_forget_held(struct conn *c)
 {
     struct account_jobs *jobs = account_jobs(c->account);
     struct conn **at = &jobs->first, *before = NULL;
-
     proto_request_fini(&c->held);
     if (!c->in_held) return;
     while (*at != c) {
@@ -44,7 +41,6 @@ void conn_release_next(struct conn *c)
 {
     struct account_jobs *jobs = account_jobs(c->account);
     struct conn *next = jobs->first;
-
     if (!next || jobs->live >= c->shared->limits->jobs) return;
     jobs->first = next->next_held;
     if (!jobs->first) jobs->last = NULL;

@@ -30,7 +30,6 @@ static void greet(struct conn *c, int r, const struct proto_request *req)
 {
     const struct proto_event hello = {.type = PROTO_EV_HELLO, .id = req->id, .version = PROTO_VERSION};
     char text[160];
-
     if (r == -EPROTO) {
         snprintf(text, sizeof text, "the daemon supports protocol version %d, not %lu", PROTO_VERSION,
                  (unsigned long)req->version);
@@ -50,14 +49,13 @@ static void greet(struct conn *c, int r, const struct proto_request *req)
 /* A message is wrong, but its end is known: the connection continues with the next one. */
 static void complain(struct conn *c, uint64_t id, int code, const char *message)
 {
-    char text[96];
-
     if (++c->errors <= c->shared->limits->errors) {
         account_counts(c->account)->errors++;
         conn_send_error(c, id, code, message);
         return;
     }
-    snprintf(text, sizeof text, "more than %zu messages were invalid; the connection ends", c->shared->limits->errors);
+    char text[96];
+    snprintf(text, sizeof text, "more than %zu messages were wrong; the connection ends", c->shared->limits->errors);
     refuse(c, EPROTO, text);
 }
 
@@ -72,7 +70,6 @@ bool conn_is_job(enum proto_type t)
 static void hold(struct conn *c, struct proto_request *req)
 {
     struct account_jobs *jobs = account_jobs(c->account);
-
     c->held = *req;
     *req = (struct proto_request){0};
     if (conn_charge(c) < 0) {
@@ -101,7 +98,6 @@ static void handle(struct conn *c, struct proto_request *req, bool now)
 static bool handle_held(struct conn *c, bool now)
 {
     struct proto_request req = c->held;
-
     if (!req.type) return true;
     if (c->in_held && !now) return false;
     c->held = (struct proto_request){0};
@@ -116,7 +112,6 @@ static int read_message(struct conn *c, const char *body, size_t len, struct pro
 {
     char *memory;
     int r;
-
     if (len < PROTO_TAKE_MIN || frame_take(&c->in, &memory, &body) < 0) {
         r = proto_read_request(req, body, len);
         frame_pop(&c->in);
@@ -132,7 +127,6 @@ static void message(struct conn *c, const char *body, size_t len)
 {
     struct proto_request req = {0};
     int r = read_message(c, body, len, &req);
-
     account_counts(c->account)->messages++;
     if (!c->greeted) {
         greet(c, r, &req);
@@ -159,10 +153,9 @@ static bool reads(const struct conn *c)
  * output. */
 static bool messages(struct conn *c, size_t *left)
 {
+    int r = 0;
     const char *body;
     size_t len;
-    int r = 0;
-
     while (reads(c) && (r = frame_peek(&c->in, &body, &len)) == 1) {
         if (*left == 0) return true;
         --*left;
@@ -177,8 +170,6 @@ static size_t take(struct conn *c)
 {
     char piece[READ_CHUNK];
     ssize_t n = recv(c->fd, piece, sizeof piece, MSG_DONTWAIT);
-    int r;
-
     if (n < 0 && errno == EINTR) return 0;
     /* After a short read the socket is empty or at its end: later input is a new event. */
     c->readable = n == sizeof piece || (n > 0 && c->shut);
@@ -194,7 +185,7 @@ static size_t take(struct conn *c)
         conn_charge(c);
         return 0;
     }
-    r = frame_feed(&c->in, piece, (size_t)n);
+    int r = frame_feed(&c->in, piece, (size_t)n);
     if (r == 0) r = conn_charge(c);
     if (r < 0 && r != -EMSGSIZE)
         refuse(c, -r, error_text(r)); /* messages() reports a wrong length, after the good messages */
@@ -205,7 +196,6 @@ static bool read_on(struct conn *c, size_t left, size_t bytes)
 {
     bool more = messages(c, &left); /* read in the last turn */
     size_t n = 0;
-
     while (!more && n < bytes && c->readable && reads(c)) {
         n += take(c);
         more = messages(c, &left);

@@ -52,7 +52,6 @@ static int on_input(sd_event_source *source, void *ctx)
 static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
 {
     struct conns *s = ctx;
-
     if (fairq_any(&s->queue)) conns_enable(s->input, SD_EVENT_ON);
     return 0;
 }

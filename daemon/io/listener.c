@@ -48,11 +48,11 @@ int listener_inherit(struct listener *l)
 
 int listener_make(struct listener *l, const char *path, mode_t mode)
 {
-    struct stat st;
     *l = (struct listener)LISTENER_INIT;
     int fd = sock_listen(path, mode, BACKLOG);
     if (fd < 0) return fd;
     l->path = strdup(path);
+    struct stat st;
     if (!l->path || lstat(path, &st) < 0) {
         int r = l->path ? -errno : -ENOMEM;
         close(fd);
@@ -70,9 +70,9 @@ int listener_make(struct listener *l, const char *path, mode_t mode)
 
 void listener_retire(struct listener *l)
 {
-    struct stat st;
     if (!l->linked) return;
     l->linked = false;
+    struct stat st;
     if (lstat(l->path, &st) < 0 || st.st_dev != l->dev || st.st_ino != l->inode) return; /* another daemon's */
     if (unlink(l->path) < 0) log_warning("%s: %s", l->path, strerror(errno));
 }
@@ -96,7 +96,6 @@ void listener_turn_away_often(int fd)
     static struct buf b; /* for good */
     const struct proto_event e = {
         .type = PROTO_EV_ERROR, .code = EBUSY, .message = {(char *)(uintptr_t)why, sizeof why - 1}};
-
     if (!b.len && proto_write_event(&b, &e) < 0) buf_clear(&b);
     if (b.len) (void)!send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     close(fd);

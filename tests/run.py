@@ -33,7 +33,7 @@ def wanted(name, names):
 
 
 def may_match(program, names):
-    """Whether some case of the program can match: its name, or a name that stands in its source."""
+    """Whether some case of the program can match: its name, or a name in its source."""
     if not names or any(n in program["name"] for n in names):
         return True
     stem = Path(program["cmd"][0]).name

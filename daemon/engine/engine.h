@@ -21,15 +21,14 @@ void engine_configure_failed(struct engine *e, const char *why);
 
 /* Makes the engine and starts its thread, which loads the model. Copies @c (not the strings). */
 int engine_new(struct engine **out, const struct engine_config *c);
-/* Ends the thread (running answers end without an event) and waits for it; what is not on disk of the KV is written,
- * for
+/* Ends the thread (running answers end without an event) and waits for it. KV that is not on disk is written, for
  * @flush_usec at most. NULL ok, returns NULL. */
 struct engine *engine_close(struct engine *e, uint64_t flush_usec);
 struct engine *engine_free(struct engine *e); /* without a flush */
 
 /* Readable when events wait or the state changed. */
 int engine_fd(const struct engine *e);
-/* @why (may be NULL): for ENGINE_FAILED the sentence; valid as long as the engine. */
+/* @why (may be NULL): for ENGINE_FAILED the error message; valid as long as the engine. */
 enum engine_state engine_state(struct engine *e, const char **why);
 
 /*
@@ -42,11 +41,11 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
 /* End request @id of @conn within one step; it answers with done(cancel). */
 void engine_cancel(struct engine *e, uint64_t conn, uint64_t id);
 
-/* The peer of @conn is gone: its request @id ends as by engine_cancel, unless it was to go on without (detach). Its
- * last event comes in any case. */
+/* The peer of @conn has closed it: request @id ends as by engine_cancel, unless it is detached. Its last event comes in
+ * any case. */
 void engine_abandon(struct engine *e, uint64_t conn, uint64_t id);
 
-/* The reader of @conn is slow (or no longer): its sequences pause (go on). */
+/* The reader of @conn is slow, or no longer slow: its sequences pause, or continue. */
 void engine_pause(struct engine *e, uint64_t conn, bool pause);
 
 /* Next event, or false. Clears the eventfd when the queue is empty. */

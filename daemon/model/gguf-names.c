@@ -33,7 +33,7 @@ int gguf_names_sort(const struct gguf *g, uint32_t **out, struct gguf_names name
     for (size_t i = 1; i < n; i++)
         if (!compare_at(&order[i - 1], &order[i], &names)) {
             const struct gguf_str *s = name_at(&names, order[i]);
-            return gguf_bad(g, (size_t)((const uint8_t *)s->data - g->map), "%s '%s' is there twice", what,
+            return gguf_bad(g, (size_t)((const uint8_t *)s->data - g->map), "%s '%s' appears twice", what,
                             gguf_show(*s).s);
         }
     return 0;

@@ -151,7 +151,7 @@ def test_keys_and_history(warm):
     path = warm.root / "said.txt"
     chat = Chat(warm, "-n", "2", "--temp", "0")
     chat.say("fürst")
-    # Up, then the line's end: what was said is there to be changed.
+    # Up: the line that was said can be changed.
     chat.say("\x1b[A zwei")
     chat.type("never sent\x03")
     chat.until(PROMPT)

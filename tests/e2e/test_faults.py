@@ -222,7 +222,7 @@ def test_full(home, mounts, want, which):
             os.write(fd, b"x" * 4096)
     os.close(fd)
     if which == "state":
-        for name in ("t", "s"):  # before the turn, so that no answer is lost; and what is there can be read
+        for name in ("t", "s"):  # before the turn, so that no answer is lost; existing sessions can be read
             r = home.hob("-S", name, "-n", "1", "hello")
             assert r.returncode == 1 and r.out == "" and "the disk is full" in r.err and r.err.count("\n") == 1, r.err
         assert users(home, "s") == [DOC]
@@ -350,7 +350,7 @@ def test_block_files(home, want, what):
     assert ask(home, None) == want[0]
     d = home.restart(d)
     assert ask(home, None) == want[0]
-    # What is bad is gone once it was seen, and what is not ours is not.
+    # A bad file is removed when it is found; files of others are not touched.
     if what == "strangers":
         assert (cache(home) / "notes.txt").exists()
     log = d.log.read_text()

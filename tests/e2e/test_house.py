@@ -98,7 +98,7 @@ def test_no_exit_outside_a_main():
 
 
 def test_the_architecture_names_what_exists():
-    """Every file that ARCHITECTURE.md names is there, and has the functions that it names before the file."""
+    """Every file that ARCHITECTURE.md names exists, and has the functions that it names before the file."""
     text = (TOP / "daemon" / "ARCHITECTURE.md").read_text()
     assert text.count("\n") < 400
     tests = {p.name for p in (TOP / "tests").rglob("*.c")}

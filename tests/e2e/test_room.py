@@ -151,7 +151,7 @@ def small(wide):
 
 
 def another_user_works(s):
-    """A new session, a turn more in it, and it is there."""
+    """A new session and one more turn in it, which the session then has."""
     for text in ("hello", "and then?"):
         r = s.run_as(B, "-S", "mine", "-n", 4, "--ignore-eos", text)
         assert r.returncode == 0 and r.out, r.err
@@ -207,7 +207,7 @@ def test_one_user_fills_the_disk_with_kv(small):
     s.run_as(A, "-n", 1, "--ignore-eos", input=b"something else " * 2000)
     time.sleep(2)
     assert s.free() >= reserve
-    # With nothing left above the reserve that is said before a turn, and what is there can be read.
+    # With nothing left above the reserve a turn fails before it begins, and existing sessions can be read.
     with open(s.disk / "ballast", "ab") as f:
         os.posix_fallocate(f.fileno(), 0, os.fstat(f.fileno()).st_size + s.free() - (2 << 20))
     r = s.run_as(B, "-S", "mine", "-n", 4, "once more")

@@ -73,7 +73,7 @@ def test_list_show_fork_rename_remove(home):
     d = home.restart(d)
     assert sorted(names(home)) == ["new name", "one"]
     assert said(home, "new name") == ["first words", "more"] and said(home, "one") == ["first words"]
-    # What is gone begins anew.
+    # A removed session begins anew.
     a = home.ask("-S", "two", "again", n=4)
     assert said(home, "two") == ["again"]
     assert a.done["session"] == "two"
@@ -240,7 +240,7 @@ def visits(home, rounds, workers=2):
     assert trouble == []
     for w in range(workers):
         name = f"w{w}"
-        home.hob("--warm", "x", check=0)  # somebody is there to be asked
+        home.hob("--warm", "x", check=0)  # a daemon runs that can be asked
         assert said(home, name) == [f"t{i}" for i in range(rounds)]
         assert len(said(home, name, "assistant")) == rounds
 

@@ -79,7 +79,7 @@ static void test_drain(void **state)
     assert_non_null(strstr(harness_run(h, &r)->last.status.data, "\"state\":\"stopping\""));
 }
 
-/* Nobody reads the events: the engine waits for nobody, and what it said is there when somebody reads. */
+/* Nobody reads the events: the engine does not wait, and the events can be read later. */
 static void test_nobody_reads_events(void **state)
 {
     struct harness *h = *state;

@@ -49,7 +49,7 @@ static void test_a_quarter_goes_each_time(void **state)
     }
     engine_shed(h->engine); /* nothing is left to give */
     assert_int_equal(harness_status(h, 0, "shed"), shed);
-    for (unsigned i = 0; i < 6; i++) { /* the memory is there again when it is written */
+    for (unsigned i = 0; i < 6; i++) { /* the memory is mapped again when it is written */
         struct answer *again = run(h, i, 1000 + i % 2);
         assert_true(again->last.usage_cached <= (i < 2 ? 0 : 2)); /* the first token is everybody's */
         assert_same(first[i], again);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /*
- * Damaged messages: whatever is made of a valid one, it is read or refused with a sentence. What a damaged one means is
+ * Damaged messages: whatever is made of a valid one, it is read, or refused with a message. What a damaged one means is
  * not asked here; that nothing is read out of bounds, leaked or freed twice is what ASan and valgrind see.
  */
 

@@ -91,7 +91,7 @@ static void a_dead_daemons_socket_is_replaced(void **state)
     close(fd);
 }
 
-/* Like a process that is dying: it can still be connected to, and then it is gone. */
+/* Like a process that is exiting: it accepts one more connection, and then closes the socket. */
 static void *dies_when_connected_to(void *listener)
 {
     struct pollfd p = {.fd = *(int *)listener, .events = POLLIN};

@@ -54,7 +54,7 @@ static void invalid_bytes_are_found(void **state)
     }
 }
 
-/* Long runs of ASCII are read in groups: a wrong byte is found wherever it stands in one. */
+/* Long runs of ASCII are read in groups: a wrong byte is found at every place of a group. */
 static void invalid_bytes_are_found_at_each_place(void **state)
 {
     char s[200];

@@ -241,10 +241,10 @@ static void test_twice(void **state)
     static const uint64_t dims[] = {8};
     struct buf b = BUF_INIT;
     put_header(&b, 3, 0, 3), put_key_u32(&b, "a", 1), put_key_u32(&b, "b", 1), put_key_u32(&b, "a", 1);
-    refused(&b, "key 'a' is there twice");
+    refused(&b, "key 'a' appears twice");
     buf_clear(&b), put_header(&b, 3, 2, 0), put_tensor(&b, "t", 0, 0, 1, dims), put_tensor(&b, "t", 0, 32, 1, dims);
     put_padding(&b, 32), put_zeros(&b, 64);
-    refused(&b, "tensor 't' is there twice");
+    refused(&b, "tensor 't' appears twice");
     buf_fini(&b);
 }
 

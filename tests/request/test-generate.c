@@ -248,7 +248,7 @@ static void test_rotate_out_of_shared_blocks(void **state)
     for (int i = 0; i < N; i++) free_answer(&wide[i]);
 }
 
-/* Ended after @texts texts of the first one, by a cancel, by a peer that is gone, or by a deadline that has passed. */
+/* Ended after @texts texts of the first one, by a cancel, a closed connection or a deadline. */
 static void end_at(struct harness *h, unsigned texts, int how)
 {
     struct proto_request r = ask(N);

@@ -73,7 +73,7 @@ static void test_cancel(void **state)
     assert_int_equal(engine_load(h->engine), 0);
 }
 
-/* A connection that is gone ends all its requests; its slot and blocks come free. */
+/* A connection that closes ends all its requests, whose slots and blocks become free. */
 static void test_gone(void **state)
 {
     struct harness *h = *state;

@@ -112,7 +112,7 @@ static void test_temperature(void **state)
     assert_int_equal(reachable(*state, &w), 1u << 3);
 }
 
-/* Once for each id in the window, however often it is there. */
+/* Once for each id in the window, however often it appears. */
 static void test_repeat_penalty(void **state)
 {
     struct fixture_request w = fixture_plain();

@@ -382,7 +382,7 @@ static void test_shared_work(void **state)
     t.reqs[0].running = t.reqs[4].running = true;
     decide(&t);
     assert_int_equal(t.n_out, 0);
-    t.reqs[0].computed = 64; /* what is in common is there: */
+    t.reqs[0].computed = 64; /* the common prefix is computed: */
     for (int i = 1; i < 4; i++) t.reqs[i].computed = 64, t.reqs[i].shared = 0;
     decide(&t);
     assert_int_equal(t.n_out, 3);

@@ -116,7 +116,7 @@ static void test_parts(void **state)
 {
     channels("1ana2hm301final2ok4", "thinking:h|thinking:m|answer:o|answer:k|", "ok", NULL);
     channels("ok4", "answer:o|answer:k|", "ok", NULL);
-    /* what a stop string holds back is of the part it stands in */
+    /* text that a stop string holds back belongs to the part that it came in */
     channels("1ana2hm301final2ok4", "thinking:h|thinking:m|answer:o|answer:k|", "ok", "mo");
     channels("1ana2ho301final2oko4", "thinking:h|thinking:o|answer:ok|answer:o|", "oko", "oo");
     channels("1ana2h301final2oko4", "thinking:h|answer:o|", "o", "k");

@@ -225,7 +225,7 @@ static void test_no_room(void **state)
     stop(&f);
 }
 
-/* Blocks that were rotated out are gone. */
+/* Blocks that were rotated out cannot be had again. */
 static void test_rotated(void **state)
 {
     (void)state;

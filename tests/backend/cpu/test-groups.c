@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Two KV groups: layers with a window in a group of their own give the same bits, also when the blocks before the
- * window are gone; and how the bytes of KV are divided. */
+ * window were given back; and how the bytes of KV are divided. */
 #include "libcommon/error.h"
 #include "tests/backend/backend-seq.h"
 #include <errno.h>

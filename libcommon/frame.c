@@ -26,8 +26,8 @@ static int length(const struct frame_decoder *d, uint32_t *len)
 
 int frame_feed(struct frame_decoder *d, const void *p, size_t n)
 {
-    /* What was popped goes here and not in frame_pop: many small frames that came in one read must not each move
-     * the rest. */
+    /* Popped frames are removed here and not in frame_pop: otherwise each of many small frames of one read would
+     * move the rest. */
     if (d->at) {
         buf_consume(&d->in, d->at);
         d->at = 0;

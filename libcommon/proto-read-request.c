@@ -382,12 +382,12 @@ static int check_generate(const struct place *where, const struct proto_generate
                          g->infill.prefix.data   ? "prefix"
                          : g->infill.suffix.data ? "suffix"
                                                  : "max_lines");
-    if (!g->messages && !g->prompt.data) return proto_bad(where, "neither messages nor a prompt");
-    if (g->messages && g->prompt.data) return proto_bad(where, "both messages and a prompt");
-    if (g->prompt.data && !g->raw) return proto_bad(where, "a prompt wants raw: true (or send messages)");
-    if (g->messages && g->raw) return proto_bad(where, "raw wants a prompt, not messages");
-    if (g->messages && g->special) return proto_bad(where, "special wants raw and a prompt");
-    if (g->session.len && g->continue_last) return proto_bad(where, "both session and continue");
+    if (!g->messages && !g->prompt.data) return proto_bad(where, "messages or prompt is missing");
+    if (g->messages && g->prompt.data) return proto_bad(where, "messages and prompt cannot be used together");
+    if (g->prompt.data && !g->raw) return proto_bad(where, "prompt needs raw: true (or send messages)");
+    if (g->messages && g->raw) return proto_bad(where, "raw needs prompt, not messages");
+    if (g->messages && g->special) return proto_bad(where, "special needs raw and prompt");
+    if (g->session.len && g->continue_last) return proto_bad(where, "session and continue cannot be used together");
     if (g->fork.len && !g->session.len && !g->continue_last)
         return proto_bad(where, "fork needs session or continue, which select the session to fork");
     if (g->n > 1 && (g->session.len || g->continue_last))

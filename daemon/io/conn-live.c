@@ -22,7 +22,8 @@ int conn_begin(struct conn *c, uint64_t id, size_t bytes)
     if (find_live(c, id))
         return error_say(-EINVAL, "id %llu is used by a request that has not ended", (unsigned long long)id);
     if (c->n_live >= c->shared->limits->requests)
-        return error_say(-EBUSY, "this connection has %zu live requests and gets no more", c->n_live);
+        return error_say(-EBUSY, "this connection has %zu unfinished requests, the limit; wait until one ends",
+                         c->n_live);
     if (c->n_live == c->live_cap) {
         size_t cap = c->live_cap ? 2 * c->live_cap : 4;
         struct live *live = reallocarray(c->live, cap, sizeof *live);

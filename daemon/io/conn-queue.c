@@ -11,7 +11,7 @@
 void conns_enable(sd_event_source *source, int how)
 {
     int r = sd_event_source_set_enabled(source, how);
-    if (r < 0) log_error("an event source cannot be switched: %s", strerror(-r));
+    if (r < 0) log_error("cannot switch an event source: %s", strerror(-r));
 }
 
 void conns_queue(struct conn *c)

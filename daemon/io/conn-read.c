@@ -55,7 +55,7 @@ static void complain(struct conn *c, uint64_t id, int code, const char *message)
         return;
     }
     char text[96];
-    snprintf(text, sizeof text, "more than %zu messages were wrong; the connection ends", c->shared->limits->errors);
+    snprintf(text, sizeof text, "more than %zu messages were invalid; the connection ends", c->shared->limits->errors);
     refuse(c, EPROTO, text);
 }
 

@@ -25,7 +25,7 @@ static int set_context(struct request *r, struct seq *s)
         return error_say(-EINVAL, "a context of %u tokens is too small to shift or rotate", c->ctx);
     if (c->policy == PROTO_CONTEXT_ROTATE && hparams->window)
         return error_say(-EOPNOTSUPP,
-                         "a context cannot rotate in a '%s' model, whose layers have windows of their own; shift can",
+                         "a '%s' model has layers with sliding windows and cannot rotate its context; use shift",
                          hparams->arch);
     return 0;
 }
@@ -51,7 +51,7 @@ static int set_limits(struct request *r, struct seq *s)
     if (s->prompt.runs.n && seq_rotates(s)) /* its window would cut the runs */
         return error_say(-EOPNOTSUPP, "a context with images or sound cannot rotate; use shift");
     if (result == 0 && seq_blocks(s) > kv_pool_total(pool))
-        result = error_say(-E2BIG, "a context that rotates takes %u blocks of KV; the pool has %u, see --kv-bytes",
+        result = error_say(-E2BIG, "the context takes %u KV blocks, but the pool has %u (see --kv-bytes)",
                            seq_blocks(s), kv_pool_total(pool));
     return result;
 }

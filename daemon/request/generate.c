@@ -78,7 +78,7 @@ static int begin(struct request *r)
 {
     const struct proto_generate *g = &r->proto.gen;
     if (g->detach && g->session.len == 0 && !g->continue_last)
-        return error_say(-EINVAL, "a detached request needs a session, where its answer is found");
+        return error_say(-EINVAL, "detach needs session or continue, which store the answer");
     if (context_check_bytes(&r->core->model, &r->proto) < 0) return 0; /* the job refuses it */
     int result = configure(r, request_first(r));
     if (result == 0) result = acquire_session(r);

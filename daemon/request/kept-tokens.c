@@ -14,7 +14,7 @@ static bool inside_character(const struct buf *s, size_t at)
     return at < s->len && ((unsigned char)s->data[at] & 0xC0) == 0x80;
 }
 
-/* How many of the session's ids end at or before byte @at. */
+/* The number of the session's ids that end at or before byte @at. */
 static size_t ids_before(const struct session_content *x, size_t at)
 {
     size_t lo = 0, hi = x->n_ids;

@@ -12,7 +12,7 @@
 struct loaded {
     struct gguf *gguf;
     struct tokenizer *tokenizer;
-    struct template *template;           /* NULL: there is none that works, and @template_why is the reason */
+    struct template *template;           /* NULL: no usable template; template_why has the reason */
     char *template_why;                  /* the message for requests that need the template */
     const struct channel_format *format; /* of the answers */
     struct backend *backend;

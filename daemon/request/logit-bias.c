@@ -25,7 +25,7 @@ static int bias_of(struct sample_bias *out, const struct loaded *m, const struct
     if (b->text.len)
         r = bias_of_text(&out->id, m->tokenizer, &b->text);
     else if (b->id < 0 || b->id >= (int64_t)m->vocab)
-        r = error_say(-EINVAL, "%" PRId64 " is no token of the model (0 to %" PRIu32 ")", b->id, m->vocab - 1);
+        r = error_say(-EINVAL, "%" PRId64 " is not a token of the model (0 to %" PRIu32 ")", b->id, m->vocab - 1);
     else
         out->id = (int32_t)b->id;
     if (r == 0 && !(b->bias >= -100.0f && b->bias <= 100.0f)) /* written so that a NaN fails */

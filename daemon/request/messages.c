@@ -55,7 +55,7 @@ int messages_render(const struct loaded *m, const struct proto_generate *g, cons
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     static const struct template_limits limits = TEMPLATE_LIMITS;
     if (!m->template)
-        return error_say(-EOPNOTSUPP, "the model's chat template cannot be used (%s); raw prompts can",
+        return error_say(-EOPNOTSUPP, "the model's chat template cannot be used (%s); use a raw prompt",
                          m->template_why);
     _cleanup_(json_drop) json_t *vars = json_object();
     json_t *list = json_array();

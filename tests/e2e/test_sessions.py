@@ -311,7 +311,7 @@ def test_idle_exit_and_systemd_socket_activate(home, tiny, tmp_path):
     for i in range(3):
         p = home.popen(["systemd-socket-activate", "-l", sock, "-E", "XDG_STATE_HOME", "-E", "XDG_CACHE_HOME", "-E", "HOME",
                         HOBD, "serve", "-m", tiny, "--idle-exit", "300ms"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while not sock.exists():
+        while not listens(sock):
             time.sleep(0.01)
         home.ask("-S", "s", f"turn {i}", n=2)
         assert said(home, "s") == [f"turn {k}" for k in range(i + 1)]

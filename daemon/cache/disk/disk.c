@@ -252,7 +252,7 @@ int disk_read(struct disk *d, const struct prefix_info *info, void *payload)
     struct stat st;
     const char *wrong;
     _cleanup_(closep) int fd = disk_file_open(d, name.s, &st, &wrong);
-    if (fd == -ENOENT) return error_say(fd, "%s/%s does not exist", d->path, name.s);
+    if (fd == -ENOENT) return error_say(fd, "%s/%s was removed", d->path, name.s);
     if (fd < 0 && fd != -EBADMSG) return error_say(fd, "cannot open %s/%s: %s", d->path, name.s, strerror(-fd));
     if (!wrong && disk_file_runs(d, &st) != info->n_runs) wrong = "has other contents than were written";
     if (!wrong && !disk_file_read(fd, &have, info->n_runs, payload, d->payload)) wrong = "cannot be read";

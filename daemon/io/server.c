@@ -167,6 +167,9 @@ static void fail(struct server *s, const char *why)
     s->phase = FAILED;
     log_error("%s", why);
     notify_failed(&s->notify, EIO, why);
+    /* Peers that wait in an inherited socket are told too, because the next daemon would fail as well. */
+    int r = accept_some(s);
+    if (r < 0) log_debug("accept: %s", strerror(-r));
     stop_listening(s);
     service_fail(s->service, EIO, why);
     timer_arm(s->event, &s->deadline, FAIL_GRACE, on_deadline, s);

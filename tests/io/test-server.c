@@ -5,6 +5,7 @@
 #include "libcommon/sock.h"
 #include "tests/io/wire.h"
 #include "tests/support/tiny.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -30,6 +31,7 @@ struct fixture {
     char dir[64], model[96], path[96], notify[96];
     pid_t pid;
     int notify_fd, inherited; /* -1: none */
+    bool late;                /* the event loop begins when the engine has nothing to do */
     uint64_t idle, stop;
     struct buf out;
 };
@@ -71,6 +73,48 @@ static int teardown(void **state)
     return 0;
 }
 
+/* A thread of this process runs or waits for a disk. */
+static bool works(const char *tid)
+{
+    char path[300], text[512] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/stat", tid);
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    text[n] = 0;
+    const char *name_end = strrchr(text, ')');
+    return name_end && strncmp(name_end, ") S", 3) != 0;
+}
+
+/* A reload that changes nothing. Waits until all other threads sleep. */
+static int wait_for_engine(void *ctx, struct server_reload *out)
+{
+    char own[16];
+    bool busy = true;
+    snprintf(own, sizeof own, "%ld", (long)gettid());
+    while (busy) {
+        DIR *d = opendir("/proc/self/task");
+        if (!d) return -errno;
+        busy = false;
+        for (struct dirent *e; (e = readdir(d));)
+            if (e->d_name[0] != '.' && strcmp(e->d_name, own) != 0) busy |= works(e->d_name);
+        closedir(d);
+    }
+    return 0;
+}
+
+/* The loop handles a signal that is pending before all else. */
+static void begin_late(struct server_config *sc)
+{
+    sigset_t hup;
+    sigemptyset(&hup);
+    sigaddset(&hup, SIGHUP);
+    sigprocmask(SIG_BLOCK, &hup, NULL);
+    raise(SIGHUP);
+    sc->reload = wait_for_engine;
+}
+
 static int child(struct fixture *g)
 {
     static struct engine_config ec;
@@ -84,6 +128,7 @@ static int child(struct fixture *g)
     ec.model_name = (char *)"tiny";
     ec.threads = 1;
     ec.kv_bytes = 64 << 20;
+    if (g->late) begin_late(&sc);
     if (g->inherited >= 0) {
         snprintf(pid, sizeof pid, "%ld", (long)getpid());
         setenv("LISTEN_PID", pid, 1);
@@ -340,9 +385,8 @@ static void busy_daemon_is_not_idle(void **state)
     expect_exit(g, 0);
 }
 
-static void failed_load_is_told_and_exits_1(void **state)
+static void expect_failed_load(struct fixture *g)
 {
-    struct fixture *g = *state;
     struct proto_event e;
     struct wire w;
     int fd = open(g->model, O_WRONLY | O_TRUNC);
@@ -360,6 +404,19 @@ static void failed_load_is_told_and_exits_1(void **state)
     expect_closed(&w);
     expect_exit(g, 1);
     wire_fini(&w);
+}
+
+static void failed_load_is_told_and_exits_1(void **state)
+{
+    expect_failed_load(*state);
+}
+
+static void load_that_fails_before_the_first_accept_is_told(void **state)
+{
+    struct fixture *g = *state;
+
+    g->late = true;
+    expect_failed_load(g);
 }
 
 static void inherited_socket_outlives_it(void **state)
@@ -457,6 +514,7 @@ int main(void)
         T(idle_daemon_exits),
         T(busy_daemon_is_not_idle),
         T(failed_load_is_told_and_exits_1),
+        T(load_that_fails_before_the_first_accept_is_told),
         T(inherited_socket_outlives_it),
         T(manager_is_told),
         T(manager_is_told_of_failure),

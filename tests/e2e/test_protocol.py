@@ -240,15 +240,16 @@ def test_tokenize_of_more_than_a_reply_holds_is_refused_at_once(shared):
 
 
 def test_busy_session_is_told(shared):
-    c = shared.client()
-    i = c.generate("x", session="busy", max_tokens=400, ignore_eos=True)
-    while c.recv()["event"] != "text":
+    # A reader that does not read keeps its answer from ending.
+    holder, c = shared.client(), shared.client()
+    i = holder.generate("x", session="busy", max_tokens=30000, ignore_eos=True, context="rotate")
+    while holder.recv()["event"] != "text":
         pass
-    j = c.generate("y", session="busy", max_tokens=4)
-    error = next(e for e in c.events(i, j) if e["event"] == "error")
-    assert error["id"] == j and error["code"] == "EBUSY" and "busy" in error["message"]
-    c.send({"type": "cancel", "id": i})
-    list(c.events(i))
+    a = c.answer("y", session="busy", max_tokens=4)
+    assert a.end["event"] == "error" and a.end["code"] == "EBUSY" and "busy" in a.end["message"]
+    holder.send({"type": "cancel", "id": i})
+    end = list(holder.events(i))[-1]
+    assert end["event"] == "done" and end["reason"] == "cancel", end
 
 
 def test_unknown_session_continue(home):

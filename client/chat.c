@@ -106,7 +106,7 @@ static int run_chat(struct chat *c, struct chat_line *lines)
 {
     struct buf line = BUF_INIT;
     bool edits = chat_line_edits(lines);
-    int r, status = 0;
+    int r = 0, status = 0;
     while (!c->quit && (edits || status == 0)) {
         r = chat_line_read(lines, &line);
         if (r == -EINTR && edits) {

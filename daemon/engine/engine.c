@@ -195,6 +195,7 @@ static void unload(struct engine *e)
     step_free(core);
     kv_cache_free(&core->cache, e->flush_until);
     core->sample_scratch = sample_scratch_free(core->sample_scratch);
+    output_step_fini(&core->output);
     core->sessions = session_store_free(core->sessions);
     loaded_fini(&core->model);
 }

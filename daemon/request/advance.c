@@ -50,16 +50,16 @@ static void preempt_shifted(struct core *core, struct seq *s)
 /* Sample a token from @row. True: the answer continues in its slot; false: it ended, or is preempted. */
 static bool push_token(struct core *core, struct seq *s, const float *row)
 {
-    struct output_step out = {0};
+    struct output_step *out = &core->output;
     enum proto_reason reason = PROTO_STOP_EOS;
     int32_t id = -1;
+    output_step_clear(out);
     int r = sampling_pick(&s->sampling, core->sample_scratch, row, s->prompt.tokens.ids, s->prompt.tokens.n, &id);
     if (r == 0) {
         if (s->generated == 0) s->times.first_token = clock_now_usec();
-        r = seq_push(s, id, &out, &reason);
+        r = seq_push(s, id, out, &reason);
     }
-    if (r >= 0 && emit_token(core, s, id, row, &out) < 0) r = -ENOMEM;
-    output_step_fini(&out);
+    if (r >= 0 && emit_token(core, s, id, row, out) < 0) r = -ENOMEM;
     if (r >= 0) s->request->user->counts.tokens_generated++;
     core->counts.sampled++;
     if (r < 0)

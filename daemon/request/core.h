@@ -45,6 +45,7 @@ struct core {
     uint64_t positions_next; /* us: when all waiting requests are told their positions again */
     struct step_scratch *step;
     struct sample_scratch *sample_scratch;
+    struct output_step output;     /* of the token sampled last; kept for its buffers */
     struct drafter drafter;        /* {0}: no tokens are proposed */
     atomic_uint_fast64_t progress; /* steps and pieces of loading, for the watchdog */
     struct core_counts counts;

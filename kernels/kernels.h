@@ -19,6 +19,7 @@
 #define KERN_ARITHMETIC 1
 #define KERN_LAYOUT     1
 #define KERN_ROWS       16  /* output rows of a panel */
+#define KERN_GROUP      48  /* tokens of quantized activations (kern_acts) */
 #define KERN_BLOCK      32  /* weights and activations that share a scale */
 #define KV_BLOCK        32  /* tokens of a KV block */
 #define KV_SEGMENT      512 /* positions of an attention segment */
@@ -51,14 +52,33 @@ enum kern_type {
 };
 enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_Q8, KERN_KV_TYPES };
 
-/* Activations of @n tokens, k values each. Float weights read f, quantized ones q, d and s. */
+/*
+ * Activations of @n tokens, k values each. Float weights read f, quantized ones q, d and s.
+ *
+ * Quantized activations lie in groups of KERN_GROUP tokens; the last one also has those left over, up to 2 * KERN_GROUP
+ * - 1 tokens in all, and fewer than KERN_GROUP are one group. In a group, the 32 codes (the scale, the two sums) of
+ * block b of all its tokens follow each other, then those of block b + 1: a product of several tokens reads consecutive
+ * memory. A single token is a plain row.
+ */
 struct kern_acts {
     const float *f;   /* [n][k] */
-    const int8_t *q;  /* [n][k] */
-    const float *d;   /* [n][k/32] scales */
-    const int16_t *s; /* [n][k/16] sums of q */
+    const int8_t *q;  /* of each group: [k/32][tokens of the group][32] */
+    const float *d;   /* of each group: [k/32][tokens of the group] scales */
+    const int16_t *s; /* of each group: [k/32][tokens of the group][2] sums of q */
     size_t n, k;
 };
+
+/* The place of token @t among @n: its block b of @nb is block at + b * step of all. @step: tokens of its group. */
+struct kern_act {
+    size_t at, step;
+};
+
+static inline struct kern_act kern_act(size_t n, size_t t, size_t nb)
+{
+    const size_t groups = n < KERN_GROUP ? 1 : n / KERN_GROUP, last = (groups - 1) * KERN_GROUP;
+    const size_t first = t < last ? t / KERN_GROUP * KERN_GROUP : last;
+    return (struct kern_act){first * nb + t - first, t < last ? KERN_GROUP : n - last};
+}
 
 /* Attention of some queries of one KV head over one segment (up to KV_SEGMENT positions). */
 struct kern_attn {
@@ -79,8 +99,9 @@ struct kernels {
     const char *name; /* "scalar", "avx2", "avx512", "amx" */
 
     /* Quantize x[k] (k a multiple of 32) per 32: d = amax/127, q = round-half-to-even(x/d) (a true division; 0 when
-     * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's. */
-    void (*quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k);
+     * d is 0), clamped to -127 … 127 (which only a subnormal d can exceed); s: sums of 16 q's. Block b is block b *
+     * @step of q, d and s (kern_act). */
+    void (*quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, size_t step);
 
     /* out[t*ld + i] for the tokens t of @x and rows i < rows of the consecutive panels at @panel. acc starts at +0. Per
      * block of 32, ascending, acc = fma(f32(isum), f32(dw*dx), acc); types with an offset then acc = fma(f32(msum),

@@ -30,7 +30,7 @@
 
 #define KERN_DECLARE_QUANTIZED(type, name, sfx) KERN_MATMUL(matmul_##name##_##sfx);
 #define KERN_DECLARE(sfx)                                                                                              \
-    void quantize_##sfx(int8_t *q, float *d, int16_t *s, const float *x, size_t k);                                    \
+    void quantize_##sfx(int8_t *q, float *d, int16_t *s, const float *x, size_t k, size_t step);                       \
     KERN_MATMUL(matmul_f32_##sfx);                                                                                     \
     KERN_MATMUL(matmul_f16_##sfx);                                                                                     \
     KERN_MATMUL(matmul_bf16_##sfx);                                                                                    \

@@ -103,7 +103,8 @@ static void panel_quantized(enum kern_type type, float *out, size_t ld, const ui
             struct block w;
             decode_block(f, &w, panel + b / f->blocks * f->group, (unsigned)(b % f->blocks));
             for (size_t t = 0; t < n; t++) {
-                const size_t at = (t0 + t) * nb + b;
+                const struct kern_act a = kern_act(x->n, t0 + t, nb);
+                const size_t at = a.at + b * a.step;
                 add_block(f, acc[t], &w, x->q + at * KERN_BLOCK, x->s + at * 2, x->d[at]);
             }
         }

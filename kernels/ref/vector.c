@@ -2,21 +2,21 @@
 /* Operations on one vector: quantization, norms, rotation, activation functions, logits. */
 #include "kernels/ref/ref.h"
 
-void REF(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k)
+void REF(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, size_t step)
 {
-    for (size_t b = 0; b < k / KERN_BLOCK; b++) {
+    for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += step * KERN_BLOCK, d += step, s += step * 2) {
         float amax = 0;
         for (unsigned i = 0; i < KERN_BLOCK; i++) {
-            float a = fabsf(x[b * KERN_BLOCK + i]);
+            float a = fabsf(x[i]);
             if (a > amax) amax = a;
         }
-        d[b] = amax / 127;
-        s[2 * b] = s[2 * b + 1] = 0;
+        *d = amax / 127;
+        s[0] = s[1] = 0;
         for (unsigned i = 0; i < KERN_BLOCK; i++) {
-            float v = d[b] == 0 ? 0 : rintf(x[b * KERN_BLOCK + i] / d[b]);
+            float v = *d == 0 ? 0 : rintf(x[i] / *d);
             int c = v > 127 ? 127 : v > -127 ? (int)v : -127; /* a NaN is no int */
-            q[b * KERN_BLOCK + i] = (int8_t)c;
-            s[2 * b + i / 16] = (int16_t)(s[2 * b + i / 16] + c);
+            q[i] = (int8_t)c;
+            s[i / 16] = (int16_t)(s[i / 16] + c);
         }
     }
 }

@@ -74,8 +74,8 @@ V unsigned until(const struct panel_form *f)
 }
 
 /* sum[t] = exact dot products of 8 rows' unsigned codes with @nt tokens' columns, groups g0 … g1 - 1 of 4. */
-V void dot(unsigned nt, const struct panel_form *f, __m256i *sum, const uint8_t *w, const int8_t *q, size_t k,
-           unsigned g0, unsigned g1)
+V void dot(unsigned nt, const struct panel_form *f, __m256i *sum, const uint8_t *w, const int8_t *q, unsigned g0,
+           unsigned g1)
 {
     const __m256i low = _mm256_set1_epi8(15);
     __m256i pairs[MOST], upper[MOST];
@@ -89,8 +89,8 @@ V void dot(unsigned nt, const struct panel_form *f, __m256i *sum, const uint8_t 
         const bool full = (g + 1 - g0) % until(f) == 0 || g + 1 == g1;
         UNROLL
         for (unsigned t = 0; t < nt; t++) {
-            pairs[t] = dot_add(pairs[t], lo, q + t * k + g * 4);
-            if (eight_bits(f)) upper[t] = dot_add(upper[t], hi, q + t * k + g * 4);
+            pairs[t] = dot_add(pairs[t], lo, q + t * KERN_BLOCK + g * 4);
+            if (eight_bits(f)) upper[t] = dot_add(upper[t], hi, q + t * KERN_BLOCK + g * 4);
             if (!full) continue;
             sum[t] = _mm256_add_epi32(sum[t], widen(pairs[t], 1));
             pairs[t] = _mm256_setzero_si256();
@@ -126,19 +126,18 @@ V __m256 negative(__m256 x)
 }
 
 /* acc[t] = fma(isum, f32(scale * dx), acc) */
-V void add_scaled(unsigned nt, __m256 *acc, const __m256 *isum, __m256 scale, const float *d, size_t nb)
+V void add_scaled(unsigned nt, __m256 *acc, const __m256 *isum, __m256 scale, const float *d)
 {
     UNROLL
     for (unsigned t = 0; t < nt; t++)
-        acc[t] = _mm256_fmadd_ps(isum[t], _mm256_mul_ps(scale, _mm256_set1_ps(d[t * nb])), acc[t]);
+        acc[t] = _mm256_fmadd_ps(isum[t], _mm256_mul_ps(scale, _mm256_set1_ps(d[t])), acc[t]);
 }
 
-/* The activations of a tile's first token, from one block on. The next token's are k, nb and 2 nb further. */
+/* The activations of a tile's tokens, one block of them after the other. */
 struct acts {
     const int8_t *q;
     const float *d;
     const int16_t *s;
-    size_t k, nb;
 };
 
 /* One block of 8 rows, added to acc[t] (ARITHMETIC.md, matrix products). */
@@ -148,19 +147,19 @@ V void block(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed
     __m256 isum[MOST];
     __m256 dw = f->scales == PANEL_E8M0 ? e8m0(w.sub) : halves(w.d);
     if (f->scales == PANEL_SUB) dw = _mm256_mul_ps(dw, _mm256_cvtepi32_ps(signed_bytes(w.sub)));
-    dot(nt, f, sum, w.c, x.q, x.k, 0, 8);
+    dot(nt, f, sum, w.c, x.q, 0, 8);
     UNROLL
     for (unsigned t = 0; t < nt; t++) {
-        if (f->bias) sum[t] = _mm256_sub_epi32(sum[t], widen(spread(x.s + t * x.nb * 2), f->bias));
+        if (f->bias) sum[t] = _mm256_sub_epi32(sum[t], widen(spread(x.s + t * 2), f->bias));
         isum[t] = _mm256_cvtepi32_ps(sum[t]);
     }
-    add_scaled(nt, acc, isum, dw, x.d, x.nb);
+    add_scaled(nt, acc, isum, dw, x.d);
     if (!f->m) return;
     __m256 mw = halves(w.m);
     if (f->scales == PANEL_SUB) mw = _mm256_mul_ps(negative(mw), _mm256_cvtepi32_ps(signed_bytes(w.sub + 16)));
     UNROLL
-    for (unsigned t = 0; t < nt; t++) isum[t] = _mm256_cvtepi32_ps(widen(spread(x.s + t * x.nb * 2), 1));
-    add_scaled(nt, acc, isum, mw, x.d, x.nb);
+    for (unsigned t = 0; t < nt; t++) isum[t] = _mm256_cvtepi32_ps(widen(spread(x.s + t * 2), 1));
+    add_scaled(nt, acc, isum, mw, x.d);
 }
 
 /* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
@@ -172,37 +171,38 @@ V void block_halves(unsigned nt, const struct panel_form *f, __m256 *acc, struct
     __m256 isum[MOST];
     UNROLL
     for (unsigned h = 0; h < 2; h++) {
-        dot(nt, f, sum[h], w.c, x.q, x.k, 4 * h, 4 * h + 4);
+        dot(nt, f, sum[h], w.c, x.q, 4 * h, 4 * h + 4);
         sc[h] = signed_bytes(w.sub + 16 * h);
         minima[h] = _mm256_and_si256(_mm256_srli_epi32(sc[h], 4), low);
         if (f->m) sc[h] = _mm256_and_si256(sc[h], low);
     }
     UNROLL
     for (unsigned t = 0; t < nt; t++) {
-        const int16_t *both = x.s + t * x.nb * 2;
+        const int16_t *both = x.s + t * 2;
         __m256i s0 = _mm256_sub_epi32(sum[0][t], _mm256_set1_epi32(f->bias * both[0]));
         __m256i s1 = _mm256_sub_epi32(sum[1][t], _mm256_set1_epi32(f->bias * both[1]));
         isum[t] = _mm256_mul_ps(_mm256_cvtepi32_ps(s0), _mm256_cvtepi32_ps(sc[0]));
         isum[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s1), _mm256_cvtepi32_ps(sc[1]), isum[t]);
     }
-    add_scaled(nt, acc, isum, halves(w.d), x.d, x.nb);
+    add_scaled(nt, acc, isum, halves(w.d), x.d);
     if (!f->m) return;
     const __m256i pair = _mm256_or_si256(minima[0], _mm256_slli_epi32(minima[1], 16));
     UNROLL
-    for (unsigned t = 0; t < nt; t++) isum[t] = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair, spread(x.s + t * x.nb * 2)));
-    add_scaled(nt, acc, isum, negative(halves(w.m)), x.d, x.nb);
+    for (unsigned t = 0; t < nt; t++) isum[t] = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair, spread(x.s + t * 2)));
+    add_scaled(nt, acc, isum, negative(halves(w.m)), x.d);
 }
 
 V void tile(unsigned nt, float *out, size_t ld, const uint8_t *w, const struct kern_acts *x, size_t t0, unsigned rows,
             enum kern_type type)
 {
     const struct panel_form *f = &panel_forms[type];
-    const size_t k = x->k, nb = k / KERN_BLOCK;
-    struct acts at = {x->q + t0 * k, x->d + t0 * nb, x->s + t0 * nb * 2, k, nb};
+    const size_t nb = x->k / KERN_BLOCK;
+    const struct kern_act a = kern_act(x->n, t0, nb);
+    struct acts at = {x->q + a.at * KERN_BLOCK, x->d + a.at, x->s + a.at * 2};
     __m256 acc[2][MOST];
     UNROLL
     for (unsigned t = 0; t < nt; t++) acc[0][t] = acc[1][t] = _mm256_setzero_ps();
-    for (size_t b = 0; b < nb; b++, at.q += KERN_BLOCK, at.d++, at.s += 2) {
+    for (size_t b = 0; b < nb; b++, at.q += a.step * KERN_BLOCK, at.d += a.step, at.s += a.step * 2) {
         const size_t i = b % f->blocks;
         const uint8_t *c = w + i * f->step, *sub = w + f->sub + i * f->sub_step;
         if (t0 == 0) panel_prefetch(c, f->group / f->blocks);

@@ -39,12 +39,12 @@ struct chunk {
     size_t step, mine;           /* a tile does so for every @step-th block, from @mine on */
 };
 
-/* The activations of a tile's first token; one block of them after the other. */
+/* The activations of a tile's tokens, one block of them after the other, each @step further. */
 struct acts {
     const int8_t *q;
     const float *d;
     const int16_t *s;
-    size_t k, nb;
+    size_t step;
 };
 
 /* Four activations in each lane. */
@@ -65,7 +65,7 @@ V void begin(struct tile k, __m512i sum[][MOST], int f0, int f1, const struct ac
 {
     UNROLL
     for (unsigned t = 0; t < k.nt; t++) {
-        sum[0][t] = f0 || f1 ? start(f0, f1, x->s + t * x->nb * 2) : _mm512_setzero_si512();
+        sum[0][t] = f0 || f1 ? start(f0, f1, x->s + t * 2) : _mm512_setzero_si512();
         UNROLL
         for (unsigned p = 1; p < k.np; p++) sum[p][t] = sum[0][t];
     }
@@ -102,7 +102,7 @@ V void dot(struct tile k, __m512i sum[][MOST], const struct packed *w, uint8_t *
         for (unsigned p = 0; p < k.np; p++) c[p] = codes(k.type, k.mode, w[p], &raw[p], wide[p], g);
         UNROLL
         for (unsigned t = 0; t < k.nt; t++) {
-            __m512i four = spread(x->q + t * x->k + g * 4);
+            __m512i four = spread(x->q + t * KERN_BLOCK + g * 4);
             if (k.np > 1) __asm__("" : "+v"(four)); /* one load, not an operand of both instructions */
             UNROLL
             for (unsigned p = 0; p < k.np; p++) sum[p][t] = _mm512_dpbusd_epi32(sum[p][t], c[p], four);
@@ -128,17 +128,17 @@ V void block(struct tile k, __m512 acc[][MOST], const struct packed *w, uint8_t 
         const __m512 dw = scales(k.type, k.mode, w[p], wide[p], SCALE_D);
         UNROLL
         for (unsigned t = 0; t < k.nt; t++)
-            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(sum[p][t]), dw, x->d + t * x->nb);
+            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(sum[p][t]), dw, x->d + t);
     }
     if (!has_offset(k.type)) return;
     __m512 total[MOST];
     UNROLL
-    for (unsigned t = 0; t < k.nt; t++) total[t] = _mm512_cvtepi32_ps(start(1, 1, x->s + t * x->nb * 2));
+    for (unsigned t = 0; t < k.nt; t++) total[t] = _mm512_cvtepi32_ps(start(1, 1, x->s + t * 2));
     UNROLL
     for (unsigned p = 0; p < k.np; p++) {
         const __m512 mw = scales(k.type, k.mode, w[p], wide[p], SCALE_M);
         UNROLL
-        for (unsigned t = 0; t < k.nt; t++) acc[p][t] = add_scaled(acc[p][t], total[t], mw, x->d + t * x->nb);
+        for (unsigned t = 0; t < k.nt; t++) acc[p][t] = add_scaled(acc[p][t], total[t], mw, x->d + t);
     }
 }
 
@@ -167,7 +167,7 @@ V void block_halves(struct tile k, __m512 acc[][MOST], const struct packed *w, u
         UNROLL
         for (unsigned t = 0; t < k.nt; t++) {
             __m512 isum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][t]), sc, first[p][t]);
-            acc[p][t] = add_scaled(acc[p][t], isum, dw, x->d + t * x->nb);
+            acc[p][t] = add_scaled(acc[p][t], isum, dw, x->d + t);
         }
     }
     if (!has_offset(k.type)) return;
@@ -177,9 +177,9 @@ V void block_halves(struct tile k, __m512 acc[][MOST], const struct packed *w, u
         const __m512i minima = _mm512_castps_si512(scales(k.type, k.mode, w[p], wide[p], SCALE_MINIMA));
         UNROLL
         for (unsigned t = 0; t < k.nt; t++) {
-            const __m512i both = _mm512_set1_epi32(load_lane(x->s + t * x->nb * 2));
+            const __m512i both = _mm512_set1_epi32(load_lane(x->s + t * 2));
             const __m512i msum = _mm512_madd_epi16(minima, both);
-            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(msum), mw, x->d + t * x->nb);
+            acc[p][t] = add_scaled(acc[p][t], _mm512_cvtepi32_ps(msum), mw, x->d + t);
         }
     }
 }
@@ -228,7 +228,7 @@ V void tile(struct tile k, float *out, size_t ld, const struct chunk *c, struct 
             block_halves(k, acc, w, wide, &x);
         else
             block(k, acc, w, wide, &x);
-        x.q += KERN_BLOCK, x.d++, x.s += 2;
+        x.q += x.step * KERN_BLOCK, x.d += x.step, x.s += x.step * 2;
     }
     UNROLL
     for (unsigned p = 0; p < k.np; p++) {
@@ -262,26 +262,34 @@ V void tile_of(struct tile k, size_t nt, float *out, size_t ld, const struct chu
         tile(with_tokens(k, MOST), out, ld, c, *x, rows);
 }
 
-/* All tokens, in tiles of nearly equal sizes. */
+/* The tokens of one group, from token @first on, in tiles of nearly equal sizes. Returns the number of tokens. */
+V size_t group_tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chunk *c,
+                     const struct kern_acts *x, size_t first, unsigned rows)
+{
+    const struct kern_act a = kern_act(x->n, first, x->k / KERN_BLOCK);
+    const size_t at = a.at + c->b * a.step;
+    struct acts in = {x->q + at * KERN_BLOCK, x->d + at, x->s + at * 2, a.step};
+    out += first * ld;
+    for (size_t t = 0, nt, left = (a.step + MOST - 1) / MOST; left; t += nt, left--, c->mine++) {
+        nt = (a.step - t + left - 1) / left;
+        if (np > 2 || x->n <= MOST)
+            tile_of((struct tile){np, 0, type, ALONE}, nt, out, ld, c, &in, rows);
+        else if (x->n < FILL_FROM)
+            tile_of((struct tile){np, 0, type, PACKED}, nt, out + t * ld, ld, c, &in, rows);
+        else if (c->mine == 0)
+            tile_of((struct tile){np, 0, type, FILL}, nt, out, ld, c, &in, rows);
+        else
+            tile_of((struct tile){np, 0, type, WIDE}, nt, out + t * ld, ld, c, &in, rows);
+        in.q += nt * KERN_BLOCK, in.d += nt, in.s += nt * 2;
+    }
+    return a.step;
+}
+
 V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chunk *c, const struct kern_acts *x,
              unsigned rows)
 {
-    const size_t nb = x->k / KERN_BLOCK;
-    struct acts at = {x->q + c->b * KERN_BLOCK, x->d + c->b, x->s + c->b * 2, x->k, nb};
-    c->step = (x->n + MOST - 1) / MOST;
-    for (size_t t = 0, nt; t < x->n; t += nt, c->mine++) {
-        const size_t left = c->step - c->mine;
-        nt = (x->n - t + left - 1) / left;
-        if (np > 2 || x->n <= MOST)
-            tile_of((struct tile){np, 0, type, ALONE}, nt, out, ld, c, &at, rows);
-        else if (x->n < FILL_FROM)
-            tile_of((struct tile){np, 0, type, PACKED}, nt, out + t * ld, ld, c, &at, rows);
-        else if (t == 0)
-            tile_of((struct tile){np, 0, type, FILL}, nt, out, ld, c, &at, rows);
-        else
-            tile_of((struct tile){np, 0, type, WIDE}, nt, out + t * ld, ld, c, &at, rows);
-        at.q += nt * x->k, at.d += nt * nb, at.s += nt * nb * 2;
-    }
+    c->step = (x->n + MOST - 1) / MOST; /* KERN_GROUP is a multiple of MOST */
+    for (size_t t = 0; t < x->n;) t += group_tiles(np, type, out, ld, c, x, t, rows);
 }
 
 /* Number of panels of the next tile. Each is a stream from memory, and few tokens leave registers for more of them: 8

@@ -11,18 +11,18 @@ V int16_t sum_i8(__m128i c)
     return (int16_t)_mm_cvtsi128_si32(_mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(2, 3, 0, 1))));
 }
 
-void X86(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k)
+void X86(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, size_t step)
 {
-    for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += KERN_BLOCK) {
+    for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += step * KERN_BLOCK, d += step, s += step * 2) {
         v16 lo = v16_load(x), hi = v16_load(x + 16);
-        d[b] = v16_top(v16_max(v16_abs(lo), v16_abs(hi))) / 127;
+        *d = v16_top(v16_max(v16_abs(lo), v16_abs(hi))) / 127;
         __m128i c[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
-        if (d[b] != 0) {
-            c[0] = v16_round_i8(v16_div(lo, v16_set1(d[b])));
-            c[1] = v16_round_i8(v16_div(hi, v16_set1(d[b])));
+        if (*d != 0) {
+            c[0] = v16_round_i8(v16_div(lo, v16_set1(*d)));
+            c[1] = v16_round_i8(v16_div(hi, v16_set1(*d)));
         }
-        s[2 * b] = sum_i8(c[0]);
-        s[2 * b + 1] = sum_i8(c[1]);
+        s[0] = sum_i8(c[0]);
+        s[1] = sum_i8(c[1]);
         memcpy(q, c, sizeof(c));
     }
 }

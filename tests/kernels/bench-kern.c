@@ -40,7 +40,10 @@ static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
     int8_t *q = room(n * K);
     int16_t *s = room(n * K / 16 * sizeof(*s));
     for (size_t i = 0; i < n * K; i++) f[i] = sinf((float)i);
-    for (size_t i = 0; i < n; i++) k->quantize(q + i * K, d + i * K / KERN_BLOCK, s + i * K / 16, f + i * K, K);
+    for (size_t i = 0; i < n; i++) {
+        const struct kern_act a = kern_act(n, i, K / KERN_BLOCK);
+        k->quantize(q + a.at * KERN_BLOCK, d + a.at, s + a.at * 2, f + i * K, K, a.step);
+    }
     struct kern_acts x = {.f = f, .q = q, .d = d, .s = s, .n = n, .k = K};
     float *out = room(n * panels * KERN_ROWS * sizeof(*out));
 

@@ -102,8 +102,10 @@ static void check_naive(enum kern_type t, const float *out, size_t ld, const uin
         for (size_t tok = 0; tok < x->n; tok++) {
             double sum = 0, size = 0;
             for (size_t i = 0; i < x->k; i++) {
-                size_t at = tok * x->k + i;
-                double v = x->f ? (double)x->f[at] : x->q[at] * (double)x->d[at / KERN_BLOCK];
+                const struct kern_act a = kern_act(x->n, tok, x->k / KERN_BLOCK);
+                size_t b = a.at + i / KERN_BLOCK * a.step;
+                double v =
+                    x->f ? (double)x->f[tok * x->k + i] : x->q[b * KERN_BLOCK + i % KERN_BLOCK] * (double)x->d[b];
                 sum += v * (double)w[i];
                 size += fabs(v * (double)w[i]);
             }
@@ -131,7 +133,9 @@ static void one(struct check *c, unsigned rows, size_t n, size_t k, enum stuff s
     c->ref->matmul[t](want, ld, panel, &x, rows);
     c->table->matmul[t](got, ld, panel, &x, rows);
     same_floats(got, want, len, "rows %u n %zu k %zu ld %zu stuff %d", rows, n, k, ld, s);
-    if (c->table == c->ref && s != S_WILD) check_naive(t, got, ld, src, stride, &x, rows);
+    /* The bound is for sums of values; the code and the offset of an extreme one may cancel. */
+    if (c->table == c->ref && (s == S_TAME || (s == S_EXTREME && n_scales(t) < 2)))
+        check_naive(t, got, ld, src, stride, &x, rows);
     mem_reset();
 }
 
@@ -151,6 +155,8 @@ void check_matmul(void **state)
     for (size_t n = 31; n <= 44; n++) /* columns in several chunks, the last one short */
         one(c, 1 + rng_below(50), n, unit == 1 ? 70 : 1280 - unit * rng_below(unit == 256 ? 3 : 24),
             (enum stuff)(n % 3));
+    for (size_t n = 45; n <= 200; n += 1 + rng_below(7)) /* several groups of activations */
+        one(c, 1 + rng_below(50), n, unit * (1 + rng_below((uint32_t)most)), (enum stuff)(n % 3));
     one(c, 48, 13, 2048, S_TAME);
     one(c, 16, 4, 5632, S_EXTREME);
     one(c, 16, 100, unit == 256 ? 256 : 64, S_TAME);

@@ -13,26 +13,29 @@ static float *values(size_t n, enum taste t)
 
 static void one_quantize(struct check *c, size_t blocks, enum taste taste, float scale)
 {
-    size_t k = blocks * KERN_BLOCK;
+    const size_t k = blocks * KERN_BLOCK, step = 1 + rng_below(4), all = (blocks - 1) * step + 1;
     float *x = values(k, taste);
     for (size_t i = 0; i < k; i++) x[i] *= scale;
-    int8_t *q[2] = {mem(k), mem(k)};
-    float *d[2] = {mem(blocks * 4), mem(blocks * 4)};
-    int16_t *s[2] = {mem(blocks * 4), mem(blocks * 4)};
-    c->ref->quantize(q[0], d[0], s[0], x, k);
-    c->table->quantize(q[1], d[1], s[1], x, k);
-    same_floats(d[1], d[0], blocks, "quantize d, k %zu", k);
-    same_bytes(q[1], q[0], k, "quantize q, k %zu", k);
-    same_bytes(s[1], s[0], blocks * 4, "quantize s, k %zu", k);
+    int8_t *q[2] = {mem(all * KERN_BLOCK), mem(all * KERN_BLOCK)};
+    float *d[2] = {mem(all * 4), mem(all * 4)};
+    int16_t *s[2] = {mem(all * 4), mem(all * 4)};
+    c->ref->quantize(q[0], d[0], s[0], x, k, step);
+    c->table->quantize(q[1], d[1], s[1], x, k, step);
+    same_floats(d[1], d[0], all, "quantize d, k %zu step %zu", k, step); /* and nothing between the blocks */
+    same_bytes(q[1], q[0], all * KERN_BLOCK, "quantize q, k %zu step %zu", k, step);
+    same_bytes(s[1], s[0], all * 4, "quantize s, k %zu step %zu", k, step);
     for (size_t b = 0; b < blocks; b++) {
+        const int8_t *code = q[0] + b * step * KERN_BLOCK;
+        const float dx = d[0][b * step];
         int32_t sum[2] = {0};
-        for (size_t i = b * KERN_BLOCK; i < (b + 1) * KERN_BLOCK; i++) {
-            sum[i / 16 % 2] += q[0][i];
-            assert_in_range(q[0][i] + 127, 0, 254);
-            if (d[0][b] < 1e-37f || isinf(d[0][b])) continue; /* a subnormal scale is coarse */
-            near_double(q[0][i] * (double)d[0][b], (double)x[i], 0.5001 * (double)d[0][b], "quantize value %zu", i);
+        for (size_t i = 0; i < KERN_BLOCK; i++) {
+            sum[i / 16] += code[i];
+            assert_in_range(code[i] + 127, 0, 254);
+            if (dx < 1e-37f || isinf(dx)) continue; /* a subnormal scale is coarse */
+            near_double(code[i] * (double)dx, (double)x[b * KERN_BLOCK + i], 0.5001 * (double)dx, "quantize value %zu",
+                        i);
         }
-        assert_true(sum[0] == s[0][2 * b] && sum[1] == s[0][2 * b + 1]);
+        assert_true(sum[0] == s[0][2 * b * step] && sum[1] == s[0][2 * b * step + 1]);
     }
     mem_reset();
 }
@@ -53,7 +56,7 @@ void check_quantize(void **state)
     int16_t s[2];
     for (int i = 0; i < KERN_BLOCK; i++) x[i] = (float)i - 15.5f;
     x[31] = -127;
-    c->table->quantize(q, &d, s, x, KERN_BLOCK);
+    c->table->quantize(q, &d, s, x, KERN_BLOCK, 1);
     for (int i = 0; i < KERN_BLOCK - 1; i++) assert_int_equal(q[i], (int)nearbyint(i - 15.5));
     assert_true(d == 1 && q[31] == -127);
     mem_reset();

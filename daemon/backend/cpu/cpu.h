@@ -55,6 +55,7 @@ struct expert_scratch {
     uint32_t *row;        /* [tokens][experts_used] row of the token among those sorted by expert */
     uint32_t *source;     /* [rows] the reverse: token x experts_used + index of the choice */
     struct group *groups; /* [experts] the chosen experts and their rows */
+    struct group *of;     /* [experts] the rows of each expert */
     float *mix;           /* [rows][dim] the experts' inputs, then their outputs */
 };
 
@@ -82,9 +83,9 @@ struct scratch {
     float *gate, *up;        /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]; rows as in moe */
     float *cs[2];            /* [tokens][rope_dim] cosines, then sines; [1]: of the second RoPE, if there is one */
     float *sink_q, *sink_cs; /* q and cs for the sinks, of tokens that slide */
-    int8_t *aq;              /* [tokens][widest] quantized input of the next product */
-    float *ad;               /* [tokens][widest/32] its scales */
-    int16_t *as;             /* [tokens][widest/16] its sums */
+    int8_t *aq;              /* tokens x widest: the quantized input of the next product, as in kern_acts, */
+    float *ad;               /* its scales, */
+    int16_t *as;             /* its sums */
     struct expert_scratch moe;
     struct attn_scratch attn;
 };
@@ -156,8 +157,10 @@ void cpu_attention(struct pass *p);
 /* compute_pool_run; its time is added to @part. */
 void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t grain);
 
-/* Quantize x[k] as input row @row of the next product, if p->quantize. */
+/* Quantize x[k] as input row @row of the next product, which has p->n rows, if p->quantize. */
 void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row);
+/* The same for a product of rows in groups: @row is one of @g. */
+void cpu_quantize_grouped(const struct pass *p, const float *x, size_t k, const struct group *g, size_t row);
 
 /* Allocate all buffers of struct scratch. 0, or -ENOMEM and the error message; scratch_fini is allowed in both cases.
  */

@@ -39,9 +39,16 @@ static uint32_t group_rows(const struct pass *p)
     for (uint32_t e = 0; e < y->experts.n; e++) {
         struct group g = s->moe.groups[e];
         g.first -= g.n;
+        s->moe.of[e] = g;
         if (g.n) s->moe.groups[n++] = g;
     }
     return n;
+}
+
+/* The rows of the expert that has row @r. */
+static const struct group *group_of(const struct scratch *s, size_t r)
+{
+    return &s->moe.of[s->moe.chosen[s->moe.source[r]]];
 }
 
 static void gather_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
@@ -52,7 +59,7 @@ static void gather_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     for (size_t r = begin; r < end; r++) {
         const float *h = s->h + (size_t)(s->moe.source[r] / y->experts.used) * y->dim;
         memcpy(s->moe.mix + r * y->dim, h, y->dim * sizeof(*h));
-        cpu_quantize_row(p, h, y->dim, r);
+        cpu_quantize_grouped(p, h, y->dim, group_of(s, r), r);
     }
 }
 
@@ -63,11 +70,12 @@ static void gate_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     const size_t width = p->c->base.hparams.experts.ffn;
     for (size_t r = begin; r < end; r++) {
         float *gate = s->gate + r * width, *up = s->up + r * width;
-        size_t bias = s->moe.chosen[s->moe.source[r]] * width;
+        const struct group *g = group_of(s, r);
+        size_t bias = g->at * width;
         if (p->w->gate.bias) p->c->kern->add(gate, p->w->gate.bias + bias, width);
         if (p->w->up.bias) p->c->kern->add(up, p->w->up.bias + bias, width);
         cpu_activate(p, gate, up, width);
-        cpu_quantize_row(p, gate, width, r);
+        cpu_quantize_grouped(p, gate, width, g, r);
     }
 }
 

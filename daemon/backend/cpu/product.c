@@ -2,8 +2,8 @@
 /* Products of the batch with matrices: their panels are cut into pieces of work for all threads. */
 #include "daemon/backend/cpu/cpu.h"
 
-#define TOKEN_TILE   64 /* tokens a few panels are multiplied with before the next tokens */
-#define PANELS_GRAIN 8  /* those few panels */
+#define TOKEN_TILE   (2 * KERN_GROUP) /* tokens a few panels are multiplied with before the next tokens */
+#define PANELS_GRAIN 8                /* those few panels */
 
 /* Matrices with one input: their panels are numbered through, group by group, so that they are one piece of work. */
 struct products {
@@ -23,12 +23,13 @@ static void multiply_run(const struct products *p, const struct product *y, cons
     uint32_t row = begin * KERN_ROWS, all = m->rows - row, most = (end - begin) * KERN_ROWS;
     uint32_t rows = all < most ? all : most;
     const uint8_t *panels = m->panels + ((size_t)g->at * m->n_panels + begin) * m->panel_bytes;
-    for (size_t t = g->first, last = t + g->n; t < last; t += TOKEN_TILE) {
+    for (size_t t = g->first, last = t + g->n, n; t < last; t += n) {
+        n = last - t < TOKEN_TILE + KERN_GROUP ? last - t : TOKEN_TILE; /* whole groups of kern_acts */
         struct kern_acts in = {.f = p->in.f + t * p->in.k,
                                .q = p->in.q + t * p->in.k,
                                .d = p->in.d + t * nb,
                                .s = p->in.s + t * nb * 2,
-                               .n = last - t < TOKEN_TILE ? last - t : TOKEN_TILE,
+                               .n = n,
                                .k = p->in.k};
         p->kern->matmul[m->type](y->out + t * m->rows + row, m->rows, panels, &in, rows);
     }
@@ -91,11 +92,18 @@ bool cpu_quantized(const struct product *set, uint32_t n)
     return false;
 }
 
-void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row)
+void cpu_quantize_grouped(const struct pass *p, const float *x, size_t k, const struct group *g, size_t row)
 {
     struct scratch *s = &p->c->scratch;
-    size_t nb = k / KERN_BLOCK;
-    if (p->quantize) p->c->kern->quantize(s->aq + row * k, s->ad + row * nb, s->as + row * nb * 2, x, k);
+    const size_t nb = k / KERN_BLOCK;
+    const struct kern_act a = kern_act(g->n, row - g->first, nb);
+    const size_t at = g->first * nb + a.at;
+    if (p->quantize) p->c->kern->quantize(s->aq + at * KERN_BLOCK, s->ad + at, s->as + at * 2, x, k, a.step);
+}
+
+void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row)
+{
+    cpu_quantize_grouped(p, x, k, &(struct group){.n = p->n}, row);
 }
 
 void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t grain)

@@ -69,6 +69,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     s->moe.row = carve(c, rows, sizeof(*s->moe.row));
     s->moe.source = carve(c, rows, sizeof(*s->moe.source));
     s->moe.groups = carve(c, y->experts.n, sizeof(*s->moe.groups));
+    s->moe.of = carve(c, y->experts.n, sizeof(*s->moe.of));
     s->moe.mix = carve(c, rows * y->dim, sizeof(float));
     for (uint32_t i = 0; i < hparams_ropes(y); i++) s->cs[i] = carve(c, n * y->rope_dim, sizeof(float));
     s->sink_q = carve(c, n * q, sizeof(float));

@@ -1,158 +1,305 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantized weights with AMX. A wide block's codes (avx512-codes.h: 8 rows of 64 bytes, 4 columns x 16 rows each) are
- * a B tile as they are, the same 32 columns of up to 16 tokens an A tile: one TDPBSUD gives the exact int32 sums of 16
- * tokens x 16 rows. The rest is done with AVX-512, one fma chain an output. The codes are widened once for all tokens,
- * a chunk of the columns at a time.
+ * Quantized weights with AMX. Two panels are taken at a time, a chunk of their columns at a time: their codes are
+ * widened once, and serve all tokens. For 16 tokens there are two phases. In the first the tile unit computes the exact
+ * int32 sums of the chunk's blocks: the codes of 32 columns (wide block, 8 rows of 64 bytes with 4 columns x 16 rows
+ * each) are a B tile as they are, the activations of 16 tokens an A tile. A product is stored two products later, when
+ * it is complete. In the second phase AVX-512 adds the sums to the results, one fma chain an output. The phases are
+ * apart because vector instructions are slow while tile instructions are in flight.
  */
 #include "kernels/x86/amx-tile.h"
 #include "kernels/x86/avx512-codes.h"
 #include "kernels/x86/tiles.h"
 
-#define FROM         16 /* tokens; AVX-512 multiplies fewer */
+#define FROM         11 /* tokens; AVX-512 multiplies fewer */
 #define TOKENS       16 /* of a tile */
-#define CHUNK_BLOCKS 32 /* 18 to 26 KiB of codes and scales */
+#define CHUNK_BLOCKS 8  /* 16 KiB of sums; half as many where a block has two of them */
+#define SUMS         (TOKENS * KERN_ROWS)
 
-/* Tile numbers; _REST: for the last tokens, fewer than 16. */
-#define TILE_C      0
-#define TILE_A      1
-#define TILE_B      2
-#define TILE_C_REST 3
-#define TILE_A_REST 4
+/* Tile numbers: products of even and odd units for two panels, their activations, and the panels' codes. */
+#define C_EVEN0 0
+#define C_EVEN1 1
+#define C_ODD0  2
+#define C_ODD1  3
+#define A_EVEN  4
+#define A_ODD   5
+#define B0      6
+#define B1      7
 
-/* @depth: columns of a product, 32, or 16 where these have a sub-scale. */
-static void configure(size_t rest, unsigned depth)
-{
-    struct tile_config f = {.palette = 1};
-    f.rows[TILE_C] = f.rows[TILE_A] = TOKENS;
-    f.rows[TILE_C_REST] = f.rows[TILE_A_REST] = (uint8_t)rest;
-    f.rows[TILE_B] = (uint8_t)(depth / 4);
-    f.row_bytes[TILE_C] = f.row_bytes[TILE_B] = 64;
-    f.row_bytes[TILE_A] = (uint16_t)depth;
-    if (rest) f.row_bytes[TILE_C_REST] = 64, f.row_bytes[TILE_A_REST] = (uint16_t)depth;
-    TILE_CONFIGURE(&f);
-}
-
-/* Write sums[t][row] of 16 tokens, or of the last ones (@rest). */
-V void product(bool rest, int32_t sums[][KERN_ROWS], const int8_t *q, size_t k, const uint8_t *codes)
-{
-    TILE_LOAD(TILE_B, codes, 64);
-    if (rest) {
-        TILE_ZERO(TILE_C_REST);
-        TILE_LOAD(TILE_A_REST, q, k);
-        TILE_DPBSUD(TILE_C_REST, TILE_A_REST, TILE_B);
-        TILE_STORE(TILE_C_REST, sums, 64);
-    } else {
-        TILE_ZERO(TILE_C);
-        TILE_LOAD(TILE_A, q, k);
-        TILE_DPBSUD(TILE_C, TILE_A, TILE_B);
-        TILE_STORE(TILE_C, sums, 64);
-    }
-}
-
-V void widen(enum kern_type type, uint8_t *to, const uint8_t *panel, size_t b, size_t blocks)
-{
-    for (size_t i = b; i < b + blocks; i++, to += wide_bytes(type)) {
-        const struct packed p = packed_at(type, panel, i);
-        struct raw raw = {0};
-        UNROLL
-        for (unsigned j = 0; j < 8; j++) {
-            const unsigned g = packed_order(type, j);
-            packed_load(type, &raw, p, g);
-            _mm512_store_si512(to + g * 64, packed_codes(type, raw, g));
-        }
-        for (unsigned s = 0; s < wide_scales(type); s++)
-            _mm512_store_ps(to + WIDE_SCALES + s * 64, packed_scales(type, p, (enum scale)s));
-    }
-}
-
-/* f * (s[0] + s[1]), or of one of both, in each lane. */
-V __m512i sum_of(int f0, int f1, const int16_t *s)
-{
-    __m512i f = _mm512_set1_epi32((int)((unsigned)f1 << 16 | (f0 & 0xffff)));
-    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), f, _mm512_set1_epi32(load_lane(s)));
-}
-
-/* One block (ARITHMETIC.md, matrix products) added to acc, for one token and panel. @sums: the dot products of the
- * block, or of its first half; @second: of its other half. */
-V __m512 add_block(enum kern_type type, __m512 acc, const int32_t *sums, const int32_t *second, const uint8_t *scale,
-                   const int16_t *s, float dx)
-{
-    const int bias = packed_bias(type);
-    const __m512 d = _mm512_set1_ps(dx), dw = _mm512_mul_ps(_mm512_load_ps(scale), d);
-    __m512i sum = _mm512_load_si512(sums);
-    if (has_halves(type)) { /* exact in floats (kernels/ref/matmul.c) */
-        __m512i other = _mm512_load_si512(second);
-        __m512 f0 = _mm512_cvtepi32_ps(_mm512_add_epi32(sum, sum_of(-bias, 0, s)));
-        __m512 f1 = _mm512_cvtepi32_ps(_mm512_add_epi32(other, sum_of(0, -bias, s)));
-        __m512 isum = _mm512_mul_ps(f0, _mm512_load_ps(scale + 64 * SCALE_SUB0));
-        isum = _mm512_fmadd_ps(f1, _mm512_load_ps(scale + 64 * SCALE_SUB1), isum);
-        acc = _mm512_fmadd_ps(isum, dw, acc);
-        if (!has_offset(type)) return acc;
-        const __m512i minima = _mm512_load_si512(scale + 64 * SCALE_MINIMA);
-        const __m512i msum = _mm512_madd_epi16(minima, _mm512_set1_epi32(load_lane(s)));
-        return _mm512_fmadd_ps(_mm512_cvtepi32_ps(msum), _mm512_mul_ps(_mm512_load_ps(scale + 64 * SCALE_HALVES_M), d),
-                               acc);
-    }
-    if (bias) sum = _mm512_add_epi32(sum, sum_of(-bias, -bias, s));
-    acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), dw, acc);
-    if (!has_offset(type)) return acc;
-    const __m512 mw = _mm512_mul_ps(_mm512_load_ps(scale + 64 * SCALE_M), d);
-    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_of(1, 1, s)), mw, acc);
-}
-
-/* Wide blocks of one panel: @n of them, of which the first is block @first of the panel. */
-struct chunk {
-    const uint8_t *wide;
-    size_t first, n;
+/* 16 tokens: block b of the chunk is b * @step tokens further. */
+struct acts {
+    const int8_t *q;
+    const float *d;
+    const int16_t *s;
+    size_t step;
 };
 
-/* The rows of one panel in the result: row i of token t is at[t * ld + i], for the rows i of @rows. */
+/* The activations of a last tile with fewer tokens, and zeros. */
+struct padded {
+    _Alignas(64) int8_t q[CHUNK_BLOCKS][TOKENS][KERN_BLOCK];
+    float d[CHUNK_BLOCKS][TOKENS];
+    int16_t s[CHUNK_BLOCKS][TOKENS][2];
+};
+
+/* One or two widened panels, @blocks blocks of each, the first of which is block @first of the panel. */
+struct chunk {
+    unsigned np;
+    enum kern_type type;
+    uint8_t *wide;
+    size_t first, blocks;
+};
+
+/* The rows of the panels in the result: row i of token t is at[t * ld + i], for @rows rows. */
 struct result {
     float *at;
     size_t ld;
-    __mmask16 rows;
+    unsigned rows;
 };
 
-/* Add the products of @c and tokens t … t + nt - 1 to the result. The chunk with the first block starts at 0. */
-V void tokens(enum kern_type type, struct result out, struct chunk c, const struct kern_acts *x, size_t t, size_t nt)
+/* A block is one unit, or two of 16 columns where these have a sub-scale. A product is of one unit. */
+V unsigned units_of_block(enum kern_type type)
 {
-    const size_t k = x->k, nb = k / KERN_BLOCK;
-    const uint8_t *wide = c.wide;
-    _Alignas(64) int32_t sums[2][TOKENS][KERN_ROWS];
-    _Alignas(64) float acc[TOKENS][KERN_ROWS];
-    for (size_t i = 0; i < nt; i++)
-        _mm512_store_ps(acc[i],
-                        c.first ? _mm512_maskz_loadu_ps(out.rows, out.at + (t + i) * out.ld) : _mm512_setzero_ps());
-    for (size_t j = 0; j < c.n; j++, wide += wide_bytes(type)) {
-        const int8_t *q = x->q + t * k + (c.first + j) * KERN_BLOCK;
-        product(nt < TOKENS, sums[0], q, k, wide);
-        if (has_halves(type)) product(nt < TOKENS, sums[1], q + 16, k, wide + 256);
-        for (size_t i = 0; i < nt; i++) {
-            const size_t at = (t + i) * nb + c.first + j;
-            __m512 a = _mm512_load_ps(acc[i]);
-            a = add_block(type, a, sums[0][i], sums[1][i], wide + WIDE_SCALES, x->s + at * 2, x->d[at]);
-            _mm512_store_ps(acc[i], a);
+    return has_halves(type) ? 2 : 1;
+}
+
+static void configure(unsigned depth)
+{
+    struct tile_config f = {.palette = 1};
+    for (unsigned i = C_EVEN0; i <= A_ODD; i++) f.rows[i] = TOKENS;
+    for (unsigned i = C_EVEN0; i <= C_ODD1; i++) f.row_bytes[i] = 64;
+    f.row_bytes[A_EVEN] = f.row_bytes[A_ODD] = (uint16_t)depth;
+    f.rows[B0] = f.rows[B1] = (uint8_t)(depth / 4);
+    f.row_bytes[B0] = f.row_bytes[B1] = 64;
+    TILE_CONFIGURE(&f);
+}
+
+/* Signed codes of block @b of @panel, then its scales. */
+V void widen(enum kern_type type, uint8_t *to, const uint8_t *panel, size_t b)
+{
+    const struct packed p = packed_at(type, panel, b);
+    const __m512i bias = _mm512_set1_epi8((char)packed_bias(type));
+    struct raw raw = {0};
+    UNROLL
+    for (unsigned j = 0; j < 8; j++) {
+        const unsigned g = packed_order(type, j);
+        packed_load(type, &raw, p, g);
+        _mm512_store_si512(to + g * 64, _mm512_sub_epi8(packed_codes(type, raw, g), bias));
+    }
+    for (unsigned s = 0; s < wide_scales(type); s++)
+        _mm512_store_ps(to + WIDE_SCALES + s * 64, packed_scales(type, p, (enum scale)s));
+}
+
+/* --- first phase --- */
+
+V const int8_t *unit_acts(struct chunk c, struct acts x, size_t u)
+{
+    const size_t n = units_of_block(c.type);
+    return x.q + u / n * x.step * KERN_BLOCK + u % n * 16;
+}
+
+V const uint8_t *unit_codes(struct chunk c, size_t u, unsigned p)
+{
+    const size_t n = units_of_block(c.type);
+    return c.wide + (p * c.blocks + u / n) * wide_bytes(c.type) + u % n * 256;
+}
+
+V size_t unit_sums(struct chunk c, size_t u, unsigned p)
+{
+    return (p * c.blocks * units_of_block(c.type) + u) * SUMS;
+}
+
+/* The products of unit @u with all panels; those of the unit before are stored. */
+#define UNIT(u, a, now0, now1, before0, before1)                                                                       \
+    do {                                                                                                               \
+        TILE_LOAD(a, unit_acts(c, x, u), KERN_BLOCK);                                                                  \
+        TILE_LOAD(B0, unit_codes(c, u, 0), 64);                                                                        \
+        TILE_ZERO(now0);                                                                                               \
+        TILE_DPBSSD(now0, a, B0);                                                                                      \
+        if (u) TILE_STORE(before0, sums + unit_sums(c, (u)-1, 0), 64);                                                 \
+        if (c.np < 2) break;                                                                                           \
+        TILE_LOAD(B1, unit_codes(c, u, 1), 64);                                                                        \
+        TILE_ZERO(now1);                                                                                               \
+        TILE_DPBSSD(now1, a, B1);                                                                                      \
+        if (u) TILE_STORE(before1, sums + unit_sums(c, (u)-1, 1), 64);                                                 \
+    } while (0)
+
+/* The sums of all units, one panel's after the other's: [unit][token][row]. */
+V void products(struct chunk c, struct acts x, int32_t *sums)
+{
+    const size_t n = c.blocks * units_of_block(c.type);
+    for (size_t u = 0; u + 1 < n; u += 2) {
+        UNIT(u, A_EVEN, C_EVEN0, C_EVEN1, C_ODD0, C_ODD1);
+        UNIT(u + 1, A_ODD, C_ODD0, C_ODD1, C_EVEN0, C_EVEN1);
+    }
+    if (n % 2) {
+        UNIT(n - 1, A_EVEN, C_EVEN0, C_EVEN1, C_ODD0, C_ODD1);
+        TILE_STORE(C_EVEN0, sums + unit_sums(c, n - 1, 0), 64);
+        if (c.np > 1) TILE_STORE(C_EVEN1, sums + unit_sums(c, n - 1, 1), 64);
+    } else {
+        TILE_STORE(C_ODD0, sums + unit_sums(c, n - 1, 0), 64);
+        if (c.np > 1) TILE_STORE(C_ODD1, sums + unit_sums(c, n - 1, 1), 64);
+    }
+}
+
+/* --- second phase --- */
+
+/* The sums of each token's activations, per block. */
+V void totals(struct chunk c, struct acts x, float total[][TOKENS])
+{
+    for (size_t b = 0; b < c.blocks; b++) {
+        const __m512i s = _mm512_loadu_si512(x.s + b * x.step * 2);
+        _mm512_store_ps(total[b], _mm512_cvtepi32_ps(_mm512_madd_epi16(s, _mm512_set1_epi16(1))));
+    }
+}
+
+V __m512 load_sum(const int32_t *sums, unsigned t)
+{
+    return _mm512_cvtepi32_ps(_mm512_load_si512(sums + t * KERN_ROWS));
+}
+
+/* acc = fma(isum, f32(dw * dx), acc) */
+V __m512 add_scaled(__m512 acc, __m512 isum, __m512 dw, float dx)
+{
+    return _mm512_fmadd_ps(isum, _mm512_mul_ps(dw, _mm512_set1_ps(dx)), acc);
+}
+
+/* One block (ARITHMETIC.md, matrix products), added to acc[t]. */
+V void add_block(enum kern_type type, __m512 *acc, const int32_t *sums, const uint8_t *scale, const float *d,
+                 const float *total)
+{
+    const __m512 dw = _mm512_load_ps(scale);
+    UNROLL
+    for (unsigned t = 0; t < TOKENS; t++) acc[t] = add_scaled(acc[t], load_sum(sums, t), dw, d[t]);
+    if (!has_offset(type)) return;
+    const __m512 mw = _mm512_load_ps(scale + 64 * SCALE_M);
+    UNROLL
+    for (unsigned t = 0; t < TOKENS; t++) acc[t] = add_scaled(acc[t], _mm512_set1_ps(total[t]), mw, d[t]);
+}
+
+/* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
+ * kernels/ref/matmul.c gives the reason. */
+V void add_block_halves(enum kern_type type, __m512 *acc, const int32_t *sums, const uint8_t *scale, const float *d,
+                        const int16_t *s)
+{
+    const __m512 dw = _mm512_load_ps(scale);
+    const __m512 sub0 = _mm512_load_ps(scale + 64 * SCALE_SUB0), sub1 = _mm512_load_ps(scale + 64 * SCALE_SUB1);
+    UNROLL
+    for (unsigned t = 0; t < TOKENS; t++) {
+        __m512 isum = _mm512_mul_ps(load_sum(sums, t), sub0);
+        isum = _mm512_fmadd_ps(load_sum(sums + SUMS, t), sub1, isum);
+        acc[t] = add_scaled(acc[t], isum, dw, d[t]);
+    }
+    if (!has_offset(type)) return;
+    const __m512 mw = _mm512_load_ps(scale + 64 * SCALE_HALVES_M);
+    const __m512i minima = _mm512_load_si512(scale + 64 * SCALE_MINIMA);
+    UNROLL
+    for (unsigned t = 0; t < TOKENS; t++) {
+        const __m512i msum = _mm512_madd_epi16(minima, _mm512_set1_epi32(load_lane(s + t * 2)));
+        acc[t] = add_scaled(acc[t], _mm512_cvtepi32_ps(msum), mw, d[t]);
+    }
+}
+
+/* Add the sums of panel @p to the results of @nt tokens. The chunk with the first block starts at 0. */
+V void add_panel(struct chunk c, unsigned p, struct result out, struct acts x, size_t nt, const int32_t *sums,
+                 float total[][TOKENS])
+{
+    const unsigned left = out.rows - p * KERN_ROWS;
+    const __mmask16 mask = v16_mask(left < KERN_ROWS ? left : KERN_ROWS);
+    float *at = out.at + p * KERN_ROWS;
+    __m512 acc[TOKENS];
+    UNROLL
+    for (unsigned t = 0; t < TOKENS; t++)
+        acc[t] = c.first && t < nt ? _mm512_maskz_loadu_ps(mask, at + t * out.ld) : _mm512_setzero_ps();
+    for (size_t b = 0; b < c.blocks; b++) {
+        const uint8_t *scale = unit_codes(c, b * units_of_block(c.type), p) + WIDE_SCALES;
+        const int32_t *sum = sums + unit_sums(c, b * units_of_block(c.type), p);
+        const size_t at_block = b * x.step;
+        if (has_halves(c.type))
+            add_block_halves(c.type, acc, sum, scale, x.d + at_block, x.s + at_block * 2);
+        else
+            add_block(c.type, acc, sum, scale, x.d + at_block, total[b]);
+    }
+    UNROLL
+    for (unsigned t = 0; t < TOKENS; t++)
+        if (t < nt) _mm512_mask_storeu_ps(at + t * out.ld, mask, acc[t]);
+}
+
+/* --- both --- */
+
+V void tile(struct chunk c, struct result out, struct acts x, size_t nt)
+{
+    _Alignas(64) int32_t sums[2 * CHUNK_BLOCKS * SUMS];
+    _Alignas(64) float total[CHUNK_BLOCKS][TOKENS];
+    products(c, x, sums);
+    if (has_offset(c.type) && !has_halves(c.type)) totals(c, x, total);
+    add_panel(c, 0, out, x, nt, sums, total);
+    if (c.np > 1) add_panel(c, 1, out, x, nt, sums, total);
+}
+
+/* @nt tokens, fewer than a tile has. */
+V void last_tile(struct chunk c, struct result out, struct acts x, size_t nt, struct padded *pad)
+{
+    for (size_t b = 0; b < c.blocks; b++) {
+        const size_t at = b * x.step;
+        memcpy(pad->q[b], x.q + at * KERN_BLOCK, nt * KERN_BLOCK);
+        memcpy(pad->d[b], x.d + at, nt * sizeof(*x.d));
+        memcpy(pad->s[b], x.s + at * 2, nt * 2 * sizeof(*x.s));
+    }
+    tile(c, out, (struct acts){pad->q[0][0], pad->d[0], pad->s[0][0], TOKENS}, nt);
+}
+
+V void all_tiles(struct chunk c, struct result out, const struct kern_acts *x, struct padded *pad)
+{
+    for (size_t t = 0, group; t < x->n; t += group) {
+        const struct kern_act a = kern_act(x->n, t, x->k / KERN_BLOCK);
+        const size_t at = a.at + c.first * a.step;
+        struct acts in = {x->q + at * KERN_BLOCK, x->d + at, x->s + at * 2, a.step};
+        group = a.step;
+        for (size_t i = 0; i < group; i += TOKENS, out.at += TOKENS * out.ld) {
+            if (group - i < TOKENS)
+                last_tile(c, out, in, group - i, pad);
+            else
+                tile(c, out, in, TOKENS);
+            in.q += TOKENS * KERN_BLOCK, in.d += TOKENS, in.s += TOKENS * 2;
         }
     }
-    for (size_t i = 0; i < nt; i++) _mm512_mask_storeu_ps(out.at + (t + i) * out.ld, out.rows, _mm512_load_ps(acc[i]));
+}
+
+V void prefetch(const uint8_t *p, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
+}
+
+/* @np panels of @stride bytes, for all tokens. */
+V void panels(unsigned np, enum kern_type type, struct result out, const uint8_t *panel, size_t stride,
+              const struct kern_acts *x)
+{
+    const size_t nb = x->k / KERN_BLOCK, most = CHUNK_BLOCKS / units_of_block(type), wide = wide_bytes(type);
+    _Alignas(64) uint8_t codes[2 * CHUNK_BLOCKS * WIDE_MOST];
+    struct padded pad = {0};
+    for (size_t b = 0; b < nb; b += most) {
+        const struct chunk c = {np, type, codes, b, nb - b < most ? nb - b : most};
+        for (unsigned p = 0; p < np; p++) {
+            const uint8_t *from = panel + p * stride;
+            for (size_t i = 0; i < c.blocks; i++) widen(type, codes + (p * c.blocks + i) * wide, from, b + i);
+            prefetch(b + c.blocks < nb ? packed_at(type, from, b + c.blocks).c : from + np * stride,
+                     c.blocks * packed_bytes(type));
+        }
+        all_tiles(c, out, x, &pad);
+    }
 }
 
 V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, const struct kern_acts *x,
               unsigned rows)
 {
-    const size_t nb = x->k / KERN_BLOCK, whole = x->n / TOKENS * TOKENS;
-    _Alignas(64) uint8_t wide[CHUNK_BLOCKS * WIDE_MOST];
-    configure(x->n - whole, has_halves(type) ? 16 : 32);
-    for (unsigned r = 0; r < rows; r += KERN_ROWS, panel += packed_panel(type, nb)) {
-        const struct result to = {out + r, ld, v16_mask(rows - r < KERN_ROWS ? rows - r : KERN_ROWS)};
-        for (size_t b = 0; b < nb; b += CHUNK_BLOCKS) {
-            const struct chunk c = {wide, b, nb - b < CHUNK_BLOCKS ? nb - b : CHUNK_BLOCKS};
-            widen(type, wide, panel, b, c.n);
-            for (size_t t = 0; t < whole; t += TOKENS) tokens(type, to, c, x, t, TOKENS);
-            if (whole < x->n) tokens(type, to, c, x, whole, x->n - whole);
-        }
+    const size_t stride = packed_panel(type, x->k / KERN_BLOCK);
+    configure(has_halves(type) ? 16 : 32);
+    for (; rows > KERN_ROWS; panel += 2 * stride, out += 2 * KERN_ROWS) {
+        const unsigned now = rows < 2 * KERN_ROWS ? rows : 2 * KERN_ROWS;
+        panels(2, type, (struct result){out, ld, now}, panel, stride, x);
+        rows -= now;
     }
+    if (rows) panels(1, type, (struct result){out, ld, rows}, panel, stride, x);
     TILE_RELEASE();
 }
 

@@ -41,7 +41,7 @@ _Static_assert(sizeof(struct tile_config) == 64, "as the CPU reads it");
         _tile_stored(i, p, stride);                                                                                    \
         TILE_MEMORY();                                                                                                 \
     } while (0)
-#define TILE_DPBSUD(c, a, b) _tile_dpbsud(c, a, b) /* signed a, unsigned b */
+#define TILE_DPBSSD(c, a, b) _tile_dpbssd(c, a, b)
 
 #else
 
@@ -55,7 +55,7 @@ static struct {
 #define TILE_ZERO(i)             memset(tile_state.data[i], 0, sizeof(tile_state.data[i]))
 #define TILE_LOAD(i, p, stride)  tile_load(i, p, stride)
 #define TILE_STORE(i, p, stride) tile_store(i, p, stride)
-#define TILE_DPBSUD(c, a, b)     tile_dpbsud(c, a, b)
+#define TILE_DPBSSD(c, a, b)     tile_dpbssd(c, a, b)
 
 static void tile_configure(const struct tile_config *config)
 {
@@ -80,7 +80,7 @@ static void tile_store(unsigned i, void *p, size_t stride)
         memcpy((uint8_t *)p + r * stride, tile_state.data[i][r], tile_state.config.row_bytes[i]);
 }
 
-static void tile_dpbsud(unsigned c, unsigned a, unsigned b)
+static void tile_dpbssd(unsigned c, unsigned a, unsigned b)
 {
     const struct tile_config *f = &tile_state.config;
     assert(f->rows[c] == f->rows[a] && f->row_bytes[c] == f->row_bytes[b] && f->row_bytes[a] == 4 * f->rows[b]);
@@ -89,7 +89,7 @@ static void tile_dpbsud(unsigned c, unsigned a, unsigned b)
             int32_t sum;
             memcpy(&sum, tile_state.data[c][m] + 4 * n, 4);
             for (unsigned k = 0; k < f->row_bytes[a]; k++)
-                sum += (int8_t)tile_state.data[a][m][k] * tile_state.data[b][k / 4][4 * n + k % 4];
+                sum += (int8_t)tile_state.data[a][m][k] * (int8_t)tile_state.data[b][k / 4][4 * n + k % 4];
             memcpy(tile_state.data[c][m] + 4 * n, &sum, 4);
         }
 }

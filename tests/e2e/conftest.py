@@ -40,6 +40,12 @@ def data(name):
     return path
 
 
+def listens(path):
+    """Whether a process listens at @path: the file exists a moment earlier."""
+    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    return any(row[3] == "00010000" and row[-1] == str(path) for row in rows)
+
+
 class Said:
     """What a client with --jsonl --logprobs printed: the numbers in it give back the same floats."""
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HOB, HOBD, mktiny
+from conftest import HOB, HOBD, listens, mktiny
 from hobproto import Closed
 
 
@@ -19,12 +19,6 @@ from hobproto import Closed
 def long(tmp_path_factory):
     """A model slow enough to be caught in mid-answer."""
     return mktiny(tmp_path_factory.mktemp("models") / "long.gguf", "--ctx", 32768, "--layers", 6, "--dim", 256, "--ffn", 512)
-
-
-def listens(path):
-    """Whether a process listens at @path: the file exists a moment earlier."""
-    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
-    return any(row[3] == "00010000" and row[-1] == str(path) for row in rows)
 
 
 def test_socket_activation(home, tiny, tmp_path):

@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from conftest import HOB, HOBD, mktiny
+from conftest import HOB, HOBD, listens, mktiny
 from hobproto import Closed
 
 KEYS = dict(max_tokens=6, temperature=0.9, seed=5, ignore_eos=True, logprobs=True)

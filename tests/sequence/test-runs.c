@@ -7,6 +7,7 @@
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/engine/state.h"
 #include "daemon/request/prepare.h"
+#include "daemon/request/request.h"
 #include "tests/engine/harness.h"
 #include <errno.h>
 #include <pthread.h>
@@ -110,21 +111,19 @@ static void replace(struct prompt *p, const struct loaded *m)
     tokens_fini(&old);
 }
 
-int __real_prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g,
-                          const struct session *x);
-int __wrap_prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g,
-                          const struct session *x);
+int __real_prepare_request(struct request *r);
+int __wrap_prepare_request(struct request *r);
 
-int __wrap_prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g,
-                          const struct session *x)
+int __wrap_prepare_request(struct request *r)
 {
-    int r = __real_prepare_prompt(p, m, g, x);
-    if (r < 0 || !script.runs) return r;
+    int result = __real_prepare_request(r);
+    struct prompt *p = &request_first(r)->prompt;
+    if (result < 0 || !script.runs) return result;
     for (uint32_t i = 0; i < p->runs.n; i++) {
         assert_null(p->runs.embd[i]); /* a session has no embeddings */
         if (!script.forget) p->runs.embd[i] = known(p->runs.runs[i].digest);
     }
-    replace(p, m);
+    replace(p, &r->core->model);
     return 0;
 }
 

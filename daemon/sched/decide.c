@@ -124,10 +124,10 @@ static void build_user_heap(struct decision *d)
 
 /* --- victims --- */
 
-/* True if memory is not short, or @r has computed enough new tokens in its slot. */
+/* True if @r loses no tokens by a preemption, or has computed enough new ones in its slot. */
 static bool has_progressed(const struct decision *d, const struct sched_req *r)
 {
-    return !d->memory_short || r->spent - r->redone >= d->c->quantum + r->redone / SCHED_REDONE_SHARE;
+    return (!d->memory_short && !r->redone) || r->spent - r->redone >= d->c->quantum + r->redone / SCHED_REDONE_SHARE;
 }
 
 /* True if @r has received its quantum, which is longer while a preemption may discard computed tokens. */

@@ -73,9 +73,11 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
     sched_time_learn(&b->time, load, ms);
 }
 
-uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest)
+uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest, bool blocks_short)
 {
     uint64_t step = (uint64_t)c->batch_tokens * c->decode_units;
-    return (c->parallel + 2ull) * c->quantum + 2 * step +
-           (longest ? c->patience + 2ull * SCHED_RECOMPUTE_FACTOR * longest : 0);
+    uint64_t again = (uint64_t)longest * c->decode_units; /* prefill costs no more */
+    uint64_t longer = again + again / SCHED_REDONE_SHARE;
+    return (c->parallel + 2ull) * c->quantum + 2 * step + 2 * longer +
+           (blocks_short ? c->patience + 2ull * SCHED_RECOMPUTE_FACTOR * longest : 0);
 }

@@ -38,6 +38,8 @@
  *   - another user's request, unless the reader is slow, preempts a request only after that has received a quantum for
  *     new tokens, and one unit more for every SCHED_REDONE_SHARE units for tokens that it had computed before.
  * So each slot adds new tokens, at least in proportion to those that are computed again, and all requests end.
+ * The second rule also holds, with any memory, for a request that computes lost tokens again: the cache never keeps the
+ * tokens that a rotating context computes beyond its length.
  *
  * Blocks. A request that needs more blocks than are free preempts others by the same rules, if their blocks are
  * sufficient. If they are not, other requests may start before it until config.patience units have been served since it
@@ -176,9 +178,10 @@ uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const 
                       struct sched_action *out);
 
 /* Maximum difference, in units, between any account and that of a user with a waiting request that could run:
- * (parallel + 2) quanta and the service of two steps. @longest: tokens of the longest request if blocks can be short,
- * which adds the patience and two of its longer quanta; 0: blocks are never short. */
-uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest);
+ * (parallel + 2) quanta and the service of two steps. @longest: tokens of the longest request if preemptions can
+ * discard tokens, which adds two slots that compute all of them again; 0: they cannot. @blocks_short: blocks can be
+ * short, which adds the patience and two longer quanta. */
+uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest, bool blocks_short);
 
 /* --- the batch --- */
 

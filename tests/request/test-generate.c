@@ -248,6 +248,40 @@ static void test_rotate_out_of_shared_blocks(void **state)
     for (int i = 0; i < N; i++) free_answer(&wide[i]);
 }
 
+/* The cache keeps nothing of a prompt beyond the context, so that each preemption loses what a slot has computed: two
+ * users who share one slot come to their ends nevertheless. */
+static void test_rotate_in_turns(void **state)
+{
+    struct harness *h = *state;
+    struct tiny t;
+    struct answer *a[2];
+    uint64_t id[2];
+    char prompt[16384];
+    harness_fini(h);
+    tiny_init(&t);
+    t.ctx = 256;
+    harness_init(h, &t);
+    h->config.parallel = 1;
+    h->config.batch_tokens = 64;
+    h->forgetful = true;
+    harness_start(h);
+    harness_hold(h);
+    for (uint32_t i = 0; i < 2; i++) {
+        harness_text(prompt, sizeof(prompt), i, 1000);
+        struct proto_request r = harness_raw(prompt);
+        r.gen.context = PROTO_CONTEXT_ROTATE;
+        r.gen.ignore_eos = true;
+        id[i] = harness_submit_as(h, 1 + i, 1000 + i, &r);
+    }
+    harness_go(h);
+    for (uint32_t i = 0; i < 2; i++) {
+        a[i] = harness_wait(h, id[i]);
+        assert_done(a[i], PROTO_STOP_LENGTH);
+        assert_true(a[i]->last.usage_prompt > 1800);
+    }
+    assert_true(harness_status(h, 0, "preemptions") > 1);
+}
+
 /* Ended after @texts texts of the first one, by a cancel, a closed connection or a deadline. */
 static void end_at(struct harness *h, unsigned texts, int how)
 {
@@ -318,6 +352,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shift, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_rotate, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_rotate_out_of_shared_blocks, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_rotate_in_turns, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_ends_at_any_point, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_warm, harness_setup, harness_teardown),
     };

@@ -291,7 +291,7 @@ static uint32_t head_of(const struct fixture *g, uint32_t user)
 
 static void check_fair(struct fixture *g)
 {
-    uint64_t most = sched_lead_max(&g->c, g->pool < 1000 ? FIXTURE_LONGEST : 0);
+    uint64_t most = sched_lead_max(&g->c, FIXTURE_LONGEST, g->pool < 1000);
     for (uint32_t u = 0; u < FIXTURE_USERS; u++) {
         uint32_t head = head_of(g, u);
         for (uint32_t i = 0; i < g->n; i++)

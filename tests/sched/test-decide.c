@@ -215,6 +215,27 @@ static void test_quantum(void **state)
     assert_action(&t, 1, 2, SCHED_START);
 }
 
+/* A request that computes lost tokens again keeps its slot until it has also computed new ones. */
+static void test_quantum_after_a_loss(void **state)
+{
+    struct table t;
+    table_init(&t, 1, 100);
+    t.users[0].waited = t.users[1].waited = true;
+    t.users[0].served = 100000;
+    struct sched_req *r = add(&t, 0, true);
+    r->known = 4000;
+    r->computed = 1500;
+    r->redone = 3000;
+    r->spent = 3000 + t.c.quantum + 3000 / SCHED_REDONE_SHARE - 1;
+    add(&t, 1, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    r->spent++;
+    decide(&t);
+    assert_action(&t, 0, 0, SCHED_QUANTUM);
+    assert_action(&t, 1, 1, SCHED_START);
+}
+
 /* A victim that may lose computed tokens has a longer quantum; one that keeps them has the usual one. */
 static void test_quantum_with_short_memory(void **state)
 {
@@ -466,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_first_token_at_once),
         cmocka_unit_test(test_first_token_keeps_slot),
         cmocka_unit_test(test_quantum),
+        cmocka_unit_test(test_quantum_after_a_loss),
         cmocka_unit_test(test_quantum_with_short_memory),
         cmocka_unit_test(test_new_tokens_with_short_memory),
         cmocka_unit_test(test_class_preempts_its_own_user),

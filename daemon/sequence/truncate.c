@@ -133,6 +133,15 @@ static uint32_t useful_kv(const struct seq *s, uint32_t n)
     return shifted == c->shifted || last < c->keep ? last : c->keep;
 }
 
+/* Before a shift that is taken back, there are more positions to come than after it. 0 or -ENOBUFS. */
+static int cover_again(struct kv_cache *c, struct seq *s)
+{
+    struct kv_table *t = &s->kv.tables[0];
+    if (t->n_blocks == 0 || seq_rotates(s)) return 0; /* it waits; or it gets its blocks step by step */
+    int r = kv_cache_slide(c, 0, t, 0, 0, seq_positions(s));
+    return r < 0 ? error_say(-ENOBUFS, "no KV block is free to truncate the sequence") : 0;
+}
+
 int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
 {
     struct prompt *p = &s->prompt;
@@ -159,5 +168,5 @@ int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
     s->n_draft = 0;
     if (s->sched.reached > kv) s->sched.reached = kv;
     if (s->context.policy == PROTO_CONTEXT_SHIFT) (void)!seq_make_view(s); /* its memory exists */
-    return r;
+    return r < 0 ? r : cover_again(c, s);
 }

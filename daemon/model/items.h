@@ -68,5 +68,5 @@ uint32_t items_stretch(const struct items *t);
 /* The run that item @i belongs to; NULL: it is a token. */
 const struct item_run *items_run_at(const struct items *t, uint32_t i);
 
-/* True: ids and runs agree, and each run that does not begin at position 0 is there from its beginning. With base 0. */
+/* True: ids and runs agree, and each run that does not begin at position 0 begins in the items. With base 0. */
 bool items_check(const struct items *t);

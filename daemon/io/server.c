@@ -14,7 +14,6 @@
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -24,7 +23,7 @@
 #define FAIL_GRACE         1000000ull /* for a peer that has connected and has not asked yet */
 #define CLIENT_BYTES_LEAST (64ull << 20)
 #define CLIENT_BYTES_MOST  (512ull << 20)
-enum { ACCEPTS_PER_WAKE = 64 };
+enum { ACCEPTS_PER_WAKE = 64, BACKLOG_WAKES = 64 };
 
 enum phase { LOADING, READY, STOPPING, FAILED };
 
@@ -83,15 +82,17 @@ static int on_accept(sd_event_source *source, int fd, uint32_t revents, void *ct
     return 0;
 }
 
-/* Accept the connections that wait in hobd's own socket (an inherited one keeps them for the next daemon), then close
- * it. */
-static void stop_listening(struct server *s)
+/* Accept the connections that wait in the socket, then close it. An inherited one keeps them for the next daemon,
+ * unless that would fail as this one does (@none_follows); it stays connectable, so that the number is limited. */
+static void stop_listening(struct server *s, bool none_follows)
 {
     listener_retire(s->config->listener);
     if (!s->accept) return;
     s->accept = sd_event_source_disable_unref(s->accept);
     if (!s->config->listener->inherited)
         while (accept_some(s) > 0) continue;
+    else if (none_follows)
+        for (int i = 0; i < BACKLOG_WAKES && accept_some(s) > 0; i++) continue;
     listener_fini(s->config->listener);
 }
 
@@ -155,7 +156,7 @@ static int on_signal(sd_event_source *source, const struct signalfd_siginfo *si,
 static void begin_stop(struct server *s)
 {
     s->phase = STOPPING;
-    stop_listening(s);
+    stop_listening(s, false);
     service_drain(s->service);
     idle_exit_stop(&s->idle);
     timer_arm(s->event, &s->deadline, s->config->stop_timeout_usec, on_deadline, s);
@@ -164,13 +165,11 @@ static void begin_stop(struct server *s)
 
 static void fail(struct server *s, const char *why)
 {
+    bool loading = s->phase == LOADING;
     s->phase = FAILED;
     log_error("%s", why);
     notify_failed(&s->notify, EIO, why);
-    /* Peers that wait in an inherited socket are told too, because the next daemon would fail as well. */
-    int r = accept_some(s);
-    if (r < 0) log_debug("accept: %s", strerror(-r));
-    stop_listening(s);
+    stop_listening(s, loading); /* damaged packed weights are found later, and made anew by the next daemon */
     service_fail(s->service, EIO, why);
     timer_arm(s->event, &s->deadline, FAIL_GRACE, on_deadline, s);
 }

@@ -28,9 +28,8 @@ struct server_config {
 
 /*
  * Serve until a signal, a peer or idleness ends it. Blocks SIGTERM, SIGINT and SIGHUP in this thread (which must still
- * be the only one) and ignores SIGPIPE and SIGXFSZ. The engine may still run when this returns, so that the objects
- * that
- * @c points to, except @sandbox, have to live as long as the process. Returns the exit code: 0 stopped as asked, 1
- * failed (the reason is the last line logged).
+ * be the only one) and ignores SIGPIPE and SIGXFSZ. The engine may still run when this returns, so the objects that @c
+ * points to, except @sandbox, have to live as long as the process. Returns the exit code: 0 stopped as asked, 1 failed
+ * (the reason is the last line logged).
  */
 int server_run(const struct server_config *c);

@@ -23,7 +23,7 @@ struct account_limits {
 struct conn;
 
 /* Live requests of a uid that are neither generated nor queued (tokenize, session.*), and the connections whose next
- * one is held until fewer are live. Private to conn-read.c and conn.c. */
+ * one is held until fewer are live. Private to conn*.c. */
 struct account_jobs {
     size_t live;
     struct conn *first, *last; /* with a held request, linked by next_held */

@@ -7,7 +7,6 @@
 #include "libcommon/log.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 enum {

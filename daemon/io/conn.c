@@ -2,10 +2,10 @@
 #include "daemon/io/conn.h"
 #include "daemon/io/conn-state.h"
 #include "daemon/io/conns.h"
-#include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>

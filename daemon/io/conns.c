@@ -3,9 +3,9 @@
 #include "daemon/io/conn-state.h"
 #include "daemon/io/conn.h"
 #include "daemon/io/priority.h"
+#include "daemon/io/timer.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
-#include <time.h>
 
 enum {
     TURN_MESSAGES = 16,    /* of one connection's turn */
@@ -31,6 +31,14 @@ static uint64_t serve(struct conns *s, struct fairq_entry *t, uint64_t before)
     return after;
 }
 
+/* Throttled users may be served again. */
+static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
+{
+    struct conns *s = ctx;
+    if (fairq_any(&s->queue)) conns_enable(s->input, SD_EVENT_ON);
+    return 0;
+}
+
 static int on_input(sd_event_source *source, void *ctx)
 {
     struct conns *s = ctx;
@@ -44,15 +52,7 @@ static int on_input(sd_event_source *source, void *ctx)
     conns_flush(s);
     if (fairq_any(&s->queue) && !wait) return 0;
     conns_enable(s->input, SD_EVENT_OFF);
-    if (wait && sd_event_source_set_time_relative(s->wait, wait) >= 0) conns_enable(s->wait, SD_EVENT_ONESHOT);
-    return 0;
-}
-
-/* Throttled users may be served again. */
-static int on_wait(sd_event_source *source, uint64_t now, void *ctx)
-{
-    struct conns *s = ctx;
-    if (fairq_any(&s->queue)) conns_enable(s->input, SD_EVENT_ON);
+    if (wait) timer_arm(s->event, &s->wait, wait, on_wait, s);
     return 0;
 }
 
@@ -63,9 +63,6 @@ int conns_init(struct conns *s, struct sd_event *event, const struct conn_limits
     int r = sd_event_add_defer(event, &s->input, on_input, s);
     if (r >= 0) r = sd_event_source_set_priority(s->input, PRIORITY_INPUT);
     if (r >= 0) r = sd_event_source_set_enabled(s->input, SD_EVENT_OFF);
-    /* The default accuracy of timers is a quarter of a second. */
-    if (r >= 0) r = sd_event_add_time(event, &s->wait, CLOCK_MONOTONIC, 0, 1000, on_wait, s);
-    if (r >= 0) r = sd_event_source_set_enabled(s->wait, SD_EVENT_OFF);
     return r < 0 ? error_origin(r) : 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/notify.h"
-#include "daemon/io/priority.h"
+#include "daemon/io/timer.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
-#include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/plain.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,9 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 
-#define ACCURACY     10000ull /* us: the default lets timers come a quarter of a second late */
 #define EXTEND_EVERY 5000000ull
 #define EXTEND_BY    60000000ull
 
@@ -54,24 +52,12 @@ static void __attribute__((format(printf, 2, 3))) tell(const struct notify *n, c
     }
 }
 
-static int again(sd_event_source *s, uint64_t usec)
-{
-    int r = sd_event_source_set_time_relative(s, usec);
-    return r < 0 ? r : sd_event_source_set_enabled(s, SD_EVENT_ONESHOT);
-}
-
-/* A timer that comes before everything that peers send. 0 or -errno. */
-static int add_timer(struct notify *n, sd_event_source **t, uint64_t usec, sd_event_time_handler_t fn)
-{
-    int r = sd_event_add_time_relative(n->event, t, CLOCK_MONOTONIC, usec, ACCURACY, fn, n);
-    return r < 0 ? r : sd_event_source_set_priority(*t, PRIORITY_TIMER);
-}
-
 static int on_extend(sd_event_source *s, uint64_t now, void *ctx)
 {
     struct notify *n = ctx;
     if (n->alive(n->ctx)) tell(n, "EXTEND_TIMEOUT_USEC=%llu", EXTEND_BY);
-    return again(s, EXTEND_EVERY);
+    timer_arm(n->event, &n->extend, EXTEND_EVERY, on_extend, n);
+    return 0;
 }
 
 /* Four notifications are sent in the manager's interval, so that one may be late or missing. */
@@ -88,7 +74,8 @@ static int on_watchdog(sd_event_source *s, uint64_t now, void *ctx)
         tell(n, "WATCHDOG=1");
     else
         log_warning("the engine has work but made no step since the last watchdog notification; none is sent now");
-    return again(s, watchdog_turn());
+    timer_arm(n->event, &n->watchdog, watchdog_turn(), on_watchdog, n);
+    return 0;
 }
 
 void notify_init(struct notify *n, struct sd_event *event, bool (*alive)(void *ctx), void *ctx)
@@ -113,18 +100,15 @@ void notify_fini(struct notify *n)
 void notify_loading(struct notify *n, const char *model)
 {
     tell(n, "STATUS=Loading %s\nEXTEND_TIMEOUT_USEC=%llu", model, EXTEND_BY);
-    int r = add_timer(n, &n->extend, EXTEND_EVERY, on_extend);
-    if (r < 0) log_warning("cannot set a timer for EXTEND_TIMEOUT_USEC: %s", error_text(error_origin(r)));
+    timer_arm(n->event, &n->extend, EXTEND_EVERY, on_extend, n);
 }
 
 void notify_ready(struct notify *n, const char *model)
 {
     uint64_t turn = watchdog_turn();
-    int r = 0;
     n->extend = sd_event_source_disable_unref(n->extend);
     tell(n, "READY=1\nSTATUS=Serving %s", model);
-    if (turn) r = add_timer(n, &n->watchdog, turn, on_watchdog);
-    if (r < 0) log_warning("cannot set a timer for the watchdog: %s", error_text(error_origin(r)));
+    if (turn) timer_arm(n->event, &n->watchdog, turn, on_watchdog, n);
 }
 
 void notify_reloading(struct notify *n)

@@ -5,7 +5,6 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -54,5 +54,5 @@ size_t service_open(const struct service *s);
 bool service_paused(const struct service *s);
 /* Bytes of input, requests and output of all connections. */
 uint64_t service_bytes(const struct service *s);
-/* Number of generate and tokenize requests accepted since the start. */
+/* Number of requests accepted since the start, except status. */
 uint64_t service_accepted(const struct service *s);

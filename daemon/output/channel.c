@@ -52,7 +52,7 @@ static int plain_new(struct channel_parser **out)
     return 0;
 }
 
-const struct channel_format channel_plain = {.name = "plain", .new_parser = plain_new};
+const struct channel_format channel_plain = {.new_parser = plain_new};
 
 const struct channel_format *channel_format_of(const struct tokenizer *t)
 {

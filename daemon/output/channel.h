@@ -36,8 +36,6 @@ struct channel_parser_ops {
     bool (*ends_part)(const struct channel_parser *p);
     /* The channel of text that comes now, a static string. */
     const char *(*channel)(const struct channel_parser *p);
-    /* Return to the state before any text and control token. NULL: the parser keeps no state. */
-    void (*restart)(struct channel_parser *p);
     /* A parser in the same state, which the caller owns and which shares nothing with @p. 0 or -ENOMEM. */
     int (*clone)(const struct channel_parser *p, struct channel_parser **out);
     void (*free)(struct channel_parser *p);
@@ -48,7 +46,6 @@ struct channel_parser {
 };
 
 struct channel_format {
-    const char *name;
     /* The parser of one answer. 0, and the caller owns *out; or -ENOMEM. */
     int (*new_parser)(struct channel_parser **out);
 };

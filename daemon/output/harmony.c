@@ -54,11 +54,6 @@ static int harmony_text(struct channel_parser *p, const char *text, size_t len, 
     return 0;
 }
 
-static void harmony_restart(struct channel_parser *p)
-{
-    *(struct harmony *)p = (struct harmony){.base = *p};
-}
-
 static int harmony_clone(const struct channel_parser *p, struct channel_parser **out)
 {
     struct harmony *h = malloc(sizeof(*h));
@@ -77,7 +72,6 @@ static const struct channel_parser_ops harmony_ops = {.text = harmony_text,
                                                       .control = harmony_control,
                                                       .ends_part = harmony_ends_part,
                                                       .channel = harmony_channel,
-                                                      .restart = harmony_restart,
                                                       .clone = harmony_clone,
                                                       .free = harmony_free};
 
@@ -90,4 +84,4 @@ static int harmony_new(struct channel_parser **out)
     return 0;
 }
 
-const struct channel_format channel_harmony = {.name = "harmony", .new_parser = harmony_new};
+const struct channel_format channel_harmony = {.new_parser = harmony_new};

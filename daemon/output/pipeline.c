@@ -7,7 +7,7 @@
 int output_init(struct output *o, const struct tokenizer *t, const struct output_request *q)
 {
     const struct channel_format *format = q->format ? q->format : &channel_plain;
-    *o = (struct output){.tokenizer = t, .lines = {.most = q->max_lines, .left = q->max_lines}};
+    *o = (struct output){.tokenizer = t, .format = format, .lines = {.most = q->max_lines, .left = q->max_lines}};
     int r = format->new_parser(&o->parser);
     if (r == 0) r = stop_init(&o->stop, q->stop, q->n_stop);
     if (r < 0) output_fini(o);
@@ -25,7 +25,11 @@ void output_fini(struct output *o)
 
 int output_clone(struct output *to, const struct output *from)
 {
-    *to = (struct output){.tokenizer = from->tokenizer, .detok = from->detok, .lines = from->lines, .held = from->held};
+    *to = (struct output){.tokenizer = from->tokenizer,
+                          .format = from->format,
+                          .detok = from->detok,
+                          .lines = from->lines,
+                          .held = from->held};
     int r = from->parser ? from->parser->ops->clone(from->parser, &to->parser) : 0;
     if (r < 0) to->parser = NULL;
     if (r == 0) r = stop_clone(&to->stop, &from->stop);
@@ -36,15 +40,9 @@ int output_clone(struct output *to, const struct output *from)
 
 int output_clone_start(struct output *to, const struct output *from)
 {
-    int r = output_clone(to, from);
-    if (r < 0) return r;
-    if (to->parser && to->parser->ops->restart) to->parser->ops->restart(to->parser);
-    to->detok = (struct detok){0};
-    buf_clear(&to->stop.held);
-    to->lines = (struct line_limit){.most = from->lines.most, .left = from->lines.most};
-    to->held = NULL;
-    buf_clear(&to->answer);
-    return 0;
+    const struct output_request q = {
+        .stop = from->stop.strings, .n_stop = from->stop.n, .max_lines = from->lines.most, .format = from->format};
+    return output_init(to, from->tokenizer, &q);
 }
 
 /* --- events --- */

@@ -18,7 +18,8 @@
 struct output {
     const struct tokenizer *tokenizer;
     struct detok detok;
-    struct channel_parser *parser;
+    const struct channel_format *format;
+    struct channel_parser *parser; /* of that format */
     struct stop stop;
     struct line_limit lines;
     const char *held;  /* static: the channel of the text that the stop matcher holds */

@@ -319,7 +319,7 @@ static int tags_new(struct channel_parser **out)
     return 0;
 }
 
-static const struct channel_format tags_format = {.name = "tags", .new_parser = tags_new};
+static const struct channel_format tags_format = {.new_parser = tags_new};
 
 static void begin_tags(struct said *a, const struct tokenizer *t, const char *stop_string)
 {

@@ -2,7 +2,6 @@
 #include "libcommon/error.h"
 #include "libcommon/proto-read.h"
 #include <stdlib.h>
-#include <string.h>
 
 static int read_channel(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                         const struct field *f)

@@ -6,7 +6,6 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/utf8.h"
-#include <inttypes.h>
 #include <string.h>
 
 #define ANSWER_TOKENS 256 /* when the request sets no limit */

@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LOOKS      8  /* waiting sequences that are looked up in the cache at one decision */
 #define LOOK_STEPS 32 /* steps until a sequence is looked up again */

@@ -63,6 +63,12 @@ static bool is_slow(const struct decision *d, const struct sched_req *r)
     return r->paused && d->s->now_ms >= r->paused_ms && d->s->now_ms - r->paused_ms >= d->c->yield_ms;
 }
 
+/* True if @r has only a few tokens of its prompt left, so that it needs a slot for a step or two. */
+static bool is_first_token(const struct decision *d, const struct sched_req *r)
+{
+    return !r->decoding && r->known - r->computed <= d->c->express_tokens;
+}
+
 static void count_running(struct decision *d)
 {
     const struct sched_state *s = d->s;
@@ -77,6 +83,7 @@ static void count_running(struct decision *d)
         struct sched_usage *w = &d->x.usage[r->user];
         d->x.list[d->n_running++] = i;
         w->expected += sched_expected_units(d->c, r, r->spent);
+        w->kept += !is_first_token(d, r);
         if (++w->slots > d->slots_most) d->slots_most = w->slots;
         if (r->class > w->lowest) w->lowest = r->class;
         d->slow |= is_slow(d, r);
@@ -136,17 +143,13 @@ static bool is_quantum_over(const struct decision *d, const struct sched_req *r)
     return r->spent >= d->c->quantum + (d->memory_short ? SCHED_RECOMPUTE_FACTOR * (uint64_t)r->computed : 0);
 }
 
-/* True if @r has only a few tokens of its prompt left, so that it needs a slot for a step or two. */
-static bool is_first_token(const struct decision *d, const struct sched_req *r)
-{
-    return !r->decoding && r->known - r->computed <= d->c->express_tokens;
-}
-
 /* True if @r must give its slot to @by because @by needs only a first token. The slot is free again before the account
  * of @by's user is far ahead. */
 static bool yields_to_first_token(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
 {
-    return is_first_token(d, by) && !is_first_token(d, r) && d->x.usage[r->user].slots > d->x.usage[by->user].slots &&
+    const struct sched_usage *by_usage = &d->x.usage[by->user], *r_usage = &d->x.usage[r->user];
+    return is_first_token(d, by) && !is_first_token(d, r) && r_usage->kept > by_usage->slots &&
+           (r_usage->kept > 1 || d->slots_most < by_usage->slots + 2) &&
            d->s->users[r->user].served + d->c->quantum >= d->s->users[by->user].served;
 }
 
@@ -157,9 +160,10 @@ static enum sched_reason preempt_reason(const struct decision *d, const struct s
     uint64_t by_account = d->s->users[by->user].served, r_account = d->s->users[r->user].served;
     if (is_slow(d, r)) return SCHED_YIELD;
     if (r->user == by->user) return r->class > by->class ? SCHED_CLASS : SCHED_START;
+    if (!r->redone && yields_to_first_token(d, r, by)) return SCHED_EVEN;
     if (!has_progressed(d, r)) return SCHED_START;
     if (r_account >= by_account + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
-    if (r_account >= by_account && r_usage->slots >= by_usage->slots + 2) return SCHED_EVEN;
+    if (r_account >= by_account && r_usage->kept >= by_usage->slots + 2) return SCHED_EVEN;
     if (yields_to_first_token(d, r, by)) return SCHED_EVEN;
     return SCHED_START;
 }
@@ -173,6 +177,8 @@ static bool is_better_victim(const struct decision *d, const struct sched_req *a
     if ((reason_a == SCHED_YIELD) != (reason_b == SCHED_YIELD)) return reason_a == SCHED_YIELD;
     if (reason_a == SCHED_YIELD && a->paused_ms != b->paused_ms) return a->paused_ms < b->paused_ms;
     if (other_a != other_b) return other_b;
+    uint32_t kept_a = d->x.usage[a->user].kept, kept_b = d->x.usage[b->user].kept;
+    if (reason_a == SCHED_EVEN && reason_b == SCHED_EVEN && kept_a != kept_b) return kept_a > kept_b;
     uint64_t account_a = d->s->users[a->user].served, account_b = d->s->users[b->user].served;
     if (other_a && account_a != account_b) return account_a > account_b;
     if (a->class != b->class) return a->class > b->class;
@@ -203,6 +209,7 @@ static void preempt(struct decision *d, uint32_t index, enum sched_reason reason
     struct sched_usage *w = &d->x.usage[r->user];
     add_action(d, index, reason);
     w->slots--;
+    w->kept -= !is_first_token(d, r);
     w->expected -= sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting++; /* it may start again in the next decision */
     d->slots++;
@@ -217,6 +224,7 @@ static void undo_preempt(struct decision *d)
     struct sched_usage *w = &d->x.usage[r->user];
     d->x.done[index] = false;
     w->slots++;
+    w->kept += !is_first_token(d, r);
     w->expected += sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting--;
     d->slots--;
@@ -292,6 +300,7 @@ static void start(struct decision *d, uint32_t index)
     d->blocks -= r->blocks;
     w->waiting--;
     w->expected += sched_expected_units(d->c, r, 0);
+    w->kept += !is_first_token(d, r);
     if (++w->slots > d->slots_most) d->slots_most = w->slots;
     mark_progress(d, r, index);
 }

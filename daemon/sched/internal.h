@@ -8,11 +8,13 @@
 struct sched_usage {
     uint64_t expected; /* units that its running requests are expected to receive */
     uint32_t slots;    /* number of running requests */
+    uint32_t kept;     /* of these, the ones that it needs for longer than its next token */
     uint32_t waiting;  /* number of waiting requests that could run */
     uint32_t first;    /* start of its part of items */
     uint32_t n;        /* items left in its part */
     uint8_t lowest;    /* lowest class of its running requests */
     bool heaped;       /* its part is ordered as a heap */
+    bool joined;       /* an express step decodes a token of it */
 };
 
 struct sched_scratch {

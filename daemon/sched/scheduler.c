@@ -16,6 +16,8 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .step_least = 1.25,
         .shared_ratio = 4,
         .shared_least = 2,
+        .behind_ratio = 3,
+        .behind_least = 1.5,
         .express_tokens = 32,
         .prefill_min = 8,
         .prefill_due = 32,

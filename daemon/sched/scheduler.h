@@ -26,10 +26,13 @@
  * It preempts a running request of another user
  *   - if that user has at least two slots more and no smaller account: at once, so that slots are shared evenly;
  *   - if it lacks at most config.express_tokens of its prompt and the running request does not, and that user has more
- *     slots and an account that is at most a quantum smaller: at once, because it needs the slot for a step or two;
+ *     slots and an account that is at most a quantum smaller: at once, because it needs the slot for a step or two. A
+ *     user's only slot is taken in this way only if no user has two slots more than the waiting one;
  *   - if the account of that user is larger by at least a quantum: after the running request has received a quantum in
  *     its slot, so that service is shared evenly.
- * A running request whose reader has been slow for config.yield_ms may always be preempted.
+ * Here a slot of a running request that lacks at most config.express_tokens of its prompt does not count as that
+ * user's, because it is needed for a step or two. Of the users with too many slots, the one with the most loses one. A
+ * running request whose reader has been slow for config.yield_ms may always be preempted.
  *
  * Short memory. If the waiting requests do not all fit into memory beside the running ones, a preempted request may
  * lose its computed tokens. Two long requests could then preempt each other again and again, and prefill their prompts
@@ -38,6 +41,7 @@
  *   - another user's request, unless the reader is slow, preempts a request only after that has received a quantum for
  *     new tokens, and one unit more for every SCHED_REDONE_SHARE units for tokens that it had computed before.
  * So each slot adds new tokens, at least in proportion to those that are computed again, and all requests end.
+ * A request that needs a slot for a first token waits for that only if the running one computes lost tokens again.
  * The second rule also holds, with any memory, for a request that computes lost tokens again: the cache never keeps the
  * tokens that a rotating context computes beyond its length.
  *
@@ -81,8 +85,13 @@ struct sched_config {
      * request) and shared_least * D. */
     double shared_ratio;
     double shared_least;
+    /* The same, while a user that decodes is behind: its account is smaller by a quantum or more than that of a user
+     * that has tokens to prefill. */
+    double behind_ratio;
+    double behind_least;
     /* Express steps. While several users have tokens to compute, every second step may compute only first tokens: those
-     * of requests that lack at most this many tokens of their prompt, of users with small accounts. */
+     * of requests that lack at most this many tokens of their prompt, of users with small accounts. It also decodes a
+     * token of each answer of these users, and one token for each user with one of the smallest accounts. */
     uint32_t express_tokens;
     /* If the time limit leaves room for less than prefill_min tokens, the step has no prefill. After prefill_gap steps
      * without prefill, one step prefills prefill_due tokens in any case. */

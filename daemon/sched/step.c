@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#define NEAR_SHARE   8   /* an account is among the smallest if it is larger by at most this part of a quantum */
 #define EXPRESS_GAIN 1.5 /* an express step must be shorter by at least this factor */
 
 struct step {
@@ -19,6 +20,7 @@ struct step {
     uint32_t tokens;                     /* tokens left for prefill */
     uint32_t user;                       /* user of the first ready request */
     bool shared;                         /* requests of several users have tokens to compute */
+    uint64_t least_decode, most_prefill; /* smallest account of a user that decodes, largest of one that prefills */
     bool limited;                        /* the step has a time limit: @ms are left for prefill */
     double ms;
 };
@@ -90,10 +92,14 @@ static void gather(struct step *t)
         if (!is_ready(r)) continue;
         if (t->n_decode + t->n_prefill == 0) t->user = r->user;
         t->shared |= r->user != t->user;
-        if (is_decode(r))
+        uint64_t served = t->s->users[r->user].served;
+        if (is_decode(r)) {
             t->x.items[t->n_decode++] = (struct sched_item){r->last_step, r->arrival, i};
-        else
+            if (served < t->least_decode) t->least_decode = served;
+        } else {
             t->n_prefill++;
+            if (served > t->most_prefill) t->most_prefill = served;
+        }
     }
 }
 
@@ -153,7 +159,11 @@ static void set_limit(struct step *t)
     double alone = sched_time_of(&t->b->time, t->load);
     double most = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone));
     t->limited = t->load->decode && t->b->time.samples > 0;
-    if (t->shared && t->limited) most = fmin(most, fmax(c->shared_ratio * time_of_one(t), c->shared_least * alone));
+    if (t->shared && t->limited) {
+        bool behind = t->most_prefill >= t->least_decode + c->quantum;
+        double ratio = behind ? c->behind_ratio : c->shared_ratio, least = behind ? c->behind_least : c->shared_least;
+        most = fmin(most, fmax(ratio * time_of_one(t), least * alone));
+    }
     t->ms = most - alone;
 }
 
@@ -205,14 +215,14 @@ static uint64_t least_served(const struct step *t)
     return least;
 }
 
-/* Choose the requests of an express step, and decode tokens of the same users. Returns the number of tokens; 0: no
- * express step. */
+/* Choose the requests of an express step, decode tokens of the same users, and one of each user that is served least.
+ * Returns the number of tokens; 0: no express step. */
 static uint32_t choose_express(const struct step *t, bool *chosen)
 {
     const struct sched_state *s = t->s;
-    uint64_t most = least_served(t) + t->c->quantum;
+    uint64_t least = least_served(t), most = least + t->c->quantum;
     uint32_t tokens = 0;
-    for (uint32_t i = 0; i < s->n_users; i++) t->x.usage[i].n = 0;
+    memset(t->x.usage, 0, s->n_users * sizeof(*t->x.usage));
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
         uint32_t left = r->known - r->computed;
@@ -223,7 +233,10 @@ static uint32_t choose_express(const struct step *t, bool *chosen)
     }
     for (uint32_t i = 0; tokens && i < s->n && tokens < t->c->batch_tokens; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (chosen[i] || !is_ready(r) || !is_decode(r) || !t->x.usage[r->user].n) continue;
+        struct sched_usage *w = &t->x.usage[r->user];
+        if (chosen[i] || !is_ready(r) || !is_decode(r)) continue;
+        if (!w->n && (w->joined || s->users[r->user].served > least + t->c->quantum / NEAR_SHARE)) continue;
+        w->joined = true;
         chosen[i] = true;
         tokens++;
     }
@@ -264,7 +277,7 @@ static void speculate(struct step *t)
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load)
 {
-    struct step t = {.c = c, .b = b, .s = s, .out = out, .load = load};
+    struct step t = {.c = c, .b = b, .s = s, .out = out, .load = load, .least_decode = UINT64_MAX - c->quantum};
     t.x = sched_scratch_init(scratch, s->n, s->n_users);
     *load = (struct sched_load){0};
     gather(&t);

@@ -146,6 +146,41 @@ static void test_even_slots_at_once(void **state)
     assert_false(t.users[1].waited);
 }
 
+/* Of two users with too many slots, the one with the most loses one, though it has had less. */
+static void test_even_slots_of_the_most(void **state)
+{
+    struct table t;
+    table_init(&t, 5, 100);
+    t.users[0].served = t.users[2].served = 7000;
+    t.users[1].served = 7100;
+    t.users[0].waited = t.users[1].waited = t.users[2].waited = true;
+    for (int i = 0; i < 5; i++) add(&t, i < 3 ? 0 : 1, true);
+    add(&t, 2, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 2, SCHED_EVEN);
+    assert_action(&t, 1, 5, SCHED_START);
+}
+
+/* A user with an answer and a first token has one slot: the other is free after a step. */
+static void test_even_slots_without_first_tokens(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    t.users[0].served = t.users[1].served = 7000;
+    t.users[0].waited = t.users[1].waited = true;
+    add(&t, 0, true);
+    add(&t, 0, true)->computed = 99;
+    add(&t, 1, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[1].computed = 99 - t.c.express_tokens;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 1, SCHED_EVEN);
+    assert_action(&t, 1, 2, SCHED_START);
+}
+
 /* Slots are shared evenly but for one; all are taken, and user 1 waits for a first token that lacks @lacks tokens. */
 static void wait_for_first_token(struct table *t, uint32_t lacks)
 {
@@ -176,6 +211,29 @@ static void test_first_token_at_once(void **state)
     t.users[0].served--;
     decide(&t);
     assert_int_equal(t.n_out, 0);
+}
+
+/* Users whose slots are all for first tokens have more of them: the only answer of another goes on. */
+static void test_first_token_spares_the_only_answer(void **state)
+{
+    struct table t;
+    table_init(&t, 3, 100);
+    for (uint32_t u = 0; u < 3; u++) t.users[u] = (struct sched_user){.served = 7000, .waited = true};
+    add_decoding(&t, 0);
+    add(&t, 1, true)->computed = 99;
+    add(&t, 1, true)->computed = 99;
+    add(&t, 2, false)->computed = 99;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[2].user = 0;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[1].user = t.reqs[2].user = 3; /* the others have one each */
+    t.reqs[2].user = 1;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_EVEN);
+    assert_action(&t, 1, 3, SCHED_START);
 }
 
 /* Two first tokens do not take each other's slot. */
@@ -291,6 +349,13 @@ static void test_new_tokens_with_short_memory(void **state)
         assert_action(&t, 1, 1, SCHED_START);
     }
     r->spent = r->redone = 0;
+    t.users[0] = t.users[1] = (struct sched_user){.waited = true};
+    decide(&t); /* it computes nothing again: a first token need not wait */
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 0, SCHED_EVEN);
+    by->computed = 0;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
     r->paused = true; /* a slow reader yields nevertheless */
     t.s.now_ms = t.c.yield_ms;
     decide(&t);
@@ -484,7 +549,10 @@ int main(void)
         cmocka_unit_test(test_account_before_class),
         cmocka_unit_test(test_free_slots_in_turn),
         cmocka_unit_test(test_even_slots_at_once),
+        cmocka_unit_test(test_even_slots_of_the_most),
+        cmocka_unit_test(test_even_slots_without_first_tokens),
         cmocka_unit_test(test_first_token_at_once),
+        cmocka_unit_test(test_first_token_spares_the_only_answer),
         cmocka_unit_test(test_first_token_keeps_slot),
         cmocka_unit_test(test_quantum),
         cmocka_unit_test(test_quantum_after_a_loss),

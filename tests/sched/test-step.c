@@ -155,10 +155,20 @@ static void test_prefill_beside_other_users_is_bounded(void **state)
     for (int i = 0; i < 30; i++) add(&t, 1, 7, 8, true);
     step(&t);
     assert_run(&t, 40, 0, 50, false); /* 100 ms - 50 ms */
+    t.users[0].served = t.c.quantum;  /* user 1 is behind */
+    step(&t);
+    assert_run(&t, 40, 0, 25, false); /* 75 ms - 50 ms */
+    for (int i = 1; i < 41; i++) t.reqs[i].paused = i > 1;
+    step(&t);
+    assert_run(&t, 1, 0, 22, false); /* 33 ms - 11 ms */
+    t.users[1].served = 1;
+    step(&t);
+    assert_run(&t, 1, 0, 33, false); /* 44 ms - 11 ms */
 }
 
 /* A first token that is nearly there does not wait for many others' answers, but in every other step they come first;
- * nor does it when its user has had more than others, or when it saves little. */
+ * it does wait when its user has had more than others, or when it saves little. One answer of a user who has had as
+ * little goes on. */
 static void test_first_tokens_alone(void **state)
 {
     struct table t;
@@ -169,10 +179,17 @@ static void test_first_tokens_alone(void **state)
     add(&t, 1, 9, 10, true);
     add(&t, 2, 300, 400, false);
     step(&t);
+    assert_int_equal(t.n_out, 3);
+    assert_run(&t, 0, 0, 1, true);
+    assert_run(&t, 1, 20, 1, true);
+    assert_run(&t, 2, 21, 1, true);
+    assert_true(t.load.express);
+    t.users[0].served = t.c.quantum;
+    step(&t);
     assert_int_equal(t.n_out, 2);
     assert_run(&t, 0, 20, 1, true);
     assert_run(&t, 1, 21, 1, true);
-    assert_true(t.load.express);
+    t.users[0].served = 0;
     t.b.express = true;
     step(&t);
     assert_true(t.n_out > 20 && !t.load.express);
@@ -292,10 +309,11 @@ static void random_table(struct table *t)
     }
 }
 
-/* First tokens alone: each with all that its prompt lacks, and of its user's answers some. */
+/* First tokens alone: each with all that its prompt lacks, of its user's answers some, and of another user's one. */
 static void check_express(const struct table *t)
 {
     bool first[4] = {false};
+    uint32_t others[4] = {0};
     for (uint32_t i = 0; i < t->n_out; i++) {
         const struct sched_req *r = &t->reqs[t->out[i].index];
         assert_true(t->out[i].logits);
@@ -303,7 +321,10 @@ static void check_express(const struct table *t)
         first[r->user] = true;
         assert_true(t->out[i].n <= t->c.express_tokens);
     }
-    for (uint32_t i = 0; i < t->n_out; i++) assert_true(first[t->reqs[t->out[i].index].user]);
+    for (uint32_t i = 0; i < t->n_out; i++) {
+        uint32_t user = t->reqs[t->out[i].index].user;
+        assert_true(first[user] || ++others[user] == 1);
+    }
 }
 
 static bool is_shared(const struct table *t)

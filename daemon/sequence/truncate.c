@@ -67,14 +67,22 @@ static uint32_t detach(struct kv_pool *p, struct kv_table *t, uint32_t n, uint32
     return from;
 }
 
-int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
+/* Can the KV end at position @n? 0; -EOPNOTSUPP with an error message. */
+static int may_truncate(const struct kv_cache *c, const struct seq *s, uint32_t n)
 {
-    uint32_t at = n / KV_BLOCK, from[KV_GROUPS_MAX], need[KV_GROUPS_MAX];
-    bool room = true;
     if (n >= s->kv.n_tokens) return 0;
     if (seq_rotates(s) && s->kv.n_tokens > s->context.ctx)
         return error_say(-EOPNOTSUPP, "a context that has rotated cannot be truncated");
     if (!has_window(c, s, n)) return error_say(-EOPNOTSUPP, "the window of position %u was freed already", n);
+    return 0;
+}
+
+/* seq_truncate_kv, where it can be done. 0 or -ENOBUFS. */
+static int truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
+{
+    uint32_t at = n / KV_BLOCK, from[KV_GROUPS_MAX], need[KV_GROUPS_MAX];
+    bool room = true;
+    if (n >= s->kv.n_tokens) return 0;
     unindex(c, &s->reuse, n);
     for (uint32_t g = 0; g < c->n_groups; g++) from[g] = detach(c->pools[g], &s->kv.tables[g], n, &need[g]);
     for (uint32_t g = 0; g < c->n_groups; g++) room = room && kv_cache_make_room(c, g, need[g]);
@@ -87,6 +95,12 @@ int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
         kv_pool_unref(c->pools[g], from[g]);
     }
     return room ? 0 : error_say(-ENOBUFS, "no KV block is free to truncate the sequence");
+}
+
+int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
+{
+    int r = may_truncate(c, s, n);
+    return r < 0 ? r : truncate_kv(c, s, n);
 }
 
 /* --- the answer --- */
@@ -124,13 +138,29 @@ static void cut(struct buf *b, size_t len)
     b->data[len] = '\0';
 }
 
-/* Tokens that were computed in positions of which the first @n tokens make use, all but the last one. */
+/* Items that were computed in positions of which the first @n items make use, all but the last one. Where the shifts
+ * differ, these are the first items, which stay: up to the run that a shift would cut (seq_make_view). */
 static uint32_t useful_kv(const struct seq *s, uint32_t n)
 {
     const struct seq_context *c = &s->context;
-    uint64_t shifted = c->policy == PROTO_CONTEXT_SHIFT ? seq_shift(n, c->ctx, c->keep) : 0;
-    uint32_t last = (uint32_t)(n - shifted) - 1;
-    return shifted == c->shifted || last < c->keep ? last : c->keep;
+    const struct items all = prompt_items(&s->prompt);
+    const struct item_run *run = items_run_at(&all, c->keep);
+    if (c->policy != PROTO_CONTEXT_SHIFT) return n - 1;
+    uint64_t now = seq_shift(all.n, c->ctx, c->keep), then = seq_shift(n, c->ctx, c->keep);
+    uint32_t keep = run ? run->at : c->keep;
+    if (now == then) return (uint32_t)(n - c->shifted) - 1;
+    return then || n - 1 > keep ? keep : n - 1;
+}
+
+/* Make the view of the first @n items, as seq_make_view. */
+static int view_first(struct seq *s, uint32_t n)
+{
+    struct tokens *t = &s->prompt.tokens;
+    const size_t before = t->n;
+    t->n = n;
+    int r = s->context.policy == PROTO_CONTEXT_SHIFT ? seq_make_view(s) : 0;
+    t->n = before;
+    return r;
 }
 
 /* Before a shift that is taken back, there are more positions to come than after it. 0 or -ENOBUFS. */
@@ -152,11 +182,13 @@ int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
     int r = replay(s, n, &x);
     if (r < 0) return r;
     uint32_t kv = useful_kv(s, n);
-    r = seq_truncate_kv(c, s, kv);
-    if (r == -EOPNOTSUPP) {
+    r = may_truncate(c, s, kv);
+    if (r == 0) r = view_first(s, n);
+    if (r < 0) {
         output_fini(&x.output);
         return r;
     }
+    r = truncate_kv(c, s, kv);
     output_fini(&s->output);
     s->output = x.output;
     p->tokens.n = n;
@@ -167,6 +199,5 @@ int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
     s->generated -= back;
     s->n_draft = 0;
     if (s->sched.reached > kv) s->sched.reached = kv;
-    if (s->context.policy == PROTO_CONTEXT_SHIFT) (void)!seq_make_view(s); /* its memory exists */
     return r < 0 ? r : cover_again(c, s);
 }

@@ -27,8 +27,8 @@ int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n);
  * gives the events that follow those of the tokens that stay. The first token of one of several answers must stay,
  * because an answer without any is the one that the others are made from.
  *
- * @s runs, or waits and has no KV. 0. -ENOMEM; -EOPNOTSUPP with an error message, as seq_truncate_kv: nothing has
- * changed; without KV, after a preemption, it can be done. -ENOBUFS with an error message, as seq_truncate_kv: the
- * tokens are taken back, and @s is to be preempted.
+ * @s runs, or waits and has no KV. 0. -ENOMEM, nothing has changed; -EOPNOTSUPP with an error message, as
+ * seq_truncate_kv: nothing has changed; without KV, after a preemption, it can be done. -ENOBUFS with an error message,
+ * as seq_truncate_kv: the tokens are taken back, and @s is to be preempted.
  */
 int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Answers that are taken back: random sequences sample, are led astray, return to a random position and continue. From
- * there on tokens, events, logits and text are, bit for bit, those of the same sequence that never went beyond.
+ * there on tokens, events, logits and text are, bit for bit, those of the same sequence that never went beyond. Some of
+ * the prompts have runs of embeddings that a shift meets.
  */
 #include "daemon/sequence/sequence.h"
 #include "daemon/sequence/truncate.h"
@@ -47,7 +48,7 @@ struct logged {
 static struct logged whole[ANSWER]; /* of the sequence that never returns */
 static uint32_t n_whole;
 /* how often it returned */
-static unsigned returns, from_end, across_shift, inside_character, held, to_prompt;
+static unsigned returns, from_end, across_shift, across_run, inside_character, held, to_prompt;
 
 static void start(struct fixture *f)
 {
@@ -109,6 +110,38 @@ static void set_sampling(struct fixture *f, struct seq *s)
                      0);
 }
 
+static void push_run(struct fixture *f, struct prompt *p, uint32_t n)
+{
+    struct item_run run = {.n = n, .kind = ITEM_IMAGE};
+    struct embeddings *e;
+    for (unsigned i = 0; i < sizeof(run.digest); i++) run.digest[i] = (uint8_t)harness_draw(256);
+    assert_int_equal(embeddings_new(&e, n, f->model.backend->hparams.dim), 0);
+    for (uint32_t i = 0; i < n * e->dim; i++) e->values[i] = (float)harness_draw(200) / 100 - 1;
+    assert_int_equal(prompt_push_run(p, run, 0, e), 0);
+    embeddings_unref(e);
+}
+
+/* @runs: the first shift would cut one at the end of the items that stay, and one at the beginning of the rest. */
+static void set_prompt(struct fixture *f, struct seq *s, bool runs)
+{
+    struct prompt *p = &s->prompt;
+    while (p->tokens.n < PROMPT)
+        if (runs && p->tokens.n == 20)
+            push_run(f, p, 8);
+        else if (runs && p->tokens.n == 33)
+            push_run(f, p, 5);
+        else
+            assert_int_equal(tokens_push(&p->tokens, (int32_t)harness_draw(250), 0), 0);
+    s->n_prompt = PROMPT;
+}
+
+static void set_context(struct seq_context *c, bool runs)
+{
+    *c = (struct seq_context){.policy = PROTO_CONTEXT_REFUSE, .ctx = 512, .batch = 512};
+    if (harness_draw(2)) *c = (struct seq_context){PROTO_CONTEXT_SHIFT, .ctx = 128, .keep = 32, .batch = 512};
+    if (runs) *c = (struct seq_context){PROTO_CONTEXT_SHIFT, .ctx = 48, .keep = 24, .batch = 512};
+}
+
 static void one_new(struct fixture *f, struct one *o, unsigned seed, uint8_t namespace)
 {
     memset(o, 0, sizeof(*o));
@@ -119,11 +152,8 @@ static void one_new(struct fixture *f, struct one *o, unsigned seed, uint8_t nam
     s->state = SEQ_RUNNING;
     memset(&s->reuse.namespace, namespace, sizeof(s->reuse.namespace));
     s->max_tokens = ANSWER - harness_draw(10);
-    s->context = (struct seq_context){.policy = PROTO_CONTEXT_REFUSE, .ctx = 512, .batch = 512};
-    if (harness_draw(2)) s->context = (struct seq_context){PROTO_CONTEXT_SHIFT, .ctx = 128, .keep = 32, .batch = 512};
-    for (uint32_t i = 0; i < PROMPT; i++)
-        assert_int_equal(tokens_push(&s->prompt.tokens, (int32_t)harness_draw(250), 0), 0);
-    s->n_prompt = PROMPT;
+    set_context(&s->context, seed % 3 == 2);
+    set_prompt(f, s, seed % 3 == 2);
     set_output(f, s);
     set_sampling(f, s);
     assert_int_equal(reuse_begin(&f->cache, s), 0);
@@ -143,19 +173,25 @@ static void preempt(struct fixture *f, struct seq *s)
     assert_int_equal(reuse_begin(&f->cache, s), 0);
 }
 
-/* Compute what is not. @row: the logits of the last token. */
+/* Compute what is not, in a step for each stretch. @row: the logits of the last token. */
 static void compute(struct fixture *f, struct seq *s, float *row)
 {
     static float logits[VOCAB] __attribute__((aligned(64)));
-    uint8_t want[PROMPT + ANSWER] = {0};
+    const struct items all = seq_items(s);
     const uint32_t *table = s->kv.tables[0].ids;
-    uint32_t n = seq_known(s) - s->kv.n_tokens;
-    assert_true(n > 0 && n <= sizeof(want));
-    want[n - 1] = WANT_LOGITS;
-    const struct batch_entry e = {
-        .blocks = &table, .pos = s->kv.n_tokens, .n = n, .tokens = seq_ids(s) + s->kv.n_tokens, .want = want};
-    assert_int_equal(f->model.backend->ops->forward(f->model.backend, &e, 1, logits, NULL), 0);
-    s->kv.n_tokens += n;
+    assert_true(s->kv.n_tokens < all.n);
+    while (s->kv.n_tokens < all.n) {
+        uint8_t want[PROMPT + ANSWER] = {0};
+        const struct items left = items_from(all, s->kv.n_tokens);
+        struct batch_entry e = {
+            .blocks = &table, .pos = s->kv.n_tokens, .n = items_stretch(&left), .tokens = left.ids, .want = want};
+        assert_true(e.n > 0 && e.n <= sizeof(want));
+        if (*left.ids == ITEM_EMBD) e.embd = seq_embd(s, e.pos);
+        if (e.embd) e.tokens = NULL;
+        want[e.n - 1] = WANT_LOGITS;
+        assert_int_equal(f->model.backend->ops->forward(f->model.backend, &e, 1, logits, NULL), 0);
+        s->kv.n_tokens += e.n;
+    }
     reuse_advance(&f->cache, s);
     memcpy(row, logits, f->model.vocab * sizeof(*row));
 }
@@ -246,6 +282,7 @@ static void returns_to(struct fixture *f, struct one *o, uint32_t n)
     o->ended = false;
     returns++;
     across_shift += s->context.shifted != shifted;
+    across_run += s->context.shifted != shifted && s->prompt.runs.n;
     inside_character += s->output.detok.n_pending > 0;
     held += s->output.stop.held.len > 0;
     to_prompt += n == 0;
@@ -303,7 +340,7 @@ static void test_as_if_never_beyond(void **state)
     start(&f);
     for (unsigned seed = 0; seed < ROUNDS; seed++) play(&f, seed);
     stop(&f);
-    assert_true(returns > 200 && from_end && across_shift && inside_character && held && to_prompt);
+    assert_true(returns > 200 && from_end && across_shift && across_run && inside_character && held && to_prompt);
 }
 
 /* The KV of a context that has rotated cannot be had back: after a preemption the tokens can. */

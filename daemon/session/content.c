@@ -168,8 +168,9 @@ static int runs_reserve(struct session_content *c, size_t more)
 /* Append the runs of @items, which follow the ids. */
 static void append_runs(struct session_content *c, const struct items *items)
 {
+    if (items->n_runs == 0) return;
     struct item_run *new = c->runs + c->n_runs;
-    uint32_t n = items->n_runs ? items_cut(items, new) : 0;
+    uint32_t n = items_cut(items, new);
     for (uint32_t i = 0; i < n; i++) {
         assert(new[i].offset == 0);
         new[i].at += (uint32_t)c->n_ids;

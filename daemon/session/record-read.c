@@ -104,8 +104,7 @@ static int get_runs(struct cursor *c, struct turn_ids *t, bool with)
 {
     uint64_t at = 0;
     t->n_runs = with ? get_count(c, 3 + sizeof(t->runs->digest)) : 0;
-    t->runs = calloc(t->n_runs ? t->n_runs : 1, sizeof(*t->runs));
-    if (!t->runs) return -ENOMEM;
+    if (t->n_runs && !(t->runs = calloc(t->n_runs, sizeof(*t->runs)))) return -ENOMEM;
     for (size_t i = 0; i < t->n_runs; i++) {
         uint64_t skip = get(c), n = get(c), kind = get(c);
         const uint8_t *digest = get_fixed(c, sizeof(t->runs->digest));

@@ -64,11 +64,6 @@ static int put_runs(struct buf *b, const struct session *x, size_t from)
     return r;
 }
 
-bool session_record_runs(const struct session *x, bool all)
-{
-    return new_runs(x, all ? 0 : x->log.ids) > 0;
-}
-
 /* Length of the run of flags equal to @flag at @at. */
 static size_t run(const struct buf *m, size_t at, bool flag)
 {
@@ -163,5 +158,5 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0) r = put_summary(out, x);
     if (r == 0 && out->len - before > RECORD_MAX)
         r = error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);
-    return r;
+    return r < 0 ? r : new_runs(x, ids) > 0;
 }

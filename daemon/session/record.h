@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The payload of a turn record, which turns the content that the log has into the new content. log.h has its bytes. */
+/* The payload of a turn record, which turns the content that the log has into the new content. session-log.h has its
+ * bytes. */
 #include "daemon/session/store.h"
 
 /* State of the session after a record. The last bytes of the payload, so that a scan of the directory can list the
@@ -20,10 +21,8 @@ int session_summary_write(struct buf *out, const struct session_summary *s);
 /* False: the bytes are not a summary. */
 bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out);
 
-/* A turn record has runs of embeddings among its ids, and is of the kind that an older hobd refuses. */
-bool session_record_runs(const struct session *x, bool all);
-
-/* Append the payload to @out. @all: as if the log was empty. 0, -ENOMEM, or -E2BIG (message). */
+/* Append the payload to @out. @all: as if the log was empty. 0; 1: it has runs of embeddings, so that the record is of
+ * the kind that an older hobd refuses; -ENOMEM; -E2BIG (message). */
 int session_record_write(struct buf *out, const struct session *x, bool all);
 
 /* Change the content of @x as the payload says. @runs: it is of the kind with runs. 0; -EBADMSG: not a payload, or it

@@ -24,9 +24,7 @@ static int write_turn(struct buf *b, const struct session *x, bool all)
     size_t at = b->len;
     int r = session_log_begin(b);
     if (r == 0) r = session_record_write(b, x, all);
-    return r < 0
-               ? r
-               : session_log_finish(b, at, session_record_runs(x, all) ? SESSION_LOG_KIND_RUNS : SESSION_LOG_KIND_TURN);
+    return r < 0 ? r : session_log_finish(b, at, r ? SESSION_LOG_KIND_RUNS : SESSION_LOG_KIND_TURN);
 }
 
 static int build(struct buf *b, const struct session *x, const struct session *from, bool delta,

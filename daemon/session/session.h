@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Sessions: (uid, name) -> the content of a conversation (content.h). Every session is in memory or, if the store has a
- * directory, in a log on disk (log.h describes the file). list.h lists sessions.
+ * directory, in a log on disk (session-log.h describes the file). list.h lists sessions.
  *
  * The store belongs to the engine thread and does no disk I/O after it was opened. A busy session belongs to the
  * request that acquired it: an aux job of the request may load, read, change and save it. A turn:

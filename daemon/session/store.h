@@ -75,7 +75,7 @@ struct session {
     bool loaded;                    /* content is in memory, not only on disk */
     struct session_content content; /* content.c */
     struct session_tail tail;       /* the engine's */
-    struct session_log log;         /* log.c and the files above it */
+    struct session_log log;         /* session-log.c and the files above it */
     struct session_use last_use;
     struct session_charge charged;
     struct session_listing listed; /* session.c */

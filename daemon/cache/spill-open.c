@@ -16,7 +16,7 @@ struct files {
     size_t n, cap;
 };
 
-static bool collect(void *ctx, const struct prefix_info *info)
+static bool collect(void *ctx, struct prefix_info *info)
 {
     struct files *f = ctx;
     if (f->n == f->cap) {
@@ -26,11 +26,8 @@ static bool collect(void *ctx, const struct prefix_info *info)
         f->infos = more;
         f->cap = cap;
     }
-    const size_t bytes = info->n_runs * sizeof(*info->runs);
-    struct item_run *runs = bytes ? malloc(bytes) : NULL;
-    if (bytes && !runs) return false;
-    f->infos[f->n] = *info;
-    f->infos[f->n++].runs = bytes ? memcpy(runs, info->runs, bytes) : NULL;
+    f->infos[f->n++] = *info;
+    info->runs = NULL;
     return true;
 }
 

@@ -46,7 +46,7 @@ static struct prefix_info block(uint64_t i)
     return x;
 }
 
-static bool count(void *ctx, const struct prefix_info *info)
+static bool count(void *ctx, struct prefix_info *info)
 {
     ++*(uint64_t *)ctx;
     return true;

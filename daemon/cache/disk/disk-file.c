@@ -68,7 +68,7 @@ void disk_head_make(struct disk_head *out, const uint8_t identity[16], const str
  * rely on the checks. */
 static bool makes_sense(const struct prefix_info *x, const struct disk_header *h)
 {
-    const struct items items = {.ids = x->tokens, .n = x->n, .runs = x->runs, .n_runs = x->n_runs};
+    const struct items items = prefix_info_items(x);
     const bool with_runs = le32toh(h->format) == DISK_FORMAT_RUNS;
     if (x->n < 1 || x->n > KV_BLOCK || with_runs != (x->n_runs > 0) || !items_check(&items)) return false;
     if (x->id.high == x->parent.high && x->id.low == x->parent.low) return false;

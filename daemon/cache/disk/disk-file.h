@@ -71,7 +71,8 @@ void disk_head_make(struct disk_head *out, const uint8_t identity[16], const str
 
 /* Checks the head of a file, whose size leaves room for @n_runs parts of runs, against the identity and the size of a
  * payload. NULL: it is valid, and *out is its content, with block KV_NO_BLOCK and on_disk true; the runs of *out are
- * h->runs. Otherwise the end of a sentence about the file, "is …" (static text); *out is undefined. */
+ * h->runs. Otherwise the defect, static text to follow the file's name, such as "has a damaged header"; *out is
+ * undefined. */
 const char *disk_head_check(struct prefix_info *out, struct disk_head *h, uint32_t n_runs, const uint8_t identity[16],
                             uint64_t payload_bytes);
 

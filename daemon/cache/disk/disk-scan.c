@@ -65,8 +65,7 @@ int disk_list(struct disk *d, struct disk_entry **out, size_t *n)
 /* A valid file. */
 struct good {
     int64_t mtime;
-    struct prefix_info info;
-    struct item_run *runs; /* of @info; NULL: it has none */
+    struct prefix_info info; /* owns its runs */
 };
 
 struct scan {
@@ -80,12 +79,11 @@ struct scan {
 /* The runs of @out, which are a buffer's, become its own. 0 or -ENOMEM. */
 static int own_runs(struct good *out)
 {
-    const size_t bytes = out->info.n_runs * sizeof(*out->runs);
-    out->runs = NULL;
+    const size_t bytes = out->info.n_runs * sizeof(*out->info.runs);
     if (bytes == 0) return 0;
-    out->runs = malloc(bytes);
-    if (!out->runs) return -ENOMEM;
-    out->info.runs = memcpy(out->runs, out->info.runs, bytes);
+    struct item_run *runs = malloc(bytes);
+    if (!runs) return -ENOMEM;
+    out->info.runs = memcpy(runs, out->info.runs, bytes);
     return 0;
 }
 
@@ -159,8 +157,8 @@ static int scan(struct disk *d, struct scan *s, const struct disk_entry *entries
 }
 
 /* Calls @found for each file of the scan. */
-static int tell(struct disk *d, const struct scan *s, bool (*found)(void *ctx, const struct prefix_info *info),
-                void *ctx, const atomic_bool *stop)
+static int tell(struct disk *d, const struct scan *s, bool (*found)(void *ctx, struct prefix_info *info), void *ctx,
+                const atomic_bool *stop)
 {
     if (s->n) qsort(s->files, s->n, sizeof(*s->files), by_use);
     for (size_t i = 0; i < s->n; i++) {
@@ -170,8 +168,7 @@ static int tell(struct disk *d, const struct scan *s, bool (*found)(void *ctx, c
     return 0;
 }
 
-int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info *info), void *ctx,
-              const atomic_bool *stop)
+int disk_scan(struct disk *d, bool (*found)(void *ctx, struct prefix_info *info), void *ctx, const atomic_bool *stop)
 {
     _cleanup_(freep) struct disk_entry *entries = NULL;
     size_t n;
@@ -187,6 +184,6 @@ int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info 
         log_warning("%s: of the KV blocks kept there %zu were no good and are removed, %zu cannot be; the first: %s",
                     d->path, s.bad, s.stuck, s.first);
     if (r == 0) r = tell(d, &s, found, ctx, stop);
-    for (size_t i = 0; i < s.n; i++) free(files[i].runs);
+    for (size_t i = 0; i < s.n; i++) free((struct item_run *)files[i].info.runs);
     return r;
 }

@@ -32,8 +32,8 @@ void disk_stamp(struct disk *d, int fd);
 int64_t disk_saw(struct disk *d, const struct timespec *mtime);
 
 /* Opens a block's file and checks that it is a regular file of this user alone with a possible size. Returns a
- * descriptor of the caller's and *st; -EBADMSG and *wrong ("is …", static text) when the file can never be read;
- * -ENOENT; -errno. Sets no error text. */
+ * descriptor of the caller's and *st; -EBADMSG and *wrong (as disk_head_check returns it) when the file can never be
+ * read; -ENOENT; -errno. Sets no error text. */
 int disk_file_open(const struct disk *d, const char *name, struct stat *st, const char **wrong);
 /* The parts of runs for which the size of an opened file leaves room. */
 static inline uint32_t disk_file_runs(const struct disk *d, const struct stat *st)

@@ -36,15 +36,14 @@ struct disk *disk_close(struct disk *d);
 
 /*
  * Calls @found, in this thread, for each valid file that exists at the start of the scan, in the order of last use
- * (mtime), the least recent first. The runs in *info are valid until it returns. The scan checks headers; disk_read
- * checks payloads. It removes each file that has the name of a block but is truncated, damaged, of another format or
- * identity, or not a regular file of this user alone. It also removes temporary files of earlier processes. One warning
- * in the log counts the removed blocks. Files with other names stay. When @found returns false, the scan removes the
- * file. 0; -ECANCELED when *stop becomes true
- * (@stop may be NULL); -ENOMEM; -errno.
+ * (mtime), the least recent first. The runs in *info are valid until it returns, unless @found takes them over: it sets
+ * info->runs to NULL, and frees them later. The scan checks headers; disk_read checks payloads. It removes each file
+ * that has the name of a block but is truncated, damaged, of another format or identity, or not a regular file of this
+ * user alone. It also removes temporary files of earlier processes. One warning in the log counts the removed blocks.
+ * Files with other names stay. When @found returns false, the scan removes the file. 0; -ECANCELED when *stop becomes
+ * true (@stop may be NULL); -ENOMEM; -errno.
  */
-int disk_scan(struct disk *d, bool (*found)(void *ctx, const struct prefix_info *info), void *ctx,
-              const atomic_bool *stop);
+int disk_scan(struct disk *d, bool (*found)(void *ctx, struct prefix_info *info), void *ctx, const atomic_bool *stop);
 
 /*
  * Checks budget and rate for one more file; reserves nothing.

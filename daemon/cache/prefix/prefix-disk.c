@@ -23,7 +23,7 @@ static int find_parent(struct prefix *p, const struct prefix_info *info, struct 
 int prefix_disk_add(struct prefix *p, const struct prefix_info *info)
 {
     struct prefix_node *at;
-    const struct items t = {.ids = info->tokens, .n = info->n, .runs = info->runs, .n_runs = info->n_runs};
+    const struct items t = prefix_info_items(info);
     if (t.n < 1 || t.n > KV_BLOCK || !items_check(&t)) return -EBADMSG;
     int r = find_parent(p, info, &at);
     if (r) return r;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The body of the prefix index, private to this folder. Each namespace has a root, which is a node without tokens, so
- * that each other node has a parent. The state of a node determines the queues it is in: code that changes the state
- * calls prefix_node_requeue, which inserts the node into the right queues and removes it from the others, and
- * prefix_node_prune, which frees nodes that have no purpose left.
+ * The body of the prefix index, private to this folder. As in prefix.h, comments call all items tokens. Each namespace
+ * has a root, which is a node without tokens, so that each other node has a parent. The state of a node determines the
+ * queues it is in: code that changes the state calls prefix_node_requeue, which inserts the node into the right queues
+ * and removes it from the others, and prefix_node_prune, which frees nodes that have no purpose left.
  *
  * Invariants: the parent of a node in memory is in memory or a root; a partial node has no children; no sibling in
  * memory covers a partial node in memory that is neither pinned nor a tail.

@@ -65,6 +65,12 @@ struct prefix_info {
     bool on_disk;
 };
 
+/* The items of the node, borrowed from @info. */
+static inline struct items prefix_info_items(const struct prefix_info *info)
+{
+    return (struct items){.ids = info->tokens, .n = info->n, .runs = info->runs, .n_runs = info->n_runs};
+}
+
 typedef uint64_t (*prefix_hash_fn)(const void *bytes, size_t len, uint64_t seed);
 
 /* Makes an empty index over the blocks of @pool, which must outlive it. @hash NULL: XXH3 with a random seed. A test

@@ -140,7 +140,7 @@ struct disk_stats fixture_stats(const struct disk *d)
     return s;
 }
 
-static bool keep(void *ctx, const struct prefix_info *info)
+static bool keep(void *ctx, struct prefix_info *info)
 {
     struct fixture_found *f = ctx;
     assert_true(f->n < sizeof(f->infos) / sizeof(*f->infos));

@@ -55,7 +55,7 @@ static int read_it(struct disk *d)
     return r;
 }
 
-static bool found_it(void *ctx, const struct prefix_info *info)
+static bool found_it(void *ctx, struct prefix_info *info)
 {
     const struct prefix_info want = with_runs();
     fixture_same(info, &want);

@@ -21,7 +21,7 @@ struct worker {
     bool bad; /* cmocka's assertions belong to the main thread */
 };
 
-static bool any(void *ctx, const struct prefix_info *info)
+static bool any(void *ctx, struct prefix_info *info)
 {
     struct worker *w = ctx;
     struct prefix_info want = fixture_info(info->id.low - 1);

@@ -178,7 +178,7 @@ static void test_clock_extremes(void **state)
 
 /* --- scanning --- */
 
-static bool odd_only(void *ctx, const struct prefix_info *info)
+static bool odd_only(void *ctx, struct prefix_info *info)
 {
     return info->id.low % 2;
 }
@@ -200,7 +200,7 @@ struct stopper {
     size_t n;
 };
 
-static bool stop_at_third(void *ctx, const struct prefix_info *info)
+static bool stop_at_third(void *ctx, struct prefix_info *info)
 {
     struct stopper *s = ctx;
     if (++s->n == 3) s->stop = true;

@@ -14,9 +14,10 @@ struct reference;
  * must stay open until reference_free, and weights_check or weights_load must have accepted its tensors. */
 int reference_new(struct reference **out, const struct gguf *g);
 
+struct reference *reference_free(struct reference *r); /* NULL ok, returns NULL */
+
 /* Set the longest context, which selects LongRoPE's factors; the default is the long ones. */
 void reference_context(struct reference *r, uint32_t ctx);
-struct reference *reference_free(struct reference *r); /* NULL ok, returns NULL */
 
 /* Logits [n][vocab] of a sequence of n tokens from position 0. */
 int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits);

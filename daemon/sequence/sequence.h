@@ -130,8 +130,9 @@ static inline uint32_t seq_known(const struct seq *s)
 
 static inline struct items seq_items(const struct seq *s)
 {
-    const struct run_list *l = s->context.view ? &s->context.view_runs : &s->prompt.runs;
-    return (struct items){.ids = seq_ids(s), .n = seq_known(s), .runs = l->runs, .n_runs = l->n};
+    const struct seq_context *c = &s->context;
+    if (!c->view) return prompt_items(&s->prompt);
+    return (struct items){.ids = c->view, .n = c->n_view, .runs = c->view_runs.runs, .n_runs = c->view_runs.n};
 }
 
 /* The embeddings of position @at, one of a run, and of those that follow in the run; they are at hand. */

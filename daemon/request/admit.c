@@ -10,11 +10,17 @@
 #define POSITIONS_FEW     32
 #define REFUSALS_PER_TURN 8 /* until the next turn the queue is a little longer than allowed */
 
-/* @s has its blocks, and what the disk had of it: the rest is computed. */
+/* @s has its blocks, and what the disk had of it: the rest is computed. One that is cancelled only ends. */
 static void run(struct seq *s)
 {
+    struct core *core = s->request->core;
+    int r = s->request->control.cancel ? 0 : seq_check_embd(s, core->model.backend->hparams.dim);
     s->state = SEQ_RUNNING;
-    plan_update(s->request->core, s);
+    if (r < 0) {
+        answer_fail(s->request, s, r, error_text(r));
+        return;
+    }
+    plan_update(core, s);
     if (s->generated) return; /* its peer was told before */
     struct proto_event ev = {.type = PROTO_EV_PREFILL, .done = s->cached, .total = s->n_prompt, .cached = s->cached};
     request_emit(s->request, s, &ev);
@@ -89,12 +95,21 @@ static bool refuse(struct core *core)
     return true;
 }
 
+/* Was one of the queue not told its position yet? */
+static bool is_any_untold(const struct plan *p)
+{
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->seqs[i] && p->seqs[i]->sched.queued && !p->seqs[i]->sched.position) return true;
+    return false;
+}
+
 static void tell_positions(struct core *core)
 {
     struct plan *p = &core->plan;
     struct sched_state st;
+    bool all = p->n - p->n_left <= POSITIONS_FEW || clock_now_usec() >= core->positions_next;
+    if (!all && !is_any_untold(p)) return;
     plan_view(core, &st);
-    bool all = p->n <= POSITIONS_FEW || clock_now_usec() >= core->positions_next;
     if (all) core->positions_next = clock_now_usec() + POSITIONS_USEC;
     sched_positions(&p->config, &st, p->scratch, p->places);
     for (uint32_t i = 0; i < p->n; i++) {

@@ -85,12 +85,9 @@ static void rotate_all(struct core *core)
 {
     for (struct seq *s = core->seqs.head, *next; s; s = next) {
         next = s->next;
-        if (s->state != SEQ_RUNNING) continue;
-        int r = seq_check_embd(s, core->model.backend->hparams.dim);
-        if (r == 0 && (core->cache.n_groups > 1 || seq_rotates(s))) {
-            r = rotate(core, s);
-            plan_update(core, s);
-        }
+        if (s->state != SEQ_RUNNING || (core->cache.n_groups == 1 && !seq_rotates(s))) continue;
+        int r = rotate(core, s);
+        plan_update(core, s);
         if (r == -ENOBUFS && core->running > 1) {
             core->counts.preemptions++;
             answer_preempt(s); /* what it shared with others is theirs still: it waits for them */

@@ -52,10 +52,12 @@ static struct items part(const struct seq *s, uint32_t from, uint32_t to)
     return t;
 }
 
-/* The first @n items are the same. */
+/* The first @n items of two siblings are the same. Those of their prompt are, unless a context has left some out. */
 static bool agree(const struct seq *a, const struct seq *b, uint32_t n)
 {
-    const struct items x = part(a, 0, n), y = part(b, 0, n);
+    const uint32_t from = a->context.view || b->context.view ? 0 : (uint32_t)a->n_prompt;
+    if (n <= from) return true;
+    const struct items x = part(a, from, n), y = part(b, from, n);
     return items_equal(&x, &y);
 }
 

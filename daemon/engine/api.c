@@ -55,8 +55,7 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
         m->detached += r->proto.gen.detach;
         request_list_push(&m->inbox, r);
         /* With the lock held, so that the engine's thread does not see the request before its job. */
-        if (m->state == ENGINE_READY && type->early && type->early(r))
-            request_send(r, REQUEST_PREPARING, type->work, type->finish);
+        if (m->state == ENGINE_READY && type->early && type->early(r)) request_prepare(r);
         pthread_cond_signal(&m->wake);
     }
     pthread_mutex_unlock(&m->lock);

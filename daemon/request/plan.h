@@ -31,7 +31,7 @@ struct plan {
     uint32_t n_queued; /* wait, have never run, and are not the daemon's own */
     uint32_t n_ready;  /* run, and their readers are not slow */
     /* Blocks. */
-    uint32_t held[KV_GROUPS_MAX]; /* of each group with a window: what sequences hold, as of the last view */
+    uint32_t held[KV_GROUPS_MAX]; /* of each group with a window: what sequences hold, as of the last view, or since */
     uint32_t group;               /* the KV group whose blocks the last view showed */
     /* Users of the last view, by the first entry of each. */
     struct user **users;         /* [n_users] */
@@ -59,7 +59,7 @@ void plan_keep_accounts(struct core *core);
 void plan_wait(struct core *core, struct seq *s);
 /* The state, tokens, blocks or control flags of @s changed. Nothing happens if it is not in the plan. */
 void plan_update(struct core *core, struct seq *s);
-/* @s neither waits nor runs any more, or gave back blocks after that. */
+/* @s neither waits nor runs any more. What it gives back later is counted by plan_count_held. */
 void plan_leave(struct core *core, struct seq *s);
 
 /* @s has its prompt: find the earlier sequence with the longest common prefix. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/request-job.h"
+#include "daemon/request/types.h"
 #include "daemon/sequence/fetch-blocks.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -33,6 +34,11 @@ void request_send(struct request *r, enum request_state state, int (*work)(struc
     r->job.work = work;
     r->job.finish = finish;
     jobs_send(&r->core->mail.returns, &r->job.base, r->uid, run, back);
+}
+
+void request_prepare(struct request *r)
+{
+    request_send(r, REQUEST_PREPARING, r->type->work, r->type->finish);
 }
 
 const char *request_job_error(const struct request *r)

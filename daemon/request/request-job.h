@@ -10,6 +10,9 @@
 void request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
                   void (*finish)(struct request *r, int result));
 
+/* Have a job do the work of the type of @r, which is begun. */
+void request_prepare(struct request *r);
+
 /* The message of the job's negative result; valid until the next job. */
 const char *request_job_error(const struct request *r);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/request.h"
+#include "daemon/request/plan-blocks.h"
 #include "daemon/request/types.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
@@ -141,9 +142,10 @@ static void release(struct request *r, struct seq *s)
     t->session = t->target = NULL;
 }
 
+/* Free an answer that has left the plan. */
 static void free_answer(struct request *r, struct seq *s)
 {
-    plan_leave(r->core, s);
+    plan_count_held(r->core, s);
     seq_list_remove(&r->core->seqs, s);
     seq_free(s);
 }

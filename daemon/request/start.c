@@ -19,7 +19,7 @@ static bool start(struct core *core, struct request *r)
     if (result < 0)
         answer_fail(r, request_first(r), result, core->mail.state == ENGINE_FAILED ? failed : error_text(result));
     else if (result == 0)
-        request_send(r, REQUEST_PREPARING, r->type->work, r->type->finish);
+        request_prepare(r);
     return result <= 0;
 }
 

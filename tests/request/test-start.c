@@ -14,18 +14,15 @@ static struct {
 } starts[ANSWERS];
 static unsigned n_starts; /* the engine's thread changes it until the answers have come */
 
-void __real_request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
-                         void (*finish)(struct request *r, int result));
-void __wrap_request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
-                         void (*finish)(struct request *r, int result));
+void __real_request_prepare(struct request *r);
+void __wrap_request_prepare(struct request *r);
 
-void __wrap_request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
-                         void (*finish)(struct request *r, int result))
+void __wrap_request_prepare(struct request *r)
 {
     starts[n_starts].uid = r->uid;
     starts[n_starts].type = r->proto.type;
     starts[n_starts++].turn = r->core->turns;
-    __real_request_send(r, state, work, finish);
+    __real_request_prepare(r);
 }
 
 static uint64_t tokenize(struct harness *h, uid_t uid)

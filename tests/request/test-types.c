@@ -215,7 +215,7 @@ static void test_early(void **state)
     assert_int_equal(r->state, REQUEST_NEW);
     r = submit(f, &early_type);
     assert_true(r->type->early(r));
-    request_send(r, REQUEST_PREPARING, r->type->work, r->type->finish); /* as engine_submit does */
+    request_prepare(r); /* as engine_submit does */
     assert_int_equal(r->state, REQUEST_PREPARING);
     deliver(f);
     assert_int_equal(calls.n_begin, 0);

@@ -20,11 +20,6 @@ size_t messages_first_new(const struct proto_generate *g, const struct session *
     return is_system && same(&a->role, &b->role) && same(&a->content, &b->content);
 }
 
-static void json_drop(json_t **j)
-{
-    json_decref(*j);
-}
-
 /* @n: which message, from 1, for the error message. */
 static int message_push(json_t *list, const struct proto_message *m, size_t n)
 {
@@ -57,7 +52,7 @@ int messages_render(const struct loaded *m, const struct proto_generate *g, cons
     if (!m->template)
         return error_say(-EOPNOTSUPP, "the model's chat template cannot be used (%s); use a raw prompt",
                          m->template_why);
-    _cleanup_(json_drop) json_t *vars = json_object();
+    json_auto_t *vars = json_object();
     json_t *list = json_array();
     if (json_object_set_new(vars, "messages", list)) return -ENOMEM;
     size_t n = 0;

@@ -42,17 +42,18 @@ struct seq_context {
     uint64_t shifted;          /* items that were left out */
 };
 
-/* The sequence as the scheduler sees it; request/plan.c's, but for what admit.c and step.c count. */
+/* The sequence as the scheduler sees it. The plan changes it (request/plan*.c). Others set arrival, last_step, spent,
+ * redone, reached, position, and, for a copy, what is found of it. */
 struct seq_schedule {
     uint64_t arrival;     /* unique */
     uint64_t last_step;   /* in which it took part; 0: none */
     uint64_t since;       /* the scheduler's clock when it began to wait */
     uint64_t paused_at;   /* us; 0: its reader is not slow */
-    uint64_t looked_step; /* when the cache was last asked for it, */
-    uint32_t found;       /* and the tokens it had then */
+    uint64_t looked_step; /* steps when the cache was last asked for it, and 1; 0: not since it waits */
+    uint32_t found;       /* tokens that the cache had then, or has since by the sequence @with */
     uint32_t spent;       /* units of service in its present slot, */
     uint32_t redone;      /* and of these, units for tokens that it had computed before */
-    uint32_t reached;     /* tokens that were computed, in any slot */
+    uint32_t reached;     /* tokens that were computed, in any slot, since the last shift */
     bool planned;         /* the plan has it, */
     uint32_t index;       /* there */
     bool queued, ready;   /* it counts for the plan's n_queued, n_ready */

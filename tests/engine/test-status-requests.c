@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers status.c, status-snapshot.c and status-json.c: what each uid sees. */
+/* Covers status-requests.c, status-snapshot.c and status-json.c: what each uid sees. */
 #include "daemon/engine/status-snapshot.h"
 #include "tests/engine/harness.h"
 #include <stdatomic.h>

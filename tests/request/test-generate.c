@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers generate.c and answer.c: several answers to one prompt, each as if it were alone; the prompt is computed once.
+/* Covers generate.c and fork-answers.c: several answers to one prompt, each as if it were alone; the prompt is computed
+ * once.
  */
 #include "tests/engine/harness.h"
 #include <errno.h>

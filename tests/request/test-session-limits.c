@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Covers sessions.c: sessions on disk that were looked at stay in memory until all users' take too much of it. */
+/* Covers session-limits.c: sessions on disk that were looked at stay in memory until all users' take too much of it. */
 #include "daemon/request/session-limits.h"
 #include "tests/engine/harness.h"
 #include <stdatomic.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "daemon/engine/background-verify.h"
 #include "daemon/io/server.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -8,6 +9,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,7 +26,7 @@
 
 #include <cmocka.h>
 
-enum { LONG = 30000, WAIT_MS = 60000 };
+enum { LONG = 30000, WAIT_MS = 60000, MANY = 70 /* more than are accepted at once */ };
 
 /* A whole daemon in a child. Its reader that does not read keeps an answer from ending. */
 struct fixture {
@@ -32,6 +34,9 @@ struct fixture {
     pid_t pid;
     int notify_fd, inherited; /* -1: none */
     bool late;                /* the event loop begins when the engine has nothing to do */
+    bool damaged;             /* the weights: found during the first reload */
+    bool counted;             /* each reload writes a byte to the pipe */
+    int pipe[2];              /* a reload waits for a byte from it if the weights are damaged; -1: none */
     uint64_t idle, stop;
     struct buf out;
 };
@@ -42,7 +47,7 @@ static int setup(void **state)
     struct tiny t;
 
     if (!g) return -1;
-    *g = (struct fixture){.notify_fd = -1, .inherited = -1, .stop = 3600ull * 1000000};
+    *g = (struct fixture){.notify_fd = -1, .inherited = -1, .pipe = {-1, -1}, .stop = 3600ull * 1000000};
     snprintf(g->dir, sizeof g->dir, "/tmp/hob-server-XXXXXX");
     if (!mkdtemp(g->dir)) return -1;
     snprintf(g->model, sizeof g->model, "%s/m.gguf", g->dir);
@@ -64,6 +69,8 @@ static int teardown(void **state)
     }
     if (g->notify_fd >= 0) close(g->notify_fd);
     if (g->inherited >= 0) close(g->inherited);
+    for (int i = 0; i < 2; i++)
+        if (g->pipe[i] >= 0) close(g->pipe[i]);
     unlink(g->model);
     unlink(g->path);
     unlink(g->notify);
@@ -87,20 +94,24 @@ static bool works(const char *tid)
     return name_end && strncmp(name_end, ") S", 3) != 0;
 }
 
-/* A reload that changes nothing. Waits until all other threads sleep. */
-static int wait_for_engine(void *ctx, struct server_reload *out)
+/* Another thread of this process works. */
+static bool others_work(void)
 {
     char own[16];
-    bool busy = true;
+    bool busy = false;
+    DIR *d = opendir("/proc/self/task");
     snprintf(own, sizeof own, "%ld", (long)gettid());
-    while (busy) {
-        DIR *d = opendir("/proc/self/task");
-        if (!d) return -errno;
-        busy = false;
-        for (struct dirent *e; (e = readdir(d));)
-            if (e->d_name[0] != '.' && strcmp(e->d_name, own) != 0) busy |= works(e->d_name);
-        closedir(d);
-    }
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_name[0] != '.' && strcmp(e->d_name, own) != 0) busy |= works(e->d_name);
+    if (d) closedir(d);
+    return busy;
+}
+
+/* A reload that changes nothing. Waits until all other threads sleep. One that ends may have woken another, which was
+ * looked at before: it works, or sleeps again, at the second look. */
+static int wait_for_engine(void *ctx, struct server_reload *out)
+{
+    for (int idle = 0; idle < 2;) idle = others_work() ? 0 : idle + 1;
     return 0;
 }
 
@@ -113,6 +124,42 @@ static void begin_late(struct server_config *sc)
     sigprocmask(SIG_BLOCK, &hup, NULL);
     raise(SIGHUP);
     sc->reload = wait_for_engine;
+}
+
+static atomic_bool is_found; /* the damage */
+
+static int find_damage(struct backend *b, const atomic_bool *stop)
+{
+    while (!is_found && !*stop) sched_yield(); /* it counts as working */
+    return error_say(-EBADMSG, "the weights are damaged");
+}
+
+static bool is_damaged;
+void __real_background_verify_start(struct background_verify *v, struct core *core);
+void __wrap_background_verify_start(struct background_verify *v, struct core *core);
+void __wrap_background_verify_start(struct background_verify *v, struct core *core)
+{
+    static struct backend_ops ops;
+    ops = *core->model.backend->ops;
+    ops.background_verify = find_damage;
+    if (is_damaged) core->model.backend->ops = &ops;
+    __real_background_verify_start(v, core);
+}
+
+/* Waits until the parent wants the damage to be found, and the engine has failed. */
+static int reload_and_fail(void *ctx, struct server_reload *out)
+{
+    struct fixture *g = ctx;
+    char c;
+    if (read(g->pipe[0], &c, 1) != 1) return -EIO;
+    is_found = true;
+    return wait_for_engine(NULL, out);
+}
+
+static int count_reload(void *ctx, struct server_reload *out)
+{
+    struct fixture *g = ctx;
+    return write(g->pipe[1], "r", 1) == 1 ? 0 : -EIO;
 }
 
 static int child(struct fixture *g)
@@ -129,6 +176,10 @@ static int child(struct fixture *g)
     ec.threads = 1;
     ec.kv_bytes = 64 << 20;
     if (g->late) begin_late(&sc);
+    sc.ctx = g;
+    is_damaged = g->damaged;
+    if (g->damaged) sc.reload = reload_and_fail;
+    if (g->counted) sc.reload = count_reload;
     if (g->inherited >= 0) {
         snprintf(pid, sizeof pid, "%ld", (long)getpid());
         setenv("LISTEN_PID", pid, 1);
@@ -152,6 +203,19 @@ static void start(struct fixture *g)
 static void pause_ms(long ms)
 {
     nanosleep(&(struct timespec){0, ms * 1000000}, NULL);
+}
+
+/* A pipe that leaves the descriptor of an inherited socket free. */
+static void open_pipe(struct fixture *g)
+{
+    int p[2];
+
+    assert_int_equal(pipe(p), 0);
+    for (int i = 0; i < 2; i++) {
+        g->pipe[i] = fcntl(p[i], F_DUPFD_CLOEXEC, 10);
+        assert_true(g->pipe[i] >= 10);
+        close(p[i]);
+    }
 }
 
 /* Connected and greeted; waits until the daemon listens. */
@@ -339,6 +403,33 @@ static void sighup_is_survived(void **state)
     wire_fini(&w);
 }
 
+/* A daemon that stops reads no configuration. */
+static void sighup_is_ignored_while_it_drains(void **state)
+{
+    struct fixture *g = *state;
+    struct wire w;
+    char c;
+
+    g->counted = true;
+    open_pipe(g);
+    start(g);
+    greet(g, &w);
+    expect(&w, PROTO_EV_HELLO);
+    kill(g->pid, SIGHUP);
+    assert_int_equal(read(g->pipe[0], &c, 1), 1);
+    close(g->pipe[1]);
+    g->pipe[1] = -1;
+    ask(g, &w, 1, LONG);
+    expect(&w, PROTO_EV_TEXT);
+    kill(g->pid, SIGTERM);
+    wait_until_removed(g->path);
+    kill(g->pid, SIGHUP); /* of two signals that are pending, it is the first */
+    kill(g->pid, SIGTERM);
+    expect_exit(g, 0);
+    assert_int_equal(read(g->pipe[0], &c, 1), 0);
+    wire_fini(&w);
+}
+
 static void stop_request_is_answered_and_waits(void **state)
 {
     struct fixture *g = *state;
@@ -417,6 +508,32 @@ static void load_that_fails_before_the_first_accept_is_told(void **state)
 
     g->late = true;
     expect_failed_load(g);
+}
+
+/* The next daemon could not load the model either. */
+static void failed_load_is_told_to_all_that_wait(void **state)
+{
+    struct fixture *g = *state;
+    struct wire w[MANY];
+    struct proto_event e;
+
+    assert_int_equal(truncate(g->model, 1000), 0);
+    g->late = true;
+    g->inherited = sock_listen(g->path, 0600, MANY);
+    for (int i = 0; i < MANY; i++) {
+        greet(g, &w[i]);
+        ask(g, &w[i], 1, 3);
+    }
+    start(g);
+    for (int i = 0; i < MANY; i++) {
+        assert_true(wait_for(&w[i], PROTO_EV_ERROR, &e));
+        assert_int_equal(e.id, 1);
+        assert_int_equal(e.code, EIO);
+        proto_event_fini(&e);
+        expect_closed(&w[i]);
+        wire_fini(&w[i]);
+    }
+    expect_exit(g, 1);
 }
 
 static void inherited_socket_outlives_it(void **state)
@@ -500,6 +617,43 @@ static void manager_is_told_of_failure(void **state)
     expect_exit(g, 1);
 }
 
+/* Damage that is found after the load ends the daemon. It is not told to peers that wait in an inherited socket: the
+ * next daemon serves them. */
+static void damage_found_late_leaves_peers_to_the_next(void **state)
+{
+    struct fixture *g = *state;
+    struct wire w, waiting[3];
+
+    g->damaged = true;
+    g->inherited = sock_listen(g->path, 0600, 5);
+    open_pipe(g);
+    open_notify(g);
+    start(g);
+    unsetenv("NOTIFY_SOCKET");
+    expect_notice(g, "READY=1", NULL);
+    greet(g, &w);
+    expect(&w, PROTO_EV_HELLO);
+    kill(g->pid, SIGHUP);
+    expect_notice(g, "RELOADING=1", NULL); /* from now on it accepts nobody */
+    for (int i = 0; i < 3; i++) {
+        greet(g, &waiting[i]);
+        ask(g, &waiting[i], 1, 3);
+    }
+    assert_int_equal(write(g->pipe[1], "", 1), 1);
+    expect_notice(g, "ERRNO=", NULL);
+    expect_closed(&w);
+    expect_exit(g, 1);
+    g->damaged = false;
+    start(g);
+    for (int i = 0; i < 3; i++) {
+        expect(&waiting[i], PROTO_EV_DONE);
+        wire_fini(&waiting[i]);
+    }
+    kill(g->pid, SIGTERM);
+    expect_exit(g, 0);
+    wire_fini(&w);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -510,14 +664,17 @@ int main(void)
         T(stop_timeout_cuts_answers),
         T(another_daemon_starts_while_one_drains),
         T(sighup_is_survived),
+        T(sighup_is_ignored_while_it_drains),
         T(stop_request_is_answered_and_waits),
         T(idle_daemon_exits),
         T(busy_daemon_is_not_idle),
         T(failed_load_is_told_and_exits_1),
         T(load_that_fails_before_the_first_accept_is_told),
+        T(failed_load_is_told_to_all_that_wait),
         T(inherited_socket_outlives_it),
         T(manager_is_told),
         T(manager_is_told_of_failure),
+        T(damage_found_late_leaves_peers_to_the_next),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

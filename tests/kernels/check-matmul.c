@@ -91,6 +91,31 @@ static void fill_acts(struct kern_acts *x, enum kern_type t, size_t n, size_t k,
     x->s = sum;
 }
 
+/* The places of quantized activations: each block of each token has its own, in groups as struct kern_acts says. */
+void check_act(void **state)
+{
+    enum { TOKENS = 300, BLOCKS = 5 };
+    static bool used[TOKENS * BLOCKS];
+    for (size_t n = 1; n <= TOKENS; n++)
+        for (size_t nb = 1; nb <= BLOCKS; nb += 2) {
+            size_t first = 0; /* of the group */
+            memset(used, 0, sizeof(used));
+            for (size_t t = 0; t < n; t++) {
+                const struct kern_act a = kern_act(n, t, nb);
+                const size_t left = n - first;
+                if (t == first) assert_int_equal(a.step, left < 2 * KERN_GROUP ? left : KERN_GROUP);
+                assert_int_equal(a.at, first * nb + t - first);
+                for (size_t b = 0; b < nb; b++) {
+                    const size_t at = a.at + b * a.step;
+                    assert_true(at < n * nb && !used[at]);
+                    used[at] = true;
+                }
+                if (t + 1 == first + a.step) first = t + 1;
+            }
+            assert_int_equal(first, n);
+        }
+}
+
 /* The definition against a plain sum of products of decoded values, in double. */
 static void check_naive(enum kern_type t, const float *out, size_t ld, const uint8_t *src, size_t stride,
                         const struct kern_acts *x, unsigned rows)
@@ -157,6 +182,9 @@ void check_matmul(void **state)
             (enum stuff)(n % 3));
     for (size_t n = 45; n <= 200; n += 1 + rng_below(7)) /* several groups of activations */
         one(c, 1 + rng_below(50), n, unit * (1 + rng_below((uint32_t)most)), (enum stuff)(n % 3));
+    for (size_t n = 96; n <= 300; n += 40 + rng_below(30)) /* several groups, and columns in several chunks */
+        one(c, 1 + rng_below(50), n, unit == 1 ? 70 : 1280 - unit * rng_below(unit == 256 ? 3 : 24),
+            (enum stuff)(n % 3));
     one(c, 48, 13, 2048, S_TAME);
     one(c, 16, 4, 5632, S_EXTREME);
     one(c, 16, 100, unit == 256 ? 256 : 64, S_TAME);

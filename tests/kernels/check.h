@@ -43,7 +43,8 @@ void check_scale(void **state);
 void check_softcap(void **state);
 void check_add(void **state);
 void check_logsumexp(void **state);
-void check_kv_copy(void **state); /* these five: no variant, type only */
+void check_act(void **state); /* from here on: no variant, type only */
+void check_kv_copy(void **state);
 void check_panel(void **state);
 void check_exp(void **state);
 void check_f16(void **state);

@@ -78,6 +78,7 @@ int main(void)
     add(check_get, (struct check){0}, "kernels_get", "");
     add(check_exp, (struct check){0}, "exp", "");
     add(check_f16, (struct check){0}, "f16", "");
+    add(check_act, (struct check){0}, "kern_act", "");
     for (int t = 0; t < KERN_TYPES; t++)
         add(check_panel, (struct check){.type = t}, "panel", kern_type_name((enum kern_type)t));
     for (int t = 0; t < KERN_KV_TYPES; t++)

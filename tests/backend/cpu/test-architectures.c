@@ -98,6 +98,28 @@ static void test_in_a_batch(void **state)
     gguf_close(g);
 }
 
+/* Of a long batch each expert gets rows of several groups of activations. */
+static void test_experts_of_a_long_batch(void **state)
+{
+    struct gguf *g = open_arch(*state, 512);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2, .batch_tokens = 480});
+    const struct cpu *c = (const struct cpu *)b;
+    struct backend_seq want, s;
+    uint32_t most = 0;
+    backend_seq_init(&want, b, 480, 5, 0);
+    backend_seq_run(b, &want, 16);
+    backend_seq_init(&s, b, 480, 5, 16);
+    backend_seq_run(b, &s, 480);
+    for (uint32_t e = 0; e < b->hparams.experts.n; e++)
+        if (c->scratch.moe.of[e].n > most) most = c->scratch.moe.of[e].n;
+    assert_true(most >= 3 * KERN_GROUP);
+    backend_seq_same_logits(&want, &s);
+    backend_seq_fini(&want);
+    backend_seq_fini(&s);
+    backend_free(b);
+    gguf_close(g);
+}
+
 /* The rows of tokens[n] as the first layer gets them. */
 static float *embed(const struct backend *b, const int32_t *tokens, uint32_t n)
 {
@@ -334,6 +356,11 @@ static void test_files_that_have_too_much(void **state)
         "embeddings " name, test_embeddings, NULL, NULL, (void *)(name)                                                \
     }
 
+#define LONG(name)                                                                                                     \
+    {                                                                                                                  \
+        "long batch " name, test_experts_of_a_long_batch, NULL, NULL, (void *)(name)                                   \
+    }
+
 #define EACH(name) {"agrees " name, test_agrees_with_the_reference, NULL, NULL, (void *)(name)}, SAME(name)
 
 int main(void)
@@ -359,6 +386,9 @@ int main(void)
         SAME("mixtral/Q4_0"),
         SAME("qwen2moe/Q8_0"),
         SAME("gpt-oss/MXFP4"),
+        LONG("qwen2moe"),
+        LONG("qwen2moe/Q8_0"),
+        LONG("gpt-oss/MXFP4"),
         cmocka_unit_test(test_short_contexts),
         cmocka_unit_test(test_long_windows),
         cmocka_unit_test(test_window_hides_old_tokens),

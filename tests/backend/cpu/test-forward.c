@@ -85,6 +85,27 @@ static void test_one_model(void **state)
     gguf_close(g);
 }
 
+/* Batches of one and several groups of activations, each in one go. *state is the model. */
+static void test_long_batches(void **state)
+{
+    static const uint32_t lengths[] = {47, 48, 49, 95, 96, 97, 143, 144, 145, 191, 192, 239, 240, 241, 288, 300};
+    struct gguf *g = open_model(*state);
+    struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = 2, .batch_tokens = 300});
+    struct backend_seq want, s;
+    backend_seq_init(&want, b, 300, 5, 0);
+    backend_seq_run(b, &want, 20);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
+        backend_seq_init(&s, b, lengths[i], 5, 20);
+        backend_seq_run(b, &s, lengths[i]);
+        want.done = lengths[i];
+        backend_seq_same_logits(&want, &s);
+        backend_seq_fini(&s);
+    }
+    backend_seq_fini(&want);
+    backend_free(b);
+    gguf_close(g);
+}
+
 /* --- a fixture: one Q4_1 model, and for each KV type a backend of two threads and a sequence computed alone, as the
  * standard --- */
 
@@ -487,6 +508,9 @@ int main(void)
         cmocka_unit_test(test_hidden_state),
         cmocka_unit_test(test_embeddings_as_input),
         cmocka_unit_test_setup(test_what_cannot_run, choose),
+        {"long batches: F32", test_long_batches, NULL, NULL, (void *)&models[0]},
+        {"long batches: Q8_0", test_long_batches, NULL, NULL, (void *)&models[6]},
+        {"long batches: Q4_K", test_long_batches, NULL, NULL, (void *)&models[18]},
     };
     memcpy(tests + n, more, sizeof(more));
     n += sizeof(more) / sizeof(*more);

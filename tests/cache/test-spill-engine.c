@@ -14,9 +14,7 @@ static void on_disk(struct harness *h, enum kern_kv type)
     harness_wait_disk(h);
     struct answer keep = {0}, *cold = harness_run_seeded(h, 1000, doc, " what?");
     uint64_t n = cold->last.usage_prompt;
-    keep = *cold;
-    cold->ids = NULL;
-    cold->logprobs = NULL;
+    keep = answer_take(cold);
     harness_stop(h);
     for (int i = 0; i < 2; i++) {
         harness_start(h);
@@ -30,8 +28,7 @@ static void on_disk(struct harness *h, enum kern_kv type)
         harness_wait_disk(h);
         harness_stop(h);
     }
-    free(keep.ids);
-    free(keep.logprobs);
+    answer_fini(&keep);
 }
 
 static void test_restart_f16(void **state)

@@ -64,7 +64,15 @@ void harness_start(struct harness *h)
     assert_null(why);
 }
 
-static void drop(struct answer *a)
+struct answer answer_take(struct answer *a)
+{
+    struct answer out = *a;
+    assert_true(a->ended);
+    *a = (struct answer){.ended = true};
+    return out;
+}
+
+void answer_fini(struct answer *a)
 {
     buf_fini(&a->text);
     free(a->ids);
@@ -76,14 +84,14 @@ static void drop(struct answer *a)
 void harness_forget(struct harness *h)
 {
     assert_true(h->answers[h->n].ended);
-    drop(&h->answers[h->n--]);
+    answer_fini(&h->answers[h->n--]);
 }
 
 void harness_stop(struct harness *h)
 {
     if (h->held) harness_go(h); /* a test has failed */
     h->engine = engine_close(h->engine, 60000000);
-    for (int i = 0; i < ANSWERS; i++) drop(&h->answers[i]);
+    for (int i = 0; i < ANSWERS; i++) answer_fini(&h->answers[i]);
     h->n = 0;
 }
 
@@ -349,6 +357,31 @@ struct answer *harness_wait_any(struct harness *h, uint64_t id)
 struct answer *harness_run(struct harness *h, struct proto_request *r)
 {
     return harness_wait(h, harness_submit(h, r));
+}
+
+uint64_t harness_occupy(struct harness *h, uint64_t conn)
+{
+    struct proto_request r = harness_raw(harness_story);
+    r.gen.max_tokens = 1900;
+    r.gen.ignore_eos = true;
+    uint64_t id = harness_submit_as(h, conn, 1000, &r);
+    harness_wait_texts(h, id, 1);
+    return id;
+}
+
+void harness_drop_events(struct harness *h, uint32_t *live)
+{
+    struct engine_event e;
+    while (engine_poll(h->engine, &e)) {
+        *live -= e.last;
+        proto_event_fini(&e.ev);
+    }
+}
+
+void assert_all_blocks_free(struct harness *h)
+{
+    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
+                     harness_status(h, 0, "kv_blocks"));
 }
 
 struct answer *harness_run_seeded(struct harness *h, uid_t uid, const char *first, const char *second)

@@ -84,6 +84,10 @@ struct proto_request harness_simple(enum proto_type type);
 /* @prompt as raw text, sampled with a seed, 40 tokens. */
 struct proto_request harness_seeded(const char *prompt);
 
+/* An answer that has ended, for the caller, who calls answer_fini: it outlives the engine. @a is empty then. */
+struct answer answer_take(struct answer *a);
+void answer_fini(struct answer *a); /* zero is ok; leaves zero */
+
 /* The answer of the last id, which has ended, is forgotten: the id can be had again. */
 void harness_forget(struct harness *h);
 
@@ -97,9 +101,16 @@ struct answer *harness_wait_texts(struct harness *h, uint64_t id, unsigned texts
 /* Take events until @id has had any event. */
 struct answer *harness_wait_any(struct harness *h, uint64_t id);
 struct answer *harness_run(struct harness *h, struct proto_request *r);
+/* A long answer for uid 1000 on @conn, which has begun. Returns its id. */
+uint64_t harness_occupy(struct harness *h, uint64_t conn);
 /* The answer of harness_seeded to @first and @second as one prompt, for @uid. */
 struct answer *harness_run_seeded(struct harness *h, uid_t uid, const char *first, const char *second);
 
+/* For requests that engine_submit got: drop the events that have come, and take the requests that ended off *live. */
+void harness_drop_events(struct harness *h, uint32_t *live);
+
+/* No sequence and no job has blocks: all are free, or only in the cache. */
+void assert_all_blocks_free(struct harness *h);
 void assert_done(const struct answer *a, enum proto_reason reason);
 void assert_error(const struct answer *a, int code, const char *part);
 /* The same ids and, bit for bit, logprobs. */

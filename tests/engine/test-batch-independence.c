@@ -34,20 +34,6 @@ static struct proto_request make(unsigned kind)
     return r;
 }
 
-static void take(struct answer *to, struct answer *from)
-{
-    *to = *from;
-    memset(from, 0, sizeof(*from));
-}
-
-static void drop(struct answer *a)
-{
-    free(a->ids);
-    free(a->logprobs);
-    buf_fini(&a->text);
-    proto_event_fini(&a->last);
-}
-
 static void run_alone(struct harness *h, struct answer alone[KINDS][ANSWERS_MOST])
 {
     bool shifted = false;
@@ -59,7 +45,7 @@ static void run_alone(struct harness *h, struct answer alone[KINDS][ANSWERS_MOST
         for (uint32_t i = 0; i < n; i++) {
             assert_done(harness_wait(h, id + i), PROTO_STOP_LENGTH);
             shifted |= h->answers[id + i].last.shifted > 0;
-            take(&alone[k][i], &h->answers[id + i]);
+            alone[k][i] = answer_take(&h->answers[id + i]);
         }
         harness_stop(h);
     }
@@ -126,14 +112,13 @@ static void test_batch_independence(void **state)
         run_together(h, alone);
         preemptions += harness_status(h, 0, "preemptions");
         read += harness_status(h, 0, "disk_read");
-        assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
-                         harness_status(h, 0, "kv_blocks"));
+        assert_all_blocks_free(h);
         harness_stop(h);
     }
     print_message("# %lld times a slot was given up, %lld bytes read back\n", preemptions, read);
     assert_true(preemptions > 0 && read > 0);
     for (unsigned k = 0; k < KINDS; k++)
-        for (unsigned i = 0; i < ANSWERS_MOST; i++) drop(&alone[k][i]);
+        for (unsigned i = 0; i < ANSWERS_MOST; i++) answer_fini(&alone[k][i]);
 }
 
 int main(void)

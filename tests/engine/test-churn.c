@@ -56,16 +56,6 @@ static struct proto_request any(void)
     return r;
 }
 
-/* What comes; each request has one last event. */
-static void take_some(struct engine *e, uint32_t *live)
-{
-    struct engine_event ev;
-    while (engine_poll(e, &ev)) {
-        *live -= ev.last;
-        proto_event_fini(&ev.ev);
-    }
-}
-
 static void churn(struct harness *h, bool to_the_end)
 {
     uint32_t live = 0;
@@ -78,26 +68,25 @@ static void churn(struct harness *h, bool to_the_end)
             live++;
         else
             proto_request_fini(&r);
-        take_some(h->engine, &live);
+        harness_drop_events(h, &live);
         if (harness_draw(3) == 0) engine_cancel(h->engine, other % 5, other);
         if (harness_draw(6) == 0) engine_abandon(h->engine, other % 5, other);
         if (harness_draw(8) == 0) engine_pause(h->engine, other % 5, harness_draw(2));
         if (harness_draw(20) == 0) engine_shed(h->engine);
         usleep(harness_draw(4) * 1000);
-        take_some(h->engine, &live);
+        harness_drop_events(h, &live);
     }
     for (uint64_t conn = 0; conn < 5; conn++) engine_pause(h->engine, conn, false);
     while (to_the_end && live) {
         struct pollfd p = {.fd = engine_fd(h->engine), .events = POLLIN};
         assert_true(poll(&p, 1, 60000) > 0);
-        take_some(h->engine, &live);
+        harness_drop_events(h, &live);
     }
     if (to_the_end) {
         assert_int_equal(engine_load(h->engine), 0);
         assert_int_equal(engine_detached(h->engine), 0);
         assert_int_equal(harness_status(h, 0, "running") + harness_status(h, 0, "queued"), 0);
-        assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
-                         harness_status(h, 0, "kv_blocks"));
+        assert_all_blocks_free(h);
     }
     harness_stop(h);
 }

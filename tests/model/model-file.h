@@ -11,7 +11,7 @@ char *model_file_write(const void *bytes, size_t n);
 /* Open these bytes as a GGUF file, which is unlinked then. Returns as gguf_open; the caller closes *out. */
 int model_file_open(struct gguf **out, const void *bytes, size_t n);
 
-/* Append the file that tiny_write makes to @out. */
+/* Append the file that tiny_write makes of @t (NULL: tiny_init's) to @out. */
 void model_file_tiny_bytes(struct buf *out, const struct tiny *t);
 /* The same, opened; the caller closes it. */
 struct gguf *model_file_tiny(const struct tiny *t);

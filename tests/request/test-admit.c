@@ -10,18 +10,14 @@ static void test_queue_positions_and_limit(void **state)
     h->config.parallel = 1;
     h->config.queue = 3;
     harness_start(h);
-    struct proto_request r = harness_raw(harness_story);
-    r.gen.max_tokens = 1900;
-    r.gen.ignore_eos = true;
-    uint64_t first = harness_submit_as(h, 5, 1000, &r), id[3];
-    harness_wait_texts(h, first, 1);
+    uint64_t first = harness_occupy(h, 5), id[3];
     engine_pause(h->engine, 5, true);
     for (int i = 0; i < 3; i++) {
-        r = harness_raw("the");
+        struct proto_request r = harness_raw("the");
         id[i] = harness_submit(h, &r);
         harness_wait_any(h, id[i]);
     }
-    r = harness_raw("one too many");
+    struct proto_request r = harness_raw("one too many");
     assert_error(harness_run(h, &r), EBUSY, "the queue is full");
     r = harness_simple(PROTO_STATUS); /* can always be asked */
     struct answer *s = harness_run(h, &r);
@@ -46,17 +42,13 @@ static void test_flood(void **state)
     h->config.parallel = 1;
     h->config.queue = 4;
     harness_start(h);
-    struct proto_request r = harness_raw(harness_story);
-    r.gen.max_tokens = 1900;
-    r.gen.ignore_eos = true;
-    uint64_t first = harness_submit_as(h, 5, 1000, &r);
-    harness_wait_texts(h, first, 1);
+    uint64_t first = harness_occupy(h, 5);
     for (int i = 0; i < 4; i++) {
-        r = harness_raw("the");
+        struct proto_request r = harness_raw("the");
         id[i] = harness_submit(h, &r);
         harness_wait_any(h, id[i]);
     }
-    r = harness_raw(harness_story); /* too long for a slot at once */
+    struct proto_request r = harness_raw(harness_story); /* too long for a slot at once */
     id[4] = harness_submit_as(h, 6, 1001, &r);
     assert_error(harness_wait(h, id[3]), EBUSY, "the queue is full");
     assert_done(harness_wait(h, id[4]), PROTO_STOP_LENGTH); /* and it is first, long before the other's end */

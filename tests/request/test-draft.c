@@ -11,21 +11,11 @@ enum kind { NONE, RIGHT, WRONG, HALF, TURNS, RANDOM, KINDS };
 
 #define FULL 64 /* sequences of which a refused draft is kept */
 
-/* The tokens of an answer, as they came without a drafter. */
-struct truth {
-    int32_t *ids; /* [n] */
-    float *logprobs;
-    size_t n;
-    struct buf text;
-    enum proto_reason reason;
-    uint64_t completion, prompt;
-};
-
 /* What the engine's thread proposes from; set while the engine does not run, or stands. */
 static struct {
     enum kind kind;
-    uint32_t most; /* tokens at once */
-    struct truth answers[ANSWERS];
+    uint32_t most;                  /* tokens at once */
+    struct answer answers[ANSWERS]; /* as they came without a drafter */
     unsigned drafted, random;
     bool keep;        /* the drafts that are refused from their first token on */
     atomic_bool look; /* for them in the prefix index; then false */
@@ -63,7 +53,7 @@ static void keep_refused(const struct seq *s, const int32_t *draft, uint32_t n)
 static uint32_t propose(void *ctx, const struct seq *s, int32_t *out, uint32_t max)
 {
     const struct core *core = ctx;
-    const struct truth *t = &script.answers[s->request->proto.id + s->nth];
+    const struct answer *t = &script.answers[s->request->proto.id + s->nth];
     uint32_t n = max < script.most ? max : script.most;
     assert_true(max > 0 && max <= SEQ_DRAFT_MAX);
     for (uint32_t i = 0; i < n; i++) {
@@ -96,31 +86,15 @@ void __wrap_requests_sweep(struct core *core, uint64_t now)
 
 /* --- running the same requests with each drafter --- */
 
-static void truth_take(struct truth *t, struct answer *a)
-{
-    *t = (struct truth){.ids = a->ids,
-                        .logprobs = a->logprobs,
-                        .n = a->n,
-                        .text = a->text,
-                        .reason = a->last.reason,
-                        .completion = a->last.usage_completion,
-                        .prompt = a->last.usage_prompt};
-    a->ids = NULL;
-    a->logprobs = NULL;
-    a->text = (struct buf)BUF_INIT;
-}
-
 static void script_clear(void)
 {
     for (int i = 0; i < ANSWERS; i++) {
-        free(script.answers[i].ids);
-        free(script.answers[i].logprobs);
-        buf_fini(&script.answers[i].text);
+        answer_fini(&script.answers[i]);
     }
     memset(&script, 0, sizeof(script));
 }
 
-static void assert_truth(const struct truth *t, const struct answer *a)
+static void assert_truth(const struct answer *t, const struct answer *a)
 {
     assert_int_equal(a->last.type, PROTO_EV_DONE);
     assert_int_equal(a->n, t->n);
@@ -128,9 +102,9 @@ static void assert_truth(const struct truth *t, const struct answer *a)
     assert_memory_equal(a->logprobs, t->logprobs, t->n * sizeof(*t->logprobs));
     assert_int_equal(a->text.len, t->text.len);
     if (t->text.len) assert_memory_equal(a->text.data, t->text.data, t->text.len);
-    assert_int_equal(a->last.reason, t->reason);
-    assert_int_equal(a->last.usage_completion, t->completion);
-    assert_int_equal(a->last.usage_prompt, t->prompt);
+    assert_int_equal(a->last.reason, t->last.reason);
+    assert_int_equal(a->last.usage_completion, t->last.usage_completion);
+    assert_int_equal(a->last.usage_prompt, t->last.usage_prompt);
 }
 
 /* The same requests in the same order, each time; they have ended when it returns. */
@@ -145,13 +119,12 @@ static void run_kind(struct harness *h, scenario_fn scenario, enum kind kind)
     for (uint64_t id = 1; id <= h->n; id++) {
         struct answer *a = harness_wait(h, id);
         if (kind == NONE)
-            truth_take(&script.answers[id], a);
+            script.answers[id] = answer_take(a);
         else
             assert_truth(&script.answers[id], a);
     }
     assert_true(kind == NONE || h->config.batch_tokens == 1 ? script.drafted == 0 : script.drafted > 0);
-    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
-                     harness_status(h, 0, "kv_blocks"));
+    assert_all_blocks_free(h);
     harness_stop(h);
 }
 
@@ -318,7 +291,7 @@ static void test_refused_is_not_indexed(void **state)
         struct proto_request r = sampled(harness_story, 0, 0, 45);
         struct answer *a = harness_wait(h, harness_submit_as(h, 1, 1000 + (uid_t)i, &r));
         if (i == 1) assert_truth(&script.answers[1], a);
-        if (i == 0) truth_take(&script.answers[1], a);
+        if (i == 0) script.answers[1] = answer_take(a);
         harness_hold(h);
         script.answers[2] = script.answers[1];
         script.kind = WRONG;
@@ -327,7 +300,7 @@ static void test_refused_is_not_indexed(void **state)
     assert_int_equal(script.n_full, 43); /* none for the first token, none when one is left */
     atomic_store(&script.look, true);
     while (atomic_load(&script.look)) engine_pause(h->engine, UINT64_MAX, false);
-    script.answers[2] = (struct truth){0};
+    script.answers[2] = (struct answer){0};
     script_clear();
 }
 
@@ -344,7 +317,7 @@ static long long steps_of(struct harness *h, enum kind kind, uint32_t most, int6
     struct answer *a = harness_run(h, &r);
     assert_int_equal(a->n, tokens);
     if (kind == NONE)
-        truth_take(&script.answers[1], a);
+        script.answers[1] = answer_take(a);
     else
         assert_truth(&script.answers[1], a);
     long long steps = harness_status(h, 0, "steps");

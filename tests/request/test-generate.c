@@ -64,8 +64,7 @@ static void test_prompt_is_computed_once(void **state)
     assert_int_equal(harness_status(h, 0, "requests"), 1);
     assert_int_equal(harness_status(h, 0, "tokens_prompt"), prompt);
     assert_int_equal(harness_status(h, 0, "tokens_generated"), N * 16);
-    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
-                     harness_status(h, 0, "kv_blocks"));
+    assert_all_blocks_free(h);
 }
 
 /* Fewer slots than answers: one after another, between other people's. */
@@ -77,8 +76,7 @@ static void test_more_than_there_are_slots(void **state)
     struct proto_request r = ask(N);
     struct answer *wide = run_as(h, 1000, &r);
     struct answer kept[N];
-    memcpy(kept, wide, sizeof(kept));
-    memset(wide, 0, sizeof(kept));
+    for (int i = 0; i < N; i++) kept[i] = answer_take(&wide[i]);
     harness_stop(h);
     h->config.parallel = 2;
     harness_start(h);
@@ -90,10 +88,7 @@ static void test_more_than_there_are_slots(void **state)
         assert_same(&kept[i], harness_wait(h, id + (uint64_t)i));
         const struct proto_event *done = &h->answers[id + (uint64_t)i].last;
         assert_true(done->ttft_ms <= done->queue_ms + done->prefill_ms + done->decode_ms);
-        free(kept[i].ids);
-        free(kept[i].logprobs);
-        buf_fini(&kept[i].text);
-        proto_event_fini(&kept[i].last);
+        answer_fini(&kept[i]);
     }
 }
 
@@ -156,7 +151,7 @@ static void test_refused(void **state)
     assert_error(harness_wait(h, harness_submit(h, &many)), EINVAL, "n is more than 32");
 }
 
-/* @n answers of @r as a pool of @kv_bytes and @parallel slots give them: copies, to be freed by free_answers. */
+/* @n answers of @r as a pool of @kv_bytes and @parallel slots give them: copies, for answer_fini. */
 static void answers_in(struct harness *h, struct proto_request r, uint32_t parallel, uint64_t kv_bytes,
                        struct answer *out)
 {
@@ -165,20 +160,10 @@ static void answers_in(struct harness *h, struct proto_request r, uint32_t paral
     h->config.kv_bytes = kv_bytes;
     harness_start(h);
     struct answer *all = run_as(h, 1000, &r);
-    memcpy(out, all, n * sizeof(*out));
-    memset(all, 0, n * sizeof(*out));
+    for (uint32_t i = 0; i < n; i++) out[i] = answer_take(&all[i]);
     assert_int_equal(engine_load(h->engine), 0);
-    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
-                     harness_status(h, 0, "kv_blocks"));
+    assert_all_blocks_free(h);
     harness_stop(h);
-}
-
-static void free_answer(struct answer *a)
-{
-    free(a->ids);
-    free(a->logprobs);
-    buf_fini(&a->text);
-    proto_event_fini(&a->last);
 }
 
 /* A context that fills up in all of them, with room for each, and with room and a slot for one. */
@@ -201,8 +186,8 @@ static void full_contexts(struct harness *h, enum proto_context policy)
         assert_int_equal(wide[i].n, 300);
         assert_int_equal(wide[i].last.shifted > 0, policy == PROTO_CONTEXT_SHIFT);
         assert_same(&wide[i], &narrow[i]);
-        free_answer(&wide[i]);
-        free_answer(&narrow[i]);
+        answer_fini(&wide[i]);
+        answer_fini(&narrow[i]);
     }
 }
 
@@ -243,10 +228,10 @@ static void test_rotate_out_of_shared_blocks(void **state)
         for (int i = 0; i < N && k; i++) {
             assert_done(&narrow[i], PROTO_STOP_LENGTH);
             assert_same(&wide[i], &narrow[i]);
-            free_answer(&narrow[i]);
+            answer_fini(&narrow[i]);
         }
     }
-    for (int i = 0; i < N; i++) free_answer(&wide[i]);
+    for (int i = 0; i < N; i++) answer_fini(&wide[i]);
 }
 
 /* The cache keeps nothing of a prompt beyond the context, so that each preemption loses what a slot has computed: two
@@ -316,8 +301,7 @@ static void test_ends_at_any_point(void **state)
             for (unsigned texts = 0; texts < 140; texts += 10) end_at(h, texts, how);
             assert_int_equal(engine_load(h->engine), 0);
             assert_int_equal(harness_status(h, 0, "running") + harness_status(h, 0, "queued"), 0);
-            assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
-                             harness_status(h, 0, "kv_blocks"));
+            assert_all_blocks_free(h);
             harness_stop(h);
         }
     }

@@ -363,15 +363,6 @@ static struct proto_request any(void)
     return r;
 }
 
-static void take_events(struct engine *e, uint32_t *live)
-{
-    struct engine_event ev;
-    while (engine_poll(e, &ev)) {
-        *live -= ev.last;
-        proto_event_fini(&ev.ev);
-    }
-}
-
 static void submit(struct engine *e, uint64_t id, uint32_t *live)
 {
     struct proto_request r = any();
@@ -405,13 +396,13 @@ static void play(struct harness *h, bool drafts)
         for (unsigned n = harness_draw(5) ? harness_draw(2) : harness_draw(8); n; n--) submit(h->engine, ++id, &live);
         if (id) disturb(h->engine, id);
         usleep(harness_draw(4) * 500);
-        take_events(h->engine, &live);
+        harness_drop_events(h, &live);
     }
     for (; id; id--) engine_cancel(h->engine, id % CONNS, id);
     while (live && !checks.wrong[0]) {
         struct pollfd p = {.fd = engine_fd(h->engine), .events = POLLIN};
         assert_true(poll(&p, 1, 60000) > 0);
-        take_events(h->engine, &live);
+        harness_drop_events(h, &live);
     }
     harness_stop(h);
     checks.core = NULL;

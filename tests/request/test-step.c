@@ -44,23 +44,11 @@ static void probe_with(struct harness *h, unsigned company, struct answer *keep)
     assert_done(a, a->n == 40 ? PROTO_STOP_LENGTH : PROTO_STOP_EOS);
     for (unsigned i = 0; i < company; i++) harness_wait(h, ids[i]);
     if (!keep->ids) {
-        *keep = *a;
-        a->ids = NULL;
-        a->logprobs = NULL;
-        a->text = (struct buf)BUF_INIT;
-        memset(&a->last, 0, sizeof(a->last));
+        *keep = answer_take(a);
     } else {
         assert_same(keep, a);
     }
     harness_stop(h);
-}
-
-static void answer_fini(struct answer *a)
-{
-    free(a->ids);
-    free(a->logprobs);
-    buf_fini(&a->text);
-    proto_event_fini(&a->last);
 }
 
 static void test_only_the_request_matters(void **state)

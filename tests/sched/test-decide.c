@@ -363,6 +363,33 @@ static void test_new_tokens_with_short_memory(void **state)
     assert_action(&t, 0, 0, SCHED_YIELD);
 }
 
+/* Nor do even slots, or a first token, take the slot of one that has not computed new tokens since a loss. Where a loss
+ * only threatens, a first token takes it at once. */
+static void test_even_slots_after_a_loss(void **state)
+{
+    for (int first_token = 0; first_token < 2; first_token++)
+        for (int is_short = 0; is_short < 2; is_short++) {
+            struct table t;
+            uint32_t redone = is_short ? 0 : 800, blocks = is_short ? 0 : 100;
+            table_init(&t, 2, blocks);
+            t.users[0] = t.users[1] = (struct sched_user){.waited = true, .served = 7000};
+            for (int i = 0; i < 2; i++) {
+                struct sched_req *r = add_decoding(&t, 0);
+                r->redone = redone;
+                r->spent = redone + t.c.quantum + redone / SCHED_REDONE_SHARE - 1;
+            }
+            add(&t, 1, false)->computed = first_token ? 99 : 0;
+            decide(&t);
+            assert_int_equal(t.n_out, first_token && is_short ? 2 : 0);
+            if (t.n_out) continue;
+            t.reqs[0].spent++;
+            decide(&t);
+            assert_int_equal(t.n_out, 2);
+            assert_action(&t, 0, 0, SCHED_EVEN); /* although the other one is the last to arrive */
+            assert_action(&t, 1, 2, SCHED_START);
+        }
+}
+
 static void test_class_preempts_its_own_user(void **state)
 {
     struct table t;
@@ -558,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_quantum_after_a_loss),
         cmocka_unit_test(test_quantum_with_short_memory),
         cmocka_unit_test(test_new_tokens_with_short_memory),
+        cmocka_unit_test(test_even_slots_after_a_loss),
         cmocka_unit_test(test_class_preempts_its_own_user),
         cmocka_unit_test(test_slow_reader_yields),
         cmocka_unit_test(test_large_request),

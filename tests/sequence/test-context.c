@@ -44,12 +44,9 @@ static void full_both(struct harness *h, enum proto_context policy)
             struct answer *a = &h->answers[i + 1];
             if (pass) {
                 assert_same(&keep[i], a);
-                free(keep[i].ids);
-                free(keep[i].logprobs);
+                answer_fini(&keep[i]);
             } else {
-                keep[i] = *a;
-                a->ids = NULL;
-                a->logprobs = NULL;
+                keep[i] = answer_take(a);
             }
         }
         harness_stop(h);

@@ -205,9 +205,7 @@ static void keep(struct kept *k, struct harness *h)
 {
     k->n = h->n;
     for (uint64_t i = 1; i <= k->n; i++) {
-        k->answers[i] = h->answers[i];
-        h->answers[i].ids = NULL;
-        h->answers[i].logprobs = NULL;
+        k->answers[i] = answer_take(&h->answers[i]);
     }
 }
 
@@ -217,8 +215,7 @@ static void assert_kept(struct kept *k, struct harness *h)
     for (uint64_t i = 1; i <= k->n; i++) {
         assert_int_equal(h->answers[i].last.type, PROTO_EV_DONE);
         assert_same(&k->answers[i], &h->answers[i]);
-        free(k->answers[i].ids);
-        free(k->answers[i].logprobs);
+        answer_fini(&k->answers[i]);
     }
 }
 
@@ -239,8 +236,7 @@ static void crowd(struct harness *h)
     harness_go(h);
     for (uint64_t id = 1; id <= h->n; id++) harness_wait(h, id);
     assert_true(harness_status(h, 0, "preemptions") > 0);
-    assert_int_equal(harness_status(h, 0, "kv_blocks_free") + harness_status(h, 0, "kv_blocks_unused"),
-                     harness_status(h, 0, "kv_blocks"));
+    assert_all_blocks_free(h);
 }
 
 static void test_preemption_and_siblings(void **state)

@@ -290,6 +290,7 @@ static void returns_to(struct fixture *f, struct one *o, uint32_t n)
     assert_int_equal(s->sampling.position, n);
     assert_int_equal(s->prompt.tokens.n, PROMPT + n);
     assert_true(s->kv.n_tokens < seq_known(s));
+    assert_true(s->kv.tables[0].n_blocks >= kv_table_blocks(seq_positions(s)));
     assert_int_equal(s->prompt.text.len, n ? whole[n - 1].text_len : 0);
     assert_int_equal(s->prompt.markup.len, n ? whole[n - 1].markup_len : 0);
     assert_int_equal(s->output.answer.len, n ? whole[n - 1].answer_len : 0);

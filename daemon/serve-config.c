@@ -95,12 +95,7 @@ static int set_ctx(struct options *o, const char *value, void *to)
     return set_u32(to, value, 1, 1u << 24);
 }
 
-static int set_parallel(struct options *o, const char *value, void *to)
-{
-    return set_u32(to, value, 1, 1024);
-}
-
-static int set_threads(struct options *o, const char *value, void *to)
+static int set_small_count(struct options *o, const char *value, void *to)
 {
     return set_u32(to, value, 1, 1024);
 }
@@ -126,21 +121,13 @@ static int set_kv_type(struct options *o, const char *value, void *to)
     return error_say(-EINVAL, "'%.64s' is not f32, f16 or q8", value);
 }
 
-static int set_packed_file(struct options *o, const char *value, void *to)
+/* The field is true for "no". */
+static int set_unless(struct options *o, const char *value, void *to)
 {
     int r = parse_bool(value);
 
     if (r < 0) return r;
-    o->no_packed_file = r == 0;
-    return 0;
-}
-
-static int set_confine(struct options *o, const char *value, void *to)
-{
-    int r = parse_bool(value);
-
-    if (r < 0) return r;
-    o->no_sandbox = r == 0;
+    *(bool *)to = r == 0;
     return 0;
 }
 
@@ -198,16 +185,17 @@ static const struct option_def defs[] = {
     {"model", 'm', "MODEL", set_text, "model name or .gguf path (default: default)", TEXT(model), LIFE_START},
     {"socket", 0, "PATH", set_text, "socket path (default: $HOB_SOCKET, or by model)", TEXT(socket), LIFE_START},
     {"ctx", 0, "N", set_ctx, "maximum tokens of a sequence (default: up to 32768)", FIELD(engine.ctx), LIFE_START},
-    {"parallel", 0, "N", set_parallel, "maximum concurrent sequences (default: 16)", FIELD(engine.parallel),
+    {"parallel", 0, "N", set_small_count, "maximum concurrent sequences (default: 16)", FIELD(engine.parallel),
      LIFE_START},
-    {"threads", 0, "N", set_threads, "compute threads (default: physical cores)", FIELD(engine.threads), LIFE_START},
+    {"threads", 0, "N", set_small_count, "compute threads (default: physical cores)", FIELD(engine.threads),
+     LIFE_START},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "size of the KV pool (default: 1/4 of free memory)", FIELD(engine.kv_bytes),
      LIFE_START},
     {"kv-type", 0, "TYPE", set_kv_type, "KV type: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type), LIFE_START},
     {"cache-bytes", 0, "SIZE", set_size, "KV cache on disk; 0: none (default: 4G)", FIELD(engine.cache_bytes),
      LIFE_AMOUNT},
-    {"packed-file", 0, "YES|NO", set_packed_file, "store repacked weights in a file (default: yes)",
-     FIELD(no_packed_file), LIFE_START},
+    {"packed-file", 0, "YES|NO", set_unless, "store repacked weights in a file (default: yes)", FIELD(no_packed_file),
+     LIFE_START},
     {"session-bytes", 0, "SIZE", set_size, "session disk limit per user; 0: none (default: 1G)",
      FIELD(engine.session_bytes), LIFE_RUN},
     {"session-count", 0, "N", set_session_count, "maximum sessions per user (default: 10000)",
@@ -229,7 +217,7 @@ static const struct option_def defs[] = {
     {"batch-window", 0, "TIME", set_batch_window, "wait for more requests before a step (default: 0)",
      FIELD(engine.batch_window_usec), LIFE_RUN},
     {"stop-timeout", 0, "TIME", set_time, "time limit for shutdown (default: 30s)", FIELD(stop_timeout_usec), LIFE_RUN},
-    {"confine", 0, "YES|NO", set_confine, "enter the sandbox (default: yes)", FIELD(no_sandbox), LIFE_START},
+    {"confine", 0, "YES|NO", set_unless, "enter the sandbox (default: yes)", FIELD(no_sandbox), LIFE_START},
     {"system", 0, NULL, set_system, "use system directories and a group socket", FIELD(system), LIFE_START},
     {"verbose", 'v', NULL, set_verbose, "log more", FIELD(log_level), LIFE_RUN},
     {"quiet", 'q', NULL, set_quiet, "log only warnings and errors", FIELD(log_level), LIFE_RUN},

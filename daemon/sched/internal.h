@@ -34,6 +34,13 @@ static inline struct sched_item sched_item_of(const struct sched_req *r, uint32_
     return (struct sched_item){.key = r->class, .tie = r->arrival, .index = index};
 }
 
+/* Does @r decode? A request that lacks more than its newest token, for example after a preemption, needs prefill first.
+ */
+static inline bool sched_decodes(const struct sched_req *r)
+{
+    return r->decoding && r->known - r->computed == 1;
+}
+
 /* Give each user a part of items with room for usage[].n items, and reset usage[].n to 0. */
 void sched_partition(const struct sched_scratch *x, uint32_t n_users);
 

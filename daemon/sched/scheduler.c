@@ -58,7 +58,7 @@ void sched_partition(const struct sched_scratch *x, uint32_t n_users)
 
 uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, uint32_t n)
 {
-    return r->decoding && r->known - r->computed == 1 ? n * c->decode_units : n * c->prefill_units;
+    return sched_decodes(r) ? n * c->decode_units : n * c->prefill_units;
 }
 
 void sched_done(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,

@@ -30,12 +30,6 @@ static bool is_ready(const struct sched_req *r)
     return r->running && !r->paused && r->computed < r->known;
 }
 
-/* A request that lacks more than its newest token, for example after a preemption, needs prefill first. */
-static bool is_decode(const struct sched_req *r)
-{
-    return r->decoding && r->known - r->computed == 1;
-}
-
 /* Thousands of pairs of tokens that see each other, for @n tokens after @before others. */
 static double pairs_of(uint32_t before, uint32_t n)
 {
@@ -46,14 +40,14 @@ static void run(struct step *t, uint32_t index, uint32_t n)
 {
     const struct sched_req *r = &t->s->reqs[index];
     t->out[t->n_out++] = (struct sched_run){.index = index, .n = n, .logits = r->computed + n == r->known};
-    *(is_decode(r) ? &t->load->decode : &t->load->prefill) += n;
-    *(is_decode(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs_of(r->computed, n);
+    *(sched_decodes(r) ? &t->load->decode : &t->load->prefill) += n;
+    *(sched_decodes(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs_of(r->computed, n);
 }
 
 void sched_shorten(const struct sched_state *s, struct sched_run *r, uint32_t n, struct sched_load *load)
 {
     const struct sched_req *req = &s->reqs[r->index];
-    assert(n >= 1 && n < r->n && !is_decode(req) && r->draft == 0);
+    assert(n >= 1 && n < r->n && !sched_decodes(req) && r->draft == 0);
     load->prefill -= r->n - n;
     load->prefill_kv -= pairs_of(req->computed, r->n) - pairs_of(req->computed, n);
     r->n = n;
@@ -93,7 +87,7 @@ static void gather(struct step *t)
         if (t->n_decode + t->n_prefill == 0) t->user = r->user;
         t->shared |= r->user != t->user;
         uint64_t served = t->s->users[r->user].served;
-        if (is_decode(r)) {
+        if (sched_decodes(r)) {
             t->x.items[t->n_decode++] = (struct sched_item){r->last_step, r->arrival, i};
             if (served < t->least_decode) t->least_decode = served;
         } else {
@@ -124,11 +118,11 @@ static void group_by_user(struct step *t)
     struct sched_usage *usage = t->x.usage;
     memset(usage, 0, s->n_users * sizeof(*usage));
     for (uint32_t i = 0; i < s->n; i++)
-        if (is_ready(&s->reqs[i]) && !is_decode(&s->reqs[i])) usage[s->reqs[i].user].n++;
+        if (is_ready(&s->reqs[i]) && !sched_decodes(&s->reqs[i])) usage[s->reqs[i].user].n++;
     sched_partition(&t->x, s->n_users);
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (!is_ready(r) || is_decode(r)) continue;
+        if (!is_ready(r) || sched_decodes(r)) continue;
         struct sched_usage *w = &usage[r->user];
         t->x.items[w->first + w->n++] = sched_item_of(r, i);
     }
@@ -234,7 +228,7 @@ static uint32_t choose_express(const struct step *t, bool *chosen)
     for (uint32_t i = 0; tokens && i < s->n && tokens < t->c->batch_tokens; i++) {
         const struct sched_req *r = &s->reqs[i];
         struct sched_usage *w = &t->x.usage[r->user];
-        if (chosen[i] || !is_ready(r) || !is_decode(r)) continue;
+        if (chosen[i] || !is_ready(r) || !sched_decodes(r)) continue;
         if (!w->n && (w->joined || s->users[r->user].served > least + t->c->quantum / NEAR_SHARE)) continue;
         w->joined = true;
         chosen[i] = true;
@@ -264,7 +258,7 @@ static void speculate(struct step *t)
     for (uint32_t i = 0; i < t->n_out && t->tokens; i++) {
         struct sched_run *run = &t->out[i];
         const struct sched_req *r = &t->s->reqs[run->index];
-        if (!is_decode(r)) continue;
+        if (!sched_decodes(r)) continue;
         uint32_t n = r->draft < t->tokens ? r->draft : t->tokens;
         run->draft = n;
         run->n += n;

@@ -205,6 +205,14 @@ static uint32_t found(struct core *core, struct seq *s, uint32_t *looks)
     return x->found < last ? x->found : last;
 }
 
+/* The items of an entry are tokens, or embeddings of one run: a part of the batch ends where that changes. 0: nowhere.
+ * Proposed tokens follow the last known item only if that is a sampled token. */
+static uint32_t stretch_of(const struct seq *s)
+{
+    const struct items left = items_from(seq_items(s), s->kv.n_tokens);
+    return left.n_runs ? items_stretch(&left) : 0;
+}
+
 static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t now, uint32_t *looks)
 {
     bool running = s->state != SEQ_WAITING;
@@ -220,6 +228,7 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t
         .user = r->user,
         .computed = running ? s->kv.n_tokens : found(core, s, looks),
         .known = seq_known(s),
+        .stretch = s->state == SEQ_RUNNING ? stretch_of(s) : 0,
         .draft = s->n_draft,
         .spent = s->sched.spent,
         .redone = s->sched.redone,

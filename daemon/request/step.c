@@ -102,20 +102,6 @@ static bool wants_logits(const struct seq *s, const struct sched_run *r)
     return r->logits && s->request->proto.type != PROTO_WARM;
 }
 
-/* The items of an entry are tokens, or embeddings of one run: a part of the batch ends where that changes. */
-static void cut_at_runs(struct core *core, const struct sched_state *st, uint32_t runs, struct sched_load *load)
-{
-    const struct plan *p = &core->plan;
-    for (uint32_t i = 0; i < runs; i++) {
-        const struct seq *s = p->seqs[p->runs[i].index];
-        const struct items t = items_from(seq_items(s), s->kv.n_tokens);
-        if (t.n_runs == 0) continue;
-        uint32_t n = items_stretch(&t);
-        /* Proposed tokens follow the last known item only if that is a sampled token. */
-        if (n < p->runs[i].n - p->runs[i].draft) sched_shorten(st, &p->runs[i], n, load);
-    }
-}
-
 /* The tokens of an entry; NULL: they are embeddings. @to: where they are put together if some of them are proposed. */
 static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *r, int32_t *to)
 {
@@ -245,7 +231,6 @@ void step_run(struct core *core)
     p->config.prefill_units = sched_time_prefill_units(&p->book.time, p->config.decode_units);
     uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
-    cut_at_runs(core, &st, runs, &load);
     make_rows(core, runs);
     fill_entries(core, runs);
     uint64_t began = clock_now_usec();

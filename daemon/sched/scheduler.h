@@ -129,6 +129,7 @@ struct sched_req {
     uint32_t user;      /* index into sched_state.users */
     uint32_t computed;  /* tokens with K and V; waiting: tokens that the cache has for it (< known) */
     uint32_t known;     /* tokens of the prompt and of the answer so far; equal to computed: nothing to compute */
+    uint32_t stretch;   /* running: tokens after @computed that one step may compute; 0: all */
     uint32_t draft;     /* decoding: proposed tokens after the known ones, which a step may verify */
     uint32_t spent;     /* running: units received since it got its slot */
     uint32_t redone;    /* of these, units for tokens that it had computed before, in an earlier slot */
@@ -211,10 +212,6 @@ struct sched_run {
  */
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load);
-
-/* Before the step: of part @r, which is prefill, only the first @n tokens are to be computed, at least 1 and fewer than
- * it has. Changes *r, and *load to fit. */
-void sched_shorten(const struct sched_state *s, struct sched_run *r, uint32_t n, struct sched_load *load);
 
 /* Units of service for @n tokens of @r. */
 uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, uint32_t n);

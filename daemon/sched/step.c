@@ -2,7 +2,6 @@
 /* Fills the batch of a step. */
 #include "daemon/sched/internal.h"
 #include "daemon/sched/scheduler.h"
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +29,13 @@ static bool is_ready(const struct sched_req *r)
     return r->running && !r->paused && r->computed < r->known;
 }
 
+/* The tokens of @r that one step may compute. */
+static uint32_t next_of(const struct sched_req *r)
+{
+    uint32_t left = r->known - r->computed;
+    return r->stretch && r->stretch < left ? r->stretch : left;
+}
+
 /* Thousands of pairs of tokens that see each other, for @n tokens after @before others. */
 static double pairs_of(uint32_t before, uint32_t n)
 {
@@ -42,16 +48,6 @@ static void run(struct step *t, uint32_t index, uint32_t n)
     t->out[t->n_out++] = (struct sched_run){.index = index, .n = n, .logits = r->computed + n == r->known};
     *(sched_decodes(r) ? &t->load->decode : &t->load->prefill) += n;
     *(sched_decodes(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs_of(r->computed, n);
-}
-
-void sched_shorten(const struct sched_state *s, struct sched_run *r, uint32_t n, struct sched_load *load)
-{
-    const struct sched_req *req = &s->reqs[r->index];
-    assert(n >= 1 && n < r->n && !sched_decodes(req) && r->draft == 0);
-    load->prefill -= r->n - n;
-    load->prefill_kv -= pairs_of(req->computed, r->n) - pairs_of(req->computed, n);
-    r->n = n;
-    r->logits = false;
 }
 
 /* --- decoding --- */
@@ -131,7 +127,7 @@ static void group_by_user(struct step *t)
 /* The number of tokens of @r that fit into the step; 0: none, and the step is complete. */
 static uint32_t chunk(const struct step *t, const struct sched_req *r, bool forced)
 {
-    uint32_t left = r->known - r->computed, most = left < t->tokens ? left : t->tokens, n = most;
+    uint32_t left = next_of(r), most = left < t->tokens ? left : t->tokens, n = most;
     if (t->limited) n = sched_time_prefill(&t->b->time, r->computed, t->ms, most);
     if (n < most && n < t->c->prefill_min) {
         if (!forced) return 0;
@@ -195,7 +191,8 @@ static void prefill(struct step *t, bool forced)
 
 static bool is_express(const struct step *t, const struct sched_req *r)
 {
-    return is_ready(r) && !r->decoding && r->known - r->computed <= t->c->express_tokens;
+    uint32_t left = r->known - r->computed;
+    return is_ready(r) && !r->decoding && left <= t->c->express_tokens && left == next_of(r);
 }
 
 /* The smallest account of the users with tokens to compute. */

@@ -83,25 +83,29 @@ static void test_prefill_alone_fills_the_step(void **state)
     assert_int_equal(t.load.prefill, 512);
 }
 
-/* A part that the caller cuts counts as if the scheduler had cut it there. */
-static void test_shorten(void **state)
+/* A part ends with its stretch, which leaves room for others; it is no first token then. */
+static void test_stretch(void **state)
 {
-    struct table t, whole;
-    table_init(&t, 512);
-    add(&t, 0, 7, 8, true);
-    add(&t, 0, 100, 130, false);
-    whole = t;
-    whole.s.reqs = whole.reqs, whole.s.users = whole.users;
-    whole.reqs[1].known = 120;
+    struct table t;
+    table_init(&t, 64);
+    add(&t, 0, 100, 150, false)->stretch = 20;
+    add(&t, 0, 0, 30, false)->stretch = 30;
+    add(&t, 0, 0, 900, false);
     step(&t);
-    step(&whole);
+    assert_int_equal(t.n_out, 3);
+    assert_run(&t, 0, 0, 20, false);
     assert_run(&t, 1, 1, 30, true);
-    sched_shorten(&t.s, &t.out[1], 20, &t.load);
-    assert_run(&t, 1, 1, 20, false);
-    assert_int_equal(t.load.prefill, whole.load.prefill);
-    assert_int_equal(t.load.decode, whole.load.decode);
-    assert_true(t.load.decode_kv == whole.load.decode_kv);
-    assert_true(t.load.prefill_kv > whole.load.prefill_kv - 1e-9 && t.load.prefill_kv < whole.load.prefill_kv + 1e-9);
+    assert_run(&t, 2, 2, 14, false);
+    assert_int_equal(t.load.prefill, 64);
+    table_init(&t, 64);
+    t.b.time.ms[SCHED_TIME_FIXED] = 4;
+    for (int i = 0; i < 20; i++) add(&t, 0, 7, 8, true);
+    struct sched_req *r = add(&t, 1, 300, 310, false);
+    step(&t);
+    assert_true(t.load.express);
+    r->stretch = 9;
+    step(&t);
+    assert_false(t.load.express);
 }
 
 static void test_decode_first(void **state)
@@ -464,7 +468,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefill_alone_fills_the_step),
-        cmocka_unit_test(test_shorten),
+        cmocka_unit_test(test_stretch),
         cmocka_unit_test(test_decode_first),
         cmocka_unit_test(test_prefill_beside_decode_is_bounded),
         cmocka_unit_test(test_prefill_beside_other_users_is_bounded),

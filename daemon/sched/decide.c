@@ -268,27 +268,6 @@ static bool make_room(struct decision *d, const struct sched_req *r)
     return false;
 }
 
-/* Overcommit: reserve the blocks that running requests need for their next step. If they do not suffice, preempt the
- * best victims, but keep at least one request running. */
-static void grow(struct decision *d)
-{
-    const struct sched_req *reqs = d->s->reqs;
-    uint64_t wanted = 0;
-    uint32_t running = d->n_running;
-    for (uint32_t k = 0; k < d->n_running; k++) wanted += reqs[d->x.list[k]].grow;
-    for (; wanted > d->blocks && running > 1; running--) {
-        uint32_t best = SCHED_NONE;
-        for (uint32_t k = 0; k < d->n_running; k++) {
-            uint32_t i = d->x.list[k];
-            if (d->x.done[i]) continue;
-            if (best == SCHED_NONE || is_better_victim(d, &reqs[i], SCHED_BLOCKS, &reqs[best], SCHED_BLOCKS)) best = i;
-        }
-        preempt(d, best, SCHED_BLOCKS);
-        wanted -= reqs[best].grow;
-    }
-    d->blocks = wanted < d->blocks ? d->blocks - (uint32_t)wanted : 0;
-}
-
 /* --- starts --- */
 
 static void start(struct decision *d, uint32_t index)
@@ -386,7 +365,6 @@ uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const 
     memset(d.x.progress, 0, s->n * sizeof(*d.x.progress));
     memset(d.x.done, 0, s->n * sizeof(*d.x.done));
     count_running(&d);
-    grow(&d);
     count_waiting(&d);
     build_user_heap(&d);
     fill_slots(&d);

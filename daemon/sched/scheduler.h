@@ -138,7 +138,6 @@ struct sched_req {
      * blocks can be insufficient after all: then the request does not start, and the next decision has exact numbers.
      */
     uint32_t blocks;
-    uint32_t grow; /* running, with overcommit only: blocks that its next step allocates */
     /* Shared prefixes. @group is the index of the request with which this request has the longest common prefix that is
      * not computed yet; SCHED_NONE: none; its own index is allowed. Requests with the same prefix all have the same
      * @group. @shared is the length of that prefix beyond @computed, in tokens that the cache can share. One request of
@@ -170,7 +169,6 @@ enum sched_reason {
     SCHED_CLASS,   /* preempt: a request of a higher class of the same user waits */
     SCHED_EVEN,    /* preempt: its user has at least two slots more than a waiting user */
     SCHED_QUANTUM, /* preempt: its user's account is larger by a quantum or more */
-    SCHED_BLOCKS,  /* preempt: the blocks are exhausted (overcommit) */
 };
 
 struct sched_action {

@@ -34,7 +34,7 @@ static double hit_rate(const struct sim_result *r)
 static double preemptions(const struct sim_result *r)
 {
     double n = 0;
-    for (int i = 0; i <= SCHED_BLOCKS; i++) n += (double)r->preemptions[i];
+    for (int i = 0; i <= SCHED_QUANTUM; i++) n += (double)r->preemptions[i];
     return n;
 }
 
@@ -131,7 +131,7 @@ static json_t *json_times(const struct stats *s)
 
 static json_t *json_result(const struct trace *t, const struct sim_config *c, const struct sim_result *r)
 {
-    static const char *const why[] = {NULL, "slow_reader", "class", "even_slots", "quantum", "blocks"};
+    static const char *const why[] = {NULL, "slow_reader", "class", "even_slots", "quantum"};
     json_t *j = json_object(), *reasons = json_object(), *users = json_array();
     for (int w = 0; w < 3; w++) json_object_set_new(j, waits[w].key, json_times(times(r, w)));
     for (int i = 0; i < N_FIGURES; i++) {
@@ -140,7 +140,7 @@ static json_t *json_result(const struct trace *t, const struct sim_config *c, co
     }
     json_object_set_new(j, "hit_rate_over_infinite", json_real(over_infinite(t, r)));
     json_object_set_new(j, "ms", json_real(r->ms));
-    for (int i = SCHED_YIELD; i <= SCHED_BLOCKS; i++)
+    for (int i = SCHED_YIELD; i <= SCHED_QUANTUM; i++)
         json_object_set_new(reasons, why[i], json_integer((json_int_t)r->preemptions[i]));
     json_object_set_new(j, "preempted_for", reasons);
     for (uint32_t u = 0; u < c->users; u++) json_array_append_new(users, json_times(&r->user_ttft[u]));

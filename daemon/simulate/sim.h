@@ -31,7 +31,7 @@ struct sim_result {
     struct stats *user_ttft;       /* [users] */
     uint64_t prompt, hit;          /* tokens of all prompts; of those, found in the cache at the first start */
     uint64_t computed;             /* prefilled tokens, repetitions included */
-    uint64_t preemptions[SCHED_BLOCKS + 1];
+    uint64_t preemptions[SCHED_QUANTUM + 1];
     uint64_t steps, evictions, room;
     double ms, busy_ms; /* total time, and number of steps */
     double jain;        /* of users: units served ÷ an even share of all units, while the user had requests */

@@ -177,7 +177,6 @@ static void compare_req(const struct sched_req *a, const struct sched_req *b, ui
     SAME("spent", a->spent, b->spent, i);
     SAME("redone", a->redone, b->redone, i);
     SAME("blocks", a->blocks, b->blocks, i);
-    SAME("grow", a->grow, b->grow, i);
     SAME("group", a->group, b->group, i);
     SAME("shared", a->shared, b->shared, i);
     SAME("class", a->class, b->class, i);

@@ -44,7 +44,7 @@ struct fixture {
     bool quiet;         /* no new requests, nobody stalls */
     double machine[SCHED_TIME_TERMS];
     /* what was seen */
-    uint64_t starts, preemptions[SCHED_BLOCKS + 1], cancels, stalls, resumed, lead, mixed, slow, finished, restarts,
+    uint64_t starts, preemptions[SCHED_QUANTUM + 1], cancels, stalls, resumed, lead, mixed, slow, finished, restarts,
         too_few;
 };
 

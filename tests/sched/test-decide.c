@@ -526,29 +526,6 @@ static void test_shared_work_is_taken_over(void **state)
     assert_int_equal(t.n_out, 1);
 }
 
-/* Overcommit: running requests grow first; the newest of the user with the largest account is preempted. */
-static void test_blocks_run_out(void **state)
-{
-    struct table t;
-    table_init(&t, 4, 1);
-    t.users[1].served = 50;
-    add_decoding(&t, 0)->grow = 1;
-    add_decoding(&t, 1)->grow = 1;
-    add_decoding(&t, 1)->grow = 1;
-    add(&t, 0, false)->blocks = 3;
-    decide(&t);
-    assert_int_equal(t.n_out, 2);
-    assert_action(&t, 0, 2, SCHED_BLOCKS);
-    assert_action(&t, 1, 3, SCHED_START); /* 1 + 4 - 2 = 3 */
-    t.reqs[3].blocks = 4;
-    decide(&t);
-    assert_int_equal(t.n_out, 1);
-    t.s.n = 1; /* the last one is never preempted for itself */
-    t.s.free_blocks = 0;
-    decide(&t);
-    assert_int_equal(t.n_out, 0);
-}
-
 /* The floor: the smallest account of waiting users; if none waits, the largest of running users. */
 static void test_floor(void **state)
 {
@@ -592,7 +569,6 @@ int main(void)
         cmocka_unit_test(test_no_useless_preemption),
         cmocka_unit_test(test_shared_work),
         cmocka_unit_test(test_shared_work_is_taken_over),
-        cmocka_unit_test(test_blocks_run_out),
         cmocka_unit_test(test_floor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,6 +55,16 @@ def wait_status(home, ok):
     return s
 
 
+def hashed_home(homes, model, *args):
+    """A home that knows the model's fingerprint. A session saved before that keeps its tokens in its daemon only."""
+    h = homes(model)
+    d = h.daemon(*args)
+    wait_status(h, lambda s: s["cache"]["disk"])
+    h.hob("stop", check=0)
+    d.wait(60)
+    return h
+
+
 # --- the same bits ---
 
 @KV
@@ -133,7 +143,7 @@ def test_follow_up_and_fork(homes, model, kv, batch):
 
     # Every turn read anew: nothing is left of the one before but its text and ids.
     want = []
-    h = homes(model)
+    h = hashed_home(homes, model, *args)
     for t in turns:
         d = h.daemon(*args, "--cache-bytes", 0)
         want.append(h.ask(*GO, "-S", "s", t))
@@ -169,13 +179,13 @@ def test_full_contexts(homes, model, kv, batch, policy):
     turns = ["begin with a few words", "go on, and on, and on", DOC[:150], "and?"]
     lengths = [150, 40, 40, 100]
     want, got = [], []
-    h = homes(model)
+    h = hashed_home(homes, model, *args)
     for t, n in zip(turns, lengths):
         d = h.daemon(*args, "--cache-bytes", 0)
         want.append(h.ask(*GO, "-S", "s", "--context", policy, t, n=n))
         h.hob("stop", check=0)
         d.wait(60)
-    h = homes(model)
+    h = hashed_home(homes, model, *args)
     d = h.daemon(*args)
     for i, (t, n) in enumerate(zip(turns, lengths)):
         if i == 3:

@@ -4,10 +4,10 @@
 #include <stdint.h>
 
 enum timing_part {
-    TIMING_PROJECTIONS, /* products with the layers' matrices */
-    TIMING_ATTENTION,
-    TIMING_VECTOR, /* embedding, norms, RoPE, activation, quantizing, adding */
-    TIMING_LOGITS, /* the product with the vocabulary */
+    TIMING_PROJECTIONS, /* products with the layers' matrices, activation */
+    TIMING_ATTENTION,   /* with the queries' RoPE */
+    TIMING_VECTOR,      /* embedding, norms, the keys' RoPE, quantizing, adding */
+    TIMING_LOGITS,      /* the product with the vocabulary */
     TIMING_PARTS
 };
 

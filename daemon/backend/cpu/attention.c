@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Attention of a batch. Segments of 512 positions are independent of each other, so that threads share one long
- * sequence as well as many short ones; each query's segments are merged in ascending order. How tokens are cut into
- * tiles and waves changes no result: every query is computed by itself. backend.h defines the positions that a query
- * with a window sees.
+ * sequence as well as many short ones; the thread that computes the last of a query's segments merges them, in
+ * ascending order. How tokens are cut into tiles and waves changes no result: every query is computed by itself.
+ * backend.h defines the positions that a query with a window sees.
  */
 #include "daemon/backend/cpu/cpu.h"
+#include <stdatomic.h>
 #include <string.h>
 
 struct wave {
@@ -61,10 +62,11 @@ static void plan(struct wave *w)
         tile.token = at;
         tile.row = w->rows;
         s->attn.tiles[w->n_tiles] = tile;
-        for (uint32_t i = 0; i < n; i++) s->tokens[at + i].tile = w->n_tiles;
-        for (uint32_t h = 0; h < y->kv_heads; h++)
+        for (uint32_t h = 0; h < y->kv_heads; h++) {
+            atomic_init(&s->attn.left[w->n_tiles * y->kv_heads + h], tile.parts);
             for (uint32_t g = 0; g < tile.parts; g++)
                 s->attn.items[w->n_items++] = (struct attn_item){w->n_tiles, h, g};
+        }
         w->n_tiles++;
         w->rows += n * y->heads * tile.parts;
         at += n;
@@ -110,12 +112,12 @@ static void score_sinks(const struct pass *p, const struct attn_tile *tile, cons
     memset(s->attn.o + row * y->head_dim, 0, (size_t)rows * y->head_dim * sizeof(*s->attn.o));
 }
 
-static void run_item(const struct pass *p, const struct attn_item *item, uint32_t thread)
+/* Compute the part of an item. */
+static void attend(const struct pass *p, const struct attn_tile *tile, const struct attn_item *item, uint32_t thread)
 {
     const struct cpu *c = p->c;
     const struct scratch *s = &c->scratch;
     const struct hparams *y = &c->base.hparams;
-    const struct attn_tile *tile = &s->attn.tiles[item->tile];
     const struct token *t = &s->tokens[tile->token];
     const struct kv_memory *kv = &c->kv[p->group];
     const uint32_t *blocks = t->entry->blocks[p->group];
@@ -129,15 +131,20 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
         v[i] = block + kv->half;
     }
     size_t own = (size_t)thread * s->attn.tile_tokens * group;
-    const float **q = s->attn.query + own, *queries = span.sinks ? s->sink_q : s->q;
+    const float **q = s->attn.query + own;
+    float *turned = s->attn.turned + own * y->head_dim;
     uint32_t *begin = s->attn.begin + own, *end = s->attn.end + own;
+    for (uint32_t i = 0; i < tile->n; i++)
+        cpu_query_heads(p, tile->token + i, item->head * group, group, span.sinks,
+                        turned + (size_t)i * group * y->head_dim);
     for (uint32_t r = 0; r < rows; r++) {
         const struct token *own_token = t + r / group;
         uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(own_token->pos + 1, span.to);
-        q[r] = queries + ((size_t)(tile->token + r / group) * y->heads + item->head * group + r % group) * y->head_dim;
+        q[r] = turned + (size_t)r * y->head_dim;
         begin[r] = first > span.from ? first - span.from : 0;
         end[r] = last > span.from ? last - span.from : 0;
     }
+    if (t->alone && !span.sinks && t->pos < span.to) cpu_place_heads(p, tile->token, item->head, 1);
     size_t row = item_row(y, tile, item->head, item->part);
     struct kern_attn a = {.q = q,
                           .begin = begin,
@@ -155,45 +162,61 @@ static void run_item(const struct pass *p, const struct attn_item *item, uint32_
     c->kern->attn[c->base.config.kv_type](&a);
 }
 
-static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+/* The columns of one KV head are whole quantization blocks. */
+static bool whole_blocks(const struct hparams *y)
 {
-    const struct wave *w = ctx;
-    const struct scratch *s = &w->p->c->scratch;
-    for (uint32_t i = begin; i < end; i++) {
-        const struct attn_item *item = &s->attn.items[i];
-        const struct attn_tile *tile = &s->attn.tiles[item->tile];
-        if (w->p->w->sink_scores && item->part + 1 == tile->parts)
-            score_sinks(w->p, tile, item);
-        else
-            run_item(w->p, item, thread);
+    return y->heads / y->kv_heads * y->head_dim % KERN_BLOCK == 0;
+}
+
+/* Merge the parts of a tile and KV head: s->attn -> s->att. */
+static void merge(const struct pass *p, const struct attn_tile *tile, uint32_t head)
+{
+    const struct scratch *s = &p->c->scratch;
+    const struct hparams *y = &p->c->base.hparams;
+    const uint32_t group = y->heads / y->kv_heads;
+    const size_t rows = (size_t)tile->n * group, dim = y->head_dim, columns = group * dim;
+    size_t row = item_row(y, tile, head, 0);
+    for (size_t i = tile->token; i < tile->token + tile->n; i++) {
+        float *out = s->att.f + i * s->att.k + head * columns;
+        for (uint32_t h = 0; h < group; h++, row++)
+            p->c->kern->attn_merge(out + h * dim, s->attn.m + row, s->attn.l + row, rows, s->attn.o + row * dim,
+                                   rows * dim, tile->parts, dim);
+        if (whole_blocks(y)) cpu_quantize(p, &s->att, &(struct group){.n = p->n}, i, head * columns, out, columns);
     }
 }
 
-static void merge_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+/* The last items have the most keys: start with them, so that threads finish at about the same time. */
+static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct wave *w = ctx;
-    const struct cpu *c = w->p->c;
-    const struct scratch *s = &c->scratch;
-    const struct hparams *y = &c->base.hparams;
-    uint32_t group = y->heads / y->kv_heads;
-    for (uint32_t i = w->first + begin; i < w->first + end; i++) {
-        const struct attn_tile *tile = &s->attn.tiles[s->tokens[i].tile];
-        size_t rows = (size_t)tile->n * group, width = (size_t)y->heads * y->head_dim;
-        for (uint32_t h = 0; h < y->heads; h++) {
-            size_t row = item_row(y, tile, h / group, 0) + (i - tile->token) * group + h % group;
-            c->kern->attn_merge(s->att + i * width + h * y->head_dim, s->attn.m + row, s->attn.l + row, rows,
-                                s->attn.o + row * y->head_dim, rows * y->head_dim, tile->parts, y->head_dim);
-        }
-        cpu_quantize_row(w->p, s->att + i * width, width, i);
+    const struct pass *p = w->p;
+    const struct scratch *s = &p->c->scratch;
+    for (uint32_t i = begin; i < end; i++) {
+        const struct attn_item *item = &s->attn.items[w->n_items - 1 - i];
+        const struct attn_tile *tile = &s->attn.tiles[item->tile];
+        if (p->w->sink_scores && item->part + 1 == tile->parts)
+            score_sinks(p, tile, item);
+        else
+            attend(p, tile, item, thread);
+        _Atomic uint32_t *left = &s->attn.left[item->tile * p->c->base.hparams.kv_heads + item->head];
+        if (tile->parts == 1 || atomic_fetch_sub(left, 1) == 1) merge(p, tile, item->head);
     }
+}
+
+static void quantize_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    for (size_t i = begin; i < end; i++) cpu_quantize_row(p, &p->c->scratch.att, i);
 }
 
 void cpu_attention(struct pass *p)
 {
     struct wave w = {.p = p};
+    uint32_t grain;
     for (; w.first < p->n; w.first += w.n) {
         plan(&w);
-        cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, 1);
-        cpu_run(p, TIMING_ATTENTION, merge_tokens, &w, w.n, 4);
+        grain = w.n_items / (compute_pool_threads(p->c->pool) * 4);
+        cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, grain ? grain : 1);
     }
+    if (p->quantize && !whole_blocks(&p->c->base.hparams)) cpu_each(p, quantize_tokens, p->n);
 }

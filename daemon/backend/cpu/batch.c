@@ -51,6 +51,9 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
         for (uint32_t j = 0; j < e[i].n; j++) {
             struct token *t = &p->c->scratch.tokens[p->n++];
             *t = (struct token){.entry = &e[i], .pos = e[i].pos + j};
+            /* The last layer drops tokens that nothing is wanted of, and a norm of all heads comes before attention. */
+            t->alone = e[i].n == 1 && token_wants(t) && b->hparams.desc->qk_norm != QK_NORM_WHOLE;
+            p->together |= !t->alone;
             if (e[i].tokens && (e[i].tokens[j] < 0 || (uint32_t)e[i].tokens[j] >= b->hparams.vocab))
                 return error_say(-EINVAL, "token %d is outside the vocabulary of %u", e[i].tokens[j], b->hparams.vocab);
             if ((token_wants(t) & WANT_LOGITS && !logits) || (token_wants(t) & WANT_HIDDEN && !hidden) ||

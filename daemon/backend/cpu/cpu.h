@@ -10,7 +10,7 @@
 struct token {
     const struct batch_entry *entry;
     uint32_t pos;
-    uint32_t tile; /* of the attention wave it is in */
+    bool alone; /* no other token of the batch sees its K and V: attention stores them (cpu_place_heads) */
 };
 
 /* The token sees its sinks and its window as separate ranges. (cpu_lay_out has checked that the sum is <= ctx.) */
@@ -46,6 +46,16 @@ struct group {
     uint32_t first, n; /* rows */
 };
 
+/* The input of a product: rows of @k values. Float weights read f, quantized ones q, d and s, in which the rows of each
+ * group lie as in kern_acts. */
+struct acts {
+    uint32_t k;
+    float *f;
+    int8_t *q;
+    float *d;
+    int16_t *s;
+};
+
 /* Buffers of a mixture of experts. rows = tokens x experts_used. */
 struct expert_scratch {
     float *route;         /* [tokens][experts] the router's scores */
@@ -56,7 +66,7 @@ struct expert_scratch {
     uint32_t *source;     /* [rows] the reverse: token x experts_used + index of the choice */
     struct group *groups; /* [experts] the chosen experts and their rows */
     struct group *of;     /* [experts] the rows of each expert */
-    float *mix;           /* [rows][dim] the experts' inputs, then their outputs */
+    struct acts mix;      /* [rows][dim] the experts' inputs, then in f their outputs */
 };
 
 /* Buffers of one wave of attention. */
@@ -67,25 +77,29 @@ struct attn_scratch {
     float *o;                /* [rows][head_dim] */
     struct attn_tile *tiles; /* [batch_tokens] */
     struct attn_item *items; /* [rows] */
+    _Atomic uint32_t *left;  /* [batch_tokens][kv_heads] parts of a tile and KV head that are not computed yet */
+    float *turned;           /* [threads][tile rows][head_dim] queries */
     const float **query;     /* [threads][tile rows] */
     uint32_t *begin, *end;   /* [threads][tile rows] */
 };
+
+#define TOKEN_TILE   (2 * KERN_GROUP)                    /* tokens that a few panels are multiplied with at once, and */
+#define TILE_MOST    (TOKEN_TILE + KERN_GROUP - 1)       /* most of them: the last tile has those left over */
+#define GATED_VALUES (2 * KERN_BLOCK * (TILE_MOST + 1u)) /* two quantization blocks of each */
 
 /* Buffers of one batch of up to batch_tokens, in one mapping. */
 struct scratch {
     void *mem;
     size_t size;
     struct token *tokens;
-    float *x;                /* [tokens][dim] residual stream */
-    float *h;                /* [tokens][dim] normed input of a block, then its output */
-    float *q, *k, *v;        /* [tokens][heads or kv_heads][head_dim] */
-    float *att;              /* [tokens][heads][head_dim] */
-    float *gate, *up;        /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]; rows as in moe */
-    float *cs[2];            /* [tokens][rope_dim] cosines, then sines; [1]: of the second RoPE, if there is one */
-    float *sink_q, *sink_cs; /* q and cs for the sinks, of tokens that slide */
-    int8_t *aq;              /* tokens x widest: the quantized input of the next product, as in kern_acts, */
-    float *ad;               /* its scales, */
-    int16_t *as;             /* its sums */
+    float *x;          /* [tokens][dim] residual stream */
+    struct acts h;     /* [tokens][dim] normed input of a block; in f then its output */
+    float *q, *k, *v;  /* [tokens][heads or kv_heads][head_dim] */
+    struct acts att;   /* [tokens][heads][head_dim] */
+    struct acts gated; /* [tokens][ffn], or [tokens][shared_ffn] and [rows][expert_ffn]; rows as in moe */
+    float *columns;    /* [threads][2][GATED_VALUES] gate and up of a few columns */
+    float *cs[2];      /* [tokens][rope_dim] cosines, then sines; [1]: of the second RoPE, if there is one */
+    float *sink_cs;    /* cs[0] of the query for the sinks, of tokens that slide */
     struct expert_scratch moe;
     struct attn_scratch attn;
 };
@@ -109,6 +123,7 @@ struct pass {
     bool pending;                /* join() must add h to x, with */
     const float *bias;           /* [dim] this bias, or NULL, and */
     const float *post;           /* [dim] these weights of a post-norm, or NULL */
+    bool together;               /* not all tokens are alone */
     bool quantize;               /* the next product needs quantized input */
     const float *norm;           /* [dim] weights of the current norm; NULL: none */
     float *logits;               /* [n][vocab] */
@@ -126,20 +141,21 @@ struct product {
     float *out; /* [tokens][m->rows] */
 };
 
-/* Compute the @n products of @set for @rows tokens: @in [rows][m->k]. If one needs quantized input, the scratch has it.
- */
-void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows);
+/* Compute the @n products of @set for @rows tokens. */
+void cpu_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in, uint32_t rows);
 
 /* The same with stacked matrices, the rows of @in in @n_groups groups. */
-void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const float *in,
+void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in,
                         const struct group *groups, uint32_t n_groups);
 
-/* The feed-forward of a mixture of experts: normed scratch.h -> scratch.h. The router's input is quantized if needed.
+/* scratch.gated = the architecture's activation of (gate in), times (up in), with the matrices' biases: its q, d and s
+ * if p->quantize, else its f. @groups NULL: all rows of the batch and one matrix each. */
+void cpu_gated(struct pass *p, const struct matrix *gate, const struct matrix *up, const struct acts *in,
+               const struct group *groups, uint32_t n_groups);
+
+/* The feed-forward of a mixture of experts: normed scratch.h -> scratch.h.f. The router's input is quantized if needed.
  */
 void cpu_experts(struct pass *p);
-
-/* gate[n] = the architecture's activation of @gate, times @up. */
-void cpu_activate(const struct pass *p, float *gate, const float *up, size_t n);
 
 /* @fn over [0, n) tokens, or rows like them. */
 void cpu_each(struct pass *p, compute_fn fn, uint32_t n);
@@ -151,16 +167,28 @@ bool cpu_quantized(const struct product *set, uint32_t n);
  * message. */
 int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden);
 
+/* Store K and V of all tokens of the batch that are not alone: scratch.k and .v -> their KV blocks. */
+void cpu_place(struct pass *p);
+
+/* The same for KV heads [first, first + n) of token @i of the batch: bias, norm, rotation. */
+void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n);
+
+/* Query heads [first, first + n) of token @i: scratch.q -> out[n][head_dim], with bias, norm and rotation. @sinks: the
+ * query for the sinks, of a token that slides. */
+void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n, bool sinks, float *out);
+
 /* Attention: scratch.q and the KV of @p's layer -> scratch.att, which is also quantized if p->quantize. */
 void cpu_attention(struct pass *p);
 
 /* compute_pool_run; its time is added to @part. */
 void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t grain);
 
-/* Quantize x[k] as input row @row of the next product, which has p->n rows, if p->quantize. */
-void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row);
-/* The same for a product of rows in groups: @row is one of @g. */
-void cpu_quantize_grouped(const struct pass *p, const float *x, size_t k, const struct group *g, size_t row);
+/* Quantize columns [column, column + n) of row @row of @g, x[n]; both are multiples of KERN_BLOCK. If p->quantize. */
+void cpu_quantize(const struct pass *p, const struct acts *out, const struct group *g, size_t row, size_t column,
+                  const float *x, size_t n);
+
+/* Quantize row @row of @x, which has p->n rows, if p->quantize. */
+void cpu_quantize_row(const struct pass *p, const struct acts *x, size_t row);
 
 /* Allocate all buffers of struct scratch. 0, or -ENOMEM and the error message; scratch_fini is allowed in both cases.
  */

@@ -57,25 +57,9 @@ static void gather_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     const struct hparams *y = &p->c->base.hparams;
     const struct scratch *s = &p->c->scratch;
     for (size_t r = begin; r < end; r++) {
-        const float *h = s->h + (size_t)(s->moe.source[r] / y->experts.used) * y->dim;
-        memcpy(s->moe.mix + r * y->dim, h, y->dim * sizeof(*h));
-        cpu_quantize_grouped(p, h, y->dim, group_of(s, r), r);
-    }
-}
-
-static void gate_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct pass *p = ctx;
-    const struct scratch *s = &p->c->scratch;
-    const size_t width = p->c->base.hparams.experts.ffn;
-    for (size_t r = begin; r < end; r++) {
-        float *gate = s->gate + r * width, *up = s->up + r * width;
-        const struct group *g = group_of(s, r);
-        size_t bias = g->at * width;
-        if (p->w->gate.bias) p->c->kern->add(gate, p->w->gate.bias + bias, width);
-        if (p->w->up.bias) p->c->kern->add(up, p->w->up.bias + bias, width);
-        cpu_activate(p, gate, up, width);
-        cpu_quantize_grouped(p, gate, width, g, r);
+        const float *h = s->h.f + (size_t)(s->moe.source[r] / y->experts.used) * y->dim;
+        memcpy(s->moe.mix.f + r * y->dim, h, y->dim * sizeof(*h));
+        cpu_quantize(p, &s->moe.mix, group_of(s, r), r, 0, h, y->dim);
     }
 }
 
@@ -84,33 +68,20 @@ static void gate_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 static void quantize_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct pass *p = ctx;
-    const size_t dim = p->c->base.hparams.dim;
-    for (size_t i = begin; i < end; i++) cpu_quantize_row(p, p->c->scratch.h + i * dim, dim, i);
-}
-
-static void gate_shared(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct pass *p = ctx;
-    const struct scratch *s = &p->c->scratch;
-    const size_t width = p->c->base.hparams.experts.shared_ffn;
-    for (size_t i = begin; i < end; i++) {
-        cpu_activate(p, s->gate + i * width, s->up + i * width, width);
-        cpu_quantize_row(p, s->gate + i * width, width, i);
-    }
+    for (size_t i = begin; i < end; i++) cpu_quantize_row(p, &p->c->scratch.h, i);
 }
 
 /* h -> h */
 static void shared_expert(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
-    const struct product in[] = {{&p->w->shared_gate, s->gate}, {&p->w->shared_up, s->up}};
-    const struct product out = {&p->w->shared_down, s->h};
+    const struct product in[] = {{&p->w->shared_gate, NULL}, {&p->w->shared_up, NULL}};
+    const struct product out = {&p->w->shared_down, s->h.f};
     p->quantize = cpu_quantized(in, 2);
     if (p->quantize) cpu_each(p, quantize_tokens, p->n);
-    cpu_products(p, in, 2, s->h, p->n);
     p->quantize = cpu_quantized(&out, 1);
-    cpu_each(p, gate_shared, p->n);
-    cpu_products(p, &out, 1, s->gate, p->n);
+    cpu_gated(p, &p->w->shared_gate, &p->w->shared_up, &s->h, NULL, 0);
+    cpu_products(p, &out, 1, &s->gated, p->n);
 }
 
 /* --- all of them --- */
@@ -123,9 +94,9 @@ static void add_experts(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     const struct kernels *k = p->c->kern;
     for (size_t i = begin; i < end; i++) {
         const size_t first = i * y->experts.used;
-        float *h = s->h + i * y->dim, *sum = s->moe.mix + (size_t)s->moe.row[first] * y->dim;
+        float *h = s->h.f + i * y->dim, *sum = s->moe.mix.f + (size_t)s->moe.row[first] * y->dim;
         for (uint32_t j = 0; j < y->experts.used; j++) {
-            float *out = s->moe.mix + (size_t)s->moe.row[first + j] * y->dim;
+            float *out = s->moe.mix.f + (size_t)s->moe.row[first + j] * y->dim;
             if (p->w->down.bias) k->add(out, p->w->down.bias + (size_t)s->moe.chosen[first + j] * y->dim, y->dim);
             k->scale(out, s->moe.share[first + j], y->dim);
             if (j) k->add(sum, out, y->dim);
@@ -144,17 +115,16 @@ void cpu_experts(struct pass *p)
     const struct hparams *y = &p->c->base.hparams;
     struct scratch *s = &p->c->scratch;
     const struct product routers[] = {{&p->w->router, s->moe.route}, {&p->w->shared_router, s->moe.shared}};
-    const struct product in[] = {{&p->w->gate, s->gate}, {&p->w->up, s->up}}, out = {&p->w->down, s->moe.mix};
+    const struct product in[] = {{&p->w->gate, NULL}, {&p->w->up, NULL}}, out = {&p->w->down, s->moe.mix.f};
     const uint32_t rows = p->n * y->experts.used;
-    cpu_products(p, routers, y->experts.shared_ffn ? 2 : 1, s->h, p->n);
+    cpu_products(p, routers, y->experts.shared_ffn ? 2 : 1, &s->h, p->n);
     cpu_each(p, choose_tokens, p->n);
     uint32_t groups = group_rows(p);
     p->quantize = cpu_quantized(in, 2);
     cpu_each(p, gather_rows, rows);
-    cpu_group_products(p, in, 2, s->moe.mix, s->moe.groups, groups);
     p->quantize = cpu_quantized(&out, 1);
-    cpu_each(p, gate_rows, rows);
-    cpu_group_products(p, &out, 1, s->gate, s->moe.groups, groups);
+    cpu_gated(p, &p->w->gate, &p->w->up, &s->moe.mix, s->moe.groups, groups);
+    cpu_group_products(p, &out, 1, &s->gated, s->moe.groups, groups);
     if (y->experts.shared_ffn) shared_expert(p);
     cpu_each(p, add_experts, p->n);
 }

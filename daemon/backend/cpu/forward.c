@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The forward pass: embed, then per layer attention and feed-forward on a residual stream, norm, logits. The
  * differences between architectures are in their descriptions (arch.h), in the hparams, and in the vectors of a layer.
- */
+ *
+ * A layer is seven runs of the compute pool, each of which ends with a barrier: norm; q, k, v; attention; o; norm;
+ * gate, up and activation; down. Each run also quantizes the input of the next. Prompts need one more before attention,
+ * which stores K and V (cpu_place). A run over few tokens is not divided: a single token has five barriers. */
 #include "daemon/backend/cpu/cpu.h"
 #include <math.h>
 #include <string.h>
@@ -73,69 +76,13 @@ static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     const struct pass *p = ctx;
     const struct hparams *y = &p->c->base.hparams;
     for (size_t i = begin; i < end; i++) {
-        float *x = p->c->scratch.x + i * y->dim, *h = p->c->scratch.h + i * y->dim;
+        float *x = p->c->scratch.x + i * y->dim, *h = p->c->scratch.h.f + i * y->dim;
         if (p->pending) join(p, x, h);
         if (p->norm)
             p->c->kern->rmsnorm(h, x, p->norm, y->dim, y->rms_eps);
         else
             memcpy(h, x, y->dim * sizeof(*h));
-        cpu_quantize_row(p, h, y->dim, i);
-    }
-}
-
-/* Bias and norm of q or k, x[heads][head_dim], before the rotation. */
-static void finish(const struct pass *p, float *x, uint32_t heads, const float *bias, const float *norm)
-{
-    const struct hparams *y = &p->c->base.hparams;
-    const struct kernels *k = p->c->kern;
-    size_t dim = y->head_dim, all = heads * dim;
-    if (bias) k->add(x, bias, all);
-    if (y->desc->qk_norm == QK_NORM_WHOLE) k->rmsnorm(x, x, norm, all, y->rms_eps);
-    for (uint32_t h = 0; y->desc->qk_norm == QK_NORM_HEADS && h < heads; h++)
-        k->rmsnorm(x + h * dim, x + h * dim, norm, dim, y->rms_eps);
-}
-
-/* Rotate q and k of a token. The query for the sinks has another angle. */
-static void rotate(const struct pass *p, size_t i, float *q, float *k)
-{
-    const struct cpu *c = p->c;
-    const struct hparams *y = &c->base.hparams;
-    const struct scratch *s = &c->scratch;
-    const bool neox = y->desc->neox, turns = hparams_rotates(y, p->layer);
-    const uint32_t which = hparams_window(y, p->layer) ? hparams_ropes(y) - 1 : 0;
-    const float *cs = s->cs[which] + i * y->rope_dim;
-    size_t dim = y->head_dim;
-    if (token_slides(&s->tokens[i])) {
-        float *sink_q = s->sink_q + i * y->heads * dim;
-        memcpy(sink_q, q, y->heads * dim * sizeof(*q));
-        if (turns) c->kern->rope(sink_q, y->heads, dim, y->rope_dim, s->sink_cs + i * y->rope_dim, neox);
-    }
-    if (!turns) return;
-    c->kern->rope(q, y->heads, dim, y->rope_dim, cs, neox);
-    c->kern->rope(k, y->kv_heads, dim, y->rope_dim, cs, neox);
-}
-
-/* Bias, norm and rotate q and k, and store k and v in their KV block. */
-static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct pass *p = ctx;
-    const struct cpu *c = p->c;
-    const struct hparams *y = &c->base.hparams;
-    const struct scratch *s = &c->scratch;
-    const struct kv_memory *kv = &c->kv[p->group];
-    size_t dim = y->head_dim;
-    for (size_t i = begin; i < end; i++) {
-        const struct token *t = &s->tokens[i];
-        float *q = s->q + i * y->heads * dim, *k = s->k + i * y->kv_heads * dim, *v = s->v + i * y->kv_heads * dim;
-        finish(p, q, y->heads, p->w->q.bias, p->w->q_norm);
-        finish(p, k, y->kv_heads, p->w->k.bias, p->w->k_norm);
-        if (p->w->v.bias) c->kern->add(v, p->w->v.bias, y->kv_heads * dim);
-        rotate(p, i, q, k);
-        for (uint32_t h = 0; h < y->kv_heads; h++) {
-            uint8_t *block = kv_memory_k(kv, p->group_layer, t->entry->blocks[p->group][t->pos / KV_BLOCK], h);
-            c->kern->kv_store[c->base.config.kv_type](block, block + kv->half, t->pos % KV_BLOCK, k + h * dim,
-                                                      v + h * dim, dim);
-        }
+        cpu_quantize_row(p, &p->c->scratch.h, i);
     }
 }
 
@@ -143,37 +90,7 @@ static void join_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
 {
     const struct pass *p = ctx;
     size_t dim = p->c->base.hparams.dim;
-    for (size_t i = begin; i < end; i++) join(p, p->c->scratch.x + i * dim, p->c->scratch.h + i * dim);
-}
-
-void cpu_activate(const struct pass *p, float *gate, const float *up, size_t n)
-{
-    const struct kernels *k = p->c->kern;
-    switch (p->c->base.hparams.desc->activation) {
-    case ACT_SILU:
-        k->silu_mul(gate, up, n);
-        break;
-    case ACT_GELU:
-        k->gelu_mul(gate, up, n);
-        break;
-    case ACT_CLAMPED:
-        k->swiglu_clamped(gate, up, n);
-        break;
-    }
-}
-
-static void gate_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct pass *p = ctx;
-    const struct hparams *y = &p->c->base.hparams;
-    const struct kernels *k = p->c->kern;
-    for (size_t i = begin; i < end; i++) {
-        float *gate = p->c->scratch.gate + i * y->ffn, *up = p->c->scratch.up + i * y->ffn;
-        if (p->w->gate.bias) k->add(gate, p->w->gate.bias, y->ffn);
-        if (p->w->up.bias) k->add(up, p->w->up.bias, y->ffn);
-        cpu_activate(p, gate, up, y->ffn);
-        cpu_quantize_row(p, gate, y->ffn, i);
-    }
+    for (size_t i = begin; i < end; i++) join(p, p->c->scratch.x + i * dim, p->c->scratch.h.f + i * dim);
 }
 
 static void finish_logits(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
@@ -197,7 +114,7 @@ static void leave(struct pass *p, const float *bias, const float *post)
     p->post = post;
 }
 
-/* Compute q, k and v; store k and v in the KV blocks. */
+/* Compute q, k and v; store k and v in the KV blocks, except for tokens that are alone. */
 static void qkv_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
@@ -205,8 +122,13 @@ static void qkv_block(struct pass *p)
     p->norm = p->w->attn_norm;
     p->quantize = cpu_quantized(qkv, 3);
     each_token(p, norm_tokens);
-    cpu_products(p, qkv, 3, s->h, p->n);
-    each_token(p, place_tokens);
+    cpu_products(p, qkv, 3, &s->h, p->n);
+    if (p->together) cpu_place(p);
+}
+
+static void move(float *rows, size_t to, size_t from, size_t width)
+{
+    memcpy(rows + to * width, rows + from * width, width * sizeof(*rows));
 }
 
 /* The last layer stores K and V of all tokens. The rest of it is computed only for tokens with a batch_want: move their
@@ -215,15 +137,17 @@ static void keep_wanted(struct pass *p)
 {
     const struct hparams *y = &p->c->base.hparams;
     struct scratch *s = &p->c->scratch;
-    const size_t q = (size_t)y->heads * y->head_dim;
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->n; i++) {
         if (!token_wants(&s->tokens[i])) continue;
         if (n < i) {
             s->tokens[n] = s->tokens[i];
-            memcpy(s->x + n * (size_t)y->dim, s->x + i * (size_t)y->dim, y->dim * sizeof(*s->x));
-            memcpy(s->q + n * q, s->q + i * q, q * sizeof(*s->q));
-            memcpy(s->sink_q + n * q, s->sink_q + i * q, q * sizeof(*s->sink_q));
+            move(s->x, n, i, y->dim);
+            move(s->q, n, i, (size_t)y->heads * y->head_dim);
+            move(s->k, n, i, (size_t)y->kv_heads * y->head_dim);
+            move(s->v, n, i, (size_t)y->kv_heads * y->head_dim);
+            for (uint32_t r = 0; r < hparams_ropes(y); r++) move(s->cs[r], n, i, y->rope_dim);
+            move(s->sink_cs, n, i, y->rope_dim);
         }
         n++;
     }
@@ -233,10 +157,10 @@ static void keep_wanted(struct pass *p)
 static void attention_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
-    const struct product out = {&p->w->o, s->h};
+    const struct product out = {&p->w->o, s->h.f};
     p->quantize = cpu_quantized(&out, 1);
     cpu_attention(p);
-    cpu_products(p, &out, 1, s->att, p->n);
+    cpu_products(p, &out, 1, &s->att, p->n);
     leave(p, p->w->o.bias, p->w->attn_post_norm);
 }
 
@@ -253,14 +177,13 @@ static void experts_block(struct pass *p)
 static void feed_forward_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
-    const struct product in[] = {{&p->w->gate, s->gate}, {&p->w->up, s->up}}, out = {&p->w->down, s->h};
+    const struct product in[] = {{&p->w->gate, NULL}, {&p->w->up, NULL}}, out = {&p->w->down, s->h.f};
     p->norm = p->w->ffn_norm;
     p->quantize = cpu_quantized(in, 2);
     each_token(p, norm_tokens);
-    cpu_products(p, in, 2, s->h, p->n);
     p->quantize = cpu_quantized(&out, 1);
-    each_token(p, gate_tokens);
-    cpu_products(p, &out, 1, s->gate, p->n);
+    cpu_gated(p, &p->w->gate, &p->w->up, &s->h, NULL, 0);
+    cpu_products(p, &out, 1, &s->gated, p->n);
     leave(p, p->w->down.bias, p->w->ffn_post_norm);
 }
 
@@ -285,7 +208,7 @@ static void output_block(struct pass *p, float *logits, float *hidden)
     p->norm = c->weights.output_norm;
     p->quantize = cpu_quantized(&out, 1);
     each_token(p, norm_tokens);
-    cpu_products(p, &out, 1, s->h, n);
+    cpu_products(p, &out, 1, &s->h, n);
     p->logits = logits;
     if (y->scale.logits != 1 || y->cap.logits > 0) each_token(p, finish_logits);
 }

@@ -1,89 +1,199 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of the batch with matrices: their panels are cut into pieces of work for all threads. */
+/* Products of the batch with matrices: panels and tokens are cut into pieces of work for all threads. Which pieces, and
+ * which thread computes them, changes no result. */
 #include "daemon/backend/cpu/cpu.h"
+#include <string.h>
 
-#define TOKEN_TILE   (2 * KERN_GROUP) /* tokens a few panels are multiplied with before the next tokens */
-#define PANELS_GRAIN 8                /* those few panels */
+#define PANELS_GRAIN 8                /* panels of a piece; as many streams from memory are fastest */
+#define FEW          6                /* tokens, with which a product is limited by memory */
+#define GATED_WIDE   (4 * KERN_BLOCK) /* most columns of gate and up that one call computes */
 
-/* Matrices with one input: their panels are numbered through, group by group, so that they are one piece of work. */
-struct products {
-    const struct kernels *kern;
-    const struct product *set;
+/* A product, or several with one input. Its units are numbered group by group. */
+struct job {
+    struct pass *p;
+    const struct product *set; /* a unit is a panel; of all products, one after the other */
     uint32_t n;
-    struct kern_acts in; /* row 0 of it */
-    const struct group *groups;
-    uint32_t panels; /* of the set, for one group */
+    const struct matrix *gate, *up; /* or a unit is KERN_BLOCK rows of both */
+    const struct acts *in;
+    const struct group *groups; /* of rows; NULL: tiles of the batch's rows */
+    uint32_t n_groups, rows, tile;
+    uint32_t units; /* of one group */
 };
 
-static void multiply_run(const struct products *p, const struct product *y, const struct group *g, uint32_t begin,
-                         uint32_t end)
+/* --- cutting --- */
+
+/* Cut the @rows rows of a batch into tiles. The last tile also has those left over: as in kern_acts. */
+static void cut_rows(struct job *j, uint32_t rows)
 {
-    const struct matrix *m = y->m;
-    size_t nb = p->in.k / KERN_BLOCK;
-    uint32_t row = begin * KERN_ROWS, all = m->rows - row, most = (end - begin) * KERN_ROWS;
-    uint32_t rows = all < most ? all : most;
-    const uint8_t *panels = m->panels + ((size_t)g->at * m->n_panels + begin) * m->panel_bytes;
+    const uint32_t groups = rows < KERN_GROUP ? 1 : rows / KERN_GROUP, threads = compute_pool_threads(j->p->c->pool);
+    j->rows = rows;
+    j->tile = j->units * (groups / 2) < threads * PANELS_GRAIN ? KERN_GROUP : TOKEN_TILE;
+    j->n_groups = (groups * KERN_GROUP + j->tile - 1) / j->tile;
+}
+
+static struct group group_of(const struct job *j, uint32_t i)
+{
+    if (j->groups) return j->groups[i];
+    const uint32_t first = i * j->tile;
+    return (struct group){.first = first, .n = i + 1 < j->n_groups ? j->tile : j->rows - first};
+}
+
+/* Run @fn over the units of all groups, in pieces of @least to @most units. */
+static void run_job(struct job *j, compute_fn fn, uint32_t least, uint32_t most)
+{
+    const uint32_t n = j->units * j->n_groups, grain = n / (compute_pool_threads(j->p->c->pool) * 4);
+    cpu_run(j->p, j->p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, fn, j, n,
+            grain < least  ? least
+            : grain < most ? grain
+                           : most);
+}
+
+/* Rows [t, t + n) of one group, from whole groups of kern_acts. */
+static struct kern_acts acts_of(const struct acts *x, size_t t, size_t n)
+{
+    const size_t nb = x->k / KERN_BLOCK;
+    return (struct kern_acts){
+        .f = x->f + t * x->k, .q = x->q + t * x->k, .d = x->d + t * nb, .s = x->s + t * nb * 2, .n = n, .k = x->k};
+}
+
+/* Tokens of the next tile of @left rows. */
+static size_t tile_of(size_t left)
+{
+    return left <= TILE_MOST ? left : TOKEN_TILE;
+}
+
+/* out[t * ld + i] for the rows i of @m from @row on. */
+static void multiply(const struct job *j, const struct matrix *m, const struct group *g, const struct kern_acts *in,
+                     uint32_t row, uint32_t rows, float *out, size_t ld)
+{
+    const size_t panel = (size_t)g->at * m->n_panels + row / KERN_ROWS;
+    j->p->c->kern->matmul[m->type](out, ld, m->panels + panel * m->panel_bytes, in, rows);
+}
+
+/* --- products --- */
+
+static void multiply_panels(const struct job *j, const struct product *y, const struct group *g, uint32_t begin,
+                            uint32_t end)
+{
+    const uint32_t row = begin * KERN_ROWS, all = y->m->rows - row, most = (end - begin) * KERN_ROWS;
     for (size_t t = g->first, last = t + g->n, n; t < last; t += n) {
-        n = last - t < TOKEN_TILE + KERN_GROUP ? last - t : TOKEN_TILE; /* whole groups of kern_acts */
-        struct kern_acts in = {.f = p->in.f + t * p->in.k,
-                               .q = p->in.q + t * p->in.k,
-                               .d = p->in.d + t * nb,
-                               .s = p->in.s + t * nb * 2,
-                               .n = n,
-                               .k = p->in.k};
-        p->kern->matmul[m->type](y->out + t * m->rows + row, m->rows, panels, &in, rows);
+        n = tile_of(last - t);
+        const struct kern_acts in = acts_of(j->in, t, n);
+        multiply(j, y->m, g, &in, row, all < most ? all : most, y->out + t * y->m->rows + row, y->m->rows);
     }
 }
 
-/* Panels [begin, end) of one group. */
-static void multiply_group(const struct products *p, const struct group *g, uint32_t begin, uint32_t end)
+static void run_products(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
-    uint32_t first = 0; /* number of the product's first panel */
-    for (uint32_t i = 0; i < p->n && begin < end; first += p->set[i].m->n_panels, i++) {
-        uint32_t last = first + p->set[i].m->n_panels;
-        while (begin < end && begin < last) {
-            uint32_t to = begin + PANELS_GRAIN;
-            if (to > end) to = end;
-            if (to > last) to = last;
-            multiply_run(p, &p->set[i], g, begin - first, to - first);
+    const struct job *j = ctx;
+    while (begin < end) {
+        const struct group g = group_of(j, begin / j->units);
+        uint32_t first = begin / j->units * j->units; /* number of the product's first panel */
+        for (uint32_t i = 0; i < j->n && begin < end; first += j->set[i].m->n_panels, i++) {
+            const uint32_t last = first + j->set[i].m->n_panels, to = last < end ? last : end;
+            if (begin >= last) continue;
+            multiply_panels(j, &j->set[i], &g, begin - first, to - first);
             begin = to;
         }
     }
 }
 
-static void multiply(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+static void products(struct job *j, uint32_t rows)
 {
-    const struct products *p = ctx;
-    while (begin < end) {
-        uint32_t group = begin / p->panels, first = group * p->panels, last = first + p->panels;
-        if (last > end) last = end;
-        multiply_group(p, &p->groups[group], begin - first, last - first);
-        begin = last;
+    for (uint32_t i = 0; i < j->n; i++) j->units += j->set[i].m->n_panels;
+    if (!j->groups) cut_rows(j, rows);
+    run_job(j, run_products, j->rows > FEW ? 2 : 1, PANELS_GRAIN); /* the kernels multiply several tokens by pairs */
+}
+
+void cpu_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in, uint32_t rows)
+{
+    products(&(struct job){.p = p, .set = set, .n = n, .in = in}, rows);
+}
+
+void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in,
+                        const struct group *groups, uint32_t n_groups)
+{
+    products(&(struct job){.p = p, .set = set, .n = n, .in = in, .groups = groups, .n_groups = n_groups}, 0);
+}
+
+/* --- gate and up --- */
+
+static void activate(const struct pass *p, float *gate, const float *up, size_t n)
+{
+    const struct kernels *k = p->c->kern;
+    switch (p->c->base.hparams.desc->activation) {
+    case ACT_SILU:
+        k->silu_mul(gate, up, n);
+        break;
+    case ACT_GELU:
+        k->gelu_mul(gate, up, n);
+        break;
+    case ACT_CLAMPED:
+        k->swiglu_clamped(gate, up, n);
+        break;
     }
 }
 
-void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const float *in,
-                        const struct group *groups, uint32_t n_groups)
+/* @n rows of @m, from row @row on: rows of @x[@tokens][n] get their bias. */
+static void add_bias(const struct job *j, const struct matrix *m, const struct group *g, uint32_t row, uint32_t n,
+                     float *x, size_t tokens)
 {
-    struct cpu *c = p->c;
-    struct scratch *s = &c->scratch;
-    struct products job = {.kern = c->kern,
-                           .set = set,
-                           .n = n,
-                           .in = {.f = in, .q = s->aq, .d = s->ad, .s = s->as, .k = set[0].m->k},
-                           .groups = groups};
-    for (uint32_t i = 0; i < n; i++) job.panels += set[i].m->n_panels;
-    uint32_t grain = job.panels * n_groups / (compute_pool_threads(c->pool) * 4);
-    cpu_run(p, p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, multiply, &job, job.panels * n_groups,
-            grain < 1              ? 1
-            : grain < PANELS_GRAIN ? grain
-                                   : PANELS_GRAIN);
+    if (!m->bias) return;
+    for (size_t t = 0; t < tokens; t++) j->p->c->kern->add(x + t * n, m->bias + (size_t)g->at * m->rows + row, n);
 }
 
-void cpu_products(struct pass *p, const struct product *set, uint32_t n, const float *in, size_t rows)
+/* Columns [row, row + n) of @tokens rows of scratch.gated, from row @t of @g on. */
+static void gate_columns(const struct job *j, const struct group *g, size_t t, size_t tokens, uint32_t row, uint32_t n,
+                         uint32_t thread)
 {
-    cpu_group_products(p, set, n, in, &(struct group){.n = (uint32_t)rows}, 1);
+    const struct pass *p = j->p;
+    const struct acts *out = &p->c->scratch.gated;
+    const struct kern_acts in = acts_of(j->in, t, tokens);
+    float *gate = p->c->scratch.columns + (size_t)thread * 2 * GATED_VALUES, *up = gate + GATED_VALUES;
+    multiply(j, j->gate, g, &in, row, n, gate, n);
+    multiply(j, j->up, g, &in, row, n, up, n);
+    add_bias(j, j->gate, g, row, n, gate, tokens);
+    add_bias(j, j->up, g, row, n, up, tokens);
+    activate(p, gate, up, tokens * n);
+    for (size_t i = 0; i < tokens; i++, gate += n) {
+        if (p->quantize)
+            cpu_quantize(p, out, g, t + i, row, gate, n);
+        else
+            memcpy(out->f + (t + i) * out->k + row, gate, n * sizeof(*gate));
+    }
 }
+
+static void run_gated(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct job *j = ctx;
+    while (begin < end) {
+        const struct group g = group_of(j, begin / j->units);
+        const uint32_t first = begin / j->units * j->units, to = end < first + j->units ? end : first + j->units;
+        const uint32_t last_row = (to - first) * KERN_BLOCK, rows = j->gate->rows;
+        for (size_t t = g.first, last = t + g.n, tokens; t < last; t += tokens) {
+            tokens = tile_of(last - t);
+            const uint32_t fit = (uint32_t)(GATED_VALUES / tokens) / KERN_BLOCK * KERN_BLOCK;
+            const uint32_t most = fit < GATED_WIDE ? fit : GATED_WIDE, stop = last_row < rows ? last_row : rows;
+            for (uint32_t row = (begin - first) * KERN_BLOCK, n; row < stop; row += n) {
+                n = stop - row < most ? stop - row : most;
+                gate_columns(j, &g, t, tokens, row, n, thread);
+            }
+        }
+        begin = to;
+    }
+}
+
+void cpu_gated(struct pass *p, const struct matrix *gate, const struct matrix *up, const struct acts *in,
+               const struct group *groups, uint32_t n_groups)
+{
+    struct job j = {.p = p, .gate = gate, .up = up, .in = in, .groups = groups, .n_groups = n_groups};
+    p->c->scratch.gated.k = gate->rows;
+    j.units = (gate->rows + KERN_BLOCK - 1) / KERN_BLOCK;
+    if (!groups) cut_rows(&j, p->n);
+    run_job(&j, run_gated, 1, !groups && p->n <= FEW ? GATED_WIDE / KERN_BLOCK : 2);
+}
+
+/* --- quantized input --- */
 
 bool cpu_quantized(const struct product *set, uint32_t n)
 {
@@ -92,18 +202,18 @@ bool cpu_quantized(const struct product *set, uint32_t n)
     return false;
 }
 
-void cpu_quantize_grouped(const struct pass *p, const float *x, size_t k, const struct group *g, size_t row)
+void cpu_quantize(const struct pass *p, const struct acts *out, const struct group *g, size_t row, size_t column,
+                  const float *x, size_t n)
 {
-    struct scratch *s = &p->c->scratch;
-    const size_t nb = k / KERN_BLOCK;
+    const size_t nb = out->k / KERN_BLOCK;
     const struct kern_act a = kern_act(g->n, row - g->first, nb);
-    const size_t at = g->first * nb + a.at;
-    if (p->quantize) p->c->kern->quantize(s->aq + at * KERN_BLOCK, s->ad + at, s->as + at * 2, x, k, a.step);
+    const size_t at = g->first * nb + a.at + column / KERN_BLOCK * a.step;
+    if (p->quantize) p->c->kern->quantize(out->q + at * KERN_BLOCK, out->d + at, out->s + at * 2, x, n, a.step);
 }
 
-void cpu_quantize_row(const struct pass *p, const float *x, size_t k, size_t row)
+void cpu_quantize_row(const struct pass *p, const struct acts *x, size_t row)
 {
-    cpu_quantize_grouped(p, x, k, &(struct group){.n = p->n}, row);
+    cpu_quantize(p, x, &(struct group){.n = p->n}, row, 0, x->f + row * x->k, x->k);
 }
 
 void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t grain)

@@ -34,15 +34,17 @@ static size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The largest quantized input. */
-struct inputs {
-    size_t values, blocks;
-};
-
-static void widen(struct inputs *in, size_t rows, uint32_t width)
+/* Room for @rows rows of @k values, or @more rows of @wide values. */
+static struct acts carve_acts(struct carver *c, size_t rows, size_t k, size_t more, size_t wide)
 {
-    in->values = max_size(in->values, rows * width);
-    in->blocks = max_size(in->blocks, rows * ((width + KERN_BLOCK - 1) / KERN_BLOCK));
+    const size_t values = max_size(rows * k, more * wide);
+    const size_t blocks = max_size(rows * (k / KERN_BLOCK), more * (wide / KERN_BLOCK));
+    struct acts a = {.k = (uint32_t)k};
+    a.f = carve(c, values, sizeof(*a.f));
+    a.q = carve(c, values, sizeof(*a.q));
+    a.d = carve(c, blocks, sizeof(*a.d));
+    a.s = carve(c, blocks * 2, sizeof(*a.s));
+    return a;
 }
 
 static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y, size_t n, size_t threads)
@@ -50,18 +52,15 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim;
     uint32_t ffn = y->experts.n ? y->experts.shared_ffn : y->ffn;
     size_t tile_rows = (size_t)s->attn.tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts.used;
-    struct inputs in = {0};
-    widen(&in, n, max(max(y->dim, q), ffn));
-    widen(&in, rows, max(y->dim, y->experts.ffn));
     s->tokens = carve(c, n, sizeof(*s->tokens));
     s->x = carve(c, n * y->dim, sizeof(float));
-    s->h = carve(c, n * y->dim, sizeof(float));
+    s->h = carve_acts(c, n, y->dim, 0, 0);
     s->q = carve(c, n * q, sizeof(float));
     s->k = carve(c, n * kv, sizeof(float));
     s->v = carve(c, n * kv, sizeof(float));
-    s->att = carve(c, n * q, sizeof(float));
-    s->gate = carve(c, max_size(n * ffn, rows * y->experts.ffn), sizeof(float));
-    s->up = carve(c, max_size(n * ffn, rows * y->experts.ffn), sizeof(float));
+    s->att = carve_acts(c, n, q, 0, 0);
+    s->gated = carve_acts(c, n, ffn, rows, y->experts.ffn);
+    s->columns = carve(c, threads * 2 * GATED_VALUES, sizeof(float));
     s->moe.route = carve(c, n * y->experts.n, sizeof(float));
     s->moe.shared = carve(c, y->experts.shared_ffn ? n : 0, sizeof(float));
     s->moe.chosen = carve(c, rows, sizeof(*s->moe.chosen));
@@ -70,18 +69,16 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     s->moe.source = carve(c, rows, sizeof(*s->moe.source));
     s->moe.groups = carve(c, y->experts.n, sizeof(*s->moe.groups));
     s->moe.of = carve(c, y->experts.n, sizeof(*s->moe.of));
-    s->moe.mix = carve(c, rows * y->dim, sizeof(float));
+    s->moe.mix = carve_acts(c, rows, y->dim, 0, 0);
     for (uint32_t i = 0; i < hparams_ropes(y); i++) s->cs[i] = carve(c, n * y->rope_dim, sizeof(float));
-    s->sink_q = carve(c, n * q, sizeof(float));
     s->sink_cs = carve(c, n * y->rope_dim, sizeof(float));
-    s->aq = carve(c, in.values, 1);
-    s->ad = carve(c, in.blocks, sizeof(float));
-    s->as = carve(c, in.blocks * 2, sizeof(int16_t));
     s->attn.m = carve(c, s->attn.rows, sizeof(float));
     s->attn.l = carve(c, s->attn.rows, sizeof(float));
     s->attn.o = carve(c, (size_t)s->attn.rows * y->head_dim, sizeof(float));
     s->attn.tiles = carve(c, n, sizeof(*s->attn.tiles));
     s->attn.items = carve(c, s->attn.rows, sizeof(*s->attn.items));
+    s->attn.left = carve(c, n * y->kv_heads, sizeof(*s->attn.left));
+    s->attn.turned = carve(c, threads * tile_rows * y->head_dim, sizeof(float));
     s->attn.query = carve(c, threads * tile_rows, sizeof(*s->attn.query));
     s->attn.begin = carve(c, threads * tile_rows, sizeof(uint32_t));
     s->attn.end = carve(c, threads * tile_rows, sizeof(uint32_t));

@@ -17,40 +17,42 @@ static void mark(const struct scratch *s, uint8_t *seen, const void *p, size_t b
     for (size_t i = at; i < at + bytes; i++) assert_int_equal(seen[i]++, 0);
 }
 
+/* @values: of all rows; a row that is no multiple of 32 is never quantized. */
+static void mark_acts(const struct scratch *s, uint8_t *seen, const struct acts *a, size_t values)
+{
+    mark(s, seen, a->f, 4 * values), mark(s, seen, a->q, values);
+    if (a->k % 32 == 0) mark(s, seen, a->d, values / 32 * 4), mark(s, seen, a->s, values / 32 * 4);
+}
+
 static void check(const struct hparams *y, uint32_t n, uint32_t ctx, uint32_t threads)
 {
     struct scratch s;
     assert_int_equal(scratch_init(&s, y, n, ctx, threads), 0);
     uint8_t *seen = calloc(s.size, 1);
     assert_non_null(seen);
-    size_t q = (size_t)y->heads * y->head_dim, kv = (size_t)y->kv_heads * y->head_dim, wide = y->dim;
-    size_t ffn = y->experts.n ? y->experts.shared_ffn : y->ffn, rows = (size_t)n * y->experts.used, input, hidden;
-    wide = wide < q ? q : wide;
-    wide = wide < ffn ? ffn : wide;
-    input = n * wide < rows * y->dim ? rows * y->dim : n * wide;
-    input = input < rows * y->experts.ffn ? rows * y->experts.ffn : input;
+    size_t q = (size_t)y->heads * y->head_dim, kv = (size_t)y->kv_heads * y->head_dim;
+    size_t ffn = y->experts.n ? y->experts.shared_ffn : y->ffn, rows = (size_t)n * y->experts.used, hidden;
     hidden = n * ffn < rows * y->experts.ffn ? rows * y->experts.ffn : n * ffn;
     mark(&s, seen, s.tokens, n * sizeof(*s.tokens));
-    mark(&s, seen, s.x, 4 * n * y->dim), mark(&s, seen, s.h, 4 * n * y->dim);
+    mark(&s, seen, s.x, 4 * n * y->dim), mark_acts(&s, seen, &s.h, n * y->dim);
     mark(&s, seen, s.q, 4 * n * q), mark(&s, seen, s.k, 4 * n * kv), mark(&s, seen, s.v, 4 * n * kv);
-    mark(&s, seen, s.att, 4 * n * q);
-    mark(&s, seen, s.gate, 4 * hidden), mark(&s, seen, s.up, 4 * hidden);
+    mark_acts(&s, seen, &s.att, n * q), mark_acts(&s, seen, &s.gated, hidden);
+    mark(&s, seen, s.columns, 4ul * threads * 2 * GATED_VALUES);
     mark(&s, seen, s.moe.route, 4ul * n * y->experts.n),
         mark(&s, seen, s.moe.shared, y->experts.shared_ffn ? 4 * n : 0);
     mark(&s, seen, s.moe.chosen, 4 * rows), mark(&s, seen, s.moe.share, 4 * rows);
     mark(&s, seen, s.moe.row, 4 * rows), mark(&s, seen, s.moe.source, 4 * rows);
-    mark(&s, seen, s.moe.groups, y->experts.n * sizeof(*s.moe.groups)), mark(&s, seen, s.moe.mix, 4 * rows * y->dim);
+    mark(&s, seen, s.moe.groups, y->experts.n * sizeof(*s.moe.groups)), mark_acts(&s, seen, &s.moe.mix, rows * y->dim);
     for (uint32_t i = 0; i < hparams_ropes(y); i++) mark(&s, seen, s.cs[i], 4 * n * y->rope_dim);
-    mark(&s, seen, s.sink_q, 4 * n * q), mark(&s, seen, s.sink_cs, 4 * n * y->rope_dim);
-    mark(&s, seen, s.aq, input);
-    mark(&s, seen, s.ad, 4 * (input / 32)), mark(&s, seen, s.as, 4 * (input / 32));
+    mark(&s, seen, s.sink_cs, 4 * n * y->rope_dim);
     mark(&s, seen, s.attn.m, 4 * s.attn.rows), mark(&s, seen, s.attn.l, 4 * s.attn.rows),
         mark(&s, seen, s.attn.o, 4ul * s.attn.rows * y->head_dim);
     mark(&s, seen, s.attn.tiles, n * sizeof(*s.attn.tiles)),
         mark(&s, seen, s.attn.items, s.attn.rows * sizeof(*s.attn.items));
+    mark(&s, seen, s.attn.left, 4ul * n * y->kv_heads);
     rows = (size_t)threads * s.attn.tile_tokens * (y->heads / y->kv_heads);
     mark(&s, seen, s.attn.query, rows * sizeof(*s.attn.query)), mark(&s, seen, s.attn.begin, 4 * rows),
-        mark(&s, seen, s.attn.end, 4 * rows);
+        mark(&s, seen, s.attn.end, 4 * rows), mark(&s, seen, s.attn.turned, 4 * rows * y->head_dim);
     assert_true(s.attn.tile_tokens >= 1);
     /* One tile of the longest context, and of any sinks and window: of each a segment may be seen from its middle to
      * its middle, and the tile's first and last token see others. One more for sink scores. */

@@ -86,31 +86,56 @@ static unsigned below(unsigned n, unsigned max)
     return n < max ? n : max;
 }
 
-/* Replace the scores of query @i by probabilities, and rescale its m, l and o to the new maximum. */
-V void softmax(struct state *s, unsigned i)
+/* Make @top the maximum of query @i, if it is larger, and rescale l and o to it. */
+V void raise_top(const struct kern_attn *a, size_t i, float top)
 {
-    const struct kern_attn *a = s->a;
-    size_t iq = s->first + i;
-    unsigned lo = s->lo[i], hi = s->hi[i];
-    v16 none = v16_set1(-INFINITY);
-    v16 s0 = v16_range(v16_load(s->p[i]), none, below(lo, 16), below(hi, 16));
-    v16 s1 = v16_range(v16_load(s->p[i] + 16), none, lo > 16 ? lo - 16 : 0, hi > 16 ? hi - 16 : 0);
-    float top = v16_top(v16_max(s0, s1)) + 0.0f, m = a->m[iq];
+    const float m = a->m[i];
     if (m == -INFINITY) {
-        a->m[iq] = m = top;
+        a->m[i] = top;
     } else if (top > m) {
-        float *o = a->o + iq * a->dim;
+        float *o = a->o + i * a->dim;
         v16 c = v16_exp(v16_set1(m - top));
         size_t d = 0;
         for (; d + 16 <= a->dim; d += 16) v16_store(o + d, v16_mul(v16_load(o + d), c));
         if (d < a->dim) v16_store_n(o + d, v16_mul(v16_load_n(o + d, a->dim - d), c), a->dim - d);
-        a->l[iq] *= _mm256_cvtss_f32(v16_low(c));
-        a->m[iq] = m = top;
+        a->l[i] *= _mm256_cvtss_f32(v16_low(c));
+        a->m[i] = top;
     }
-    v16 p0 = v16_exp(v16_sub(s0, v16_set1(m))), p1 = v16_exp(v16_sub(s1, v16_set1(m)));
-    v16_store(s->p[i], p0);
-    v16_store(s->p[i] + 16, p1);
-    a->l[iq] += v16_fold(v16_add(p0, p1));
+}
+
+/* Replace the scores by probabilities, and rescale m, l and o to the new maxima. A score is never above the maximum. */
+V void softmax(unsigned nq, struct state *s)
+{
+    const struct kern_attn *a = s->a;
+    v16 both[TILE_Q], none = v16_set1(-INFINITY);
+    float top[TILE_Q], sum[TILE_Q];
+    UNROLL
+    for (unsigned i = 0; i < nq; i++) {
+        const unsigned lo = s->lo[i], hi = s->hi[i];
+        v16 s0 = v16_load(s->p[i]), s1 = v16_load(s->p[i] + 16);
+        if (lo > 0 || hi < KV_BLOCK) {
+            s0 = v16_range(s0, none, below(lo, 16), below(hi, 16));
+            s1 = v16_range(s1, none, lo > 16 ? lo - 16 : 0, hi > 16 ? hi - 16 : 0);
+            v16_store(s->p[i], s0);
+            v16_store(s->p[i] + 16, s1);
+        }
+        both[i] = v16_max(s0, s1);
+    }
+    v16_fold_n(top, both, nq, true);
+    for (unsigned i = 0; i < nq; i++)
+        if (s->hi[i]) raise_top(a, s->first + i, top[i] + 0.0f);
+    UNROLL
+    for (unsigned i = 0; i < nq; i++) {
+        const v16 m = v16_set1(a->m[s->first + i]);
+        v16 p0 = v16_exp_below(v16_sub(v16_load(s->p[i]), m));
+        v16 p1 = v16_exp_below(v16_sub(v16_load(s->p[i] + 16), m));
+        v16_store(s->p[i], p0);
+        v16_store(s->p[i] + 16, p1);
+        both[i] = v16_add(p0, p1);
+    }
+    v16_fold_n(sum, both, nq, false);
+    for (unsigned i = 0; i < nq; i++)
+        if (s->hi[i]) a->l[s->first + i] += sum[i];
 }
 
 /* The values of keys [lo, hi) of a block. */
@@ -204,8 +229,7 @@ V void tile(unsigned nq, struct state *s, size_t first, size_t ib, const void *k
     if (!any) return;
     s->first = first;
     scores(nq, s, k, kv);
-    for (unsigned i = 0; i < nq; i++)
-        if (s->hi[i]) softmax(s, i);
+    softmax(nq, s);
     if (nq % PV_Q == 0) {
         for (unsigned i = 0; i < nq; i += PV_Q) add_together(PV_Q, s, i, v, kv);
     } else {

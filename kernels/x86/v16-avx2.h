@@ -188,13 +188,22 @@ V __m256 v16_exp_scale_half(__m256 p, __m256 t, __m256 x)
 {
     __m256i shift = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
     __m256 r = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), shift));
-    __m256 low = _mm256_cmp_ps(x, _mm256_set1_ps(EXP_MIN), _CMP_LT_OQ);
-    __m256 high = _mm256_cmp_ps(x, _mm256_set1_ps(EXP_MAX), _CMP_GT_OQ);
-    return _mm256_blendv_ps(_mm256_andnot_ps(low, r), _mm256_set1_ps(INFINITY), high);
+    return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(EXP_MIN), _CMP_LT_OQ), r);
 }
 
-/* bits(p) + (bits(t) << 23), but 0 where x < EXP_MIN and INFINITY where x > EXP_MAX. */
+/* bits(p) + (bits(t) << 23), but 0 where x < EXP_MIN. */
 V v16 v16_exp_scale(v16 p, v16 t, v16 x)
 {
     return V16(v16_exp_scale_half(p.a, t.a, x.a), v16_exp_scale_half(p.b, t.b, x.b));
+}
+
+V __m256 v16_exp_cut_half(__m256 e, __m256 x)
+{
+    return _mm256_blendv_ps(e, _mm256_set1_ps(INFINITY), _mm256_cmp_ps(x, _mm256_set1_ps(EXP_MAX), _CMP_GT_OQ));
+}
+
+/* @e, but INFINITY where x > EXP_MAX. */
+V v16 v16_exp_cut(v16 e, v16 x)
+{
+    return V16(v16_exp_cut_half(e.a, x.a), v16_exp_cut_half(e.b, x.b));
 }

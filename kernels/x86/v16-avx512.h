@@ -162,13 +162,18 @@ V v16 v16_range(v16 a, v16 b, unsigned lo, unsigned hi)
     return V16(_mm512_mask_mov_ps(b.v, (__mmask16)(v16_mask(hi) & ~v16_mask(lo)), a.v));
 }
 
-/* bits(p) + (bits(t) << 23), but 0 where x < EXP_MIN and INFINITY where x > EXP_MAX. */
+/* bits(p) + (bits(t) << 23), but 0 where x < EXP_MIN. */
 V v16 v16_exp_scale(v16 p, v16 t, v16 x)
 {
     __m512i shift = _mm512_slli_epi32(_mm512_castps_si512(t.v), 23);
     __m512 r = _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p.v), shift));
-    __mmask16 low = _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ);
+    return V16(
+        _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(EXP_MIN), _CMP_LT_OQ), _mm512_setzero_ps()));
+}
+
+/* @e, but INFINITY where x > EXP_MAX. */
+V v16 v16_exp_cut(v16 e, v16 x)
+{
     __mmask16 high = _mm512_cmp_ps_mask(x.v, _mm512_set1_ps(EXP_MAX), _CMP_GT_OQ);
-    r = _mm512_mask_mov_ps(r, low, _mm512_setzero_ps());
-    return V16(_mm512_mask_mov_ps(r, high, _mm512_set1_ps(INFINITY)));
+    return V16(_mm512_mask_mov_ps(e.v, high, _mm512_set1_ps(INFINITY)));
 }

@@ -10,6 +10,7 @@
 #include "kernels/table.h"
 #include <immintrin.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define X86(name) KERN_PASTE(name, X86_SUFFIX)
@@ -35,8 +36,8 @@
 #include "kernels/x86/v16-avx2.h"
 #endif
 
-/* expf.h's polynomial. */
-V v16 v16_exp(v16 x)
+/* expf.h's polynomial, for x <= EXP_MAX or a NaN. */
+V v16 v16_exp_below(v16 x)
 {
     v16 t = v16_fma(x, v16_set1(EXP_LOG2E), v16_set1(EXP_MAGIC)), n = v16_sub(t, v16_set1(EXP_MAGIC));
     v16 r = v16_fma(n, v16_set1(-EXP_LN2_HI), x);
@@ -48,6 +49,12 @@ V v16 v16_exp(v16 x)
     p = v16_fma(p, r, v16_set1(1));
     p = v16_fma(p, r, v16_set1(1));
     return v16_exp_scale(p, t, x);
+}
+
+/* The same for all x. */
+V v16 v16_exp(v16 x)
+{
+    return v16_exp_cut(v16_exp_below(x), x);
 }
 
 V v16 v16_softcap(v16 x, v16 cap)
@@ -71,6 +78,39 @@ V float v16_top(v16 x)
     __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     b = _mm_max_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
+
+V __m256 v16_fold_half(__m256 a, __m256 b, bool top)
+{
+    return top ? _mm256_max_ps(a, b) : _mm256_add_ps(a, b);
+}
+
+/* v16_fold of eight vectors, or v16_top, in the same order. */
+V __m256 v16_fold8(const v16 *x, bool top)
+{
+    __m256 y[8], z[4], u[2];
+    UNROLL
+    for (unsigned i = 0; i < 8; i++) y[i] = v16_fold_half(v16_low(x[i]), v16_high(x[i]), top);
+    UNROLL
+    for (unsigned i = 0; i < 4; i++) /* four lanes of vector i, then of i + 4 */
+        z[i] = v16_fold_half(_mm256_permute2f128_ps(y[i], y[i + 4], 0x20), _mm256_permute2f128_ps(y[i], y[i + 4], 0x31),
+                             top);
+    UNROLL
+    for (unsigned i = 0; i < 2; i++)
+        u[i] = v16_fold_half(_mm256_shuffle_ps(z[2 * i], z[2 * i + 1], 0x44),
+                             _mm256_shuffle_ps(z[2 * i], z[2 * i + 1], 0xee), top);
+    return v16_fold_half(_mm256_shuffle_ps(u[0], u[1], 0x88), _mm256_shuffle_ps(u[0], u[1], 0xdd), top);
+}
+
+/* v16_fold of n vectors, or v16_top. */
+V void v16_fold_n(float *out, const v16 *x, unsigned n, bool top)
+{
+    if (n == 8) {
+        _mm256_storeu_ps(out, v16_fold8(x, top));
+        return;
+    }
+    UNROLL
+    for (unsigned i = 0; i < n; i++) out[i] = top ? v16_top(x[i]) : v16_fold(x[i]);
 }
 
 /* Sixteen lanes rounded half to even, clamped to -127 … 127. */

@@ -2,29 +2,55 @@
 /* Operations on one vector; kernels.h states their order. */
 #include "kernels/x86/v16.h"
 
-/* Sum of the bytes of @c. */
-V int16_t sum_i8(__m128i c)
+/* Thirty-two lanes rounded half to even, clamped to -127 … 127. */
+V __m256i round_codes(v16 lo, v16 hi)
 {
-    __m128i w = _mm_maddubs_epi16(_mm_set1_epi8(1), c);
-    w = _mm_madd_epi16(w, _mm_set1_epi16(1));
-    w = _mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(1, 0, 3, 2)));
-    return (int16_t)_mm_cvtsi128_si32(_mm_add_epi32(w, _mm_shuffle_epi32(w, _MM_SHUFFLE(2, 3, 0, 1))));
+    __m256i a = _mm256_packs_epi32(_mm256_cvtps_epi32(v16_low(lo)), _mm256_cvtps_epi32(v16_high(lo)));
+    __m256i b = _mm256_packs_epi32(_mm256_cvtps_epi32(v16_low(hi)), _mm256_cvtps_epi32(v16_high(hi)));
+    __m256i c = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    return _mm256_max_epi8(c, _mm256_set1_epi8(-127));
+}
+
+/* The codes of a block and their two sums; @d: its scale. */
+V void quantize_block(int8_t *q, int16_t *s, const float *x, float d)
+{
+    __m256i c = _mm256_setzero_si256();
+    if (d != 0) c = round_codes(v16_div(v16_load(x), v16_set1(d)), v16_div(v16_load(x + 16), v16_set1(d)));
+    __m256i sum = _mm256_maddubs_epi16(_mm256_set1_epi8(1), c);
+    sum = _mm256_madd_epi16(sum, _mm256_set1_epi16(1)); /* of four codes each */
+    sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, _MM_SHUFFLE(1, 0, 3, 2)));
+    sum = _mm256_add_epi32(sum, _mm256_shuffle_epi32(sum, _MM_SHUFFLE(2, 3, 0, 1)));
+    s[0] = (int16_t)_mm256_extract_epi32(sum, 0);
+    s[1] = (int16_t)_mm256_extract_epi32(sum, 4);
+    _mm256_storeu_si256((__m256i *)q, c);
+}
+
+/* @n blocks, a constant: the largest values of all of them first, since each code waits for that of its block. */
+V void quantize_blocks(unsigned n, int8_t *q, float *d, int16_t *s, const float *x, size_t step)
+{
+    v16 most[8];
+    float scale[8];
+    UNROLL
+    for (unsigned i = 0; i < n; i++)
+        most[i] = v16_max(v16_abs(v16_load(x + i * KERN_BLOCK)), v16_abs(v16_load(x + i * KERN_BLOCK + 16)));
+    v16_fold_n(scale, most, n, true);
+    UNROLL
+    for (unsigned i = 0; i < n; i++) scale[i] /= 127;
+    UNROLL
+    for (unsigned i = 0; i < n; i++) {
+        d[i * step] = scale[i];
+        quantize_block(q + i * step * KERN_BLOCK, s + i * step * 2, x + i * KERN_BLOCK, scale[i]);
+    }
 }
 
 void X86(quantize)(int8_t *q, float *d, int16_t *s, const float *x, size_t k, size_t step)
 {
-    for (size_t b = 0; b < k / KERN_BLOCK; b++, x += KERN_BLOCK, q += step * KERN_BLOCK, d += step, s += step * 2) {
-        v16 lo = v16_load(x), hi = v16_load(x + 16);
-        *d = v16_top(v16_max(v16_abs(lo), v16_abs(hi))) / 127;
-        __m128i c[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
-        if (*d != 0) {
-            c[0] = v16_round_i8(v16_div(lo, v16_set1(*d)));
-            c[1] = v16_round_i8(v16_div(hi, v16_set1(*d)));
-        }
-        s[0] = sum_i8(c[0]);
-        s[1] = sum_i8(c[1]);
-        memcpy(q, c, sizeof(c));
-    }
+    const size_t nb = k / KERN_BLOCK;
+    size_t b = 0;
+    for (; b + 8 <= nb; b += 8)
+        quantize_blocks(8, q + b * step * KERN_BLOCK, d + b * step, s + b * step * 2, x + b * KERN_BLOCK, step);
+    for (; b < nb; b++)
+        quantize_blocks(1, q + b * step * KERN_BLOCK, d + b * step, s + b * step * 2, x + b * KERN_BLOCK, step);
 }
 
 void X86(rmsnorm)(float *out, const float *x, const float *w, size_t k, float eps)

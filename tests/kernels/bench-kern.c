@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How fast the kernels are, one thread: bench-kern [VARIANT [TYPE]]. Matrices of k = 2048; with one token it reads
- * 128 MiB of panels once through, as decoding does. GB/s count the panels' bytes, Gop/s two for each weight and token.
- * Not a test.
+ * How fast the kernels are, one thread: bench-kern [VARIANT [TYPE]]; TYPE "vectors": all but products. Matrices of k =
+ * 2048; with one token it reads 128 MiB of panels once through, as decoding does. GB/s count the panels' bytes, Gop/s
+ * two for each weight and token. Not a test.
  */
 #include "kernels/kernels.h"
 #include <math.h>
@@ -59,6 +59,24 @@ static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
     free(w), free(src), free(f), free(d), free(q), free(s), free(out);
 }
 
+/* Rows of K values, one after the other in a group of 48 tokens. */
+static void bench_quantize(const struct kernels *k)
+{
+    float *f = room(K * sizeof(*f)), *d = room(KERN_GROUP * K / KERN_BLOCK * sizeof(*d));
+    int8_t *q = room((size_t)KERN_GROUP * K);
+    int16_t *s = room((size_t)KERN_GROUP * K / 16 * sizeof(*s));
+    for (size_t i = 0; i < K; i++) f[i] = sinf((float)i);
+    double from = now(), best = INFINITY;
+    do {
+        double t0 = now();
+        for (size_t t = 0; t < KERN_GROUP; t++) k->quantize(q + t * KERN_BLOCK, d + t, s + t * 2, f, K, KERN_GROUP);
+        double took = now() - t0;
+        if (took < best) best = took;
+    } while (now() - from < SECONDS);
+    printf("%-7s quantize: %7.1f ns a block of 32\n", k->name, best / (KERN_GROUP * K / KERN_BLOCK) * 1e9);
+    free(f), free(q), free(d), free(s);
+}
+
 static void bench_attn(const struct kernels *k, enum kern_kv kv, size_t n_q)
 {
     enum { DIM = 64, BLOCKS = KV_SEGMENT / KV_BLOCK };
@@ -109,7 +127,9 @@ int main(int argc, char **argv)
             if (argc > 2 && strcmp(argv[2], kern_type_name((enum kern_type)t)) != 0) continue;
             for (size_t j = 0; j < 3; j++) bench_matmul(k, (enum kern_type)t, tokens[j]);
         }
-        for (int t = 0; t < KERN_KV_TYPES && argc < 3; t++)
+        if (argc > 2 && strcmp(argv[2], "vectors") != 0) continue;
+        bench_quantize(k);
+        for (int t = 0; t < KERN_KV_TYPES; t++)
             for (size_t j = 0; j < 3; j++) bench_attn(k, (enum kern_kv)t, queries[j]);
     }
     return 0;

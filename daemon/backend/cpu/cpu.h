@@ -83,9 +83,9 @@ struct attn_scratch {
     uint32_t *begin, *end;   /* [threads][tile rows] */
 };
 
-#define TOKEN_TILE   (2 * KERN_GROUP)                    /* tokens that a few panels are multiplied with at once, and */
-#define TILE_MOST    (TOKEN_TILE + KERN_GROUP - 1)       /* most of them: the last tile has those left over */
-#define GATED_VALUES (2 * KERN_BLOCK * (TILE_MOST + 1u)) /* two quantization blocks of each */
+#define TOKEN_TILE   (2 * KERN_GROUP)                /* tokens that a few panels are multiplied with at once, and */
+#define TILE_MOST    (TOKEN_TILE + KERN_GROUP - 1)   /* most of them: the last tile has those left over */
+#define GATED_VALUES (KERN_BLOCK * (TILE_MOST + 1u)) /* of a tile in one quantization block of columns */
 
 /* Buffers of one batch of up to batch_tokens, in one mapping. */
 struct scratch {

@@ -142,25 +142,40 @@ static void add_bias(const struct job *j, const struct matrix *m, const struct g
     for (size_t t = 0; t < tokens; t++) j->p->c->kern->add(x + t * n, m->bias + (size_t)g->at * m->rows + row, n);
 }
 
-/* Columns [row, row + n) of @tokens rows of scratch.gated, from row @t of @g on. */
-static void gate_columns(const struct job *j, const struct group *g, size_t t, size_t tokens, uint32_t row, uint32_t n,
-                         uint32_t thread)
+/* Columns [row, row + n) of @tokens rows of scratch.gated, from row @t of @g on, where a group of kern_acts begins:
+ * x[tokens][n]. */
+static void store_columns(const struct job *j, const struct group *g, size_t t, size_t tokens, uint32_t row, uint32_t n,
+                          const float *x)
 {
     const struct pass *p = j->p;
     const struct acts *out = &p->c->scratch.gated;
+    if (!p->quantize) {
+        for (size_t i = 0; i < tokens; i++) memcpy(out->f + (t + i) * out->k + row, x + i * n, n * sizeof(*x));
+    } else if (n > KERN_BLOCK) {
+        for (size_t i = 0; i < tokens; i++) cpu_quantize(p, out, g, t + i, row, x + i * n, n);
+    } else { /* the blocks of a group's tokens follow each other */
+        const size_t nb = out->k / KERN_BLOCK;
+        for (size_t i = 0, step; i < tokens; i += step) {
+            const struct kern_act a = kern_act(g->n, t + i - g->first, nb);
+            const size_t at = g->first * nb + a.at + row / KERN_BLOCK * a.step;
+            step = a.step;
+            p->c->kern->quantize(out->q + at * KERN_BLOCK, out->d + at, out->s + at * 2, x + i * n, step * n, 1);
+        }
+    }
+}
+
+/* Compute columns [row, row + n) of these rows. */
+static void gate_columns(const struct job *j, const struct group *g, size_t t, size_t tokens, uint32_t row, uint32_t n,
+                         uint32_t thread)
+{
     const struct kern_acts in = acts_of(j->in, t, tokens);
-    float *gate = p->c->scratch.columns + (size_t)thread * 2 * GATED_VALUES, *up = gate + GATED_VALUES;
+    float *gate = j->p->c->scratch.columns + (size_t)thread * 2 * GATED_VALUES, *up = gate + GATED_VALUES;
     multiply(j, j->gate, g, &in, row, n, gate, n);
     multiply(j, j->up, g, &in, row, n, up, n);
     add_bias(j, j->gate, g, row, n, gate, tokens);
     add_bias(j, j->up, g, row, n, up, tokens);
-    activate(p, gate, up, tokens * n);
-    for (size_t i = 0; i < tokens; i++, gate += n) {
-        if (p->quantize)
-            cpu_quantize(p, out, g, t + i, row, gate, n);
-        else
-            memcpy(out->f + (t + i) * out->k + row, gate, n * sizeof(*gate));
-    }
+    activate(j->p, gate, up, tokens * n);
+    store_columns(j, g, t, tokens, row, n, gate);
 }
 
 static void run_gated(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
@@ -172,8 +187,7 @@ static void run_gated(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
         const uint32_t last_row = (to - first) * KERN_BLOCK, rows = j->gate->rows;
         for (size_t t = g.first, last = t + g.n, tokens; t < last; t += tokens) {
             tokens = tile_of(last - t);
-            const uint32_t fit = (uint32_t)(GATED_VALUES / tokens) / KERN_BLOCK * KERN_BLOCK;
-            const uint32_t most = fit < GATED_WIDE ? fit : GATED_WIDE, stop = last_row < rows ? last_row : rows;
+            const uint32_t most = tokens > FEW ? KERN_BLOCK : GATED_WIDE, stop = last_row < rows ? last_row : rows;
             for (uint32_t row = (begin - first) * KERN_BLOCK, n; row < stop; row += n) {
                 n = stop - row < most ? stop - row : most;
                 gate_columns(j, &g, t, tokens, row, n, thread);

@@ -144,7 +144,6 @@ static void attend(const struct pass *p, const struct attn_tile *tile, const str
         begin[r] = first > span.from ? first - span.from : 0;
         end[r] = last > span.from ? last - span.from : 0;
     }
-    if (t->alone && !span.sinks && t->pos < span.to) cpu_place_heads(p, tile->token, item->head, 1);
     size_t row = item_row(y, tile, item->head, item->part);
     struct kern_attn a = {.q = q,
                           .begin = begin,
@@ -186,13 +185,27 @@ static void merge(const struct pass *p, const struct attn_tile *tile, uint32_t h
 }
 
 /* The last items have the most keys: start with them, so that threads finish at about the same time. */
+static const struct attn_item *item_of(const struct wave *w, uint32_t i)
+{
+    return &w->p->c->scratch.attn.items[w->n_items - 1 - i];
+}
+
+/* Store K and V of a token that is alone, in the part that has its position: the last but the sink scores. */
+static void place(const struct pass *p, const struct attn_item *item)
+{
+    const struct attn_tile *tile = &p->c->scratch.attn.tiles[item->tile];
+    const uint32_t last = tile->parts - 1 - (p->w->sink_scores != NULL);
+    if (p->c->scratch.tokens[tile->token].alone && item->part == last) cpu_place_heads(p, tile->token, item->head, 1);
+}
+
 static void run_items(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct wave *w = ctx;
     const struct pass *p = w->p;
     const struct scratch *s = &p->c->scratch;
+    for (uint32_t i = begin; i < end; i++) place(p, item_of(w, i)); /* long before the loads, which wait for them */
     for (uint32_t i = begin; i < end; i++) {
-        const struct attn_item *item = &s->attn.items[w->n_items - 1 - i];
+        const struct attn_item *item = item_of(w, i);
         const struct attn_tile *tile = &s->attn.tiles[item->tile];
         if (p->w->sink_scores && item->part + 1 == tile->parts)
             score_sinks(p, tile, item);

@@ -106,6 +106,39 @@ static void test_long_batches(void **state)
     gguf_close(g);
 }
 
+/* Batches of several tiles of tokens, more threads than pieces, then single tokens. With 4 KV heads, the columns of one
+ * are no whole quantization block. */
+static void test_many_threads(void **state)
+{
+    static const uint32_t threads[] = {1, 2, 5, 16}, first[] = {40, 250, 97, 200}, all = 256;
+    for (uint32_t kv_heads = 2; kv_heads <= 4; kv_heads += 2) {
+        struct tiny t;
+        tiny_init(&t);
+        t.type = 3; /* Q4_1 */
+        t.kv_heads = kv_heads;
+        struct gguf *g = model_file_tiny(&t);
+        struct backend_seq want = {0};
+        for (size_t i = 0; i < 4; i++) {
+            struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = threads[i]});
+            struct backend_seq s;
+            backend_seq_init(&s, b, all, 5, 0);
+            while (s.done < 250)
+                backend_seq_step(b, &s, &(uint32_t){s.done + first[i] > 250 ? 250 - s.done : first[i]}, 1);
+            backend_seq_run(b, &s, 1);
+            if (want.done) {
+                backend_seq_same_logits(&want, &s);
+                backend_seq_fini(&s);
+            } else {
+                sane(&s);
+                want = s;
+            }
+            backend_free(b);
+        }
+        backend_seq_fini(&want);
+        gguf_close(g);
+    }
+}
+
 /* --- a fixture: one Q4_1 model, and for each KV type a backend of two threads and a sequence computed alone, as the
  * standard --- */
 
@@ -505,6 +538,7 @@ int main(void)
     const struct CMUnitTest more[] = {
         cmocka_unit_test_setup(test_time_is_counted_by_part, choose),
         cmocka_unit_test_setup(test_only_wanted_rows, choose),
+        cmocka_unit_test(test_many_threads),
         cmocka_unit_test(test_hidden_state),
         cmocka_unit_test(test_embeddings_as_input),
         cmocka_unit_test_setup(test_what_cannot_run, choose),

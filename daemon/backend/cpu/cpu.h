@@ -167,10 +167,8 @@ bool cpu_quantized(const struct product *set, uint32_t n);
  * message. */
 int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden);
 
-/* Store K and V of all tokens of the batch that are not alone: scratch.k and .v -> their KV blocks. */
-void cpu_place(struct pass *p);
-
-/* The same for KV heads [first, first + n) of token @i of the batch: bias, norm, rotation. */
+/* Bias, norm and rotate KV heads [first, first + n) of token @i of the batch, and store them: scratch.k and .v -> their
+ * KV block. If the norm is one of all heads, @n is all, and scratch.q gets its bias and norm too. */
 void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n);
 
 /* Query heads [first, first + n) of token @i: scratch.q -> out[n][head_dim], with bias, norm and rotation. @sinks: the

@@ -4,7 +4,7 @@
  *
  * A layer is seven runs of the compute pool, each of which ends with a barrier: norm; q, k, v; attention; o; norm;
  * gate, up and activation; down. Each run also quantizes the input of the next. Prompts need one more before attention,
- * which stores K and V (cpu_place). A run over few tokens is not divided: a single token has five barriers. */
+ * which stores K and V (place_tokens). A run over few tokens is not divided: a single token has five barriers. */
 #include "daemon/backend/cpu/cpu.h"
 #include <math.h>
 #include <string.h>
@@ -86,6 +86,14 @@ static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     }
 }
 
+/* Attention places the K and V of tokens that are alone. */
+static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct pass *p = ctx;
+    for (size_t i = begin; i < end; i++)
+        if (!p->c->scratch.tokens[i].alone) cpu_place_heads(p, i, 0, p->c->base.hparams.kv_heads);
+}
+
 static void join_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct pass *p = ctx;
@@ -123,7 +131,7 @@ static void qkv_block(struct pass *p)
     p->quantize = cpu_quantized(qkv, 3);
     each_token(p, norm_tokens);
     cpu_products(p, qkv, 3, &s->h, p->n);
-    if (p->together) cpu_place(p);
+    if (p->together) each_token(p, place_tokens);
 }
 
 static void move(float *rows, size_t to, size_t from, size_t width)

@@ -34,6 +34,8 @@ void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n)
     const struct kv_memory *kv = &c->kv[p->group];
     const size_t dim = y->head_dim, row = (i * y->kv_heads + first) * dim;
     float *k = c->scratch.k + row, *v = c->scratch.v + row;
+    if (y->desc->qk_norm == QK_NORM_WHOLE)
+        finish(p, c->scratch.q + i * y->heads * dim, 0, y->heads, p->w->q.bias, p->w->q_norm);
     finish(p, k, first, n, p->w->k.bias, p->w->k_norm);
     rotate(p, i, k, n, false);
     if (p->w->v.bias) c->kern->add(v, p->w->v.bias + first * dim, n * dim);
@@ -51,22 +53,4 @@ void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n,
     memcpy(out, p->c->scratch.q + (i * y->heads + first) * dim, n * dim * sizeof(*out));
     if (y->desc->qk_norm != QK_NORM_WHOLE) finish(p, out, first, n, p->w->q.bias, p->w->q_norm);
     rotate(p, i, out, n, sinks);
-}
-
-static void place_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct pass *p = ctx;
-    const struct hparams *y = &p->c->base.hparams;
-    const struct scratch *s = &p->c->scratch;
-    for (size_t i = begin; i < end; i++) {
-        if (s->tokens[i].alone) continue;
-        cpu_place_heads(p, i, 0, y->kv_heads);
-        if (y->desc->qk_norm != QK_NORM_WHOLE) continue;
-        finish(p, s->q + i * y->heads * y->head_dim, 0, y->heads, p->w->q.bias, p->w->q_norm);
-    }
-}
-
-void cpu_place(struct pass *p)
-{
-    cpu_each(p, place_tokens, p->n);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#include "daemon/command/chart.h"
 #include "daemon/command/command.h"
+#include "daemon/command/simulate-plot.h"
 #include "daemon/simulate/caches.h"
-#include "daemon/simulate/plot.h"
 #include "daemon/simulate/report.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -172,15 +173,9 @@ static int parse(struct options *o, int argc, char **argv)
 static int write_plot(const char *path, const struct sim_result *results, const struct options *o)
 {
     const char *names[SIM_POLICIES];
-    FILE *f = fopen(path, "we");
-    int r = f ? 0 : -errno;
-    if (f) {
-        for (int k = 0; k < o->n_policies; k++) names[k] = sim_policy_names[o->policies[k]];
-        plot_write(f, results, names, o->n_policies);
-        bool good = !ferror(f);
-        if (fclose(f) != 0 || !good) r = errno ? -errno : -EIO;
-    }
-    return r < 0 ? error_say(r, "%s: %s", path, strerror(-r)) : 0;
+    for (int k = 0; k < o->n_policies; k++) names[k] = sim_policy_names[o->policies[k]];
+    const struct simulate_plot plot = {results, names, o->n_policies};
+    return chart_file(path, simulate_plot_draw, &plot);
 }
 
 static int print(const struct options *o, const struct trace *t, const struct sim_result *results)

@@ -1,140 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The limits of the machine, so that every other figure can be read as a share of them. Both loops are as simple as
- * possible: no kernel is faster. Machines are shared, so the best of many short passes counts.
+ * The limits of the machine, so that every other figure can be read as a share of them. Machines are shared, so the
+ * best of many short passes counts. Memory is read from a buffer that is several times as large as the caches, in huge
+ * pages that the reading threads have written first, like packed weights. A model that fits into the caches can be
+ * read faster than that, so a buffer of the size of its weights is read too.
  */
 #include "daemon/backend/cpu/compute-pool.h"
+#include "daemon/command/bench-loops.h"
 #include "daemon/command/bench.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
 
-#define STREAMS 8
-#define CHUNK   ((size_t)1 << 20)   /* read at a time by one thread, in STREAMS streams */
-#define WINDOW  ((size_t)24)        /* chunks in a pass; the next pass reads the next chunks */
-#define LEAST   ((size_t)256 << 20) /* smallest buffer; larger if the last cache is large */
-#define AHEAD   ((size_t)2048)      /* bytes of prefetch */
-#define SECONDS 0.4                 /* for each limit */
-#define PIECES  4                   /* per thread, in one pass of arithmetic */
-#define ROUNDS  20000
-#define SUMS    16 /* independent accumulators: at least latency x instructions per cycle */
-
-typedef uint64_t vec __attribute__((vector_size(64)));
-
-struct loops {
-    uint64_t (*read)(const uint8_t *p, size_t ahead); /* reads a chunk */
-    uint64_t (*multiply)(uint64_t *result);           /* returns the number of operations */
-};
+#define HUGE_PAGE ((size_t)2 << 20)
+#define LEAST     ((size_t)256 << 20) /* smallest buffer; larger if the last caches are large */
+#define TIMES     4                   /* the size of the buffer in caches */
+#define PASS      32                  /* chunks of a pass for each thread; the next pass reads the next chunks */
+#define SECONDS   0.2                 /* for each measurement */
+#define PIECES    4                   /* per thread, in one pass of arithmetic */
 
 struct passes {
-    const struct loops *loops;
-    const uint8_t *mem;
-    size_t size, ahead;
+    const struct bench_loops *loops;
+    uint8_t *mem;
+    size_t first, chunks; /* of the pass; of the buffer */
+    unsigned variant;     /* of the loop */
     atomic_ullong result; /* keeps the work from being optimized away */
     atomic_ullong ops;
 };
 
-/* --- the loops --- */
-
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL                                                                                                         \
-    _Pragma("GCC unroll 16") /* an array of vectors stays in registers only when all its loops are unrolled */
-
-INLINE uint64_t read_chunk(const uint8_t *p, size_t ahead)
+static void touch_pages(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
-    const size_t part = CHUNK / STREAMS;
-    vec a = {0}, all[STREAMS] = {0};
-    for (size_t i = 0; i < part; i += sizeof(vec)) {
-        const uint8_t *at = p + i;
-        if (ahead)
-            for (size_t s = 0; s < STREAMS; s++) __builtin_prefetch(at + s * part + ahead);
-        UNROLL for (size_t s = 0; s < STREAMS; s++) all[s] |= *(const vec *)(at + s * part);
-    }
-    for (size_t s = 0; s < STREAMS; s++) a |= all[s];
-    return a[0] | a[1] | a[2] | a[3] | a[4] | a[5] | a[6] | a[7];
+    struct passes *p = ctx;
+    memset(p->mem + begin * HUGE_PAGE, 1, (end - begin) * HUGE_PAGE);
 }
-
-static uint64_t read_plain(const uint8_t *p, size_t ahead)
-{
-    return read_chunk(p, ahead);
-}
-
-static uint64_t multiply_plain(uint64_t *result)
-{
-    int32_t sum[64] = {0};
-    int8_t x[64], y[64];
-    memset(x, (int)*result, sizeof(x));
-    memset(y, 3, sizeof(y));
-    for (size_t r = 0; r < ROUNDS; r++)
-        for (size_t i = 0; i < 64; i++) sum[i] += x[i] * y[i];
-    for (size_t i = 0; i < 64; i++) *result += (uint32_t)sum[i];
-    return (uint64_t)ROUNDS * 64 * 2;
-}
-
-#ifdef __x86_64__
-__attribute__((target("avx2"))) static uint64_t read_avx2(const uint8_t *p, size_t ahead)
-{
-    return read_chunk(p, ahead);
-}
-
-__attribute__((target("avx512f"))) static uint64_t read_avx512(const uint8_t *p, size_t ahead)
-{
-    return read_chunk(p, ahead);
-}
-
-/* 32 products in one instruction, and two more instructions to add them. */
-__attribute__((target("avx2"))) static uint64_t multiply_avx2(uint64_t *result)
-{
-    __m256i sum[SUMS / 2], one = _mm256_set1_epi16(1), x = _mm256_set1_epi8((char)*result);
-    UNROLL for (size_t i = 0; i < SUMS / 2; i++) sum[i] = _mm256_set1_epi8((char)i);
-    for (size_t r = 0; r < ROUNDS; r++) UNROLL for (size_t i = 0; i < SUMS / 2; i++)
-        {
-            __asm__("" : "+x"(x)); /* a different product each round */
-            sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(_mm256_maddubs_epi16(x, x), one));
-        }
-    UNROLL for (size_t i = 1; i < SUMS / 2; i++) sum[0] = _mm256_add_epi32(sum[0], sum[i]);
-    *result += (uint64_t)_mm256_extract_epi64(sum[0], 0);
-    return (uint64_t)ROUNDS * (SUMS / 2) * 32 * 2;
-}
-
-__attribute__((target("avx512f,avx512vnni"))) static uint64_t multiply_vnni(uint64_t *result)
-{
-    __m512i sum[SUMS], x = _mm512_set1_epi8((char)*result);
-    UNROLL for (size_t i = 0; i < SUMS; i++) sum[i] = _mm512_set1_epi32((int)i);
-    for (size_t r = 0; r < ROUNDS; r++) UNROLL for (size_t i = 0; i < SUMS; i++)
-        {
-            sum[i] = _mm512_dpbusd_epi32(sum[i], x, x);
-            __asm__("" : "+v"(sum[i])); /* stays in its register between rounds */
-        }
-    UNROLL for (size_t i = 1; i < SUMS; i++) sum[0] = _mm512_add_epi32(sum[0], sum[i]);
-    *result +=
-        (uint32_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(sum[0])); /* one lane is enough, because all are equal */
-    return (uint64_t)ROUNDS * SUMS * 64 * 2;
-}
-#endif
-
-static const struct loops *best_loops(void)
-{
-    static const struct loops plain = {read_plain, multiply_plain};
-#ifdef __x86_64__
-    static const struct loops avx2 = {read_avx2, multiply_avx2}, vnni = {read_avx512, multiply_vnni};
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vnni")) return &vnni;
-    if (__builtin_cpu_supports("avx2")) return &avx2;
-#endif
-    return &plain;
-}
-
-/* --- passes --- */
 
 static void read_pieces(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     struct passes *p = ctx;
     uint64_t bits = 0;
-    for (size_t i = begin; i < end; i++) bits |= p->loops->read(p->mem + i * CHUNK, p->ahead);
+    for (size_t i = begin; i < end; i++)
+        bits |= p->loops->read(p->mem + (p->first + i) % p->chunks * BENCH_CHUNK, p->variant);
     atomic_fetch_or(&p->result, bits);
 }
 
@@ -142,63 +50,95 @@ static void multiply_pieces(void *ctx, uint32_t begin, uint32_t end, uint32_t th
 {
     struct passes *p = ctx;
     uint64_t result = 1, ops = 0;
-    for (uint32_t i = begin; i < end; i++) ops += p->loops->multiply(&result);
+    for (uint32_t i = begin; i < end; i++) ops += p->loops->multiply[p->variant](&result);
     atomic_fetch_or(&p->result, result);
     atomic_fetch_add(&p->ops, ops);
 }
 
-static double best_read(struct passes *p, struct compute_pool *pool, const uint8_t *mem)
+/* Read the first @bytes of the buffer in passes, at least twice. */
+static double best_read(struct passes *p, struct compute_pool *pool, size_t bytes)
 {
     double end = tool_now() + SECONDS, best = 0;
-    const size_t pass = WINDOW * CHUNK;
-    for (size_t i = 0; i * pass < 2 * p->size || tool_now() < end; i++) {
-        p->mem = mem + i * pass % p->size;
-        p->ahead = i % 2 ? AHEAD : 0; /* the hardware prefetchers alone are sometimes faster */
+    uint64_t threads = compute_pool_threads(pool);
+    p->chunks = (bytes + BENCH_CHUNK - 1) / BENCH_CHUNK;
+    p->first = 0;
+    uint32_t pass = (uint32_t)(p->chunks < threads * PASS ? p->chunks : threads * PASS);
+    for (size_t i = 0; i * pass < 2 * p->chunks || i < 2 * BENCH_READS || tool_now() < end; i++) {
+        p->variant = i % BENCH_READS;
         double start = tool_now();
-        compute_pool_run(pool, read_pieces, p, WINDOW, 1);
-        double gbps = (double)pass / (tool_now() - start) * 1e-9;
+        compute_pool_run(pool, read_pieces, p, pass, 1);
+        double gbps = (double)pass * BENCH_CHUNK / (tool_now() - start) * 1e-9;
         if (gbps > best) best = gbps;
+        p->first = (p->first + pass) % p->chunks;
     }
     return best;
 }
 
 static double best_int8(struct passes *p, struct compute_pool *pool)
 {
-    double end = tool_now() + SECONDS, best = 0;
-    for (int i = 0; i < 3 || tool_now() < end; i++) {
-        atomic_store(&p->ops, 0);
-        double start = tool_now();
-        compute_pool_run(pool, multiply_pieces, p, compute_pool_threads(pool) * PIECES, 1);
-        double gops = (double)atomic_load(&p->ops) / (tool_now() - start) * 1e-9;
-        if (gops > best) best = gops;
+    double best = 0;
+    for (p->variant = 0; p->loops->multiply[p->variant]; p->variant++) {
+        double end = tool_now() + SECONDS;
+        for (int i = 0; i < 3 || tool_now() < end; i++) {
+            atomic_store(&p->ops, 0);
+            double start = tool_now();
+            compute_pool_run(pool, multiply_pieces, p, compute_pool_threads(pool) * PIECES, 1);
+            double gops = (double)atomic_load(&p->ops) / (tool_now() - start) * 1e-9;
+            if (gops > best) best = gops;
+        }
     }
     return best;
 }
 
-static size_t buffer_size(void)
+/* CPUs that share the last cache of the first CPU; 0: unknown. */
+static long sharing(void)
 {
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    size_t size = cache > 0 && (size_t)cache < SIZE_MAX / 8 ? 4 * (size_t)cache : 0;
-    return (size > LEAST ? size : LEAST) / (WINDOW * CHUNK) * (WINDOW * CHUNK);
+    _cleanup_(fclosep) FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "re");
+    long from, to, n = 0;
+    int c = ',';
+    while (f && c == ',' && fscanf(f, "%ld", &from) == 1) { /* "0-7,64-71" */
+        to = from;
+        c = fgetc(f);
+        if (c == '-' && fscanf(f, "%ld", &to) == 1) c = fgetc(f);
+        n += to - from + 1;
+    }
+    return n;
 }
 
-int bench_limits(struct bench_limits *out, uint32_t threads)
+/* A multiple of HUGE_PAGE. */
+static size_t buffer_size(void)
+{
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE), cpus = sysconf(_SC_NPROCESSORS_CONF), share = sharing();
+    size_t caches = share > 0 && cpus > share ? (size_t)((cpus + share - 1) / share) : 1;
+    size_t size = cache > 0 && (size_t)cache < SIZE_MAX / TIMES / caches / 2 ? TIMES * caches * (size_t)cache : 0;
+    return ((size > LEAST ? size : LEAST) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+int bench_limits(struct bench_limits *out, uint32_t threads, uint64_t weight_bytes)
 {
     struct compute_pool *pool = NULL;
-    struct passes p = {.loops = best_loops(), .size = buffer_size()};
-    size_t mapped = p.size + AHEAD;
+    size_t size = buffer_size();
+    struct passes p = {.loops = bench_loops()};
     int r = compute_pool_new(&pool, threads);
     if (r) return r;
-    uint8_t *mem = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mem == MAP_FAILED) {
+    uint8_t *raw = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) {
         compute_pool_free(pool);
-        return error_say(-ENOMEM, "no memory for the bandwidth test (%zu bytes)", mapped);
+        return error_say(-ENOMEM, "no memory for the bandwidth test (%zu bytes)", size);
     }
-    madvise(mem, mapped, MADV_HUGEPAGE); /* as for the weights; a failure costs only speed */
-    memset(mem, 1, mapped);
-    out->read_gbps = best_read(&p, pool, mem);
-    out->int8_gops = best_int8(&p, pool);
-    munmap(mem, mapped);
+    p.mem = (uint8_t *)(((uintptr_t)raw + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+    madvise(p.mem, size, MADV_HUGEPAGE); /* as for the weights; a failure costs only speed */
+    compute_pool_run(pool, touch_pages, &p, (uint32_t)(size / HUGE_PAGE), 1);
+    out->read_gbps = larger(out->read_gbps, best_read(&p, pool, size));
+    if (weight_bytes && weight_bytes < size / 2)
+        out->read_gbps = larger(out->read_gbps, best_read(&p, pool, weight_bytes));
+    out->int8_gops = larger(out->int8_gops, best_int8(&p, pool));
+    munmap(raw, size + HUGE_PAGE);
     compute_pool_free(pool);
     return 0;
 }

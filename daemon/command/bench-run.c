@@ -5,13 +5,16 @@
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <string.h>
+#include <time.h>
 
 #define SAMPLINGS 5
+#define IDLE_NSEC 300000000
 
 /* The run that is repeated. */
 struct run {
     struct tool *l;
-    uint32_t batch, pos, n; /* prefill: batch 0, n tokens; decode: n steps */
+    uint32_t batch, pos, n; /* prefill: batch 0, n tokens; decode: n steps of a sequence each; with rows: n passes */
+    uint32_t rows;          /* of one sequence; 0: prefill or decode */
     int32_t *tokens;
     float *logits;
 };
@@ -32,20 +35,22 @@ static void fill(int32_t *tokens, uint32_t n, uint32_t vocab)
     }
 }
 
-/* One step of @r->batch sequences at position @pos. */
+/* One step of @r->batch sequences at position @pos, with @r->rows tokens of the sequence or one token of each. */
 static int step(const struct run *r, uint32_t pos)
 {
+    uint8_t want[BENCH_ROWS_MAX];
     struct backend *b = r->l->backend;
     uint32_t n_blocks = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
-    static const uint8_t want = WANT_LOGITS;
     _cleanup_(freep) uint32_t *blocks = malloc((size_t)r->batch * n_blocks * sizeof(*blocks));
     _cleanup_(freep) const uint32_t **tables = malloc(r->batch * sizeof(*tables));
     _cleanup_(freep) struct batch_entry *e = calloc(r->batch, sizeof(*e));
     if (!blocks || !tables || !e) return error_origin(-ENOMEM);
+    memset(want, WANT_LOGITS, sizeof(want));
     for (uint32_t i = 0; i < r->batch; i++) {
         for (uint32_t k = 0; k < n_blocks; k++) blocks[(size_t)i * n_blocks + k] = i * n_blocks + k;
         tables[i] = blocks + (size_t)i * n_blocks;
-        e[i] = (struct batch_entry){.blocks = &tables[i], .pos = pos, .n = 1, .tokens = &r->tokens[i], .want = &want};
+        e[i] = (struct batch_entry){
+            .blocks = &tables[i], .pos = pos, .n = r->rows ? r->rows : 1, .tokens = &r->tokens[i], .want = want};
     }
     return b->ops->forward(b, e, r->batch, r->logits, NULL);
 }
@@ -54,8 +59,11 @@ static int run_once(const struct run *r)
 {
     if (!r->batch) return tool_forward(r->l, 0, r->tokens, 0, r->n, r->n - 1, r->logits);
     int e = 0;
-    uint32_t last = r->l->backend->config.ctx - 1;
-    for (uint32_t s = 0; !e && s < r->n; s++) e = step(r, r->pos + s < last ? r->pos + s : last);
+    uint32_t last = r->l->backend->config.ctx - (r->rows ? r->rows : 1);
+    for (uint32_t s = 0; !e && s < r->n; s++) {
+        uint32_t pos = r->pos + (r->rows ? 0 : s);
+        e = step(r, pos < last ? pos : last);
+    }
     return e;
 }
 
@@ -81,55 +89,95 @@ static int fill_kv(const struct run *r)
     return 0;
 }
 
+void bench_energy_open(struct bench_energy *e)
+{
+    e->idle_watts = 0;
+    powercap_open(&e->counters, "");
+    if (!e->counters.n) return;
+    double start = tool_now();
+    nanosleep(&(struct timespec){.tv_nsec = IDLE_NSEC}, NULL);
+    double joules = powercap_read(&e->counters);
+    if (joules > 0) e->idle_watts = joules / (tool_now() - start);
+}
+
+/* Joules since the counters had @before, without the idle power; negative: not readable. */
+static double joules_since(struct bench_energy *e, double before, double seconds)
+{
+    double now = powercap_read(&e->counters), net = now - before - e->idle_watts * seconds;
+    return before < 0 || now < 0 ? -1 : net > 0 ? net : 0;
+}
+
 /* @per: the number of steps in one run. */
 static int repeat(const struct run *r, uint32_t per, const struct bench_method *method, struct bench_result *out)
 {
-    double took[BENCH_RUNS_MAX];
+    double took[BENCH_RUNS_MAX], sum = 0;
     uint64_t all = (uint64_t)per * method->repeats;
-    struct bench_meter meter;
     struct timing part[TIMING_PARTS] = {0};
-    bench_meter_read(&meter);
+    double before = powercap_read(&method->energy->counters);
     r->l->backend->timing = method->timing ? part : NULL;
     int e = 0;
     for (uint32_t i = 0; !e && i < method->repeats; i++) {
         double start = tool_now();
         e = run_once(r);
         took[i] = tool_now() - start;
+        sum += took[i];
     }
     r->l->backend->timing = NULL;
     if (e) return e;
-    out->joules = bench_meter_since(&meter) / (double)all;
+    double joules = joules_since(method->energy, before, sum);
+    out->joules = joules < 0 ? -1 : joules / (double)all;
     qsort(took, method->repeats, sizeof(*took), cmp_double);
     out->seconds = took[method->repeats / 2] / per;
+    out->mean = sum / (double)all;
     for (size_t i = 0; i < TIMING_PARTS; i++)
         out->part[i] = (struct timing){part[i].work_ns / all, part[i].wait_ns / all, part[i].barriers / all};
     return 0;
 }
 
+/* Logits of @rows tokens, aligned as those of the engine. NULL: no memory. The caller frees them. */
+static float *new_logits(const struct tool *l, size_t rows)
+{
+    return aligned_alloc(KERN_ALIGN, kern_align(rows * l->backend->hparams.vocab * sizeof(float)));
+}
+
 int bench_prefill(struct tool *l, uint32_t n, const struct bench_method *method, struct bench_result *out)
 {
-    uint32_t vocab = l->backend->hparams.vocab, cap = l->backend->config.batch_tokens;
+    uint32_t cap = l->backend->config.batch_tokens;
     _cleanup_(freep) int32_t *tokens = malloc(n * sizeof(*tokens));
-    _cleanup_(freep) float *logits = malloc(vocab * sizeof(float));
+    _cleanup_(freep) float *logits = new_logits(l, 1);
     if (!tokens || !logits) return error_origin(-ENOMEM);
-    fill(tokens, n, vocab);
+    fill(tokens, n, l->backend->hparams.vocab);
     struct run r = {.l = l, .n = n, .tokens = tokens, .logits = logits};
     int e = tool_forward(l, 0, tokens, 0, n < cap ? n : cap, n, NULL); /* warm up */
     return e ? e : repeat(&r, 1, method, out);
 }
 
+/* Fill the KV cache and measure @r, which has @n tokens. */
+static int repeat_deep(struct run *r, uint32_t n, const struct bench_method *method, struct bench_result *out)
+{
+    _cleanup_(freep) int32_t *tokens = malloc(n * sizeof(*tokens));
+    _cleanup_(freep) float *logits = new_logits(r->l, n);
+    if (!tokens || !logits) return error_origin(-ENOMEM);
+    fill(tokens, n, r->l->backend->hparams.vocab);
+    r->tokens = tokens;
+    r->logits = logits;
+    int e = fill_kv(r);
+    if (!e) e = step(r, 0); /* warm up */
+    return e ? e : repeat(r, r->n, method, out);
+}
+
 int bench_decode(struct tool *l, uint32_t batch, uint32_t depth, uint32_t steps, const struct bench_method *method,
                  struct bench_result *out)
 {
-    uint32_t vocab = l->backend->hparams.vocab;
-    _cleanup_(freep) int32_t *tokens = malloc(batch * sizeof(*tokens));
-    _cleanup_(freep) float *logits = malloc((size_t)batch * vocab * sizeof(float));
-    if (!tokens || !logits) return error_origin(-ENOMEM);
-    fill(tokens, batch, vocab);
-    struct run r = {.l = l, .batch = batch, .pos = depth, .n = steps, .tokens = tokens, .logits = logits};
-    int e = fill_kv(&r);
-    if (!e) e = step(&r, 0); /* warm up */
-    return e ? e : repeat(&r, steps, method, out);
+    struct run r = {.l = l, .batch = batch, .pos = depth, .n = steps};
+    return repeat_deep(&r, batch, method, out);
+}
+
+int bench_rows(struct tool *l, uint32_t rows, uint32_t depth, uint32_t passes, const struct bench_method *method,
+               struct bench_result *out)
+{
+    struct run r = {.l = l, .batch = 1, .pos = depth, .n = passes, .rows = rows};
+    return repeat_deep(&r, rows, method, out);
 }
 
 double bench_sampling(struct tool *l)

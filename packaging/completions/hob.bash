@@ -194,7 +194,7 @@ _hobd() {
     _hob_option "-m --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --stop-timeout --confine \
--p --prefill -n --decode -b --batch -t -r --repeat --depth -f --file -c --chunks --template --now --policy --room --users \
+-p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --template --now --policy --room --users \
 --block --step-ms --load --stretch --requests --plot"
     case $option in
     -m | --model) _hob_models; return ;;
@@ -211,7 +211,7 @@ _hobd() {
             --queue-timeout --batch-tokens --batch-window --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
-        _hob_offer --model --prefill --decode --batch --threads --repeat --depth --roofline --json --help
+        _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --roofline --plot --json --help
         ;;
     perplexity:-*) _hob_offer --model --file --ctx --chunks --kv-type --threads --json --help ;;
     verify:-*) _hob_offer --model --help ;;

@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 from conftest import HOBD, mktiny
@@ -182,6 +183,48 @@ def test_bench_at_depth_reports_the_parts(tiny):
     assert deep["kv_bytes"] == pytest.approx(shallow["kv_bytes"] * 514.5 / 2.5)
     out = hobd(*args).out
     assert "limits of this machine" in out and "barriers" in out and "J/token" in out
+
+
+def test_bench_scales_over_threads(tiny, tmp_path):
+    cpus = len(os.sched_getaffinity(0))
+    args = ["bench", "-m", tiny, "-p", 32, "-n", 4, "-b", "1,2", "-r", 1, "--threads", f"1,{cpus + 1}"]
+    b = json.loads(hobd(*args, "--json").out)
+    assert [s["threads"] for s in b["scaling"]] == [1, cpus + 1] and b["cpus"] == cpus
+    assert [s["oversubscribed"] for s in b["scaling"]] == [False, True]
+    for s in b["scaling"]:
+        assert s["read_gbps"] > 0 and s["int8_gops"] > 0 and s["prefill"]["tok_s"] > 0
+        assert [d["batch"] for d in s["decode"]] == [1, 2]
+    assert b["threads"] == 1 and b["prefill"] == b["scaling"][0]["prefill"]  # the most threads with a CPU each
+    picture = tmp_path / "scaling.svg"
+    out = hobd(*args, "--plot", picture).out
+    assert f"{cpus + 1}*" in out and f"more threads than the {cpus} CPUs" in out
+    titles = [t.text for t in ElementTree.parse(picture).findall(".//{*}text") if t.get("font-size") == "14"]
+    assert titles == ["prefill, tok/s by threads", "decode of 1 at depth 0", "decode of 2 at depth 0"]
+    assert "-t: '1,0' is not a list" in hobd(*args, "-t", "1,0", check=2).err
+
+
+def test_bench_measures_passes_by_rows(tiny, tmp_path):
+    args = ["bench", "-m", tiny, "-p", 32, "-n", 8, "-b", 1, "-r", 1, "-t", 1, "--rows", "1,4,32", "--depth", "0,512"]
+    picture = tmp_path / "rows.svg"
+    b = json.loads(hobd(*args, "--roofline", "--plot", picture, "--json").out)
+    assert [(r["depth"], r["rows"]) for r in b["rows"]] == [(0, 1), (0, 4), (0, 32), (512, 1), (512, 4), (512, 32)]
+    assert "rows" not in b["scaling"][0]
+    for r in b["rows"]:
+        assert r["ms"] > 0 and r["kv_bytes"] > 0
+        assert r["gbps"] == pytest.approx((r["weight_bytes"] + r["kv_bytes"]) / r["ms"] * 1e-6, rel=1e-4)
+        assert r["share"] == pytest.approx(max(r["gbps"] / b["read_gbps"], r["gops"] / b["int8_gops"]), rel=1e-4)
+        one = next(x for x in b["rows"] if x["rows"] == 1 and x["depth"] == r["depth"])
+        cost, a = r["ms"] / one["ms"], r["break_even"]
+        if a:  # 0: the pass costs no more than one of one row; None: more than a row each
+            assert sum(a ** k for k in range(r["rows"])) == pytest.approx(cost, rel=1e-3)
+        else:
+            assert cost <= 1.001 if a == 0 else cost > r["rows"]
+    circles = ElementTree.parse(picture).findall(".//{*}circle")
+    assert len(circles) == 2 * len(b["rows"])
+    assert "break-even" in hobd(*args).out
+    assert "--rows: '33' is not a list" in hobd("bench", "-m", tiny, "--rows", 33, check=2).err
+    assert "/nowhere/at/all.svg" in hobd("bench", "-m", tiny, "-p", 8, "-n", 1, "-b", 1, "-r", 1, "--plot",
+                                         "/nowhere/at/all.svg", check=1).err
 
 
 def test_bench_refuses_what_does_not_fit(tiny):

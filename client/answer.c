@@ -116,12 +116,34 @@ static int answer_line(struct answer *a, const struct proto_event *e)
     return a->line.len > 0 ? output_write(a->out, a->line.data, a->line.len) : 0;
 }
 
-static void answer_usage(const struct proto_event *e, bool warm, uint64_t others)
+void answer_add(struct answer *a, const struct proto_event *e)
 {
-    uint64_t completion = e->usage_completion + others;
+    a->others.tokens += e->usage_completion;
+    a->others.prompt_j += e->energy.prompt_j;
+    a->others.answer_j += e->energy.token_j * (double)e->usage_completion;
+    a->others.saved_j += e->energy.saved_j;
+}
+
+/* The energy of all answers, of which @e is the last. */
+static void answer_energy(const struct answer *a, const struct proto_event *e, char out[static 128])
+{
+    const struct proto_energy *x = &e->energy;
+    double tokens = (double)(e->usage_completion + a->others.tokens), saved = x->saved_j + a->others.saved_j;
+    double answer = x->token_j * (double)e->usage_completion + a->others.answer_j;
+    int n = snprintf(out, 128, ", energy unknown");
+    if (!x->known) return;
+    n = snprintf(out, 128, ", energy %.3g J prompt", x->prompt_j + a->others.prompt_j);
+    if (tokens > 0) n += snprintf(out + n, 128 - (size_t)n, ", %.3g J/token", answer / tokens);
+    if (saved > 0) snprintf(out + n, 128 - (size_t)n, ", %.3g J saved", saved);
+}
+
+static void answer_usage(const struct answer *a, const struct proto_event *e, bool warm)
+{
+    uint64_t completion = e->usage_completion + a->others.tokens;
     double total = e->queue_ms + e->prefill_ms + e->decode_ms;
     double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
-    char prompt[256], shifted[128] = "";
+    char prompt[256], shifted[128] = "", energy[128];
+    answer_energy(a, e, energy);
     if (e->shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->shifted);
     if (e->cut_prefix || e->cut_suffix)
         snprintf(shifted, sizeof(shifted),
@@ -130,12 +152,13 @@ static void answer_usage(const struct proto_event *e, bool warm, uint64_t others
     snprintf(prompt, sizeof(prompt), "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
              e->usage_cached, shifted);
     if (warm)
-        log_info("%s, prefill %.0f ms%s%s", prompt, total, e->session.len ? ", session " : "",
-                 e->session.len ? e->session.data : "");
+        log_info("%s, prefill %.0f ms%s%s%s", prompt, total, e->session.len ? ", session " : "",
+                 e->session.len ? e->session.data : "", energy);
     else
-        log_info("%s, answer %" PRIu64 " tokens, first token %.0f ms, total %.0f ms, %.1f tok/s, seed %" PRId64 "%s%s",
+        log_info("%s, answer %" PRIu64 " tokens, first token %.0f ms, total %.0f ms, %.1f tok/s, seed %" PRId64
+                 "%s%s%s",
                  prompt, completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
-                 e->session.len ? e->session.data : "");
+                 e->session.len ? e->session.data : "", energy);
 }
 
 /* Finish an answer that failed: print held JSON lines, but discard held text, because it is not a complete answer. */
@@ -169,7 +192,7 @@ static int answer_done(struct answer *a, const struct proto_event *e)
         log_info("answer cut after %" PRIu64 " tokens%s: %s", e->usage_completion,
                  a->thought && !a->spoke ? ", all of them thinking" : "",
                  e->reason == PROTO_STOP_LENGTH ? "limit of --max-tokens" : "the context is full");
-    if (o->verbose && !a->more) answer_usage(e, o->warm, a->others);
+    if (o->verbose && !a->more) answer_usage(a, e, o->warm);
     a->status = a->cancelled ? EXIT_INTERRUPTED : EXIT_ANSWERED;
     return 1;
 }

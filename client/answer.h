@@ -17,15 +17,18 @@ struct answer {
     struct progress progress;
     struct extract extract;
     struct render render;
-    bool rendering;  /* Markdown is styled */
-    bool begun;      /* an event of this request arrived: no retry */
-    bool spoke;      /* a text event of the answer arrived */
-    bool thought;    /* a text event of another channel arrived */
-    bool cancelled;  /* hob canceled the request */
-    bool more;       /* other answers to the same prompt follow */
-    uint64_t others; /* tokens of the earlier answers */
-    char last;       /* the text's last byte */
-    int status;      /* exit status, once it has ended */
+    bool rendering; /* Markdown is styled */
+    bool begun;     /* an event of this request arrived: no retry */
+    bool spoke;     /* a text event of the answer arrived */
+    bool thought;   /* a text event of another channel arrived */
+    bool cancelled; /* hob canceled the request */
+    bool more;      /* other answers to the same prompt follow */
+    struct {
+        uint64_t tokens;
+        double prompt_j, answer_j, saved_j;
+    } others;   /* sums of the earlier answers to the same prompt */
+    char last;  /* the text's last byte */
+    int status; /* exit status, once it has ended */
 };
 
 void answer_init(struct answer *a, const struct options *opt, struct output *out);
@@ -33,6 +36,9 @@ void answer_fini(struct answer *a);
 
 /* 0: the answer continues; 1: it ended, a->status is the exit status; negative as output_write. */
 int answer_event(struct answer *a, const struct proto_event *e);
+
+/* Answer @e, a done event, is one of the earlier ones from now on. */
+void answer_add(struct answer *a, const struct proto_event *e);
 
 /* End the answer without an event: print the error message of @r (negative errno), set the exit status to @status.
  * Returns as answer_event does, never 0. */

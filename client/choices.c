@@ -35,7 +35,7 @@ static int choices_print(struct choices *s, const struct proto_event *e, bool la
     a->more = !last;
     int r = answer_event(a, e);
     if (r <= 0) return r;
-    if (e->type == PROTO_EV_DONE) a->others += e->usage_completion;
+    if (e->type == PROTO_EV_DONE) answer_add(a, e);
     if (s->status == 0) s->status = a->status;
     a->status = s->status;
     a->spoke = a->thought = false;

@@ -2,6 +2,7 @@
 #include "client/jsonl.h"
 #include "client/json.h"
 #include <inttypes.h>
+#include <math.h>
 
 /* Append the index of the answer if there are several. */
 static int jsonl_index(struct buf *out, const struct proto_event *e, bool indexed)
@@ -52,6 +53,13 @@ static int jsonl_timings(struct buf *out, const struct proto_event *e)
     return r == 0 ? buf_puts(out, "}") : r;
 }
 
+static int jsonl_energy(struct buf *out, const struct proto_energy *e)
+{
+    if (!isfinite(e->prompt_j + e->token_j + e->saved_j)) return 0;
+    return buf_printf(out, ",\"energy\":{\"prompt_j\":%.6f,\"token_j\":%.6f,\"saved_j\":%.6f}", e->prompt_j, e->token_j,
+                      e->saved_j);
+}
+
 static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole, bool indexed)
 {
     int r = buf_puts(out, "{\"event\":\"done\",");
@@ -63,6 +71,7 @@ static int jsonl_done(struct buf *out, const struct proto_event *e, const struct
         r = buf_printf(out, ",\"usage\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"completion\":%" PRIu64 "}",
                        e->usage_prompt, e->usage_cached, e->usage_completion);
     if (r == 0) r = jsonl_timings(out, e);
+    if (r == 0 && e->energy.known) r = jsonl_energy(out, &e->energy);
     if (r == 0) r = buf_puts(out, ",\"session\":");
     if (r == 0) r = e->session.len ? json_put_string(out, e->session.data, e->session.len) : buf_puts(out, "null");
     if (r == 0)

@@ -63,6 +63,8 @@ static int status_value(struct buf *out, const struct json_item *item)
         double v = strtod(item->text, &end);
         if (end != item->text && !*end && v >= 0 && v <= 1) return buf_printf(out, "%.1f%%", v * 100);
     }
+    if (item->kind == JSON_SCALAR && strcmp(key, "energy") == 0 && strcmp(item->text, "null") == 0)
+        return buf_puts(out, "unknown");
     /* At most three decimals, without trailing zeros. */
     if (item->kind == JSON_SCALAR && strchr(item->text, '.')) {
         double v = strtod(item->text, &end);

@@ -109,6 +109,18 @@ static int read_timings(struct reading *in, const struct place *where, const msg
     return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }
 
+static int read_energy(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                       const struct field *f)
+{
+    static const struct field fields[] = {
+        {.key = "prompt_j", .read = proto_read_double, .offset = AT(energy.prompt_j)},
+        {.key = "token_j", .read = proto_read_double, .offset = AT(energy.token_j)},
+        {.key = "saved_j", .read = proto_read_double, .offset = AT(energy.saved_j)},
+    };
+    ((struct proto_event *)at)->energy.known = true;
+    return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
+}
+
 #define FIELD_ID                                                                                                       \
     {                                                                                                                  \
         .key = "id", .read = proto_read_u64, .offset = AT(id), .required = true                                        \
@@ -151,6 +163,7 @@ static const struct field done_fields[] = {
     {.key = "reason", .read = read_reason, .offset = AT(reason), .required = true},
     {.key = "usage", .read = read_usage},
     {.key = "timings", .read = read_timings},
+    {.key = "energy", .read = read_energy},
     {.key = "session", .read = proto_read_text, .offset = AT(session)},
     {.key = "miss_at", .read = proto_read_i64, .offset = AT(miss_at)},
     {.key = "shifted", .read = proto_read_u64, .offset = AT(shifted)},

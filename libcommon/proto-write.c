@@ -309,6 +309,16 @@ static void put_text_event(struct writer *w, const struct proto_event *e)
     for (size_t i = 0; i < e->n_ids; i++) msgpack_pack_float(&w->pk, e->logprobs[i]);
 }
 
+static void put_energy(struct writer *w, const struct proto_energy *e)
+{
+    key(w, "energy");
+    struct open_map m = map_begin(w);
+    put_double(w, "prompt_j", e->prompt_j);
+    put_double(w, "token_j", e->token_j);
+    put_double(w, "saved_j", e->saved_j);
+    map_end(w, m);
+}
+
 static void put_done(struct writer *w, const struct proto_event *e)
 {
     put_u64(w, "index", e->index);
@@ -327,6 +337,7 @@ static void put_done(struct writer *w, const struct proto_event *e)
     put_double(w, "decode_ms", e->decode_ms);
     put_double(w, "ttft_ms", e->ttft_ms);
     map_end(w, m);
+    if (e->energy.known) put_energy(w, &e->energy);
     if (e->session.len) put_clean(w, "session", &e->session);
     put_i64_given(w, "miss_at", e->miss_at);
     if (e->shifted) put_u64(w, "shifted", e->shifted);

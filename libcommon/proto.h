@@ -142,6 +142,14 @@ enum proto_reason {
     PROTO_STOP_CONTEXT
 }; /* "stop", "length", … */
 
+/* Joules of the CPU packages, without the idle power. */
+struct proto_energy {
+    bool known;      /* the daemon can read the counters */
+    double prompt_j; /* of the whole prompt */
+    double token_j;  /* of a token of the answer */
+    double saved_j;  /* not spent, because tokens of the prompt were cached */
+};
+
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
 struct proto_event {
     enum proto_event_type type;
@@ -164,6 +172,7 @@ struct proto_event {
     enum proto_reason reason;
     uint64_t usage_prompt, usage_cached, usage_completion;
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
+    struct proto_energy energy;
     struct proto_text session;
     int64_t miss_at;  /* first prompt token that was not reused although the session had one there; -1: none */
     uint64_t shifted; /* tokens that the context policy left out of the prompt */

@@ -198,6 +198,7 @@ static void unload(struct engine *e)
     output_step_fini(&core->output);
     core->sessions = session_store_free(core->sessions);
     loaded_fini(&core->model);
+    energy_close(&core->energy);
 }
 
 static void *engine_main(void *arg)
@@ -205,6 +206,7 @@ static void *engine_main(void *arg)
     struct engine *e = arg;
     struct mailbox *m = &e->core.mail;
     pthread_mutex_lock(&e->core.own);
+    energy_open(&e->core.energy, e->core.config.root ? e->core.config.root : "");
     int r = load_all(e);
     pthread_mutex_lock(&m->lock);
     m->state = r < 0 ? ENGINE_FAILED : ENGINE_READY;

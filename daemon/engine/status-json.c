@@ -72,6 +72,22 @@ static void add_own(json_t *o, const struct status_snapshot *s)
     json_object_set_new(o, "own", own);
 }
 
+/* null: the counters are not readable. */
+static void add_energy(json_t *o, const struct status_snapshot *s)
+{
+    json_t *x = s->energy.known ? json_object() : json_null();
+    if (s->energy.known) {
+        set_real(x, "joules", s->counts.sums.joules);
+        set_real(x, "joules_saved", s->counts.sums.joules_saved);
+    }
+    if (s->energy.known && s->all) { /* the idle power has the work of others in it */
+        set_real(x, "idle_watts", s->energy.idle_watts);
+        json_object_set_new(x, "joules_prompt_token", json_real(s->energy.prompt_token));
+        json_object_set_new(x, "joules_answer_token", json_real(s->energy.answer_token));
+    }
+    json_object_set_new(o, "energy", x);
+}
+
 static void add_uids(json_t *o, const struct status_snapshot *s)
 {
     json_t *list = json_array();
@@ -80,6 +96,7 @@ static void add_uids(json_t *o, const struct status_snapshot *s)
         set_int(u, "uid", s->uids[i].uid);
         add_counts(u, &s->uids[i].counts);
         add_blocks(u, &s->uids[i].cache, &s->uids[i].counts);
+        if (s->energy.known) set_real(u, "joules", s->uids[i].counts.sums.joules);
         json_array_append_new(list, u);
     }
     json_object_set_new(o, "uids", list);
@@ -144,6 +161,7 @@ char *status_json(const struct status_snapshot *s)
     set_int(o, "batch_tokens", c->batch_tokens);
     if (s->has_model) add_model(o, s);
     if (s->state != ENGINE_LOADING) add_counts(o, &s->counts);
+    if (s->has_model) add_energy(o, s);
     if (s->has_cache) add_cache(o, s);
     if (s->state != ENGINE_LOADING) add_own(o, s);
     if (s->all && s->state != ENGINE_LOADING) add_uids(o, s);

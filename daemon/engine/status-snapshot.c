@@ -101,6 +101,11 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     out->kv.preemptions = core->counts.preemptions;
     out->kv.computed = core->counts.computed;
     rates_sum(&core->rates, clock_now_usec(), &out->rates);
+    const struct energy *x = &core->energy;
+    out->energy.known = energy_known(x);
+    out->energy.idle_watts = x->idle_watts;
+    out->energy.prompt_token = x->prompt_token;
+    out->energy.answer_token = x->answer_token;
     if (!c->prefix) return;
     out->has_cache = true;
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);

@@ -50,6 +50,10 @@ struct status_snapshot {
         uint64_t blocks_free, blocks_unused, steps, preemptions, computed;
     } kv;
     struct rates_sum rates;
+    struct {
+        bool known;
+        double idle_watts, prompt_token, answer_token; /* as in struct energy */
+    } energy;
     struct status_counts counts;
     struct {
         uint64_t sessions, bytes, bytes_max;

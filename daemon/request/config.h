@@ -19,6 +19,7 @@ struct engine_config {
     uint64_t batch_window_usec;
     bool window_group; /* as in struct backend_config; no key sets it */
     const char *cpu;   /* HOB_CPU, or NULL */
+    const char *root;  /* prepended to the paths of the energy counters, or NULL; no key sets it */
     /* directories; NULL: none */
     char *packed_dir;          /* packed weights, kept for the next start */
     char *state_dir;           /* sessions, and the secret of the cache's namespaces */

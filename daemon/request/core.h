@@ -6,6 +6,7 @@
  */
 #include "daemon/cache/cache.h"
 #include "daemon/request/draft.h"
+#include "daemon/request/energy.h"
 #include "daemon/request/loaded-model.h"
 #include "daemon/request/mailbox.h"
 #include "daemon/request/plan.h"
@@ -50,6 +51,7 @@ struct core {
     atomic_uint_fast64_t progress; /* steps and pieces of loading, for the watchdog */
     struct core_counts counts;
     struct rates rates;
+    struct energy energy;
 };
 
 /* The engine's thread has more work, and does not wait. */

@@ -73,10 +73,12 @@ void answer_done(struct request *r, struct seq *s, enum proto_reason reason)
     struct proto_event ev = {.type = PROTO_EV_DONE, .reason = reason, .miss_at = -1};
     if (s) seq_resumed(s, now);
     if (reason == PROTO_STOP_CANCEL) show_held(r, s);
-    if (s)
+    if (s) {
         set_usage(&ev, r, s, now);
-    else
+        energy_done(&r->core->energy, &r->core->seqs, s, now, &ev);
+    } else {
         ev.queue_ms = ms(r->submitted, now, 0);
+    }
     if (x) (void)!proto_text_set(&ev.session, session_name(x)->data, session_name(x)->len);
     bool keep = s && (reason != PROTO_STOP_CANCEL || s->output.answer.len > 0);
     end(r, s, keep && r->proto.type == PROTO_GENERATE, &ev);

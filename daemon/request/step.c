@@ -234,6 +234,7 @@ void step_run(struct core *core)
     make_rows(core, runs);
     fill_entries(core, runs);
     uint64_t began = clock_now_usec();
+    energy_begin(&core->energy, &core->seqs, began);
     pthread_mutex_unlock(&core->own); /* a status need not wait */
     int r = b->ops->forward(b, x->entries, runs, x->logits, NULL);
     pthread_mutex_lock(&core->own);
@@ -244,6 +245,7 @@ void step_run(struct core *core)
     uint64_t sampled = core->counts.sampled;
     for (uint32_t i = 0; i < runs; i++) {
         core->counts.computed += p->runs[i].n;
+        energy_computed(&core->energy, p->seqs[p->runs[i].index], p->runs[i].n);
         if (!p->reqs[p->runs[i].index].decoding) step.read += p->runs[i].n;
     }
     core->counts.steps++;
@@ -260,5 +262,7 @@ void step_run(struct core *core)
         if (rows) row += (size_t)(1 + run.draft) * b->hparams.vocab;
     }
     step.written = (uint32_t)(core->counts.sampled - sampled);
-    rates_add(&core->rates, clock_now_usec(), &step);
+    uint64_t now = clock_now_usec();
+    rates_add(&core->rates, now, &step);
+    energy_end(&core->energy, &core->seqs, now, !step_ready(core));
 }

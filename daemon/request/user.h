@@ -11,7 +11,8 @@
 /* Sums since the start of the daemon. */
 struct user_counts {
     uint64_t requests, tokens_prompt, tokens_cached, tokens_generated;
-    const char *last_miss; /* static: why the last prompt was not found as a whole; NULL: no prompt yet */
+    double joules, joules_saved; /* by request/energy.c */
+    const char *last_miss;       /* static: why the last prompt was not found as a whole; NULL: no prompt yet */
 };
 
 struct user {

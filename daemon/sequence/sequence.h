@@ -72,6 +72,12 @@ struct seq_times {
     uint64_t waited[2]; /* preempted, in all: before and after the first token */
 };
 
+/* Joules of the CPU packages, without the idle power; request/energy.c's. */
+struct seq_energy {
+    double prompt, answer;
+    uint32_t pending[2]; /* tokens of the prompt, of the answer whose energy is not known yet */
+};
+
 struct seq {
     struct request *request;
     struct seq_group *group;
@@ -88,6 +94,7 @@ struct seq {
     struct seq_context context;
     struct seq_schedule sched;
     struct seq_times times;
+    struct seq_energy energy;
     struct sampling sampling;   /* survives a preemption */
     struct sample_bias *biases; /* [n_biases] of the request, for sampling_start */
     size_t n_biases;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 struct counts counting;
+void (*counting_hook)(uint64_t tokens);
 
 struct wrapper {
     struct backend base;
@@ -18,11 +19,13 @@ static struct backend *cpu(const struct backend *b)
 
 static int forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)
 {
+    const uint64_t before = counting.tokens;
     counting.forwards++;
     for (size_t i = 0; i < n; i++) {
         counting.tokens += e[i].n;
         for (uint32_t j = 0; e[i].want && j < e[i].n; j++) counting.rows += (e[i].want[j] & WANT_LOGITS) != 0;
     }
+    if (counting_hook) counting_hook(counting.tokens - before);
     cpu(b)->timing = b->timing;
     return cpu(b)->ops->forward(cpu(b), e, n, logits, hidden);
 }

@@ -9,5 +9,8 @@ struct counts {
     uint64_t logsumexps, copies, made; /* made: backends created */
 };
 
+/* Called by each forward with the tokens of its entries; NULL: nothing is called. */
+extern void (*counting_hook)(uint64_t tokens);
+
 /* Of all backends of this type. Read it while no engine runs. */
 extern struct counts counting;

@@ -140,7 +140,7 @@ static void test_verbose_prints_usage(void **state)
     PEER_RUN(&r, two_words, "-v", "hi");
     expect(&r, 0, "one two\n",
            "hob: prompt 11 tokens (4 cached), answer 7 tokens, first token 2 ms, total 5 ms, 2333.3 tok/s, "
-           "seed 9007199254740993\n");
+           "seed 9007199254740993, energy unknown\n");
 }
 
 static void test_jsonl_lines(void **state)
@@ -283,7 +283,7 @@ static void test_warm_prints_nothing(void **state)
     PEER_RUN(&r, warm, "--warm", "hi");
     expect(&r, 0, "", "");
     PEER_RUN(&r, warm, "--warm", "-v", "hi");
-    expect(&r, 0, "", "hob: prompt 11 tokens (4 cached), prefill 5 ms\n");
+    expect(&r, 0, "", "hob: prompt 11 tokens (4 cached), prefill 5 ms, energy unknown\n");
     PEER_RUN(&r, warm, "--warm", "--jsonl", "hi");
     assert_non_null(strstr(r.out, "{\"event\":\"done\","));
     assert_int_equal(r.status, 0);
@@ -353,7 +353,7 @@ static void test_dropped_tokens_are_reported(void **state)
     PEER_RUN(&r, shifted, "-v", "-S", "s", "hi");
     expect(&r, 0, "fine\n",
            "hob: prompt 300 tokens (40 cached, 200 dropped), answer 1 tokens, first token 0 ms, total 0 ms, 0.0 tok/s, "
-           "seed 3, session s\n");
+           "seed 3, session s, energy unknown\n");
     PEER_RUN(&r, shifted, "--jsonl", "-S", "s", "hi");
     assert_non_null(strstr(r.out, "\"seed\":3,\"shifted\":200}\n"));
     peer_fini(&r);

@@ -27,6 +27,7 @@ static void done(struct peer *p, uint32_t index, bool more)
                                   .usage_prompt = 7,
                                   .usage_completion = 10 + index,
                                   .decode_ms = 1000,
+                                  .energy = {true, 10, 0.5 * (index + 1), 4},
                                   .miss_at = -1,
                                   .seed = 4};
 
@@ -90,7 +91,8 @@ static void test_usage_is_of_all(void **state)
     PEER_RUN(&r, mixed, "--n", "3", "-v", "x");
     assert_non_null(strstr(r.err, "prompt 7 tokens"));
     assert_non_null(strstr(r.err, "answer 33 tokens"));
-    assert_null(strstr(strstr(r.err, "prompt 7") + 1, "prompt 7")); /* once */
+    assert_non_null(strstr(r.err, "energy 30 J prompt, 1.03 J/token, 12 J saved")); /* (10*0.5 + 11*1 + 12*1.5) / 33 */
+    assert_null(strstr(strstr(r.err, "prompt 7") + 1, "prompt 7"));                 /* once */
     peer_fini(&r);
 }
 

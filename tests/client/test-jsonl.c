@@ -100,6 +100,17 @@ static void test_done_of_a_prompt_that_was_cut(void **state)
          "\"session\":null,\"miss_at\":null,\"seed\":3,\"shifted\":512}\n");
 }
 
+static void test_energy_of_a_done(void **state)
+{
+    struct proto_event e = {.type = PROTO_EV_DONE, .miss_at = -1, .energy = {true, 12.5, 0.0625, 100}};
+
+    line(&e, "", false,
+         "{\"event\":\"done\",\"reason\":\"stop\",\"text\":\"\",\"usage\":{\"prompt\":0,\"cached\":0,\"completion\":0},"
+         "\"timings\":{\"queue_ms\":0.000,\"prefill_ms\":0.000,\"decode_ms\":0.000,\"ttft_ms\":0.000},"
+         "\"energy\":{\"prompt_j\":12.500000,\"token_j\":0.062500,\"saved_j\":100.000000},"
+         "\"session\":null,\"miss_at\":null,\"seed\":0}\n");
+}
+
 static void test_error(void **state)
 {
     line(&(struct proto_event){.type = PROTO_EV_ERROR, .code = EBUSY, .message = {(char *)"later", 5}}, "", false,
@@ -122,6 +133,7 @@ int main(void)
         cmocka_unit_test(test_done_of_a_prompt_that_was_cut),
         cmocka_unit_test(test_error),
         cmocka_unit_test(test_one_of_several),
+        cmocka_unit_test(test_energy_of_a_done),
         cmocka_unit_test(test_others_have_no_line),
     };
 

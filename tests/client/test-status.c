@@ -141,6 +141,10 @@ static void test_cache_is_readable(void **state)
                             &out, &status),
                      0);
     assert_string_equal(out.data, "step_ms: 0.07\nrate: 9.553\nn: 3\nbig: 1.5e300\n");
+    assert_int_equal(format("{\"energy\":null}", &out, &status), 0);
+    assert_string_equal(out.data, "energy: unknown\n");
+    assert_int_equal(format("{\"energy\":{\"joules\":12.500}}", &out, &status), 0);
+    assert_string_equal(out.data, "energy:\n  joules: 12.5\n");
     buf_fini(&out);
 }
 

@@ -112,6 +112,7 @@ static void done_event(struct proto_event *e)
     e->prefill_ms = 12.1;
     e->decode_ms = 3000.25;
     e->ttft_ms = 13.7;
+    e->energy = (struct proto_energy){true, 31.25, 0.0625, 1e4};
     set(&e->session, "review");
     e->miss_at = 900;
     e->shifted = UINT64_MAX;

@@ -129,6 +129,9 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_true(a->usage_completion == b->usage_completion);
     assert_true(a->queue_ms == b->queue_ms && a->prefill_ms == b->prefill_ms);
     assert_true(a->decode_ms == b->decode_ms && a->ttft_ms == b->ttft_ms);
+    assert_int_equal(a->energy.known, b->energy.known);
+    assert_true(a->energy.prompt_j == b->energy.prompt_j && a->energy.token_j == b->energy.token_j);
+    assert_true(a->energy.saved_j == b->energy.saved_j);
     same_text(&a->session, &b->session);
     assert_true(a->miss_at == b->miss_at && a->seed == b->seed && a->shifted == b->shifted);
     assert_true(a->cut_prefix == b->cut_prefix && a->cut_suffix == b->cut_suffix);

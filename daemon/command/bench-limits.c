@@ -90,17 +90,29 @@ static double best_int8(struct passes *p, struct compute_pool *pool)
     return best;
 }
 
-/* CPUs that share the last cache of the first CPU; 0: unknown. */
-static long sharing(void)
+#define CACHE "/sys/devices/system/cpu/cpu0/cache/index3/"
+
+/* Bytes of the last cache of the first CPU; 0: unknown. (sysconf has the sum of all caches on some machines.) */
+static size_t cache_size(void)
 {
-    _cleanup_(fclosep) FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "re");
-    long from, to, n = 0;
+    _cleanup_(fclosep) FILE *f = fopen(CACHE "size", "re");
+    size_t size;
+    char unit = 0;
+    if (!f || fscanf(f, "%zu%c", &size, &unit) < 1 || size > SIZE_MAX >> 30) return 0;
+    return size << (unit == 'M' ? 20 : unit == 'K' ? 10 : 0);
+}
+
+/* CPUs that share it; 0: unknown. */
+static size_t cache_sharers(void)
+{
+    _cleanup_(fclosep) FILE *f = fopen(CACHE "shared_cpu_list", "re");
+    size_t from, to, n = 0;
     int c = ',';
-    while (f && c == ',' && fscanf(f, "%ld", &from) == 1) { /* "0-7,64-71" */
+    while (f && c == ',' && fscanf(f, "%zu", &from) == 1) { /* "0-7,64-71" */
         to = from;
         c = fgetc(f);
-        if (c == '-' && fscanf(f, "%ld", &to) == 1) c = fgetc(f);
-        n += to - from + 1;
+        if (c == '-' && fscanf(f, "%zu", &to) == 1) c = fgetc(f);
+        n += to >= from ? to - from + 1 : 0;
     }
     return n;
 }
@@ -108,9 +120,10 @@ static long sharing(void)
 /* A multiple of HUGE_PAGE. */
 static size_t buffer_size(void)
 {
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE), cpus = sysconf(_SC_NPROCESSORS_CONF), share = sharing();
-    size_t caches = share > 0 && cpus > share ? (size_t)((cpus + share - 1) / share) : 1;
-    size_t size = cache > 0 && (size_t)cache < SIZE_MAX / TIMES / caches / 2 ? TIMES * caches * (size_t)cache : 0;
+    long conf = sysconf(_SC_NPROCESSORS_CONF);
+    size_t cpus = conf > 0 ? (size_t)conf : 1, share = cache_sharers();
+    size_t caches = share > 0 && cpus > share ? (cpus + share - 1) / share : 1;
+    size_t size = TIMES * caches * cache_size();
     return ((size > LEAST ? size : LEAST) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The packed weights' file across starts of the daemon."""
 import json
+import re
 import struct
 import time
+from pathlib import Path
 
-from conftest import mktiny
+from conftest import Home, mktiny
+from sparse_model import sparse_model
 
 ASK = ("--raw", "--seed", "3", "-n", "16", "--temp", "0.7", "once upon a time")
 
@@ -130,3 +133,25 @@ def test_model_behind_the_name_changes(home, tmp_path):
     p, mapped = start(home)
     assert mapped and ask(home) != said
     stop(home, p)
+
+
+def peak(p):
+    return int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{p.pid}/status").read_text()).group(1)) << 10
+
+
+def test_weights_are_in_memory_once(tmp_path):
+    """While they are packed, only a part of the file is in memory beside them, also of a large tensor."""
+    small = mktiny(tmp_path / "small.gguf", "--layers", 1, "--dim", 1024, "--heads", 8, "--kv-heads", 2, "--head-dim", 128,
+                   "--type", "Q4_0", "--untied")
+    beside = []
+    for name, ffn in (("narrow", 1024), ("wide", 131072)):
+        (tmp_path / name).mkdir()
+        total = sparse_model(small, tmp_path / name / "model.gguf", 1, ffn)
+        h = Home(tmp_path / name, tmp_path / name / "model.gguf")
+        p = h.daemon("--packed-file", "no", "--kv-bytes", "4M", "--ctx", "256", "--batch-tokens", "16")
+        weights = h.status()["weights_bytes"]
+        beside.append(peak(p) - weights)
+        h.stop()
+    assert total > 200 << 20 and weights > 200 << 20
+    # Once in the image, and 16 MiB of the file with a margin for what the threads take.
+    assert beside[1] - beside[0] < 32 << 20

@@ -59,8 +59,8 @@ const uint8_t *packed_image(const struct packed *p); /* [t->size], aligned to pa
 int packed_verify(const struct packed *p, const atomic_bool *stop);
 
 /* Make huge pages map the image, after packed_verify has read it: if the page cache has no huge pages, copy the image
- * to anonymous memory while it is in use. Returns 0 if nothing was necessary or possible; 1 if it was copied;
- * -ECANCELED, -ENOMEM or another -errno, and the error message. */
+ * piece by piece to anonymous memory while it is in use. Returns 0 if nothing was necessary or possible; 1 if it was
+ * copied; -ECANCELED, -ENOMEM or another -errno, and the error message: a part may have been copied. */
 int packed_make_huge(struct packed *p, const atomic_bool *stop);
 
 /* Write @image [t->size] to the file of @model in @dir, unless the file exists or another process is writing it.

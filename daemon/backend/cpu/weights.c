@@ -7,6 +7,9 @@
 #include <math.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
+
+#define SPAN ((size_t)16 << 20) /* bytes of the file that are packed at once */
 
 /* --- memory --- */
 
@@ -62,21 +65,71 @@ static bool map_packed(struct weights_plan *p)
 
 /* --- filling it --- */
 
-struct packing {
+/* A part of a tensor that is packed at once: some panels of a matrix, or a vector. */
+struct span {
     const struct weights_item *item;
-    uint8_t *panels;
+    uint32_t begin, end; /* panels */
+    const uint8_t *from; /* [bytes] in the file's mapping */
+    size_t bytes;
+    uint8_t *to; /* of the item, in the image */
 };
+
+/* The next span begins at this panel of this item. */
+struct cursor {
+    size_t item;
+    uint32_t panel;
+};
+
+/* Bytes of a row of the file. */
+static size_t row_bytes(const struct matrix *m)
+{
+    return m->k / kern_type_block(m->type) * kern_type_bytes(m->type);
+}
+
+/* Rows of panel @p, and the first of them in the tensor. */
+static uint32_t panel_rows(const struct weights_item *i, uint32_t p, size_t *first)
+{
+    const struct matrix *m = i->matrix;
+    uint32_t row = p % m->n_panels * KERN_ROWS;
+    *first = (size_t)(p / m->n_panels) * i->all + i->row + row;
+    return m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
+}
+
+static void cut_matrix(struct cursor *c, struct span *s)
+{
+    const struct weights_item *i = s->item;
+    const size_t row = row_bytes(i->matrix), most = SPAN / (row * KERN_ROWS);
+    uint32_t all = i->matrix->stacked * i->matrix->n_panels, left = all - c->panel;
+    size_t first, last;
+    s->begin = c->panel;
+    s->end = s->begin + (left <= most ? left : most ? (uint32_t)most : 1);
+    panel_rows(i, s->begin, &first);
+    uint32_t rows = panel_rows(i, s->end - 1, &last);
+    s->from = (const uint8_t *)i->t->data + first * row;
+    s->bytes = (last + rows - first) * row;
+    c->panel = s->end == all ? 0 : s->end;
+}
+
+/* The span at the cursor, which moves behind it. False: there is none. */
+static bool next_span(const struct weights_plan *p, struct cursor *c, struct span *s)
+{
+    if (c->item == p->n) return false;
+    const struct weights_item *i = &p->items[c->item];
+    *s = (struct span){.item = i, .from = i->t->data, .bytes = i->t->size};
+    if (i->matrix) cut_matrix(c, s);
+    if (c->panel == 0) c->item++;
+    return true;
+}
 
 static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
-    const struct packing *to = ctx;
-    const struct matrix *m = to->item->matrix;
-    size_t stride = m->k / kern_type_block(m->type) * kern_type_bytes(m->type);
-    for (uint32_t p = begin; p < end; p++) {
-        uint32_t row = p % m->n_panels * KERN_ROWS, rows = m->rows - row < KERN_ROWS ? m->rows - row : KERN_ROWS;
-        size_t from = (size_t)(p / m->n_panels) * to->item->all + to->item->row + row;
-        kern_panel_pack(m->type, to->panels + p * m->panel_bytes, (const uint8_t *)to->item->t->data + from * stride,
-                        stride, rows, m->k);
+    const struct span *s = ctx;
+    const struct matrix *m = s->item->matrix;
+    size_t stride = row_bytes(m), first;
+    for (uint32_t p = s->begin + begin; p < s->begin + end; p++) {
+        uint32_t rows = panel_rows(s->item, p, &first);
+        kern_panel_pack(m->type, s->to + p * m->panel_bytes, (const uint8_t *)s->item->t->data + first * stride, stride,
+                        rows, m->k);
     }
 }
 
@@ -94,29 +147,32 @@ static int fill_vector(const struct weights_plan *p, const struct weights_item *
     return 0;
 }
 
-/* Drop the mapping's pages of a tensor that was packed: they are not needed again. */
-static void forget(const struct gguf_tensor *t)
+/* Drop the mapping's pages of a span. */
+static void forget(const struct span *s)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)t->data + page - 1) & ~(page - 1);
-    uintptr_t to = ((uintptr_t)t->data + t->size) & ~(page - 1);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)s->from + page - 1) & ~(page - 1);
+    uintptr_t to = ((uintptr_t)s->from + s->bytes) & ~(page - 1);
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
+/* Fill the image. A span that was packed is forgotten: it is not needed again, and would be a second copy of the
+ * weights in memory. */
 static int fill(struct weights_plan *p, uint8_t *mem, struct compute_pool *pool,
                 void (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx)
 {
+    struct cursor at = {0};
+    struct span s;
     uint64_t done = 0;
-    for (size_t n = 0; n < p->n; n++) {
-        const struct weights_item *i = &p->items[n];
-        if (i->matrix) {
-            struct packing to = {i, mem + i->offset};
-            compute_pool_run(pool, pack, &to, i->matrix->stacked * i->matrix->n_panels, 4);
+    while (next_span(p, &at, &s)) {
+        s.to = mem + s.item->offset;
+        if (s.item->matrix) {
+            compute_pool_run(pool, pack, &s, s.end - s.begin, 4);
         } else {
-            int r = fill_vector(p, i, (float *)(mem + i->offset));
+            int r = fill_vector(p, s.item, (float *)s.to);
             if (r) return r;
         }
-        forget(i->t);
-        done += i->source;
+        forget(&s);
+        done += s.bytes;
         if (progress) progress(ctx, done, p->source);
     }
     return 0;

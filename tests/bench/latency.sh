@@ -3,7 +3,7 @@
 # How long the small things take, beside llama.cpp on the same model: one Markdown table of medians, by hyperfine.
 # usage: latency.sh [-r RUNS] [PEERDIR [MODEL]]
 #   -r N      runs of each (50); of llama.cpp 5, as it takes long
-#   PEERDIR   as for compare.sh; without it llama.cpp is left out
+#   PEERDIR   as for table.py; without it llama.cpp is left out
 #   MODEL     a name in PEERDIR/models (smollm2.gguf), or a path; without PEERDIR: the model `default` of the user
 #   HOB, HOBD in the environment: the programs to run (default: those in build/)
 # Warm means: a daemon runs and has read the same prompt before; llama-cli loads the model each time, from the page

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What hobd keeps and shares, beside llama-server on the same model and the same prompts, one table.
 usage: serve.py [-r ROUNDS] [-t THREADS] [--only WORD] PEERDIR MODEL TEXT
-  PEERDIR  as for compare.sh;  MODEL  a name in PEERDIR/models;  TEXT  a file of at least 40 kB to make prompts of
+  PEERDIR  as for table.py;  MODEL  a name in PEERDIR/models;  TEXT  a file of at least 40 kB to make prompts of
   HOBD     in the environment: the hobd to run (default: build/daemon/hobd)"""
 import argparse
 import json

@@ -8,7 +8,7 @@ import subprocess
 from xml.etree import ElementTree
 
 import pytest
-from conftest import HOBD, mktiny
+from conftest import HOBD, TOP, mktiny
 
 
 def hobd(*args, input=b"", check=0):
@@ -225,6 +225,25 @@ def test_bench_measures_passes_by_rows(tiny, tmp_path):
     assert "--rows: '33' is not a list" in hobd("bench", "-m", tiny, "--rows", 33, check=2).err
     assert "/nowhere/at/all.svg" in hobd("bench", "-m", tiny, "-p", 8, "-n", 1, "-b", 1, "-r", 1, "--plot",
                                          "/nowhere/at/all.svg", check=1).err
+
+
+def test_the_speed_table_is_markdown(tiny, tmp_path):
+    """tests/bench/table.py, with a peer that is fast to run."""
+    said = {"llama-bench": """case "$*" in *--version*) echo "version: 12 (ab)" >&2 ;; *"-p 0"*) echo '{"avg_ts": 2}' ;; *) echo '{"avg_ts": 4}' ;; esac""",
+            "llama-batched-bench": """echo loading; echo '{"speed_tg": 0.5}'"""}
+    for name, script in said.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    argv = [TOP / "tests/bench/table.py", "--hobd", HOBD, "--peer", tmp_path / "llama-bench", "-r", 1, "-p", 32, "-n", 2, "-t", 1,
+            "--depth", 64, tiny]
+    r = subprocess.run([str(a) for a in argv], capture_output=True, text=True)
+    assert r.returncode == 0, r.stderr
+    rows = [[c.strip() for c in line.strip("|").split("|")] for line in r.stdout.splitlines() if line.startswith("|")]
+    assert "llama.cpp 12 (ab) ran in turn" in r.stdout and rows[0] == ["model", "tokens per second", "hob", "llama.cpp", "ratio"]
+    peers = {"prefill 32": "4.0", "decode 1": "2.0", "decode 16": "0.5", "prefill 64": "4.0", "decode 1 at depth 64": "2.0"}
+    assert {row[1]: row[3] for row in rows[2:7]} == peers
+    assert all(float(row[2]) > 0 and float(row[4]) > 0 for row in rows[2:7])
+    assert rows[7][:4] == ["threads", "prefill 32", "decode 1", "decode 16"] and rows[9][0] == "1" and "(100%)" in rows[9][1]
 
 
 def test_bench_refuses_what_does_not_fit(tiny):

@@ -187,7 +187,7 @@ static const struct option_def defs[] = {
     {"ctx", 0, "N", set_ctx, "maximum tokens of a sequence (default: up to 32768)", FIELD(engine.ctx), LIFE_START},
     {"parallel", 0, "N", set_small_count, "maximum concurrent sequences (default: 16)", FIELD(engine.parallel),
      LIFE_START},
-    {"threads", 0, "N", set_small_count, "compute threads (default: physical cores)", FIELD(engine.threads),
+    {"threads", 0, "N", set_small_count, "compute threads (default: cores, or CPU quota)", FIELD(engine.threads),
      LIFE_START},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "size of the KV pool (default: 1/4 of free memory)", FIELD(engine.kv_bytes),
      LIFE_START},

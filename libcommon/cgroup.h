@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The control group (version 2) that accounts for this process's memory, and the rest of its limits: see
+ * The control group (version 2) that accounts for this process's memory and CPU time, and the rest of its limits: see
  * Documentation/admin-guide/cgroup-v2.rst of the kernel. @root is prepended to every path: "" except in tests.
  */
 #include <stdint.h>
@@ -19,3 +19,7 @@ uint64_t cgroup_room(const char *root);
 /* Bytes of memory available without swapping: MemAvailable of /proc/meminfo, or less if the limits of the process's own
  * group leave less. 0: unknown. */
 uint64_t cgroup_memory_available(const char *root);
+
+/* Thousandths of a CPU that the process's own group may use, the least of its own quota and its ancestors': cpu.max, or
+ * cpu.cfs_quota_us in a hierarchy of version 1. At least 1. UINT64_MAX: no limit. */
+uint64_t cgroup_cpu_quota(const char *root);

@@ -47,7 +47,7 @@ struct batch_entry {
 
 struct backend_config {
     const char *backend; /* name of a struct backend_type; NULL: the first of the table */
-    uint32_t threads;    /* 0: physical cores */
+    uint32_t threads;    /* 0: as many as suit the CPUs that the process may use */
     uint32_t ctx;        /* longest sequence, already clamped to the model's */
     enum kern_kv kv_type;
     uint64_t kv_bytes;      /* the pools of all groups; rounded down to whole blocks */
@@ -94,6 +94,7 @@ struct backend {
     struct hparams hparams;            /* groups' bytes_per_token filled in */
     struct backend_config config;      /* as resolved: threads, kv_bytes */
     const char *isa;                   /* instruction set in use; of static storage */
+    char threads[96];                  /* the threads and the CPUs they may use, for the log; may be empty */
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* blocks of each group */
     uint64_t weight_bytes;             /* memory the weights take */
     bool weights_mapped;               /* mapped from the file of packed weights of an earlier start */

@@ -10,7 +10,7 @@ struct engine_config {
     char *model_name;  /* for messages and status */
     uint32_t ctx;      /* 0: the model's, at most 32768 */
     uint32_t parallel; /* sequences at once */
-    uint32_t threads;  /* 0: physical cores */
+    uint32_t threads;  /* 0: as many as suit the CPUs that the process may use */
     uint64_t kv_bytes; /* 0: a quarter of available memory */
     enum kern_kv kv_type;
     uint32_t queue; /* requests waiting for a slot */

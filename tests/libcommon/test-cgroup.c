@@ -78,6 +78,45 @@ static void test_room(void **state)
     assert_int_equal(cgroup_room(root), 0);
 }
 
+static void test_cpu_quota(void **state)
+{
+    assert_true(cgroup_cpu_quota(root) == UINT64_MAX); /* no such file */
+    put("/proc/self/cgroup", "0::/a/b\n");
+    assert_true(cgroup_cpu_quota(root) == UINT64_MAX);
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    assert_true(cgroup_cpu_quota(root) == UINT64_MAX);
+    put("/sys/fs/cgroup/a/b/cpu.max", "400000 100000\n");
+    assert_int_equal(cgroup_cpu_quota(root), 4000);
+    put("/sys/fs/cgroup/a/cpu.max", "75000 50000\n"); /* of the parent */
+    assert_int_equal(cgroup_cpu_quota(root), 1500);
+    put("/sys/fs/cgroup/cpu.max", "10 1000000\n"); /* a container's own root */
+    assert_int_equal(cgroup_cpu_quota(root), 1);
+    put("/sys/fs/cgroup/cpu.max", "10 0\n");
+    assert_int_equal(cgroup_cpu_quota(root), 1500);
+    put("/sys/fs/cgroup/cpu.max", "18446744073709551615 1\n");
+    assert_int_equal(cgroup_cpu_quota(root), 1500);
+    put("/sys/fs/cgroup/cpu.max", "of another kind\n");
+    assert_int_equal(cgroup_cpu_quota(root), 1500);
+}
+
+static void test_cpu_quota_of_version_1(void **state)
+{
+    put("/proc/self/cgroup", "9:cpuset:/s\n8:cpuacct,cpu:/a/b\n7:memory:/m\n0::/\n");
+    assert_true(cgroup_cpu_quota(root) == UINT64_MAX);
+    put("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
+    assert_true(cgroup_cpu_quota(root) == UINT64_MAX);
+    put("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "250000\n");
+    assert_int_equal(cgroup_cpu_quota(root), 2500);
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n"); /* a container's own group is the top */
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(cgroup_cpu_quota(root), 500);
+    put("/proc/self/cgroup", "4:cpu:/docker/0123\n"); /* a path of the host */
+    assert_int_equal(cgroup_cpu_quota(root), 500);
+    put("/proc/self/cgroup", "4:cpuset,cpuacct:/a/b\n"); /* without the controller */
+    assert_true(cgroup_cpu_quota(root) == UINT64_MAX);
+}
+
 /* What the default size of the KV pool is made from. */
 static void test_available(void **state)
 {
@@ -97,6 +136,7 @@ static void test_available(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {TEST(test_dir), TEST(test_room), TEST(test_available)};
+    const struct CMUnitTest tests[] = {TEST(test_dir), TEST(test_room), TEST(test_cpu_quota),
+                                       TEST(test_cpu_quota_of_version_1), TEST(test_available)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

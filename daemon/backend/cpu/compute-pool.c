@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cpu/compute-pool.h"
+#include "daemon/backend/cpu/cpu-count.h"
 #include "libcommon/error.h"
 #include <assert.h>
 #include <linux/futex.h>
@@ -31,6 +32,7 @@ struct compute_pool {
     uint32_t threads, started; /* started: workers that run, threads - 1 when complete */
     pthread_t *workers;
     bool spin;
+    struct cpu_count cpus; /* when the pool was made */
 
     compute_fn fn;
     void *ctx;
@@ -185,51 +187,19 @@ void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t
     p->timing->barriers++;
 }
 
-/* @cpu is the first of its core's threads among @allowed. */
-static bool leads_core(int cpu, const cpu_set_t *allowed)
-{
-    char path[96], list[256];
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    FILE *f = fopen(path, "re");
-    bool have = f && fgets(list, sizeof(list), f);
-    if (f) fclose(f);
-    if (!have) return true;
-    for (char *s = list; *s;) { /* "0,4" or "0-1" */
-        char *end;
-        long from = strtol(s, &end, 10), to = from;
-        if (end == s) return true;
-        if (*end == '-') to = strtol(end + 1, &end, 10);
-        for (long c = from; c <= to && c < cpu; c++)
-            if (c >= 0 && c < CPU_SETSIZE && CPU_ISSET(c, allowed)) return false;
-        s = *end == ',' ? end + 1 : end + strlen(end);
-    }
-    return true;
-}
-
-static uint32_t cores(uint32_t *cpus)
-{
-    cpu_set_t set;
-    uint32_t n = 0;
-    *cpus = 0;
-    if (sched_getaffinity(0, sizeof(set), &set)) return 1;
-    for (int c = 0; c < CPU_SETSIZE; c++)
-        if (CPU_ISSET(c, &set)) {
-            ++*cpus;
-            n += leads_core(c, &set);
-        }
-    return n ? n : 1;
-}
-
 int compute_pool_new(struct compute_pool **out, uint32_t threads)
 {
-    uint32_t cpus, physical = cores(&cpus);
-    if (!threads) threads = physical;
+    struct cpu_count cpus;
+    cpu_count(&cpus);
+    if (!threads) threads = cpus.threads;
     if (threads > THREADS_MAX) return error_say(-EINVAL, "%u compute threads; at most %u", threads, THREADS_MAX);
     struct compute_pool *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
     if (!p) return error_say(-ENOMEM, "out of memory for the compute pool");
     memset(p, 0, sizeof(*p));
     p->threads = threads;
-    p->spin = threads <= cpus; /* with fewer CPUs than threads, spinning keeps the others from working */
+    p->cpus = cpus;
+    /* With fewer CPUs than threads, spinning keeps the others from working. */
+    p->spin = threads <= cpus.allowed && threads <= cpus.quota / 1000 + (cpus.quota % 1000 > 0);
     p->workers = calloc(threads, sizeof(*p->workers));
     int e = p->workers ? 0 : ENOMEM;
     sigset_t all, old;
@@ -263,4 +233,9 @@ struct compute_pool *compute_pool_free(struct compute_pool *p)
 uint32_t compute_pool_threads(const struct compute_pool *p)
 {
     return p->threads;
+}
+
+void compute_pool_describe(const struct compute_pool *p, char *out, size_t size)
+{
+    cpu_count_describe(&p->cpus, p->threads, out, size);
 }

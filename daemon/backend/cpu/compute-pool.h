@@ -3,16 +3,20 @@
 /* The compute pool: n threads, the caller's included, that run one function over a range of work items. Workers spin
  * briefly, then sleep on a futex. One caller at a time. */
 #include "daemon/model/timing.h"
+#include <stddef.h>
 
 struct compute_pool;
 
 /* @fn is called with disjoint [begin, end) that together cover [0, n); @thread is 0 … threads-1. */
 typedef void (*compute_fn)(void *ctx, uint32_t begin, uint32_t end, uint32_t thread);
 
-/* @threads 0: the physical cores that this process may use. On 0 *out is owned by the caller; else -errno. */
+/* @threads 0: as many as suit the CPUs that this process may use (cpu-count.h). On 0 *out is owned by the caller; else
+ * -errno. */
 int compute_pool_new(struct compute_pool **out, uint32_t threads);
 struct compute_pool *compute_pool_free(struct compute_pool *p); /* NULL ok, returns NULL */
 uint32_t compute_pool_threads(const struct compute_pool *p);
+/* Write a line for the log: the threads, and the CPUs they may use. */
+void compute_pool_describe(const struct compute_pool *p, char *out, size_t size);
 
 /* Run @fn over [0, n); returns when all items are done. @grain: items given out at a time, at least 1; fewer near the
  * end. */

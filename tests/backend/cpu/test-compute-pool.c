@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cpu/compute-pool.h"
 #include "libcommon/error.h"
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -130,6 +131,51 @@ static void test_default_is_within_affinity(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof(old), &old), 0);
 }
 
+/* Every thread of this process may use the CPUs of @set only. */
+static void bind_all(const cpu_set_t *set)
+{
+    struct dirent *e;
+    DIR *d = opendir("/proc/self/task");
+    assert_non_null(d);
+    while ((e = readdir(d)))
+        if (*e->d_name != '.') assert_int_equal(sched_setaffinity(atoi(e->d_name), sizeof(*set), set), 0);
+    closedir(d);
+}
+
+/* As when an administrator or the kernel takes CPUs away: the threads take turns, and spread out again later. */
+static void test_affinity_changes_while_it_runs(void **state)
+{
+    cpu_set_t old, one, now;
+    struct compute_pool *p = NULL;
+    assert_int_equal(sched_getaffinity(0, sizeof(old), &old), 0);
+    assert_int_equal(compute_pool_new(&p, 2), 0);
+    for (int c = 0; c < CPU_SETSIZE; c++) {
+        if (!CPU_ISSET(c, &old)) continue;
+        CPU_ZERO(&one);
+        CPU_SET(c, &one);
+        bind_all(&one);
+        for (uint32_t i = 0; i < 50; i++) check_run(p, 40 + i, 1 + i % 3);
+        assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
+        assert_true(CPU_EQUAL(&now, &one));
+        bind_all(&old);
+        for (uint32_t i = 0; i < 50; i++) check_run(p, 40 + i, 1 + i % 3);
+    }
+    assert_null(compute_pool_free(p));
+    assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
+    assert_true(CPU_EQUAL(&now, &old));
+}
+
+static void test_describes_itself(void **state)
+{
+    struct compute_pool *p = NULL;
+    char text[96];
+    assert_int_equal(compute_pool_new(&p, 2), 0);
+    compute_pool_describe(p, text, sizeof(text));
+    assert_int_equal(strncmp(text, "2 threads: ", 11), 0);
+    assert_non_null(strstr(text, " allowed"));
+    assert_null(compute_pool_free(p));
+}
+
 static void test_time_is_counted_while_asked(void **state)
 {
     struct compute_pool *p = NULL;
@@ -168,6 +214,8 @@ int main(void)
         cmocka_unit_test(test_wakes_sleeping_workers),
         cmocka_unit_test(test_works_at_the_same_time),
         cmocka_unit_test(test_default_is_within_affinity),
+        cmocka_unit_test(test_affinity_changes_while_it_runs),
+        cmocka_unit_test(test_describes_itself),
         cmocka_unit_test(test_time_is_counted_while_asked),
         cmocka_unit_test(test_too_many_threads),
     };

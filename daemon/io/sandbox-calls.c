@@ -145,6 +145,7 @@ static const struct sock_filter program[] = {
     /* 0 is the calling thread */
     ALLOW_TWO(ioprio_set, 0, WHO_PROCESS, 1, 0),
     ALLOW_TWO(sched_setscheduler, 0, 0, 1, SCHED_IDLE),
+    ALLOW_ONE(sched_setaffinity, 0, 0),
     /* pthread_getattr_np passes a thread id and accepts ENOSYS. */
     RULE(sched_getaffinity, 4),
     LOW(0),
@@ -258,7 +259,6 @@ static const struct sock_filter program[] = {
     REFUSE(sched_getattr),
     REFUSE(sched_getparam),
     REFUSE(sched_getscheduler),
-    REFUSE(sched_setaffinity),
     REFUSE(sched_setattr),
     REFUSE(sched_setparam),
     REFUSE(setpriority),

@@ -362,12 +362,14 @@ static void test_scopes(void **state)
 static void *in_thread(void *arg)
 {
     pthread_attr_t attr;
+    cpu_set_t set;
     int *done = arg;
 
     *done = pthread_getattr_np(pthread_self(), &attr) == 0 && pthread_attr_destroy(&attr) == 0 &&
             pthread_setname_np(pthread_self(), "test") == 0 &&
             sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}) == 0 &&
-            syscall(SYS_ioprio_set, 1, 0, 3 << 13) == 0;
+            syscall(SYS_ioprio_set, 1, 0, 3 << 13) == 0 && sched_getaffinity(0, sizeof(set), &set) == 0 &&
+            sched_setaffinity(0, sizeof(set), &set) == 0;
     return arg;
 }
 

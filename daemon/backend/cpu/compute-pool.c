@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/backend/cpu/cpu-count.h"
+#include "daemon/backend/cpu/timeslice.h"
 #include "libcommon/error.h"
 #include <assert.h>
 #include <linux/futex.h>
@@ -19,7 +20,9 @@
 #define THREADS_MAX 1024
 #define PIECE_LEAST 2 /* items of a piece near the end of a run; a pair of panels is multiplied at once */
 #define OPEN        0x80000000u
-#define SPINS       4000 /* rounds of a waiting thread before it sleeps, some tens of microseconds */
+#define SPINS       4000     /* rounds of a waiting thread before it sleeps or yields, some tens of microseconds */
+#define CHECKS      64       /* rounds between two looks at the time slice */
+#define YIELD_NS    10000000 /* the caller yields its CPU for so long before it sleeps */
 
 /*
  * A job is open while OPEN is set in @gate, whose other bits count the workers inside. An increment of @round tells
@@ -27,6 +30,10 @@
  * none are left, it shuts the gate and waits for those inside, so that no worker can
  * access a finished job. A worker that wakes late, because other processes have its CPU, finds the gate shut, and the
  * caller does not wait for it.
+ *
+ * If other processes share a worker's CPU, the worker leaves before its time slice ends, so that it is not inside while
+ * it is off the CPU (timeslice.h). If the kernel wakes a worker on the caller's CPU, because no CPU is idle, the worker
+ * moves to another one: two threads of the pool that take turns on one CPU are slower than one.
  */
 struct compute_pool {
     uint32_t threads, started; /* started: workers that run, threads - 1 when complete */
@@ -37,7 +44,8 @@ struct compute_pool {
     compute_fn fn;
     void *ctx;
     uint32_t n, grain;
-    struct timing *timing; /* NULL: not timed */
+    struct timing *timing;  /* NULL: not timed */
+    struct timeslice slice; /* the caller's */
 
     _Alignas(64) _Atomic uint32_t round; /* futex of the workers */
     _Alignas(64) _Atomic uint64_t next;  /* first item that no thread has taken */
@@ -45,6 +53,7 @@ struct compute_pool {
     _Atomic uint32_t sleepers;           /* workers that sleep or are about to */
     _Atomic bool waits, stop;            /* waits: the caller sleeps or is about to */
     _Atomic uint32_t ids;
+    _Atomic int cpu; /* the caller's, when the run began */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value)
@@ -76,9 +85,14 @@ static uint32_t piece(struct compute_pool *p)
     return share > p->grain ? p->grain : share < least ? least : share;
 }
 
-static void work(struct compute_pool *p, uint32_t thread)
+/* Take items until none are left, or until the thread's time slice ends. */
+static void work(struct compute_pool *p, struct timeslice *slice, uint32_t thread)
 {
     for (;;) {
+        if (timeslice_shared(slice)) {
+            timeslice_check(slice);
+            if (timeslice_ends(slice)) return;
+        }
         uint32_t size = piece(p);
         uint64_t begin = atomic_fetch_add_explicit(&p->next, size, memory_order_relaxed);
         if (begin >= p->n) return;
@@ -87,19 +101,38 @@ static void work(struct compute_pool *p, uint32_t thread)
     }
 }
 
+/* Leave the caller's CPU for another one that this thread may use. Its set of CPUs is the same afterwards. */
+static void part_from_caller(const struct compute_pool *p)
+{
+    cpu_set_t all, others;
+    int cpu = atomic_load_explicit(&p->cpu, memory_order_relaxed);
+    if (!p->spin || cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu) return;
+    if (sched_getaffinity(0, sizeof(all), &all)) return;
+    others = all;
+    CPU_CLR(cpu, &others);
+    if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof(others), &others)) return;
+    sched_setaffinity(0, sizeof(all), &all);
+}
+
+static void sleep_round(struct compute_pool *p, uint32_t seen)
+{
+    atomic_fetch_add(&p->sleepers, 1);
+    if (atomic_load(&p->round) == seen) futex_wait(&p->round, seen);
+    atomic_fetch_sub(&p->sleepers, 1);
+}
+
 /* Wait until @round differs from @seen, and return it. */
-static uint32_t wait_round(struct compute_pool *p, uint32_t seen)
+static uint32_t wait_round(struct compute_pool *p, struct timeslice *slice, uint32_t seen)
 {
     uint32_t round;
     for (int i = 0; p->spin && i < SPINS; i++) {
         if ((round = atomic_load_explicit(&p->round, memory_order_acquire)) != seen) return round;
         relax();
+        if (i % CHECKS == CHECKS - 1 && timeslice_check(slice)) part_from_caller(p);
     }
-    while ((round = atomic_load(&p->round)) == seen) {
-        atomic_fetch_add(&p->sleepers, 1);
-        if (atomic_load(&p->round) == seen) futex_wait(&p->round, seen);
-        atomic_fetch_sub(&p->sleepers, 1);
-    }
+    while ((round = atomic_load(&p->round)) == seen) sleep_round(p, seen);
+    timeslice_woke(slice);
+    part_from_caller(p);
     return round;
 }
 
@@ -116,27 +149,52 @@ static void leave(struct compute_pool *p)
     if (atomic_fetch_sub(&p->gate, 1) == 1 && atomic_load(&p->waits)) futex_wake(&p->gate, 1);
 }
 
+/* Take part in the run, if it is not over. */
+static void take_part(struct compute_pool *p, struct timeslice *slice, uint32_t thread)
+{
+    timeslice_check(slice);
+    while (enter(p)) {
+        work(p, slice, thread);
+        leave(p);
+        if (!timeslice_ends(slice)) return;
+        timeslice_yield(slice);
+    }
+}
+
 static void *worker(void *arg)
 {
     struct compute_pool *p = arg;
+    struct timeslice slice;
     uint32_t thread = 1 + atomic_fetch_add(&p->ids, 1), seen = 0;
     char name[16];
     snprintf(name, sizeof(name), "compute-%u", thread);
     pthread_setname_np(pthread_self(), name);
+    timeslice_init(&slice);
     for (;;) {
-        seen = wait_round(p, seen);
+        seen = wait_round(p, &slice, seen);
         if (atomic_load(&p->stop)) return NULL;
-        if (!enter(p)) continue;
-        work(p, thread);
-        leave(p);
+        take_part(p, &slice, thread);
     }
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A worker inside that is off its CPU comes back within some milliseconds. A caller that sleeps meanwhile makes its CPU
+ * idle, and the kernel moves the worker there, where it is in the caller's way. */
 static void wait_idle(struct compute_pool *p)
 {
     for (int i = 0; p->spin && i < SPINS; i++) {
         if (!atomic_load_explicit(&p->gate, memory_order_acquire)) return;
         relax();
+    }
+    for (uint64_t end = now_ns() + YIELD_NS; p->spin && now_ns() < end;) {
+        if (!atomic_load_explicit(&p->gate, memory_order_acquire)) return;
+        sched_yield();
     }
     atomic_store(&p->waits, true);
     for (uint32_t inside; (inside = atomic_load(&p->gate));) futex_wait(&p->gate, inside);
@@ -145,15 +203,9 @@ static void wait_idle(struct compute_pool *p)
 
 static void publish(struct compute_pool *p)
 {
+    atomic_store_explicit(&p->cpu, sched_getcpu(), memory_order_relaxed);
     atomic_fetch_add(&p->round, 1);
     if (atomic_load(&p->sleepers)) futex_wake(&p->round, THREADS_MAX);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void compute_pool_time(struct compute_pool *p, struct timing *timing)
@@ -177,7 +229,8 @@ void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t
     atomic_store(&p->next, 0);
     atomic_store(&p->gate, OPEN);
     publish(p);
-    work(p, 0);
+    timeslice_start(&p->slice);
+    for (work(p, &p->slice, 0); timeslice_ends(&p->slice); work(p, &p->slice, 0)) timeslice_yield(&p->slice);
     atomic_fetch_and(&p->gate, ~OPEN);
     uint64_t done = p->timing ? now_ns() : 0;
     wait_idle(p);
@@ -196,6 +249,7 @@ int compute_pool_new(struct compute_pool **out, uint32_t threads)
     struct compute_pool *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
     if (!p) return error_say(-ENOMEM, "out of memory for the compute pool");
     memset(p, 0, sizeof(*p));
+    timeslice_init(&p->slice);
     p->threads = threads;
     p->cpus = cpus;
     /* With fewer CPUs than threads, spinning keeps the others from working. */

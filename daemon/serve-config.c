@@ -100,6 +100,17 @@ static int set_small_count(struct options *o, const char *value, void *to)
     return set_u32(to, value, 1, 1024);
 }
 
+static int set_nice(struct options *o, const char *value, void *to)
+{
+    uint64_t v;
+    bool negative = *value == '-';
+    int r = parse_u64(value + negative, 0, negative ? 20 : 19, &v);
+
+    if (r < 0) return error_say(r, "'%.64s' is not a number from -20 to 19", value);
+    o->engine.nice = negative ? -(int)v : (int)v;
+    return 0;
+}
+
 static int set_kv_bytes(struct options *o, const char *value, void *to)
 {
     uint64_t v;
@@ -189,6 +200,7 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"threads", 0, "N", set_small_count, "compute threads (default: cores, or CPU quota)", FIELD(engine.threads),
      LIFE_START},
+    {"nice", 0, "N", set_nice, "nice value of the threads that compute (default: 0)", FIELD(engine.nice), LIFE_START},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "size of the KV pool (default: 1/4 of free memory)", FIELD(engine.kv_bytes),
      LIFE_START},
     {"kv-type", 0, "TYPE", set_kv_type, "KV type: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type), LIFE_START},

@@ -14,9 +14,11 @@
 #include "daemon/request/turn.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define JOB_THREADS 4       /* some of them wait for a disk */
 #define VERIFY_USEC 5000000 /* that a stop waits for the background verification at most */
@@ -128,11 +130,19 @@ static void on_looked(void *ctx)
     status_flush(ctx);
 }
 
+/* Of this thread and of those that it starts: the threads that compute and those of jobs. */
+static int set_nice(int nice)
+{
+    if (!nice || setpriority(PRIO_PROCESS, 0, nice) == 0) return 0;
+    return error_say(-errno, "cannot set the nice value %d: %s", nice, strerror(errno));
+}
+
 static int load_all(struct engine *e)
 {
     struct core *core = &e->core;
     const struct engine_config *c = &core->config;
-    int r = load_model(&core->model, c, on_load_progress, e);
+    int r = set_nice(c->nice);
+    if (r == 0) r = load_model(&core->model, c, on_load_progress, e);
     if (r == 0) r = sessions_open(core);
     const struct spill_config spill = {.cache_dir = c->cache_dir,
                                        .state_dir = c->state_dir,

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -146,6 +147,7 @@ static const struct sock_filter program[] = {
     ALLOW_TWO(ioprio_set, 0, WHO_PROCESS, 1, 0),
     ALLOW_TWO(sched_setscheduler, 0, 0, 1, SCHED_IDLE),
     ALLOW_ONE(sched_setaffinity, 0, 0),
+    ALLOW_TWO(setpriority, 0, PRIO_PROCESS, 1, 0),
     /* pthread_getattr_np passes a thread id and accepts ENOSYS. */
     RULE(sched_getaffinity, 4),
     LOW(0),
@@ -261,7 +263,6 @@ static const struct sock_filter program[] = {
     REFUSE(sched_getscheduler),
     REFUSE(sched_setattr),
     REFUSE(sched_setparam),
-    REFUSE(setpriority),
     REFUSE(timer_create),
     REFUSE(tkill),
     /* files */

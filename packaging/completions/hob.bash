@@ -191,7 +191,7 @@ _hobd() {
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
-    _hob_option "-m --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
+    _hob_option "-m --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --template --now --policy --room --users \
@@ -206,7 +206,7 @@ _hobd() {
     esac
     case $command:$cur in
     serve:-*)
-        _hob_offer --model --socket --ctx --parallel --threads --kv-bytes --kv-type --cache-bytes --packed-file \
+        _hob_offer --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
             --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue \
             --queue-timeout --batch-tokens --batch-window --stop-timeout --confine --system --verbose --quiet --help --version
         ;;

@@ -156,6 +156,7 @@ def test_two_daemons_on_one_socket(home):
     (["--ctx", "-1"], 2, "ctx"), (["--kv-bytes", "lots"], 2, "lots"), (["--idle-exit", "5 parsecs"], 2, "parsecs"),
     (["--kv-type", "q3"], 2, "q3"), (["--nonsense"], 2, "nonsense"), (["--cache-bytes", "lots"], 2, "cache-bytes"),
     (["-m", "nosuch"], 1, "nosuch"), (["-m", "/nowhere/x.gguf"], 1, "/nowhere/x.gguf"), (["--threads", "100000"], 2, "threads"),
+    (["--nice", "20"], 2, "nice"), (["--nice", "-21"], 2, "nice"), (["--nice", "--5"], 2, "nice"), (["--nice", ""], 2, "nice"),
     (["--socket", "/tmp/" + "x" * 200], 1, "limit"), (["--kv-bytes", "1K"], 1, "kv"),
 ])
 def test_bad_options(home, args, code, say):
@@ -236,6 +237,26 @@ def test_fault_in_a_mapped_file_is_reported(home):
     d.send_signal(signal.SIGBUS)
     assert d.wait(20) == 1
     assert "truncated" in d.log.read_text().splitlines()[-1]
+
+
+def test_nice(home):
+    d = home.daemon("--threads", "3", "--nice", "7")
+    assert home.client().answer("x", max_tokens=2).end["event"] == "done"
+    nice = {t.name: int(t.joinpath("stat").read_text().rpartition(")")[2].split()[16])
+            for t in Path(f"/proc/{d.pid}/task").iterdir()}
+    names = {t.name: t.joinpath("comm").read_text().strip() for t in Path(f"/proc/{d.pid}/task").iterdir()}
+    assert nice.pop(str(d.pid)) == os.getpriority(os.PRIO_PROCESS, 0)
+    computes = [nice[t] for t, name in names.items() if name.startswith("compute-")]
+    assert computes == [7, 7]
+    assert sum(n == 7 for n in nice.values()) >= 7  # and the engine's, and four of jobs
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives up root's rights")
+def test_refused_nice(home):
+    r = subprocess.run(["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", HOBD, "serve", "--nice", "-5", "--socket",
+                        str(home.root / "s")], env=home.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert r.returncode == 1
+    assert b"nice value -5" in r.stderr
 
 
 def test_most_threads(home):

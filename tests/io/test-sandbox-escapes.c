@@ -369,7 +369,7 @@ static void *in_thread(void *arg)
             pthread_setname_np(pthread_self(), "test") == 0 &&
             sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){0}) == 0 &&
             syscall(SYS_ioprio_set, 1, 0, 3 << 13) == 0 && sched_getaffinity(0, sizeof(set), &set) == 0 &&
-            sched_setaffinity(0, sizeof(set), &set) == 0;
+            sched_setaffinity(0, sizeof(set), &set) == 0 && setpriority(PRIO_PROCESS, 0, 19) == 0;
     return arg;
 }
 

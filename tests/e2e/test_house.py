@@ -14,7 +14,7 @@ MAY = {
     "daemon/cache/kv": {"libcommon", "daemon/model"},
     "daemon/cache/prefix": {"libcommon", "daemon/model", "daemon/cache/kv"},
     "daemon/cache/disk": {"libcommon", "daemon/model", "daemon/cache/prefix"},
-    "daemon/text": {"libcommon", "daemon/model"},
+    "daemon/text": {"libcommon", "daemon/model"}, "daemon/text/markup": {"libcommon", "daemon/text"},
     "daemon/sample": {"libcommon", "kernels", "daemon/model"}, "daemon/output": {"libcommon", "daemon/text"},
     "daemon/cache": {"libcommon", "daemon/model", "daemon/jobs"},
     "daemon/sequence": {"libcommon", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sample", "daemon/output"},
@@ -25,7 +25,7 @@ MAY = {
     "daemon/io": {"libcommon", "daemon/engine", "daemon/jobs"},
     "daemon/simulate": {"libcommon", "daemon/cache", "daemon/sched"},
     "daemon/command": {"libcommon", "kernels", "daemon", "daemon/backend", "daemon/reference", "daemon/model", "daemon/text",
-                       "daemon/sample", "daemon/request", "daemon/engine", "daemon/simulate", "daemon/io"},
+                       "daemon/output", "daemon/sample", "daemon/request", "daemon/engine", "daemon/simulate", "daemon/io"},
     "daemon": {"libcommon", "daemon/command", "daemon/engine"},
 }
 

@@ -9,8 +9,9 @@ static int plain_text(struct channel_parser *p, const char *text, size_t len, st
     return sink->text(sink, CHANNEL_ANSWER, text, len);
 }
 
-static void plain_control(struct channel_parser *p, const char *piece, size_t len)
+static int plain_control(struct channel_parser *p, const char *piece, size_t len, struct channel_sink *sink)
 {
+    return 0;
 }
 
 static bool plain_ends_part(const struct channel_parser *p)
@@ -43,7 +44,7 @@ static const struct channel_parser_ops plain_ops = {.text = plain_text,
                                                     .clone = plain_clone,
                                                     .free = plain_free};
 
-static int plain_new(struct channel_parser **out)
+static int plain_new(const struct channel_format *f, struct channel_parser **out)
 {
     struct channel_parser *p = calloc(1, sizeof(*p));
     if (!p) return -ENOMEM;

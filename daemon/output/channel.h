@@ -10,15 +10,37 @@
 #include "daemon/text/tokenizer/tokenizer.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Names of channels, static strings. The text of CHANNEL_ANSWER is what a session keeps. */
-#define CHANNEL_ANSWER   "answer"
-#define CHANNEL_THINKING "thinking"
+#define CHANNEL_ANSWER    "answer"
+#define CHANNEL_THINKING  "thinking"
+#define CHANNEL_TOOL_CALL "tool_call"
 
-/* The consumer of a parser's text. */
+enum channel_call_step {
+    CALL_BEGINS,    /* name, and id if the model wrote one by now */
+    CALL_ARGUMENTS, /* the next piece of the arguments, JSON text of an object */
+    CALL_ENDS,      /* the arguments are complete; id if the model wrote one. A call without this step is cut. */
+    CALL_WITHDRAWN, /* the call is malformed and takes no part; its raw text follows as text of the answer */
+};
+
+/* A step of a tool call. Calls do not overlap. */
+struct channel_call {
+    uint32_t index; /* counts the calls of an answer, withdrawn ones included */
+    enum channel_call_step step;
+    const char *name, *id; /* valid during the call of the sink; NULL: not in this step */
+    const char *text;      /* [len] */
+    size_t len;
+};
+
+/* The consumer of a parser's text. Its functions return 0; 1: the answer ends here; -ENOMEM. */
 struct channel_sink {
-    /* Text of @channel, a static string. 0; 1: the answer ends here; -ENOMEM. */
+    /* Text of @channel, a static string. */
     int (*text)(struct channel_sink *s, const char *channel, const char *text, size_t len);
+    /* NULL if the format has no tool calls. */
+    int (*call)(struct channel_sink *s, const struct channel_call *call);
+    /* Markup that the parser cannot read has become text. @warning: a static sentence. NULL as above. */
+    int (*warn)(struct channel_sink *s, const char *warning);
 };
 
 struct channel_parser;
@@ -27,8 +49,8 @@ struct channel_parser_ops {
     /* Text of tokens that are not control tokens, split anywhere between characters. The parser may hold text back. 0,
      * or the first result of @sink that is not 0, after which it is given no more text. */
     int (*text)(struct channel_parser *p, const char *text, size_t len, struct channel_sink *sink);
-    /* A control token, with its text. */
-    void (*control)(struct channel_parser *p, const char *piece, size_t len);
+    /* A control token, with its text. The result is as for text(). */
+    int (*control)(struct channel_parser *p, const char *piece, size_t len, struct channel_sink *sink);
     /* The part before the next control token, or the answer, ends: pass on the text that is held. The result is as for
      * text(). NULL: the parser holds none. */
     int (*finish)(struct channel_parser *p, struct channel_sink *sink);
@@ -46,8 +68,8 @@ struct channel_parser {
 };
 
 struct channel_format {
-    /* The parser of one answer. 0, and the caller owns *out; or -ENOMEM. */
-    int (*new_parser)(struct channel_parser **out);
+    /* The parser of one answer; @f, its own format, must outlive it. 0, and the caller owns *out; or -ENOMEM. */
+    int (*new_parser)(const struct channel_format *f, struct channel_parser **out);
 };
 
 extern const struct channel_format channel_plain; /* all text is of the channel "answer" */

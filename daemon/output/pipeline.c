@@ -8,7 +8,7 @@ int output_init(struct output *o, const struct tokenizer *t, const struct output
 {
     const struct channel_format *format = q->format ? q->format : &channel_plain;
     *o = (struct output){.tokenizer = t, .format = format, .lines = {.most = q->max_lines, .left = q->max_lines}};
-    int r = format->new_parser(&o->parser);
+    int r = format->new_parser(format, &o->parser);
     if (r == 0) r = stop_init(&o->stop, q->stop, q->n_stop);
     if (r < 0) output_fini(o);
     return r;
@@ -49,9 +49,13 @@ int output_clone_start(struct output *to, const struct output *from)
 
 void output_step_clear(struct output_step *out)
 {
-    for (size_t i = 0; i < out->n; i++) buf_fini(&out->events[i].text);
+    for (size_t i = 0; i < out->n; i++) {
+        buf_fini(&out->events[i].text);
+        buf_fini(&out->events[i].call.name);
+        buf_fini(&out->events[i].call.id);
+    }
     out->n = out->pending = 0;
-    out->channel = NULL;
+    out->channel = out->warning = NULL;
     out->markup = false;
     buf_clear(&out->tail);
     buf_clear(&out->text);
@@ -66,10 +70,9 @@ void output_step_fini(struct output_step *out)
     *out = (struct output_step){0};
 }
 
-/* The last event if it is of @channel, otherwise a new one. NULL without memory. */
-static struct output_event *event_of(struct output_step *out, const char *channel)
+/* NULL without memory. */
+static struct output_event *new_event(struct output_step *out, const char *channel)
 {
-    if (out->n && strcmp(out->events[out->n - 1].channel, channel) == 0) return &out->events[out->n - 1];
     if (out->n == out->cap) {
         size_t cap = out->cap ? out->cap * 2 : 2;
         struct output_event *events = reallocarray(out->events, cap, sizeof(*events));
@@ -79,6 +82,13 @@ static struct output_event *event_of(struct output_step *out, const char *channe
     }
     out->events[out->n] = (struct output_event){.channel = channel};
     return &out->events[out->n++];
+}
+
+/* The last event if it is of @channel, otherwise a new one. NULL without memory. */
+static struct output_event *event_of(struct output_step *out, const char *channel)
+{
+    if (out->n && strcmp(out->events[out->n - 1].channel, channel) == 0) return &out->events[out->n - 1];
+    return new_event(out, channel);
 }
 
 /* --- the stages behind the parser --- */
@@ -126,11 +136,38 @@ static int sink_text(struct channel_sink *base, const char *channel, const char 
     return r != 0 ? r : stopped;
 }
 
+/* Stop strings and the line limit are for text: the steps of calls pass by them. */
+static int sink_call(struct channel_sink *base, const struct channel_call *call)
+{
+    struct sink *s = (struct sink *)base;
+    int r = s->o->held ? show_held(s->o, s->out) : 0;
+    if (r != 0) return r;
+    s->o->held = NULL;
+    struct output_event *e = new_event(s->out, CHANNEL_TOOL_CALL);
+    if (!e) return -ENOMEM;
+    e->call.step = call->step;
+    e->call.index = call->index;
+    if ((call->name && buf_puts(&e->call.name, call->name) < 0) || (call->id && buf_puts(&e->call.id, call->id) < 0))
+        return -ENOMEM;
+    return call->len ? buf_append(&e->text, call->text, call->len) : 0;
+}
+
+static int sink_warn(struct channel_sink *base, const char *warning)
+{
+    ((struct sink *)base)->out->warning = warning;
+    return 0;
+}
+
+static struct sink sink_of(struct output *o, struct output_step *out)
+{
+    return (struct sink){{sink_text, sink_call, sink_warn}, o, out};
+}
+
 /* --- tokens --- */
 
 static int parse(struct output *o, const char *text, size_t len, struct output_step *out)
 {
-    struct sink s = {{sink_text}, o, out};
+    struct sink s = sink_of(o, out);
     return len ? o->parser->ops->text(o->parser, text, len, &s.base) : 0;
 }
 
@@ -146,7 +183,7 @@ static int show_partial(struct output *o, struct output_step *out)
 /* The answer, or a part of it, ends. 1: its last character made a stop string or ended the last line. */
 static int show_rest(struct output *o, struct output_step *out)
 {
-    struct sink s = {{sink_text}, o, out};
+    struct sink s = sink_of(o, out);
     int r = show_partial(o, out);
     if (r == 0 && o->parser->ops->finish) r = o->parser->ops->finish(o->parser, &s.base);
     return r == 0 ? show_held(o, out) : r;
@@ -158,14 +195,15 @@ int output_finish(struct output *o, struct output_step *out)
     return r < 0 ? r : 0;
 }
 
-/* A control token has raw text, but none to be shown. */
+/* A control token has raw text, but none to be shown. 1: text that waited for it ends the answer. */
 static int push_control(struct output *o, int32_t id, struct output_step *out)
 {
     size_t len;
     const char *piece = tokenizer_piece(o->tokenizer, id, &len);
-    o->parser->ops->control(o->parser, piece, len);
+    struct sink s = sink_of(o, out);
     out->markup = true;
-    return buf_append(&out->text, piece, len);
+    if (buf_append(&out->text, piece, len) < 0) return -ENOMEM;
+    return o->parser->ops->control(o->parser, piece, len, &s.base);
 }
 
 static int push_text(struct output *o, int32_t id, struct output_step *out)
@@ -183,6 +221,7 @@ int output_push(struct output *o, int32_t id, struct output_step *out)
     out->channel = ops->channel(o->parser); /* a control token changes the channel of the text after it */
     if (!ends && !tokenizer_is_control(o->tokenizer, id)) return push_text(o, id, out);
     r = ends || ops->ends_part(o->parser) ? show_rest(o, out) : show_partial(o, out);
-    if (r >= 0 && push_control(o, id, out) < 0) r = -ENOMEM;
-    return r < 0 ? r : r || ends;
+    if (r < 0) return r;
+    int marked = push_control(o, id, out);
+    return marked < 0 ? marked : r || marked || ends;
 }

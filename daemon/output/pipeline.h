@@ -34,16 +34,22 @@ struct output_request {
     const struct channel_format *format; /* NULL: channel_plain */
 };
 
-/* Text to be shown. */
+/* Text to be shown, or a step of a tool call. */
 struct output_event {
-    const char *channel; /* static */
-    struct buf text;     /* not empty */
+    const char *channel; /* static; CHANNEL_TOOL_CALL: a step of a call */
+    struct buf text;     /* not empty; of a call: a piece of the arguments, or empty */
+    struct {
+        enum channel_call_step step;
+        uint32_t index;
+        struct buf name, id; /* empty: not in this step */
+    } call;
 };
 
 /* The output of one token, or of the end of the answer. {0} is empty; one object may be used for all tokens. */
 struct output_step {
-    struct output_event *events; /* [n] in order; neighbours differ in their channel */
+    struct output_event *events; /* [n] in order; neighbours differ in their channel, or are steps of calls */
     size_t n, cap;
+    const char *warning; /* static: a sentence about markup that became text; or NULL */
     const char *channel; /* static: the one that the token belongs to; NULL before any token */
 
     /* The raw text, shown or not, which continues the text of the tokens before. */

@@ -9,7 +9,7 @@
 
 static int setup(void **state)
 {
-    return channel_harmony.new_parser((struct channel_parser **)state);
+    return channel_harmony.new_parser(&channel_harmony, (struct channel_parser **)state);
 }
 
 static int teardown(void **state)
@@ -21,7 +21,7 @@ static int teardown(void **state)
 
 static void control(struct channel_parser *p, const char *piece)
 {
-    p->ops->control(p, piece, strlen(piece));
+    assert_int_equal(p->ops->control(p, piece, strlen(piece), NULL), 0);
 }
 
 /* Records the channel of the only text it is given. */
@@ -43,7 +43,7 @@ static int sink_text(struct channel_sink *base, const char *channel, const char 
 /* The channel of @text; NULL: it is not shown. */
 static const char *channel_of(struct channel_parser *p, const char *text)
 {
-    struct sink s = {{sink_text}, NULL, text};
+    struct sink s = {{.text = sink_text}, NULL, text};
     int r = p->ops->text(p, text, strlen(text), &s.base);
     assert_int_equal(r, s.channel != NULL); /* the result is the sink's */
     if (s.channel) assert_string_equal(s.channel, p->ops->channel(p));

@@ -279,8 +279,9 @@ static int tags_text(struct channel_parser *p, const char *text, size_t len, str
     return r;
 }
 
-static void tags_control(struct channel_parser *p, const char *piece, size_t len)
+static int tags_control(struct channel_parser *p, const char *piece, size_t len, struct channel_sink *sink)
 {
+    return 0;
 }
 
 static bool tags_ends_part(const struct channel_parser *p)
@@ -310,7 +311,7 @@ static const struct channel_parser_ops tags_ops = {.text = tags_text,
                                                    .clone = tags_clone,
                                                    .free = tags_free};
 
-static int tags_new(struct channel_parser **out)
+static int tags_new(const struct channel_format *f, struct channel_parser **out)
 {
     struct tags *t = calloc(1, sizeof(*t));
     if (!t) return -ENOMEM;

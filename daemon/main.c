@@ -20,6 +20,7 @@ static const struct command {
     {"verify", command_verify, "compare the kernels with an independent reference"},
     {"tokenize", command_tokenize, "convert text to token ids and back"},
     {"template", command_template, "render a chat template"},
+    {"parse", command_parse, "show the parts of an answer: text, thinking, tool calls"},
     {"inspect", command_inspect, "show the contents of a GGUF file and whether hobd supports it"},
     {"simulate", command_simulate, "replay a trace through the scheduler and the cache"},
 };

@@ -9,6 +9,7 @@ int command_perplexity(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
 int command_template(int argc, char **argv);
+int command_parse(int argc, char **argv);
 int command_inspect(int argc, char **argv);
 int command_simulate(int argc, char **argv);
 

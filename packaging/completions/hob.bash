@@ -187,14 +187,14 @@ _hobd() {
     COMPREPLY=()
     _hob_words
     if ((${#words[@]} == 2)) && [[ $cur != -* ]]; then
-        _hob_offer serve bench perplexity verify tokenize template inspect simulate
+        _hob_offer serve bench perplexity verify tokenize template parse inspect simulate
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
     _hob_option "-m --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --stop-timeout --confine \
--p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --template --now --policy --room --users \
+-p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --template --now --stream --policy --room --users \
 --block --step-ms --load --stretch --requests --plot"
     case $option in
     -m | --model) _hob_models; return ;;
@@ -217,6 +217,7 @@ _hobd() {
     verify:-*) _hob_offer --model --help ;;
     tokenize:-*) _hob_offer --model --special --bos --detokenize --help ;;
     template:-*) _hob_offer --model --template --now --help ;;
+    parse:-*) _hob_offer --model --template --stream --help ;;
     inspect:-*) _hob_offer --json --supported --help ;;
     inspect:*) _hob_gguf ;;
     simulate:-*)

@@ -45,7 +45,7 @@ def test_every_option_is_a_key():
     assert set(entries(section(page("hobd.conf.5"), "KEYS"), KEY)) == set(SERVE) - {"system"}
 
 
-@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect", "simulate"])
+@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "template", "parse", "inspect", "simulate"])
 def test_every_option_is_in_the_page(command):
     text = section(page("hobd.8"), command.upper()).replace(BOTH, BOTH.replace(", ", "\n"))
     said = entries(text, OPTION)

@@ -252,7 +252,7 @@ def test_bench_refuses_what_does_not_fit(tiny):
     assert "-b: '0' is not a list" in hobd("bench", "-m", tiny, "-b", 0, check=2).err
 
 
-COMMANDS = ["serve", "bench", "perplexity", "verify", "tokenize", "template", "inspect", "simulate"]
+COMMANDS = ["serve", "bench", "perplexity", "verify", "tokenize", "template", "parse", "inspect", "simulate"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -271,6 +271,7 @@ def test_every_command_has_help_and_refuses_unknown_options(command):
     (["verify", "-xy"], "unknown option '-x'"), (["verify"], "hobd verify --help"), (["simulate"], "TRACE is missing"),
     (["simulate", "--requests", "x", "t"], "--requests: 'x' is not a whole number"), (["inspect"], "FILE is missing"),
     (["tokenize"], "-m FILE is missing"), (["template"], "either -m FILE or --template FILE"),
+    (["parse"], "either -m FILE or --template FILE"), (["parse", "-m", "x", "--stream", "0"], "--stream: '0' is not between 1"),
     (["template", "--template", "x", "--now", "soon"], "not 'soon'"), (["perplexity", "-m", "x"], "-f TEXT")])
 def test_wrong_usage_is_one_line_of_the_command(args, says):
     r = hobd(*args, check=2)

@@ -162,8 +162,7 @@ static enum mark_match name_ends(const struct markup_parser *p, const char *s, s
     if (m == MARK_YES) return m;
     m = markup_mark(p, c->name_end, s, n, end);
     if (m != MARK_NO || !mark_is_blank(c->name_end)) return m == MARK_NO ? part : m;
-    size_t white = 0;
-    while (white < n && is_white(s[white])) white++;
+    size_t white = mark_white(s, n);
     if (c->form == MARKUP_TAGS) {
         enum mark_match begin = markup_mark(p, c->arg_begin, s, n, end), close = markup_mark(p, c->call_end, s, n, end);
         *end = 0;

@@ -21,6 +21,13 @@ size_t mark_white_end(const char *mark)
     return n;
 }
 
+size_t mark_white(const char *text, size_t len)
+{
+    size_t n = 0;
+    while (n < len && n <= MARK_WHITE_MAX && is_white(text[n])) n++;
+    return n;
+}
+
 bool mark_is_blank(const char *mark)
 {
     return mark[mark_white_begin(mark)] == '\0';
@@ -35,7 +42,9 @@ enum mark_match mark_at(const char *mark, const char *text, size_t len, size_t *
         if (is_white(*mark)) {
             mark += mark_white_begin(mark);
             if (!*mark) break;
-            while (i < len && is_white(text[i])) i++;
+            size_t white = mark_white(text + i, len - i);
+            if (white > MARK_WHITE_MAX) return MARK_NO;
+            i += white;
         }
         if (i == len) return MARK_PART;
         if (text[i++] != *mark) return MARK_NO;

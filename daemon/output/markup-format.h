@@ -10,7 +10,7 @@ struct markup_format {
     const struct markup *markup; /* must outlive the parsers, as tools */
     const json_t *tools;         /* the request's list; NULL or empty: the answer has no calls */
     enum markup_start start;
-    bool marks_in_text; /* marks that are control tokens come as text too */
+    bool marks_in_text; /* control tokens come as text: junk is removed from it */
 };
 
 void markup_format_init(struct markup_format *f);

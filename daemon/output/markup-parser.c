@@ -22,8 +22,8 @@ int markup_take_white(struct markup_parser *p)
 
 enum mark_match markup_mark(const struct markup_parser *p, const char *mark, const char *text, size_t len, size_t *end)
 {
-    size_t white = 0;
-    while (white < len && is_white(text[white])) white++;
+    size_t white = mark_white(text, len);
+    if (white > MARK_WHITE_MAX) return MARK_NO;
     enum mark_match m = mark_at(mark, text + white, len - white, end);
     if (m == MARK_YES) *end += white;
     return m == MARK_PART && p->final ? MARK_NO : m;
@@ -63,7 +63,7 @@ static enum found look_at(const struct markup_parser *p, const char *s, size_t n
         f = look(p, m->thinking.close, FOUND_CLOSE, text, end);
     if (p->at == AT_THINKING) return f;
     if (f == FOUND_NOTHING && p->fresh) f = look(p, m->thinking.open, FOUND_OPEN, text, end);
-    for (int i = 0; f == FOUND_NOTHING && i < MARKUP_JUNK && m->junk[i]; i++)
+    for (int i = 0; f == FOUND_NOTHING && p->format->marks_in_text && i < MARKUP_JUNK && m->junk[i]; i++)
         f = look(p, m->junk[i], FOUND_JUNK, text, end);
     if (f == FOUND_NOTHING && p->calls && !*m->calls.section_begin)
         f = look(p, m->calls.section_end, FOUND_JUNK, text, end);
@@ -121,7 +121,7 @@ static int pass_text(struct markup_parser *p, struct channel_sink *sink)
     enum found what;
     size_t end, at = find_mark(p, &what, &end), n = at;
     bool waits = what != FOUND_NOTHING || (!p->final && (thinking || p->calls || p->fresh));
-    while (waits && n && is_white(unread(p)[n - 1])) n--;
+    while (waits && n && at - n < MARK_WHITE_MAX && is_white(unread(p)[n - 1])) n--;
     if (n) {
         int r = send_text(p, thinking ? CHANNEL_THINKING : CHANNEL_ANSWER, n, sink);
         p->skip_white = false;

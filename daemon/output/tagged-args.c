@@ -70,8 +70,8 @@ static enum mark_match value_ends(const struct markup_parser *p, const char *s, 
     const struct markup_calls *c = calls_of(p);
     enum mark_match m = mark_at(c->arg_end, s, n, end);
     if (m != MARK_YES || mark_is_blank(c->call_end)) return m;
-    size_t next = *end;
-    while (next < n && is_white(s[next])) next++;
+    size_t next = *end + mark_white(s + *end, n - *end);
+    if (next - *end > MARK_WHITE_MAX) return MARK_NO;
     enum mark_match begin = mark_at(c->arg_begin, s + next, n - next, &(size_t){0});
     enum mark_match close = mark_at(c->call_end, s + next, n - next, &(size_t){0});
     if (begin == MARK_YES || close == MARK_YES) return MARK_YES;
@@ -157,7 +157,8 @@ int tagged_value(struct markup_parser *p, struct channel_sink *sink)
         p->at = AT_TAGS;
         return call_send_args(p, sink);
     }
-    while (n && is_white(unread(p)[n - 1])) n--;
+    size_t white = mark_white_begin(calls_of(p)->arg_end); /* may belong to the mark */
+    for (; n && white && is_white(unread(p)[n - 1]); white--) n--;
     if (!p->arg.string || n == 0) {
         p->scanned = at;
         return STEP_WAIT;

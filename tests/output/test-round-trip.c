@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "libcommon/buf.h"
+#include "libcommon/utf8.h"
 #include "tests/output/parsed.h"
 #include "tests/text/markup/own-templates.h"
 #include <cmocka.h>
@@ -222,6 +223,32 @@ static void expect_truncated(const char *name, const struct markup_format *f, co
     assert_true(json_equal(partial, json_object_get(cut_call, "name")));
 }
 
+/* Bytes of the answer are lost, doubled, moved or changed: parsed() checks that complete calls are valid. */
+static void parse_damaged(const struct markup_format *f, const struct answer *a)
+{
+    uint32_t seed = (uint32_t)a->len;
+    for (int i = 0; i < 40; i++) {
+        char *text = strndup(a->text, a->len);
+        assert_non_null(text);
+        size_t len = a->len;
+        for (int damage = 0; damage <= i % 3; damage++) {
+            seed = seed * 1664525 + 1013904223;
+            size_t at = (seed >> 8) % len, from = (seed >> 16) % len;
+            if (seed % 3 == 0)
+                text[at] = text[from];
+            else if (seed % 3 == 1)
+                memmove(text + at, text + at + 1, --len - at);
+            else
+                memmove(text + at, text + from, len - (at > from ? at : from));
+            if (len == 0) len = 1;
+        }
+        /* The parser is given whole characters; other text would only fail as JSON here. */
+        len = utf8_check(text, len);
+        json_decref(parsed(f, text, len, (struct pieces){.most = 9, .seed = seed, .clones = i % 2}));
+        free(text);
+    }
+}
+
 static bool check(const char *name, const struct family *f, const json_t *tools, const struct answer *a)
 {
     struct markup_format format = format_of(f, tools, a->start);
@@ -230,6 +257,7 @@ static bool check(const char *name, const struct family *f, const json_t *tools,
         ok = equal_in_pieces(name, &format, a,
                              (struct pieces){.most = seed % 3 ? 5 : 40, .seed = seed, .clones = seed % 2});
     for (size_t n = 0; ok && n < a->len; n++) expect_truncated(name, &format, a, n);
+    if (ok && a->len) parse_damaged(&format, a);
     return ok;
 }
 

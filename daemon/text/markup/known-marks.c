@@ -21,6 +21,9 @@ static const struct known {
     {"<|tool_call|>", "<|tool_call|>", MARKUP_ENVELOPE, "<|tool_call|>[", "]", "", "", "", ""},
 };
 
+/* Marks around an answer or before a call that templates mention, but do not write. */
+static const char *const known_junk[] = {"<response>", "</response>", "<|python_tag|>"};
+
 static int set_text(char **to, const char *text)
 {
     return piece_set(to, piece_of(text, 0, strlen(text)));
@@ -144,7 +147,8 @@ int derive_junk(struct markup *m, const struct markup_source *s)
     if (r == 0) r = junk_behind(m, &p, &followed, 1);
     if (r == 0) r = junk_behind(m, &p, &calls, 1);
     if (r == 0) r = junk_before(m, &p);
-    if (r == 0 && piece_find(piece_of(s->text, 0, s->len), "<response>") != SIZE_MAX)
-        r = add_groups(m, piece_of("<response></response>", 0, 21), 2);
+    for (size_t i = 0; r == 0 && i < sizeof(known_junk) / sizeof(*known_junk); i++)
+        if (piece_find(piece_of(s->text, 0, s->len), known_junk[i]) != SIZE_MAX)
+            r = add_groups(m, piece_of(known_junk[i], 0, strlen(known_junk[i])), 1);
     return r;
 }

@@ -20,7 +20,14 @@ enum mark_match call_mark(const struct markup_parser *p, const char *text, size_
     *section = m == MARK_YES;
     if (m == MARK_YES) return m;
     enum mark_match call = mark_at(c->call_begin, text, len, end);
+    if (call == MARK_NO) call = mark_at(c->call_begin_short, text, len, end);
     return call == MARK_NO ? m : call;
+}
+
+enum mark_match call_end_mark(const struct markup_parser *p, const char *text, size_t len, size_t *end)
+{
+    enum mark_match m = markup_mark(p, calls_of(p)->call_end, text, len, end);
+    return m == MARK_NO ? markup_mark(p, calls_of(p)->call_end_short, text, len, end) : m;
 }
 
 /* The call itself begins; p->call.open was set before. */
@@ -164,7 +171,7 @@ static enum mark_match name_ends(const struct markup_parser *p, const char *s, s
     if (m != MARK_NO || !mark_is_blank(c->name_end)) return m == MARK_NO ? part : m;
     size_t white = mark_white(s, n);
     if (c->form == MARKUP_TAGS) {
-        enum mark_match begin = markup_mark(p, c->arg_begin, s, n, end), close = markup_mark(p, c->call_end, s, n, end);
+        enum mark_match begin = markup_mark(p, c->arg_begin, s, n, end), close = call_end_mark(p, s, n, end);
         *end = 0;
         if (begin == MARK_YES || close == MARK_YES) return MARK_YES;
         return begin == MARK_PART || close == MARK_PART ? MARK_PART : MARK_NO;
@@ -271,7 +278,7 @@ int call_envelope(struct markup_parser *p, struct channel_sink *sink)
 int call_end(struct markup_parser *p, struct channel_sink *sink)
 {
     size_t end = 0;
-    enum mark_match m = markup_mark(p, calls_of(p)->call_end, unread(p), n_unread(p), &end);
+    enum mark_match m = call_end_mark(p, unread(p), n_unread(p), &end);
     if (m == MARK_PART) return STEP_WAIT;
     if (m == MARK_YES && markup_take(p, end) < 0) return -ENOMEM;
     int r = send_step(p, CALL_ENDS, sink);

@@ -97,6 +97,9 @@ enum mark_match markup_mark(const struct markup_parser *p, const char *mark, con
 /* Does a section (*@section), or a call, begin at @text? */
 enum mark_match call_mark(const struct markup_parser *p, const char *text, size_t len, size_t *end, bool *section);
 
+/* Does the call end at @text, perhaps after white space? As markup_mark(). */
+enum mark_match call_end_mark(const struct markup_parser *p, const char *text, size_t len, size_t *end);
+
 /* Is a JSON object at the beginning of an answer a call without marks? */
 bool call_is_bare(const struct markup_parser *p);
 

@@ -15,8 +15,8 @@ int tagged_between(struct markup_parser *p, struct channel_sink *sink)
         buf_clear(&p->arg.key);
         return markup_take(p, end) < 0 ? -ENOMEM : STEP_ON;
     }
-    enum mark_match close = markup_mark(p, c->call_end, unread(p), n_unread(p), &end);
-    if (begin == MARK_PART || close == MARK_PART || p->final) return STEP_WAIT;
+    enum mark_match close = call_end_mark(p, unread(p), n_unread(p), &end);
+    if (begin == MARK_PART || close == MARK_PART || (p->final && close == MARK_NO)) return STEP_WAIT;
     if (close == MARK_NO && !mark_is_blank(c->call_end)) return STEP_BAD;
     if (buf_puts(&p->call.args, p->arg.first ? "{}" : "}") < 0) return -ENOMEM;
     p->at = AT_CALL_END;
@@ -73,7 +73,8 @@ static enum mark_match value_ends(const struct markup_parser *p, const char *s, 
     size_t next = *end + mark_white(s + *end, n - *end);
     if (next - *end > MARK_WHITE_MAX) return MARK_NO;
     enum mark_match begin = mark_at(c->arg_begin, s + next, n - next, &(size_t){0});
-    enum mark_match close = mark_at(c->call_end, s + next, n - next, &(size_t){0});
+    enum mark_match close =
+        mark_at(*c->call_end_short ? c->call_end_short : c->call_end, s + next, n - next, &(size_t){0});
     if (begin == MARK_YES || close == MARK_YES) return MARK_YES;
     if (begin == MARK_NO && close == MARK_NO) return MARK_NO;
     return p->final ? MARK_YES : MARK_PART;

@@ -92,6 +92,8 @@ static void test_calls_in_text(void **state)
     expect("section", "a[CALLS][{\"name\":\"f\",\"arguments\":{}},{\"name\":\"g\"}]b", "ab", "", "f g");
     expect("fenced", "<call>tool<sep>f\n```json\n{}\n```</call>", "", "", "f"); /* without the section */
     expect("numbered", "<|begin|><|call|>tool.f<|args|>{}", "", "", "f");       /* without a number */
+    expect("tagged", "a\n<function=f>\n<parameter=s>\nx\n</parameter>\n</function>\nb", "ab", "", "f"); /* no <call> */
+    expect("tagged", "<call><function=f>\n</function>", "", "", "f");
     expect("bare", "{\"name\": \"f\", \"parameters\": {}}", "", "", "f");
     expect("bare", "{\"name\": \"unknown\", \"parameters\": {}}", "{\"name\": \"unknown\", \"parameters\": {}}", "",
            "");

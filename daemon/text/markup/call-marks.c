@@ -91,6 +91,17 @@ static int try_turn(struct markup *m, const struct probe *p, const struct probe_
     return r == 0 ? describe(m, t, turn->calls) : r;
 }
 
+/* call_begin ends with an open group, which the name closes. */
+static int find_short_marks(struct markup_calls *c)
+{
+    struct piece begin = piece_trim(piece_of(c->call_begin, 0, strlen(c->call_begin)));
+    struct piece end = piece_trim(piece_of(c->call_end, 0, strlen(c->call_end)));
+    struct piece with_name = piece_last_group(begin), first = piece_first_group(end);
+    if (c->form != MARKUP_TAGS || with_name.n == 0 || with_name.p[with_name.n - 1] == '>') return 0;
+    int r = with_name.n < begin.n ? piece_set(&c->call_begin_short, with_name) : 0;
+    return r == 0 && first.p == end.p && first.n < end.n ? piece_set(&c->call_end_short, first) : r;
+}
+
 /* The prompt ends with call_begin, and a turn with text begins with a name: calls of this name are text. */
 static int find_text_name(struct markup *m, const struct markup_source *s, const struct turns *t)
 {
@@ -123,6 +134,7 @@ int derive_calls(struct markup *m, const struct markup_source *s)
             .calls = i < 6 ? 2 : 1, .string_args = i / 3 % 2, .text = (enum probe_text)(i % 3)};
         r = try_turn(m, &p, &turn, &t);
     }
+    if (r == 0) r = find_short_marks(&m->calls);
     if (r == 0) r = find_text_name(m, s, &t);
     buf_fini(&t.text);
     buf_fini(&t.calls);

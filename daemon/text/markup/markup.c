@@ -12,7 +12,8 @@ struct markup *markup_free(struct markup *m)
     char *texts[] = {m->thinking.open, m->thinking.close, c->section_begin, c->section_end, c->separator,
                      c->call_begin,    c->call_end,       c->name_key,      c->args_key,    c->id_key,
                      c->wrapper_key,   c->id_begin,       c->name_end,      c->quote,       c->arg_begin,
-                     c->arg_mid,       c->arg_mid_other,  c->arg_end,       c->text_name};
+                     c->arg_mid,       c->arg_mid_other,  c->arg_end,       c->text_name,   c->call_begin_short,
+                     c->call_end_short};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) free(texts[i]);
     for (int i = 0; i < MARKUP_JUNK; i++) free(m->junk[i]);
     free(m);
@@ -28,7 +29,8 @@ static struct markup *new_empty(void)
     char **texts[] = {&m->thinking.open, &m->thinking.close, &c->section_begin, &c->section_end, &c->separator,
                       &c->call_begin,    &c->call_end,       &c->name_key,      &c->args_key,    &c->id_key,
                       &c->wrapper_key,   &c->id_begin,       &c->name_end,      &c->quote,       &c->arg_begin,
-                      &c->arg_mid,       &c->arg_mid_other,  &c->arg_end,       &c->text_name};
+                      &c->arg_mid,       &c->arg_mid_other,  &c->arg_end,       &c->text_name,   &c->call_begin_short,
+                      &c->call_end_short};
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         if (piece_set(texts[i], (struct piece){"", 0}) < 0) return markup_free(m);
     return m;

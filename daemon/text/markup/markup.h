@@ -28,6 +28,8 @@ struct markup_calls {
     /* section_begin CALL separator CALL … section_end. Without section_begin, calls stand alone, and section_end
      * may follow the last one. */
     char *section_begin, *section_end, *separator, *call_begin, *call_end;
+    /* MARKUP_TAGS: the mark with the name, and the first one of call_end, if there are others, which models forget. */
+    char *call_begin_short, *call_end_short;
     /* MARKUP_ENVELOPE: keys of the object. name_key "": the name is the key of the arguments. wrapper_key: key of the
      * object that has name and arguments. */
     char *name_key, *args_key, *id_key, *wrapper_key;

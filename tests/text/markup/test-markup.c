@@ -96,6 +96,11 @@ static void test_parts_of_a_call(void **state)
     assert_string_equal(m->calls.arg_mid, "\" string=\"true\">");
     assert_string_equal(m->calls.arg_mid_other, "\" string=\"false\">");
     assert_string_equal(m->calls.arg_end, "</arg>");
+    assert_string_equal(m->calls.call_begin_short, "");
+    markup_free(m);
+    m = learn("tagged", NULL);
+    assert_string_equal(m->calls.call_begin_short, "<function=");
+    assert_string_equal(m->calls.call_end_short, "</function>");
     markup_free(m);
     m = learn("recipients", NULL);
     assert_string_equal(m->calls.text_name, "all");

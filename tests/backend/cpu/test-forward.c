@@ -523,7 +523,7 @@ static const struct {
 
 int main(void)
 {
-    struct CMUnitTest tests[N_MODELS + KERN_KV_TYPES * N_KV + 8] = {{0}};
+    struct CMUnitTest tests[N_MODELS + KERN_KV_TYPES * N_KV + 9] = {{0}};
     char names[N_MODELS][64], kv_names[KERN_KV_TYPES][N_KV][64];
     size_t n = 0;
     for (size_t i = 0; i < N_MODELS; i++) {

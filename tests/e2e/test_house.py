@@ -15,6 +15,7 @@ MAY = {
     "daemon/cache/prefix": {"libcommon", "daemon/model", "daemon/cache/kv"},
     "daemon/cache/disk": {"libcommon", "daemon/model", "daemon/cache/prefix"},
     "daemon/text": {"libcommon", "daemon/model"}, "daemon/text/markup": {"libcommon", "daemon/text"},
+    "daemon/text/grammar": {"libcommon", "daemon/text"},
     "daemon/sample": {"libcommon", "kernels", "daemon/model"}, "daemon/output": {"libcommon", "daemon/text"},
     "daemon/cache": {"libcommon", "daemon/model", "daemon/jobs"},
     "daemon/sequence": {"libcommon", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sample", "daemon/output"},

@@ -3,8 +3,15 @@
 /* The inside of a grammar builder, for the compiler. */
 #include "daemon/text/grammar/regex.h"
 
+struct token_set {
+    int32_t *ids; /* [n], sorted */
+    size_t n;
+    bool not ;
+};
+
 struct grammar_builder {
     struct regex_store store;
     expr_t *bodies; /* [n_rules] REGEX_ID_NONE: not defined */
-    size_t n_rules, cap_rules;
+    struct token_set *token_sets;
+    size_t n_rules, cap_rules, n_token_sets, cap_token_sets;
 };

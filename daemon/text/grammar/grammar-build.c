@@ -22,6 +22,8 @@ struct grammar_builder *grammar_builder_free(struct grammar_builder *b)
 {
     if (!b) return NULL;
     regex_store_fini(&b->store);
+    for (size_t i = 0; i < b->n_token_sets; i++) free(b->token_sets[i].ids);
+    free(b->token_sets);
     free(b->bodies);
     free(b);
     return NULL;
@@ -114,6 +116,27 @@ expr_t expr_alt(struct grammar_builder *b, const expr_t *e, size_t n)
 expr_t expr_repeat(struct grammar_builder *b, expr_t e, uint32_t min, uint32_t max)
 {
     return regex_repeat(&b->store, e, min, max);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+expr_t expr_tokens(struct grammar_builder *b, const int32_t *ids, size_t n, bool not )
+{
+    struct regex_store *s = &b->store;
+    if (s->status) return EXPR_ERROR;
+    if (!regex_grow(s, &b->token_sets, &b->cap_token_sets, b->n_token_sets + 1, sizeof(*b->token_sets)))
+        return EXPR_ERROR;
+    struct token_set set = {calloc(n + 1, sizeof(*ids)), n, not };
+    if (!set.ids) return regex_fail(s, -ENOMEM);
+    if (n) memcpy(set.ids, ids, n * sizeof(*ids));
+    qsort(set.ids, n, sizeof(*ids), compare_ids);
+    struct regex_node node = {.kind = REGEX_TOKENS, .a = (uint32_t)b->n_token_sets, .min_len = UINT32_MAX};
+    b->token_sets[b->n_token_sets++] = set;
+    return regex_intern(s, &node, NULL);
 }
 
 expr_t expr_rule(struct grammar_builder *b)

@@ -3,101 +3,12 @@
 #include "daemon/text/grammar/grammar-build.h"
 #include "libcommon/error.h"
 #include "tests/libcommon/check.h"
+#include "tests/text/grammar/naive-expr.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An expression for the naive matcher, which finds all ends of a match that begins at one position. */
-struct naive {
-    enum { SET, EMPTY, NONE, SEQ, ALT, AND, NOT, REPEAT } kind;
-    unsigned set; /* of the letters a to d */
-    unsigned min, max;
-    struct naive *x, *y;
-};
-
 #define LEN_MAX 7
-
-/* The ends as a bit mask. */
-static unsigned ends(const struct naive *e, const char *s, unsigned n, unsigned from);
-
-static unsigned ends_of_each(const struct naive *e, const char *s, unsigned n, unsigned starts)
-{
-    unsigned all = 0;
-    for (unsigned i = 0; i <= n; i++)
-        if (starts >> i & 1) all |= ends(e, s, n, i);
-    return all;
-}
-
-static unsigned ends_repeat(const struct naive *e, const char *s, unsigned n, unsigned from)
-{
-    unsigned at = 1u << from, all = e->min == 0 ? at : 0;
-    for (unsigned k = 1; k <= e->max && k <= e->min + n + 1; k++) {
-        at = ends_of_each(e->x, s, n, at);
-        if (k >= e->min) all |= at;
-    }
-    return all;
-}
-
-static unsigned ends(const struct naive *e, const char *s, unsigned n, unsigned from)
-{
-    switch (e->kind) {
-    case SET:
-        return from < n && e->set >> (s[from] - 'a') & 1 ? 2u << from : 0;
-    case EMPTY:
-        return 1u << from;
-    case NONE:
-        return 0;
-    case SEQ:
-        return ends_of_each(e->y, s, n, ends(e->x, s, n, from));
-    case ALT:
-        return ends(e->x, s, n, from) | ends(e->y, s, n, from);
-    case AND:
-        return ends(e->x, s, n, from) & ends(e->y, s, n, from);
-    case NOT:
-        return ~ends(e->x, s, n, from) & ((1u << (n + 1)) - 1) & ~((1u << from) - 1);
-    case REPEAT:
-        return ends_repeat(e, s, n, from);
-    }
-    return 0;
-}
-
-static struct naive *naive_free(struct naive *e)
-{
-    if (!e) return NULL;
-    naive_free(e->x);
-    naive_free(e->y);
-    free(e);
-    return NULL;
-}
-
-/* A random expression, in both forms. */
-static struct naive *make(struct grammar_builder *b, uint64_t *random, int depth, expr_t *out)
-{
-    struct naive *e = calloc(1, sizeof(*e));
-    expr_t pair[2] = {0};
-    assert_non_null(e);
-    unsigned kind = next_random(random) % 16;
-    if (depth == 0 || kind < 3) {
-        uint64_t set[4] = {0};
-        e->kind = next_random(random) % 12 ? SET : next_random(random) % 3 ? EMPTY : NONE;
-        e->set = 1 + next_random(random) % 15;
-        set[1] = (uint64_t)e->set << ('a' - 64);
-        *out = e->kind == SET ? expr_byte_set(b, set) : e->kind == EMPTY ? expr_empty(b) : expr_none(b);
-        return e;
-    }
-    e->kind = kind < 7 ? SEQ : kind < 10 ? ALT : kind < 12 ? AND : kind < 13 ? NOT : REPEAT;
-    e->x = make(b, random, depth - 1, &pair[0]);
-    if (e->kind == SEQ || e->kind == ALT || e->kind == AND) e->y = make(b, random, depth - 1, &pair[1]);
-    e->min = next_random(random) % 4;
-    e->max = next_random(random) % 3 ? e->min + next_random(random) % 4 : EXPR_UNLIMITED;
-    if (e->kind == SEQ) *out = expr_seq(b, pair, 2);
-    if (e->kind == ALT) *out = expr_alt(b, pair, 2);
-    if (e->kind == AND) *out = expr_and(b, pair[0], pair[1]);
-    if (e->kind == NOT) *out = expr_not(b, pair[0]);
-    if (e->kind == REPEAT) *out = expr_repeat(b, pair[0], e->min, e->max);
-    assert_int_not_equal(*out, EXPR_ERROR);
-    return e;
-}
 
 /* All strings over four letters, up to LEN_MAX long. Returns true if one matched. */
 static bool compare_strings(struct grammar_builder *b, const struct naive *x, expr_t e)
@@ -107,7 +18,7 @@ static bool compare_strings(struct grammar_builder *b, const struct naive *x, ex
     for (unsigned n = 0; n <= LEN_MAX; n++)
         for (unsigned code = 0; code<1u << 2 * n; code += n> 5 ? 7 : 1) {
             for (unsigned i = 0; i < n; i++) s[i] = (char)('a' + (code >> 2 * i & 3));
-            bool in = ends(x, s, n, 0) >> n & 1;
+            bool in = naive_matches(x, NULL, 0, s, n);
             assert_int_equal(expr_matches(b, e, s, n), in);
             any |= in;
         }
@@ -122,7 +33,7 @@ static void random_expressions_match_as_the_naive_matcher(void **state)
         struct grammar_builder *b;
         expr_t e;
         assert_int_equal(grammar_builder_new(&b), 0);
-        struct naive *x = make(b, &random, 2 + i % 4, &e);
+        struct naive *x = naive_make(b, &random, 2 + i % 4, NULL, 0, &e);
         bool any = compare_strings(b, x, e);
         int none = expr_is_none(b, e, 10000);
         assert_true(none == 0 || none == 1);

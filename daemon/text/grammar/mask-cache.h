@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Parts of masks, by the expression that they belong to, for all grammars with one vocabulary: strings and numbers of
+ * different schemas are the same expressions. A key is the whole expression, written out. The least recently used parts
+ * are evicted at a limit in bytes. Any thread may use a cache.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MASK_CACHE_BYTES ((size_t)48 << 20)
+
+struct mask_part;
+struct mask_cache;
+
+int mask_cache_new(struct mask_cache **out); /* 0 or -ENOMEM: sets the error message; the caller owns *out */
+struct mask_cache *mask_cache_free(struct mask_cache *c); /* NULL ok, returns NULL */
+
+/* The part with this key, held for the caller; or NULL. */
+struct mask_part *mask_cache_get(struct mask_cache *c, const char *key, size_t n);
+/* Keeps @part, which the caller also holds, unless memory lacks. */
+void mask_cache_put(struct mask_cache *c, const char *key, size_t n, struct mask_part *part);

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/text/grammar/mask-part.h"
+#include "daemon/text/grammar/mask-cache.h"
+#include "libcommon/buf.h"
+#include "libcommon/error.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_MAX  4096 /* longer expressions are not shared between grammars */
+#define KEY_DEEP 64
+#define FEW      8 /* a state with fewer next bytes is walked at once */
+
+struct mask_part *mask_part_ref(struct mask_part *p)
+{
+    atomic_fetch_add(&p->refs, 1);
+    return p;
+}
+
+struct mask_part *mask_part_unref(struct mask_part *p)
+{
+    if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return NULL;
+    free(p->tokens);
+    free(p->bits);
+    free(p->times_end);
+    free(p->nodes);
+    free(p->counts);
+    free(p);
+    return NULL;
+}
+
+size_t mask_part_bytes(const struct mask_part *p)
+{
+    return sizeof(*p) + p->n_tokens * sizeof(*p->tokens) + (p->bits ? 16384 : 0) + p->n_times * sizeof(*p->times_end) +
+           p->first[256] * (sizeof(*p->nodes) + (p->counts ? sizeof(*p->counts) : 0));
+}
+
+static bool write_key(const struct regex_store *s, expr_t e, struct buf *out, unsigned depth);
+
+static int compare_bufs(const void *a, const void *b)
+{
+    const struct buf *x = a, *y = b;
+    int c = memcmp(x->data, y->data, x->len < y->len ? x->len : y->len);
+    return c ? c : (x->len > y->len) - (x->len < y->len);
+}
+
+/* Children in an order that does not depend on their indexes. */
+static bool write_children(const struct regex_store *s, const struct regex_node *x, struct buf *out, unsigned depth)
+{
+    if (x->b > KEY_MAX) return false;
+    struct buf *v = calloc(x->b, sizeof(*v));
+    bool ok = v;
+    for (uint32_t i = 0; i < x->b && ok; i++) ok = write_key(s, s->kids[x->a + i], &v[i], depth);
+    if (ok) qsort(v, x->b, sizeof(*v), compare_bufs);
+    for (uint32_t i = 0; i < x->b && ok; i++)
+        ok = out->len + v[i].len <= KEY_MAX && buf_append(out, v[i].data, v[i].len) == 0;
+    for (uint32_t i = 0; i < x->b && v; i++) buf_fini(&v[i]);
+    free(v);
+    return ok;
+}
+
+/* Writes an expression so that equal texts are equal expressions, in any store. */
+static bool write_key(const struct regex_store *s, expr_t e, struct buf *out, unsigned depth)
+{
+    const struct regex_node *x = regex_node(s, e);
+    const char kind = (char)x->kind;
+    if (out->len > KEY_MAX || depth > KEY_DEEP || buf_append(out, &kind, 1)) return false;
+    switch ((enum regex_kind)x->kind) {
+    case REGEX_NONE:
+    case REGEX_EMPTY:
+        return true;
+    case REGEX_SET:
+        return buf_append(out, &s->sets[x->a], sizeof(*s->sets)) == 0;
+    case REGEX_CAT:
+        return write_key(s, x->a, out, depth + 1) && write_key(s, x->b, out, depth + 1);
+    case REGEX_NOT:
+        return write_key(s, x->a, out, depth + 1);
+    case REGEX_REPEAT:
+        return buf_append(out, &x->b, sizeof(x->b) * 2) == 0 && write_key(s, x->a, out, depth + 1);
+    case REGEX_ALT:
+    case REGEX_AND:
+        return buf_append(out, &x->b, sizeof(x->b)) == 0 && write_children(s, x, out, depth + 1);
+    case REGEX_RULE:
+    case REGEX_TOKENS:
+        break;
+    }
+    return false;
+}
+
+typedef int make_fn(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
+
+/* @kind is the first byte of the key of @e. */
+static int get(struct dfa *d, const struct token_trie *t, uint32_t q, char kind, make_fn *make, struct mask_part **out)
+{
+    struct buf key = BUF_INIT;
+    bool has_key = buf_append(&key, &kind, 1) == 0 && write_key(&d->store, d->states[q].node, &key, 0);
+    *out = has_key ? mask_cache_get(t->cache, key.data, key.len) : NULL;
+    int r = *out ? 0 : make(d, t, q, out);
+    if (r == 0 && has_key) mask_cache_put(t->cache, key.data, key.len, *out);
+    buf_fini(&key);
+    return r;
+}
+
+static unsigned live_bytes(const struct dfa_state *q)
+{
+    unsigned n = 0;
+    for (int i = 0; i < 4; i++) n += (unsigned)__builtin_popcountll(q->live.w[i]);
+    return n;
+}
+
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
+{
+    const struct regex_node *x = regex_node(&d->store, d->states[q].node);
+    if (live_bytes(&d->states[q]) < FEW) return mask_part_walk(d, t, q, out);
+    if (x->kind == REGEX_REPEAT) {
+        uint32_t one = dfa_state_of(d, x->a);
+        if (one == UINT32_MAX) return dfa_status(d);
+        int r = get(d, t, one, 'C', mask_part_count, out);
+        if (r < 0 || (*out)->kind == PART_COUNTED) return r;
+        *out = mask_part_unref(*out);
+    }
+    return get(d, t, q, 'W', mask_part_walk, out);
+}

@@ -6,7 +6,7 @@
 struct token_set {
     int32_t *ids; /* [n], sorted */
     size_t n;
-    bool not ;
+    bool others; /* any token with text but these */
 };
 
 struct grammar_builder {

@@ -124,13 +124,13 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-expr_t expr_tokens(struct grammar_builder *b, const int32_t *ids, size_t n, bool not )
+expr_t expr_tokens(struct grammar_builder *b, const int32_t *ids, size_t n, bool others)
 {
     struct regex_store *s = &b->store;
     if (s->status) return EXPR_ERROR;
     if (!regex_grow(s, &b->token_sets, &b->cap_token_sets, b->n_token_sets + 1, sizeof(*b->token_sets)))
         return EXPR_ERROR;
-    struct token_set set = {calloc(n + 1, sizeof(*ids)), n, not };
+    struct token_set set = {calloc(n + 1, sizeof(*ids)), n, others};
     if (!set.ids) return regex_fail(s, -ENOMEM);
     if (n) memcpy(set.ids, ids, n * sizeof(*ids));
     qsort(set.ids, n, sizeof(*ids), compare_ids);

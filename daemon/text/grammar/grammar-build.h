@@ -35,9 +35,9 @@ expr_t expr_seq(struct grammar_builder *b, const expr_t *e, size_t n);
 expr_t expr_alt(struct grammar_builder *b, const expr_t *e, size_t n);
 expr_t expr_repeat(struct grammar_builder *b, expr_t e, uint32_t min, uint32_t max);
 
-/* One token of the vocabulary, whatever its text: one of @ids [n]; or, if @not, any token with text
+/* One token of the vocabulary, whatever its text: one of @ids [n]; or, if @others, any token with text
  * but these. Not regular. */
-expr_t expr_tokens(struct grammar_builder *b, const int32_t *ids, size_t n, bool not );
+expr_t expr_tokens(struct grammar_builder *b, const int32_t *ids, size_t n, bool others);
 
 /* A nonterminal. Its body may be defined later and may contain it (left recursion too); one without a body is none. */
 expr_t expr_rule(struct grammar_builder *b);

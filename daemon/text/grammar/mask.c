@@ -176,9 +176,9 @@ static void add_token_sets(struct masking *m, const struct row *w)
 {
     for (uint32_t i = 0; i < w->n_tokens; i++) {
         const struct token_set *set = &m->r->rules.token_sets[m->r->rules.symbols[row_tokens(w)[i].dot].index];
-        for (size_t k = 0; k < set->n && !set->not ; k++)
+        for (size_t k = 0; k < set->n && !set->others; k++)
             if ((uint32_t)set->ids[k] < m->t->vocab) set_bit(m->mask, set->ids[k]);
-        for (uint32_t k = 0; k < m->t->n_tokens && set->not ; k++)
+        for (uint32_t k = 0; k < m->t->n_tokens && set->others; k++)
             if (token_set_has(set, m->t->tokens[k])) set_bit(m->mask, m->t->tokens[k]);
     }
 }

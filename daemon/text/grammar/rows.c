@@ -67,35 +67,6 @@ static uint32_t take_row(struct rows *r)
     return (uint32_t)r->n++;
 }
 
-static int compare_waiting(const struct rules *g, const struct row_item *x, const struct row_item *y)
-{
-    uint32_t a = g->symbols[x->dot].index, b = g->symbols[y->dot].index;
-    return a != b ? (a < b ? -1 : 1) : item_compare(x, y);
-}
-
-/* Insertion sort for the usual few, heap sort for more. */
-static void sift(const struct rules *g, struct row_item *v, size_t i, size_t n)
-{
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && compare_waiting(g, &v[child], &v[child + 1]) < 0) child++;
-        if (compare_waiting(g, &v[i], &v[child]) >= 0) return;
-        struct row_item x = v[i];
-        v[i] = v[child];
-        v[child] = x;
-    }
-}
-
-static void sort_waiting(const struct rules *g, struct row_item *v, size_t n)
-{
-    for (size_t i = n / 2; i-- > 0;) sift(g, v, i, n);
-    for (size_t i = n; i-- > 1;) {
-        struct row_item x = v[0];
-        v[0] = v[i];
-        v[i] = x;
-        sift(g, v, 0, i);
-    }
-}
-
 static size_t row_bytes(const struct row *w)
 {
     size_t items = (size_t)w->n_kernel + w->n_threads + w->n_tokens + w->n_waiting;
@@ -117,7 +88,7 @@ static bool fill_row(struct rows *r, struct row *w, bool accepted)
     const struct item_list *lists[] = {&r->kernel, &r->threads, &r->tokens, &r->waiting};
     for (int i = 0; i < 4; to += lists[i++]->n)
         if (lists[i]->n) memcpy(to, lists[i]->v, lists[i]->n * sizeof(*to));
-    sort_waiting(&r->rules, w->items + (n - w->n_waiting), w->n_waiting);
+    rows_sort_waiting(&r->rules, w->items + (n - w->n_waiting), w->n_waiting);
     for (uint32_t i = 0; i < w->n_threads; i++)
         for (int k = 0; k < 4; k++) w->live.w[k] |= r->dfa.states[row_threads(w)[i].state].live.w[k];
     r->bytes += row_bytes(w);
@@ -219,67 +190,11 @@ static bool step_threads(struct rows *r, uint32_t self, uint8_t b)
     return true;
 }
 
-/* Gives the classes 0 .. n the lowest numbers. Returns how many there are. */
-static uint32_t compact(uint16_t *of, uint32_t n)
-{
-    uint16_t to[512] = {0};
-    uint32_t next = 0;
-    for (int b = 0; b < 256; b++) to[of[b]] = 1;
-    for (uint32_t k = 0; k < n; k++)
-        if (to[k]) to[k] = (uint16_t)next++;
-    for (int b = 0; b < 256; b++) of[b] = to[of[b]];
-    return next;
-}
-
-/* Bytes that all threads treat alike are in one class. */
-static bool own_classes(struct rows *r, struct row *w)
-{
-    uint32_t n = 1;
-    w->own = calloc(256, sizeof(*w->own));
-    if (!w->own) return failed(r, -ENOMEM) != ROW_FAILED;
-    for (uint32_t i = 0; i < w->n_threads; i++) {
-        const struct dfa_state *q = &r->dfa.states[row_threads(w)[i].state];
-        uint32_t pairs[256], before = n;
-        for (int b = 0; b < 256; b++) {
-            if (!byte_set_has(&q->live, (uint8_t)b)) continue;
-            uint32_t pair = (uint32_t)w->own[b] << 16 | q->edges->of[b], k = before;
-            while (k < n && pairs[k - before] != pair) k++;
-            if (k == n) pairs[n++ - before] = pair;
-            w->own[b] = (uint16_t)k;
-        }
-        if (n > 256) n = compact(w->own, n);
-    }
-    w->of = w->own;
-    w->n_classes = compact(w->own, n);
-    return true;
-}
-
-static bool make_classes(struct rows *r, struct row *w)
-{
-    if (w->n_threads == 1) {
-        const struct dfa_edges *e = r->dfa.states[row_threads(w)[0].state].edges;
-        w->of = e->of;
-        w->n_classes = e->n;
-    } else if (!own_classes(r, w)) {
-        return false;
-    }
-    w->to = malloc(w->n_classes * sizeof(*w->to));
-    if (!w->to) {
-        free(w->own);
-        w->own = NULL;
-        w->n_classes = 0;
-        return failed(r, -ENOMEM) != ROW_FAILED;
-    }
-    memset(w->to, 0xff, w->n_classes * sizeof(*w->to));
-    r->bytes += w->n_classes * sizeof(*w->to) + (w->own ? 512 : 0);
-    return true;
-}
-
 uint32_t rows_step(struct rows *r, uint32_t row, uint8_t b)
 {
     struct row *w = &r->rows[row];
     if (!byte_set_has(&w->live, b)) return ROW_DEAD;
-    if (!w->to && !make_classes(r, w)) return ROW_FAILED;
+    if (!w->to && !rows_make_classes(r, w)) return ROW_FAILED;
     uint32_t class = w->of[b], next = w->to[class];
     if (next != UINT32_MAX) return next;
     r->kernel.n = 0;
@@ -305,7 +220,7 @@ bool token_set_has(const struct token_set *set, int32_t id)
         else
             high = middle;
     }
-    return (low < set->n && set->ids[low] == id) != set->not ;
+    return (low < set->n && set->ids[low] == id) != set->others;
 }
 
 uint32_t rows_token(struct rows *r, uint32_t row, int32_t id, const char *s, size_t n)
@@ -319,7 +234,7 @@ uint32_t rows_token(struct rows *r, uint32_t row, int32_t id, const char *s, siz
     for (uint32_t i = 0; i < w->n_tokens; i++) {
         const struct row_item *x = &row_tokens(w)[i];
         const struct token_set *set = &r->rules.token_sets[r->rules.symbols[x->dot].index];
-        if (!token_set_has(set, id) || (set->not &&!s)) continue;
+        if (!token_set_has(set, id) || (set->others && !s)) continue;
         if (!item_push(r, &r->kernel, item_advance(r, x, row))) return ROW_FAILED;
     }
     return intern(r);

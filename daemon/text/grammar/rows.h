@@ -110,6 +110,9 @@ bool token_set_has(const struct token_set *set, int32_t id);
 
 /* Inside: rows-closure.c fills the scratch lists with the closure of kernel. False: failed. */
 bool rows_close(struct rows *r, bool *accepted);
+/* rows-classes.c. False: failed. */
+void rows_sort_waiting(const struct rules *g, struct row_item *v, size_t n);
+bool rows_make_classes(struct rows *r, struct row *w);
 bool item_push(struct rows *r, struct item_list *l, struct row_item x);
 int item_compare(const void *a, const void *b);
 /* The item behind the symbol of @x, an item of the row @self (ROW_SELF: the row that is being made). */

@@ -199,6 +199,7 @@ int rules_compile(struct rules *g, struct dfa *d, struct grammar_builder *b, exp
     int r = builder_status(b);
     if (r < 0) return r;
     if (root == EXPR_ERROR) return error_say(-EINVAL, "the grammar has no root");
+    if (!rules_inline(b, &root)) return builder_status(b);
     struct compiler c = {.g = g, .d = d, .b = b};
     r = dfa_init(d, &b->store);
     if (r < 0) return dfa_status(d);

@@ -49,6 +49,8 @@ static inline uint32_t rules_count(const struct nonterminal *n, uint32_t count)
     return count < most ? count + 1 : most;
 }
 
+/* rules-inline.c: replaces rules inside repetitions by their bodies, where that ends. False: @b has failed. */
+bool rules_inline(struct grammar_builder *b, expr_t *root);
 /* rules-properties.c: finds which nonterminals are nullable or productive, and removes productions that derive nothing.
  * False: @d has failed. */
 bool rules_properties(struct rules *g, struct dfa *d);

@@ -26,7 +26,7 @@ int grammar_state_forced(struct grammar_state *st, struct buf *out, size_t max)
     uint32_t row = state_row(st);
     int r = 0, b;
     pthread_mutex_lock(&st->g->lock);
-    rows_collect(rows);
+    rows_begin(rows);
     for (size_t i = 0; i < max && r == 0 && (b = only_byte(&rows->rows[row])) >= 0; i++) {
         const char c = (char)b;
         row = rows_step(rows, row, (uint8_t)b);
@@ -171,7 +171,7 @@ int grammar_state_shortest(struct grammar_state *st, struct buf *out, size_t max
     size_t before = out->len;
     if (grammar_state_has_ended(st)) return 0;
     pthread_mutex_lock(&st->g->lock);
-    rows_collect(r);
+    rows_begin(r);
     int status = shortest(r, state_row(st), out, max);
     pthread_mutex_unlock(&st->g->lock);
     if (status < 0) out->len = before;

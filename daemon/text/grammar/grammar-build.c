@@ -32,7 +32,7 @@ struct grammar_builder *grammar_builder_free(struct grammar_builder *b)
 int builder_status(const struct grammar_builder *b)
 {
     if (b->store.status == -EINVAL) return error_say(-EINVAL, "an expression with rules inside cannot be intersected");
-    struct regex_store copy = {.status = b->store.status};
+    struct regex_store copy = {.status = b->store.status, .work_max = b->store.work_max};
     if (copy.status) regex_fail(&copy, copy.status);
     return b->store.status;
 }

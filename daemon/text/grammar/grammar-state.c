@@ -87,7 +87,7 @@ int grammar_state_accept_bytes(struct grammar_state *st, const char *s, size_t n
     if (!has_room(st)) return error_origin(-ENOMEM);
     if (state_row(st) == ROW_DEAD) return 0;
     pthread_mutex_lock(&st->g->lock);
-    rows_collect(&st->g->rows);
+    rows_begin(&st->g->rows);
     uint32_t row = rows_steps(&st->g->rows, state_row(st), s, n);
     int r = row == ROW_DEAD ? 0 : push(st, row);
     pthread_mutex_unlock(&st->g->lock);
@@ -102,7 +102,7 @@ int grammar_state_accept_token(struct grammar_state *st, const struct token_trie
     const char *s = token_trie_text(t, id, &n);
     int r = 0;
     pthread_mutex_lock(&st->g->lock);
-    rows_collect(&st->g->rows);
+    rows_begin(&st->g->rows);
     uint32_t row = rows_token(&st->g->rows, state_row(st), id, s, n);
     if (row != ROW_DEAD)
         r = push(st, row);

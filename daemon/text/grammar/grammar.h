@@ -5,8 +5,8 @@
  * lazily: what a place needs is computed when it is asked for, and kept for all answers with this grammar. Any thread
  * may use a grammar; a state belongs to one thread at a time.
  *
- * Limits: regex.h (expressions and automata), rules.h (productions), rows.h (parses). Beyond them a call fails with
- * -E2BIG and a message, and the text is neither accepted nor refused.
+ * Limits: regex.h (expressions and automata, work), rules.h (productions), rows.h (parses). Beyond them a call fails
+ * with -E2BIG, -ELOOP or -ETIME and a message, and the text is neither accepted nor refused.
  */
 #include "daemon/text/grammar/grammar-build.h"
 #include "libcommon/buf.h"
@@ -16,7 +16,8 @@ struct grammar_state;
 struct token_trie;
 
 /* Compiles @root, and takes all expressions of @b: only grammar_builder_free(b) may follow. 0, and the caller holds
- * *out; or the builder's first error; -EDOM: no text satisfies the grammar; -E2BIG; -ENOMEM: sets the error message. */
+ * *out; or the builder's first error; -EDOM: no text satisfies the grammar; -E2BIG; -ETIME; -ENOMEM: sets the error
+ * message. */
 int grammar_build(struct grammar **out, struct grammar_builder *b, expr_t root);
 struct grammar *grammar_ref(struct grammar *g);
 struct grammar *grammar_unref(struct grammar *g); /* NULL ok, returns NULL */

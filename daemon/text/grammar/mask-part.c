@@ -30,7 +30,8 @@ struct mask_part *mask_part_unref(struct mask_part *p)
 
 size_t mask_part_bytes(const struct mask_part *p)
 {
-    return sizeof(*p) + p->n_tokens * sizeof(*p->tokens) + (p->bits ? 16384 : 0) + p->n_times * sizeof(*p->times_end) +
+    return sizeof(*p) + (p->tokens ? p->n_tokens * sizeof(*p->tokens) : 0) + p->words * sizeof(*p->bits) +
+           p->n_times * sizeof(*p->times_end) +
            p->first[256] * (sizeof(*p->nodes) + (p->counts ? sizeof(*p->counts) : 0));
 }
 
@@ -86,16 +87,18 @@ static bool write_key(const struct regex_store *s, expr_t e, struct buf *out, un
     return false;
 }
 
-typedef int make_fn(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
-
-/* @kind is the first byte of the key of @e. */
-static int get(struct dfa *d, const struct token_trie *t, uint32_t q, char kind, make_fn *make, struct mask_part **out)
+/* @counted and @full belong to the key. */
+static int get(struct dfa *d, const struct token_trie *t, uint32_t q, bool counted, bool full, struct mask_part **out)
 {
     struct buf key = BUF_INIT;
+    const char kind = (char)(counted << 1 | full);
     bool has_key = buf_append(&key, &kind, 1) == 0 && write_key(&d->store, d->states[q].node, &key, 0);
     *out = has_key ? mask_cache_get(t->cache, key.data, key.len) : NULL;
-    int r = *out ? 0 : make(d, t, q, out);
-    if (r == 0 && has_key) mask_cache_put(t->cache, key.data, key.len, *out);
+    int r = 0;
+    if (!*out) {
+        r = counted ? mask_part_count(d, t, q, full, out) : mask_part_walk(d, t, q, full, out);
+        if (r == 0 && has_key) mask_cache_put(t->cache, key.data, key.len, *out);
+    }
     buf_fini(&key);
     return r;
 }
@@ -107,16 +110,16 @@ static unsigned live_bytes(const struct dfa_state *q)
     return n;
 }
 
-int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
 {
     const struct regex_node *x = regex_node(&d->store, d->states[q].node);
-    if (live_bytes(&d->states[q]) < FEW) return mask_part_walk(d, t, q, out);
+    if (live_bytes(&d->states[q]) < FEW) return mask_part_walk(d, t, q, true, out);
     if (x->kind == REGEX_REPEAT) {
         uint32_t one = dfa_state_of(d, x->a);
         if (one == UINT32_MAX) return dfa_status(d);
-        int r = get(d, t, one, 'C', mask_part_count, out);
+        int r = get(d, t, one, true, full, out);
         if (r < 0 || (*out)->kind == PART_COUNTED) return r;
         *out = mask_part_unref(*out);
     }
-    return get(d, t, q, 'W', mask_part_walk, out);
+    return get(d, t, q, false, full, out);
 }

@@ -14,13 +14,17 @@
 struct mask_part {
     atomic_uint refs;
     enum { PART_WALKED, PART_COUNTED, PART_UNCOUNTABLE } kind;
-    int32_t *tokens; /* [n_tokens] that stay inside. COUNTED: sorted by the times of x that they need */
-    uint64_t *bits;  /* the same as a mask; NULL if they are few */
+    int32_t *tokens; /* [n_tokens] that stay inside; NULL: see bits. COUNTED: sorted by the times of x that they need */
+    uint64_t *bits;  /* [words] the same as a mask; NULL if they are few */
+    size_t words;
     uint32_t n_tokens, n_times;
     uint32_t *times_end; /* COUNTED: [n_times] tokens[0 .. times_end[i]) need at most i times */
     uint32_t first[257]; /* nodes[first[b] .. first[b + 1]) begin with byte b */
     uint32_t *nodes;     /* children of nodes where the terminal may end */
     uint16_t *counts;    /* COUNTED: [as nodes] times of x at the end */
+    /* Bytes whose nodes are left out, because the terminal may also continue with them, and a text behind a terminal
+     * seldom begins like that. None in a full part. */
+    struct byte_set missing;
 };
 
 struct mask_part *mask_part_ref(struct mask_part *p);
@@ -28,8 +32,8 @@ struct mask_part *mask_part_unref(struct mask_part *p); /* NULL ok, returns NULL
 size_t mask_part_bytes(const struct mask_part *p);
 
 /* The part for state @q, from the cache of @t or made; the caller holds *out. 0; or the error of @d, or -ENOMEM. */
-int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
 
 /* Inside: mask-walk.c. */
-int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
-int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
+int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
+int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);

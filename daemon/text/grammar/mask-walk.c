@@ -1,69 +1,74 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks of the whole trie with the automaton of one terminal. */
 #include "daemon/text/grammar/mask-part.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
-#include <string.h>
 
 #define CODE_STATES 256 /* of an automaton whose strings are counted */
 
 struct place {
-    uint32_t state;
+    const struct dfa_edges *edges;
     uint16_t count; /* times of x that have ended */
     bool inside;    /* one more has begun */
+    bool may_end;
+};
+
+struct end {
+    uint32_t node;
+    uint16_t count;
 };
 
 struct walk {
     struct dfa *d;
     const struct token_trie *t;
-    bool counted;
-    uint32_t start;
+    bool counted, full;
+    const struct dfa_edges *start;
     struct place *path; /* [max_len + 1] by depth */
-    struct taken {
-        int32_t token;
-        uint16_t times;
-    } * tokens; /* [t->n_tokens] */
-    struct end {
-        uint32_t node;
-        uint16_t count;
-    } * ends;
-    uint32_t n_tokens, n_ends, cap_tokens, cap_ends;
-    uint16_t most; /* times */
+    uint64_t *bits;     /* [words] */
+    uint16_t
+        *times; /* COUNTED: [t->n_tokens] what each token in the order of the trie needs, plus 1; 0: it is not in */
+    uint32_t n_tokens;
+    struct end *ends; /* children of nodes where the terminal may end */
+    uint32_t n_ends, cap_ends;
+    struct byte_set missing; /* of ends */
+    uint16_t most;           /* times */
 };
 
-static bool grow(void *array, uint32_t *cap, size_t size)
+static bool push_end(struct walk *w, uint32_t node, uint16_t count)
 {
-    void *p;
-    uint32_t more = *cap ? *cap * 2 : 256;
-    memcpy(&p, array, sizeof(p));
-    p = reallocarray(p, more, size);
-    if (!p) return false;
-    memcpy(array, &p, sizeof(p));
-    *cap = more;
+    if (w->n_ends == w->cap_ends) {
+        uint32_t cap = w->cap_ends ? w->cap_ends * 2 : 512;
+        struct end *v = reallocarray(w->ends, cap, sizeof(*v));
+        if (!v) return false;
+        w->ends = v;
+        w->cap_ends = cap;
+    }
+    w->ends[w->n_ends++] = (struct end){node, count};
     return true;
 }
 
-static bool take_tokens(struct walk *w, uint32_t i, uint16_t times)
+/* The tokens of @n stay inside, with @times of x. */
+static void take_tokens(struct walk *w, const struct trie_node *n, uint16_t times)
 {
-    const struct trie_node *n = &w->t->nodes[i];
     for (uint32_t k = n->token; k < n[1].token; k++) {
-        if (w->n_tokens == w->cap_tokens && !grow(&w->tokens, &w->cap_tokens, sizeof(*w->tokens))) return false;
-        w->tokens[w->n_tokens++] = (struct taken){w->t->tokens[k], times};
+        int32_t id = w->t->tokens[k];
+        w->bits[id >> 6] |= 1ull << (id & 63);
+        w->n_tokens++;
+        if (w->counted) w->times[k] = (uint16_t)(times + 1);
         if (times > w->most) w->most = times;
     }
-    return true;
 }
 
-/* The place behind byte @b. False: the automaton has failed; the dead state: no way. */
-static bool step(struct walk *w, const struct place *from, uint8_t b, struct place *to)
+/* The place behind state @to, which follows @from. False: the automaton has failed. */
+static bool enter(struct walk *w, const struct place *from, uint32_t to, struct place *p)
 {
-    *to = *from;
-    to->state = dfa_step(w->d, from->state, b);
-    if (to->state == UINT32_MAX || !w->counted || to->state == 0) return to->state != UINT32_MAX;
-    to->inside = !w->d->states[to->state].nullable;
-    if (!to->inside) {
-        to->state = w->start;
-        to->count++;
+    if (!w->d->states[to].edges && !dfa_expand(w->d, to)) return false;
+    const struct dfa_state *q = &w->d->states[to];
+    *p = (struct place){q->edges, from->count, !q->nullable, q->nullable};
+    if (w->counted && q->nullable) {
+        p->edges = w->start;
+        p->count++;
     }
     return true;
 }
@@ -75,18 +80,20 @@ static int walk_subtree(struct walk *w, uint32_t i)
     for (uint32_t end = nodes[i].skip; i < end;) {
         const struct trie_node *n = &nodes[i];
         struct place *p = &w->path[n->depth];
-        if (!step(w, p - 1, n->byte, p)) return dfa_status(w->d);
-        if (p->state == 0) {
+        const struct dfa_edges *e = p[-1].edges;
+        uint32_t to = e->to[e->of[n->byte]];
+        if (p[-1].may_end) {
+            if (to && !w->full)
+                w->missing.w[n->byte >> 6] |= 1ull << (n->byte & 63);
+            else if (!push_end(w, i, p[-1].count))
+                return error_origin(-ENOMEM);
+        }
+        if (to == 0) {
             i = n->skip;
             continue;
         }
-        bool may_end = w->counted ? !p->inside : w->d->states[p->state].nullable;
-        if (!take_tokens(w, i, (uint16_t)(p->count + p->inside))) return error_origin(-ENOMEM);
-        if (may_end && n->skip > i + 1) {
-            if (w->n_ends == w->cap_ends && !grow(&w->ends, &w->cap_ends, sizeof(*w->ends)))
-                return error_origin(-ENOMEM);
-            w->ends[w->n_ends++] = (struct end){i, p->count};
-        }
+        if (!enter(w, p - 1, to, p)) return dfa_status(w->d);
+        take_tokens(w, n, (uint16_t)(p->count + (w->counted && p->inside)));
         i++;
     }
     return 0;
@@ -95,9 +102,11 @@ static int walk_subtree(struct walk *w, uint32_t i)
 static int walk_all(struct walk *w, uint32_t q)
 {
     w->path = calloc((size_t)w->t->max_len + 1, sizeof(*w->path));
-    if (!w->path) return error_origin(-ENOMEM);
-    w->path[0].state = w->start = q;
+    w->bits = calloc(token_trie_words(w->t), sizeof(*w->bits));
+    if (w->counted) w->times = calloc((size_t)w->t->n_tokens + 1, sizeof(*w->times));
+    if (!w->path || !w->bits || (w->counted && !w->times)) return error_origin(-ENOMEM);
     if (!w->d->states[q].edges && !dfa_expand(w->d, q)) return dfa_status(w->d);
+    w->path[0].edges = w->start = w->d->states[q].edges;
     const struct byte_set live = w->d->states[q].live;
     int r = 0;
     for (int b = 0; b < 256 && r == 0; b++)
@@ -105,48 +114,66 @@ static int walk_all(struct walk *w, uint32_t q)
     return r;
 }
 
-/* The children of the ends, by their bytes. */
+/* The ends by their bytes. */
 static int store_ends(const struct walk *w, struct mask_part *p)
 {
     const struct trie_node *nodes = w->t->nodes;
     uint32_t at[257] = {0};
-    for (uint32_t i = 0; i < w->n_ends; i++)
-        for (uint32_t c = w->ends[i].node + 1; c < nodes[w->ends[i].node].skip; c = nodes[c].skip)
-            p->first[nodes[c].byte + 1]++;
+    for (uint32_t i = 0; i < w->n_ends; i++) p->first[nodes[w->ends[i].node].byte + 1]++;
     for (int b = 0; b < 256; b++) at[b + 1] = p->first[b + 1] += p->first[b];
-    p->nodes = calloc((size_t)p->first[256] + 1, sizeof(*p->nodes));
-    if (w->counted) p->counts = calloc((size_t)p->first[256] + 1, sizeof(*p->counts));
+    p->nodes = malloc(((size_t)w->n_ends + 1) * sizeof(*p->nodes));
+    if (w->counted) p->counts = malloc(((size_t)w->n_ends + 1) * sizeof(*p->counts));
     if (!p->nodes || (w->counted && !p->counts)) return error_origin(-ENOMEM);
-    for (uint32_t i = 0; i < w->n_ends; i++)
-        for (uint32_t c = w->ends[i].node + 1; c < nodes[w->ends[i].node].skip; c = nodes[c].skip) {
-            if (w->counted) p->counts[at[nodes[c].byte]] = w->ends[i].count;
-            p->nodes[at[nodes[c].byte]++] = c;
-        }
+    for (uint32_t i = 0; i < w->n_ends; i++) {
+        uint32_t *to = &at[nodes[w->ends[i].node].byte];
+        if (w->counted) p->counts[*to] = w->ends[i].count;
+        p->nodes[(*to)++] = w->ends[i].node;
+    }
+    p->missing = w->missing;
     return 0;
 }
 
-static int store_tokens(const struct walk *w, struct mask_part *p)
+/* The tokens as a list. */
+static int list_tokens(const struct walk *w, struct mask_part *p)
 {
-    size_t words = token_trie_words(w->t);
-    p->n_times = w->most + 1u;
-    p->tokens = calloc((size_t)w->n_tokens + 1, sizeof(*p->tokens));
-    p->times_end = calloc(p->n_times, sizeof(*p->times_end));
-    if (w->n_tokens > words * 2) p->bits = calloc(words, sizeof(*p->bits));
-    uint32_t *at = calloc(p->n_times + 1, sizeof(*at));
-    if (!p->tokens || !p->times_end || !at || (w->n_tokens > words * 2 && !p->bits)) {
-        free(at);
-        return error_origin(-ENOMEM);
-    }
-    for (uint32_t i = 0; i < w->n_tokens; i++) at[w->tokens[i].times + 1]++;
-    for (uint32_t k = 0; k < p->n_times; k++) p->times_end[k] = at[k + 1] += at[k];
-    for (uint32_t i = 0; i < w->n_tokens; i++) {
-        int32_t id = w->tokens[i].token;
-        p->tokens[at[w->tokens[i].times]++] = id;
-        if (p->bits) p->bits[id >> 6] |= 1ull << (id & 63);
-    }
-    p->n_tokens = w->n_tokens;
-    free(at);
+    p->tokens = malloc(((size_t)w->n_tokens + 1) * sizeof(*p->tokens));
+    if (!p->tokens) return error_origin(-ENOMEM);
+    for (size_t i = 0; i < token_trie_words(w->t); i++)
+        for (uint64_t bits = w->bits[i]; bits; bits &= bits - 1)
+            p->tokens[p->n_tokens++] = (int32_t)(i * 64 + (unsigned)__builtin_ctzll(bits));
     return 0;
+}
+
+/* The tokens as a list that is sorted by the times they need. */
+static int sort_tokens(const struct walk *w, struct mask_part *p)
+{
+    p->n_times = w->most + 1u;
+    p->n_tokens = w->n_tokens;
+    p->tokens = malloc(((size_t)w->n_tokens + 1) * sizeof(*p->tokens));
+    p->times_end = calloc(p->n_times, sizeof(*p->times_end));
+    uint32_t *at = calloc(p->n_times + 2, sizeof(*at));
+    if (p->tokens && p->times_end && at) {
+        for (uint32_t k = 0; k < w->t->n_tokens; k++) at[w->times[k] + 1]++;
+        at[1] = 0; /* those that are not in */
+        for (uint32_t k = 0; k < p->n_times; k++) p->times_end[k] = at[k + 2] += at[k + 1];
+        for (uint32_t k = 0; k < w->t->n_tokens; k++)
+            if (w->times[k]) p->tokens[at[w->times[k]]++] = w->t->tokens[k];
+        free(at);
+        return 0;
+    }
+    free(at);
+    return error_origin(-ENOMEM);
+}
+
+/* A few tokens are a list, more a mask; counted ones are both. */
+static int store_tokens(struct walk *w, struct mask_part *p)
+{
+    bool many = w->n_tokens > token_trie_words(w->t) * 2;
+    int r = w->counted ? sort_tokens(w, p) : many ? 0 : list_tokens(w, p);
+    p->words = many ? token_trie_words(w->t) : 0;
+    p->n_tokens = w->n_tokens;
+    if (many) p->bits = steal(w->bits);
+    return r;
 }
 
 static int make_part(struct walk *w, uint32_t q, struct mask_part **out)
@@ -160,7 +187,8 @@ static int make_part(struct walk *w, uint32_t q, struct mask_part **out)
     }
     if (r == 0) r = store_ends(w, p);
     free(w->path);
-    free(w->tokens);
+    free(w->bits);
+    free(w->times);
     free(w->ends);
     if (r < 0) {
         if (p) p->refs = 1;
@@ -171,9 +199,9 @@ static int make_part(struct walk *w, uint32_t q, struct mask_part **out)
     return 0;
 }
 
-int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
+int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
 {
-    struct walk w = {.d = d, .t = t};
+    struct walk w = {.d = d, .t = t, .full = full};
     return make_part(&w, q, out);
 }
 
@@ -198,9 +226,9 @@ static int is_prefix_code(struct dfa *d, uint32_t q)
     return 1;
 }
 
-int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
+int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
 {
-    struct walk w = {.d = d, .t = t, .counted = true};
+    struct walk w = {.d = d, .t = t, .counted = true, .full = full};
     int r = is_prefix_code(d, q);
     if (r < 0) return r;
     if (r) return make_part(&w, q, out);

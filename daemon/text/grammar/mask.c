@@ -118,16 +118,23 @@ static int add_ends(struct masking *m, const struct mask_part *p, uint32_t min, 
     return 0;
 }
 
-/* The part of state @q, which the state holds. */
-static int part_of(struct masking *m, uint32_t q, const struct mask_part **out)
+static bool meets(const struct byte_set *x, const struct byte_set *y)
+{
+    return (x->w[0] & y->w[0]) | (x->w[1] & y->w[1]) | (x->w[2] & y->w[2]) | (x->w[3] & y->w[3]);
+}
+
+/* The part of state @q, which the state holds; one that has the nodes of all bytes in @need. */
+static int part_of(struct masking *m, uint32_t q, const struct byte_set *need, const struct mask_part **out)
 {
     struct grammar *g = m->g;
     if (g->parts_of != m->t->id || g->part_bytes > PARTS_BYTES_MAX) mask_forget(g);
     g->parts_of = m->t->id;
-    if (!m->r->dfa.states[q].part) {
-        struct mask_part *p;
-        int r = mask_part_get(&m->r->dfa, m->t, q, &p);
+    struct mask_part *p = m->r->dfa.states[q].part;
+    bool full = p && meets(&p->missing, need);
+    if (!p || full) {
+        int r = mask_part_get(&m->r->dfa, m->t, q, full, &p);
         if (r < 0) return r;
+        mask_part_unref(m->r->dfa.states[q].part);
         m->r->dfa.states[q].part = p;
         g->part_bytes += p->kind == PART_COUNTED ? 0 : mask_part_bytes(p);
         m->work += p->n_tokens;
@@ -140,14 +147,17 @@ static int part_of(struct masking *m, uint32_t q, const struct mask_part **out)
 static int add_threads(struct masking *m, uint32_t row, const struct row_item *x, size_t n)
 {
     const struct mask_part *p;
-    int r = part_of(m, x->state, &p);
+    struct byte_set none = {{0}};
+    int r = part_of(m, x->state, &none, &p);
     if (r < 0) return r;
     struct regex_node node = *regex_node(&m->r->dfa.store, m->r->dfa.states[x->state].node);
     add_inside(m, p, &node);
-    if (p->first[256] == 0) return 0;
+    if (p->first[256] == 0 && byte_set_is_empty(&p->missing)) return 0;
     uint32_t after = rows_after(m->r, row, x, n);
     if (after == ROW_FAILED) return rows_status(m->r);
-    return add_ends(m, p, node.b, node.c, after);
+    const struct byte_set live = m->r->rows[after].live;
+    r = part_of(m, x->state, &live, &p);
+    return r < 0 ? r : add_ends(m, p, node.b, node.c, after);
 }
 
 static int compare_states(const void *a, const void *b)
@@ -237,7 +247,7 @@ int grammar_state_mask(struct grammar_state *st, const struct token_trie *t, uin
         return 0;
     }
     pthread_mutex_lock(&st->g->lock);
-    rows_collect(m.r);
+    rows_begin(m.r);
     int r = make_mask(&m, state_row(st));
     pthread_mutex_unlock(&st->g->lock);
     return r;

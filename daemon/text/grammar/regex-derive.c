@@ -103,6 +103,7 @@ static expr_t combined(struct regex_store *s, const struct operands *o, uint8_t 
 static bool combine(struct regex_store *s, const struct operands *o, struct edges *v)
 {
     struct partition p = {.n = 1};
+    if (!regex_work(s, 64 * o->n)) return false;
     for (size_t i = 0; i < o->n && p.n < 256; i++) {
         const struct regex_node *x = regex_node(s, o->e[i]);
         for (uint32_t k = 0; k < x->n_edges; k++) refine(&p, &s->sets[s->edges[x->edges - 1 + k].set]);
@@ -116,6 +117,7 @@ static bool combine(struct regex_store *s, const struct operands *o, struct edge
                 first = b;
             }
         if (first < 0) continue;
+        if (!regex_work(s, o->n)) return false;
         expr_t to = combined(s, o, (uint8_t)first);
         if (to != REGEX_ID_NONE && !push(s, v, regex_set_index(s, &set), to)) return false;
     }

@@ -12,9 +12,25 @@ expr_t regex_fail(struct regex_store *s, int r)
         error_say(-E2BIG, "the constraint is too large: it needs more than %zu MiB", REGEX_BYTES_MAX >> 20);
     else if (s->status == -ELOOP)
         error_say(-ELOOP, "the constraint is nested too deeply: more than %d levels", REGEX_DEPTH_MAX);
+    else if (s->status == -ETIME)
+        error_say(-ETIME, "the constraint takes too long: it needs more than %u million steps",
+                  (unsigned)(s->work_max / 1000000));
     else
         error_origin(s->status);
     return EXPR_ERROR;
+}
+
+bool regex_work(struct regex_store *s, size_t n)
+{
+    s->work += n;
+    return s->work <= s->work_max || regex_fail(s, -ETIME) != EXPR_ERROR;
+}
+
+void regex_allow_work(struct regex_store *s, uint64_t max)
+{
+    s->work = 0;
+    s->work_max = max;
+    if (s->status == -ETIME) s->status = 0;
 }
 
 bool regex_grow(struct regex_store *s, void *array, size_t *cap, size_t need, size_t size)
@@ -112,6 +128,7 @@ static bool same(const struct regex_store *s, const struct regex_node *x, const 
 expr_t regex_intern(struct regex_store *s, const struct regex_node *n, const uint32_t *kids)
 {
     if (s->status || !widen(s, &s->node_table, &s->node_mask, s->n, node_hash)) return EXPR_ERROR;
+    if (!regex_work(s, 4)) return EXPR_ERROR;
     struct regex_node x = *n;
     x.hash = mix(mix(mix(n->kind, has_kids(n) ? 0 : n->a), n->b), n->c);
     if (has_kids(n))
@@ -148,7 +165,7 @@ expr_t regex_byte(struct regex_store *s, uint8_t b)
 
 int regex_store_init(struct regex_store *s)
 {
-    *s = (struct regex_store){0};
+    *s = (struct regex_store){.work_max = REGEX_BUILD_WORK};
     struct regex_node none = {.kind = REGEX_NONE, .flags = REGEX_REGULAR | REGEX_DEAD, .min_len = REGEX_LEN_MAX};
     struct regex_node empty = {.kind = REGEX_EMPTY, .flags = REGEX_REGULAR | REGEX_ALIVE | REGEX_NULLABLE};
     struct regex_node all = {.kind = REGEX_NOT, .flags = REGEX_REGULAR | REGEX_ALIVE | REGEX_NULLABLE};

@@ -25,6 +25,7 @@ static bool flatten(struct regex_store *s, struct list *l, const expr_t *e, size
         if (e[i] == EXPR_ERROR) return false;
         total += regex_node(s, e[i])->kind == kind ? regex_node(s, e[i])->b : 1;
     }
+    if (!regex_work(s, 4 * total)) return false;
     l->e = calloc(total + 1, sizeof(*l->e));
     if (!l->e) return regex_fail(s, -ENOMEM) != EXPR_ERROR;
     l->n = 0;

@@ -11,9 +11,11 @@
 #include "daemon/text/grammar/grammar-build.h"
 #include <errno.h>
 
-#define REGEX_BYTES_MAX ((size_t)96 << 20) /* memory of one store */
-#define REGEX_DEPTH_MAX 2000               /* nested expressions on the way to a derivative */
-#define REGEX_LEN_MAX   (1u << 30)         /* a shortest string of this length or more has no known length */
+#define REGEX_BYTES_MAX  ((size_t)96 << 20) /* memory of one store */
+#define REGEX_DEPTH_MAX  2000               /* nested expressions on the way to a derivative */
+#define REGEX_BUILD_WORK 200000000u         /* steps (of some nanoseconds) to build and compile an expression */
+#define REGEX_CALL_WORK  20000000u          /* and for one question about a compiled one */
+#define REGEX_LEN_MAX    (1u << 30)         /* a shortest string of this length or more has no known length */
 
 enum regex_kind {
     REGEX_NONE,
@@ -70,7 +72,8 @@ struct regex_store {
     uint32_t *node_table, *set_table; /* open addressing, index plus 1 */
     size_t node_mask, set_mask;
     size_t bytes;
-    int status; /* the first error */
+    uint64_t work, work_max; /* steps so far, and their limit */
+    int status;              /* the first error */
     unsigned depth;
 };
 
@@ -78,6 +81,10 @@ int regex_store_init(struct regex_store *s); /* 0 or -ENOMEM; regex_store_fini i
 void regex_store_fini(struct regex_store *s);
 /* Set the store's first error, and its message. Returns EXPR_ERROR. */
 expr_t regex_fail(struct regex_store *s, int r);
+/* Count @n steps. False: the store has failed with -ETIME. */
+bool regex_work(struct regex_store *s, size_t n);
+/* Allow @max steps from now on, also after -ETIME. */
+void regex_allow_work(struct regex_store *s, uint64_t max);
 /* Make room for @need elements of @size in *@array. False: the store has failed. */
 bool regex_grow(struct regex_store *s, void *array, size_t *cap, size_t need, size_t size);
 

@@ -83,6 +83,7 @@ static bool widen_seen(struct rows *r)
 /* Adds an item to the work unless it is there already. */
 static bool add(struct rows *r, struct row_item x)
 {
+    if (!regex_work(&r->dfa.store, 8)) return false;
     if ((r->work.n + 1) * 2 > r->seen_mask && !widen_seen(r)) return false;
     size_t at = item_hash(&x) & r->seen_mask;
     for (; r->seen[at]; at = (at + 1) & r->seen_mask)

@@ -27,9 +27,9 @@ static void mark_all(struct rows *r, uint32_t *stack)
     }
 }
 
-void rows_collect(struct rows *r)
+static void rows_collect(struct rows *r)
 {
-    if (r->bytes < ROWS_BYTES_LOW) return;
+    if (r->bytes < 2 * r->held + ROWS_BYTES_IDLE) return;
     uint32_t *stack = calloc(r->n, sizeof(*stack));
     if (!stack) return; /* later, then */
     mark_all(r, stack);
@@ -61,4 +61,12 @@ void rows_collect(struct rows *r)
             r->free_rows[r->n_free++] = i;
         }
     }
+    r->held = r->bytes;
+}
+
+void rows_begin(struct rows *r)
+{
+    regex_allow_work(&r->dfa.store, REGEX_CALL_WORK);
+    rows_collect(r);
+    r->call_max = r->bytes + ROWS_BYTES_CALL < ROWS_BYTES_MAX ? r->bytes + ROWS_BYTES_CALL : ROWS_BYTES_MAX;
 }

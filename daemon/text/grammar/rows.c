@@ -115,7 +115,7 @@ static uint32_t intern(struct rows *r)
     r->status = 0;
     if (!rows_close(r, &accepted)) return ROW_FAILED;
     if (!accepted && r->threads.n == 0 && r->tokens.n == 0) return ROW_DEAD;
-    if (r->bytes > ROWS_BYTES_MAX) return failed(r, -E2BIG);
+    if (r->bytes > r->call_max) return failed(r, -E2BIG);
     if ((r->n_used + 1) * 2 > r->mask && !rebuild_table(r, (r->mask + 1) * 2)) return ROW_FAILED;
     uint32_t row = take_row(r);
     if (row == ROW_FAILED) return row;
@@ -132,7 +132,7 @@ static uint32_t intern(struct rows *r)
 
 int rows_init(struct rows *r, struct rules *g, struct dfa *d)
 {
-    *r = (struct rows){.rules = *g, .dfa = *d};
+    *r = (struct rows){.rules = *g, .dfa = *d, .call_max = ROWS_BYTES_CALL};
     *g = (struct rules){0};
     *d = (struct dfa){0};
     r->predicted = calloc(r->rules.n_nonterminals + 1, sizeof(*r->predicted));

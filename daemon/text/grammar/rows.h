@@ -17,9 +17,10 @@
 #define ROW_FAILED UINT32_MAX
 #define ROW_SELF   UINT32_MAX /* as an origin: the row itself */
 
-#define ROW_ITEMS_MAX  20000u             /* of one row */
-#define ROWS_BYTES_MAX ((size_t)64 << 20) /* of all rows */
-#define ROWS_BYTES_LOW ((size_t)24 << 20) /* from here on rows_collect frees rows */
+#define ROW_ITEMS_MAX   20000u              /* of one row */
+#define ROWS_BYTES_MAX  ((size_t)256 << 20) /* of all rows */
+#define ROWS_BYTES_CALL ((size_t)40 << 20)  /* of the new rows of one question */
+#define ROWS_BYTES_IDLE ((size_t)24 << 20)  /* of rows that nobody holds, between two questions */
 
 struct row_item {
     uint32_t dot, origin, count; /* count: of a repetition */
@@ -33,7 +34,7 @@ struct row {
     uint32_t n_tokens;      /* before a token */
     uint32_t n_waiting;     /* before a nonterminal; sorted by it */
     uint32_t hash;
-    uint32_t pins; /* holders; a row with none is freed by rows_collect unless a kept row has it as an origin */
+    uint32_t pins; /* holders; a row with none is freed by rows_begin unless a kept row has it as an origin */
     uint32_t mask; /* the slot with its mask, plus 1 (mask.c) */
     bool accepted, marked, used;
     struct byte_set live; /* bytes that may follow */
@@ -57,8 +58,9 @@ struct rows {
     size_t n, cap;
     uint32_t *table, *free_rows; /* open addressing, row plus 1; a stack */
     size_t mask, n_used, n_free, cap_free;
-    size_t bytes;
-    int status; /* of the last failed call */
+    size_t bytes, held; /* of all rows; of those that were held at the last collection */
+    size_t call_max;    /* limit of bytes in this call */
+    int status;         /* of the last failed call */
     /* Scratch of the closure. */
     struct item_list kernel, work, threads, tokens, waiting;
     uint32_t *seen; /* items of work, plus 1 */
@@ -87,8 +89,9 @@ uint32_t rows_after(struct rows *r, uint32_t row, const struct row_item *threads
 /* The error of a failed call; sets its message. */
 int rows_status(struct rows *r);
 
-/* Frees rows that nobody needs, if memory is short. No row ids but pinned ones may be kept over this call. */
-void rows_collect(struct rows *r);
+/* Begins a question, or an accept: its work is counted from here on, and if memory is short, rows that nobody needs are
+ * freed. No row ids but pinned ones may be kept over this call. */
+void rows_begin(struct rows *r);
 
 static inline const struct row_item *row_threads(const struct row *w)
 {

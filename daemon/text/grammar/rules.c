@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDE_BYTES 64 /* a repetition of this many different bytes ... */
-#define WIDE_TIMES 8  /* ... at least so often is a terminal of its own */
+#define WIDE_BYTES 64 /* a repetition of so many different bytes is a terminal of its own, ... */
+#define WIDE_TIMES 2  /* ... if it may have so many */
 
 enum { HAS_WIDE = 1 };
 

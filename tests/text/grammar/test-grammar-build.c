@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Expressions against a naive matcher. Also tests the regex-*.c files. */
-#include "daemon/text/grammar/grammar-build.h"
+#include "daemon/text/grammar/builder.h"
 #include "libcommon/error.h"
 #include "tests/libcommon/check.h"
 #include "tests/text/grammar/naive-expr.h"
@@ -143,6 +143,27 @@ static void large_expressions_are_bounded(void **state)
     grammar_builder_free(b);
 }
 
+/* Work is counted; when it is over, a question fails, and may be asked again. */
+static void work_is_bounded(void **state)
+{
+    struct grammar_builder *b;
+    assert_int_equal(grammar_builder_new(&b), 0);
+    expr_t parts[300];
+    const struct expr_range letters = {'a', 'z'};
+    for (uint32_t i = 0; i < 300; i++)
+        parts[i] = expr_seq(b, (expr_t[]){expr_repeat(b, expr_chars(b, &letters, 1), i, i + 5), text(b, "x")}, 2);
+    expr_t e = expr_alt(b, parts, 300);
+    assert_int_equal(expr_matches(b, e, "aax", 3), 1);
+    regex_allow_work(&b->store, 1000);
+    assert_int_equal(expr_matches(b, e, "bcdefghijx", 10), -ETIME);
+    assert_int_equal(builder_status(b), -ETIME);
+    assert_string_equal(error_text(-ETIME), "the constraint takes too long: it needs more than 0 million steps");
+    regex_allow_work(&b->store, REGEX_CALL_WORK);
+    assert_int_equal(expr_matches(b, e, "bcdefghijx", 10), 1);
+    assert_int_equal(builder_status(b), 0);
+    grammar_builder_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +172,7 @@ int main(void)
         cmocka_unit_test(equal_expressions_have_equal_indexes),
         cmocka_unit_test(rules_are_not_regular),
         cmocka_unit_test(large_expressions_are_bounded),
+        cmocka_unit_test(work_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-#include <stddef.h>
+#include "libcommon/buf.h"
 /* The subcommands of hobd. Each gets its own argv (argv[0] is the name of the command), prints its result to standard
  * output and errors to standard error, and returns the exit code: 0, 1 failed, 2 usage. */
 int command_serve(int argc, char **argv);
@@ -8,6 +8,7 @@ int command_bench(int argc, char **argv);
 int command_perplexity(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_tokenize(int argc, char **argv);
+int command_constrain(int argc, char **argv);
 int command_template(int argc, char **argv);
 int command_parse(int argc, char **argv);
 int command_inspect(int argc, char **argv);
@@ -20,6 +21,9 @@ int command_misused(char **argv, int r);
 /* Writes @text[@n] to standard output: unchanged, but on a terminal as plain_text() converts it. 0 or -errno; sets the
  * error message. */
 int command_print(const char *text, size_t n);
+
+/* Appends standard input to @b, at most 1 GiB. 0 or -errno; sets the error message. */
+int command_read_input(struct buf *b);
 
 /* Reports an option that getopt_long refused; @c is its '?' or ':'. opterr must be 0. Returns -EINVAL; sets the error
  * message. */

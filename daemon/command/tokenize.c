@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct options {
     const char *model;
@@ -77,21 +76,6 @@ static int parse(struct options *o, int argc, char **argv)
     return r < 0 ? command_misused(argv, r) : 0;
 }
 
-static int read_all(struct buf *b)
-{
-    for (;;) {
-        int r = buf_reserve(b, 1 << 16);
-        if (r < 0) return r;
-        ssize_t n = read(STDIN_FILENO, b->data + b->len, b->cap - b->len - 1);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return error_say(-errno, "standard input: %s", strerror(errno));
-        if (n == 0) return 0;
-        b->len += (size_t)n;
-        b->data[b->len] = 0;
-        if (b->len > TOKENIZER_TEXT_MAX) return error_say(-E2BIG, "standard input: more than 1 GiB");
-    }
-}
-
 static int encode(const struct options *o, const struct tokenizer *t, const struct buf *in, struct buf *out)
 {
     _cleanup_(text_fini) struct text text = {0};
@@ -153,7 +137,7 @@ static int run(const struct options *o)
     if (r < 0) return r;
     r = tokenizer_new(&t, g);
     if (r < 0) return r;
-    r = read_all(&in);
+    r = command_read_input(&in);
     if (r < 0) return r;
     r = o->detokenize ? decode(o, t, &in, &out) : encode(o, t, &in, &out);
     return r < 0 ? r : command_print(out.data, out.len);

@@ -30,7 +30,7 @@ void regex_allow_work(struct regex_store *s, uint64_t max)
 {
     s->work = 0;
     s->work_max = max;
-    if (s->status == -ETIME) s->status = 0;
+    s->status = 0;
 }
 
 bool regex_grow(struct regex_store *s, void *array, size_t *cap, size_t need, size_t size)

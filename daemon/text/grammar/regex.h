@@ -5,7 +5,8 @@
  * simplify, so that two expressions of one form become one node. Brzozowski derivatives ("Derivatives of Regular
  * Expressions", 1964) are computed for sets of bytes at a time and kept with their node.
  *
- * A store never frees a node. Its memory has a limit; the first error sticks, and every later call returns EXPR_ERROR.
+ * A store never frees a node. Its memory has a limit; the first error sticks, and every later call returns EXPR_ERROR,
+ * until regex_allow_work().
  * One thread at a time.
  */
 #include "daemon/text/grammar/grammar-build.h"
@@ -83,7 +84,7 @@ void regex_store_fini(struct regex_store *s);
 expr_t regex_fail(struct regex_store *s, int r);
 /* Count @n steps. False: the store has failed with -ETIME. */
 bool regex_work(struct regex_store *s, size_t n);
-/* Allow @max steps from now on, also after -ETIME. */
+/* Forget an error, and allow @max steps from now on. An error leaves the store as it was before the call. */
 void regex_allow_work(struct regex_store *s, uint64_t max);
 /* Make room for @need elements of @size in *@array. False: the store has failed. */
 bool regex_grow(struct regex_store *s, void *array, size_t *cap, size_t need, size_t size);

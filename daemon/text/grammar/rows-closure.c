@@ -80,7 +80,7 @@ static bool widen_seen(struct rows *r)
     return true;
 }
 
-/* Adds an item to the work unless it is there already. */
+/* Adds an item to the work unless the work has it. */
 static bool add(struct rows *r, struct row_item x)
 {
     if (!regex_work(&r->dfa.store, 8)) return false;

@@ -5,6 +5,7 @@
 #include "tests/text/grammar/naive-expr.h"
 #include "tests/text/tiny-tokenizer.h"
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,12 +159,77 @@ static void tokens_by_name_are_exact(void **state)
     token_trie_free(t);
 }
 
+/* One thread's answers with two grammars that all threads share. */
+struct walker {
+    struct grammar *g[2];
+    const struct token_trie *t;
+    uint64_t hash, seed;
+};
+
+static void *walk_hashing(void *p)
+{
+    struct walker *w = p;
+    uint64_t mask[(END + 2 + 63) / 64], random = w->seed;
+    for (int i = 0; i < 40; i++) {
+        struct grammar_state *st;
+        if (grammar_state_new(&st, w->g[i % 2]) < 0) return NULL;
+        for (int steps = 0; steps < 30; steps++) {
+            if (grammar_state_mask(st, w->t, mask) < 0) return NULL;
+            for (size_t k = 0; k < sizeof(mask) / 8; k++) w->hash = (w->hash ^ mask[k]) * 0x9e3779b97f4a7c15u;
+            uint32_t id = next_random(&random) % END;
+            while (!(mask[id >> 6] >> (id & 63) & 1)) id = (id + 1) % (END + 1);
+            if (grammar_state_accept_token(st, w->t, (int32_t)id) != 1 || id == END) break;
+        }
+        grammar_state_free(st);
+    }
+    return w;
+}
+
+/* Threads that share grammars and a trie get the masks that one thread gets. */
+static void threads_share_grammars(void **state)
+{
+    uint64_t random = 17;
+    struct token_trie *t = make_trie(&random, "abcd\"\\,[]");
+    uint64_t alone[4];
+    for (int round = 0; round < 2; round++) {
+        struct walker w[4];
+        pthread_t thread[4];
+        struct grammar *g[2];
+        for (int i = 0; i < 2; i++) {
+            struct grammar_builder *b;
+            assert_int_equal(grammar_builder_new(&b), 0);
+            expr_t string = make_string(b, 1, i ? 9 : EXPR_UNLIMITED);
+            expr_t more[] = {expr_bytes(b, ",", 1), string};
+            expr_t items[] = {string, expr_repeat(b, expr_seq(b, more, 2), 0, 5)};
+            assert_int_equal(grammar_build(&g[i], b, expr_seq(b, items, 2)), 0);
+            grammar_builder_free(b);
+        }
+        for (uint64_t i = 0; i < 4; i++) {
+            w[i] = (struct walker){{g[0], g[1]}, t, 1, i};
+            if (round == 0)
+                assert_non_null(walk_hashing(&w[i]));
+            else
+                assert_int_equal(pthread_create(&thread[i], NULL, walk_hashing, &w[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            void *r = NULL;
+            if (round && pthread_join(thread[i], &r) == 0) assert_non_null(r);
+            if (round == 0) alone[i] = w[i].hash;
+            assert_true(w[i].hash == alone[i]);
+        }
+        grammar_unref(g[0]);
+        grammar_unref(g[1]);
+    }
+    token_trie_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_have_the_tokens_that_are_accepted),
         cmocka_unit_test(counted_strings_have_exact_masks),
         cmocka_unit_test(tokens_by_name_are_exact),
+        cmocka_unit_test(threads_share_grammars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

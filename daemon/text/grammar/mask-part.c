@@ -113,7 +113,8 @@ static unsigned live_bytes(const struct dfa_state *q)
 int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
 {
     const struct regex_node *x = regex_node(&d->store, d->states[q].node);
-    if (live_bytes(&d->states[q]) < FEW) return mask_part_walk(d, t, q, true, out);
+    bool loop = x->kind == REGEX_CAT && regex_node(&d->store, x->b)->kind == REGEX_REPEAT;
+    if (live_bytes(&d->states[q]) < FEW && !loop) return mask_part_walk(d, t, q, true, out);
     if (x->kind == REGEX_REPEAT) {
         uint32_t one = dfa_state_of(d, x->a);
         if (one == UINT32_MAX) return dfa_status(d);

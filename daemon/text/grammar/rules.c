@@ -112,27 +112,48 @@ static bool is_short(const struct compiler *c, expr_t e)
     return is_terminal(c, e) && (x->kind == REGEX_SET || (x->kind == REGEX_REPEAT && x->c < WIDE_TIMES));
 }
 
+static bool add_terminal(struct compiler *c, expr_t e, uint32_t lhs)
+{
+    uint32_t q = e == EXPR_ERROR ? UINT32_MAX : dfa_state_of(c->d, e);
+    return q != UINT32_MAX && add_symbol(c, (struct symbol){.kind = SYMBOL_TERMINAL, .index = q, .lhs = lhs});
+}
+
+/* A wide loop takes the byte before it, a quotation mark for example: what tokens do from the mark on is then the same
+ * in all contexts. @last: the part before @rest. Returns the rest, or @rest as it is. */
+static expr_t add_loop(struct compiler *c, expr_t last, expr_t rest, uint32_t lhs)
+{
+    const struct regex_store *s = &c->d->store;
+    bool more = regex_node(s, rest)->kind == REGEX_CAT;
+    expr_t loop = more ? regex_node(s, rest)->a : rest, tail = more ? regex_node(s, rest)->b : REGEX_ID_EMPTY;
+    if (regex_node(s, last)->kind != REGEX_SET || !c->marks[loop] || !is_terminal(c, loop)) return rest;
+    return add_terminal(c, regex_cat(&c->d->store, last, loop), lhs) ? tail : EXPR_ERROR;
+}
+
 /* Appends the elements of a sequence, from @e up to the first that is not short, as one terminal. Returns the rest. */
 static expr_t add_run(struct compiler *c, expr_t e, uint32_t lhs)
 {
     struct regex_store *s = &c->d->store;
-    size_t n = 0;
-    expr_t rest = e;
-    while (regex_node(s, rest)->kind == REGEX_CAT && is_short(c, regex_node(s, rest)->a)) {
+    size_t n = 0, symbols = c->g->n_symbols;
+    expr_t rest = e, run = REGEX_ID_EMPTY;
+    for (; regex_node(s, rest)->kind == REGEX_CAT && is_short(c, regex_node(s, rest)->a); n++)
         rest = regex_node(s, rest)->b;
-        n++;
-    }
     if (regex_node(s, rest)->kind != REGEX_CAT && is_short(c, rest))
         return add_part(c, e, lhs, false) ? REGEX_ID_EMPTY : EXPR_ERROR;
-    expr_t *parts = calloc(n + 1, sizeof(*parts)), run = REGEX_ID_EMPTY;
+    expr_t *parts = calloc(n + 1, sizeof(*parts));
     if (!parts) return regex_fail(s, -ENOMEM);
     for (size_t i = 0; i < n; i++, e = regex_node(s, e)->b) parts[i] = regex_node(s, e)->a;
-    for (size_t i = n; i-- > 0;) run = regex_cat(s, parts[i], run);
+    expr_t tail = add_loop(c, parts[n - 1], rest, lhs);
+    bool looped = c->g->n_symbols > symbols;
+    for (size_t i = n - looped; i-- > 0;) run = regex_cat(s, parts[i], run);
     free(parts);
-    if (run == EXPR_ERROR) return run;
-    uint32_t q = dfa_state_of(c->d, run);
-    struct symbol sym = {.kind = SYMBOL_TERMINAL, .index = q, .lhs = lhs};
-    return q != UINT32_MAX && add_symbol(c, sym) ? rest : EXPR_ERROR;
+    if (tail == EXPR_ERROR || run == REGEX_ID_EMPTY) return tail;
+    if (!add_terminal(c, run, lhs)) return EXPR_ERROR;
+    if (looped) { /* the run stands before the loop */
+        struct symbol *y = &c->g->symbols[symbols], loop = y[0];
+        y[0] = y[1];
+        y[1] = loop;
+    }
+    return tail;
 }
 
 static bool add_production(struct compiler *c, expr_t e, uint32_t lhs)

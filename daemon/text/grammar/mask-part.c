@@ -110,11 +110,38 @@ static unsigned live_bytes(const struct dfa_state *q)
     return n;
 }
 
+/* x of a state x & !y: the intersection without its complements. REGEX_ID_ALL: the state is none. */
+static expr_t base_of(struct regex_store *s, expr_t e)
+{
+    const struct regex_node x = *regex_node(s, e);
+    expr_t few[8];
+    size_t n = 0;
+    if (x.kind != REGEX_AND || x.b > 8) return REGEX_ID_ALL;
+    for (uint32_t i = 0; i < x.b; i++)
+        if (regex_node(s, s->kids[x.a + i])->kind != REGEX_NOT) few[n++] = s->kids[x.a + i];
+    return n && n < x.b ? regex_and(s, few, n) : REGEX_ID_ALL;
+}
+
+static int differ(struct dfa *d, const struct token_trie *t, uint32_t q, expr_t base, bool full, struct mask_part **out)
+{
+    const uint32_t pair[] = {q, dfa_state_of(d, base)};
+    struct mask_part *p;
+    if (pair[1] == UINT32_MAX || (!d->states[pair[1]].edges && !dfa_expand(d, pair[1]))) return dfa_status(d);
+    int r = mask_part_get(d, t, pair[1], full, &p);
+    if (r < 0) return r;
+    r = mask_part_differ(d, t, pair, p, full, out);
+    mask_part_unref(p);
+    return r;
+}
+
 int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
 {
     const struct regex_node *x = regex_node(&d->store, d->states[q].node);
     bool loop = x->kind == REGEX_CAT && regex_node(&d->store, x->b)->kind == REGEX_REPEAT;
     if (live_bytes(&d->states[q]) < FEW && !loop) return mask_part_walk(d, t, q, true, out);
+    expr_t base = base_of(&d->store, d->states[q].node);
+    if (base != REGEX_ID_ALL) return differ(d, t, q, base, full, out);
+    x = regex_node(&d->store, d->states[q].node);
     if (x->kind == REGEX_REPEAT) {
         uint32_t one = dfa_state_of(d, x->a);
         if (one == UINT32_MAX) return dfa_status(d);

@@ -37,3 +37,9 @@ int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, bool fu
 /* Inside: mask-walk.c. */
 int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
 int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
+/* A walked part of these tokens, of which @bits [words] is a copy, and ends [@n_ends]. */
+int mask_part_of(const struct token_trie *t, const uint64_t *bits, const uint32_t *ends, uint32_t n_ends,
+                 const struct byte_set *missing, struct mask_part **out);
+/* mask-difference.c: the part of state q[0], from that of state q[1], which has more strings. */
+int mask_part_differ(struct dfa *d, const struct token_trie *t, const uint32_t q[2], const struct mask_part *base,
+                     bool full, struct mask_part **out);

@@ -199,6 +199,27 @@ static int make_part(struct walk *w, uint32_t q, struct mask_part **out)
     return 0;
 }
 
+int mask_part_of(const struct token_trie *t, const uint64_t *bits, const uint32_t *ends, uint32_t n_ends,
+                 const struct byte_set *missing, struct mask_part **out)
+{
+    size_t words = token_trie_words(t);
+    struct walk w = {.t = t, .missing = *missing, .n_ends = n_ends};
+    struct mask_part *p = calloc(1, sizeof(*p));
+    w.bits = malloc(words * sizeof(*w.bits));
+    w.ends = calloc((size_t)n_ends + 1, sizeof(*w.ends));
+    int r = p && w.bits && w.ends ? 0 : error_origin(-ENOMEM);
+    for (size_t i = 0; i < words && r == 0; i++) w.n_tokens += (uint32_t)__builtin_popcountll(w.bits[i] = bits[i]);
+    for (uint32_t i = 0; i < n_ends && r == 0; i++) w.ends[i].node = ends[i];
+    if (p) *p = (struct mask_part){.refs = 1, .kind = PART_WALKED};
+    if (r == 0) r = store_tokens(&w, p);
+    if (r == 0) r = store_ends(&w, p);
+    free(w.bits);
+    free(w.ends);
+    if (r < 0) mask_part_unref(p);
+    if (r == 0) *out = p;
+    return r;
+}
+
 int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
 {
     struct walk w = {.d = d, .t = t, .full = full};

@@ -58,21 +58,29 @@ static bool store_edges(struct regex_store *s, expr_t e, struct edges *v)
 
 /* The bytes in classes: two bytes are in one class if they are in the same sets of all lists. */
 struct partition {
-    uint32_t of[256];
+    uint16_t of[256], size[257]; /* the class of each byte; the bytes of each class */
     uint32_t n;
 };
 
 static void refine(struct partition *p, const struct byte_set *set)
 {
-    uint32_t size[257] = {0}, in[257] = {0}, to[257];
-    for (int b = 0; b < 256; b++) {
-        size[p->of[b]]++;
-        if (byte_set_has(set, (uint8_t)b)) in[p->of[b]]++;
-    }
+    uint16_t in[257] = {0}, to[257];
     uint32_t n = p->n;
-    for (uint32_t c = 0; c < n; c++) to[c] = in[c] && in[c] < size[c] ? p->n++ : c;
-    for (int b = 0; b < 256; b++)
-        if (byte_set_has(set, (uint8_t)b)) p->of[b] = to[p->of[b]];
+    for (unsigned w = 0; w < 4; w++)
+        for (uint64_t bits = set->w[w]; bits; bits &= bits - 1) in[p->of[w * 64 + (unsigned)__builtin_ctzll(bits)]]++;
+    for (uint32_t c = 0; c < n; c++) {
+        bool split = in[c] && in[c] < p->size[c];
+        to[c] = (uint16_t)(split ? p->n++ : c);
+        if (!split) continue;
+        p->size[to[c]] = in[c];
+        p->size[c] = (uint16_t)(p->size[c] - in[c]);
+    }
+    if (p->n == n) return;
+    for (unsigned w = 0; w < 4; w++)
+        for (uint64_t bits = set->w[w]; bits; bits &= bits - 1) {
+            uint16_t *of = &p->of[w * 64 + (unsigned)__builtin_ctzll(bits)];
+            *of = to[*of];
+        }
 }
 
 /* The sequences of elements whose edges are combined. */
@@ -102,24 +110,22 @@ static expr_t combined(struct regex_store *s, const struct operands *o, uint8_t 
 
 static bool combine(struct regex_store *s, const struct operands *o, struct edges *v)
 {
-    struct partition p = {.n = 1};
+    struct partition p = {.n = 1, .size = {256}};
+    struct byte_set sets[256] = {{{0}}};
+    uint8_t first[256];
     if (!regex_work(s, 64 * o->n)) return false;
     for (size_t i = 0; i < o->n && p.n < 256; i++) {
         const struct regex_node *x = regex_node(s, o->e[i]);
         for (uint32_t k = 0; k < x->n_edges; k++) refine(&p, &s->sets[s->edges[x->edges - 1 + k].set]);
     }
+    for (unsigned b = 256; b-- > 0;) {
+        sets[p.of[b]].w[b >> 6] |= 1ull << (b & 63);
+        first[p.of[b]] = (uint8_t)b;
+    }
     for (uint32_t c = 0; c < p.n; c++) {
-        struct byte_set set = {{0}};
-        int first = -1;
-        for (int b = 255; b >= 0; b--)
-            if (p.of[b] == c) {
-                set.w[b >> 6] |= 1ull << (b & 63);
-                first = b;
-            }
-        if (first < 0) continue;
         if (!regex_work(s, o->n)) return false;
-        expr_t to = combined(s, o, (uint8_t)first);
-        if (to != REGEX_ID_NONE && !push(s, v, regex_set_index(s, &set), to)) return false;
+        expr_t to = combined(s, o, first[c]);
+        if (to != REGEX_ID_NONE && !push(s, v, regex_set_index(s, &sets[c]), to)) return false;
     }
     return true;
 }

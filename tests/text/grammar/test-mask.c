@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Masks against the acceptance of each token. Also tests mask-part.c, mask-walk.c, mask-cache.c and token-trie.c. */
+/* Masks against the acceptance of each token. Also tests mask-part.c, mask-walk.c, mask-difference.c, mask-cache.c and
+ * token-trie.c. */
 #include "daemon/text/grammar/token-trie.h"
 #include "tests/libcommon/check.h"
 #include "tests/text/grammar/naive-expr.h"
@@ -120,6 +121,45 @@ static void counted_strings_have_exact_masks(void **state)
     token_trie_free(t);
 }
 
+/* Strings that are none of some words, with and without quotation marks in what is taken away. */
+static expr_t make_other(struct grammar_builder *b, uint64_t *random)
+{
+    const struct expr_range plain[] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
+    uint32_t min = next_random(random) % 3,
+             max = next_random(random) % 2 ? EXPR_UNLIMITED : min + next_random(random) % 9;
+    expr_t body = expr_repeat(b, expr_chars(b, plain, 3), min, max), mark = expr_bytes(b, "\"", 1), words[6];
+    bool marks = next_random(random) % 2;
+    for (int i = 0; i < 6; i++) {
+        char word[8];
+        unsigned n = 1 + next_random(random) % 5;
+        for (unsigned k = 0; k < n; k++) word[k] = (char)('a' + next_random(random) % 4);
+        words[i] = expr_bytes(b, word, n);
+    }
+    expr_t but_words = expr_alt(b, words, 6), whole[] = {mark, body, mark}, but[] = {mark, but_words, mark};
+    if (next_random(random) % 3 == 0)
+        but_words = but[1] = expr_seq(b, (expr_t[]){but_words, expr_repeat(b, body, 0, 2)}, 2);
+    if (marks) return expr_and(b, expr_seq(b, whole, 3), expr_not(b, expr_seq(b, but, 3)));
+    whole[1] = expr_and(b, body, expr_not(b, but_words));
+    return expr_seq(b, whole, 3);
+}
+
+static void other_words_have_exact_masks(void **state)
+{
+    uint64_t random = 31;
+    struct token_trie *t = make_trie(&random, "abcd\"\\,[]");
+    for (uint32_t i = 0; i < 120; i++) {
+        struct grammar_builder *b;
+        struct grammar *g;
+        assert_int_equal(grammar_builder_new(&b), 0);
+        expr_t parts[] = {make_other(b, &random), expr_bytes(b, i % 2 ? "," : "a", 1), make_other(b, &random)};
+        assert_int_equal(grammar_build(&g, b, expr_seq(b, parts, 3)), 0);
+        grammar_builder_free(b);
+        for (int k = 0; k < 5; k++) walk_randomly(g, t, &random);
+        grammar_unref(g);
+    }
+    token_trie_free(t);
+}
+
 /* A control token only where the grammar names it; a set of all others; a token and its text. */
 static void tokens_by_name_are_exact(void **state)
 {
@@ -228,6 +268,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_have_the_tokens_that_are_accepted),
         cmocka_unit_test(counted_strings_have_exact_masks),
+        cmocka_unit_test(other_words_have_exact_masks),
         cmocka_unit_test(tokens_by_name_are_exact),
         cmocka_unit_test(threads_share_grammars),
     };

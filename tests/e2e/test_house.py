@@ -16,6 +16,7 @@ MAY = {
     "daemon/cache/disk": {"libcommon", "daemon/model", "daemon/cache/prefix"},
     "daemon/text": {"libcommon", "daemon/model"}, "daemon/text/markup": {"libcommon", "daemon/text"},
     "daemon/text/grammar": {"libcommon", "daemon/text"},
+    "daemon/text/schema": {"libcommon", "daemon/text"},
     "daemon/sample": {"libcommon", "kernels", "daemon/model"}, "daemon/output": {"libcommon", "daemon/text"},
     "daemon/cache": {"libcommon", "daemon/model", "daemon/jobs"},
     "daemon/sequence": {"libcommon", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sample", "daemon/output"},

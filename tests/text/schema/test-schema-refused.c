@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Malformed and hostile schemas: refused by name, within the limits. Also tests schema-words.c and schema.c. */
+#include "daemon/text/grammar/grammar.h"
+#include "daemon/text/schema/json-tree.h"
+#include "libcommon/buf.h"
+#include "libcommon/error.h"
+#include "tests/libcommon/check.h"
+#include "tests/text/schema/schema-check.h"
+#include <string.h>
+
+static void malformed_keywords(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"[]",
+                                      "1",
+                                      "{'type':'any'}",
+                                      "{'type':1}",
+                                      "{'type':['x']}",
+                                      "{'minimum':'1'}",
+                                      "{'multipleOf':0}",
+                                      "{'multipleOf':-1}",
+                                      "{'minLength':-1}",
+                                      "{'maxItems':1.5}",
+                                      "{'required':true}",
+                                      "{'required':[1]}",
+                                      "{'properties':[]}",
+                                      "{'enum':1}",
+                                      "{'allOf':{}}",
+                                      "{'anyOf':1}",
+                                      "{'pattern':1}",
+                                      "{'items':3}",
+                                      "{'properties':{'a':1}}",
+                                      "{'dependentRequired':{'a':[1]}}",
+                                      "{'not':'x'}",
+                                      "{'format':1}",
+                                      "{'a':1,'a':2}",
+                                      "{",
+                                      "{'minLength':'x'}"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) schema_check_refused(bad[i], -EBADMSG, "");
+    schema_check_refused("{'properties':{'a':{'items':{'minimum':'1'}}}}", -EBADMSG, "#/properties/a/items/minimum");
+}
+
+static int compile(const struct buf *schema, bool lenient, struct buf *ignored)
+{
+    struct grammar_builder *b;
+    expr_t e;
+    assert_int_equal(grammar_builder_new(&b), 0);
+    int r = schema_expr(b, schema->data, schema->len, &(struct schema_options){.lenient = lenient}, ignored, &e);
+    grammar_builder_free(b);
+    return r;
+}
+
+static void repeat(struct buf *s, const char *text, int n)
+{
+    for (int i = 0; i < n; i++) assert_int_equal(buf_puts(s, text), 0);
+}
+
+static void long_chains_of_references(void **state)
+{
+    (void)state;
+    struct buf s = BUF_INIT;
+    assert_int_equal(buf_puts(&s, "{\"$ref\":\"#/$defs/d0\",\"$defs\":{"), 0);
+    for (int i = 0; i < 10000; i++)
+        assert_int_equal(buf_printf(&s, "\"d%d\":{\"$ref\":\"#/$defs/d%d\"},", i, i + 1), 0);
+    assert_int_equal(buf_puts(&s, "\"d10000\":true}}"), 0);
+    assert_int_equal(compile(&s, false, NULL), -E2BIG);
+    buf_clear(&s);
+    repeat(&s, "{\"items\":", TREE_DEPTH_MAX - 1);
+    assert_int_equal(buf_puts(&s, "{}"), 0);
+    repeat(&s, "}", TREE_DEPTH_MAX - 1);
+    assert_int_equal(compile(&s, false, NULL), -E2BIG);
+    buf_fini(&s);
+}
+
+static void combinations_that_grow_exponentially(void **state)
+{
+    (void)state;
+    struct buf s = BUF_INIT;
+    for (int all = 0; all < 2; all++) { /* each schema twice the next */
+        buf_clear(&s);
+        assert_int_equal(buf_puts(&s, "{\"$ref\":\"#/$defs/d0\",\"$defs\":{"), 0);
+        for (int i = 0; i < 60; i++)
+            assert_int_equal(buf_printf(&s, "\"d%d\":{\"%s\":[{\"$ref\":\"#/$defs/d%d\"},{\"$ref\":\"#/$defs/d%d\"}]},",
+                                        i, all ? "allOf" : "anyOf", i + 1, i + 1),
+                             0);
+        assert_int_equal(buf_puts(&s, "\"d60\":{\"type\":\"integer\"}}}"), 0);
+        assert_int_equal(compile(&s, false, NULL), -E2BIG);
+    }
+    buf_clear(&s);
+    assert_int_equal(buf_puts(&s, "{\"type\":\"object\",\"allOf\":["), 0);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(
+            buf_printf(&s, "%s{\"anyOf\":[{\"required\":[\"a%d\"]},{\"required\":[\"b%d\"]}]}", i ? "," : "", i, i), 0);
+    assert_int_equal(buf_puts(&s, "]}"), 0);
+    assert_int_equal(compile(&s, false, NULL), -E2BIG);
+    buf_fini(&s);
+}
+
+static void long_texts(void **state)
+{
+    (void)state;
+    struct buf s = BUF_INIT;
+    assert_int_equal(buf_puts(&s, "{\"enum\":["), 0);
+    repeat(&s, "0,", TREE_BYTES_MAX / 2);
+    assert_int_equal(buf_puts(&s, "0]}"), 0);
+    assert_int_equal(compile(&s, false, NULL), -E2BIG);
+    buf_clear(&s);
+    assert_int_equal(buf_puts(&s, "{\"enum\":["), 0);
+    repeat(&s, "0,", 200000);
+    assert_int_equal(buf_puts(&s, "0]}"), 0);
+    int r = compile(&s, false, NULL);
+    assert_true(r == 0 || r == -E2BIG);
+    buf_clear(&s);
+    assert_int_equal(buf_puts(&s, "{\"pattern\":\""), 0);
+    repeat(&s, "(a*)*", 4000);
+    assert_int_equal(buf_puts(&s, "\"}"), 0);
+    assert_int_equal(compile(&s, false, NULL), -ENOTSUP);
+    buf_fini(&s);
+}
+
+static void lenient_schemas_list_what_they_ignore(void **state)
+{
+    (void)state;
+    struct buf s = BUF_INIT, ignored = BUF_INIT;
+    assert_int_equal(buf_puts(&s, "{\"items\":{\"format\":\"regex\",\"type\":\"string\"},\"uniqueItems\":true,"
+                                  "\"minItems\":1,\"type\":\"array\"}"),
+                     0);
+    assert_int_equal(compile(&s, false, NULL), -ENOTSUP);
+    assert_int_equal(compile(&s, true, &ignored), 0);
+    assert_non_null(strstr(ignored.data, "#/uniqueItems: uniqueItems: only for elements"));
+    assert_non_null(strstr(ignored.data, "#/items/format: format: the format \"regex\"\n"));
+    buf_fini(&s);
+    buf_fini(&ignored);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(malformed_keywords),
+        cmocka_unit_test(long_chains_of_references),
+        cmocka_unit_test(combinations_that_grow_exponentially),
+        cmocka_unit_test(long_texts),
+        cmocka_unit_test(lenient_schemas_list_what_they_ignore),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -4,13 +4,25 @@
 #include "daemon/command/tool.h"
 #include "daemon/text/grammar/gbnf.h"
 #include "daemon/text/grammar/regex-syntax.h"
+#include "daemon/text/schema/schema.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 DEFINE_CLEANUP(struct grammar_builder *, grammar_builder_free)
 DEFINE_CLEANUP(struct grammar_state *, grammar_state_free)
+
+static int parse_schema(const struct constrain_options *o, const char *s, size_t n, struct grammar_builder *b,
+                        expr_t *root)
+{
+    _cleanup_(buf_fini) struct buf ignored = BUF_INIT;
+    struct schema_options how = {.any_order = o->any_order || o->cases, .compact = o->compact, .lenient = o->lenient};
+    int r = schema_expr(b, s, n, &how, &ignored, root);
+    if (r == 0 && ignored.len) fprintf(stderr, "hobd constrain: ignored:\n%s", ignored.data);
+    return r;
+}
 
 /* The expression of the constraint in @b. */
 static int parse_constraint(const struct constrain *c, const struct constrain_options *o, struct grammar_builder *b,
@@ -21,11 +33,25 @@ static int parse_constraint(const struct constrain *c, const struct constrain_op
         return r < 0 ? error_in(r, "--regex") : 0;
     }
     _cleanup_(freep) char *text = NULL;
+    const char *file = o->schema ? o->schema : o->grammar;
     size_t n;
-    int r = tool_read_file(o->grammar, &text, &n);
+    int r = tool_read_file(file, &text, &n);
     if (r < 0) return r;
-    r = gbnf_parse(b, text, n, c->tokenizer, root);
-    return r < 0 ? error_in(r, "%s", o->grammar) : 0;
+    r = o->schema ? parse_schema(o, text, n, b, root) : gbnf_parse(b, text, n, c->tokenizer, root);
+    return r < 0 ? error_in(r, "%s", file) : 0;
+}
+
+int constrain_compile_schema(const struct constrain_options *o, const char *s, size_t n, struct grammar **out,
+                             double *us)
+{
+    _cleanup_(grammar_builder_freep) struct grammar_builder *b = NULL;
+    double begin = tool_now();
+    expr_t root;
+    int r = grammar_builder_new(&b);
+    if (r == 0) r = parse_schema(o, s, n, b, &root);
+    if (r == 0) r = grammar_build(out, b, root);
+    *us = (tool_now() - begin) * 1e6;
+    return r;
 }
 
 int constrain_compile(const struct constrain *c, const struct constrain_options *o, struct grammar **out, double *us)
@@ -40,7 +66,7 @@ int constrain_compile(const struct constrain *c, const struct constrain_options 
     return r;
 }
 
-static int time_push(struct constrain_times *t, double us)
+int constrain_time(struct constrain_times *t, double us)
 {
     if (t->n == t->cap) {
         size_t cap = t->cap ? t->cap * 2 : 64;
@@ -57,7 +83,7 @@ static int make_mask(struct constrain *c, struct grammar_state *st, struct const
 {
     double begin = tool_now();
     int r = grammar_state_mask(st, c->trie, c->mask);
-    return r < 0 ? r : time_push(t, (tool_now() - begin) * 1e6);
+    return r < 0 ? r : constrain_time(t, (tool_now() - begin) * 1e6);
 }
 
 /* How many bytes of a refused token may stand. */

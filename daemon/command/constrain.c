@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hobd constrain: does a grammar or a regular expression accept the text on standard input, and how fast? */
+/* hobd constrain: does a grammar, a JSON Schema or a regular expression accept the text on standard input, and how
+ * fast? */
 #include "daemon/command/constrain.h"
 #include "daemon/command/command.h"
 #include "libcommon/buf.h"
@@ -21,14 +22,21 @@ enum { REFUSED_TEXT = 1, REFUSED_CONSTRAINT = 2 }; /* exit codes */
 static void usage(void)
 {
     fputs(
-        "usage: hobd constrain -m FILE (--grammar FILE | --regex RE) [--json] <TEXT\n"
+        "usage: hobd constrain -m FILE (--grammar FILE | --regex RE | --schema FILE) [--json] <TEXT\n"
+        "       hobd constrain -m FILE --cases FILE\n"
         "\nFeeds the text to a constraint, token by token. Exit status: 0 accepted, 1 not accepted, 2 the constraint\n"
         "cannot be enforced, or wrong usage.\n\n"
-        "  -m, --model FILE    model name or .gguf path; a vocabulary is sufficient\n"
-        "      --grammar FILE  a grammar in GBNF\n"
-        "      --regex RE      a regular expression, which the whole text must match\n"
-        "      --json          print the result and the times of the masks as one JSON object\n"
-        "      --help          print this help\n",
+        "  -m, --model FILE       model name or .gguf path; a vocabulary is sufficient\n"
+        "      --grammar FILE     a grammar in GBNF\n"
+        "      --regex RE         a regular expression, which the whole text must match\n"
+        "      --schema FILE      a JSON Schema\n"
+        "      --any-order        properties in any order, not only in that of the schema\n"
+        "      --compact          no white space between the parts of the JSON text\n"
+        "      --schema-lenient   list keywords that cannot be enforced on standard error, and ignore them\n"
+        "      --cases FILE       a JSON object with schema and tests a line; prints the results of each as one\n"
+        "                         (with --any-order)\n"
+        "      --json             print the result and the times of the masks as one JSON object\n"
+        "      --help             print this help\n",
         stdout);
 }
 
@@ -37,39 +45,45 @@ static int check(const struct constrain_options *o, int argc, char **argv)
     if (optind < argc)
         return error_say(-EINVAL, "unexpected argument '%s' (the text comes from standard input)", argv[optind]);
     if (!o->model) return error_say(-EINVAL, "-m FILE is missing; see hobd constrain --help");
-    if (!o->grammar == !o->regex) return error_say(-EINVAL, "one of --grammar and --regex is needed");
+    if (!!o->grammar + !!o->regex + !!o->schema + !!o->cases != 1)
+        return error_say(-EINVAL, "one of --grammar, --regex, --schema and --cases is needed");
+    if ((o->any_order || o->compact || o->lenient) && !o->schema && !o->cases)
+        return error_say(-EINVAL, "--any-order, --compact and --schema-lenient need --schema");
     return 0;
 }
 
 /* 0; 1: --help was printed; 2: wrong usage. */
 static int parse(struct constrain_options *o, int argc, char **argv)
 {
-    enum { GRAMMAR = 256, REGEX, JSON, HELP };
+    enum { GRAMMAR = 256, REGEX, SCHEMA, CASES, ANY_ORDER, COMPACT, LENIENT, JSON, HELP };
     static const struct option longs[] = {
-        {"model", required_argument, NULL, 'm'},   {"grammar", required_argument, NULL, GRAMMAR},
-        {"regex", required_argument, NULL, REGEX}, {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, HELP},         {0},
+        {"model", required_argument, NULL, 'm'},
+        {"grammar", required_argument, NULL, GRAMMAR},
+        {"regex", required_argument, NULL, REGEX},
+        {"schema", required_argument, NULL, SCHEMA},
+        {"cases", required_argument, NULL, CASES},
+        {"any-order", no_argument, NULL, ANY_ORDER},
+        {"compact", no_argument, NULL, COMPACT},
+        {"schema-lenient", no_argument, NULL, LENIENT},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, HELP},
+        {0},
     };
+    const char **texts[] = {&o->grammar, &o->regex, &o->schema, &o->cases};
+    bool *flags[] = {&o->any_order, &o->compact, &o->lenient, &o->json};
     opterr = 0;
     int c;
     while ((c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
-        switch (c) {
-        case 'm':
+        if (c == 'm') {
             o->model = optarg;
-            break;
-        case GRAMMAR:
-            o->grammar = optarg;
-            break;
-        case REGEX:
-            o->regex = optarg;
-            break;
-        case JSON:
-            o->json = true;
-            break;
-        case HELP:
+        } else if (c == HELP) {
             usage();
             return 1;
-        default:
+        } else if (c >= GRAMMAR && c <= CASES) {
+            *texts[c - GRAMMAR] = optarg;
+        } else if (c >= ANY_ORDER && c <= JSON) {
+            *flags[c - ANY_ORDER] = true;
+        } else {
             return command_misused(argv, command_refuse(argv, c));
         }
     }
@@ -131,13 +145,13 @@ static int run(const struct constrain_options *o, bool *loaded)
     if (r == 0) r = gguf_open(&g, path);
     if (r == 0) r = tokenizer_new(&t, g);
     if (r == 0) r = token_trie_new(&trie, t);
-    if (r == 0) r = command_read_input(&in);
+    if (r == 0 && !o->cases) r = command_read_input(&in);
     if (r < 0) return r;
     _cleanup_(freep) uint64_t *mask = calloc(token_trie_words(trie), sizeof(*mask));
     if (!mask) return error_origin(-ENOMEM);
     struct constrain c = {t, trie, mask};
     *loaded = true;
-    return judge(&c, o, &in);
+    return o->cases ? constrain_cases(&c, o) : judge(&c, o, &in);
 }
 
 int command_constrain(int argc, char **argv)

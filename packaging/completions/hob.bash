@@ -194,14 +194,14 @@ _hobd() {
     _hob_option "-m --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --stop-timeout --confine \
--p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --template --now --stream --policy --room --users \
+-p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
 --block --step-ms --load --stretch --requests --plot"
     case $option in
     -m | --model) _hob_models; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
     --packed-file | --confine) _hob_offer yes no; return ;;
     --policy) _hob_offer hob fcfs; return ;;
-    --socket | --prefixes | -f | --file | --grammar | --template | --plot) _hob_files; return ;;
+    --socket | --prefixes | -f | --file | --grammar | --schema | --cases | --template | --plot) _hob_files; return ;;
     ?*) return ;;
     esac
     case $command:$cur in
@@ -216,7 +216,7 @@ _hobd() {
     perplexity:-*) _hob_offer --model --file --ctx --chunks --kv-type --threads --json --help ;;
     verify:-*) _hob_offer --model --help ;;
     tokenize:-*) _hob_offer --model --special --bos --detokenize --help ;;
-    constrain:-*) _hob_offer --model --grammar --regex --json --help ;;
+    constrain:-*) _hob_offer --model --grammar --regex --schema --any-order --compact --schema-lenient --cases --json --help ;;
     template:-*) _hob_offer --model --template --now --help ;;
     parse:-*) _hob_offer --model --template --stream --help ;;
     inspect:-*) _hob_offer --json --supported --help ;;

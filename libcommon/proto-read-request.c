@@ -320,6 +320,8 @@ static const struct field generate_fields[] = {
      .fhi = 1,
      .wanted = "a number above 0, at most 1"},
     {.key = "logit_bias", .read = read_biases, .offset = AT(gen)},
+    {.key = "constraint", .read = proto_read_constraint, .offset = AT(constraint)},
+    {.key = "on_limit", .read = proto_read_on_limit, .offset = AT(constraint.on_limit)},
     /* so that it can be given in nanoseconds */
     {.key = "timeout_ms",
      .read = proto_read_i64,
@@ -356,8 +358,9 @@ static const struct field names_fields[] = {
 };
 
 /* Keys that say nothing of a gap are refused, as unknown ones are. */
-static int check_infill(const struct place *where, const struct proto_generate *g)
+static int check_infill(const struct place *where, const struct proto_request *r)
 {
+    const struct proto_generate *g = &r->gen;
     const struct {
         const char *key;
         bool given;
@@ -365,7 +368,7 @@ static int check_infill(const struct place *where, const struct proto_generate *
         {"messages", g->messages}, {"prompt", g->prompt.data},  {"raw", g->raw},
         {"special", g->special},   {"session", g->session.len}, {"continue", g->continue_last},
         {"fork", g->fork.len},     {"wait", g->wait},           {"context", g->context != PROTO_CONTEXT_UNSET},
-        {"n", g->n > 1},           {"detach", g->detach}};
+        {"n", g->n > 1},           {"detach", g->detach},       {"constraint", r->constraint.type}};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         if (others[i].given) return proto_bad(where, "'%s' cannot be used with infill", others[i].key);
@@ -375,8 +378,9 @@ static int check_infill(const struct place *where, const struct proto_generate *
     return 0;
 }
 
-static int check_generate(const struct place *where, const struct proto_generate *g)
+static int check_generate(const struct place *where, const struct proto_request *r)
 {
+    const struct proto_generate *g = &r->gen;
     if (g->infill.prefix.data || g->infill.suffix.data || g->infill.max_lines >= 0)
         return proto_bad(where, "'%s' can be used only with infill",
                          g->infill.prefix.data   ? "prefix"
@@ -394,6 +398,9 @@ static int check_generate(const struct place *where, const struct proto_generate
         return proto_bad(where, "n cannot be used with a session, which stores one answer");
     if (g->detach && !g->session.len && !g->continue_last)
         return proto_bad(where, "detach needs session or continue, which store the answer");
+    if (r->constraint.type && (g->ignore_eos || g->n_stop))
+        return proto_bad(where, "%s cannot be used with constraint, which determines the end of the answer",
+                         g->n_stop ? "stop" : "ignore_eos");
     if (g->prompt.data ? !g->prompt.len : !g->messages[g->n_messages - 1].content.len)
         return proto_bad(where, "the prompt is empty");
     return 0;
@@ -440,8 +447,9 @@ static int read_request(struct proto_request *r, const msgpack_object *o, struct
     /* Another version's hello may have keys that are unknown here. */
     if (r->type == PROTO_HELLO) e = proto_read_version(&where, o, &r->version);
     if (e == 0) e = proto_read_map(in, &where, o, types[i].fields, types[i].n_fields, r);
-    if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_generate(&where, &r->gen);
-    if (e == 0 && r->type == PROTO_INFILL) e = check_infill(&where, &r->gen);
+    if (e == 0 && r->constraint.on_limit && !r->constraint.type) e = proto_bad(&where, "on_limit needs constraint");
+    if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_generate(&where, r);
+    if (e == 0 && r->type == PROTO_INFILL) e = check_infill(&where, r);
     r->bytes = in->bytes;
     return e;
 }

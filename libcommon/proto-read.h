@@ -66,3 +66,5 @@ int proto_read_float(struct reading *, const struct place *, const msgpack_objec
 int proto_read_double(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 int proto_read_text(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 int proto_read_strings(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_constraint(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_on_limit(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);

@@ -191,6 +191,22 @@ static void put_biases(struct writer *w, const struct proto_bias *biases, size_t
     }
 }
 
+static void put_constraint(struct writer *w, const struct proto_constraint *c)
+{
+    key(w, "constraint");
+    const struct open_map m = map_begin(w);
+    put_cstring(w, "type", proto_constraint_name(c->type));
+    if (c->type != PROTO_CONSTRAINT_CHOICE) {
+        put_text(w, "text", &c->text);
+    } else {
+        key(w, "choices");
+        msgpack_pack_array(&w->pk, c->n_choices);
+        for (size_t i = 0; i < c->n_choices; i++) put_string(w, c->choices[i].data, c->choices[i].len);
+    }
+    map_end(w, m);
+    if (c->on_limit) put_cstring(w, "on_limit", proto_on_limit_name(c->on_limit));
+}
+
 static void put_sampling(struct writer *w, const struct proto_sampling *s)
 {
     put_float_given(w, "temperature", s->temperature);
@@ -279,6 +295,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
     if (r->type == PROTO_HELLO) put_hello(w, r->version, "hob " HOB_VERSION, features);
     if (r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL)
         put_generate(w, &r->gen, r->type == PROTO_INFILL);
+    if (r->constraint.type) put_constraint(w, &r->constraint);
     if (r->type == PROTO_TOKENIZE) {
         put_text(w, "text", &r->text);
         put_true(w, "special", r->special);
@@ -355,9 +372,9 @@ static const char *const event_names[] = {
 
 static void put_event(struct writer *w, const struct proto_event *e)
 {
-    static const char *const features[] = {"generate", "cancel",   "tokenize", "status",  "stop",
-                                           "sessions", "logprobs", "warm",     "context", "infill",
-                                           "answers",  "detach",   NULL};
+    static const char *const features[] = {"generate", "cancel",   "tokenize",   "status",  "stop",
+                                           "sessions", "logprobs", "warm",       "context", "infill",
+                                           "answers",  "detach",   "constraint", NULL};
     const struct open_map m = map_begin(w);
 
     assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_OK);
@@ -408,10 +425,12 @@ static void put_event(struct writer *w, const struct proto_event *e)
 int proto_write_request(struct buf *out, const struct proto_request *r)
 {
     const bool prompt = r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL;
-    const size_t n = prompt ? r->gen.n_messages : 0, biases = prompt ? r->gen.n_biases : 0;
-    const bool many = n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX;
+    const struct proto_generate *g = &r->gen;
+    const size_t n = prompt ? g->n_messages : 0, biases = prompt ? g->n_biases : 0;
+    const size_t choices = prompt ? r->constraint.n_choices : 0;
+    const bool many = n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX || choices >= PROTO_ELEMS_MAX;
     struct writer w;
-    writer_init(&w, out, many ? SIZE_MAX : ELEMS_FIXED + n * ELEMS_MESSAGE + biases * ELEMS_BIAS);
+    writer_init(&w, out, many ? SIZE_MAX : ELEMS_FIXED + n * ELEMS_MESSAGE + biases * ELEMS_BIAS + choices);
     put_request(&w, r);
     return writer_finish(&w);
 }

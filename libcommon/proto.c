@@ -29,6 +29,7 @@ static const struct {
     {EDQUOT, "EDQUOT"},
     {EOPNOTSUPP, "EOPNOTSUPP"},
     {ENOSPC, "ENOSPC"},
+    {EDOM, "EDOM"},
 };
 
 const char *proto_errno_name(int code)
@@ -103,6 +104,36 @@ enum proto_priority proto_priority_value(const char *name)
     return PROTO_PRIORITY_UNSET;
 }
 
+const char *proto_constraint_name(enum proto_constraint_type t)
+{
+    static const char *const names[] = {
+        [PROTO_CONSTRAINT_NONE] = "",           [PROTO_CONSTRAINT_SCHEMA] = "schema",
+        [PROTO_CONSTRAINT_GRAMMAR] = "grammar", [PROTO_CONSTRAINT_REGEX] = "regex",
+        [PROTO_CONSTRAINT_CHOICE] = "choice",
+    };
+
+    return (unsigned)t < sizeof(names) / sizeof(*names) ? names[t] : "";
+}
+
+enum proto_constraint_type proto_constraint_value(const char *name)
+{
+    for (int t = PROTO_CONSTRAINT_SCHEMA; t <= PROTO_CONSTRAINT_CHOICE; t++)
+        if (strcmp(proto_constraint_name((enum proto_constraint_type)t), name) == 0)
+            return (enum proto_constraint_type)t;
+    return PROTO_CONSTRAINT_NONE;
+}
+
+const char *proto_on_limit_name(enum proto_on_limit l)
+{
+    return l == PROTO_LIMIT_CLOSE ? "close" : l == PROTO_LIMIT_CUT ? "cut" : "";
+}
+
+enum proto_on_limit proto_on_limit_value(const char *name)
+{
+    if (strcmp(name, "close") == 0) return PROTO_LIMIT_CLOSE;
+    return strcmp(name, "cut") == 0 ? PROTO_LIMIT_CUT : PROTO_LIMIT_UNSET;
+}
+
 void proto_sampling_init(struct proto_sampling *s)
 {
     *s = (struct proto_sampling){
@@ -165,6 +196,9 @@ static void generate_fini(struct proto_generate *g)
 void proto_request_fini(struct proto_request *r)
 {
     generate_fini(&r->gen);
+    proto_text_fini(&r->constraint.text);
+    for (size_t i = 0; i < r->constraint.n_choices; i++) proto_text_fini(&r->constraint.choices[i]);
+    free(r->constraint.choices);
     proto_text_fini(&r->text);
     proto_text_fini(&r->name);
     proto_text_fini(&r->to);

@@ -11,18 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_VERSION       1
-#define PROTO_DEPTH_MAX     16
-#define PROTO_ELEMS_MAX     100000u /* maps, arrays and scalars in one message, together */
-#define PROTO_STOPS_MAX     16
-#define PROTO_BIASES_MAX    10000
-#define PROTO_BIAS_TEXT_MAX 256        /* bytes of a text that shall be one token */
-#define PROTO_NAME_MAX      128        /* bytes of a session's name */
-#define PROTO_SALT_MAX      256        /* bytes of a salt */
-#define PROTO_CURSOR_MAX    64         /* bytes of `next` of a page */
-#define PROTO_PAGE_MAX      1000       /* sessions of a page */
-#define PROTO_ANSWERS_MAX   32         /* to one prompt */
-#define PROTO_TAKE_MIN      (1u << 20) /* bytes of a message whose memory can become that of its text */
+#define PROTO_VERSION        1
+#define PROTO_DEPTH_MAX      16
+#define PROTO_ELEMS_MAX      100000u /* maps, arrays and scalars in one message, together */
+#define PROTO_STOPS_MAX      16
+#define PROTO_BIASES_MAX     10000
+#define PROTO_BIAS_TEXT_MAX  256        /* bytes of a text that shall be one token */
+#define PROTO_NAME_MAX       128        /* bytes of a session's name */
+#define PROTO_SALT_MAX       256        /* bytes of a salt */
+#define PROTO_CURSOR_MAX     64         /* bytes of `next` of a page */
+#define PROTO_PAGE_MAX       1000       /* sessions of a page */
+#define PROTO_ANSWERS_MAX    32         /* to one prompt */
+#define PROTO_CONSTRAINT_MAX (8u << 20) /* bytes of a schema, grammar, regular expression or choice */
+#define PROTO_CHOICES_MAX    10000
+#define PROTO_TAKE_MIN       (1u << 20) /* bytes of a message whose memory can become that of its text */
 
 /* Bytes, not always text. The containing struct owns them. data has a NUL after len, for convenience. */
 struct proto_text {
@@ -73,6 +75,26 @@ struct proto_bias {
 /* Of two requests of one user, the more urgent one comes first. */
 enum proto_priority { PROTO_PRIORITY_UNSET, PROTO_PRIORITY_INFILL, PROTO_PRIORITY_INTERACTIVE, PROTO_PRIORITY_BATCH };
 
+/* When the length limit comes before the end of a constrained answer: it gets its shortest completion, or is cut. */
+enum proto_on_limit { PROTO_LIMIT_UNSET, PROTO_LIMIT_CLOSE, PROTO_LIMIT_CUT };
+
+/* The texts that an answer may be. */
+enum proto_constraint_type {
+    PROTO_CONSTRAINT_NONE,
+    PROTO_CONSTRAINT_SCHEMA,  /* JSON texts that are valid against the JSON Schema in @text */
+    PROTO_CONSTRAINT_GRAMMAR, /* those of the GBNF grammar in @text */
+    PROTO_CONSTRAINT_REGEX,   /* those that the regular expression in @text matches as a whole */
+    PROTO_CONSTRAINT_CHOICE,  /* @choices */
+};
+
+struct proto_constraint {
+    enum proto_constraint_type type;
+    struct proto_text text;
+    struct proto_text *choices; /* [n_choices], owned */
+    size_t n_choices;
+    enum proto_on_limit on_limit; /* unset: close for a schema, else cut */
+};
+
 struct proto_infill {
     struct proto_text prefix, suffix; /* text before and after the gap; not both empty */
     int64_t max_lines;                /* of the answer, at most; -1: no limit */
@@ -111,13 +133,14 @@ struct proto_request {
     uint64_t id;      /* the client's, not 0; every event that answers it carries it */
     uint32_t version; /* hello; 0 is written as PROTO_VERSION */
     struct proto_generate gen;
-    struct proto_text text;  /* tokenize */
-    bool special;            /* tokenize */
-    struct proto_text name;  /* session.*: which; not of session.list */
-    struct proto_text to;    /* session.fork, session.rename: its other name */
-    struct proto_text after; /* session.list: `next` of the page before; len 0: the first page */
-    uint32_t limit;          /* session.list: most sessions of a page; 0: the daemon's default */
-    size_t bytes;            /* memory this request holds, for the uid's account */
+    struct proto_constraint constraint; /* generate, warm: of the answers */
+    struct proto_text text;             /* tokenize */
+    bool special;                       /* tokenize */
+    struct proto_text name;             /* session.*: which; not of session.list */
+    struct proto_text to;               /* session.fork, session.rename: its other name */
+    struct proto_text after;            /* session.list: `next` of the page before; len 0: the first page */
+    uint32_t limit;                     /* session.list: most sessions of a page; 0: the daemon's default */
+    size_t bytes;                       /* memory this request holds, for the uid's account */
 };
 
 enum proto_event_type {
@@ -227,6 +250,11 @@ const char *proto_context_name(enum proto_context c);
 enum proto_context proto_context_value(const char *name);
 const char *proto_priority_name(enum proto_priority p); /* "" for UNSET */
 enum proto_priority proto_priority_value(const char *name);
+
+const char *proto_constraint_name(enum proto_constraint_type t); /* "" for NONE */
+enum proto_constraint_type proto_constraint_value(const char *name);
+const char *proto_on_limit_name(enum proto_on_limit l); /* "" for UNSET */
+enum proto_on_limit proto_on_limit_value(const char *name);
 
 /* Check a msgpack body without building anything: exactly one object, within depth and element limits, every length
  * inside the bytes. 0 or -EBADMSG; sets the error message. */

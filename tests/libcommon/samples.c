@@ -48,6 +48,20 @@ static void raw_generate(struct proto_generate *g)
     g->detach = true;
 }
 
+static void constrain(struct proto_constraint *c, bool choice)
+{
+    c->type = choice ? PROTO_CONSTRAINT_CHOICE : PROTO_CONSTRAINT_REGEX;
+    if (!choice) {
+        set(&c->text, "[\xc3\xa4-z]+");
+        return;
+    }
+    c->choices = calloc(2, sizeof *c->choices);
+    assert_non_null(c->choices);
+    c->n_choices = 2;
+    set(&c->choices[0], "yes");
+    assert_int_equal(proto_text_set(&c->choices[1], "n\0o", 3), 0);
+}
+
 static void chat_generate(struct proto_generate *g)
 {
     g->continue_last = true;
@@ -74,12 +88,18 @@ void sample_request(unsigned i, struct proto_request *r)
     else
         r->id = i == 1 ? UINT64_MAX : i;
     if (i == 1) raw_generate(&r->gen);
-    if (i == 2) chat_generate(&r->gen);
+    if (i == 2) {
+        chat_generate(&r->gen);
+        constrain(&r->constraint, false);
+        r->constraint.on_limit = PROTO_LIMIT_CUT;
+    }
     if (r->type == PROTO_WARM) {
         chat_generate(&r->gen);
         r->gen.context = PROTO_CONTEXT_SHIFT;
         r->gen.priority = PROTO_PRIORITY_INFILL;
         r->gen.continue_last = false;
+        constrain(&r->constraint, true);
+        r->constraint.on_limit = PROTO_LIMIT_CLOSE;
         r->gen.n = PROTO_ANSWERS_MAX;
     }
     if (r->type == PROTO_INFILL) {

@@ -66,6 +66,15 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     assert_int_equal(a->sampling.repeat_last_n, b->sampling.repeat_last_n);
 }
 
+static void same_constraint(const struct proto_constraint *a, const struct proto_constraint *b)
+{
+    assert_int_equal(a->type, b->type);
+    same_text(&a->text, &b->text);
+    assert_int_equal(a->n_choices, b->n_choices);
+    for (size_t i = 0; i < a->n_choices; i++) same_text(&a->choices[i], &b->choices[i]);
+    assert_int_equal(a->on_limit, b->on_limit);
+}
+
 /* The body of the one frame in @b. */
 static const char *body_of(const struct buf *b, size_t *len)
 {
@@ -96,6 +105,7 @@ static void every_request_goes_round(void **state)
         assert_true(a.id == b.id);
         assert_int_equal(a.version, b.version);
         same_generate(&a.gen, &b.gen);
+        same_constraint(&a.constraint, &b.constraint);
         same_text(&a.text, &b.text);
         assert_int_equal(a.special, b.special);
         same_text(&a.name, &b.name);
@@ -370,7 +380,7 @@ static void bytes_are_what_is_held(void **state)
     body = body_of(&out, &len);
     assert_int_equal(proto_read_request(&b, body, len), 0);
     /* each text with its NUL, and the list */
-    assert_int_equal(b.bytes, 7 + 1 + 5 + 4 + 2 * sizeof(struct proto_message));
+    assert_int_equal(b.bytes, 7 + 1 + 5 + 4 + 8 + 2 * sizeof(struct proto_message));
     proto_request_fini(&a);
     proto_request_fini(&b);
     assert_int_equal(b.bytes, 0);
@@ -433,14 +443,15 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\x8e\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\x99\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\x9c\xa8"
+                                "features\x9d\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
                                 "context\xa6infill\xa7"
                                 "answers\xa6"
-                                "detach\xa8software\xaahobd " HOB_VERSION;
+                                "detach\xaa"
+                                "constraint\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

@@ -58,6 +58,9 @@ struct channel_parser_ops {
     bool (*ends_part)(const struct channel_parser *p);
     /* The channel of text that comes now, a static string. */
     const char *(*channel)(const struct channel_parser *p);
+    /* Has the answer itself begun, so that text that comes now is its text, and that of no other part? NULL: if
+     * channel() is CHANNEL_ANSWER. */
+    bool (*answers)(const struct channel_parser *p);
     /* A parser in the same state, which the caller owns and which shares nothing with @p. 0 or -ENOMEM. */
     int (*clone)(const struct channel_parser *p, struct channel_parser **out);
     void (*free)(struct channel_parser *p);

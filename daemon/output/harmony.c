@@ -43,6 +43,12 @@ static const char *harmony_channel(const struct channel_parser *p)
     return h->at == HARMONY_CALL ? CHANNEL_TOOL_CALL : h->thinking ? CHANNEL_THINKING : CHANNEL_ANSWER;
 }
 
+static bool harmony_answers(const struct channel_parser *p)
+{
+    const struct harmony *h = (const struct harmony *)p;
+    return h->begun && h->at == HARMONY_TEXT && !h->thinking;
+}
+
 static bool harmony_ends_part(const struct channel_parser *p)
 {
     return ((const struct harmony *)p)->begun;
@@ -263,6 +269,7 @@ static const struct channel_parser_ops harmony_ops = {.text = harmony_text,
                                                       .finish = harmony_finish,
                                                       .ends_part = harmony_ends_part,
                                                       .channel = harmony_channel,
+                                                      .answers = harmony_answers,
                                                       .clone = harmony_clone,
                                                       .free = harmony_free};
 

@@ -40,7 +40,9 @@ struct logits_processor_ops {
     bool samples; /* sets row->picked: the last processor of a chain */
     /* Change or read the row. 0 or a negative errno with an error message. */
     int (*apply)(struct logits_processor *p, struct logits_row *row, const struct logits_history *h);
-    /* @token joins the answer. 0; -ENOMEM, and nothing has changed. NULL: the processor keeps no state. */
+    /* @token joins the answer. 0; -EAGAIN: the processor does not take it, and bans it when it is applied again at this
+     * place; -ENOMEM or another error. Unless 0, no state but that ban has changed. NULL: the processor keeps no state.
+     */
     int (*accept)(struct logits_processor *p, int32_t token);
     /* Undo the last @n accepts, no more than there were. NULL: the processor keeps no state. */
     void (*rollback)(struct logits_processor *p, size_t n);
@@ -72,7 +74,7 @@ int logits_chain_clone(const struct logits_chain *c, struct logits_chain *out);
 int logits_chain_pick(struct logits_chain *c, struct sample_scratch *x, const float *logits,
                       const struct logits_history *h, double u, int32_t *id);
 
-/* All processors accept @token. 0; -ENOMEM, and none has. */
+/* All processors accept @token. 0; -EAGAIN: pick again; -ENOMEM or another error: none has accepted it. */
 int logits_chain_accept(struct logits_chain *c, int32_t token);
 
 /* Undo the last @n accepts. */

@@ -2,6 +2,7 @@
 #include "daemon/sample/sampling.h"
 #include "daemon/sample/rng.h"
 #include <assert.h>
+#include <errno.h>
 
 static bool has_penalty(const struct sample_params *p)
 {
@@ -52,8 +53,11 @@ int sampling_pick(struct sampling *s, struct sample_scratch *x, const float *log
 {
     const struct logits_history h = {history, n_history};
     int32_t picked;
-    int r = logits_chain_pick(&s->chain, x, logits, &h, rng_uniform(s->seed, s->answer, s->position), &picked);
-    if (r == 0) r = logits_chain_accept(&s->chain, picked);
+    int r;
+    do {
+        r = logits_chain_pick(&s->chain, x, logits, &h, rng_uniform(s->seed, s->answer, s->position), &picked);
+        if (r == 0) r = logits_chain_accept(&s->chain, picked);
+    } while (r == -EAGAIN);
     if (r < 0) return r;
     s->position++;
     *id = picked;

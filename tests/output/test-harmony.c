@@ -55,7 +55,9 @@ static void expect(struct channel_parser *p, const char *name, const char *chann
     control(p, "<|channel|>");
     assert_true(p->ops->ends_part(p));
     for (; *name; name++) assert_null(channel_of(p, (const char[]){*name, '\0'}));
+    assert_false(p->ops->answers(p));
     control(p, "<|message|>");
+    assert_int_equal(p->ops->answers(p), strcmp(channel, CHANNEL_ANSWER) == 0);
     assert_string_equal(channel_of(p, "text"), channel);
     control(p, "<|end|>");
     assert_null(channel_of(p, " "));

@@ -69,6 +69,8 @@ static void add_own(json_t *o, const struct status_snapshot *s)
     set_int(own, "sessions", s->own.sessions);
     set_int(own, "sessions_bytes", s->own.bytes);
     set_int(own, "sessions_max_bytes", s->own.bytes_max);
+    set_int(own, "constraints", s->own.constraints);
+    set_int(own, "constraints_bytes", s->own.constraints_bytes);
     json_object_set_new(o, "own", own);
 }
 

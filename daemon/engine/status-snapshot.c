@@ -2,6 +2,7 @@
 /* A copy of what there is to tell, for one uid. */
 #include "daemon/engine/status-snapshot.h"
 #include "daemon/engine/state.h"
+#include "daemon/request/constraint.h"
 #include "daemon/request/request.h"
 #include "daemon/session/list.h"
 #include "daemon/session/session.h"
@@ -85,6 +86,10 @@ static void take_counts(struct engine *e, struct status_snapshot *out)
     }
     out->counts.sessions = take_sessions(core, out->all ? (uid_t)-1 : out->uid, &out->counts.sessions_bytes, NULL);
     out->own.sessions = take_sessions(core, out->uid, &out->own.bytes, &out->own.bytes_max);
+    struct constraints_stats c = {0};
+    if (core->model.constraints) constraints_stats(core->model.constraints, out->uid, &c);
+    out->own.constraints = c.n;
+    out->own.constraints_bytes = c.bytes;
     if (out->n_uids) qsort(out->uids, out->n_uids, sizeof(*out->uids), by_uid);
     for (const struct request *r = core->requests.head; r; r = r->next) add_request(out, r);
     if (out->n_uids) qsort(out->uids, out->n_uids, sizeof(*out->uids), by_nth);

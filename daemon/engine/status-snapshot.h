@@ -56,8 +56,9 @@ struct status_snapshot {
     } energy;
     struct status_counts counts;
     struct {
-        uint64_t sessions, bytes, bytes_max;
-    } own; /* what the asker's own sessions take on disk, also for one who sees sums of all */
+        uint64_t sessions, bytes, bytes_max, constraints, constraints_bytes;
+    } own; /* what the asker's own sessions take on disk, and compiled constraints in memory, also for one who sees sums
+              of all */
     struct prefix_stats cache;
     uint64_t shed_blocks;
     struct disk_stats disk_stats;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/draft.h"
+#include "daemon/request/constraint.h"
 #include "daemon/request/request.h"
+#include "daemon/sequence/constrain.h"
 
 /* Tokens that can be of use: @s has blocks for them, and a step takes them beside the last known one. */
 static uint32_t most(const struct core *core, const struct seq *s)
@@ -15,9 +17,11 @@ static uint32_t most(const struct core *core, const struct seq *s)
 void draft_propose(struct core *core)
 {
     const struct drafter *d = &core->drafter;
-    if (!d->propose) return;
     for (struct seq *s = core->seqs.head; s; s = s->next) {
-        uint32_t max = most(core, s), n = max ? d->propose(d->ctx, s, s->draft, max) : 0, before = s->n_draft;
+        uint32_t max = most(core, s), before = s->n_draft;
+        const struct constraint *x = s->request->constraint;
+        uint32_t n = x && max && !constraint_busy(x) ? constrain_forced(&s->sampling, s->draft, max) : 0;
+        if (n == 0 && max && d->propose) n = d->propose(d->ctx, s, s->draft, max);
         if (n > max) n = max;
         for (s->n_draft = 0; s->n_draft < n; s->n_draft++)
             if ((uint32_t)s->draft[s->n_draft] >= core->model.backend->hparams.vocab) break;

@@ -4,6 +4,7 @@
  * Proposed tokens (speculation). Before each step the drafter proposes tokens for the sequences that decode; the step
  * computes them beside the last known token and samples from each row as it would without them. A proposed token is
  * accepted if it is the one that was sampled. So a drafter changes how many steps an answer takes, and nothing else.
+ * Tokens that a constraint forces are proposed without asking the drafter.
  */
 #include <stdint.h>
 
@@ -18,5 +19,5 @@ struct drafter {
     void *ctx;
 };
 
-/* Ask the core's drafter about all sequences that decode, for the next step. */
+/* Fill in the proposed tokens of all sequences that decode, for the next step. */
 void draft_propose(struct core *core);

@@ -2,6 +2,7 @@
 #include "daemon/request/finish.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include <string.h>
 
@@ -89,6 +90,7 @@ void answer_preempt(struct seq *s)
     struct core *core = s->request->core;
     s->reuse.tail = reuse_end(&core->cache, s);
     core_free_slot(core, s);
+    free(steal(s->held)); /* its last token is computed again */
     s->state = SEQ_WAITING;
     seq_preempted(s, clock_now_usec());
     if (s->generated) plan_part(core, s); /* no other waits for its prompt, and its context may have been shifted */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/loaded-model.h"
 #include "daemon/cache/kv/kv-table.h"
+#include "daemon/request/constraint.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -122,6 +123,7 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
     if (r == 0) r = hparams_read(&hparams, m->gguf);
     if (r == 0) r = tokenizer_new(&m->tokenizer, m->gguf);
     if (r == 0) r = load_vocabulary(m, &hparams);
+    if (r == 0) r = constraints_new(&m->constraints, m->tokenizer);
     sample_params_init(&m->sampling);
     if (r == 0) r = sample_params_file(&m->sampling, m->gguf);
     if (r == 0) r = load_template(m);
@@ -134,6 +136,7 @@ void loaded_fini(struct loaded *m)
 {
     m->backend = backend_free(m->backend);
     m->template = template_free(m->template);
+    m->constraints = constraints_free(m->constraints);
     m->tokenizer = tokenizer_free(m->tokenizer);
     m->gguf = gguf_close(m->gguf);
     free(m->template_why);

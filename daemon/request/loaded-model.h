@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* A model ready to serve: file, tokenizer, chat template, weights. Immutable once loaded, but for the backend, which is
- * the engine thread's. */
+ * the engine thread's, and the constraints. */
 #include "daemon/model/backend.h"
 #include "daemon/output/channel.h"
 #include "daemon/request/config.h"
@@ -9,12 +9,15 @@
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 
+struct constraints;
+
 struct loaded {
     struct gguf *gguf;
     struct tokenizer *tokenizer;
     struct template *template;           /* NULL: no usable template; template_why has the reason */
     char *template_why;                  /* the message for requests that need the template */
     const struct channel_format *format; /* of the answers */
+    struct constraints *constraints;     /* compiled for the tokenizer; has its own locks */
     struct backend *backend;
     struct sample_params sampling; /* defaults, with the file's own */
     int32_t *eog;                  /* [n_eog] the tokens that end an answer, for ignore_eos */

@@ -73,7 +73,7 @@ void plan_update(struct core *core, struct seq *s)
 {
     if (!s->sched.planned) return;
     core->plan.stale[s->sched.index] = true;
-    count(&core->plan, s, never_ran(s), s->state == SEQ_RUNNING && !s->request->control.paused);
+    count(&core->plan, s, never_ran(s), s->state == SEQ_RUNNING && !s->request->control.paused && !s->held);
 }
 
 static void enter(struct plan *p, struct seq *s)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/prepare.h"
+#include "daemon/request/constraint.h"
 #include "daemon/request/context-policy.h"
 #include "daemon/request/infill-prompt.h"
 #include "daemon/request/kept-tokens.h"
@@ -127,6 +128,16 @@ static int refuse(struct request *r, int result)
     return result;
 }
 
+static int hold_constraint(struct request *r)
+{
+    struct proto_constraint *c = &r->proto.constraint;
+    const struct constraint_owner owner = {r->uid, &r->proto.gen.salt};
+    if (!c->type) return 0;
+    int result = constraint_hold(r->core->model.constraints, &owner, c, &r->constraint);
+    proto_text_fini(&c->text); /* may be large */
+    return result;
+}
+
 int prepare_request(struct request *r)
 {
     const struct loaded *m = &r->core->model;
@@ -138,6 +149,7 @@ int prepare_request(struct request *r)
     if (t->session) result = turn_load(r->core, t->session);
     if (result == 0 && t->target) (void)!turn_load(r->core, t->target); /* even unreadable it is in the way */
     if (result == 0) result = logit_biases_of(&s->biases, &s->n_biases, m, g);
+    if (result == 0) result = hold_constraint(r);
     if (result == 0 && r->proto.type == PROTO_INFILL)
         result = fim_prepare(&s->prompt, m, g);
     else if (result == 0)

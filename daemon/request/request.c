@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/request.h"
+#include "daemon/request/constraint.h"
 #include "daemon/request/plan-blocks.h"
 #include "daemon/request/types.h"
 #include "libcommon/cleanup.h"
@@ -88,6 +89,7 @@ struct request *request_free(struct request *r)
     assert(!r->turn.session && !r->turn.target && !r->user && !r->in_job);
     for (uint32_t i = 0; i < r->answers.n; i++) seq_free(r->answers.seqs[i]);
     free(r->answers.seqs);
+    constraint_drop(r->core->model.constraints, r->constraint);
     proto_request_fini(&r->proto);
     proto_event_fini(&r->end);
     session_page_fini(&r->page);

@@ -8,6 +8,7 @@
 #include "daemon/session/list.h"
 #include "daemon/session/session.h"
 
+struct constraint;
 struct request_type;
 
 enum request_state {
@@ -58,10 +59,11 @@ struct request {
     struct request_control control;
     struct seq_group answers;
     struct request_session turn;
-    struct session_page page;    /* of a list */
-    struct tokens tokens;        /* of a tokenize request */
-    struct event_node *end_node; /* for the last event of a request without sequences */
-    struct proto_event end;      /* REQUEST_SAVING: sent when the log is written */
+    struct session_page page;      /* of a list */
+    struct tokens tokens;          /* of a tokenize request */
+    struct constraint *constraint; /* of its answers, held; NULL: none */
+    struct event_node *end_node;   /* for the last event of a request without sequences */
+    struct proto_event end;        /* REQUEST_SAVING: sent when the log is written */
 };
 
 /* --- lists --- */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/step.h"
 #include "daemon/request/advance.h"
+#include "daemon/request/constraint.h"
 #include "daemon/request/finish.h"
+#include "daemon/request/mask-job.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -196,10 +198,23 @@ static void account_units(struct core *core, struct seq *s, const struct sched_r
     if (x->reached < from + run->n - run->draft) x->reached = from + run->n - run->draft;
 }
 
+/* Advance, and note a constraint whose masks take long. */
+static bool sample(struct core *core, struct seq *s, const float *row)
+{
+    struct constraint *x = s->request->constraint;
+    uint64_t began = x && !x->slow ? clock_now_usec() : 0;
+    if (began) constraint_keep(core->model.constraints, x); /* the request may end */
+    bool continues = advance(core, s, row);
+    if (began && clock_now_usec() - began >= MASK_SLOW_USEC) x->slow = true;
+    if (began) constraint_drop(core->model.constraints, x);
+    return continues;
+}
+
 /* Its part of the step is computed. @row: its logits, if it wanted any: for its last known token, and for each of those
  * proposed. A row counts only if the token before it was sampled; neither the output nor the sampling nor the prefix
- * index sees a token that was not. The KV of such a token lies behind kv.n_tokens, and is overwritten. */
-static void progress(struct core *core, struct seq *s, const struct sched_run *run, const float *row)
+ * index sees a token that was not. The KV of such a token lies behind kv.n_tokens, and is overwritten. @until: as for
+ * mask_job_ready(). */
+static void progress(struct core *core, struct seq *s, const struct sched_run *run, const float *row, uint64_t until)
 {
     account_units(core, s, run);
     s->kv.n_tokens += run->n - run->draft;
@@ -211,10 +226,11 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
         answer_done(s->request, s, PROTO_STOP_LENGTH);
         return;
     }
-    bool continues = advance(core, s, row);
+    if (!mask_job_ready(core, s, row, until)) return;
+    bool continues = sample(core, s, row);
     for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++) {
         row += core->model.backend->hparams.vocab;
-        continues = advance(core, s, row);
+        continues = sample(core, s, row);
     }
 }
 
@@ -233,6 +249,7 @@ void step_run(struct core *core)
     if (runs == 0) return;
     make_rows(core, runs);
     fill_entries(core, runs);
+    mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
     energy_begin(&core->energy, &core->seqs, began);
     pthread_mutex_unlock(&core->own); /* a status need not wait */
@@ -251,6 +268,7 @@ void step_run(struct core *core)
     core->counts.steps++;
     atomic_fetch_add(&core->progress, 1);
     const float *row = x->logits;
+    uint64_t until = clock_now_usec() + MASK_WAIT_USEC;
     for (uint32_t i = 0; i < runs; i++) {
         const struct sched_run run = p->runs[i]; /* the plan's arrays grow when an answer is forked */
         struct seq *s = p->seqs[run.index];
@@ -258,7 +276,7 @@ void step_run(struct core *core)
         if (r < 0)
             answer_fail(s->request, s, r, error_text(r));
         else
-            progress(core, s, &run, row);
+            progress(core, s, &run, row, until);
         if (rows) row += (size_t)(1 + run.draft) * b->hparams.vocab;
     }
     step.written = (uint32_t)(core->counts.sampled - sampled);

@@ -57,6 +57,7 @@ struct seq *seq_free(struct seq *s)
     free(s->context.view);
     run_list_fini(&s->context.view_runs);
     free(s->biases);
+    free(s->held);
     sampling_fini(&s->sampling);
     output_fini(&s->output);
     free(s);

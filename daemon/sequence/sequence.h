@@ -101,6 +101,7 @@ struct seq {
     struct output output;
     int32_t draft[SEQ_DRAFT_MAX]; /* [n_draft] tokens proposed to follow, for the next step only */
     uint32_t n_draft;
+    float *held;                 /* logits [hparams.vocab] of its next token, which waits for a mask; NULL: none */
     struct fetch *fetch;         /* SEQ_FETCHING */
     struct event_node *end_node; /* for its last event */
 };

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/request/constraint.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define COMPLETION_MAX 65536 /* bytes */
+
+struct entry {
+    struct constraint base;
+    struct entry *next; /* in the cache, the last used first */
+    XXH128_hash_t hash; /* of @key */
+    struct buf key;     /* owner and content */
+    uid_t uid;
+    uint32_t holds;
+    size_t bytes; /* of the grammar, when it was last looked at, and the key */
+};
+
+struct constraints {
+    pthread_mutex_t lock; /* guards all below */
+    const struct tokenizer *tokenizer;
+    struct token_trie *trie; /* NULL: no constraint was compiled yet */
+    struct entry *list;
+};
+
+int constraints_new(struct constraints **out, const struct tokenizer *t)
+{
+    struct constraints *c = calloc(1, sizeof(*c));
+    if (!c) return -ENOMEM;
+    pthread_mutex_init(&c->lock, NULL);
+    c->tokenizer = t;
+    *out = c;
+    return 0;
+}
+
+static struct entry *entry_free(struct entry *e)
+{
+    if (!e) return NULL;
+    grammar_unref(e->base.grammar);
+    pthread_mutex_destroy(&e->base.lock);
+    pthread_cond_destroy(&e->base.idle);
+    buf_fini(&e->key);
+    free(e);
+    return NULL;
+}
+
+DEFINE_CLEANUP(struct entry *, entry_free)
+
+static struct entry *entry_new(void)
+{
+    struct entry *e = calloc(1, sizeof(*e));
+    pthread_condattr_t clock;
+    if (!e) return NULL;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_mutex_init(&e->base.lock, NULL);
+    pthread_cond_init(&e->base.idle, &clock);
+    pthread_condattr_destroy(&clock);
+    return e;
+}
+
+struct constraints *constraints_free(struct constraints *c)
+{
+    if (!c) return NULL;
+    for (struct entry *e = c->list, *next; e; e = next) {
+        next = e->next;
+        entry_free(e);
+    }
+    token_trie_free(c->trie);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+    return NULL;
+}
+
+/* --- limits; the lock is held --- */
+
+static size_t bytes_of(const struct constraints *c, const uid_t *uid)
+{
+    size_t sum = 0;
+    for (const struct entry *e = c->list; e; e = e->next)
+        if (!uid || e->uid == *uid) sum += e->bytes;
+    return sum;
+}
+
+/* Forget the last used entry that nobody holds. False: there is none. */
+static bool forget_one(struct constraints *c, const uid_t *uid)
+{
+    struct entry **last = NULL, *e;
+    for (struct entry **at = &c->list; *at; at = &(*at)->next)
+        if ((*at)->holds == 0 && (!uid || (*at)->uid == *uid)) last = at;
+    if (!last) return false;
+    e = *last;
+    *last = e->next;
+    entry_free(e);
+    return true;
+}
+
+/* Make room within both limits, but for what is in use. -EDQUOT: the user's constraints in use are over the limit. */
+static int make_room(struct constraints *c, uid_t uid)
+{
+    for (struct entry *e = c->list; e; e = e->next) e->bytes = grammar_bytes(e->base.grammar) + e->key.cap;
+    while (bytes_of(c, &uid) > CONSTRAINTS_USER_BYTES)
+        if (!forget_one(c, &uid))
+            return error_say(-EDQUOT, "the constraints of this user's requests take %zu MiB; the limit is %zu MiB",
+                             bytes_of(c, &uid) >> 20, CONSTRAINTS_USER_BYTES >> 20);
+    while (bytes_of(c, NULL) > CONSTRAINTS_BYTES && forget_one(c, NULL)) continue;
+    return 0;
+}
+
+/* --- keys --- */
+
+static int append_counted(struct buf *key, const char *s, size_t n)
+{
+    int r = buf_append(key, &n, sizeof(n));
+    return r == 0 && n ? buf_append(key, s, n) : r;
+}
+
+static int make_key(struct buf *key, const struct constraint_owner *owner, const struct proto_constraint *p)
+{
+    int r = buf_append(key, &owner->uid, sizeof(owner->uid));
+    if (r == 0) r = buf_append(key, &p->type, sizeof(p->type));
+    if (r == 0) r = append_counted(key, owner->salt->data, owner->salt->len);
+    if (r == 0) r = append_counted(key, p->text.data, p->text.len);
+    for (size_t i = 0; r == 0 && i < p->n_choices; i++) r = append_counted(key, p->choices[i].data, p->choices[i].len);
+    return r;
+}
+
+/* The entry with the key of @e, which becomes the last used one; NULL: there is none. The lock is held. */
+static struct entry *find(struct constraints *c, const struct entry *e)
+{
+    for (struct entry **at = &c->list, *x; (x = *at); at = &x->next) {
+        if (!XXH128_isEqual(x->hash, e->hash) || x->key.len != e->key.len ||
+            memcmp(x->key.data, e->key.data, e->key.len) != 0)
+            continue;
+        *at = x->next;
+        x->next = c->list;
+        c->list = x;
+        return x;
+    }
+    return NULL;
+}
+
+/* --- compiling --- */
+
+static int make_trie(struct constraints *c)
+{
+    pthread_mutex_lock(&c->lock); /* others need it as well */
+    int r = c->trie ? 0 : token_trie_new(&c->trie, c->tokenizer);
+    pthread_mutex_unlock(&c->lock);
+    return r;
+}
+
+static int refused(int r, enum proto_constraint_type type)
+{
+    char why[1024];
+    snprintf(why, sizeof(why), "%s", error_text(r));
+    return error_say(-EDOM, "%s: %s", proto_constraint_name(type), why);
+}
+
+/* The first mask of a vocabulary takes longest; and the lengths of completions are found once. 0 or the grammar's
+ * error. */
+static int prepare(struct grammar *g, const struct token_trie *t)
+{
+    struct grammar_state *st = NULL;
+    struct buf text = BUF_INIT;
+    _cleanup_(freep) uint64_t *mask = calloc(token_trie_words(t), sizeof(*mask));
+    int r = mask ? grammar_state_new(&st, g) : error_origin(-ENOMEM);
+    if (r == 0) r = grammar_state_mask(st, t, mask);
+    if (r == 0) (void)!grammar_state_shortest(st, &text, COMPLETION_MAX);
+    buf_fini(&text);
+    grammar_state_free(st);
+    return r;
+}
+
+static int compile(struct constraints *c, const struct proto_constraint *p, struct entry *e)
+{
+    int r = make_trie(c);
+    if (r == 0) r = constraint_compile(&e->base.grammar, p, c->tokenizer);
+    e->base.trie = c->trie;
+    if (r == 0) r = prepare(e->base.grammar, c->trie);
+    return r == 0 || r == -ENOMEM ? r : refused(r, p->type);
+}
+
+int constraint_hold(struct constraints *c, const struct constraint_owner *owner, const struct proto_constraint *p,
+                    struct constraint **out)
+{
+    _cleanup_(entry_freep) struct entry *e = entry_new();
+    if (!e || make_key(&e->key, owner, p) < 0) return error_origin(-ENOMEM);
+    e->hash = XXH3_128bits(e->key.data, e->key.len);
+    e->uid = owner->uid;
+    pthread_mutex_lock(&c->lock);
+    struct entry *x = find(c, e);
+    int r = x ? 0 : make_room(c, e->uid);
+    if (x) x->holds++;
+    pthread_mutex_unlock(&c->lock);
+    if (!x && r == 0) r = compile(c, p, e);
+    if (!x && r == 0) {
+        pthread_mutex_lock(&c->lock);
+        x = find(c, e); /* another thread may have compiled the same */
+        if (!x) {
+            x = steal(e);
+            x->bytes = grammar_bytes(x->base.grammar) + x->key.cap;
+            x->next = c->list;
+            c->list = x;
+        }
+        x->holds++;
+        pthread_mutex_unlock(&c->lock);
+    }
+    if (r == 0) *out = &x->base;
+    return r;
+}
+
+void constraint_keep(struct constraints *c, struct constraint *x)
+{
+    pthread_mutex_lock(&c->lock);
+    ((struct entry *)x)->holds++;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void constraint_drop(struct constraints *c, struct constraint *x)
+{
+    if (!x) return;
+    pthread_mutex_lock(&c->lock);
+    ((struct entry *)x)->holds--;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* --- jobs --- */
+
+void constraint_job_begins(struct constraints *c, struct constraint *x)
+{
+    constraint_keep(c, x);
+    pthread_mutex_lock(&x->lock);
+    x->jobs++;
+    pthread_mutex_unlock(&x->lock);
+}
+
+void constraint_job_ends(struct constraint *x)
+{
+    pthread_mutex_lock(&x->lock);
+    if (--x->jobs == 0) pthread_cond_broadcast(&x->idle);
+    pthread_mutex_unlock(&x->lock);
+}
+
+bool constraint_wait(struct constraint *x, uint64_t until)
+{
+    const struct timespec t = {.tv_sec = (time_t)(until / 1000000), .tv_nsec = (long)(until % 1000000 * 1000)};
+    pthread_mutex_lock(&x->lock);
+    while (x->jobs && pthread_cond_timedwait(&x->idle, &x->lock, &t) == 0) continue;
+    bool idle = x->jobs == 0;
+    pthread_mutex_unlock(&x->lock);
+    return idle;
+}
+
+bool constraint_busy(const struct constraint *x)
+{
+    return !constraint_wait((struct constraint *)x, 0);
+}
+
+void constraints_stats(struct constraints *c, uid_t uid, struct constraints_stats *out)
+{
+    *out = (struct constraints_stats){0};
+    pthread_mutex_lock(&c->lock);
+    for (const struct entry *e = c->list; e; e = e->next) out->n += e->uid == uid;
+    out->bytes = bytes_of(c, &uid);
+    pthread_mutex_unlock(&c->lock);
+}

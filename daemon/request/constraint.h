@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The constraints of answers, compiled. They are kept for later requests of the same owner with the same constraint, up
+ * to CONSTRAINTS_BYTES, the least recently used are forgotten first; those of a user up to CONSTRAINTS_USER_BYTES, in
+ * use or not. Nobody learns from the time of a compilation about the constraints of others.
+ *
+ * Any thread may use the cache and what is in it.
+ */
+#include "daemon/text/grammar/grammar.h"
+#include "daemon/text/grammar/token-trie.h"
+#include "daemon/text/tokenizer/tokenizer.h"
+#include "libcommon/proto.h"
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CONSTRAINTS_BYTES      ((size_t)256 << 20)
+#define CONSTRAINTS_USER_BYTES ((size_t)192 << 20)
+
+/* One compiled constraint. Its grammar grows while answers use it. */
+struct constraint {
+    struct grammar *grammar;
+    const struct token_trie *trie; /* the cache's, which outlives all constraints */
+    bool slow;                     /* a mask took long; the engine thread's */
+    pthread_mutex_t lock;          /* guards @jobs */
+    pthread_cond_t idle;
+    uint32_t jobs; /* that compute masks of it: the grammar may be locked for long */
+};
+
+struct constraints;
+
+struct constraint_owner {
+    uid_t uid;
+    const struct proto_text *salt;
+};
+
+struct constraints_stats {
+    size_t n, bytes; /* when they were last measured: at each compilation */
+};
+
+/* The cache for the vocabulary of @t, which must outlive it. 0, and the caller owns *out; or -ENOMEM. */
+int constraints_new(struct constraints **out, const struct tokenizer *t);
+struct constraints *constraints_free(struct constraints *c); /* NULL ok, returns NULL. Nothing is held any more. */
+
+/* The compiled form of @p, which may take long. 0, and the caller holds *out until constraint_drop; -EDOM: it is
+ * invalid, cannot be enforced or exceeds a limit; -EDQUOT; -ENOMEM: sets the error message. */
+int constraint_hold(struct constraints *c, const struct constraint_owner *owner, const struct proto_constraint *p,
+                    struct constraint **out);
+void constraint_keep(struct constraints *c, struct constraint *x); /* holds it once more */
+void constraint_drop(struct constraints *c, struct constraint *x); /* NULL ok */
+
+/* A job that computes masks begins, which holds @x; it ends, and still holds it. */
+void constraint_job_begins(struct constraints *c, struct constraint *x);
+void constraint_job_ends(struct constraint *x);
+bool constraint_busy(const struct constraint *x);
+bool constraint_wait(struct constraint *x,
+                     uint64_t until); /* until no job runs: true; or the time, monotonic us: false */
+
+/* Those of @uid. */
+void constraints_stats(struct constraints *c, uid_t uid, struct constraints_stats *out);
+
+/* constraint-compile.c: one constraint as a grammar. 0, and the caller holds *out; -ENOMEM; or another error: sets the
+ * error message. */
+int constraint_compile(struct grammar **out, const struct proto_constraint *p, const struct tokenizer *t);

@@ -20,6 +20,8 @@ static const char help_text[] = "/model [NAME]    show or set the model\n"
                                 "/session [NAME]  switch to a session;\n"
                                 "                 without NAME: leave it\n"
                                 "/sessions        list the sessions\n"
+                                "/schema [FILE]   JSON of this schema;\n"
+                                "                 without FILE: any text\n"
                                 "/undo            remove the last turn\n"
                                 "/save FILE       save the conversation\n"
                                 "/help, /quit\n"
@@ -71,6 +73,14 @@ static int command_session(struct chat *c, const char *arg)
     }
     chat_forget(c, 0);
     return replace(&c->o->session, arg);
+}
+
+static int command_schema(struct chat *c, const char *arg)
+{
+    struct option_constraint *given = &c->o->constraint;
+    if (!given->grammar && !given->regex && !given->n_choices) return replace(&given->schema, arg);
+    log_error("/schema cannot be used: the chat has another constraint");
+    return EXIT_USAGE;
 }
 
 static int command_sessions(struct chat *c, const char *arg)
@@ -125,8 +135,9 @@ static const struct {
     const char *name;
     int (*run)(struct chat *c, const char *arg);
 } commands[] = {
-    {"help", command_help},       {"quit", command_quit}, {"model", command_model}, {"system", command_system},
-    {"session", command_session}, {"undo", command_undo}, {"save", command_save},   {"sessions", command_sessions},
+    {"help", command_help},     {"quit", command_quit},         {"model", command_model},
+    {"system", command_system}, {"session", command_session},   {"undo", command_undo},
+    {"save", command_save},     {"sessions", command_sessions}, {"schema", command_schema},
 };
 
 static size_t word_of(const char *line)

@@ -80,7 +80,8 @@ static int send_turn(struct chat *c, struct buf *line)
         interrupt_unblock();
         r = keep_turn(c, &asked, &said);
     }
-    if (r < 0) status = exit_status_report(error_say(r, "no memory for the conversation"));
+    if (r == -ENOMEM) error_say(r, "no memory for the conversation");
+    if (r < 0) status = exit_status_report(r);
     proto_request_fini(&request);
     buf_fini(&said);
     return status;

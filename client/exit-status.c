@@ -12,6 +12,8 @@ int exit_status_of_event(int code, bool spoke)
         return spoke ? EXIT_FAILED : EXIT_BUSY;
     case ESHUTDOWN:
         return EXIT_NO_DAEMON;
+    case EDOM: /* a constraint that cannot be enforced */
+        return spoke ? EXIT_FAILED : EXIT_USAGE;
     default:
         return EXIT_FAILED;
     }

@@ -3,6 +3,7 @@
 #include "client/answer.h"
 #include "client/choices.h"
 #include "client/connection.h"
+#include "client/constraint-read.h"
 #include "client/endpoints.h"
 #include "client/exit-status.h"
 #include "client/input.h"
@@ -103,9 +104,10 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
         if (e == 0) g->n_stop++;
     }
     if (e == 0) e = generate_biases(g, o);
+    if (e == 0) e = constraint_read(r, o);
     if (e == 0 && o->raw) generate_take(&g->prompt, input);
     if (e == 0 && !o->raw) e = generate_messages(g, o, input);
-    return e < 0 ? error_say(e, "no memory for the request") : 0;
+    return e == -ENOMEM ? error_say(e, "no memory for the request") : e;
 }
 
 /* Serialize hello and @request. */

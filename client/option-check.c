@@ -77,9 +77,30 @@ static int check_sessions(struct options *o)
     return 0;
 }
 
+/* One constraint at most, which determines the end of the answer. */
+static int check_constraint(const struct options *o)
+{
+    static const unsigned char types[] = {OPTION_SCHEMA, OPTION_GRAMMAR, OPTION_REGEX, OPTION_CHOICE};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof(types); i++) {
+        if (!OPTION_GIVEN(o, types[i])) continue;
+        const char *name = option_table[types[i]].name;
+        if (first) return error_say(-EINVAL, "--%s and --%s cannot be used together", first, name);
+        first = name;
+    }
+    if (!first && o->constraint.on_limit)
+        return error_say(-EINVAL, "--on-limit needs --schema, --grammar, --regex or --choice");
+    if (first && (o->n_stop || o->ignore_eos))
+        return error_say(-EINVAL, "--%s cannot be used with --%s, which determines the end of the answer",
+                         o->n_stop ? "stop" : "ignore-eos", first);
+    return 0;
+}
+
 static int check_infill(struct options *o)
 {
-    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT, OPTION_RENDER};
+    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT,
+                                          OPTION_RENDER, OPTION_SCHEMA,  OPTION_GRAMMAR, OPTION_REGEX,
+                                          OPTION_CHOICE, OPTION_ON_LIMIT};
     int r = check_command(o, "infill", OPTION_COMMANDS | OPTION_CHAT | OPTION_INFILL);
     if (r < 0) return r;
     for (size_t i = 0; i < sizeof(never); i++)
@@ -123,7 +144,13 @@ static int check_answer(const struct options *o)
     if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->system && o->raw) return error_say(-EINVAL, "--system cannot be used with --raw");
-    return 0;
+    return check_constraint(o);
+}
+
+static int check_chat(const struct options *o)
+{
+    int r = check_command(o, "chat", OPTION_COMMANDS | OPTION_CHAT);
+    return r == 0 ? check_constraint(o) : r;
 }
 
 int option_check(struct options *o)
@@ -134,7 +161,7 @@ int option_check(struct options *o)
     case COMMAND_STOP:
         return check_command(o, "stop", OPTION_COMMANDS);
     case COMMAND_CHAT:
-        return check_command(o, "chat", OPTION_COMMANDS | OPTION_CHAT);
+        return check_chat(o);
     case COMMAND_SESSIONS:
         return check_sessions(o);
     case COMMAND_INFILL:

@@ -15,6 +15,8 @@ static const char *help_head(unsigned id)
         return "\nGeneration\n";
     case OPTION_TEMP:
         return "\nSampling\n";
+    case OPTION_SCHEMA:
+        return "\nConstraints\n";
     case OPTION_QUIET:
         return "\nOutput\n";
     case OPTION_JSON:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/options.h"
 #include "client/option-check.h"
 #include "client/option-table.h"
 #include "client/option-value.h"
+#include "client/options.h"
 #include "libcommon/conf.h"
 #include "libcommon/error.h"
 #include <getopt.h>
@@ -118,9 +118,13 @@ int options_parse(struct options *o, int argc, char **argv)
     return options_walk(o, argc, argv);
 }
 
-/* True if key @i of hob.conf applies to the command: infill ignores the keys for conversations. */
+/* True if key @i of hob.conf applies to the command: infill ignores the keys for conversations, and a constraint those
+ * for the end of the answer. */
 static bool options_key_counts(const struct options *o, unsigned i)
 {
+    const struct option_constraint *c = &o->constraint;
+    bool constrained = c->schema || c->grammar || c->regex || c->n_choices;
+    if (constrained && (i == OPTION_STOP || i == OPTION_IGNORE_EOS)) return false;
     return o->command != COMMAND_INFILL || option_table[i].flags & OPTION_COMMANDS || i == OPTION_TIMEOUT ||
            i == OPTION_NO_STREAM;
 }
@@ -167,5 +171,10 @@ void options_fini(struct options *o)
     for (size_t i = 0; i < o->n_stop; i++) free(o->stop[i]);
     for (size_t i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
     free(o->biases);
+    free(o->constraint.schema);
+    free(o->constraint.grammar);
+    free(o->constraint.regex);
+    for (size_t i = 0; i < o->constraint.n_choices; i++) free(o->constraint.choices[i]);
+    free(o->constraint.choices);
     *o = (struct options){0};
 }

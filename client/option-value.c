@@ -103,6 +103,27 @@ static int set_stop(struct options *o, const char *value)
     return r;
 }
 
+static int add_choice(struct option_constraint *c, const char *value)
+{
+    char **more;
+    if (c->n_choices == PROTO_CHOICES_MAX) return error_say(-EINVAL, "more than %d values", PROTO_CHOICES_MAX);
+    if ((c->n_choices & (c->n_choices - 1)) == 0) { /* grow at powers of two */
+        more = reallocarray(c->choices, c->n_choices ? 2 * c->n_choices : 1, sizeof(*more));
+        if (!more) return error_say(-ENOMEM, "no memory for the options");
+        c->choices = more;
+    }
+    c->choices[c->n_choices] = NULL;
+    int r = set_name(&c->choices[c->n_choices], value, PROTO_CONSTRAINT_MAX);
+    if (r == 0) c->n_choices++;
+    return r;
+}
+
+static int set_on_limit(enum proto_on_limit *dst, const char *value)
+{
+    *dst = proto_on_limit_value(value);
+    return *dst == PROTO_LIMIT_UNSET ? error_say(-EINVAL, "must be close or cut") : 0;
+}
+
 /* A token: its id, or its text. A text of digits needs quotes. */
 static int set_token(struct proto_bias *b, const char *s, size_t n)
 {
@@ -229,7 +250,26 @@ static int set_sampling(struct options *o, enum option_id id, const char *value)
     }
 }
 
-/* Set an option that is neither a flag nor a sampling option. */
+/* 1: not an option of a constraint. */
+static int set_constraint(struct options *o, enum option_id id, const char *value)
+{
+    switch (id) {
+    case OPTION_SCHEMA:
+        return set_name(&o->constraint.schema, value, PROTO_CONSTRAINT_MAX);
+    case OPTION_GRAMMAR:
+        return set_name(&o->constraint.grammar, value, 4096);
+    case OPTION_REGEX:
+        return set_name(&o->constraint.regex, value, PROTO_CONSTRAINT_MAX);
+    case OPTION_CHOICE:
+        return add_choice(&o->constraint, value);
+    case OPTION_ON_LIMIT:
+        return set_on_limit(&o->constraint.on_limit, value);
+    default:
+        return 1;
+    }
+}
+
+/* Set an option that is neither a flag nor of sampling or a constraint. */
 static int set_value(struct options *o, enum option_id id, const char *value)
 {
     switch (id) {
@@ -280,5 +320,6 @@ int option_set(struct options *o, enum option_id id, const char *value)
 {
     bool *flag = flag_of(o, id);
     int r = flag ? set_flag(flag, value) : set_sampling(o, id, value);
+    if (r > 0) r = set_constraint(o, id, value);
     return r > 0 ? set_value(o, id, value) : r;
 }

@@ -29,6 +29,15 @@ enum sessions_verb {
     SESSIONS_REMOVE, /* one or more */
 };
 
+/* At most one of the first four is given. */
+struct option_constraint {
+    char *schema;          /* a path, or JSON that begins with '{' or is true or false. */
+    char *grammar, *regex; /* a path; a regular expression */
+    char **choices;        /* [n_choices] */
+    size_t n_choices;
+    enum proto_on_limit on_limit;
+};
+
 struct options {
     enum command command;
     enum sessions_verb verb; /* of COMMAND_SESSIONS, set by option_check; words are then the names */
@@ -46,6 +55,7 @@ struct options {
     size_t n_stop;
     struct proto_bias *biases;
     size_t n_biases;
+    struct option_constraint constraint;
     bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, extract, render,
         jsonl, logprobs, json, detach;
     int64_t n;          /* number of answers; 0: one */

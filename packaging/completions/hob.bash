@@ -106,7 +106,8 @@ _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
     local valued="-m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
-        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines"
+        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
+        --schema --grammar --regex --choice --on-limit"
     valued=${valued//[[:space:]]/ }
     # shellcheck disable=SC2088 # the tilde is one that was typed
     [[ $hob != "~/"* ]] || hob=$HOME/${hob:2}
@@ -131,7 +132,8 @@ _hob() {
     -S | --session) _hob_sessions; return ;;
     --priority) _hob_offer infill interactive batch; return ;;
     --context) _hob_offer refuse shift rotate; return ;;
-    -f | --file | --prefix-file | --suffix-file) _hob_files; return ;;
+    --on-limit) _hob_offer close cut; return ;;
+    -f | --file | --prefix-file | --suffix-file | --schema | --grammar) _hob_files; return ;;
     ?*) return ;;
     esac
     if [[ $cur == -* ]]; then
@@ -153,7 +155,8 @@ _hob() {
         chat)
             _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
-                --mirostat --mirostat-eta --seed --stop --timeout --render --quiet --verbose --help --version
+                --mirostat --mirostat-eta --seed --stop --timeout --schema --grammar --regex --choice --on-limit \
+                --render --quiet --verbose --help --version
             ;;
         infill)
             _hob_offer --model --prefix-file --suffix-file --at --max-lines --max-tokens --ignore-eos --temp --top-p --top-k \
@@ -165,7 +168,8 @@ _hob() {
             _hob_offer --model --system --file --raw --special --no-stdin --warm --session --continue --fork --wait \
                 --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --temp --top-p --top-k \
                 --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
-                --mirostat --mirostat-eta --logit-bias --quiet --verbose --extract --render --no-stream --jsonl --logprobs \
+                --mirostat --mirostat-eta --logit-bias --schema --grammar --regex --choice --on-limit \
+                --quiet --verbose --extract --render --no-stream --jsonl --logprobs \
                 --json --watch --help --version
             ;;
         esac

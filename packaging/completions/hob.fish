@@ -8,7 +8,8 @@ function __hob_words
     set -l skip
     set -l valued -m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k \
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
-        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
+        --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines \
+        --schema --grammar --regex --choice --on-limit
     for word in (commandline -opc)[2..]
         if test -n "$skip"
             set skip
@@ -132,6 +133,11 @@ complete -c hob -n __hob_answers -l mirostat -x -d 'Mirostat 2 target in bits'
 complete -c hob -n __hob_answers -l mirostat-eta -x -d 'Mirostat 2 learning rate'
 complete -c hob -n __hob_answers -l seed -x -d 'random seed'
 complete -c hob -n __hob_answers -l stop -x -d 'stop before this text'
+complete -c hob -n __hob_talks -l schema -r -F -d 'answer with JSON of this JSON Schema'
+complete -c hob -n __hob_talks -l grammar -r -F -d 'answer with a text of this GBNF grammar'
+complete -c hob -n __hob_talks -l regex -x -d 'answer with a text that matches'
+complete -c hob -n __hob_talks -l choice -x -d 'answer with one of these texts'
+complete -c hob -n __hob_talks -l on-limit -x -a 'close cut' -d 'end of an answer that is too long'
 complete -c hob -n __hob_plain -l raw -d 'do not apply the chat template'
 complete -c hob -n __hob_plain -l special -d 'with --raw: parse special tokens'
 complete -c hob -n __hob_answers -l timeout -x -d 'fail after this time'

@@ -15,6 +15,8 @@ static void test_events(void **state)
     assert_int_equal(exit_status_of_event(ETIMEDOUT, false), 75);
     assert_int_equal(exit_status_of_event(ETIMEDOUT, true), 1);
     assert_int_equal(exit_status_of_event(ESHUTDOWN, true), 69);
+    assert_int_equal(exit_status_of_event(EDOM, false), 2);
+    assert_int_equal(exit_status_of_event(EDOM, true), 1);
     assert_int_equal(exit_status_of_event(EINVAL, false), 1);
     assert_int_equal(exit_status_of_event(EIO, true), 1);
 }

@@ -319,6 +319,33 @@ static void test_sessions_wrongly(void **state)
     REFUSED("sessions show: name 1: longer than 128 bytes", "sessions", "show", name);
 }
 
+static void test_constraints(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "--schema", "{}", "--on-limit", "cut", "x"), 0);
+    assert_string_equal(o.constraint.schema, "{}");
+    assert_int_equal(o.constraint.on_limit, PROTO_LIMIT_CUT);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "--choice", "a", "--choice", "b", "--choice=c", "x"), 0);
+    assert_int_equal(o.constraint.n_choices, 3);
+    assert_string_equal(o.constraint.choices[2], "c");
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "chat", "--grammar", "g.gbnf"), 0);
+    options_fini(&o);
+    REFUSED("--schema and --regex cannot be used together", "--regex", "a", "--schema", "{}", "x");
+    REFUSED("--grammar and --choice cannot be used together", "--choice", "a", "--grammar", "g", "x");
+    REFUSED("--on-limit needs --schema, --grammar, --regex or --choice", "--on-limit", "close", "x");
+    REFUSED("--on-limit: must be close or cut", "--regex", "a", "--on-limit", "end", "x");
+    REFUSED("--stop cannot be used with --regex", "--regex", "a", "--stop", "b", "x");
+    REFUSED("--ignore-eos cannot be used with --choice", "--choice", "a", "--ignore-eos", "x");
+    REFUSED("--regex: must not be empty", "--regex", "", "x");
+    REFUSED("--choice: must not be empty", "--choice", "", "x");
+    REFUSED("--regex: invalid UTF-8 at byte 1", "--regex", "a\xff", "x");
+    REFUSED("--regex cannot be used with 'infill'", "infill", "--at", "1", "--regex", "a");
+    REFUSED("--grammar cannot be used with 'status'", "status", "--grammar", "a");
+}
+
 static void test_limits(void **state)
 {
     char name[PROTO_NAME_MAX + 2];
@@ -493,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_wrong_usage),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_sessions_wrongly),
+        cmocka_unit_test(test_constraints),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_many_biases),
         cmocka_unit_test(test_file_gives_defaults),

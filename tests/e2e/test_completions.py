@@ -19,7 +19,8 @@ SHARED = {"model", "quiet", "verbose", "help", "version"}
 NOT_IN_CHAT = {"file", "continue", "fork", "warm", "detach", "n", "extract", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
                "watch"}
 INFILL = {"prefix-file", "suffix-file", "at", "max-lines"}  # for nothing else
-NOT_IN_INFILL = (NOT_IN_CHAT - {"no-stream", "jsonl", "logprobs"}) | {"system", "session", "context", "wait", "render"}
+NOT_IN_INFILL = (NOT_IN_CHAT - {"no-stream", "jsonl", "logprobs"}) | {"system", "session", "context", "wait", "render", "schema", "grammar",
+                                                                      "regex", "choice", "on-limit"}
 
 
 def said(*argv):
@@ -133,7 +134,7 @@ def test_bash_offers_the_options_of_help(home):
     for command, more in COMMANDS.items():
         assert {o[2:] for o in bash(home, f"hob {command} --")} == SHARED | more(set(options)), command
     for option in set(options) - {"help", "version"}:
-        value = [{"priority": "batch", "context": "shift"}.get(option, "1")] if valued(option) else []
+        value = [{"priority": "batch", "context": "shift", "on-limit": "cut"}.get(option, "1")] if valued(option) else []
         for command, others in (("chat", NOT_IN_CHAT | INFILL), ("infill", NOT_IN_INFILL)):
             r = home.hob(command, f"--{option}", *value, env={"HOB_SOCKET": "/nowhere"})
             assert (f"--{option} cannot be used with" in r.err) == (option in others), (command, option)

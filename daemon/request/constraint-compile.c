@@ -2,6 +2,7 @@
 #include "daemon/request/constraint.h"
 #include "daemon/text/grammar/gbnf.h"
 #include "daemon/text/grammar/regex-syntax.h"
+#include "daemon/text/schema/schema.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 
@@ -25,7 +26,7 @@ static int parse(struct grammar_builder *b, const struct proto_constraint *p, co
     case PROTO_CONSTRAINT_REGEX:
         return regex_parse(b, p->text.data, p->text.len, root);
     default:
-        return error_say(-EOPNOTSUPP, "JSON Schemas are not supported yet");
+        return schema_expr(b, p->text.data, p->text.len, &(struct schema_options){0}, NULL, root);
     }
 }
 

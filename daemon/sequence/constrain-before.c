@@ -31,7 +31,7 @@ int constrain_begin(struct constrain *x)
 {
     drop_parser(x);
     x->detok = (struct detok){0};
-    int r = x->c.format->new_parser(&x->parser);
+    int r = x->c.format->new_parser(x->c.format, &x->parser);
     if (r == 0 && has_begun(x->parser)) drop_parser(x);
     return r;
 }
@@ -48,7 +48,7 @@ static int feed(const struct constrain *x, struct channel_parser *p, struct deto
         r = detok_flush(d, &text);
         if (r == 0 && text.len) r = p->ops->text(p, text.data, text.len, &c->base);
         if (r == 0 && p->ops->ends_part(p) && p->ops->finish) r = p->ops->finish(p, &c->base);
-        if (r == 0) p->ops->control(p, piece, len);
+        if (r == 0) r = p->ops->control(p, piece, len, &c->base);
     } else {
         r = detok_push(d, t, id, &text);
         if (r == 0 && text.len) r = p->ops->text(p, text.data, text.len, &c->base);
@@ -67,7 +67,7 @@ static int allows(struct constrain *x, bool begun, bool partial, const struct bu
 
 int constrain_accept_before(struct constrain *x, int32_t id)
 {
-    struct collect c = {{collect_text}, BUF_INIT};
+    struct collect c = {{.text = collect_text}, BUF_INIT};
     struct channel_parser *p;
     struct detok d = x->detok;
     if (tokenizer_is_eog(x->c.tokenizer, id)) return -EAGAIN;

@@ -32,6 +32,30 @@ def test_a_constraint_that_cannot_be_enforced_is_refused(shared, tmp_path):
     assert r.returncode == 1 and "--grammar: " in r.err and "none.gbnf" in r.err
 
 
+PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0},
+          "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 3}},
+          "required": ["name", "age"], "additionalProperties": False}
+
+
+def test_schema(shared, tmp_path):
+    """Every answer is valid, also where the limit ends it."""
+    file = tmp_path / "person.json"
+    file.write_text(json.dumps(PERSON))
+    for seed in range(12):
+        schema = file if seed % 2 else json.dumps(PERSON)
+        out = shared.hob("--schema", schema, "--temp", 1.5, "--seed", seed, "-n", 60 + 20 * seed, "who?", check=0).out
+        person = json.loads(out)
+        assert {"name", "age"} <= set(person) <= {"name", "age", "tags"} and len(person["name"]) <= 12, out
+        assert isinstance(person["age"], int) and person["age"] >= 0 and set(person.get("tags", [])) <= {"a", "b"}, out
+
+
+def test_a_schema_that_cannot_be_enforced_is_refused(shared):
+    for schema, says in (('{"properties": {"a": {"type": "array", "uniqueItems": true}}}', "#/properties/a/uniqueItems"),
+                         ('{"type": "nothing"}', "#/type"), ('{"type":', "not JSON"), ("false", "schema: ")):
+        r = shared.hob("--schema", schema, "x")
+        assert r.returncode == 2 and r.out == "" and says in r.err and r.err.count("\n") == 1, (schema, r.out, r.err)
+
+
 def test_over_the_socket(shared):
     c = shared.client()
     assert "constraint" in c.hello["features"]

@@ -26,8 +26,11 @@ static bool have_f16c(void) /* some compilers' __builtin_cpu_supports does not k
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
+bool kern_one_stream;
+
 static bool have_avx512(void)
 {
+    kern_one_stream = __builtin_cpu_is("amd");
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vnni");

@@ -10,6 +10,7 @@
  * unpacks the codes to bytes and the scales to floats, a chunk of the columns at a time, into a buffer that stays in L1
  * for the others.
  */
+#include "kernels/table.h"
 #include "kernels/x86/avx512-codes.h"
 #include "kernels/x86/tiles.h"
 
@@ -293,10 +294,11 @@ V void tiles(unsigned np, enum kern_type type, float *out, size_t ld, struct chu
 }
 
 /* Number of panels of the next tile. Each is a stream from memory, and few tokens leave registers for more of them: 8
- * streams are 1.25 to 1.5 times as fast as one (Ice Lake, two threads). */
+ * streams are 1.25 to 1.5 times as fast as one on Intel (Ice Lake, two threads), and 0.8 times on AMD (Zen 4). */
 V unsigned tile_panels(enum kern_type type, size_t tokens, unsigned rows)
 {
     const bool simple = !panel_has_pairs(form(type)) && !panel_has_bits(form(type));
+    if (tokens == 1 && kern_one_stream) return 1;
     if (tokens == 1 && simple && rows > 7 * KERN_ROWS) return 8;
     if (tokens <= 2 && rows > 3 * KERN_ROWS) return 4;
     return rows > KERN_ROWS ? 2 : 1;

@@ -6,7 +6,7 @@
 
 #define PANELS_GRAIN 8                /* panels of a piece; as many streams from memory are fastest */
 #define FEW          6                /* tokens, with which a product is limited by memory */
-#define GATED_WIDE   (4 * KERN_BLOCK) /* most columns of gate and up that one call computes */
+#define GATED_WIDE   (32 * KERN_BLOCK) /* most columns of gate and up that one call computes */
 
 /* A product, or several with one input. Its units are numbered group by group. */
 struct job {

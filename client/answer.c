@@ -145,10 +145,10 @@ static void answer_usage(const struct answer *a, const struct proto_event *e, bo
     char prompt[256], shifted[128] = "", energy[128];
     answer_energy(a, e, energy);
     if (e->shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->shifted);
-    if (e->cut_prefix || e->cut_suffix)
+    if (e->cut.prefix || e->cut.suffix)
         snprintf(shifted, sizeof(shifted),
                  ", without the first %" PRIu64 " bytes of the prefix and the last %" PRIu64 " of the suffix",
-                 e->cut_prefix, e->cut_suffix);
+                 e->cut.prefix, e->cut.suffix);
     snprintf(prompt, sizeof(prompt), "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
              e->usage_cached, shifted);
     if (warm)

@@ -173,6 +173,11 @@ struct proto_energy {
     double saved_j;  /* not spent, because tokens of the prompt were cached */
 };
 
+/* Bytes that an infill left out, at the far ends. */
+struct proto_cut {
+    uint64_t prefix, suffix;
+};
+
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
 struct proto_event {
     enum proto_event_type type;
@@ -199,7 +204,7 @@ struct proto_event {
     struct proto_text session;
     int64_t miss_at;  /* first prompt token that was not reused although the session had one there; -1: none */
     uint64_t shifted; /* tokens that the context policy left out of the prompt */
-    uint64_t cut_prefix, cut_suffix; /* bytes that an infill left out, at the far ends */
+    struct proto_cut cut;
     int64_t seed;
     /* error */
     int code; /* positive errno */

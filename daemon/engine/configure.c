@@ -43,7 +43,7 @@ void configure_take(struct engine *e)
     struct engine_config *to = &e->core.config;
     if (!e->reload.configured) return;
     e->reload.configured = false;
-    if (to->session_ttl_usec != from->session_ttl_usec) e->core.expire_next = 0;
+    if (to->session_ttl_usec != from->session_ttl_usec) e->core.sessions_next.expire = 0;
     to->queue = from->queue;
     to->queue_timeout_usec = from->queue_timeout_usec;
     to->batch_window_usec = from->batch_window_usec;

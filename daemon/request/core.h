@@ -22,6 +22,11 @@ struct core_counts {
     uint64_t preemptions;
 };
 
+/* us: when sessions are next searched for expired ones, and when idle ones are next unloaded. */
+struct session_times {
+    uint64_t expire, unload;
+};
+
 struct core {
     struct engine_config config; /* as configured last */
     struct mailbox mail;
@@ -31,8 +36,7 @@ struct core {
     struct kv_cache cache;
     struct session_store *sessions;
     uint8_t model_here[16]; /* names the model in this process, for sessions made before its fingerprint is known */
-    uint64_t expire_next;   /* us: when sessions are next searched for expired ones */
-    uint64_t unload_next;   /* us: when idle sessions are next unloaded */
+    struct session_times sessions_next;
 
     struct request_list requests; /* all that were taken, by arrival */
     struct seq_list seqs;         /* those that have a prompt */

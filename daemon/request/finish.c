@@ -63,8 +63,8 @@ static void set_usage(struct proto_event *ev, const struct request *r, const str
     ev->seed = (int64_t)s->sampling.seed;
     if (s->n_prompt == 0) return; /* a job may still have the prompt */
     ev->miss_at = s->prompt.miss_at;
-    ev->cut_prefix = s->prompt.cut_prefix;
-    ev->cut_suffix = s->prompt.cut_suffix;
+    ev->cut.prefix = s->prompt.cut_prefix;
+    ev->cut.suffix = s->prompt.cut_suffix;
 }
 
 void answer_done(struct request *r, struct seq *s, enum proto_reason reason)

@@ -99,8 +99,8 @@ static void erased(struct return_job *j)
 uint64_t sessions_next(const struct core *core)
 {
     if (core->mail.state != ENGINE_READY || core->stopping) return UINT64_MAX;
-    uint64_t expire = core->config.session_ttl_usec ? core->expire_next : UINT64_MAX;
-    return expire < core->unload_next ? expire : core->unload_next;
+    uint64_t expire = core->config.session_ttl_usec ? core->sessions_next.expire : UINT64_MAX;
+    return expire < core->sessions_next.unload ? expire : core->sessions_next.unload;
 }
 
 /* Unload idle sessions when all take too much memory, or when they were not used for a while. An unloaded session is
@@ -117,8 +117,8 @@ static void unload_some(struct core *core, uint64_t now)
         session_unload_idle(core->sessions);
         session_count(core->sessions, (uid_t)-1, &sessions, &bytes);
     }
-    core->unload_next = UINT64_MAX;
-    if (bytes > IDLE_BYTES && any) core->unload_next = now + (idle < IDLE_USEC ? IDLE_USEC - idle : IDLE_NEXT);
+    core->sessions_next.unload = UINT64_MAX;
+    if (bytes > IDLE_BYTES && any) core->sessions_next.unload = now + (idle < IDLE_USEC ? IDLE_USEC - idle : IDLE_NEXT);
 }
 
 void sessions_turn(struct core *core, uint64_t now)
@@ -126,8 +126,8 @@ void sessions_turn(struct core *core, uint64_t now)
     struct session *x;
     uint64_t ttl = core->config.session_ttl_usec;
     unload_some(core, now);
-    if (!ttl || core->stopping || now < core->expire_next) return;
-    core->expire_next = now + (ttl < EXPIRE_LEAST ? EXPIRE_LEAST : ttl > EXPIRE_MOST ? EXPIRE_MOST : ttl);
+    if (!ttl || core->stopping || now < core->sessions_next.expire) return;
+    core->sessions_next.expire = now + (ttl < EXPIRE_LEAST ? EXPIRE_LEAST : ttl > EXPIRE_MOST ? EXPIRE_MOST : ttl);
     while (session_acquire_expired(core->sessions, ttl, &x)) {
         struct erasure *a = calloc(1, sizeof(*a));
         if (!a) {

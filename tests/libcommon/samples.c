@@ -136,8 +136,8 @@ static void done_event(struct proto_event *e)
     set(&e->session, "review");
     e->miss_at = 900;
     e->shifted = UINT64_MAX;
-    e->cut_prefix = 70000;
-    e->cut_suffix = 1;
+    e->cut.prefix = 70000;
+    e->cut.suffix = 1;
     e->seed = INT64_MAX;
 }
 

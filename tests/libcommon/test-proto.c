@@ -144,7 +144,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_true(a->energy.saved_j == b->energy.saved_j);
     same_text(&a->session, &b->session);
     assert_true(a->miss_at == b->miss_at && a->seed == b->seed && a->shifted == b->shifted);
-    assert_true(a->cut_prefix == b->cut_prefix && a->cut_suffix == b->cut_suffix);
+    assert_true(a->cut.prefix == b->cut.prefix && a->cut.suffix == b->cut.suffix);
     assert_int_equal(a->code, b->code);
     same_text(&a->message, &b->message);
     same_text(&a->status, &b->status);

@@ -52,12 +52,17 @@ def package(tmp_path):
 
 def test_joules_of_an_answer(home, package):
     home.daemon(wrap=package.wrap)
+    home.hob("-n", 1, "once the model is loaded, the idle power was measured", check=0)
     with package:
-        said = home.hob("--jsonl", "-n", 200, "--ignore-eos", "tell me", check=0).out
+        for _ in range(100):  # on a busy machine the counter may stand for a whole answer
+            said = home.hob("--jsonl", "-n", 200, "--ignore-eos", "tell me", check=0).out
+            energy = json.loads(said.splitlines()[-1])["energy"]
+            assert set(energy) == {"prompt_j", "token_j", "saved_j"} and all(j >= 0 for j in energy.values())
+            if energy["prompt_j"] + energy["token_j"] > 0:
+                break
+        else:
+            pytest.fail("no energy")
         again = home.hob("-v", "-n", 20, "--ignore-eos", "tell me", check=0).err
-    energy = json.loads(said.splitlines()[-1])["energy"]
-    assert set(energy) == {"prompt_j", "token_j", "saved_j"} and all(j >= 0 for j in energy.values())
-    assert energy["prompt_j"] + 200 * energy["token_j"] > 0
     assert ", energy " in again and "J prompt" in again and "J/token" in again
     status = json.loads(home.hob("status", "--json", check=0).out)
     assert set(status["energy"]) == {"joules", "joules_saved", "idle_watts", "joules_prompt_token", "joules_answer_token"}

@@ -6,15 +6,9 @@
 #include "daemon/output/markup-format.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct options {
-    const char *model, *template;
-    uint64_t stream; /* bytes; 0: all at once */
-};
 
 DEFINE_CLEANUP(struct markup *, markup_free)
 
@@ -32,37 +26,9 @@ static void usage(void)
           stdout);
 }
 
-/* 0; 1: --help was printed; 2: wrong usage. */
-static int parse(struct options *o, int argc, char **argv)
+static int take_stream(void *to, const char *value)
 {
-    enum { TEMPLATE = 256, STREAM, HELP };
-    static const struct option longs[] = {
-        {"model", required_argument, NULL, 'm'},
-        {"template", required_argument, NULL, TEMPLATE},
-        {"stream", required_argument, NULL, STREAM},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    opterr = 0;
-    int c, r = 0;
-    while (r == 0 && (c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
-        if (c == 'm')
-            o->model = optarg;
-        else if (c == TEMPLATE)
-            o->template = optarg;
-        else if (c == STREAM)
-            r = tool_parse_number("--stream", optarg, 1, UINT32_MAX, &o->stream);
-        else if (c == HELP) {
-            usage();
-            return 1;
-        } else
-            r = command_refuse(argv, c);
-    }
-    if (r == 0 && optind < argc)
-        r = error_say(-EINVAL, "unexpected argument '%s' (the request comes from standard input)", argv[optind]);
-    if (r == 0 && !o->model == !o->template)
-        r = error_say(-EINVAL, "expected either -m FILE or --template FILE; see hobd parse --help");
-    return r < 0 ? command_misused(argv, r) : 0;
+    return tool_parse_number("--stream", value, 1, UINT32_MAX, to);
 }
 
 /* --- the parts of an answer --- */
@@ -179,8 +145,8 @@ static const char *token_of(json_t *vars, const char *key, const char *otherwise
     return json_string_value(json_object_get(vars, key));
 }
 
-/* @vars: the request. */
-static int parse_answer(const struct template_source *s, json_t *vars, const struct options *o, struct parts *parts)
+/* @vars: the request; @step: bytes given to the parser at a time, 0: all. */
+static int parse_answer(const struct template_source *s, json_t *vars, size_t step, struct parts *parts)
 {
     const json_t *answer = json_object_get(vars, "answer");
     _cleanup_(markup_freep) struct markup *m = NULL;
@@ -205,29 +171,30 @@ static int parse_answer(const struct template_source *s, json_t *vars, const str
                                   .marks_in_text = true};
         size_t len = json_string_length(answer);
         markup_format_init(&f);
-        r = feed(&f, json_string_value(answer), len, o->stream ? o->stream : len + 1, parts);
+        r = feed(&f, json_string_value(answer), len, step ? step : len + 1, parts);
     }
     text_fini(&prompt);
     return r;
 }
 
-static int run(const struct options *o, char **argv)
+static int run(const struct template_options *o, size_t step, char **argv)
 {
     json_auto_t *vars = NULL;
     _cleanup_(template_source_fini) struct template_source source = {.template = NULL};
     _cleanup_(parts_fini) struct parts parts = {.base = {add_text, add_step, add_warning}};
     int r = template_source_request(&vars);
-    if (r == 0) r = template_source_load(&source, o->model, o->template, vars);
-    if (r == 0) r = parse_answer(&source, vars, o, &parts);
+    if (r == 0) r = template_source_load(&source, o->model, o->file, vars);
+    if (r == 0) r = parse_answer(&source, vars, step, &parts);
     if (r == 0 && parts.warning) fprintf(stderr, "hobd %s: %s\n", argv[0], parts.warning);
     return r < 0 ? r : print(&parts);
 }
 
 int command_parse(int argc, char **argv)
 {
-    struct options o = {.stream = 0};
-    int r = parse(&o, argc, argv);
+    uint64_t step = 0;
+    struct template_options o = {.usage = usage, .option = "stream", .take = take_stream, .to = &step};
+    int r = template_options_parse(&o, argc, argv);
     if (r) return r == 1 ? 0 : r;
-    r = run(&o, argv);
+    r = run(&o, step, argv);
     return r < 0 ? command_failed(argv, r) : 0;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/template-source.h"
+#include "daemon/command/command.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/file.h"
 #include "libcommon/paths.h"
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +14,38 @@
 #define REQUEST_MAX (1u << 30)
 
 DEFINE_CLEANUP(struct gguf *, gguf_close)
+
+int template_options_parse(struct template_options *o, int argc, char **argv)
+{
+    enum { TEMPLATE = 256, OWN, HELP };
+    const struct option longs[] = {
+        {"model", required_argument, NULL, 'm'},
+        {"template", required_argument, NULL, TEMPLATE},
+        {o->option, required_argument, NULL, OWN},
+        {"help", no_argument, NULL, HELP},
+        {0},
+    };
+    opterr = 0;
+    int c, r = 0;
+    while (r == 0 && (c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
+        if (c == 'm')
+            o->model = optarg;
+        else if (c == TEMPLATE)
+            o->file = optarg;
+        else if (c == OWN)
+            r = o->take(o->to, optarg);
+        else if (c == HELP) {
+            o->usage();
+            return 1;
+        } else
+            r = command_refuse(argv, c);
+    }
+    if (r == 0 && optind < argc)
+        r = error_say(-EINVAL, "unexpected argument '%s' (the request comes from standard input)", argv[optind]);
+    if (r == 0 && !o->model == !o->file)
+        r = error_say(-EINVAL, "expected either -m FILE or --template FILE; see hobd %s --help", argv[0]);
+    return r < 0 ? command_misused(argv, r) : 0;
+}
 
 /* Reads all of @fd, whose name is @name, but at most @max bytes. */
 static int read_all(int fd, const char *name, size_t max, struct buf *b)

@@ -4,14 +4,8 @@
 #include "daemon/command/template-source.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include <getopt.h>
 #include <stdio.h>
 #include <time.h>
-
-struct options {
-    const char *model, *template;
-    time_t now;
-};
 
 static void usage(void)
 {
@@ -27,8 +21,9 @@ static void usage(void)
           stdout);
 }
 
-static int parse_now(const char *s, time_t *out)
+static int take_now(void *to, const char *s)
 {
+    time_t *out = to;
     struct tm tm = {.tm_isdst = -1};
     const char *end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
     if (!end || *end) return error_say(-EINVAL, "--now needs a time like 2026-11-20T12:00:00, not '%s'", s);
@@ -36,49 +31,16 @@ static int parse_now(const char *s, time_t *out)
     return 0;
 }
 
-/* 0; 1: --help was printed; 2: wrong usage. */
-static int parse(struct options *o, int argc, char **argv)
-{
-    enum { TEMPLATE = 256, NOW, HELP };
-    static const struct option longs[] = {
-        {"model", required_argument, NULL, 'm'},
-        {"template", required_argument, NULL, TEMPLATE},
-        {"now", required_argument, NULL, NOW},
-        {"help", no_argument, NULL, HELP},
-        {0},
-    };
-    opterr = 0;
-    int c, r = 0;
-    while (r == 0 && (c = getopt_long(argc, argv, ":m:", longs, NULL)) != -1) {
-        if (c == 'm')
-            o->model = optarg;
-        else if (c == TEMPLATE)
-            o->template = optarg;
-        else if (c == NOW)
-            r = parse_now(optarg, &o->now);
-        else if (c == HELP) {
-            usage();
-            return 1;
-        } else
-            r = command_refuse(argv, c);
-    }
-    if (r == 0 && optind < argc)
-        r = error_say(-EINVAL, "unexpected argument '%s' (the request comes from standard input)", argv[optind]);
-    if (r == 0 && !o->model == !o->template)
-        r = error_say(-EINVAL, "expected either -m FILE or --template FILE; see hobd template --help");
-    return r < 0 ? command_misused(argv, r) : 0;
-}
-
-static int run(const struct options *o)
+static int run(const struct template_options *o, time_t now)
 {
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     json_auto_t *vars = NULL;
     _cleanup_(template_source_fini) struct template_source source = {.template = NULL};
     int r = template_source_request(&vars);
-    if (r == 0) r = template_source_load(&source, o->model, o->template, vars);
+    if (r == 0) r = template_source_load(&source, o->model, o->file, vars);
     if (r < 0) return r;
     struct text text = {0};
-    r = template_render(source.template, vars, trusted, o->now, NULL, &text);
+    r = template_render(source.template, vars, trusted, now, NULL, &text);
     if (r == 0) r = command_print(text.s.data, text.s.len);
     text_fini(&text);
     return r;
@@ -86,9 +48,10 @@ static int run(const struct options *o)
 
 int command_template(int argc, char **argv)
 {
-    struct options o = {.now = time(NULL)};
-    int r = parse(&o, argc, argv);
+    time_t now = time(NULL);
+    struct template_options o = {.usage = usage, .option = "now", .take = take_now, .to = &now};
+    int r = template_options_parse(&o, argc, argv);
     if (r) return r == 1 ? 0 : r;
-    r = run(&o);
+    r = run(&o, now);
     return r < 0 ? command_failed(argv, r) : 0;
 }

@@ -55,6 +55,18 @@ static void sane(const struct backend_seq *s)
     assert_true(deviation > 0.5 && deviation < 20);
 }
 
+/* Compares @s with *want, and frees it. The first one is checked by itself, and becomes *want. */
+static void same_as_first(struct backend_seq *want, struct backend_seq *s)
+{
+    if (want->done) {
+        backend_seq_same_logits(want, s);
+        backend_seq_fini(s);
+    } else {
+        sane(s);
+        *want = *s;
+    }
+}
+
 /* Chunks, threads, instruction sets and KV types of one model; *state is it. */
 static void test_one_model(void **state)
 {
@@ -71,13 +83,7 @@ static void test_one_model(void **state)
                 struct backend_seq s;
                 backend_seq_init(&s, b, LENGTH, 5, 0);
                 backend_seq_run(b, &s, chunks[(i + threads) % 4]);
-                if (want.done) {
-                    backend_seq_same_logits(&want, &s);
-                    backend_seq_fini(&s);
-                } else {
-                    sane(&s);
-                    want = s;
-                }
+                same_as_first(&want, &s);
                 backend_free(b);
             }
         backend_seq_fini(&want);
@@ -125,13 +131,7 @@ static void test_many_threads(void **state)
             while (s.done < 250)
                 backend_seq_step(b, &s, &(uint32_t){s.done + first[i] > 250 ? 250 - s.done : first[i]}, 1);
             backend_seq_run(b, &s, 1);
-            if (want.done) {
-                backend_seq_same_logits(&want, &s);
-                backend_seq_fini(&s);
-            } else {
-                sane(&s);
-                want = s;
-            }
+            same_as_first(&want, &s);
             backend_free(b);
         }
         backend_seq_fini(&want);

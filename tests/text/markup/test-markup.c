@@ -68,43 +68,45 @@ static void test_marks_around_calls(void **state)
 
 static void test_parts_of_a_call(void **state)
 {
-    struct markup *m = learn("section", NULL);
-    assert_string_equal(m->calls.name_key, "name");
-    assert_string_equal(m->calls.args_key, "arguments");
-    assert_string_equal(m->calls.id_key, "id");
-    markup_free(m);
-    m = learn("wrapped", NULL);
-    assert_string_equal(m->calls.wrapper_key, "function");
-    markup_free(m);
-    m = learn("keyed", NULL);
-    assert_string_equal(m->calls.name_key, "");
-    markup_free(m);
-    m = learn("named", NULL);
-    assert_string_equal(m->calls.id_begin, "[ID]");
-    assert_string_equal(m->calls.name_end, "[ARGS]");
-    assert_false(m->calls.id_is_index);
-    markup_free(m);
-    m = learn("numbered", NULL);
-    assert_string_equal(m->calls.id_begin, "#");
-    assert_true(m->calls.id_is_index);
-    markup_free(m);
-    m = learn("quoted", NULL);
-    assert_string_equal(m->calls.quote, "<q>");
-    markup_free(m);
-    m = learn("attributes", NULL);
-    assert_string_equal(m->calls.arg_begin, "\n<arg name=\"");
-    assert_string_equal(m->calls.arg_mid, "\" string=\"true\">");
-    assert_string_equal(m->calls.arg_mid_other, "\" string=\"false\">");
-    assert_string_equal(m->calls.arg_end, "</arg>");
-    assert_string_equal(m->calls.call_begin_short, "");
-    markup_free(m);
-    m = learn("tagged", NULL);
-    assert_string_equal(m->calls.call_begin_short, "<function=");
-    assert_string_equal(m->calls.call_end_short, "</function>");
-    markup_free(m);
-    m = learn("recipients", NULL);
-    assert_string_equal(m->calls.text_name, "all");
-    markup_free(m);
+#define PART(member) offsetof(struct markup_calls, member)
+    static const struct {
+        const char *name;
+        size_t part;
+        const char *text;
+    } cases[] = {
+        {"section", PART(name_key), "name"},
+        {"section", PART(args_key), "arguments"},
+        {"section", PART(id_key), "id"},
+        {"wrapped", PART(wrapper_key), "function"},
+        {"keyed", PART(name_key), ""},
+        {"named", PART(id_begin), "[ID]"},
+        {"named", PART(name_end), "[ARGS]"},
+        {"numbered", PART(id_begin), "#"},
+        {"quoted", PART(quote), "<q>"},
+        {"attributes", PART(arg_begin), "\n<arg name=\""},
+        {"attributes", PART(arg_mid), "\" string=\"true\">"},
+        {"attributes", PART(arg_mid_other), "\" string=\"false\">"},
+        {"attributes", PART(arg_end), "</arg>"},
+        {"attributes", PART(call_begin_short), ""},
+        {"tagged", PART(call_begin_short), "<function="},
+        {"tagged", PART(call_end_short), "</function>"},
+        {"recipients", PART(text_name), "all"},
+    };
+#undef PART
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct markup *m = learn(cases[i].name, NULL);
+        assert_string_equal(*(char **)((char *)&m->calls + cases[i].part), cases[i].text);
+        markup_free(m);
+    }
+}
+
+static void test_numbers_of_calls(void **state)
+{
+    struct markup *named = learn("named", NULL), *numbered = learn("numbered", NULL);
+    assert_false(named->calls.id_is_index);
+    assert_true(numbered->calls.id_is_index);
+    markup_free(named);
+    markup_free(numbered);
 }
 
 static void expect_thinking(const char *name, const char *open, const char *close, const char *field, const char *off)
@@ -207,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_marks_around_calls),
         cmocka_unit_test(test_parts_of_a_call),
+        cmocka_unit_test(test_numbers_of_calls),
         cmocka_unit_test(test_thinking),
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_marks_that_are_no_text),

@@ -144,7 +144,7 @@ static void answer_usage(const struct answer *a, const struct proto_event *e, bo
     double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
     char prompt[256], shifted[128] = "", energy[128];
     answer_energy(a, e, energy);
-    if (e->shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->shifted);
+    if (e->cut.shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->cut.shifted);
     if (e->cut.prefix || e->cut.suffix)
         snprintf(shifted, sizeof(shifted),
                  ", without the first %" PRIu64 " bytes of the prefix and the last %" PRIu64 " of the suffix",

@@ -77,7 +77,7 @@ static int jsonl_done(struct buf *out, const struct proto_event *e, const struct
     if (r == 0)
         r = e->miss_at >= 0 ? buf_printf(out, ",\"miss_at\":%" PRId64, e->miss_at) : buf_puts(out, ",\"miss_at\":null");
     if (r == 0) r = buf_printf(out, ",\"seed\":%" PRId64, e->seed);
-    if (r == 0 && e->shifted) r = buf_printf(out, ",\"shifted\":%" PRIu64, e->shifted);
+    if (r == 0 && e->cut.shifted) r = buf_printf(out, ",\"shifted\":%" PRIu64, e->cut.shifted);
     if (r == 0 && e->cut.prefix) r = buf_printf(out, ",\"cut_prefix\":%" PRIu64, e->cut.prefix);
     if (r == 0 && e->cut.suffix) r = buf_printf(out, ",\"cut_suffix\":%" PRIu64, e->cut.suffix);
     return r == 0 ? buf_puts(out, "}\n") : r;

@@ -166,7 +166,7 @@ static const struct field done_fields[] = {
     {.key = "energy", .read = read_energy},
     {.key = "session", .read = proto_read_text, .offset = AT(session)},
     {.key = "miss_at", .read = proto_read_i64, .offset = AT(miss_at)},
-    {.key = "shifted", .read = proto_read_u64, .offset = AT(shifted)},
+    {.key = "shifted", .read = proto_read_u64, .offset = AT(cut.shifted)},
     {.key = "cut_prefix", .read = proto_read_u64, .offset = AT(cut.prefix)},
     {.key = "cut_suffix", .read = proto_read_u64, .offset = AT(cut.suffix)},
     {.key = "seed", .read = proto_read_i64, .offset = AT(seed)},

@@ -357,7 +357,7 @@ static void put_done(struct writer *w, const struct proto_event *e)
     if (e->energy.known) put_energy(w, &e->energy);
     if (e->session.len) put_clean(w, "session", &e->session);
     put_i64_given(w, "miss_at", e->miss_at);
-    if (e->shifted) put_u64(w, "shifted", e->shifted);
+    if (e->cut.shifted) put_u64(w, "shifted", e->cut.shifted);
     if (e->cut.prefix) put_u64(w, "cut_prefix", e->cut.prefix);
     if (e->cut.suffix) put_u64(w, "cut_suffix", e->cut.suffix);
     put_i64_given(w, "seed", e->seed);

@@ -173,9 +173,10 @@ struct proto_energy {
     double saved_j;  /* not spent, because tokens of the prompt were cached */
 };
 
-/* Bytes that an infill left out, at the far ends. */
+/* Parts of the prompt that were left out. */
 struct proto_cut {
-    uint64_t prefix, suffix;
+    uint64_t prefix, suffix; /* bytes of an infill, at the far ends */
+    uint64_t shifted;        /* tokens, by the context policy */
 };
 
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
@@ -202,8 +203,7 @@ struct proto_event {
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
     struct proto_energy energy;
     struct proto_text session;
-    int64_t miss_at;  /* first prompt token that was not reused although the session had one there; -1: none */
-    uint64_t shifted; /* tokens that the context policy left out of the prompt */
+    int64_t miss_at; /* first prompt token that was not reused although the session had one there; -1: none */
     struct proto_cut cut;
     int64_t seed;
     /* error */

@@ -59,7 +59,7 @@ static void set_usage(struct proto_event *ev, const struct request *r, const str
     ev->prefill_ms = ms(t->admitted, t->first_token ? t->first_token : now, t->waited[0]);
     ev->decode_ms = ms(t->first_token, now, t->waited[1]);
     ev->ttft_ms = ms(r->submitted, t->first_token, 0);
-    ev->shifted = s->context.shifted;
+    ev->cut.shifted = s->context.shifted;
     ev->seed = (int64_t)s->sampling.seed;
     if (s->n_prompt == 0) return; /* a job may still have the prompt */
     ev->miss_at = s->prompt.miss_at;

@@ -62,7 +62,7 @@ static int add_outcome(struct request *r, const struct seq *s)
         .usage_prompt = ev->usage_prompt,
         .usage_cached = ev->usage_cached,
         .usage_completion = ev->usage_completion,
-        .shifted = ev->shifted,
+        .shifted = ev->cut.shifted,
         .miss_at = ev->miss_at,
         .seed = ev->seed,
         .answer = {.data = s->output.answer.data, .len = s->output.answer.len},
@@ -240,7 +240,7 @@ bool turn_replay(struct request *r)
         .usage_prompt = o->usage_prompt,
         .usage_cached = o->usage_cached,
         .usage_completion = o->usage_completion,
-        .shifted = o->shifted,
+        .cut.shifted = o->shifted,
         .miss_at = o->miss_at,
         .seed = o->seed,
     };

@@ -342,7 +342,7 @@ static void shifted(struct peer *p)
                                        .usage_completion = 1,
                                        .session = {(char *)"s", 1},
                                        .miss_at = -1,
-                                       .shifted = 200,
+                                       .cut.shifted = 200,
                                        .seed = 3});
 }
 

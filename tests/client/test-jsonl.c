@@ -92,7 +92,7 @@ static void test_done(void **state)
 
 static void test_done_of_a_prompt_that_was_cut(void **state)
 {
-    struct proto_event e = {.type = PROTO_EV_DONE, .miss_at = -1, .seed = 3, .shifted = 512};
+    struct proto_event e = {.type = PROTO_EV_DONE, .miss_at = -1, .seed = 3, .cut.shifted = 512};
 
     line(&e, "", false,
          "{\"event\":\"done\",\"reason\":\"stop\",\"text\":\"\",\"usage\":{\"prompt\":0,\"cached\":0,\"completion\":0},"

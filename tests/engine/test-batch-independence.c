@@ -44,7 +44,7 @@ static void run_alone(struct harness *h, struct answer alone[KINDS][ANSWERS_MOST
         uint64_t id = harness_submit(h, &r);
         for (uint32_t i = 0; i < n; i++) {
             assert_done(harness_wait(h, id + i), PROTO_STOP_LENGTH);
-            shifted |= h->answers[id + i].last.shifted > 0;
+            shifted |= h->answers[id + i].last.cut.shifted > 0;
             alone[k][i] = answer_take(&h->answers[id + i]);
         }
         harness_stop(h);
@@ -84,7 +84,7 @@ static void run_together(struct harness *h, struct answer alone[KINDS][ANSWERS_M
             struct answer *a = harness_wait(h, id[k] + i);
             assert_done(a, PROTO_STOP_LENGTH);
             assert_same(&alone[k][i], a);
-            assert_int_equal(alone[k][i].last.shifted, a->last.shifted);
+            assert_int_equal(alone[k][i].last.cut.shifted, a->last.cut.shifted);
         }
 }
 

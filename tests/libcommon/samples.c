@@ -135,7 +135,7 @@ static void done_event(struct proto_event *e)
     e->energy = (struct proto_energy){true, 31.25, 0.0625, 1e4};
     set(&e->session, "review");
     e->miss_at = 900;
-    e->shifted = UINT64_MAX;
+    e->cut.shifted = UINT64_MAX;
     e->cut.prefix = 70000;
     e->cut.suffix = 1;
     e->seed = INT64_MAX;

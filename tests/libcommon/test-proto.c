@@ -143,7 +143,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_true(a->energy.prompt_j == b->energy.prompt_j && a->energy.token_j == b->energy.token_j);
     assert_true(a->energy.saved_j == b->energy.saved_j);
     same_text(&a->session, &b->session);
-    assert_true(a->miss_at == b->miss_at && a->seed == b->seed && a->shifted == b->shifted);
+    assert_true(a->miss_at == b->miss_at && a->seed == b->seed && a->cut.shifted == b->cut.shifted);
     assert_true(a->cut.prefix == b->cut.prefix && a->cut.suffix == b->cut.suffix);
     assert_int_equal(a->code, b->code);
     same_text(&a->message, &b->message);
@@ -399,10 +399,10 @@ static void nothing_shifted_is_no_key(void **state)
     body = body_of(&out, &len);
     assert_null(memmem(body, len, "shifted", 7));
     assert_int_equal(proto_read_event(&b, body, len), 0);
-    assert_true(b.shifted == 0);
+    assert_true(b.cut.shifted == 0);
     proto_event_fini(&b);
     buf_clear(&out);
-    a.shifted = 1;
+    a.cut.shifted = 1;
     assert_int_equal(proto_write_event(&out, &a), 0);
     body = body_of(&out, &len);
     assert_non_null(memmem(body, len, "shifted", 7));

@@ -184,7 +184,7 @@ static void full_contexts(struct harness *h, enum proto_context policy)
     for (int i = 0; i < N; i++) {
         assert_done(&wide[i], PROTO_STOP_LENGTH);
         assert_int_equal(wide[i].n, 300);
-        assert_int_equal(wide[i].last.shifted > 0, policy == PROTO_CONTEXT_SHIFT);
+        assert_int_equal(wide[i].last.cut.shifted > 0, policy == PROTO_CONTEXT_SHIFT);
         assert_same(&wide[i], &narrow[i]);
         answer_fini(&wide[i]);
         answer_fini(&narrow[i]);

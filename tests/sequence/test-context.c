@@ -24,9 +24,9 @@ static void full(struct harness *h, enum proto_context policy)
         }
     for (int i = 0; i < 3; i++) {
         assert_same(a[i], cold[i]);
-        assert_int_equal(a[i]->last.shifted, cold[i]->last.shifted);
+        assert_int_equal(a[i]->last.cut.shifted, cold[i]->last.cut.shifted);
     }
-    assert_int_equal(a[2]->last.shifted > 0, policy == PROTO_CONTEXT_SHIFT);
+    assert_int_equal(a[2]->last.cut.shifted > 0, policy == PROTO_CONTEXT_SHIFT);
     struct proto_request r = harness_raw(harness_story); /* refuse is the default still */
     r.gen.max_tokens = -1;
     r.gen.ignore_eos = true;
@@ -77,7 +77,7 @@ static void test_shifted_block(void **state)
     struct answer *a = harness_run(h, &r);
     assert_done(a, PROTO_STOP_LENGTH);
     assert_int_equal(a->last.usage_prompt, 110);
-    assert_true(a->last.shifted > 0);
+    assert_true(a->last.cut.shifted > 0);
     memset(prompt + 96, 0, 14);
     for (uid_t i = 0; i < 2; i++) {
         r = harness_seeded("");

@@ -433,8 +433,8 @@ static void test_shift(void **state)
             if (pass && n % 2) evict_all(h); /* what a shift leaves is computed from the embeddings again */
             struct answer *a = turn(h, true, 1000, n, PROTO_CONTEXT_SHIFT);
             assert_done(a, PROTO_STOP_LENGTH);
-            assert_true(a->last.shifted >= shifted);
-            shifted = a->last.shifted;
+            assert_true(a->last.cut.shifted >= shifted);
+            shifted = a->last.cut.shifted;
         }
         assert_true(shifted > 100);
         if (pass)

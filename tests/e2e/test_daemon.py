@@ -101,7 +101,7 @@ def test_notifies_the_reason_of_a_failed_start(home, tmp_path):
 def test_sigterm_completes_accepted_requests(home, long):
     d = home.daemon("-m", long)
     p = home.popen([HOB, "-n", 60, "--ignore-eos", "--jsonl", "go"], env={"HOB_SOCKET": str(d.path)},
-                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                   stdin=subprocess.DEVNULL, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while b'"text"' not in p.stdout.readline():
         pass
     d.send_signal(signal.SIGTERM)

@@ -324,7 +324,7 @@ def test_stop_while_answering(home, long):
     for i, way in enumerate(["TERM", "stop", "INT"]):
         d = home.daemon("-m", long)
         p = home.popen([HOB, "-S", "s", "-n", 60, "--ignore-eos", "--jsonl", f"turn {i}"], stdin=subprocess.DEVNULL,
-                       env={"HOB_SOCKET": str(d.path)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                       env={"HOB_SOCKET": str(d.path)}, bufsize=0, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         while b'"text"' not in p.stdout.readline():
             pass
         if way == "stop":

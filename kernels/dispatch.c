@@ -36,17 +36,30 @@ static bool have_avx512(void)
            __builtin_cpu_supports("avx512vnni");
 }
 
-/* Tiles need the CPU, the system (XCR0), and permission for this process to use their large state. The call requests
- * the permission, which then applies to all threads of the process. */
-static bool have_amx(void)
+/* Tiles need the CPU, */
+static bool cpu_has_amx(void)
 {
-    enum { TILE = 1 << 24, INT8 = 1 << 25, XTILE = 3 << 17, REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & TILE) || !(d & INT8)) return false;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    if ((low & XTILE) != XTILE) return false;
-    return syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILEDATA) == 0;
+    enum { TILE = 1 << 24, INT8 = 1 << 25 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILE) && (d & INT8);
+}
+
+/* the system (XCR0), and permission for this process to use their large state. The call requests the permission, which
+ * then applies to all threads of the process. NULL: all is there. */
+static const char *why_no_tiles(void)
+{
+    enum { XTILE = 3 << 17, REQ_XCOMP_PERM = 0x1023, XTILEDATA = 18 };
+    unsigned a, b, c, d, low = 0, high;
+    if (__get_cpuid(1, &a, &b, &c, &d) && (c & bit_OSXSAVE))
+        __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low & XTILE) != XTILE) return "the system does not save the state of tiles (XCR0)";
+    bool refused = syscall(SYS_arch_prctl, REQ_XCOMP_PERM, XTILEDATA) != 0;
+    return refused ? "the kernel refuses the state of tiles to this process (ARCH_REQ_XCOMP_PERM)" : NULL;
+}
+
+const char *kernels_amx_refused(void)
+{
+    return cpu_has_amx() ? why_no_tiles() : NULL;
 }
 
 static size_t tables(const struct kernels *out[TABLES])
@@ -58,10 +71,15 @@ static size_t tables(const struct kernels *out[TABLES])
     out[n++] = &kernels_avx2;
     if (!have_avx512()) return n;
     out[n++] = &kernels_avx512;
-    if (have_amx()) out[n++] = &kernels_amx;
+    if (cpu_has_amx() && !why_no_tiles()) out[n++] = &kernels_amx;
     return n;
 }
 #else
+const char *kernels_amx_refused(void)
+{
+    return NULL;
+}
+
 static size_t tables(const struct kernels *out[TABLES])
 {
     out[0] = &kernels_scalar;

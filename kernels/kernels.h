@@ -175,6 +175,9 @@ struct kernels {
  * NULL when @limit is not one of those. A limit above what the CPU has gives the CPU's best. */
 const struct kernels *kernels_get(const char *limit);
 
+/* Why AMX is not used although the CPU has it, a static text; NULL: it is used, or the CPU does not have it. */
+const char *kernels_amx_refused(void);
+
 /* The @i-th table this CPU can run, slowest (the definition) first; NULL past the last. */
 const struct kernels *kernels_nth(size_t i);
 

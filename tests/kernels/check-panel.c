@@ -202,6 +202,7 @@ void check_get(void **state)
         assert_ptr_equal(kernels_get(names[n]), t);
     }
     assert_in_range(n, 1, 4);
+    if (n == 4) assert_null(kernels_amx_refused());
     for (size_t i = n; i < 4; i++) assert_ptr_equal(kernels_get(names[i]), kernels_nth(n - 1));
     assert_ptr_equal(kernels_get(NULL), kernels_nth(n - 1));
     assert_null(kernels_get(""));

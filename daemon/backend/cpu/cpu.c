@@ -3,6 +3,7 @@
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/backends.h"
 #include "libcommon/error.h"
+#include "libcommon/log.h"
 #include <stdlib.h>
 
 static void kv_copy(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens)
@@ -95,6 +96,8 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     c->kern = kernels_get(config->cpu);
     if (!c->kern) return error_say(-EINVAL, "HOB_CPU=%s: not one of scalar, avx2, avx512, amx", config->cpu);
     b->isa = c->kern->name;
+    const char *refused = kernels_amx_refused();
+    if (refused) log_info("this CPU has AMX, which is not used: %s", refused);
     return compute_pool_new(&c->pool, config->threads);
 }
 

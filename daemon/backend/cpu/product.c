@@ -2,10 +2,11 @@
 /* Products of the batch with matrices: panels and tokens are cut into pieces of work for all threads. Which pieces, and
  * which thread computes them, changes no result. */
 #include "daemon/backend/cpu/cpu.h"
+#include <assert.h>
 #include <string.h>
 
-#define PANELS_GRAIN 8                /* panels of a piece; as many streams from memory are fastest */
-#define FEW          6                /* tokens, with which a product is limited by memory */
+#define PANELS_GRAIN 8                 /* panels of a piece; as many streams from memory are fastest */
+#define FEW          6                 /* tokens, with which a product is limited by memory */
 #define GATED_WIDE   (32 * KERN_BLOCK) /* most columns of gate and up that one call computes */
 
 /* A product, or several with one input. Its units are numbered group by group. */
@@ -164,10 +165,18 @@ static void store_columns(const struct job *j, const struct group *g, size_t t, 
     }
 }
 
+/* Number of columns that one call computes for @tokens: scratch.columns has room for them. */
+static uint32_t gated_columns(size_t tokens)
+{
+    const uint32_t room = GATED_VALUES / (uint32_t)tokens / KERN_BLOCK * KERN_BLOCK;
+    return tokens > FEW ? KERN_BLOCK : room < GATED_WIDE ? room : GATED_WIDE;
+}
+
 /* Compute columns [row, row + n) of these rows. */
 static void gate_columns(const struct job *j, const struct group *g, size_t t, size_t tokens, uint32_t row, uint32_t n,
                          uint32_t thread)
 {
+    assert(tokens * n <= GATED_VALUES);
     const struct kern_acts in = acts_of(j->in, t, tokens);
     float *gate = j->p->c->scratch.columns + (size_t)thread * 2 * GATED_VALUES, *up = gate + GATED_VALUES;
     multiply(j, j->gate, g, &in, row, n, gate, n);
@@ -187,7 +196,7 @@ static void run_gated(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
         const uint32_t last_row = (to - first) * KERN_BLOCK, rows = j->gate->rows;
         for (size_t t = g.first, last = t + g.n, tokens; t < last; t += tokens) {
             tokens = tile_of(last - t);
-            const uint32_t most = tokens > FEW ? KERN_BLOCK : GATED_WIDE, stop = last_row < rows ? last_row : rows;
+            const uint32_t most = gated_columns(tokens), stop = last_row < rows ? last_row : rows;
             for (uint32_t row = (begin - first) * KERN_BLOCK, n; row < stop; row += n) {
                 n = stop - row < most ? stop - row : most;
                 gate_columns(j, &g, t, tokens, row, n, thread);

@@ -139,6 +139,33 @@ static void test_many_threads(void **state)
     }
 }
 
+/* So few tokens that gate and up are computed for many columns at once: more of them than the buffer holds of all these
+ * tokens. *state is the model. */
+static void test_few_tokens_of_a_wide_model(void **state)
+{
+    struct tiny t;
+    tiny_init(&t);
+    t.type = ((const struct model *)*state)->type;
+    t.ffn = 2080;
+    struct gguf *g = model_file_tiny(&t);
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct backend *b = tiny_backend(g, &(struct tiny_backend_config){.threads = threads});
+        struct backend_seq want, s;
+        backend_seq_init(&want, b, 40, 5, 0);
+        backend_seq_run(b, &want, 40);
+        sane(&want);
+        for (uint32_t n = 1; n <= 8; n++) {
+            backend_seq_init(&s, b, 40, 5, 20);
+            backend_seq_run(b, &s, n);
+            backend_seq_same_logits(&want, &s);
+            backend_seq_fini(&s);
+        }
+        backend_seq_fini(&want);
+        backend_free(b);
+    }
+    gguf_close(g);
+}
+
 /* --- a fixture: one Q4_1 model, and for each KV type a backend of two threads and a sequence computed alone, as the
  * standard --- */
 
@@ -523,7 +550,7 @@ static const struct {
 
 int main(void)
 {
-    struct CMUnitTest tests[N_MODELS + KERN_KV_TYPES * N_KV + 9] = {{0}};
+    struct CMUnitTest tests[N_MODELS + KERN_KV_TYPES * N_KV + 11] = {{0}};
     char names[N_MODELS][64], kv_names[KERN_KV_TYPES][N_KV][64];
     size_t n = 0;
     for (size_t i = 0; i < N_MODELS; i++) {
@@ -542,6 +569,8 @@ int main(void)
         cmocka_unit_test(test_hidden_state),
         cmocka_unit_test(test_embeddings_as_input),
         cmocka_unit_test_setup(test_what_cannot_run, choose),
+        {"few tokens: F32", test_few_tokens_of_a_wide_model, NULL, NULL, (void *)&models[0]},
+        {"few tokens: Q8_0", test_few_tokens_of_a_wide_model, NULL, NULL, (void *)&models[6]},
         {"long batches: F32", test_long_batches, NULL, NULL, (void *)&models[0]},
         {"long batches: Q8_0", test_long_batches, NULL, NULL, (void *)&models[6]},
         {"long batches: Q4_K", test_long_batches, NULL, NULL, (void *)&models[18]},

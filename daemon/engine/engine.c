@@ -218,6 +218,7 @@ static void *engine_main(void *arg)
     pthread_mutex_lock(&e->core.own);
     energy_open(&e->core.energy, e->core.config.root ? e->core.config.root : "");
     int r = load_all(e);
+    energy_skip(&e->core.energy, clock_now_usec());
     pthread_mutex_lock(&m->lock);
     m->state = r < 0 ? ENGINE_FAILED : ENGINE_READY;
     if (r < 0) m->error = strdup(error_text(r));

@@ -22,6 +22,9 @@ struct energy {
 void energy_open(struct energy *e, const char *root);
 void energy_close(struct energy *e);
 
+/* The time since the last reading was not idle, although no step ran: the model was loaded. */
+void energy_skip(struct energy *e, uint64_t now);
+
 static inline bool energy_known(const struct energy *e)
 {
     return e->counters.n > 0;

@@ -104,6 +104,17 @@ static void test_idle_power_is_taken_off(void **state)
     assert_near(done(0).prompt_j, (90 - idle) * 0.1);
 }
 
+/* Loading takes all CPUs. */
+static void test_loading_is_not_idle(void **state)
+{
+    pass(30 * S, 90);
+    energy_skip(&f.e, f.now);
+    pass(600 * MS, 0);
+    step(100 * MS, 90, 50, 0, true);
+    assert_near(f.e.idle_watts, 0);
+    assert_near(done(0).prompt_j, 9);
+}
+
 static void test_tokens_share(void **state)
 {
     f.seqs[1].generated = 1;
@@ -183,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_idle_power_is_taken_off, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_loading_is_not_idle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_tokens_share, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readings_are_rare, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cached_tokens_save, setup, teardown),

@@ -27,13 +27,13 @@
 /*
  * A job is open while OPEN is set in @gate, whose other bits count the workers inside. An increment of @round tells
  * workers of it; they enter, take items from @next until none are left, and leave. The caller takes items too; when
- * none are left, it shuts the gate and waits for those inside, so that no worker can
- * access a finished job. A worker that wakes late, because other processes have its CPU, finds the gate shut, and the
- * caller does not wait for it.
+ * none are left, it shuts the gate and waits for those inside, so that no worker can access a finished job. A worker
+ * that wakes late, because other processes have its CPU, finds the gate shut, and the caller does not wait for it.
  *
  * If other processes share a worker's CPU, the worker leaves before its time slice ends, so that it is not inside while
- * it is off the CPU (timeslice.h). If the kernel wakes a worker on the caller's CPU, because no CPU is idle, the worker
- * moves to another one: two threads of the pool that take turns on one CPU are slower than one.
+ * it is off the CPU (timeslice.h). The caller does not: the others would wait for it anyway. If the kernel wakes a
+ * worker on the caller's CPU, because no CPU is idle, the worker moves to another one: two threads of the pool that
+ * take turns on one CPU are slower than one.
  */
 struct compute_pool {
     uint32_t threads, started; /* started: workers that run, threads - 1 when complete */
@@ -44,8 +44,7 @@ struct compute_pool {
     compute_fn fn;
     void *ctx;
     uint32_t n, grain;
-    struct timing *timing;  /* NULL: not timed */
-    struct timeslice slice; /* the caller's */
+    struct timing *timing; /* NULL: not timed */
 
     _Alignas(64) _Atomic uint32_t round; /* futex of the workers */
     _Alignas(64) _Atomic uint64_t next;  /* first item that no thread has taken */
@@ -85,11 +84,11 @@ static uint32_t piece(struct compute_pool *p)
     return share > p->grain ? p->grain : share < least ? least : share;
 }
 
-/* Take items until none are left, or until the thread's time slice ends. */
+/* Take items until none are left, or until the time slice @slice ends; NULL: only when none are left. */
 static void work(struct compute_pool *p, struct timeslice *slice, uint32_t thread)
 {
     for (;;) {
-        if (timeslice_shared(slice)) {
+        if (slice && timeslice_shared(slice)) {
             timeslice_check(slice);
             if (timeslice_ends(slice)) return;
         }
@@ -229,8 +228,7 @@ void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t
     atomic_store(&p->next, 0);
     atomic_store(&p->gate, OPEN);
     publish(p);
-    timeslice_start(&p->slice);
-    for (work(p, &p->slice, 0); timeslice_ends(&p->slice); work(p, &p->slice, 0)) timeslice_yield(&p->slice);
+    work(p, NULL, 0);
     atomic_fetch_and(&p->gate, ~OPEN);
     uint64_t done = p->timing ? now_ns() : 0;
     wait_idle(p);
@@ -249,7 +247,6 @@ int compute_pool_new(struct compute_pool **out, uint32_t threads)
     struct compute_pool *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
     if (!p) return error_say(-ENOMEM, "out of memory for the compute pool");
     memset(p, 0, sizeof(*p));
-    timeslice_init(&p->slice);
     p->threads = threads;
     p->cpus = cpus;
     /* With fewer CPUs than threads, spinning keeps the others from working. */

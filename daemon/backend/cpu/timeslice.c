@@ -30,15 +30,6 @@ void timeslice_init(struct timeslice *t)
     timeslice_woke(t);
 }
 
-void timeslice_start(struct timeslice *t)
-{
-    uint64_t now = clock_now_usec();
-    if (now - t->seen > GAP)
-        timeslice_woke(t);
-    else
-        t->seen = now;
-}
-
 void timeslice_woke(struct timeslice *t)
 {
     t->seen = clock_now_usec();

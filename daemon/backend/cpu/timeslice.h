@@ -30,9 +30,6 @@ void timeslice_init(struct timeslice *t);
 /* The thread has slept of its own will; the time does not count as taken away. */
 void timeslice_woke(struct timeslice *t);
 
-/* Work begins. The thread may have slept since the last call. */
-void timeslice_start(struct timeslice *t);
-
 /* Call this often, between pieces of work and while waiting. True: the thread was off its CPU since the last call. */
 bool timeslice_check(struct timeslice *t);
 

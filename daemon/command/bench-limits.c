@@ -8,6 +8,7 @@
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/command/bench-loops.h"
 #include "daemon/command/bench.h"
+#include "libcommon/cgroup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <stdatomic.h>
@@ -117,13 +118,14 @@ static size_t cache_sharers(void)
     return n;
 }
 
-/* A multiple of HUGE_PAGE. */
+/* A multiple of HUGE_PAGE. Virtual machines can have many more CPUs configured than are online. */
 static size_t buffer_size(void)
 {
-    long conf = sysconf(_SC_NPROCESSORS_CONF);
-    size_t cpus = conf > 0 ? (size_t)conf : 1, share = cache_sharers();
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t cpus = online > 0 ? (size_t)online : 1, share = cache_sharers();
     size_t caches = share > 0 && cpus > share ? (cpus + share - 1) / share : 1;
-    size_t size = TIMES * caches * cache_size();
+    size_t size = TIMES * caches * cache_size(), half = cgroup_memory_available("") / 2;
+    if (half > 0 && size > half) size = half;
     return ((size > LEAST ? size : LEAST) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 }
 

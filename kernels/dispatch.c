@@ -13,6 +13,8 @@ static const char *const limits[] = {"scalar", "avx2", "avx512", "amx"};
 
 #define TABLES 4 /* at most; index as in limits */
 
+bool kern_one_stream;
+
 #ifdef __x86_64__
 static bool have_avx2_fma(void)
 {
@@ -26,11 +28,8 @@ static bool have_f16c(void) /* some compilers' __builtin_cpu_supports does not k
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-bool kern_one_stream;
-
 static bool have_avx512(void)
 {
-    kern_one_stream = __builtin_cpu_is("amd");
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vnni");
@@ -70,6 +69,7 @@ static size_t tables(const struct kernels *out[TABLES])
     if (!avx2 || !have_f16c()) return n;
     out[n++] = &kernels_avx2;
     if (!have_avx512()) return n;
+    kern_one_stream = __builtin_cpu_is("amd");
     out[n++] = &kernels_avx512;
     if (cpu_has_amx() && !why_no_tiles()) out[n++] = &kernels_amx;
     return n;

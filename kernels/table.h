@@ -80,6 +80,8 @@ KERN_DECLARE(scalar);
 KERN_DECLARE(scalar_fma);
 KERN_DECLARE(avx2);                      /* AVX2, FMA, F16C */
 KERN_DECLARE(avx512);                    /* AVX-512 F, BW, VL, DQ, VNNI */
-extern bool kern_one_stream; /* memory is read fastest from one place at a time; set by dispatch.c */
 extern const struct kernels kernels_amx; /* the same and AMX-TILE, AMX-INT8 */
+
+/* A single thread reads memory fastest from one place at a time. dispatch.c sets it when it looks for AVX-512. */
+extern bool kern_one_stream;
 #endif

@@ -15,7 +15,7 @@ static const char usage[] = "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,
                             "  -p, --prefill N      prompt tokens (default: 512)\n"
                             "  -n, --decode N       steps of each decode (default: 64)\n"
                             "  -b, --batch LIST     sequences decoded together (default: 1,4,16)\n"
-                            "  -t, --threads LIST   compute threads (default: physical cores); with several\n"
+                            "  -t, --threads LIST   compute threads (default: as for serve); with several\n"
                             "                       numbers also print a table of the speed by threads\n"
                             "  -r, --repeat N       number of measurements, 1 to 99 (default: 3)\n"
                             "      --depth LIST     tokens already in each sequence (default: 0)\n"

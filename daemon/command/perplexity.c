@@ -16,7 +16,7 @@ static const char usage[] = "usage: hobd perplexity -m FILE -f TEXT [-c 512] [--
                             "  -c, --ctx N          tokens of a window (default: 512)\n"
                             "      --chunks N       score only the first N windows (default: all)\n"
                             "      --kv-type TYPE   KV type: f32, f16 or q8 (default: f32)\n"
-                            "  -t, --threads N      compute threads (default: physical cores)\n"
+                            "  -t, --threads N      compute threads (default: as for serve)\n"
                             "      --json           print one JSON object\n"
                             "      --help           print this help\n";
 

@@ -5,7 +5,7 @@ beside a process that never sleeps, bound to one CPU.
 usage: busy.py [-t THREADS] [-c CPU] [-r ROUNDS] [--peer PEERDIR] MODEL
   -t       threads of both sides (the CPUs that are online);  -c  the other process's CPU (1)
   -r       rounds (3); medians are printed
-  --peer   also runs llama-bench; PEERDIR as for compare.sh, MODEL then is a name in PEERDIR/models
+  --peer   also runs llama-bench; PEERDIR as for table.py, MODEL then is a name in PEERDIR/models
   HOBD     in the environment: the hobd to run (default: build/daemon/hobd)
 left: the part of the CPUs' time that the other process did not use. kept: busy / quiet. ratio: kept / left.
 foreign: CPUs' worth of work by everyone else; the figures mean nothing if it is more than a few hundredths."""

@@ -73,6 +73,13 @@ static void learn(const struct energy *e, double *token, int kind, double joules
     *token += (joules / all - *token) * (*token > 0 ? n / (n + LEARN) : 1);
 }
 
+/* The account that the energy of @s counts for; NULL: it is the daemon's own. */
+static struct user_counts *account_of(const struct seq *s)
+{
+    const struct request *r = s->request;
+    return r->user && !r->control.internal ? &r->user->counts : NULL;
+}
+
 /* Read the counters, and share the energy among the sequences. */
 static void settle(struct energy *e, struct seq_list *all, uint64_t now)
 {
@@ -85,7 +92,7 @@ static void settle(struct energy *e, struct seq_list *all, uint64_t now)
         x->prompt += of_prompt;
         x->answer += of_answer;
         x->pending[0] = x->pending[1] = 0;
-        if (s->request->user && !s->request->control.internal) s->request->user->counts.joules += of_prompt + of_answer;
+        if (account_of(s)) account_of(s)->joules += of_prompt + of_answer;
     }
     if (joules >= 0) {
         learn(e, &e->prompt_token, 0, net);
@@ -114,7 +121,7 @@ void energy_done(struct energy *e, struct seq_list *all, struct seq *s, uint64_t
     if (e->pending[0] + e->pending[1]) settle(e, all, now);
     if (!energy_known(e)) return;
     double saved = s->nth == 0 ? e->prompt_token * (double)s->cached : 0;
-    if (s->request->user) s->request->user->counts.joules_saved += saved;
+    if (account_of(s)) account_of(s)->joules_saved += saved;
     ev->energy = (struct proto_energy){.known = true,
                                        .prompt_j = s->energy.prompt,
                                        .token_j = s->generated ? s->energy.answer / s->generated : 0,

@@ -158,6 +158,19 @@ static void test_cached_tokens_save(void **state)
     assert_near(done(1).saved_j, 0);
 }
 
+/* The daemon's own requests are on no account. */
+static void test_internal_requests(void **state)
+{
+    f.requests[0].control.internal = true;
+    step(100 * MS, 10, 10, 30, true);
+    f.seqs[0].cached = 100;
+    assert_near(done(0).saved_j, 2.5);
+    assert_near(f.seqs[0].energy.prompt, 0.25);
+    assert_near(f.users[0].counts.joules, 0);
+    assert_near(f.users[0].counts.joules_saved, 0);
+    assert_near(f.users[1].counts.joules, 0.75);
+}
+
 /* The tokens of a sequence that failed meanwhile are not others'. */
 static void test_who_left_took_its_share(void **state)
 {
@@ -198,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tokens_share, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readings_are_rare, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cached_tokens_save, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_internal_requests, setup, teardown),
         cmocka_unit_test_setup_teardown(test_who_left_took_its_share, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_times_are_not_measured, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* @cpu is the first of its core's threads among @allowed. */
 static bool leads_core(int cpu, const cpu_set_t *allowed, const char *root)
@@ -45,7 +46,8 @@ void cpu_count(struct cpu_count *out)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof(set), &set)) CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof(set), &set)) /* the machine has more CPUs than a set: count those that are online */
+        for (long c = 0; c < CPU_SETSIZE && c < sysconf(_SC_NPROCESSORS_ONLN); c++) CPU_SET((size_t)c, &set);
     cpu_count_of(out, &set, "");
 }
 

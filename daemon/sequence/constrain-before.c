@@ -57,11 +57,12 @@ static int feed(const struct constrain *x, struct channel_parser *p, struct deto
     return r;
 }
 
-/* Does the grammar allow the text that token @id has behind the mark of the answer? 1; 0; -errno. */
-static int allows(struct constrain *x, bool begun, bool partial, const struct buf *text)
+/* A token was read by @p. Does the grammar allow its @text of the answer? @partial: the beginning of a character is
+ * held back, which the grammar has not seen, and which would be text in front of the answer. 1; 0; -errno. */
+static int allows(struct constrain *x, const struct channel_parser *p, bool partial, const struct buf *text)
 {
-    if (!begun) return text->len == 0;
-    if (partial) return 0; /* the beginning of a character, which the grammar has not seen */
+    if (partial && strcmp(p->ops->channel(p), CHANNEL_ANSWER) == 0) return 0;
+    if (!has_begun(p)) return text->len == 0;
     return text->len ? grammar_state_accept_bytes(x->st, text->data, text->len) : 1;
 }
 
@@ -77,7 +78,7 @@ int constrain_accept_before(struct constrain *x, int32_t id)
     bool begun = r == 0 && has_begun(p);
     if (r == 0) r = tokens_push(&x->before, id, 0);
     if (r == 0) {
-        r = allows(x, begun, d.n_pending > 0, &c.text);
+        r = allows(x, p, d.n_pending > 0, &c.text);
         if (r <= 0) x->before.n--;
         r = r > 0 ? 0 : r == 0 ? -EAGAIN : r;
     }

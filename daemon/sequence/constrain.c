@@ -27,8 +27,10 @@ static int apply(struct logits_processor *p, struct logits_row *row, const struc
 /* Token @id is not taken, and another one is to be sampled. -EAGAIN; or an error. */
 static int refuse(struct constrain *x, int32_t id)
 {
+    if (x->n_refused == CONSTRAIN_REFUSED_MAX) /* a mark of the format: no list has it, and it would be sampled again */
+        return error_say(-EDOM, "the model does not begin the answer");
     x->mask[id >> 6] &= ~(UINT64_C(1) << (id & 63));
-    if (x->n_refused < CONSTRAIN_REFUSED_MAX) x->refused[x->n_refused++] = id;
+    x->refused[x->n_refused++] = id;
     bool others = x->n_refused < CONSTRAIN_REFUSED_MAX;
     for (size_t i = 0; others && i < token_trie_words(x->c.trie); i++)
         if (x->mask[i]) return -EAGAIN;

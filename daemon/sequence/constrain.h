@@ -9,9 +9,9 @@
  * that would end the answer or begin it with other text.
  * - Bytes that must follow are taken as the tokens that the tokenizer makes of them: at such a place exactly one token
  *   is allowed, so that a step can compute several of them (constrain_forced).
- * - With @close the shortest completion of the answer always fits into the tokens that are left. A token after which it
- *   would not is refused, and another one is sampled; after REFUSED_MAX refusals, and when nothing else is left, the
- *   tokens of the shortest completion follow.
+ * - With @close the shortest completion of the answer always fits into the tokens that are left, unless the tokens
+ *   before the answer leave too few. A token after which it would not is refused, and another one is sampled; after
+ *   REFUSED_MAX refusals, and when nothing else is left, the tokens of the shortest completion follow.
  */
 #include "daemon/output/channel.h"
 #include "daemon/sample/sampling.h"

@@ -241,6 +241,70 @@ static void test_marks_come_first(void **state)
     assert_true(id >= CHANNEL && id < STOP);
 }
 
+/* Half a character before the marks would become text before the answer at the next mark. */
+static void test_no_half_character_first(void **state)
+{
+    struct fixture *f = *state;
+    const struct constrain_config c = {.max_tokens = 100, .format = &channel_harmony};
+    assert_int_equal(constrain(f, "root ::= \"yes\"", &c), 0);
+    assert_int_equal(PICK(f, 0xc3, CHANNEL), CHANNEL);
+    assert_int_equal(PICK(f, FINAL), FINAL);
+    assert_int_equal(PICK(f, MESSAGE), MESSAGE);
+    assert_int_equal(PICK(f, 0xc3, 'q'), 'y');
+}
+
+/* A format that never reaches the answer, although all tokens and marks are its text. */
+static int never_text(struct channel_parser *p, const char *text, size_t len, struct channel_sink *sink)
+{
+    return sink->text(sink, CHANNEL_ANSWER, text, len);
+}
+
+static bool never(const struct channel_parser *p)
+{
+    return false;
+}
+
+static const char *never_channel(const struct channel_parser *p)
+{
+    return CHANNEL_ANSWER;
+}
+
+static int never_clone(const struct channel_parser *p, struct channel_parser **out)
+{
+    *out = calloc(1, sizeof(**out));
+    assert_non_null(*out);
+    **out = *p;
+    return 0;
+}
+
+static void never_free(struct channel_parser *p)
+{
+    free(p);
+}
+
+static int never_new(const struct channel_format *f, struct channel_parser **out)
+{
+    static const struct channel_parser_ops ops = {.text = never_text,
+                                                  .control = never_text,
+                                                  .ends_part = never,
+                                                  .channel = never_channel,
+                                                  .answers = never,
+                                                  .clone = never_clone,
+                                                  .free = never_free};
+    return never_clone(&(struct channel_parser){.ops = &ops}, out);
+}
+
+/* More refusals than the list has room for end the answer. */
+static void test_the_answer_never_begins(void **state)
+{
+    struct fixture *f = *state;
+    static const struct channel_format format = {.new_parser = never_new};
+    const struct constrain_config c = {.max_tokens = 100, .format = &format};
+    assert_int_equal(constrain(f, "root ::= \"yes\"", &c), 0);
+    assert_int_equal(PICK(f, 'y'), -EDOM);
+    assert_non_null(strstr(error_text(-EDOM), "does not begin the answer"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +316,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_close_is_taken_back, setup, teardown),
         cmocka_unit_test_setup_teardown(test_after_thinking, setup, teardown),
         cmocka_unit_test_setup_teardown(test_marks_come_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_half_character_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_answer_never_begins, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static void rollback(struct logits_processor *p, size_t n)
         grammar_state_rollback(x->st, n);
     else
         replay(x, x->before.n - (n - in_answer));
-    if (x->closes && grammar_state_accepts(x->st) < x->closes_from) x->closes = false;
+    if (x->closes && grammar_state_accepts(x->st) <= x->closes_from) x->closes = false;
 }
 
 static void fini(struct logits_processor *p)

@@ -305,6 +305,22 @@ static void test_the_answer_never_begins(void **state)
     assert_non_null(strstr(error_text(-EDOM), "does not begin the answer"));
 }
 
+/* The shortest completion began with the answer: taken back into the thinking, which is shorter then, the answer is
+ * free again. */
+static void test_close_is_taken_back_with_the_thinking(void **state)
+{
+    struct fixture *f = *state;
+    static const int32_t thought[] = {CHANNEL, 'a', MESSAGE, 'q', 'q', 'q', END, START, CHANNEL, FINAL, MESSAGE};
+    const size_t n = sizeof(thought) / sizeof(*thought);
+    const struct constrain_config c = {.max_tokens = (uint32_t)n + 1, .close = true, .format = &channel_harmony};
+    assert_int_equal(constrain(f, "root ::= [a-k] \"x\" | \"7\"", &c), 0);
+    for (size_t i = 0; i < n; i++) assert_int_equal(pick(f, &f->sampling, &thought[i], 1), thought[i]);
+    assert_int_equal(PICK(f, 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'), '7');
+    sampling_rollback(&f->sampling, n + 1 - 3);
+    for (size_t i = n - 5; i < n; i++) assert_int_equal(pick(f, &f->sampling, &thought[i], 1), thought[i]);
+    assert_int_equal(PICK(f, 'a', 'b'), 'a');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +334,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_marks_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_half_character_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_answer_never_begins, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_close_is_taken_back_with_the_thinking, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

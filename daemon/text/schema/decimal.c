@@ -47,7 +47,7 @@ int decimal_parse(struct jj_arena *a, const char *text, size_t n, struct decimal
 
 static int compare_sizes(const struct decimal *x, const struct decimal *y)
 {
-    int64_t a = (int64_t)x->n + x->exponent, b = (int64_t)y->n + y->exponent;
+    int64_t a = decimal_size(x), b = decimal_size(y);
     if (a != b) return a < b ? -1 : 1;
     uint32_t n = x->n < y->n ? x->n : y->n;
     int r = memcmp(x->digits, y->digits, n);
@@ -68,7 +68,7 @@ bool decimal_is_integer(const struct decimal *x)
 
 bool decimal_plain(const struct decimal *x, char *whole, char *part)
 {
-    int64_t before = (int64_t)x->n + x->exponent, behind = x->exponent < 0 ? -(int64_t)x->exponent : 0;
+    int64_t before = decimal_size(x), behind = x->exponent < 0 ? -(int64_t)x->exponent : 0;
     if (before > DECIMAL_DIGITS_MAX || behind > DECIMAL_DIGITS_MAX) return false;
     size_t w = 0, p = 0;
     if (x->n > 0)

@@ -19,6 +19,13 @@ struct decimal {
 int decimal_parse(struct jj_arena *a, const char *text, size_t n, struct decimal *out);
 int decimal_compare(const struct decimal *x, const struct decimal *y); /* < 0, 0, > 0 */
 bool decimal_is_integer(const struct decimal *x);
+
+/* Digits before the point; 0 or less: the number is under 1. */
+static inline int64_t decimal_size(const struct decimal *x)
+{
+    return (int64_t)x->n + x->exponent;
+}
+
 /* Without exponent: the digits before the point ("0" if there are none) and behind it. @whole and @part have room for
  * DECIMAL_DIGITS_MAX + 1 bytes. False: the number is longer. */
 bool decimal_plain(const struct decimal *x, char *whole, char *part);

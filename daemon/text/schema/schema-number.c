@@ -110,8 +110,8 @@ static bool apply_factors(struct making *m, expr_t *positive, expr_t *negative)
             if (!c->err) schema_refuse(c, m->shape->factors->at, "beside other limits, or of this size");
             return false;
         }
-        if (!expr_is_regular(c->b, e)) { /* all of them; a side that is empty stays so */
-            *positive = *positive == expr_none(c->b) ? *positive : e;
+        if (!expr_is_regular(c->b, e)) { /* all of them; a side that is empty, or only 0, stays so */
+            *positive = *positive == expr_none(c->b) || m->shape->hi.value ? *positive : e;
             *negative = *negative == expr_none(c->b) ? *negative : e;
             return true;
         }
@@ -166,7 +166,7 @@ static bool listed(struct making *m, expr_t *out)
     const struct shape *s = m->shape;
     char w[DECIMAL_DIGITS_MAX + 1], p[DECIMAL_DIGITS_MAX + 1];
     if (!m->integer || !s->factors || !s->lo.value || !s->hi.value) return false;
-    if (s->lo.value->n + s->lo.value->exponent > 9 || s->hi.value->n + s->hi.value->exponent > 9) return false;
+    if (decimal_size(s->lo.value) > 9 || decimal_size(s->hi.value) > 9) return false;
     long edge[2];
     for (int i = 0; i < 2; i++) {
         const struct decimal *v = i ? s->hi.value : s->lo.value;

@@ -67,8 +67,8 @@ static bool admits_array(struct schema *c, const struct shape *s, const struct t
         for (uint32_t i = k->from; i < v->count; i++) n += schema_admits(c, &k->demand, v->child[i]);
         if (n < k->min || n > k->max) return false;
     }
-    for (uint32_t i = 0; s->unique && i < v->count && schema_step(c); i++)
-        for (uint32_t j = 0; j < i; j++)
+    for (uint32_t i = 0; s->unique && i < v->count; i++)
+        for (uint32_t j = 0; j < i && schema_step(c); j++)
             if (values_equal(v->child[i], v->child[j])) return false;
     return !c->err;
 }

@@ -118,6 +118,19 @@ static void long_texts(void **state)
     buf_fini(&s);
 }
 
+/* All pairs of elements are compared. */
+static void many_different_elements(void **state)
+{
+    (void)state;
+    struct buf s = BUF_INIT;
+    assert_int_equal(buf_puts(&s, "{\"uniqueItems\":true,\"const\":["), 0);
+    for (int i = 0; i < 3000; i++) assert_int_equal(buf_printf(&s, "%d,", i), 0);
+    assert_int_equal(buf_puts(&s, "2999]}"), 0);
+    assert_int_equal(compile(&s, false, NULL), -E2BIG);
+    assert_non_null(strstr(error_text(-E2BIG), "steps"));
+    buf_fini(&s);
+}
+
 static void lenient_schemas_list_what_they_ignore(void **state)
 {
     (void)state;
@@ -140,6 +153,7 @@ int main(void)
         cmocka_unit_test(long_chains_of_references),
         cmocka_unit_test(combinations_that_grow_exponentially),
         cmocka_unit_test(long_texts),
+        cmocka_unit_test(many_different_elements),
         cmocka_unit_test(lenient_schemas_list_what_they_ignore),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,10 +22,11 @@ static int hex_digits(struct gbnf *p, unsigned n, uint32_t *cp)
     size_t begin = p->at - 2;
     *cp = 0;
     for (unsigned i = 0; i < n; i++) {
-        char c = gbnf_peek(p);
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a') + 10;
-        if (digit > 15) return gbnf_error(p, begin, "an escape needs %u hexadecimal digits", n);
-        *cp = *cp << 4 | digit;
+        char c = gbnf_peek(p), lower = (char)(c | 0x20);
+        bool decimal = c >= '0' && c <= '9';
+        if (!decimal && (lower < 'a' || lower > 'f'))
+            return gbnf_error(p, begin, "an escape needs %u hexadecimal digits", n);
+        *cp = *cp << 4 | (uint32_t)(decimal ? c - '0' : lower - 'a' + 10);
         p->at++;
     }
     if (*cp > 0x10ffff || (*cp >= 0xd800 && *cp <= 0xdfff)) return gbnf_error(p, begin, "the escape is no character");

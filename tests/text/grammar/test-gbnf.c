@@ -113,6 +113,7 @@ static const struct {
     {"root ::= \"a\"{99999999}", "line 1, column 14: more than 1000000 repetitions"},
     {"root ::= \"\\q\"", "line 1, column 11: an unknown escape"},
     {"root ::= \"\\x4\"", "line 1, column 11: an escape needs 2 hexadecimal digits"},
+    {"root ::= \"\\x4@\"", "line 1, column 11: an escape needs 2 hexadecimal digits"},
     {"root ::= \"\\uD800\"", "line 1, column 11: the escape is no character"},
     {"root ::= \"\xff\"", "line 1, column 11: invalid UTF-8"},
     {"root ::= <x>", "line 1, column 10: tokens need a model"},

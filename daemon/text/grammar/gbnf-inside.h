@@ -19,6 +19,8 @@ struct gbnf {
     size_t n, at;
     struct gbnf_rule *rules;
     size_t n_rules, cap_rules;
+    uint32_t *table; /* of rules by their name: open addressing, index plus 1 */
+    size_t mask;
     unsigned depth;
 };
 

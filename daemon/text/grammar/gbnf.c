@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 int gbnf_error(const struct gbnf *p, size_t at, const char *fmt, ...)
 {
@@ -30,6 +31,34 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
 }
 
+/* The slot of the rule with this name; a free one: there is none. */
+static size_t slot_of(const struct gbnf *p, size_t name, size_t len)
+{
+    size_t at = XXH3_64bits(p->s + name, len) & p->mask;
+    for (; p->table[at]; at = (at + 1) & p->mask) {
+        const struct gbnf_rule *x = &p->rules[p->table[at] - 1];
+        if (x->len == len && !memcmp(p->s + x->name, p->s + name, len)) break;
+    }
+    return at;
+}
+
+/* Makes room for one more rule. */
+static int widen(struct gbnf *p)
+{
+    if (p->n_rules < p->cap_rules) return 0;
+    size_t cap = p->cap_rules ? p->cap_rules * 2 : 32;
+    struct gbnf_rule *v = reallocarray(p->rules, cap, sizeof(*v));
+    if (v) p->rules = v;
+    uint32_t *table = v ? calloc(cap * 2, sizeof(*table)) : NULL;
+    if (!table) return error_origin(-ENOMEM);
+    free(p->table);
+    p->table = table;
+    p->mask = cap * 2 - 1;
+    p->cap_rules = cap;
+    for (size_t i = 0; i < p->n_rules; i++) table[slot_of(p, p->rules[i].name, p->rules[i].len)] = (uint32_t)i + 1;
+    return 0;
+}
+
 /* The rule with the name at the place, which is new if nobody has used it. */
 static int rule_at(struct gbnf *p, struct gbnf_rule **out)
 {
@@ -37,20 +66,14 @@ static int rule_at(struct gbnf *p, struct gbnf_rule **out)
     while (p->at < p->n && is_name(p->s[p->at])) p->at++;
     size_t len = p->at - begin;
     if (len == 0) return gbnf_error(p, begin, "the name of a rule is missing");
-    for (size_t i = 0; i < p->n_rules; i++)
-        if (p->rules[i].len == len && !memcmp(p->s + p->rules[i].name, p->s + begin, len)) {
-            *out = &p->rules[i];
-            return 0;
-        }
-    if (p->n_rules == p->cap_rules) {
-        size_t cap = p->cap_rules ? p->cap_rules * 2 : 32;
-        struct gbnf_rule *v = reallocarray(p->rules, cap, sizeof(*v));
-        if (!v) return error_origin(-ENOMEM);
-        p->rules = v;
-        p->cap_rules = cap;
+    int r = widen(p);
+    if (r < 0) return r;
+    uint32_t *slot = &p->table[slot_of(p, begin, len)];
+    if (!*slot) {
+        p->rules[p->n_rules++] = (struct gbnf_rule){begin, len, expr_rule(p->b), false};
+        *slot = (uint32_t)p->n_rules;
     }
-    *out = &p->rules[p->n_rules++];
-    **out = (struct gbnf_rule){begin, len, expr_rule(p->b), false};
+    *out = &p->rules[*slot - 1];
     return 0;
 }
 
@@ -205,5 +228,6 @@ int gbnf_parse(struct grammar_builder *b, const char *s, size_t n, const struct 
     struct gbnf p = {.b = b, .t = t, .s = s, .n = n};
     int r = parse(&p, root);
     free(p.rules);
+    free(p.table);
     return r;
 }

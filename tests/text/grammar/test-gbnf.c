@@ -165,6 +165,23 @@ static void tokens_are_found_by_text_and_id(void **state)
     tokenizer_free(tok);
 }
 
+/* Each rule is that of its name, before and behind its definition. */
+static void many_rules(void **state)
+{
+    struct buf text = BUF_INIT;
+    struct grammar *g;
+    assert_int_equal(buf_puts(&text, "root ::= r0 r299\n"), 0);
+    for (int i = 0; i < 300; i++)
+        assert_int_equal(buf_printf(&text, "r%d ::= \"%d,\" r%d?\n", i, i, i % 2 ? i - 1 : i + 3), 0);
+    assert_int_equal(buf_puts(&text, "r301 ::= \"!\""), 0);
+    assert_int_equal(build(text.data, NULL, &g), 0);
+    assert_true(accepts(g, "0,3,2,5,4,299,298,!"));
+    assert_true(accepts(g, "0,299,"));
+    assert_false(accepts(g, "0,1,299,"));
+    grammar_unref(g);
+    buf_fini(&text);
+}
+
 /* A grammar cut anywhere, or with a byte changed, is refused or built, and nothing else happens. */
 static void broken_grammars_are_survived(void **state)
 {
@@ -188,9 +205,8 @@ static void broken_grammars_are_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constructs_accept_and_refuse),
-        cmocka_unit_test(errors_name_their_place),
-        cmocka_unit_test(tokens_are_found_by_text_and_id),
+        cmocka_unit_test(constructs_accept_and_refuse),    cmocka_unit_test(errors_name_their_place),
+        cmocka_unit_test(tokens_are_found_by_text_and_id), cmocka_unit_test(many_rules),
         cmocka_unit_test(broken_grammars_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,7 +149,9 @@ static bool add_posix(struct regex_parser *p, struct range_list *l, int *r)
     if (!end || end + 1 == p->s + p->n || end[1] != ']') return false;
     bool others = *name == '^';
     name += others;
-    if (!add_named(l, name, (size_t)(end - name), others, r) || end - name < 2)
+    size_t len = (size_t)(end - name);
+    bool cases = p->fold && len == 5 && (!memcmp(name, "lower", len) || !memcmp(name, "upper", len));
+    if (!add_named(l, cases ? "alpha" : name, len, others, r) || len < 2)
         *r = regex_error(p, p->at, "no class has the name '%.*s'", (int)(end - name), name);
     p->at = (size_t)(end + 2 - p->s);
     return true;

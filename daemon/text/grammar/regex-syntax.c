@@ -87,23 +87,28 @@ static int group(struct regex_parser *p, expr_t *e)
     return r;
 }
 
-static int quoted(struct regex_parser *p, expr_t *e)
+/* \Q...\E. The last character is *e, to which a repetition belongs; those before it become parts of the sequence. */
+static int quoted(struct regex_parser *p, struct expr_list *parts, expr_t *e)
 {
-    struct expr_list parts = {0};
+    size_t begin = p->at;
     int r = 0;
+    bool empty = true;
     p->at += 2;
-    while (r == 0 && p->at < p->n && !(regex_peek(p, 0) == '\\' && regex_peek(p, 1) == 'E')) {
-        expr_t one;
+    for (; r == 0 && p->at < p->n && !(regex_peek(p, 0) == '\\' && regex_peek(p, 1) == 'E'); empty = false) {
         uint32_t cp;
         size_t at = p->at;
+        if (!empty) {
+            p->begun = true;
+            r = expr_list_push(parts, *e);
+        }
         p->at += utf8_decode(p->s + p->at, p->n - p->at, &cp);
-        r = regex_char(p, cp, at, &one);
-        if (r == 0) r = expr_list_push(&parts, one);
+        if (r == 0) r = regex_char(p, cp, at, e);
     }
     if (p->at < p->n) p->at += 2;
-    if (r == 0) *e = expr_seq(p->b, parts.e, parts.n);
-    free(parts.e);
-    return r;
+    if (r < 0 || !empty) return r;
+    *e = expr_empty(p->b);
+    char c = regex_peek(p, 0);
+    return c && strchr("*+?{", c) ? regex_error(p, begin, "the repetition of an empty quotation is not supported") : 0;
 }
 
 static int any(struct regex_parser *p, expr_t *e)
@@ -151,7 +156,8 @@ static bool counts(struct regex_parser *p, uint32_t *min, uint32_t *max)
     return true;
 }
 
-static int atom(struct regex_parser *p, expr_t *e)
+/* @parts: the sequence so far. */
+static int atom(struct regex_parser *p, struct expr_list *parts, expr_t *e)
 {
     uint32_t cp, min, max;
     size_t at = p->at;
@@ -162,7 +168,7 @@ static int atom(struct regex_parser *p, expr_t *e)
     if (c == '.') return any(p, e);
     if (c == '*' || c == '+' || c == '?' || (c == '{' && counts(p, &min, &max)))
         return regex_error(p, at, "nothing stands before '%c'", c);
-    if (c == '\\') return regex_peek(p, 1) == 'Q' ? quoted(p, e) : regex_escape(p, e);
+    if (c == '\\') return regex_peek(p, 1) == 'Q' ? quoted(p, parts, e) : regex_escape(p, e);
     p->at += utf8_decode(p->s + at, p->n - at, &cp);
     return regex_char(p, cp, at, e);
 }
@@ -203,7 +209,7 @@ static int sequence(struct regex_parser *p, expr_t *e)
         unsigned anchors = p->anchors;
         r = anchor(p);
         if (r) continue;
-        r = atom(p, &one);
+        r = atom(p, &parts, &one);
         if (r == 0) r = repetition(p, anchors, &one);
         if (r == 0) p->begun |= one != expr_empty(p->b);
         if (r == 0) r = expr_list_push(&parts, one);

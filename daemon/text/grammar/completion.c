@@ -57,28 +57,37 @@ static const struct symbol *symbol_at(const struct rows *r, const struct row_ite
 static uint32_t finish_of(const struct rows *r, const struct row *w, uint32_t n)
 {
     if (n == 0) return 0;
-    for (uint32_t i = 0; i < w->n_waiting; i++)
-        if (symbol_at(r, &row_waiting(w)[i])->index == n) return w->finish[i];
-    return REGEX_LEN_MAX;
+    uint32_t i = rows_first_waiting(r, w, n);
+    return i < w->n_waiting && symbol_at(r, &row_waiting(w)[i])->index == n ? w->finish[i] : REGEX_LEN_MAX;
 }
 
-/* Within one row a nonterminal may wait for others of the row, also for itself: repeats until nothing gets shorter. */
-static void relax(struct rows *r, struct row *w)
+/* The bytes behind the symbol of @x, an item of @w, up to the end of the text. */
+static uint32_t length_behind(const struct rows *r, const struct row *w, const struct row_item *x)
 {
+    const struct row *origin = x->origin == ROW_SELF ? w : &r->rows[x->origin];
+    return sum(rest_length(r, x), finish_of(r, origin, symbol_at(r, x)->lhs));
+}
+
+/* Within one row a nonterminal may wait for others of the row, also for itself: repeats until nothing gets shorter.
+ * False: the work is too much. */
+static bool relax(struct rows *r, struct row *w)
+{
+    const struct row_item *v = row_waiting(w);
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t i = 0; i < w->n_waiting; i++) {
-            const struct row_item *x = &row_waiting(w)[i];
-            const struct row *origin = x->origin == ROW_SELF ? w : &r->rows[x->origin];
-            uint32_t len = sum(rest_length(r, x), finish_of(r, origin, symbol_at(r, x)->lhs));
-            uint32_t n = symbol_at(r, x)->index, first = i;
-            while (first > 0 && symbol_at(r, &row_waiting(w)[first - 1])->index == n) first--;
-            for (uint32_t k = first; k < w->n_waiting && symbol_at(r, &row_waiting(w)[k])->index == n; k++) {
-                changed |= len < w->finish[k];
-                if (len < w->finish[k]) w->finish[k] = len;
+        if (!regex_work(&r->dfa.store, (size_t)w->n_waiting * 4)) return false;
+        for (uint32_t i = 0, end; i < w->n_waiting; i = end) { /* the items that wait for one nonterminal */
+            uint32_t len = REGEX_LEN_MAX;
+            for (end = i; end < w->n_waiting && symbol_at(r, &v[end])->index == symbol_at(r, &v[i])->index; end++) {
+                uint32_t own = length_behind(r, w, &v[end]);
+                if (own < len) len = own;
             }
+            if (len >= w->finish[i]) continue;
+            changed = true;
+            for (uint32_t k = i; k < end; k++) w->finish[k] = len;
         }
     }
+    return true;
 }
 
 /* Fills the finish lengths of @row and of the rows where its items began, which are older. */
@@ -86,15 +95,17 @@ static bool make_finish(struct rows *r, uint32_t row, unsigned depth)
 {
     struct row *w = &r->rows[row];
     if (row == ROW_DEAD || w->finish) return true;
-    if (depth > NESTING_MAX) return false;
     size_t items = (size_t)w->n_kernel + w->n_threads + w->n_tokens + w->n_waiting;
+    if (depth > NESTING_MAX || !regex_work(&r->dfa.store, items)) return false;
     for (size_t i = 0; i < items; i++)
         if (w->items[i].origin != ROW_SELF && !make_finish(r, w->items[i].origin, depth + 1)) return false;
     w->finish = malloc((w->n_waiting + 1) * sizeof(*w->finish));
     if (!w->finish) return false;
     for (uint32_t i = 0; i < w->n_waiting; i++) w->finish[i] = REGEX_LEN_MAX;
-    relax(r, w);
-    return true;
+    if (relax(r, w)) return true;
+    free(w->finish);
+    w->finish = NULL;
+    return false;
 }
 
 /* The thread of @row with the shortest way to the end of the text; NULL: none has a known one. *len: its length. */
@@ -103,13 +114,13 @@ static const struct row_item *nearest(struct rows *r, uint32_t row, uint32_t *le
     const struct row *w = &r->rows[row];
     const struct row_item *best = NULL;
     *len = REGEX_LEN_MAX;
+    if (!regex_work(&r->dfa.store, (size_t)w->n_threads * 4)) return NULL;
     for (uint32_t i = 0; i < w->n_threads; i++) {
         const struct row_item *x = &row_threads(w)[i];
         uint32_t own;
         if (regex_min_len(&r->dfa.store, r->dfa.states[x->state].node, DFA_SEARCH_MAX, &own) < 0) continue;
         if (own == 0) continue; /* an item behind the terminal is in the row, too */
-        const struct row *origin = x->origin == ROW_SELF ? w : &r->rows[x->origin];
-        uint32_t all = sum(sum(own, rest_length(r, x)), finish_of(r, origin, symbol_at(r, x)->lhs));
+        uint32_t all = sum(own, length_behind(r, w, x));
         if (all >= *len) continue;
         *len = all;
         best = x;

@@ -93,8 +93,7 @@ static bool add(struct rows *r, struct row_item x)
     return true;
 }
 
-/* The first item of @w that waits for nonterminal @n or a higher one. */
-static uint32_t first_waiting(const struct rows *r, const struct row *w, uint32_t n)
+uint32_t rows_first_waiting(const struct rows *r, const struct row *w, uint32_t n)
 {
     const struct row_item *v = row_waiting(w);
     uint32_t low = 0, high = w->n_waiting;
@@ -117,7 +116,7 @@ static bool complete(struct rows *r, uint32_t n, uint32_t origin, bool *accepted
     if (!add(r, (struct row_item){n, origin, 0, COMPLETED})) return false;
     if (r->work.n == before) return true;
     const struct row *w = &r->rows[origin];
-    for (uint32_t i = first_waiting(r, w, n); i < w->n_waiting; i++) {
+    for (uint32_t i = rows_first_waiting(r, w, n); i < w->n_waiting; i++) {
         const struct row_item *x = &row_waiting(w)[i];
         if (r->rules.symbols[x->dot].index != n) break;
         if (!add(r, item_advance(r, x, origin))) return false;

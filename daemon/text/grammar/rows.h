@@ -113,6 +113,8 @@ bool token_set_has(const struct token_set *set, int32_t id);
 
 /* Inside: rows-closure.c fills the scratch lists with the closure of kernel. False: failed. */
 bool rows_close(struct rows *r, bool *accepted);
+/* The first of the waiting items of @w that waits for nonterminal @n or a higher one; n_waiting: none does. */
+uint32_t rows_first_waiting(const struct rows *r, const struct row *w, uint32_t n);
 /* rows-classes.c. False: failed. */
 void rows_sort_waiting(const struct rules *g, struct row_item *v, size_t n);
 bool rows_make_classes(struct rows *r, struct row *w);

@@ -249,5 +249,6 @@ void rules_fini(struct rules *g)
     free(g->symbols);
     free(g->nonterminals);
     free(g->first_dots);
+    free(g->rest);
     *g = (struct rules){0};
 }

@@ -34,7 +34,8 @@ struct rules {
     uint32_t *first_dots; /* dots at the beginning of productions */
     struct token_set *token_sets;
     size_t n_symbols, cap_symbols, n_nonterminals, cap_nonterminals, n_first, cap_first, n_token_sets;
-    bool has_lengths; /* nonterminals[].min_len are computed */
+    uint32_t
+        *rest; /* [n_symbols] NULL: not computed. Bytes of the shortest string from a dot to its production's end */
 };
 
 /* Makes the rules of @root. The expressions of @b become the store of @d, which was empty. 0, or the error with its
@@ -56,6 +57,6 @@ bool rules_inline(struct grammar_builder *b, expr_t *root);
 bool rules_properties(struct rules *g, struct dfa *d);
 
 /* rules-length.c: the shortest string behind a dot, in bytes, that of the dot's symbol included; for a repetition after
- * @count. At least REGEX_LEN_MAX: not known. 0 or the error of @d. */
+ * @count. At least REGEX_LEN_MAX: not known. 0 or the error of @d, which has failed. */
 int rules_lengths(struct rules *g, struct dfa *d); /* to be called before the next */
 uint32_t rules_length_from(const struct rules *g, const struct dfa *d, uint32_t dot, uint32_t count);

@@ -205,6 +205,44 @@ static void ambiguity_is_bounded(void **state)
     grammar_unref(g);
 }
 
+/* Rules in a chain, whose order is such that each look at all of them finds one more length. */
+static struct grammar *build_chain(int n)
+{
+    struct buf text = BUF_INIT;
+    assert_int_equal(buf_puts(&text, "root ::= "), 0);
+    for (int i = n; i > 0; i--) assert_int_equal(buf_printf(&text, "c%d \"z\"{1000} | ", i), 0);
+    assert_int_equal(buf_puts(&text, "c0\n"), 0);
+    for (int i = 0; i < n; i++) assert_int_equal(buf_printf(&text, "c%d ::= c%d \"x\" | \"%d!\"\n", i, i + 1, i), 0);
+    assert_int_equal(buf_printf(&text, "c%d ::= \"y\"", n), 0);
+    struct grammar *g = build(text.data);
+    buf_fini(&text);
+    return g;
+}
+
+static void completions_are_bounded(void **state)
+{
+    struct grammar *g = build_chain(3000);
+    struct grammar_state *st = new_state(g);
+    struct buf out = BUF_INIT;
+    assert_int_equal(grammar_state_shortest(st, &out, 10000), -ETIME);
+    assert_int_equal(grammar_state_accept_bytes(st, "7!", 2), 1);
+    grammar_state_free(st);
+    grammar_unref(g);
+    g = build_chain(100);
+    st = new_state(g);
+    assert_int_equal(grammar_state_accept_bytes(st, "y", 1), 1);
+    assert_int_equal(grammar_state_shortest(st, &out, 10000), 0);
+    assert_int_equal(out.len, 100);
+    buf_clear(&out);
+    assert_int_equal(grammar_state_accept_bytes(st, "xx", 2), 1);
+    assert_int_equal(grammar_state_shortest(st, &out, 97), -E2BIG);
+    assert_int_equal(grammar_state_shortest(st, &out, 98), 0);
+    assert_int_equal(strspn(out.data, "x"), 98);
+    buf_fini(&out);
+    grammar_state_free(st);
+    grammar_unref(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +250,7 @@ int main(void)
         cmocka_unit_test(cut_texts_are_completed),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(ambiguity_is_bounded),
+        cmocka_unit_test(completions_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,7 +86,16 @@ static size_t bytes_of(const struct constraints *c, const uid_t *uid)
     return sum;
 }
 
-/* Forget the last used entry that nobody holds. False: there is none. */
+/* Look how large the entries are now; one that is busy is as large as before. */
+static void measure(struct constraints *c)
+{
+    for (struct entry *e = c->list; e; e = e->next) {
+        size_t bytes = grammar_bytes(e->base.grammar);
+        if (bytes) e->bytes = bytes + e->key.cap;
+    }
+}
+
+/* Forget the entry that was used longest ago, of those that nobody holds. False: there is none. */
 static bool forget_one(struct constraints *c, const uid_t *uid)
 {
     struct entry **last = NULL, *e;
@@ -102,7 +111,7 @@ static bool forget_one(struct constraints *c, const uid_t *uid)
 /* Make room within both limits, but for what is in use. -EDQUOT: the user's constraints in use are over the limit. */
 static int make_room(struct constraints *c, uid_t uid)
 {
-    for (struct entry *e = c->list; e; e = e->next) e->bytes = grammar_bytes(e->base.grammar) + e->key.cap;
+    measure(c);
     while (bytes_of(c, &uid) > CONSTRAINTS_USER_BYTES)
         if (!forget_one(c, &uid))
             return error_say(-EDQUOT, "the constraints of this user's requests take %zu MiB; the limit is %zu MiB",
@@ -203,9 +212,9 @@ int constraint_hold(struct constraints *c, const struct constraint_owner *owner,
         x = find(c, e); /* another thread may have compiled the same */
         if (!x) {
             x = steal(e);
-            x->bytes = grammar_bytes(x->base.grammar) + x->key.cap;
             x->next = c->list;
             c->list = x;
+            measure(c);
         }
         x->holds++;
         pthread_mutex_unlock(&c->lock);

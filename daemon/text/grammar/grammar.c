@@ -50,7 +50,7 @@ struct grammar *grammar_unref(struct grammar *g)
 
 size_t grammar_bytes(struct grammar *g)
 {
-    pthread_mutex_lock(&g->lock);
+    if (pthread_mutex_trylock(&g->lock)) return 0;
     size_t bytes = sizeof(*g) + g->rows.bytes + g->rows.dfa.store.bytes;
     pthread_mutex_unlock(&g->lock);
     return bytes;

@@ -32,7 +32,7 @@ static const struct tree *resource_of(const struct tree *t)
 
 static const char *resource_uri(struct schema *c, const struct tree *resource)
 {
-    for (const struct place *p = c->places; p; p = p->next)
+    for (const struct place *p = c->places; p && schema_step(c); p = p->next)
         if (!p->is_anchor && p->schema == resource) return p->name;
     return "";
 }
@@ -51,14 +51,16 @@ static const char *text_of(struct schema *c, const char *text, size_t n)
     return copy ? memcpy(copy, text, n) : "";
 }
 
-static void note_places(struct schema *c, const struct tree *t)
+/* @base: the URI around @t. Returns that of @t. */
+static const char *note_places(struct schema *c, const struct tree *t, const char *base)
 {
     const struct tree *id = id_of(c, t);
     if (id && !only_fragment(id)) {
-        const char *base = t->parent ? resource_uri(c, resource_of(t->parent)) : "";
         ((struct tree *)t)->marked = true;
         char *uri = schema_alloc(c, strlen(base) + id->count + 2);
-        if (uri) add_place(c, t, uri_resolve(uri, base, id->text, id->count), false, false);
+        if (!uri) return base;
+        base = uri_resolve(uri, base, id->text, id->count);
+        add_place(c, t, base, false, false);
     } else if (id) {
         add_place(c, t, text_of(c, id->text + 1, id->count - 1), true, false);
     }
@@ -69,9 +71,10 @@ static void note_places(struct schema *c, const struct tree *t)
     }
     const struct tree *a = tree_get(t, "$recursiveAnchor");
     if (a && a->kind == TREE_TRUE) add_place(c, t, "", true, true);
+    return base;
 }
 
-static void find_places(struct schema *c, const struct tree *t);
+static void find_places(struct schema *c, const struct tree *t, const char *base);
 
 static bool is_named(const struct tree *t, const char *const *names)
 {
@@ -81,7 +84,7 @@ static bool is_named(const struct tree *t, const char *const *names)
 }
 
 /* The schemas in the value of a keyword. */
-static void find_inside(struct schema *c, const struct tree *value)
+static void find_inside(struct schema *c, const struct tree *value, const char *base)
 {
     static const char *const schemas[] = {"not",
                                           "if",
@@ -103,18 +106,18 @@ static void find_inside(struct schema *c, const struct tree *value)
         "$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies", NULL};
     bool map = value->kind == TREE_OBJECT && is_named(value, maps);
     if (!map && !is_named(value, schemas)) return;
-    if (!map && value->kind == TREE_OBJECT) find_places(c, value);
+    if (!map && value->kind == TREE_OBJECT) find_places(c, value, base);
     for (uint32_t i = 0; (map || value->kind == TREE_ARRAY) && i < value->count; i++)
-        if (value->child[i]->kind == TREE_OBJECT) find_places(c, value->child[i]);
+        if (value->child[i]->kind == TREE_OBJECT) find_places(c, value->child[i], base);
 }
 
-/* Every $id and anchor of the schemas in @t, a schema. */
-static void find_places(struct schema *c, const struct tree *t)
+/* Every $id and anchor of the schemas in @t, a schema. @base: the URI around it. */
+static void find_places(struct schema *c, const struct tree *t, const char *base)
 {
     if (!schema_step(c) || t->kind != TREE_OBJECT) return;
-    note_places(c, t);
+    base = note_places(c, t, base);
     for (uint32_t i = 0; i < t->count; i++)
-        if (t->child[i]->kind >= TREE_ARRAY) find_inside(c, t->child[i]);
+        if (t->child[i]->kind >= TREE_ARRAY) find_inside(c, t->child[i], base);
 }
 
 /* The value at a JSON pointer below @t, with its percent escapes undone. */
@@ -152,9 +155,9 @@ static const struct place *find_anchor(struct schema *c, const struct tree *reso
 }
 
 /* Another schema with the same dynamic anchor could be meant when the document is entered there. */
-static bool is_ambiguous(const struct schema *c, const struct place *anchor)
+static bool is_ambiguous(struct schema *c, const struct place *anchor)
 {
-    for (const struct place *p = c->places; p; p = p->next)
+    for (const struct place *p = c->places; p && schema_step(c); p = p->next)
         if (p != anchor && p->is_dynamic && strcmp(p->name, anchor->name) == 0) return true;
     return false;
 }
@@ -178,7 +181,7 @@ const struct tree *schema_target(struct schema *c, const struct tree *ref, bool 
         schema_invalid(c, ref, "a reference that is no string");
         return NULL;
     }
-    if (!c->has_places) find_places(c, c->root);
+    if (!c->has_places) find_places(c, c->root, "");
     c->has_places = true;
     const char *hash = memchr(ref->text, '#', ref->count);
     size_t before = hash ? (size_t)(hash - ref->text) : ref->count;

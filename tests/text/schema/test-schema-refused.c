@@ -72,6 +72,21 @@ static void long_chains_of_references(void **state)
     buf_fini(&s);
 }
 
+/* Each reference looks for the URI of its own place among all. */
+static void many_references(void **state)
+{
+    (void)state;
+    struct buf s = BUF_INIT;
+    assert_int_equal(buf_puts(&s, "{\"$id\":\"http://x/\",\"$defs\":{"), 0);
+    for (int i = 0; i < 3000; i++) assert_int_equal(buf_printf(&s, "\"d%d\":{\"$id\":\"i%d\"},", i, i), 0);
+    assert_int_equal(buf_puts(&s, "\"d\":true},\"allOf\":["), 0);
+    repeat(&s, "{\"$ref\":\"i2999\"},", 1000);
+    assert_int_equal(buf_puts(&s, "true]}"), 0);
+    assert_int_equal(compile(&s, false, NULL), -E2BIG);
+    assert_non_null(strstr(error_text(-E2BIG), "steps"));
+    buf_fini(&s);
+}
+
 static void combinations_that_grow_exponentially(void **state)
 {
     (void)state;
@@ -151,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_keywords),
         cmocka_unit_test(long_chains_of_references),
+        cmocka_unit_test(many_references),
         cmocka_unit_test(combinations_that_grow_exponentially),
         cmocka_unit_test(long_texts),
         cmocka_unit_test(many_different_elements),

@@ -154,6 +154,10 @@ bool schema_count(struct schema *c, const struct tree *at, uint32_t *out)
         schema_invalid(c, at, "not a count");
         return false;
     }
+    if (e == -ENOMEM) {
+        schema_fail(c, error_origin(e));
+        return false;
+    }
     uint64_t v = 0;
     if (e == 0 && decimal_plain(&d, whole, part))
         for (const char *p = whole; *p && v < EXPR_UNLIMITED; p++) v = v * 10 + (uint64_t)(*p - '0');

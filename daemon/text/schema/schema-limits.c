@@ -33,6 +33,8 @@ static void bound(struct schema *c, struct shape *s, const struct words *w, enum
     bool exclusive = word == WORD_EXCLUSIVE_MINIMUM || word == WORD_EXCLUSIVE_MAXIMUM;
     const struct tree *beside = w->at[is_min ? WORD_EXCLUSIVE_MINIMUM : WORD_EXCLUSIVE_MAXIMUM];
     if (exclusive && (at->kind == TREE_TRUE || at->kind == TREE_FALSE)) {
+        if (at->kind == TREE_TRUE && !w->at[is_min ? WORD_MINIMUM : WORD_MAXIMUM])
+            schema_invalid(c, at, "a limit is missing beside it");
         if (violated) s->types = 0; /* it is part of the keyword beside it */
         return;
     }

@@ -44,8 +44,11 @@ static bool admits_number(struct schema *c, const struct shape *s, const struct 
     int lo = s->lo.value ? decimal_compare(&d, s->lo.value) : 1,
         hi = s->hi.value ? decimal_compare(&d, s->hi.value) : -1;
     if (lo < 0 || (lo == 0 && s->lo.exclusive) || hi > 0 || (hi == 0 && s->hi.exclusive)) return false;
-    for (const struct factor *f = s->factors; f; f = f->next)
-        if (decimal_divides(f->value, &d) != !f->negated) return false;
+    for (const struct factor *f = s->factors; f; f = f->next) {
+        int divides = decimal_divides(f->value, &d);
+        if (divides < 0 && !schema_refuse(c, f->at, "of more than 18 digits")) return false;
+        if (divides >= 0 && divides != !f->negated) return false;
+    }
     return true;
 }
 

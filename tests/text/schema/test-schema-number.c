@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/libcommon/check.h"
 #include "tests/text/schema/schema-check.h"
+#include <errno.h>
 
 static void integers_are_plain_digits(void **state)
 {
@@ -86,6 +87,10 @@ static void values(void **state)
         {"{'const':1e400}", {"1e400"}, {"1"}},
     };
     CHECK(cases);
+    schema_check_refused("{'enum':[2469135780246913578024],'multipleOf':1234567890123456789012}", -ENOTSUP,
+                         "multipleOf cannot be enforced at #/multipleOf: of more than 18 digits");
+    schema_check_refused("{'exclusiveMinimum':true}", -EBADMSG, "a limit is missing beside it at #/exclusiveMinimum");
+    schema_check_refused("{'minimum':1,'exclusiveMaximum':true}", -EBADMSG, "a limit is missing beside it");
 }
 
 int main(void)

@@ -71,3 +71,15 @@ int proto_read_on_limit(struct reading *in, const struct place *where, const msg
         }
     return proto_bad(where, "must be close or cut");
 }
+
+int proto_check_constraint(const struct place *where, const struct proto_constraint *c)
+{
+    const char *option = c->schema_lenient ? "schema_lenient"
+                         : c->any_order    ? "any_order"
+                         : c->compact      ? "compact"
+                                           : NULL;
+    if (c->on_limit && !c->type) return proto_bad(where, "on_limit needs constraint");
+    if (option && c->type != PROTO_CONSTRAINT_SCHEMA)
+        return proto_bad(where, "%s needs a constraint of type schema", option);
+    return 0;
+}

@@ -67,12 +67,12 @@ static int read_logprobs(struct reading *in, const struct place *where, const ms
 static int read_reason(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                        const struct field *f)
 {
-    for (int i = PROTO_STOP_EOS; i <= PROTO_STOP_CONTEXT; i++)
+    for (int i = PROTO_STOP_EOS; i <= PROTO_STOP_TOOL_CALLS; i++)
         if (proto_is(o, proto_reason_name((enum proto_reason)i))) {
             *(enum proto_reason *)at = (enum proto_reason)i;
             return 0;
         }
-    return proto_bad(where, "must be stop, length, cancel or context");
+    return proto_bad(where, "must be stop, length, cancel, context or tool_calls");
 }
 
 static int read_code(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
@@ -156,6 +156,20 @@ static const struct field text_fields[] = {
     {.key = "ids", .read = read_ids},
     {.key = "logprobs", .read = read_logprobs},
 };
+static const struct field tool_call_fields[] = {
+    FIELD_ID,
+    FIELD_INDEX,
+    {.key = "call", .read = proto_read_u32, .offset = AT(part.number)},
+    {.key = "call_id", .read = proto_read_text, .offset = AT(part.call.id)},
+    {.key = "name", .read = proto_read_text, .offset = AT(part.call.name)},
+    {.key = "arguments", .read = proto_read_text, .offset = AT(part.call.arguments)},
+    {.key = "withdrawn", .read = proto_read_bool, .offset = AT(part.withdrawn)},
+};
+static const struct field warning_fields[] = {
+    FIELD_ID,
+    FIELD_INDEX,
+    {.key = "message", .read = proto_read_text, .offset = AT(message), .required = true},
+};
 static const struct field done_fields[] = {
     FIELD_ID,
     FIELD_INDEX,
@@ -212,6 +226,8 @@ static const struct {
     {"stopping", PROTO_EV_STOPPING, FIELDS(id_fields)},
     {"sessions", PROTO_EV_SESSIONS, FIELDS(sessions_fields)},
     {"ok", PROTO_EV_OK, FIELDS(id_fields)},
+    {"tool_call", PROTO_EV_TOOL_CALL, FIELDS(tool_call_fields)},
+    {"warning", PROTO_EV_WARNING, FIELDS(warning_fields)},
 };
 
 static int read_event(struct proto_event *e, const msgpack_object *o)

@@ -6,77 +6,6 @@
 #include <float.h>
 #include <string.h>
 
-static int read_part(struct reading *in, const struct place *where, const msgpack_object *o, struct proto_text *text)
-{
-    static const struct field fields[] = {
-        {.key = "type", .read = proto_read_skip},
-        {.key = "text", .read = proto_read_text, .required = true},
-    };
-    const struct place inside = {where, "type", 0};
-    if (o->type != MSGPACK_OBJECT_MAP) return proto_bad(where, "must be a map");
-    const msgpack_object *type = proto_find(o, "type");
-    if (!type) return proto_bad(where, "missing key 'type'");
-    if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&inside, "must be a string");
-    char name[64];
-    /* Before its keys, which are unknown here too. */
-    if (!proto_is(type, "text"))
-        return proto_bad(where, "part type '%s' is not supported, only 'text'",
-                         proto_printable(name, type->via.str.ptr, type->via.str.size));
-    return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), text);
-}
-
-/* A string, or a list of typed parts, which are joined. */
-static int read_content(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
-                        const struct field *f)
-{
-    struct buf joined = BUF_INIT;
-    struct reading parts = {0};
-    int r = 0;
-    if (o->type == MSGPACK_OBJECT_STR) return proto_read_text(in, where, o, at, f);
-    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a string or a list of parts");
-    for (uint32_t i = 0; i < o->via.array.size && r == 0; i++) {
-        const struct place inside = {where, NULL, i};
-        struct proto_text text = {0};
-
-        r = read_part(&parts, &inside, &o->via.array.ptr[i], &text);
-        if (r == 0 && text.data) r = buf_append(&joined, text.data, text.len);
-        proto_text_fini(&text);
-    }
-    if (r == 0) r = proto_text_set(at, joined.data, joined.len);
-    if (r == 0) in->bytes += joined.len + 1;
-    buf_fini(&joined);
-    return r;
-}
-
-static int read_messages(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
-                         const struct field *f)
-{
-    static const struct field fields[] = {
-        {.key = "role",
-         .read = proto_read_text,
-         .offset = offsetof(struct proto_message, role),
-         .required = true,
-         .lo = 1,
-         .hi = 64},
-        {.key = "content", .read = read_content, .offset = offsetof(struct proto_message, content), .required = true},
-    };
-    struct proto_generate *g = at;
-    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of messages");
-    if (!o->via.array.size) return proto_bad(where, "the prompt is empty");
-    g->messages = calloc(o->via.array.size, sizeof(*g->messages));
-    if (!g->messages) return -ENOMEM;
-    g->n_messages = o->via.array.size;
-    in->bytes += g->n_messages * sizeof(*g->messages);
-    for (size_t i = 0; i < g->n_messages; i++) {
-        const struct place inside = {where, NULL, i};
-        int r = proto_read_map(in, &inside, &o->via.array.ptr[i], fields, sizeof(fields) / sizeof(*fields),
-                               &g->messages[i]);
-
-        if (r < 0) return r;
-    }
-    return 0;
-}
-
 /* A string or bytes; both have to be UTF-8, which is what tokenizers take. */
 static int read_prompt(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                        const struct field *f)
@@ -232,7 +161,7 @@ static const struct field generate_fields[] = {
     FIELD_TYPE,
     FIELD_ID,
     {.key = "uuid", .read = read_uuid, .offset = AT(gen.uuid)},
-    {.key = "messages", .read = read_messages, .offset = AT(gen)},
+    {.key = "messages", .read = proto_read_messages, .offset = AT(gen)},
     {.key = "prompt", .read = read_prompt, .offset = AT(gen.prompt)},
     {.key = "prefix", .read = read_prompt, .offset = AT(gen.infill.prefix)},
     {.key = "suffix", .read = read_prompt, .offset = AT(gen.infill.suffix)},
@@ -321,7 +250,15 @@ static const struct field generate_fields[] = {
      .wanted = "a number above 0, at most 1"},
     {.key = "logit_bias", .read = read_biases, .offset = AT(gen)},
     {.key = "constraint", .read = proto_read_constraint, .offset = AT(constraint)},
+    {.key = "schema_lenient", .read = proto_read_bool, .offset = AT(constraint.schema_lenient)},
+    {.key = "any_order", .read = proto_read_bool, .offset = AT(constraint.any_order)},
+    {.key = "compact", .read = proto_read_bool, .offset = AT(constraint.compact)},
     {.key = "on_limit", .read = proto_read_on_limit, .offset = AT(constraint.on_limit)},
+    {.key = "tools", .read = proto_read_text, .offset = AT(tools.list), .lo = 1, .hi = PROTO_TOOLS_MAX},
+    {.key = "tool_choice", .read = proto_read_tool_choice, .offset = AT(tools.choice)},
+    {.key = "tool_name", .read = proto_read_text, .offset = AT(tools.name), .lo = 1, .hi = PROTO_CALL_ID_MAX},
+    {.key = "thinking", .read = proto_read_thinking, .offset = AT(thinking.mode)},
+    {.key = "think_budget", .read = proto_read_budget, .offset = AT(thinking)},
     /* so that it can be given in nanoseconds */
     {.key = "timeout_ms",
      .read = proto_read_i64,
@@ -364,11 +301,21 @@ static int check_infill(const struct place *where, const struct proto_request *r
     const struct {
         const char *key;
         bool given;
-    } others[] = {
-        {"messages", g->messages}, {"prompt", g->prompt.data},  {"raw", g->raw},
-        {"special", g->special},   {"session", g->session.len}, {"continue", g->continue_last},
-        {"fork", g->fork.len},     {"wait", g->wait},           {"context", g->context != PROTO_CONTEXT_UNSET},
-        {"n", g->n > 1},           {"detach", g->detach},       {"constraint", r->constraint.type}};
+    } others[] = {{"messages", g->messages},
+                  {"prompt", g->prompt.data},
+                  {"raw", g->raw},
+                  {"special", g->special},
+                  {"session", g->session.len},
+                  {"continue", g->continue_last},
+                  {"fork", g->fork.len},
+                  {"wait", g->wait},
+                  {"context", g->context != PROTO_CONTEXT_UNSET},
+                  {"n", g->n > 1},
+                  {"detach", g->detach},
+                  {"constraint", r->constraint.type},
+                  {"tools", r->tools.list.data},
+                  {"thinking", r->thinking.mode},
+                  {"think_budget", r->thinking.limited}};
 
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
         if (others[i].given) return proto_bad(where, "'%s' cannot be used with infill", others[i].key);
@@ -401,7 +348,9 @@ static int check_generate(const struct place *where, const struct proto_request 
     if (r->constraint.type && (g->ignore_eos || g->n_stop))
         return proto_bad(where, "%s cannot be used with constraint, which determines the end of the answer",
                          g->n_stop ? "stop" : "ignore_eos");
-    if (g->prompt.data ? !g->prompt.len : !g->messages[g->n_messages - 1].content.len)
+    int e = proto_check_tools(where, r);
+    if (e < 0) return e;
+    if (g->prompt.data ? !g->prompt.len : proto_message_empty(&g->messages[g->n_messages - 1]))
         return proto_bad(where, "the prompt is empty");
     return 0;
 }
@@ -447,7 +396,7 @@ static int read_request(struct proto_request *r, const msgpack_object *o, struct
     /* Another version's hello may have keys that are unknown here. */
     if (r->type == PROTO_HELLO) e = proto_read_version(&where, o, &r->version);
     if (e == 0) e = proto_read_map(in, &where, o, types[i].fields, types[i].n_fields, r);
-    if (e == 0 && r->constraint.on_limit && !r->constraint.type) e = proto_bad(&where, "on_limit needs constraint");
+    if (e == 0) e = proto_check_constraint(&where, &r->constraint);
     if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_generate(&where, r);
     if (e == 0 && r->type == PROTO_INFILL) e = check_infill(&where, r);
     r->bytes = in->bytes;

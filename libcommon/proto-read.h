@@ -67,4 +67,16 @@ int proto_read_double(struct reading *, const struct place *, const msgpack_obje
 int proto_read_text(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 int proto_read_strings(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 int proto_read_constraint(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_messages(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_tool_choice(struct reading *, const struct place *, const msgpack_object *, void *,
+                           const struct field *);
+int proto_read_thinking(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+int proto_read_budget(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
 int proto_read_on_limit(struct reading *, const struct place *, const msgpack_object *, void *, const struct field *);
+
+/* Keys that do not go together. 0 or -EINVAL. */
+int proto_check_constraint(const struct place *where, const struct proto_constraint *c);
+int proto_check_tools(const struct place *where, const struct proto_request *r);
+
+/* The message tells the model nothing. */
+bool proto_message_empty(const struct proto_message *m);

@@ -62,6 +62,8 @@ const char *proto_reason_name(enum proto_reason r)
         return "cancel";
     case PROTO_STOP_CONTEXT:
         return "context";
+    case PROTO_STOP_TOOL_CALLS:
+        return "tool_calls";
     }
     return "stop";
 }
@@ -134,6 +136,35 @@ enum proto_on_limit proto_on_limit_value(const char *name)
     return strcmp(name, "cut") == 0 ? PROTO_LIMIT_CUT : PROTO_LIMIT_UNSET;
 }
 
+const char *proto_tool_choice_name(enum proto_tool_choice c)
+{
+    static const char *const names[] = {
+        [PROTO_TOOL_UNSET] = "",      [PROTO_TOOL_AUTO] = "auto",
+        [PROTO_TOOL_NONE] = "none",   [PROTO_TOOL_REQUIRED] = "required",
+        [PROTO_TOOL_NAMED] = "named",
+    };
+
+    return (unsigned)c < sizeof(names) / sizeof(*names) ? names[c] : "";
+}
+
+enum proto_tool_choice proto_tool_choice_value(const char *name)
+{
+    for (int c = PROTO_TOOL_AUTO; c <= PROTO_TOOL_NAMED; c++)
+        if (strcmp(proto_tool_choice_name((enum proto_tool_choice)c), name) == 0) return (enum proto_tool_choice)c;
+    return PROTO_TOOL_UNSET;
+}
+
+const char *proto_thinking_name(enum proto_thinking_mode m)
+{
+    return m == PROTO_THINKING_ON ? "on" : m == PROTO_THINKING_OFF ? "off" : "";
+}
+
+enum proto_thinking_mode proto_thinking_value(const char *name)
+{
+    if (strcmp(name, "on") == 0) return PROTO_THINKING_ON;
+    return strcmp(name, "off") == 0 ? PROTO_THINKING_OFF : PROTO_THINKING_UNSET;
+}
+
 void proto_sampling_init(struct proto_sampling *s)
 {
     *s = (struct proto_sampling){
@@ -175,6 +206,32 @@ int proto_text_set(struct proto_text *t, const char *s, size_t len)
     return 0;
 }
 
+void proto_call_fini(struct proto_call *c)
+{
+    proto_text_fini(&c->id);
+    proto_text_fini(&c->name);
+    proto_text_fini(&c->arguments);
+}
+
+void proto_message_fini(struct proto_message *m)
+{
+    proto_text_fini(&m->role);
+    proto_text_fini(&m->content);
+    proto_text_fini(&m->thinking);
+    for (size_t i = 0; i < m->n_calls; i++) proto_call_fini(&m->calls[i]);
+    free(m->calls);
+    proto_text_fini(&m->call_id);
+    proto_text_fini(&m->name);
+    *m = (struct proto_message){0};
+}
+
+void proto_tools_fini(struct proto_tools *t)
+{
+    proto_text_fini(&t->list);
+    proto_text_fini(&t->name);
+    *t = (struct proto_tools){0};
+}
+
 static void generate_fini(struct proto_generate *g)
 {
     proto_text_fini(&g->prompt);
@@ -183,10 +240,7 @@ static void generate_fini(struct proto_generate *g)
     proto_text_fini(&g->session);
     proto_text_fini(&g->fork);
     proto_text_fini(&g->salt);
-    for (size_t i = 0; i < g->n_messages; i++) {
-        proto_text_fini(&g->messages[i].role);
-        proto_text_fini(&g->messages[i].content);
-    }
+    for (size_t i = 0; i < g->n_messages; i++) proto_message_fini(&g->messages[i]);
     free(g->messages);
     for (size_t i = 0; i < g->n_stop; i++) proto_text_fini(&g->stop[i]);
     for (size_t i = 0; i < g->n_biases; i++) proto_text_fini(&g->biases[i].text);
@@ -199,6 +253,7 @@ void proto_request_fini(struct proto_request *r)
     proto_text_fini(&r->constraint.text);
     for (size_t i = 0; i < r->constraint.n_choices; i++) proto_text_fini(&r->constraint.choices[i]);
     free(r->constraint.choices);
+    proto_tools_fini(&r->tools);
     proto_text_fini(&r->text);
     proto_text_fini(&r->name);
     proto_text_fini(&r->to);
@@ -214,6 +269,7 @@ void proto_event_fini(struct proto_event *e)
     proto_text_fini(&e->status);
     proto_text_fini(&e->sessions);
     proto_text_fini(&e->next);
+    proto_call_fini(&e->part.call);
     free(e->ids);
     free(e->logprobs);
     *e = (struct proto_event){0};

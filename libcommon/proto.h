@@ -24,6 +24,9 @@
 #define PROTO_ANSWERS_MAX    32         /* to one prompt */
 #define PROTO_CONSTRAINT_MAX (8u << 20) /* bytes of a schema, grammar, regular expression or choice */
 #define PROTO_CHOICES_MAX    10000
+#define PROTO_TOOLS_MAX      (1u << 20) /* bytes of a list of tools */
+#define PROTO_CALLS_MAX      1000       /* calls of a message */
+#define PROTO_CALL_ID_MAX    256        /* bytes of a call's id, and of the name of a tool */
 #define PROTO_TAKE_MIN       (1u << 20) /* bytes of a message whose memory can become that of its text */
 
 /* Bytes, not always text. The containing struct owns them. data has a NUL after len, for convenience. */
@@ -32,8 +35,17 @@ struct proto_text {
     size_t len;
 };
 
+/* A call of a tool. */
+struct proto_call {
+    struct proto_text id, name, arguments; /* the arguments are the JSON text of an object */
+};
+
 struct proto_message {
     struct proto_text role, content; /* typed parts are joined here */
+    struct proto_text thinking;      /* assistant: the thought before the answer; len 0: none */
+    struct proto_call *calls;        /* assistant: [n_calls], owned */
+    size_t n_calls;
+    struct proto_text call_id, name; /* tool: the call that @content answers, and its tool; len 0: not given */
 };
 
 enum proto_type {
@@ -93,6 +105,33 @@ struct proto_constraint {
     struct proto_text *choices; /* [n_choices], owned */
     size_t n_choices;
     enum proto_on_limit on_limit; /* unset: close for a schema, else cut */
+    bool schema_lenient;          /* a schema's keywords that cannot be enforced are ignored, with warnings */
+    bool any_order;               /* the properties of a schema's objects may be in any order */
+    bool compact;                 /* no white space between the tokens of a schema's JSON */
+};
+
+/* Unset is auto if the request has tools. */
+enum proto_tool_choice {
+    PROTO_TOOL_UNSET,
+    PROTO_TOOL_AUTO,     /* the model decides */
+    PROTO_TOOL_NONE,     /* no calls */
+    PROTO_TOOL_REQUIRED, /* at least one call */
+    PROTO_TOOL_NAMED,    /* a call of the tool @name */
+};
+
+struct proto_tools {
+    struct proto_text list; /* JSON text: OpenAI's list of tools; len 0: none */
+    enum proto_tool_choice choice;
+    struct proto_text name;
+};
+
+/* Unset: the template's default. */
+enum proto_thinking_mode { PROTO_THINKING_UNSET, PROTO_THINKING_ON, PROTO_THINKING_OFF };
+
+struct proto_thinking {
+    enum proto_thinking_mode mode;
+    bool limited; /* after @budget tokens the thought is closed */
+    int64_t budget;
 };
 
 struct proto_infill {
@@ -134,6 +173,8 @@ struct proto_request {
     uint32_t version; /* hello; 0 is written as PROTO_VERSION */
     struct proto_generate gen;
     struct proto_constraint constraint; /* generate, warm: of the answers */
+    struct proto_tools tools;           /* generate, warm */
+    struct proto_thinking thinking;     /* generate, warm */
     struct proto_text text;             /* tokenize */
     bool special;                       /* tokenize */
     struct proto_text name;             /* session.*: which; not of session.list */
@@ -155,15 +196,18 @@ enum proto_event_type {
     PROTO_EV_STOPPING, /* answer to stop */
     PROTO_EV_SESSIONS, /* answer to session.list and session.show */
     PROTO_EV_OK,       /* answer to what has no other */
-    PROTO_EV_UNKNOWN,  /* a newer daemon's; ignore */
+    PROTO_EV_TOOL_CALL,
+    PROTO_EV_WARNING,
+    PROTO_EV_UNKNOWN, /* a newer daemon's; ignore */
 };
 
 enum proto_reason {
     PROTO_STOP_EOS,
     PROTO_STOP_LENGTH,
     PROTO_STOP_CANCEL,
-    PROTO_STOP_CONTEXT
-}; /* "stop", "length", … */
+    PROTO_STOP_CONTEXT,
+    PROTO_STOP_TOOL_CALLS, /* as EOS, and the answer has calls */
+};                         /* "stop", "length", … */
 
 /* Joules of the CPU packages, without the idle power. */
 struct proto_energy {
@@ -175,8 +219,15 @@ struct proto_energy {
 
 /* Parts of the prompt that were left out. */
 struct proto_cut {
-    uint64_t prefix, suffix; /* bytes of an infill, at the far ends */
-    uint64_t shifted;        /* tokens, by the context policy */
+    uint64_t shifted;        /* tokens that the context policy left out */
+    uint64_t prefix, suffix; /* bytes that an infill left out, at the far ends */
+};
+
+/* A part of a call. */
+struct proto_call_part {
+    bool withdrawn;         /* the call is malformed and none after all; its text follows as text of the answer */
+    uint32_t number;        /* of the call in its answer, from 0 */
+    struct proto_call call; /* id and name: only in the first part of a call; arguments: the next piece of the text */
 };
 
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
@@ -185,10 +236,8 @@ struct proto_event {
     uint64_t id;    /* 0: about the connection, not a request */
     uint32_t index; /* of the answer */
     bool more;      /* done, error: other answers to the same prompt have not ended */
-    /* hello; 0 is written as PROTO_VERSION */
-    uint32_t version;
-    /* queued */
-    uint32_t position;
+    /* hello (0 is written as PROTO_VERSION); queued */
+    uint32_t version, position;
     /* prefill */
     uint64_t done, total, cached;
     /* text: whole UTF-8; ids/logprobs when asked for (a text event may then have an empty text) */
@@ -197,6 +246,7 @@ struct proto_event {
     int32_t *ids;        /* [n_ids], owned; also of tokens */
     float *logprobs;     /* [n_ids] or NULL, owned */
     size_t n_ids;
+    struct proto_call_part part; /* tool_call */
     /* done */
     enum proto_reason reason;
     uint64_t usage_prompt, usage_cached, usage_completion;
@@ -206,7 +256,7 @@ struct proto_event {
     int64_t miss_at; /* first prompt token that was not reused although the session had one there; -1: none */
     struct proto_cut cut;
     int64_t seed;
-    /* error */
+    /* error; the message also of warning */
     int code; /* positive errno */
     struct proto_text message;
     /* status: a JSON object as text, so that the client prints it without knowing it */
@@ -225,6 +275,9 @@ void proto_generate_init(struct proto_generate *g);
 void proto_request_fini(struct proto_request *r); /* frees what it holds, leaves it zero */
 void proto_event_fini(struct proto_event *e);
 void proto_text_fini(struct proto_text *t);
+void proto_call_fini(struct proto_call *c);
+void proto_message_fini(struct proto_message *m);
+void proto_tools_fini(struct proto_tools *t);
 /* Copy; -ENOMEM. */
 int proto_text_set(struct proto_text *t, const char *s, size_t len);
 
@@ -255,6 +308,11 @@ const char *proto_context_name(enum proto_context c);
 enum proto_context proto_context_value(const char *name);
 const char *proto_priority_name(enum proto_priority p); /* "" for UNSET */
 enum proto_priority proto_priority_value(const char *name);
+
+const char *proto_tool_choice_name(enum proto_tool_choice c); /* "" for UNSET */
+enum proto_tool_choice proto_tool_choice_value(const char *name);
+const char *proto_thinking_name(enum proto_thinking_mode m); /* "" for UNSET */
+enum proto_thinking_mode proto_thinking_value(const char *name);
 
 const char *proto_constraint_name(enum proto_constraint_type t); /* "" for NONE */
 enum proto_constraint_type proto_constraint_value(const char *name);

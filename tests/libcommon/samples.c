@@ -74,12 +74,46 @@ static void chat_generate(struct proto_generate *g)
     assert_int_equal(proto_text_set(&g->messages[1].content, "a\0b", 3), 0); /* a NUL is a character like others */
 }
 
+static void set_call(struct proto_call *call, const char *id, const char *name, const char *arguments)
+{
+    if (*id) set(&call->id, id);
+    set(&call->name, name);
+    set(&call->arguments, arguments);
+}
+
+static void tools_generate(struct proto_request *r)
+{
+    struct proto_generate *g = &r->gen;
+
+    g->n_messages = 3;
+    g->messages = calloc(g->n_messages, sizeof *g->messages);
+    assert_non_null(g->messages);
+    set(&g->messages[0].role, "user");
+    set(&g->messages[0].content, "Rain?");
+    set(&g->messages[1].role, "assistant");
+    set(&g->messages[1].content, "");
+    set(&g->messages[1].thinking, "I ask.\n");
+    g->messages[1].n_calls = 2;
+    g->messages[1].calls = calloc(2, sizeof *g->messages[1].calls);
+    assert_non_null(g->messages[1].calls);
+    set_call(&g->messages[1].calls[0], "call_1", "weather", "{\"city\":\"K\xc3\xb6ln\"}");
+    set_call(&g->messages[1].calls[1], "", "time", "{}");
+    set(&g->messages[2].role, "tool");
+    set(&g->messages[2].content, "");
+    set(&g->messages[2].call_id, "call_1");
+    set(&g->messages[2].name, "weather");
+    set(&r->tools.list, "[]");
+    r->tools.choice = PROTO_TOOL_NAMED;
+    set(&r->tools.name, "weather");
+    r->thinking = (struct proto_thinking){PROTO_THINKING_ON, true, 0};
+}
+
 void sample_request(unsigned i, struct proto_request *r)
 {
     static const enum proto_type types[SAMPLE_REQUESTS] = {
         PROTO_HELLO,        PROTO_GENERATE,       PROTO_GENERATE,       PROTO_CANCEL,       PROTO_TOKENIZE,
         PROTO_STATUS,       PROTO_STOP,           PROTO_WARM,           PROTO_SESSION_LIST, PROTO_SESSION_SHOW,
-        PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE, PROTO_INFILL};
+        PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE, PROTO_INFILL,       PROTO_GENERATE};
 
     *r = (struct proto_request){.type = types[i]};
     proto_generate_init(&r->gen);
@@ -93,6 +127,7 @@ void sample_request(unsigned i, struct proto_request *r)
         constrain(&r->constraint, false);
         r->constraint.on_limit = PROTO_LIMIT_CUT;
     }
+    if (i == 14) tools_generate(r);
     if (r->type == PROTO_WARM) {
         chat_generate(&r->gen);
         r->gen.context = PROTO_CONTEXT_SHIFT;
@@ -156,8 +191,9 @@ static void token_lists(struct proto_event *e, bool logprobs)
 void sample_event(unsigned i, struct proto_event *e)
 {
     static const enum proto_event_type types[SAMPLE_EVENTS] = {
-        PROTO_EV_HELLO, PROTO_EV_QUEUED, PROTO_EV_PREFILL, PROTO_EV_TEXT,     PROTO_EV_TEXT,     PROTO_EV_DONE,
-        PROTO_EV_ERROR, PROTO_EV_TOKENS, PROTO_EV_STATUS,  PROTO_EV_STOPPING, PROTO_EV_SESSIONS, PROTO_EV_OK};
+        PROTO_EV_HELLO,    PROTO_EV_QUEUED, PROTO_EV_PREFILL,   PROTO_EV_TEXT,      PROTO_EV_TEXT,
+        PROTO_EV_DONE,     PROTO_EV_ERROR,  PROTO_EV_TOKENS,    PROTO_EV_STATUS,    PROTO_EV_STOPPING,
+        PROTO_EV_SESSIONS, PROTO_EV_OK,     PROTO_EV_TOOL_CALL, PROTO_EV_TOOL_CALL, PROTO_EV_WARNING};
 
     *e = (struct proto_event){.type = types[i], .channel = "answer", .miss_at = -1, .seed = -1};
     if (i == 0)
@@ -197,6 +233,18 @@ void sample_event(unsigned i, struct proto_event *e)
     case PROTO_EV_SESSIONS:
         set(&e->sessions, "[{\"name\":\"review\"}]");
         set(&e->next, "4567");
+        break;
+    case PROTO_EV_TOOL_CALL:
+        e->index = 1;
+        e->part.number = 7;
+        e->part.withdrawn = i == 13;
+        if (i == 12) set(&e->part.call.id, "call_8");
+        if (i == 12) set(&e->part.call.name, "weather");
+        set(&e->part.call.arguments, i == 12 ? "" : "{\"a\":");
+        break;
+    case PROTO_EV_WARNING:
+        e->index = 1;
+        set(&e->message, "a call is malformed");
         break;
     default:
         break;

@@ -70,7 +70,7 @@ static void unknown_keys_are_named(void **state)
     refuse_with("{'type': 'status', 'id': 3, 'verbose': true}", -EINVAL, 3, "status: unknown key 'verbose'");
     refuse_with("{'type': 'hello', 'version': 1, 'features': [], 'software': 's', 'id': 1}", -EINVAL, 1,
                 "hello: unknown key 'id'");
-    refuse_messages("[{'role': 'user', 'content': 'x', 'name': 'y'}]", "messages[0]: unknown key 'name'");
+    refuse_messages("[{'role': 'user', 'content': 'x', 'nick': 'y'}]", "messages[0]: unknown key 'nick'");
     refuse_messages("[{'role': 'user', 'content': [{'type': 'text', 'text': 'x', 'bold': true}]}]",
                     "messages[0].content[0]: unknown key 'bold'");
     refuse_generate("'"
@@ -422,6 +422,72 @@ static void ends_of_ranges_are_in(void **state)
     proto_request_fini(&r);
 }
 
+static void tools_and_thinking(void **state)
+{
+    static const char *const bad[][2] = {
+        {"'tools': '[]'", "generate: tools cannot be used with raw"},
+        {"'thinking': 'on'", "generate: thinking cannot be used with raw"},
+        {"'think_budget': 0", "generate: think_budget cannot be used with raw"},
+        {"'thinking': 'maybe'", "thinking: must be on or off"},
+        {"'think_budget': -1", "think_budget: must be a whole number from 0 to 2147483647"},
+        {"'tool_choice': 'always'", "tool_choice: must be auto, none, required or named"},
+        {"'schema_lenient': true", "generate: schema_lenient needs a constraint of type schema"},
+        {"'any_order': true, 'constraint': {'type': 'regex', 'text': 'a'}",
+         "generate: any_order needs a constraint of type schema"},
+        {"'compact': 1", "compact: must be true or false"},
+    };
+    static const char *const bad_chat[][2] = {
+        {"'tool_choice': 'none'", "generate: tool_choice needs tools"},
+        {"'tool_name': 'f'", "generate: tool_name needs tools"},
+        {"'tools': ''", "tools: is empty"},
+        {"'tools': '[]', 'tool_choice': 'named'", "generate: tool_choice: named needs tool_name"},
+        {"'tools': '[]', 'tool_name': 'f'", "generate: tool_name needs tool_choice: named"},
+        {"'tools': '[]', 'constraint': {'type': 'regex', 'text': 'a'}",
+         "generate: constraint cannot be used with tools, except with tool_choice: none"},
+        {"'tools': '[]', 'tool_choice': 'required', 'stop': ['a']",
+         "generate: stop cannot be used with tool_choice: required, which determines the end of the answer"},
+        {"'thinking': 'off', 'think_budget': 3", "generate: think_budget cannot be used with thinking: off"},
+    };
+    char text[512];
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse_generate(bad[i][0], bad[i][1]);
+    for (size_t i = 0; i < sizeof bad_chat / sizeof *bad_chat; i++) {
+        snprintf(text, sizeof text, "{'type': 'warm', 'id': 9, 'messages': [{'role': 'user', 'content': 'x'}], %s}",
+                 bad_chat[i][0]);
+        snprintf(text + 400, 100, "%s%s", strncmp(bad_chat[i][1], "generate", 8) == 0 ? "warm" : "",
+                 bad_chat[i][1] + (strncmp(bad_chat[i][1], "generate", 8) == 0 ? 8 : 0));
+        refuse_with(text, -EINVAL, 9, text + 400);
+    }
+    refuse_with("{'type': 'infill', 'id': 9, 'prefix': 'a', 'tools': '[]'}", -EINVAL, 9,
+                "infill: 'tools' cannot be used with infill");
+}
+
+static void messages_with_calls(void **state)
+{
+    struct proto_request r;
+
+    refuse_messages("[{'role': 'assistant', 'content': '', 'tool_calls': []}]",
+                    "messages[0].tool_calls: must be a list of one or more calls");
+    refuse_messages("[{'role': 'assistant', 'content': '', 'tool_calls': [{'name': 'f'}]}]",
+                    "messages[0].tool_calls[0]: missing key 'arguments'");
+    refuse_messages("[{'role': 'assistant', 'content': '', 'tool_calls': [{'arguments': '{}'}]}]",
+                    "messages[0].tool_calls[0]: missing key 'name'");
+    refuse_messages("[{'role': 'assistant', 'content': '', 'tool_calls': [{'name': 'f', 'args': '{}'}]}]",
+                    "messages[0].tool_calls[0]: unknown key 'args'");
+    refuse_messages("[{'role': 'user', 'content': '', 'tool_calls': [{'name': 'f', 'arguments': '{}'}]}]",
+                    "messages[0]: 'tool_calls' can be used only with role assistant");
+    refuse_messages("[{'role': 'user', 'content': 'x', 'thinking': 'y'}]",
+                    "messages[0]: 'thinking' can be used only with role assistant");
+    refuse_messages("[{'role': 'user', 'content': 'x', 'name': 'y'}]",
+                    "messages[0]: 'name' can be used only with role tool");
+    refuse_messages("[{'role': 'assistant', 'content': 'x', 'tool_call_id': 'y'}]",
+                    "messages[0]: 'tool_call_id' can be used only with role tool");
+    assert_int_equal(read_request(&r, "{'type': 'generate', 'id': 1, 'messages': [{'role': 'tool', 'content': ''}]}"),
+                     0);
+    assert_int_equal(r.gen.n_messages, 1);
+    proto_request_fini(&r);
+}
+
 static void parts_are_joined(void **state)
 {
     struct proto_request r;
@@ -503,7 +569,8 @@ static void events_that_are_wrong(void **state)
         {"{'event': 'text', 'id': 1, 'text': '', 'ids': [], 'logprobs': [0.5]}", "text: logprobs without ids"},
         {"{'event': 'text', 'id': 1, 'text': '', 'ids': [1], 'logprobs': ['x']}", "logprobs[0]: must be a number"},
         {"{'event': 'done', 'id': 1}", "done: missing key 'reason'"},
-        {"{'event': 'done', 'id': 1, 'reason': 'bored'}", "reason: must be stop, length, cancel or context"},
+        {"{'event': 'done', 'id': 1, 'reason': 'bored'}",
+         "reason: must be stop, length, cancel, context or tool_calls"},
         {"{'event': 'done', 'id': 1, 'reason': 'stop', 'usage': {'prompt': 'x'}}",
          "usage.prompt: must be a whole number"},
         {"{'event': 'done', 'id': 1, 'reason': 'stop', 'timings': []}", "timings: must be a map"},
@@ -541,6 +608,8 @@ int main(void)
         cmocka_unit_test(warm_is_read_like_generate),
         cmocka_unit_test(session_requests),
         cmocka_unit_test(ends_of_ranges_are_in),
+        cmocka_unit_test(tools_and_thinking),
+        cmocka_unit_test(messages_with_calls),
         cmocka_unit_test(parts_are_joined),
         cmocka_unit_test(a_prompt_may_be_bytes),
         cmocka_unit_test(bodies_that_are_no_message),

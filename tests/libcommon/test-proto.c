@@ -16,6 +16,13 @@ static void same_text(const struct proto_text *a, const struct proto_text *b)
     if (b->data) assert_int_equal(b->data[b->len], 0);
 }
 
+static void same_call(const struct proto_call *a, const struct proto_call *b)
+{
+    same_text(&a->id, &b->id);
+    same_text(&a->name, &b->name);
+    same_text(&a->arguments, &b->arguments);
+}
+
 static void same_generate(const struct proto_generate *a, const struct proto_generate *b)
 {
     assert_string_equal(a->uuid, b->uuid);
@@ -29,6 +36,12 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     for (size_t i = 0; i < a->n_messages; i++) {
         same_text(&a->messages[i].role, &b->messages[i].role);
         same_text(&a->messages[i].content, &b->messages[i].content);
+        same_text(&a->messages[i].thinking, &b->messages[i].thinking);
+        same_text(&a->messages[i].call_id, &b->messages[i].call_id);
+        same_text(&a->messages[i].name, &b->messages[i].name);
+        assert_int_equal(a->messages[i].n_calls, b->messages[i].n_calls);
+        for (size_t k = 0; k < a->messages[i].n_calls; k++)
+            same_call(&a->messages[i].calls[k], &b->messages[i].calls[k]);
     }
     same_text(&a->session, &b->session);
     assert_int_equal(a->continue_last, b->continue_last);
@@ -73,6 +86,19 @@ static void same_constraint(const struct proto_constraint *a, const struct proto
     assert_int_equal(a->n_choices, b->n_choices);
     for (size_t i = 0; i < a->n_choices; i++) same_text(&a->choices[i], &b->choices[i]);
     assert_int_equal(a->on_limit, b->on_limit);
+    assert_int_equal(a->schema_lenient, b->schema_lenient);
+    assert_int_equal(a->any_order, b->any_order);
+    assert_int_equal(a->compact, b->compact);
+}
+
+static void same_tools(const struct proto_request *a, const struct proto_request *b)
+{
+    same_text(&a->tools.list, &b->tools.list);
+    same_text(&a->tools.name, &b->tools.name);
+    assert_int_equal(a->tools.choice, b->tools.choice);
+    assert_int_equal(a->thinking.mode, b->thinking.mode);
+    assert_int_equal(a->thinking.limited, b->thinking.limited);
+    assert_int_equal(a->thinking.budget, b->thinking.budget);
 }
 
 /* The body of the one frame in @b. */
@@ -106,6 +132,7 @@ static void every_request_goes_round(void **state)
         assert_int_equal(a.version, b.version);
         same_generate(&a.gen, &b.gen);
         same_constraint(&a.constraint, &b.constraint);
+        same_tools(&a, &b);
         same_text(&a.text, &b.text);
         assert_int_equal(a.special, b.special);
         same_text(&a.name, &b.name);
@@ -134,6 +161,9 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_int_equal(!a->logprobs, !b->logprobs);
     if (a->ids) assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
     if (a->logprobs) assert_memory_equal(a->logprobs, b->logprobs, a->n_ids * sizeof *a->logprobs);
+    assert_int_equal(a->part.number, b->part.number);
+    assert_int_equal(a->part.withdrawn, b->part.withdrawn);
+    same_call(&a->part.call, &b->part.call);
     assert_int_equal(a->reason, b->reason);
     assert_true(a->usage_prompt == b->usage_prompt && a->usage_cached == b->usage_cached);
     assert_true(a->usage_completion == b->usage_completion);
@@ -288,6 +318,13 @@ static void all_reasons_and_codes(void **state)
     assert_string_equal(proto_reason_name(PROTO_STOP_LENGTH), "length");
     assert_string_equal(proto_reason_name(PROTO_STOP_CANCEL), "cancel");
     assert_string_equal(proto_reason_name(PROTO_STOP_CONTEXT), "context");
+    assert_string_equal(proto_reason_name(PROTO_STOP_TOOL_CALLS), "tool_calls");
+    for (int c = PROTO_TOOL_AUTO; c <= PROTO_TOOL_NAMED; c++)
+        assert_int_equal(proto_tool_choice_value(proto_tool_choice_name((enum proto_tool_choice)c)), c);
+    assert_int_equal(proto_tool_choice_value("always"), PROTO_TOOL_UNSET);
+    for (int m = PROTO_THINKING_ON; m <= PROTO_THINKING_OFF; m++)
+        assert_int_equal(proto_thinking_value(proto_thinking_name((enum proto_thinking_mode)m)), m);
+    assert_int_equal(proto_thinking_value(""), PROTO_THINKING_UNSET);
     for (int c = PROTO_CONTEXT_REFUSE; c <= PROTO_CONTEXT_ROTATE; c++)
         assert_int_equal(proto_context_value(proto_context_name((enum proto_context)c)), c);
     assert_string_equal(proto_context_name(PROTO_CONTEXT_SHIFT), "shift");
@@ -443,15 +480,15 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\x99\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\xa8\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\x9d\xa8"
+                                "features\x9f\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
                                 "context\xa6infill\xa7"
                                 "answers\xa6"
                                 "detach\xaa"
-                                "constraint\xa8software\xaahobd " HOB_VERSION;
+                                "constraint\xa8thinking\xa5tools\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

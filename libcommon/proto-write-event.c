@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "libcommon/proto-writer.h"
+#include <assert.h>
+
+static void put_ids(struct writer *w, const struct proto_event *e)
+{
+    writer_key(w, "ids");
+    msgpack_pack_array(&w->pk, e->n_ids);
+    for (size_t i = 0; i < e->n_ids; i++) msgpack_pack_int32(&w->pk, e->ids[i]);
+}
+
+static void put_text_event(struct writer *w, const struct proto_event *e)
+{
+    writer_u64(w, "index", e->index);
+    writer_cstring(w, "channel", e->channel ? e->channel : "answer");
+    writer_clean(w, "text", &e->text);
+    if (e->ids) put_ids(w, e);
+    if (!e->logprobs) return;
+    writer_key(w, "logprobs");
+    msgpack_pack_array(&w->pk, e->n_ids);
+    for (size_t i = 0; i < e->n_ids; i++) msgpack_pack_float(&w->pk, e->logprobs[i]);
+}
+
+static void put_call(struct writer *w, const struct proto_event *e)
+{
+    const struct proto_call *call = &e->part.call;
+    writer_u64(w, "index", e->index);
+    writer_u64(w, "call", e->part.number);
+    if (call->id.len) writer_clean(w, "call_id", &call->id);
+    if (call->name.len) writer_clean(w, "name", &call->name);
+    writer_clean(w, "arguments", &call->arguments);
+    writer_true(w, "withdrawn", e->part.withdrawn);
+}
+
+static void put_energy(struct writer *w, const struct proto_energy *e)
+{
+    writer_key(w, "energy");
+    struct open_map m = writer_map_begin(w);
+    writer_double(w, "prompt_j", e->prompt_j);
+    writer_double(w, "token_j", e->token_j);
+    writer_double(w, "saved_j", e->saved_j);
+    writer_map_end(w, m);
+}
+
+static void put_done(struct writer *w, const struct proto_event *e)
+{
+    writer_u64(w, "index", e->index);
+    writer_true(w, "more", e->more);
+    writer_cstring(w, "reason", proto_reason_name(e->reason));
+    writer_key(w, "usage");
+    struct open_map m = writer_map_begin(w);
+    writer_u64(w, "prompt", e->usage_prompt);
+    writer_u64(w, "cached", e->usage_cached);
+    writer_u64(w, "completion", e->usage_completion);
+    writer_map_end(w, m);
+    writer_key(w, "timings");
+    m = writer_map_begin(w);
+    writer_double(w, "queue_ms", e->queue_ms);
+    writer_double(w, "prefill_ms", e->prefill_ms);
+    writer_double(w, "decode_ms", e->decode_ms);
+    writer_double(w, "ttft_ms", e->ttft_ms);
+    writer_map_end(w, m);
+    if (e->energy.known) put_energy(w, &e->energy);
+    if (e->session.len) writer_clean(w, "session", &e->session);
+    writer_i64_given(w, "miss_at", e->miss_at);
+    if (e->cut.shifted) writer_u64(w, "shifted", e->cut.shifted);
+    if (e->cut.prefix) writer_u64(w, "cut_prefix", e->cut.prefix);
+    if (e->cut.suffix) writer_u64(w, "cut_suffix", e->cut.suffix);
+    writer_i64_given(w, "seed", e->seed);
+}
+
+static const char *const event_names[] = {
+    [PROTO_EV_HELLO] = "hello",       [PROTO_EV_QUEUED] = "queued", [PROTO_EV_PREFILL] = "prefill",
+    [PROTO_EV_TEXT] = "text",         [PROTO_EV_DONE] = "done",     [PROTO_EV_ERROR] = "error",
+    [PROTO_EV_TOKENS] = "tokens",     [PROTO_EV_STATUS] = "status", [PROTO_EV_STOPPING] = "stopping",
+    [PROTO_EV_SESSIONS] = "sessions", [PROTO_EV_OK] = "ok",         [PROTO_EV_TOOL_CALL] = "tool_call",
+    [PROTO_EV_WARNING] = "warning",
+};
+
+static void put_event(struct writer *w, const struct proto_event *e)
+{
+    static const char *const features[] = {"generate",   "cancel",   "tokenize", "status", "stop",    "sessions",
+                                           "logprobs",   "warm",     "context",  "infill", "answers", "detach",
+                                           "constraint", "thinking", "tools",    NULL};
+    const struct open_map m = writer_map_begin(w);
+
+    assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_WARNING);
+    writer_cstring(w, "event", event_names[e->type]);
+    if (e->type != PROTO_EV_HELLO) writer_u64(w, "id", e->id);
+    switch (e->type) {
+    case PROTO_EV_HELLO:
+        writer_hello(w, e->version, "hobd " HOB_VERSION, features);
+        break;
+    case PROTO_EV_QUEUED:
+        writer_u64(w, "position", e->position);
+        break;
+    case PROTO_EV_PREFILL:
+        writer_u64(w, "done", e->done);
+        writer_u64(w, "total", e->total);
+        writer_u64(w, "cached", e->cached);
+        break;
+    case PROTO_EV_TEXT:
+        put_text_event(w, e);
+        break;
+    case PROTO_EV_TOOL_CALL:
+        put_call(w, e);
+        break;
+    case PROTO_EV_WARNING:
+        if (e->index) writer_u64(w, "index", e->index);
+        writer_clean(w, "message", &e->message);
+        break;
+    case PROTO_EV_DONE:
+        put_done(w, e);
+        break;
+    case PROTO_EV_ERROR:
+        if (e->index) writer_u64(w, "index", e->index);
+        writer_true(w, "more", e->more);
+        writer_cstring(w, "code", proto_errno_name(e->code));
+        writer_clean(w, "message", &e->message);
+        break;
+    case PROTO_EV_TOKENS:
+        put_ids(w, e);
+        break;
+    case PROTO_EV_STATUS:
+        writer_clean(w, "status", &e->status);
+        break;
+    case PROTO_EV_SESSIONS:
+        writer_clean(w, "sessions", &e->sessions);
+        if (e->next.len) writer_clean(w, "next", &e->next);
+        break;
+    case PROTO_EV_STOPPING:
+    case PROTO_EV_OK:
+    case PROTO_EV_UNKNOWN:
+        break;
+    }
+    writer_map_end(w, m);
+}
+
+int proto_write_event(struct buf *out, const struct proto_event *e)
+{
+    const size_t n = e->n_ids;
+    struct writer w;
+    writer_init(&w, out, n < PROTO_ELEMS_MAX ? WRITER_ELEMS_FIXED + 2 * n : SIZE_MAX);
+    put_event(&w, e);
+    return writer_finish(&w);
+}

@@ -51,6 +51,7 @@ int call_open(struct markup_parser *p, size_t n, bool section)
 {
     open_call(p);
     if (n && markup_take(p, n) < 0) return -ENOMEM;
+    p->call.mark = p->call.raw.len;
     p->in_section = section;
     p->section_used = false;
     if (!section) return start_call(p);

@@ -45,6 +45,13 @@ struct channel_sink {
 
 struct channel_parser;
 
+/* A place before the answer itself. */
+enum channel_before {
+    BEFORE_FREE, /* in another part: any text */
+    BEFORE_TEXT, /* the answer may begin, or a mark */
+    BEFORE_MARK, /* inside a mark */
+};
+
 struct channel_parser_ops {
     /* Text of tokens that are not control tokens, split anywhere between characters. The parser may hold text back. 0,
      * or the first result of @sink that is not 0, after which it is given no more text. */
@@ -61,6 +68,13 @@ struct channel_parser_ops {
     /* Has the answer itself begun, so that text that comes now is its text, and that of no other part? NULL: if
      * channel() is CHANNEL_ANSWER. */
     bool (*answers)(const struct channel_parser *p);
+    /* Where it is while answers() is false. NULL: always BEFORE_FREE. */
+    enum channel_before (*before)(const struct channel_parser *p);
+    /* Unless BEFORE_FREE: may @text come next as a part of a mark, or as white space at it? */
+    bool (*is_mark)(const struct channel_parser *p, const char *text, size_t len);
+    /* In a call for sure: appends to @out the text behind its mark (or that of its section) so far, and returns 1; of
+     * Harmony the tool's name, a newline, and the arguments. 0: in no call; -ENOMEM. NULL: never. */
+    int (*call_text)(const struct channel_parser *p, struct buf *out);
     /* A parser in the same state, which the caller owns and which shares nothing with @p. 0 or -ENOMEM. */
     int (*clone)(const struct channel_parser *p, struct channel_parser **out);
     void (*free)(struct channel_parser *p);

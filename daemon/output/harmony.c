@@ -27,6 +27,7 @@ struct harmony {
     struct buf header; /* role and name of the message */
     struct buf hold;   /* the beginning of a mark in text */
     uint32_t index;    /* of the call */
+    struct buf tool;   /* its name */
     bool whole;        /* its arguments are complete */
     struct literal literal;
     struct buf raw, args; /* of the call: its text, and JSON to be sent */
@@ -72,6 +73,8 @@ static int begin_call(struct harmony *h, struct channel_sink *sink)
     name += strlen(function);
     name[strcspn(name, " \n\t<")] = '\0';
     if (!*name) return 1;
+    buf_clear(&h->tool);
+    if (buf_puts(&h->tool, name) < 0) return -ENOMEM;
     h->at = HARMONY_CALL;
     h->begun = true;
     h->whole = false;
@@ -237,15 +240,24 @@ static int harmony_finish(struct channel_parser *p, struct channel_sink *sink)
     return r == 0 ? decide(h, sink) : r;
 }
 
+static int harmony_call_text(const struct channel_parser *p, struct buf *out)
+{
+    const struct harmony *h = (const struct harmony *)p;
+    if (h->at != HARMONY_CALL) return 0;
+    if (buf_printf(out, "%s\n", h->tool.data) < 0) return -ENOMEM;
+    return h->raw.len && buf_append(out, h->raw.data, h->raw.len) < 0 ? -ENOMEM : 1;
+}
+
 static int harmony_clone(const struct channel_parser *p, struct channel_parser **out)
 {
     const struct harmony *from = (const struct harmony *)p;
     struct harmony *h = malloc(sizeof(*h));
     if (!h) return -ENOMEM;
     *h = *from;
-    h->header = h->hold = h->raw = h->args = (struct buf)BUF_INIT;
+    h->header = h->hold = h->raw = h->args = h->tool = (struct buf)BUF_INIT;
     if ((from->header.len && buf_append(&h->header, from->header.data, from->header.len) < 0) ||
         (from->hold.len && buf_append(&h->hold, from->hold.data, from->hold.len) < 0) ||
+        (from->tool.len && buf_append(&h->tool, from->tool.data, from->tool.len) < 0) ||
         (from->raw.len && buf_append(&h->raw, from->raw.data, from->raw.len) < 0)) {
         p->ops->free(&h->base);
         return -ENOMEM;
@@ -261,6 +273,7 @@ static void harmony_free(struct channel_parser *p)
     buf_fini(&h->hold);
     buf_fini(&h->raw);
     buf_fini(&h->args);
+    buf_fini(&h->tool);
     free(h);
 }
 
@@ -270,6 +283,7 @@ static const struct channel_parser_ops harmony_ops = {.text = harmony_text,
                                                       .ends_part = harmony_ends_part,
                                                       .channel = harmony_channel,
                                                       .answers = harmony_answers,
+                                                      .call_text = harmony_call_text,
                                                       .clone = harmony_clone,
                                                       .free = harmony_free};
 

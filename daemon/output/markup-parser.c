@@ -107,9 +107,10 @@ static int take_mark(struct markup_parser *p, enum found what, size_t white, siz
     p->used += white + end;
     p->skip_white = true;
     if (what == FOUND_OPEN) p->at = AT_THINKING;
+    p->white = 0;
     if (what == FOUND_CLOSE) {
         p->at = AT_TEXT;
-        p->fresh = true;
+        p->fresh = p->thought = true;
     }
     return STEP_ON;
 }
@@ -134,8 +135,9 @@ static int pass_text(struct markup_parser *p, struct channel_sink *sink)
 
 static int text_step(struct markup_parser *p, struct channel_sink *sink)
 {
-    size_t end;
+    size_t end, before = n_unread(p);
     if (p->skip_white && markup_take_white(p) < 0) return -ENOMEM;
+    p->white += (uint32_t)(before - n_unread(p));
     if (p->at == AT_THINKING && p->skip_white) { /* the model repeats the mark of the prompt */
         enum mark_match m = mark_at(p->format->markup->thinking.open, unread(p), n_unread(p), &end);
         if (m == MARK_PART && !p->final) return STEP_WAIT;
@@ -252,6 +254,10 @@ static const struct channel_parser_ops markup_ops = {.text = parser_text,
                                                      .finish = parser_finish,
                                                      .ends_part = parser_ends_part,
                                                      .channel = parser_channel,
+                                                     .answers = markup_answers,
+                                                     .before = markup_before,
+                                                     .is_mark = markup_is_mark,
+                                                     .call_text = markup_call_text,
                                                      .clone = parser_clone,
                                                      .free = parser_free};
 

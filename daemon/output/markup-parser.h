@@ -45,11 +45,14 @@ struct markup_parser {
     size_t control, control_end; /* the last control token in hold: not shown as text */
     bool fresh;                  /* no text since the beginning of the answer, a thought or a call */
     bool skip_white;             /* a mark came last */
+    bool thought;                /* a thought has ended */
+    uint32_t white;              /* bytes of white space between the last mark and the text so far, at most */
     bool in_section, section_used;
 
     struct {              /* the current call */
         bool open, begun; /* begun: CALL_BEGINS was sent */
         uint32_t index;   /* also the number of calls before it */
+        size_t mark;      /* bytes of @raw that are the mark, or that of the section */
         struct buf raw;   /* its text, with the marks before it */
         struct buf name, id;
         struct buf args; /* to be sent */
@@ -122,3 +125,9 @@ int call_send_args(struct markup_parser *p, struct channel_sink *sink);
 
 /* After STEP_BAD: the call becomes text. */
 int call_withdraw(struct markup_parser *p, struct channel_sink *sink);
+
+/* markup-place.c: functions of struct channel_parser_ops. */
+bool markup_answers(const struct channel_parser *base);
+enum channel_before markup_before(const struct channel_parser *base);
+bool markup_is_mark(const struct channel_parser *base, const char *text, size_t len);
+int markup_call_text(const struct channel_parser *base, struct buf *out);

@@ -19,8 +19,21 @@ void output_fini(struct output *o)
     if (o->parser) o->parser->ops->free(o->parser);
     stop_fini(&o->stop);
     buf_fini(&o->answer);
+    buf_fini(&o->thinking);
+    call_list_fini(&o->calls);
     buf_fini(&o->shown);
     *o = (struct output){0};
+}
+
+int output_set_format(struct output *o, const struct channel_format *format)
+{
+    struct channel_parser *p;
+    int r = format->new_parser(format, &p);
+    if (r < 0) return r;
+    o->parser->ops->free(o->parser);
+    o->parser = p;
+    o->format = format;
+    return 0;
 }
 
 int output_clone(struct output *to, const struct output *from)
@@ -29,11 +42,14 @@ int output_clone(struct output *to, const struct output *from)
                           .format = from->format,
                           .detok = from->detok,
                           .lines = from->lines,
-                          .held = from->held};
+                          .held = from->held,
+                          .call_seed = from->call_seed};
     int r = from->parser ? from->parser->ops->clone(from->parser, &to->parser) : 0;
     if (r < 0) to->parser = NULL;
     if (r == 0) r = stop_clone(&to->stop, &from->stop);
     if (r == 0 && from->answer.len) r = buf_append(&to->answer, from->answer.data, from->answer.len);
+    if (r == 0 && from->thinking.len) r = buf_append(&to->thinking, from->thinking.data, from->thinking.len);
+    if (r == 0) r = call_list_clone(&to->calls, &from->calls);
     if (r < 0) output_fini(to);
     return r;
 }
@@ -42,7 +58,9 @@ int output_clone_start(struct output *to, const struct output *from)
 {
     const struct output_request q = {
         .stop = from->stop.strings, .n_stop = from->stop.n, .max_lines = from->lines.most, .format = from->format};
-    return output_init(to, from->tokenizer, &q);
+    int r = output_init(to, from->tokenizer, &q);
+    to->call_seed = from->call_seed;
+    return r;
 }
 
 /* --- events --- */
@@ -100,8 +118,10 @@ static int show(struct output *o, struct output_step *out)
     if (o->shown.len) {
         struct output_event *e = event_of(out, o->held);
         if (!e || buf_append(&e->text, o->shown.data, o->shown.len) < 0) return -ENOMEM;
-        if (strcmp(o->held, CHANNEL_ANSWER) == 0 && buf_append(&o->answer, o->shown.data, o->shown.len) < 0)
-            return -ENOMEM;
+        struct buf *all = strcmp(o->held, CHANNEL_ANSWER) == 0     ? &o->answer
+                          : strcmp(o->held, CHANNEL_THINKING) == 0 ? &o->thinking
+                                                                   : NULL;
+        if (all && buf_append(all, o->shown.data, o->shown.len) < 0) return -ENOMEM;
     }
     return last;
 }
@@ -143,11 +163,15 @@ static int sink_call(struct channel_sink *base, const struct channel_call *call)
     int r = s->o->held ? show_held(s->o, s->out) : 0;
     if (r != 0) return r;
     s->o->held = NULL;
+    char made[CALL_ID_BYTES + 1];
+    const char *id = call->id ? call->id : made;
+    call_id_make(made, s->o->call_seed, call->index);
+    if (call_list_add(&s->o->calls, call, id) < 0) return -ENOMEM;
     struct output_event *e = new_event(s->out, CHANNEL_TOOL_CALL);
     if (!e) return -ENOMEM;
     e->call.step = call->step;
     e->call.index = call->index;
-    if ((call->name && buf_puts(&e->call.name, call->name) < 0) || (call->id && buf_puts(&e->call.id, call->id) < 0))
+    if (call->step == CALL_BEGINS && (buf_puts(&e->call.name, call->name) < 0 || buf_puts(&e->call.id, id) < 0))
         return -ENOMEM;
     return call->len ? buf_append(&e->text, call->text, call->len) : 0;
 }

@@ -8,6 +8,7 @@
  * The whole state can be cloned; a clone that was made before some tokens replaces the original to take them back. It
  * is a function of the tokens, so that the ones that stay can also be pushed to a clone in the first state.
  */
+#include "daemon/output/call-list.h"
 #include "daemon/output/channel.h"
 #include "daemon/output/line-limit.h"
 #include "daemon/output/stop.h"
@@ -24,7 +25,10 @@ struct output {
     struct line_limit lines;
     const char *held;  /* static: the channel of the text that the stop matcher holds */
     struct buf answer; /* all text shown of CHANNEL_ANSWER */
-    struct buf shown;  /* scratch: a piece on its way through the last stages */
+    struct buf thinking;
+    struct call_list calls;
+    uint64_t call_seed; /* for the ids of calls */
+    struct buf shown;   /* scratch: a piece on its way through the last stages */
 };
 
 struct output_request {
@@ -41,7 +45,7 @@ struct output_event {
     struct {
         enum channel_call_step step;
         uint32_t index;
-        struct buf name, id; /* empty: not in this step */
+        struct buf name, id; /* both when the call begins; empty: not in this step */
     } call;
 };
 
@@ -62,6 +66,9 @@ struct output_step {
 /* @t must outlive @o. 0; -ENOMEM, and @o is {0}. */
 int output_init(struct output *o, const struct tokenizer *t, const struct output_request *q);
 void output_fini(struct output *o);
+
+/* Before any token: the answer has another format, which must outlive @o. 0; -ENOMEM, and @o is as before. */
+int output_set_format(struct output *o, const struct channel_format *format);
 
 /* @to becomes a copy in the same state that shares nothing but the tokenizer with @from. 0; -ENOMEM, and @to is {0}. */
 int output_clone(struct output *to, const struct output *from);

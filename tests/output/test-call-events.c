@@ -110,6 +110,39 @@ static void test_events(void **state)
     expect(*state, "", "0{\"name\":\"f\"}1\n0{\"name\":\"g\"}1", "0+f|0{}|0.|1+g|1{}|1.|", "");
 }
 
+/* The whole calls and the thought are kept; ids are made of the seed. */
+static void test_kept(void **state)
+{
+    const struct fixture *f = *state;
+    const struct output_request q = {.format = &f->format.base};
+    static const char script[] =
+        "2hm30{\"name\":\"f\",\"arguments\":{\"k\":7}}10{\"name\":\"g\"}10{\"name\":\"h\",\"arg";
+    struct output o, copy;
+    struct output_step step = {0};
+    assert_int_equal(output_init(&o, f->tokenizer, &q), 0);
+    o.call_seed = 7;
+    for (const char *c = script; *c; c++) {
+        output_step_clear(&step);
+        assert_int_equal(output_push(&o, *c >= '0' && *c <= '4' ? 256 + *c - '0' : (unsigned char)*c, &step), 0);
+    }
+    assert_int_equal(output_clone(&copy, &o), 0);
+    output_fini(&o);
+    assert_string_equal(copy.thinking.data, "hm");
+    assert_int_equal(copy.calls.n, 3);
+    assert_int_equal(call_list_whole(&copy.calls), 2);
+    assert_string_equal(copy.calls.calls[0].name.data, "f");
+    assert_string_equal(copy.calls.calls[0].arguments.data, "{\"k\":7}");
+    assert_string_equal(copy.calls.calls[1].name.data, "g");
+    char id[CALL_ID_BYTES + 1], other[CALL_ID_BYTES + 1];
+    call_id_make(id, 7, 1);
+    call_id_make(other, 8, 1);
+    assert_string_equal(copy.calls.calls[1].id.data, id);
+    assert_string_not_equal(id, other);
+    assert_string_not_equal(copy.calls.calls[0].id.data, id);
+    output_fini(&copy);
+    output_step_fini(&step);
+}
+
 /* The marks as text, and control tokens that are no marks. */
 static void test_other_tokens(void **state)
 {
@@ -134,10 +167,8 @@ static void test_stop_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events),
-        cmocka_unit_test(test_other_tokens),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_events),    cmocka_unit_test(test_kept),         cmocka_unit_test(test_other_tokens),
+        cmocka_unit_test(test_malformed), cmocka_unit_test(test_stop_strings),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -133,6 +133,8 @@ int derive_calls(struct markup *m, const struct markup_source *s)
         const struct probe_turn turn = {
             .calls = i < 6 ? 2 : 1, .string_args = i / 3 % 2, .text = (enum probe_text)(i % 3)};
         r = try_turn(m, &p, &turn, &t);
+        m->calls.string_args = r == 0 && turn.string_args;
+        m->calls.null_text = r == 0 && turn.text == PROBE_NULL_TEXT;
     }
     if (r == 0) r = find_short_marks(&m->calls);
     if (r == 0) r = find_text_name(m, s, &t);

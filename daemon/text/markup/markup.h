@@ -38,7 +38,9 @@ struct markup_calls {
     char *quote;      /* MARKUP_LITERAL: before and after strings */
     /* MARKUP_TAGS. arg_mid_other: before a value that is no string; equal to arg_mid if the marks do not tell. */
     char *arg_begin, *arg_mid, *arg_mid_other, *arg_end;
-    char *text_name; /* a "call" of this name is the text of the answer */
+    char *text_name;  /* a "call" of this name is the text of the answer */
+    bool string_args; /* the template takes the arguments of a message's calls as JSON text, not as an object */
+    bool null_text;   /* and writes calls only of messages without text: content null */
 };
 
 struct markup_thinking {

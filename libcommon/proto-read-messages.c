@@ -108,11 +108,6 @@ static int check_message(const struct place *where, const struct proto_message *
     return 0;
 }
 
-bool proto_message_empty(const struct proto_message *m)
-{
-    return !m->content.len && !m->n_calls && !has_role(m, "tool");
-}
-
 int proto_read_messages(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                         const struct field *f)
 {

@@ -77,6 +77,3 @@ int proto_read_on_limit(struct reading *, const struct place *, const msgpack_ob
 /* Keys that do not go together. 0 or -EINVAL. */
 int proto_check_constraint(const struct place *where, const struct proto_constraint *c);
 int proto_check_tools(const struct place *where, const struct proto_request *r);
-
-/* The message tells the model nothing. */
-bool proto_message_empty(const struct proto_message *m);

@@ -51,6 +51,19 @@ bool proto_is_answer(const struct proto_event *e)
     return !e->channel || strcmp(e->channel, "answer") == 0;
 }
 
+size_t proto_message_bytes(const struct proto_message *m)
+{
+    size_t n = m->role.len + m->content.len + m->thinking.len + m->call_id.len + m->name.len;
+    for (size_t i = 0; i < m->n_calls; i++) n += m->calls[i].id.len + m->calls[i].name.len + m->calls[i].arguments.len;
+    return n;
+}
+
+bool proto_message_empty(const struct proto_message *m)
+{
+    bool result = m->role.len == 4 && memcmp(m->role.data, "tool", 4) == 0; /* may be empty */
+    return !m->content.len && !m->n_calls && !result;
+}
+
 const char *proto_reason_name(enum proto_reason r)
 {
     switch (r) {

@@ -300,6 +300,10 @@ int proto_take_request(struct proto_request *r, char **memory, const char *body,
 /* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
 const char *proto_errno_name(int code);
 int proto_errno_value(const char *name);
+/* Bytes of all texts of the message. */
+size_t proto_message_bytes(const struct proto_message *m);
+/* True if the message tells the model nothing. */
+bool proto_message_empty(const struct proto_message *m);
 /* True if the event's text belongs to the answer itself, not to another channel. */
 bool proto_is_answer(const struct proto_event *e);
 const char *proto_reason_name(enum proto_reason r);

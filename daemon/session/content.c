@@ -35,7 +35,7 @@ void session_charge(struct session *x)
     x->charged.memory = bytes;
 }
 
-static void changed(struct session *x)
+void session_changed(struct session *x)
 {
     x->log.saved = false;
     session_charge(x);
@@ -55,7 +55,7 @@ void session_drop_outcomes(struct session *x)
 {
     while (x->content.n_outcomes) outcome_drop_first(x);
     proto_text_fini(&x->content.failed);
-    changed(x);
+    session_changed(x);
 }
 
 static bool is_empty(const struct session_content *c)
@@ -83,7 +83,7 @@ void session_clear(struct session *x)
     c->n_ids = c->cap_ids = c->n_runs = c->cap_runs = 0;
     x->log.ids = x->log.text = x->log.new_outcomes = 0;
     if (!x->log.size) x->log.n_bases = 0; /* they were for a first log, which is not written */
-    changed(x);
+    session_changed(x);
 }
 
 void session_take(struct session *dst, struct session *src)
@@ -95,7 +95,7 @@ void session_take(struct session *dst, struct session *src)
     *from = (struct session_content){.raw = from->raw, .context = from->context, .text = BUF_INIT, .markup = BUF_INIT};
     memcpy(from->model, dst->content.model, sizeof(from->model));
     session_clear(src);
-    changed(dst);
+    session_changed(dst);
 }
 
 /* --- settings --- */
@@ -103,26 +103,26 @@ void session_take(struct session *dst, struct session *src)
 void session_set_raw(struct session *x, bool raw)
 {
     x->content.raw = raw;
-    changed(x);
+    session_changed(x);
 }
 
 void session_set_context(struct session *x, enum proto_context context)
 {
     x->content.context = context;
-    changed(x);
+    session_changed(x);
 }
 
 void session_set_model(struct session *x, const uint8_t model[16])
 {
     memcpy(x->content.model, model, sizeof(x->content.model));
-    changed(x);
+    session_changed(x);
 }
 
 void session_set_markup(struct session *x, const char *markup, size_t n)
 {
     assert(n <= x->content.markup.len);
     memcpy(x->content.markup.data, markup, n);
-    changed(x);
+    session_changed(x);
 }
 
 /* --- ids and text --- */
@@ -195,7 +195,7 @@ int session_extend(struct session *x, struct items items, const uint32_t *ends, 
     /* cannot fail: the room was reserved */
     (void)!buf_append(&c->text, text, len);
     (void)!buf_append(&c->markup, markup, len);
-    changed(x);
+    session_changed(x);
     return 0;
 }
 
@@ -234,7 +234,7 @@ void session_truncate(struct session *x, size_t keep)
     session_cut_runs(c, keep);
     if (x->log.ids > keep) x->log.ids = keep;
     cut_text(x, end);
-    changed(x);
+    session_changed(x);
 }
 
 void session_forget_tokens(struct session *x)
@@ -242,40 +242,7 @@ void session_forget_tokens(struct session *x)
     x->content.n_ids = x->content.n_runs = x->log.ids = 0;
     if (!x->content.raw) cut_text(x, 0);
     x->tail = (struct session_tail){0};
-    changed(x);
-}
-
-/* --- messages --- */
-
-int session_add_message(struct session *x, const char *role, size_t role_len, const char *content, size_t len)
-{
-    struct session_content *c = &x->content;
-    struct proto_message *m = reallocarray(c->messages, c->n_messages + 1, sizeof(*m));
-    if (!m) return -ENOMEM;
-    c->messages = m;
-    struct proto_message one = {0};
-    if (proto_text_set(&one.role, role, role_len) < 0 || proto_text_set(&one.content, content, len) < 0) {
-        proto_text_fini(&one.role);
-        return -ENOMEM;
-    }
-    c->messages[c->n_messages++] = one;
-    c->message_bytes += sizeof(one) + role_len + len;
-    changed(x);
-    return 0;
-}
-
-void session_drop_messages(struct session *x, size_t keep)
-{
-    struct session_content *c = &x->content;
-    if (c->n_messages <= keep) return;
-    while (c->n_messages > keep) {
-        struct proto_message *m = &c->messages[--c->n_messages];
-        c->message_bytes -= sizeof(*m) + m->role.len + m->content.len;
-        proto_text_fini(&m->role);
-        proto_text_fini(&m->content);
-    }
-    if (x->log.messages > keep) x->log.messages = keep;
-    changed(x);
+    session_changed(x);
 }
 
 /* --- outcomes --- */
@@ -293,7 +260,7 @@ int session_add_outcome(struct session *x, const struct session_outcome *o)
     x->log.new_outcomes++;
     c->outcome_bytes += sizeof(one) + one.answer.len;
     while (c->n_outcomes > SESSION_OUTCOMES) outcome_drop_first(x);
-    changed(x);
+    session_changed(x);
     return 0;
 }
 
@@ -311,6 +278,6 @@ int session_set_failed(struct session *x, const char *message, size_t len)
         proto_text_fini(&x->content.failed);
     else if (proto_text_set(&x->content.failed, message, len) < 0)
         return -ENOMEM;
-    changed(x);
+    session_changed(x);
     return 0;
 }

@@ -88,6 +88,8 @@ void session_forget_tokens(struct session *x);
 
 /* Append a message. Both strings are copied. 0 or -ENOMEM (nothing changed). */
 int session_add_message(struct session *x, const char *role, size_t role_len, const char *content, size_t len);
+/* The same with thought, calls and the other parts of @m. */
+int session_add_parts(struct session *x, const struct proto_message *m);
 /* Keep the first @keep messages. */
 void session_drop_messages(struct session *x, size_t keep);
 

@@ -16,8 +16,7 @@ static int copy_content(struct session *dst, const struct session_content *from)
     assert(from->text.len == from->markup.len);
     int r = session_extend(dst, session_items(from), from->ends, from->text.data, from->markup.data, from->text.len);
     for (size_t i = 0; r == 0 && i < from->n_messages; i++) {
-        const struct proto_message *m = &from->messages[i];
-        r = session_add_message(dst, m->role.data, m->role.len, m->content.data, m->content.len);
+        r = session_add_parts(dst, &from->messages[i]);
     }
     if (r < 0) return r;
     session_set_raw(dst, from->raw);

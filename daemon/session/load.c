@@ -58,9 +58,9 @@ static int replay_turns(struct session *x, const struct buf *b, size_t at, struc
         out->good = at;
         out->end = session_log_next((const uint8_t *)b->data, b->len, &at, &kind, &payload, &len);
         if (out->end != LOG_GOOD) continue;
-        if (kind != SESSION_LOG_KIND_TURN && kind != SESSION_LOG_KIND_RUNS)
-            return kind <= SESSION_LOG_KIND_BASE ? -EBADMSG : -EOPNOTSUPP;
-        r = session_record_apply(x, payload, len, kind == SESSION_LOG_KIND_RUNS);
+        if (kind > SESSION_LOG_KIND_BOTH) return -EOPNOTSUPP;
+        if (kind == SESSION_LOG_KIND_HEAD || kind == SESSION_LOG_KIND_BASE) return -EBADMSG;
+        r = session_record_apply(x, payload, len, kind == SESSION_LOG_KIND_RUNS || kind == SESSION_LOG_KIND_BOTH);
         out->turns++;
     } while (r == 0 && out->end == LOG_GOOD);
     return r;

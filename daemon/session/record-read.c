@@ -3,6 +3,7 @@
 #include "daemon/session/record.h"
 #include "libcommon/cleanup.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -155,17 +156,49 @@ static int apply_text(struct cursor *c, struct session *x, bool runs)
     return r;
 }
 
-static int apply_messages(struct cursor *c, struct session *x)
+/* Points into the record. */
+static struct proto_text get_text(struct cursor *c)
 {
-    size_t n = get_count(c, 2);
-    for (size_t i = 0; i < n; i++) {
-        size_t role_len, len;
-        const char *role = get_bytes(c, &role_len), *content = get_bytes(c, &len);
-        if (c->bad) return -EBADMSG;
-        int r = session_add_message(x, role, role_len, content, len);
-        if (r < 0) return r;
+    size_t len;
+    const char *s = get_bytes(c, &len);
+    return (struct proto_text){len ? (char *)(uintptr_t)s : NULL, len};
+}
+
+/* The parts of one message, whose strings point into the record; the caller frees m->calls. */
+static int get_parts(struct cursor *c, struct proto_message *m)
+{
+    m->thinking = get_text(c);
+    m->call_id = get_text(c);
+    m->name = get_text(c);
+    m->n_calls = get_count(c, 3);
+    m->calls = m->n_calls ? calloc(m->n_calls, sizeof(*m->calls)) : NULL;
+    if (m->n_calls && !m->calls) return -ENOMEM;
+    for (size_t i = 0; i < m->n_calls; i++) {
+        m->calls[i].id = get_text(c);
+        m->calls[i].name = get_text(c);
+        m->calls[i].arguments = get_text(c);
     }
     return c->bad ? -EBADMSG : 0;
+}
+
+static int apply_messages(struct cursor *c, struct session *x, bool parts)
+{
+    size_t n = get_count(c, 2), left, at = 0;
+    struct cursor texts = *c; /* the parts follow them */
+    int r = 0;
+    for (size_t i = 0; i < 2 * n; i++) (void)get_text(c);
+    left = parts ? get_count(c, 5) : 0;
+    uint64_t next = left ? get(c) : 0;
+    for (; r == 0 && at < n && !c->bad; at++) {
+        struct proto_message m = {.role = get_text(&texts), .content = get_text(&texts)};
+        if (left && next == at) {
+            r = get_parts(c, &m);
+            if (--left) next += 1 + get(c);
+        }
+        if (r == 0) r = session_add_parts(x, &m);
+        free(m.calls);
+    }
+    return r < 0 ? r : c->bad || left ? -EBADMSG : 0;
 }
 
 static int apply_outcome(struct cursor *c, struct session *x)
@@ -174,7 +207,7 @@ static int apply_outcome(struct cursor *c, struct session *x)
     size_t len;
     const char *uuid = get_bytes(c, &len);
     const uint8_t *reason = get_fixed(c, 1);
-    if (!reason || *reason > PROTO_STOP_CONTEXT || len == 0 || len >= sizeof(o.uuid)) return -EBADMSG;
+    if (!reason || *reason > PROTO_STOP_TOOL_CALLS || len == 0 || len >= sizeof(o.uuid)) return -EBADMSG;
     memcpy(o.uuid, uuid, len);
     o.reason = (enum proto_reason) * reason;
     o.usage_prompt = get(c);
@@ -214,13 +247,14 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool run
     struct session_summary s;
     const uint8_t *flags = get_fixed(&c, 1), *context = get_fixed(&c, 1),
                   *model = get_fixed(&c, sizeof(x->content.model));
-    if (!model || *flags > (SESSION_RECORD_RAW | SESSION_RECORD_FAILED) || *context > PROTO_CONTEXT_ROTATE)
+    if (!model || *flags > (SESSION_RECORD_RAW | SESSION_RECORD_FAILED | SESSION_RECORD_PARTS) ||
+        *context > PROTO_CONTEXT_ROTATE)
         return -EBADMSG;
     x->content.raw = *flags & SESSION_RECORD_RAW;
     x->content.context = (enum proto_context) * context;
     memcpy(x->content.model, model, sizeof(x->content.model));
     int r = apply_text(&c, x, runs);
-    if (r == 0) r = apply_messages(&c, x);
+    if (r == 0) r = apply_messages(&c, x, *flags & SESSION_RECORD_PARTS);
     if (r < 0) return r;
     size_t outcomes = get_count(&c, 1);
     for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x);

@@ -98,6 +98,56 @@ static int put_messages(struct buf *b, const struct session *x, size_t from)
     return r;
 }
 
+static bool has_parts(const struct proto_message *m)
+{
+    return m->thinking.len || m->n_calls || m->call_id.len || m->name.len;
+}
+
+static int put_text(struct buf *b, const struct proto_text *t)
+{
+    return put_bytes(b, t->data ? t->data : "", t->len);
+}
+
+static int put_message_parts(struct buf *b, const struct proto_message *m)
+{
+    int r = put_text(b, &m->thinking);
+    if (r == 0) r = put_text(b, &m->call_id);
+    if (r == 0) r = put_text(b, &m->name);
+    if (r == 0) r = put(b, m->n_calls);
+    for (size_t i = 0; r == 0 && i < m->n_calls; i++) {
+        r = put_text(b, &m->calls[i].id);
+        if (r == 0) r = put_text(b, &m->calls[i].name);
+        if (r == 0) r = put_text(b, &m->calls[i].arguments);
+    }
+    return r;
+}
+
+/* Of the messages from @from on, and of the last @outcomes ones: is there anything that older records cannot hold? */
+static bool needs_parts(const struct session *x, size_t from, size_t outcomes)
+{
+    const struct session_content *c = &x->content;
+    for (size_t i = from; i < c->n_messages; i++)
+        if (has_parts(&c->messages[i])) return true;
+    for (size_t i = c->n_outcomes - outcomes; i < c->n_outcomes; i++)
+        if (c->outcomes[i].reason > PROTO_STOP_CONTEXT) return true;
+    return false;
+}
+
+static int put_parts(struct buf *b, const struct session *x, size_t from)
+{
+    const struct session_content *c = &x->content;
+    size_t n = 0;
+    for (size_t i = from; i < c->n_messages; i++) n += has_parts(&c->messages[i]);
+    int r = put(b, n);
+    for (size_t i = from, next = from; r == 0 && i < c->n_messages; i++) {
+        if (!has_parts(&c->messages[i])) continue;
+        r = put(b, i - next);
+        next = i + 1;
+        if (r == 0) r = put_message_parts(b, &c->messages[i]);
+    }
+    return r;
+}
+
 static int put_outcome(struct buf *b, const struct session_outcome *o)
 {
     uint8_t reason = (uint8_t)o->reason;
@@ -140,8 +190,10 @@ static int put_summary(struct buf *b, const struct session *x)
 int session_record_write(struct buf *out, const struct session *x, bool all)
 {
     size_t ids = all ? 0 : x->log.ids, text = all ? 0 : x->log.text, messages = all ? 0 : x->log.messages;
-    size_t before = out->len;
-    uint8_t flags = (x->content.raw ? SESSION_RECORD_RAW : 0) | (x->content.failed.len ? SESSION_RECORD_FAILED : 0),
+    size_t before = out->len, outcomes = all ? x->content.n_outcomes : x->log.new_outcomes;
+    bool parts = needs_parts(x, messages, outcomes);
+    uint8_t flags = (x->content.raw ? SESSION_RECORD_RAW : 0) | (x->content.failed.len ? SESSION_RECORD_FAILED : 0) |
+                    (parts ? SESSION_RECORD_PARTS : 0),
             first[2] = {flags, (uint8_t)x->content.context};
     int r = buf_append(out, first, sizeof(first));
     if (r == 0) r = buf_append(out, x->content.model, sizeof(x->content.model));
@@ -153,10 +205,12 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0) r = put_bytes(out, x->content.text.data ? x->content.text.data + text : "", x->content.text.len - text);
     if (r == 0) r = put_markup(out, &x->content.markup);
     if (r == 0) r = put_messages(out, x, messages);
-    if (r == 0) r = put_outcomes(out, x, all ? x->content.n_outcomes : x->log.new_outcomes);
+    if (r == 0 && parts) r = put_parts(out, x, messages);
+    if (r == 0) r = put_outcomes(out, x, outcomes);
     if (r == 0 && x->content.failed.len) r = put_bytes(out, x->content.failed.data, x->content.failed.len);
     if (r == 0) r = put_summary(out, x);
     if (r == 0 && out->len - before > RECORD_MAX)
         r = error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);
-    return r < 0 ? r : new_runs(x, ids) > 0;
+    if (r < 0) return r;
+    return (new_runs(x, ids) ? SESSION_RECORD_HAS_RUNS : 0) | (parts ? SESSION_RECORD_HAS_PARTS : 0);
 }

@@ -14,15 +14,18 @@ struct session_summary {
 
 #define SESSION_SUMMARY_BYTES 32
 
-enum { SESSION_RECORD_RAW = 1, SESSION_RECORD_FAILED = 2 }; /* flags */
+enum { SESSION_RECORD_RAW = 1, SESSION_RECORD_FAILED = 2, SESSION_RECORD_PARTS = 4 }; /* flags */
+
+/* What a record has that an older hobd refuses. */
+enum { SESSION_RECORD_HAS_RUNS = 1, SESSION_RECORD_HAS_PARTS = 2 };
 
 /* Append the bytes of @s to @out. 0 or -ENOMEM. */
 int session_summary_write(struct buf *out, const struct session_summary *s);
 /* False: the bytes are not a summary. */
 bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out);
 
-/* Append the payload to @out. @all: as if the log was empty. 0; 1: it has runs of embeddings, so that the record is of
- * the kind that an older hobd refuses; -ENOMEM; -E2BIG (message). */
+/* Append the payload to @out. @all: as if the log was empty. 0, or what of SESSION_RECORD_HAS_* it has; -ENOMEM; -E2BIG
+ * (message). */
 int session_record_write(struct buf *out, const struct session *x, bool all);
 
 /* Change the content of @x as the payload says. @runs: it is of the kind with runs. 0; -EBADMSG: not a payload, or it

@@ -18,13 +18,21 @@
 
 /* --- whole logs --- */
 
+/* By what session_record_write() returned. */
+static const uint32_t turn_kinds[] = {
+    [0] = SESSION_LOG_KIND_TURN,
+    [SESSION_RECORD_HAS_RUNS] = SESSION_LOG_KIND_RUNS,
+    [SESSION_RECORD_HAS_PARTS] = SESSION_LOG_KIND_PARTS,
+    [SESSION_RECORD_HAS_RUNS | SESSION_RECORD_HAS_PARTS] = SESSION_LOG_KIND_BOTH,
+};
+
 /* Append a turn record of @x. */
 static int write_turn(struct buf *b, const struct session *x, bool all)
 {
     size_t at = b->len;
     int r = session_log_begin(b);
     if (r == 0) r = session_record_write(b, x, all);
-    return r < 0 ? r : session_log_finish(b, at, r ? SESSION_LOG_KIND_RUNS : SESSION_LOG_KIND_TURN);
+    return r < 0 ? r : session_log_finish(b, at, turn_kinds[r]);
 }
 
 static int build(struct buf *b, const struct session *x, const struct session *from, bool delta,

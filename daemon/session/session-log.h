@@ -8,7 +8,8 @@
  *     magic: "hob session 1\n\0\0"                16 bytes; the first 12 are the same in every version
  *     records, each:
  *         u32 length of the payload
- *         u32 kind: 0 head, 1 turn, 2 bases, 3 turn with runs of embeddings
+ *         u32 kind: 0 head, 1 turn, 2 bases, 3 turn with runs of embeddings, 4 turn with parts of messages,
+ *         5 turn with both
  *         u64 XXH3-64 of the 24 bytes before, which makes the length trustworthy
  *         payload
  *         XXH3-128 (canonical) of the 16 bytes before the record and the record so far
@@ -34,7 +35,7 @@
  *
  * Turn: the change from the content so far to the new content.
  *
- *     u8 flags (1: raw, 2: failed)   u8 context policy (enum proto_context)   model[16]
+ *     u8 flags (1: raw, 2: failed, 4: parts)   u8 context policy (enum proto_context)   model[16]
  *     keep_ids   keep_text   keep_messages        how much of the content so far remains
  *     n   id × n   end × n                        each end as the difference to the one before, the first to keep_text
  *     n   run × n                                 only in a turn with runs, 1 or more, ascending: ids between the run
@@ -44,9 +45,10 @@
  *     n   run × n                                 markup of the whole text, the kept part included, as lengths of runs:
  *                                                 of zeros, then of ones, then of zeros, …
  *     n   (role: bytes   content: bytes) × n      messages
- *     n   outcome × n                             uuid: bytes, u8 reason (enum proto_reason), prompt, cached,
- *                                                 completion, shifted, u64 miss_at, u64 seed, answer: bytes
- *     error message: bytes                        only with the flag failed
+ *     n   part × n                                only with the flag parts, ascending: messages between the one before
+ * and this one, thinking: bytes, call id: bytes, tool: bytes, n   (id: bytes   name: bytes   arguments: bytes) × n n
+ * outcome × n                             uuid: bytes, u8 reason (enum proto_reason), prompt, cached, completion,
+ * shifted, u64 miss_at, u64 seed, answer: bytes error message: bytes                        only with the flag failed
  *     summary
  *
  * Summary, 32 bytes: u64 last use (realtime microseconds), u64 bytes in memory, u32 ids, u32 messages, u64 XXH3-64 of
@@ -60,12 +62,14 @@
  */
 #include "daemon/session/record.h"
 
-#define SESSION_LOG_MAGIC     "hob session 1\n\0" /* with the terminator, 16 bytes */
-#define SESSION_LOG_HEAD_MAX  512                 /* bytes; magic and head record are shorter */
-#define SESSION_LOG_KIND_HEAD 0
-#define SESSION_LOG_KIND_TURN 1
-#define SESSION_LOG_KIND_BASE 2
-#define SESSION_LOG_KIND_RUNS 3 /* a turn with runs */
+#define SESSION_LOG_MAGIC      "hob session 1\n\0" /* with the terminator, 16 bytes */
+#define SESSION_LOG_HEAD_MAX   512                 /* bytes; magic and head record are shorter */
+#define SESSION_LOG_KIND_HEAD  0
+#define SESSION_LOG_KIND_TURN  1
+#define SESSION_LOG_KIND_BASE  2
+#define SESSION_LOG_KIND_RUNS  3 /* a turn with runs */
+#define SESSION_LOG_KIND_PARTS 4 /* a turn with parts of messages, or an outcome with calls */
+#define SESSION_LOG_KIND_BOTH  5
 
 /* --- records --- */
 

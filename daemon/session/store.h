@@ -174,6 +174,8 @@ void session_info_of(const struct session *x, struct session_info *out);
 
 /* Bring the owner's account up to date with the size of the content. */
 void session_charge(struct session *x);
+/* The content has changed: it is unsaved, and charged. */
+void session_changed(struct session *x);
 /* Drop the content; files stay. */
 void session_clear(struct session *x);
 /* Drop the outcomes and the error message of the last turn, which a fork does not inherit. */

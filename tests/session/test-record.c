@@ -19,14 +19,57 @@ static void check_whole(const struct session *x)
         assert_true(x->content.markup.data[i] == 0 || x->content.markup.data[i] == 1);
 }
 
+#define TEXT(s)                                                                                                        \
+    {                                                                                                                  \
+        (char *)(s), sizeof(s) - 1                                                                                     \
+    }
+
+/* Messages with a thought and calls, and the result of one. */
+static void add_parts(struct session *x)
+{
+    struct proto_call calls[] = {{TEXT("id1"), TEXT("f"), TEXT("{\"a\":1}")}, {TEXT(""), TEXT("g"), TEXT("{}")}};
+    const struct proto_message m = {
+        .role = TEXT("assistant"), .content = TEXT(""), .thinking = TEXT("hm"), .calls = calls, .n_calls = 2};
+    const struct proto_message result = {
+        .role = TEXT("tool"), .content = TEXT("7"), .call_id = TEXT("id1"), .name = TEXT("f")};
+    assert_int_equal(session_add_parts(x, &m), 0);
+    assert_int_equal(session_add_parts(x, &result), 0);
+    assert_int_equal(session_add_message(x, "user", 4, "more", 4), 0);
+}
+
+static void expect(const struct proto_text *t, const char *want)
+{
+    assert_int_equal(t->len, strlen(want));
+    if (t->len) assert_memory_equal(t->data, want, t->len);
+}
+
+static void check_parts(const struct session *x)
+{
+    const struct session_content *c = &x->content;
+    const struct proto_message *m = &c->messages[c->n_messages - 3];
+    expect(&m->thinking, "hm");
+    assert_int_equal(m->n_calls, 2);
+    expect(&m->calls[0].id, "id1");
+    expect(&m->calls[0].name, "f");
+    expect(&m->calls[0].arguments, "{\"a\":1}");
+    expect(&m->calls[1].id, "");
+    expect(&m->calls[1].name, "g");
+    expect(&m[1].call_id, "id1");
+    expect(&m[1].name, "f");
+    expect(&m[1].content, "7");
+    assert_int_equal(m[2].n_calls, 0);
+    expect(&m[2].content, "more");
+}
+
 /* Apply a turn, then another that may be damaged. Returns the result of the second. */
-static int apply(struct session_store *s, const struct buf *first, const uint8_t *second, size_t n)
+static int apply(struct session_store *s, const struct buf *first, const uint8_t *second, size_t n, bool whole)
 {
     struct session *x = NULL;
     assert_int_equal(session_acquire(s, 1, "x", 1, true, &x), 0);
     assert_int_equal(session_record_apply(x, (const uint8_t *)first->data, first->len, false), 0);
     int r = session_record_apply(x, second, n, false);
     if (r == 0) check_whole(x);
+    if (r == 0 && whole) check_parts(x);
     assert_true(r == 0 || r == -EBADMSG);
     session_revert(x);
     session_release(s, x);
@@ -47,29 +90,30 @@ static void test_changed_payloads(void **state)
     session_truncate(x, 15);
     session_drop_messages(x, 1);
     fixture_turn(x, 2);
+    add_parts(x);
     assert_int_equal(session_set_failed(x, "too late", 8), 0);
-    assert_int_equal(session_record_write(&second, x, false), 0);
+    assert_int_equal(session_record_write(&second, x, false), SESSION_RECORD_HAS_PARTS);
     session_release(g.store, x);
     uint8_t *copy = malloc(second.len + 1);
-    assert_int_equal(apply(s, &first, (uint8_t *)second.data, second.len), 0);
+    assert_int_equal(apply(s, &first, (uint8_t *)second.data, second.len, true), 0);
     for (size_t n = 0; n < second.len; n++) {
         uint8_t *cut = malloc(n ? n : 1); /* of its own, so that a byte too far is seen */
         memcpy(cut, second.data, n);
-        assert_int_equal(apply(s, &first, cut, n), -EBADMSG);
+        assert_int_equal(apply(s, &first, cut, n, false), -EBADMSG);
         free(cut);
     }
     for (size_t n = 0; n < second.len; n++)
         for (int v = 0; v < 256; v += v < 4 || v > 250 ? 1 : 7) {
             memcpy(copy, second.data, second.len);
             copy[n] = (uint8_t)v;
-            apply(s, &first, copy, second.len);
+            apply(s, &first, copy, second.len, false);
         }
     srandom(3);
     for (int i = 0; i < 20000; i++) {
         memcpy(copy, second.data, second.len);
         for (long k = random() % 4; k >= 0; k--)
             copy[(size_t)random() % second.len] = (uint8_t)(random() % 3 ? random() : 0xff);
-        apply(s, &first, copy, second.len);
+        apply(s, &first, copy, second.len, false);
     }
     /* the second without the first keeps what is not there */
     assert_int_equal(session_acquire(s, 1, "y", 1, true, &x), 0);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* The messages of a session in memory. */
+#include "daemon/session/store.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static size_t message_memory(const struct proto_message *m)
+{
+    return sizeof(*m) + m->n_calls * sizeof(*m->calls) + proto_message_bytes(m);
+}
+
+static int copy_text(struct proto_text *to, const struct proto_text *from)
+{
+    return from->data ? proto_text_set(to, from->data, from->len) : 0;
+}
+
+static int copy_calls(struct proto_message *to, const struct proto_message *from)
+{
+    if (from->n_calls == 0) return 0;
+    to->calls = calloc(from->n_calls, sizeof(*to->calls));
+    if (!to->calls) return -ENOMEM;
+    to->n_calls = from->n_calls;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < from->n_calls; i++) {
+        r = copy_text(&to->calls[i].id, &from->calls[i].id);
+        if (r == 0) r = copy_text(&to->calls[i].name, &from->calls[i].name);
+        if (r == 0) r = copy_text(&to->calls[i].arguments, &from->calls[i].arguments);
+    }
+    return r;
+}
+
+int session_add_parts(struct session *x, const struct proto_message *m)
+{
+    struct session_content *c = &x->content;
+    struct proto_message *list = reallocarray(c->messages, c->n_messages + 1, sizeof(*list)), one = {0};
+    if (!list) return -ENOMEM;
+    c->messages = list;
+    int r = proto_text_set(&one.role, m->role.data, m->role.len);
+    if (r == 0) r = proto_text_set(&one.content, m->content.data, m->content.len);
+    if (r == 0) r = copy_text(&one.thinking, &m->thinking);
+    if (r == 0) r = copy_text(&one.call_id, &m->call_id);
+    if (r == 0) r = copy_text(&one.name, &m->name);
+    if (r == 0) r = copy_calls(&one, m);
+    if (r < 0) {
+        proto_message_fini(&one);
+        return r;
+    }
+    c->messages[c->n_messages++] = one;
+    c->message_bytes += message_memory(&one);
+    session_changed(x);
+    return 0;
+}
+
+int session_add_message(struct session *x, const char *role, size_t role_len, const char *content, size_t len)
+{
+    const struct proto_message m = {.role = {(char *)(uintptr_t)role, role_len},
+                                    .content = {(char *)(uintptr_t)content, len}};
+    return session_add_parts(x, &m);
+}
+
+void session_drop_messages(struct session *x, size_t keep)
+{
+    struct session_content *c = &x->content;
+    if (c->n_messages <= keep) return;
+    while (c->n_messages > keep) {
+        struct proto_message *m = &c->messages[--c->n_messages];
+        c->message_bytes -= message_memory(m);
+        proto_message_fini(m);
+    }
+    if (x->log.messages > keep) x->log.messages = keep;
+    session_changed(x);
+}

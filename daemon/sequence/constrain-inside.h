@@ -41,6 +41,11 @@ static inline size_t constrain_length(const struct constrain *x)
 int constrain_begin(struct constrain *x);
 /* 0; -EAGAIN: @id is refused; -ENOMEM: nothing has changed. */
 int constrain_accept_before(struct constrain *x, int32_t id);
+enum channel_before constrain_before(const struct constrain *x);
+/* Not in BEFORE_FREE: may token @id come next without beginning the answer? */
+bool constrain_is_mark(const struct constrain *x, int32_t id);
+/* The answer begins, and is its shortest completion. 0 or -errno; sets the error message. */
+int constrain_close_before(struct constrain *x);
 
 /* constrain-next.c: the tokens that may be next in the answer. */
 

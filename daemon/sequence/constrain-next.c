@@ -64,6 +64,37 @@ static void set_controls(struct constrain *x)
         if (tokenizer_is_control(x->c.tokenizer, (int32_t)id)) set(x->mask, (int32_t)id);
 }
 
+/* The tokens of marks before the answer. Few first bytes can begin one. */
+static void add_marks(struct constrain *x)
+{
+    bool begins[256];
+    for (int i = 0; i < 256; i++) begins[i] = x->parser->ops->is_mark(x->parser, &(const char){(char)i}, 1);
+    for (uint32_t id = 0; id < x->c.trie->vocab; id++) {
+        size_t len;
+        const char *s = tokenizer_piece(x->c.tokenizer, (int32_t)id, &len);
+        if (len == 0 || !begins[(uint8_t)*s] || tokenizer_is_eog(x->c.tokenizer, (int32_t)id)) continue;
+        if (constrain_is_mark(x, (int32_t)id)) set(x->mask, (int32_t)id);
+    }
+}
+
+/* Before the answer. 0 or -errno. */
+static int mask_before(struct constrain *x)
+{
+    const struct token_trie *t = x->c.trie;
+    enum channel_before at = constrain_before(x);
+    if (at == BEFORE_FREE) {
+        if (x->n_refused == CONSTRAIN_REFUSED_MAX)
+            set_controls(x);
+        else
+            memset(x->mask, 0xff, token_trie_words(t) * sizeof(*x->mask));
+        for (uint32_t i = 0; i < t->n_ends; i++) x->mask[t->ends[i] >> 6] &= ~(UINT64_C(1) << (t->ends[i] & 63));
+        return 0;
+    }
+    int r = at == BEFORE_TEXT ? grammar_state_mask(x->st, t, x->mask) : 0;
+    if (r == 0) add_marks(x);
+    return r;
+}
+
 int constrain_mask(struct constrain *x)
 {
     const struct token_trie *t = x->c.trie;
@@ -72,11 +103,7 @@ int constrain_mask(struct constrain *x)
     int r = 0;
     memset(x->mask, 0, words * sizeof(*x->mask));
     if (x->parser) {
-        if (x->n_refused == CONSTRAIN_REFUSED_MAX)
-            set_controls(x);
-        else
-            memset(x->mask, 0xff, words * sizeof(*x->mask));
-        for (uint32_t i = 0; i < t->n_ends; i++) x->mask[t->ends[i] >> 6] &= ~(UINT64_C(1) << (t->ends[i] & 63));
+        r = mask_before(x);
     } else if ((r = constrain_only(x, &only)) > 0) {
         set(x->mask, only);
     } else if (r == 0 && x->closes) {

@@ -34,8 +34,9 @@ static int refuse(struct constrain *x, int32_t id)
     bool others = x->n_refused < CONSTRAIN_REFUSED_MAX;
     for (size_t i = 0; others && i < token_trie_words(x->c.trie); i++)
         if (x->mask[i]) return -EAGAIN;
-    if (x->parser) return -EAGAIN; /* only marks of the format are left */
-    int r = constrain_close(x);
+    bool before = x->parser != NULL;
+    if (before && constrain_before(x) == BEFORE_FREE) return -EAGAIN; /* only marks of the format are left */
+    int r = before ? constrain_close_before(x) : constrain_close(x);
     x->n_refused = 0;
     return r < 0 ? r : -EAGAIN;
 }
@@ -85,7 +86,7 @@ static void rollback(struct logits_processor *p, size_t n)
     struct constrain *x = (struct constrain *)p;
     size_t in_answer = grammar_state_accepts(x->st) - x->straddle;
     x->n_refused = 0;
-    if (n <= in_answer)
+    if (n < in_answer || (n == in_answer && x->straddle))
         grammar_state_rollback(x->st, n);
     else
         replay(x, x->before.n - (n - in_answer));

@@ -6,7 +6,7 @@
  *
  * The state is a function of the tokens of the answer and of the parameters here:
  * - Until the channel parser says that the answer begins, tokens are free (thinking, marks of the format), but none
- * that would end the answer or begin it with other text.
+ *   that would end the answer or begin it with other text.
  * - Bytes that must follow are taken as the tokens that the tokenizer makes of them: at such a place exactly one token
  *   is allowed, so that a step can compute several of them (constrain_forced).
  * - With @close the shortest completion of the answer always fits into the tokens that are left, unless the tokens
@@ -24,8 +24,8 @@ struct constrain_config {
     struct grammar *grammar;       /* the processor holds it */
     const struct token_trie *trie; /* of @tokenizer; these three outlive the processor */
     const struct tokenizer *tokenizer;
-    const struct channel_format *format;
-    uint32_t max_tokens; /* of the answer */
+    const struct channel_format *format; /* NULL: the answer begins with its first token */
+    uint32_t max_tokens;                 /* of the answer */
     bool close;
 };
 

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Tokens through a channel parser, for logits processors that follow the parts of an answer. */
+#include "daemon/output/channel.h"
+
+/* Parser and detokenizer read token @id. 0, a result of @sink, or -ENOMEM. */
+int channel_feed(struct channel_parser *p, struct detok *d, const struct tokenizer *t, int32_t id,
+                 struct channel_sink *sink);
+
+/* {0} owns nothing. */
+struct channel_reader {
+    const struct tokenizer *tokenizer;
+    struct channel_parser *parser;
+    struct detok detok;
+};
+
+/* @f must outlive the reader. 0; -ENOMEM, and @r is {0}. */
+int channel_reader_init(struct channel_reader *r, const struct tokenizer *t, const struct channel_format *f);
+void channel_reader_fini(struct channel_reader *r);
+int channel_reader_clone(struct channel_reader *to, const struct channel_reader *from); /* likewise */
+
+int channel_reader_feed(struct channel_reader *r, int32_t id); /* reads token @id; 0 or -ENOMEM: @r is of no use */
+bool channel_reader_is_at(const struct channel_reader *r, const char *channel);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/sequence/constrain-calls.h"
+#include "daemon/sequence/channel-feed.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REFUSED_MAX = 32 }; /* tokens refused at one place */
+
+struct constrain_calls {
+    struct logits_processor base;
+    struct constrain_calls_config c;
+    struct channel_reader reader;
+    struct grammar_state *st; /* in a call; NULL: free text */
+    struct tokens past;       /* all tokens so far, for a rollback; their ends are not used */
+    bool broken;              /* there was no memory */
+    uint64_t *mask;           /* [token_trie_words] scratch */
+    int32_t refused[REFUSED_MAX];
+    uint32_t n_refused;
+};
+
+/* The call that @r has entered, if it has: the grammar reads the text behind its mark. 1: *out is the place, which the
+ * caller owns; 0: there is none; -EAGAIN: the grammar does not allow that text; -errno. */
+static int enter(const struct constrain_calls *x, const struct channel_reader *r, struct grammar_state **out)
+{
+    const struct channel_parser_ops *ops = r->parser->ops;
+    struct buf text = BUF_INIT;
+    struct grammar_state *st = NULL;
+    int e = ops->call_text ? ops->call_text(r->parser, &text) : 0;
+    if (e > 0) {
+        e = grammar_state_new(&st, x->c.grammar);
+        if (e == 0) e = text.len ? grammar_state_accept_bytes(st, text.data, text.len) : 1;
+        if (e == 0) e = -EAGAIN;
+    }
+    buf_fini(&text);
+    if (e > 0)
+        *out = st;
+    else
+        grammar_state_free(st);
+    return e;
+}
+
+/* In free text. */
+static int read_free(struct constrain_calls *x, int32_t id)
+{
+    struct channel_reader r;
+    struct grammar_state *st = NULL;
+    int e = channel_reader_clone(&r, &x->reader);
+    if (e == 0) e = channel_reader_feed(&r, id);
+    if (e == 0) e = enter(x, &r, &st);
+    if (e == -EAGAIN && x->n_refused == REFUSED_MAX) e = 0; /* it is a malformed call, which becomes text */
+    if (e < 0) {
+        channel_reader_fini(&r);
+        return e;
+    }
+    channel_reader_fini(&x->reader);
+    x->reader = r;
+    x->st = st;
+    return 0;
+}
+
+static int read_call(struct constrain_calls *x, int32_t id)
+{
+    int r = grammar_state_accept_token(x->st, x->c.trie, id);
+    if (r <= 0) return r < 0 ? r : -EAGAIN;
+    x->broken = channel_reader_feed(&x->reader, id) < 0;
+    if (x->broken) return -ENOMEM;
+    bool over = grammar_state_is_accepted(x->st) && !channel_reader_is_at(&x->reader, CHANNEL_TOOL_CALL);
+    if (over || grammar_state_must_end(x->st) || grammar_state_has_ended(x->st)) x->st = grammar_state_free(x->st);
+    return 0;
+}
+
+static int read(struct constrain_calls *x, int32_t id)
+{
+    int r = tokens_push(&x->past, id, 0);
+    if (r == 0) r = x->st ? read_call(x, id) : read_free(x, id);
+    if (r < 0 && x->past.n) x->past.n--;
+    if (r == 0) x->n_refused = 0;
+    return r;
+}
+
+static int apply(struct logits_processor *p, struct logits_row *row, const struct logits_history *h)
+{
+    struct constrain_calls *x = (struct constrain_calls *)p;
+    size_t words = token_trie_words(x->c.trie);
+    if (!x->st && !x->n_refused) return 0;
+    float *logits = logits_write(row);
+    for (uint32_t i = 0; i < x->n_refused; i++) logits[x->refused[i]] = -INFINITY;
+    if (!x->st) return 0;
+    memset(x->mask, 0, words * sizeof(*x->mask));
+    int r = grammar_state_mask(x->st, x->c.trie, x->mask);
+    if (r < 0) return r;
+    for (uint32_t i = 0; i < row->vocab; i++)
+        if (i / 64 >= words || !(x->mask[i / 64] >> (i & 63) & 1)) logits[i] = -INFINITY;
+    return 0;
+}
+
+static int accept(struct logits_processor *p, int32_t id)
+{
+    struct constrain_calls *x = (struct constrain_calls *)p;
+    if (x->broken) return -ENOMEM;
+    int r = read(x, id);
+    if (r == -EAGAIN && x->n_refused < REFUSED_MAX) x->refused[x->n_refused++] = id;
+    return r;
+}
+
+static int start(struct constrain_calls *x)
+{
+    channel_reader_fini(&x->reader);
+    x->st = grammar_state_free(x->st);
+    x->n_refused = 0;
+    int r = channel_reader_init(&x->reader, x->c.tokenizer, x->c.format);
+    if (r == 0) r = enter(x, &x->reader, &x->st);
+    return r < 0 ? r : 0;
+}
+
+/* A failure ends the answer at its next token. */
+static void rollback(struct logits_processor *p, size_t n)
+{
+    struct constrain_calls *x = (struct constrain_calls *)p;
+    struct tokens past = x->past;
+    x->past = (struct tokens){0};
+    x->broken = start(x) < 0;
+    for (size_t i = 0; i + n < past.n && !x->broken; i++) {
+        int r = read(x, past.ids[i]);
+        while (r == -EAGAIN && x->n_refused < REFUSED_MAX) x->n_refused++; /* it was taken then */
+        if (r == -EAGAIN) r = read(x, past.ids[i]);
+        x->broken = r < 0;
+    }
+    tokens_fini(&past);
+}
+
+static void fini(struct logits_processor *p)
+{
+    struct constrain_calls *x = (struct constrain_calls *)p;
+    grammar_state_free(x->st);
+    grammar_unref(x->c.grammar);
+    channel_reader_fini(&x->reader);
+    tokens_fini(&x->past);
+    free(x->mask);
+    free(x);
+}
+
+static int clone(const struct logits_processor *p, struct logits_processor **out);
+
+static const struct logits_processor_ops ops = {
+    .name = "calls", .apply = apply, .accept = accept, .rollback = rollback, .clone = clone, .free = fini};
+
+static struct constrain_calls *new_empty(const struct constrain_calls_config *c)
+{
+    struct constrain_calls *x = calloc(1, sizeof(*x));
+    if (!x) return NULL;
+    x->base.ops = &ops;
+    x->c = *c;
+    x->mask = calloc(token_trie_words(c->trie), sizeof(*x->mask));
+    grammar_ref(c->grammar);
+    if (x->mask) return x;
+    fini(&x->base);
+    return NULL;
+}
+
+static int clone(const struct logits_processor *p, struct logits_processor **out)
+{
+    const struct constrain_calls *from = (const struct constrain_calls *)p;
+    struct constrain_calls *x = new_empty(&from->c);
+    if (!x) return -ENOMEM;
+    int r = channel_reader_clone(&x->reader, &from->reader);
+    if (r == 0 && from->st) r = grammar_state_clone(from->st, &x->st);
+    for (size_t i = 0; r == 0 && i < from->past.n; i++) r = tokens_push(&x->past, from->past.ids[i], 0);
+    if (r < 0) {
+        fini(&x->base);
+        return -ENOMEM;
+    }
+    x->broken = from->broken;
+    memcpy(x->refused, from->refused, sizeof(x->refused));
+    x->n_refused = from->n_refused;
+    *out = &x->base;
+    return 0;
+}
+
+int constrain_calls_new(struct logits_processor **out, const struct constrain_calls_config *c)
+{
+    struct constrain_calls *x = new_empty(c);
+    if (!x) return error_origin(-ENOMEM);
+    int r = start(x);
+    if (r < 0)
+        fini(&x->base);
+    else
+        *out = &x->base;
+    return r;
+}

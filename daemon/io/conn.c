@@ -115,13 +115,19 @@ void conn_finish(struct conn *c)
     conn_settle(c);
 }
 
+/* A part of an answer, of which there may be any number. */
+static bool is_piece(const struct proto_event *e)
+{
+    return e->type == PROTO_EV_TEXT || e->type == PROTO_EV_TOOL_CALL || e->type == PROTO_EV_WARNING;
+}
+
 /* Send an error in place of @e, which is too large. A text is not the last event of its request. */
 static void replace(struct conn *c, const struct proto_event *e, const char *why)
 {
     const struct proto_event error = {.type = PROTO_EV_ERROR,
                                       .id = e->id,
                                       .index = e->index,
-                                      .more = e->more || e->type == PROTO_EV_TEXT,
+                                      .more = e->more || is_piece(e),
                                       .code = EMSGSIZE,
                                       .message = {(char *)why, strlen(why)}};
     conn_send(c, &error);
@@ -131,7 +137,7 @@ void conn_send(struct conn *c, const struct proto_event *e)
 {
     size_t before = outbox_len(&c->out);
     if (c->fd < 0) return;
-    if (before > c->shared->limits->hard && e->type == PROTO_EV_TEXT) {
+    if (before > c->shared->limits->hard && is_piece(e)) {
         log_warning("connection %llu of uid %lu: the client has not read %zu bytes; connection closed",
                     (unsigned long long)c->id, (unsigned long)conn_uid(c), before);
         conn_drop(c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/advance.h"
+#include "daemon/request/emit.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/fork-answers.h"
 #include "daemon/sequence/truncate.h"
@@ -7,7 +8,7 @@
 #include "libcommon/error.h"
 #include <stdlib.h>
 
-/* The text events of token @id. The first one has its logprob in @row if that is wanted, even without text. 0; -ENOMEM,
+/* The events of token @id. The first one has its logprob in @row if that is wanted, even without text. 0; -ENOMEM,
  * and the answer ends. */
 static int emit_token(struct core *core, struct seq *s, int32_t id, const float *row, struct output_step *out)
 {
@@ -24,14 +25,8 @@ static int emit_token(struct core *core, struct seq *s, int32_t id, const float 
         ev.ids[0] = id;
         ev.logprobs[0] = (row[id] - max) - lse;
         ev.n_ids = 1;
-        if (out->n == 0) request_emit(s->request, s, &ev);
     }
-    for (size_t i = 0; i < out->n; i++) {
-        ev.channel = out->events[i].channel;
-        ev.text.data = buf_steal(&out->events[i].text, &ev.text.len);
-        request_emit(s->request, s, &ev);
-        ev = (struct proto_event){.type = PROTO_EV_TEXT};
-    }
+    emit_output(s->request, s, out, &ev);
     return 0;
 }
 

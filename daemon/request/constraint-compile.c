@@ -16,8 +16,12 @@ static int choice(struct grammar_builder *b, const struct proto_constraint *p, e
     return builder_status(b);
 }
 
-static int parse(struct grammar_builder *b, const struct proto_constraint *p, const struct tokenizer *t, expr_t *root)
+static int parse(struct grammar_builder *b, const struct constraint_source *s, const struct tokenizer *t,
+                 struct buf *ignored, expr_t *root)
 {
+    const struct proto_constraint *p = s->constraint;
+    if (!p) return tool_grammar_expr(b, s->tools, root);
+    const struct schema_options options = {p->any_order, p->compact, p->schema_lenient};
     switch (p->type) {
     case PROTO_CONSTRAINT_CHOICE:
         return choice(b, p, root);
@@ -26,17 +30,18 @@ static int parse(struct grammar_builder *b, const struct proto_constraint *p, co
     case PROTO_CONSTRAINT_REGEX:
         return regex_parse(b, p->text.data, p->text.len, root);
     default:
-        return schema_expr(b, p->text.data, p->text.len, &(struct schema_options){0}, NULL, root);
+        return schema_expr(b, p->text.data, p->text.len, &options, ignored, root);
     }
 }
 
-int constraint_compile(struct grammar **out, const struct proto_constraint *p, const struct tokenizer *t)
+int constraint_compile(struct grammar **out, const struct constraint_source *s, const struct tokenizer *t,
+                       struct buf *ignored)
 {
     struct grammar_builder *b;
     expr_t root;
     int r = grammar_builder_new(&b);
     if (r < 0) return error_origin(r);
-    r = parse(b, p, t, &root);
+    r = parse(b, s, t, ignored, &root);
     if (r == 0) r = grammar_build(out, b, root);
     grammar_builder_free(b);
     return r;

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #define COMPLETION_MAX 65536 /* bytes */
+#define IGNORED_MAX    4096  /* bytes of the lines about what is ignored */
 
 struct entry {
     struct constraint base;
@@ -44,6 +45,7 @@ static struct entry *entry_free(struct entry *e)
     pthread_mutex_destroy(&e->base.lock);
     pthread_cond_destroy(&e->base.idle);
     buf_fini(&e->key);
+    free(e->base.ignored);
     free(e);
     return NULL;
 }
@@ -128,11 +130,26 @@ static int append_counted(struct buf *key, const char *s, size_t n)
     return r == 0 && n ? buf_append(key, s, n) : r;
 }
 
-static int make_key(struct buf *key, const struct constraint_owner *owner, const struct proto_constraint *p)
+static int add_tools(struct buf *key, const struct constraint_source *s)
 {
+    const struct tool_grammar *t = s->tools;
+    const char *only = t->only ? t->only : "";
+    int r = append_counted(key, s->list->data, s->list->len);
+    if (r == 0) r = append_counted(key, only, strlen(only));
+    if (r == 0) r = buf_append(key, &t->start, sizeof(t->start));
+    return r == 0 ? buf_append(key, &t->part, sizeof(t->part)) : r;
+}
+
+static int make_key(struct buf *key, const struct constraint_owner *owner, const struct constraint_source *s)
+{
+    const struct proto_constraint *p = s->constraint;
+    const enum proto_constraint_type type = p ? p->type : PROTO_CONSTRAINT_NONE;
     int r = buf_append(key, &owner->uid, sizeof(owner->uid));
-    if (r == 0) r = buf_append(key, &p->type, sizeof(p->type));
+    if (r == 0) r = buf_append(key, &type, sizeof(type));
     if (r == 0) r = append_counted(key, owner->salt->data, owner->salt->len);
+    if (!p) return r == 0 ? add_tools(key, s) : r;
+    const bool options[] = {p->schema_lenient, p->any_order, p->compact};
+    if (r == 0) r = buf_append(key, options, sizeof(options));
     if (r == 0) r = append_counted(key, p->text.data, p->text.len);
     for (size_t i = 0; r == 0 && i < p->n_choices; i++) r = append_counted(key, p->choices[i].data, p->choices[i].len);
     return r;
@@ -163,11 +180,11 @@ static int make_trie(struct constraints *c)
     return r;
 }
 
-static int refused(int r, enum proto_constraint_type type)
+static int refused(int r, const struct proto_constraint *p)
 {
     char why[1024];
     snprintf(why, sizeof(why), "%s", error_text(r));
-    return error_say(-EDOM, "%s: %s", proto_constraint_name(type), why);
+    return p ? error_say(-EDOM, "%s: %s", proto_constraint_name(p->type), why) : error_say(-EDOM, "%s", why);
 }
 
 /* The first mask of a vocabulary takes longest; and the lengths of completions are found once. 0 or the grammar's
@@ -185,20 +202,24 @@ static int prepare(struct grammar *g, const struct token_trie *t)
     return r;
 }
 
-static int compile(struct constraints *c, const struct proto_constraint *p, struct entry *e)
+static int compile(struct constraints *c, const struct constraint_source *s, struct entry *e)
 {
+    struct buf ignored = BUF_INIT;
+    size_t len;
     int r = make_trie(c);
-    if (r == 0) r = constraint_compile(&e->base.grammar, p, c->tokenizer);
+    if (r == 0) r = constraint_compile(&e->base.grammar, s, c->tokenizer, &ignored);
+    if (ignored.len > IGNORED_MAX) ignored.data[IGNORED_MAX] = 0;
+    e->base.ignored = buf_steal(&ignored, &len);
     e->base.trie = c->trie;
     if (r == 0) r = prepare(e->base.grammar, c->trie);
-    return r == 0 || r == -ENOMEM ? r : refused(r, p->type);
+    return r == 0 || r == -ENOMEM ? r : refused(r, s->constraint);
 }
 
-int constraint_hold(struct constraints *c, const struct constraint_owner *owner, const struct proto_constraint *p,
+int constraint_hold(struct constraints *c, const struct constraint_owner *owner, const struct constraint_source *s,
                     struct constraint **out)
 {
     _cleanup_(entry_freep) struct entry *e = entry_new();
-    if (!e || make_key(&e->key, owner, p) < 0) return error_origin(-ENOMEM);
+    if (!e || make_key(&e->key, owner, s) < 0) return error_origin(-ENOMEM);
     e->hash = XXH3_128bits(e->key.data, e->key.len);
     e->uid = owner->uid;
     pthread_mutex_lock(&c->lock);
@@ -206,7 +227,7 @@ int constraint_hold(struct constraints *c, const struct constraint_owner *owner,
     int r = x ? 0 : make_room(c, e->uid);
     if (x) x->holds++;
     pthread_mutex_unlock(&c->lock);
-    if (!x && r == 0) r = compile(c, p, e);
+    if (!x && r == 0) r = compile(c, s, e);
     if (!x && r == 0) {
         pthread_mutex_lock(&c->lock);
         x = find(c, e); /* another thread may have compiled the same */

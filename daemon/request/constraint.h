@@ -7,6 +7,7 @@
  *
  * Any thread may use the cache and what is in it.
  */
+#include "daemon/request/tool-grammar.h"
 #include "daemon/text/grammar/grammar.h"
 #include "daemon/text/grammar/token-trie.h"
 #include "daemon/text/tokenizer/tokenizer.h"
@@ -22,6 +23,7 @@
 struct constraint {
     struct grammar *grammar;
     const struct token_trie *trie; /* the cache's, which outlives all constraints */
+    char *ignored;                 /* lines about what a lenient schema ignores; NULL: nothing */
     bool slow;                     /* a mask took long; the engine thread's */
     pthread_mutex_t lock;          /* guards @jobs */
     pthread_cond_t idle;
@@ -35,6 +37,13 @@ struct constraint_owner {
     const struct proto_text *salt;
 };
 
+/* The texts that an answer, or its calls, may be. */
+struct constraint_source {
+    const struct proto_constraint *constraint; /* NULL: calls of tools */
+    const struct tool_grammar *tools;
+    const struct proto_text *list; /* of @tools as the request has it */
+};
+
 struct constraints_stats {
     size_t n, bytes; /* when they were last measured: at each compilation */
 };
@@ -43,9 +52,9 @@ struct constraints_stats {
 int constraints_new(struct constraints **out, const struct tokenizer *t);
 struct constraints *constraints_free(struct constraints *c); /* NULL ok, returns NULL. Nothing is held any more. */
 
-/* The compiled form of @p, which may take long. 0, and the caller holds *out until constraint_drop; -EDOM: it is
+/* The compiled form of @s, which may take long. 0, and the caller holds *out until constraint_drop; -EDOM: it is
  * invalid, cannot be enforced or exceeds a limit; -EDQUOT; -ENOMEM: sets the error message. */
-int constraint_hold(struct constraints *c, const struct constraint_owner *owner, const struct proto_constraint *p,
+int constraint_hold(struct constraints *c, const struct constraint_owner *owner, const struct constraint_source *s,
                     struct constraint **out);
 void constraint_keep(struct constraints *c, struct constraint *x); /* holds it once more */
 void constraint_drop(struct constraints *c, struct constraint *x); /* NULL ok */
@@ -60,6 +69,7 @@ bool constraint_wait(struct constraint *x,
 /* Those of @uid. */
 void constraints_stats(struct constraints *c, uid_t uid, struct constraints_stats *out);
 
-/* constraint-compile.c: one constraint as a grammar. 0, and the caller holds *out; -ENOMEM; or another error: sets the
- * error message. */
-int constraint_compile(struct grammar **out, const struct proto_constraint *p, const struct tokenizer *t);
+/* constraint-compile.c: one constraint as a grammar. Adds to @ignored the lines about what is ignored. 0, and the
+ * caller holds *out; -ENOMEM; or another error: sets the error message. */
+int constraint_compile(struct grammar **out, const struct constraint_source *s, const struct tokenizer *t,
+                       struct buf *ignored);

@@ -23,7 +23,7 @@ int context_check_bytes(const struct loaded *m, const struct proto_request *q)
     bool session = g->session.len || g->continue_last; /* it may have a context policy, which is not known yet */
     uint64_t bytes = g->prompt.len;
     if (q->type == PROTO_INFILL) return 0; /* it is cut to fit */
-    for (size_t i = 0; i < g->n_messages; i++) bytes += g->messages[i].content.len;
+    for (size_t i = 0; i < g->n_messages; i++) bytes += proto_message_bytes(&g->messages[i]);
     uint64_t limit = context_limit(m->ctx, session ? PROTO_CONTEXT_SHIFT : context_policy(g, NULL));
     if (bytes <= limit * m->piece_max) return 0;
     return error_say(-E2BIG, "the prompt is %" PRIu64 " bytes; %" PRIu64 " tokens hold at most %" PRIu64, bytes, limit,

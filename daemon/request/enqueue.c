@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/enqueue.h"
-#include "daemon/request/constraint.h"
+#include "daemon/request/constrain-answer.h"
 #include "daemon/request/context-policy.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/infill-prompt.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
-#include "daemon/sequence/constrain.h"
 #include "libcommon/error.h"
 #include <assert.h>
 
@@ -32,25 +31,6 @@ static int set_context(struct request *r, struct seq *s)
     return 0;
 }
 
-/* The answer is to be a text of the request's constraint. */
-static int constrain(const struct request *r, struct seq *s)
-{
-    const struct proto_constraint *t = &r->proto.constraint;
-    const struct loaded *m = &r->core->model;
-    struct logits_processor *p;
-    if (!r->constraint || r->proto.type == PROTO_WARM) return 0;
-    bool closes = t->type == PROTO_CONSTRAINT_SCHEMA;
-    const struct constrain_config c = {.grammar = r->constraint->grammar,
-                                       .trie = r->constraint->trie,
-                                       .tokenizer = m->tokenizer,
-                                       .format = m->format,
-                                       .max_tokens = s->max_tokens,
-                                       .close = t->on_limit ? t->on_limit == PROTO_LIMIT_CLOSE : closes};
-    int result = constrain_new(&p, &c);
-    if (result == 0) logits_chain_add(&s->sampling.chain, p);
-    return result < 0 && result != -ENOMEM ? error_in(result, "%s", proto_constraint_name(t->type)) : result;
-}
-
 /* Fix the length of the answer, and what is done when the context is full. */
 static int set_limits(struct request *r, struct seq *s)
 {
@@ -68,7 +48,7 @@ static int set_limits(struct request *r, struct seq *s)
     if (r->proto.type == PROTO_WARM) want = 1;
     s->max_is_context = want > left;
     s->max_tokens = (uint32_t)(want > left ? left : want);
-    result = constrain(r, s);
+    result = constrain_answer(r, s);
     if (result == 0 && s->context.policy == PROTO_CONTEXT_SHIFT) result = seq_make_view(s);
     if (result == 0 && s->prompt.runs.n && seq_rotates(s)) /* its window would cut the runs */
         return error_say(-EOPNOTSUPP, "a context with images or sound cannot rotate; use shift");
@@ -99,6 +79,7 @@ void enqueue_request(struct request *r, int result)
         .public = r->control.internal, .uid = r->uid, .salt = salt->data, .salt_len = salt->len};
     kv_cache_namespace(&core->cache, &owner, &s->reuse.namespace);
     r->state = REQUEST_ACTIVE;
+    constrain_warn(r);
     s->sched.arrival = r->arrival;
     plan_wait(core, s);
     seq_list_push(&core->seqs, s);

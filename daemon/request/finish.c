@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/finish.h"
+#include "daemon/request/emit.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
 #include "libcommon/cleanup.h"
@@ -11,12 +12,7 @@ static void show_held(struct request *r, struct seq *s)
 {
     if (!s || s->generated == 0) return;
     struct output_step out = {0};
-    int result = seq_cut(s, &out);
-    for (size_t i = 0; result == 0 && i < out.n; i++) {
-        struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = out.events[i].channel};
-        ev.text.data = buf_steal(&out.events[i].text, &ev.text.len);
-        request_emit(r, s, &ev);
-    }
+    if (seq_cut(s, &out) == 0) emit_output(r, s, &out, NULL);
     output_step_fini(&out);
 }
 
@@ -72,6 +68,7 @@ void answer_done(struct request *r, struct seq *s, enum proto_reason reason)
     uint64_t now = clock_now_usec();
     const struct session *x = r->turn.session;
     struct proto_event ev = {.type = PROTO_EV_DONE, .reason = reason, .miss_at = -1};
+    if (reason == PROTO_STOP_EOS && s && call_list_whole(&s->output.calls)) ev.reason = PROTO_STOP_TOOL_CALLS;
     if (s) seq_resumed(s, now);
     if (reason == PROTO_STOP_CANCEL) show_held(r, s);
     if (s) {

@@ -3,11 +3,13 @@
 #include "daemon/cache/kv/kv-table.h"
 #include "daemon/request/constraint.h"
 #include "libcommon/cgroup.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/units.h"
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #define CTX_DEFAULT_MAX 32768
 
@@ -32,6 +34,34 @@ static uint64_t block_bytes(const struct hparams *s, enum kern_kv type)
     return 2 * (uint64_t)s->n_layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
 }
 
+static bool has_token(const void *tokenizer, const char *text)
+{
+    return tokenizer_has_control(tokenizer, text);
+}
+
+/* The text of token @id, which the caller frees; "" if there is none. */
+static char *token_text(const struct tokenizer *t, int32_t id)
+{
+    size_t len = 0;
+    const char *piece = id < 0 ? "" : tokenizer_piece(t, id, &len);
+    return strndup(piece ? piece : "", len);
+}
+
+static int load_markup(struct loaded *m, const struct gguf_str *template)
+{
+    _cleanup_(freep) char *bos = token_text(m->tokenizer, tokenizer_bos(m->tokenizer));
+    _cleanup_(freep) char *eos = token_text(m->tokenizer, tokenizer_eos(m->tokenizer));
+    const struct markup_source source = {.template = m->template,
+                                         .text = template->data,
+                                         .len = template->len,
+                                         .bos = bos,
+                                         .eos = eos,
+                                         .now = time(NULL),
+                                         .has_token = has_token,
+                                         .vocabulary = m->tokenizer};
+    return bos && eos ? markup_new(&m->markup, &source) : -ENOMEM;
+}
+
 static int load_template(struct loaded *m)
 {
     struct gguf_str src;
@@ -52,7 +82,7 @@ static int load_template(struct loaded *m)
         if (!m->template_why) return -ENOMEM;
         log_warning("the model's chat template cannot be used: %s", m->template_why);
     }
-    return 0;
+    return r < 0 ? 0 : load_markup(m, &src);
 }
 
 static int load_vocabulary(struct loaded *m, const struct hparams *s)
@@ -135,6 +165,7 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
 void loaded_fini(struct loaded *m)
 {
     m->backend = backend_free(m->backend);
+    m->markup = markup_free(m->markup);
     m->template = template_free(m->template);
     m->constraints = constraints_free(m->constraints);
     m->tokenizer = tokenizer_free(m->tokenizer);

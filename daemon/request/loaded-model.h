@@ -6,6 +6,7 @@
 #include "daemon/output/channel.h"
 #include "daemon/request/config.h"
 #include "daemon/sample/params.h"
+#include "daemon/text/markup/markup.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 
@@ -16,7 +17,8 @@ struct loaded {
     struct tokenizer *tokenizer;
     struct template *template;           /* NULL: no usable template; template_why has the reason */
     char *template_why;                  /* the message for requests that need the template */
-    const struct channel_format *format; /* of the answers */
+    struct markup *markup;               /* that the template writes; NULL: no usable template */
+    const struct channel_format *format; /* of answers to raw prompts */
     struct constraints *constraints;     /* compiled for the tokenizer; has its own locks */
     struct backend *backend;
     struct sample_params sampling; /* defaults, with the file's own */

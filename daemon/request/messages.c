@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/messages.h"
+#include "daemon/request/message-json.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include "libcommon/utf8.h"
 #include <string.h>
 
 static bool same(const struct proto_text *a, const struct proto_text *b)
@@ -20,22 +20,6 @@ size_t messages_first_new(const struct proto_generate *g, const struct session *
     return is_system && same(&a->role, &b->role) && same(&a->content, &b->content);
 }
 
-/* @n: which message, from 1, for the error message. */
-static int message_push(json_t *list, const struct proto_message *m, size_t n)
-{
-    const struct proto_text *parts[] = {&m->role, &m->content};
-    for (int i = 0; i < 2; i++) {
-        size_t at = utf8_check(parts[i]->data ? parts[i]->data : "", parts[i]->len);
-        if (at < parts[i]->len) return error_say(-EILSEQ, "the prompt is not UTF-8: byte %zu of message %zu", at, n);
-    }
-    if (m->role.len == 0) return error_say(-EINVAL, "message %zu has no role", n);
-    json_t *o = json_object();
-    json_t *role = json_stringn(m->role.data, m->role.len);
-    json_t *content = json_stringn(m->content.data ? m->content.data : "", m->content.len);
-    int r = json_object_set_new(o, "role", role) | json_object_set_new(o, "content", content);
-    return json_array_append_new(list, o) | r ? -ENOMEM : 0;
-}
-
 static int set_token(json_t *vars, const char *key, const struct tokenizer *t, int32_t id)
 {
     size_t len = 0;
@@ -45,7 +29,35 @@ static int set_token(json_t *vars, const char *key, const struct tokenizer *t, i
     return json_object_set_new(vars, key, s) ? -ENOMEM : 0;
 }
 
-int messages_render(const struct loaded *m, const struct proto_generate *g, const struct session *x, struct text *out)
+/* The template's own switch. */
+static int set_thinking(json_t *vars, const struct markup *m, enum proto_thinking_mode mode)
+{
+    const struct markup_thinking *t = &m->thinking;
+    bool on = mode == PROTO_THINKING_ON, thinks = *t->open || *t->close || m->calls.form == MARKUP_HARMONY;
+    const char *name = on ? t->on_name : t->off_name, *value = on ? t->on_value : t->off_value;
+    if (mode == PROTO_THINKING_UNSET) return 0;
+    if (name) return json_object_set_new(vars, name, json_loads(value, JSON_DECODE_ANY, NULL)) ? -ENOMEM : 0;
+    if (on == thinks) return 0;
+    return error_say(-EOPNOTSUPP, on ? "the model's chat template has no thinking"
+                                     : "the model's chat template cannot turn thinking off");
+}
+
+/* The variables but for the messages. */
+static int set_variables(json_t *vars, const struct loaded *m, const struct prompt_extras *e)
+{
+    int r = json_object_set_new(vars, "add_generation_prompt", json_true()) ? -ENOMEM : 0;
+    if (r == 0) r = set_token(vars, "bos_token", m->tokenizer, tokenizer_bos(m->tokenizer));
+    if (r == 0) r = set_token(vars, "eos_token", m->tokenizer, tokenizer_eos(m->tokenizer));
+    if (r == 0 && e && e->thinking) r = set_thinking(vars, m->markup, e->thinking);
+    if (r < 0 || !e || !e->tools) return r;
+    if (m->markup->calls.form == MARKUP_NO_CALLS)
+        return error_say(-EOPNOTSUPP, "the model's chat template has no tool calls");
+    json_t *tools = json_deep_copy(e->tools); /* its counts of references are not for threads */
+    return json_object_set_new(vars, "tools", tools) ? -ENOMEM : 0;
+}
+
+int messages_render(const struct loaded *m, const struct proto_generate *g, const struct session *x,
+                    const struct prompt_extras *e, struct text *out)
 {
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     static const struct template_limits limits = TEMPLATE_LIMITS;
@@ -58,12 +70,10 @@ int messages_render(const struct loaded *m, const struct proto_generate *g, cons
     size_t n = 0;
     int r = 0;
     const struct session_content *c = session_content(x);
-    for (size_t i = 0; r == 0 && c && i < c->n_messages; i++) r = message_push(list, &c->messages[i], ++n);
+    for (size_t i = 0; r == 0 && c && i < c->n_messages; i++) r = message_push(list, m->markup, &c->messages[i], ++n);
     for (size_t i = messages_first_new(g, x); r == 0 && i < g->n_messages; i++)
-        r = message_push(list, &g->messages[i], ++n);
-    if (r == 0 && json_object_set_new(vars, "add_generation_prompt", json_true())) r = -ENOMEM;
-    if (r == 0) r = set_token(vars, "bos_token", m->tokenizer, tokenizer_bos(m->tokenizer));
-    if (r == 0) r = set_token(vars, "eos_token", m->tokenizer, tokenizer_eos(m->tokenizer));
+        r = message_push(list, m->markup, &g->messages[i], ++n);
+    if (r == 0) r = set_variables(vars, m, e);
     if (r < 0) return r;
     r = template_render(m->template, vars, trusted, time(NULL), &limits, out);
     return r < 0 && r != -ENOMEM ? error_in(r, "chat template") : r;

@@ -6,6 +6,7 @@
 #include "daemon/request/kept-tokens.h"
 #include "daemon/request/logit-bias.h"
 #include "daemon/request/messages.h"
+#include "daemon/request/tools.h"
 #include "daemon/request/turn.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -57,7 +58,7 @@ static int check_size(const struct prompt *p, uint64_t limit, enum proto_context
 static int check_request(const struct proto_generate *g, const struct session *x)
 {
     bool empty = g->raw ? g->prompt.len == 0 : true;
-    for (size_t i = 0; !g->raw && i < g->n_messages; i++) empty = empty && g->messages[i].content.len == 0;
+    for (size_t i = 0; !g->raw && i < g->n_messages; i++) empty = empty && proto_message_empty(&g->messages[i]);
     if (empty) return error_say(-EINVAL, "the prompt is empty");
     const struct session_content *c = session_content(x);
     if (c && (c->n_ids || c->n_messages) && c->raw != g->raw)
@@ -94,11 +95,12 @@ static int append_raw(struct text *t, const struct proto_generate *g, const stru
     return text_append(t, g->prompt.data, g->prompt.len, g->special);
 }
 
-int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g, const struct session *x)
+int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g, const struct session *x,
+                   const struct prompt_extras *e)
 {
     _cleanup_(text_fini) struct text t = {0};
     int r = check_request(g, x);
-    if (r == 0) r = g->raw ? append_raw(&t, g, x) : messages_render(m, g, x, &t);
+    if (r == 0) r = g->raw ? append_raw(&t, g, x) : messages_render(m, g, x, e, &t);
     if (r < 0) return r;
     enum proto_context policy = context_policy(g, x);
     uint64_t limit = context_limit(m->ctx, policy), most = limit * m->piece_max;
@@ -132,10 +134,53 @@ static int hold_constraint(struct request *r)
 {
     struct proto_constraint *c = &r->proto.constraint;
     const struct constraint_owner owner = {r->uid, &r->proto.gen.salt};
+    const struct constraint_source source = {.constraint = c};
     if (!c->type) return 0;
-    int result = constraint_hold(r->core->model.constraints, &owner, c, &r->constraint);
+    int result = constraint_hold(r->core->model.constraints, &owner, &source, &r->constraint);
     proto_text_fini(&c->text); /* may be large */
     return result;
+}
+
+/* With the choice "none" the model hears of no tools. */
+static int read_tools(struct request *r)
+{
+    const struct proto_tools *t = &r->proto.tools;
+    if (!t->list.len) return 0;
+    int result = tools_parse(&r->format.tools, t);
+    if (result == 0 && t->choice == PROTO_TOOL_NONE) {
+        json_decref(r->format.tools);
+        r->format.tools = NULL;
+    }
+    return result;
+}
+
+/* A raw prompt with special tokens is one that the client has rendered. */
+static int set_format(struct request *r, struct seq *s)
+{
+    const struct proto_generate *g = &r->proto.gen;
+    bool raw = r->proto.type == PROTO_INFILL || (g->raw && !g->special);
+    if (raw) answer_format_raw(&r->format, &r->core->model);
+    if (raw) return 0;
+    answer_format_set(&r->format, &r->core->model, s->prompt.text.data, s->prompt.text.len);
+    return output_set_format(&s->output, r->format.format);
+}
+
+/* The calls of the request's tools. */
+static int hold_tools(struct request *r)
+{
+    const struct loaded *m = &r->core->model;
+    struct proto_tools *t = &r->proto.tools;
+    const struct constraint_owner owner = {r->uid, &r->proto.gen.salt};
+    const bool forced = t->choice == PROTO_TOOL_REQUIRED || t->choice == PROTO_TOOL_NAMED;
+    const struct tool_grammar calls = {.markup = m->markup,
+                                       .tokenizer = m->tokenizer,
+                                       .tools = r->format.tools,
+                                       .only = t->choice == PROTO_TOOL_NAMED ? t->name.data : NULL,
+                                       .start = r->format.markup.start,
+                                       .part = forced ? TOOL_CALLS_ANSWER : TOOL_CALLS_REST};
+    const struct constraint_source source = {.tools = &calls, .list = &t->list};
+    if (!r->format.tools) return 0;
+    return constraint_hold(m->constraints, &owner, &source, &r->constraint);
 }
 
 int prepare_request(struct request *r)
@@ -146,14 +191,18 @@ int prepare_request(struct request *r)
     struct seq *s = request_first(r);
     int result = context_check_bytes(m, &r->proto);
     if (result < 0) return refuse(r, result);
-    if (t->session) result = turn_load(r->core, t->session);
+    result = read_tools(r);
+    const struct prompt_extras extras = {r->format.tools, r->proto.thinking.mode};
+    if (result == 0 && t->session) result = turn_load(r->core, t->session);
     if (result == 0 && t->target) (void)!turn_load(r->core, t->target); /* even unreadable it is in the way */
     if (result == 0) result = logit_biases_of(&s->biases, &s->n_biases, m, g);
     if (result == 0) result = hold_constraint(r);
     if (result == 0 && r->proto.type == PROTO_INFILL)
         result = fim_prepare(&s->prompt, m, g);
     else if (result == 0)
-        result = prepare_prompt(&s->prompt, m, g, t->session);
+        result = prepare_prompt(&s->prompt, m, g, t->session, &extras);
+    if (result == 0) result = set_format(r, s);
+    if (result == 0) result = hold_tools(r);
     if (result == 0 && t->session && r->proto.type == PROTO_GENERATE) result = turn_claim(r);
     proto_text_fini(&r->proto.gen.infill.prefix); /* large; the prompt has its own copy */
     proto_text_fini(&r->proto.gen.infill.suffix);

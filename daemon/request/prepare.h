@@ -3,6 +3,7 @@
 /* From a request (and the session it continues) to the tokens of its prompt. Runs in the job pool: reads the model's
  * immutable parts. */
 #include "daemon/request/loaded-model.h"
+#include "daemon/request/messages.h"
 #include "daemon/sequence/prompt.h"
 #include "daemon/session/session.h"
 
@@ -16,7 +17,8 @@ struct request;
  * raw and messages mixed, the template's own refusal), -EILSEQ for text that is not UTF-8, -E2BIG for what the context
  * cannot hold, -EOPNOTSUPP without a usable template; -ENOMEM. All but -ENOMEM set the error message.
  */
-int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g, const struct session *x);
+int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g, const struct session *x,
+                   const struct prompt_extras *e);
 
 /* The job of a request with a prompt: load its session, and fill in the prompt and the biases of its first sequence. 0,
  * or -errno and an error message. */

@@ -90,6 +90,7 @@ struct request *request_free(struct request *r)
     for (uint32_t i = 0; i < r->answers.n; i++) seq_free(r->answers.seqs[i]);
     free(r->answers.seqs);
     constraint_drop(r->core->model.constraints, r->constraint);
+    answer_format_fini(&r->format);
     proto_request_fini(&r->proto);
     proto_event_fini(&r->end);
     session_page_fini(&r->page);
@@ -123,7 +124,7 @@ void request_emit(struct request *r, const struct seq *s, struct proto_event *ev
         proto_event_fini(ev);
         return;
     }
-    bool text = ev->type == PROTO_EV_TEXT;
+    bool text = ev->type == PROTO_EV_TEXT || ev->type == PROTO_EV_TOOL_CALL;
     pthread_mutex_lock(&m->lock);
     /* An answer with a gap is of no use; the sweep ends it. */
     if (push(r, s, ev, false, NULL) < 0 && text) r->control.lost = true;

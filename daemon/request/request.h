@@ -4,6 +4,7 @@
  * A request from its submission to its last event. It owns its sequences, one for each answer; a request about sessions
  * or tokens has none. The type's functions (types.h) say what each kind of request does; these here are common to all.
  */
+#include "daemon/request/answer-format.h"
 #include "daemon/request/core.h"
 #include "daemon/session/list.h"
 #include "daemon/session/session.h"
@@ -62,8 +63,9 @@ struct request {
     struct session_page page;      /* of a list */
     struct tokens tokens;          /* of a tokenize request */
     struct constraint *constraint; /* of its answers, held; NULL: none */
-    struct event_node *end_node;   /* for the last event of a request without sequences */
-    struct proto_event end;        /* REQUEST_SAVING: sent when the log is written */
+    struct answer_format format;
+    struct event_node *end_node; /* for the last event of a request without sequences */
+    struct proto_event end;      /* REQUEST_SAVING: sent when the log is written */
 };
 
 /* --- lists --- */

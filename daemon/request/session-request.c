@@ -61,6 +61,31 @@ static json_t *describe_page(const struct session_page *p)
     return out;
 }
 
+static void set_text(json_t *o, const char *key, const struct proto_text *t)
+{
+    if (t->len) json_object_set_new(o, key, json_text(t->data, t->len));
+}
+
+static json_t *describe_message(const struct proto_message *m)
+{
+    json_t *o = json_object(), *calls = json_array();
+    json_object_set_new(o, "role", json_text(m->role.data, m->role.len));
+    json_object_set_new(o, "content", json_text(m->content.data, m->content.len));
+    set_text(o, "thinking", &m->thinking);
+    for (size_t i = 0; i < m->n_calls; i++) {
+        json_t *call = json_object();
+        set_text(call, "id", &m->calls[i].id);
+        set_text(call, "name", &m->calls[i].name);
+        set_text(call, "arguments", &m->calls[i].arguments);
+        json_array_append_new(calls, call);
+    }
+    if (m->n_calls) json_object_set(o, "tool_calls", calls);
+    json_decref(calls);
+    set_text(o, "tool_call_id", &m->call_id);
+    set_text(o, "name", &m->name);
+    return o;
+}
+
 static json_t *describe(const struct session *x)
 {
     static const char *const policies[] = {
@@ -77,10 +102,7 @@ static json_t *describe(const struct session *x)
     json_object_set_new(o, "context", json_string(policies[c->context]));
     set(o, "tokens", c->n_ids);
     for (size_t i = 0; i < c->n_messages; i++) {
-        json_t *m = json_object();
-        json_object_set_new(m, "role", json_text(c->messages[i].role.data, c->messages[i].role.len));
-        json_object_set_new(m, "content", json_text(c->messages[i].content.data, c->messages[i].content.len));
-        json_array_append_new(messages, m);
+        json_array_append_new(messages, describe_message(&c->messages[i]));
     }
     if (c->failed.len) json_object_set_new(o, "failed", json_text(c->failed.data, c->failed.len));
     if (c->raw)

@@ -5,6 +5,7 @@
 #include "daemon/request/session-limits.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define ANSWER_BYTES 65536 /* claimed on disk for what a turn writes besides its prompt */
@@ -17,7 +18,7 @@ static uint64_t turn_bytes(const struct request *r)
     const struct proto_generate *g = &r->proto.gen;
     const struct prompt *p = &request_first(r)->prompt;
     uint64_t ids = p->tokens.n - p->keep, bytes = p->text.len - (p->keep ? p->tokens.ends[p->keep - 1] : 0);
-    for (size_t i = 0; i < g->n_messages; i++) bytes += g->messages[i].role.len + g->messages[i].content.len;
+    for (size_t i = 0; i < g->n_messages; i++) bytes += proto_message_bytes(&g->messages[i]);
     return bytes + 8 * ids + sizeof(struct item_run) * p->runs.n;
 }
 
@@ -115,22 +116,41 @@ static void save(struct request *r)
 
 /* --- the end of a turn --- */
 
+static struct proto_text text_of(const struct buf *b)
+{
+    return (struct proto_text){b->data, b->len};
+}
+
+/* The assistant's message. A call that was cut is left out. */
+static int add_answer(struct session *x, const struct output *o)
+{
+    struct proto_message m = {.role = {(char *)(uintptr_t) "assistant", 9},
+                              .content = text_of(&o->answer),
+                              .thinking = text_of(&o->thinking),
+                              .n_calls = call_list_whole(&o->calls)};
+    if (m.n_calls && !(m.calls = calloc(m.n_calls, sizeof(*m.calls)))) return -ENOMEM;
+    for (size_t i = 0; i < m.n_calls; i++) {
+        const struct listed_call *call = &o->calls.calls[i];
+        m.calls[i] = (struct proto_call){text_of(&call->id), text_of(&call->name), text_of(&call->arguments)};
+    }
+    int r = session_add_parts(x, &m);
+    free(m.calls);
+    return r;
+}
+
 /* Add tokens, text and messages to the session. 0; -ENOMEM, and the session is as before. */
 static int commit(struct request *r, struct seq *s)
 {
     const struct proto_generate *g = &r->proto.gen;
-    const struct buf *answer = &s->output.answer;
     struct prompt *p = &s->prompt;
     struct session *x = r->turn.session;
     /* The last tokens may end inside a character that was never completed. */
     for (size_t i = p->tokens.n; i-- > 0 && p->tokens.ends[i] > p->text.len;) p->tokens.ends[i] = (uint32_t)p->text.len;
     size_t n_messages = session_content(x)->n_messages, first = messages_first_new(g, x);
     int result = 0;
-    for (size_t i = first; result == 0 && !g->raw && i < g->n_messages; i++) {
-        const struct proto_message *m = &g->messages[i];
-        result = session_add_message(x, m->role.data, m->role.len, m->content.data, m->content.len);
-    }
-    if (result == 0 && !g->raw) result = session_add_message(x, "assistant", 9, answer->data, answer->len);
+    for (size_t i = first; result == 0 && !g->raw && i < g->n_messages; i++)
+        result = session_add_parts(x, &g->messages[i]);
+    if (result == 0 && !g->raw) result = add_answer(x, &s->output);
     if (result == 0) {
         session_truncate(x, p->keep);
         size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;
@@ -227,6 +247,25 @@ static const struct session_outcome *made_before(struct request *r)
     return o ? o : session_find_outcome(t->session, uuid);
 }
 
+/* The calls are those of the session's last message, unless another turn followed. */
+static void replay_calls(struct request *r, const struct session_outcome *o)
+{
+    const struct session_content *c = session_content(r->turn.session);
+    const struct proto_message *m = c->n_messages ? &c->messages[c->n_messages - 1] : NULL;
+    if (!m || o != &c->outcomes[c->n_outcomes - 1]) return;
+    for (size_t i = 0; i < m->n_calls; i++) {
+        struct proto_event ev = {.type = PROTO_EV_TOOL_CALL, .part.number = (uint32_t)i};
+        const struct proto_call *from = &m->calls[i];
+        struct proto_call *to = &ev.part.call;
+        if ((from->id.len && proto_text_set(&to->id, from->id.data, from->id.len) < 0) ||
+            proto_text_set(&to->name, from->name.data, from->name.len) < 0 ||
+            proto_text_set(&to->arguments, from->arguments.data, from->arguments.len) < 0)
+            proto_event_fini(&ev);
+        else
+            request_emit(r, request_first(r), &ev);
+    }
+}
+
 bool turn_replay(struct request *r)
 {
     const struct session_outcome *o = made_before(r);
@@ -234,6 +273,7 @@ bool turn_replay(struct request *r)
     struct proto_event text = {.type = PROTO_EV_TEXT, .channel = "answer"};
     if (o->answer.len && proto_text_set(&text.text, o->answer.data, o->answer.len) == 0)
         request_emit(r, request_first(r), &text);
+    if (o->reason == PROTO_STOP_TOOL_CALLS) replay_calls(r, o);
     r->end = (struct proto_event){
         .type = PROTO_EV_DONE,
         .reason = o->reason,

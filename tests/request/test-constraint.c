@@ -232,10 +232,18 @@ static void test_compiled_once(void **state)
     assert_int_equal(harness_load(&m, &t, NULL), 0);
     assert_int_equal(constraints_new(&c, m.tokenizer), 0);
     set(&p.text, "[ab]+");
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none}, &p, &x[0]), 0);
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none}, &p, &x[1]), 0);
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1001, &none}, &p, &x[2]), 0);
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &salt}, &p, &x[3]), 0);
+    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none},
+                                     &(struct constraint_source){.constraint = &p}, &x[0]),
+                     0);
+    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none},
+                                     &(struct constraint_source){.constraint = &p}, &x[1]),
+                     0);
+    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1001, &none},
+                                     &(struct constraint_source){.constraint = &p}, &x[2]),
+                     0);
+    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &salt},
+                                     &(struct constraint_source){.constraint = &p}, &x[3]),
+                     0);
     assert_ptr_equal(x[0], x[1]);
     assert_ptr_not_equal(x[0], x[2]);
     assert_ptr_not_equal(x[0], x[3]);
@@ -244,7 +252,9 @@ static void test_compiled_once(void **state)
     assert_true(s.bytes > 0);
     for (int i = 0; i < 4; i++) constraint_drop(c, x[i]);
     p.type = PROTO_CONSTRAINT_GRAMMAR;
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none}, &p, &x[0]), -EDOM);
+    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none},
+                                     &(struct constraint_source){.constraint = &p}, &x[0]),
+                     -EDOM);
     proto_text_fini(&p.text);
     constraints_free(c);
     loaded_fini(&m);

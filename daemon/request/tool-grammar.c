@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/tool-grammar.h"
+#include "daemon/output/mark.h"
 #include "libcommon/buf.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -220,6 +221,14 @@ static expr_t harmony(struct making *m, expr_t call)
     return expr_seq(m->b, (expr_t[]){optional(m, expr_seq(m->b, thought, 7)), channel, call}, 3);
 }
 
+/* White space behind @mark and before @next, as the template writes it or short. */
+static expr_t white_behind(struct making *m, const char *mark, const char *next)
+{
+    size_t end = strlen(mark) - mark_white_end(mark);
+    expr_t own[] = {bytes(m, mark + end), expr_bytes(m->b, next, mark_white_begin(next))};
+    return expr_alt(m->b, (expr_t[]){white(m), expr_seq(m->b, own, 2)}, 2);
+}
+
 /* @call, with its end, and others behind it. */
 static expr_t several(struct making *m, expr_t call)
 {
@@ -242,9 +251,10 @@ static expr_t calls(struct making *m)
                            : first_mark(m, c->call_begin);
         return expr_seq(m->b, (expr_t[]){begin, all, section_end}, 3);
     }
-    expr_t one = expr_seq(m->b, (expr_t[]){white(m), call}, 2);
+    expr_t one = expr_seq(m->b, (expr_t[]){white_behind(m, c->call_begin, ""), call}, 2);
     if (!*c->section_begin) return one;
-    expr_t section[] = {white(m), first_mark(m, c->call_begin), all, section_end};
+    expr_t section[] = {white_behind(m, c->section_begin, c->call_begin), first_mark(m, c->call_begin), all,
+                        section_end};
     return expr_alt(m->b, (expr_t[]){one, expr_seq(m->b, section, 4)}, 2);
 }
 

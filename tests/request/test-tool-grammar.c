@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Random texts of the grammar of calls, for each form of markup: the parser of the markup reads valid calls. */
+/* Random texts of the grammar of calls, for each form of markup and for real templates: the parser of the markup reads
+ * valid calls, and a free answer may have the same text (sequence/constrain-calls.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include "daemon/request/tool-grammar.h"
 #include "daemon/request/tools.h"
+#include "daemon/sequence/constrain-calls.h"
 #include "daemon/text/grammar/grammar.h"
 #include "daemon/text/grammar/token-trie.h"
 #include "libcommon/error.h"
@@ -14,6 +16,8 @@
 #include "tests/text/markup/own-templates.h"
 #include "tests/text/tiny-tokenizer.h"
 #include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,9 +95,26 @@ static void expect_valid(const json_t *call, const char *text)
     if (!valid || !json_is_object(args) || json_object_size(args) != known) fail_msg("not valid: %s", text);
 }
 
+/* Each byte of @text is a token. */
+static void expect_free(const struct markup_format *format, struct grammar *rest, const struct token_trie *trie,
+                        const struct tokenizer *k, const char *name, const struct buf *text)
+{
+    const struct constrain_calls_config c = {.grammar = rest, .trie = trie, .tokenizer = k, .format = &format->base};
+    struct logits_processor *p;
+    assert_int_equal(constrain_calls_new(&p, &c), 0);
+    for (size_t i = 0; i < text->len; i++)
+        if (p->ops->accept(p, (uint8_t)text->data[i]) != 0) fail_msg("%s: at byte %zu of %s", name, i, text->data);
+    p->ops->free(p);
+}
+
 static void check_texts(const struct family *f, const struct tool_grammar *t, const char *name)
 {
     struct grammar *g = grammar_of(t);
+    struct tool_grammar free = *t;
+    free.part = TOOL_CALLS_REST;
+    struct grammar *rest = grammar_of(&free);
+    struct token_trie *trie;
+    assert_int_equal(token_trie_new(&trie, t->tokenizer), 0);
     struct markup_format format = format_of(f, t->tools, t->start);
     uint32_t seed = 5;
     for (unsigned i = 0; i < 60; i++) {
@@ -106,6 +127,7 @@ static void check_texts(const struct family *f, const struct tool_grammar *t, co
             json_array_size(calls) == 0 || json_string_length(json_object_get(p, "content")))
             fail_msg("%s: %s", name, text.data);
         if (t->only) assert_int_equal(json_array_size(calls), 1);
+        expect_free(&format, rest, trie, t->tokenizer, name, &text);
         json_array_foreach(calls, k, call)
         {
             expect_valid(call, text.data);
@@ -113,7 +135,25 @@ static void check_texts(const struct family *f, const struct tool_grammar *t, co
         }
         buf_fini(&text);
     }
+    token_trie_free(trie);
+    grammar_unref(rest);
     grammar_unref(g);
+}
+
+/* Returns true if the template has calls that are no Harmony's. */
+static bool check_template(const char *name, const char *source, size_t len, const struct tokenizer *k,
+                           const json_t *tools)
+{
+    struct family f;
+    family_init(&f, source, len);
+    struct tool_grammar t = {.markup = f.markup, .tokenizer = k, .tools = tools, .part = TOOL_CALLS_ANSWER};
+    t.start = *f.markup->calls.text_name ? MARKUP_AT_NAME : MARKUP_AT_TEXT;
+    bool calls = f.markup->calls.form != MARKUP_NO_CALLS && f.markup->calls.form != MARKUP_HARMONY;
+    if (calls) check_texts(&f, &t, name);
+    t.only = "look";
+    if (calls) check_texts(&f, &t, name);
+    family_fini(&f);
+    return calls;
 }
 
 static void each_form_is_read_back(void **state)
@@ -122,19 +162,48 @@ static void each_form_is_read_back(void **state)
     json_t *tools = tools_of(two_tools);
     for (int i = 0; i < N_OWN_TEMPLATES; i++) {
         const struct own_template *own = &own_templates[i];
-        struct family f;
-        family_init(&f, own->source, strlen(own->source));
-        struct tool_grammar t = {.markup = f.markup, .tokenizer = k, .tools = tools, .part = TOOL_CALLS_ANSWER};
-        t.start = *f.markup->calls.text_name ? MARKUP_AT_NAME : MARKUP_AT_TEXT;
-        if (f.markup->calls.form != MARKUP_NO_CALLS && f.markup->calls.form != MARKUP_HARMONY) {
-            check_texts(&f, &t, own->name);
-            t.only = "look";
-            check_texts(&f, &t, own->name);
-        }
-        family_fini(&f);
+        bool calls = check_template(own->name, own->source, strlen(own->source), k, tools);
+        assert_int_equal(calls, strcmp(own->name, "plain") != 0 && strcmp(own->name, "harmony") != 0);
     }
     json_decref(tools);
     tokenizer_free(k);
+}
+
+static void read_file(const char *path, struct buf *b)
+{
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(buf_reserve(b, 1 << 20), 0);
+    b->len = fread(b->data, 1, 1 << 20, f);
+    fclose(f);
+}
+
+static void real_templates(void **state)
+{
+    const char *data = getenv("HOB_TEST_DATA");
+    char folder[512], path[1024];
+    snprintf(folder, sizeof(folder), "%s/templates", data && *data ? data : SOURCE_ROOT "/../shared/data");
+    DIR *d = opendir(folder);
+    if (!d) {
+        print_message("skipped: no %s\n", folder);
+        skip();
+    }
+    struct tokenizer *k = new_tokenizer();
+    json_t *tools = tools_of(two_tools);
+    int with_calls = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        struct buf source = BUF_INIT;
+        if (!strstr(e->d_name, ".jinja")) continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        read_file(path, &source);
+        with_calls += check_template(e->d_name, source.data, source.len, k, tools);
+        buf_fini(&source);
+    }
+    closedir(d);
+    json_decref(tools);
+    tokenizer_free(k);
+    print_message("%d templates with calls\n", with_calls);
+    assert_true(with_calls >= 46);
 }
 
 /* A schema that cannot be enforced: the message has tool and place. */
@@ -301,11 +370,9 @@ static void lists_of_tools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_form_is_read_back),
-        cmocka_unit_test(schemas_are_refused_by_name),
-        cmocka_unit_test(references),
-        cmocka_unit_test(harmony_thinks_first),
-        cmocka_unit_test(lists_of_tools),
+        cmocka_unit_test(each_form_is_read_back),      cmocka_unit_test(real_templates),
+        cmocka_unit_test(schemas_are_refused_by_name), cmocka_unit_test(references),
+        cmocka_unit_test(harmony_thinks_first),        cmocka_unit_test(lists_of_tools),
     };
 
     return cmocka_run_group_tests_name("tool-grammar", tests, NULL, NULL);

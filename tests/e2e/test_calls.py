@@ -218,3 +218,31 @@ def test_a_cut_call(plain):
     assert text_of(a.events, "answer") == "x" and not calls_of(a.events)
     e = c.answer("?", tools=json.dumps(TOOLS), tool_choice="required", max_tokens=5).end
     assert e["code"] == "EDOM" and "5 tokens" in e["message"], e
+
+
+CALLER = (
+    "{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<|im_start|>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+    "{{ c.function.arguments | tojson }}}</call>{% endfor %}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}")
+
+
+def test_free_answers_with_calls(homes, tmp_path):
+    """A model that likes the mark of a call: behind it the arguments are valid, though no call is required."""
+    (tmp_path / "t.jinja").write_text(CALLER)
+    home = homes(mktiny(tmp_path / "m.gguf", "--seed", 7, "--ctx", 4096, "--template", tmp_path / "t.jinja"))
+    home.daemon()
+    c = home.client()
+    (mark,) = c.ask("tokenize", text="<|im_start|>", special=True)["ids"]
+    keys = {"tools": json.dumps(TOOLS), "logit_bias": [[mark, 100]], "max_tokens": 300, **HOT}
+    for seed in range(6):
+        a = c.answer("?", seed=seed, **keys)
+        calls = calls_of(a.events)
+        assert len(calls) > 1 and a.end["reason"] == "length" and not [e for e in a.events if e["event"] == "warning"], a.events
+        for call in calls[:-1]:
+            check(call)
+        assert calls[-1]["name"] in ("weather", "now") and "".join(text_of(a.events, "answer").split()) == ""
+    few = c.answer("?", seed=1, **{**keys, "max_tokens": 12})
+    assert few.end["reason"] == "length" and few.usage["completion"] == 12
+    free = c.answer("?", seed=1, **{**keys, "tools": json.dumps(TOOLS), "tool_choice": "none", "max_tokens": 20})
+    assert not calls_of(free.events) and free.end["reason"] == "length"

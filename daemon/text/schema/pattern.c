@@ -142,6 +142,14 @@ static expr_t after(struct spelling *s, const struct pattern *p, bool start, exp
     }
 }
 
+/* Where any text may stand before @cat (@first), or behind it, x{m,n} at its border finds no more than x{m}. */
+static void trim(const struct pattern *cat, bool first)
+{
+    struct pattern *c = cat->child;
+    while (c && !first && c->next) c = c->next;
+    if (c && c->kind == PATTERN_REPEAT && !c->asserts && c->max > c->min) c->max = c->min;
+}
+
 /* Everything from the beginning of the text: @p is looked for anywhere, or must begin there. */
 static expr_t from_start(struct spelling *s, const struct pattern *p, bool whole, expr_t rest)
 {
@@ -181,6 +189,10 @@ expr_t pattern_expr(struct spelling *s, const struct pattern *p, bool whole)
         struct pattern *before = NULL;
         for (struct pattern *c = p->child->child; c; before = c, c = c->next)
             if (c->kind == PATTERN_LOOK && c->behind) return around_behind(s, p->child, before, whole);
+    }
+    for (struct pattern *c = p->kind == PATTERN_ALT && !whole ? p->child : NULL; c; c = c->next) {
+        trim(c, false);
+        if (!p->begins) trim(c, true);
     }
     return from_start(s, p, whole, whole ? expr_empty(s->builder) : s->text);
 }

@@ -20,6 +20,7 @@ struct dfa_state {
     struct byte_set live;    /* the bytes that may follow; valid with edges */
     struct dfa_edges *edges; /* NULL: not computed */
     struct mask_part *part;  /* NULL, or held: what its mask is made of (mask-part.h) */
+    uint64_t loops;          /* groups of bytes that lead back to it (byte-groups.c) */
 };
 
 struct dfa {

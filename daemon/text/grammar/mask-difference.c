@@ -3,10 +3,13 @@
  * The part of x & !y, for example any name of a property but some: it differs from the part of x only below the nodes
  * where the two automata are in different states. Only those are walked.
  */
+#include "daemon/text/grammar/byte-groups.h"
 #include "daemon/text/grammar/mask-part.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 #include <string.h>
+
+#define LOOP_NODES 32 /* of a subtree that is worth the question whether it has to be walked */
 
 struct pair {
     uint32_t own, base; /* states */
@@ -15,7 +18,6 @@ struct pair {
 struct difference {
     struct dfa *d;
     const struct token_trie *t;
-    bool full;
     uint64_t *bits;
     struct pair *path; /* [max_len + 1] by depth */
     uint32_t *ranges;  /* [n_ranges] first and end of nodes whose entries in the base's ends do not hold; ascending */
@@ -53,6 +55,25 @@ static void set_tokens(struct difference *f, uint32_t first, uint32_t end, bool 
     }
 }
 
+/* Takes all tokens of node @i, where all bytes below it lead from state @q back to it. */
+static bool take_below(struct difference *f, uint32_t i, uint32_t q)
+{
+    uint32_t end = f->t->nodes[i].skip;
+    set_tokens(f, i, end, true);
+    if (f->d->states[q].nullable) byte_groups_add(f->t->below[i], &f->missing);
+    return push_range(f, i, end);
+}
+
+/* Whether there is something to be walked below node @i, where the own state is not the base's. 1, 0: its tokens are
+ * taken, or an error. */
+static int has_more(struct difference *f, uint32_t i, uint32_t q)
+{
+    if (f->t->nodes[i].skip - i < LOOP_NODES || f->t->below[i] & GROUP_BAD) return 1;
+    int r = byte_groups_loop(f->d, q, f->t->below[i]);
+    if (r <= 0) return r < 0 ? r : 1;
+    return take_below(f, i, q) ? 0 : error_origin(-ENOMEM);
+}
+
 static int walk_subtree(struct difference *f, uint32_t i)
 {
     const struct trie_node *nodes = f->t->nodes;
@@ -63,10 +84,16 @@ static int walk_subtree(struct difference *f, uint32_t i)
         p->base = p->own == UINT32_MAX ? UINT32_MAX : dfa_step(f->d, p[-1].base, n->byte);
         if (p->base == UINT32_MAX) return dfa_status(f->d);
         bool may_end = n->depth > 1 && f->d->states[p[-1].own].nullable;
-        if (may_end && p->own && !f->full) f->missing.w[n->byte >> 6] |= 1ull << (n->byte & 63);
-        if (may_end && (!p->own || f->full) && !push(&f->ends, &f->n_ends, &f->cap_ends, i))
-            return error_origin(-ENOMEM);
+        if (!regex_work(&f->d->store, 1)) return dfa_status(f->d);
+        if (may_end && p->own) f->missing.w[n->byte >> 6] |= 1ull << (n->byte & 63);
+        if (may_end && !p->own && !push(&f->ends, &f->n_ends, &f->cap_ends, i)) return error_origin(-ENOMEM);
         bool below = p->own && p->own != p->base;
+        int more = below ? has_more(f, i, p->own) : 1;
+        if (more < 0) return more;
+        if (more == 0) {
+            i = n->skip;
+            continue;
+        }
         uint32_t next = below ? i + 1 : n->skip;
         if (!push_range(f, i, p->own ? i + 1 : n->skip)) return error_origin(-ENOMEM);
         if (p->own == 0)
@@ -123,9 +150,9 @@ static int make(struct difference *f, uint32_t q, uint32_t base_q, const struct 
 }
 
 int mask_part_differ(struct dfa *d, const struct token_trie *t, const uint32_t q[2], const struct mask_part *base,
-                     bool full, struct mask_part **out)
+                     struct mask_part **out)
 {
-    struct difference f = {.d = d, .t = t, .full = full};
+    struct difference f = {.d = d, .t = t};
     int r = make(&f, q[0], q[1], base);
     if (r == 0) r = mask_part_of(t, f.bits, f.ends, f.n_ends, &f.missing, out);
     free(f.bits);

@@ -87,16 +87,16 @@ static bool write_key(const struct regex_store *s, expr_t e, struct buf *out, un
     return false;
 }
 
-/* @counted and @full belong to the key. */
-static int get(struct dfa *d, const struct token_trie *t, uint32_t q, bool counted, bool full, struct mask_part **out)
+/* @counted belongs to the key. */
+static int get(struct dfa *d, const struct token_trie *t, uint32_t q, bool counted, struct mask_part **out)
 {
     struct buf key = BUF_INIT;
-    const char kind = (char)(counted << 1 | full);
+    const char kind = (char)counted;
     bool has_key = buf_append(&key, &kind, 1) == 0 && write_key(&d->store, d->states[q].node, &key, 0);
     *out = has_key ? mask_cache_get(t->cache, key.data, key.len) : NULL;
     int r = 0;
     if (!*out) {
-        r = counted ? mask_part_count(d, t, q, full, out) : mask_part_walk(d, t, q, full, out);
+        r = counted ? mask_part_count(d, t, q, out) : mask_part_walk(d, t, q, false, out);
         if (r == 0 && has_key) mask_cache_put(t->cache, key.data, key.len, *out);
     }
     buf_fini(&key);
@@ -122,32 +122,32 @@ static expr_t base_of(struct regex_store *s, expr_t e)
     return n && n < x.b ? regex_and(s, few, n) : REGEX_ID_ALL;
 }
 
-static int differ(struct dfa *d, const struct token_trie *t, uint32_t q, expr_t base, bool full, struct mask_part **out)
+static int differ(struct dfa *d, const struct token_trie *t, uint32_t q, expr_t base, struct mask_part **out)
 {
     const uint32_t pair[] = {q, dfa_state_of(d, base)};
     struct mask_part *p;
     if (pair[1] == UINT32_MAX || (!d->states[pair[1]].edges && !dfa_expand(d, pair[1]))) return dfa_status(d);
-    int r = mask_part_get(d, t, pair[1], full, &p);
+    int r = mask_part_get(d, t, pair[1], &p);
     if (r < 0) return r;
-    r = mask_part_differ(d, t, pair, p, full, out);
+    r = mask_part_differ(d, t, pair, p, out);
     mask_part_unref(p);
     return r;
 }
 
-int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
 {
     const struct regex_node *x = regex_node(&d->store, d->states[q].node);
     bool loop = x->kind == REGEX_CAT && regex_node(&d->store, x->b)->kind == REGEX_REPEAT;
     if (live_bytes(&d->states[q]) < FEW && !loop) return mask_part_walk(d, t, q, true, out);
     expr_t base = base_of(&d->store, d->states[q].node);
-    if (base != REGEX_ID_ALL) return differ(d, t, q, base, full, out);
+    if (base != REGEX_ID_ALL) return differ(d, t, q, base, out);
     x = regex_node(&d->store, d->states[q].node);
     if (x->kind == REGEX_REPEAT) {
         uint32_t one = dfa_state_of(d, x->a);
         if (one == UINT32_MAX) return dfa_status(d);
-        int r = get(d, t, one, true, full, out);
+        int r = get(d, t, one, true, out);
         if (r < 0 || (*out)->kind == PART_COUNTED) return r;
         *out = mask_part_unref(*out);
     }
-    return get(d, t, q, false, full, out);
+    return get(d, t, q, false, out);
 }

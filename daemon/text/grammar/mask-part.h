@@ -22,8 +22,8 @@ struct mask_part {
     uint32_t first[257]; /* nodes[first[b] .. first[b + 1]) begin with byte b */
     uint32_t *nodes;     /* children of nodes where the terminal may end */
     uint16_t *counts;    /* COUNTED: [as nodes] times of x at the end */
-    /* Bytes whose nodes are left out, because the terminal may also continue with them, and a text behind a terminal
-     * seldom begins like that. None in a full part. */
+    /* Bytes that nodes are left out for, because the terminal may also continue with them, and a text behind a terminal
+     * seldom begins like that. */
     struct byte_set missing;
 };
 
@@ -32,14 +32,14 @@ struct mask_part *mask_part_unref(struct mask_part *p); /* NULL ok, returns NULL
 size_t mask_part_bytes(const struct mask_part *p);
 
 /* The part for state @q, from the cache of @t or made; the caller holds *out. 0; or the error of @d, or -ENOMEM. */
-int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
 
-/* Inside: mask-walk.c. */
+/* Inside: mask-walk.c. @full: nodes are left out for no byte. */
 int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
-int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
+int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
 /* A walked part of these tokens, of which @bits [words] is a copy, and ends [@n_ends]. */
 int mask_part_of(const struct token_trie *t, const uint64_t *bits, const uint32_t *ends, uint32_t n_ends,
                  const struct byte_set *missing, struct mask_part **out);
 /* mask-difference.c: the part of state q[0], from that of state q[1], which has more strings. */
 int mask_part_differ(struct dfa *d, const struct token_trie *t, const uint32_t q[2], const struct mask_part *base,
-                     bool full, struct mask_part **out);
+                     struct mask_part **out);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks of the whole trie with the automaton of one terminal. */
+#include "daemon/text/grammar/byte-groups.h"
 #include "daemon/text/grammar/mask-part.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 
 #define CODE_STATES 256 /* of an automaton whose strings are counted */
+#define LOOP_NODES  32  /* of a subtree that is worth the question whether it has to be walked */
 
 struct place {
     const struct dfa_edges *edges;
+    uint32_t state;
     uint16_t count; /* times of x that have ended */
     bool inside;    /* one more has begun */
     bool may_end;
@@ -24,8 +27,11 @@ struct walk {
     const struct token_trie *t;
     bool counted, full;
     const struct dfa_edges *start;
-    struct place *path; /* [max_len + 1] by depth */
-    uint64_t *bits;     /* [words] */
+    uint32_t start_state;
+    uint64_t counted_groups; /* COUNTED: each of their characters is one x */
+    uint64_t left_out;       /* groups of bytes below nodes that were not walked, where the terminal may end */
+    struct place *path;      /* [max_len + 1] by depth */
+    uint64_t *bits;          /* [words] */
     uint16_t
         *times; /* COUNTED: [t->n_tokens] what each token in the order of the trie needs, plus 1; 0: it is not in */
     uint32_t n_tokens;
@@ -65,12 +71,34 @@ static bool enter(struct walk *w, const struct place *from, uint32_t to, struct 
 {
     if (!w->d->states[to].edges && !dfa_expand(w->d, to)) return false;
     const struct dfa_state *q = &w->d->states[to];
-    *p = (struct place){q->edges, from->count, !q->nullable, q->nullable};
+    *p = (struct place){q->edges, to, from->count, !q->nullable, q->nullable};
     if (w->counted && q->nullable) {
         p->edges = w->start;
+        p->state = w->start_state;
         p->count++;
     }
     return true;
+}
+
+/* Whether all bytes below node @i lead from state @q back to it: 1, 0, or the error of the automaton. */
+static int stays_below(struct walk *w, uint32_t i, uint32_t q)
+{
+    uint64_t below = w->t->below[i];
+    if (w->t->nodes[i].skip - i < LOOP_NODES || below & GROUP_BAD) return 0;
+    if (w->counted) return q == w->start_state && !(below & ~w->counted_groups);
+    return byte_groups_loop(w->d, q, below);
+}
+
+/* Takes all tokens below node @i, where the place is. */
+static void take_below(struct walk *w, uint32_t i)
+{
+    const struct trie_node *nodes = w->t->nodes;
+    if (w->counted || w->path[nodes[i].depth].may_end) w->left_out |= w->t->below[i];
+    for (uint32_t k = i + 1; k < nodes[i].skip; k++) {
+        struct place *p = &w->path[nodes[k].depth];
+        p->count = (uint16_t)(p[-1].count + ((nodes[k].byte & 0xc0) != 0x80)); /* characters */
+        take_tokens(w, &nodes[k], p->count);
+    }
 }
 
 /* Nodes from @i up to the end of its subtree. */
@@ -94,7 +122,11 @@ static int walk_subtree(struct walk *w, uint32_t i)
         }
         if (!enter(w, p - 1, to, p)) return dfa_status(w->d);
         take_tokens(w, n, (uint16_t)(p->count + (w->counted && p->inside)));
-        i++;
+        int stays = w->full ? 0 : stays_below(w, i, p->state);
+        if (stays < 0) return stays;
+        if (stays) take_below(w, i);
+        i = stays ? n->skip : i + 1;
+        if (!regex_work(&w->d->store, 1)) return dfa_status(w->d);
     }
     return 0;
 }
@@ -106,11 +138,13 @@ static int walk_all(struct walk *w, uint32_t q)
     if (w->counted) w->times = calloc((size_t)w->t->n_tokens + 1, sizeof(*w->times));
     if (!w->path || !w->bits || (w->counted && !w->times)) return error_origin(-ENOMEM);
     if (!w->d->states[q].edges && !dfa_expand(w->d, q)) return dfa_status(w->d);
+    w->start_state = q;
     w->path[0].edges = w->start = w->d->states[q].edges;
     const struct byte_set live = w->d->states[q].live;
-    int r = 0;
+    int r = w->counted ? byte_groups_counted(w->d, q, &w->counted_groups) : 0;
     for (int b = 0; b < 256 && r == 0; b++)
         if (byte_set_has(&live, (uint8_t)b) && w->t->children[b]) r = walk_subtree(w, w->t->children[b]);
+    byte_groups_add(w->left_out, &w->missing);
     return r;
 }
 
@@ -247,9 +281,9 @@ static int is_prefix_code(struct dfa *d, uint32_t q)
     return 1;
 }
 
-int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out)
+int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
 {
-    struct walk w = {.d = d, .t = t, .counted = true, .full = full};
+    struct walk w = {.d = d, .t = t, .counted = true};
     int r = is_prefix_code(d, q);
     if (r < 0) return r;
     if (r) return make_part(&w, q, out);

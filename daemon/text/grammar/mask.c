@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Which tokens may be next: the tokens that stay inside a terminal, and those that go on behind its end. */
+/* Which tokens may be next: the tokens that stay inside a terminal, and those that go on behind its end. The parts of
+ * terminals (mask-part.h) tell both, but where a text behind a terminal begins like one inside it. Then what the parts
+ * do not tell is found by a walk with all parses at once (mask-rest.c). */
 #include "daemon/text/grammar/grammar-inside.h"
 #include "daemon/text/grammar/mask-part.h"
+#include "daemon/text/grammar/mask-rest.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,26 +12,12 @@
 #define PARTS_BYTES_MAX ((size_t)16 << 20) /* of parts that the states of one grammar hold */
 #define KEEP_FROM       300                /* nodes looked at: a mask that took more is kept */
 
-struct masking {
-    struct grammar *g;
-    struct rows *r;
-    const struct token_trie *t;
-    uint64_t *mask;
-    uint32_t *path; /* [max_len + 1] rows, by depth */
-    size_t work;    /* nodes looked at */
-};
-
 void mask_forget(struct grammar *g)
 {
     struct dfa *d = &g->rows.dfa;
     for (size_t i = 0; i < d->n; i++) d->states[i].part = mask_part_unref(d->states[i].part);
     g->part_bytes = 0;
     g->parts_of = 0;
-}
-
-static void set_bit(uint64_t *mask, int32_t id)
-{
-    mask[id >> 6] |= 1ull << (id & 63);
 }
 
 static void clear_bit(uint64_t *mask, int32_t id)
@@ -40,7 +29,7 @@ static void set_node(struct masking *m, uint32_t i)
 {
     const struct trie_node *n = &m->t->nodes[i];
     m->work++;
-    for (uint32_t k = n->token; k < n[1].token; k++) set_bit(m->mask, m->t->tokens[k]);
+    for (uint32_t k = n->token; k < n[1].token; k++) mask_set(m->mask, m->t->tokens[k]);
 }
 
 /* The tokens below node @i, behind which the row is @row. */
@@ -52,7 +41,7 @@ static int add_subtree(struct masking *m, uint32_t i, uint32_t row)
     for (uint32_t end = nodes[i].skip, k = i + 1; k < end;) {
         const struct trie_node *n = &nodes[k];
         uint32_t next = rows_step(m->r, m->path[n->depth - 1], n->byte);
-        if (next == ROW_FAILED) return rows_status(m->r);
+        if (next == ROW_FAILED || !regex_work(&m->r->dfa.store, 1)) return rows_status(m->r);
         m->path[n->depth] = next;
         if (next == ROW_DEAD) {
             m->work++;
@@ -71,14 +60,14 @@ static void add_counted(struct masking *m, const struct mask_part *p, uint32_t m
     size_t words = token_trie_words(m->t);
     m->work += words / 8;
     if (!p->bits || n < p->n_tokens / 2) {
-        for (uint32_t i = 0; i < n; i++) set_bit(m->mask, p->tokens[i]);
+        for (uint32_t i = 0; i < n; i++) mask_set(m->mask, p->tokens[i]);
         m->work += n;
         return;
     }
     /* The few that need more are taken out again, but not those that another thread has put in. */
     uint64_t *had = n < p->n_tokens ? malloc(words * sizeof(*had)) : NULL;
     if (n < p->n_tokens && !had) {
-        for (uint32_t i = 0; i < n; i++) set_bit(m->mask, p->tokens[i]);
+        for (uint32_t i = 0; i < n; i++) mask_set(m->mask, p->tokens[i]);
         return;
     }
     if (had) memcpy(had, m->mask, words * sizeof(*had));
@@ -95,7 +84,7 @@ static void add_inside(struct masking *m, const struct mask_part *p, const struc
     } else if (p->bits) {
         for (size_t i = 0; i < token_trie_words(m->t); i++) m->mask[i] |= p->bits[i];
     } else {
-        for (uint32_t i = 0; i < p->n_tokens; i++) set_bit(m->mask, p->tokens[i]);
+        for (uint32_t i = 0; i < p->n_tokens; i++) mask_set(m->mask, p->tokens[i]);
     }
 }
 
@@ -123,41 +112,37 @@ static bool meets(const struct byte_set *x, const struct byte_set *y)
     return (x->w[0] & y->w[0]) | (x->w[1] & y->w[1]) | (x->w[2] & y->w[2]) | (x->w[3] & y->w[3]);
 }
 
-/* The part of state @q, which the state holds; one that has the nodes of all bytes in @need. */
-static int part_of(struct masking *m, uint32_t q, const struct byte_set *need, const struct mask_part **out)
+/* The part of state @q, which the state holds. */
+static int part_of(struct masking *m, uint32_t q, const struct mask_part **out)
 {
     struct grammar *g = m->g;
     if (g->parts_of != m->t->id || g->part_bytes > PARTS_BYTES_MAX) mask_forget(g);
     g->parts_of = m->t->id;
     struct mask_part *p = m->r->dfa.states[q].part;
-    bool full = p && meets(&p->missing, need);
-    if (!p || full) {
-        int r = mask_part_get(&m->r->dfa, m->t, q, full, &p);
+    if (!p) {
+        int r = mask_part_get(&m->r->dfa, m->t, q, &p);
         if (r < 0) return r;
-        mask_part_unref(m->r->dfa.states[q].part);
         m->r->dfa.states[q].part = p;
         g->part_bytes += p->kind == PART_COUNTED ? 0 : mask_part_bytes(p);
         m->work += p->n_tokens;
     }
-    *out = m->r->dfa.states[q].part;
+    *out = p;
     return 0;
 }
 
-/* Threads [@n] of @row, which are in one state. */
-static int add_threads(struct masking *m, uint32_t row, const struct row_item *x, size_t n)
+/* Threads [@n] of @row, which are in one state. Sets *@rest if their part does not tell all of their tokens. */
+static int add_threads(struct masking *m, uint32_t row, const struct row_item *x, size_t n, bool *rest)
 {
     const struct mask_part *p;
-    struct byte_set none = {{0}};
-    int r = part_of(m, x->state, &none, &p);
+    int r = part_of(m, x->state, &p);
     if (r < 0) return r;
     struct regex_node node = *regex_node(&m->r->dfa.store, m->r->dfa.states[x->state].node);
     add_inside(m, p, &node);
-    if (p->first[256] == 0 && byte_set_is_empty(&p->missing)) return 0;
+    if (*rest || (p->first[256] == 0 && byte_set_is_empty(&p->missing))) return 0;
     uint32_t after = rows_after(m->r, row, x, n);
     if (after == ROW_FAILED) return rows_status(m->r);
-    const struct byte_set live = m->r->rows[after].live;
-    r = part_of(m, x->state, &live, &p);
-    return r < 0 ? r : add_ends(m, p, node.b, node.c, after);
+    *rest = meets(&p->missing, &m->r->rows[after].live);
+    return *rest ? 0 : add_ends(m, p, node.b, node.c, after);
 }
 
 static int compare_states(const void *a, const void *b)
@@ -173,13 +158,14 @@ static int add_all_threads(struct masking *m, uint32_t row)
     if (!x) return error_origin(-ENOMEM);
     memcpy(x, row_threads(&m->r->rows[row]), n * sizeof(*x));
     if (n > 1) qsort(x, n, sizeof(*x), compare_states);
+    bool rest = false;
     int r = 0;
     for (size_t i = 0, j; i < n && r == 0; i = j) {
         for (j = i + 1; j < n && x[j].state == x[i].state;) j++;
-        r = add_threads(m, row, x + i, j - i);
+        r = add_threads(m, row, x + i, j - i, &rest);
     }
     free(x);
-    return r;
+    return r == 0 && rest ? mask_rest(m, row) : r;
 }
 
 static void add_token_sets(struct masking *m, const struct row *w)
@@ -187,9 +173,9 @@ static void add_token_sets(struct masking *m, const struct row *w)
     for (uint32_t i = 0; i < w->n_tokens; i++) {
         const struct token_set *set = &m->r->rules.token_sets[m->r->rules.symbols[row_tokens(w)[i].dot].index];
         for (size_t k = 0; k < set->n && !set->others; k++)
-            if ((uint32_t)set->ids[k] < m->t->vocab) set_bit(m->mask, set->ids[k]);
+            if ((uint32_t)set->ids[k] < m->t->vocab) mask_set(m->mask, set->ids[k]);
         for (uint32_t k = 0; k < m->t->n_tokens && set->others; k++)
-            if (token_set_has(set, m->t->tokens[k])) set_bit(m->mask, m->t->tokens[k]);
+            if (token_set_has(set, m->t->tokens[k])) mask_set(m->mask, m->t->tokens[k]);
     }
 }
 
@@ -230,7 +216,7 @@ static int make_mask(struct masking *m, uint32_t row)
     }
     memset(m->mask, 0, words * sizeof(*m->mask));
     if (w->accepted)
-        for (uint32_t i = 0; i < m->t->n_ends; i++) set_bit(m->mask, m->t->ends[i]);
+        for (uint32_t i = 0; i < m->t->n_ends; i++) mask_set(m->mask, m->t->ends[i]);
     add_token_sets(m, w);
     m->path = malloc(((size_t)m->t->max_len + 1) * sizeof(*m->path));
     int r = m->path ? add_all_threads(m, row) : error_origin(-ENOMEM);

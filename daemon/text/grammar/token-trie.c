@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/text/grammar/token-trie.h"
+#include "daemon/text/grammar/byte-groups.h"
 #include "daemon/text/grammar/mask-cache.h"
 #include "libcommon/error.h"
 #include <stdatomic.h>
@@ -94,17 +95,40 @@ static void set_skips(struct token_trie *t)
     }
 }
 
+/* Notes for each node which bytes are below it. A node inside a character has GROUP_BAD. */
+static int find_groups(struct token_trie *t)
+{
+    uint8_t *at = calloc(t->n_nodes, sizeof(*at));
+    uint32_t *up = calloc(t->n_nodes, sizeof(*up)), *path = calloc((size_t)t->max_len + 1, sizeof(*path));
+    int r = at && up && path ? 0 : error_origin(-ENOMEM);
+    for (uint32_t i = 1; i < t->n_nodes && r == 0; i++) {
+        const struct trie_node *n = &t->nodes[i];
+        up[i] = path[n->depth - 1];
+        path[n->depth] = i;
+        at[i] = (uint8_t)utf8_next(at[up[i]], n->byte);
+        t->below[up[i]] |= at[i] == UTF8_BAD ? GROUP_BAD : byte_group(n->byte);
+    }
+    for (uint32_t i = t->n_nodes; i-- > 1 && r == 0;) t->below[up[i]] |= t->below[i];
+    for (uint32_t i = 1; i < t->n_nodes && r == 0; i++)
+        if (at[i] != UTF8_BETWEEN) t->below[i] |= GROUP_BAD;
+    free(at);
+    free(up);
+    free(path);
+    return r;
+}
+
 static int build(struct token_trie *t)
 {
     qsort_r(t->tokens, t->n_tokens, sizeof(*t->tokens), compare_texts, t);
     t->n_nodes = add_nodes(t, 1, false);
     t->nodes = calloc((size_t)t->n_nodes + 1, sizeof(*t->nodes));
-    if (!t->nodes) return error_origin(-ENOMEM);
+    t->below = calloc(t->n_nodes, sizeof(*t->below));
+    if (!t->nodes || !t->below) return error_origin(-ENOMEM);
     add_nodes(t, 1, true);
     t->nodes[t->n_nodes].token = t->n_tokens;
     set_skips(t);
     for (uint32_t i = 1; i < t->n_nodes; i = t->nodes[i].skip) t->children[t->nodes[i].byte] = i;
-    return 0;
+    return find_groups(t);
 }
 
 int token_trie_new(struct token_trie **out, const struct tokenizer *tok)
@@ -128,6 +152,7 @@ struct token_trie *token_trie_free(struct token_trie *t)
     if (!t) return NULL;
     mask_cache_free(t->cache);
     free(t->nodes);
+    free(t->below);
     free(t->tokens);
     free(t->ends);
     free(t->text);
@@ -139,5 +164,6 @@ struct token_trie *token_trie_free(struct token_trie *t)
 
 size_t token_trie_bytes(const struct token_trie *t)
 {
-    return sizeof(*t) + (size_t)t->n_nodes * sizeof(*t->nodes) + (size_t)t->vocab * 12 + t->text[t->vocab];
+    return sizeof(*t) + (size_t)t->n_nodes * (sizeof(*t->nodes) + sizeof(*t->below)) + (size_t)t->vocab * 12 +
+           t->text[t->vocab];
 }

@@ -20,6 +20,7 @@ struct trie_node {
 
 struct token_trie {
     struct trie_node *nodes; /* [n_nodes + 1] */
+    uint64_t *below;         /* [n_nodes] groups of the bytes below each node (byte-groups.h) */
     int32_t *tokens;         /* [n_tokens] those with text, in the order of the nodes */
     int32_t *ends;           /* [n_ends] ends of generation */
     uint32_t children[256];  /* the root's children by their byte; 0: none */

@@ -14,8 +14,8 @@
 
 #define REGEX_BYTES_MAX  ((size_t)96 << 20) /* memory of one store */
 #define REGEX_DEPTH_MAX  2000               /* nested expressions on the way to a derivative */
-#define REGEX_BUILD_WORK 200000000u         /* steps (of some nanoseconds) to build and compile an expression */
-#define REGEX_CALL_WORK  20000000u          /* and for one question about a compiled one */
+#define REGEX_BUILD_WORK 40000000u          /* steps (of some nanoseconds) to build and compile an expression */
+#define REGEX_CALL_WORK  20000000u          /* and for one question about a compiled one, a mask for example */
 #define REGEX_LEN_MAX    (1u << 30)         /* a shortest string of this length or more has no known length */
 
 enum regex_kind {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Malformed and hostile schemas: refused by name, within the limits. Also tests schema-words.c and schema.c. */
-#include "daemon/text/grammar/grammar.h"
+#include "daemon/text/grammar/builder.h"
+#include "daemon/text/grammar/grammar-inside.h"
 #include "daemon/text/schema/json-tree.h"
 #include "libcommon/buf.h"
 #include "libcommon/error.h"
@@ -146,6 +147,64 @@ static void many_different_elements(void **state)
     buf_fini(&s);
 }
 
+/* Parses and builds. The work and the memory of both stay below their limits, whatever comes of it. */
+static int build(const struct buf *schema)
+{
+    struct grammar_builder *b;
+    struct grammar *g = NULL;
+    expr_t e;
+    assert_int_equal(grammar_builder_new(&b), 0);
+    int r = schema_expr(b, schema->data, schema->len, &(struct schema_options){0}, NULL, &e);
+    assert_true(b->store.work <= REGEX_BUILD_WORK + 100000 && b->store.bytes <= REGEX_BYTES_MAX);
+    if (r == 0) r = grammar_build(&g, b, e);
+    grammar_builder_free(b);
+    if (g) assert_true(grammar_bytes(g) <= REGEX_BYTES_MAX + ROWS_BYTES_CALL);
+    grammar_unref(g);
+    return r;
+}
+
+static void patterns_whose_combinations_are_hard(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"ab1", "[a|b]", "b.*12", "\\\\d\\\\d", "[\\\\w]*x", "(a|b.{3,9})+c"};
+    struct buf s = BUF_INIT;
+    assert_int_equal(buf_puts(&s, "{\"type\":\"string\",\"minLength\":10,\"maxLength\":20,\"allOf\":["), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(buf_puts(&s, i ? ",{\"anyOf\":[" : "{\"anyOf\":["), 0);
+        for (int k = 0; k < 6; k++)
+            assert_int_equal(buf_printf(&s, "%s{\"%s\":{\"pattern\":\"%s.{%d,%d}%s\"}}", k ? "," : "", "not",
+                                        parts[(i + k) % 6], i, i + k, parts[(i * k) % 6]),
+                             0);
+        assert_int_equal(buf_puts(&s, "]}"), 0);
+    }
+    assert_int_equal(buf_puts(&s, "]}"), 0);
+    int r = build(&s);
+    assert_true(r == 0 || r == -ETIME || r == -E2BIG);
+    if (r < 0) assert_non_null(strstr(error_text(r), "more than"));
+    buf_clear(&s);
+    assert_int_equal(buf_puts(&s, "{\"anyOf\":["), 0);
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(buf_printf(&s,
+                                    "%s{\"type\":\"string\",\"pattern\":\"[\\\\u{%x}-\\\\u{10ffff}].*[^\\\\u{%x}]\"}",
+                                    i ? "," : "", 0x10000 + i * 4001, 0x80 + i * 97),
+                         0);
+    assert_int_equal(buf_puts(&s, "]}"), 0);
+    r = build(&s);
+    assert_true(r == 0 || r == -ETIME || r == -E2BIG);
+    buf_clear(&s);
+    assert_int_equal(
+        buf_puts(&s, "{\"pattern\":\"^(([a-z])+.)+[A-Z]([a-z])+$\",\"not\":{\"pattern\":\"(a+)+(b|b)*(.*)*c\"}}"), 0);
+    assert_int_equal(build(&s), 0);
+    buf_clear(&s);
+    assert_int_equal(buf_puts(&s, "{\"$ref\":\"#\"}"), 0);
+    assert_true(build(&s) < 0);
+    buf_clear(&s);
+    assert_int_equal(buf_puts(&s, "{\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"],\"type\":\"object\"}"),
+                     0);
+    assert_int_equal(build(&s), -EDOM); /* only an infinite value */
+    buf_fini(&s);
+}
+
 static void lenient_schemas_list_what_they_ignore(void **state)
 {
     (void)state;
@@ -170,6 +229,7 @@ int main(void)
         cmocka_unit_test(combinations_that_grow_exponentially),
         cmocka_unit_test(long_texts),
         cmocka_unit_test(many_different_elements),
+        cmocka_unit_test(patterns_whose_combinations_are_hard),
         cmocka_unit_test(lenient_schemas_list_what_they_ignore),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

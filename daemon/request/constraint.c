@@ -2,10 +2,12 @@
 #include "daemon/request/constraint.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <xxhash.h>
 
 #define COMPLETION_MAX 65536 /* bytes */
@@ -25,6 +27,7 @@ struct constraints {
     pthread_mutex_t lock; /* guards all below */
     const struct tokenizer *tokenizer;
     struct token_trie *trie; /* NULL: no constraint was compiled yet */
+    uint64_t secret;         /* of the owners' spaces, so that nobody can look for equal ones */
     struct entry *list;
 };
 
@@ -32,6 +35,11 @@ int constraints_new(struct constraints **out, const struct tokenizer *t)
 {
     struct constraints *c = calloc(1, sizeof(*c));
     if (!c) return -ENOMEM;
+    if (getrandom(&c->secret, sizeof(c->secret), 0) != (ssize_t)sizeof(c->secret)) {
+        int r = error_origin(-errno);
+        free(c);
+        return r;
+    }
     pthread_mutex_init(&c->lock, NULL);
     c->tokenizer = t;
     *out = c;
@@ -155,6 +163,14 @@ static int make_key(struct buf *key, const struct constraint_owner *owner, const
     return r;
 }
 
+/* The owner's. */
+static struct mask_space space_of(const struct constraints *c, const struct constraint_owner *owner)
+{
+    uint64_t seed = XXH3_64bits_withSeed(&owner->uid, sizeof(owner->uid), c->secret);
+    XXH128_hash_t hash = XXH3_128bits_withSeed(owner->salt->len ? owner->salt->data : "", owner->salt->len, seed);
+    return (struct mask_space){{hash.low64, hash.high64}};
+}
+
 /* The entry with the key of @e, which becomes the last used one; NULL: there is none. The lock is held. */
 static struct entry *find(struct constraints *c, const struct entry *e)
 {
@@ -202,12 +218,14 @@ static int prepare(struct grammar *g, const struct token_trie *t)
     return r;
 }
 
-static int compile(struct constraints *c, const struct constraint_source *s, struct entry *e)
+static int compile(struct constraints *c, const struct constraint_owner *owner, const struct constraint_source *s,
+                   struct entry *e)
 {
     struct buf ignored = BUF_INIT;
     size_t len;
     int r = make_trie(c);
     if (r == 0) r = constraint_compile(&e->base.grammar, s, c->tokenizer, &ignored);
+    if (r == 0) grammar_set_space(e->base.grammar, space_of(c, owner));
     if (ignored.len > IGNORED_MAX) ignored.data[IGNORED_MAX] = 0;
     e->base.ignored = buf_steal(&ignored, &len);
     e->base.trie = c->trie;
@@ -227,7 +245,7 @@ int constraint_hold(struct constraints *c, const struct constraint_owner *owner,
     int r = x ? 0 : make_room(c, e->uid);
     if (x) x->holds++;
     pthread_mutex_unlock(&c->lock);
-    if (!x && r == 0) r = compile(c, s, e);
+    if (!x && r == 0) r = compile(c, owner, s, e);
     if (!x && r == 0) {
         pthread_mutex_lock(&c->lock);
         x = find(c, e); /* another thread may have compiled the same */

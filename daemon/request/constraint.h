@@ -3,7 +3,7 @@
 /*
  * The constraints of answers, compiled. They are kept for later requests of the same owner with the same constraint, up
  * to CONSTRAINTS_BYTES, the least recently used are forgotten first; those of a user up to CONSTRAINTS_USER_BYTES, in
- * use or not. Nobody learns from the time of a compilation about the constraints of others.
+ * use or not. Nobody learns from the time of a compilation, or of a mask, about the constraints of others.
  *
  * Any thread may use the cache and what is in it.
  */
@@ -48,7 +48,7 @@ struct constraints_stats {
     size_t n, bytes; /* when they were last measured: at each compilation */
 };
 
-/* The cache for the vocabulary of @t, which must outlive it. 0, and the caller owns *out; or -ENOMEM. */
+/* The cache for the vocabulary of @t, which must outlive it. 0, and the caller owns *out; or -errno. */
 int constraints_new(struct constraints **out, const struct tokenizer *t);
 struct constraints *constraints_free(struct constraints *c); /* NULL ok, returns NULL. Nothing is held any more. */
 

@@ -4,6 +4,7 @@
  * A lazily built automaton over the expressions of a store: a state is an expression, and its edges are the
  * derivatives. State 0 is dead: no string leads from it to an accepting state. All other states are alive.
  */
+#include "daemon/text/grammar/grammar.h"
 #include "daemon/text/grammar/regex.h"
 
 #define DFA_SEARCH_MAX 20000 /* derivatives explored to decide whether a state is dead */
@@ -27,6 +28,7 @@ struct dfa {
     struct regex_store store;
     struct dfa_state *states;
     size_t n, cap;
+    struct mask_space space; /* whose parts of masks it shares */
 };
 
 /* Takes @store. 0 or the store's error; dfa_fini in both cases. */

@@ -31,6 +31,11 @@ int grammar_build(struct grammar **out, struct grammar_builder *b, expr_t root)
     return 0;
 }
 
+void grammar_set_space(struct grammar *g, struct mask_space space)
+{
+    g->rows.dfa.space = space;
+}
+
 struct grammar *grammar_ref(struct grammar *g)
 {
     atomic_fetch_add(&g->refs, 1);

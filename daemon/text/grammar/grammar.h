@@ -15,10 +15,17 @@ struct grammar;
 struct grammar_state;
 struct token_trie;
 
+/* Who shares parts of masks: those with an equal space. */
+struct mask_space {
+    uint64_t id[2];
+};
+
 /* Compiles @root, and takes all expressions of @b: only grammar_builder_free(b) may follow. 0, and the caller holds
  * *out; or the builder's first error; -EDOM: no text satisfies the grammar; -E2BIG; -ETIME; -ENOMEM: sets the error
  * message. */
 int grammar_build(struct grammar **out, struct grammar_builder *b, expr_t root);
+/* Parts of masks are shared with the grammars of the same space only; at first it is {{0}}. Before the first mask. */
+void grammar_set_space(struct grammar *g, struct mask_space space);
 struct grammar *grammar_ref(struct grammar *g);
 struct grammar *grammar_unref(struct grammar *g); /* NULL ok, returns NULL */
 size_t grammar_bytes(struct grammar *g); /* memory, now; 0: another thread computes with it, perhaps for long */

@@ -2,8 +2,9 @@
 #pragma once
 /*
  * Parts of masks, by the expression that they belong to, for all grammars with one vocabulary: strings and numbers of
- * different schemas are the same expressions. A key is the whole expression, written out. The least recently used parts
- * are evicted at a limit in bytes. Any thread may use a cache.
+ * different schemas are the same expressions. A key is the space (grammar.h) and the whole expression, written out, so
+ * that nobody learns from the time of a mask about the constraints of another space. The least recently used parts are
+ * evicted at a limit in bytes. Any thread may use a cache.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -92,7 +92,8 @@ static int get(struct dfa *d, const struct token_trie *t, uint32_t q, bool count
 {
     struct buf key = BUF_INIT;
     const char kind = (char)counted;
-    bool has_key = buf_append(&key, &kind, 1) == 0 && write_key(&d->store, d->states[q].node, &key, 0);
+    bool has_key = buf_append(&key, &d->space, sizeof(d->space)) == 0 && buf_append(&key, &kind, 1) == 0 &&
+                   write_key(&d->store, d->states[q].node, &key, 0);
     *out = has_key ? mask_cache_get(t->cache, key.data, key.len) : NULL;
     int r = 0;
     if (!*out) {

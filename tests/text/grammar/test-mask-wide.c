@@ -2,7 +2,7 @@
 /* Masks of strings over a vocabulary with long words and characters of several bytes, whole and cut, against the
  * acceptance of each token. Also tests byte-groups.c and mask-rest.c. */
 #include "daemon/text/grammar/byte-groups.h"
-#include "daemon/text/grammar/grammar.h"
+#include "daemon/text/grammar/grammar-inside.h"
 #include "daemon/text/grammar/token-trie.h"
 #include "tests/libcommon/check.h"
 #include "tests/text/tiny-tokenizer.h"
@@ -174,6 +174,51 @@ static void strings_have_exact_masks(void **state)
     token_trie_free(t);
 }
 
+/* The grammar of a string, after its first two masks. */
+static struct grammar *masked_string(const struct token_trie *t, struct mask_space space)
+{
+    static const struct expr_range plain[] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
+    uint64_t mask[END / 64 + 1], random = 1;
+    struct grammar_builder *b;
+    struct grammar *g;
+    struct grammar_state *st;
+    assert_int_equal(grammar_builder_new(&b), 0);
+    expr_t any = expr_repeat(b, expr_chars(b, plain, 3), 0, EXPR_UNLIMITED), mark = text(b, "\"");
+    assert_int_equal(grammar_build(&g, b, seq3(b, mark, any, mark)), 0);
+    grammar_builder_free(b);
+    grammar_set_space(g, space);
+    assert_int_equal(grammar_state_new(&st, g), 0);
+    assert_int_equal(grammar_state_mask(st, t, mask), 0);
+    assert_int_equal(grammar_state_accept_token(st, t, check_mask(st, t, &random)), 1);
+    assert_int_equal(grammar_state_mask(st, t, mask), 0);
+    grammar_state_free(st);
+    return g;
+}
+
+static unsigned shared_parts(const struct grammar *x, const struct grammar *y)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < x->rows.dfa.n; i++)
+        for (size_t k = 0; k < y->rows.dfa.n; k++)
+            n += x->rows.dfa.states[i].part && x->rows.dfa.states[i].part == y->rows.dfa.states[k].part;
+    return n;
+}
+
+static void parts_are_shared_within_a_space(void **state)
+{
+    uint64_t random = 3;
+    struct token_trie *t = make_trie(&random);
+    struct grammar *mine = masked_string(t, (struct mask_space){{1, 2}}),
+                   *more = masked_string(t, (struct mask_space){{1, 2}});
+    struct grammar *other = masked_string(t, (struct mask_space){{1, 3}});
+    assert_true(shared_parts(mine, more) > 0);
+    assert_int_equal(shared_parts(mine, other), 0);
+    grammar_unref(mine);
+    grammar_unref(more);
+    grammar_unref(other);
+    token_trie_free(t);
+}
+
 static void groups_part_the_bytes(void **state)
 {
     struct byte_set all = {{0}};
@@ -205,6 +250,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_have_exact_masks),
+        cmocka_unit_test(parts_are_shared_within_a_space),
         cmocka_unit_test(groups_part_the_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

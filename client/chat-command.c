@@ -22,6 +22,9 @@ static const char help_text[] = "/model [NAME]    show or set the model\n"
                                 "/sessions        list the sessions\n"
                                 "/schema [FILE]   JSON of this schema;\n"
                                 "                 without FILE: any text\n"
+                                "/tools [PATH]    list the tools, add one\n"
+                                "/think [HOW]     thinking: hide, show,\n"
+                                "                 stderr or off\n"
                                 "/undo            remove the last turn\n"
                                 "/save FILE       save the conversation\n"
                                 "/help, /quit\n"
@@ -78,8 +81,42 @@ static int command_session(struct chat *c, const char *arg)
 static int command_schema(struct chat *c, const char *arg)
 {
     struct option_constraint *given = &c->o->constraint;
+    if (*arg && c->loop.tools.n) {
+        log_error("/schema cannot be used: the chat has tools");
+        return EXIT_USAGE;
+    }
     if (!given->grammar && !given->regex && !given->n_choices) return replace(&given->schema, arg);
     log_error("/schema cannot be used: the chat has another constraint");
+    return EXIT_USAGE;
+}
+
+static int command_tools(struct chat *c, const char *arg)
+{
+    const struct option_constraint *given = &c->o->constraint;
+    const struct tool_set *tools = &c->loop.tools;
+    for (size_t i = 0; !*arg && i < tools->n; i++)
+        log_info("%s: %s%s", tools->tools[i].about.name, tools->tools[i].path,
+                 tools->tools[i].always ? " (runs without a question)" : "");
+    if (!*arg && !tools->n) log_info("no tools; /tools PATH adds one");
+    if (!*arg) return 0;
+    if (given->schema || given->grammar || given->regex || given->n_choices) {
+        log_error("/tools cannot be used: the chat has a constraint");
+        return EXIT_USAGE;
+    }
+    int r = tool_loop_add(&c->loop, arg);
+    interrupt_clear();
+    interrupt_init();
+    if (r == 0) return 0;
+    error_in(r, "/tools");
+    return exit_status_before(r);
+}
+
+static int command_think(struct chat *c, const char *arg)
+{
+    int r = *arg ? options_think(c->o, arg) : 0;
+    if (!*arg) log_info("thinking: %s", options_think_name(c->o));
+    if (r == 0) return 0;
+    log_error("/think: %s", error_text(r));
     return EXIT_USAGE;
 }
 
@@ -103,9 +140,29 @@ static int command_undo(struct chat *c, const char *arg)
         log_error("nothing to undo");
         return EXIT_FAILED;
     }
-    log_info("removed: %.*s", (int)strcspn(c->turns[c->n_turns - 1].asked, "\n"), c->turns[c->n_turns - 1].asked);
+    const char *asked = c->turns[c->n_turns - 1].messages[0].content.data;
+    log_info("removed: %.*s", (int)strcspn(asked, "\n"), asked);
     chat_forget(c, c->n_turns - 1);
     return 0;
+}
+
+/* A part of the output of 'hob sessions show': a line with @head, then @text. */
+static void save_part(FILE *f, bool first, const char *head, const struct proto_text *name,
+                      const struct proto_text *text)
+{
+    bool ends = text->len && text->data[text->len - 1] == '\n';
+    fprintf(f, "%s[%s%s%.*s]\n", first ? "" : "\n", head, name->len ? " " : "", (int)name->len,
+            name->len ? name->data : "");
+    if (text->len) fwrite(text->data, 1, text->len, f);
+    if (!ends) fputc('\n', f);
+}
+
+static void save_message(FILE *f, bool first, const struct proto_message *m)
+{
+    static const struct proto_text none;
+    if (m->thinking.len) save_part(f, first, "thinking", &none, &m->thinking);
+    if (m->content.len || !m->n_calls) save_part(f, first && !m->thinking.len, m->role.data, &m->name, &m->content);
+    for (size_t i = 0; i < m->n_calls; i++) save_part(f, false, "call", &m->calls[i].name, &m->calls[i].arguments);
 }
 
 /* Write a new file with the output of 'hob sessions show'. */
@@ -119,12 +176,8 @@ static int command_save(struct chat *c, const char *arg)
     }
     int fd = open(arg, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) f = fdopen(fd, "w");
-    for (size_t i = 0; f && i < c->n_turns; i++) {
-        const char *said = c->turns[i].said;
-        size_t n = strlen(said);
-        fprintf(f, "%s[user]\n%s\n\n[assistant]\n%s%s", i ? "\n" : "", c->turns[i].asked, said,
-                n && said[n - 1] == '\n' ? "" : "\n");
-    }
+    for (size_t i = 0; f && i < c->n_turns; i++)
+        for (size_t k = 0; k < c->turns[i].n; k++) save_message(f, i + k == 0, &c->turns[i].messages[k]);
     if (!f || fflush(f) != 0) r = -errno;
     if (r == 0) return 0;
     log_error("%s: %s", arg, strerror(-r));
@@ -135,9 +188,9 @@ static const struct {
     const char *name;
     int (*run)(struct chat *c, const char *arg);
 } commands[] = {
-    {"help", command_help},     {"quit", command_quit},         {"model", command_model},
-    {"system", command_system}, {"session", command_session},   {"undo", command_undo},
-    {"save", command_save},     {"sessions", command_sessions}, {"schema", command_schema},
+    {"help", command_help},       {"quit", command_quit},   {"model", command_model}, {"system", command_system},
+    {"session", command_session}, {"undo", command_undo},   {"save", command_save},   {"sessions", command_sessions},
+    {"schema", command_schema},   {"tools", command_tools}, {"think", command_think},
 };
 
 static size_t word_of(const char *line)

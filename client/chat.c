@@ -3,7 +3,6 @@
 #include "client/chat.h"
 #include "client/chat-line.h"
 #include "client/exit-status.h"
-#include "client/generate.h"
 #include "client/interrupt.h"
 #include "client/startup.h"
 #include "libcommon/cleanup.h"
@@ -17,73 +16,84 @@
 #include <string.h>
 #include <unistd.h>
 
+static void turn_fini(struct chat_turn *t)
+{
+    for (size_t i = 0; i < t->n; i++) proto_message_fini(&t->messages[i]);
+    free(t->messages);
+}
+
 void chat_forget(struct chat *c, size_t keep)
 {
-    while (c->n_turns > keep) {
-        c->n_turns--;
-        free(c->turns[c->n_turns].asked);
-        free(c->turns[c->n_turns].said);
-    }
+    while (c->n_turns > keep) turn_fini(&c->turns[--c->n_turns]);
 }
 
-static int put_message(struct proto_generate *g, const char *role, const char *text)
-{
-    struct proto_message *m = &g->messages[g->n_messages++];
-    int r = proto_text_set(&m->role, role, strlen(role));
-    return r == 0 ? proto_text_set(&m->content, text, strlen(text)) : r;
-}
-
-/* The earlier turns, inserted between the system message and the new message in @g. */
+/* Insert the earlier turns, which @c still owns, between the system message and the new message of @g. */
 static int put_turns(const struct chat *c, struct proto_generate *g)
 {
-    struct proto_message *m = reallocarray(g->messages, 2 + 2 * c->n_turns, sizeof(*m));
-    int r = 0;
+    size_t n = 0, at = g->n_messages - 1;
+    for (size_t i = 0; i < c->n_turns; i++) n += c->turns[i].n;
+    struct proto_message *m = reallocarray(g->messages, g->n_messages + n, sizeof(*m));
     if (!m) return -ENOMEM;
-    g->messages = m;
-    struct proto_message last = m[--g->n_messages];
-    memset(m + g->n_messages, 0, (2 + 2 * c->n_turns - g->n_messages) * sizeof(*m));
-    for (size_t i = 0; r == 0 && i < c->n_turns; i++) {
-        r = put_message(g, "user", c->turns[i].asked);
-        if (r == 0) r = put_message(g, "assistant", c->turns[i].said);
+    m[at + n] = m[at];
+    for (size_t i = 0; i < c->n_turns; i++) {
+        memcpy(m + at, c->turns[i].messages, c->turns[i].n * sizeof(*m));
+        at += c->turns[i].n;
     }
-    g->messages[g->n_messages++] = last;
-    return r;
+    g->messages = m;
+    g->n_messages += n;
+    return 0;
 }
 
-/* Keep a turn, unless the model generated no text. */
-static int keep_turn(struct chat *c, char **asked, struct buf *said)
+/* Keep the messages of @g from @from on as a turn, unless the model generated no text. */
+static int keep_turn(struct chat *c, struct proto_generate *g, size_t from)
 {
-    struct chat_turn *turns;
-    size_t len;
-    if (!said->len) return 0;
-    turns = reallocarray(c->turns, c->n_turns + 1, sizeof(*turns));
+    const struct proto_message *last = &g->messages[g->n_messages - 1];
+    struct chat_turn turn = {.n = g->n_messages - from};
+    if (!last->content.len || last->n_calls || strcmp(last->role.data, "assistant") != 0) return 0;
+    struct chat_turn *turns = reallocarray(c->turns, c->n_turns + 1, sizeof(*turns));
     if (!turns) return -ENOMEM;
     c->turns = turns;
-    turns[c->n_turns++] = (struct chat_turn){.asked = *asked, .said = buf_steal(said, &len)};
-    *asked = NULL;
+    turn.messages = calloc(turn.n, sizeof(*turn.messages));
+    if (!turn.messages) return -ENOMEM;
+    memcpy(turn.messages, g->messages + from, turn.n * sizeof(*turn.messages));
+    g->n_messages = from;
+    turns[c->n_turns++] = turn;
     return 0;
+}
+
+/* Free @g, whose messages from @system to @from belong to @c. */
+static void end_request(struct proto_request *r, size_t system, size_t from)
+{
+    struct proto_generate *g = &r->gen;
+    if (from > system) {
+        memmove(g->messages + system, g->messages + from, (g->n_messages - from) * sizeof(*g->messages));
+        g->n_messages -= from - system;
+    }
+    proto_request_fini(r);
 }
 
 static int send_turn(struct chat *c, struct buf *line)
 {
-    _cleanup_(freep) char *asked = strdup(line->data);
     struct proto_request request = {0};
-    struct buf said = BUF_INIT;
-    int status = EXIT_FAILED, r = asked ? generate_request(&request, c->o, line) : -ENOMEM;
-    if (r == 0 && !c->o->session) r = put_turns(c, &request.gen);
+    size_t system = 0, from = 0; /* indexes behind the system message and behind the earlier turns */
+    int status = EXIT_FAILED, r = generate_request(&request, c->o, line);
     if (r == 0) {
+        system = from = request.gen.n_messages - 1;
+        if (!c->o->session) r = put_turns(c, &request.gen);
+    }
+    if (r == 0) {
+        from = request.gen.n_messages - 1;
         /* Each answer starts with a clear interrupt flag. */
         interrupt_clear();
         interrupt_init();
-        status = generate_turn(c->o, &request, &said);
+        status = tool_loop_run(&c->loop, &request);
         interrupt_init();
         interrupt_unblock();
-        r = keep_turn(c, &asked, &said);
+        r = keep_turn(c, &request.gen, from);
     }
     if (r == -ENOMEM) error_say(r, "no memory for the conversation");
     if (r < 0) status = exit_status_report(r);
-    proto_request_fini(&request);
-    buf_fini(&said);
+    end_request(&request, system, from);
     return status;
 }
 
@@ -138,14 +148,19 @@ static char *history_file(void)
 static int run(struct options *o, void *ctx)
 {
     _cleanup_(freep) char *history = isatty(STDIN_FILENO) ? history_file() : NULL;
-    struct chat chat = {.o = o};
+    struct chat chat = {.o = o, .loop = TOOL_LOOP_INIT};
     struct chat_line *lines = NULL;
-    int r = chat_line_new(&lines, history);
-    r = r < 0 ? exit_status_report(r) : run_chat(&chat, lines);
+    chat.loop.opt = o;
+    int status = tool_loop_add_all(&chat.loop);
+    if (status == 0) {
+        int r = chat_line_new(&lines, history);
+        status = r < 0 ? exit_status_report(r) : run_chat(&chat, lines);
+    }
     chat_line_free(lines);
     chat_forget(&chat, 0);
     free(chat.turns);
-    return r;
+    tool_loop_fini(&chat.loop);
+    return status;
 }
 
 int main(int argc, char **argv)

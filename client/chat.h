@@ -5,17 +5,19 @@
  * all of them with each request; the daemon finds the old ones in its cache. With a session the daemon keeps the turns
  * and the client sends only new text.
  */
-#include "client/options.h"
-#include "libcommon/buf.h"
+#include "client/tool-loop.h"
 
+/* The user's message, the calls of tools and their results, and the answer, which may be incomplete. */
 struct chat_turn {
-    char *asked, *said; /* owned; said may be incomplete */
+    struct proto_message *messages; /* [n], owned */
+    size_t n;
 };
 
 struct chat {
     struct options *o;       /* commands change its model, system and session */
     struct chat_turn *turns; /* since the chat began or the session changed */
     size_t n_turns;
+    struct tool_loop loop; /* its tools */
     bool quit;
 };
 

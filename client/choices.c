@@ -16,7 +16,7 @@ int choices_init(struct choices *s, struct answer *a)
 void choices_fini(struct choices *s)
 {
     for (uint32_t i = 0; s->parts && i < s->n; i++) {
-        buf_fini(&s->parts[i].text);
+        answer_parts_fini(&s->parts[i].parts);
         proto_event_fini(&s->parts[i].end);
     }
     free(s->parts);
@@ -29,7 +29,7 @@ static bool choices_is_end(const struct proto_event *e)
 }
 
 /* Like answer_event. A done or error event ends all answers only when @last. */
-static int choices_print(struct choices *s, const struct proto_event *e, bool last)
+static int choices_print(struct choices *s, struct proto_event *e, bool last)
 {
     struct answer *a = s->answer;
     a->more = !last;
@@ -50,6 +50,9 @@ static int choices_head(struct choices *s)
     int r = 0;
     if (s->headed) return 0;
     s->headed = true;
+    answer_parts_fini(&a->parts);
+    a->parts.calls = s->parts[s->at].parts.calls;
+    s->parts[s->at].parts.calls = (struct tool_calls){0};
     a->last = '\n';
     a->render = (struct render){0};
     buf_clear(&a->line);
@@ -58,7 +61,7 @@ static int choices_head(struct choices *s)
 }
 
 /* End the answer that is printed now. @last: it is the last one. */
-static int choices_finish(struct choices *s, const struct proto_event *e, bool last)
+static int choices_finish(struct choices *s, struct proto_event *e, bool last)
 {
     struct answer *a = s->answer;
     /* No newline is added to the end of a raw answer, but a heading starts on a new line. */
@@ -71,9 +74,9 @@ static int choices_finish(struct choices *s, const struct proto_event *e, bool l
     return r;
 }
 
-static int choices_text(struct choices *s, struct buf *text)
+static int choices_text(struct choices *s, const char *channel, struct buf *text)
 {
-    struct proto_event e = {.type = PROTO_EV_TEXT, .index = s->at, .text = {text->data, text->len}};
+    struct proto_event e = {.type = PROTO_EV_TEXT, .index = s->at, .channel = channel, .text = {text->data, text->len}};
     int r = text->len ? answer_event(s->answer, &e) : 0;
     buf_clear(text);
     return r;
@@ -85,9 +88,10 @@ static int choices_catch_up(struct choices *s)
     int r = 0;
     while (r == 0 && s->at < s->n) {
         struct choice *p = &s->parts[s->at];
-        if (!p->ended && !p->text.len) break;
+        if (!p->ended && !p->parts.text.len && !p->parts.thinking.len) break;
         r = choices_head(s);
-        if (r == 0) r = choices_text(s, &p->text);
+        if (r == 0) r = choices_text(s, "thinking", &p->parts.thinking);
+        if (r == 0) r = choices_text(s, "answer", &p->parts.text);
         if (r != 0 || !p->ended) break;
         r = choices_finish(s, &p->end, s->at + 1 == s->n);
     }
@@ -103,16 +107,17 @@ static int choices_keep(struct choice *p, struct proto_event *e)
         *e = (struct proto_event){0};
         return 0;
     }
-    return e->type == PROTO_EV_TEXT && e->text.len && proto_is_answer(e) &&
-                   buf_append(&p->text, e->text.data, e->text.len) < 0
-               ? error_say(-ENOMEM, "no memory for the answers that wait")
-               : 0;
+    int r = 0;
+    if (e->type == PROTO_EV_TOOL_CALL) r = tool_calls_add(&p->parts.calls, e);
+    if (e->type == PROTO_EV_TEXT && e->text.len)
+        r = buf_append(proto_is_answer(e) ? &p->parts.text : &p->parts.thinking, e->text.data, e->text.len);
+    return r == -ENOMEM ? error_say(r, "no memory for the answers that wait") : r;
 }
 
 static int choices_show(struct choices *s, struct proto_event *e)
 {
     bool end = choices_is_end(e);
-    if (e->type != PROTO_EV_TEXT && !end) return answer_event(s->answer, e);
+    if (e->type != PROTO_EV_TEXT && e->type != PROTO_EV_TOOL_CALL && !end) return answer_event(s->answer, e);
     if (e->index != s->at) return choices_keep(&s->parts[e->index], e);
     int r = choices_head(s);
     if (r < 0) return r;
@@ -124,16 +129,16 @@ static int choices_show(struct choices *s, struct proto_event *e)
 /* --- as lines of JSON --- */
 
 /* Like answer_event: append to the text of this answer, and print the text at its end. */
-static int choices_print_json(struct choices *s, const struct proto_event *e)
+static int choices_print_json(struct choices *s, struct proto_event *e)
 {
     struct answer *a = s->answer;
     struct choice *p = &s->parts[e->index];
-    struct buf whole = a->whole;
-    a->whole = p->text;
+    struct answer_parts parts = a->parts;
+    a->parts = p->parts;
     int r = choices_is_end(e) ? choices_print(s, e, !e->more) : answer_event(a, e);
-    p->text = a->whole;
+    p->parts = a->parts;
     p->ended |= choices_is_end(e);
-    a->whole = whole;
+    a->parts = parts;
     return r;
 }
 

@@ -8,7 +8,7 @@
 #include "client/answer.h"
 
 struct choice {
-    struct buf text; /* not printed yet; with JSON: all text so far */
+    struct answer_parts parts; /* not printed yet; with JSON: all so far */
     bool ended;
     struct proto_event end; /* not handled yet */
 };

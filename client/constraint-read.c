@@ -46,6 +46,9 @@ int constraint_read(struct proto_request *r, const struct options *o)
     c->on_limit = given->on_limit;
     if (given->schema) {
         c->type = PROTO_CONSTRAINT_SCHEMA;
+        c->schema_lenient = given->schema_lenient;
+        c->any_order = given->any_order;
+        c->compact = given->compact;
         if (is_json(given->schema)) return proto_text_set(&c->text, given->schema, strlen(given->schema));
         return read_file(&c->text, "schema", given->schema);
     }

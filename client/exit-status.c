@@ -37,3 +37,9 @@ int exit_status_report(int r)
     if (status == EXIT_FAILED) log_error("%s", error_text(r));
     return status;
 }
+
+int exit_status_before(int r)
+{
+    int status = exit_status_report(r);
+    return r == -EINVAL ? EXIT_USAGE : status;
+}

@@ -21,3 +21,6 @@ int exit_status_of_error(int r);
 
 /* exit_status_of_error(@r); prints the error message of a failure. */
 int exit_status_report(int r);
+
+/* The same for an error before the request was sent, where -EINVAL is wrong usage. */
+int exit_status_before(int r);

@@ -4,7 +4,6 @@
 #include "client/generate.h"
 #include "client/input.h"
 #include "libcommon/error.h"
-#include "libcommon/log.h"
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,12 +53,7 @@ int infill_run(const struct options *o)
     if (r == 0 && o->at < 0) r = infill_file(&suffix, o->suffix_file);
     if (r == 0 && !prefix.len && !suffix.len) r = error_say(-EINVAL, "nothing to infill: both texts are empty");
     if (r == 0) r = infill_request(&request, o, &prefix, &suffix);
-    if (r == -EINVAL) {
-        log_error("%s", error_text(r));
-        r = EXIT_USAGE;
-    } else {
-        r = r < 0 ? exit_status_report(r) : generate_turn(o, &request, NULL);
-    }
+    r = r < 0 ? exit_status_before(r) : generate_turn(o, &request, NULL);
     proto_request_fini(&request);
     buf_fini(&prefix);
     buf_fini(&suffix);

@@ -60,13 +60,13 @@ static int jsonl_energy(struct buf *out, const struct proto_energy *e)
                       e->saved_j);
 }
 
-static int jsonl_done(struct buf *out, const struct proto_event *e, const struct buf *whole, bool indexed)
+static int jsonl_done(struct buf *out, const struct proto_event *e, const struct answer_parts *said, bool indexed)
 {
     int r = buf_puts(out, "{\"event\":\"done\",");
     if (r == 0) r = jsonl_index(out, e, indexed);
     if (r == 0) r = buf_printf(out, "\"reason\":\"%s\",\"text\":", proto_reason_name(e->reason));
 
-    if (r == 0) r = json_put_string(out, whole->data, whole->len);
+    if (r == 0) r = json_put_string(out, said->text.data, said->text.len);
     if (r == 0)
         r = buf_printf(out, ",\"usage\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"completion\":%" PRIu64 "}",
                        e->usage_prompt, e->usage_cached, e->usage_completion);
@@ -103,7 +103,48 @@ static int jsonl_error_event(struct buf *out, const struct proto_event *e, bool 
     return r == 0 ? jsonl_error_rest(out, e->code, e->message.data, e->message.len) : r;
 }
 
-int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *whole, bool logprobs, bool indexed)
+static int jsonl_names(struct buf *out, const struct proto_text *id, const struct proto_text *name)
+{
+    int r = buf_puts(out, "\"id\":");
+    if (r == 0) r = json_put_string(out, id->data, id->len);
+    if (r == 0) r = buf_puts(out, ",\"name\":");
+    return r == 0 ? json_put_string(out, name->data, name->len) : r;
+}
+
+/* "index" is the number of the call, so that of several answers is "answer". */
+static int jsonl_call(struct buf *out, const struct proto_event *e, const struct tool_calls *calls, bool indexed)
+{
+    const struct proto_text *piece = &e->part.call.arguments;
+    int r = buf_puts(out, "{\"event\":\"tool_call\",");
+    if (r == 0 && indexed) r = buf_printf(out, "\"answer\":%" PRIu32 ",", e->index);
+    if (r == 0) r = buf_printf(out, "\"index\":%" PRIu32 ",", e->part.number);
+    if (e->part.withdrawn) return r == 0 ? buf_puts(out, "\"withdrawn\":true}\n") : r;
+    if (r == 0) r = jsonl_names(out, &calls->calls[calls->n - 1].id, &calls->calls[calls->n - 1].name);
+    if (r == 0) r = buf_puts(out, ",\"arguments\":");
+    if (r == 0) r = json_put_string(out, piece->data, piece->len);
+    return r == 0 ? buf_puts(out, "}\n") : r;
+}
+
+int jsonl_result(struct buf *out, const struct proto_call *call, const struct buf *result)
+{
+    int r = buf_puts(out, "{\"event\":\"tool_result\",");
+    if (r == 0) r = jsonl_names(out, &call->id, &call->name);
+    if (r == 0) r = buf_puts(out, ",\"content\":");
+    if (r == 0) r = json_put_string(out, result->data, result->len);
+    return r == 0 ? buf_puts(out, "}\n") : r;
+}
+
+static int jsonl_warning(struct buf *out, const struct proto_event *e, bool indexed)
+{
+    int r = buf_puts(out, "{\"event\":\"warning\",");
+    if (r == 0) r = jsonl_index(out, e, indexed);
+    if (r == 0) r = buf_puts(out, "\"message\":");
+    if (r == 0) r = json_put_string(out, e->message.data, e->message.len);
+    return r == 0 ? buf_puts(out, "}\n") : r;
+}
+
+int jsonl_event(struct buf *out, const struct proto_event *e, const struct answer_parts *said, bool logprobs,
+                bool indexed)
 {
     switch (e->type) {
     case PROTO_EV_QUEUED:
@@ -114,8 +155,12 @@ int jsonl_event(struct buf *out, const struct proto_event *e, const struct buf *
                           e->done, e->total, e->cached);
     case PROTO_EV_TEXT:
         return jsonl_text(out, e, logprobs || e->n_ids > 0, indexed);
+    case PROTO_EV_TOOL_CALL:
+        return jsonl_call(out, e, &said->calls, indexed);
+    case PROTO_EV_WARNING:
+        return jsonl_warning(out, e, indexed);
     case PROTO_EV_DONE:
-        return jsonl_done(out, e, whole, indexed);
+        return jsonl_done(out, e, said, indexed);
     case PROTO_EV_ERROR:
         return jsonl_error_event(out, e, indexed);
     default:

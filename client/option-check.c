@@ -88,6 +88,9 @@ static int check_constraint(const struct options *o)
         if (first) return error_say(-EINVAL, "--%s and --%s cannot be used together", first, name);
         first = name;
     }
+    if (!OPTION_GIVEN(o, OPTION_SCHEMA) && o->command != COMMAND_CHAT)
+        for (enum option_id i = OPTION_SCHEMA_LENIENT; i <= OPTION_COMPACT; i++)
+            if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s needs --schema", option_table[i].name);
     if (!first && o->constraint.on_limit)
         return error_say(-EINVAL, "--on-limit needs --schema, --grammar, --regex or --choice");
     if (first && (o->n_stop || o->ignore_eos))
@@ -96,16 +99,52 @@ static int check_constraint(const struct options *o)
     return 0;
 }
 
+/* Thinking and tools: parts of the chat template, on which some other options have no effect. */
+static int check_template(const struct options *o)
+{
+    static const unsigned char never_raw[] = {OPTION_THINK, OPTION_THINK_BUDGET, OPTION_TOOLS, OPTION_TOOL};
+    for (size_t i = 0; o->raw && i < sizeof(never_raw); i++)
+        if (OPTION_GIVEN(o, never_raw[i]))
+            return error_say(-EINVAL, "--%s cannot be used with --raw", option_table[never_raw[i]].name);
+    if (OPTION_GIVEN(o, OPTION_THINK_BUDGET) && o->thinking.how == THINK_OFF)
+        return error_say(-EINVAL, "--think-budget cannot be used with --think off");
+    return 0;
+}
+
+static int check_tools(const struct options *o)
+{
+    static const unsigned char never[] = {OPTION_N, OPTION_DETACH, OPTION_TOOLS};
+    const struct option_constraint *c = &o->constraint;
+    bool tool = o->tools.n_paths, none = o->tools.choice && strcmp(o->tools.choice, "none") == 0;
+    const char *name = tool ? "tool" : "tools";
+    if (o->command != COMMAND_CHAT && !tool)
+        for (enum option_id i = OPTION_YES; i <= OPTION_TOOL_TIMEOUT; i++)
+            if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s needs --tool", option_table[i].name);
+    if (o->tools.choice && !tool && !o->tools.file && o->command != COMMAND_CHAT)
+        return error_say(-EINVAL, "--tool-choice needs --tools or --tool");
+    for (size_t i = 0; tool && i < sizeof(never); i++)
+        if (OPTION_GIVEN(o, never[i]))
+            return error_say(-EINVAL, "--%s cannot be used with --tool", option_table[never[i]].name);
+    if (o->tools.file && o->extract) return error_say(-EINVAL, "--extract cannot be used with --tools");
+    if ((tool || o->tools.file) && !none && (c->schema || c->grammar || c->regex || c->n_choices))
+        return error_say(-EINVAL, "--%s cannot be used with a constraint: the calls are constrained by their tools",
+                         name);
+    if (option_call_required(o) && (o->n_stop || o->ignore_eos))
+        return error_say(-EINVAL, "--%s cannot be used with --tool-choice, which determines the end of the answer",
+                         o->n_stop ? "stop" : "ignore-eos");
+    return 0;
+}
+
 static int check_infill(struct options *o)
 {
-    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT,
-                                          OPTION_RENDER, OPTION_SCHEMA,  OPTION_GRAMMAR, OPTION_REGEX,
-                                          OPTION_CHOICE, OPTION_ON_LIMIT};
+    static const unsigned char never[] = {OPTION_SYSTEM, OPTION_SESSION, OPTION_CONTEXT, OPTION_WAIT, OPTION_RENDER};
     int r = check_command(o, "infill", OPTION_COMMANDS | OPTION_CHAT | OPTION_INFILL);
     if (r < 0) return r;
     for (size_t i = 0; i < sizeof(never); i++)
         if (OPTION_GIVEN(o, never[i]))
             return error_say(-EINVAL, "--%s cannot be used with 'infill'", option_table[never[i]].name);
+    for (enum option_id i = OPTION_SCHEMA; i <= OPTION_TOOL_TIMEOUT; i++)
+        if (OPTION_GIVEN(o, i)) return error_say(-EINVAL, "--%s cannot be used with 'infill'", option_table[i].name);
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->at >= 0 && (o->prefix_file || o->suffix_file))
         return error_say(-EINVAL, "--at splits standard input; it cannot be used with --%s-file",
@@ -144,13 +183,17 @@ static int check_answer(const struct options *o)
     if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->system && o->raw) return error_say(-EINVAL, "--system cannot be used with --raw");
-    return check_constraint(o);
+    int r = check_constraint(o);
+    if (r == 0) r = check_template(o);
+    return r == 0 ? check_tools(o) : r;
 }
 
 static int check_chat(const struct options *o)
 {
     int r = check_command(o, "chat", OPTION_COMMANDS | OPTION_CHAT);
-    return r == 0 ? check_constraint(o) : r;
+    if (r == 0) r = check_constraint(o);
+    if (r == 0) r = check_template(o);
+    return r == 0 ? check_tools(o) : r;
 }
 
 int option_check(struct options *o)

@@ -3,7 +3,7 @@
 /* Checks combinations of options. option-value.c checks single values. */
 #include "client/options.h"
 
-#define OPTION_GIVEN(o, id) ((o)->given >> (id)&1)
+#define OPTION_GIVEN(o, id) ((o)->given[(id) / 64] >> ((id) % 64) & 1)
 
 /* Check the options of all sources; removes the subcommand of 'sessions' from the words. 0; -EINVAL; sets the error
  * message. */

@@ -17,6 +17,8 @@ static const char *help_head(unsigned id)
         return "\nSampling\n";
     case OPTION_SCHEMA:
         return "\nConstraints\n";
+    case OPTION_THINK:
+        return "\nThinking and tools\n";
     case OPTION_QUIET:
         return "\nOutput\n";
     case OPTION_JSON:

@@ -90,7 +90,7 @@ static int options_walk(struct options *o, int argc, char **argv)
             continue;
         }
         enum option_id id = options_id(c);
-        o->given |= UINT64_C(1) << id;
+        o->given[id / 64] |= UINT64_C(1) << id % 64;
         if (id == OPTION_HELP || id == OPTION_VERSION) {
             o->command = id == OPTION_HELP ? COMMAND_HELP : COMMAND_VERSION;
             return 0;
@@ -110,20 +110,23 @@ static int options_walk(struct options *o, int argc, char **argv)
 int options_parse(struct options *o, int argc, char **argv)
 {
     size_t n = (size_t)argc + 1;
-    *o = (struct options){.max_tokens = -1, .timeout_ms = -1, .at = -1, .max_lines = -1};
+    *o = (struct options){.max_tokens = -1, .timeout_ms = -1, .at = -1, .max_lines = -1, .thinking.budget = -1};
+    o->tools.rounds = OPTION_TOOL_ROUNDS_DEFAULT;
+    o->tools.timeout_ms = OPTION_TOOL_TIMEOUT_DEFAULT;
     proto_sampling_init(&o->sampling);
     o->files = malloc(n * sizeof(*o->files));
     o->words = malloc(n * sizeof(*o->words));
-    if (!o->files || !o->words) return error_say(-ENOMEM, "no memory for the options");
+    o->tools.paths = malloc(n * sizeof(*o->tools.paths));
+    if (!o->files || !o->words || !o->tools.paths) return error_say(-ENOMEM, "no memory for the options");
     return options_walk(o, argc, argv);
 }
 
-/* True if key @i of hob.conf applies to the command: infill ignores the keys for conversations, and a constraint those
- * for the end of the answer. */
+/* True if key @i of hob.conf applies to the command: infill ignores the keys for conversations, and a constraint or a
+ * required call those for the end of the answer. */
 static bool options_key_counts(const struct options *o, unsigned i)
 {
     const struct option_constraint *c = &o->constraint;
-    bool constrained = c->schema || c->grammar || c->regex || c->n_choices;
+    bool constrained = c->schema || c->grammar || c->regex || c->n_choices || option_call_required(o);
     if (constrained && (i == OPTION_STOP || i == OPTION_IGNORE_EOS)) return false;
     return o->command != COMMAND_INFILL || option_table[i].flags & OPTION_COMMANDS || i == OPTION_TIMEOUT ||
            i == OPTION_NO_STREAM;
@@ -168,6 +171,7 @@ void options_fini(struct options *o)
     free(o->fork);
     free(o->files);
     free(o->words);
+    free(o->tools.paths);
     for (size_t i = 0; i < o->n_stop; i++) free(o->stop[i]);
     for (size_t i = 0; i < o->n_biases; i++) proto_text_fini(&o->biases[i].text);
     free(o->biases);

@@ -11,7 +11,7 @@
 #define VALUE_WATCH_MS    1000 /* default interval of --watch */
 #define VALUE_WATCH_LEAST 50
 
-static int set_text(char **dst, const char *value)
+int option_set_text(char **dst, const char *value)
 {
     size_t len = strlen(value), bad = utf8_check(value, len);
     if (bad < len) return error_say(-EINVAL, "invalid UTF-8 at byte %zu", bad);
@@ -23,11 +23,11 @@ static int set_text(char **dst, const char *value)
 }
 
 /* Like set_text, but the value must not be empty. */
-static int set_name(char **dst, const char *value, size_t max)
+int option_set_name(char **dst, const char *value, size_t max)
 {
     if (!*value) return error_say(-EINVAL, "must not be empty");
     if (strlen(value) > max) return error_say(-EINVAL, "longer than %zu bytes", max);
-    return set_text(dst, value);
+    return option_set_text(dst, value);
 }
 
 int options_session_name(const char *value)
@@ -44,7 +44,7 @@ int options_session_name(const char *value)
 static int set_session(char **dst, const char *value)
 {
     int r = options_session_name(value);
-    return r < 0 ? r : set_text(dst, value);
+    return r < 0 ? r : option_set_text(dst, value);
 }
 
 static int set_context(enum proto_context *dst, const char *value)
@@ -59,7 +59,7 @@ static int set_priority(enum proto_priority *dst, const char *value)
     return *dst == PROTO_PRIORITY_UNSET ? error_say(-EINVAL, "must be infill, interactive or batch") : 0;
 }
 
-static int set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
+int option_set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
 {
     uint64_t v;
     int r = parse_u64(value, min, max, &v);
@@ -67,7 +67,7 @@ static int set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
     return r;
 }
 
-static int set_time(int64_t *dst, const char *value)
+int option_set_time(int64_t *dst, const char *value)
 {
     uint64_t usec;
     int r = parse_time(value, &usec);
@@ -98,30 +98,9 @@ static int set_flag(bool *dst, const char *value)
 static int set_stop(struct options *o, const char *value)
 {
     if (o->n_stop == PROTO_STOPS_MAX) return error_say(-EINVAL, "more than %d values", PROTO_STOPS_MAX);
-    int r = set_name(&o->stop[o->n_stop], value, VALUE_STOP_MAX);
+    int r = option_set_name(&o->stop[o->n_stop], value, VALUE_STOP_MAX);
     if (r == 0) o->n_stop++;
     return r;
-}
-
-static int add_choice(struct option_constraint *c, const char *value)
-{
-    char **more;
-    if (c->n_choices == PROTO_CHOICES_MAX) return error_say(-EINVAL, "more than %d values", PROTO_CHOICES_MAX);
-    if ((c->n_choices & (c->n_choices - 1)) == 0) { /* grow at powers of two */
-        more = reallocarray(c->choices, c->n_choices ? 2 * c->n_choices : 1, sizeof(*more));
-        if (!more) return error_say(-ENOMEM, "no memory for the options");
-        c->choices = more;
-    }
-    c->choices[c->n_choices] = NULL;
-    int r = set_name(&c->choices[c->n_choices], value, PROTO_CONSTRAINT_MAX);
-    if (r == 0) c->n_choices++;
-    return r;
-}
-
-static int set_on_limit(enum proto_on_limit *dst, const char *value)
-{
-    *dst = proto_on_limit_value(value);
-    return *dst == PROTO_LIMIT_UNSET ? error_say(-EINVAL, "must be close or cut") : 0;
 }
 
 /* A token: its id, or its text. A text of digits needs quotes. */
@@ -132,7 +111,7 @@ static int set_token(struct proto_bias *b, const char *s, size_t n)
         if (n >= sizeof(id)) return error_say(-EINVAL, "the token's id has %zu digits", n);
         memcpy(id, s, n);
         id[n] = 0;
-        return set_int(&b->id, id, 0, INT32_MAX);
+        return option_set_int(&b->id, id, 0, INT32_MAX);
     }
     if (n >= 2 && s[0] == '"' && s[n - 1] == '"') {
         s++;
@@ -166,7 +145,7 @@ static int add_bias(struct options *o, const char *value)
 
 int options_watch(struct options *o, const char *value)
 {
-    int r = value ? set_time(&o->watch_ms, value) : 0;
+    int r = value ? option_set_time(&o->watch_ms, value) : 0;
     if (!value) o->watch_ms = VALUE_WATCH_MS;
     if (r == 0 && o->watch_ms < VALUE_WATCH_LEAST)
         return error_say(-EINVAL, "'%.64s' is less than %dms", value, VALUE_WATCH_LEAST);
@@ -209,6 +188,14 @@ static bool *flag_of(struct options *o, enum option_id id)
         return &o->logprobs;
     case OPTION_JSON:
         return &o->json;
+    case OPTION_SCHEMA_LENIENT:
+        return &o->constraint.schema_lenient;
+    case OPTION_ANY_ORDER:
+        return &o->constraint.any_order;
+    case OPTION_COMPACT:
+        return &o->constraint.compact;
+    case OPTION_YES:
+        return &o->tools.yes;
     default:
         return NULL;
     }
@@ -224,7 +211,7 @@ static int set_sampling(struct options *o, enum option_id id, const char *value)
     case OPTION_TOP_P:
         return parse_float(value, 0, 1, &s->top_p);
     case OPTION_TOP_K:
-        return set_int(&s->top_k, value, 0, INT32_MAX);
+        return option_set_int(&s->top_k, value, 0, INT32_MAX);
     case OPTION_MIN_P:
         return parse_float(value, 0, 1, &s->min_p);
     case OPTION_REPEAT_PENALTY:
@@ -236,7 +223,7 @@ static int set_sampling(struct options *o, enum option_id id, const char *value)
     case OPTION_PRESENCE_PENALTY:
         return parse_float(value, -2, 2, &s->presence_penalty);
     case OPTION_REPEAT_LAST_N:
-        return set_int(&s->repeat_last_n, value, 0, INT32_MAX);
+        return option_set_int(&s->repeat_last_n, value, 0, INT32_MAX);
     case OPTION_LOGIT_BIAS:
         return add_bias(o, value);
     case OPTION_MIROSTAT:
@@ -244,39 +231,20 @@ static int set_sampling(struct options *o, enum option_id id, const char *value)
     case OPTION_MIROSTAT_ETA:
         return parse_float(value, 0.0001f, 1, &s->mirostat_eta);
     case OPTION_SEED:
-        return set_int(&s->seed, value, 0, INT64_MAX);
+        return option_set_int(&s->seed, value, 0, INT64_MAX);
     default:
         return 1;
     }
 }
 
-/* 1: not an option of a constraint. */
-static int set_constraint(struct options *o, enum option_id id, const char *value)
-{
-    switch (id) {
-    case OPTION_SCHEMA:
-        return set_name(&o->constraint.schema, value, PROTO_CONSTRAINT_MAX);
-    case OPTION_GRAMMAR:
-        return set_name(&o->constraint.grammar, value, 4096);
-    case OPTION_REGEX:
-        return set_name(&o->constraint.regex, value, PROTO_CONSTRAINT_MAX);
-    case OPTION_CHOICE:
-        return add_choice(&o->constraint, value);
-    case OPTION_ON_LIMIT:
-        return set_on_limit(&o->constraint.on_limit, value);
-    default:
-        return 1;
-    }
-}
-
-/* Set an option that is neither a flag nor of sampling or a constraint. */
+/* Set an option that is neither a flag nor of sampling, a constraint, thinking or tools. */
 static int set_value(struct options *o, enum option_id id, const char *value)
 {
     switch (id) {
     case OPTION_MODEL:
-        return set_name(&o->model, value, 4096);
+        return option_set_name(&o->model, value, 4096);
     case OPTION_SYSTEM:
-        return set_text(&o->system, value);
+        return option_set_text(&o->system, value);
     case OPTION_FILE:
         o->files[o->n_files++] = value;
         return 0;
@@ -289,13 +257,13 @@ static int set_value(struct options *o, enum option_id id, const char *value)
     case OPTION_CONTEXT:
         return set_context(&o->context, value);
     case OPTION_MAX_TOKENS:
-        return set_int(&o->max_tokens, value, 1, INT32_MAX);
+        return option_set_int(&o->max_tokens, value, 1, INT32_MAX);
     case OPTION_N:
-        return set_int(&o->n, value, 1, PROTO_ANSWERS_MAX);
+        return option_set_int(&o->n, value, 1, PROTO_ANSWERS_MAX);
     case OPTION_STOP:
         return set_stop(o, value);
     case OPTION_TIMEOUT:
-        return set_time(&o->timeout_ms, value);
+        return option_set_time(&o->timeout_ms, value);
     case OPTION_WATCH:
         return options_watch(o, value);
     case OPTION_PREFIX_FILE:
@@ -305,9 +273,9 @@ static int set_value(struct options *o, enum option_id id, const char *value)
         o->suffix_file = value;
         return 0;
     case OPTION_AT:
-        return set_int(&o->at, value, 0, INT64_MAX);
+        return option_set_int(&o->at, value, 0, INT64_MAX);
     case OPTION_MAX_LINES:
-        return set_int(&o->max_lines, value, 1, INT32_MAX);
+        return option_set_int(&o->max_lines, value, 1, INT32_MAX);
     case OPTION_IMAGE:
         return error_say(-EINVAL, "images are not supported yet");
     default: /* --help and --version end the parsing and are no keys of hob.conf */
@@ -320,6 +288,6 @@ int option_set(struct options *o, enum option_id id, const char *value)
 {
     bool *flag = flag_of(o, id);
     int r = flag ? set_flag(flag, value) : set_sampling(o, id, value);
-    if (r > 0) r = set_constraint(o, id, value);
+    if (r > 0) r = option_set_shape(o, id, value);
     return r > 0 ? set_value(o, id, value) : r;
 }

@@ -36,6 +36,31 @@ struct option_constraint {
     char **choices;        /* [n_choices] */
     size_t n_choices;
     enum proto_on_limit on_limit;
+    bool schema_lenient, any_order, compact;
+};
+
+/* Where the model's thinking is printed. */
+enum option_think {
+    THINK_HIDE, /* nowhere */
+    THINK_SHOW, /* before the answer */
+    THINK_STDERR,
+    THINK_OFF, /* the model shall not think */
+};
+
+struct option_thinking {
+    enum option_think how;
+    int64_t budget; /* tokens; -1: no limit */
+};
+
+/* Either a file, or executables that hob runs. */
+struct option_tools {
+    const char *file;   /* a list of tools; NULL: none */
+    const char **paths; /* [n_paths]; the array is owned, the strings belong to their giver */
+    size_t n_paths;
+    const char *choice; /* auto, none, required or the name of a tool; NULL: not given */
+    bool yes;           /* run calls without a question */
+    int64_t rounds;     /* answers with calls, at most */
+    int64_t timeout_ms; /* of a call */
 };
 
 struct options {
@@ -49,21 +74,22 @@ struct options {
     const char **files, **words; /* the arrays are owned, the strings belong to argv */
     size_t n_files, n_words;
     const char *prefix_file, *suffix_file; /* infill: NULL: not given, "-": standard input */
-    int64_t at;                            /* infill: offset of the gap in standard input, bytes; -1: not given */
-    int64_t max_lines;                     /* infill; -1: no limit */
+    int64_t at, max_lines; /* infill: offset of the gap in standard input, bytes; limit; -1: not given */
     char *stop[PROTO_STOPS_MAX];
     size_t n_stop;
     struct proto_bias *biases;
     size_t n_biases;
     struct option_constraint constraint;
+    struct option_tools tools;
+    struct option_thinking thinking;
     bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, extract, render,
         jsonl, logprobs, json, detach;
     int64_t n;          /* number of answers; 0: one */
     int64_t max_tokens; /* -1: the daemon's default */
     int64_t timeout_ms; /* -1: none */
     struct proto_sampling sampling;
-    int64_t watch_ms; /* of status --watch; 0: not given */
-    uint64_t given;   /* a bit for every option on the command line */
+    int64_t watch_ms;  /* of status --watch; 0: not given */
+    uint64_t given[2]; /* a bit for every option on the command line */
 };
 
 /* Parse the command line into @o, which need not be initialized. Call options_fini in any case. 0; -EINVAL: wrong
@@ -81,6 +107,14 @@ int options_session_name(const char *value);
 
 /* Set --watch; @value NULL: the default. 0; -EINVAL; sets the error message, which lacks the option's name. */
 int options_watch(struct options *o, const char *value);
+
+/* Set --think. 0; -EINVAL; sets the error message, which lacks the option's name. */
+int options_think(struct options *o, const char *value);
+/* The value of --think: "hide", … */
+const char *options_think_name(const struct options *o);
+
+/* Whether --tool-choice makes the model call a tool. */
+bool option_call_required(const struct options *o);
 
 /* Append the text of --help. 0 or -ENOMEM. */
 int options_help(struct buf *out);

@@ -13,8 +13,8 @@ int sessions_view_list(struct buf *out, const char *json, size_t len, int64_t no
  * neither. 0; -EBADMSG; sets the error message; -ENOMEM. */
 int sessions_view_sum(struct buf *out, const char *json, size_t len);
 
-/* The answer to session.show as a conversation: "[user]" on its own line, then the text; of a raw session the text
- * unchanged. */
+/* The answer to session.show as a conversation: "[user]" on its own line, then the text; the same for "[thinking]",
+ * "[call NAME]" and "[tool NAME]"; of a raw session the text unchanged. */
 int sessions_view_show(struct buf *out, const char *json, size_t len);
 
 /* "12 s ago"; a date for more than 59 days; "just now" also for a time in the future. @out: at least 16 bytes. */

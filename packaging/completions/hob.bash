@@ -107,7 +107,8 @@ _hob() {
     local valued="-m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
-        --schema --grammar --regex --choice --on-limit"
+        --schema --grammar --regex --choice --on-limit --think --think-budget --tools --tool --tool-choice --tool-rounds
+        --tool-timeout"
     valued=${valued//[[:space:]]/ }
     # shellcheck disable=SC2088 # the tilde is one that was typed
     [[ $hob != "~/"* ]] || hob=$HOME/${hob:2}
@@ -133,7 +134,9 @@ _hob() {
     --priority) _hob_offer infill interactive batch; return ;;
     --context) _hob_offer refuse shift rotate; return ;;
     --on-limit) _hob_offer close cut; return ;;
-    -f | --file | --prefix-file | --suffix-file | --schema | --grammar) _hob_files; return ;;
+    --think) _hob_offer hide show stderr off; return ;;
+    --tool-choice) _hob_offer auto none required; return ;;
+    -f | --file | --prefix-file | --suffix-file | --schema | --grammar | --tools | --tool) _hob_files; return ;;
     ?*) return ;;
     esac
     if [[ $cur == -* ]]; then
@@ -156,6 +159,7 @@ _hob() {
             _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
                 --mirostat --mirostat-eta --seed --stop --timeout --schema --grammar --regex --choice --on-limit \
+                --schema-lenient --any-order --compact --think --think-budget --tool --tool-choice --yes --tool-rounds --tool-timeout \
                 --render --quiet --verbose --help --version
             ;;
         infill)
@@ -169,7 +173,8 @@ _hob() {
                 --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --temp --top-p --top-k \
                 --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
                 --mirostat --mirostat-eta --logit-bias --schema --grammar --regex --choice --on-limit \
-                --quiet --verbose --extract --render --no-stream --jsonl --logprobs \
+                --schema-lenient --any-order --compact --think --think-budget --tools --tool --tool-choice --yes --tool-rounds \
+                --tool-timeout --quiet --verbose --extract --render --no-stream --jsonl --logprobs \
                 --json --watch --help --version
             ;;
         esac

@@ -9,7 +9,8 @@ function __hob_words
     set -l valued -m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k \
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines \
-        --schema --grammar --regex --choice --on-limit
+        --schema --grammar --regex --choice --on-limit --think --think-budget --tools --tool --tool-choice --tool-rounds \
+        --tool-timeout
     for word in (commandline -opc)[2..]
         if test -n "$skip"
             set skip
@@ -138,6 +139,17 @@ complete -c hob -n __hob_talks -l grammar -r -F -d 'answer with a text of this G
 complete -c hob -n __hob_talks -l regex -x -d 'answer with a text that matches'
 complete -c hob -n __hob_talks -l choice -x -d 'answer with one of these texts'
 complete -c hob -n __hob_talks -l on-limit -x -a 'close cut' -d 'end of an answer that is too long'
+complete -c hob -n __hob_talks -l schema-lenient -d 'with --schema: ignore what cannot be enforced'
+complete -c hob -n __hob_talks -l any-order -d 'with --schema: properties in any order'
+complete -c hob -n __hob_talks -l compact -d 'with --schema: no white space'
+complete -c hob -n __hob_talks -l think -x -a 'hide show stderr off' -d 'where the thinking is printed'
+complete -c hob -n __hob_talks -l think-budget -x -d 'end the thinking after this many tokens'
+complete -c hob -n __hob_plain -l tools -r -F -d 'print calls of the tools of this list'
+complete -c hob -n __hob_talks -l tool -r -F -d 'run this program when the model calls it'
+complete -c hob -n __hob_talks -l tool-choice -x -a 'auto none required' -d 'whether the model calls tools'
+complete -c hob -n __hob_talks -l yes -d 'run calls without a question'
+complete -c hob -n __hob_talks -l tool-rounds -x -d 'maximum answers with calls'
+complete -c hob -n __hob_talks -l tool-timeout -x -d 'end a call after this time'
 complete -c hob -n __hob_plain -l raw -d 'do not apply the chat template'
 complete -c hob -n __hob_plain -l special -d 'with --raw: parse special tokens'
 complete -c hob -n __hob_answers -l timeout -x -d 'fail after this time'

@@ -172,6 +172,29 @@ static void test_a_string_may_hold_a_nul(void **state)
     assert_int_equal(total, 9);
 }
 
+static void one_line(const char *s, const char *want)
+{
+    struct buf out = BUF_INIT;
+
+    assert_int_equal(json_one_line(&out, s, strlen(s)), want ? 0 : -EBADMSG);
+    if (want) assert_string_equal(out.data, want);
+    buf_fini(&out);
+}
+
+/* json-copy.c */
+static void test_copies_are_one_line(void **state)
+{
+    static const char *const numbers[] = {"0", "-0", "10", "-2.5e3", "1E+2", "0.0", "12e-1"};
+    static const char *const bad[] = {"01", "+1", "1.", ".5", "1e", "-", "nul", "True", "0x1", "1-2", "[1,]", "e"};
+
+    one_line(" {\n\"a\" : [ 1,2 , {\"b\":{}} ],\t\"\\u001b\":\"\\n\x7f\"}\n",
+             "{\"a\": [1, 2, {\"b\": {}}], \"\\u001b\": \"\\n\\u007f\"}");
+    one_line("[]", "[]");
+    one_line("[[],{},[true,false,null]]", "[[], {}, [true, false, null]]");
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) one_line(numbers[i], numbers[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) one_line(bad[i], NULL);
+}
+
 /* A truncated text is never read past its end. */
 static void test_walk_of_every_prefix(void **state)
 {
@@ -202,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_walk_bounds_depth),
         cmocka_unit_test(test_walk_of_every_prefix),
         cmocka_unit_test(test_a_string_may_hold_a_nul),
+        cmocka_unit_test(test_copies_are_one_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

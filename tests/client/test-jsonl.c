@@ -12,13 +12,14 @@
 
 static void line_of(const struct proto_event *e, const char *text, bool logprobs, bool indexed, const char *want)
 {
-    struct buf out = BUF_INIT, whole = BUF_INIT;
+    struct answer_parts said = {0};
+    struct buf out = BUF_INIT;
 
-    assert_int_equal(buf_puts(&whole, text), 0);
-    assert_int_equal(jsonl_event(&out, e, &whole, logprobs, indexed), 0);
+    assert_int_equal(buf_puts(&said.text, text), 0);
+    assert_int_equal(jsonl_event(&out, e, &said, logprobs, indexed), 0);
     assert_string_equal(out.data ? out.data : "", want);
     buf_fini(&out);
-    buf_fini(&whole);
+    answer_parts_fini(&said);
 }
 
 static void line(const struct proto_event *e, const char *text, bool logprobs, const char *want)
@@ -69,6 +70,44 @@ static void test_reasoning(void **state)
     line(&e, "", false, "{\"event\":\"text\",\"channel\":\"thinking\",\"text\":\"hm\"}\n");
     e.channel = "answer";
     line(&e, "", false, "{\"event\":\"text\",\"text\":\"hm\"}\n");
+}
+
+static void test_calls(void **state)
+{
+    struct proto_call first = {.id = {(char *)"c1", 2}, .name = {(char *)"f", 1}};
+    struct proto_event e = {.type = PROTO_EV_TOOL_CALL, .index = 1};
+    struct answer_parts said = {0};
+    struct buf out = BUF_INIT, result = BUF_INIT;
+
+    assert_int_equal(proto_text_set(&e.part.call.id, "c1", 2), 0);
+    assert_int_equal(proto_text_set(&e.part.call.name, "f", 1), 0);
+    assert_int_equal(tool_calls_add(&said.calls, &e), 0);
+    e.part.call.arguments = (struct proto_text){(char *)"{\"a", 3};
+    assert_int_equal(tool_calls_add(&said.calls, &e), 0);
+    assert_int_equal(jsonl_event(&out, &e, &said, false, false), 0);
+    assert_string_equal(out.data, "{\"event\":\"tool_call\",\"index\":0,\"id\":\"c1\",\"name\":\"f\","
+                                  "\"arguments\":\"{\\\"a\"}\n");
+    buf_clear(&out);
+    assert_int_equal(jsonl_event(&out, &e, &said, false, true), 0);
+    assert_string_equal(out.data, "{\"event\":\"tool_call\",\"answer\":1,\"index\":0,\"id\":\"c1\",\"name\":\"f\","
+                                  "\"arguments\":\"{\\\"a\"}\n");
+    buf_clear(&out);
+    assert_int_equal(buf_puts(&result, "so\n"), 0);
+    assert_int_equal(jsonl_result(&out, &first, &result), 0);
+    assert_string_equal(out.data, "{\"event\":\"tool_result\",\"id\":\"c1\",\"name\":\"f\",\"content\":\"so\\n\"}\n");
+    e.part.call.arguments = (struct proto_text){0};
+    proto_event_fini(&e);
+    buf_fini(&out);
+    buf_fini(&result);
+    answer_parts_fini(&said);
+}
+
+static void test_warning(void **state)
+{
+    const struct proto_event e = {.type = PROTO_EV_WARNING, .index = 2, .message = {(char *)"odd", 3}};
+
+    line(&e, "", false, "{\"event\":\"warning\",\"message\":\"odd\"}\n");
+    line_of(&e, "", false, true, "{\"event\":\"warning\",\"index\":2,\"message\":\"odd\"}\n");
 }
 
 static void test_done(void **state)
@@ -129,6 +168,8 @@ int main(void)
         cmocka_unit_test(test_progress),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_warning),
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_done_of_a_prompt_that_was_cut),
         cmocka_unit_test(test_error),

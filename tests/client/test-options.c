@@ -346,6 +346,69 @@ static void test_constraints(void **state)
     REFUSED("--grammar cannot be used with 'status'", "status", "--grammar", "a");
 }
 
+static void test_thinking(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "x"), 0);
+    assert_int_equal(o.thinking.how, THINK_HIDE);
+    assert_int_equal(o.thinking.budget, -1);
+    options_fini(&o);
+    assert_int_equal(PARSE_FILE(&o, "think = stderr\nthink-budget = 7\n", "--think", "show", "x"), 0);
+    assert_int_equal(o.thinking.how, THINK_SHOW);
+    assert_int_equal(o.thinking.budget, 7);
+    assert_string_equal(options_think_name(&o), "show");
+    options_fini(&o);
+    assert_int_equal(PARSE_FILE(&o, "think = off\n", "--raw", "x"), 0);
+    options_fini(&o);
+    REFUSED("--think: must be hide, show, stderr or off", "--think", "on", "x");
+    REFUSED("--think-budget: ", "--think-budget", "-1", "x");
+    REFUSED("--think-budget cannot be used with --think off", "--think", "off", "--think-budget", "9", "x");
+    REFUSED("--think cannot be used with --raw", "--think", "show", "--raw", "x");
+    REFUSED("--think cannot be used with 'infill'", "infill", "--at", "1", "--think", "hide");
+}
+
+static void test_tools(void **state)
+{
+    struct options o;
+
+    assert_int_equal(PARSE(&o, "--tool", "./a", "--tool=b", "--yes", "--tool-rounds", "3", "--tool-timeout", "1500ms",
+                           "--tool-choice", "a", "x"),
+                     0);
+    assert_int_equal(o.tools.n_paths, 2);
+    assert_string_equal(o.tools.paths[1], "b");
+    assert_true(o.tools.yes);
+    assert_int_equal(o.tools.rounds, 3);
+    assert_int_equal(o.tools.timeout_ms, 1500);
+    assert_true(option_call_required(&o));
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "--tools", "t.json", "--tool-choice", "none", "--schema", "{}", "--n", "2", "x"), 0);
+    assert_string_equal(o.tools.file, "t.json");
+    assert_false(option_call_required(&o));
+    assert_int_equal(o.tools.rounds, 20);
+    assert_int_equal(o.tools.timeout_ms, 60000);
+    options_fini(&o);
+    /* Keys for the end of the answer have no effect on a call. */
+    assert_int_equal(PARSE_FILE(&o, "stop = e\nignore-eos = yes\n", "--tools", "t", "--tool-choice", "required", "x"),
+                     0);
+    assert_int_equal(o.n_stop, 0);
+    options_fini(&o);
+    assert_int_equal(PARSE(&o, "chat", "--yes", "--tool-choice", "auto"), 0);
+    options_fini(&o);
+    REFUSED("--tools cannot be used with --tool", "--tools", "t", "--tool", "a", "x");
+    REFUSED("--tools cannot be used with 'chat'", "chat", "--tools", "t");
+    REFUSED("--tool-choice needs --tools or --tool", "--tool-choice", "auto", "x");
+    REFUSED("--yes needs --tool", "--tools", "t", "--yes", "x");
+    REFUSED("--tool-rounds: ", "--tool", "a", "--tool-rounds", "0", "x");
+    REFUSED("--n cannot be used with --tool", "--tool", "a", "--n", "2", "x");
+    REFUSED("--tool cannot be used with --raw", "--tool", "a", "--raw", "x");
+    REFUSED("--tools cannot be used with a constraint", "--tools", "a", "--regex", "b", "x");
+    REFUSED("--extract cannot be used with --tools", "--tools", "a", "-x", "x");
+    REFUSED("--stop cannot be used with --tool-choice", "--tools", "a", "--tool-choice", "b", "--stop", "c", "x");
+    REFUSED("--tool: must not be empty", "--tool", "", "x");
+    REFUSED("--compact needs --schema", "--regex", "a", "--compact", "x");
+}
+
 static void test_limits(void **state)
 {
     char name[PROTO_NAME_MAX + 2];
@@ -521,6 +584,8 @@ int main(void)
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_sessions_wrongly),
         cmocka_unit_test(test_constraints),
+        cmocka_unit_test(test_thinking),
+        cmocka_unit_test(test_tools),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_many_biases),
         cmocka_unit_test(test_file_gives_defaults),

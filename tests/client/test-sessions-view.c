@@ -154,6 +154,20 @@ static void test_show_a_conversation(void **state)
     shows("{\"messages\":[]}", "", 0);
 }
 
+static void test_show_thinking_and_calls(void **state)
+{
+    static const char want[] =
+        "[user]\nhi\n\n[thinking]\nhm\n\n[assistant]\nLet me see.\n\n[call up per]\n{\"a\":1}\n\n"
+        "[call lower]\n{}\n\n[tool up per]\nA\n\n[call x]\n\n[assistant]\ndone\n";
+
+    shows("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":\"Let me see.\","
+          "\"thinking\":\"hm\",\"tool_calls\":[{\"id\":\"c0\",\"name\":\"up\\nper\",\"arguments\":\"{\\\"a\\\":1}\"},"
+          "{\"name\":\"lower\",\"arguments\":\"{}\"}]},{\"role\":\"tool\",\"content\":\"A\",\"tool_call_id\":\"c0\","
+          "\"name\":\"up\\nper\"},{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"name\":\"x\"}]},"
+          "{\"role\":\"assistant\",\"content\":\"done\",\"later\":[{\"x\":{\"name\":\"no\"}}]}]}",
+          want, sizeof want - 1);
+}
+
 static void test_show_a_raw_one(void **state)
 {
     shows("{\"name\":\"r\",\"raw\":true,\"text\":\"Once \\u0000upon\\n \"}", "Once \0upon\n ", 12);
@@ -205,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_sum),
         cmocka_unit_test(test_show_a_conversation),
         cmocka_unit_test(test_show_a_failure),
+        cmocka_unit_test(test_show_thinking_and_calls),
         cmocka_unit_test(test_show_a_raw_one),
         cmocka_unit_test(test_show_refuses),
         cmocka_unit_test(test_every_prefix_is_refused),

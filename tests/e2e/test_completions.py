@@ -17,10 +17,12 @@ from conftest import HOB, HOBD, TOP
 DIR = TOP / "packaging" / "completions"
 SHARED = {"model", "quiet", "verbose", "help", "version"}
 NOT_IN_CHAT = {"file", "continue", "fork", "warm", "detach", "n", "extract", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
-               "watch"}
+               "watch", "tools"}
 INFILL = {"prefix-file", "suffix-file", "at", "max-lines"}  # for nothing else
 NOT_IN_INFILL = (NOT_IN_CHAT - {"no-stream", "jsonl", "logprobs"}) | {"system", "session", "context", "wait", "render", "schema", "grammar",
-                                                                      "regex", "choice", "on-limit"}
+                                                                      "regex", "choice", "on-limit", "schema-lenient", "any-order", "compact",
+                                                                      "think", "think-budget", "tool", "tool-choice", "yes", "tool-rounds",
+                                                                      "tool-timeout"}
 
 
 def said(*argv):
@@ -134,7 +136,7 @@ def test_bash_offers_the_options_of_help(home):
     for command, more in COMMANDS.items():
         assert {o[2:] for o in bash(home, f"hob {command} --")} == SHARED | more(set(options)), command
     for option in set(options) - {"help", "version"}:
-        value = [{"priority": "batch", "context": "shift", "on-limit": "cut"}.get(option, "1")] if valued(option) else []
+        value = [{"priority": "batch", "context": "shift", "on-limit": "cut", "think": "show"}.get(option, "1")] if valued(option) else []
         for command, others in (("chat", NOT_IN_CHAT | INFILL), ("infill", NOT_IN_INFILL)):
             r = home.hob(command, f"--{option}", *value, env={"HOB_SOCKET": "/nowhere"})
             assert (f"--{option} cannot be used with" in r.err) == (option in others), (command, option)
@@ -196,6 +198,9 @@ def test_bash_offers_commands_and_models(home, tiny):
     assert bash(home, "hob -f here.t") == bash(home, "hob --file=here.t") == ["here.txt"]
     assert bash(home, "hob infill --suffix-file here.t") == ["here.txt"]
     assert bash(home, "hob --context s") == bash(home, "hob --context=s") == ["shift"]
+    assert bash(home, "hob --think s") == ["show", "stderr"] and bash(home, "hob --tool-choice=re") == ["required"]
+    assert bash(home, "hob --tool here.t") == bash(home, "hob --tools=here.t") == ["here.txt"]
+    assert bash(home, "hob --tool status st") == ["status", "stop"]
 
 
 def test_sessions_come_from_the_daemon(home):

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/answer.h"
+#include "libcommon/log.h"
+#include <inttypes.h>
+#include <stdio.h>
+
+void answer_add(struct answer *a, const struct proto_event *e)
+{
+    a->others.tokens += e->usage_completion;
+    a->others.prompt_j += e->energy.prompt_j;
+    a->others.answer_j += e->energy.token_j * (double)e->usage_completion;
+    a->others.saved_j += e->energy.saved_j;
+}
+
+/* The energy of all answers, of which @e is the last. */
+static void answer_energy(const struct answer *a, const struct proto_event *e, char out[static 128])
+{
+    const struct proto_energy *x = &e->energy;
+    double tokens = (double)(e->usage_completion + a->others.tokens), saved = x->saved_j + a->others.saved_j;
+    double answer = x->token_j * (double)e->usage_completion + a->others.answer_j;
+    int n = snprintf(out, 128, ", energy unknown");
+    if (!x->known) return;
+    n = snprintf(out, 128, ", energy %.3g J prompt", x->prompt_j + a->others.prompt_j);
+    if (tokens > 0) n += snprintf(out + n, 128 - (size_t)n, ", %.3g J/token", answer / tokens);
+    if (saved > 0) snprintf(out + n, 128 - (size_t)n, ", %.3g J saved", saved);
+}
+
+void answer_usage(const struct answer *a, const struct proto_event *e)
+{
+    uint64_t completion = e->usage_completion + a->others.tokens;
+    double total = e->queue_ms + e->prefill_ms + e->decode_ms;
+    double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
+    char prompt[256], shifted[128] = "", energy[128];
+    answer_energy(a, e, energy);
+    if (e->cut.shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->cut.shifted);
+    if (e->cut.prefix || e->cut.suffix)
+        snprintf(shifted, sizeof(shifted),
+                 ", without the first %" PRIu64 " bytes of the prefix and the last %" PRIu64 " of the suffix",
+                 e->cut.prefix, e->cut.suffix);
+    snprintf(prompt, sizeof(prompt), "prompt %" PRIu64 " tokens (%" PRIu64 " cached%s)", e->usage_prompt,
+             e->usage_cached, shifted);
+    if (a->opt->warm)
+        log_info("%s, prefill %.0f ms%s%s%s", prompt, total, e->session.len ? ", session " : "",
+                 e->session.len ? e->session.data : "", energy);
+    else
+        log_info("%s, answer %" PRIu64 " tokens, first token %.0f ms, total %.0f ms, %.1f tok/s, seed %" PRId64
+                 "%s%s%s",
+                 prompt, completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
+                 e->session.len ? e->session.data : "", energy);
+}

@@ -22,20 +22,31 @@ static void take(struct proto_text *to, struct buf *from)
     if (from->len) to->data = buf_steal(from, &to->len);
 }
 
-static int add_calls(struct proto_message *m, struct tool_calls *calls)
+/* The daemon accepts only objects as arguments. */
+static int copy_arguments(struct proto_text *to, const struct tool_call *call)
 {
+    const struct buf *a = &call->arguments;
+    struct buf line = BUF_INIT;
+    int r = tool_call_arguments(&line, a->data, a->len);
+    buf_fini(&line);
+    if (r == -ENOMEM) return r;
+    return r == 0 && a->len ? proto_text_set(to, a->data, a->len) : proto_text_set(to, "{}", 2);
+}
+
+static int copy_calls(struct proto_message *m, const struct tool_calls *calls)
+{
+    int r = 0;
     if (!calls->n) return 0;
     m->calls = calloc(calls->n, sizeof(*m->calls));
     if (!m->calls) return -ENOMEM;
-    for (; m->n_calls < calls->n; m->n_calls++) {
-        struct tool_call *from = &calls->calls[m->n_calls];
+    for (; r == 0 && m->n_calls < calls->n; m->n_calls++) {
+        const struct tool_call *from = &calls->calls[m->n_calls];
         struct proto_call *to = &m->calls[m->n_calls];
-        to->id = from->id;
-        to->name = from->name;
-        from->id = from->name = (struct proto_text){0};
-        take(&to->arguments, &from->arguments);
+        if (from->id.len) r = proto_text_set(&to->id, from->id.data, from->id.len);
+        if (r == 0) r = proto_text_set(&to->name, from->name.data, from->name.len);
+        if (r == 0) r = copy_arguments(&to->arguments, from);
     }
-    return 0;
+    return r;
 }
 
 int conversation_answer(struct proto_generate *g, struct answer_parts *said)
@@ -45,10 +56,10 @@ int conversation_answer(struct proto_generate *g, struct answer_parts *said)
     if (r < 0) return r;
     take(&m->content, &said->text);
     take(&m->thinking, &said->thinking);
-    return add_calls(m, &said->calls);
+    return copy_calls(m, &said->calls);
 }
 
-int conversation_result(struct proto_generate *g, const struct proto_call *call, struct buf *result)
+int conversation_result(struct proto_generate *g, const struct tool_call *call, struct buf *result)
 {
     struct proto_message *m;
     int r = conversation_add(g, "tool", NULL, 0, &m);

@@ -125,7 +125,7 @@ static int jsonl_call(struct buf *out, const struct proto_event *e, const struct
     return r == 0 ? buf_puts(out, "}\n") : r;
 }
 
-int jsonl_result(struct buf *out, const struct proto_call *call, const struct buf *result)
+int jsonl_result(struct buf *out, const struct tool_call *call, const struct buf *result)
 {
     int r = buf_puts(out, "{\"event\":\"tool_result\",");
     if (r == 0) r = jsonl_names(out, &call->id, &call->name);

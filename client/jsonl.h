@@ -15,4 +15,4 @@ int jsonl_event(struct buf *out, const struct proto_event *e, const struct answe
 int jsonl_error(struct buf *out, int code, const char *message, size_t len);
 
 /* Append the line of a call's result. 0 or -ENOMEM. */
-int jsonl_result(struct buf *out, const struct proto_call *call, const struct buf *result);
+int jsonl_result(struct buf *out, const struct tool_call *call, const struct buf *result);

@@ -60,7 +60,7 @@ static int no_tool(const struct tool_loop *l, const char *name, struct buf *out)
     return r;
 }
 
-int tool_call_run(struct tool_loop *l, const struct proto_call *call, struct buf *out)
+int tool_call_run(struct tool_loop *l, const struct tool_call *call, struct buf *out)
 {
     struct buf arguments = BUF_INIT;
     const char *name = call->name.data ? call->name.data : "";

@@ -5,4 +5,4 @@
 
 /* Run the call, if the user lets it, and append its result, a text for the model, to @out. 0; -EINTR; -ENOMEM; or an
  * error of the terminal; sets the error message. */
-int tool_call_run(struct tool_loop *l, const struct proto_call *call, struct buf *out);
+int tool_call_run(struct tool_loop *l, const struct tool_call *call, struct buf *out);

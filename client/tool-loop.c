@@ -75,7 +75,7 @@ static int follow_session(struct proto_request *r, struct answer_parts *said)
     return generate_uuid(g);
 }
 
-static int print_result(const struct options *o, const struct proto_call *call, const struct buf *result)
+static int print_result(const struct options *o, const struct tool_call *call, const struct buf *result)
 {
     struct buf line = BUF_INIT;
     int r = o->jsonl ? jsonl_result(&line, call, result) : 0;
@@ -84,13 +84,12 @@ static int print_result(const struct options *o, const struct proto_call *call, 
     return r;
 }
 
-/* Run the calls of the last message, and append their results. */
-static int run_calls(struct tool_loop *l, struct proto_generate *g)
+/* Run the calls, and append their results to @g. */
+static int run_calls(struct tool_loop *l, const struct tool_calls *calls, struct proto_generate *g)
 {
-    size_t at = g->n_messages - 1;
     int r = 0;
-    for (size_t i = 0; r == 0 && i < g->messages[at].n_calls; i++) {
-        const struct proto_call *call = &g->messages[at].calls[i];
+    for (size_t i = 0; r == 0 && i < calls->n; i++) {
+        const struct tool_call *call = &calls->calls[i];
         struct buf result = BUF_INIT;
         if (i < CALLS_MAX)
             r = tool_call_run(l, call, &result);
@@ -128,7 +127,7 @@ int tool_loop_run(struct tool_loop *l, struct proto_request *r)
                           o->tools.rounds);
         if (e == 0 && calls) e = follow_session(r, &said);
         if (r->gen.session.len) from = r->gen.n_messages;
-        if (e == 0 && calls) e = run_calls(l, &r->gen);
+        if (e == 0 && calls) e = run_calls(l, &said.calls, &r->gen);
         choose_next(&r->tools, round >= o->tools.rounds);
         answer_parts_fini(&said);
         if (!calls) break;

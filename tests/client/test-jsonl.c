@@ -74,7 +74,7 @@ static void test_reasoning(void **state)
 
 static void test_calls(void **state)
 {
-    struct proto_call first = {.id = {(char *)"c1", 2}, .name = {(char *)"f", 1}};
+    struct tool_call first = {.id = {(char *)"c1", 2}, .name = {(char *)"f", 1}};
     struct proto_event e = {.type = PROTO_EV_TOOL_CALL, .index = 1};
     struct answer_parts said = {0};
     struct buf out = BUF_INIT, result = BUF_INIT;

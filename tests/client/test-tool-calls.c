@@ -108,14 +108,15 @@ static void test_answers_and_results_become_messages(void **state)
     assert_int_equal(add(&said.calls, 1, NULL, "g", ""), 0);
     assert_int_equal(conversation_answer(g, &said), 0);
     assert_int_equal(buf_puts(&result, "42"), 0);
-    assert_int_equal(conversation_result(g, &g->messages[1].calls[0], &result), 0);
-    assert_int_equal(conversation_result(g, &g->messages[1].calls[1], &result), 0);
+    assert_int_equal(conversation_result(g, &said.calls.calls[0], &result), 0);
+    assert_int_equal(conversation_result(g, &said.calls.calls[1], &result), 0);
     assert_int_equal(g->n_messages, 4);
     const struct proto_message *m = g->messages;
     assert_true(is(&m[0].role, "user") && is(&m[0].content, "hi"));
     assert_true(is(&m[1].role, "assistant") && is(&m[1].content, "one moment") && is(&m[1].thinking, "hm"));
     assert_int_equal(m[1].n_calls, 2);
     assert_true(is(&m[1].calls[0].id, "c0") && is(&m[1].calls[0].name, "f") && is(&m[1].calls[0].arguments, "{}"));
+    assert_true(is(&m[1].calls[1].name, "g") && is(&m[1].calls[1].arguments, "{}"));
     assert_true(is(&m[2].role, "tool") && is(&m[2].content, "42") && is(&m[2].call_id, "c0") && is(&m[2].name, "f"));
     assert_true(is(&m[3].role, "tool") && is(&m[3].content, "") && is(&m[3].call_id, "") && is(&m[3].name, "g"));
     answer_parts_fini(&said);

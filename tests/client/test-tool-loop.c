@@ -251,7 +251,7 @@ static void test_failures_are_results(void **state)
     struct peer_result r;
 
     RUN(SCRIPTS(asks_nonsense, repeats), 0,
-        " 0|user(hello);assistant()<lower {}><upper {\"text\"><upper [1]><fails {}><sleeps {}>;"
+        " 0|user(hello);assistant()<lower {}><upper {}><upper {}><fails {}><sleeps {}>;"
         "tool(error: there is no tool lower; the tools are: upper fails sleeps@c0)lower;"
         "tool(error: invalid arguments: not JSON: no colon at byte 7@c1)upper;"
         "tool(error: invalid arguments: not a JSON object@c2)upper;"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""hob --tool and --tools: real tools as children of hob, users at terminals, and a daemon that follows a script."""
+"""hob --tool and --tools: real tools as children of hob, users at terminals, and daemons: one that follows a script, and hobd."""
 import fcntl
 import http.server
 import json
@@ -19,6 +19,7 @@ import time
 import msgpack
 import pytest
 from conftest import HOB, TOP, Home
+from test_calls import SWITCH, make
 
 EXAMPLES = TOP / "packaging" / "examples"
 LISTED = [{"type": "function", "function": {"name": "say", "parameters": {"type": "object"}}}]
@@ -101,23 +102,26 @@ def desk(tmp_path):
 class User:
     """hob with a user at its terminal, which is its only one."""
 
-    def __init__(self, home, *args, env=None, columns=80):
+    def __init__(self, home, *args, env=None, argv=None):
+        argv = argv or [str(HOB), *map(str, args)]
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.execve(str(HOB), [str(HOB), *map(str, args)], {**home.env, "TERM": "dumb", **(env or {})})
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            os.execvpe(argv[0], argv, {**home.env, "TERM": "dumb", **(env or {})})
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.at = 0
         self.seen = ""
 
     def until(self, mark):
-        """What comes until @mark."""
-        begin = len(self.seen)
+        """What comes from the mark before until @mark."""
+        begin = self.at
         while mark not in self.seen[begin:]:
             assert select.select([self.fd], [], [], 60)[0], self.seen
             try:
                 self.seen += os.read(self.fd, 65536).decode(errors="replace").replace("\r", "")
             except OSError:
                 raise AssertionError((mark, self.seen)) from None
-        return self.seen[begin:]
+        self.at = self.seen.index(mark, begin) + len(mark)
+        return self.seen[begin:self.at]
 
     def type(self, keys):
         os.write(self.fd, keys.encode())
@@ -270,6 +274,33 @@ def test_a_chat(desk):
     assert "/think: must be" in desk.hob("chat", input=b"/think on\n").err
 
 
+def test_a_chat_on_a_terminal(desk):
+    d = desk.script([call(0, "say", '{"a": 1}'), done("tool_calls")], [text("it is"), done()], [text("bye"), done()])
+    user = User(desk, "chat", "--tool", desk.say, env={"TERM": "xterm"})
+    user.until("> ")
+    user.type("what?\r")
+    assert 'say {"a": 1}' in user.asked("always\n")
+    user.until("it is\n")
+    user.until("> ")
+    user.type("/tools\r")
+    user.until("runs without a question")
+    user.until("> ")
+    user.type("more\r")
+    user.until("bye\n")
+    user.until("> ")
+    user.type("\x04")
+    assert user.end() == 0 and len(d.requests) == 3
+
+
+def test_the_prompt_may_come_from_a_pipe(desk):
+    """The question is asked on the terminal, and standard output has only the answer."""
+    desk.script([call(0, "say", "{}"), done("tool_calls")], [text("end"), done()])
+    line = f"echo text | {HOB} --tool {desk.say} 'what is it?' | tr a-z A-Z >{desk.root}/out"
+    user = User(desk, argv=["sh", "-c", line])
+    user.asked("y\n")
+    assert user.end() == 0 and (desk.root / "out").read_text() == "END\n", user.seen
+
+
 def test_a_list_of_tools(desk):
     path = desk.root / "tools.json"
     path.write_text(json.dumps(LISTED))
@@ -341,3 +372,96 @@ def test_weather():
         assert run([EXAMPLES / "weather"], '{"city": "x"}', **env).returncode != 0
         assert run([EXAMPLES / "weather"], "{}", **env).returncode != 0 and len(asked) == 2
         server.shutdown()
+
+
+# --- with hobd and a small random model, whose calls are valid all the same ---
+
+LOOKUP = {"name": "lookup", "description": "d", "parameters": {"type": "object", "properties": {
+    "city": {"type": "string", "maxLength": 8}, "unit": {"enum": ["C", "F"]}}, "required": ["city", "unit"], "additionalProperties": False}}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    home = make(tmp_path_factory, SWITCH)
+    home.lookup = home.root / "lookup"
+    home.lookup.write_text(f"#!/bin/sh\n[ \"$1\" = --describe ] && {{ cat <<'END'\n{json.dumps(LOOKUP)}\nEND\nexit; }}\ntee -a {home.root}/log\necho\n")
+    home.lookup.chmod(0o755)
+    yield home
+    home.stop()
+
+
+ONCE = ("--yes", "--tool-choice", "lookup", "--tool-rounds", "2", "--think-budget", "4", "-n", "120")
+
+
+def test_calls_of_a_model(real):
+    for seed in range(6):
+        (real.root / "log").write_text("")
+        r = real.hob("--tool", real.lookup, *ONCE, "--temp", "1.5", "--seed", seed, "--no-stdin", "what is it?", check=0)
+        ran = (real.root / "log").read_text()
+        first = json.loads(re.match(r"hob: lookup (.*)\n", r.err)[1])
+        assert ran.startswith(json.dumps(first, ensure_ascii=False)) or json.loads(re.match(r"\{.*?\}", ran)[0]) == first
+        assert len(first["city"]) <= 8 and first["unit"] in ("C", "F") and set(first) == {"city", "unit"}
+
+
+def test_a_session_gets_the_answers_that_whole_conversations_get(real):
+    args = ("--tool", real.lookup, *ONCE, "--temp", "0", "-q")
+    whole = real.hob(*args, "--no-stdin", "what is it?", check=0).out
+    assert whole and real.hob(*args, "--no-stdin", "-S", "one", "what is it?", check=0).out == whole
+    shown = real.hob("sessions", "show", "one", check=0).out
+    heads = re.findall(r"^\[(.*)\]$", shown, re.M)
+    assert heads[:5] == ["user", "thinking", "call lookup", "tool lookup", "thinking"] and heads[-1] == "assistant", shown
+    lines = b"what is it?\nand now?\n"
+    path = real.root / "said"
+    path.unlink(missing_ok=True)
+    assert real.hob("chat", *args, "-S", "two", input=lines + f"/save {path}\n".encode(), check=0).out.startswith(whole)
+    assert path.read_text().rstrip("\n") == real.hob("sessions", "show", "two", check=0).out.rstrip("\n")
+
+
+def test_a_user_refuses_a_call_of_a_model(real):
+    (real.root / "log").write_text("")
+    user = User(real, "--tool", real.lookup, "--tool-choice", "lookup", "--tool-rounds", "1", "--think-budget", "4", "-n", "120", "what is it?")
+    assert 'lookup {"city": ' in user.asked("n\n")
+    assert user.end() == 0 and not (real.root / "log").read_text(), user.seen
+
+
+def test_printed_calls_and_thinking(real):
+    path = real.root / "tools.json"
+    path.write_text(json.dumps([{"type": "function", "function": LOOKUP}]))
+    r = real.hob("--tools", path, "--tool-choice", "lookup", "--think", "stderr", "--think-budget", "6", "--temp", "1.5", "--seed", "1",
+                 "--no-stdin", "?", check=0)
+    said = json.loads(r.out)
+    assert said["name"] == "lookup" and said["arguments"]["unit"] in ("C", "F") and said["id"] and r.err.strip()
+    hot = ("--temp", "1.5", "--seed", "1", "-n", "40", "--ignore-eos", "--no-stdin", "-q", "?")
+    hidden = real.hob("--think-budget", "6", *hot, check=0)
+    shown = real.hob("--think-budget", "6", "--think", "show", *hot, check=0)
+    assert hidden.out and shown.out.endswith("\n\n" + hidden.out) and len(shown.out) > len(hidden.out) + 2
+    events = [json.loads(line) for line in real.hob("--think", "off", "--jsonl", *hot, check=0).out.splitlines()]
+    assert not [e for e in events if e.get("channel") == "thinking"] and events[-1]["text"]
+
+
+def test_a_template_without_a_switch_is_refused(tmp_path_factory):
+    home = make(tmp_path_factory, "")
+    r = home.hob("--think", "off", "--no-stdin", "?")
+    home.stop()
+    assert r.returncode == 1 and r.out == "" and "cannot turn thinking off" in r.err
+
+
+def test_options_of_schemas(real):
+    schema = json.dumps({"type": "object", "properties": {"b": {"const": 1}, "a": {"type": "array", "uniqueItems": True, "items":
+                         {"type": "integer"}, "maxItems": 2}}, "required": ["b", "a"], "additionalProperties": False})
+    args = ("--schema", schema, "--think-budget", "0", "--temp", "1.5", "--top-k", "0", "--top-p", "1", "--min-p", "0", "-n", "200", "--no-stdin", "?")
+    assert real.hob(*args).returncode == 2
+    seen = set()
+    for seed in range(12):
+        r = real.hob("--schema-lenient", "--any-order", "--compact", "--seed", seed, *args, check=0)
+        assert "uniqueItems" in r.err and r.err.startswith("hob: ")
+        assert not re.search(r"\s", r.out.rstrip("\n"))
+        seen.add(next(iter(json.loads(r.out))))
+    assert seen == {"a", "b"}
+
+
+def test_the_examples_are_accepted(real):
+    tools = [x for name in ("weather", "grep-docs") for x in ("--tool", EXAMPLES / name)]
+    r = real.hob(*tools, "--yes", "--tool-choice", "required", "--tool-rounds", "1", "--think-budget", "2", "-n", "400", "--no-stdin", "?",
+                 env={"WEATHER_URL": "http://127.0.0.1:1", "DOCS": str(real.root)}, check=0)
+    assert "Traceback" not in r.err

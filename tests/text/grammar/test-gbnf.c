@@ -67,6 +67,31 @@ static const struct {
     {"root ::= \"1\"\nroot ::= \"2\"", "2\n!1"},
     {"root ::= \"a\"{0}", "\n!a"},
     {"root ::= [a]*?", "\naaa\n!b"},
+    /* The kinds of llama.cpp's examples: sums, moves, lists, another script, statements, JSON. */
+    {"root ::= (sum \"=\" ws num \"\\n\"?)+\nsum ::= term ([-+*/] ws term)*\nterm ::= name | num | \"(\" ws sum \")\" "
+     "ws\n"
+     "name ::= [a-z] [a-z0-9_]* ws\nnum ::= [0-9]+ ws\nws ::= [ \\t]*",
+     "1+2=3\nx * (y - 4) = 7\na=1b=2\n!1+=3\n!=3\n!(1=2"},
+    {"root ::= turn+\nturn ::= [1-9] [0-9]? \". \" move \" \" move \"; \"\nmove ::= (piece | pawn | castle) [+#]?\n"
+     "piece ::= [NBKQR] [a-h]? [1-8]? \"x\"? [a-h] [1-8]\npawn ::= ([a-h] \"x\")? [a-h] [1-8] (\"=\" [NBQR])?\n"
+     "castle ::= \"O-O\" \"-O\"?",
+     "1. e4 e5; 2. Nf3 Nc6; 3. O-O a8=Q#; \n1. Nbxd7+ axb3; \n!1. e9 e5; \n!1. e4; \n!e4 e5; "},
+    {"root ::= c+ ([ \\n] c+)*\nc ::= [\\u3041-\\u309f] | [\\u30a0-\\u30ff] | [\\u3001-\\u301e] | [\\u4e00-\\u9fff]",
+     "\xe3\x81\x82\xe3\x82\xa2 \xe6\x97\xa5\n!a\n!\xe3\x81\x82 \n!\xe3\x81"},
+    {"root ::= (type name \"(\" \")\" \"{\" stmt* \"}\")*\ntype ::= (\"int\" | \"char\") \" \"\nname ::= [a-zA-Z_] "
+     "[a-zA-Z_0-9]*\n"
+     "stmt ::= type name \"=\" expr \";\" | name \"(\" (expr (\",\" expr)*)? \")\" \";\" | \"while\" \"(\" expr cmp "
+     "expr \")\" \"{\" stmt* \"}\"\n"
+     "cmp ::= \"<=\" | \"<\" | \"==\"\nexpr ::= atom ([-+] atom)*\natom ::= name | [0-9]+ | \"-\" atom | \"(\" expr "
+     "\")\"",
+     "int f(){int i=0;while(i<=-3){g(i,1+2);}}\nint f(){}char g(){}\n!int f(){i=0;}\n!int f(){int i=;}\n!f(){}"},
+    {"root ::= v\nv ::= (\"{\" w (m (\",\" w m)*)? \"}\" | \"[\" w (v (\",\" w v)*)? \"]\" | s | n | \"true\" | "
+     "\"null\") w\n"
+     "m ::= s \":\" w v\ns ::= \"\\\"\" ([^\"\\\\\\x7f\\x00-\\x1f] | \"\\\\\" ([\"\\\\/bfnrt] | \"u\" "
+     "[0-9a-fA-F]{4}))* \"\\\"\" w\n"
+     "n ::= \"-\"? (\"0\" | [1-9] [0-9]{0,15}) (\".\" [0-9]+)? ([eE] [-+]? [0-9]{1,15})?\nw ::= | \" \" | \"\\n\" [ "
+     "\\t]{0,20}",
+     "{\"a\": [1, -0.5e3, true], \"\\u00e9\": \"\\\"\"}\n[]\n!{a:1}\n![1,]\n!01\n!\"\\x\""},
 };
 
 static void constructs_accept_and_refuse(void **state)

@@ -38,6 +38,7 @@ static int set_limits(struct request *r, struct seq *s)
     const struct kv_pool *pool = r->core->cache.pools[0];
     const struct loaded *m = &r->core->model;
     s->n_prompt = s->prompt.tokens.n;
+    s->output.call_seed = s->sampling.seed + s->n_prompt * UINT64_C(0x9e3779b97f4a7c15); /* turns differ */
     int result = sampling_start(&s->sampling, s->biases, s->n_biases, m->eog, g->ignore_eos ? m->n_eog : 0);
     if (result == 0) result = set_context(r, s);
     if (result < 0) return result;

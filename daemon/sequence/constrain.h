@@ -7,6 +7,7 @@
  * The state is a function of the tokens of the answer and of the parameters here:
  * - Until the channel parser says that the answer begins, tokens are free (thinking, marks of the format), but none
  *   that would end the answer or begin it with other text.
+ *   Where the answer or a mark may begin, both can be sampled.
  * - Bytes that must follow are taken as the tokens that the tokenizer makes of them: at such a place exactly one token
  *   is allowed, so that a step can compute several of them (constrain_forced).
  * - With @close the shortest completion of the answer always fits into the tokens that are left, unless the tokens

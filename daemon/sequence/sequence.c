@@ -111,6 +111,7 @@ int seq_fork(struct seq **out, const struct seq *s, uint32_t nth)
     if (r == 0) r = sampling_clone(&t->sampling, &s->sampling);
     t->sampling.answer = nth;
     if (r == 0) r = output_clone(&t->output, &s->output);
+    t->output.call_seed += nth;
     if (r < 0)
         seq_free(t);
     else

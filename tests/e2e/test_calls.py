@@ -107,7 +107,8 @@ def test_several_answers_and_a_restart(plain):
         assert calls_of(events, k)
         for call in calls_of(events, k):
             check(call)
-    assert calls_of(events, 1) != calls_of(events, 0)
+    ids = [call["id"] for k in range(3) for call in calls_of(events, k)]
+    assert len(set(ids)) == len(ids), ids
     plain.d = plain.restart(plain.d)
     again = plain.client().answer("?", **keys)
     assert (again.ids, again.logprobs, calls_of(again.events)) == (alone.ids, alone.logprobs, calls_of(alone.events))
@@ -185,8 +186,10 @@ def test_a_session_keeps_thought_and_calls(thinker):
     assert c.session("s")["messages"] == kept
     b = c.answer(messages=results, session="s", tools=json.dumps(TOOLS), max_tokens=4, seed=1, temperature=0)
     assert b.end["event"] == "done", b.end
+    more = c.answer(messages=[user], session="s", tools=json.dumps(TOOLS), tool_choice="required", think_budget=4, seed=2, **HOT)
+    assert not {x["id"] for x in calls_of(more.events)} & {x["id"] for x in calls}
     assert b.usage["prompt"] > a.usage["prompt"] + 8 and b.usage["cached"] >= a.usage["prompt"] // 32 * 32, b.usage
-    assert [m["role"] for m in c.session("s")["messages"]] == ["user", "assistant", *["tool"] * len(results), "assistant"]
+    assert [m["role"] for m in c.session("s")["messages"]] == ["user", "assistant", *["tool"] * len(results), "assistant", "user", "assistant"]
     assert c.ask("session.fork", name="s", to="t")["event"] == "ok" and c.session("t")["messages"] == c.session("s")["messages"]
     for name in ("s", "t"):
         c.ask("session.remove", name=name)

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define LOOKS      8  /* waiting sequences that are looked up in the cache at one decision */
+#define LOOKS      8  /* waiting sequences that are looked up in the cache again at one decision */
+#define LOOKS_NEW  8  /* those of one user that are looked up for the first time; at least LOOKS (mark_due) */
 #define LOOK_STEPS 32 /* steps until a sequence is looked up again */
 
 void plan_init(struct plan *p, uint32_t parallel, uint32_t batch_tokens)
@@ -189,13 +190,26 @@ static void mark_due(struct core *core)
     p->look_step = due > LOOKS ? now : next; /* the rest is due at the next view */
 }
 
+/* May @s be looked up in the cache? The first time is limited for each user: a sequence of which nothing is known
+ * counts as a long prompt, so it may not wait behind those of others. */
+static bool may_look(struct core *core, const struct seq *s, uint32_t *looks)
+{
+    struct user *u = s->request->user;
+    if (look_step(s) > core->counts.steps) return false;
+    if (s->sched.looked_step) return *looks && (*looks)--;
+    if (u->looks_view != core->plan.views) {
+        u->looks_view = core->plan.views;
+        u->looks = 0;
+    }
+    return u->looks++ < LOOKS_NEW;
+}
+
 /* Cached tokens of a waiting sequence: looked up when it arrives and now and then, plus what the sequence that it waits
  * for has computed since. */
 static uint32_t found(struct core *core, struct seq *s, uint32_t *looks)
 {
     struct seq_schedule *x = &s->sched;
-    if (*looks > 0 && look_step(s) <= core->counts.steps) {
-        --*looks;
+    if (may_look(core, s, looks)) {
         x->found = reuse_known(&core->cache, s);
         x->looked_step = core->counts.steps + 1;
     }

@@ -29,6 +29,8 @@ struct user {
     uint64_t left_view; /* the number of the last view before it had none left */
     uint64_t turn;      /* of the engine, in which @started of its requests began */
     uint32_t started;
+    uint64_t looks_view; /* the view of the plan in which @looks of its sequences were first looked up in the cache */
+    uint32_t looks;
 };
 
 struct users {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Who gets a place: positions, limits, and blocks that run short. */
+#include "daemon/engine/state.h"
 #include "tests/engine/harness.h"
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 
 static void test_queue_positions_and_limit(void **state)
@@ -54,6 +56,40 @@ static void test_flood(void **state)
     assert_done(harness_wait(h, id[4]), PROTO_STOP_LENGTH); /* and it is first, long before the other's end */
     engine_cancel(h->engine, 5, first);
     for (int i = 0; i < 3; i++) assert_done(harness_wait(h, id[i]), PROTO_STOP_LENGTH);
+}
+
+/* Requests of one uid that are new in the same turn do not keep the cache from being asked for another's. */
+static void test_flood_of_lookups(void **state)
+{
+    enum { FLOOD = 30 };
+    struct harness *h = *state;
+    uint64_t id[FLOOD + 1];
+    h->config.parallel = 1;
+    harness_start(h);
+    struct core *core = &h->engine->core;
+    uint64_t first = harness_occupy(h, 5);
+    harness_hold(h);
+    for (int i = 0; i <= FLOOD; i++) {
+        struct proto_request r = harness_raw(harness_story);
+        id[i] = harness_submit_as(h, i < FLOOD ? 5 : 6, i < FLOOD ? 1000 : 1001, &r);
+    }
+    for (unsigned n = 0; n <= FLOOD; sched_yield()) { /* until all are prepared */
+        pthread_mutex_lock(&core->mail.lock);
+        n = 0;
+        for (const struct return_job *x = core->mail.returns.finished; x; x = x->next) n++;
+        pthread_mutex_unlock(&core->mail.lock);
+    }
+    harness_turn(h); /* they wait */
+    harness_turn(h); /* the scheduler has seen them */
+    unsigned looked = 0;
+    for (const struct seq *s = core->seqs.head; s; s = s->next)
+        if (s->uid == 1001) looked += s->sched.looked_step > 0;
+    assert_int_equal(looked, 1);
+    harness_go(h);
+    engine_cancel(h->engine, 5, first);
+    for (int i = 0; i < FLOOD; i++) engine_cancel(h->engine, 5, id[i]);
+    for (int i = 0; i <= FLOOD; i++) harness_wait(h, id[i]);
+    assert_done(h->answers + id[FLOOD], PROTO_STOP_LENGTH);
 }
 
 /* Nor does one who has as many as the daemon takes at once, waiting for a session of his own, where no queue counts
@@ -292,6 +328,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_idle_use_costs_nothing, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_leaving_saves_nothing_up, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_cut_without_a_slot, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_flood_of_lookups, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_priority, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_shared_work, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_blocks_run_short, harness_setup, harness_teardown),

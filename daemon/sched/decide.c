@@ -83,7 +83,7 @@ static void count_running(struct decision *d)
         struct sched_usage *w = &d->x.usage[r->user];
         d->x.list[d->n_running++] = i;
         w->expected += sched_expected_units(d->c, r, r->spent);
-        w->kept += !is_first_token(d, r);
+        w->firsts += is_first_token(d, r);
         if (++w->slots > d->slots_most) d->slots_most = w->slots;
         if (r->class > w->lowest) w->lowest = r->class;
         d->slow |= is_slow(d, r);
@@ -148,8 +148,9 @@ static bool is_quantum_over(const struct decision *d, const struct sched_req *r)
 static bool yields_to_first_token(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
 {
     const struct sched_usage *by_usage = &d->x.usage[by->user], *r_usage = &d->x.usage[r->user];
-    return is_first_token(d, by) && !is_first_token(d, r) && r_usage->kept > by_usage->slots &&
-           (r_usage->kept > 1 || d->slots_most < by_usage->slots + 2) &&
+    uint32_t kept = sched_kept(r_usage);
+    return is_first_token(d, by) && (!is_first_token(d, r) || r_usage->firsts > 1) && kept > by_usage->slots &&
+           (kept > 1 || d->slots_most < by_usage->slots + 2) &&
            d->s->users[r->user].served + d->c->quantum >= d->s->users[by->user].served;
 }
 
@@ -163,7 +164,7 @@ static enum sched_reason preempt_reason(const struct decision *d, const struct s
     if (!r->redone && yields_to_first_token(d, r, by)) return SCHED_EVEN;
     if (!has_progressed(d, r)) return SCHED_START;
     if (r_account >= by_account + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
-    if (r_account >= by_account && r_usage->kept >= by_usage->slots + 2) return SCHED_EVEN;
+    if (r_account >= by_account && sched_kept(r_usage) >= by_usage->slots + 2) return SCHED_EVEN;
     if (yields_to_first_token(d, r, by)) return SCHED_EVEN;
     return SCHED_START;
 }
@@ -177,7 +178,7 @@ static bool is_better_victim(const struct decision *d, const struct sched_req *a
     if ((reason_a == SCHED_YIELD) != (reason_b == SCHED_YIELD)) return reason_a == SCHED_YIELD;
     if (reason_a == SCHED_YIELD && a->paused_ms != b->paused_ms) return a->paused_ms < b->paused_ms;
     if (other_a != other_b) return other_b;
-    uint32_t kept_a = d->x.usage[a->user].kept, kept_b = d->x.usage[b->user].kept;
+    uint32_t kept_a = sched_kept(&d->x.usage[a->user]), kept_b = sched_kept(&d->x.usage[b->user]);
     if (reason_a == SCHED_EVEN && reason_b == SCHED_EVEN && kept_a != kept_b) return kept_a > kept_b;
     uint64_t account_a = d->s->users[a->user].served, account_b = d->s->users[b->user].served;
     if (other_a && account_a != account_b) return account_a > account_b;
@@ -209,7 +210,7 @@ static void preempt(struct decision *d, uint32_t index, enum sched_reason reason
     struct sched_usage *w = &d->x.usage[r->user];
     add_action(d, index, reason);
     w->slots--;
-    w->kept -= !is_first_token(d, r);
+    w->firsts -= is_first_token(d, r);
     w->expected -= sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting++; /* it may start again in the next decision */
     d->slots++;
@@ -224,7 +225,7 @@ static void undo_preempt(struct decision *d)
     struct sched_usage *w = &d->x.usage[r->user];
     d->x.done[index] = false;
     w->slots++;
-    w->kept += !is_first_token(d, r);
+    w->firsts += is_first_token(d, r);
     w->expected += sched_expected_units(d->c, r, r->spent);
     if (!r->paused) w->waiting--;
     d->slots--;
@@ -279,7 +280,7 @@ static void start(struct decision *d, uint32_t index)
     d->blocks -= r->blocks;
     w->waiting--;
     w->expected += sched_expected_units(d->c, r, 0);
-    w->kept += !is_first_token(d, r);
+    w->firsts += is_first_token(d, r);
     if (++w->slots > d->slots_most) d->slots_most = w->slots;
     mark_progress(d, r, index);
 }

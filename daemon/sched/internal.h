@@ -8,13 +8,12 @@
 struct sched_usage {
     uint64_t expected; /* units that its running requests are expected to receive */
     uint32_t slots;    /* number of running requests */
-    uint32_t kept;     /* of these, the ones that it needs for longer than its next token */
+    uint32_t firsts;   /* of these, the ones that lack only a few tokens of their prompt */
     uint32_t waiting;  /* number of waiting requests that could run */
     uint32_t first;    /* start of its part of items */
     uint32_t n;        /* items left in its part */
     uint8_t lowest;    /* lowest class of its running requests */
     bool heaped;       /* its part is ordered as a heap */
-    bool joined;       /* an express step decodes a token of it */
 };
 
 struct sched_scratch {
@@ -27,6 +26,12 @@ struct sched_scratch {
 };
 
 struct sched_scratch sched_scratch_init(void *memory, uint32_t n, uint32_t n_users);
+
+/* The slots that count as the user's: one that is needed for a step or two does not. */
+static inline uint32_t sched_kept(const struct sched_usage *w)
+{
+    return w->slots - (w->firsts > 0);
+}
 
 /* The order within a user: class, then arrival. */
 static inline struct sched_item sched_item_of(const struct sched_req *r, uint32_t index)

@@ -19,6 +19,10 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .behind_ratio = 3,
         .behind_least = 1.5,
         .express_tokens = 32,
+        .express_ratio = 1.5,
+        .short_steps = 8,
+        .short_tokens = 8,
+        .short_ratio = 1.5,
         .prefill_min = 8,
         .prefill_due = 32,
         .prefill_gap = 8,
@@ -71,6 +75,10 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
         b->clock += units;
     }
     b->express = load->express;
+    if (load->express)
+        b->short_left = c->short_steps;
+    else if (b->short_left)
+        b->short_left--;
     if (!load->express) b->since_prefill = load->no_prefill ? b->since_prefill + 1 : 0;
     sched_time_learn(&b->time, load, ms);
 }

@@ -25,12 +25,13 @@
  *   - if it has a higher class: at once.
  * It preempts a running request of another user
  *   - if that user has at least two slots more and no smaller account: at once, so that slots are shared evenly;
- *   - if it lacks at most config.express_tokens of its prompt and the running request does not, and that user has more
- *     slots and an account that is at most a quantum smaller: at once, because it needs the slot for a step or two. A
- *     user's only slot is taken in this way only if no user has two slots more than the waiting one;
+ *   - if it lacks at most config.express_tokens of its prompt and the running request does not, or is one of several of
+ *     that user that do, and that user has more slots and an account that is at most a quantum smaller: at once,
+ * because it needs the slot for a step or two. A user's only slot is taken in this way only if no user has two slots
+ * more than the waiting one;
  *   - if the account of that user is larger by at least a quantum: after the running request has received a quantum in
  *     its slot, so that service is shared evenly.
- * Here a slot of a running request that lacks at most config.express_tokens of its prompt does not count as that
+ * Here one slot of a running request that lacks at most config.express_tokens of its prompt does not count as that
  * user's, because it is needed for a step or two. Of the users with too many slots, the one with the most loses one. A
  * running request whose reader has been slow for config.yield_ms may always be preempted.
  *
@@ -90,9 +91,19 @@ struct sched_config {
     double behind_ratio;
     double behind_least;
     /* Express steps. While several users have tokens to compute, every second step may compute only first tokens: those
-     * of requests that lack at most this many tokens of their prompt, of users with small accounts. It also decodes a
-     * token of each answer of these users, and one token for each user with one of the smallest accounts. */
+     * of requests that lack at most express_tokens tokens of their prompt, of users with small accounts. Those that
+     * lack the fewest come first, as many as take express_ratio * (the time to decode one token of one request), at
+     * least one. The step also decodes answers of their users within this time, at least one token, and one token of
+     * the user with the smallest account. */
     uint32_t express_tokens;
+    double express_ratio;
+    /* Short steps. After an express step the next first token is likely to come soon. So the next short_steps other
+     * steps compute at most short_tokens tokens, half of them of prompts, while several users have tokens to compute
+     * and a whole batch takes more than short_ratio * (the time to decode one token of one request). Where many tokens
+     * take hardly longer than one, no step is short. */
+    uint32_t short_steps;
+    uint32_t short_tokens;
+    double short_ratio;
     /* If the time limit leaves room for less than prefill_min tokens, the step has no prefill. After prefill_gap steps
      * without prefill, one step prefills prefill_due tokens in any case. */
     uint32_t prefill_min; /* tokens */
@@ -117,6 +128,7 @@ struct sched_book {
     uint64_t clock;         /* units served to all users, ever */
     uint64_t floor;         /* units; never decreases */
     uint32_t since_prefill; /* steps since the last prefill, while prefill was possible */
+    uint32_t short_left;    /* steps that are short because of an express step */
     bool express;           /* the last step was an express step */
 };
 

@@ -1,40 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Fills the batch of a step. */
-#include "daemon/sched/internal.h"
-#include "daemon/sched/scheduler.h"
+#include "daemon/sched/batch.h"
 #include <math.h>
 #include <string.h>
-
-#define NEAR_SHARE   8   /* an account is among the smallest if it is larger by at most this part of a quantum */
-#define EXPRESS_GAIN 1.5 /* an express step must be shorter by at least this factor */
-
-struct step {
-    const struct sched_config *c;
-    const struct sched_book *b;
-    const struct sched_state *s;
-    struct sched_scratch x;
-    struct sched_run *out;
-    struct sched_load *load;
-    uint32_t n_out, n_decode, n_prefill; /* parts of the batch; requests that can decode; requests that need prefill */
-    uint32_t tokens;                     /* tokens left for prefill */
-    uint32_t user;                       /* user of the first ready request */
-    bool shared;                         /* requests of several users have tokens to compute */
-    uint64_t least_decode, most_prefill; /* smallest account of a user that decodes, largest of one that prefills */
-    bool limited;                        /* the step has a time limit: @ms are left for prefill */
-    double ms;
-};
-
-static bool is_ready(const struct sched_req *r)
-{
-    return r->running && !r->paused && r->computed < r->known;
-}
-
-/* The tokens of @r that one step may compute. */
-static uint32_t next_of(const struct sched_req *r)
-{
-    uint32_t left = r->known - r->computed;
-    return r->stretch && r->stretch < left ? r->stretch : left;
-}
 
 /* Thousands of pairs of tokens that see each other, for @n tokens after @before others. */
 static double pairs_of(uint32_t before, uint32_t n)
@@ -42,7 +10,7 @@ static double pairs_of(uint32_t before, uint32_t n)
     return ((double)before * n + (double)n * n / 2) / 1000;
 }
 
-static void run(struct step *t, uint32_t index, uint32_t n)
+void sched_batch_add(struct step *t, uint32_t index, uint32_t n)
 {
     const struct sched_req *r = &t->s->reqs[index];
     t->out[t->n_out++] = (struct sched_run){.index = index, .n = n, .logits = r->computed + n == r->known};
@@ -79,7 +47,7 @@ static void gather(struct step *t)
 {
     for (uint32_t i = 0; i < t->s->n; i++) {
         const struct sched_req *r = &t->s->reqs[i];
-        if (!is_ready(r)) continue;
+        if (!sched_is_ready(r)) continue;
         if (t->n_decode + t->n_prefill == 0) t->user = r->user;
         t->shared |= r->user != t->user;
         uint64_t served = t->s->users[r->user].served;
@@ -102,7 +70,7 @@ static void decode(struct step *t, bool forced_prefill)
         select_first(t->x.items, n, room);
         n = room;
     }
-    for (uint32_t i = 0; i < n; i++) run(t, t->x.items[i].index, 1);
+    for (uint32_t i = 0; i < n; i++) sched_batch_add(t, t->x.items[i].index, 1);
     t->tokens = c->batch_tokens - n;
 }
 
@@ -114,11 +82,11 @@ static void group_by_user(struct step *t)
     struct sched_usage *usage = t->x.usage;
     memset(usage, 0, s->n_users * sizeof(*usage));
     for (uint32_t i = 0; i < s->n; i++)
-        if (is_ready(&s->reqs[i]) && !sched_decodes(&s->reqs[i])) usage[s->reqs[i].user].n++;
+        if (sched_is_ready(&s->reqs[i]) && !sched_decodes(&s->reqs[i])) usage[s->reqs[i].user].n++;
     sched_partition(&t->x, s->n_users);
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (!is_ready(r) || sched_decodes(r)) continue;
+        if (!sched_is_ready(r) || sched_decodes(r)) continue;
         struct sched_usage *w = &usage[r->user];
         t->x.items[w->first + w->n++] = sched_item_of(r, i);
     }
@@ -127,7 +95,7 @@ static void group_by_user(struct step *t)
 /* The number of tokens of @r that fit into the step; 0: none, and the step is complete. */
 static uint32_t chunk(const struct step *t, const struct sched_req *r, bool forced)
 {
-    uint32_t left = next_of(r), most = left < t->tokens ? left : t->tokens, n = most;
+    uint32_t left = sched_next_of(r), most = left < t->tokens ? left : t->tokens, n = most;
     if (t->limited) n = sched_time_prefill(&t->b->time, r->computed, t->ms, most);
     if (n < most && n < t->c->prefill_min) {
         if (!forced) return 0;
@@ -148,7 +116,7 @@ static void set_limit(struct step *t)
     const struct sched_config *c = t->c;
     double alone = sched_time_of(&t->b->time, t->load);
     double most = fmin(c->step_ratio * alone, fmax(c->step_ms, c->step_least * alone));
-    t->limited = t->load->decode && t->b->time.samples > 0;
+    t->limited = t->load->decode && t->b->time.samples > 0 && !t->is_short;
     if (t->shared && t->limited) {
         bool behind = t->most_prefill >= t->least_decode + c->quantum;
         double ratio = behind ? c->behind_ratio : c->shared_ratio, least = behind ? c->behind_least : c->shared_least;
@@ -174,7 +142,7 @@ static void prefill(struct step *t, bool forced)
         uint32_t n = chunk(t, &t->s->reqs[part->index], forced);
         if (n == 0) return;
         double before = sched_time_of(&t->b->time, t->load);
-        run(t, part->index, n);
+        sched_batch_add(t, part->index, n);
         t->ms -= sched_time_of(&t->b->time, t->load) - before;
         t->tokens -= n;
         forced = false;
@@ -185,66 +153,6 @@ static void prefill(struct step *t, bool forced)
         else
             sched_heap_down(heap, n_heap, 0);
     }
-}
-
-/* --- express steps --- */
-
-static bool is_express(const struct step *t, const struct sched_req *r)
-{
-    uint32_t left = r->known - r->computed;
-    return is_ready(r) && !r->decoding && left <= t->c->express_tokens && left == next_of(r);
-}
-
-/* The smallest account of the users with tokens to compute. */
-static uint64_t least_served(const struct step *t)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < t->s->n; i++) {
-        uint64_t served = t->s->users[t->s->reqs[i].user].served;
-        if (is_ready(&t->s->reqs[i]) && served < least) least = served;
-    }
-    return least;
-}
-
-/* Choose the requests of an express step, decode tokens of the same users, and one of each user that is served least.
- * Returns the number of tokens; 0: no express step. */
-static uint32_t choose_express(const struct step *t, bool *chosen)
-{
-    const struct sched_state *s = t->s;
-    uint64_t least = least_served(t), most = least + t->c->quantum;
-    uint32_t tokens = 0;
-    memset(t->x.usage, 0, s->n_users * sizeof(*t->x.usage));
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct sched_req *r = &s->reqs[i];
-        uint32_t left = r->known - r->computed;
-        chosen[i] = is_express(t, r) && s->users[r->user].served <= most && tokens + left <= t->c->batch_tokens;
-        if (!chosen[i]) continue;
-        tokens += left;
-        t->x.usage[r->user].n = 1;
-    }
-    for (uint32_t i = 0; tokens && i < s->n && tokens < t->c->batch_tokens; i++) {
-        const struct sched_req *r = &s->reqs[i];
-        struct sched_usage *w = &t->x.usage[r->user];
-        if (chosen[i] || !is_ready(r) || !sched_decodes(r)) continue;
-        if (!w->n && (w->joined || s->users[r->user].served > least + t->c->quantum / NEAR_SHARE)) continue;
-        w->joined = true;
-        chosen[i] = true;
-        tokens++;
-    }
-    return tokens;
-}
-
-/* Replace the batch by an express step if that is much shorter. */
-static void express(struct step *t)
-{
-    bool *chosen = t->x.done;
-    const struct sched_load some = {.prefill = choose_express(t, chosen)};
-    double ms = sched_time_of(&t->b->time, &some);
-    if (!some.prefill || EXPRESS_GAIN * ms > sched_time_of(&t->b->time, t->load)) return;
-    *t->load = (struct sched_load){.express = true};
-    t->n_out = 0;
-    for (uint32_t i = 0; i < t->s->n; i++)
-        if (chosen[i]) run(t, i, t->s->reqs[i].known - t->s->reqs[i].computed);
 }
 
 /* --- proposed tokens --- */
@@ -265,6 +173,26 @@ static void speculate(struct step *t)
     }
 }
 
+/* --- short steps --- */
+
+/* Replace the batch by some tokens of it. Half of them are those of prompts. */
+static void shorten(struct step *t)
+{
+    const struct sched_config *c = t->c;
+    if (c->batch_tokens < c->short_tokens) return;
+    if (sched_time_of(&t->b->time, t->load) <= sched_some_ms(t, c->short_ratio)) return;
+    t->n_out = t->n_decode = t->n_prefill = 0;
+    *t->load = (struct sched_load){0};
+    gather(t);
+    t->tokens = c->short_tokens;
+    uint32_t room = t->n_prefill ? t->tokens / 2 : t->tokens, n = t->n_decode < room ? t->n_decode : room;
+    select_first(t->x.items, t->n_decode, n);
+    for (uint32_t i = 0; i < n; i++) sched_batch_add(t, t->x.items[i].index, 1);
+    t->tokens -= n;
+    t->is_short = true;
+    if (t->n_prefill) prefill(t, true);
+}
+
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load)
 {
@@ -275,8 +203,10 @@ uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, co
     bool forced = t.n_prefill && b->since_prefill >= c->prefill_gap;
     decode(&t, forced);
     if (t.n_prefill) prefill(&t, forced || t.n_decode == 0);
+    bool several = t.shared && b->time.samples > 0;
+    if (several && !b->express) sched_express(&t);
+    if (several && !load->express && b->short_left) shorten(&t);
     load->no_prefill = t.n_prefill && load->prefill == 0;
-    if (t.shared && !b->express && b->time.samples > 0) express(&t);
     if (!load->express) speculate(&t);
     return t.n_out;
 }

@@ -249,6 +249,24 @@ static void test_first_token_keeps_slot(void **state)
     assert_int_equal(t.n_out, 0);
 }
 
+/* But of a user who holds many slots for them, all but one count: one more user's first token takes one. */
+static void test_first_tokens_are_slots(void **state)
+{
+    struct table t;
+    table_init(&t, 4, 100);
+    t.users[0] = t.users[1] = (struct sched_user){.served = 7000, .waited = true};
+    for (int i = 0; i < 3; i++) add(&t, 0, true)->computed = 99;
+    add_decoding(&t, 1);
+    add(&t, 1, false)->computed = 99;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 0, 2, SCHED_EVEN);
+    assert_action(&t, 1, 4, SCHED_START);
+    t.reqs[2].user = 2;
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+}
+
 /* With evenly shared slots there is no preemption before the accounts differ by a quantum. */
 static void test_quantum(void **state)
 {
@@ -558,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_first_token_at_once),
         cmocka_unit_test(test_first_token_spares_the_only_answer),
         cmocka_unit_test(test_first_token_keeps_slot),
+        cmocka_unit_test(test_first_tokens_are_slots),
         cmocka_unit_test(test_quantum),
         cmocka_unit_test(test_quantum_after_a_loss),
         cmocka_unit_test(test_quantum_with_short_memory),

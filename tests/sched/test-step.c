@@ -207,6 +207,70 @@ static void test_first_tokens_alone(void **state)
     assert_true(t.n_out > 20 && !t.load.express);
 }
 
+/* Of several first tokens those that lack the fewest tokens come first, as many as fit into the time; of the answers of
+ * their user, and of the user with the smallest account, at least one token each. */
+static void test_express_is_short(void **state)
+{
+    struct table t;
+    table_init(&t, 512);
+    t.b.time.ms[SCHED_TIME_FIXED] = 4;
+    for (int i = 0; i < 20; i++) add(&t, 0, 7, 8, true);
+    for (int i = 0; i < 3; i++) add(&t, 1, 300, 320, false);
+    add(&t, 2, 300, 301, false);
+    add(&t, 2, 9, 10, true)->last_step = 2;
+    for (int i = 0; i < 2; i++) add(&t, 2, 9, 10, true)->last_step = 1;
+    t.users[1].served = t.users[2].served = t.c.quantum / 2;
+    step(&t);
+    assert_true(t.load.express);
+    assert_int_equal(t.n_out, 4); /* 7 ms, of 7.5, and one token of user 0 */
+    assert_run(&t, 0, 0, 1, true);
+    assert_run(&t, 1, 23, 1, true);
+    assert_run(&t, 2, 25, 1, true);
+    assert_run(&t, 3, 26, 1, true);
+    t.reqs[23].paused = true;
+    step(&t); /* one of 20 tokens takes longer, but none is shorter */
+    assert_true(t.load.express);
+    assert_int_equal(t.load.prefill, 20);
+    assert_int_equal(t.load.decode, 1);
+}
+
+/* After an express step, others are short for a while: the next first token waits for a few tokens only. Decoding takes
+ * turns, and prompts go on. */
+static void test_short_steps(void **state)
+{
+    struct table t;
+    table_init(&t, 512);
+    t.b.time.ms[SCHED_TIME_FIXED] = 4;
+    for (int i = 0; i < 20; i++) add(&t, 0, 7, 8, true);
+    add(&t, 1, 0, 1000, false);
+    struct sched_req *first = add(&t, 2, 300, 301, false);
+    step(&t);
+    assert_true(t.load.express);
+    sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 0);
+    first->paused = true;
+    for (uint32_t n = 1; n <= t.c.short_steps; n++) {
+        step(&t);
+        assert_false(t.load.express);
+        assert_int_equal(t.load.decode, t.c.short_tokens / 2);
+        assert_int_equal(t.load.prefill, t.c.short_tokens / 2);
+        for (uint32_t i = 0; i < t.n_out; i++) t.reqs[t.out[i].index].last_step = n;
+        for (uint32_t i = 0; i < 20 && n >= 5; i++) assert_true(n - t.reqs[i].last_step < 5);
+        sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 0);
+    }
+    step(&t);
+    assert_int_equal(t.load.decode, 20);
+    t.b.short_left = 1;
+    t.reqs[20].paused = true;
+    step(&t);                            /* without prompts */
+    assert_int_equal(t.load.decode, 20); /* of one user */
+    t.reqs[0].user = 1;
+    step(&t);
+    assert_int_equal(t.load.decode, t.c.short_tokens);
+    t.b.time.ms[SCHED_TIME_FIXED] = 100; /* a few more tokens take hardly longer */
+    step(&t);
+    assert_int_equal(t.load.decode, 20);
+}
+
 /* Where there is no room for a block of prompt beside the decoding, it gets one every few steps. */
 static void test_prefill_never_starves(void **state)
 {
@@ -373,7 +437,9 @@ static void check(const struct table *t)
         return;
     }
     assert_int_equal(t->load.no_prefill, can_prefill && tokens == decode);
-    if (t->b.since_prefill < t->c.prefill_gap) {
+    if (t->b.short_left && is_shared(t) && tokens <= t->c.short_tokens) {
+        assert_true(decode || !can_decode || t->b.since_prefill >= t->c.prefill_gap);
+    } else if (t->b.since_prefill < t->c.prefill_gap) {
         assert_int_equal(decode, can_decode < t->c.batch_tokens ? can_decode : t->c.batch_tokens);
         struct sched_load alone = t->load;
         alone.prefill = 0, alone.prefill_kv = 0;
@@ -395,6 +461,7 @@ static void test_random_states(void **state)
         struct table t;
         random_table(&t);
         t.b.express = rnd(2);
+        t.b.short_left = rnd(2);
         step(&t);
         assert_false(t.b.express && t.load.express);
         check(&t);
@@ -473,6 +540,8 @@ int main(void)
         cmocka_unit_test(test_prefill_beside_decode_is_bounded),
         cmocka_unit_test(test_prefill_beside_other_users_is_bounded),
         cmocka_unit_test(test_first_tokens_alone),
+        cmocka_unit_test(test_express_is_short),
+        cmocka_unit_test(test_short_steps),
         cmocka_unit_test(test_prefill_never_starves),
         cmocka_unit_test(test_prefill_never_starves_of_tokens),
         cmocka_unit_test(test_prefill_by_account),

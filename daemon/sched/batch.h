@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Private to the scheduler: the batch that is being filled, which step.c and express.c share. */
+#include "daemon/sched/internal.h"
+
+struct step {
+    const struct sched_config *c;
+    const struct sched_book *b;
+    const struct sched_state *s;
+    struct sched_scratch x;
+    struct sched_run *out;
+    struct sched_load *load;
+    uint32_t n_out, n_decode, n_prefill; /* parts of the batch; requests that can decode; requests that need prefill */
+    uint32_t tokens;                     /* tokens left for prefill */
+    uint32_t user;                       /* user of the first ready request */
+    bool shared;                         /* requests of several users have tokens to compute */
+    uint64_t least_decode, most_prefill; /* smallest account of a user that decodes, largest of one that prefills */
+    bool is_short;                       /* only t->tokens limit the prefill */
+    bool limited;                        /* the step has a time limit: @ms are left for prefill */
+    double ms;
+};
+
+/* Has @r tokens to compute? */
+static inline bool sched_is_ready(const struct sched_req *r)
+{
+    return r->running && !r->paused && r->computed < r->known;
+}
+
+/* The tokens of @r that one step may compute. */
+static inline uint32_t sched_next_of(const struct sched_req *r)
+{
+    uint32_t left = r->known - r->computed;
+    return r->stretch && r->stretch < left ? r->stretch : left;
+}
+
+/* Add @n tokens of a request to the batch. */
+void sched_batch_add(struct step *t, uint32_t index, uint32_t n);
+
+/* Replace the batch by an express step if that is much shorter. */
+void sched_express(struct step *t);
+
+/* @ratio times the milliseconds to decode one token of one request. */
+double sched_some_ms(const struct step *t, double ratio);

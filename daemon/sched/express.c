@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Express steps: first tokens that do not wait for a long batch. */
+#include "daemon/sched/batch.h"
+#include <string.h>
+
+#define NEAR_SHARE   8   /* an account is among the smallest if it is larger by at most this part of a quantum */
+#define EXPRESS_GAIN 1.5 /* an express step must be shorter by at least this factor, unless others are short too */
+
+double sched_some_ms(const struct step *t, double ratio)
+{
+    const struct sched_load *all = t->load;
+    const struct sched_load one = {.decode = 1, .decode_kv = all->decode ? all->decode_kv / all->decode : 0};
+    return ratio * sched_time_of(&t->b->time, &one);
+}
+
+static bool is_express(const struct step *t, const struct sched_req *r)
+{
+    uint32_t left = r->known - r->computed;
+    return sched_is_ready(r) && !r->decoding && left <= t->c->express_tokens && left == sched_next_of(r);
+}
+
+/* The smallest account of the users with tokens to compute. */
+static uint64_t least_served(const struct step *t)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < t->s->n; i++) {
+        uint64_t served = t->s->users[t->s->reqs[i].user].served;
+        if (sched_is_ready(&t->s->reqs[i]) && served < least) least = served;
+    }
+    return least;
+}
+
+/* Choose first tokens of users whose account is at most @most, those first that lack the fewest tokens, as many as
+ * @most_ms allow and at least one. Returns their load. */
+static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t most, double most_ms)
+{
+    const struct sched_state *s = t->s;
+    struct sched_item *heap = t->x.items;
+    struct sched_load load = {0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct sched_req *r = &s->reqs[i];
+        chosen[i] = false;
+        if (is_express(t, r) && s->users[r->user].served <= most)
+            heap[n++] = (struct sched_item){r->known - r->computed, r->arrival, i};
+    }
+    for (sched_heap_make(heap, n); n; n = sched_heap_pop(heap, n)) {
+        struct sched_load more = load;
+        more.prefill += (uint32_t)heap->key;
+        if (more.prefill > t->c->batch_tokens) break;
+        if (load.prefill && sched_time_of(&t->b->time, &more) > most_ms) break;
+        load = more;
+        chosen[heap->index] = true;
+        t->x.usage[s->reqs[heap->index].user].n = 1;
+    }
+    return load;
+}
+
+/* Choose decode tokens of the users that have a first token in the step, as many as @most_ms allow and at least one:
+ * those first that were not in a batch for the longest time. */
+static void choose_own(struct step *t, bool *chosen, double most_ms, struct sched_load *load)
+{
+    const struct sched_state *s = t->s;
+    struct sched_item *heap = t->x.items;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct sched_req *r = &s->reqs[i];
+        if (t->x.usage[r->user].n && sched_is_ready(r) && sched_decodes(r))
+            heap[n++] = (struct sched_item){r->last_step, r->arrival, i};
+    }
+    for (sched_heap_make(heap, n); n; n = sched_heap_pop(heap, n)) {
+        struct sched_load more = *load;
+        more.decode++;
+        if (more.prefill + more.decode > t->c->batch_tokens) return;
+        if (load->decode && sched_time_of(&t->b->time, &more) > most_ms) return;
+        *load = more;
+        chosen[heap->index] = true;
+    }
+}
+
+/* Choose a decode token of the other user with the smallest account, if that is at most @near. */
+static void choose_other(const struct step *t, bool *chosen, uint64_t near, struct sched_load *load)
+{
+    const struct sched_state *s = t->s;
+    struct sched_item best = {.key = near + 1};
+    uint64_t last_step = 0;
+    for (uint32_t i = 0; i < s->n && load->prefill + load->decode < t->c->batch_tokens; i++) {
+        const struct sched_req *r = &s->reqs[i];
+        const struct sched_item x = {s->users[r->user].served, r->arrival, i};
+        if (t->x.usage[r->user].n || !sched_is_ready(r) || !sched_decodes(r) || x.key > best.key) continue;
+        if (x.key == best.key && (x.key > near || r->last_step > last_step)) continue;
+        if (x.key == best.key && r->last_step == last_step && x.tie > best.tie) continue;
+        best = x;
+        last_step = r->last_step;
+    }
+    if (best.key > near) return;
+    load->decode++;
+    chosen[best.index] = true;
+}
+
+void sched_express(struct step *t)
+{
+    bool *chosen = t->x.done;
+    uint64_t least = least_served(t);
+    double most_ms = sched_some_ms(t, t->c->express_ratio), all = sched_time_of(&t->b->time, t->load);
+    memset(t->x.usage, 0, t->s->n_users * sizeof(*t->x.usage));
+    struct sched_load load = choose_first(t, chosen, least + t->c->quantum, most_ms);
+    if (!load.prefill) return;
+    choose_own(t, chosen, most_ms, &load);
+    choose_other(t, chosen, least + t->c->quantum / NEAR_SHARE, &load);
+    bool is_short = t->b->short_left && all > sched_some_ms(t, t->c->short_ratio);
+    double gain = is_short ? 1 : EXPRESS_GAIN;
+    if (gain * sched_time_of(&t->b->time, &load) > all) return;
+    *t->load = (struct sched_load){.express = true};
+    t->n_out = 0;
+    for (uint32_t i = 0; i < t->s->n; i++)
+        if (chosen[i]) sched_batch_add(t, i, t->s->reqs[i].known - t->s->reqs[i].computed);
+}

@@ -200,3 +200,22 @@ def shared(tmp_path_factory, tiny):
     h.d = h.daemon()
     yield h
     h.stop()
+
+
+@pytest.fixture(scope="session")
+def gateway(shared):
+    """hob-http before the shared daemon, without keys."""
+    from httpgate import Gateway  # it uses names of this file
+    return Gateway(shared)
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """hob-http before a daemon that does what the test says."""
+    from httpgate import FakeDaemon, Gateway
+    h = Home(tmp_path)
+    d = FakeDaemon(h.socket)
+    d.gateway = Gateway(h)
+    yield d
+    d.close()
+    h.stop()

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A request to a daemon for one or several answers, and their state until the response is complete. The events of the
+ * daemon are passed to a format, which writes them as JSON of one API. */
+#include "client/http/exchange.h"
+#include "libcommon/proto.h"
+
+/* The JSON of one API. Each function appends to @out and returns 0, or negative with the error message. */
+struct completion_format {
+    enum api api;
+    const char *id_prefix;
+    int (*open)(struct completion *c, struct buf *out); /* a stream begins; NULL: nothing to write */
+    int (*text)(struct completion *c, struct buf *out, const struct proto_event *e); /* of a stream */
+    int (*end)(struct completion *c, struct buf *out, uint32_t index);               /* one answer of a stream */
+    int (*close)(struct completion *c, struct buf *out);                             /* all answers of a stream */
+    int (*whole)(struct completion *c, struct buf *out); /* the body of a response that is not a stream */
+    const char *ping;                                    /* text that keeps a silent stream alive */
+};
+
+struct choice {
+    struct buf text, thinking; /* not of a stream */
+    enum proto_reason reason;
+    bool begun; /* for the format: the first piece was written */
+};
+
+struct completion {
+    struct exchange *exchange;
+    const struct completion_format *format;
+    struct proto_request request; /* freed once the daemon works on it */
+    char *model;                  /* as the client named it; NULL: not named */
+    char *socket;
+    char id[40];
+    int64_t created; /* seconds since 1970 */
+    bool stream, include_usage;
+    bool count;             /* only the number of prompt tokens is wanted */
+    bool opened;            /* the stream has begun */
+    bool seen;              /* the daemon works on the request */
+    unsigned tries;         /* connections made */
+    struct choice *choices; /* [n], owned */
+    uint32_t n;
+    uint64_t prompt, cached, completed; /* tokens */
+    uint64_t text_usec;                 /* time of the last text; 0: none */
+};
+
+/* A new one in x->completion, with the default values of a generate request. NULL: no memory, with x->fault. */
+struct completion *completion_new(struct exchange *x, const struct completion_format *format);
+void completion_free(struct completion *c); /* NULL does nothing */
+
+/* Apply the limits of the client's key, and send the request. 0; negative with x->fault. */
+int completion_start(struct completion *c);
+
+/* Append @f as the last event of a stream. 0 or negative; sets the error message. */
+int completion_put_fault(struct completion *c, struct buf *out, const struct fault *f);
+
+/* A stream was silent for some time: begin it if it has not begun, and ping. */
+void completion_ping(struct completion *c);
+
+/* The model's name in a response. */
+const char *completion_model(const struct completion *c);

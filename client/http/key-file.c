@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/http/key-file.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/conf.h"
+#include "libcommon/error.h"
+#include "libcommon/hex.h"
+#include <fcntl.h>
+#include <sha2.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+static bool valid_name(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 0 && n <= KEY_NAME_MAX &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == n;
+}
+
+static void hash(uint8_t out[static KEY_HASH], const char *text)
+{
+    SHA2_CTX c;
+    SHA256Init(&c);
+    SHA256Update(&c, (const uint8_t *)text, strlen(text));
+    SHA256Final(out, &c);
+}
+
+static const struct key *named(const struct keys *k, const char *name)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (strcmp(k->list[i].name, name) == 0) return &k->list[i];
+    return NULL;
+}
+
+static int read_priority(struct key *key, const char *word)
+{
+    if (!*word) return 0;
+    key->priority = proto_priority_value(word);
+    if (key->priority == PROTO_PRIORITY_UNSET)
+        return error_say(-EINVAL, "'%s' is no priority: interactive or batch", word);
+    return 0;
+}
+
+static int add_line(void *ctx, const char *name, const char *value)
+{
+    struct keys *k = ctx;
+    struct key key = {0};
+    if (!valid_name(name)) return error_say(-EINVAL, "'%s' is not a name of a key", name);
+    if (named(k, name)) return error_say(-EINVAL, "the key '%s' occurs twice", name);
+    if (!hex_read(key.hash, value, KEY_HASH)) return error_say(-EINVAL, "%s: not a hash of 64 digits", name);
+    value += (size_t)2 * KEY_HASH;
+    if (*value && *value != ' ') return error_say(-EINVAL, "%s: not a hash of 64 digits", name);
+    int r = read_priority(&key, value + strspn(value, " "));
+    if (r < 0) return r;
+    struct key *more = reallocarray(k->list, k->n + 1, sizeof(*more));
+    if (!more) return error_origin(-ENOMEM);
+    strcpy(key.name, name);
+    k->list = more;
+    k->list[k->n++] = key;
+    return 0;
+}
+
+int keys_read(struct keys *k, const char *path)
+{
+    struct stat st;
+    *k = (struct keys){0};
+    if (stat(path, &st) < 0) return error_say(-errno, "%s: %s", path, strerror(errno));
+    if (st.st_mode & 027)
+        return error_say(-EPERM, "%s has mode %03o: only its owner may write it and not all users may read it", path,
+                         (unsigned)st.st_mode & 0777);
+    int r = conf_read(path, add_line, k);
+    return r > 0 ? error_say(-ENOENT, "%s: %s", path, strerror(ENOENT)) : r;
+}
+
+void keys_fini(struct keys *k)
+{
+    free(k->list);
+    *k = (struct keys){0};
+}
+
+static bool equal(const uint8_t *a, const uint8_t *b)
+{
+    uint8_t differ = 0;
+    for (size_t i = 0; i < KEY_HASH; i++) differ |= a[i] ^ b[i];
+    return differ == 0;
+}
+
+const struct key *keys_find(const struct keys *k, const char *text)
+{
+    const struct key *found = NULL;
+    uint8_t h[KEY_HASH];
+    hash(h, text);
+    for (size_t i = 0; i < k->n; i++)
+        if (equal(h, k->list[i].hash)) found = &k->list[i];
+    return found;
+}
+
+/* Append @line to the file. */
+static int append(const char *path, const char *line)
+{
+    _cleanup_(closep) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    size_t n = strlen(line);
+    if (fd < 0) return error_say(-errno, "%s: %s", path, strerror(errno));
+    ssize_t done = write(fd, line, n);
+    if (done < 0 || fsync(fd) < 0) return error_say(-errno, "%s: %s", path, strerror(errno));
+    return (size_t)done == n ? 0 : error_say(-ENOSPC, "%s: %s", path, strerror(ENOSPC));
+}
+
+int keys_add(const char *path, const char *name, char text[static KEY_TEXT])
+{
+    uint8_t random[KEY_HASH], h[KEY_HASH];
+    char digits[2 * KEY_HASH + 1], line[KEY_NAME_MAX + 2 * KEY_HASH + 8];
+    struct keys k = {0};
+    if (!valid_name(name))
+        return error_say(-EINVAL, "'%s' is not a name of a key: 1 to %d letters, digits, '-', '_' and '.'", name,
+                         KEY_NAME_MAX);
+    int r = access(path, F_OK) == 0 ? keys_read(&k, path) : 0;
+    if (r == 0 && named(&k, name)) r = error_say(-EEXIST, "%s has a key '%s' already", path, name);
+    keys_fini(&k);
+    if (r < 0) return r;
+    if (getrandom(random, sizeof(random), 0) != sizeof(random)) return error_say(-EIO, "no random numbers");
+    strcpy(text, "hob-");
+    hex_write(text + 4, random, KEY_HASH);
+    hash(h, text);
+    hex_write(digits, h, KEY_HASH);
+    snprintf(line, sizeof(line), "%s = %s\n", name, digits);
+    return append(path, line);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* POST /v1/completions: text without a chat template, or the text between two texts. */
+#include "client/http/fields.h"
+#include "client/http/http-reply.h"
+#include "client/http/http-routes.h"
+#include "client/http/json-body.h"
+#include "client/http/openai-json.h"
+#include "libcommon/error.h"
+#include <string.h>
+
+#define OBJECT "text_completion"
+
+static json_t *choice_of(uint32_t index, json_t *text, const char *reason)
+{
+    return json_pack("{s:o, s:I, s:n, s:s?}", "text", text, "index", (json_int_t)index, "logprobs", "finish_reason",
+                     reason);
+}
+
+static int put_text(struct completion *c, struct buf *out, const struct proto_event *e)
+{
+    return openai_put_chunk(c, out, OBJECT, choice_of(e->index, json_stringn(e->text.data, e->text.len), NULL), NULL);
+}
+
+static int put_end(struct completion *c, struct buf *out, uint32_t index)
+{
+    const char *reason = openai_reason(c->choices[index].reason);
+    return openai_put_chunk(c, out, OBJECT, choice_of(index, json_string(""), reason), NULL);
+}
+
+static int put_close(struct completion *c, struct buf *out)
+{
+    return openai_put_close(c, out, OBJECT);
+}
+
+static int put_whole(struct completion *c, struct buf *out)
+{
+    json_t *choices = json_array();
+    for (uint32_t i = 0; i < c->n; i++) {
+        const struct choice *a = &c->choices[i];
+        json_array_append_new(choices, choice_of(i, openai_text(&a->text), openai_reason(a->reason)));
+    }
+    return reply_put_json(out, openai_object(c, OBJECT, choices, openai_usage(c)));
+}
+
+static const struct completion_format format = {
+    .api = API_OPENAI,
+    .id_prefix = "cmpl-",
+    .text = put_text,
+    .end = put_end,
+    .close = put_close,
+    .whole = put_whole,
+    .ping = ": ping\n\n",
+};
+
+/* A list with one text is that text. */
+static int read_prompt(struct completion *c, const struct field *f, const json_t *v)
+{
+    if (json_is_array(v) && json_array_size(v) == 1) v = json_array_get(v, 0);
+    if (!json_is_string(v)) return field_wrong(c, f, "one string; lists of prompts and token ids are not supported");
+    return field_text(c, f, v);
+}
+
+static int read_best_of(struct completion *c, const struct field *f, const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) == 1 ? 0 : field_refuse(c, f, v);
+}
+
+static const struct field fields[] = {
+    {"prompt", read_prompt, offsetof(struct proto_generate, prompt)},
+    {"suffix", field_text, offsetof(struct proto_generate, infill.suffix)},
+    {"special", field_bool, offsetof(struct proto_generate, special)},
+    {"best_of", read_best_of, 0},
+    {"echo", field_refuse, 0},
+    {0},
+};
+
+/* With a suffix the request is an infill. */
+static int set_type(struct completion *c)
+{
+    struct proto_generate *g = &c->request.gen;
+    if (g->infill.suffix.len == 0) {
+        g->raw = true;
+        if (g->prompt.len > 0) return 0;
+        return fault_set(&c->exchange->fault, 400, "prompt", "'prompt' is missing or empty");
+    }
+    c->request.type = PROTO_INFILL;
+    g->infill.prefix = g->prompt;
+    g->prompt = (struct proto_text){0};
+    return 0;
+}
+
+int route_completions(struct exchange *x)
+{
+    static const struct field *const tables[] = {fields, openai_fields, fields_common, NULL};
+    struct completion *c = completion_new(x, &format);
+    json_t *object = NULL;
+    int r = c ? json_body_read(&object, &x->body, &x->fault) : -ENOMEM;
+    if (r == 0) r = fields_read(c, object, tables);
+    json_decref(object);
+    if (r == 0) r = set_type(c);
+    return r == 0 ? completion_start(c) : r;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Parts of the objects of OpenAI's API. Each function returns a new object, or NULL: no memory. */
+#include "client/http/completion.h"
+#include "client/http/fields.h"
+#include <jansson.h>
+
+extern const struct field openai_fields[]; /* of chat and text completions */
+
+/* "stop" or "length". */
+const char *openai_reason(enum proto_reason r);
+
+json_t *openai_usage(const struct completion *c);
+
+/* A response or a chunk of the type @object with @choices, which is released. @usage may be NULL; it is released. */
+json_t *openai_object(const struct completion *c, const char *object, json_t *choices, json_t *usage);
+
+/* Append a chunk with @choice (released; NULL: no choice) and @usage (released; NULL: none, or null if the client wants
+ * the usage). 0 or -ENOMEM; sets the error message. */
+int openai_put_chunk(const struct completion *c, struct buf *out, const char *object, json_t *choice, json_t *usage);
+
+/* The last chunk with the usage, if the client wants it, and the mark of the end. As openai_put_chunk. */
+int openai_put_close(const struct completion *c, struct buf *out, const char *object);
+
+/* The text in @b. */
+json_t *openai_text(const struct buf *b);

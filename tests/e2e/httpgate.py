@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""A running hob-http, and a client of it that uses nothing but Python's socket and http.client."""
+import http.client
+import json
+import re
+import socket
+import subprocess
+import threading
+
+from conftest import BUILD
+from hobproto import Closed, Peer
+
+HOB_HTTP = BUILD / "client" / "hob-http"
+JSON = {"Content-Type": "application/json"}
+# The begin of a raw request.
+CHAT = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def status(reply):
+    """Of a raw reply."""
+    assert reply.startswith(b"HTTP/1.1 "), reply
+    return int(reply.split()[1])
+
+
+def run_http(home, *args):
+    return subprocess.run([HOB_HTTP, *map(str, args)], env=home.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+
+class Reply:
+    def __init__(self, r):
+        self.status, self.headers, self.body = r.status, r.headers, r.read()
+
+    @property
+    def json(self):
+        assert self.headers["Content-Type"] == "application/json", self.headers
+        return json.loads(self.body)
+
+    def error(self, status, says, param=None):
+        """An error in OpenAI's form."""
+        e = self.json["error"]
+        assert self.status == status and says in e["message"] and set(e) == {"message", "type", "param", "code"}, (self.status, e)
+        assert param is None or e["param"] == param, e
+        return e
+
+
+class Gateway:
+    def __init__(self, home, *args, sockets=None, env=None, listen=("127.0.0.1:0",)):
+        argv = [HOB_HTTP]
+        for address in listen:
+            argv += ["--listen", address]
+        for path in [home.socket] if sockets is None else sockets:
+            argv += ["--socket", path]
+        self.p = home.popen([*argv, *args], env=env or {}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        first = self.p.stderr.readline().decode()
+        m = re.fullmatch(r"hob-http: listening on http://127\.0\.0\.1:(\d+)\n", first)
+        assert m, first + self.p.stderr.read().decode()
+        self.port = int(m[1])
+        threading.Thread(target=self.p.stderr.read, daemon=True).start()
+
+    def connect(self):
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return s
+
+    def http(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def ask(self, method, path, body=None, headers=JSON):
+        c = self.http()
+        c.request(method, path, body=json.dumps(body) if isinstance(body, (dict, list)) else body, headers=headers)
+        r = Reply(c.getresponse())
+        c.close()
+        return r
+
+    def get(self, path, headers={}):
+        return self.ask("GET", path, headers=headers)
+
+    def post(self, path, body, key=None):
+        return self.ask("POST", path, body, headers={**JSON, **({"Authorization": f"Bearer {key}"} if key else {})})
+
+    def chat(self, text="Once upon a time", key=None, **more):
+        body = {"messages": [{"role": "user", "content": text}], "max_tokens": 8, "temperature": 0, **more}
+        return self.post("/v1/chat/completions", body, key)
+
+    def stream(self, path, body):
+        """The events of a stream: pairs of a name (None: without one) and the data."""
+        r = self.post(path, {**body, "stream": True})
+        assert r.status == 200 and r.headers["Content-Type"] == "text/event-stream", (r.status, r.body)
+        return events_of(r.body)
+
+    def raw(self, data):
+        """Send bytes; all that comes back until the server closes the connection."""
+        with self.connect() as s:
+            out = b""
+            try:
+                s.sendall(data)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # the server has closed it, and its reply may still be read
+            try:
+                while piece := s.recv(65536):
+                    out += piece
+            except ConnectionResetError:
+                pass  # the server did not read all
+            return out
+
+
+def events_of(body):
+    found = []
+    for block in body.decode().split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if not lines:
+            continue
+        name = lines[0][7:] if lines[0].startswith("event: ") else None
+        assert lines[-1].startswith("data: ") and len(lines) == (2 if name else 1), lines
+        data = lines[-1][6:]
+        found.append((name, data if data == "[DONE]" else json.loads(data)))
+    return found
+
+
+class Call(Peer):
+    """One connection to a daemon, seen from the daemon."""
+
+    def __init__(self, s):
+        self.s, self.buf = s, b""
+        s.settimeout(60)
+        assert self.recv()["type"] == "hello"
+        self.send({"event": "hello", "version": 1, "features": [], "software": "fake"})
+        self.request = self.recv()
+
+    def event(self, event, **keys):
+        self.send({"event": event, "id": self.request["id"], **keys})
+
+    def ended(self):
+        """Wait until the other side closes the connection."""
+        try:
+            return self.recv() is None
+        except (Closed, ConnectionResetError):
+            return True
+
+
+class FakeDaemon:
+    """Speaks hob-protocol(7) as a test tells it, so that nothing depends on time."""
+
+    def __init__(self, path):
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        self.path = path
+        self.s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.s.bind(str(path))
+        self.s.listen(16)
+        self.s.settimeout(60)
+
+    def call(self):
+        return Call(self.s.accept()[0])
+
+    def close(self):
+        self.s.close()
+        self.path.unlink(missing_ok=True)
+
+
+CHAT_PATH = "/v1/chat/completions"
+DONE = {"reason": "stop", "usage": {"prompt": 5, "cached": 2, "completion": 1}}
+
+
+def begin(fake, stream=True, path=CHAT_PATH, **more):
+    """Send a request; returns the client's socket and the daemon's end."""
+    body = json.dumps({"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "stream": stream, **more}).encode()
+    s = fake.gateway.connect()
+    s.sendall(b"POST %b HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(body), body))
+    return s, fake.call()
+
+
+def rest(s):
+    """The status, the head and the body of the reply."""
+    out = b""
+    while piece := s.recv(65536):
+        out += piece
+    head, _, body = out.partition(b"\r\n\r\n")
+    return int(head.split()[1]), head.decode(), body

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT
+"""POST /v1/messages before the real daemon."""
+import pytest
+from hobproto import Client
+
+MESSAGES = "/v1/messages"
+BODY = {"model": "default", "system": "be brief", "messages": [{"role": "user", "content": "one two"}], "max_tokens": 6, "temperature": 0}
+
+
+def answer(shared):
+    with Client(shared.socket) as c:
+        return c.answer(messages=[{"role": "system", "content": "be brief"}, {"role": "user", "content": "one two"}], max_tokens=6, temperature=0)
+
+
+def test_a_message(gateway, shared):
+    a = answer(shared)
+    parts = [{"type": "text", "text": "be ", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "brief"}]
+    for system in ("be brief", parts):
+        r = gateway.post(MESSAGES, {**BODY, "system": system, "metadata": {"user_id": "x"}, "thinking": {"type": "disabled"}, "tools": []}).json
+        usage = r.pop("usage")
+        assert r.pop("id").startswith("msg_")
+        assert r == {"type": "message", "role": "assistant", "model": "default", "content": [{"type": "text", "text": a.text}],
+                     "stop_reason": "max_tokens", "stop_sequence": None}
+        assert usage["input_tokens"] + usage["cache_read_input_tokens"] == a.usage["prompt"] and usage["output_tokens"] == 6
+
+
+def test_a_stream(gateway, shared):
+    a = answer(shared)
+    events = gateway.stream(MESSAGES, BODY)
+    assert all(name == data["type"] for name, data in events)
+    names = [name for name, _ in events if name != "ping"]
+    assert names[:2] == ["message_start", "content_block_start"] and names[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+    assert set(names[2:-3]) == {"content_block_delta"}
+    assert "".join(d["delta"]["text"] for n, d in events if n == "content_block_delta") == a.text
+    start, end = events[0][1]["message"], events[-2][1]
+    assert start["content"] == [] and start["stop_reason"] is None
+    assert start["usage"]["input_tokens"] + start["usage"]["cache_read_input_tokens"] == a.usage["prompt"]
+    assert end["delta"] == {"stop_reason": "max_tokens", "stop_sequence": None} and end["usage"]["output_tokens"] == 6
+
+
+def test_count_tokens(gateway, shared):
+    """Without the cost of computing them."""
+    body = {k: v for k, v in BODY.items() if k not in ("max_tokens", "temperature")}
+    assert gateway.post(MESSAGES + "/count_tokens", body).json == {"input_tokens": answer(shared).usage["prompt"]}
+
+
+@pytest.mark.parametrize("change,says", [
+    ({"max_tokens": None}, "'max_tokens' is missing"), ({"messages": []}, "'messages'"), ({"messages": None}, "'messages'"),
+    ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "'thinking'"), ({"tools": [{"name": "f"}]}, "'tools'"), ({"n": 2}, "'n'"),
+    ({"messages": [{"role": "system", "content": "x"}]}, "role"), ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'image'"),
+    ({"system": 5}, "system"), ({"stop_sequences": [""]}, "'stop_sequences'")])
+def test_refused(gateway, change, says):
+    r = gateway.post(MESSAGES, {**BODY, **change})
+    e = r.json
+    assert r.status == 400 and e["type"] == "error" and e["error"]["type"] == "invalid_request_error" and says in e["error"]["message"], e

@@ -238,5 +238,24 @@ _hobd() {
     esac
 }
 
+_hob-http() {
+    local words cur prefix before='' option
+    COMPREPLY=()
+    _hob_words
+    _hob_option "-l --listen -s --socket -k --keys --max-body --max-connections --request-timeout"
+    case $option in
+    -s | --socket | -k | --keys) _hob_files; return ;;
+    ?*) return ;;
+    esac
+    case ${#words[@]}:${words[1]}:$cur in
+    *:-*)
+        _hob_offer --listen --socket --keys --max-body --max-connections --request-timeout --verbose --help --version
+        ;;
+    2:*) _hob_offer key ;;
+    3:key:*) _hob_offer add ;;
+    esac
+}
+
 complete -F _hob hob
 complete -F _hobd hobd
+complete -F _hob-http hob-http

@@ -250,3 +250,16 @@ complete -c hobd -n '__hobd_at simulate' -l requests -x -d 'number of requests t
 complete -c hobd -n '__hobd_at simulate' -l caches -d 'compare eviction policies only'
 complete -c hobd -n '__hobd_at bench simulate' -l plot -r -F -d 'write an SVG plot'
 complete -c hobd -n '__hobd_at simulate' -a '(__fish_complete_suffix .jsonl)'
+
+complete -c hob-http -f
+complete -c hob-http -n '__fish_is_first_arg' -a key -d 'make keys of clients'
+complete -c hob-http -n '__fish_seen_subcommand_from key' -a add -d 'make a key'
+complete -c hob-http -s l -l listen -x -d 'address and port'
+complete -c hob-http -s s -l socket -r -F -d 'socket of a hobd'
+complete -c hob-http -s k -l keys -r -F -d 'keys of clients'
+complete -c hob-http -l max-body -x -d 'maximum size of a request'
+complete -c hob-http -l max-connections -x -d 'maximum number of connections'
+complete -c hob-http -l request-timeout -x -d 'maximum time for a request to arrive'
+complete -c hob-http -s v -l verbose -d 'also log each request'
+complete -c hob-http -s h -l help -d 'print the help'
+complete -c hob-http -l version -d 'print the version'

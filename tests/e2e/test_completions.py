@@ -13,6 +13,7 @@ import termios
 
 import pytest
 from conftest import HOB, HOBD, TOP
+from httpgate import HOB_HTTP
 
 DIR = TOP / "packaging" / "completions"
 SHARED = {"model", "quiet", "verbose", "help", "version"}
@@ -180,6 +181,14 @@ def test_bash_offers_the_options_of_hobd(home):
     for command in commands:
         assert {o[2:] for o in bash(home, f"hobd {command} --")} == hobd_options(command), command
     assert bash(home, "hobd --") == bash(home, "hobd serve --")
+
+
+def test_options_of_hob_http(home):
+    told = set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", said(HOB_HTTP, "--help"), re.M))
+    assert {o[2:] for o in bash(home, "hob-http --")} == told and len(told) > 7
+    assert bash(home, "hob-http ") == ["key"] and bash(home, "hob-http key ") == ["add"] and bash(home, "hob-http --listen ") == []
+    if shutil.which("fish"):
+        assert {o[2:] for o in fish(home, "hob-http --")} == told
 
 
 def test_bash_offers_commands_and_models(home, tiny):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from conftest import HOB, HOBD, TOP, Home
+from httpgate import HOB_HTTP
 
 
 def page(name):
@@ -76,7 +77,7 @@ def test_the_example_is_a_configuration(tmp_path):
     assert r.returncode == 1 and re.search(r"^model = (\S+)", text, re.M).group(1) in r.stderr, r.stderr
 
 
-@pytest.mark.parametrize("name", ["hob.1", "hob-models.1", "hobd.8", "hobd.conf.5", "hob-protocol.7"])
+@pytest.mark.parametrize("name", ["hob.1", "hob-http.1", "hob-models.1", "hobd.8", "hobd.conf.5", "hob-protocol.7"])
 def test_the_page_is_well_made(name, tmp_path):
     if not shutil.which("scdoc") or not shutil.which("mandoc"):
         pytest.skip("scdoc or mandoc is not installed")
@@ -143,6 +144,16 @@ def test_a_wrong_key_of_hob_conf_names_the_nearest(tmp_path):
         (conf / "hob.conf").write_text(f"\n{line}\n")
         r = home.hob("hi", check=2)
         assert r.err == f"hob: {conf}/hob.conf:2: {says}\n", r.err
+
+
+def test_every_option_of_hob_http_is_in_the_page():
+    out = subprocess.run([HOB_HTTP, "--help"], capture_output=True, text=True, check=True).stdout
+    told = re.findall(r"^  (?:-\w, |    )--([a-z-]+)", out, re.M)
+    text = section(page("hob-http.1"), "OPTIONS")
+    assert re.findall(r"^(?:\*-\w\*, )?\*--([a-z-]+)\*", text, re.M) == told and len(told) > 7
+    defaults = dict(re.findall(r"--([a-z-]+) .*\(default: ([^)\s]+)\)", out))
+    said = entries(text, r"^(?:\*-\w\*, )?\*--([a-z-]+)\*")
+    assert len(defaults) > 2 and all(default(said[k]) == v for k, v in defaults.items())
 
 
 def test_images_are_not_here_yet(tmp_path):

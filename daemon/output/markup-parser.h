@@ -34,6 +34,27 @@ enum markup_step {
     STEP_STOP, /* the sink ends the answer */
 };
 
+/* The current call. */
+struct parsed_call {
+    bool open, begun; /* begun: CALL_BEGINS was sent */
+    uint32_t index;   /* also the number of calls before it */
+    size_t mark;      /* bytes of @raw that are the mark, or that of the section */
+    struct buf raw;   /* its text, with the marks before it */
+    struct buf name, id;
+    struct buf args; /* to be sent */
+    struct literal literal;
+    struct envelope envelope;
+};
+
+/* The current tagged argument. */
+struct parsed_argument {
+    struct buf key;
+    bool first, begun;
+    bool string;    /* it is a string for sure, which streams */
+    unsigned types; /* that it may have */
+    size_t white;   /* bytes of white space in front that belong to the mark; counts down */
+};
+
 struct markup_parser {
     struct channel_parser base;
     const struct markup_format *format;
@@ -49,24 +70,8 @@ struct markup_parser {
     uint32_t white;              /* bytes of white space between the last mark and the text so far, at most */
     bool in_section, section_used;
 
-    struct {              /* the current call */
-        bool open, begun; /* begun: CALL_BEGINS was sent */
-        uint32_t index;   /* also the number of calls before it */
-        size_t mark;      /* bytes of @raw that are the mark, or that of the section */
-        struct buf raw;   /* its text, with the marks before it */
-        struct buf name, id;
-        struct buf args; /* to be sent */
-        struct literal literal;
-        struct envelope envelope;
-    } call;
-
-    struct { /* the current tagged argument */
-        struct buf key;
-        bool first, begun;
-        bool string;    /* it is a string for sure, which streams */
-        unsigned types; /* that it may have */
-        size_t white;   /* bytes of white space in front that belong to the mark; counts down */
-    } arg;
+    struct parsed_call call;
+    struct parsed_argument arg;
 };
 
 static inline const char *unread(const struct markup_parser *p)

@@ -91,7 +91,7 @@ static void child_write(struct child *c)
     if (c->left == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) child_close(c, CHILD_IN);
 }
 
-/* Read once. 0: no more for now; 1: more may be ready. */
+/* Read once. 0: nothing is ready; 1: more may be ready. */
 static int child_read(struct child *c, int which)
 {
     struct buf *to = which == CHILD_OUT ? &c->result->out : &c->result->err;

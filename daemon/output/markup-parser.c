@@ -121,7 +121,8 @@ static int pass_text(struct markup_parser *p, struct channel_sink *sink)
     bool thinking = p->at == AT_THINKING;
     enum found what;
     size_t end, at = find_mark(p, &what, &end), n = at;
-    bool waits = what != FOUND_NOTHING || (!p->final && (thinking || p->calls || p->fresh));
+    bool junk = p->format->marks_in_text && p->format->markup->junk[0];
+    bool waits = what != FOUND_NOTHING || (!p->final && (thinking || p->calls || p->fresh || junk));
     while (waits && n && at - n < MARK_WHITE_MAX && is_white(unread(p)[n - 1])) n--;
     if (n) {
         int r = send_text(p, thinking ? CHANNEL_THINKING : CHANNEL_ANSWER, n, sink);

@@ -57,6 +57,13 @@ static void expect(const char *name, const char *answer, const char *content, co
     buf_fini(&names);
 }
 
+/* The white space before a mark that is no text goes with it, in whatever pieces the answer comes. */
+static void test_white_space_before_a_mark(void **state)
+{
+    json_auto_t *got = parse_with("plain", NULL, MARKUP_AT_TEXT, "x\n<a>y \n z\n");
+    assert_string_equal(json_string_value(json_object_get(got, "content")), "xy \n z\n");
+}
+
 static void test_text_stays_as_it_is(void **state)
 {
     expect("plain", "  a\n\n<b> {\"c\"} [d]  \n", "  a\n\n<b> {\"c\"} [d]  \n", "", "");
@@ -231,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_stays_as_it_is),
+        cmocka_unit_test(test_white_space_before_a_mark),
         cmocka_unit_test(test_no_tools_no_calls),
         cmocka_unit_test(test_thinking),
         cmocka_unit_test(test_calls_in_text),

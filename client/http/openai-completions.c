@@ -3,7 +3,6 @@
 #include "client/http/fields.h"
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
-#include "client/http/json-body.h"
 #include "client/http/openai-json.h"
 #include "libcommon/error.h"
 #include <string.h>
@@ -91,12 +90,8 @@ static int set_type(struct completion *c)
 
 int route_completions(struct exchange *x)
 {
-    static const struct field *const tables[] = {fields, openai_fields, fields_common, NULL};
-    struct completion *c = completion_new(x, &format);
-    json_t *object = NULL;
-    int r = c ? json_body_read(&object, &x->body, &x->fault) : -ENOMEM;
-    if (r == 0) r = fields_read(c, object, tables);
-    json_decref(object);
+    struct completion *c;
+    int r = openai_read(&c, x, &format, fields);
     if (r == 0) r = set_type(c);
     return r == 0 ? completion_start(c) : r;
 }

@@ -2,6 +2,8 @@
 #include "client/http/openai-json.h"
 #include "client/http/fields.h"
 #include "client/http/http-reply.h"
+#include "client/http/json-body.h"
+#include <errno.h>
 
 #define AT(member) offsetof(struct proto_generate, member)
 
@@ -20,6 +22,19 @@ const struct field openai_fields[] = {
     {"prompt_cache_retention", field_ignore, 0},
     {0},
 };
+
+int openai_read(struct completion **out, struct exchange *x, const struct completion_format *format,
+                const struct field *own)
+{
+    const struct field *const tables[] = {own, openai_fields, fields_common, NULL};
+    struct completion *c = completion_new(x, format);
+    json_t *object = NULL;
+    int r = c ? json_body_read(&object, &x->body, &x->fault) : -ENOMEM;
+    if (r == 0) r = fields_read(c, object, tables);
+    json_decref(object);
+    *out = c;
+    return r;
+}
 
 const char *openai_reason(enum proto_reason r)
 {

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Parts of the objects of OpenAI's API. Each function returns a new object, or NULL: no memory. */
+/* Parts of the requests and objects of OpenAI's API. Each function json_t *() returns a new object, or NULL: no memory.
+ */
 #include "client/http/completion.h"
 #include "client/http/fields.h"
 #include <jansson.h>
 
 extern const struct field openai_fields[]; /* of chat and text completions */
+
+/* A new completion of @x with the fields of its body, by @own and the common tables. 0 with *out; negative with the
+ * fault; -ENOMEM. */
+int openai_read(struct completion **out, struct exchange *x, const struct completion_format *format,
+                const struct field *own);
 
 /* "stop" or "length". */
 const char *openai_reason(enum proto_reason r);

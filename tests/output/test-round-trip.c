@@ -10,8 +10,8 @@
 #include "libcommon/utf8.h"
 #include "tests/output/parsed.h"
 #include "tests/text/markup/own-templates.h"
+#include "tests/text/markup/shared-templates.h"
 #include <cmocka.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,43 +319,27 @@ static void test_own_templates(void **state)
     }
 }
 
-static void read_file(const char *path, struct buf *b)
+struct counts {
+    int with_calls, different;
+};
+
+static void check_shared(void *ctx, const char *name, const struct buf *source)
 {
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    assert_int_equal(buf_reserve(b, 1 << 20), 0);
-    b->len = fread(b->data, 1, 1 << 20, f);
-    fclose(f);
+    struct counts *c = ctx;
+    int equal, bad = check_template(name, source->data, source->len, &equal);
+    if (bad || equal == 0) print_message("%s: %d turns equal, %d different\n", name, equal, bad);
+    c->with_calls += equal > 0;
+    c->different += bad;
 }
 
 /* Templates that write no calls: they are those of models without tools, or leave the calls to the client's text. */
 static void test_shared_templates(void **state)
 {
-    const char *data = getenv("HOB_TEST_DATA");
-    char folder[512], path[1024];
-    snprintf(folder, sizeof(folder), "%s/templates", data && *data ? data : SOURCE_ROOT "/../shared/data");
-    DIR *d = opendir(folder);
-    if (!d) {
-        print_message("skipped: no %s\n", folder);
-        skip();
-    }
-    int with_calls = 0, different = 0;
-    for (struct dirent *e; (e = readdir(d));) {
-        struct buf source = BUF_INIT;
-        int equal;
-        if (!strstr(e->d_name, ".jinja")) continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
-        read_file(path, &source);
-        int bad = check_template(e->d_name, source.data, source.len, &equal);
-        buf_fini(&source);
-        if (bad || equal == 0) print_message("%s: %d turns equal, %d different\n", e->d_name, equal, bad);
-        with_calls += equal > 0;
-        different += bad;
-    }
-    closedir(d);
-    print_message("%d templates write calls\n", with_calls);
-    assert_int_equal(different, 0);
-    assert_true(with_calls >= 46);
+    struct counts c = {0};
+    each_shared_template(check_shared, &c);
+    print_message("%d templates write calls\n", c.with_calls);
+    assert_int_equal(c.different, 0);
+    assert_true(c.with_calls >= 46);
 }
 
 int main(void)

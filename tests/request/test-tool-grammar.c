@@ -14,9 +14,9 @@
 #include "libcommon/error.h"
 #include "tests/output/parsed.h"
 #include "tests/text/markup/own-templates.h"
+#include "tests/text/markup/shared-templates.h"
 #include "tests/text/tiny-tokenizer.h"
 #include <cmocka.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,41 +169,26 @@ static void each_form_is_read_back(void **state)
     tokenizer_free(k);
 }
 
-static void read_file(const char *path, struct buf *b)
+struct shared {
+    struct tokenizer *tokenizer;
+    json_t *tools;
+    int with_calls;
+};
+
+static void check_shared(void *ctx, const char *name, const struct buf *source)
 {
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    assert_int_equal(buf_reserve(b, 1 << 20), 0);
-    b->len = fread(b->data, 1, 1 << 20, f);
-    fclose(f);
+    struct shared *x = ctx;
+    x->with_calls += check_template(name, source->data, source->len, x->tokenizer, x->tools);
 }
 
 static void real_templates(void **state)
 {
-    const char *data = getenv("HOB_TEST_DATA");
-    char folder[512], path[1024];
-    snprintf(folder, sizeof(folder), "%s/templates", data && *data ? data : SOURCE_ROOT "/../shared/data");
-    DIR *d = opendir(folder);
-    if (!d) {
-        print_message("skipped: no %s\n", folder);
-        skip();
-    }
-    struct tokenizer *k = new_tokenizer();
-    json_t *tools = tools_of(two_tools);
-    int with_calls = 0;
-    for (struct dirent *e; (e = readdir(d));) {
-        struct buf source = BUF_INIT;
-        if (!strstr(e->d_name, ".jinja")) continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
-        read_file(path, &source);
-        with_calls += check_template(e->d_name, source.data, source.len, k, tools);
-        buf_fini(&source);
-    }
-    closedir(d);
-    json_decref(tools);
-    tokenizer_free(k);
-    print_message("%d templates with calls\n", with_calls);
-    assert_true(with_calls >= 46);
+    struct shared x = {.tokenizer = new_tokenizer(), .tools = tools_of(two_tools)};
+    each_shared_template(check_shared, &x);
+    json_decref(x.tools);
+    tokenizer_free(x.tokenizer);
+    print_message("%d templates with calls\n", x.with_calls);
+    assert_true(x.with_calls >= 46);
 }
 
 /* A schema that cannot be enforced: the message has tool and place. */

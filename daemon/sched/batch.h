@@ -13,6 +13,7 @@ struct step {
     uint32_t n_out, n_decode, n_prefill; /* parts of the batch; requests that can decode; requests that need prefill */
     uint32_t tokens;                     /* tokens left for prefill */
     uint32_t user;                       /* user of the first ready request */
+    uint32_t part;                       /* the request of which an express step computes a part; SCHED_NONE: none */
     bool shared;                         /* requests of several users have tokens to compute */
     uint64_t least_decode, most_prefill; /* smallest account of a user that decodes, largest of one that prefills */
     bool is_short;                       /* only t->tokens limit the prefill */

@@ -151,7 +151,14 @@ static bool yields_to_first_token(const struct decision *d, const struct sched_r
     uint32_t kept = sched_kept(r_usage);
     return is_first_token(d, by) && (!is_first_token(d, r) || r_usage->firsts > 1) && kept > by_usage->slots &&
            (kept > 1 || d->slots_most < by_usage->slots + 2) &&
-           d->s->users[r->user].served + d->c->quantum >= d->s->users[by->user].served;
+           d->s->users[r->user].served + d->c->express_lead >= d->s->users[by->user].served;
+}
+
+/* True if @r is the only answer of its user, and the user of @by has a slot as well. */
+static bool is_only_answer(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
+{
+    return r->decoding && !r->redone && !d->memory_short && sched_kept(&d->x.usage[r->user]) <= 1 &&
+           d->x.usage[by->user].slots;
 }
 
 /* The reason for which the running request @r may be preempted for @by. SCHED_START: it may not. */
@@ -163,7 +170,8 @@ static enum sched_reason preempt_reason(const struct decision *d, const struct s
     if (r->user == by->user) return r->class > by->class ? SCHED_CLASS : SCHED_START;
     if (!r->redone && yields_to_first_token(d, r, by)) return SCHED_EVEN;
     if (!has_progressed(d, r)) return SCHED_START;
-    if (r_account >= by_account + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
+    bool ahead = r_account >= by_account + d->c->quantum && is_quantum_over(d, r);
+    if (ahead && !is_only_answer(d, r, by)) return SCHED_QUANTUM;
     if (r_account >= by_account && sched_kept(r_usage) >= by_usage->slots + 2) return SCHED_EVEN;
     if (yields_to_first_token(d, r, by)) return SCHED_EVEN;
     return SCHED_START;

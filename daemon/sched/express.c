@@ -3,7 +3,6 @@
 #include "daemon/sched/batch.h"
 #include <string.h>
 
-#define NEAR_SHARE   8   /* an account is among the smallest if it is larger by at most this part of a quantum */
 #define EXPRESS_GAIN 1.5 /* an express step must be shorter by at least this factor, unless others are short too */
 
 double sched_some_ms(const struct step *t, double ratio)
@@ -31,7 +30,7 @@ static uint64_t least_served(const struct step *t)
 }
 
 /* Choose first tokens of users whose account is at most @most, those first that lack the fewest tokens, as many as
- * @most_ms allow and at least one. Returns their load. */
+ * @most_ms allow and at least one, or a part of its prompt. Returns their load. */
 static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t most, double most_ms)
 {
     const struct sched_state *s = t->s;
@@ -44,11 +43,17 @@ static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t mos
         if (is_express(t, r) && s->users[r->user].served <= most)
             heap[n++] = (struct sched_item){r->known - r->computed, r->arrival, i};
     }
+    t->part = SCHED_NONE;
     for (sched_heap_make(heap, n); n; n = sched_heap_pop(heap, n)) {
         struct sched_load more = load;
         more.prefill += (uint32_t)heap->key;
         if (more.prefill > t->c->batch_tokens) break;
-        if (load.prefill && sched_time_of(&t->b->time, &more) > most_ms) break;
+        bool is_long = sched_time_of(&t->b->time, &more) > most_ms;
+        if (is_long && load.prefill) break;
+        if (is_long && heap->key > t->c->express_part) {
+            more.prefill = t->c->express_part;
+            t->part = heap->index;
+        }
         load = more;
         chosen[heap->index] = true;
         t->x.usage[s->reqs[heap->index].user].n = 1;
@@ -78,22 +83,20 @@ static void choose_own(struct step *t, bool *chosen, double most_ms, struct sche
     }
 }
 
-/* Choose a decode token of the other user with the smallest account, if that is at most @near. */
-static void choose_other(const struct step *t, bool *chosen, uint64_t near, struct sched_load *load)
+/* Choose a decode token of another user whose account is at most @most: the one that was not in a batch for the longest
+ * time. */
+static void choose_other(const struct step *t, bool *chosen, uint64_t most, struct sched_load *load)
 {
     const struct sched_state *s = t->s;
-    struct sched_item best = {.key = near + 1};
-    uint64_t last_step = 0;
+    struct sched_item best = {.index = SCHED_NONE};
     for (uint32_t i = 0; i < s->n && load->prefill + load->decode < t->c->batch_tokens; i++) {
         const struct sched_req *r = &s->reqs[i];
-        const struct sched_item x = {s->users[r->user].served, r->arrival, i};
-        if (t->x.usage[r->user].n || !sched_is_ready(r) || !sched_decodes(r) || x.key > best.key) continue;
-        if (x.key == best.key && (x.key > near || r->last_step > last_step)) continue;
-        if (x.key == best.key && r->last_step == last_step && x.tie > best.tie) continue;
-        best = x;
-        last_step = r->last_step;
+        const struct sched_item x = {r->last_step, r->arrival, i};
+        if (t->x.usage[r->user].n || s->users[r->user].served > most || !sched_is_ready(r) || !sched_decodes(r))
+            continue;
+        if (best.index == SCHED_NONE || sched_item_less(&x, &best)) best = x;
     }
-    if (best.key > near) return;
+    if (best.index == SCHED_NONE) return;
     load->decode++;
     chosen[best.index] = true;
 }
@@ -101,18 +104,20 @@ static void choose_other(const struct step *t, bool *chosen, uint64_t near, stru
 void sched_express(struct step *t)
 {
     bool *chosen = t->x.done;
-    uint64_t least = least_served(t);
+    uint64_t most = least_served(t) + t->c->express_lead;
     double most_ms = sched_some_ms(t, t->c->express_ratio), all = sched_time_of(&t->b->time, t->load);
     memset(t->x.usage, 0, t->s->n_users * sizeof(*t->x.usage));
-    struct sched_load load = choose_first(t, chosen, least + t->c->quantum, most_ms);
+    struct sched_load load = choose_first(t, chosen, most, most_ms);
     if (!load.prefill) return;
     choose_own(t, chosen, most_ms, &load);
-    choose_other(t, chosen, least + t->c->quantum / NEAR_SHARE, &load);
+    choose_other(t, chosen, most, &load);
     bool is_short = t->b->short_left && all > sched_some_ms(t, t->c->short_ratio);
     double gain = is_short ? 1 : EXPRESS_GAIN;
     if (gain * sched_time_of(&t->b->time, &load) > all) return;
     *t->load = (struct sched_load){.express = true};
     t->n_out = 0;
-    for (uint32_t i = 0; i < t->s->n; i++)
-        if (chosen[i]) sched_batch_add(t, i, t->s->reqs[i].known - t->s->reqs[i].computed);
+    for (uint32_t i = 0; i < t->s->n; i++) {
+        const struct sched_req *r = &t->s->reqs[i];
+        if (chosen[i]) sched_batch_add(t, i, i == t->part ? t->c->express_part : r->known - r->computed);
+    }
 }

@@ -26,11 +26,12 @@
  * It preempts a running request of another user
  *   - if that user has at least two slots more and no smaller account: at once, so that slots are shared evenly;
  *   - if it lacks at most config.express_tokens of its prompt and the running request does not, or is one of several of
- *     that user that do, and that user has more slots and an account that is at most a quantum smaller: at once,
+ *     that user that do, and that user has more slots and an account that is at most express_lead smaller: at once,
  * because it needs the slot for a step or two. A user's only slot is taken in this way only if no user has two slots
  * more than the waiting one;
  *   - if the account of that user is larger by at least a quantum: after the running request has received a quantum in
- *     its slot, so that service is shared evenly.
+ *     its slot, so that service is shared evenly. Unless memory is short, this does not take the only answer of a user
+ *     for one that has a slot: at one token a step it does not get further ahead, and it would stop and go.
  * Here one slot of a running request that lacks at most config.express_tokens of its prompt does not count as that
  * user's, because it is needed for a step or two. Of the users with too many slots, the one with the most loses one. A
  * running request whose reader has been slow for config.yield_ms may always be preempted.
@@ -51,7 +52,7 @@
  * began to wait. After that no request starts before it.
  *
  * Bound. While a user has a waiting request that could run, the account of no other user grows beyond that user's
- * account by more than sched_lead_max().
+ * account by more than sched_lead_max(), unless that other user has only one answer and the waiting one has a slot.
  *
  * Batch. A step decodes one token of each decoding request and adds prefill, up to limits of tokens and of estimated
  * time (step-time.h). A first token that is nearly ready does not wait for a long batch: see config.express_tokens.
@@ -91,16 +92,19 @@ struct sched_config {
     double behind_ratio;
     double behind_least;
     /* Express steps. While several users have tokens to compute, every second step may compute only first tokens: those
-     * of requests that lack at most express_tokens tokens of their prompt, of users with small accounts. Those that
-     * lack the fewest come first, as many as take express_ratio * (the time to decode one token of one request), at
-     * least one. The step also decodes answers of their users within this time, at least one token, and one token of
-     * the user with the smallest account. */
+     * of requests that lack at most express_tokens tokens of their prompt, of users whose account exceeds the smallest
+     * one by at most express_lead units. Those that lack the fewest come first, as many as take express_ratio * (the
+     * time to decode one token of one request), at least one; of one that alone takes longer, express_part tokens. The
+     * step also decodes answers of their users within this time, at least one token, and one token of another such
+     * user: those first that were not in a batch for the longest time. */
     uint32_t express_tokens;
     double express_ratio;
+    uint32_t express_lead;
+    uint32_t express_part;
     /* Short steps. After an express step the next first token is likely to come soon. So the next short_steps other
-     * steps compute at most short_tokens tokens, half of them of prompts, while several users have tokens to compute
-     * and a whole batch takes more than short_ratio * (the time to decode one token of one request). Where many tokens
-     * take hardly longer than one, no step is short. */
+     * steps compute at most short_tokens tokens, a third of them of prompts, the others in turn for each user that
+     * decodes, while several users have tokens to compute and a whole batch takes more than short_ratio * (the time to
+     * decode one token of one request). Where many tokens take hardly longer than one, no step is short. */
     uint32_t short_steps;
     uint32_t short_tokens;
     double short_ratio;
@@ -197,7 +201,8 @@ struct sched_action {
 uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const struct sched_state *s, void *scratch,
                       struct sched_action *out);
 
-/* Maximum difference, in units, between any account and that of a user with a waiting request that could run:
+/* Maximum difference, in units, between any account and that of a user with a waiting request that could run and, if
+ * the other user has only one answer, without a slot:
  * (parallel + 2) quanta and the service of two steps. @longest: tokens of the longest request if preemptions can
  * discard tokens, which adds two slots that compute all of them again; 0: they cannot. @blocks_short: blocks can be
  * short, which adds the patience and two longer quanta. */

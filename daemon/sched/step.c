@@ -175,7 +175,27 @@ static void speculate(struct step *t)
 
 /* --- short steps --- */
 
-/* Replace the batch by some tokens of it. Half of them are those of prompts. */
+/* Move @k items to the front: of each user in turn the one that was not in a batch for the longest time. */
+static void spread(struct step *t, uint32_t k)
+{
+    struct sched_item *items = t->x.items;
+    const struct sched_req *reqs = t->s->reqs;
+    struct sched_usage *usage = t->x.usage;
+    memset(usage, 0, t->s->n_users * sizeof(*usage));
+    for (uint32_t i = 0; i < k; i++) {
+        uint32_t best = i;
+        for (uint32_t j = i + 1; j < t->n_decode; j++) {
+            uint32_t a = usage[reqs[items[j].index].user].n, b = usage[reqs[items[best].index].user].n;
+            if (a < b || (a == b && sched_item_less(&items[j], &items[best]))) best = j;
+        }
+        const struct sched_item x = items[best];
+        items[best] = items[i];
+        items[i] = x;
+        usage[reqs[x.index].user].n++;
+    }
+}
+
+/* Replace the batch by some tokens of it. A third of them are those of prompts. */
 static void shorten(struct step *t)
 {
     const struct sched_config *c = t->c;
@@ -185,8 +205,8 @@ static void shorten(struct step *t)
     *t->load = (struct sched_load){0};
     gather(t);
     t->tokens = c->short_tokens;
-    uint32_t room = t->n_prefill ? t->tokens / 2 : t->tokens, n = t->n_decode < room ? t->n_decode : room;
-    select_first(t->x.items, t->n_decode, n);
+    uint32_t room = t->n_prefill ? t->tokens - t->tokens / 3 : t->tokens, n = t->n_decode < room ? t->n_decode : room;
+    spread(t, n);
     for (uint32_t i = 0; i < n; i++) sched_batch_add(t, t->x.items[i].index, 1);
     t->tokens -= n;
     t->is_short = true;

@@ -181,6 +181,26 @@ static void test_even_slots_without_first_tokens(void **state)
     assert_action(&t, 1, 2, SCHED_START);
 }
 
+/* The only answer of a user who is ahead goes on while the waiting user has a slot; not without one, nor if it is one
+ * of two. */
+static void test_only_answer(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    t.users[0].served = 7000 + t.c.quantum;
+    t.users[1].served = 7000;
+    t.users[0].waited = t.users[1].waited = true;
+    add_decoding(&t, 0)->spent = t.c.quantum;
+    add_decoding(&t, 1)->spent = 0;
+    add(&t, 1, false);
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+    t.reqs[1].user = 0;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 1, 2, SCHED_START);
+}
+
 /* Slots are shared evenly but for one; all are taken, and user 1 waits for a first token that lacks @lacks tokens. */
 static void wait_for_first_token(struct table *t, uint32_t lacks)
 {
@@ -193,8 +213,7 @@ static void wait_for_first_token(struct table *t, uint32_t lacks)
     decide(t);
 }
 
-/* A slot for a step or two is not waited for until one comes free; but a user with less service by a quantum keeps its
- * own. */
+/* A slot for a step or two is not waited for until one comes free; but a user with much less service keeps its own. */
 static void test_first_token_at_once(void **state)
 {
     struct table t;
@@ -205,7 +224,7 @@ static void test_first_token_at_once(void **state)
     wait_for_first_token(&t, 33);
     assert_int_equal(t.n_out, 0);
     wait_for_first_token(&t, 1);
-    t.users[0].served = 7000 - t.c.quantum;
+    t.users[0].served = 7000 - t.c.express_lead;
     decide(&t);
     assert_int_equal(t.n_out, 2);
     t.users[0].served--;
@@ -573,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_even_slots_at_once),
         cmocka_unit_test(test_even_slots_of_the_most),
         cmocka_unit_test(test_even_slots_without_first_tokens),
+        cmocka_unit_test(test_only_answer),
         cmocka_unit_test(test_first_token_at_once),
         cmocka_unit_test(test_first_token_spares_the_only_answer),
         cmocka_unit_test(test_first_token_keeps_slot),

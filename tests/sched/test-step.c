@@ -188,7 +188,7 @@ static void test_first_tokens_alone(void **state)
     assert_run(&t, 1, 20, 1, true);
     assert_run(&t, 2, 21, 1, true);
     assert_true(t.load.express);
-    t.users[0].served = t.c.quantum;
+    t.users[0].served = t.c.express_lead + 1;
     step(&t);
     assert_int_equal(t.n_out, 2);
     assert_run(&t, 0, 20, 1, true);
@@ -198,7 +198,7 @@ static void test_first_tokens_alone(void **state)
     step(&t);
     assert_true(t.n_out > 20 && !t.load.express);
     t.b.express = false;
-    t.users[1].served = t.c.quantum + 1;
+    t.users[1].served = t.c.express_lead + 1;
     step(&t);
     assert_true(t.n_out > 20 && !t.load.express);
     t.users[1].served = 0;
@@ -228,9 +228,10 @@ static void test_express_is_short(void **state)
     assert_run(&t, 2, 25, 1, true);
     assert_run(&t, 3, 26, 1, true);
     t.reqs[23].paused = true;
-    step(&t); /* one of 20 tokens takes longer, but none is shorter */
+    step(&t); /* one of 20 tokens takes longer: a part of it */
     assert_true(t.load.express);
-    assert_int_equal(t.load.prefill, 20);
+    assert_int_equal(t.load.prefill, t.c.express_part);
+    assert_false(t.out[t.n_out - 1].logits);
     assert_int_equal(t.load.decode, 1);
 }
 
@@ -251,8 +252,8 @@ static void test_short_steps(void **state)
     for (uint32_t n = 1; n <= t.c.short_steps; n++) {
         step(&t);
         assert_false(t.load.express);
-        assert_int_equal(t.load.decode, t.c.short_tokens / 2);
-        assert_int_equal(t.load.prefill, t.c.short_tokens / 2);
+        assert_int_equal(t.load.decode, t.c.short_tokens - t.c.short_tokens / 3);
+        assert_int_equal(t.load.prefill, t.c.short_tokens / 3);
         for (uint32_t i = 0; i < t.n_out; i++) t.reqs[t.out[i].index].last_step = n;
         for (uint32_t i = 0; i < 20 && n >= 5; i++) assert_true(n - t.reqs[i].last_step < 5);
         sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 0);
@@ -269,6 +270,23 @@ static void test_short_steps(void **state)
     t.b.time.ms[SCHED_TIME_FIXED] = 100; /* a few more tokens take hardly longer */
     step(&t);
     assert_int_equal(t.load.decode, 20);
+}
+
+/* In a short step users decode in turn, so that none waits for another's many answers. */
+static void test_short_steps_spread(void **state)
+{
+    struct table t;
+    table_init(&t, 512);
+    t.b.time.ms[SCHED_TIME_FIXED] = 4;
+    for (int i = 0; i < 20; i++) add(&t, 0, 7, 8, true)->last_step = 1;
+    for (uint32_t u = 1; u < 3; u++) add(&t, u, 7, 8, true)->last_step = 9;
+    t.b.express = true;
+    t.b.short_left = 1;
+    step(&t);
+    assert_int_equal(t.n_out, t.c.short_tokens);
+    uint32_t of[3] = {0};
+    for (uint32_t i = 0; i < t.n_out; i++) of[t.reqs[t.out[i].index].user]++;
+    assert_true(of[0] == t.c.short_tokens - 2 && of[1] == 1 && of[2] == 1);
 }
 
 /* Where there is no room for a block of prompt beside the decoding, it gets one every few steps. */
@@ -377,14 +395,15 @@ static void random_table(struct table *t)
     }
 }
 
-/* First tokens alone: each with all that its prompt lacks, of its user's answers some, and of another user's one. */
+/* First tokens alone: each with all that its prompt lacks, or one with a part; of its user's answers some, and of
+ * another user's one. */
 static void check_express(const struct table *t)
 {
     bool first[4] = {false};
     uint32_t others[4] = {0};
     for (uint32_t i = 0; i < t->n_out; i++) {
         const struct sched_req *r = &t->reqs[t->out[i].index];
-        assert_true(t->out[i].logits);
+        assert_true(t->out[i].logits || (t->out[i].n == t->c.express_part && t->load.prefill == t->c.express_part));
         if (r->decoding) continue;
         first[r->user] = true;
         assert_true(t->out[i].n <= t->c.express_tokens);
@@ -427,7 +446,8 @@ static void check(const struct table *t)
         *(r->decoding ? &can_decode : &can_prefill) += 1;
         if (t->load.express) continue;
         for (uint32_t k = 0; r->decoding && !in[i] && k < t->s.n; k++)
-            if (in[k] && t->reqs[k].decoding) assert_true(t->reqs[k].last_step <= r->last_step);
+            if (in[k] && t->reqs[k].decoding && (!t->b.short_left || t->reqs[k].user == r->user))
+                assert_true(t->reqs[k].last_step <= r->last_step);
     }
     assert_true(tokens <= t->c.batch_tokens);
     assert_int_equal(decode, t->load.decode);
@@ -542,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_first_tokens_alone),
         cmocka_unit_test(test_express_is_short),
         cmocka_unit_test(test_short_steps),
+        cmocka_unit_test(test_short_steps_spread),
         cmocka_unit_test(test_prefill_never_starves),
         cmocka_unit_test(test_prefill_never_starves_of_tokens),
         cmocka_unit_test(test_prefill_by_account),

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_MAX = 40, WHITE_MAX = 2 };
+enum { ID_MAX = 40, WHITE_MAX = 2, WHITE_BARE_MAX = 64 };
 
 /* While an expression is made. */
 struct making {
@@ -29,8 +29,17 @@ static expr_t set_of(struct making *m, const char *characters)
     return expr_byte_set(m->b, set);
 }
 
+/* A call in a free answer that is told from other JSON only by its name, so that it begins as the model likes. */
+static bool is_bare(const struct making *m)
+{
+    const struct markup_calls *c = &m->t->markup->calls;
+    return m->t->part == TOOL_CALLS_REST && c->form == MARKUP_ENVELOPE &&
+           (*c->text_name || (mark_is_blank(c->section_begin) && mark_is_blank(c->call_begin)));
+}
+
 static expr_t white(struct making *m)
 {
+    if (is_bare(m)) return expr_repeat(m->b, set_of(m, " \n\t\r"), 0, WHITE_BARE_MAX);
     return expr_repeat(m->b, set_of(m, " \n"), 0, WHITE_MAX);
 }
 
@@ -79,7 +88,8 @@ static expr_t quoted(struct making *m, const char *s)
 /* KEY: VALUE of an object. */
 static expr_t member(struct making *m, const char *key, expr_t value)
 {
-    expr_t parts[] = {quoted(m, key), bytes(m, ":"), optional(m, bytes(m, " ")), value};
+    expr_t space = is_bare(m) ? white(m) : optional(m, bytes(m, " "));
+    expr_t parts[] = {quoted(m, key), bytes(m, ":"), space, value};
     return expr_seq(m->b, parts, 4);
 }
 
@@ -90,7 +100,7 @@ static expr_t object(struct making *m, expr_t members)
 
 static expr_t comma(struct making *m)
 {
-    return expr_seq(m->b, (expr_t[]){bytes(m, ","), white(m)}, 2);
+    return expr_seq(m->b, (expr_t[]){is_bare(m) ? white(m) : expr_empty(m->b), bytes(m, ","), white(m)}, 3);
 }
 
 static expr_t id_text(struct making *m, bool index)

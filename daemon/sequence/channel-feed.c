@@ -50,10 +50,23 @@ int channel_feed(struct channel_parser *p, struct detok *d, const struct tokeniz
     return r;
 }
 
+struct counter {
+    struct channel_sink base;
+    uint32_t ended;
+};
+
+static int count_call(struct channel_sink *s, const struct channel_call *call)
+{
+    if (call->step == CALL_ENDS) ((struct counter *)s)->ended++;
+    return 0;
+}
+
 int channel_reader_feed(struct channel_reader *r, int32_t id)
 {
-    struct channel_sink none = {.text = no_text};
-    return channel_feed(r->parser, &r->detok, r->tokenizer, id, &none);
+    struct counter c = {.base = {.text = no_text, .call = count_call}};
+    int e = channel_feed(r->parser, &r->detok, r->tokenizer, id, &c.base);
+    r->ended += c.ended;
+    return e;
 }
 
 bool channel_reader_is_at(const struct channel_reader *r, const char *channel)

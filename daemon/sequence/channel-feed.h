@@ -12,6 +12,7 @@ struct channel_reader {
     const struct tokenizer *tokenizer;
     struct channel_parser *parser;
     struct detok detok;
+    uint32_t ended; /* calls */
 };
 
 /* @f must outlive the reader. 0; -ENOMEM, and @r is {0}. */

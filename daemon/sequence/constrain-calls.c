@@ -15,10 +15,19 @@ struct constrain_calls {
     struct grammar_state *st; /* in a call; NULL: free text */
     struct tokens past;       /* all tokens so far, for a rollback; their ends are not used */
     bool broken;              /* there was no memory */
-    uint64_t *mask;           /* [token_trie_words] scratch */
+    uint64_t *mask; /* [token_trie_words] in free text the tokens that may come once n_refused is at its most */
     int32_t refused[REFUSED_MAX];
     uint32_t n_refused;
 };
+
+/* Is @r in a call for sure? 1, 0 or -ENOMEM. */
+static int is_in_call(const struct channel_reader *r)
+{
+    struct buf text = BUF_INIT;
+    int e = r->parser->ops->call_text ? r->parser->ops->call_text(r->parser, &text) : 0;
+    buf_fini(&text);
+    return e;
+}
 
 /* The call that @r has entered, if it has: the grammar reads the text behind its mark. 1: *out is the place, which the
  * caller owns; 0: there is none; -EAGAIN: the grammar does not allow that text; -errno. */
@@ -41,19 +50,29 @@ static int enter(const struct constrain_calls *x, const struct channel_reader *r
     return e;
 }
 
-/* In free text. */
+/* Token @id in free text. 0, and the caller owns *r, the reader behind it, and *st, the call that it enters, or NULL;
+ * -EAGAIN: it would enter a call that the grammar does not allow; -ENOMEM. */
+static int try_free(const struct constrain_calls *x, int32_t id, struct channel_reader *r, struct grammar_state **st)
+{
+    *st = NULL;
+    int e = channel_reader_clone(r, &x->reader);
+    if (e < 0) return e;
+    e = channel_reader_feed(r, id);
+    if (e == 0) e = enter(x, r, st);
+    if (e == 0 && r->ended != x->reader.ended && (e = is_in_call(&x->reader)) == 0) e = -EAGAIN; /* a whole call */
+    if (e < 0) {
+        *st = grammar_state_free(*st);
+        channel_reader_fini(r);
+    }
+    return e < 0 ? e : 0;
+}
+
 static int read_free(struct constrain_calls *x, int32_t id)
 {
     struct channel_reader r;
-    struct grammar_state *st = NULL;
-    int e = channel_reader_clone(&r, &x->reader);
-    if (e == 0) e = channel_reader_feed(&r, id);
-    if (e == 0) e = enter(x, &r, &st);
-    if (e == -EAGAIN && x->n_refused == REFUSED_MAX) e = 0; /* it is a malformed call, which becomes text */
-    if (e < 0) {
-        channel_reader_fini(&r);
-        return e;
-    }
+    struct grammar_state *st;
+    int e = try_free(x, id, &r, &st);
+    if (e < 0) return e;
     channel_reader_fini(&x->reader);
     x->reader = r;
     x->st = st;
@@ -87,13 +106,45 @@ static int apply(struct logits_processor *p, struct logits_row *row, const struc
     if (!x->st && !x->n_refused) return 0;
     float *logits = logits_write(row);
     for (uint32_t i = 0; i < x->n_refused; i++) logits[x->refused[i]] = -INFINITY;
-    if (!x->st) return 0;
-    memset(x->mask, 0, words * sizeof(*x->mask));
-    int r = grammar_state_mask(x->st, x->c.trie, x->mask);
-    if (r < 0) return r;
+    if (!x->st && x->n_refused < REFUSED_MAX) return 0;
+    if (x->st) {
+        memset(x->mask, 0, words * sizeof(*x->mask));
+        int r = grammar_state_mask(x->st, x->c.trie, x->mask);
+        if (r < 0) return r;
+    }
     for (uint32_t i = 0; i < row->vocab; i++)
         if (i / 64 >= words || !(x->mask[i / 64] >> (i & 63) & 1)) logits[i] = -INFINITY;
     return 0;
+}
+
+/* Adds @id to the mask if it may come in free text. 0 or -ENOMEM. */
+static int add_free(struct constrain_calls *x, int32_t id)
+{
+    struct channel_reader r;
+    struct grammar_state *st;
+    int e = try_free(x, id, &r, &st);
+    if (e == -EAGAIN) return 0;
+    if (e < 0) return e;
+    x->mask[id >> 6] |= UINT64_C(1) << (id & 63);
+    channel_reader_fini(&r);
+    grammar_state_free(st);
+    return 0;
+}
+
+/* The model insists on a call that the grammar does not allow: fills the mask with the single characters and the ends
+ * that may come, few enough to be tried one by one. 0 or -ENOMEM. */
+static int limit_choice(struct constrain_calls *x)
+{
+    const struct token_trie *t = x->c.trie;
+    int r = 0;
+    memset(x->mask, 0, token_trie_words(t) * sizeof(*x->mask));
+    for (uint32_t i = 0; r == 0 && i < t->n_ends; i++) r = add_free(x, t->ends[i]);
+    for (uint32_t id = 0; r == 0 && id < t->vocab; id++) {
+        size_t len;
+        const char *s = token_trie_text(t, (int32_t)id, &len);
+        if (s && len == 1 && *s > ' ' && *s < 0x7f) r = add_free(x, (int32_t)id);
+    }
+    return r;
 }
 
 static int accept(struct logits_processor *p, int32_t id)
@@ -101,8 +152,14 @@ static int accept(struct logits_processor *p, int32_t id)
     struct constrain_calls *x = (struct constrain_calls *)p;
     if (x->broken) return -ENOMEM;
     int r = read(x, id);
-    if (r == -EAGAIN && x->n_refused < REFUSED_MAX) x->refused[x->n_refused++] = id;
-    return r;
+    if (r != -EAGAIN) return r;
+    if (x->n_refused == REFUSED_MAX) return error_say(-EDOM, "no token of the model can continue the answer");
+    x->refused[x->n_refused++] = id;
+    if (x->n_refused == REFUSED_MAX && limit_choice(x) < 0) {
+        x->n_refused--;
+        return -ENOMEM;
+    }
+    return -EAGAIN;
 }
 
 static int start(struct constrain_calls *x)
@@ -122,12 +179,7 @@ static void rollback(struct logits_processor *p, size_t n)
     struct tokens past = x->past;
     x->past = (struct tokens){0};
     x->broken = start(x) < 0;
-    for (size_t i = 0; i + n < past.n && !x->broken; i++) {
-        int r = read(x, past.ids[i]);
-        while (r == -EAGAIN && x->n_refused < REFUSED_MAX) x->n_refused++; /* it was taken then */
-        if (r == -EAGAIN) r = read(x, past.ids[i]);
-        x->broken = r < 0;
-    }
+    for (size_t i = 0; i + n < past.n && !x->broken; i++) x->broken = read(x, past.ids[i]) < 0;
     tokens_fini(&past);
 }
 
@@ -175,6 +227,7 @@ static int clone(const struct logits_processor *p, struct logits_processor **out
     x->broken = from->broken;
     memcpy(x->refused, from->refused, sizeof(x->refused));
     x->n_refused = from->n_refused;
+    memcpy(x->mask, from->mask, token_trie_words(x->c.trie) * sizeof(*x->mask));
     *out = &x->base;
     return 0;
 }

@@ -191,6 +191,33 @@ static void real_templates(void **state)
     assert_true(x.with_calls >= 46);
 }
 
+/* A free answer may begin a call without marks as programs write JSON. */
+static void bare_calls_have_any_white_space(void **state)
+{
+    static const char *const texts[] = {
+        "{\n    \"name\": \"look\",\n    \"arguments\": {\"city\": \"x\"}\n}",
+        "{\t\"name\":   \"look\"\r\n, \"arguments\":{\"city\":\"x\"}}",
+    };
+    struct tokenizer *k = new_tokenizer();
+    struct token_trie *trie;
+    struct family f;
+    json_t *tools = tools_of(two_tools);
+    family_init(&f, own_template("bare"), strlen(own_template("bare")));
+    const struct tool_grammar t = {.markup = f.markup, .tokenizer = k, .tools = tools, .part = TOOL_CALLS_REST};
+    struct grammar *g = grammar_of(&t);
+    struct markup_format format = format_of(&f, tools, MARKUP_AT_TEXT);
+    assert_int_equal(token_trie_new(&trie, k), 0);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        const struct buf text = {.data = (char *)texts[i], .len = strlen(texts[i])};
+        expect_free(&format, g, trie, k, "bare", &text);
+    }
+    grammar_unref(g);
+    token_trie_free(trie);
+    family_fini(&f);
+    json_decref(tools);
+    tokenizer_free(k);
+}
+
 /* A schema that cannot be enforced: the message has tool and place. */
 static void schemas_are_refused_by_name(void **state)
 {
@@ -355,9 +382,13 @@ static void lists_of_tools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_form_is_read_back),      cmocka_unit_test(real_templates),
-        cmocka_unit_test(schemas_are_refused_by_name), cmocka_unit_test(references),
-        cmocka_unit_test(harmony_thinks_first),        cmocka_unit_test(lists_of_tools),
+        cmocka_unit_test(each_form_is_read_back),
+        cmocka_unit_test(real_templates),
+        cmocka_unit_test(schemas_are_refused_by_name),
+        cmocka_unit_test(references),
+        cmocka_unit_test(harmony_thinks_first),
+        cmocka_unit_test(lists_of_tools),
+        cmocka_unit_test(bare_calls_have_any_white_space),
     };
 
     return cmocka_run_group_tests_name("tool-grammar", tests, NULL, NULL);

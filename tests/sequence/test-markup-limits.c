@@ -15,10 +15,12 @@
 #include "tests/text/markup/own-templates.h"
 #include "tests/text/tiny-tokenizer.h"
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { THINK = 256, THOUGHT, CALL, CALLED, STOP, VOCAB }; /* behind the bytes */
+/* Behind the bytes. KEYS: tokens of a comma and the beginning of a key. */
+enum { THINK = 256, THOUGHT, CALL, CALLED, STOP, KEYS, N_KEYS = 40, VOCAB = KEYS + N_KEYS };
 
 static const struct tiny_token extra[] = {{"<think>", TINY_CONTROL, 0},
                                           {"</think>", TINY_CONTROL, 0},
@@ -43,8 +45,15 @@ static int setup(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
     struct tiny_tokenizer m = {0};
     const char *source = own_template("envelope");
+    struct tiny_token all[VOCAB - THINK];
+    char keys[N_KEYS][8];
     assert_non_null(f);
-    tiny_bpe(&m, "gpt-2", NULL, extra, sizeof(extra) / sizeof(*extra));
+    memcpy(all, extra, sizeof(extra));
+    for (int i = 0; i < N_KEYS; i++) {
+        snprintf(keys[i], sizeof(keys[i]), ",\"%c", 'A' + i + (i >= '\\' - 'A'));
+        all[KEYS - THINK + i] = (struct tiny_token){keys[i], TINY_NORMAL, 0};
+    }
+    tiny_bpe(&m, "gpt-2", NULL, all, VOCAB - THINK);
     assert_int_equal(tiny_tokenizer_new(&m, &f->tokenizer), 0);
     assert_int_equal(tokenizer_vocab(f->tokenizer), VOCAB);
     assert_true(tokenizer_is_eog(f->tokenizer, STOP));
@@ -229,10 +238,10 @@ static void a_limit_before_a_constraint(void **state)
     for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++) assert_int_equal(PICK(f, 'q', 'n', STOP), want[i]);
 }
 
-static void add_calls(struct fixture *f)
+static void add_calls(struct fixture *f, const struct markup_format *format)
 {
     const struct constrain_calls_config c = {
-        .grammar = f->grammar, .trie = f->trie, .tokenizer = f->tokenizer, .format = &f->calls.base};
+        .grammar = f->grammar, .trie = f->trie, .tokenizer = f->tokenizer, .format = &format->base};
     struct logits_processor *p;
     assert_int_equal(constrain_calls_new(&p, &c), 0);
     logits_chain_add(&f->sampling.chain, p);
@@ -247,7 +256,7 @@ static void calls_are_constrained_from_their_mark_on(void **state)
     struct fixture *f = *state;
     set_grammar(f, call);
     begin(f);
-    add_calls(f);
+    add_calls(f, &f->calls);
     expect_text(f, "any {text} <c");
     assert_int_equal(PICK(f, CALL), CALL);
     assert_int_equal(PICK(f, 'x', STOP, '\n'), '\n');
@@ -272,7 +281,7 @@ static void marks_of_several_tokens(void **state)
     struct fixture *f = *state;
     set_grammar(f, call);
     begin(f);
-    add_calls(f);
+    add_calls(f, &f->calls);
     expect_text(f, "<call>");
     assert_int_equal(PICK(f, 'x', '{'), '{');
     struct sampling copy = {0};
@@ -280,6 +289,42 @@ static void marks_of_several_tokens(void **state)
     sampling_fini(&f->sampling);
     f->sampling = copy;
     assert_int_equal(PICK(f, 'x', '"'), '"');
+}
+
+/* A call without marks is one once its name is known. The model insists on one that the grammar does not allow: it
+ * remains text, or ends. */
+static void a_call_that_is_not_allowed_does_not_begin(void **state)
+{
+    struct fixture *f = *state;
+    const char *source = own_template("bare");
+    struct family bare;
+    family_init(&bare, source, strlen(source));
+    struct markup_format format = {.markup = bare.markup, .tools = f->tools};
+    int32_t likes[N_KEYS + 1] = {','};
+    markup_format_init(&format);
+    set_grammar(f, "root ::= \"{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {}}\"");
+    begin(f);
+    add_calls(f, &format);
+    for (int i = 0; i < N_KEYS; i++) likes[i + 1] = KEYS + i;
+    for (int i = 0; i < 2; i++) {
+        expect_text(f, "{  \"name\": \"f\""); /* with one space too many */
+        assert_int_equal(pick(f, likes, N_KEYS + 1), '!');
+        sampling_rollback(&f->sampling, 1);
+        assert_int_equal(pick(f, likes, N_KEYS + 1), '!');
+        assert_int_equal(pick(f, likes, N_KEYS + 1), ','); /* it has become text */
+        sampling_rollback(&f->sampling, 16);
+    }
+    expect_text(f, "{\"name\": \"f\"");
+    assert_int_equal(PICK(f, '}', '!'), '!'); /* the arguments are missing */
+    sampling_rollback(&f->sampling, 1);
+    assert_int_equal(pick(f, likes, N_KEYS + 1), ',');
+    assert_int_equal(PICK(f, '}', ' '), ' ');
+    sampling_rollback(&f->sampling, 14);
+    expect_text(f, "{\"arguments\": {\"x\": 1}, \"name\": \"f\"");
+    assert_int_equal(PICK(f, '}', ',', '!'), '!'); /* their place is another one */
+    sampling_fini(&f->sampling);
+    f->sampling = (struct sampling){0};
+    family_fini(&bare);
 }
 
 int main(void)
@@ -292,6 +337,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_limit_before_a_constraint, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_are_constrained_from_their_mark_on, setup, teardown),
         cmocka_unit_test_setup_teardown(marks_of_several_tokens, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_call_that_is_not_allowed_does_not_begin, setup, teardown),
     };
     return cmocka_run_group_tests_name("markup-limits", tests, NULL, NULL);
 }

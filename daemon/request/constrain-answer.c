@@ -35,11 +35,11 @@ static int limit_thinking(const struct request *r, struct seq *s)
 {
     const struct proto_thinking *t = &r->proto.thinking;
     const struct markup *m = r->core->model.markup;
-    const bool harmony = m && m->calls.form == MARKUP_HARMONY;
     struct logits_processor *p;
     char close[256];
     if (!t->limited || r->proto.type == PROTO_WARM) return 0;
-    if (!harmony && (!m || !*m->thinking.close)) return 0; /* no thoughts */
+    const bool harmony =
+        m->calls.form == MARKUP_HARMONY; /* messages_render() has refused a template without thoughts */
     snprintf(close, sizeof(close), harmony ? "%s" : "\n%s\n\n", harmony ? harmony_close : m->thinking.close);
     const struct think_limit_config c = {.tokenizer = r->core->model.tokenizer,
                                          .format = r->format.before,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/messages.h"
+#include "daemon/output/harmony.h"
 #include "daemon/request/message-json.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -42,6 +43,14 @@ static int set_thinking(json_t *vars, const struct markup *m, enum proto_thinkin
                                      : "the model's chat template cannot turn thinking off");
 }
 
+/* Has the template thoughts that a budget can end? */
+static int check_budget(const struct loaded *m)
+{
+    bool harmony = m->markup->calls.form == MARKUP_HARMONY, read = harmony == (m->format == &channel_harmony);
+    if (read && (harmony || *m->markup->thinking.close)) return 0;
+    return error_say(-EOPNOTSUPP, "think_budget: the model's chat template has no thinking");
+}
+
 /* The variables but for the messages. */
 static int set_variables(json_t *vars, const struct loaded *m, const struct prompt_extras *e)
 {
@@ -49,6 +58,7 @@ static int set_variables(json_t *vars, const struct loaded *m, const struct prom
     if (r == 0) r = set_token(vars, "bos_token", m->tokenizer, tokenizer_bos(m->tokenizer));
     if (r == 0) r = set_token(vars, "eos_token", m->tokenizer, tokenizer_eos(m->tokenizer));
     if (r == 0 && e && e->thinking) r = set_thinking(vars, m->markup, e->thinking);
+    if (r == 0 && e && e->limited) r = check_budget(m);
     if (r < 0 || !e || !e->tools) return r;
     if (m->markup->calls.form == MARKUP_NO_CALLS)
         return error_say(-EOPNOTSUPP, "the model's chat template has no tool calls");

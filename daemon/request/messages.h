@@ -13,10 +13,11 @@ size_t messages_first_new(const struct proto_generate *g, const struct session *
 struct prompt_extras {
     const json_t *tools; /* NULL: none */
     enum proto_thinking_mode thinking;
+    bool limited; /* thinking has a budget */
 };
 
 /* Append to @out, with its provenance, what the template makes of the messages of @x (may be NULL) and the new ones of
- * @g, with @e (NULL: nothing). 0; -EOPNOTSUPP: the model has no usable template, or one without tools or the switch;
+ * @g, with @e (NULL: nothing). 0; -EOPNOTSUPP: the model has no usable template, or one without tools, the switch, or thinking to limit;
  * -EILSEQ: a message is not UTF-8; -EINVAL: a message has no role, or the template refuses; -ENOMEM. All but -ENOMEM
  * set the error message. */
 int messages_render(const struct loaded *m, const struct proto_generate *g, const struct session *x,

@@ -192,7 +192,7 @@ int prepare_request(struct request *r)
     int result = context_check_bytes(m, &r->proto);
     if (result < 0) return refuse(r, result);
     result = read_tools(r);
-    const struct prompt_extras extras = {r->format.tools, r->proto.thinking.mode};
+    const struct prompt_extras extras = {r->format.tools, r->proto.thinking.mode, r->proto.thinking.limited};
     if (result == 0 && t->session) result = turn_load(r->core, t->session);
     if (result == 0 && t->target) (void)!turn_load(r->core, t->target); /* even unreadable it is in the way */
     if (result == 0) result = logit_biases_of(&s->biases, &s->n_biases, m, g);

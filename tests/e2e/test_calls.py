@@ -230,6 +230,18 @@ CALLER = (
     "{% if add_generation_prompt %}[assistant]{% endif %}")
 
 
+def test_a_template_without_thinking(homes, tmp_path):
+    """It has no thinking to limit; it has none that is on."""
+    (tmp_path / "t.jinja").write_text(CALLER)
+    home = homes(mktiny(tmp_path / "m.gguf", "--seed", 7, "--template", tmp_path / "t.jinja"))
+    home.daemon()
+    c = home.client()
+    for keys in ({"think_budget": 5}, {"think_budget": 0}, {"thinking": "on"}):
+        e = c.answer("?", max_tokens=2, **keys).end
+        assert e["code"] == "EOPNOTSUPP" and "has no thinking" in e["message"], e
+    assert c.answer("?", thinking="off", max_tokens=2).end["event"] == "done"
+
+
 def test_free_answers_with_calls(homes, tmp_path):
     """A model that likes the mark of a call: behind it the arguments are valid, though no call is required."""
     (tmp_path / "t.jinja").write_text(CALLER)

@@ -84,6 +84,9 @@ static int connection_take(struct connection *c, struct proto_event *e)
         if (e->version != PROTO_VERSION)
             return error_say(-EPROTO, "the daemon has protocol version %u, hob has %d; restart the daemon",
                              (unsigned)e->version, PROTO_VERSION);
+        if (c->needs & ~e->features)
+            return error_say(-EOPNOTSUPP, "the daemon has no feature '%s', it is older than hob; restart it",
+                             proto_feature_name(c->needs & ~e->features));
         c->greeted = true;
         return 1;
     }

@@ -10,7 +10,8 @@
 struct connection {
     int fd; /* owned; -1: none */
     struct frame_decoder in;
-    bool greeted; /* the daemon's hello arrived */
+    bool greeted;   /* the daemon's hello arrived */
+    uint32_t needs; /* enum proto_feature: the request uses them */
 };
 
 #define CONNECTION_INIT                                                                                                \
@@ -35,7 +36,7 @@ void connection_send_now(struct connection *c, const struct buf *frames);
  * Wait for the next event other than hello and unknown events. @deadline: see interrupt_now; -1: none. @watch: a
  * descriptor whose reader may close, -1: none. 0: the caller owns *e and calls proto_event_fini; CONNECTION_CLOSED;
  * -EINTR; -ETIMEDOUT; -EPIPE: the reader of @watch closed it; -EPROTO, -EBADMSG, -EMSGSIZE: the peer is not a
- * compatible daemon; else -errno; sets the error message.
+ * compatible daemon; -EOPNOTSUPP: it lacks a feature of @c->needs; else -errno; sets the error message.
  */
 int connection_next(struct connection *c, struct proto_event *e, int64_t deadline, int watch);
 

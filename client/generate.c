@@ -20,11 +20,25 @@
     2000 /* extra time after the request's timeout, which the daemon enforces, until the client gives up */
 #define GENERATE_BYE_MS 1000 /* maximum wait of --jsonl for the end of a request that it canceled */
 
-/* Serialize hello and @request. */
-static int generate_frames(struct buf *out, const struct proto_request *request)
+struct message {
+    struct buf frames; /* hello and the request */
+    uint32_t needs;    /* enum proto_feature */
+};
+
+/* The features of a daemon that can read @request. */
+static uint32_t features_of(const struct proto_request *request)
 {
-    int r = connection_hello(out);
-    return r == 0 ? proto_write_request(out, request) : r;
+    const struct proto_thinking *thinking = &request->thinking;
+    return (request->constraint.type ? PROTO_FEATURE_CONSTRAINT : 0u) |
+           (thinking->mode || thinking->limited ? PROTO_FEATURE_THINKING : 0u) |
+           (request->tools.list.len ? PROTO_FEATURE_TOOLS : 0u);
+}
+
+static int message_init(struct message *m, const struct proto_request *request)
+{
+    *m = (struct message){.frames = BUF_INIT, .needs = features_of(request)};
+    int r = connection_hello(&m->frames);
+    return r == 0 ? proto_write_request(&m->frames, request) : r;
 }
 
 /* Handle one event. 1: the answer has ended. */
@@ -40,7 +54,7 @@ static int generate_step(struct choices *s, struct connection *c, int64_t deadli
     }
     if (r == -ETIMEDOUT) return answer_fail(a, r, exit_status_of_event(ETIMEDOUT, a->spoke));
     if (r == -EINTR || r == -EPIPE) return r;
-    if (r < 0) return answer_fail(a, r, EXIT_FAILED);
+    if (r < 0) return answer_fail(a, r, r == -EOPNOTSUPP ? EXIT_USAGE : EXIT_FAILED);
     if (e.type == PROTO_EV_ERROR && e.code == ESHUTDOWN && !a->begun)
         r = -ECONNRESET; /* the daemon is stopping; the next one can serve the request */
     /* An error without an id concerns the connection, which has only this request. */
@@ -75,7 +89,7 @@ static int generate_cancel(struct choices *s, struct connection *c)
 
 /* One attempt over one connection. 1: the answer ended; -ECONNRESET: may be retried; other negative values as for
  * exit_status_of_error. */
-static int generate_try(struct choices *s, const struct endpoints *p, const struct buf *frames, int64_t deadline)
+static int generate_try(struct choices *s, const struct endpoints *p, const struct message *m, int64_t deadline)
 {
     struct answer *a = s->answer;
     struct connection c = CONNECTION_INIT;
@@ -83,8 +97,9 @@ static int generate_try(struct choices *s, const struct endpoints *p, const stru
     if (r == -EINTR || r == -ENOMEM) return r;
     if (r < 0) return answer_fail(a, r, EXIT_NO_DAEMON);
     connection_open(&c, r);
+    c.needs = m->needs;
     interrupt_block();
-    r = connection_send(&c, frames, deadline);
+    r = connection_send(&c, &m->frames, deadline);
     bool sent = r == 0;
     if (r == CONNECTION_CLOSED) r = 0; /* a daemon that closes the connection may have sent an error first */
     if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXIT_BUSY : EXIT_FAILED);
@@ -95,7 +110,7 @@ static int generate_try(struct choices *s, const struct endpoints *p, const stru
     return r;
 }
 
-static int generate_tries(struct choices *s, const struct endpoints *p, const struct buf *frames)
+static int generate_tries(struct choices *s, const struct endpoints *p, const struct message *m)
 {
     static const int pause_ms[GENERATE_TRIES] = {0, 0, 50, 250};
     struct answer *a = s->answer;
@@ -106,7 +121,7 @@ static int generate_tries(struct choices *s, const struct endpoints *p, const st
 
     for (i = 0; i < GENERATE_TRIES; i++) {
         if (pause_ms[i] > 0) r = interrupt_sleep(pause_ms[i]);
-        if (r >= 0) r = generate_try(s, p, frames, deadline);
+        if (r >= 0) r = generate_try(s, p, m, deadline);
         if (r != -ECONNRESET) return r;
         r = 0;
     }
@@ -114,8 +129,8 @@ static int generate_tries(struct choices *s, const struct endpoints *p, const st
                        EXIT_NO_DAEMON);
 }
 
-/* Send the prepared frames. @said receives what arrived; NULL: it does not. */
-static int generate_send(const struct options *o, const struct buf *frames, struct answer_parts *said)
+/* Send the prepared message. @said receives what arrived; NULL: it does not. */
+static int generate_send(const struct options *o, const struct message *m, struct answer_parts *said)
 {
     struct output out;
     struct endpoints endpoints;
@@ -127,7 +142,7 @@ static int generate_send(const struct options *o, const struct buf *frames, stru
     a.keep = said != NULL;
     if (r == 0) r = choices_init(&s, &a);
     if (r == 0) {
-        r = generate_tries(&s, &endpoints, frames);
+        r = generate_tries(&s, &endpoints, m);
         choices_fini(&s);
     }
     if (said) {
@@ -164,9 +179,9 @@ int generate_run(const struct options *o, int stdin_fd)
 
 int generate_turn(const struct options *o, const struct proto_request *request, struct answer_parts *said)
 {
-    struct buf frames = BUF_INIT;
-    int r = generate_frames(&frames, request);
-    r = r < 0 ? exit_status_report(r) : generate_send(o, &frames, said);
-    buf_fini(&frames);
+    struct message m;
+    int r = message_init(&m, request);
+    r = r < 0 ? exit_status_report(r) : generate_send(o, &m, said);
+    buf_fini(&m.frames);
     return r;
 }

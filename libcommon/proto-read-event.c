@@ -15,6 +15,31 @@ static int read_channel(struct reading *in, const struct place *where, const msg
     return 0;
 }
 
+static const struct {
+    enum proto_feature feature;
+    const char *name;
+} known_features[] = {
+    {PROTO_FEATURE_CONSTRAINT, "constraint"}, {PROTO_FEATURE_THINKING, "thinking"}, {PROTO_FEATURE_TOOLS, "tools"}};
+
+enum { N_FEATURES = sizeof(known_features) / sizeof(*known_features) };
+
+const char *proto_feature_name(uint32_t features)
+{
+    for (int i = 0; i < N_FEATURES; i++)
+        if (features & known_features[i].feature) return known_features[i].name;
+    return "";
+}
+
+static int read_features(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                         const struct field *f)
+{
+    int r = proto_read_strings(in, where, o, at, f);
+    for (uint32_t i = 0; r == 0 && i < o->via.array.size; i++)
+        for (int k = 0; k < N_FEATURES; k++)
+            if (proto_is(&o->via.array.ptr[i], known_features[k].name)) *(uint32_t *)at |= known_features[k].feature;
+    return r;
+}
+
 /* ids and logprobs share their count: whichever comes second is compared. */
 static int check_list(const struct place *where, const msgpack_object *o, const struct proto_event *e, bool have_other)
 {
@@ -136,6 +161,7 @@ static int read_energy(struct reading *in, const struct place *where, const msgp
 
 static const struct field hello_fields[] = {
     {.key = "version", .read = proto_read_u32, .offset = AT(version), .required = true},
+    {.key = "features", .read = read_features, .offset = AT(features)},
 };
 static const struct field queued_fields[] = {
     FIELD_ID,

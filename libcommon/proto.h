@@ -230,14 +230,21 @@ struct proto_call_part {
     struct proto_call call; /* id and name: only in the first part of a call; arguments: the next piece of the text */
 };
 
+/* Features of a daemon that a request can need: bits. */
+enum proto_feature {
+    PROTO_FEATURE_CONSTRAINT = 1 << 0,
+    PROTO_FEATURE_THINKING = 1 << 1,
+    PROTO_FEATURE_TOOLS = 1 << 2,
+};
+
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
 struct proto_event {
     enum proto_event_type type;
     uint64_t id;    /* 0: about the connection, not a request */
     uint32_t index; /* of the answer */
     bool more;      /* done, error: other answers to the same prompt have not ended */
-    /* hello (0 is written as PROTO_VERSION); queued */
-    uint32_t version, position;
+    /* hello (0 is written as PROTO_VERSION; features: those of enum proto_feature, only read); queued */
+    uint32_t version, features, position;
     /* prefill */
     uint64_t done, total, cached;
     /* text: whole UTF-8; ids/logprobs when asked for (a text event may then have an empty text) */
@@ -296,6 +303,9 @@ int proto_read_event(struct proto_event *e, const char *body, size_t len);
  * the body has at least PROTO_TAKE_MIN bytes and is almost entirely one text, that text is not copied: it moves to the
  * front of *memory, *r takes the memory, and *memory becomes NULL. Otherwise the caller still owns *memory. */
 int proto_take_request(struct proto_request *r, char **memory, const char *body, size_t len);
+
+/* The name of the first of @features, a static string. */
+const char *proto_feature_name(uint32_t features);
 
 /* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
 const char *proto_errno_name(int code);

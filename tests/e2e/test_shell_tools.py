@@ -40,6 +40,8 @@ def done(reason="stop", **more):
 class Scripted:
     """A daemon that answers each connection with the next list of events, and keeps the requests."""
 
+    features = ["generate", "tools", "thinking"]
+
     def __init__(self, path, answers):
         self.requests, self.answers = [], list(answers)
         self.listener = socket.socket(socket.AF_UNIX)
@@ -62,7 +64,7 @@ class Scripted:
             with c, c.makefile("rwb") as f:
                 assert self.read(f)["type"] == "hello"
                 self.requests.append(self.read(f))
-                hello = {"event": "hello", "version": 1, "features": ["generate", "tools", "thinking"], "software": "script"}
+                hello = {"event": "hello", "version": 1, "features": self.features, "software": "script"}
                 for e in [hello, *self.answers.pop(0)]:
                     body = msgpack.packb(e)
                     f.write(struct.pack("<I", len(body)) + body)
@@ -97,6 +99,19 @@ def desk(tmp_path):
     for d in made:
         d.close()
     home.stop()
+
+
+def test_a_daemon_without_the_feature(desk, tmp_path):
+    """An older daemon is named as such, whatever it says to the unknown keys."""
+    (tmp_path / "t.json").write_text('[{"type": "function", "function": {"name": "f"}}]')
+    unknown = [{"event": "error", "id": 1, "code": "EINVAL", "message": "generate: unknown key"}]
+    for args, name in ((("--tools", tmp_path / "t.json"), "tools"), (("--tool", desk.say, "--yes"), "tools"),
+                       (("--think", "off"), "thinking"), (("--think-budget", 3), "thinking"), (("--choice", "x"), "constraint")):
+        desk.script(unknown).features = ["generate", *{"tools", "thinking", "constraint"} - {name}]
+        r = desk.hob(*args, "--no-stdin", "?", check=2)
+        assert f"the daemon has no feature '{name}', it is older than hob" in r.err and not r.out, r.err
+    desk.script(unknown).features = ["generate"]
+    assert "unknown key" in desk.hob("--no-stdin", "?", check=1).err
 
 
 class User:

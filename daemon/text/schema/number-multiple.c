@@ -128,7 +128,20 @@ static expr_t ending(struct remainders *m, uint32_t r)
     return alt2(m->d, out, seq2(m->d, expr_bytes(b, ".", 1), expr_alt(b, first, 10)));
 }
 
-static expr_t by_rules(struct digits *d, uint32_t v, unsigned places, bool integer)
+/* The text behind the digit 0 in a number that begins with it and is not 0. */
+static expr_t ending_over_zero(struct remainders *m)
+{
+    expr_t digits = expr_none(m->d->b), next[10];
+    if (m->integer) return digits;
+    for (unsigned n = m->places; n-- > 0;) { /* @n zeros behind the point */
+        next[0] = digit_then(m->d, 0, digits);
+        for (uint32_t i = 1; i < 10; i++) next[i] = digit_then(m->d, i, m->part[(n + 1) * m->v + i % m->v]);
+        digits = expr_alt(m->d->b, next, 10);
+    }
+    return seq2(m->d, expr_bytes(m->d->b, ".", 1), digits);
+}
+
+static expr_t by_rules(struct digits *d, uint32_t v, unsigned places, bool integer, bool zero)
 {
     size_t n = (size_t)v * (places + 2);
     if (v > RULE_DIVISOR_MAX || n > 4 * RULE_DIVISOR_MAX) return EXPR_ERROR;
@@ -142,7 +155,7 @@ static expr_t by_rules(struct digits *d, uint32_t v, unsigned places, bool integ
         expr_define(d->b, m.whole[r], expr_alt(d->b, next, 11));
         for (unsigned i = 1; i <= places; i++) define_part(&m, i, r);
     }
-    next[0] = seq2(d, expr_bytes(d->b, "0", 1), ending(&m, 0));
+    next[0] = seq2(d, expr_bytes(d->b, "0", 1), zero ? ending(&m, 0) : ending_over_zero(&m));
     for (uint32_t i = 1; i < 10; i++) next[i] = digit_then(d, i, m.whole[i % v]);
     expr_t out = expr_alt(d->b, next, 10);
     free(rules);
@@ -164,7 +177,7 @@ static expr_t integers(struct digits *d, uint32_t v, uint32_t zeros)
     return alt2(d, zero, seq2(d, out, expr_bytes(d->b, text, zeros)));
 }
 
-expr_t digits_multiple(struct digits *d, const struct decimal *x, bool integer)
+expr_t digits_multiple(struct digits *d, const struct decimal *x, bool integer, bool zero)
 {
     uint32_t v = 0;
     if (x->n == 0 || x->n > 6 || x->exponent < -6) return EXPR_ERROR;
@@ -174,7 +187,7 @@ expr_t digits_multiple(struct digits *d, const struct decimal *x, bool integer)
     while (odd % 5 == 0) odd /= 5;
     if (odd != 1) {
         for (int32_t i = 0; i < x->exponent && v <= RULE_DIVISOR_MAX; i++) v *= 10;
-        return by_rules(d, v, x->exponent < 0 ? (unsigned)-x->exponent : 0, integer);
+        return by_rules(d, v, x->exponent < 0 ? (unsigned)-x->exponent : 0, integer, zero);
     }
     if (x->exponent < 0) return parts_by_ending(d, v, (unsigned)-x->exponent);
     expr_t out = integers(d, v, (uint32_t)x->exponent);

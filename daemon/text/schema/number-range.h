@@ -22,6 +22,6 @@ expr_t digits_from(struct digits *d, const struct decimal *x, bool exclusive, bo
 expr_t digits_to(struct digits *d, const struct decimal *x, bool exclusive, bool integer);
 expr_t digits_equal(struct digits *d, const struct decimal *x);
 
-/* The multiples of @x, number-multiple.c; they may have rules inside (expr_is_regular). @integer: without a point.
- * EXPR_ERROR: not supported. */
-expr_t digits_multiple(struct digits *d, const struct decimal *x, bool integer);
+/* The multiples of @x, number-multiple.c; they may have rules inside (expr_is_regular), and then have 0 only with
+ * @zero. @integer: without a point. EXPR_ERROR: not supported. */
+expr_t digits_multiple(struct digits *d, const struct decimal *x, bool integer, bool zero);

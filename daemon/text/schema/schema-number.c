@@ -90,8 +90,7 @@ static uint64_t common_multiple(const struct shape *s)
 
 static bool limits_a_side_only(const struct shape *s)
 {
-    return sign(&s->lo, 0) == 0 && sign(&s->hi, 0) == 0 && !s->lo.exclusive && !s->hi.exclusive && !s->excluded &&
-           s->types & TYPE_INTEGER;
+    return sign(&s->lo, 0) == 0 && sign(&s->hi, 0) == 0 && !s->excluded && s->types & TYPE_INTEGER;
 }
 
 /* The sides without the multiples that must not be, and with those that must. */
@@ -102,9 +101,10 @@ static bool apply_factors(struct making *m, expr_t *positive, expr_t *negative)
     struct decimal common;
     uint64_t all = m->shape->factors && m->shape->factors->next ? common_multiple(m->shape) : 0;
     struct factor one = {.value = &common};
+    bool zero = !m->shape->lo.exclusive && !m->shape->hi.exclusive; /* of a side, if the limits only choose one */
     if (all && decimal_parse(&c->arena, text, (size_t)snprintf(text, sizeof(text), "%lu", all), &common) < 0) all = 0;
     for (const struct factor *f = all ? &one : m->shape->factors; f; f = f->next) {
-        expr_t e = digits_multiple(&m->digits, f->value, m->integer);
+        expr_t e = digits_multiple(&m->digits, f->value, m->integer, zero);
         bool alone = !f->next && (f == &one || f == m->shape->factors) && !f->negated && limits_a_side_only(m->shape);
         if (e == EXPR_ERROR || (!expr_is_regular(c->b, e) && !alone)) {
             if (!c->err) schema_refuse(c, m->shape->factors->at, "beside other limits, or of this size");

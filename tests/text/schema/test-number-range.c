@@ -83,7 +83,7 @@ static void multiples_are_exact(void **state)
     fixture_init(&f);
     for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
         struct decimal x = decimal_of(&f, factors[i]);
-        expr_t all = digits_multiple(&f.d, &x, false);
+        expr_t all = digits_multiple(&f.d, &x, false, true);
         assert_true(expr_is_regular(f.b, all));
         for (int k = 0; k < 400; k++) {
             char text[32];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Masks of constrained answers, computed by jobs while a step computes, so that a slow one delays no other answer. An
- * answer whose constraint is still busy MASK_WAIT_USEC after the step sits out: its logits are kept, and it takes its
- * token when the job is back. A sequence that runs alone computes its mask itself, and so does one whose constraint has
- * never taken MASK_SLOW_USEC for a token: a job costs about as much as most masks.
+ * Masks of constrained answers and of calls, computed by jobs while a step computes, so that a slow one delays no other
+ * answer. An answer whose constraint is still busy MASK_WAIT_USEC after the step sits out: its logits are kept, and it
+ * takes its token when the job is back. A sequence that runs alone computes its mask itself, and so does one whose
+ * constraint has never taken MASK_SLOW_USEC for a token: a job costs about as much as most masks.
  */
 #include "daemon/request/core.h"
 

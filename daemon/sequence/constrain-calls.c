@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NAME "calls"
+
 enum { REFUSED_MAX = 32 }; /* tokens refused at one place */
 
 struct constrain_calls {
@@ -197,7 +199,7 @@ static void fini(struct logits_processor *p)
 static int clone(const struct logits_processor *p, struct logits_processor **out);
 
 static const struct logits_processor_ops ops = {
-    .name = "calls", .apply = apply, .accept = accept, .rollback = rollback, .clone = clone, .free = fini};
+    .name = NAME, .apply = apply, .accept = accept, .rollback = rollback, .clone = clone, .free = fini};
 
 static struct constrain_calls *new_empty(const struct constrain_calls_config *c)
 {
@@ -230,6 +232,16 @@ static int clone(const struct logits_processor *p, struct logits_processor **out
     memcpy(x->mask, from->mask, token_trie_words(x->c.trie) * sizeof(*x->mask));
     *out = &x->base;
     return 0;
+}
+
+struct grammar_state *constrain_calls_place(const struct sampling *s, const struct token_trie **trie)
+{
+    const struct logits_processor *p = s->chain.first;
+    while (p && strcmp(p->ops->name, NAME) != 0) p = p->next;
+    const struct constrain_calls *x = (const struct constrain_calls *)p;
+    if (!x) return NULL;
+    *trie = x->c.trie;
+    return x->st;
 }
 
 int constrain_calls_new(struct logits_processor **out, const struct constrain_calls_config *c)

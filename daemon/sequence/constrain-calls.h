@@ -5,7 +5,7 @@
  * then only texts of a grammar until the call ends. The state is a function of the tokens of the answer.
  */
 #include "daemon/output/channel.h"
-#include "daemon/sample/chain.h"
+#include "daemon/sample/sampling.h"
 #include "daemon/text/grammar/grammar.h"
 #include "daemon/text/grammar/token-trie.h"
 
@@ -15,6 +15,10 @@ struct constrain_calls_config {
     const struct tokenizer *tokenizer;
     const struct channel_format *format; /* with the tools */
 };
+
+/* The place in the grammar of which the next token of @s needs a mask, and its vocabulary; NULL: @s is in free text.
+ * The processor owns both. */
+struct grammar_state *constrain_calls_place(const struct sampling *s, const struct token_trie **trie);
 
 /* 0, and the caller owns *out; or -ENOMEM. */
 int constrain_calls_new(struct logits_processor **out, const struct constrain_calls_config *c);

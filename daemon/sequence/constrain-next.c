@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The tokens that may be next in a constrained answer. */
+#include "daemon/sequence/constrain-calls.h"
 #include "daemon/sequence/constrain-inside.h"
 #include "libcommon/error.h"
 #include "libcommon/utf8.h"
@@ -143,11 +144,12 @@ uint32_t constrain_forced(const struct sampling *s, int32_t *out, uint32_t max)
 int constrain_place(const struct sampling *s, const int32_t *ids, uint32_t n, struct grammar_state **out)
 {
     const struct constrain *x = (const struct constrain *)find(s);
-    struct grammar_state *place;
-    if (!x || x->parser || x->closes) return 0;
-    int r = grammar_state_clone(x->st, &place);
+    const struct token_trie *trie = x ? x->c.trie : NULL;
+    struct grammar_state *place, *now = !x ? constrain_calls_place(s, &trie) : x->parser || x->closes ? NULL : x->st;
+    if (!now) return 0;
+    int r = grammar_state_clone(now, &place);
     if (r < 0) return r;
-    for (uint32_t i = 0; r == 0 && i < n; i++) r = grammar_state_accept_token(place, x->c.trie, ids[i]) > 0 ? 0 : -1;
+    for (uint32_t i = 0; r == 0 && i < n; i++) r = grammar_state_accept_token(place, trie, ids[i]) > 0 ? 0 : -1;
     if (r == 0 && !grammar_state_has_ended(place)) {
         *out = place;
         return 1;

@@ -37,6 +37,7 @@ int constrain_new(struct logits_processor **out, const struct constrain_config *
  * them; the last of them may be an end of generation that is only likely. Returns how many. Without a constraint: 0. */
 uint32_t constrain_forced(const struct sampling *s, int32_t *out, uint32_t max);
 
-/* A copy of the place in the grammar behind the tokens @ids [@n], of which a mask will be asked for. 1, and the caller
+/* A copy of the place in the grammar behind the tokens @ids [@n], of which a mask will be asked for: of a
+ * constraint, or of calls in a free answer. 1, and the caller
  * owns *out; 0: none will be, or @ids may not follow; -errno. */
 int constrain_place(const struct sampling *s, const int32_t *ids, uint32_t n, struct grammar_state **out);

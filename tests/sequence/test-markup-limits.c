@@ -251,6 +251,39 @@ static void add_calls(struct fixture *f, const struct markup_format *format)
 static const char call[] =
     "root ::= [ \\n]? \"{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": {\\\"k\\\": \" [0-9] \"}}\\n</call>\"";
 
+/* Is there a mask to compute behind @text, and may @next follow? */
+static bool has_place(struct fixture *f, const char *text, char next)
+{
+    struct grammar_state *place;
+    int32_t ids[8];
+    uint32_t n = 0;
+    while (text[n]) {
+        ids[n] = (uint8_t)text[n];
+        n++;
+    }
+    if (constrain_place(&f->sampling, ids, n, &place) != 1) return false;
+    bool may = grammar_state_may_follow(place, (uint8_t)next);
+    grammar_state_free(place);
+    assert_true(may);
+    return true;
+}
+
+/* A job can compute the mask before the token is sampled. */
+static void places_of_calls(void **state)
+{
+    struct fixture *f = *state;
+    set_grammar(f, call);
+    begin(f);
+    add_calls(f, &f->calls);
+    assert_false(has_place(f, "", 'x'));
+    assert_int_equal(PICK(f, CALL), CALL);
+    assert_true(has_place(f, "", '\n'));
+    assert_true(has_place(f, "\n{\"", 'n'));
+    assert_false(has_place(f, "x", 'x'));
+    expect_text(f, "{\"name\": \"f\", \"arguments\": {\"k\": 1}}\n</call>");
+    assert_false(has_place(f, "", 'x'));
+}
+
 static void calls_are_constrained_from_their_mark_on(void **state)
 {
     struct fixture *f = *state;
@@ -335,6 +368,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_thought_is_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_limit_counts_only_the_thought, setup, teardown),
         cmocka_unit_test_setup_teardown(a_limit_before_a_constraint, setup, teardown),
+        cmocka_unit_test_setup_teardown(places_of_calls, setup, teardown),
         cmocka_unit_test_setup_teardown(calls_are_constrained_from_their_mark_on, setup, teardown),
         cmocka_unit_test_setup_teardown(marks_of_several_tokens, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_that_is_not_allowed_does_not_begin, setup, teardown),

@@ -168,3 +168,17 @@ def test_the_links_of_readme_lead_somewhere():
     assert len(links) > 8
     for link in links:
         assert link[1:] in heads if link.startswith("#") else "://" in link or (TOP / link).exists(), link
+
+
+def test_commands_of_chat(tmp_path):
+    """/help and the page: the same commands, with a value, without one, or with one that may be left out."""
+    out = Home(tmp_path).hob("chat", input=b"/help\n", check=0).err
+    shown = {name: bool(value) + (value[:1] == "[") for head in re.findall(r"^/.*?(?=  |$)", out, re.M)
+             for name, value in re.findall(r"(/\w+) ?([^,]*)", head)}
+    text = section(page("hob.1"), "COMMANDS").split("\n*chat*\n")[1].split("begin it with a space.")[1].split("\n*models*\n")[0]
+    told = {}
+    for name, value in re.findall(r"\*(/[a-z]+)\* ?(\[|_|)", text):
+        told.setdefault(name, ["", "_", "["].index(value))
+    assert {"/think", "/tools", "/schema", "/quit"} <= set(shown) and shown == told
+    values = re.search(r"\*/think\* \[(.*?)\]", text).group(1).replace("*", "").split("|")
+    assert values == re.search(r"/think .*: (.*\n.*)", out).group(1).replace(" or ", ", ").replace(",", " ").split()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* POST /v1/messages and /v1/messages/count_tokens. */
 #include "client/http/chat-messages.h"
+#include "client/http/chat-tools.h"
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
 #include "client/http/json-body.h"
@@ -14,6 +15,8 @@ static const char *reason_of(const struct completion *c)
         return "max_tokens";
     case PROTO_STOP_CONTEXT:
         return "model_context_window_exceeded";
+    case PROTO_STOP_TOOL_CALLS:
+        return "tool_use";
     default:
         return "end_turn";
     }
@@ -41,30 +44,88 @@ static int open_message(struct completion *c, struct buf *out)
         json_pack("{s:s, s:o}", "type", "message_start", "message", message_of(c, json_array(), NULL)));
 }
 
-static int begin_block(struct completion *c, struct buf *out)
+static int close_block(struct completion *c, struct buf *out)
 {
-    c->choices[0].begun = true;
-    return reply_put_event(out, "content_block_start",
-                           json_pack("{s:s, s:i, s:{s:s, s:s}}", "type", "content_block_start", "index", 0,
-                                     "content_block", "type", "text", "text", ""));
+    struct choice *a = &c->choices[0];
+    if (a->block == BLOCK_NONE) return 0;
+    a->block = BLOCK_NONE;
+    return reply_put_event(out, "content_block_stop",
+                           json_pack("{s:s, s:I}", "type", "content_block_stop", "index", (json_int_t)a->n_blocks - 1));
+}
+
+/* Begin a block with @content, which is released. */
+static int begin_block(struct completion *c, struct buf *out, enum block block, json_t *content)
+{
+    struct choice *a = &c->choices[0];
+    json_t *start = json_pack("{s:s, s:I, s:o}", "type", "content_block_start", "index", (json_int_t)a->n_blocks,
+                              "content_block", content);
+    int r = close_block(c, out);
+    if (r < 0) {
+        json_decref(start);
+        return r;
+    }
+    a->block = block;
+    a->n_blocks++;
+    return reply_put_event(out, "content_block_start", start);
+}
+
+/* Append @delta, which is released, to the open block. */
+static int put_delta(struct completion *c, struct buf *out, json_t *delta)
+{
+    return reply_put_event(out, "content_block_delta",
+                           json_pack("{s:s, s:I, s:o}", "type", "content_block_delta", "index",
+                                     (json_int_t)c->choices[0].n_blocks - 1, "delta", delta));
+}
+
+static json_t *text_block(const char *text, size_t n)
+{
+    return json_pack("{s:s, s:s%}", "type", "text", "text", text, n);
+}
+
+/* Clients expect the signature, which only the maker of the thinking needs. */
+static json_t *thinking_block(const char *text, size_t n)
+{
+    return json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking", text, n, "signature", "");
+}
+
+/* @input is released. */
+static json_t *call_block(const struct tool_call *call, json_t *input)
+{
+    const struct proto_text *id = &call->id, *name = &call->name;
+    return json_pack("{s:s, s:s%, s:s%, s:o}", "type", "tool_use", "id", id->data ? id->data : "", id->len, "name",
+                     name->data ? name->data : "", name->len, "input", input);
 }
 
 static int put_text(struct completion *c, struct buf *out, const struct proto_event *e)
 {
-    if (!proto_is_answer(e)) return 0;
-    int r = c->choices[0].begun ? 0 : begin_block(c, out);
+    bool answer = proto_is_answer(e);
+    enum block block = answer ? BLOCK_TEXT : BLOCK_THINKING;
+    if (!answer && !c->show_thinking) return 0;
+    int r = 0;
+    if (c->choices[0].block != block)
+        r = begin_block(c, out, block, answer ? text_block("", 0) : thinking_block("", 0));
     if (r < 0) return r;
-    return reply_put_event(out, "content_block_delta",
-                           json_pack("{s:s, s:i, s:{s:s, s:s%}}", "type", "content_block_delta", "index", 0, "delta",
-                                     "type", "text_delta", "text", e->text.data, e->text.len));
+    return put_delta(c, out,
+                     json_pack("{s:s, s:s%}", "type", answer ? "text_delta" : "thinking_delta",
+                               answer ? "text" : "thinking", e->text.data, e->text.len));
 }
 
+static int put_call(struct completion *c, struct buf *out, uint32_t index, bool begins)
+{
+    const struct tool_calls *calls = &c->choices[index].calls;
+    const struct tool_call *call = &calls->calls[calls->n - 1];
+    int r = begins ? begin_block(c, out, BLOCK_CALL, call_block(call, json_object())) : 0;
+    if (r < 0 || call->arguments.len == 0) return r;
+    return put_delta(c, out,
+                     json_pack("{s:s, s:s%}", "type", "input_json_delta", "partial_json", call->arguments.data,
+                               call->arguments.len));
+}
+
+/* An answer without anything has an empty text. */
 static int put_end(struct completion *c, struct buf *out, uint32_t index)
 {
-    int r = c->choices[0].begun ? 0 : begin_block(c, out);
-    if (r < 0) return r;
-    return reply_put_event(out, "content_block_stop",
-                           json_pack("{s:s, s:i}", "type", "content_block_stop", "index", 0));
+    int r = c->choices[index].n_blocks ? 0 : begin_block(c, out, BLOCK_TEXT, text_block("", 0));
+    return r == 0 ? close_block(c, out) : r;
 }
 
 static int put_close(struct completion *c, struct buf *out)
@@ -76,10 +137,25 @@ static int put_close(struct completion *c, struct buf *out)
     return reply_put_event(out, "message_stop", json_pack("{s:s}", "type", "message_stop"));
 }
 
+/* The input of a call that the limit has cut is no object: the call is left out. */
+static void add_calls(json_t *content, const struct tool_calls *calls)
+{
+    for (size_t i = 0; i < calls->n; i++) {
+        const struct buf *args = &calls->calls[i].arguments;
+        json_t *input = json_loadb(args->data ? args->data : "{}", args->data ? args->len : 2, 0, NULL);
+        if (input) json_array_append_new(content, call_block(&calls->calls[i], input));
+    }
+}
+
 static int put_whole(struct completion *c, struct buf *out)
 {
-    const struct buf *text = &c->choices[0].text;
-    json_t *content = json_pack("[{s:s, s:s%}]", "type", "text", "text", text->data ? text->data : "", text->len);
+    const struct choice *a = &c->choices[0];
+    json_t *content = json_array();
+    if (c->show_thinking && a->thinking.len)
+        json_array_append_new(content, thinking_block(a->thinking.data, a->thinking.len));
+    if (a->text.len) json_array_append_new(content, text_block(a->text.data, a->text.len));
+    add_calls(content, &a->calls);
+    if (json_array_size(content) == 0) json_array_append_new(content, text_block("", 0));
     return reply_put_json(out, message_of(c, content, reason_of(c)));
 }
 
@@ -88,23 +164,45 @@ static const struct completion_format format = {
     .id_prefix = "msg_",
     .open = open_message,
     .text = put_text,
+    .call = put_call,
     .end = put_end,
     .close = put_close,
     .whole = put_whole,
     .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
 };
 
+/* "adaptive" is the template's default. */
 static int read_thinking(struct completion *c, const struct field *f, const json_t *v)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
-    return type && strcmp(type, "disabled") == 0 ? 0 : field_refuse(c, f, v);
+    static const char *const known[] = {"type", "budget_tokens", NULL};
+    struct proto_thinking *t = &c->request.thinking;
+    const json_t *type = json_object_get(v, "type"), *budget = json_object_get(v, "budget_tokens");
+    const char *name = json_is_string(type) ? json_string_value(type) : "";
+    bool enabled = strcmp(name, "enabled") == 0, disabled = strcmp(name, "disabled") == 0;
+    int r = chat_check_members(c, v, known, f->name);
+    if (r < 0) return r;
+    if (!enabled && !disabled && strcmp(name, "adaptive") != 0)
+        return field_wrong(c, f, "an object of the type enabled, disabled or adaptive");
+    c->show_thinking = !disabled;
+    t->mode = enabled ? PROTO_THINKING_ON : disabled ? PROTO_THINKING_OFF : PROTO_THINKING_UNSET;
+    t->limited = budget && !json_is_null(budget);
+    t->budget = json_integer_value(budget);
+    if (!t->limited || (enabled && json_is_integer(budget) && t->budget >= 0)) return 0;
+    return field_wrong(c, f, "of the type enabled if it has 'budget_tokens', an integer, 0 or more");
 }
 
 static const struct field fields[] = {
-    {"messages", chat_read_anthropic, 0}, {"system", field_ignore, 0}, /* read before the messages */
-    {"stop_sequences", field_stop, 0},    {"thinking", read_thinking, 0},     {"tools", field_refuse, 0},
-    {"tool_choice", field_refuse, 0},     {"mcp_servers", field_refuse, 0},   {"container", field_refuse, 0},
-    {"cache_control", field_ignore, 0},   {"inference_geo", field_ignore, 0}, {0},
+    {"messages", chat_read_anthropic, 0},
+    {"system", field_ignore, 0}, /* read before the messages */
+    {"stop_sequences", field_stop, 0},
+    {"thinking", read_thinking, 0},
+    {"tools", tools_read_anthropic, 0},
+    {"tool_choice", tool_choice_read_anthropic, 0},
+    {"mcp_servers", field_refuse, 0},
+    {"container", field_refuse, 0},
+    {"cache_control", field_ignore, 0},
+    {"inference_geo", field_ignore, 0},
+    {0},
 };
 
 /* The system prompt is the first message, wherever it is in the object. */
@@ -118,7 +216,7 @@ static int read_request(struct completion *c, const json_t *object)
     if (r == 0) r = fields_read(c, object, tables);
     if (r == 0 && c->request.gen.n_messages == before)
         r = fault_set(&c->exchange->fault, 400, "messages", "'messages' is missing");
-    return r;
+    return r == 0 ? tools_check(c, "disable_parallel_tool_use") : r;
 }
 
 static int start(struct exchange *x, bool count)

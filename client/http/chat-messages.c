@@ -24,7 +24,7 @@ static int add_part(struct completion *c, struct buf *text, const json_t *part, 
     return r < 0 ? fault_of_error(fault_of(c), r) : 0;
 }
 
-static int read_content(struct completion *c, struct buf *text, const json_t *content, const char *place)
+int chat_text(struct completion *c, struct buf *text, const json_t *content, const char *place)
 {
     size_t i;
     json_t *part;
@@ -43,28 +43,69 @@ static int read_content(struct completion *c, struct buf *text, const json_t *co
     return 0;
 }
 
-int chat_add(struct completion *c, const char *role, const json_t *content, const char *place)
+struct proto_message *chat_new(struct completion *c, const char *role)
 {
     struct proto_generate *g = &c->request.gen;
+    struct proto_message *more = reallocarray(g->messages, g->n_messages + 1, sizeof(*more)), *m = NULL;
+    if (more) {
+        g->messages = more;
+        m = &g->messages[g->n_messages++];
+        *m = (struct proto_message){0};
+    }
+    if (m && proto_text_set(&m->role, role, strlen(role)) == 0) return m;
+    fault_of_error(fault_of(c), error_origin(-ENOMEM));
+    return NULL;
+}
+
+int chat_add(struct completion *c, const char *role, const json_t *content, const char *place)
+{
     struct buf text = BUF_INIT;
-    struct proto_message *more = reallocarray(g->messages, g->n_messages + 1, sizeof(*more)), *m;
-    if (!more) return fault_of_error(fault_of(c), error_origin(-ENOMEM));
-    g->messages = more;
-    m = &g->messages[g->n_messages++];
-    *m = (struct proto_message){0};
-    int r = read_content(c, &text, content, place);
-    if (r == 0 && proto_text_set(&m->role, role, strlen(role)) < 0)
-        r = fault_of_error(fault_of(c), error_origin(-ENOMEM));
-    m->content.data = buf_steal(&text, &m->content.len);
+    struct proto_message *m = chat_new(c, role);
+    int r = m ? chat_text(c, &text, content, place) : -ENOMEM;
+    if (m) m->content.data = buf_steal(&text, &m->content.len);
     return r;
 }
 
-/* Refuse a member of a message that changes its meaning. */
-static int check_members(struct completion *c, const json_t *message, const char *const *known, const char *place)
+/* An id or a name, which is required. */
+static int set_name(struct completion *c, struct proto_text *t, const json_t *v, const char *key, const char *place)
+{
+    if (!json_is_string(v) || json_string_length(v) == 0)
+        return fault_set(fault_of(c), 400, place, "%s: '%s' is missing or not a string", place, key);
+    int r = proto_text_set(t, json_string_value(v), json_string_length(v));
+    return r < 0 ? fault_of_error(fault_of(c), error_origin(r)) : 0;
+}
+
+int chat_add_result(struct completion *c, const json_t *id, const json_t *content, const char *place)
+{
+    int r = chat_add(c, "tool", content, place);
+    if (r < 0) return r;
+    struct proto_message *m = &c->request.gen.messages[c->request.gen.n_messages - 1];
+    return set_name(c, &m->call_id, id, "id of the call", place);
+}
+
+int chat_add_call(struct completion *c, struct proto_message *m, const json_t *id, const json_t *name,
+                  const char *arguments, const char *place)
+{
+    struct proto_call *more, *call;
+    if (m->n_calls == PROTO_CALLS_MAX)
+        return fault_set(fault_of(c), 400, place, "%s has more than %d calls", place, PROTO_CALLS_MAX);
+    more = arguments ? reallocarray(m->calls, m->n_calls + 1, sizeof(*more)) : NULL;
+    if (!more) return fault_of_error(fault_of(c), error_origin(-ENOMEM));
+    m->calls = more;
+    call = &m->calls[m->n_calls++];
+    *call = (struct proto_call){0};
+    int r = set_name(c, &call->id, id, "id", place);
+    if (r == 0) r = set_name(c, &call->name, name, "name", place);
+    if (r == 0 && proto_text_set(&call->arguments, arguments, strlen(arguments)) < 0)
+        r = fault_of_error(fault_of(c), error_origin(-ENOMEM));
+    return r;
+}
+
+int chat_check_members(struct completion *c, const json_t *object, const char *const *known, const char *place)
 {
     const char *name;
     json_t *v;
-    json_object_foreach((json_t *)message, name, v)
+    json_object_foreach((json_t *)object, name, v)
     {
         size_t i = 0;
         while (known[i] && strcmp(known[i], name) != 0) i++;
@@ -74,31 +115,32 @@ static int check_members(struct completion *c, const json_t *message, const char
     return 0;
 }
 
-static int read_openai(struct completion *c, const json_t *m, const char *place)
+/* Name the tool of the result @m, one of the calls of @asker. */
+static int name_result(struct proto_message *m, const struct proto_message *asker)
 {
-    static const char *const known[] = {"role", "content", "name", "refusal", "reasoning_content", NULL};
-    const char *role = json_string_value(json_object_get(m, "role"));
-    const json_t *content = json_object_get(m, "content");
-    if (!role) return fault_set(fault_of(c), 400, place, "%s has no role", place);
-    if (strcmp(role, "developer") == 0) role = "system";
-    if (strcmp(role, "system") != 0 && strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0)
-        return fault_set(fault_of(c), 400, place, "%s: the role '%s' is not supported", place, role);
-    int r = check_members(c, m, known, place);
-    return r == 0 ? chat_add(c, role, content, place) : r;
+    for (size_t i = 0; i < asker->n_calls; i++) {
+        const struct proto_call *call = &asker->calls[i];
+        if (call->id.len == m->call_id.len && memcmp(call->id.data, m->call_id.data, call->id.len) == 0)
+            return proto_text_set(&m->name, call->name.data, call->name.len);
+    }
+    return 0;
 }
 
-static int read_anthropic(struct completion *c, const json_t *m, const char *place)
+static int name_results(struct completion *c)
 {
-    static const char *const known[] = {"role", "content", NULL};
-    const char *role = json_string_value(json_object_get(m, "role"));
-    if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
-        return fault_set(fault_of(c), 400, place, "%s: the role must be user or assistant", place);
-    int r = check_members(c, m, known, place);
-    return r == 0 ? chat_add(c, role, json_object_get(m, "content"), place) : r;
+    struct proto_generate *g = &c->request.gen;
+    const struct proto_message *asker = NULL; /* the last message with calls */
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < g->n_messages; i++) {
+        struct proto_message *m = &g->messages[i];
+        if (m->n_calls) asker = m;
+        if (asker && m->call_id.len && !m->name.len) r = name_result(m, asker);
+    }
+    return r < 0 ? fault_of_error(fault_of(c), error_origin(r)) : 0;
 }
 
-static int read_list(struct completion *c, const struct field *f, const json_t *v,
-                     int (*read)(struct completion *c, const json_t *m, const char *place))
+int chat_read_list(struct completion *c, const struct field *f, const json_t *v,
+                   int (*read)(struct completion *c, const json_t *m, const char *place))
 {
     size_t i;
     json_t *m;
@@ -111,15 +153,5 @@ static int read_list(struct completion *c, const struct field *f, const json_t *
         int r = read(c, m, place);
         if (r < 0) return r;
     }
-    return 0;
-}
-
-int chat_read_openai(struct completion *c, const struct field *f, const json_t *v)
-{
-    return read_list(c, f, v, read_openai);
-}
-
-int chat_read_anthropic(struct completion *c, const struct field *f, const json_t *v)
-{
-    return read_list(c, f, v, read_anthropic);
+    return name_results(c);
 }

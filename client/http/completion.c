@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/completion.h"
+#include "client/http/completion-calls.h"
 #include "client/http/http-reply.h"
 #include "client/http/model-list.h"
 #include "libcommon/clock.h"
@@ -37,6 +38,7 @@ void completion_free(struct completion *c)
     for (uint32_t i = 0; c->choices && i < c->n; i++) {
         buf_fini(&c->choices[i].text);
         buf_fini(&c->choices[i].thinking);
+        tool_calls_fini(&c->choices[i].calls);
     }
     free(c->choices);
     proto_request_fini(&c->request);
@@ -119,6 +121,16 @@ static int on_text(struct completion *c, const struct proto_event *e)
     return buf_append(proto_is_answer(e) ? &choice->text : &choice->thinking, e->text.data, e->text.len);
 }
 
+static int on_call(struct completion *c, struct proto_event *e)
+{
+    if (e->index >= c->n) return error_say(-EPROTO, "the daemon sent an answer that nobody asked for");
+    if (c->n == 1) measure(c);
+    int r = c->stream ? open_stream(c) : 0;
+    if (r == 0) r = completion_call(c, e);
+    if (r == 0 && c->stream) exchange_more(c->exchange, false);
+    return r;
+}
+
 /* All answers have ended. */
 static int complete(struct completion *c)
 {
@@ -149,6 +161,7 @@ static int on_done(struct completion *c, const struct proto_event *e)
     c->choices[e->index].reason = e->reason;
     if (c->stream) {
         r = open_stream(c);
+        if (r == 0) r = completion_end_call(c, e->index);
         if (r == 0) r = c->format->end(c, &x->out, e->index);
         if (r == 0) exchange_more(x, false);
     }
@@ -176,7 +189,7 @@ static bool again(struct completion *c)
     return connect_daemon(c) == 0;
 }
 
-static int on_event(struct completion *c, const struct proto_event *e)
+static int on_event(struct completion *c, struct proto_event *e)
 {
     struct exchange *x = c->exchange;
     if (e->type == PROTO_EV_ERROR) {
@@ -195,6 +208,8 @@ static int on_event(struct completion *c, const struct proto_event *e)
         return on_prefill(c, e);
     case PROTO_EV_TEXT:
         return on_text(c, e);
+    case PROTO_EV_TOOL_CALL:
+        return on_call(c, e);
     case PROTO_EV_DONE:
         return on_done(c, e);
     default:
@@ -202,7 +217,7 @@ static int on_event(struct completion *c, const struct proto_event *e)
     }
 }
 
-static void on_upstream(void *ctx, const struct proto_event *e, int r)
+static void on_upstream(void *ctx, struct proto_event *e, int r)
 {
     struct completion *c = ctx;
     struct exchange *x = c->exchange;

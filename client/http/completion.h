@@ -3,6 +3,7 @@
 /* A request to a daemon for one or several answers, and their state until the response is complete. The events of the
  * daemon are passed to a format, which writes them as JSON of one API. */
 #include "client/http/exchange.h"
+#include "client/tool-calls.h"
 #include "libcommon/proto.h"
 
 /* The JSON of one API. Each function appends to @out and returns 0, or negative with the error message. */
@@ -11,16 +12,24 @@ struct completion_format {
     const char *id_prefix;
     int (*open)(struct completion *c, struct buf *out); /* a stream begins; NULL: nothing to write */
     int (*text)(struct completion *c, struct buf *out, const struct proto_event *e); /* of a stream */
-    int (*end)(struct completion *c, struct buf *out, uint32_t index);               /* one answer of a stream */
-    int (*close)(struct completion *c, struct buf *out);                             /* all answers of a stream */
-    int (*whole)(struct completion *c, struct buf *out); /* the body of a response that is not a stream */
-    const char *ping;                                    /* text that keeps a silent stream alive */
+    /* Of a stream: the new arguments of the last call of the answer @index, and its begin. NULL: it has no calls. */
+    int (*call)(struct completion *c, struct buf *out, uint32_t index, bool begins);
+    int (*end)(struct completion *c, struct buf *out, uint32_t index); /* one answer of a stream */
+    int (*close)(struct completion *c, struct buf *out);               /* all answers of a stream */
+    int (*whole)(struct completion *c, struct buf *out);               /* the body of a response that is not a stream */
+    const char *ping;                                                  /* text that keeps a silent stream alive */
 };
+
+/* The content blocks of Anthropic's API. */
+enum block { BLOCK_NONE, BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL };
 
 struct choice {
     struct buf text, thinking; /* not of a stream */
+    struct tool_calls calls;   /* of a stream: the arguments that were written are removed */
+    size_t calls_begun;        /* calls that the stream has */
     enum proto_reason reason;
-    bool begun; /* for the format: the first piece was written */
+    enum block block;  /* the open block of a stream */
+    unsigned n_blocks; /* blocks that a stream has begun */
 };
 
 struct completion {
@@ -32,6 +41,8 @@ struct completion {
     char id[40];
     int64_t created; /* seconds since 1970 */
     bool stream, include_usage;
+    bool show_thinking;     /* Anthropic: the client wants the thinking */
+    bool one_call;          /* the client accepts only one call in an answer */
     bool count;             /* only the number of prompt tokens is wanted */
     bool opened;            /* the stream has begun */
     bool seen;              /* the daemon works on the request */

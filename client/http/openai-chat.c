@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* POST /v1/chat/completions. */
 #include "client/http/chat-messages.h"
+#include "client/http/chat-tools.h"
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
 #include "client/http/openai-json.h"
 #include "libcommon/error.h"
+#include <string.h>
 
 #define CHUNK "chat.completion.chunk"
 
@@ -30,6 +32,23 @@ static int put_text(struct completion *c, struct buf *out, const struct proto_ev
     return put_delta(c, out, e->index, json_pack("{s:s%}", key, e->text.data, e->text.len), NULL);
 }
 
+static json_t *text_of(const struct proto_text *t)
+{
+    return json_stringn(t->data ? t->data : "", t->len);
+}
+
+static int put_call(struct completion *c, struct buf *out, uint32_t index, bool begins)
+{
+    const struct tool_calls *calls = &c->choices[index].calls;
+    const struct tool_call *call = &calls->calls[calls->n - 1];
+    json_int_t number = (json_int_t)calls->n - 1;
+    json_t *function = json_pack("{s:o*, s:o}", "name", begins ? text_of(&call->name) : NULL, "arguments",
+                                 openai_text(&call->arguments));
+    json_t *piece = json_pack("{s:I, s:o*, s:s*, s:o}", "index", number, "id", begins ? text_of(&call->id) : NULL,
+                              "type", begins ? "function" : NULL, "function", function);
+    return put_delta(c, out, index, json_pack("{s:[o]}", "tool_calls", piece), NULL);
+}
+
 static int put_end(struct completion *c, struct buf *out, uint32_t index)
 {
     return put_delta(c, out, index, json_object(), openai_reason(c->choices[index].reason));
@@ -40,18 +59,33 @@ static int put_close(struct completion *c, struct buf *out)
     return openai_put_close(c, out, CHUNK);
 }
 
+/* NULL: none. */
+static json_t *calls_of(const struct choice *a)
+{
+    json_t *list = a->calls.n ? json_array() : NULL;
+    for (size_t i = 0; i < a->calls.n; i++) {
+        const struct tool_call *call = &a->calls.calls[i];
+        json_array_append_new(list, json_pack("{s:o, s:s, s:{s:o, s:o}}", "id", text_of(&call->id), "type", "function",
+                                              "function", "name", text_of(&call->name), "arguments",
+                                              openai_text(&call->arguments)));
+    }
+    return list;
+}
+
+/* As in OpenAI's API, an answer of only calls has no content. */
+static json_t *choice_of(const struct choice *a, uint32_t index)
+{
+    json_t *thinking = a->thinking.len ? openai_text(&a->thinking) : NULL;
+    json_t *content = a->calls.n && !a->text.len ? json_null() : openai_text(&a->text);
+    return json_pack("{s:I, s:{s:s, s:o, s:n, s:o*, s:o*}, s:n, s:s}", "index", (json_int_t)index, "message", "role",
+                     "assistant", "content", content, "refusal", "reasoning_content", thinking, "tool_calls",
+                     calls_of(a), "logprobs", "finish_reason", openai_reason(a->reason));
+}
+
 static int put_whole(struct completion *c, struct buf *out)
 {
     json_t *choices = json_array();
-    for (uint32_t i = 0; i < c->n; i++) {
-        const struct choice *a = &c->choices[i];
-        json_t *thinking = a->thinking.len ? openai_text(&a->thinking) : NULL;
-        json_t *choice =
-            json_pack("{s:I, s:{s:s, s:o, s:n, s:o*}, s:n, s:s}", "index", (json_int_t)i, "message", "role",
-                      "assistant", "content", openai_text(&a->text), "refusal", "reasoning_content", thinking,
-                      "logprobs", "finish_reason", openai_reason(a->reason));
-        json_array_append_new(choices, choice);
-    }
+    for (uint32_t i = 0; i < c->n; i++) json_array_append_new(choices, choice_of(&c->choices[i], i));
     return reply_put_json(out, openai_object(c, "chat.completion", choices, openai_usage(c)));
 }
 
@@ -60,6 +94,7 @@ static const struct completion_format format = {
     .id_prefix = "chatcmpl-",
     .open = open_chat,
     .text = put_text,
+    .call = put_call,
     .end = put_end,
     .close = put_close,
     .whole = put_whole,
@@ -73,27 +108,40 @@ static int read_modalities(struct completion *c, const struct field *f, const js
     return json_array_size(v) == 1 && only && *only == 't' ? 0 : field_refuse(c, f, v);
 }
 
-/* Without tools, a choice of "none" or "auto" changes nothing. */
-static int read_tool_choice(struct completion *c, const struct field *f, const json_t *v)
+/* A template has a switch and no levels: "medium", OpenAI's default, turns it on. */
+static int read_effort(struct completion *c, const struct field *f, const json_t *v)
 {
-    const char *choice = json_string_value(v);
-    return choice && (*choice == 'n' || *choice == 'a') ? 0 : field_refuse(c, f, v);
+    const char *effort = json_is_string(v) ? json_string_value(v) : "";
+    bool off = strcmp(effort, "none") == 0;
+    if (!off && strcmp(effort, "medium") != 0)
+        return field_wrong(c, f, "none or medium: the thinking has no other levels");
+    c->request.thinking.mode = off ? PROTO_THINKING_OFF : PROTO_THINKING_ON;
+    return 0;
+}
+
+static int read_budget(struct completion *c, const struct field *f, const json_t *v)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < 0) return field_wrong(c, f, "an integer, 0 or more");
+    c->request.thinking.limited = true;
+    c->request.thinking.budget = json_integer_value(v);
+    return 0;
 }
 
 static const struct field fields[] = {
     {"messages", chat_read_openai, 0},
     {"max_completion_tokens", field_int, offsetof(struct proto_generate, max_tokens)},
     {"modalities", read_modalities, 0},
-    {"tool_choice", read_tool_choice, 0},
-    {"tools", field_refuse, 0},
+    {"tools", tools_read_openai, 0},
+    {"tool_choice", tool_choice_read_openai, 0},
+    {"parallel_tool_calls", tool_parallel_read, 0},
+    {"reasoning_effort", read_effort, 0},
+    {"think_budget", read_budget, 0},
     {"functions", field_refuse, 0},
     {"function_call", field_refuse, 0},
-    {"reasoning_effort", field_refuse, 0},
     {"top_logprobs", field_refuse, 0},
     {"audio", field_refuse, 0},
     {"web_search_options", field_refuse, 0},
     {"verbosity", field_refuse, 0},
-    {"parallel_tool_calls", field_ignore, 0},
     {"prediction", field_ignore, 0},
     {"store", field_ignore, 0},
     {0},
@@ -104,5 +152,6 @@ int route_chat(struct exchange *x)
     struct completion *c;
     int r = openai_read(&c, x, &format, fields);
     if (r == 0 && c->request.gen.n_messages == 0) r = fault_set(&x->fault, 400, "messages", "'messages' is missing");
+    if (r == 0) r = tools_check(c, "parallel_tool_calls");
     return r == 0 ? completion_start(c) : r;
 }

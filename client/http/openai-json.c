@@ -38,6 +38,7 @@ int openai_read(struct completion **out, struct exchange *x, const struct comple
 
 const char *openai_reason(enum proto_reason r)
 {
+    if (r == PROTO_STOP_TOOL_CALLS) return "tool_calls";
     return r == PROTO_STOP_LENGTH || r == PROTO_STOP_CONTEXT ? "length" : "stop";
 }
 

@@ -13,7 +13,7 @@ extern const struct field openai_fields[]; /* of chat and text completions */
 int openai_read(struct completion **out, struct exchange *x, const struct completion_format *format,
                 const struct field *own);
 
-/* "stop" or "length". */
+/* "stop", "length" or "tool_calls". */
 const char *openai_reason(enum proto_reason r);
 
 json_t *openai_usage(const struct completion *c);

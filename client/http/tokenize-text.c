@@ -15,7 +15,7 @@ static json_t *list_of(const struct proto_event *e)
     return list;
 }
 
-static void on_event(void *ctx, const struct proto_event *e, int r)
+static void on_event(void *ctx, struct proto_event *e, int r)
 {
     struct exchange *x = ctx;
     if (x->ended || (e && e->type != PROTO_EV_TOKENS && e->type != PROTO_EV_ERROR)) return;

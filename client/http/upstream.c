@@ -88,7 +88,7 @@ static int receive(struct upstream *u)
 }
 
 /* Pass one event on. 0, or negative: the connection is of no further use. */
-static int take(struct upstream *u, const struct proto_event *e)
+static int take(struct upstream *u, struct proto_event *e)
 {
     if (e->type == PROTO_EV_HELLO) {
         u->greeted = true;

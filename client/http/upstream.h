@@ -11,8 +11,8 @@
 struct upstream;
 
 /* An event of the daemon other than hello, or NULL: the connection has ended, and error_text(@r) has the reason (@r is
- * negative). The receiver does not own @e. It may call upstream_close. */
-typedef void (*upstream_fn)(void *ctx, const struct proto_event *e, int r);
+ * negative). The receiver does not own @e, but may take its texts. It may call upstream_close. */
+typedef void (*upstream_fn)(void *ctx, struct proto_event *e, int r);
 
 /* Connect to the socket at @path and send @request. 0: the caller owns *out. -ENOENT: no daemon listens there; -EAGAIN:
  * the daemon does not accept connections fast enough; -EMSGSIZE: the request is over a limit of the protocol; else

@@ -46,7 +46,11 @@ def test_count_tokens(gateway, shared):
 
 @pytest.mark.parametrize("change,says", [
     ({"max_tokens": None}, "'max_tokens' is missing"), ({"messages": []}, "'messages'"), ({"messages": None}, "'messages'"),
-    ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "'thinking'"), ({"tools": [{"name": "f"}]}, "'tools'"), ({"n": 2}, "'n'"),
+    ({"thinking": {"type": "enabled", "budget_tokens": -1}}, "'budget_tokens'"), ({"thinking": {"type": "some"}}, "'thinking'"),
+    ({"thinking": {"type": "disabled", "budget_tokens": 5}}, "'thinking'"), ({"thinking": {"type": "enabled", "display": "omitted"}}, "'display'"),
+    ({"tools": [{"name": "f"}]}, "tools[0]"), ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "'bash_20250124'"),
+    ({"tools": [{"name": "f", "input_schema": {}, "defer_loading": True}]}, "'defer_loading'"), ({"n": 2}, "'n'"),
+    ({"tool_choice": {"type": "any"}}, "'tools' is missing"), ({"tool_choice": "auto"}, "'tool_choice'"), ({"tool_choice": {"type": "tool"}}, "name"),
     ({"messages": [{"role": "system", "content": "x"}]}, "role"), ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'image'"),
     ({"system": 5}, "system"), ({"stop_sequences": [""]}, "'stop_sequences'")])
 def test_refused(gateway, change, says):

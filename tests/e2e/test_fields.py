@@ -7,7 +7,7 @@ IMAGE = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]
 
 
 @pytest.mark.parametrize("name,value", [
-    ("tools", [TOOL]), ("tool_choice", "required"), ("functions", [{}]), ("function_call", "auto"), ("reasoning_effort", "low"),
+    ("functions", [{}]), ("function_call", "auto"), ("reasoning_effort", "low"), ("tool_choice", "required"), ("tool_choice", "named"),
     ("logprobs", True), ("top_logprobs", 3), ("audio", {"voice": "x"}), ("modalities", ["text", "audio"]), ("verbosity", "low"),
     ("web_search_options", {"x": 1}), ("temprature", 1)])
 def test_refused(gateway, name, value):
@@ -21,7 +21,9 @@ def test_refused(gateway, name, value):
     ("timeout", "soon"), ("timeout", -1), ("session", 5), ("model", 5), ("prompt_cache_key", "x" * 300), ("messages", []), ("messages", "hi"),
     ("messages", [5]), ("messages", [{"content": "x"}]), ("messages", [{"role": "user"}]), ("messages", [{"role": "user", "content": 5}]),
     ("messages", [{"role": "tool", "content": "x"}]), ("messages", [{"role": "user", "content": IMAGE}]),
-    ("messages", [{"role": "assistant", "content": None, "tool_calls": [TOOL]}]), ("response_format", "json")])
+    ("messages", [{"role": "assistant", "content": None, "tool_calls": [TOOL]}]), ("response_format", "json"), ("tools", {}), ("tools", ["f"]),
+    ("tools", [{"type": "custom", "custom": {"name": "f"}}]), ("tool_choice", {"type": "allowed_tools"}), ("parallel_tool_calls", 0),
+    ("reasoning_effort", 1), ("think_budget", -1), ("think_budget", "x")])
 def test_wrong(gateway, name, value):
     r = gateway.chat(**{name: value})
     assert r.status == 400 and r.json["error"]["message"], (r.status, r.body)

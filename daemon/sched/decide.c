@@ -149,9 +149,10 @@ static bool yields_to_first_token(const struct decision *d, const struct sched_r
 {
     const struct sched_usage *by_usage = &d->x.usage[by->user], *r_usage = &d->x.usage[r->user];
     uint32_t kept = sched_kept(r_usage);
+    bool none = !by_usage->slots && kept > 1; /* the first answer of a user comes before the second of another */
     return is_first_token(d, by) && (!is_first_token(d, r) || r_usage->firsts > 1) && kept > by_usage->slots &&
            (kept > 1 || d->slots_most < by_usage->slots + 2) &&
-           d->s->users[r->user].served + d->c->express_lead >= d->s->users[by->user].served;
+           (none || d->s->users[r->user].served + d->c->express_lead >= d->s->users[by->user].served);
 }
 
 /* True if @r is the only answer of its user, and the user of @by has a slot as well. */

@@ -29,7 +29,8 @@ static uint64_t least_served(const struct step *t)
     return least;
 }
 
-/* Choose first tokens of users whose account is at most @most, those first that lack the fewest tokens, as many as
+/* Choose first tokens of users whose account is at most @most or who have no answer that runs, those first that lack
+ * the fewest tokens, as many as
  * @most_ms allow and at least one, or a part of its prompt. Returns their load. */
 static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t most, double most_ms)
 {
@@ -37,10 +38,11 @@ static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t mos
     struct sched_item *heap = t->x.items;
     struct sched_load load = {0};
     uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n; i++) t->x.usage[s->reqs[i].user].slots += s->reqs[i].running && s->reqs[i].decoding;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
         chosen[i] = false;
-        if (is_express(t, r) && s->users[r->user].served <= most)
+        if (is_express(t, r) && (s->users[r->user].served <= most || !t->x.usage[r->user].slots))
             heap[n++] = (struct sched_item){r->known - r->computed, r->arrival, i};
     }
     t->part = SCHED_NONE;

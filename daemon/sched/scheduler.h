@@ -26,7 +26,8 @@
  * It preempts a running request of another user
  *   - if that user has at least two slots more and no smaller account: at once, so that slots are shared evenly;
  *   - if it lacks at most config.express_tokens of its prompt and the running request does not, or is one of several of
- *     that user that do, and that user has more slots and an account that is at most express_lead smaller: at once,
+ *     that user that do, and that user has more slots and an account that is at most express_lead smaller, or has
+ *     two slots while the waiting user has none: at once,
  * because it needs the slot for a step or two. A user's only slot is taken in this way only if no user has two slots
  * more than the waiting one;
  *   - if the account of that user is larger by at least a quantum: after the running request has received a quantum in
@@ -93,10 +94,10 @@ struct sched_config {
     double behind_least;
     /* Express steps. While several users have tokens to compute, every second step may compute only first tokens: those
      * of requests that lack at most express_tokens tokens of their prompt, of users whose account exceeds the smallest
-     * one by at most express_lead units. Those that lack the fewest come first, as many as take express_ratio * (the
-     * time to decode one token of one request), at least one; of one that alone takes longer, express_part tokens. The
-     * step also decodes answers of their users within this time, at least one token, and one token of another such
-     * user: those first that were not in a batch for the longest time. */
+     * one by at most express_lead units or that decode nothing. Those that lack the fewest come first, as many as take
+     * express_ratio * (the time to decode one token of one request), at least one; of one that alone takes longer,
+     * express_part tokens. The step also decodes answers of their users within this time, at least one token, and one
+     * token of another such user: those first that were not in a batch for the longest time. */
     uint32_t express_tokens;
     double express_ratio;
     uint32_t express_lead;

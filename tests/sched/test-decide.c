@@ -232,6 +232,24 @@ static void test_first_token_at_once(void **state)
     assert_int_equal(t.n_out, 0);
 }
 
+/* A user far ahead without any slot gets one for a first token from a user with two. */
+static void test_first_token_of_a_user_without_slots(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    t.users[0].served = 7000;
+    t.users[1].served = 7000 + 9 * t.c.express_lead;
+    t.users[0].waited = t.users[1].waited = true;
+    for (int i = 0; i < 2; i++) add_decoding(&t, 0)->spent = 0;
+    add(&t, 1, false)->computed = 99;
+    decide(&t);
+    assert_int_equal(t.n_out, 2);
+    assert_action(&t, 1, 2, SCHED_START);
+    t.reqs[1].user = 2; /* both have one */
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
+}
+
 /* Users whose slots are all for first tokens have more of them: the only answer of another goes on. */
 static void test_first_token_spares_the_only_answer(void **state)
 {
@@ -593,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_even_slots_of_the_most),
         cmocka_unit_test(test_even_slots_without_first_tokens),
         cmocka_unit_test(test_only_answer),
+        cmocka_unit_test(test_first_token_of_a_user_without_slots),
         cmocka_unit_test(test_first_token_at_once),
         cmocka_unit_test(test_first_token_spares_the_only_answer),
         cmocka_unit_test(test_first_token_keeps_slot),

@@ -7,6 +7,8 @@
 #define STARTS_MOST 64 /* maximum starts in one decision; the next decision follows before the next step */
 #define MOVES_MOST  4  /* maximum preemptions in one decision, except for blocks */
 
+#define LATER (UINT64_C(1) << 62) /* above all accounts */
+
 struct decision {
     const struct sched_config *c;
     const struct sched_book *b;
@@ -115,20 +117,6 @@ static void count_waiting(struct decision *d)
     d->memory_short = wanted > s->free_blocks;
 }
 
-/* Build the heap of users with waiting requests, smallest account first. A user that starts to wait is raised to the
- * floor. */
-static void build_user_heap(struct decision *d)
-{
-    const struct sched_state *s = d->s;
-    for (uint32_t u = 0; u < s->n_users; u++) {
-        const struct sched_usage *w = &d->x.usage[u];
-        if (!w->waiting) continue;
-        if (!s->users[u].waited && s->users[u].served < d->b->floor) s->users[u].served = d->b->floor;
-        d->x.user_heap[d->n_heap++] = (struct sched_item){s->users[u].served + w->expected, w->slots, u};
-    }
-    sched_heap_make(d->x.user_heap, d->n_heap);
-}
-
 /* --- victims --- */
 
 /* True if @r loses no tokens by a preemption, or has computed enough new ones in its slot. */
@@ -158,8 +146,7 @@ static bool yields_to_first_token(const struct decision *d, const struct sched_r
 /* True if @r is the only answer of its user, and the user of @by has a slot as well. */
 static bool is_only_answer(const struct decision *d, const struct sched_req *r, const struct sched_req *by)
 {
-    return r->decoding && !r->redone && !d->memory_short && sched_kept(&d->x.usage[r->user]) <= 1 &&
-           d->x.usage[by->user].slots;
+    return r->decoding && !r->redone && sched_kept(&d->x.usage[r->user]) <= 1 && d->x.usage[by->user].slots;
 }
 
 /* The reason for which the running request @r may be preempted for @by. SCHED_START: it may not. */
@@ -171,8 +158,7 @@ static enum sched_reason preempt_reason(const struct decision *d, const struct s
     if (r->user == by->user) return r->class > by->class ? SCHED_CLASS : SCHED_START;
     if (!r->redone && yields_to_first_token(d, r, by)) return SCHED_EVEN;
     if (!has_progressed(d, r)) return SCHED_START;
-    bool ahead = r_account >= by_account + d->c->quantum && is_quantum_over(d, r);
-    if (ahead && !is_only_answer(d, r, by)) return SCHED_QUANTUM;
+    if (r_account >= by_account + d->c->quantum && is_quantum_over(d, r)) return SCHED_QUANTUM;
     if (r_account >= by_account && sched_kept(r_usage) >= by_usage->slots + 2) return SCHED_EVEN;
     if (yields_to_first_token(d, r, by)) return SCHED_EVEN;
     return SCHED_START;
@@ -205,7 +191,7 @@ static uint32_t find_victim(const struct decision *d, const struct sched_req *by
         const struct sched_req *r = &d->s->reqs[i];
         if (d->x.done[i] || (blocks && !r->blocks)) continue;
         enum sched_reason w = preempt_reason(d, r, by);
-        if (w == SCHED_START) continue;
+        if (w == SCHED_START || (w == SCHED_QUANTUM && !blocks && is_only_answer(d, r, by))) continue;
         if (best != SCHED_NONE && !is_better_victim(d, r, w, &d->s->reqs[best], *reason)) continue;
         best = i;
         *reason = w;
@@ -306,6 +292,32 @@ static void move_first_to_top(struct sched_usage *w, struct sched_item *part)
     part[0] = x;
 }
 
+/* The place of the user in the heap: by account, but those come first who have no slot and lack only a few tokens.
+ */
+static uint64_t place_of(const struct decision *d, uint32_t user)
+{
+    struct sched_usage *w = &d->x.usage[user];
+    struct sched_item *part = d->x.items + w->first;
+    uint64_t account = d->s->users[user].served + w->expected;
+    if (w->slots || !w->n) return account + LATER;
+    move_first_to_top(w, part);
+    const struct sched_req *r = &d->s->reqs[part->index];
+    return r->known - r->computed <= d->c->express_tokens ? account : account + LATER;
+}
+
+/* Build the heap of users with waiting requests. A user that starts to wait is raised to the floor. */
+static void build_user_heap(struct decision *d)
+{
+    const struct sched_state *s = d->s;
+    for (uint32_t u = 0; u < s->n_users; u++) {
+        const struct sched_usage *w = &d->x.usage[u];
+        if (!w->waiting) continue;
+        if (!s->users[u].waited && s->users[u].served < d->b->floor) s->users[u].served = d->b->floor;
+        d->x.user_heap[d->n_heap++] = (struct sched_item){place_of(d, u), w->slots, u};
+    }
+    sched_heap_make(d->x.user_heap, d->n_heap);
+}
+
 static void drop_first(struct sched_usage *w, struct sched_item *part)
 {
     if (!w->heaped) sched_heap_make(part, w->n);
@@ -346,7 +358,7 @@ static void fill_slots(struct decision *d)
         start(d, part->index);
         starts++;
         drop_first(w, part);
-        heap->key = d->s->users[heap->index].served + w->expected;
+        heap->key = place_of(d, heap->index);
         heap->tie = w->slots;
         sched_heap_down(heap, d->n_heap, 0);
     }

@@ -19,8 +19,9 @@
  * largest account among the users who run something if no user waits. Service on an otherwise idle machine therefore
  * costs a user nothing later.
  *
- * Slots. A free slot goes to the waiting user with the smallest account. In this comparison an account includes the
- * units that the user's running requests are expected to receive: for each the rest of its prompt, at least the rest of
+ * Slots. A free slot goes to the waiting user with the smallest account; but first to users who have none and whose
+ * next request lacks at most config.express_tokens tokens. In this comparison an account includes the units
+ * that the user's running requests are expected to receive: for each the rest of its prompt, at least the rest of
  * its quantum. A waiting request preempts a running request of the same user
  *   - if it has a higher class: at once.
  * It preempts a running request of another user
@@ -31,8 +32,8 @@
  * because it needs the slot for a step or two. A user's only slot is taken in this way only if no user has two slots
  * more than the waiting one;
  *   - if the account of that user is larger by at least a quantum: after the running request has received a quantum in
- *     its slot, so that service is shared evenly. Unless memory is short, this does not take the only answer of a user
- *     for one that has a slot: at one token a step it does not get further ahead, and it would stop and go.
+ *     its slot, so that service is shared evenly. For its slot alone, this does not take the only answer of a user for
+ *     one that has a slot: at one token a step it does not get further ahead, and it would stop and go.
  * Here one slot of a running request that lacks at most config.express_tokens of its prompt does not count as that
  * user's, because it is needed for a step or two. Of the users with too many slots, the one with the most loses one. A
  * running request whose reader has been slow for config.yield_ms may always be preempted.

@@ -250,6 +250,26 @@ static void test_first_token_of_a_user_without_slots(void **state)
     assert_int_equal(t.n_out, 0);
 }
 
+/* A free slot goes first to a user without any for a first token, though others have received less. */
+static void test_free_slot_for_the_first_answer(void **state)
+{
+    struct table t;
+    table_init(&t, 2, 100);
+    t.users[0].served = 7000;
+    t.users[1].served = 7000 + 9 * t.c.express_lead;
+    t.users[0].waited = t.users[1].waited = true;
+    add(&t, 0, true)->computed = 99;
+    add(&t, 0, false)->computed = 99;
+    add(&t, 1, false)->computed = 99;
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 2, SCHED_START);
+    t.reqs[2].computed = 0; /* not a first token */
+    decide(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_action(&t, 0, 1, SCHED_START);
+}
+
 /* Users whose slots are all for first tokens have more of them: the only answer of another goes on. */
 static void test_first_token_spares_the_only_answer(void **state)
 {
@@ -611,6 +631,7 @@ int main(void)
         cmocka_unit_test(test_even_slots_of_the_most),
         cmocka_unit_test(test_even_slots_without_first_tokens),
         cmocka_unit_test(test_only_answer),
+        cmocka_unit_test(test_free_slot_for_the_first_answer),
         cmocka_unit_test(test_first_token_of_a_user_without_slots),
         cmocka_unit_test(test_first_token_at_once),
         cmocka_unit_test(test_first_token_spares_the_only_answer),

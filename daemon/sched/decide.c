@@ -292,8 +292,7 @@ static void move_first_to_top(struct sched_usage *w, struct sched_item *part)
     part[0] = x;
 }
 
-/* The place of the user in the heap: by account, but those come first who have no slot and lack only a few tokens.
- */
+/* The place of the user in the heap: by account, but those come first who have no slot and lack only a few tokens. */
 static uint64_t place_of(const struct decision *d, uint32_t user)
 {
     struct sched_usage *w = &d->x.usage[user];

@@ -30,8 +30,7 @@ static uint64_t least_served(const struct step *t)
 }
 
 /* Choose first tokens of users whose account is at most @most or who have no answer that runs, those first that lack
- * the fewest tokens, as many as
- * @most_ms allow and at least one, or a part of its prompt. Returns their load. */
+ * the fewest tokens, as many as @most_ms allow and at least one, or a part of its prompt. Returns their load. */
 static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t most, double most_ms)
 {
     const struct sched_state *s = t->s;

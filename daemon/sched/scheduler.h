@@ -204,10 +204,9 @@ uint32_t sched_decide(const struct sched_config *c, struct sched_book *b, const 
                       struct sched_action *out);
 
 /* Maximum difference, in units, between any account and that of a user with a waiting request that could run and, if
- * the other user has only one answer, without a slot:
- * (parallel + 2) quanta and the service of two steps. @longest: tokens of the longest request if preemptions can
- * discard tokens, which adds two slots that compute all of them again; 0: they cannot. @blocks_short: blocks can be
- * short, which adds the patience and two longer quanta. */
+ * the other user has only one answer, without a slot: (parallel + 2) quanta and the service of two steps. @longest:
+ * tokens of the longest request if preemptions can discard tokens, which adds two slots that compute all of them again;
+ * 0: they cannot. @blocks_short: blocks can be short, which adds the patience and two longer quanta. */
 uint64_t sched_lead_max(const struct sched_config *c, uint32_t longest, bool blocks_short);
 
 /* --- the batch --- */

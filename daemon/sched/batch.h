@@ -37,6 +37,10 @@ static inline uint32_t sched_next_of(const struct sched_req *r)
 /* Add @n tokens of a request to the batch. */
 void sched_batch_add(struct step *t, uint32_t index, uint32_t n);
 
+/* Move to items[i] the one of items[i … n) whose turn it is to decode: that of a user with the fewest such turns in
+ * this step, then of the user whose last decoded token is the oldest. Its user has one turn more. */
+void sched_next_turn(struct step *t, uint32_t i, uint32_t n);
+
 /* Replace the batch by an express step if that is much shorter. */
 void sched_express(struct step *t);
 

@@ -3,6 +3,7 @@
 #include "daemon/sched/batch.h"
 #include <string.h>
 
+#define TURNS_LEAST  2   /* decoded tokens of an express step, if requests decode */
 #define EXPRESS_GAIN 1.5 /* an express step must be shorter by at least this factor, unless others are short too */
 
 double sched_some_ms(const struct step *t, double ratio)
@@ -62,44 +63,27 @@ static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t mos
     return load;
 }
 
-/* Choose decode tokens of the users that have a first token in the step, as many as @most_ms allow and at least one:
- * those first that were not in a batch for the longest time. */
-static void choose_own(struct step *t, bool *chosen, double most_ms, struct sched_load *load)
+/* Choose decode tokens of users that have a first token in the step or whose account is at most @most: of each user in
+ * turn, as many as @most_ms allow and at least TURNS_LEAST. */
+static void choose_turns(struct step *t, bool *chosen, uint64_t most, double most_ms, struct sched_load *load)
 {
     const struct sched_state *s = t->s;
-    struct sched_item *heap = t->x.items;
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (t->x.usage[r->user].n && sched_is_ready(r) && sched_decodes(r))
-            heap[n++] = (struct sched_item){r->last_step, r->arrival, i};
+        if (!sched_is_ready(r) || !sched_decodes(r)) continue;
+        if (t->x.usage[r->user].n || s->users[r->user].served <= most)
+            t->x.items[n++] = (struct sched_item){r->last_step, r->arrival, i};
     }
-    for (sched_heap_make(heap, n); n; n = sched_heap_pop(heap, n)) {
+    for (uint32_t i = 0; i < n; i++) {
         struct sched_load more = *load;
         more.decode++;
         if (more.prefill + more.decode > t->c->batch_tokens) return;
-        if (load->decode && sched_time_of(&t->b->time, &more) > most_ms) return;
+        if (i >= TURNS_LEAST && sched_time_of(&t->b->time, &more) > most_ms) return;
         *load = more;
-        chosen[heap->index] = true;
+        sched_next_turn(t, i, n);
+        chosen[t->x.items[i].index] = true;
     }
-}
-
-/* Choose a decode token of another user whose account is at most @most: the one that was not in a batch for the longest
- * time. */
-static void choose_other(const struct step *t, bool *chosen, uint64_t most, struct sched_load *load)
-{
-    const struct sched_state *s = t->s;
-    struct sched_item best = {.index = SCHED_NONE};
-    for (uint32_t i = 0; i < s->n && load->prefill + load->decode < t->c->batch_tokens; i++) {
-        const struct sched_req *r = &s->reqs[i];
-        const struct sched_item x = {r->last_step, r->arrival, i};
-        if (t->x.usage[r->user].n || s->users[r->user].served > most || !sched_is_ready(r) || !sched_decodes(r))
-            continue;
-        if (best.index == SCHED_NONE || sched_item_less(&x, &best)) best = x;
-    }
-    if (best.index == SCHED_NONE) return;
-    load->decode++;
-    chosen[best.index] = true;
 }
 
 void sched_express(struct step *t)
@@ -110,8 +94,7 @@ void sched_express(struct step *t)
     memset(t->x.usage, 0, t->s->n_users * sizeof(*t->x.usage));
     struct sched_load load = choose_first(t, chosen, most, most_ms);
     if (!load.prefill) return;
-    choose_own(t, chosen, most_ms, &load);
-    choose_other(t, chosen, most, &load);
+    choose_turns(t, chosen, most, most_ms, &load);
     bool is_short = t->b->short_left && all > sched_some_ms(t, t->c->short_ratio);
     double gain = is_short ? 1 : EXPRESS_GAIN;
     if (gain * sched_time_of(&t->b->time, &load) > all) return;

@@ -12,6 +12,7 @@ struct sched_usage {
     uint32_t waiting;  /* number of waiting requests that could run */
     uint32_t first;    /* start of its part of items */
     uint32_t n;        /* items left in its part */
+    uint32_t turns;    /* decoded tokens in a short or express step */
     uint8_t lowest;    /* lowest class of its running requests */
     bool heaped;       /* its part is ordered as a heap */
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/sched/internal.h"
 
+#define FORGET_UNITS 64 /* a share of fewer units would often be rounded to none */
+
 void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch_tokens)
 {
     *c = (struct sched_config){
@@ -11,6 +13,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .quantum = 512,
         .yield_ms = 1000,
         .patience = 16384,
+        .forget = 8192,
         .step_ratio = 6, /* the documented limit is 8; the rest allows for uneven machines */
         .step_ms = 100,
         .step_least = 1.25,
@@ -23,7 +26,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .express_lead = 4 * 512,
         .express_part = 8,
         .short_steps = 8,
-        .short_tokens = 6,
+        .short_tokens = 8,
         .short_ratio = 1.5,
         .prefill_min = 8,
         .prefill_due = 32,
@@ -67,15 +70,35 @@ uint32_t sched_units(const struct sched_config *c, const struct sched_req *r, ui
     return sched_decodes(r) ? n * c->decode_units : n * c->prefill_units;
 }
 
+/* Move the accounts towards the smallest one of a user with requests, for the units served since the last time. */
+static void forget(const struct sched_config *c, struct sched_book *b, const struct sched_state *s)
+{
+    uint64_t units = b->clock - b->forgot, least = UINT64_MAX;
+    if (units < FORGET_UNITS) return;
+    b->forgot = b->clock;
+    if (units > c->forget) units = c->forget;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint64_t served = s->users[s->reqs[i].user].served;
+        if (served < least) least = served;
+    }
+    for (uint32_t u = 0; u < s->n_users; u++) {
+        uint64_t served = s->users[u].served;
+        if (served > least) s->users[u].served -= (uint64_t)((double)(served - least) * (double)units / c->forget);
+    }
+}
+
 void sched_done(const struct sched_config *c, struct sched_book *b, const struct sched_state *s,
                 const struct sched_run *runs, uint32_t n, const struct sched_load *load, double ms)
 {
+    b->steps++;
     for (uint32_t i = 0; i < n; i++) {
         const struct sched_req *r = &s->reqs[runs[i].index];
         uint32_t units = sched_units(c, r, runs[i].n);
         s->users[r->user].served += units;
+        if (sched_decodes(r)) s->users[r->user].decoded = b->steps;
         b->clock += units;
     }
+    forget(c, b, s);
     b->express = load->express;
     if (load->express)
         b->short_left = c->short_steps;

@@ -19,6 +19,11 @@
  * largest account among the users who run something if no user waits. Service on an otherwise idle machine therefore
  * costs a user nothing later.
  *
+ * Decay. Accounts move towards the smallest account of a user with requests: a difference decays to 1/e while
+ * config.forget units are served (as in J. Kay, P. Lauder, "A Fair Share Scheduler", 1988). So a user whose answers
+ * need little but often may get somewhat more than its share for as long as that lasts, and never waits long for it
+ * later: a difference of d units costs the others d / config.forget of the service.
+ *
  * Slots. A free slot goes to the waiting user with the smallest account; but first to users who have none and whose
  * next request lacks at most config.express_tokens tokens. In this comparison an account includes the units
  * that the user's running requests are expected to receive: for each the rest of its prompt, at least the rest of
@@ -78,6 +83,7 @@ struct sched_config {
     uint32_t quantum;       /* units */
     uint32_t yield_ms;      /* a request whose reader is slow for this time (ms) may be preempted */
     uint64_t patience;      /* units served until a request that lacks blocks blocks all later starts */
+    uint32_t forget;        /* units served until differences of accounts have decayed to 1/e; at least 1 */
     /* Time limit of a step that decodes. D is the estimated time of the step's decode tokens alone. The step may take
      * step_ratio * D, and at most step_ms milliseconds; but always step_least * D, so that prompts progress beside
      * long sequences. A step without decode has no time limit. */
@@ -97,14 +103,14 @@ struct sched_config {
      * of requests that lack at most express_tokens tokens of their prompt, of users whose account exceeds the smallest
      * one by at most express_lead units or that decode nothing. Those that lack the fewest come first, as many as take
      * express_ratio * (the time to decode one token of one request), at least one; of one that alone takes longer,
-     * express_part tokens. The step also decodes answers of their users within this time, at least one token, and one
-     * token of another such user: those first that were not in a batch for the longest time. */
+     * express_part tokens. The step also decodes answers of such users, in turn, within this time, at least two tokens.
+     */
     uint32_t express_tokens;
     double express_ratio;
     uint32_t express_lead;
     uint32_t express_part;
     /* Short steps. After an express step the next first token is likely to come soon. So the next short_steps other
-     * steps compute at most short_tokens tokens, a third of them of prompts, the others in turn for each user that
+     * steps compute at most short_tokens tokens, a quarter of them of prompts, the others in turn for each user that
      * decodes, while several users have tokens to compute and a whole batch takes more than short_ratio * (the time to
      * decode one token of one request). Where many tokens take hardly longer than one, no step is short. */
     uint32_t short_steps;
@@ -124,15 +130,18 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
  * false). The caller may drop the account of a user without requests if it is not above the floor. sched_decide must
  * run before each step, even if no request waits. */
 struct sched_user {
-    uint64_t served; /* units */
-    bool waited;     /* at the last decision the user had a waiting request that could run */
+    uint64_t served;  /* units */
+    uint64_t decoded; /* book.steps at the last step with a decoded token of the user; 0: none */
+    bool waited;      /* at the last decision the user had a waiting request that could run */
 };
 
 /* State that the caller keeps from call to call. Zero at first, except @time (sched_time_init). */
 struct sched_book {
     struct sched_time time; /* the estimate of step times */
     uint64_t clock;         /* units served to all users, ever */
+    uint64_t steps;         /* ever */
     uint64_t floor;         /* units; never decreases */
+    uint64_t forgot;        /* @clock when differences of accounts decayed last */
     uint32_t since_prefill; /* steps since the last prefill, while prefill was possible */
     uint32_t short_left;    /* steps that are short because of an express step */
     bool express;           /* the last step was an express step */

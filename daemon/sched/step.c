@@ -175,27 +175,28 @@ static void speculate(struct step *t)
 
 /* --- short steps --- */
 
-/* Move @k items to the front: of each user in turn the one that was not in a batch for the longest time. */
-static void spread(struct step *t, uint32_t k)
+static bool is_turn_before(const struct step *t, const struct sched_item *a, const struct sched_item *b)
 {
-    struct sched_item *items = t->x.items;
-    const struct sched_req *reqs = t->s->reqs;
-    struct sched_usage *usage = t->x.usage;
-    memset(usage, 0, t->s->n_users * sizeof(*usage));
-    for (uint32_t i = 0; i < k; i++) {
-        uint32_t best = i;
-        for (uint32_t j = i + 1; j < t->n_decode; j++) {
-            uint32_t a = usage[reqs[items[j].index].user].n, b = usage[reqs[items[best].index].user].n;
-            if (a < b || (a == b && sched_item_less(&items[j], &items[best]))) best = j;
-        }
-        const struct sched_item x = items[best];
-        items[best] = items[i];
-        items[i] = x;
-        usage[reqs[x.index].user].n++;
-    }
+    uint32_t user_a = t->s->reqs[a->index].user, user_b = t->s->reqs[b->index].user;
+    uint32_t turns_a = t->x.usage[user_a].turns, turns_b = t->x.usage[user_b].turns;
+    uint64_t decoded_a = t->s->users[user_a].decoded, decoded_b = t->s->users[user_b].decoded;
+    if (turns_a != turns_b) return turns_a < turns_b;
+    return decoded_a != decoded_b ? decoded_a < decoded_b : sched_item_less(a, b);
 }
 
-/* Replace the batch by some tokens of it. A third of them are those of prompts. */
+void sched_next_turn(struct step *t, uint32_t i, uint32_t n)
+{
+    struct sched_item *items = t->x.items;
+    uint32_t best = i;
+    for (uint32_t j = i + 1; j < n; j++)
+        if (is_turn_before(t, &items[j], &items[best])) best = j;
+    const struct sched_item x = items[best];
+    items[best] = items[i];
+    items[i] = x;
+    t->x.usage[t->s->reqs[x.index].user].turns++;
+}
+
+/* Replace the batch by some tokens of it. A quarter of them are those of prompts. */
 static void shorten(struct step *t)
 {
     const struct sched_config *c = t->c;
@@ -205,9 +206,12 @@ static void shorten(struct step *t)
     *t->load = (struct sched_load){0};
     gather(t);
     t->tokens = c->short_tokens;
-    uint32_t room = t->n_prefill ? t->tokens - t->tokens / 3 : t->tokens, n = t->n_decode < room ? t->n_decode : room;
-    spread(t, n);
-    for (uint32_t i = 0; i < n; i++) sched_batch_add(t, t->x.items[i].index, 1);
+    uint32_t room = t->n_prefill ? t->tokens - t->tokens / 4 : t->tokens, n = t->n_decode < room ? t->n_decode : room;
+    memset(t->x.usage, 0, t->s->n_users * sizeof(*t->x.usage));
+    for (uint32_t i = 0; i < n; i++) {
+        sched_next_turn(t, i, t->n_decode);
+        sched_batch_add(t, t->x.items[i].index, 1);
+    }
     t->tokens -= n;
     t->is_short = true;
     if (t->n_prefill) prefill(t, true);

@@ -207,8 +207,8 @@ static void test_first_tokens_alone(void **state)
     assert_true(t.n_out > 20 && !t.load.express);
 }
 
-/* Of several first tokens those that lack the fewest tokens come first, as many as fit into the time; of the answers of
- * their user, and of the user with the smallest account, at least one token each. */
+/* Of several first tokens those that lack the fewest tokens come first, as many as fit into the time; then users decode
+ * in turn, as many tokens as fit and at least two. */
 static void test_express_is_short(void **state)
 {
     struct table t;
@@ -222,17 +222,27 @@ static void test_express_is_short(void **state)
     t.users[1].served = t.users[2].served = t.c.quantum / 2;
     step(&t);
     assert_true(t.load.express);
-    assert_int_equal(t.n_out, 4); /* 7 ms, of 7.5, and one token of user 0 */
+    assert_int_equal(t.n_out, 3); /* 7 ms, of 7.5 */
     assert_run(&t, 0, 0, 1, true);
     assert_run(&t, 1, 23, 1, true);
     assert_run(&t, 2, 25, 1, true);
-    assert_run(&t, 3, 26, 1, true);
+    t.b.time.ms[SCHED_TIME_FIXED] = 8; /* 13 ms, of 13.5 */
+    t.users[0].decoded = 2;
+    t.users[2].decoded = 1;
+    step(&t);
+    assert_int_equal(t.n_out, 5);
+    assert_run(&t, 0, 0, 1, true);
+    assert_run(&t, 1, 1, 1, true);
+    assert_run(&t, 2, 23, 1, true);
+    assert_run(&t, 3, 25, 1, true);
+    assert_run(&t, 4, 26, 1, true);
+    t.b.time.ms[SCHED_TIME_FIXED] = 4;
     t.reqs[23].paused = true;
     step(&t); /* one of 20 tokens takes longer: a part of it */
     assert_true(t.load.express);
     assert_int_equal(t.load.prefill, t.c.express_part);
-    assert_false(t.out[t.n_out - 1].logits);
-    assert_int_equal(t.load.decode, 1);
+    assert_run(&t, 1, 20, t.c.express_part, false);
+    assert_int_equal(t.load.decode, 2);
 }
 
 /* After an express step, others are short for a while: the next first token waits for a few tokens only. Decoding takes
@@ -252,10 +262,10 @@ static void test_short_steps(void **state)
     for (uint32_t n = 1; n <= t.c.short_steps; n++) {
         step(&t);
         assert_false(t.load.express);
-        assert_int_equal(t.load.decode, t.c.short_tokens - t.c.short_tokens / 3);
-        assert_int_equal(t.load.prefill, t.c.short_tokens / 3);
+        assert_int_equal(t.load.decode, t.c.short_tokens - t.c.short_tokens / 4);
+        assert_int_equal(t.load.prefill, t.c.short_tokens / 4);
         for (uint32_t i = 0; i < t.n_out; i++) t.reqs[t.out[i].index].last_step = n;
-        for (uint32_t i = 0; i < 20 && n >= 5; i++) assert_true(n - t.reqs[i].last_step < 5);
+        for (uint32_t i = 0; i < 20 && n >= 4; i++) assert_true(n - t.reqs[i].last_step < 4);
         sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 0);
     }
     step(&t);
@@ -287,6 +297,29 @@ static void test_short_steps_spread(void **state)
     uint32_t of[3] = {0};
     for (uint32_t i = 0; i < t.n_out; i++) of[t.reqs[t.out[i].index].user]++;
     assert_true(of[0] == t.c.short_tokens - 2 && of[1] == 1 && of[2] == 1);
+}
+
+/* A user with one answer waits no longer than one with many. */
+static void test_turns_of_users(void **state)
+{
+    struct table t;
+    uint64_t last[4] = {0};
+    table_init(&t, 512);
+    t.b.time.ms[SCHED_TIME_FIXED] = 4;
+    t.c.short_tokens = 3;
+    for (int i = 0; i < 40; i++) add(&t, (uint32_t)i % 13 ? (uint32_t)i % 3 : 3, 7, 8, true);
+    for (uint64_t n = 1; n < 50; n++) {
+        t.b.express = true;
+        t.b.short_left = 1;
+        step(&t);
+        assert_int_equal(t.n_out, 3);
+        for (uint32_t i = 0; i < t.n_out; i++) {
+            t.reqs[t.out[i].index].last_step = n;
+            last[t.reqs[t.out[i].index].user] = n;
+        }
+        for (uint32_t u = 0; u < 4 && n > 1; u++) assert_true(last[u] + 1 >= n);
+        sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 0);
+    }
 }
 
 /* Where there is no room for a block of prompt beside the decoding, it gets one every few steps. */
@@ -395,23 +428,27 @@ static void random_table(struct table *t)
     }
 }
 
-/* First tokens alone: each with all that its prompt lacks, or one with a part; of its user's answers some, and of
- * another user's one. */
+/* First tokens alone: each with all that its prompt lacks, or one with a part; and of answers of several users some. */
 static void check_express(const struct table *t)
 {
-    bool first[4] = {false};
-    uint32_t others[4] = {0};
+    uint32_t turns[4] = {0}, most = 0, can_decode = 0;
+    bool in[MOST] = {false}, first[4] = {false};
     for (uint32_t i = 0; i < t->n_out; i++) {
         const struct sched_req *r = &t->reqs[t->out[i].index];
         assert_true(t->out[i].logits || (t->out[i].n == t->c.express_part && t->load.prefill == t->c.express_part));
-        if (r->decoding) continue;
-        first[r->user] = true;
-        assert_true(t->out[i].n <= t->c.express_tokens);
+        in[t->out[i].index] = true;
+        if (r->decoding && ++turns[r->user] > most) most = turns[r->user];
+        if (!r->decoding) first[r->user] = true;
+        assert_true(r->decoding || t->out[i].n <= t->c.express_tokens);
     }
-    for (uint32_t i = 0; i < t->n_out; i++) {
-        uint32_t user = t->reqs[t->out[i].index].user;
-        assert_true(first[user] || ++others[user] == 1);
+    for (uint32_t i = 0; i < t->s.n; i++) {
+        const struct sched_req *r = &t->reqs[i];
+        if (!r->running || r->paused || !r->decoding || r->known - r->computed != 1 || !first[r->user]) continue;
+        can_decode++;
+        assert_true(in[i] || turns[r->user] + 1 >= most);
     }
+    assert_true(t->load.decode >= (can_decode < 2 ? can_decode : 2) ||
+                t->load.prefill + t->load.decode == t->c.batch_tokens);
 }
 
 static bool is_shared(const struct table *t)
@@ -551,6 +588,27 @@ static void test_drafts_are_service(void **state)
     assert_int_equal(t.users[2].served, t.c.decode_units);
 }
 
+/* A difference of accounts falls to 1/e while config.forget units are served, and nobody falls below the smallest. */
+static void test_accounts_decay(void **state)
+{
+    struct table t;
+    table_init(&t, 8);
+    t.users[0].served = 5000;
+    t.users[1].served = t.users[2].served = 1000;
+    t.users[3].served = 500; /* has no request */
+    for (uint32_t u = 0; u < 3; u++) add(&t, u, 9, 10, true);
+    while (t.b.clock < t.c.forget) {
+        step(&t);
+        assert_int_equal(t.n_out, 3);
+        sched_done(&t.c, &t.b, &t.s, t.out, t.n_out, &t.load, 20);
+        assert_true(t.users[0].served > t.users[1].served);
+        assert_int_equal(t.users[1].served, t.users[2].served);
+    }
+    assert_int_equal(t.users[1].served, 1000 + t.b.clock / 3);
+    assert_in_range(t.users[0].served - t.users[1].served, 4000 * 0.36, 4000 * 0.40);
+    assert_int_equal(t.users[3].served, 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -563,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_express_is_short),
         cmocka_unit_test(test_short_steps),
         cmocka_unit_test(test_short_steps_spread),
+        cmocka_unit_test(test_turns_of_users),
         cmocka_unit_test(test_prefill_never_starves),
         cmocka_unit_test(test_prefill_never_starves_of_tokens),
         cmocka_unit_test(test_prefill_by_account),
@@ -571,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_random_states),
         cmocka_unit_test(test_drafts_take_no_place),
         cmocka_unit_test(test_drafts_are_service),
+        cmocka_unit_test(test_accounts_decay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

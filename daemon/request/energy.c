@@ -58,11 +58,14 @@ void energy_close(struct energy *e)
     powercap_close(&e->counters);
 }
 
-void energy_computed(struct energy *e, struct seq *s, uint32_t n)
+void energy_computed(struct energy *e, struct seq *s, const struct sched_run *run)
 {
+    uint32_t answer = s->generated && run->logits ? 1 + run->draft : 0, n[2] = {run->n - answer, answer};
     if (!energy_known(e)) return;
-    e->pending[s->generated > 0] += n;
-    s->energy.pending[s->generated > 0] += n;
+    for (int kind = 0; kind < 2; kind++) {
+        e->pending[kind] += n[kind];
+        s->energy.pending[kind] += n[kind];
+    }
 }
 
 /* Learn the energy of a token of kind @kind from @joules of all pending ones, if nearly all are of this kind. */

@@ -6,6 +6,7 @@
  * counters are read every 50 ms while there are steps, every 5 ms while these compute only prompts, and when an answer
  * ends. All times are monotonic us.
  */
+#include "daemon/sched/scheduler.h"
 #include "daemon/sequence/sequence.h"
 #include "libcommon/powercap.h"
 
@@ -33,8 +34,10 @@ static inline bool energy_known(const struct energy *e)
 /* A step begins. The time since the last one may have been idle. */
 void energy_begin(struct energy *e, struct seq_list *all, uint64_t now);
 
-/* The step has computed @n tokens of @s. Called for all sequences of the step before any of them advances. */
-void energy_computed(struct energy *e, struct seq *s, uint32_t n);
+/* The step has computed @run of @s. Of an answer are its last token and the proposed ones; tokens before these that are
+ * computed again, after a preemption or a shift of the context, count like tokens of the prompt. Called for all
+ * sequences of the step before any of them advances. */
+void energy_computed(struct energy *e, struct seq *s, const struct sched_run *run);
 
 /* The sequences of the step were advanced. @idle: no other step follows at once. */
 void energy_end(struct energy *e, struct seq_list *all, uint64_t now, bool idle);

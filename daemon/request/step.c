@@ -262,7 +262,7 @@ void step_run(struct core *core)
     uint64_t sampled = core->counts.sampled;
     for (uint32_t i = 0; i < runs; i++) {
         core->counts.computed += p->runs[i].n;
-        energy_computed(&core->energy, p->seqs[p->runs[i].index], p->runs[i].n);
+        energy_computed(&core->energy, p->seqs[p->runs[i].index], &p->runs[i]);
         if (!p->reqs[p->runs[i].index].decoding) step.read += p->runs[i].n;
     }
     core->counts.steps++;

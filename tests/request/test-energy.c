@@ -74,13 +74,21 @@ static void assert_near(double a, double b)
     if (fabs(a - b) > 1e-5) fail_msg("%.9f is not %.9f", a, b);
 }
 
+/* @n tokens of a sequence are computed: of the answer, if it has begun, else of the prompt. */
+static void computed(int i, uint32_t n)
+{
+    struct seq *s = &f.seqs[i];
+    for (uint32_t left = s->generated ? n : 1; left; left--)
+        energy_computed(&f.e, s, &(struct sched_run){.n = s->generated ? 1 : n, .logits = true});
+}
+
 /* A step of @usec at @watts with so many tokens of each. */
 static void step(uint64_t usec, double watts, uint32_t first, uint32_t second, bool idle)
 {
     energy_begin(&f.e, &f.all, f.now);
     pass(usec, watts);
-    energy_computed(&f.e, &f.seqs[0], first);
-    energy_computed(&f.e, &f.seqs[1], second);
+    computed(0, first);
+    computed(1, second);
     energy_end(&f.e, &f.all, f.now, idle);
 }
 
@@ -158,6 +166,26 @@ static void test_cached_tokens_save(void **state)
     assert_near(done(1).saved_j, 0);
 }
 
+/* After a preemption an answer's prompt and first tokens are computed again; only its last token is new. */
+static void test_tokens_computed_again(void **state)
+{
+    f.seqs[0].generated = f.seqs[1].generated = 20;
+    energy_begin(&f.e, &f.all, f.now);
+    pass(100 * MS, 20);
+    energy_computed(&f.e, &f.seqs[0], &(struct sched_run){.n = 64});
+    energy_computed(&f.e, &f.seqs[0], &(struct sched_run){.n = 32, .logits = true});
+    energy_computed(&f.e, &f.seqs[1], &(struct sched_run){.n = 4, .draft = 3, .logits = true});
+    energy_end(&f.e, &f.all, f.now, true);
+    struct proto_energy e = done(0);
+    assert_near(e.prompt_j, 1.9);
+    assert_near(e.token_j, 0.02 / 20);
+    e = done(1);
+    assert_near(e.prompt_j, 0);
+    assert_near(e.token_j, 0.08 / 20); /* proposed tokens are the answer's */
+    assert_near(f.e.prompt_token, 0.02);
+    assert_near(f.e.answer_token, 0);
+}
+
 /* The daemon's own requests are on no account. */
 static void test_internal_requests(void **state)
 {
@@ -176,8 +204,8 @@ static void test_who_left_took_its_share(void **state)
 {
     energy_begin(&f.e, &f.all, f.now);
     pass(100 * MS, 10);
-    energy_computed(&f.e, &f.seqs[0], 10);
-    energy_computed(&f.e, &f.seqs[1], 30);
+    computed(0, 10);
+    computed(1, 30);
     seq_list_remove(&f.all, &f.seqs[1]);
     energy_end(&f.e, &f.all, f.now, true);
     assert_near(f.seqs[0].energy.prompt, 0.25);
@@ -197,7 +225,7 @@ static void test_unreadable(void **state)
 {
     assert_int_equal(folder_put(f.root, ZONE "energy_uj", "nothing"), 0);
     energy_begin(&f.e, &f.all, f.now + S);
-    energy_computed(&f.e, &f.seqs[0], 1);
+    computed(0, 1);
     energy_end(&f.e, &f.all, f.now + 2 * S, true);
     assert_false(energy_known(&f.e));
     assert_false(done(0).known);
@@ -211,6 +239,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tokens_share, setup, teardown),
         cmocka_unit_test_setup_teardown(test_readings_are_rare, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cached_tokens_save, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tokens_computed_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_internal_requests, setup, teardown),
         cmocka_unit_test_setup_teardown(test_who_left_took_its_share, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_times_are_not_measured, setup, teardown),

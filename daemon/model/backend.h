@@ -94,7 +94,7 @@ struct backend {
     struct hparams hparams;            /* groups' bytes_per_token filled in */
     struct backend_config config;      /* as resolved: threads, kv_bytes */
     const char *isa;                   /* instruction set in use; of static storage */
-    char threads[96];                  /* the threads and the CPUs they may use, for the log; may be empty */
+    char threads_text[96];             /* describes the threads and the CPUs they may use, for the log; may be empty */
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* blocks of each group */
     uint64_t weight_bytes;             /* memory the weights take */
     bool weights_mapped;               /* mapped from the file of packed weights of an earlier start */

@@ -135,7 +135,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     };
     int r = backend_new(&m->backend, m->gguf, &bc);
     if (r < 0) return r;
-    if (*m->backend->threads) log_info("computing with %s and %s", m->backend->isa, m->backend->threads);
+    if (*m->backend->threads_text) log_info("computing with %s and %s", m->backend->isa, m->backend->threads_text);
     uint64_t tokens = (uint64_t)m->backend->kv_blocks[0] * KV_BLOCK;
     if (tokens < m->ctx) {
         log_warning("a sequence is limited to %" PRIu64 " tokens, the size of the KV pool, instead of %" PRIu32

@@ -183,7 +183,7 @@ static int cpu_new(struct backend **out, const struct gguf *g, const struct back
         return r;
     }
     b->config.threads = compute_pool_threads(c->pool);
-    compute_pool_describe(c->pool, b->threads, sizeof(b->threads));
+    compute_pool_describe(c->pool, b->threads_text, sizeof(b->threads_text));
     b->weight_bytes = c->weights.table.size;
     b->weights_mapped = c->weights.packed != NULL;
     *out = b;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/bench.h"
 #include "daemon/command/chart.h"
+#include "libcommon/error.h"
 #include <math.h>
+#include <stdlib.h>
 
 #define LINES_MAX (BENCH_LIST_MAX + 1)
 
@@ -11,6 +13,14 @@ struct lines {
     double x[LINES_MAX][BENCH_LIST_MAX], y[LINES_MAX][BENCH_LIST_MAX], most; /* most: of y */
     char name[LINES_MAX][48];
     size_t n;
+};
+
+/* The picture of the speed by threads has a panel for prefill and one for each decode. */
+struct picture {
+    const json_t *results;
+    struct lines *lines;
+    struct chart_panel *panels;
+    char (*titles)[64];
 };
 
 static double real(const json_t *j, const char *key)
@@ -40,6 +50,12 @@ static struct chart_panel panel(const struct lines *s, const char *title, struct
         .title = title, .x = x, .y = chart_linear(s->most > 0 ? s->most : 1), .lines = s->line, .n = s->n};
 }
 
+/* The decodes, the same for every number of threads. */
+static const json_t *decodes(const json_t *results)
+{
+    return json_object_get(json_array_get(json_object_get(results, "scaling"), 0), "decode");
+}
+
 /* Tokens per second of a kind of work by threads, and linear scaling from the first number of threads on. @nth: of the
  * decodes; negative: prefill. */
 static void scaling_lines(struct lines *s, size_t l, const json_t *list, int nth)
@@ -62,27 +78,23 @@ static void scaling_lines(struct lines *s, size_t l, const json_t *list, int nth
     snprintf(s->name[l + 1], sizeof(s->name[l + 1]), "linear");
 }
 
-static void draw_scaling(FILE *f, const json_t *list)
+static void draw_scaling(FILE *f, const struct picture *p)
 {
-    const json_t *j, *decode = json_object_get(json_array_get(list, 0), "decode");
-    struct lines lines[BENCH_LIST_MAX + 1] = {0};
-    struct chart_panel panels[BENCH_LIST_MAX + 1];
-    char titles[BENCH_LIST_MAX + 1][64];
+    const json_t *j, *decode = decodes(p->results), *list = json_object_get(p->results, "scaling");
     double most = 1;
-    size_t i, n = 1;
+    size_t i;
     json_array_foreach(list, i, j) most = fmax(most, real(j, "threads"));
-    scaling_lines(&lines[0], 0, list, -1);
-    snprintf(titles[0], sizeof(titles[0]), "prefill, tok/s by threads");
-    panels[0] = panel(&lines[0], titles[0], chart_linear(most));
+    scaling_lines(&p->lines[0], 0, list, -1);
+    snprintf(p->titles[0], sizeof(*p->titles), "prefill, tok/s by threads");
+    p->panels[0] = panel(&p->lines[0], p->titles[0], chart_linear(most));
     json_array_foreach(decode, i, j)
     {
-        if (n > BENCH_LIST_MAX) break;
-        scaling_lines(&lines[n], 0, list, (int)i);
-        snprintf(titles[n], sizeof(titles[n]), "decode of %.0f at depth %.0f", real(j, "batch"), real(j, "depth"));
-        panels[n] = panel(&lines[n], titles[n], chart_linear(most));
-        n++;
+        size_t n = i + 1;
+        scaling_lines(&p->lines[n], 0, list, (int)i);
+        snprintf(p->titles[n], sizeof(*p->titles), "decode of %.0f at depth %.0f", real(j, "batch"), real(j, "depth"));
+        p->panels[n] = panel(&p->lines[n], p->titles[n], chart_linear(most));
     }
-    chart_write(f, panels, n);
+    chart_write(f, p->panels, 1 + json_array_size(decode));
 }
 
 /* A line of milliseconds, or of the share of the limit, for each depth. */
@@ -114,14 +126,25 @@ static void draw_rows(FILE *f, const json_t *list)
 
 static void draw(FILE *f, const void *data)
 {
-    const json_t *j = data, *rows = json_object_get(j, "rows");
+    const struct picture *p = data;
+    const json_t *rows = json_object_get(p->results, "rows");
     if (json_array_size(rows))
         draw_rows(f, rows);
     else
-        draw_scaling(f, json_object_get(j, "scaling"));
+        draw_scaling(f, p);
 }
 
 int bench_plot(const char *path, const json_t *j)
 {
-    return chart_file(path, draw, j);
+    size_t n = 1 + json_array_size(decodes(j));
+    struct picture p = {.results = j,
+                        .lines = calloc(n, sizeof(*p.lines)),
+                        .panels = calloc(n, sizeof(*p.panels)),
+                        .titles = calloc(n, sizeof(*p.titles))};
+    int r = p.lines && p.panels && p.titles ? chart_file(path, draw, &p)
+                                            : error_say(-ENOMEM, "no memory for a picture of %zu panels", n);
+    free(p.lines);
+    free(p.panels);
+    free(p.titles);
+    return r;
 }

@@ -9,6 +9,8 @@
 #define LEFT   60
 #define TOP    50
 #define STEP_X (WIDTH + LEFT + 20)
+#define STEP_Y (HEIGHT + TOP + 30)
+#define ROW    8   /* panels side by side */
 #define LEGEND 130 /* width of an entry */
 
 static const char *const colours[] = {"#888888", "#c8102e", "#1f77b4", "#2ca02c", "#ff7f0e", "#9467bd"};
@@ -63,15 +65,16 @@ static void write_line(FILE *f, const struct chart_panel *p, const struct chart_
 
 void chart_write(FILE *f, const struct chart_panel *panels, size_t n)
 {
-    size_t names = n ? panels[0].n : 0, width = n * STEP_X + 20;
+    size_t names = n ? panels[0].n : 0, rows = n ? (n + ROW - 1) / ROW : 1;
+    size_t width = (n < ROW ? n : ROW) * STEP_X + 20, bottom = rows * STEP_Y - 30;
     if (width < LEFT + names * LEGEND) width = LEFT + names * LEGEND;
     fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%d\" font-family=\"sans-serif\" "
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" font-family=\"sans-serif\" "
             "font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            width, TOP + HEIGHT + 60);
+            width, bottom + 60);
     for (size_t i = 0; i < n; i++) {
         const struct chart_panel *p = &panels[i];
-        fprintf(f, "<g transform=\"translate(%zu %d)\">\n", LEFT + i * STEP_X, TOP);
+        fprintf(f, "<g transform=\"translate(%zu %zu)\">\n", LEFT + i % ROW * STEP_X, TOP + i / ROW * STEP_Y);
         fprintf(f, "<text x=\"%d\" y=\"-12\" text-anchor=\"middle\" font-size=\"14\">%s</text>\n", WIDTH / 2, p->title);
         write_grid(f, &p->y, true);
         write_grid(f, &p->x, false);
@@ -79,8 +82,8 @@ void chart_write(FILE *f, const struct chart_panel *panels, size_t n)
         fputs("</g>\n", f);
     }
     for (size_t k = 0; k < names; k++)
-        fprintf(f, "<text x=\"%zu\" y=\"%d\" fill=\"%s\" font-size=\"13\">%s</text>\n", LEFT + k * LEGEND,
-                TOP + HEIGHT + 45, colour(k), panels[0].lines[k].name);
+        fprintf(f, "<text x=\"%zu\" y=\"%zu\" fill=\"%s\" font-size=\"13\">%s</text>\n", LEFT + k * LEGEND, bottom + 45,
+                colour(k), panels[0].lines[k].name);
     fputs("</svg>\n", f);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Line charts as SVG: panels side by side, and a legend below them. */
+/* Line charts as SVG: panels in rows of at most eight, and a legend below them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>

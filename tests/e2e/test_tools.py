@@ -203,6 +203,18 @@ def test_bench_scales_over_threads(tiny, tmp_path):
     assert "-t: '1,0' is not a list" in hobd(*args, "-t", "1,0", check=2).err
 
 
+def test_bench_plots_every_decode(tiny, tmp_path):
+    picture = tmp_path / "many.svg"
+    hobd("bench", "-m", tiny, "-p", 8, "-n", 1, "-b", "1,2,3,4,5,6", "--depth", "0,1,2", "-r", 1, "-t", 1, "--plot", picture)
+    svg = ElementTree.parse(picture)
+    titles = [t.text for t in svg.findall(".//{*}text") if t.get("font-size") == "14"]
+    assert sorted(titles[1:]) == sorted(f"decode of {b} at depth {d}" for b in range(1, 7) for d in range(3))
+    places = [g.get("transform") for g in svg.findall("{*}g")]
+    assert len(places) == 19 == len(set(places))
+    right = max(int(p[len("translate("):].split()[0]) for p in places)
+    assert right + 320 < int(svg.getroot().get("width"))
+
+
 def test_bench_measures_passes_by_rows(tiny, tmp_path):
     args = ["bench", "-m", tiny, "-p", 32, "-n", 8, "-b", 1, "-r", 1, "-t", 1, "--rows", "1,4,32", "--depth", "0,512"]
     picture = tmp_path / "rows.svg"

@@ -100,16 +100,19 @@ static void work(struct compute_pool *p, struct timeslice *slice, uint32_t threa
     }
 }
 
-/* Leave the caller's CPU for another one that this thread may use. Its set of CPUs is the same afterwards. */
+/* Leave the caller's CPU for another one that this thread may use. Its set of CPUs is the same afterwards, unless
+ * another process (taskset -p) has changed it during the move: then that change stays. Only a change in the moment
+ * between reading the set and writing it is lost; the kernel has no call that does both. */
 static void part_from_caller(const struct compute_pool *p)
 {
-    cpu_set_t all, others;
+    cpu_set_t all, others, now;
     int cpu = atomic_load_explicit(&p->cpu, memory_order_relaxed);
     if (!p->spin || cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu) return;
     if (sched_getaffinity(0, sizeof(all), &all)) return;
     others = all;
     CPU_CLR(cpu, &others);
     if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof(others), &others)) return;
+    if (sched_getaffinity(0, sizeof(now), &now) || !CPU_EQUAL(&now, &others)) return;
     sched_setaffinity(0, sizeof(all), &all);
 }
 

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -165,6 +166,56 @@ static void test_affinity_changes_while_it_runs(void **state)
     assert_true(CPU_EQUAL(&now, &old));
 }
 
+/* An administrator who, after the first change of a worker's set of CPUs, lets it use @cpu only. */
+static struct {
+    int cpu;             /* negative: nobody interferes, and the next two functions do as in libc */
+    _Atomic int meddled; /* the thread; 0: none yet */
+} admin = {.cpu = -1};
+
+int sched_getcpu(void)
+{
+    unsigned cpu = 0;
+    return admin.cpu >= 0 ? admin.cpu : syscall(SYS_getcpu, &cpu, NULL, NULL) ? -1 : (int)cpu;
+}
+
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+    cpu_set_t one;
+    int none = 0;
+    if (syscall(SYS_sched_setaffinity, pid, size, set) < 0) return -1;
+    if (admin.cpu < 0 || !atomic_compare_exchange_strong(&admin.meddled, &none, gettid())) return 0;
+    CPU_ZERO(&one);
+    CPU_SET(admin.cpu, &one);
+    return (int)syscall(SYS_sched_setaffinity, pid, sizeof(one), &one);
+}
+
+static void test_affinity_set_by_others_stays(void **state)
+{
+    cpu_set_t old, now;
+    struct compute_pool *p = NULL;
+    int first = 0, calls = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof(old), &old), 0);
+    if (CPU_COUNT(&old) < 2) {
+        print_message("skipped: a single CPU\n");
+        skip();
+    }
+    while (!CPU_ISSET(first, &old)) first++;
+    assert_int_equal(compute_pool_new(&p, 2), 0);
+    admin.cpu = first; /* every thread believes itself on it */
+    while (!atomic_load(&admin.meddled) && calls++ < 10000) {
+        usleep(1000); /* the worker sleeps, and looks for another CPU when it wakes */
+        check_run(p, 64, 1);
+    }
+    pid_t worker = atomic_load(&admin.meddled);
+    assert_true(worker > 0 && worker != gettid());
+    for (int i = 0; i < 20; i++) check_run(p, 64, 1);
+    assert_int_equal(sched_getaffinity(worker, sizeof(now), &now), 0);
+    admin.cpu = -1;
+    assert_null(compute_pool_free(p));
+    assert_int_equal(CPU_COUNT(&now), 1);
+    assert_true(CPU_ISSET(first, &now));
+}
+
 static void test_describes_itself(void **state)
 {
     struct compute_pool *p = NULL;
@@ -215,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_works_at_the_same_time),
         cmocka_unit_test(test_default_is_within_affinity),
         cmocka_unit_test(test_affinity_changes_while_it_runs),
+        cmocka_unit_test(test_affinity_set_by_others_stays),
         cmocka_unit_test(test_describes_itself),
         cmocka_unit_test(test_time_is_counted_while_asked),
         cmocka_unit_test(test_too_many_threads),

@@ -133,7 +133,7 @@ test_models() {
     [ -n "$(ask alice -m tiny-1.5 hi)" ] || die "an empty answer"
     systemctl is-active -q hobd@tiny-1.5.service || die "who has answered?"
     same "$(pid_of hob)" "$before" "hob.service, which had nothing to do with it"
-    fails hobd@none "no model 'none': looked for /var/lib/hob/models/none.gguf and /usr/share/hob/models/none.gguf" -m none
+    fails hobd@none "no model 'none': tried /var/lib/hob/models/none.gguf and /usr/share/hob/models/none.gguf" -m none
     mkdir -m 711 /home/alice/models
     install -m 644 /tiny.gguf /home/alice/models/hers.gguf
     ln -s /home/alice/models/hers.gguf /var/lib/hob/models/hers.gguf
@@ -183,18 +183,73 @@ test_user() {
     [ -S "$dir/default.sock" ] || die "a stop of the user's service has taken the socket away"
     ask carol hi >/dev/null
     as carol hob stop
-    until_true sh -c "! pgrep -u carol -f 'hobd serve$'"
+    until_true sh -c "! pgrep -u carol -f 'hobd serve$' >/dev/null"
     ask carol hi >/dev/null
     as carol systemctl --user -q disable --now hob.socket hobd@tiny.socket hobd@none.socket 2>/dev/null
     [ ! -e "$dir/default.sock" ] || die "the user's socket outlives its unit"
     say "user units: hob.socket and hobd@NAME.socket of a plain user, at the user's own places"
 }
 
+# Ask the gateway as a program of this machine does.
+web() {
+    curl -sS --max-time 60 --fail-with-body -H "Content-Type: application/json" "$@" 2>&1
+}
+chat='{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, "temperature": 0, "ignore_eos": true}'
+test_http() {
+    same "$(systemctl is-enabled hob-http.socket || true)" disabled "hob-http.socket as installed"
+    systemctl -q enable --now hob-http.socket
+    systemctl stop hob.service 2>/dev/null
+    said=$(web -d "$chat" http://127.0.0.1:8080/v1/chat/completions) || die "hob-http: $said"
+    case $said in *'"completion_tokens":4'* | *'"completion_tokens": 4'*) ;; *) die "hob-http answers: $said" ;; esac
+    systemctl is-active -q hob.service || die "a request through HTTP does not start hob.service"
+    before=$(pid_of hob-http)
+    said=$(web "http://[::1]:8080/v1/models") || die "/v1/models: $said"
+    case $said in *tiny-1.5*) ;; *) die "/v1/models has no tiny-1.5: $said" ;; esac
+    same "$(pid_of hob-http)" "$before" "the process of hob-http"
+    grep -q '^Seccomp:.*2' "/proc/$before/status" || die "hob-http runs without seccomp"
+    [ "$(stat -c %u "/proc/$before")" -ge 61184 ] || die "hob-http runs as the user $(stat -c %U "/proc/$before")"
+    grep -q "^Groups:.*\b$(getent group hob | cut -d: -f3)\b" "/proc/$before/status" || die "hob-http is not in the group hob"
+
+    key=$(hob-http key add ada --keys /etc/hob/keys) || die "hob-http key add"
+    chgrp hob /etc/hob/keys
+    chmod 640 /etc/hob/keys
+    systemctl restart hob-http.service
+    ! said=$(web -d "$chat" http://127.0.0.1:8080/v1/chat/completions) || die "answered without a key: $said"
+    said=$(web -H "Authorization: Bearer $key" -d "$chat" http://127.0.0.1:8080/v1/chat/completions) || die "with a key: $said"
+    systemctl stop hob-http.service 2>/dev/null
+    said=$(web http://127.0.0.1:8080/health) || die "after a stop: $said"
+
+    as carol systemctl --user -q start hob.socket
+    systemctl -q stop hob-http.socket hob-http.service 2>/dev/null
+    as carol systemctl --user -q enable --now hob-http.socket
+    said=$(web -d "$chat" http://127.0.0.1:8080/v1/chat/completions) || die "hob-http of a user: $said"
+    same "$(stat -c %U "/proc/$(as carol systemctl --user show -P MainPID hob-http)")" carol "the user of a user's hob-http"
+    as carol systemctl --user -q disable --now hob-http.socket hob.socket 2>/dev/null
+    as carol systemctl --user -q stop hob-http.service hob.service 2>/dev/null
+    systemctl -q start hob-http.socket
+    say "hob-http.socket: starts hob-http.service, as a user of its own in a sandbox, which starts hobd; keys; a user's unit"
+}
+
+test_remove_http() {
+    web http://127.0.0.1:8080/health >/dev/null || die "hob-http does not run"
+    before=$(pid_of hob-http)
+    dpkg_does -i /debs/hob-http_*.deb
+    web http://127.0.0.1:8080/health >/dev/null || die "hob-http has not come back after an upgrade"
+    [ "$(pid_of hob-http)" != "$before" ] || die "hob-http is not restarted by an upgrade"
+    dpkg_does --purge hob-http
+    ! pgrep -x hob-http >/dev/null || die "a gateway outlives the package"
+    ! web http://127.0.0.1:8080/health >/dev/null || die "the socket of hob-http outlives the package"
+    systemctl reset-failed
+    for unit in hob-http.socket hob-http.service; do same "$(systemctl show -P LoadState $unit)" not-found "$unit"; done
+    [ ! -e /etc/hob/keys ] || die "left: /etc/hob/keys"
+    say "hob-http: an upgrade restarts it; a purge stops it and removes the keys"
+}
+
 test_remove() {
     ask alice hi >/dev/null
     ask alice -m tiny-1.5 hi >/dev/null
     before="$(pid_of hob) $(pid_of hobd@tiny-1.5) $(stat -c %i $sock)"
-    dpkg_does -i /debs/*.deb
+    dpkg_does -i /debs/hob_*.deb /debs/hobd_*.deb
     ask alice hi >/dev/null
     for unit in hob hobd@tiny-1.5; do
         systemctl is-active -q $unit.service || die "$unit.service has not come back after an upgrade"
@@ -214,5 +269,7 @@ test_reload
 test_models
 test_watchdog
 test_user
+test_http
+test_remove_http
 test_remove
 say passed

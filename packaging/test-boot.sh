@@ -22,9 +22,10 @@ root=$tmp/root
 begin
 hob_deb=$(find_deb "$1" hob)
 hobd_deb=$(find_deb "$1" hobd)
+http_deb=$(find_deb "$1" hob-http)
 make_root "$base"
-add_debs "$hob_deb" "$hobd_deb"
-apt install systemd systemd-sysv dbus libpam-systemd dbus-user-session procps
+add_debs "$hob_deb" "$hobd_deb" "$http_deb"
+apt install systemd systemd-sysv dbus libpam-systemd dbus-user-session procps curl
 quietly "$(mktiny)" -o "$root/tiny.gguf"
 cp "$top/packaging/test-boot-inside.sh" "$root/inside.sh"
 rm "$root/usr/sbin/policy-rc.d"
@@ -43,8 +44,8 @@ WantedBy=multi-user.target
 END
 quietly in_root systemctl enable test-boot.service
 leave_root
-# The default filter of systemd-nspawn does not allow the landlock calls.
-systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --console=pipe \
+# The default filter of systemd-nspawn does not allow the landlock calls. The machine's ports may be in use.
+systemd-nspawn --private-network --quiet --directory="$root" --register=no --keep-unit --console=pipe \
     --system-call-filter="landlock_create_ruleset landlock_add_rule landlock_restrict_self" --boot >"$tmp/log" 2>&1 </dev/null ||
     true
 [ -f "$root/said" ] || { cat "$tmp/log"; die "systemd-nspawn cannot boot systemd here"; }

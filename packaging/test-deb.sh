@@ -49,30 +49,35 @@ if [ -n "$build" ]; then
 fi
 hob_deb=$(find_deb "$dir" hob)
 hobd_deb=$(find_deb "$dir" hobd)
+http_deb=$(find_deb "$dir" hob-http)
 root=$tmp/root
 make_root "$base"
 quietly in_root useradd --uid 1000 --create-home plain
 mkdir "$root/home/plain/run"
 chown 1000:1000 "$root/home/plain/run"
 chmod 700 "$root/home/plain/run"
-add_debs "$hob_deb" "$hobd_deb"
-apt install systemd
+add_debs "$hob_deb" "$hobd_deb" "$http_deb"
+apt install systemd curl
 list >"$tmp/before"
 cp "$root/etc/passwd" "$tmp/passwd"
 cp "$root/etc/group" "$tmp/group"
 
-apt install "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}"
-say "installed: hob and hobd $(dpkg-deb -f "$hobd_deb" Version)"
+apt install "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}" "/debs/${http_deb##*/}"
+say "installed: hob, hobd and hob-http $(dpkg-deb -f "$hobd_deb" Version)"
 in_root getent passwd hob >/dev/null || die "no user hob"
 [ -d "$root/var/lib/hob/models" ] || die "no /var/lib/hob/models"
 
-units="hob.service hob.socket hobd@tiny.service hobd@tiny.socket"
+units="hob.service hob.socket hobd@tiny.service hobd@tiny.socket hob-http.service hob-http.socket"
 # shellcheck disable=SC2086 # a list of names
 in_root systemd-analyze verify --man=no $units >"$tmp/log" 2>&1 || { cat "$tmp/log"; die "systemd-analyze verify"; }
 # shellcheck disable=SC2086
 as_user systemd-analyze verify --user --man=no $units >>"$tmp/log" 2>&1 || { cat "$tmp/log"; die "systemd-analyze verify --user"; }
 ! grep -i hob "$tmp/log" || die "systemd-analyze verify: a warning about a unit"
 say "systemd-analyze verify: clean, system and user: $units"
+for unit in hob hobd@ hob-http; do
+    quietly in_root systemd-analyze security --no-pager --offline=true --threshold=10 /lib/systemd/system/$unit.service
+done
+say "systemd-analyze security: the exposure of hob, hobd@ and hob-http is at most 1.0"
 
 quietly "$(mktiny)" -o "$tmp/tiny.gguf"
 models=/home/plain/.local/share/hob/models
@@ -87,13 +92,43 @@ use() {
     quietly as_user hob stop
     ! as_user hob status >/dev/null 2>&1 || die "the daemon is still there after hob stop"
 }
+# The same through hob-http, which a connection to its socket starts.
+use_http() {
+    http=/home/plain/run/http.sock
+    as_user systemd-socket-activate -l $http -E HOME -E XDG_RUNTIME_DIR hob-http >"$tmp/http" 2>&1 &
+    for _ in $(seq 100); do
+        [ ! -S "$root$http" ] || break
+        sleep 0.1
+    done
+    as_user hob -q --no-stdin -n 1 --raw "the daemon runs" >/dev/null || die "hob does not answer"
+    as_user curl -sS --fail-with-body --unix-socket $http -H "Content-Type: application/json" \
+        -d '{"model": "default", "prompt": "once upon", "max_tokens": 8}' http://localhost/v1/completions >"$tmp/answer" 2>&1 ||
+        { cat "$tmp/http"; die "hob-http does not answer: $(cat "$tmp/answer")"; }
+    grep -q '"completion_tokens": *8' "$tmp/answer" || die "hob-http answers: $(cat "$tmp/answer")"
+    kill $!
+    wait $! 2>/dev/null || true
+    rm -f "$root$http"
+    quietly as_user hob stop
+}
 use
+use_http
 grep -q "^state: ready" "$tmp/status" || die "hob status says: $(cat "$tmp/status")"
-apt install --reinstall "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}"
+apt install --reinstall "/debs/${hob_deb##*/}" "/debs/${hobd_deb##*/}" "/debs/${http_deb##*/}"
 use
+use_http
 as_user hob -q --no-stdin -n 1 --raw -S kept " more" >/dev/null || die "the session is missing after the upgrade"
 quietly as_user hob stop
-say "used as a plain user, reinstalled, used again"
+say "used as a plain user, directly and through HTTP, reinstalled, used again"
+
+quietly in_root hob-http key add ada --keys /etc/hob/keys
+apt remove hob-http
+[ -s "$root/etc/hob/keys" ] || die "the removal of hob-http has removed the keys of the clients"
+[ -z "$(in_root find / -xdev -path /proc -prune -o -name '*hob-http*' ! -path '/debs/*' \
+    ! -path '/var/lib/dpkg/*' ! -path '/var/lib/systemd/*' -print)" ] || die "the removal of hob-http has left files"
+apt purge hob-http
+[ ! -e "$root/etc/hob/keys" ] || die "the purge of hob-http has left the keys of the clients"
+use
+say "removed hob-http, which keeps the keys of clients, and purged it; hob is used again"
 
 # Make the files that a system daemon and its administrator leave.
 install -D "$tmp/tiny.gguf" "$root/var/lib/hob/models/ours.gguf"

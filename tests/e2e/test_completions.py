@@ -183,8 +183,12 @@ def test_bash_offers_the_options_of_hobd(home):
     assert bash(home, "hobd --") == bash(home, "hobd serve --")
 
 
+def http_options():
+    return set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", said(HOB_HTTP, "--help"), re.M))
+
+
 def test_options_of_hob_http(home):
-    told = set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", said(HOB_HTTP, "--help"), re.M))
+    told = http_options()
     assert {o[2:] for o in bash(home, "hob-http --")} == told and len(told) > 7
     assert bash(home, "hob-http ") == ["key"] and bash(home, "hob-http key ") == ["add"] and bash(home, "hob-http --listen ") == []
     if shutil.which("fish"):
@@ -265,13 +269,17 @@ def zsh(home):
     t.close()
 
 
+def zsh_options(zsh, line):
+    # Until the cursor has gone up again, since zsh lists nothing when more keys wait.
+    os.write(zsh.fd, f"{line} --\t".encode())
+    listed = zsh.until(rb"--help[^>]*\x1b\[\d*A")
+    zsh.said("")
+    return set(re.findall(r"(?<!\S)--([a-z-]*[a-z])", listed))
+
+
 def test_zsh_offers_the_options_of_help(zsh):
     def offered(line):
-        # Until the cursor has gone up again, since zsh lists nothing when more keys wait.
-        os.write(zsh.fd, f"{line} --\t".encode())
-        listed = zsh.until(rb"--help[^>]*\x1b\[\d*A")
-        zsh.said("")
-        return set(re.findall(r"(?<!\S)--([a-z-]*[a-z])", listed))
+        return zsh_options(zsh, line)
 
     assert offered("hob") == set(hob_options()) - INFILL
     for command in hobd_commands():
@@ -282,6 +290,13 @@ def test_zsh_offers_the_options_of_help(zsh):
             models_options(verb), verb
     for command, more in COMMANDS.items():
         assert offered(f"hob {command}") == SHARED | more(set(hob_options())), command
+
+
+def test_zsh_completes_hob_http(zsh):
+    assert zsh_options(zsh, "hob-http") == http_options()
+    zsh.said("hob-http() { printf '<%s>' \"$@\"; }\r")
+    assert zsh.words("hob-http k\ta\tada") == ["key", "add", "ada"]
+    assert zsh.words("hob-http --max-c\t7") == ["--max-connections=7"]
 
 
 def test_zsh_completes_models_and_sessions(home, zsh):

@@ -19,7 +19,7 @@ static const struct command {
     {"perplexity", command_perplexity, "measure how well a model predicts a text"},
     {"verify", command_verify, "compare the kernels with an independent reference"},
     {"tokenize", command_tokenize, "convert text to token ids and back"},
-    {"constrain", command_constrain, "feed a text to a grammar or regular expression"},
+    {"constrain", command_constrain, "feed a text to a grammar, regular expression or schema"},
     {"template", command_template, "render a chat template"},
     {"parse", command_parse, "show the parts of an answer: text, thinking, tool calls"},
     {"inspect", command_inspect, "show the contents of a GGUF file and whether hobd supports it"},

@@ -7,23 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char help[] =
-    "hob-http [OPTION]…      serve the APIs of OpenAI and Anthropic over HTTP\n"
-    "hob-http key add NAME   make a key, print it, and add its hash to the keys file\n"
-    "\n"
-    "  -l, --listen ADDR:PORT          listen there, repeatable (default: 127.0.0.1:8080 and [::1]:8080)\n"
-    "  -s, --socket PATH               socket of a hobd, repeatable; its file name is the model's name (default: the\n"
-    "                                  sockets of all models)\n"
-    "  -k, --keys FILE                 keys of clients (default: hob/keys in the configuration directory, if it "
-    "exists)\n"
-    "      --max-body SIZE             maximum size of a request (default: 16M)\n"
-    "      --max-connections N         maximum number of connections (default: 1024)\n"
-    "      --request-timeout TIME      maximum time for a request to arrive (default: 60s)\n"
-    "  -v, --verbose                   also log each request\n"
-    "  -h, --help                      print this help\n"
-    "      --version                   print the version\n"
-    "\n"
-    "See hob-http(1).\n";
+static const char help[] = "hob-http [OPTION]…      serve the APIs of OpenAI and Anthropic over HTTP\n"
+                           "hob-http key add NAME   make a key, print it, and add its hash to the keys file\n"
+                           "\n"
+                           "  -l, --listen ADDR:PORT      listen there; repeatable (default: 127.0.0.1:8080\n"
+                           "                              and [::1]:8080)\n"
+                           "  -s, --socket PATH           socket of a hobd; repeatable; its file name is the\n"
+                           "                              model's name (default: the sockets of all models)\n"
+                           "  -k, --keys FILE             keys of clients (default: hob/keys in the\n"
+                           "                              configuration directory, if it exists)\n"
+                           "      --max-body SIZE         maximum size of a request (default: 16M)\n"
+                           "      --max-connections N     maximum number of connections (default: 1024)\n"
+                           "      --request-timeout TIME  time limit for a request to arrive (default: 60s)\n"
+                           "  -v, --verbose               also log each request\n"
+                           "  -h, --help                  print this help\n"
+                           "      --version               print the version\n"
+                           "\n"
+                           "See hob-http(1).\n";
 
 int http_options_help(void)
 {

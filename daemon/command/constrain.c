@@ -21,23 +21,24 @@ enum { REFUSED_TEXT = 1, REFUSED_CONSTRAINT = 2 }; /* exit codes */
 
 static void usage(void)
 {
-    fputs(
-        "usage: hobd constrain -m FILE (--grammar FILE | --regex RE | --schema FILE) [--json] <TEXT\n"
-        "       hobd constrain -m FILE --cases FILE\n"
-        "\nFeeds the text to a constraint, token by token. Exit status: 0 accepted, 1 not accepted, 2 the constraint\n"
-        "cannot be enforced, or wrong usage.\n\n"
-        "  -m, --model FILE       model name or .gguf path; a vocabulary is sufficient\n"
-        "      --grammar FILE     a grammar in GBNF\n"
-        "      --regex RE         a regular expression, which the whole text must match\n"
-        "      --schema FILE      a JSON Schema\n"
-        "      --any-order        properties in any order, not only in that of the schema\n"
-        "      --compact          no white space between the parts of the JSON text\n"
-        "      --schema-lenient   list keywords that cannot be enforced on standard error, and ignore them\n"
-        "      --cases FILE       a JSON object with schema and tests a line; prints the results of each as one\n"
-        "                         (with --any-order)\n"
-        "      --json             print the result and the times of the masks as one JSON object\n"
-        "      --help             print this help\n",
-        stdout);
+    fputs("usage: hobd constrain -m FILE (--grammar FILE | --regex RE | --schema FILE)\n"
+          "                      [--json] <TEXT\n"
+          "       hobd constrain -m FILE --cases FILE\n"
+          "\nFeeds the text to a constraint, token by token. Exit status: 0 accepted, 1 not\n"
+          "accepted, 2 the constraint cannot be enforced, or wrong usage.\n\n"
+          "  -m, --model FILE       model name or .gguf path; a vocabulary is sufficient\n"
+          "      --grammar FILE     a grammar in GBNF\n"
+          "      --regex RE         a regular expression, which the whole text must match\n"
+          "      --schema FILE      a JSON Schema\n"
+          "      --any-order        with --schema: properties in any order\n"
+          "      --compact          with --schema: no white space\n"
+          "      --schema-lenient   with --schema: ignore what cannot be enforced, and\n"
+          "                         list it on standard error\n"
+          "      --cases FILE       test many texts with many schemas: a JSON object per\n"
+          "                         line with schema and tests; implies --any-order\n"
+          "      --json             print the result and the times of the masks as JSON\n"
+          "      --help             print this help\n",
+          stdout);
 }
 
 static int check(const struct constrain_options *o, int argc, char **argv)

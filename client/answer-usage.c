@@ -18,9 +18,9 @@ static void answer_energy(const struct answer *a, const struct proto_event *e, c
     const struct proto_energy *x = &e->energy;
     double tokens = (double)(e->usage_completion + a->others.tokens), saved = x->saved_j + a->others.saved_j;
     double answer = x->token_j * (double)e->usage_completion + a->others.answer_j;
-    int n = snprintf(out, 128, ", energy unknown");
+    snprintf(out, 128, ", energy unknown");
     if (!x->known) return;
-    n = snprintf(out, 128, ", energy %.3g J prompt", x->prompt_j + a->others.prompt_j);
+    int n = snprintf(out, 128, ", energy %.3g J prompt", x->prompt_j + a->others.prompt_j);
     if (tokens > 0) n += snprintf(out + n, 128 - (size_t)n, ", %.3g J/token", answer / tokens);
     if (saved > 0) snprintf(out + n, 128 - (size_t)n, ", %.3g J saved", saved);
 }

@@ -2,6 +2,7 @@
 #include "client/connection.h"
 #include "client/interrupt.h"
 #include "libcommon/error.h"
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,9 +20,10 @@ void connection_close(struct connection *c)
     *c = (struct connection)CONNECTION_INIT;
 }
 
-int connection_hello(struct buf *out)
+int connection_hello(struct buf *out, const char *user)
 {
     struct proto_request hello = {.type = PROTO_HELLO, .version = PROTO_VERSION};
+    if (user) hello.user = (struct proto_text){(char *)user, strlen(user)};
     return proto_write_request(out, &hello);
 }
 

@@ -40,5 +40,5 @@ void connection_send_now(struct connection *c, const struct buf *frames);
  */
 int connection_next(struct connection *c, struct proto_event *e, int64_t deadline, int watch);
 
-/* Append the first message of a connection. 0 or -ENOMEM. */
-int connection_hello(struct buf *out);
+/* Append the first message of a connection. @user: the name of the user, for a gateway; else NULL. 0 or -ENOMEM. */
+int connection_hello(struct buf *out, const char *user);

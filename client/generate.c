@@ -37,7 +37,7 @@ static uint32_t features_of(const struct proto_request *request)
 static int message_init(struct message *m, const struct proto_request *request)
 {
     *m = (struct message){.frames = BUF_INIT, .needs = features_of(request)};
-    int r = connection_hello(&m->frames);
+    int r = connection_hello(&m->frames, NULL);
     return r == 0 ? proto_write_request(&m->frames, request) : r;
 }
 

@@ -35,7 +35,7 @@ static int rpc_connect(const struct options *o, struct connection *c)
 static int rpc_send(struct connection *c, const struct proto_request *request, bool hello)
 {
     struct buf frames = BUF_INIT;
-    int r = hello ? connection_hello(&frames) : 0;
+    int r = hello ? connection_hello(&frames, NULL) : 0;
     if (r == 0) r = proto_write_request(&frames, request);
     if (r == 0) r = connection_send(c, &frames, -1);
     buf_fini(&frames);

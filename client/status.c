@@ -95,11 +95,29 @@ static int status_row(struct status_table *t)
     return r;
 }
 
+/* A gateway's user: "1000:ada" in the column of the uid, which is the first one. */
+static int status_user(struct status_table *t, const char *name)
+{
+    struct buf text = BUF_INIT;
+    size_t len;
+    if (t->n == 0 || !t->cells[0]) return 0;
+    int r = buf_printf(&text, "%s:", t->cells[0]);
+    if (r == 0) r = table_plain(&text, name);
+    if (r < 0) {
+        buf_fini(&text);
+        return r;
+    }
+    free(t->cells[0]);
+    t->cells[0] = buf_steal(&text, &len);
+    return 0;
+}
+
 static int status_cell(struct status_table *t, const struct json_item *item)
 {
     struct buf text = BUF_INIT;
     unsigned i = 0;
     size_t len;
+    if (strcmp(item->key, "user") == 0) return status_user(t, item->text);
     while (i < t->n && strcmp(t->keys[i], item->key) != 0) i++;
     if (i == t->n && (t->lines.columns || i == TABLE_COLUMNS_MAX)) return 0;
     if (i == t->n) {

@@ -3,6 +3,7 @@
 #include "client/json.h"
 #include "client/watch-view.h"
 #include "libcommon/error.h"
+#include "libcommon/utf8.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -100,8 +101,20 @@ static int add_user(struct watch_sample *s)
     if (!users) return -ENOMEM;
     s->users = users;
     for (int i = 0; i < USER_COUNT; i++) users[s->n_users].figures[i] = NAN;
+    *users[s->n_users].name = 0;
     s->n_users++;
     return 0;
+}
+
+static int read_name(struct watch_user *u, const char *name)
+{
+    struct buf text = BUF_INIT;
+    int r = table_plain(&text, name);
+    if (r == 0)
+        snprintf(u->name, sizeof(u->name), "%.*s", (int)utf8_whole(text.data, strnlen(text.data, sizeof(u->name) - 1)),
+                 text.data);
+    buf_fini(&text);
+    return r;
 }
 
 static int read_item(void *ctx, const struct json_item *item)
@@ -117,6 +130,7 @@ static int read_item(void *ctx, const struct json_item *item)
     if (users && item->depth == 3 && r->s->n_users) {
         for (int i = 0; i < USER_COUNT; i++)
             if (strcmp(user_keys[i], item->key) == 0) r->s->users[r->s->n_users - 1].figures[i] = number(item);
+        if (strcmp(item->key, "user") == 0) return read_name(&r->s->users[r->s->n_users - 1], item->text);
         return 0;
     }
     if (item->depth == 1 && item->kind == JSON_STRING) return read_text(r->s, item);

@@ -200,7 +200,7 @@ static int busiest_first(const void *a, const void *b)
 static double user_speed(const struct watch_user *u, const struct watch_sample *s, const struct watch_sample *before)
 {
     for (size_t i = 0; before && i < before->n_users; i++)
-        if (before->users[i].figures[USER_UID] == u->figures[USER_UID])
+        if (before->users[i].figures[USER_UID] == u->figures[USER_UID] && strcmp(before->users[i].name, u->name) == 0)
             return speed(u->figures[USER_GENERATED], before->users[i].figures[USER_GENERATED], s, before);
     /* the user's first request came after the previous sample */
     return speed(u->figures[USER_GENERATED], 0, s, before);
@@ -213,7 +213,7 @@ static void fill_row(struct user_row *row, const struct watch_user *u, const str
     row->rate = user_speed(u, s, before);
     row->running = isnan(f[USER_RUNNING]) ? 0 : f[USER_RUNNING];
     row->uid = isnan(f[USER_UID]) ? -1 : f[USER_UID];
-    snprintf(row->cells[COL_UID], TEXT_MAX, "%.0f", row->uid);
+    snprintf(row->cells[COL_UID], TEXT_MAX, "%.0f%s%s", row->uid, *u->name ? ":" : "", u->name);
     count_text(row->cells[COL_RUN], f[USER_RUNNING]);
     count_text(row->cells[COL_WAIT], f[USER_QUEUED]);
     rate_text(row->cells[COL_RATE], row->rate);

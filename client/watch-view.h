@@ -48,6 +48,7 @@ enum user_figure {
 
 struct watch_user {
     double figures[USER_COUNT];
+    char name[20]; /* of a gateway's user, at most its begin; "" */
 };
 
 struct watch_sample {

@@ -220,6 +220,8 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"client-bytes", 0, "SIZE", set_client_bytes, "client buffers (default: 1/32 of free memory)", FIELD(client_bytes),
      LIFE_START},
+    {"gateways", 0, "USERS", set_text, "who may name users (default: hob-http with --system)", TEXT(gateways),
+     LIFE_START},
     {"idle-exit", 0, "TIME", set_time, "exit when idle; 0: never (default: 15min)", FIELD(idle_exit_usec), LIFE_RUN},
     {"queue", 0, "N", set_queue, "maximum queued requests (default: 256)", FIELD(engine.queue), LIFE_RUN},
     {"queue-timeout", 0, "TIME", set_time, "maximum time in the queue (default: 10min)",
@@ -251,6 +253,7 @@ void options_fini(struct options *o)
 {
     free(o->model);
     free(o->socket);
+    free(o->gateways);
     free(o->engine.model_path);
     free(o->engine.model_name);
     free(o->engine.packed_dir);

@@ -154,6 +154,7 @@ static const struct field hello_fields[] = {
     {.key = "version", .read = proto_read_u32, .offset = AT(version), .required = true},
     {.key = "features", .read = proto_read_strings},
     {.key = "software", .read = proto_read_skip},
+    {.key = "user", .read = proto_read_text, .offset = AT(user), .lo = 1, .hi = PROTO_USER_MAX},
 };
 
 /* Of generate, of warm, which a script shall be able to ask with the same keys, and of infill. */

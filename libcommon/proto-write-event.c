@@ -81,7 +81,7 @@ static void put_event(struct writer *w, const struct proto_event *e)
 {
     static const char *const features[] = {"generate",   "cancel",   "tokenize", "status", "stop",    "sessions",
                                            "logprobs",   "warm",     "context",  "infill", "answers", "detach",
-                                           "constraint", "thinking", "tools",    NULL};
+                                           "constraint", "thinking", "tools",    "users",  NULL};
     const struct open_map m = writer_map_begin(w);
 
     assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_WARNING);

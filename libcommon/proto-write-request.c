@@ -163,6 +163,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
     writer_cstring(w, "type", names[r->type]);
     if (r->type != PROTO_HELLO) writer_u64(w, "id", r->id);
     if (r->type == PROTO_HELLO) writer_hello(w, r->version, "hob " HOB_VERSION, features);
+    if (r->user.len) writer_text(w, "user", &r->user);
     if (r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL)
         put_generate(w, &r->gen, r->type == PROTO_INFILL);
     if (r->constraint.type) put_constraint(w, &r->constraint);

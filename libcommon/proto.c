@@ -262,6 +262,7 @@ static void generate_fini(struct proto_generate *g)
 
 void proto_request_fini(struct proto_request *r)
 {
+    proto_text_fini(&r->user);
     generate_fini(&r->gen);
     proto_text_fini(&r->constraint.text);
     for (size_t i = 0; i < r->constraint.n_choices; i++) proto_text_fini(&r->constraint.choices[i]);

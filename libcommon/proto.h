@@ -19,6 +19,7 @@
 #define PROTO_BIAS_TEXT_MAX  256        /* bytes of a text that shall be one token */
 #define PROTO_NAME_MAX       128        /* bytes of a session's name */
 #define PROTO_SALT_MAX       256        /* bytes of a salt */
+#define PROTO_USER_MAX       64         /* bytes of the name of a gateway's user */
 #define PROTO_CURSOR_MAX     64         /* bytes of `next` of a page */
 #define PROTO_PAGE_MAX       1000       /* sessions of a page */
 #define PROTO_ANSWERS_MAX    32         /* to one prompt */
@@ -169,8 +170,9 @@ struct proto_generate {
 
 struct proto_request {
     enum proto_type type;
-    uint64_t id;      /* the client's, not 0; every event that answers it carries it */
-    uint32_t version; /* hello; 0 is written as PROTO_VERSION */
+    uint64_t id;            /* the client's, not 0; every event that answers it carries it */
+    uint32_t version;       /* hello; 0 is written as PROTO_VERSION */
+    struct proto_text user; /* hello: of a gateway, the one of its users whom the connection belongs to; len 0: none */
     struct proto_generate gen;
     struct proto_constraint constraint; /* generate, warm: of the answers */
     struct proto_tools tools;           /* generate, warm */

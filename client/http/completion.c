@@ -236,43 +236,19 @@ static int connect_daemon(struct completion *c)
 {
     struct exchange *x = c->exchange;
     c->tries++;
-    int r = upstream_open(&x->upstream, x->gateway->event, c->socket, &c->request, on_upstream, c);
+    int r = upstream_open(&x->upstream, x->gateway->event, c->socket, exchange_user(x), &c->request, on_upstream, c);
     if (r == -EMSGSIZE) return fault_of_error(&x->fault, r);
     return r < 0 ? fault_set(&x->fault, 503, NULL, "%s", error_text(r)) : 0;
-}
-
-/* Put "NAME:" in front of @t, so that the clients of two keys share neither sessions nor cached prefixes. */
-static int separate(struct proto_text *t, const char *name)
-{
-    struct buf b = BUF_INIT;
-    int r = buf_printf(&b, "%s:", name);
-    if (r == 0) r = buf_append(&b, t->data ? t->data : "", t->len);
-    if (r < 0) {
-        buf_fini(&b);
-        return error_origin(r);
-    }
-    proto_text_fini(t);
-    t->data = buf_steal(&b, &t->len);
-    return 0;
-}
-
-static int apply_key(struct proto_generate *g, const struct key *key)
-{
-    int r = separate(&g->salt, key->name);
-    if (r == 0 && g->session.len) r = separate(&g->session, key->name);
-    if (r == 0 && g->fork.len) r = separate(&g->fork, key->name);
-    if (g->priority < key->priority) g->priority = key->priority;
-    return r;
 }
 
 int completion_start(struct completion *c)
 {
     struct exchange *x = c->exchange;
-    int r = x->key ? apply_key(&c->request.gen, x->key) : 0;
+    struct proto_generate *g = &c->request.gen;
+    if (x->key && g->priority < x->key->priority) g->priority = x->key->priority;
     c->choices = calloc(c->n, sizeof(*c->choices));
-    if (r == 0 && !c->choices) r = error_origin(-ENOMEM);
-    if (r < 0) return fault_of_error(&x->fault, r);
-    c->request.gen.n = c->n;
-    r = model_find(x->gateway->options, c->model, &c->socket, &x->fault);
+    if (!c->choices) return fault_of_error(&x->fault, error_origin(-ENOMEM));
+    g->n = c->n;
+    int r = model_find(x->gateway->options, c->model, &c->socket, &x->fault);
     return r < 0 ? r : connect_daemon(c);
 }

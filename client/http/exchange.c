@@ -39,6 +39,11 @@ void exchange_free(struct exchange *x)
     free(x);
 }
 
+const char *exchange_user(const struct exchange *x)
+{
+    return x->key ? x->key->name : NULL;
+}
+
 int exchange_upload(struct exchange *x, const char *data, size_t n)
 {
     if (x->fault.status) return -EFBIG;

@@ -57,6 +57,9 @@ struct exchange {
 struct exchange *exchange_new(struct gateway *g, struct MHD_Connection *c, const struct http_route *route);
 void exchange_free(struct exchange *x);
 
+/* The name of the user whom the daemon shall serve, or NULL: the gateway's own. */
+const char *exchange_user(const struct exchange *x);
+
 /* Add bytes of the request's body. 0; -EFBIG: over the limit, the rest is dropped; -ENOMEM. */
 int exchange_upload(struct exchange *x, const char *data, size_t n);
 

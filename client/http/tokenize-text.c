@@ -44,7 +44,7 @@ static int start(struct exchange *x, const json_t *object)
     int r = model_find(x->gateway->options, json_string_value(model), &path, &x->fault);
     if (r < 0) return r;
     r = proto_text_set(&q.text, json_string_value(text), json_string_length(text));
-    if (r == 0) r = upstream_open(&x->upstream, x->gateway->event, path, &q, on_event, x);
+    if (r == 0) r = upstream_open(&x->upstream, x->gateway->event, path, exchange_user(x), &q, on_event, x);
     proto_request_fini(&q);
     if (r == -ENOENT || r == -EAGAIN) return fault_set(&x->fault, 503, NULL, "%s", error_text(r));
     return r < 0 ? fault_of_error(&x->fault, r) : 0;

@@ -158,8 +158,8 @@ static int connect_now(int fd, const char *path)
     }
 }
 
-int upstream_open(struct upstream **out, sd_event *event, const char *path, const struct proto_request *request,
-                  upstream_fn fn, void *ctx)
+int upstream_open(struct upstream **out, sd_event *event, const char *path, const char *user,
+                  const struct proto_request *request, upstream_fn fn, void *ctx)
 {
     struct upstream *u = calloc(1, sizeof(*u));
     *out = NULL;
@@ -167,7 +167,7 @@ int upstream_open(struct upstream **out, sd_event *event, const char *path, cons
     *u = (struct upstream){.fn = fn, .ctx = ctx};
     u->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int r = u->fd < 0 ? error_origin(-errno) : connect_now(u->fd, path);
-    if (r == 0) r = connection_hello(&u->out);
+    if (r == 0) r = connection_hello(&u->out, user);
     if (r == 0) r = proto_write_request(&u->out, request);
     if (r == 0) r = sd_event_add_io(event, &u->source, u->fd, EPOLLIN, on_io, u);
     if (r == 0) r = flush(u);

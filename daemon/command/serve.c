@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/command.h"
+#include "daemon/command/gateways.h"
 #include "daemon/command/serve-sandbox.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/server.h"
@@ -139,8 +140,14 @@ static int serve(struct options *o, int argc, char **argv)
     raise_nofile();
     tune_malloc();
     if (r == 0) r = options_resolve(o);
+    uid_t *gateways = NULL;
+    if (r == 0) r = gateways_find(o, &gateways, &config.n_gateways);
+    config.gateways = gateways;
     if (r == 0) r = open_listener(o, &listener);
-    if (r < 0) return give_up(&listener, r);
+    if (r < 0) {
+        free(gateways);
+        return give_up(&listener, r);
+    }
     struct serve_sandbox sandbox;
     if (!o->no_sandbox) {
         serve_sandbox_init(&sandbox, o, &listener);
@@ -148,6 +155,7 @@ static int serve(struct options *o, int argc, char **argv)
     }
     r = server_run(&config);
     if (!o->no_sandbox) serve_sandbox_fini(&sandbox);
+    free(gateways);
     return r;
 }
 

@@ -3,6 +3,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-requests.h"
+#include "daemon/request/named-users.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/types.h"
 #include "libcommon/error.h"
@@ -60,6 +61,11 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     }
     pthread_mutex_unlock(&m->lock);
     return result;
+}
+
+int engine_named_user(struct engine *e, uid_t gateway, const struct proto_text *name, uid_t *out)
+{
+    return named_users_number(e->core.named_users, gateway, name, out);
 }
 
 /* @detached: also a request that was to continue without its peer. */

@@ -38,6 +38,9 @@ enum engine_state engine_state(struct engine *e, const char **why);
  */
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r);
 
+/* The number of the user @name of @gateway; see request/named-users.h. Any thread. */
+int engine_named_user(struct engine *e, uid_t gateway, const struct proto_text *name, uid_t *out);
+
 /* End request @id of @conn within one step; it answers with done(cancel). */
 void engine_cancel(struct engine *e, uint64_t conn, uint64_t id);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-snapshot.h"
+#include "daemon/request/named-users.h"
 #include <jansson.h>
 #include <math.h>
 #include <unistd.h>
@@ -90,12 +91,21 @@ static void add_energy(json_t *o, const struct status_snapshot *s)
     json_object_set_new(o, "energy", x);
 }
 
+/* A user whom a gateway names has the gateway's uid and a name. */
+static void add_uid(json_t *u, const struct status_snapshot *s, uid_t uid)
+{
+    char name[PROTO_USER_MAX + 1];
+    bool named = named_users_find(s->engine->core.named_users, uid, &uid, name);
+    set_int(u, "uid", uid);
+    if (named) set_str(u, "user", name);
+}
+
 static void add_uids(json_t *o, const struct status_snapshot *s)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < s->n_uids; i++) {
         json_t *u = json_object();
-        set_int(u, "uid", s->uids[i].uid);
+        add_uid(u, s, s->uids[i].uid);
         add_counts(u, &s->uids[i].counts);
         add_blocks(u, &s->uids[i].cache, &s->uids[i].counts);
         if (s->energy.known) set_real(u, "joules", s->uids[i].counts.sums.joules);

@@ -3,7 +3,9 @@
 #include "libcommon/decay.h"
 #include "libcommon/error.h"
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* An account without a connection is kept for a while, so that its uid cannot reset its use by reconnecting. */
 #define ACCOUNTS_IDLE_MAX 64
@@ -11,7 +13,8 @@
 struct account {
     struct accounts *all;
     struct account *next; /* opened earlier */
-    uid_t uid;
+    uid_t uid, gateway;
+    char name[PROTO_USER_MAX + 1]; /* of a gateway's user, else "" */
     size_t connections;
     uint64_t bytes;
     uint64_t new_debt, new_at; /* recent connections, each 1/ACCOUNT_RATE s, in us; when it was computed */
@@ -94,27 +97,62 @@ static bool too_often(struct account *x, uint64_t now)
     return false;
 }
 
+/* "uid 1000", or "user ada". */
+static const char *label(const struct account *x, char out[static PROTO_USER_MAX + 8])
+{
+    if (*x->name)
+        snprintf(out, PROTO_USER_MAX + 8, "user %s", x->name);
+    else
+        snprintf(out, PROTO_USER_MAX + 8, "uid %lu", (unsigned long)x->uid);
+    return out;
+}
+
+/* One more connection of @x; all users together may have @left more. */
+static int take(struct account *x, size_t left)
+{
+    char who[PROTO_USER_MAX + 8];
+    if (x->connections >= x->all->limits.uid_connections || x->connections >= left) x->counts.refused++;
+    if (x->connections >= x->all->limits.uid_connections)
+        return error_say(-EBUSY, "%s has %zu connections, the limit per user; close some or try again", label(x, who),
+                         x->connections);
+    if (x->connections >= left)
+        return error_say(
+            -EBUSY, "%s has %zu connections; the last %zu of the daemon's %zu are reserved for other users; try again",
+            label(x, who), x->connections, left, x->all->limits.connections);
+    if (x->connections++ == 0) x->all->idle--;
+    x->all->connections++;
+    return 0;
+}
+
 int account_open(struct accounts *a, uid_t uid, uint64_t now, struct account **out)
 {
     struct account *x = get(a, uid);
-    size_t left = a->limits.connections - a->connections;
     if (!x) return error_origin(-ENOMEM);
     if (too_often(x, now)) {
         x->counts.refused++;
         return -EAGAIN; /* without a message: this has to be cheap */
     }
-    if (x->connections >= a->limits.uid_connections || x->connections >= left) x->counts.refused++;
-    if (x->connections >= a->limits.uid_connections)
-        return error_say(-EBUSY, "uid %lu has %zu connections, the limit per user; close some or try again",
-                         (unsigned long)uid, x->connections);
-    if (x->connections >= left)
-        return error_say(
-            -EBUSY,
-            "uid %lu has %zu connections; the last %zu of the daemon's %zu are reserved for other users; try again",
-            (unsigned long)uid, x->connections, left, a->limits.connections);
-    if (x->connections++ == 0) a->idle--;
-    a->connections++;
-    *out = x;
+    int r = take(x, a->limits.connections - a->connections);
+    if (r == 0) *out = x;
+    return r;
+}
+
+int account_move(struct account **at, uid_t number, const char *name, uint64_t now)
+{
+    struct account *from = *at, *x = get(from->all, number);
+    const uint64_t each = 1000000 / ACCOUNT_RATE;
+    from->new_debt -= from->new_debt < each ? from->new_debt : each;
+    if (!x) return error_origin(-ENOMEM);
+    x->gateway = from->uid;
+    snprintf(x->name, sizeof(x->name), "%s", name);
+    if (too_often(x, now)) {
+        x->counts.refused++;
+        return error_say(-EBUSY, "user %s makes more than %d new connections a second; try again", name, ACCOUNT_RATE);
+    }
+    int r = take(x, from->all->limits.connections - from->all->connections + 1);
+    if (r < 0) return r;
+    account_close(from);
+    *at = x;
     return 0;
 }
 
@@ -130,10 +168,10 @@ struct account *account_close(struct account *x)
 
 static int over(const struct account *x, uint64_t limit)
 {
+    char who[PROTO_USER_MAX + 8];
     return error_say(-EDQUOT,
-                     "uid %lu has %llu MiB of queued requests and unread answers; the limit is now %llu MiB; "
-                     "try again",
-                     (unsigned long)x->uid, (unsigned long long)(x->bytes >> 20), (unsigned long long)(limit >> 20));
+                     "%s has %llu MiB of queued requests and unread answers; the limit is now %llu MiB; try again",
+                     label(x, who), (unsigned long long)(x->bytes >> 20), (unsigned long long)(limit >> 20));
 }
 
 int account_charge(struct account *x, uint64_t *charged, uint64_t bytes)
@@ -189,7 +227,12 @@ const struct account *accounts_next(const struct accounts *a, const struct accou
 {
     at = at ? at->next : a->first;
     if (!at) return NULL;
-    *out = (struct account_info){
-        .uid = at->uid, .connections = at->connections, .bytes = at->bytes, .counts = at->counts, .queue = &at->queue};
+    *out = (struct account_info){.uid = at->uid,
+                                 .gateway = at->gateway,
+                                 .name = at->name,
+                                 .connections = at->connections,
+                                 .bytes = at->bytes,
+                                 .counts = at->counts,
+                                 .queue = &at->queue};
     return at;
 }

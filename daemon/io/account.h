@@ -2,12 +2,14 @@
 #pragma once
 /*
  * Resources that each uid uses: connections; bytes of unread input, parsed requests and unsent output; time on the main
- * thread. A limit of a uid refuses that uid only.
+ * thread. A limit of a uid refuses that uid only. A user whom a gateway names (request/named-users.h) has an account
+ * like a uid.
  *
  * Connections and bytes of all uids together are limited too. A uid may hold at most as much as it leaves free for the
  * others. So one uid gets half of the whole, two get a third each, and a new uid always gets some.
  */
 #include "daemon/jobs/fair-queue.h"
+#include "libcommon/proto.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -47,6 +49,10 @@ struct accounts *accounts_free(struct accounts *a);
 #define ACCOUNT_BURST 1024
 #define ACCOUNT_RATE  200
 int account_open(struct accounts *a, uid_t uid, uint64_t now_usec, struct account **out);
+/* Move a connection, and nothing else, from its gateway's account *at to that of the gateway's user @name, whose number
+ * is @number. 0: *at is that account; -EBUSY or -ENOMEM as of account_open, -EBUSY also for too many new ones. In any
+ * case the connection no longer counts for the rate of new ones of the gateway. The charge of the connection is 0. */
+int account_move(struct account **at, uid_t number, const char *name, uint64_t now_usec);
 /* One connection less. The caller has set its charge to 0 before. NULL ok, returns NULL. */
 struct account *account_close(struct account *x);
 
@@ -66,7 +72,9 @@ struct account_jobs *account_jobs(struct account *x);
 /* --- for status --- */
 
 struct account_info {
-    uid_t uid;
+    uid_t uid;        /* the number of a named user */
+    uid_t gateway;    /* of a named user */
+    const char *name; /* of a named user, else "" */
     size_t connections;
     uint64_t bytes;
     struct account_counts counts;

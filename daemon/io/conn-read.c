@@ -39,6 +39,8 @@ static void greet(struct conn *c, int r, const struct proto_request *req)
         refuse(c, EPROTO, error_text(r));
     } else if (r < 0 || req->type != PROTO_HELLO) {
         refuse(c, EPROTO, "the first message must be hello");
+    } else if (req->user.len && (r = c->shared->ops->user(c->shared->ctx, c, &req->user)) < 0) {
+        refuse(c, -r, error_text(r));
     } else {
         c->greeted = true;
         conn_send(c, &hello);

@@ -251,6 +251,18 @@ uid_t conn_uid(const struct conn *c)
     return account_uid(c->account);
 }
 
+int conn_move(struct conn *c, uid_t number, const char *name)
+{
+    bool queued = c->entry.user;
+    fairq_remove(&c->shared->queue, &c->entry);
+    account_charge(c->account, &c->charged, 0);
+    int r = account_move(&c->account, number, name, clock_now_usec());
+    int charged = conn_charge(c);
+    charge_time(c, CONN_ACCEPT_USEC);
+    if (queued) conns_queue(c);
+    return r < 0 ? r : charged;
+}
+
 bool conn_paused(const struct conn *c)
 {
     return c->paused;

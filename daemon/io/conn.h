@@ -21,7 +21,12 @@ struct conn_ops {
     void (*abandon)(void *ctx, struct conn *c, uint64_t id);
     /* The socket is closed and no request is live: free @c, but later: any function here may call this. Called once. */
     void (*finished)(void *ctx, struct conn *c);
+    /* Its hello names the user @name: move it to that user's account by conn_move. 0, or -errno with a message. */
+    int (*user)(void *ctx, struct conn *c, const struct proto_text *name);
 };
+
+/* About the main thread's time for a new connection, in us. */
+enum { CONN_ACCEPT_USEC = 20 };
 
 struct conn_limits {
     size_t high, low; /* bytes of output at which answers (and input) pause, and resume */
@@ -43,7 +48,11 @@ int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct acc
 struct conn *conn_free(struct conn *c); /* NULL ok, returns NULL */
 
 uint64_t conn_id(const struct conn *c);
-uid_t conn_uid(const struct conn *c);
+uid_t conn_uid(const struct conn *c); /* a number of request/named-users.h if a gateway has named its user */
+
+/* Move the connection, which has no requests, to the account of its gateway's user @name with @number. As account_move;
+ * or -EDQUOT. */
+int conn_move(struct conn *c, uid_t number, const char *name);
 
 /*
  * Request @id becomes live and holds @bytes. 0, or with a message: -EINVAL it is live already; -EBUSY too many are

@@ -23,8 +23,8 @@ static const struct fairq_config fair = {.burst = 20000, .heavy_burst = 500000, 
 static uint64_t serve(struct conns *s, struct fairq_entry *t, uint64_t before)
 {
     struct conn *c = conn_of_entry(t);
-    struct fairq_user *u = account_queue(c->account);
     bool more = conn_read(c, TURN_MESSAGES, TURN_BYTES);
+    struct fairq_user *u = account_queue(c->account); /* now: the hello may have named another user */
     uint64_t after = clock_thread_usec(), now = clock_now_usec();
     fairq_charge(&s->queue, u, after - before, now);
     if (more) fairq_add(&s->queue, u, t, now);

@@ -260,8 +260,12 @@ static uint64_t client_bytes(const struct server_config *c)
 
 static int start(struct server *s)
 {
-    const struct service_config config = {
-        .model = s->config->engine->model_name, .bytes = client_bytes(s->config), .stop = on_stop_request, .ctx = s};
+    const struct service_config config = {.model = s->config->engine->model_name,
+                                          .bytes = client_bytes(s->config),
+                                          .gateways = s->config->gateways,
+                                          .n_gateways = s->config->n_gateways,
+                                          .stop = on_stop_request,
+                                          .ctx = s};
     int r = start_loop(s);
 
     if (r < 0) return r;

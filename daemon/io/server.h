@@ -17,8 +17,10 @@ struct server_config {
     const struct engine_config *engine;
     struct listener *listener;     /* open; closed by server_run */
     const struct sandbox *sandbox; /* the files it reaches; read at start; NULL: no sandbox */
-    uint64_t client_bytes;         /* of input, requests and output of all connections; 0: a share of memory */
-    uint64_t idle_exit_usec;       /* 0: never */
+    const uid_t *gateways;         /* [n_gateways] who may name users, besides root and this process's uid */
+    size_t n_gateways;
+    uint64_t client_bytes;   /* of input, requests and output of all connections; 0: a share of memory */
+    uint64_t idle_exit_usec; /* 0: never */
     uint64_t stop_timeout_usec;
     /* SIGHUP: read the configuration again, and change this struct and *engine in place, as far as a running
      * daemon can. NULL: nothing to read again. 0 and *changed; -errno with a message, and nothing has changed. */

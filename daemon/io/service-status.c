@@ -35,12 +35,15 @@ static int add_clients(struct buf *b, const struct accounts *a, bool all, uid_t 
 /* A row of the table of users. */
 static int add_peer(struct buf *b, const struct account_info *i)
 {
-    return buf_printf(
-        b,
-        "{\"uid\":%lu,\"connections\":%zu,\"live\":%llu,\"bytes_held\":%llu,\"messages\":%llu,\"errors\":%llu,"
-        "\"refused\":%llu,\"busy_ms\":%llu,\"throttled_ms\":%llu}",
-        (unsigned long)i->uid, i->connections, (ull)i->queue->live, (ull)i->bytes, (ull)i->counts.messages,
-        (ull)i->counts.errors, (ull)i->counts.refused, (ull)i->queue->spent / 1000, (ull)i->queue->waited / 1000);
+    int r = buf_printf(b, "{\"uid\":%lu,", (unsigned long)(*i->name ? i->gateway : i->uid));
+    if (r == 0 && *i->name) r = buf_printf(b, "\"user\":\"%s\",", i->name);
+    if (r < 0) return r;
+    return buf_printf(b,
+                      "\"connections\":%zu,\"live\":%llu,\"bytes_held\":%llu,\"messages\":%llu,\"errors\":%llu,"
+                      "\"refused\":%llu,\"busy_ms\":%llu,\"throttled_ms\":%llu}",
+                      i->connections, (ull)i->queue->live, (ull)i->bytes, (ull)i->counts.messages,
+                      (ull)i->counts.errors, (ull)i->counts.refused, (ull)i->queue->spent / 1000,
+                      (ull)i->queue->waited / 1000);
 }
 
 static int add_peers(struct buf *b, const struct accounts *a)

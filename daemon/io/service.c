@@ -5,6 +5,7 @@
 #include "daemon/io/priority.h"
 #include "daemon/io/service-state.h"
 #include "daemon/io/service-status.h"
+#include "daemon/request/named-users.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -13,12 +14,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum {
     CONNECTIONS = 1024,
     PER_UID = 256,
     EVENTS_PER_WAKE = 1024, /* then the sockets get their turn */
-    ACCEPT_USEC = 20,       /* that a new connection takes, about */
     DRAIN_BYTES = 1 << 20,  /* of one connection's input, when the daemon stops */
 };
 #define UID_BYTES (256ull << 20)
@@ -65,8 +66,29 @@ static void on_finished(void *ctx, struct conn *c)
     s->any_finished = true;
 }
 
+static bool is_gateway(const struct service *s, uid_t uid)
+{
+    bool found = uid == 0 || uid == geteuid();
+    for (size_t i = 0; i < s->config.n_gateways; i++) found |= s->config.gateways[i] == uid;
+    return found;
+}
+
+static int on_user(void *ctx, struct conn *c, const struct proto_text *name)
+{
+    struct service *s = ctx;
+    uid_t uid = conn_uid(c), number;
+    if (!is_gateway(s, uid))
+        return error_say(-EPERM, "uid %lu may not name users; see 'gateways' in hobd.conf(5)", (unsigned long)uid);
+    int r = engine_named_user(s->engine, uid, name, &number);
+    if (r == 0) r = conn_move(c, number, name->data);
+    if (r < 0) return r;
+    log_debug("connection %llu: user %s, number %lu", (unsigned long long)conn_id(c), name->data,
+              (unsigned long)number);
+    return 0;
+}
+
 static const struct conn_ops ops = {
-    .request = service_request, .pause = on_pause, .abandon = on_abandon, .finished = on_finished};
+    .user = on_user, .request = service_request, .pause = on_pause, .abandon = on_abandon, .finished = on_finished};
 
 static void deliver(struct service *s, struct engine_event *e)
 {
@@ -148,6 +170,8 @@ void service_add(struct service *s, int fd)
     pid_t pid;
     int r = sock_peer(fd, &uid, &pid);
     struct account *a;
+    if (r == 0 && uid >= NAMED_USERS_FIRST)
+        r = error_say(-EPERM, "uid %lu is above the uids that hobd serves", (unsigned long)uid);
     if (r == 0) r = account_open(s->accounts, uid, clock_now_usec(), &a);
     if (r == -EAGAIN) {
         listener_turn_away_often(fd);
@@ -165,7 +189,8 @@ void service_add(struct service *s, int fd)
     }
     log_debug("connection %llu: uid %lu, pid %ld", (unsigned long long)s->last_id, (unsigned long)uid, (long)pid);
     s->peers[s->n_peers++] = (struct peer){.conn = c};
-    fairq_charge(&s->conns.queue, account_queue(a), ACCEPT_USEC, clock_now_usec());
+    /* conn_move charges the user whom a gateway names. */
+    if (!is_gateway(s, uid)) fairq_charge(&s->conns.queue, account_queue(a), CONN_ACCEPT_USEC, clock_now_usec());
 }
 
 void service_reap(struct service *s)

@@ -17,12 +17,14 @@ struct service_config {
     const struct conn_limits *limits; /* of a connection; NULL: conn_limits_default */
     size_t connections, per_uid;      /* 0: 1024, 256 */
     uint64_t bytes, uid_bytes;        /* input, requests and output of all uids, of one; 0: 512 MiB, 256 MiB */
+    const uid_t *gateways;            /* [n_gateways] who may name users, besides root and this process's uid */
+    size_t n_gateways;
     /* A peer that may do so asked the daemon to stop; called before it is answered. */
     void (*stop)(void *ctx, uid_t uid);
     void *ctx;
 };
 
-/* @c's strings and limits, @event and @engine outlive it. 0, -ENOMEM, or an error of sd-event. */
+/* @c's strings, limits and gateways, @event and @engine outlive it. 0, -ENOMEM, or an error of sd-event. */
 int service_new(struct service **out, struct sd_event *event, struct engine *engine, const struct service_config *c);
 /* Take no more events from the engine, which is about to end. NULL ok. */
 void service_mute(struct service *s);

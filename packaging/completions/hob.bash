@@ -201,7 +201,7 @@ _hobd() {
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
     _hob_option "-m --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
---session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue --queue-timeout --batch-tokens \
+--session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
 --block --step-ms --load --stretch --requests --plot"
@@ -216,7 +216,7 @@ _hobd() {
     case $command:$cur in
     serve:-*)
         _hob_offer --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
-            --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --idle-exit --queue \
+            --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue \
             --queue-timeout --batch-tokens --batch-window --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)

@@ -195,6 +195,7 @@ complete -c hobd -n '__hobd_at serve perplexity' -l kv-type -x -a 'f16 f32 q8' -
 complete -c hobd -n '__hobd_at serve' -l cache-bytes -x -d 'size of the KV cache on disk'
 complete -c hobd -n '__hobd_at serve' -l packed-file -x -a 'yes no' -d 'store repacked weights in a file'
 complete -c hobd -n '__hobd_at serve' -l client-bytes -x -d 'memory for client input and output'
+complete -c hobd -n '__hobd_at serve' -l gateways -x -d 'who may name users'
 complete -c hobd -n '__hobd_at serve' -l session-bytes -x -d 'disk limit for sessions of one user'
 complete -c hobd -n '__hobd_at serve' -l session-count -x -d 'maximum sessions of one user'
 complete -c hobd -n '__hobd_at serve' -l disk-reserve -x -d 'disk space to keep free'

@@ -54,9 +54,9 @@ class Peer:
 class Client(Peer):
     """A connection that has said hello."""
 
-    def __init__(self, path, timeout=60):
+    def __init__(self, path, timeout=60, user=None):
         super().__init__(path, timeout)
-        self.send({"type": "hello", "version": 1, "features": [], "software": "hobproto.py"})
+        self.send({"type": "hello", "version": 1, "features": [], "software": "hobproto.py", **({"user": user} if user else {})})
         self.hello = self.recv()
         assert self.hello["event"] == "hello", self.hello
         self.last = 0

@@ -114,6 +114,42 @@ static void new_connections_have_a_rate(void **state)
     accounts_free(all);
 }
 
+/* A gateway's user has the limits of a uid, also for new connections, which then do not count for the gateway. */
+static void a_connection_moves_to_a_user(void **state)
+{
+    struct accounts *all;
+    struct account *a[3], *x;
+    struct account_info info;
+    int n = 0;
+
+    assert_int_equal(make(&all, 6, 2, 100), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(account_open(all, 7, 0, &a[i]), 0);
+        assert_int_equal(account_move(&a[i], 0x80000000, "ada", 0), 0);
+        assert_int_equal(account_uid(a[i]), 0x80000000);
+    }
+    assert_ptr_equal(a[0], a[1]);
+    assert_int_equal(account_open(all, 7, 0, &a[2]), 0);
+    x = a[2];
+    assert_int_equal(account_move(&a[2], 0x80000000, "ada", 0), -EBUSY);
+    assert_non_null(strstr(error_text(-EBUSY), "user ada has 2 connections"));
+    assert_ptr_equal(a[2], x);
+    assert_non_null(accounts_next(all, NULL, &info));
+    assert_string_equal(info.name, "ada");
+    assert_int_equal(info.gateway, 7);
+    assert_int_equal(info.connections, 2);
+    for (int i = 0; i < 3; i++) account_close(a[i]);
+    for (int r = 0; r == 0; n++) {
+        assert_int_equal(account_open(all, 7, 0, &x), 0);
+        r = account_move(&x, 0x80000001, "bob", 0);
+        account_close(x);
+    }
+    assert_in_range(n, ACCOUNT_BURST, ACCOUNT_BURST + 3);
+    assert_int_equal(account_open(all, 7, 0, &x), 0);
+    account_close(x);
+    accounts_free(all);
+}
+
 /* Reconnecting does not reset an account, and the number of kept accounts is bounded. */
 static void an_account_outlives_its_connections(void **state)
 {
@@ -170,13 +206,10 @@ static void bytes_belong_to_the_uid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(connections_of_one_uid_are_limited),
-        cmocka_unit_test(connections_in_total_are_limited),
-        cmocka_unit_test(there_is_room_for_newcomers),
-        cmocka_unit_test(no_uid_holds_more_than_it_leaves_free),
-        cmocka_unit_test(new_connections_have_a_rate),
-        cmocka_unit_test(an_account_outlives_its_connections),
-        cmocka_unit_test(bytes_belong_to_the_uid),
+        cmocka_unit_test(connections_of_one_uid_are_limited),  cmocka_unit_test(connections_in_total_are_limited),
+        cmocka_unit_test(there_is_room_for_newcomers),         cmocka_unit_test(no_uid_holds_more_than_it_leaves_free),
+        cmocka_unit_test(new_connections_have_a_rate),         cmocka_unit_test(a_connection_moves_to_a_user),
+        cmocka_unit_test(an_account_outlives_its_connections), cmocka_unit_test(bytes_belong_to_the_uid),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,7 +103,13 @@ static void on_finished(void *ctx, struct conn *c)
     g->n_finished++;
 }
 
-static const struct conn_ops ops = {on_request, on_pause, on_abandon, on_finished};
+static int on_user(void *ctx, struct conn *c, const struct proto_text *name)
+{
+    if (strcmp(name->data, "nobody") == 0) return error_say(-EPERM, "you may not");
+    return conn_move(c, 0x80000000, name->data);
+}
+
+static const struct conn_ops ops = {on_request, on_pause, on_abandon, on_finished, on_user};
 
 static void open_conn(struct fixture *g, uint64_t uid_bytes)
 {
@@ -288,6 +294,49 @@ static void second_hello_is_an_error_only(void **state)
     say(g);
     expect_error(g, 0, EPROTO, "");
     expect_open(g);
+}
+
+static void put_hello_of(struct buf *b, const char *user)
+{
+    const struct proto_request r = {
+        .type = PROTO_HELLO, .version = PROTO_VERSION, .user = {(char *)user, strlen(user)}};
+
+    assert_int_equal(proto_write_request(b, &r), 0);
+}
+
+/* The rest of the same input, and what the connection holds, belong to the user. */
+static void hello_names_a_user(void **state)
+{
+    struct fixture *g = *state;
+    struct account_info info;
+    struct proto_event e;
+
+    put_hello_of(&g->out, "ada");
+    put_request(&g->out, PROTO_STATUS, 1);
+    say(g);
+    assert_true(next(g, &e));
+    assert_int_equal(e.type, PROTO_EV_HELLO);
+    proto_event_fini(&e);
+    assert_int_equal(g->n_asked, 1);
+    assert_int_equal(conn_uid(g->conn), 0x80000000);
+    assert_int_equal(account_bytes(g->account), 0);
+    assert_non_null(accounts_next(g->accounts, NULL, &info));
+    assert_string_equal(info.name, "ada");
+    assert_int_equal(info.connections, 1);
+    assert_int_equal(info.counts.messages, 1);
+    expect_open(g);
+}
+
+static void a_user_may_be_refused(void **state)
+{
+    struct fixture *g = *state;
+
+    put_hello_of(&g->out, "nobody");
+    put_request(&g->out, PROTO_STATUS, 1);
+    say(g);
+    expect_error(g, 0, EPERM, "you may not");
+    expect_closed(g);
+    assert_int_equal(g->n_asked, 0);
 }
 
 static void any_split_is_the_same_stream(void **state)
@@ -936,6 +985,8 @@ int main(void)
         T(other_version_is_told_and_closed),
         T(request_before_hello_is_told_and_closed),
         T(second_hello_is_an_error_only),
+        T(hello_names_a_user),
+        T(a_user_may_be_refused),
         T(any_split_is_the_same_stream),
         T(byte_by_byte),
         T(oversized_before_hello),

@@ -104,6 +104,27 @@ static void another_user_sees_only_their_own(void **state)
           "\"bytes_max\":400}}");
 }
 
+static void a_named_user_is_told_from_the_gateway(void **state)
+{
+    const struct account_limits limits = {.connections = 10, .uid_connections = 2, .bytes = 1000, .uid_bytes = 400};
+    struct fixture g = {0};
+    struct account *x;
+
+    assert_int_equal(accounts_new(&g.all, &limits), 0);
+    assert_int_equal(account_open(g.all, 1000, 0, &x), 0);
+    assert_int_equal(account_move(&x, 0x80000000, "ada", 0), 0);
+    check(&g, 0, "{\"a\":1}",
+          "{\"a\":1,\"clients\":{\"connections\":1,\"connections_max\":10,\"bytes_held\":0,\"bytes_max\":1000},"
+          "\"peers\":[{\"uid\":1000,\"user\":\"ada\",\"connections\":1,\"live\":0,\"bytes_held\":0,\"messages\":0,"
+          "\"errors\":0,\"refused\":0,\"busy_ms\":0,\"throttled_ms\":0},"
+          "{\"uid\":1000,\"connections\":0,\"live\":0,\"bytes_held\":0,\"messages\":0,"
+          "\"errors\":0,\"refused\":0,\"busy_ms\":0,\"throttled_ms\":0}]}");
+    check(&g, 0x80000000, "{\"a\":1}",
+          "{\"a\":1,\"clients\":{\"connections\":1,\"connections_max\":2,\"bytes_held\":0,\"bytes_max\":400}}");
+    account_close(x);
+    accounts_free(g.all);
+}
+
 static void no_account_is_an_empty_table(void **state)
 {
     const struct account_limits limits = {.connections = 10, .uid_connections = 2, .bytes = 1000, .uid_bytes = 400};
@@ -130,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(root_sees_everybody, setup, teardown),
         cmocka_unit_test_setup_teardown(another_user_sees_only_their_own, setup, teardown),
+        cmocka_unit_test(a_named_user_is_told_from_the_gateway),
         cmocka_unit_test(no_account_is_an_empty_table),
         cmocka_unit_test_setup_teardown(text_that_is_no_object_stays, setup, teardown),
     };

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Keys: who may ask, and that the holders of two keys share nothing."""
 import hashlib
+import json
 import os
 import re
 import subprocess
+import threading
 
 import pytest
 from conftest import Home
@@ -76,15 +78,15 @@ def test_two_keys_share_no_cache(keyed):
 def test_two_keys_share_no_sessions(keyed, shared):
     keyed.chat("I am Ada", key=keyed.ada, session="s")
     keyed.chat("I am Bob", key=keyed.bob, session="s")
+    for user in ("ada", "bob"):
+        with Client(shared.socket, user=user) as c:
+            assert c.session("s")["messages"][0]["content"] == f"I am {user.capitalize()}"
+            assert c.ask("session.remove", name="s")["event"] == "ok"
     with Client(shared.socket) as c:
-        assert c.session("ada:s")["messages"][0]["content"] == "I am Ada"
-        assert c.session("bob:s")["messages"][0]["content"] == "I am Bob"
-        for name in ("ada:s", "bob:s"):
-            assert c.ask("session.remove", name=name)["event"] == "ok"
+        assert not [s for s in c.sessions() if s["name"] == "s"]
 
 
 def test_a_key_may_limit_the_priority(fake, tmp_path):
-    import threading
     home = Home(tmp_path / "second") if (tmp_path / "second").mkdir() is None else None
     path = tmp_path / "keys"
     key = add(home, "ada", "--keys", path).stdout.strip()
@@ -97,4 +99,41 @@ def test_a_key_may_limit_the_priority(fake, tmp_path):
         assert call.request["priority"] == "batch"
         call.event("error", code="EBUSY", message="busy")
         t.join()
+    home.stop()
+
+
+def test_a_key_that_floods_delays_no_other(tmp_path, tiny):
+    """200 long answers of one key wait or run. The answer of another key comes before most of them, as that of another uid does, and not
+    after them, as one more answer of the same key."""
+    home = Home(tmp_path, tiny)
+    home.daemon("--parallel", 4)
+    path = tmp_path / "keys"
+    ada, bob = (add(home, name, "--keys", path).stdout.strip() for name in ("ada", "bob"))
+    g = Gateway(home, "--keys", path)
+
+    def begin(text, n):
+        body = json.dumps({"messages": [{"role": "user", "content": text}], "max_tokens": n, "ignore_eos": True, "stream": True}).encode()
+        s = g.connect()
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer %b\r\n"
+                  b"Content-Length: %d\r\n\r\n%b" % (ada.encode(), len(body), body))
+        return s
+
+    def live(c, user):
+        return [row["live"] for row in json.loads(c.ask("status")["status"])["peers"] if row.get("user") == user][0]
+
+    flood = [begin(f"question {i}", 450) for i in range(200)]
+    with Client(home.socket) as c:
+        last = begin("the last question", 4)
+        last.settimeout(60)
+        assert g.chat("another question", key=bob, max_tokens=4).status == 200
+        left = live(c, "ada")
+        assert left > 100, left
+        last.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            last.recv(1)
+        for s in flood:
+            s.close()
+        last.settimeout(60)
+        assert b" 200 OK" in last.recv(100)
+        assert live(c, "bob") == 0
     home.stop()

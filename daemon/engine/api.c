@@ -63,6 +63,11 @@ int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_reque
     return result;
 }
 
+bool engine_serves(uid_t uid)
+{
+    return uid < NAMED_USERS_FIRST;
+}
+
 int engine_named_user(struct engine *e, uid_t gateway, const struct proto_text *name, uid_t *out)
 {
     return named_users_number(e->core.named_users, gateway, name, out);

@@ -38,6 +38,8 @@ enum engine_state engine_state(struct engine *e, const char **why);
  */
 int engine_submit(struct engine *e, uint64_t conn, uid_t uid, struct proto_request *r);
 
+/* False for uids of the range that has the numbers of named users. Any thread. */
+bool engine_serves(uid_t uid);
 /* The number of the user @name of @gateway; see request/named-users.h. Any thread. */
 int engine_named_user(struct engine *e, uid_t gateway, const struct proto_text *name, uid_t *out);
 

@@ -5,7 +5,6 @@
 #include "daemon/io/priority.h"
 #include "daemon/io/service-state.h"
 #include "daemon/io/service-status.h"
-#include "daemon/request/named-users.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -170,7 +169,7 @@ void service_add(struct service *s, int fd)
     pid_t pid;
     int r = sock_peer(fd, &uid, &pid);
     struct account *a;
-    if (r == 0 && uid >= NAMED_USERS_FIRST)
+    if (r == 0 && !engine_serves(uid))
         r = error_say(-EPERM, "uid %lu is above the uids that hobd serves", (unsigned long)uid);
     if (r == 0) r = account_open(s->accounts, uid, clock_now_usec(), &a);
     if (r == -EAGAIN) {

@@ -32,9 +32,18 @@ struct completion *completion_new(struct exchange *x, const struct completion_fo
     return c;
 }
 
+/* Charge the key for what was computed; of an answer that has not ended, each text counts as a token. */
+static void charge_key(const struct completion *c)
+{
+    struct key *key = c->exchange->key;
+    uint64_t written = c->completed > c->texts ? c->completed : c->texts;
+    if (key) key_limits_tokens(&key->limits, &key->use, c->prompt - c->cached + written, clock_now_usec());
+}
+
 void completion_free(struct completion *c)
 {
     if (!c) return;
+    charge_key(c);
     for (uint32_t i = 0; c->choices && i < c->n; i++) {
         buf_fini(&c->choices[i].text);
         buf_fini(&c->choices[i].thinking);
@@ -109,6 +118,7 @@ static int on_text(struct completion *c, const struct proto_event *e)
 {
     struct exchange *x = c->exchange;
     if (e->index >= c->n) return error_say(-EPROTO, "the daemon sent an answer that nobody asked for");
+    c->texts++;
     if (e->text.len == 0) return 0;
     if (c->n == 1) measure(c);
     if (c->stream) {

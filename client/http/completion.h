@@ -50,6 +50,7 @@ struct completion {
     struct choice *choices; /* [n], owned */
     uint32_t n;
     uint64_t prompt, cached, completed; /* tokens */
+    uint64_t texts;                     /* events with a text */
     uint64_t text_usec;                 /* time of the last text; 0: none */
 };
 

@@ -4,6 +4,7 @@
 #include "client/http/http-reply.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -34,6 +35,8 @@ void exchange_free(struct exchange *x)
     sd_event_source_disable_unref(x->hangup);
     upstream_close(x->upstream);
     completion_free(x->completion);
+    if (x->counted) key_limits_end(&x->key->use);
+    key_drop(x->key);
     buf_fini(&x->body);
     buf_fini(&x->out);
     free(x);
@@ -131,7 +134,11 @@ static enum MHD_Result queue(struct exchange *x)
     MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
     if (x->status == 401) MHD_add_response_header(m, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (x->status == 405) MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, x->route ? x->route->method : "GET, POST");
-    if (x->status == 429 || x->status == 503) MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    if (x->status == 429 || x->status == 503) {
+        char seconds[16];
+        snprintf(seconds, sizeof(seconds), "%u", x->fault.retry_s ? x->fault.retry_s : 1);
+        MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    }
     enum MHD_Result r = MHD_queue_response(x->connection, (unsigned)x->status, m);
     MHD_destroy_response(m);
     x->queued = r == MHD_YES;

@@ -35,8 +35,9 @@ struct exchange {
     struct MHD_Connection *connection;
     struct exchange *next, **link; /* in gateway.exchanges */
     const struct http_route *route;
-    const struct key *key; /* NULL: the gateway needs none */
-    struct buf body;       /* of the request */
+    struct key *key; /* held; NULL: the gateway needs none */
+    bool counted;    /* for the limits of the key */
+    struct buf body; /* of the request */
     struct upstream *upstream;
     struct completion *completion; /* owned; NULL: none */
     struct fault fault;

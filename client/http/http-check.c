@@ -63,7 +63,7 @@ static int check_type(struct MHD_Connection *c, struct fault *fault)
     return fault_set(fault, 415, NULL, "the Content-Type must be %s", json);
 }
 
-static int check_key(const struct keys *keys, struct MHD_Connection *c, const struct key **key, struct fault *fault)
+static int check_key(const struct keys *keys, struct MHD_Connection *c, struct key **key, struct fault *fault)
 {
     const char *text = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     if (text) text = strncasecmp(text, "Bearer ", 7) == 0 ? text + 7 : "";
@@ -76,7 +76,7 @@ static int check_key(const struct keys *keys, struct MHD_Connection *c, const st
     return -EINVAL;
 }
 
-int check_header(struct gateway *g, struct MHD_Connection *c, const struct http_route *route, const struct key **key,
+int check_header(struct gateway *g, struct MHD_Connection *c, const struct http_route *route, struct key **key,
                  struct fault *f)
 {
     int r = check_framing(c, g->options->max_body, f);

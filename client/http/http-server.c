@@ -63,16 +63,20 @@ static enum MHD_Result begin(struct gateway *g, struct MHD_Connection *c, const 
                              struct exchange **out)
 {
     struct fault fault = {0};
-    const struct key *key = NULL;
+    struct key *key = NULL;
     const struct http_route *route = routes_find(url, method, &fault);
     int r = check_header(g, c, route, &key, &fault);
     struct exchange *x = exchange_new(g, c, route);
     if (!x) return MHD_NO;
     *out = x;
-    x->key = key;
+    x->key = key_hold(key);
     x->fault = fault;
+    if (r == 0 && !fault.status && key && strcmp(method, "POST") == 0) {
+        r = key_limits_begin(&key->limits, &key->use, x->begun_usec, &x->fault);
+        x->counted = r == 0;
+    }
     log_debug("%s %s", method, url);
-    return r < 0 || fault.status ? exchange_refuse(x) : MHD_YES;
+    return r < 0 || x->fault.status ? exchange_refuse(x) : MHD_YES;
 }
 
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method,

@@ -25,42 +25,70 @@ static void hash(uint8_t out[static KEY_HASH], const char *text)
     SHA256Final(out, &c);
 }
 
-static const struct key *named(const struct keys *k, const char *name)
+static struct key *named(const struct keys *k, const char *name)
 {
     for (size_t i = 0; i < k->n; i++)
-        if (strcmp(k->list[i].name, name) == 0) return &k->list[i];
+        if (strcmp(k->list[i]->name, name) == 0) return k->list[i];
     return NULL;
 }
 
-static int read_priority(struct key *key, const char *word)
+struct key *key_hold(struct key *key)
 {
-    if (!*word) return 0;
+    if (key) key->holds++;
+    return key;
+}
+
+void key_drop(struct key *key)
+{
+    if (key && --key->holds == 0) free(key);
+}
+
+/* --- reading --- */
+
+static int read_word(struct key *key, const char *word)
+{
+    int r = key_limits_read(&key->limits, word);
+    if (r <= 0) return r;
     key->priority = proto_priority_value(word);
     if (key->priority == PROTO_PRIORITY_UNSET)
-        return error_say(-EINVAL, "'%s' is no priority: interactive or batch", word);
+        return error_say(
+            -EINVAL, "'%s' is neither a priority (interactive, batch) nor a limit (running, requests, tokens)", word);
     return 0;
+}
+
+static int read_words(struct key *key, const char *text)
+{
+    _cleanup_(freep) char *words = strdup(text);
+    char *at = words, *word;
+    int r = words ? 0 : error_origin(-ENOMEM);
+    while (r == 0 && (word = strsep(&at, " \t")))
+        if (*word) r = read_word(key, word);
+    return r < 0 ? error_in(r, "%s", key->name) : 0;
 }
 
 static int add_line(void *ctx, const char *name, const char *value)
 {
     struct keys *k = ctx;
-    struct key key = {0};
+    struct key key = {.holds = 1};
     if (!valid_name(name)) return error_say(-EINVAL, "'%s' is not a name of a key", name);
     if (named(k, name)) return error_say(-EINVAL, "the key '%s' occurs twice", name);
+    strcpy(key.name, name);
     if (!hex_read(key.hash, value, KEY_HASH)) return error_say(-EINVAL, "%s: not a hash of 64 digits", name);
     value += (size_t)2 * KEY_HASH;
     if (*value && *value != ' ') return error_say(-EINVAL, "%s: not a hash of 64 digits", name);
-    int r = read_priority(&key, value + strspn(value, " "));
+    int r = read_words(&key, value);
     if (r < 0) return r;
-    struct key *more = reallocarray(k->list, k->n + 1, sizeof(*more));
+    struct key **more = reallocarray(k->list, k->n + 1, sizeof(struct key *));
     if (!more) return error_origin(-ENOMEM);
-    strcpy(key.name, name);
     k->list = more;
-    k->list[k->n++] = key;
+    more[k->n] = malloc(sizeof(key));
+    if (!more[k->n]) return error_origin(-ENOMEM);
+    *more[k->n++] = key;
     return 0;
 }
 
-int keys_read(struct keys *k, const char *path)
+/* As keys_read, but a file without keys is no error. */
+static int read_file(struct keys *k, const char *path)
 {
     struct stat st;
     *k = (struct keys){0};
@@ -72,11 +100,42 @@ int keys_read(struct keys *k, const char *path)
     return r > 0 ? error_say(-ENOENT, "%s: %s", path, strerror(ENOENT)) : r;
 }
 
+int keys_read(struct keys *k, const char *path)
+{
+    int r = read_file(k, path);
+    return r == 0 && k->n == 0 ? error_say(-EINVAL, "%s has no keys", path) : r;
+}
+
 void keys_fini(struct keys *k)
 {
+    for (size_t i = 0; i < k->n; i++) key_drop(k->list[i]);
     free(k->list);
     *k = (struct keys){0};
 }
+
+int keys_reload(struct keys *k, const char *path)
+{
+    struct keys fresh;
+    int r = keys_read(&fresh, path);
+    for (size_t i = 0; r == 0 && i < fresh.n; i++) {
+        struct key *old = named(k, fresh.list[i]->name), *now = fresh.list[i];
+        if (!old) continue;
+        memcpy(old->hash, now->hash, KEY_HASH);
+        old->priority = now->priority;
+        old->limits = now->limits;
+        fresh.list[i] = key_hold(old);
+        key_drop(now);
+    }
+    if (r < 0) {
+        keys_fini(&fresh);
+        return r;
+    }
+    keys_fini(k);
+    *k = fresh;
+    return 0;
+}
+
+/* --- use --- */
 
 static bool equal(const uint8_t *a, const uint8_t *b)
 {
@@ -85,13 +144,13 @@ static bool equal(const uint8_t *a, const uint8_t *b)
     return differ == 0;
 }
 
-const struct key *keys_find(const struct keys *k, const char *text)
+struct key *keys_find(const struct keys *k, const char *text)
 {
-    const struct key *found = NULL;
+    struct key *found = NULL;
     uint8_t h[KEY_HASH];
     hash(h, text);
     for (size_t i = 0; i < k->n; i++)
-        if (equal(h, k->list[i].hash)) found = &k->list[i];
+        if (equal(h, k->list[i]->hash)) found = k->list[i];
     return found;
 }
 
@@ -114,7 +173,7 @@ int keys_add(const char *path, const char *name, char text[static KEY_TEXT])
     if (!valid_name(name))
         return error_say(-EINVAL, "'%s' is not a name of a key: 1 to %d letters, digits, '-', '_' and '.'", name,
                          KEY_NAME_MAX);
-    int r = access(path, F_OK) == 0 ? keys_read(&k, path) : 0;
+    int r = access(path, F_OK) == 0 ? read_file(&k, path) : 0;
     if (r == 0 && named(&k, name)) r = error_say(-EEXIST, "%s has a key '%s' already", path, name);
     keys_fini(&k);
     if (r < 0) return r;

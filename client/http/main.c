@@ -37,9 +37,21 @@ static int read_keys(struct gateway *g)
 {
     _cleanup_(freep) char *path = NULL;
     int r = keys_path(g->options, &path);
-    if (r == 0) r = keys_read(&g->keys, path);
-    if (r == 0 && g->keys.n == 0) r = error_say(-EINVAL, "%s has no keys", path);
+    if (r == 0) r = keys_reload(&g->keys, path);
+    if (r > 0 && g->keys.n > 0) return error_say(-ENOENT, "%s: %s", path ? path : "keys", strerror(ENOENT));
     return r > 0 ? 0 : r;
+}
+
+/* SIGHUP: read the keys again. Without any keys now, a new file counts too. */
+static int on_reload(sd_event_source *source, const struct signalfd_siginfo *si, void *ctx)
+{
+    struct gateway *g = ctx;
+    int r = read_keys(g);
+    if (r < 0)
+        log_error("SIGHUP: the keys do not change: %s", error_text(r));
+    else
+        log_info("SIGHUP: %zu keys", g->keys.n);
+    return 0;
 }
 
 static int add_key(const struct http_options *o)
@@ -72,20 +84,23 @@ static void raise_limit(void)
 }
 
 /* SIGTERM and SIGINT end the loop. */
-static int add_signals(sd_event *event)
+static int add_signals(struct gateway *g)
 {
+    sd_event *event = g->event;
     sigset_t set;
     sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
     int r = sd_event_add_signal(event, NULL, SIGTERM, NULL, NULL);
+    if (r >= 0) r = sd_event_add_signal(event, NULL, SIGHUP, on_reload, g);
     return r < 0 ? r : sd_event_add_signal(event, NULL, SIGINT, NULL, NULL);
 }
 
 static int serve_loop(struct gateway *g, struct listeners *l)
 {
-    int r = add_signals(g->event);
+    int r = add_signals(g);
     if (r < 0) return error_say(r, "signals: %s", strerror(-r));
     r = listeners_open(l, g->options, g->keys.n > 0);
     if (r == 0) r = http_server_init(g, l);

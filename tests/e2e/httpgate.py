@@ -44,7 +44,8 @@ class Reply:
 
 
 class Gateway:
-    def __init__(self, home, *args, sockets=None, env=None, listen=("127.0.0.1:0",)):
+    def __init__(self, home, *args, sockets=None, env=None, listen=("127.0.0.1:0",), keep=False):
+        """@keep: the caller reads the log, self.p.stderr."""
         argv = [HOB_HTTP]
         for address in listen:
             argv += ["--listen", address]
@@ -55,7 +56,8 @@ class Gateway:
         m = re.fullmatch(r"hob-http: listening on http://127\.0\.0\.1:(\d+)\n", first)
         assert m, first + self.p.stderr.read().decode()
         self.port = int(m[1])
-        threading.Thread(target=self.p.stderr.read, daemon=True).start()
+        if not keep:
+            threading.Thread(target=self.p.stderr.read, daemon=True).start()
 
     def connect(self):
         s = socket.create_connection(("127.0.0.1", self.port), timeout=60)

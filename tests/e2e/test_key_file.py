@@ -39,7 +39,7 @@ def test_key_add(tmp_path):
     assert add(home, "bob").stdout.strip() != key and len(path.read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("text,mode,says", [("ada = 12\n", 0o600, "not a hash"), ("ada = " + "0" * 64 + " soon\n", 0o600, "no priority"),
+@pytest.mark.parametrize("text,mode,says", [("ada = 12\n", 0o600, "not a hash"), ("ada = " + "0" * 64 + " soon\n", 0o600, "neither a priority"),
                                             ("ada = " + "0" * 64 + "\nada = " + "1" * 64 + "\n", 0o600, "twice"), ("", 0o600, "no keys"),
                                             ("ada = " + "0" * 64 + "\n", 0o644, "mode 644"), ("ada = " + "0" * 64 + "\n", 0o620, "mode 620"),
                                             ("a/b = " + "0" * 64 + "\n", 0o600, "not a name")])

@@ -188,12 +188,23 @@ static struct entry *find(struct constraints *c, const struct entry *e)
 
 /* --- compiling --- */
 
-static int make_trie(struct constraints *c)
+/* The trie of the vocabulary, made by the first constraint. It takes a while, so the lock is free meanwhile; if several
+ * threads make it, the first one's is kept. 0 or -ENOMEM. */
+static int get_trie(struct constraints *c, const struct token_trie **out)
 {
-    pthread_mutex_lock(&c->lock); /* others need it as well */
-    int r = c->trie ? 0 : token_trie_new(&c->trie, c->tokenizer);
+    struct token_trie *made = NULL;
+    pthread_mutex_lock(&c->lock);
+    *out = c->trie;
     pthread_mutex_unlock(&c->lock);
-    return r;
+    if (*out) return 0;
+    int r = token_trie_new(&made, c->tokenizer);
+    if (r < 0) return r;
+    pthread_mutex_lock(&c->lock);
+    if (!c->trie) c->trie = steal(made);
+    *out = c->trie;
+    pthread_mutex_unlock(&c->lock);
+    token_trie_free(made);
+    return 0;
 }
 
 static int refused(int r, const struct proto_constraint *p)
@@ -223,13 +234,12 @@ static int compile(struct constraints *c, const struct constraint_owner *owner, 
 {
     struct buf ignored = BUF_INIT;
     size_t len;
-    int r = make_trie(c);
+    int r = get_trie(c, &e->base.trie);
     if (r == 0) r = constraint_compile(&e->base.grammar, s, c->tokenizer, &ignored);
     if (r == 0) grammar_set_space(e->base.grammar, space_of(c, owner));
     if (ignored.len > IGNORED_MAX) ignored.data[IGNORED_MAX] = 0;
     e->base.ignored = buf_steal(&ignored, &len);
-    e->base.trie = c->trie;
-    if (r == 0) r = prepare(e->base.grammar, c->trie);
+    if (r == 0) r = prepare(e->base.grammar, e->base.trie);
     return r == 0 || r == -ENOMEM ? r : refused(r, s->constraint);
 }
 

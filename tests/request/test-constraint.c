@@ -218,48 +218,6 @@ static void test_a_session_goes_on(void **state)
     }
 }
 
-/* The same constraint is compiled once for an owner; others have their own. */
-static void test_compiled_once(void **state)
-{
-    struct loaded m = {0};
-    struct tiny t;
-    struct constraints *c;
-    struct constraint *x[4];
-    struct constraints_stats s;
-    struct proto_constraint p = {.type = PROTO_CONSTRAINT_REGEX};
-    struct proto_text none = {0}, salt = {(char *)"salt", 4};
-    tiny_init(&t);
-    assert_int_equal(harness_load(&m, &t, NULL), 0);
-    assert_int_equal(constraints_new(&c, m.tokenizer), 0);
-    set(&p.text, "[ab]+");
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none},
-                                     &(struct constraint_source){.constraint = &p}, &x[0]),
-                     0);
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none},
-                                     &(struct constraint_source){.constraint = &p}, &x[1]),
-                     0);
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1001, &none},
-                                     &(struct constraint_source){.constraint = &p}, &x[2]),
-                     0);
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &salt},
-                                     &(struct constraint_source){.constraint = &p}, &x[3]),
-                     0);
-    assert_ptr_equal(x[0], x[1]);
-    assert_ptr_not_equal(x[0], x[2]);
-    assert_ptr_not_equal(x[0], x[3]);
-    constraints_stats(c, 1000, &s);
-    assert_int_equal(s.n, 2);
-    assert_true(s.bytes > 0);
-    for (int i = 0; i < 4; i++) constraint_drop(c, x[i]);
-    p.type = PROTO_CONSTRAINT_GRAMMAR;
-    assert_int_equal(constraint_hold(c, &(struct constraint_owner){1000, &none},
-                                     &(struct constraint_source){.constraint = &p}, &x[0]),
-                     -EDOM);
-    proto_text_fini(&p.text);
-    constraints_free(c);
-    loaded_fini(&m);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,7 +228,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_step_for_each_token, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_preempted, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_a_session_goes_on, harness_setup, harness_teardown),
-        cmocka_unit_test(test_compiled_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,12 +35,13 @@ static int parse(struct grammar_builder *b, const struct constraint_source *s, c
 }
 
 int constraint_compile(struct grammar **out, const struct constraint_source *s, const struct tokenizer *t,
-                       struct buf *ignored)
+                       struct grammar_memory *memory, struct buf *ignored)
 {
     struct grammar_builder *b;
     expr_t root;
     int r = grammar_builder_new(&b);
     if (r < 0) return error_origin(r);
+    grammar_builder_set_memory(b, memory);
     r = parse(b, s, t, ignored, &root);
     if (r == 0) r = grammar_build(out, b, root);
     grammar_builder_free(b);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/request/constraint.h"
+#include "daemon/request/constraint-inside.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,24 +11,6 @@
 
 #define COMPLETION_MAX 65536 /* bytes */
 #define IGNORED_MAX    4096  /* bytes of the lines about what is ignored */
-
-struct entry {
-    struct constraint base;
-    struct entry *next; /* in the cache, the last used first */
-    XXH128_hash_t hash; /* of @key */
-    struct buf key;     /* owner and content */
-    uid_t uid;
-    uint32_t holds;
-    size_t bytes; /* of the grammar, when it was last looked at, and the key */
-};
-
-struct constraints {
-    pthread_mutex_t lock; /* guards all below */
-    const struct tokenizer *tokenizer;
-    struct token_trie *trie; /* NULL: no constraint was compiled yet */
-    uint64_t secret;         /* of the owners' spaces, so that nobody can look for equal ones */
-    struct entry *list;
-};
 
 int constraints_new(struct constraints **out, const struct tokenizer *t)
 {
@@ -44,18 +25,6 @@ int constraints_new(struct constraints **out, const struct tokenizer *t)
     c->tokenizer = t;
     *out = c;
     return 0;
-}
-
-static struct entry *entry_free(struct entry *e)
-{
-    if (!e) return NULL;
-    grammar_unref(e->base.grammar);
-    pthread_mutex_destroy(&e->base.lock);
-    pthread_cond_destroy(&e->base.idle);
-    buf_fini(&e->key);
-    free(e->base.ignored);
-    free(e);
-    return NULL;
 }
 
 DEFINE_CLEANUP(struct entry *, entry_free)
@@ -81,53 +50,13 @@ struct constraints *constraints_free(struct constraints *c)
         entry_free(e);
     }
     token_trie_free(c->trie);
+    for (struct constraint_user *u = c->users, *next; u; u = next) {
+        next = u->next;
+        grammar_memory_unref(&u->memory);
+    }
     pthread_mutex_destroy(&c->lock);
     free(c);
     return NULL;
-}
-
-/* --- limits; the lock is held --- */
-
-static size_t bytes_of(const struct constraints *c, const uid_t *uid)
-{
-    size_t sum = 0;
-    for (const struct entry *e = c->list; e; e = e->next)
-        if (!uid || e->uid == *uid) sum += e->bytes;
-    return sum;
-}
-
-/* Look how large the entries are now; one that is busy is as large as before. */
-static void measure(struct constraints *c)
-{
-    for (struct entry *e = c->list; e; e = e->next) {
-        size_t bytes = grammar_bytes(e->base.grammar);
-        if (bytes) e->bytes = bytes + e->key.cap;
-    }
-}
-
-/* Forget the entry that was used longest ago, of those that nobody holds. False: there is none. */
-static bool forget_one(struct constraints *c, const uid_t *uid)
-{
-    struct entry **last = NULL, *e;
-    for (struct entry **at = &c->list; *at; at = &(*at)->next)
-        if ((*at)->holds == 0 && (!uid || (*at)->uid == *uid)) last = at;
-    if (!last) return false;
-    e = *last;
-    *last = e->next;
-    entry_free(e);
-    return true;
-}
-
-/* Make room within both limits, but for what is in use. -EDQUOT: the user's constraints in use are over the limit. */
-static int make_room(struct constraints *c, uid_t uid)
-{
-    measure(c);
-    while (bytes_of(c, &uid) > CONSTRAINTS_USER_BYTES)
-        if (!forget_one(c, &uid))
-            return error_say(-EDQUOT, "the constraints of this user's requests take %zu MiB; the limit is %zu MiB",
-                             bytes_of(c, &uid) >> 20, CONSTRAINTS_USER_BYTES >> 20);
-    while (bytes_of(c, NULL) > CONSTRAINTS_BYTES && forget_one(c, NULL)) continue;
-    return 0;
 }
 
 /* --- keys --- */
@@ -235,12 +164,38 @@ static int compile(struct constraints *c, const struct constraint_owner *owner, 
     struct buf ignored = BUF_INIT;
     size_t len;
     int r = get_trie(c, &e->base.trie);
-    if (r == 0) r = constraint_compile(&e->base.grammar, s, c->tokenizer, &ignored);
+    if (r == 0) r = constraint_compile(&e->base.grammar, s, c->tokenizer, &e->user->memory, &ignored);
     if (r == 0) grammar_set_space(e->base.grammar, space_of(c, owner));
     if (ignored.len > IGNORED_MAX) ignored.data[IGNORED_MAX] = 0;
     e->base.ignored = buf_steal(&ignored, &len);
     if (r == 0) r = prepare(e->base.grammar, e->base.trie);
-    return r == 0 || r == -ENOMEM ? r : refused(r, s->constraint);
+    return r == 0 || r == -ENOMEM || r == -EDQUOT ? r : refused(r, s->constraint);
+}
+
+/* The entry with the key of @e, held; NULL: there is none. */
+static struct entry *hold_old(struct constraints *c, const struct entry *e)
+{
+    pthread_mutex_lock(&c->lock);
+    struct entry *x = find(c, e);
+    if (x) x->holds++;
+    pthread_mutex_unlock(&c->lock);
+    return x;
+}
+
+/* Adds @e to the cache, unless another thread has added an equal one. Returns the one that is kept, held. */
+static struct entry *hold_new(struct constraints *c, struct entry *e)
+{
+    pthread_mutex_lock(&c->lock);
+    struct entry *x = find(c, e);
+    if (!x) {
+        x = e;
+        x->next = c->list;
+        c->list = x;
+    }
+    x->holds++;
+    pthread_mutex_unlock(&c->lock);
+    constraints_shrink(c, x->user);
+    return x;
 }
 
 int constraint_hold(struct constraints *c, const struct constraint_owner *owner, const struct constraint_source *s,
@@ -249,27 +204,16 @@ int constraint_hold(struct constraints *c, const struct constraint_owner *owner,
     _cleanup_(entry_freep) struct entry *e = entry_new();
     if (!e || make_key(&e->key, owner, s) < 0) return error_origin(-ENOMEM);
     e->hash = XXH3_128bits(e->key.data, e->key.len);
-    e->uid = owner->uid;
-    pthread_mutex_lock(&c->lock);
-    struct entry *x = find(c, e);
-    int r = x ? 0 : make_room(c, e->uid);
-    if (x) x->holds++;
-    pthread_mutex_unlock(&c->lock);
-    if (!x && r == 0) r = compile(c, owner, s, e);
-    if (!x && r == 0) {
-        pthread_mutex_lock(&c->lock);
-        x = find(c, e); /* another thread may have compiled the same */
-        if (!x) {
-            x = steal(e);
-            x->next = c->list;
-            c->list = x;
-            measure(c);
-        }
-        x->holds++;
-        pthread_mutex_unlock(&c->lock);
+    struct entry *x = hold_old(c, e);
+    if (!x) {
+        if (!(e->user = constraint_user_hold(c, owner->uid))) return error_origin(-ENOMEM);
+        int r = compile(c, owner, s, e);
+        if (r < 0) return r;
+        x = hold_new(c, e);
+        if (x == e) e = NULL;
     }
-    if (r == 0) *out = &x->base;
-    return r;
+    *out = &x->base;
+    return 0;
 }
 
 void constraint_keep(struct constraints *c, struct constraint *x)
@@ -317,13 +261,4 @@ bool constraint_wait(struct constraint *x, uint64_t until)
 bool constraint_busy(const struct constraint *x)
 {
     return !constraint_wait((struct constraint *)x, 0);
-}
-
-void constraints_stats(struct constraints *c, uid_t uid, struct constraints_stats *out)
-{
-    *out = (struct constraints_stats){0};
-    pthread_mutex_lock(&c->lock);
-    for (const struct entry *e = c->list; e; e = e->next) out->n += e->uid == uid;
-    out->bytes = bytes_of(c, &uid);
-    pthread_mutex_unlock(&c->lock);
 }

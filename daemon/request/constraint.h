@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The constraints of answers, compiled. They are kept for later requests of the same owner with the same constraint, up
- * to CONSTRAINTS_BYTES, the least recently used are forgotten first; those of a user up to CONSTRAINTS_USER_BYTES, in
- * use or not. Nobody learns from the time of a compilation, or of a mask, about the constraints of others.
+ * The constraints of answers, compiled. They are kept for later requests of the same owner with the same constraint.
+ * Nobody learns from the time of a compilation, or of a mask, about the constraints of others.
+ *
+ * All memory of a user's constraints is counted (grammar-memory.h) and limited to CONSTRAINTS_USER_BYTES, while they
+ * are compiled and while answers use them. At the limit those that nobody uses are forgotten, the least recently used
+ * first; then a compilation is refused, and an answer whose constraint must grow ends with an error. Beyond
+ * CONSTRAINTS_BYTES in all, those of the user who has the most are forgotten, but none of a user below an even share.
  *
  * Any thread may use the cache and what is in it.
  */
@@ -45,7 +49,7 @@ struct constraint_source {
 };
 
 struct constraints_stats {
-    size_t n, bytes; /* when they were last measured: at each compilation */
+    size_t n, bytes;
 };
 
 /* The cache for the vocabulary of @t, which must outlive it. 0, and the caller owns *out; or -errno. */
@@ -69,7 +73,7 @@ bool constraint_wait(struct constraint *x,
 /* Those of @uid. */
 void constraints_stats(struct constraints *c, uid_t uid, struct constraints_stats *out);
 
-/* constraint-compile.c: one constraint as a grammar. Adds to @ignored the lines about what is ignored. 0, and the
- * caller holds *out; -ENOMEM; or another error: sets the error message. */
+/* constraint-compile.c: one constraint as a grammar, counted in @memory. Adds to @ignored the lines about what is
+ * ignored. 0, and the caller holds *out; -ENOMEM; or another error: sets the error message. */
 int constraint_compile(struct grammar **out, const struct constraint_source *s, const struct tokenizer *t,
-                       struct buf *ignored);
+                       struct grammar_memory *memory, struct buf *ignored);

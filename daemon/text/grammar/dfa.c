@@ -53,7 +53,7 @@ bool dfa_expand(struct dfa *d, uint32_t q)
     if (!regex_derive(s, e)) return false;
     uint32_t n = regex_node(s, e)->n_edges;
     size_t size = sizeof(struct dfa_edges) + (n + 1) * sizeof(uint32_t);
-    if (s->bytes + size > REGEX_BYTES_MAX) return regex_fail(s, -E2BIG) != EXPR_ERROR;
+    if (!regex_may_take(s, size)) return false;
     struct dfa_edges *edges = calloc(1, size);
     if (!edges) return regex_fail(s, -ENOMEM) != EXPR_ERROR;
     struct byte_set live = {{0}};

@@ -18,6 +18,11 @@ int grammar_builder_new(struct grammar_builder **out)
     return 0;
 }
 
+void grammar_builder_set_memory(struct grammar_builder *b, struct grammar_memory *m)
+{
+    b->store.share.memory = grammar_memory_ref(m);
+}
+
 struct grammar_builder *grammar_builder_free(struct grammar_builder *b)
 {
     if (!b) return NULL;
@@ -32,7 +37,7 @@ struct grammar_builder *grammar_builder_free(struct grammar_builder *b)
 int builder_status(const struct grammar_builder *b)
 {
     if (b->store.status == -EINVAL) return error_say(-EINVAL, "an expression with rules inside cannot be intersected");
-    struct regex_store copy = {.status = b->store.status, .work_max = b->store.work_max};
+    struct regex_store copy = {.status = b->store.status, .work_max = b->store.work_max, .share = b->store.share};
     if (copy.status) regex_fail(&copy, copy.status);
     return b->store.status;
 }

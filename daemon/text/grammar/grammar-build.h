@@ -17,12 +17,16 @@
 
 typedef uint32_t expr_t;
 struct grammar_builder;
+struct grammar_memory;
 
 struct expr_range {
     uint32_t first, last; /* code points, inclusive; surrogates are left out */
 };
 
-int grammar_builder_new(struct grammar_builder **out);                   /* 0 or -ENOMEM; the caller owns *out */
+int grammar_builder_new(struct grammar_builder **out); /* 0 or -ENOMEM; the caller owns *out */
+/* Count the memory of @b, and of the grammar that it becomes, in @m (grammar-memory.h), which both hold. Right after
+ * grammar_builder_new. */
+void grammar_builder_set_memory(struct grammar_builder *b, struct grammar_memory *m);
 struct grammar_builder *grammar_builder_free(struct grammar_builder *b); /* NULL ok, returns NULL */
 int builder_status(const struct grammar_builder *b); /* 0, or the first error, with its message set again */
 

@@ -22,9 +22,11 @@ struct grammar {
     struct rows rows;
     struct mask_slot slots[MASK_SLOTS];
     uint32_t next_slot;
-    uint64_t parts_of; /* the trie whose parts the states of rows.dfa hold (mask-part.h); 0: none */
-    size_t part_bytes; /* of them */
-    uint32_t start;    /* pinned */
+    size_t slot_bytes;
+    struct grammar_share share; /* covers @slot_bytes */
+    uint64_t parts_of;          /* the trie whose parts the states of rows.dfa hold (mask-part.h); 0: none */
+    size_t part_bytes;          /* of them */
+    uint32_t start;             /* pinned */
     atomic_uint refs;
 };
 

@@ -20,6 +20,7 @@ int grammar_build(struct grammar **out, struct grammar_builder *b, expr_t root)
         return r;
     }
     r = rows_init(&g->rows, &rules, &dfa);
+    g->share.memory = grammar_memory_ref(g->rows.share.memory);
     if (r == 0) g->start = rows_start(&g->rows);
     if (r == 0 && g->start == ROW_FAILED) r = rows_status(&g->rows);
     if (r < 0) {
@@ -47,16 +48,9 @@ struct grammar *grammar_unref(struct grammar *g)
     if (!g || atomic_fetch_sub(&g->refs, 1) > 1) return NULL;
     mask_forget(g);
     for (int i = 0; i < MASK_SLOTS; i++) free(g->slots[i].bits);
+    grammar_share_close(&g->share);
     rows_fini(&g->rows);
     pthread_mutex_destroy(&g->lock);
     free(g);
     return NULL;
-}
-
-size_t grammar_bytes(struct grammar *g)
-{
-    if (pthread_mutex_trylock(&g->lock)) return 0;
-    size_t bytes = sizeof(*g) + g->rows.bytes + g->rows.dfa.store.bytes;
-    pthread_mutex_unlock(&g->lock);
-    return bytes;
 }

@@ -28,7 +28,6 @@ int grammar_build(struct grammar **out, struct grammar_builder *b, expr_t root);
 void grammar_set_space(struct grammar *g, struct mask_space space);
 struct grammar *grammar_ref(struct grammar *g);
 struct grammar *grammar_unref(struct grammar *g); /* NULL ok, returns NULL */
-size_t grammar_bytes(struct grammar *g); /* memory, now; 0: another thread computes with it, perhaps for long */
 
 /* The place before any text. 0, and the caller owns *out, which holds @g; or -errno; sets the error message. */
 int grammar_state_new(struct grammar_state **out, struct grammar *g);

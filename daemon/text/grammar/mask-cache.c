@@ -21,7 +21,7 @@ struct mask_cache {
     pthread_mutex_t lock;
     struct entry *buckets[BUCKETS];
     struct entry *newest, *oldest;
-    size_t bytes;
+    size_t bytes, unowned; /* of all parts; of those that are charged to nobody */
 };
 
 int mask_cache_new(struct mask_cache **out)
@@ -60,6 +60,12 @@ static size_t entry_bytes(const struct entry *e)
     return sizeof(*e) + e->n + mask_part_bytes(e->part);
 }
 
+/* The bytes in the cache of the owner of @e. */
+static size_t *cached_of(struct mask_cache *c, const struct entry *e)
+{
+    return e->part->memory ? &e->part->memory->cached : &c->unowned;
+}
+
 static void evict(struct mask_cache *c, struct entry *e)
 {
     struct entry **at = &c->buckets[e->hash % BUCKETS];
@@ -67,6 +73,7 @@ static void evict(struct mask_cache *c, struct entry *e)
     *at = e->next;
     unlink_entry(c, e);
     c->bytes -= entry_bytes(e);
+    *cached_of(c, e) -= entry_bytes(e);
     mask_part_unref(e->part);
     free(e);
 }
@@ -102,6 +109,15 @@ struct mask_part *mask_cache_get(struct mask_cache *c, const char *key, size_t n
     return part;
 }
 
+/* The oldest entry of the owner with most bytes, but not @but; NULL: there is none. */
+static struct entry *victim(struct mask_cache *c, const struct entry *but)
+{
+    struct entry *v = NULL;
+    for (struct entry *e = c->oldest; e; e = e->newer)
+        if (e != but && (!v || *cached_of(c, e) > *cached_of(c, v))) v = e;
+    return v;
+}
+
 void mask_cache_put(struct mask_cache *c, const char *key, size_t n, struct mask_part *part)
 {
     struct entry *e = calloc(1, sizeof(*e) + n);
@@ -117,6 +133,17 @@ void mask_cache_put(struct mask_cache *c, const char *key, size_t n, struct mask
     c->buckets[e->hash % BUCKETS] = e;
     make_newest(c, e);
     c->bytes += entry_bytes(e);
-    while (c->bytes > MASK_CACHE_BYTES && c->oldest != e) evict(c, c->oldest);
+    *cached_of(c, e) += entry_bytes(e);
+    for (struct entry *v; c->bytes > MASK_CACHE_BYTES && (v = victim(c, e));) evict(c, v);
     pthread_mutex_unlock(&c->lock);
+}
+
+bool mask_cache_evict(struct mask_cache *c, struct grammar_memory *m)
+{
+    pthread_mutex_lock(&c->lock);
+    struct entry *e = c->oldest;
+    while (e && e->part->memory != m) e = e->newer;
+    if (e) evict(c, e);
+    pthread_mutex_unlock(&c->lock);
+    return e;
 }

@@ -19,6 +19,8 @@ struct mask_part *mask_part_ref(struct mask_part *p)
 struct mask_part *mask_part_unref(struct mask_part *p)
 {
     if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return NULL;
+    if (p->memory) atomic_fetch_sub(&p->memory->used, mask_part_bytes(p));
+    grammar_memory_unref(p->memory);
     free(p->tokens);
     free(p->bits);
     free(p->times_end);
@@ -33,6 +35,13 @@ size_t mask_part_bytes(const struct mask_part *p)
     return sizeof(*p) + (p->tokens ? p->n_tokens * sizeof(*p->tokens) : 0) + p->words * sizeof(*p->bits) +
            p->n_times * sizeof(*p->times_end) +
            p->first[256] * (sizeof(*p->nodes) + (p->counts ? sizeof(*p->counts) : 0));
+}
+
+static void charge(struct mask_part *p, struct grammar_memory *m)
+{
+    if (p->memory || !m) return;
+    p->memory = grammar_memory_ref(m);
+    atomic_fetch_add(&m->used, mask_part_bytes(p));
 }
 
 static bool write_key(const struct regex_store *s, expr_t e, struct buf *out, unsigned depth);
@@ -98,6 +107,7 @@ static int get(struct dfa *d, const struct token_trie *t, uint32_t q, bool count
     int r = 0;
     if (!*out) {
         r = counted ? mask_part_count(d, t, q, out) : mask_part_walk(d, t, q, false, out);
+        if (r == 0) charge(*out, d->store.share.memory);
         if (r == 0 && has_key) mask_cache_put(t->cache, key.data, key.len, *out);
     }
     buf_fini(&key);
@@ -135,7 +145,7 @@ static int differ(struct dfa *d, const struct token_trie *t, uint32_t q, expr_t 
     return r;
 }
 
-int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
+static int find_or_make(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
 {
     const struct regex_node *x = regex_node(&d->store, d->states[q].node);
     bool loop = x->kind == REGEX_CAT && regex_node(&d->store, x->b)->kind == REGEX_REPEAT;
@@ -151,4 +161,13 @@ int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct 
         *out = mask_part_unref(*out);
     }
     return get(d, t, q, false, out);
+}
+
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
+{
+    struct grammar_memory *m = d->store.share.memory;
+    if (!grammar_memory_has_room(m)) return grammar_memory_error(m);
+    int r = find_or_make(d, t, q, out);
+    if (r == 0) charge(*out, m);
+    return r;
 }

@@ -13,6 +13,7 @@
 
 struct mask_part {
     atomic_uint refs;
+    struct grammar_memory *memory; /* held; it is charged for the part. NULL: none */
     enum { PART_WALKED, PART_COUNTED, PART_UNCOUNTABLE } kind;
     int32_t *tokens; /* [n_tokens] that stay inside; NULL: see bits. COUNTED: sorted by the times of x that they need */
     uint64_t *bits;  /* [words] the same as a mask; NULL if they are few */
@@ -31,7 +32,8 @@ struct mask_part *mask_part_ref(struct mask_part *p);
 struct mask_part *mask_part_unref(struct mask_part *p); /* NULL ok, returns NULL */
 size_t mask_part_bytes(const struct mask_part *p);
 
-/* The part for state @q, from the cache of @t or made; the caller holds *out. 0; or the error of @d, or -ENOMEM. */
+/* The part for state @q, from the cache of @t or made; the caller holds *out. 0; or the error of @d, -EDQUOT (sets the
+ * error message) or -ENOMEM. */
 int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
 
 /* Inside: mask-walk.c. @full: nodes are left out for no byte. */

@@ -193,8 +193,11 @@ static void keep(struct masking *m, uint32_t row)
     if (s->bits && s->row < m->r->n && m->r->rows[s->row].mask == g->next_slot + 1) m->r->rows[s->row].mask = 0;
     if (s->words != words) {
         free(s->bits);
-        s->bits = malloc(words * sizeof(*s->bits));
+        g->slot_bytes -= s->words * sizeof(*s->bits);
+        bool room = grammar_share_cover(&g->share, g->slot_bytes + words * sizeof(*s->bits));
+        s->bits = room ? malloc(words * sizeof(*s->bits)) : NULL;
         s->words = s->bits ? words : 0;
+        g->slot_bytes += s->words * sizeof(*s->bits);
     }
     if (!s->bits) return;
     memcpy(s->bits, m->mask, words * sizeof(*s->bits));

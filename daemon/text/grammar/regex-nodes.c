@@ -15,6 +15,8 @@ expr_t regex_fail(struct regex_store *s, int r)
     else if (s->status == -ETIME)
         error_say(-ETIME, "the constraint takes too long: it needs more than %u million steps",
                   (unsigned)(s->work_max / 1000000));
+    else if (s->status == -EDQUOT)
+        grammar_memory_error(s->share.memory);
     else
         error_origin(s->status);
     return EXPR_ERROR;
@@ -33,15 +35,19 @@ void regex_allow_work(struct regex_store *s, uint64_t max)
     s->status = 0;
 }
 
+bool regex_may_take(struct regex_store *s, size_t more)
+{
+    if (s->bytes + more > REGEX_BYTES_MAX) return regex_fail(s, -E2BIG) != EXPR_ERROR;
+    return grammar_share_cover(&s->share, s->bytes + more) || regex_fail(s, -EDQUOT) != EXPR_ERROR;
+}
+
 bool regex_grow(struct regex_store *s, void *array, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap) return true;
     size_t more = *cap ? *cap * 2 : 64;
     while (more < need) more *= 2;
-    if (need > UINT32_MAX / 2 || s->bytes + (more - *cap) * size > REGEX_BYTES_MAX) {
-        regex_fail(s, -E2BIG);
-        return false;
-    }
+    if (need > UINT32_MAX / 2) return regex_fail(s, -E2BIG) != EXPR_ERROR;
+    if (!regex_may_take(s, (more - *cap) * size)) return false;
     void *p;
     memcpy(&p, array, sizeof(p));
     p = reallocarray(p, more, size);
@@ -67,7 +73,8 @@ static bool widen(struct regex_store *s, uint32_t **table, size_t *mask, size_t 
 {
     if (*table && n * 2 <= *mask) return true;
     size_t size = *table ? (*mask + 1) * 2 : 256;
-    uint32_t *t = calloc(size, sizeof(*t));
+    size_t more = (size - (*table ? *mask + 1 : 0)) * sizeof(**table);
+    uint32_t *t = regex_may_take(s, more) ? calloc(size, sizeof(*t)) : NULL;
     if (!t) {
         regex_fail(s, -ENOMEM);
         return false;
@@ -77,7 +84,7 @@ static bool widen(struct regex_store *s, uint32_t **table, size_t *mask, size_t 
         while (t[at]) at = (at + 1) & (size - 1);
         t[at] = (uint32_t)i + 1;
     }
-    s->bytes += (size - (*table ? *mask + 1 : 0)) * sizeof(*t);
+    s->bytes += more;
     free(*table);
     *table = t;
     *mask = size - 1;
@@ -183,5 +190,6 @@ void regex_store_fini(struct regex_store *s)
     free(s->edges);
     free(s->node_table);
     free(s->set_table);
+    grammar_share_close(&s->share);
     *s = (struct regex_store){0};
 }

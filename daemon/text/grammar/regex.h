@@ -10,6 +10,7 @@
  * One thread at a time.
  */
 #include "daemon/text/grammar/grammar-build.h"
+#include "daemon/text/grammar/grammar-memory.h"
 #include <errno.h>
 
 #define REGEX_BYTES_MAX  ((size_t)96 << 20) /* memory of one store */
@@ -73,8 +74,9 @@ struct regex_store {
     uint32_t *node_table, *set_table; /* open addressing, index plus 1 */
     size_t node_mask, set_mask;
     size_t bytes;
-    uint64_t work, work_max; /* steps so far, and their limit */
-    int status;              /* the first error */
+    struct grammar_share share; /* covers @bytes */
+    uint64_t work, work_max;    /* steps so far, and their limit */
+    int status;                 /* the first error */
     unsigned depth;
 };
 
@@ -86,6 +88,8 @@ expr_t regex_fail(struct regex_store *s, int r);
 bool regex_work(struct regex_store *s, size_t n);
 /* Forget an error, and allow @max steps from now on. An error leaves the store as it was before the call. */
 void regex_allow_work(struct regex_store *s, uint64_t max);
+/* May the store take @more bytes? False: it has failed. */
+bool regex_may_take(struct regex_store *s, size_t more);
 /* Make room for @need elements of @size in *@array. False: the store has failed. */
 bool regex_grow(struct regex_store *s, void *array, size_t *cap, size_t need, size_t size);
 

@@ -29,7 +29,9 @@ static void mark_all(struct rows *r, uint32_t *stack)
 
 static void rows_collect(struct rows *r)
 {
-    if (r->bytes < 2 * r->held + ROWS_BYTES_IDLE) return;
+    size_t idle = grammar_memory_is_short(r->share.memory) ? ROWS_BYTES_LOW : ROWS_BYTES_IDLE;
+    bool failed = r->status == -EDQUOT; /* the last question */
+    if (!failed && r->bytes < 2 * r->held + idle) return;
     uint32_t *stack = calloc(r->n, sizeof(*stack));
     if (!stack) return; /* later, then */
     mark_all(r, stack);
@@ -62,6 +64,8 @@ static void rows_collect(struct rows *r)
         }
     }
     r->held = r->bytes;
+    if (failed) r->status = 0;
+    grammar_share_trim(&r->share, r->bytes);
 }
 
 void rows_begin(struct rows *r)

@@ -10,6 +10,7 @@ int rows_status(struct rows *r)
     if (r->status == -E2BIG)
         return error_say(-E2BIG, "the constraint is too ambiguous: more than %u parses or %zu MiB of them",
                          ROW_ITEMS_MAX, ROWS_BYTES_MAX >> 20);
+    if (r->status == -EDQUOT) return grammar_memory_error(r->share.memory);
     return error_origin(r->status ? r->status : -ENOMEM);
 }
 
@@ -116,6 +117,7 @@ static uint32_t intern(struct rows *r)
     if (!rows_close(r, &accepted)) return ROW_FAILED;
     if (!accepted && r->threads.n == 0 && r->tokens.n == 0) return ROW_DEAD;
     if (r->bytes > r->call_max) return failed(r, -E2BIG);
+    if (!grammar_share_cover(&r->share, r->bytes)) return failed(r, -EDQUOT);
     if ((r->n_used + 1) * 2 > r->mask && !rebuild_table(r, (r->mask + 1) * 2)) return ROW_FAILED;
     uint32_t row = take_row(r);
     if (row == ROW_FAILED) return row;
@@ -135,6 +137,7 @@ int rows_init(struct rows *r, struct rules *g, struct dfa *d)
     *r = (struct rows){.rules = *g, .dfa = *d, .call_max = ROWS_BYTES_CALL};
     *g = (struct rules){0};
     *d = (struct dfa){0};
+    r->share.memory = grammar_memory_ref(r->dfa.store.share.memory);
     r->predicted = calloc(r->rules.n_nonterminals + 1, sizeof(*r->predicted));
     if (!r->predicted || !rebuild_table(r, 256) || take_row(r) == ROW_FAILED) return error_origin(-ENOMEM);
     return 0;
@@ -161,6 +164,7 @@ void rows_fini(struct rows *r)
     free(r->waiting.v);
     free(r->seen);
     free(r->predicted);
+    grammar_share_close(&r->share);
     dfa_fini(&r->dfa);
     rules_fini(&r->rules);
 }

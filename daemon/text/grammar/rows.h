@@ -21,6 +21,7 @@
 #define ROWS_BYTES_MAX  ((size_t)256 << 20) /* of all rows */
 #define ROWS_BYTES_CALL ((size_t)40 << 20)  /* of the new rows of one question */
 #define ROWS_BYTES_IDLE ((size_t)24 << 20)  /* of rows that nobody holds, between two questions */
+#define ROWS_BYTES_LOW  ((size_t)1 << 20)   /* the same, while the owner's memory is short */
 
 struct row_item {
     uint32_t dot, origin, count; /* count: of a repetition */
@@ -58,9 +59,10 @@ struct rows {
     size_t n, cap;
     uint32_t *table, *free_rows; /* open addressing, row plus 1; a stack */
     size_t mask, n_used, n_free, cap_free;
-    size_t bytes, held; /* of all rows; of those that were held at the last collection */
-    size_t call_max;    /* limit of bytes in this call */
-    int status;         /* of the last failed call */
+    size_t bytes, held;         /* of all rows; of those that were held at the last collection */
+    size_t call_max;            /* limit of bytes in this call */
+    struct grammar_share share; /* covers @bytes */
+    int status;                 /* of the last failed call */
     /* Scratch of the closure. */
     struct item_list kernel, work, threads, tokens, waiting;
     uint32_t *seen; /* items of work, plus 1 */

@@ -14,9 +14,15 @@
 /* A uid whose jobs take more than a fiftieth of a CPU is heavy; all such together get a quarter of one. */
 static const struct fairq_config fair = {.burst = 50000, .heavy_burst = 500000, .user_share = 50, .heavy_share = 4};
 
-struct job_user {
+/* Jobs of a user that take turns. */
+struct job_line {
     struct fairq_user fair;
     uid_t uid;
+    uint32_t running;
+};
+
+struct job_user {
+    struct job_line main, side;
     uint32_t jobs; /* that wait or run */
     struct job_user *next;
 };
@@ -46,8 +52,8 @@ struct job_pool {
 static bool is_alone(const struct fairq *q, const struct fairq_user *u)
 {
     const struct job_pool *p = pool_of(q);
-    const struct job_user *user = (const struct job_user *)((const char *)u - offsetof(struct job_user, fair));
-    return p->alone && p->alone(p->ctx, user->uid);
+    const struct job_line *line = (const struct job_line *)((const char *)u - offsetof(struct job_line, fair));
+    return p->alone && p->alone(p->ctx, line->uid);
 }
 
 /* --- users --- */
@@ -68,14 +74,14 @@ static void forget_one(struct job_pool *p)
 static struct job_user *hold(struct job_pool *p, uid_t uid)
 {
     struct job_user **at = &p->users, *u;
-    while (*at && (*at)->uid != uid) at = &(*at)->next;
+    while (*at && (*at)->main.uid != uid) at = &(*at)->next;
     if ((u = *at)) {
         *at = u->next;
         if (u->jobs == 0) p->idle--;
     } else {
         u = calloc(1, sizeof(*u));
         if (!u) u = &p->others;
-        u->uid = uid;
+        u->main.uid = u->side.uid = uid;
     }
     u->jobs++;
     if (u == &p->others) return u;
@@ -110,12 +116,25 @@ static struct job *next_job(struct job_pool *p)
     return NULL;
 }
 
-/* It has left the queue, of @u, and runs. With the lock held. */
-static void run_job(struct job_pool *p, struct job_user *u, struct job *j)
+static struct job_line *line_of(struct job *j)
 {
-    bool charged = !j->uncharged, heavy = fairq_is_heavy(&p->queue, &u->fair, clock_now_usec());
+    return j->side ? &j->user->side : &j->user->main;
+}
+
+/* How many jobs of a line may run at once: of the main one only one, so that they are done in their order. */
+static uint32_t line_max(const struct job_pool *p, const struct job *j)
+{
+    return j->side && p->n >= 4 ? p->n / 2 : 1;
+}
+
+/* It has left the queue, and runs. With the lock held. */
+static void run_job(struct job_pool *p, struct job *j)
+{
+    struct job_user *u = j->user;
+    struct job_line *line = line_of(j);
+    bool charged = !j->uncharged, heavy = fairq_is_heavy(&p->queue, &line->fair, clock_now_usec());
     p->heavy += heavy;
-    fairq_block(&p->queue, &u->fair, true, 0); /* one at a time: a uid's jobs are done in their order */
+    if (++line->running == line_max(p, j)) fairq_block(&p->queue, &line->fair, true, 0);
     pthread_mutex_unlock(&p->lock);
     uint64_t begin = clock_thread_usec();
     j->run(j);
@@ -123,8 +142,9 @@ static void run_job(struct job_pool *p, struct job_user *u, struct job *j)
     uint64_t spent = clock_thread_usec() - begin, now = clock_now_usec();
     pthread_mutex_lock(&p->lock);
     p->heavy -= heavy;
-    if (charged) fairq_charge(&p->queue, &u->fair, spent, now);
-    fairq_block(&p->queue, &u->fair, false, now);
+    if (charged) fairq_charge(&p->queue, &line->fair, spent, now);
+    line->running--;
+    fairq_block(&p->queue, &line->fair, false, now);
     drop(p, u);
     pthread_cond_signal(&p->work); /* there may be two now that may run: one for us, one for another */
 }
@@ -135,7 +155,7 @@ static void *worker_main(void *arg)
     struct job_pool *p = w->pool;
     struct job *j;
     pthread_mutex_lock(&p->lock);
-    while ((j = next_job(p))) run_job(p, j->user, j);
+    while ((j = next_job(p))) run_job(p, j);
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
@@ -145,7 +165,7 @@ void job_pool_push(struct job_pool *p, struct job *j)
     pthread_mutex_lock(&p->lock);
     j->entry = (struct fairq_entry){0};
     j->user = hold(p, j->uid);
-    fairq_add(&p->queue, &j->user->fair, &j->entry, clock_now_usec());
+    fairq_add(&p->queue, &line_of(j)->fair, &j->entry, clock_now_usec());
     pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
 }

@@ -3,9 +3,9 @@
 /*
  * The job pool: a few threads for work that is neither socket nor tensor (templates, tokenizing, session logs, KV on
  * disk). Jobs wait in a fair queue (fair-queue.h): the pool serves users in turn, so that one user's many jobs delay
- * another user's first job by one job at most. The jobs of one uid run one at a time, in the order of their arrival. A
- * uid whose jobs take much CPU time is throttled while other users wait for answers, which are computed on the same
- * CPUs.
+ * another user's first job by one job at most. The jobs of one uid run one at a time, in the order of their arrival;
+ * only its side jobs run beside them and each other, on half of the threads at most, and take turns of their own. A uid
+ * whose jobs take much CPU time is throttled while other users wait for answers, which are computed on the same CPUs.
  */
 #include "daemon/jobs/fair-queue.h"
 #include <stdbool.h>
@@ -18,6 +18,7 @@ struct job_pool;
 struct job {
     uid_t uid;
     bool uncharged; /* its CPU time is not charged to the uid, because admission has limited this work already */
+    bool side;      /* may run beside other jobs of its uid, and in any order */
     void (*run)(struct job *j);
     void (*done)(struct job *j); /* called by the same thread right after run; may free the job */
     /* private to the pool */

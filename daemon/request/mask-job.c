@@ -7,39 +7,64 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct mask_place {
+    struct mask_place *next;
+    struct grammar_state *st;
+};
+
+/* The masks of one constraint: its grammar computes one at a time. */
 struct mask_job {
     struct return_job job;
     struct mask_job *next; /* to be sent */
     struct core *core;
     struct constraint *constraint; /* held */
-    struct grammar_state *place;
+    struct mask_place *places;
     uid_t uid;
     uint64_t mask[]; /* [token_trie_words] not used: the grammar keeps it if it took long */
 };
 
-static struct mask_job *new_job(struct core *core, const struct seq *s, uint32_t drafted)
+static struct mask_job *new_job(struct core *core, const struct seq *s)
 {
     struct constraint *x = s->request->constraint;
-    struct grammar_state *place;
-    if (constrain_place(&s->sampling, s->draft, drafted, &place) <= 0) return NULL;
     struct mask_job *m = calloc(1, sizeof(*m) + token_trie_words(x->trie) * sizeof(*m->mask));
-    if (!m) {
-        grammar_state_free(place);
-        return NULL;
-    }
+    if (!m) return NULL;
     m->core = core;
     m->constraint = x;
-    m->place = place;
     m->uid = s->uid;
     return m;
+}
+
+/* Adds the mask that @s needs to a job of @list. Without memory the engine computes it. */
+static void add_mask(struct mask_job **list, struct core *core, const struct seq *s, uint32_t drafted)
+{
+    struct grammar_state *st;
+    if (constrain_place(&s->sampling, s->draft, drafted, &st) <= 0) return;
+    struct mask_place *p = calloc(1, sizeof(*p));
+    struct mask_job *m = *list;
+    while (m && m->constraint != s->request->constraint) m = m->next;
+    if (p && !m && (m = new_job(core, s))) {
+        m->next = *list;
+        *list = m;
+    }
+    if (!p || !m) {
+        grammar_state_free(st);
+        free(p);
+        return;
+    }
+    *p = (struct mask_place){m->places, st};
+    m->places = p;
 }
 
 static void run(struct job *j)
 {
     struct mask_job *m = (struct mask_job *)return_job_of(j);
-    (void)!grammar_state_mask(m->place, m->constraint->trie,
-                              m->mask); /* an error comes back when the token is sampled */
-    m->place = grammar_state_free(m->place);
+    for (struct mask_place *p; (p = m->places);) {
+        (void)!grammar_state_mask(p->st, m->constraint->trie,
+                                  m->mask); /* an error comes back when the token is sampled */
+        m->places = p->next;
+        grammar_state_free(p->st);
+        free(p);
+    }
     constraint_job_ends(m->constraint);
 }
 
@@ -76,16 +101,13 @@ void mask_jobs_begin(struct core *core, uint32_t n)
         const struct sched_run *r = &p->runs[i];
         struct seq *s = p->seqs[r->index];
         const struct constraint *x = s->request->constraint;
-        if (!r->logits || !x || !x->slow || constraint_busy(x)) continue;
-        if (!(m = new_job(core, s, r->draft))) continue;
-        m->next = list;
-        list = m;
+        if (r->logits && x && x->slow && !constraint_busy(x)) add_mask(&list, core, s, r->draft);
     }
     /* From the first one that is sent on, the grammars may be busy. */
     while ((m = list)) {
         list = m->next;
         constraint_job_begins(core->model.constraints, m->constraint);
-        m->job.job.uncharged = true; /* a part of the step */
+        m->job.job.uncharged = m->job.job.side = true; /* a part of the step */
         jobs_send(&core->mail.returns, &m->job, m->uid, run, back);
     }
 }

@@ -113,6 +113,39 @@ static void test_one_uid_never_has_all_threads(void **state)
     for (unsigned i = 0; i < 5; i++) free(jobs[i]);
 }
 
+static void wait_begun(struct log *log, unsigned n)
+{
+    pthread_mutex_lock(&log->lock);
+    while (log->begun < n) pthread_cond_wait(&log->change, &log->lock);
+    pthread_mutex_unlock(&log->lock);
+}
+
+/* Side jobs of one uid have half of the threads, beside its main job; the last thread is another uid's. */
+static void test_side_jobs_run_beside_others(void **state)
+{
+    struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+    struct logged *jobs[8];
+    struct job_pool *a = NULL;
+    assert_int_equal(job_pool_new(&a, 4, NULL, NULL), 0);
+    for (unsigned i = 0; i < 7; i++) {
+        jobs[i] = job_new(&log, 1, i);
+        jobs[i]->gate = true;
+        jobs[i]->job.side = i >= 2; /* behind two main jobs, of which one waits */
+        job_pool_push(a, &jobs[i]->job);
+    }
+    wait_begun(&log, 3);
+    job_pool_push(a, &(jobs[7] = job_new(&log, 2, 9))->job);
+    pthread_mutex_lock(&log.lock);
+    while (log.n == 0) pthread_cond_wait(&log.change, &log.lock); /* the gate is shut */
+    assert_int_equal(log.uids[0], 2);
+    assert_int_equal(log.begun, 4); /* a main job and two side jobs of the first uid, no more */
+    pthread_mutex_unlock(&log.lock);
+    assert_true(job_pool_recall(a, &jobs[6]->job));
+    wait_for(&log, 7);
+    assert_null(job_pool_free(a));
+    for (unsigned i = 0; i < 8; i++) free(jobs[i]);
+}
+
 static void test_a_waiting_job_is_taken_back(void **state)
 {
     struct log log = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
@@ -124,9 +157,7 @@ static void test_a_waiting_job_is_taken_back(void **state)
         jobs[i]->gate = i == 0;
         job_pool_push(a, &jobs[i]->job);
     }
-    pthread_mutex_lock(&log.lock);
-    while (log.begun == 0) pthread_cond_wait(&log.change, &log.lock);
-    pthread_mutex_unlock(&log.lock);
+    wait_begun(&log, 1);
     assert_false(job_pool_recall(a, &jobs[0]->job));
     assert_true(job_pool_recall(a, &jobs[1]->job));
     assert_false(job_pool_recall(a, &jobs[1]->job));
@@ -156,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_take_turns),
         cmocka_unit_test(test_one_uid_never_has_all_threads),
+        cmocka_unit_test(test_side_jobs_run_beside_others),
         cmocka_unit_test(test_a_waiting_job_is_taken_back),
         cmocka_unit_test(test_free_forgets_what_waits),
     };

@@ -79,7 +79,8 @@ static int take_other_args(struct envelope *e, const json_t *v, struct buf *args
     while (i < n && is_white(text[i])) i++;
     if (i == n || text[i] != '{') return LITERAL_BAD;
     while (i < n && r == LITERAL_MORE) r = literal_feed(&l, text[i++], args);
-    return r == LITERAL_DONE ? LITERAL_MORE : r < 0 ? r : LITERAL_BAD;
+    while (i < n && is_white(text[i])) i++;
+    return r == LITERAL_DONE && i == n ? LITERAL_MORE : r < 0 ? r : LITERAL_BAD;
 }
 
 /* The value in e->text is complete. */

@@ -108,10 +108,11 @@ static int lone_surrogate(struct literal *l, struct buf *out)
 
 static int hex(struct literal *l, char c, struct buf *out)
 {
-    static const char digits[] = "0123456789abcdef";
-    const char *d = c ? strchr(digits, c | 0x20) : NULL;
+    static const char digits[] = "0123456789abcdefABCDEF";
+    const char *d = c ? strchr(digits, c) : NULL;
     if (!d) return LITERAL_BAD;
-    l->hex = (uint16_t)(l->hex << 4 | (uint16_t)(d - digits));
+    int value = (int)(d - digits);
+    l->hex = (uint16_t)(l->hex << 4 | (value < 16 ? value : value - 6));
     if (--l->n_hex) return LITERAL_MORE;
     l->at = LITERAL_STRING;
     bool second = l->hex >= 0xdc00 && l->hex <= 0xdfff;

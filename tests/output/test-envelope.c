@@ -59,6 +59,7 @@ static void test_other_spellings(void **state)
 {
     assert_string_equal(read(&usual, "{\"name\":\"f\",\"parameters\":{\"a\":1},\"id\":null}"), "f  {\"a\":1}");
     assert_string_equal(read(&usual, "{\"tool\":\"f\",\"with\":\"{\\\"a\\\": 1}\"}"), "f  {\"a\":1}");
+    assert_string_equal(read(&usual, "{\"tool\":\"f\",\"with\":\" {}\\n \"}"), "f  {}");
     assert_string_equal(read(&usual, "{\"tool\":\"f\",\"with\":null}"), "f  {}");
 }
 
@@ -75,6 +76,9 @@ static void test_bad_objects(void **state)
                                       "{\"tool\":\"f\",\"tool\":\"g\",",
                                       "{\"with\":1,",
                                       "{\"with\":\"x\"}",
+                                      "{\"with\":\"{} x\"}",
+                                      "{\"with\":\"{}{}\"}",
+                                      "{\"with\":\"{\\\"a\\\":1\"}",
                                       "{\"with\":{},\"with\":{"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
         if (!strchr(read(&usual, bad[i]), '!')) fail_msg("%s gives %s", bad[i], read(&usual, bad[i]));

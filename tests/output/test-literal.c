@@ -61,6 +61,7 @@ static void test_relatives_of_json(void **state)
 static void test_surrogates(void **state)
 {
     assert_string_equal(read("", false, "\"\\ud83d\\ude00\""), "\"\\ud83d\\ude00\"");
+    assert_string_equal(read("", false, "\"\\uD83D\\uDE00\\uABEF\\xBc\""), "\"\\ud83d\\ude00\\uabef\\u00bc\"");
     assert_string_equal(read("", false, "\"\\ud83dx\\ude00\\ud83d\\n\\ud83d\""),
                         "\"\\ufffdx\\ufffd\\ufffd\\n\\ufffd\"");
     assert_string_equal(read("", false, "\"\\ud83d\\ud83d\\ude00\""), "\"\\ufffd\\ud83d\\ude00\"");
@@ -68,9 +69,27 @@ static void test_surrogates(void **state)
 
 static void test_what_is_not_allowed(void **state)
 {
-    static const char *const bad[] = {"{1 2}",       "[1}",      "{\"a\" 1}", "[,]", "01,",   "1.,",
-                                      "+1,",         "-,",       "nil,",      "(1)", "{]",    "[1;2]",
-                                      "\"\\u12g4\"", "{\"a\":}", "yes ",      ")",   "[1 2]", "{a=1}"};
+    static const char *const bad[] = {"{1 2}",
+                                      "[1}",
+                                      "{\"a\" 1}",
+                                      "[,]",
+                                      "01,",
+                                      "1.,",
+                                      "+1,",
+                                      "-,",
+                                      "nil,",
+                                      "(1)",
+                                      "{]",
+                                      "[1;2]",
+                                      "\"\\u12g4\"",
+                                      "\"\\u12\x11\x12",
+                                      "\"\\x\x10\x16",
+                                      "\"\\u!a00",
+                                      "{\"a\":}",
+                                      "yes ",
+                                      ")",
+                                      "[1 2]",
+                                      "{a=1}"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         const char *got = read("", false, bad[i]);
         if (got[strlen(got) - 1] != '!') fail_msg("%s gives %s", bad[i], got);

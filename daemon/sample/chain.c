@@ -41,6 +41,20 @@ float *logits_write(struct logits_row *row)
     return own;
 }
 
+void logits_allow(struct logits_row *row, const uint64_t *mask, size_t words)
+{
+    float *logits = logits_write(row);
+    for (uint32_t i = 0; i < row->vocab; i += 64) {
+        uint64_t bits = i / 64 < words ? mask[i / 64] : 0;
+        uint32_t n = row->vocab - i < 64 ? row->vocab - i : 64;
+        if (bits == 0) /* most words: without branches */
+            for (uint32_t k = 0; k < n; k++) logits[i + k] = -INFINITY;
+        else
+            for (uint32_t k = 0; k < n; k++)
+                if (!(bits >> k & 1)) logits[i + k] = -INFINITY;
+    }
+}
+
 void logits_chain_fini(struct logits_chain *c)
 {
     for (struct logits_processor *p = c->first, *next; p; p = next) {

@@ -32,6 +32,9 @@ struct logits_history {
 
 /* The logits of @row, [vocab], which a processor may change. The first call copies the model's row. */
 float *logits_write(struct logits_row *row);
+/* Makes the logits of all tokens -INFINITY but of those whose bit in @mask [@words] is set: bit i is token i, and
+ * tokens behind the last word have none. */
+void logits_allow(struct logits_row *row, const uint64_t *mask, size_t words);
 
 struct logits_processor;
 

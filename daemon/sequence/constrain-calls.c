@@ -114,8 +114,7 @@ static int apply(struct logits_processor *p, struct logits_row *row, const struc
         int r = grammar_state_mask(x->st, x->c.trie, x->mask);
         if (r < 0) return r;
     }
-    for (uint32_t i = 0; i < row->vocab; i++)
-        if (i / 64 >= words || !(x->mask[i / 64] >> (i & 63) & 1)) logits[i] = -INFINITY;
+    logits_allow(row, x->mask, words);
     return 0;
 }
 
@@ -221,7 +220,7 @@ static int clone(const struct logits_processor *p, struct logits_processor **out
     if (!x) return -ENOMEM;
     int r = channel_reader_clone(&x->reader, &from->reader);
     if (r == 0 && from->st) r = grammar_state_clone(from->st, &x->st);
-    for (size_t i = 0; r == 0 && i < from->past.n; i++) r = tokens_push(&x->past, from->past.ids[i], 0);
+    if (r == 0) r = tokens_copy(&x->past, &from->past);
     if (r < 0) {
         fini(&x->base);
         return -ENOMEM;

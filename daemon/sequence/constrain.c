@@ -2,7 +2,6 @@
 #include "daemon/sequence/constrain.h"
 #include "daemon/sequence/constrain-inside.h"
 #include "libcommon/error.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,16 +10,7 @@ static int apply(struct logits_processor *p, struct logits_row *row, const struc
     struct constrain *x = (struct constrain *)p;
     int r = constrain_mask(x);
     if (r < 0) return r;
-    float *logits = logits_write(row);
-    for (uint32_t i = 0; i < row->vocab; i += 64) {
-        uint64_t bits = i / 64 < token_trie_words(x->c.trie) ? x->mask[i / 64] : 0;
-        uint32_t n = row->vocab - i < 64 ? row->vocab - i : 64;
-        if (bits == 0) /* most words: without branches */
-            for (uint32_t k = 0; k < n; k++) logits[i + k] = -INFINITY;
-        else
-            for (uint32_t k = 0; k < n; k++)
-                if (!(bits >> k & 1)) logits[i + k] = -INFINITY;
-    }
+    logits_allow(row, x->mask, token_trie_words(x->c.trie));
     return 0;
 }
 
@@ -105,13 +95,6 @@ static void fini(struct logits_processor *p)
     free(x);
 }
 
-static int copy_tokens(struct tokens *to, const struct tokens *from)
-{
-    for (size_t i = 0; i < from->n; i++)
-        if (tokens_push(to, from->ids[i], from->ends[i]) < 0) return -ENOMEM;
-    return 0;
-}
-
 static int clone(const struct logits_processor *p, struct logits_processor **out);
 
 static const struct logits_processor_ops ops = {
@@ -138,8 +121,8 @@ static int clone(const struct logits_processor *p, struct logits_processor **out
     int r = grammar_state_clone(from->st, &x->st);
     if (r == 0 && from->parser) r = from->parser->ops->clone(from->parser, &x->parser);
     if (r < 0) x->parser = NULL;
-    if (r == 0) r = copy_tokens(&x->before, &from->before);
-    if (r == 0) r = copy_tokens(&x->closing, &from->closing);
+    if (r == 0) r = tokens_copy(&x->before, &from->before);
+    if (r == 0) r = tokens_copy(&x->closing, &from->closing);
     if (r < 0) {
         fini(&x->base);
         return -ENOMEM;

@@ -25,9 +25,7 @@ int prompt_push_run(struct prompt *p, struct item_run run, uint32_t end, struct 
 
 int prompt_copy(struct prompt *to, const struct prompt *from)
 {
-    const struct tokens *t = &from->tokens;
-    for (size_t i = 0; i < t->n; i++)
-        if (tokens_push(&to->tokens, t->ids[i], t->ends[i]) < 0) return -ENOMEM;
+    if (tokens_copy(&to->tokens, &from->tokens) < 0) return -ENOMEM;
     if (run_list_copy(&to->runs, &from->runs, 0, UINT64_MAX, 0) < 0) return -ENOMEM;
     to->keep = from->keep;
     to->miss_at = from->miss_at;

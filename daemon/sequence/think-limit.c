@@ -95,13 +95,6 @@ static void fini(struct logits_processor *p)
     free(x);
 }
 
-static int copy(struct tokens *to, const struct tokens *from)
-{
-    for (size_t i = 0; i < from->n; i++)
-        if (tokens_push(to, from->ids[i], from->ends[i]) < 0) return -ENOMEM;
-    return 0;
-}
-
 static int clone(const struct logits_processor *p, struct logits_processor **out)
 {
     const struct think_limit *from = (const struct think_limit *)p;
@@ -110,8 +103,8 @@ static int clone(const struct logits_processor *p, struct logits_processor **out
     *x = *from;
     x->close = x->past = (struct tokens){0};
     int r = channel_reader_clone(&x->reader, &from->reader);
-    if (r == 0) r = copy(&x->close, &from->close);
-    if (r == 0) r = copy(&x->past, &from->past);
+    if (r == 0) r = tokens_copy(&x->close, &from->close);
+    if (r == 0) r = tokens_copy(&x->past, &from->past);
     if (r < 0)
         fini(&x->base);
     else

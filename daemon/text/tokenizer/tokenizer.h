@@ -25,6 +25,8 @@ struct tokens {
 
 void tokens_fini(struct tokens *t);
 int tokens_push(struct tokens *t, int32_t id, uint32_t end);
+/* Makes *to a copy of *from. Whatever *to was is lost. 0, and the caller owns *to; or -ENOMEM, and it is empty. */
+int tokens_copy(struct tokens *to, const struct tokens *from);
 
 /*
  * On 0 the caller owns *out; nothing of @g is kept. -EOPNOTSUPP: sets the error message, which names the tokenizer (or

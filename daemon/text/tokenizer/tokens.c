@@ -2,12 +2,29 @@
 #include "daemon/text/tokenizer/tokenizer.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
+#include <string.h>
 
 void tokens_fini(struct tokens *t)
 {
     free(t->ids);
     free(t->ends);
     *t = (struct tokens){0};
+}
+
+int tokens_copy(struct tokens *to, const struct tokens *from)
+{
+    *to = (struct tokens){0};
+    if (from->n == 0) return 0;
+    to->ids = calloc(from->n, sizeof(*to->ids));
+    to->ends = calloc(from->n, sizeof(*to->ends));
+    if (!to->ids || !to->ends) {
+        tokens_fini(to);
+        return error_origin(-ENOMEM);
+    }
+    memcpy(to->ids, from->ids, from->n * sizeof(*to->ids));
+    memcpy(to->ends, from->ends, from->n * sizeof(*to->ends));
+    to->n = to->cap = from->n;
+    return 0;
 }
 
 int tokens_push(struct tokens *t, int32_t id, uint32_t end)

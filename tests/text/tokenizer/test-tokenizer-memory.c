@@ -87,6 +87,29 @@ static void both(void **state)
     }
 }
 
+static void copying(void **state)
+{
+    struct tokens from = {0}, to;
+    assert_int_equal(tokens_copy(&to, &from), 0);
+    assert_int_equal(to.n, 0);
+    for (int32_t i = 0; i < 100; i++) assert_int_equal(tokens_push(&from, i, (uint32_t)i * 2), 0);
+    for (unsigned long n = 0;; n++) {
+        memory_fail(n);
+        int r = tokens_copy(&to, &from);
+        memory_end();
+        if (r == 0) break;
+        assert_int_equal(r, -ENOMEM);
+        assert_true(to.n == 0 && !to.ids && !to.ends);
+    }
+    assert_int_equal(tokens_push(&to, 7, 8), 0);
+    assert_int_equal(to.n, 101);
+    assert_memory_equal(to.ids, from.ids, 100 * sizeof(*to.ids));
+    assert_memory_equal(to.ends, from.ends, 100 * sizeof(*to.ends));
+    assert_true(to.ids[100] == 7 && to.ends[100] == 8);
+    tokens_fini(&to);
+    tokens_fini(&from);
+}
+
 static void appending(void **state)
 {
     struct text text = {0};
@@ -110,6 +133,6 @@ static void appending(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both), cmocka_unit_test(appending)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both), cmocka_unit_test(copying), cmocka_unit_test(appending)};
     return cmocka_run_group_tests_name("tokenizer-memory", tests, NULL, NULL);
 }

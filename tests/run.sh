@@ -6,6 +6,9 @@
 #   HOB_TEST_SANITIZE=1              build with address and undefined-behaviour sanitizers (in build-asan)
 #   HOB_TEST_SANITIZE=thread         with the thread sanitizer (in build-tsan); HOB_LOAD=0.2 makes the load tests smaller
 #   HOB_TEST_DATA=DIR                real models and vectors (default: ../shared/data)
+#   HOB_TEST_OPENAPI=FILE            OpenAI's OpenAPI document as JSON, for the answers of hob-http (default: openai-openapi.json in the data)
+#   HOB_TEST_CLIENTS=DIR             Python packages of HTTP clients (pip install --target DIR openai anthropic litellm langchain-openai llm
+#                                    schemathesis), unless Python finds them anyway
 #   HOB_TEST_DEB=DIR                 test the Debian packages in DIR too (packaging/build-deb.sh DIR), as root, with debootstrap and
 #                                    systemd-nspawn
 #   CI                               if set, a compiler warning is an error
@@ -45,6 +48,8 @@ werror=false
 # The tests run in another directory.
 [ -z "${HOB_TEST_DEB:-}" ] || { HOB_TEST_DEB=$(realpath "$HOB_TEST_DEB"); export HOB_TEST_DEB; }
 [ -z "${HOB_TEST_DATA:-}" ] || { HOB_TEST_DATA=$(realpath "$HOB_TEST_DATA"); export HOB_TEST_DATA; }
+[ -z "${HOB_TEST_OPENAPI:-}" ] || { HOB_TEST_OPENAPI=$(realpath "$HOB_TEST_OPENAPI"); export HOB_TEST_OPENAPI; }
+[ -z "${HOB_TEST_CLIENTS:-}" ] || { HOB_TEST_CLIENTS=$(realpath "$HOB_TEST_CLIENTS"); export HOB_TEST_CLIENTS; }
 set -- "$build" "$@"
 reconfigure=
 [ ! -f "$build/build.ninja" ] || reconfigure=--reconfigure

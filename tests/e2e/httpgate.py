@@ -7,6 +7,7 @@ import socket
 import subprocess
 import threading
 
+import openai_document
 from conftest import BUILD
 from hobproto import Closed, Peer
 
@@ -27,8 +28,12 @@ def run_http(home, *args):
 
 
 class Reply:
-    def __init__(self, r):
+    """An answer; one of OpenAI's API has the form of OpenAI's document."""
+
+    def __init__(self, r, path):
         self.status, self.headers, self.body = r.status, r.headers, r.read()
+        if self.headers["Content-Type"] == "application/json" and self.body:
+            openai_document.check(json.loads(self.body), path)
 
     @property
     def json(self):
@@ -69,7 +74,7 @@ class Gateway:
     def ask(self, method, path, body=None, headers=JSON):
         c = self.http()
         c.request(method, path, body=json.dumps(body) if isinstance(body, (dict, list)) else body, headers=headers)
-        r = Reply(c.getresponse())
+        r = Reply(c.getresponse(), path)
         c.close()
         return r
 
@@ -113,8 +118,9 @@ def events_of(body):
             continue
         name = lines[0][7:] if lines[0].startswith("event: ") else None
         assert lines[-1].startswith("data: ") and len(lines) == (2 if name else 1), lines
-        data = lines[-1][6:]
-        found.append((name, data if data == "[DONE]" else json.loads(data)))
+        data = lines[-1][6:] if lines[-1] == "data: [DONE]" else json.loads(lines[-1][6:])
+        openai_document.check(data)
+        found.append((name, data))
     return found
 
 
@@ -176,4 +182,6 @@ def rest(s):
     while piece := s.recv(65536):
         out += piece
     head, _, body = out.partition(b"\r\n\r\n")
+    if b"application/json" in head:
+        openai_document.check(json.loads(body))
     return int(head.split()[1]), head.decode(), body

@@ -11,7 +11,7 @@
 #include "kernels/x86/avx512-codes.h"
 #include "kernels/x86/tiles.h"
 
-#define FROM         11 /* tokens; AVX-512 multiplies fewer */
+#define FROM         33 /* tokens; below, AVX-512 is faster: a chunk's codes are widened for one or two tiles only */
 #define TOKENS       16 /* of a tile */
 #define CHUNK_BLOCKS 8  /* 16 KiB of sums; half as many where a block has two of them */
 #define SUMS         (TOKENS * KERN_ROWS)
@@ -55,6 +55,13 @@ struct result {
     size_t ld;
     unsigned rows;
 };
+
+/* Is AMX faster for @n tokens? As measured on Emerald Rapids, with weights in memory. For Q2_K it never is: the tile unit
+ * does not compute the minima. */
+V bool is_faster(enum kern_type type, size_t n)
+{
+    return n >= FROM && type != KERN_Q2_K;
+}
 
 /* A block is one unit, or two of 16 columns where these have a sub-scale. A product is of one unit. */
 V unsigned units_of_block(enum kern_type type)
@@ -176,10 +183,9 @@ V void add_block(enum kern_type type, __m512 *acc, const int32_t *sums, const ui
     for (unsigned t = 0; t < TOKENS; t++) acc[t] = add_scaled(acc[t], _mm512_set1_ps(total[t]), mw, d[t]);
 }
 
-/* The same where halves of 16 columns have sub-scales. Their products and the sum of both are exact in floats:
- * kernels/ref/matmul.c gives the reason. */
-V void add_block_halves(enum kern_type type, __m512 *acc, const int32_t *sums, const uint8_t *scale, const float *d,
-                        const int16_t *s)
+/* The same where halves of 16 columns have sub-scales, and no offset. Their products and the sum of both are exact in
+ * floats: kernels/ref/matmul.c gives the reason. */
+V void add_block_halves(__m512 *acc, const int32_t *sums, const uint8_t *scale, const float *d)
 {
     const __m512 dw = _mm512_load_ps(scale);
     const __m512 sub0 = _mm512_load_ps(scale + 64 * SCALE_SUB0), sub1 = _mm512_load_ps(scale + 64 * SCALE_SUB1);
@@ -188,14 +194,6 @@ V void add_block_halves(enum kern_type type, __m512 *acc, const int32_t *sums, c
         __m512 isum = _mm512_mul_ps(load_sum(sums, t), sub0);
         isum = _mm512_fmadd_ps(load_sum(sums + SUMS, t), sub1, isum);
         acc[t] = add_scaled(acc[t], isum, dw, d[t]);
-    }
-    if (!has_offset(type)) return;
-    const __m512 mw = _mm512_load_ps(scale + 64 * SCALE_HALVES_M);
-    const __m512i minima = _mm512_load_si512(scale + 64 * SCALE_MINIMA);
-    UNROLL
-    for (unsigned t = 0; t < TOKENS; t++) {
-        const __m512i msum = _mm512_madd_epi16(minima, _mm512_set1_epi32(load_lane(s + t * 2)));
-        acc[t] = add_scaled(acc[t], _mm512_cvtepi32_ps(msum), mw, d[t]);
     }
 }
 
@@ -215,7 +213,7 @@ V void add_panel(struct chunk c, unsigned p, struct result out, struct acts x, s
         const int32_t *sum = sums + unit_sums(c, b * units_of_block(c.type), p);
         const size_t at_block = b * x.step;
         if (has_halves(c.type))
-            add_block_halves(c.type, acc, sum, scale, x.d + at_block, x.s + at_block * 2);
+            add_block_halves(acc, sum, scale, x.d + at_block);
         else
             add_block(c.type, acc, sum, scale, x.d + at_block, total[b]);
     }
@@ -231,7 +229,7 @@ V void tile(struct chunk c, struct result out, struct acts x, size_t nt)
     _Alignas(64) int32_t sums[2 * CHUNK_BLOCKS * SUMS];
     _Alignas(64) float total[CHUNK_BLOCKS][TOKENS];
     products(c, x, sums);
-    if (has_offset(c.type) && !has_halves(c.type)) totals(c, x, total);
+    if (has_offset(c.type)) totals(c, x, total);
     add_panel(c, 0, out, x, nt, sums, total);
     if (c.np > 1) add_panel(c, 1, out, x, nt, sums, total);
 }
@@ -307,10 +305,10 @@ V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, 
     KERN_MATMUL(X86(matmul_##name));                                                                                   \
     KERN_MATMUL(X86(matmul_##name))                                                                                    \
     {                                                                                                                  \
-        if (x->n < FROM)                                                                                               \
-            matmul_##name##_avx512(out, ld, panel, x, rows);                                                           \
-        else                                                                                                           \
+        if (is_faster(KERN_##type, x->n))                                                                              \
             matmul(KERN_##type, out, ld, panel, x, rows);                                                              \
+        else                                                                                                           \
+            matmul_##name##_avx512(out, ld, panel, x, rows);                                                           \
     }
 
 KERN_QUANTIZED(MATMUL, )

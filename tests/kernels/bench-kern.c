@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How fast the kernels are, one thread: bench-kern [VARIANT [TYPE]]; TYPE "vectors": all but products. Matrices of k =
- * 2048; with one token it reads 128 MiB of panels once through, as decoding does. GB/s count the panels' bytes, Gop/s
- * two for each weight and token. Not a test.
+ * How fast the kernels are, one thread: bench-kern [VARIANT [TYPE [TOKENS…]]]; TYPE "vectors": all but products; "all":
+ * all. Matrices of k = 2048; with at most 32 tokens it reads 128 MiB of panels once through, as decoding does. GB/s
+ * count the panels' bytes, Gop/s two for each weight and token. Not a test.
  */
 #include "kernels/kernels.h"
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #define K       2048
 #define SECONDS 0.3 /* of each figure, at least */
+#define DECODE  32  /* tokens of a step that decodes, at most */
 
 static double now(void)
 {
@@ -31,7 +33,7 @@ static void *room(size_t bytes)
 
 static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
 {
-    size_t each = kern_panel_bytes(t, K), panels = n == 1 ? ((size_t)128 << 20) / each : 8;
+    size_t each = kern_panel_bytes(t, K), panels = n <= DECODE ? ((size_t)128 << 20) / each : 8;
     size_t stride = K / kern_type_block(t) * kern_type_bytes(t);
     uint8_t *w = room(panels * each), *src = room(stride * KERN_ROWS);
     for (size_t i = 0; i < stride * KERN_ROWS; i++) src[i] = i % 2 ? 0x2c : (uint8_t)i;
@@ -119,15 +121,19 @@ static void bench_attn(const struct kernels *k, enum kern_kv kv, size_t n_q)
 
 int main(int argc, char **argv)
 {
-    static const size_t tokens[] = {1, 16, 512}, queries[] = {1, 4, 128};
+    static const size_t usual[] = {1, 16, 512}, queries[] = {1, 4, 128};
+    size_t tokens[32], n_tokens = 0;
+    for (int i = 3; i < argc && n_tokens < 32; i++) tokens[n_tokens++] = strtoul(argv[i], NULL, 10);
+    for (size_t i = 0; argc < 4 && i < 3; i++) tokens[n_tokens++] = usual[i];
+    const bool all = argc < 3 || strcmp(argv[2], "all") == 0;
     const struct kernels *k;
     for (size_t i = 0; (k = kernels_nth(i)); i++) {
         if (argc > 1 && strcmp(argv[1], k->name) != 0) continue;
         for (int t = 0; t < KERN_TYPES; t++) {
-            if (argc > 2 && strcmp(argv[2], kern_type_name((enum kern_type)t)) != 0) continue;
-            for (size_t j = 0; j < 3; j++) bench_matmul(k, (enum kern_type)t, tokens[j]);
+            if (!all && strcmp(argv[2], kern_type_name((enum kern_type)t)) != 0) continue;
+            for (size_t j = 0; j < n_tokens; j++) bench_matmul(k, (enum kern_type)t, tokens[j]);
         }
-        if (argc > 2 && strcmp(argv[2], "vectors") != 0) continue;
+        if (!all && strcmp(argv[2], "vectors") != 0) continue;
         bench_quantize(k);
         for (int t = 0; t < KERN_KV_TYPES; t++)
             for (size_t j = 0; j < 3; j++) bench_attn(k, (enum kern_kv)t, queries[j]);

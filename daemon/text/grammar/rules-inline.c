@@ -9,7 +9,9 @@
 
 #define DEPTH_MAX 400
 
-enum { UNKNOWN = 0, NEVER = EXPR_ERROR, BUSY = EXPR_ERROR - 1 };
+#define UNKNOWN 0
+#define NEVER   EXPR_ERROR
+#define BUSY    (EXPR_ERROR - 1)
 
 struct inliner {
     struct grammar_builder *b;

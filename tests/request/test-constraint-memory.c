@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The cache of compiled constraints (constraint.c), without an engine. */
+/* The cache of compiled constraints (constraint.c) and its memory, without an engine. */
 #include "daemon/request/constraint-inside.h"
 #include "daemon/text/grammar/token-trie.h"
 #include "libcommon/error.h"

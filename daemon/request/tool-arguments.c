@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RAW_STATES 1000 /* derivatives that are explored to find that a string has no text */
+
 static int compile(struct grammar_builder *b, const json_t *schema, expr_t *out)
 {
     _cleanup_(freep) char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -86,25 +88,13 @@ static expr_t raw_text(struct grammar_builder *b, const char *end)
 /* A string as raw text. */
 static int raw_string(struct grammar_builder *b, const json_t *schema, const char *end, expr_t *out)
 {
-    static const char *const known[] = {"type", "enum", "const", "description", "title", "default", "examples", NULL};
-    const json_t *one = json_object_get(schema, "const"), *all = json_object_get(schema, "enum");
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)schema, key, value)
-    {
-        bool ok = false;
-        for (int i = 0; known[i]; i++) ok = ok || strcmp(key, known[i]) == 0;
-        if (!ok) return error_say(-ENOTSUP, "'%s' cannot be enforced in calls as this model writes them", key);
-    }
-    *out = raw_text(b, end);
-    if (!one && !all) return 0;
-    expr_t texts = expr_none(b);
-    size_t i;
-    json_array_foreach(all, i, value) if (json_is_string(value) && (!one || json_equal(one, value))) texts =
-        expr_alt(b, (expr_t[]){texts, expr_bytes(b, json_string_value(value), json_string_length(value))}, 2);
-    if (one && !all) texts = expr_bytes(b, json_string_value(one), json_string_length(one));
-    *out = expr_and(b, *out, texts);
-    return *out == expr_none(b) ? error_say(-EINVAL, "no value satisfies the schema") : 0;
+    _cleanup_(freep) char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+    expr_t texts;
+    if (!text) return -ENOMEM;
+    int r = schema_string_expr(b, text, strlen(text), &texts);
+    if (r < 0) return r;
+    *out = expr_and(b, raw_text(b, end), texts);
+    return expr_is_none(b, *out, RAW_STATES) == 1 ? error_say(-EINVAL, "no value satisfies the schema") : 0;
 }
 
 static int value_of(struct grammar_builder *b, const json_t *f, const json_t *parameters, const char *key,

@@ -228,7 +228,11 @@ static void schemas_are_refused_by_name(void **state)
          "#/properties/a/uniqueItems"},
         {"envelope", "{\"type\":\"array\"}", "#/type: arguments must be an object"},
         {"envelope", "false", "#: no value satisfies the schema"},
-        {"tagged", "{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"x\"}}}", "#/properties/a: 'pattern'"},
+        {"tagged", "{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"(x)\\\\1\"}}}", "#/properties/a"},
+        {"tagged", "{\"properties\":{\"a\":{\"type\":\"string\",\"format\":\"idn-email\"}}}",
+         "the format \"idn-email\""},
+        {"tagged", "{\"properties\":{\"a\":{\"type\":\"string\",\"pattern\":\"</parameter>\",\"maxLength\":12}}}",
+         "#/properties/a: no value satisfies the schema"},
         {"tagged", "{\"anyOf\":[]}", "#/anyOf: cannot be enforced"},
         {"call", "{\"required\":[\"b\"]}", "#/required/0: names no property"},
     };
@@ -254,6 +258,58 @@ static void schemas_are_refused_by_name(void **state)
         json_decref(tools);
         buf_fini(&text);
     }
+    tokenizer_free(k);
+}
+
+/* Text between tags is checked like a string in JSON, and is written without escapes. */
+static void strings_between_tags(void **state)
+{
+    static const struct {
+        const char *schema, *good[3], *bad[4];
+    } cases[] = {
+        {"\"minLength\":2,\"maxLength\":3", {"ab", "a\"\\", "äö€"}, {"a", "abcd", "", "äöüß"}},
+        {"\"pattern\":\"^[a-z]+ \\\\d$\"", {"ab 1", "z 9", NULL}, {"ab", "1 a", "ab 12", ""}},
+        {"\"pattern\":\"[<\\n]\"", {"<", "x\ny", "a</p>"}, {"x", "", "</parameter>", NULL}},
+        {"\"format\":\"date\"", {"2024-02-29", NULL}, {"2023-02-29", "2024-2-1", "x2024-02-28", NULL}},
+        {"\"enum\":[\"a\\\"b\",\"c\\n\",3]", {"a\"b", "c\n", NULL}, {"a\\\"b", "3", "c", NULL}},
+        {"\"not\":{\"const\":\"x\"},\"maxLength\":2", {"xx", "", "y"}, {"x", "xyz", NULL}},
+        {"\"allOf\":[{\"pattern\":\"a\"},{\"pattern\":\"b\"}]", {"ab", "ba", NULL}, {"a", "b", NULL}},
+    };
+    struct tokenizer *k = new_tokenizer();
+    struct family f;
+    family_init(&f, own_template("tagged"), strlen(own_template("tagged")));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct buf list = BUF_INIT;
+        assert_int_equal(buf_printf(&list,
+                                    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"
+                                    "\"properties\":{\"a\":{\"type\":\"string\",%s}},\"required\":[\"a\"]}}}]",
+                                    cases[i].schema),
+                         0);
+        json_t *tools = tools_of(list.data);
+        const struct tool_grammar t = {.markup = f.markup, .tokenizer = k, .tools = tools, .only = "f"};
+        struct markup_format format = format_of(&f, tools, MARKUP_AT_TEXT);
+        struct grammar *g = grammar_of(&t);
+        for (size_t n = 0; n < 7; n++) {
+            const char *value = n < 3 ? cases[i].good[n] : cases[i].bad[n - 3];
+            struct grammar_state *st;
+            char text[256];
+            if (!value) continue;
+            snprintf(text, sizeof(text), "<call>\n<function=f>\n<parameter=a>\n%s\n</parameter>\n</function>\n</call>",
+                     value);
+            assert_int_equal(grammar_state_new(&st, g), 0);
+            bool whole = grammar_state_accept_bytes(st, text, strlen(text)) == 1 && grammar_state_is_accepted(st);
+            if (whole != (n < 3)) fail_msg("%s: '%s' is%s accepted", cases[i].schema, value, whole ? "" : " not");
+            grammar_state_free(st);
+            if (!whole) continue;
+            json_auto_t *p = parsed(&format, text, strlen(text), (struct pieces){3, 7, true});
+            const json_t *call = json_array_get(json_object_get(p, "tool_calls"), 0);
+            assert_string_equal(json_string_value(json_object_get(json_object_get(call, "arguments"), "a")), value);
+        }
+        grammar_unref(g);
+        json_decref(tools);
+        buf_fini(&list);
+    }
+    family_fini(&f);
     tokenizer_free(k);
 }
 
@@ -385,6 +441,7 @@ int main(void)
         cmocka_unit_test(each_form_is_read_back),
         cmocka_unit_test(real_templates),
         cmocka_unit_test(schemas_are_refused_by_name),
+        cmocka_unit_test(strings_between_tags),
         cmocka_unit_test(references),
         cmocka_unit_test(harmony_thinks_first),
         cmocka_unit_test(lists_of_tools),

@@ -72,7 +72,7 @@ bool schema_format(struct schema *c, const struct tree *format, expr_t *out)
     return e == 0;
 }
 
-/* The shortest written form. */
+/* The shortest written form; not of the raw one. */
 static char *write_text(struct schema *c, const char *text, uint32_t len, size_t *n)
 {
     static const char hex[] = "0123456789abcdef";
@@ -95,8 +95,8 @@ static char *write_text(struct schema *c, const char *text, uint32_t len, size_t
 
 bool text_matches(struct schema *c, expr_t e, const char *text, uint32_t len)
 {
-    size_t n;
-    char *written = write_text(c, text, len, &n);
+    size_t n = len;
+    const char *written = c->spelling.raw ? text : write_text(c, text, len, &n);
     if (!written) return false;
     int r = expr_matches(c->b, e, written, n);
     if (r < 0) schema_fail(c, r);

@@ -48,8 +48,9 @@ static void make_spaces(struct schema *c)
     c->close_object = expr_seq(b, (expr_t[]){gap, expr_bytes(b, "}", 1)}, 2);
 }
 
-int schema_expr(struct grammar_builder *b, const char *s, size_t n, const struct schema_options *o, struct buf *ignored,
-                expr_t *out)
+/* @strings: only strings are wanted, in the raw form. */
+static int compile(struct grammar_builder *b, const char *s, size_t n, const struct schema_options *o, bool strings,
+                   struct buf *ignored, expr_t *out)
 {
     struct schema c = {
         .b = b, .budget = {SCHEMA_BYTES_MAX}, .options = *o, .ignored = ignored, .any_value = EXPR_ERROR};
@@ -60,13 +61,25 @@ int schema_expr(struct grammar_builder *b, const char *s, size_t n, const struct
     c.err = tree_parse(&c.arena, s, n, &root);
     if (c.err == 0) {
         c.root = c.at = root;
-        spelling_init(&c.spelling, b);
+        const struct demand all = {NULL, root, false};
+        spelling_init(&c.spelling, b, strings);
         find_draft(&c);
         make_spaces(&c);
-        *out = schema_compile(&c, &(struct demand){NULL, root, false});
+        *out = strings ? schema_compile_name(&c, &all) : schema_compile(&c, &all);
     }
     jj_arena_fini(&c.arena);
     if (c.err == 0 && builder_status(b) < 0) return builder_status(b);
     if (c.err == 0 && *out == expr_none(b)) return error_say(-EINVAL, "no value satisfies the schema");
     return c.err;
+}
+
+int schema_expr(struct grammar_builder *b, const char *s, size_t n, const struct schema_options *o, struct buf *ignored,
+                expr_t *out)
+{
+    return compile(b, s, n, o, false, ignored, out);
+}
+
+int schema_string_expr(struct grammar_builder *b, const char *s, size_t n, expr_t *out)
+{
+    return compile(b, s, n, &(struct schema_options){0}, true, NULL, out);
 }

@@ -39,3 +39,6 @@ struct schema_options {
  * enforced; -EINVAL: nothing is valid; -E2BIG: a limit; -ENOMEM. */
 int schema_expr(struct grammar_builder *b, const char *s, size_t n, const struct schema_options *o, struct buf *ignored,
                 expr_t *out);
+
+/* The same for the strings that are valid, each written as it is, without quotes and escapes. */
+int schema_string_expr(struct grammar_builder *b, const char *s, size_t n, expr_t *out);

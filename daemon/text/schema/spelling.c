@@ -85,10 +85,12 @@ static bool needs_escape(uint32_t c)
     return c < 0x20 || c == '"' || c == '\\' || c == '/' || c == 0x7F;
 }
 
-static expr_t spell_range(struct grammar_builder *b, uint32_t lo, uint32_t hi)
+static expr_t spell_range(struct spelling *s, uint32_t lo, uint32_t hi)
 {
+    struct grammar_builder *b = s->builder;
     expr_t parts[0x80];
     size_t n = 0;
+    if (s->raw) return expr_chars(b, &(struct expr_range){lo, hi}, 1);
     while (lo <= hi && lo < 0x80) {
         if (needs_escape(lo)) {
             parts[n++] = spell_ascii(b, lo++);
@@ -117,7 +119,7 @@ expr_t spell_class(struct spelling *s, const struct char_class *c)
     if (s->memo[at].n == c->n && memcmp(s->memo[at].range, c->range, bytes) == 0) return s->memo[at].expr;
 
     expr_t parts[CLASS_RANGES_MAX];
-    for (size_t i = 0; i < c->n; i++) parts[i] = spell_range(s->builder, c->range[i].first, c->range[i].last);
+    for (size_t i = 0; i < c->n; i++) parts[i] = spell_range(s, c->range[i].first, c->range[i].last);
     expr_t e = expr_alt(s->builder, parts, c->n);
     if (bytes <= sizeof(s->memo[at].range)) {
         memcpy(s->memo[at].range, c->range, bytes);
@@ -129,12 +131,13 @@ expr_t spell_class(struct spelling *s, const struct char_class *c)
 
 expr_t spell_char(struct spelling *s, uint32_t c)
 {
-    return spell_range(s->builder, c, c);
+    return spell_range(s, c, c);
 }
 
 expr_t spell_text(struct spelling *s, const char *text, size_t n)
 {
     expr_t out = expr_empty(s->builder);
+    if (s->raw) return expr_bytes(s->builder, text, n);
     while (n > 0) { /* from the end, since sequences nest to the right */
         size_t plain = n;
         while (plain > 0 && (unsigned char)text[plain - 1] < 0x80 && !needs_escape((unsigned char)text[plain - 1]))
@@ -154,9 +157,9 @@ expr_t spell_text(struct spelling *s, const char *text, size_t n)
     return out;
 }
 
-void spelling_init(struct spelling *s, struct grammar_builder *b)
+void spelling_init(struct spelling *s, struct grammar_builder *b, bool raw)
 {
-    *s = (struct spelling){.builder = b};
+    *s = (struct spelling){.builder = b, .raw = raw};
     struct char_class all = {.range = {{0, 0xD7FF}, {0xE000, 0x10FFFF}}, .n = 2};
     s->any = spell_class(s, &all);
     s->text = expr_repeat(b, s->any, 0, EXPR_UNLIMITED);

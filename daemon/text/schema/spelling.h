@@ -8,6 +8,8 @@
  * - itself, \uXXXX, or a pair of surrogates as \uXXXX\uXXXX, if it is not ASCII.
  * Hexadecimal digits may have either case. Each string of this form stands for exactly one text, so that the written
  * form of an intersection, a complement or a repetition of sets of texts is that of their written forms.
+ *
+ * The raw form is for strings that are no JSON: each character is itself.
  */
 #include "daemon/text/grammar/grammar-build.h"
 #include <stdbool.h>
@@ -27,6 +29,7 @@ bool class_invert(struct char_class *c);
 
 struct spelling {
     struct grammar_builder *builder;
+    bool raw;
     expr_t any;  /* one character */
     expr_t text; /* any number of characters */
     struct {
@@ -36,7 +39,7 @@ struct spelling {
     } memo[64]; /* of small classes */
 };
 
-void spelling_init(struct spelling *s, struct grammar_builder *b);
+void spelling_init(struct spelling *s, struct grammar_builder *b, bool raw);
 expr_t spell_class(struct spelling *s, const struct char_class *c);
 expr_t spell_char(struct spelling *s, uint32_t c);
 expr_t spell_text(struct spelling *s, const char *text, size_t n); /* valid UTF-8 */

@@ -15,7 +15,7 @@ static int compile(const char *text, bool whole, struct grammar_builder *b, expr
     struct spelling s;
     struct jj_arena a = {0};
     struct pattern *p;
-    spelling_init(&s, b);
+    spelling_init(&s, b, false);
     int r = pattern_parse(&a, &s, text, strlen(text), &p);
     if (r == 0) *out = pattern_expr(&s, p, whole);
     if (r == 0 && *out == EXPR_ERROR) r = -ENOTSUP;
@@ -126,7 +126,7 @@ static void others_are_refused(void **state)
     struct jj_arena a = {0};
     struct pattern *p;
     assert_int_equal(grammar_builder_new(&b), 0);
-    spelling_init(&s, b);
+    spelling_init(&s, b, false);
     assert_int_equal(pattern_parse(&a, &s, deep, sizeof(deep), &p), -E2BIG);
     jj_arena_fini(&a);
     grammar_builder_free(b);

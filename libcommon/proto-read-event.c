@@ -89,6 +89,41 @@ static int read_logprobs(struct reading *in, const struct place *where, const ms
     return 0;
 }
 
+static int read_token(struct reading *in, const struct place *where, const msgpack_object *o, struct proto_token *t)
+{
+    static const struct field any = {0};
+    double logprob;
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 3) return proto_bad(where, "must be a list of three");
+    const msgpack_object *id = &o->via.array.ptr[0], *bytes = &o->via.array.ptr[2];
+    if (id->type != MSGPACK_OBJECT_POSITIVE_INTEGER || id->via.u64 > INT32_MAX)
+        return proto_bad(where, "must begin with a token id");
+    if (bytes->type != MSGPACK_OBJECT_BIN) return proto_bad(where, "must end with bytes");
+    int r = proto_read_double(in, where, &o->via.array.ptr[1], &logprob, &any);
+    if (r == 0) r = proto_text_set(&t->text, bytes->via.bin.ptr, bytes->via.bin.size);
+    if (r < 0) return r;
+    t->id = (int32_t)id->via.u64;
+    t->logprob = (float)logprob;
+    return 0;
+}
+
+static int read_top(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                    const struct field *f)
+{
+    struct proto_event *e = at;
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > PROTO_TOP_MAX + 1)
+        return proto_bad(where, "must be a list of at most %d tokens", PROTO_TOP_MAX + 1);
+    if (!o->via.array.size) return 0;
+    e->top = calloc(o->via.array.size, sizeof(*e->top));
+    if (!e->top) return -ENOMEM;
+    for (int r; e->n_top < o->via.array.size;) {
+        const struct place inside = {where, NULL, e->n_top};
+        struct proto_token *t = &e->top[e->n_top++];
+        r = read_token(in, &inside, &o->via.array.ptr[e->n_top - 1], t);
+        if (r < 0) return r;
+    }
+    return 0;
+}
+
 static int read_reason(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                        const struct field *f)
 {
@@ -181,6 +216,7 @@ static const struct field text_fields[] = {
     {.key = "text", .read = proto_read_text, .offset = AT(text), .required = true},
     {.key = "ids", .read = read_ids},
     {.key = "logprobs", .read = read_logprobs},
+    {.key = "top", .read = read_top},
 };
 static const struct field tool_call_fields[] = {
     FIELD_ID,

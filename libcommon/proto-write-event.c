@@ -9,12 +9,28 @@ static void put_ids(struct writer *w, const struct proto_event *e)
     for (size_t i = 0; i < e->n_ids; i++) msgpack_pack_int32(&w->pk, e->ids[i]);
 }
 
+/* Each token is a list: id, logprob, bytes. */
+static void put_top(struct writer *w, const struct proto_event *e)
+{
+    writer_key(w, "top");
+    msgpack_pack_array(&w->pk, e->n_top);
+    for (size_t i = 0; i < e->n_top; i++) {
+        const struct proto_token *t = &e->top[i];
+        msgpack_pack_array(&w->pk, 3);
+        msgpack_pack_int32(&w->pk, t->id);
+        msgpack_pack_float(&w->pk, t->logprob);
+        msgpack_pack_bin(&w->pk, t->text.len);
+        msgpack_pack_bin_body(&w->pk, t->text.data ? t->text.data : "", t->text.len);
+    }
+}
+
 static void put_text_event(struct writer *w, const struct proto_event *e)
 {
     writer_u64(w, "index", e->index);
     writer_cstring(w, "channel", e->channel ? e->channel : "answer");
     writer_clean(w, "text", &e->text);
     if (e->ids) put_ids(w, e);
+    if (e->n_top) put_top(w, e);
     if (!e->logprobs) return;
     writer_key(w, "logprobs");
     msgpack_pack_array(&w->pk, e->n_ids);
@@ -138,9 +154,9 @@ static void put_event(struct writer *w, const struct proto_event *e)
 
 int proto_write_event(struct buf *out, const struct proto_event *e)
 {
-    const size_t n = e->n_ids;
+    const size_t n = e->n_ids; /* n_top is at most PROTO_TOP_MAX + 1 */
     struct writer w;
-    writer_init(&w, out, n < PROTO_ELEMS_MAX ? WRITER_ELEMS_FIXED + 2 * n : SIZE_MAX);
+    writer_init(&w, out, n < PROTO_ELEMS_MAX ? WRITER_ELEMS_FIXED + 2 * n + 4 * e->n_top : SIZE_MAX);
     put_event(&w, e);
     return writer_finish(&w);
 }

@@ -129,6 +129,7 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
     writer_true(w, "detach", g->detach);
     writer_true(w, "ignore_eos", g->ignore_eos);
     writer_true(w, "logprobs", g->logprobs);
+    writer_i64_given(w, "top_logprobs", g->top_logprobs);
     put_sampling(w, &g->sampling);
     if (g->n_biases) put_biases(w, g->biases, g->n_biases);
     if (g->n_stop) {

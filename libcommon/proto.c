@@ -198,7 +198,7 @@ void proto_sampling_init(struct proto_sampling *s)
 
 void proto_generate_init(struct proto_generate *g)
 {
-    *g = (struct proto_generate){.max_tokens = -1, .timeout_ms = -1, .infill.max_lines = -1};
+    *g = (struct proto_generate){.max_tokens = -1, .top_logprobs = -1, .timeout_ms = -1, .infill.max_lines = -1};
     proto_sampling_init(&g->sampling);
 }
 
@@ -286,5 +286,7 @@ void proto_event_fini(struct proto_event *e)
     proto_call_fini(&e->part.call);
     free(e->ids);
     free(e->logprobs);
+    for (size_t i = 0; i < e->n_top; i++) proto_text_fini(&e->top[i].text);
+    free(e->top);
     *e = (struct proto_event){0};
 }

@@ -23,6 +23,7 @@
 #define PROTO_CURSOR_MAX     64         /* bytes of `next` of a page */
 #define PROTO_PAGE_MAX       1000       /* sessions of a page */
 #define PROTO_ANSWERS_MAX    32         /* to one prompt */
+#define PROTO_TOP_MAX        20         /* most likely tokens of a position */
 #define PROTO_CONSTRAINT_MAX (8u << 20) /* bytes of a schema, grammar, regular expression or choice */
 #define PROTO_CHOICES_MAX    10000
 #define PROTO_TOOLS_MAX      (1u << 20) /* bytes of a list of tools */
@@ -159,7 +160,8 @@ struct proto_generate {
     uint32_t n;             /* answers; 0 is 1 */
     bool detach;            /* continues after the end of its connection; the session stores the answer */
     bool ignore_eos;
-    bool logprobs; /* text events carry ids and logprobs */
+    bool logprobs;        /* text events carry ids and logprobs */
+    int64_t top_logprobs; /* they also carry top, with so many likely tokens; -1: no */
     struct proto_sampling sampling;
     struct proto_bias *biases; /* [n_biases], owned */
     size_t n_biases;
@@ -211,6 +213,13 @@ enum proto_reason {
     PROTO_STOP_TOOL_CALLS, /* as EOS, and the answer has calls */
 };                         /* "stop", "length", … */
 
+/* A token of a position. */
+struct proto_token {
+    int32_t id;
+    float logprob;
+    struct proto_text text; /* its bytes, which may be a part of a character */
+};
+
 /* Joules of the CPU packages, without the idle power. */
 struct proto_energy {
     bool known;      /* the daemon can read the counters */
@@ -255,6 +264,8 @@ struct proto_event {
     int32_t *ids;        /* [n_ids], owned; also of tokens */
     float *logprobs;     /* [n_ids] or NULL, owned */
     size_t n_ids;
+    struct proto_token *top; /* [n_top], owned: the sampled token, then the most likely ones */
+    size_t n_top;
     struct proto_call_part part; /* tool_call */
     /* done */
     enum proto_reason reason;

@@ -3,28 +3,37 @@
 #include "daemon/request/emit.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/fork-answers.h"
+#include "daemon/request/top-tokens.h"
 #include "daemon/sequence/truncate.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 
+/* The logprob of token @id, and the most likely ones, as @g wants them. 0 or -ENOMEM. */
+static int add_logprobs(struct core *core, const struct proto_generate *g, int32_t id, const float *row,
+                        struct proto_event *ev)
+{
+    struct top_row all = {.logits = row, .vocab = core->model.vocab};
+    ev->ids = malloc(sizeof(*ev->ids));
+    ev->logprobs = malloc(sizeof(*ev->logprobs));
+    if (!ev->ids || !ev->logprobs) return -ENOMEM;
+    backend_logsumexp(core->model.backend, row, &all.max, &all.lse);
+    ev->ids[0] = id;
+    ev->logprobs[0] = (row[id] - all.max) - all.lse;
+    ev->n_ids = 1;
+    return g->top_logprobs < 0 ? 0 : top_tokens(ev, core->model.tokenizer, &all, id, (uint32_t)g->top_logprobs);
+}
+
 /* The events of token @id. The first one has its logprob in @row if that is wanted, even without text. 0; -ENOMEM,
  * and the answer ends. */
 static int emit_token(struct core *core, struct seq *s, int32_t id, const float *row, struct output_step *out)
 {
+    const struct proto_generate *g = &s->request->proto.gen;
     struct proto_event ev = {.type = PROTO_EV_TEXT, .channel = out->channel};
-    if (s->request->proto.gen.logprobs) {
-        ev.ids = malloc(sizeof(*ev.ids));
-        ev.logprobs = malloc(sizeof(*ev.logprobs));
-        if (!ev.ids || !ev.logprobs) {
-            proto_event_fini(&ev);
-            return -ENOMEM;
-        }
-        float max, lse;
-        backend_logsumexp(core->model.backend, row, &max, &lse);
-        ev.ids[0] = id;
-        ev.logprobs[0] = (row[id] - max) - lse;
-        ev.n_ids = 1;
+    int r = g->logprobs || g->top_logprobs >= 0 ? add_logprobs(core, g, id, row, &ev) : 0;
+    if (r < 0) {
+        proto_event_fini(&ev);
+        return r;
     }
     emit_output(s->request, s, out, &ev);
     return 0;

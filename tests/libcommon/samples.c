@@ -23,6 +23,7 @@ static void raw_generate(struct proto_generate *g)
     g->priority = PROTO_PRIORITY_BATCH;
     set(&g->salt, "tenant \xc3\xa4");
     g->max_tokens = 64;
+    g->top_logprobs = 20;
     g->sampling = (struct proto_sampling){.temperature = 0.7f,
                                           .top_p = 0.95f,
                                           .min_p = 0.05f,
@@ -117,6 +118,7 @@ void sample_request(unsigned i, struct proto_request *r)
 
     *r = (struct proto_request){.type = types[i]};
     proto_generate_init(&r->gen);
+    if (i == 0) set(&r->user, "ada");
     if (i == 0)
         r->version = PROTO_VERSION;
     else
@@ -152,6 +154,19 @@ void sample_request(unsigned i, struct proto_request *r)
     if (r->type == PROTO_TOKENIZE) {
         set(&r->text, "<|im_end|>");
         r->special = true;
+    }
+}
+
+static void likely_tokens(struct proto_event *e)
+{
+    static const char *const texts[] = {" word", "", "\xe2\x82"};
+    e->n_top = 3;
+    e->top = calloc(3, sizeof *e->top);
+    assert_non_null(e->top);
+    for (int i = 0; i < 3; i++) {
+        e->top[i].id = i ? INT32_MAX - i : 0;
+        e->top[i].logprob = -0.1f * (float)i;
+        set(&e->top[i].text, texts[i]);
     }
 }
 
@@ -215,6 +230,7 @@ void sample_event(unsigned i, struct proto_event *e)
             e->index = 1;
             e->channel = "thinking";
             token_lists(e, true);
+            likely_tokens(e);
         }
         break;
     case PROTO_EV_DONE:

@@ -55,6 +55,7 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     assert_int_equal(a->detach, b->detach);
     assert_int_equal(a->ignore_eos, b->ignore_eos);
     assert_int_equal(a->logprobs, b->logprobs);
+    assert_int_equal(a->top_logprobs, b->top_logprobs);
     assert_int_equal(a->n_stop, b->n_stop);
     for (size_t i = 0; i < a->n_stop; i++) same_text(&a->stop[i], &b->stop[i]);
     assert_int_equal(a->n_biases, b->n_biases);
@@ -130,6 +131,7 @@ static void every_request_goes_round(void **state)
         assert_int_equal(a.type, b.type);
         assert_true(a.id == b.id);
         assert_int_equal(a.version, b.version);
+        same_text(&a.user, &b.user);
         same_generate(&a.gen, &b.gen);
         same_constraint(&a.constraint, &b.constraint);
         same_tools(&a, &b);
@@ -161,6 +163,12 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_int_equal(!a->logprobs, !b->logprobs);
     if (a->ids) assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
     if (a->logprobs) assert_memory_equal(a->logprobs, b->logprobs, a->n_ids * sizeof *a->logprobs);
+    assert_int_equal(a->n_top, b->n_top);
+    for (size_t i = 0; i < a->n_top; i++) {
+        assert_int_equal(a->top[i].id, b->top[i].id);
+        assert_memory_equal(&a->top[i].logprob, &b->top[i].logprob, sizeof(float));
+        same_text(&a->top[i].text, &b->top[i].text);
+    }
     assert_int_equal(a->part.number, b->part.number);
     assert_int_equal(a->part.withdrawn, b->part.withdrawn);
     same_call(&a->part.call, &b->part.call);
@@ -480,15 +488,15 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\xa8\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\xb0\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\x9f\xa8"
+                                "features\xdc\x00\x10\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
                                 "context\xa6infill\xa7"
                                 "answers\xa6"
                                 "detach\xaa"
-                                "constraint\xa8thinking\xa5tools\xa8software\xaahobd " HOB_VERSION;
+                                "constraint\xa8thinking\xa5tools\xa5users\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

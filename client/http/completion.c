@@ -3,6 +3,7 @@
 #include "client/http/completion-calls.h"
 #include "client/http/http-reply.h"
 #include "client/http/model-list.h"
+#include "client/http/openai-logprobs.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/hex.h"
@@ -48,9 +49,11 @@ void completion_free(struct completion *c)
         buf_fini(&c->choices[i].text);
         buf_fini(&c->choices[i].thinking);
         tool_calls_fini(&c->choices[i].calls);
+        json_decref(c->choices[i].logprobs);
     }
     free(c->choices);
     proto_request_fini(&c->request);
+    proto_text_fini(&c->echo);
     free(c->model);
     free(c->socket);
     free(c);
@@ -119,8 +122,8 @@ static int on_text(struct completion *c, const struct proto_event *e)
     struct exchange *x = c->exchange;
     if (e->index >= c->n) return error_say(-EPROTO, "the daemon sent an answer that nobody asked for");
     c->texts++;
-    if (e->text.len == 0) return 0;
-    if (c->n == 1) measure(c);
+    if (e->text.len == 0 && e->n_top == 0) return 0;
+    if (c->n == 1 && e->text.len) measure(c);
     if (c->stream) {
         int r = open_stream(c);
         if (r == 0) r = c->format->text(c, &x->out, e);
@@ -128,6 +131,14 @@ static int on_text(struct completion *c, const struct proto_event *e)
         return r;
     }
     struct choice *choice = &c->choices[e->index];
+    if (c->logprobs && proto_is_answer(e)) {
+        if (!choice->logprobs) choice->logprobs = json_array();
+        json_t *more = logprobs_of_event(e);
+        int r = json_array_extend(choice->logprobs, more);
+        json_decref(more);
+        if (r < 0) return error_origin(-ENOMEM);
+    }
+    if (e->text.len == 0) return 0;
     return buf_append(proto_is_answer(e) ? &choice->text : &choice->thinking, e->text.data, e->text.len);
 }
 
@@ -213,6 +224,7 @@ static int on_event(struct completion *c, struct proto_event *e)
         proto_request_fini(&c->request);
     }
     if (c->count) return on_count(c, e);
+    c->queued = e->type == PROTO_EV_QUEUED;
     switch (e->type) {
     case PROTO_EV_PREFILL:
         return on_prefill(c, e);

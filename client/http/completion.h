@@ -5,6 +5,7 @@
 #include "client/http/exchange.h"
 #include "client/tool-calls.h"
 #include "libcommon/proto.h"
+#include <jansson.h>
 
 /* The JSON of one API. Each function appends to @out and returns 0, or negative with the error message. */
 struct completion_format {
@@ -25,6 +26,8 @@ enum block { BLOCK_NONE, BLOCK_TEXT, BLOCK_THINKING, BLOCK_CALL };
 
 struct choice {
     struct buf text, thinking; /* not of a stream */
+    json_t *logprobs;          /* not of a stream: a list as of openai-logprobs.h; NULL: none */
+    size_t offset;             /* of completions: characters of the text that the tokens so far stand for */
     struct tool_calls calls;   /* of a stream: the arguments that were written are removed */
     size_t calls_begun;        /* calls that the stream has */
     enum proto_reason reason;
@@ -41,10 +44,14 @@ struct completion {
     char id[40];
     int64_t created; /* seconds since 1970 */
     bool stream, include_usage;
+    bool logprobs, top; /* the client wants the probabilities of tokens, and of other likely ones */
+    bool wants_echo;
+    struct proto_text echo; /* completions: the prompt, in front of each answer; len 0: no */
     bool show_thinking;     /* Anthropic: the client wants the thinking */
     bool one_call;          /* the client accepts only one call in an answer */
     bool count;             /* only the number of prompt tokens is wanted */
     bool opened;            /* the stream has begun */
+    bool queued;            /* the request waits in the daemon's queue */
     bool seen;              /* the daemon works on the request */
     unsigned tries;         /* connections made */
     struct choice *choices; /* [n], owned */

@@ -37,15 +37,16 @@ static int put_value(struct buf *out, const char *name, const char *type, const 
     return buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help, name, type, name, v);
 }
 
-int metrics_put(struct buf *out, const struct http_metrics *m, unsigned connections, unsigned requests)
+int metrics_put(struct buf *out, const struct http_metrics *m, const struct metrics_now *now)
 {
     int r = buf_puts(out, "# HELP hob_http_responses_total Responses by status.\n"
                           "# TYPE hob_http_responses_total counter\n");
     for (int i = 0; r == 0 && i < METRICS_STATUSES; i++)
         if (m->responses[i])
             r = buf_printf(out, "hob_http_responses_total{status=\"%d\"} %" PRIu64 "\n", i, m->responses[i]);
-    if (r == 0) r = put_value(out, "hob_http_connections", "gauge", "Open connections.", connections);
-    if (r == 0) r = put_value(out, "hob_http_requests", "gauge", "Requests in progress.", requests);
+    if (r == 0) r = put_value(out, "hob_http_connections", "gauge", "Open connections.", now->connections);
+    if (r == 0) r = put_value(out, "hob_http_requests", "gauge", "Requests in progress.", now->requests);
+    if (r == 0) r = put_value(out, "hob_http_queued", "gauge", "Requests in the queue of a daemon.", now->queued);
     if (r == 0)
         r = put_value(out, "hob_http_disconnects_total", "counter", "Requests whose client closed the connection.",
                       m->disconnects);
@@ -53,6 +54,11 @@ int metrics_put(struct buf *out, const struct http_metrics *m, unsigned connecti
     if (r == 0)
         r = put_value(out, "hob_http_cached_tokens_total", "counter", "Prompt tokens found in the cache.",
                       m->tokens_cached);
+    if (r == 0)
+        r = buf_printf(out,
+                       "# HELP hob_http_cache_hit_ratio Cached part of the prompt tokens.\n"
+                       "# TYPE hob_http_cache_hit_ratio gauge\nhob_http_cache_hit_ratio %.6f\n",
+                       m->tokens_prompt ? (double)m->tokens_cached / (double)m->tokens_prompt : 0.0);
     if (r == 0)
         r = put_value(out, "hob_http_completion_tokens_total", "counter", "Tokens of answers.", m->tokens_completion);
     if (r == 0)

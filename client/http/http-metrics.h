@@ -23,5 +23,10 @@ struct http_metrics {
 void metrics_response(struct http_metrics *m, int status);
 void metrics_seconds(struct histogram *h, double seconds);
 
-/* Append all counters. @connections, @requests: those open now. 0 or -ENOMEM. */
-int metrics_put(struct buf *out, const struct http_metrics *m, unsigned connections, unsigned requests);
+/* Connections and requests that are open now, and those of the requests that wait in the queue of a daemon. */
+struct metrics_now {
+    unsigned connections, requests, queued;
+};
+
+/* Append all counters. 0 or -ENOMEM. */
+int metrics_put(struct buf *out, const struct http_metrics *m, const struct metrics_now *now);

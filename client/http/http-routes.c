@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/http-routes.h"
+#include "client/http/completion.h"
 #include "client/http/http-reply.h"
 #include "client/http/model-list.h"
+#include <errno.h>
 #include <string.h>
 
 static const struct http_route routes[] = {
@@ -12,6 +14,10 @@ static const struct http_route routes[] = {
     {"GET", "/metrics", API_OPENAI, false, route_metrics},
     {"POST", "/v1/chat/completions", API_OPENAI, false, route_chat},
     {"POST", "/v1/completions", API_OPENAI, false, route_completions},
+    {"POST", "/infill", API_OPENAI, false, route_infill},
+    {"POST", "/rerank", API_OPENAI, false, route_rerank},
+    {"POST", "/v1/rerank", API_OPENAI, false, route_rerank},
+    {"POST", "/detokenize", API_OPENAI, false, route_detokenize},
     {"POST", "/tokenize", API_OPENAI, false, route_tokenize},
     {"POST", "/v1/messages", API_ANTHROPIC, false, route_messages},
     {"POST", "/v1/messages/count_tokens", API_ANTHROPIC, false, route_count_tokens},
@@ -45,11 +51,34 @@ int route_models(struct exchange *x)
     return reply_json(x, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
+static int refuse(struct exchange *x, const char *message)
+{
+    fault_set(&x->fault, 501, NULL, "%s", message);
+    x->fault.code = "not_supported";
+    return -EINVAL;
+}
+
+int route_rerank(struct exchange *x)
+{
+    return refuse(x, "reranking is not supported: the daemon computes no scores");
+}
+
+int route_detokenize(struct exchange *x)
+{
+    return refuse(x, "detokenizing is not supported: the daemon only tokenizes");
+}
+
 int route_metrics(struct exchange *x)
 {
-    unsigned requests = 0;
-    for (const struct exchange *y = x->gateway->exchanges; y; y = y->next) requests++;
-    int r = metrics_put(&x->out, &x->gateway->metrics, x->gateway->n_peers, requests);
+    struct metrics_now now = {.connections = x->gateway->n_peers};
+    if (x->key && !x->key->metrics)
+        return fault_set(&x->fault, 403, NULL,
+                         "the metrics are of all users: the line of a key that may read them has 'metrics'");
+    for (const struct exchange *y = x->gateway->exchanges; y; y = y->next) {
+        now.requests++;
+        now.queued += y->completion && y->completion->queued;
+    }
+    int r = metrics_put(&x->out, &x->gateway->metrics, &now);
     if (r < 0) return fault_of_error(&x->fault, r);
     exchange_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8");
     return 0;

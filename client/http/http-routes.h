@@ -14,5 +14,8 @@ int route_metrics(struct exchange *x);
 int route_chat(struct exchange *x);
 int route_completions(struct exchange *x);
 int route_tokenize(struct exchange *x);
+int route_detokenize(struct exchange *x);
+int route_infill(struct exchange *x);
+int route_rerank(struct exchange *x);
 int route_messages(struct exchange *x);
 int route_count_tokens(struct exchange *x);

@@ -49,6 +49,10 @@ static int read_word(struct key *key, const char *word)
 {
     int r = key_limits_read(&key->limits, word);
     if (r <= 0) return r;
+    if (strcmp(word, "metrics") == 0) {
+        key->metrics = true;
+        return 0;
+    }
     key->priority = proto_priority_value(word);
     if (key->priority == PROTO_PRIORITY_UNSET)
         return error_say(
@@ -123,6 +127,7 @@ int keys_reload(struct keys *k, const char *path)
         memcpy(old->hash, now->hash, KEY_HASH);
         old->priority = now->priority;
         old->limits = now->limits;
+        old->metrics = now->metrics;
         fresh.list[i] = key_hold(old);
         key_drop(now);
     }

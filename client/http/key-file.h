@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The keys of clients. Each line of the file is "NAME = HASH [WORD]...": HASH is the SHA-256 of the key in hexadecimal
- * digits. A word is the most urgent priority of the key's requests ("interactive" or "batch"; default: any), or a limit
- * (key-limits.h). A key is a random number of 256 bits, so that a fast hash suffices.
+ * digits. A word is the most urgent priority of the key's requests ("interactive" or "batch"; default: any), a limit
+ * (key-limits.h), or "metrics". A key is a random number of 256 bits, so that a fast hash suffices.
  */
 #include "client/http/key-limits.h"
 #include "libcommon/proto.h"
@@ -19,6 +19,7 @@ struct key {
     uint8_t hash[KEY_HASH];
     enum proto_priority priority; /* UNSET: any */
     struct key_limits limits;
+    bool metrics; /* it may read the metrics, which are of all keys */
     struct key_use use;
 };
 

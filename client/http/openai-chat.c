@@ -5,16 +5,29 @@
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
 #include "client/http/openai-json.h"
+#include "client/http/openai-logprobs.h"
 #include "libcommon/error.h"
 #include <string.h>
 
 #define CHUNK "chat.completion.chunk"
 
+static json_t *text_of(const struct proto_text *t)
+{
+    return json_stringn(t->data ? t->data : "", t->len);
+}
+
+/* Releases @delta and @logprobs. */
+static int put_delta_with(struct completion *c, struct buf *out, uint32_t index, json_t *delta, json_t *logprobs,
+                          const char *reason)
+{
+    json_t *choice = json_pack("{s:I, s:o, s:o, s:s?}", "index", (json_int_t)index, "delta", delta, "logprobs",
+                               logprobs, "finish_reason", reason);
+    return openai_put_chunk(c, out, CHUNK, choice, NULL);
+}
+
 static int put_delta(struct completion *c, struct buf *out, uint32_t index, json_t *delta, const char *reason)
 {
-    json_t *choice = json_pack("{s:I, s:o, s:n, s:s?}", "index", (json_int_t)index, "delta", delta, "logprobs",
-                               "finish_reason", reason);
-    return openai_put_chunk(c, out, CHUNK, choice, NULL);
+    return put_delta_with(c, out, index, delta, json_null(), reason);
 }
 
 /* The first chunk of each answer has the role. */
@@ -28,13 +41,14 @@ static int open_chat(struct completion *c, struct buf *out)
 
 static int put_text(struct completion *c, struct buf *out, const struct proto_event *e)
 {
-    const char *key = proto_is_answer(e) ? "content" : "reasoning_content";
-    return put_delta(c, out, e->index, json_pack("{s:s%}", key, e->text.data, e->text.len), NULL);
-}
-
-static json_t *text_of(const struct proto_text *t)
-{
-    return json_stringn(t->data ? t->data : "", t->len);
+    bool answer = proto_is_answer(e);
+    const char *key = answer ? "content" : "reasoning_content";
+    json_t *logprobs = answer ? logprobs_chat(c, logprobs_of_event(e)) : json_null();
+    if (e->text.len == 0 && json_array_size(json_object_get(logprobs, "content")) == 0) {
+        json_decref(logprobs);
+        return 0;
+    }
+    return put_delta_with(c, out, e->index, json_pack("{s:o}", key, text_of(&e->text)), logprobs, NULL);
 }
 
 static int put_call(struct completion *c, struct buf *out, uint32_t index, bool begins)
@@ -73,19 +87,20 @@ static json_t *calls_of(const struct choice *a)
 }
 
 /* As in OpenAI's API, an answer of only calls has no content. */
-static json_t *choice_of(const struct choice *a, uint32_t index)
+static json_t *choice_of(const struct completion *c, const struct choice *a, uint32_t index)
 {
     json_t *thinking = a->thinking.len ? openai_text(&a->thinking) : NULL;
     json_t *content = a->calls.n && !a->text.len ? json_null() : openai_text(&a->text);
-    return json_pack("{s:I, s:{s:s, s:o, s:n, s:o*, s:o*}, s:n, s:s}", "index", (json_int_t)index, "message", "role",
+    json_t *logprobs = logprobs_chat(c, a->logprobs ? json_incref(a->logprobs) : json_array());
+    return json_pack("{s:I, s:{s:s, s:o, s:n, s:o*, s:o*}, s:o, s:s}", "index", (json_int_t)index, "message", "role",
                      "assistant", "content", content, "refusal", "reasoning_content", thinking, "tool_calls",
-                     calls_of(a), "logprobs", "finish_reason", openai_reason(a->reason));
+                     calls_of(a), "logprobs", logprobs, "finish_reason", openai_reason(a->reason));
 }
 
 static int put_whole(struct completion *c, struct buf *out)
 {
     json_t *choices = json_array();
-    for (uint32_t i = 0; i < c->n; i++) json_array_append_new(choices, choice_of(&c->choices[i], i));
+    for (uint32_t i = 0; i < c->n; i++) json_array_append_new(choices, choice_of(c, &c->choices[i], i));
     return reply_put_json(out, openai_object(c, "chat.completion", choices, openai_usage(c)));
 }
 
@@ -138,7 +153,8 @@ static const struct field fields[] = {
     {"think_budget", read_budget, 0},
     {"functions", field_refuse, 0},
     {"function_call", field_refuse, 0},
-    {"top_logprobs", field_refuse, 0},
+    {"logprobs", logprobs_read_wanted, 0},
+    {"top_logprobs", logprobs_read_top, 0},
     {"audio", field_refuse, 0},
     {"web_search_options", field_refuse, 0},
     {"verbosity", field_refuse, 0},
@@ -153,5 +169,6 @@ int route_chat(struct exchange *x)
     int r = openai_read(&c, x, &format, fields);
     if (r == 0 && c->request.gen.n_messages == 0) r = fault_set(&x->fault, 400, "messages", "'messages' is missing");
     if (r == 0) r = tools_check(c, "parallel_tool_calls");
+    if (r == 0) r = logprobs_check(c);
     return r == 0 ? completion_start(c) : r;
 }

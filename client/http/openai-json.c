@@ -16,7 +16,6 @@ const struct field openai_fields[] = {
     {"stream_options", field_stream_options, 0},
     {"prompt_cache_key", field_text, AT(salt)},
     {"response_format", field_format, 0},
-    {"logprobs", field_refuse, 0},
     {"user", field_ignore, 0},
     {"safety_identifier", field_ignore, 0},
     {"prompt_cache_retention", field_ignore, 0},

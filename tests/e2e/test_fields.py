@@ -8,7 +8,7 @@ IMAGE = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]
 
 @pytest.mark.parametrize("name,value", [
     ("functions", [{}]), ("function_call", "auto"), ("reasoning_effort", "low"), ("tool_choice", "required"), ("tool_choice", "named"),
-    ("logprobs", True), ("top_logprobs", 3), ("audio", {"voice": "x"}), ("modalities", ["text", "audio"]), ("verbosity", "low"),
+    ("audio", {"voice": "x"}), ("modalities", ["text", "audio"]), ("verbosity", "low"),
     ("web_search_options", {"x": 1}), ("temprature", 1)])
 def test_refused(gateway, name, value):
     gateway.chat(**{name: value}).error(400, f"'{name}'", name)

@@ -144,3 +144,10 @@ def test_words_that_are_refused(keyed, words, says):
     keyed.path.write_text(f"ada = {keyed.lines['ada']} {words}\n")
     r = subprocess.run([HOB_HTTP, "--keys", keyed.path, "--listen", "127.0.0.1:0"], env=keyed.home.env, capture_output=True, text=True, timeout=60)
     assert r.returncode == 1 and says in r.stderr and "ada" in r.stderr, r.stderr
+
+
+def test_the_metrics_are_of_all_keys(keyed):
+    """So that a key does not learn what another one does, only those that are named may read them."""
+    keyed.write(ada="", bob="running=9 metrics")
+    keyed.g.get("/metrics", {"Authorization": f"Bearer {keyed.keys['ada']}"}).error(403, "metrics")
+    assert b"hob_http_queued" in keyed.g.get("/metrics", {"Authorization": f"Bearer {keyed.keys['bob']}"}).body

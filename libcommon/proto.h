@@ -155,13 +155,12 @@ struct proto_generate {
     bool wait;                 /* for a session that is busy, in the queue; without: EBUSY */
     enum proto_context context;
     enum proto_priority priority;
-    struct proto_text salt; /* narrows the namespace in which a cached prefix is found; len 0: none */
-    int64_t max_tokens;     /* -1: the daemon's default */
-    uint32_t n;             /* answers; 0 is 1 */
-    bool detach;            /* continues after the end of its connection; the session stores the answer */
-    bool ignore_eos;
-    bool logprobs;        /* text events carry ids and logprobs */
-    int64_t top_logprobs; /* they also carry top, with so many likely tokens; -1: no */
+    struct proto_text salt;    /* narrows the namespace in which a cached prefix is found; len 0: none */
+    int64_t max_tokens;        /* -1: the daemon's default */
+    uint32_t n;                /* answers; 0 is 1 */
+    bool detach;               /* continues after the end of its connection; the session stores the answer */
+    bool ignore_eos, logprobs; /* logprobs: text events carry ids and logprobs */
+    int64_t top_logprobs;      /* they also carry top, with so many likely tokens; -1: no */
     struct proto_sampling sampling;
     struct proto_bias *biases; /* [n_biases], owned */
     size_t n_biases;
@@ -263,9 +262,8 @@ struct proto_event {
     const char *channel; /* static: "answer", "thinking", "other"; NULL is written as "answer" */
     int32_t *ids;        /* [n_ids], owned; also of tokens */
     float *logprobs;     /* [n_ids] or NULL, owned */
-    size_t n_ids;
-    struct proto_token *top; /* [n_top], owned: the sampled token, then the most likely ones */
-    size_t n_top;
+    size_t n_ids, n_top;
+    struct proto_token *top;     /* [n_top], owned: the sampled token, then the most likely ones */
     struct proto_call_part part; /* tool_call */
     /* done */
     enum proto_reason reason;
@@ -281,9 +279,9 @@ struct proto_event {
     struct proto_text message;
     /* status: a JSON object as text, so that the client prints it without knowing it */
     struct proto_text status;
-    /* sessions: a JSON array of objects (list), or one object (show), as text too */
-    struct proto_text sessions;
-    struct proto_text next; /* of a list: 'after' of the request for the next page; len 0: this is the last page */
+    /* sessions: a JSON array of objects (list), or one object (show), as text too; next: of a list, 'after' of the
+     * request for the next page; len 0: this is the last page */
+    struct proto_text sessions, next;
 };
 
 /* All values are unset. */

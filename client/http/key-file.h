@@ -33,7 +33,7 @@ struct keys {
 int keys_read(struct keys *k, const char *path);
 void keys_fini(struct keys *k);
 
-/* Read the file again. A key with a known name keeps its use, and requests of a key that is gone keep that key. On
+/* Read the file again. A key with a known name keeps its use, and requests of a key that was removed keep that key. On
  * failure, as of keys_read, *k is unchanged. */
 int keys_reload(struct keys *k, const char *path);
 

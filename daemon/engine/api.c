@@ -70,7 +70,7 @@ bool engine_serves(uid_t uid)
 
 int engine_named_user(struct engine *e, uid_t gateway, const struct proto_text *name, uid_t *out)
 {
-    return named_users_number(e->core.named_users, gateway, name, out);
+    return named_users_number(e->core.mail.named_users, gateway, name, out);
 }
 
 /* @detached: also a request that was to continue without its peer. */

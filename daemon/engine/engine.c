@@ -268,7 +268,7 @@ int engine_new(struct engine **out, const struct engine_config *c)
     plan_init(&e->core.plan, c->parallel, c->batch_tokens);
     pthread_mutex_init(&e->core.own, NULL);
     int r = mailbox_init(&e->core.mail);
-    if (r == 0) r = named_users_new(&e->core.named_users, c->state_dir);
+    if (r == 0) r = named_users_new(&e->core.mail.named_users, c->state_dir);
     if (r == 0) r = start_thread(e);
     if (r < 0) {
         engine_free(e);
@@ -297,7 +297,7 @@ struct engine *engine_close(struct engine *e, uint64_t flush_usec)
     configure_fini(e);
     status_fini(e);
     mailbox_fini(m);
-    named_users_free(e->core.named_users);
+    named_users_free(e->core.mail.named_users);
     pthread_mutex_destroy(&e->core.own);
     free(e->verify.why);
     free(e);

@@ -95,7 +95,7 @@ static void add_energy(json_t *o, const struct status_snapshot *s)
 static void add_uid(json_t *u, const struct status_snapshot *s, uid_t uid)
 {
     char name[PROTO_USER_MAX + 1];
-    bool named = named_users_find(s->engine->core.named_users, uid, &uid, name);
+    bool named = named_users_find(s->engine->core.mail.named_users, uid, &uid, name);
     set_int(u, "uid", uid);
     if (named) set_str(u, "user", name);
 }

@@ -13,7 +13,6 @@
 #include "daemon/request/rates.h"
 #include "daemon/sequence/sequence.h"
 
-struct named_users;
 struct session_store;
 struct step_scratch;
 
@@ -31,8 +30,7 @@ struct session_times {
 struct core {
     struct engine_config config; /* as configured last */
     struct mailbox mail;
-    struct named_users *named_users; /* has a lock of its own */
-    pthread_mutex_t own;             /* of everything below; taken before mail.lock */
+    pthread_mutex_t own; /* of everything below; taken before mail.lock */
 
     struct loaded model;
     struct kv_cache cache;

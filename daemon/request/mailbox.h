@@ -9,6 +9,7 @@
 #include "daemon/request/event-queue.h"
 #include "daemon/request/user.h"
 
+struct named_users;
 struct request;
 
 struct request_list {
@@ -34,8 +35,9 @@ struct mailbox {
     struct request_list inbox;  /* submitted, not taken yet */
     struct job_returns returns; /* of the jobs of the engine's thread */
     struct users users;
-    uint32_t load;     /* requests without their last event */
-    uint32_t detached; /* of these, those that go on without their peer */
+    struct named_users *named_users; /* owned by the engine; has a lock of its own */
+    uint32_t load;                   /* requests without their last event */
+    uint32_t detached;               /* of these, those that go on without their peer */
     struct paused_conn *paused;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/command/serve-sandbox.h"
+#include "daemon/io/sandbox-calls.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
 #include <stdlib.h>
@@ -41,7 +42,7 @@ void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const 
     };
     _Static_assert(sizeof(paths) == sizeof(x->paths), "one entry for each path");
     memcpy(x->paths, paths, sizeof(paths));
-    x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = sizeof(paths) / sizeof(*paths)};
+    x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = sizeof(paths) / sizeof(*paths), .calls = sandbox_calls};
     make_dirs(e, x->config);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 /* The files that the sandbox of serve leaves open: each file that hobd opens after the start. */
 #include "daemon/io/listener.h"
-#include "daemon/io/sandbox.h"
+#include "libcommon/sandbox.h"
 #include "daemon/serve-config.h"
 
 struct serve_sandbox {

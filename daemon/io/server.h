@@ -4,7 +4,7 @@
  */
 #include "daemon/engine/engine.h"
 #include "daemon/io/listener.h"
-#include "daemon/io/sandbox.h"
+#include "libcommon/sandbox.h"
 #include <stdint.h>
 
 /* Names of settings, separated by commas; NULL: none. The caller of reload frees them. */

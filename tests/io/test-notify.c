@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The messages to a service manager, byte for byte, also out of the sandbox. */
 #include "daemon/io/notify.h"
-#include "daemon/io/sandbox.h"
+#include "daemon/io/sandbox-calls.h"
+#include "libcommon/sandbox.h"
 #include "tests/support/folder.h"
 #include <errno.h>
 #include <setjmp.h>

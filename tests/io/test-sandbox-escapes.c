@@ -4,7 +4,8 @@
  * children, with the filter of calls alone, with it and landlock's first version, and with it and all that landlock
  * has.
  */
-#include "daemon/io/sandbox.h"
+#include "daemon/io/sandbox-calls.h"
+#include "libcommon/sandbox.h"
 #include "tests/io/child.h"
 #include "tests/support/folder.h"
 #include <fcntl.h>

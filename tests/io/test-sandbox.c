@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a process in the sandbox can do, and what it is refused: each case enters the sandbox in a child. */
-#include "daemon/io/sandbox.h"
+#include "daemon/io/sandbox-calls.h"
+#include "libcommon/sandbox.h"
 #include "tests/io/child.h"
 #include "tests/support/folder.h"
 #include <fcntl.h>

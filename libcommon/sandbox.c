@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/io/sandbox.h"
+#include "libcommon/sandbox.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -145,5 +145,5 @@ void sandbox_enter(const struct sandbox *c)
         return;
     }
     tell(sandbox_files(c), "files");
-    tell(sandbox_calls(), "system calls");
+    tell(c->calls(), "system calls");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The sandbox limits the damage when a prompt or a model file takes over the daemon. The process reaches the files
+ * The sandbox limits the damage when input takes over a process (a prompt or a model file the daemon, a request the
+ * gateway). The process reaches the files
  * named here (landlock, https://docs.kernel.org/userspace-api/landlock.html) and no network, program or process of
  * others (seccomp, https://docs.kernel.org/userspace-api/seccomp_filter.html). A process cannot leave its sandbox, and
  * its later threads inherit it.
@@ -24,12 +25,13 @@ struct sandbox_path {
 struct sandbox {
     const struct sandbox_path *paths; /* in addition to the system's: libraries, time zones, /proc, /sys */
     size_t n_paths;
+    int (*calls)(void); /* the second half: loads the filter of this program; as sandbox_load */
 };
 
 /*
  * Put this process, which still has one thread, into the sandbox. A part that this kernel does not have is left out and
  * logged at debug level; a part that fails is logged as a warning. Does nothing in a build with sanitizers, which need
- * more calls than hobd.
+ * more calls.
  */
 void sandbox_enter(const struct sandbox *c);
 
@@ -40,4 +42,8 @@ void sandbox_enter(const struct sandbox *c);
 int sandbox_files(const struct sandbox *c);
 /* The same with the rules of a kernel whose landlock has version @newest, for tests. */
 int sandbox_files_abi(const struct sandbox *c, long newest);
-int sandbox_calls(void);
+
+struct sock_filter;
+
+/* Load the @n rules (sandbox-rules.h) of @program, whose name begins the message when a call ends the process. */
+int sandbox_load(const char *program, const struct sock_filter *rules, size_t n);

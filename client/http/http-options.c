@@ -19,6 +19,7 @@ static const char help[] = "hob-http [OPTION]…      serve the APIs of OpenAI a
                            "      --max-body SIZE         maximum size of a request (default: 16M)\n"
                            "      --max-connections N     maximum number of connections (default: 1024)\n"
                            "      --request-timeout TIME  time limit for a request to arrive (default: 60s)\n"
+                           "      --confine YES|NO        enter the sandbox (default: yes)\n"
                            "  -v, --verbose               also log each request\n"
                            "  -h, --help                  print this help\n"
                            "      --version               print the version\n"
@@ -66,6 +67,11 @@ static int read_option(struct http_options *o, int c)
         return parse_u64(optarg, 1, 100000, &o->max_connections);
     case 't':
         return parse_time(optarg, &o->request_timeout_usec);
+    case 'C':
+        o->no_sandbox = strcmp(optarg, "no") == 0;
+        return o->no_sandbox || strcmp(optarg, "yes") == 0
+                   ? 0
+                   : error_say(-EINVAL, "--confine: '%s' is not yes or no", optarg);
     case 'v':
         o->verbose = true;
         return 0;
@@ -87,6 +93,7 @@ int http_options_parse(struct http_options *o, int argc, char **argv)
         {"max-body", 1, NULL, 'b'},
         {"max-connections", 1, NULL, 'c'},
         {"request-timeout", 1, NULL, 't'},
+        {"confine", 1, NULL, 'C'},
         {"verbose", 0, NULL, 'v'},
         {"help", 0, NULL, 'h'},
         {"version", 0, NULL, 'V'},

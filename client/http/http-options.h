@@ -19,6 +19,7 @@ struct http_options {
     uint64_t max_connections;
     uint64_t request_timeout_usec; /* for a whole request to arrive; also an idle connection ends after it */
     bool verbose;
+    bool no_sandbox; /* --confine no */
 };
 
 /* 0; -EINVAL: wrong usage; -ENOMEM; sets the error message. Call http_options_fini in any case. */

@@ -4,6 +4,7 @@
 #include "client/exit-status.h"
 #include "client/http/gateway.h"
 #include "client/http/http-listen.h"
+#include "client/http/http-sandbox.h"
 #include "client/http/http-server.h"
 #include "client/output.h"
 #include "libcommon/cleanup.h"
@@ -98,6 +99,14 @@ static int add_signals(struct gateway *g)
     return r < 0 ? r : sd_event_add_signal(event, NULL, SIGINT, NULL, NULL);
 }
 
+static void enter_sandbox(const struct http_options *o)
+{
+    _cleanup_(freep) char *keys = NULL;
+    int r = keys_path(o, &keys);
+    if (r < 0) log_debug("%s", error_text(r));
+    http_sandbox_enter(keys);
+}
+
 static int serve_loop(struct gateway *g, struct listeners *l)
 {
     int r = add_signals(g);
@@ -105,6 +114,7 @@ static int serve_loop(struct gateway *g, struct listeners *l)
     r = listeners_open(l, g->options, g->keys.n > 0);
     if (r == 0) r = http_server_init(g, l);
     if (r < 0) return r;
+    if (!g->options->no_sandbox) enter_sandbox(g->options);
     sd_notify(0, "READY=1");
     r = sd_event_loop(g->event);
     sd_notify(0, "STOPPING=1");

@@ -249,7 +249,7 @@ _hob-http() {
     esac
     case ${#words[@]}:${words[1]}:$cur in
     *:-*)
-        _hob_offer --listen --socket --keys --max-body --max-connections --request-timeout --verbose --help --version
+        _hob_offer --listen --socket --keys --max-body --max-connections --request-timeout --confine --verbose --help --version
         ;;
     2:*) _hob_offer key ;;
     3:key:*) _hob_offer add ;;

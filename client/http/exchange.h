@@ -25,7 +25,7 @@ enum api { API_OPENAI, API_ANTHROPIC };
 struct http_route {
     const char *method, *path;
     enum api api;
-    bool open; /* needs no key */
+    bool open; /* needs no key, and the pages of other sites may request it */
     /* The request is complete. 0: the response has begun, or an event will begin it; else negative with x->fault. */
     int (*handle)(struct exchange *x);
 };

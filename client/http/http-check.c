@@ -43,14 +43,31 @@ static int check_framing(struct MHD_Connection *c, uint64_t max_body, struct fau
 
 /* A page in a browser can make its own name mean 127.0.0.1 (DNS rebinding). Then its requests have that name as Host. A
  * client with a key needs no such protection. */
-static int check_host(struct MHD_Connection *c, struct fault *fault)
+static int check_host(const struct http_options *o, struct MHD_Connection *c, struct fault *fault)
 {
     const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
     if (!host || !*host) return 0; /* HTTP/1.0; libmicrohttpd refuses a later version without Host */
     size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
     if ((n == 9 && strncasecmp(host, "localhost", n) == 0) || (n == 5 && strncmp(host, "[::1]", n) == 0)) return 0;
     if (strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == n) return 0;
-    return fault_set(fault, 403, NULL, "without keys the only valid host names are localhost, 127.0.0.1 and [::1]");
+    for (size_t i = 0; i < o->n_hosts; i++)
+        if (strlen(o->hosts[i]) == n && strncasecmp(host, o->hosts[i], n) == 0) return 0;
+    return fault_set(fault, 403, NULL,
+                     "without keys the only valid host names are localhost, 127.0.0.1, [::1] and those of --host");
+}
+
+/* A page of another site may send requests whose response it cannot read. A browser names the page's origin in Origin,
+ * except for a plain GET, where Sec-Fetch-Site has the relation of the two sites. Another port is another origin. Other
+ * clients send neither of them. */
+static int check_origin(struct MHD_Connection *c, struct fault *fault)
+{
+    const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
+    const char *host = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    const char *site = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Sec-Fetch-Site");
+    const char *name = origin ? strstr(origin, "://") : NULL;
+    bool other = site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
+    if (origin && (!name || !host || strcasecmp(name + 3, host) != 0)) other = true;
+    return other ? fault_set(fault, 403, NULL, "without keys, pages of other origins have no access") : 0;
 }
 
 /* A page of another site may send a form, but JSON only if the server permits it, and this one does not. */
@@ -82,7 +99,8 @@ int check_header(struct gateway *g, struct MHD_Connection *c, const struct http_
     int r = check_framing(c, g->options->max_body, f);
     if (r < 0) return r;
     if (!route || f->status) return -EINVAL;
-    if (g->keys.n == 0) r = check_host(c, f);
+    if (g->keys.n == 0) r = check_host(g->options, c, f);
+    if (r == 0 && g->keys.n == 0 && !route->open) r = check_origin(c, f);
     if (r == 0 && g->keys.n > 0 && !route->open) r = check_key(&g->keys, c, key, f);
     if (r == 0 && strcmp(route->method, "POST") == 0) r = check_type(c, f);
     return r;

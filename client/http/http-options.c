@@ -16,6 +16,8 @@ static const char help[] = "hob-http [OPTION]…      serve the APIs of OpenAI a
                            "                              model's name (default: the sockets of all models)\n"
                            "  -k, --keys FILE             keys of clients (default: hob/keys in the\n"
                            "                              configuration directory, if it exists)\n"
+                           "      --host NAME             without keys: another valid name of this host in\n"
+                           "                              requests; repeatable\n"
                            "      --max-body SIZE         maximum size of a request (default: 16M)\n"
                            "      --max-connections N     maximum number of connections (default: 1024)\n"
                            "      --request-timeout TIME  time limit for a request to arrive (default: 60s)\n"
@@ -61,6 +63,8 @@ static int read_option(struct http_options *o, int c)
     case 'k':
         o->keys = optarg;
         return 0;
+    case 'H':
+        return add(&o->hosts, &o->n_hosts, optarg);
     case 'b':
         return parse_size(optarg, &o->max_body);
     case 'c':
@@ -90,6 +94,7 @@ int http_options_parse(struct http_options *o, int argc, char **argv)
         {"listen", 1, NULL, 'l'},
         {"socket", 1, NULL, 's'},
         {"keys", 1, NULL, 'k'},
+        {"host", 1, NULL, 'H'},
         {"max-body", 1, NULL, 'b'},
         {"max-connections", 1, NULL, 'c'},
         {"request-timeout", 1, NULL, 't'},
@@ -115,5 +120,6 @@ void http_options_fini(struct http_options *o)
 {
     free(o->listen);
     free(o->sockets);
+    free(o->hosts);
     *o = (struct http_options){0};
 }

@@ -13,6 +13,8 @@ struct http_options {
     size_t n_listen;
     const char **sockets; /* [n_sockets], owned; the texts are the caller's */
     size_t n_sockets;
+    const char **hosts; /* [n_hosts], owned; the texts are the caller's */
+    size_t n_hosts;
     const char *keys;     /* file; NULL: the default place, if it exists */
     const char *key_name; /* of HTTP_KEY_ADD */
     uint64_t max_body;    /* bytes */

@@ -242,14 +242,15 @@ _hob-http() {
     local words cur prefix before='' option
     COMPREPLY=()
     _hob_words
-    _hob_option "-l --listen -s --socket -k --keys --max-body --max-connections --request-timeout"
+    _hob_option "-l --listen -s --socket -k --keys --host --max-body --max-connections --request-timeout"
     case $option in
     -s | --socket | -k | --keys) _hob_files; return ;;
     ?*) return ;;
     esac
     case ${#words[@]}:${words[1]}:$cur in
     *:-*)
-        _hob_offer --listen --socket --keys --max-body --max-connections --request-timeout --confine --verbose --help --version
+        _hob_offer --listen --socket --keys --host --max-body --max-connections --request-timeout --confine --verbose \
+            --help --version
         ;;
     2:*) _hob_offer key ;;
     3:key:*) _hob_offer add ;;

@@ -21,6 +21,12 @@ static const struct http_route routes[] = {
     {"POST", "/tokenize", API_OPENAI, false, route_tokenize},
     {"POST", "/v1/messages", API_ANTHROPIC, false, route_messages},
     {"POST", "/v1/messages/count_tokens", API_ANTHROPIC, false, route_count_tokens},
+    {"GET", "/hob/status", API_OPENAI, false, route_status},
+    {"GET", "/hob/sessions", API_OPENAI, false, route_sessions},
+    {"GET", "/hob/session", API_OPENAI, false, route_session},
+    {"POST", "/hob/session/fork", API_OPENAI, false, route_session_fork},
+    {"POST", "/hob/session/rename", API_OPENAI, false, route_session_rename},
+    {"POST", "/hob/session/remove", API_OPENAI, false, route_session_remove},
 };
 
 enum { ROUTES = sizeof(routes) / sizeof(*routes) };

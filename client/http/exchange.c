@@ -133,6 +133,11 @@ static enum MHD_Result queue(struct exchange *x)
     MHD_add_response_header(m, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(m, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(m, "Cross-Origin-Resource-Policy", "same-origin");
+    if (x->policy) {
+        MHD_add_response_header(m, "Content-Security-Policy", x->policy);
+        MHD_add_response_header(m, "Cross-Origin-Opener-Policy", "same-origin");
+        MHD_add_response_header(m, "Referrer-Policy", "no-referrer");
+    }
     if (x->status == 401) MHD_add_response_header(m, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (x->status == 405) MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, x->route ? x->route->method : "GET, POST");
     if (x->status == 429 || x->status == 503) {

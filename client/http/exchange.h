@@ -45,11 +45,12 @@ struct exchange {
     size_t taken;   /* bytes of @out that the client's connection has taken */
     int status;     /* 0: the response has not begun */
     const char *content_type;
-    bool stream;       /* the response is an event stream */
-    bool ended;        /* nothing more is added to @out */
-    bool queued;       /* libmicrohttpd has the response */
-    bool suspended;    /* the connection waits for exchange_wake */
-    bool disconnected; /* the client has closed the connection */
+    const char *policy; /* Content-Security-Policy; NULL: none */
+    bool stream;        /* the response is an event stream */
+    bool ended;         /* nothing more is added to @out */
+    bool queued;        /* libmicrohttpd has the response */
+    bool suspended;     /* the connection waits for exchange_wake */
+    bool disconnected;  /* the client has closed the connection */
     sd_event_source *hangup;
     uint64_t begun_usec, moved_usec; /* start; last time at which a byte was added or taken */
 };

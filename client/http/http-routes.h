@@ -19,6 +19,7 @@ int route_infill(struct exchange *x);
 int route_rerank(struct exchange *x);
 int route_messages(struct exchange *x);
 int route_count_tokens(struct exchange *x);
+int route_page(struct exchange *x);
 int route_status(struct exchange *x);
 int route_sessions(struct exchange *x);
 int route_session(struct exchange *x);

@@ -6,7 +6,7 @@ set -eu
 echo '#include "client/http/page-files.h"'
 for file; do
     name=page_$(basename "$file" | tr .- __)
-    echo "const unsigned char $name[] = {"
+    echo "const unsigned char ${name}[] = {"
     od -An -v -tu1 "$file" | sed 's/\([0-9]\{1,3\}\)/\1,/g'
     echo "};"
     echo "const size_t ${name}_len = sizeof($name);"

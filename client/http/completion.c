@@ -249,9 +249,11 @@ static void on_upstream(void *ctx, struct proto_event *e, int r)
         if (r < 0) fail(c, r);
         return;
     }
-    if (r == -ECONNRESET && again(c)) return;
     fault_set(&x->fault, 503, NULL, "%s", error_text(r));
-    exchange_fail(x);
+    if (r == -ECONNRESET && again(c))
+        x->fault = (struct fault){0};
+    else
+        exchange_fail(x);
 }
 
 static int connect_daemon(struct completion *c)

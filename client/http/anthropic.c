@@ -191,11 +191,28 @@ static int read_thinking(struct completion *c, const struct field *f, const json
     return field_wrong(c, f, "of the type enabled if it has 'budget_tokens', an integer, 0 or more");
 }
 
+/* The schema of the answer. "effort" is a hint without a meaning for a template. */
+static int read_output(struct completion *c, const struct field *f, const json_t *v)
+{
+    static const char *const known[] = {"format", "effort", NULL}, *const known_format[] = {"type", "schema", NULL};
+    const json_t *form = json_object_get(v, "format"), *type = json_object_get(form, "type");
+    int r = chat_check_members(c, v, known, f->name);
+    if (r == 0) r = chat_check_members(c, form, known_format, f->name);
+    if (r < 0) return r;
+    if (!json_is_object(v)) return field_wrong(c, f, "an object");
+    if (!form || json_is_null(form)) return 0;
+    if (!json_is_string(type) || strcmp(json_string_value(type), "json_schema") != 0 ||
+        !json_object_get(form, "schema"))
+        return field_wrong(c, f, "an object whose 'format' has the type json_schema and a 'schema'");
+    return field_set_schema(c, json_object_get(form, "schema"));
+}
+
 static const struct field fields[] = {
     {"messages", chat_read_anthropic, 0},
     {"system", field_ignore, 0}, /* read before the messages */
     {"stop_sequences", field_stop, 0},
     {"thinking", read_thinking, 0},
+    {"output_config", read_output, 0},
     {"tools", tools_read_anthropic, 0},
     {"tool_choice", tool_choice_read_anthropic, 0},
     {"mcp_servers", field_refuse, 0},

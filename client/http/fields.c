@@ -151,6 +151,11 @@ static int set_constraint(struct completion *c, enum proto_constraint_type type,
     return 0;
 }
 
+int field_set_schema(struct completion *c, const json_t *schema)
+{
+    return set_constraint(c, PROTO_CONSTRAINT_SCHEMA, json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY));
+}
+
 int field_format(struct completion *c, const struct field *f, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
@@ -161,7 +166,7 @@ int field_format(struct completion *c, const struct field *f, const json_t *v)
     if (!type || strcmp(type, "json_schema") != 0)
         return field_wrong(c, f, "an object of the type text, json_object or json_schema");
     if (!schema) return field_wrong(c, f, "an object with json_schema.schema");
-    return set_constraint(c, PROTO_CONSTRAINT_SCHEMA, json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY));
+    return field_set_schema(c, schema);
 }
 
 int field_stream_options(struct completion *c, const struct field *f, const json_t *v)

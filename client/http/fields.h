@@ -30,6 +30,7 @@ int field_text(struct completion *c, const struct field *f, const json_t *v);   
 int field_stop(struct completion *c, const struct field *f, const json_t *v);       /* a string or a list of them */
 int field_logit_bias(struct completion *c, const struct field *f, const json_t *v); /* {"TOKEN": BIAS} */
 int field_format(struct completion *c, const struct field *f, const json_t *v);     /* response_format */
+int field_set_schema(struct completion *c, const json_t *schema);                   /* of the whole answer */
 int field_stream_options(struct completion *c, const struct field *f, const json_t *v);
 int field_n(struct completion *c, const struct field *f, const json_t *v);
 

@@ -50,6 +50,8 @@ def test_count_tokens(gateway, shared):
     ({"thinking": {"type": "disabled", "budget_tokens": 5}}, "'thinking'"), ({"thinking": {"type": "enabled", "display": "omitted"}}, "'display'"),
     ({"tools": [{"name": "f"}]}, "tools[0]"), ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "'bash_20250124'"),
     ({"tools": [{"name": "f", "input_schema": {}, "defer_loading": True}]}, "'defer_loading'"), ({"n": 2}, "'n'"),
+    ({"output_config": {"format": {"type": "text"}}}, "'output_config'"), ({"output_config": {"other": 1}}, "'other'"), ({"output_config": 5}, "'output_config'"),
+    ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "strin"}}}}, "/type"),
     ({"tool_choice": {"type": "any"}}, "'tools' is missing"), ({"tool_choice": "auto"}, "'tool_choice'"), ({"tool_choice": {"type": "tool"}}, "name"),
     ({"messages": [{"role": "system", "content": "x"}]}, "role"), ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'image'"),
     ({"system": 5}, "system"), ({"stop_sequences": [""]}, "'stop_sequences'")])

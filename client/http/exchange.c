@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 enum {
     OUT_MAX = 64 << 10, /* bytes of a stream that the client has not taken; then the daemon's answer pauses */
     OUT_LOW = 16 << 10, /* the answer continues */
     BLOCK = 1 << 10,    /* libmicrohttpd allocates one for each stream */
     PING_USEC = 10 * 1000000,
-    STALL_USEC = 600 * 1000000,
+    STALL_RATIO = 10, /* of the time for which a client may take nothing of a response, to that for a request */
 };
 
 struct exchange *exchange_new(struct gateway *g, struct MHD_Connection *c, const struct http_route *route)
@@ -138,6 +139,7 @@ static enum MHD_Result queue(struct exchange *x)
         MHD_add_response_header(m, "Cross-Origin-Opener-Policy", "same-origin");
         MHD_add_response_header(m, "Referrer-Policy", "no-referrer");
     }
+    if (x->fault.close) MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close");
     if (x->status == 401) MHD_add_response_header(m, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (x->status == 405) MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, x->route ? x->route->method : "GET, POST");
     if (x->status == 429 || x->status == 503) {
@@ -210,16 +212,24 @@ void exchange_fail(struct exchange *x)
     exchange_reply(x, x->fault.status, "application/json");
 }
 
+/* libmicrohttpd finds the end of the connection and closes it. */
+static void shut(struct exchange *x)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info) shutdown(info->connect_fd, SHUT_RDWR);
+}
+
 void exchange_tick(struct exchange *x, uint64_t now)
 {
     uint64_t silent = now > x->moved_usec ? now - x->moved_usec : 0;
-    if (x->disconnected || x->ended || !x->completion) return;
-    if (x->out.len > x->taken) {
-        if (silent < STALL_USEC) return;
+    if (x->disconnected) return;
+    if (x->ended || x->out.len > x->taken) {
+        if (silent / STALL_RATIO < x->gateway->options->request_timeout_usec) return;
         x->disconnected = true;
         x->upstream = upstream_close(x->upstream);
+        shut(x);
         wake(x);
-    } else if (silent > PING_USEC) {
+    } else if (silent > PING_USEC && x->completion) {
         completion_ping(x->completion);
     }
 }

@@ -84,5 +84,5 @@ void exchange_more(struct exchange *x, bool end);
 /* Answer with x->fault: as an error response, or as the last event of a stream that has begun. */
 void exchange_fail(struct exchange *x);
 
-/* Once a second: ping silent streams, end those whose client takes nothing. */
+/* Once a second: ping silent streams, end connections whose client takes nothing of its response. */
 void exchange_tick(struct exchange *x, uint64_t now);

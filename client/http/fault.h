@@ -7,6 +7,7 @@ enum { FAULT_PARAM_MAX = 64, FAULT_MESSAGE_MAX = 512 };
 
 struct fault {
     int status;                  /* of HTTP; 0: no error */
+    bool close;                  /* the rest of the request is not read, and the connection ends */
     const char *code;            /* static: a name for programs, such as "context_length_exceeded"; NULL: none */
     unsigned retry_s;            /* of a temporary one: seconds until the client should try again; 0: 1 */
     char param[FAULT_PARAM_MAX]; /* the field of the request; "": none */

@@ -13,10 +13,12 @@ struct gateway {
     const struct http_options *options; /* not owned */
     sd_event *event;                    /* not owned */
     struct MHD_Daemon *http;            /* owned by http-server.c */
+    sd_event_source *more;              /* enabled: libmicrohttpd has more to do at once */
     struct keys keys;
     struct http_metrics metrics;
     struct exchange *exchanges; /* list of the requests in progress */
     struct peer *peers;         /* list of the connections */
     unsigned n_peers;
-    bool resumed; /* libmicrohttpd has connections that are to continue */
+    uint64_t received; /* bytes of bodies */
+    bool resumed;      /* libmicrohttpd has connections that are to continue */
 };

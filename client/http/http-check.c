@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/http-check.h"
+#include "client/http/raw-header.h"
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+enum { DROP_RATIO = 4 };
+
 struct framing {
-    unsigned lengths, encodings;
+    unsigned lengths, encodings, hosts;
     bool malformed; /* a field's name or value has characters that no field may have */
 };
 
@@ -20,25 +23,37 @@ static enum MHD_Result on_field(void *ctx, enum MHD_ValueKind kind, const char *
     f->malformed |= name_len == 0;
     f->lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
     f->encodings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    f->hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
     return MHD_YES;
 }
 
 /* RFC 9112, section 6.3: a proxy in front and this server must agree about the end of the body. */
-static int check_framing(struct MHD_Connection *c, uint64_t max_body, struct fault *fault)
+static int check_fields(struct MHD_Connection *c, const char *version, struct fault *fault)
 {
     struct framing f = {0};
     MHD_get_connection_values_n(c, MHD_HEADER_KIND, on_field, &f);
     if (f.malformed) return fault_set(fault, 400, NULL, "a field of the header has invalid characters");
     if (f.lengths + f.encodings > 1)
         return fault_set(fault, 400, NULL, "more than one Content-Length or Transfer-Encoding");
+    if (f.hosts > 1) return fault_set(fault, 400, NULL, "more than one Host");
     const char *encoding = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING);
-    const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (encoding && strcasecmp(encoding, "chunked") != 0)
         return fault_set(fault, 501, NULL, "the only supported Transfer-Encoding is chunked");
-    if (length && strtoull(length, NULL, 10) > max_body)
-        return fault_set(fault, 413, NULL, "the body of the request is longer than %llu bytes",
-                         (unsigned long long)max_body);
+    if (encoding && strcmp(version, "HTTP/1.0") == 0)
+        return fault_set(fault, 400, NULL, "HTTP/1.0 has no Transfer-Encoding");
     return 0;
+}
+
+/* A body that is not much too long is read and dropped: a client that only sends would not see a response before the
+ * connection's end. */
+static int check_length(struct MHD_Connection *c, uint64_t max_body, struct fault *fault)
+{
+    const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    uint64_t n = length ? strtoull(length, NULL, 10) : 0;
+    if (n <= max_body) return 0;
+    fault_set(fault, 413, NULL, "the body of the request is longer than %llu bytes", (unsigned long long)max_body);
+    fault->close = n / DROP_RATIO > max_body;
+    return -EFBIG;
 }
 
 /* A page in a browser can make its own name mean 127.0.0.1 (DNS rebinding). Then its requests have that name as Host. A
@@ -93,10 +108,18 @@ static int check_key(const struct keys *keys, struct MHD_Connection *c, struct k
     return -EINVAL;
 }
 
+int check_framing(struct MHD_Connection *c, const char *method, const char *version, struct fault *f)
+{
+    int r = raw_header_check(c, method, version, f);
+    if (r == 0) r = check_fields(c, version, f);
+    if (r < 0) f->close = true;
+    return r;
+}
+
 int check_header(struct gateway *g, struct MHD_Connection *c, const struct http_route *route, struct key **key,
                  struct fault *f)
 {
-    int r = check_framing(c, g->options->max_body, f);
+    int r = check_length(c, g->options->max_body, f);
     if (r < 0) return r;
     if (!route || f->status) return -EINVAL;
     if (g->keys.n == 0) r = check_host(g->options, c, f);

@@ -25,9 +25,11 @@ enum {
 struct peer {
     struct gateway *gateway;
     struct peer *next, **link; /* in gateway.peers */
-    int fd;                    /* owned by libmicrohttpd */
-    bool busy;                 /* its request is complete and not answered yet */
-    uint64_t since_usec;       /* start of the connection, or end of its last response */
+    struct MHD_Connection *connection;
+    int fd;              /* owned by libmicrohttpd */
+    bool expired;        /* its request did not arrive in time */
+    bool busy;           /* its request is complete and not answered yet */
+    uint64_t since_usec; /* start of the connection, or end of its last response */
 };
 
 static void on_connection(void *ctx, struct MHD_Connection *c, void **slot, enum MHD_ConnectionNotificationCode code)
@@ -37,7 +39,8 @@ static void on_connection(void *ctx, struct MHD_Connection *c, void **slot, enum
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         p = calloc(1, sizeof(*p));
         if (!p) return; /* on_request closes the connection */
-        *p = (struct peer){.gateway = g, .next = g->peers, .link = &g->peers, .since_usec = clock_now_usec()};
+        *p = (struct peer){
+            .gateway = g, .connection = c, .next = g->peers, .link = &g->peers, .since_usec = clock_now_usec()};
         p->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         if (p->next) p->next->link = &p->next;
         g->peers = p;
@@ -58,14 +61,17 @@ static struct peer *peer_of(struct MHD_Connection *c)
     return info ? info->socket_context : NULL;
 }
 
-/* The header of a request is complete. */
+/* The header of a request is complete. If the request is refused, its body is read and dropped first, unless the client
+ * waits for a response with the body. */
 static enum MHD_Result begin(struct gateway *g, struct MHD_Connection *c, const char *url, const char *method,
-                             struct exchange **out)
+                             const char *version, struct exchange **out)
 {
     struct fault fault = {0};
     struct key *key = NULL;
     const struct http_route *route = routes_find(url, method, &fault);
-    int r = check_header(g, c, route, &key, &fault);
+    bool waits = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_EXPECT) != NULL;
+    int r = check_framing(c, method, version, &fault);
+    if (r == 0) r = check_header(g, c, route, &key, &fault);
     struct exchange *x = exchange_new(g, c, route);
     if (!x) return MHD_NO;
     *out = x;
@@ -76,7 +82,7 @@ static enum MHD_Result begin(struct gateway *g, struct MHD_Connection *c, const 
         x->counted = r == 0;
     }
     log_debug("%s %s", method, url);
-    return r < 0 || x->fault.status ? exchange_refuse(x) : MHD_YES;
+    return x->fault.close || (x->fault.status && waits) ? exchange_refuse(x) : MHD_YES;
 }
 
 static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method,
@@ -87,13 +93,14 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     enum MHD_Result r;
     if (!p) return MHD_NO;
     if (!x) {
-        r = begin(ctx, c, url, method, &x);
+        r = begin(ctx, c, url, method, version, &x);
         *slot = x;
         return r;
     }
     if (*n > 0) {
         /* After an error the rest of the body is dropped, up to a time limit (see on_tick). */
         exchange_upload(x, data, *n);
+        p->gateway->received += *n;
         *n = 0;
         return MHD_YES;
     }
@@ -119,16 +126,24 @@ static int on_http(sd_event_source *source, int fd, uint32_t revents, void *ctx)
     return 0;
 }
 
-/* Before the loop sleeps: libmicrohttpd may have work that no descriptor announces. */
+/* Before the loop sleeps: libmicrohttpd may have work that no descriptor announces. It says so also of a body that it
+ * cannot parse for lack of memory. */
 static int on_prepare(sd_event_source *source, void *ctx)
 {
     struct gateway *g = ctx;
+    uint64_t received = g->received;
     MHD_UNSIGNED_LONG_LONG ms;
     for (unsigned i = 0; i < TURNS; i++) {
         if (!g->resumed && (MHD_get_timeout(g->http, &ms) != MHD_YES || ms > 0)) return 0;
         g->resumed = false;
         MHD_run(g->http);
     }
+    return g->received > received ? sd_event_source_set_enabled(g->more, SD_EVENT_ONESHOT) : 0;
+}
+
+/* The loop did not sleep; on_prepare does the work. */
+static int on_more(sd_event_source *source, void *ctx)
+{
     return 0;
 }
 
@@ -162,18 +177,32 @@ static int on_accept(sd_event_source *source, int listener, uint32_t revents, vo
     return 0;
 }
 
+/* libmicrohttpd closes the connection when it reads its end; if it does not read, a second later. */
+static void expire(struct peer *p)
+{
+    p->expired = true;
+    shutdown(p->fd, SHUT_RDWR);
+    MHD_set_connection_option(p->connection, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
+}
+
 static int on_tick(sd_event_source *source, uint64_t usec, void *ctx)
 {
     struct gateway *g = ctx;
     uint64_t now = clock_now_usec();
     for (struct peer *p = g->peers; p; p = p->next)
-        if (!p->busy && now - p->since_usec > g->options->request_timeout_usec) shutdown(p->fd, SHUT_RDWR);
+        if (!p->busy && !p->expired && now - p->since_usec > g->options->request_timeout_usec) expire(p);
     for (struct exchange *x = g->exchanges, *next; x; x = next) {
         next = x->next;
         exchange_tick(x, now);
     }
     sd_event_source_set_time_relative(source, TICK_USEC);
     return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* A path with an encoded NUL stays as it is, since a string would end there. */
+static size_t unescape(void *ctx, struct MHD_Connection *c, char *text)
+{
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
 }
 
 static void on_log(void *ctx, const char *fmt, va_list ap)
@@ -190,8 +219,8 @@ static int start(struct gateway *g)
     g->http = MHD_start_daemon(flags, 0, NULL, NULL, on_request, g, MHD_OPTION_EXTERNAL_LOGGER, on_log, g,
                                MHD_OPTION_CONNECTION_LIMIT, (unsigned)g->options->max_connections + 8,
                                MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-                               MHD_OPTION_NOTIFY_COMPLETED, on_completed, g, MHD_OPTION_NOTIFY_CONNECTION,
-                               on_connection, g, MHD_OPTION_END);
+                               MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+                               g, MHD_OPTION_NOTIFY_CONNECTION, on_connection, g, MHD_OPTION_END);
     return g->http ? 0 : error_say(-EIO, "libmicrohttpd cannot start");
 }
 
@@ -205,6 +234,8 @@ int http_server_init(struct gateway *g, const struct listeners *l)
     if (r >= 0) r = sd_event_source_set_prepare(source, on_prepare);
     if (r >= 0) r = sd_event_source_set_floating(source, true);
     sd_event_source_unref(source);
+    if (r >= 0) r = sd_event_add_defer(g->event, &g->more, on_more, g);
+    if (r >= 0) r = sd_event_source_set_enabled(g->more, SD_EVENT_OFF);
     for (unsigned i = 0; r >= 0 && i < l->n; i++) r = sd_event_add_io(g->event, NULL, l->fds[i], EPOLLIN, on_accept, g);
     if (r >= 0) r = sd_event_add_time_relative(g->event, NULL, CLOCK_MONOTONIC, TICK_USEC, 0, on_tick, g);
     return r < 0 ? error_say(r, "cannot add to the event loop: %s", strerror(-r)) : 0;
@@ -213,6 +244,7 @@ int http_server_init(struct gateway *g, const struct listeners *l)
 void http_server_fini(struct gateway *g)
 {
     if (!g->http) return;
+    g->more = sd_event_source_disable_unref(g->more);
     /* A suspended connection cannot be closed. */
     for (struct exchange *x = g->exchanges; x; x = x->next) {
         x->disconnected = true;

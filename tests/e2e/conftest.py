@@ -215,7 +215,7 @@ def fake(tmp_path):
     from httpgate import FakeDaemon, Gateway
     h = Home(tmp_path)
     d = FakeDaemon(h.socket)
-    d.gateway = Gateway(h)
+    d.home, d.gateway = h, Gateway(h)
     yield d
     d.close()
     h.stop()

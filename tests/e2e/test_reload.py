@@ -29,6 +29,7 @@ KEYS = {
     "session-ttl": ("0", "30d", True),
     "prefixes": ("/nowhere/a", "/nowhere/b", False),
     "client-bytes": ("64M", "65M", False),
+    "gateways": ("root", "none", False),
     "idle-exit": ("10min", "0", True),
     "queue": ("7", "8", True),
     "queue-timeout": ("1min", "2min", True),

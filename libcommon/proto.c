@@ -252,6 +252,7 @@ static void generate_fini(struct proto_generate *g)
     proto_text_fini(&g->infill.suffix);
     proto_text_fini(&g->session);
     proto_text_fini(&g->fork);
+    proto_text_fini(&g->note);
     proto_text_fini(&g->salt);
     for (size_t i = 0; i < g->n_messages; i++) proto_message_fini(&g->messages[i]);
     free(g->messages);

@@ -20,6 +20,7 @@
 #define PROTO_NAME_MAX       128        /* bytes of a session's name */
 #define PROTO_SALT_MAX       256        /* bytes of a salt */
 #define PROTO_USER_MAX       64         /* bytes of the name of a gateway's user */
+#define PROTO_NOTE_MAX       (2u << 20) /* bytes of a note */
 #define PROTO_CURSOR_MAX     64         /* bytes of `next` of a page */
 #define PROTO_PAGE_MAX       1000       /* sessions of a page */
 #define PROTO_ANSWERS_MAX    32         /* to one prompt */
@@ -152,6 +153,7 @@ struct proto_generate {
     struct proto_text session; /* len 0: none */
     bool continue_last;        /* the last session of this uid */
     struct proto_text fork;    /* the turn goes to a new session of this name, which begins as the other; len 0: no */
+    struct proto_text note;    /* the session keeps it with the turn, for its client; len 0: none */
     bool wait;                 /* for a session that is busy, in the queue; without: EBUSY */
     enum proto_context context;
     enum proto_priority priority;

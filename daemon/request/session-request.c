@@ -86,6 +86,18 @@ static json_t *describe_message(const struct proto_message *m)
     return o;
 }
 
+static json_t *describe_outcome(const struct session_outcome *out)
+{
+    json_t *o = json_object(), *usage = json_object();
+    json_object_set_new(o, "uuid", json_string(out->uuid));
+    json_object_set_new(o, "reason", json_string(proto_reason_name(out->reason)));
+    set(usage, "prompt", out->usage_prompt);
+    set(usage, "cached", out->usage_cached);
+    set(usage, "completion", out->usage_completion);
+    json_object_set_new(o, "usage", usage);
+    return o;
+}
+
 static json_t *describe(const struct session *x)
 {
     static const char *const policies[] = {
@@ -104,7 +116,9 @@ static json_t *describe(const struct session *x)
     for (size_t i = 0; i < c->n_messages; i++) {
         json_array_append_new(messages, describe_message(&c->messages[i]));
     }
-    if (c->failed.len) json_object_set_new(o, "failed", json_text(c->failed.data, c->failed.len));
+    set_text(o, "failed", &c->failed);
+    set_text(o, "note", &c->note);
+    if (c->n_outcomes) json_object_set_new(o, "outcome", describe_outcome(&c->outcomes[c->n_outcomes - 1]));
     if (c->raw)
         json_object_set_new(o, "text", json_text(c->text.data, c->text.len));
     else

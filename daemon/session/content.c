@@ -30,7 +30,7 @@ void session_charge(struct session *x)
     const struct session_content *c = &x->content;
     uint64_t bytes = sizeof(*x) + x->key.name.len + c->n_ids * (sizeof(*c->ids) + sizeof(*c->ends)) +
                      c->n_runs * sizeof(*c->runs) + c->text.len + c->markup.len + c->message_bytes + c->outcome_bytes +
-                     c->failed.len;
+                     c->note.len + c->failed.len;
     if (x->owner) atomic_fetch_add(&x->owner->bytes, bytes - x->charged.memory);
     x->charged.memory = bytes;
 }
@@ -54,6 +54,7 @@ static void outcome_drop_first(struct session *x)
 void session_drop_outcomes(struct session *x)
 {
     while (x->content.n_outcomes) outcome_drop_first(x);
+    proto_text_fini(&x->content.note);
     proto_text_fini(&x->content.failed);
     session_changed(x);
 }
@@ -272,12 +273,22 @@ const struct session_outcome *session_find_outcome(const struct session *x, cons
     return NULL;
 }
 
-int session_set_failed(struct session *x, const char *message, size_t len)
+static int set_text(struct session *x, struct proto_text *t, const char *s, size_t len)
 {
     if (len == 0)
-        proto_text_fini(&x->content.failed);
-    else if (proto_text_set(&x->content.failed, message, len) < 0)
+        proto_text_fini(t);
+    else if (proto_text_set(t, s, len) < 0)
         return -ENOMEM;
     session_changed(x);
     return 0;
+}
+
+int session_set_failed(struct session *x, const char *message, size_t len)
+{
+    return set_text(x, &x->content.failed, message, len);
+}
+
+int session_set_note(struct session *x, const char *note, size_t len)
+{
+    return set_text(x, &x->content.note, note, len);
 }

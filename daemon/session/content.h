@@ -48,6 +48,7 @@ struct session_content {
     size_t n_outcomes;
     size_t outcome_bytes; /* memory of the outcomes */
 
+    struct proto_text note;   /* the client's, of the last turn; len 0: none */
     struct proto_text failed; /* why the last detached turn failed or was cut short; len 0: it did neither */
 };
 
@@ -95,6 +96,9 @@ void session_drop_messages(struct session *x, size_t keep);
 
 /* Set the error message of a detached turn; len 0 clears it. Copied. 0 or -ENOMEM (nothing changed). */
 int session_set_failed(struct session *x, const char *message, size_t len);
+
+/* Set the note of the last turn; len 0 clears it. Copied. 0 or -ENOMEM (nothing changed). */
+int session_set_note(struct session *x, const char *note, size_t len);
 
 /* Add the outcome of a turn, copied; an outcome with the UUID "" is ignored. Of more than SESSION_OUTCOMES the oldest
  * is dropped. 0 or -ENOMEM (nothing changed). */

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+enum { FLAGS = SESSION_RECORD_RAW | SESSION_RECORD_FAILED | SESSION_RECORD_PARTS | SESSION_RECORD_NOTE };
+
 /* The bytes not yet read. After an error none, and @bad is set. */
 struct cursor {
     const uint8_t *p, *end;
@@ -222,11 +224,15 @@ static int apply_outcome(struct cursor *c, struct session *x)
     return session_add_outcome(x, &o);
 }
 
-static int apply_failed(struct cursor *c, struct session *x, bool failed)
+/* The texts at the end, error message and note, by the flags of the record. */
+static int apply_last(struct cursor *c, struct session *x, uint8_t flags)
 {
-    size_t len = 0;
-    const char *why = failed ? get_bytes(c, &len) : "";
-    return c->bad || (failed && len == 0) ? -EBADMSG : session_set_failed(x, why, len);
+    bool failed = flags & SESSION_RECORD_FAILED, noted = flags & SESSION_RECORD_NOTE;
+    size_t len = 0, note_len = 0;
+    const char *why = failed ? get_bytes(c, &len) : "", *note = noted ? get_bytes(c, &note_len) : "";
+    if (c->bad || (failed && len == 0) || (noted && note_len == 0)) return -EBADMSG;
+    int r = session_set_failed(x, why, len);
+    return r == 0 ? session_set_note(x, note, note_len) : r;
 }
 
 bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out)
@@ -247,9 +253,7 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool run
     struct session_summary s;
     const uint8_t *flags = get_fixed(&c, 1), *context = get_fixed(&c, 1),
                   *model = get_fixed(&c, sizeof(x->content.model));
-    if (!model || *flags > (SESSION_RECORD_RAW | SESSION_RECORD_FAILED | SESSION_RECORD_PARTS) ||
-        *context > PROTO_CONTEXT_ROTATE)
-        return -EBADMSG;
+    if (!model || *flags > FLAGS || *context > PROTO_CONTEXT_ROTATE) return -EBADMSG;
     x->content.raw = *flags & SESSION_RECORD_RAW;
     x->content.context = (enum proto_context) * context;
     memcpy(x->content.model, model, sizeof(x->content.model));
@@ -258,7 +262,7 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool run
     if (r < 0) return r;
     size_t outcomes = get_count(&c, 1);
     for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x);
-    if (r == 0) r = apply_failed(&c, x, *flags & SESSION_RECORD_FAILED);
+    if (r == 0) r = apply_last(&c, x, *flags);
     if (r < 0) return r;
     const uint8_t *summary = get_fixed(&c, SESSION_SUMMARY_BYTES);
     if (!summary || c.p != c.end || !session_summary_read(summary, &s)) return -EBADMSG;

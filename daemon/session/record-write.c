@@ -193,7 +193,7 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     size_t before = out->len, outcomes = all ? x->content.n_outcomes : x->log.new_outcomes;
     bool parts = needs_parts(x, messages, outcomes);
     uint8_t flags = (x->content.raw ? SESSION_RECORD_RAW : 0) | (x->content.failed.len ? SESSION_RECORD_FAILED : 0) |
-                    (parts ? SESSION_RECORD_PARTS : 0),
+                    (parts ? SESSION_RECORD_PARTS : 0) | (x->content.note.len ? SESSION_RECORD_NOTE : 0),
             first[2] = {flags, (uint8_t)x->content.context};
     int r = buf_append(out, first, sizeof(first));
     if (r == 0) r = buf_append(out, x->content.model, sizeof(x->content.model));
@@ -208,9 +208,11 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0 && parts) r = put_parts(out, x, messages);
     if (r == 0) r = put_outcomes(out, x, outcomes);
     if (r == 0 && x->content.failed.len) r = put_bytes(out, x->content.failed.data, x->content.failed.len);
+    if (r == 0 && x->content.note.len) r = put_bytes(out, x->content.note.data, x->content.note.len);
     if (r == 0) r = put_summary(out, x);
     if (r == 0 && out->len - before > RECORD_MAX)
         r = error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);
     if (r < 0) return r;
-    return (new_runs(x, ids) ? SESSION_RECORD_HAS_RUNS : 0) | (parts ? SESSION_RECORD_HAS_PARTS : 0);
+    return (new_runs(x, ids) ? SESSION_RECORD_HAS_RUNS : 0) |
+           (parts || x->content.note.len ? SESSION_RECORD_HAS_PARTS : 0);
 }

@@ -14,7 +14,12 @@ struct session_summary {
 
 #define SESSION_SUMMARY_BYTES 32
 
-enum { SESSION_RECORD_RAW = 1, SESSION_RECORD_FAILED = 2, SESSION_RECORD_PARTS = 4 }; /* flags */
+enum {
+    SESSION_RECORD_RAW = 1,
+    SESSION_RECORD_FAILED = 2,
+    SESSION_RECORD_PARTS = 4,
+    SESSION_RECORD_NOTE = 8
+}; /* flags */
 
 /* What a record has that an older hobd refuses. */
 enum { SESSION_RECORD_HAS_RUNS = 1, SESSION_RECORD_HAS_PARTS = 2 };

@@ -131,7 +131,7 @@ int session_save(struct session *x);
 /* Drop unsaved changes: a session with a log is loaded from it at its next use, one without a log is empty. */
 void session_revert(struct session *x);
 
-/* Copy the content of @src (loaded) to @dst (empty), without outcomes and tail. If @dst is saved before its next
+/* Copy the content of @src (loaded) to @dst (empty), without outcomes, note and tail. If @dst is saved before its next
  * change, it shares the log of @src where that is possible (share.h). 0 or -ENOMEM (nothing changed). */
 int session_copy(struct session *dst, const struct session *src);
 
@@ -139,8 +139,9 @@ int session_copy(struct session *dst, const struct session *src);
  * session_load, session_copy and session_save. */
 int session_duplicate(struct session *dst, struct session *src);
 
-/* Move the content of @src (loaded) to @dst (empty), with outcomes and tail, save @dst, and remove the log of @src,
- * which is empty then. At any moment one of the two is on disk. 0, or the errors of session_save (nothing changed). */
+/* Move the content of @src (loaded) to @dst (empty), with outcomes, note and tail, save @dst, and remove the log of
+ * @src, which is empty then. At any moment one of the two is on disk. 0, or the errors of session_save (nothing
+ * changed). */
 int session_move(struct session *dst, struct session *src);
 
 /* Remove the log and its *.bad files. 0: they are removed, and the session is empty. -errno (message). */

@@ -178,7 +178,7 @@ void session_charge(struct session *x);
 void session_changed(struct session *x);
 /* Drop the content; files stay. */
 void session_clear(struct session *x);
-/* Drop the outcomes and the error message of the last turn, which a fork does not inherit. */
+/* Drop the outcomes, and the note and the error message of the last turn, which a fork does not inherit. */
 void session_drop_outcomes(struct session *x);
 /* Do the first @keep ids end inside a run? */
 bool session_cuts_run(const struct session_content *c, size_t keep);

@@ -220,6 +220,25 @@ def test_a_uuid_is_one_fork(home):
     assert home.client().answer("x", session="t", **KEYS).end["event"] == "done"
 
 
+def test_a_note_and_the_outcome_of_a_turn(home):
+    """The session has them until its next turn, also after a restart; a fork has its own."""
+    d = home.daemon()
+    first = home.client().answer("words", session="s", note='{"of": "a program"}', uuid="abc-1", **KEYS)
+    fork = home.client().answer("more", session="s", fork="t", note="\u00e4", uuid="abc-2", **KEYS)
+    d = home.restart(d)
+    c = home.client()
+    s, t = c.session("s"), c.session("t")
+    assert (s["note"], t["note"]) == ('{"of": "a program"}', "\u00e4")
+    for x, a, uuid in ((s, first, "abc-1"), (t, fork, "abc-2")):
+        assert x["outcome"] == {"uuid": uuid, "reason": a.end["reason"], "usage": a.usage}
+    c.answer("more", session="s", **KEYS)
+    assert "note" not in c.session("s") and c.session("s")["outcome"] == s["outcome"]
+    assert c.ask("session.fork", name="t", to="u")["event"] == "ok"
+    assert not {"note", "outcome"} & set(c.session("u"))
+    end = c.ask("generate", raw=True, prompt="x", note="n")
+    assert end["event"] == "error" and "note needs session" in end["message"]
+
+
 # --- exit and return ---
 
 def visits(home, rounds, workers=2):

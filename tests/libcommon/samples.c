@@ -18,6 +18,7 @@ static void raw_generate(struct proto_generate *g)
     set(&g->prompt, "Once upon a time \xc3\xa4\xe2\x82\xac");
     set(&g->session, "review");
     set(&g->fork, "other");
+    set(&g->note, "{\"of\": \"a client\"}");
     g->wait = true;
     g->context = PROTO_CONTEXT_ROTATE;
     g->priority = PROTO_PRIORITY_BATCH;

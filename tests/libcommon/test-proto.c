@@ -46,6 +46,7 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     same_text(&a->session, &b->session);
     assert_int_equal(a->continue_last, b->continue_last);
     same_text(&a->fork, &b->fork);
+    same_text(&a->note, &b->note);
     assert_int_equal(a->wait, b->wait);
     assert_int_equal(a->context, b->context);
     assert_int_equal(a->priority, b->priority);

@@ -92,6 +92,7 @@ static void test_changed_payloads(void **state)
     fixture_turn(x, 2);
     add_parts(x);
     assert_int_equal(session_set_failed(x, "too late", 8), 0);
+    assert_int_equal(session_set_note(x, "its own", 7), 0);
     assert_int_equal(session_record_write(&second, x, false), SESSION_RECORD_HAS_PARTS);
     session_release(g.store, x);
     uint8_t *copy = malloc(second.len + 1);
@@ -150,11 +151,53 @@ static void test_a_failure_is_kept(void **state)
     fixture_remove(&g);
 }
 
+/* The note of the last turn is kept on disk, also beside an error message; a fork has none. */
+static void test_a_note_is_kept(void **state)
+{
+    struct fixture g;
+    fixture_make(&g);
+    struct session *x = fixture_acquire(&g, 7, "a"), *fork;
+    fixture_turn(x, 1);
+    assert_int_equal(session_set_note(x, "first", 5), 0);
+    assert_int_equal(session_save(x), 0);
+    fixture_turn(x, 2);
+    assert_int_equal(session_set_failed(x, "too late", 8), 0);
+    assert_int_equal(session_set_note(x, "second", 6), 0);
+    assert_int_equal(session_save(x), 0);
+    assert_int_equal(session_fork(g.store, x, "b", 1, &fork), 0);
+    assert_int_equal(session_duplicate(fork, x), 0);
+    session_release(g.store, fork);
+    session_release(g.store, x);
+    fixture_close(&g);
+    fixture_open(&g);
+    x = fixture_acquire(&g, 7, "a");
+    assert_int_equal(session_load(x), 0);
+    assert_string_equal(x->content.note.data, "second");
+    assert_string_equal(x->content.failed.data, "too late");
+    fork = fixture_acquire(&g, 7, "b");
+    assert_int_equal(session_load(fork), 0);
+    assert_true(fork->content.n_messages > 0 && fork->content.n_messages == x->content.n_messages);
+    assert_int_equal(fork->content.note.len, 0);
+    session_release(g.store, fork);
+    fixture_turn(x, 3);
+    assert_int_equal(session_set_note(x, NULL, 0), 0);
+    assert_int_equal(session_save(x), 0);
+    session_release(g.store, x);
+    fixture_close(&g);
+    fixture_open(&g);
+    x = fixture_acquire(&g, 7, "a");
+    assert_int_equal(session_load(x), 0);
+    assert_int_equal(x->content.note.len, 0);
+    session_release(g.store, x);
+    fixture_remove(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changed_payloads),
         cmocka_unit_test(test_a_failure_is_kept),
+        cmocka_unit_test(test_a_note_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

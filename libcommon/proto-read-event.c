@@ -153,6 +153,7 @@ static int read_usage(struct reading *in, const struct place *where, const msgpa
         {.key = "prompt", .read = proto_read_u64, .offset = AT(usage_prompt)},
         {.key = "cached", .read = proto_read_u64, .offset = AT(usage_cached)},
         {.key = "completion", .read = proto_read_u64, .offset = AT(usage_completion)},
+        {.key = "thinking", .read = proto_read_u64, .offset = AT(usage_thinking)},
     };
     return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }

@@ -68,6 +68,7 @@ static void put_done(struct writer *w, const struct proto_event *e)
     writer_u64(w, "prompt", e->usage_prompt);
     writer_u64(w, "cached", e->usage_cached);
     writer_u64(w, "completion", e->usage_completion);
+    if (e->usage_thinking) writer_u64(w, "thinking", e->usage_thinking);
     writer_map_end(w, m);
     writer_key(w, "timings");
     m = writer_map_begin(w);

@@ -269,7 +269,7 @@ struct proto_event {
     struct proto_call_part part; /* tool_call */
     /* done */
     enum proto_reason reason;
-    uint64_t usage_prompt, usage_cached, usage_completion;
+    uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking; /* the last is a part of completion */
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
     struct proto_energy energy;
     struct proto_text session;

@@ -179,6 +179,7 @@ static int on_done(struct completion *c, const struct proto_event *e)
     c->prompt = e->usage_prompt;
     c->cached = e->usage_cached;
     c->completed += e->usage_completion;
+    c->thought += e->usage_thinking;
     c->choices[e->index].reason = e->reason;
     if (c->stream) {
         r = open_stream(c);

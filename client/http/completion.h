@@ -56,9 +56,9 @@ struct completion {
     unsigned tries;         /* connections made */
     struct choice *choices; /* [n], owned */
     uint32_t n;
-    uint64_t prompt, cached, completed; /* tokens */
-    uint64_t texts;                     /* events with a text */
-    uint64_t text_usec;                 /* time of the last text; 0: none */
+    uint64_t prompt, cached, completed, thought; /* tokens; the last are a part of those completed */
+    uint64_t texts;                              /* events with a text */
+    uint64_t text_usec;                          /* time of the last text; 0: none */
 };
 
 /* A new one in x->completion, with the default values of a generate request. NULL: no memory, with x->fault. */

@@ -48,9 +48,10 @@ json_t *openai_text(const struct buf *b)
 
 json_t *openai_usage(const struct completion *c)
 {
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)c->prompt, "completion_tokens",
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)c->prompt, "completion_tokens",
                      (json_int_t)c->completed, "total_tokens", (json_int_t)(c->prompt + c->completed),
-                     "prompt_tokens_details", "cached_tokens", (json_int_t)c->cached);
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)c->cached, "completion_tokens_details",
+                     "reasoning_tokens", (json_int_t)c->thought);
 }
 
 json_t *openai_object(const struct completion *c, const char *object, json_t *choices, json_t *usage)

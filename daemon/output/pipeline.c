@@ -43,7 +43,8 @@ int output_clone(struct output *to, const struct output *from)
                           .detok = from->detok,
                           .lines = from->lines,
                           .held = from->held,
-                          .call_seed = from->call_seed};
+                          .call_seed = from->call_seed,
+                          .thought = from->thought};
     int r = from->parser ? from->parser->ops->clone(from->parser, &to->parser) : 0;
     if (r < 0) to->parser = NULL;
     if (r == 0) r = stop_clone(&to->stop, &from->stop);
@@ -243,6 +244,7 @@ int output_push(struct output *o, int32_t id, struct output_step *out)
     bool ends = tokenizer_is_eog(o->tokenizer, id);
     int r;
     out->channel = ops->channel(o->parser); /* a control token changes the channel of the text after it */
+    o->thought += strcmp(out->channel, CHANNEL_THINKING) == 0;
     if (!ends && !tokenizer_is_control(o->tokenizer, id)) return push_text(o, id, out);
     r = ends || ops->ends_part(o->parser) ? show_rest(o, out) : show_partial(o, out);
     if (r < 0) return r;

@@ -28,6 +28,7 @@ struct output {
     struct buf thinking;
     struct call_list calls;
     uint64_t call_seed; /* for the ids of calls */
+    uint64_t thought;   /* tokens of CHANNEL_THINKING */
     struct buf shown;   /* scratch: a piece on its way through the last stages */
 };
 

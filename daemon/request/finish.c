@@ -51,6 +51,7 @@ static void set_usage(struct proto_event *ev, const struct request *r, const str
     ev->usage_prompt = s->n_prompt;
     ev->usage_cached = s->cached;
     ev->usage_completion = s->generated;
+    ev->usage_thinking = s->output.thought;
     ev->queue_ms = ms(r->submitted, t->admitted ? t->admitted : now, 0) + (double)(t->waited[0] + t->waited[1]) / 1000;
     ev->prefill_ms = ms(t->admitted, t->first_token ? t->first_token : now, t->waited[0]);
     ev->decode_ms = ms(t->first_token, now, t->waited[1]);

@@ -94,6 +94,7 @@ static json_t *describe_outcome(const struct session_outcome *out)
     set(usage, "prompt", out->usage_prompt);
     set(usage, "cached", out->usage_cached);
     set(usage, "completion", out->usage_completion);
+    if (out->usage_thinking) set(usage, "thinking", out->usage_thinking);
     json_object_set_new(o, "usage", usage);
     return o;
 }

@@ -20,7 +20,7 @@ struct session;
 struct session_outcome {
     char uuid[40];
     enum proto_reason reason;
-    uint64_t usage_prompt, usage_cached, usage_completion, shifted;
+    uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking, shifted;
     int64_t miss_at, seed;
     struct proto_text answer;
 };

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { FLAGS = SESSION_RECORD_RAW | SESSION_RECORD_FAILED | SESSION_RECORD_PARTS | SESSION_RECORD_NOTE };
+enum {
+    FLAGS =
+        SESSION_RECORD_RAW | SESSION_RECORD_FAILED | SESSION_RECORD_PARTS | SESSION_RECORD_NOTE | SESSION_RECORD_THOUGHT
+};
 
 /* The bytes not yet read. After an error none, and @bad is set. */
 struct cursor {
@@ -235,6 +238,17 @@ static int apply_last(struct cursor *c, struct session *x, uint8_t flags)
     return r == 0 ? session_set_note(x, note, note_len) : r;
 }
 
+/* Of the last @n outcomes, of which the first may be dropped. */
+static int apply_thought(struct cursor *c, struct session *x, size_t n)
+{
+    struct session_content *content = &x->content;
+    for (; n > 0; n--) {
+        uint64_t v = get(c);
+        if (n <= content->n_outcomes) content->outcomes[content->n_outcomes - n].usage_thinking = v;
+    }
+    return c->bad ? -EBADMSG : 0;
+}
+
 bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out)
 {
     struct cursor c = {p, p + SESSION_SUMMARY_BYTES, false};
@@ -263,6 +277,7 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool run
     size_t outcomes = get_count(&c, 1);
     for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x);
     if (r == 0) r = apply_last(&c, x, *flags);
+    if (r == 0 && *flags & SESSION_RECORD_THOUGHT) r = apply_thought(&c, x, outcomes);
     if (r < 0) return r;
     const uint8_t *summary = get_fixed(&c, SESSION_SUMMARY_BYTES);
     if (!summary || c.p != c.end || !session_summary_read(summary, &s)) return -EBADMSG;

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+/* Of these, an older hobd does not know. */
+enum { NEWER = SESSION_RECORD_PARTS | SESSION_RECORD_NOTE | SESSION_RECORD_THOUGHT };
+
 #define RECORD_MAX ((size_t)1 << 30) /* bytes of a payload */
 
 static int put_u64(struct buf *b, uint64_t v)
@@ -170,6 +173,31 @@ static int put_outcomes(struct buf *b, const struct session *x, size_t n)
     return r;
 }
 
+/* The tokens of thinking of the last @n outcomes. */
+static int put_thought(struct buf *b, const struct session *x, size_t n)
+{
+    int r = 0;
+    for (size_t i = x->content.n_outcomes - n; r == 0 && i < x->content.n_outcomes; i++)
+        r = put(b, x->content.outcomes[i].usage_thinking);
+    return r;
+}
+
+static bool has_thought(const struct session_content *c, size_t n)
+{
+    for (size_t i = c->n_outcomes - n; i < c->n_outcomes; i++)
+        if (c->outcomes[i].usage_thinking) return true;
+    return false;
+}
+
+/* Of a record with the messages from @from on, and the last @outcomes outcomes. */
+static uint8_t flags_of(const struct session *x, size_t from, size_t outcomes)
+{
+    const struct session_content *c = &x->content;
+    return (uint8_t)((c->raw ? SESSION_RECORD_RAW : 0) | (c->failed.len ? SESSION_RECORD_FAILED : 0) |
+                     (needs_parts(x, from, outcomes) ? SESSION_RECORD_PARTS : 0) |
+                     (c->note.len ? SESSION_RECORD_NOTE : 0) | (has_thought(c, outcomes) ? SESSION_RECORD_THOUGHT : 0));
+}
+
 int session_summary_write(struct buf *b, const struct session_summary *s)
 {
     int r = put_u64(b, s->used);
@@ -191,10 +219,7 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
 {
     size_t ids = all ? 0 : x->log.ids, text = all ? 0 : x->log.text, messages = all ? 0 : x->log.messages;
     size_t before = out->len, outcomes = all ? x->content.n_outcomes : x->log.new_outcomes;
-    bool parts = needs_parts(x, messages, outcomes);
-    uint8_t flags = (x->content.raw ? SESSION_RECORD_RAW : 0) | (x->content.failed.len ? SESSION_RECORD_FAILED : 0) |
-                    (parts ? SESSION_RECORD_PARTS : 0) | (x->content.note.len ? SESSION_RECORD_NOTE : 0),
-            first[2] = {flags, (uint8_t)x->content.context};
+    uint8_t flags = flags_of(x, messages, outcomes), first[2] = {flags, (uint8_t)x->content.context};
     int r = buf_append(out, first, sizeof(first));
     if (r == 0) r = buf_append(out, x->content.model, sizeof(x->content.model));
     if (r == 0) r = put(out, ids);
@@ -205,14 +230,14 @@ int session_record_write(struct buf *out, const struct session *x, bool all)
     if (r == 0) r = put_bytes(out, x->content.text.data ? x->content.text.data + text : "", x->content.text.len - text);
     if (r == 0) r = put_markup(out, &x->content.markup);
     if (r == 0) r = put_messages(out, x, messages);
-    if (r == 0 && parts) r = put_parts(out, x, messages);
+    if (r == 0 && flags & SESSION_RECORD_PARTS) r = put_parts(out, x, messages);
     if (r == 0) r = put_outcomes(out, x, outcomes);
     if (r == 0 && x->content.failed.len) r = put_bytes(out, x->content.failed.data, x->content.failed.len);
     if (r == 0 && x->content.note.len) r = put_bytes(out, x->content.note.data, x->content.note.len);
+    if (r == 0 && flags & SESSION_RECORD_THOUGHT) r = put_thought(out, x, outcomes);
     if (r == 0) r = put_summary(out, x);
     if (r == 0 && out->len - before > RECORD_MAX)
         r = error_say(-E2BIG, "a turn of %zu bytes does not fit into a record of the log", out->len - before);
     if (r < 0) return r;
-    return (new_runs(x, ids) ? SESSION_RECORD_HAS_RUNS : 0) |
-           (parts || x->content.note.len ? SESSION_RECORD_HAS_PARTS : 0);
+    return (new_runs(x, ids) ? SESSION_RECORD_HAS_RUNS : 0) | (flags & NEWER ? SESSION_RECORD_HAS_PARTS : 0);
 }

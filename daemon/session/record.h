@@ -18,7 +18,8 @@ enum {
     SESSION_RECORD_RAW = 1,
     SESSION_RECORD_FAILED = 2,
     SESSION_RECORD_PARTS = 4,
-    SESSION_RECORD_NOTE = 8
+    SESSION_RECORD_NOTE = 8,
+    SESSION_RECORD_THOUGHT = 16
 }; /* flags */
 
 /* What a record has that an older hobd refuses. */

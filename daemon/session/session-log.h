@@ -35,7 +35,7 @@
  *
  * Turn: the change from the content so far to the new content.
  *
- *     u8 flags (1: raw, 2: failed, 4: parts, 8: note)   u8 context policy (enum proto_context)   model[16]
+ *     u8 flags (1: raw, 2: failed, 4: parts, 8: note, 16: thought)   u8 context policy (enum proto_context)   model[16]
  *     keep_ids   keep_text   keep_messages        how much of the content so far remains
  *     n   id × n   end × n                        each end as the difference to the one before, the first to keep_text
  *     n   run × n                                 only in a turn with runs, 1 or more, ascending: ids between the run
@@ -50,6 +50,7 @@
  * outcome × n                             uuid: bytes, u8 reason (enum proto_reason), prompt, cached, completion,
  * shifted, u64 miss_at, u64 seed, answer: bytes error message: bytes                        only with the flag failed
  *     note: bytes                                 only with the flag note, in a record of a kind with parts
+ *     tokens of thinking × n                      only with the flag thought: one for each outcome
  *     summary
  *
  * Summary, 32 bytes: u64 last use (realtime microseconds), u64 bytes in memory, u32 ids, u32 messages, u64 XXH3-64 of

@@ -177,8 +177,10 @@ def test_a_session_keeps_the_calls(plain):
 
 def test_openai_thinking(thinker):
     body = {**BODY, "max_tokens": 40, "seed": 1, "ignore_eos": True}
-    on = thinker.post(CHAT, {**body, "reasoning_effort": "medium", "think_budget": 6}).json["choices"][0]["message"]
+    answer = thinker.post(CHAT, {**body, "reasoning_effort": "medium", "think_budget": 6}).json
+    on = answer["choices"][0]["message"]
     assert on["reasoning_content"] and on["content"]
+    assert 6 <= answer["usage"]["completion_tokens_details"]["reasoning_tokens"] < answer["usage"]["completion_tokens"]
     back = {k: on[k] for k in ("role", "content", "reasoning_content")}
     longer, shorter = (thinker.post(CHAT, {**body, "messages": [USER, m, USER], "max_tokens": 1}).json["usage"]["prompt_tokens"]
                        for m in (back, {**back, "reasoning_content": ""}))

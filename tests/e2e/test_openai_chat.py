@@ -18,7 +18,8 @@ def test_the_answer_is_that_of_the_socket(gateway, shared):
                              "finish_reason": "length"}]
     assert r["object"] == "chat.completion" and r["id"].startswith("chatcmpl-") and r["model"] == "default" and r["created"] > 1e9
     assert r["usage"] == {"prompt_tokens": a.usage["prompt"], "completion_tokens": 8, "total_tokens": a.usage["prompt"] + 8,
-                          "prompt_tokens_details": {"cached_tokens": r["usage"]["prompt_tokens_details"]["cached_tokens"]}}
+                          "prompt_tokens_details": {"cached_tokens": r["usage"]["prompt_tokens_details"]["cached_tokens"]},
+                          "completion_tokens_details": {"reasoning_tokens": 0}}
 
 
 def test_a_stream_has_the_same_text(gateway):

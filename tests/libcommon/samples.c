@@ -179,6 +179,7 @@ static void done_event(struct proto_event *e)
     e->usage_prompt = 1000;
     e->usage_cached = 900;
     e->usage_completion = 64;
+    e->usage_thinking = 60;
     e->queue_ms = 0.125;
     e->prefill_ms = 12.1;
     e->decode_ms = 3000.25;

@@ -210,6 +210,7 @@ static void test_channel_of_a_token(void **state)
         assert_int_equal(a.end, tokens[i].id == EOG);
         take(&a);
     }
+    assert_int_equal(a.o.thought, 3);
     finish(&a);
 }
 

@@ -93,6 +93,7 @@ static void test_changed_payloads(void **state)
     add_parts(x);
     assert_int_equal(session_set_failed(x, "too late", 8), 0);
     assert_int_equal(session_set_note(x, "its own", 7), 0);
+    assert_int_equal(session_add_outcome(x, &(struct session_outcome){.uuid = "thinks", .usage_thinking = 300}), 0);
     assert_int_equal(session_record_write(&second, x, false), SESSION_RECORD_HAS_PARTS);
     session_release(g.store, x);
     uint8_t *copy = malloc(second.len + 1);
@@ -151,7 +152,8 @@ static void test_a_failure_is_kept(void **state)
     fixture_remove(&g);
 }
 
-/* The note of the last turn is kept on disk, also beside an error message; a fork has none. */
+/* The note of the last turn is kept on disk, also beside an error message, and the tokens of thinking; a fork has no
+ * note. */
 static void test_a_note_is_kept(void **state)
 {
     struct fixture g;
@@ -161,6 +163,7 @@ static void test_a_note_is_kept(void **state)
     assert_int_equal(session_set_note(x, "first", 5), 0);
     assert_int_equal(session_save(x), 0);
     fixture_turn(x, 2);
+    assert_int_equal(session_add_outcome(x, &(struct session_outcome){.uuid = "thinks", .usage_thinking = 300}), 0);
     assert_int_equal(session_set_failed(x, "too late", 8), 0);
     assert_int_equal(session_set_note(x, "second", 6), 0);
     assert_int_equal(session_save(x), 0);
@@ -173,6 +176,8 @@ static void test_a_note_is_kept(void **state)
     x = fixture_acquire(&g, 7, "a");
     assert_int_equal(session_load(x), 0);
     assert_string_equal(x->content.note.data, "second");
+    assert_int_equal(session_find_outcome(x, "thinks")->usage_thinking, 300);
+    assert_int_equal(session_find_outcome(x, "turn-2")->usage_thinking, 0);
     assert_string_equal(x->content.failed.data, "too late");
     fork = fixture_acquire(&g, 7, "b");
     assert_int_equal(session_load(fork), 0);

@@ -177,7 +177,7 @@ static const struct field generate_fields[] = {
     FIELD_SESSION("session", gen.session, false),
     {.key = "continue", .read = proto_read_bool, .offset = AT(gen.continue_last)},
     FIELD_SESSION("fork", gen.fork, false),
-    {.key = "note", .read = proto_read_text, .offset = AT(gen.note), .lo = 1, .hi = PROTO_NOTE_MAX},
+    {.key = "note", .read = proto_read_text, .offset = AT(note), .lo = 1, .hi = PROTO_NOTE_MAX},
     {.key = "wait", .read = proto_read_bool, .offset = AT(gen.wait)},
     {.key = "context", .read = read_context, .offset = AT(gen.context)},
     {.key = "priority", .read = read_priority, .offset = AT(gen.priority)},
@@ -315,7 +315,7 @@ static int check_infill(const struct place *where, const struct proto_request *r
                   {"session", g->session.len},
                   {"continue", g->continue_last},
                   {"fork", g->fork.len},
-                  {"note", g->note.len},
+                  {"note", r->note.len},
                   {"wait", g->wait},
                   {"context", g->context != PROTO_CONTEXT_UNSET},
                   {"n", g->n > 1},
@@ -353,7 +353,7 @@ static int check_generate(const struct place *where, const struct proto_request 
         return proto_bad(where, "n cannot be used with a session, which stores one answer");
     if (g->detach && !g->session.len && !g->continue_last)
         return proto_bad(where, "detach needs session or continue, which store the answer");
-    if (g->note.len && !g->session.len && !g->continue_last)
+    if (r->note.len && !g->session.len && !g->continue_last)
         return proto_bad(where, "note needs session or continue, which store it");
     if (r->constraint.type && (g->ignore_eos || g->n_stop))
         return proto_bad(where, "%s cannot be used with constraint, which determines the end of the answer",

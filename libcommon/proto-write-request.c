@@ -120,7 +120,6 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
     if (g->session.len) writer_text(w, "session", &g->session);
     writer_true(w, "continue", g->continue_last);
     if (g->fork.len) writer_text(w, "fork", &g->fork);
-    if (g->note.len) writer_text(w, "note", &g->note);
     writer_true(w, "wait", g->wait);
     if (g->context != PROTO_CONTEXT_UNSET) writer_cstring(w, "context", proto_context_name(g->context));
     if (g->priority != PROTO_PRIORITY_UNSET) writer_cstring(w, "priority", proto_priority_name(g->priority));
@@ -171,6 +170,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
     if (r->constraint.type) put_constraint(w, &r->constraint);
     put_tools(w, &r->tools);
     put_thinking(w, &r->thinking);
+    if (r->note.len) writer_text(w, "note", &r->note);
     if (r->type == PROTO_TOKENIZE) {
         writer_text(w, "text", &r->text);
         writer_true(w, "special", r->special);

@@ -252,7 +252,6 @@ static void generate_fini(struct proto_generate *g)
     proto_text_fini(&g->infill.suffix);
     proto_text_fini(&g->session);
     proto_text_fini(&g->fork);
-    proto_text_fini(&g->note);
     proto_text_fini(&g->salt);
     for (size_t i = 0; i < g->n_messages; i++) proto_message_fini(&g->messages[i]);
     free(g->messages);
@@ -269,6 +268,7 @@ void proto_request_fini(struct proto_request *r)
     for (size_t i = 0; i < r->constraint.n_choices; i++) proto_text_fini(&r->constraint.choices[i]);
     free(r->constraint.choices);
     proto_tools_fini(&r->tools);
+    proto_text_fini(&r->note);
     proto_text_fini(&r->text);
     proto_text_fini(&r->name);
     proto_text_fini(&r->to);

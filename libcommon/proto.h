@@ -153,7 +153,6 @@ struct proto_generate {
     struct proto_text session; /* len 0: none */
     bool continue_last;        /* the last session of this uid */
     struct proto_text fork;    /* the turn goes to a new session of this name, which begins as the other; len 0: no */
-    struct proto_text note;    /* the session keeps it with the turn, for its client; len 0: none */
     bool wait;                 /* for a session that is busy, in the queue; without: EBUSY */
     enum proto_context context;
     enum proto_priority priority;
@@ -180,6 +179,7 @@ struct proto_request {
     struct proto_constraint constraint; /* generate, warm: of the answers */
     struct proto_tools tools;           /* generate, warm */
     struct proto_thinking thinking;     /* generate, warm */
+    struct proto_text note;             /* generate: the session keeps it with the turn; len 0: none */
     struct proto_text text;             /* tokenize */
     bool special;                       /* tokenize */
     struct proto_text name;             /* session.*: which; not of session.list */

@@ -152,7 +152,7 @@ static int commit(struct request *r, struct seq *s)
     for (size_t i = first; result == 0 && !g->raw && i < g->n_messages; i++)
         result = session_add_parts(x, &g->messages[i]);
     if (result == 0 && !g->raw) result = add_answer(x, &s->output);
-    if (result == 0) result = session_set_note(x, g->note.data, g->note.len);
+    if (result == 0) result = session_set_note(x, r->proto.note.data, r->proto.note.len);
     if (result == 0) {
         session_truncate(x, p->keep);
         size_t at = p->keep ? p->tokens.ends[p->keep - 1] : 0;

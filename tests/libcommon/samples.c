@@ -18,7 +18,6 @@ static void raw_generate(struct proto_generate *g)
     set(&g->prompt, "Once upon a time \xc3\xa4\xe2\x82\xac");
     set(&g->session, "review");
     set(&g->fork, "other");
-    set(&g->note, "{\"of\": \"a client\"}");
     g->wait = true;
     g->context = PROTO_CONTEXT_ROTATE;
     g->priority = PROTO_PRIORITY_BATCH;
@@ -124,7 +123,10 @@ void sample_request(unsigned i, struct proto_request *r)
         r->version = PROTO_VERSION;
     else
         r->id = i == 1 ? UINT64_MAX : i;
-    if (i == 1) raw_generate(&r->gen);
+    if (i == 1) {
+        raw_generate(&r->gen);
+        set(&r->note, "{\"of\": \"a client\"}");
+    }
     if (i == 2) {
         chat_generate(&r->gen);
         constrain(&r->constraint, false);

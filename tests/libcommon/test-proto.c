@@ -46,7 +46,6 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
     same_text(&a->session, &b->session);
     assert_int_equal(a->continue_last, b->continue_last);
     same_text(&a->fork, &b->fork);
-    same_text(&a->note, &b->note);
     assert_int_equal(a->wait, b->wait);
     assert_int_equal(a->context, b->context);
     assert_int_equal(a->priority, b->priority);
@@ -95,6 +94,7 @@ static void same_constraint(const struct proto_constraint *a, const struct proto
 
 static void same_tools(const struct proto_request *a, const struct proto_request *b)
 {
+    same_text(&a->note, &b->note);
     same_text(&a->tools.list, &b->tools.list);
     same_text(&a->tools.name, &b->tools.name);
     assert_int_equal(a->tools.choice, b->tools.choice);

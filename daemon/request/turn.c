@@ -68,6 +68,7 @@ static int add_outcome(struct request *r, const struct seq *s)
         .miss_at = ev->miss_at,
         .seed = ev->seed,
         .answer = {.data = s->output.answer.data, .len = s->output.answer.len},
+        .message = r->proto.gen.raw ? 0 : session_content(r->turn.session)->n_messages,
     };
     if (ev->type != PROTO_EV_DONE) return 0;
     memcpy(o.uuid, r->proto.gen.uuid, sizeof(o.uuid));
@@ -249,13 +250,11 @@ static const struct session_outcome *made_before(struct request *r)
     return o ? o : session_find_outcome(t->session, uuid);
 }
 
-/* The calls are those of the session's last message, unless another turn followed. */
+/* The outcome has no calls; they are those of the session's message. */
 static void replay_calls(struct request *r, const struct session_outcome *o)
 {
-    const struct session_content *c = session_content(r->turn.session);
-    const struct proto_message *m = c->n_messages ? &c->messages[c->n_messages - 1] : NULL;
-    if (!m || o != &c->outcomes[c->n_outcomes - 1]) return;
-    for (size_t i = 0; i < m->n_calls; i++) {
+    const struct proto_message *m = session_outcome_message(r->turn.session, o);
+    for (size_t i = 0; m && i < m->n_calls; i++) {
         struct proto_event ev = {.type = PROTO_EV_TOOL_CALL, .part.number = (uint32_t)i};
         const struct proto_call *from = &m->calls[i];
         struct proto_call *to = &ev.part.call;

@@ -273,6 +273,25 @@ const struct session_outcome *session_find_outcome(const struct session *x, cons
     return NULL;
 }
 
+static bool may_be_answer(const struct proto_message *m, const struct session_outcome *o)
+{
+    return m->n_calls && m->content.len == o->answer.len &&
+           (o->answer.len == 0 || memcmp(m->content.data, o->answer.data, o->answer.len) == 0);
+}
+
+const struct proto_message *session_outcome_message(const struct session *x, const struct session_outcome *o)
+{
+    const struct session_content *c = &x->content;
+    const struct proto_message *only = NULL;
+    if (o->message) return o->message <= c->n_messages ? &c->messages[o->message - 1] : NULL;
+    for (size_t i = 0; i < c->n_messages; i++) {
+        if (!may_be_answer(&c->messages[i], o)) continue;
+        if (only) return NULL;
+        only = &c->messages[i];
+    }
+    return only;
+}
+
 static int set_text(struct session *x, struct proto_text *t, const char *s, size_t len)
 {
     if (len == 0)

@@ -23,6 +23,8 @@ struct session_outcome {
     uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking, shifted;
     int64_t miss_at, seed;
     struct proto_text answer;
+    size_t
+        message; /* number of the answer's message in the session, from 1; 0: not known; SIZE_MAX: dropped. Not saved */
 };
 
 struct session_content {
@@ -105,3 +107,6 @@ int session_set_note(struct session *x, const char *note, size_t len);
 int session_add_outcome(struct session *x, const struct session_outcome *o);
 /* The outcome of the turn with this UUID, valid until the content changes. NULL: no such turn, or it was dropped. */
 const struct session_outcome *session_find_outcome(const struct session *x, const char *uuid);
+/* The message of the answer of @o, one of the outcomes: the one that it names, or else the only one with calls and this
+ * text. NULL: none, or it cannot be told. Valid until the content changes. */
+const struct proto_message *session_outcome_message(const struct session *x, const struct session_outcome *o);

@@ -206,9 +206,9 @@ static int apply_messages(struct cursor *c, struct session *x, bool parts)
     return r < 0 ? r : c->bad || left ? -EBADMSG : 0;
 }
 
-static int apply_outcome(struct cursor *c, struct session *x)
+static int apply_outcome(struct cursor *c, struct session *x, size_t message)
 {
-    struct session_outcome o = {0};
+    struct session_outcome o = {.message = message};
     size_t len;
     const char *uuid = get_bytes(c, &len);
     const uint8_t *reason = get_fixed(c, 1);
@@ -249,6 +249,20 @@ static int apply_thought(struct cursor *c, struct session *x, size_t n)
     return c->bad ? -EBADMSG : 0;
 }
 
+/* The number of the answer's message, from 1, if the record has one turn and not a whole log: its last message, if that
+ * is the only answer behind the first @before messages. 0: it cannot be told. */
+static size_t answer_of(const struct session_content *c, size_t before)
+{
+    size_t answers = 0;
+    bool last = false;
+    for (size_t i = before; i < c->n_messages; i++) {
+        const struct proto_text *role = &c->messages[i].role;
+        last = role->len == 9 && memcmp(role->data, "assistant", 9) == 0;
+        answers += last;
+    }
+    return last && answers == 1 ? c->n_messages : 0;
+}
+
 bool session_summary_read(const uint8_t p[SESSION_SUMMARY_BYTES], struct session_summary *out)
 {
     struct cursor c = {p, p + SESSION_SUMMARY_BYTES, false};
@@ -272,10 +286,12 @@ int session_record_apply(struct session *x, const uint8_t *p, size_t n, bool run
     x->content.context = (enum proto_context) * context;
     memcpy(x->content.model, model, sizeof(x->content.model));
     int r = apply_text(&c, x, runs);
+    size_t before = x->content.n_messages;
     if (r == 0) r = apply_messages(&c, x, *flags & SESSION_RECORD_PARTS);
     if (r < 0) return r;
     size_t outcomes = get_count(&c, 1);
-    for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x);
+    size_t message = outcomes == 1 ? answer_of(&x->content, before) : 0;
+    for (size_t i = 0; r == 0 && i < outcomes; i++) r = apply_outcome(&c, x, message);
     if (r == 0) r = apply_last(&c, x, *flags);
     if (r == 0 && *flags & SESSION_RECORD_THOUGHT) r = apply_thought(&c, x, outcomes);
     if (r < 0) return r;

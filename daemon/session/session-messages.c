@@ -67,6 +67,8 @@ void session_drop_messages(struct session *x, size_t keep)
         c->message_bytes -= message_memory(m);
         proto_message_fini(m);
     }
+    for (size_t i = 0; i < c->n_outcomes; i++)
+        if (c->outcomes[i].message == 0 || c->outcomes[i].message > keep) c->outcomes[i].message = SIZE_MAX;
     if (x->log.messages > keep) x->log.messages = keep;
     session_changed(x);
 }

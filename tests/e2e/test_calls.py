@@ -188,6 +188,8 @@ def test_a_session_keeps_thought_and_calls(thinker):
     assert b.end["event"] == "done", b.end
     more = c.answer(messages=[user], session="s", tools=json.dumps(TOOLS), tool_choice="required", think_budget=4, seed=2, **HOT)
     assert not {x["id"] for x in calls_of(more.events)} & {x["id"] for x in calls}
+    late = c.answer(messages=[user], session="s", uuid="u-1")  # other turns followed, and a restart
+    assert calls_of(late.events) == calls and late.end["reason"] == "tool_calls"
     assert b.usage["prompt"] > a.usage["prompt"] + 8 and b.usage["cached"] >= a.usage["prompt"] // 32 * 32, b.usage
     assert [m["role"] for m in c.session("s")["messages"]] == ["user", "assistant", *["tool"] * len(results), "assistant", "user", "assistant"]
     assert c.ask("session.fork", name="s", to="t")["event"] == "ok" and c.session("t")["messages"] == c.session("s")["messages"]

@@ -5,6 +5,7 @@
 #include "tests/session/fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,66 @@ static int apply(struct session_store *s, const struct buf *first, const uint8_t
     session_revert(x);
     session_release(s, x);
     return r;
+}
+
+/* A turn with a call of @name, whose outcome has the number @n. */
+static void add_call_turn(struct session *x, const char *name, int n)
+{
+    struct proto_call call = {TEXT("id"), {(char *)name, strlen(name)}, TEXT("{}")};
+    const struct proto_message m = {.role = TEXT("assistant"), .content = TEXT(""), .calls = &call, .n_calls = 1};
+    assert_int_equal(session_add_message(x, "user", 4, "ask", 3), 0);
+    assert_int_equal(session_add_parts(x, &m), 0);
+    struct session_outcome o = {.reason = PROTO_STOP_TOOL_CALLS, .message = x->content.n_messages};
+    snprintf(o.uuid, sizeof(o.uuid), "uuid-%d", n);
+    assert_int_equal(session_add_outcome(x, &o), 0);
+}
+
+/* Checks which call the outcome of turn @n has; NULL: none can be told. */
+static void check_call(const struct session *x, int n, const char *name)
+{
+    char uuid[16];
+    snprintf(uuid, sizeof(uuid), "uuid-%d", n);
+    const struct session_outcome *o = session_find_outcome(x, uuid);
+    assert_non_null(o);
+    const struct proto_message *m = session_outcome_message(x, o);
+    if (!name) assert_null(m);
+    if (!name) return;
+    assert_non_null(m);
+    expect(&m->calls[0].name, name);
+}
+
+/* An outcome's calls are those of its own turn, also behind others and after a restart. */
+static void test_calls_of_outcomes(void **state)
+{
+    struct fixture fixture = {0}, *g = &fixture;
+    static const char *const names[] = {"f", "g", "h"};
+    fixture_make(g);
+    for (int n = 0; n < 3; n++) {
+        struct session *x = fixture_acquire(g, 1, "calls");
+        add_call_turn(x, names[n], n);
+        for (int k = 0; k <= n; k++) check_call(x, k, names[k]);
+        assert_int_equal(session_save(x), 0);
+        session_release(g->store, x);
+        fixture_close(g);
+        fixture_open(g);
+    }
+    struct session *x = fixture_acquire(g, 1, "calls"), *y = fixture_acquire(g, 1, "whole");
+    for (int n = 0; n < 3; n++) check_call(x, n, names[n]);
+    struct buf whole = BUF_INIT; /* as a log that is rewritten has it: calls with equal text cannot be told apart */
+    assert_true(session_record_write(&whole, x, true) >= 0);
+    assert_int_equal(session_record_apply(y, (const uint8_t *)whole.data, whole.len, false), 0);
+    for (int n = 0; n < 3; n++) check_call(y, n, NULL);
+    session_drop_messages(y, 2);
+    for (int n = 0; n < 3; n++) check_call(y, n, NULL); /* it may have been dropped */
+    session_drop_messages(x, 4);
+    check_call(x, 1, "g");
+    check_call(x, 2, NULL);
+    session_revert(y);
+    session_revert(x);
+    session_release(g->store, y);
+    session_release(g->store, x);
+    buf_fini(&whole);
+    fixture_remove(g);
 }
 
 static void test_changed_payloads(void **state)
@@ -203,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_changed_payloads),
         cmocka_unit_test(test_a_failure_is_kept),
         cmocka_unit_test(test_a_note_is_kept),
+        cmocka_unit_test(test_calls_of_outcomes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

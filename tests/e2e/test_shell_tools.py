@@ -176,6 +176,13 @@ def test_a_tool_runs_in_the_environment_of_the_user(desk):
     assert second["messages"][2] == {"role": "tool", "content": 'my environment\n{"a": 1}', "tool_call_id": "call_0", "name": "say"}
 
 
+def test_a_cut_answer_runs_no_call(desk):
+    """Neither a call that was cut nor a whole one before it."""
+    d = desk.script([call(0, "say", '{"a":1}'), call(1, "say", '{"a'), done("length")])
+    r = desk.hob("--tool", desk.say, "--yes", "hi", env={"HELLO": "it ran"})
+    assert len(d.requests) == 1 and "it ran" not in r.out + r.err, (r.out, r.err)
+
+
 def test_the_user_is_asked(desk):
     """y, n, e and a; what the model sees of each."""
     editor = desk.root / "editor"

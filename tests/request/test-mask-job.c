@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 /* While it is set, the masks of jobs wait. */
-static atomic_bool shut, waits;
+static atomic_bool shut;
+static atomic_uint waiting;     /* jobs that wait now */
 static __thread bool is_engine; /* the engine's thread */
 
 void __real_mask_jobs_begin(struct core *core, uint32_t n);
@@ -24,10 +25,9 @@ int __wrap_grammar_state_mask(struct grammar_state *st, const struct token_trie 
 int __wrap_grammar_state_mask(struct grammar_state *st, const struct token_trie *t, uint64_t *mask)
 {
     if (is_engine) usleep(2 * MASK_SLOW_USEC); /* masks that take long are for jobs */
-    while (atomic_load(&shut) && !is_engine) {
-        atomic_store(&waits, true);
-        usleep(100);
-    }
+    if (!is_engine) atomic_fetch_add(&waiting, 1);
+    while (atomic_load(&shut) && !is_engine) usleep(100);
+    if (!is_engine) atomic_fetch_sub(&waiting, 1);
     return __real_grammar_state_mask(st, t, mask);
 }
 
@@ -49,32 +49,35 @@ static struct proto_request endless(uint32_t tokens)
     return r;
 }
 
-/* Two constrained answers and a free one. The masks wait until the free answer has advanced by 20 tokens, or has ended.
- */
-static void test_others_go_on(void **state)
+/* Masks wait from now on; returns when @n jobs do. */
+static void shut_masks(struct harness *h, uint64_t id, unsigned n)
 {
-    struct harness *h = *state;
+    atomic_store(&shut, true);
+    while (atomic_load(&waiting) < n && !h->answers[id].ended) usleep(100);
+    assert_int_equal(atomic_load(&waiting), n);
+}
+
+/* Two answers with masks and a free one. The masks wait until the free answer has advanced by 20 tokens, or has ended.
+ */
+static void others_go_on(struct harness *h, struct proto_request (*slow)(int64_t seed))
+{
     struct answer *alone[3];
     uint64_t ids[3];
-    harness_start(h);
     for (int i = 0; i < 3; i++) {
-        struct proto_request r = i < 2 ? constrained(i) : endless(400);
+        struct proto_request r = i < 2 ? slow(i) : endless(400);
         alone[i] = harness_run(h, &r);
         assert_int_equal(alone[i]->last.type, PROTO_EV_DONE);
     }
     for (int end = 0; end < 2; end++) {
         harness_hold(h);
         for (int i = 0; i < 3; i++) {
-            struct proto_request r = i < 2 ? constrained(i) : endless(400);
+            struct proto_request r = i < 2 ? slow(i) : endless(400);
             ids[i] = harness_submit(h, &r);
         }
         harness_go(h);
         struct answer *free = harness_wait_texts(h, ids[2], 3);
-        harness_wait_texts(h, ids[0], 1);
-        atomic_store(&waits, false);
-        atomic_store(&shut, true);
-        while (!atomic_load(&waits) && !h->answers[ids[0]].ended) usleep(100);
-        assert_true(atomic_load(&waits));
+        harness_wait_any(h, ids[0]);
+        shut_masks(h, ids[0], 1);
         if (end)
             harness_wait(h, ids[2]);
         else
@@ -83,6 +86,96 @@ static void test_others_go_on(void **state)
         atomic_store(&shut, false);
         for (int i = 0; i < 3; i++) assert_same(harness_wait(h, ids[i]), alone[i]);
     }
+}
+
+static void test_others_go_on(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    others_go_on(h, constrained);
+}
+
+/* --- calls of tools in a free answer --- */
+
+static const char caller[] =
+    "{% if tools %}{{ tools | tojson }}\n{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}<|im_start|>{\"name\": \"{{ c.function.name }}\", \"arguments\": "
+    "{{ c.function.arguments | tojson }}}</call>{% endfor %}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}";
+static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"say\",\"parameters\":{\"properties\":"
+                            "{\"words\":{\"type\":\"string\",\"maxLength\":9}},\"required\":[\"words\"]}}}]";
+static int64_t call_mark; /* the token that begins a call */
+
+static int64_t id_of(const struct tokenizer *t, const char *text)
+{
+    for (size_t i = 0; i < tokenizer_vocab(t); i++) {
+        size_t len;
+        const char *s = tokenizer_piece(t, (int32_t)i, &len);
+        if (len == strlen(text) && memcmp(s, text, len) == 0) return (int64_t)i;
+    }
+    fail_msg("no token %s", text);
+    return -1;
+}
+
+static int setup_caller(void **state)
+{
+    struct harness *h = *state = malloc(sizeof(*h));
+    struct loaded m = {0};
+    struct tiny t;
+    assert_non_null(h);
+    tiny_init(&t);
+    t.ctx = 2048;
+    t.chat_template = caller;
+    harness_init(h, &t);
+    assert_int_equal(harness_load(&m, &t, NULL), 0);
+    call_mark = id_of(m.tokenizer, "<|im_start|>");
+    loaded_fini(&m);
+    return 0;
+}
+
+/* A model that likes to call tools, although no call is required. */
+static struct proto_request calling(int64_t seed)
+{
+    struct proto_request r = harness_user(NULL, "say it");
+    assert_int_equal(proto_text_set(&r.tools.list, tools, sizeof(tools) - 1), 0);
+    r.gen.biases = calloc(1, sizeof(*r.gen.biases));
+    assert_non_null(r.gen.biases);
+    r.gen.biases[0] = (struct proto_bias){.id = call_mark, .bias = 100};
+    r.gen.n_biases = 1;
+    r.gen.sampling.temperature = 1.5f;
+    r.gen.sampling.seed = seed;
+    r.gen.max_tokens = 300;
+    return r;
+}
+
+static void test_others_go_on_beside_calls(void **state)
+{
+    struct harness *h = *state;
+    harness_start(h);
+    others_go_on(h, calling);
+}
+
+/* --- */
+
+/* The masks of one user's constraints are computed side by side, those of one constraint by one job. */
+static void test_constraints_side_by_side(void **state)
+{
+    struct harness *h = *state;
+    uint64_t ids[4];
+    harness_start(h);
+    harness_hold(h);
+    for (int i = 0; i < 4; i++) {
+        struct proto_request r = i < 3 ? constrained(i) : endless(400);
+        if (i == 2) memcpy(r.constraint.text.data, "([b-y]{3}", 9);
+        ids[i] = harness_submit(h, &r);
+    }
+    harness_go(h);
+    for (int i = 0; i < 3; i++) harness_wait_texts(h, ids[i], 1);
+    shut_masks(h, ids[0], 2);
+    harness_wait(h, ids[3]);
+    assert_int_equal(atomic_load(&waiting), 2);
+    atomic_store(&shut, false);
+    for (int i = 0; i < 3; i++) assert_int_equal(harness_wait(h, ids[i])->last.type, PROTO_EV_DONE);
 }
 
 /* One that is cancelled meanwhile ends at once. */
@@ -97,9 +190,7 @@ static void test_cancelled_meanwhile(void **state)
     ids[1] = harness_submit(h, &q);
     harness_go(h);
     harness_wait_texts(h, ids[0], 1);
-    atomic_store(&waits, false);
-    atomic_store(&shut, true);
-    while (!atomic_load(&waits)) usleep(100);
+    shut_masks(h, ids[0], 1);
     engine_cancel(h->engine, 7, ids[0]);
     assert_done(harness_wait(h, ids[0]), PROTO_STOP_CANCEL);
     assert_done(harness_wait(h, ids[1]), PROTO_STOP_LENGTH);
@@ -110,6 +201,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_others_go_on, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_others_go_on_beside_calls, setup_caller, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_constraints_side_by_side, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_cancelled_meanwhile, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,8 @@ static int add_part(struct completion *c, struct buf *text, const json_t *part, 
 {
     const char *type = json_string_value(json_object_get(part, "type"));
     const json_t *t = NULL;
-    if (type && (strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0)) t = json_object_get(part, "text");
+    if (type && (strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0 || strcmp(type, "output_text") == 0))
+        t = json_object_get(part, "text");
     if (type && strcmp(type, "refusal") == 0) t = json_object_get(part, "refusal");
     if (!t && type && strcmp(type, "text") != 0)
         return fault_set(fault_of(c), 400, place, "%s: parts of the type '%s' are not supported", place, type);
@@ -148,7 +149,7 @@ int chat_read_list(struct completion *c, const struct field *f, const json_t *v,
     json_array_foreach((json_t *)v, i, m)
     {
         char place[32];
-        snprintf(place, sizeof(place), "messages[%zu]", i);
+        snprintf(place, sizeof(place), "%s[%zu]", f->name, i);
         if (!json_is_object(m)) return fault_set(fault_of(c), 400, place, "%s is not an object", place);
         int r = read(c, m, place);
         if (r < 0) return r;

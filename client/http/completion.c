@@ -4,6 +4,7 @@
 #include "client/http/http-reply.h"
 #include "client/http/model-list.h"
 #include "client/http/openai-logprobs.h"
+#include "client/http/responses.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/hex.h"
@@ -54,6 +55,7 @@ void completion_free(struct completion *c)
     free(c->choices);
     proto_request_fini(&c->request);
     proto_text_fini(&c->echo);
+    response_free(c->response);
     free(c->model);
     free(c->socket);
     free(c);
@@ -66,6 +68,7 @@ const char *completion_model(const struct completion *c)
 
 int completion_put_fault(struct completion *c, struct buf *out, const struct fault *f)
 {
+    if (c->format->fault) return c->format->fault(c, out, f);
     return reply_put_event(out, c->format->api == API_ANTHROPIC ? "error" : NULL, reply_fault(c->format->api, f));
 }
 
@@ -217,6 +220,7 @@ static int on_event(struct completion *c, struct proto_event *e)
     if (e->type == PROTO_EV_ERROR) {
         if (e->code == ESHUTDOWN && again(c)) return 0;
         fault_of_event(&x->fault, e->code, e->message.data);
+        if (c->format->explain) c->format->explain(c, e->code);
         exchange_fail(x);
         return 0;
     }
@@ -274,6 +278,6 @@ int completion_start(struct completion *c)
     c->choices = calloc(c->n, sizeof(*c->choices));
     if (!c->choices) return fault_of_error(&x->fault, error_origin(-ENOMEM));
     g->n = c->n;
-    int r = model_find(x->gateway->options, c->model, &c->socket, &x->fault);
+    int r = c->socket ? 0 : model_find(x->gateway->options, c->model, &c->socket, &x->fault);
     return r < 0 ? r : connect_daemon(c);
 }

@@ -18,7 +18,10 @@ struct completion_format {
     int (*end)(struct completion *c, struct buf *out, uint32_t index); /* one answer of a stream */
     int (*close)(struct completion *c, struct buf *out);               /* all answers of a stream */
     int (*whole)(struct completion *c, struct buf *out);               /* the body of a response that is not a stream */
-    const char *ping;                                                  /* text that keeps a silent stream alive */
+    /* The last event of a stream that an error ends; NULL: the error in the form of the API. */
+    int (*fault)(struct completion *c, struct buf *out, const struct fault *f);
+    void (*explain)(struct completion *c, int code); /* the daemon's error has set the fault; NULL: nothing to add */
+    const char *ping;                                /* text that keeps a silent stream alive */
 };
 
 /* The content blocks of Anthropic's API. */
@@ -41,8 +44,9 @@ struct completion {
     struct proto_request request; /* freed once the daemon works on it */
     char *model;                  /* as the client named it; NULL: not named */
     char *socket;
-    char id[40];
-    int64_t created; /* seconds since 1970 */
+    char id[64];
+    struct response *response; /* of /v1/responses; owned */
+    int64_t created;           /* seconds since 1970 */
     bool stream, include_usage;
     bool logprobs, top; /* the client wants the probabilities of tokens, and of other likely ones */
     bool wants_echo;

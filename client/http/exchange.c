@@ -2,6 +2,8 @@
 #include "client/http/exchange.h"
 #include "client/http/completion.h"
 #include "client/http/http-reply.h"
+#include "client/http/http-routes.h"
+#include "client/http/session-lookup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <stdio.h>
@@ -38,6 +40,8 @@ void exchange_free(struct exchange *x)
     completion_free(x->completion);
     if (x->counted) key_limits_end(&x->key->use);
     key_drop(x->key);
+    session_lookup_free(x->lookup);
+    free(x->name);
     buf_fini(&x->body);
     buf_fini(&x->out);
     free(x);
@@ -141,7 +145,9 @@ static enum MHD_Result queue(struct exchange *x)
     }
     if (x->fault.close) MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close");
     if (x->status == 401) MHD_add_response_header(m, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    if (x->status == 405) MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, x->route ? x->route->method : "GET, POST");
+    if (x->status == 405)
+        MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, x->route ? routes_allow(x->route) : "GET, POST");
+    if (x->status == 501) MHD_add_response_header(m, "x-should-retry", "false"); /* for OpenAI's clients */
     if (x->status == 429 || x->status == 503) {
         char seconds[16];
         snprintf(seconds, sizeof(seconds), "%u", x->fault.retry_s ? x->fault.retry_s : 1);

@@ -18,12 +18,13 @@
 
 struct completion;
 struct exchange;
+struct session_lookup;
 
 /* The form of errors. */
 enum api { API_OPENAI, API_ANTHROPIC };
 
 struct http_route {
-    const char *method, *path;
+    const char *method, *path; /* a segment "*" stands for any name */
     enum api api;
     bool open; /* needs no key, and the pages of other sites may request it */
     /* The request is complete. 0: the response has begun, or an event will begin it; else negative with x->fault. */
@@ -35,11 +36,13 @@ struct exchange {
     struct MHD_Connection *connection;
     struct exchange *next, **link; /* in gateway.exchanges */
     const struct http_route *route;
+    char *name;      /* owned: the segment of the path that "*" stands for; NULL: none */
     struct key *key; /* held; NULL: the gateway needs none */
     bool counted;    /* for the limits of the key */
     struct buf body; /* of the request */
     struct upstream *upstream;
     struct completion *completion; /* owned; NULL: none */
+    struct session_lookup *lookup; /* owned; NULL: none */
     struct fault fault;
     struct buf out; /* bytes of the response */
     size_t taken;   /* bytes of @out that the client's connection has taken */

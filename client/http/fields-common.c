@@ -54,6 +54,25 @@ static int read_timeout(struct completion *c, const struct field *f, const json_
     return 0;
 }
 
+/* A template has a switch and no levels: "medium", OpenAI's default, turns it on. */
+int field_effort(struct completion *c, const struct field *f, const json_t *v)
+{
+    const char *effort = json_is_string(v) ? json_string_value(v) : "";
+    bool off = strcmp(effort, "none") == 0;
+    if (!off && strcmp(effort, "medium") != 0)
+        return field_wrong(c, f, "none or medium: the thinking has no other levels");
+    c->request.thinking.mode = off ? PROTO_THINKING_OFF : PROTO_THINKING_ON;
+    return 0;
+}
+
+int field_budget(struct completion *c, const struct field *f, const json_t *v)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < 0) return field_wrong(c, f, "an integer, 0 or more");
+    c->request.thinking.limited = true;
+    c->request.thinking.budget = json_integer_value(v);
+    return 0;
+}
+
 #define AT(member) offsetof(struct proto_generate, member)
 
 const struct field fields_common[] = {

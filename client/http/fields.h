@@ -32,6 +32,8 @@ int field_logit_bias(struct completion *c, const struct field *f, const json_t *
 int field_format(struct completion *c, const struct field *f, const json_t *v);     /* response_format */
 int field_set_schema(struct completion *c, const json_t *schema);                   /* of the whole answer */
 int field_stream_options(struct completion *c, const struct field *f, const json_t *v);
+int field_effort(struct completion *c, const struct field *f, const json_t *v); /* of the thinking */
+int field_budget(struct completion *c, const struct field *f, const json_t *v); /* tokens of the thinking */
 int field_n(struct completion *c, const struct field *f, const json_t *v);
 
 /* Set the fault "NAME must be KIND" and return negative. */

@@ -6,11 +6,19 @@
 #include <errno.h>
 #include <string.h>
 
+#define RESPONSE "/v1/responses/*"
+
 static const struct http_route routes[] = {
     {"GET", "/health", API_OPENAI, true, route_health},
     {"GET", "/v1/health", API_OPENAI, true, route_health},
     {"GET", "/v1/models", API_OPENAI, false, route_models},
     {"GET", "/models", API_OPENAI, false, route_models},
+    {"GET", "/v1/models/*", API_OPENAI, false, route_model},
+    {"POST", "/v1/embeddings", API_OPENAI, false, route_embeddings},
+    {"POST", "/v1/responses", API_OPENAI, false, route_responses},
+    {"GET", RESPONSE, API_OPENAI, false, route_response},
+    {"DELETE", RESPONSE, API_OPENAI, false, route_response_delete},
+    {"GET", "/v1/responses/*/input_items", API_OPENAI, false, route_input_items},
     {"GET", "/metrics", API_OPENAI, false, route_metrics},
     {"POST", "/v1/chat/completions", API_OPENAI, false, route_chat},
     {"POST", "/v1/completions", API_OPENAI, false, route_completions},
@@ -40,14 +48,49 @@ static const struct http_route routes[] = {
 
 enum { ROUTES = sizeof(routes) / sizeof(*routes) };
 
+/* Does @url have the form @path? *name: what "*" stands for, [*len]; NULL: nothing. */
+static bool match(const char *path, const char *url, const char **name, size_t *len)
+{
+    const char *star = strchr(path, '*');
+    size_t before = star ? (size_t)(star - path) : 0;
+    *name = NULL;
+    *len = 0;
+    if (!star) return strcmp(url, path) == 0;
+    if (strncmp(url, path, before) != 0) return false;
+    *name = url + before;
+    *len = strcspn(*name, "/");
+    return *len > 0 && strcmp(*name + *len, star + 1) == 0;
+}
+
+int routes_name(const struct http_route *route, const char *url, char **name)
+{
+    const char *at;
+    size_t len;
+    *name = NULL;
+    if (!match(route->path, url, &at, &len) || !at) return 0;
+    *name = strndup(at, len);
+    return *name ? 0 : -ENOMEM;
+}
+
+const char *routes_allow(const struct http_route *route)
+{
+    return strcmp(route->path, RESPONSE) == 0 ? "GET, DELETE" : route->method;
+}
+
 const struct http_route *routes_find(const char *url, const char *method, struct fault *f)
 {
     if (strcmp(method, "HEAD") == 0) method = "GET";
+    const struct http_route *other = NULL; /* of the path, with another method */
     for (size_t i = 0; i < ROUTES; i++) {
-        if (strcmp(url, routes[i].path) != 0) continue;
-        if (strcmp(method, routes[i].method) != 0)
-            fault_set(f, 405, NULL, "%s allows only %s", routes[i].path, routes[i].method);
-        return &routes[i];
+        const char *name;
+        size_t len;
+        if (!match(routes[i].path, url, &name, &len)) continue;
+        if (strcmp(method, routes[i].method) == 0) return &routes[i];
+        other = &routes[i];
+    }
+    if (other) {
+        fault_set(f, 405, NULL, "%s allows only %s", other->path, routes_allow(other));
+        return other;
     }
     fault_set(f, 404, NULL, "no such path: %.200s", url);
     return NULL;
@@ -66,11 +109,32 @@ int route_models(struct exchange *x)
     return reply_json(x, json_pack("{s:s, s:o}", "object", "list", "data", list));
 }
 
+int route_model(struct exchange *x)
+{
+    json_auto_t *list = NULL;
+    size_t i;
+    json_t *m;
+    int r = model_list(x->gateway->options, &list);
+    if (r < 0) return fault_of_error(&x->fault, r);
+    json_array_foreach(list, i, m)
+    {
+        if (strcmp(json_string_value(json_object_get(m, "id")), x->name) == 0) return reply_json(x, json_incref(m));
+    }
+    fault_set(&x->fault, 404, "model", "no model '%s': /v1/models lists the models", x->name);
+    x->fault.code = "model_not_found";
+    return -ENOENT;
+}
+
 static int refuse(struct exchange *x, const char *message)
 {
     fault_set(&x->fault, 501, NULL, "%s", message);
     x->fault.code = "not_supported";
-    return -EINVAL;
+    return -ENOSYS;
+}
+
+int route_embeddings(struct exchange *x)
+{
+    return refuse(x, "embeddings are not supported: the daemon computes none");
 }
 
 int route_rerank(struct exchange *x)

@@ -76,6 +76,7 @@ static enum MHD_Result begin(struct gateway *g, struct MHD_Connection *c, const 
     if (!x) return MHD_NO;
     *out = x;
     x->key = key_hold(key);
+    if (route && routes_name(route, url, &x->name) < 0) return MHD_NO;
     x->fault = fault;
     if (r == 0 && !fault.status && key && strcmp(method, "POST") == 0) {
         r = key_limits_begin(&key->limits, &key->use, x->begun_usec, &x->fault);

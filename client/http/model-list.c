@@ -20,8 +20,7 @@ static size_t stem(const char *file, const char *suffix)
     return *file != '.' && n > s && strcmp(file + n - s, suffix) == 0 ? n - s : 0;
 }
 
-/* The model's name of a socket's path. */
-static char *name_of(const char *path)
+char *model_name(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t n = stem(base, ".sock");
@@ -91,7 +90,7 @@ int model_list(const struct http_options *o, json_t **out)
     *out = NULL;
     if (!found) return error_origin(-ENOMEM);
     for (size_t i = 0; i < o->n_sockets; i++) {
-        _cleanup_(freep) char *name = name_of(o->sockets[i]);
+        _cleanup_(freep) char *name = model_name(o->sockets[i]);
         struct stat st;
         if (name) found_add(found, name, stat(o->sockets[i], &st) == 0 ? st.st_mtime : 0);
     }
@@ -111,7 +110,7 @@ static int no_model(struct fault *f, const char *name)
 static int find_given(const struct http_options *o, const char *name, char **path, struct fault *f)
 {
     for (size_t i = 0; i < o->n_sockets; i++) {
-        _cleanup_(freep) char *mine = name_of(o->sockets[i]);
+        _cleanup_(freep) char *mine = model_name(o->sockets[i]);
         if (!mine || (name && strcmp(name, mine) != 0)) continue;
         *path = strdup(o->sockets[i]);
         return *path ? 0 : fault_of_error(f, error_origin(-ENOMEM));

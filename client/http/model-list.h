@@ -5,6 +5,9 @@
 #include "client/http/http-options.h"
 #include <jansson.h>
 
+/* The model's name of a socket's path; the caller frees it. NULL: no memory. */
+char *model_name(const char *path);
+
 /* The models as an array of OpenAI's "model" objects, sorted by name; the caller owns *out. 0 or -ENOMEM; sets the
  * error message. */
 int model_list(const struct http_options *o, json_t **out);

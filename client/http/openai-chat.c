@@ -123,25 +123,6 @@ static int read_modalities(struct completion *c, const struct field *f, const js
     return json_array_size(v) == 1 && only && *only == 't' ? 0 : field_refuse(c, f, v);
 }
 
-/* A template has a switch and no levels: "medium", OpenAI's default, turns it on. */
-static int read_effort(struct completion *c, const struct field *f, const json_t *v)
-{
-    const char *effort = json_is_string(v) ? json_string_value(v) : "";
-    bool off = strcmp(effort, "none") == 0;
-    if (!off && strcmp(effort, "medium") != 0)
-        return field_wrong(c, f, "none or medium: the thinking has no other levels");
-    c->request.thinking.mode = off ? PROTO_THINKING_OFF : PROTO_THINKING_ON;
-    return 0;
-}
-
-static int read_budget(struct completion *c, const struct field *f, const json_t *v)
-{
-    if (!json_is_integer(v) || json_integer_value(v) < 0) return field_wrong(c, f, "an integer, 0 or more");
-    c->request.thinking.limited = true;
-    c->request.thinking.budget = json_integer_value(v);
-    return 0;
-}
-
 static const struct field fields[] = {
     {"messages", chat_read_openai, 0},
     {"max_completion_tokens", field_int, offsetof(struct proto_generate, max_tokens)},
@@ -149,8 +130,8 @@ static const struct field fields[] = {
     {"tools", tools_read_openai, 0},
     {"tool_choice", tool_choice_read_openai, 0},
     {"parallel_tool_calls", tool_parallel_read, 0},
-    {"reasoning_effort", read_effort, 0},
-    {"think_budget", read_budget, 0},
+    {"reasoning_effort", field_effort, 0},
+    {"think_budget", field_budget, 0},
     {"functions", field_refuse, 0},
     {"function_call", field_refuse, 0},
     {"logprobs", logprobs_read_wanted, 0},

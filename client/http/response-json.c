@@ -65,7 +65,7 @@ json_t *response_echo(const json_t *object)
 json_t *response_json(const struct response_view *v)
 {
     json_t *why = strcmp(v->status, "incomplete") == 0 ? json_pack("{s:s}", "reason", "max_output_tokens") : NULL;
-    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:b, s:o?, s:o?, s:s, s:o, s:o?}", "id", v->id, "object", "response",
+    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:b, s:o?, s:o?, s:s, s:o, s:o*}", "id", v->id, "object", "response",
                           "created_at", (json_int_t)v->created, "status", v->status, "background", 0, "error", v->error,
                           "incomplete_details", why, "model", v->model, "output", v->output, "usage", v->usage);
     json_object_update_missing(o, (json_t *)v->echo);

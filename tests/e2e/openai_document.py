@@ -81,6 +81,8 @@ def schema_of(value, path=None):
     """The name of the schema for an object; None: it is none of OpenAI's."""
     if isinstance(value.get("error"), dict) and "type" not in value:
         return "ErrorResponse"
+    if "deleted" in value:
+        return None
     if value.get("object") == "list":
         return LISTS.get(path)
     if str(value.get("type", "")).startswith("response."):

@@ -242,9 +242,10 @@ _hob-http() {
     local words cur prefix before='' option
     COMPREPLY=()
     _hob_words
-    _hob_option "-l --listen -s --socket -k --keys --host --max-body --max-connections --request-timeout"
+    _hob_option "-l --listen -s --socket -k --keys --host --max-body --max-connections --request-timeout --confine"
     case $option in
     -s | --socket | -k | --keys) _hob_files; return ;;
+    --confine) _hob_offer yes no; return ;;
     ?*) return ;;
     esac
     case ${#words[@]}:${words[1]}:$cur in

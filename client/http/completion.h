@@ -48,7 +48,7 @@ struct completion {
     struct response *response; /* of /v1/responses; owned */
     int64_t created;           /* seconds since 1970 */
     bool stream, include_usage;
-    bool logprobs, top; /* the client wants the probabilities of tokens, and of other likely ones */
+    bool logprobs; /* the client wants the probabilities of tokens */
     bool wants_echo;
     struct proto_text echo; /* completions: the prompt, in front of each answer; len 0: no */
     bool show_thinking;     /* Anthropic: the client wants the thinking */

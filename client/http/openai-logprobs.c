@@ -42,7 +42,6 @@ int logprobs_check(struct completion *c)
         return fault_set(&c->exchange->fault, 400, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
     if (!c->logprobs) g->top_logprobs = -1;
     if (c->logprobs && g->top_logprobs < 0) g->top_logprobs = 0;
-    c->top = g->top_logprobs > 0;
     return 0;
 }
 
@@ -98,13 +97,19 @@ json_t *logprobs_chat(const struct completion *c, json_t *tokens)
     return json_null();
 }
 
-/* {"TOKEN": LOGPROB, ...} */
-static json_t *map_of(const json_t *likely)
+static void add_to_map(json_t *map, const json_t *token)
+{
+    const char *text = json_string_value(json_object_get(token, "token"));
+    if (!json_object_get(map, text)) json_object_set(map, text, json_object_get(token, "logprob"));
+}
+
+/* {"TOKEN": LOGPROB, ...}: the sampled token and the likely ones. */
+static json_t *map_of(const json_t *token)
 {
     json_t *map = json_object(), *t;
     size_t i;
-    json_array_foreach((json_t *)likely, i, t)
-        json_object_set(map, json_string_value(json_object_get(t, "token")), json_object_get(t, "logprob"));
+    add_to_map(map, token);
+    json_array_foreach(json_object_get(token, "top_logprobs"), i, t) add_to_map(map, t);
     return map;
 }
 
@@ -124,13 +129,12 @@ json_t *logprobs_text(const struct completion *c, json_t *tokens, size_t *offset
         json_t *text = json_object_get(t, "token");
         json_array_append(texts, text);
         json_array_append(values, json_object_get(t, "logprob"));
-        json_array_append_new(tops, map_of(json_object_get(t, "top_logprobs")));
+        json_array_append_new(tops, map_of(t));
         json_array_append_new(offsets, json_integer((json_int_t)*offset));
         *offset += count_characters(text);
     }
-    json_t *o = json_pack("{s:o, s:o, s:o, s:o}", "tokens", texts, "token_logprobs", values, "top_logprobs",
-                          c->top ? tops : json_null(), "text_offset", offsets);
-    if (!c->top) json_decref(tops);
+    json_t *o = json_pack("{s:o, s:o, s:o, s:o}", "tokens", texts, "token_logprobs", values, "top_logprobs", tops,
+                          "text_offset", offsets);
     json_decref(tokens);
     if (c->logprobs) return o;
     json_decref(o);

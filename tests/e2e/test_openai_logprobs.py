@@ -70,7 +70,12 @@ def test_completions(gateway, shared):
     events = gateway.stream("/v1/completions", {"prompt": TEXT, "logprobs": 2, **SAME})
     pieces = [e["choices"][0]["logprobs"] for _, e in events if e != "[DONE]" and e["choices"][0]["logprobs"]]
     assert {k: [x for q in pieces for x in q[k]] for k in p} == p
-    assert gateway.post("/v1/completions", {"prompt": TEXT, "logprobs": 0, **SAME}).json["choices"][0]["logprobs"]["top_logprobs"] is None
+    for q, few in ((p, 2), (gateway.post("/v1/completions", {"prompt": TEXT, "logprobs": 0, **SAME}).json["choices"][0]["logprobs"], 0)):
+        assert q["tokens"] == p["tokens"] and len(q["top_logprobs"]) == len(p["tokens"])
+        # The sampled token is among the likely ones, or one more; different tokens may have the same text.
+        for token, logprob, likely in zip(q["tokens"], q["token_logprobs"], q["top_logprobs"]):
+            assert likely[token] == logprob and 1 <= len(likely) <= few + 1
+    assert any(len(likely) == 3 for likely in p["top_logprobs"])
 
 
 def test_echo(gateway):

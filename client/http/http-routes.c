@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define RESPONSE "/v1/responses/*"
-
 static const struct http_route routes[] = {
     {"GET", "/health", API_OPENAI, true, route_health},
     {"GET", "/v1/health", API_OPENAI, true, route_health},
@@ -16,8 +14,8 @@ static const struct http_route routes[] = {
     {"GET", "/v1/models/*", API_OPENAI, false, route_model},
     {"POST", "/v1/embeddings", API_OPENAI, false, route_embeddings},
     {"POST", "/v1/responses", API_OPENAI, false, route_responses},
-    {"GET", RESPONSE, API_OPENAI, false, route_response},
-    {"DELETE", RESPONSE, API_OPENAI, false, route_response_delete},
+    {"GET", "/v1/responses/*", API_OPENAI, false, route_response},
+    {"DELETE", "/v1/responses/*", API_OPENAI, false, route_response_delete},
     {"GET", "/v1/responses/*/input_items", API_OPENAI, false, route_input_items},
     {"GET", "/metrics", API_OPENAI, false, route_metrics},
     {"POST", "/v1/chat/completions", API_OPENAI, false, route_chat},
@@ -74,7 +72,7 @@ int routes_name(const struct http_route *route, const char *url, char **name)
 
 const char *routes_allow(const struct http_route *route)
 {
-    return strcmp(route->path, RESPONSE) == 0 ? "GET, DELETE" : route->method;
+    return strcmp(route->path, "/v1/responses/*") == 0 ? "GET, DELETE" : route->method;
 }
 
 const struct http_route *routes_find(const char *url, const char *method, struct fault *f)

@@ -18,8 +18,8 @@ if FOLDER:
     sys.path.insert(0, FOLDER)
 USER = [{"role": "user", "content": "Once upon a time"}]
 NAMED = {"type": "function", "function": {"name": "weather"}}
-# Members of hob-http in answers of OpenAI's API, and those that the clients add themselves.
-OWN = {"reasoning_content", "parsed", "parsed_arguments", "parsed_output"}
+# Members of hob-http in answers of OpenAI's API, one that OpenAI's server has but not its types, and those that the clients add themselves.
+OWN = {"reasoning_content", "store", "parsed", "parsed_arguments", "parsed_output"}
 
 
 def need(name):
@@ -100,6 +100,38 @@ def test_openai_errors(gateway):
     with pytest.raises(openai.NotFoundError) as e:
         client.chat.completions.create(model="nothing", messages=USER)
     assert e.value.code == "model_not_found"
+    with pytest.raises(openai.NotFoundError) as e:
+        client.models.retrieve("nothing")
+    assert e.value.code == "model_not_found"
+    with pytest.raises(openai.InternalServerError) as e:
+        client.embeddings.create(model="default", input="x")
+    assert e.value.status_code == 501 and e.value.code == "not_supported"
+
+
+def test_openai_probabilities(gateway):
+    client = openai_at(gateway)
+    more = {"model": "default", "max_tokens": 8, "temperature": 0}
+    chat = strict(client.chat.completions.create(messages=USER, logprobs=True, top_logprobs=2, **more)).choices[0]
+    assert all(len(t.top_logprobs) == 2 and t.top_logprobs[0].token == t.token for t in chat.logprobs.content)
+    text = strict(client.completions.create(prompt="Once upon a time", logprobs=1, **more)).choices[0]
+    assert "".join(text.logprobs.tokens) == text.text and len(text.logprobs.top_logprobs) == 8
+
+
+def test_openai_responses(gateway):
+    """A response, one that continues it, and both retrieved and removed."""
+    openai, client = need("openai"), openai_at(gateway)
+    more = {"model": "default", "max_output_tokens": 8, "temperature": 0}
+    first = strict(client.responses.create(input="Once upon a time", **more))
+    assert first.output_text and first.status == "incomplete" and first.incomplete_details.reason == "max_output_tokens"
+    events = [strict(e) for e in client.responses.create(input="And then?", previous_response_id=first.id, stream=True, **more)]
+    second = events[-1].response
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == second.output_text
+    assert second.usage.input_tokens > first.usage.total_tokens and second.usage.input_tokens_details.cached_tokens > 0
+    assert client.responses.retrieve(second.id) == second
+    for r in (first, second):
+        client.responses.delete(r.id)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(r.id)
 
 
 def test_openai_completions_and_models(gateway):
@@ -109,6 +141,7 @@ def test_openai_completions_and_models(gateway):
               for c in client.completions.create(model="default", prompt="Once upon a time", max_tokens=8, temperature=0, stream=True)]
     assert "".join(c.choices[0].text for c in chunks) == r.choices[0].text
     assert [strict(m).id for m in client.models.list()] == ["default"]
+    assert strict(client.models.retrieve("default")) == next(iter(client.models.list()))
 
 
 def test_a_model_of_pydantic(gateway):
@@ -234,6 +267,11 @@ def test_langchain(gateway, caller):
     model = chat(**{**at, "base_url": url(caller) + "/v1", "max_tokens": 300, **{"temperature": 1}}, seed=1)
     call = model.bind_tools(TOOLS, tool_choice="weather").invoke("x").tool_calls[0]
     check({"id": call["id"], "name": call["name"], "arguments": json.dumps(call["args"])})
+    model = chat(**at, use_responses_api=True, use_previous_response_id=True)
+    first = model.invoke("Once upon a time")
+    again = model.invoke([("user", "Once upon a time"), first, ("user", "And then?")])
+    assert first.text and again.usage_metadata["input_tokens"] > first.usage_metadata["total_tokens"]
+    assert "".join(c.text for c in model.stream("Once upon a time")) == first.text
 
 
 def test_llm(gateway, tmp_path):

@@ -26,7 +26,7 @@ void sched_config_init(struct sched_config *c, uint32_t parallel, uint32_t batch
         .express_lead = 4 * 512,
         .express_part = 8,
         .short_steps = 8,
-        .short_tokens = 8,
+        .short_tokens = 6,
         .short_ratio = 1.5,
         .prefill_min = 8,
         .prefill_due = 32,

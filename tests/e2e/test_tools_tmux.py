@@ -47,12 +47,12 @@ def talk(screen, session, choice, answers, seed=1):
     screen.type(f"printf '\\033c'; {shlex.join(map(str, words))}; echo; echo '{end}'=")
     asked = []
     while True:
-        shown = screen.until(lambda s: asks(s) or end + "=" in s)
+        last = asked[-1] if asked else None
+        shown = screen.until(lambda s: (asks(s) and s != last) or end + "=" in s)
         if end + "=" in shown:
             return asked
         asked.append(shown)
         screen.type(answers[min(len(asked), len(answers)) - 1])
-        screen.until(lambda s: not asks(s))
 
 
 def turn(home, session):

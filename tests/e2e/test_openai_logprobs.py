@@ -41,6 +41,18 @@ def test_the_protocol(shared):
     assert [t[0] for t in none] == [t[0] for t in tops] and all(len(t) == 1 for t in none)
 
 
+def test_greedy_tokens_are_those_of_the_socket_and_of_hob(gateway, shared):
+    with shared.client() as c:
+        a = c.answer(messages=MESSAGES, top_logprobs=0, max_tokens=12, temperature=0)
+    tops = [e["top"][0] for e in a.events if "top" in e]
+    ids, logprobs, text = shared.ask(TEXT, n=12, temp=0).bits
+    assert ids == a.ids == [t[0] for t in tops] and len(ids) > 1
+    assert [struct.pack("<f", x) for x in logprobs] == a.logprobs and text == a.text
+    choice = gateway.chat(TEXT, max_tokens=12, logprobs=True).json["choices"][0]
+    tokens = [(bytes(t["bytes"]), struct.pack("<f", t["logprob"])) for t in choice["logprobs"]["content"]]
+    assert tokens == [(t[2], struct.pack("<f", t[1])) for t in tops if t[2]] and choice["message"]["content"] == a.text
+
+
 def test_chat(gateway, shared):
     _, tops = told(shared, messages=MESSAGES, top_logprobs=3)
     r = gateway.post("/v1/chat/completions", {"messages": MESSAGES, "logprobs": True, "top_logprobs": 3, **SAME}).json

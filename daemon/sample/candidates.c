@@ -6,6 +6,8 @@
 /* --- blocks of logits: most blocks of a row hold no candidate and are passed over --- */
 
 #define BLOCK 256 /* logits */
+#define WORDS (BLOCK / 64)
+#define FEW   32 /* tokens of a block: looked at one by one */
 
 /* The largest of @n <= BLOCK logits; NaN is passed over. A compiler may use vectors for the lanes. */
 static float largest(const float *x, size_t n)
@@ -25,15 +27,48 @@ static size_t block(const struct logits_row *row, size_t from)
     return row->vocab - from < BLOCK ? row->vocab - from : BLOCK;
 }
 
+/* How many tokens of the block at @from are allowed. Unless all are, @bits [WORDS] has a bit for each of them. */
+static size_t allowed(const struct logits_row *row, size_t from, uint64_t *bits)
+{
+    size_t some = 0;
+    if (!row->allowed) return block(row, from);
+    for (size_t w = 0; w < WORDS; w++) {
+        size_t at = from + w * 64, left = at < row->vocab ? row->vocab - at : 0;
+        bits[w] = left && at / 64 < row->allowed_words ? row->allowed[at / 64] : 0;
+        if (left < 64) bits[w] &= (UINT64_C(1) << left) - 1;
+        some += (size_t)__builtin_popcountll(bits[w]);
+    }
+    return some;
+}
+
+/* Takes the lowest bit out of @bits [WORDS], which has some, and tells its number. */
+static size_t take_bit(uint64_t *bits)
+{
+    size_t w = 0;
+    while (!bits[w]) w++;
+    size_t bit = (size_t)__builtin_ctzll(bits[w]);
+    bits[w] &= bits[w] - 1;
+    return w * 64 + bit;
+}
+
 int32_t candidates_largest(const struct logits_row *row)
 {
     const float *x = row->logits;
     float best = -INFINITY;
     size_t at = 0;
-    for (size_t i = 0, n; i < row->vocab; i += n) {
-        n = block(row, i);
-        float most = largest(x + i, n);
-        if (most > best) best = most, at = i;
+    uint64_t bits[WORDS];
+    for (size_t i = 0; i < row->vocab; i += BLOCK) {
+        size_t some = allowed(row, i, bits), n = block(row, i);
+        float most = some == n || some > FEW ? largest(x + i, n) : INFINITY;
+        if (some == 0 || most <= best) continue;
+        if (some == n) {
+            best = most, at = i;
+            continue;
+        }
+        for (; some; some--) {
+            size_t j = i + take_bit(bits);
+            if (x[j] > best) best = x[j], at = j;
+        }
     }
     if (best == -INFINITY) return -1;
     while (x[at] != best) at++;
@@ -94,10 +129,18 @@ void candidates_top(const struct logits_row *row, uint32_t k)
     const float *x = row->logits;
     if (k == 0 || k > row->vocab) k = row->vocab;
     s->n = 0;
-    for (size_t i = 0, n; i < row->vocab; i += n) {
-        n = block(row, i);
-        if (s->n == k && largest(x + i, n) <= s->cands[0].logit) continue;
-        for (size_t j = i; j < i + n; j++) offer(s, k, (struct candidate){x[j], (int32_t)j});
+    uint64_t bits[WORDS];
+    for (size_t i = 0; i < row->vocab; i += BLOCK) {
+        size_t some = allowed(row, i, bits), n = block(row, i);
+        if (some > FEW && s->n == k && largest(x + i, n) <= s->cands[0].logit) continue;
+        if (some == n) {
+            for (size_t j = i; j < i + n; j++) offer(s, k, (struct candidate){x[j], (int32_t)j});
+            continue;
+        }
+        for (; some; some--) {
+            size_t j = i + take_bit(bits);
+            offer(s, k, (struct candidate){x[j], (int32_t)j});
+        }
     }
     candidates_sort(s->cands, s->n);
 }

@@ -34,25 +34,31 @@ struct sample_scratch *sample_scratch_free(struct sample_scratch *x)
     return NULL;
 }
 
+/* Makes the logits of the tokens that are not allowed -INFINITY. */
+static void ban_others(const struct logits_row *row, float *logits)
+{
+    for (uint32_t i = 0; i < row->vocab; i += 64) {
+        uint64_t bits = i / 64 < row->allowed_words ? row->allowed[i / 64] : 0;
+        uint32_t n = row->vocab - i < 64 ? row->vocab - i : 64;
+        for (uint32_t k = 0; k < n; k++)
+            if (!(bits >> k & 1)) logits[i + k] = -INFINITY;
+    }
+}
+
 float *logits_write(struct logits_row *row)
 {
     float *own = row->scratch->row;
     if (row->logits != own) row->logits = memcpy(own, row->logits, row->vocab * sizeof(*own));
+    if (row->allowed) ban_others(row, own);
+    row->allowed = NULL;
     return own;
 }
 
 void logits_allow(struct logits_row *row, const uint64_t *mask, size_t words)
 {
-    float *logits = logits_write(row);
-    for (uint32_t i = 0; i < row->vocab; i += 64) {
-        uint64_t bits = i / 64 < words ? mask[i / 64] : 0;
-        uint32_t n = row->vocab - i < 64 ? row->vocab - i : 64;
-        if (bits == 0) /* most words: without branches */
-            for (uint32_t k = 0; k < n; k++) logits[i + k] = -INFINITY;
-        else
-            for (uint32_t k = 0; k < n; k++)
-                if (!(bits >> k & 1)) logits[i + k] = -INFINITY;
-    }
+    if (row->allowed) logits_write(row);
+    row->allowed = mask;
+    row->allowed_words = words;
 }
 
 void logits_chain_fini(struct logits_chain *c)

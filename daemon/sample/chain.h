@@ -19,6 +19,9 @@ struct sample_scratch;
 struct logits_row {
     const float *logits; /* [vocab] as the processors so far left them; logits_write() makes them writable */
     uint32_t vocab;
+    const uint64_t *allowed; /* [allowed_words] of logits_allow(): the logits of other tokens count as -INFINITY. NULL:
+                              * those of none */
+    size_t allowed_words;
     double u;       /* uniform in [0, 1): the random number of this position */
     int32_t picked; /* by the sampler; -1: no logit is a number */
     struct sample_scratch *scratch;
@@ -30,10 +33,12 @@ struct logits_history {
     size_t n;
 };
 
-/* The logits of @row, [vocab], which a processor may change. The first call copies the model's row. */
+/* The logits of @row, [vocab], which a processor may change. The first call copies the model's row. Those of tokens
+ * that are not allowed are -INFINITY. */
 float *logits_write(struct logits_row *row);
 /* Makes the logits of all tokens -INFINITY but of those whose bit in @mask [@words] is set: bit i is token i, and
- * tokens behind the last word have none. */
+ * tokens behind the last word have none. The row borrows @mask until its token is picked, so that a sampler looks only
+ * at the tokens that are allowed. */
 void logits_allow(struct logits_row *row, const uint64_t *mask, size_t words);
 
 struct logits_processor;

@@ -158,27 +158,6 @@ static void test_ban_and_bad_rows(void **state)
 
 /* Drawn frequencies against the distribution: chi-square with 4 degrees of freedom, 1e-5 quantile 28.5; fixed numbers.
  */
-/* Words of all kinds, and tokens behind the last word. */
-static void test_allow(void **state)
-{
-    static const uint64_t mask[] = {UINT64_C(1) << 63 | 1, 0, UINT64_MAX};
-    float logits[200];
-    struct sample_scratch *s;
-    assert_int_equal(sample_scratch_new(&s, 200), 0);
-    for (int i = 0; i < 200; i++) logits[i] = (float)i;
-    for (uint32_t vocab = 1; vocab <= 200; vocab++)
-        for (size_t words = 0; words <= 3; words++) {
-            struct logits_row r = {.logits = logits, .vocab = vocab, .scratch = s};
-            logits_allow(&r, mask, words);
-            for (uint32_t i = 0; i < vocab; i++) {
-                bool allowed = i / 64 < words && (i == 0 || i == 63 || (i >= 128 && i < 192));
-                assert_true(r.logits[i] == (allowed ? (float)i : -INFINITY));
-            }
-        }
-    assert_true(logits[1] == 1); /* the model's row is as it was */
-    sample_scratch_free(s);
-}
-
 static void test_frequencies(void **state)
 {
     struct fixture_request w = fixture_plain();
@@ -502,7 +481,6 @@ int main(void)
         cmocka_unit_test(test_temperature),
         cmocka_unit_test(test_repeat_penalty),
         cmocka_unit_test(test_ban_and_bad_rows),
-        cmocka_unit_test(test_allow),
         cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_top_k_of_many),
         cmocka_unit_test(test_any_parameters_against_their_definition),

@@ -27,6 +27,7 @@ import re
 import resource
 import select
 import shlex
+import signal
 import socket
 import statistics
 import subprocess
@@ -445,6 +446,7 @@ def options():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and the servers end
     o, t, rng = options(), Table(), random.Random(1)
     wanted = o.only or PARTS
     with tempfile.TemporaryDirectory() as d:

@@ -202,6 +202,7 @@ static void test_together(void **state)
     start(p);
     for (int k = 0; k < 2; k++) {
         harness_hold(all[k]);
+        all[k]->engine->core.plan.config.quantum = 32; /* so that there is a preemption in any case */
         for (unsigned i = 0; i < 6; i++) {
             struct proto_request r = ask(30 + i % 2, 60, i % 3 ? " x" : " yes", 100 + 60 * i);
             r.gen.n = 1 + i % 4;

@@ -130,6 +130,7 @@ static void run_kind(struct harness *h, scenario_fn scenario, enum kind kind)
 
 static void run_kinds(struct harness *h, scenario_fn scenario)
 {
+    h->forgetful = true; /* a preempted request may lose a part of its prompt */
     static const uint32_t most[] = {SEQ_DRAFT_MAX, 3};
     script.most = SEQ_DRAFT_MAX;
     run_kind(h, scenario, NONE);

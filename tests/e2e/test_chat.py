@@ -23,6 +23,7 @@ class Chat:
     def __init__(self, home, *args, term="xterm", columns=40):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup would be inherited
             os.execve(str(HOB), [str(HOB), "chat", *args], {**home.env, "TERM": term})
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.raw = ""

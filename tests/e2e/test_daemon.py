@@ -253,7 +253,9 @@ def test_nice(home):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="gives up root's rights")
 def test_refused_nice(home):
-    r = subprocess.run(["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", HOBD, "serve", "--nice", "-5", "--socket",
+    """A process without rights may go back to a lower value than its own only within RLIMIT_NICE."""
+    r = subprocess.run(["prlimit", "--nice=0:0", "nice", "-n", str(10 - os.nice(0)),
+                        "setpriv", "--bounding-set", "-all", "--inh-caps", "-all", HOBD, "serve", "--nice", "-5", "--socket",
                         str(home.root / "s")], env=home.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     assert r.returncode == 1
     assert b"nice value -5" in r.stderr

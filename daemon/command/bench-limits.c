@@ -67,7 +67,7 @@ static double best_read(struct passes *p, struct compute_pool *pool, size_t byte
     for (size_t i = 0; i * pass < 2 * p->chunks || i < 2 * BENCH_READS || tool_now() < end; i++) {
         p->variant = i % BENCH_READS;
         double start = tool_now();
-        compute_pool_run(pool, read_pieces, p, pass, 1);
+        compute_pool_run(pool, read_pieces, p, pass, 1, 1);
         double gbps = (double)pass * BENCH_CHUNK / (tool_now() - start) * 1e-9;
         if (gbps > best) best = gbps;
         p->first = (p->first + pass) % p->chunks;
@@ -83,7 +83,7 @@ static double best_int8(struct passes *p, struct compute_pool *pool)
         for (int i = 0; i < 3 || tool_now() < end; i++) {
             atomic_store(&p->ops, 0);
             double start = tool_now();
-            compute_pool_run(pool, multiply_pieces, p, compute_pool_threads(pool) * PIECES, 1);
+            compute_pool_run(pool, multiply_pieces, p, compute_pool_threads(pool) * PIECES, 1, 1);
             double gops = (double)atomic_load(&p->ops) / (tool_now() - start) * 1e-9;
             if (gops > best) best = gops;
         }
@@ -148,7 +148,7 @@ int bench_limits(struct bench_limits *out, uint32_t threads, uint64_t weight_byt
     }
     p.mem = (uint8_t *)(((uintptr_t)raw + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
     madvise(p.mem, size, MADV_HUGEPAGE); /* as for the weights; a failure costs only speed */
-    compute_pool_run(pool, touch_pages, &p, (uint32_t)(size / HUGE_PAGE), 1);
+    compute_pool_run(pool, touch_pages, &p, (uint32_t)(size / HUGE_PAGE), 1, 1);
     out->read_gbps = larger(out->read_gbps, best_read(&p, pool, size));
     if (weight_bytes && weight_bytes < size / 2)
         out->read_gbps = larger(out->read_gbps, best_read(&p, pool, weight_bytes));

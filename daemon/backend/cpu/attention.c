@@ -229,7 +229,7 @@ void cpu_attention(struct pass *p)
     for (; w.first < p->n; w.first += w.n) {
         plan(&w);
         grain = w.n_items / (compute_pool_threads(p->c->pool) * 4);
-        cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, grain ? grain : 1);
+        cpu_run(p, TIMING_ATTENTION, run_items, &w, w.n_items, 1, grain ? grain : 1);
     }
     if (p->quantize && !whole_blocks(&p->c->base.hparams)) cpu_each(p, quantize_tokens, p->n);
 }

@@ -18,41 +18,53 @@
 #include <unistd.h>
 
 #define THREADS_MAX 1024
-#define PIECE_LEAST 2 /* items of a piece near the end of a run; a pair of panels is multiplied at once */
-#define OPEN        0x80000000u
 #define SPINS       4000     /* rounds of a waiting thread before it sleeps or yields, some tens of microseconds */
 #define CHECKS      64       /* rounds between two looks at the time slice */
 #define YIELD_NS    10000000 /* the caller yields its CPU for so long before it sleeps */
 
 /*
- * A job is open while OPEN is set in @gate, whose other bits count the workers inside. An increment of @round tells
- * workers of it; they enter, take items from @next until none are left, and leave. The caller takes items too; when
- * none are left, it shuts the gate and waits for those inside, so that no worker can access a finished job. A worker
- * that wakes late, because other processes have its CPU, finds the gate shut, and the caller does not wait for it.
+ * A run has a number. Its items are divided into one share a thread, the same thread's for the same items in each run
+ * of as many: they may be in that thread's caches. A thread takes pieces of its own share, then of those of the others:
+ * a thread that is late, slow or off the CPU loses items to them. What a thread writes is on a cache line of its own,
+ * so that threads do not wait for each other's lines while each has work.
+ *
+ * A run is open while its number is in @open. Workers that see a new number in @round enter, take pieces until none are
+ * left, and leave. The caller takes pieces too; when none are left, it closes the run and waits for those inside, so
+ * that no worker can access a finished run. A worker that wakes late, because other processes have its CPU, finds the
+ * run closed, and the caller does not wait for it.
  *
  * If other processes share a worker's CPU, the worker leaves before its time slice ends, so that it is not inside while
  * it is off the CPU (timeslice.h). The caller does not: the others would wait for it anyway. If the kernel wakes a
  * worker on the caller's CPU, because no CPU is idle, the worker moves to another one: two threads of the pool that
  * take turns on one CPU are slower than one.
  */
+
+/* What one thread writes. */
+struct lane {
+    _Alignas(64) _Atomic uint64_t taken; /* of its share: the run's number in the upper half, items in the lower */
+    _Atomic uint32_t inside;             /* number of the run that a worker is in; 0: none. Futex of the caller */
+};
+
 struct compute_pool {
     uint32_t threads, started; /* started: workers that run, threads - 1 when complete */
     pthread_t *workers;
+    struct lane *lanes; /* [threads] */
     bool spin;
     struct cpu_count cpus; /* when the pool was made */
-
-    compute_fn fn;
-    void *ctx;
-    uint32_t n, grain;
     struct timing *timing; /* NULL: not timed */
 
+    /* Of the run; written while no worker is inside. */
+    _Alignas(64) compute_fn fn;
+    void *ctx;
+    uint32_t n, least, most;
+    _Atomic int cpu; /* the caller's */
+
     _Alignas(64) _Atomic uint32_t round; /* futex of the workers */
-    _Alignas(64) _Atomic uint64_t next;  /* first item that no thread has taken */
-    _Alignas(64) _Atomic uint32_t gate;  /* futex of the caller */
-    _Atomic uint32_t sleepers;           /* workers that sleep or are about to */
+    _Atomic uint32_t open;               /* number of the open run; 0: none */
     _Atomic bool waits, stop;            /* waits: the caller sleeps or is about to */
+
+    _Alignas(64) _Atomic uint32_t sleepers; /* workers that sleep or are about to */
     _Atomic uint32_t ids;
-    _Atomic int cpu; /* the caller's, when the run began */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value)
@@ -74,29 +86,52 @@ static void relax(void)
 #endif
 }
 
-/* Pieces are smaller near the end, so that all threads finish at about the same time. Another thread may take items
- * between this load and the caller's fetch-add; it changes the size of a piece, not the items covered. */
-static uint32_t piece(struct compute_pool *p)
+/* First item of a thread's share: shares are whole pieces of the least size. */
+static uint32_t share_begin(const struct compute_pool *p, uint32_t thread)
 {
-    uint64_t next = atomic_load_explicit(&p->next, memory_order_relaxed);
-    uint32_t share = next < p->n ? (p->n - (uint32_t)next) / (p->threads * 2) : 0;
-    uint32_t least = p->grain < PIECE_LEAST ? p->grain : PIECE_LEAST;
-    return share > p->grain ? p->grain : share < least ? least : share;
+    uint64_t pieces = p->n / p->least + (p->n % p->least > 0), at = pieces * thread / p->threads * p->least;
+    return at < p->n ? (uint32_t)at : p->n;
 }
 
-/* Take items until none are left, or until the time slice @slice ends; NULL: only when none are left. */
-static void work(struct compute_pool *p, struct timeslice *slice, uint32_t thread)
+/* A part of what is left, so that all threads finish at about the same time. */
+static uint32_t piece(const struct compute_pool *p, uint32_t left)
 {
-    for (;;) {
+    uint32_t size = left / 4;
+    size = size > p->most ? p->most : size - size % p->least;
+    if (size < p->least) size = p->least;
+    return size < left ? size : left;
+}
+
+/* Do a piece of the share of @of. False: none is left. The share of a thread that has not come yet is whole: its
+ * lane has the number of an earlier run. */
+static bool take(struct compute_pool *p, uint32_t of, uint32_t round, uint32_t thread)
+{
+    const uint32_t first = share_begin(p, of), n = share_begin(p, of + 1) - first;
+    uint64_t word = atomic_load_explicit(&p->lanes[of].taken, memory_order_relaxed);
+    uint32_t taken, size;
+    do {
+        taken = word >> 32 == round ? (uint32_t)word : 0;
+        if (taken >= n) return false;
+        size = piece(p, n - taken);
+    } while (!atomic_compare_exchange_weak(&p->lanes[of].taken, &word, (uint64_t)round << 32 | (taken + size)));
+    p->fn(p->ctx, first + taken, first + taken + size, thread);
+    return true;
+}
+
+/* Take pieces until none are left, or until the time slice @slice ends; NULL: only when none are left. */
+static void work(struct compute_pool *p, struct timeslice *slice, uint32_t round, uint32_t thread)
+{
+    for (uint32_t of = thread, empty = 0; empty < p->threads;) {
         if (slice && timeslice_shared(slice)) {
             timeslice_check(slice);
             if (timeslice_ends(slice)) return;
         }
-        uint32_t size = piece(p);
-        uint64_t begin = atomic_fetch_add_explicit(&p->next, size, memory_order_relaxed);
-        if (begin >= p->n) return;
-        uint32_t end = p->n - begin < size ? p->n : (uint32_t)begin + size;
-        p->fn(p->ctx, (uint32_t)begin, end, thread);
+        if (take(p, of, round, thread)) {
+            empty = 0;
+            continue;
+        }
+        of = of + 1 < p->threads ? of + 1 : 0;
+        empty++;
     }
 }
 
@@ -138,26 +173,28 @@ static uint32_t wait_round(struct compute_pool *p, struct timeslice *slice, uint
     return round;
 }
 
-static bool enter(struct compute_pool *p)
+static void leave(struct compute_pool *p, uint32_t thread)
 {
-    uint32_t gate = atomic_load(&p->gate);
-    while (gate & OPEN)
-        if (atomic_compare_exchange_weak(&p->gate, &gate, gate + 1)) return true;
+    atomic_store(&p->lanes[thread].inside, 0);
+    if (atomic_load(&p->waits)) futex_wake(&p->lanes[thread].inside, 1);
+}
+
+/* Either this thread sees that the run is closed, or the caller sees that it is inside. */
+static bool enter(struct compute_pool *p, uint32_t round, uint32_t thread)
+{
+    atomic_store(&p->lanes[thread].inside, round);
+    if (atomic_load(&p->open) == round) return true;
+    leave(p, thread);
     return false;
 }
 
-static void leave(struct compute_pool *p)
-{
-    if (atomic_fetch_sub(&p->gate, 1) == 1 && atomic_load(&p->waits)) futex_wake(&p->gate, 1);
-}
-
 /* Take part in the run, if it is not over. */
-static void take_part(struct compute_pool *p, struct timeslice *slice, uint32_t thread)
+static void take_part(struct compute_pool *p, struct timeslice *slice, uint32_t round, uint32_t thread)
 {
     timeslice_check(slice);
-    while (enter(p)) {
-        work(p, slice, thread);
-        leave(p);
+    while (enter(p, round, thread)) {
+        work(p, slice, round, thread);
+        leave(p, thread);
         if (!timeslice_ends(slice)) return;
         timeslice_yield(slice);
     }
@@ -175,7 +212,7 @@ static void *worker(void *arg)
     for (;;) {
         seen = wait_round(p, &slice, seen);
         if (atomic_load(&p->stop)) return NULL;
-        take_part(p, &slice, thread);
+        take_part(p, &slice, seen, thread);
     }
 }
 
@@ -188,26 +225,36 @@ static uint64_t now_ns(void)
 
 /* A worker inside that is off its CPU comes back within some milliseconds. A caller that sleeps meanwhile makes its CPU
  * idle, and the kernel moves the worker there, where it is in the caller's way. */
-static void wait_idle(struct compute_pool *p)
+static void wait_worker(struct compute_pool *p, uint32_t thread)
 {
+    _Atomic uint32_t *inside = &p->lanes[thread].inside;
     for (int i = 0; p->spin && i < SPINS; i++) {
-        if (!atomic_load_explicit(&p->gate, memory_order_acquire)) return;
+        if (!atomic_load(inside)) return;
         relax();
     }
     for (uint64_t end = now_ns() + YIELD_NS; p->spin && now_ns() < end;) {
-        if (!atomic_load_explicit(&p->gate, memory_order_acquire)) return;
+        if (!atomic_load(inside)) return;
         sched_yield();
     }
     atomic_store(&p->waits, true);
-    for (uint32_t inside; (inside = atomic_load(&p->gate));) futex_wait(&p->gate, inside);
+    for (uint32_t round; (round = atomic_load(inside));) futex_wait(inside, round);
     atomic_store(&p->waits, false);
 }
 
-static void publish(struct compute_pool *p)
+/* Begin run @round. */
+static void publish(struct compute_pool *p, uint32_t round)
 {
     atomic_store_explicit(&p->cpu, sched_getcpu(), memory_order_relaxed);
-    atomic_fetch_add(&p->round, 1);
+    atomic_store(&p->open, round);
+    atomic_store(&p->round, round);
     if (atomic_load(&p->sleepers)) futex_wake(&p->round, THREADS_MAX);
+}
+
+/* Number of the next run; 0 means none. */
+static uint32_t next_round(const struct compute_pool *p)
+{
+    uint32_t round = atomic_load_explicit(&p->round, memory_order_relaxed) + 1;
+    return round ? round : 1;
 }
 
 void compute_pool_time(struct compute_pool *p, struct timing *timing)
@@ -215,26 +262,26 @@ void compute_pool_time(struct compute_pool *p, struct timing *timing)
     p->timing = timing;
 }
 
-void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t n, uint32_t grain)
+void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t n, uint32_t least, uint32_t most)
 {
-    assert(grain > 0);
+    assert(least > 0);
     uint64_t start = p->timing ? now_ns() : 0;
-    if (p->threads == 1 || n <= grain) {
+    if (p->threads == 1 || n <= least) {
         if (n) fn(ctx, 0, n, 0);
         if (p->timing) p->timing->work_ns += now_ns() - start;
         return;
     }
+    const uint32_t round = next_round(p);
     p->fn = fn;
     p->ctx = ctx;
     p->n = n;
-    p->grain = grain;
-    atomic_store(&p->next, 0);
-    atomic_store(&p->gate, OPEN);
-    publish(p);
-    work(p, NULL, 0);
-    atomic_fetch_and(&p->gate, ~OPEN);
+    p->least = least;
+    p->most = most > least ? most / least * least : least;
+    publish(p, round);
+    work(p, NULL, round, 0);
+    atomic_store(&p->open, 0);
     uint64_t done = p->timing ? now_ns() : 0;
-    wait_idle(p);
+    for (uint32_t i = 1; i < p->threads; i++) wait_worker(p, i);
     if (!p->timing) return;
     p->timing->work_ns += done - start;
     p->timing->wait_ns += now_ns() - done;
@@ -255,7 +302,9 @@ int compute_pool_new(struct compute_pool **out, uint32_t threads)
     /* With fewer CPUs than threads, spinning keeps the others from working. */
     p->spin = threads <= cpus.allowed && threads <= cpus.quota / 1000 + (cpus.quota % 1000 > 0);
     p->workers = calloc(threads, sizeof(*p->workers));
-    int e = p->workers ? 0 : ENOMEM;
+    p->lanes = aligned_alloc(64, threads * sizeof(*p->lanes));
+    if (p->lanes) memset(p->lanes, 0, threads * sizeof(*p->lanes));
+    int e = p->workers && p->lanes ? 0 : ENOMEM;
     sigset_t all, old;
     sigfillset(&all);        /* the main thread handles signals */
     sigdelset(&all, SIGBUS); /* except faults in a mapped file */
@@ -277,9 +326,10 @@ struct compute_pool *compute_pool_free(struct compute_pool *p)
 {
     if (!p) return NULL;
     atomic_store(&p->stop, true);
-    publish(p);
+    publish(p, next_round(p));
     for (uint32_t i = 0; i < p->started; i++) pthread_join(p->workers[i], NULL);
     free(p->workers);
+    free(p->lanes);
     free(p);
     return NULL;
 }

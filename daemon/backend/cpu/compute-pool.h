@@ -18,9 +18,9 @@ uint32_t compute_pool_threads(const struct compute_pool *p);
 /* Write a line for the log: the threads, and the CPUs they may use. */
 void compute_pool_describe(const struct compute_pool *p, char *out, size_t size);
 
-/* Run @fn over [0, n); returns when all items are done. @grain: items given out at a time, at least 1; fewer near the
- * end. */
-void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t n, uint32_t grain);
+/* Run @fn over [0, n); returns when all items are done. Items are given out in multiples of @least (but for the last),
+ * at most @most at a time, fewer near the end. The caller alone does @n <= @least. */
+void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t n, uint32_t least, uint32_t most);
 
 /* compute_pool_run adds its time to @timing, which must stay valid until the next call of this function; NULL: no
  * timing. */

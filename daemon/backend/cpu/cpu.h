@@ -179,7 +179,8 @@ void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n,
 void cpu_attention(struct pass *p);
 
 /* compute_pool_run; its time is added to @part. */
-void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t grain);
+void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t least,
+             uint32_t most);
 
 /* Quantize columns [column, column + n) of row @row of @g, x[n]; both are multiples of KERN_BLOCK. If p->quantize. */
 void cpu_quantize(const struct pass *p, const struct acts *out, const struct group *g, size_t row, size_t column,

@@ -9,13 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-#define TOKENS_GRAIN 4 /* tokens of a per-token operation handed out at a time */
+#define TOKENS_MOST 4    /* tokens of a per-token operation handed out at a time */
+#define TOKEN_WORTH 2048 /* values that are worth another thread */
 
 /* --- operations on each token --- */
 
 void cpu_each(struct pass *p, compute_fn fn, uint32_t n)
 {
-    cpu_run(p, TIMING_VECTOR, fn, p, n, TOKENS_GRAIN);
+    const uint32_t least = (TOKEN_WORTH + p->c->base.hparams.dim - 1) / p->c->base.hparams.dim;
+    cpu_run(p, TIMING_VECTOR, fn, p, n, least < TOKENS_MOST ? least : TOKENS_MOST, TOKENS_MOST);
 }
 
 static void each_token(struct pass *p, compute_fn fn)

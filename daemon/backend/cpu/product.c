@@ -42,11 +42,7 @@ static struct group group_of(const struct job *j, uint32_t i)
 /* Run @fn over the units of all groups, in pieces of @least to @most units. */
 static void run_job(struct job *j, compute_fn fn, uint32_t least, uint32_t most)
 {
-    const uint32_t n = j->units * j->n_groups, grain = n / (compute_pool_threads(j->p->c->pool) * 4);
-    cpu_run(j->p, j->p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, fn, j, n,
-            grain < least  ? least
-            : grain < most ? grain
-                           : most);
+    cpu_run(j->p, j->p->w ? TIMING_PROJECTIONS : TIMING_LOGITS, fn, j, j->units * j->n_groups, least, most);
 }
 
 /* Rows [t, t + n) of one group, from whole groups of kern_acts. */
@@ -239,9 +235,10 @@ void cpu_quantize_row(const struct pass *p, const struct acts *x, size_t row)
     cpu_quantize(p, x, &(struct group){.n = p->n}, row, 0, x->f + row * x->k, x->k);
 }
 
-void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t grain)
+void cpu_run(const struct pass *p, enum timing_part part, compute_fn fn, void *ctx, uint32_t n, uint32_t least,
+             uint32_t most)
 {
     struct timing *t = p->c->base.timing;
     compute_pool_time(p->c->pool, t ? &t[part] : NULL);
-    compute_pool_run(p->c->pool, fn, ctx, n, grain);
+    compute_pool_run(p->c->pool, fn, ctx, n, least, most);
 }

@@ -166,7 +166,7 @@ static int fill(struct weights_plan *p, uint8_t *mem, struct compute_pool *pool,
     while (next_span(p, &at, &s)) {
         s.to = mem + s.item->offset;
         if (s.item->matrix) {
-            compute_pool_run(pool, pack, &s, s.end - s.begin, 4);
+            compute_pool_run(pool, pack, &s, s.end - s.begin, 1, 4);
         } else {
             int r = fill_vector(p, s.item, (float *)s.to);
             if (r) return r;

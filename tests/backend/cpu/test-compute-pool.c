@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 struct job {
-    uint32_t n, threads;
+    uint32_t n, least, most, threads;
     _Atomic uint32_t *seen;  /* [n] how often each item was done */
     _Atomic uint32_t wrong;  /* calls with a range or thread that cannot be */
     _Atomic uint32_t others; /* calls not by the caller's thread */
@@ -26,18 +26,24 @@ static void count(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     struct job *j = ctx;
     if (begin >= end || end > j->n || thread >= j->threads) atomic_fetch_add(&j->wrong, 1);
+    if (j->threads > 1 && j->n > j->least && end - begin > j->most) atomic_fetch_add(&j->wrong, 1);
+    if (begin % j->least || (end % j->least && end < j->n)) atomic_fetch_add(&j->wrong, 1);
     if (thread) atomic_fetch_add(&j->others, 1);
     for (uint32_t i = begin; i < end && i < j->n; i++) atomic_fetch_add(&j->seen[i], 1);
 }
 
-/* Every item exactly once, and all of them done when compute_pool_run returns. */
-static void check_run(struct compute_pool *p, uint32_t n, uint32_t grain)
+/* Every item exactly once, in pieces of the sizes asked for, and all of them done when compute_pool_run returns. */
+static void check_run(struct compute_pool *p, uint32_t n, uint32_t least, uint32_t most)
 {
-    struct job j = {.n = n, .threads = compute_pool_threads(p), .seen = calloc(n + 1, sizeof(*j.seen))};
+    struct job j = {.n = n,
+                    .least = least,
+                    .most = most,
+                    .threads = compute_pool_threads(p),
+                    .seen = calloc(n + 1, sizeof(*j.seen))};
     assert_non_null(j.seen);
-    compute_pool_run(p, count, &j, n, grain);
+    compute_pool_run(p, count, &j, n, least, most);
     for (uint32_t i = 0; i < n; i++)
-        if (j.seen[i] != 1) fail_msg("item %u of %u (grain %u): %u times", i, n, grain, j.seen[i]);
+        if (j.seen[i] != 1) fail_msg("item %u of %u (%u to %u): %u times", i, n, least, most, j.seen[i]);
     assert_int_equal(j.wrong, 0);
     free(j.seen);
 }
@@ -50,7 +56,7 @@ static void check_pool(uint32_t threads)
     assert_int_equal(compute_pool_threads(p), threads);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
         for (size_t k = 0; k < sizeof(grains) / sizeof(*grains); k++)
-            for (int again = 0; again < 3; again++) check_run(p, sizes[i], grains[k]);
+            for (size_t m = k; m < sizeof(grains) / sizeof(*grains); m++) check_run(p, sizes[i], grains[k], grains[m]);
     assert_null(compute_pool_free(p));
 }
 
@@ -73,7 +79,7 @@ static void test_many_short_runs(void **state)
 {
     struct compute_pool *p = NULL;
     assert_int_equal(compute_pool_new(&p, 3), 0);
-    for (uint32_t i = 0; i < 3000; i++) check_run(p, i % 13, 1 + i % 3);
+    for (uint32_t i = 0; i < 3000; i++) check_run(p, i % 13, 1 + i % 3, 1 + i % 3 + i % 5);
     assert_null(compute_pool_free(p));
 }
 
@@ -84,7 +90,7 @@ static void test_wakes_sleeping_workers(void **state)
     assert_int_equal(compute_pool_new(&p, 2), 0);
     for (int i = 0; i < 20; i++) {
         usleep(3000);
-        check_run(p, 64, 1);
+        check_run(p, 64, 1, 1);
     }
     assert_null(compute_pool_free(p));
 }
@@ -106,7 +112,7 @@ static void test_works_at_the_same_time(void **state)
     struct compute_pool *p = NULL;
     struct meeting m = {0};
     assert_int_equal(compute_pool_new(&p, 2), 0);
-    compute_pool_run(p, meet, &m, 2, 1);
+    compute_pool_run(p, meet, &m, 2, 1, 1);
     assert_int_equal(m.arrived, 2);
     assert_null(compute_pool_free(p));
 }
@@ -127,7 +133,7 @@ static void test_default_is_within_affinity(void **state)
     assert_int_equal(compute_pool_threads(p), 1);
     compute_pool_free(p);
     assert_int_equal(compute_pool_new(&p, 3), 0); /* all on one CPU */
-    for (uint32_t i = 0; i < 50; i++) check_run(p, 40, 1);
+    for (uint32_t i = 0; i < 50; i++) check_run(p, 40, 1, 1);
     compute_pool_free(p);
     assert_int_equal(sched_setaffinity(0, sizeof(old), &old), 0);
 }
@@ -155,11 +161,11 @@ static void test_affinity_changes_while_it_runs(void **state)
         CPU_ZERO(&one);
         CPU_SET(c, &one);
         bind_all(&one);
-        for (uint32_t i = 0; i < 50; i++) check_run(p, 40 + i, 1 + i % 3);
+        for (uint32_t i = 0; i < 50; i++) check_run(p, 40 + i, 1, 1 + i % 3);
         assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
         assert_true(CPU_EQUAL(&now, &one));
         bind_all(&old);
-        for (uint32_t i = 0; i < 50; i++) check_run(p, 40 + i, 1 + i % 3);
+        for (uint32_t i = 0; i < 50; i++) check_run(p, 40 + i, 1, 1 + i % 3);
     }
     assert_null(compute_pool_free(p));
     assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
@@ -204,11 +210,11 @@ static void test_affinity_set_by_others_stays(void **state)
     admin.cpu = first; /* every thread believes itself on it */
     while (!atomic_load(&admin.meddled) && calls++ < 10000) {
         usleep(1000); /* the worker sleeps, and looks for another CPU when it wakes */
-        check_run(p, 64, 1);
+        check_run(p, 64, 1, 1);
     }
     pid_t worker = atomic_load(&admin.meddled);
     assert_true(worker > 0 && worker != gettid());
-    for (int i = 0; i < 20; i++) check_run(p, 64, 1);
+    for (int i = 0; i < 20; i++) check_run(p, 64, 1, 1);
     assert_int_equal(sched_getaffinity(worker, sizeof(now), &now), 0);
     admin.cpu = -1;
     assert_null(compute_pool_free(p));
@@ -232,16 +238,16 @@ static void test_time_is_counted_while_asked(void **state)
     struct compute_pool *p = NULL;
     struct timing t = {0};
     assert_int_equal(compute_pool_new(&p, 2), 0);
-    check_run(p, 100, 1);
+    check_run(p, 100, 1, 1);
     assert_int_equal(t.work_ns + t.wait_ns + t.barriers, 0);
     compute_pool_time(p, &t);
-    check_run(p, 100, 1);
-    check_run(p, 100, 100); /* one piece: no other thread has work */
+    check_run(p, 100, 1, 1);
+    check_run(p, 100, 100, 100); /* one piece: no other thread has work */
     assert_true(t.work_ns > 0);
     assert_int_equal(t.barriers, 1);
     struct timing before = t;
     compute_pool_time(p, NULL);
-    check_run(p, 100, 1);
+    check_run(p, 100, 1, 1);
     assert_memory_equal(&t, &before, sizeof(t));
     compute_pool_free(p);
 }

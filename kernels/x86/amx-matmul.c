@@ -11,10 +11,12 @@
 #include "kernels/x86/avx512-codes.h"
 #include "kernels/x86/tiles.h"
 
-#define FROM         33 /* tokens; below, AVX-512 is faster: a chunk's codes are widened for one or two tiles only */
 #define TOKENS       16 /* of a tile */
+#define FEW_TILES    2  /* more are always worth it */
+#define PADDED_MOST  2  /* tokens missing from few tiles that are worth it */
 #define CHUNK_BLOCKS 8  /* 16 KiB of sums; half as many where a block has two of them */
 #define SUMS         (TOKENS * KERN_ROWS)
+#define PART_TILES   12 /* of part_of: two whole groups, and fewer than two in the last */
 
 /* Tile numbers: products of even and odd units for two panels, their activations, and the panels' codes. */
 #define C_EVEN0 0
@@ -41,32 +43,47 @@ struct padded {
     int16_t s[CHUNK_BLOCKS][TOKENS][2];
 };
 
-/* One or two widened panels, @blocks blocks of each, the first of which is block @first of the panel. */
+/* One or two widened panels, @blocks blocks of each, the first of which is block @first of the panel. @last: the panel
+ * has no more. @next: the packed blocks that are widened next, of each panel. */
 struct chunk {
     unsigned np;
     enum kern_type type;
     uint8_t *wide;
     size_t first, blocks;
+    bool last;
+    const uint8_t *next[2];
 };
 
-/* The rows of the panels in the result: row i of token t is at[t * ld + i], for @rows rows. */
+/* The rows of the panels in the result: row i of token t is at[t * ld + i], for @rows rows. Until the last chunk they
+ * are in @acc [tile][panel][token][row], which is in one piece: rows that are a power of two apart evict each other. */
 struct result {
     float *at;
     size_t ld;
     unsigned rows;
+    float *acc;
 };
 
-/* Is AMX faster for @n tokens? As measured on Emerald Rapids, with weights in memory. For Q2_K it never is: the tile unit
- * does not compute the minima. */
+/* Is AMX faster for @n tokens? As measured on Emerald Rapids, with weights in memory. A few tiles do not repay the
+ * widening of codes unless they are nearly full and all else is cheap. For Q2_K it never is faster: the tile unit does
+ * not compute the minima. */
 V bool is_faster(enum kern_type type, size_t n)
 {
-    return n >= FROM && type != KERN_Q2_K;
+    const size_t tiles = (n + TOKENS - 1) / TOKENS;
+    if (n > FEW_TILES * TOKENS) return type != KERN_Q2_K;
+    return tiles * TOKENS - n <= PADDED_MOST && !has_halves(type) && !has_offset(type);
 }
 
 /* A block is one unit, or two of 16 columns where these have a sub-scale. A product is of one unit. */
 V unsigned units_of_block(enum kern_type type)
 {
     return has_halves(type) ? 2 : 1;
+}
+
+/* Blocks of a chunk for @n tokens. One tile does not repay more: with half the sums more of the activations stay in the
+ * first cache. */
+V size_t chunk_blocks(enum kern_type type, size_t n)
+{
+    return (n <= TOKENS ? CHUNK_BLOCKS / 2 : CHUNK_BLOCKS) / units_of_block(type);
 }
 
 static void configure(unsigned depth)
@@ -98,21 +115,34 @@ V void widen(enum kern_type type, uint8_t *to, const uint8_t *panel, size_t b)
 
 /* --- first phase --- */
 
-V const int8_t *unit_acts(struct chunk c, struct acts x, size_t u)
+V const int8_t *unit_acts(const struct chunk *c, struct acts x, size_t u)
 {
-    const size_t n = units_of_block(c.type);
+    const size_t n = units_of_block(c->type);
     return x.q + u / n * x.step * KERN_BLOCK + u % n * 16;
 }
 
-V const uint8_t *unit_codes(struct chunk c, size_t u, unsigned p)
+V const uint8_t *unit_codes(const struct chunk *c, size_t u, unsigned p)
 {
-    const size_t n = units_of_block(c.type);
-    return c.wide + (p * c.blocks + u / n) * wide_bytes(c.type) + u % n * 256;
+    const size_t n = units_of_block(c->type);
+    return c->wide + (p * c->blocks + u / n) * wide_bytes(c->type) + u % n * 256;
 }
 
-V size_t unit_sums(struct chunk c, size_t u, unsigned p)
+V size_t unit_sums(const struct chunk *c, size_t u, unsigned p)
 {
-    return (p * c.blocks * units_of_block(c.type) + u) * SUMS;
+    return (p * c->blocks * units_of_block(c->type) + u) * SUMS;
+}
+
+V void prefetch(const uint8_t *p, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
+}
+
+/* The next chunk's packed blocks are prefetched in parts during both phases: all at once, they would delay the loads.
+ * Part @part of @parts of one half. */
+V void prefetch_part(const struct chunk *c, unsigned p, unsigned half, size_t part, size_t parts)
+{
+    const size_t bytes = c->blocks * packed_bytes(c->type) / 2, each = bytes / parts;
+    prefetch(c->next[p] + half * bytes + part * each, each);
 }
 
 /* The products of unit @u with all panels; those of the unit before are stored. */
@@ -123,7 +153,7 @@ V size_t unit_sums(struct chunk c, size_t u, unsigned p)
         TILE_ZERO(now0);                                                                                               \
         TILE_DPBSSD(now0, a, B0);                                                                                      \
         if (u) TILE_STORE(before0, sums + unit_sums(c, (u)-1, 0), 64);                                                 \
-        if (c.np < 2) break;                                                                                           \
+        if (c->np < 2) break;                                                                                          \
         TILE_LOAD(B1, unit_codes(c, u, 1), 64);                                                                        \
         TILE_ZERO(now1);                                                                                               \
         TILE_DPBSSD(now1, a, B1);                                                                                      \
@@ -131,29 +161,30 @@ V size_t unit_sums(struct chunk c, size_t u, unsigned p)
     } while (0)
 
 /* The sums of all units, one panel's after the other's: [unit][token][row]. */
-V void products(struct chunk c, struct acts x, int32_t *sums)
+V void products(const struct chunk *c, struct acts x, int32_t *sums, bool first)
 {
-    const size_t n = c.blocks * units_of_block(c.type);
+    const size_t n = c->blocks * units_of_block(c->type);
     for (size_t u = 0; u + 1 < n; u += 2) {
+        for (unsigned p = 0; first && p < c->np; p++) prefetch_part(c, p, 1, u / 2, n / 2);
         UNIT(u, A_EVEN, C_EVEN0, C_EVEN1, C_ODD0, C_ODD1);
         UNIT(u + 1, A_ODD, C_ODD0, C_ODD1, C_EVEN0, C_EVEN1);
     }
     if (n % 2) {
         UNIT(n - 1, A_EVEN, C_EVEN0, C_EVEN1, C_ODD0, C_ODD1);
         TILE_STORE(C_EVEN0, sums + unit_sums(c, n - 1, 0), 64);
-        if (c.np > 1) TILE_STORE(C_EVEN1, sums + unit_sums(c, n - 1, 1), 64);
+        if (c->np > 1) TILE_STORE(C_EVEN1, sums + unit_sums(c, n - 1, 1), 64);
     } else {
         TILE_STORE(C_ODD0, sums + unit_sums(c, n - 1, 0), 64);
-        if (c.np > 1) TILE_STORE(C_ODD1, sums + unit_sums(c, n - 1, 1), 64);
+        if (c->np > 1) TILE_STORE(C_ODD1, sums + unit_sums(c, n - 1, 1), 64);
     }
 }
 
 /* --- second phase --- */
 
 /* The sums of each token's activations, per block. */
-V void totals(struct chunk c, struct acts x, float total[][TOKENS])
+V void totals(const struct chunk *c, struct acts x, float total[][TOKENS])
 {
-    for (size_t b = 0; b < c.blocks; b++) {
+    for (size_t b = 0; b < c->blocks; b++) {
         const __m512i s = _mm512_loadu_si512(x.s + b * x.step * 2);
         _mm512_store_ps(total[b], _mm512_cvtepi32_ps(_mm512_madd_epi16(s, _mm512_set1_epi16(1))));
     }
@@ -197,107 +228,129 @@ V void add_block_halves(__m512 *acc, const int32_t *sums, const uint8_t *scale, 
     }
 }
 
-/* Add the sums of panel @p to the results of @nt tokens. The chunk with the first block starts at 0. */
-V void add_panel(struct chunk c, unsigned p, struct result out, struct acts x, size_t nt, const int32_t *sums,
-                 float total[][TOKENS])
+V void store_results(const struct result *out, unsigned p, size_t nt, const __m512 *acc)
 {
-    const unsigned left = out.rows - p * KERN_ROWS;
+    const unsigned left = out->rows - p * KERN_ROWS;
     const __mmask16 mask = v16_mask(left < KERN_ROWS ? left : KERN_ROWS);
-    float *at = out.at + p * KERN_ROWS;
+    float *at = out->at + p * KERN_ROWS;
+    UNROLL
+    for (unsigned t = 0; t < TOKENS; t++)
+        if (t < nt) _mm512_mask_storeu_ps(at + t * out->ld, mask, acc[t]);
+}
+
+/* Add the sums of panel @p to the results of @nt tokens. The chunk with the first block starts at 0. @first: of the
+ * tiles. */
+V void add_panel(const struct chunk *c, unsigned p, const struct result *out, struct acts x, size_t nt,
+                 const int32_t *sums, float total[][TOKENS], bool first)
+{
+    float *at = out->acc + p * SUMS;
     __m512 acc[TOKENS];
     UNROLL
-    for (unsigned t = 0; t < TOKENS; t++)
-        acc[t] = c.first && t < nt ? _mm512_maskz_loadu_ps(mask, at + t * out.ld) : _mm512_setzero_ps();
-    for (size_t b = 0; b < c.blocks; b++) {
-        const uint8_t *scale = unit_codes(c, b * units_of_block(c.type), p) + WIDE_SCALES;
-        const int32_t *sum = sums + unit_sums(c, b * units_of_block(c.type), p);
+    for (unsigned t = 0; t < TOKENS; t++) acc[t] = c->first ? _mm512_load_ps(at + t * KERN_ROWS) : _mm512_setzero_ps();
+    for (size_t b = 0; b < c->blocks; b++) {
+        const uint8_t *scale = unit_codes(c, b * units_of_block(c->type), p) + WIDE_SCALES;
+        const int32_t *sum = sums + unit_sums(c, b * units_of_block(c->type), p);
         const size_t at_block = b * x.step;
-        if (has_halves(c.type))
+        if (first) prefetch_part(c, p, 0, b, c->blocks);
+        if (has_halves(c->type))
             add_block_halves(acc, sum, scale, x.d + at_block);
         else
-            add_block(c.type, acc, sum, scale, x.d + at_block, total[b]);
+            add_block(c->type, acc, sum, scale, x.d + at_block, total[b]);
+    }
+    if (c->last) {
+        store_results(out, p, nt, acc);
+        return;
     }
     UNROLL
-    for (unsigned t = 0; t < TOKENS; t++)
-        if (t < nt) _mm512_mask_storeu_ps(at + t * out.ld, mask, acc[t]);
+    for (unsigned t = 0; t < TOKENS; t++) _mm512_store_ps(at + t * KERN_ROWS, acc[t]);
 }
 
 /* --- both --- */
 
-V void tile(struct chunk c, struct result out, struct acts x, size_t nt)
+V void tile(const struct chunk *c, const struct result *out, struct acts x, size_t nt, bool first)
 {
     _Alignas(64) int32_t sums[2 * CHUNK_BLOCKS * SUMS];
     _Alignas(64) float total[CHUNK_BLOCKS][TOKENS];
-    products(c, x, sums);
-    if (has_offset(c.type)) totals(c, x, total);
-    add_panel(c, 0, out, x, nt, sums, total);
-    if (c.np > 1) add_panel(c, 1, out, x, nt, sums, total);
+    products(c, x, sums, first);
+    if (has_offset(c->type)) totals(c, x, total);
+    for (unsigned p = 0; p < c->np; p++) add_panel(c, p, out, x, nt, sums, total, first);
 }
 
 /* @nt tokens, fewer than a tile has. */
-V void last_tile(struct chunk c, struct result out, struct acts x, size_t nt, struct padded *pad)
+V void last_tile(const struct chunk *c, const struct result *out, struct acts x, size_t nt, bool first,
+                 struct padded *pad)
 {
-    for (size_t b = 0; b < c.blocks; b++) {
+    for (size_t b = 0; b < c->blocks; b++) {
         const size_t at = b * x.step;
         memcpy(pad->q[b], x.q + at * KERN_BLOCK, nt * KERN_BLOCK);
         memcpy(pad->d[b], x.d + at, nt * sizeof(*x.d));
         memcpy(pad->s[b], x.s + at * 2, nt * 2 * sizeof(*x.s));
     }
-    tile(c, out, (struct acts){pad->q[0][0], pad->d[0], pad->s[0][0], TOKENS}, nt);
+    tile(c, out, (struct acts){pad->q[0][0], pad->d[0], pad->s[0][0], TOKENS}, nt, first);
 }
 
-V void all_tiles(struct chunk c, struct result out, const struct kern_acts *x, struct padded *pad)
+/* Tokens [t, end). */
+V void all_tiles(const struct chunk *c, struct result out, const struct kern_acts *x, size_t t, size_t end,
+                 struct padded *pad)
 {
-    for (size_t t = 0, group; t < x->n; t += group) {
+    bool first = true;
+    for (size_t group; t < end; t += group) {
         const struct kern_act a = kern_act(x->n, t, x->k / KERN_BLOCK);
-        const size_t at = a.at + c.first * a.step;
+        const size_t at = a.at + c->first * a.step;
         struct acts in = {x->q + at * KERN_BLOCK, x->d + at, x->s + at * 2, a.step};
         group = a.step;
-        for (size_t i = 0; i < group; i += TOKENS, out.at += TOKENS * out.ld) {
+        for (size_t i = 0; i < group; i += TOKENS, first = false) {
             if (group - i < TOKENS)
-                last_tile(c, out, in, group - i, pad);
+                last_tile(c, &out, in, group - i, first, pad);
             else
-                tile(c, out, in, TOKENS);
+                tile(c, &out, in, TOKENS, first);
             in.q += TOKENS * KERN_BLOCK, in.d += TOKENS, in.s += TOKENS * 2;
+            out.at += TOKENS * out.ld, out.acc += c->np * SUMS;
         }
     }
 }
 
-V void prefetch(const uint8_t *p, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
-}
-
-/* @np panels of @stride bytes, for all tokens. */
+/* @np panels of @stride bytes, for tokens [t, end). */
 V void panels(unsigned np, enum kern_type type, struct result out, const uint8_t *panel, size_t stride,
-              const struct kern_acts *x)
+              const struct kern_acts *x, size_t t, size_t end)
 {
-    const size_t nb = x->k / KERN_BLOCK, most = CHUNK_BLOCKS / units_of_block(type), wide = wide_bytes(type);
+    const size_t nb = x->k / KERN_BLOCK, most = chunk_blocks(type, end - t), wide = wide_bytes(type);
     _Alignas(64) uint8_t codes[2 * CHUNK_BLOCKS * WIDE_MOST];
     struct padded pad = {0};
     for (size_t b = 0; b < nb; b += most) {
-        const struct chunk c = {np, type, codes, b, nb - b < most ? nb - b : most};
+        struct chunk c = {np, type, codes, b, nb - b < most ? nb - b : most, nb - b <= most, {NULL}};
         for (unsigned p = 0; p < np; p++) {
             const uint8_t *from = panel + p * stride;
             for (size_t i = 0; i < c.blocks; i++) widen(type, codes + (p * c.blocks + i) * wide, from, b + i);
-            prefetch(b + c.blocks < nb ? packed_at(type, from, b + c.blocks).c : from + np * stride,
-                     c.blocks * packed_bytes(type));
+            c.next[p] = c.last ? from + np * stride : packed_at(type, from, b + c.blocks).c;
         }
-        all_tiles(c, out, x, &pad);
+        all_tiles(&c, out, x, t, end, &pad);
     }
+}
+
+/* Tokens for which the codes are widened once: all, or a few groups of kern_acts. */
+V size_t part_of(size_t left)
+{
+    return left < 4 * KERN_GROUP ? left : 2 * KERN_GROUP;
 }
 
 V void matmul(enum kern_type type, float *out, size_t ld, const uint8_t *panel, const struct kern_acts *x,
               unsigned rows)
 {
     const size_t stride = packed_panel(type, x->k / KERN_BLOCK);
+    _Alignas(64) float acc[PART_TILES * 2 * SUMS];
     configure(has_halves(type) ? 16 : 32);
-    for (; rows > KERN_ROWS; panel += 2 * stride, out += 2 * KERN_ROWS) {
-        const unsigned now = rows < 2 * KERN_ROWS ? rows : 2 * KERN_ROWS;
-        panels(2, type, (struct result){out, ld, now}, panel, stride, x);
-        rows -= now;
+    for (unsigned now; rows; panel += 2 * stride, out += now, rows -= now) {
+        now = rows < 2 * KERN_ROWS ? rows : 2 * KERN_ROWS;
+        for (size_t t = 0, n; t < x->n; t += n) {
+            n = part_of(x->n - t);
+            const struct result to = {out + t * ld, ld, now, acc};
+            if (now > KERN_ROWS)
+                panels(2, type, to, panel, stride, x, t, t + n);
+            else
+                panels(1, type, to, panel, stride, x, t, t + n);
+        }
     }
-    if (rows) panels(1, type, (struct result){out, ld, rows}, panel, stride, x);
     TILE_RELEASE();
 }
 

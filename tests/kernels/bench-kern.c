@@ -15,6 +15,7 @@
 #define K       2048
 #define SECONDS 0.3 /* of each figure, at least */
 #define DECODE  32  /* tokens of a step that decodes, at most */
+#define PIECE   8   /* panels of a call; results have rows of K values */
 
 static double now(void)
 {
@@ -33,7 +34,7 @@ static void *room(size_t bytes)
 
 static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
 {
-    size_t each = kern_panel_bytes(t, K), panels = n <= DECODE ? ((size_t)128 << 20) / each : 8;
+    size_t each = kern_panel_bytes(t, K), panels = n <= DECODE ? ((size_t)128 << 20) / each / PIECE * PIECE : PIECE;
     size_t stride = K / kern_type_block(t) * kern_type_bytes(t);
     uint8_t *w = room(panels * each), *src = room(stride * KERN_ROWS);
     for (size_t i = 0; i < stride * KERN_ROWS; i++) src[i] = i % 2 ? 0x2c : (uint8_t)i;
@@ -47,12 +48,13 @@ static void bench_matmul(const struct kernels *k, enum kern_type t, size_t n)
         k->quantize(q + a.at * KERN_BLOCK, d + a.at, s + a.at * 2, f + i * K, K, a.step);
     }
     struct kern_acts x = {.f = f, .q = q, .d = d, .s = s, .n = n, .k = K};
-    float *out = room(n * panels * KERN_ROWS * sizeof(*out));
+    float *out = room(n * K * sizeof(*out));
 
     double from = now(), best = INFINITY;
     do {
         double t0 = now();
-        k->matmul[t](out, panels * KERN_ROWS, w, &x, (unsigned)(panels * KERN_ROWS));
+        for (size_t p = 0; p < panels; p += PIECE)
+            k->matmul[t](out + p % (K / KERN_ROWS) * KERN_ROWS, K, w + p * each, &x, PIECE * KERN_ROWS);
         double took = now() - t0;
         if (took < best) best = took;
     } while (now() - from < SECONDS);

@@ -210,6 +210,12 @@ test_http() {
     [ "$(stat -c %u "/proc/$before")" -ge 61184 ] || die "hob-http runs as the user $(stat -c %U "/proc/$before")"
     grep -q "^Groups:.*\b$(getent group hob | cut -d: -f3)\b" "/proc/$before/status" || die "hob-http is not in the group hob"
 
+    chat_of_root=${chat%\}}', "session": "of-root"}'
+    said=$(web -d "$chat_of_root" http://127.0.0.1:8080/v1/chat/completions) || die "a session of root: $said"
+    case $(web http://127.0.0.1:8080/hob/sessions) in *of-root*) ;; *) die "root does not see its session" ;; esac
+    said=$(as carol curl -sS --max-time 60 http://127.0.0.1:8080/hob/sessions) || die "sessions of carol: $said"
+    case $said in *of-root*) die "carol sees a session of root: $said" ;; *'"sessions"'*) ;; *) die "sessions of carol: $said" ;; esac
+
     key=$(hob-http key add ada --keys /etc/hob/keys) || die "hob-http key add"
     chgrp hob /etc/hob/keys
     chmod 640 /etc/hob/keys

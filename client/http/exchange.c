@@ -47,9 +47,10 @@ void exchange_free(struct exchange *x)
     free(x);
 }
 
-const char *exchange_user(const struct exchange *x)
+struct upstream_user exchange_user(const struct exchange *x)
 {
-    return x->key ? x->key->name : NULL;
+    if (x->key) return (struct upstream_user){.name = x->key->name};
+    return (struct upstream_user){.name = x->user[0] ? x->user : NULL, .optional = true};
 }
 
 int exchange_upload(struct exchange *x, const char *data, size_t n)

@@ -38,6 +38,7 @@ struct exchange {
     const struct http_route *route;
     char *name;      /* owned: the segment of the path that "*" stands for; NULL: none */
     struct key *key; /* held; NULL: the gateway needs none */
+    char user[24];   /* without keys: the name of the client's uid; "": the gateway's own user */
     bool counted;    /* for the limits of the key */
     struct buf body; /* of the request */
     struct upstream *upstream;
@@ -62,8 +63,8 @@ struct exchange {
 struct exchange *exchange_new(struct gateway *g, struct MHD_Connection *c, const struct http_route *route);
 void exchange_free(struct exchange *x);
 
-/* The name of the user whom the daemon shall serve, or NULL: the gateway's own. */
-const char *exchange_user(const struct exchange *x);
+/* The user whom the daemon shall serve. */
+struct upstream_user exchange_user(const struct exchange *x);
 
 /* Add bytes of the request's body. 0; -EFBIG: over the limit, the rest is dropped; -ENOMEM. */
 int exchange_upload(struct exchange *x, const char *data, size_t n);

@@ -4,6 +4,7 @@
 #include "client/http/http-metrics.h"
 #include "client/http/http-options.h"
 #include "client/http/key-file.h"
+#include "client/http/peer-uid.h"
 #include <systemd/sd-event.h>
 
 struct exchange;
@@ -15,6 +16,7 @@ struct gateway {
     struct MHD_Daemon *http;            /* owned by http-server.c */
     sd_event_source *more;              /* enabled: libmicrohttpd has more to do at once */
     struct keys keys;
+    struct peer_uids peer_uids; /* used without keys */
     struct http_metrics metrics;
     struct exchange *exchanges; /* list of the requests in progress */
     struct peer *peers;         /* list of the connections */

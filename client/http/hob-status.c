@@ -5,9 +5,9 @@
 #include "client/http/http-routes.h"
 #include "libcommon/error.h"
 
-/* The members for a client with a key. From the others, such as the cached tokens and the users, it could learn about
- * the prompts of other keys. */
-static json_t *for_key(const json_t *all)
+/* The members for a client with a key or another uid. From the others, such as the cached tokens and the users, it
+ * could learn about the prompts of others. */
+static json_t *for_user(const json_t *all)
 {
     static const char *const names[] = {"state",    "error", "model",   "name",   "version",  "uptime_s",        "ctx",
                                         "parallel", "queue", "running", "queued", "requests", "tokens_generated"};
@@ -27,8 +27,8 @@ static void on_status(void *ctx, struct proto_event *e, int r)
     if (!json_is_object(all)) {
         json_decref(all);
         r = fault_set(&x->fault, 502, NULL, "the daemon's status is not an object");
-    } else if (x->key) {
-        json_t *some = for_key(all);
+    } else if (exchange_user(x).name) {
+        json_t *some = for_user(all);
         json_decref(all);
         r = reply_json(x, some);
     } else {

@@ -6,6 +6,7 @@
 #include "libcommon/units.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -21,6 +22,15 @@ static bool is_local(const struct sockaddr_storage *a)
     if (a->ss_family == AF_INET) return ntohl(four->sin_addr.s_addr) >> 24 == 127;
     if (a->ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
     return a->ss_family == AF_UNIX;
+}
+
+/* Is @fd a socket of NETLINK_SOCK_DIAG (ListenNetlink=inet-diag)? */
+static bool is_diag(int fd)
+{
+    int domain = 0, protocol = 0;
+    socklen_t n = sizeof(int);
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) < 0 || domain != AF_NETLINK) return false;
+    return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &n) == 0 && protocol == NETLINK_SOCK_DIAG;
 }
 
 /* Take the listening socket @fd. Closes it on failure. */
@@ -90,10 +100,15 @@ static int open_one(struct listeners *l, const char *text, bool keys)
 int listeners_open(struct listeners *l, const struct http_options *o, bool keys)
 {
     int n = sd_listen_fds(1), r = 0;
-    *l = (struct listeners){0};
+    *l = (struct listeners){.diag = -1};
     if (n < 0) return error_say(n, "LISTEN_FDS: %s", strerror(-n));
-    for (int i = 0; r == 0 && i < n; i++) r = take(l, SD_LISTEN_FDS_START + i, keys);
-    if (n > 0) return r;
+    for (int fd = SD_LISTEN_FDS_START; r == 0 && fd < SD_LISTEN_FDS_START + n; fd++) {
+        if (l->diag < 0 && is_diag(fd))
+            l->diag = fd;
+        else
+            r = take(l, fd, keys);
+    }
+    if (l->n > 0 || r < 0) return r;
     for (size_t i = 0; r == 0 && i < o->n_listen; i++) r = open_one(l, o->listen[i], keys);
     if (o->n_listen > 0 || r < 0) return r;
     r = open_one(l, "127.0.0.1:8080", keys);
@@ -105,5 +120,6 @@ int listeners_open(struct listeners *l, const struct http_options *o, bool keys)
 void listeners_fini(struct listeners *l)
 {
     for (unsigned i = 0; i < l->n; i++) close(l->fds[i]);
-    *l = (struct listeners){0};
+    if (l->diag >= 0) close(l->diag);
+    *l = (struct listeners){.diag = -1};
 }

@@ -8,10 +8,12 @@ enum { LISTENERS_MAX = 16 };
 struct listeners {
     int fds[LISTENERS_MAX]; /* owned, non-blocking */
     unsigned n;
+    int diag; /* owned: a netlink socket for questions about connections; -1: none */
 };
 
-/* Take the sockets of the service manager (LISTEN_FDS), else open those of @o, and log the address of each. @keys: the
- * clients need keys, without which only loopback addresses and Unix sockets are allowed. 0; -EACCES: an address needs
- * keys; -EINVAL: not an address; else -errno; sets the error message. Call listeners_fini in any case. */
+/* Take the sockets of the service manager (LISTEN_FDS), of which one may be of NETLINK_SOCK_DIAG, else open those of
+ * @o, and log the address of each. @keys: the clients need keys, without which only loopback addresses and Unix sockets
+ * are allowed. 0; -EACCES: an address needs keys; -EINVAL: not an address; else -errno; sets the error message. Call
+ * listeners_fini in any case. */
 int listeners_open(struct listeners *l, const struct http_options *o, bool keys);
 void listeners_fini(struct listeners *l);

@@ -29,6 +29,8 @@ struct peer {
     int fd;              /* owned by libmicrohttpd */
     bool expired;        /* its request did not arrive in time */
     bool busy;           /* its request is complete and not answered yet */
+    int owner;           /* result of peer_uids_find */
+    uid_t uid;           /* if @owner is 0: of the client */
     uint64_t since_usec; /* start of the connection, or end of its last response */
 };
 
@@ -39,9 +41,17 @@ static void on_connection(void *ctx, struct MHD_Connection *c, void **slot, enum
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         p = calloc(1, sizeof(*p));
         if (!p) return; /* on_request closes the connection */
-        *p = (struct peer){
-            .gateway = g, .connection = c, .next = g->peers, .link = &g->peers, .since_usec = clock_now_usec()};
+        *p = (struct peer){.gateway = g,
+                           .connection = c,
+                           .owner = 1,
+                           .next = g->peers,
+                           .link = &g->peers,
+                           .since_usec = clock_now_usec()};
         p->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        if (g->keys.n == 0) {
+            const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+            p->owner = peer_uids_find(&g->peer_uids, p->fd, info->client_addr, &p->uid);
+        }
         if (p->next) p->next->link = &p->next;
         g->peers = p;
         g->n_peers++;
@@ -61,10 +71,19 @@ static struct peer *peer_of(struct MHD_Connection *c)
     return info ? info->socket_context : NULL;
 }
 
+/* Without keys, the user is the client's uid. One whose uid is not known could be anybody. */
+static int set_user(struct exchange *x, const struct peer *p, struct fault *f)
+{
+    if (p->owner < 0)
+        return fault_set(f, 403, NULL, "the user at the other end of this connection is not known: use a key");
+    if (p->owner == 0 && p->uid != geteuid()) snprintf(x->user, sizeof(x->user), KEY_UID "%lu", (unsigned long)p->uid);
+    return 0;
+}
+
 /* The header of a request is complete. If the request is refused, its body is read and dropped first, unless the client
  * waits for a response with the body. */
-static enum MHD_Result begin(struct gateway *g, struct MHD_Connection *c, const char *url, const char *method,
-                             const char *version, struct exchange **out)
+static enum MHD_Result begin(struct gateway *g, const struct peer *p, struct MHD_Connection *c, const char *url,
+                             const char *method, const char *version, struct exchange **out)
 {
     struct fault fault = {0};
     struct key *key = NULL;
@@ -77,6 +96,7 @@ static enum MHD_Result begin(struct gateway *g, struct MHD_Connection *c, const 
     *out = x;
     x->key = key_hold(key);
     if (route && routes_name(route, url, &x->name) < 0) return MHD_NO;
+    if (r == 0 && g->keys.n == 0 && !route->open) r = set_user(x, p, &fault);
     x->fault = fault;
     if (r == 0 && !fault.status && key && strcmp(method, "POST") == 0) {
         r = key_limits_begin(&key->limits, &key->use, x->begun_usec, &x->fault);
@@ -94,7 +114,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     enum MHD_Result r;
     if (!p) return MHD_NO;
     if (!x) {
-        r = begin(ctx, c, url, method, version, &x);
+        r = begin(ctx, p, c, url, method, version, &x);
         *slot = x;
         return r;
     }

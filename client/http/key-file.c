@@ -13,7 +13,7 @@
 static bool valid_name(const char *name)
 {
     size_t n = strlen(name);
-    return n > 0 && n <= KEY_NAME_MAX &&
+    return n > 0 && n <= KEY_NAME_MAX && strncmp(name, KEY_UID, strlen(KEY_UID)) != 0 &&
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == n;
 }
 
@@ -176,8 +176,9 @@ int keys_add(const char *path, const char *name, char text[static KEY_TEXT])
     char digits[2 * KEY_HASH + 1], line[KEY_NAME_MAX + 2 * KEY_HASH + 8];
     struct keys k = {0};
     if (!valid_name(name))
-        return error_say(-EINVAL, "'%s' is not a name of a key: 1 to %d letters, digits, '-', '_' and '.'", name,
-                         KEY_NAME_MAX);
+        return error_say(
+            -EINVAL, "'%s' is not a name of a key: 1 to %d letters, digits, '-', '_' and '.', and not " KEY_UID "...",
+            name, KEY_NAME_MAX);
     int r = access(path, F_OK) == 0 ? read_file(&k, path) : 0;
     if (r == 0 && named(&k, name)) r = error_say(-EEXIST, "%s has a key '%s' already", path, name);
     keys_fini(&k);

@@ -11,11 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define KEY_UID "uid." /* begins the names of users who have a uid and no key */
+
 enum { KEY_HASH = 32, KEY_NAME_MAX = PROTO_USER_MAX };
 
 struct key {
     unsigned holds;              /* by the list and by requests */
-    char name[KEY_NAME_MAX + 1]; /* letters, digits, '-', '_' and '.' */
+    char name[KEY_NAME_MAX + 1]; /* letters, digits, '-', '_' and '.'; not KEY_UID and more */
     uint8_t hash[KEY_HASH];
     enum proto_priority priority; /* UNSET: any */
     struct key_limits limits;

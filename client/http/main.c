@@ -112,6 +112,7 @@ static int serve_loop(struct gateway *g, struct listeners *l)
     int r = add_signals(g);
     if (r < 0) return error_say(r, "signals: %s", strerror(-r));
     r = listeners_open(l, g->options, g->keys.n > 0);
+    if (r == 0 && g->keys.n == 0) peer_uids_init(&g->peer_uids, l);
     if (r == 0) r = http_server_init(g, l);
     if (r < 0) return r;
     if (!g->options->no_sandbox) enter_sandbox(g->options);
@@ -123,8 +124,8 @@ static int serve_loop(struct gateway *g, struct listeners *l)
 
 static int serve(const struct http_options *o)
 {
-    struct gateway g = {.options = o};
-    struct listeners l = {0};
+    struct gateway g = {.options = o, .peer_uids.fd = -1};
+    struct listeners l = {.diag = -1};
     raise_limit();
     int r = sd_event_new(&g.event);
     if (r < 0) return error_say(r, "event loop: %s", strerror(-r));

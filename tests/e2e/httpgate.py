@@ -130,7 +130,8 @@ class Call(Peer):
     def __init__(self, s):
         self.s, self.buf = s, b""
         s.settimeout(60)
-        assert self.recv()["type"] == "hello"
+        self.hello = self.recv()
+        assert self.hello["type"] == "hello"
         self.send({"event": "hello", "version": 1, "features": [], "software": "fake"})
         self.request = self.recv()
 
@@ -158,6 +159,15 @@ class FakeDaemon:
 
     def call(self):
         return Call(self.s.accept()[0])
+
+    def refuse(self, code, message):
+        """Refuse the next connection; returns its hello."""
+        with self.s.accept()[0] as s:
+            p = Peer.__new__(Peer)
+            p.s, p.buf = s, b""
+            hello = p.recv()
+            p.send({"event": "error", "id": 0, "code": code, "message": message})
+            return hello
 
     def close(self):
         self.s.close()

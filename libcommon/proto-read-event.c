@@ -263,6 +263,10 @@ static const struct field status_fields[] = {
     FIELD_ID,
     {.key = "status", .read = proto_read_text, .offset = AT(status), .required = true},
 };
+static const struct field detokenized_fields[] = {
+    FIELD_ID,
+    {.key = "text", .read = proto_read_text, .offset = AT(text), .required = true},
+};
 static const struct field sessions_fields[] = {
     FIELD_ID,
     {.key = "sessions", .read = proto_read_text, .offset = AT(sessions), .required = true},
@@ -285,6 +289,7 @@ static const struct {
     {"done", PROTO_EV_DONE, FIELDS(done_fields)},
     {"error", PROTO_EV_ERROR, FIELDS(error_fields)},
     {"tokens", PROTO_EV_TOKENS, FIELDS(tokens_fields)},
+    {"detokenized", PROTO_EV_DETOKENIZED, FIELDS(detokenized_fields)},
     {"status", PROTO_EV_STATUS, FIELDS(status_fields)},
     {"stopping", PROTO_EV_STOPPING, FIELDS(id_fields)},
     {"sessions", PROTO_EV_SESSIONS, FIELDS(sessions_fields)},

@@ -37,6 +37,26 @@ static int read_stops(struct reading *in, const struct place *where, const msgpa
     return 0;
 }
 
+static int read_ids(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                    const struct field *f)
+{
+    struct proto_request *r = at;
+    size_t n = o->type == MSGPACK_OBJECT_ARRAY ? o->via.array.size : 0;
+    if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a list of token ids");
+    if (!n) return 0;
+    r->ids = calloc(n, sizeof(*r->ids));
+    if (!r->ids) return -ENOMEM;
+    r->n_ids = n;
+    in->bytes += n * sizeof(*r->ids);
+    for (size_t i = 0; i < n; i++) {
+        const msgpack_object *id = &o->via.array.ptr[i];
+        if (id->type != MSGPACK_OBJECT_POSITIVE_INTEGER || id->via.u64 > INT32_MAX)
+            return proto_bad(where, "element %zu is not a token id", i);
+        r->ids[i] = (int32_t)id->via.u64;
+    }
+    return 0;
+}
+
 /* [id or text, bias] */
 static int read_bias(struct reading *in, const struct place *where, const msgpack_object *o, struct proto_bias *b)
 {
@@ -281,6 +301,13 @@ static const struct field tokenize_fields[] = {
     {.key = "special", .read = proto_read_bool, .offset = AT(special)},
 };
 
+static const struct field detokenize_fields[] = {
+    FIELD_TYPE,
+    FIELD_ID,
+    {.key = "ids", .read = read_ids, .required = true},
+    {.key = "special", .read = proto_read_bool, .offset = AT(special)},
+};
+
 static const struct field id_fields[] = {FIELD_TYPE, FIELD_ID};
 static const struct field list_fields[] = {
     FIELD_TYPE,
@@ -379,6 +406,7 @@ static const struct {
     {"infill", PROTO_INFILL, FIELDS(generate_fields)},
     {"cancel", PROTO_CANCEL, FIELDS(id_fields)},
     {"tokenize", PROTO_TOKENIZE, FIELDS(tokenize_fields)},
+    {"detokenize", PROTO_DETOKENIZE, FIELDS(detokenize_fields)},
     {"status", PROTO_STATUS, FIELDS(id_fields)},
     {"stop", PROTO_STOP, FIELDS(id_fields)},
     {"session.list", PROTO_SESSION_LIST, FIELDS(list_fields)},

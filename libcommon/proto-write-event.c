@@ -87,18 +87,27 @@ static void put_done(struct writer *w, const struct proto_event *e)
 }
 
 static const char *const event_names[] = {
-    [PROTO_EV_HELLO] = "hello",       [PROTO_EV_QUEUED] = "queued", [PROTO_EV_PREFILL] = "prefill",
-    [PROTO_EV_TEXT] = "text",         [PROTO_EV_DONE] = "done",     [PROTO_EV_ERROR] = "error",
-    [PROTO_EV_TOKENS] = "tokens",     [PROTO_EV_STATUS] = "status", [PROTO_EV_STOPPING] = "stopping",
-    [PROTO_EV_SESSIONS] = "sessions", [PROTO_EV_OK] = "ok",         [PROTO_EV_TOOL_CALL] = "tool_call",
+    [PROTO_EV_HELLO] = "hello",
+    [PROTO_EV_QUEUED] = "queued",
+    [PROTO_EV_PREFILL] = "prefill",
+    [PROTO_EV_TEXT] = "text",
+    [PROTO_EV_DONE] = "done",
+    [PROTO_EV_ERROR] = "error",
+    [PROTO_EV_TOKENS] = "tokens",
+    [PROTO_EV_STATUS] = "status",
+    [PROTO_EV_STOPPING] = "stopping",
+    [PROTO_EV_SESSIONS] = "sessions",
+    [PROTO_EV_OK] = "ok",
+    [PROTO_EV_TOOL_CALL] = "tool_call",
     [PROTO_EV_WARNING] = "warning",
+    [PROTO_EV_DETOKENIZED] = "detokenized",
 };
 
 static void put_event(struct writer *w, const struct proto_event *e)
 {
-    static const char *const features[] = {"generate",   "cancel",   "tokenize", "status", "stop",    "sessions",
-                                           "logprobs",   "warm",     "context",  "infill", "answers", "detach",
-                                           "constraint", "thinking", "tools",    "users",  NULL};
+    static const char *const features[] = {"generate",   "cancel",   "tokenize", "status", "stop",       "sessions",
+                                           "logprobs",   "warm",     "context",  "infill", "answers",    "detach",
+                                           "constraint", "thinking", "tools",    "users",  "detokenize", NULL};
     const struct open_map m = writer_map_begin(w);
 
     assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_WARNING);
@@ -137,6 +146,9 @@ static void put_event(struct writer *w, const struct proto_event *e)
         break;
     case PROTO_EV_TOKENS:
         put_ids(w, e);
+        break;
+    case PROTO_EV_DETOKENIZED:
+        writer_clean(w, "text", &e->text);
         break;
     case PROTO_EV_STATUS:
         writer_clean(w, "status", &e->status);

@@ -140,6 +140,14 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
     writer_i64_given(w, "timeout_ms", g->timeout_ms);
 }
 
+static void put_ids(struct writer *w, const struct proto_request *r)
+{
+    writer_key(w, "ids");
+    msgpack_pack_array(&w->pk, r->n_ids);
+    for (size_t i = 0; i < r->n_ids; i++) msgpack_pack_int32(&w->pk, r->ids[i]);
+    writer_true(w, "special", r->special);
+}
+
 static void put_request(struct writer *w, const struct proto_request *r)
 {
     static const char *const names[] = {
@@ -147,6 +155,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
         [PROTO_GENERATE] = "generate",
         [PROTO_CANCEL] = "cancel",
         [PROTO_TOKENIZE] = "tokenize",
+        [PROTO_DETOKENIZE] = "detokenize",
         [PROTO_STATUS] = "status",
         [PROTO_STOP] = "stop",
         [PROTO_WARM] = "warm",
@@ -175,6 +184,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
         writer_text(w, "text", &r->text);
         writer_true(w, "special", r->special);
     }
+    if (r->type == PROTO_DETOKENIZE) put_ids(w, r);
     if (r->type > PROTO_SESSION_LIST) writer_text(w, "name", &r->name);
     if (r->type == PROTO_SESSION_LIST && r->after.len) writer_text(w, "after", &r->after);
     if (r->type == PROTO_SESSION_LIST && r->limit) writer_u64(w, "limit", r->limit);
@@ -202,10 +212,13 @@ int proto_write_request(struct buf *out, const struct proto_request *r)
     const struct proto_generate *g = &r->gen;
     const size_t n = prompt ? g->n_messages : 0, biases = prompt ? g->n_biases : 0;
     const size_t choices = prompt ? r->constraint.n_choices : 0;
-    const bool many = n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX || choices >= PROTO_ELEMS_MAX;
+    const size_t ids = r->type == PROTO_DETOKENIZE ? r->n_ids : 0;
+    const bool many =
+        n >= PROTO_ELEMS_MAX || biases >= PROTO_ELEMS_MAX || choices >= PROTO_ELEMS_MAX || ids >= PROTO_ELEMS_MAX;
     struct writer w;
     writer_init(&w, out,
-                many ? SIZE_MAX : WRITER_ELEMS_FIXED + count_messages(g->messages, n) + biases * ELEMS_BIAS + choices);
+                many ? SIZE_MAX
+                     : WRITER_ELEMS_FIXED + count_messages(g->messages, n) + biases * ELEMS_BIAS + choices + ids);
     put_request(&w, r);
     return writer_finish(&w);
 }

@@ -270,6 +270,7 @@ void proto_request_fini(struct proto_request *r)
     proto_tools_fini(&r->tools);
     proto_text_fini(&r->note);
     proto_text_fini(&r->text);
+    free(r->ids);
     proto_text_fini(&r->name);
     proto_text_fini(&r->to);
     proto_text_fini(&r->after);

@@ -56,6 +56,7 @@ enum proto_type {
     PROTO_GENERATE,
     PROTO_CANCEL,
     PROTO_TOKENIZE,
+    PROTO_DETOKENIZE,
     PROTO_STATUS,
     PROTO_STOP,
     PROTO_WARM,         /* a generate that computes the prompt and ends with done */
@@ -181,12 +182,14 @@ struct proto_request {
     struct proto_thinking thinking;     /* generate, warm */
     struct proto_text note;             /* generate: the session keeps it with the turn; len 0: none */
     struct proto_text text;             /* tokenize */
-    bool special;                       /* tokenize */
-    struct proto_text name;             /* session.*: which; not of session.list */
-    struct proto_text to;               /* session.fork, session.rename: its other name */
-    struct proto_text after;            /* session.list: `next` of the page before; len 0: the first page */
-    uint32_t limit;                     /* session.list: most sessions of a page; 0: the daemon's default */
-    size_t bytes;                       /* memory this request holds, for the uid's account */
+    int32_t *ids;                       /* detokenize: [n_ids], owned, none negative */
+    size_t n_ids;
+    bool special;            /* tokenize, detokenize */
+    struct proto_text name;  /* session.*: which; not of session.list */
+    struct proto_text to;    /* session.fork, session.rename: its other name */
+    struct proto_text after; /* session.list: `next` of the page before; len 0: the first page */
+    uint32_t limit;          /* session.list: most sessions of a page; 0: the daemon's default */
+    size_t bytes;            /* memory this request holds, for the uid's account */
 };
 
 enum proto_event_type {
@@ -197,6 +200,7 @@ enum proto_event_type {
     PROTO_EV_DONE,
     PROTO_EV_ERROR,
     PROTO_EV_TOKENS,
+    PROTO_EV_DETOKENIZED,
     PROTO_EV_STATUS,
     PROTO_EV_STOPPING, /* answer to stop */
     PROTO_EV_SESSIONS, /* answer to session.list and session.show */
@@ -259,7 +263,7 @@ struct proto_event {
     uint32_t version, features, position;
     /* prefill */
     uint64_t done, total, cached;
-    /* text: whole UTF-8; ids/logprobs when asked for (a text event may then have an empty text) */
+    /* text, detokenized: whole UTF-8; ids/logprobs when asked for (a text event may then have an empty text) */
     struct proto_text text;
     const char *channel; /* static: "answer", "thinking", "other"; NULL is written as "answer" */
     int32_t *ids;        /* [n_ids], owned; also of tokens */

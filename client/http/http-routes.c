@@ -140,11 +140,6 @@ int route_rerank(struct exchange *x)
     return refuse(x, "reranking is not supported: the daemon computes no scores");
 }
 
-int route_detokenize(struct exchange *x)
-{
-    return refuse(x, "detokenizing is not supported: the daemon only tokenizes");
-}
-
 int route_metrics(struct exchange *x)
 {
     struct metrics_now now = {.connections = x->gateway->n_peers};

@@ -26,6 +26,6 @@ struct request_type {
 /* NULL: requests of this type are not the engine's. */
 const struct request_type *request_type_of(enum proto_type t);
 
-extern const struct request_type request_generate, request_warm, request_infill, request_tokenize;
+extern const struct request_type request_generate, request_warm, request_infill, request_tokenize, request_detokenize;
 extern const struct request_type request_session_list, request_session_show, request_session_rename,
     request_session_fork, request_session_remove;

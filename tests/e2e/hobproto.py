@@ -82,7 +82,7 @@ class Client(Peer):
             if e.get("id") not in ids:
                 continue
             yield e
-            if e["event"] in ("done", "error", "tokens", "status", "stopping", "sessions", "ok"):
+            if e["event"] in ("done", "error", "tokens", "detokenized", "status", "stopping", "sessions", "ok"):
                 live.discard(e["id"])
 
     def answer(self, prompt=None, **keys):

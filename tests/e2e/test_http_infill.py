@@ -50,7 +50,7 @@ def test_a_model_without_the_tokens(gateway):
     assert gateway.post("/infill", BODY).status == 422
 
 
-@pytest.mark.parametrize("path,body", [("/rerank", {"query": "x", "documents": ["y"]}), ("/v1/rerank", {}), ("/detokenize", {"tokens": [1]})])
+@pytest.mark.parametrize("path,body", [("/rerank", {"query": "x", "documents": ["y"]}), ("/v1/rerank", {})])
 def test_what_the_daemon_cannot_compute(gateway, path, body):
     e = gateway.post(path, body).error(501, "not supported")
     assert e["code"] == "not_supported" and e["type"] == "server_error"

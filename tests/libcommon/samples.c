@@ -112,9 +112,10 @@ static void tools_generate(struct proto_request *r)
 void sample_request(unsigned i, struct proto_request *r)
 {
     static const enum proto_type types[SAMPLE_REQUESTS] = {
-        PROTO_HELLO,        PROTO_GENERATE,       PROTO_GENERATE,       PROTO_CANCEL,       PROTO_TOKENIZE,
-        PROTO_STATUS,       PROTO_STOP,           PROTO_WARM,           PROTO_SESSION_LIST, PROTO_SESSION_SHOW,
-        PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE, PROTO_INFILL,       PROTO_GENERATE};
+        PROTO_HELLO,          PROTO_GENERATE,     PROTO_GENERATE,     PROTO_CANCEL,
+        PROTO_TOKENIZE,       PROTO_STATUS,       PROTO_STOP,         PROTO_WARM,
+        PROTO_SESSION_LIST,   PROTO_SESSION_SHOW, PROTO_SESSION_FORK, PROTO_SESSION_RENAME,
+        PROTO_SESSION_REMOVE, PROTO_INFILL,       PROTO_GENERATE,     PROTO_DETOKENIZE};
 
     *r = (struct proto_request){.type = types[i]};
     proto_generate_init(&r->gen);
@@ -154,6 +155,13 @@ void sample_request(unsigned i, struct proto_request *r)
     }
     if (r->type > PROTO_SESSION_LIST) set(&r->name, "re view");
     if (r->type == PROTO_SESSION_FORK || r->type == PROTO_SESSION_RENAME) set(&r->to, "\xe2\x82\xac");
+    if (r->type == PROTO_DETOKENIZE) {
+        r->n_ids = 3;
+        r->ids = malloc(3 * sizeof *r->ids);
+        assert_non_null(r->ids);
+        memcpy(r->ids, (const int32_t[]){0, 49151, INT32_MAX}, 3 * sizeof *r->ids);
+        r->special = true;
+    }
     if (r->type == PROTO_TOKENIZE) {
         set(&r->text, "<|im_end|>");
         r->special = true;
@@ -210,9 +218,9 @@ static void token_lists(struct proto_event *e, bool logprobs)
 void sample_event(unsigned i, struct proto_event *e)
 {
     static const enum proto_event_type types[SAMPLE_EVENTS] = {
-        PROTO_EV_HELLO,    PROTO_EV_QUEUED, PROTO_EV_PREFILL,   PROTO_EV_TEXT,      PROTO_EV_TEXT,
-        PROTO_EV_DONE,     PROTO_EV_ERROR,  PROTO_EV_TOKENS,    PROTO_EV_STATUS,    PROTO_EV_STOPPING,
-        PROTO_EV_SESSIONS, PROTO_EV_OK,     PROTO_EV_TOOL_CALL, PROTO_EV_TOOL_CALL, PROTO_EV_WARNING};
+        PROTO_EV_HELLO,     PROTO_EV_QUEUED,    PROTO_EV_PREFILL, PROTO_EV_TEXT,       PROTO_EV_TEXT,     PROTO_EV_DONE,
+        PROTO_EV_ERROR,     PROTO_EV_TOKENS,    PROTO_EV_STATUS,  PROTO_EV_STOPPING,   PROTO_EV_SESSIONS, PROTO_EV_OK,
+        PROTO_EV_TOOL_CALL, PROTO_EV_TOOL_CALL, PROTO_EV_WARNING, PROTO_EV_DETOKENIZED};
 
     *e = (struct proto_event){.type = types[i], .channel = "answer", .miss_at = -1, .seed = -1};
     if (i == 0)
@@ -243,6 +251,9 @@ void sample_event(unsigned i, struct proto_event *e)
     case PROTO_EV_ERROR:
         e->code = EBUSY;
         set(&e->message, "the queue is full (16 wait)");
+        break;
+    case PROTO_EV_DETOKENIZED:
+        set(&e->text, "a text");
         break;
     case PROTO_EV_TOKENS:
         token_lists(e, false);

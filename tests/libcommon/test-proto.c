@@ -137,6 +137,8 @@ static void every_request_goes_round(void **state)
         same_constraint(&a.constraint, &b.constraint);
         same_tools(&a, &b);
         same_text(&a.text, &b.text);
+        assert_int_equal(a.n_ids, b.n_ids);
+        if (a.ids) assert_memory_equal(a.ids, b.ids, a.n_ids * sizeof *a.ids);
         assert_int_equal(a.special, b.special);
         same_text(&a.name, &b.name);
         same_text(&a.to, &b.to);
@@ -489,15 +491,16 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\xb0\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\xbb\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\xdc\x00\x10\xa8"
+                                "features\xdc\x00\x11\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
                                 "context\xa6infill\xa7"
                                 "answers\xa6"
                                 "detach\xaa"
-                                "constraint\xa8thinking\xa5tools\xa5users\xa8software\xaahobd " HOB_VERSION;
+                                "constraint\xa8thinking\xa5tools\xa5users\xaa"
+                                "detokenize\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

@@ -246,9 +246,9 @@ static void test_large_answers_wait_for_their_reader(void **state)
 /* Each type of request that is the engine's is in the table once, with all functions. */
 static void test_table(void **state)
 {
-    static const enum proto_type types[] = {PROTO_GENERATE,     PROTO_WARM,           PROTO_INFILL,
-                                            PROTO_TOKENIZE,     PROTO_SESSION_LIST,   PROTO_SESSION_SHOW,
-                                            PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE};
+    static const enum proto_type types[] = {
+        PROTO_GENERATE,     PROTO_WARM,         PROTO_INFILL,       PROTO_TOKENIZE,       PROTO_DETOKENIZE,
+        PROTO_SESSION_LIST, PROTO_SESSION_SHOW, PROTO_SESSION_FORK, PROTO_SESSION_RENAME, PROTO_SESSION_REMOVE};
     for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
         const struct request_type *t = request_type_of(types[i]);
         assert_non_null(t);

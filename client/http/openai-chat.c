@@ -150,6 +150,6 @@ int route_chat(struct exchange *x)
     int r = openai_read(&c, x, &format, fields);
     if (r == 0 && c->request.gen.n_messages == 0) r = fault_set(&x->fault, 400, "messages", "'messages' is missing");
     if (r == 0) r = tools_check(c, "parallel_tool_calls");
-    if (r == 0) r = logprobs_check(c);
+    if (r == 0) r = logprobs_check(c, "'logprobs': true");
     return r == 0 ? completion_start(c) : r;
 }

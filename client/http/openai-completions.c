@@ -139,7 +139,7 @@ int route_completions(struct exchange *x)
     struct completion *c;
     int r = openai_read(&c, x, &format, fields);
     if (r == 0) r = set_type(c);
-    if (r == 0) r = logprobs_check(c);
+    if (r == 0) r = logprobs_check(c, "'logprobs'");
     if (r == 0) r = set_echo(c);
     return r == 0 ? completion_start(c) : r;
 }

@@ -35,11 +35,11 @@ int logprobs_read_text(struct completion *c, const struct field *f, const json_t
     return read_top(c, f, v, TEXT_TOP_MAX, "an integer from 0 to 5");
 }
 
-int logprobs_check(struct completion *c)
+int logprobs_check(struct completion *c, const char *wanted)
 {
     struct proto_generate *g = &c->request.gen;
     if (!c->logprobs && g->top_logprobs > 0)
-        return fault_set(&c->exchange->fault, 400, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
+        return fault_set(&c->exchange->fault, 400, "top_logprobs", "'top_logprobs' needs %s", wanted);
     if (!c->logprobs) g->top_logprobs = -1;
     if (c->logprobs && g->top_logprobs < 0) g->top_logprobs = 0;
     return 0;

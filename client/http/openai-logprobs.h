@@ -12,8 +12,8 @@ int logprobs_read_wanted(struct completion *c, const struct field *f, const json
 int logprobs_read_top(struct completion *c, const struct field *f, const json_t *v);
 int logprobs_read_text(struct completion *c, const struct field *f, const json_t *v);
 
-/* top_logprobs needs logprobs. 0; negative with the fault. */
-int logprobs_check(struct completion *c);
+/* top_logprobs needs logprobs, which the client has with @wanted. 0; negative with the fault. */
+int logprobs_check(struct completion *c, const char *wanted);
 
 /* The token of @e as a list with one object, or with none. */
 json_t *logprobs_of_event(const struct proto_event *e);

@@ -14,6 +14,7 @@ static const char *const echoed[] = {
     "text",
     "tool_choice",
     "tools",
+    "top_logprobs",
     "top_p",
     "truncation",
     "user",

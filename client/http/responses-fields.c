@@ -3,6 +3,7 @@
 #include "client/http/chat-messages.h"
 #include "client/http/chat-tools.h"
 #include "client/http/fields.h"
+#include "client/http/openai-logprobs.h"
 #include "client/http/response-json.h"
 #include "client/http/responses.h"
 #include "libcommon/error.h"
@@ -143,7 +144,8 @@ static int read_metadata(struct completion *c, const struct field *f, const json
     return 0;
 }
 
-/* Parts of other items than those that a response can have; encrypted thinking, because an answer has the plain one. */
+/* The other values are parts of items that a response cannot have, and encrypted thinking: an answer has the plain one.
+ */
 static int read_include(struct completion *c, const struct field *f, const json_t *v)
 {
     size_t i;
@@ -152,10 +154,7 @@ static int read_include(struct completion *c, const struct field *f, const json_
     json_array_foreach((json_t *)v, i, one)
     {
         if (!json_is_string(one)) return field_wrong(c, f, "a list of strings");
-        if (strcmp(json_string_value(one), "message.output_text.logprobs") != 0) continue;
-        fault_set(&c->exchange->fault, 400, f->name, "'%s' of '%s' is not supported", json_string_value(one), f->name);
-        c->exchange->fault.code = "unsupported_parameter";
-        return -EINVAL;
+        if (is_word(one, "message.output_text.logprobs")) c->logprobs = true;
     }
     return 0;
 }
@@ -184,7 +183,7 @@ static const struct field fields[] = {
     {"background", field_refuse, 0},
     {"conversation", field_refuse, 0},
     {"prompt", field_refuse, 0},
-    {"top_logprobs", field_refuse, 0},
+    {"top_logprobs", logprobs_read_top, 0},
     {"max_tokens", field_refuse, 0},
     {"session", field_refuse, 0},
     {"fork", field_refuse, 0},
@@ -213,6 +212,7 @@ int responses_read(struct completion *c, const json_t *object)
     if (r == 0) r = fields_read(c, object, tables);
     if (r == 0 && c->request.gen.n_messages == before) r = fault_set(f, 400, "input", "'input' is missing or empty");
     if (r == 0) r = tools_check(c, "parallel_tool_calls");
+    if (r == 0) r = logprobs_check(c, "'include': [\"message.output_text.logprobs\"]");
     if (r < 0) return r;
     c->response->echo = response_echo(object);
     return c->response->echo ? 0 : no_memory(c);

@@ -2,6 +2,7 @@
 /* The body or the events of a response. */
 #include "client/http/http-reply.h"
 #include "client/http/response-json.h"
+#include "client/http/responses-logprobs.h"
 #include "client/http/responses.h"
 #include "libcommon/error.h"
 #include <string.h>
@@ -63,7 +64,11 @@ static json_t *item_of(const struct completion *c, const char *status, bool whol
 {
     const struct response_item *item = &c->response->item;
     const char *text = whole ? item->text.data ? item->text.data : "" : NULL;
-    if (item->kind == RESPONSE_MESSAGE) return response_message(item->id, status, text, item->text.len);
+    if (item->kind == RESPONSE_MESSAGE) {
+        json_t *message = response_message(item->id, status, text, item->text.len);
+        if (whole) response_logprobs_put(c, json_array_get(json_object_get(message, "content"), 0));
+        return message;
+    }
     if (item->kind == RESPONSE_REASONING) return response_reasoning(item->id, status, text, item->text.len);
     const struct tool_call *call = call_of(c);
     const struct proto_call parts = {
@@ -82,6 +87,7 @@ static int put_part(struct completion *c, struct buf *out, const char *type, boo
 {
     const struct response_item *item = &c->response->item;
     json_t *part = response_part(item->kind == RESPONSE_REASONING, item->text.data, whole ? item->text.len : 0);
+    if (whole && item->kind == RESPONSE_MESSAGE) response_logprobs_put(c, part);
     return put(c, out, type,
                json_pack("{s:s, s:I, s:I, s:o}", "item_id", item->id, "output_index", number(c), "content_index",
                          (json_int_t)0, "part", part));
@@ -93,7 +99,9 @@ static int put_piece(struct completion *c, struct buf *out, const char *type, co
     const struct response_item *item = &c->response->item;
     json_t *event = json_pack("{s:s, s:I, s:I, s:s%}", "item_id", item->id, "output_index", number(c), "content_index",
                               (json_int_t)0, key, text->data ? text->data : "", text->len);
-    if (item->kind == RESPONSE_MESSAGE) json_object_set_new(event, "logprobs", json_array());
+    if (item->kind == RESPONSE_MESSAGE)
+        json_object_set_new(event, "logprobs",
+                            strcmp(key, "delta") == 0 ? response_logprobs_new(c) : response_logprobs_all(c));
     return put(c, out, type, event);
 }
 
@@ -136,6 +144,7 @@ static int close_item(struct completion *c, struct buf *out, const char *status)
     if (r == 0) r = put_item(c, out, "response.output_item.done", json_incref(whole));
     if (whole) json_array_append_new(c->response->output, whole);
     buf_fini(&item->text);
+    if (message) response_logprobs_clear(c);
     item->kind = RESPONSE_NO_ITEM;
     return r;
 }
@@ -147,6 +156,7 @@ static int begin_item(struct completion *c, struct buf *out, enum response_kind 
     struct response *s = c->response;
     int r = close_item(c, out, "completed");
     if (r < 0) return r;
+    if (kind == RESPONSE_CALL) response_logprobs_clear(c);
     s->item.kind = kind;
     s->item.call = c->choices[0].calls.n - (kind == RESPONSE_CALL);
     response_item_id(s->item.id, &s->id, names[kind], s->counts[kind - 1]++);
@@ -159,9 +169,10 @@ static int put_text(struct completion *c, struct buf *out, const struct proto_ev
     struct response_item *item = &c->response->item;
     bool answer = proto_is_answer(e);
     enum response_kind kind = answer ? RESPONSE_MESSAGE : RESPONSE_REASONING;
-    int r = item->kind == kind ? 0 : begin_item(c, out, kind);
+    int r = item->kind == kind || e->text.len == 0 ? 0 : begin_item(c, out, kind);
+    if (r == 0 && answer) r = response_logprobs_add(c, e);
     if (r == 0) r = buf_append(&item->text, e->text.data, e->text.len);
-    if (r < 0) return r;
+    if (r < 0 || e->text.len == 0) return r; /* the token is a part of a character, which follows */
     const struct buf piece = {.data = e->text.data, .len = e->text.len};
     return put_piece(c, out, answer ? "response.output_text.delta" : "response.reasoning_text.delta", "delta", &piece);
 }
@@ -233,6 +244,7 @@ static int put_whole(struct completion *c, struct buf *out)
     json_t *output = json_array();
     json_auto_t *message = message_of(a);
     response_add_answer(output, message, &c->response->id, status, 0);
+    response_logprobs_put_whole(c, output);
     return reply_put_json(out, object_of(c, status, output, usage_of(c), NULL));
 }
 
@@ -264,6 +276,7 @@ void response_free(struct response *r)
     if (!r) return;
     json_decref(r->echo);
     json_decref(r->output);
+    json_decref(r->logprobs);
     buf_fini(&r->item.text);
     free(r);
 }

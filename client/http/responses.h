@@ -28,6 +28,8 @@ struct response {
     json_t *output;               /* owned: the items that are complete */
     size_t counts[RESPONSE_CALL]; /* items begun, by their kind */
     uint64_t sequence;            /* events written */
+    json_t *logprobs;             /* owned: of the open message; NULL: none */
+    size_t logprobs_told;         /* those that events have */
 };
 
 /* Read the request's object into @c, which has a response. 0; negative with the fault. */

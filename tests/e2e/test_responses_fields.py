@@ -8,7 +8,7 @@ from responsesgate import BODY, PATH, post, stored, text_of
 
 @pytest.mark.parametrize("body,says,param", [
     ({"background": True}, "not supported", "background"), ({"conversation": "c"}, "not supported", "conversation"),
-    ({"prompt": {"id": "p"}}, "not supported", "prompt"), ({"top_logprobs": 2}, "not supported", "top_logprobs"),
+    ({"prompt": {"id": "p"}}, "not supported", "prompt"), ({"top_logprobs": 2}, "needs 'include'", "top_logprobs"),
     ({"session": "s"}, "not supported", "session"), ({"max_tokens": 5}, "not supported", "max_tokens"), ({"n": 2}, "unknown field", "n"),
     ({"messages": []}, "unknown field", "messages"), ({"input": []}, "not empty", "input"), ({"input": ""}, "missing or empty", "input"),
     ({"input": 5}, "a string or a list", "input"), ({"input": ["x"]}, "not an object", "input[0]"),
@@ -20,7 +20,8 @@ from responsesgate import BODY, PATH, post, stored, text_of
     ({"input": [{"type": "function_call_output", "output": "n"}]}, "id of the call", "input[0]"),
     ({"input": [{"type": "reasoning", "encrypted_content": "x"}]}, "'encrypted_content'", "input[0]"),
     ({"instructions": ["x"]}, "a string", "instructions"), ({"store": 1}, "true or false", "store"), ({"metadata": {"a": 1}}, "strings", "metadata"),
-    ({"include": ["message.output_text.logprobs"]}, "not supported", "include"), ({"truncation": "x"}, "auto or disabled", "truncation"),
+    ({"include": [1]}, "a list of strings", "include"),
+    ({"include": ["message.output_text.logprobs"], "top_logprobs": 21}, "0 to 20", "top_logprobs"), ({"truncation": "x"}, "auto or disabled", "truncation"),
     ({"text": {"verbosity": "low"}}, "medium", "text.verbosity"), ({"text": {"format": {"type": "xml"}}}, "json_schema", "text.format"),
     ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "'schema'", "text.format"), ({"text": {"x": 1}}, "'x'", "text"),
     ({"reasoning": {"effort": "high"}}, "none or medium", "reasoning.effort"), ({"reasoning": {"summary": "detailed"}}, "auto", "reasoning.summary"),

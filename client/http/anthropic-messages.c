@@ -96,11 +96,12 @@ static int read_message(struct completion *c, const json_t *m, const char *place
     static const char *const known[] = {"role", "content", NULL};
     const char *role = json_string_value(json_object_get(m, "role"));
     const json_t *content = json_object_get(m, "content");
-    if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0))
-        return fault_set(&c->exchange->fault, 400, place, "%s: the role must be user or assistant", place);
+    if (!role || (strcmp(role, "user") != 0 && strcmp(role, "assistant") != 0 && strcmp(role, "system") != 0))
+        return fault_set(&c->exchange->fault, 400, place, "%s: the role must be user, assistant or system", place);
     int r = chat_check_members(c, m, known, place);
     if (r < 0) return r;
-    if (!json_is_array(content) || json_array_size(content) == 0) return chat_add(c, role, content, place);
+    if (*role == 's' || !json_is_array(content) || json_array_size(content) == 0)
+        return chat_add(c, role, content, place);
     return *role == 'a' ? read_assistant(c, content, place) : read_user(c, content, place);
 }
 

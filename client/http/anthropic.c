@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* POST /v1/messages and /v1/messages/count_tokens. */
-#include "client/http/chat-messages.h"
-#include "client/http/chat-tools.h"
+#include "client/http/anthropic-fields.h"
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
 #include "client/http/json-body.h"
@@ -171,77 +170,12 @@ static const struct completion_format format = {
     .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
 };
 
-/* "adaptive" is the template's default. */
-static int read_thinking(struct completion *c, const struct field *f, const json_t *v)
-{
-    static const char *const known[] = {"type", "budget_tokens", NULL};
-    struct proto_thinking *t = &c->request.thinking;
-    const json_t *type = json_object_get(v, "type"), *budget = json_object_get(v, "budget_tokens");
-    const char *name = json_is_string(type) ? json_string_value(type) : "";
-    bool enabled = strcmp(name, "enabled") == 0, disabled = strcmp(name, "disabled") == 0;
-    int r = chat_check_members(c, v, known, f->name);
-    if (r < 0) return r;
-    if (!enabled && !disabled && strcmp(name, "adaptive") != 0)
-        return field_wrong(c, f, "an object of the type enabled, disabled or adaptive");
-    c->show_thinking = !disabled;
-    t->mode = enabled ? PROTO_THINKING_ON : disabled ? PROTO_THINKING_OFF : PROTO_THINKING_UNSET;
-    t->limited = budget && !json_is_null(budget);
-    t->budget = json_integer_value(budget);
-    if (!t->limited || (enabled && json_is_integer(budget) && t->budget >= 0)) return 0;
-    return field_wrong(c, f, "of the type enabled if it has 'budget_tokens', an integer, 0 or more");
-}
-
-/* The schema of the answer. "effort" is a hint without a meaning for a template. */
-static int read_output(struct completion *c, const struct field *f, const json_t *v)
-{
-    static const char *const known[] = {"format", "effort", NULL}, *const known_format[] = {"type", "schema", NULL};
-    const json_t *form = json_object_get(v, "format"), *type = json_object_get(form, "type");
-    int r = chat_check_members(c, v, known, f->name);
-    if (r == 0) r = chat_check_members(c, form, known_format, f->name);
-    if (r < 0) return r;
-    if (!json_is_object(v)) return field_wrong(c, f, "an object");
-    if (!form || json_is_null(form)) return 0;
-    if (!json_is_string(type) || strcmp(json_string_value(type), "json_schema") != 0 ||
-        !json_object_get(form, "schema"))
-        return field_wrong(c, f, "an object whose 'format' has the type json_schema and a 'schema'");
-    return field_set_schema(c, json_object_get(form, "schema"));
-}
-
-static const struct field fields[] = {
-    {"messages", chat_read_anthropic, 0},
-    {"system", field_ignore, 0}, /* read before the messages */
-    {"stop_sequences", field_stop, 0},
-    {"thinking", read_thinking, 0},
-    {"output_config", read_output, 0},
-    {"tools", tools_read_anthropic, 0},
-    {"tool_choice", tool_choice_read_anthropic, 0},
-    {"mcp_servers", field_refuse, 0},
-    {"container", field_refuse, 0},
-    {"cache_control", field_ignore, 0},
-    {"inference_geo", field_ignore, 0},
-    {0},
-};
-
-/* The system prompt is the first message, wherever it is in the object. */
-static int read_request(struct completion *c, const json_t *object)
-{
-    static const struct field *const tables[] = {fields, fields_common, NULL};
-    const json_t *system = json_object_get(object, "system");
-    int r = 0;
-    if (system && !json_is_null(system)) r = chat_add(c, "system", system, "system");
-    size_t before = c->request.gen.n_messages;
-    if (r == 0) r = fields_read(c, object, tables);
-    if (r == 0 && c->request.gen.n_messages == before)
-        r = fault_set(&c->exchange->fault, 400, "messages", "'messages' is missing");
-    return r == 0 ? tools_check(c, "disable_parallel_tool_use") : r;
-}
-
 static int start(struct exchange *x, bool count)
 {
     struct completion *c = completion_new(x, &format);
     json_t *object = NULL;
     int r = c ? json_body_read(&object, &x->body, &x->fault) : -ENOMEM;
-    if (r == 0) r = read_request(c, object);
+    if (r == 0) r = anthropic_read(c, object);
     json_decref(object);
     if (r == 0 && !count && c->request.gen.max_tokens < 0)
         r = fault_set(&x->fault, 400, "max_tokens", "'max_tokens' is missing");

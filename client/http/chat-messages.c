@@ -110,7 +110,7 @@ int chat_check_members(struct completion *c, const json_t *object, const char *c
     {
         size_t i = 0;
         while (known[i] && strcmp(known[i], name) != 0) i++;
-        if (!known[i] && !json_is_null(v) && !(json_is_array(v) && json_array_size(v) == 0))
+        if (!known[i] && !json_is_null(v) && !json_is_false(v) && !(json_is_array(v) && json_array_size(v) == 0))
             return fault_set(fault_of(c), 400, place, "%s: '%s' is not supported", place, name);
     }
     return 0;

@@ -27,11 +27,20 @@ int tools_read_openai(struct completion *c, const struct field *f, const json_t 
     return json_is_array(v) ? set_list(c, v) : field_wrong(c, f, "a list of tools");
 }
 
+/* Only the model itself calls tools. */
+static int check_callers(struct completion *c, const json_t *callers, const char *place)
+{
+    const char *first = json_string_value(json_array_get(callers, 0));
+    if (json_array_size(callers) == 0 || (json_array_size(callers) == 1 && first && strcmp(first, "direct") == 0))
+        return 0;
+    return fault_set(&c->exchange->fault, 400, place, "%s: 'allowed_callers' must be [\"direct\"]", place);
+}
+
 /* Append @tool, in OpenAI's form, to @list. */
 static int add_tool(struct completion *c, json_t *list, const json_t *tool, const char *place)
 {
-    static const char *const known[] = {"name",          "description", "input_schema",          "type",
-                                        "cache_control", "strict",      "eager_input_streaming", NULL};
+    static const char *const known[] = {"name",   "description",           "input_schema",    "type", "cache_control",
+                                        "strict", "eager_input_streaming", "allowed_callers", NULL};
     const char *type = json_string_value(json_object_get(tool, "type"));
     json_t *name = json_object_get(tool, "name"), *schema = json_object_get(tool, "input_schema");
     if (!json_is_object(tool)) return fault_set(&c->exchange->fault, 400, place, "%s is not an object", place);
@@ -40,6 +49,7 @@ static int add_tool(struct completion *c, json_t *list, const json_t *tool, cons
     if (!json_is_string(name) || !json_is_object(schema))
         return fault_set(&c->exchange->fault, 400, place, "%s: 'name' or 'input_schema' is missing", place);
     int r = chat_check_members(c, tool, known, place);
+    if (r == 0) r = check_callers(c, json_object_get(tool, "allowed_callers"), place);
     if (r < 0) return r;
     json_t *own = json_pack("{s:s, s:{s:O, s:O*, s:O}}", "type", "function", "function", "name", name, "description",
                             json_object_get(tool, "description"), "parameters", schema);

@@ -47,13 +47,22 @@ def test_count_tokens(gateway, shared):
 @pytest.mark.parametrize("change,says", [
     ({"max_tokens": None}, "'max_tokens' is missing"), ({"messages": []}, "'messages'"), ({"messages": None}, "'messages'"),
     ({"thinking": {"type": "enabled", "budget_tokens": -1}}, "'budget_tokens'"), ({"thinking": {"type": "some"}}, "'thinking'"),
-    ({"thinking": {"type": "disabled", "budget_tokens": 5}}, "'thinking'"), ({"thinking": {"type": "enabled", "display": "omitted"}}, "'display'"),
+    ({"thinking": {"type": "disabled", "budget_tokens": 5}}, "'thinking'"), ({"thinking": {"type": "enabled", "display": "updates"}}, "'display'"),
+    ({"thinking": {"type": "adaptive", "mode": 1}}, "'mode'"), ({"speed": "fast"}, "'speed'"), ({"compaction": {"type": "x"}}, "'compaction'"),
+    ({"thread": {"id": "x"}}, "'thread'"), ({"context_management": 5}, "'context_management'"), ({"context_management": {"x": 1}}, "'x'"),
+    ({"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}}, "unless 'keep' is \"all\""),
+    ({"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 1}}]}}, "'keep'"),
+    ({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, "'clear_tool_uses_20250919'"),
+    ({"context_management": {"edits": ["x"]}}, "the edit ''"), ({"context_management": {"edits": "x"}}, "'edits'"),
+    ({"output_config": {"task_budget": {"type": "tokens", "total": 9}}}, "'task_budget'"),
+    ({"tools": [{"name": "f", "input_schema": {}, "allowed_callers": ["code_execution_20250825"]}]}, "'allowed_callers'"),
+    ({"tools": [{"name": "f", "input_schema": {}, "input_examples": [{}]}]}, "'input_examples'"),
     ({"tools": [{"name": "f"}]}, "tools[0]"), ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "'bash_20250124'"),
     ({"tools": [{"name": "f", "input_schema": {}, "defer_loading": True}]}, "'defer_loading'"), ({"n": 2}, "'n'"),
     ({"output_config": {"format": {"type": "text"}}}, "'output_config'"), ({"output_config": {"other": 1}}, "'other'"), ({"output_config": 5}, "'output_config'"),
     ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "strin"}}}}, "/type"),
     ({"tool_choice": {"type": "any"}}, "'tools' is missing"), ({"tool_choice": "auto"}, "'tool_choice'"), ({"tool_choice": {"type": "tool"}}, "name"),
-    ({"messages": [{"role": "system", "content": "x"}]}, "role"), ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'image'"),
+    ({"messages": [{"role": "robot", "content": "x"}]}, "role"), ({"messages": [{"role": "system", "content": "x", "clear_at": 1}]}, "'clear_at'"), ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'image'"),
     ({"system": 5}, "system"), ({"stop_sequences": [""]}, "'stop_sequences'")])
 def test_refused(gateway, change, says):
     r = gateway.post(MESSAGES, {**BODY, **change})

@@ -18,7 +18,7 @@ FIELDS = re.compile(r'\{"(\w+)", (\w+),')
 TABLES = {"ChatRequest": ("openai-chat.c", "openai-json.c", "fields-common.c"),
           "CompletionRequest": ("openai-completions.c", "openai-json.c", "fields-common.c"),
           "InfillRequest": ("infill.c", "fields-common.c"), "ResponsesRequest": ("responses-fields.c", "fields-common.c"),
-          "MessagesRequest": ("anthropic.c", "fields-common.c")}
+          "MessagesRequest": ("anthropic-fields.c", "fields-common.c")}
 
 
 def test_the_paths_are_those_of_the_program():

@@ -98,3 +98,23 @@ def test_the_gateway_ends_with_open_streams(fake):
     assert fake.gateway.p.wait(60) == 0
     assert call.ended()
     s.close()
+
+
+def test_pings_during_a_long_prefill(fake):
+    """A stream that is silent for 10 seconds has begun and gets a sign of life, in a form that the clients of its API ignore."""
+    asked = [(CHAT, {}, b": ping\n\n"), ("/v1/messages", {}, b'event: ping\ndata: {"type":"ping"}\n\n'),
+             ("/v1/responses", {"messages": None, "max_tokens": None, "input": "x"}, b": ping\n\n")]
+    streams = [begin(fake, path=path, **more) for path, more, _ in asked]
+    for (s, call), (_, _, ping) in zip(streams, asked):
+        s.settimeout(60)
+        got = b""
+        while ping not in got:
+            piece = s.recv(65536)
+            assert piece, got
+            got += piece
+        call.event("prefill", done=5, total=5, cached=2)
+        call.event("text", text="x")
+        call.event("done", **DONE)
+        while piece := s.recv(65536):
+            got += piece
+        assert events_of(got.partition(b"\r\n\r\n")[2].replace(b": ping\n\n", b""))

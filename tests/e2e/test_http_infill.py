@@ -6,6 +6,15 @@ from httpgate import Gateway
 
 BODY = {"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\nprint(add(1, 2))\n", "n_predict": 8, "temperature": 0}
 
+# The types of llama-server's documented fields (its README: /completion, whose form /infill has; /tokenize, /detokenize, /health).
+LLAMA = {"index": int, "content": str, "model": str, "stop": bool, "tokens_predicted": int, "tokens_evaluated": int, "tokens_cached": int,
+         "stop_type": str, "truncated": bool, "tokens": list, "status": str}
+
+
+def as_documented(o):
+    assert all(type(v) is LLAMA[k] for k, v in o.items()) and o.get("stop_type", "eos") in ("none", "eos", "limit", "word"), o
+    return o
+
 
 @pytest.fixture(scope="module")
 def coding(coder, tmp_path_factory):
@@ -44,6 +53,16 @@ def test_text_of_other_files(coding):
                                         ({"n_predict": -2}, "n_predict"), ({"input_prefix": 1}, "input_prefix"), ({"session": 1}, "session"), ({"mirostat": 2}, "mirostat")])
 def test_what_is_refused(coding, body, param):
     coding.gateway.post("/infill", {**BODY, **body}).error(400, param, param)
+
+
+def test_the_fields_are_those_of_llama_server(coding):
+    g = coding.gateway
+    whole = as_documented(g.post("/infill", BODY).json)
+    events = [as_documented(e) for _, e in g.stream("/infill", BODY)]
+    assert {"content", "stop"} <= set(events[0]) and set(events[-1]) == set(whole) == set(LLAMA) - {"tokens", "status"}
+    ids = as_documented(g.post("/tokenize", {"content": "a b"}).json)["tokens"]
+    assert all(type(i) is int for i in ids) and set(as_documented(g.post("/detokenize", {"tokens": ids}).json)) == {"content"}
+    assert as_documented(g.get("/health").json) == {"status": "ok"}
 
 
 def test_a_model_without_the_tokens(gateway):

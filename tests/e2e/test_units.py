@@ -56,6 +56,20 @@ def test_sockets(where, mode):
         assert int(re.search(r"TriggerLimitBurst=(\d+)", text).group(1)) >= 100
 
 
+@pytest.mark.parametrize("path", [UNITS / "hob.service.in", UNITS / "hobd@.service.in", UNITS / "hob-http.service.in", UNITS / "user" / "hob-http.service.in"])
+def test_the_filter_lets_the_program_enter_its_sandbox(path):
+    """@system-service of systemd 252 has none of these calls."""
+    text = path.read_text()
+    allowed = set(re.search(r"(?m)^SystemCallFilter=@system-service (.+)$", text)[1].split())
+    assert {"seccomp", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} <= allowed
+    assert "\nSystemCallErrorNumber=EPERM\n" in text
+
+
+def test_the_sockets_of_the_gateway_have_one_for_questions_about_users():
+    for where in (UNITS, UNITS / "user"):
+        assert "\nListenNetlink=inet-diag\n" in (where / "hob-http.socket").read_text()
+
+
 def test_shellcheck():
     r = subprocess.run(["git", "-C", str(TOP), "ls-files"], capture_output=True, text=True)
     if r.returncode:

@@ -233,22 +233,6 @@ def test_tokenize(shared):
     assert len(e["ids"]) == 1
 
 
-def test_detokenize(shared):
-    c = shared.client()
-    ids = c.ask("tokenize", text="W\u00f6rter <|im_end|>", special=True)["ids"]
-    assert c.ask("detokenize", ids=ids)["text"] == "W\u00f6rter "
-    assert c.ask("detokenize", ids=ids, special=True) == {"event": "detokenized", "id": c.last, "text": "W\u00f6rter <|im_end|>"}
-    assert c.ask("detokenize", ids=[])["text"] == "" and "detokenize" in c.hello["features"]
-    (first,) = [i for i in ids if c.ask("detokenize", ids=[i])["text"] == "W"] or [ids[0]]
-    two = next(ids[i: i + 2] for i in range(len(ids)) if c.ask("detokenize", ids=ids[i: i + 2])["text"] == "\u00f6")
-    assert c.ask("detokenize", ids=two[:1] + [first])["text"].startswith("\ufffd")
-    e = c.ask("detokenize", ids=[*ids[:2], 2**31 - 1])
-    assert e["event"] == "error" and e["code"] == "EINVAL" and "ids[2]: no token 2147483647" in e["message"], e
-    for bad, says in ((7, "list of token ids"), ([1, -1], "element 1"), ([2**31], "element 0"), (["a"], "element 0"), ([1.5], "element 0")):
-        e = c.ask("detokenize", ids=bad)
-        assert e["event"] == "error" and says in e["message"], e
-
-
 def test_tokenize_of_more_than_a_reply_holds_is_refused_at_once(shared):
     c = shared.client()
     e = list(c.events(c.request("tokenize", text="word " * (2 << 20))))[-1]

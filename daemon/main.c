@@ -23,6 +23,7 @@ static const struct command {
     {"template", command_template, "render a chat template"},
     {"parse", command_parse, "show the parts of an answer: text, thinking, tool calls"},
     {"inspect", command_inspect, "show the contents of a GGUF file and whether hobd supports it"},
+    {"media", command_media, "decode images and sounds; show their sizes and digests"},
     {"simulate", command_simulate, "replay a trace through the scheduler and the cache"},
 };
 

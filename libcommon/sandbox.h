@@ -35,6 +35,9 @@ struct sandbox {
  */
 void sandbox_enter(const struct sandbox *c);
 
+/* Whether this build has sanitizers, which need more calls and memory than a sandbox allows. */
+bool sandbox_is_left_out(void);
+
 /*
  * The two halves of the sandbox. 0, or -errno with a message; -ENOSYS, -EOPNOTSUPP: this kernel does not have it. Files
  * come first: the second half refuses the calls of the first.

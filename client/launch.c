@@ -180,15 +180,24 @@ static int launch_model(const char *model, char **out)
     return r < 0 ? error_say(-ENOMEM, "no memory for a path") : 0;
 }
 
-static int launch_argv(const char *model, char **hobd, char **name)
+static int launch_hobd(char **hobd)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
     exe[n > 0 ? n : 0] = 0;
     char *slash = strrchr(exe, '/');
     if (slash) *slash = 0;
-    int r = launch_model(model, name);
-    return r < 0 ? r : launch_find(slash ? exe : NULL, getenv("PATH"), hobd);
+    return launch_find(slash ? exe : NULL, getenv("PATH"), hobd);
+}
+
+int launch_tool(char **argv)
+{
+    _cleanup_(freep) char *hobd = NULL;
+    int r = launch_hobd(&hobd);
+    if (r < 0) return r;
+    argv[0] = hobd;
+    execv(hobd, argv);
+    return error_say(-errno, "cannot run %s: %s", hobd, strerror(errno));
 }
 
 /* Connect as soon as a daemon listens. Returns like launch_daemon. */
@@ -262,7 +271,8 @@ int launch_daemon(const char *model, const char *socket)
     _cleanup_(freep) char *hobd = NULL, *arg = NULL, *log_path = NULL;
     _cleanup_(closep) int lock = -1, log = -1;
     pid_t pid;
-    int r = launch_argv(model, &hobd, &arg);
+    int r = launch_model(model, &arg);
+    if (r == 0) r = launch_hobd(&hobd);
     if (r == 0) r = launch_lock(socket, &lock);
     if (r < 0) return r;
     r = sock_connect(socket);

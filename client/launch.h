@@ -17,6 +17,10 @@ int launch_daemon(const char *model, const char *socket);
  * owns *out. 0; -ENOENT or -ENOMEM; sets the error message. */
 int launch_find(const char *exe_dir, const char *path, char **out);
 
+/* Replace this program by hobd with the arguments @argv; argv[0] is set. Returns only if that fails: -ENOENT: no hobd;
+ * else -errno; sets the error message. */
+int launch_tool(char **argv);
+
 /* The last non-empty line of the file @log, without its newline and without the prefix "hobd: ". The caller owns *out.
  * 0; -ENODATA: none; else -errno. */
 int launch_last_line(const char *log, char **out);

@@ -3,6 +3,7 @@
 #include "client/exit-status.h"
 #include "client/generate.h"
 #include "client/infill.h"
+#include "client/launch.h"
 #include "client/options.h"
 #include "client/output.h"
 #include "client/sessions.h"
@@ -45,6 +46,15 @@ static int helper(const char *name, char **argv)
     return EXIT_FAILED;
 }
 
+/* hobd decodes media, with the options after the word "media". */
+static int media(int argc, char **argv)
+{
+    int r = argc > 1 && strcmp(argv[1], "media") == 0
+                ? 0
+                : error_say(-EINVAL, "the word 'media' must come first, options after it");
+    return exit_status_report(r < 0 ? r : launch_tool(argv));
+}
+
 static int run(struct options *o, void *ctx)
 {
     switch (o->command) {
@@ -77,6 +87,9 @@ int main(int argc, char **argv)
         break;
     case COMMAND_MODELS:
         r = helper("hob-models", argv);
+        break;
+    case COMMAND_MEDIA:
+        r = media(argc, argv);
         break;
     default:
         return startup_run(&o, 0, run, NULL);

@@ -40,6 +40,8 @@ int options_help(struct buf *out)
                           "hob chat                    chat interactively; /help lists the commands\n"
                           "hob models [list|add|pull|rm] …\n"
                           "                            manage model files; see hob models --help\n"
+                          "hob media FILE… [--json] [-o OUT]\n"
+                          "                            show what images and sounds are\n"
                           "hob infill --prefix-file PATH --suffix-file PATH, or --at BYTE <TEXT\n"
                           "                            generate the text between two texts\n"
                           "hob stop                    stop the daemon; accepted requests finish first\n\n");

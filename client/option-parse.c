@@ -86,7 +86,7 @@ static int options_walk(struct options *o, int argc, char **argv)
         if (c == '?' || c == ':') return options_unknown(argv[optind - 1], optopt, c == ':');
         if (c == 1) {
             r = options_word(o, optarg, false);
-            if (r < 0 || o->command == COMMAND_MODELS) return r;
+            if (r < 0 || o->command == COMMAND_MODELS || o->command == COMMAND_MEDIA) return r;
             continue;
         }
         enum option_id id = options_id(c);

@@ -98,6 +98,7 @@ const struct option_word option_words[] = {
     {"chat", COMMAND_CHAT},
     {"sessions", COMMAND_SESSIONS},
     {"models", COMMAND_MODELS},
+    {"media", COMMAND_MEDIA},
     {"infill", COMMAND_INFILL},
     {NULL, 0},
 };

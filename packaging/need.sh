@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
 # Functions for scripts that install packages. Source this file; do not run it. debian/control lists the same packages.
-build_packages="gcc libc6-dev meson pkg-config libcurl4-openssl-dev libedit-dev libjansson-dev libmd-dev
-    libmicrohttpd-dev libmsgpack-dev libpcre2-dev libsystemd-dev libxxhash-dev"
+build_packages="gcc libc6-dev meson pkg-config libcurl4-openssl-dev libedit-dev libjansson-dev libjpeg62-turbo-dev libmd-dev
+    libmicrohttpd-dev libmsgpack-dev libpcre2-dev libsndfile1-dev libsoxr-dev libspng-dev libsystemd-dev libwebp-dev libxxhash-dev
+    zlib1g-dev"
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then

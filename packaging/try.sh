@@ -36,7 +36,7 @@ build() {
     [ -x "$hob" ] || say "building"
     [ -f "$top/build/build.ninja" ] || quietly meson setup "$top/build" "$top" --buildtype=release ||
         die "meson setup failed"
-    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd || die "the build failed"
+    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd hobd-decode || die "the build failed"
 }
 
 # Download the default model into DIR and check it. On failure, tell the user how to use another model.

@@ -28,29 +28,28 @@ DEFINE_CLEANUP(struct media_helper *, media_helper_free)
 
 static void usage(void)
 {
-    fputs(
-        "usage: hob media FILE… [--json] [-o OUT]\n"
-        "\nDecodes images (PNG, JPEG, WebP) and sounds (WAV, FLAC, Ogg, MP3) in a process without rights, and prints\n"
-        "their format, size and digest. FILE - is standard input.\n\n"
-        "      --json         print JSON, one object per line\n"
-        "  -o, --output OUT   write the pixels to OUT.ppm, or the samples to OUT.wav; with one FILE\n"
-        "      --help         print this help\n",
-        stdout);
+    fputs("usage: hob media FILE… [--json] [-o OUT]\n"
+          "\nDecodes images (PNG, JPEG, WebP) and sounds (WAV, FLAC, Ogg, MP3) in a process\n"
+          "without rights, and prints format, size and digest. FILE -: standard input.\n\n"
+          "      --json         print JSON, one object per line\n"
+          "  -o, --output OUT   write the pixels to OUT.ppm or the samples to OUT.wav\n"
+          "  -h, --help         print this help\n",
+          stdout);
 }
 
 /* 0; 1: --help was printed; 2: wrong usage. */
 static int parse(struct options *o, int argc, char **argv)
 {
-    enum { JSON = 256, HELP };
+    enum { JSON = 256 };
     static const struct option longs[] = {
         {"json", no_argument, NULL, JSON},
         {"output", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, HELP},
+        {"help", no_argument, NULL, 'h'},
         {0},
     };
     opterr = 0;
     int c;
-    while ((c = getopt_long(argc, argv, ":o:", longs, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, ":o:h", longs, NULL)) != -1) {
         switch (c) {
         case JSON:
             o->json = true;
@@ -58,7 +57,7 @@ static int parse(struct options *o, int argc, char **argv)
         case 'o':
             o->out = optarg;
             break;
-        case HELP:
+        case 'h':
             usage();
             return 1;
         default:

@@ -155,6 +155,7 @@ _hob() {
             rm) _hob_offer --system ;;
             esac
             ;;
+        media) _hob_offer --json --output --help ;;
         chat)
             _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
@@ -181,7 +182,8 @@ _hob() {
         return
     fi
     case $command:$verb in
-    :) _hob_offer status sessions models chat infill stop ;;
+    :) _hob_offer status sessions models media chat infill stop ;;
+    media:*) _hob_files ;;
     sessions:) _hob_offer list show fork rename rm ;;
     sessions:rm) _hob_sessions ;;
     models:) _hob_offer list add pull rm ;;
@@ -196,7 +198,7 @@ _hobd() {
     COMPREPLY=()
     _hob_words
     if ((${#words[@]} == 2)) && [[ $cur != -* ]]; then
-        _hob_offer serve bench perplexity verify tokenize constrain template parse inspect simulate
+        _hob_offer serve bench perplexity verify tokenize constrain template parse inspect media simulate
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
@@ -230,6 +232,8 @@ _hobd() {
     parse:-*) _hob_offer --model --template --stream --help ;;
     inspect:-*) _hob_offer --json --supported --help ;;
     inspect:*) _hob_gguf ;;
+    media:-*) _hob_offer --json --output --help ;;
+    media:*) _hob_files ;;
     simulate:-*)
         _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \
             --caches --json --plot --help

@@ -33,19 +33,19 @@ function __hob_at
 end
 
 function __hob_plain
-    not contains -- (__hob_words)[1] status sessions models chat infill stop
+    not contains -- (__hob_words)[1] status sessions models media chat infill stop
 end
 
 function __hob_talks
-    not contains -- (__hob_words)[1] status sessions models infill stop
+    not contains -- (__hob_words)[1] status sessions models media infill stop
 end
 
 function __hob_once
-    not contains -- (__hob_words)[1] status sessions models chat stop
+    not contains -- (__hob_words)[1] status sessions models media chat stop
 end
 
 function __hob_answers
-    not contains -- (__hob_words)[1] status sessions models stop
+    not contains -- (__hob_words)[1] status sessions models media stop
 end
 
 function __hob_models
@@ -86,6 +86,7 @@ complete -c hob -f
 complete -c hob -n 'test -z "$(__hob_words)"' -a status -d 'show the status of the daemon'
 complete -c hob -n 'test -z "$(__hob_words)"' -a sessions -d 'manage stored sessions'
 complete -c hob -n 'test -z "$(__hob_words)"' -a models -d 'manage model files'
+complete -c hob -n 'test -z "$(__hob_words)"' -a media -d 'show what images and sounds are'
 complete -c hob -n 'test -z "$(__hob_words)"' -a chat -d 'chat interactively'
 complete -c hob -n 'test -z "$(__hob_words)"' -a infill -d 'generate the text between two texts'
 complete -c hob -n 'test -z "$(__hob_words)"' -a stop -d 'stop the daemon'
@@ -100,12 +101,14 @@ complete -c hob -n '__hob_at models add pull' -l force -d 'replace the model of 
 complete -c hob -n '__hob_at models add pull rm' -l system -d "use the system's folder"
 complete -c hob -n '__hob_at models pull' -l sha256 -x -d 'accept only this SHA-256'
 complete -c hob -n '__hob_at models pull' -l insecure-http -d 'also allow http://'
+complete -c hob -n '__hob_at media' -F
+complete -c hob -n '__hob_at media' -s o -l output -r -F -d 'write the pixels or samples'
 complete -c hob -n '__hob_at sessions rm' -a '(__hob_sessions)'
-complete -c hob -n 'not __hob_at models' -s m -l model -x -a '(__hob_models)' -d 'model'
-complete -c hob -s q -l quiet -d 'print only errors'
-complete -c hob -n 'not __hob_at models' -s v -l verbose -d 'print token counts and times'
+complete -c hob -n 'not __hob_at models; and not __hob_at media' -s m -l model -x -a '(__hob_models)' -d 'model'
+complete -c hob -n 'not __hob_at media' -s q -l quiet -d 'print only errors'
+complete -c hob -n 'not __hob_at models; and not __hob_at media' -s v -l verbose -d 'print token counts and times'
 complete -c hob -s h -l help -d 'print a summary'
-complete -c hob -n 'not __hob_at models' -l version -d 'print the version'
+complete -c hob -n 'not __hob_at models; and not __hob_at media' -l version -d 'print the version'
 complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at infill; and not __hob_at models add pull rm' -l json -d 'print JSON'
 complete -c hob -n __hob_talks -s s -l system -x -d 'set the system message'
 complete -c hob -n __hob_plain -s f -l file -r -F -d "put this file's text before the prompt"
@@ -182,9 +185,10 @@ complete -c hobd -n 'test (count (commandline -opc)) = 1' -a constrain -d 'feed 
 complete -c hobd -n 'test (count (commandline -opc)) = 1' -a template -d 'render a chat template'
 complete -c hobd -n 'test (count (commandline -opc)) = 1' -a parse -d 'show the parts of an answer'
 complete -c hobd -n 'test (count (commandline -opc)) = 1' -a inspect -d 'show the contents of a GGUF file'
+complete -c hobd -n 'test (count (commandline -opc)) = 1' -a media -d 'decode images and sounds'
 complete -c hobd -n 'test (count (commandline -opc)) = 1' -a simulate -d 'replay a trace through the scheduler and the cache'
 complete -c hobd -l help -d 'print a summary'
-complete -c hobd -n 'not __hobd_at inspect simulate' -s m -l model -x -a '(__hob_models)' -d 'model'
+complete -c hobd -n 'not __hobd_at inspect media simulate' -s m -l model -x -a '(__hob_models)' -d 'model'
 complete -c hobd -n '__hobd_at serve' -l socket -r -F -d 'path of the socket'
 complete -c hobd -n '__hobd_at serve' -l ctx -x -d 'maximum tokens of one sequence'
 complete -c hobd -n '__hobd_at serve simulate' -l parallel -x -d 'maximum concurrent sequences'
@@ -220,7 +224,9 @@ complete -c hobd -n '__hobd_at bench perplexity' -s t -l threads -x -d 'compute 
 complete -c hobd -n '__hobd_at bench' -l depth -x -d 'tokens already in each sequence'
 complete -c hobd -n '__hobd_at bench' -l rows -x -d 'tokens of the passes of one sequence'
 complete -c hobd -n '__hobd_at bench' -l roofline -d 'show bytes read and time per operation'
-complete -c hobd -n '__hobd_at inspect' -l json -d 'print JSON, one object per line'
+complete -c hobd -n '__hobd_at media' -F
+complete -c hobd -n '__hobd_at media' -s o -l output -r -F -d 'write the pixels or samples'
+complete -c hobd -n '__hobd_at inspect media' -l json -d 'print JSON, one object per line'
 complete -c hobd -n '__hobd_at bench perplexity constrain simulate' -l json -d 'print one JSON object'
 complete -c hobd -n '__hobd_at perplexity' -s f -l file -r -F -d 'text to score'
 complete -c hobd -n '__hobd_at perplexity' -s c -l ctx -x -d 'tokens of a window'

@@ -46,7 +46,7 @@ def test_every_option_is_a_key():
     assert set(entries(section(page("hobd.conf.5"), "KEYS"), KEY)) == set(SERVE) - {"system"}
 
 
-@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "simulate"])
+@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "simulate"])
 def test_every_option_is_in_the_page(command):
     text = section(page("hobd.8"), command.upper()).replace(BOTH, BOTH.replace(", ", "\n"))
     said = entries(text, OPTION)
@@ -157,7 +157,7 @@ def test_every_option_of_hob_http_is_in_the_page():
 
 
 @pytest.mark.parametrize("program", [[HOB], [HOB, "models"], [HOBD], [HOB_HTTP]] +
-                         [[HOBD, c] for c in ("serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "simulate")],
+                         [[HOBD, c] for c in ("serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "simulate")],
                          ids=lambda p: "-".join([p[0].name, *p[1:]]))
 def test_help_has_80_columns(program):
     out = subprocess.run([*program, "--help"], capture_output=True, text=True, check=True).stdout

@@ -52,7 +52,7 @@ static int media(int argc, char **argv)
     int r = argc > 1 && strcmp(argv[1], "media") == 0
                 ? 0
                 : error_say(-EINVAL, "the word 'media' must come first, options after it");
-    return exit_status_report(r < 0 ? r : launch_tool(argv));
+    return exit_status_before(r < 0 ? r : launch_tool(argv));
 }
 
 static int run(struct options *o, void *ctx)

@@ -75,12 +75,19 @@ void media_reply_fini(struct media_reply *reply)
     reply->data = NULL;
 }
 
+/* The error of a call. A peer that ended before it had read all resets the connection. */
+static int failed(void)
+{
+    if (errno != EPIPE && errno != ECONNRESET) return error_origin(-errno);
+    return error_say(-ENODATA, "the other process has ended");
+}
+
 int media_read(int fd, void *data, size_t n)
 {
     for (char *to = data; n > 0;) {
         ssize_t got = read(fd, to, n);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return error_origin(-errno);
+        if (got < 0) return failed();
         if (got == 0) return error_say(-ENODATA, "the other process has ended");
         to += got;
         n -= (size_t)got;
@@ -93,7 +100,7 @@ static int put(int fd, const void *data, size_t n, bool socket)
     for (const char *from = data; n > 0;) {
         ssize_t done = socket ? send(fd, from, n, MSG_NOSIGNAL) : write(fd, from, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return errno == EPIPE ? error_say(-ENODATA, "the other process has ended") : error_origin(-errno);
+        if (done < 0) return failed();
         from += done;
         n -= (size_t)done;
     }

@@ -12,5 +12,6 @@
 int confine_limits(uint64_t file_bytes);
 
 /* Allow this process, which has one thread, only to read standard input, to write standard output, and to use its
- * memory. Any other system call kills it. 0 or -errno; sets the error message. */
+ * memory. Any other system call kills it; only sysinfo, and opening for reading without
+ * O_CLOEXEC, fail with EPERM. 0 or -errno; sets the error message. */
 int confine_calls(void);

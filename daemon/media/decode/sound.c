@@ -115,15 +115,15 @@ static int frames(SNDFILE *f, const SF_INFO *info, struct resample *out, uint64_
     if (!block) return error_say(-ENOMEM, "no memory for %u channels", channels);
     int r = 0;
     for (*total = 0; r == 0;) {
-        sf_count_t n = sf_readf_float(f, block, FRAMES);
-        if (n <= 0) break;
+        sf_count_t n = sf_readf_float(f, block, FRAMES); /* forgets the error of the call before */
+        if (sf_error(f)) r = error_say(-EBADMSG, "the sound is damaged");
+        if (r < 0 || n <= 0) break;
         r = mix(block, (size_t)n, channels, *total);
         *total += (uint64_t)n;
         if (r == 0 && *total / (uint64_t)info->samplerate > MEDIA_SECONDS_MAX)
             r = error_say(-EFBIG, "the sound is over the limit of %u min", MEDIA_SECONDS_MAX / 60);
         if (r == 0) r = resample_push(out, block, (size_t)n);
     }
-    if (r == 0 && sf_error(f)) r = error_say(-EBADMSG, "the sound is damaged");
     return r == 0 ? resample_push(out, NULL, 0) : r;
 }
 

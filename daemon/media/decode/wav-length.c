@@ -22,7 +22,7 @@ int wav_too_long(uint64_t seconds)
 /* The data chunk, whose header says @size bytes; @left follow. @rate: bytes in a second; 0: not known. */
 static int check(uint32_t size, size_t left, uint32_t rate)
 {
-    if (size == 0 || size >= OPEN_ENDED) return 0;
+    if (size >= OPEN_ENDED) return 0;
     if (rate && size / rate > MEDIA_SECONDS_MAX) return wav_too_long(size / rate);
     if (size > left) return error_say(-EBADMSG, "truncated: %zu of %" PRIu32 " bytes of sound", left, size);
     return 0;

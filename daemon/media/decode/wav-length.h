@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 /* Check how long the header of the WAV file @data [@n], of at least 12 bytes, says that the sound is; libsndfile takes
- * as much as there is. A program that writes to a pipe leaves a length of 0 or about 2 or 4 GiB: it says nothing. 0;
+ * as much as there is. A program that writes to a pipe leaves a length of about 2 or 4 GiB: it says nothing. 0;
  * -EFBIG: over the limit; -EBADMSG: truncated, or no data; sets the error message. */
 int wav_length(const uint8_t *data, size_t n);
 

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* The helper, also from inside the sandbox of hobd, and what becomes of errors. */
+#include "daemon/io/sandbox-calls.h"
+#include "daemon/media/media-helper.h"
+#include "libcommon/error.h"
+#include "libcommon/sandbox.h"
+#include "tests/io/child.h"
+#include "tests/libcommon/check.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A gray pixel of 77 (PNG), and four samples (WAV). */
+static const uint8_t pixel[] = {0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0,    0,    0,    0x0d, 0x49, 0x48,
+                                0x44, 0x52, 0,    0,    0,    1,    0,    0,    0,    1,    8,    0,    0,    0,
+                                0,    0x3a, 0x7e, 0x9b, 0x55, 0,    0,    0,    0x0a, 0x49, 0x44, 0x41, 0x54, 0x78,
+                                0x9c, 0x63, 0xf0, 5,    0,    0,    0x4f, 0,    0x4e, 0x69, 0x8b, 1,    0x6c, 0,
+                                0,    0,    0,    0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+static const uint8_t wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0data\x08\0\0\0"
+                             "\0\0\0\x40\0\x80\xff\x7f";
+
+static int decode_both(struct media_helper *h)
+{
+    struct media m;
+    EXPECT(media_helper_decode(h, pixel, sizeof(pixel), &m) == 0);
+    EXPECT(m.kind == MEDIA_IMAGE && m.format == MEDIA_PNG && m.width == 1 && m.height == 1);
+    EXPECT(memcmp(m.data, (uint8_t[]){77, 77, 77}, 3) == 0);
+    media_fini(&m);
+    EXPECT(media_helper_decode(h, wav, sizeof(wav) - 1, &m) == 0);
+    EXPECT(m.kind == MEDIA_SOUND && m.samples == 4);
+    EXPECT(memcmp(m.data, (float[]){0, 0.5f, -1, 32767.0f / 32768}, 16) == 0);
+    media_fini(&m);
+    EXPECT(media_helper_decode(h, pixel, 40, &m) == -EBADMSG && !m.data);
+    EXPECT(strcmp(error_text(-EBADMSG), "image: PNG: truncated: the last chunk, IEND, is missing") == 0);
+    EXPECT(media_helper_decode(h, NULL, 0, &m) == -EBADMSG);
+    EXPECT(strcmp(error_text(-EBADMSG), "the file is empty") == 0);
+    EXPECT(media_helper_decode(h, pixel, MEDIA_FILE_MAX + 1ul, &m) == -EFBIG);
+    return 0;
+}
+
+/* As hobd does it: start the helper, enter the sandbox, decode. */
+static int in_the_sandbox(void)
+{
+    struct media_helper *h;
+    EXPECT(media_helper_new(&h, HOBD_DECODE) == 0);
+    if (!sandbox_is_left_out()) {
+        int r = sandbox_calls();
+        if (r == -ENOSYS || r == -EINVAL || r == -EOPNOTSUPP) return NO_KERNEL;
+        EXPECT(r == 0);
+        FAILS(fork(), EPERM);
+    }
+    if (decode_both(h)) return 1;
+    return media_helper_free(h) != NULL;
+}
+
+static void test_sandbox(void **state)
+{
+    int r = child_run(in_the_sandbox);
+    if (r == NO_KERNEL) skip();
+    assert_int_equal(r, 0);
+}
+
+static void *decode_in_thread(void *h)
+{
+    for (int i = 0; i < 10; i++)
+        if (decode_both(h)) return h;
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    struct media_helper *h;
+    pthread_t threads[4];
+    void *failed;
+    assert_int_equal(media_helper_new(&h, HOBD_DECODE), 0);
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, decode_in_thread, h), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_null(media_helper_free(h));
+    assert_int_equal(waitpid(-1, NULL, 0), -1); /* nobody is left */
+    assert_int_equal(errno, ECHILD);
+    assert_null(media_helper_free(NULL));
+}
+
+static void test_no_helper(void **state)
+{
+    struct media_helper *h = NULL;
+    struct media m;
+    assert_int_equal(media_helper_new(&h, "/nowhere/hobd-decode"), -ENOENT);
+    assert_string_equal(error_text(-ENOENT), "/nowhere/hobd-decode cannot start: No such file or directory");
+    assert_null(h);
+    /* A program that ends at once. */
+    assert_int_equal(media_helper_new(&h, "/bin/true"), 0);
+    assert_int_equal(media_helper_decode(h, pixel, sizeof(pixel), &m), -ENODATA);
+    assert_string_equal(error_text(-ENODATA), "decoding: the other process has ended");
+    assert_int_equal(media_helper_decode(h, pixel, sizeof(pixel), &m), -ENODATA);
+    assert_string_equal(error_text(-ENODATA), "decoding: the process that starts decoders has ended");
+    media_helper_free(h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sandbox),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_no_helper),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* The target's own. */
-extern const char *const fuzz_seeds[]; /* NULL-terminated */
+extern const char *const fuzz_seeds[]; /* NULL-terminated; "hex:" begins a seed of hexadecimal digits */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Ends the program with the message. */

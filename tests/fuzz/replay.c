@@ -2,13 +2,16 @@
 /* Gives a fuzz target its seeds: whole, cut, and with bytes changed, moved and repeated. The environment's
  * HOB_FUZZ_RUNS says how many damaged ones. Or the files that are named as arguments, for what a fuzzer has found. */
 #include "libcommon/cleanup.h"
+#include "libcommon/hex.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/libcommon/check.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define RUNS 400
+#define RUNS     400
+#define SEED_MAX 4096 /* bytes */
 
 static size_t damage(char *s, size_t n, size_t cap, uint64_t *random)
 {
@@ -38,6 +41,17 @@ static size_t damage(char *s, size_t n, size_t cap, uint64_t *random)
     return n;
 }
 
+/* The bytes of a seed. Returns their number. */
+static size_t get_seed(const char *seed, char *out, size_t cap)
+{
+    bool hex = strncmp(seed, "hex:", 4) == 0;
+    size_t n = hex ? strlen(seed + 4) / 2 : strlen(seed);
+    if (n > cap) fuzz_fail("a seed is too long", seed);
+    if (!hex) memcpy(out, seed, n);
+    if (hex && !hex_read((uint8_t *)out, seed + 4, n)) fuzz_fail("a seed is not hexadecimal", seed);
+    return n;
+}
+
 static int run_file(const char *path)
 {
     _cleanup_(fclosep) FILE *f = fopen(path, "re");
@@ -56,14 +70,14 @@ int main(int argc, char **argv)
         if (run_file(argv[i])) return 1;
     if (argc > 1) return 0;
     printf("1..2\n");
-    for (; fuzz_seeds[n_seeds]; n_seeds++)
-        LLVMFuzzerTestOneInput((const uint8_t *)fuzz_seeds[n_seeds], strlen(fuzz_seeds[n_seeds]));
+    for (; fuzz_seeds[n_seeds]; n_seeds++) {
+        char text[SEED_MAX];
+        LLVMFuzzerTestOneInput((const uint8_t *)text, get_seed(fuzz_seeds[n_seeds], text, sizeof(text)));
+    }
     printf("ok 1 - seeds\n");
     for (long i = runs ? atol(runs) : RUNS; i > 0; i--) {
-        char text[4096];
-        const char *seed = fuzz_seeds[next_random(&random) % n_seeds];
-        size_t n = strlen(seed);
-        memcpy(text, seed, n);
+        char text[SEED_MAX];
+        size_t n = get_seed(fuzz_seeds[next_random(&random) % n_seeds], text, sizeof(text));
         n = damage(text, n, sizeof(text), &random);
         LLVMFuzzerTestOneInput((const uint8_t *)text, n);
     }

@@ -79,6 +79,9 @@ for unit in hob hobd@ hob-http; do
 done
 say "systemd-analyze security: the exposure of hob, hobd@ and hob-http is at most 1.0"
 
+as_user hob media - <"$top/packaging/doc/page.png" >"$tmp/media" || die "hob media"
+grep -q 'image: PNG, .* digest' "$tmp/media" || { cat "$tmp/media"; die "hob media of page.png"; }
+
 quietly "$(mktiny)" -o "$tmp/tiny.gguf"
 models=/home/plain/.local/share/hob/models
 quietly as_user mkdir -p $models

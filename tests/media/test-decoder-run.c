@@ -113,7 +113,10 @@ static int misbehave(const char *fault)
     while (!strcmp(fault, "endless"))
         if (answer(refused, "no", 2)) return 1;
     if (!strcmp(fault, "kill")) raise(SIGKILL);
-    if (!strcmp(fault, "crash")) raise(SIGSEGV);
+    if (!strcmp(fault, "crash")) {
+        signal(SIGSEGV, SIG_DFL); /* sanitizers handle it */
+        raise(SIGSEGV);
+    }
     if (!strcmp(fault, "abort")) raise(SIGABRT);
     if (!strcmp(fault, "call")) raise(SIGSYS);
     if (!strcmp(fault, "cpu")) raise(SIGXCPU);

@@ -146,7 +146,7 @@ printf '%s\n' ./var/lib/hob ./var/lib/hob/models ./var/lib/hob/models/ours.gguf 
 LC_ALL=C comm -23 "$tmp/before" "$tmp/after" >"$tmp/less"
 [ ! -s "$tmp/less" ] || { cat "$tmp/less"; die "purge removed these files, which do not belong to the packages"; }
 for file in passwd group; do
-    grep -v '^hob:' "$root/etc/$file" | cmp -s - "$tmp/$file" || die "/etc/$file has changes other than the user hob"
+    grep -vE '^hob(-http)?:' "$root/etc/$file" | cmp -s - "$tmp/$file" || die "/etc/$file has changes other than the users hob and hob-http"
 done
 [ -n "$(find "$root/home/plain/.local/state/hob" -type f)" ] || die "the user's sessions are missing"
 say "purged: the user hob, the administrator's model and the plain user's files remain"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Sounds of any kind, decoded in this process. libvorbis does not free all of a damaged header, which does not matter
+ * in a process for one file: run libFuzzer with -detect_leaks=0. */
 #include "tests/fuzz/fuzz-media.h"
 
 /* WAV (16 bits, stereo floats), FLAC, WAV (mu-law, extensible, RF64). Ogg and MP3 are longer than a seed may be. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Ways out of a decoder, each tried in a child. */
 #include "daemon/media/decode/confine.h"
+#include "daemon/media/decoder-run.h"
+#include "libcommon/error.h"
 #include "libcommon/sandbox.h"
 #include "tests/io/child.h"
 #include "tests/libcommon/check.h"
@@ -146,14 +148,37 @@ static void test_abort(void **state)
     check(try_abort, -SIGABRT);
 }
 
-int main(void)
+/* As a decoder that a file has taken over: this program opens a file. */
+static void test_the_sentence(void **state)
+{
+    char *const argv[] = {"/proc/self/exe", "open", NULL};
+    struct media_reply reply;
+    int r = decoder_run(argv, (const uint8_t *)"fLaC", 4, DECODER_MS, &reply);
+    if (r == 0) {
+        media_reply_fini(&reply);
+        skip(); /* no seccomp */
+    }
+    assert_int_equal(r, -EBADMSG);
+    assert_string_equal(error_text(r), "sound: FLAC: the decoder was killed for a forbidden system call");
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forbidden_calls_kill),
         cmocka_unit_test(test_refused_calls),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_the_sentence),
     };
+    if (argc > 1) {
+        struct media_reply reply;
+        forbidden = opens;
+        media_reply_error(&reply, error_say(-EBADMSG, "%d", child()));
+        return media_write(STDOUT_FILENO, &reply.head, sizeof(reply.head)) ||
+               media_write(STDOUT_FILENO, reply.data, reply.head.size);
+    }
+    signal(SIGPIPE, SIG_IGN);
     if (sandbox_is_left_out()) {
         printf("skipped: a build with sanitizers has no sandbox\n");
         return 77;

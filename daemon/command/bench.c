@@ -20,6 +20,7 @@ static const char usage[] = "usage: hobd bench -m FILE [-p 512] [-n 64] [-b 1,4,
                             "  -r, --repeat N       number of measurements, 1 to 99 (default: 3)\n"
                             "      --depth LIST     tokens already in each sequence (default: 0)\n"
                             "      --rows LIST      also measure passes of 1 to 32 tokens of one sequence\n"
+                            "      --numa YES|NO    spread over NUMA nodes, as serve does (default: yes)\n"
                             "      --roofline       also print bytes read and the time per operation\n"
                             "      --plot FILE      also write a plot as SVG\n"
                             "      --json           print one JSON object instead of a table\n"
@@ -50,21 +51,22 @@ static int parse_list(struct bench_options *o, int c)
     }
 }
 
+static int parse_numa(struct bench_options *o)
+{
+    o->no_numa = strcmp(optarg, "no") == 0;
+    if (o->no_numa || strcmp(optarg, "yes") == 0) return 0;
+    return error_say(-EINVAL, "--numa: '%s' is neither yes nor no", optarg);
+}
+
 static int parse(struct bench_options *o, int argc, char **argv)
 {
-    static const struct option longs[] = {{"model", 1, 0, 'm'},
-                                          {"prefill", 1, 0, 'p'},
-                                          {"decode", 1, 0, 'n'},
-                                          {"batch", 1, 0, 'b'},
-                                          {"threads", 1, 0, 't'},
-                                          {"depth", 1, 0, 'd'},
-                                          {"rows", 1, 0, 'w'},
-                                          {"json", 0, 0, 'j'},
-                                          {"plot", 1, 0, 'g'},
-                                          {"roofline", 0, 0, 'R'},
-                                          {"repeat", 1, 0, 'r'},
-                                          {"help", 0, 0, 'h'},
-                                          {0}};
+    static const struct option longs[] = {{"model", 1, 0, 'm'},    {"prefill", 1, 0, 'p'},
+                                          {"decode", 1, 0, 'n'},   {"batch", 1, 0, 'b'},
+                                          {"threads", 1, 0, 't'},  {"depth", 1, 0, 'd'},
+                                          {"rows", 1, 0, 'w'},     {"numa", 1, 0, 'N'},
+                                          {"json", 0, 0, 'j'},     {"plot", 1, 0, 'g'},
+                                          {"roofline", 0, 0, 'R'}, {"repeat", 1, 0, 'r'},
+                                          {"help", 0, 0, 'h'},     {0}};
     int c, r = 0;
     opterr = optind = 0;
     while (!r && (c = getopt_long(argc, argv, ":m:p:n:b:t:r:h", longs, NULL)) >= 0) switch (c) {
@@ -85,6 +87,9 @@ static int parse(struct bench_options *o, int argc, char **argv)
             break;
         case 'r':
             r = tool_parse_number("-r", optarg, 1, BENCH_RUNS_MAX, &o->repeat);
+            break;
+        case 'N':
+            r = parse_numa(o);
             break;
         case 'R':
             o->roofline = true;
@@ -153,6 +158,7 @@ static int measure(const struct bench_options *o, uint32_t threads, json_t *out,
     uint64_t room = largest(&o->depth) + (o->decode > largest(&o->rows) ? o->decode : largest(&o->rows));
     struct backend_config c = {.ctx = (uint32_t)(longest > room ? longest : room),
                                .threads = threads,
+                               .no_numa = o->no_numa,
                                .kv_type = KERN_KV_F16,
                                .batch_tokens = 512};
     struct tool l;

@@ -19,7 +19,7 @@ struct bench_options {
     uint64_t prefill, decode, repeat;
     struct bench_list threads, batch, depth;
     struct bench_list rows; /* none: passes by rows are not measured */
-    bool roofline, json, help;
+    bool roofline, json, help, no_numa;
 };
 
 /* --- the machine --- */

@@ -88,6 +88,7 @@ static const struct sock_filter program[] = {
     ALLOW_TWO(ioprio_set, 0, WHO_PROCESS, 1, 0),
     ALLOW_TWO(sched_setscheduler, 0, 0, 1, SCHED_IDLE),
     ALLOW_ONE(sched_setaffinity, 0, 0),
+    ALLOW(set_mempolicy),
     ALLOW_TWO(setpriority, 0, PRIO_PROCESS, 1, 0),
     /* pthread_getattr_np passes a thread id and accepts ENOSYS. */
     RULE(sched_getaffinity, 4),

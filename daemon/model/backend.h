@@ -52,6 +52,7 @@ struct backend_config {
     enum kern_kv kv_type;
     uint64_t kv_bytes;      /* the pools of all groups; rounded down to whole blocks */
     uint32_t batch_tokens;  /* most tokens of one forward */
+    bool no_numa;           /* leave the placement of threads and memory to the kernel */
     bool window_group;      /* layers with a window get a KV group of their own (hparams_split); only tests set it */
     const char *cpu;        /* HOB_CPU, or NULL */
     const char *packed_dir; /* directory for packed weights; NULL: they are not kept */

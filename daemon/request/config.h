@@ -11,6 +11,7 @@ struct engine_config {
     uint32_t ctx;      /* 0: the model's, at most 32768 */
     uint32_t parallel; /* sequences at once */
     uint32_t threads;  /* 0: as many as suit the CPUs that the process may use */
+    bool no_numa;      /* as in struct backend_config */
     int nice;          /* of the engine's, compute and job threads; 0: as the process was started */
     uint64_t kv_bytes; /* 0: a quarter of available memory */
     enum kern_kv kv_type;

@@ -123,6 +123,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     }
     struct backend_config bc = {
         .threads = c->threads,
+        .no_numa = c->no_numa,
         .ctx = m->ctx,
         .kv_type = c->kv_type,
         .kv_bytes = bytes,

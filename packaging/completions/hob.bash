@@ -202,7 +202,7 @@ _hobd() {
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
-    _hob_option "-m --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
+    _hob_option "-m --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --kv-type --cache-bytes --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
@@ -210,19 +210,19 @@ _hobd() {
     case $option in
     -m | --model) _hob_models; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
-    --packed-file | --confine) _hob_offer yes no; return ;;
+    --packed-file | --confine | --numa) _hob_offer yes no; return ;;
     --policy) _hob_offer hob fcfs; return ;;
     --socket | --prefixes | -f | --file | --grammar | --schema | --cases | --template | --plot) _hob_files; return ;;
     ?*) return ;;
     esac
     case $command:$cur in
     serve:-*)
-        _hob_offer --model --socket --ctx --parallel --threads --nice --kv-bytes --kv-type --cache-bytes --packed-file \
+        _hob_offer --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --kv-type --cache-bytes --packed-file \
             --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue \
             --queue-timeout --batch-tokens --batch-window --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
-        _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --roofline --plot --json --help
+        _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --numa --roofline --plot --json --help
         ;;
     perplexity:-*) _hob_offer --model --file --ctx --chunks --kv-type --threads --json --help ;;
     verify:-*) _hob_offer --model --help ;;

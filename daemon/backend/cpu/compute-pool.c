@@ -51,6 +51,7 @@ struct compute_pool {
     struct lane *lanes; /* [threads] */
     bool spin;
     struct cpu_count cpus; /* when the pool was made */
+    struct numa nodes;
     struct timing *timing; /* NULL: not timed */
 
     /* Of the run; written while no worker is inside. */
@@ -208,6 +209,10 @@ static void *worker(void *arg)
     char name[16];
     snprintf(name, sizeof(name), "compute-%u", thread);
     pthread_setname_np(pthread_self(), name);
+    if (p->nodes.n > 1) {
+        const cpu_set_t *cpus = &p->nodes.cpus[numa_node_of(&p->nodes, thread, p->threads)];
+        sched_setaffinity(0, sizeof(*cpus), cpus); /* a failure costs only speed */
+    }
     timeslice_init(&slice);
     for (;;) {
         seen = wait_round(p, &slice, seen);
@@ -288,7 +293,7 @@ void compute_pool_run(struct compute_pool *p, compute_fn fn, void *ctx, uint32_t
     p->timing->barriers++;
 }
 
-int compute_pool_new(struct compute_pool **out, uint32_t threads)
+int compute_pool_new_on(struct compute_pool **out, uint32_t threads, const struct numa *nodes)
 {
     struct cpu_count cpus;
     cpu_count(&cpus);
@@ -299,6 +304,7 @@ int compute_pool_new(struct compute_pool **out, uint32_t threads)
     memset(p, 0, sizeof(*p));
     p->threads = threads;
     p->cpus = cpus;
+    p->nodes = *nodes;
     /* With fewer CPUs than threads, spinning keeps the others from working. */
     p->spin = threads <= cpus.allowed && threads <= cpus.quota / 1000 + (cpus.quota % 1000 > 0);
     p->workers = calloc(threads, sizeof(*p->workers));
@@ -322,6 +328,11 @@ int compute_pool_new(struct compute_pool **out, uint32_t threads)
     return 0;
 }
 
+int compute_pool_new(struct compute_pool **out, uint32_t threads)
+{
+    return compute_pool_new_on(out, threads, &(struct numa){0});
+}
+
 struct compute_pool *compute_pool_free(struct compute_pool *p)
 {
     if (!p) return NULL;
@@ -342,4 +353,6 @@ uint32_t compute_pool_threads(const struct compute_pool *p)
 void compute_pool_describe(const struct compute_pool *p, char *out, size_t size)
 {
     cpu_count_describe(&p->cpus, p->threads, out, size);
+    const size_t len = strlen(out);
+    if (p->nodes.n > 1) snprintf(out + len, size - len, ", on %u NUMA nodes", p->nodes.n);
 }

@@ -2,6 +2,7 @@
 #pragma once
 /* The compute pool: n threads, the caller's included, that run one function over a range of work items. Workers spin
  * briefly, then sleep on a futex. One caller at a time. */
+#include "daemon/backend/cpu/numa.h"
 #include "daemon/model/timing.h"
 #include <stddef.h>
 
@@ -13,6 +14,8 @@ typedef void (*compute_fn)(void *ctx, uint32_t begin, uint32_t end, uint32_t thr
 /* @threads 0: as many as suit the CPUs that this process may use (cpu-count.h). On 0 *out is owned by the caller; else
  * -errno. */
 int compute_pool_new(struct compute_pool **out, uint32_t threads);
+/* The same; with several nodes, each worker stays on the CPUs of one. @nodes is copied. */
+int compute_pool_new_on(struct compute_pool **out, uint32_t threads, const struct numa *nodes);
 struct compute_pool *compute_pool_free(struct compute_pool *p); /* NULL ok, returns NULL */
 uint32_t compute_pool_threads(const struct compute_pool *p);
 /* Write a line for the log: the threads, and the CPUs they may use. */

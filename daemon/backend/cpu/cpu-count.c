@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/backend/cpu/cpu-count.h"
+#include "daemon/backend/cpu/cpu-list.h"
 #include "libcommon/cgroup.h"
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,21 +11,12 @@
 /* @cpu is the first of its core's threads among @allowed. */
 static bool leads_core(int cpu, const cpu_set_t *allowed, const char *root)
 {
-    char path[4096], list[256];
+    char path[4096];
+    cpu_set_t siblings;
     snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root, cpu);
-    FILE *f = fopen(path, "re");
-    bool have = f && fgets(list, sizeof(list), f);
-    if (f) fclose(f);
-    if (!have) return true;
-    for (char *s = list; *s;) { /* "0,4" or "0-1" */
-        char *end;
-        long from = strtol(s, &end, 10), to = from;
-        if (end == s) return true;
-        if (*end == '-') to = strtol(end + 1, &end, 10);
-        for (long c = from; c <= to && c < cpu; c++)
-            if (c >= 0 && c < CPU_SETSIZE && CPU_ISSET(c, allowed)) return false;
-        s = *end == ',' ? end + 1 : end + strlen(end);
-    }
+    if (!cpu_list_read(&siblings, path)) return true;
+    for (int c = 0; c < cpu; c++)
+        if (CPU_ISSET(c, &siblings) && CPU_ISSET(c, allowed)) return false;
     return true;
 }
 

@@ -81,6 +81,18 @@ static int make_freqs(struct cpu *c)
     return 0;
 }
 
+/* With several NUMA nodes, memory is interleaved before anything touches it: each thread reads from all nodes, whatever
+ * the weights and KV blocks that it gets. */
+static int start_threads(struct cpu *c, const struct backend_config *config)
+{
+    struct numa nodes = {0};
+    cpu_set_t allowed;
+    if (!config->no_numa && sched_getaffinity(0, sizeof(allowed), &allowed) == 0) numa_read(&nodes, &allowed, "");
+    int r = nodes.n > 1 ? numa_interleave(&nodes) : 0;
+    if (r < 0) log_warning("%s", error_text(r));
+    return compute_pool_new_on(&c->pool, config->threads, &nodes);
+}
+
 /* Set all fields that do not depend on the weights. */
 static int configure(struct cpu *c, const struct gguf *g, const struct backend_config *config)
 {
@@ -98,7 +110,7 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     b->isa = c->kern->name;
     const char *refused = kernels_amx_refused();
     if (refused) log_info("this CPU has AMX, which is not used: %s", refused);
-    return compute_pool_new(&c->pool, config->threads);
+    return start_threads(c, config);
 }
 
 /* The number of blocks of group @g for @blocks of group 0: every group has room for the same number of sequences of the

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/text/grammar/byte-groups.h"
 
-/* Beside the groups of a state's loops: those of ASCII, and of other characters, are found. */
-#define LOOPS_ASCII ((uint64_t)1 << 60)
-#define LOOPS_TEXT  ((uint64_t)1 << 61)
+/* Small letters and most marks have groups of their own; A to F are one, as in hexadecimal digits, and G to Z, 1 to 9,
+ * pairs of brackets, the marks !$^`|~, and controls. */
+static const uint8_t group_of[128] = {
+    58, 58, 58, 58, 58, 58, 58, 58, 58, 54, 55, 58, 58, 56, 58, 58, 58, 58, 58, 58, 58, 58, 58, 58, 58, 58,
+    58, 58, 58, 58, 58, 58, 53, 18, 0,  1,  18, 2,  3,  4,  19, 19, 5,  6,  7,  8,  9,  10, 51, 52, 52, 52,
+    52, 52, 52, 52, 52, 52, 11, 12, 20, 13, 20, 14, 15, 49, 49, 49, 49, 49, 49, 50, 50, 50, 50, 50, 50, 50,
+    50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 21, 16, 21, 18, 17, 18, 23, 24, 25, 26, 27, 28, 29,
+    30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 22, 18, 22, 18, 57,
+};
 
 uint64_t byte_group(uint8_t b)
 {
-    static const char marks[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
-    static const char *const others[] = {
-        "abcdef", "ghijklmnopqrstuvwxyz", "ABCDEF", "GHIJKLMNOPQRSTUVWXYZ", "0", "123456789", " ", "\t", "\n", "\r",
-        "\x7f"};
-    unsigned g = 0;
-    if (b >= 0x80) return GROUP_TEXT;
-    for (; marks[g]; g++)
-        if (marks[g] == (char)b) return (uint64_t)1 << g;
-    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++, g++)
-        for (const char *c = others[i]; *c; c++)
-            if (*c == (char)b) return (uint64_t)1 << g;
-    return (uint64_t)1 << g; /* the other controls */
+    return b >= 0x80 ? GROUP_TEXT : (uint64_t)1 << group_of[b];
 }
 
 void byte_groups_add(uint64_t groups, struct byte_set *set)
@@ -50,80 +45,39 @@ unsigned utf8_next(unsigned at, uint8_t b)
     return follows[at].next;
 }
 
-struct looking {
-    struct dfa *d;
-    uint32_t q; /* the state that characters must lead back to */
-    bool counted;
-};
-
-/* Whether a character may end in state @to. */
-static bool is_back(const struct looking *l, uint32_t to)
-{
-    return l->counted ? l->d->states[to].nullable : to == l->q;
-}
-
-/* Whether all characters that go on from state @from of the automaton and place @at of the decoder lead back: 1, 0, or
- * the error of the automaton. */
-static int text_leads_back(const struct looking *l, uint32_t from, unsigned at)
+/* Whether all characters that go on from state @from of the automaton and place @at of the decoder are strings that end
+ * with the character: 1, 0, or the error of the automaton. */
+static int text_is_counted(struct dfa *d, uint32_t from, unsigned at)
 {
     uint32_t before = 0; /* the state and the place of the last byte, which most of its neighbours share */
     unsigned before_at = UTF8_BAD;
-    if (!regex_work(&l->d->store, 128)) return dfa_status(l->d);
+    if (!regex_work(&d->store, 128)) return dfa_status(d);
     for (unsigned b = 0x80; b < 256; b++) {
         unsigned next = utf8_next(at, (uint8_t)b);
         if (next == UTF8_BAD) continue;
-        uint32_t to = dfa_step(l->d, from, (uint8_t)b);
-        if (to == UINT32_MAX) return dfa_status(l->d);
+        uint32_t to = dfa_step(d, from, (uint8_t)b);
+        if (to == UINT32_MAX) return dfa_status(d);
         if (to == before && next == before_at) continue;
         before = to;
         before_at = next;
-        bool ends = l->d->states[to].nullable;
-        if (to == 0 || (next == UTF8_BETWEEN && !is_back(l, to))) return 0;
-        if (next == UTF8_BETWEEN) continue;
-        if (ends && (l->counted || !l->d->states[l->q].nullable)) return 0;
-        int r = text_leads_back(l, to, next);
+        if (to == 0 || d->states[to].nullable != (next == UTF8_BETWEEN)) return 0;
+        int r = next == UTF8_BETWEEN ? 1 : text_is_counted(d, to, next);
         if (r <= 0) return r;
     }
     return 1;
 }
 
-/* The groups of ASCII bytes that lead back. */
-static int find_ascii(const struct looking *l, uint64_t *groups)
-{
-    uint64_t all = 0, not = 0;
-    for (unsigned b = 0; b < 0x80; b++) {
-        uint32_t to = dfa_step(l->d, l->q, (uint8_t)b);
-        if (to == UINT32_MAX) return dfa_status(l->d);
-        *(to && is_back(l, to) ? &all : &not ) |= byte_group((uint8_t)b);
-    }
-    *groups = all & ~not ;
-    return 0;
-}
-
-int byte_groups_loop(struct dfa *d, uint32_t q, uint64_t groups)
-{
-    const struct looking l = {.d = d, .q = q};
-    uint64_t loops = d->states[q].loops;
-    if (!(loops & LOOPS_ASCII)) {
-        int r = find_ascii(&l, &loops);
-        if (r < 0) return r;
-        d->states[q].loops = loops | LOOPS_ASCII;
-    }
-    if (groups & ~GROUP_TEXT & ~loops) return 0;
-    if (!(groups & GROUP_TEXT) || !loops) return groups == 0 || loops;
-    if (!(d->states[q].loops & LOOPS_TEXT)) {
-        int r = text_leads_back(&l, q, UTF8_BETWEEN);
-        if (r < 0) return r;
-        d->states[q].loops |= LOOPS_TEXT | (r ? GROUP_TEXT : 0);
-    }
-    return (d->states[q].loops & GROUP_TEXT) != 0;
-}
-
 int byte_groups_counted(struct dfa *d, uint32_t q, uint64_t *groups)
 {
-    const struct looking l = {.d = d, .q = q, .counted = true};
-    int r = find_ascii(&l, groups);
-    if (r == 0) r = text_leads_back(&l, q, UTF8_BETWEEN);
+    uint64_t not = 0;
+    *groups = 0;
+    for (unsigned b = 0; b < 0x80; b++) {
+        uint32_t to = dfa_step(d, q, (uint8_t)b);
+        if (to == UINT32_MAX) return dfa_status(d);
+        *(to && d->states[to].nullable ? groups : &not ) |= byte_group((uint8_t)b);
+    }
+    *groups &= ~not ;
+    int r = text_is_counted(d, q, UTF8_BETWEEN);
     if (r > 0) *groups |= GROUP_TEXT;
     return r < 0 ? r : 0;
 }

@@ -10,25 +10,44 @@
 #define DFA_SEARCH_MAX 20000 /* derivatives explored to decide whether a state is dead */
 
 struct dfa_edges {
-    uint32_t n;       /* classes; class 0 leads to the dead state */
-    uint16_t of[256]; /* the class of each byte */
-    uint32_t to[];    /* [n] states */
+    const uint16_t *of; /* [256] the class of each byte; many states share one */
+    uint32_t n;         /* classes; class 0 leads to the dead state */
+    uint32_t to[];      /* [n] states */
+};
+
+/* Groups of characters (byte-groups.h) that keep a state alive, however many of them follow, in any order (stays.h). */
+struct dfa_stays {
+    struct stays_groups {
+        uint64_t groups;
+        bool ends;       /* an accepting state may be on the way */
+    } loops, others;     /* they lead back to the state; they may lead to others */
+    uint64_t may_follow; /* groups whose characters may all be next */
+    uint8_t at;          /* the texts begin at this place inside a character; then loops alone is valid */
+    bool knows_text, knows_others;
 };
 
 struct dfa_state {
     expr_t node;
     bool nullable;           /* accepting */
+    uint8_t ends_soon;       /* relax.c */
+    uint16_t visit;          /* the last one (relax.c) */
     struct byte_set live;    /* the bytes that may follow; valid with edges */
     struct dfa_edges *edges; /* NULL: not computed */
     struct mask_part *part;  /* NULL, or held: what its mask is made of (mask-part.h) */
-    uint64_t loops;          /* groups of bytes that lead back to it (byte-groups.c) */
+    struct dfa_stays *stays; /* NULL: not computed */
 };
 
 struct dfa {
     struct regex_store store;
     struct dfa_state *states;
     size_t n, cap;
+    uint16_t **classes; /* open addressing; of the states' edges */
+    size_t n_classes, classes_size;
     struct mask_space space; /* whose parts of masks it shares */
+    uint64_t parts_of;       /* the trie whose parts the states hold (mask-part.h); 0: none */
+    size_t part_bytes;       /* of them */
+    uint32_t relax_misses;
+    uint16_t visits;
 };
 
 /* Takes @store. 0 or the store's error; dfa_fini in both cases. */

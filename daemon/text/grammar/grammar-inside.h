@@ -24,8 +24,6 @@ struct grammar {
     uint32_t next_slot;
     size_t slot_bytes;
     struct grammar_share share; /* covers @slot_bytes */
-    uint64_t parts_of;          /* the trie whose parts the states of rows.dfa hold (mask-part.h); 0: none */
-    size_t part_bytes;          /* of them */
     uint32_t start;             /* pinned */
     atomic_uint refs;
 };
@@ -41,6 +39,3 @@ static inline uint32_t state_row(const struct grammar_state *st)
 {
     return st->rows[st->n - 1];
 }
-
-/* mask.c: drops the parts that the states hold. */
-void mask_forget(struct grammar *g);

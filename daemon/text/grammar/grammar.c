@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/text/grammar/grammar.h"
 #include "daemon/text/grammar/grammar-inside.h"
+#include "daemon/text/grammar/mask-part.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 
@@ -46,7 +47,7 @@ struct grammar *grammar_ref(struct grammar *g)
 struct grammar *grammar_unref(struct grammar *g)
 {
     if (!g || atomic_fetch_sub(&g->refs, 1) > 1) return NULL;
-    mask_forget(g);
+    mask_parts_forget(&g->rows.dfa);
     for (int i = 0; i < MASK_SLOTS; i++) free(g->slots[i].bits);
     grammar_share_close(&g->share);
     rows_fini(&g->rows);

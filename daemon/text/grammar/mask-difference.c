@@ -5,11 +5,11 @@
  */
 #include "daemon/text/grammar/byte-groups.h"
 #include "daemon/text/grammar/mask-part.h"
+#include "daemon/text/grammar/relax.h"
+#include "daemon/text/grammar/stays.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 #include <string.h>
-
-#define LOOP_NODES 32 /* of a subtree that is worth the question whether it has to be walked */
 
 struct pair {
     uint32_t own, base; /* states */
@@ -55,23 +55,17 @@ static void set_tokens(struct difference *f, uint32_t first, uint32_t end, bool 
     }
 }
 
-/* Takes all tokens of node @i, where all bytes below it lead from state @q back to it. */
-static bool take_below(struct difference *f, uint32_t i, uint32_t q)
-{
-    uint32_t end = f->t->nodes[i].skip;
-    set_tokens(f, i, end, true);
-    if (f->d->states[q].nullable) byte_groups_add(f->t->below[i], &f->missing);
-    return push_range(f, i, end);
-}
-
 /* Whether there is something to be walked below node @i, where the own state is not the base's. 1, 0: its tokens are
  * taken, or an error. */
 static int has_more(struct difference *f, uint32_t i, uint32_t q)
 {
-    if (f->t->nodes[i].skip - i < LOOP_NODES || f->t->below[i] & GROUP_BAD) return 1;
-    int r = byte_groups_loop(f->d, q, f->t->below[i]);
+    bool ends;
+    int r = stays_below(f->d, f->t, i, q, &ends);
     if (r <= 0) return r < 0 ? r : 1;
-    return take_below(f, i, q) ? 0 : error_origin(-ENOMEM);
+    uint32_t end = f->t->nodes[i].skip;
+    set_tokens(f, i, end, true);
+    if (ends) byte_groups_add(f->t->below[i], &f->missing);
+    return push_range(f, i, end) ? 0 : error_origin(-ENOMEM);
 }
 
 static int walk_subtree(struct difference *f, uint32_t i)
@@ -134,18 +128,70 @@ static bool copy_ends(struct difference *f, const struct mask_part *base, const 
     return true;
 }
 
-static int make(struct difference *f, uint32_t q, uint32_t base_q, const struct mask_part *base)
+/* Walks all of the trie with both states. */
+static int walk_pair(struct difference *f, const uint32_t q[2])
 {
-    const struct regex_node x = *regex_node(&f->d->store, f->d->states[base_q].node);
+    int r = 0;
+    f->path[0] = (struct pair){q[0], q[1]};
+    for (int b = 0; b < 256 && r == 0; b++)
+        if (f->t->children[b]) r = walk_subtree(f, f->t->children[b]);
+    return r;
+}
+
+/* The own state above node @i, by the bytes of the token @text; f->path has it for @same bytes of them. */
+static int state_above(struct difference *f, const char *text, uint32_t same)
+{
+    for (uint32_t k = same; k < RELAX_BYTES; k++) {
+        uint32_t q = f->path[k].own ? dfa_step(f->d, f->path[k].own, (uint8_t)text[k]) : 0;
+        if (q == UINT32_MAX || !regex_work(&f->d->store, 1)) return dfa_status(f->d);
+        f->path[k + 1] = (struct pair){q, 0};
+    }
+    return 0;
+}
+
+/* Walks the deep subtrees as if the base had no tokens there. */
+static int walk_deep(struct difference *f, const uint32_t q[2])
+{
+    const char *before = NULL;
+    f->path[0] = (struct pair){q[0], 0};
+    for (uint32_t k = 0; k < f->t->n_deep; k++) {
+        uint32_t i = f->t->deep[k], same = 0;
+        size_t len;
+        const char *text = token_trie_text(f->t, f->t->tokens[f->t->nodes[i].token], &len);
+        while (before && same < RELAX_BYTES && text[same] == before[same]) same++;
+        before = text;
+        int r = state_above(f, text, same);
+        if (r < 0) return r;
+        set_tokens(f, i, f->t->nodes[i].skip, false);
+        r = f->path[RELAX_BYTES].own ? walk_subtree(f, i) : 0;
+        if (r == 0 && !f->path[RELAX_BYTES].own && !push_range(f, i, f->t->nodes[i].skip)) r = error_origin(-ENOMEM);
+        if (r < 0) return r;
+    }
+    return 0;
+}
+
+static int make(struct difference *f, const uint32_t q[2], const struct mask_part *base,
+                int (*walk)(struct difference *f, const uint32_t q[2]))
+{
+    const struct regex_node x = *regex_node(&f->d->store, f->d->states[q[1]].node);
     f->bits = calloc(token_trie_words(f->t), sizeof(*f->bits));
     f->path = calloc((size_t)f->t->max_len + 1, sizeof(*f->path));
     if (!f->bits || !f->path) return error_origin(-ENOMEM);
     copy_tokens(f, base, &x);
-    f->path[0] = (struct pair){q, base_q};
-    int r = 0;
-    for (int b = 0; b < 256 && r == 0; b++)
-        if (f->t->children[b]) r = walk_subtree(f, f->t->children[b]);
+    int r = walk(f, q);
     if (r == 0 && !copy_ends(f, base, &x)) r = error_origin(-ENOMEM);
+    return r;
+}
+
+static int make_part(struct difference *f, const uint32_t q[2], const struct mask_part *base,
+                     int (*walk)(struct difference *f, const uint32_t q[2]), struct mask_part **out)
+{
+    int r = make(f, q, base, walk);
+    if (r == 0) r = mask_part_of(f->t, f->bits, f->ends, f->n_ends, &f->missing, out);
+    free(f->bits);
+    free(f->path);
+    free(f->ranges);
+    free(f->ends);
     return r;
 }
 
@@ -153,11 +199,12 @@ int mask_part_differ(struct dfa *d, const struct token_trie *t, const uint32_t q
                      struct mask_part **out)
 {
     struct difference f = {.d = d, .t = t};
-    int r = make(&f, q[0], q[1], base);
-    if (r == 0) r = mask_part_of(t, f.bits, f.ends, f.n_ends, &f.missing, out);
-    free(f.bits);
-    free(f.path);
-    free(f.ranges);
-    free(f.ends);
-    return r;
+    return make_part(&f, q, base, walk_pair, out);
+}
+
+int mask_part_deepen(struct dfa *d, const struct token_trie *t, const uint32_t q[2], const struct mask_part *base,
+                     struct mask_part **out)
+{
+    struct difference f = {.d = d, .t = t};
+    return make_part(&f, q, base, walk_deep, out);
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/text/grammar/mask-part.h"
 #include "daemon/text/grammar/mask-cache.h"
+#include "daemon/text/grammar/relax.h"
 #include "libcommon/buf.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_MAX  4096 /* longer expressions are not shared between grammars */
-#define KEY_DEEP 64
-#define FEW      8 /* a state with fewer next bytes is walked at once */
+#define KEY_MAX     4096 /* longer expressions are not shared between grammars */
+#define KEY_DEEP    64
+#define FEW         8    /* a state with fewer next bytes is walked at once */
+#define NAMES_NODES 5000 /* of an expression that is searched for repetitions */
 
 struct mask_part *mask_part_ref(struct mask_part *p)
 {
@@ -114,34 +116,57 @@ static int get(struct dfa *d, const struct token_trie *t, uint32_t q, bool count
     return r;
 }
 
-static unsigned live_bytes(const struct dfa_state *q)
+/* Whether an expression has a repetition; true if it is large. */
+static bool has_repeat(const struct regex_store *s, expr_t e, unsigned *left)
 {
-    unsigned n = 0;
-    for (int i = 0; i < 4; i++) n += (unsigned)__builtin_popcountll(q->live.w[i]);
-    return n;
+    const struct regex_node *x = regex_node(s, e);
+    if (x->kind == REGEX_REPEAT || *left == 0) return true;
+    (*left)--;
+    if (x->kind == REGEX_CAT) return has_repeat(s, x->a, left) || has_repeat(s, x->b, left);
+    if (x->kind == REGEX_NOT) return has_repeat(s, x->a, left);
+    bool has = false;
+    for (uint32_t i = 0; (x->kind == REGEX_ALT || x->kind == REGEX_AND) && i < x->b && !has; i++)
+        has = has_repeat(s, s->kids[x->a + i], left);
+    return has;
 }
 
-/* x of a state x & !y: the intersection without its complements. REGEX_ID_ALL: the state is none. */
+/* x of a state x & !y, where y has no repetition: names, for example. REGEX_ID_ALL: the state is none. */
 static expr_t base_of(struct regex_store *s, expr_t e)
 {
     const struct regex_node x = *regex_node(s, e);
     expr_t few[8];
     size_t n = 0;
+    unsigned left = NAMES_NODES;
     if (x.kind != REGEX_AND || x.b > 8) return REGEX_ID_ALL;
-    for (uint32_t i = 0; i < x.b; i++)
-        if (regex_node(s, s->kids[x.a + i])->kind != REGEX_NOT) few[n++] = s->kids[x.a + i];
+    for (uint32_t i = 0; i < x.b; i++) {
+        expr_t kid = s->kids[x.a + i];
+        if (regex_node(s, kid)->kind != REGEX_NOT)
+            few[n++] = kid;
+        else if (has_repeat(s, regex_node(s, kid)->a, &left))
+            return REGEX_ID_ALL;
+    }
     return n && n < x.b ? regex_and(s, few, n) : REGEX_ID_ALL;
 }
 
-static int differ(struct dfa *d, const struct token_trie *t, uint32_t q, expr_t base, struct mask_part **out)
+/* The part of state @q by that of state @base. */
+static int make_from(struct dfa *d, const struct token_trie *t, uint32_t q, uint32_t base, bool deep,
+                     struct mask_part **out)
 {
-    const uint32_t pair[] = {q, dfa_state_of(d, base)};
-    struct mask_part *p;
-    if (pair[1] == UINT32_MAX || (!d->states[pair[1]].edges && !dfa_expand(d, pair[1]))) return dfa_status(d);
-    int r = mask_part_get(d, t, pair[1], &p);
+    const uint32_t pair[] = {q, base};
+    const struct mask_part *p;
+    if (!d->states[base].edges && !dfa_expand(d, base)) return dfa_status(d);
+    int r = mask_part_get(d, t, base, &p);
     if (r < 0) return r;
-    r = mask_part_differ(d, t, pair, p, out);
-    mask_part_unref(p);
+    return deep ? mask_part_deepen(d, t, pair, p, out) : mask_part_differ(d, t, pair, p, out);
+}
+
+/* The part of x{m,n}. *out is NULL: its strings cannot be counted. */
+static int get_counted(struct dfa *d, const struct token_trie *t, expr_t x, struct mask_part **out)
+{
+    uint32_t one = dfa_state_of(d, x);
+    if (one == UINT32_MAX) return dfa_status(d);
+    int r = get(d, t, one, true, out);
+    if (r == 0 && (*out)->kind != PART_COUNTED) *out = mask_part_unref(*out);
     return r;
 }
 
@@ -149,25 +174,37 @@ static int find_or_make(struct dfa *d, const struct token_trie *t, uint32_t q, s
 {
     const struct regex_node *x = regex_node(&d->store, d->states[q].node);
     bool loop = x->kind == REGEX_CAT && regex_node(&d->store, x->b)->kind == REGEX_REPEAT;
-    if (live_bytes(&d->states[q]) < FEW && !loop) return mask_part_walk(d, t, q, true, out);
-    expr_t base = base_of(&d->store, d->states[q].node);
-    if (base != REGEX_ID_ALL) return differ(d, t, q, base, out);
-    x = regex_node(&d->store, d->states[q].node);
-    if (x->kind == REGEX_REPEAT) {
-        uint32_t one = dfa_state_of(d, x->a);
-        if (one == UINT32_MAX) return dfa_status(d);
-        int r = get(d, t, one, true, out);
-        if (r < 0 || (*out)->kind == PART_COUNTED) return r;
-        *out = mask_part_unref(*out);
-    }
-    return get(d, t, q, false, out);
+    if (byte_set_count(&d->states[q].live) < FEW && !loop) return mask_part_walk(d, t, q, true, out);
+    *out = NULL;
+    int r = x->kind == REGEX_REPEAT ? get_counted(d, t, x->a, out) : 0;
+    if (r < 0 || *out) return r;
+    uint32_t base;
+    r = relax_state(d, q, &base);
+    if (r != 0) return r < 0 ? r : make_from(d, t, q, base, true, out);
+    expr_t e = base_of(&d->store, d->states[q].node);
+    if (e == REGEX_ID_ALL) return get(d, t, q, false, out);
+    base = dfa_state_of(d, e);
+    return base == UINT32_MAX ? dfa_status(d) : make_from(d, t, q, base, false, out);
 }
 
-int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out)
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, const struct mask_part **out)
 {
     struct grammar_memory *m = d->store.share.memory;
+    *out = d->states[q].part;
+    if (*out) return 0;
     if (!grammar_memory_has_room(m)) return grammar_memory_error(m);
-    int r = find_or_make(d, t, q, out);
-    if (r == 0) charge(*out, m);
-    return r;
+    struct mask_part *p;
+    int r = find_or_make(d, t, q, &p);
+    if (r < 0) return r;
+    charge(p, m);
+    d->part_bytes += p->kind == PART_COUNTED ? 0 : mask_part_bytes(p);
+    *out = d->states[q].part = p;
+    return 0;
+}
+
+void mask_parts_forget(struct dfa *d)
+{
+    for (size_t i = 0; i < d->n; i++) d->states[i].part = mask_part_unref(d->states[i].part);
+    d->part_bytes = 0;
+    d->parts_of = 0;
 }

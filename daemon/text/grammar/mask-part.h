@@ -32,9 +32,11 @@ struct mask_part *mask_part_ref(struct mask_part *p);
 struct mask_part *mask_part_unref(struct mask_part *p); /* NULL ok, returns NULL */
 size_t mask_part_bytes(const struct mask_part *p);
 
-/* The part for state @q, from the cache of @t or made; the caller holds *out. 0; or the error of @d, -EDQUOT (sets the
- * error message) or -ENOMEM. */
-int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, struct mask_part **out);
+/* The part for state @q, from the cache of @t or made. The state holds *out until mask_parts_forget; the states hold
+ * parts of one trie only. 0; or the error of @d, -EDQUOT (sets the error message) or -ENOMEM. */
+int mask_part_get(struct dfa *d, const struct token_trie *t, uint32_t q, const struct mask_part **out);
+/* Drops the parts that the states hold. */
+void mask_parts_forget(struct dfa *d);
 
 /* Inside: mask-walk.c. @full: nodes are left out for no byte. */
 int mask_part_walk(struct dfa *d, const struct token_trie *t, uint32_t q, bool full, struct mask_part **out);
@@ -44,4 +46,7 @@ int mask_part_of(const struct token_trie *t, const uint64_t *bits, const uint32_
                  const struct byte_set *missing, struct mask_part **out);
 /* mask-difference.c: the part of state q[0], from that of state q[1], which has more strings. */
 int mask_part_differ(struct dfa *d, const struct token_trie *t, const uint32_t q[2], const struct mask_part *base,
+                     struct mask_part **out);
+/* The same, where the two states differ only behind RELAX_BYTES bytes. */
+int mask_part_deepen(struct dfa *d, const struct token_trie *t, const uint32_t q[2], const struct mask_part *base,
                      struct mask_part **out);

@@ -2,12 +2,12 @@
 /* Walks of the whole trie with the automaton of one terminal. */
 #include "daemon/text/grammar/byte-groups.h"
 #include "daemon/text/grammar/mask-part.h"
+#include "daemon/text/grammar/stays.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 
 #define CODE_STATES 256 /* of an automaton whose strings are counted */
-#define LOOP_NODES  32  /* of a subtree that is worth the question whether it has to be walked */
 
 struct place {
     const struct dfa_edges *edges;
@@ -54,22 +54,23 @@ static bool push_end(struct walk *w, uint32_t node, uint16_t count)
     return true;
 }
 
-/* The tokens of @n stay inside, with @times of x. */
-static void take_tokens(struct walk *w, const struct trie_node *n, uint16_t times)
+/* The tokens from the trie's @k up to @end stay inside, with @times of x. */
+static void take_tokens(struct walk *w, uint32_t k, uint32_t end, uint16_t times)
 {
-    for (uint32_t k = n->token; k < n[1].token; k++) {
+    if (k < end && times > w->most) w->most = times;
+    w->n_tokens += end - k;
+    for (; k < end; k++) {
         int32_t id = w->t->tokens[k];
         w->bits[id >> 6] |= 1ull << (id & 63);
-        w->n_tokens++;
         if (w->counted) w->times[k] = (uint16_t)(times + 1);
-        if (times > w->most) w->most = times;
     }
 }
 
-/* The place behind state @to, which follows @from. False: the automaton has failed. */
-static bool enter(struct walk *w, const struct place *from, uint32_t to, struct place *p)
+/* The place @p behind state @to; with its edges if it has nodes @below. False: the automaton has failed. */
+static bool enter(struct walk *w, uint32_t to, struct place *p, bool below)
 {
-    if (!w->d->states[to].edges && !dfa_expand(w->d, to)) return false;
+    const struct place *from = p - 1;
+    if (below && !w->d->states[to].edges && !dfa_expand(w->d, to)) return false;
     const struct dfa_state *q = &w->d->states[to];
     *p = (struct place){q->edges, to, from->count, !q->nullable, q->nullable};
     if (w->counted && q->nullable) {
@@ -80,24 +81,26 @@ static bool enter(struct walk *w, const struct place *from, uint32_t to, struct 
     return true;
 }
 
-/* Whether all bytes below node @i lead from state @q back to it: 1, 0, or the error of the automaton. */
-static int stays_below(struct walk *w, uint32_t i, uint32_t q)
+/* Whether all tokens below node @i stay inside, where the place is: 1, 0, or the error of the automaton. Sets *@ends.
+ */
+static int all_stay(struct walk *w, uint32_t i, const struct place *p, bool *ends)
 {
+    if (w->full) return 0;
+    if (!w->counted) return stays_below(w->d, w->t, i, p->state, ends);
     uint64_t below = w->t->below[i];
-    if (w->t->nodes[i].skip - i < LOOP_NODES || below & GROUP_BAD) return 0;
-    if (w->counted) return q == w->start_state && !(below & ~w->counted_groups);
-    return byte_groups_loop(w->d, q, below);
+    *ends = true;
+    return p->state == w->start_state && w->t->nodes[i].place == UTF8_BETWEEN && !(below & ~w->counted_groups);
 }
 
-/* Takes all tokens below node @i, where the place is. */
+/* Takes all tokens below node @i. */
 static void take_below(struct walk *w, uint32_t i)
 {
     const struct trie_node *nodes = w->t->nodes;
-    if (w->counted || w->path[nodes[i].depth].may_end) w->left_out |= w->t->below[i];
-    for (uint32_t k = i + 1; k < nodes[i].skip; k++) {
+    if (!w->counted) take_tokens(w, nodes[i + 1].token, nodes[nodes[i].skip].token, 0);
+    for (uint32_t k = i + 1; w->counted && k < nodes[i].skip; k++) {
         struct place *p = &w->path[nodes[k].depth];
         p->count = (uint16_t)(p[-1].count + ((nodes[k].byte & 0xc0) != 0x80)); /* characters */
-        take_tokens(w, &nodes[k], p->count);
+        take_tokens(w, nodes[k].token, nodes[k + 1].token, p->count);
     }
 }
 
@@ -120,12 +123,14 @@ static int walk_subtree(struct walk *w, uint32_t i)
             i = n->skip;
             continue;
         }
-        if (!enter(w, p - 1, to, p)) return dfa_status(w->d);
-        take_tokens(w, n, (uint16_t)(p->count + (w->counted && p->inside)));
-        int stays = w->full ? 0 : stays_below(w, i, p->state);
-        if (stays < 0) return stays;
-        if (stays) take_below(w, i);
-        i = stays ? n->skip : i + 1;
+        bool ends, has_below = n->skip > i + 1;
+        if (!enter(w, to, p, has_below)) return dfa_status(w->d);
+        take_tokens(w, n->token, n[1].token, (uint16_t)(p->count + (w->counted && p->inside)));
+        int stay = has_below ? all_stay(w, i, p, &ends) : 0;
+        if (stay < 0) return stay;
+        if (stay) take_below(w, i);
+        if (stay && ends) w->left_out |= w->t->below[i];
+        i = stay ? n->skip : i + 1;
         if (!regex_work(&w->d->store, 1)) return dfa_status(w->d);
     }
     return 0;
@@ -289,8 +294,7 @@ int mask_part_count(struct dfa *d, const struct token_trie *t, uint32_t q, struc
     if (r) return make_part(&w, q, out);
     struct mask_part *p = calloc(1, sizeof(*p));
     if (!p) return error_origin(-ENOMEM);
-    p->refs = 1;
-    p->kind = PART_UNCOUNTABLE;
+    *p = (struct mask_part){.refs = 1, .kind = PART_UNCOUNTABLE};
     *out = p;
     return 0;
 }

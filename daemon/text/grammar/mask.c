@@ -12,14 +12,6 @@
 #define PARTS_BYTES_MAX ((size_t)16 << 20) /* of parts that the states of one grammar hold */
 #define KEEP_FROM       300                /* nodes looked at: a mask that took more is kept */
 
-void mask_forget(struct grammar *g)
-{
-    struct dfa *d = &g->rows.dfa;
-    for (size_t i = 0; i < d->n; i++) d->states[i].part = mask_part_unref(d->states[i].part);
-    g->part_bytes = 0;
-    g->parts_of = 0;
-}
-
 static void clear_bit(uint64_t *mask, int32_t id)
 {
     mask[id >> 6] &= ~(1ull << (id & 63));
@@ -115,19 +107,13 @@ static bool meets(const struct byte_set *x, const struct byte_set *y)
 /* The part of state @q, which the state holds. */
 static int part_of(struct masking *m, uint32_t q, const struct mask_part **out)
 {
-    struct grammar *g = m->g;
-    if (g->parts_of != m->t->id || g->part_bytes > PARTS_BYTES_MAX) mask_forget(g);
-    g->parts_of = m->t->id;
-    struct mask_part *p = m->r->dfa.states[q].part;
-    if (!p) {
-        int r = mask_part_get(&m->r->dfa, m->t, q, &p);
-        if (r < 0) return r;
-        m->r->dfa.states[q].part = p;
-        g->part_bytes += p->kind == PART_COUNTED ? 0 : mask_part_bytes(p);
-        m->work += p->n_tokens;
-    }
-    *out = p;
-    return 0;
+    struct dfa *d = &m->r->dfa;
+    if (d->parts_of != m->t->id || d->part_bytes > PARTS_BYTES_MAX) mask_parts_forget(d);
+    d->parts_of = m->t->id;
+    bool held = d->states[q].part;
+    int r = mask_part_get(d, m->t, q, out);
+    if (r == 0 && !held) m->work += (*out)->n_tokens;
+    return r;
 }
 
 /* Threads [@n] of @row, which are in one state. Sets *@rest if their part does not tell all of their tokens. */

@@ -201,7 +201,7 @@ static expr_t alt_node(struct regex_store *s, struct list *l)
     bool known = true;
     for (size_t i = 0; i < l->n; i++) {
         const struct regex_node *x = regex_node(s, l->e[i]);
-        n.flags |= x->flags & (REGEX_NULLABLE | REGEX_BOOLEAN | REGEX_ALIVE);
+        n.flags |= x->flags & (REGEX_NULLABLE | REGEX_BOOLEAN | REGEX_ALIVE | REGEX_LIMITED);
         n.flags &= x->flags | (uint8_t) ~(REGEX_REGULAR | REGEX_DEAD);
         known = known && x->min_len != UINT32_MAX;
         if (x->min_len < n.min_len) n.min_len = x->min_len;
@@ -262,7 +262,10 @@ static expr_t and_node(struct regex_store *s, struct list *l)
 {
     struct regex_node n = {.kind = REGEX_AND, .flags = REGEX_REGULAR | REGEX_BOOLEAN, .min_len = UINT32_MAX};
     bool nullable = true;
-    for (size_t i = 0; i < l->n; i++) nullable = nullable && regex_has(s, l->e[i], REGEX_NULLABLE);
+    for (size_t i = 0; i < l->n; i++) {
+        nullable = nullable && regex_has(s, l->e[i], REGEX_NULLABLE);
+        n.flags |= regex_node(s, l->e[i])->flags & REGEX_LIMITED;
+    }
     if (nullable) {
         n.flags |= REGEX_NULLABLE | REGEX_ALIVE;
         n.min_len = 0;

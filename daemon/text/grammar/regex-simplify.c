@@ -13,7 +13,8 @@ static uint32_t add_len(uint32_t a, uint32_t b)
 /* The flags that a sequence of @a and @b has. */
 static uint8_t cat_flags(uint8_t a, uint8_t b)
 {
-    uint8_t both = a & b & (REGEX_NULLABLE | REGEX_REGULAR | REGEX_ALIVE), one = (a | b) & (REGEX_BOOLEAN | REGEX_DEAD);
+    uint8_t both = a & b & (REGEX_NULLABLE | REGEX_REGULAR | REGEX_ALIVE),
+            one = (a | b) & (REGEX_BOOLEAN | REGEX_DEAD | REGEX_LIMITED);
     return both | one;
 }
 
@@ -92,7 +93,8 @@ expr_t regex_repeat(struct regex_store *s, expr_t e, uint32_t min, uint32_t max)
     if (x->kind == REGEX_SET && min == 0 && max == EXPR_UNLIMITED && !memcmp(&s->sets[x->a], &every, sizeof(every)))
         return REGEX_ID_ALL;
     struct regex_node n = {.kind = REGEX_REPEAT, .a = e, .b = min, .c = max, .min_len = times_len(x->min_len, min)};
-    n.flags = x->flags & (REGEX_REGULAR | REGEX_BOOLEAN);
+    n.flags = x->flags & (REGEX_REGULAR | REGEX_BOOLEAN | REGEX_LIMITED);
+    if (max > 1 && max != EXPR_UNLIMITED) n.flags |= REGEX_LIMITED;
     if (min == 0)
         n.flags |= REGEX_NULLABLE | REGEX_ALIVE;
     else

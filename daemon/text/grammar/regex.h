@@ -38,6 +38,7 @@ enum {                     /* flags of a node */
        REGEX_BOOLEAN = 4,  /* has an and, or a not other than REGEX_ALL, so that it may be empty */
        REGEX_ALIVE = 8,    /* not empty */
        REGEX_DEAD = 16,    /* empty, although it is not the node REGEX_NONE */
+       REGEX_LIMITED = 32, /* has a repetition with a limit inside, outside of complements */
 };
 
 /* The first three nodes of each store. */
@@ -111,6 +112,12 @@ static inline bool byte_set_has(const struct byte_set *s, uint8_t b)
 static inline bool byte_set_is_empty(const struct byte_set *s)
 {
     return !(s->w[0] | s->w[1] | s->w[2] | s->w[3]);
+}
+
+static inline unsigned byte_set_count(const struct byte_set *s)
+{
+    return (unsigned)(__builtin_popcountll(s->w[0]) + __builtin_popcountll(s->w[1]) + __builtin_popcountll(s->w[2]) +
+                      __builtin_popcountll(s->w[3]));
 }
 
 /* The constructors: an index, or EXPR_ERROR (also for an argument that is EXPR_ERROR). regex-nodes.c: */

@@ -2,6 +2,7 @@
 #include "daemon/text/grammar/token-trie.h"
 #include "daemon/text/grammar/byte-groups.h"
 #include "daemon/text/grammar/mask-cache.h"
+#include "daemon/text/grammar/relax.h"
 #include "libcommon/error.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static uint32_t add_nodes(struct token_trie *t, uint32_t at, bool write)
         size_t len, common = k ? common_prefix(t, t->tokens[k - 1], t->tokens[k]) : 0;
         const char *s = token_trie_text(t, t->tokens[k], &len);
         for (size_t i = common; i < len; i++, at++)
-            if (write) t->nodes[at] = (struct trie_node){0, k, (uint16_t)(i + 1), (uint8_t)s[i]};
+            if (write) t->nodes[at] = (struct trie_node){0, k, (uint16_t)(i + 1), (uint8_t)s[i], 0};
     }
     return at;
 }
@@ -95,26 +96,33 @@ static void set_skips(struct token_trie *t)
     }
 }
 
-/* Notes for each node which bytes are below it. A node inside a character has GROUP_BAD. */
-static int find_groups(struct token_trie *t)
+/* Notes for each node its place inside a character, and which bytes are below it. */
+static int look_below(struct token_trie *t)
 {
-    uint8_t *at = calloc(t->n_nodes, sizeof(*at));
     uint32_t *up = calloc(t->n_nodes, sizeof(*up)), *path = calloc((size_t)t->max_len + 1, sizeof(*path));
-    int r = at && up && path ? 0 : error_origin(-ENOMEM);
+    int r = up && path ? 0 : error_origin(-ENOMEM);
     for (uint32_t i = 1; i < t->n_nodes && r == 0; i++) {
-        const struct trie_node *n = &t->nodes[i];
+        struct trie_node *n = &t->nodes[i];
         up[i] = path[n->depth - 1];
         path[n->depth] = i;
-        at[i] = (uint8_t)utf8_next(at[up[i]], n->byte);
-        t->below[up[i]] |= at[i] == UTF8_BAD ? GROUP_BAD : byte_group(n->byte);
+        n->place = (uint8_t)utf8_next(t->nodes[up[i]].place, n->byte);
+        t->below[up[i]] |= n->place == UTF8_BAD ? GROUP_BAD : byte_group(n->byte);
     }
     for (uint32_t i = t->n_nodes; i-- > 1 && r == 0;) t->below[up[i]] |= t->below[i];
-    for (uint32_t i = 1; i < t->n_nodes && r == 0; i++)
-        if (at[i] != UTF8_BETWEEN) t->below[i] |= GROUP_BAD;
-    free(at);
     free(up);
     free(path);
     return r;
+}
+
+static int list_deep(struct token_trie *t)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < t->n_nodes; i++) n += t->nodes[i].depth == RELAX_BYTES + 1;
+    t->deep = calloc(n + 1, sizeof(*t->deep));
+    if (!t->deep) return error_origin(-ENOMEM);
+    for (uint32_t i = 1; i < t->n_nodes; i++)
+        if (t->nodes[i].depth == RELAX_BYTES + 1) t->deep[t->n_deep++] = i;
+    return 0;
 }
 
 static int build(struct token_trie *t)
@@ -128,7 +136,8 @@ static int build(struct token_trie *t)
     t->nodes[t->n_nodes].token = t->n_tokens;
     set_skips(t);
     for (uint32_t i = 1; i < t->n_nodes; i = t->nodes[i].skip) t->children[t->nodes[i].byte] = i;
-    return find_groups(t);
+    int r = look_below(t);
+    return r < 0 ? r : list_deep(t);
 }
 
 int token_trie_new(struct token_trie **out, const struct tokenizer *tok)
@@ -153,6 +162,7 @@ struct token_trie *token_trie_free(struct token_trie *t)
     mask_cache_free(t->cache);
     free(t->nodes);
     free(t->below);
+    free(t->deep);
     free(t->tokens);
     free(t->ends);
     free(t->text);

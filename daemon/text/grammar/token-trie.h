@@ -16,15 +16,17 @@ struct trie_node {
     uint32_t token; /* the node's tokens begin here in tokens; they end where those of the next node begin */
     uint16_t depth; /* bytes up to here; the root has 0 */
     uint8_t byte;   /* the last one */
+    uint8_t place;  /* behind it, inside a character (byte-groups.h) */
 };
 
 struct token_trie {
     struct trie_node *nodes; /* [n_nodes + 1] */
-    uint64_t *below;         /* [n_nodes] groups of the bytes below each node (byte-groups.h) */
+    uint64_t *below;         /* [n_nodes] groups of the bytes below each node, as its place has them */
     int32_t *tokens;         /* [n_tokens] those with text, in the order of the nodes */
     int32_t *ends;           /* [n_ends] ends of generation */
+    uint32_t *deep;          /* [n_deep] nodes with RELAX_BYTES + 1 bytes (relax.h) */
     uint32_t children[256];  /* the root's children by their byte; 0: none */
-    uint32_t n_nodes, n_tokens, n_ends, vocab, max_len;
+    uint32_t n_deep, n_nodes, n_tokens, n_ends, vocab, max_len;
     uint32_t *text; /* [vocab + 1] offsets into texts */
     char *texts;
     uint64_t *is_end; /* [words] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Masks of strings over a vocabulary with long words and characters of several bytes, whole and cut, against the
- * acceptance of each token. Also tests byte-groups.c and mask-rest.c. */
+ * acceptance of each token. Also tests byte-groups.c, mask-rest.c, relax.c and stays.c. */
 #include "daemon/text/grammar/byte-groups.h"
 #include "daemon/text/grammar/grammar-inside.h"
 #include "daemon/text/grammar/token-trie.h"
@@ -28,7 +28,8 @@ static void put_byte(struct buf *out, uint8_t b)
         assert_int_equal(buf_append(out, (char[]){(char)(0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))}, 2), 0);
 }
 
-/* Words that share their beginnings; some end inside a character, some are no UTF-8. */
+/* Words that share their beginnings; some are longer than RELAX_BYTES, some end inside a character, some are no UTF-8.
+ */
 static void put_word(struct buf *out, uint64_t *random)
 {
     static const char *const pieces[] = {"a",
@@ -48,7 +49,9 @@ static void put_word(struct buf *out, uint64_t *random)
                                          "\xf0\x9f",
                                          "\xff",
                                          "\xa0"};
-    unsigned n = 2 + next_random(random) % 7;
+    unsigned n = 2 + next_random(random) % 7, longer = next_random(random) % 10 ? 0 : 15 + next_random(random) % 50;
+    unsigned same = next_random(random) % 7;
+    for (unsigned i = 0; i < longer; i++) put_byte(out, (uint8_t)*pieces[next_random(random) % 12 ? same : i % 7]);
     for (unsigned i = 0; i < n; i++) {
         const char *s = pieces[i + 1 == n                      ? next_random(random) % 17
                                : next_random(random) % 100 < 4 ? 13
@@ -126,8 +129,11 @@ static expr_t make_inside(struct grammar_builder *b, uint64_t *random)
     expr_t c = expr_chars(b, plain, 3), any = expr_repeat(b, c, 0, EXPR_UNLIMITED), few = expr_chars(b, some, 2);
     expr_t word = text(b, (const char *[]){"ab", "9", "\xe6\x97\xa5", "e0x"}[next_random(random) % 4]);
     expr_t found = seq3(b, any, next_random(random) % 2 ? word : expr_repeat(b, few, 1, 3), any);
-    expr_t counted = expr_repeat(b, c, min, max);
-    switch (next_random(random) % 7) {
+    expr_t counted = expr_repeat(b, c, min, max), many = expr_repeat(b, c, 0, 10 + next_random(random) % 70);
+    expr_t part =
+        seq3(b, expr_repeat(b, few, 1, EXPR_UNLIMITED), text(b, next_random(random) % 2 ? " " : "0"), expr_empty(b));
+    expr_t parts = seq3(b, expr_repeat(b, part, 0, 5 + next_random(random) % 40), few, expr_empty(b));
+    switch (next_random(random) % 12) {
     case 0:
         return any;
     case 1:
@@ -140,6 +146,16 @@ static expr_t make_inside(struct grammar_builder *b, uint64_t *random)
         return seq3(b, expr_repeat(b, few, min, EXPR_UNLIMITED), expr_repeat(b, c, 0, max), word);
     case 5:
         return expr_and(b, any, expr_not(b, seq3(b, word, word, any)));
+    case 6:
+        return expr_and(b, many, expr_not(b, found));
+    case 7:
+        return expr_and(b, many, parts);
+    case 8:
+        return parts;
+    case 9:
+        return seq3(b, expr_and(b, many, found), expr_repeat(b, text(b, "9"), 0, 60), expr_repeat(b, word, min, 12));
+    case 10:
+        return expr_and(b, many, seq3(b, any, expr_repeat(b, word, 16, 20), expr_empty(b)));
     default:
         return counted;
     }
@@ -149,7 +165,7 @@ static void strings_have_exact_masks(void **state)
 {
     uint64_t random = 3;
     struct token_trie *t = make_trie(&random);
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 250; i++) {
         struct grammar_builder *b;
         struct grammar *g;
         struct grammar_state *st;

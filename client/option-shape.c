@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const char *const think_names[] = {
-    [THINK_HIDE] = "hide", [THINK_SHOW] = "show", [THINK_STDERR] = "stderr", [THINK_OFF] = "off"};
+    [THINK_HIDE] = "hide", [THINK_SHOW] = "show", [THINK_STDERR] = "stderr", [THINK_ON] = "on", [THINK_OFF] = "off"};
 
 static int add_choice(struct option_constraint *c, const char *value)
 {
@@ -36,7 +36,7 @@ int options_think(struct options *o, const char *value)
         o->thinking.how = (enum option_think)i;
         return 0;
     }
-    return error_say(-EINVAL, "must be hide, show, stderr or off");
+    return error_say(-EINVAL, "must be hide, show, stderr, on or off");
 }
 
 const char *options_think_name(const struct options *o)

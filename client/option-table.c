@@ -58,7 +58,7 @@ const struct option_def option_table[OPTION_COUNT] = {
                                OPTION_CHAT},
     [OPTION_ANY_ORDER] = {"any-order", NULL, "with --schema: properties in any order", 0, OPTION_CHAT},
     [OPTION_COMPACT] = {"compact", NULL, "with --schema: no white space", 0, OPTION_CHAT},
-    [OPTION_THINK] = {"think", "HOW", "thinking: hide (default), show, stderr, off", 0, OPTION_IN_FILE | OPTION_CHAT},
+    [OPTION_THINK] = {"think", "HOW", "thinking: hide (default), show, stderr, on, off", 0, OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_THINK_BUDGET] = {"think-budget", "N", "end the thinking after N tokens", 0, OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_TOOLS] = {"tools", "FILE", "print calls of these tools as lines of JSON", 0, 0},
     [OPTION_TOOL] = {"tool", "PATH", "run this program on the model's calls (repeatable)", 0, OPTION_CHAT},

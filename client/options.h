@@ -45,6 +45,7 @@ enum option_think {
     THINK_HIDE, /* nowhere */
     THINK_SHOW, /* before the answer */
     THINK_STDERR,
+    THINK_ON,  /* the model shall think; before the answer */
     THINK_OFF, /* the model shall not think */
 };
 

@@ -8,9 +8,10 @@
 void thought_init(struct thought *t, const struct options *o, struct output *out)
 {
     *t = (struct thought){0};
-    if (o->jsonl || o->warm || o->detach || (o->thinking.how == THINK_SHOW && o->extract)) return;
+    const bool shown = o->thinking.how == THINK_SHOW || o->thinking.how == THINK_ON;
+    if (o->jsonl || o->warm || o->detach || (shown && o->extract)) return;
     output_init(&t->err, STDERR_FILENO, false);
-    if (o->thinking.how == THINK_SHOW) t->out = out;
+    if (shown) t->out = out;
     if (o->thinking.how == THINK_STDERR) t->out = &t->err;
     t->styled = t->out && render_wanted(t->out->fd);
 }

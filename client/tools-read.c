@@ -17,6 +17,7 @@ int tools_read(struct proto_request *r, const struct options *o)
 {
     struct buf list = BUF_INIT;
     if (o->raw) return 0;
+    if (o->thinking.how == THINK_ON) r->thinking.mode = PROTO_THINKING_ON;
     if (o->thinking.how == THINK_OFF) r->thinking.mode = PROTO_THINKING_OFF;
     r->thinking.limited = o->thinking.how != THINK_OFF && o->thinking.budget >= 0;
     r->thinking.budget = o->thinking.budget;

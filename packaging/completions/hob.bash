@@ -134,7 +134,7 @@ _hob() {
     --priority) _hob_offer infill interactive batch; return ;;
     --context) _hob_offer refuse shift rotate; return ;;
     --on-limit) _hob_offer close cut; return ;;
-    --think) _hob_offer hide show stderr off; return ;;
+    --think) _hob_offer hide show stderr on off; return ;;
     --tool-choice) _hob_offer auto none required; return ;;
     -f | --file | --prefix-file | --suffix-file | --schema | --grammar | --tools | --tool) _hob_files; return ;;
     ?*) return ;;

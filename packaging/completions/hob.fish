@@ -145,7 +145,7 @@ complete -c hob -n __hob_talks -l on-limit -x -a 'close cut' -d 'end of an answe
 complete -c hob -n __hob_talks -l schema-lenient -d 'with --schema: ignore what cannot be enforced'
 complete -c hob -n __hob_talks -l any-order -d 'with --schema: properties in any order'
 complete -c hob -n __hob_talks -l compact -d 'with --schema: no white space'
-complete -c hob -n __hob_talks -l think -x -a 'hide show stderr off' -d 'where the thinking is printed'
+complete -c hob -n __hob_talks -l think -x -a 'hide show stderr on off' -d 'where the thinking is printed'
 complete -c hob -n __hob_talks -l think-budget -x -d 'end the thinking after this many tokens'
 complete -c hob -n __hob_plain -l tools -r -F -d 'print calls of the tools of this list'
 complete -c hob -n __hob_talks -l tool -r -F -d 'run this program when the model calls it'

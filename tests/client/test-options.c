@@ -361,7 +361,11 @@ static void test_thinking(void **state)
     options_fini(&o);
     assert_int_equal(PARSE_FILE(&o, "think = off\n", "--raw", "x"), 0);
     options_fini(&o);
-    REFUSED("--think: must be hide, show, stderr or off", "--think", "on", "x");
+    assert_int_equal(PARSE(&o, "--think", "on", "--think-budget", "9", "x"), 0);
+    assert_int_equal(o.thinking.how, THINK_ON);
+    assert_string_equal(options_think_name(&o), "on");
+    options_fini(&o);
+    REFUSED("--think: must be hide, show, stderr, on or off", "--think", "yes", "x");
     REFUSED("--think-budget: ", "--think-budget", "-1", "x");
     REFUSED("--think-budget cannot be used with --think off", "--think", "off", "--think-budget", "9", "x");
     REFUSED("--think cannot be used with --raw", "--think", "show", "--raw", "x");

@@ -136,6 +136,10 @@ static void test_thinking(void **state)
     assert_int_equal(r.thinking.mode, PROTO_THINKING_UNSET);
     assert_true(r.thinking.limited);
     assert_int_equal(r.thinking.budget, 5);
+    o.thinking.how = THINK_ON;
+    assert_int_equal(tools_read(&r, &o), 0);
+    assert_int_equal(r.thinking.mode, PROTO_THINKING_ON);
+    assert_true(r.thinking.limited);
     o.thinking.how = THINK_OFF;
     assert_int_equal(tools_read(&r, &o), 0);
     assert_int_equal(r.thinking.mode, PROTO_THINKING_OFF);

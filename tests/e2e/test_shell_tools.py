@@ -18,7 +18,7 @@ import time
 
 import msgpack
 import pytest
-from conftest import HOB, TOP, Home
+from conftest import HOB, TOP, Home, mktiny
 from test_calls import SWITCH, make
 
 EXAMPLES = TOP / "packaging" / "examples"
@@ -466,6 +466,39 @@ def test_a_template_without_a_switch_is_refused(tmp_path_factory):
     r = home.hob("--think", "off", "--no-stdin", "?")
     home.stop()
     assert r.returncode == 1 and r.out == "" and "cannot turn thinking off" in r.err
+
+
+OFF_BY_DEFAULT = {
+    "deepseek": "{% if thinking is defined and thinking %}<think>{% else %}</think>{% endif %}",
+    "qwen": "{% if enable_thinking is defined and enable_thinking %}<think>\n{% else %}<think>\n\n</think>\n\n{% endif %}"}
+
+
+@pytest.mark.parametrize("prompt", OFF_BY_DEFAULT.values(), ids=OFF_BY_DEFAULT)
+def test_thinking_that_is_off_by_default_is_turned_on(tmp_path_factory, prompt):
+    home = make(tmp_path_factory, prompt)
+    hot = ("--temp", "1.5", "--seed", "1", "-n", "40", "--ignore-eos", "-q")
+    once = (*hot, "--no-stdin", "?")
+    default, off = home.hob(*once, check=0).out, home.hob("--think", "off", *once, check=0).out
+    shown = home.hob("--think", "on", "--think-budget", "6", *once, check=0).out
+    events = [json.loads(line) for line in home.hob("--think", "on", "--think-budget", "6", "--jsonl", *once, check=0).out.splitlines()]
+    chat = home.hob("chat", *hot, "--think-budget", "6", input=b"/think on\n?\n", check=0).out
+    home.stop()
+    thought = "".join(e["text"] for e in events if e.get("channel") == "thinking")
+    answer = events[-1]["text"]
+    assert default == off and thought and answer
+    assert shown.startswith(thought) and shown.rstrip("\n").endswith("\n\n" + answer.rstrip("\n")) and chat.startswith(thought)
+
+
+def test_a_template_without_thinking_cannot_turn_it_on(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("silent")
+    (folder / "t.jinja").write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:")
+    home = Home(tmp_path_factory.mktemp("home"), mktiny(folder / "m.gguf", "--seed", 7, "--template", folder / "t.jinja"))
+    d = home.daemon()
+    r = home.hob("--think", "on", "--no-stdin", "?")
+    off = home.hob("--think", "off", "-n", "2", "--no-stdin", "?")
+    home.stop()
+    assert d and off.returncode == 0
+    assert r.returncode == 1 and r.out == "" and "the model's chat template has no thinking" in r.err
 
 
 def test_options_of_schemas(real):

@@ -73,3 +73,13 @@ bool channel_reader_is_at(const struct channel_reader *r, const char *channel)
 {
     return strcmp(r->parser->ops->channel(r->parser), channel) == 0;
 }
+
+int channel_replay(struct logits_processor *p, struct tokens *past, size_t n)
+{
+    struct tokens before = *past;
+    int r = 0;
+    *past = (struct tokens){0};
+    for (size_t i = 0; i + n < before.n && r == 0; i++) r = p->ops->accept(p, before.ids[i]);
+    tokens_fini(&before);
+    return r;
+}

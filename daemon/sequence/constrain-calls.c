@@ -176,11 +176,8 @@ static int start(struct constrain_calls *x)
 static void rollback(struct logits_processor *p, size_t n)
 {
     struct constrain_calls *x = (struct constrain_calls *)p;
-    struct tokens past = x->past;
-    x->past = (struct tokens){0};
     x->broken = start(x) < 0;
-    for (size_t i = 0; i + n < past.n && !x->broken; i++) x->broken = read(x, past.ids[i]) < 0;
-    tokens_fini(&past);
+    if (!x->broken) x->broken = channel_replay(p, &x->past, n) < 0;
 }
 
 static void fini(struct logits_processor *p)

@@ -6,6 +6,7 @@
 #include "libcommon/buf.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,15 +48,30 @@ static int feed(struct constrain *c, struct grammar *g, const struct tree *tests
     return 0;
 }
 
+/* How many masks took less than 1 us, sqrt(2) us, 2 us, … but not less than the bound before: an array up to the last
+ * that has any. The times are sorted. */
+static json_t *counts_of_times(const struct constrain_times *t)
+{
+    json_t *out = json_array();
+    double bound = 1;
+    for (size_t i = 0, n; out && i < t->n; i += n, bound *= M_SQRT2) {
+        for (n = 0; i + n < t->n && t->us[i + n] < bound;) n++;
+        if (json_array_append_new(out, json_integer((json_int_t)n)) == 0) continue;
+        json_decref(out);
+        out = NULL;
+    }
+    return out;
+}
+
 static int print_case(const struct tree *id, const char *error, double compile_us, struct constrain_times *times,
                       json_t *results)
 {
     double us[3];
     constrain_percentiles(times, us);
     json_t *name = id && id->kind == TREE_STRING ? json_stringn(id->text, id->count) : json_null();
-    _cleanup_(json_decrefp) json_t *o =
-        json_pack("{s:o, s:b, s:s?, s:f, s:[f,f,f], s:O}", "id", name, "compiled", !error, "error", error, "compile_us",
-                  compile_us, "mask_us", us[0], us[1], us[2], "results", results);
+    _cleanup_(json_decrefp) json_t *o = json_pack(
+        "{s:o, s:b, s:s?, s:f, s:[f,f,f], s:o, s:O}", "id", name, "compiled", !error, "error", error, "compile_us",
+        compile_us, "mask_us", us[0], us[1], us[2], "mask_counts", counts_of_times(times), "results", results);
     _cleanup_(freep) char *text = o ? json_dumps(o, JSON_REAL_PRECISION(6)) : NULL;
     if (!text) return error_origin(-ENOMEM);
     int r = command_print(text, strlen(text));

@@ -30,6 +30,16 @@ def percentile(values, p):
     return values[min(len(values) - 1, int(len(values) * p))] if values else 0
 
 
+def bound(counts, p):
+    """An upper bound of the percentile: count i is of values below 2^(i/2)."""
+    below = 0
+    for i in sorted(counts):
+        below += counts[i]
+        if below > p * sum(counts.values()):
+            return 2 ** (i / 2)
+    return 0
+
+
 def reason(error):
     """An error without its places and names, so that equal ones can be counted."""
     return re.sub(r'"[^"]*"', '"..."', re.sub(r"^.* cannot be enforced at #[^ ]*:", lambda m: m[0].split()[0] + ":", error))
@@ -37,7 +47,7 @@ def reason(error):
 
 def judge(cases, results):
     n = collections.Counter()
-    wrong, refusals, compile_us, masks = [], collections.Counter(), [], []
+    wrong, refusals, compile_us, masks, counts = [], collections.Counter(), [], [], collections.Counter()
     for case, result in zip(cases, results, strict=True):
         assert case["id"] == result["id"], (case["id"], result["id"])
         n["schemas"] += 1
@@ -49,6 +59,7 @@ def judge(cases, results):
             continue
         n["compiled"] += 1
         masks.append(result["mask_us"])
+        counts.update(dict(enumerate(result["mask_counts"])))
         answers = result["results"] if result["compiled"] else [False] * len(case["tests"])
         before = len(wrong)
         for i, (test, accepted) in enumerate(zip(case["tests"], answers, strict=True)):
@@ -59,7 +70,7 @@ def judge(cases, results):
                 n[kind] += 1
                 wrong.append(f"{kind}: {case['id']}, test {i}: {json.dumps(test['data'])[:100]}")
         n["correct"] += len(wrong) == before
-    return n, wrong, refusals, compile_us, masks
+    return n, wrong, refusals, compile_us, masks, counts
 
 
 def main():
@@ -78,7 +89,7 @@ def main():
         r = subprocess.run([o.hobd, "constrain", "-m", o.model, "--cases", f.name], capture_output=True, text=True, check=True)
     if o.results:
         pathlib.Path(o.results).write_text(r.stdout)
-    n, wrong, refusals, compile_us, masks = judge(lines, [json.loads(line) for line in r.stdout.splitlines()])
+    n, wrong, refusals, compile_us, masks, counts = judge(lines, [json.loads(line) for line in r.stdout.splitlines()])
     print(f"schemas {n['schemas']}, compiled {n['compiled']} ({n['compiled'] / n['schemas']:.2%}), "
           f"all instances judged rightly {n['correct']} ({n['correct'] / n['schemas']:.2%})")
     print(f"instances {n['tests']}, judged rightly {n['right']}; of compiled schemas: invalid accepted {n['invalid accepted']} "
@@ -87,6 +98,7 @@ def main():
     for i, name in enumerate(("p50", "p99", "max")):
         v = [m[i] for m in masks]
         print(f"masks us: {name} of a schema: median {percentile(v, .5):.1f}, p99 {percentile(v, .99):.1f}, max {max(v):.1f}")
+    print("masks us, of all {}: p50 < {:.0f}, p99 < {:.0f}".format(sum(counts.values()), bound(counts, .5), bound(counts, .99)))
     for why, count in refusals.most_common(30):
         print(f"{count:5d} {why}")
     for line in wrong[:o.wrong]:

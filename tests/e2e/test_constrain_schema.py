@@ -54,6 +54,7 @@ def test_cases_give_a_line_each(tiny, tmp_path):
     a, b, c = (json.loads(line) for line in out.splitlines())
     assert code == 0 and not err
     assert (a["id"], a["compiled"], a["error"], a["results"]) == ("a", True, None, [True, False]) and len(a["mask_us"]) == 3
+    assert sum(a["mask_counts"]) > 0 and a["mask_counts"][-1] > 0 and 2 ** (len(a["mask_counts"]) / 2) > a["mask_us"][2]
     assert not b["compiled"] and "pattern cannot be enforced at #/pattern" in b["error"] and b["results"] == []
     assert c["results"] == [True]
     cases.write_text("{")

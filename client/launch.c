@@ -180,14 +180,10 @@ static int launch_model(const char *model, char **out)
     return r < 0 ? error_say(-ENOMEM, "no memory for a path") : 0;
 }
 
-static int launch_hobd(char **hobd)
+int launch_hobd(char **hobd)
 {
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    exe[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(exe, '/');
-    if (slash) *slash = 0;
-    return launch_find(slash ? exe : NULL, getenv("PATH"), hobd);
+    char dir[PATH_MAX];
+    return launch_find(paths_program_dir(dir) ? dir : NULL, getenv("PATH"), hobd);
 }
 
 int launch_tool(char **argv)

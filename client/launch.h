@@ -17,6 +17,9 @@ int launch_daemon(const char *model, const char *socket);
  * owns *out. 0; -ENOENT or -ENOMEM; sets the error message. */
 int launch_find(const char *exe_dir, const char *path, char **out);
 
+/* The same for this program and $PATH. */
+int launch_hobd(char **out);
+
 /* Replace this program by hobd with the arguments @argv; argv[0] is set. Returns only if that fails: -ENOENT: no hobd;
  * else -errno; sets the error message. */
 int launch_tool(char **argv);

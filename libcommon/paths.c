@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Maximum bytes of a model's name: with a dash, a hash, a directory and ".sock" the path must fit into a socket
  * address. */
@@ -238,6 +239,15 @@ int paths_socket(const char *model, bool system, char **out)
     int r = paths_model_name(model, &name);
     if (r == 0) r = paths_dir(PATHS_RUNTIME, system, &dir);
     return r < 0 ? r : format(out, "%s/%s.sock", dir, name);
+}
+
+bool paths_program_dir(char *out)
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+    return slash != NULL;
 }
 
 int paths_make(const char *dir)

@@ -33,5 +33,8 @@ int paths_model_file(const char *model, bool system, char **out);
 /* DIR/MODEL.sock of the user or the system. The caller handles HOB_SOCKET. */
 int paths_socket(const char *model, bool system, char **out);
 
+/* Write the directory of this program's file to @out [PATH_MAX]. False: it is unknown. */
+bool paths_program_dir(char *out);
+
 /* Like mkdir -p; new directories have mode 0700. */
 int paths_make(const char *dir);

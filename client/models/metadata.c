@@ -9,7 +9,6 @@
 #include "libcommon/units.h"
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -18,16 +17,6 @@
 #define METADATA_LINE_MAX (1u << 20) /* of the output for one file, which is a few strings */
 
 extern char **environ;
-
-static int metadata_hobd(char **out)
-{
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    exe[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(exe, '/');
-    if (slash) *slash = 0;
-    return launch_find(slash ? exe : NULL, getenv("PATH"), out);
-}
 
 /* Start hobd with the descriptor @out as standard output. */
 static int metadata_start(char **argv, int out, pid_t *pid)
@@ -140,7 +129,7 @@ int metadata_read(struct metadata *out, const char *const *files, size_t n)
     struct buf text = BUF_INIT;
     memset(out, 0, n * sizeof(*out));
     if (n == 0) return 0;
-    int r = metadata_hobd(&hobd);
+    int r = launch_hobd(&hobd);
     if (r == 0) r = metadata_run(&text, hobd, files, n);
     if (r == 0) r = metadata_parse(out, n, &text);
     buf_fini(&text);

@@ -3,6 +3,7 @@
 #include "daemon/media/media-wire.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/paths.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -26,11 +27,7 @@ struct media_helper {
 static int find(char **out)
 {
     char self[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(self, '/');
-    if (slash) *slash = 0;
-    const char *const dirs[] = {slash ? self : HOB_LIBEXEC, HOB_LIBEXEC};
+    const char *const dirs[] = {paths_program_dir(self) ? self : HOB_LIBEXEC, HOB_LIBEXEC};
     for (int i = 0; i < 2; i++) {
         if (asprintf(out, "%s/" PROGRAM, dirs[i]) < 0) return error_say(-ENOMEM, "no memory for a path");
         if (access(*out, X_OK) == 0) return 0;

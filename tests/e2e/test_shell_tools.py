@@ -293,7 +293,7 @@ def test_a_chat(desk):
     assert r.returncode == 2 and "needs a yes at a terminal" in r.err
     r = desk.hob("chat", "--tool", desk.say, "--yes", input=b"/schema {}\n")
     assert r.returncode == 2 and "the chat has tools" in r.err
-    assert "/think: must be" in desk.hob("chat", input=b"/think on\n").err
+    assert "/think: must be" in desk.hob("chat", input=b"/think loud\n").err
 
 
 def test_a_chat_on_a_terminal(desk):

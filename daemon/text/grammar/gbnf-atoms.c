@@ -61,6 +61,7 @@ static int character(struct gbnf *p, uint32_t *cp)
     case '"':
     case '[':
     case ']':
+    case '-':
         *cp = (uint8_t)p->s[p->at - 1];
         return 0;
     }

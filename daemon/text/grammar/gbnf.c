@@ -28,7 +28,7 @@ int gbnf_error(const struct gbnf *p, size_t at, const char *fmt, ...)
 
 static bool is_name(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
 /* The slot of the rule with this name; a free one: there is none. */

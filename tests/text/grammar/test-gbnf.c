@@ -46,6 +46,8 @@ static const struct {
     {"root ::= [a-c] [^a-c\\n] [-x] [x-]", "ad-x\nb.--\n!aa--\n!dd--"},
     {"root ::= [\\x41-\\x43\\u00e9\\U0001F600] [\\[\\]\\\\\\t\"]", "A]\n\xc3\xa9\\\n\xf0\x9f\x98\x80[\nB\"\nC\t\n!D]"},
     {"root ::= \"\\x41\\u00e9\\U0001F600\\\"\\\\[\\]\"", "A\xc3\xa9\xf0\x9f\x98\x80\"\\[]"},
+    {"root ::= [a\\-c] [+\\--0]", "-.\na+\nc0\n!b-\n!c1"},
+    {"root ::= rule_1 _ rule_1\nrule_1 ::= \"x\"\n_ ::= \"_\"", "x_x\n!xx\n!x_y"},
     {"root ::= \"x\" . \"x\"", "xyx\nx\xe2\x82\xacx\n!xx\n!x\xe2\x82x"},
     {"root ::= \"a\"? \"b\"* \"c\"+", "c\nac\nabbbcc\n!ab\n!aac"},
     {"root ::= \"ab\"{2} [c]{2,} (\"d\" | \"e\"){0,2} \"f\"{,}", "!"},

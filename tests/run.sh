@@ -9,6 +9,9 @@
 #   HOB_TEST_OPENAPI=FILE            OpenAI's OpenAPI document as JSON, for the answers of hob-http (default: openai-openapi.json in the data)
 #   HOB_TEST_CLIENTS=DIR             Python packages of HTTP clients (pip install --target DIR openai anthropic litellm langchain-openai llm
 #                                    schemathesis), unless Python finds them anyway
+#   HOB_GBNF_VALIDATOR=COMMAND       llama.cpp's test-gbnf-validator (package llama.cpp-tests), which must judge GBNF grammars as hobd does
+#   HOB_GBNF_EXAMPLES=DIR            llama.cpp's example grammars (grammars/ in its source)
+#   HOB_SCHEMA_SUITE=DIR             the tests of JSON-Schema-Test-Suite (default: those of the package json-schema-test-suite)
 #   HOB_TEST_DEB=DIR                 test the Debian packages in DIR too (packaging/build-deb.sh DIR), as root, with debootstrap and
 #                                    systemd-nspawn
 #   CI                               if set, a compiler warning is an error
@@ -49,6 +52,7 @@ werror=false
 [ -z "${HOB_TEST_DEB:-}" ] || { HOB_TEST_DEB=$(realpath "$HOB_TEST_DEB"); export HOB_TEST_DEB; }
 [ -z "${HOB_TEST_DATA:-}" ] || { HOB_TEST_DATA=$(realpath "$HOB_TEST_DATA"); export HOB_TEST_DATA; }
 [ -z "${HOB_TEST_OPENAPI:-}" ] || { HOB_TEST_OPENAPI=$(realpath "$HOB_TEST_OPENAPI"); export HOB_TEST_OPENAPI; }
+[ -z "${HOB_GBNF_EXAMPLES:-}" ] || { HOB_GBNF_EXAMPLES=$(realpath "$HOB_GBNF_EXAMPLES"); export HOB_GBNF_EXAMPLES; }
 [ -z "${HOB_TEST_CLIENTS:-}" ] || { HOB_TEST_CLIENTS=$(realpath "$HOB_TEST_CLIENTS"); export HOB_TEST_CLIENTS; }
 set -- "$build" "$@"
 reconfigure=

@@ -207,7 +207,7 @@ test_http() {
     case $said in *tiny-1.5*) ;; *) die "/v1/models has no tiny-1.5: $said" ;; esac
     same "$(pid_of hob-http)" "$before" "the process of hob-http"
     grep -q '^Seccomp:.*2' "/proc/$before/status" || die "hob-http runs without seccomp"
-    [ "$(stat -c %u "/proc/$before")" -ge 61184 ] || die "hob-http runs as the user $(stat -c %U "/proc/$before")"
+    same "$(stat -c %U "/proc/$before")" hob-http "the user of hob-http"
     grep -q "^Groups:.*\b$(getent group hob | cut -d: -f3)\b" "/proc/$before/status" || die "hob-http is not in the group hob"
 
     chat_of_root=${chat%\}}', "session": "of-root"}'

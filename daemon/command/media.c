@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* hobd media: decode images and sounds as requests do, and show what they are. */
 #include "daemon/command/command.h"
+#include "daemon/command/media-read.h"
 #include "daemon/command/media-save.h"
 #include "daemon/media/media-helper.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
-#include "libcommon/file.h"
 #include "libcommon/hex.h"
 #include "libcommon/plain.h"
 #include <getopt.h>
@@ -14,8 +14,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct options {
     bool json;
@@ -72,27 +70,6 @@ static int parse(struct options *o, int argc, char **argv)
     return r < 0 ? command_misused(argv, r) : 0;
 }
 
-static int read_file(const char *path, struct buf *in)
-{
-    _cleanup_(closep) int opened = strcmp(path, "-") == 0 ? -1 : file_open_once(path);
-    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : opened;
-    struct stat st;
-    if (fd < 0) return fd;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > (off_t)MEDIA_FILE_MAX)
-        return error_say(-EFBIG, "%s: over the limit of %u MiB", path, MEDIA_FILE_MAX >> 20);
-    for (;;) {
-        int r = buf_reserve(in, 1 << 20);
-        if (r < 0) return error_say(r, "%s: no memory", path);
-        ssize_t n = read(fd, in->data + in->len, 1 << 20);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return error_say(-errno, "%s: %s", path, strerror(errno));
-        if (n == 0) return 0;
-        in->len += (size_t)n;
-        if (in->len > MEDIA_FILE_MAX)
-            return error_say(-EFBIG, "%s: over the limit of %u MiB", path, MEDIA_FILE_MAX >> 20);
-    }
-}
-
 static int print_json(const char *file, const struct media *m, const char *digest, const char *error)
 {
     _cleanup_(json_decrefp) json_t *o = NULL;
@@ -134,7 +111,7 @@ static int show(const struct options *o, struct media_helper *h, const char *fil
 {
     _cleanup_(buf_fini) struct buf in = BUF_INIT;
     _cleanup_(media_fini) struct media m = {0};
-    int r = read_file(file, &in);
+    int r = media_read_file(file, &in);
     if (r < 0) return r;
     r = media_helper_decode(h, (const uint8_t *)in.data, in.len, &m);
     if (r < 0) return o->json ? r : error_in(r, "%s", file);

@@ -198,7 +198,7 @@ _hobd() {
     COMPREPLY=()
     _hob_words
     if ((${#words[@]} == 2)) && [[ $cur != -* ]]; then
-        _hob_offer serve bench perplexity verify tokenize constrain template parse inspect media simulate
+        _hob_offer serve bench perplexity verify tokenize constrain template parse inspect media encode simulate
         return
     fi
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
@@ -206,12 +206,13 @@ _hobd() {
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
 --batch-window --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
---block --step-ms --load --stretch --requests --plot"
+--block --step-ms --load --stretch --requests --plot --mmproj"
     case $option in
     -m | --model) _hob_models; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
     --packed-file | --confine | --numa) _hob_offer yes no; return ;;
     --policy) _hob_offer hob fcfs; return ;;
+    --mmproj) _hob_gguf; return ;;
     --socket | --prefixes | -f | --file | --grammar | --schema | --cases | --template | --plot) _hob_files; return ;;
     ?*) return ;;
     esac
@@ -234,6 +235,8 @@ _hobd() {
     inspect:*) _hob_gguf ;;
     media:-*) _hob_offer --json --output --help ;;
     media:*) _hob_files ;;
+    encode:-*) _hob_offer --mmproj --class-last --threads --json --output --help ;;
+    encode:*) _hob_files ;;
     simulate:-*)
         _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \
             --caches --json --plot --help

@@ -9,6 +9,7 @@ from conftest import TOP
 MAY = {
     "libcommon": set(), "client": {"libcommon"}, "client/http": {"libcommon", "client"}, "kernels": set(),
     "daemon/model": {"kernels", "libcommon"}, "daemon/session": {"libcommon", "daemon/model"}, "daemon/jobs": {"libcommon"},
+    "daemon/encoder": {"kernels", "libcommon", "daemon/model", "daemon/backend"},
     "daemon/media": {"libcommon"}, "daemon/media/decode": {"libcommon", "daemon/media"},
     "daemon/sched": {"libcommon"}, "daemon/backend": {"kernels", "libcommon", "daemon/model"},
     "daemon/reference": {"kernels", "libcommon", "daemon/model"},
@@ -29,7 +30,7 @@ MAY = {
     "daemon/simulate": {"libcommon", "daemon/cache", "daemon/sched"},
     "daemon/command": {"libcommon", "kernels", "daemon", "daemon/backend", "daemon/reference", "daemon/model", "daemon/text",
                        "daemon/output", "daemon/sample", "daemon/request", "daemon/engine", "daemon/simulate", "daemon/io",
-                       "daemon/media"},
+                       "daemon/media", "daemon/encoder"},
     "daemon": {"libcommon", "daemon/command", "daemon/engine"},
 }
 

@@ -46,7 +46,7 @@ def test_every_option_is_a_key():
     assert set(entries(section(page("hobd.conf.5"), "KEYS"), KEY)) == set(SERVE) - {"system"}
 
 
-@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "simulate"])
+@pytest.mark.parametrize("command", ["serve", "bench", "perplexity", "verify", "tokenize", "constrain", "template", "parse", "inspect", "media", "encode", "simulate"])
 def test_every_option_is_in_the_page(command):
     text = section(page("hobd.8"), command.upper()).replace(BOTH, BOTH.replace(", ", "\n"))
     said = entries(text, OPTION)

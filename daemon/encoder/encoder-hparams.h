@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The parameters of an image encoder, from the keys of its file. */
+#include "daemon/encoder/encoder-resize.h"
+#include "daemon/model/gguf.h"
+
+enum encoder_kind {
+    ENCODER_GEMMA3, /* average pooling, RMS norm, one product */
+    ENCODER_MLP,    /* LLaVA-1.5: two products with GELU between */
+};
+
+enum encoder_act { ENCODER_GELU, ENCODER_GELU_QUICK, ENCODER_SILU };
+
+struct encoder_hparams {
+    enum encoder_kind kind;
+    enum encoder_act act;    /* of the FFN */
+    uint32_t image, patch;   /* pixels of an edge */
+    uint32_t dim, ffn;       /* values of a row */
+    uint32_t heads, dim_out; /* dim_out: of an embedding */
+    uint32_t layers;         /* blocks in the file */
+    uint32_t blocks;         /* of these computed, the first ones */
+    uint32_t pool;           /* patches of a pooled square's edge; 1: not pooled */
+    float eps;
+    float mean[3], std[3];
+    /* Of the image's preprocessing. */
+    enum resize_filter filter;
+    uint8_t border[3];
+    bool class_last; /* of struct encoder_config */
+};
+
+/* Fill *out, all of it, its padding too, but for class_last. 0; -EINVAL and the error message: not an image encoder, or
+ * one that hob does not support, or a value that cannot be. */
+int encoder_hparams_read(struct encoder_hparams *out, const struct gguf *g);
+
+/* "gemma3". */
+const char *encoder_kind_name(enum encoder_kind kind);
+
+/* Patches of an edge; embeddings of an image. */
+static inline uint32_t encoder_side(const struct encoder_hparams *p)
+{
+    return p->image / p->patch;
+}
+
+static inline uint32_t encoder_items(const struct encoder_hparams *p)
+{
+    uint32_t side = encoder_side(p) / p->pool;
+    return side * side;
+}

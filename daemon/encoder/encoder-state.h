@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The inside of an encoder. */
+#include "daemon/encoder/encoder-weights.h"
+#include "daemon/encoder/encoder.h"
+
+struct encoder {
+    struct encoder_hparams p;
+    struct encoder_weights w;
+    const struct kernels *kern;
+    uint8_t identity[ENCODER_IDENTITY];
+};

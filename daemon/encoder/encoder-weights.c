@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/encoder/encoder-weights.h"
+#include "daemon/encoder/encoder-tensors.h"
+#include "libcommon/error.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The name of a tensor of a block. */
+struct name {
+    char s[48];
+};
+
+static struct name in_block(uint32_t i, const char *part)
+{
+    struct name n;
+    snprintf(n.s, sizeof(n.s), "v.blk.%u.%s", i, part);
+    return n;
+}
+
+/* Older files of LLaVA call the matrix that leads to the FFN's width ffn_down, and the other one ffn_up. */
+static bool swapped(const struct tensor_reader *r, uint32_t i, const struct encoder_hparams *p)
+{
+    char full[64];
+    snprintf(full, sizeof(full), "%s.weight", in_block(i, "ffn_down").s);
+    const struct gguf_tensor *t = gguf_find_tensor(r->g, full);
+    return t && p->dim != p->ffn && t->dims[0] == p->dim;
+}
+
+static void read_block(struct tensor_reader *r, struct encoder_block *b, uint32_t i, const struct encoder_hparams *p)
+{
+    bool swap = swapped(r, i, p);
+    tensor_read_norm(r, &b->ln1, in_block(i, "ln1").s, p->dim, true);
+    tensor_read_norm(r, &b->ln2, in_block(i, "ln2").s, p->dim, true);
+    tensor_read_matrix(r, &b->q, in_block(i, "attn_q").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->k, in_block(i, "attn_k").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->v, in_block(i, "attn_v").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->out, in_block(i, "attn_out").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->up, in_block(i, swap ? "ffn_down" : "ffn_up").s, p->ffn, p->dim);
+    tensor_read_matrix(r, &b->down, in_block(i, swap ? "ffn_up" : "ffn_down").s, p->dim, p->ffn);
+}
+
+static void read_projector(struct tensor_reader *r, struct encoder_weights *w, struct encoder_hparams *p)
+{
+    if (p->kind == ENCODER_GEMMA3) {
+        w->pooled_norm = tensor_read_vector(r, "mm.soft_emb_norm", "weight", p->dim, true);
+        tensor_read_transposed(r, &w->project, "mm.input_projection", p->dim_out, p->dim);
+    } else {
+        tensor_read_matrix(r, &w->project, "mm.0", 0, p->dim);
+        if (!r->error && tensor_exists(r, "mm.2", "weight"))
+            tensor_read_matrix(r, &w->then, "mm.2", 0, w->project.rows);
+    }
+    p->dim_out = w->then.panels ? w->then.rows : w->project.rows;
+}
+
+static void read_all(struct tensor_reader *r, struct encoder_weights *w, struct encoder_hparams *p)
+{
+    tensor_read_patches(r, &w->patch, "v.patch_embd", p->dim, p->patch);
+    if (p->kind == ENCODER_MLP) w->class = tensor_read_vector(r, "v.class_embd", "", p->dim, false);
+    w->positions = tensor_read_floats(r, "v.position_embd", encoder_rows(p, w), p->dim);
+    tensor_read_norm(r, &w->pre, "v.pre_ln", p->dim, false);
+    tensor_read_norm(r, &w->post, "v.post_ln", p->dim, false);
+    for (uint32_t i = 0; i < p->layers; i++) {
+        if (i < p->blocks)
+            read_block(r, &w->blocks[i], i, p);
+        else
+            tensor_skip(r, in_block(i, "").s);
+    }
+    read_projector(r, w, p);
+    tensor_reader_end(r);
+}
+
+int encoder_weights_read(struct encoder_weights *w, struct encoder_hparams *p, const struct gguf *g)
+{
+    struct tensor_reader reader;
+    *w = (struct encoder_weights){0};
+    w->blocks = calloc(p->blocks ? p->blocks : 1, sizeof(*w->blocks));
+    if (!w->blocks) return error_say(-ENOMEM, "%s: out of memory", gguf_path(g));
+    w->n_blocks = p->blocks;
+    int r = tensor_reader_init(&reader, g);
+    if (r < 0) return r;
+    read_all(&reader, w, p);
+    tensor_reader_fini(&reader);
+    return reader.error;
+}
+
+static void norm_fini(struct encoder_norm *n)
+{
+    free(n->w);
+    free(n->b);
+}
+
+void encoder_weights_fini(struct encoder_weights *w)
+{
+    for (uint32_t i = 0; w->blocks && i < w->n_blocks; i++) {
+        struct encoder_block *b = &w->blocks[i];
+        struct encoder_matrix *const all[] = {&b->q, &b->k, &b->v, &b->out, &b->up, &b->down};
+        for (size_t j = 0; j < sizeof(all) / sizeof(*all); j++) encoder_matrix_fini(all[j]);
+        norm_fini(&b->ln1);
+        norm_fini(&b->ln2);
+    }
+    free(w->blocks);
+    free(w->class);
+    free(w->positions);
+    free(w->pooled_norm);
+    norm_fini(&w->pre);
+    norm_fini(&w->post);
+    encoder_matrix_fini(&w->patch);
+    encoder_matrix_fini(&w->project);
+    encoder_matrix_fini(&w->then);
+    *w = (struct encoder_weights){0};
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/encoder/encoder.h"
+#include "daemon/encoder/encoder-state.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/error.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+DEFINE_CLEANUP(struct gguf *, gguf_close)
+
+/* The name, shape, type and bytes of a tensor. */
+static void add_tensor(XXH3_state_t *state, const struct gguf_tensor *t)
+{
+    uint64_t head[6] = {t->name.len, t->type, t->dims[0], t->dims[1], t->dims[2], t->dims[3]};
+    XXH3_128bits_update(state, head, sizeof(head));
+    XXH3_128bits_update(state, t->name.data, t->name.len);
+    if (t->data) XXH3_128bits_update(state, t->data, t->size);
+}
+
+static int identify(struct encoder *e, const struct gguf *g)
+{
+    const uint32_t version = ENCODER_VERSION;
+    XXH128_canonical_t digest;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) return error_say(-ENOMEM, "%s: out of memory", gguf_path(g));
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, &version, sizeof(version));
+    XXH3_128bits_update(state, &e->p, sizeof(e->p));
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) add_tensor(state, gguf_tensor_at(g, i));
+    XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(state));
+    XXH3_freeState(state);
+    _Static_assert(sizeof(digest) == ENCODER_IDENTITY, "XXH3-128");
+    memcpy(e->identity, &digest, sizeof(digest));
+    return 0;
+}
+
+static int open_file(struct encoder *e, const char *path, bool class_last)
+{
+    _cleanup_(gguf_closep) struct gguf *g = NULL;
+    int r = gguf_open(&g, path);
+    if (!r) r = encoder_hparams_read(&e->p, g);
+    e->p.class_last = class_last;
+    if (!r) r = encoder_weights_read(&e->w, &e->p, g);
+    return r ? r : identify(e, g);
+}
+
+int encoder_open(struct encoder **out, const char *path, const struct encoder_config *config)
+{
+    static const struct encoder_config none = {0};
+    struct encoder *e = calloc(1, sizeof(*e));
+    if (!e) return error_say(-ENOMEM, "%s: out of memory", path);
+    if (!config) config = &none;
+    e->kern = kernels_get(config->cpu);
+    int r = e->kern ? open_file(e, path, config->class_last)
+                    : error_say(-EINVAL, "HOB_CPU=%s: not one of scalar, avx2, avx512, amx", config->cpu);
+    if (r < 0) {
+        encoder_close(e);
+        return r;
+    }
+    *out = e;
+    return 0;
+}
+
+struct encoder *encoder_close(struct encoder *e)
+{
+    if (!e) return NULL;
+    encoder_weights_fini(&e->w);
+    free(e);
+    return NULL;
+}
+
+uint32_t encoder_dim(const struct encoder *e)
+{
+    return e->p.dim_out;
+}
+
+int encoder_fits(const struct encoder *e, uint32_t dim)
+{
+    if (e->p.dim_out == dim) return 0;
+    return error_say(-EINVAL,
+                     "the image encoder makes embeddings of %u values, the model takes %u: it is for another "
+                     "model",
+                     e->p.dim_out, dim);
+}
+
+void encoder_identity(const struct encoder *e, uint8_t out[ENCODER_IDENTITY])
+{
+    memcpy(out, e->identity, ENCODER_IDENTITY);
+}
+
+const char *encoder_projector(const struct encoder *e)
+{
+    return encoder_kind_name(e->p.kind);
+}
+
+/* An edge of @pixels, scaled and rounded up; at most @most. */
+static uint32_t scaled(uint32_t pixels, float scale, uint32_t most)
+{
+    float edge = ceilf((float)pixels * scale);
+    return edge < 1 ? 1 : edge < (float)most ? (uint32_t)edge : most;
+}
+
+int encoder_plan(const struct encoder *e, uint32_t width, uint32_t height, struct encoder_plan *out)
+{
+    if (!width || !height) return error_say(-EINVAL, "an image of %ux%u has no pixels", width, height);
+    if (width > ENCODER_EDGE_MAX || height > ENCODER_EDGE_MAX)
+        return error_say(-EINVAL, "an image of %ux%u has an edge over %d pixels", width, height, ENCODER_EDGE_MAX);
+    const uint32_t edge = e->p.image;
+    const float x = (float)edge / (float)width, y = (float)edge / (float)height, scale = x < y ? x : y;
+    *out = (struct encoder_plan){
+        .items = encoder_items(&e->p), .width = scaled(width, scale, edge), .height = scaled(height, scale, edge)};
+    return 0;
+}

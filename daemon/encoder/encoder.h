@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Image encoders: from the pixels of an image to the embeddings that a language model reads in place of tokens'
+ * embeddings. An encoder is a GGUF file of llama.cpp ("mmproj"), a vision transformer with a projector: Gemma 3
+ * (SigLIP, average pooling) or LLaVA-1.5 (CLIP, two linear layers).
+ *
+ * The arithmetic is that of kernels/ARITHMETIC.md, with these operations besides (each + - * / and sqrt rounds once):
+ *
+ *   resize      Pillow's, in integers: weights of 22 fractional bits, first columns, then rows (encoder-resize.h)
+ *   pixel       (v / 255 - mean) / std
+ *   patch       a product of [3][patch][patch] pixel values with v.patch_embd, k ascending; + bias; + position
+ *   layernorm   16 lanes; lane j: acc = acc + x over i = j mod 16, ascending; mean = fold16 / k
+ *               lane j: acc = acc + d * d, d = x - mean; r = 1 / sqrt(fold16 / k + eps); (d * r) * w + b
+ *   attention   as in ARITHMETIC.md with K and V in f32, all positions visible to all, segments of 512;
+ *               scale = 1 / sqrt(head_dim)
+ *   gelu        gelu_mul, silu: silu_mul, with up = 1; quick gelu: silu of 1.702 * x, then * f32(1 / 1.702)
+ *   residual    x + (product + bias)
+ *   pool        acc = acc + x over the rows of the window, then its columns, ascending; acc / (size * size)
+ *
+ * Each row of a product, each query and each pooled item has its own sums, so that the number of threads, the CPU
+ * variant and the size of a slice change no bit of a result.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ENCODER_VERSION  1     /* of the operations above and of the preprocessing; part of the identity */
+#define ENCODER_EDGE_MAX 65536 /* pixels of an image's longer edge */
+
+enum { ENCODER_IDENTITY = 16 /* bytes */ };
+
+struct compute_pool;
+
+struct encoder_config {
+    const char *cpu; /* limits the instruction set, as in kernels_get */
+    bool class_last; /* CLIP's class row is the last one, not the first, and the projector takes the rows from the
+                      * second on. llama.cpp computes LLaVA so (0.7.0), although the positions of the model are for the
+                      * class first */
+};
+
+struct encoder;
+struct encoding;
+
+/* Read the file and pack its weights. @config NULL: all its members are zero. On 0 *out is owned by the
+ * caller, and the file is no longer needed. -EINVAL: not an image encoder, or one that hob does not support, or
+ * damaged; else -errno. Sets the error message, which begins with the path. */
+int encoder_open(struct encoder **out, const char *path, const struct encoder_config *config);
+struct encoder *encoder_close(struct encoder *e); /* NULL ok, returns NULL */
+
+/* Values of an embedding. */
+uint32_t encoder_dim(const struct encoder *e);
+
+/* 0 if the embeddings fit a model of @dim; else -EINVAL and the error message. */
+int encoder_fits(const struct encoder *e, uint32_t dim);
+
+/* XXH3-128 over ENCODER_VERSION, the parameters and all tensors of the file. Encoders of one identity give one result
+ * for one image. */
+void encoder_identity(const struct encoder *e, uint8_t out[ENCODER_IDENTITY]);
+
+/* "gemma3". */
+const char *encoder_projector(const struct encoder *e);
+
+struct encoder_plan {
+    uint32_t items;         /* embeddings, the positions of the image in a prompt */
+    uint32_t width, height; /* to which the image is resized, without the border that makes it a square */
+};
+
+/* What an image of this size becomes. 0; -EINVAL: no pixels, or an edge over ENCODER_EDGE_MAX; sets the error message.
+ */
+int encoder_plan(const struct encoder *e, uint32_t width, uint32_t height, struct encoder_plan *out);
+
+/* Begin to encode @rgb [height][width][3], which must stay valid, as @e, until encoding_free. On 0 *out is owned by the
+ * caller; -EINVAL as encoder_plan; -ENOMEM. Sets the error message. */
+int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *rgb, uint32_t width, uint32_t height);
+struct encoding *encoding_free(struct encoding *x); /* NULL ok, returns NULL */
+
+/* Compute one slice of bounded size: some rows of one block, about 2^28 multiplications. @pool NULL: in this thread
+ * alone. Each step may be in another thread, and with another pool. Returns 1: there is more to do; 0: done. */
+int encoding_step(struct encoding *x, struct compute_pool *pool);
+
+/* The embeddings [items][dim], valid until encoding_free; NULL before the last step. */
+const float *encoding_result(const struct encoding *x);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* An image on its way through an encoder, and what its stages share. A slice is up to x->slice rows. */
+#include "daemon/backend/cpu/compute-pool.h"
+#include "daemon/encoder/encoder-state.h"
+
+enum stage {
+    STAGE_COLUMNS, /* resize */
+    STAGE_ROWS,
+    STAGE_PATCHES, /* the rows that enter the first block */
+    STAGE_KV,      /* of a block: Q, K and V */
+    STAGE_BLOCK,   /* of a block: attention, FFN */
+    STAGE_PROJECT,
+    STAGE_DONE
+};
+
+/* Memory of a slice. */
+struct encoding_scratch {
+    float *in, *mid, *out; /* [slice][dim], [slice][widest], [slice][3][dim] */
+    float *ones;           /* [widest] of 1.0 */
+    int8_t *q;             /* quantized activations, as in kern_acts */
+    float *d;
+    int16_t *s;
+    float *m, *l, *o; /* of attention: [heads][segments][slice], o: [..][head dim] */
+};
+
+struct encoding {
+    const struct encoder *e;
+    const uint8_t *rgb; /* the caller's, [height][width][3] */
+    uint32_t width, height;
+    struct encoder_plan plan;
+
+    enum stage stage;
+    uint32_t block, at;   /* at: rows done in this stage */
+    uint32_t rows, slice; /* rows: of the transformer */
+    uint32_t segments;    /* of attention */
+
+    struct resize_weights across, down;
+    uint8_t *narrow; /* [height][plan.width][3] */
+    uint8_t *image;  /* [p.image][p.image][3] with its border */
+
+    float *hidden; /* [rows][dim] */
+    float *query;  /* [rows][dim] */
+    uint8_t *kv;   /* [blocks of 32 rows][heads] of K, then V */
+    size_t kv_half;
+    float *result; /* [items][dim_out] */
+
+    struct encoding_scratch scratch;
+};
+
+/* Run @fn over [0, n). */
+void encoding_run(struct compute_pool *pool, compute_fn fn, void *ctx, uint32_t n, uint32_t least);
+
+/* out [n][ld] = m * in [n][m->k] + bias; n <= x->slice. */
+void encoding_multiply(struct encoding *x, struct compute_pool *pool, const struct encoder_matrix *m, const float *in,
+                       uint32_t n, float *out, size_t ld);
+
+/* out = norm(in), rows of @k values; out may be in. */
+void encoding_layer_norm(float *out, const float *in, const struct encoder_norm *norm, uint32_t k, float eps);
+
+/* values[n] = act(values), @ones [n] of 1.0. */
+void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *ones, uint32_t n);
+
+/* The slices: rows [at, at + n) of their stage. */
+void encoding_patches(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
+void encoding_kv(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
+void encoding_block(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
+void encoding_project(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
+
+/* K of one head in block @i of 32 rows; V follows after x->kv_half. */
+static inline uint8_t *encoding_k(const struct encoding *x, uint32_t i, uint32_t head)
+{
+    return x->kv + ((size_t)i * x->e->p.heads + head) * 2 * x->kv_half;
+}

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""Small image encoders (mmproj files) with random weights, and an independent computation of their embeddings in double precision."""
+import math
+import random
+import struct
+
+STRING, ARRAY, U32, I32, F32, BOOL = 8, 9, 4, 5, 6, 7
+TENSOR_F32, TENSOR_F16, TENSOR_Q8_0 = 0, 1, 8
+FORMATS = {U32: "<I", I32: "<i", F32: "<f", BOOL: "<?"}
+
+
+def _string(s):
+    return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
+def _value(kind, v):
+    if kind == STRING:
+        return _string(v)
+    if isinstance(kind, tuple):
+        return struct.pack("<IQ", kind[1], len(v)) + b"".join(_value(kind[1], x) for x in v)
+    return struct.pack(FORMATS[kind], v)
+
+
+def _q8(values):
+    out = b""
+    for i in range(0, len(values), 32):
+        block = values[i:i + 32]
+        d = max(abs(v) for v in block) / 127
+        d = struct.unpack("<e", struct.pack("<e", d))[0]
+        out += struct.pack("<e32b", d, *(max(-127, min(127, round(v / d))) if d else 0 for v in block))
+    return out
+
+
+def pack(kind, values):
+    return _q8(values) if kind == TENSOR_Q8_0 else struct.pack(f"<{len(values)}{'f' if kind == TENSOR_F32 else 'e'}", *values)
+
+
+def unpack(kind, data):
+    """The values that @data stands for."""
+    if kind != TENSOR_Q8_0:
+        return list(struct.unpack(f"<{len(data) // (4 if kind == TENSOR_F32 else 2)}{'f' if kind == TENSOR_F32 else 'e'}", data))
+    out = []
+    for i in range(0, len(data), 34):
+        d, *q = struct.unpack("<e32b", data[i:i + 34])
+        out += [d * v for v in q]
+    return out
+
+
+class Encoder:
+    """Keys (name -> (type, value)) and tensors (name -> [dims, type, values]) of a file, to be changed and written."""
+
+    def __init__(self, projector, seed=1, image=12, patch=4, dim=24, ffn=40, heads=2, blocks=2, out=20, pool=1, kind=TENSOR_F32,
+                 gelu=True, hidden=28):
+        self.random = random.Random(seed)
+        self.projector, self.image, self.patch, self.dim, self.ffn, self.heads = projector, image, patch, dim, ffn, heads
+        self.out, self.pool, self.kind, self.gelu, self.hidden = out, pool, kind, gelu, hidden
+        self.blocks = blocks if projector == "gemma3" else blocks - 1
+        self.side = image // patch
+        self.mean, self.std = [0.5, 0.25, 0.375], [0.5, 0.75, 0.625]
+        self.keys = {
+            "general.architecture": (STRING, "clip"), "clip.has_vision_encoder": (BOOL, True), "clip.projector_type": (STRING, projector),
+            "clip.vision.image_size": (U32, image), "clip.vision.patch_size": (U32, patch), "clip.vision.embedding_length": (U32, dim),
+            "clip.vision.feed_forward_length": (U32, ffn), "clip.vision.block_count": (U32, blocks),
+            "clip.vision.projection_dim": (U32, out), "clip.vision.attention.head_count": (U32, heads),
+            "clip.vision.attention.layer_norm_epsilon": (F32, 1e-5), "clip.use_gelu": (BOOL, gelu),
+            "clip.vision.image_mean": ((ARRAY, F32), self.mean), "clip.vision.image_std": ((ARRAY, F32), self.std),
+        }
+        self.tensors = {}
+        self._common(blocks)
+        if projector == "gemma3":
+            self.keys["clip.vision.projector.scale_factor"] = (U32, pool)
+            self._norm("v.post_ln", dim)
+            self._add("mm.soft_emb_norm.weight", [dim], 1, 0.2)
+            self._add("mm.input_projection.weight", [out, dim], 0, dim ** -0.5, TENSOR_F16 if kind == TENSOR_Q8_0 else kind)
+        else:
+            self._add("v.class_embd", [dim], 0, 1)
+            self._norm("v.pre_ln", dim)
+            self._matrix("mm.0", hidden, dim)
+            self._matrix("mm.2", out, hidden)
+
+    def _common(self, blocks):
+        dim, ffn = self.dim, self.ffn
+        self._add("v.patch_embd.weight", [self.patch, self.patch, 3, dim], 0, (3 * self.patch ** 2) ** -0.5,
+                  TENSOR_F16 if self.kind == TENSOR_Q8_0 else self.kind)
+        if self.projector == "gemma3":
+            self._add("v.patch_embd.bias", [dim], 0, 0.3)
+        self._add("v.position_embd.weight", [dim, self.side ** 2 + (self.projector != "gemma3")], 0, 0.5)
+        for i in range(blocks):
+            for name in ("ln1", "ln2"):
+                self._norm(f"v.blk.{i}.{name}", dim)
+            for name in ("attn_q", "attn_k", "attn_v", "attn_out"):
+                self._matrix(f"v.blk.{i}.{name}", dim, dim)
+            self._matrix(f"v.blk.{i}.ffn_up", ffn, dim)
+            self._matrix(f"v.blk.{i}.ffn_down", dim, ffn)
+
+    def _add(self, name, dims, mean, deviation, kind=TENSOR_F32):
+        values = [self.random.gauss(mean, deviation) for _ in range(math.prod(dims))]
+        self.tensors[name] = [dims, kind, unpack(kind, pack(kind, values))]
+
+    def _norm(self, name, n):
+        self._add(name + ".weight", [n], 1, 0.2)
+        self._add(name + ".bias", [n], 0, 0.2)
+
+    def _matrix(self, name, rows, k):
+        self._add(name + ".weight", [k, rows], 0, 1.5 * k ** -0.5, self.kind)
+        self._add(name + ".bias", [rows], 0, 0.2)
+
+    def write(self, path):
+        head = struct.pack("<4sIQQ", b"GGUF", 3, len(self.tensors), len(self.keys))
+        for name, (kind, value) in self.keys.items():
+            head += _string(name) + struct.pack("<I", ARRAY if isinstance(kind, tuple) else kind) + _value(kind, value)
+        data = b""
+        for name, (dims, kind, values) in self.tensors.items():
+            head += _string(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, len(data))
+            data += pack(kind, values)
+            data += bytes(-len(data) % 32)
+        path.write_bytes(head + bytes(-len(head) % 32) + data)
+        return path
+
+    # --- the reference ---
+
+    def v(self, name):
+        return self.tensors[name][2]
+
+    def multiply(self, name, rows, transposed=False):
+        dims, _, w = self.tensors[name + ".weight"]
+        k, n = (dims[1], dims[0]) if transposed else dims
+        bias = self.v(name + ".bias") if name + ".bias" in self.tensors else [0] * n
+        turned = [w[j::n] if transposed else w[j * k:(j + 1) * k] for j in range(n)]
+        return [[math.fsum(a * b for a, b in zip(row, turned[j])) + bias[j] for j in range(n)] for row in rows]
+
+    def norm(self, name, row):
+        mean = math.fsum(row) / len(row)
+        r = 1 / math.sqrt(math.fsum((x - mean) ** 2 for x in row) / len(row) + self.keys["clip.vision.attention.layer_norm_epsilon"][1])
+        return [(x - mean) * r * w + b for x, w, b in zip(row, self.v(name + ".weight"), self.v(name + ".bias"))]
+
+    def act(self, x, gelu):
+        if gelu:
+            return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+        return x / (1 + math.exp(-1.702 * x))
+
+    def patches(self, rgb):
+        """@rgb: bytes of image x image pixels. The rows of the patches: [3][patch][patch]."""
+        p, size = self.patch, self.image
+        return [[(rgb[((y * p + i) * size + x * p + j) * 3 + c] / 255 - self.mean[c]) / self.std[c]
+                 for c in range(3) for i in range(p) for j in range(p)] for y in range(self.side) for x in range(self.side)]
+
+    def attention(self, q, k, v):
+        n = self.dim // self.heads
+        out = [[] for _ in q]
+        for h in range(0, self.dim, n):
+            for i, a in enumerate(q):
+                scores = [math.fsum(x * y for x, y in zip(a[h:h + n], b[h:h + n])) / math.sqrt(n) for b in k]
+                top = max(scores)
+                e = [math.exp(s - top) for s in scores]
+                total = math.fsum(e)
+                out[i] += [math.fsum(w * b[h + d] for w, b in zip(e, v)) / total for d in range(n)]
+        return out
+
+    def hidden_rows(self, rgb):
+        rows = self.patches(rgb)
+        w = self.tensors["v.patch_embd.weight"][2]
+        k = 3 * self.patch ** 2
+        bias = self.v("v.patch_embd.bias") if "v.patch_embd.bias" in self.tensors else [0] * self.dim
+        rows = [[math.fsum(a * b for a, b in zip(row, w[j * k:(j + 1) * k])) + bias[j] for j in range(self.dim)] for row in rows]
+        if "v.class_embd" in self.tensors:
+            rows.insert(0, self.v("v.class_embd"))
+        at = self.v("v.position_embd.weight")
+        rows = [[a + b for a, b in zip(row, at[i * self.dim:])] for i, row in enumerate(rows)]
+        if "v.pre_ln.weight" in self.tensors:
+            rows = [self.norm("v.pre_ln", row) for row in rows]
+        for i in range(self.blocks):
+            b = f"v.blk.{i}."
+            x = [self.norm(b + "ln1", row) for row in rows]
+            x = self.attention(*(self.multiply(b + n, x) for n in ("attn_q", "attn_k", "attn_v")))
+            rows = [[s + t for s, t in zip(r, y)] for r, y in zip(rows, self.multiply(b + "attn_out", x))]
+            x = self.multiply(b + "ffn_up", [self.norm(b + "ln2", row) for row in rows])
+            x = self.multiply(b + "ffn_down", [[self.act(y, self.gelu) for y in row] for row in x])
+            rows = [[s + t for s, t in zip(r, y)] for r, y in zip(rows, x)]
+        return rows
+
+    def embeddings(self, rgb):
+        """The embeddings of image x image pixels: a list of rows."""
+        rows = self.hidden_rows(rgb)
+        if self.projector != "gemma3":
+            x = self.multiply("mm.0", rows[1:])
+            return self.multiply("mm.2", [[self.act(y, True) for y in row] for row in x])
+        rows = [self.norm("v.post_ln", row) for row in rows]
+        n, pool, out = self.side // self.pool, self.pool, []
+        for i in range(n * n):
+            square = [rows[(i // n * pool + y) * self.side + i % n * pool + x] for y in range(pool) for x in range(pool)]
+            mean = [math.fsum(c) / pool ** 2 for c in zip(*square)]
+            r = 1 / math.sqrt(math.fsum(x * x for x in mean) / self.dim + self.keys["clip.vision.attention.layer_norm_epsilon"][1])
+            out.append([x * r * w for x, w in zip(mean, self.v("mm.soft_emb_norm.weight"))])
+        return self.multiply("mm.input_projection", out, transposed=True)

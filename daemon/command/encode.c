@@ -11,7 +11,6 @@
 #include "libcommon/hex.h"
 #include <getopt.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -139,9 +138,7 @@ static int print_json(const struct encoder *e, const struct result *y, const cha
         (int)y->plan.items, "dim", (int)encoder_dim(e), "resized", (int)y->plan.width, (int)y->plan.height, "digest",
         digest, "seconds", y->seconds, "slices", (int)y->slices, "longest_slice", y->longest, "first");
     json_t *first = json_object_get(o, "first");
-    /* A damaged file may give values that JSON does not have. */
-    for (size_t i = 0; i < SHOWN && i < y->n; i++)
-        json_array_append_new(first, isfinite(y->values[i]) ? json_real((double)y->values[i]) : json_null());
+    for (size_t i = 0; i < SHOWN && i < y->n; i++) json_array_append_new(first, json_real((double)y->values[i]));
     _cleanup_(freep) char *line = o ? json_dumps(o, JSON_COMPACT) : NULL;
     if (!line) return error_say(-ENOMEM, "no memory for a line");
     return puts(line) < 0 ? error_origin(-EIO) : 0;

@@ -2,6 +2,7 @@
 /* The stages of an encoding and the size of their slices. */
 #include "daemon/encoder/encoding-state.h"
 #include "libcommon/error.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,18 +180,28 @@ static void advance(struct encoding *x)
     if (x->stage == STAGE_KV && x->block == x->e->w.n_blocks) x->stage = STAGE_PROJECT;
 }
 
+/* Weights that are infinite or NaN, or very large ones, give such results. */
+static int check_result(const struct encoding *x)
+{
+    const size_t n = (size_t)x->plan.items * x->e->p.dim_out;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x->result[i]))
+            return error_say(-EINVAL, "the image encoder computes values that are no numbers: its weights are damaged");
+    return 0;
+}
+
 int encoding_step(struct encoding *x, struct compute_pool *pool)
 {
     static void (*const stages[])(struct encoding *, struct compute_pool *, uint32_t, uint32_t) = {
         [STAGE_COLUMNS] = resize, [STAGE_ROWS] = resize,          [STAGE_PATCHES] = encoding_patches,
         [STAGE_KV] = encoding_kv, [STAGE_BLOCK] = encoding_block, [STAGE_PROJECT] = encoding_project,
     };
-    if (x->stage == STAGE_DONE) return 0;
+    if (x->stage == STAGE_DONE) return check_result(x);
     uint32_t slice, rows = stage_rows(x, &slice), left = rows - x->at, n = left < slice ? left : slice;
     stages[x->stage](x, pool, x->at, n);
     x->at += n;
     if (x->at == rows) advance(x);
-    return x->stage != STAGE_DONE;
+    return x->stage != STAGE_DONE ? 1 : check_result(x);
 }
 
 const float *encoding_result(const struct encoding *x)

@@ -274,6 +274,15 @@ def test_a_type_without_kernels(tmp_path):
     assert "tensor 'v.blk.0.attn_q.weight' is of type number 99, which is not supported" in encode(path, noise(12, 12), check=1)
 
 
+def test_weights_that_are_no_numbers(tmp_path):
+    for value in (float("inf"), float("nan"), 3e38):
+        e = Encoder("gemma3")
+        e.tensors["v.blk.0.ffn_down.weight"][2][5] = value
+        e.tensors["v.blk.0.ffn_up.bias"][2] = [1e30] * e.ffn
+        error = encode(e.write(tmp_path / "a.gguf"), noise(12, 12), check=1)
+        assert error == "hobd encode: the image encoder computes values that are no numbers: its weights are damaged\n"
+
+
 # --- the command ---
 
 def run(*args, input=b""):

@@ -75,8 +75,8 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
 struct encoding *encoding_free(struct encoding *x); /* NULL ok, returns NULL */
 
 /* Compute one slice of bounded size: some rows of one block, about 2^28 multiplications. @pool NULL: in this thread
- * alone. Each step may be in another thread, and with another pool. Returns 1: there is more to do; 0: done; -EINVAL: the
- * embeddings are no numbers, because the weights are damaged; sets the error message. */
+ * alone. Each step may be in another thread, and with another pool. Returns 1: there is more to do; 0: done; -EINVAL:
+ * the embeddings are no numbers, because the weights are damaged; sets the error message. */
 int encoding_step(struct encoding *x, struct compute_pool *pool);
 
 /* The embeddings [items][dim], valid until encoding_free; NULL before the last step. */

@@ -133,10 +133,11 @@ static void digest_of(const struct result *y, char out[2 * sizeof(XXH128_canonic
 
 static int print_json(const struct encoder *e, const struct result *y, const char *identity, const char *digest)
 {
-    _cleanup_(json_decrefp) json_t *o = json_pack(
-        "{ss ss si si s[ii] ss sf si sf s[]}", "projector", encoder_projector(e), "identity", identity, "items",
-        (int)y->plan.items, "dim", (int)encoder_dim(e), "resized", (int)y->plan.width, (int)y->plan.height, "digest",
-        digest, "seconds", y->seconds, "slices", (int)y->slices, "longest_slice", y->longest, "first");
+    _cleanup_(json_decrefp) json_t *o =
+        json_pack("{ss ss si si s[ii] s[ii] ss sf si sf s[]}", "projector", encoder_projector(e), "identity", identity,
+                  "items", (int)y->plan.items, "dim", (int)encoder_dim(e), "resized", (int)y->plan.width,
+                  (int)y->plan.height, "tiles", (int)y->plan.columns, (int)y->plan.rows, "digest", digest, "seconds",
+                  y->seconds, "slices", (int)y->slices, "longest_slice", y->longest, "first");
     json_t *first = json_object_get(o, "first");
     for (size_t i = 0; i < SHOWN && i < y->n; i++) json_array_append_new(first, json_real((double)y->values[i]));
     _cleanup_(freep) char *line = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -152,8 +153,10 @@ static int print(const struct options *o, const struct encoder *e, const struct 
     hex_write(identity, id, sizeof(id));
     digest_of(y, digest);
     if (o->json) return print_json(e, y, identity, digest);
-    printf("%s, identity %s\n%u items of %u values, image resized to %ux%u, digest %s\n", encoder_projector(e),
-           identity, y->plan.items, encoder_dim(e), y->plan.width, y->plan.height, digest);
+    printf("%s, identity %s\n%u items of %u values, image resized to %ux%u", encoder_projector(e), identity,
+           y->plan.items, encoder_dim(e), y->plan.width, y->plan.height);
+    if (y->plan.columns) printf(" in %ux%u tiles", y->plan.columns, y->plan.rows);
+    printf(", digest %s\n", digest);
     printf("encoded in %.3f s, %u slices, the longest %.1f ms\nfirst values:", y->seconds, y->slices, 1e3 * y->longest);
     for (size_t i = 0; i < SHOWN && i < y->n; i++) printf(" %.9g", (double)y->values[i]);
     puts(" …");

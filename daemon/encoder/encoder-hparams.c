@@ -5,9 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#define EDGE_MAX  4096 /* of the square that is encoded */
-#define ITEMS_MAX 16384
-#define HEAD_MAX  256 /* values of a head */
+#define EDGE_MAX    4096 /* of the square that is encoded */
+#define ITEMS_MAX   16384
+#define TILES_MAX   8 /* of an edge */
+#define LONGEST_MAX 8192
+#define HEAD_MAX    256 /* values of a head */
 
 static const struct {
     const char *name;
@@ -16,6 +18,7 @@ static const struct {
 } kinds[] = {
     [ENCODER_GEMMA3] = {"gemma3", RESIZE_BILINEAR, {0, 0, 0}},
     [ENCODER_MLP] = {"mlp", RESIZE_BICUBIC, {122, 116, 104}}, /* CLIP's mean color */
+    [ENCODER_IDEFICS3] = {"idefics3", RESIZE_LANCZOS, {0, 0, 0}},
 };
 enum { N_KINDS = sizeof(kinds) / sizeof(*kinds) };
 
@@ -62,7 +65,8 @@ static int read_kind(struct encoder_hparams *p, const struct gguf *g)
             return 0;
         }
     gguf_text(name, sizeof(name), s);
-    return error_say(-EINVAL, "%s: projector type '%s' is not supported; supported: gemma3, mlp (LLaVA-1.5)",
+    return error_say(-EINVAL,
+                     "%s: projector type '%s' is not supported; supported: gemma3, idefics3 (SmolVLM), mlp (LLaVA-1.5)",
                      gguf_path(g), name);
 }
 
@@ -110,6 +114,24 @@ static int read_feature_layer(struct encoder_hparams *p, const struct gguf *g)
     return 0;
 }
 
+static int read_pool(struct encoder_hparams *p, const struct keys *k)
+{
+    const uint32_t side = encoder_side(p);
+    p->pool = p->kind == ENCODER_GEMMA3 ? 4 : 1;
+    if (p->kind == ENCODER_MLP) return 0;
+    int r = keys_u32(k, &p->pool, "projector.scale_factor", p->kind == ENCODER_GEMMA3 ? OPTIONAL : REQUIRED, 1, side);
+    if (r) return r;
+    if (p->pool > side)
+        return error_say(-EINVAL, "%s: an image has %u patches a side, fewer than the %u that are pooled",
+                         gguf_path(k->g), side, p->pool);
+    if (p->kind == ENCODER_GEMMA3) return 0;
+    if (side % p->pool)
+        return error_say(-EINVAL, "%s: the %u patches of a side cannot be divided by the scale factor %u",
+                         gguf_path(k->g), side, p->pool);
+    return keys_u32(k, &p->longest, "preproc_image_size", REQUIRED, 1,
+                    p->image < LONGEST_MAX / TILES_MAX ? TILES_MAX * p->image : LONGEST_MAX);
+}
+
 static int read_sizes(struct encoder_hparams *p, const struct gguf *g)
 {
     const struct keys k = {g, "clip.vision"};
@@ -125,14 +147,7 @@ static int read_sizes(struct encoder_hparams *p, const struct gguf *g)
     if (p->dim % p->heads || p->dim / p->heads > HEAD_MAX)
         return error_say(-EINVAL, "%s: rows of %u values cannot be divided into %u heads of at most %d values",
                          gguf_path(g), p->dim, p->heads, HEAD_MAX);
-    p->pool = 1;
-    if (p->kind == ENCODER_GEMMA3) {
-        p->pool = 4;
-        r = keys_u32(&k, &p->pool, "projector.scale_factor", OPTIONAL, 1, encoder_side(p));
-        if (!r && p->pool > encoder_side(p))
-            r = error_say(-EINVAL, "%s: an image has %u patches a side, fewer than the %u that are pooled",
-                          gguf_path(g), encoder_side(p), p->pool);
-    }
+    r = read_pool(p, &k);
     if (r) return r;
     if (encoder_side(p) * encoder_side(p) > ITEMS_MAX)
         return error_say(-EINVAL, "%s: an image has %u patches a side, more than %d in all", gguf_path(g),

@@ -5,8 +5,9 @@
 #include "daemon/model/gguf.h"
 
 enum encoder_kind {
-    ENCODER_GEMMA3, /* average pooling, RMS norm, one product */
-    ENCODER_MLP,    /* LLaVA-1.5: two products with GELU between */
+    ENCODER_GEMMA3,   /* average pooling, RMS norm, one product */
+    ENCODER_MLP,      /* LLaVA-1.5: two products with GELU between */
+    ENCODER_IDEFICS3, /* the rows of a square of patches side by side, one product */
 };
 
 enum encoder_act { ENCODER_GELU, ENCODER_GELU_QUICK, ENCODER_SILU };
@@ -19,7 +20,8 @@ struct encoder_hparams {
     uint32_t heads, dim_out; /* dim_out: of an embedding */
     uint32_t layers;         /* blocks in the file */
     uint32_t blocks;         /* of these computed, the first ones */
-    uint32_t pool;           /* patches of a pooled square's edge; 1: not pooled */
+    uint32_t pool;           /* patches of the edge of a square that becomes one embedding */
+    uint32_t longest;        /* pixels of an image's longer edge before it is cut into tiles; 0: no tiles */
     float eps;
     float mean[3], std[3];
     /* Of the image's preprocessing. */
@@ -35,7 +37,7 @@ int encoder_hparams_read(struct encoder_hparams *out, const struct gguf *g);
 /* "gemma3". */
 const char *encoder_kind_name(enum encoder_kind kind);
 
-/* Patches of an edge; embeddings of an image. */
+/* Patches of an edge; embeddings of a tile. */
 static inline uint32_t encoder_side(const struct encoder_hparams *p)
 {
     return p->image / p->patch;

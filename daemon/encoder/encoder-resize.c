@@ -8,11 +8,29 @@
 #define BITS 22 /* of a weight's fraction */
 #define HALF (1 << (BITS - 1))
 
+/* sin(pi * x) for 0 <= x < 3. Its own sum, since libm's bits may depend on the CPU. */
+static double sin_pi(double x)
+{
+    const double whole = (double)(int)(x + 0.5), a = 3.14159265358979323846 * (x - whole), square = a * a;
+    double term = a, sum = 0;
+    for (int i = 2; i <= 24; i += 2) {
+        sum += term;
+        term *= -square / (i * (i + 1));
+    }
+    return (int)whole % 2 ? -sum : sum;
+}
+
+static double sinc(double x)
+{
+    return x == 0 ? 1 : sin_pi(x) / (3.14159265358979323846 * x);
+}
+
 static double filter_at(enum resize_filter filter, double x)
 {
     const double a = -0.5;
     if (x < 0) x = -x;
     if (filter == RESIZE_BILINEAR) return x < 1 ? 1 - x : 0;
+    if (filter == RESIZE_LANCZOS) return x < 3 ? sinc(x) * sinc(x / 3) : 0;
     if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
     return 0;
@@ -26,8 +44,9 @@ struct span {
 
 static struct span span_of(const struct resize_weights *w, uint32_t i, enum resize_filter filter)
 {
+    static const double supports[] = {[RESIZE_BILINEAR] = 1, [RESIZE_BICUBIC] = 2, [RESIZE_LANCZOS] = 3};
     const double scale = (double)w->from / w->to, wide = scale < 1 ? 1 : scale;
-    const double support = (filter == RESIZE_BILINEAR ? 1 : 2) * wide, center = (i + 0.5) * scale;
+    const double support = supports[filter] * wide, center = (i + 0.5) * scale;
     const double low = center - support + 0.5, high = center + support + 0.5;
     uint32_t first = low > 0 ? (uint32_t)low : 0, end = high < w->from ? (uint32_t)high : w->from;
     return (struct span){center, 1 / wide, first, end - first};

@@ -8,7 +8,7 @@
  */
 #include <stdint.h>
 
-enum resize_filter { RESIZE_BILINEAR, RESIZE_BICUBIC /* a = -0.5 */ };
+enum resize_filter { RESIZE_BILINEAR, RESIZE_BICUBIC /* a = -0.5 */, RESIZE_LANCZOS /* of 3 lobes */ };
 
 /* The weights of one direction. */
 struct resize_weights {

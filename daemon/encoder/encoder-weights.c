@@ -45,6 +45,8 @@ static void read_projector(struct tensor_reader *r, struct encoder_weights *w, s
     if (p->kind == ENCODER_GEMMA3) {
         w->pooled_norm = tensor_read_vector(r, "mm.soft_emb_norm", "weight", p->dim, true);
         tensor_read_transposed(r, &w->project, "mm.input_projection", p->dim_out, p->dim);
+    } else if (p->kind == ENCODER_IDEFICS3) {
+        tensor_read_matrix(r, &w->project, "mm.model.fc", p->dim_out, p->dim * p->pool * p->pool);
     } else {
         tensor_read_matrix(r, &w->project, "mm.0", 0, p->dim);
         if (!r->error && tensor_exists(r, "mm.2", "weight"))

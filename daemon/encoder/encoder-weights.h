@@ -31,7 +31,7 @@ struct encoder_weights {
     struct encoder_block *blocks;        /* [n_blocks] */
     uint32_t n_blocks;                   /* those that are computed */
     float *pooled_norm;                  /* [dim] of Gemma 3's RMS norm */
-    struct encoder_matrix project, then; /* Gemma 3: project; LLaVA: project, GELU, then */
+    struct encoder_matrix project, then; /* Gemma 3, Idefics3: project; LLaVA: project, GELU, then */
 };
 
 /* Rows that go through the blocks. */

@@ -102,12 +102,39 @@ static uint32_t scaled(uint32_t pixels, float scale, uint32_t most)
     return edge < 1 ? 1 : edge < (float)most ? (uint32_t)edge : most;
 }
 
+uint32_t encoder_long_edge(const struct encoder *e, uint32_t edge, uint32_t other)
+{
+    if (edge >= other) return e->p.longest;
+    uint32_t n = (uint32_t)((uint64_t)edge * e->p.longest / other);
+    return n ? n + n % 2 : 1;
+}
+
+static uint32_t tiles_of(const struct encoder *e, uint32_t edge)
+{
+    return (edge + e->p.image - 1) / e->p.image;
+}
+
+static void plan_tiles(const struct encoder *e, uint32_t width, uint32_t height, struct encoder_plan *out)
+{
+    const uint32_t columns = tiles_of(e, encoder_long_edge(e, width, height));
+    const uint32_t rows = tiles_of(e, encoder_long_edge(e, height, width));
+    *out = (struct encoder_plan){.items = (columns * rows + 1) * encoder_items(&e->p),
+                                 .width = columns * e->p.image,
+                                 .height = rows * e->p.image,
+                                 .columns = columns,
+                                 .rows = rows};
+}
+
 int encoder_plan(const struct encoder *e, uint32_t width, uint32_t height, struct encoder_plan *out)
 {
     if (!width || !height) return error_say(-EINVAL, "an image of %ux%u has no pixels", width, height);
     if (width > ENCODER_EDGE_MAX || height > ENCODER_EDGE_MAX)
         return error_say(-EINVAL, "an image of %ux%u has an edge over %d pixels", width, height, ENCODER_EDGE_MAX);
     const uint32_t edge = e->p.image;
+    if (e->p.longest) {
+        plan_tiles(e, width, height, out);
+        return 0;
+    }
     const float x = (float)edge / (float)width, y = (float)edge / (float)height, scale = x < y ? x : y;
     *out = (struct encoder_plan){
         .items = encoder_items(&e->p), .width = scaled(width, scale, edge), .height = scaled(height, scale, edge)};

@@ -3,11 +3,14 @@
 /*
  * Image encoders: from the pixels of an image to the embeddings that a language model reads in place of tokens'
  * embeddings. An encoder is a GGUF file of llama.cpp ("mmproj"), a vision transformer with a projector: Gemma 3
- * (SigLIP, average pooling) or LLaVA-1.5 (CLIP, two linear layers).
+ * (SigLIP, average pooling), LLaVA-1.5 (CLIP, two linear layers), or Idefics3 and SmolVLM (SigLIP, tiles, pixel
+ * shuffle).
  *
  * The arithmetic is that of kernels/ARITHMETIC.md, with these operations besides (each + - * / and sqrt rounds once):
  *
  *   resize      Pillow's, in integers: weights of 22 fractional bits, first columns, then rows (encoder-resize.h)
+ *               Idefics3: the longer edge to the one that the file names, the other one rounded down and then up to an
+ *               even number; then both to whole tiles; then this to the square of the last tile
  *   pixel       (v / 255 - mean) / std
  *   patch       a product of [3][patch][patch] pixel values with v.patch_embd, k ascending; + bias; + position
  *   layernorm   16 lanes; lane j: acc = acc + x over i = j mod 16, ascending; mean = fold16 / k
@@ -61,8 +64,10 @@ void encoder_identity(const struct encoder *e, uint8_t out[ENCODER_IDENTITY]);
 const char *encoder_projector(const struct encoder *e);
 
 struct encoder_plan {
-    uint32_t items;         /* embeddings, the positions of the image in a prompt */
+    uint32_t items;         /* embeddings, the positions of the image in a prompt; of all tiles */
     uint32_t width, height; /* to which the image is resized, without the border that makes it a square */
+    uint32_t columns, rows; /* tiles into which this is cut, each encoded alone, row by row; the last tile is then the
+                             * whole image once more, resized to a square. 0: there is one tile, the whole image */
 };
 
 /* What an image of this size becomes. 0; -EINVAL: no pixels, or an edge over ENCODER_EDGE_MAX; sets the error message.

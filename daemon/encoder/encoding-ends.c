@@ -14,10 +14,14 @@ struct slice {
 static void take_patch(const struct encoding *x, uint32_t patch, float *out)
 {
     const struct encoder_hparams *p = &x->e->p;
-    const uint32_t side = encoder_side(p), left = patch % side * p->patch, top = patch / side * p->patch;
+    const uint32_t side = encoder_side(p), first = x->view == VIEW_TILES ? x->tile : 0;
+    const uint32_t columns = x->plan.columns ? x->plan.columns : 1;
+    const uint32_t left = first % columns * p->image + patch % side * p->patch;
+    const uint32_t top = first / columns * p->image + patch / side * p->patch;
     for (uint32_t c = 0; c < 3; c++)
         for (uint32_t i = 0; i < p->patch; i++) {
-            const uint8_t *pixel = x->image + ((size_t)(top + i) * p->image + left) * 3 + c;
+            const uint8_t *pixel =
+                x->views[x->view].image + ((size_t)(top + i) * x->views[x->view].edge_x + left) * 3 + c;
             for (uint32_t j = 0; j < p->patch; j++)
                 *out++ = ((float)pixel[(size_t)j * 3] / 255.0f - p->mean[c]) / p->std[c];
         }
@@ -94,14 +98,29 @@ static void pool_square(const struct encoding *x, uint32_t item, float *out, flo
     for (uint32_t i = 0; i < p->dim; i++) out[i] /= (float)(p->pool * p->pool);
 }
 
+/* The rows of a square side by side, to @out. */
+static void shuffle_square(const struct encoding *x, uint32_t item, float *out)
+{
+    const struct encoder_hparams *p = &x->e->p;
+    const uint32_t side = encoder_side(p), across = side / p->pool;
+    const uint32_t left = item % across * p->pool, top = item / across * p->pool;
+    for (uint32_t i = 0; i < p->pool; i++)
+        for (uint32_t j = 0; j < p->pool; j++, out += p->dim) {
+            const float *row = last_norm(x, (top + i) * side + left + j, out);
+            if (row != out) memcpy(out, row, p->dim * sizeof(*out));
+        }
+}
+
 static void pool_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct slice *s = ctx;
     const struct encoder *e = s->x->e;
     const size_t dim = e->p.dim;
     for (uint32_t i = begin; i < end; i++) {
-        float *out = s->x->scratch.in + i * dim;
-        if (e->p.kind == ENCODER_GEMMA3) {
+        float *out = s->x->scratch.in + i * (size_t)e->w.project.k;
+        if (e->p.kind == ENCODER_IDEFICS3) {
+            shuffle_square(s->x, s->at + i, out);
+        } else if (e->p.kind == ENCODER_GEMMA3) {
             pool_square(s->x, s->at + i, out, s->x->scratch.mid + i * dim);
             e->kern->rmsnorm(out, out, e->w.pooled_norm, dim, e->p.eps);
         } else {
@@ -124,9 +143,9 @@ void encoding_project(struct encoding *x, struct compute_pool *pool, uint32_t at
     struct slice s = {x, at, n};
     const struct encoder_weights *w = &x->e->w;
     const size_t dim = x->e->p.dim_out;
-    float *out = x->result + at * dim;
+    float *out = x->result + ((size_t)x->tile * encoder_items(&x->e->p) + at) * dim;
     encoding_run(pool, pool_rows, &s, n, 1);
-    if (x->e->p.kind == ENCODER_GEMMA3) {
+    if (x->e->p.kind != ENCODER_MLP) {
         encoding_multiply(x, pool, &w->project, x->scratch.in, n, out, dim);
         return;
     }

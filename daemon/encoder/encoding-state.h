@@ -14,9 +14,20 @@ enum stage {
     STAGE_DONE
 };
 
+/* An image, resized from the view before it or from the caller's. */
+struct encoding_view {
+    struct resize_weights across, down; /* their "to" are the size without the border */
+    uint32_t edge_x, edge_y;            /* with it */
+    uint8_t *image;                     /* [edge_y][edge_x][3] */
+};
+
+/* An image without tiles is one view. With tiles the views are the image with its longer edge scaled; this with both
+ * edges stretched to whole tiles; and this as a square, for the last tile. */
+enum { VIEW_TILES = 1, VIEW_SQUARE = 2, VIEWS = 3 };
+
 /* Memory of a slice. */
 struct encoding_scratch {
-    float *in, *mid, *out; /* [slice][dim], [slice][widest], [slice][3][dim] */
+    float *in, *mid, *out; /* [slice][dim] or the projector's input, [slice][widest], [slice][3][dim] */
     float *ones;           /* [widest] of 1.0 */
     int8_t *q;             /* quantized activations, as in kern_acts */
     float *d;
@@ -32,12 +43,13 @@ struct encoding {
 
     enum stage stage;
     uint32_t block, at;   /* at: rows done in this stage */
+    uint32_t tile;        /* number of the one that is encoded */
     uint32_t rows, slice; /* rows: of the transformer */
     uint32_t segments;    /* of attention */
 
-    struct resize_weights across, down;
-    uint8_t *narrow; /* [height][plan.width][3] */
-    uint8_t *image;  /* [p.image][p.image][3] with its border */
+    struct encoding_view views[VIEWS];
+    uint32_t n_views, view; /* view: that is made, or encoded */
+    uint8_t *narrow;        /* [rows of the view before][columns of this one][3] */
 
     float *hidden; /* [rows][dim] */
     float *query;  /* [rows][dim] */

@@ -16,10 +16,10 @@ static uint32_t max(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* The widest row of x->scratch.in, x->scratch.mid and the products' inputs. */
+/* The widest row of x->scratch.mid and the products' inputs. */
 static uint32_t widest(const struct encoder *e)
 {
-    return max(max(e->p.dim, e->p.ffn), max(e->w.patch.k, e->w.project.rows));
+    return max(max(e->p.dim, e->p.ffn), max(e->w.patch.k, max(e->w.project.k, e->w.project.rows)));
 }
 
 /* Rows of a slice: those of the most expensive stage. */
@@ -28,7 +28,7 @@ static uint32_t slice_rows(const struct encoding *x)
     const struct encoder *e = x->e;
     const uint64_t dim = e->p.dim, out = e->w.project.rows;
     uint64_t block = dim * dim + 2 * dim * e->p.ffn + 2 * dim * x->rows, kv = 3 * dim * dim;
-    uint64_t project = dim * out + out * (e->w.then.panels ? e->w.then.rows : 0), patch = dim * e->w.patch.k;
+    uint64_t project = e->w.project.k * out + out * (e->w.then.panels ? e->w.then.rows : 0), patch = dim * e->w.patch.k;
     uint64_t most = block > project ? block : project;
     if (kv > most) most = kv;
     if (patch > most) most = patch;
@@ -53,13 +53,19 @@ static int allocate(struct encoding *x)
     const size_t parts = (size_t)p->heads * x->segments * n;
     int r = 0;
     x->kv_half = kern_kv_bytes(KERN_KV_F32, p->dim / p->heads);
-    x->narrow = get_memory(&r, (size_t)x->height * x->plan.width, 3);
-    x->image = get_memory(&r, (size_t)p->image * p->image, 3);
+    size_t narrow = 0;
+    for (uint32_t i = 0; i < x->n_views; i++) {
+        struct encoding_view *v = &x->views[i];
+        v->image = get_memory(&r, (size_t)v->edge_x * v->edge_y, 3);
+        size_t pixels = (size_t)v->down.from * v->across.to;
+        if (pixels > narrow) narrow = pixels;
+    }
+    x->narrow = get_memory(&r, narrow, 3);
     x->hidden = get_memory(&r, (size_t)x->rows * p->dim, sizeof(*x->hidden));
     x->query = get_memory(&r, (size_t)x->rows * p->dim, sizeof(*x->query));
     x->kv = get_memory(&r, blocks * p->heads, 2 * x->kv_half);
     x->result = get_memory(&r, (size_t)x->plan.items * p->dim_out, sizeof(*x->result));
-    x->scratch.in = get_memory(&r, n * p->dim, sizeof(*x->scratch.in));
+    x->scratch.in = get_memory(&r, n * max(p->dim, e->w.project.k), sizeof(*x->scratch.in));
     x->scratch.mid = get_memory(&r, n * wide, sizeof(*x->scratch.mid));
     x->scratch.out = get_memory(&r, n * 3 * p->dim, sizeof(*x->scratch.out));
     x->scratch.ones = get_memory(&r, wide, sizeof(*x->scratch.ones));
@@ -75,8 +81,33 @@ static int allocate(struct encoding *x)
 
 static void fill_border(struct encoding *x)
 {
-    const size_t pixels = (size_t)x->e->p.image * x->e->p.image;
-    for (size_t i = 0; i < pixels; i++) memcpy(x->image + 3 * i, x->e->p.border, 3);
+    const size_t pixels = (size_t)x->views[0].edge_x * x->views[0].edge_y;
+    for (size_t i = 0; i < pixels; i++) memcpy(x->views[0].image + 3 * i, x->e->p.border, 3);
+}
+
+/* Add a view of @width x @height. */
+static int add_view(struct encoding *x, uint32_t width, uint32_t height, uint32_t edge_x, uint32_t edge_y)
+{
+    struct encoding_view *v = &x->views[x->n_views];
+    const struct encoding_view *before = x->n_views ? v - 1 : NULL;
+    v->edge_x = edge_x;
+    v->edge_y = edge_y;
+    int r = resize_weights_init(&v->across, before ? before->edge_x : x->width, width, x->e->p.filter);
+    if (!r) r = resize_weights_init(&v->down, before ? before->edge_y : x->height, height, x->e->p.filter);
+    x->n_views++;
+    return r;
+}
+
+static int add_views(struct encoding *x)
+{
+    const struct encoder_plan *p = &x->plan;
+    const uint32_t edge = x->e->p.image;
+    if (!p->columns) return add_view(x, p->width, p->height, edge, edge);
+    const uint32_t width = encoder_long_edge(x->e, x->width, x->height);
+    const uint32_t height = encoder_long_edge(x->e, x->height, x->width);
+    int r = add_view(x, width, height, width, height);
+    if (!r) r = add_view(x, p->width, p->height, p->width, p->height);
+    return r ? r : add_view(x, edge, edge, edge, edge);
 }
 
 int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *rgb, uint32_t width, uint32_t height)
@@ -94,9 +125,8 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
     x->rows = encoder_rows(&e->p, &e->w);
     x->segments = (x->rows + KV_SEGMENT - 1) / KV_SEGMENT;
     x->slice = slice_rows(x);
-    r = allocate(x);
-    if (!r) r = resize_weights_init(&x->across, width, plan.width, e->p.filter);
-    if (!r) r = resize_weights_init(&x->down, height, plan.height, e->p.filter);
+    r = add_views(x);
+    if (!r) r = allocate(x);
     if (r < 0) {
         encoding_free(x);
         return r;
@@ -109,12 +139,15 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
 struct encoding *encoding_free(struct encoding *x)
 {
     if (!x) return NULL;
-    void *const all[] = {x->narrow,     x->image,       x->hidden,      x->query,        x->kv,        x->result,
-                         x->scratch.in, x->scratch.mid, x->scratch.out, x->scratch.ones, x->scratch.q, x->scratch.d,
-                         x->scratch.s,  x->scratch.m,   x->scratch.l,   x->scratch.o};
+    void *const all[] = {x->narrow,     x->hidden,      x->query,       x->kv,           x->result,
+                         x->scratch.in, x->scratch.mid, x->scratch.out, x->scratch.ones, x->scratch.q,
+                         x->scratch.d,  x->scratch.s,   x->scratch.m,   x->scratch.l,    x->scratch.o};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) free(all[i]);
-    resize_weights_fini(&x->across);
-    resize_weights_fini(&x->down);
+    for (int i = 0; i < VIEWS; i++) {
+        resize_weights_fini(&x->views[i].across);
+        resize_weights_fini(&x->views[i].down);
+        free(x->views[i].image);
+    }
     free(x);
     return NULL;
 }
@@ -130,18 +163,21 @@ static void resize_across(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
 {
     const struct rows *s = ctx;
     const struct encoding *x = s->x;
+    const struct resize_weights *w = &x->views[x->view].across;
+    const uint8_t *from = x->view ? x->views[x->view - 1].image : x->rgb;
     for (size_t y = s->at + begin; y < s->at + end; y++)
-        resize_row(&x->across, x->rgb + y * x->width * 3, x->narrow + y * x->plan.width * 3);
+        resize_row(w, from + y * w->from * 3, x->narrow + y * w->to * 3);
 }
 
 /* The image is in the middle; of two middles, the upper and the left one. */
 static void resize_down(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct rows *s = ctx;
-    const struct encoding *x = s->x;
-    const uint32_t edge = x->e->p.image, left = (edge - x->plan.width) / 2, top = (edge - x->plan.height) / 2;
+    const struct encoding_view *v = &s->x->views[s->x->view];
+    const uint32_t left = (v->edge_x - v->across.to) / 2, top = (v->edge_y - v->down.to) / 2;
     for (uint32_t y = s->at + begin; y < s->at + end; y++)
-        resize_column(&x->down, y, x->narrow, x->plan.width * 3, x->image + ((size_t)(top + y) * edge + left) * 3);
+        resize_column(&v->down, y, s->x->narrow, v->across.to * 3,
+                      v->image + ((size_t)(top + y) * v->edge_x + left) * 3);
 }
 
 static void resize(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n)
@@ -155,24 +191,49 @@ static void resize(struct encoding *x, struct compute_pool *pool, uint32_t at, u
 /* Rows of a stage, and those of its slice. */
 static uint32_t stage_rows(const struct encoding *x, uint32_t *slice)
 {
+    const struct encoding_view *v = &x->views[x->view];
     *slice = x->slice;
     switch (x->stage) {
     case STAGE_COLUMNS:
-        *slice = max(1, SLICE_PIXELS / x->width);
-        return x->height;
+        *slice = max(1, SLICE_PIXELS / v->across.from);
+        return v->down.from;
     case STAGE_ROWS:
-        *slice = max(1, SLICE_PIXELS / (x->plan.width * (x->height / x->plan.height + 1)));
-        return x->plan.height;
+        *slice = max(1, SLICE_PIXELS / (v->across.to * (v->down.from / v->down.to + 1)));
+        return v->down.to;
     case STAGE_PROJECT:
-        return x->plan.items;
+        return encoder_items(&x->e->p);
     default:
         return x->rows;
+    }
+}
+
+/* The next tile, after all tiles of an image the square. */
+static void next_tile(struct encoding *x)
+{
+    const uint32_t cut = x->plan.columns * x->plan.rows;
+    x->block = 0;
+    if (++x->tile > cut) {
+        x->stage = STAGE_DONE;
+    } else if (x->tile < cut) {
+        x->stage = STAGE_PATCHES;
+    } else {
+        x->stage = STAGE_COLUMNS;
+        x->view = VIEW_SQUARE;
     }
 }
 
 static void advance(struct encoding *x)
 {
     x->at = 0;
+    if (x->stage == STAGE_PROJECT) {
+        next_tile(x);
+        return;
+    }
+    if (x->stage == STAGE_ROWS && x->view + 1 < x->n_views && x->view < VIEW_TILES) {
+        x->view++;
+        x->stage = STAGE_COLUMNS;
+        return;
+    }
     if (x->stage == STAGE_BLOCK && ++x->block < x->e->w.n_blocks)
         x->stage = STAGE_KV;
     else

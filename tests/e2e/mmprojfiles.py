@@ -50,11 +50,11 @@ class Encoder:
     """Keys (name -> (type, value)) and tensors (name -> [dims, type, values]) of a file, to be changed and written."""
 
     def __init__(self, projector, seed=1, image=12, patch=4, dim=24, ffn=40, heads=2, blocks=2, out=20, pool=1, kind=TENSOR_F32,
-                 gelu=True, hidden=28):
+                 gelu=True, hidden=28, longest=36):
         self.random = random.Random(seed)
         self.projector, self.image, self.patch, self.dim, self.ffn, self.heads = projector, image, patch, dim, ffn, heads
         self.out, self.pool, self.kind, self.gelu, self.hidden = out, pool, kind, gelu, hidden
-        self.blocks = blocks if projector == "gemma3" else blocks - 1
+        self.blocks = blocks - 1 if projector == "mlp" else blocks
         self.side = image // patch
         self.mean, self.std = [0.5, 0.25, 0.375], [0.5, 0.75, 0.625]
         self.keys = {
@@ -72,6 +72,11 @@ class Encoder:
             self._norm("v.post_ln", dim)
             self._add("mm.soft_emb_norm.weight", [dim], 1, 0.2)
             self._add("mm.input_projection.weight", [out, dim], 0, dim ** -0.5, TENSOR_F16 if kind == TENSOR_Q8_0 else kind)
+        elif projector == "idefics3":
+            self.keys["clip.vision.projector.scale_factor"] = (U32, pool)
+            self.keys["clip.vision.preproc_image_size"] = (U32, longest)
+            self._norm("v.post_ln", dim)
+            self._add("mm.model.fc.weight", [dim * pool ** 2, out], 0, 1.5 * dim ** -0.5 / pool, kind)
         else:
             self._add("v.class_embd", [dim], 0, 1)
             self._norm("v.pre_ln", dim)
@@ -82,9 +87,9 @@ class Encoder:
         dim, ffn = self.dim, self.ffn
         self._add("v.patch_embd.weight", [self.patch, self.patch, 3, dim], 0, (3 * self.patch ** 2) ** -0.5,
                   TENSOR_F16 if self.kind == TENSOR_Q8_0 else self.kind)
-        if self.projector == "gemma3":
+        if self.projector != "mlp":
             self._add("v.patch_embd.bias", [dim], 0, 0.3)
-        self._add("v.position_embd.weight", [dim, self.side ** 2 + (self.projector != "gemma3")], 0, 0.5)
+        self._add("v.position_embd.weight", [dim, self.side ** 2 + (self.projector == "mlp")], 0, 0.5)
         for i in range(blocks):
             for name in ("ln1", "ln2"):
                 self._norm(f"v.blk.{i}.{name}", dim)
@@ -182,14 +187,19 @@ class Encoder:
     def embeddings(self, rgb):
         """The embeddings of image x image pixels: a list of rows."""
         rows = self.hidden_rows(rgb)
-        if self.projector != "gemma3":
+        if self.projector == "mlp":
             x = self.multiply("mm.0", rows[1:])
             return self.multiply("mm.2", [[self.act(y, True) for y in row] for row in x])
         rows = [self.norm("v.post_ln", row) for row in rows]
         n, pool, out = self.side // self.pool, self.pool, []
         for i in range(n * n):
             square = [rows[(i // n * pool + y) * self.side + i % n * pool + x] for y in range(pool) for x in range(pool)]
+            if self.projector == "idefics3":
+                out.append([x for row in square for x in row])
+                continue
             mean = [math.fsum(c) / pool ** 2 for c in zip(*square)]
             r = 1 / math.sqrt(math.fsum(x * x for x in mean) / self.dim + self.keys["clip.vision.attention.layer_norm_epsilon"][1])
             out.append([x * r * w for x, w in zip(mean, self.v("mm.soft_emb_norm.weight"))])
+        if self.projector == "idefics3":
+            return self.multiply("mm.model.fc", out)
         return self.multiply("mm.input_projection", out, transposed=True)

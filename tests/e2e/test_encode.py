@@ -107,6 +107,44 @@ def test_the_class_row_at_the_end(tmp_path):
     assert list(b[:8 * e.out]) == list(c[e.out:])
 
 
+def tiles_of(image, edge, longest):
+    """The tiles of Idefics3's image processor, with Pillow, and their columns and rows."""
+    width, height = image.size
+    short = min(width, height) * longest // max(width, height)
+    short = max(1, short + short % 2)
+    width, height = (longest, longest) if width == height else (longest, short) if width > height else (short, longest)
+    columns, rows = -(-width // edge), -(-height // edge)
+    image = image.resize((width, height), Image.LANCZOS).resize((columns * edge, rows * edge), Image.LANCZOS)
+    tiles = [image.crop((x * edge, y * edge, x * edge + edge, y * edge + edge)) for y in range(rows) for x in range(columns)]
+    return tiles + [image.resize((edge, edge), Image.LANCZOS)], [columns, rows]
+
+
+@pytest.mark.parametrize("size, kind", [((36, 36), TENSOR_F32), ((50, 31), TENSOR_F16), ((70, 200), TENSOR_F32), ((1, 1), TENSOR_F32)])
+def test_tiles(tmp_path, size, kind):
+    e = Encoder("idefics3", image=16, patch=4, pool=2, longest=36, kind=kind)
+    image = noise(*size)
+    y, floats = values(e.write(tmp_path / "a.gguf"), image, tmp_path)
+    tiles, grid = tiles_of(image, 16, 36)
+    assert y["tiles"] == grid and y["items"] == 4 * len(tiles) and y["resized"] == [16 * n for n in grid]
+    for i, tile in enumerate(tiles):
+        assert largest_error(e, floats[i * 4 * e.out:(i + 1) * 4 * e.out], tile) < 1e-5
+
+
+@pytest.mark.parametrize("size", [(300, 200), (401, 13), (9, 1000), (2, 1), (1120, 897), (640, 480)])
+def test_tiles_are_resized_as_pillow_does(tmp_path, size):
+    """Tile by tile the same bits as an image of one tile."""
+    e = Encoder("idefics3", image=16, patch=4, pool=2, longest=40)
+    image = noise(*size)
+    _, floats = values(e.write(tmp_path / "a.gguf"), image, tmp_path)
+    e.keys["clip.vision.preproc_image_size"] = (U32, 16)
+    one = e.write(tmp_path / "b.gguf")
+    tiles, _ = tiles_of(image, 16, 40)
+    n = 4 * e.out
+    for i, tile in enumerate(tiles):
+        _, alone = values(one, tile, tmp_path)
+        assert alone[:n] == floats[i * n:(i + 1) * n] and alone[n:] == alone[:n]
+
+
 @pytest.mark.parametrize("size", [(12, 12), (24, 24), (31, 17), (5, 40), (1, 1), (300, 2), (13, 12)])
 @pytest.mark.parametrize("projector, how, border", [("gemma3", Image.BILINEAR, (0, 0, 0)), ("mlp", Image.BICUBIC, (122, 116, 104))])
 def test_images_are_resized_as_pillow_does(tmp_path, size, projector, how, border):
@@ -126,9 +164,10 @@ def all_digests(mmproj, image):
 
 
 @pytest.mark.parametrize("kind", [TENSOR_F32, TENSOR_F16, TENSOR_Q8_0])
-@pytest.mark.parametrize("projector", ["gemma3", "mlp"])
+@pytest.mark.parametrize("projector", ["gemma3", "idefics3", "mlp"])
 def test_the_same_bits_everywhere(tmp_path, projector, kind):
-    e = Encoder(projector, image=60, patch=5, dim=96, ffn=160, heads=3, hidden=96, kind=kind, gelu=projector == "gemma3", out=33)
+    e = Encoder(projector, image=60, patch=5, dim=96, ffn=160, heads=3, hidden=96, kind=kind, gelu=projector == "gemma3", out=33,
+                longest=100)
     assert len(all_digests(e.write(tmp_path / "a.gguf"), noise(71, 64))) == 1
 
 
@@ -205,7 +244,7 @@ BROKEN = [
     (key("general.architecture", STRING, "llama"), "architecture 'llama': this is not an image encoder (an mmproj file has 'clip')"),
     (key("general.architecture"), "key 'general.architecture' is missing"),
     (key("clip.has_vision_encoder", BOOL, False), "the file has no image encoder"),
-    (key("clip.projector_type", STRING, "klingon\n"), "projector type 'klingon?' is not supported; supported: gemma3, mlp (LLaVA-1.5)"),
+    (key("clip.projector_type", STRING, "klingon\n"), "projector type 'klingon?' is not supported; supported: gemma3, idefics3 (SmolVLM), mlp (LLaVA-1.5)"),
     (key("clip.projector_type"), "key 'clip.projector_type' is missing"),
     (key("clip.use_silu", BOOL, True), "keys 'clip.use_gelu' and 'clip.use_silu' are both true"),
     (key(V + "image_size"), "key 'clip.vision.image_size' is missing"),
@@ -254,6 +293,21 @@ def test_llava_files_that_are_refused(tmp_path):
     e = Encoder("mlp")
     e.tensors["mm.2.weight"][0] = [20, 28]
     assert "tensor 'mm.2.weight' is 20 x 28" in encode(e.write(tmp_path / "a.gguf"), noise(12, 12), check=1)
+
+
+def test_tiles_that_are_refused(tmp_path):
+    for name, value, says in (("projector.scale_factor", 2, "the 3 patches of a side cannot be divided by the scale factor 2"),
+                              ("preproc_image_size", 100, "key 'clip.vision.preproc_image_size' is 100, not a number from 1 to 96")):
+        e = Encoder("idefics3")
+        e.keys[V + name] = (U32, value)
+        assert says in encode(e.write(tmp_path / "a.gguf"), noise(12, 12), check=1)
+    for name in ("projector.scale_factor", "preproc_image_size"):
+        e = Encoder("idefics3")
+        del e.keys[V + name]
+        assert f"key '{V}{name}' is missing" in encode(e.write(tmp_path / "a.gguf"), noise(12, 12), check=1)
+    e = Encoder("idefics3", pool=3)
+    del e.tensors["mm.model.fc.weight"]
+    assert "tensor 'mm.model.fc.weight' is missing" in encode(e.write(tmp_path / "a.gguf"), noise(12, 12), check=1)
 
 
 def test_a_truncated_file_is_a_sentence(tmp_path):

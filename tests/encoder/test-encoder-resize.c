@@ -4,7 +4,7 @@
 #include "tests/libcommon/check.h"
 #include <string.h>
 
-static const enum resize_filter filters[] = {RESIZE_BILINEAR, RESIZE_BICUBIC};
+static const enum resize_filter filters[] = {RESIZE_BILINEAR, RESIZE_BICUBIC, RESIZE_LANCZOS};
 
 static uint64_t sum_of(const struct resize_weights *w, uint32_t i)
 {
@@ -17,7 +17,7 @@ static uint64_t sum_of(const struct resize_weights *w, uint32_t i)
 static void test_weights(void **state)
 {
     static const uint32_t edges[] = {1, 2, 3, 7, 64, 1000, 65536};
-    for (int f = 0; f < 2; f++)
+    for (int f = 0; f < 3; f++)
         for (size_t i = 0; i < 7; i++)
             for (size_t j = 0; j < 6; j++) {
                 struct resize_weights w;
@@ -36,7 +36,7 @@ static void test_same_size(void **state)
 {
     uint8_t in[12], out[12];
     for (int i = 0; i < 12; i++) in[i] = (uint8_t)(i * 23);
-    for (int f = 0; f < 2; f++) {
+    for (int f = 0; f < 3; f++) {
         struct resize_weights w;
         assert_int_equal(resize_weights_init(&w, 4, 4, filters[f]), 0);
         resize_row(&w, in, out);

@@ -8,6 +8,7 @@ import subprocess
 import threading
 
 import openai_document
+import pytest
 from conftest import BUILD
 from hobproto import Closed, Peer
 
@@ -21,6 +22,18 @@ def status(reply):
     """Of a raw reply."""
     assert reply.startswith(b"HTTP/1.1 "), reply
     return int(reply.split()[1])
+
+
+def free_port_v6():
+    """A free port of [::1]; skips the test where there is no IPv6."""
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    with socket.socket(socket.AF_INET6) as s:
+        try:
+            s.bind(("::1", 0))
+        except OSError:
+            pytest.skip("no IPv6 here")
+        return s.getsockname()[1]
 
 
 def run_http(home, *args):

@@ -6,19 +6,12 @@ import subprocess
 
 import pytest
 from conftest import Home
-from httpgate import HOB_HTTP, Gateway
+from httpgate import HOB_HTTP, Gateway, free_port_v6
 from httpgate import run_http as run
 
 
 def test_two_addresses(shared):
-    if not socket.has_ipv6:
-        pytest.skip("no IPv6")
-    with socket.socket(socket.AF_INET6) as s:
-        try:
-            s.bind(("::1", 0))
-        except OSError:
-            pytest.skip("no IPv6 here")
-        port = s.getsockname()[1]
+    port = free_port_v6()
     g = Gateway(shared, listen=("127.0.0.1:0", f"[::1]:{port}"))
     assert g.get("/health").status == 200
     with socket.create_connection(("::1", port), timeout=60) as s:

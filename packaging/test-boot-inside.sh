@@ -217,7 +217,7 @@ test_http() {
     case $said in *of-root*) die "carol sees a session of root: $said" ;; *'"sessions"'*) ;; *) die "sessions of carol: $said" ;; esac
 
     ! journalctl -q -o cat -u hob-http.service | grep "sandbox: .* not limited:" || die "a part of hob-http's sandbox is not active"
-    ! journalctl -q -o cat -u hob-http.service | grep "not told apart" || die "hob-http does not see the users of connections"
+    ! journalctl -q -o cat -u hob-http.service | grep "need keys" || die "hob-http does not see the users of connections"
 
     key=$(hob-http key add ada --keys /etc/hob/keys) || die "hob-http key add"
     chgrp hob /etc/hob/keys
@@ -233,7 +233,7 @@ test_http() {
     as carol systemctl --user -q enable --now hob-http.socket
     said=$(web -d "$chat" http://127.0.0.1:8080/v1/chat/completions) || die "hob-http of a user: $said"
     same "$(stat -c %U "/proc/$(as carol systemctl --user show -P MainPID hob-http)")" carol "the user of a user's hob-http"
-    ! journalctl -q -o cat _COMM=hob-http | grep -e "not limited:" -e "not told apart" || die "the sandbox of a user's hob-http is not active"
+    ! journalctl -q -o cat _COMM=hob-http | grep -e "not limited:" -e "need keys" || die "the sandbox of a user's hob-http is not active"
     as carol systemctl --user -q disable --now hob-http.socket hob.socket 2>/dev/null
     as carol systemctl --user -q stop hob-http.service hob.service 2>/dev/null
     systemctl -q start hob-http.socket

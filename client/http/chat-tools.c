@@ -31,7 +31,8 @@ int tools_read_openai(struct completion *c, const struct field *f, const json_t 
 static int check_callers(struct completion *c, const json_t *callers, const char *place)
 {
     const char *first = json_string_value(json_array_get(callers, 0));
-    if (json_array_size(callers) == 0 || (json_array_size(callers) == 1 && first && strcmp(first, "direct") == 0))
+    if (!callers || json_is_null(callers) || (json_is_array(callers) && json_array_size(callers) == 0) ||
+        (json_array_size(callers) == 1 && first && strcmp(first, "direct") == 0))
         return 0;
     return fault_set(&c->exchange->fault, 400, place, "%s: 'allowed_callers' must be [\"direct\"]", place);
 }

@@ -47,10 +47,10 @@ void exchange_free(struct exchange *x)
     free(x);
 }
 
-struct upstream_user exchange_user(const struct exchange *x)
+const char *exchange_user(const struct exchange *x)
 {
-    if (x->key) return (struct upstream_user){.name = x->key->name};
-    return (struct upstream_user){.name = x->user[0] ? x->user : NULL, .optional = true};
+    if (x->key) return x->key->name;
+    return x->user[0] ? x->user : NULL;
 }
 
 int exchange_upload(struct exchange *x, const char *data, size_t n)

@@ -63,8 +63,8 @@ struct exchange {
 struct exchange *exchange_new(struct gateway *g, struct MHD_Connection *c, const struct http_route *route);
 void exchange_free(struct exchange *x);
 
-/* The user whom the daemon shall serve. */
-struct upstream_user exchange_user(const struct exchange *x);
+/* The name of the user whom the daemon shall serve; NULL: the uid of this process. */
+const char *exchange_user(const struct exchange *x);
 
 /* Add bytes of the request's body. 0; -EFBIG: over the limit, the rest is dropped; -ENOMEM. */
 int exchange_upload(struct exchange *x, const char *data, size_t n);

@@ -27,7 +27,7 @@ static void on_status(void *ctx, struct proto_event *e, int r)
     if (!json_is_object(all)) {
         json_decref(all);
         r = fault_set(&x->fault, 502, NULL, "the daemon's status is not an object");
-    } else if (exchange_user(x).name) {
+    } else if (exchange_user(x)) {
         json_t *some = for_user(all);
         json_decref(all);
         r = reply_json(x, some);

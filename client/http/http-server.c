@@ -21,6 +21,8 @@ enum {
     TURNS = 64, /* of libmicrohttpd before other events */
 };
 
+#define UID_MOST 59999 /* then come uids of homes, of services for a short time, and of user namespaces */
+
 /* A connection. */
 struct peer {
     struct gateway *gateway;
@@ -71,12 +73,19 @@ static struct peer *peer_of(struct MHD_Connection *c)
     return info ? info->socket_context : NULL;
 }
 
-/* Without keys, the user is the client's uid. One whose uid is not known could be anybody. */
+/* Without keys, the user is the client's uid. One whose uid is not known could be anybody. One with many uids, from a
+ * user namespace, would have as many shares, so those beyond people's and services' own need keys. */
 static int set_user(struct exchange *x, const struct peer *p, struct fault *f)
 {
+    const unsigned long uid = p->uid;
+    if (p->owner > 0)
+        return fault_set(f, 403, NULL,
+                         "the kernel does not show the users of connections: use a key (hob-http key add)");
     if (p->owner < 0)
         return fault_set(f, 403, NULL, "the user at the other end of this connection is not known: use a key");
-    if (p->owner == 0 && p->uid != geteuid()) snprintf(x->user, sizeof(x->user), KEY_UID "%lu", (unsigned long)p->uid);
+    if (p->uid == geteuid()) return 0;
+    if (p->uid > UID_MOST) return fault_set(f, 403, NULL, "uid %lu is above %d: use a key", uid, UID_MOST);
+    snprintf(x->user, sizeof(x->user), KEY_UID "%lu", uid);
     return 0;
 }
 

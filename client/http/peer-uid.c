@@ -103,7 +103,7 @@ void peer_uids_init(struct peer_uids *p, struct listeners *l)
     *p = (struct peer_uids){.fd = l->diag};
     for (unsigned i = 0; r == 0 && i < l->n; i++) r = try(p, l->fds[i]);
     if (r == 0) return;
-    log_info("the users of connections are not told apart: %s",
+    log_warning("connections over TCP need keys, because their users are not known: %s",
              r == -ESRCH || r == -ENOENT ? "the kernel does not show the owners of these sockets" : strerror(-r));
     p->fd = -1;
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/upstream.h"
 #include "client/connection.h"
-#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/frame.h"
-#include "libcommon/log.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,9 +19,6 @@ struct upstream {
     struct buf out; /* not yet sent */
     size_t sent;    /* bytes of @out that are sent */
     bool greeted;   /* the daemon's hello arrived */
-    char *path;     /* owned: of the socket, until the daemon has accepted an optional user; NULL: no such user */
-    size_t hello;   /* length of the hello in @out, which is complete while @path is set */
-    bool refused;   /* the optional user */
     bool paused;
     bool calling; /* inside fn: closing is delayed until it returns */
     bool closed;
@@ -37,7 +32,6 @@ static void upstream_free(struct upstream *u)
     if (u->fd >= 0) close(u->fd);
     frame_decoder_fini(&u->in);
     buf_fini(&u->out);
-    free(u->path);
     free(u);
 }
 
@@ -65,34 +59,6 @@ void upstream_pause(struct upstream *u, bool paused)
     update(u);
 }
 
-static int connect_now(int fd, const char *path)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(a.sun_path)) return error_say(-ENAMETOOLONG, "the socket path %s is too long", path);
-    strcpy(a.sun_path, path);
-    if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0) return 0;
-    switch (errno) {
-    case ENOENT:
-    case ENOTDIR:
-    case ECONNREFUSED:
-        return error_say(-ENOENT, "no daemon listens at %s", path);
-    case EAGAIN:
-        return error_say(-EAGAIN, "the daemon at %s has too many new connections", path);
-    default:
-        return error_say(-errno, "cannot connect to %s: %s", path, strerror(errno));
-    }
-}
-
-/* The descriptor of a new connection, or negative. */
-static int connect_to(const char *path)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return error_origin(-errno);
-    int r = connect_now(fd, path);
-    if (r < 0) close(fd);
-    return r < 0 ? r : fd;
-}
-
 static int flush(struct upstream *u)
 {
     while (u->sent < u->out.len) {
@@ -102,10 +68,6 @@ static int flush(struct upstream *u)
         /* The daemon may have sent the reason before it closed the connection: the next read finds it. */
         if (n < 0) break;
         u->sent += (size_t)n;
-    }
-    if (u->path) {
-        u->sent = u->out.len;
-        return 0;
     }
     u->sent = 0;
     buf_fini(&u->out);
@@ -130,15 +92,9 @@ static int take(struct upstream *u, struct proto_event *e)
 {
     if (e->type == PROTO_EV_HELLO) {
         u->greeted = true;
-        free(u->path);
-        u->path = NULL;
-        return u->sent == u->out.len ? flush(u) : 0;
-    }
-    if (e->type == PROTO_EV_UNKNOWN) return 0;
-    if (u->path && e->type == PROTO_EV_ERROR && e->id == 0 && e->code == EPERM) {
-        u->refused = true;
         return 0;
     }
+    if (e->type == PROTO_EV_UNKNOWN) return 0;
     if (!u->greeted && e->type != PROTO_EV_ERROR)
         return error_say(-EPROTO, "the peer at the socket is not hobd: it sent no hello");
     u->fn(u->ctx, e, 0);
@@ -151,7 +107,7 @@ static int deliver(struct upstream *u)
     const char *body;
     size_t len;
     int r = 0;
-    while (r == 0 && !u->closed && !u->refused && (r = frame_peek(&u->in, &body, &len)) > 0) {
+    while (r == 0 && !u->closed && (r = frame_peek(&u->in, &body, &len)) > 0) {
         struct proto_event e;
         r = proto_read_event(&e, body, len);
         frame_pop(&u->in);
@@ -163,35 +119,6 @@ static int deliver(struct upstream *u)
     return r;
 }
 
-/* The daemon refused the optional user: connect once more, without it. */
-static int reopen(struct upstream *u)
-{
-    static bool logged;
-    _cleanup_(freep) char *path = u->path;
-    struct buf all = u->out;
-    if (!logged) log_info("the daemon at %s does not let this gateway name users (gateways in hobd.conf)", path);
-    logged = true;
-    u->path = NULL;
-    u->refused = false;
-    u->sent = 0;
-    u->out = (struct buf){0};
-    frame_decoder_fini(&u->in);
-    int r = connection_hello(&u->out, NULL);
-    if (r == 0) r = buf_append(&u->out, all.data + u->hello, all.len - u->hello);
-    buf_fini(&all);
-    if (r < 0) return r;
-    int fd = connect_to(path);
-    if (fd < 0) return fd;
-    r = sd_event_source_set_io_fd(u->source, fd);
-    if (r < 0) {
-        close(fd);
-        return error_origin(r);
-    }
-    close(u->fd);
-    u->fd = fd;
-    return flush(u);
-}
-
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *ctx)
 {
     struct upstream *u = ctx;
@@ -201,7 +128,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *ctx)
     if (r == 0 && !u->paused && revents & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
         r = receive(u);
         if (r == 0) r = deliver(u);
-        if (r == 0 && u->refused) r = reopen(u);
     }
     if (r < 0 && !u->closed) {
         sd_event_source_set_enabled(source, SD_EVENT_OFF);
@@ -214,18 +140,34 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *ctx)
     return 0;
 }
 
-int upstream_open(struct upstream **out, sd_event *event, const char *path, struct upstream_user user,
+static int connect_now(int fd, const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof(a.sun_path)) return error_say(-ENAMETOOLONG, "the socket path %s is too long", path);
+    strcpy(a.sun_path, path);
+    if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0) return 0;
+    switch (errno) {
+    case ENOENT:
+    case ENOTDIR:
+    case ECONNREFUSED:
+        return error_say(-ENOENT, "no daemon listens at %s", path);
+    case EAGAIN:
+        return error_say(-EAGAIN, "the daemon at %s has too many new connections", path);
+    default:
+        return error_say(-errno, "cannot connect to %s: %s", path, strerror(errno));
+    }
+}
+
+int upstream_open(struct upstream **out, sd_event *event, const char *path, const char *user,
                   const struct proto_request *request, upstream_fn fn, void *ctx)
 {
     struct upstream *u = calloc(1, sizeof(*u));
     *out = NULL;
     if (!u) return error_origin(-ENOMEM);
     *u = (struct upstream){.fn = fn, .ctx = ctx};
-    u->fd = connect_to(path);
-    int r = u->fd < 0 ? u->fd : 0;
-    if (r == 0) r = connection_hello(&u->out, user.name);
-    u->hello = u->out.len;
-    if (r == 0 && user.name && user.optional && !(u->path = strdup(path))) r = error_origin(-ENOMEM);
+    u->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int r = u->fd < 0 ? error_origin(-errno) : connect_now(u->fd, path);
+    if (r == 0) r = connection_hello(&u->out, user);
     if (r == 0) r = proto_write_request(&u->out, request);
     if (r == 0) r = sd_event_add_io(event, &u->source, u->fd, EPOLLIN, on_io, u);
     if (r == 0) r = flush(u);

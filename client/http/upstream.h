@@ -10,20 +10,14 @@
 
 struct upstream;
 
-/* The user for whom a connection asks. */
-struct upstream_user {
-    const char *name; /* NULL: the uid of this process */
-    bool optional;    /* if the daemon does not let this process name users, its uid is the user */
-};
-
 /* An event of the daemon other than hello, or NULL: the connection has ended, and error_text(@r) has the reason (@r is
  * negative). The receiver does not own @e, but may take its texts. It may call upstream_close. */
 typedef void (*upstream_fn)(void *ctx, struct proto_event *e, int r);
 
-/* Connect to the socket at @path for @user, whose name is copied, and send @request. 0: the caller
+/* Connect to the socket at @path for the user @user (NULL: the uid of this process), and send @request. 0: the caller
  * owns *out. -ENOENT: no daemon listens there; -EAGAIN: the daemon does not accept connections fast enough; -EMSGSIZE:
  * the request is over a limit of the protocol; else -errno; sets the error message. */
-int upstream_open(struct upstream **out, sd_event *event, const char *path, struct upstream_user user,
+int upstream_open(struct upstream **out, sd_event *event, const char *path, const char *user,
                   const struct proto_request *request, upstream_fn fn, void *ctx);
 
 /* Close the connection and free @u, which may be NULL. Returns NULL. */

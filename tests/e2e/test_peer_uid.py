@@ -16,7 +16,7 @@ from httpgate import DONE, HOB_HTTP, Gateway, free_port_v6
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 
-ADA, BOB = 65111, 65112
+ADA, BOB = 30111, 30112
 # Send a request as a user: UID, how it ends, and the address follow.
 CODE = """if True:
     import os, socket, sys
@@ -165,17 +165,19 @@ def test_nobody_is_no_user(fake):
 
 
 def test_a_daemon_that_lets_nobody_name_users(fake):
-    """The request belongs to the gateway's own user."""
+    """Nobody becomes the gateway's own user."""
     reply = []
     t = threading.Thread(target=lambda: reply.append(ask(ADA, fake.gateway.port, "x" * 300000)))
     t.start()
     assert fake.refuse("EPERM", "uid 5 may not name users")["user"] == f"uid.{ADA}"
-    call = fake.call()
-    assert "user" not in call.hello and call.request["messages"][0]["content"] == "x" * 300000
-    call.event("text", text="x")
-    call.event("done", **DONE)
     t.join()
-    assert reply[0][0] == 200
+    assert reply[0][0] == 403 and "may not name users" in reply[0][1]["error"]["message"], reply
+
+
+def test_uids_of_namespaces_need_keys(fake):
+    """One person can have thousands of them."""
+    status, e = ask(100000, fake.gateway.port)
+    assert status == 403 and "uid 100000 is above 59999" in e["error"]["message"]
 
 
 def test_another_refusal_is_final(fake):
@@ -227,7 +229,11 @@ def test_a_network_of_its_own(fake, with_netlink):
         port = s.getsockname()[1]
         p = passed(fake.home, [s.fileno(), n.fileno()][: 1 + with_netlink], shutil.which("unshare"), "--net", sockets=[fake.path])
         assert b"listening" in p.stderr.readline()
-        assert Served(fake, ADA, port).user == (f"uid.{ADA}" if with_netlink else None)
+        if with_netlink:
+            assert Served(fake, ADA, port).user == f"uid.{ADA}"
+        else:
+            status, e = ask(ADA, port)
+            assert status == 403 and "use a key" in e["error"]["message"]
         p.send_signal(signal.SIGTERM)
         log = p.stderr.read().decode()
-        assert ("not told apart" in log) == (not with_netlink), log
+        assert ("need keys" in log) == (not with_netlink), log

@@ -36,7 +36,10 @@ build() {
     [ -x "$hob" ] || say "building"
     [ -f "$top/build/build.ninja" ] || quietly meson setup "$top/build" "$top" --buildtype=release ||
         die "meson setup failed"
-    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd hobd-decode || die "the build failed"
+    quietly ninja -C "$top/build" build.ninja || die "meson setup failed" # as the sources of today want it
+    grep -q '^build daemon/hobd-decode:' "$top/build/build.ninja" && decode=hobd-decode || decode=
+    # shellcheck disable=SC2086 # no argument if there is no decoder
+    quietly meson compile -C "$top/build" hob hob-chat hob-models hobd $decode || die "the build failed"
 }
 
 # Download the default model into DIR and check it. On failure, tell the user how to use another model.

@@ -75,11 +75,12 @@ static int print_json(const char *file, const struct media *m, const char *diges
     _cleanup_(json_decrefp) json_t *o = NULL;
     _cleanup_(freep) char *line = NULL;
     /* A name that is not UTF-8 is shown as well as it can be. */
-    _cleanup_(buf_fini) struct buf name = BUF_INIT;
+    _cleanup_(buf_fini) struct buf name = BUF_INIT, reason = BUF_INIT;
     int r = plain_line(&name, file, strlen(file));
+    if (r == 0 && error) r = plain_line(&reason, error, strlen(error));
     if (r < 0) return r;
     if (error)
-        o = json_pack("{ss ss}", "file", name.data, "error", error);
+        o = json_pack("{ss ss}", "file", name.data, "error", reason.data);
     else if (m->kind == MEDIA_IMAGE)
         o = json_pack("{ss ss ss si si ss}", "file", name.data, "kind", "image", "format", media_format_name(m->format),
                       "width", (int)m->width, "height", (int)m->height, "digest", digest);

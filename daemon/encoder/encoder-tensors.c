@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/encoder/encoder-tensors.h"
 #include "daemon/model/tensor-type.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME = 96, ROWS_MAX = 1 << 20 };
+enum { NAME = 96, ROWS_MAX = 1 << 16 };
 
 int tensor_reader_init(struct tensor_reader *r, const struct gguf *g)
 {
@@ -61,6 +62,25 @@ static bool has_shape(struct tensor_reader *r, const struct gguf_tensor *t, cons
     return false;
 }
 
+/* The kernels compute with numbers only: NaN could be lost on the way to the result. */
+static bool is_finite(struct tensor_reader *r, const struct gguf_tensor *t, enum kern_type type)
+{
+    const uint64_t k = t->dims[0], rows = t->dims[1] * t->dims[2] * t->dims[3];
+    _cleanup_(freep) float *row = calloc(k, sizeof(*row));
+    float sum = 0; /* x - x is 0, or NaN */
+    if (!row) {
+        r->error = error_say(-ENOMEM, "%s: out of memory", gguf_path(r->g));
+        return false;
+    }
+    for (uint64_t i = 0; i < rows; i++) {
+        kern_dequant(type, row, (const uint8_t *)t->data + i * (t->size / rows), k);
+        for (uint64_t j = 0; j < k; j++) sum += row[j] - row[j];
+    }
+    if (sum == 0) return true;
+    fail(r, t, "has values that are no numbers");
+    return false;
+}
+
 /* The tensor @name.@part of this shape and its type; NULL as in tensor_read_vector. */
 static const struct gguf_tensor *take(struct tensor_reader *r, const char *name, const char *part,
                                       const uint64_t dims[4], bool need, enum kern_type *type)
@@ -81,7 +101,7 @@ static const struct gguf_tensor *take(struct tensor_reader *r, const char *name,
         fail(r, t, why);
         return NULL;
     }
-    return t;
+    return is_finite(r, t, *type) ? t : NULL;
 }
 
 static void *get_memory(struct tensor_reader *r, size_t n, size_t size)

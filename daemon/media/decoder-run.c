@@ -26,7 +26,7 @@ struct run {
     uint64_t got; /* bytes of its head and data */
 };
 
-/* The pixels of a sound must not depend on the CPU. */
+/* The samples of a sound must not depend on the CPU. */
 static char *const environment[] = {"LC_ALL=C", "SOXR_USE_SIMD=0", NULL};
 
 /* @theirs: standard input and output of the decoder. Libraries must not write to the log. */

@@ -41,8 +41,9 @@ static int spawn(struct media_helper *h, const char *program, int theirs)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
-    sigset_t none;
+    sigset_t none, all;
     sigemptyset(&none);
+    sigfillset(&all);
     int r = posix_spawn_file_actions_init(&files);
     if (r) return error_say(-r, "no memory to start %s", program);
     r = posix_spawnattr_init(&attr);
@@ -53,7 +54,8 @@ static int spawn(struct media_helper *h, const char *program, int theirs)
     /* A process group of its own: an interrupt of the terminal ends hobd, whose end ends the helper. */
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigdefault(&attr, &all); /* the helper waits for decoders: SIGCHLD must not be ignored */
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     r = posix_spawn_file_actions_adddup2(&files, theirs, STDIN_FILENO);
     if (r == 0) r = posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     if (r == 0) r = posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);

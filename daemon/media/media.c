@@ -21,11 +21,11 @@ static bool begins(const uint8_t *data, size_t n, const char *with, size_t len)
     return n >= len && memcmp(data, with, len) == 0;
 }
 
-/* A header of an MPEG audio frame: the sync, a layer, a bit rate and a sampling rate that exist. */
+/* A header of an MPEG audio frame: the sync, layer III, a bit rate and a sampling rate that exist. */
 static bool is_mpeg_frame(const uint8_t *data, size_t n)
 {
-    return n >= 4 && data[0] == 0xff && (data[1] & 0xe0) == 0xe0 && (data[1] & 0x18) != 0x08 && (data[1] & 0x06) != 0 &&
-           (data[2] & 0xf0) != 0xf0 && (data[2] & 0x0c) != 0x0c;
+    return n >= 4 && data[0] == 0xff && (data[1] & 0xe0) == 0xe0 && (data[1] & 0x18) != 0x08 &&
+           (data[1] & 0x06) == 0x02 && (data[2] & 0xf0) != 0xf0 && (data[2] & 0x0c) != 0x0c;
 }
 
 enum media_format media_sniff(const uint8_t *data, size_t n)

@@ -433,3 +433,24 @@ def test_command_line(media, tmp_path):
     assert run(good, "-o", tmp_path / "x.wav") == (1, "", f"hobd media: -o {tmp_path}/x.wav: this file is an image (.ppm)\n")
     r = subprocess.run([HOB, "-q", "media", good], capture_output=True, text=True)
     assert (r.returncode, r.stderr) == (2, "hob: the word 'media' must come first, options after it\n")
+
+
+def test_a_lower_limit_of_the_caller_stays(media):
+    data = io.BytesIO()
+    noise(12, 12).save(data, "PNG")
+    path = media.put(data.getvalue())
+    for limit in ("--cpu=20", "--as=900000000"):
+        r = subprocess.run(["prlimit", limit, "setpriv", "--bounding-set=-all", "--inh-caps=-all", HOB, "media", "--json", path],
+                           capture_output=True, timeout=60)
+        assert r.returncode == 0 and json.loads(r.stdout)["width"] == 12, r
+
+
+def test_a_name_that_is_no_utf8(tmp_path):
+    r = subprocess.run([HOB, "media", "--json", os.fsencode(tmp_path) + b"/no-\xff.png"], capture_output=True, timeout=60)
+    assert r.returncode == 1 and not r.stderr
+    line = json.loads(r.stdout)
+    assert "no-" in line["file"] and "No such file" in line["error"]
+
+
+def test_text_is_no_sound(media):
+    assert media.error("hello, this is text".encode("utf-16")).startswith("neither an ")

@@ -76,9 +76,18 @@ static int calls(void)
 
 #endif
 
+static rlim_t lesser(rlim_t a, rlim_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A limit that is lower already stays. */
 static int limit(__rlimit_resource_t what, rlim_t soft, rlim_t hard)
 {
-    return setrlimit(what, &(struct rlimit){soft, hard}) < 0 ? error_say(-errno, "limits: %s", strerror(errno)) : 0;
+    struct rlimit now;
+    int r = getrlimit(what, &now);
+    if (r == 0) r = setrlimit(what, &(struct rlimit){lesser(soft, now.rlim_max), lesser(hard, now.rlim_max)});
+    return r < 0 ? error_say(-errno, "limits: %s", strerror(errno)) : 0;
 }
 
 int confine_limits(uint64_t file_bytes)

@@ -19,6 +19,7 @@ enum { TO, FROM, PID, FDS };
 struct run {
     pid_t pid;
     int fds[FDS]; /* the pipes, and the process; -1: closed */
+    int asker;    /* not owned; -1: none */
     struct media_ask ask;
     const uint8_t *data;
     uint64_t sent; /* bytes of @ask and @data */
@@ -113,13 +114,15 @@ static int serve(struct run *d, int64_t ms)
 {
     uint64_t deadline = clock_now_usec() + (uint64_t)ms * 1000;
     for (;;) {
-        struct pollfd fds[FDS];
+        struct pollfd fds[FDS + 1];
         for (int i = 0; i < FDS; i++) fds[i] = (struct pollfd){d->fds[i], i == TO ? POLLOUT : POLLIN, 0};
+        fds[FDS] = (struct pollfd){d->asker, 0, 0};
         uint64_t now = clock_now_usec();
         if (now >= deadline) return error_say(-ETIME, "it takes longer than %g s to decode", (double)ms / 1000);
-        int r = poll(fds, FDS, (int)((deadline - now) / 1000) + 1);
+        int r = poll(fds, FDS + 1, (int)((deadline - now) / 1000) + 1);
         if (r < 0 && errno != EINTR) return error_origin(-errno);
         if (r <= 0) continue;
+        if (fds[FDS].revents) return error_say(-ECANCELED, "nobody waits for the file");
         if (fds[TO].revents) feed(d);
         r = fds[FROM].revents ? collect(d) : 0;
         if (r < 0 || fds[PID].revents) return r < 0 ? r : 0;
@@ -155,9 +158,9 @@ static int finish(struct run *d, int r)
     return 0;
 }
 
-int decoder_run(char *const argv[], const uint8_t *data, size_t n, int64_t ms, struct media_reply *out)
+int decoder_run(char *const argv[], const uint8_t *data, size_t n, int64_t ms, int asker, struct media_reply *out)
 {
-    struct run d = {.fds = {-1, -1, -1}, .ask = {n}, .data = data, .out = out};
+    struct run d = {.fds = {-1, -1, -1}, .asker = asker, .ask = {n}, .data = data, .out = out};
     *out = (struct media_reply){0};
     int r = start(&d, argv);
     if (r == 0) r = serve(&d, ms);

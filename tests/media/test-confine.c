@@ -153,7 +153,7 @@ static void test_the_sentence(void **state)
 {
     char *const argv[] = {"/proc/self/exe", "open", NULL};
     struct media_reply reply;
-    int r = decoder_run(argv, (const uint8_t *)"fLaC", 4, DECODER_MS, &reply);
+    int r = decoder_run(argv, (const uint8_t *)"fLaC", 4, DECODER_MS, -1, &reply);
     if (r == 0) {
         media_reply_fini(&reply);
         skip(); /* no seccomp */

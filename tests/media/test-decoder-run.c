@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static const uint8_t file[] = "\x89PNG\r\n\x1a\n and so on";
@@ -15,7 +16,7 @@ static const uint8_t file[] = "\x89PNG\r\n\x1a\n and so on";
 static int run(const char *fault, int64_t ms, struct media_reply *reply)
 {
     char *const argv[] = {"/proc/self/exe", (char *)fault, NULL};
-    return decoder_run(argv, file, sizeof(file), ms, reply);
+    return decoder_run(argv, file, sizeof(file), ms, -1, reply);
 }
 
 static void check(const char *fault, int64_t ms, int error, const char *text)
@@ -43,11 +44,22 @@ static void test_faults(void **state)
     check("endless", DECODER_MS, -EPROTO, "image: PNG: the decoder answers nonsense");
 }
 
+static void test_nobody_waits(void **state)
+{
+    struct media_reply reply;
+    char *const argv[] = {"/proc/self/exe", "hang", NULL};
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    close(pair[0]);
+    assert_int_equal(decoder_run(argv, file, sizeof(file), DECODER_MS, pair[1], &reply), -ECANCELED);
+    close(pair[1]);
+}
+
 static void test_a_program_that_does_not_exist(void **state)
 {
     struct media_reply reply;
     char *const argv[] = {"/nowhere/hobd-decode", NULL};
-    assert_int_equal(decoder_run(argv, file, sizeof(file), DECODER_MS, &reply), -ENOENT);
+    assert_int_equal(decoder_run(argv, file, sizeof(file), DECODER_MS, -1, &reply), -ENOENT);
     assert_string_equal(error_text(-ENOENT), "image: PNG: the decoder cannot start: No such file or directory");
 }
 
@@ -63,7 +75,7 @@ static void test_answers(void **state)
     assert_true(open_here > STDERR_FILENO);
     for (size_t i = 0; i < n; i++) big[i] = (uint8_t)i;
     assert_int_equal(setenv("HOB_SECRET", "x", 1), 0);
-    assert_int_equal(decoder_run(argv, big, n, DECODER_MS, &reply), 0);
+    assert_int_equal(decoder_run(argv, big, n, DECODER_MS, -1, &reply), 0);
     assert_int_equal(reply.head.kind, MEDIA_IMAGE);
     assert_int_equal(reply.head.size, 3);
     assert_int_equal(((uint8_t *)reply.data)[0], 0);
@@ -132,6 +144,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_nobody_waits),
         cmocka_unit_test(test_a_program_that_does_not_exist),
         cmocka_unit_test(test_answers),
     };

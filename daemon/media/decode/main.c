@@ -59,7 +59,7 @@ static int help(void)
         _cleanup_(freep) uint8_t *data = malloc(ask.size + 1);
         if (!data || media_read(STDIN_FILENO, data, ask.size) < 0) return 1;
         char *const argv[] = {"/proc/self/exe", NULL};
-        int r = decoder_run(argv, data, ask.size, DECODER_MS, &reply);
+        int r = decoder_run(argv, data, ask.size, DECODER_MS, STDIN_FILENO, &reply);
         if (r < 0) media_reply_error(&reply, r);
         r = media_send(STDIN_FILENO, &reply.head, sizeof(reply.head));
         if (r == 0) r = media_send(STDIN_FILENO, reply.data, reply.head.size);

@@ -93,14 +93,8 @@ const struct option_def option_table[OPTION_COUNT] = {
 /* clang-format on */
 
 const struct option_word option_words[] = {
-    {"status", COMMAND_STATUS},
-    {"stop", COMMAND_STOP},
-    {"chat", COMMAND_CHAT},
-    {"sessions", COMMAND_SESSIONS},
-    {"models", COMMAND_MODELS},
-    {"media", COMMAND_MEDIA},
-    {"infill", COMMAND_INFILL},
-    {NULL, 0},
+    {"status", COMMAND_STATUS}, {"stop", COMMAND_STOP},   {"chat", COMMAND_CHAT},     {"sessions", COMMAND_SESSIONS},
+    {"models", COMMAND_MODELS}, {"media", COMMAND_MEDIA}, {"infill", COMMAND_INFILL}, {NULL, 0},
 };
 
 void option_names(const char **names, bool in_file)

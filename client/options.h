@@ -15,7 +15,7 @@ enum command {
     COMMAND_SESSIONS,
     COMMAND_CHAT,
     COMMAND_MODELS, /* hob-models parses the words after it */
-    COMMAND_MEDIA, /* "hobd media" parses the words after it */
+    COMMAND_MEDIA,  /* "hobd media" parses the words after it */
     COMMAND_INFILL,
     COMMAND_HELP,
     COMMAND_VERSION,

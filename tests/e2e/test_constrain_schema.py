@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import data
 from test_constrain import constrain, judge
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "pattern": "^[A-Z]"}, "age": {"type": "integer", "minimum": 0},
@@ -41,6 +42,15 @@ def test_a_schema_that_cannot_be_enforced_is_refused_by_name(tiny, schema):
     assert constrain(tiny, "{}", "--schema", path) == (2, "", f"hobd constrain: {path}: {why}\n")
     code, out, err = constrain(tiny, '{"a":"("}', "--schema", path, "--schema-lenient")
     assert (code, out) == (0, "accepted\n") and '#/properties/a/format: format: the format "regex"' in err
+
+
+def test_a_shortcut_that_fails_changes_no_answer(tmp_path):
+    """Masks look for expressions with fewer limits, to save time. Here that search is not decided."""
+    schema = {"type": "string", "pattern": r"^\s{2,2}[一-鿿]+(?:[é-漢]+.){12,312}$", "maxLength": 31}
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(json.dumps({"id": "a", "schema": schema, "tests": [{"valid": True, "data": "  漢" + "é漢" * 12}] * 3}) + "\n")
+    code, out, err = constrain(data("vocab/gpt-2.gguf"), "", "--cases", cases)
+    assert code == 0 and json.loads(out)["results"] == [True] * 3
 
 
 def test_cases_give_a_line_each(tiny, tmp_path):

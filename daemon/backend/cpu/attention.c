@@ -184,7 +184,7 @@ static void merge(const struct pass *p, const struct attn_tile *tile, uint32_t h
     }
 }
 
-/* The last items have the most keys: start with them, so that threads finish at about the same time. */
+/* The last items have the most keys: each share begins with its longest ones, so that short ones are left to steal. */
 static const struct attn_item *item_of(const struct wave *w, uint32_t i)
 {
     return &w->p->c->scratch.attn.items[w->n_items - 1 - i];

@@ -183,6 +183,7 @@ static void leave(struct compute_pool *p, uint32_t thread)
 /* Either this thread sees that the run is closed, or the caller sees that it is inside. */
 static bool enter(struct compute_pool *p, uint32_t round, uint32_t thread)
 {
+    if (atomic_load(&p->open) != round) return false; /* most often; then the caller need not wait for this thread */
     atomic_store(&p->lanes[thread].inside, round);
     if (atomic_load(&p->open) == round) return true;
     leave(p, thread);

@@ -88,6 +88,7 @@ static int start_threads(struct cpu *c, const struct backend_config *config)
     struct numa nodes = {0};
     cpu_set_t allowed;
     if (!config->no_numa && sched_getaffinity(0, sizeof(allowed), &allowed) == 0) numa_read(&nodes, &allowed, "");
+    if (config->threads == 1) nodes.n = 0; /* it reads fastest from where it runs */
     int r = nodes.n > 1 ? numa_interleave(&nodes) : 0;
     if (r < 0) log_warning("%s", error_text(r));
     return compute_pool_new_on(&c->pool, config->threads, &nodes);

@@ -35,6 +35,21 @@ void regex_allow_work(struct regex_store *s, uint64_t max)
     s->status = 0;
 }
 
+uint64_t regex_begin_search(struct regex_store *s)
+{
+    const uint64_t max = s->work_max, left = max > s->work ? max - s->work : 0;
+    s->work_max = s->work + left / 8;
+    return max;
+}
+
+bool regex_end_search(struct regex_store *s, uint64_t max)
+{
+    const bool undecided = s->status == -ETIME || s->status == -EDOM;
+    s->work_max = max;
+    if (undecided) s->status = 0;
+    return !undecided;
+}
+
 bool regex_may_take(struct regex_store *s, size_t more)
 {
     if (s->bytes + more > REGEX_BYTES_MAX) return regex_fail(s, -E2BIG) != EXPR_ERROR;

@@ -89,6 +89,10 @@ expr_t regex_fail(struct regex_store *s, int r);
 bool regex_work(struct regex_store *s, size_t n);
 /* Forget an error, and allow @max steps from now on. An error leaves the store as it was before the call. */
 void regex_allow_work(struct regex_store *s, uint64_t max);
+/* A search for a shortcut, which may do an eighth of the work that is left. Returns what regex_end_search gets. */
+uint64_t regex_begin_search(struct regex_store *s);
+/* False: the search took too long or was not decided. Then it has found nothing, and the store has not failed. */
+bool regex_end_search(struct regex_store *s, uint64_t max);
 /* May the store take @more bytes? False: it has failed. */
 bool regex_may_take(struct regex_store *s, size_t more);
 /* Make room for @need elements of @size in *@array. False: the store has failed. */

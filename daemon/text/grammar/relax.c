@@ -14,7 +14,7 @@
 #define NODES_MAX  256  /* of an expression that are looked at; limits in others stay */
 #define DEPTH_MAX  64   /* of them */
 #define STATES_MAX 1200 /* of an automaton that is looked at */
-#define MISSES_MAX 1    /* automata of a grammar that do not pass; no others are tried */
+#define MISSES_MAX 1    /* automata of a grammar that do not pass; after one more no others are tried */
 
 enum { ENDS_UNKNOWN, ENDS_SOON, ENDS_LATE };
 
@@ -142,14 +142,24 @@ static bool find_ends(struct dfa *d, uint32_t q)
     return ok;
 }
 
-int relax_state(struct dfa *d, uint32_t q, uint32_t *out)
+static int find_relaxed(struct dfa *d, uint32_t q, uint32_t *out)
 {
     struct relaxing x = {.s = &d->store};
-    if (d->relax_misses > MISSES_MAX) return 0;
     expr_t e = relax(&x, d->states[q].node);
     if (e == d->states[q].node) return 0;
     *out = dfa_state_of(d, e);
     if (*out == UINT32_MAX) return dfa_status(d);
     if (!d->states[*out].ends_soon && !find_ends(d, *out)) return dfa_status(d);
     return d->states[*out].ends_soon == ENDS_SOON;
+}
+
+int relax_state(struct dfa *d, uint32_t q, uint32_t *out)
+{
+    if (d->relax_misses > MISSES_MAX) return 0;
+    if (d->store.status) return dfa_status(d);
+    const uint64_t max = regex_begin_search(&d->store);
+    int r = find_relaxed(d, q, out);
+    if (regex_end_search(&d->store, max)) return r;
+    d->relax_misses++;
+    return 0;
 }

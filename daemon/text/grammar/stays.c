@@ -282,7 +282,7 @@ static int search_inside(struct dfa *d, uint32_t q, uint8_t at, uint64_t groups,
     return x->at == at && holds(&x->loops, groups, ends);
 }
 
-int stays_below(struct dfa *d, const struct token_trie *t, uint32_t i, uint32_t q, bool *ends)
+static int search_below(struct dfa *d, const struct token_trie *t, uint32_t i, uint32_t q, bool *ends)
 {
     const struct trie_node *n = &t->nodes[i];
     const uint64_t groups = t->below[i];
@@ -294,4 +294,12 @@ int stays_below(struct dfa *d, const struct token_trie *t, uint32_t i, uint32_t 
     if (x->at != UTF8_BETWEEN) return 0;
     if (holds(&x->loops, groups, ends) || holds(&x->others, groups, ends)) return 1;
     return large ? search_between(d, q, groups, ends) : 0;
+}
+
+int stays_below(struct dfa *d, const struct token_trie *t, uint32_t i, uint32_t q, bool *ends)
+{
+    if (d->store.status) return dfa_status(d);
+    const uint64_t max = regex_begin_search(&d->store);
+    int r = search_below(d, t, i, q, ends);
+    return regex_end_search(&d->store, max) ? r : 0;
 }

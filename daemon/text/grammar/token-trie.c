@@ -175,5 +175,5 @@ struct token_trie *token_trie_free(struct token_trie *t)
 size_t token_trie_bytes(const struct token_trie *t)
 {
     return sizeof(*t) + (size_t)t->n_nodes * (sizeof(*t->nodes) + sizeof(*t->below)) + (size_t)t->vocab * 12 +
-           t->text[t->vocab];
+           (size_t)t->n_deep * sizeof(*t->deep) + t->text[t->vocab];
 }

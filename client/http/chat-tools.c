@@ -57,7 +57,7 @@ static int add_tool(struct completion *c, json_t *list, const json_t *tool, cons
     return json_array_append_new(list, own) ? no_memory(c) : 0;
 }
 
-int tools_read_anthropic(struct completion *c, const struct field *f, const json_t *v)
+int tools_read_each(struct completion *c, const struct field *f, const json_t *v, tools_add add)
 {
     json_auto_t *list = json_array();
     size_t i;
@@ -67,10 +67,15 @@ int tools_read_anthropic(struct completion *c, const struct field *f, const json
     {
         char place[32];
         snprintf(place, sizeof(place), "tools[%zu]", i);
-        int r = add_tool(c, list, tool, place);
+        int r = add(c, list, tool, place);
         if (r < 0) return r;
     }
     return set_list(c, list);
+}
+
+int tools_read_anthropic(struct completion *c, const struct field *f, const json_t *v)
+{
+    return tools_read_each(c, f, v, add_tool);
 }
 
 /* A call of the tool @name is required. */

@@ -33,26 +33,21 @@ static json_t *nested_tool(const json_t *tool)
     return json_pack("{s:s, s:o}", "type", "function", "function", function);
 }
 
-static int read_tools(struct completion *c, const struct field *f, const json_t *v)
+static int add_tool(struct completion *c, json_t *list, const json_t *tool, const char *place)
 {
     static const char *const known[] = {"type", "name", "description", "parameters", "strict", NULL};
-    json_auto_t *list = json_array();
-    size_t i;
-    json_t *tool;
-    if (!json_is_array(v)) return field_wrong(c, f, "a list of tools");
-    json_array_foreach((json_t *)v, i, tool)
-    {
-        char place[32];
-        const json_t *type = json_object_get(tool, "type");
-        snprintf(place, sizeof(place), "tools[%zu]", i);
-        if (!is_word(type, "function"))
-            return fault_set(&c->exchange->fault, 400, place, "%s: tools of the type '%.64s' are not supported", place,
-                             json_is_string(type) ? json_string_value(type) : "");
-        int r = chat_check_members(c, tool, known, place);
-        if (r < 0) return r;
-        if (json_array_append_new(list, nested_tool(tool))) return no_memory(c);
-    }
-    return tools_read_openai(c, f, list);
+    const json_t *type = json_object_get(tool, "type");
+    if (!is_word(type, "function"))
+        return fault_set(&c->exchange->fault, 400, place, "%s: tools of the type '%.64s' are not supported", place,
+                         json_is_string(type) ? json_string_value(type) : "");
+    int r = chat_check_members(c, tool, known, place);
+    if (r < 0) return r;
+    return json_array_append_new(list, nested_tool(tool)) ? no_memory(c) : 0;
+}
+
+static int read_tools(struct completion *c, const struct field *f, const json_t *v)
+{
+    return tools_read_each(c, f, v, add_tool);
 }
 
 static int read_tool_choice(struct completion *c, const struct field *f, const json_t *v)

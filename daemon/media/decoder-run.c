@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/media/decoder-run.h"
+#include "daemon/media/media-spawn.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,29 +33,9 @@ static char *const environment[] = {"LC_ALL=C", "SOXR_USE_SIMD=0", NULL};
 /* @theirs: standard input and output of the decoder. Libraries must not write to the log. */
 static int spawn(struct run *d, char *const argv[], const int theirs[2])
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    int r = posix_spawn_file_actions_init(&files);
-    if (r) return error_say(-r, "no memory for a decoder");
-    r = posix_spawnattr_init(&attr);
-    if (r) {
-        posix_spawn_file_actions_destroy(&files);
-        return error_say(-r, "no memory for a decoder");
-    }
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    r = posix_spawn_file_actions_adddup2(&files, theirs[0], STDIN_FILENO);
-    if (r == 0) r = posix_spawn_file_actions_adddup2(&files, theirs[1], STDOUT_FILENO);
-    if (r == 0) r = posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    if (r == 0) r = posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-    if (r == 0) r = posix_spawn(&d->pid, argv[0], &files, &attr, argv, environment);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
-    return r ? error_say(-r, "the decoder cannot start: %s", strerror(r)) : 0;
+    const struct media_program p = {.argv = argv, .env = environment, .in = theirs[0], .out = theirs[1], .error = -1};
+    int r = media_spawn(&d->pid, &p);
+    return r < 0 ? error_say(r, "the decoder cannot start: %s", strerror(-r)) : 0;
 }
 
 static int start(struct run *d, char *const argv[])

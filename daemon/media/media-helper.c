@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/media/media-helper.h"
+#include "daemon/media/media-spawn.h"
 #include "daemon/media/media-wire.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/paths.h"
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,31 +37,12 @@ static int find(char **out)
 /* Its standard input is the socket; its errors go to the log. */
 static int spawn(struct media_helper *h, const char *program, int theirs)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    int r = posix_spawn_file_actions_init(&files);
-    if (r) return error_say(-r, "no memory to start %s", program);
-    r = posix_spawnattr_init(&attr);
-    if (r) {
-        posix_spawn_file_actions_destroy(&files);
-        return error_say(-r, "no memory to start %s", program);
-    }
+    char *const argv[] = {PROGRAM, "helper", NULL}, *const none[] = {NULL};
     /* A process group of its own: an interrupt of the terminal ends hobd, whose end ends the helper. */
-    posix_spawnattr_setpgroup(&attr, 0);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all); /* the helper waits for decoders: SIGCHLD must not be ignored */
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-    r = posix_spawn_file_actions_adddup2(&files, theirs, STDIN_FILENO);
-    if (r == 0) r = posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    if (r == 0) r = posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
-    char *const argv[] = {PROGRAM, "helper", NULL}, *const none_set[] = {NULL};
-    if (r == 0) r = posix_spawn(&h->pid, program, &files, &attr, argv, none_set);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&files);
-    return r ? error_say(-r, "%s cannot start: %s", program, strerror(r)) : 0;
+    const struct media_program p = {
+        .argv = argv, .path = program, .env = none, .in = theirs, .out = -1, .error = STDERR_FILENO, .own_group = true};
+    int r = media_spawn(&h->pid, &p);
+    return r < 0 ? error_say(r, "%s cannot start: %s", program, strerror(-r)) : 0;
 }
 
 int media_helper_new(struct media_helper **out, const char *program)

@@ -41,6 +41,7 @@ import msgpack
 
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
+from busy import busy_seconds, cpu_seconds  # noqa: E402
 from hobproto import Client, Peer  # noqa: E402
 
 PARTS = ("first", "streams", "memory", "disconnect", "crowd")
@@ -52,7 +53,6 @@ HELLO = {"type": "hello", "version": 1, "features": [], "software": "gateway.py"
 SLOTS, CROWD, CROWD_TOKENS = 16, 64, 32
 STREAMS, STREAM_TOKENS = 16, 64
 OTHERS_MAX = 0.05
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def prompt(rng, n):
@@ -68,17 +68,6 @@ def http_request(text, n, path="/v1/completions", **more):
     body = json.dumps({**generation(text, n), "stream": True, **more}).encode()
     return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n").encode() + body
-
-
-def cpu_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def busy_seconds():
-    """CPU time of all processes."""
-    v = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    return (sum(v) - v[3] - v[4]) / TICKS  # not idle, not waiting for disks
 
 
 class Others:

@@ -55,13 +55,14 @@ size_t proto_message_bytes(const struct proto_message *m)
 {
     size_t n = m->role.len + m->content.len + m->thinking.len + m->call_id.len + m->name.len;
     for (size_t i = 0; i < m->n_calls; i++) n += m->calls[i].id.len + m->calls[i].name.len + m->calls[i].arguments.len;
+    for (size_t i = 0; i < m->n_media; i++) n += blob_size(m->media[i].file);
     return n;
 }
 
 bool proto_message_empty(const struct proto_message *m)
 {
     bool result = m->role.len == 4 && memcmp(m->role.data, "tool", 4) == 0; /* may be empty */
-    return !m->content.len && !m->n_calls && !result;
+    return !m->content.len && !m->n_calls && !m->n_media && !result;
 }
 
 const char *proto_reason_name(enum proto_reason r)
@@ -233,6 +234,8 @@ void proto_message_fini(struct proto_message *m)
     proto_text_fini(&m->thinking);
     for (size_t i = 0; i < m->n_calls; i++) proto_call_fini(&m->calls[i]);
     free(m->calls);
+    for (size_t i = 0; i < m->n_media; i++) blob_unref(m->media[i].file);
+    free(m->media);
     proto_text_fini(&m->call_id);
     proto_text_fini(&m->name);
     *m = (struct proto_message){0};
@@ -290,5 +293,6 @@ void proto_event_fini(struct proto_event *e)
     free(e->logprobs);
     for (size_t i = 0; i < e->n_top; i++) proto_text_fini(&e->top[i].text);
     free(e->top);
+    free(e->media);
     *e = (struct proto_event){0};
 }

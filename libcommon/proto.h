@@ -6,6 +6,7 @@
  * before msgpack-c sees them, and refuses unknown keys of a request by name. Of an event only what the member comments
  * name is set; what it does not carry is 0, "answer" (channel) or -1 (miss_at, seed).
  */
+#include "libcommon/blob.h"
 #include "libcommon/buf.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +30,7 @@
 #define PROTO_CHOICES_MAX    10000
 #define PROTO_TOOLS_MAX      (1u << 20) /* bytes of a list of tools */
 #define PROTO_CALLS_MAX      1000       /* calls of a message */
+#define PROTO_MEDIA_MAX      128        /* images and sounds of a request */
 #define PROTO_CALL_ID_MAX    256        /* bytes of a call's id, and of the name of a tool */
 #define PROTO_TAKE_MIN       (1u << 20) /* bytes of a message whose memory can become that of its text */
 
@@ -43,10 +45,21 @@ struct proto_call {
     struct proto_text id, name, arguments; /* the arguments are the JSON text of an object */
 };
 
+enum proto_media_kind { PROTO_MEDIA_IMAGE = 1, PROTO_MEDIA_SOUND };
+
+/* An image or a sound of a message. */
+struct proto_media {
+    enum proto_media_kind kind;
+    size_t at;         /* offset in the content: it stands before this byte */
+    struct blob *file; /* held; in any format that hobd decodes */
+};
+
 struct proto_message {
-    struct proto_text role, content; /* typed parts are joined here */
-    struct proto_text thinking;      /* assistant: the thought before the answer; len 0: none */
-    struct proto_call *calls;        /* assistant: [n_calls], owned */
+    struct proto_text role, content; /* the texts of typed parts are joined here */
+    struct proto_media *media;       /* [n_media], owned; of typed parts, in order */
+    size_t n_media;
+    struct proto_text thinking; /* assistant: the thought before the answer; len 0: none */
+    struct proto_call *calls;   /* assistant: [n_calls], owned */
     size_t n_calls;
     struct proto_text call_id, name; /* tool: the call that @content answers, and its tool; len 0: not given */
 };
@@ -246,6 +259,14 @@ struct proto_call_part {
     struct proto_call call; /* id and name: only in the first part of a call; arguments: the next piece of the text */
 };
 
+/* An image or a sound of the prompt. */
+struct proto_media_usage {
+    enum proto_media_kind kind;
+    uint32_t tokens;
+    bool cached;      /* not encoded for this request: embeddings or KV were cached */
+    double encode_ms; /* 0: cached */
+};
+
 /* Features of a daemon that a request can need: bits. */
 enum proto_feature {
     PROTO_FEATURE_CONSTRAINT = 1 << 0,
@@ -276,6 +297,8 @@ struct proto_event {
     uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking; /* the last is a part of completion */
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
     struct proto_energy energy;
+    struct proto_media_usage *media; /* [n_media], owned; those of this request's messages, in order */
+    size_t n_media;
     struct proto_text session;
     int64_t miss_at; /* first prompt token that was not reused although the session had one there; -1: none */
     struct proto_cut cut;
@@ -327,7 +350,7 @@ const char *proto_feature_name(uint32_t features);
 /* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
 const char *proto_errno_name(int code);
 int proto_errno_value(const char *name);
-/* Bytes of all texts of the message. */
+/* Bytes of all texts and files of the message. */
 size_t proto_message_bytes(const struct proto_message *m);
 /* True if the message tells the model nothing. */
 bool proto_message_empty(const struct proto_message *m);

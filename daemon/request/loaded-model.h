@@ -11,6 +11,7 @@
 #include "daemon/text/tokenizer/tokenizer.h"
 
 struct constraints;
+struct encoder;
 
 struct loaded {
     struct gguf *gguf;
@@ -21,6 +22,7 @@ struct loaded {
     const struct channel_format *format; /* of answers to raw prompts */
     struct constraints *constraints;     /* compiled for the tokenizer; has its own locks */
     struct backend *backend;
+    struct encoder *encoder;       /* of images; NULL: none */
     struct sample_params sampling; /* defaults, with the file's own */
     int32_t *eog;                  /* [n_eog] the tokens that end an answer, for ignore_eos */
     size_t n_eog;

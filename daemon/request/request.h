@@ -10,6 +10,7 @@
 #include "daemon/session/session.h"
 
 struct constraint;
+struct media_source;
 struct request_type;
 
 enum request_state {
@@ -57,6 +58,8 @@ struct request {
     uid_t uid;
     struct user *user; /* held */
     struct proto_request proto;
+    struct media_source **sources; /* [n_sources] held: the media of its messages, in order, decoded */
+    size_t n_sources;
     struct request_control control;
     struct seq_group answers;
     struct request_session turn;

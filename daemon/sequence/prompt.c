@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/sequence/prompt.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 int prompt_record(struct prompt *p, const char *text, size_t len, bool markup)
@@ -23,10 +24,33 @@ int prompt_push_run(struct prompt *p, struct item_run run, uint32_t end, struct 
     return r;
 }
 
+int prompt_push_media(struct prompt *p, struct media_source *source, uint32_t n)
+{
+    struct prompt_media *list = reallocarray(p->media, p->n_media + 1, sizeof(*list));
+    if (!list) return -ENOMEM;
+    p->media = list;
+    list[p->n_media++] = (struct prompt_media){media_source_ref(source), p->runs.n - n, n};
+    return 0;
+}
+
+static int copy_media(struct prompt *to, const struct prompt *from)
+{
+    if (!from->n_media) return 0;
+    to->media = calloc(from->n_media, sizeof(*to->media));
+    if (!to->media) return -ENOMEM;
+    for (size_t i = 0; i < from->n_media; i++) {
+        to->media[i] = from->media[i];
+        media_source_ref(to->media[i].source);
+    }
+    to->n_media = from->n_media;
+    return 0;
+}
+
 int prompt_copy(struct prompt *to, const struct prompt *from)
 {
     if (tokens_copy(&to->tokens, &from->tokens) < 0) return -ENOMEM;
     if (run_list_copy(&to->runs, &from->runs, 0, UINT64_MAX, 0) < 0) return -ENOMEM;
+    if (copy_media(to, from) < 0) return -ENOMEM;
     to->keep = from->keep;
     to->miss_at = from->miss_at;
     int r = buf_append(&to->text, from->text.data ? from->text.data : "", from->text.len);
@@ -37,6 +61,8 @@ void prompt_fini(struct prompt *p)
 {
     tokens_fini(&p->tokens);
     run_list_fini(&p->runs);
+    for (size_t i = 0; i < p->n_media; i++) media_source_unref(p->media[i].source);
+    free(p->media);
     buf_fini(&p->text);
     buf_fini(&p->markup);
     *p = (struct prompt){0};

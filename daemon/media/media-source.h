@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* An image or a sound of a prompt: its file, and its size and digest once it was decoded. */
+#include "daemon/media/media.h"
+#include "libcommon/blob.h"
+#include <stdatomic.h>
+
+/* It belongs to all who have a reference, in any thread. Only @pixels changes once there are several. */
+struct media_source {
+    atomic_uint refs;
+    struct blob *file; /* held */
+    enum media_kind kind;
+    uint32_t width, height; /* of an image */
+    uint64_t samples;       /* of a sound */
+    uint8_t digest[MEDIA_DIGEST];
+    void *pixels; /* owned: as data of struct media; NULL: not at hand. Of who prepares or encodes it */
+};
+
+/* Not decoded: all but @file is zero. Takes a reference of its own on @file. 0 or -ENOMEM. */
+int media_source_new(struct media_source **out, struct blob *file);
+/* Take over kind, size, digest and the data of @m, which is zero then. */
+void media_source_decoded(struct media_source *s, struct media *m);
+struct media_source *media_source_ref(struct media_source *s);   /* NULL ok; returns @s */
+struct media_source *media_source_unref(struct media_source *s); /* NULL ok, returns NULL */

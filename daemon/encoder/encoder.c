@@ -122,7 +122,8 @@ static void plan_tiles(const struct encoder *e, uint32_t width, uint32_t height,
                                  .width = columns * e->p.image,
                                  .height = rows * e->p.image,
                                  .columns = columns,
-                                 .rows = rows};
+                                 .rows = rows,
+                                 .tile_items = encoder_items(&e->p)};
 }
 
 int encoder_plan(const struct encoder *e, uint32_t width, uint32_t height, struct encoder_plan *out)
@@ -136,7 +137,9 @@ int encoder_plan(const struct encoder *e, uint32_t width, uint32_t height, struc
         return 0;
     }
     const float x = (float)edge / (float)width, y = (float)edge / (float)height, scale = x < y ? x : y;
-    *out = (struct encoder_plan){
-        .items = encoder_items(&e->p), .width = scaled(width, scale, edge), .height = scaled(height, scale, edge)};
+    *out = (struct encoder_plan){.items = encoder_items(&e->p),
+                                 .width = scaled(width, scale, edge),
+                                 .height = scaled(height, scale, edge),
+                                 .tile_items = encoder_items(&e->p)};
     return 0;
 }

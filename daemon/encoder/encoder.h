@@ -67,7 +67,10 @@ struct encoder_plan {
     uint32_t items;         /* embeddings, the positions of the image in a prompt; of all tiles */
     uint32_t width, height; /* to which the image is resized, without the border that makes it a square */
     uint32_t columns, rows; /* tiles into which this is cut, each encoded alone, row by row; the last tile is then the
-                             * whole image once more, resized to a square. 0: there is one tile, the whole image */
+                             * whole image once more. 0: there is one tile, the whole image */
+    uint32_t tile_items;    /* embeddings of a tile; of an image in tiles, the last tile has all others */
+    uint32_t grid_columns, grid_rows; /* of the embeddings, if the model takes their places in the image for positions
+                                       * (M-RoPE); 0: it does not */
 };
 
 /* What an image of this size becomes. 0; -EINVAL: no pixels, or an edge over ENCODER_EDGE_MAX; sets the error message.

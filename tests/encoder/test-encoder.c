@@ -129,6 +129,7 @@ static void test_plan(void **state)
     assert_int_equal(p.items, ITEMS);
     assert_int_equal(p.width, 8);
     assert_int_equal(p.height, 4);
+    assert_int_equal(p.tile_items, ITEMS);
     assert_int_equal(encoder_plan(e, 1, ENCODER_EDGE_MAX, &p), 0);
     assert_int_equal(p.width, 1);
     assert_int_equal(p.height, 8);

@@ -6,11 +6,26 @@
 
 enum encoder_kind {
     ENCODER_GEMMA3,   /* average pooling, RMS norm, one product */
-    ENCODER_MLP,      /* LLaVA-1.5: two products with GELU between */
+    ENCODER_MLP,      /* LLaVA: two products with GELU between */
     ENCODER_IDEFICS3, /* the rows of a square of patches side by side, one product */
+    ENCODER_INTERNVL, /* the same, layer norm, two products */
 };
 
 enum encoder_act { ENCODER_GELU, ENCODER_GELU_QUICK, ENCODER_SILU };
+
+/* How an image is prepared (encoder-plan.h). */
+enum encoder_cut {
+    CUT_SQUARE, /* one tile, the image in its middle */
+    CUT_EDGE,   /* tiles, after the longer edge is scaled */
+    CUT_GRIDS,  /* tiles in the best one of some grids */
+};
+
+enum { ENCODER_GRIDS = 256, ENCODER_PATCHES = 16384 /* of a tile */ };
+
+/* Tiles of an image. */
+struct encoder_grid {
+    uint16_t columns, rows;
+};
 
 struct encoder_hparams {
     enum encoder_kind kind;
@@ -21,13 +36,17 @@ struct encoder_hparams {
     uint32_t layers;         /* blocks in the file */
     uint32_t blocks;         /* of these computed, the first ones */
     uint32_t pool;           /* patches of the edge of a square that becomes one embedding */
-    uint32_t longest;        /* pixels of an image's longer edge before it is cut into tiles; 0: no tiles */
+    uint32_t rms;            /* 1: the norms of the blocks are RMS norms; 0: layer norms */
     float eps;
     float mean[3], std[3];
-    /* Of the image's preprocessing. */
+    /* Of the image's preparation. */
+    enum encoder_cut cut;
     enum resize_filter filter;
     uint8_t border[3];
-    bool class_last; /* of struct encoder_config */
+    bool class_last;  /* of struct encoder_config */
+    uint32_t longest; /* CUT_EDGE: pixels of an image's longer edge before it is cut into tiles */
+    uint32_t n_grids; /* CUT_GRIDS */
+    struct encoder_grid grids[ENCODER_GRIDS];
 };
 
 /* Fill *out, all of it, its padding too, but for class_last. 0; -EINVAL and the error message: not an image encoder, or
@@ -37,14 +56,8 @@ int encoder_hparams_read(struct encoder_hparams *out, const struct gguf *g);
 /* "gemma3". */
 const char *encoder_kind_name(enum encoder_kind kind);
 
-/* Patches of an edge; embeddings of a tile. */
+/* Patches of an edge of a square tile. */
 static inline uint32_t encoder_side(const struct encoder_hparams *p)
 {
     return p->image / p->patch;
-}
-
-static inline uint32_t encoder_items(const struct encoder_hparams *p)
-{
-    uint32_t side = encoder_side(p) / p->pool;
-    return side * side;
 }

@@ -24,6 +24,7 @@ static const struct texts kinds[] = {
                           .tile = "<fake_token_around_image><row_%u_col_%u>",
                           .row = "\n",
                           .whole = "\n\n<fake_token_around_image><global-img>"},
+    [ENCODER_INTERNVL] = {.begin = "<img>", .end = "</img>"},
 };
 
 /* A layout while it grows. The texts are one after the other, each with its NUL. */

@@ -195,6 +195,7 @@ void tensor_read_norm(struct tensor_reader *r, struct encoder_norm *n, const cha
 {
     n->w = tensor_read_vector(r, name, "weight", dim, need);
     if (n->w) n->b = tensor_read_vector(r, name, "bias", dim, false);
+    n->n = dim;
 }
 
 static bool begins(struct gguf_str s, const char *with)

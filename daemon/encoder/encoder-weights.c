@@ -27,11 +27,36 @@ static bool swapped(const struct tensor_reader *r, uint32_t i, const struct enco
     return t && p->dim != p->ffn && t->dims[0] == p->dim;
 }
 
+/* A norm without bias. */
+static void read_norm_weight(struct tensor_reader *r, struct encoder_norm *n, const char *name, uint32_t size,
+                             bool need)
+{
+    n->w = tensor_read_vector(r, name, "weight", size, need);
+    n->n = size;
+}
+
+/* A norm of Q or K, of the row or of each head. */
+static void read_head_norm(struct tensor_reader *r, struct encoder_norm *n, const char *name,
+                           const struct encoder_hparams *p)
+{
+    char full[64];
+    snprintf(full, sizeof(full), "%s.weight", name);
+    const struct gguf_tensor *t = gguf_find_tensor(r->g, full);
+    const uint32_t head = p->dim / p->heads;
+    read_norm_weight(r, n, name, t && t->dims[0] == head ? head : p->dim, false);
+}
+
 static void read_block(struct tensor_reader *r, struct encoder_block *b, uint32_t i, const struct encoder_hparams *p)
 {
     bool swap = swapped(r, i, p);
     tensor_read_norm(r, &b->ln1, in_block(i, "ln1").s, p->dim, true);
     tensor_read_norm(r, &b->ln2, in_block(i, "ln2").s, p->dim, true);
+    if (p->kind == ENCODER_INTERNVL) {
+        read_head_norm(r, &b->q_norm, in_block(i, "attn_q_norm").s, p);
+        read_head_norm(r, &b->k_norm, in_block(i, "attn_k_norm").s, p);
+        b->scale1 = tensor_read_vector(r, in_block(i, "ls1").s, "weight", p->dim, false);
+        b->scale2 = tensor_read_vector(r, in_block(i, "ls2").s, "weight", p->dim, false);
+    }
     tensor_read_matrix(r, &b->q, in_block(i, "attn_q").s, p->dim, p->dim);
     tensor_read_matrix(r, &b->k, in_block(i, "attn_k").s, p->dim, p->dim);
     tensor_read_matrix(r, &b->v, in_block(i, "attn_v").s, p->dim, p->dim);
@@ -42,15 +67,25 @@ static void read_block(struct tensor_reader *r, struct encoder_block *b, uint32_
 
 static void read_projector(struct tensor_reader *r, struct encoder_weights *w, struct encoder_hparams *p)
 {
-    if (p->kind == ENCODER_GEMMA3) {
-        w->pooled_norm = tensor_read_vector(r, "mm.soft_emb_norm", "weight", p->dim, true);
+    const uint32_t square = p->dim * p->pool * p->pool;
+    switch (p->kind) {
+    case ENCODER_GEMMA3:
+        read_norm_weight(r, &w->gathered, "mm.soft_emb_norm", p->dim, true);
         tensor_read_transposed(r, &w->project, "mm.input_projection", p->dim_out, p->dim);
-    } else if (p->kind == ENCODER_IDEFICS3) {
-        tensor_read_matrix(r, &w->project, "mm.model.fc", p->dim_out, p->dim * p->pool * p->pool);
-    } else {
+        break;
+    case ENCODER_MLP:
         tensor_read_matrix(r, &w->project, "mm.0", 0, p->dim);
         if (!r->error && tensor_exists(r, "mm.2", "weight"))
             tensor_read_matrix(r, &w->then, "mm.2", 0, w->project.rows);
+        break;
+    case ENCODER_IDEFICS3:
+        tensor_read_matrix(r, &w->project, "mm.model.fc", p->dim_out, square);
+        break;
+    case ENCODER_INTERNVL:
+        tensor_read_norm(r, &w->gathered, "mm.model.mlp.0", square, true);
+        tensor_read_matrix(r, &w->project, "mm.model.mlp.1", 0, square);
+        tensor_read_matrix(r, &w->then, "mm.model.mlp.3", 0, w->project.rows);
+        break;
     }
     p->dim_out = w->then.panels ? w->then.rows : w->project.rows;
 }
@@ -58,8 +93,9 @@ static void read_projector(struct tensor_reader *r, struct encoder_weights *w, s
 static void read_all(struct tensor_reader *r, struct encoder_weights *w, struct encoder_hparams *p)
 {
     tensor_read_patches(r, &w->patch, "v.patch_embd", p->dim, p->patch);
-    if (p->kind == ENCODER_MLP) w->class = tensor_read_vector(r, "v.class_embd", "", p->dim, false);
-    w->positions = tensor_read_floats(r, "v.position_embd", encoder_rows(p, w), p->dim);
+    if (p->kind == ENCODER_MLP || p->kind == ENCODER_INTERNVL)
+        w->class = tensor_read_vector(r, "v.class_embd", "", p->dim, p->kind == ENCODER_INTERNVL);
+    w->positions = tensor_read_floats(r, "v.position_embd", encoder_rows(w, encoder_side(p) * encoder_side(p)), p->dim);
     tensor_read_norm(r, &w->pre, "v.pre_ln", p->dim, false);
     tensor_read_norm(r, &w->post, "v.post_ln", p->dim, false);
     for (uint32_t i = 0; i < p->layers; i++) {
@@ -98,15 +134,17 @@ void encoder_weights_fini(struct encoder_weights *w)
         struct encoder_block *b = &w->blocks[i];
         struct encoder_matrix *const all[] = {&b->q, &b->k, &b->v, &b->out, &b->up, &b->down};
         for (size_t j = 0; j < sizeof(all) / sizeof(*all); j++) encoder_matrix_fini(all[j]);
-        norm_fini(&b->ln1);
-        norm_fini(&b->ln2);
+        struct encoder_norm *const norms[] = {&b->ln1, &b->ln2, &b->q_norm, &b->k_norm};
+        for (size_t j = 0; j < sizeof(norms) / sizeof(*norms); j++) norm_fini(norms[j]);
+        free(b->scale1);
+        free(b->scale2);
     }
     free(w->blocks);
     free(w->class);
     free(w->positions);
-    free(w->pooled_norm);
     norm_fini(&w->pre);
     norm_fini(&w->post);
+    norm_fini(&w->gathered);
     encoder_matrix_fini(&w->patch);
     encoder_matrix_fini(&w->project);
     encoder_matrix_fini(&w->then);

@@ -15,12 +15,15 @@ struct encoder_matrix {
 };
 
 struct encoder_norm {
-    float *w, *b; /* [dim]; w NULL: there is no such norm; b NULL: no bias */
+    float *w, *b; /* [n]; w NULL: there is no such norm; b NULL: no bias */
+    uint32_t n;   /* values of a row of it */
 };
 
 struct encoder_block {
     struct encoder_norm ln1, ln2;
+    struct encoder_norm q_norm, k_norm; /* of whole rows or of heads */
     struct encoder_matrix q, k, v, out, up, down;
+    float *scale1, *scale2; /* [dim] factors of the outputs of attention and FFN; NULL: none */
 };
 
 struct encoder_weights {
@@ -30,14 +33,14 @@ struct encoder_weights {
     struct encoder_norm pre, post;
     struct encoder_block *blocks;        /* [n_blocks] */
     uint32_t n_blocks;                   /* those that are computed */
-    float *pooled_norm;                  /* [dim] of Gemma 3's RMS norm */
-    struct encoder_matrix project, then; /* Gemma 3, Idefics3: project; LLaVA: project, GELU, then */
+    struct encoder_norm gathered;        /* of the projector's input: Gemma 3's RMS norm, InternVL's layer norm */
+    struct encoder_matrix project, then; /* then: after GELU; Gemma 3 and Idefics3 have neither */
 };
 
-/* Rows that go through the blocks. */
-static inline uint32_t encoder_rows(const struct encoder_hparams *p, const struct encoder_weights *w)
+/* Rows of a tile that go through the blocks. */
+static inline uint32_t encoder_rows(const struct encoder_weights *w, uint32_t patches)
 {
-    return encoder_side(p) * encoder_side(p) + (w->class ? 1 : 0);
+    return patches + (w->class ? 1 : 0);
 }
 
 /* Read all tensors; sets p->dim_out to the rows of the last product; for Gemma 3 it must

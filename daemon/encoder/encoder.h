@@ -3,22 +3,24 @@
 /*
  * Image encoders: from the pixels of an image to the embeddings that a language model reads in place of tokens'
  * embeddings. An encoder is a GGUF file of llama.cpp ("mmproj"), a vision transformer with a projector: Gemma 3
- * (SigLIP, average pooling), LLaVA-1.5 (CLIP, two linear layers), or Idefics3 and SmolVLM (SigLIP, tiles, pixel
- * shuffle).
+ * (SigLIP, average pooling), LLaVA-1.5 (CLIP, two linear layers), Idefics3 and SmolVLM (SigLIP, tiles, pixel
+ * shuffle), or InternVL (InternViT, the same with a norm and two linear layers).
  *
  * The arithmetic is that of kernels/ARITHMETIC.md, with these operations besides (each + - * / and sqrt rounds once):
  *
  *   resize      Pillow's, in integers: weights of 22 fractional bits, first columns, then rows (encoder-resize.h)
  *               Idefics3: the longer edge to the one that the file names, the other one rounded down and then up to an
  *               even number; then both to whole tiles; then this to the square of the last tile
+ *               InternVL: as large as it fits into the tiles, and both edges to those of the last tile
  *   pixel       (v / 255 - mean) / std
  *   patch       a product of [3][patch][patch] pixel values with v.patch_embd, k ascending; + bias; + position
  *   layernorm   16 lanes; lane j: acc = acc + x over i = j mod 16, ascending; mean = fold16 / k
  *               lane j: acc = acc + d * d, d = x - mean; r = 1 / sqrt(fold16 / k + eps); (d * r) * w + b
+ *   rmsnorm     as in ARITHMETIC.md; + b if there is a bias; of Q and K: for each head, or for the row
  *   attention   as in ARITHMETIC.md with K and V in f32, all positions visible to all, segments of 512;
  *               scale = 1 / sqrt(head_dim)
  *   gelu        gelu_mul, silu: silu_mul, with up = 1; quick gelu: silu of 1.702 * x, then * f32(1 / 1.702)
- *   residual    x + (product + bias)
+ *   residual    x + (product + bias), or x + (product + bias) * scale
  *   pool        acc = acc + x over the rows of the window, then its columns, ascending; acc / (size * size)
  *
  * Each row of a product, each query and each pooled item has its own sums, so that the number of threads, the CPU

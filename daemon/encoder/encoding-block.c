@@ -20,10 +20,18 @@ static uint32_t min(uint32_t a, uint32_t b)
 static void norm_before_kv(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct slice *s = ctx;
-    const size_t dim = s->x->e->p.dim;
+    const struct encoder *e = s->x->e;
+    const size_t dim = e->p.dim;
     for (size_t i = begin; i < end; i++)
-        encoding_layer_norm(s->x->scratch.in + i * dim, s->x->hidden + (s->at + i) * dim, &s->b->ln1, (uint32_t)dim,
-                            s->x->e->p.eps);
+        encoding_norm(e->kern, s->x->scratch.in + i * dim, s->x->hidden + (s->at + i) * dim, &s->b->ln1, e->p.rms,
+                      e->p.eps);
+}
+
+/* The norm of Q or K, if there is one, of the row or of each head. */
+static void norm_heads(const struct encoder *e, const struct encoder_norm *norm, float *row)
+{
+    for (uint32_t i = 0; norm->w && i < e->p.dim; i += norm->n)
+        encoding_norm(e->kern, row + i, row + i, norm, e->p.rms, e->p.eps);
 }
 
 /* Rows of Q, K, V side by side: Q is kept, K and V go to their blocks. */
@@ -33,7 +41,9 @@ static void store(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     const struct encoding *x = s->x;
     const size_t dim = x->e->p.dim, head = dim / x->e->p.heads;
     for (uint32_t i = begin; i < end; i++) {
-        const float *row = x->scratch.out + i * 3 * dim;
+        float *row = x->scratch.out + i * 3 * dim;
+        norm_heads(x->e, &s->b->q_norm, row);
+        norm_heads(x->e, &s->b->k_norm, row + dim);
         memcpy(x->query + (s->at + i) * dim, row, dim * sizeof(*row));
         for (uint32_t h = 0; h < x->e->p.heads; h++) {
             uint8_t *k = encoding_k(x, (s->at + i) / KV_BLOCK, h);
@@ -103,15 +113,25 @@ static void attention(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     }
 }
 
-/* hidden += what attention gave; its norm is the FFN's input. */
+/* hidden += what attention or the FFN gave, for row @i of the slice. */
+static void add_residual(const struct slice *s, size_t i, const float *scale)
+{
+    const size_t dim = s->x->e->p.dim;
+    float *out = s->x->scratch.out + i * dim;
+    for (size_t j = 0; scale && j < dim; j++) out[j] *= scale[j];
+    s->x->e->kern->add(s->x->hidden + (s->at + i) * dim, out, dim);
+}
+
+/* After attention: the norm of the row is the FFN's input. */
 static void norm_before_ffn(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct slice *s = ctx;
-    const size_t dim = s->x->e->p.dim;
+    const struct encoder *e = s->x->e;
+    const size_t dim = e->p.dim;
     for (size_t i = begin; i < end; i++) {
-        float *row = s->x->hidden + (s->at + i) * dim;
-        s->x->e->kern->add(row, s->x->scratch.out + i * dim, dim);
-        encoding_layer_norm(s->x->scratch.in + i * dim, row, &s->b->ln2, (uint32_t)dim, s->x->e->p.eps);
+        add_residual(s, i, s->b->scale1);
+        encoding_norm(e->kern, s->x->scratch.in + i * dim, s->x->hidden + (s->at + i) * dim, &s->b->ln2, e->p.rms,
+                      e->p.eps);
     }
 }
 
@@ -126,8 +146,7 @@ static void activate(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 static void add_ffn(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct slice *s = ctx;
-    const size_t dim = s->x->e->p.dim;
-    s->x->e->kern->add(s->x->hidden + (s->at + begin) * dim, s->x->scratch.out + begin * dim, (end - begin) * dim);
+    for (size_t i = begin; i < end; i++) add_residual(s, i, s->b->scale2);
 }
 
 void encoding_block(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n)

@@ -14,28 +14,14 @@ struct slice {
 static void take_patch(const struct encoding *x, uint32_t patch, float *out)
 {
     const struct encoder_hparams *p = &x->e->p;
-    const uint32_t side = encoder_side(p), first = x->view == VIEW_TILES ? x->tile : 0;
-    const uint32_t columns = x->plan.columns ? x->plan.columns : 1;
-    const uint32_t left = first % columns * p->image + patch % side * p->patch;
-    const uint32_t top = first / columns * p->image + patch / side * p->patch;
+    const struct encoding_tile *t = &x->now;
+    const uint32_t left = t->left + patch % t->columns * p->patch, top = t->top + patch / t->columns * p->patch;
     for (uint32_t c = 0; c < 3; c++)
         for (uint32_t i = 0; i < p->patch; i++) {
-            const uint8_t *pixel =
-                x->views[x->view].image + ((size_t)(top + i) * x->views[x->view].edge_x + left) * 3 + c;
+            const uint8_t *pixel = t->view->image + ((size_t)(top + i) * t->view->edge_x + left) * 3 + c;
             for (uint32_t j = 0; j < p->patch; j++)
                 *out++ = ((float)pixel[(size_t)j * 3] / 255.0f - p->mean[c]) / p->std[c];
         }
-}
-
-/* The row of the class, and the first one of the patches. */
-static uint32_t class_row(const struct encoding *x)
-{
-    return !x->e->w.class ? UINT32_MAX : x->e->p.class_last ? x->rows - 1 : 0;
-}
-
-static uint32_t first_patch(const struct encoding *x)
-{
-    return x->e->w.class && !x->e->p.class_last ? 1 : 0;
 }
 
 /* The class has a black patch, whose product is not used. */
@@ -45,10 +31,10 @@ static void take_patches(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     const uint32_t k = s->x->e->w.patch.k;
     for (uint32_t i = begin; i < end; i++) {
         float *out = s->x->scratch.mid + (size_t)i * k;
-        if (s->at + i == class_row(s->x))
+        if (s->at + i == encoding_class_row(s->x))
             memset(out, 0, k * sizeof(*out));
         else
-            take_patch(s->x, s->at + i - first_patch(s->x), out);
+            take_patch(s->x, s->at + i - encoding_first_patch(s->x), out);
     }
 }
 
@@ -59,9 +45,9 @@ static void place_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     const size_t dim = e->p.dim;
     for (size_t i = begin; i < end; i++) {
         float *row = s->x->hidden + (s->at + i) * dim;
-        if (s->at + i == class_row(s->x)) memcpy(row, e->w.class, dim * sizeof(*row));
+        if (s->at + i == encoding_class_row(s->x)) memcpy(row, e->w.class, dim * sizeof(*row));
         e->kern->add(row, e->w.positions + (s->at + i) * dim, dim);
-        if (e->w.pre.w) encoding_layer_norm(row, row, &e->w.pre, (uint32_t)dim, e->p.eps);
+        if (e->w.pre.w) encoding_norm(e->kern, row, row, &e->w.pre, e->p.rms, e->p.eps);
     }
 }
 
@@ -75,58 +61,68 @@ void encoding_patches(struct encoding *x, struct compute_pool *pool, uint32_t at
 
 /* --- from rows to embeddings --- */
 
-/* Row @row after the last norm, to @out or as it is. */
-static const float *last_norm(const struct encoding *x, uint32_t row, float *out)
+/* Patch @patch after the last norm, to @out or as it is. */
+static const float *last_norm(const struct encoding *x, uint32_t patch, float *out)
 {
     const struct encoder *e = x->e;
-    const float *in = x->hidden + (size_t)row * e->p.dim;
+    /* llama.cpp takes LLaVA's rows from the second one on, wherever the class is. */
+    const uint32_t first = e->p.kind == ENCODER_MLP && e->w.class ? 1 : encoding_first_patch(x);
+    const float *in = x->hidden + (size_t)(first + patch) * e->p.dim;
     if (!e->w.post.w) return in;
-    encoding_layer_norm(out, in, &e->w.post, e->p.dim, e->p.eps);
+    encoding_norm(e->kern, out, in, &e->w.post, e->p.rms, e->p.eps);
     return out;
 }
 
-/* The mean of a square of rows, to @out; @one: room for a row. */
+/* The first patch of the square that becomes @item. */
+static uint32_t square_of(const struct encoding *x, uint32_t item)
+{
+    const uint32_t pool = x->e->p.pool, across = x->now.columns / pool;
+    return item / across * pool * x->now.columns + item % across * pool;
+}
+
+/* The mean of a square of patches, to @out; @one: room for a row. */
 static void pool_square(const struct encoding *x, uint32_t item, float *out, float *one)
 {
     const struct encoder_hparams *p = &x->e->p;
-    const uint32_t side = encoder_side(p), across = side / p->pool;
-    const uint32_t left = item % across * p->pool, top = item / across * p->pool;
+    const uint32_t first = square_of(x, item);
     memset(out, 0, p->dim * sizeof(*out));
     for (uint32_t i = 0; i < p->pool; i++)
         for (uint32_t j = 0; j < p->pool; j++)
-            x->e->kern->add(out, last_norm(x, (top + i) * side + left + j, one), p->dim);
+            x->e->kern->add(out, last_norm(x, first + i * x->now.columns + j, one), p->dim);
     for (uint32_t i = 0; i < p->dim; i++) out[i] /= (float)(p->pool * p->pool);
 }
 
 /* The rows of a square side by side, to @out. */
-static void shuffle_square(const struct encoding *x, uint32_t item, float *out)
+static void join_square(const struct encoding *x, uint32_t item, float *out)
 {
     const struct encoder_hparams *p = &x->e->p;
-    const uint32_t side = encoder_side(p), across = side / p->pool;
-    const uint32_t left = item % across * p->pool, top = item / across * p->pool;
+    const uint32_t first = square_of(x, item);
     for (uint32_t i = 0; i < p->pool; i++)
         for (uint32_t j = 0; j < p->pool; j++, out += p->dim) {
-            const float *row = last_norm(x, (top + i) * side + left + j, out);
+            const float *row = last_norm(x, first + i * x->now.columns + j, out);
             if (row != out) memcpy(out, row, p->dim * sizeof(*out));
         }
 }
 
-static void pool_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+/* Only Gemma 3's norm takes the epsilon of the file. */
+static float norm_eps(const struct encoder *e)
+{
+    return e->p.kind == ENCODER_GEMMA3 ? e->p.eps : 1e-5f;
+}
+
+/* The projector's input. */
+static void gather(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
 {
     const struct slice *s = ctx;
     const struct encoder *e = s->x->e;
-    const size_t dim = e->p.dim;
+    const struct encoder_norm *norm = &e->w.gathered;
     for (uint32_t i = begin; i < end; i++) {
         float *out = s->x->scratch.in + i * (size_t)e->w.project.k;
-        if (e->p.kind == ENCODER_IDEFICS3) {
-            shuffle_square(s->x, s->at + i, out);
-        } else if (e->p.kind == ENCODER_GEMMA3) {
-            pool_square(s->x, s->at + i, out, s->x->scratch.mid + i * dim);
-            e->kern->rmsnorm(out, out, e->w.pooled_norm, dim, e->p.eps);
-        } else {
-            const float *row = last_norm(s->x, s->at + i + (e->w.class ? 1 : 0), out);
-            if (row != out) memcpy(out, row, dim * sizeof(*out));
-        }
+        if (e->p.kind == ENCODER_GEMMA3)
+            pool_square(s->x, s->at + i, out, s->x->scratch.mid + i * (size_t)e->p.dim);
+        else
+            join_square(s->x, s->at + i, out);
+        if (norm->w) encoding_norm(e->kern, out, out, norm, e->p.kind == ENCODER_GEMMA3, norm_eps(e));
     }
 }
 
@@ -143,9 +139,9 @@ void encoding_project(struct encoding *x, struct compute_pool *pool, uint32_t at
     struct slice s = {x, at, n};
     const struct encoder_weights *w = &x->e->w;
     const size_t dim = x->e->p.dim_out;
-    float *out = x->result + ((size_t)x->tile * encoder_items(&x->e->p) + at) * dim;
-    encoding_run(pool, pool_rows, &s, n, 1);
-    if (x->e->p.kind != ENCODER_MLP) {
+    float *out = x->result + ((size_t)x->now.first + at) * dim;
+    encoding_run(pool, gather, &s, n, 1);
+    if (x->e->p.kind == ENCODER_GEMMA3 || x->e->p.kind == ENCODER_IDEFICS3) {
         encoding_multiply(x, pool, &w->project, x->scratch.in, n, out, dim);
         return;
     }

@@ -63,18 +63,27 @@ static float fold(float lane[LANES])
     return lane[0];
 }
 
-void encoding_layer_norm(float *out, const float *in, const struct encoder_norm *norm, uint32_t k, float eps)
+static void layer_norm(float *out, const float *in, const float *w, uint32_t n, float eps)
 {
     float lane[LANES] = {0}, square[LANES] = {0};
-    for (uint32_t i = 0; i < k; i++) lane[i % LANES] += in[i];
-    const float mean = fold(lane) / (float)k;
-    for (uint32_t i = 0; i < k; i++) {
+    for (uint32_t i = 0; i < n; i++) lane[i % LANES] += in[i];
+    const float mean = fold(lane) / (float)n;
+    for (uint32_t i = 0; i < n; i++) {
         float d = in[i] - mean;
         square[i % LANES] += d * d;
     }
-    const float r = 1 / sqrtf(fold(square) / (float)k + eps);
-    for (uint32_t i = 0; i < k; i++) out[i] = (in[i] - mean) * r * norm->w[i];
-    for (uint32_t i = 0; norm->b && i < k; i++) out[i] += norm->b[i];
+    const float r = 1 / sqrtf(fold(square) / (float)n + eps);
+    for (uint32_t i = 0; i < n; i++) out[i] = (in[i] - mean) * r * w[i];
+}
+
+void encoding_norm(const struct kernels *kern, float *out, const float *in, const struct encoder_norm *norm, bool rms,
+                   float eps)
+{
+    if (rms)
+        kern->rmsnorm(out, in, norm->w, norm->n, eps);
+    else
+        layer_norm(out, in, norm->w, norm->n, eps);
+    if (norm->b) kern->add(out, norm->b, norm->n);
 }
 
 void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *ones, uint32_t n)

@@ -2,6 +2,7 @@
 #pragma once
 /* An image on its way through an encoder, and what its stages share. A slice is up to x->slice rows. */
 #include "daemon/backend/cpu/compute-pool.h"
+#include "daemon/encoder/encoder-plan.h"
 #include "daemon/encoder/encoder-state.h"
 
 enum stage {
@@ -14,16 +15,23 @@ enum stage {
     STAGE_DONE
 };
 
-/* An image, resized from the view before it or from the caller's. */
+/* An image, resized from another view or from the caller's. */
 struct encoding_view {
     struct resize_weights across, down; /* their "to" are the size without the border */
-    uint32_t edge_x, edge_y;            /* with it */
+    const uint8_t *from;                /* [down.from][across.from][3] */
+    uint32_t edge_x, edge_y;            /* with the border */
     uint8_t *image;                     /* [edge_y][edge_x][3] */
 };
 
-/* An image without tiles is one view. With tiles the views are the image with its longer edge scaled; this with both
- * edges stretched to whole tiles; and this as a square, for the last tile. */
-enum { VIEW_TILES = 1, VIEW_SQUARE = 2, VIEWS = 3 };
+enum { VIEWS = 3 };
+
+/* A part of a view that goes through the transformer alone. */
+struct encoding_tile {
+    const struct encoding_view *view;
+    uint32_t left, top;     /* pixels */
+    uint32_t columns, rows; /* patches */
+    uint32_t items, first;  /* embeddings, and the first of them in the result */
+};
 
 /* Memory of a slice. */
 struct encoding_scratch {
@@ -41,15 +49,20 @@ struct encoding {
     uint32_t width, height;
     struct encoder_plan plan;
 
-    enum stage stage;
-    uint32_t block, at;   /* at: rows done in this stage */
-    uint32_t tile;        /* number of the one that is encoded */
-    uint32_t rows, slice; /* rows: of the transformer */
-    uint32_t segments;    /* of attention */
+    struct encoder_cutting cutting;
 
-    struct encoding_view views[VIEWS];
-    uint32_t n_views, view; /* view: that is made, or encoded */
-    uint8_t *narrow;        /* [rows of the view before][columns of this one][3] */
+    enum stage stage;
+    uint32_t block, at; /* at: rows done in this stage */
+    uint32_t slice;     /* rows */
+    uint32_t segments;  /* of attention, for the tile with most rows */
+
+    struct encoding_view views[VIEWS]; /* the last one has the whole image as a tile, the one before it the others */
+    uint32_t n_views, view;            /* view: that is made */
+    uint8_t *narrow;                   /* [rows of the view before][columns of this one][3] */
+
+    uint32_t tile; /* number of the one that is encoded */
+    struct encoding_tile now;
+    uint32_t rows; /* of the transformer, for this tile */
 
     float *hidden; /* [rows][dim] */
     float *query;  /* [rows][dim] */
@@ -67,17 +80,40 @@ void encoding_run(struct compute_pool *pool, compute_fn fn, void *ctx, uint32_t 
 void encoding_multiply(struct encoding *x, struct compute_pool *pool, const struct encoder_matrix *m, const float *in,
                        uint32_t n, float *out, size_t ld);
 
-/* out = norm(in), rows of @k values; out may be in. */
-void encoding_layer_norm(float *out, const float *in, const struct encoder_norm *norm, uint32_t k, float eps);
+/* out = norm(in), a row of norm->n values; @rms: an RMS norm, else layer norm; out may be in. */
+void encoding_norm(const struct kernels *kern, float *out, const float *in, const struct encoder_norm *norm, bool rms,
+                   float eps);
 
 /* values[n] = act(values), @ones [n] of 1.0. */
 void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *ones, uint32_t n);
+
+/* The views of an image. 0; -ENOMEM, sets the error message; memory of views is freed by encoding_views_fini. */
+int encoding_views_init(struct encoding *x);
+void encoding_views_fini(struct encoding *x);
+
+/* Resize a part of x->view: rows [at, at + n) of it (STAGE_ROWS), or of the view before it (STAGE_COLUMNS). */
+void encoding_resize(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
+
+/* Tiles of the image; set x->now to one of them. */
+uint32_t encoding_tiles(const struct encoding *x);
+void encoding_take_tile(struct encoding *x, uint32_t tile);
 
 /* The slices: rows [at, at + n) of their stage. */
 void encoding_patches(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
 void encoding_kv(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
 void encoding_block(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
 void encoding_project(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
+
+/* The row of patch 0 in the transformer, and that of the class; UINT32_MAX: none. */
+static inline uint32_t encoding_first_patch(const struct encoding *x)
+{
+    return x->e->w.class && !x->e->p.class_last ? 1 : 0;
+}
+
+static inline uint32_t encoding_class_row(const struct encoding *x)
+{
+    return !x->e->w.class ? UINT32_MAX : x->e->p.class_last ? x->rows - 1 : 0;
+}
 
 /* K of one head in block @i of 32 rows; V follows after x->kv_half. */
 static inline uint8_t *encoding_k(const struct encoding *x, uint32_t i, uint32_t head)

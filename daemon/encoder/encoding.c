@@ -22,12 +22,22 @@ static uint32_t widest(const struct encoder *e)
     return max(max(e->p.dim, e->p.ffn), max(e->w.patch.k, max(e->w.project.k, e->w.project.rows)));
 }
 
+/* Rows of the transformer for the tile with most of them. */
+static uint32_t most_rows(const struct encoding *x)
+{
+    const struct encoder_hparams *p = &x->e->p;
+    const struct encoder_canvas *whole = &x->cutting.whole;
+    const uint32_t patches = whole->edge_x / p->patch * (whole->edge_y / p->patch);
+    const uint32_t tile = x->cutting.columns ? encoder_side(p) * encoder_side(p) : 0;
+    return encoder_rows(&x->e->w, max(patches, tile));
+}
+
 /* Rows of a slice: those of the most expensive stage. */
-static uint32_t slice_rows(const struct encoding *x)
+static uint32_t slice_rows(const struct encoding *x, uint32_t rows)
 {
     const struct encoder *e = x->e;
     const uint64_t dim = e->p.dim, out = e->w.project.rows;
-    uint64_t block = dim * dim + 2 * dim * e->p.ffn + 2 * dim * x->rows, kv = 3 * dim * dim;
+    uint64_t block = dim * dim + 2 * dim * e->p.ffn + 2 * dim * rows, kv = 3 * dim * dim;
     uint64_t project = e->w.project.k * out + out * (e->w.then.panels ? e->w.then.rows : 0), patch = dim * e->w.patch.k;
     uint64_t most = block > project ? block : project;
     if (kv > most) most = kv;
@@ -49,20 +59,15 @@ static int allocate(struct encoding *x)
 {
     const struct encoder *e = x->e;
     const struct encoder_hparams *p = &e->p;
-    const size_t n = x->slice, wide = widest(e), blocks = (x->rows + KV_BLOCK - 1) / KV_BLOCK;
+    const uint32_t rows = most_rows(x);
+    x->segments = (rows + KV_SEGMENT - 1) / KV_SEGMENT;
+    x->slice = slice_rows(x, rows);
+    const size_t n = x->slice, wide = widest(e), blocks = (rows + KV_BLOCK - 1) / KV_BLOCK;
     const size_t parts = (size_t)p->heads * x->segments * n;
     int r = 0;
     x->kv_half = kern_kv_bytes(KERN_KV_F32, p->dim / p->heads);
-    size_t narrow = 0;
-    for (uint32_t i = 0; i < x->n_views; i++) {
-        struct encoding_view *v = &x->views[i];
-        v->image = get_memory(&r, (size_t)v->edge_x * v->edge_y, 3);
-        size_t pixels = (size_t)v->down.from * v->across.to;
-        if (pixels > narrow) narrow = pixels;
-    }
-    x->narrow = get_memory(&r, narrow, 3);
-    x->hidden = get_memory(&r, (size_t)x->rows * p->dim, sizeof(*x->hidden));
-    x->query = get_memory(&r, (size_t)x->rows * p->dim, sizeof(*x->query));
+    x->hidden = get_memory(&r, (size_t)rows * p->dim, sizeof(*x->hidden));
+    x->query = get_memory(&r, (size_t)rows * p->dim, sizeof(*x->query));
     x->kv = get_memory(&r, blocks * p->heads, 2 * x->kv_half);
     x->result = get_memory(&r, (size_t)x->plan.items * p->dim_out, sizeof(*x->result));
     x->scratch.in = get_memory(&r, n * max(p->dim, e->w.project.k), sizeof(*x->scratch.in));
@@ -79,41 +84,12 @@ static int allocate(struct encoding *x)
     return r;
 }
 
-static void fill_border(struct encoding *x)
-{
-    const size_t pixels = (size_t)x->views[0].edge_x * x->views[0].edge_y;
-    for (size_t i = 0; i < pixels; i++) memcpy(x->views[0].image + 3 * i, x->e->p.border, 3);
-}
-
-/* Add a view of @width x @height. */
-static int add_view(struct encoding *x, uint32_t width, uint32_t height, uint32_t edge_x, uint32_t edge_y)
-{
-    struct encoding_view *v = &x->views[x->n_views];
-    const struct encoding_view *before = x->n_views ? v - 1 : NULL;
-    v->edge_x = edge_x;
-    v->edge_y = edge_y;
-    int r = resize_weights_init(&v->across, before ? before->edge_x : x->width, width, x->e->p.filter);
-    if (!r) r = resize_weights_init(&v->down, before ? before->edge_y : x->height, height, x->e->p.filter);
-    x->n_views++;
-    return r;
-}
-
-static int add_views(struct encoding *x)
-{
-    const struct encoder_plan *p = &x->plan;
-    const uint32_t edge = x->e->p.image;
-    if (!p->columns) return add_view(x, p->width, p->height, edge, edge);
-    const uint32_t width = encoder_long_edge(x->e, x->width, x->height);
-    const uint32_t height = encoder_long_edge(x->e, x->height, x->width);
-    int r = add_view(x, width, height, width, height);
-    if (!r) r = add_view(x, p->width, p->height, p->width, p->height);
-    return r ? r : add_view(x, edge, edge, edge, edge);
-}
-
 int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *rgb, uint32_t width, uint32_t height)
 {
     struct encoder_plan plan;
+    struct encoder_cutting cutting;
     int r = encoder_plan(e, width, height, &plan);
+    if (!r) r = encoder_cut(e, width, height, &cutting);
     if (r < 0) return r;
     struct encoding *x = calloc(1, sizeof(*x));
     if (!x) return error_say(-ENOMEM, "no memory to encode an image");
@@ -122,16 +98,14 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
     x->width = width;
     x->height = height;
     x->plan = plan;
-    x->rows = encoder_rows(&e->p, &e->w);
-    x->segments = (x->rows + KV_SEGMENT - 1) / KV_SEGMENT;
-    x->slice = slice_rows(x);
-    r = add_views(x);
+    x->cutting = cutting;
+    r = encoding_views_init(x);
     if (!r) r = allocate(x);
     if (r < 0) {
         encoding_free(x);
         return r;
     }
-    fill_border(x);
+    encoding_take_tile(x, 0);
     *out = x;
     return 0;
 }
@@ -139,51 +113,13 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
 struct encoding *encoding_free(struct encoding *x)
 {
     if (!x) return NULL;
-    void *const all[] = {x->narrow,     x->hidden,      x->query,       x->kv,           x->result,
-                         x->scratch.in, x->scratch.mid, x->scratch.out, x->scratch.ones, x->scratch.q,
-                         x->scratch.d,  x->scratch.s,   x->scratch.m,   x->scratch.l,    x->scratch.o};
+    void *const all[] = {x->hidden,      x->query,       x->kv,           x->result,    x->scratch.in,
+                         x->scratch.mid, x->scratch.out, x->scratch.ones, x->scratch.q, x->scratch.d,
+                         x->scratch.s,   x->scratch.m,   x->scratch.l,    x->scratch.o};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) free(all[i]);
-    for (int i = 0; i < VIEWS; i++) {
-        resize_weights_fini(&x->views[i].across);
-        resize_weights_fini(&x->views[i].down);
-        free(x->views[i].image);
-    }
+    encoding_views_fini(x);
     free(x);
     return NULL;
-}
-
-/* --- resizing --- */
-
-struct rows {
-    struct encoding *x;
-    uint32_t at;
-};
-
-static void resize_across(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct rows *s = ctx;
-    const struct encoding *x = s->x;
-    const struct resize_weights *w = &x->views[x->view].across;
-    const uint8_t *from = x->view ? x->views[x->view - 1].image : x->rgb;
-    for (size_t y = s->at + begin; y < s->at + end; y++)
-        resize_row(w, from + y * w->from * 3, x->narrow + y * w->to * 3);
-}
-
-/* The image is in the middle; of two middles, the upper and the left one. */
-static void resize_down(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
-{
-    const struct rows *s = ctx;
-    const struct encoding_view *v = &s->x->views[s->x->view];
-    const uint32_t left = (v->edge_x - v->across.to) / 2, top = (v->edge_y - v->down.to) / 2;
-    for (uint32_t y = s->at + begin; y < s->at + end; y++)
-        resize_column(&v->down, y, s->x->narrow, v->across.to * 3,
-                      v->image + ((size_t)(top + y) * v->edge_x + left) * 3);
-}
-
-static void resize(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n)
-{
-    struct rows s = {x, at};
-    encoding_run(pool, x->stage == STAGE_COLUMNS ? resize_across : resize_down, &s, n, 1);
 }
 
 /* --- slices --- */
@@ -201,25 +137,20 @@ static uint32_t stage_rows(const struct encoding *x, uint32_t *slice)
         *slice = max(1, SLICE_PIXELS / (v->across.to * (v->down.from / v->down.to + 1)));
         return v->down.to;
     case STAGE_PROJECT:
-        return encoder_items(&x->e->p);
+        return x->now.items;
     default:
         return x->rows;
     }
 }
 
-/* The next tile, after all tiles of an image the square. */
 static void next_tile(struct encoding *x)
 {
-    const uint32_t cut = x->plan.columns * x->plan.rows;
     x->block = 0;
-    if (++x->tile > cut) {
+    x->stage = STAGE_PATCHES;
+    if (x->tile + 1 < encoding_tiles(x))
+        encoding_take_tile(x, x->tile + 1);
+    else
         x->stage = STAGE_DONE;
-    } else if (x->tile < cut) {
-        x->stage = STAGE_PATCHES;
-    } else {
-        x->stage = STAGE_COLUMNS;
-        x->view = VIEW_SQUARE;
-    }
 }
 
 static void advance(struct encoding *x)
@@ -229,7 +160,7 @@ static void advance(struct encoding *x)
         next_tile(x);
         return;
     }
-    if (x->stage == STAGE_ROWS && x->view + 1 < x->n_views && x->view < VIEW_TILES) {
+    if (x->stage == STAGE_ROWS && x->view + 1 < x->n_views) {
         x->view++;
         x->stage = STAGE_COLUMNS;
         return;
@@ -254,8 +185,8 @@ static int check_result(const struct encoding *x)
 int encoding_step(struct encoding *x, struct compute_pool *pool)
 {
     static void (*const stages[])(struct encoding *, struct compute_pool *, uint32_t, uint32_t) = {
-        [STAGE_COLUMNS] = resize, [STAGE_ROWS] = resize,          [STAGE_PATCHES] = encoding_patches,
-        [STAGE_KV] = encoding_kv, [STAGE_BLOCK] = encoding_block, [STAGE_PROJECT] = encoding_project,
+        [STAGE_COLUMNS] = encoding_resize, [STAGE_ROWS] = encoding_resize, [STAGE_PATCHES] = encoding_patches,
+        [STAGE_KV] = encoding_kv,          [STAGE_BLOCK] = encoding_block, [STAGE_PROJECT] = encoding_project,
     };
     if (x->stage == STAGE_DONE) return check_result(x);
     uint32_t slice, rows = stage_rows(x, &slice), left = rows - x->at, n = left < slice ? left : slice;

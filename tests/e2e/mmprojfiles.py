@@ -50,12 +50,14 @@ class Encoder:
     """Keys (name -> (type, value)) and tensors (name -> [dims, type, values]) of a file, to be changed and written."""
 
     def __init__(self, projector, seed=1, image=12, patch=4, dim=24, ffn=40, heads=2, blocks=2, out=20, pool=1, kind=TENSOR_F32,
-                 gelu=True, hidden=28, longest=36):
+                 gelu=True, hidden=28, longest=36, head_norms=False):
         self.random = random.Random(seed)
         self.projector, self.image, self.patch, self.dim, self.ffn, self.heads = projector, image, patch, dim, ffn, heads
         self.out, self.pool, self.kind, self.gelu, self.hidden = out, pool, kind, gelu, hidden
         self.blocks = blocks - 1 if projector == "mlp" else blocks
         self.side = image // patch
+        self.has_class = projector in ("mlp", "internvl")
+        self.head_norms = head_norms
         self.mean, self.std = [0.5, 0.25, 0.375], [0.5, 0.75, 0.625]
         self.keys = {
             "general.architecture": (STRING, "clip"), "clip.has_vision_encoder": (BOOL, True), "clip.projector_type": (STRING, projector),
@@ -77,8 +79,12 @@ class Encoder:
             self.keys["clip.vision.preproc_image_size"] = (U32, longest)
             self._norm("v.post_ln", dim)
             self._add("mm.model.fc.weight", [dim * pool ** 2, out], 0, 1.5 * dim ** -0.5 / pool, kind)
+        elif projector == "internvl":
+            self.keys["clip.vision.projector.scale_factor"] = (U32, pool)
+            self._norm("mm.model.mlp.0", dim * pool ** 2)
+            self._matrix("mm.model.mlp.1", hidden, dim * pool ** 2)
+            self._matrix("mm.model.mlp.3", out, hidden)
         else:
-            self._add("v.class_embd", [dim], 0, 1)
             self._norm("v.pre_ln", dim)
             self._matrix("mm.0", hidden, dim)
             self._matrix("mm.2", out, hidden)
@@ -89,7 +95,9 @@ class Encoder:
                   TENSOR_F16 if self.kind == TENSOR_Q8_0 else self.kind)
         if self.projector != "mlp":
             self._add("v.patch_embd.bias", [dim], 0, 0.3)
-        self._add("v.position_embd.weight", [dim, self.side ** 2 + (self.projector == "mlp")], 0, 0.5)
+        self._add("v.position_embd.weight", [dim, self.side ** 2 + self.has_class], 0, 0.5)
+        if self.has_class:
+            self._add("v.class_embd", [dim], 0, 1)
         for i in range(blocks):
             for name in ("ln1", "ln2"):
                 self._norm(f"v.blk.{i}.{name}", dim)
@@ -97,6 +105,12 @@ class Encoder:
                 self._matrix(f"v.blk.{i}.{name}", dim, dim)
             self._matrix(f"v.blk.{i}.ffn_up", ffn, dim)
             self._matrix(f"v.blk.{i}.ffn_down", dim, ffn)
+            if self.projector == "internvl":
+                for name in ("ls1", "ls2"):
+                    self._add(f"v.blk.{i}.{name}.weight", [dim], 0.5, 0.2)
+            if self.head_norms:
+                for name in ("attn_q_norm", "attn_k_norm"):
+                    self._add(f"v.blk.{i}.{name}.weight", [dim], 1, 0.2)
 
     def _add(self, name, dims, mean, deviation, kind=TENSOR_F32):
         values = [self.random.gauss(mean, deviation) for _ in range(math.prod(dims))]
@@ -134,10 +148,19 @@ class Encoder:
         turned = [w[j::n] if transposed else w[j * k:(j + 1) * k] for j in range(n)]
         return [[math.fsum(a * b for a, b in zip(row, turned[j])) + bias[j] for j in range(n)] for row in rows]
 
-    def norm(self, name, row):
+    def norm(self, name, row, eps=None):
+        """As they are, if the file has no such norm."""
+        if name + ".weight" not in self.tensors:
+            return row
+        eps = eps or self.keys["clip.vision.attention.layer_norm_epsilon"][1]
+        bias = self.v(name + ".bias") if name + ".bias" in self.tensors else [0] * len(row)
         mean = math.fsum(row) / len(row)
-        r = 1 / math.sqrt(math.fsum((x - mean) ** 2 for x in row) / len(row) + self.keys["clip.vision.attention.layer_norm_epsilon"][1])
-        return [(x - mean) * r * w + b for x, w, b in zip(row, self.v(name + ".weight"), self.v(name + ".bias"))]
+        r = 1 / math.sqrt(math.fsum((x - mean) ** 2 for x in row) / len(row) + eps)
+        return [(x - mean) * r * w + b for x, w, b in zip(row, self.v(name + ".weight"), bias)]
+
+    def residual(self, rows, out, scale):
+        factors = self.v(scale) if scale in self.tensors else [1] * self.dim
+        return [[s + t * f for s, t, f in zip(r, y, factors)] for r, y in zip(rows, out)]
 
     def act(self, x, gelu):
         if gelu:
@@ -172,29 +195,28 @@ class Encoder:
             rows.insert(0, self.v("v.class_embd"))
         at = self.v("v.position_embd.weight")
         rows = [[a + b for a, b in zip(row, at[i * self.dim:])] for i, row in enumerate(rows)]
-        if "v.pre_ln.weight" in self.tensors:
-            rows = [self.norm("v.pre_ln", row) for row in rows]
+        rows = [self.norm("v.pre_ln", row) for row in rows]
         for i in range(self.blocks):
             b = f"v.blk.{i}."
             x = [self.norm(b + "ln1", row) for row in rows]
-            x = self.attention(*(self.multiply(b + n, x) for n in ("attn_q", "attn_k", "attn_v")))
-            rows = [[s + t for s, t in zip(r, y)] for r, y in zip(rows, self.multiply(b + "attn_out", x))]
+            q, k, v = (self.multiply(b + n, x) for n in ("attn_q", "attn_k", "attn_v"))
+            x = self.attention([self.norm(b + "attn_q_norm", row) for row in q], [self.norm(b + "attn_k_norm", row) for row in k], v)
+            rows = self.residual(rows, self.multiply(b + "attn_out", x), b + "ls1.weight")
             x = self.multiply(b + "ffn_up", [self.norm(b + "ln2", row) for row in rows])
             x = self.multiply(b + "ffn_down", [[self.act(y, self.gelu) for y in row] for row in x])
-            rows = [[s + t for s, t in zip(r, y)] for r, y in zip(rows, x)]
+            rows = self.residual(rows, x, b + "ls2.weight")
         return rows
 
     def embeddings(self, rgb):
         """The embeddings of image x image pixels: a list of rows."""
-        rows = self.hidden_rows(rgb)
+        rows = self.hidden_rows(rgb)[self.has_class:]
         if self.projector == "mlp":
-            x = self.multiply("mm.0", rows[1:])
-            return self.multiply("mm.2", [[self.act(y, True) for y in row] for row in x])
+            return self.mlp("mm.0", "mm.2", rows)
         rows = [self.norm("v.post_ln", row) for row in rows]
         n, pool, out = self.side // self.pool, self.pool, []
         for i in range(n * n):
             square = [rows[(i // n * pool + y) * self.side + i % n * pool + x] for y in range(pool) for x in range(pool)]
-            if self.projector == "idefics3":
+            if self.projector != "gemma3":
                 out.append([x for row in square for x in row])
                 continue
             mean = [math.fsum(c) / pool ** 2 for c in zip(*square)]
@@ -202,4 +224,9 @@ class Encoder:
             out.append([x * r * w for x, w in zip(mean, self.v("mm.soft_emb_norm.weight"))])
         if self.projector == "idefics3":
             return self.multiply("mm.model.fc", out)
+        if self.projector == "internvl":
+            return self.mlp("mm.model.mlp.1", "mm.model.mlp.3", [self.norm("mm.model.mlp.0", row, 1e-5) for row in out])
         return self.multiply("mm.input_projection", out, transposed=True)
+
+    def mlp(self, first, second, rows):
+        return self.multiply(second, [[self.act(y, True) for y in row] for row in self.multiply(first, rows)])

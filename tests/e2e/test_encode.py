@@ -3,6 +3,7 @@
 import array
 import io
 import json
+import math
 import os
 import random
 import struct
@@ -58,6 +59,8 @@ def largest_error(encoder, floats, image):
     {"projector": "mlp"},
     {"projector": "mlp", "gelu": False, "blocks": 3, "ffn": 24},
     {"projector": "mlp", "blocks": 1},  # no block is computed
+    {"projector": "internvl", "pool": 3},
+    {"projector": "internvl", "image": 16, "pool": 2, "head_norms": True},
 ])
 def test_embeddings_are_those_of_the_reference(tmp_path, shape, kind):
     e = Encoder(kind=kind, **shape)
@@ -130,6 +133,44 @@ def test_tiles(tmp_path, size, kind):
         assert largest_error(e, floats[i * 4 * e.out:(i + 1) * 4 * e.out], tile) < 1e-5
 
 
+def in_the_middle(image, width, height, how):
+    """@image as large as it fits, with a black border."""
+    scale = min(width / image.width, height / image.height)
+    size = [min(most, math.ceil(edge * scale - 1e-6)) for edge, most in zip(image.size, (width, height))]
+    out = Image.new("RGB", (width, height))
+    out.paste(image.resize(size, how), ((width - size[0]) // 2, (height - size[1]) // 2))
+    return out, size
+
+
+def best_grid(size, grids, edge):
+    """Most pixels kept, then the fewest tiles, then the first grid."""
+    def key(grid):
+        scale = min(grid[0] * edge / size[0], grid[1] * edge / size[1])
+        used = min(int(size[0] * scale + 1e-4) * int(size[1] * scale + 1e-4), size[0] * size[1])
+        return -used, grid[0] * grid[1] * edge * edge - used
+    return min(grids, key=key)
+
+
+GRIDS = [(x, y) for x in range(1, 5) for y in range(1, 5) if x * y <= 4]
+
+
+@pytest.mark.parametrize("size, grid", [((40, 31), (2, 2)), ((10, 200), (1, 4)), ((17, 3), (1, 1)), ((70, 20), (4, 1)), ((16, 16), None), ((7, 9), None)])
+def test_tiles_of_the_best_grid(tmp_path, size, grid):
+    e = Encoder("internvl", image=16, patch=4, pool=2)
+    e.keys["clip.vision.preproc_max_tiles"] = (U32, 4)
+    image = noise(*size)
+    y, floats = values(e.write(tmp_path / "a.gguf"), image, tmp_path)
+    tiles = []
+    if grid:
+        assert best_grid(size, GRIDS, 16) == grid
+        cut, resized = in_the_middle(image, 16 * grid[0], 16 * grid[1], Image.BICUBIC)
+        tiles = [cut.crop((16 * i, 16 * j, 16 * i + 16, 16 * j + 16)) for j in range(grid[1]) for i in range(grid[0])]
+        assert y["resized"] == resized
+    assert y["tiles"] == list(grid or (0, 0)) and y["items"] == 4 * (len(tiles) + 1)
+    for i, tile in enumerate(tiles + [image.resize((16, 16), Image.BICUBIC)]):
+        assert largest_error(e, floats[i * 4 * e.out:(i + 1) * 4 * e.out], tile) < 1e-5
+
+
 @pytest.mark.parametrize("size", [(300, 200), (401, 13), (9, 1000), (2, 1), (1120, 897), (640, 480)])
 def test_tiles_are_resized_as_pillow_does(tmp_path, size):
     """Tile by tile the same bits as an image of one tile."""
@@ -164,7 +205,7 @@ def all_digests(mmproj, image):
 
 
 @pytest.mark.parametrize("kind", [TENSOR_F32, TENSOR_F16, TENSOR_Q8_0])
-@pytest.mark.parametrize("projector", ["gemma3", "idefics3", "mlp"])
+@pytest.mark.parametrize("projector", ["gemma3", "idefics3", "internvl", "mlp"])
 def test_the_same_bits_everywhere(tmp_path, projector, kind):
     e = Encoder(projector, image=60, patch=5, dim=96, ffn=160, heads=3, hidden=96, kind=kind, gelu=projector == "gemma3", out=33,
                 longest=100)
@@ -244,7 +285,7 @@ BROKEN = [
     (key("general.architecture", STRING, "llama"), "architecture 'llama': this is not an image encoder (an mmproj file has 'clip')"),
     (key("general.architecture"), "key 'general.architecture' is missing"),
     (key("clip.has_vision_encoder", BOOL, False), "the file has no image encoder"),
-    (key("clip.projector_type", STRING, "klingon\n"), "projector type 'klingon?' is not supported; supported: gemma3, idefics3 (SmolVLM), mlp (LLaVA-1.5)"),
+    (key("clip.projector_type", STRING, "klingon\n"), "projector type 'klingon?' is not supported; supported: gemma3, mlp (LLaVA-1.5), idefics3 (SmolVLM), internvl"),
     (key("clip.projector_type"), "key 'clip.projector_type' is missing"),
     (key("clip.use_silu", BOOL, True), "keys 'clip.use_gelu' and 'clip.use_silu' are both true"),
     (key(V + "image_size"), "key 'clip.vision.image_size' is missing"),

@@ -38,6 +38,8 @@ static void check_layout(enum encoder_kind kind, struct encoder_plan plan, const
 static void test_one_run(void **state)
 {
     check_layout(ENCODER_GEMMA3, (struct encoder_plan){.items = 256}, "<start_of_image>{0+256}<end_of_image>");
+    check_layout(ENCODER_INTERNVL, (struct encoder_plan){.items = 35, .columns = 3, .rows = 2, .tile_items = 5},
+                 "<img>{0+35}</img>");
     check_layout(ENCODER_MLP, (struct encoder_plan){.items = 576}, "{0+576}");
 }
 

@@ -34,6 +34,7 @@ static const struct arch table[] = {
         .embedding_sqrt = true,
         .wide_layers = 62, /* the 27B */
         .window = {.need = ARCH_MAY, .period = 6, .rope_base = 10000, .unscaled = true},
+        .whole_images = true,
     },
     {
         .name = "gpt-oss",

@@ -72,6 +72,7 @@ struct arch {
     uint32_t wide_layers; /* a model of so many layers scales q·k by 1/sqrt(width/heads), not by the head's */
 
     struct arch_window window;
+    bool whole_images; /* the items of an image see each other (struct batch_entry); else each sees those before it */
 };
 
 /* The @i-th supported architecture, by name; NULL past the last. */

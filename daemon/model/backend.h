@@ -29,6 +29,15 @@ enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits;
  * some of both is two parts. Each part is computed as a segment, and the parts are merged in this order. So the result
  * of a token is a function of the tokens, the position, n and W, and of no position that neither the token nor the
  * tokens it sees can see.
+ *
+ * Visible positions of a query of a whole run (@whole): up to the run's last one, in every layer, and the run ends with
+ * the entry. The first visible position is that of any other query: 0, or p-W+1 in a layer with a sliding window W. So
+ * a window hides what is too far before the query, and nothing behind it. llama.cpp computes the images of Gemma 3 like
+ * this: for their batch mtmd switches causal attention off, and with a standard window the mask then hides a key at p0
+ * from a query at p1 only if p1 - p0 >= W. Segments and their order are as above. So the result of an item is a
+ * function of the items up to the end of its run. The KV of a run's first items may be in the cache already, computed
+ * with the same whole run; all of its other items are in the entry. A part of them would give results of another run,
+ * which forward cannot detect.
  */
 struct batch_entry {
     const uint32_t *const *blocks; /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up); in
@@ -42,6 +51,7 @@ struct batch_entry {
     uint32_t sinks, window;        /* window 0: a token sees all before it; sinks is 0, pos + n <= ctx. Else as above:
                                     * sinks + window <= ctx, pos + n <= 2^31, and blocks that no token of the entry sees
                                     * may be KV_NO_BLOCK in the table: they are never accessed */
+    bool whole;                    /* the entry ends a run whose items see each other, as above; window is 0 */
     const uint8_t *want;           /* [n] enum batch_want, or NULL: WANT_NOTHING */
 };
 
@@ -136,9 +146,9 @@ int backend_check(const char *name, const struct gguf *g, const struct hparams *
 bool backend_is_packed(const char *name, const struct gguf *g, const char *packed_dir);
 
 /* The identity of KV blocks: XXH3-128 of model, arithmetic, KV type and layout, RoPE, backend and its libm. The bits of
- * a block depend on these, on the tokens up to its end, their digests, the adapter and the context policy (sinks,
- * window), and not on threads, instruction set or ctx. Backends of equal identity may exchange blocks. 0, or 1 while
- * the fingerprint is not known. From any thread. */
+ * a block depend on these, on the tokens up to its end, their digests (which stand for whole runs, also where the block
+ * ends inside one), the adapter and the context policy (sinks, window), and not on threads, instruction set or ctx.
+ * Backends of equal identity may exchange blocks. 0, or 1 while the fingerprint is not known. From any thread. */
 static inline int backend_kv_identity(const struct backend *b, uint8_t out[16])
 {
     return b->ops->kv_identity(b, out);

@@ -3,6 +3,7 @@
 /* A model's hyperparameters, read from GGUF metadata by its architecture's description, and checked. Plain data. */
 #include "daemon/model/arch.h"
 #include "daemon/model/gguf.h"
+#include "daemon/model/items.h"
 #include "daemon/model/kv-block.h"
 #include "daemon/model/rope.h"
 #include <stdint.h>
@@ -97,6 +98,12 @@ static inline uint64_t kv_group_blocks(const struct kv_group *g, uint32_t batch)
 static inline uint32_t hparams_ropes(const struct hparams *s)
 {
     return s->window && memcmp(&s->rope, &s->window_rope, sizeof(s->rope)) ? 2 : 1;
+}
+
+/* The items of a run of @kind (enum item_kind) see each other: it is computed whole (struct batch_entry). */
+static inline bool hparams_whole(const struct hparams *s, uint32_t kind)
+{
+    return kind == ITEM_IMAGE && s->desc->whole_images;
 }
 
 /* q and k of the layer are rotated. */

@@ -3,8 +3,8 @@
 /*
  * The items of a prompt, one for each position. An item is a token, or a part of a run of embeddings, such as an image.
  * The positions of a run have ITEM_EMBD in place of a token id, and the run is in a list beside the ids. Two items of
- * runs are equal if kind and digest of the runs are, and their places in the runs; nobody has to compare embeddings. A
- * list without runs is an array of token ids.
+ * runs are equal if kind and digest of the runs are, and their places in the runs; nobody has to compare embeddings.
+ * Runs of the same kind and digest have the same number of items. A list without runs is an array of token ids.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -76,11 +76,17 @@ static bool slides(const struct pass *p, uint32_t i)
     return p->window && i >= p->sinks + p->window;
 }
 
+/* Behind the last position that @i sees. */
+static uint32_t end_of(const struct pass *p, uint32_t i)
+{
+    return p->ends ? p->ends[i] : i + 1;
+}
+
 static bool sees(const struct pass *p, uint32_t i, uint32_t j)
 {
     uint32_t own = hparams_window(&p->r->s, p->layer);
     if (own && j + own <= i) return false;
-    return j <= i && (!slides(p, i) || j < p->sinks || j > i - p->window);
+    return j < end_of(p, i) && (!slides(p, i) || j < p->sinks || j > i - p->window);
 }
 
 /* Scores of the sinks for tokens that slide. Their keys are rotated to the positions directly before the window. */
@@ -104,11 +110,13 @@ static void softmax(struct pass *p, uint32_t head)
     const double scale = p->r->s.scale.attention, cap = p->r->s.cap.attention;
     for (uint32_t i = 0; i < p->n; i++) {
         float *row = p->score + (size_t)i * p->n;
+        const uint32_t end = end_of(p, i);
         double max = p->sink_scores ? p->sink_scores[head] : -INFINITY, sum = 0;
-        for (uint32_t j = 0; j <= i; j++) row[j] = (float)(cap > 0 ? cap * tanh(row[j] * scale / cap) : row[j] * scale);
-        for (uint32_t j = 0; j <= i; j++)
+        for (uint32_t j = 0; j < end; j++)
+            row[j] = (float)(cap > 0 ? cap * tanh(row[j] * scale / cap) : row[j] * scale);
+        for (uint32_t j = 0; j < end; j++)
             if (sees(p, i, j)) max = fmax(max, row[j]);
-        for (uint32_t j = 0; j <= i; j++)
+        for (uint32_t j = 0; j < end; j++)
             if (sees(p, i, j)) sum += exp(row[j] - max);
         if (p->sink_scores) sum += exp(p->sink_scores[head] - max);
         for (uint32_t j = 0; j < p->n; j++) row[j] = sees(p, i, j) ? (float)(exp(row[j] - max) / sum) : 0;

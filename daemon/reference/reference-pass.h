@@ -18,6 +18,7 @@ struct pass {
     struct reference *r;
     uint32_t n, layer;
     uint32_t sinks, window; /* window 0: none */
+    const uint32_t *ends;   /* [n] behind the last position that each sees; NULL: its own */
     float *x, *h;           /* [n][dim] residual stream, normed */
     float *q, *k, *v;       /* [n][heads or kv_heads][head_dim] */
     float *att;             /* [n][heads][head_dim] */

@@ -248,8 +248,8 @@ static int run(struct pass *p, const int32_t *ids, const float *embd, float *log
     return e ? e : output_block(p, table, logits);
 }
 
-static int forward(struct reference *r, const int32_t *ids, const float *embd, uint32_t n, uint32_t sinks,
-                   uint32_t window, float *logits)
+static int forward(struct reference *r, const int32_t *ids, const float *embd, const uint32_t *ends, uint32_t n,
+                   uint32_t sinks, uint32_t window, float *logits)
 {
     const struct hparams *s = &r->s;
     if (!window || sinks > INT32_MAX || window > INT32_MAX) return error_say(-EINVAL, "a window of %u", window);
@@ -262,8 +262,13 @@ static int forward(struct reference *r, const int32_t *ids, const float *embd, u
     _cleanup_(freep) double *freqs = malloc((s->rope_dim + 1) * sizeof(double));
     if (!mem || !freqs)
         return error_say(-ENOMEM, "out of memory: %zu bytes for the reference pass", floats * sizeof(float));
-    struct pass p = {
-        .r = r, .n = n, .sinks = sinks, .window = window, .x = mem, .freqs = {freqs, freqs + s->rope_dim / 2}};
+    struct pass p = {.r = r,
+                     .n = n,
+                     .sinks = sinks,
+                     .window = window,
+                     .ends = ends,
+                     .x = mem,
+                     .freqs = {freqs, freqs + s->rope_dim / 2}};
     p.h = p.x + (size_t)n * s->dim;
     p.q = p.h + (size_t)n * s->dim;
     p.k = p.q + n * q;
@@ -279,15 +284,16 @@ static int forward(struct reference *r, const int32_t *ids, const float *embd, u
 int reference_rotate(struct reference *r, const int32_t *tokens, uint32_t n, uint32_t sinks, uint32_t window,
                      float *logits)
 {
-    return forward(r, tokens, NULL, n, sinks, window, logits);
+    return forward(r, tokens, NULL, NULL, n, sinks, window, logits);
 }
 
-int reference_items(struct reference *r, const int32_t *ids, const float *embd, uint32_t n, float *logits)
+int reference_items(struct reference *r, const int32_t *ids, const float *embd, const uint32_t *ends, uint32_t n,
+                    float *logits)
 {
-    return forward(r, ids, embd, n, 0, n ? n : 1, logits); /* a window of all tokens */
+    return forward(r, ids, embd, ends, n, 0, n ? n : 1, logits); /* a window of all tokens */
 }
 
 int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits)
 {
-    return reference_items(r, tokens, NULL, n, logits);
+    return reference_items(r, tokens, NULL, NULL, n, logits);
 }

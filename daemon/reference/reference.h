@@ -22,8 +22,10 @@ void reference_context(struct reference *r, uint32_t ctx);
 /* Logits [n][vocab] of a sequence of n tokens from position 0. */
 int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits);
 
-/* The same of items. @embd: [n][dim], of which the rows of the positions with ITEM_EMBD count. */
-int reference_items(struct reference *r, const int32_t *ids, const float *embd, uint32_t n, float *logits);
+/* The same of items. @embd: [n][dim], of which the rows of the positions with ITEM_EMBD count. @ends: [n] for each
+ * position the one behind the last that it sees, at most n; NULL: it sees none behind itself. */
+int reference_items(struct reference *r, const int32_t *ids, const float *embd, const uint32_t *ends, uint32_t n,
+                    float *logits);
 
 /* The same with a window > 0 (struct batch_entry). From position sinks + window on, a token sees the last @window
  * positions and the first @sinks, as if these were directly before the window: their keys are rotated again for each

@@ -34,7 +34,7 @@ static struct attn_tile cut(const struct pass *p, const struct token *t, uint32_
 {
     struct attn_tile tile = {.n = n, .segment = window_start(p, t) / KV_SEGMENT};
     if (token_slides(t)) tile.sinks = (t->entry->sinks + KV_SEGMENT - 1) / KV_SEGMENT;
-    tile.parts = tile.sinks + (t->pos + n - 1) / KV_SEGMENT - tile.segment + 1 + (p->w->sink_scores != NULL);
+    tile.parts = tile.sinks + (token_end(&t[n - 1]) - 1) / KV_SEGMENT - tile.segment + 1 + (p->w->sink_scores != NULL);
     return tile;
 }
 
@@ -94,7 +94,7 @@ static struct span span_of(const struct pass *pass, const struct attn_tile *tile
     uint32_t segment = p.sinks ? part : tile->segment + part - tile->sinks;
     uint32_t seen = p.sinks ? 0 : window_start(pass, first) / KV_BLOCK * KV_BLOCK;
     p.from = segment * KV_SEGMENT > seen ? segment * KV_SEGMENT : seen;
-    p.to = min(p.sinks ? first->entry->sinks : first->pos + tile->n, (segment + 1) * KV_SEGMENT);
+    p.to = min(p.sinks ? first->entry->sinks : token_end(&first[tile->n - 1]), (segment + 1) * KV_SEGMENT);
     return p;
 }
 
@@ -139,7 +139,7 @@ static void attend(const struct pass *p, const struct attn_tile *tile, const str
                         turned + (size_t)i * group * y->head_dim);
     for (uint32_t r = 0; r < rows; r++) {
         const struct token *own_token = t + r / group;
-        uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(own_token->pos + 1, span.to);
+        uint32_t first = span.sinks ? 0 : window_start(p, own_token), last = min(token_end(own_token), span.to);
         q[r] = turned + (size_t)r * y->head_dim;
         begin[r] = first > span.from ? first - span.from : 0;
         end[r] = last > span.from ? last - span.from : 0;

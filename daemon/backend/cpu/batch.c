@@ -13,6 +13,8 @@ static int check_positions(const struct backend *b, const struct batch_entry *e)
     if (e->window && b->hparams.window)
         return error_say(-EOPNOTSUPP, "a '%s' model has layers with sliding windows and cannot rotate",
                          b->hparams.arch);
+    if (e->window && e->whole)
+        return error_say(-EOPNOTSUPP, "a run whose items see each other cannot be in a context that rotates");
     if (e->sinks && !e->window) return error_say(-EINVAL, "%u sinks without a window", e->sinks);
     if (last > INT32_MAX || (!e->window && last >= b->config.ctx))
         return error_say(-EINVAL, "position %llu is outside the context of %u", (unsigned long long)last,

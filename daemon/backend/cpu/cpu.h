@@ -19,6 +19,12 @@ static inline bool token_slides(const struct token *t)
     return t->entry->window && t->pos >= t->entry->sinks + t->entry->window;
 }
 
+/* Behind the last position that the token sees. */
+static inline uint32_t token_end(const struct token *t)
+{
+    return t->entry->whole ? t->entry->pos + t->entry->n : t->pos + 1;
+}
+
 /* enum batch_want */
 static inline uint8_t token_wants(const struct token *t)
 {

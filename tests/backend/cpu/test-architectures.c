@@ -161,9 +161,9 @@ static void test_embeddings(void **state)
     struct reference *r = NULL;
     if (reference_new(&r, g) == 0) { /* else there is no OpenBLAS */
         assert_int_equal(reference_forward(r, s.tokens, LENGTH, rows), 0);
-        assert_int_equal(reference_items(r, ids, embd, LENGTH, s.logits), 0);
+        assert_int_equal(reference_items(r, ids, embd, NULL, LENGTH, s.logits), 0);
         for (size_t i = 0; i < (size_t)LENGTH * s.vocab; i++) assert_true(fabsf(rows[i] - s.logits[i]) < 1e-4f);
-        assert_int_equal(reference_items(r, ids, NULL, LENGTH, rows), -EINVAL);
+        assert_int_equal(reference_items(r, ids, NULL, NULL, LENGTH, rows), -EINVAL);
     }
     reference_free(r);
     free(embd);

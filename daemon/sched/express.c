@@ -52,7 +52,7 @@ static struct sched_load choose_first(struct step *t, bool *chosen, uint64_t mos
         if (more.prefill > t->c->batch_tokens) break;
         bool is_long = sched_time_of(&t->b->time, &more) > most_ms;
         if (is_long && load.prefill) break;
-        if (is_long && heap->key > t->c->express_part) {
+        if (is_long && heap->key > t->c->express_part && !s->reqs[heap->index].whole) {
             more.prefill = t->c->express_part;
             t->part = heap->index;
         }

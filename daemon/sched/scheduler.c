@@ -99,6 +99,7 @@ void sched_done(const struct sched_config *c, struct sched_book *b, const struct
         b->clock += units;
     }
     forget(c, b, s);
+    if (load->due) b->due_step = b->steps;
     b->express = load->express;
     if (load->express)
         b->short_left = c->short_steps;

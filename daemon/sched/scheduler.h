@@ -63,6 +63,14 @@
  *
  * Batch. A step decodes one token of each decoding request and adds prefill, up to limits of tokens and of estimated
  * time (step-time.h). A first token that is nearly ready does not wait for a long batch: see config.express_tokens.
+ *
+ * Whole stretches. The items of some runs have to be computed together (sched_req.whole): all that is left of the run
+ * is in one step, or nothing. If it does not fit into the limits of a step, it waits, and the prompts behind it do not.
+ * But if no stretch was due in the last config.prefill_gap steps, one is: of all that are ready, the first by account,
+ * class and arrival. It is the first prefill of the step, with no limit of time, and in place of decode tokens if they
+ * leave no room. Only an express step still comes before it. So while such stretches are ready, one of them is computed
+ * at least every config.prefill_gap + 2 steps, and a step beside answers is too long at most every config.prefill_gap
+ * steps. The service is charged as any other.
  */
 #include "daemon/sched/step-time.h"
 #include <stdbool.h>
@@ -143,6 +151,7 @@ struct sched_book {
     uint64_t floor;         /* units; never decreases */
     uint64_t forgot;        /* @clock when differences of accounts decayed last */
     uint32_t since_prefill; /* steps since the last prefill, while prefill was possible */
+    uint64_t due_step;      /* @steps at the last one in which a whole stretch was due */
     uint32_t short_left;    /* steps that are short because of an express step */
     bool express;           /* the last step was an express step */
 };
@@ -172,6 +181,7 @@ struct sched_req {
     uint32_t group, shared;
     uint8_t class; /* enum sched_class */
     bool running;
+    bool whole;    /* running: the stretch is computed in one step; it has at most batch_tokens */
     bool decoding; /* it has sampled at least one token */
     bool paused;   /* its reader is slow: no step includes it */
 };

@@ -61,11 +61,18 @@ static void gather(struct step *t)
     }
 }
 
+/* The tokens of the stretch that is due; 0: none is. */
+static uint32_t due_tokens(const struct step *t)
+{
+    return t->due == SCHED_NONE ? 0 : sched_next_of(&t->s->reqs[t->due]);
+}
+
 static void decode(struct step *t, bool forced_prefill)
 {
     const struct sched_config *c = t->c;
-    uint32_t room = c->batch_tokens, n = t->n_decode;
-    if (forced_prefill) room -= c->prefill_due < room ? c->prefill_due : room;
+    uint32_t room = c->batch_tokens, n = t->n_decode, kept = due_tokens(t);
+    if (forced_prefill && kept < c->prefill_due) kept = c->prefill_due;
+    room -= kept < room ? kept : room;
     if (n > room) {
         select_first(t->x.items, n, room);
         n = room;
@@ -76,27 +83,60 @@ static void decode(struct step *t, bool forced_prefill)
 
 /* --- prefill --- */
 
+static bool needs_prefill(const struct sched_req *r)
+{
+    return sched_is_ready(r) && !sched_decodes(r);
+}
+
+/* Is the turn of @a before that of @b? As in prefill(). */
+static bool is_before(const struct step *t, const struct sched_req *a, const struct sched_req *b)
+{
+    const uint64_t x = t->s->users[a->user].served, y = t->s->users[b->user].served;
+    const struct sched_item i = {x, a->user, 0}, j = {y, b->user, 0}, k = sched_item_of(a, 0), l = sched_item_of(b, 0);
+    return a->user != b->user ? sched_item_less(&i, &j) : sched_item_less(&k, &l);
+}
+
+static void choose_due(struct step *t)
+{
+    t->due = SCHED_NONE;
+    if (t->b->steps - t->b->due_step < t->c->prefill_gap) return;
+    for (uint32_t i = 0; i < t->s->n; i++) {
+        const struct sched_req *r = &t->s->reqs[i];
+        if (!r->whole || !needs_prefill(r) || sched_next_of(r) > t->c->batch_tokens) continue;
+        if (t->due == SCHED_NONE || is_before(t, r, &t->s->reqs[t->due])) t->due = i;
+    }
+}
+
+static bool has_whole(const struct step *t)
+{
+    for (uint32_t i = 0; i < t->n_out; i++)
+        if (t->s->reqs[t->out[i].index].whole) return true;
+    return false;
+}
+
+/* Without the request that is due, which is in the step already. */
 static void group_by_user(struct step *t)
 {
     const struct sched_state *s = t->s;
     struct sched_usage *usage = t->x.usage;
     memset(usage, 0, s->n_users * sizeof(*usage));
     for (uint32_t i = 0; i < s->n; i++)
-        if (sched_is_ready(&s->reqs[i]) && !sched_decodes(&s->reqs[i])) usage[s->reqs[i].user].n++;
+        if (needs_prefill(&s->reqs[i]) && i != t->due) usage[s->reqs[i].user].n++;
     sched_partition(&t->x, s->n_users);
     for (uint32_t i = 0; i < s->n; i++) {
         const struct sched_req *r = &s->reqs[i];
-        if (!sched_is_ready(r) || sched_decodes(r)) continue;
+        if (!needs_prefill(r) || i == t->due) continue;
         struct sched_usage *w = &usage[r->user];
         t->x.items[w->first + w->n++] = sched_item_of(r, i);
     }
 }
 
-/* The number of tokens of @r that fit into the step; 0: none, and the step is complete. */
+/* The number of tokens of @r that fit into the step; 0: none. */
 static uint32_t chunk(const struct step *t, const struct sched_req *r, bool forced)
 {
     uint32_t left = sched_next_of(r), most = left < t->tokens ? left : t->tokens, n = most;
     if (t->limited) n = sched_time_prefill(&t->b->time, r->computed, t->ms, most);
+    if (r->whole) return n < left ? 0 : n;
     if (n < most && n < t->c->prefill_min) {
         if (!forced) return 0;
         n = most < t->c->prefill_due ? most : t->c->prefill_due;
@@ -125,27 +165,55 @@ static void set_limit(struct step *t)
     t->ms = most - alone;
 }
 
+static void take(struct step *t, uint32_t index, uint32_t n)
+{
+    double before = sched_time_of(&t->b->time, t->load);
+    sched_batch_add(t, index, n);
+    t->ms -= sched_time_of(&t->b->time, t->load) - before;
+    t->tokens -= n;
+}
+
+/* Take the stretch that is due. */
+static void take_due(struct step *t)
+{
+    if (t->due == SCHED_NONE) return;
+    take(t, t->due, due_tokens(t));
+    t->load->due = true;
+}
+
+/* The users who need prefill as a heap, the smallest account on top. Returns their number. */
+static uint32_t order_users(struct step *t)
+{
+    struct sched_item *heap = t->x.user_heap;
+    uint32_t n = 0;
+    for (uint32_t u = 0; u < t->s->n_users; u++)
+        if (t->x.usage[u].n) heap[n++] = (struct sched_item){t->s->users[u].served, u, u};
+    for (uint32_t i = 0; t->due != SCHED_NONE && i < n; i++)
+        if (heap[i].index == t->s->reqs[t->due].user) heap[i].key += due_tokens(t) * t->c->prefill_units;
+    sched_heap_make(heap, n);
+    return n;
+}
+
 static void prefill(struct step *t, bool forced)
 {
     struct sched_item *heap = t->x.user_heap;
-    uint32_t n_heap = 0;
     group_by_user(t);
-    for (uint32_t u = 0; u < t->s->n_users; u++)
-        if (t->x.usage[u].n) heap[n_heap++] = (struct sched_item){t->s->users[u].served, u, u};
-    sched_heap_make(heap, n_heap);
+    uint32_t n_heap = order_users(t);
     set_limit(t);
+    take_due(t);
+    forced = forced && t->due == SCHED_NONE;
     while (n_heap && t->tokens) {
         struct sched_usage *w = &t->x.usage[heap->index];
         struct sched_item *part = t->x.items + w->first;
         if (!w->heaped) sched_heap_make(part, w->n);
         w->heaped = true;
-        uint32_t n = chunk(t, &t->s->reqs[part->index], forced);
-        if (n == 0) return;
-        double before = sched_time_of(&t->b->time, t->load);
-        sched_batch_add(t, part->index, n);
-        t->ms -= sched_time_of(&t->b->time, t->load) - before;
-        t->tokens -= n;
-        forced = false;
+        const struct sched_req *r = &t->s->reqs[part->index];
+        uint32_t n = chunk(t, r, forced);
+        if (n == 0 && !r->whole) return; /* the step is complete */
+        if (n) {
+            take(t, part->index, n);
+            forced = false;
+        }
         w->n = sched_heap_pop(part, w->n);
         heap->key += n * t->c->prefill_units;
         if (w->n == 0)
@@ -224,12 +292,13 @@ uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, co
     t.x = sched_scratch_init(scratch, s->n, s->n_users);
     *load = (struct sched_load){0};
     gather(&t);
+    choose_due(&t);
     bool forced = t.n_prefill && b->since_prefill >= c->prefill_gap;
     decode(&t, forced);
     if (t.n_prefill) prefill(&t, forced || t.n_decode == 0);
     bool several = t.shared && b->time.samples > 0;
     if (several && !b->express) sched_express(&t);
-    if (several && !load->express && b->short_left) shorten(&t);
+    if (several && !load->express && b->short_left && !has_whole(&t)) shorten(&t);
     load->no_prefill = t.n_prefill && load->prefill == 0;
     if (!load->express) speculate(&t);
     return t.n_out;

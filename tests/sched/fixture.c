@@ -26,6 +26,7 @@ void fixture_init(struct fixture *g, uint64_t seed)
     memcpy(g->preemptions, keep.preemptions, sizeof(g->preemptions));
     g->resumed = keep.resumed, g->lead = keep.lead, g->mixed = keep.mixed, g->slow = keep.slow;
     g->finished = keep.finished, g->restarts = keep.restarts, g->too_few = keep.too_few, g->steps = keep.steps;
+    g->runs = keep.runs, g->due = keep.due, g->no_run = keep.steps;
     for (int i = 0; i < 5; i++) fixture_rnd(g, 2);
     sched_config_init(&g->c, 1 + fixture_rnd(g, 24), 16 << fixture_rnd(g, 6));
     sched_time_init(&g->b.time);
@@ -92,6 +93,14 @@ static void evict(struct fixture *g)
     }
 }
 
+/* Tokens up to where a run begins, or the rest of it. A cache may end inside a run. */
+static void describe_stretch(struct sched_req *r, const struct fixture_req *m)
+{
+    const uint32_t end = m->run_at + m->run_n;
+    r->whole = r->running && r->computed >= m->run_at && r->computed < end;
+    r->stretch = r->whole ? end - r->computed : r->running && r->computed < m->run_at ? m->run_at - r->computed : 0;
+}
+
 /* Build the scheduler's input as the engine does. */
 static void describe(struct fixture *g)
 {
@@ -114,6 +123,7 @@ static void describe(struct fixture *g)
         } else {
             r->blocks = m->own + (m->taken && holders(g, m->group) == 1 ? whole : 0);
         }
+        describe_stretch(r, m);
         r->shared = m->group >= 0 && m->common > r->computed && !m->generated ? m->common - r->computed : 0;
     }
 }
@@ -127,6 +137,11 @@ static void arrive(struct fixture *g)
     *m = (struct fixture_req){.used = true, .group = -1, .could_since = NEVER, .stepped = g->steps};
     m->prompt = rnd_size(g, FIXTURE_LONGEST - 402);
     m->max = rnd_size(g, 400);
+    if (fixture_rnd(g, 3) == 0) {
+        m->run_at = fixture_rnd(g, m->prompt);
+        m->run_n = 1 + fixture_rnd(g, g->c.batch_tokens);
+        if (m->run_n > m->prompt - m->run_at) m->run_n = m->prompt - m->run_at;
+    }
     int group = (int)fixture_rnd(g, FIXTURE_GROUPS * 2);
     if (group < FIXTURE_GROUPS && g->groups[group].user == user) {
         m->group = group;
@@ -345,7 +360,7 @@ static void check_time(struct fixture *g, const struct sched_load *load, double 
     alone.prefill = 0, alone.prefill_kv = 0;
     double of = takes(g, &alone), most = g->c.step_ratio * of;
     if (most > g->c.step_ms) most = g->c.step_ms > g->c.step_least * of ? g->c.step_ms : g->c.step_least * of;
-    if (!load->decode || load->prefill <= g->c.prefill_min || g->b.time.samples < 100) return;
+    if (!load->decode || load->prefill <= g->c.prefill_min || g->b.time.samples < 100 || load->due) return;
     g->mixed++;
     g->slow += ms > 1.25 * most;
 }
@@ -375,6 +390,23 @@ static void advance(struct fixture *g, uint32_t i, const struct sched_run *run)
     p->cached = m->taken = to;
 }
 
+/* While whole stretches are ready, one is computed every few steps. */
+static void check_whole(struct fixture *g, const struct sched_run *runs, uint32_t n)
+{
+    bool ready = false, computed = false;
+    for (uint32_t i = 0; i < g->n; i++)
+        ready |= g->reqs[i].whole && !g->reqs[i].paused && g->reqs[i].computed < g->reqs[i].known;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct sched_req *r = &g->reqs[runs[k].index];
+        if (!r->whole) continue;
+        assert(runs[k].n == r->stretch);
+        computed = true;
+        g->runs++;
+    }
+    if (!ready || computed) g->no_run = g->steps;
+    assert(g->steps - g->no_run <= g->c.prefill_gap + 2);
+}
+
 static void check_runs(struct fixture *g, const struct sched_run *runs, uint32_t n)
 {
     uint32_t tokens = 0, running = 0;
@@ -384,6 +416,7 @@ static void check_runs(struct fixture *g, const struct sched_run *runs, uint32_t
         tokens += runs[k].n;
     }
     assert(tokens <= g->c.batch_tokens);
+    check_whole(g, runs, n);
     for (uint32_t i = 0; i < g->n; i++) running += g->reqs[i].running;
     for (uint32_t i = 0; i < g->n; i++) { /* a decoding request waits at most until all others had a token */
         const struct sched_req *r = &g->reqs[i];
@@ -409,6 +442,7 @@ void fixture_step(struct fixture *g)
     double ms = n ? takes(g, &load) : 5;
     if (n) {
         check_time(g, &load, ms);
+        g->due += load.due;
         double seen = ms * (0.95 + 0.1 * fixture_rnd(g, 1000) / 1000) * (fixture_rnd(g, 300) ? 1 : 40);
         sched_done(&g->c, &g->b, &s, runs, n, &load, seen);
     }

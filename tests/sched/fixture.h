@@ -23,6 +23,7 @@ struct fixture_req {
     uint32_t common;
     uint64_t could_since, own_since; /* clock, and service of its user, since it could run; UINT64_MAX: it cannot */
     uint64_t stepped;                /* when it last could go on in a step, or did */
+    uint32_t run_at, run_n;          /* tokens of the prompt that are computed in one step; 0: none */
 };
 
 struct fixture_group {
@@ -42,10 +43,11 @@ struct fixture {
     uint32_t n, pool, free;
     bool shared_victim; /* of this decision: somebody else might find its blocks */
     bool quiet;         /* no new requests, nobody stalls */
+    uint64_t no_run;    /* the last step in which no run was ready, or one was computed */
     double machine[SCHED_TIME_TERMS];
     /* what was seen */
     uint64_t starts, preemptions[SCHED_QUANTUM + 1], cancels, stalls, resumed, lead, mixed, slow, finished, restarts,
-        too_few;
+        too_few, runs, due;
 };
 
 uint32_t fixture_rnd(struct fixture *g, uint32_t n);

@@ -35,9 +35,12 @@ static void test_random_schedules(void **state)
                   (unsigned long long)g.resumed);
     print_message("# largest lead %.1f%% of the bound; %llu of %llu mixed steps over 1.25 times their limit\n",
                   (double)g.lead / 10, (unsigned long long)g.slow, (unsigned long long)g.mixed);
+    print_message("# %llu whole stretches, %llu of them when they were due\n", (unsigned long long)g.runs,
+                  (unsigned long long)g.due);
     assert_true(g.slow * 50 <= g.mixed);
     assert_true(g.too_few * 500 <= g.starts); /* blocks that two counted on */
     if (steps < 100000) return;               /* too few to see everything */
+    assert_true(g.due > 0 && g.runs > g.due);
     assert_true(g.finished > 0 && g.cancels > 0 && g.stalls > 0 && g.resumed > 0 && g.restarts > 0);
     for (int why = SCHED_YIELD; why <= SCHED_QUANTUM; why++) assert_true(g.preemptions[why] > 0);
 }

@@ -14,7 +14,7 @@
 static void run(struct seq *s)
 {
     struct core *core = s->request->core;
-    int r = s->request->control.cancel ? 0 : seq_check_embd(s, core->model.backend->hparams.dim);
+    int r = s->request->control.cancel ? 0 : seq_check_embd(s, &core->model.backend->hparams);
     s->state = SEQ_RUNNING;
     if (r < 0) {
         answer_fail(s->request, s, r, error_text(r));

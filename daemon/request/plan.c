@@ -221,10 +221,12 @@ static uint32_t found(struct core *core, struct seq *s, uint32_t *looks)
 
 /* The items of an entry are tokens, or embeddings of one run: a part of the batch ends where that changes. 0: nowhere.
  * Proposed tokens follow the last known item only if that is a sampled token. */
-static uint32_t stretch_of(const struct seq *s)
+static void show_stretch(const struct core *core, const struct seq *s, struct sched_req *r)
 {
     const struct items left = items_from(seq_items(s), s->kv.n_tokens);
-    return left.n_runs ? items_stretch(&left) : 0;
+    r->stretch = left.n_runs ? items_stretch(&left) : 0;
+    r->whole = r->stretch && left.ids[0] == ITEM_EMBD &&
+               hparams_whole(&core->model.backend->hparams, items_run_at(&left, 0)->kind);
 }
 
 static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t now, uint32_t *looks)
@@ -242,7 +244,6 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t
         .user = r->user,
         .computed = running ? s->kv.n_tokens : found(core, s, looks),
         .known = seq_known(s),
-        .stretch = s->state == SEQ_RUNNING ? stretch_of(s) : 0,
         .draft = s->n_draft,
         .spent = s->sched.spent,
         .redone = s->sched.redone,
@@ -253,6 +254,7 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t
         .decoding = s->generated > 0,
         .paused = s->request->control.paused,
     };
+    if (s->state == SEQ_RUNNING) show_stretch(core, s, r);
     if (s->state == SEQ_FETCHING) r->computed = r->known; /* nothing to compute until the fetch is done */
 }
 

@@ -6,6 +6,7 @@
 #include "daemon/request/mask-job.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,6 +142,7 @@ static void fill_entries(struct core *core, size_t runs)
         const uint32_t **tables = &x->tables[i * n_groups];
         for (uint32_t g = 0; g < n_groups; g++) tables[g] = s->kv.tables[g].ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
+        assert(!p->reqs[r->index].whole || r->n == p->reqs[r->index].stretch);
         if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, WANT_LOGITS, 1 + r->draft);
         x->entries[i] = (struct batch_entry){
             .blocks = tables,
@@ -150,6 +152,7 @@ static void fill_entries(struct core *core, size_t runs)
             .embd = seq_ids(s)[s->kv.n_tokens] == ITEM_EMBD ? seq_embd(s, s->kv.n_tokens) : NULL,
             .sinks = seq_rotates(s) ? s->context.keep : 0,
             .window = seq_rotates(s) ? s->context.ctx - s->context.keep : 0,
+            .whole = p->reqs[r->index].whole,
             .want = want,
         };
         want += r->n;

@@ -135,7 +135,18 @@ const float *seq_embd(const struct seq *s, uint32_t at)
     return e->values + (size_t)(at - r->at) * e->dim;
 }
 
-int seq_check_embd(const struct seq *s, uint32_t dim)
+/* The items of @r from position @from on fit into a step, if they have to. 0 or -E2BIG. */
+static int check_whole(const struct seq *s, const struct hparams *h, const struct item_run *r, uint32_t from)
+{
+    const uint32_t left = r->at + r->n - (r->at > from ? r->at : from);
+    if (!hparams_whole(h, r->kind) || left <= s->context.batch) return 0;
+    return error_say(-E2BIG,
+                     "an image of %u items: a '%s' model computes all items of an image in one step, which has %u (the "
+                     "daemon's --batch-tokens)",
+                     r->n, h->arch, s->context.batch);
+}
+
+int seq_check_embd(const struct seq *s, const struct hparams *h)
 {
     const struct items t = seq_items(s);
     for (uint32_t i = t.n_runs; i-- > 0 && t.runs[i].at + t.runs[i].n > s->kv.n_tokens;) {
@@ -145,7 +156,10 @@ int seq_check_embd(const struct seq *s, uint32_t dim)
                              "the session has %s whose embeddings are not available, and the cache has no KV of it any "
                              "more: send it again in a new session",
                              t.runs[i].kind == ITEM_IMAGE ? "an image" : "sound");
-        if (e->dim != dim) return error_say(-EINVAL, "embeddings of %u values do not fit a model of %u", e->dim, dim);
+        if (e->dim != h->dim)
+            return error_say(-EINVAL, "embeddings of %u values do not fit a model of %u", e->dim, h->dim);
+        int r = check_whole(s, h, &t.runs[i], s->kv.n_tokens);
+        if (r < 0) return r;
     }
     return 0;
 }

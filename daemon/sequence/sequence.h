@@ -146,9 +146,10 @@ static inline struct items seq_items(const struct seq *s)
 
 /* The embeddings of position @at, one of a run, and of those that follow in the run; they are at hand. */
 const float *seq_embd(const struct seq *s, uint32_t at);
-/* Can all that is not computed be computed by a model of @dim? 0; with an error message: -ENODATA: the embeddings of a
- * run are not at hand, and the cache does not have its KV; -EINVAL: they are of another model. */
-int seq_check_embd(const struct seq *s, uint32_t dim);
+/* Can the model of @h compute all that is not computed? 0; with an error message: -ENODATA: the embeddings of a run are
+ * not at hand, and the cache does not have its KV; -EINVAL: they are of another model; -E2BIG: one step has to compute
+ * more of a whole run than context.batch items. */
+int seq_check_embd(const struct seq *s, const struct hparams *h);
 
 /* Positions it may come to need; blocks of group 0 it holds at once at most. */
 uint32_t seq_positions(const struct seq *s);

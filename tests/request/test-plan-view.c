@@ -173,6 +173,7 @@ static void compare_req(const struct sched_req *a, const struct sched_req *b, ui
     SAME("computed", a->computed, b->computed, i);
     SAME("known", a->known, b->known, i);
     SAME("stretch", a->stretch, b->stretch, i);
+    SAME("whole", a->whole, b->whole, i);
     SAME("draft", a->draft, b->draft, i);
     SAME("spent", a->spent, b->spent, i);
     SAME("redone", a->redone, b->redone, i);

@@ -4,153 +4,31 @@
  * that the answers have to be those of the tokens, bit for bit, whatever is found, evicted, preempted or read from
  * disk.
  */
-#include "daemon/backend/cpu/cpu.h"
 #include "daemon/engine/state.h"
-#include "daemon/request/prepare.h"
-#include "daemon/request/request.h"
-#include "tests/engine/harness.h"
+#include "tests/sequence/scripted-runs.h"
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
-#include <xxhash.h>
 
-#define BLOCK     (2u * 32 * 2 * 2 * 16 * 2) /* bytes, in all layers */
-#define FIRST_RUN 5                          /* items before the first run */
-
-/* Items of a prompt that are runs. */
-static const struct {
-    uint32_t at, n;
-} places[] = {{FIRST_RUN, 20}, {30, 40}, {70, 30}, {129, 1}, {140, 90}, {231, 25}, {400, 70}};
-
-static struct {
-    bool runs;   /* prompts get runs */
-    bool at_end; /* their last items, too */
-    bool forget; /* the runs that a session has are without embeddings */
-    pthread_mutex_t lock;
-    struct {
-        uint8_t digest[16];
-        struct embeddings *e;
-    } known[512]; /* [n_known] */
-    uint32_t n_known;
-} script = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static struct embeddings *known(const uint8_t digest[16])
-{
-    struct embeddings *found = NULL;
-    pthread_mutex_lock(&script.lock);
-    for (uint32_t i = 0; i < script.n_known && !found; i++)
-        if (memcmp(script.known[i].digest, digest, 16) == 0) found = embeddings_ref(script.known[i].e);
-    pthread_mutex_unlock(&script.lock);
-    return found;
-}
-
-static void remember(const uint8_t digest[16], struct embeddings *e)
-{
-    pthread_mutex_lock(&script.lock);
-    assert_true(script.n_known < sizeof(script.known) / sizeof(*script.known));
-    memcpy(script.known[script.n_known].digest, digest, 16);
-    script.known[script.n_known++].e = embeddings_ref(e);
-    pthread_mutex_unlock(&script.lock);
-}
-
-static void forget_all(void)
-{
-    for (uint32_t i = 0; i < script.n_known; i++) embeddings_unref(script.known[i].e);
-    script.n_known = 0;
-    script.runs = script.at_end = script.forget = false;
-}
-
-/* The embeddings of ids[n], held, as the model's first layer gets them from the ids. */
-static struct embeddings *embed(const struct loaded *m, const int32_t *ids, uint32_t n, uint8_t digest[16])
-{
-    const struct cpu *c = (const struct cpu *)m->backend;
-    const struct hparams *y = &c->base.hparams;
-    XXH128_canonical_t sum;
-    XXH128_canonicalFromHash(&sum, XXH3_128bits(ids, n * sizeof(*ids)));
-    memcpy(digest, sum.digest, 16);
-    struct embeddings *e = known(digest);
-    if (e) return e;
-    assert_int_equal(embeddings_new(&e, n, y->dim), 0);
-    for (uint32_t i = 0; i < n; i++) {
-        float *x = e->values + (size_t)i * y->dim;
-        weights_embed(&c->weights, (uint32_t)ids[i], x);
-        if (y->scale.embedding != 1) c->kern->scale(x, y->scale.embedding, y->dim);
-    }
-    remember(digest, e);
-    return e;
-}
-
-/* The items from @at on that become a run; 0: none. */
-static uint32_t run_at(const struct tokens *t, size_t at)
-{
-    if (script.at_end && at + 40 == t->n) return 40;
-    for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
-        if (places[i].at == at && at + places[i].n + (script.at_end ? 40 : 0) < t->n) return places[i].n;
-    return 0;
-}
-
-static void replace(struct prompt *p, const struct loaded *m)
-{
-    struct tokens old = p->tokens;
-    p->tokens = (struct tokens){0};
-    for (size_t i = 0; i < old.n;) {
-        uint32_t n = i < p->keep ? 0 : run_at(&old, i);
-        if (n == 0) {
-            assert_int_equal(tokens_push(&p->tokens, old.ids[i], old.ends[i]), 0);
-            i++;
-            continue;
-        }
-        struct item_run run = {.n = n, .kind = n % 3 ? ITEM_IMAGE : ITEM_SOUND};
-        struct embeddings *e = embed(m, old.ids + i, n, run.digest);
-        assert_int_equal(prompt_push_run(p, run, old.ends[i + n - 1], e), 0);
-        embeddings_unref(e);
-        i += n;
-    }
-    const struct items items = prompt_items(p);
-    assert_true(items.n == old.n && items_check(&items));
-    tokens_fini(&old);
-}
-
-int __real_prepare_request(struct request *r);
-int __wrap_prepare_request(struct request *r);
-
-int __wrap_prepare_request(struct request *r)
-{
-    int result = __real_prepare_request(r);
-    struct prompt *p = &request_first(r)->prompt;
-    if (result < 0 || !script.runs) return result;
-    for (uint32_t i = 0; i < p->runs.n; i++) {
-        assert_null(p->runs.embd[i]); /* a session has no embeddings */
-        if (!script.forget) p->runs.embd[i] = known(p->runs.runs[i].digest);
-    }
-    replace(p, &r->core->model);
-    return 0;
-}
+#define BLOCK (2u * 32 * 2 * 2 * 16 * 2) /* bytes, in all layers */
 
 /* --- the same bits --- */
-
-static struct answer *ask(struct harness *h, bool runs, uid_t uid, const char *first, const char *second)
-{
-    script.runs = runs;
-    return harness_run_seeded(h, uid, first, second);
-}
 
 static void compare(struct harness *h, unsigned words, uid_t uid)
 {
     char doc[4096];
     harness_text(doc, sizeof(doc), words, words);
-    struct answer *tokens = ask(h, false, uid, doc, " one?"), *cold = ask(h, true, uid + 1, doc, " one?");
+    struct answer *tokens = script_ask(h, false, uid, doc, " one?"), *cold = script_ask(h, true, uid + 1, doc, " one?");
     uint64_t n = cold->last.usage_prompt;
     assert_int_equal(cold->last.usage_cached, 0);
     assert_int_equal(tokens->last.usage_prompt, n);
     assert_same(tokens, cold);
-    struct answer *warm = ask(h, true, uid + 1, doc, " one?");
+    struct answer *warm = script_ask(h, true, uid + 1, doc, " one?");
     assert_int_equal(warm->last.usage_cached, n - 1);
     assert_same(tokens, warm);
-    struct answer *other = ask(h, true, uid + 1, doc, " and two");
-    assert_same(ask(h, false, uid, doc, " and two"), other);
+    struct answer *other = script_ask(h, true, uid + 1, doc, " and two");
+    assert_same(script_ask(h, false, uid, doc, " and two"), other);
     if (!script.at_end) assert_true(other->last.usage_cached + 12 > n);
-    warm = ask(h, false, uid + 1, doc, " one?"); /* the tokens, where the runs are in the cache */
+    warm = script_ask(h, false, uid + 1, doc, " one?"); /* the tokens, where the runs are in the cache */
     assert_in_range(warm->last.usage_cached, h->config.window_group ? 0 : FIRST_RUN, FIRST_RUN);
     assert_same(tokens, warm);
 }
@@ -169,11 +47,12 @@ static void test_same_bits(void **state)
         script.at_end = true;
         compare(h, 90, 1020);
         harness_stop(h);
-        forget_all();
+        script_reset();
     }
 }
 
-/* A model with a KV group of its own for windows, whose embeddings are scaled. */
+/* A model with a KV group of its own for windows, whose embeddings are scaled. Its images are computed in another way
+ * than tokens (test-whole-runs.c), its sounds are not. */
 static void test_windows(void **state)
 {
     struct harness h;
@@ -188,35 +67,12 @@ static void test_windows(void **state)
     harness_start(&h);
     assert_int_equal(h.engine->core.cache.n_groups, 2);
     assert_true(h.engine->core.model.backend->hparams.scale.embedding != 1);
+    script.kind = ITEM_SOUND;
     compare(&h, 200, 1000);
     script.at_end = true;
     compare(&h, 90, 1020);
     harness_fini(&h);
-    forget_all();
-}
-
-/* Answers that outlive their engine. */
-struct kept {
-    struct answer answers[ANSWERS];
-    uint64_t n;
-};
-
-static void keep(struct kept *k, struct harness *h)
-{
-    k->n = h->n;
-    for (uint64_t i = 1; i <= k->n; i++) {
-        k->answers[i] = answer_take(&h->answers[i]);
-    }
-}
-
-static void assert_kept(struct kept *k, struct harness *h)
-{
-    assert_int_equal(k->n, h->n);
-    for (uint64_t i = 1; i <= k->n; i++) {
-        assert_int_equal(h->answers[i].last.type, PROTO_EV_DONE);
-        assert_same(&k->answers[i], &h->answers[i]);
-        answer_fini(&k->answers[i]);
-    }
+    script_reset();
 }
 
 /* Several answers each, at once, with too little memory for all. */
@@ -248,13 +104,13 @@ static void test_preemption_and_siblings(void **state)
     h->config.kv_bytes = 30 * BLOCK;
     h->config.batch_tokens = 50;
     crowd(h);
-    keep(&tokens, h);
+    kept_take(&tokens, h);
     harness_stop(h);
     script.runs = true;
     crowd(h);
-    assert_kept(&tokens, h);
+    kept_compare(&tokens, h);
     harness_stop(h);
-    forget_all();
+    script_reset();
 }
 
 /* --- disk and sessions --- */
@@ -268,23 +124,23 @@ static void test_restart(void **state)
     harness_dirs(h);
     harness_start(h);
     harness_wait_disk(h);
-    uint64_t n = ask(h, true, 1000, doc, "")->last.usage_prompt;
-    keep(&first, h);
+    uint64_t n = script_ask(h, true, 1000, doc, "")->last.usage_prompt;
+    kept_take(&first, h);
     harness_stop(h);
     harness_start(h);
     harness_wait_disk(h);
-    struct answer *a = ask(h, false, 1000, doc, "");
+    struct answer *a = script_ask(h, false, 1000, doc, "");
     assert_in_range(a->last.usage_cached, 0, FIRST_RUN);
     assert_same(a, &first.answers[1]);
     harness_stop(h);
     harness_start(h);
     harness_wait_disk(h);
-    a = ask(h, true, 1000, doc, "");
+    a = script_ask(h, true, 1000, doc, "");
     assert_int_equal(a->last.usage_cached, n - 1);
     assert_true(harness_status(h, 0, "disk_read") > 0);
-    assert_kept(&first, h);
+    kept_compare(&first, h);
     harness_stop(h);
-    forget_all();
+    script_reset();
 }
 
 /* A turn of a raw session. */
@@ -330,7 +186,7 @@ static void test_sessions(void **state)
         if (n == 2) assert_int_equal(a->last.usage_cached, 0);
     }
     harness_stop(h);
-    forget_all();
+    script_reset();
 }
 
 static void test_session_after_a_restart(void **state)
@@ -348,7 +204,7 @@ static void test_session_after_a_restart(void **state)
         if (n) assert_true(a->last.usage_cached > 100);
         harness_stop(h);
     }
-    forget_all();
+    script_reset();
 }
 
 /* --- context policies --- */
@@ -438,12 +294,12 @@ static void test_shift(void **state)
         }
         assert_true(shifted > 100);
         if (pass)
-            assert_kept(&first, h);
+            kept_compare(&first, h);
         else
-            keep(&first, h);
+            kept_take(&first, h);
         harness_stop(h);
     }
-    forget_all();
+    script_reset();
 }
 
 static void test_rotate(void **state)
@@ -454,7 +310,7 @@ static void test_rotate(void **state)
     assert_error(turn(h, true, 1000, 0, PROTO_CONTEXT_ROTATE), EOPNOTSUPP, "cannot rotate");
     assert_done(turn(h, false, 1001, 0, PROTO_CONTEXT_ROTATE), PROTO_STOP_LENGTH);
     harness_stop(h);
-    forget_all();
+    script_reset();
 }
 
 int main(void)

@@ -52,6 +52,10 @@ struct proto_media {
     enum proto_media_kind kind;
     size_t at;         /* offset in the content: it stands before this byte */
     struct blob *file; /* held; in any format that hobd decodes */
+    /* Of the decoded file; zero before. */
+    uint32_t width, height; /* of an image */
+    uint64_t samples;       /* of a sound */
+    uint8_t digest[16];     /* of the pixels or samples */
 };
 
 struct proto_message {

@@ -4,6 +4,7 @@
 #include "daemon/request/request-job.h"
 #include "daemon/request/session-limits.h"
 #include "daemon/request/types.h"
+#include "libcommon/blob.h"
 #include "libcommon/error.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -66,6 +67,23 @@ static void set_text(json_t *o, const char *key, const struct proto_text *t)
     if (t->len) json_object_set_new(o, key, json_text(t->data, t->len));
 }
 
+static json_t *describe_media(const struct proto_message *m)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < m->n_media; i++) {
+        const struct proto_media *x = &m->media[i];
+        json_t *o = json_object();
+        json_object_set_new(o, "kind", json_string(x->kind == PROTO_MEDIA_SOUND ? "sound" : "image"));
+        set(o, "at", x->at);
+        set(o, "bytes", blob_size(x->file));
+        if (x->kind == PROTO_MEDIA_SOUND) set(o, "samples", x->samples);
+        if (x->kind == PROTO_MEDIA_IMAGE) set(o, "width", x->width);
+        if (x->kind == PROTO_MEDIA_IMAGE) set(o, "height", x->height);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
 static json_t *describe_message(const struct proto_message *m)
 {
     json_t *o = json_object(), *calls = json_array();
@@ -81,6 +99,7 @@ static json_t *describe_message(const struct proto_message *m)
     }
     if (m->n_calls) json_object_set(o, "tool_calls", calls);
     json_decref(calls);
+    if (m->n_media) json_object_set_new(o, "media", describe_media(m));
     set_text(o, "tool_call_id", &m->call_id);
     set_text(o, "name", &m->name);
     return o;

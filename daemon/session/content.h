@@ -91,8 +91,11 @@ void session_forget_tokens(struct session *x);
 
 /* Append a message. Both strings are copied. 0 or -ENOMEM (nothing changed). */
 int session_add_message(struct session *x, const char *role, size_t role_len, const char *content, size_t len);
-/* The same with thought, calls and the other parts of @m. */
+/* The same with thought, calls, media and the other parts of @m. The files of the media are not copied. */
 int session_add_parts(struct session *x, const struct proto_message *m);
+/* Add an image or a sound to message @i, behind those that the message has. Takes a reference of its own on the file. 0
+ * or -ENOMEM (nothing changed). */
+int session_add_media(struct session *x, size_t i, const struct proto_media *media);
 /* Keep the first @keep messages. */
 void session_drop_messages(struct session *x, size_t keep);
 

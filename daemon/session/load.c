@@ -46,6 +46,11 @@ struct replayed {
     size_t turns;               /* applied */
 };
 
+static bool has_runs(uint32_t kind)
+{
+    return kind == SESSION_LOG_KIND_RUNS || kind == SESSION_LOG_KIND_BOTH || kind == SESSION_LOG_KIND_ALL;
+}
+
 /* Apply the turns from offset @at on. 0; -EBADMSG: the content of @x is unusable; -EOPNOTSUPP: a newer hobd wrote the
  * log; -ENOMEM. */
 static int replay_turns(struct session *x, const struct buf *b, size_t at, struct replayed *out)
@@ -58,9 +63,9 @@ static int replay_turns(struct session *x, const struct buf *b, size_t at, struc
         out->good = at;
         out->end = session_log_next((const uint8_t *)b->data, b->len, &at, &kind, &payload, &len);
         if (out->end != LOG_GOOD) continue;
-        if (kind > SESSION_LOG_KIND_BOTH) return -EOPNOTSUPP;
+        if (kind > SESSION_LOG_KIND_LAST) return -EOPNOTSUPP;
         if (kind == SESSION_LOG_KIND_HEAD || kind == SESSION_LOG_KIND_BASE) return -EBADMSG;
-        r = session_record_apply(x, payload, len, kind == SESSION_LOG_KIND_RUNS || kind == SESSION_LOG_KIND_BOTH);
+        r = session_record_apply(x, payload, len, has_runs(kind));
         out->turns++;
     } while (r == 0 && out->end == LOG_GOOD);
     return r;

@@ -19,11 +19,12 @@ enum {
     SESSION_RECORD_FAILED = 2,
     SESSION_RECORD_PARTS = 4,
     SESSION_RECORD_NOTE = 8,
-    SESSION_RECORD_THOUGHT = 16
+    SESSION_RECORD_THOUGHT = 16,
+    SESSION_RECORD_MEDIA = 32,
 }; /* flags */
 
 /* What a record has that an older hobd refuses. */
-enum { SESSION_RECORD_HAS_RUNS = 1, SESSION_RECORD_HAS_PARTS = 2 };
+enum { SESSION_RECORD_HAS_RUNS = 1, SESSION_RECORD_HAS_PARTS = 2, SESSION_RECORD_HAS_MEDIA = 4 };
 
 /* Append the bytes of @s to @out. 0 or -ENOMEM. */
 int session_summary_write(struct buf *out, const struct session_summary *s);

@@ -9,7 +9,7 @@
  *     records, each:
  *         u32 length of the payload
  *         u32 kind: 0 head, 1 turn, 2 bases, 3 turn with runs of embeddings, 4 turn with parts of messages,
- *         5 turn with both
+ *         5 turn with both, 6 turn with images or sounds of messages, 7 the same with runs
  *         u64 XXH3-64 of the 24 bytes before, which makes the length trustworthy
  *         payload
  *         XXH3-128 (canonical) of the 16 bytes before the record and the record so far
@@ -35,7 +35,8 @@
  *
  * Turn: the change from the content so far to the new content.
  *
- *     u8 flags (1: raw, 2: failed, 4: parts, 8: note, 16: thought)   u8 context policy (enum proto_context)   model[16]
+ *     u8 flags (1: raw, 2: failed, 4: parts, 8: note, 16: thought, 32: media)   u8 context policy (enum proto_context)
+ *     model[16]
  *     keep_ids   keep_text   keep_messages        how much of the content so far remains
  *     n   id × n   end × n                        each end as the difference to the one before, the first to keep_text
  *     n   run × n                                 only in a turn with runs, 1 or more, ascending: ids between the run
@@ -46,9 +47,15 @@
  *                                                 of zeros, then of ones, then of zeros, …
  *     n   (role: bytes   content: bytes) × n      messages
  *     n   part × n                                only with the flag parts, ascending: messages between the one before
- * and this one, thinking: bytes, call id: bytes, tool: bytes, n   (id: bytes   name: bytes   arguments: bytes) × n n
- * outcome × n                             uuid: bytes, u8 reason (enum proto_reason), prompt, cached, completion,
- * shifted, u64 miss_at, u64 seed, answer: bytes error message: bytes                        only with the flag failed
+ *                                                 and this one, thinking: bytes, call id: bytes, tool: bytes,
+ *                                                 n   (id: bytes   name: bytes   arguments: bytes) × n
+ *     n   medium × n                              only with the flag media, 1 or more, ascending: messages from that of
+ *                                                 the one before to its own (the first: from keep_messages), kind
+ *                                                 (enum proto_media_kind), offset in the content, width, height,
+ *                                                 samples, digest[16], file: bytes
+ *     n   outcome × n                             uuid: bytes, u8 reason (enum proto_reason), prompt, cached,
+ *                                                 completion, shifted, u64 miss_at, u64 seed, answer: bytes
+ *     error message: bytes                        only with the flag failed
  *     note: bytes                                 only with the flag note, in a record of a kind with parts
  *     tokens of thinking × n                      only with the flag thought: one for each outcome
  *     summary
@@ -72,6 +79,9 @@
 #define SESSION_LOG_KIND_RUNS  3 /* a turn with runs */
 #define SESSION_LOG_KIND_PARTS 4 /* a turn with parts of messages, or an outcome with calls */
 #define SESSION_LOG_KIND_BOTH  5
+#define SESSION_LOG_KIND_MEDIA 6 /* a turn with images or sounds, and perhaps parts */
+#define SESSION_LOG_KIND_ALL   7 /* the same with runs */
+#define SESSION_LOG_KIND_LAST  SESSION_LOG_KIND_ALL
 
 /* --- records --- */
 

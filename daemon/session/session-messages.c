@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The messages of a session in memory. */
 #include "daemon/session/store.h"
+#include "libcommon/blob.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 static size_t message_memory(const struct proto_message *m)
 {
-    return sizeof(*m) + m->n_calls * sizeof(*m->calls) + proto_message_bytes(m);
+    return sizeof(*m) + m->n_calls * sizeof(*m->calls) + m->n_media * sizeof(*m->media) + proto_message_bytes(m);
 }
 
 static int copy_text(struct proto_text *to, const struct proto_text *from)
@@ -29,6 +31,19 @@ static int copy_calls(struct proto_message *to, const struct proto_message *from
     return r;
 }
 
+static int copy_media(struct proto_message *to, const struct proto_message *from)
+{
+    if (from->n_media == 0) return 0;
+    to->media = calloc(from->n_media, sizeof(*to->media));
+    if (!to->media) return -ENOMEM;
+    to->n_media = from->n_media;
+    for (size_t i = 0; i < from->n_media; i++) {
+        to->media[i] = from->media[i];
+        blob_ref(to->media[i].file);
+    }
+    return 0;
+}
+
 int session_add_parts(struct session *x, const struct proto_message *m)
 {
     struct session_content *c = &x->content;
@@ -41,6 +56,7 @@ int session_add_parts(struct session *x, const struct proto_message *m)
     if (r == 0) r = copy_text(&one.call_id, &m->call_id);
     if (r == 0) r = copy_text(&one.name, &m->name);
     if (r == 0) r = copy_calls(&one, m);
+    if (r == 0) r = copy_media(&one, m);
     if (r < 0) {
         proto_message_fini(&one);
         return r;
@@ -56,6 +72,22 @@ int session_add_message(struct session *x, const char *role, size_t role_len, co
     const struct proto_message m = {.role = {(char *)(uintptr_t)role, role_len},
                                     .content = {(char *)(uintptr_t)content, len}};
     return session_add_parts(x, &m);
+}
+
+int session_add_media(struct session *x, size_t i, const struct proto_media *media)
+{
+    struct session_content *c = &x->content;
+    assert(i < c->n_messages);
+    struct proto_message *m = &c->messages[i];
+    struct proto_media *list = reallocarray(m->media, m->n_media + 1, sizeof(*list));
+    if (!list) return -ENOMEM;
+    c->message_bytes -= message_memory(m);
+    m->media = list;
+    list[m->n_media] = *media;
+    blob_ref(list[m->n_media++].file);
+    c->message_bytes += message_memory(m);
+    session_changed(x);
+    return 0;
 }
 
 void session_drop_messages(struct session *x, size_t keep)

@@ -467,7 +467,7 @@ static void test_unknown_kinds_are_not_changed(void **state)
     char *log = fixture_read(path, &n);
     assert_int_equal(buf_append(&b, log, n), 0);
     assert_int_equal(session_log_begin(&b), 0);
-    assert_int_equal(session_log_finish(&b, n, SESSION_LOG_KIND_BOTH + 1), 0);
+    assert_int_equal(session_log_finish(&b, n, SESSION_LOG_KIND_LAST + 1), 0);
     reopen(g);
     fixture_write(path, b.data, b.len);
     assert_int_equal(session_acquire(g->store, 7, "p", 1, false, &x), 0);

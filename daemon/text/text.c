@@ -29,3 +29,14 @@ int text_append(struct text *t, const char *s, size_t len, bool markup)
     t->spans[t->n_spans - 1] = (struct text_span){.end = t->s.len, .markup = markup};
     return 0;
 }
+
+int text_append_range(struct text *t, const struct text *s, size_t from, size_t to)
+{
+    size_t begin = 0;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < s->n_spans && begin < to; begin = s->spans[i++].end) {
+        size_t a = begin > from ? begin : from, b = s->spans[i].end < to ? s->spans[i].end : to;
+        if (a < b) r = text_append(t, s->s.data + a, b - a, s->spans[i].markup);
+    }
+    return r;
+}

@@ -20,5 +20,7 @@ struct text {
 
 /* Frees what @t owns and empties it. */
 void text_fini(struct text *t);
+/* Appends the bytes [@from, @to) of @s with their provenance. 0 or -ENOMEM. */
+int text_append_range(struct text *t, const struct text *s, size_t from, size_t to);
 /* Appends @len bytes of @s; merges them with the last span of the same provenance. 0 or -ENOMEM. */
 int text_append(struct text *t, const char *s, size_t len, bool markup);

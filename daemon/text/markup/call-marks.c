@@ -105,7 +105,7 @@ static int find_short_marks(struct markup_calls *c)
 /* The prompt ends with call_begin, and a turn with text begins with a name: calls of this name are text. */
 static int find_text_name(struct markup *m, const struct markup_source *s, const struct turns *t)
 {
-    const struct probe p = {.source = s};
+    const struct probe p = {.source = s, .typed = m->typed_content};
     struct buf prompt = BUF_INIT;
     struct piece begin = piece_trim(piece_of(m->calls.call_begin, 0, strlen(m->calls.call_begin)));
     size_t text = piece_find(t->plain, PROBE_TEXT);
@@ -123,7 +123,7 @@ static int find_text_name(struct markup *m, const struct markup_source *s, const
 
 int derive_calls(struct markup *m, const struct markup_source *s)
 {
-    const struct probe p = {.source = s};
+    const struct probe p = {.source = s, .typed = m->typed_content};
     const struct probe_turn plain = {.calls = 0};
     struct turns t = {.plain = {"", 0}};
     int r = probe_render(&p, &plain, &t.text);

@@ -141,7 +141,7 @@ static int junk_before(struct markup *m, const struct probe *p)
 
 int derive_junk(struct markup *m, const struct markup_source *s)
 {
-    const struct probe p = {.source = s};
+    const struct probe p = {.source = s, .typed = m->typed_content};
     const struct probe_turn plain = {.calls = 0}, calls = {.calls = 1}, followed = {.followed = true};
     int r = junk_behind(m, &p, &plain, 3);
     if (r == 0) r = junk_behind(m, &p, &followed, 1);

@@ -36,13 +36,27 @@ static struct markup *new_empty(void)
     return m;
 }
 
+/* Does the template write a question only if it is a list of parts? */
+static int derive_content(struct markup *m, const struct markup_source *s)
+{
+    struct buf b = BUF_INIT;
+    struct probe p = {.source = s};
+    int r = probe_render(&p, NULL, &b);
+    p.typed = r == 1;
+    if (r == 1) r = probe_render(&p, NULL, &b);
+    m->typed_content = r == 0 && p.typed;
+    buf_fini(&b);
+    return r < 0 ? r : 0;
+}
+
 static int derive(struct markup *m, const struct markup_source *s)
 {
     if (is_harmony(s)) {
         m->calls.form = MARKUP_HARMONY;
         return 0;
     }
-    int r = derive_thinking(m, s);
+    int r = derive_content(m, s);
+    if (r == 0) r = derive_thinking(m, s);
     if (r == 0) r = derive_calls(m, s);
     if (r == 0 && m->calls.form == MARKUP_NO_CALLS) r = known_calls(m, s);
     return r < 0 ? r : derive_junk(m, s);

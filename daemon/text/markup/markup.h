@@ -55,6 +55,7 @@ enum { MARKUP_JUNK = 8 };
 struct markup {
     struct markup_thinking thinking;
     struct markup_calls calls;
+    bool typed_content;      /* the template takes a text only as a list of parts: [{"type": "text", "text": TEXT}] */
     bool white_first;        /* white space at the beginning of an answer is no text */
     char *junk[MARKUP_JUNK]; /* NULL-padded: marks around the text, and at the end of the turn, that are no text */
 };

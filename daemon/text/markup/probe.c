@@ -42,7 +42,12 @@ static json_t *calls(const struct probe_turn *turn)
     return list;
 }
 
-static json_t *content(const struct probe_turn *turn)
+static json_t *text_content(const struct probe *p, const char *text)
+{
+    return p->typed ? json_pack("[{s:s, s:s}]", "type", "text", "text", text) : json_string(text);
+}
+
+static json_t *content(const struct probe *p, const struct probe_turn *turn)
 {
     const char *text = turn->text == PROBE_WITH_TEXT ? PROBE_TEXT : "";
     if (turn->field && strcmp(turn->field, "content") == 0)
@@ -51,20 +56,21 @@ static json_t *content(const struct probe_turn *turn)
     if (turn->field && strcmp(turn->field, "blocks") == 0)
         return json_pack("{s:[{s:s, s:s}, {s:s, s:s}]}", "blocks", "type", "thoughts", "text", PROBE_THOUGHT, "type",
                          "response", "text", text);
-    return turn->text == PROBE_NULL_TEXT ? json_null() : json_string(text);
+    return turn->text == PROBE_NULL_TEXT ? json_null() : text_content(p, text);
 }
 
-static json_t *messages(const struct probe_turn *turn)
+static json_t *messages(const struct probe *p, const struct probe_turn *turn)
 {
-    json_t *list = json_pack("[{s:s, s:s}]", "role", "user", "content", PROBE_USER);
+    json_t *list = json_pack("[{s:s, s:o}]", "role", "user", "content", text_content(p, PROBE_USER));
     if (!turn) return list;
-    json_t *m = json_pack("{s:s, s:o}", "role", "assistant", "content", content(turn));
+    json_t *m = json_pack("{s:s, s:o}", "role", "assistant", "content", content(p, turn));
     int r = json_array_append_new(list, m);
     if (turn->calls) r |= json_object_set_new(m, "tool_calls", calls(turn));
     if (turn->field && strcmp(turn->field, "content") != 0 && strcmp(turn->field, "blocks") != 0)
         r |= json_object_set_new(m, turn->field, json_string(PROBE_THOUGHT));
     if (turn->followed)
-        r |= json_array_append_new(list, json_pack("{s:s, s:s}", "role", "user", "content", PROBE_NEXT));
+        r |= json_array_append_new(list,
+                                   json_pack("{s:s, s:o}", "role", "user", "content", text_content(p, PROBE_NEXT)));
     if (r == 0) return list;
     json_decref(list);
     return NULL;
@@ -75,8 +81,8 @@ enum tools_in { NO_TOOLS, TOOLS, OLDER_TOOLS };
 
 static json_t *variables(const struct probe *p, const struct probe_turn *turn, enum tools_in in)
 {
-    json_t *vars = json_pack("{s:o, s:b, s:s, s:s}", "messages", messages(turn), "add_generation_prompt", turn == NULL,
-                             "bos_token", p->source->bos, "eos_token", p->source->eos);
+    json_t *vars = json_pack("{s:o, s:b, s:s, s:s}", "messages", messages(p, turn), "add_generation_prompt",
+                             turn == NULL, "bos_token", p->source->bos, "eos_token", p->source->eos);
     int r = vars ? 0 : -1;
     if (r == 0 && in != NO_TOOLS) r = json_object_set_new(vars, "tools", tools());
     if (r == 0 && p->var) r = json_object_set_new(vars, p->var, json_loads(p->value, JSON_DECODE_ANY, NULL));

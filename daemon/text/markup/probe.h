@@ -41,6 +41,7 @@ struct probe {
     const struct markup_source *source;
     const char *var, *value; /* a variable and its value, JSON text; NULL: none */
     bool no_tools;
+    bool typed; /* contents are lists of parts */
 };
 
 /* Renders the question, and then @turn, or the generation prompt if @turn is NULL. 0: @out has the text; 1: the

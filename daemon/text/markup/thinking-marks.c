@@ -95,7 +95,7 @@ static int by_rendering(struct markup *m, const struct markup_source *s, struct 
     for (size_t f = 0; r == 1 && f < sizeof(fields) / sizeof(*fields); f++)
         for (int calls = 0; r == 1 && calls < 2; calls++)
             for (int var = -1; r == 1 && var < 2; var++) {
-                struct probe p = {.source = s};
+                struct probe p = {.source = s, .typed = m->typed_content};
                 if (var >= 0) p.var = switches[var].name, p.value = switches[var].on;
                 r = try_field(m, &p, fields[f], calls, b);
             }
@@ -106,7 +106,7 @@ static int by_rendering(struct markup *m, const struct markup_source *s, struct 
 /* Marks in the generation prompt, in the template or in the vocabulary. */
 static int by_mention(struct markup *m, const struct markup_source *s, struct buf *b)
 {
-    const struct probe p = {.source = s};
+    const struct probe p = {.source = s, .typed = m->typed_content};
     int r = probe_render(&p, NULL, b);
     if (r < 0) return r;
     struct piece prompt = r == 0 ? probe_reply(b) : (struct piece){"", 0};
@@ -124,7 +124,11 @@ static int find_switch(struct markup *m, const struct markup_source *s, struct b
     int r = 1;
     for (size_t i = 0; r >= 0 && !m->thinking.off_name && i < sizeof(switches) / sizeof(*switches); i++) {
         if (!mentions(s, switches[i].name)) continue;
-        struct probe p = {.source = s, .var = switches[i].name, .value = switches[i].off, .no_tools = true};
+        struct probe p = {.source = s,
+                          .typed = m->typed_content,
+                          .var = switches[i].name,
+                          .value = switches[i].off,
+                          .no_tools = true};
         r = probe_render(&p, NULL, &off);
         p.value = switches[i].on;
         if (r == 0) r = probe_render(&p, NULL, b);

@@ -36,6 +36,13 @@ static struct markup *new_empty(void)
     return m;
 }
 
+/* Has the template written the list itself, as Python or JSON does? */
+static bool shows_list(struct piece text)
+{
+    return piece_find(text, "'text': '" PROBE_USER) != SIZE_MAX ||
+           piece_find(text, "\"text\": \"" PROBE_USER) != SIZE_MAX;
+}
+
 /* Does the template write a question only if it is a list of parts? */
 static int derive_content(struct markup *m, const struct markup_source *s)
 {
@@ -44,7 +51,7 @@ static int derive_content(struct markup *m, const struct markup_source *s)
     int r = probe_render(&p, NULL, &b);
     p.typed = r == 1;
     if (r == 1) r = probe_render(&p, NULL, &b);
-    m->typed_content = r == 0 && p.typed;
+    m->typed_content = r == 0 && p.typed && !shows_list(piece_of(b.data, 0, b.len));
     buf_fini(&b);
     return r < 0 ? r : 0;
 }

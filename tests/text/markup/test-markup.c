@@ -204,6 +204,35 @@ static void test_other_templates(void **state)
     }
 }
 
+/* Does the template take texts only in lists of parts? */
+static void test_typed_content(void **state)
+{
+    static const struct {
+        const char *source;
+        bool typed;
+    } cases[] = {
+        {"plain", false},
+        {"{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}", true},
+        {"{% for m in messages %}{{ m.content[0].text }}{% endfor %}", true},
+        {"{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+         "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{% endfor %}",
+         false},
+        {"{% for m in messages %}{% if m.content is string %}{{ raise_exception('parts!') }}{% endif %}"
+         "{{ m.content[0].text }}{% endfor %}",
+         true},
+        {"{% for m in messages %}{{ m.content | capitalize }}{% endfor %}", false},
+        {"{% for m in messages %}{{ m.content[:4] }}{% endfor %}", false},
+        {"{% for m in messages %}{{ m.content[:4] | tojson }}{% endfor %}", false},
+        {"text", false},
+        {"{{ raise_exception('no') }}", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct markup *m = learn(cases[i].source, NULL);
+        assert_int_equal(m->typed_content, cases[i].typed);
+        markup_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_marks_that_are_no_text),
         cmocka_unit_test(test_vocabulary),
         cmocka_unit_test(test_other_templates),
+        cmocka_unit_test(test_typed_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

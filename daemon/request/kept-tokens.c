@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/kept-tokens.h"
 #include "libcommon/cleanup.h"
+#include <string.h>
 
 static size_t agree(const struct buf *a, const struct buf *b)
 {
@@ -62,9 +63,37 @@ static int new_control(const struct prompt *p, const struct tokenizer *k, size_t
     return 0;
 }
 
-int kept_tokens(const struct prompt *p, const struct tokenizer *k, const struct session_content *x, size_t *keep)
+/* Where the text of run @i of the session begins; SIZE_MAX: it has no such run. */
+static size_t run_begin(const struct session_content *x, size_t i)
 {
-    size_t end = agree(&p->text, &x->text);
+    if (i >= x->n_runs) return SIZE_MAX;
+    return x->runs[i].at ? x->ends[x->runs[i].at - 1] : 0;
+}
+
+static bool same_run(const struct item_run *a, const struct item_run *b)
+{
+    return a->n == b->n && a->kind == b->kind && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+}
+
+/* Where the first run begins that only one of prompt and session has there. SIZE_MAX: they have the same. */
+static size_t first_other_run(const struct prompt_pieces *pieces, const struct session_content *x)
+{
+    size_t n = 0, begin = 0;
+    for (size_t i = 0; i < pieces->n; begin = pieces->list[i++].end) {
+        const struct prompt_piece *p = &pieces->list[i];
+        size_t other = run_begin(x, n);
+        if (!p->run.n) continue;
+        if (other != begin || !same_run(&p->run, &x->runs[n])) return begin < other ? begin : other;
+        n++;
+    }
+    return run_begin(x, n);
+}
+
+int kept_tokens(const struct prompt *p, const struct prompt_pieces *pieces, const struct tokenizer *k,
+                const struct session_content *x, size_t *keep)
+{
+    size_t end = agree(&p->text, &x->text), other = first_other_run(pieces, x);
+    if (other < end) end = other;
     for (size_t i = 0, j; i < end; i = j) {
         j = i + 1;
         char was = x->markup.data[i], is = p->markup.data[i];

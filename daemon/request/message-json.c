@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/message-json.h"
+#include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/utf8.h"
 #include <string.h>
@@ -15,17 +16,19 @@ static const char *thinking_field(const struct markup *markup)
     return markup->calls.form == MARKUP_HARMONY ? "thinking" : markup->thinking.field;
 }
 
-/* The content of a message with calls or a thought. */
-static json_t *content_of(const struct markup *markup, const struct proto_message *m)
+/* The content of a message, whose text is @text. */
+static json_t *content_of(const struct markup *markup, const struct proto_message *m, const struct proto_text *text)
 {
     const char *field = m->thinking.len ? thinking_field(markup) : NULL;
     if (field && strcmp(field, "content") == 0)
         return json_pack("[{s:s, s:o}, {s:s, s:o}]", "type", "thinking", "thinking", string_of(&m->thinking), "type",
-                         "text", "text", string_of(&m->content));
+                         "text", "text", string_of(text));
     if (field && strcmp(field, "blocks") == 0)
         return json_pack("{s:[{s:s, s:o}, {s:s, s:o}]}", "blocks", "type", "thoughts", "text", string_of(&m->thinking),
-                         "type", "response", "text", string_of(&m->content));
-    return m->n_calls && !m->content.len && markup->calls.null_text ? json_null() : string_of(&m->content);
+                         "type", "response", "text", string_of(text));
+    if (m->n_calls && !text->len && markup->calls.null_text) return json_null();
+    if (markup->typed_content) return json_pack("[{s:s, s:o}]", "type", "text", "text", string_of(text));
+    return string_of(text);
 }
 
 static int set_thinking(json_t *o, const struct markup *markup, const struct proto_message *m)
@@ -77,15 +80,20 @@ static int check_utf8(const struct proto_message *m, size_t n)
     return 0;
 }
 
-int message_push(json_t *list, const struct markup *markup, const struct proto_message *m, size_t n)
+int message_push(json_t *list, const struct markup *markup, struct media_marks *marks, const struct proto_message *m,
+                 size_t n)
 {
+    _cleanup_(buf_fini) struct buf marked = BUF_INIT;
     int r = check_utf8(m, n);
     if (r < 0) return r;
     if (m->role.len == 0) return error_say(-EINVAL, "message %zu has no role", n);
+    if (m->n_media) r = media_marks_put(marks, m, n, &marked);
+    if (r < 0) return r;
+    const struct proto_text with_marks = {marked.data, marked.len};
     json_t *o = json_object();
     if (json_array_append_new(list, o)) return -ENOMEM;
     if (json_object_set_new(o, "role", string_of(&m->role))) r = -ENOMEM;
-    if (json_object_set_new(o, "content", content_of(markup, m))) r = -ENOMEM;
+    if (json_object_set_new(o, "content", content_of(markup, m, m->n_media ? &with_marks : &m->content))) r = -ENOMEM;
     if (r == 0 && m->thinking.len) r = set_thinking(o, markup, m);
     if (r == 0 && m->n_calls) r = set_calls(o, markup, m, n);
     if (r == 0 && m->call_id.len && json_object_set_new(o, "tool_call_id", string_of(&m->call_id))) r = -ENOMEM;

@@ -26,21 +26,54 @@ static int keep_ids(struct prompt *p, const struct session_content *x, size_t ke
     return 0;
 }
 
-/* Tokenize @t from where the kept ids end; a BOS in front where the file wants one and the text has none of its own. */
-static int tokenize_rest(struct prompt *p, const struct loaded *m, const struct text *t)
+/* A BOS in front of @rest, the first tokens of the prompt, where the file wants one and the text has none of its own.
+ */
+static int push_bos(struct prompt *p, const struct tokenizer *k, const struct tokens *rest)
 {
-    const struct tokenizer *k = m->tokenizer;
-    _cleanup_(tokens_fini) struct tokens rest = {0};
-    size_t from = p->keep ? p->tokens.ends[p->keep - 1] : 0;
-    bool first = p->keep == 0 || tokenizer_is_control(k, p->tokens.ids[p->keep - 1]);
-    int r = tokenizer_encode(k, t, from, first, &rest);
-    if (r < 0) return r == -EILSEQ ? error_in(r, "the prompt") : r;
     int32_t bos = tokenizer_bos(k);
-    if (p->keep == 0 && bos >= 0 && tokenizer_add_bos(k) && (rest.n == 0 || rest.ids[0] != bos))
-        if (tokens_push(&p->tokens, bos, 0) < 0) return -ENOMEM;
-    for (size_t i = 0; i < rest.n; i++)
-        if (tokens_push(&p->tokens, rest.ids[i], rest.ends[i]) < 0) return -ENOMEM;
-    return 0;
+    if (p->tokens.n || bos < 0 || !tokenizer_add_bos(k) || (rest->n && rest->ids[0] == bos)) return 0;
+    return tokens_push(&p->tokens, bos, 0) < 0 ? -ENOMEM : 0;
+}
+
+/* Tokenize the piece [@begin, @end) of @t from where the ids end. */
+static int tokenize_piece(struct prompt *p, const struct tokenizer *k, const struct text *t, size_t begin, size_t end)
+{
+    _cleanup_(tokens_fini) struct tokens rest = {0};
+    _cleanup_(text_fini) struct text part = {0};
+    size_t n = p->tokens.n, from = n ? p->tokens.ends[n - 1] : 0, base = 0;
+    bool first = from <= begin || tokenizer_is_control(k, p->tokens.ids[n - 1]);
+    if (from < begin) from = begin;
+    if (end < t->s.len) {
+        base = from;
+        if (text_append_range(&part, t, from, end) < 0) return -ENOMEM;
+        t = &part;
+    }
+    int r = tokenizer_encode(k, t, from - base, first, &rest);
+    if (r < 0) return r == -EILSEQ ? error_in(r, "the prompt") : r;
+    r = push_bos(p, k, &rest);
+    for (size_t i = 0; r == 0 && i < rest.n; i++)
+        if (tokens_push(&p->tokens, rest.ids[i], rest.ends[i] + (uint32_t)base) < 0) r = -ENOMEM;
+    return r;
+}
+
+/* Tokenize @t from where the kept ids end. */
+static int tokenize_rest(struct prompt *p, const struct tokenizer *k, const struct text *t,
+                         const struct prompt_pieces *pieces)
+{
+    const struct tokens none = {0};
+    size_t kept = p->keep ? p->tokens.ends[p->keep - 1] : 0, begin = 0;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < pieces->n; begin = pieces->list[i++].end) {
+        const struct prompt_piece *piece = &pieces->list[i];
+        if (piece->end <= kept) continue;
+        if (!piece->run.n) {
+            r = tokenize_piece(p, k, t, begin, piece->end);
+            continue;
+        }
+        r = push_bos(p, k, &none);
+        if (r == 0) r = prompt_push_run(p, piece->run, (uint32_t)piece->end, NULL);
+    }
+    return r < 0 ? r : push_bos(p, k, &none);
 }
 
 static int check_size(const struct prompt *p, uint64_t limit, enum proto_context policy)
@@ -55,11 +88,12 @@ static int check_size(const struct prompt *p, uint64_t limit, enum proto_context
     return 0;
 }
 
-static int check_request(const struct proto_generate *g, const struct session *x)
+static int check_request(const struct proto_generate *g, const struct session *x, const struct prompt_extras *e)
 {
     bool empty = g->raw ? g->prompt.len == 0 : true;
     for (size_t i = 0; !g->raw && i < g->n_messages; i++) empty = empty && proto_message_empty(&g->messages[i]);
     if (empty) return error_say(-EINVAL, "the prompt is empty");
+    if (g->raw && e && e->n_sources) return error_say(-EINVAL, "a raw prompt has no images");
     const struct session_content *c = session_content(x);
     if (c && (c->n_ids || c->n_messages) && c->raw != g->raw)
         return error_say(-EINVAL,
@@ -95,12 +129,41 @@ static int append_raw(struct text *t, const struct proto_generate *g, const stru
     return text_append(t, g->prompt.data, g->prompt.len, g->special);
 }
 
+/* The text of the messages, and its pieces. */
+static int text_of_messages(struct text *t, struct prompt_pieces *pieces, struct prompt_sources *sources,
+                            const struct loaded *m, const struct proto_generate *g, const struct session *x,
+                            const struct prompt_extras *e)
+{
+    _cleanup_(text_fini) struct text marked = {0};
+    struct media_marks marks;
+    int r = messages_media(g, x, e, sources);
+    if (r == 0 && sources->n == 0) {
+        r = messages_render(m, g, x, e, NULL, t);
+        return r < 0 ? r : prompt_pieces_text(pieces, t->s.len);
+    }
+    if (r == 0 && !m->encoder) r = error_say(-EOPNOTSUPP, "the model reads no images: it has no encoder (--mmproj)");
+    if (r == 0) r = media_marks_init(&marks);
+    if (r == 0) r = messages_render(m, g, x, e, &marks, &marked);
+    return r < 0 ? r : prompt_pieces_place(pieces, m->encoder, sources, &marks, &marked, t);
+}
+
+static int push_media(struct prompt *p, const struct prompt_sources *sources, const struct prompt_pieces *pieces)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < sources->n; i++) r = prompt_push_media(p, sources->list[i], pieces->runs[i]);
+    return r;
+}
+
 int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_generate *g, const struct session *x,
                    const struct prompt_extras *e)
 {
     _cleanup_(text_fini) struct text t = {0};
-    int r = check_request(g, x);
-    if (r == 0) r = g->raw ? append_raw(&t, g, x) : messages_render(m, g, x, e, &t);
+    _cleanup_(prompt_pieces_fini) struct prompt_pieces pieces = {0};
+    _cleanup_(prompt_sources_fini) struct prompt_sources sources = {0};
+    int r = check_request(g, x, e);
+    if (r == 0 && !g->raw) r = text_of_messages(&t, &pieces, &sources, m, g, x, e);
+    if (r == 0 && g->raw) r = append_raw(&t, g, x);
+    if (r == 0 && g->raw) r = prompt_pieces_text(&pieces, t.s.len);
     if (r < 0) return r;
     enum proto_context policy = context_policy(g, x);
     uint64_t limit = context_limit(m->ctx, policy), most = limit * m->piece_max;
@@ -111,9 +174,10 @@ int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_
     /* Raw text goes behind the ids the session has, whatever their text looks like. */
     const struct session_content *c = session_content(x);
     size_t keep = c ? c->n_ids : 0;
-    if (r == 0 && c && !g->raw) r = kept_tokens(p, m->tokenizer, c, &keep);
+    if (r == 0 && c && !g->raw) r = kept_tokens(p, &pieces, m->tokenizer, c, &keep);
     if (r == 0) r = keep_ids(p, c, keep);
-    if (r == 0) r = tokenize_rest(p, m, &t);
+    if (r == 0) r = tokenize_rest(p, m->tokenizer, &t, &pieces);
+    if (r == 0) r = push_media(p, &sources, &pieces);
     if (r == 0) r = check_size(p, limit, policy);
     if (r < 0) prompt_fini(p);
     return r;
@@ -183,6 +247,23 @@ static int hold_tools(struct request *r)
     return constraint_hold(m->constraints, &owner, &source, &r->constraint);
 }
 
+/* Write down in the messages, for a session, what the decoder has found out about their media. */
+static void note_media(struct request *r)
+{
+    struct proto_generate *g = &r->proto.gen;
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_messages; i++)
+        for (size_t j = 0; j < g->messages[i].n_media && n < r->n_sources; j++, n++) {
+            const struct media_source *s = r->sources[n];
+            struct proto_media *m = &g->messages[i].media[j];
+            m->kind = s->kind == MEDIA_SOUND ? PROTO_MEDIA_SOUND : PROTO_MEDIA_IMAGE;
+            m->width = s->width;
+            m->height = s->height;
+            m->samples = s->samples;
+            memcpy(m->digest, s->digest, sizeof(m->digest));
+        }
+}
+
 int prepare_request(struct request *r)
 {
     const struct loaded *m = &r->core->model;
@@ -192,7 +273,14 @@ int prepare_request(struct request *r)
     int result = context_check_bytes(m, &r->proto);
     if (result < 0) return refuse(r, result);
     result = read_tools(r);
-    const struct prompt_extras extras = {r->format.tools, r->proto.thinking.mode, r->proto.thinking.limited};
+    const struct prompt_extras extras = {.tools = r->format.tools,
+                                         .thinking = r->proto.thinking.mode,
+                                         .limited = r->proto.thinking.limited,
+                                         .sources = r->sources,
+                                         .n_sources = r->n_sources};
+    if (result == 0 && r->n_sources && r->proto.type == PROTO_INFILL)
+        result = error_say(-EINVAL, "a text to fill in has no images");
+    note_media(r);
     if (result == 0 && t->session) result = turn_load(r->core, t->session);
     if (result == 0 && t->target) (void)!turn_load(r->core, t->target); /* even unreadable it is in the way */
     if (result == 0) result = logit_biases_of(&s->biases, &s->n_biases, m, g);

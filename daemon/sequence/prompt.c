@@ -29,7 +29,8 @@ int prompt_push_media(struct prompt *p, struct media_source *source, uint32_t n)
     struct prompt_media *list = reallocarray(p->media, p->n_media + 1, sizeof(*list));
     if (!list) return -ENOMEM;
     p->media = list;
-    list[p->n_media++] = (struct prompt_media){media_source_ref(source), p->runs.n - n, n};
+    uint32_t first = p->n_media ? list[p->n_media - 1].first + list[p->n_media - 1].n : 0;
+    list[p->n_media++] = (struct prompt_media){media_source_ref(source), first, n};
     return 0;
 }
 

@@ -34,7 +34,8 @@ int prompt_record(struct prompt *p, const char *text, size_t len, bool markup);
 /* Append @run, whose position is set here, and its embeddings (NULL: they are not at hand). All its items have the end
  * @end in the text. Takes a reference of its own on @e. 0 or -ENOMEM (nothing changed). */
 int prompt_push_run(struct prompt *p, struct item_run run, uint32_t end, struct embeddings *e);
-/* The last @n runs are those of @source. Takes a reference of its own. 0 or -ENOMEM (nothing changed). */
+/* The first @n runs that belong to no media yet are those of @source. Takes a reference of its own. 0 or -ENOMEM
+ * (nothing changed). */
 int prompt_push_media(struct prompt *p, struct media_source *source, uint32_t n);
 /* Copy tokens, runs, media, text and markup to @to (zero before). 0 or -ENOMEM; prompt_fini in either case. */
 int prompt_copy(struct prompt *to, const struct prompt *from);

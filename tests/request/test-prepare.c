@@ -290,46 +290,6 @@ static void test_refusals(void **state)
     loaded_fini(&m);
 }
 
-/* A session whose text "a<i>" is a token and a run, for which the template wrote "<i>". Returns the ids that are kept
- * when
- * @template renders the next turn. */
-static size_t kept_with_a_run(const char *template, const char *content)
-{
-    struct loaded m;
-    struct session_store *store = NULL;
-    struct session *x = NULL;
-    const int32_t ids[] = {5, ITEM_EMBD, ITEM_EMBD, ITEM_EMBD};
-    const struct item_run run = {.at = 1, .n = 3, .kind = ITEM_IMAGE};
-    const struct items items = {.ids = ids, .n = 4, .runs = &run, .n_runs = 1};
-    load(&m, "gpt2", template);
-    assert_int_equal(session_store_new(&store, 1 << 20), 0);
-    assert_int_equal(session_acquire(store, 1, "s", 1, true, &x), 0);
-    assert_int_equal(session_extend(x, items, (uint32_t[]){1, 4, 4, 4}, "a<i>", "\0\1\1\1", 4), 0);
-    assert_int_equal(session_add_message(x, "user", 4, content, strlen(content)), 0);
-    struct proto_message second = message("user", "two");
-    struct proto_generate g = request(&second, 1);
-    struct prompt p = {0};
-    assert_int_equal(prepare_prompt(&p, &m, &g, x, NULL), 0);
-    const struct items got = prompt_items(&p);
-    size_t keep = p.keep;
-    assert_true(items_check(&got));
-    assert_int_equal(p.runs.n, keep == 4);
-    if (keep == 4) assert_true(memcmp(&p.runs.runs[0], &run, sizeof(run)) == 0 && !p.runs.embd[0]);
-    prompt_fini(&p);
-    session_release(store, x);
-    session_store_free(store);
-    loaded_fini(&m);
-    return keep;
-}
-
-/* An image of a session stays where the template writes its place; a user who writes the same text makes no image. */
-static void test_runs_of_a_session(void **state)
-{
-    assert_int_equal(kept_with_a_run("{% for m in messages %}{{ m['content'] + '<i>' }}{% endfor %}", "a"), 4);
-    assert_int_equal(kept_with_a_run("{% for m in messages %}{{ m['content'] }}{% endfor %}", "a<i>"), 1);
-    assert_int_equal(kept_with_a_run("{% for m in messages %}{{ m['content'] + '<o>' }}{% endfor %}", "a"), 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,7 +303,6 @@ int main(void)
         cmocka_unit_test(test_never_inside_a_character),
         cmocka_unit_test(test_system_is_not_repeated),
         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_runs_of_a_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests about sessions, and two requests for one session. */
+#include "daemon/session/session.h"
+#include "libcommon/blob.h"
 #include "tests/engine/harness.h"
 #include <errno.h>
 #include <stdio.h>
@@ -65,12 +67,50 @@ static void test_list_in_pages(void **state)
     assert_string_equal(b->last.sessions.data, "[]");
 }
 
+/* A session "s" with an image, as a daemon with an image encoder leaves it. */
+static void leave_image(struct harness *h)
+{
+    struct session_store_config c = {.dir = h->state_dir};
+    struct session_store *store = NULL;
+    struct session *x = NULL;
+    struct proto_media image = {.kind = PROTO_MEDIA_IMAGE, .at = 2, .width = 30, .height = 20, .digest = {1}};
+    assert_int_equal(blob_new(&image.file, "bytes", 5), 0);
+    const struct proto_message m = {.role = {(char *)(uintptr_t) "user", 4},
+                                    .content = {(char *)(uintptr_t) "a b", 3},
+                                    .media = &image,
+                                    .n_media = 1};
+    assert_int_equal(session_store_open(&store, 1 << 20, &c), 0);
+    assert_int_equal(session_acquire(store, 1000, "s", 1, true, &x), 0);
+    assert_int_equal(session_load(x), 0);
+    assert_int_equal(session_add_parts(x, &m), 0);
+    assert_int_equal(session_save(x), 0);
+    blob_unref(image.file);
+    session_release(store, x);
+    session_store_free(store);
+}
+
+static void test_show_an_image(void **state)
+{
+    struct harness *h = *state;
+    harness_dirs(h);
+    leave_image(h);
+    harness_start(h);
+    struct proto_request r = harness_simple(PROTO_SESSION_SHOW), next = harness_user("s", "and now?");
+    assert_int_equal(proto_text_set(&r.name, "s", 1), 0);
+    struct answer *a = harness_run(h, &r);
+    assert_non_null(strstr(a->last.sessions.data,
+                           "{\"role\":\"user\",\"content\":\"a b\",\"media\":[{\"kind\":\"image\",\"at\":2,"
+                           "\"bytes\":5,\"width\":30,\"height\":20}]}"));
+    assert_error(harness_run(h, &next), EOPNOTSUPP, "the model reads no images: it has no encoder (--mmproj)");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, harness_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_busy),
         TEST(test_list_in_pages),
+        TEST(test_show_an_image),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+enum { MAPPED_MIN = 64 << 10 /* bytes of a file that is mapped, not copied */ };
+
 struct blob {
     atomic_uint refs;
     bool mapped;
@@ -51,10 +53,12 @@ int blob_map(struct blob **out, int fd, size_t most)
     if (st.st_size <= 0) return error_say(-EINVAL, "the file is empty");
     if ((uint64_t)st.st_size > most)
         return error_say(-EFBIG, "the file has %lld bytes; the limit is %zu", (long long)st.st_size, most);
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    const size_t n = (size_t)st.st_size;
+    void *data = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data == MAP_FAILED) return error_say(-errno, "cannot map the file: %s", strerror(errno));
-    int r = make(out, data, (size_t)st.st_size, true);
-    if (r < 0) munmap(data, (size_t)st.st_size);
+    /* The kernel limits the number of mappings, and a small one wastes the rest of its page. */
+    int r = n < MAPPED_MIN ? blob_new(out, data, n) : make(out, data, n, true);
+    if (r < 0 || n < MAPPED_MIN) munmap(data, n);
     return r;
 }
 

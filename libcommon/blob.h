@@ -13,8 +13,8 @@ int blob_new(struct blob **out, const void *data, size_t n);
 /* The memory @data [@n], allocated by malloc, which the blob owns from then on. 0 or -ENOMEM (nothing taken). */
 int blob_take(struct blob **out, void *data, size_t n);
 /* The content of @fd, a memfd with the seals F_SEAL_WRITE and F_SEAL_SHRINK, so that no other process can change it or
- * cut it off; it is mapped, not copied, and the caller still owns @fd. 0; with an error message: -EINVAL: not such a
- * memfd, or empty; -EFBIG: more than @most bytes; -ENOMEM and others: it cannot be mapped. */
+ * cut it off; a large one is mapped, not copied, and the caller still owns @fd. 0; with an error message: -EINVAL: not
+ * such a memfd, or empty; -EFBIG: more than @most bytes; -ENOMEM and others: it cannot be mapped. */
 int blob_map(struct blob **out, int fd, size_t most);
 
 struct blob *blob_ref(struct blob *b);   /* NULL ok; returns @b */

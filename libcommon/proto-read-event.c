@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/error.h"
 #include "libcommon/proto-read.h"
+#include <stddef.h>
 #include <stdlib.h>
 
 static int read_channel(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
@@ -18,8 +19,10 @@ static int read_channel(struct reading *in, const struct place *where, const msg
 static const struct {
     enum proto_feature feature;
     const char *name;
-} known_features[] = {
-    {PROTO_FEATURE_CONSTRAINT, "constraint"}, {PROTO_FEATURE_THINKING, "thinking"}, {PROTO_FEATURE_TOOLS, "tools"}};
+} known_features[] = {{PROTO_FEATURE_CONSTRAINT, "constraint"},
+                      {PROTO_FEATURE_THINKING, "thinking"},
+                      {PROTO_FEATURE_TOOLS, "tools"},
+                      {PROTO_FEATURE_MEDIA, "media"}};
 
 enum { N_FEATURES = sizeof(known_features) / sizeof(*known_features) };
 
@@ -182,6 +185,39 @@ static int read_energy(struct reading *in, const struct place *where, const msgp
     return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }
 
+static int read_kind(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                     const struct field *f)
+{
+    char name[64];
+    if (o->type != MSGPACK_OBJECT_STR) return proto_bad(where, "must be a string");
+    *(enum proto_media_kind *)at = proto_media_value(proto_printable(name, o->via.str.ptr, o->via.str.size));
+    return *(enum proto_media_kind *)at ? 0 : proto_bad(where, "must be image or audio");
+}
+
+static int read_media(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                      const struct field *f)
+{
+    static const struct field fields[] = {
+        {.key = "kind", .read = read_kind, .offset = offsetof(struct proto_media_usage, kind), .required = true},
+        {.key = "tokens", .read = proto_read_u32, .offset = offsetof(struct proto_media_usage, tokens)},
+        {.key = "cached", .read = proto_read_bool, .offset = offsetof(struct proto_media_usage, cached)},
+        {.key = "encode_ms", .read = proto_read_double, .offset = offsetof(struct proto_media_usage, encode_ms)},
+    };
+    struct proto_event *e = at;
+    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > PROTO_MEDIA_MAX)
+        return proto_bad(where, "must be a list of at most %d maps", PROTO_MEDIA_MAX);
+    if (!o->via.array.size) return 0;
+    e->media = calloc(o->via.array.size, sizeof(*e->media));
+    if (!e->media) return -ENOMEM;
+    for (int r; e->n_media < o->via.array.size; e->n_media++) {
+        const struct place inside = {where, NULL, e->n_media};
+        r = proto_read_map(in, &inside, &o->via.array.ptr[e->n_media], fields, sizeof(fields) / sizeof(*fields),
+                           &e->media[e->n_media]);
+        if (r < 0) return r;
+    }
+    return 0;
+}
+
 #define FIELD_ID                                                                                                       \
     {                                                                                                                  \
         .key = "id", .read = proto_read_u64, .offset = AT(id), .required = true                                        \
@@ -241,6 +277,7 @@ static const struct field done_fields[] = {
     {.key = "usage", .read = read_usage},
     {.key = "timings", .read = read_timings},
     {.key = "energy", .read = read_energy},
+    {.key = "media", .read = read_media},
     {.key = "session", .read = proto_read_text, .offset = AT(session)},
     {.key = "miss_at", .read = proto_read_i64, .offset = AT(miss_at)},
     {.key = "shifted", .read = proto_read_u64, .offset = AT(cut.shifted)},

@@ -8,45 +8,103 @@
 
 #define AT(member) offsetof(struct proto_message, member)
 
-static int read_part(struct reading *in, const struct place *where, const msgpack_object *o, struct proto_text *text)
+/* A list of parts on its way into a message. */
+struct parts {
+    struct reading *in;
+    struct proto_message *message;
+    struct buf text; /* their texts, joined */
+};
+
+static int read_text_part(struct parts *p, const struct place *where, const msgpack_object *o)
 {
     static const struct field fields[] = {
         {.key = "type", .read = proto_read_skip},
         {.key = "text", .read = proto_read_text, .required = true},
     };
+    struct reading in = {0}; /* what is copied here is not kept */
+    struct proto_text text = {0};
+    int r = proto_read_map(&in, where, o, fields, sizeof(fields) / sizeof(*fields), &text);
+    if (r == 0 && text.data) r = buf_append(&p->text, text.data, text.len);
+    proto_text_fini(&text);
+    return r;
+}
+
+static int read_data(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                     const struct field *f)
+{
+    struct proto_media *m = at;
+    if (o->type != MSGPACK_OBJECT_BIN) return proto_bad(where, "must be bytes");
+    if (!o->via.bin.size) return proto_bad(where, "is empty");
+    int r = blob_new(&m->file, o->via.bin.ptr, o->via.bin.size);
+    if (r == 0) in->bytes += o->via.bin.size;
+    return r;
+}
+
+static int read_fd(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                   const struct field *f)
+{
+    if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 >= in->n_fds)
+        return proto_bad(where, "must be less than the number of descriptors, which is 'fds', %u", (unsigned)in->n_fds);
+    *(uint32_t *)at = (uint32_t)o->via.u64;
+    return 0;
+}
+
+static int read_media_part(struct parts *p, const struct place *where, const msgpack_object *o,
+                           enum proto_media_kind kind)
+{
+    static const struct field fields[] = {
+        {.key = "type", .read = proto_read_skip},
+        {.key = "data", .read = read_data},
+        {.key = "fd", .read = read_fd, .offset = offsetof(struct proto_media, fd)},
+    };
+    struct proto_message *message = p->message;
+    if (++p->in->n_media > PROTO_MEDIA_MAX)
+        return proto_bad(where, "the request has more than %d images and sounds", PROTO_MEDIA_MAX);
+    struct proto_media *media = reallocarray(message->media, message->n_media + 1, sizeof(*media));
+    if (!media) return -ENOMEM;
+    message->media = media;
+    media += message->n_media++;
+    *media = (struct proto_media){.kind = kind, .at = p->text.len};
+    p->in->bytes += sizeof(*media);
+    int r = proto_read_map(p->in, where, o, fields, sizeof(fields) / sizeof(*fields), media);
+    if (r < 0) return r;
+    if (!proto_find(o, "data") == !proto_find(o, "fd")) return proto_bad(where, "needs either 'data' or 'fd'");
+    return 0;
+}
+
+static int read_part(struct parts *p, const struct place *where, const msgpack_object *o)
+{
     const struct place inside = {where, "type", 0};
     if (o->type != MSGPACK_OBJECT_MAP) return proto_bad(where, "must be a map");
     const msgpack_object *type = proto_find(o, "type");
     if (!type) return proto_bad(where, "missing key 'type'");
     if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&inside, "must be a string");
+    if (proto_is(type, "text")) return read_text_part(p, where, o);
     char name[64];
+    proto_printable(name, type->via.str.ptr, type->via.str.size);
+    enum proto_media_kind kind = proto_media_value(name);
     /* Before its keys, which are unknown here too. */
-    if (!proto_is(type, "text"))
-        return proto_bad(where, "part type '%s' is not supported, only 'text'",
-                         proto_printable(name, type->via.str.ptr, type->via.str.size));
-    return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), text);
+    if (!kind) return proto_bad(where, "part type '%s' is not supported, only 'text', 'image' and 'audio'", name);
+    return read_media_part(p, where, o, kind);
 }
 
-/* A string, or a list of typed parts, which are joined. */
+/* A string, or a list of typed parts, whose texts are joined. */
 static int read_content(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
                         const struct field *f)
 {
-    struct buf joined = BUF_INIT;
-    struct reading parts = {0};
+    struct proto_message *m = at;
+    struct parts parts = {.in = in, .message = m, .text = BUF_INIT};
     int r = 0;
-    if (o->type == MSGPACK_OBJECT_STR) return proto_read_text(in, where, o, at, f);
+    if (o->type == MSGPACK_OBJECT_STR) return proto_read_text(in, where, o, &m->content, f);
     if (o->type != MSGPACK_OBJECT_ARRAY) return proto_bad(where, "must be a string or a list of parts");
     for (uint32_t i = 0; i < o->via.array.size && r == 0; i++) {
         const struct place inside = {where, NULL, i};
-        struct proto_text text = {0};
 
-        r = read_part(&parts, &inside, &o->via.array.ptr[i], &text);
-        if (r == 0 && text.data) r = buf_append(&joined, text.data, text.len);
-        proto_text_fini(&text);
+        r = read_part(&parts, &inside, &o->via.array.ptr[i]);
     }
-    if (r == 0) r = proto_text_set(at, joined.data, joined.len);
-    if (r == 0) in->bytes += joined.len + 1;
-    buf_fini(&joined);
+    if (r == 0) r = proto_text_set(&m->content, parts.text.data, parts.text.len);
+    if (r == 0) in->bytes += parts.text.len + 1;
+    buf_fini(&parts.text);
     return r;
 }
 
@@ -113,7 +171,7 @@ int proto_read_messages(struct reading *in, const struct place *where, const msg
 {
     static const struct field fields[] = {
         {.key = "role", .read = proto_read_text, .offset = AT(role), .required = true, .lo = 1, .hi = 64},
-        {.key = "content", .read = read_content, .offset = AT(content), .required = true},
+        {.key = "content", .read = read_content, .required = true},
         {.key = "thinking", .read = proto_read_text, .offset = AT(thinking)},
         {.key = "tool_calls", .read = read_calls},
         {.key = "tool_call_id", .read = proto_read_text, .offset = AT(call_id), .lo = 1, .hi = PROTO_CALL_ID_MAX},

@@ -150,6 +150,13 @@ static int read_priority(struct reading *in, const struct place *where, const ms
     return proto_bad(where, "must be infill, interactive or batch");
 }
 
+/* Descriptors that the peer sends with the message. read_request has stored their number. */
+static int read_fds(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                    const struct field *f)
+{
+    return in->n_fds ? 0 : proto_bad(where, "must be a whole number from 1 to %d", PROTO_MEDIA_MAX);
+}
+
 #define AT(member)       offsetof(struct proto_request, member)
 #define SAMPLING(member) offsetof(struct proto_request, gen.sampling.member)
 
@@ -183,6 +190,7 @@ static const struct field generate_fields[] = {
     FIELD_ID,
     {.key = "uuid", .read = read_uuid, .offset = AT(gen.uuid)},
     {.key = "messages", .read = proto_read_messages, .offset = AT(gen)},
+    {.key = "fds", .read = read_fds},
     {.key = "prompt", .read = read_prompt, .offset = AT(gen.prompt)},
     {.key = "prefix", .read = read_prompt, .offset = AT(gen.infill.prefix)},
     {.key = "suffix", .read = read_prompt, .offset = AT(gen.infill.suffix)},
@@ -419,10 +427,13 @@ static const struct {
 static int read_request(struct proto_request *r, const msgpack_object *o, struct reading *in)
 {
     const msgpack_object *type = proto_find(o, "type"), *id = proto_find(o, "id");
+    const msgpack_object *fds = proto_find(o, "fds");
     struct place where = {NULL, "request", 0};
     size_t i = 0;
     int e = 0;
     if (id && id->type == MSGPACK_OBJECT_POSITIVE_INTEGER) r->id = id->via.u64; /* for the answer to what is wrong */
+    if (fds && fds->type == MSGPACK_OBJECT_POSITIVE_INTEGER && fds->via.u64 <= PROTO_MEDIA_MAX)
+        r->n_fds = in->n_fds = (uint32_t)fds->via.u64; /* also of a message that is wrong */
     if (!type) return proto_bad(&where, "missing key 'type'");
     if (type->type != MSGPACK_OBJECT_STR) return proto_bad(&where, "type must be a string");
     while (i < sizeof(types) / sizeof(*types) && !proto_is(type, types[i].name)) i++;
@@ -450,7 +461,7 @@ static int read_body(struct proto_request *r, const char *body, size_t len, stru
     if (e == 0) e = read_request(r, &u.data, in);
     msgpack_unpacked_destroy(&u);
     if (e < 0) {
-        const struct proto_request kept = {.type = r->type, .id = r->id, .version = r->version};
+        const struct proto_request kept = {.type = r->type, .id = r->id, .version = r->version, .n_fds = r->n_fds};
 
         if (in->taken) *in->taken = (struct proto_text){0};
         proto_request_fini(r);

@@ -58,26 +58,50 @@ static void put_energy(struct writer *w, const struct proto_energy *e)
     writer_map_end(w, m);
 }
 
+static void put_media(struct writer *w, const struct proto_event *e)
+{
+    writer_key(w, "media");
+    msgpack_pack_array(&w->pk, e->n_media);
+    for (size_t i = 0; i < e->n_media; i++) {
+        const struct proto_media_usage *u = &e->media[i];
+        const struct open_map m = writer_map_begin(w);
+        writer_cstring(w, "kind", proto_media_name(u->kind));
+        writer_u64(w, "tokens", u->tokens);
+        writer_true(w, "cached", u->cached);
+        if (!u->cached) writer_double(w, "encode_ms", u->encode_ms);
+        writer_map_end(w, m);
+    }
+}
+
+static void put_usage(struct writer *w, const struct proto_event *e)
+{
+    const size_t encoded = proto_media_encoded(e);
+    writer_key(w, "usage");
+    const struct open_map m = writer_map_begin(w);
+    writer_u64(w, "prompt", e->usage_prompt);
+    writer_u64(w, "cached", e->usage_cached);
+    writer_u64(w, "completion", e->usage_completion);
+    if (e->usage_thinking) writer_u64(w, "thinking", e->usage_thinking);
+    if (e->n_media) writer_u64(w, "media_encoded", encoded);
+    if (e->n_media) writer_u64(w, "media_cached", e->n_media - encoded);
+    writer_map_end(w, m);
+}
+
 static void put_done(struct writer *w, const struct proto_event *e)
 {
     writer_u64(w, "index", e->index);
     writer_true(w, "more", e->more);
     writer_cstring(w, "reason", proto_reason_name(e->reason));
-    writer_key(w, "usage");
-    struct open_map m = writer_map_begin(w);
-    writer_u64(w, "prompt", e->usage_prompt);
-    writer_u64(w, "cached", e->usage_cached);
-    writer_u64(w, "completion", e->usage_completion);
-    if (e->usage_thinking) writer_u64(w, "thinking", e->usage_thinking);
-    writer_map_end(w, m);
+    put_usage(w, e);
     writer_key(w, "timings");
-    m = writer_map_begin(w);
+    const struct open_map m = writer_map_begin(w);
     writer_double(w, "queue_ms", e->queue_ms);
     writer_double(w, "prefill_ms", e->prefill_ms);
     writer_double(w, "decode_ms", e->decode_ms);
     writer_double(w, "ttft_ms", e->ttft_ms);
     writer_map_end(w, m);
     if (e->energy.known) put_energy(w, &e->energy);
+    if (e->n_media) put_media(w, e);
     if (e->session.len) writer_clean(w, "session", &e->session);
     writer_i64_given(w, "miss_at", e->miss_at);
     if (e->cut.shifted) writer_u64(w, "shifted", e->cut.shifted);
@@ -105,9 +129,9 @@ static const char *const event_names[] = {
 
 static void put_event(struct writer *w, const struct proto_event *e)
 {
-    static const char *const features[] = {"generate",   "cancel",   "tokenize", "status", "stop",       "sessions",
-                                           "logprobs",   "warm",     "context",  "infill", "answers",    "detach",
-                                           "constraint", "thinking", "tools",    "users",  "detokenize", NULL};
+    static const char *const features[] = {
+        "generate", "cancel", "tokenize",   "status",   "stop",  "sessions", "logprobs",   "warm",  "context", "infill",
+        "answers",  "detach", "constraint", "thinking", "tools", "users",    "detokenize", "media", NULL};
     const struct open_map m = writer_map_begin(w);
 
     assert(e->type >= PROTO_EV_HELLO && e->type <= PROTO_EV_WARNING);
@@ -169,7 +193,8 @@ int proto_write_event(struct buf *out, const struct proto_event *e)
 {
     const size_t n = e->n_ids; /* n_top is at most PROTO_TOP_MAX + 1 */
     struct writer w;
-    writer_init(&w, out, n < PROTO_ELEMS_MAX ? WRITER_ELEMS_FIXED + 2 * n + 4 * e->n_top : SIZE_MAX);
+    const bool many = n >= PROTO_ELEMS_MAX || e->n_media >= PROTO_ELEMS_MAX;
+    writer_init(&w, out, many ? SIZE_MAX : WRITER_ELEMS_FIXED + 2 * n + 4 * e->n_top + 9 * e->n_media);
     put_event(&w, e);
     return writer_finish(&w);
 }

@@ -7,6 +7,8 @@ enum {
     ELEMS_MESSAGE = 5,      /* a map, two keys, two values */
     ELEMS_MESSAGE_MORE = 8, /* the keys that few messages have, and their values */
     ELEMS_CALL = 7,         /* a map, three keys, three values */
+    ELEMS_MEDIA = 10,       /* two maps, each with two keys and two values: a text and a medium behind it */
+    ELEMS_PARTS = 6,        /* a list, and the text behind the last medium */
     ELEMS_BIAS = 3          /* a list, a token, a number */
 };
 
@@ -25,6 +27,57 @@ static void put_calls(struct writer *w, const struct proto_message *message)
     }
 }
 
+static void put_text_part(struct writer *w, const char *s, size_t n)
+{
+    const struct open_map m = writer_map_begin(w);
+    writer_cstring(w, "type", "text");
+    writer_key(w, "text");
+    writer_string(w, s, n);
+    writer_map_end(w, m);
+}
+
+static void put_media_part(struct writer *w, const struct proto_media *media)
+{
+    const size_t n = blob_size(media->file);
+    const struct open_map m = writer_map_begin(w);
+    writer_cstring(w, "type", proto_media_name(media->kind));
+    if (w->fds && proto_file_is_large(n) && w->n_fds < w->fds->n) {
+        writer_u64(w, "fd", w->n_fds++);
+    } else {
+        writer_key(w, "data");
+        msgpack_pack_bin(&w->pk, n);
+        if (n) msgpack_pack_bin_body(&w->pk, blob_data(media->file), n);
+    }
+    writer_map_end(w, m);
+}
+
+/* A text, or a list of texts and media. */
+static void put_content(struct writer *w, const struct proto_message *message)
+{
+    const struct proto_text *text = &message->content;
+    size_t parts = message->n_media, at = 0;
+    if (!parts) {
+        writer_text(w, "content", text);
+        return;
+    }
+    for (size_t i = 0; i < message->n_media; i++) {
+        parts += message->media[i].at > at;
+        at = message->media[i].at;
+    }
+    parts += text->len > at;
+    writer_key(w, "content");
+    msgpack_pack_array(&w->pk, parts);
+    at = 0;
+    for (size_t i = 0; i < message->n_media; i++) {
+        const struct proto_media *m = &message->media[i];
+
+        if (m->at > at) put_text_part(w, text->data + at, m->at - at);
+        put_media_part(w, m);
+        at = m->at;
+    }
+    if (text->len > at) put_text_part(w, text->data + at, text->len - at);
+}
+
 static void put_messages(struct writer *w, const struct proto_message *messages, size_t n)
 {
     writer_key(w, "messages");
@@ -33,7 +86,7 @@ static void put_messages(struct writer *w, const struct proto_message *messages,
         const struct open_map m = writer_map_begin(w);
 
         writer_text(w, "role", &messages[i].role);
-        writer_text(w, "content", &messages[i].content);
+        put_content(w, &messages[i]);
         if (messages[i].thinking.len) writer_text(w, "thinking", &messages[i].thinking);
         if (messages[i].n_calls) put_calls(w, &messages[i]);
         if (messages[i].call_id.len) writer_text(w, "tool_call_id", &messages[i].call_id);
@@ -174,6 +227,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
     if (r->type != PROTO_HELLO) writer_u64(w, "id", r->id);
     if (r->type == PROTO_HELLO) writer_hello(w, r->version, "hob " HOB_VERSION, features);
     if (r->user.len) writer_text(w, "user", &r->user);
+    if (w->fds && w->fds->n) writer_u64(w, "fds", w->fds->n);
     if (r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL)
         put_generate(w, &r->gen, r->type == PROTO_INFILL);
     if (r->constraint.type) put_constraint(w, &r->constraint);
@@ -202,11 +256,13 @@ static size_t count_messages(const struct proto_message *messages, size_t n)
 
         elems += ELEMS_MESSAGE + (more ? ELEMS_MESSAGE_MORE : 0);
         elems += m->n_calls < PROTO_ELEMS_MAX ? m->n_calls * ELEMS_CALL : PROTO_ELEMS_MAX;
+        if (m->n_media) elems += ELEMS_PARTS;
+        elems += m->n_media < PROTO_ELEMS_MAX ? m->n_media * ELEMS_MEDIA : PROTO_ELEMS_MAX;
     }
     return elems;
 }
 
-int proto_write_request(struct buf *out, const struct proto_request *r)
+static int write_request(struct buf *out, const struct proto_fds *fds, const struct proto_request *r)
 {
     const bool prompt = r->type == PROTO_GENERATE || r->type == PROTO_WARM || r->type == PROTO_INFILL;
     const struct proto_generate *g = &r->gen;
@@ -219,6 +275,20 @@ int proto_write_request(struct buf *out, const struct proto_request *r)
     writer_init(&w, out,
                 many ? SIZE_MAX
                      : WRITER_ELEMS_FIXED + count_messages(g->messages, n) + biases * ELEMS_BIAS + choices + ids);
+    w.fds = fds;
     put_request(&w, r);
     return writer_finish(&w);
+}
+
+int proto_write_request(struct buf *out, const struct proto_request *r)
+{
+    return write_request(out, NULL, r);
+}
+
+int proto_write_request_fds(struct buf *out, struct proto_fds *f, const struct proto_request *r)
+{
+    int e = proto_fds_of(f, r);
+    if (e == 0) e = write_request(out, f, r);
+    if (e < 0) proto_fds_fini(f);
+    return e;
 }

@@ -12,11 +12,20 @@ struct writer {
     size_t start; /* of the frame in @out */
     size_t keys;  /* of the map that is open */
     int error;    /* the first one: nothing is written after it */
+    /* of a request: descriptors of its large files, NULL: none; how many of them its parts have named */
+    const struct proto_fds *fds;
+    uint32_t n_fds;
 };
 
 struct open_map {
     size_t at, outer_keys;
 };
+
+/* A file that goes by a descriptor, if one can. */
+bool proto_file_is_large(size_t n);
+/* Fill @f, which is empty, with a descriptor for each large file of @r, at most as many as it holds. On failure it is
+ * empty. -errno, sets the error message. */
+int proto_fds_of(struct proto_fds *f, const struct proto_request *r);
 
 /* @elems: at least as many as the message will have. */
 void writer_init(struct writer *w, struct buf *out, size_t elems);

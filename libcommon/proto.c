@@ -30,6 +30,8 @@ static const struct {
     {EOPNOTSUPP, "EOPNOTSUPP"},
     {ENOSPC, "ENOSPC"},
     {EDOM, "EDOM"},
+    {EBADF, "EBADF"},
+    {EFBIG, "EFBIG"},
 };
 
 const char *proto_errno_name(int code)
@@ -51,10 +53,23 @@ bool proto_is_answer(const struct proto_event *e)
     return !e->channel || strcmp(e->channel, "answer") == 0;
 }
 
-size_t proto_message_bytes(const struct proto_message *m)
+size_t proto_media_encoded(const struct proto_event *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < e->n_media; i++) n += !e->media[i].cached;
+    return n;
+}
+
+size_t proto_message_text(const struct proto_message *m)
 {
     size_t n = m->role.len + m->content.len + m->thinking.len + m->call_id.len + m->name.len;
     for (size_t i = 0; i < m->n_calls; i++) n += m->calls[i].id.len + m->calls[i].name.len + m->calls[i].arguments.len;
+    return n;
+}
+
+size_t proto_message_bytes(const struct proto_message *m)
+{
+    size_t n = proto_message_text(m);
     for (size_t i = 0; i < m->n_media; i++) n += blob_size(m->media[i].file);
     return n;
 }
@@ -166,6 +181,17 @@ enum proto_tool_choice proto_tool_choice_value(const char *name)
     for (int c = PROTO_TOOL_AUTO; c <= PROTO_TOOL_NAMED; c++)
         if (strcmp(proto_tool_choice_name((enum proto_tool_choice)c), name) == 0) return (enum proto_tool_choice)c;
     return PROTO_TOOL_UNSET;
+}
+
+const char *proto_media_name(enum proto_media_kind kind)
+{
+    return kind == PROTO_MEDIA_SOUND ? "audio" : "image";
+}
+
+enum proto_media_kind proto_media_value(const char *name)
+{
+    if (strcmp(name, "image") == 0) return PROTO_MEDIA_IMAGE;
+    return strcmp(name, "audio") == 0 ? PROTO_MEDIA_SOUND : (enum proto_media_kind)0;
 }
 
 const char *proto_thinking_name(enum proto_thinking_mode m)

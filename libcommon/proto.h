@@ -28,11 +28,12 @@
 #define PROTO_TOP_MAX        20         /* most likely tokens of a position */
 #define PROTO_CONSTRAINT_MAX (8u << 20) /* bytes of a schema, grammar, regular expression or choice */
 #define PROTO_CHOICES_MAX    10000
-#define PROTO_TOOLS_MAX      (1u << 20) /* bytes of a list of tools */
-#define PROTO_CALLS_MAX      1000       /* calls of a message */
-#define PROTO_MEDIA_MAX      128        /* images and sounds of a request */
-#define PROTO_CALL_ID_MAX    256        /* bytes of a call's id, and of the name of a tool */
-#define PROTO_TAKE_MIN       (1u << 20) /* bytes of a message whose memory can become that of its text */
+#define PROTO_TOOLS_MAX      (1u << 20)   /* bytes of a list of tools */
+#define PROTO_CALLS_MAX      1000         /* calls of a message */
+#define PROTO_MEDIA_MAX      128          /* images and sounds of a request, and descriptors of a message */
+#define PROTO_FILE_MAX       (512u << 20) /* bytes of an image or a sound */
+#define PROTO_CALL_ID_MAX    256          /* bytes of a call's id, and of the name of a tool */
+#define PROTO_TAKE_MIN       (1u << 20)   /* bytes of a message whose memory can become that of its text */
 
 /* Bytes, not always text. The containing struct owns them. data has a NUL after len, for convenience. */
 struct proto_text {
@@ -50,6 +51,7 @@ enum proto_media_kind { PROTO_MEDIA_IMAGE = 1, PROTO_MEDIA_SOUND };
 /* An image or a sound of a message. */
 struct proto_media {
     enum proto_media_kind kind;
+    uint32_t fd;       /* of a message that was read, while @file is NULL: number of the descriptor with the file */
     size_t at;         /* offset in the content: it stands before this byte */
     struct blob *file; /* held; in any format that hobd decodes */
     /* Of the decoded file; zero before. */
@@ -206,6 +208,7 @@ struct proto_request {
     struct proto_text to;    /* session.fork, session.rename: its other name */
     struct proto_text after; /* session.list: `next` of the page before; len 0: the first page */
     uint32_t limit;          /* session.list: most sessions of a page; 0: the daemon's default */
+    uint32_t n_fds;          /* descriptors that come with the message, at most PROTO_MEDIA_MAX; only read */
     size_t bytes;            /* memory this request holds, for the uid's account */
 };
 
@@ -276,6 +279,7 @@ enum proto_feature {
     PROTO_FEATURE_CONSTRAINT = 1 << 0,
     PROTO_FEATURE_THINKING = 1 << 1,
     PROTO_FEATURE_TOOLS = 1 << 2,
+    PROTO_FEATURE_MEDIA = 1 << 3,
 };
 
 /* error codes on the wire are errno names: "EBUSY", "EINVAL", … */
@@ -338,9 +342,24 @@ int proto_text_set(struct proto_text *t, const char *s, size_t len);
 int proto_write_request(struct buf *out, const struct proto_request *r);
 int proto_write_event(struct buf *out, const struct proto_event *e);
 
+/* The descriptors that go with a message. */
+struct proto_fds {
+    int fds[PROTO_MEDIA_MAX]; /* [n], owned */
+    size_t n;
+};
+
+void proto_fds_fini(struct proto_fds *f); /* closes them */
+
+/* As proto_write_request, but a large file is not written: it goes by a descriptor of @f, which is empty at first, and
+ * which the caller sends with the first bytes of the message. -errno: a descriptor cannot be made. */
+int proto_write_request_fds(struct buf *out, struct proto_fds *f, const struct proto_request *r);
+
+/* Give each medium of @r that refers to a descriptor its file: @files [r->n_fds], of which none is NULL. */
+void proto_set_files(struct proto_request *r, struct blob *const *files);
+
 /* Parse one body. On 0 the caller owns *r and calls _fini. -EBADMSG: not a message of this protocol; -EINVAL: a message
- * with a wrong key or value. Both set the error message; r->id and r->type are those of the message if they could be
- * read, else 0. -EPROTO: a hello of another version (r->version). On error *r holds no memory. */
+ * with a wrong key or value. Both set the error message; r->id, r->type and r->n_fds are those of the message if they
+ * could be read, else 0. -EPROTO: a hello of another version (r->version). On error *r holds no memory. */
 int proto_read_request(struct proto_request *r, const char *body, size_t len);
 int proto_read_event(struct proto_event *e, const char *body, size_t len);
 /* Like proto_read_request, for a body inside *memory (allocated by malloc, at least one byte longer than the body). If
@@ -348,18 +367,25 @@ int proto_read_event(struct proto_event *e, const char *body, size_t len);
  * front of *memory, *r takes the memory, and *memory becomes NULL. Otherwise the caller still owns *memory. */
 int proto_take_request(struct proto_request *r, char **memory, const char *body, size_t len);
 
+/* "image" <-> PROTO_MEDIA_IMAGE, "audio" <-> PROTO_MEDIA_SOUND; other names are 0. */
+const char *proto_media_name(enum proto_media_kind kind);
+enum proto_media_kind proto_media_value(const char *name);
+
 /* The name of the first of @features, a static string. */
 const char *proto_feature_name(uint32_t features);
 
 /* "EBUSY" <-> EBUSY; names and numbers it does not know are "EIO" and EIO. */
 const char *proto_errno_name(int code);
 int proto_errno_value(const char *name);
-/* Bytes of all texts and files of the message. */
+/* Bytes of all texts of the message; and with its files. */
+size_t proto_message_text(const struct proto_message *m);
 size_t proto_message_bytes(const struct proto_message *m);
 /* True if the message tells the model nothing. */
 bool proto_message_empty(const struct proto_message *m);
 /* True if the event's text belongs to the answer itself, not to another channel. */
 bool proto_is_answer(const struct proto_event *e);
+/* Images and sounds that were encoded for this done; the other e->n_media were cached. */
+size_t proto_media_encoded(const struct proto_event *e);
 const char *proto_reason_name(enum proto_reason r);
 /* "shift" <-> PROTO_CONTEXT_SHIFT; unset is "", and what it does not know is unset. */
 const char *proto_context_name(enum proto_context c);

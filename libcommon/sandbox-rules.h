@@ -64,8 +64,9 @@
 
 /* Not F_SETOWN, F_SETSIG and O_ASYNC, which send signals; no leases. Needs fcntl.h. */
 #define SANDBOX_FCNTL                                                                                                  \
-    RULE(fcntl, 11), LOW(1), IF_IS(F_DUPFD, 7, 0), IF_IS(F_DUPFD_CLOEXEC, 6, 0), IF_IS(F_GETFD, 5, 0),                 \
-        IF_IS(F_SETFD, 4, 0), IF_IS(F_GETFL, 3, 0), IF_IS(F_SETFL, 0, 3), LOW(2), IF_ANY(O_ASYNC, 1, 0), YES, NO
+    RULE(fcntl, 12), LOW(1), IF_IS(F_DUPFD, 8, 0), IF_IS(F_DUPFD_CLOEXEC, 7, 0), IF_IS(F_GETFD, 6, 0),                 \
+        IF_IS(F_GET_SEALS, 5, 0), IF_IS(F_SETFD, 4, 0), IF_IS(F_GETFL, 3, 0), IF_IS(F_SETFL, 0, 3), LOW(2),            \
+        IF_ANY(O_ASYNC, 1, 0), YES, NO
 
 /* Calls that only an attacker makes. */
 #define SANDBOX_TRAPS                                                                                                  \

@@ -7,7 +7,6 @@
 #include "libcommon/log.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 enum {
     READ_CHUNK = 64 << 10,
@@ -19,8 +18,7 @@ static void refuse(struct conn *c, int code, const char *message)
 {
     log_debug("connection %llu of uid %lu: %s", (unsigned long long)c->id, (unsigned long)conn_uid(c), message);
     account_counts(c->account)->errors++;
-    c->eof = true;
-    frame_decoder_fini(&c->in);
+    conn_end_input(c);
     conn_send_error(c, 0, code, message);
     conn_finish(c);
 }
@@ -109,18 +107,25 @@ static bool handle_held(struct conn *c, bool now)
 }
 
 /* Parse the next body, and pop it. As proto_read_request. */
-static int read_message(struct conn *c, const char *body, size_t len, struct proto_request *req)
+static int read_body(struct conn *c, const char *body, size_t len, struct proto_request *req)
 {
     char *memory;
     int r;
-    if (len < PROTO_TAKE_MIN || frame_take(&c->in, &memory, &body) < 0) {
+    if (len < PROTO_TAKE_MIN || frame_take(&c->in.frames, &memory, &body) < 0) {
         r = proto_read_request(req, body, len);
-        frame_pop(&c->in);
+        frame_pop(&c->in.frames);
         return r;
     }
     r = proto_take_request(req, &memory, body, len);
     free(memory);
     return r;
+}
+
+/* The same, with the files of the message; -EBADF and those of blob_map are also possible. */
+static int read_message(struct conn *c, const char *body, size_t len, struct proto_request *req)
+{
+    int r = read_body(c, body, len, req);
+    return conn_files_give(&c->in.files, req, r, c->in.frames.in.len - c->in.frames.at);
 }
 
 /* One body. */
@@ -157,7 +162,7 @@ static bool messages(struct conn *c, size_t *left)
     int r = 0;
     const char *body;
     size_t len;
-    while (reads(c) && (r = frame_peek(&c->in, &body, &len)) == 1) {
+    while (reads(c) && (r = frame_peek(&c->in.frames, &body, &len)) == 1) {
         if (*left == 0) return true;
         --*left;
         message(c, body, len);
@@ -170,23 +175,27 @@ static bool messages(struct conn *c, size_t *left)
 static size_t take(struct conn *c)
 {
     char piece[READ_CHUNK];
-    ssize_t n = recv(c->fd, piece, sizeof piece, MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) return 0;
-    /* After a short read the socket is empty or at its end: later input is a new event. */
-    c->readable = n == sizeof piece || (n > 0 && c->shut);
-    if (n < 0 && errno == EAGAIN) return 0;
+    bool partial;
+    ssize_t n = conn_files_receive(&c->in.files, c->fd, piece, sizeof piece, &partial);
+    if (n == -EINTR) return 0;
+    /* After another short read the socket is empty or at its end: later input is a new event. */
+    c->readable = n == sizeof piece || partial || (n > 0 && c->shut);
+    if (n == -EAGAIN) return 0;
+    if (n == -EPROTO || n == -ENOMEM) {
+        refuse(c, (int)-n, error_text((int)n));
+        return 0;
+    }
     if (n < 0) {
         conn_drop(c);
         return 0;
     }
     if (n == 0) {
         /* Only its writing side is shut, or EPOLLHUP would have come: its requests are still answered. */
-        c->eof = true;
-        frame_decoder_fini(&c->in);
+        conn_end_input(c);
         conn_charge(c);
         return 0;
     }
-    int r = frame_feed(&c->in, piece, (size_t)n);
+    int r = frame_feed(&c->in.frames, piece, (size_t)n);
     if (r == 0) r = conn_charge(c);
     if (r < 0 && r != -EMSGSIZE)
         refuse(c, -r, error_text(r)); /* messages() reports a wrong length, after the good messages */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* The members of a connection. Only the files conn*.c include this. */
+#include "daemon/io/conn-files.h"
 #include "daemon/io/outbox.h"
 #include "daemon/jobs/fair-queue.h"
 #include "libcommon/frame.h"
@@ -17,6 +18,11 @@ struct live {
     bool job; /* counts for the account's jobs */
 };
 
+struct conn_input {
+    struct frame_decoder frames;
+    struct conn_files files;
+};
+
 struct conn {
     struct conns *shared;
     sd_event_source *io;
@@ -29,7 +35,7 @@ struct conn {
     struct conn *next_unsent; /* in conns' list */
     bool unsent;              /* it is in that list */
 
-    struct frame_decoder in;
+    struct conn_input in;
     size_t errors;             /* messages that broke the protocol, minus good ones, 0 at least */
     struct proto_request held; /* until its user has fewer jobs; type 0: none */
     struct conn *next_held;
@@ -56,6 +62,8 @@ static inline struct conn *conn_of_entry(struct fairq_entry *t)
 int conn_charge(struct conn *c);
 /* Tell epoll what to watch for. */
 void conn_watch(struct conn *c);
+/* Nothing more is read: free the input. */
+void conn_end_input(struct conn *c);
 /* Close if no request is live and no output is left. */
 void conn_settle(struct conn *c);
 

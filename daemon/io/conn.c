@@ -28,7 +28,9 @@ const struct conn_limits conn_limits_default = {.high = 256 << 10,
 
 int conn_charge(struct conn *c)
 {
-    return account_charge(c->account, &c->charged, c->in.in.cap + outbox_cap(&c->out) + c->live_bytes + c->held.bytes);
+    return account_charge(c->account, &c->charged,
+                          c->in.frames.in.cap + c->in.files.bytes + outbox_cap(&c->out) + c->live_bytes +
+                              c->held.bytes);
 }
 
 /* Each arrival of input is one event (EPOLLET): a connection that waits for its turn makes no more of them. EPOLLHUP
@@ -47,6 +49,13 @@ void conn_watch(struct conn *c)
         return;
     }
     c->watched = want;
+}
+
+void conn_end_input(struct conn *c)
+{
+    c->eof = true;
+    frame_decoder_fini(&c->in.frames);
+    conn_files_fini(&c->in.files);
 }
 
 static void pause_or_resume(struct conn *c)
@@ -87,13 +96,12 @@ void conn_flush(struct conn *c)
 void conn_drop(struct conn *c)
 {
     if (c->fd < 0) return;
-    c->eof = true;
     fairq_remove(&c->shared->queue, &c->entry);
     conn_forget_held(c);
     c->io = sd_event_source_disable_unref(c->io);
     close(c->fd);
     c->fd = -1;
-    frame_decoder_fini(&c->in);
+    conn_end_input(c);
     outbox_fini(&c->out);
     conn_charge(c);
     /* A paused sequence would never end. */
@@ -108,8 +116,7 @@ void conn_drop(struct conn *c)
 void conn_finish(struct conn *c)
 {
     if (c->fd < 0) return;
-    c->eof = true;
-    frame_decoder_fini(&c->in);
+    conn_end_input(c);
     conn_charge(c);
     conn_watch(c);
     conn_settle(c);
@@ -204,7 +211,7 @@ int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct acc
                        .id = id,
                        .account = a,
                        .watched = EPOLLIN | EPOLLRDHUP | EPOLLET,
-                       .in = {.max = s->limits->frame}};
+                       .in.frames = {.max = s->limits->frame}};
     int r = sd_event_add_io(s->event, &c->io, fd, c->watched, on_io, c);
     if (r < 0) {
         conn_free(c);
@@ -232,7 +239,7 @@ struct conn *conn_free(struct conn *c)
     leave_unsent(c);
     sd_event_source_disable_unref(c->io);
     if (c->fd >= 0) close(c->fd);
-    frame_decoder_fini(&c->in);
+    conn_end_input(c);
     outbox_fini(&c->out);
     free(c->live);
     account_charge(c->account, &c->charged, 0);

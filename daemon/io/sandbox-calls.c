@@ -28,8 +28,8 @@ static const struct sock_filter program[] = {
     ALLOW(futex),
     ALLOW(read),
     ALLOW(write),
-    ALLOW_NULL(sendto, 4), /* on a connected socket */
-    ALLOW(recvfrom),
+    ALLOW_NULL(sendto, 4),                                  /* on a connected socket */
+    ALLOW_ONE(recvmsg, 2, MSG_DONTWAIT | MSG_CMSG_CLOEXEC), /* peers pass files */
     ALLOW(epoll_pwait),
 #ifdef __NR_epoll_wait
     ALLOW(epoll_wait),
@@ -128,7 +128,7 @@ static const struct sock_filter program[] = {
     ALLOW_NULL(utimensat, 1),    /* by descriptor */
     ALLOW_ONE(ioctl, 1, TCGETS), /* isatty */
     SANDBOX_FCNTL,
-    /* Existing sockets, and those that they accept. No recvmsg: a peer could pass descriptors. */
+    /* existing sockets, and those that they accept */
     ALLOW(accept4),
     ALLOW_TWO(getsockopt, 1, SOL_SOCKET, 2, SO_PEERCRED),
     /* the process and the machine */
@@ -175,7 +175,7 @@ static const struct sock_filter program[] = {
     REFUSE(connect),
     REFUSE(listen),
     REFUSE(recvmmsg),
-    REFUSE(recvmsg),
+    REFUSE(recvfrom),
     REFUSE(sendmmsg),
     REFUSE(sendmsg),
     REFUSE(setsockopt),

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/media/media-source.h"
+#include "libcommon/proto.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(MEDIA_FILE_MAX == PROTO_FILE_MAX, "the limits of files differ");
 
 int media_source_new(struct media_source **out, struct blob *file)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/context-policy.h"
-#include "libcommon/blob.h"
 #include "libcommon/error.h"
 #include <inttypes.h>
 
@@ -18,20 +17,13 @@ uint64_t context_limit(uint32_t ctx, enum proto_context policy)
     return (uint64_t)ctx * (policy == PROTO_CONTEXT_REFUSE ? 1 : CONTEXT_TIMES);
 }
 
-static uint64_t text_bytes(const struct proto_message *m)
-{
-    uint64_t bytes = proto_message_bytes(m);
-    for (size_t i = 0; i < m->n_media; i++) bytes -= blob_size(m->media[i].file);
-    return bytes;
-}
-
 int context_check_bytes(const struct loaded *m, const struct proto_request *q)
 {
     const struct proto_generate *g = &q->gen;
     bool session = g->session.len || g->continue_last; /* it may have a context policy, which is not known yet */
     uint64_t bytes = g->prompt.len;
     if (q->type == PROTO_INFILL) return 0; /* it is cut to fit */
-    for (size_t i = 0; i < g->n_messages; i++) bytes += text_bytes(&g->messages[i]);
+    for (size_t i = 0; i < g->n_messages; i++) bytes += proto_message_text(&g->messages[i]);
     uint64_t limit = context_limit(m->ctx, session ? PROTO_CONTEXT_SHIFT : context_policy(g, NULL));
     if (bytes <= limit * m->piece_max) return 0;
     return error_say(-E2BIG, "the prompt is %" PRIu64 " bytes; %" PRIu64 " tokens hold at most %" PRIu64, bytes, limit,

@@ -180,8 +180,10 @@ static int try_send(void)
     REFUSED(sendmmsg(d, &mm, 1, 0));
     m.msg_name = NULL;
     m.msg_namelen = 0;
-    REFUSED(sendmsg(c, &m, 0)); /* it could hand over descriptors */
-    REFUSED(recvmsg(c, &m, MSG_DONTWAIT));
+    REFUSED(sendmsg(c, &m, 0));            /* it could hand over descriptors */
+    REFUSED(recvmsg(c, &m, MSG_DONTWAIT)); /* only with MSG_CMSG_CLOEXEC */
+    EXPECT(recvmsg(c, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0 && errno == EAGAIN);
+    REFUSED(recv(c, (char[1]){0}, 1, MSG_DONTWAIT));
     REFUSED(recvmmsg(c, &mm, 1, MSG_DONTWAIT, NULL));
     REFUSED(setsockopt(c, SOL_SOCKET, SO_PASSCRED, &one, sizeof one));
     REFUSED(getsockopt(c, SOL_SOCKET, SO_TYPE, &one, &(socklen_t){sizeof one}));
@@ -386,13 +388,15 @@ static int try_work(void)
     pthread_t t;
     sigset_t set;
     char byte;
+    struct iovec v = {&byte, 1};
+    struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
 
     EXPECT(connect(s, AT(stream)) == 0);
     r = enter();
     if (r) return r;
     EXPECT((fd = accept4(l, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0);
     EXPECT(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.pid == getpid());
-    EXPECT(send(s, "x", 1, MSG_NOSIGNAL) == 1 && recv(fd, &byte, 1, MSG_DONTWAIT) == 1);
+    EXPECT(send(s, "x", 1, MSG_NOSIGNAL) == 1 && recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) == 1);
     EXPECT((fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) >= 0 && timerfd_settime(fd, 0, &soon, NULL) == 0);
     EXPECT(epoll_ctl(e, EPOLL_CTL_ADD, fd, &event) == 0 && epoll_wait(e, &event, 1, 10000) == 1);
     EXPECT(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 0) == 1);

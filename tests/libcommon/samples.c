@@ -63,6 +63,14 @@ static void constrain(struct proto_constraint *c, bool choice)
     assert_int_equal(proto_text_set(&c->choices[1], "n\0o", 3), 0);
 }
 
+static void add_media(struct proto_message *m, enum proto_media_kind kind, size_t at, const char *file)
+{
+    m->media = realloc(m->media, (m->n_media + 1) * sizeof *m->media);
+    assert_non_null(m->media);
+    m->media[m->n_media] = (struct proto_media){.kind = kind, .at = at};
+    assert_int_equal(blob_new(&m->media[m->n_media++].file, file, strlen(file)), 0);
+}
+
 static void chat_generate(struct proto_generate *g)
 {
     g->continue_last = true;
@@ -73,6 +81,9 @@ static void chat_generate(struct proto_generate *g)
     set(&g->messages[0].content, "");
     set(&g->messages[1].role, "user");
     assert_int_equal(proto_text_set(&g->messages[1].content, "a\0b", 3), 0); /* a NUL is a character like others */
+    add_media(&g->messages[1], PROTO_MEDIA_IMAGE, 0, "\x89PNG");
+    add_media(&g->messages[1], PROTO_MEDIA_SOUND, 2, "RIFF");
+    add_media(&g->messages[1], PROTO_MEDIA_IMAGE, 2, "\xff");
 }
 
 static void set_call(struct proto_call *call, const char *id, const char *name, const char *arguments)
@@ -195,6 +206,11 @@ static void done_event(struct proto_event *e)
     e->decode_ms = 3000.25;
     e->ttft_ms = 13.7;
     e->energy = (struct proto_energy){true, 31.25, 0.0625, 1e4};
+    e->n_media = 2;
+    e->media = calloc(2, sizeof *e->media);
+    assert_non_null(e->media);
+    e->media[0] = (struct proto_media_usage){PROTO_MEDIA_IMAGE, 576, true, 0};
+    e->media[1] = (struct proto_media_usage){PROTO_MEDIA_SOUND, UINT32_MAX, false, 200.5};
     set(&e->session, "review");
     e->miss_at = 900;
     e->cut.shifted = UINT64_MAX;

@@ -141,8 +141,20 @@ static void prompts(void **state)
     refuse_messages("[{'role': 7, 'content': 'x'}]", "messages[0].role: must be a string");
     refuse_messages("[{'role': 'user', 'content': 7}]", "messages[0].content: must be a string or a list of parts");
     refuse_messages("[{'role': 'user', 'content': b'x'}]", "messages[0].content: must be a string or a list of parts");
-    refuse_messages("[{'role': 'user', 'content': [{'type': 'image', 'data': b'x'}]}]",
-                    "messages[0].content[0]: part type 'image' is not supported, only 'text'");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'video', 'data': b'x'}]}]",
+                    "messages[0].content[0]: part type 'video' is not supported, only 'text', 'image' and 'audio'");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'image'}]}]",
+                    "messages[0].content[0]: needs either 'data' or 'fd'");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'image', 'data': b''}]}]",
+                    "messages[0].content[0].data: is empty");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'audio', 'data': 'text'}]}]",
+                    "messages[0].content[0].data: must be bytes");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'image', 'fd': 0}]}]",
+                    "messages[0].content[0].fd: must be less than the number of descriptors, which is 'fds', 0");
+    refuse_messages("[{'role': 'user', 'content': [{'type': 'image', 'url': 'file:///x'}]}]",
+                    "messages[0].content[0]: unknown key 'url'");
+    refuse_generate("'fds': 0", "fds: must be a whole number from 1 to 128");
+    refuse_generate("'fds': 129", "fds: must be a whole number from 1 to 128");
     refuse_messages("[{'role': 'user', 'content': ['x']}]", "messages[0].content[0]: must be a map");
     refuse_messages("[{'role': 'user', 'content': [{'text': 'x'}]}]", "messages[0].content[0]: missing key 'type'");
     refuse_messages("[{'role': 'user', 'content': [{'type': 'text'}]}]", "messages[0].content[0]: missing key 'text'");

@@ -23,6 +23,18 @@ static void same_call(const struct proto_call *a, const struct proto_call *b)
     same_text(&a->arguments, &b->arguments);
 }
 
+static void same_media(const struct proto_message *a, const struct proto_message *b)
+{
+    assert_int_equal(a->n_media, b->n_media);
+    for (size_t i = 0; i < a->n_media; i++) {
+        const struct blob *x = a->media[i].file, *y = b->media[i].file;
+        assert_int_equal(a->media[i].kind, b->media[i].kind);
+        assert_int_equal(a->media[i].at, b->media[i].at);
+        assert_int_equal(blob_size(x), blob_size(y));
+        assert_memory_equal(blob_data(x), blob_data(y), blob_size(x));
+    }
+}
+
 static void same_generate(const struct proto_generate *a, const struct proto_generate *b)
 {
     assert_string_equal(a->uuid, b->uuid);
@@ -39,6 +51,7 @@ static void same_generate(const struct proto_generate *a, const struct proto_gen
         same_text(&a->messages[i].thinking, &b->messages[i].thinking);
         same_text(&a->messages[i].call_id, &b->messages[i].call_id);
         same_text(&a->messages[i].name, &b->messages[i].name);
+        same_media(&a->messages[i], &b->messages[i]);
         assert_int_equal(a->messages[i].n_calls, b->messages[i].n_calls);
         for (size_t k = 0; k < a->messages[i].n_calls; k++)
             same_call(&a->messages[i].calls[k], &b->messages[i].calls[k]);
@@ -183,6 +196,12 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_int_equal(a->energy.known, b->energy.known);
     assert_true(a->energy.prompt_j == b->energy.prompt_j && a->energy.token_j == b->energy.token_j);
     assert_true(a->energy.saved_j == b->energy.saved_j);
+    assert_int_equal(a->n_media, b->n_media);
+    for (size_t i = 0; i < a->n_media; i++) {
+        const struct proto_media_usage *x = &a->media[i], *y = &b->media[i];
+        assert_true(x->kind == y->kind && x->tokens == y->tokens && x->cached == y->cached);
+        assert_true(x->encode_ms == y->encode_ms);
+    }
     same_text(&a->session, &b->session);
     assert_true(a->miss_at == b->miss_at && a->seed == b->seed && a->cut.shifted == b->cut.shifted);
     assert_true(a->cut.prefix == b->cut.prefix && a->cut.suffix == b->cut.suffix);
@@ -427,8 +446,9 @@ static void bytes_are_what_is_held(void **state)
     assert_int_equal(proto_write_request(&out, &a), 0);
     body = body_of(&out, &len);
     assert_int_equal(proto_read_request(&b, body, len), 0);
-    /* each text with its NUL, and the list */
-    assert_int_equal(b.bytes, 7 + 1 + 5 + 4 + 8 + 2 * sizeof(struct proto_message));
+    /* each text with its NUL, the lists, and the files */
+    assert_int_equal(b.bytes,
+                     7 + 1 + 5 + 4 + 8 + 2 * sizeof(struct proto_message) + 3 * sizeof(struct proto_media) + 9);
     proto_request_fini(&a);
     proto_request_fini(&b);
     assert_int_equal(b.bytes, 0);
@@ -491,16 +511,16 @@ static void the_manuals_example(void **state)
 /* The daemon's greeting in it; its version is the project's. */
 static void the_manuals_greeting(void **state)
 {
-    static const char hello[] = "\xbb\x00\x00\x00\x84\xa5"
+    static const char hello[] = "\xc1\x00\x00\x00\x84\xa5"
                                 "event\xa5hello\xa7version\x01\xa8"
-                                "features\xdc\x00\x11\xa8"
+                                "features\xdc\x00\x12\xa8"
                                 "generate\xa6"
                                 "cancel\xa8tokenize\xa6status\xa4stop\xa8sessions\xa8logprobs\xa4warm\xa7"
                                 "context\xa6infill\xa7"
                                 "answers\xa6"
                                 "detach\xaa"
                                 "constraint\xa8thinking\xa5tools\xa5users\xaa"
-                                "detokenize\xa8software\xaahobd " HOB_VERSION;
+                                "detokenize\xa5media\xa8software\xaahobd " HOB_VERSION;
     struct proto_event e = {.type = PROTO_EV_HELLO};
     struct buf out = BUF_INIT;
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of requests that go by descriptors (proto-files.c, and the parts of messages that name them). */
+#include "libcommon/error.h"
+#include "libcommon/proto.h"
+#include "tests/libcommon/check.h"
+#include "tests/libcommon/pack.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { SMALL = 64 << 10, LARGE = SMALL + 1 };
+
+static void add(struct proto_message *m, size_t bytes, int fill)
+{
+    char *p = malloc(bytes);
+    assert_non_null(p);
+    memset(p, fill, bytes);
+    m->media = realloc(m->media, (m->n_media + 1) * sizeof *m->media);
+    assert_non_null(m->media);
+    m->media[m->n_media] = (struct proto_media){.kind = PROTO_MEDIA_IMAGE, .at = m->content.len};
+    assert_int_equal(blob_take(&m->media[m->n_media++].file, p, bytes), 0);
+}
+
+/* A generate with two messages, whose files have the sizes LARGE; SMALL, LARGE + 1. */
+static void init(struct proto_request *r)
+{
+    *r = (struct proto_request){.type = PROTO_GENERATE, .id = 9};
+    proto_generate_init(&r->gen);
+    r->gen.n_messages = 2;
+    r->gen.messages = calloc(2, sizeof *r->gen.messages);
+    assert_non_null(r->gen.messages);
+    for (int i = 0; i < 2; i++) {
+        struct proto_message *m = &r->gen.messages[i];
+        assert_int_equal(proto_text_set(&m->role, "user", 4), 0);
+        assert_int_equal(proto_text_set(&m->content, "see:", 4), 0);
+        add(m, i ? SMALL : LARGE, 'a' + i);
+    }
+    add(&r->gen.messages[1], LARGE + 1, 'c');
+}
+
+static void large_files_go_by_descriptors(void **state)
+{
+    struct proto_request r, read;
+    struct proto_fds fds;
+    struct blob *files[2];
+    struct buf out = BUF_INIT;
+    init(&r);
+    assert_int_equal(proto_write_request_fds(&out, &fds, &r), 0);
+    assert_int_equal(fds.n, 2);
+    assert_true(out.len > SMALL && out.len < LARGE + 1000);
+    assert_int_equal(proto_read_request(&read, out.data + 4, out.len - 4), 0);
+    assert_int_equal(read.n_fds, 2);
+    for (int i = 0; i < 2; i++) assert_int_equal(blob_map(&files[i], fds.fds[i], LARGE + 1), 0);
+    const size_t before = read.bytes;
+    proto_set_files(&read, files);
+    assert_int_equal(read.bytes, before + LARGE + LARGE + 1);
+    for (int i = 0; i < 2; i++) blob_unref(files[i]);
+    for (size_t i = 0; i < 2; i++) {
+        const struct proto_message *a = &r.gen.messages[i], *b = &read.gen.messages[i];
+        assert_int_equal(a->n_media, b->n_media);
+        for (size_t k = 0; k < a->n_media; k++) {
+            assert_int_equal(blob_size(a->media[k].file), blob_size(b->media[k].file));
+            assert_memory_equal(blob_data(a->media[k].file), blob_data(b->media[k].file), blob_size(a->media[k].file));
+            assert_int_equal(b->media[k].at, 4);
+        }
+    }
+    proto_request_fini(&read);
+    proto_fds_fini(&fds);
+    assert_int_equal(fds.n, 0);
+    buf_clear(&out);
+    assert_int_equal(proto_write_request(&out, &r), 0); /* for a peer that descriptors do not reach */
+    assert_int_equal(proto_read_request(&read, out.data + 4, out.len - 4), 0);
+    assert_int_equal(read.n_fds, 0);
+    assert_int_equal(blob_size(read.gen.messages[1].media[1].file), LARGE + 1);
+    proto_request_fini(&read);
+    proto_request_fini(&r);
+    buf_fini(&out);
+}
+
+/* One descriptor may be named by several parts; its bytes count once. */
+static void a_descriptor_serves_many_parts(void **state)
+{
+    struct proto_request r;
+    struct buf body = BUF_INIT;
+    struct blob *file;
+    pack(&body, "{'type': 'generate', 'id': 1, 'messages': [{'role': 'user', 'content': [{'type': 'image', 'fd': 0},"
+                "{'type': 'audio', 'fd': 0}, {'type': 'text', 'text': 'x'}]}], 'fds': 1}");
+    assert_int_equal(proto_read_request(&r, body.data, body.len), 0);
+    assert_int_equal(blob_new(&file, "bytes", 5), 0);
+    const size_t before = r.bytes;
+    proto_set_files(&r, &file);
+    blob_unref(file);
+    assert_int_equal(r.bytes, before + 5);
+    assert_int_equal(r.gen.messages[0].media[1].kind, PROTO_MEDIA_SOUND);
+    assert_ptr_equal(r.gen.messages[0].media[0].file, r.gen.messages[0].media[1].file);
+    proto_request_fini(&r);
+    buf_fini(&body);
+}
+
+static void refuse(const char *text, uint32_t n_fds, const char *message)
+{
+    struct proto_request r;
+    struct buf body = BUF_INIT;
+    pack(&body, text);
+    assert_int_equal(proto_read_request(&r, body.data, body.len), -EINVAL);
+    if (!strstr(error_text(-EINVAL), message)) fail_msg("%s", error_text(-EINVAL));
+    assert_int_equal(r.n_fds, n_fds);
+    buf_fini(&body);
+}
+
+/* The number of descriptors is known also if the message is refused, so that they are dropped with it. */
+static void refused_messages_tell_their_descriptors(void **state)
+{
+    refuse("{'type': 'generate', 'id': 1, 'fds': 3, 'messages': [{'role': 'user', 'content': [{'type': 'image', 'fd': "
+           "3}]}]}",
+           3, "messages[0].content[0].fd: must be less than the number of descriptors, which is 'fds', 3");
+    refuse("{'type': 'generate', 'id': 1, 'fds': 1, 'messages': [{'role': 'user', 'content': [{'type': 'image', 'fd': "
+           "0, 'data': b'x'}]}]}",
+           1, "messages[0].content[0]: needs either 'data' or 'fd'");
+    refuse("{'type': 'status', 'id': 1, 'fds': 2}", 2, "status: unknown key 'fds'");
+    refuse("{'type': 'nonsense', 'id': 1, 'fds': 128}", 128, "unknown type 'nonsense'");
+    refuse("{'type': 'status', 'id': 1, 'fds': 129}", 0, "status: unknown key 'fds'");
+    refuse("{'type': 'generate', 'id': 1, 'fds': -1, 'prompt': 'x', 'raw': true}", 0, "fds: must be a whole number");
+}
+
+static void too_many_are_refused(void **state)
+{
+    struct buf text = BUF_INIT;
+    assert_int_equal(buf_puts(&text, "{'type': 'generate', 'id': 1, 'messages': [{'role': 'user', 'content': ["), 0);
+    for (int i = 0; i < 64; i++) assert_int_equal(buf_puts(&text, "{'type': 'image', 'data': b'x'},"), 0);
+    assert_int_equal(buf_puts(&text, "{'type': 'text', 'text': 'x'}]}, {'role': 'user', 'content': ["), 0);
+    for (int i = 0; i < 65; i++)
+        assert_int_equal(buf_puts(&text, i ? ",{'type': 'image', 'data': b'x'}" : "{'type': 'image', 'data': b'x'}"),
+                         0);
+    assert_int_equal(buf_puts(&text, "]}]}"), 0);
+    refuse(text.data, 0, "messages[1].content[64]: the request has more than 128 images and sounds");
+    buf_fini(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(large_files_go_by_descriptors),
+        cmocka_unit_test(a_descriptor_serves_many_parts),
+        cmocka_unit_test(refused_messages_tell_their_descriptors),
+        cmocka_unit_test(too_many_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -25,6 +25,20 @@ static void answer_energy(const struct answer *a, const struct proto_event *e, c
     if (saved > 0) snprintf(out + n, 128 - (size_t)n, ", %.3g J saved", saved);
 }
 
+/* "image 2 of 2: 576 tokens (cached)" */
+static void media_usage(const struct proto_event *e, size_t i)
+{
+    const struct proto_media_usage *u = &e->media[i];
+    size_t number = 0, all = 0;
+    char encoded[64] = " (cached)";
+    for (size_t k = 0; k < e->n_media; k++) {
+        all += e->media[k].kind == u->kind;
+        if (k == i) number = all;
+    }
+    if (!u->cached) snprintf(encoded, sizeof(encoded), ", encoded in %.1f s", u->encode_ms / 1000);
+    log_info("%s %zu of %zu: %" PRIu32 " tokens%s", proto_media_name(u->kind), number, all, u->tokens, encoded);
+}
+
 void answer_usage(const struct answer *a, const struct proto_event *e)
 {
     uint64_t completion = e->usage_completion + a->others.tokens;
@@ -47,4 +61,5 @@ void answer_usage(const struct answer *a, const struct proto_event *e)
                  "%s%s%s",
                  prompt, completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
                  e->session.len ? e->session.data : "", energy);
+    for (size_t i = 0; i < e->n_media; i++) media_usage(e, i);
 }

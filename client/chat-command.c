@@ -23,6 +23,9 @@ static const char help_text[] = "/model [NAME]    show or set the model\n"
                                 "/schema [FILE]   JSON of this schema;\n"
                                 "                 without FILE: any text\n"
                                 "/tools [PATH]    list the tools, add one\n"
+                                "/image [PATH]    attach an image to the\n"
+                                "                 next message, or list\n"
+                                "/audio [PATH]    the same for a sound\n"
                                 "/think [HOW]     thinking: hide, show,\n"
                                 "                 stderr, on or off\n"
                                 "/undo            remove the last turn\n"
@@ -120,6 +123,35 @@ static int command_think(struct chat *c, const char *arg)
     return EXIT_USAGE;
 }
 
+static int add_media(struct chat *c, enum proto_media_kind kind, const char *path)
+{
+    const char *name = proto_media_name(kind);
+    for (size_t i = 0; !*path && i < c->next.n_media; i++)
+        log_info("%s: %zu bytes", proto_media_name(c->next.media[i].kind), blob_size(c->next.media[i].file));
+    if (!*path && !c->next.n_media) log_info("the next message has no images and sounds; /%s PATH adds one", name);
+    if (!*path) return 0;
+    if (strcmp(path, "-") == 0) {
+        log_error("/%s: standard input has the lines of the chat", name);
+        return EXIT_USAGE;
+    }
+    int r = input_media(&c->next, kind, path);
+    interrupt_clear();
+    interrupt_init();
+    if (r == 0) return 0;
+    error_in(r, "/%s", name);
+    return exit_status_before(r);
+}
+
+static int command_image(struct chat *c, const char *arg)
+{
+    return add_media(c, PROTO_MEDIA_IMAGE, arg);
+}
+
+static int command_audio(struct chat *c, const char *arg)
+{
+    return add_media(c, PROTO_MEDIA_SOUND, arg);
+}
+
 static int command_sessions(struct chat *c, const char *arg)
 {
     struct options list = *c->o;
@@ -146,13 +178,16 @@ static int command_undo(struct chat *c, const char *arg)
     return 0;
 }
 
-/* A part of the output of 'hob sessions show': a line with @head, then @text. */
+/* A part of the output of 'hob sessions show': a line with @head, lines for the media of @m (NULL: none), then @text.
+ */
 static void save_part(FILE *f, bool first, const char *head, const struct proto_text *name,
-                      const struct proto_text *text)
+                      const struct proto_text *text, const struct proto_message *m)
 {
     bool ends = text->len && text->data[text->len - 1] == '\n';
     fprintf(f, "%s[%s%s%.*s]\n", first ? "" : "\n", head, name->len ? " " : "", (int)name->len,
             name->len ? name->data : "");
+    for (size_t i = 0; m && i < m->n_media; i++)
+        fprintf(f, "[%s: %zu bytes]\n", proto_media_name(m->media[i].kind), blob_size(m->media[i].file));
     if (text->len) fwrite(text->data, 1, text->len, f);
     if (!ends) fputc('\n', f);
 }
@@ -160,9 +195,10 @@ static void save_part(FILE *f, bool first, const char *head, const struct proto_
 static void save_message(FILE *f, bool first, const struct proto_message *m)
 {
     static const struct proto_text none;
-    if (m->thinking.len) save_part(f, first, "thinking", &none, &m->thinking);
-    if (m->content.len || !m->n_calls) save_part(f, first && !m->thinking.len, m->role.data, &m->name, &m->content);
-    for (size_t i = 0; i < m->n_calls; i++) save_part(f, false, "call", &m->calls[i].name, &m->calls[i].arguments);
+    if (m->thinking.len) save_part(f, first, "thinking", &none, &m->thinking, NULL);
+    if (m->content.len || !m->n_calls) save_part(f, first && !m->thinking.len, m->role.data, &m->name, &m->content, m);
+    for (size_t i = 0; i < m->n_calls; i++)
+        save_part(f, false, "call", &m->calls[i].name, &m->calls[i].arguments, NULL);
 }
 
 /* Write a new file with the output of 'hob sessions show'. */
@@ -190,7 +226,8 @@ static const struct {
 } commands[] = {
     {"help", command_help},       {"quit", command_quit},   {"model", command_model}, {"system", command_system},
     {"session", command_session}, {"undo", command_undo},   {"save", command_save},   {"sessions", command_sessions},
-    {"schema", command_schema},   {"tools", command_tools}, {"think", command_think},
+    {"schema", command_schema},   {"tools", command_tools}, {"think", command_think}, {"image", command_image},
+    {"audio", command_audio},
 };
 
 static size_t word_of(const char *line)

@@ -76,7 +76,11 @@ static int send_turn(struct chat *c, struct buf *line)
 {
     struct proto_request request = {0};
     size_t system = 0, from = 0; /* indexes behind the system message and behind the earlier turns */
-    int status = EXIT_FAILED, r = generate_request(&request, c->o, line);
+    int status = EXIT_FAILED;
+    c->next.text = *line;
+    *line = (struct buf)BUF_INIT;
+    int r = generate_request(&request, c->o, &c->next);
+    input_fini(&c->next);
     if (r == 0) {
         system = from = request.gen.n_messages - 1;
         if (!c->o->session) r = put_turns(c, &request.gen);
@@ -158,6 +162,7 @@ static int run(struct options *o, void *ctx)
     }
     chat_line_free(lines);
     chat_forget(&chat, 0);
+    input_fini(&chat.next);
     free(chat.turns);
     tool_loop_fini(&chat.loop);
     return status;

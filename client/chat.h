@@ -5,6 +5,7 @@
  * all of them with each request; the daemon finds the old ones in its cache. With a session the daemon keeps the turns
  * and the client sends only new text.
  */
+#include "client/input.h"
 #include "client/tool-loop.h"
 
 /* The user's message, the calls of tools and their results, and the answer, which may be incomplete. */
@@ -18,6 +19,7 @@ struct chat {
     struct chat_turn *turns; /* since the chat began or the session changed */
     size_t n_turns;
     struct tool_loop loop; /* its tools */
+    struct input next;     /* the images and sounds of the next message, without a text */
     bool quit;
 };
 

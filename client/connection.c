@@ -27,13 +27,34 @@ int connection_hello(struct buf *out, const char *user)
     return proto_write_request(out, &hello);
 }
 
-int connection_send(struct connection *c, const struct buf *frames, int64_t deadline)
+/* As send(2), without waiting. The first bytes that are taken carry the descriptors. */
+static ssize_t send_some(struct connection *c, const char *p, size_t n, const struct proto_fds *fds)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(PROTO_MEDIA_MAX * sizeof(int))];
+    } control = {0};
+    struct iovec piece = {(char *)p, n};
+    struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1};
+    if (fds && fds->n && !c->sent_fds) {
+        const size_t bytes = fds->n * sizeof(int);
+        control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(bytes)};
+        memcpy(CMSG_DATA(&control.head), fds->fds, bytes);
+        m.msg_control = &control;
+        m.msg_controllen = CMSG_SPACE(bytes);
+    }
+    ssize_t done = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done > 0 && m.msg_controllen) c->sent_fds = true;
+    return done;
+}
+
+int connection_send(struct connection *c, const struct buf *frames, const struct proto_fds *fds, int64_t deadline)
 {
     const char *p = frames->data;
     size_t n = frames->len;
     while (n > 0) {
         struct pollfd pfd = {.fd = c->fd, .events = POLLOUT};
-        ssize_t done = send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t done = send_some(c, p, n, fds);
         int r;
         if (done >= 0) {
             p += done;

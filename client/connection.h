@@ -11,6 +11,7 @@ struct connection {
     int fd; /* owned; -1: none */
     struct frame_decoder in;
     bool greeted;   /* the daemon's hello arrived */
+    bool sent_fds;  /* descriptors were sent */
     uint32_t needs; /* enum proto_feature: the request uses them */
 };
 
@@ -25,9 +26,9 @@ enum { CONNECTION_CLOSED = 1 }; /* the peer has closed: a positive outcome */
 void connection_open(struct connection *c, int fd);
 void connection_close(struct connection *c);
 
-/* Send all of @frames. @deadline: see interrupt_now; -1: none. 0; CONNECTION_CLOSED; -EINTR; -ETIMEDOUT; else -errno;
- * sets the error message. */
-int connection_send(struct connection *c, const struct buf *frames, int64_t deadline);
+/* Send all of @frames, with the descriptors @fds (NULL: none). @deadline: see interrupt_now; -1: none. 0;
+ * CONNECTION_CLOSED; -EINTR; -ETIMEDOUT; else -errno; sets the error message. */
+int connection_send(struct connection *c, const struct buf *frames, const struct proto_fds *fds, int64_t deadline);
 
 /* Send without blocking, as much as the socket accepts. */
 void connection_send_now(struct connection *c, const struct buf *frames);

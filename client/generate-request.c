@@ -29,7 +29,7 @@ void generate_take(struct proto_text *t, struct buf *input)
     t->data = buf_steal(input, &t->len);
 }
 
-static int generate_messages(struct proto_generate *g, const struct options *o, struct buf *input)
+static int generate_messages(struct proto_generate *g, const struct options *o, struct input *input)
 {
     struct proto_message *m;
     int r = 0;
@@ -42,7 +42,12 @@ static int generate_messages(struct proto_generate *g, const struct options *o, 
     }
     m = &g->messages[g->n_messages++];
     if (r == 0) r = proto_text_set(&m->role, "user", 4);
-    if (r == 0) generate_take(&m->content, input);
+    if (r < 0) return r;
+    generate_take(&m->content, &input->text);
+    m->media = input->media;
+    m->n_media = input->n_media;
+    input->media = NULL;
+    input->n_media = 0;
     return r;
 }
 
@@ -62,7 +67,7 @@ static int generate_biases(struct proto_generate *g, const struct options *o)
     return r;
 }
 
-int generate_request(struct proto_request *r, const struct options *o, struct buf *input)
+int generate_request(struct proto_request *r, const struct options *o, struct input *input)
 {
     struct proto_generate *g = &r->gen;
     *r = (struct proto_request){.type = o->warm ? PROTO_WARM : PROTO_GENERATE, .id = GENERATE_ID};
@@ -91,7 +96,7 @@ int generate_request(struct proto_request *r, const struct options *o, struct bu
     if (e == 0) e = generate_biases(g, o);
     if (e == 0) e = constraint_read(r, o);
     if (e == 0) e = tools_read(r, o);
-    if (e == 0 && o->raw) generate_take(&g->prompt, input);
+    if (e == 0 && o->raw) generate_take(&g->prompt, &input->text);
     if (e == 0 && !o->raw) e = generate_messages(g, o, input);
     return e == -ENOMEM ? error_say(e, "no memory for the request") : e;
 }

@@ -21,9 +21,18 @@
 #define GENERATE_BYE_MS 1000 /* maximum wait of --jsonl for the end of a request that it canceled */
 
 struct message {
-    struct buf frames; /* hello and the request */
-    uint32_t needs;    /* enum proto_feature */
+    const struct proto_request *request;
+    struct buf frames;    /* hello and the request */
+    struct proto_fds fds; /* that go with them */
+    uint32_t needs;       /* enum proto_feature */
 };
+
+static bool has_media(const struct proto_generate *g)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_messages; i++) n += g->messages[i].n_media;
+    return n;
+}
 
 /* The features of a daemon that can read @request. */
 static uint32_t features_of(const struct proto_request *request)
@@ -31,14 +40,30 @@ static uint32_t features_of(const struct proto_request *request)
     const struct proto_thinking *thinking = &request->thinking;
     return (request->constraint.type ? PROTO_FEATURE_CONSTRAINT : 0u) |
            (thinking->mode || thinking->limited ? PROTO_FEATURE_THINKING : 0u) |
-           (request->tools.list.len ? PROTO_FEATURE_TOOLS : 0u);
+           (request->tools.list.len ? PROTO_FEATURE_TOOLS : 0u) | (has_media(&request->gen) ? PROTO_FEATURE_MEDIA : 0u);
 }
 
 static int message_init(struct message *m, const struct proto_request *request)
 {
-    *m = (struct message){.frames = BUF_INIT, .needs = features_of(request)};
+    *m = (struct message){.request = request, .frames = BUF_INIT, .needs = features_of(request)};
     int r = connection_hello(&m->frames, NULL);
-    return r == 0 ? proto_write_request(&m->frames, request) : r;
+    return r == 0 ? proto_write_request_fds(&m->frames, &m->fds, request) : r;
+}
+
+static void message_fini(struct message *m)
+{
+    buf_fini(&m->frames);
+    proto_fds_fini(&m->fds);
+}
+
+/* The descriptors did not reach the daemon: between it and hob is a forwarder of bytes, such as ssh. Put the files into
+ * the request. */
+static int message_inline(struct message *m)
+{
+    proto_fds_fini(&m->fds);
+    buf_clear(&m->frames);
+    int r = connection_hello(&m->frames, NULL);
+    return r == 0 ? proto_write_request(&m->frames, m->request) : r;
 }
 
 /* Handle one event. 1: the answer has ended. */
@@ -57,6 +82,8 @@ static int generate_step(struct choices *s, struct connection *c, int64_t deadli
     if (r < 0) return answer_fail(a, r, r == -EOPNOTSUPP ? EXIT_USAGE : EXIT_FAILED);
     if (e.type == PROTO_EV_ERROR && e.code == ESHUTDOWN && !a->begun)
         r = -ECONNRESET; /* the daemon is stopping; the next one can serve the request */
+    else if (e.type == PROTO_EV_ERROR && e.code == EBADF && !a->begun && c->sent_fds)
+        r = -EBADF;
     /* An error without an id concerns the connection, which has only this request. */
     else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0))
         r = choices_event(s, &e);
@@ -87,7 +114,8 @@ static int generate_cancel(struct choices *s, struct connection *c)
     return 1;
 }
 
-/* One attempt over one connection. 1: the answer ended; -ECONNRESET: may be retried; other negative values as for
+/* One attempt over one connection. 1: the answer ended; -ECONNRESET: may be retried; -EBADF: … without
+ * descriptors; other negative values as for
  * exit_status_of_error. */
 static int generate_try(struct choices *s, const struct endpoints *p, const struct message *m, int64_t deadline)
 {
@@ -99,7 +127,7 @@ static int generate_try(struct choices *s, const struct endpoints *p, const stru
     connection_open(&c, r);
     c.needs = m->needs;
     interrupt_block();
-    r = connection_send(&c, &m->frames, deadline);
+    r = connection_send(&c, &m->frames, &m->fds, deadline);
     bool sent = r == 0;
     if (r == CONNECTION_CLOSED) r = 0; /* a daemon that closes the connection may have sent an error first */
     if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXIT_BUSY : EXIT_FAILED);
@@ -110,7 +138,7 @@ static int generate_try(struct choices *s, const struct endpoints *p, const stru
     return r;
 }
 
-static int generate_tries(struct choices *s, const struct endpoints *p, const struct message *m)
+static int generate_tries(struct choices *s, const struct endpoints *p, struct message *m)
 {
     static const int pause_ms[GENERATE_TRIES] = {0, 0, 50, 250};
     struct answer *a = s->answer;
@@ -122,15 +150,16 @@ static int generate_tries(struct choices *s, const struct endpoints *p, const st
     for (i = 0; i < GENERATE_TRIES; i++) {
         if (pause_ms[i] > 0) r = interrupt_sleep(pause_ms[i]);
         if (r >= 0) r = generate_try(s, p, m, deadline);
-        if (r != -ECONNRESET) return r;
-        r = 0;
+        if (r != -ECONNRESET && r != -EBADF) return r;
+        r = r == -EBADF ? message_inline(m) : 0;
+        if (r < 0) return r;
     }
     return answer_fail(a, error_say(-ESHUTDOWN, "the daemon closed the connection without an answer; try again"),
                        EXIT_NO_DAEMON);
 }
 
 /* Send the prepared message. @said receives what arrived; NULL: it does not. */
-static int generate_send(const struct options *o, const struct message *m, struct answer_parts *said)
+static int generate_send(const struct options *o, struct message *m, struct answer_parts *said)
 {
     struct output out;
     struct endpoints endpoints;
@@ -159,16 +188,18 @@ static int generate_send(const struct options *o, const struct message *m, struc
 
 int generate_run(const struct options *o, int stdin_fd)
 {
-    struct buf input = BUF_INIT;
+    struct input input = {0};
     struct proto_request request = {0};
+    for (size_t i = 0; i < o->n_files; i++)
+        if (o->files[i].kind && strcmp(o->files[i].path, "-") == 0) stdin_fd = -1; /* it is no text */
     int r = input_read(o, stdin_fd, &input);
     if (r > 0) {
         log_error("empty prompt: give words, a file or standard input (see hob --help)");
-        buf_fini(&input);
+        input_fini(&input);
         return EXIT_USAGE;
     }
     if (r == 0) r = generate_request(&request, o, &input);
-    buf_fini(&input);
+    input_fini(&input);
     if (r < 0)
         r = exit_status_before(r);
     else
@@ -182,6 +213,6 @@ int generate_turn(const struct options *o, const struct proto_request *request, 
     struct message m;
     int r = message_init(&m, request);
     r = r < 0 ? exit_status_report(r) : generate_send(o, &m, said);
-    buf_fini(&m.frames);
+    message_fini(&m);
     return r;
 }

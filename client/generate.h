@@ -2,6 +2,7 @@
 #pragma once
 /* Sends a generate or warm request and prints the answer. */
 #include "client/answer.h"
+#include "client/input.h"
 #include "client/options.h"
 #include "libcommon/buf.h"
 #include "libcommon/proto.h"
@@ -15,9 +16,9 @@ int generate_run(const struct options *o, int stdin_fd);
  * answer_parts_fini. Returns the exit status. */
 int generate_turn(const struct options *o, const struct proto_request *r, struct answer_parts *said);
 
-/* Fill @r, which is new, from the options and @input; takes the memory of @input on 0. Call proto_request_fini in any
+/* Fill @r, which is new, from the options and @input; takes the memory of @input. Call proto_request_fini in any
  * case. 0; -EINVAL: wrong usage; -ENOMEM; else -errno; sets the error message. */
-int generate_request(struct proto_request *r, const struct options *o, struct buf *input);
+int generate_request(struct proto_request *r, const struct options *o, struct input *input);
 
 /* Set a random UUID (RFC 9562, version 4): each request that is no repetition has its own. 0 or -errno; sets the error
  * message. */

@@ -34,7 +34,7 @@ static int infill_split(struct buf *prefix, struct buf *suffix, uint64_t at)
 /* The request takes the memory of @prefix and @suffix. */
 static int infill_request(struct proto_request *r, const struct options *o, struct buf *prefix, struct buf *suffix)
 {
-    struct buf none = BUF_INIT;
+    struct input none = {0};
     int e = generate_request(r, o, &none); /* the options that generate and infill share */
     if (e < 0) return e;
     r->type = PROTO_INFILL;

@@ -1,18 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Reads the prompt: standard input, then files, then words, as one text. */
+/* Reads the prompt: standard input, then files, images and sounds, then words. */
 #include "client/options.h"
 #include "libcommon/buf.h"
 
 /* Maximum bytes of all input: a frame less the rest of a request. */
 #define INPUT_MAX ((64u << 20) - (256u << 10))
 
+/* A prompt. */
+struct input {
+    struct buf text;
+    struct proto_media *media; /* [n_media], owned: stand in the text */
+    size_t n_media;
+};
+
 /*
- * Append the prompt to @out. Trailing newlines of each piece are removed, and a blank line separates pieces; with raw
- * the pieces are joined unchanged. @stdin_fd < 0: no standard input. 0; 1: empty; -EILSEQ, -EMSGSIZE, -EINTR or another
- * -errno; sets the error message, which names the input.
+ * Append the prompt to @in. Trailing newlines of each text are removed, and a blank line separates texts; with raw the
+ * texts are joined unchanged. Images and sounds stand before the text that follows them. @stdin_fd < 0: no standard
+ * input. 0; 1: empty; -EILSEQ, -EMSGSIZE, -EINTR or another -errno; sets the error message, which names the input.
  */
-int input_read(const struct options *o, int stdin_fd, struct buf *out);
+int input_read(const struct options *o, int stdin_fd, struct input *in);
+
+/* Append the file @path ("-": standard input) behind the text of @in. As input_read; -EINVAL: the file is empty, or
+ * there are too many. */
+int input_media(struct input *in, enum proto_media_kind kind, const char *path);
+
+void input_fini(struct input *in); /* leaves it zero */
 
 /* Append the file @path, or @fd if @path is NULL, unchanged; the text must be UTF-8. As input_read, but 0 for an empty
  * text. */

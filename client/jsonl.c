@@ -60,6 +60,29 @@ static int jsonl_energy(struct buf *out, const struct proto_energy *e)
                       e->saved_j);
 }
 
+static int jsonl_usage(struct buf *out, const struct proto_event *e)
+{
+    const size_t encoded = proto_media_encoded(e);
+    int r = buf_printf(out, ",\"usage\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"completion\":%" PRIu64,
+                       e->usage_prompt, e->usage_cached, e->usage_completion);
+    if (r == 0 && e->n_media)
+        r = buf_printf(out, ",\"media_encoded\":%zu,\"media_cached\":%zu", encoded, e->n_media - encoded);
+    return r == 0 ? buf_puts(out, "}") : r;
+}
+
+static int jsonl_media(struct buf *out, const struct proto_event *e)
+{
+    int r = buf_puts(out, ",\"media\":[");
+    for (size_t i = 0; r == 0 && i < e->n_media; i++) {
+        const struct proto_media_usage *u = &e->media[i];
+        r = buf_printf(out, "%s{\"kind\":\"%s\",\"tokens\":%" PRIu32 ",\"cached\":%s,\"encode_ms\":", i ? "," : "",
+                       proto_media_name(u->kind), u->tokens, u->cached ? "true" : "false");
+        if (r == 0) r = json_put_ms(out, u->encode_ms);
+        if (r == 0) r = buf_puts(out, "}");
+    }
+    return r == 0 ? buf_puts(out, "]") : r;
+}
+
 static int jsonl_done(struct buf *out, const struct proto_event *e, const struct answer_parts *said, bool indexed)
 {
     int r = buf_puts(out, "{\"event\":\"done\",");
@@ -67,10 +90,9 @@ static int jsonl_done(struct buf *out, const struct proto_event *e, const struct
     if (r == 0) r = buf_printf(out, "\"reason\":\"%s\",\"text\":", proto_reason_name(e->reason));
 
     if (r == 0) r = json_put_string(out, said->text.data, said->text.len);
-    if (r == 0)
-        r = buf_printf(out, ",\"usage\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"completion\":%" PRIu64 "}",
-                       e->usage_prompt, e->usage_cached, e->usage_completion);
+    if (r == 0) r = jsonl_usage(out, e);
     if (r == 0) r = jsonl_timings(out, e);
+    if (r == 0 && e->n_media) r = jsonl_media(out, e);
     if (r == 0 && e->energy.known) r = jsonl_energy(out, &e->energy);
     if (r == 0) r = buf_puts(out, ",\"session\":");
     if (r == 0) r = e->session.len ? json_put_string(out, e->session.data, e->session.len) : buf_puts(out, "null");

@@ -99,10 +99,11 @@ static int check_constraint(const struct options *o)
     return 0;
 }
 
-/* Thinking and tools: parts of the chat template, on which some other options have no effect. */
+/* Thinking, tools and media: parts of the chat template, on which some other options have no effect. */
 static int check_template(const struct options *o)
 {
-    static const unsigned char never_raw[] = {OPTION_THINK, OPTION_THINK_BUDGET, OPTION_TOOLS, OPTION_TOOL};
+    static const unsigned char never_raw[] = {OPTION_THINK, OPTION_THINK_BUDGET, OPTION_TOOLS,
+                                              OPTION_TOOL,  OPTION_IMAGE,        OPTION_AUDIO};
     for (size_t i = 0; o->raw && i < sizeof(never_raw); i++)
         if (OPTION_GIVEN(o, never_raw[i]))
             return error_say(-EINVAL, "--%s cannot be used with --raw", option_table[never_raw[i]].name);

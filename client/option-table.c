@@ -8,6 +8,8 @@ const struct option_def option_table[OPTION_COUNT] = {
                       OPTION_IN_FILE | OPTION_COMMANDS},
     [OPTION_SYSTEM] = {"system", "TEXT", "set the system message", 's', OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_FILE] = {"file", "PATH", "put this file's text before the prompt (repeatable)", 'f', 0},
+    [OPTION_IMAGE] = {"image", "PATH", "put this image before the prompt; -: standard input", 'a', 0},
+    [OPTION_AUDIO] = {"audio", "PATH", "put this sound before the prompt; -: standard input", 0, 0},
     [OPTION_RAW] = {"raw", NULL, "do not apply the chat template", 0, 0},
     [OPTION_SPECIAL] = {"special", NULL, "with --raw: parse special tokens in the text", 0, 0},
     [OPTION_NO_STDIN] = {"no-stdin", NULL, "do not read standard input", 0, OPTION_IN_FILE},
@@ -88,7 +90,6 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_MAX_LINES] = {"max-lines", "N", "infill: generate at most N lines", 0, OPTION_INFILL},
     [OPTION_HELP] = {"help", NULL, "print this help", 'h', OPTION_COMMANDS},
     [OPTION_VERSION] = {"version", NULL, "print the version", 0, OPTION_COMMANDS},
-    [OPTION_IMAGE] = {"image", "PATH", NULL, 'a', 0},
 };
 /* clang-format on */
 

@@ -8,6 +8,8 @@ enum option_id {
     OPTION_MODEL,
     OPTION_SYSTEM,
     OPTION_FILE,
+    OPTION_IMAGE,
+    OPTION_AUDIO,
     OPTION_RAW,
     OPTION_SPECIAL,
     OPTION_NO_STDIN,
@@ -68,8 +70,6 @@ enum option_id {
     OPTION_MAX_LINES,
     OPTION_HELP,
     OPTION_VERSION,
-    /* reserved: refused with a message of their own */
-    OPTION_IMAGE,
     OPTION_COUNT,
 };
 

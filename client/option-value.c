@@ -237,6 +237,20 @@ static int set_sampling(struct options *o, enum option_id id, const char *value)
     }
 }
 
+static int add_media(struct options *o, enum proto_media_kind kind, const char *path)
+{
+    size_t n = 0;
+    if (!*path) return error_say(-EINVAL, "must not be empty");
+    for (size_t i = 0; i < o->n_files; i++) {
+        n += o->files[i].kind != 0;
+        if (o->files[i].kind && strcmp(o->files[i].path, "-") == 0 && strcmp(path, "-") == 0)
+            return error_say(-EINVAL, "standard input can be only one file");
+    }
+    if (n == PROTO_MEDIA_MAX) return error_say(-EINVAL, "more than %d images and sounds", PROTO_MEDIA_MAX);
+    o->files[o->n_files++] = (struct option_file){path, kind};
+    return 0;
+}
+
 /* Set an option that is neither a flag nor of sampling, a constraint, thinking or tools. */
 static int set_value(struct options *o, enum option_id id, const char *value)
 {
@@ -246,7 +260,7 @@ static int set_value(struct options *o, enum option_id id, const char *value)
     case OPTION_SYSTEM:
         return option_set_text(&o->system, value);
     case OPTION_FILE:
-        o->files[o->n_files++] = value;
+        o->files[o->n_files++] = (struct option_file){value, 0};
         return 0;
     case OPTION_SESSION:
         return set_session(&o->session, value);
@@ -277,7 +291,9 @@ static int set_value(struct options *o, enum option_id id, const char *value)
     case OPTION_MAX_LINES:
         return option_set_int(&o->max_lines, value, 1, INT32_MAX);
     case OPTION_IMAGE:
-        return error_say(-EINVAL, "images are not supported yet");
+        return add_media(o, PROTO_MEDIA_IMAGE, value);
+    case OPTION_AUDIO:
+        return add_media(o, PROTO_MEDIA_SOUND, value);
     default: /* --help and --version end the parsing and are no keys of hob.conf */
         assert(false);
         return -EINVAL;

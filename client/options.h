@@ -65,6 +65,12 @@ struct option_tools {
     int64_t timeout_ms; /* of a call */
 };
 
+/* A file that is put before the prompt. */
+struct option_file {
+    const char *path;           /* belongs to argv; "-" of a medium: standard input */
+    enum proto_media_kind kind; /* 0: its text */
+};
+
 struct options {
     enum command command;
     enum sessions_verb verb; /* of COMMAND_SESSIONS, set by option_check; words are then the names */
@@ -73,7 +79,8 @@ struct options {
     char *session, *fork;    /* NULL: none */
     enum proto_context context;
     enum proto_priority priority;
-    const char **files, **words; /* the arrays are owned, the strings belong to argv */
+    struct option_file *files; /* [n_files], owned */
+    const char **words;        /* [n_words], owned; the strings belong to argv */
     size_t n_files, n_words;
     const char *prefix_file, *suffix_file; /* infill: NULL: not given, "-": standard input */
     int64_t at, max_lines; /* infill: offset of the gap in standard input, bytes; limit; -1: not given */
@@ -86,11 +93,10 @@ struct options {
     struct option_thinking thinking;
     bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, extract, render,
         jsonl, logprobs, json, detach;
-    int64_t n;          /* number of answers; 0: one */
-    int64_t max_tokens; /* -1: the daemon's default */
-    int64_t timeout_ms; /* -1: none */
+    int64_t n;                    /* number of answers; 0: one */
+    int64_t max_tokens;           /* -1: the daemon's default */
+    int64_t timeout_ms, watch_ms; /* -1: none; of status --watch, 0: not given */
     struct proto_sampling sampling;
-    int64_t watch_ms;  /* of status --watch; 0: not given */
     uint64_t given[2]; /* a bit for every option on the command line */
 };
 

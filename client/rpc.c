@@ -37,7 +37,7 @@ static int rpc_send(struct connection *c, const struct proto_request *request, b
     struct buf frames = BUF_INIT;
     int r = hello ? connection_hello(&frames, NULL) : 0;
     if (r == 0) r = proto_write_request(&frames, request);
-    if (r == 0) r = connection_send(c, &frames, -1);
+    if (r == 0) r = connection_send(c, &frames, NULL, -1);
     buf_fini(&frames);
     return r < 0 ? exit_status_report(r) : 0;
 }

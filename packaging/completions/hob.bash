@@ -104,7 +104,7 @@ _hob_option() {
 
 _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
-    local valued="-m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k
+    local valued="-m --model -s --system -f --file -a --image --audio -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
         --schema --grammar --regex --choice --on-limit --think --think-budget --tools --tool --tool-choice --tool-rounds
@@ -136,7 +136,7 @@ _hob() {
     --on-limit) _hob_offer close cut; return ;;
     --think) _hob_offer hide show stderr on off; return ;;
     --tool-choice) _hob_offer auto none required; return ;;
-    -f | --file | --prefix-file | --suffix-file | --schema | --grammar | --tools | --tool) _hob_files; return ;;
+    -f | --file | -a | --image | --audio | --prefix-file | --suffix-file | --schema | --grammar | --tools | --tool) _hob_files; return ;;
     ?*) return ;;
     esac
     if [[ $cur == -* ]]; then
@@ -170,7 +170,7 @@ _hob() {
                 --help --version
             ;;
         *)
-            _hob_offer --model --system --file --raw --special --no-stdin --warm --session --continue --fork --wait \
+            _hob_offer --model --system --file --image --audio --raw --special --no-stdin --warm --session --continue --fork --wait \
                 --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --temp --top-p --top-k \
                 --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
                 --mirostat --mirostat-eta --logit-bias --schema --grammar --regex --choice --on-limit \

@@ -111,6 +111,8 @@ complete -c hob -s h -l help -d 'print a summary'
 complete -c hob -n 'not __hob_at models; and not __hob_at media' -l version -d 'print the version'
 complete -c hob -n 'not __hob_at stop; and not __hob_at chat; and not __hob_at infill; and not __hob_at models add pull rm' -l json -d 'print JSON'
 complete -c hob -n __hob_talks -s s -l system -x -d 'set the system message'
+complete -c hob -n __hob_plain -s a -l image -r -F -d 'put this image before the prompt'
+complete -c hob -n __hob_plain -l audio -r -F -d 'put this sound before the prompt'
 complete -c hob -n __hob_plain -s f -l file -r -F -d "put this file's text before the prompt"
 complete -c hob -n __hob_talks -s S -l session -x -a '(__hob_sessions)' -d 'continue or create a session'
 complete -c hob -n __hob_plain -s c -l continue -d 'continue your last session'

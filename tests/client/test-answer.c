@@ -26,6 +26,18 @@ static void two_words(struct peer *p)
     peer_done(p, PROTO_STOP_EOS);
 }
 
+static void with_media(struct peer *p)
+{
+    struct proto_media_usage media[] = {
+        {PROTO_MEDIA_IMAGE, 576, false, 223.5}, {PROTO_MEDIA_SOUND, 30, true, 0}, {PROTO_MEDIA_IMAGE, 9, true, 0}};
+    const struct proto_event done = {
+        .type = PROTO_EV_DONE, .id = 1, .media = media, .n_media = 3, .miss_at = -1, .seed = 1};
+
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_send(p, &done);
+}
+
 static void with_newline(struct peer *p)
 {
     peer_expect(p, PROTO_GENERATE);
@@ -141,6 +153,17 @@ static void test_verbose_prints_usage(void **state)
     expect(&r, 0, "one two\n",
            "hob: prompt 11 tokens (4 cached), answer 7 tokens, first token 2 ms, total 5 ms, 2333.3 tok/s, "
            "seed 9007199254740993, energy unknown\n");
+}
+
+static void test_verbose_prints_media(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, with_media, "-v", "hi");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.err, "hob: image 1 of 2: 576 tokens, encoded in 0.2 s\n"
+                                  "hob: audio 1 of 1: 30 tokens (cached)\nhob: image 2 of 2: 9 tokens (cached)\n"));
+    peer_fini(&r);
 }
 
 static void test_jsonl_lines(void **state)
@@ -565,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_no_stream_gives_the_same),
         cmocka_unit_test(test_cut_answer_is_noted),
         cmocka_unit_test(test_verbose_prints_usage),
+        cmocka_unit_test(test_verbose_prints_media),
         cmocka_unit_test(test_jsonl_lines),
         cmocka_unit_test(test_end_by_the_daemon_is_no_answer),
         cmocka_unit_test(test_errors_by_code),

@@ -15,9 +15,10 @@
 
 struct fixture {
     struct options o;
-    const char *words[4], *files[2];
+    const char *words[4];
+    struct option_file files[3];
     char path[2][32];
-    struct buf out;
+    struct input in;
     int stdin_fd;
 };
 
@@ -39,7 +40,7 @@ static int read_input(struct fixture *f, const char *in, size_t in_len, const ch
 {
     char path[32];
 
-    f->out = (struct buf)BUF_INIT;
+    f->in = (struct input){0};
     f->o.words = f->words;
     f->o.files = f->files;
     f->o.n_words = f->o.n_files = 0;
@@ -47,18 +48,18 @@ static int read_input(struct fixture *f, const char *in, size_t in_len, const ch
     if (word2) f->words[f->o.n_words++] = word2;
     if (file) {
         close(content(file, strlen(file), f->path[0]));
-        f->files[f->o.n_files++] = f->path[0];
+        f->files[f->o.n_files++] = (struct option_file){f->path[0], 0};
     }
     f->stdin_fd = in ? content(in, in_len, path) : -1;
     if (in) unlink(path);
-    return input_read(&f->o, f->stdin_fd, &f->out);
+    return input_read(&f->o, f->stdin_fd, &f->in);
 }
 
 static void done(struct fixture *f)
 {
     if (f->o.n_files > 0) unlink(f->path[0]);
     if (f->stdin_fd >= 0) close(f->stdin_fd);
-    buf_fini(&f->out);
+    input_fini(&f->in);
 }
 
 static void gives(bool raw, const char *in, const char *file, const char *word1, const char *word2, const char *text)
@@ -66,8 +67,8 @@ static void gives(bool raw, const char *in, const char *file, const char *word1,
     struct fixture f = {.o = {.raw = raw}};
 
     assert_int_equal(read_input(&f, in, in ? strlen(in) : 0, file, word1, word2), 0);
-    assert_string_equal(f.out.data, text);
-    assert_int_equal(f.out.len, strlen(text));
+    assert_string_equal(f.in.text.data, text);
+    assert_int_equal(f.in.text.len, strlen(text));
     done(&f);
 }
 
@@ -112,8 +113,8 @@ static void test_nul_is_a_character(void **state)
     struct fixture f = {0};
 
     assert_int_equal(read_input(&f, "a\0b", 3, NULL, "w", NULL), 0);
-    assert_int_equal(f.out.len, 6);
-    assert_memory_equal(f.out.data, "a\0b\n\nw", 6);
+    assert_int_equal(f.in.text.len, 6);
+    assert_memory_equal(f.in.text.data, "a\0b\n\nw", 6);
     done(&f);
 }
 
@@ -138,24 +139,63 @@ static void test_invalid_utf8_is_located(void **state)
 
 static void test_missing_file_is_named(void **state)
 {
-    const char *files[] = {"/nonexistent/hob"};
+    struct option_file files[] = {{"/nonexistent/hob", 0}};
     struct options o = {.files = files, .n_files = 1};
-    struct buf out = BUF_INIT;
-    int r = input_read(&o, -1, &out);
+    struct input in = {0};
+    int r = input_read(&o, -1, &in);
 
     assert_int_equal(r, -ENOENT);
     assert_string_equal(error_text(r), "/nonexistent/hob: No such file or directory");
-    files[0] = "/";
-    r = input_read(&o, -1, &out);
+    files[0].path = "/";
+    r = input_read(&o, -1, &in);
     assert_int_equal(r, -EISDIR);
     assert_string_equal(error_text(r), "/: Is a directory");
-    buf_fini(&out);
+    files[0].kind = PROTO_MEDIA_IMAGE;
+    assert_int_equal(input_read(&o, -1, &in), -EISDIR);
+    files[0].path = "/dev/null";
+    r = input_read(&o, -1, &in);
+    assert_int_equal(r, -EINVAL);
+    assert_string_equal(error_text(r), "/dev/null: the file is empty");
+    assert_int_equal(in.n_media, 0);
+    input_fini(&in);
+}
+
+/* Images stand before the text that follows, behind the blank line. */
+static void test_media_have_places(void **state)
+{
+    struct fixture f = {0};
+    struct proto_request r;
+
+    assert_int_equal(read_input(&f, "s\n", 2, "file\n", "w", NULL), 0);
+    input_fini(&f.in);
+    f.files[1] = f.files[0];
+    f.files[0].kind = PROTO_MEDIA_IMAGE;
+    f.files[2] = (struct option_file){f.path[0], PROTO_MEDIA_SOUND};
+    f.o.n_files = 3;
+    assert_int_equal(input_read(&f.o, -1, &f.in), 0);
+    assert_string_equal(f.in.text.data, "file\n\nw");
+    assert_int_equal(f.in.n_media, 2);
+    assert_int_equal(f.in.media[0].at, 0);
+    assert_int_equal(f.in.media[1].at, 6);
+    assert_int_equal(f.in.media[1].kind, PROTO_MEDIA_SOUND);
+    assert_int_equal(blob_size(f.in.media[1].file), 5);
+    assert_memory_equal(blob_data(f.in.media[1].file), "file\n", 5);
+    assert_int_equal(generate_request(&r, &f.o, &f.in), 0);
+    assert_int_equal(r.gen.messages[0].n_media, 2);
+    assert_int_equal(f.in.n_media, 0);
+    proto_request_fini(&r);
+    f.o.n_words = 0;
+    f.o.n_files = 1; /* an image alone */
+    assert_int_equal(input_read(&f.o, -1, &f.in), 0);
+    assert_int_equal(f.in.text.len, 0);
+    assert_int_equal(f.in.n_media, 1);
+    done(&f);
 }
 
 static void test_too_much_is_refused(void **state)
 {
     struct options o = {0};
-    struct buf out = BUF_INIT;
+    struct input in = {0};
     int ends[2], wstatus, r;
     pid_t pid;
 
@@ -171,25 +211,25 @@ static void test_too_much_is_refused(void **state)
         _exit(0);
     }
     close(ends[1]);
-    r = input_read(&o, ends[0], &out);
+    r = input_read(&o, ends[0], &in);
     close(ends[0]);
     assert_int_equal(waitpid(pid, &wstatus, 0), pid);
     assert_int_equal(r, -EMSGSIZE);
     assert_non_null(strstr(error_text(r), "standard input: larger than 63 MiB"));
-    buf_fini(&out);
+    input_fini(&in);
 }
 
 static void test_request_carries_the_options(void **state)
 {
     struct options o = {.system = (char *)"sys", .session = (char *)"ses", .max_tokens = 5, .timeout_ms = -1};
-    struct buf in = BUF_INIT;
+    struct input in = {0};
     struct proto_request r;
 
     o.stop[o.n_stop++] = (char *)"END";
     o.sampling.seed = 3;
-    assert_int_equal(buf_puts(&in, "question"), 0);
+    assert_int_equal(buf_puts(&in.text, "question"), 0);
     assert_int_equal(generate_request(&r, &o, &in), 0);
-    assert_null(in.data);
+    assert_null(in.text.data);
     assert_int_equal(r.type, PROTO_GENERATE);
     assert_false(r.gen.raw);
     assert_int_equal(r.gen.n_messages, 2);
@@ -207,7 +247,7 @@ static void test_request_carries_the_options(void **state)
 
     o.raw = true;
     o.system = NULL;
-    assert_int_equal(buf_puts(&in, "text"), 0);
+    assert_int_equal(buf_puts(&in.text, "text"), 0);
     assert_int_equal(generate_request(&r, &o, &in), 0);
     assert_true(r.gen.raw && r.gen.n_messages == 0);
     assert_string_equal(r.gen.prompt.data, "text");
@@ -226,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_missing_file_is_named),
         cmocka_unit_test(test_too_much_is_refused),
         cmocka_unit_test(test_request_carries_the_options),
+        cmocka_unit_test(test_media_have_places),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,19 @@ static void test_done(void **state)
          "\"session\":\"s\\\"1\",\"miss_at\":17,\"seed\":9223372036854775807}\n");
 }
 
+static void test_done_of_a_prompt_with_images(void **state)
+{
+    struct proto_media_usage media[] = {{PROTO_MEDIA_IMAGE, 576, true, 0}, {PROTO_MEDIA_SOUND, 30, false, 12.5}};
+    struct proto_event e = {.type = PROTO_EV_DONE, .miss_at = -1, .seed = 3, .media = media, .n_media = 2};
+
+    line(&e, "", false,
+         "{\"event\":\"done\",\"reason\":\"stop\",\"text\":\"\",\"usage\":{\"prompt\":0,\"cached\":0,\"completion\":0,"
+         "\"media_encoded\":1,\"media_cached\":1},\"timings\":{\"queue_ms\":0.000,\"prefill_ms\":0.000,"
+         "\"decode_ms\":0.000,\"ttft_ms\":0.000},\"media\":[{\"kind\":\"image\",\"tokens\":576,\"cached\":true,"
+         "\"encode_ms\":0.000},{\"kind\":\"audio\",\"tokens\":30,\"cached\":false,\"encode_ms\":12.500}],"
+         "\"session\":null,\"miss_at\":null,\"seed\":3}\n");
+}
+
 static void test_done_of_a_prompt_that_was_cut(void **state)
 {
     struct proto_event e = {.type = PROTO_EV_DONE, .miss_at = -1, .seed = 3, .cut.shifted = 512};
@@ -171,6 +184,7 @@ int main(void)
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_warning),
         cmocka_unit_test(test_done),
+        cmocka_unit_test(test_done_of_a_prompt_with_images),
         cmocka_unit_test(test_done_of_a_prompt_that_was_cut),
         cmocka_unit_test(test_error),
         cmocka_unit_test(test_one_of_several),

@@ -69,14 +69,15 @@ static void test_every_option(void **state)
 {
     struct options o;
 
-    assert_int_equal(PARSE(&o, "-m", "m", "-s", "sys", "-f", "a", "--file=b", "-S", "ses", "-n", "7", "--ignore-eos",
-                           "--temp", "0.5", "--top-p", "0.25", "--top-k", "3", "--min-p", "0.125"),
+    assert_int_equal(PARSE(&o, "-m", "m", "-s", "sys", "-f", "a", "-a", "i", "--audio=s", "--file=b", "-S", "ses", "-n",
+                           "7", "--ignore-eos", "--temp", "0.5", "--top-p", "0.25", "--top-k", "3", "--min-p", "0.125"),
                      0);
     assert_string_equal(o.model, "m");
     assert_string_equal(o.system, "sys");
     assert_string_equal(o.session, "ses");
-    assert_int_equal(o.n_files, 2);
-    assert_string_equal(o.files[1], "b");
+    assert_int_equal(o.n_files, 4);
+    for (int i = 0; i < 4; i++) assert_string_equal(o.files[i].path, ((const char *[]){"a", "i", "s", "b"})[i]);
+    assert_true(!o.files[0].kind && o.files[1].kind == PROTO_MEDIA_IMAGE && o.files[2].kind == PROTO_MEDIA_SOUND);
     assert_true(o.max_tokens == 7 && o.ignore_eos && o.sampling.top_k == 3);
     assert_true(o.sampling.temperature == 0.5f && o.sampling.top_p == 0.25f && o.sampling.min_p == 0.125f);
     options_fini(&o);
@@ -156,7 +157,10 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("unexpected argument 'why' of 'chat' (to send it as a prompt: hob -- chat why …)", "chat", "why");
     REFUSED("--jsonl cannot be used with 'chat'", "chat", "--jsonl");
     REFUSED("--json cannot be used with 'chat'", "chat", "--json");
-    REFUSED("images are not supported yet", "-a", "x.png", "what is this");
+    REFUSED("--image cannot be used with 'chat'", "chat", "-a", "x.png");
+    REFUSED("--audio cannot be used with --raw", "--raw", "--audio", "x.wav", "x");
+    REFUSED("--image: must not be empty", "-a", "", "x");
+    REFUSED("--audio: standard input can be only one file", "-a", "-", "--audio", "-", "x");
     REFUSED("--extract cannot be used with --jsonl", "-x", "--jsonl", "x");
     REFUSED("--extract cannot be used with --n", "-x", "--n", "2", "x");
     REFUSED("--priority: must be infill, interactive or batch", "--priority", "high", "x");
@@ -506,7 +510,7 @@ static void test_bad_file_names_the_line(void **state)
     refused_file("warm = yes\n", "'warm' can be set only on the command line");
     refused_file("file = /etc/passwd\n", "'file' can be set only on the command line");
     refused_file("help = yes\n", "'help' can be set only on the command line");
-    refused_file("image = x\n", ":1: ");
+    refused_file("image = x\n", "'image' can be set only on the command line");
 }
 
 static void test_no_file_is_no_error(void **state)
@@ -571,7 +575,6 @@ static void test_help_names_every_option(void **state)
         if (!strstr(out.data, name)) fail_msg("--help lacks %s", name);
     }
     assert_non_null(strstr(out.data, "hob sessions "));
-    assert_null(strstr(out.data, "--image"));
     buf_fini(&out);
 }
 

@@ -154,6 +154,18 @@ static void test_show_a_conversation(void **state)
     shows("{\"messages\":[]}", "", 0);
 }
 
+static void test_show_media(void **state)
+{
+    static const char want[] =
+        "[user]\n[image: 12345 bytes]\n[audio: 7 bytes]\nand?\n\n[assistant]\nno\n\n[user]\n[image: 1 "
+        "bytes]\n";
+
+    shows("{\"messages\":[{\"role\":\"user\",\"content\":\"and?\",\"media\":[{\"kind\":\"image\",\"at\":0,"
+          "\"bytes\":12345,\"width\":3},{\"bytes\":7,\"kind\":\"audio\"}]},{\"role\":\"assistant\",\"content\":\"no\"},"
+          "{\"role\":\"user\",\"content\":\"\",\"media\":[{\"kind\":\"image\",\"bytes\":1}]}]}",
+          want, sizeof want - 1);
+}
+
 static void test_show_thinking_and_calls(void **state)
 {
     static const char want[] =
@@ -219,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_sum),
         cmocka_unit_test(test_show_a_conversation),
         cmocka_unit_test(test_show_a_failure),
+        cmocka_unit_test(test_show_media),
         cmocka_unit_test(test_show_thinking_and_calls),
         cmocka_unit_test(test_show_a_raw_one),
         cmocka_unit_test(test_show_refuses),

@@ -17,7 +17,7 @@ from httpgate import HOB_HTTP
 
 DIR = TOP / "packaging" / "completions"
 SHARED = {"model", "quiet", "verbose", "help", "version"}
-NOT_IN_CHAT = {"file", "continue", "fork", "warm", "detach", "n", "extract", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
+NOT_IN_CHAT = {"file", "image", "audio", "continue", "fork", "warm", "detach", "n", "extract", "raw", "special", "no-stream", "no-stdin", "jsonl", "logprobs", "json",
                "watch", "tools"}
 INFILL = {"prefix-file", "suffix-file", "at", "max-lines"}  # for nothing else
 NOT_IN_INFILL = (NOT_IN_CHAT - {"no-stream", "jsonl", "logprobs"}) | {"system", "session", "context", "wait", "render", "schema", "grammar",

@@ -198,7 +198,7 @@ def test_verbose_says_usage_and_quiet_says_nothing(shared):
 
 @pytest.mark.parametrize("args,say", [
     (["--no-such-option"], "no-such-option"), (["-n", "many", "x"], "many"), (["--temp", "-3", "x"], "-3"),
-    (["-n", "0", "x"], "0"), (["-S", "", "x"], "session"), (["chat", "x"], "chat"), (["models", "x"], "models"), (["-a", "x.png", "x"], "image"),
+    (["-n", "0", "x"], "0"), (["-S", "", "x"], "session"), (["chat", "x"], "chat"), (["models", "x"], "models"), (["-a", "", "x"], "image"),
     (["--seed", "abc", "x"], "abc"), (["--special", "x"], "raw"),
 ])
 def test_usage_errors_exit_2(shared, args, say):

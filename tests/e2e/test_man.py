@@ -164,11 +164,6 @@ def test_help_has_80_columns(program):
     assert [line for line in out.splitlines() if len(line) > 80] == []
 
 
-def test_images_are_not_here_yet(tmp_path):
-    r = Home(tmp_path).hob("-a", "x.png", "what is this?", check=2)
-    assert r.err == "hob: --image: images are not supported yet\n" and not r.out
-
-
 def test_the_links_of_readme_lead_somewhere():
     text = (TOP / "README.md").read_text()
     heads = {re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-") for h in re.findall(r"^#+ (.*)$", text, re.M)}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The messages of Anthropic's API: their content is a text or a list of blocks. */
+#include "client/http/chat-media.h"
 #include "client/http/chat-messages.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -83,7 +84,10 @@ static int read_user(struct completion *c, const json_t *blocks, const char *pla
             r = add_result(c, block, place);
         } else {
             if (!m) m = chat_new(c, "user");
-            r = m ? add_text(c, &text, block, place) : -ENOMEM;
+            char inside[64];
+            snprintf(inside, sizeof(inside), "%s.content[%zu]", place, i);
+            r = m ? chat_media(c, m, text.len, block, inside) : -ENOMEM;
+            if (r > 0) r = add_text(c, &text, block, place);
         }
         if (r < 0) break;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/chat-messages.h"
+#include "client/http/chat-media.h"
 #include "libcommon/buf.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -25,7 +26,9 @@ static int add_part(struct completion *c, struct buf *text, const json_t *part, 
     return r < 0 ? fault_of_error(fault_of(c), r) : 0;
 }
 
-int chat_text(struct completion *c, struct buf *text, const json_t *content, const char *place)
+/* Append the text of @content to @text, and its images and sounds to @m (NULL: they are refused). */
+static int add_content(struct completion *c, struct proto_message *m, struct buf *text, const json_t *content,
+                       const char *place)
 {
     size_t i;
     json_t *part;
@@ -38,10 +41,18 @@ int chat_text(struct completion *c, struct buf *text, const json_t *content, con
         return fault_set(fault_of(c), 400, place, "%s must be a string or a list of parts", place);
     json_array_foreach((json_t *)content, i, part)
     {
-        r = add_part(c, text, part, place);
+        char inside[64];
+        snprintf(inside, sizeof(inside), "%s.content[%zu]", place, i);
+        r = m ? chat_media(c, m, text->len, part, inside) : 1;
+        if (r > 0) r = add_part(c, text, part, place);
         if (r < 0) return r;
     }
     return 0;
+}
+
+int chat_text(struct completion *c, struct buf *text, const json_t *content, const char *place)
+{
+    return add_content(c, NULL, text, content, place);
 }
 
 struct proto_message *chat_new(struct completion *c, const char *role)
@@ -62,7 +73,7 @@ int chat_add(struct completion *c, const char *role, const json_t *content, cons
 {
     struct buf text = BUF_INIT;
     struct proto_message *m = chat_new(c, role);
-    int r = m ? chat_text(c, &text, content, place) : -ENOMEM;
+    int r = m ? add_content(c, m, &text, content, place) : -ENOMEM;
     if (m) m->content.data = buf_steal(&text, &m->content.len);
     return r;
 }

@@ -14,8 +14,7 @@ int chat_read_anthropic(struct completion *c, const struct field *f, const json_
  * memory, with the fault. */
 struct proto_message *chat_new(struct completion *c, const char *role);
 
-/* Append a message with @role and the text of @content: a string, or a list of parts, of which only those with text are
- * supported. */
+/* Append a message with @role and @content: a string, or a list of parts, each a text, an image or a sound. */
 int chat_add(struct completion *c, const char *role, const json_t *content, const char *place);
 
 /* Append the message of a tool's result for the call @id with the text of @content. */

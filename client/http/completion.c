@@ -181,6 +181,9 @@ static int on_done(struct completion *c, const struct proto_event *e)
     if (e->index >= c->n) return error_say(-EPROTO, "the daemon sent an answer that nobody asked for");
     c->prompt = e->usage_prompt;
     c->cached = e->usage_cached;
+    c->heard = 0;
+    for (size_t i = 0; i < e->n_media; i++)
+        if (e->media[i].kind == PROTO_MEDIA_SOUND) c->heard += e->media[i].tokens;
     c->completed += e->usage_completion;
     c->thought += e->usage_thinking;
     c->choices[e->index].reason = e->reason;

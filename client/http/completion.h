@@ -61,6 +61,7 @@ struct completion {
     struct choice *choices; /* [n], owned */
     uint32_t n;
     uint64_t prompt, cached, completed, thought; /* tokens; the last are a part of those completed */
+    uint64_t heard;                              /* tokens of sounds, a part of those of the prompt */
     uint64_t texts;                              /* events with a text */
     uint64_t text_usec;                          /* time of the last text; 0: none */
 };

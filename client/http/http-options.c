@@ -18,7 +18,7 @@ static const char help[] = "hob-http [OPTION]…      serve the APIs of OpenAI a
                            "                              configuration directory, if it exists)\n"
                            "      --host NAME             without keys: another valid name of this host in\n"
                            "                              requests; repeatable\n"
-                           "      --max-body SIZE         maximum size of a request (default: 16M)\n"
+                           "      --max-body SIZE         maximum size of a request (default: 32M)\n"
                            "      --max-connections N     maximum number of connections (default: 1024)\n"
                            "      --request-timeout TIME  time limit for a request to arrive (default: 60s)\n"
                            "      --confine YES|NO        enter the sandbox (default: yes)\n"
@@ -105,7 +105,7 @@ int http_options_parse(struct http_options *o, int argc, char **argv)
         {0},
     };
     int c, r = 0;
-    *o = (struct http_options){.max_body = 16 << 20, .max_connections = 1024, .request_timeout_usec = 60000000};
+    *o = (struct http_options){.max_body = 32 << 20, .max_connections = 1024, .request_timeout_usec = 60000000};
     opterr = 0;
     while (r == 0 && (c = getopt_long(argc, argv, ":l:s:k:vh", longs, NULL)) != -1) {
         if (c == ':') return error_say(-EINVAL, "'%s' needs a value (see hob-http --help)", argv[optind - 1]);

@@ -169,6 +169,22 @@ void response_add_answer(json_t *list, const json_t *message, const struct respo
     if (strcmp(status, "completed") != 0) json_object_set_new(last, "status", json_string("incomplete"));
 }
 
+/* The parts of a stored message of the user. The session's description has no data of images. */
+static json_t *input_parts(const json_t *message, const struct proto_text *text)
+{
+    json_t *parts = json_array();
+    const json_t *m;
+    size_t i;
+    json_array_foreach(json_object_get(message, "media"), i, m)
+    {
+        const char *kind = json_string_value(json_object_get(m, "kind"));
+        if (kind && strcmp(kind, "image") == 0)
+            json_array_append_new(parts, json_pack("{s:s, s:s}", "type", "input_image", "detail", "auto"));
+    }
+    json_array_append_new(parts, json_pack("{s:s, s:s%}", "type", "input_text", "text", text->data, text->len));
+    return parts;
+}
+
 void response_add_input(json_t *list, const json_t *message, const struct response_id *id)
 {
     const struct proto_text role = member(message, "role"), text = member(message, "content");
@@ -183,8 +199,7 @@ void response_add_input(json_t *list, const json_t *message, const struct respon
                                               text.len, "status", "completed"));
     } else {
         response_item_id(item, id, "in", n);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:[{s:s, s:s%}]}", "id", item, "type", "message",
-                                              "status", "completed", "role", role.data, "content", "type", "input_text",
-                                              "text", text.data, text.len));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", item, "type", "message", "status",
+                                              "completed", "role", role.data, "content", input_parts(message, &text)));
     }
 }

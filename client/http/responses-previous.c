@@ -70,6 +70,10 @@ static int add_calls(struct completion *c, struct proto_message *m, const json_t
 
 static int add_message(struct completion *c, const json_t *stored)
 {
+    if (json_array_size(json_object_get(stored, "media")))
+        return fault_set(&c->exchange->fault, 400, "previous_response_id",
+                         "the previous response has images or sounds; only with its instructions and model, and with "
+                         "'store', it can be continued");
     const char *role = json_string_value(json_object_get(stored, "role"));
     struct proto_message *m = chat_new(c, role ? role : "user");
     if (!m) return -ENOMEM;

@@ -62,7 +62,7 @@ def test_count_tokens(gateway, shared):
     ({"output_config": {"format": {"type": "text"}}}, "'output_config'"), ({"output_config": {"other": 1}}, "'other'"), ({"output_config": 5}, "'output_config'"),
     ({"output_config": {"format": {"type": "json_schema", "schema": {"type": "strin"}}}}, "/type"),
     ({"tool_choice": {"type": "any"}}, "'tools' is missing"), ({"tool_choice": "auto"}, "'tool_choice'"), ({"tool_choice": {"type": "tool"}}, "name"),
-    ({"messages": [{"role": "robot", "content": "x"}]}, "role"), ({"messages": [{"role": "system", "content": "x", "clear_at": 1}]}, "'clear_at'"), ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'image'"),
+    ({"messages": [{"role": "robot", "content": "x"}]}, "role"), ({"messages": [{"role": "system", "content": "x", "clear_at": 1}]}, "'clear_at'"), ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "'source'"),
     ({"system": 5}, "system"), ({"stop_sequences": [""]}, "'stop_sequences'")])
 def test_refused(gateway, change, says):
     r = gateway.post(MESSAGES, {**BODY, **change})

@@ -69,7 +69,7 @@ def test_refused_of_openai(gateway, message, says):
 
 @pytest.mark.parametrize("role,block,says", [
     ("user", {"type": "tool_result", "content": "x"}, "'id of the call'"), ("user", {"type": "tool_use", "id": "a", "name": "f", "input": {}}, "'tool_use'"),
-    ("user", {**RESULT, "content": [{"type": "image"}]}, "'image'"), ("user", 5, "messages[0]"), ("assistant", RESULT, "'tool_result'"),
+    ("user", {**RESULT, "content": [{"type": "image"}]}, "'source'"), ("user", 5, "messages[0]"), ("assistant", RESULT, "'tool_result'"),
     ("assistant", {**BLOCKS[2], "input": "x"}, "'input'"), ("assistant", {"type": "tool_use", "id": "a", "input": {}}, "'name'"),
     ("assistant", {"type": "thinking"}, "messages[0]"), ("assistant", {"type": "redacted_thinking", "data": "x"}, "'redacted_thinking'")])
 def test_refused_of_anthropic(gateway, role, block, says):

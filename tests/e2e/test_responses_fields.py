@@ -13,7 +13,7 @@ from responsesgate import BODY, PATH, post, stored, text_of
     ({"messages": []}, "unknown field", "messages"), ({"input": []}, "not empty", "input"), ({"input": ""}, "missing or empty", "input"),
     ({"input": 5}, "a string or a list", "input"), ({"input": ["x"]}, "not an object", "input[0]"),
     ({"input": [{"type": "item_reference", "id": "x"}]}, "'item_reference'", "input[0]"),
-    ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "'input_image'", "input[0]"),
+    ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, "fetches no URLs", "input[0].content[0]"),
     ({"input": [{"role": "robot", "content": "x"}]}, "'robot'", "input[0]"), ({"input": [{"content": "x"}]}, "no role", "input[0]"),
     ({"input": [{"role": "user", "content": "x", "name": "n"}]}, "'name'", "input[0]"),
     ({"input": [{"type": "function_call", "call_id": "c", "name": "n"}]}, "'arguments'", "input[0]"),

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Base64 of RFC 4648, strictly: with its padding, without white space, and with no other form of the same bytes. */
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decode @s [@n] to @out, which has room for n / 4 * 3 bytes; *len: bytes written. 0; -EINVAL without a message. */
+int base64_decode(const char *s, size_t n, uint8_t *out, size_t *len);

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""Images in prompts, from hob and the gateway to a small model with an image encoder of random weights: the same bits with and without caches."""
+import base64
+import random
+import subprocess
+
+import pytest
+from conftest import BUILD, HOBD, Home, mktiny
+from httpgate import CHAT_PATH, Gateway
+from mmprojfiles import Encoder
+
+Image = pytest.importorskip("PIL.Image", reason="python3-pil is not installed")
+DIM, SIDE = 64, 3
+
+
+def takes_mmproj():
+    return "--mmproj" in subprocess.run([HOBD, "serve", "--help"], capture_output=True, text=True).stdout
+
+
+pytestmark = [pytest.mark.skipif(not (BUILD / "daemon" / "hobd-decode").exists(), reason="built without images and sounds"),
+              pytest.mark.skipif(not takes_mmproj(), reason="hobd serve has no --mmproj")]
+
+
+def picture(folder, seed, kind="PNG", change=False):
+    """A file with random pixels of @seed; @change: one pixel is another one."""
+    pixels = bytearray(random.Random(seed).randbytes(20 * 16 * 3))
+    pixels[100] ^= change
+    path = folder / f"{seed}{'c' if change else ''}.{kind.lower()}"
+    Image.frombytes("RGB", (20, 16), bytes(pixels)).save(path, kind, **({"lossless": True} if kind == "WEBP" else {}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    return {"model": mktiny(folder / "text.gguf", "--dim", DIM, "--seed", 7), "mmproj": Encoder("mlp", out=DIM).write(folder / "mmproj.gguf"),
+            "a": picture(folder, 1), "b": picture(folder, 2), "a in WebP": picture(folder, 1, "WEBP"), "a changed": picture(folder, 1, change=True)}
+
+
+@pytest.fixture
+def sees(tmp_path, files):
+    """A home whose daemon has the encoder."""
+    h = Home(tmp_path, files["model"])
+    h.p = h.daemon("--mmproj", files["mmproj"])
+    yield h
+    h.stop()
+
+
+def cold(tmp_path, files, *args):
+    """The answer of a daemon that has seen nothing."""
+    (tmp_path / "cold").mkdir()
+    h = Home(tmp_path / "cold", files["model"])
+    h.daemon("--mmproj", files["mmproj"])
+    try:
+        return h.ask(*args)
+    finally:
+        h.stop()
+
+
+def counts(answer):
+    return answer.usage["media_encoded"], answer.usage["media_cached"]
+
+
+def test_an_image_is_encoded_once(sees, files, tmp_path):
+    first = sees.ask("-a", files["a"], "what is it?")
+    assert counts(first) == (1, 0)
+    [m] = first.done["media"]
+    assert (m["kind"], m["tokens"], m["cached"]) == ("image", SIDE * SIDE, False)
+    other = sees.ask("-a", files["a"], "and what color?")
+    assert counts(other) == (0, 1) and other.cached >= SIDE * SIDE
+    assert sees.ask("-a", files["a"], "what is it?").bits == first.bits
+    assert cold(tmp_path, files, "-a", files["a"], "and what color?").bits == other.bits
+
+
+def test_the_same_pixels_in_another_file(sees, files):
+    first = sees.ask("-a", files["a"], "what is it?")
+    again = sees.ask("-a", files["a in WebP"], "what is it?")
+    assert counts(again) == (0, 1) and again.bits == first.bits
+    assert counts(sees.ask("-a", files["a changed"], "what is it?")) == (1, 0)
+
+
+def test_order_matters(sees, files, tmp_path):
+    ab = sees.ask("-a", files["a"], "-a", files["b"], "which?")
+    ba = sees.ask("-a", files["b"], "-a", files["a"], "which?")
+    assert counts(ab) == (2, 0) and counts(ba) == (0, 2) and ab.bits != ba.bits
+    assert cold(tmp_path, files, "-a", files["b"], "-a", files["a"], "which?").bits == ba.bits
+
+
+def test_verbose_names_each_image(sees, files):
+    assert "image 1 of 1: 9 tokens, encoded in " in sees.hob("-v", "-n", 2, "-a", files["a"], "x", check=0).err
+    r = sees.hob("-v", "-n", 2, "-a", files["a"], "-a", files["b"], "x", check=0)
+    assert "image 1 of 2: 9 tokens (cached)" in r.err and "image 2 of 2: 9 tokens, encoded in " in r.err, r.err
+
+
+def test_a_session_keeps_its_image(sees, files):
+    sees.ask("-S", "s", "-a", files["a"], "what is it?")
+    shown = sees.hob("sessions", "show", "s", check=0).out
+    assert f"[user]\n[image: {files['a'].stat().st_size} bytes]\nwhat is it?\n" in shown, shown
+    before = sees.ask("-S", "s", "--fork", "t", "and the color?")
+    assert before.usage.get("media_encoded", 0) == 0
+    sees.restart(sees.p, "--mmproj", files["mmproj"])
+    after = sees.ask("-S", "s", "--fork", "u", "and the color?")
+    assert after.bits == before.bits and after.usage.get("media_encoded", 0) == 0
+
+
+def test_the_gateway_gives_the_same(sees, files):
+    told = sees.ask("-a", files["a"], "what is it?", temp=0)
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(files["a"].read_bytes()).decode()}}
+    body = {"messages": [{"role": "user", "content": [part, {"type": "text", "text": "what is it?"}]}], "max_tokens": 16, "temperature": 0}
+    r = Gateway(sees).post(CHAT_PATH, body)
+    assert r.status == 200, r.body
+    assert r.json["choices"][0]["message"]["content"].strip() == told.text.strip()
+
+
+def test_stored_responses(sees, files):
+    g = Gateway(sees)
+    part = {"type": "input_image", "image_url": "data:image/png;base64," + base64.b64encode(files["a"].read_bytes()).decode()}
+    body = {"input": [{"role": "user", "content": [part, {"type": "input_text", "text": "what is it?"}]}], "max_output_tokens": 4}
+    first = g.post("/v1/responses", body)
+    assert first.status == 200, first.body
+    [item] = g.get(f"/v1/responses/{first.json['id']}/input_items").json["data"]
+    assert [p["type"] for p in item["content"]] == ["input_image", "input_text"], item
+    more = {"input": "and the color?", "previous_response_id": first.json["id"], "max_output_tokens": 4}
+    assert g.post("/v1/responses", more).status == 200
+    # The conversation would have to be sent again, without its image.
+    g.post("/v1/responses", {**more, "instructions": "be brief"}).error(400, "images", "previous_response_id")
+
+
+@pytest.mark.parametrize("data", [b"no image", b"\x89PNG\r\n\x1a\n" + bytes(100)])
+def test_broken_files(sees, tmp_path, data):
+    path = tmp_path / "broken.png"
+    path.write_bytes(data)
+    r = sees.hob("-a", path, "x", check=1)
+    assert r.err.startswith("hob: ") and r.err.count("\n") == 1, r.err
+    assert sees.ask("still here?").done["event"] == "done"
+
+
+def test_text_that_looks_like_a_marker(sees):
+    a = sees.ask("<image> <__media__> <start_of_image>")
+    assert "media" not in a.done
+
+
+def test_as_many_as_the_limit(sees, files):
+    few = [{"type": "image", "data": files["a"].read_bytes()}]
+    with sees.client() as c:
+        e = c.answer(messages=[{"role": "user", "content": few * 129}]).end
+        assert e["code"] == "EINVAL" and "128 images" in e["message"]
+        e = c.answer(messages=[{"role": "user", "content": [*few * 20, {"type": "text", "text": "x"}]}], max_tokens=1).end
+        assert e["event"] == "done" and e["usage"]["media_encoded"] + e["usage"]["media_cached"] == 20, e

@@ -2,13 +2,18 @@
 #include "client/http/base64.h"
 #include <errno.h>
 
-/* The six bits of @c; more than 63: it is none of the alphabet. */
+/* The six bits of the characters from 0x20 to 0x7f; 64: it is none of the alphabet. */
+static const uint8_t values[96] = {
+    64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 62, 64, 64, 64, 63, 52, 53, 54, 55, 56, 57, 58, 59,
+    60, 61, 64, 64, 64, 64, 64, 64, 64, 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14,
+    15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 64, 64, 64, 64, 64, 64, 26, 27, 28, 29, 30, 31, 32,
+    33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 64, 64, 64, 64, 64,
+};
+
 static unsigned bits(char c)
 {
-    if (c >= 'A' && c <= 'Z') return (unsigned)(c - 'A');
-    if (c >= 'a' && c <= 'z') return (unsigned)(c - 'a') + 26;
-    if (c >= '0' && c <= '9') return (unsigned)(c - '0') + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : 64;
+    unsigned i = (unsigned char)c - 0x20u;
+    return i < sizeof(values) ? values[i] : 64;
 }
 
 int base64_decode(const char *s, size_t n, uint8_t *out, size_t *len)

@@ -133,11 +133,11 @@ static void digest_of(const struct result *y, char out[2 * sizeof(XXH128_canonic
 
 static int print_json(const struct encoder *e, const struct result *y, const char *identity, const char *digest)
 {
-    _cleanup_(json_decrefp) json_t *o =
-        json_pack("{ss ss si si s[ii] s[ii] ss sf si sf s[]}", "projector", encoder_projector(e), "identity", identity,
-                  "items", (int)y->plan.items, "dim", (int)encoder_dim(e), "resized", (int)y->plan.width,
-                  (int)y->plan.height, "tiles", (int)y->plan.columns, (int)y->plan.rows, "digest", digest, "seconds",
-                  y->seconds, "slices", (int)y->slices, "longest_slice", y->longest, "first");
+    _cleanup_(json_decrefp) json_t *o = json_pack(
+        "{ss ss si si s[ii] s[ii] s[ii] ss sf si sf s[]}", "projector", encoder_projector(e), "identity", identity,
+        "items", (int)y->plan.items, "dim", (int)encoder_dim(e), "resized", (int)y->plan.width, (int)y->plan.height,
+        "tiles", (int)y->plan.columns, (int)y->plan.rows, "grid", (int)y->plan.grid_columns, (int)y->plan.grid_rows,
+        "digest", digest, "seconds", y->seconds, "slices", (int)y->slices, "longest_slice", y->longest, "first");
     json_t *first = json_object_get(o, "first");
     for (size_t i = 0; i < SHOWN && i < y->n; i++) json_array_append_new(first, json_real((double)y->values[i]));
     _cleanup_(freep) char *line = o ? json_dumps(o, JSON_COMPACT) : NULL;

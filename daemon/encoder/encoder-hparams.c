@@ -1,41 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/encoder/encoder-hparams.h"
+#include "daemon/encoder/encoder-kinds.h"
 #include "daemon/model/keys.h"
 #include "libcommon/error.h"
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#define EDGE_MAX       4096 /* of a square tile */
-#define TILES_MAX      8    /* of an edge */
-#define LONGEST_MAX    8192
-#define HEAD_MAX       256 /* values of a head */
-#define GRID_TILES_MAX 48  /* of an image in a grid */
-
-static const struct kind {
-    const char *name, *models;
-    enum encoder_cut cut;
-    enum resize_filter filter;
-    uint8_t border[3];
-    const char *pool_key;
-    uint32_t pool; /* without the key; 0: it is required */
-} kinds[] = {
-    [ENCODER_GEMMA3] = {"gemma3", NULL, CUT_SQUARE, RESIZE_BILINEAR, {0, 0, 0}, "projector.scale_factor", 4},
-    [ENCODER_MLP] = {"mlp", "LLaVA-1.5", CUT_SQUARE, RESIZE_BICUBIC, {122, 116, 104} /* CLIP's mean color */, NULL, 1},
-    [ENCODER_IDEFICS3] = {"idefics3", "SmolVLM", CUT_EDGE, RESIZE_LANCZOS, {0, 0, 0}, "projector.scale_factor", 0},
-    [ENCODER_INTERNVL] = {"internvl", NULL, CUT_GRIDS, RESIZE_BICUBIC, {0, 0, 0}, "projector.scale_factor", 0},
-};
-enum { N_KINDS = sizeof(kinds) / sizeof(*kinds) };
-
-const char *encoder_kind_name(enum encoder_kind kind)
-{
-    return kinds[kind].name;
-}
-
-static bool equals(struct gguf_str s, const char *word)
-{
-    return s.len == strlen(word) && !memcmp(s.data, word, s.len);
-}
+#define EDGE_MAX 4096 /* of a square tile */
+#define WINDOW   112  /* pixels of an edge of Qwen2.5-VL's windows */
 
 static int read_architecture(const struct gguf *g)
 {
@@ -44,22 +16,10 @@ static int read_architecture(const struct gguf *g)
     int r = gguf_get_str(g, "general.architecture", &s);
     if (r < 0) return r;
     if (r) return error_say(-EINVAL, "%s: key 'general.architecture' is missing", gguf_path(g));
-    if (equals(s, "clip")) return 0;
+    if (encoder_equals(s, "clip")) return 0;
     gguf_text(name, sizeof(name), s);
     return error_say(-EINVAL, "%s: architecture '%s': this is not an image encoder (an mmproj file has 'clip')",
                      gguf_path(g), name);
-}
-
-static int refuse_kind(const struct gguf *g, struct gguf_str s)
-{
-    char name[40], known[256] = "";
-    for (int i = 0; i < N_KINDS; i++) {
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof(known) - n, "%s%s%s%s%s", i ? ", " : "", kinds[i].name, kinds[i].models ? " (" : "",
-                 kinds[i].models ? kinds[i].models : "", kinds[i].models ? ")" : "");
-    }
-    gguf_text(name, sizeof(name), s);
-    return error_say(-EINVAL, "%s: projector type '%s' is not supported; supported: %s", gguf_path(g), name, known);
 }
 
 static int read_kind(struct encoder_hparams *p, const struct gguf *g)
@@ -73,15 +33,7 @@ static int read_kind(struct encoder_hparams *p, const struct gguf *g)
     if (r == 1) r = gguf_get_str(g, "clip.vision.projector_type", &s);
     if (r < 0) return r;
     if (r) return error_say(-EINVAL, "%s: key 'clip.projector_type' is missing", gguf_path(g));
-    for (int i = 0; i < N_KINDS; i++)
-        if (equals(s, kinds[i].name)) {
-            p->kind = (enum encoder_kind)i;
-            p->cut = kinds[i].cut;
-            p->filter = kinds[i].filter;
-            memcpy(p->border, kinds[i].border, sizeof(p->border));
-            return 0;
-        }
-    return refuse_kind(g, s);
+    return encoder_kind_find(p, g, s);
 }
 
 static int read_act(struct encoder_hparams *p, const struct gguf *g)
@@ -128,45 +80,27 @@ static int read_feature_layer(struct encoder_hparams *p, const struct gguf *g)
     return 0;
 }
 
-static int read_pool(struct encoder_hparams *p, const struct keys *k)
+/* Qwen2.5-VL's windows. */
+static int read_window(struct encoder_hparams *p, const struct keys *k)
 {
-    const struct kind *kind = &kinds[p->kind];
-    const uint32_t side = encoder_side(p);
-    p->pool = kind->pool;
-    if (!kind->pool_key) return 0;
-    int r = keys_u32(k, &p->pool, kind->pool_key, kind->pool ? OPTIONAL : REQUIRED, 1, side);
-    if (r) return r;
-    if (p->pool > side)
-        return error_say(-EINVAL, "%s: an image has %u patches a side, fewer than the %u that are pooled",
-                         gguf_path(k->g), side, p->pool);
-    if (p->kind != ENCODER_GEMMA3 && side % p->pool)
-        return error_say(-EINVAL, "%s: the %u patches of a side cannot be divided by the scale factor %u",
-                         gguf_path(k->g), side, p->pool);
-    return 0;
+    if (p->kind != ENCODER_QWEN25VL) return 0;
+    int r = keys_u32(k, &p->full_every, "n_wa_pattern", REQUIRED, 0, 512);
+    if (r || !p->full_every) return r;
+    p->window = WINDOW / p->patch / p->pool;
+    if (p->window) return 0;
+    return error_say(-EINVAL, "%s: patches of %u pixels are too large for windows of %d", gguf_path(k->g), p->patch,
+                     WINDOW);
 }
 
-/* InternVL's grids: all whose number of tiles is from the least to the most. */
-static int read_tile_limits(struct encoder_hparams *p, const struct keys *k)
+static int check_heads(const struct encoder_hparams *p, const struct gguf *g)
 {
-    uint32_t least = 1, most = 12;
-    int r = keys_u32(k, &most, "preproc_max_tiles", OPTIONAL, 1, GRID_TILES_MAX);
-    if (!r) r = keys_u32(k, &least, "preproc_min_tiles", OPTIONAL, 1, most);
-    if (r) return r;
-    for (uint32_t x = least; x <= most; x++)
-        for (uint32_t y = least; x * y <= most; y++)
-            p->grids[p->n_grids++] = (struct encoder_grid){(uint16_t)x, (uint16_t)y};
-    if (!p->n_grids)
-        return error_say(-EINVAL, "%s: no grid of tiles has %u to %u tiles, each edge at least %u", gguf_path(k->g),
-                         least, most, least);
+    const uint32_t head = p->dim / p->heads;
+    if (p->dim % p->heads || head > ENCODER_HEAD)
+        return error_say(-EINVAL, "%s: rows of %u values cannot be divided into %u heads of at most %d values",
+                         gguf_path(g), p->dim, p->heads, ENCODER_HEAD);
+    if (p->rope != ROPE_NONE && head % 4)
+        return error_say(-EINVAL, "%s: heads of %u values: not a multiple of 4", gguf_path(g), head);
     return 0;
-}
-
-static int read_cut(struct encoder_hparams *p, const struct keys *k)
-{
-    if (p->cut == CUT_EDGE)
-        return keys_u32(k, &p->longest, "preproc_image_size", REQUIRED, 1,
-                        p->image < LONGEST_MAX / TILES_MAX ? TILES_MAX * p->image : LONGEST_MAX);
-    return p->cut == CUT_GRIDS ? read_tile_limits(p, k) : 0;
 }
 
 static int read_sizes(struct encoder_hparams *p, const struct gguf *g)
@@ -181,17 +115,15 @@ static int read_sizes(struct encoder_hparams *p, const struct gguf *g)
     if (!r) r = keys_u32(&k, &p->dim_out, "projection_dim", OPTIONAL, 1, 65536);
     if (!r) r = keys_f32(&k, &p->eps, "attention.layer_norm_epsilon", REQUIRED, 1);
     if (r) return r;
-    p->rms = p->kind == ENCODER_INTERNVL && p->dim == 3200 && p->layers == 45; /* InternViT-6B; no key says so */
-    if (p->dim % p->heads || p->dim / p->heads > HEAD_MAX)
-        return error_say(-EINVAL, "%s: rows of %u values cannot be divided into %u heads of at most %d values",
-                         gguf_path(g), p->dim, p->heads, HEAD_MAX);
-    r = read_pool(p, &k);
-    if (!r) r = read_cut(p, &k);
-    if (r) return r;
-    if (encoder_side(p) * encoder_side(p) > ENCODER_PATCHES)
-        return error_say(-EINVAL, "%s: an image has %u patches a side, more than %d in all", gguf_path(g),
-                         encoder_side(p), ENCODER_PATCHES);
-    return 0;
+    if (p->kind == ENCODER_INTERNVL) p->rms = p->dim == 3200 && p->layers == 45; /* InternViT-6B; no key says so */
+    r = check_heads(p, g);
+    if (!r) r = encoder_preparation_read(p, &k);
+    if (!r) r = read_window(p, &k);
+    if (r || p->prepare.cut == CUT_WHOLE) return r;
+    const uint32_t side = p->prepare.tile / p->patch;
+    if (side * side <= ENCODER_PATCHES) return 0;
+    return error_say(-EINVAL, "%s: an image has %u patches a side, more than %d in all", gguf_path(g), side,
+                     ENCODER_PATCHES);
 }
 
 int encoder_hparams_read(struct encoder_hparams *out, const struct gguf *g)
@@ -199,9 +131,6 @@ int encoder_hparams_read(struct encoder_hparams *out, const struct gguf *g)
     memset(out, 0, sizeof(*out));
     int r = read_architecture(g);
     if (!r) r = read_kind(out, g);
-    if (!r && out->kind == ENCODER_MLP && gguf_find(g, "clip.vision.image_grid_pinpoints"))
-        r = error_say(-EINVAL, "%s: key 'clip.vision.image_grid_pinpoints': tiles (LLaVA-1.6) are not supported",
-                      gguf_path(g));
     if (!r) r = read_act(out, g);
     if (!r) r = read_sizes(out, g);
     if (!r) r = read_feature_layer(out, g);

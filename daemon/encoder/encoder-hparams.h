@@ -9,6 +9,10 @@ enum encoder_kind {
     ENCODER_MLP,      /* LLaVA: two products with GELU between */
     ENCODER_IDEFICS3, /* the rows of a square of patches side by side, one product */
     ENCODER_INTERNVL, /* the same, layer norm, two products */
+    ENCODER_PIXTRAL,  /* a product of such a square, if the file has one, then two products, and a row at line ends */
+    ENCODER_LFM2,     /* as InternVL, the norm is optional */
+    ENCODER_QWEN2VL,  /* the rows of a square of 2 x 2 patches side by side, two products */
+    ENCODER_QWEN25VL, /* the same */
 };
 
 enum encoder_act { ENCODER_GELU, ENCODER_GELU_QUICK, ENCODER_SILU };
@@ -18,13 +22,37 @@ enum encoder_cut {
     CUT_SQUARE, /* one tile, the image in its middle */
     CUT_EDGE,   /* tiles, after the longer edge is scaled */
     CUT_GRIDS,  /* tiles in the best one of some grids */
+    CUT_WHOLE,  /* one tile, as large as the image within limits */
+    CUT_LFM2,   /* this, or tiles of a fixed size for a large image */
 };
 
-enum { ENCODER_GRIDS = 256, ENCODER_PATCHES = 16384 /* of a tile */ };
+/* Rotations of Q and K by the row and the column of the patch. */
+enum encoder_rope {
+    ROPE_NONE,
+    ROPE_PAIRS,  /* of neighbours; each frequency is one of the row or of the column */
+    ROPE_HALVES, /* of values half a head apart; row and column have the same frequencies */
+};
+
+enum {
+    ENCODER_GRIDS = 256,
+    ENCODER_PATCHES = 16384, /* of a tile */
+    ENCODER_HEAD = 256       /* values of a head */
+};
 
 /* Tiles of an image. */
 struct encoder_grid {
     uint16_t columns, rows;
+};
+
+struct encoder_preparation {
+    enum encoder_cut cut;
+    enum resize_filter filter;
+    uint8_t border[3];
+    uint32_t tile;        /* pixels of an edge of a tile */
+    uint32_t longest;     /* CUT_EDGE: pixels of an image's longer edge before it is cut into tiles */
+    uint32_t least, most; /* CUT_WHOLE, CUT_LFM2: pixels */
+    uint32_t n_grids;     /* CUT_GRIDS */
+    struct encoder_grid grids[ENCODER_GRIDS];
 };
 
 struct encoder_hparams {
@@ -39,14 +67,11 @@ struct encoder_hparams {
     uint32_t rms;            /* 1: the norms of the blocks are RMS norms; 0: layer norms */
     float eps;
     float mean[3], std[3];
-    /* Of the image's preparation. */
-    enum encoder_cut cut;
-    enum resize_filter filter;
-    uint8_t border[3];
-    bool class_last;  /* of struct encoder_config */
-    uint32_t longest; /* CUT_EDGE: pixels of an image's longer edge before it is cut into tiles */
-    uint32_t n_grids; /* CUT_GRIDS */
-    struct encoder_grid grids[ENCODER_GRIDS];
+    enum encoder_rope rope;
+    uint32_t window;     /* embeddings of the edge of a window that attention sees; 0: it always sees all rows */
+    uint32_t full_every; /* but for each n-th block */
+    struct encoder_preparation prepare;
+    bool class_last; /* of struct encoder_config */
 };
 
 /* Fill *out, all of it, its padding too, but for class_last. 0; -EINVAL and the error message: not an image encoder, or

@@ -25,6 +25,14 @@ static const struct texts kinds[] = {
                           .row = "\n",
                           .whole = "\n\n<fake_token_around_image><global-img>"},
     [ENCODER_INTERNVL] = {.begin = "<img>", .end = "</img>"},
+    [ENCODER_PIXTRAL] = {.begin = "", .end = "[IMG_END]"},
+    [ENCODER_LFM2] = {.begin = "<|image_start|>",
+                      .end = "<|image_end|>",
+                      .tile = "<|img_row_%u_col_%u|>",
+                      .row = "",
+                      .whole = "<|img_thumbnail|>"},
+    [ENCODER_QWEN2VL] = {.begin = "<|vision_start|>", .end = "<|vision_end|>"},
+    [ENCODER_QWEN25VL] = {.begin = "<|vision_start|>", .end = "<|vision_end|>"},
 };
 
 /* A layout while it grows. The texts are one after the other, each with its NUL. */

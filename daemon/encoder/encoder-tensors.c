@@ -40,6 +40,12 @@ bool tensor_exists(const struct tensor_reader *r, const char *name, const char *
     return find(r, name, part) != NULL;
 }
 
+uint32_t tensor_rows(const struct tensor_reader *r, const char *name)
+{
+    const struct gguf_tensor *t = find(r, name, "weight");
+    return t && t->dims[1] <= ROWS_MAX ? (uint32_t)t->dims[1] : 0;
+}
+
 static void fail(struct tensor_reader *r, const struct gguf_tensor *t, const char *why)
 {
     char name[NAME];
@@ -168,6 +174,27 @@ void tensor_read_patches(struct tensor_reader *r, struct encoder_matrix *m, cons
     m->k = 3 * edge * edge;
     pack(r, m, t->data, t->size / rows);
     m->bias = tensor_read_vector(r, name, "bias", rows, false);
+}
+
+void tensor_read_patch_sum(struct tensor_reader *r, struct encoder_matrix *m, const char *name, const char *second,
+                           uint32_t rows, uint32_t edge)
+{
+    const uint64_t dims[4] = {edge, edge, 3, rows};
+    const size_t k = 3 * (size_t)edge * edge, n = rows * k;
+    float *sum[2] = {NULL, NULL};
+    const char *const parts[2] = {"weight", second};
+    for (int i = 0; i < 2; i++) {
+        enum kern_type type;
+        const struct gguf_tensor *t = take(r, name, parts[i], dims, true, &type);
+        if (t) sum[i] = floats_of(r, t, type, n);
+    }
+    for (size_t i = 0; !r->error && i < n; i++) sum[0][i] += sum[1][i];
+    if (!r->error) {
+        *m = (struct encoder_matrix){.type = KERN_F32, .rows = rows, .k = (uint32_t)k};
+        pack(r, m, (const uint8_t *)sum[0], k * sizeof(float));
+    }
+    free(sum[0]);
+    free(sum[1]);
 }
 
 void tensor_read_transposed(struct tensor_reader *r, struct encoder_matrix *m, const char *name, uint32_t rows,

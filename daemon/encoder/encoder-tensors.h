@@ -26,6 +26,13 @@ void tensor_read_matrix(struct tensor_reader *r, struct encoder_matrix *m, const
 void tensor_read_patches(struct tensor_reader *r, struct encoder_matrix *m, const char *name, uint32_t rows,
                          uint32_t edge);
 
+/* The sum of the convolutions @name.weight and @name.@second. */
+void tensor_read_patch_sum(struct tensor_reader *r, struct encoder_matrix *m, const char *name, const char *second,
+                           uint32_t rows, uint32_t edge);
+
+/* Rows of the matrix @name.weight; 0: there is none. */
+uint32_t tensor_rows(const struct tensor_reader *r, const char *name);
+
 /* The matrix that @name.weight holds transposed, [k][rows], of float weights. @rows 0: as in tensor_read_matrix. */
 void tensor_read_transposed(struct tensor_reader *r, struct encoder_matrix *m, const char *name, uint32_t rows,
                             uint32_t k);

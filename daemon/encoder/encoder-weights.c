@@ -2,6 +2,7 @@
 #include "daemon/encoder/encoder-weights.h"
 #include "daemon/encoder/encoder-tensors.h"
 #include "libcommon/error.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,16 @@ static void read_block(struct tensor_reader *r, struct encoder_block *b, uint32_
     tensor_read_matrix(r, &b->out, in_block(i, "attn_out").s, p->dim, p->dim);
     tensor_read_matrix(r, &b->up, in_block(i, swap ? "ffn_down" : "ffn_up").s, p->ffn, p->dim);
     tensor_read_matrix(r, &b->down, in_block(i, swap ? "ffn_up" : "ffn_down").s, p->dim, p->ffn);
+    if (p->rope != ROPE_NONE && tensor_exists(r, in_block(i, "ffn_gate").s, "weight"))
+        tensor_read_matrix(r, &b->gate, in_block(i, "ffn_gate").s, p->ffn, p->dim);
+}
+
+/* The product that makes one row of a square of them (Mistral Small 3.1). */
+static void read_merge(struct tensor_reader *r, struct encoder_weights *w, const struct encoder_hparams *p)
+{
+    if (p->pool == 1 && !tensor_exists(r, "mm.patch_merger", "weight")) return;
+    read_norm_weight(r, &w->before, "mm.input_norm", p->dim, true);
+    tensor_read_matrix(r, &w->merge, "mm.patch_merger", p->dim, p->dim * p->pool * p->pool);
 }
 
 static void read_projector(struct tensor_reader *r, struct encoder_weights *w, struct encoder_hparams *p)
@@ -74,6 +85,8 @@ static void read_projector(struct tensor_reader *r, struct encoder_weights *w, s
         tensor_read_transposed(r, &w->project, "mm.input_projection", p->dim_out, p->dim);
         break;
     case ENCODER_MLP:
+        tensor_skip(r, "model.image_newline"); /* llama.cpp does not use it either */
+        tensor_skip(r, "v.image_newline");
         tensor_read_matrix(r, &w->project, "mm.0", 0, p->dim);
         if (!r->error && tensor_exists(r, "mm.2", "weight"))
             tensor_read_matrix(r, &w->then, "mm.2", 0, w->project.rows);
@@ -86,16 +99,44 @@ static void read_projector(struct tensor_reader *r, struct encoder_weights *w, s
         tensor_read_matrix(r, &w->project, "mm.model.mlp.1", 0, square);
         tensor_read_matrix(r, &w->then, "mm.model.mlp.3", 0, w->project.rows);
         break;
+    case ENCODER_PIXTRAL:
+        read_merge(r, w, p);
+        tensor_read_matrix(r, &w->project, "mm.1", 0, p->dim);
+        tensor_read_matrix(r, &w->then, "mm.2", 0, w->project.rows);
+        w->line_break = tensor_read_vector(r, "v.token_embd.img_break", "", w->then.rows, true);
+        break;
+    case ENCODER_LFM2:
+        tensor_read_norm(r, &w->gathered, "mm.input_norm", square, false);
+        tensor_read_matrix(r, &w->project, "mm.1", 0, square);
+        tensor_read_matrix(r, &w->then, "mm.2", 0, w->project.rows);
+        break;
+    case ENCODER_QWEN2VL:
+    case ENCODER_QWEN25VL:
+        tensor_read_matrix(r, &w->project, "mm.0", 0, square);
+        tensor_read_matrix(r, &w->then, "mm.2", 0, w->project.rows);
+        break;
     }
     p->dim_out = w->then.panels ? w->then.rows : w->project.rows;
 }
 
+/* LFM2's are for a square of any size. */
+static void read_positions(struct tensor_reader *r, struct encoder_weights *w, const struct encoder_hparams *p)
+{
+    if (p->rope != ROPE_NONE) return;
+    w->side = p->kind == ENCODER_LFM2 ? (uint32_t)sqrt(tensor_rows(r, "v.position_embd")) : encoder_side(p);
+    if (!w->side) w->side = 1;
+    w->positions = tensor_read_floats(r, "v.position_embd", encoder_rows(w, w->side * w->side), p->dim);
+}
+
 static void read_all(struct tensor_reader *r, struct encoder_weights *w, struct encoder_hparams *p)
 {
-    tensor_read_patches(r, &w->patch, "v.patch_embd", p->dim, p->patch);
+    if (p->rope == ROPE_HALVES)
+        tensor_read_patch_sum(r, &w->patch, "v.patch_embd", "weight.1", p->dim, p->patch);
+    else
+        tensor_read_patches(r, &w->patch, "v.patch_embd", p->dim, p->patch);
     if (p->kind == ENCODER_MLP || p->kind == ENCODER_INTERNVL)
         w->class = tensor_read_vector(r, "v.class_embd", "", p->dim, p->kind == ENCODER_INTERNVL);
-    w->positions = tensor_read_floats(r, "v.position_embd", encoder_rows(w, encoder_side(p) * encoder_side(p)), p->dim);
+    read_positions(r, w, p);
     tensor_read_norm(r, &w->pre, "v.pre_ln", p->dim, false);
     tensor_read_norm(r, &w->post, "v.post_ln", p->dim, false);
     for (uint32_t i = 0; i < p->layers; i++) {
@@ -132,7 +173,7 @@ void encoder_weights_fini(struct encoder_weights *w)
 {
     for (uint32_t i = 0; w->blocks && i < w->n_blocks; i++) {
         struct encoder_block *b = &w->blocks[i];
-        struct encoder_matrix *const all[] = {&b->q, &b->k, &b->v, &b->out, &b->up, &b->down};
+        struct encoder_matrix *const all[] = {&b->q, &b->k, &b->v, &b->out, &b->up, &b->gate, &b->down};
         for (size_t j = 0; j < sizeof(all) / sizeof(*all); j++) encoder_matrix_fini(all[j]);
         struct encoder_norm *const norms[] = {&b->ln1, &b->ln2, &b->q_norm, &b->k_norm};
         for (size_t j = 0; j < sizeof(norms) / sizeof(*norms); j++) norm_fini(norms[j]);
@@ -142,10 +183,13 @@ void encoder_weights_fini(struct encoder_weights *w)
     free(w->blocks);
     free(w->class);
     free(w->positions);
+    free(w->line_break);
     norm_fini(&w->pre);
     norm_fini(&w->post);
+    norm_fini(&w->before);
     norm_fini(&w->gathered);
     encoder_matrix_fini(&w->patch);
+    encoder_matrix_fini(&w->merge);
     encoder_matrix_fini(&w->project);
     encoder_matrix_fini(&w->then);
     *w = (struct encoder_weights){0};

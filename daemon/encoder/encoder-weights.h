@@ -23,18 +23,23 @@ struct encoder_block {
     struct encoder_norm ln1, ln2;
     struct encoder_norm q_norm, k_norm; /* of whole rows or of heads */
     struct encoder_matrix q, k, v, out, up, down;
-    float *scale1, *scale2; /* [dim] factors of the outputs of attention and FFN; NULL: none */
+    struct encoder_matrix gate; /* beside up, optional */
+    float *scale1, *scale2;     /* [dim] factors of the outputs of attention and FFN; NULL: none */
 };
 
 struct encoder_weights {
     struct encoder_matrix patch; /* of 3 * patch * patch values: [3][patch][patch] */
     float *class;                /* [dim] a row besides those of the patches (CLIP's); NULL: none */
-    float *positions;            /* [rows][dim] added to the rows */
+    float *positions;            /* [rows][dim] added to the rows; NULL: none */
+    uint32_t side;               /* CUT_LFM2: rows of an edge of the square that the positions are for */
     struct encoder_norm pre, post;
-    struct encoder_block *blocks;        /* [n_blocks] */
-    uint32_t n_blocks;                   /* those that are computed */
-    struct encoder_norm gathered;        /* of the projector's input: Gemma 3's RMS norm, InternVL's layer norm */
+    struct encoder_block *blocks; /* [n_blocks] */
+    uint32_t n_blocks;            /* those that are computed */
+    struct encoder_norm before;   /* RMS norm of the rows before merge */
+    struct encoder_matrix merge;  /* of a square of rows, [dim][pool][pool] values each; Pixtral's, optional */
+    struct encoder_norm gathered; /* of the projector's input: Gemma 3's RMS norm, InternVL's and LFM2's layer norm */
     struct encoder_matrix project, then; /* then: after GELU; Gemma 3 and Idefics3 have neither */
+    float *line_break;                   /* [dim_out] an embedding between the lines of the image; NULL: none */
 };
 
 /* Rows of a tile that go through the blocks. */

@@ -3,23 +3,32 @@
 /*
  * Image encoders: from the pixels of an image to the embeddings that a language model reads in place of tokens'
  * embeddings. An encoder is a GGUF file of llama.cpp ("mmproj"), a vision transformer with a projector: Gemma 3
- * (SigLIP, average pooling), LLaVA-1.5 (CLIP, two linear layers), Idefics3 and SmolVLM (SigLIP, tiles, pixel
- * shuffle), or InternVL (InternViT, the same with a norm and two linear layers).
+ * (SigLIP, average pooling), LLaVA (CLIP, two linear layers; 1.6: tiles), Idefics3 and SmolVLM (SigLIP, tiles, pixel
+ * shuffle), InternVL (InternViT, tiles, pixel shuffle), Pixtral and Mistral Small 3.1 (RoPE, line breaks), LFM2-VL
+ * (SigLIP 2, tiles, pixel shuffle), Qwen2-VL and Qwen2.5-VL (RoPE, squares of 2 x 2 patches, windows).
  *
  * The arithmetic is that of kernels/ARITHMETIC.md, with these operations besides (each + - * / and sqrt rounds once):
  *
  *   resize      Pillow's, in integers: weights of 22 fractional bits, first columns, then rows (encoder-resize.h)
  *               Idefics3: the longer edge to the one that the file names, the other one rounded down and then up to an
  *               even number; then both to whole tiles; then this to the square of the last tile
- *               InternVL: as large as it fits into the tiles, and both edges to those of the last tile
+ *               InternVL, LLaVA-1.6: as large as it fits into the tiles, and both edges to those of the last tile
+ *               Pixtral, Qwen: as large as it fits into about its own size, in whole squares of patches
+ *               LFM2-VL: both edges to this size; as large as it fits into the tiles
  *   pixel       (v / 255 - mean) / std
- *   patch       a product of [3][patch][patch] pixel values with v.patch_embd, k ascending; + bias; + position
+ *   patch       a product of [3][patch][patch] pixel values with v.patch_embd, k ascending; + bias; + position; Qwen:
+ *               with the sum of its two kernels
+ *   position    LFM2-VL: acc = acc + (wy * wx) * p over the rows, then the columns, ascending, w the weights of a
+ *               bilinear resizing, multiples of 2^-22
  *   layernorm   16 lanes; lane j: acc = acc + x over i = j mod 16, ascending; mean = fold16 / k
  *               lane j: acc = acc + d * d, d = x - mean; r = 1 / sqrt(fold16 / k + eps); (d * r) * w + b
  *   rmsnorm     as in ARITHMETIC.md; + b if there is a bias; of Q and K: for each head, or for the row
  *   attention   as in ARITHMETIC.md with K and V in f32, all positions visible to all, segments of 512;
- *               scale = 1 / sqrt(head_dim)
- *   gelu        gelu_mul, silu: silu_mul, with up = 1; quick gelu: silu of 1.702 * x, then * f32(1 / 1.702)
+ *               scale = 1 / sqrt(head_dim); with windows, all positions of the window, in the order of the windows
+ *   rope        as in ARITHMETIC.md, angle = position * (first * 10000^(-4 i / head_dim)) in double, i < head_dim / 4:
+ *               first the pairs of the row, then those of the column; first = 1, Pixtral's column 10000^(-2 / head_dim)
+ *   gelu        gelu_mul, silu: silu_mul, with up = 1 or that of the FFN; quick gelu: silu of 1.702 * x, then
+ *               * f32(1 / 1.702)
  *   residual    x + (product + bias), or x + (product + bias) * scale
  *   pool        acc = acc + x over the rows of the window, then its columns, ascending; acc / (size * size)
  *
@@ -38,9 +47,9 @@ struct compute_pool;
 
 struct encoder_config {
     const char *cpu; /* limits the instruction set, as in kernels_get */
-    bool class_last; /* CLIP's class row is the last one, not the first, and the projector takes the rows from the
-                      * second on. llama.cpp computes LLaVA so (0.7.0), although the positions of the model are for the
-                      * class first */
+    bool class_last; /* the class row of CLIP and InternViT is the last one, not the first, and LLaVA's projector takes
+                      * the rows from the second on. llama.cpp computes so (0.7.0), although the positions of the models
+                      * are for the class first */
 };
 
 struct encoder;

@@ -86,13 +86,14 @@ void encoding_norm(const struct kernels *kern, float *out, const float *in, cons
     if (norm->b) kern->add(out, norm->b, norm->n);
 }
 
-void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *ones, uint32_t n)
+void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *factors,
+                       uint32_t n)
 {
     if (act == ENCODER_GELU) {
-        kern->gelu_mul(values, ones, n);
+        kern->gelu_mul(values, factors, n);
         return;
     }
     if (act == ENCODER_GELU_QUICK) kern->scale(values, QUICK, n);
-    kern->silu_mul(values, ones, n);
+    kern->silu_mul(values, factors, n);
     if (act == ENCODER_GELU_QUICK) kern->scale(values, 1 / QUICK, n);
 }

@@ -33,10 +33,21 @@ struct encoding_tile {
     uint32_t items, first;  /* embeddings, and the first of them in the result */
 };
 
+/* Where Q and K are turned to: [edge][2][quarter of a head] cosines and sines of a row or column of patches. */
+struct encoding_turns {
+    float *rows, *columns; /* NULL: they are not turned */
+};
+
+/* How the positions of the file are spread over a tile, as an image is resized (CUT_LFM2). */
+struct encoding_spread {
+    struct resize_weights across, down;
+};
+
 /* Memory of a slice. */
 struct encoding_scratch {
     float *in, *mid, *out; /* [slice][dim] or the projector's input, [slice][widest], [slice][3][dim] */
     float *ones;           /* [widest] of 1.0 */
+    float *up;             /* [slice][ffn] */
     int8_t *q;             /* quantized activations, as in kern_acts */
     float *d;
     int16_t *s;
@@ -64,6 +75,12 @@ struct encoding {
     struct encoding_tile now;
     uint32_t rows; /* of the transformer, for this tile */
 
+    struct encoding_turns turns;
+    struct encoding_spread spread[2]; /* [1]: of the whole image */
+    /* Windows: the rows of a window follow each other. NULL: the rows are in the order of the patches. */
+    uint32_t *patch_at, *row_of;         /* [rows] the patch of a row, and the row of a patch */
+    uint32_t *window_begin, *window_end; /* [rows] the rows that a row sees */
+
     float *hidden; /* [rows][dim] */
     float *query;  /* [rows][dim] */
     uint8_t *kv;   /* [blocks of 32 rows][heads] of K, then V */
@@ -84,8 +101,9 @@ void encoding_multiply(struct encoding *x, struct compute_pool *pool, const stru
 void encoding_norm(const struct kernels *kern, float *out, const float *in, const struct encoder_norm *norm, bool rms,
                    float eps);
 
-/* values[n] = act(values), @ones [n] of 1.0. */
-void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *ones, uint32_t n);
+/* values[n] = act(values) * factors. */
+void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *factors,
+                       uint32_t n);
 
 /* The views of an image. 0; -ENOMEM, sets the error message; memory of views is freed by encoding_views_fini. */
 int encoding_views_init(struct encoding *x);
@@ -93,6 +111,17 @@ void encoding_views_fini(struct encoding *x);
 
 /* Resize a part of x->view: rows [at, at + n) of it (STAGE_ROWS), or of the view before it (STAGE_COLUMNS). */
 void encoding_resize(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
+
+/* The places of the patches: turns, spread positions and windows. 0; -ENOMEM, sets the error message; memory is freed
+ * by encoding_places_fini. */
+int encoding_places_init(struct encoding *x);
+void encoding_places_fini(struct encoding *x);
+
+/* Turn one row of Q or K. */
+void encoding_turn(const struct encoding *x, uint32_t patch, float *row);
+
+/* Add the position of @patch to @row; @sum [dim] is memory for it. */
+void encoding_add_position(const struct encoding *x, uint32_t patch, float *row, float *sum);
 
 /* Tiles of the image; set x->now to one of them. */
 uint32_t encoding_tiles(const struct encoding *x);
@@ -104,6 +133,9 @@ void encoding_kv(struct encoding *x, struct compute_pool *pool, uint32_t at, uin
 void encoding_block(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
 void encoding_project(struct encoding *x, struct compute_pool *pool, uint32_t at, uint32_t n);
 
+/* After the projector: put the embedding of a line break between the lines of the tile, if there is one. */
+void encoding_break_lines(struct encoding *x);
+
 /* The row of patch 0 in the transformer, and that of the class; UINT32_MAX: none. */
 static inline uint32_t encoding_first_patch(const struct encoding *x)
 {
@@ -113,6 +145,22 @@ static inline uint32_t encoding_first_patch(const struct encoding *x)
 static inline uint32_t encoding_class_row(const struct encoding *x)
 {
     return !x->e->w.class ? UINT32_MAX : x->e->p.class_last ? x->rows - 1 : 0;
+}
+
+static inline uint32_t encoding_row_of(const struct encoding *x, uint32_t patch)
+{
+    return x->row_of ? x->row_of[patch] : encoding_first_patch(x) + patch;
+}
+
+static inline uint32_t encoding_patch_at(const struct encoding *x, uint32_t row)
+{
+    return x->patch_at ? x->patch_at[row] : row - encoding_first_patch(x);
+}
+
+/* Whether the rows of the block that is computed see their windows only. */
+static inline bool encoding_windowed(const struct encoding *x)
+{
+    return x->e->p.window && (x->block + 1) % x->e->p.full_every;
 }
 
 /* K of one head in block @i of 32 rows; V follows after x->kv_half. */

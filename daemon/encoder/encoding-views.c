@@ -8,7 +8,7 @@
 static void fill_border(const struct encoding *x, struct encoding_view *v)
 {
     const size_t pixels = (size_t)v->edge_x * v->edge_y;
-    for (size_t i = 0; i < pixels; i++) memcpy(v->image + 3 * i, x->e->p.border, 3);
+    for (size_t i = 0; i < pixels; i++) memcpy(v->image + 3 * i, x->e->p.prepare.border, 3);
 }
 
 /* Add a view, made from @before; NULL: from the caller's image. */
@@ -18,8 +18,8 @@ static int add_view(struct encoding *x, const struct encoding_view *before, stru
     v->edge_x = c.edge_x;
     v->edge_y = c.edge_y;
     v->from = before ? before->image : x->rgb;
-    int r = resize_weights_init(&v->across, before ? before->edge_x : x->width, c.width, x->e->p.filter);
-    if (!r) r = resize_weights_init(&v->down, before ? before->edge_y : x->height, c.height, x->e->p.filter);
+    int r = resize_weights_init(&v->across, before ? before->edge_x : x->width, c.width, x->e->p.prepare.filter);
+    if (!r) r = resize_weights_init(&v->down, before ? before->edge_y : x->height, c.height, x->e->p.prepare.filter);
     if (r < 0) return r;
     v->image = malloc((size_t)c.edge_x * c.edge_y * 3);
     if (!v->image) return error_say(-ENOMEM, "no memory to encode an image");
@@ -51,7 +51,7 @@ static int make_narrow(struct encoding *x)
 int encoding_views_init(struct encoding *x)
 {
     int r = 0;
-    if (x->e->p.cut == CUT_EDGE) {
+    if (x->e->p.prepare.cut == CUT_EDGE) {
         r = add_views_by_edge(x);
     } else {
         if (x->cutting.columns) r = add_view(x, NULL, x->cutting.cut);
@@ -114,17 +114,17 @@ uint32_t encoding_tiles(const struct encoding *x)
 void encoding_take_tile(struct encoding *x, uint32_t tile)
 {
     const struct encoder_hparams *p = &x->e->p;
-    const struct encoder_cutting *c = &x->cutting;
+    const uint32_t edge = p->prepare.tile, columns = x->cutting.columns, tiles = columns * x->cutting.rows;
     const struct encoding_view *whole = &x->views[x->n_views - 1];
-    const bool last = tile + 1 == encoding_tiles(x);
-    uint32_t edge_x = last ? whole->edge_x : p->image, edge_y = last ? whole->edge_y : p->image;
+    const bool last = tile == tiles;
+    const uint32_t edge_x = last ? whole->edge_x : edge, edge_y = last ? whole->edge_y : edge;
     x->tile = tile;
     x->now = (struct encoding_tile){.view = last ? whole : whole - 1,
-                                    .left = last ? 0 : tile % c->columns * p->image,
-                                    .top = last ? 0 : tile / c->columns * p->image,
+                                    .left = last ? 0 : tile % columns * edge,
+                                    .top = last ? 0 : tile / columns * edge,
                                     .columns = edge_x / p->patch,
                                     .rows = edge_y / p->patch,
-                                    .items = encoder_items(x->e, edge_x, edge_y),
+                                    .items = edge_x / p->patch / p->pool * (edge_y / p->patch / p->pool),
                                     .first = tile * x->plan.tile_items};
     x->rows = encoder_rows(&x->e->w, x->now.columns * x->now.rows);
 }

@@ -19,7 +19,7 @@ static uint32_t max(uint32_t a, uint32_t b)
 /* The widest row of x->scratch.mid and the products' inputs. */
 static uint32_t widest(const struct encoder *e)
 {
-    return max(max(e->p.dim, e->p.ffn), max(e->w.patch.k, max(e->w.project.k, e->w.project.rows)));
+    return max(max(e->p.dim, e->p.ffn), max(max(e->w.patch.k, e->w.merge.k), max(e->w.project.k, e->w.project.rows)));
 }
 
 /* Rows of the transformer for the tile with most of them. */
@@ -28,7 +28,7 @@ static uint32_t most_rows(const struct encoding *x)
     const struct encoder_hparams *p = &x->e->p;
     const struct encoder_canvas *whole = &x->cutting.whole;
     const uint32_t patches = whole->edge_x / p->patch * (whole->edge_y / p->patch);
-    const uint32_t tile = x->cutting.columns ? encoder_side(p) * encoder_side(p) : 0;
+    const uint32_t side = p->prepare.tile / p->patch, tile = x->cutting.columns ? side * side : 0;
     return encoder_rows(&x->e->w, max(patches, tile));
 }
 
@@ -37,8 +37,11 @@ static uint32_t slice_rows(const struct encoding *x, uint32_t rows)
 {
     const struct encoder *e = x->e;
     const uint64_t dim = e->p.dim, out = e->w.project.rows;
-    uint64_t block = dim * dim + 2 * dim * e->p.ffn + 2 * dim * rows, kv = 3 * dim * dim;
-    uint64_t project = e->w.project.k * out + out * (e->w.then.panels ? e->w.then.rows : 0), patch = dim * e->w.patch.k;
+    const uint64_t ffn = e->p.rope == ROPE_NONE ? 2 : 3; /* products */
+    uint64_t block = dim * dim + ffn * dim * e->p.ffn + 2 * dim * rows, kv = 3 * dim * dim;
+    uint64_t project =
+                 (uint64_t)e->w.merge.k * dim + e->w.project.k * out + out * (e->w.then.panels ? e->w.then.rows : 0),
+             patch = dim * e->w.patch.k;
     uint64_t most = block > project ? block : project;
     if (kv > most) most = kv;
     if (patch > most) most = patch;
@@ -70,9 +73,10 @@ static int allocate(struct encoding *x)
     x->query = get_memory(&r, (size_t)rows * p->dim, sizeof(*x->query));
     x->kv = get_memory(&r, blocks * p->heads, 2 * x->kv_half);
     x->result = get_memory(&r, (size_t)x->plan.items * p->dim_out, sizeof(*x->result));
-    x->scratch.in = get_memory(&r, n * max(p->dim, e->w.project.k), sizeof(*x->scratch.in));
+    x->scratch.in = get_memory(&r, n * max(p->dim, max(e->w.merge.k, e->w.project.k)), sizeof(*x->scratch.in));
     x->scratch.mid = get_memory(&r, n * wide, sizeof(*x->scratch.mid));
     x->scratch.out = get_memory(&r, n * 3 * p->dim, sizeof(*x->scratch.out));
+    x->scratch.up = get_memory(&r, p->rope != ROPE_NONE ? n * p->ffn : 0, sizeof(*x->scratch.up));
     x->scratch.ones = get_memory(&r, wide, sizeof(*x->scratch.ones));
     x->scratch.q = get_memory(&r, n * wide, sizeof(*x->scratch.q));
     x->scratch.d = get_memory(&r, n * wide / KERN_BLOCK + 1, sizeof(*x->scratch.d));
@@ -101,11 +105,14 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
     x->cutting = cutting;
     r = encoding_views_init(x);
     if (!r) r = allocate(x);
+    if (!r) {
+        encoding_take_tile(x, 0);
+        r = encoding_places_init(x);
+    }
     if (r < 0) {
         encoding_free(x);
         return r;
     }
-    encoding_take_tile(x, 0);
     *out = x;
     return 0;
 }
@@ -113,11 +120,12 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
 struct encoding *encoding_free(struct encoding *x)
 {
     if (!x) return NULL;
-    void *const all[] = {x->hidden,      x->query,       x->kv,           x->result,    x->scratch.in,
-                         x->scratch.mid, x->scratch.out, x->scratch.ones, x->scratch.q, x->scratch.d,
-                         x->scratch.s,   x->scratch.m,   x->scratch.l,    x->scratch.o};
+    void *const all[] = {x->hidden,      x->query,       x->kv,           x->result,     x->scratch.in,
+                         x->scratch.mid, x->scratch.out, x->scratch.ones, x->scratch.up, x->scratch.q,
+                         x->scratch.d,   x->scratch.s,   x->scratch.m,    x->scratch.l,  x->scratch.o};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) free(all[i]);
     encoding_views_fini(x);
+    encoding_places_fini(x);
     free(x);
     return NULL;
 }
@@ -157,6 +165,7 @@ static void advance(struct encoding *x)
 {
     x->at = 0;
     if (x->stage == STAGE_PROJECT) {
+        encoding_break_lines(x);
         next_tile(x);
         return;
     }

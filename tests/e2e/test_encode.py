@@ -71,6 +71,89 @@ def test_embeddings_are_those_of_the_reference(tmp_path, shape, kind):
     assert largest_error(e, floats, image) < 1e-5
 
 
+# Sizes that need no resizing.
+SIZED = [
+    ({"projector": "pixtral", "silu": True, "heads": 3}, (28, 20), None),
+    ({"projector": "pixtral", "merge": True, "pool": 2, "heads": 3}, (32, 24), None),
+    ({"projector": "lfm2", "pool": 2, "image": 64, "patch": 16}, (256, 288), None),
+    ({"projector": "qwen2vl_merger", "gelu": False, "heads": 3}, (32, 24), [4, 3]),
+    ({"projector": "qwen2.5vl_merger", "silu": True, "heads": 3, "image": 28, "patch": 28}, (280, 224), [5, 4]),
+]
+
+
+@pytest.mark.parametrize("kind", [TENSOR_F32, TENSOR_F16])
+@pytest.mark.parametrize("shape, size, grid", SIZED)
+def test_embeddings_of_images_of_any_size(tmp_path, shape, size, grid, kind):
+    e = Encoder(kind=kind, **shape)
+    image = noise(*size)
+    y, floats = values(e.write(tmp_path / "a.gguf"), image, tmp_path)
+    want = [x for row in e.embeddings(image.tobytes(), size) for x in row]
+    assert (y["resized"], y["tiles"], y["grid"]) == (list(size), [0, 0], grid or [0, 0]) and len(floats) == len(want)
+    assert max(abs(a - b) for a, b in zip(floats, want)) < 1e-5 * max(map(abs, want))
+
+
+def test_windows_in_several_segments(tmp_path):
+    """A window's rows in two slices and in two segments of attention (512 rows)."""
+    e = Encoder("qwen2.5vl_merger", image=14, patch=14, dim=8, ffn=8, heads=1, silu=True)
+    image = noise(364, 336)
+    y, floats = values(e.write(tmp_path / "a.gguf"), image, tmp_path)
+    want = [x for row in e.embeddings(image.tobytes(), image.size) for x in row]
+    assert y["items"] == 13 * 12 and max(abs(a - b) for a, b in zip(floats, want)) < 1e-5 * max(map(abs, want))
+
+
+def own_size(size, step, least, most):
+    """Each edge the nearest number of steps; then smaller or larger if the area is not within the limits."""
+    edges = [max(step, math.floor(edge / step + 0.5) * step) for edge in size]
+    area = size[0] * size[1]
+    if math.prod(edges) > most:
+        return tuple(max(step, math.floor(edge / math.sqrt(area / most) / step) * step) for edge in size)
+    if math.prod(edges) < least:
+        return tuple(math.ceil(edge * math.sqrt(least / area) / step) * step for edge in size)
+    return tuple(edges)
+
+
+@pytest.mark.parametrize("size", [(3, 5), (40, 31), (97, 201), (1, 30), (333, 129)])
+@pytest.mark.parametrize("projector, step, items", [("pixtral", 8, (8, 1024)), ("qwen2vl_merger", 16, (8, 4096)), ("lfm2", 16, (64, 256))])
+def test_own_sizes_are_resized_as_pillow_does(tmp_path, size, projector, step, items):
+    mmproj = Encoder(projector, image=8, patch=8, dim=8, ffn=8, blocks=1, pool=2 if projector == "lfm2" else 1).write(tmp_path / "a.gguf")
+    image = noise(*size)
+    y = encode(mmproj, image)
+    edges = own_size(size, step, items[0] * step ** 2, items[1] * step ** 2)
+    if projector == "lfm2":
+        same, resized = image.resize(edges, Image.BILINEAR), list(edges)
+    else:
+        same, resized = in_the_middle(image, *edges, Image.BICUBIC)
+    assert y["resized"] == resized and encode(mmproj, same)["digest"] == y["digest"]
+
+
+def test_pixels_of_an_image_by_the_file(tmp_path):
+    e = Encoder("qwen2vl_merger", blocks=1)
+    e.keys["clip.vision.image_min_pixels"] = (U32, 500)
+    e.keys["clip.vision.image_max_pixels"] = (U32, 1000)
+    mmproj = e.write(tmp_path / "a.gguf")
+    for size in ((7, 9), (30, 20), (300, 20)):
+        assert encode(mmproj, noise(*size))["grid"] == [n // 8 for n in own_size(size, 8, 500, 1000)]
+
+
+@pytest.mark.parametrize("algorithm, how", [(None, Image.BILINEAR), ("bicubic", Image.BICUBIC), ("lanczos", Image.LANCZOS)])
+def test_large_images_in_tiles_of_512_pixels(tmp_path, algorithm, how):
+    """Tile by tile the same bits as an image of one tile."""
+    e = Encoder("lfm2", image=64, patch=16, pool=2, dim=16, ffn=16, blocks=1)
+    if algorithm:
+        e.keys["clip.vision.image_resize_algo"] = (STRING, algorithm)
+    mmproj = e.write(tmp_path / "a.gguf")
+    image = noise(900, 610)
+    y, floats = values(mmproj, image, tmp_path)
+    cut, resized = in_the_middle(image, 1536, 1024, how)
+    whole = image.resize(own_size(image.size, 32, 64 * 1024, 256 * 1024), how)
+    tiles = [cut.crop((512 * i, 512 * j, 512 * i + 512, 512 * j + 512)) for j in range(2) for i in range(3)] + [whole]
+    assert (y["tiles"], y["resized"]) == ([3, 2], resized)
+    alone = array.array("f")
+    for tile in tiles:
+        alone += values(mmproj, tile, tmp_path)[1]
+    assert alone == floats
+
+
 def test_quantized_weights_differ_by_the_quantized_activations_alone(tmp_path):
     e = Encoder("mlp", kind=TENSOR_Q8_0, dim=64, ffn=96, hidden=64, out=32)
     image = noise(12, 12)
@@ -154,10 +237,15 @@ def best_grid(size, grids, edge):
 GRIDS = [(x, y) for x in range(1, 5) for y in range(1, 5) if x * y <= 4]
 
 
-@pytest.mark.parametrize("size, grid", [((40, 31), (2, 2)), ((10, 200), (1, 4)), ((17, 3), (1, 1)), ((70, 20), (4, 1)), ((16, 16), None), ((7, 9), None)])
-def test_tiles_of_the_best_grid(tmp_path, size, grid):
-    e = Encoder("internvl", image=16, patch=4, pool=2)
-    e.keys["clip.vision.preproc_max_tiles"] = (U32, 4)
+@pytest.mark.parametrize("size, grid", [((40, 31), (2, 2)), ((10, 200), (1, 4)), ((17, 3), (2, 1)), ((70, 20), (4, 1)), ((16, 16), None), ((7, 9), None)])
+@pytest.mark.parametrize("projector, pool", [("internvl", 2), ("mlp", 1)])
+def test_tiles_of_the_best_grid(tmp_path, size, grid, projector, pool):
+    e = Encoder(projector, image=16, patch=4, pool=pool)
+    if projector == "internvl":
+        e.keys["clip.vision.preproc_max_tiles"] = (U32, 4)
+    else:
+        e.keys["clip.vision.image_grid_pinpoints"] = ((ARRAY, I32), [16 * n for grid in GRIDS for n in grid])
+        e.tensors["model.image_newline"] = [[e.out], TENSOR_F32, [1.0] * e.out]
     image = noise(*size)
     y, floats = values(e.write(tmp_path / "a.gguf"), image, tmp_path)
     tiles = []
@@ -166,9 +254,10 @@ def test_tiles_of_the_best_grid(tmp_path, size, grid):
         cut, resized = in_the_middle(image, 16 * grid[0], 16 * grid[1], Image.BICUBIC)
         tiles = [cut.crop((16 * i, 16 * j, 16 * i + 16, 16 * j + 16)) for j in range(grid[1]) for i in range(grid[0])]
         assert y["resized"] == resized
-    assert y["tiles"] == list(grid or (0, 0)) and y["items"] == 4 * (len(tiles) + 1)
+    assert y["tiles"] == list(grid or (0, 0)) and y["items"] == 16 // pool ** 2 * (len(tiles) + 1)
+    n = 16 // pool ** 2 * e.out
     for i, tile in enumerate(tiles + [image.resize((16, 16), Image.BICUBIC)]):
-        assert largest_error(e, floats[i * 4 * e.out:(i + 1) * 4 * e.out], tile) < 1e-5
+        assert largest_error(e, floats[i * n:(i + 1) * n], tile) < 1e-5
 
 
 @pytest.mark.parametrize("size", [(300, 200), (401, 13), (9, 1000), (2, 1), (1120, 897), (640, 480)])
@@ -205,9 +294,9 @@ def all_digests(mmproj, image):
 
 
 @pytest.mark.parametrize("kind", [TENSOR_F32, TENSOR_F16, TENSOR_Q8_0])
-@pytest.mark.parametrize("projector", ["gemma3", "idefics3", "internvl", "mlp"])
+@pytest.mark.parametrize("projector", ["gemma3", "idefics3", "internvl", "lfm2", "mlp", "pixtral", "qwen2.5vl_merger", "qwen2vl_merger"])
 def test_the_same_bits_everywhere(tmp_path, projector, kind):
-    e = Encoder(projector, image=60, patch=5, dim=96, ffn=160, heads=3, hidden=96, kind=kind, gelu=projector == "gemma3", out=33,
+    e = Encoder(projector, image=60 if projector != "lfm2" else 64, patch=5 if projector != "lfm2" else 4, dim=96, pool=2 if projector == "lfm2" else 1, ffn=160, heads=3, hidden=96, kind=kind, gelu=projector == "gemma3", out=33,
                 longest=100)
     assert len(all_digests(e.write(tmp_path / "a.gguf"), noise(71, 64))) == 1
 
@@ -285,7 +374,8 @@ BROKEN = [
     (key("general.architecture", STRING, "llama"), "architecture 'llama': this is not an image encoder (an mmproj file has 'clip')"),
     (key("general.architecture"), "key 'general.architecture' is missing"),
     (key("clip.has_vision_encoder", BOOL, False), "the file has no image encoder"),
-    (key("clip.projector_type", STRING, "klingon\n"), "projector type 'klingon?' is not supported; supported: gemma3, mlp (LLaVA-1.5), idefics3 (SmolVLM), internvl"),
+    (key("clip.projector_type", STRING, "klingon\n"), "projector type 'klingon?' is not supported; supported: gemma3, mlp (LLaVA), idefics3 (SmolVLM), internvl, pixtral, lfm2, qwen2vl_merger, "
+     "qwen2.5vl_merger"),
     (key("clip.projector_type"), "key 'clip.projector_type' is missing"),
     (key("clip.use_silu", BOOL, True), "keys 'clip.use_gelu' and 'clip.use_silu' are both true"),
     (key(V + "image_size"), "key 'clip.vision.image_size' is missing"),
@@ -325,7 +415,10 @@ def test_a_broken_file_is_a_sentence(tmp_path, change, says):
 
 def test_llava_files_that_are_refused(tmp_path):
     for name, kind, value, says in (
-            ("image_grid_pinpoints", (ARRAY, I32), [12, 24], "tiles (LLaVA-1.6) are not supported"),
+            ("image_grid_pinpoints", (ARRAY, I32), [12, 25], "12x25 pixels are no 1 to 48 tiles of 12 pixels"),
+            ("image_grid_pinpoints", (ARRAY, I32), [12, 24, 12], "is no array of 1 to 256 pairs of numbers"),
+            ("image_grid_pinpoints", (ARRAY, I32), [0, 12], "0x12 pixels are no 1 to 48 tiles"),
+            ("image_grid_pinpoints", (ARRAY, I32), [-12, 12], "pixels are no 1 to 48 tiles"),
             ("feature_layer", (ARRAY, I32), [1, 2], "only an array of one layer is supported"),
             ("feature_layer", (ARRAY, I32), [3], "is 3, not a number from 1 to 2")):
         e = Encoder("mlp")
@@ -334,6 +427,37 @@ def test_llava_files_that_are_refused(tmp_path):
     e = Encoder("mlp")
     e.tensors["mm.2.weight"][0] = [20, 28]
     assert "tensor 'mm.2.weight' is 20 x 28" in encode(e.write(tmp_path / "a.gguf"), noise(12, 12), check=1)
+
+
+@pytest.mark.parametrize("projector, change, says", [
+    ("internvl", key(V + "preproc_max_tiles", U32, 49), "key 'clip.vision.preproc_max_tiles' is 49, not a number from 1 to 48"),
+    ("internvl", key(V + "preproc_min_tiles", U32, 4), "no grid of tiles has 4 to 12 tiles, each edge at least 4"),
+    ("internvl", without("v.class_embd"), "tensor 'v.class_embd' is missing"),
+    ("internvl", shape("v.blk.0.ls1.weight", [20], 20), "tensor 'v.blk.0.ls1.weight' is 20 x 1 x 1 x 1, not 24"),
+    ("pixtral", without("v.token_embd.img_break"), "tensor 'v.token_embd.img_break' is missing"),
+    ("pixtral", key(V + "spatial_merge_size", U32, 2), "tensor 'mm.input_norm.weight' is missing"),
+    ("pixtral", key(V + "attention.head_count", U32, 4), "heads of 6 values: not a multiple of 4"),
+    ("lfm2", key(V + "patch_size", U32, 5), "the 102 patches of a side cannot be divided by the scale factor 1"),
+    ("lfm2", key(V + "patch_size", U32, 2), "an image has 256 patches a side, more than 16384 in all"),
+    ("lfm2", key(V + "image_resize_algo", STRING, "nearest"), "key 'clip.vision.image_resize_algo' is 'nearest', not bilinear, bicubic or lanczos"),
+    ("lfm2", shape("v.position_embd.weight", [24, 8], 192), "tensor 'v.position_embd.weight' is 24 x 8 x 1 x 1, not 24 x 4 x 1 x 1"),
+    ("qwen2vl_merger", without("v.patch_embd.weight.1"), "tensor 'v.patch_embd.weight.1' is missing"),
+    ("qwen2vl_merger", key(V + "spatial_merge_size", U32, 3), "key 'clip.vision.spatial_merge_size' is 3, only 2 is supported"),
+    ("qwen2vl_merger", key(V + "image_max_pixels", U32, 4), "key 'clip.vision.image_max_pixels' is 4, not a number from 64 to 262144"),
+    ("qwen2.5vl_merger", key(V + "n_wa_pattern"), "key 'clip.vision.n_wa_pattern' is missing"),
+    ("qwen2.5vl_merger", without("v.blk.0.ffn_up.weight"), "tensor 'v.blk.0.ffn_up.weight' is missing"),
+])
+def test_other_encoders_that_are_refused(tmp_path, projector, change, says):
+    e = Encoder(projector, heads=3)
+    change(e)
+    path = e.write(tmp_path / "a.gguf")
+    error = encode(path, noise(12, 12), check=1)
+    assert error.startswith(f"hobd encode: {path}: {says}") and error.count("\n") == 1
+
+
+def test_an_image_that_is_too_narrow(tmp_path):
+    path = Encoder("qwen2vl_merger", heads=3).write(tmp_path / "a.gguf")
+    assert encode(path, noise(65536, 1), check=1) == "hobd encode: an image of 65536x1 is too narrow for this image encoder\n"
 
 
 def test_tiles_that_are_refused(tmp_path):

@@ -40,6 +40,11 @@ static void test_one_run(void **state)
     check_layout(ENCODER_GEMMA3, (struct encoder_plan){.items = 256}, "<start_of_image>{0+256}<end_of_image>");
     check_layout(ENCODER_INTERNVL, (struct encoder_plan){.items = 35, .columns = 3, .rows = 2, .tile_items = 5},
                  "<img>{0+35}</img>");
+    check_layout(ENCODER_PIXTRAL, (struct encoder_plan){.items = 14}, "{0+14}[IMG_END]");
+    check_layout(ENCODER_LFM2, (struct encoder_plan){.items = 66}, "<|image_start|>{0+66}<|image_end|>");
+    check_layout(ENCODER_QWEN2VL, (struct encoder_plan){.items = 12}, "<|vision_start|>{0+12}<|vision_end|>");
+    check_layout(ENCODER_QWEN25VL, (struct encoder_plan){.items = 12}, "<|vision_start|>{0+12}<|vision_end|>");
+    check_layout(ENCODER_MLP, (struct encoder_plan){.items = 40, .columns = 3, .rows = 1, .tile_items = 10}, "{0+40}");
     check_layout(ENCODER_MLP, (struct encoder_plan){.items = 576}, "{0+576}");
 }
 
@@ -48,6 +53,9 @@ static void test_tiles(void **state)
     check_layout(ENCODER_IDEFICS3, (struct encoder_plan){.items = 128, .columns = 1, .rows = 1, .tile_items = 64},
                  "<fake_token_around_image><row_1_col_1>{0+64}\n\n<fake_token_around_image><global-img>{64+64}"
                  "<fake_token_around_image>");
+    check_layout(ENCODER_LFM2, (struct encoder_plan){.items = 1030, .columns = 2, .rows = 2, .tile_items = 256},
+                 "<|image_start|><|img_row_1_col_1|>{0+256}<|img_row_1_col_2|>{256+256}<|img_row_2_col_1|>{512+256}"
+                 "<|img_row_2_col_2|>{768+256}<|img_thumbnail|>{1024+6}<|image_end|>");
     check_layout(ENCODER_IDEFICS3, (struct encoder_plan){.items = 35, .columns = 3, .rows = 2, .tile_items = 5},
                  "<fake_token_around_image><row_1_col_1>{0+5}<fake_token_around_image><row_1_col_2>{5+5}"
                  "<fake_token_around_image><row_1_col_3>{10+5}\n<fake_token_around_image><row_2_col_1>{15+5}"

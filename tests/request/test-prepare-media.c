@@ -5,6 +5,7 @@
 #include "daemon/request/prepare.h"
 #include "libcommon/error.h"
 #include "tests/engine/harness.h"
+#include "tests/support/memory.h"
 #include <stdio.h>
 
 #define RUN   PROMPT_RUN_TEXT
@@ -17,7 +18,8 @@ static const struct encoder llava = {.p = {.kind = ENCODER_MLP, .image = 8, .pat
                                      .identity = "llava"};
 /* 1 item a tile; 20x10: 2 x 1 tiles and the whole. */
 static const struct encoder tiles = {
-    .p = {.kind = ENCODER_IDEFICS3, .image = 10, .patch = 10, .pool = 1, .longest = 20}, .identity = "tiles"};
+    .p = {.kind = ENCODER_IDEFICS3, .image = 10, .patch = 10, .pool = 1, .cut = CUT_EDGE, .longest = 20},
+    .identity = "tiles"};
 
 #define EACH "{% for m in messages %}[{{ m['content'] }}]{% endfor %}"
 
@@ -488,6 +490,43 @@ static void test_refusals(void **state)
     unload(&m);
 }
 
+/* Each allocation fails once. */
+static void test_without_memory(void **state)
+{
+    struct loaded m;
+    struct session_store *store = NULL;
+    struct session *x = NULL;
+    struct ask a = {.n_media = 0}, b = {.n_media = 0};
+    struct prompt p;
+    int r = -1;
+    load(&m, "gpt2", EACH, &tiles);
+    assert_int_equal(session_store_new(&store, 1 << 20), 0);
+    assert_int_equal(session_acquire(store, 1, "s", 1, true, &x), 0);
+    say(&a, "user", "a@Ab@B");
+    unsigned long failed = 0;
+    for (unsigned long n = 0; r < 0; n++) {
+        memory_fail(n);
+        r = session_add_parts(x, &a.messages[0]);
+        failed += memory_end();
+        assert_true(r == 0 || (r == -ENOMEM && session_content(x)->n_messages == 0));
+    }
+    assert_true(failed >= 3);
+    say(&b, "user", "c@A");
+    for (unsigned long n = 0; n == 0 || failed; n++) {
+        memory_fail(n);
+        r = prepare(&p, &m, &b, x);
+        failed = memory_end();
+        assert_true(r == (failed ? -ENOMEM : 0) && (r == 0 || !p.tokens.ids));
+    }
+    assert_int_equal(p.n_media, 3);
+    prompt_fini(&p);
+    forget(&a);
+    forget(&b);
+    session_release(store, x);
+    session_store_free(store);
+    unload(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -502,6 +541,7 @@ int main(void)
         cmocka_unit_test(test_sessions_keep_images),
         cmocka_unit_test(test_system_with_an_image),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

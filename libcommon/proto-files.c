@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of a request that go by descriptors: sealed memfds, which the receiver maps. */
-#include "libcommon/error.h"
 #include "libcommon/proto-writer.h"
+#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LARGE = 64 << 10 /* bytes */ };
+enum { LARGE = 64 << 10 /* bytes */, NOEXEC_SEAL = 8 /* MFD_NOEXEC_SEAL */ };
 
 bool proto_file_is_large(size_t n)
 {
@@ -19,31 +18,33 @@ void proto_fds_fini(struct proto_fds *f)
     while (f->n) close(f->fds[--f->n]);
 }
 
-static int write_all(int fd, const uint8_t *p, size_t n)
+static bool write_all(int fd, const uint8_t *p, size_t n)
 {
     while (n) {
         ssize_t done = write(fd, p, n);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return done < 0 ? -errno : -EIO;
+        if (done <= 0) return false;
         p += done;
         n -= (size_t)done;
     }
-    return 0;
+    return true;
 }
 
-/* The descriptor, or -errno. */
+/* The descriptor; -1: none can be made. */
 static int make(const struct blob *file)
 {
-    int fd = memfd_create("hob-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return -errno;
-    int r = write_all(fd, blob_data(file), blob_size(file));
-    if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) r = -errno;
-    if (r == 0) return fd;
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int fd = memfd_create("hob-file", flags | NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) fd = memfd_create("hob-file", flags); /* before Linux 6.3 */
+    if (fd < 0) return -1;
+    if (write_all(fd, blob_data(file), blob_size(file)) &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
+        return fd;
     close(fd);
-    return r;
+    return -1;
 }
 
-int proto_fds_of(struct proto_fds *f, const struct proto_request *r)
+void proto_fds_of(struct proto_fds *f, const struct proto_request *r)
 {
     const struct proto_generate *g = &r->gen;
     f->n = 0;
@@ -52,13 +53,9 @@ int proto_fds_of(struct proto_fds *f, const struct proto_request *r)
             const struct blob *file = g->messages[i].media[k].file;
             if (!proto_file_is_large(blob_size(file))) continue;
             int fd = make(file);
-            if (fd < 0) {
-                proto_fds_fini(f);
-                return error_say(fd, "cannot make a memfd of a file: %s", strerror(-fd));
-            }
+            if (fd < 0) return;
             f->fds[f->n++] = fd;
         }
-    return 0;
 }
 
 void proto_set_files(struct proto_request *r, struct blob *const *files)

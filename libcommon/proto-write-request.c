@@ -287,8 +287,8 @@ int proto_write_request(struct buf *out, const struct proto_request *r)
 
 int proto_write_request_fds(struct buf *out, struct proto_fds *f, const struct proto_request *r)
 {
-    int e = proto_fds_of(f, r);
-    if (e == 0) e = write_request(out, f, r);
+    proto_fds_of(f, r);
+    int e = write_request(out, f, r);
     if (e < 0) proto_fds_fini(f);
     return e;
 }

@@ -23,9 +23,9 @@ struct open_map {
 
 /* A file that goes by a descriptor, if one can. */
 bool proto_file_is_large(size_t n);
-/* Fill @f, which is empty, with a descriptor for each large file of @r, at most as many as it holds. On failure it is
- * empty. -errno, sets the error message. */
-int proto_fds_of(struct proto_fds *f, const struct proto_request *r);
+/* Fill @f, which is empty, with a descriptor for each large file of @r, or only for the first ones: as many as it holds
+ * and as can be made. */
+void proto_fds_of(struct proto_fds *f, const struct proto_request *r);
 
 /* @elems: at least as many as the message will have. */
 void writer_init(struct writer *w, struct buf *out, size_t elems);

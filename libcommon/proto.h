@@ -351,7 +351,7 @@ struct proto_fds {
 void proto_fds_fini(struct proto_fds *f); /* closes them */
 
 /* As proto_write_request, but a large file is not written: it goes by a descriptor of @f, which is empty at first, and
- * which the caller sends with the first bytes of the message. -errno: a descriptor cannot be made. */
+ * which the caller sends with the first bytes of the message. A file for which no descriptor can be made is written. */
 int proto_write_request_fds(struct buf *out, struct proto_fds *f, const struct proto_request *r);
 
 /* Give each medium of @r that refers to a descriptor its file: @files [r->n_fds], of which none is NULL. */

@@ -73,7 +73,7 @@ static json_t *describe_media(const struct proto_message *m)
     for (size_t i = 0; i < m->n_media; i++) {
         const struct proto_media *x = &m->media[i];
         json_t *o = json_object();
-        json_object_set_new(o, "kind", json_string(x->kind == PROTO_MEDIA_SOUND ? "audio" : "image"));
+        json_object_set_new(o, "kind", json_string(proto_media_name(x->kind)));
         set(o, "at", x->at);
         set(o, "bytes", blob_size(x->file));
         if (x->kind == PROTO_MEDIA_SOUND) set(o, "samples", x->samples);

@@ -6,6 +6,8 @@
 #include "tests/libcommon/pack.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { SMALL = 64 << 10, LARGE = SMALL + 1 };
 
@@ -76,6 +78,38 @@ static void large_files_go_by_descriptors(void **state)
     buf_fini(&out);
 }
 
+/* The process may have no more descriptors. */
+static void files_without_a_descriptor_are_written(void **state)
+{
+    struct proto_request r, read;
+    struct proto_fds fds;
+    struct blob *file;
+    struct buf out = BUF_INIT;
+    struct rlimit old, low;
+    const int next = dup(STDERR_FILENO);
+    assert_true(next >= 0);
+    close(next);
+    init(&r);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low = (struct rlimit){(rlim_t)next + 1, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    int result = proto_write_request_fds(&out, &fds, &r);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_int_equal(result, 0);
+    assert_int_equal(fds.n, 1);
+    assert_int_equal(proto_read_request(&read, out.data + 4, out.len - 4), 0);
+    assert_int_equal(read.n_fds, 1);
+    assert_int_equal(blob_map(&file, fds.fds[0], LARGE), 0);
+    proto_set_files(&read, &file);
+    blob_unref(file);
+    assert_int_equal(blob_size(read.gen.messages[0].media[0].file), LARGE);
+    assert_int_equal(blob_size(read.gen.messages[1].media[1].file), LARGE + 1);
+    proto_request_fini(&read);
+    proto_request_fini(&r);
+    proto_fds_fini(&fds);
+    buf_fini(&out);
+}
+
 /* One descriptor may be named by several parts; its bytes count once. */
 static void a_descriptor_serves_many_parts(void **state)
 {
@@ -139,9 +173,8 @@ static void too_many_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_files_go_by_descriptors),
-        cmocka_unit_test(a_descriptor_serves_many_parts),
-        cmocka_unit_test(refused_messages_tell_their_descriptors),
+        cmocka_unit_test(large_files_go_by_descriptors),  cmocka_unit_test(files_without_a_descriptor_are_written),
+        cmocka_unit_test(a_descriptor_serves_many_parts), cmocka_unit_test(refused_messages_tell_their_descriptors),
         cmocka_unit_test(too_many_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

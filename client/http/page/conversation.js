@@ -77,6 +77,7 @@ function showMessage(m) {
     { user: "You", assistant: "Answer", system: "System", tool: "Tool" }[m.role] ?? m.role);
   const body = make("div");
   if (m.thinking) node.append(folded("Thinking", m.thinking));
+  for (const x of m.media ?? []) node.append(make("div", {}, `[${x.kind}: ${x.bytes} bytes]`));
   if (m.role === "system" || m.role === "tool") node.append(folded(m.role === "tool" ? "Result" : "System prompt", m.content));
   else show(body, m.content ?? "");
   for (const call of m.tool_calls ?? []) node.append(folded(`Call of ${call.name ?? call.function?.name}`, JSON.stringify(call, null, 1)));

@@ -132,14 +132,15 @@ static void run_job(struct job_pool *p, struct job *j)
 {
     struct job_user *u = j->user;
     struct job_line *line = line_of(j);
-    bool charged = !j->uncharged, heavy = fairq_is_heavy(&p->queue, &line->fair, clock_now_usec());
+    bool charged = !j->uncharged, elapsed = j->elapsed,
+         heavy = fairq_is_heavy(&p->queue, &line->fair, clock_now_usec());
     p->heavy += heavy;
     if (++line->running == line_max(p, j)) fairq_block(&p->queue, &line->fair, true, 0);
     pthread_mutex_unlock(&p->lock);
-    uint64_t begin = clock_thread_usec();
+    uint64_t begin = elapsed ? clock_now_usec() : clock_thread_usec();
     j->run(j);
     j->done(j);
-    uint64_t spent = clock_thread_usec() - begin, now = clock_now_usec();
+    uint64_t now = clock_now_usec(), spent = (elapsed ? now : clock_thread_usec()) - begin;
     pthread_mutex_lock(&p->lock);
     p->heavy -= heavy;
     if (charged) fairq_charge(&p->queue, &line->fair, spent, now);

@@ -19,6 +19,7 @@ struct job {
     uid_t uid;
     bool uncharged; /* its CPU time is not charged to the uid, because admission has limited this work already */
     bool side;      /* may run beside other jobs of its uid, and in any order */
+    bool elapsed;   /* the uid is charged for the time that it takes, because another process works for it */
     void (*run)(struct job *j);
     void (*done)(struct job *j); /* called by the same thread right after run; may free the job */
     /* private to the pool */

@@ -2,9 +2,11 @@
 #pragma once
 /*
  * Decodes images and sounds in processes without rights. The sandbox of hobd forbids it to start programs, so that it
- * starts a helper (hobd-decode) before it enters the sandbox; the helper starts one decoder for each file.
+ * starts helpers (hobd-decode) before it enters the sandbox; these start one decoder for each file.
  */
 #include "daemon/media/media.h"
+
+#define MEDIA_HELPER_FILES 2 /* decoded at once */
 
 struct media_helper;
 
@@ -12,10 +14,13 @@ struct media_helper;
  * -ENOENT: it is not installed; else -errno; sets the error message. */
 int media_helper_new(struct media_helper **out, const char *program);
 
-/* Decode the file @data [@n] and set *m, whose data the caller owns, with its digest. Waits; from any thread, one file
- * at a time. 0; -EBADMSG: damaged, unknown or a crash; -EFBIG: over a limit; -ETIME: takes too long; else -errno. Sets
- * the error message, a sentence that begins with the format ("image: PNG: …"). */
+/* Decode the file @data [@n] and set *m, whose data the caller owns, with its digest. Waits; from any thread,
+ * MEDIA_HELPER_FILES at a time. 0; -EBADMSG: damaged, unknown or a crash; -EFBIG: over a limit; -ETIME: takes too long;
+ * else -errno. Sets the error message, a sentence that begins with the format ("image: PNG: …"). */
 int media_helper_decode(struct media_helper *h, const uint8_t *data, size_t n, struct media *m);
 
-/* Ends the helper. NULL ok, returns NULL. */
+/* End all calls of media_helper_decode, now and later, with an error. Any thread. */
+void media_helper_stop(struct media_helper *h);
+
+/* Ends the helpers. No other call is under way. NULL ok, returns NULL. */
 struct media_helper *media_helper_free(struct media_helper *h);

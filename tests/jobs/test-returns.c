@@ -144,6 +144,28 @@ static void test_sent_again_from_back(void **state)
     assert_int_equal(f->returns.out, 0);
 }
 
+/* Runs three times, and then is finished. */
+static void run_thrice(struct job *j)
+{
+    struct item *x = (struct item *)return_job_of(j);
+    run(j);
+    if (++x->number < 3) jobs_again(&x->job);
+}
+
+static void test_runs_again_after_others(void **state)
+{
+    struct fixture *f = *state;
+    struct item x = {.fixture = f}, other = {.fixture = f, .number = 9};
+    jobs_send_to(&f->returns, f->returns.pool, &x.job, 1000, run_thrice, back);
+    jobs_send(&f->returns, &other.job, 1001, run, back);
+    jobs_deliver(&f->returns, wait_for(f, true, 2));
+    assert_int_equal(f->begun, 4);
+    assert_int_equal(f->n, 2);
+    assert_int_equal(f->order[0], 9);
+    assert_int_equal(f->order[1], 3);
+    assert_int_equal(f->returns.out, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -151,6 +173,7 @@ int main(void)
         TEST(test_delivered_in_the_order_of_their_ends),
         TEST(test_a_recalled_job_does_not_come_back),
         TEST(test_sent_again_from_back),
+        TEST(test_runs_again_after_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,13 +94,55 @@ static void test_no_helper(void **state)
     assert_int_equal(media_helper_new(&h, "/nowhere/hobd-decode"), -ENOENT);
     assert_string_equal(error_text(-ENOENT), "/nowhere/hobd-decode cannot start: No such file or directory");
     assert_null(h);
-    /* A program that ends at once. */
+    /* A program that ends at once, in each of the processes. */
     assert_int_equal(media_helper_new(&h, "/bin/true"), 0);
-    assert_int_equal(media_helper_decode(h, pixel, sizeof(pixel), &m), -ENODATA);
-    assert_string_equal(error_text(-ENODATA), "decoding: the other process has ended");
+    for (int i = 0; i < MEDIA_HELPER_FILES; i++) {
+        assert_int_equal(media_helper_decode(h, pixel, sizeof(pixel), &m), -ENODATA);
+        assert_string_equal(error_text(-ENODATA), "decoding: the other process has ended");
+    }
     assert_int_equal(media_helper_decode(h, pixel, sizeof(pixel), &m), -ENODATA);
     assert_string_equal(error_text(-ENODATA), "decoding: the process that starts decoders has ended");
     media_helper_free(h);
+}
+
+/* A program that reads the file and never answers. */
+static const char *make_sink(char path[32])
+{
+    static const char text[] = "#!/bin/sh\nexec /bin/cat >/dev/null 2>&1\n";
+    strcpy(path, "/tmp/hob-sink-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    close(fd);
+    return path;
+}
+
+static void *decode_until_stop(void *h)
+{
+    struct media m;
+    return media_helper_decode(h, pixel, sizeof(pixel), &m) == -ECANCELED ? NULL : h;
+}
+
+static void test_stop(void **state)
+{
+    struct media_helper *h;
+    pthread_t threads[MEDIA_HELPER_FILES + 1];
+    char path[32];
+    void *failed;
+    assert_int_equal(media_helper_new(&h, make_sink(path)), 0);
+    for (int i = 0; i <= MEDIA_HELPER_FILES; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, decode_until_stop, h), 0);
+    usleep(20000); /* some of them probably wait for an answer */
+    media_helper_stop(h);
+    int stopped = 0;
+    for (int i = 0; i <= MEDIA_HELPER_FILES; i++) {
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        stopped += !failed;
+    }
+    assert_int_equal(stopped, MEDIA_HELPER_FILES); /* no process was left for the last one */
+    media_helper_free(h);
+    unlink(path);
 }
 
 int main(void)
@@ -108,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_sandbox),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_no_helper),
+        cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

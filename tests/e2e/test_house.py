@@ -16,6 +16,7 @@ MAY = {
     "daemon/cache/kv": {"libcommon", "daemon/model"},
     "daemon/cache/prefix": {"libcommon", "daemon/model", "daemon/cache/kv"},
     "daemon/cache/disk": {"libcommon", "daemon/model", "daemon/cache/prefix"},
+    "daemon/cache/media": {"libcommon", "daemon/model", "daemon/media"},
     "daemon/text": {"libcommon", "daemon/model"}, "daemon/text/markup": {"libcommon", "daemon/text"},
     "daemon/text/grammar": {"libcommon", "daemon/text"},
     "daemon/text/schema": {"libcommon", "daemon/text"},

@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHORT_FREE = 0x100 }; /* values of long options without a letter begin here */
 
@@ -194,6 +195,7 @@ static int set_quiet(struct options *o, const char *value, void *to)
 
 static const struct option_def defs[] = {
     {"model", 'm', "MODEL", set_text, "model name or .gguf path (default: default)", TEXT(model), LIFE_START},
+    {"mmproj", 0, "FILE", set_text, "image encoder; none (default: MODEL.mmproj.gguf)", TEXT(mmproj), LIFE_START},
     {"socket", 0, "PATH", set_text, "socket path (default: $HOB_SOCKET, or by model)", TEXT(socket), LIFE_START},
     {"ctx", 0, "N", set_ctx, "maximum tokens of a sequence (default: up to 32768)", FIELD(engine.ctx), LIFE_START},
     {"parallel", 0, "N", set_small_count, "maximum concurrent sequences (default: 16)", FIELD(engine.parallel),
@@ -207,6 +209,8 @@ static const struct option_def defs[] = {
     {"kv-type", 0, "TYPE", set_kv_type, "KV type: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type), LIFE_START},
     {"cache-bytes", 0, "SIZE", set_size, "KV cache on disk; 0: none (default: 4G)", FIELD(engine.cache_bytes),
      LIFE_AMOUNT},
+    {"media-cache", 0, "SIZE", set_size, "embeddings of images in memory (default: 256M)", FIELD(engine.media_bytes),
+     LIFE_START},
     {"packed-file", 0, "YES|NO", set_unless, "store repacked weights in a file (default: yes)", FIELD(no_packed_file),
      LIFE_START},
     {"session-bytes", 0, "SIZE", set_size, "session disk limit per user; 0: none (default: 1G)",
@@ -254,7 +258,9 @@ void options_fini(struct options *o)
 {
     free(o->model);
     free(o->socket);
+    free(o->mmproj);
     free(o->gateways);
+    free(o->engine.mmproj_path);
     free(o->engine.model_path);
     free(o->engine.model_name);
     free(o->engine.packed_dir);
@@ -432,6 +438,29 @@ static int resolve_dir(const struct options *o, char **out, enum paths_kind kind
     return error_origin(-ENOMEM);
 }
 
+/* The image encoder: the file that the option names, or NAME.mmproj.gguf beside the model's NAME.gguf. */
+static int resolve_mmproj(struct options *o)
+{
+    static const char suffix[] = ".gguf";
+    const char *model = o->engine.model_path;
+    size_t len = strlen(model), end = sizeof suffix - 1;
+    char **path = &o->engine.mmproj_path;
+
+    if (o->mmproj && !strcmp(o->mmproj, "none")) return 0;
+    if (o->mmproj) {
+        *path = strdup(o->mmproj);
+        return *path ? 0 : error_origin(-ENOMEM);
+    }
+    if (len <= end || strcmp(model + len - end, suffix) != 0) return 0;
+    if (asprintf(path, "%.*s.mmproj.gguf", (int)(len - end), model) < 0) {
+        *path = NULL;
+        return error_origin(-ENOMEM);
+    }
+    if (access(*path, F_OK) == 0) return 0;
+    free(steal(*path));
+    return 0;
+}
+
 int options_resolve(struct options *o)
 {
     struct engine_config *e = &o->engine;
@@ -441,7 +470,8 @@ int options_resolve(struct options *o)
     if (r == 0) r = resolve_dir(o, &e->cache_dir, PATHS_CACHE, e->model_name);
     if (r == 0) r = resolve_dir(o, &e->state_dir, PATHS_STATE, e->model_name);
     if (r < 0) return r;
-    return paths_model_file(o->model, o->system, &e->model_path);
+    r = paths_model_file(o->model, o->system, &e->model_path);
+    return r < 0 ? r : resolve_mmproj(o);
 }
 
 static bool equal(const struct option_def *d, const void *a, const void *b)

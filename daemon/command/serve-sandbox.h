@@ -2,12 +2,12 @@
 #pragma once
 /* The files that the sandbox of serve leaves open: each file that hobd opens after the start. */
 #include "daemon/io/listener.h"
-#include "libcommon/sandbox.h"
 #include "daemon/serve-config.h"
+#include "libcommon/sandbox.h"
 
 struct serve_sandbox {
     struct sandbox sandbox; /* points into this struct, which must not move */
-    struct sandbox_path paths[9];
+    struct sandbox_path paths[10];
     char *config, *file, *beside, *socket;
 };
 

@@ -4,6 +4,7 @@
 #include "daemon/command/serve-sandbox.h"
 #include "daemon/io/notify.h"
 #include "daemon/io/server.h"
+#include "daemon/media/media-helper.h"
 #include "daemon/serve-config.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -129,6 +130,13 @@ static int reload(void *ctx, struct server_reload *changed)
     return r;
 }
 
+/* Images are decoded by a process that has to start before the sandbox. */
+static void start_decoders(struct engine_config *c)
+{
+    int r = c->mmproj_path ? media_helper_new(&c->media_helper, NULL) : 0;
+    if (r < 0) log_warning("requests with images are refused: %s", error_text(r));
+}
+
 static int serve(struct options *o, int argc, char **argv)
 {
     struct listener listener = LISTENER_INIT;
@@ -148,6 +156,7 @@ static int serve(struct options *o, int argc, char **argv)
         free(gateways);
         return give_up(&listener, r);
     }
+    start_decoders(&o->engine);
     struct serve_sandbox sandbox;
     if (!o->no_sandbox) {
         serve_sandbox_init(&sandbox, o, &listener);
@@ -156,6 +165,7 @@ static int serve(struct options *o, int argc, char **argv)
     r = server_run(&config);
     if (!o->no_sandbox) serve_sandbox_fini(&sandbox);
     free(gateways);
+    o->engine.media_helper = media_helper_free(o->engine.media_helper);
     return r;
 }
 

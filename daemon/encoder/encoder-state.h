@@ -8,5 +8,6 @@ struct encoder {
     struct encoder_hparams p;
     struct encoder_weights w;
     const struct kernels *kern;
+    uint64_t bytes; /* of all tensors */
     uint8_t identity[ENCODER_IDENTITY];
 };

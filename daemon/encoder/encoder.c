@@ -28,7 +28,10 @@ static int identify(struct encoder *e, const struct gguf *g)
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, &version, sizeof(version));
     XXH3_128bits_update(state, &e->p, sizeof(e->p));
-    for (size_t i = 0; i < gguf_n_tensors(g); i++) add_tensor(state, gguf_tensor_at(g, i));
+    for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+        add_tensor(state, gguf_tensor_at(g, i));
+        e->bytes += gguf_tensor_at(g, i)->size;
+    }
     XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(state));
     XXH3_freeState(state);
     _Static_assert(sizeof(digest) == ENCODER_IDENTITY, "XXH3-128");
@@ -88,6 +91,11 @@ int encoder_fits(const struct encoder *e, uint32_t dim)
 void encoder_identity(const struct encoder *e, uint8_t out[ENCODER_IDENTITY])
 {
     memcpy(out, e->identity, ENCODER_IDENTITY);
+}
+
+uint64_t encoder_bytes(const struct encoder *e)
+{
+    return e->bytes;
 }
 
 const char *encoder_projector(const struct encoder *e)

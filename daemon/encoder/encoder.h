@@ -71,6 +71,9 @@ int encoder_fits(const struct encoder *e, uint32_t dim);
  * for one image. */
 void encoder_identity(const struct encoder *e, uint8_t out[ENCODER_IDENTITY]);
 
+/* Memory that the weights take, about: the size of the tensors. */
+uint64_t encoder_bytes(const struct encoder *e);
+
 /* "gemma3". */
 const char *encoder_projector(const struct encoder *e);
 

@@ -5,6 +5,8 @@
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-requests.h"
 #include "daemon/request/admit.h"
+#include "daemon/request/encode-media.h"
+#include "daemon/request/media-room.h"
 #include "daemon/request/named-users.h"
 #include "daemon/request/public-prefixes.h"
 #include "daemon/request/request-job.h"
@@ -41,7 +43,7 @@ static bool may_step(const struct core *core, uint64_t now)
 static uint64_t next_work(struct engine *e, uint64_t now)
 {
     struct core *core = &e->core;
-    if (may_step(core, now)) return 0;
+    if (may_step(core, now) || encode_ready(core)) return 0;
     uint64_t at = least(requests_next_deadline(core), spill_next(&core->cache, now));
     at = least(at, sessions_next(core));
     at = least(at, status_next(e));
@@ -107,7 +109,10 @@ static void turn(struct engine *e, struct return_job *finished, struct status_re
     requests_start_new(core);
     requests_sweep(core, clock_now_usec());
     admit_waiting(core);
-    if (may_step(core, clock_now_usec())) step_run(core);
+    uint64_t began = clock_now_usec();
+    bool steps = may_step(core, began);
+    if (steps) step_run(core);
+    encode_turn(core, steps ? clock_now_usec() - began : 0);
     if (core->mail.state == ENGINE_FAILED) return;
     spill_turn(&core->cache, clock_now_usec(), core->counts.steps);
     sessions_turn(core, clock_now_usec());
@@ -150,6 +155,7 @@ static int load_all(struct engine *e)
                                        .cache_bytes = c->cache_bytes,
                                        .disk_reserve = c->disk_reserve};
     if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &spill, &core->mail.returns);
+    if (r == 0) r = media_room_new(core);
     if (r == 0) r = sample_scratch_new(&core->sample_scratch, core->model.vocab);
     if (r == 0) r = step_new(core);
     if (r == 0) r = job_pool_new(&core->mail.returns.pool, JOB_THREADS, users_is_alone, &core->mail.users);
@@ -164,6 +170,7 @@ static void end_all(struct engine *e)
     struct core *core = &e->core;
     struct mailbox *m = &core->mail;
     struct request *next;
+    media_room_stop(core);
     pthread_mutex_lock(&m->lock);
     take_in(e); /* some of these may have jobs, too */
     pthread_mutex_unlock(&m->lock);
@@ -204,6 +211,7 @@ static void unload(struct engine *e)
     sessions_save_rest(core);
     core->mail.returns.pool = job_pool_free(core->mail.returns.pool);
     step_free(core);
+    media_room_free(core);
     kv_cache_free(&core->cache, e->flush_until);
     core->sample_scratch = sample_scratch_free(core->sample_scratch);
     output_step_fini(&core->output);

@@ -2,6 +2,7 @@
 #include "daemon/engine/memory-pressure.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/state.h"
+#include "daemon/request/media-room.h"
 #include "daemon/session/session.h"
 
 #define EVICT_SHARE  4    /* one of so many unused blocks is evicted */
@@ -35,6 +36,7 @@ static bool release(struct core *core)
 void memory_pressure_turn(struct memory_pressure *p, struct core *core)
 {
     if (p->begin) p->left = (prefix_evictable(core->cache.prefix) + EVICT_SHARE - 1) / EVICT_SHARE;
+    if (p->begin && core->media) media_cache_shed(&core->media->cache);
     if (!p->begin && !p->active) return;
     p->begin = false;
     uint32_t want = p->left < BLOCKS_TURN ? p->left : BLOCKS_TURN;

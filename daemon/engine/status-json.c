@@ -2,6 +2,7 @@
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-snapshot.h"
 #include "daemon/request/named-users.h"
+#include "libcommon/hex.h"
 #include <jansson.h>
 #include <math.h>
 #include <unistd.h>
@@ -128,6 +129,28 @@ static void add_rates(json_t *o, const struct rates_sum *s)
     json_object_set_new(o, "rolling", r);
 }
 
+/* null: the model takes no images. */
+static void add_encoder(json_t *o, const struct status_snapshot *s)
+{
+    const struct media_stats *m = &s->media;
+    char identity[2 * sizeof(m->identity) + 1];
+    json_t *x = s->has_media ? json_object() : json_null();
+    json_object_set_new(o, "encoder", x);
+    if (!s->has_media) return;
+    hex_write(identity, m->identity, sizeof(m->identity));
+    set_str(x, "projector", m->projector);
+    set_str(x, "identity", identity);
+    set_int(x, "bytes", m->encoder_bytes);
+    if (!s->all) return; /* what others send is not this uid's to know */
+    set_int(x, "media_encoded", m->counts.encoded);
+    set_int(x, "media_cached", m->counts.cached);
+    set_int(x, "cache_bytes", m->cache_bytes);
+    set_int(x, "cache_runs", m->cache_runs);
+    set_int(x, "cache_disk_bytes", m->disk_bytes);
+    set_int(x, "cache_disk_runs", m->disk_runs);
+    set_int(x, "pixel_bytes", m->pixel_bytes);
+}
+
 static void add_model(json_t *o, const struct status_snapshot *s)
 {
     const struct backend *b = s->engine->core.model.backend;
@@ -173,6 +196,7 @@ char *status_json(const struct status_snapshot *s)
     set_int(o, "batch_tokens", c->batch_tokens);
     if (s->has_model) add_model(o, s);
     if (s->state != ENGINE_LOADING) add_counts(o, &s->counts);
+    if (s->has_model) add_encoder(o, s);
     if (s->has_model) add_energy(o, s);
     if (s->has_cache) add_cache(o, s);
     if (s->state != ENGINE_LOADING) add_own(o, s);

@@ -52,7 +52,7 @@ static void add_request(struct status_snapshot *out, const struct request *r)
     if (r->answers.n == 0) add_answer(out, r->uid, false);
     for (uint32_t i = 0; i < r->answers.n; i++) {
         const struct seq *s = r->answers.seqs[i];
-        if (s && s->state != SEQ_ENDED) add_answer(out, r->uid, s->state == SEQ_RUNNING);
+        if (s && s->state != SEQ_ENDED) add_answer(out, r->uid, s->state == SEQ_RUNNING || s->state == SEQ_ENCODING);
     }
 }
 
@@ -111,6 +111,7 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     out->energy.idle_watts = x->idle_watts;
     out->energy.prompt_token = x->prompt_token;
     out->energy.answer_token = x->answer_token;
+    out->has_media = media_room_stats(core, &out->media);
     if (!c->prefix) return;
     out->has_cache = true;
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);

@@ -7,6 +7,7 @@
 #include "daemon/cache/disk/disk.h"
 #include "daemon/cache/prefix/prefix.h"
 #include "daemon/request/config.h"
+#include "daemon/request/media-room.h"
 #include "daemon/request/rates.h"
 #include "daemon/request/user.h"
 #include <sys/types.h>
@@ -55,6 +56,8 @@ struct status_snapshot {
         double idle_watts, prompt_token, answer_token; /* as in struct energy */
     } energy;
     struct status_counts counts;
+    bool has_media;
+    struct media_stats media;
     struct {
         uint64_t sessions, bytes, bytes_max, constraints, constraints_bytes;
     } own; /* what the asker's own sessions take on disk, and compiled constraints in memory, also for one who sees sums

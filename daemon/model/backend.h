@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 struct backend;
+struct compute_pool;
 
 enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits; both may be set */
 
@@ -97,7 +98,9 @@ struct backend_ops {
     int (*fingerprint)(const struct backend *b, struct fingerprint *out);
     int (*kv_identity)(const struct backend *b, uint8_t out[16]);                            /* backend_kv_identity */
     void (*logsumexp)(const struct backend *b, const float *logits, float *max, float *lse); /* backend_logsumexp */
-    struct backend *(*free)(struct backend *b);                                              /* returns NULL */
+    /* The threads of forward, for other work between its calls; NULL, or it returns NULL: there are none. */
+    struct compute_pool *(*compute_pool)(struct backend *b);
+    struct backend *(*free)(struct backend *b); /* returns NULL */
 };
 
 struct backend {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/admit.h"
+#include "daemon/request/encode-media.h"
 #include "daemon/request/finish.h"
 #include "daemon/sequence/fetch-blocks.h"
 #include "libcommon/clock.h"
@@ -14,8 +15,8 @@
 static void run(struct seq *s)
 {
     struct core *core = s->request->core;
-    int r = s->request->control.cancel ? 0 : seq_check_embd(s, &core->model.backend->hparams);
     s->state = SEQ_RUNNING;
+    int r = s->request->control.cancel ? 0 : encode_start(core, s);
     if (r < 0) {
         answer_fail(s->request, s, r, error_text(r));
         return;
@@ -66,7 +67,7 @@ static void act(struct core *core, struct seq *s, enum sched_reason reason)
 {
     if (reason == SCHED_START && s->state == SEQ_WAITING && core->running < core->config.parallel)
         start(core, s);
-    else if (reason != SCHED_START && s->state == SEQ_RUNNING) {
+    else if (reason != SCHED_START && (s->state == SEQ_RUNNING || s->state == SEQ_ENCODING)) {
         core->counts.preemptions++;
         answer_preempt(s);
     }

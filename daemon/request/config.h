@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct media_helper;
+
 struct engine_config {
     char *model_path;  /* this and all other strings belong to the creator of the config and must outlive the engine */
     char *model_name;  /* for messages and status */
@@ -19,9 +21,12 @@ struct engine_config {
     uint64_t queue_timeout_usec;
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t batch_window_usec;
-    bool window_group; /* as in struct backend_config; no key sets it */
-    const char *cpu;   /* HOB_CPU, or NULL */
-    const char *root;  /* prepended to the paths of the energy counters, or NULL; no key sets it */
+    bool window_group;                 /* as in struct backend_config; no key sets it */
+    const char *cpu;                   /* HOB_CPU, or NULL */
+    const char *root;                  /* prepended to the paths of the energy counters, or NULL; no key sets it */
+    char *mmproj_path;                 /* image encoder; NULL: none */
+    uint64_t media_bytes;              /* embeddings of images in memory */
+    struct media_helper *media_helper; /* decodes images; NULL: none; borrowed, no key sets it */
     /* directories; NULL: none */
     char *packed_dir;          /* packed weights, kept for the next start */
     char *state_dir;           /* sessions, and the secret of the cache's namespaces */

@@ -9,7 +9,7 @@ void core_again(struct core *core)
 
 void core_free_slot(struct core *core, struct seq *s)
 {
-    if (s->state != SEQ_RUNNING && s->state != SEQ_FETCHING) return;
+    if (s->state != SEQ_RUNNING && s->state != SEQ_FETCHING && s->state != SEQ_ENCODING) return;
     core->running--;
     core_again(core); /* another sequence may get it */
 }

@@ -13,6 +13,7 @@
 #include "daemon/request/rates.h"
 #include "daemon/sequence/sequence.h"
 
+struct media_room;
 struct session_store;
 struct step_scratch;
 
@@ -35,7 +36,8 @@ struct core {
     struct loaded model;
     struct kv_cache cache;
     struct session_store *sessions;
-    uint8_t model_here[16]; /* names the model in this process, for sessions made before its fingerprint is known */
+    struct media_room *media; /* NULL: the model has no encoder */
+    uint8_t model_here[16];   /* names the model in this process, for sessions made before its fingerprint is known */
     struct session_times sessions_next;
 
     struct request_list requests; /* all that were taken, by arrival */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/finish.h"
 #include "daemon/request/emit.h"
+#include "daemon/request/encode-media.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
 #include "libcommon/cleanup.h"
@@ -20,6 +21,7 @@ static void show_held(struct request *r, struct seq *s)
  * user is charged for it; the memory that a running job uses is freed when the job returns. */
 static void end(struct request *r, struct seq *s, bool keep, struct proto_event *ev)
 {
+    if (s) encode_leave(r->core, s);
     if (!request_recall(r, s)) {
         request_end_in_job(r, s, ev);
         return;
@@ -59,6 +61,7 @@ static void set_usage(struct proto_event *ev, const struct request *r, const str
     ev->cut.shifted = s->context.shifted;
     ev->seed = (int64_t)s->sampling.seed;
     if (s->n_prompt == 0) return; /* a job may still have the prompt */
+    encode_usage(ev, r, s);
     ev->miss_at = s->prompt.miss_at;
     ev->cut.prefix = s->prompt.cut_prefix;
     ev->cut.suffix = s->prompt.cut_suffix;

@@ -2,6 +2,7 @@
 /* Requests with a prompt: generate, warm and infill. Here they are checked; prepare.c makes their prompt in a job, then
  * enqueue.c lets them wait for a slot. */
 #include "daemon/request/context-policy.h"
+#include "daemon/request/decode-media.h"
 #include "daemon/request/enqueue.h"
 #include "daemon/request/infill-prompt.h"
 #include "daemon/request/prepare.h"
@@ -80,7 +81,8 @@ static int begin(struct request *r)
     if (g->detach && g->session.len == 0 && !g->continue_last)
         return error_say(-EINVAL, "detach needs session or continue, which store the answer");
     if (context_check_bytes(&r->core->model, &r->proto) < 0) return 0; /* the job refuses it */
-    int result = configure(r, request_first(r));
+    int result = decode_media_begin(r);
+    if (result == 0) result = configure(r, request_first(r));
     if (result == 0) result = acquire_session(r);
     if (result == 0) turn_find_fork(r);
     return result == -EBUSY && g->wait ? 1 : result; /* 1: until the session is free, or this request too late */
@@ -91,7 +93,7 @@ static int begin(struct request *r)
 static bool early(struct request *r)
 {
     const struct proto_generate *g = &r->proto.gen;
-    if (g->session.len || g->continue_last || g->detach || g->fork.len) return false;
+    if (g->session.len || g->continue_last || g->detach || g->fork.len || request_has_media(r)) return false;
     return context_check_bytes(&r->core->model, &r->proto) < 0 || configure(r, request_first(r)) == 0;
 }
 

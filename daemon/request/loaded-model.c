@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/loaded-model.h"
 #include "daemon/cache/kv/kv-table.h"
+#include "daemon/encoder/encoder.h"
 #include "daemon/request/constraint.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/cleanup.h"
@@ -147,6 +148,20 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
     return 0;
 }
 
+static int load_encoder(struct loaded *m, const struct engine_config *c, const struct hparams *s)
+{
+    const struct encoder_config config = {.cpu = c->cpu};
+    char size[32];
+    if (!c->mmproj_path) return 0;
+    int r = encoder_open(&m->encoder, c->mmproj_path, &config);
+    if (r < 0) return r;
+    r = encoder_fits(m->encoder, s->dim);
+    if (r < 0) return error_in(r, "%s", c->mmproj_path);
+    log_info("image encoder %s: %s, %s", c->mmproj_path, encoder_projector(m->encoder),
+             format_size(size, encoder_bytes(m->encoder)));
+    return 0;
+}
+
 int load_model(struct loaded *m, const struct engine_config *c, void (*progress)(void *, uint64_t, uint64_t), void *ctx)
 {
     struct hparams hparams;
@@ -158,6 +173,7 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
     sample_params_init(&m->sampling);
     if (r == 0) r = sample_params_file(&m->sampling, m->gguf);
     if (r == 0) r = load_template(m);
+    if (r == 0) r = load_encoder(m, c, &hparams); /* before KV takes a part of the memory that is left */
     if (r == 0) r = load_weights(m, c, &hparams, progress, ctx);
     if (r < 0) loaded_fini(m);
     return r;
@@ -166,6 +182,7 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
 void loaded_fini(struct loaded *m)
 {
     m->backend = backend_free(m->backend);
+    m->encoder = encoder_close(m->encoder);
     m->markup = markup_free(m->markup);
     m->template = template_free(m->template);
     m->constraints = constraints_free(m->constraints);

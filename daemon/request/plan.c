@@ -141,6 +141,14 @@ static uint32_t user_of(struct plan *p, const struct seq *s)
     return u->index;
 }
 
+void plan_charge(struct core *core, struct user *u, uint64_t units)
+{
+    struct plan *p = &core->plan;
+    if (u->index < p->n_users && p->users[u->index] == u) p->accounts[u->index].served += units;
+    u->account.served += units;
+    p->book.clock += units;
+}
+
 void plan_keep_accounts(struct core *core)
 {
     struct plan *p = &core->plan;
@@ -255,7 +263,8 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t
         .paused = s->request->control.paused,
     };
     if (s->state == SEQ_RUNNING) show_stretch(core, s, r);
-    if (s->state == SEQ_FETCHING) r->computed = r->known; /* nothing to compute until the fetch is done */
+    /* Nothing to compute until the fetch or the encoding is done. */
+    if (s->state == SEQ_FETCHING || s->state == SEQ_ENCODING) r->computed = r->known;
 }
 
 static void refresh(struct core *core, uint64_t now)

@@ -55,6 +55,9 @@ void plan_view(struct core *core, struct sched_state *out);
 /* Copy the accounts of the view, as the scheduler has left them, to the users. */
 void plan_keep_accounts(struct core *core);
 
+/* Add units of service that no step has counted. */
+void plan_charge(struct core *core, struct user *u, uint64_t units);
+
 /* @s waits from now on. Unless it has an entry, it gets one, for which plan_reserve made room. */
 void plan_wait(struct core *core, struct seq *s);
 /* The state, tokens, blocks or control flags of @s changed. Nothing happens if it is not in the plan. */

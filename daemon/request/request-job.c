@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/request-job.h"
+#include "daemon/request/decode-media.h"
 #include "daemon/request/types.h"
 #include "daemon/sequence/fetch-blocks.h"
 #include "libcommon/error.h"
@@ -26,19 +27,37 @@ static void back(struct return_job *x)
         r->job.finish(r, r->job.result);
 }
 
+static void send_to(struct request *r, struct job_pool *pool, int (*work)(struct request *r),
+                    void (*finish)(struct request *r, int result))
+{
+    r->in_job = true;
+    r->job.work = work;
+    r->job.finish = finish;
+    jobs_send_to(&r->core->mail.returns, pool, &r->job.base, r->uid, run, back);
+}
+
 void request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
                   void (*finish)(struct request *r, int result))
 {
     r->state = state;
-    r->in_job = true;
-    r->job.work = work;
-    r->job.finish = finish;
-    jobs_send(&r->core->mail.returns, &r->job.base, r->uid, run, back);
+    send_to(r, r->core->mail.returns.pool, work, finish);
+}
+
+void request_send_to(struct request *r, struct job_pool *pool, int (*work)(struct request *r),
+                     void (*finish)(struct request *r, int result))
+{
+    r->state = REQUEST_PREPARING;
+    send_to(r, pool, work, finish);
+}
+
+static void prepare(struct request *r)
+{
+    request_send(r, REQUEST_PREPARING, r->type->work, r->type->finish);
 }
 
 void request_prepare(struct request *r)
 {
-    request_send(r, REQUEST_PREPARING, r->type->work, r->type->finish);
+    if (!decode_media(r, prepare)) prepare(r);
 }
 
 const char *request_job_error(const struct request *r)

@@ -10,7 +10,11 @@
 void request_send(struct request *r, enum request_state state, int (*work)(struct request *r),
                   void (*finish)(struct request *r, int result));
 
-/* Have a job do the work of the type of @r, which is begun. */
+/* The same in another pool; @r is REQUEST_PREPARING. */
+void request_send_to(struct request *r, struct job_pool *pool, int (*work)(struct request *r),
+                     void (*finish)(struct request *r, int result));
+
+/* Have jobs decode the media of @r, which is begun, and then do the work of its type. */
 void request_prepare(struct request *r);
 
 /* The message of the job's negative result; valid until the next job. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/request.h"
 #include "daemon/request/constraint.h"
+#include "daemon/request/decode-media.h"
+#include "daemon/request/encode-media.h"
 #include "daemon/request/plan-blocks.h"
 #include "daemon/request/types.h"
 #include "libcommon/cleanup.h"
@@ -95,6 +97,7 @@ struct request *request_free(struct request *r)
     proto_event_fini(&r->end);
     session_page_fini(&r->page);
     tokens_fini(&r->tokens);
+    decode_media_fini(r);
     free(r->job.error);
     free(r->end_node);
     free(r);
@@ -188,7 +191,9 @@ static void push_last(struct request *r, struct seq *s, struct proto_event *ev, 
 void request_end_in_job(struct request *r, struct seq *s, struct proto_event *ev)
 {
     bool last = true;
+    if (r->in_job) decode_media_stop(r);
     if (s) {
+        encode_leave(r->core, s);
         core_free_slot(r->core, s);
         s->state = SEQ_ENDED;
         plan_leave(r->core, s);

@@ -15,7 +15,7 @@ struct request_type;
 
 enum request_state {
     REQUEST_NEW,       /* submitted, not begun */
-    REQUEST_PREPARING, /* a job has it: template, tokens, a session's log */
+    REQUEST_PREPARING, /* a job has it: images, template, tokens, a session's log */
     REQUEST_ACTIVE,    /* its sequences wait or run */
     REQUEST_SAVING,    /* answered but for `done`; a job writes the session's log */
     REQUEST_ENDED,     /* exists only because a job still uses it */
@@ -46,6 +46,14 @@ struct request_job {
     char *error; /* the message of a negative result; NULL: no memory for it */
 };
 
+/* Private to decode-media.c. */
+struct request_decoding {
+    size_t next; /* source to be decoded */
+    struct prefix_namespace namespace;
+    atomic_bool unwanted; /* the request has ended */
+    void (*then)(struct request *r);
+};
+
 struct request {
     struct request_job job;
     bool in_job; /* the job pool has the request */
@@ -60,6 +68,7 @@ struct request {
     struct proto_request proto;
     struct media_source **sources; /* [n_sources] held: the media of its messages, in order, decoded */
     size_t n_sources;
+    struct request_decoding decoding;
     struct request_control control;
     struct seq_group answers;
     struct request_session turn;

@@ -2,6 +2,7 @@
 #include "daemon/request/step.h"
 #include "daemon/request/advance.h"
 #include "daemon/request/constraint.h"
+#include "daemon/request/encode-media.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/mask-job.h"
 #include "libcommon/clock.h"
@@ -224,7 +225,11 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
     reuse_advance(&core->cache, s);
     account_prefill(core, s);
     plan_update(core, s);
-    if (!run->logits) return;
+    if (!run->logits) {
+        int r = encode_ahead(core, s);
+        if (r < 0) answer_fail(s->request, s, r, error_text(r));
+        return;
+    }
     if (s->request->proto.type == PROTO_WARM) {
         answer_done(s->request, s, PROTO_STOP_LENGTH);
         return;

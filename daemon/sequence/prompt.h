@@ -10,6 +10,8 @@
 struct prompt_media {
     struct media_source *source; /* held */
     uint32_t first, n;           /* its runs in the list */
+    bool encoded;                /* for this request, in */
+    double encode_ms;
 };
 
 struct prompt {

@@ -135,8 +135,43 @@ const float *seq_embd(const struct seq *s, uint32_t at)
     return e->values + (size_t)(at - r->at) * e->dim;
 }
 
-/* The items of @r from position @from on fit into a step, if they have to. 0 or -E2BIG. */
-static int check_whole(const struct seq *s, const struct hparams *h, const struct item_run *r, uint32_t from)
+struct run_list *seq_runs(struct seq *s)
+{
+    return s->context.view ? &s->context.view_runs : &s->prompt.runs;
+}
+
+struct prompt_media *seq_media(const struct seq *s, const uint8_t digest[16])
+{
+    const struct prompt *p = &s->prompt;
+    for (size_t i = 0; i < p->n_media; i++)
+        for (uint32_t k = 0; k < p->media[i].n; k++)
+            if (memcmp(p->runs.runs[p->media[i].first + k].digest, digest, 16) == 0) return &p->media[i];
+    return NULL;
+}
+
+void seq_attach_embd(struct seq *s, const uint8_t digest[16], struct embeddings *e)
+{
+    struct run_list *l = seq_runs(s);
+    for (uint32_t i = l->n; i-- > 0 && l->runs[i].at + l->runs[i].n > s->kv.n_tokens;)
+        if (!l->embd[i] && memcmp(l->runs[i].digest, digest, 16) == 0) l->embd[i] = embeddings_ref(e);
+}
+
+void seq_drop_embd(struct seq *s)
+{
+    struct run_list *l = seq_runs(s);
+    for (uint32_t i = 0; i < l->n && l->runs[i].at + l->runs[i].n <= s->kv.n_tokens; i++)
+        if (l->embd[i] && seq_media(s, l->runs[i].digest)) l->embd[i] = embeddings_unref(l->embd[i]);
+}
+
+int seq_no_embd(const struct item_run *run)
+{
+    return error_say(-ENODATA,
+                     "the session has %s whose embeddings are not available, and the cache has no KV of it any more: "
+                     "send it again in a new session",
+                     run->kind == ITEM_IMAGE ? "an image" : "sound");
+}
+
+int seq_check_whole(const struct seq *s, const struct hparams *h, const struct item_run *r, uint32_t from)
 {
     const uint32_t left = r->at + r->n - (r->at > from ? r->at : from);
     if (!hparams_whole(h, r->kind) || left <= s->context.batch) return 0;
@@ -151,14 +186,10 @@ int seq_check_embd(const struct seq *s, const struct hparams *h)
     const struct items t = seq_items(s);
     for (uint32_t i = t.n_runs; i-- > 0 && t.runs[i].at + t.runs[i].n > s->kv.n_tokens;) {
         const struct embeddings *e = embd_of(s)[i];
-        if (!e)
-            return error_say(-ENODATA,
-                             "the session has %s whose embeddings are not available, and the cache has no KV of it any "
-                             "more: send it again in a new session",
-                             t.runs[i].kind == ITEM_IMAGE ? "an image" : "sound");
+        if (!e) return seq_no_embd(&t.runs[i]);
         if (e->dim != h->dim)
             return error_say(-EINVAL, "embeddings of %u values do not fit a model of %u", e->dim, h->dim);
-        int r = check_whole(s, h, &t.runs[i], s->kv.n_tokens);
+        int r = seq_check_whole(s, h, &t.runs[i], s->kv.n_tokens);
         if (r < 0) return r;
     }
     return 0;

@@ -19,6 +19,7 @@ struct seq;
 enum seq_state {
     SEQ_WAITING,  /* has no slot and no blocks: it is being prepared, queued or preempted */
     SEQ_FETCHING, /* has both; a job reads blocks from disk */
+    SEQ_ENCODING, /* has both; the embeddings of its next item are not at hand */
     SEQ_RUNNING,
     SEQ_SAVING, /* complete; its request saves the session before it says so */
     SEQ_ENDED,  /* answered; exists only because a job still uses it */
@@ -146,10 +147,22 @@ static inline struct items seq_items(const struct seq *s)
 
 /* The embeddings of position @at, one of a run, and of those that follow in the run; they are at hand. */
 const float *seq_embd(const struct seq *s, uint32_t at);
+/* The runs that are to be computed, in seq_items(), each with its embeddings. */
+struct run_list *seq_runs(struct seq *s);
+/* The media of the prompt that a run with @digest belongs to; NULL: none. */
+struct prompt_media *seq_media(const struct seq *s, const uint8_t digest[16]);
+/* Give @e to all runs with @digest that have no embeddings and are not computed. Takes references of its own. */
+void seq_attach_embd(struct seq *s, const uint8_t digest[16], struct embeddings *e);
+/* Drop the embeddings of runs that are computed and can be had again from the media of the prompt. */
+void seq_drop_embd(struct seq *s);
+/* -ENODATA and the message for @run, whose embeddings are not at hand. */
+int seq_no_embd(const struct item_run *run);
 /* Can the model of @h compute all that is not computed? 0; with an error message: -ENODATA: the embeddings of a run are
  * not at hand, and the cache does not have its KV; -EINVAL: they are of another model; -E2BIG: one step has to compute
  * more of a whole run than context.batch items. */
 int seq_check_embd(const struct seq *s, const struct hparams *h);
+/* The part of it about @r, whose items from position @from on are to be computed: 0 or -E2BIG and the message. */
+int seq_check_whole(const struct seq *s, const struct hparams *h, const struct item_run *r, uint32_t from);
 
 /* Positions it may come to need; blocks of group 0 it holds at once at most. */
 uint32_t seq_positions(const struct seq *s);

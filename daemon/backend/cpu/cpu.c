@@ -54,6 +54,11 @@ static struct backend *cpu_free(struct backend *b)
     return NULL;
 }
 
+static struct compute_pool *compute_pool(struct backend *b)
+{
+    return ((struct cpu *)b)->pool;
+}
+
 static const struct backend_ops ops = {.forward = cpu_forward,
                                        .kv_copy = kv_copy,
                                        .kv_read = kv_read,
@@ -63,6 +68,7 @@ static const struct backend_ops ops = {.forward = cpu_forward,
                                        .fingerprint = fingerprint,
                                        .kv_identity = cpu_kv_identity,
                                        .logsumexp = logsumexp,
+                                       .compute_pool = compute_pool,
                                        .free = cpu_free};
 
 /* The configured context selects LongRoPE's factors, as in llama.cpp, so that a position's angles never change. Layers

@@ -201,6 +201,7 @@ complete -c hobd -n '__hobd_at serve' -l nice -x -d 'nice value of the threads t
 complete -c hobd -n '__hobd_at serve' -l kv-bytes -x -d 'size of the KV pool'
 complete -c hobd -n '__hobd_at serve perplexity' -l kv-type -x -a 'f16 f32 q8' -d 'type of keys and values'
 complete -c hobd -n '__hobd_at serve' -l cache-bytes -x -d 'size of the KV cache on disk'
+complete -c hobd -n '__hobd_at serve' -l media-cache -x -d 'embeddings of images in memory'
 complete -c hobd -n '__hobd_at serve' -l packed-file -x -a 'yes no' -d 'store repacked weights in a file'
 complete -c hobd -n '__hobd_at serve' -l client-bytes -x -d 'memory for client input and output'
 complete -c hobd -n '__hobd_at serve' -l gateways -x -d 'who may name users'
@@ -229,7 +230,7 @@ complete -c hobd -n '__hobd_at bench' -l depth -x -d 'tokens already in each seq
 complete -c hobd -n '__hobd_at bench' -l rows -x -d 'tokens of the passes of one sequence'
 complete -c hobd -n '__hobd_at bench' -l roofline -d 'show bytes read and time per operation'
 complete -c hobd -n '__hobd_at media encode' -F
-complete -c hobd -n '__hobd_at encode' -l mmproj -r -F -d 'image encoder'
+complete -c hobd -n '__hobd_at serve encode' -l mmproj -r -F -d 'image encoder'
 complete -c hobd -n '__hobd_at encode' -l class-last -d 'the class row is the last one'
 complete -c hobd -n '__hobd_at encode' -s o -l output -r -F -d 'write the embeddings'
 complete -c hobd -n '__hobd_at media' -s o -l output -r -F -d 'write the pixels or samples'

@@ -209,18 +209,18 @@ static const struct option_def defs[] = {
     {"kv-type", 0, "TYPE", set_kv_type, "KV type: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type), LIFE_START},
     {"cache-bytes", 0, "SIZE", set_size, "KV cache on disk; 0: none (default: 4G)", FIELD(engine.cache_bytes),
      LIFE_AMOUNT},
-    {"media-cache", 0, "SIZE", set_size, "embeddings of images in memory (default: 256M)", FIELD(engine.media_bytes),
-     LIFE_START},
+    {"media-cache", 0, "SIZE", set_size, "embeddings of images in memory (default: 256M)",
+     FIELD(engine.media.cache_bytes), LIFE_START},
     {"packed-file", 0, "YES|NO", set_unless, "store repacked weights in a file (default: yes)", FIELD(no_packed_file),
      LIFE_START},
     {"session-bytes", 0, "SIZE", set_size, "session disk limit per user; 0: none (default: 1G)",
-     FIELD(engine.session_bytes), LIFE_RUN},
+     FIELD(engine.sessions.bytes), LIFE_RUN},
     {"session-count", 0, "N", set_session_count, "maximum sessions per user (default: 10000)",
-     FIELD(engine.session_count), LIFE_RUN},
+     FIELD(engine.sessions.count), LIFE_RUN},
     {"disk-reserve", 0, "SIZE", set_size, "disk space to keep free (default: up to 256M)", FIELD(engine.disk_reserve),
      LIFE_RUN},
     {"session-ttl", 0, "TIME", set_time, "remove unused sessions; 0: never (default: 0)",
-     FIELD(engine.session_ttl_usec), LIFE_RUN},
+     FIELD(engine.sessions.ttl_usec), LIFE_RUN},
     {"prefixes", 0, "DIR", set_text, "shared prompts (default: /etc/hob/prefixes)", TEXT(engine.prefixes_dir),
      LIFE_START},
     {"client-bytes", 0, "SIZE", set_client_bytes, "client buffers (default: 1/32 of free memory)", FIELD(client_bytes),
@@ -260,7 +260,7 @@ void options_fini(struct options *o)
     free(o->socket);
     free(o->mmproj);
     free(o->gateways);
-    free(o->engine.mmproj_path);
+    free(o->engine.media.mmproj);
     free(o->engine.model_path);
     free(o->engine.model_name);
     free(o->engine.packed_dir);
@@ -444,7 +444,7 @@ static int resolve_mmproj(struct options *o)
     static const char suffix[] = ".gguf";
     const char *model = o->engine.model_path;
     size_t len = strlen(model), end = sizeof suffix - 1;
-    char **path = &o->engine.mmproj_path;
+    char **path = &o->engine.media.mmproj;
 
     if (o->mmproj && !strcmp(o->mmproj, "none")) return 0;
     if (o->mmproj) {

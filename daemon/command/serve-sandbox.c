@@ -39,7 +39,7 @@ void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const 
         {e->model_path, SANDBOX_READ},  {e->prefixes_dir, SANDBOX_READ}, {x->config, SANDBOX_READ},
         {x->file, SANDBOX_READ},        {e->state_dir, SANDBOX_WRITE},   {e->cache_dir, SANDBOX_WRITE},
         {e->packed_dir, SANDBOX_WRITE}, {x->socket, SANDBOX_REMOVE},     {x->beside, SANDBOX_LIST},
-        {e->mmproj_path, SANDBOX_READ},
+        {e->media.mmproj, SANDBOX_READ},
     };
     _Static_assert(sizeof(paths) == sizeof(x->paths), "one entry for each path");
     memcpy(x->paths, paths, sizeof(paths));

@@ -133,7 +133,7 @@ static int reload(void *ctx, struct server_reload *changed)
 /* Images are decoded by a process that has to start before the sandbox. */
 static void start_decoders(struct engine_config *c)
 {
-    int r = c->mmproj_path ? media_helper_new(&c->media_helper, NULL) : 0;
+    int r = c->media.mmproj ? media_helper_new(&c->media.helper, NULL) : 0;
     if (r < 0) log_warning("requests with images are refused: %s", error_text(r));
 }
 
@@ -165,7 +165,7 @@ static int serve(struct options *o, int argc, char **argv)
     r = server_run(&config);
     if (!o->no_sandbox) serve_sandbox_fini(&sandbox);
     free(gateways);
-    o->engine.media_helper = media_helper_free(o->engine.media_helper);
+    o->engine.media.helper = media_helper_free(o->engine.media.helper);
     return r;
 }
 

@@ -43,14 +43,14 @@ void configure_take(struct engine *e)
     struct engine_config *to = &e->core.config;
     if (!e->reload.configured) return;
     e->reload.configured = false;
-    if (to->session_ttl_usec != from->session_ttl_usec) e->core.sessions_next.expire = 0;
+    if (to->sessions.ttl_usec != from->sessions.ttl_usec) e->core.sessions_next.expire = 0;
     to->queue = from->queue;
     to->queue_timeout_usec = from->queue_timeout_usec;
     to->batch_window_usec = from->batch_window_usec;
     to->cache_bytes = from->cache_bytes;
-    to->session_ttl_usec = from->session_ttl_usec;
-    to->session_bytes = from->session_bytes;
-    to->session_count = from->session_count;
+    to->sessions.ttl_usec = from->sessions.ttl_usec;
+    to->sessions.bytes = from->sessions.bytes;
+    to->sessions.count = from->sessions.count;
     to->disk_reserve = from->disk_reserve;
     spill_limit(&e->core.cache, to->cache_bytes, to->disk_reserve);
     sessions_limit(&e->core);

@@ -36,7 +36,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 /* Some sequence can be computed, and the first batch waits for no more requests. */
 static bool may_step(const struct core *core, uint64_t now)
 {
-    return step_ready(core) && (now >= core->window_end || core->running >= core->config.parallel);
+    return step_ready(core) && (now >= core->admission.window_end || core->running >= core->config.parallel);
 }
 
 /* When there will be work even if nothing comes in; us. */
@@ -47,7 +47,7 @@ static uint64_t next_work(struct engine *e, uint64_t now)
     uint64_t at = least(requests_next_deadline(core), spill_next(&core->cache, now));
     at = least(at, sessions_next(core));
     at = least(at, status_next(e));
-    return step_ready(core) ? least(at, core->window_end) : at;
+    return step_ready(core) ? least(at, core->admission.window_end) : at;
 }
 
 /* Wait until there is work. False: quit. The caller holds the lock. */

@@ -55,7 +55,7 @@ static void start(struct core *core, struct seq *s)
     }
     seq_resumed(s, now);
     s->sched.spent = s->sched.redone = 0;
-    if (core->running++ == 0) core->window_end = now + core->config.batch_window_usec;
+    if (core->running++ == 0) core->admission.window_end = now + core->config.batch_window_usec;
     s->state = SEQ_RUNNING;
     if (seq_fetch(&core->cache, s, fetched))
         plan_update(core, s);
@@ -108,10 +108,10 @@ static void tell_positions(struct core *core)
 {
     struct plan *p = &core->plan;
     struct sched_state st;
-    bool all = p->n - p->n_left <= POSITIONS_FEW || clock_now_usec() >= core->positions_next;
+    bool all = p->n - p->n_left <= POSITIONS_FEW || clock_now_usec() >= core->admission.positions_next;
     if (!all && !is_any_untold(p)) return;
     plan_view(core, &st);
-    if (all) core->positions_next = clock_now_usec() + POSITIONS_USEC;
+    if (all) core->admission.positions_next = clock_now_usec() + POSITIONS_USEC;
     sched_positions(&p->config, &st, p->scratch, p->places);
     for (uint32_t i = 0; i < p->n; i++) {
         struct seq *s = p->seqs[i];

@@ -11,9 +11,9 @@ void engine_config_init(struct engine_config *c)
         .queue_timeout_usec = 600ull * 1000 * 1000,
         .batch_tokens = 512,
         .cache_bytes = 4ull << 30,
-        .media_bytes = 256ull << 20,
-        .session_bytes = 1ull << 30,
-        .session_count = SESSIONS_MAX,
+        .media.cache_bytes = 256ull << 20,
+        .sessions.bytes = 1ull << 30,
+        .sessions.count = SESSIONS_MAX,
         .disk_reserve = 256ull << 20,
     };
 }

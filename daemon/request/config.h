@@ -7,6 +7,19 @@
 
 struct media_helper;
 
+struct session_config {
+    uint64_t bytes;    /* limit on disk for the sessions of one user; 0: no limit */
+    uint32_t count;    /* limit of sessions of one user */
+    uint64_t ttl_usec; /* sessions unused for this long are removed; 0: never */
+};
+
+/* Images in prompts. */
+struct media_config {
+    char *mmproj;                /* the encoder's file; NULL: none */
+    uint64_t cache_bytes;        /* embeddings in memory */
+    struct media_helper *helper; /* decodes files; NULL: none; borrowed, no key sets it */
+};
+
 struct engine_config {
     char *model_path;  /* this and all other strings belong to the creator of the config and must outlive the engine */
     char *model_name;  /* for messages and status */
@@ -21,22 +34,18 @@ struct engine_config {
     uint64_t queue_timeout_usec;
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t batch_window_usec;
-    bool window_group;                 /* as in struct backend_config; no key sets it */
-    const char *cpu;                   /* HOB_CPU, or NULL */
-    const char *root;                  /* prepended to the paths of the energy counters, or NULL; no key sets it */
-    char *mmproj_path;                 /* image encoder; NULL: none */
-    uint64_t media_bytes;              /* embeddings of images in memory */
-    struct media_helper *media_helper; /* decodes images; NULL: none; borrowed, no key sets it */
+    bool window_group; /* as in struct backend_config; no key sets it */
+    const char *cpu;   /* HOB_CPU, or NULL */
+    const char *root;  /* prepended to the paths of the energy counters, or NULL; no key sets it */
+    struct media_config media;
     /* directories; NULL: none */
-    char *packed_dir;          /* packed weights, kept for the next start */
-    char *state_dir;           /* sessions, and the secret of the cache's namespaces */
-    char *cache_dir;           /* KV blocks */
-    char *prefixes_dir;        /* its *.txt are system prompts that are kept warm for all users */
-    uint64_t cache_bytes;      /* limit of KV in cache_dir; 0: none is written */
-    uint64_t session_bytes;    /* limit on disk for the sessions of one user; 0: no limit */
-    uint32_t session_count;    /* limit of sessions of one user */
-    uint64_t disk_reserve;     /* free space that neither sessions nor KV use; at most a twentieth of the file system */
-    uint64_t session_ttl_usec; /* sessions unused for this long are removed; 0: never */
+    char *packed_dir;      /* packed weights, kept for the next start */
+    char *state_dir;       /* sessions, and the secret of the cache's namespaces */
+    char *cache_dir;       /* KV blocks */
+    char *prefixes_dir;    /* its *.txt are system prompts that are kept warm for all users */
+    uint64_t cache_bytes;  /* limit of KV in cache_dir; 0: none is written */
+    uint64_t disk_reserve; /* free space that neither sessions nor KV use; at most a twentieth of the file system */
+    struct session_config sessions;
 };
 
 void engine_config_init(struct engine_config *c); /* the defaults of hobd.conf(5) */

@@ -28,6 +28,12 @@ struct session_times {
     uint64_t expire, unload;
 };
 
+/* us */
+struct admission_times {
+    uint64_t window_end;     /* until then a first batch waits for more requests */
+    uint64_t positions_next; /* when all waiting requests are told their positions again */
+};
+
 struct core {
     struct engine_config config; /* as configured last */
     struct mailbox mail;
@@ -47,9 +53,8 @@ struct core {
     bool stopping;                /* the mailbox was draining when it was last read */
 
     struct plan plan;
-    uint32_t running;        /* sequences with a slot */
-    uint64_t window_end;     /* us: until then a first batch waits for more requests */
-    uint64_t positions_next; /* us: when all waiting requests are told their positions again */
+    uint32_t running; /* sequences with a slot */
+    struct admission_times admission;
     struct step_scratch *step;
     struct sample_scratch *sample_scratch;
     struct output_step output;     /* of the token sampled last; kept for its buffers */

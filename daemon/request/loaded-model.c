@@ -152,12 +152,12 @@ static int load_encoder(struct loaded *m, const struct engine_config *c, const s
 {
     const struct encoder_config config = {.cpu = c->cpu};
     char size[32];
-    if (!c->mmproj_path) return 0;
-    int r = encoder_open(&m->encoder, c->mmproj_path, &config);
+    if (!c->media.mmproj) return 0;
+    int r = encoder_open(&m->encoder, c->media.mmproj, &config);
     if (r < 0) return r;
     r = encoder_fits(m->encoder, s->dim);
-    if (r < 0) return error_in(r, "%s", c->mmproj_path);
-    log_info("image encoder %s: %s, %s", c->mmproj_path, encoder_projector(m->encoder),
+    if (r < 0) return error_in(r, "%s", c->media.mmproj);
+    log_info("image encoder %s: %s, %s", c->media.mmproj, encoder_projector(m->encoder),
              format_size(size, encoder_bytes(m->encoder)));
     return 0;
 }

@@ -21,13 +21,13 @@ static struct media_disk *open_disk(const struct engine_config *c)
 {
     _cleanup_(freep) char *dir = NULL;
     struct media_disk *d = NULL;
-    if (!c->cache_dir || !c->cache_bytes || !c->state_dir || !c->media_bytes) return NULL;
+    if (!c->cache_dir || !c->cache_bytes || !c->state_dir || !c->media.cache_bytes) return NULL;
     if (asprintf(&dir, "%s/media", c->cache_dir) < 0) {
         dir = NULL;
         return NULL;
     }
     const struct media_disk_config config = {
-        .dir = dir, .bytes_max = DISK_FACTOR * c->media_bytes, .reserve = c->disk_reserve};
+        .dir = dir, .bytes_max = DISK_FACTOR * c->media.cache_bytes, .reserve = c->disk_reserve};
     int r = media_disk_open(&d, &config);
     if (r < 0) log_warning("embeddings of images are kept only in memory: %s", error_text(r));
     return d;
@@ -39,8 +39,8 @@ int media_room_new(struct core *core)
     if (!core->model.encoder) return 0;
     struct media_room *m = core->media = calloc(1, sizeof(*m));
     if (!m) return -ENOMEM;
-    m->helper = c->media_helper;
-    m->cache.bytes_max = c->media_bytes;
+    m->helper = c->media.helper;
+    m->cache.bytes_max = c->media.cache_bytes;
     m->disk = open_disk(c);
     int r = media_memo_new(&m->memo);
     if (r == 0) r = pixel_budget_new(&m->pixels, PIXELS_MAX);

@@ -32,8 +32,8 @@ static struct session_store_config limits(const struct core *core)
 {
     return (struct session_store_config){
         .dir = core->config.state_dir,
-        .sessions_max_per_uid = core->config.session_count,
-        .disk_max_per_uid = core->config.session_bytes,
+        .sessions_max_per_uid = core->config.sessions.count,
+        .disk_max_per_uid = core->config.sessions.bytes,
         .disk_reserve = core->config.disk_reserve,
     };
 }
@@ -99,7 +99,7 @@ static void erased(struct return_job *j)
 uint64_t sessions_next(const struct core *core)
 {
     if (core->mail.state != ENGINE_READY || core->stopping) return UINT64_MAX;
-    uint64_t expire = core->config.session_ttl_usec ? core->sessions_next.expire : UINT64_MAX;
+    uint64_t expire = core->config.sessions.ttl_usec ? core->sessions_next.expire : UINT64_MAX;
     return expire < core->sessions_next.unload ? expire : core->sessions_next.unload;
 }
 
@@ -124,7 +124,7 @@ static void unload_some(struct core *core, uint64_t now)
 void sessions_turn(struct core *core, uint64_t now)
 {
     struct session *x;
-    uint64_t ttl = core->config.session_ttl_usec;
+    uint64_t ttl = core->config.sessions.ttl_usec;
     unload_some(core, now);
     if (!ttl || core->stopping || now < core->sessions_next.expire) return;
     core->sessions_next.expire = now + (ttl < EXPIRE_LEAST ? EXPIRE_LEAST : ttl > EXPIRE_MOST ? EXPIRE_MOST : ttl);

@@ -85,9 +85,9 @@ static void defaults(void **state)
     assert_int_equal(o->engine.queue, 256);
     assert_int_equal(o->engine.queue_timeout_usec, 600ull * 1000000);
     assert_true(o->engine.cache_bytes == 4ull << 30);
-    assert_int_equal(o->engine.session_ttl_usec, 0);
-    assert_true(o->engine.session_bytes == 1ull << 30);
-    assert_int_equal(o->engine.session_count, 10000);
+    assert_int_equal(o->engine.sessions.ttl_usec, 0);
+    assert_true(o->engine.sessions.bytes == 1ull << 30);
+    assert_int_equal(o->engine.sessions.count, 10000);
     assert_true(o->engine.disk_reserve == 256ull << 20);
     assert_int_equal(o->engine.batch_tokens, 512);
     assert_int_equal(o->engine.batch_window_usec, 0);
@@ -113,9 +113,9 @@ static void every_option(void **state)
     assert_int_equal(o->engine.kv_bytes, 512u << 20);
     assert_int_equal(o->engine.kv_type, KERN_KV_F32);
     assert_true(o->engine.cache_bytes == 3ull << 30);
-    assert_true(o->engine.session_ttl_usec == 3600ull * 1000000);
-    assert_int_equal(o->engine.session_bytes, 2u << 20);
-    assert_int_equal(o->engine.session_count, 9);
+    assert_true(o->engine.sessions.ttl_usec == 3600ull * 1000000);
+    assert_int_equal(o->engine.sessions.bytes, 2u << 20);
+    assert_int_equal(o->engine.sessions.count, 9);
     assert_int_equal(o->engine.disk_reserve, 3u << 20);
     assert_int_equal(o->idle_exit_usec, 500000);
     assert_int_equal(o->engine.queue, 7);

@@ -215,8 +215,8 @@ static long long encoded(struct harness *h)
 static void start(struct harness *h)
 {
     assert_int_equal(media_helper_new(&script.helper, HOBD_DECODE), 0);
-    h->config.media_helper = script.helper;
-    h->config.mmproj_path = script.mmproj;
+    h->config.media.helper = script.helper;
+    h->config.media.mmproj = script.mmproj;
     harness_start(h);
 }
 
@@ -408,7 +408,7 @@ static void test_eviction(void **state)
 {
     struct harness *h = *state;
     for (unsigned room = 1; room < 2; room--) {
-        h->config.media_bytes = room * (ITEMS * DIM * sizeof(float) + sizeof(struct embeddings));
+        h->config.media.cache_bytes = room * (ITEMS * DIM * sizeof(float) + sizeof(struct embeddings));
         start(h);
         struct answer want = expect(h, 900, 1, 0, 2);
         assert_same(&want, run(h, 1000, 1, 0, 2));
@@ -416,7 +416,7 @@ static void test_eviction(void **state)
         assert_same(&want, run(h, 1000, 1, 0, 2)); /* the files are known, but were dropped */
         assert_in_range(encoded(h), 3, 4);
         assert_int_equal(harness_status(h, 0, "pixel_bytes"), 0);
-        assert_true(harness_status(h, 0, "cache_bytes") <= (long long)h->config.media_bytes);
+        assert_true(harness_status(h, 0, "cache_bytes") <= (long long)h->config.media.cache_bytes);
         answer_fini(&want);
         stop(h);
     }
@@ -517,11 +517,11 @@ static void test_bad_files(void **state)
     run(h, 1000, 1, 0, 2);
     stop(h);
     script.helper = NULL;
-    h->config.media_helper = NULL;
+    h->config.media.helper = NULL;
     harness_start(h);
     assert_refused(h, file, n, EOPNOTSUPP, "hobd-decode is not installed");
     harness_stop(h);
-    h->config.mmproj_path = NULL;
+    h->config.media.mmproj = NULL;
     harness_start(h);
     assert_refused(h, file, n, EOPNOTSUPP, "has no encoder of images");
     harness_stop(h);
@@ -533,17 +533,17 @@ static void test_wrong_encoder(void **state)
     struct harness *h = *state;
     struct buf b = BUF_INIT;
     encoder_file_bytes(&b, DIM / 2, 1);
-    h->config.mmproj_path = model_file_write(b.data, b.len);
+    h->config.media.mmproj = model_file_write(b.data, b.len);
     buf_fini(&b);
     const char *why = NULL;
     assert_int_equal(engine_new(&h->engine, &h->config), 0);
     while (engine_state(h->engine, &why) == ENGINE_LOADING) usleep(1000);
     assert_non_null(why);
     assert_non_null(strstr(why, "it is for another model"));
-    assert_ptr_equal(strstr(why, h->config.mmproj_path), why);
+    assert_ptr_equal(strstr(why, h->config.media.mmproj), why);
     harness_stop(h);
-    unlink(h->config.mmproj_path);
-    free(h->config.mmproj_path);
+    unlink(h->config.media.mmproj);
+    free(h->config.media.mmproj);
 }
 
 int main(void)

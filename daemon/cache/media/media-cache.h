@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The embeddings of runs in memory, so that a picture is encoded once, wherever it stands in a prompt. One thread. */
+/* The embeddings of runs in memory, so that a picture is encoded once, wherever it is in a prompt. One thread. */
 #include "daemon/cache/media/media-table.h"
 
 struct media_cache {

@@ -17,9 +17,12 @@ static const struct encoder gemma = {.p = {.kind = ENCODER_GEMMA3, .image = 8, .
 static const struct encoder llava = {.p = {.kind = ENCODER_MLP, .image = 8, .patch = 4, .pool = 1},
                                      .identity = "llava"};
 /* 1 item a tile; 20x10: 2 x 1 tiles and the whole. */
-static const struct encoder tiles = {
-    .p = {.kind = ENCODER_IDEFICS3, .image = 10, .patch = 10, .pool = 1, .cut = CUT_EDGE, .longest = 20},
-    .identity = "tiles"};
+static const struct encoder tiles = {.p = {.kind = ENCODER_IDEFICS3,
+                                           .image = 10,
+                                           .patch = 10,
+                                           .pool = 1,
+                                           .prepare = {.cut = CUT_EDGE, .tile = 10, .longest = 20}},
+                                     .identity = "tiles"};
 
 #define EACH "{% for m in messages %}[{{ m['content'] }}]{% endfor %}"
 

@@ -2,6 +2,7 @@
 """Images and sounds on their way into the daemon: parts of messages, descriptors, and peers that send neither right. (What becomes of them: test_images.py.)"""
 import array
 import fcntl
+import json
 import os
 import socket
 import struct
@@ -51,20 +52,24 @@ def end(c, number):
 @pytest.fixture
 def count(shared):
     """The descriptors of the daemon, which are as many after the test as before."""
-    where = f"/proc/{shared.status()['pid']}/fd"
+    with shared.client() as watcher:
+        def settled(done):
+            deadline = time.monotonic() + 60
+            while not done() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            return done()
 
-    def now():
-        return len(os.listdir(where))
+        def alone():
+            return json.loads(watcher.ask("status")["status"])["clients"]["connections"] == 1
 
-    def settles(n):
-        deadline = time.monotonic() + 60
-        while now() != n and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return now() == n
+        def now():
+            return len(os.listdir(where))
 
-    before = now()
-    yield now
-    assert settles(before), (before, now())
+        where = f"/proc/{json.loads(watcher.ask('status')['status'])['pid']}/fd"
+        assert settled(alone)
+        before = now()
+        yield now
+        assert settled(alone) and settled(lambda: now() == before), (before, now())
 
 
 def test_parts_reach_the_model(shared):

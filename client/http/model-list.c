@@ -42,7 +42,7 @@ static void scan(json_t *found, const char *dir, const char *suffix)
 {
     _cleanup_(closedirp) DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
-        size_t n = stem(e->d_name, suffix);
+        size_t n = stem(e->d_name, ".mmproj.gguf") ? 0 : stem(e->d_name, suffix); /* an image encoder is no model */
         _cleanup_(freep) char *name = n ? strndup(e->d_name, n) : NULL;
         struct stat st;
         if (name && fstatat(dirfd(d), e->d_name, &st, 0) == 0) found_add(found, name, st.st_mtime);

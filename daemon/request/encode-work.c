@@ -85,7 +85,9 @@ static void run_decode(struct job *j)
 {
     struct encode_work *w = work_of(return_job_of(j));
     const struct blob *file = w->source->file;
-    w->result = media_helper_decode(w->core->media->helper, blob_data(file), blob_size(file), &w->media);
+    struct media_helper *helper = w->core->media->helper;
+    w->result = helper ? media_helper_decode(helper, blob_data(file), blob_size(file), &w->media)
+                       : error_say(-EOPNOTSUPP, "images cannot be decoded: hobd-decode is not installed");
     if (w->result < 0) snprintf(w->why, sizeof(w->why), "%s", error_text(w->result));
 }
 

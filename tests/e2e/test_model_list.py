@@ -9,9 +9,11 @@ def test_models(shared, homes, tiny, tmp_path):
     assert [(m["id"], m["object"], m["owned_by"]) for m in r["data"]] == [("default", "model", "hob")] and r["object"] == "list"
     h = homes(tiny)
     (h.models / "other.gguf").symlink_to(tiny)
+    (h.models / "other.mmproj.gguf").write_bytes(b"an image encoder")
     h.daemon(socket=h.run / "hob" / "live.sock")
     g = Gateway(h, sockets=[])
-    assert {"default", "live", "other"} <= {m["id"] for m in g.get("/v1/models").json["data"]}
+    ids = {m["id"] for m in g.get("/v1/models").json["data"]}
+    assert {"default", "live", "other"} <= ids and "other.mmproj" not in ids
     assert g.chat(model="live").json["model"] == "live"
     g.chat(model="other").error(503, "no daemon runs for the model 'other'", "model")
     g.chat(model="../live").error(404, "../live", "model")

@@ -308,6 +308,42 @@ static void test_same_bits(void **state)
     }
 }
 
+/* A model that computes images whole, and has a KV group of its own for windows. */
+static void test_whole_images(void **state)
+{
+    struct harness h;
+    struct tiny t;
+    tiny_init(&t);
+    t.arch = "gemma3";
+    t.ctx = 2048;
+    t.dim = DIM;
+    harness_init(&h, &t);
+    h.config.window_group = true;
+    h.config.batch_tokens = 7;
+    start(&h);
+    compare(&h, 1000, 4);
+    stop(&h);
+    harness_fini(&h);
+}
+
+/* A file that was decoded before needs no decoder. */
+static void test_known_files(void **state)
+{
+    struct harness *h = *state;
+    start(h);
+    struct answer want = expect(h, 900, 2, 0, 1);
+    run(h, 1000, 1, 0, 1);
+    media_helper_stop(script.helper);
+    assert_same(&want, run(h, 1000, 2, 0, 1));
+    assert_usage(&h->answers[h->n], 1, ITEMS, true);
+    struct proto_request r = ask(1, 1, 1, 60);
+    assert_error(harness_wait(h, harness_submit_as(h, 1, 1000, &r)), ECANCELED, "file 1 of 1: decoding: ");
+    r = ask(2, 0, 1, 60); /* another user's */
+    assert_error(harness_wait(h, harness_submit_as(h, 1, 1001, &r)), ECANCELED, "file 1 of 1: decoding: ");
+    answer_fini(&want);
+    stop(h);
+}
+
 /* Beside other answers, with and without images, in few blocks. */
 static void test_beside_others(void **state)
 {
@@ -550,9 +586,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, harness_setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_same_bits),       TEST(test_beside_others), TEST(test_one_encoding_for_two),
-        TEST(test_cancel_and_late), TEST(test_preempted),     TEST(test_eviction),
-        TEST(test_restart),         TEST(test_many_images),   TEST(test_bad_files),
+        TEST(test_same_bits),
+        cmocka_unit_test(test_whole_images),
+        TEST(test_known_files),
+        TEST(test_beside_others),
+        TEST(test_one_encoding_for_two),
+        TEST(test_cancel_and_late),
+        TEST(test_preempted),
+        TEST(test_eviction),
+        TEST(test_restart),
+        TEST(test_many_images),
+        TEST(test_bad_files),
         TEST(test_wrong_encoder),
     };
     struct buf b = BUF_INIT;

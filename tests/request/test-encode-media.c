@@ -406,7 +406,7 @@ static void test_cancel_and_late(void **state)
     harness_wait_any(h, a);
     engine_cancel(h->engine, 1000, a);
     assert_done(harness_wait(h, a), PROTO_STOP_CANCEL);
-    assert_error(harness_wait(h, c), ETIMEDOUT, "during prefill");
+    assert_error(harness_wait(h, c), ETIMEDOUT, "the time limit of 50 ms passed");
     assert_false(h->answers[b].ended);
     script.stuck = false;
     assert_same(&want, harness_wait(h, b));

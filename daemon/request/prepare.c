@@ -185,16 +185,6 @@ int prepare_prompt(struct prompt *p, const struct loaded *m, const struct proto_
 
 /* --- the job --- */
 
-static int check_media(const struct request *r)
-{
-    const struct proto_generate *g = &r->proto.gen;
-    const struct loaded *m = &r->core->model;
-    for (size_t i = 0; i < g->n_messages; i++)
-        if (g->messages[i].n_media && !m->encoder)
-            return error_say(-EOPNOTSUPP, "the model has no encoder of images and sounds; see --mmproj in hobd(8)");
-    return 0;
-}
-
 /* A job frees the memory of a large text, because that takes milliseconds. */
 static int refuse(struct request *r, int result)
 {
@@ -281,7 +271,6 @@ int prepare_request(struct request *r)
     struct request_session *t = &r->turn;
     struct seq *s = request_first(r);
     int result = context_check_bytes(m, &r->proto);
-    if (result == 0) result = check_media(r);
     if (result < 0) return refuse(r, result);
     result = read_tools(r);
     const struct prompt_extras extras = {.tools = r->format.tools,

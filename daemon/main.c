@@ -24,7 +24,7 @@ static const struct command {
     {"parse", command_parse, "show the parts of an answer: text, thinking, tool calls"},
     {"inspect", command_inspect, "show the contents of a GGUF file and whether hobd supports it"},
     {"media", command_media, "decode images and sounds; show their sizes and digests"},
-    {"encode", command_encode, "compute the embeddings of an image with an image encoder (mmproj)"},
+    {"encode", command_encode, "compute the embeddings of an image or a sound (mmproj)"},
     {"simulate", command_simulate, "replay a trace through the scheduler and the cache"},
 };
 

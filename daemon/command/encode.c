@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* hobd encode: the embeddings of an image, to check an image encoder. */
+/* hobd encode: the embeddings of an image or a sound, to check an encoder. */
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/command/command.h"
 #include "daemon/command/media-read.h"
@@ -20,8 +20,8 @@
 enum { SHOWN = 4 /* values */ };
 
 struct options {
-    const char *mmproj, *image, *out;
-    bool json, class_last;
+    const char *mmproj, *file, *out;
+    bool json, class_last, pooled;
     uint64_t threads; /* 0: as many as suit */
 };
 
@@ -40,11 +40,12 @@ DEFINE_CLEANUP(struct compute_pool *, compute_pool_free)
 
 static void usage(void)
 {
-    fputs("usage: hobd encode --mmproj FILE IMAGE [--json] [-o OUT]\n"
-          "\nComputes the embeddings of IMAGE (-: standard input) with the image encoder FILE,\n"
-          "and prints their number, a digest, times and the first values.\n\n"
-          "      --mmproj FILE   image encoder, a GGUF file of llama.cpp (mmproj)\n"
+    fputs("usage: hobd encode --mmproj FILE MEDIA [--json] [-o OUT]\n"
+          "\nComputes the embeddings of MEDIA, an image or a sound (-: standard input), with the\n"
+          "encoder FILE, and prints their number, a digest, times and the first values.\n\n"
+          "      --mmproj FILE   encoder, a GGUF file of llama.cpp (mmproj)\n"
           "      --class-last    the class row is the last one, as llama.cpp computes LLaVA\n"
+          "      --pooled        Voxtral: take the mean of two rows, as llama.cpp does\n"
           "  -t, --threads N     compute threads (default: one for each core)\n"
           "      --json          print one JSON object\n"
           "  -o, --output OUT    write the embeddings to OUT: 32-bit floats\n"
@@ -55,18 +56,19 @@ static void usage(void)
 static int check(struct options *o, int argc, char **argv)
 {
     if (!o->mmproj) return error_say(-EINVAL, "--mmproj is missing; see hobd encode --help");
-    if (argc - optind != 1) return error_say(-EINVAL, "give one IMAGE; see hobd encode --help");
-    o->image = argv[optind];
+    if (argc - optind != 1) return error_say(-EINVAL, "give one MEDIA file; see hobd encode --help");
+    o->file = argv[optind];
     return 0;
 }
 
 /* 0; 1: --help was printed; 2: wrong usage. */
 static int parse(struct options *o, int argc, char **argv)
 {
-    enum { JSON = 256, MMPROJ, CLASS_LAST };
+    enum { JSON = 256, MMPROJ, CLASS_LAST, POOLED };
     static const struct option longs[] = {
         {"mmproj", required_argument, NULL, MMPROJ},
         {"class-last", no_argument, NULL, CLASS_LAST},
+        {"pooled", no_argument, NULL, POOLED},
         {"threads", required_argument, NULL, 't'},
         {"json", no_argument, NULL, JSON},
         {"output", required_argument, NULL, 'o'},
@@ -82,6 +84,9 @@ static int parse(struct options *o, int argc, char **argv)
             break;
         case CLASS_LAST:
             o->class_last = true;
+            break;
+        case POOLED:
+            o->pooled = true;
             break;
         case 't':
             r = tool_parse_number("--threads", optarg, 1, 1024, &o->threads);
@@ -103,7 +108,7 @@ static int parse(struct options *o, int argc, char **argv)
     return r < 0 ? command_misused(argv, r) : 0;
 }
 
-static int read_image(const char *path, struct media *m)
+static int read_media(const char *path, struct media *m)
 {
     _cleanup_(media_helper_freep) struct media_helper *h = NULL;
     _cleanup_(buf_fini) struct buf in = BUF_INIT;
@@ -111,8 +116,7 @@ static int read_image(const char *path, struct media *m)
     if (!r) r = media_read_file(path, &in);
     if (r < 0) return r;
     r = media_helper_decode(h, (const uint8_t *)in.data, in.len, m);
-    if (r < 0) return error_in(r, "%s", path);
-    return m->kind == MEDIA_IMAGE ? 0 : error_say(-EINVAL, "%s: a sound, not an image", path);
+    return r < 0 ? error_in(r, "%s", path) : 0;
 }
 
 static int save(const char *path, const struct result *y)
@@ -133,11 +137,12 @@ static void digest_of(const struct result *y, char out[2 * sizeof(XXH128_canonic
 
 static int print_json(const struct encoder *e, const struct result *y, const char *identity, const char *digest)
 {
-    _cleanup_(json_decrefp) json_t *o = json_pack(
-        "{ss ss si si s[ii] s[ii] s[ii] ss sf si sf s[]}", "projector", encoder_projector(e), "identity", identity,
-        "items", (int)y->plan.items, "dim", (int)encoder_dim(e), "resized", (int)y->plan.width, (int)y->plan.height,
-        "tiles", (int)y->plan.columns, (int)y->plan.rows, "grid", (int)y->plan.grid_columns, (int)y->plan.grid_rows,
-        "digest", digest, "seconds", y->seconds, "slices", (int)y->slices, "longest_slice", y->longest, "first");
+    _cleanup_(json_decrefp) json_t *o =
+        json_pack("{ss ss si si s[ii] s[ii] s[ii] si ss sf si sf s[]}", "projector", encoder_projector(e), "identity",
+                  identity, "items", (int)y->plan.items, "dim", (int)encoder_dim(e), "resized", (int)y->plan.width,
+                  (int)y->plan.height, "tiles", (int)y->plan.columns, (int)y->plan.rows, "grid",
+                  (int)y->plan.grid_columns, (int)y->plan.grid_rows, "chunks", (int)y->plan.chunks, "digest", digest,
+                  "seconds", y->seconds, "slices", (int)y->slices, "longest_slice", y->longest, "first");
     json_t *first = json_object_get(o, "first");
     for (size_t i = 0; i < SHOWN && i < y->n; i++) json_array_append_new(first, json_real((double)y->values[i]));
     _cleanup_(freep) char *line = o ? json_dumps(o, JSON_COMPACT) : NULL;
@@ -153,8 +158,11 @@ static int print(const struct options *o, const struct encoder *e, const struct 
     hex_write(identity, id, sizeof(id));
     digest_of(y, digest);
     if (o->json) return print_json(e, y, identity, digest);
-    printf("%s, identity %s\n%u items of %u values, image resized to %ux%u", encoder_projector(e), identity,
-           y->plan.items, encoder_dim(e), y->plan.width, y->plan.height);
+    printf("%s, identity %s\n%u items of %u values, ", encoder_projector(e), identity, y->plan.items, encoder_dim(e));
+    if (y->plan.chunks)
+        printf("sound in %u chunk%s", y->plan.chunks, y->plan.chunks == 1 ? "" : "s");
+    else
+        printf("image resized to %ux%u", y->plan.width, y->plan.height);
     if (y->plan.columns) printf(" in %ux%u tiles", y->plan.columns, y->plan.rows);
     printf(", digest %s\n", digest);
     printf("encoded in %.3f s, %u slices, the longest %.1f ms\nfirst values:", y->seconds, y->slices, 1e3 * y->longest);
@@ -180,6 +188,16 @@ static int encode(struct encoding *x, struct compute_pool *pool, struct result *
     return r;
 }
 
+static int begin(struct encoding **x, const struct encoder *e, const struct media *m, struct encoder_plan *plan)
+{
+    if (m->kind == MEDIA_SOUND) {
+        int r = encoder_plan_sound(e, m->samples, plan);
+        return r ? r : encoding_new_sound(x, e, m->data, m->samples);
+    }
+    int r = encoder_plan(e, m->width, m->height, plan);
+    return r ? r : encoding_new(x, e, m->data, m->width, m->height);
+}
+
 static int run(const struct options *o)
 {
     _cleanup_(media_fini) struct media m = {0};
@@ -187,12 +205,12 @@ static int run(const struct options *o)
     _cleanup_(encoding_freep) struct encoding *x = NULL;
     _cleanup_(compute_pool_freep) struct compute_pool *pool = NULL;
     struct result y = {0};
-    const struct encoder_config config = {.cpu = getenv("HOB_CPU"), .class_last = o->class_last};
-    int r = encoder_open(&e, o->mmproj, &config);
-    if (!r) r = read_image(o->image, &m);
+    struct encoder_config config = {.cpu = getenv("HOB_CPU"), .class_last = o->class_last, .pooled = o->pooled};
+    int r = read_media(o->file, &m);
+    config.takes = m.kind;
+    if (!r) r = encoder_open(&e, o->mmproj, &config);
     if (!r) r = compute_pool_new(&pool, (uint32_t)o->threads);
-    if (!r) r = encoder_plan(e, m.width, m.height, &y.plan);
-    if (!r) r = encoding_new(&x, e, m.data, m.width, m.height);
+    if (!r) r = begin(&x, e, &m, &y.plan);
     if (!r) r = encode(x, pool, &y);
     if (r < 0) return r;
     y.n = (size_t)y.plan.items * encoder_dim(e);

@@ -9,7 +9,7 @@
 #define EDGE_MAX 4096 /* of a square tile */
 #define WINDOW   112  /* pixels of an edge of Qwen2.5-VL's windows */
 
-static int read_architecture(const struct gguf *g)
+int encoder_check_architecture(const struct gguf *g)
 {
     struct gguf_str s = {0};
     char name[40];
@@ -18,8 +18,8 @@ static int read_architecture(const struct gguf *g)
     if (r) return error_say(-EINVAL, "%s: key 'general.architecture' is missing", gguf_path(g));
     if (encoder_equals(s, "clip")) return 0;
     gguf_text(name, sizeof(name), s);
-    return error_say(-EINVAL, "%s: architecture '%s': this is not an image encoder (an mmproj file has 'clip')",
-                     gguf_path(g), name);
+    return error_say(-EINVAL, "%s: architecture '%s': this is not an encoder (an mmproj file has 'clip')", gguf_path(g),
+                     name);
 }
 
 static int read_kind(struct encoder_hparams *p, const struct gguf *g)
@@ -129,7 +129,7 @@ static int read_sizes(struct encoder_hparams *p, const struct gguf *g)
 int encoder_hparams_read(struct encoder_hparams *out, const struct gguf *g)
 {
     memset(out, 0, sizeof(*out));
-    int r = read_architecture(g);
+    int r = encoder_check_architecture(g);
     if (!r) r = read_kind(out, g);
     if (!r) r = read_act(out, g);
     if (!r) r = read_sizes(out, g);

@@ -15,7 +15,15 @@ enum encoder_kind {
     ENCODER_QWEN25VL, /* the same */
 };
 
-enum encoder_act { ENCODER_GELU, ENCODER_GELU_QUICK, ENCODER_SILU };
+enum encoder_act { ENCODER_GELU, ENCODER_GELU_QUICK, ENCODER_SILU, ENCODER_GELU_ERF };
+
+/* Encoders of sounds (encoder-sound.h). */
+enum encoder_sound_kind {
+    SOUND_NONE,
+    SOUND_ULTRAVOX, /* rows side by side, RMS norm, SwiGLU, RMS norm, one product */
+    SOUND_QWEN2A,   /* the mean of two rows, one product */
+    SOUND_VOXTRAL,  /* rows side by side, two products with GELU between */
+};
 
 /* How an image is prepared (encoder-plan.h). */
 enum encoder_cut {
@@ -55,6 +63,13 @@ struct encoder_preparation {
     struct encoder_grid grids[ENCODER_GRIDS];
 };
 
+struct encoder_sound_hparams {
+    enum encoder_sound_kind kind; /* SOUND_NONE: an encoder of images */
+    uint32_t bins;                /* of the mel scale */
+    uint32_t pool;                /* rows of which the mean is taken */
+    uint32_t stack;               /* of these side by side for one embedding */
+};
+
 struct encoder_hparams {
     enum encoder_kind kind;
     enum encoder_act act;    /* of the FFN */
@@ -72,7 +87,11 @@ struct encoder_hparams {
     uint32_t full_every; /* but for each n-th block */
     struct encoder_preparation prepare;
     bool class_last; /* of struct encoder_config */
+    struct encoder_sound_hparams sound;
 };
+
+/* 0; -EINVAL and the error message: the file is no encoder. */
+int encoder_check_architecture(const struct gguf *g);
 
 /* Fill *out, all of it, its padding too, but for class_last. 0; -EINVAL and the error message: not an image encoder, or
  * one that hob does not support, or a value that cannot be. */

@@ -9,7 +9,7 @@
 
 /* The texts of a kind of encoder. */
 struct texts {
-    const char *begin, *end; /* of the image */
+    const char *begin, *end; /* of the image, or the sound */
     /* Of an image in tiles, if there is a text before a tile. */
     const char *tile;  /* before each tile but the last: the row and the column, from 1 */
     const char *row;   /* between two rows of tiles */
@@ -33,6 +33,12 @@ static const struct texts kinds[] = {
                       .whole = "<|img_thumbnail|>"},
     [ENCODER_QWEN2VL] = {.begin = "<|vision_start|>", .end = "<|vision_end|>"},
     [ENCODER_QWEN25VL] = {.begin = "<|vision_start|>", .end = "<|vision_end|>"},
+};
+
+static const struct texts sounds[] = {
+    [SOUND_ULTRAVOX] = {.begin = "", .end = ""},
+    [SOUND_QWEN2A] = {.begin = "<|audio_bos|>", .end = "<|audio_eos|>"},
+    [SOUND_VOXTRAL] = {.begin = "[BEGIN_AUDIO]", .end = ""},
 };
 
 /* A layout while it grows. The texts are one after the other, each with its NUL. */
@@ -109,7 +115,7 @@ static void place_texts(struct builder *b)
 
 int encoder_layout(const struct encoder *e, const struct encoder_plan *plan, struct encoder_layout *out)
 {
-    const struct texts *t = &kinds[e->p.kind];
+    const struct texts *t = e->p.sound.kind ? &sounds[e->p.sound.kind] : &kinds[e->p.kind];
     struct builder b = {.texts = BUF_INIT};
     add_text(&b, t->begin);
     if (plan->columns && t->tile) add_tiles(&b, t, plan);
@@ -119,7 +125,7 @@ int encoder_layout(const struct encoder *e, const struct encoder_plan *plan, str
     place_texts(&b);
     if (b.r) {
         encoder_layout_fini(&b.out);
-        return error_say(b.r, "no memory for the layout of an image");
+        return error_say(b.r, "no memory for the layout of embeddings");
     }
     *out = b.out;
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Where the embeddings of an image go in a prompt, and the special tokens around them, as llama.cpp's mtmd has it. */
+/* Where the embeddings of an image or a sound go in a prompt, and the special tokens around them, as llama.cpp's mtmd
+ * has it. */
 #include "daemon/encoder/encoder.h"
 
 /* A text, or embeddings. */
@@ -16,7 +17,7 @@ struct encoder_layout {
     char *texts; /* the parts' texts are in here */
 };
 
-/* The layout of an image that encoder_plan planned; its runs are all of plan->items, each once, in ascending order. 0:
- * the caller calls encoder_layout_fini; -ENOMEM. Sets the error message. */
+/* The layout of what encoder_plan or encoder_plan_sound planned; its runs are all of plan->items, each once, in
+ * ascending order. 0: the caller calls encoder_layout_fini; -ENOMEM. Sets the error message. */
 int encoder_layout(const struct encoder *e, const struct encoder_plan *plan, struct encoder_layout *out);
 void encoder_layout_fini(struct encoder_layout *l);

@@ -203,6 +203,7 @@ uint32_t encoder_items(const struct encoder *e, uint32_t edge_x, uint32_t edge_y
 int encoder_plan(const struct encoder *e, uint32_t width, uint32_t height, struct encoder_plan *out)
 {
     struct encoder_cutting c;
+    if (e->p.sound.kind) return error_say(-EINVAL, "the encoder takes sounds, not images");
     int r = encoder_cut(e, width, height, &c);
     if (r < 0) return r;
     const struct encoder_canvas *main = c.columns ? &c.cut : &c.whole;

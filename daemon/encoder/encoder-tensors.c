@@ -218,6 +218,31 @@ void tensor_read_transposed(struct tensor_reader *r, struct encoder_matrix *m, c
     free(turned);
 }
 
+void tensor_read_convolution(struct tensor_reader *r, struct encoder_matrix *m, const char *name, uint32_t rows,
+                             uint32_t taps, uint32_t k)
+{
+    enum kern_type type;
+    const struct gguf_tensor *t = take(r, name, "weight", (const uint64_t[4]){taps, k, rows, 1}, true, &m->type);
+    const struct gguf_tensor *bias = take(r, name, "bias", (const uint64_t[4]){1, rows, 1, 1}, true, &type);
+    if (!t || !bias) return;
+    if (kern_type_quantized(m->type)) {
+        fail(r, t, "is quantized, which is not supported here");
+        return;
+    }
+    const size_t size = kern_type_bytes(m->type), n = (size_t)rows * taps * k;
+    m->rows = rows;
+    m->k = taps * k;
+    uint8_t *turned = get_memory(r, n, size);
+    if (!turned) return;
+    for (size_t i = 0; i < n; i++) {
+        const size_t row = i / m->k, tap = i % m->k / k, column = i % k;
+        memcpy(turned + i * size, (const uint8_t *)t->data + ((row * k + column) * taps + tap) * size, size);
+    }
+    pack(r, m, turned, m->k * size);
+    free(turned);
+    m->bias = floats_of(r, bias, type, rows);
+}
+
 void tensor_read_norm(struct tensor_reader *r, struct encoder_norm *n, const char *name, uint32_t dim, bool need)
 {
     n->w = tensor_read_vector(r, name, "weight", dim, need);
@@ -237,11 +262,19 @@ void tensor_skip(struct tensor_reader *r, const char *prefix)
         if (begins(gguf_tensor_at(r->g, i)->name, prefix)) r->used[i] = true;
 }
 
-void tensor_reader_end(struct tensor_reader *r)
+static bool is_of(struct gguf_str name, enum media_kind kind)
 {
+    const bool sound = begins(name, "a.") || begins(name, "mm.a.");
+    if (kind == MEDIA_SOUND) return sound;
+    return !sound && (begins(name, "v.") || begins(name, "mm.") || begins(name, "model."));
+}
+
+void tensor_reader_end(struct tensor_reader *r, enum media_kind kind)
+{
+    char why[64];
+    snprintf(why, sizeof(why), "has no place in this %s encoder", media_kind_name(kind));
     for (size_t i = 0; !r->error && i < gguf_n_tensors(r->g); i++) {
         const struct gguf_tensor *t = gguf_tensor_at(r->g, i);
-        if (!r->used[i] && (begins(t->name, "v.") || begins(t->name, "mm.") || begins(t->name, "model.")))
-            fail(r, t, "has no place in this image encoder");
+        if (!r->used[i] && is_of(t->name, kind)) fail(r, t, why);
     }
 }

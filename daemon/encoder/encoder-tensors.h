@@ -2,6 +2,7 @@
 #pragma once
 /* Reading the tensors of an image encoder one by one. */
 #include "daemon/encoder/encoder-weights.h"
+#include "daemon/media/media.h"
 
 struct tensor_reader {
     const struct gguf *g;
@@ -30,6 +31,10 @@ void tensor_read_patches(struct tensor_reader *r, struct encoder_matrix *m, cons
 void tensor_read_patch_sum(struct tensor_reader *r, struct encoder_matrix *m, const char *name, const char *second,
                            uint32_t rows, uint32_t edge);
 
+/* A convolution @name.weight [rows][k][taps] of float weights as a matrix [rows][taps][k], and @name.bias [rows][1]. */
+void tensor_read_convolution(struct tensor_reader *r, struct encoder_matrix *m, const char *name, uint32_t rows,
+                             uint32_t taps, uint32_t k);
+
 /* Rows of the matrix @name.weight; 0: there is none. */
 uint32_t tensor_rows(const struct tensor_reader *r, const char *name);
 
@@ -45,7 +50,7 @@ bool tensor_exists(const struct tensor_reader *r, const char *name, const char *
 /* Mark all tensors whose names begin with @prefix as used. */
 void tensor_skip(struct tensor_reader *r, const char *prefix);
 
-/* Fails if a tensor of an image encoder ("v.", "mm.", "model.") was not used. */
-void tensor_reader_end(struct tensor_reader *r);
+/* Fails if a tensor of an image encoder ("v.", "mm.", "model."), or of one of sounds ("a.", "mm.a."), was not used. */
+void tensor_reader_end(struct tensor_reader *r, enum media_kind kind);
 
 void encoder_matrix_fini(struct encoder_matrix *m);

@@ -146,7 +146,7 @@ static void read_all(struct tensor_reader *r, struct encoder_weights *w, struct 
             tensor_skip(r, in_block(i, "").s);
     }
     read_projector(r, w, p);
-    tensor_reader_end(r);
+    tensor_reader_end(r, MEDIA_IMAGE);
 }
 
 int encoder_weights_read(struct encoder_weights *w, struct encoder_hparams *p, const struct gguf *g)

@@ -39,13 +39,26 @@ static int identify(struct encoder *e, const struct gguf *g)
     return 0;
 }
 
-static int open_file(struct encoder *e, const char *path, bool class_last)
+static int read_images(struct encoder *e, const struct gguf *g, const struct encoder_config *config)
+{
+    int r = encoder_hparams_read(&e->p, g);
+    e->p.class_last = config->class_last;
+    return r ? r : encoder_weights_read(&e->w, &e->p, g);
+}
+
+static int read_sounds(struct encoder *e, const struct gguf *g, const struct encoder_config *config)
+{
+    int r = encoder_sound_hparams(&e->p, g, config->pooled);
+    return r ? r : encoder_sound_read(&e->sound, &e->w, &e->p, g);
+}
+
+static int open_file(struct encoder *e, const char *path, const struct encoder_config *config)
 {
     _cleanup_(gguf_closep) struct gguf *g = NULL;
+    enum media_kind kind;
     int r = gguf_open(&g, path);
-    if (!r) r = encoder_hparams_read(&e->p, g);
-    e->p.class_last = class_last;
-    if (!r) r = encoder_weights_read(&e->w, &e->p, g);
+    if (!r) r = encoder_choose(g, config->takes, &kind);
+    if (!r) r = kind == MEDIA_SOUND ? read_sounds(e, g, config) : read_images(e, g, config);
     return r ? r : identify(e, g);
 }
 
@@ -56,7 +69,7 @@ int encoder_open(struct encoder **out, const char *path, const struct encoder_co
     if (!e) return error_say(-ENOMEM, "%s: out of memory", path);
     if (!config) config = &none;
     e->kern = kernels_get(config->cpu);
-    int r = e->kern ? open_file(e, path, config->class_last)
+    int r = e->kern ? open_file(e, path, config)
                     : error_say(-EINVAL, "HOB_CPU=%s: not one of scalar, avx2, avx512, amx", config->cpu);
     if (r < 0) {
         encoder_close(e);
@@ -70,6 +83,7 @@ struct encoder *encoder_close(struct encoder *e)
 {
     if (!e) return NULL;
     encoder_weights_fini(&e->w);
+    encoder_sound_fini(&e->sound);
     free(e);
     return NULL;
 }
@@ -83,9 +97,8 @@ int encoder_fits(const struct encoder *e, uint32_t dim)
 {
     if (e->p.dim_out == dim) return 0;
     return error_say(-EINVAL,
-                     "the image encoder makes embeddings of %u values, the model takes %u: it is for another "
-                     "model",
-                     e->p.dim_out, dim);
+                     "the %s encoder makes embeddings of %u values, the model takes %u: it is for another model",
+                     media_kind_name(encoder_takes(e)), e->p.dim_out, dim);
 }
 
 void encoder_identity(const struct encoder *e, uint8_t out[ENCODER_IDENTITY])
@@ -100,5 +113,10 @@ uint64_t encoder_bytes(const struct encoder *e)
 
 const char *encoder_projector(const struct encoder *e)
 {
-    return encoder_kind_name(e->p.kind);
+    return e->p.sound.kind ? encoder_sound_name(e->p.sound.kind) : encoder_kind_name(e->p.kind);
+}
+
+enum media_kind encoder_takes(const struct encoder *e)
+{
+    return e->p.sound.kind ? MEDIA_SOUND : MEDIA_IMAGE;
 }

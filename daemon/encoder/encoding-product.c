@@ -93,6 +93,10 @@ void encoding_activate(const struct kernels *kern, enum encoder_act act, float *
         kern->gelu_mul(values, factors, n);
         return;
     }
+    if (act == ENCODER_GELU_ERF) {
+        encoding_gelu_erf(values, n);
+        return;
+    }
     if (act == ENCODER_GELU_QUICK) kern->scale(values, QUICK, n);
     kern->silu_mul(values, factors, n);
     if (act == ENCODER_GELU_QUICK) kern->scale(values, 1 / QUICK, n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* An image on its way through an encoder, and what its stages share. A slice is up to x->slice rows. */
+/* An image or a sound on its way through an encoder, and what its stages share. A slice is up to x->slice rows. */
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/encoder/encoder-plan.h"
 #include "daemon/encoder/encoder-state.h"
@@ -12,6 +12,9 @@ enum stage {
     STAGE_KV,      /* of a block: Q, K and V */
     STAGE_BLOCK,   /* of a block: attention, FFN */
     STAGE_PROJECT,
+    STAGE_LOUDEST, /* of a sound (encoding-sound.h): its loudest mel bin */
+    STAGE_SPECTRA,
+    STAGE_CONVOLVE,
     STAGE_DONE
 };
 
@@ -43,6 +46,12 @@ struct encoding_spread {
     struct resize_weights across, down;
 };
 
+/* The caller's image. */
+struct encoding_source {
+    const uint8_t *rgb; /* [height][width][3] */
+    uint32_t width, height;
+};
+
 /* Memory of a slice. */
 struct encoding_scratch {
     float *in, *mid, *out; /* [slice][dim] or the projector's input, [slice][widest], [slice][3][dim] */
@@ -56,8 +65,7 @@ struct encoding_scratch {
 
 struct encoding {
     const struct encoder *e;
-    const uint8_t *rgb; /* the caller's, [height][width][3] */
-    uint32_t width, height;
+    struct encoding_source source; /* of an image */
     struct encoder_plan plan;
 
     struct encoder_cutting cutting;
@@ -81,6 +89,8 @@ struct encoding {
     uint32_t *patch_at, *row_of;         /* [rows] the patch of a row, and the row of a patch */
     uint32_t *window_begin, *window_end; /* [rows] the rows that a row sees */
 
+    struct encoding_sound *sound; /* NULL: an image */
+
     float *hidden; /* [rows][dim] */
     float *query;  /* [rows][dim] */
     uint8_t *kv;   /* [blocks of 32 rows][heads] of K, then V */
@@ -101,9 +111,14 @@ void encoding_multiply(struct encoding *x, struct compute_pool *pool, const stru
 void encoding_norm(const struct kernels *kern, float *out, const float *in, const struct encoder_norm *norm, bool rms,
                    float eps);
 
-/* values[n] = act(values) * factors. */
+/* values[n] = act(values) * factors; of ENCODER_GELU_ERF without factors. */
 void encoding_activate(const struct kernels *kern, enum encoder_act act, float *values, const float *factors,
                        uint32_t n);
+
+void encoding_gelu_erf(float *values, uint32_t n);
+
+/* The memory of an encoding, but for that of views, places and sounds. 0; -ENOMEM, sets the error message. */
+int encoding_allocate(struct encoding *x);
 
 /* The views of an image. 0; -ENOMEM, sets the error message; memory of views is freed by encoding_views_fini. */
 int encoding_views_init(struct encoding *x);

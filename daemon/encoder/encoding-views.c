@@ -17,9 +17,10 @@ static int add_view(struct encoding *x, const struct encoding_view *before, stru
     struct encoding_view *v = &x->views[x->n_views++];
     v->edge_x = c.edge_x;
     v->edge_y = c.edge_y;
-    v->from = before ? before->image : x->rgb;
-    int r = resize_weights_init(&v->across, before ? before->edge_x : x->width, c.width, x->e->p.prepare.filter);
-    if (!r) r = resize_weights_init(&v->down, before ? before->edge_y : x->height, c.height, x->e->p.prepare.filter);
+    v->from = before ? before->image : x->source.rgb;
+    int r = resize_weights_init(&v->across, before ? before->edge_x : x->source.width, c.width, x->e->p.prepare.filter);
+    if (!r)
+        r = resize_weights_init(&v->down, before ? before->edge_y : x->source.height, c.height, x->e->p.prepare.filter);
     if (r < 0) return r;
     v->image = malloc((size_t)c.edge_x * c.edge_y * 3);
     if (!v->image) return error_say(-ENOMEM, "no memory to encode an image");
@@ -30,8 +31,8 @@ static int add_view(struct encoding *x, const struct encoding_view *before, stru
 /* CUT_EDGE: the image with its longer edge scaled, this with both edges whole tiles, and this as a square. */
 static int add_views_by_edge(struct encoding *x)
 {
-    const uint32_t width = encoder_long_edge(x->e, x->width, x->height);
-    const uint32_t height = encoder_long_edge(x->e, x->height, x->width);
+    const uint32_t width = encoder_long_edge(x->e, x->source.width, x->source.height);
+    const uint32_t height = encoder_long_edge(x->e, x->source.height, x->source.width);
     int r = add_view(x, NULL, (struct encoder_canvas){width, height, width, height});
     if (!r) r = add_view(x, &x->views[0], x->cutting.cut);
     return r ? r : add_view(x, &x->views[1], x->cutting.whole);

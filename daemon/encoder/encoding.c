@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The stages of an encoding and the size of their slices. */
-#include "daemon/encoder/encoding-state.h"
+#include "daemon/encoder/encoding-sound.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdlib.h>
@@ -54,15 +54,15 @@ static void *get_memory(int *r, size_t n, size_t size)
 {
     size_t bytes;
     void *p = __builtin_mul_overflow(n, size, &bytes) ? NULL : aligned_alloc(KERN_ALIGN, kern_align(bytes + 1));
-    if (!p) *r = error_say(-ENOMEM, "no memory to encode an image");
+    if (!p) *r = error_say(-ENOMEM, "no memory to encode an image or a sound");
     return p;
 }
 
-static int allocate(struct encoding *x)
+int encoding_allocate(struct encoding *x)
 {
     const struct encoder *e = x->e;
     const struct encoder_hparams *p = &e->p;
-    const uint32_t rows = most_rows(x);
+    const uint32_t rows = x->sound ? SOUND_ROWS : most_rows(x);
     x->segments = (rows + KV_SEGMENT - 1) / KV_SEGMENT;
     x->slice = slice_rows(x, rows);
     const size_t n = x->slice, wide = widest(e), blocks = (rows + KV_BLOCK - 1) / KV_BLOCK;
@@ -98,13 +98,13 @@ int encoding_new(struct encoding **out, const struct encoder *e, const uint8_t *
     struct encoding *x = calloc(1, sizeof(*x));
     if (!x) return error_say(-ENOMEM, "no memory to encode an image");
     x->e = e;
-    x->rgb = rgb;
-    x->width = width;
-    x->height = height;
+    x->source.rgb = rgb;
+    x->source.width = width;
+    x->source.height = height;
     x->plan = plan;
     x->cutting = cutting;
     r = encoding_views_init(x);
-    if (!r) r = allocate(x);
+    if (!r) r = encoding_allocate(x);
     if (!r) {
         encoding_take_tile(x, 0);
         r = encoding_places_init(x);
@@ -126,6 +126,7 @@ struct encoding *encoding_free(struct encoding *x)
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) free(all[i]);
     encoding_views_fini(x);
     encoding_places_fini(x);
+    encoding_sound_fini(x);
     free(x);
     return NULL;
 }
@@ -146,6 +147,10 @@ static uint32_t stage_rows(const struct encoding *x, uint32_t *slice)
         return v->down.to;
     case STAGE_PROJECT:
         return x->now.items;
+    case STAGE_LOUDEST:
+    case STAGE_SPECTRA:
+    case STAGE_CONVOLVE:
+        return encoding_sound_rows(x);
     default:
         return x->rows;
     }
@@ -154,6 +159,10 @@ static uint32_t stage_rows(const struct encoding *x, uint32_t *slice)
 static void next_tile(struct encoding *x)
 {
     x->block = 0;
+    if (x->sound) {
+        x->stage = encoding_sound_next(x) ? STAGE_SPECTRA : STAGE_DONE;
+        return;
+    }
     x->stage = STAGE_PATCHES;
     if (x->tile + 1 < encoding_tiles(x))
         encoding_take_tile(x, x->tile + 1);
@@ -165,7 +174,7 @@ static void advance(struct encoding *x)
 {
     x->at = 0;
     if (x->stage == STAGE_PROJECT) {
-        encoding_break_lines(x);
+        if (!x->sound) encoding_break_lines(x);
         next_tile(x);
         return;
     }
@@ -176,6 +185,8 @@ static void advance(struct encoding *x)
     }
     if (x->stage == STAGE_BLOCK && ++x->block < x->e->w.n_blocks)
         x->stage = STAGE_KV;
+    else if (x->stage == STAGE_CONVOLVE)
+        x->stage = STAGE_PATCHES;
     else
         x->stage++;
     if (x->stage == STAGE_KV && x->block == x->e->w.n_blocks) x->stage = STAGE_PROJECT;
@@ -187,7 +198,8 @@ static int check_result(const struct encoding *x)
     const size_t n = (size_t)x->plan.items * x->e->p.dim_out;
     for (size_t i = 0; i < n; i++)
         if (!isfinite(x->result[i]))
-            return error_say(-EINVAL, "the image encoder computes values that are no numbers: its weights are damaged");
+            return error_say(-EINVAL, "the %s encoder computes values that are no numbers: its weights are damaged",
+                             media_kind_name(encoder_takes(x->e)));
     return 0;
 }
 
@@ -199,7 +211,7 @@ int encoding_step(struct encoding *x, struct compute_pool *pool)
     };
     if (x->stage == STAGE_DONE) return check_result(x);
     uint32_t slice, rows = stage_rows(x, &slice), left = rows - x->at, n = left < slice ? left : slice;
-    stages[x->stage](x, pool, x->at, n);
+    (x->sound ? encoding_sound_stages : stages)[x->stage](x, pool, x->at, n);
     x->at += n;
     if (x->at == rows) advance(x);
     return x->stage != STAGE_DONE ? 1 : check_result(x);

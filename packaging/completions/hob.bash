@@ -235,7 +235,7 @@ _hobd() {
     inspect:*) _hob_gguf ;;
     media:-*) _hob_offer --json --output --help ;;
     media:*) _hob_files ;;
-    encode:-*) _hob_offer --mmproj --class-last --threads --json --output --help ;;
+    encode:-*) _hob_offer --mmproj --class-last --pooled --threads --json --output --help ;;
     encode:*) _hob_files ;;
     simulate:-*)
         _hob_offer --policy --room --users --parallel --batch-tokens --block --step-ms --load --stretch --requests \

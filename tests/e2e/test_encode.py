@@ -371,7 +371,7 @@ def quantized(e):
 
 V = "clip.vision."
 BROKEN = [
-    (key("general.architecture", STRING, "llama"), "architecture 'llama': this is not an image encoder (an mmproj file has 'clip')"),
+    (key("general.architecture", STRING, "llama"), "architecture 'llama': this is not an encoder (an mmproj file has 'clip')"),
     (key("general.architecture"), "key 'general.architecture' is missing"),
     (key("clip.has_vision_encoder", BOOL, False), "the file has no image encoder"),
     (key("clip.projector_type", STRING, "klingon\n"), "projector type 'klingon?' is not supported; supported: gemma3, mlp (LLaVA), idefics3 (SmolVLM), internvl, pixtral, lfm2, qwen2vl_merger, "

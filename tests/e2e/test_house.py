@@ -9,7 +9,7 @@ from conftest import TOP
 MAY = {
     "libcommon": set(), "client": {"libcommon"}, "client/http": {"libcommon", "client"}, "kernels": set(),
     "daemon/model": {"kernels", "libcommon"}, "daemon/session": {"libcommon", "daemon/model"}, "daemon/jobs": {"libcommon"},
-    "daemon/encoder": {"kernels", "libcommon", "daemon/model", "daemon/backend"},
+    "daemon/encoder": {"kernels", "libcommon", "daemon/model", "daemon/backend", "daemon/media"},
     "daemon/media": {"libcommon"}, "daemon/media/decode": {"libcommon", "daemon/media"},
     "daemon/sched": {"libcommon"}, "daemon/backend": {"kernels", "libcommon", "daemon/model"},
     "daemon/reference": {"kernels", "libcommon", "daemon/model"},

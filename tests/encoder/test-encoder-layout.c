@@ -7,9 +7,9 @@
 #include "tests/libcommon/check.h"
 
 /* The layout as one text, a run of embeddings as "{first+n}". */
-static void check_layout(enum encoder_kind kind, struct encoder_plan plan, const char *want)
+static void check_layout_of(const struct encoder_hparams *hparams, struct encoder_plan plan, const char *want)
 {
-    const struct encoder e = {.p = {.kind = kind}};
+    const struct encoder e = {.p = *hparams};
     struct encoder_layout l;
     char text[1024] = "";
     uint32_t next = 0;
@@ -33,6 +33,25 @@ static void check_layout(enum encoder_kind kind, struct encoder_plan plan, const
     assert_string_equal(text, want);
     encoder_layout_fini(&l);
     assert_null(l.parts);
+}
+
+static void check_layout(enum encoder_kind kind, struct encoder_plan plan, const char *want)
+{
+    const struct encoder_hparams p = {.kind = kind};
+    check_layout_of(&p, plan, want);
+}
+
+static void check_sound(enum encoder_sound_kind kind, const char *want)
+{
+    const struct encoder_hparams p = {.sound = {.kind = kind}};
+    check_layout_of(&p, (struct encoder_plan){.items = 374, .tile_items = 187, .chunks = 2}, want);
+}
+
+static void test_sounds(void **state)
+{
+    check_sound(SOUND_ULTRAVOX, "{0+374}");
+    check_sound(SOUND_QWEN2A, "<|audio_bos|>{0+374}<|audio_eos|>");
+    check_sound(SOUND_VOXTRAL, "[BEGIN_AUDIO]{0+374}");
 }
 
 static void test_one_run(void **state)
@@ -67,6 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_run),
+        cmocka_unit_test(test_sounds),
         cmocka_unit_test(test_tiles),
     };
     return cmocka_run_group_tests_name("encoder-layout", tests, NULL, NULL);

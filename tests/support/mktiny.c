@@ -11,7 +11,7 @@ static const char usage[] =
     "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|IQ4_NL|IQ4_XS|MXFP4]\n"
     "              [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch NAME]\n"
     "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--logit-size X] [--template FILE]\n"
-    "              [--fim texts|keys|old-keys|mistral] -o FILE\n";
+    "              [--fim texts|keys|old-keys|mistral] [--control TEXT]... [--merge 'A B']... -o FILE\n";
 
 enum {
     SEED = 1,
@@ -32,8 +32,12 @@ enum {
     FREQS,
     LOGITS,
     FIM,
-    TEMPLATE
+    TEMPLATE,
+    CONTROL,
+    MERGE
 };
+
+enum { MORE = 64 /* tokens */ };
 
 static const struct option options[] = {
     {"seed", 1, 0, SEED},
@@ -55,6 +59,8 @@ static const struct option options[] = {
     {"logit-size", 1, 0, LOGITS},
     {"fim", 1, 0, FIM},
     {"template", 1, 0, TEMPLATE},
+    {"control", 1, 0, CONTROL},
+    {"merge", 1, 0, MERGE},
     {0},
 };
 
@@ -73,7 +79,11 @@ int main(int argc, char **argv)
     struct tiny t;
     const char *out = NULL;
     char *template = NULL;
+    const char *controls[MORE + 1] = {0}, *merges[MORE + 1] = {0};
+    unsigned n_controls = 0, n_merges = 0;
     tiny_init(&t);
+    t.controls = controls;
+    t.merges = merges;
     for (int c; (c = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
         uint32_t n = optarg ? (uint32_t)strtoul(optarg, NULL, 10) : 0;
         switch (c) {
@@ -133,6 +143,12 @@ int main(int argc, char **argv)
             break;
         case TEMPLATE:
             if (!(t.chat_template = template = read_text(optarg))) return 1;
+            break;
+        case CONTROL:
+            if (n_controls < MORE) controls[n_controls++] = optarg;
+            break;
+        case MERGE:
+            if (n_merges < MORE) merges[n_merges++] = optarg;
             break;
         case TYPE:
             if (tiny_type(optarg) < 0) {

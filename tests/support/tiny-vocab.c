@@ -22,7 +22,7 @@ static struct vocab_token *token(struct vocab *v, uint32_t kind)
 
 static void control(struct vocab *v, const char *text)
 {
-    snprintf(token(v, TOKEN_CONTROL)->text, 24, "%s", text);
+    snprintf(token(v, TOKEN_CONTROL)->text, sizeof(v->tokens->text), "%s", text);
 }
 
 static size_t put_char(char *out, unsigned c)
@@ -89,11 +89,11 @@ static void gpt2(struct vocab *v)
         memcpy(v->merges[v->n_merges], left, sizeof(left));
         right = strchr(left, ' ');
         *right++ = 0;
-        char whole[24];
+        char whole[sizeof(v->tokens->text)];
         spell(whole, pairs[i], "", byte_char(' '), true);
         if (!known(v, left) || !known(v, right) || known(v, whole)) continue;
         v->n_merges++;
-        memcpy(token(v, TOKEN_NORMAL)->text, whole, 24);
+        memcpy(token(v, TOKEN_NORMAL)->text, whole, sizeof(whole));
     }
     control(v, "<|endoftext|>");
     v->bos = v->n;
@@ -105,21 +105,21 @@ static void gpt2(struct vocab *v)
 static void piece(struct vocab *v, const char *text)
 {
     struct vocab_token *t = token(v, TOKEN_NORMAL);
-    snprintf(t->text, 24, "%s", text);
+    snprintf(t->text, sizeof(v->tokens->text), "%s", text);
     t->score = -(float)v->n;
 }
 
 static void llama(struct vocab *v)
 {
     static const char chars[] = "etaoinshrdlucmfwygpbvkxqjzETAOINSHRDLUCMFWYGPBVKXQJZ0123456789.,!?'\"-:;()<>|_/";
-    snprintf(token(v, TOKEN_UNKNOWN)->text, 24, "<unk>");
+    snprintf(token(v, TOKEN_UNKNOWN)->text, sizeof(v->tokens->text), "<unk>");
     v->bos = v->n;
     control(v, "<s>");
     v->eos = v->n;
     control(v, "</s>");
-    for (unsigned b = 0; b < 256; b++) snprintf(token(v, TOKEN_BYTE)->text, 24, "<0x%02X>", b);
+    for (unsigned b = 0; b < 256; b++) snprintf(token(v, TOKEN_BYTE)->text, sizeof(v->tokens->text), "<0x%02X>", b);
     for (size_t i = 0; i < N_PAIRS; i++) {
-        char text[24];
+        char text[sizeof(v->tokens->text)];
         spell(text, pairs[i], "", 0x2581, false);
         if (!known(v, text)) piece(v, text);
     }
@@ -151,6 +151,14 @@ uint32_t vocab_control(struct vocab *v, const char *text)
 {
     control(v, text);
     return v->n - 1;
+}
+
+void vocab_merge(struct vocab *v, const char *pair)
+{
+    char *whole = token(v, TOKEN_NORMAL)->text;
+    size_t left = strcspn(pair, " ");
+    snprintf(v->merges[v->n_merges++], sizeof(*v->merges), "%s", pair);
+    snprintf(whole, sizeof(v->tokens->text), "%.*s%s", (int)left, pair, pair + left + 1);
 }
 
 float vocab_weight(const struct vocab *v, uint64_t id)

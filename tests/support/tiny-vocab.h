@@ -8,7 +8,7 @@ enum { TOKEN_NORMAL = 1, TOKEN_UNKNOWN = 2, TOKEN_CONTROL = 3, TOKEN_BYTE = 6 };
 
 struct vocab {
     struct vocab_token {
-        char text[24];
+        char text[32];
         uint32_t kind;
         float score;
     } tokens[512];
@@ -21,6 +21,8 @@ struct vocab *vocab_new(bool llama);
 void vocab_free(struct vocab *v);
 /* One more control token; returns its id. */
 uint32_t vocab_control(struct vocab *v, const char *text);
+/* One more merge, the last one, and its token: "a b" in the vocabulary's spelling; gpt2 only. */
+void vocab_merge(struct vocab *v, const char *pair);
 
 /* How much the random weights of a token count: readable text is likely, bytes less so, control tokens hardly. */
 float vocab_weight(const struct vocab *v, uint64_t id);

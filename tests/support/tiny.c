@@ -397,6 +397,8 @@ int tiny_write(const struct tiny *as_told, const char *path)
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);
     static const char *const marks[] = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"};
     for (int i = 0; v && t->harmony && i < 6; i++) vocab_control(v, marks[i]);
+    for (const char *const *c = t->controls; v && c && *c; c++) vocab_control(v, *c);
+    for (const char *const *m = t->merges; v && m && *m; m++) vocab_merge(v, *m);
     struct writer w = {.t = t, .a = &a, .v = v, .row = malloc(widest * 4), .packed = malloc(widest * 4)};
     int r = v && w.row && w.packed ? 0 : -ENOMEM;
     if (!r && !(w.f = fopen(path, "wb"))) r = -errno;

@@ -23,8 +23,10 @@ struct tiny {
     const char *fim;           /* fill-in-the-middle tokens behind all others: "texts" (<fim_prefix>, <fim_suffix>,
                                 * <fim_middle>), "keys" (<a>, <b>, <c>, named by keys), "old-keys" (by the older ones),
                                 * "mistral" ([PREFIX], [SUFFIX]); NULL: none */
-    bool harmony;              /* <|start|>, <|channel|>, <|message|>, <|end|>, <|return|>, <|call|> behind all others */
-    bool rope_freqs;           /* a tensor rope_freqs.weight that slows the low frequencies down, as Llama 3 has */
+    bool harmony; /* <|start|>, <|channel|>, <|message|>, <|end|>, <|return|>, <|call|> behind all others */
+    const char *const *controls; /* more control tokens, then NULL; NULL: none */
+    const char *const *merges;   /* as controls: more merges for gpt2, each with its token; "a b" in GPT-2's alphabet */
+    bool rope_freqs;             /* a tensor rope_freqs.weight that slows the low frequencies down, as Llama 3 has */
 };
 
 /* {seed 1, 2 layers, dim 64, ffn 96, 4 heads, 2 kv heads, ctx 512, Q8_0, tied, gpt2, smollm} */

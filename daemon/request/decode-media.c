@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/decode-media.h"
 #include "daemon/cache/media/media-memo.h"
-#include "daemon/encoder/encoder.h"
 #include "daemon/media/media-helper.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/media-room.h"
 #include "daemon/request/request-job.h"
+#include "daemon/request/source-plan.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,7 @@ static int check(const struct request *r, const struct media_source *s, enum pro
     struct encoder_plan plan;
     if (s->kind == MEDIA_SOUND && wanted == PROTO_MEDIA_IMAGE) return error_say(-EINVAL, "it is a sound, not an image");
     if (s->kind == MEDIA_IMAGE && wanted == PROTO_MEDIA_SOUND) return error_say(-EINVAL, "it is an image, not a sound");
-    if (s->kind != MEDIA_IMAGE) return error_say(-EOPNOTSUPP, "the model takes no sounds");
-    return encoder_plan(r->core->model.encoder, s->width, s->height, &plan);
+    return source_plan(r->core->model.encoder, s, &plan);
 }
 
 static int decode_file(struct request *r, struct media_source *s)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The slices of encodings, between the steps. */
-#include "daemon/encoder/encoder.h"
 #include "daemon/request/encode-media.h"
 #include "daemon/request/encode-work.h"
+#include "daemon/request/source-plan.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <string.h>
@@ -46,8 +46,10 @@ bool encode_ready(const struct core *core)
 static int begin(struct encode_work *w)
 {
     const struct media_source *s = w->source;
-    const uint8_t *rgb = w->media.data ? w->media.data : s->pixels;
-    int r = encoding_new(&w->encoding, w->core->model.encoder, rgb, s->width, s->height);
+    const struct encoder *e = w->core->model.encoder;
+    const void *data = w->media.data ? w->media.data : s->pixels;
+    int r = s->kind == MEDIA_SOUND ? encoding_new_sound(&w->encoding, e, data, s->samples)
+                                   : encoding_new(&w->encoding, e, data, s->width, s->height);
     if (r < 0) return r;
     w->core->media->active++;
     w->state = ENCODE_RUNNING;
@@ -78,17 +80,17 @@ static int split(struct encode_work *w)
     const uint32_t dim = encoder_dim(w->core->model.encoder);
     struct encoder_plan plan;
     uint64_t items = 0;
-    int r = encoder_plan(w->core->model.encoder, w->source->width, w->source->height, &plan);
+    int r = source_plan(w->core->model.encoder, w->source, &plan);
     for (uint32_t i = 0; i < w->n_runs; i++) items += w->runs[i].n;
     if (r == 0 && items != plan.items)
-        return error_say(-EINVAL, "an image of %u embeddings has %llu places in the prompt", plan.items,
-                         (unsigned long long)items);
+        return error_say(-EINVAL, "the %u embeddings of the %s have %llu places in the prompt", plan.items,
+                         media_kind_name(w->source->kind), (unsigned long long)items);
     for (uint32_t i = 0; r == 0 && i < w->n_runs; i++) {
         struct encode_run *x = &w->runs[i];
         embeddings_unref(x->e); /* of a read that failed */
         x->e = NULL;
         r = embeddings_new(&x->e, x->n, dim);
-        if (r < 0) return error_say(r, "no memory for the embeddings of an image");
+        if (r < 0) return error_say(r, "no memory for the embeddings of the %s", media_kind_name(w->source->kind));
         memcpy(x->e->values, from, (size_t)x->n * dim * sizeof(*from));
         from += (size_t)x->n * dim;
     }

@@ -150,7 +150,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
 
 static int load_encoder(struct loaded *m, const struct engine_config *c, const struct hparams *s)
 {
-    const struct encoder_config config = {.cpu = c->cpu, .takes = MEDIA_IMAGE};
+    const struct encoder_config config = {.cpu = c->cpu};
     char size[32];
     if (!c->media.mmproj) return 0;
     int r = encoder_open(&m->encoder, c->media.mmproj, &config);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/prompt-pieces.h"
 #include "daemon/encoder/encoder-layout.h"
+#include "daemon/request/source-plan.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <stdlib.h>
@@ -53,12 +54,12 @@ int prompt_pieces_text(struct prompt_pieces *p, size_t len)
     return add_piece(p, (struct prompt_piece){.end = len});
 }
 
-/* --- images --- */
+/* --- images and sounds --- */
 
-/* Of run @i of @n of an image. */
+/* Of run @i of @n of an image or a sound. */
 static struct item_run run_of(const struct media_source *s, const struct encoder *e, uint32_t i, uint32_t n)
 {
-    struct item_run run = {.kind = ITEM_IMAGE};
+    struct item_run run = {.kind = s->kind == MEDIA_SOUND ? ITEM_SOUND : ITEM_IMAGE};
     struct {
         uint8_t pixels[MEDIA_DIGEST], identity[ENCODER_IDENTITY], index[4], count[4];
     } key;
@@ -82,14 +83,13 @@ static int append_part(struct prompt_pieces *p, struct text *out, const struct e
     return r < 0 ? r : add_piece(p, (struct prompt_piece){out->s.len, part->text ? (struct item_run){0} : run});
 }
 
-static int append_image(struct prompt_pieces *p, const struct encoder *e, const struct media_source *s,
+static int append_media(struct prompt_pieces *p, const struct encoder *e, const struct media_source *s,
                         struct text *out, uint32_t *runs)
 {
     _cleanup_(encoder_layout_fini) struct encoder_layout layout = {0};
     struct encoder_plan plan;
     uint32_t n = 0;
-    if (s->kind != MEDIA_IMAGE) return error_say(-EOPNOTSUPP, "the model reads no sounds");
-    int r = encoder_plan(e, s->width, s->height, &plan);
+    int r = source_plan(e, s, &plan);
     if (r == 0) r = encoder_layout(e, &plan, &layout);
     for (uint32_t i = 0; r == 0 && i < layout.n; i++) n += !layout.parts[i].text;
     *runs = 0;
@@ -115,7 +115,7 @@ int prompt_pieces_place(struct prompt_pieces *p, const struct encoder *e, const 
         if (r == 0) r = add_piece(p, (struct prompt_piece){.end = out->s.len});
         if (r < 0 || i == sources->n) break;
         at = places[i].end;
-        r = append_image(p, e, sources->list[i], out, &p->runs[i]);
+        r = append_media(p, e, sources->list[i], out, &p->runs[i]);
     }
     return r;
 }

@@ -470,7 +470,7 @@ static void test_refusals(void **state)
     expect_refusal(&m, &a, -EINVAL, "an image of 65537x10 has an edge over 65536 pixels");
     a.sources[0]->width = 20;
     a.sources[0]->kind = MEDIA_SOUND;
-    expect_refusal(&m, &a, -EOPNOTSUPP, "the model reads no sounds");
+    expect_refusal(&m, &a, -EOPNOTSUPP, "the model takes no sounds");
     a.sources[0]->kind = MEDIA_IMAGE;
     a.extras.n_sources = 0;
     expect_refusal(&m, &a, -EINVAL, "image 1 of the request is not decoded");

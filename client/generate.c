@@ -83,7 +83,7 @@ static int generate_step(struct choices *s, struct connection *c, int64_t deadli
     if (e.type == PROTO_EV_ERROR && e.code == ESHUTDOWN && !a->begun)
         r = -ECONNRESET; /* the daemon is stopping; the next one can serve the request */
     else if (e.type == PROTO_EV_ERROR && e.code == EBADF && !a->begun && c->sent_fds)
-        r = -EBADF;
+        r = -EREMOTEIO;
     /* An error without an id concerns the connection, which has only this request. */
     else if (e.id == GENERATE_ID || (e.type == PROTO_EV_ERROR && e.id == 0))
         r = choices_event(s, &e);
@@ -114,7 +114,7 @@ static int generate_cancel(struct choices *s, struct connection *c)
     return 1;
 }
 
-/* One attempt over one connection. 1: the answer ended; -ECONNRESET: may be retried; -EBADF: … without
+/* One attempt over one connection. 1: the answer ended; -ECONNRESET: may be retried; -EREMOTEIO: … without
  * descriptors; other negative values as for
  * exit_status_of_error. */
 static int generate_try(struct choices *s, const struct endpoints *p, const struct message *m, int64_t deadline)
@@ -150,8 +150,8 @@ static int generate_tries(struct choices *s, const struct endpoints *p, struct m
     for (i = 0; i < GENERATE_TRIES; i++) {
         if (pause_ms[i] > 0) r = interrupt_sleep(pause_ms[i]);
         if (r >= 0) r = generate_try(s, p, m, deadline);
-        if (r != -ECONNRESET && r != -EBADF) return r;
-        r = r == -EBADF ? message_inline(m) : 0;
+        if (r != -ECONNRESET && r != -EREMOTEIO) return r;
+        r = r == -EREMOTEIO ? message_inline(m) : 0;
         if (r < 0) return r;
     }
     return answer_fail(a, error_say(-ESHUTDOWN, "the daemon closed the connection without an answer; try again"),

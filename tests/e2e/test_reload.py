@@ -28,6 +28,8 @@ KEYS = {
     "session-count": ("10", "20", True),
     "disk-reserve": ("1M", "2M", True),
     "session-ttl": ("0", "30d", True),
+    "mmproj": ("none", "/nowhere/b", False),
+    "media-cache": ("1M", "2M", False),
     "prefixes": ("/nowhere/a", "/nowhere/b", False),
     "client-bytes": ("64M", "65M", False),
     "gateways": ("root", "none", False),

@@ -111,6 +111,15 @@ static const struct arch table[] = {
         .neox = true,
     },
     {
+        .name = "qwen2vl",
+        .models = "Qwen2-VL, Qwen2.5-VL",
+        .marks = "biases of q, k and v; M-RoPE",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MUST,
+        .neox = true,
+        .sections = true,
+    },
+    {
         .name = "qwen3",
         .models = "Qwen 3 (dense)",
         .marks = "norm of q and k per head",

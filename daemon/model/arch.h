@@ -64,6 +64,7 @@ struct arch {
     /* Computation. */
     enum arch_activation activation;
     bool neox;                      /* RoPE pairs (i, i + rot/2), else (2i, 2i+1) */
+    bool sections;                  /* M-RoPE: pairs rotate by time, row or column of an item (struct item_place) */
     uint32_t no_rope_every;         /* layers n-1, 2n-1, … are not rotated; 0: all are */
     bool rope_switch;               /* rope.scaling.finetuned false: no layer is rotated */
     unsigned keys;                  /* enum arch_keys */

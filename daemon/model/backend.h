@@ -41,19 +41,21 @@ enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits;
  * which forward cannot detect.
  */
 struct batch_entry {
-    const uint32_t *const *blocks; /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up); in
-                                    * that of a KV_WINDOW group, blocks that no token of the entry sees may be
-                                    * KV_NO_BLOCK: they are never accessed */
-    uint32_t pos;                  /* position of the first token; the KV cache has the visible ones of 0 … pos-1 */
-    uint32_t n;                    /* tokens, >= 1 */
-    const int32_t *tokens;         /* [n], or NULL with */
-    const float *embd;             /* [n][dim], as the first layer gets them: hparams' scale is not applied */
-    uint32_t adapter;              /* 0: none */
-    uint32_t sinks, window;        /* window 0: a token sees all before it; sinks is 0, pos + n <= ctx. Else as above:
-                                    * sinks + window <= ctx, pos + n <= 2^31, and blocks that no token of the entry sees
-                                    * may be KV_NO_BLOCK in the table: they are never accessed */
-    bool whole;                    /* the entry ends a run whose items see each other, as above; window is 0 */
-    const uint8_t *want;           /* [n] enum batch_want, or NULL: WANT_NOTHING */
+    const uint32_t *const *blocks;   /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up); in
+                                      * that of a KV_WINDOW group, blocks that no token of the entry sees may be
+                                      * KV_NO_BLOCK: they are never accessed */
+    uint32_t pos;                    /* position of the first token; the KV cache has the visible ones of 0 … pos-1 */
+    uint32_t n;                      /* tokens, >= 1 */
+    const int32_t *tokens;           /* [n], or NULL with */
+    const float *embd;               /* [n][dim], as the first layer gets them: hparams' scale is not applied */
+    const struct item_place *places; /* [n] for RoPE, where the model has grids (hparams_grids); NULL: pos, pos + 1, …,
+                                      * each three times. window is 0 if it is not NULL */
+    uint32_t adapter;                /* 0: none */
+    uint32_t sinks, window;          /* window 0: a token sees all before it; sinks is 0, pos + n <= ctx. Else as above:
+                                      * sinks + window <= ctx, pos + n <= 2^31, and blocks that no token of the entry sees
+                                      * may be KV_NO_BLOCK in the table: they are never accessed */
+    bool whole;                      /* the entry ends a run whose items see each other, as above; window is 0 */
+    const uint8_t *want;             /* [n] enum batch_want, or NULL: WANT_NOTHING */
 };
 
 struct backend_config {

@@ -123,6 +123,25 @@ static int heads(struct hparams *s, const struct keys *k)
     return 0;
 }
 
+/* M-RoPE. A fourth section would rotate by nothing. */
+static int sections(struct hparams *s, const struct keys *k)
+{
+    char full[96];
+    uint64_t sum = 0;
+    const struct gguf_kv *kv = gguf_find(k->g, keys_name(k, full, "rope.dimension_sections"));
+    if (!s->desc->sections) return 0;
+    bool valid =
+        kv && kv->type == GGUF_ARRAY && (kv->elem == GGUF_I32 || kv->elem == GGUF_U32) && kv->n >= 3 && kv->n <= 4;
+    for (uint32_t i = 0; valid && i < kv->n; i++) {
+        int32_t pairs = gguf_array_i32(kv, i);
+        valid = i < 3 ? pairs > 0 : pairs == 0;
+        if (valid && i < 3) sum += s->sections[i] = (uint32_t)pairs;
+    }
+    if (valid && sum == s->rope_dim / 2) return 0;
+    return error_say(-EINVAL, "%s: key '%s' does not divide the %u pairs of RoPE into 3 sections", gguf_path(k->g),
+                     full, s->rope_dim / 2);
+}
+
 static int rotation(struct hparams *s, const struct keys *k)
 {
     char full[96];
@@ -132,6 +151,7 @@ static int rotation(struct hparams *s, const struct keys *k)
     if (!r && s->rope_dim % 2)
         r = error_say(-EINVAL, "%s: rotary embedding over an odd number of dimensions, %u", gguf_path(k->g),
                       s->rope_dim);
+    if (!r) r = sections(s, k);
     if (!r) r = rope_read(&s->rope, k->g, k->arch, s->ctx);
     if (!r && s->desc->rope_switch) r = gguf_get_bool(k->g, keys_name(k, full, "rope.scaling.finetuned"), &s->rotates);
     return r < 0 ? r : 0;

@@ -48,6 +48,7 @@ struct hparams {
     uint32_t n_layers, dim, ffn, heads, kv_heads, head_dim, vocab, ctx;
     struct hparams_experts experts;
     uint32_t rope_dim;
+    uint32_t sections[3];          /* M-RoPE: pairs that rotate by time, row, column; 0: the model has one position */
     struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */
     float rms_eps;
     bool tied;
@@ -104,6 +105,18 @@ static inline uint32_t hparams_ropes(const struct hparams *s)
 static inline bool hparams_whole(const struct hparams *s, uint32_t kind)
 {
     return kind == ITEM_IMAGE && s->desc->whole_images;
+}
+
+/* The items of an image have places in a grid (struct item_place). */
+static inline bool hparams_grids(const struct hparams *s)
+{
+    return s->sections[0] > 0;
+}
+
+/* Which of the numbers of a struct item_place pair @j of RoPE rotates by. */
+static inline uint32_t hparams_axis(const struct hparams *s, uint32_t j)
+{
+    return j < s->sections[0] ? 0 : j < s->sections[0] + s->sections[1] ? 1 : 2;
 }
 
 /* q and k of the layer are rotated. */

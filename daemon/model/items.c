@@ -119,6 +119,29 @@ uint32_t items_stretch(const struct items *t)
     return t->runs[k].at - t->base < t->n ? t->runs[k].at - t->base : t->n;
 }
 
+/* Numbers that a run takes. */
+static uint32_t extent(const struct item_run *r)
+{
+    if (!r->columns) return r->n;
+    uint32_t rows = (r->n - 1) / r->columns + 1;
+    return rows > r->columns ? rows : r->columns;
+}
+
+bool items_places(const struct items *t, uint32_t from, uint32_t n, struct item_place *out)
+{
+    uint32_t back = 0, k = 0; /* how much lower numbers are than positions */
+    bool grid = false;
+    for (uint32_t i = 0; i < t->n_runs && t->runs[i].at < (uint64_t)from + n; i++) grid |= t->runs[i].columns > 0;
+    for (uint32_t i = from; grid && i - from < n; i++) {
+        for (; k < t->n_runs && (uint64_t)t->runs[k].at + t->runs[k].n <= i; k++)
+            back += t->runs[k].n - extent(&t->runs[k]);
+        const struct item_run *r = k < t->n_runs && t->runs[k].at <= i && t->runs[k].columns ? &t->runs[k] : NULL;
+        uint32_t first = (r ? r->at : i) - back, at = r ? i - r->at : 0, columns = r ? r->columns : 1;
+        out[i - from] = (struct item_place){{first, first + at / columns, first + at % columns}};
+    }
+    return grid;
+}
+
 /* The ids from @from to @to are those of a run, or all tokens. */
 static bool check_ids(const struct items *t, uint32_t from, uint32_t to, bool run)
 {

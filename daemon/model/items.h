@@ -16,14 +16,22 @@ enum item_kind { ITEM_IMAGE = 1, ITEM_SOUND = 2 };
 
 /* A run, or a part of one. */
 struct item_run {
-    uint32_t at;        /* position of its first item */
-    uint32_t n;         /* items, at least 1 */
-    uint32_t kind;      /* enum item_kind */
-    uint32_t offset;    /* items of the whole run before this part */
+    uint32_t at;      /* position of its first item */
+    uint32_t n;       /* items, at least 1 */
+    uint16_t kind;    /* enum item_kind */
+    uint16_t columns; /* of the items as a grid, row by row, whose places are positions (struct item_place); 0: none */
+    uint32_t offset;  /* items of the whole run before this part */
     uint8_t digest[16]; /* of all that the embeddings are made from */
 };
 
 _Static_assert(sizeof(struct item_run) == 32, "a run has no padding: it is hashed and compared as bytes");
+
+/* The position of an item for M-RoPE: time, row, column. A token has one number three times. The items of a grid have
+ * P, P + row, P + column; P is the number that a token in place of the first one would have. The number behind a grid
+ * is P and the longer of its edges. */
+struct item_place {
+    uint32_t of[3];
+};
 
 /* Items, borrowed. */
 struct items {
@@ -67,6 +75,10 @@ uint32_t items_cut(const struct items *t, struct item_run *out);
 uint32_t items_stretch(const struct items *t);
 /* The run that item @i belongs to; NULL: it is a token. */
 const struct item_run *items_run_at(const struct items *t, uint32_t i);
+
+/* The places of @n items from @from on, also behind the last one, in @out [n]. @t: all items before them, with base 0,
+ * and whole runs. False: there is no grid, and the item at i has i three times; @out is not set. */
+bool items_places(const struct items *t, uint32_t from, uint32_t n, struct item_place *out);
 
 /* True: ids and runs agree, and each run that does not begin at position 0 begins in the items. With base 0. */
 bool items_check(const struct items *t);

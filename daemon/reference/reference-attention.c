@@ -49,8 +49,8 @@ int reference_frequencies(struct pass *p)
     return e;
 }
 
-/* One head at a position. */
-static void rotate(const struct pass *p, float *x, double pos)
+/* One head at a place. */
+static void rotate(const struct pass *p, float *x, struct item_place at)
 {
     const struct hparams *s = &p->r->s;
     const bool slides = hparams_window(s, p->layer) > 0;
@@ -59,7 +59,7 @@ static void rotate(const struct pass *p, float *x, double pos)
     if (!hparams_rotates(s, p->layer)) return;
     for (uint32_t j = 0; j < half; j++) {
         float *x0 = x + j * step, *x1 = x0 + apart;
-        double a = pos * p->freqs[slides][j], c = size * cos(a), d = size * sin(a), old = *x0;
+        double a = at.of[hparams_axis(s, j)] * p->freqs[slides][j], c = size * cos(a), d = size * sin(a), old = *x0;
         *x0 = (float)(old * c - *x1 * d);
         *x1 = (float)(old * d + *x1 * c);
     }
@@ -67,8 +67,10 @@ static void rotate(const struct pass *p, float *x, double pos)
 
 static void rope(const struct pass *p, float *v, uint32_t heads)
 {
-    for (uint32_t i = 0; i < p->n; i++)
-        for (uint32_t h = 0; h < heads; h++) rotate(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, i);
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct item_place at = p->r->places ? p->r->places[i] : (struct item_place){{i, i, i}};
+        for (uint32_t h = 0; h < heads; h++) rotate(p, v + ((size_t)i * heads + h) * p->r->s.head_dim, at);
+    }
 }
 
 static bool slides(const struct pass *p, uint32_t i)
@@ -99,7 +101,8 @@ static void score_sinks(struct pass *p, uint32_t head, uint32_t kv_head)
             const float *q = p->q + ((size_t)i * s->heads + head) * s->head_dim;
             double sum = 0;
             memcpy(key, p->sink_k + ((size_t)j * s->kv_heads + kv_head) * s->head_dim, s->head_dim * sizeof(*key));
-            rotate(p, key, (double)(i - p->window + 1 - p->sinks + j));
+            const uint32_t at = i - p->window + 1 - p->sinks + j;
+            rotate(p, key, (struct item_place){{at, at, at}});
             for (uint32_t d = 0; d < s->head_dim; d++) sum += (double)q[d] * key[d];
             p->score[(size_t)i * p->n + j] = (float)sum;
         }

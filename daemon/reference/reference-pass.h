@@ -8,8 +8,9 @@ struct reference {
     const struct gguf *g;
     struct hparams s;
     struct blas blas;
-    uint32_t ctx;  /* LongRoPE's factors are chosen by it */
-    float *matrix; /* scratch: one dequantized matrix at a time */
+    uint32_t ctx;                    /* LongRoPE's factors are chosen by it */
+    const struct item_place *places; /* of items, or NULL */
+    float *matrix;                   /* scratch: one dequantized matrix at a time */
     size_t matrix_cap;
 };
 

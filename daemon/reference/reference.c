@@ -30,6 +30,11 @@ void reference_context(struct reference *r, uint32_t ctx)
     r->ctx = ctx;
 }
 
+void reference_places(struct reference *r, const struct item_place *places)
+{
+    r->places = places;
+}
+
 struct reference *reference_free(struct reference *r)
 {
     if (!r) return NULL;

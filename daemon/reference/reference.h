@@ -19,6 +19,10 @@ struct reference *reference_free(struct reference *r); /* NULL ok, returns NULL 
 /* Set the longest context, which selects LongRoPE's factors; the default is the long ones. */
 void reference_context(struct reference *r, uint32_t ctx);
 
+/* Set the places of the items of later passes, for M-RoPE, which must stay valid; NULL, the default: each position
+ * three times. */
+void reference_places(struct reference *r, const struct item_place *places);
+
 /* Logits [n][vocab] of a sequence of n tokens from position 0. */
 int reference_forward(struct reference *r, const int32_t *tokens, uint32_t n, float *logits);
 

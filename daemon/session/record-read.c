@@ -64,7 +64,8 @@ static int get_runs(struct record_cursor *c, struct turn_ids *t, bool with)
         const uint8_t *digest = record_fixed(c, sizeof(t->runs->digest));
         if (!digest || skip > t->n - at || n == 0 || n > t->n - at - skip || kind > UINT32_MAX) return -EBADMSG;
         at += skip;
-        t->runs[i] = (struct item_run){.at = (uint32_t)at, .n = (uint32_t)n, .kind = (uint32_t)kind};
+        t->runs[i] = (struct item_run){.at = (uint32_t)at, .n = (uint32_t)n, .kind = (uint16_t)kind};
+        t->runs[i].columns = (uint16_t)(kind >> 16);
         memcpy(t->runs[i].digest, digest, sizeof(t->runs->digest));
         at += n;
         if (t->ends[t->runs[i].at] != t->ends[at - 1]) return -EBADMSG;

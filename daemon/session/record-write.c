@@ -40,7 +40,7 @@ static int put_runs(struct buf *b, const struct session *x, size_t from)
     for (const struct item_run *run = c->runs + c->n_runs - n; r == 0 && run < c->runs + c->n_runs; run++) {
         r = record_put(b, run->at - from);
         if (r == 0) r = record_put(b, run->n);
-        if (r == 0) r = record_put(b, run->kind);
+        if (r == 0) r = record_put(b, run->kind | (uint32_t)run->columns << 16);
         if (r == 0) r = buf_append(b, run->digest, sizeof(run->digest));
         from = run->at + run->n;
     }

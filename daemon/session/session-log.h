@@ -40,7 +40,7 @@
  *     keep_ids   keep_text   keep_messages        how much of the content so far remains
  *     n   id × n   end × n                        each end as the difference to the one before, the first to keep_text
  *     n   run × n                                 only in a turn with runs, 1 or more, ascending: ids between the run
- *                                                 before and this one, ids of the run, kind (enum item_kind),
+ *                                                 before and this one, ids of the run, kind and 65536 * columns,
  *                                                 digest[16]. Its ids are ITEM_EMBD, and all have the same end.
  *     text: bytes                                 appended at keep_text
  *     n   run × n                                 markup of the whole text, the kept part included, as lengths of runs:

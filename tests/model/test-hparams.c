@@ -129,7 +129,7 @@ static void test_other_architectures(void **state)
 {
     refused(&(struct key){"general.architecture", 0, "rwkv7", false}, NULL, -EOPNOTSUPP,
             "architecture 'rwkv7' is not supported; supported: gemma2, gemma3, gpt-oss, granite, llama, olmo2, phi3, "
-            "qwen2, qwen2moe, qwen3, qwen3moe, smollm3");
+            "qwen2, qwen2moe, qwen2vl, qwen3, qwen3moe, smollm3");
     refused(&(struct key){"general.architecture", 0, "llam", false}, NULL, -EOPNOTSUPP,
             "architecture 'llam' is not supported");
     refused(&(struct key){"general.architecture", 0, "a\033b", false}, NULL, -EOPNOTSUPP,
@@ -225,6 +225,32 @@ static void test_other_numbers(void **state)
     for (uint32_t l = 0; l < 5; l++) assert_int_equal(hparams_rotates(&s, l), l != 3);
 }
 
+static void test_sections(void **state)
+{
+    static const char key[] = "qwen2vl.rope.dimension_sections";
+    static const int32_t bad[][4] = {{2, 3, 2, 0}, {2, 3, 3, 1}, {8, 0, 0, 0}, {-1, 6, 3, 0}, {2, 3, 4, 0}};
+    struct hparams s = hparams_of("qwen2vl");
+    assert_true(s.sections[0] == 2 && s.sections[1] == 3 && s.sections[2] == 3 && hparams_grids(&s));
+    for (uint32_t j = 0; j < 8; j++) assert_int_equal(hparams_axis(&s, j), j < 2 ? 0 : j < 5 ? 1 : 2);
+    s = hparams_of("qwen2");
+    assert_false(hparams_grids(&s));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct buf b = BUF_INIT;
+        struct gguf *g;
+        struct tiny t;
+        tiny_init(&t);
+        t.type = 0;
+        t.arch = "qwen2vl";
+        model_file_tiny_bytes(&b, &t);
+        memcpy(b.data + model_file_find(&b, key) + strlen(key) + 4 + 4 + 8, bad[i], sizeof(bad[i]));
+        assert_int_equal(model_file_open(&g, b.data, b.len), 0);
+        assert_int_equal(hparams_read(&s, g), -EINVAL);
+        assert_non_null(strstr(error_text(-EINVAL), "does not divide the 8 pairs of RoPE into 3 sections"));
+        gguf_close(g);
+        buf_fini(&b);
+    }
+}
+
 /* The largest Gemma 2 scales q·k by the width's share of a head, which need not be whole. */
 static void test_scale_by_width(void **state)
 {
@@ -297,19 +323,13 @@ static void test_vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_a_llama),
-        cmocka_unit_test(test_optional_keys),
-        cmocka_unit_test(test_rope_scaling),
-        cmocka_unit_test(test_other_architectures),
-        cmocka_unit_test(test_missing_keys),
-        cmocka_unit_test(test_values_that_cannot_be),
-        cmocka_unit_test(test_vocabulary),
-        cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_other_numbers),
-        cmocka_unit_test(test_scale_by_width),
-        cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_parts_of_a_split_model),
+        cmocka_unit_test(test_reads_a_llama), cmocka_unit_test(test_optional_keys),
+        cmocka_unit_test(test_rope_scaling),  cmocka_unit_test(test_other_architectures),
+        cmocka_unit_test(test_missing_keys),  cmocka_unit_test(test_values_that_cannot_be),
+        cmocka_unit_test(test_vocabulary),    cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_windows),       cmocka_unit_test(test_other_numbers),
+        cmocka_unit_test(test_sections),      cmocka_unit_test(test_scale_by_width),
+        cmocka_unit_test(test_experts),       cmocka_unit_test(test_parts_of_a_split_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,13 +160,39 @@ static void test_check(void **state)
     assert_false(good(ids + 1, 5, &rest, 1));
 }
 
+static bool place_is(struct item_place p, uint32_t time, uint32_t row, uint32_t column)
+{
+    return p.of[0] == time && p.of[1] == row && p.of[2] == column;
+}
+
+/* A grid of 2 x 3, a run without a grid, a grid of 4 x 1, and tokens around them. */
+static void test_places(void **state)
+{
+    const struct item_run runs[] = {{.at = 2, .n = 6, .kind = ITEM_IMAGE, .columns = 3},
+                                    {.at = 8, .n = 2, .kind = ITEM_SOUND},
+                                    {.at = 11, .n = 4, .kind = ITEM_IMAGE, .columns = 1}};
+    static const uint32_t want[][3] = {{0, 0, 0}, {1, 1, 1},  {2, 2, 2},  {2, 2, 3},    {2, 2, 4},   {2, 3, 2},
+                                       {2, 3, 3}, {2, 3, 4},  {5, 5, 5},  {6, 6, 6},    {7, 7, 7},   {8, 8, 8},
+                                       {8, 9, 8}, {8, 10, 8}, {8, 11, 8}, {12, 12, 12}, {13, 13, 13}};
+    enum { N = sizeof(want) / sizeof(*want) };
+    const struct items t = {.n = N - 1, .runs = runs, .n_runs = 3}; /* the last one is behind them */
+    struct item_place out[N];
+    for (uint32_t from = 0; from < N; from++)
+        for (uint32_t n = 1; n <= N - from; n++) {
+            bool before = from + n <= 2; /* nothing but tokens so far */
+            assert_int_equal(items_places(&t, from, n, out), !before);
+            for (uint32_t i = 0; !before && i < n; i++)
+                assert_true(place_is(out[i], want[from + i][0], want[from + i][1], want[from + i][2]));
+        }
+    const struct items plain = {.n = N, .runs = runs + 1, .n_runs = 1};
+    assert_false(items_places(&plain, 0, N, out));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_compare), cmocka_unit_test(test_order),  cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_check),   cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,7 @@ static const struct tiny_arch table[] = {
               {".rope.scaling.high_freq_factor", 'f', 4, NULL},
               {".rope.scaling.original_context_length", 'u', 64, NULL}}},
     {.name = "qwen2", .tensors = biased},
+    {.name = "qwen2vl", .tensors = biased, .keys = {{".rope.dimension_sections", 'i', 4, "2 3 3 0"}}},
     {.name = "qwen3", .head_dim = 32, .tensors = normed_heads},
     {.name = "phi3",
      .untied = true,

@@ -16,7 +16,8 @@ struct tiny_tensor {
 /* A key, with the architecture's name before it where it begins with a dot. */
 struct tiny_key {
     const char *name;
-    char kind; /* u: u32, f: f32, s: text, b: bool, p: array of bool, one a layer, by the period in number */
+    char kind; /* u: u32, f: f32, s: text, b: bool, i: array of i32, in text, p: array of bool, one a layer, by the
+                  period in number */
     double number;
     const char *text;
 };

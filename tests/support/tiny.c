@@ -239,6 +239,14 @@ static void meta_array(struct meta *m, const char *name, uint32_t elem, uint64_t
     put_u64(m->f, n);
 }
 
+/* @n numbers of @text. */
+static void meta_i32s(struct meta *m, const char *name, uint32_t n, const char *text)
+{
+    char *end;
+    meta_array(m, name, 5, n);
+    for (; n; n--, text = end) put_u32(m->f, (uint32_t)strtol(text, &end, 10));
+}
+
 static void tokenizer_keys(struct meta *m, const struct tiny *t, const struct vocab *v)
 {
     meta_str(m, "tokenizer.ggml.model", t->tokenizer);
@@ -303,6 +311,7 @@ static void own_keys(struct meta *m, const struct tiny *t, const struct tiny_arc
         if (k->kind == 'f') meta_f32(m, k->name, (float)k->number);
         if (k->kind == 's') meta_str(m, k->name, k->text);
         if (k->kind == 'b') meta_bool(m, k->name, k->number != 0);
+        if (k->kind == 'i') meta_i32s(m, k->name, period, k->text);
         if (k->kind != 'p') continue;
         meta_array(m, k->name, 7, t->layers);
         for (uint32_t l = 0; l < t->layers; l++) fputc(l % period < period - 1, m->f);

@@ -15,6 +15,10 @@ static int check_positions(const struct backend *b, const struct batch_entry *e)
                          b->hparams.arch);
     if (e->window && e->whole)
         return error_say(-EOPNOTSUPP, "a run whose items see each other cannot be in a context that rotates");
+    if (e->places && (e->window || !hparams_grids(&b->hparams)))
+        return error_say(-EOPNOTSUPP,
+                         "items of a grid need a '%s' model with M-RoPE, and a context that does not rotate",
+                         b->hparams.arch);
     if (e->sinks && !e->window) return error_say(-EINVAL, "%u sinks without a window", e->sinks);
     if (last > INT32_MAX || (!e->window && last >= b->config.ctx))
         return error_say(-EINVAL, "position %llu is outside the context of %u", (unsigned long long)last,

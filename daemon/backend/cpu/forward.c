@@ -25,19 +25,24 @@ static void each_token(struct pass *p, compute_fn fn)
     cpu_each(p, fn, p->n);
 }
 
-/* Cosines, then sines, of a position's angles. pos * freq is rounded once, to half a unit in the last place of a
+/* Cosines, then sines, of a place's angles. position * freq is rounded once, to half a unit in the last place of a
  * double: for angles up to 2^31 that is 2^-23 radians, up to 2^15 (a usual context) 2^-39, while the f32 results round
  * by 2^-25. libm reduces the argument without a loss. */
-static void turn(const struct cpu *c, uint32_t which, float *cs, uint32_t pos)
+static void turn(const struct cpu *c, uint32_t which, float *cs, struct item_place at)
 {
     const struct hparams *y = &c->base.hparams;
     const float magnitude = which ? y->window_rope.magnitude : y->rope.magnitude;
     uint32_t half = y->rope_dim / 2;
     for (uint32_t j = 0; j < half; j++) {
-        double angle = pos * c->freqs[which][j];
+        double angle = at.of[hparams_axis(y, j)] * c->freqs[which][j];
         cs[j] = (float)(cos(angle) * magnitude);
         cs[half + j] = (float)(sin(angle) * magnitude);
     }
+}
+
+static struct item_place place_of(const struct token *t)
+{
+    return t->entry->places ? t->entry->places[t->pos - t->entry->pos] : (struct item_place){{t->pos, t->pos, t->pos}};
 }
 
 static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
@@ -56,8 +61,9 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
         } else {
             memcpy(x, t->entry->embd + (size_t)at * y->dim, y->dim * sizeof(float));
         }
-        for (uint32_t r = 0; r < hparams_ropes(y); r++) turn(c, r, s->cs[r] + i * y->rope_dim, t->pos);
-        if (token_slides(t)) turn(c, 0, s->sink_cs + i * y->rope_dim, t->entry->sinks + t->entry->window - 1);
+        for (uint32_t r = 0; r < hparams_ropes(y); r++) turn(c, r, s->cs[r] + i * y->rope_dim, place_of(t));
+        const uint32_t full = t->entry->sinks + t->entry->window - 1;
+        if (token_slides(t)) turn(c, 0, s->sink_cs + i * y->rope_dim, (struct item_place){{full, full, full}});
     }
 }
 

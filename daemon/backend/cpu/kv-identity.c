@@ -40,6 +40,8 @@ static uint64_t angles(const struct cpu *c)
                 double freq = c->freqs[r][j], angle = i * 509 * freq, probe[] = {freq, cos(angle), sin(angle)};
                 hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
             }
+    if (hparams_grids(&c->base.hparams))
+        hash = XXH3_64bits_withSeed(c->base.hparams.sections, sizeof(c->base.hparams.sections), hash);
     return hash;
 }
 

@@ -35,7 +35,8 @@ static void swap_runs(struct item_run *runs, uint32_t n)
     for (struct item_run *r = runs; r < runs + n; r++) {
         r->at = htole32(r->at);
         r->n = htole32(r->n);
-        r->kind = htole32(r->kind);
+        r->kind = htole16(r->kind);
+        r->columns = htole16(r->columns);
         r->offset = htole32(r->offset);
     }
 }

@@ -24,9 +24,9 @@
  *      216    8  size of the payload in bytes
  *      224   16  XXH3-128 of the payload, canonical (big-endian)
  *      240   16  XXH3-128 of bytes 0 … 239 and of the parts, canonical: a scan verifies them without reading payloads
- *      256       parts, each of 32 bytes: first token in the block, tokens, kind, tokens of the run before the part (4
- *                bytes each), digest (16 bytes). They are as items_check wants them: none begins inside its run, unless
- *                it is the first token of the block.
+ *      256       parts, each of 32 bytes: first token in the block, tokens (4 bytes each), kind, columns (2 bytes each),
+ *                tokens of the run before the part (4 bytes), digest (16 bytes). They are as items_check wants them: none
+ *                begins inside its run, unless it is the first token of the block.
  *                payload: K and V of the block, as the backend's kv_read gives them
  */
 #include "daemon/cache/prefix/prefix.h"

@@ -371,6 +371,7 @@ int main(void)
         EACH("llama-yarn"),
         EACH("llama-keys"),
         EACH("qwen2"),
+        EACH("qwen2vl"),
         EACH("qwen3"),
         EACH("phi3"),
         EACH("smollm3"),

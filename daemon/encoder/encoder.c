@@ -93,9 +93,13 @@ uint32_t encoder_dim(const struct encoder *e)
     return e->p.dim_out;
 }
 
-int encoder_fits(const struct encoder *e, uint32_t dim)
+int encoder_fits(const struct encoder *e, uint32_t dim, bool grids)
 {
-    if (e->p.dim_out == dim) return 0;
+    const bool own = e->p.rope == ROPE_HALVES;
+    if (e->p.dim_out == dim && own == grids) return 0;
+    if (e->p.dim_out == dim)
+        return error_say(-EINVAL, "the %s encoder is for a model %s M-RoPE, and the model has %s",
+                         media_kind_name(encoder_takes(e)), own ? "with" : "without", grids ? "it" : "none");
     return error_say(-EINVAL,
                      "the %s encoder makes embeddings of %u values, the model takes %u: it is for another model",
                      media_kind_name(encoder_takes(e)), e->p.dim_out, dim);

@@ -84,8 +84,9 @@ struct encoder *encoder_close(struct encoder *e); /* NULL ok, returns NULL */
 /* Values of an embedding. */
 uint32_t encoder_dim(const struct encoder *e);
 
-/* 0 if the embeddings fit a model of @dim; else -EINVAL and the error message. */
-int encoder_fits(const struct encoder *e, uint32_t dim);
+/* 0 if the embeddings fit a model of @dim that takes the places of an image's embeddings in a grid for positions or not
+ * (@grids: M-RoPE); else -EINVAL and the error message. */
+int encoder_fits(const struct encoder *e, uint32_t dim, bool grids);
 
 /* XXH3-128 over ENCODER_VERSION, the parameters and all tensors of the file. Encoders of one identity give one result
  * for one image or sound. */

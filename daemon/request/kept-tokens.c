@@ -72,7 +72,8 @@ static size_t run_begin(const struct session_content *x, size_t i)
 
 static bool same_run(const struct item_run *a, const struct item_run *b)
 {
-    return a->n == b->n && a->kind == b->kind && memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+    return a->n == b->n && a->kind == b->kind && a->columns == b->columns &&
+           memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
 }
 
 /* Where the first run begins that only one of prompt and session has there. SIZE_MAX: they have the same. */

@@ -155,7 +155,7 @@ static int load_encoder(struct loaded *m, const struct engine_config *c, const s
     if (!c->media.mmproj) return 0;
     int r = encoder_open(&m->encoder, c->media.mmproj, &config);
     if (r < 0) return r;
-    r = encoder_fits(m->encoder, s->dim);
+    r = encoder_fits(m->encoder, s->dim, hparams_grids(s));
     if (r < 0) return error_in(r, "%s", c->media.mmproj);
     log_info("image encoder %s: %s, %s", c->media.mmproj, encoder_projector(m->encoder),
              format_size(size, encoder_bytes(m->encoder)));

@@ -96,6 +96,7 @@ static int append_media(struct prompt_pieces *p, const struct encoder *e, const 
     for (uint32_t i = 0; r == 0 && i < layout.n; i++) {
         struct item_run run = {0};
         if (!layout.parts[i].text) run = run_of(s, e, (*runs)++, n);
+        run.columns = layout.parts[i].text ? 0 : (uint16_t)plan.grid_columns;
         r = append_part(p, out, &layout.parts[i], run);
     }
     return r;

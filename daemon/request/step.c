@@ -15,6 +15,7 @@ struct step_scratch {
     struct batch_entry *entries; /* [parallel] what the backend gets */
     const uint32_t **tables;     /* [parallel][n_groups] block tables */
     uint8_t *want;               /* [batch_tokens] */
+    struct item_place *places;   /* [batch_tokens] of the entries of sequences with grids */
     int32_t *tokens;             /* [batch_tokens] of the entries with proposed tokens */
     float *logits;               /* [rows][hparams.vocab] */
     size_t rows;                 /* sequences or tokens, whichever are fewer; more once tokens were proposed */
@@ -46,7 +47,8 @@ int step_new(struct core *core)
     x->tables = calloc(n * core->cache.n_groups, sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
     x->tokens = calloc(t, sizeof(*x->tokens));
-    if (!x->entries || !x->tables || !x->want || !x->tokens)
+    x->places = calloc(t, sizeof(*x->places));
+    if (!x->entries || !x->tables || !x->want || !x->tokens || !x->places)
         return error_say(-ENOMEM, "no memory for batches of %zu tokens of %zu sequences", t, n);
     return reserve_rows(core, n < t ? n : t);
 }
@@ -58,6 +60,7 @@ void step_free(struct core *core)
     free(x->entries);
     free(x->tables);
     free(x->want);
+    free(x->places);
     free(x->tokens);
     free(x->logits);
     free(x);
@@ -136,10 +139,13 @@ static void fill_entries(struct core *core, size_t runs)
     struct step_scratch *x = core->step;
     const struct plan *p = &core->plan;
     uint8_t *want = x->want;
+    const bool grids = hparams_grids(&core->model.backend->hparams);
     uint32_t n_groups = core->cache.n_groups;
     for (size_t i = 0; i < runs; i++) {
         const struct sched_run *r = &p->runs[i];
         const struct seq *s = p->seqs[r->index];
+        const struct items all = seq_items(s);
+        struct item_place *places = x->places + (want - x->want);
         const uint32_t **tables = &x->tables[i * n_groups];
         for (uint32_t g = 0; g < n_groups; g++) tables[g] = s->kv.tables[g].ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
@@ -150,6 +156,7 @@ static void fill_entries(struct core *core, size_t runs)
             .pos = s->kv.n_tokens,
             .n = r->n,
             .tokens = entry_tokens(s, r, x->tokens + (want - x->want)),
+            .places = grids && items_places(&all, s->kv.n_tokens, r->n, places) ? places : NULL,
             .embd = seq_ids(s)[s->kv.n_tokens] == ITEM_EMBD ? seq_embd(s, s->kv.n_tokens) : NULL,
             .sinks = seq_rotates(s) ? s->context.keep : 0,
             .window = seq_rotates(s) ? s->context.ctx - s->context.keep : 0,

@@ -103,6 +103,24 @@ def test_a_session_keeps_its_image(sees, files):
     assert after.bits == before.bits and after.usage.get("media_encoded", 0) == 0
 
 
+def test_places_in_a_grid(tmp_path, files):
+    """Qwen2-VL: a session keeps the grid of an image, and its KV is the same when it is computed again."""
+    model = mktiny(tmp_path / "text.gguf", "--dim", DIM, "--seed", 7, "--arch", "qwen2vl", "--control", "<|vision_start|>", "--control", "<|vision_end|>")
+    mmproj = Encoder("qwen2vl_merger", heads=3, out=DIM).write(tmp_path / "mmproj.gguf")
+    h = Home(tmp_path, model)
+    try:
+        p = h.daemon("--mmproj", mmproj)
+        [m] = h.ask("-S", "s", "-a", files["a"], "what is it?").done["media"]
+        assert m["tokens"] == 12
+        before = h.ask("-S", "s", "--fork", "t", "and the color?")
+        assert before.cached > 0
+        h.restart(p, "--mmproj", mmproj, "--cache-bytes", 0)
+        after = h.ask("-S", "s", "--fork", "u", "and the color?")
+        assert after.bits == before.bits and after.cached == 0
+    finally:
+        h.stop()
+
+
 def test_the_gateway_gives_the_same(sees, files):
     told = sees.ask("-a", files["a"], "what is it?", temp=0)
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(files["a"].read_bytes()).decode()}}

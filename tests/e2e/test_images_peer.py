@@ -93,6 +93,12 @@ FAMILIES = {
     "lfm2 tiles": Family({"projector": "lfm2", "image": 64, "patch": 16, "dim": 8, "ffn": 8, "blocks": 1, "pool": 2}, *CHATML, LFM2,
                          sizes=[(900, 610), (90, 50)]),
 }
+QWEN = dict(zip(("before", "behind"), CHATML)) | {"arch": "qwen2vl", "pre": "qwen2", "controls": ["<|vision_start|>", "<|vision_end|>"]}
+FAMILIES |= {
+    "qwen2vl": Family({"projector": "qwen2vl_merger", "gelu": False, "heads": 3}, **QWEN),
+    "qwen2.5vl": Family({"projector": "qwen2.5vl_merger", "silu": True, "heads": 3, "image": 28, "patch": 14}, **QWEN,
+                        sizes=[(150, 300), (420, 90)]),
+}
 TEXTS = [["what is it: ", " and why?"], ["", "the first\n\nand then the second ", "both of them"]]
 
 

@@ -172,7 +172,7 @@ static void test_images_are_refused(void **state)
     assert_string_equal(error_text(-EINVAL), "the encoder takes sounds, not images");
     assert_int_equal(encoding_new(&x, e, pixel, 1, 1), -EINVAL);
     assert_null(x);
-    assert_int_equal(encoder_fits(e, 7), -EINVAL);
+    assert_int_equal(encoder_fits(e, 7, false), -EINVAL);
     assert_string_equal(error_text(-EINVAL), "the sound encoder makes embeddings of 5 values, the model takes 7: it is "
                                              "for another model");
     encoder_close(e);

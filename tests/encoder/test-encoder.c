@@ -178,10 +178,12 @@ static void test_plan(void **state)
 static void test_model_of_another_width(void **state)
 {
     struct encoder *e = open_whole();
-    assert_int_equal(encoder_fits(e, OUT), 0);
-    assert_int_equal(encoder_fits(e, 2048), -EINVAL);
+    assert_int_equal(encoder_fits(e, OUT, false), 0);
+    assert_int_equal(encoder_fits(e, 2048, false), -EINVAL);
     assert_string_equal(error_text(-EINVAL), "the image encoder makes embeddings of 6 values, the model takes 2048: it "
                                              "is for another model");
+    assert_int_equal(encoder_fits(e, OUT, true), -EINVAL);
+    assert_string_equal(error_text(-EINVAL), "the image encoder is for a model without M-RoPE, and the model has it");
     encoder_close(e);
 }
 

@@ -41,7 +41,7 @@ class Family:
         return mktiny(folder / "text.gguf", *self.args, "--template", folder / "template")
 
     def mmproj(self, folder):
-        """Of hob and of llama.cpp, which has the class behind the patches: their positions are the same then."""
+        """Of hob and of llama.cpp, which has the class behind the patches: each keeps its position."""
         e = Encoder(out=DIM, **self.encoder)
         if self.change:
             self.change(e)
@@ -50,11 +50,24 @@ class Family:
             return ours, ours
         at = e.tensors["v.position_embd.weight"]
         at[2] = at[2][e.dim:] + at[2][:e.dim]
+        if e.projector == "mlp":
+            class_first(e)
         return ours, e.write(folder / "peer-mmproj.gguf")
 
 
+def class_first(e):
+    """llama.cpp has the class in the last row, but leaves the first row out. Here the first row stands for the class: its patch is black, which
+    adds nothing. All other patches are one row later. The last patch, which is black too, is in the row of the class: only its position counts."""
+    at, c = e.tensors["v.position_embd.weight"], e.tensors["v.class_embd"]
+    at[2] = [x + y for x, y in zip(at[2][-e.dim:], c[2])] + at[2][:-e.dim]
+    c[2] = [0.0] * e.dim
+
+
+def black_is_zero(e):
+    e.mean[:] = [0.0] * 3
+
+
 def without_class(e):
-    """llama.cpp leaves the first patch out otherwise, in place of the class."""
     del e.tensors["v.class_embd"]
     at = e.tensors["v.position_embd.weight"]
     at[0], at[2] = [e.dim, e.side ** 2], at[2][e.dim:]
@@ -81,6 +94,7 @@ FAMILIES = {
     "gemma3 windows": Family({"projector": "gemma3", "image": 64, "pool": 2, "blocks": 1}, **GEMMA),  # 64 items; windows of 70
     "gemma3 wide": Family({"projector": "gemma3", "image": 80, "pool": 2, "blocks": 1}, **GEMMA),  # 100 items
     "llava 1.5": Family({"projector": "mlp", "gelu": False}, **VICUNA, change=without_class),
+    "llava 1.5 class": Family({"projector": "mlp", "gelu": False}, **VICUNA, change=black_is_zero, sizes=[(12, 12)] * 2),
     "llava 1.6": Family({"projector": "mlp", "gelu": False}, **VICUNA, change=grids),
     "idefics3": Family({"projector": "idefics3", "image": 16, "pool": 2, "longest": 48}, "<|im_start|>User:", "<end_of_utterance>\nAssistant:",
                        SMOLVLM, merges=["\u010a \u010a"]),
@@ -115,12 +129,25 @@ def pair(request, tmp_path_factory):
 
 
 def pictures(h):
+    """The last of 3 x 3 patches of 4 pixels is black."""
     paths = []
     for i, size in enumerate(h.family.sizes):
         paths.append(h.folder / f"{i}.png")
         noise = Image.frombytes("RGB", (9, 7), random.Random(i).randbytes(9 * 7 * 3))
-        noise.resize(size, Image.BICUBIC).save(paths[-1])
+        noise = noise.resize(size, Image.BICUBIC)
+        noise.paste(0, (8, 8, 12, 12))
+        noise.save(paths[-1])
     return paths
+
+
+def one_patch_later(path):
+    """The same picture with its black patch before all others."""
+    image, out = Image.open(path), Image.new("RGB", (12, 12))
+    for i in range(8):
+        x, y = i % 3 * 4, i // 3 * 4
+        out.paste(image.crop((x, y, x + 4, y + 4)), ((i + 1) % 3 * 4, (i + 1) // 3 * 4))
+    out.save(path.with_suffix(".later.png"))
+    return path.with_suffix(".later.png")
 
 
 def parts(texts, images):
@@ -134,6 +161,8 @@ def parts(texts, images):
 
 def peer_answer(h, texts, images, ids):
     path = h.folder / "prompt.txt"
+    if h.family.change is black_is_zero:
+        images = [one_patch_later(image) for image in images]
     path.write_text(h.family.before + "<__media__>".join(texts) + h.family.behind)
     r = subprocess.run([*PEER, h.folder / "text.gguf", h.peer, path, ",".join(map(str, ids)), *images], capture_output=True, text=True, timeout=120)
     assert r.returncode == 0, r.stderr

@@ -88,6 +88,7 @@ void encode_leave(struct core *core, struct seq *s)
             if (w->waiting[i] == s) w->waiting[i--] = w->waiting[--w->n_waiting];
         if (w->n_waiting == 0) encode_work_drop(w);
     }
+    encode_work_pump(core);
 }
 
 /* --- the end of a work --- */

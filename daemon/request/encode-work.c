@@ -39,6 +39,14 @@ void encode_work_drop(struct encode_work *w)
 
 /* --- jobs --- */
 
+/* The job of a work that nobody waits for is back. */
+static void free_dropped(struct encode_work *w)
+{
+    struct core *core = w->core;
+    encode_work_free(w);
+    encode_work_pump(core); /* it may have counted for room->decoding */
+}
+
 static void run_read(struct job *j)
 {
     struct encode_work *w = work_of(return_job_of(j));
@@ -65,7 +73,7 @@ static void read_back(struct return_job *j)
     struct encode_work *w = work_of(j);
     w->in_job = false;
     if (w->dropped) {
-        encode_work_free(w);
+        free_dropped(w);
         return;
     }
     if (w->result < 0 && w->result != -ENOENT)
@@ -96,7 +104,7 @@ static void decode_back(struct return_job *j)
     struct encode_work *w = work_of(j);
     w->in_job = false;
     if (w->dropped) {
-        encode_work_free(w);
+        free_dropped(w);
         return;
     }
     if (w->result == 0 && memcmp(w->media.digest, w->source->digest, MEDIA_DIGEST) != 0) {

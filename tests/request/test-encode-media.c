@@ -26,6 +26,7 @@ enum { ITEMS = ENCODER_FILE_ITEMS, DIM = 64, FILES = 40, FILE_MOST = 400 };
 
 static struct {
     atomic_bool stuck;  /* no encoding gets on */
+    atomic_bool shut;   /* no file is decoded */
     atomic_uint slices; /* that were asked for */
     bool direct;        /* prompts get embeddings that were computed here */
     bool split;         /* an image is two runs with a token between them */
@@ -170,6 +171,15 @@ int __wrap_encoding_step(struct encoding *x, struct compute_pool *pool)
     return 1;
 }
 
+int __real_media_helper_decode(struct media_helper *h, const uint8_t *data, size_t n, struct media *m);
+int __wrap_media_helper_decode(struct media_helper *h, const uint8_t *data, size_t n, struct media *m);
+
+int __wrap_media_helper_decode(struct media_helper *h, const uint8_t *data, size_t n, struct media *m)
+{
+    while (script.shut) usleep(200);
+    return __real_media_helper_decode(h, data, n, m);
+}
+
 /* --- requests --- */
 
 static void add_file(struct proto_message *m, const void *data, size_t n)
@@ -228,7 +238,7 @@ static void stop(struct harness *h)
 
 static int teardown(void **state)
 {
-    script.stuck = script.direct = script.split = false;
+    script.stuck = script.shut = script.direct = script.split = false;
     script.at = 5;
     harness_stop(*state);
     script.helper = media_helper_free(script.helper);
@@ -458,6 +468,35 @@ static void test_eviction(void **state)
     }
 }
 
+/* Files of two users are decoded again when both cancel: the one of a third is next. */
+static void test_cancel_while_decoding(void **state)
+{
+    struct harness *h = *state;
+    uint64_t ids[3];
+    h->config.media.cache_bytes = 0;
+    start(h);
+    struct answer want = expect(h, 900, 1, 3, 1);
+    run(h, 1000, 1, 0, 2); /* the files become known */
+    run(h, 1001, 1, 2, 1);
+    run(h, 1002, 1, 3, 1);
+    evict_all(h);
+    long long before = encoded(h);
+    script.shut = true;
+    harness_hold(h); /* all are prepared by the threads that will decode */
+    for (unsigned i = 0; i < 3; i++) ids[i] = submit(h, 1000 + i, 1, i ? 1 + i : 0, i ? 1 : 2);
+    harness_go(h);
+    for (unsigned i = 0; i < 3; i++) harness_wait_any(h, ids[i]);
+    for (unsigned i = 0; i < 2; i++) engine_cancel(h->engine, 1000 + i, ids[i]);
+    for (unsigned i = 0; i < 2; i++) assert_done(harness_wait(h, ids[i]), PROTO_STOP_CANCEL);
+    assert_false(h->answers[ids[2]].ended);
+    script.shut = false;
+    assert_same(&want, harness_wait(h, ids[2]));
+    assert_int_equal(encoded(h), before + 1);
+    assert_all_blocks_free(h);
+    answer_fini(&want);
+    stop(h);
+}
+
 static unsigned damage_files(const struct harness *h)
 {
     char dir[128], path[400];
@@ -594,6 +633,7 @@ int main(void)
         TEST(test_cancel_and_late),
         TEST(test_preempted),
         TEST(test_eviction),
+        TEST(test_cancel_while_decoding),
         TEST(test_restart),
         TEST(test_many_images),
         TEST(test_bad_files),

@@ -24,17 +24,12 @@ static bool may_run(const struct core *core, const struct encode_work *w)
     return w->state == ENCODE_READY && core->media->active < ACTIVE_MOST && !has_active(core, w->uid);
 }
 
-static uint64_t served(const struct encode_work *w)
-{
-    return w->waiting[0]->request->user->account.served;
-}
-
 /* The one of the user with the smallest account; of these the oldest. */
 static struct encode_work *pick(const struct core *core)
 {
     struct encode_work *best = NULL;
     for (struct encode_work *w = core->media->works; w; w = w->next)
-        if (may_run(core, w) && (!best || served(w) < served(best))) best = w;
+        if (may_run(core, w) && (!best || encode_work_served(w) < encode_work_served(best))) best = w;
     return best;
 }
 

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECODING_MOST 3 /* files decoded again and not encoded yet: their pixels are in nobody's budget */
-#define WRITES_MOST   16
+#define DECODING_MOST                                                                                                  \
+    3 /* files decoded again and not encoded yet: their pixels are in nobody's budget; one user's are fewer */
+#define WRITES_MOST 16
 
 #define work_of(x) ((struct encode_work *)((char *)(x)-offsetof(struct encode_work, job)))
 
@@ -119,11 +120,30 @@ static void decode_back(struct return_job *j)
     core_again(w->core);
 }
 
+/* Files of @uid that are decoded again. */
+static uint32_t decoding_of(const struct core *core, uid_t uid)
+{
+    uint32_t n = 0;
+    for (const struct encode_work *w = core->media->works; w; w = w->next) n += w->uid == uid && w->decoded_again;
+    return n;
+}
+
+/* Of the works without pixels, the one of the user with the smallest account, and of these the oldest. */
+static struct encode_work *pick_bare(const struct core *core)
+{
+    struct encode_work *best = NULL;
+    for (struct encode_work *w = core->media->works; w; w = w->next) {
+        if (w->state != ENCODE_BARE || (best && encode_work_served(w) >= encode_work_served(best))) continue;
+        if (decoding_of(core, w->uid) < DECODING_MOST - 1) best = w;
+    }
+    return best;
+}
+
 void encode_work_pump(struct core *core)
 {
     struct media_room *m = core->media;
-    for (struct encode_work *w = m->works; w && m->decoding < DECODING_MOST; w = w->next) {
-        if (w->state != ENCODE_BARE) continue;
+    struct encode_work *w;
+    while (m->decoding < DECODING_MOST && (w = pick_bare(core))) {
         m->decoding++;
         w->decoded_again = w->in_job = w->job.job.elapsed = true;
         w->job.job.uncharged = false;

@@ -52,7 +52,13 @@ void encode_work_free(struct encode_work *w);
 /* Remove it from the list, and free it unless a job has it. */
 void encode_work_drop(struct encode_work *w);
 
-/* Have jobs decode files of works without pixels, a few at a time. */
+/* The account of the user that waits for it. */
+static inline uint64_t encode_work_served(const struct encode_work *w)
+{
+    return w->waiting[0]->request->user->account.served;
+}
+
+/* Have jobs decode files of works without pixels, a few at a time and of each user, in the order of the accounts. */
 void encode_work_pump(struct core *core);
 
 /* All runs have their embeddings, or @result is negative with a message: tell all that wait, and free @w. In

@@ -261,10 +261,10 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t
         .running = running,
         .decoding = s->generated > 0,
         .paused = s->request->control.paused,
+        .busy = s->state == SEQ_ENCODING,
     };
     if (s->state == SEQ_RUNNING) show_stretch(core, s, r);
-    /* Nothing to compute until the fetch or the encoding is done. */
-    if (s->state == SEQ_FETCHING || s->state == SEQ_ENCODING) r->computed = r->known;
+    if (s->state == SEQ_FETCHING) r->computed = r->known; /* nothing to compute until the fetch is done */
 }
 
 static void refresh(struct core *core, uint64_t now)

@@ -22,10 +22,10 @@ struct step {
     double ms;
 };
 
-/* Has @r tokens to compute? */
+/* Has @r tokens to compute now? */
 static inline bool sched_is_ready(const struct sched_req *r)
 {
-    return r->running && !r->paused && r->computed < r->known;
+    return r->running && !r->paused && !r->busy && r->computed < r->known;
 }
 
 /* The tokens of @r that one step may compute. */

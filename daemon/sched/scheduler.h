@@ -184,6 +184,7 @@ struct sched_req {
     bool whole;    /* running: the stretch is computed in one step; it has at most batch_tokens */
     bool decoding; /* it has sampled at least one token */
     bool paused;   /* its reader is slow: no step includes it */
+    bool busy;     /* running: something else is made for it first, and it computes the rest later: likewise */
 };
 
 struct sched_state {

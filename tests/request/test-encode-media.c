@@ -401,6 +401,26 @@ static void test_one_encoding_for_two(void **state)
     stop(h);
 }
 
+/* One whose prompt is the same waits for the KV of the one that waits for the image. */
+static void test_same_prompt_waits(void **state)
+{
+    struct harness *h = *state;
+    start(h);
+    script.stuck = true;
+    uint64_t a = submit(h, 1000, 1, 7, 1);
+    harness_wait_any(h, a);
+    uint64_t b = submit(h, 1000, 1, 7, 1);
+    harness_wait_any(h, b);
+    script.stuck = false;
+    assert_done(harness_wait(h, a), PROTO_STOP_LENGTH);
+    struct answer *second = harness_wait(h, b);
+    assert_done(second, PROTO_STOP_LENGTH);
+    assert_same(&h->answers[a], second);
+    assert_true(second->last.usage_cached > ITEMS);
+    assert_int_equal(encoded(h), 1);
+    stop(h);
+}
+
 static void test_cancel_and_late(void **state)
 {
     struct harness *h = *state;
@@ -630,6 +650,7 @@ int main(void)
         TEST(test_known_files),
         TEST(test_beside_others),
         TEST(test_one_encoding_for_two),
+        TEST(test_same_prompt_waits),
         TEST(test_cancel_and_late),
         TEST(test_preempted),
         TEST(test_eviction),

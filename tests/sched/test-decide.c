@@ -588,6 +588,9 @@ static void test_shared_work_is_taken_over(void **state)
     }
     decide(&t);
     assert_int_equal(t.n_out, 0);
+    t.reqs[1].busy = true; /* it goes on later */
+    decide(&t);
+    assert_int_equal(t.n_out, 0);
     t.reqs[1].paused = true;
     decide(&t);
     assert_int_equal(t.n_out, 1);

@@ -108,6 +108,19 @@ static void test_stretch(void **state)
     assert_false(t.load.express);
 }
 
+/* No part of a request for which an image is encoded; it shares no time either. */
+static void test_busy(void **state)
+{
+    struct table t;
+    table_init(&t, 64);
+    add(&t, 0, 100, 150, false)->busy = true;
+    add(&t, 1, 99, 100, true)->busy = true;
+    add(&t, 2, 0, 900, false);
+    step(&t);
+    assert_int_equal(t.n_out, 1);
+    assert_run(&t, 0, 2, 64, false);
+}
+
 static void test_decode_first(void **state)
 {
     struct table t;
@@ -614,6 +627,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prefill_alone_fills_the_step),
         cmocka_unit_test(test_stretch),
+        cmocka_unit_test(test_busy),
         cmocka_unit_test(test_decode_first),
         cmocka_unit_test(test_prefill_beside_decode_is_bounded),
         cmocka_unit_test(test_prefill_beside_other_users_is_bounded),

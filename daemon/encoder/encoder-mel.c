@@ -4,6 +4,7 @@
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
 #define RATE     16000.0
 #define TURN     (2 * 3.14159265358979323846)
@@ -95,6 +96,17 @@ void encoder_mel_fini(struct encoder_mel *m)
     encoder_matrix_fini(&m->cosines);
     encoder_matrix_fini(&m->sines);
     encoder_matrix_fini(&m->filters);
+}
+
+uint64_t encoder_mel_identity(void)
+{
+    const double top = to_mel(RATE / 2);
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < MEL_WINDOW; i++) {
+        const double probe[] = {cosine(1, i), sine(1, i), to_hz(top * i / MEL_WINDOW), log10((i + 1) * 1e-7)};
+        hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
+    }
+    return hash;
 }
 
 static float sample_at(const float *samples, uint64_t n, int64_t i)

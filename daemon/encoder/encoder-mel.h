@@ -23,6 +23,8 @@ struct encoder_mel {
 /* 0: the caller calls encoder_mel_fini, which it may also do otherwise; -ENOMEM, sets the error message. */
 int encoder_mel_init(struct encoder_mel *m, uint32_t bins);
 void encoder_mel_fini(struct encoder_mel *m);
+/* A hash of libm's results that spectra depend on, which differ by version and CPU. */
+uint64_t encoder_mel_identity(void);
 
 /* The sums and differences of a window of @samples that begins at @first, which may be negative: mirrored samples stand
  * before the sound, and zeros behind it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/encoder/encoder.h"
-#include "daemon/encoder/encoder-state.h"
+#include "daemon/encoder/encoding-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include <math.h>
@@ -21,12 +21,16 @@ static void add_tensor(XXH3_state_t *state, const struct gguf_tensor *t)
 
 static int identify(struct encoder *e, const struct gguf *g)
 {
-    const uint32_t version = ENCODER_VERSION;
+    const uint32_t versions[2] = {ENCODER_VERSION, KERN_ARITHMETIC};
+    const uint64_t libm = e->p.sound.kind          ? encoder_mel_identity()
+                          : e->p.rope != ROPE_NONE ? encoding_turns_identity(&e->p)
+                                                   : 0;
     XXH128_canonical_t digest;
     XXH3_state_t *state = XXH3_createState();
     if (!state) return error_say(-ENOMEM, "%s: out of memory", gguf_path(g));
     XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, &version, sizeof(version));
+    XXH3_128bits_update(state, versions, sizeof(versions));
+    XXH3_128bits_update(state, &libm, sizeof(libm));
     XXH3_128bits_update(state, &e->p, sizeof(e->p));
     for (size_t i = 0; i < gguf_n_tensors(g); i++) {
         add_tensor(state, gguf_tensor_at(g, i));

@@ -88,8 +88,8 @@ uint32_t encoder_dim(const struct encoder *e);
  * (@grids: M-RoPE); else -EINVAL and the error message. */
 int encoder_fits(const struct encoder *e, uint32_t dim, bool grids);
 
-/* XXH3-128 over ENCODER_VERSION, the parameters and all tensors of the file. Encoders of one identity give one result
- * for one image or sound. */
+/* XXH3-128 over ENCODER_VERSION, KERN_ARITHMETIC, the parameters and all tensors of the file, and a probe of the libm
+ * functions that the encoder uses. Encoders of one identity give one result for one image or sound. */
 void encoder_identity(const struct encoder *e, uint8_t out[ENCODER_IDENTITY]);
 
 /* Memory that the weights take, about: the size of the tensors. */

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
+#define PROBES     64         /* positions that sines are taken at */
 #define BASE       10000.0    /* of the rotations' frequencies */
 #define WEIGHT_ONE 4194304.0f /* a weight of 1 in struct resize_weights */
 
@@ -16,14 +18,39 @@ static int no_memory(void)
 
 /* --- turns --- */
 
-/* [n][2][quarter]; frequency i is @first * BASE ^ (-4 i / head). */
+static double frequency(double first, uint32_t i, uint32_t head)
+{
+    return first * pow(BASE, -4.0 * i / head);
+}
+
+/* The first frequency of the columns; that of the rows is 1. */
+static double columns_first(const struct encoder_hparams *p)
+{
+    return p->rope == ROPE_PAIRS ? pow(BASE, -2.0 / (p->dim / p->heads)) : 1;
+}
+
+uint64_t encoding_turns_identity(const struct encoder_hparams *p)
+{
+    const uint32_t head = p->dim / p->heads;
+    const double first[2] = {1, columns_first(p)};
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < 2 * (head / 4); i++)
+        for (uint32_t at = 0; at < PROBES; at++) {
+            const double freq = frequency(first[i % 2], i / 2, head), angle = at * 61 * freq;
+            const double probe[] = {freq, cos(angle), sin(angle)};
+            hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
+        }
+    return hash;
+}
+
+/* [n][2][quarter] */
 static float *make_turns(uint32_t n, uint32_t head, double first)
 {
     const uint32_t quarter = head / 4;
     float *out = calloc((size_t)n * 2 * quarter, sizeof(*out)), *turn = out;
     for (uint32_t at = 0; out && at < n; at++, turn += 2 * (size_t)quarter)
         for (uint32_t i = 0; i < quarter; i++) {
-            const double angle = at * (first * pow(BASE, -4.0 * i / head));
+            const double angle = at * frequency(first, i, head);
             turn[i] = (float)cos(angle);
             turn[quarter + i] = (float)sin(angle);
         }
@@ -36,7 +63,7 @@ static int init_turns(struct encoding *x)
     const struct encoder_hparams *p = &x->e->p;
     const uint32_t head = p->dim / p->heads;
     x->turns.rows = make_turns(x->now.rows, head, 1);
-    x->turns.columns = make_turns(x->now.columns, head, p->rope == ROPE_PAIRS ? pow(BASE, -2.0 / head) : 1);
+    x->turns.columns = make_turns(x->now.columns, head, columns_first(p));
     return x->turns.rows && x->turns.columns ? 0 : no_memory();
 }
 

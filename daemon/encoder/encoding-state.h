@@ -130,6 +130,9 @@ void encoding_resize(struct encoding *x, struct compute_pool *pool, uint32_t at,
 /* The places of the patches: turns, spread positions and windows. 0; -ENOMEM, sets the error message; memory is freed
  * by encoding_places_fini. */
 int encoding_places_init(struct encoding *x);
+/* A hash of what the turns of an encoder with @p depend on: pow, cos and sin are libm's, whose last bit differs by
+ * version and CPU. */
+uint64_t encoding_turns_identity(const struct encoder_hparams *p);
 void encoding_places_fini(struct encoding *x);
 
 /* Turn one row of Q or K. */

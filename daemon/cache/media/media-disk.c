@@ -22,7 +22,7 @@ struct media_disk {
     char *path;
     int dir; /* has the lock (flock) while it is open */
     uint64_t bytes_max, reserve;
-    pthread_mutex_t lock; /* of all below, and of the creation and removal of names */
+    pthread_mutex_t lock; /* of all below, and of the creation of names */
     struct media_table table;
     uint64_t writing; /* bytes of files that are being written */
     uint64_t damaged;
@@ -48,36 +48,36 @@ static int claim(const struct media_disk *d)
 static int open_file(const struct media_disk *d, const char *name, struct stat *st, const char **wrong)
 {
     int fd = openat(d->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    *wrong = NULL;
     if (fd < 0 && errno != ELOOP && errno != ENXIO && errno != EACCES) return -errno;
     if (fd < 0 || fstat(fd, st) < 0 || !S_ISREG(st->st_mode))
         *wrong = "is not a regular file";
     else if (st->st_uid != geteuid() || st->st_mode & (S_IRWXG | S_IRWXO))
         *wrong = "is accessible to other users";
-    if (!*wrong) return fd;
+    else
+        return fd;
     closep(&fd);
     return -EBADMSG;
 }
 
-/* Index a file. NULL, or its defect. Sets *r. */
-static const char *index_file(struct media_disk *d, const char *name, const uint64_t id[2], int *r)
+/* Index a file. 0, also if it may be read later; -EBADMSG; -ENOMEM. */
+static int index_file(struct media_disk *d, const char *name, const uint64_t id[2])
 {
     struct media_file_header h;
     struct stat st;
     uint64_t own[2];
     const char *wrong;
     _cleanup_(closep) int fd = open_file(d, name, &st, &wrong);
-    if (fd < 0) return wrong; /* it may have been removed */
-    wrong = media_file_header_read(fd, (uint64_t)st.st_size, &h);
-    if (!wrong) media_name(&h.key, own);
-    if (!wrong && (own[0] != id[0] || own[1] != id[1])) wrong = "has the contents of another file";
-    if (wrong) return wrong;
+    if (fd < 0) return fd == -EBADMSG ? fd : 0; /* it may have been removed */
+    int r = media_file_header_read(fd, (uint64_t)st.st_size, &h, &wrong);
+    if (r < 0) return r == -EBADMSG ? r : 0;
+    media_name(&h.key, own);
+    if (own[0] != id[0] || own[1] != id[1]) return -EBADMSG; /* the contents of another file */
     const struct media_entry x = {.name = {id[0], id[1]},
                                   .uid = h.uid,
                                   .bytes = (uint64_t)st.st_size,
                                   .used = (uint64_t)st.st_mtim.tv_sec * SECOND + (uint64_t)st.st_mtim.tv_nsec};
-    *r = media_table_add(&d->table, &x);
-    return *r == -ENOBUFS ? "is one too many" : NULL;
+    r = media_table_add(&d->table, &x);
+    return r == -ENOBUFS ? -EBADMSG : r; /* one too many */
 }
 
 static int scan(struct media_disk *d)
@@ -93,9 +93,9 @@ static int scan(struct media_disk *d)
         uint64_t id[2];
         bool part;
         if (!media_file_name_read(x->d_name, id, &part)) continue;
-        const char *wrong = part ? "" : index_file(d, x->d_name, id, &r);
+        r = part ? -EBADMSG : index_file(d, x->d_name, id);
         if (r == -ENOMEM) return r;
-        if (!wrong) continue;
+        if (r == 0) continue;
         if (!part) d->damaged++;
         unlinkat(d->dir, x->d_name, 0);
     }
@@ -146,12 +146,12 @@ bool media_disk_has(struct media_disk *d, const struct media_key *key)
     return has;
 }
 
-/* With the lock held. */
-static void drop(struct media_disk *d, const uint64_t name[2])
+/* With the lock held. The caller removes the file without it, because that can take long. If a new one is written
+ * meanwhile, that is removed, and forgotten when it is read. */
+static void forget(struct media_disk *d, const uint64_t name[2])
 {
     struct media_entry *x = media_table_find(&d->table, name);
     if (x) media_table_remove(&d->table, x);
-    unlinkat(d->dir, media_file_name(name).s, 0);
 }
 
 /* The file gets an mtime after those of all others; returns it. The clock can have been set back, only the order
@@ -181,28 +181,44 @@ static void touch(struct media_disk *d, const uint64_t name[2], int fd)
     pthread_mutex_unlock(&d->lock);
 }
 
-int media_disk_read(struct media_disk *d, const struct media_key *key, struct embeddings **out)
+/* 0; -EBADMSG and *wrong; -errno, without a message. */
+static int read_file(struct media_disk *d, const char *file, const struct media_key *key, struct embeddings **out,
+                     const char **wrong)
 {
     struct media_file_header h;
     struct stat st;
     uint64_t name[2];
+    _cleanup_(closep) int fd = open_file(d, file, &st, wrong);
+    if (fd < 0) return fd;
+    int r = media_file_header_read(fd, (uint64_t)st.st_size, &h, wrong);
+    if (r == 0 && memcmp(&h.key, key, sizeof(*key)) != 0) {
+        *wrong = "has the contents of another file";
+        r = -EBADMSG;
+    }
+    if (r == 0) r = media_file_values_read(fd, &h, out, wrong);
+    if (r < 0) return r;
+    media_name(key, name);
+    touch(d, name, fd);
+    return 0;
+}
+
+int media_disk_read(struct media_disk *d, const struct media_key *key, struct embeddings **out)
+{
+    uint64_t name[2];
     const char *wrong;
     media_name(key, name);
     const struct media_file_name file = media_file_name(name);
-    _cleanup_(closep) int fd = open_file(d, file.s, &st, &wrong);
-    if (fd < 0 && !wrong) return error_say(fd, "cannot open %s/%s: %s", d->path, file.s, strerror(-fd));
-    if (!wrong) wrong = media_file_header_read(fd, (uint64_t)st.st_size, &h);
-    if (!wrong && memcmp(&h.key, key, sizeof(*key)) != 0) wrong = "has the contents of another file";
-    if (!wrong) wrong = media_file_values_read(fd, &h, out);
-    if (!wrong) {
-        touch(d, name, fd);
-        return 0;
+    int r = read_file(d, file.s, key, out, &wrong);
+    if (r == 0) return 0;
+    if (r == -ENOENT || r == -EBADMSG) {
+        pthread_mutex_lock(&d->lock);
+        forget(d, name);
+        d->damaged += r == -EBADMSG;
+        pthread_mutex_unlock(&d->lock);
     }
-    pthread_mutex_lock(&d->lock);
-    drop(d, name);
-    d->damaged++;
-    pthread_mutex_unlock(&d->lock);
-    return error_say(-EBADMSG, "%s/%s %s", d->path, file.s, wrong);
+    if (r != -EBADMSG) return error_say(r, "cannot read %s/%s: %s", d->path, file.s, strerror(-r));
+    unlinkat(d->dir, file.s, 0);
+    return error_say(r, "%s/%s %s", d->path, file.s, wrong);
 }
 
 /* --- write --- */
@@ -222,20 +238,34 @@ static uint64_t budget(const struct media_disk *d)
     return space - reserve < most ? space - reserve : most;
 }
 
-/* Claim room for a file. With the lock held. 0; 1: it is there; -EDQUOT and a message. */
-static int claim_room(struct media_disk *d, const uint64_t name[2], uint64_t bytes)
+/* Claim room for a file. With the lock held. 0; 1: it is there; 2: the caller removes the file *victim first, which is
+ * forgotten; -EDQUOT and a message. */
+static int claim_room(struct media_disk *d, const uint64_t name[2], uint64_t bytes, uint64_t victim[2])
 {
     uint64_t most = budget(d);
     if (media_table_find(&d->table, name)) return 1;
     if (bytes > most || d->writing > most - bytes)
         return error_say(-EDQUOT, "%s: there is no room for %llu bytes", d->path, (unsigned long long)bytes);
-    while (d->table.n && (d->table.n == MEDIA_ENTRIES_MAX || d->table.bytes > most - bytes - d->writing)) {
-        const struct media_entry *x = media_table_victim(&d->table);
-        const uint64_t victim[2] = {x->name[0], x->name[1]};
-        drop(d, victim);
+    if (d->table.n && (d->table.n == MEDIA_ENTRIES_MAX || d->table.bytes > most - bytes - d->writing)) {
+        memcpy(victim, media_table_victim(&d->table)->name, 2 * sizeof(*victim));
+        forget(d, victim);
+        return 2;
     }
     d->writing += bytes;
     return 0;
+}
+
+/* 0; 1: it is there; -EDQUOT and a message. */
+static int make_room(struct media_disk *d, const uint64_t name[2], uint64_t bytes)
+{
+    uint64_t victim[2];
+    for (;;) {
+        pthread_mutex_lock(&d->lock);
+        int r = claim_room(d, name, bytes, victim);
+        pthread_mutex_unlock(&d->lock);
+        if (r != 2) return r;
+        unlinkat(d->dir, media_file_name(victim).s, 0);
+    }
 }
 
 static int write_file(struct media_disk *d, const struct media_key *key, struct media_entry *x,
@@ -250,7 +280,7 @@ static int write_file(struct media_disk *d, const struct media_key *key, struct 
         r = media_table_add(&d->table, x);
         if (r == 0 && renameat(d->dir, part.s, d->dir, name.s) < 0) {
             r = -errno;
-            drop(d, x->name);
+            forget(d, x->name);
         }
         pthread_mutex_unlock(&d->lock);
     }
@@ -264,9 +294,7 @@ int media_disk_write(struct media_disk *d, const struct media_key *key, uid_t ui
     struct media_entry x = {.uid = uid, .bytes = media_file_bytes(e->n, e->dim)};
     media_name(key, x.name);
     if ((uint64_t)e->n * e->dim > MEDIA_VALUES_MAX) return error_say(-EFBIG, "too many embeddings for a file");
-    pthread_mutex_lock(&d->lock);
-    int r = claim_room(d, x.name, x.bytes);
-    pthread_mutex_unlock(&d->lock);
+    int r = make_room(d, x.name, x.bytes);
     if (r != 0) return r < 0 ? r : 0;
     r = write_file(d, key, &x, e);
     pthread_mutex_lock(&d->lock);

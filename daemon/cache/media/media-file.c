@@ -64,17 +64,24 @@ static int write_all(int fd, const void *data, size_t n)
     return 0;
 }
 
-static bool read_all(int fd, void *data, size_t n, off_t from)
+static int defect(const char **wrong, const char *text)
+{
+    *wrong = text;
+    return -EBADMSG;
+}
+
+static int read_all(int fd, void *data, size_t n, off_t from, const char **wrong)
 {
     for (char *at = data; n;) {
         ssize_t r = pread(fd, at, n, from);
         if (r < 0 && errno == EINTR) continue;
-        if (r <= 0) return false;
+        if (r < 0) return -errno;
+        if (r == 0) return defect(wrong, "is truncated");
         at += r;
         from += r;
         n -= (size_t)r;
     }
-    return true;
+    return 0;
 }
 
 int media_file_write(int fd, const struct media_key *key, uid_t uid, const struct embeddings *e)
@@ -88,30 +95,32 @@ int media_file_write(int fd, const struct media_key *key, uid_t uid, const struc
     return r ? r : write_all(fd, e->values, bytes);
 }
 
-const char *media_file_header_read(int fd, uint64_t size, struct media_file_header *h)
+int media_file_header_read(int fd, uint64_t size, struct media_file_header *h, const char **wrong)
 {
     uint8_t want[16];
-    if (!read_all(fd, h, sizeof(*h), 0)) return "is truncated";
-    if (memcmp(h->magic, MAGIC, sizeof(h->magic)) != 0) return "has no embeddings";
+    int r = read_all(fd, h, sizeof(*h), 0, wrong);
+    if (r < 0) return r;
+    if (memcmp(h->magic, MAGIC, sizeof(h->magic)) != 0) return defect(wrong, "has no embeddings");
     sum(want, h, offsetof(struct media_file_header, sum));
-    if (memcmp(want, h->sum, 16) != 0) return "has a damaged header";
-    if (h->format != MEDIA_FILE_FORMAT) return "has another version";
-    if (!h->n || !h->dim || (uint64_t)h->n * h->dim > MEDIA_VALUES_MAX) return "has an invalid header";
-    return size == media_file_bytes(h->n, h->dim) ? NULL : "is truncated or has another size";
+    if (memcmp(want, h->sum, 16) != 0) return defect(wrong, "has a damaged header");
+    if (h->format != MEDIA_FILE_FORMAT) return defect(wrong, "has another version");
+    if (!h->n || !h->dim || (uint64_t)h->n * h->dim > MEDIA_VALUES_MAX) return defect(wrong, "has an invalid header");
+    return size == media_file_bytes(h->n, h->dim) ? 0 : defect(wrong, "is truncated or has another size");
 }
 
-const char *media_file_values_read(int fd, const struct media_file_header *h, struct embeddings **out)
+int media_file_values_read(int fd, const struct media_file_header *h, struct embeddings **out, const char **wrong)
 {
     uint8_t want[16];
     const size_t bytes = (size_t)h->n * h->dim * sizeof(float);
     struct embeddings *e;
-    if (embeddings_new(&e, h->n, h->dim) < 0) return "cannot be read: no memory";
-    const char *wrong = read_all(fd, e->values, bytes, sizeof(*h)) ? NULL : "cannot be read";
-    if (!wrong) sum(want, e->values, bytes);
-    if (!wrong && memcmp(want, h->values_sum, 16) != 0) wrong = "is damaged";
-    if (wrong)
+    int r = embeddings_new(&e, h->n, h->dim);
+    if (r < 0) return r;
+    r = read_all(fd, e->values, bytes, sizeof(*h), wrong);
+    if (r == 0) sum(want, e->values, bytes);
+    if (r == 0 && memcmp(want, h->values_sum, 16) != 0) r = defect(wrong, "is damaged");
+    if (r < 0)
         embeddings_unref(e);
     else
         *out = e;
-    return wrong;
+    return r;
 }

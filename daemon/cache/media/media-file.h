@@ -48,7 +48,8 @@ uint64_t media_file_bytes(uint32_t n, uint32_t dim);
 
 /* Write a file of @fd, which is empty. 0 or -errno, without a message. */
 int media_file_write(int fd, const struct media_key *key, uid_t uid, const struct embeddings *e);
-/* Read the header of a file of @size bytes. NULL: it is valid; else its defect, static text that follows the name. */
-const char *media_file_header_read(int fd, uint64_t size, struct media_file_header *out);
-/* Read the values after a valid header into a new *out. NULL, or the defect. */
-const char *media_file_values_read(int fd, const struct media_file_header *h, struct embeddings **out);
+/* Read the header of a file of @size bytes, or the values after a valid header into a new *out. 0; -EBADMSG: the file
+ * has a defect, and *wrong is static text that follows the name; -ENOMEM or -errno: nothing is known of the file. All
+ * without a message. */
+int media_file_header_read(int fd, uint64_t size, struct media_file_header *out, const char **wrong);
+int media_file_values_read(int fd, const struct media_file_header *h, struct embeddings **out, const char **wrong);

@@ -10,10 +10,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { N = 4, DIM = 25, FILE_BYTES = 96 + N * DIM * 4 };
+
+static struct {
+    bool no_memory;
+} script;
+
+int __real_embeddings_new(struct embeddings **out, uint32_t n, uint32_t dim);
+int __wrap_embeddings_new(struct embeddings **out, uint32_t n, uint32_t dim);
+
+int __wrap_embeddings_new(struct embeddings **out, uint32_t n, uint32_t dim)
+{
+    return script.no_memory ? -ENOMEM : __real_embeddings_new(out, n, dim);
+}
 
 struct place {
     char dir[40], sub[48];
@@ -188,10 +201,39 @@ static void test_foreign_files(void **state)
     assert_int_equal(media_disk_open(&second, &c), -EPERM);
 }
 
+/* A file that somebody removed is forgotten, and may be written again; one that cannot be read now stays. */
+static void test_lost_files(void **state)
+{
+    const struct media_key k = key_of(1);
+    struct media_disk *d = open_disk(state, 100);
+    struct rlimit files;
+    char path[128];
+    for (uint32_t i = 0; i < 2; i++) assert_int_equal(put(d, 1, i), 0);
+    path_of(state, 1, path);
+    assert_int_equal(unlink(path), 0);
+    assert_true(media_disk_has(d, &k));
+    assert_int_equal(get(d, 1), -ENOENT);
+    assert_false(media_disk_has(d, &k));
+    assert_true(stats(d).files == 1 && stats(d).damaged == 0);
+    assert_int_equal(put(d, 1, 1), 0);
+    assert_int_equal(get(d, 1), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, files.rlim_max}), 0);
+    int r = get(d, 1);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(r, -EMFILE);
+    script.no_memory = true;
+    r = get(d, 1);
+    script.no_memory = false;
+    assert_int_equal(r, -ENOMEM);
+    assert_true(get(d, 1) == 0 && stats(d).files == 2 && stats(d).damaged == 0);
+    media_disk_close(d);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {TEST(test_round_trip), TEST(test_the_budget), TEST(test_damage),
-                                       TEST(test_foreign_files)};
+                                       TEST(test_foreign_files), TEST(test_lost_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,8 +97,19 @@ static int await(int fd, int stop)
     return fds[1].revents ? error_say(-ECANCELED, "the daemon stops") : 0;
 }
 
-/* The answer to the file. If this fails, the process cannot be used any more. */
-static int ask(int fd, int stop, const uint8_t *data, size_t n, struct media_reply *reply)
+static int discard(int fd, uint64_t n)
+{
+    char bytes[16384];
+    int r = 0;
+    for (uint64_t part; r == 0 && n > 0; n -= part) {
+        part = n < sizeof(bytes) ? n : sizeof(bytes);
+        r = media_read(fd, bytes, part);
+    }
+    return r;
+}
+
+/* The answer to the file. @broken: the process cannot be used any more. */
+static int ask(int fd, int stop, const uint8_t *data, size_t n, struct media_reply *reply, bool *broken)
 {
     const struct media_ask ask = {n};
     int r = media_send(fd, &ask, sizeof(ask));
@@ -106,10 +117,10 @@ static int ask(int fd, int stop, const uint8_t *data, size_t n, struct media_rep
     if (r == 0) r = await(fd, stop);
     if (r == 0) r = media_read(fd, &reply->head, sizeof(reply->head));
     if (r == 0) r = media_head_check(&reply->head);
-    if (r < 0) return r;
-    reply->data = malloc(reply->head.size + 1);
-    if (!reply->data) return error_say(-ENOMEM, "no memory for the decoded file");
-    return media_read(fd, reply->data, reply->head.size);
+    if (r == 0) reply->data = malloc(reply->head.size + 1);
+    if (r == 0) r = reply->data ? media_read(fd, reply->data, reply->head.size) : discard(fd, reply->head.size);
+    *broken = r < 0;
+    return r == 0 && !reply->data ? error_say(-ENOMEM, "no memory for the decoded file") : r;
 }
 
 /* A process that is not busy, and is from then on; NULL: all have ended. */
@@ -143,13 +154,14 @@ static void give_back(struct media_helper *h, struct process *x, bool broken)
 int media_helper_decode(struct media_helper *h, const uint8_t *data, size_t n, struct media *m)
 {
     struct media_reply reply = {0};
+    bool broken;
     int r = 0;
     *m = (struct media){0};
     if (n > MEDIA_FILE_MAX) return error_say(-EFBIG, "the file is over the limit of %u MiB", MEDIA_FILE_MAX >> 20);
     struct process *x = take(h);
     if (!x) return error_in(error_say(-ENODATA, "the process that starts decoders has ended"), "decoding");
-    r = ask(x->fd, h->stop, data, n, &reply);
-    give_back(h, x, r < 0);
+    r = ask(x->fd, h->stop, data, n, &reply, &broken);
+    give_back(h, x, broken);
     if (r < 0) r = error_in(r, "decoding");
     if (r == 0) r = media_reply_take(&reply, m);
     if (r == 0) media_digest(m);

@@ -7,6 +7,7 @@
 #include "tests/io/child.h"
 #include "tests/libcommon/check.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,16 @@ static const uint8_t pixel[] = {0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 
                                 0,    0,    0,    0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
 static const uint8_t wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0data\x08\0\0\0"
                              "\0\0\0\x40\0\x80\xff\x7f";
+
+static atomic_size_t no_memory_for; /* bytes; 0: there is memory */
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    return n && n == no_memory_for ? NULL : __real_malloc(n);
+}
 
 static int decode_both(struct media_helper *h)
 {
@@ -61,6 +72,22 @@ static void test_sandbox(void **state)
     int r = child_run(in_the_sandbox);
     if (r == NO_KERNEL) skip();
     assert_int_equal(r, 0);
+}
+
+/* The next file is decoded when there is memory again. */
+static void test_no_memory(void **state)
+{
+    struct media_helper *h;
+    struct media m;
+    assert_int_equal(media_helper_new(&h, HOBD_DECODE), 0);
+    no_memory_for = 3 + 1; /* the pixel, and one byte */
+    for (int i = 0; i < 2 * MEDIA_HELPER_FILES; i++) {
+        assert_int_equal(media_helper_decode(h, pixel, sizeof(pixel), &m), -ENOMEM);
+        assert_string_equal(error_text(-ENOMEM), "decoding: no memory for the decoded file");
+    }
+    no_memory_for = 0;
+    assert_int_equal(decode_both(h), 0);
+    media_helper_free(h);
 }
 
 static void *decode_in_thread(void *h)
@@ -148,10 +175,8 @@ static void test_stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sandbox),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_no_helper),
-        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_sandbox),   cmocka_unit_test(test_no_memory), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_no_helper), cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

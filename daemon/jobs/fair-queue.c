@@ -3,7 +3,9 @@
 #include "libcommon/decay.h"
 #include <assert.h>
 
-#define DEBT_MAX 1000000 /* us; limits how long past use counts against a user */
+/* us; limit how long past use counts against a user */
+#define DEBT_MAX  1000000
+#define DEBT_LONG 10000000 /* of a service that can take that long at once */
 
 static uint64_t user_debt(const struct fairq *q, const struct fairq_user *u, uint64_t now)
 {
@@ -130,16 +132,28 @@ struct fairq_entry *fairq_next(struct fairq *q, uint64_t now, uint64_t *wait_use
     return NULL;
 }
 
-void fairq_charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t now)
+/* The debt is not above @most then, or not above what it was. */
+static void charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t most, uint64_t now)
 {
+    const uint64_t before = user_debt(q, u, now);
+    if (most < before) most = before;
     u->spent += usec;
-    u->debt = user_debt(q, u, now) + usec;
-    if (u->debt > DEBT_MAX) u->debt = DEBT_MAX;
+    u->debt = before + usec < most ? before + usec : most;
     u->debt_at = now;
     if (u->debt <= q->config.burst || is_alone(q, u)) return; /* alone: it delayed no other user */
     q->debt = heavy_debt(q, now) + usec;
     if (q->debt > q->config.heavy_burst) q->debt = q->config.heavy_burst;
     q->debt_at = now;
+}
+
+void fairq_charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t now)
+{
+    charge(q, u, usec, DEBT_MAX, now);
+}
+
+void fairq_charge_long(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t now)
+{
+    charge(q, u, usec, DEBT_LONG, now);
 }
 
 bool fairq_any(const struct fairq *q)

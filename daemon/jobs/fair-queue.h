@@ -77,6 +77,8 @@ bool fairq_is_heavy(const struct fairq *q, const struct fairq_user *u, uint64_t 
 
 /* Charge @u for @usec of the thread's time. */
 void fairq_charge(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t now);
+/* The same for a service that may take many seconds at once: more of it counts, up to 10 s. */
+void fairq_charge_long(struct fairq *q, struct fairq_user *u, uint64_t usec, uint64_t now);
 
 /* True if any user has work. */
 bool fairq_any(const struct fairq *q);

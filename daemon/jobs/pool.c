@@ -143,7 +143,7 @@ static void run_job(struct job_pool *p, struct job *j)
     uint64_t now = clock_now_usec(), spent = (elapsed ? now : clock_thread_usec()) - begin;
     pthread_mutex_lock(&p->lock);
     p->heavy -= heavy;
-    if (charged) fairq_charge(&p->queue, &line->fair, spent, now);
+    if (charged) (elapsed ? fairq_charge_long : fairq_charge)(&p->queue, &line->fair, spent, now);
     line->running--;
     fairq_block(&p->queue, &line->fair, false, now);
     drop(p, u);

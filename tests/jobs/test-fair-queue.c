@@ -140,6 +140,25 @@ static void a_long_piece_of_work_is_waited_for(void **state)
     expect(&g, 0, 0);
 }
 
+/* Of a service that can take many seconds at once, more counts. */
+static void a_very_long_service_is_not_forgotten_soon(void **state)
+{
+    struct fixture g = {.now = 1000, .q.config = config};
+    struct fairq_user *u = &g.users[0];
+
+    fairq_charge(&g.q, u, 3000000, g.now);
+    assert_true(fairq_is_heavy(&g.q, u, g.now + 9000000));
+    assert_false(fairq_is_heavy(&g.q, u, g.now + 11000000));
+    fairq_charge_long(&g.q, u, 3000000, g.now);
+    assert_true(fairq_is_heavy(&g.q, u, g.now + 39000000));
+    fairq_charge(&g.q, u, 1000, g.now);
+    assert_true(fairq_is_heavy(&g.q, u, g.now + 39000000));
+    assert_false(fairq_is_heavy(&g.q, u, g.now + 41000000));
+    fairq_charge_long(&g.q, u, 60000000, g.now);
+    assert_true(fairq_is_heavy(&g.q, u, g.now + 99000000));
+    assert_false(fairq_is_heavy(&g.q, u, g.now + 101000000));
+}
+
 static void a_light_user_comes_before_heavy_ones(void **state)
 {
     struct fixture g = {.now = 1000, .q.config = config};
@@ -187,6 +206,7 @@ int main(void)
         cmocka_unit_test(a_flood_gets_all_idle_time),
         cmocka_unit_test(a_flood_is_throttled_while_others_wait_for_answers),
         cmocka_unit_test(a_long_piece_of_work_is_waited_for),
+        cmocka_unit_test(a_very_long_service_is_not_forgotten_soon),
         cmocka_unit_test(a_light_user_comes_before_heavy_ones),
         cmocka_unit_test(a_flood_is_forgotten_in_time),
     };

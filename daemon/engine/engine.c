@@ -170,7 +170,7 @@ static void end_all(struct engine *e)
     struct core *core = &e->core;
     struct mailbox *m = &core->mail;
     struct request *next;
-    media_room_stop(core);
+    media_room_stop(core, e->flush_until);
     pthread_mutex_lock(&m->lock);
     take_in(e); /* some of these may have jobs, too */
     pthread_mutex_unlock(&m->lock);

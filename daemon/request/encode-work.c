@@ -3,6 +3,7 @@
 #include "daemon/cache/media/media-disk.h"
 #include "daemon/encoder/encoder.h"
 #include "daemon/media/media-helper.h"
+#include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include <stdio.h>
@@ -164,9 +165,10 @@ struct write {
 
 static void run_write(struct job *j)
 {
-    struct write *x = (struct write *)return_job_of(j);
-    for (uint32_t i = 0; i < x->n; i++)
-        if (media_disk_write(x->core->media->disk, &x->runs[i].key, x->uid, x->runs[i].e) < 0) break;
+    const struct write *x = (struct write *)return_job_of(j);
+    struct media_room *m = x->core->media;
+    for (uint32_t i = 0; i < x->n && clock_now_usec() < atomic_load(&m->write_until); i++)
+        if (media_disk_write(m->disk, &x->runs[i].key, x->uid, x->runs[i].e) < 0) break;
 }
 
 static void written(struct return_job *j)

@@ -40,6 +40,7 @@ int media_room_new(struct core *core)
     struct media_room *m = core->media = calloc(1, sizeof(*m));
     if (!m) return -ENOMEM;
     m->helper = c->media.helper;
+    m->write_until = UINT64_MAX;
     m->cache.bytes_max = c->media.cache_bytes;
     m->disk = open_disk(c);
     int r = media_memo_new(&m->memo);
@@ -47,9 +48,12 @@ int media_room_new(struct core *core)
     return r < 0 ? r : job_pool_new(&m->pool, MEDIA_HELPER_FILES, users_is_alone, &core->mail.users);
 }
 
-void media_room_stop(struct core *core)
+void media_room_stop(struct core *core, uint64_t write_until)
 {
-    if (core->media && core->media->helper) media_helper_stop(core->media->helper);
+    struct media_room *m = core->media;
+    if (!m) return;
+    atomic_store(&m->write_until, write_until);
+    if (m->helper) media_helper_stop(m->helper);
 }
 
 void media_room_free(struct core *core)

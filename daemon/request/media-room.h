@@ -6,6 +6,7 @@
  */
 #include "daemon/cache/media/media-cache.h"
 #include "daemon/jobs/returns.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct core;
@@ -28,11 +29,12 @@ struct media_room {
     struct media_memo *memo;
     struct pixel_budget *pixels;
     struct media_cache cache;
-    struct media_disk *disk;   /* NULL: none */
-    struct encode_work *works; /* the oldest first */
-    uint32_t active;           /* works that are computed */
-    uint32_t decoding;         /* works whose file is decoded again, or was */
-    uint32_t writes;           /* jobs that write to @disk */
+    struct media_disk *disk;      /* NULL: none */
+    struct encode_work *works;    /* the oldest first */
+    uint32_t active;              /* works that are computed */
+    uint32_t decoding;            /* works whose file is decoded again, or was */
+    uint32_t writes;              /* jobs that write to @disk */
+    _Atomic uint64_t write_until; /* monotonic us; later they only return */
     struct media_counts counts;
 };
 
@@ -45,8 +47,9 @@ struct media_stats {
 
 /* Set core->media if the model has an encoder. 0; -ENOMEM; -EAGAIN: no thread can be started; with an error message. */
 int media_room_new(struct core *core);
-/* End all decoding, so that the engine can stop: its jobs return soon. */
-void media_room_stop(struct core *core);
+/* The engine stops: end all decoding at once, and writing to the disk at @write_until (monotonic us), so that its jobs
+ * return soon. */
+void media_room_stop(struct core *core, uint64_t write_until);
 /* No job is under way, and no request is left. */
 void media_room_free(struct core *core);
 

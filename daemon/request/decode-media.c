@@ -86,6 +86,7 @@ static int decode_next(struct request *r)
 {
     const size_t at = r->decoding.next;
     struct media_source *s = r->sources[at];
+    if (atomic_load(&r->decoding.unwanted)) return 0;
     int result = decode_file(r, s);
     if (result == 0) result = check(r, s, media_at(r, at)->kind);
     if (result < 0) return error_in(result, "file %zu of %zu", at + 1, r->n_sources);

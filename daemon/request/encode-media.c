@@ -149,6 +149,13 @@ static const struct prompt_media *media_of(const struct seq *s, const struct med
     return NULL;
 }
 
+/* Was it there, so that the sequence did not wait for it? Not if the sequence ended before it. */
+static bool was_cached(const struct seq *s, const struct prompt_media *x)
+{
+    const struct item_run *last = &s->prompt.runs.runs[x->first + x->n - 1];
+    return !x->encoded && (s->generated || last->at + last->n <= s->kv.n_tokens);
+}
+
 void encode_usage(struct proto_event *ev, const struct request *r, const struct seq *s)
 {
     if (!r->n_sources || !(ev->media = calloc(r->n_sources, sizeof(*ev->media)))) return;
@@ -157,7 +164,7 @@ void encode_usage(struct proto_event *ev, const struct request *r, const struct 
         const struct prompt_media *x = media_of(s, r->sources[i]);
         struct proto_media_usage *u = &ev->media[i];
         u->kind = r->sources[i]->kind == MEDIA_SOUND ? PROTO_MEDIA_SOUND : PROTO_MEDIA_IMAGE;
-        u->cached = x && !x->encoded;
+        u->cached = x && was_cached(s, x);
         u->encode_ms = x ? x->encode_ms : 0;
         for (uint32_t k = 0; x && k < x->n; k++) u->tokens += s->prompt.runs.runs[x->first + k].n;
         if (u->cached && s->nth == 0) r->core->media->counts.cached++;

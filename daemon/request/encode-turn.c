@@ -5,6 +5,7 @@
 #include "daemon/request/source-plan.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
+#include <stdio.h>
 #include <string.h>
 
 #define ALONE_USEC  10000 /* of slices in a turn without a step */
@@ -110,7 +111,8 @@ static void slice(struct encode_work *w)
     if (r > 0) return;
     if (r == 0) r = split(w);
     if (r == 0) core->media->counts.encoded++;
-    encode_work_done(w, r, r < 0 ? error_text(r) : NULL);
+    if (r < 0) snprintf(w->why, sizeof(w->why), "%s", error_text(r)); /* the ends of requests may say other errors */
+    encode_work_done(w, r, w->why);
 }
 
 /* Users that share the time with an encoding. */

@@ -111,7 +111,8 @@ static void decode_back(struct return_job *j)
     }
     if (w->result == 0 && memcmp(w->media.digest, w->source->digest, MEDIA_DIGEST) != 0) {
         w->result = -EBADMSG;
-        snprintf(w->why, sizeof(w->why), "the file is decoded to other pixels than before: send it again in a new session");
+        snprintf(w->why, sizeof(w->why),
+                 "the file is decoded to other pixels than before: send it again in a new session");
     }
     if (w->result < 0) {
         encode_work_done(w, w->result, w->why);

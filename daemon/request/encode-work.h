@@ -34,7 +34,7 @@ struct encode_work {
     bool decoded_again;          /* counts for room->decoding */
     struct media media;          /* of the job that decodes */
     int result;                  /* of a job */
-    char why[200];
+    char why[300];
     struct encoding *encoding; /* ENCODE_RUNNING */
     double usec;               /* of its slices */
     double owed;               /* units of service that are not charged yet */

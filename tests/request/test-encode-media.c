@@ -436,6 +436,8 @@ static void test_cancel_and_late(void **state)
     harness_wait_any(h, a);
     engine_cancel(h->engine, 1000, a);
     assert_done(harness_wait(h, a), PROTO_STOP_CANCEL);
+    for (unsigned i = 0; i < 2; i++)
+        assert_true(!h->answers[a].last.media[i].cached && h->answers[a].last.media[i].encode_ms == 0);
     assert_error(harness_wait(h, c), ETIMEDOUT, "the time limit of 50 ms passed");
     assert_false(h->answers[b].ended);
     script.stuck = false;

@@ -10,10 +10,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { CONTROL_FDS = 253 /* SCM_MAX_FD: of those that it cannot deliver, the kernel closes the files at once */ };
+
+static size_t memory_of(const struct passed *p)
+{
+    return blob_size(p->file) + (p->why ? strlen(p->why) + 1 : 0);
+}
+
+size_t conn_files_memory(const struct conn_files *f)
+{
+    return f->bytes + f->cap * sizeof(*f->list);
+}
+
 static void drop(struct conn_files *f, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        f->bytes -= blob_size(f->list[i].file);
+        f->bytes -= memory_of(&f->list[i]);
         blob_unref(f->list[i].file);
         free(f->list[i].why);
     }
@@ -25,7 +37,7 @@ void conn_files_fini(struct conn_files *f)
 {
     drop(f, f->n);
     free(f->list);
-    *f = (struct conn_files){.received = f->received};
+    *f = (struct conn_files){.received = f->received, .uid = f->uid};
 }
 
 /* Map the file of @fd and close it. */
@@ -35,41 +47,47 @@ static void add(struct conn_files *f, int fd, uint64_t until)
     *p = (struct passed){.until = until};
     p->error = blob_map(&p->file, fd, PROTO_FILE_MAX);
     if (p->error < 0) p->why = strdup(error_text(p->error));
-    f->bytes += blob_size(p->file);
+    f->bytes += memory_of(p);
     /* Closing a memfd takes no time. Other files may wait for a process of the peer. */
     if (fcntl(fd, F_GET_SEALS) >= 0)
         close(fd);
     else
-        close_apart(fd);
+        close_apart(fd, f->uid);
+}
+
+/* Make room for one more. 0, -EPROTO or -ENOMEM. */
+static int reserve(struct conn_files *f)
+{
+    if (f->n == PROTO_MEDIA_MAX)
+        return error_say(-EPROTO, "more than %d descriptors came for messages that are not complete", PROTO_MEDIA_MAX);
+    if (f->n < f->cap) return 0;
+    size_t cap = f->cap ? 2 * f->cap : 4;
+    struct passed *list = reallocarray(f->list, cap, sizeof(*list));
+    if (!list) return error_say(-ENOMEM, "no memory for a descriptor");
+    f->list = list;
+    f->cap = cap;
+    return 0;
 }
 
 /* Take the descriptors of @m, which came before byte @until. */
 static int take(struct conn_files *f, struct msghdr *m, uint64_t until)
 {
-    int r = m->msg_flags & MSG_CTRUNC
-                ? error_say(-EPROTO, "a message came with more than %d descriptors, or hobd has no room for them",
-                            PROTO_MEDIA_MAX)
-                : 0;
+    int r = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
         for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-            if (r == 0 && f->n == PROTO_MEDIA_MAX)
-                r = error_say(-EPROTO, "more than %d descriptors came for messages that are not complete",
-                              PROTO_MEDIA_MAX);
-            if (r == 0 && f->n == f->cap) {
-                size_t cap = f->cap ? 2 * f->cap : 4;
-                struct passed *list = reallocarray(f->list, cap, sizeof(*list));
-                if (!list) r = error_say(-ENOMEM, "no memory for a descriptor");
-                if (list) f->list = list;
-                if (list) f->cap = cap;
-            }
+            if (r == 0) r = reserve(f);
             if (r == 0)
                 add(f, fd, until);
             else
-                close_apart(fd);
+                close_apart(fd, f->uid);
         }
+    }
+    if (r == 0 && m->msg_flags & MSG_CTRUNC) {
+        r = reserve(f);
+        if (r == 0) f->list[f->n++] = (struct passed){.error = -EBADF, .until = until, .lost = true};
     }
     return r;
 }
@@ -78,10 +96,15 @@ ssize_t conn_files_receive(struct conn_files *f, int fd, void *p, size_t n, bool
 {
     union {
         struct cmsghdr head;
-        char space[CMSG_SPACE(PROTO_MEDIA_MAX * sizeof(int))];
+        char space[CMSG_SPACE(CONTROL_FDS * sizeof(int))];
     } control;
     struct iovec piece = {p, n};
     struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    size_t waiting = close_apart_waiting(f->uid);
+    *partial = false;
+    if (waiting >= CLOSE_APART_MAX)
+        return error_say(-EBUSY, "%zu descriptors of uid %lu wait to be closed; try again", waiting,
+                         (unsigned long)f->uid);
     ssize_t got = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     *partial = got > 0 && (m.msg_controllen || m.msg_flags & MSG_CTRUNC);
     if (got < 0) return -errno;
@@ -95,6 +118,9 @@ ssize_t conn_files_receive(struct conn_files *f, int fd, void *p, size_t n, bool
 static int give(struct conn_files *f, struct proto_request *r)
 {
     struct blob *files[PROTO_MEDIA_MAX];
+    for (uint32_t i = 0; i < r->n_fds && i < f->n; i++)
+        if (f->list[i].lost)
+            return error_say(-EBADF, "fds: hobd has no room for descriptor %u; try again", (unsigned)i);
     if (f->n < r->n_fds)
         return error_say(-EBADF, "fds: %u descriptors are announced, but %zu came", (unsigned)r->n_fds, f->n);
     for (uint32_t i = 0; i < r->n_fds; i++) {
@@ -118,7 +144,8 @@ int conn_files_give(struct conn_files *f, struct proto_request *r, int result, s
         }
     }
     if (!f->n) return result;
-    n = r->n_fds < f->n ? r->n_fds : f->n;
+    /* Where descriptors were lost, those behind may belong to later messages. */
+    while (n < f->n && n < r->n_fds && !f->list[n].lost) n++;
     while (n < f->n && f->list[n].until <= f->received - left) n++;
     drop(f, n);
     return result;

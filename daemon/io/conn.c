@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/conn.h"
+#include "daemon/io/close-apart.h"
 #include "daemon/io/conn-state.h"
 #include "daemon/io/conns.h"
 #include "libcommon/clock.h"
@@ -29,7 +30,7 @@ const struct conn_limits conn_limits_default = {.high = 256 << 10,
 int conn_charge(struct conn *c)
 {
     return account_charge(c->account, &c->charged,
-                          c->in.frames.in.cap + c->in.files.bytes + outbox_cap(&c->out) + c->live_bytes +
+                          c->in.frames.in.cap + conn_files_memory(&c->in.files) + outbox_cap(&c->out) + c->live_bytes +
                               c->held.bytes);
 }
 
@@ -93,14 +94,23 @@ void conn_flush(struct conn *c)
     conn_settle(c);
 }
 
+/* Messages that were not read may have descriptors, of which close(2) may wait. */
+static void close_socket(struct conn *c)
+{
+    if (c->drained)
+        close(c->fd);
+    else
+        close_apart_socket(c->fd, c->in.files.uid);
+    c->fd = -1;
+}
+
 void conn_drop(struct conn *c)
 {
     if (c->fd < 0) return;
     fairq_remove(&c->shared->queue, &c->entry);
     conn_forget_held(c);
     c->io = sd_event_source_disable_unref(c->io);
-    close(c->fd);
-    c->fd = -1;
+    close_socket(c);
     conn_end_input(c);
     outbox_fini(&c->out);
     conn_charge(c);
@@ -202,7 +212,7 @@ int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct acc
 {
     struct conn *c = calloc(1, sizeof *c);
     if (!c) {
-        close(fd);
+        close_apart_socket(fd, account_uid(a));
         account_close(a);
         return error_origin(-ENOMEM);
     }
@@ -211,7 +221,7 @@ int conn_new(struct conn **out, struct conns *s, int fd, uint64_t id, struct acc
                        .id = id,
                        .account = a,
                        .watched = EPOLLIN | EPOLLRDHUP | EPOLLET,
-                       .in.frames = {.max = s->limits->frame}};
+                       .in = {.frames.max = s->limits->frame, .files.uid = account_uid(a)}};
     int r = sd_event_add_io(s->event, &c->io, fd, c->watched, on_io, c);
     if (r < 0) {
         conn_free(c);
@@ -238,7 +248,7 @@ struct conn *conn_free(struct conn *c)
     if (c->n_live) fairq_live(&c->shared->queue, account_queue(c->account), -(int)c->n_live);
     leave_unsent(c);
     sd_event_source_disable_unref(c->io);
-    if (c->fd >= 0) close(c->fd);
+    if (c->fd >= 0) close_socket(c);
     conn_end_input(c);
     outbox_fini(&c->out);
     free(c->live);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/io/listener.h"
+#include "daemon/io/close-apart.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/proto.h"
@@ -77,6 +78,15 @@ void listener_retire(struct listener *l)
     if (unlink(l->path) < 0) log_warning("%s: %s", l->path, strerror(errno));
 }
 
+/* The peer may have sent descriptors, of which close(2) may wait. */
+static void close_refused(int fd)
+{
+    uid_t uid = 0;
+    pid_t pid;
+    if (sock_peer(fd, &uid, &pid) < 0) log_debug("the uid of a refused client is not known");
+    close_apart_socket(fd, uid);
+}
+
 void listener_turn_away(int fd, int r)
 {
     const char *why = error_text(r);
@@ -87,7 +97,7 @@ void listener_turn_away(int fd, int r)
     if (proto_write_event(&b, &e) == 0 && send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         log_debug("cannot send the reason to the refused client: %s", strerror(errno));
     buf_fini(&b);
-    close(fd);
+    close_refused(fd);
 }
 
 void listener_turn_away_often(int fd)
@@ -98,7 +108,7 @@ void listener_turn_away_often(int fd)
         .type = PROTO_EV_ERROR, .code = EBUSY, .message = {(char *)(uintptr_t)why, sizeof why - 1}};
     if (!b.len && proto_write_event(&b, &e) < 0) buf_clear(&b);
     if (b.len) (void)!send(fd, b.data, b.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    close(fd);
+    close_refused(fd);
 }
 
 void listener_turn_all_away(struct listener *l, int r)

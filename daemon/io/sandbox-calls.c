@@ -130,6 +130,7 @@ static const struct sock_filter program[] = {
     SANDBOX_FCNTL,
     /* existing sockets, and those that they accept */
     ALLOW(accept4),
+    ALLOW(shutdown),
     ALLOW_TWO(getsockopt, 1, SOL_SOCKET, 2, SO_PEERCRED),
     /* the process and the machine */
     ALLOW(getegid),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors from peers that may be hostile (conn-files.c, close-apart.c). No descriptor is left over. */
+/* Descriptors from peers that may be hostile (conn-files.c). No descriptor is left over. */
 #include "daemon/io/conn-files.h"
 #include "libcommon/blob.h"
 #include "libcommon/error.h"
@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -139,6 +140,7 @@ static void files_come_in_order(void **state)
     assert_int_equal(receive(l, 64), 3);
     assert_int_equal(l->files.n, 2);
     assert_int_equal(l->files.bytes, 11);
+    assert_int_equal(conn_files_memory(&l->files), 11 + l->files.cap * sizeof(struct passed));
     assert_int_equal(count_fds(), l->fds); /* also before the message is complete */
     struct proto_request r = request(2);
     assert_int_equal(conn_files_give(&l->files, &r, 0, 0), 0);
@@ -238,6 +240,7 @@ static void too_many_end_the_connection(void **state)
     send_many(l, 253);
     assert_int_equal(receive(l, 64), -EPROTO);
     assert_non_null(strstr(error_text(-EPROTO), "more than 128 descriptors"));
+    conn_files_fini(&l->files);
     wait_for_fds(l->fds);
 }
 
@@ -255,8 +258,36 @@ static void no_room_for_descriptors(void **state)
     ssize_t n = receive(l, 64);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
     close(fd);
-    assert_int_equal(n, -EPROTO);
+    assert_int_equal(n, 3);
     wait_for_fds(l->fds);
+    assert_int_equal(l->files.n, 3);
+    assert_int_equal(give_none(l, 3, 0), -EBADF);
+    assert_string_equal(error_text(-EBADF), "fds: hobd has no room for descriptor 2; try again");
+    assert_int_equal(l->files.n, 0);
+    send_file(l, "def", "file"); /* the connection continues */
+    assert_int_equal(receive(l, 64), 3);
+    struct proto_request r = request(1);
+    assert_int_equal(conn_files_give(&l->files, &r, 0, 0), 0);
+    expect_file(&r, 0, "file");
+}
+
+/* Messages A and B came with three descriptors, of which one arrived; that of the next message is no other's. */
+static void lost_descriptors_are_of_all_messages_that_came_with_them(void **state)
+{
+    struct link *l = *state;
+    l->files.received = 10;
+    l->files.list = calloc(4, sizeof(*l->files.list));
+    assert_non_null(l->files.list);
+    l->files.cap = 4;
+    l->files.n = 1;
+    l->files.list[0] = (struct passed){.error = -EBADF, .until = 10, .lost = true};
+    send_file(l, "abc", "of the next message");
+    assert_int_equal(receive(l, 64), 3);
+    struct proto_request a = {.type = PROTO_STATUS, .id = 6, .n_fds = 1}, b = a, c = request(1);
+    assert_int_equal(conn_files_give(&l->files, &a, 0, 8), -EBADF);
+    assert_int_equal(conn_files_give(&l->files, &b, 0, 3), -EBADF);
+    assert_int_equal(conn_files_give(&l->files, &c, 0, 0), 0);
+    expect_file(&c, 0, "of the next message");
 }
 
 int main(void)
@@ -270,6 +301,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_descriptors_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_end_the_connection, setup, teardown),
         cmocka_unit_test_setup_teardown(no_room_for_descriptors, setup, teardown),
+        cmocka_unit_test_setup_teardown(lost_descriptors_are_of_all_messages_that_came_with_them, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

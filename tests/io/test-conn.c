@@ -2,6 +2,7 @@
 #include "daemon/io/conn.h"
 #include "daemon/io/conns.h"
 #include "libcommon/error.h"
+#include "tests/io/linger.h"
 #include "tests/io/wire.h"
 #include <fcntl.h>
 #include <msgpack.h>
@@ -976,11 +977,24 @@ static void finish_waits_for_output_and_answers(void **state)
     assert_int_equal(g->n_asked, 0);
 }
 
+/* Else the drop would wait for an hour. */
+static void a_drop_does_not_wait_for_unread_descriptors(void **state)
+{
+    struct fixture *g = *state;
+    int far;
+    linger_send(g->peer.fd, linger_make(&far));
+    conn_drop(g->conn);
+    assert_true(conn_is_closed(g->conn));
+    expect_closed(g);
+    close(far);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(hello_is_answered),
+        T(a_drop_does_not_wait_for_unread_descriptors),
         T(nothing_is_said_before_hello),
         T(other_version_is_told_and_closed),
         T(request_before_hello_is_told_and_closed),

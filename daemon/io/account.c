@@ -174,11 +174,22 @@ static int over(const struct account *x, uint64_t limit)
                      label(x, who), (unsigned long long)(x->bytes >> 20), (unsigned long long)(limit >> 20));
 }
 
+/* @bytes, which are needed at once, are more than a user may ever have. */
+static int never(const struct account *x, uint64_t bytes, uint64_t limit)
+{
+    char who[PROTO_USER_MAX + 8];
+    return error_say(-EDQUOT, "a request or file of %s needs %llu MiB; the limit is %llu MiB for all that a user has",
+                     label(x, who), (unsigned long long)(bytes >> 20) + !!(bytes & 0xfffff),
+                     (unsigned long long)(limit >> 20));
+}
+
 int account_charge(struct account *x, uint64_t *charged, uint64_t bytes)
 {
     struct accounts *a = x->all;
     uint64_t mine = x->bytes - *charged, all = a->bytes - *charged, total;
     if (bytes > *charged) {
+        const uint64_t most = a->limits.uid_bytes < a->limits.bytes / 2 ? a->limits.uid_bytes : a->limits.bytes / 2;
+        if (bytes - *charged > most) return never(x, bytes - *charged, most);
         uint64_t left = all < a->limits.bytes ? a->limits.bytes - all : 0;
         if (__builtin_add_overflow(mine, bytes, &total) || total > a->limits.uid_bytes)
             return over(x, a->limits.uid_bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libcommon/blob.h"
+#include "libcommon/error.h"
 #include "tests/libcommon/check.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -71,12 +72,51 @@ static void test_refused(void **state)
     assert_int_equal(blob_map(&b, -1, 100), -EINVAL);
 }
 
+/* Pages that nobody has written would be allocated for the reader. */
+static void test_sparse(void **state)
+{
+    (void)state;
+    struct blob *b;
+    const long page = sysconf(_SC_PAGESIZE);
+    const off_t size = 40 * page + 1;
+    int fd = memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(fd, size), 0);
+    assert_int_equal(posix_fallocate(fd, page, size - page), 0); /* all but one page */
+    int copy = memfd_create("whole", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(posix_fallocate(copy, 0, size), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK), 0);
+    assert_int_equal(fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK), 0);
+    assert_int_equal(blob_map(&b, fd, (size_t)size), -EINVAL);
+    assert_non_null(strstr(error_text(-EINVAL), "the file is sparse"));
+    assert_int_equal(blob_map(&b, copy, (size_t)size), 0);
+    assert_int_equal(blob_size(b), size);
+    assert_int_equal(blob_data(b)[size - 1], 0);
+    blob_unref(b);
+    close(fd);
+    close(copy);
+}
+
+static void test_huge_pages(void **state)
+{
+    (void)state;
+    struct blob *b;
+    int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    if (fd < 0) {
+        print_message("skipped: this kernel has no huge pages\n");
+        skip();
+    }
+    assert_int_equal(ftruncate(fd, 2 << 20), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK), 0);
+    assert_int_equal(blob_map(&b, fd, 4 << 20), -EINVAL);
+    assert_string_equal(error_text(-EINVAL), "the memfd has huge pages (MFD_HUGETLB)");
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_map),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_copy),   cmocka_unit_test(test_map),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_sparse), cmocka_unit_test(test_huge_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

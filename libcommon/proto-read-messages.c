@@ -45,6 +45,8 @@ static int read_fd(struct reading *in, const struct place *where, const msgpack_
 {
     if (o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 >= in->n_fds)
         return proto_bad(where, "must be less than the number of descriptors, which is 'fds', %u", (unsigned)in->n_fds);
+    if (in->used[o->via.u64]) return proto_bad(where, "two parts name descriptor %u", (unsigned)o->via.u64);
+    in->used[o->via.u64] = true;
     *(uint32_t *)at = (uint32_t)o->via.u64;
     return 0;
 }

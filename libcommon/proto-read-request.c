@@ -357,6 +357,7 @@ static int check_infill(const struct place *where, const struct proto_request *r
                   {"detach", g->detach},
                   {"constraint", r->constraint.type},
                   {"tools", r->tools.list.data},
+                  {"fds", r->n_fds},
                   {"thinking", r->thinking.mode},
                   {"think_budget", r->thinking.limited}};
 
@@ -424,6 +425,15 @@ static const struct {
     {"session.remove", PROTO_SESSION_REMOVE, FIELDS(name_fields)},
 };
 
+/* A descriptor that no part names has no use. */
+static int check_fds(const struct place *where, const struct reading *in)
+{
+    const struct place fds = {where, "fds", 0};
+    for (uint32_t i = 0; i < in->n_fds; i++)
+        if (!in->used[i]) return proto_bad(&fds, "no part names descriptor %u", (unsigned)i);
+    return 0;
+}
+
 static int read_request(struct proto_request *r, const msgpack_object *o, struct reading *in)
 {
     const msgpack_object *type = proto_find(o, "type"), *id = proto_find(o, "id");
@@ -447,6 +457,7 @@ static int read_request(struct proto_request *r, const msgpack_object *o, struct
     if (e == 0) e = proto_read_map(in, &where, o, types[i].fields, types[i].n_fields, r);
     if (e == 0) e = proto_check_constraint(&where, &r->constraint);
     if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_generate(&where, r);
+    if (e == 0 && (r->type == PROTO_GENERATE || r->type == PROTO_WARM)) e = check_fds(&where, in);
     if (e == 0 && r->type == PROTO_INFILL) e = check_infill(&where, r);
     r->bytes = in->bytes;
     return e;

@@ -15,9 +15,10 @@ struct place {
 };
 
 struct reading {
-    size_t bytes;            /* allocated so far */
-    bool lenient;            /* unknown keys are ignored */
-    uint32_t n_fds, n_media; /* of a request: descriptors that come with it; images and sounds so far */
+    size_t bytes;               /* allocated so far */
+    bool lenient;               /* unknown keys are ignored */
+    uint32_t n_fds, n_media;    /* of a request: descriptors that come with it; images and sounds so far */
+    bool used[PROTO_MEDIA_MAX]; /* [n_fds] a part names the descriptor */
     /* A text of so many bytes (0: none) is not copied: @taken points into the message until the caller sees to it. */
     size_t take_least;
     struct proto_text *taken;

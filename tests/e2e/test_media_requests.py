@@ -87,7 +87,7 @@ def test_parts_reach_the_model(shared):
 def test_pieces_with_descriptors(shared, count):
     """Descriptors in one go, or each with a byte of its own; the rest of the message comes later."""
     with shared.client() as c:
-        data = asks(3, {"type": "image", "fd": 0}, {"type": "audio", "fd": 2}, fds=3)
+        data = asks(3, {"type": "image", "fd": 0}, {"type": "audio", "fd": 2}, {"type": "image", "fd": 1}, fds=3)
         send(c, data[:1], memfd(), memfd())
         send(c, data[1:5])
         send(c, data[5:6], memfd())
@@ -234,7 +234,25 @@ def test_chat_attaches(shared, tmp_path):
     file.write_bytes(FILE)
     r = shared.hob("chat", input=f"/image\n/image {file}\n/audio {file}\n/image\nwhat?\n".encode())
     assert r.returncode and NO_ENCODER in r.err, r.err
-    assert "no images and sounds" in r.err and f"image: {len(FILE)} bytes" in r.err and f"audio: {len(FILE)} bytes" in r.err, r.err
+    assert "no images and sounds" in r.err and f"image: {file} ({len(FILE)} bytes)" in r.err and f"audio: {file} ({len(FILE)} bytes)" in r.err, r.err
+    r = shared.hob("chat", input=b"/image ~/f.png\n/image\n/audio none\n/image\n", env={"HOME": str(tmp_path)}, check=0)
+    assert f"image: {file} ({len(FILE)} bytes)" in r.err and "no images and sounds" in r.err, r.err
+
+
+def test_chat_keeps_what_got_no_answer(shared, tmp_path):
+    file = tmp_path / "f.png"
+    file.write_bytes(FILE)
+    c = Chat(shared, columns=200)
+    c.say(f"/image {file}")
+    for _ in range(2):
+        said = c.say("what?")
+        assert NO_ENCODER in said and "the next message has the images" in said, said
+    assert f"image: {file} " in c.say("/image")
+    c.say("/image none")
+    assert "no images and sounds" in c.say("/image")
+    said = c.say("hello")
+    assert NO_ENCODER not in said and "the next message" not in said, said
+    assert c.end() == 0
 
 
 def forward(listener, path):

@@ -110,26 +110,6 @@ static void files_without_a_descriptor_are_written(void **state)
     buf_fini(&out);
 }
 
-/* One descriptor may be named by several parts; its bytes count once. */
-static void a_descriptor_serves_many_parts(void **state)
-{
-    struct proto_request r;
-    struct buf body = BUF_INIT;
-    struct blob *file;
-    pack(&body, "{'type': 'generate', 'id': 1, 'messages': [{'role': 'user', 'content': [{'type': 'image', 'fd': 0},"
-                "{'type': 'audio', 'fd': 0}, {'type': 'text', 'text': 'x'}]}], 'fds': 1}");
-    assert_int_equal(proto_read_request(&r, body.data, body.len), 0);
-    assert_int_equal(blob_new(&file, "bytes", 5), 0);
-    const size_t before = r.bytes;
-    proto_set_files(&r, &file);
-    blob_unref(file);
-    assert_int_equal(r.bytes, before + 5);
-    assert_int_equal(r.gen.messages[0].media[1].kind, PROTO_MEDIA_SOUND);
-    assert_ptr_equal(r.gen.messages[0].media[0].file, r.gen.messages[0].media[1].file);
-    proto_request_fini(&r);
-    buf_fini(&body);
-}
-
 static void refuse(const char *text, uint32_t n_fds, const char *message)
 {
     struct proto_request r;
@@ -150,6 +130,14 @@ static void refused_messages_tell_their_descriptors(void **state)
     refuse("{'type': 'generate', 'id': 1, 'fds': 1, 'messages': [{'role': 'user', 'content': [{'type': 'image', 'fd': "
            "0, 'data': b'x'}]}]}",
            1, "messages[0].content[0]: needs either 'data' or 'fd'");
+    refuse("{'type': 'generate', 'id': 1, 'fds': 1, 'messages': [{'role': 'user', 'content': [{'type': 'image', 'fd': "
+           "0}, {'type': 'audio', 'fd': 0}]}]}",
+           1, "messages[0].content[1].fd: two parts name descriptor 0");
+    refuse("{'type': 'generate', 'id': 1, 'fds': 2, 'messages': [{'role': 'user', 'content': [{'type': 'image', 'fd': "
+           "0}]}]}",
+           2, "fds: no part names descriptor 1");
+    refuse("{'type': 'warm', 'id': 1, 'fds': 1, 'prompt': 'x', 'raw': true}", 1, "fds: no part names descriptor 0");
+    refuse("{'type': 'infill', 'id': 1, 'fds': 1, 'prefix': 'x'}", 1, "'fds' cannot be used with infill");
     refuse("{'type': 'status', 'id': 1, 'fds': 2}", 2, "status: unknown key 'fds'");
     refuse("{'type': 'nonsense', 'id': 1, 'fds': 128}", 128, "unknown type 'nonsense'");
     refuse("{'type': 'status', 'id': 1, 'fds': 129}", 0, "status: unknown key 'fds'");
@@ -173,8 +161,9 @@ static void too_many_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_files_go_by_descriptors),  cmocka_unit_test(files_without_a_descriptor_are_written),
-        cmocka_unit_test(a_descriptor_serves_many_parts), cmocka_unit_test(refused_messages_tell_their_descriptors),
+        cmocka_unit_test(large_files_go_by_descriptors),
+        cmocka_unit_test(files_without_a_descriptor_are_written),
+        cmocka_unit_test(refused_messages_tell_their_descriptors),
         cmocka_unit_test(too_many_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,7 @@ static const struct {
     {EDOM, 400, "constraint_not_supported"},
     {E2BIG, 400, "context_length_exceeded"},
     {EMSGSIZE, 413, NULL},
+    {EFBIG, 413, NULL},
     {ENOENT, 404, "session_not_found"},
     {EEXIST, 409, NULL},
     {EPERM, 403, NULL},

@@ -82,12 +82,21 @@ static int decode_file(struct request *r, struct media_source *s)
     return 0;
 }
 
+/* The error for the client: a damaged file is a wrong request. EFBIG remains. */
+static int file_error(int result)
+{
+    static const int damaged[] = {-EBADMSG, -ETIME};
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(*damaged); i++)
+        if (result == damaged[i]) return error_say(-EINVAL, "%s", error_text(result));
+    return result;
+}
+
 static int decode_next(struct request *r)
 {
     const size_t at = r->decoding.next;
     struct media_source *s = r->sources[at];
     if (atomic_load(&r->decoding.unwanted)) return 0;
-    int result = decode_file(r, s);
+    int result = file_error(decode_file(r, s));
     if (result == 0) result = check(r, s, media_at(r, at)->kind);
     if (result < 0) return error_in(result, "file %zu of %zu", at + 1, r->n_sources);
     if (++r->decoding.next < r->n_sources && !atomic_load(&r->decoding.unwanted)) jobs_again(&r->job.base);

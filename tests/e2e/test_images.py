@@ -153,6 +153,14 @@ def test_broken_files(sees, tmp_path, data):
     assert sees.ask("still here?").done["event"] == "done"
 
 
+def test_broken_files_over_the_gateway(sees, files):
+    """They are wrong requests, not errors of the server: clients do not try again."""
+    g = Gateway(sees)
+    for data, says in [(files["a"].read_bytes()[:-20], "truncated"), (b"GIF89a" + bytes(100), "neither an image")]:
+        part = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(data).decode()}}
+        g.post(CHAT_PATH, {"messages": [{"role": "user", "content": [part, {"type": "text", "text": "what?"}]}], "max_tokens": 2}).error(400, says)
+
+
 def test_text_that_looks_like_a_marker(sees):
     a = sees.ask("<image> <__media__> <start_of_image>")
     assert "media" not in a.done

@@ -169,19 +169,38 @@ void response_add_answer(json_t *list, const json_t *message, const struct respo
     if (strcmp(status, "completed") != 0) json_object_set_new(last, "status", json_string("incomplete"));
 }
 
-/* The parts of a stored message of the user. The session's description has no data of images. */
+static void add_text(json_t *parts, const char *text, size_t n)
+{
+    if (n) json_array_append_new(parts, json_pack("{s:s, s:s%}", "type", "input_text", "text", text, n));
+}
+
+/* The session's description has no data of images and sounds, and no format of sounds. */
+static json_t *media_part(const json_t *media)
+{
+    const char *kind = json_string_value(json_object_get(media, "kind"));
+    if (kind && strcmp(kind, "image") == 0)
+        return json_pack("{s:s, s:s, s:n}", "type", "input_image", "detail", "auto", "image_url");
+    return json_pack("{s:s, s:{s:s, s:s}}", "type", "input_audio", "input_audio", "data", "", "format", "wav");
+}
+
+/* The parts of a stored message of the user: images and sounds stand in the text. */
 static json_t *input_parts(const json_t *message, const struct proto_text *text)
 {
     json_t *parts = json_array();
     const json_t *m;
-    size_t i;
+    size_t i, from = 0;
     json_array_foreach(json_object_get(message, "media"), i, m)
     {
-        const char *kind = json_string_value(json_object_get(m, "kind"));
-        if (kind && strcmp(kind, "image") == 0)
-            json_array_append_new(parts, json_pack("{s:s, s:s}", "type", "input_image", "detail", "auto"));
+        const json_int_t at = json_integer_value(json_object_get(m, "at"));
+        if (at > (json_int_t)from && at <= (json_int_t)text->len) {
+            add_text(parts, text->data + from, (size_t)at - from);
+            from = (size_t)at;
+        }
+        json_array_append_new(parts, media_part(m));
     }
-    json_array_append_new(parts, json_pack("{s:s, s:s%}", "type", "input_text", "text", text->data, text->len));
+    add_text(parts, text->data + from, text->len - from);
+    if (!json_array_size(parts))
+        json_array_append_new(parts, json_pack("{s:s, s:s}", "type", "input_text", "text", ""));
     return parts;
 }
 

@@ -137,7 +137,15 @@ def test_stored_responses(sees, files):
     first = g.post("/v1/responses", body)
     assert first.status == 200, first.body
     [item] = g.get(f"/v1/responses/{first.json['id']}/input_items").json["data"]
-    assert [p["type"] for p in item["content"]] == ["input_image", "input_text"], item
+    image = {"type": "input_image", "detail": "auto", "image_url": None}
+    assert item["content"] == [image, {"type": "input_text", "text": "what is it?"}], item
+    texts = [{"type": "input_text", "text": t} for t in ("is é", "like ", " this?")]
+    again = g.post("/v1/responses", {**body, "input": [{"role": "user", "content": [texts[0], part, texts[1], part, part, texts[2]]}]})
+    [item] = g.get(f"/v1/responses/{again.json['id']}/input_items").json["data"]
+    assert item["content"] == [texts[0], image, texts[1], image, image, texts[2]], item
+    alone = g.post("/v1/responses", {**body, "input": [{"role": "user", "content": [part]}]})
+    [item] = g.get(f"/v1/responses/{alone.json['id']}/input_items").json["data"]
+    assert item["content"] == [image], item
     more = {"input": "and the color?", "previous_response_id": first.json["id"], "max_output_tokens": 4}
     assert g.post("/v1/responses", more).status == 200
     # The conversation would have to be sent again, without its image.

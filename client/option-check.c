@@ -159,6 +159,15 @@ static int check_infill(struct options *o)
     return 0;
 }
 
+static int check_stdin(const struct options *o)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_files; i++) n += o->files[i].kind && strcmp(o->files[i].path, "-") == 0;
+    if (n && OPTION_GIVEN(o, OPTION_NO_STDIN))
+        return error_say(-EINVAL, "--no-stdin cannot be used with an image or sound from standard input");
+    return 0;
+}
+
 static int check_answer(const struct options *o)
 {
     if (o->watch_ms) return error_say(-EINVAL, "--watch can be used only with 'status'");
@@ -184,7 +193,8 @@ static int check_answer(const struct options *o)
     if (o->special && !o->raw) return error_say(-EINVAL, "--special needs --raw");
     if (o->logprobs && !o->jsonl) return error_say(-EINVAL, "--logprobs needs --jsonl");
     if (o->system && o->raw) return error_say(-EINVAL, "--system cannot be used with --raw");
-    int r = check_constraint(o);
+    int r = check_stdin(o);
+    if (r == 0) r = check_constraint(o);
     if (r == 0) r = check_template(o);
     return r == 0 ? check_tools(o) : r;
 }

@@ -161,6 +161,7 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("--audio cannot be used with --raw", "--raw", "--audio", "x.wav", "x");
     REFUSED("--image: must not be empty", "-a", "", "x");
     REFUSED("--audio: standard input can be only one file", "-a", "-", "--audio", "-", "x");
+    REFUSED("--no-stdin cannot be used with an image or sound from standard input", "--no-stdin", "-a", "-", "x");
     REFUSED("--extract cannot be used with --jsonl", "-x", "--jsonl", "x");
     REFUSED("--extract cannot be used with --n", "-x", "--n", "2", "x");
     REFUSED("--priority: must be infill, interactive or batch", "--priority", "high", "x");

@@ -65,6 +65,8 @@ int connection_send(struct connection *c, const struct buf *frames, const struct
             if (r == 0) return error_say(-ETIMEDOUT, "the daemon did not accept the request in time");
         } else if (errno == EPIPE || errno == ECONNRESET) {
             return CONNECTION_CLOSED;
+        } else if (errno == ETOOMANYREFS) {
+            return error_say(-EREMOTEIO, "cannot send descriptors: too many of this user are on their way");
         } else if (errno != EINTR) {
             r = error_origin(-errno);
             return error_in(r, "cannot send the request");

@@ -27,7 +27,8 @@ void connection_open(struct connection *c, int fd);
 void connection_close(struct connection *c);
 
 /* Send all of @frames, with the descriptors @fds (NULL: none). @deadline: see interrupt_now; -1: none. 0;
- * CONNECTION_CLOSED; -EINTR; -ETIMEDOUT; else -errno; sets the error message. */
+ * CONNECTION_CLOSED; -EINTR; -ETIMEDOUT; -EREMOTEIO: the kernel refuses the descriptors; else -errno; sets the error
+ * message. */
 int connection_send(struct connection *c, const struct buf *frames, const struct proto_fds *fds, int64_t deadline);
 
 /* Send without blocking, as much as the socket accepts. */

@@ -115,8 +115,7 @@ static int generate_cancel(struct choices *s, struct connection *c)
 }
 
 /* One attempt over one connection. 1: the answer ended; -ECONNRESET: may be retried; -EREMOTEIO: … without
- * descriptors; other negative values as for
- * exit_status_of_error. */
+ * descriptors; other negative values as for exit_status_of_error. */
 static int generate_try(struct choices *s, const struct endpoints *p, const struct message *m, int64_t deadline)
 {
     struct answer *a = s->answer;
@@ -130,7 +129,7 @@ static int generate_try(struct choices *s, const struct endpoints *p, const stru
     r = connection_send(&c, &m->frames, &m->fds, deadline);
     bool sent = r == 0;
     if (r == CONNECTION_CLOSED) r = 0; /* a daemon that closes the connection may have sent an error first */
-    if (r < 0 && r != -EINTR) r = answer_fail(a, r, r == -ETIMEDOUT ? EXIT_BUSY : EXIT_FAILED);
+    if (r < 0 && r != -EINTR && r != -EREMOTEIO) r = answer_fail(a, r, r == -ETIMEDOUT ? EXIT_BUSY : EXIT_FAILED);
     while (r == 0) r = generate_step(s, &c, deadline);
     if (r == -EINTR && sent) r = generate_cancel(s, &c);
     connection_close(&c);

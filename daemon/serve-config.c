@@ -96,6 +96,16 @@ static int set_ctx(struct options *o, const char *value, void *to)
     return set_u32(to, value, 1, 1u << 24);
 }
 
+static int set_speculate(struct options *o, const char *value, void *to)
+{
+    enum proto_speculate s = proto_speculate_value(value);
+
+    if (s == PROTO_SPECULATE_DRAFT) return error_say(-EOPNOTSUPP, "'draft' needs a draft model, and there is none");
+    if (s == PROTO_SPECULATE_UNSET) return error_say(-EINVAL, "'%.64s' is not auto, off or lookup", value);
+    o->engine.speculate = s;
+    return 0;
+}
+
 static int set_small_count(struct options *o, const char *value, void *to)
 {
     return set_u32(to, value, 1, 1024);
@@ -235,6 +245,8 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"batch-window", 0, "TIME", set_batch_window, "wait for more requests before a step (default: 0)",
      FIELD(engine.batch_window_usec), LIFE_RUN},
+    {"speculate", 0, "MODE", set_speculate, "propose tokens: auto, off or lookup (default: auto)",
+     FIELD(engine.speculate), LIFE_RUN},
     {"stop-timeout", 0, "TIME", set_time, "time limit for shutdown (default: 30s)", FIELD(stop_timeout_usec), LIFE_RUN},
     {"confine", 0, "YES|NO", set_unless, "enter the sandbox (default: yes)", FIELD(no_sandbox), LIFE_START},
     {"system", 0, NULL, set_system, "use system directories and a group socket", FIELD(system), LIFE_START},

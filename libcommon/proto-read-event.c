@@ -157,6 +157,8 @@ static int read_usage(struct reading *in, const struct place *where, const msgpa
         {.key = "cached", .read = proto_read_u64, .offset = AT(usage_cached)},
         {.key = "completion", .read = proto_read_u64, .offset = AT(usage_completion)},
         {.key = "thinking", .read = proto_read_u64, .offset = AT(usage_thinking)},
+        {.key = "drafted", .read = proto_read_u64, .offset = AT(usage_drafted)},
+        {.key = "accepted", .read = proto_read_u64, .offset = AT(usage_accepted)},
     };
     return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }

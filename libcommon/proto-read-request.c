@@ -157,6 +157,17 @@ static int read_fds(struct reading *in, const struct place *where, const msgpack
     return in->n_fds ? 0 : proto_bad(where, "must be a whole number from 1 to %d", PROTO_MEDIA_MAX);
 }
 
+static int read_speculate(struct reading *in, const struct place *where, const msgpack_object *o, void *at,
+                          const struct field *f)
+{
+    for (int s = PROTO_SPECULATE_AUTO; s <= PROTO_SPECULATE_DRAFT; s++)
+        if (proto_is(o, proto_speculate_name((enum proto_speculate)s))) {
+            *(enum proto_speculate *)at = (enum proto_speculate)s;
+            return 0;
+        }
+    return proto_bad(where, "must be auto, off, lookup or draft");
+}
+
 #define AT(member)       offsetof(struct proto_request, member)
 #define SAMPLING(member) offsetof(struct proto_request, gen.sampling.member)
 
@@ -209,6 +220,7 @@ static const struct field generate_fields[] = {
     {.key = "wait", .read = proto_read_bool, .offset = AT(gen.wait)},
     {.key = "context", .read = read_context, .offset = AT(gen.context)},
     {.key = "priority", .read = read_priority, .offset = AT(gen.priority)},
+    {.key = "speculate", .read = read_speculate, .offset = AT(gen.speculate)},
     {.key = "salt", .read = proto_read_text, .offset = AT(gen.salt), .lo = 1, .hi = PROTO_SALT_MAX},
     {.key = "max_tokens",
      .read = proto_read_i64,

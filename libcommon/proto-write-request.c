@@ -176,6 +176,7 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
     writer_true(w, "wait", g->wait);
     if (g->context != PROTO_CONTEXT_UNSET) writer_cstring(w, "context", proto_context_name(g->context));
     if (g->priority != PROTO_PRIORITY_UNSET) writer_cstring(w, "priority", proto_priority_name(g->priority));
+    if (g->speculate != PROTO_SPECULATE_UNSET) writer_cstring(w, "speculate", proto_speculate_name(g->speculate));
     if (g->salt.len) writer_text(w, "salt", &g->salt);
     writer_i64_given(w, "max_tokens", g->max_tokens);
     if (g->n > 1) writer_u64(w, "n", g->n);

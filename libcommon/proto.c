@@ -135,6 +135,23 @@ enum proto_priority proto_priority_value(const char *name)
     return PROTO_PRIORITY_UNSET;
 }
 
+const char *proto_speculate_name(enum proto_speculate s)
+{
+    static const char *const names[] = {
+        [PROTO_SPECULATE_UNSET] = "",        [PROTO_SPECULATE_AUTO] = "auto",   [PROTO_SPECULATE_OFF] = "off",
+        [PROTO_SPECULATE_LOOKUP] = "lookup", [PROTO_SPECULATE_DRAFT] = "draft",
+    };
+
+    return (unsigned)s < sizeof(names) / sizeof(*names) ? names[s] : "";
+}
+
+enum proto_speculate proto_speculate_value(const char *name)
+{
+    for (int s = PROTO_SPECULATE_AUTO; s <= PROTO_SPECULATE_DRAFT; s++)
+        if (strcmp(proto_speculate_name((enum proto_speculate)s), name) == 0) return (enum proto_speculate)s;
+    return PROTO_SPECULATE_UNSET;
+}
+
 const char *proto_constraint_name(enum proto_constraint_type t)
 {
     static const char *const names[] = {

@@ -148,6 +148,16 @@ struct proto_tools {
     struct proto_text name;
 };
 
+/* Who may propose tokens of the answer, so that one pass computes several: it changes how long an answer takes, and
+ * nothing else. Unset is auto. */
+enum proto_speculate {
+    PROTO_SPECULATE_UNSET,
+    PROTO_SPECULATE_AUTO,
+    PROTO_SPECULATE_OFF,
+    PROTO_SPECULATE_LOOKUP,
+    PROTO_SPECULATE_DRAFT
+};
+
 /* Unset: the template's default. */
 enum proto_thinking_mode { PROTO_THINKING_UNSET, PROTO_THINKING_ON, PROTO_THINKING_OFF };
 
@@ -176,6 +186,7 @@ struct proto_generate {
     bool wait;                 /* for a session that is busy, in the queue; without: EBUSY */
     enum proto_context context;
     enum proto_priority priority;
+    enum proto_speculate speculate;
     struct proto_text salt;    /* narrows the namespace in which a cached prefix is found; len 0: none */
     int64_t max_tokens;        /* -1: the daemon's default */
     uint32_t n;                /* answers; 0 is 1 */
@@ -303,6 +314,7 @@ struct proto_event {
     /* done */
     enum proto_reason reason;
     uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking; /* the last is a part of completion */
+    uint64_t usage_drafted, usage_accepted; /* proposed tokens that were computed; of these, parts of completion */
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
     struct proto_energy energy;
     struct proto_media_usage *media; /* [n_media], owned; those of this request's messages, in order */
@@ -390,7 +402,9 @@ const char *proto_reason_name(enum proto_reason r);
 /* "shift" <-> PROTO_CONTEXT_SHIFT; unset is "", and what it does not know is unset. */
 const char *proto_context_name(enum proto_context c);
 enum proto_context proto_context_value(const char *name);
-const char *proto_priority_name(enum proto_priority p); /* "" for UNSET */
+const char *proto_priority_name(enum proto_priority p);       /* "" for UNSET */
+const char *proto_speculate_name(enum proto_speculate s);     /* "" for UNSET */
+enum proto_speculate proto_speculate_value(const char *name); /* UNSET for no name */
 enum proto_priority proto_priority_value(const char *name);
 
 const char *proto_tool_choice_name(enum proto_tool_choice c); /* "" for UNSET */

@@ -91,11 +91,11 @@ static int parse_step(struct options *o, const char *s)
     int n = 0;
     if (!copy) return -ENOMEM;
     while ((one = strsep(&rest, ","))) {
-        if (n == SCHED_TIME_TERMS) return error_say(-EINVAL, "--step-ms: more than %d numbers", SCHED_TIME_TERMS);
+        if (n == SCHED_TIME_PLAIN) return error_say(-EINVAL, "--step-ms: more than %d numbers", SCHED_TIME_PLAIN);
         int r = parse_real("--step-ms", one, 0, 1e6f, &o->sim.step_ms[n++]);
         if (r < 0) return r;
     }
-    if (n < SCHED_TIME_TERMS) return error_say(-EINVAL, "--step-ms: fewer than %d numbers", SCHED_TIME_TERMS);
+    if (n < SCHED_TIME_PLAIN) return error_say(-EINVAL, "--step-ms: fewer than %d numbers", SCHED_TIME_PLAIN);
     if (o->sim.step_ms[0] + o->sim.step_ms[1] > 0 && o->sim.step_ms[2] > 0) return 0;
     return error_say(-EINVAL, "--step-ms: a token takes no time");
 }

@@ -2,6 +2,7 @@
 #pragma once
 /* The configuration of an engine: the keys of hobd.conf(5) that concern the model, its caches and its queue. */
 #include "kernels/kernels.h"
+#include "libcommon/proto.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,6 +35,7 @@ struct engine_config {
     uint64_t queue_timeout_usec;
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t batch_window_usec;
+    enum proto_speculate speculate; /* what may propose tokens: of requests with more, that is done */
     bool window_group; /* as in struct backend_config; no key sets it */
     const char *cpu;   /* HOB_CPU, or NULL */
     const char *root;  /* prepended to the paths of the energy counters, or NULL; no key sets it */

@@ -2,6 +2,7 @@
 #include "daemon/request/finish.h"
 #include "daemon/request/emit.h"
 #include "daemon/request/encode-media.h"
+#include "daemon/request/lookup-draft.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
 #include "libcommon/cleanup.h"
@@ -54,6 +55,8 @@ static void set_usage(struct proto_event *ev, const struct request *r, const str
     ev->usage_cached = s->cached;
     ev->usage_completion = s->generated;
     ev->usage_thinking = s->output.thought;
+    ev->usage_drafted = s->speculation.drafted;
+    ev->usage_accepted = s->speculation.accepted;
     ev->queue_ms = ms(r->submitted, t->admitted ? t->admitted : now, 0) + (double)(t->waited[0] + t->waited[1]) / 1000;
     ev->prefill_ms = ms(t->admitted, t->first_token ? t->first_token : now, t->waited[0]);
     ev->decode_ms = ms(t->first_token, now, t->waited[1]);
@@ -89,6 +92,7 @@ void answer_done(struct request *r, struct seq *s, enum proto_reason reason)
 void answer_preempt(struct seq *s)
 {
     struct core *core = s->request->core;
+    lookup_draft_leave(core, s, false);
     s->reuse.tail = reuse_end(&core->cache, s);
     core_free_slot(core, s);
     free(steal(s->held)); /* its last token is computed again */

@@ -173,6 +173,7 @@ static bool accept_draft(struct core *core, struct seq *s, uint32_t i)
     const struct tokens *t = &s->prompt.tokens;
     if (t->ids[t->n - 1] != s->draft[i]) return false;
     s->kv.n_tokens++;
+    draft_accepted(core, s);
     reuse_advance(&core->cache, s);
     return true;
 }
@@ -241,6 +242,7 @@ static void progress(struct core *core, struct seq *s, const struct sched_run *r
         answer_done(s->request, s, PROTO_STOP_LENGTH);
         return;
     }
+    draft_computed(core, s, run->draft);
     if (!mask_job_ready(core, s, row, until)) return;
     bool continues = sample(core, s, row);
     for (uint32_t i = 0; continues && i < run->draft && accept_draft(core, s, i); i++) {

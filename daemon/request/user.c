@@ -11,6 +11,9 @@ void user_counts_add(struct user_counts *sum, const struct user_counts *c)
     sum->tokens_prompt += c->tokens_prompt;
     sum->tokens_cached += c->tokens_cached;
     sum->tokens_generated += c->tokens_generated;
+    sum->passes += c->passes;
+    sum->tokens_drafted += c->tokens_drafted;
+    sum->tokens_accepted += c->tokens_accepted;
     sum->joules += c->joules;
     sum->joules_saved += c->joules_saved;
     if (!sum->last_miss) sum->last_miss = c->last_miss;

@@ -11,8 +11,9 @@
 /* Sums since the start of the daemon. */
 struct user_counts {
     uint64_t requests, tokens_prompt, tokens_cached, tokens_generated;
-    double joules, joules_saved; /* by request/energy.c */
-    const char *last_miss;       /* static: why the last prompt was not found as a whole; NULL: no prompt yet */
+    uint64_t passes, tokens_drafted, tokens_accepted; /* passes that gave tokens of an answer; by request/draft.c */
+    double joules, joules_saved;                      /* by request/energy.c */
+    const char *last_miss; /* static: why the last prompt was not found as a whole; NULL: no prompt yet */
 };
 
 struct user {

@@ -35,12 +35,21 @@ static inline uint32_t sched_next_of(const struct sched_req *r)
     return r->stretch && r->stretch < left ? r->stretch : left;
 }
 
+/* Thousands of pairs of tokens that see each other, for @n tokens after @before others. */
+static inline double sched_pairs(uint32_t before, uint32_t n)
+{
+    return ((double)before * n + (double)n * n / 2) / 1000;
+}
+
 /* Add @n tokens of a request to the batch. */
 void sched_batch_add(struct step *t, uint32_t index, uint32_t n);
 
 /* Move to items[i] the one of items[i … n) whose turn it is to decode: that of a user with the fewest such turns in
  * this step, then of the user whose last decoded token is the oldest. Its user has one turn more. */
 void sched_next_turn(struct step *t, uint32_t i, uint32_t n);
+
+/* Add proposed tokens to the batch, in the room that is left. */
+void sched_speculate(struct step *t);
 
 /* Replace the batch by an express step if that is much shorter. */
 void sched_express(struct step *t);

@@ -158,17 +158,19 @@ struct sched_book {
 
 /* A waiting request (new or preempted), or a running one. */
 struct sched_req {
-    uint64_t arrival;   /* order of arrival, unique */
-    uint64_t last_step; /* number of the last step that included the request; 0: none */
-    uint64_t since;     /* waiting: book.clock when it began to wait, units */
-    uint64_t paused_ms; /* paused: the time when the pause began, on the clock of sched_state.now_ms */
-    uint32_t user;      /* index into sched_state.users */
-    uint32_t computed;  /* tokens with K and V; waiting: tokens that the cache has for it (< known) */
-    uint32_t known;     /* tokens of the prompt and of the answer so far; equal to computed: nothing to compute */
-    uint32_t stretch;   /* running: tokens after @computed that one step may compute; 0: all */
-    uint32_t draft;     /* decoding: proposed tokens after the known ones, which a step may verify */
-    uint32_t spent;     /* running: units received since it got its slot */
-    uint32_t redone;    /* of these, units for tokens that it had computed before, in an earlier slot */
+    uint64_t arrival;    /* order of arrival, unique */
+    uint64_t last_step;  /* number of the last step that included the request; 0: none */
+    uint64_t since;      /* waiting: book.clock when it began to wait, units */
+    uint64_t paused_ms;  /* paused: the time when the pause began, on the clock of sched_state.now_ms */
+    uint32_t user;       /* index into sched_state.users */
+    uint32_t computed;   /* tokens with K and V; waiting: tokens that the cache has for it (< known) */
+    uint32_t known;      /* tokens of the prompt and of the answer so far; equal to computed: nothing to compute */
+    uint32_t stretch;    /* running: tokens after @computed that one step may compute; 0: all */
+    uint32_t draft;      /* decoding: proposed tokens after the known ones, which a step may verify */
+    const float *chance; /* [draft] for each the probability that it and all before it are accepted, descending; NULL:
+                          * they are wanted, whatever they cost */
+    uint32_t spent;      /* running: units received since it got its slot */
+    uint32_t redone;     /* of these, units for tokens that it had computed before, in an earlier slot */
     /* Blocks. Waiting: the part of free_blocks that its start takes, which is new blocks and cached blocks that no
      * request holds. Running: the blocks that its preemption adds to free_blocks. If both count the same blocks, the
      * blocks can be insufficient after all: then the request does not start, and the next decision has exact numbers.
@@ -243,8 +245,9 @@ struct sched_run {
  * Fill @out [n] with the next batch. Each request appears at most once. Returns the number of parts. The batch has one
  * token of every decoding request (if they do not all fit, of those that were not in a batch for the longest time),
  * then prefill in the order of account, class and arrival, within the limits of tokens and time in @c, then proposed
- * tokens in the room that is left. Proposed tokens count as decoded ones in *load and in the accounts, accepted or not.
- * *load describes the step for sched_done.
+ * tokens in the room that is left. Those with a known chance are taken, the most likely ones first, as long as the step
+ * yields more for its time with them than without: a decoded token counts decode_units, a prefilled one prefill_units.
+ * Proposed tokens count as decoded ones in the accounts, accepted or not. *load describes the step for sched_done.
  */
 uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, const struct sched_state *s,
                     void *scratch, struct sched_run *out, struct sched_load *load);

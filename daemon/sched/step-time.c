@@ -8,7 +8,7 @@
 
 void sched_time_init(struct sched_time *t)
 {
-    *t = (struct sched_time){.ms = {8, 1, 1.5, 1, 0.4}};
+    *t = (struct sched_time){.ms = {8, 1, 1.5, 1, 0.4, 1.5}};
 }
 
 static void terms(double f[SCHED_TIME_TERMS], const struct sched_load *x)
@@ -18,6 +18,7 @@ static void terms(double f[SCHED_TIME_TERMS], const struct sched_load *x)
     f[SCHED_TIME_PREFILL] = x->prefill;
     f[SCHED_TIME_DECODE_KV] = x->decode_kv;
     f[SCHED_TIME_PREFILL_KV] = x->prefill_kv;
+    f[SCHED_TIME_DRAFT] = x->draft;
 }
 
 double sched_time_of(const struct sched_time *t, const struct sched_load *x)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * An estimate of the time of a step: a fixed part, plus one coefficient each for decode tokens, prefill tokens, and the
- * attention of both. No coefficient is negative. The coefficients are learned from measured steps by a Kalman filter
- * (R. E. Kalman, "A New Approach to Linear Filtering and Prediction Problems", 1960):
+ * An estimate of the time of a step: a fixed part, plus one coefficient each for decode tokens, prefill tokens, the
+ * attention of both, and the rows of proposed tokens. The attention of such rows counts as that of prefill, because all
+ * rows of a sequence read its KV together. No coefficient is negative. The coefficients are learned from measured steps
+ * by a Kalman filter (R. E. Kalman, "A New Approach to Linear Filtering and Prediction Problems", 1960):
  *   - the error of a measurement is SCHED_TIME_NOISE of the expected time;
  *   - in each step a coefficient drifts by SCHED_TIME_DRIFT of its value;
  *   - the uncertainty of a coefficient never exceeds its value. So a coefficient that recent steps do not depend on
@@ -25,12 +26,16 @@ enum {
     SCHED_TIME_PREFILL,
     SCHED_TIME_DECODE_KV,
     SCHED_TIME_PREFILL_KV,
+    SCHED_TIME_DRAFT,
     SCHED_TIME_TERMS
 };
+
+#define SCHED_TIME_PLAIN SCHED_TIME_DRAFT /* the terms of steps without proposed tokens, the first ones */
 
 /* The work of a step. */
 struct sched_load {
     uint32_t decode, prefill;     /* tokens */
+    uint32_t draft;               /* proposed tokens beside them */
     double decode_kv, prefill_kv; /* thousands of (token, position before it) pairs */
     bool express;                 /* an express step (scheduler.h) */
     bool no_prefill;              /* a request needed prefill, but none fitted */
@@ -38,8 +43,9 @@ struct sched_load {
 };
 
 struct sched_time {
-    double ms[SCHED_TIME_TERMS];    /* milliseconds for a step, a token, a token, a thousand pairs, a thousand pairs */
-    double usual[SCHED_TIME_TERMS]; /* the same, if the machine had the ratios of a typical CPU */
+    double
+        ms[SCHED_TIME_TERMS]; /* milliseconds for a step, a token, a token, a thousand pairs, a thousand pairs, a row */
+    double usual[SCHED_TIME_TERMS];               /* the same, if the machine had the ratios of a typical CPU */
     double p[SCHED_TIME_TERMS][SCHED_TIME_TERMS]; /* covariance of the errors of @ms */
     uint32_t samples;                             /* measured steps */
     double off;   /* ratio of measured to expected time: the one nearest to 1 among the current outliers */

@@ -4,18 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Thousands of pairs of tokens that see each other, for @n tokens after @before others. */
-static double pairs_of(uint32_t before, uint32_t n)
-{
-    return ((double)before * n + (double)n * n / 2) / 1000;
-}
-
 void sched_batch_add(struct step *t, uint32_t index, uint32_t n)
 {
     const struct sched_req *r = &t->s->reqs[index];
     t->out[t->n_out++] = (struct sched_run){.index = index, .n = n, .logits = r->computed + n == r->known};
     *(sched_decodes(r) ? &t->load->decode : &t->load->prefill) += n;
-    *(sched_decodes(r) ? &t->load->decode_kv : &t->load->prefill_kv) += pairs_of(r->computed, n);
+    *(sched_decodes(r) ? &t->load->decode_kv : &t->load->prefill_kv) += sched_pairs(r->computed, n);
 }
 
 /* --- decoding --- */
@@ -223,24 +217,6 @@ static void prefill(struct step *t, bool forced)
     }
 }
 
-/* --- proposed tokens --- */
-
-/* They take no place from any other token. */
-static void speculate(struct step *t)
-{
-    for (uint32_t i = 0; i < t->n_out && t->tokens; i++) {
-        struct sched_run *run = &t->out[i];
-        const struct sched_req *r = &t->s->reqs[run->index];
-        if (!sched_decodes(r)) continue;
-        uint32_t n = r->draft < t->tokens ? r->draft : t->tokens;
-        run->draft = n;
-        run->n += n;
-        t->tokens -= n;
-        t->load->decode += n;
-        t->load->decode_kv += pairs_of(r->known, n);
-    }
-}
-
 /* --- short steps --- */
 
 static bool is_turn_before(const struct step *t, const struct sched_item *a, const struct sched_item *b)
@@ -300,6 +276,6 @@ uint32_t sched_step(const struct sched_config *c, const struct sched_book *b, co
     if (several && !b->express) sched_express(&t);
     if (several && !load->express && b->short_left && !has_whole(&t)) shorten(&t);
     load->no_prefill = t.n_prefill && load->prefill == 0;
-    if (!load->express) speculate(&t);
+    if (!load->express) sched_speculate(&t);
     return t.n_out;
 }

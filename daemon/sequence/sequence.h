@@ -13,6 +13,8 @@
 
 struct event_node;
 struct fetch;
+struct guesser;
+struct past;
 struct request;
 struct seq;
 
@@ -79,6 +81,15 @@ struct seq_energy {
     uint32_t pending[2]; /* tokens of the prompt, of the answer whose energy is not known yet */
 };
 
+/* Proposed tokens; request/draft.c's and request/lookup-draft.c's. */
+struct seq_speculation {
+    uint64_t drafted, accepted;  /* that were computed, and of these accepted, so far */
+    bool guessed;                /* the draft for the next step has chances; else its tokens are forced */
+    float chance[SEQ_DRAFT_MAX]; /* [n_draft] the probability that a token and all before it are accepted */
+    struct past *past;           /* held, and @guesser owned, while the sequence has a slot; NULL: none */
+    struct guesser *guesser;
+};
+
 struct seq {
     struct request *request;
     struct seq_group *group;
@@ -102,6 +113,7 @@ struct seq {
     struct output output;
     int32_t draft[SEQ_DRAFT_MAX]; /* [n_draft] tokens proposed to follow, for the next step only */
     uint32_t n_draft;
+    struct seq_speculation speculation;
     float *held;                 /* logits [hparams.vocab] of its next token, which waits for a mask; NULL: none */
     struct fetch *fetch;         /* SEQ_FETCHING */
     struct event_node *end_node; /* for its last event */

@@ -152,7 +152,7 @@ json_t *report_json(const struct trace *t, const struct sim_config *c, const str
                     const enum sim_policy *policies)
 {
     json_t *j = json_object(), *all = json_object(), *ms = json_array();
-    for (int i = 0; i < SCHED_TIME_TERMS; i++) json_array_append_new(ms, json_real(c->step_ms[i]));
+    for (int i = 0; i < SCHED_TIME_PLAIN; i++) json_array_append_new(ms, json_real(c->step_ms[i]));
     for (int k = 0; k < n; k++) json_object_set_new(all, sim_policy_names[policies[k]], json_result(t, c, &results[k]));
     json_object_set_new(j, "requests", json_integer((json_int_t)t->n));
     json_object_set_new(j, "users", json_integer(c->users));

@@ -23,7 +23,7 @@ struct sim_config {
     double room;
     uint32_t block;                   /* tokens per block of the index: 32 … TRACE_BLOCK, a power of two */
     double stretch;                   /* factor on the clock of the trace */
-    double step_ms[SCHED_TIME_TERMS]; /* as in struct sched_time */
+    double step_ms[SCHED_TIME_PLAIN]; /* as in struct sched_time */
 };
 
 struct sim_result {

@@ -50,7 +50,7 @@ static void keep_refused(const struct seq *s, const int32_t *draft, uint32_t n)
     script.full[script.n_full++].n = known + n;
 }
 
-static uint32_t propose(void *ctx, const struct seq *s, int32_t *out, uint32_t max)
+static uint32_t propose(void *ctx, struct seq *s, int32_t *out, float *chance, uint32_t max)
 {
     const struct core *core = ctx;
     const struct answer *t = &script.answers[s->request->proto.id + s->nth];
@@ -73,7 +73,8 @@ void __wrap_requests_sweep(struct core *core, uint64_t now);
 void __wrap_requests_sweep(struct core *core, uint64_t now)
 {
     __real_requests_sweep(core, now);
-    if (script.kind != NONE) core->drafter = (struct drafter){propose, core};
+    core->drafter = (struct drafter){0};
+    if (script.kind != NONE) core->drafter = (struct drafter){.propose = propose, .ctx = core, .always = true};
     if (!atomic_load(&script.look)) return;
     for (uint32_t i = 0; i < script.n_full; i++) {
         struct prefix_match m;

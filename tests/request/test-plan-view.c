@@ -102,6 +102,7 @@ static void gather(const struct core *core, struct gathered *g)
             .spent = s->sched.spent,
             .redone = s->sched.redone,
             .draft = s->n_draft,
+            .chance = s->speculation.guessed ? s->speculation.chance : NULL,
             .blocks = blocks_of(core, s, g->group),
             .group = SCHED_NONE,
             .class = class_of(&s->request->proto),
@@ -175,6 +176,7 @@ static void compare_req(const struct sched_req *a, const struct sched_req *b, ui
     SAME("stretch", a->stretch, b->stretch, i);
     SAME("whole", a->whole, b->whole, i);
     SAME("draft", a->draft, b->draft, i);
+    SAME("chance", (uintptr_t)a->chance, (uintptr_t)b->chance, i);
     SAME("spent", a->spent, b->spent, i);
     SAME("redone", a->redone, b->redone, i);
     SAME("blocks", a->blocks, b->blocks, i);
@@ -304,7 +306,7 @@ uint32_t __wrap_sched_refuse(const struct sched_state *s, const bool *preempted,
 /* --- a drafter --- */
 
 /* Propose what followed the last token when it came before. */
-static uint32_t propose(void *ctx, const struct seq *s, int32_t *out, uint32_t max)
+static uint32_t propose(void *ctx, struct seq *s, int32_t *out, float *chance, uint32_t max)
 {
     const int32_t *ids = seq_ids(s);
     uint32_t known = seq_known(s), n = 0;
@@ -391,7 +393,7 @@ static void play(struct harness *h, bool drafts)
     harness_wait_disk(h);
     harness_hold(h);
     checks.core = &h->engine->core; /* nothing waits or runs yet */
-    if (drafts) h->engine->core.drafter.propose = propose;
+    if (drafts) h->engine->core.drafter = (struct drafter){.propose = propose, .always = true};
     harness_go(h);
     for (unsigned i = 0; i < TURNS && !checks.wrong[0]; i++) {
         for (unsigned n = harness_draw(5) ? harness_draw(2) : harness_draw(8); n; n--) submit(h->engine, ++id, &live);

@@ -133,13 +133,16 @@ static void test_forgets_the_least_recently_seen(void **state)
 
 static void test_counts_add(void **state)
 {
-    struct user_counts sum = {1, 2, 3, 4, 0.5, 0.25, NULL};
-    user_counts_add(&sum, &(struct user_counts){10, 20, 30, 40, 5, 2.5, "new"});
-    user_counts_add(&sum, &(struct user_counts){100, 200, 300, 400, 50, 25, "later"});
+    struct user_counts sum = {1, 2, 3, 4, 5, 6, 7, 0.5, 0.25, NULL};
+    user_counts_add(&sum, &(struct user_counts){10, 20, 30, 40, 50, 60, 70, 5, 2.5, "new"});
+    user_counts_add(&sum, &(struct user_counts){100, 200, 300, 400, 500, 600, 700, 50, 25, "later"});
     assert_int_equal(sum.requests, 111);
     assert_int_equal(sum.tokens_prompt, 222);
     assert_int_equal(sum.tokens_cached, 333);
     assert_int_equal(sum.tokens_generated, 444);
+    assert_int_equal(sum.passes, 555);
+    assert_int_equal(sum.tokens_drafted, 666);
+    assert_int_equal(sum.tokens_accepted, 777);
     assert_true(sum.joules == 55.5 && sum.joules_saved == 27.75);
     assert_string_equal(sum.last_miss, "new"); /* of the most recent user, who is added first */
 }

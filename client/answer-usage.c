@@ -39,13 +39,24 @@ static void media_usage(const struct proto_event *e, size_t i)
     log_info("%s %zu of %zu: %" PRIu32 " tokens%s", proto_media_name(u->kind), number, all, u->tokens, encoded);
 }
 
+/* How many tokens were proposed, and how many a step gave. */
+static void answer_speculation(const struct proto_event *e, char out[static 96])
+{
+    uint64_t steps = e->usage_completion - e->usage_accepted;
+    *out = 0;
+    if (e->usage_drafted == 0 || e->usage_accepted >= e->usage_completion) return;
+    snprintf(out, 96, ", drafted %" PRIu64 ", accepted %" PRIu64 " (%.1f tokens a step)", e->usage_drafted,
+             e->usage_accepted, (double)e->usage_completion / (double)steps);
+}
+
 void answer_usage(const struct answer *a, const struct proto_event *e)
 {
     uint64_t completion = e->usage_completion + a->others.tokens;
     double total = e->queue_ms + e->prefill_ms + e->decode_ms;
     double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
-    char prompt[256], shifted[128] = "", energy[128];
+    char prompt[256], shifted[128] = "", energy[128], drafts[96];
     answer_energy(a, e, energy);
+    answer_speculation(e, drafts);
     if (e->cut.shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->cut.shifted);
     if (e->cut.prefix || e->cut.suffix)
         snprintf(shifted, sizeof(shifted),
@@ -57,9 +68,9 @@ void answer_usage(const struct answer *a, const struct proto_event *e)
         log_info("%s, prefill %.0f ms%s%s%s", prompt, total, e->session.len ? ", session " : "",
                  e->session.len ? e->session.data : "", energy);
     else
-        log_info("%s, answer %" PRIu64 " tokens, first token %.0f ms, total %.0f ms, %.1f tok/s, seed %" PRId64
+        log_info("%s, answer %" PRIu64 " tokens, first token %.0f ms, total %.0f ms, %.1f tok/s%s, seed %" PRId64
                  "%s%s%s",
-                 prompt, completion, e->ttft_ms, total, speed, e->seed, e->session.len ? ", session " : "",
+                 prompt, completion, e->ttft_ms, total, speed, drafts, e->seed, e->session.len ? ", session " : "",
                  e->session.len ? e->session.data : "", energy);
     for (size_t i = 0; i < e->n_media; i++) media_usage(e, i);
 }

@@ -78,6 +78,7 @@ int generate_request(struct proto_request *r, const struct options *o, struct in
     g->wait = o->wait;
     g->context = o->context;
     g->priority = o->priority;
+    r->speculate = o->speculate;
     g->max_tokens = o->max_tokens;
     if (!o->warm) g->n = (uint32_t)o->n;
     g->detach = o->detach;

@@ -65,6 +65,8 @@ static int jsonl_usage(struct buf *out, const struct proto_event *e)
     const size_t encoded = proto_media_encoded(e);
     int r = buf_printf(out, ",\"usage\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"completion\":%" PRIu64,
                        e->usage_prompt, e->usage_cached, e->usage_completion);
+    if (r == 0 && e->usage_drafted)
+        r = buf_printf(out, ",\"drafted\":%" PRIu64 ",\"accepted\":%" PRIu64, e->usage_drafted, e->usage_accepted);
     if (r == 0 && e->n_media)
         r = buf_printf(out, ",\"media_encoded\":%zu,\"media_cached\":%zu", encoded, e->n_media - encoded);
     return r == 0 ? buf_puts(out, "}") : r;

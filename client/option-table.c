@@ -28,6 +28,8 @@ const struct option_def option_table[OPTION_COUNT] = {
     [OPTION_TIMEOUT] = {"timeout", "TIME", "fail after TIME (500ms, 30s, 15min, 1h)", 0, OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_PRIORITY] = {"priority", "CLASS", "among your requests: infill, interactive, batch", 0,
                          OPTION_IN_FILE | OPTION_CHAT},
+    [OPTION_SPECULATE] = {"speculate", "MODE", "propose tokens: auto (default), off, lookup, draft", 0,
+                          OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_TEMP] = {"temp", "X", "temperature; 0: greedy (default: 0.7)", 0, OPTION_IN_FILE | OPTION_CHAT},
     [OPTION_TOP_P] = {"top-p", "X", "top-p (nucleus) sampling; 1: off (default: 0.95)", 0,
                       OPTION_IN_FILE | OPTION_CHAT},

@@ -26,6 +26,7 @@ enum option_id {
     OPTION_N,
     OPTION_TIMEOUT,
     OPTION_PRIORITY,
+    OPTION_SPECULATE,
     OPTION_TEMP,
     OPTION_TOP_P,
     OPTION_TOP_K,

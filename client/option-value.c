@@ -59,6 +59,12 @@ static int set_priority(enum proto_priority *dst, const char *value)
     return *dst == PROTO_PRIORITY_UNSET ? error_say(-EINVAL, "must be infill, interactive or batch") : 0;
 }
 
+static int set_speculate(enum proto_speculate *dst, const char *value)
+{
+    *dst = proto_speculate_value(value);
+    return *dst == PROTO_SPECULATE_UNSET ? error_say(-EINVAL, "must be auto, off, lookup or draft") : 0;
+}
+
 int option_set_int(int64_t *dst, const char *value, uint64_t min, uint64_t max)
 {
     uint64_t v;
@@ -268,6 +274,8 @@ static int set_value(struct options *o, enum option_id id, const char *value)
         return set_session(&o->fork, value);
     case OPTION_PRIORITY:
         return set_priority(&o->priority, value);
+    case OPTION_SPECULATE:
+        return set_speculate(&o->speculate, value);
     case OPTION_CONTEXT:
         return set_context(&o->context, value);
     case OPTION_MAX_TOKENS:

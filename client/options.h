@@ -79,6 +79,7 @@ struct options {
     char *session, *fork;    /* NULL: none */
     enum proto_context context;
     enum proto_priority priority;
+    enum proto_speculate speculate;
     struct option_file *files; /* [n_files], owned */
     const char **words;        /* [n_words], owned; the strings belong to argv */
     size_t n_files, n_words;
@@ -93,8 +94,7 @@ struct options {
     struct option_thinking thinking;
     bool continue_last, wait, warm, ignore_eos, raw, special, quiet, verbose, no_stream, no_stdin, extract, render,
         jsonl, logprobs, json, detach;
-    int64_t n;                    /* number of answers; 0: one */
-    int64_t max_tokens;           /* -1: the daemon's default */
+    int64_t n, max_tokens;        /* number of answers, 0: one; -1: the daemon's default */
     int64_t timeout_ms, watch_ms; /* -1: none; of status --watch, 0: not given */
     struct proto_sampling sampling;
     uint64_t given[2]; /* a bit for every option on the command line */

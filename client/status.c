@@ -59,7 +59,7 @@ static int status_value(struct buf *out, const struct json_item *item)
         unsigned long long v = strtoull(item->text, &end, 10);
         if (end != item->text && !*end && *item->text != '-') return buf_puts(out, format_size(size, v));
     }
-    if (item->kind == JSON_SCALAR && strcmp(key, "hit_rate") == 0) {
+    if (item->kind == JSON_SCALAR && (strcmp(key, "hit_rate") == 0 || strcmp(key, "accept_rate") == 0)) {
         double v = strtod(item->text, &end);
         if (end != item->text && !*end && v >= 0 && v <= 1) return buf_printf(out, "%.1f%%", v * 100);
     }

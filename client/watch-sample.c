@@ -39,6 +39,8 @@ static const struct {
     {FIGURE_BYTES_MEMORY, "cache", "bytes_memory"},
     {FIGURE_BYTES_DISK, "cache", "bytes_disk"},
     {FIGURE_HIT_RATE, "cache", "hit_rate"},
+    {FIGURE_ACCEPTED, "speculation", "accept_rate"},
+    {FIGURE_PASS_TOKENS, "speculation", "tokens_pass"},
 };
 
 static const char *const user_keys[USER_COUNT] = {

@@ -171,6 +171,10 @@ static int draw_figures(struct page *p, const struct watch_sample *s, const stru
                  bytes_text(two, f[FIGURE_BYTES_DISK]));
         put_pair(pairs, &n, "hit rate", share_text(one, f[FIGURE_HIT_RATE]), "", "");
     }
+    if (!isnan(f[FIGURE_ACCEPTED])) {
+        put_pair(pairs, &n, "tok/pass", rate_text(one, f[FIGURE_PASS_TOKENS]), "", "");
+        put_pair(pairs, &n, "accepted", share_text(one, f[FIGURE_ACCEPTED]), "", "");
+    }
     put_pair(pairs, &n, "requests", count_text(one, f[FIGURE_REQUESTS]), "", "");
     put_pair(pairs, &n, "sessions", count_text(one, f[FIGURE_SESSIONS]), "", "");
     return page_pairs(p, pairs, n);

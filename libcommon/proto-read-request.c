@@ -220,7 +220,7 @@ static const struct field generate_fields[] = {
     {.key = "wait", .read = proto_read_bool, .offset = AT(gen.wait)},
     {.key = "context", .read = read_context, .offset = AT(gen.context)},
     {.key = "priority", .read = read_priority, .offset = AT(gen.priority)},
-    {.key = "speculate", .read = read_speculate, .offset = AT(gen.speculate)},
+    {.key = "speculate", .read = read_speculate, .offset = AT(speculate)},
     {.key = "salt", .read = proto_read_text, .offset = AT(gen.salt), .lo = 1, .hi = PROTO_SALT_MAX},
     {.key = "max_tokens",
      .read = proto_read_i64,

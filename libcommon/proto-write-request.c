@@ -176,7 +176,6 @@ static void put_generate(struct writer *w, const struct proto_generate *g, bool 
     writer_true(w, "wait", g->wait);
     if (g->context != PROTO_CONTEXT_UNSET) writer_cstring(w, "context", proto_context_name(g->context));
     if (g->priority != PROTO_PRIORITY_UNSET) writer_cstring(w, "priority", proto_priority_name(g->priority));
-    if (g->speculate != PROTO_SPECULATE_UNSET) writer_cstring(w, "speculate", proto_speculate_name(g->speculate));
     if (g->salt.len) writer_text(w, "salt", &g->salt);
     writer_i64_given(w, "max_tokens", g->max_tokens);
     if (g->n > 1) writer_u64(w, "n", g->n);
@@ -234,6 +233,7 @@ static void put_request(struct writer *w, const struct proto_request *r)
     if (r->constraint.type) put_constraint(w, &r->constraint);
     put_tools(w, &r->tools);
     put_thinking(w, &r->thinking);
+    if (r->speculate) writer_cstring(w, "speculate", proto_speculate_name(r->speculate));
     if (r->note.len) writer_text(w, "note", &r->note);
     if (r->type == PROTO_TOKENIZE) {
         writer_text(w, "text", &r->text);

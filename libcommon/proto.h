@@ -186,7 +186,6 @@ struct proto_generate {
     bool wait;                 /* for a session that is busy, in the queue; without: EBUSY */
     enum proto_context context;
     enum proto_priority priority;
-    enum proto_speculate speculate;
     struct proto_text salt;    /* narrows the namespace in which a cached prefix is found; len 0: none */
     int64_t max_tokens;        /* -1: the daemon's default */
     uint32_t n;                /* answers; 0 is 1 */
@@ -210,6 +209,7 @@ struct proto_request {
     struct proto_constraint constraint; /* generate, warm: of the answers */
     struct proto_tools tools;           /* generate, warm */
     struct proto_thinking thinking;     /* generate, warm */
+    enum proto_speculate speculate;     /* generate, warm, infill */
     struct proto_text note;             /* generate: the session keeps it with the turn; len 0: none */
     struct proto_text text;             /* tokenize */
     int32_t *ids;                       /* detokenize: [n_ids], owned, none negative */
@@ -313,8 +313,8 @@ struct proto_event {
     struct proto_call_part part; /* tool_call */
     /* done */
     enum proto_reason reason;
-    uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking; /* the last is a part of completion */
-    uint64_t usage_drafted, usage_accepted; /* proposed tokens that were computed; of these, parts of completion */
+    uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking, /* the last is a part of completion */
+        usage_drafted, usage_accepted; /* proposed tokens that were computed; of these, parts of completion */
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
     struct proto_energy energy;
     struct proto_media_usage *media; /* [n_media], owned; those of this request's messages, in order */

@@ -35,6 +35,14 @@ static int read_priority(struct completion *c, const struct field *f, const json
     return 0;
 }
 
+static int read_speculate(struct completion *c, const struct field *f, const json_t *v)
+{
+    enum proto_speculate s = proto_speculate_value(json_is_string(v) ? json_string_value(v) : "");
+    if (s == PROTO_SPECULATE_UNSET) return field_wrong(c, f, "auto, off, lookup or draft");
+    c->request.speculate = s;
+    return 0;
+}
+
 static int read_context(struct completion *c, const struct field *f, const json_t *v)
 {
     enum proto_context context = proto_context_value(json_is_string(v) ? json_string_value(v) : "");
@@ -91,6 +99,7 @@ const struct field fields_common[] = {
     {"session", field_text, AT(session)},
     {"fork", field_text, AT(fork)},
     {"priority", read_priority, 0},
+    {"speculate", read_speculate, 0},
     {"context", read_context, 0},
     {"timeout", read_timeout, 0},
     {"cache_prompt", field_ignore, 0},

@@ -215,7 +215,7 @@ static void unload(struct engine *e)
     step_free(core);
     media_room_free(core);
     kv_cache_free(&core->cache, e->flush_until);
-    pasts_fini(&core->pasts);
+    pasts_fini(&core->drafter.pasts);
     core->sample_scratch = sample_scratch_free(core->sample_scratch);
     output_step_fini(&core->output);
     core->sessions = session_store_free(core->sessions);

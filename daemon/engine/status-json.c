@@ -65,6 +65,21 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     json_object_set_new(o, "cache", c);
 }
 
+/* Proposed tokens since the start. accept_rate: null before the first one. */
+static void add_speculation(json_t *o, const struct status_snapshot *s)
+{
+    const struct user_counts *c = &s->counts.sums;
+    json_t *x = json_object();
+    uint64_t tokens = c->passes + c->tokens_accepted;
+    set_int(x, "drafted", c->tokens_drafted);
+    set_int(x, "accepted", c->tokens_accepted);
+    json_object_set_new(x, "accept_rate", json_null());
+    if (c->tokens_drafted) set_real(x, "accept_rate", (double)c->tokens_accepted / (double)c->tokens_drafted);
+    set_real(x, "tokens_pass", c->passes ? (double)tokens / (double)c->passes : 0);
+    set_int(x, "bytes_memory", s->own.speculation_bytes);
+    json_object_set_new(o, "speculation", x);
+}
+
 static void add_own(json_t *o, const struct status_snapshot *s)
 {
     json_t *own = json_object();
@@ -198,6 +213,7 @@ char *status_json(const struct status_snapshot *s)
     if (s->state != ENGINE_LOADING) add_counts(o, &s->counts);
     if (s->has_model) add_encoder(o, s);
     if (s->has_model) add_energy(o, s);
+    if (s->has_model) add_speculation(o, s);
     if (s->has_cache) add_cache(o, s);
     if (s->state != ENGINE_LOADING) add_own(o, s);
     if (s->all && s->state != ENGINE_LOADING) add_uids(o, s);

@@ -90,6 +90,7 @@ static void take_counts(struct engine *e, struct status_snapshot *out)
     if (core->model.constraints) constraints_stats(core->model.constraints, out->uid, &c);
     out->own.constraints = c.n;
     out->own.constraints_bytes = c.bytes;
+    out->own.speculation_bytes = pasts_bytes(&core->drafter.pasts, out->uid);
     if (out->n_uids) qsort(out->uids, out->n_uids, sizeof(*out->uids), by_uid);
     for (const struct request *r = core->requests.head; r; r = r->next) add_request(out, r);
     if (out->n_uids) qsort(out->uids, out->n_uids, sizeof(*out->uids), by_nth);

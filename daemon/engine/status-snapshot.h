@@ -59,7 +59,7 @@ struct status_snapshot {
     bool has_media;
     struct media_stats media;
     struct {
-        uint64_t sessions, bytes, bytes_max, constraints, constraints_bytes;
+        uint64_t sessions, bytes, bytes_max, constraints, constraints_bytes, speculation_bytes;
     } own; /* what the asker's own sessions take on disk, and compiled constraints in memory, also for one who sees sums
               of all */
     struct prefix_stats cache;

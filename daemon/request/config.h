@@ -31,10 +31,9 @@ struct engine_config {
     int nice;          /* of the engine's, compute and job threads; 0: as the process was started */
     uint64_t kv_bytes; /* 0: a quarter of available memory */
     enum kern_kv kv_type;
-    uint32_t queue; /* requests waiting for a slot */
-    uint64_t queue_timeout_usec;
+    uint32_t queue;        /* requests waiting for a slot */
     uint32_t batch_tokens; /* most tokens of a step */
-    uint64_t batch_window_usec;
+    uint64_t queue_timeout_usec, batch_window_usec;
     enum proto_speculate speculate; /* what may propose tokens: of requests with more, that is done */
     bool window_group; /* as in struct backend_config; no key sets it */
     const char *cpu;   /* HOB_CPU, or NULL */

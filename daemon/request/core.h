@@ -12,7 +12,6 @@
 #include "daemon/request/plan.h"
 #include "daemon/request/rates.h"
 #include "daemon/sequence/sequence.h"
-#include "daemon/speculate/past.h"
 
 struct media_room;
 struct session_store;
@@ -60,7 +59,6 @@ struct core {
     struct sample_scratch *sample_scratch;
     struct output_step output;     /* of the token sampled last; kept for its buffers */
     struct drafter drafter;        /* {0}: only forced tokens are proposed */
-    struct pasts pasts;            /* in which it looks */
     atomic_uint_fast64_t progress; /* steps and pieces of loading, for the watchdog */
     struct core_counts counts;
     struct rates rates;

@@ -17,7 +17,7 @@ int draft_check(const struct core *core, int mode)
 static bool is_wanted(const struct core *core, const struct seq *s)
 {
     const struct request *r = s->request;
-    return s->state == SEQ_RUNNING && r->proto.gen.speculate != PROTO_SPECULATE_OFF &&
+    return s->state == SEQ_RUNNING && r->proto.speculate != PROTO_SPECULATE_OFF &&
            core->config.speculate != PROTO_SPECULATE_OFF && r->proto.type != PROTO_WARM;
 }
 
@@ -37,25 +37,25 @@ static void propose(struct core *core, struct seq *s)
     const struct drafter *d = &core->drafter;
     const struct constraint *x = s->request->constraint;
     uint32_t max = most(core, s),
-             n = x && max && !constraint_busy(x) ? constrain_forced(&s->sampling, s->draft, max) : 0;
+             n = x && max && !constraint_busy(x) ? constrain_forced(&s->sampling, s->speculation.draft, max) : 0;
     bool forced = n > 0;
     if (d->read) d->read(d->ctx, s);
-    if (!forced && max && d->propose) n = d->propose(d->ctx, s, s->draft, s->speculation.chance, max);
+    if (!forced && max && d->propose) n = d->propose(d->ctx, s, s->speculation.draft, s->speculation.chance, max);
     if (n > max) n = max;
-    for (s->n_draft = 0; s->n_draft < n; s->n_draft++)
-        if ((uint32_t)s->draft[s->n_draft] >= core->model.backend->hparams.vocab) break;
+    for (s->speculation.n_draft = 0; s->speculation.n_draft < n; s->speculation.n_draft++)
+        if ((uint32_t)s->speculation.draft[s->speculation.n_draft] >= core->model.backend->hparams.vocab) break;
     s->speculation.guessed = !forced && !d->always;
 }
 
 void draft_propose(struct core *core)
 {
     for (struct seq *s = core->seqs.head; s; s = s->next) {
-        uint32_t before = s->n_draft;
+        uint32_t before = s->speculation.n_draft;
         bool guessed = s->speculation.guessed;
-        s->n_draft = 0;
+        s->speculation.n_draft = 0;
         s->speculation.guessed = false;
         if (is_wanted(core, s)) propose(core, s);
-        if (s->n_draft != before || s->speculation.guessed != guessed) plan_update(core, s);
+        if (s->speculation.n_draft != before || s->speculation.guessed != guessed) plan_update(core, s);
     }
 }
 

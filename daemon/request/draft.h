@@ -7,8 +7,7 @@
  * Tokens that a constraint forces are proposed without asking the drafter. Of the tokens of a drafter a step computes
  * those that are worth it, see sched_step().
  */
-#include <stdbool.h>
-#include <stdint.h>
+#include "daemon/speculate/past.h"
 
 struct core;
 struct seq;
@@ -24,7 +23,8 @@ struct drafter {
     void (*computed)(void *ctx, struct seq *s, uint32_t rows);
     void (*accepted)(void *ctx, struct seq *s);
     void *ctx;
-    bool always; /* what it proposes is computed wherever there is room, whatever it costs */
+    struct pasts pasts; /* in which the daemon's own looks */
+    bool always;        /* what it proposes is computed wherever there is room, whatever it costs */
 };
 
 /* Fill in the proposed tokens of all sequences that decode, for the next step. */

@@ -51,7 +51,7 @@ static int configure(struct request *r, struct seq *s)
     if (result < 0) return result;
     if (g->max_tokens == 0 || g->max_tokens < -1) return error_say(-EINVAL, "max_tokens must be at least 1");
     if (g->n > PROTO_ANSWERS_MAX) return error_say(-EINVAL, "n is more than %d", PROTO_ANSWERS_MAX);
-    result = draft_check(r->core, g->speculate);
+    result = draft_check(r->core, r->proto.speculate);
     if (result < 0) return result;
     if (g->n > 1 && (g->session.len || g->continue_last))
         return error_say(-EINVAL, "n cannot be used with a session, which stores one answer");

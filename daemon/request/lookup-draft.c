@@ -20,9 +20,9 @@ static double cost_of(const struct core *core)
 static void begin(struct core *core, struct seq *s)
 {
     struct seq_speculation *x = &s->speculation;
-    x->past = past_hold(&core->pasts, s->reuse.namespace.bytes, s->uid);
+    x->past = past_hold(&core->drafter.pasts, s->reuse.namespace.bytes, s->uid);
     if (x->past && guesser_new(&x->guesser, x->past) < 0) {
-        past_drop(&core->pasts, x->past);
+        past_drop(&core->drafter.pasts, x->past);
         x->past = NULL;
     }
 }
@@ -59,8 +59,12 @@ static void accepted(void *ctx, struct seq *s)
 
 void lookup_draft_use(struct core *core)
 {
-    core->drafter = (struct drafter){
-        .propose = propose, .read = read_sequence, .computed = computed, .accepted = accepted, .ctx = core};
+    struct drafter *d = &core->drafter;
+    d->propose = propose;
+    d->read = read_sequence;
+    d->computed = computed;
+    d->accepted = accepted;
+    d->ctx = core;
 }
 
 void lookup_draft_leave(struct core *core, struct seq *s, bool ended)
@@ -69,8 +73,8 @@ void lookup_draft_leave(struct core *core, struct seq *s, bool ended)
     const struct tokens *t = &s->prompt.tokens;
     if (!x->past) return;
     size_t from = s->n_prompt < LEAD ? 0 : s->n_prompt - LEAD;
-    if (ended && t->n > s->n_prompt) past_add(&core->pasts, x->past, t->ids + from, (uint32_t)(t->n - from));
+    if (ended && t->n > s->n_prompt) past_add(&core->drafter.pasts, x->past, t->ids + from, (uint32_t)(t->n - from));
     x->guesser = guesser_free(x->guesser);
-    past_drop(&core->pasts, x->past);
+    past_drop(&core->drafter.pasts, x->past);
     x->past = NULL;
 }

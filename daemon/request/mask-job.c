@@ -38,7 +38,7 @@ static struct mask_job *new_job(struct core *core, const struct seq *s)
 static void add_mask(struct mask_job **list, struct core *core, const struct seq *s, uint32_t drafted)
 {
     struct grammar_state *st;
-    if (constrain_place(&s->sampling, s->draft, drafted, &st) <= 0) return;
+    if (constrain_place(&s->sampling, s->speculation.draft, drafted, &st) <= 0) return;
     struct mask_place *p = calloc(1, sizeof(*p));
     struct mask_job *m = *list;
     while (m && m->constraint != s->request->constraint) m = m->next;

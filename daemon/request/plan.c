@@ -252,7 +252,7 @@ static void show(struct core *core, struct seq *s, struct sched_req *r, uint64_t
         .user = r->user,
         .computed = running ? s->kv.n_tokens : found(core, s, looks),
         .known = seq_known(s),
-        .draft = s->n_draft,
+        .draft = s->speculation.n_draft,
         .chance = s->speculation.guessed ? s->speculation.chance : NULL,
         .spent = s->sched.spent,
         .redone = s->sched.redone,

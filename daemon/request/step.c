@@ -77,7 +77,7 @@ bool step_ready(const struct core *core)
 static int rotate(struct core *core, struct seq *s)
 {
     const struct seq_context *c = &s->context;
-    uint32_t at = s->kv.n_tokens, left = seq_known(s) - at + s->n_draft, batch = core->config.batch_tokens;
+    uint32_t at = s->kv.n_tokens, left = seq_known(s) - at + s->speculation.n_draft, batch = core->config.batch_tokens;
     uint32_t end = at + (left < batch ? left : batch), from = 0, to = 0;
     if (!seq_rotates(s)) return seq_cover(&core->cache, s, end); /* a model with windows does not rotate */
     if (at >= c->ctx) {
@@ -117,7 +117,7 @@ static const int32_t *entry_tokens(const struct seq *s, const struct sched_run *
     if (known[0] == ITEM_EMBD) return NULL;
     if (r->draft == 0) return known;
     memcpy(to, known, n * sizeof(*to));
-    memcpy(to + n, s->draft, r->draft * sizeof(*to));
+    memcpy(to + n, s->speculation.draft, r->draft * sizeof(*to));
     return to;
 }
 
@@ -171,7 +171,7 @@ static void fill_entries(struct core *core, size_t runs)
 static bool accept_draft(struct core *core, struct seq *s, uint32_t i)
 {
     const struct tokens *t = &s->prompt.tokens;
-    if (t->ids[t->n - 1] != s->draft[i]) return false;
+    if (t->ids[t->n - 1] != s->speculation.draft[i]) return false;
     s->kv.n_tokens++;
     draft_accepted(core, s);
     reuse_advance(&core->cache, s);

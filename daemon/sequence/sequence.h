@@ -83,10 +83,13 @@ struct seq_energy {
 
 /* Proposed tokens; request/draft.c's and request/lookup-draft.c's. */
 struct seq_speculation {
-    uint64_t drafted, accepted;  /* that were computed, and of these accepted, so far */
-    bool guessed;                /* the draft for the next step has chances; else its tokens are forced */
-    float chance[SEQ_DRAFT_MAX]; /* [n_draft] the probability that a token and all before it are accepted */
-    struct past *past;           /* held, and @guesser owned, while the sequence has a slot; NULL: none */
+    int32_t draft[SEQ_DRAFT_MAX]; /* [n_draft] tokens proposed to follow, for the next step only */
+    float
+        chance[SEQ_DRAFT_MAX]; /* [n_draft] the probability that a token and all before it are accepted, if @guessed */
+    uint32_t n_draft;
+    bool guessed;               /* the drafter has proposed them; else they are forced */
+    uint64_t drafted, accepted; /* that were computed, and of these accepted, so far */
+    struct past *past;          /* held, and @guesser owned, while the sequence has a slot; NULL: none */
     struct guesser *guesser;
 };
 
@@ -111,8 +114,6 @@ struct seq {
     struct sample_bias *biases; /* [n_biases] of the request, for sampling_start */
     size_t n_biases;
     struct output output;
-    int32_t draft[SEQ_DRAFT_MAX]; /* [n_draft] tokens proposed to follow, for the next step only */
-    uint32_t n_draft;
     struct seq_speculation speculation;
     float *held;                 /* logits [hparams.vocab] of its next token, which waits for a mask; NULL: none */
     struct fetch *fetch;         /* SEQ_FETCHING */

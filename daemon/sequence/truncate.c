@@ -197,7 +197,7 @@ int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
     cut(&p->markup, x.text_len);
     sampling_rollback(&s->sampling, back);
     s->generated -= back;
-    s->n_draft = 0;
+    s->speculation.n_draft = 0;
     if (s->sched.reached > kv) s->sched.reached = kv;
     return r < 0 ? r : cover_again(c, s);
 }

@@ -18,7 +18,7 @@
 #define LOOKUP_SHORT       2
 #define LOOKUP_LONG        6
 #define LOOKUP_LONGEST     32 /* tokens of a match that count */
-#define LOOKUP_PLACES      16
+#define LOOKUP_PLACES      8
 #define LOOKUP_NEAR        24 /* tokens after an expected place that are searched for it */
 #define LOOKUP_TOKEN_BYTES 20
 

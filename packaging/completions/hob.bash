@@ -104,7 +104,7 @@ _hob_option() {
 
 _hob() {
     local words cur prefix before='' option hob=$1 i command='' verb='' ended='' count=0
-    local valued="-m --model -s --system -f --file -a --image --audio -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k
+    local valued="-m --model -s --system -f --file -a --image --audio -S --session --fork --priority --speculate --context --n -n --max-tokens --temp --top-p --top-k
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines
         --schema --grammar --regex --choice --on-limit --think --think-budget --tools --tool --tool-choice --tool-rounds
@@ -132,6 +132,7 @@ _hob() {
     -m | --model) _hob_models; return ;;
     -S | --session) _hob_sessions; return ;;
     --priority) _hob_offer infill interactive batch; return ;;
+    --speculate) _hob_offer auto off lookup draft; return ;;
     --context) _hob_offer refuse shift rotate; return ;;
     --on-limit) _hob_offer close cut; return ;;
     --think) _hob_offer hide show stderr on off; return ;;
@@ -157,7 +158,7 @@ _hob() {
             ;;
         media) _hob_offer --json --output --help ;;
         chat)
-            _hob_offer --model --system --session --priority --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
+            _hob_offer --model --system --session --priority --speculate --context --wait --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
                 --mirostat --mirostat-eta --seed --stop --timeout --schema --grammar --regex --choice --on-limit \
                 --schema-lenient --any-order --compact --think --think-budget --tool --tool-choice --yes --tool-rounds --tool-timeout \
@@ -166,12 +167,12 @@ _hob() {
         infill)
             _hob_offer --model --prefix-file --suffix-file --at --max-lines --max-tokens --ignore-eos --temp --top-p --top-k \
                 --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
-                --mirostat --mirostat-eta --seed --stop --priority --timeout --no-stream --jsonl --logprobs --quiet --verbose \
+                --mirostat --mirostat-eta --seed --stop --priority --speculate --timeout --no-stream --jsonl --logprobs --quiet --verbose \
                 --help --version
             ;;
         *)
             _hob_offer --model --system --file --image --audio --raw --special --no-stdin --warm --session --continue --fork --wait \
-                --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --temp --top-p --top-k \
+                --context --detach --max-tokens --stop --ignore-eos --n --timeout --priority --speculate --temp --top-p --top-k \
                 --min-p --seed --repeat-penalty --frequency-penalty --presence-penalty --repeat-last-n --typical-p \
                 --mirostat --mirostat-eta --logit-bias --schema --grammar --regex --choice --on-limit \
                 --schema-lenient --any-order --compact --think --think-budget --tools --tool --tool-choice --yes --tool-rounds \
@@ -204,13 +205,14 @@ _hobd() {
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
     _hob_option "-m --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --kv-type --cache-bytes --media-cache --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
---batch-window --stop-timeout --confine \
+--batch-window --speculate --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
 --block --step-ms --load --stretch --requests --plot --mmproj"
     case $option in
     -m | --model) _hob_models; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
     --packed-file | --confine | --numa) _hob_offer yes no; return ;;
+    --speculate) _hob_offer auto off lookup; return ;;
     --policy) _hob_offer hob fcfs; return ;;
     --mmproj) _hob_gguf; return ;;
     --socket | --prefixes | -f | --file | --grammar | --schema | --cases | --template | --plot) _hob_files; return ;;
@@ -220,7 +222,7 @@ _hobd() {
     serve:-*)
         _hob_offer --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --kv-type --cache-bytes --media-cache --mmproj --packed-file \
             --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue \
-            --queue-timeout --batch-tokens --batch-window --stop-timeout --confine --system --verbose --quiet --help --version
+            --queue-timeout --batch-tokens --batch-window --speculate --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
         _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --numa --roofline --plot --json --help

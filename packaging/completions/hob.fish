@@ -6,7 +6,7 @@
 # The words before the cursor that are neither options nor their values, the program's name left out.
 function __hob_words
     set -l skip
-    set -l valued -m --model -s --system -f --file -S --session --fork --priority --context --n -n --max-tokens --temp --top-p --top-k \
+    set -l valued -m --model -s --system -f --file -S --session --fork --priority --speculate --context --n -n --max-tokens --temp --top-p --top-k \
         --min-p --repeat-penalty --typical-p --frequency-penalty --presence-penalty --repeat-last-n --logit-bias \
         --mirostat --mirostat-eta --seed --stop --timeout --sha256 --prefix-file --suffix-file --at --max-lines \
         --schema --grammar --regex --choice --on-limit --think --think-budget --tools --tool --tool-choice --tool-rounds \
@@ -117,6 +117,7 @@ complete -c hob -n __hob_plain -s f -l file -r -F -d "put this file's text befor
 complete -c hob -n __hob_talks -s S -l session -x -a '(__hob_sessions)' -d 'continue or create a session'
 complete -c hob -n __hob_plain -s c -l continue -d 'continue your last session'
 complete -c hob -n __hob_plain -l fork -x -d 'write the turn to a new session'
+complete -c hob -n __hob_answers -l speculate -x -a 'auto off lookup draft' -d 'propose tokens'
 complete -c hob -n __hob_answers -l priority -x -a 'infill interactive batch' -d 'order among your own requests'
 complete -c hob -n __hob_talks -l context -x -a 'refuse shift rotate' -d 'policy on a full context'
 complete -c hob -n __hob_talks -l wait -d 'wait while the session is in use'
@@ -215,6 +216,7 @@ complete -c hobd -n '__hobd_at serve' -l queue -x -d 'maximum queued requests'
 complete -c hobd -n '__hobd_at serve' -l queue-timeout -x -d 'maximum time in the queue'
 complete -c hobd -n '__hobd_at serve simulate' -l batch-tokens -x -d 'maximum tokens of one step'
 complete -c hobd -n '__hobd_at serve' -l batch-window -x -d 'wait for more requests before a step'
+complete -c hobd -n '__hobd_at serve' -l speculate -x -a 'auto off lookup' -d 'propose tokens'
 complete -c hobd -n '__hobd_at serve' -l stop-timeout -x -d 'time limit for shutdown'
 complete -c hobd -n '__hobd_at serve' -l confine -x -a 'yes no' -d 'enter the sandbox'
 complete -c hobd -n '__hobd_at serve' -l system -d "use the system's directories"

@@ -164,6 +164,7 @@ static void test_later_things_are_refused_by_name(void **state)
     REFUSED("--no-stdin cannot be used with an image or sound from standard input", "--no-stdin", "-a", "-", "x");
     REFUSED("--extract cannot be used with --jsonl", "-x", "--jsonl", "x");
     REFUSED("--extract cannot be used with --n", "-x", "--n", "2", "x");
+    REFUSED("--speculate: must be auto, off, lookup or draft", "--speculate", "on", "x");
     REFUSED("--priority: must be infill, interactive or batch", "--priority", "high", "x");
 }
 
@@ -469,7 +470,7 @@ static void test_file_gives_defaults(void **state)
 {
     static const char file[] = "# mine\nmodel = small\ntemp = 0.5\nsystem = \"Be brief. \"\nquiet = yes\nstop = END\n"
                                "max-tokens = 9\nlogit-bias = \" a=-1\"\nlogit-bias = 7=2\nmirostat = 4\nno-stream = "
-                               "off\ncontext = shift\nwait = yes\npriority = batch\n";
+                               "off\ncontext = shift\nwait = yes\npriority = batch\nspeculate = off\n";
     struct options o;
 
     assert_int_equal(PARSE_FILE(&o, file, "x"), 0);
@@ -479,6 +480,7 @@ static void test_file_gives_defaults(void **state)
     assert_true(o.n_biases == 2 && o.biases[1].id == 7 && o.sampling.mirostat == 4);
     assert_string_equal(o.biases[0].text.data, " a");
     assert_true(o.context == PROTO_CONTEXT_SHIFT && o.wait && o.priority == PROTO_PRIORITY_BATCH);
+    assert_int_equal(o.speculate, PROTO_SPECULATE_OFF);
     options_fini(&o);
     /* The command line wins. */
     assert_int_equal(PARSE_FILE(&o, file, "-m", "big", "-v", "--stop", "X", "--stop", "Y", "--raw", "x"), 0);
@@ -559,6 +561,7 @@ static void test_help_names_every_option(void **state)
                                         "n",
                                         "detach",
                                         "priority",
+                                        "speculate",
                                         "typical-p",
                                         "frequency-penalty",
                                         "presence-penalty",

@@ -26,7 +26,7 @@ MAY = {
     "daemon/request": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched",
                        "daemon/sample", "daemon/output", "daemon/session", "daemon/sequence", "daemon/speculate", "daemon/media", "daemon/encoder"},
     "daemon/engine": {"libcommon", "kernels", "daemon/model", "daemon/cache", "daemon/text", "daemon/jobs", "daemon/sched",
-                      "daemon/session", "daemon/request"},
+                      "daemon/session", "daemon/speculate", "daemon/request"},
     "daemon/io": {"libcommon", "daemon/engine", "daemon/jobs"},
     "daemon/simulate": {"libcommon", "daemon/cache", "daemon/sched"},
     "daemon/command": {"libcommon", "kernels", "daemon", "daemon/backend", "daemon/reference", "daemon/model", "daemon/text",

@@ -118,6 +118,7 @@ static void tools_generate(struct proto_request *r)
     r->tools.choice = PROTO_TOOL_NAMED;
     set(&r->tools.name, "weather");
     r->thinking = (struct proto_thinking){PROTO_THINKING_ON, true, 0};
+    r->speculate = PROTO_SPECULATE_LOOKUP;
 }
 
 void sample_request(unsigned i, struct proto_request *r)
@@ -201,6 +202,8 @@ static void done_event(struct proto_event *e)
     e->usage_cached = 900;
     e->usage_completion = 64;
     e->usage_thinking = 60;
+    e->usage_drafted = 30;
+    e->usage_accepted = 20;
     e->queue_ms = 0.125;
     e->prefill_ms = 12.1;
     e->decode_ms = 3000.25;

@@ -278,6 +278,8 @@ static void ranges(void **state)
         {"'context': null", "context: must be refuse, shift or rotate"},
         {"'priority': 'high'", "priority: must be infill, interactive or batch"},
         {"'priority': 1", "priority: must be infill, interactive or batch"},
+        {"'speculate': 'on'", "speculate: must be auto, off, lookup or draft"},
+        {"'speculate': true", "speculate: must be auto, off, lookup or draft"},
         {"'salt': ''", "salt: is empty"},
         {"'salt': b'x'", "salt: must be a string"},
         {"'uuid': ''", "uuid: must be 1 to 39 letters, digits and dashes"},

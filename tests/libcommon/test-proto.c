@@ -112,6 +112,7 @@ static void same_tools(const struct proto_request *a, const struct proto_request
     same_text(&a->tools.name, &b->tools.name);
     assert_int_equal(a->tools.choice, b->tools.choice);
     assert_int_equal(a->thinking.mode, b->thinking.mode);
+    assert_int_equal(a->speculate, b->speculate);
     assert_int_equal(a->thinking.limited, b->thinking.limited);
     assert_int_equal(a->thinking.budget, b->thinking.budget);
 }
@@ -191,6 +192,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_int_equal(a->reason, b->reason);
     assert_true(a->usage_prompt == b->usage_prompt && a->usage_cached == b->usage_cached);
     assert_true(a->usage_completion == b->usage_completion && a->usage_thinking == b->usage_thinking);
+    assert_true(a->usage_drafted == b->usage_drafted && a->usage_accepted == b->usage_accepted);
     assert_true(a->queue_ms == b->queue_ms && a->prefill_ms == b->prefill_ms);
     assert_true(a->decode_ms == b->decode_ms && a->ttft_ms == b->ttft_ms);
     assert_int_equal(a->energy.known, b->energy.known);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Proposed tokens: whatever a drafter proposes, the answers are those that come without one. */
+#include "daemon/request/lookup-draft.h"
 #include "daemon/request/request.h"
 #include "tests/engine/harness.h"
 #include <stdatomic.h>
 #include <stdio.h>
 
 /* NONE proposes nothing. The others propose, in the place of the tokens that come: those; others; the first half of
- * them and then others; those and others in turn; any, some of them out of the vocabulary. */
-enum kind { NONE, RIGHT, WRONG, HALF, TURNS, RANDOM, KINDS };
+ * them and then others; those and others in turn; any, some of them out of the vocabulary; what the daemon's own
+ * drafter finds (request/lookup-draft.c), wherever there is room or where it pays. */
+enum kind { NONE, RIGHT, WRONG, HALF, TURNS, RANDOM, LOOKUP, AUTO, KINDS };
 
 #define FULL 64 /* sequences of which a refused draft is kept */
 
@@ -17,8 +19,9 @@ static struct {
     uint32_t most;                  /* tokens at once */
     struct answer answers[ANSWERS]; /* as they came without a drafter */
     unsigned drafted, random;
-    bool keep;        /* the drafts that are refused from their first token on */
-    atomic_bool look; /* for them in the prefix index; then false */
+    long long looked_up, preemptions; /* accepted tokens of LOOKUP; of all kinds */
+    bool keep;                        /* the drafts that are refused from their first token on */
+    atomic_bool look;                 /* for them in the prefix index; then false */
     struct {
         struct prefix_namespace namespace;
         int32_t ids[512];
@@ -73,8 +76,13 @@ void __wrap_requests_sweep(struct core *core, uint64_t now);
 void __wrap_requests_sweep(struct core *core, uint64_t now)
 {
     __real_requests_sweep(core, now);
-    core->drafter = (struct drafter){0};
-    if (script.kind != NONE) core->drafter = (struct drafter){.propose = propose, .ctx = core, .always = true};
+    core->drafter = (struct drafter){.pasts = core->drafter.pasts};
+    if (script.kind >= LOOKUP)
+        lookup_draft_use(core);
+    else if (script.kind != NONE)
+        core->drafter.propose = propose;
+    if (script.kind < LOOKUP) core->drafter.ctx = core;
+    core->drafter.always = script.kind != AUTO;
     if (!atomic_load(&script.look)) return;
     for (uint32_t i = 0; i < script.n_full; i++) {
         struct prefix_match m;
@@ -86,6 +94,8 @@ void __wrap_requests_sweep(struct core *core, uint64_t now)
 }
 
 /* --- running the same requests with each drafter --- */
+
+static void crowd(struct harness *h);
 
 static void script_clear(void)
 {
@@ -124,7 +134,9 @@ static void run_kind(struct harness *h, scenario_fn scenario, enum kind kind)
         else
             assert_truth(&script.answers[id], a);
     }
-    assert_true(kind == NONE || h->config.batch_tokens == 1 ? script.drafted == 0 : script.drafted > 0);
+    assert_true(kind == NONE || kind >= LOOKUP || h->config.batch_tokens == 1 ? script.drafted == 0
+                                                                              : script.drafted > 0);
+    script.looked_up += kind == LOOKUP ? harness_status(h, 0, "accepted") : 0;
     assert_all_blocks_free(h);
     harness_stop(h);
 }
@@ -140,6 +152,8 @@ static void run_kinds(struct harness *h, scenario_fn scenario)
             script.most = most[i];
             run_kind(h, scenario, kind);
         }
+    assert_true(scenario != crowd || script.preemptions > KINDS);
+    assert_true(script.looked_up > 0 || h->config.batch_tokens <= 2);
     script_clear();
 }
 
@@ -270,7 +284,7 @@ static void crowd(struct harness *h)
     }
     harness_go(h);
     for (uint64_t id = 1; id <= 6; id++) harness_wait(h, id);
-    assert_true(harness_status(h, 0, "preemptions") > 0);
+    script.preemptions += harness_status(h, 0, "preemptions");
 }
 
 static void test_preemption(void **state)

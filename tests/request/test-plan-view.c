@@ -101,7 +101,7 @@ static void gather(const struct core *core, struct gathered *g)
             .known = seq_known(s),
             .spent = s->sched.spent,
             .redone = s->sched.redone,
-            .draft = s->n_draft,
+            .draft = s->speculation.n_draft,
             .chance = s->speculation.guessed ? s->speculation.chance : NULL,
             .blocks = blocks_of(core, s, g->group),
             .group = SCHED_NONE,
@@ -322,6 +322,11 @@ static uint32_t propose(void *ctx, struct seq *s, int32_t *out, float *chance, u
     return n;
 }
 
+static void play_drafts(struct drafter *d)
+{
+    *d = (struct drafter){.propose = propose, .pasts = d->pasts, .always = true};
+}
+
 /* --- events --- */
 
 static struct proto_text words(unsigned n)
@@ -393,7 +398,7 @@ static void play(struct harness *h, bool drafts)
     harness_wait_disk(h);
     harness_hold(h);
     checks.core = &h->engine->core; /* nothing waits or runs yet */
-    if (drafts) h->engine->core.drafter = (struct drafter){.propose = propose, .always = true};
+    if (drafts) play_drafts(&h->engine->core.drafter);
     harness_go(h);
     for (unsigned i = 0; i < TURNS && !checks.wrong[0]; i++) {
         for (unsigned n = harness_draw(5) ? harness_draw(2) : harness_draw(8); n; n--) submit(h->engine, ++id, &live);

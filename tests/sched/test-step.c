@@ -603,6 +603,46 @@ static void test_drafts_are_service(void **state)
     assert_int_equal(t.users[2].served, t.c.decode_units);
 }
 
+/* Of tokens with a known chance a step computes those that are worth their time. */
+static void test_drafts_that_pay(void **state)
+{
+    static const float sure[8] = {1, 1, 1, 1, 1, 1, 1, 1},
+                       fading[8] = {0.9f, 0.6f, 0.4f, 0.2f, 0.1f, 0.1f, 0.05f, 0.05f};
+    struct table t;
+    table_init(&t, 64);
+    t.b.time.samples = 1;
+    t.b.time.ms[SCHED_TIME_FIXED] = 9;
+    t.b.time.ms[SCHED_TIME_DECODE] = 1;
+    t.b.time.ms[SCHED_TIME_DECODE_KV] = t.b.time.ms[SCHED_TIME_PREFILL_KV] = 0;
+    t.b.time.ms[SCHED_TIME_DRAFT] = 2.5;
+    struct sched_req *r = add(&t, 0, 9, 10, true);
+    r->draft = 8;
+    r->chance = fading;
+    step(&t); /* 10 ms for a token: a row must give more than 0.25 of one, and more when the step has given more */
+    assert_int_equal(t.out[0].draft, 2);
+    assert_int_equal(t.out[0].n, 3);
+    r->chance = sure;
+    step(&t);
+    assert_int_equal(t.out[0].draft, 8);
+    t.b.time.ms[SCHED_TIME_DRAFT] = 9.5; /* the step costs as much as its rows: drafts cannot pay */
+    step(&t);
+    assert_int_equal(t.out[0].draft, 0);
+    t.b.time.ms[SCHED_TIME_DRAFT] = 2.5;
+    r = add(&t, 1, 9, 10, true);
+    r->draft = 8;
+    r->chance = fading;
+    for (int i = 0; i < 6; i++) add(&t, 2, 9, 10, true);
+    step(&t); /* 17 ms for 8 tokens: nothing is likely enough */
+    assert_int_equal(t.load.draft, 0);
+    t.b.time.ms[SCHED_TIME_DRAFT] = 1.5; /* 0.7 of a token for the first row, with the margin 0.78 */
+    step(&t);
+    assert_int_equal(t.out[0].draft, 8);
+    assert_true(t.out[1].draft <= 1);
+    t.reqs[0].chance = NULL; /* forced */
+    step(&t);
+    assert_int_equal(t.out[0].draft, 8);
+}
+
 /* A difference of accounts falls to 1/e while config.forget units are served, and nobody falls below the smallest. */
 static void test_accounts_decay(void **state)
 {
@@ -646,6 +686,7 @@ int main(void)
         cmocka_unit_test(test_random_states),
         cmocka_unit_test(test_drafts_take_no_place),
         cmocka_unit_test(test_drafts_are_service),
+        cmocka_unit_test(test_drafts_that_pay),
         cmocka_unit_test(test_accounts_decay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,8 +23,10 @@ def ask(path, **keys):
     said, sums = {}, [0, 0]
     with Client(path, 60) as c:
         i = c.request("generate", raw=True, prompt=LIST, max_tokens=80, logprobs=True, **keys)
-        for e in c.events(i):
-            assert e["event"] != "error", e
+        e = {}
+        while e.get("event") != "done" or e.get("more"):
+            e = c.recv()
+            assert e["event"] != "error" and e.get("id") == i, e
             s = said.setdefault(e.get("index", 0), [[], [], "", None])
             if e["event"] == "text":
                 s[0] += e.get("ids", [])

@@ -186,7 +186,7 @@ def works():
            "session": [turns],
            "json": [[dict(raw, prompt="Forty records of sensors as JSON:\n" + table, max_tokens=1200, **GREEDY)]],
            "prose": [prose],
-           "hostile": [[dict(raw, prompt=hostile(), max_tokens=400, temperature=2, seed=3, top_k=0, top_p=1, min_p=0)]],
+           "hostile": [[dict(raw, prompt=hostile(), max_tokens=300, temperature=1.3, seed=3)]],
            "crowd": [[dict(raw, prompt=f"Client {i}. " + (quote if i % 4 == 0 else prose[0]["prompt"]), max_tokens=150, **WARM)]
                      for i in range(16)]}
     for kind in SIX:
@@ -196,7 +196,7 @@ def works():
 
 def hostile():
     """Near-copies: each pair of words is followed by all the others."""
-    words = "red blue green black white brown grey pink".split()
+    words = "red blue green black white brown".split()
     return " ".join(f"{a} {b} {c}" for a in words for b in words for c in words)
 
 

@@ -31,6 +31,7 @@ void session_charge(struct session *x)
     uint64_t bytes = sizeof(*x) + x->key.name.len + c->n_ids * (sizeof(*c->ids) + sizeof(*c->ends)) +
                      c->n_runs * sizeof(*c->runs) + c->text.len + c->markup.len + c->message_bytes + c->outcome_bytes +
                      c->note.len + c->failed.len;
+    if (!x->loaded && bytes < x->charged.expected) bytes = x->charged.expected;
     if (x->owner) atomic_fetch_add(&x->owner->bytes, bytes - x->charged.memory);
     x->charged.memory = bytes;
 }

@@ -243,11 +243,9 @@ static int load_from(int dir, int fd, struct session *x)
     return r;
 }
 
-int session_load(struct session *x)
+static int find_and_load(struct session *x)
 {
     char name[SESSION_FILE_NAME];
-    assert(x->busy);
-    if (x->loaded) return 0;
     _cleanup_(closep) int dir = session_dir_of(x->owner->dir, x->owner->path, x->key.uid, false);
     if (dir == -ENOENT) return missing(dir, x);
     if (dir < 0) return error_in(dir, "session '%s'", x->key.name.data);
@@ -258,4 +256,13 @@ int session_load(struct session *x)
     if (fd < 0 && errno == ENOENT) return missing(dir, x);
     if (fd < 0) return error_in(error_origin(-errno), "session '%s'", x->key.name.data);
     return load_from(dir, fd, x);
+}
+
+int session_load(struct session *x)
+{
+    assert(x->busy);
+    if (x->loaded) return 0;
+    int r = find_and_load(x);
+    session_charge(x);
+    return r;
 }

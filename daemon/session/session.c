@@ -90,7 +90,8 @@ static int name_check(const char *name, size_t len)
     return 0;
 }
 
-/* Make @x busy, and the most recently used. */
+/* Make @x busy, and the most recently used. Its content counts from now on, because others may be acquired before it is
+ * loaded. */
 static void use(struct session_store *s, struct session *x)
 {
     uint64_t realtime;
@@ -98,6 +99,8 @@ static void use(struct session_store *s, struct session *x)
     s->latest = x->last_use.realtime = realtime > s->latest ? realtime : s->latest + 1;
     session_measure(x);
     x->busy = true;
+    x->charged.expected = x->listed.bytes;
+    session_charge(x);
     session_order_remove(x);
     session_order_append(x);
     session_resident_append(x);
@@ -241,6 +244,8 @@ void session_release(struct session_store *s, struct session *x)
     assert(x->busy);
     session_unclaim(x);
     x->busy = false;
+    x->charged.expected = 0;
+    session_charge(x);
     if (x->loaded && x->content.n_ids == 0 && x->content.n_messages == 0 && x->content.text.len == 0 &&
         x->content.failed.len == 0 && x->log.size == 0) {
         session_delete(s, x);

@@ -52,6 +52,7 @@ struct session_use {
 /* Its part of the owner's accounts, in bytes. */
 struct session_charge {
     uint64_t memory;
+    uint64_t expected; /* at least this counts as memory until it is loaded */
     uint64_t disk; /* see session_claim */
 };
 

@@ -126,6 +126,35 @@ static char *dump_of_fork(struct fixture *g, const char *name)
     return text;
 }
 
+/* Sessions that a turn has, but has not loaded yet, count with their memory, so that not all forks of a large one are
+ * loaded at once. */
+static void test_memory_of_forks(void **state)
+{
+    struct fixture *g = *state;
+    struct session *x[20] = {0};
+    char name[16];
+    int n = 0, r;
+    reopen(g);
+    say(g, "parent", 1, 10 << 20);
+    for (int i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "f%d", i);
+        fork_to(g, "parent", name);
+    }
+    for (;; n++) {
+        snprintf(name, sizeof(name), "f%d", n);
+        r = session_acquire(g->store, 7, name, strlen(name), true, &x[n]);
+        if (r < 0) break;
+    }
+    assert_int_equal(r, -EDQUOT);
+    assert_non_null(strstr(error_text(r), "the limit is 64M"));
+    assert_in_range(n, 2, 6);
+    for (int i = 0; i < n; i++) assert_int_equal(session_load(x[i]), 0);
+    assert_int_equal(session_acquire(g->store, 7, name, strlen(name), true, &x[n]), -EDQUOT);
+    for (int i = 0; i < n; i++) session_release(g->store, x[i]);
+    assert_int_equal(session_acquire(g->store, 7, name, strlen(name), true, &x[n]), 0); /* others are unloaded */
+    session_release(g->store, x[n]);
+}
+
 static void test_many_forks_cost_little(void **state)
 {
     struct fixture *g = *state;
@@ -485,6 +514,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_many_forks_cost_little, setup, fixture_teardown),
+        cmocka_unit_test_setup_teardown(test_memory_of_forks, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_the_parent_changes, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_a_fork_with_a_turn, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_deep, setup, fixture_teardown),

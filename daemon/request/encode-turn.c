@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ALONE_USEC  10000 /* of slices in a turn without a step */
-#define ACTIVE_MOST 4     /* encodings whose memory is held, of different users */
+#define ACTIVE_MOST 4     /* encodings whose memory is held, of different users; one more for a user that is behind */
 #define TOKEN_MS    10    /* of a decoded token, before a step was measured */
 
 static bool has_active(const struct core *core, uid_t uid)
@@ -19,10 +19,21 @@ static bool has_active(const struct core *core, uid_t uid)
     return false;
 }
 
+/* Is the user of @w behind those of all active encodings, by a quantum? */
+static bool is_behind(const struct core *core, const struct encode_work *w)
+{
+    const uint64_t served = encode_work_served(w) + core->plan.config.quantum;
+    for (const struct encode_work *x = core->media->works; x; x = x->next)
+        if (x->state == ENCODE_RUNNING && encode_work_served(x) < served) return false;
+    return true;
+}
+
 static bool may_run(const struct core *core, const struct encode_work *w)
 {
+    const uint32_t active = core->media->active;
     if (w->state == ENCODE_RUNNING) return true;
-    return w->state == ENCODE_READY && core->media->active < ACTIVE_MOST && !has_active(core, w->uid);
+    if (w->state != ENCODE_READY || has_active(core, w->uid)) return false;
+    return active < ACTIVE_MOST || (active == ACTIVE_MOST && is_behind(core, w));
 }
 
 /* The one of the user with the smallest account; of these the oldest. */

@@ -79,6 +79,18 @@ int encode_start(struct core *core, struct seq *s)
     return r < 0 ? r : encode_ahead(core, s);
 }
 
+void encode_wait(struct core *core, struct seq *s)
+{
+    struct run_list *l = seq_runs(s);
+    const struct prompt_media *next = NULL;
+    for (uint32_t i = 0; core->media && i < l->n; i++) {
+        const struct prompt_media *media = l->embd[i] ? seq_media(s, l->runs[i].digest) : NULL;
+        if (!media) continue;
+        if (!next) next = media;
+        if (media != next || is_cached(core, s, &l->runs[i])) l->embd[i] = embeddings_unref(l->embd[i]);
+    }
+}
+
 void encode_leave(struct core *core, struct seq *s)
 {
     if (!core->media) return;
@@ -122,6 +134,7 @@ static void tell(struct encode_work *w, struct seq *s, int result, const char *w
     }
     for (uint32_t i = 0; i < w->n_runs; i++) attach(s, w->runs[i].key.digest, w->runs[i].e);
     note(s, w);
+    if (s->state == SEQ_WAITING) encode_wait(w->core, s);
     resume(w->core, s);
 }
 

@@ -15,6 +15,9 @@ int encode_start(struct core *core, struct seq *s);
 /* @s runs: attach embeddings that it needs soon, or begin to make them, and drop those that are computed. Without those
  * of its next item it is SEQ_ENCODING from now on. 0, or -errno and an error message. */
 int encode_ahead(struct core *core, struct seq *s);
+/* @s waits for a slot: drop the embeddings that the caches have. Of those that only its media can give again it keeps
+ * the next ones, so that it gets on when it has a slot. */
+void encode_wait(struct core *core, struct seq *s);
 /* @s ends and waits for nothing any more. */
 void encode_leave(struct core *core, struct seq *s);
 

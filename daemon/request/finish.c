@@ -98,6 +98,7 @@ void answer_preempt(struct seq *s)
     free(steal(s->held)); /* its last token is computed again */
     s->state = SEQ_WAITING;
     seq_preempted(s, clock_now_usec());
+    encode_wait(core, s);
     if (s->generated) plan_part(core, s); /* no other waits for its prompt, and its context may have been shifted */
     plan_wait(core, s);
 }

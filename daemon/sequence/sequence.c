@@ -158,9 +158,11 @@ void seq_attach_embd(struct seq *s, const uint8_t digest[16], struct embeddings 
 
 void seq_drop_embd(struct seq *s)
 {
-    struct run_list *l = seq_runs(s);
+    struct run_list *l = seq_runs(s), *whole = &s->prompt.runs;
     for (uint32_t i = 0; i < l->n && l->runs[i].at + l->runs[i].n <= s->kv.n_tokens; i++)
         if (l->embd[i] && seq_media(s, l->runs[i].digest)) l->embd[i] = embeddings_unref(l->embd[i]);
+    for (uint32_t i = 0; l != whole && i < whole->n; i++)
+        if (whole->embd[i] && seq_media(s, whole->runs[i].digest)) whole->embd[i] = embeddings_unref(whole->embd[i]);
 }
 
 int seq_no_embd(const struct item_run *run)

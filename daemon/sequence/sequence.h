@@ -166,7 +166,8 @@ struct run_list *seq_runs(struct seq *s);
 struct prompt_media *seq_media(const struct seq *s, const uint8_t digest[16]);
 /* Give @e to all runs with @digest that have no embeddings and are not computed. Takes references of its own. */
 void seq_attach_embd(struct seq *s, const uint8_t digest[16], struct embeddings *e);
-/* Drop the embeddings of runs that are computed and can be had again from the media of the prompt. */
+/* Drop the embeddings of runs that are computed, or that only the prompt has and not the view, and can be had again from
+ * the media of the prompt. */
 void seq_drop_embd(struct seq *s);
 /* -ENODATA and the message for @run, whose embeddings are not at hand. */
 int seq_no_embd(const struct item_run *run);

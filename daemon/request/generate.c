@@ -77,6 +77,15 @@ static int acquire_session(struct request *r)
     return g->continue_last ? session_acquire_last(store, r->uid, &r->turn.session) : 0;
 }
 
+/* Do the messages fit into the memory of the user's sessions, with their files? */
+static int check_memory(const struct request *r)
+{
+    const struct proto_generate *g = &r->proto.gen;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < g->n_messages; i++) bytes += proto_message_bytes(&g->messages[i]);
+    return bytes && r->turn.session ? session_fits(r->core->sessions, r->turn.session, bytes) : 0;
+}
+
 static int begin(struct request *r)
 {
     const struct proto_generate *g = &r->proto.gen;
@@ -86,6 +95,7 @@ static int begin(struct request *r)
     int result = decode_media_begin(r);
     if (result == 0) result = configure(r, request_first(r));
     if (result == 0) result = acquire_session(r);
+    if (result == 0) result = check_memory(r);
     if (result == 0) turn_find_fork(r);
     return result == -EBUSY && g->wait ? 1 : result; /* 1: until the session is free, or this request too late */
 }

@@ -75,6 +75,19 @@ static int make_room(struct session_store *s, struct session_owner *o, const str
                      format_size(max, s->bytes_max));
 }
 
+int session_fits(struct session_store *s, const struct session *x, uint64_t more)
+{
+    struct session_owner *o = x->owner;
+    struct session *y;
+    char part[32], have[32], max[32];
+    assert(x->busy);
+    while (atomic_load(&o->bytes) + more > s->bytes_max && (y = unloadable_of(o, x))) unload(y);
+    uint64_t bytes = atomic_load(&o->bytes);
+    if (bytes + more <= s->bytes_max) return 0;
+    return error_say(-EDQUOT, "the messages have %s, and your %zu sessions hold %s: the limit is %s",
+                     format_size(part, more), o->n, format_size(have, bytes), format_size(max, s->bytes_max));
+}
+
 /* --- acquiring --- */
 
 static int name_check(const char *name, size_t len)

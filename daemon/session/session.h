@@ -83,6 +83,9 @@ int session_acquire_last(struct session_store *s, uid_t uid, struct session **ou
 bool session_acquire_expired(struct session_store *s, uint64_t ttl_usec, struct session **out);
 /* An idle session with turns that could not be saved, to try again. True: *out is busy. */
 bool session_acquire_unsaved(struct session_store *s, struct session **out);
+/* Can a turn add @more bytes of messages to @x, which is busy? Idle sessions of the uid may be unloaded. 0; -EDQUOT
+ * (message). */
+int session_fits(struct session_store *s, const struct session *x, uint64_t more);
 /* End the use of @x and its claim. A session without content and without a log is removed from the store. */
 void session_release(struct session_store *s, struct session *x);
 

@@ -147,11 +147,14 @@ static void test_memory_of_forks(void **state)
     }
     assert_int_equal(r, -EDQUOT);
     assert_non_null(strstr(error_text(r), "the limit is 64M"));
+    assert_int_equal(session_fits(g->store, x[0], 63 << 20), -EDQUOT);
+    assert_non_null(strstr(error_text(-EDQUOT), "the messages have 63M, and your 21 sessions hold "));
     assert_in_range(n, 2, 6);
     for (int i = 0; i < n; i++) assert_int_equal(session_load(x[i]), 0);
     assert_int_equal(session_acquire(g->store, 7, name, strlen(name), true, &x[n]), -EDQUOT);
     for (int i = 0; i < n; i++) session_release(g->store, x[i]);
     assert_int_equal(session_acquire(g->store, 7, name, strlen(name), true, &x[n]), 0); /* others are unloaded */
+    assert_int_equal(session_fits(g->store, x[n], 30 << 20), 0);
     session_release(g->store, x[n]);
 }
 

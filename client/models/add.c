@@ -135,7 +135,7 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
     if (r < 0) return r;
     /* Check the opened file, even if the name changes meanwhile. */
     snprintf(by_fd, sizeof(by_fd), "/proc/%d/fd/%d", (int)getpid(), from);
-    r = metadata_check(f, by_fd);
+    r = metadata_check(f, by_fd, p->name);
     if (r < 0) return r;
     r = add_begin(o, p);
     if (r == 0) {

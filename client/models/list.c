@@ -115,6 +115,7 @@ static int put_row(struct table *t, const struct entry *e, const struct metadata
     char size[16], context[24];
     const char *state = f->error        ? "broken"
                         : !f->supported ? "unsupported"
+                        : f->encoder    ? "encoder"
                         : !e->chosen    ? (e->loaded ? "loaded" : "")
                         : e->loaded     ? "default, loaded"
                                         : "default";
@@ -122,7 +123,7 @@ static int put_row(struct table *t, const struct entry *e, const struct metadata
     snprintf(context, sizeof(context), "%" PRIu64, f->context);
     if (r == 0) r = table_put(t, f->bytes ? format_size(size, f->bytes) : "-");
     if (r == 0) r = table_put(t, f->type ? f->type : "-");
-    if (r == 0) r = table_put(t, f->architecture ? f->architecture : "-");
+    if (r == 0) r = table_put(t, f->encoder ? f->encoder : f->architecture ? f->architecture : "-");
     if (r == 0) r = table_put(t, f->context ? context : "-");
     if (r == 0) r = table_put(t, f->error ? "-" : f->chat_template ? "yes" : "no");
     if (r == 0) r = table_put(t, f->error ? "-" : f->packed ? "yes" : "no");
@@ -167,6 +168,7 @@ static int put_object(struct buf *out, const struct entry *e, const struct metad
     if (r == 0) r = put_number(out, "bytes", f->bytes);
     if (r == 0) r = put_text(out, "type", f->type);
     if (r == 0) r = put_text(out, "architecture", f->architecture);
+    if (r == 0) r = put_text(out, "encoder", f->encoder);
     if (r == 0) r = put_number(out, "context", f->context);
     if (r == 0)
         r = buf_printf(out, ",\"template\":%s,\"packed\":%s,\"supported\":%s,\"default\":%s,\"loaded\":%s",

@@ -63,6 +63,7 @@ static int metadata_item(void *ctx, const struct json_item *item)
                : strcmp(key, "why") == 0          ? &f->why
                : strcmp(key, "type") == 0         ? &f->type
                : strcmp(key, "architecture") == 0 ? &f->architecture
+               : strcmp(key, "encoder") == 0      ? &f->encoder
                                                   : NULL;
         if (!text || *text) return 0;
         *text = strdup(item->text);
@@ -95,6 +96,7 @@ void metadata_fini(struct metadata *f)
     free(f->why);
     free(f->type);
     free(f->architecture);
+    free(f->encoder);
     *f = (struct metadata){0};
 }
 
@@ -138,7 +140,14 @@ int metadata_read(struct metadata *out, const char *const *files, size_t n)
     return r;
 }
 
-int metadata_check(struct metadata *out, const char *file)
+static bool names_encoder(const char *name)
+{
+    static const char end[] = ".mmproj";
+    const size_t n = strlen(name), of = sizeof(end) - 1;
+    return n > of && strcmp(name + n - of, end) == 0;
+}
+
+int metadata_check(struct metadata *out, const char *file, const char *name)
 {
     int r = metadata_read(out, &file, 1);
     if (r < 0) return r;
@@ -146,6 +155,10 @@ int metadata_check(struct metadata *out, const char *file)
         r = error_say(-EINVAL, "%s", out->error);
     else if (!out->supported)
         r = error_say(-EOPNOTSUPP, "hobd cannot run it: %s", out->why ? out->why : "unknown reason");
+    else if (out->encoder && !names_encoder(name))
+        r = error_say(-EOPNOTSUPP, "it is the encoder of a model (%s): give it the name MODEL.mmproj", out->encoder);
+    else if (!out->encoder && names_encoder(name))
+        r = error_say(-EOPNOTSUPP, "it is no encoder: a name that ends in .mmproj is for the encoder of a model");
     if (r < 0) metadata_fini(out);
     return r;
 }
@@ -155,6 +168,10 @@ void metadata_log(const struct metadata *f, const char *did, const char *name, b
     char size[16], context[48] = "";
     if (f->context) snprintf(context, sizeof(context), ", context %" PRIu64, f->context);
     log_info("%s %s: %s, %s, %s%s%s", did, name, format_size(size, f->bytes), f->type ? f->type : "no tensors",
-             f->architecture ? f->architecture : "?", context, f->chat_template ? "" : ", no chat template");
+             f->encoder        ? f->encoder
+             : f->architecture ? f->architecture
+                               : "?",
+             context, f->chat_template || f->encoder ? "" : ", no chat template");
+    if (f->encoder) return;
     if (!system && strcmp(name, "default") != 0) log_info("to use it: hob -m '%s'", name);
 }

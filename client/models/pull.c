@@ -204,7 +204,7 @@ static int pull_finish(struct pull *p)
     struct metadata f;
     int r = path ? check_sum(p) : error_say(-ENOMEM, "no memory for a path");
     if (r == 0) {
-        r = metadata_check(&f, path);
+        r = metadata_check(&f, path, p->place.name);
         p->invalid = r == -EINVAL; /* another version of hobd may run a model that this one cannot */
         if (r < 0) return pull_said(p, r);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The facts about a GGUF file that programs need. hob models runs this, because hob itself reads no models. */
 #include "daemon/command/inspect.h"
+#include "daemon/encoder/encoder.h"
 #include "daemon/model/backend.h"
 #include "daemon/text/template/template.h"
 #include "daemon/text/tokenizer/tokenizer.h"
@@ -105,11 +106,26 @@ static void set_context(json_t *o, const struct gguf *g, uint32_t context)
     json_object_set_new(o, "context", context ? json_integer(context) : json_null());
 }
 
+/* An mmproj file, which a model can have beside itself. */
+static bool is_encoder(const struct gguf *g)
+{
+    struct gguf_str arch;
+    return !gguf_get_str(g, "general.architecture", &arch) && arch.len == 4 && !memcmp(arch.data, "clip", 4);
+}
+
+/* 0: *projector is set if it is an encoder. */
+static int check_any(const struct gguf *g, uint32_t *context, size_t *memory, const char **projector)
+{
+    enum media_kind takes;
+    return is_encoder(g) ? encoder_inspect(g, &takes, projector) : check(g, context, memory);
+}
+
 static void describe(json_t *o, const struct gguf *g)
 {
     uint32_t context = 0;
     size_t memory = 0;
-    int r = check(g, &context, &memory);
+    const char *projector = NULL;
+    int r = check_any(g, &context, &memory, &projector);
     json_object_set_new(o, "supported", json_boolean(!r));
     if (r) set_error(o, "why", gguf_path(g), r);
     json_object_set_new(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
@@ -119,7 +135,8 @@ static void describe(json_t *o, const struct gguf *g)
     set_context(o, g, context);
     set_template(o, g);
     set_gguf(o, "tokenizer", g, "tokenizer.ggml.model");
-    json_object_set_new(o, "memory_bytes", r ? json_null() : json_integer((json_int_t)memory));
+    json_object_set_new(o, "encoder", projector ? json_string(projector) : json_null());
+    json_object_set_new(o, "memory_bytes", r || projector ? json_null() : json_integer((json_int_t)memory));
     json_object_set_new(o, "packed", json_boolean(packed_here(g)));
 }
 

@@ -83,6 +83,15 @@ int encoder_open(struct encoder **out, const char *path, const struct encoder_co
     return 0;
 }
 
+int encoder_inspect(const struct gguf *g, enum media_kind *takes, const char **projector)
+{
+    struct encoder_hparams p = {0};
+    int r = encoder_choose(g, MEDIA_NONE, takes);
+    if (!r) r = *takes == MEDIA_SOUND ? encoder_sound_hparams(&p, g, false) : encoder_hparams_read(&p, g);
+    if (!r) *projector = *takes == MEDIA_SOUND ? encoder_sound_name(p.sound.kind) : encoder_kind_name(p.kind);
+    return r;
+}
+
 struct encoder *encoder_close(struct encoder *e)
 {
     if (!e) return NULL;

@@ -79,6 +79,10 @@ struct encoding;
  * caller, and the file is no longer needed. -EINVAL: no encoder of @takes, or one that hob does not support, or
  * damaged; else -errno. Sets the error message, which begins with the path. */
 int encoder_open(struct encoder **out, const char *path, const struct encoder_config *config);
+/* What an encoder of the file @g would take, and its projector ("gemma3"), from the keys alone. 0; -EINVAL as
+ * encoder_open. */
+struct gguf;
+int encoder_inspect(const struct gguf *g, enum media_kind *takes, const char **projector);
 struct encoder *encoder_close(struct encoder *e); /* NULL ok, returns NULL */
 
 /* Values of an embedding. */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Images in prompts, from hob and the gateway to a small model with an image encoder of random weights: the same bits with and without caches."""
 import base64
+import json
 import random
 import subprocess
 
@@ -90,6 +91,21 @@ def test_verbose_names_each_image(sees, files):
     assert "image 1 of 1: 9 tokens, encoded in " in sees.hob("-v", "-n", 2, "-a", files["a"], "x", check=0).err
     r = sees.hob("-v", "-n", 2, "-a", files["a"], "-a", files["b"], "x", check=0)
     assert "image 1 of 2: 9 tokens (cached)" in r.err and "image 2 of 2: 9 tokens, encoded in " in r.err, r.err
+
+
+def test_an_encoder_beside_its_model(tmp_path, files):
+    h = Home(tmp_path, files["model"])
+    assert "MODEL.mmproj" in h.hob("models", "add", files["mmproj"], "eye", check=1).err
+    assert "no encoder" in h.hob("models", "add", files["model"], "eye.mmproj", check=1).err
+    h.hob("models", "add", files["model"], "eye", check=0)
+    assert "mlp" in h.hob("models", "add", files["mmproj"], "eye.mmproj", check=0).err
+    listed = {m["name"]: m for m in json.loads(h.hob("models", "list", "--json", check=0).out)}
+    assert listed["eye"]["encoder"] is None and listed["eye.mmproj"]["encoder"] == "mlp" and listed["eye.mmproj"]["supported"]
+    h.daemon("-m", "eye")
+    try:
+        assert counts(h.ask("-a", files["a"], "what is it?")) == (1, 0)
+    finally:
+        h.stop()
 
 
 def test_a_session_keeps_its_image(sees, files):

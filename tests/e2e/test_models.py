@@ -147,7 +147,7 @@ def test_list(home, tiny):
     found = listed(home)
     one = found["default"]
     assert one == {"name": "default", "file": str(home.models / "default.gguf"), "folder": "user", "link": str(tiny),
-                   "bytes": tiny.stat().st_size, "type": "Q8_0", "architecture": "llama", "context": 512, "template": True,
+                   "bytes": tiny.stat().st_size, "type": "Q8_0", "architecture": "llama", "encoder": None, "context": 512, "template": True,
                    "packed": False, "supported": True, "default": True, "loaded": False}
     assert found["a b"]["link"] is None and not found["a b"]["default"]
     assert not found["zoo"]["supported"] and "klingon" in found["zoo"]["why"]

@@ -298,7 +298,7 @@ static void check(const struct table *t)
         draft += run->draft;
     }
     for (uint32_t i = 0; i < t->s.n; i++) ready += is_ready(&t->reqs[i]);
-    assert_true(tokens <= t->c.batch_tokens && tokens == t->load.prefill + t->load.decode);
+    assert_true(tokens <= t->c.batch_tokens && tokens == t->load.prefill + t->load.decode + t->load.draft);
     assert_true(t->n_out > 0 || ready == 0);
     const struct sched_req *first = first_whole(t);
     const bool may = t->b.steps - t->b.due_step >= t->c.prefill_gap && !t->load.express;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "client/chat.h"
+#include "client/chat-attach.h"
 #include "client/exit-status.h"
 #include "client/interrupt.h"
 #include "client/option-table.h"
@@ -24,7 +24,8 @@ static const char help_text[] = "/model [NAME]    show or set the model\n"
                                 "                 without FILE: any text\n"
                                 "/tools [PATH]    list the tools, add one\n"
                                 "/image [PATH]    attach an image to the\n"
-                                "                 next message, or list\n"
+                                "                 next message, or list;\n"
+                                "                 none: attach nothing\n"
                                 "/audio [PATH]    the same for a sound\n"
                                 "/think [HOW]     thinking: hide, show,\n"
                                 "                 stderr, on or off\n"
@@ -123,33 +124,14 @@ static int command_think(struct chat *c, const char *arg)
     return EXIT_USAGE;
 }
 
-static int add_media(struct chat *c, enum proto_media_kind kind, const char *path)
-{
-    const char *name = proto_media_name(kind);
-    for (size_t i = 0; !*path && i < c->next.n_media; i++)
-        log_info("%s: %zu bytes", proto_media_name(c->next.media[i].kind), blob_size(c->next.media[i].file));
-    if (!*path && !c->next.n_media) log_info("the next message has no images and sounds; /%s PATH adds one", name);
-    if (!*path) return 0;
-    if (strcmp(path, "-") == 0) {
-        log_error("/%s: standard input has the lines of the chat", name);
-        return EXIT_USAGE;
-    }
-    int r = input_media(&c->next, kind, path);
-    interrupt_clear();
-    interrupt_init();
-    if (r == 0) return 0;
-    error_in(r, "/%s", name);
-    return exit_status_before(r);
-}
-
 static int command_image(struct chat *c, const char *arg)
 {
-    return add_media(c, PROTO_MEDIA_IMAGE, arg);
+    return chat_attach(c, PROTO_MEDIA_IMAGE, arg);
 }
 
 static int command_audio(struct chat *c, const char *arg)
 {
-    return add_media(c, PROTO_MEDIA_SOUND, arg);
+    return chat_attach(c, PROTO_MEDIA_SOUND, arg);
 }
 
 static int command_sessions(struct chat *c, const char *arg)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hob-chat: what 'hob chat' runs, so that hob itself needs no line editor. */
 #include "client/chat.h"
+#include "client/chat-attach.h"
 #include "client/chat-line.h"
 #include "client/exit-status.h"
 #include "client/interrupt.h"
@@ -75,6 +76,7 @@ static void end_request(struct proto_request *r, size_t system, size_t from)
 static int send_turn(struct chat *c, struct buf *line)
 {
     struct proto_request request = {0};
+    const size_t kept = c->n_turns;
     size_t system = 0, from = 0; /* indexes behind the system message and behind the earlier turns */
     int status = EXIT_FAILED;
     c->next.text = *line;
@@ -95,6 +97,8 @@ static int send_turn(struct chat *c, struct buf *line)
         interrupt_unblock();
         r = keep_turn(c, &request.gen, from);
     }
+    if (c->n_turns == kept && request.gen.n_messages > from) chat_attach_again(c, &request.gen.messages[from]);
+    if (!c->next.n_media) chat_attach_none(c);
     if (r == -ENOMEM) error_say(r, "no memory for the conversation");
     if (r < 0) status = exit_status_report(r);
     end_request(&request, system, from);
@@ -162,7 +166,7 @@ static int run(struct options *o, void *ctx)
     }
     chat_line_free(lines);
     chat_forget(&chat, 0);
-    input_fini(&chat.next);
+    chat_attach_none(&chat);
     free(chat.turns);
     tool_loop_fini(&chat.loop);
     return status;

@@ -18,8 +18,9 @@ struct chat {
     struct options *o;       /* commands change its model, system and session */
     struct chat_turn *turns; /* since the chat began or the session changed */
     size_t n_turns;
-    struct tool_loop loop; /* its tools */
-    struct input next;     /* the images and sounds of the next message, without a text */
+    struct tool_loop loop;           /* its tools */
+    struct input next;               /* the images and sounds of the next message, without a text */
+    char *attached[PROTO_MEDIA_MAX]; /* [next.n_media], owned: their paths */
     bool quit;
 };
 

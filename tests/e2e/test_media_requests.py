@@ -12,6 +12,7 @@ import time
 import msgpack
 import pytest
 from hobproto import Closed
+from test_chat import Chat
 
 F_ADD_SEALS, SEAL_SHRINK, SEAL_GROW, SEAL_WRITE = 1033, 2, 4, 8
 NO_ENCODER = "the model has no encoder of images and sounds"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/completion.h"
+#include "client/http/body-budget.h"
 #include "client/http/completion-calls.h"
 #include "client/http/http-reply.h"
 #include "client/http/model-list.h"
@@ -230,6 +231,7 @@ static int on_event(struct completion *c, struct proto_event *e)
     if (!c->seen) {
         c->seen = true;
         proto_request_fini(&c->request);
+        body_budget_release(x);
     }
     if (c->count) return on_count(c, e);
     c->queued = e->type == PROTO_EV_QUEUED;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/http/exchange.h"
+#include "client/http/body-budget.h"
 #include "client/http/completion.h"
 #include "client/http/http-reply.h"
 #include "client/http/http-routes.h"
@@ -58,8 +59,14 @@ int exchange_upload(struct exchange *x, const char *data, size_t n)
     if (x->fault.status) return -EFBIG;
     if (n > x->gateway->options->max_body - x->body.len) {
         buf_fini(&x->body);
+        body_budget_release(x);
         fault_set(&x->fault, 413, NULL, "the body of the request is longer than %llu bytes",
                   (unsigned long long)x->gateway->options->max_body);
+        return -EFBIG;
+    }
+    if (body_budget_take(x, x->body.len + n) < 0) {
+        buf_fini(&x->body);
+        body_budget_release(x);
         return -EFBIG;
     }
     int r = buf_append(&x->body, data, n);

@@ -41,6 +41,7 @@ struct exchange {
     char user[24];   /* without keys: the name of the client's uid; "": the gateway's own user */
     bool counted;    /* for the limits of the key */
     struct buf body; /* of the request */
+    size_t held;     /* bytes of the body that count for body-budget.h; also after it was parsed */
     struct upstream *upstream;
     struct completion *completion; /* owned; NULL: none */
     struct session_lookup *lookup; /* owned; NULL: none */
@@ -66,7 +67,7 @@ void exchange_free(struct exchange *x);
 /* The name of the user whom the daemon shall serve; NULL: the uid of this process. */
 const char *exchange_user(const struct exchange *x);
 
-/* Add bytes of the request's body. 0; -EFBIG: over the limit, the rest is dropped; -ENOMEM. */
+/* Add bytes of the request's body. 0; -EFBIG: over a limit, the rest is dropped; -ENOMEM. */
 int exchange_upload(struct exchange *x, const char *data, size_t n);
 
 /* The request is complete, or the connection was resumed: call the route, pass the response to libmicrohttpd, or

@@ -2,6 +2,7 @@
 """hob-http as an HTTP server: methods, framing, limits. No answer of a model is needed."""
 import json
 import socket
+import time
 
 import pytest
 from httpgate import CHAT, JSON, Gateway, status
@@ -92,6 +93,29 @@ def test_limits(shared):
     assert json.loads(reply.split(b"\r\n\r\n")[1])["error"]["message"] == "too many connections"
     for s in many:
         s.close()
+
+
+def test_large_bodies_share_a_budget(shared):
+    """Of eight times --max-body, one user gets half: the fifth body waits, a small one does not."""
+    g = Gateway(shared, "--max-body", "1M")
+    head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"
+    many = [g.connect() for _ in range(4)]
+    for s in many:
+        s.sendall(head + b" " * 1048000)
+
+    def large(until):
+        deadline = time.monotonic() + 60
+        while (r := g.ask("POST", "/tokenize", b" " * 1040000 + b"[]")).status != until and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return r
+
+    r = large(503)  # as soon as all four have arrived
+    r.error(503, "requests in work have ")
+    assert r.headers["Retry-After"] == "1"
+    assert g.post("/tokenize", {"content": "a"}).status == 200
+    for s in many:
+        s.close()
+    large(400).error(400, "not a JSON object")
 
 
 def test_a_request_that_never_ends_is_closed(shared):

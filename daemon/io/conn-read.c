@@ -181,7 +181,7 @@ static size_t take(struct conn *c)
     /* After another short read the socket is empty or at its end: later input is a new event. */
     c->readable = n == sizeof piece || partial || (n > 0 && c->shut);
     if (n == -EAGAIN) return 0;
-    c->drained = n == 0;
+    c->in.drained = n == 0;
     if (n == -EPROTO || n == -EBUSY || n == -ENOMEM) {
         refuse(c, (int)-n, error_text((int)n));
         return 0;

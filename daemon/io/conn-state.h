@@ -21,6 +21,7 @@ struct live {
 struct conn_input {
     struct frame_decoder frames;
     struct conn_files files;
+    bool drained; /* its end was read: close(2) frees no messages */
 };
 
 struct conn {
@@ -47,7 +48,6 @@ struct conn {
     bool greeted;  /* its hello was good */
     bool readable; /* the socket has, or may have, more input */
     bool shut;     /* the peer has shut its writing side: the end follows the input */
-    bool drained;  /* the end of its input was read: close(2) frees no messages */
     bool eof;      /* nothing more is read: the peer ended, or was refused */
     bool blocked;  /* the socket is full; EPOLLOUT follows */
     bool paused;   /* its answers are paused; nothing is read meanwhile */

@@ -97,7 +97,7 @@ void conn_flush(struct conn *c)
 /* Messages that were not read may have descriptors, of which close(2) may wait. */
 static void close_socket(struct conn *c)
 {
-    if (c->drained)
+    if (c->in.drained)
         close(c->fd);
     else
         close_apart_socket(c->fd, c->in.files.uid);

@@ -120,7 +120,10 @@ void listener_turn_all_away(struct listener *l, int r)
 void listener_fini(struct listener *l)
 {
     listener_retire(l);
-    if (l->fd >= 0) close(l->fd);
+    /* Connections that were not accepted may have descriptors. Of an inherited socket the service manager has another
+     * reference. */
+    if (l->fd >= 0 && l->inherited) close(l->fd);
+    if (l->fd >= 0 && !l->inherited) close_apart_socket(l->fd, geteuid());
     free(l->path);
     *l = (struct listener)LISTENER_INIT;
 }

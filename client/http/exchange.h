@@ -46,16 +46,15 @@ struct exchange {
     struct completion *completion; /* owned; NULL: none */
     struct session_lookup *lookup; /* owned; NULL: none */
     struct fault fault;
-    struct buf out; /* bytes of the response */
-    size_t taken;   /* bytes of @out that the client's connection has taken */
-    int status;     /* 0: the response has not begun */
-    const char *content_type;
-    const char *policy; /* Content-Security-Policy; NULL: none */
-    bool stream;        /* the response is an event stream */
-    bool ended;         /* nothing more is added to @out */
-    bool queued;        /* libmicrohttpd has the response */
-    bool suspended;     /* the connection waits for exchange_wake */
-    bool disconnected;  /* the client has closed the connection */
+    struct buf out;                    /* bytes of the response */
+    size_t taken;                      /* bytes of @out that the client's connection has taken */
+    int status;                        /* 0: the response has not begun */
+    const char *content_type, *policy; /* Content-Security-Policy; NULL: none */
+    bool stream;                       /* the response is an event stream */
+    bool ended;                        /* nothing more is added to @out */
+    bool queued;                       /* libmicrohttpd has the response */
+    bool suspended;                    /* the connection waits for exchange_wake */
+    bool disconnected;                 /* the client has closed the connection */
     sd_event_source *hangup;
     uint64_t begun_usec, moved_usec; /* start; last time at which a byte was added or taken */
 };

@@ -94,10 +94,18 @@ void conn_flush(struct conn *c)
     conn_settle(c);
 }
 
+/* The peer has ended, as usual, and close(2) has no messages to free. */
+static bool is_drained(struct conn *c)
+{
+    char piece[4096];
+    bool partial;
+    return c->in.drained || conn_files_receive(&c->in.files, c->fd, piece, sizeof(piece), &partial) == 0;
+}
+
 /* Messages that were not read may have descriptors, of which close(2) may wait. */
 static void close_socket(struct conn *c)
 {
-    if (c->in.drained)
+    if (is_drained(c))
         close(c->fd);
     else
         close_apart_socket(c->fd, c->in.files.uid);

@@ -4,6 +4,7 @@
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/encoder/encoder-sound.h"
 #include "libcommon/error.h"
+#include "tests/model/encoder-file.h"
 #include "tests/model/model-file.h"
 #include <math.h>
 #include <stdlib.h>
@@ -14,12 +15,7 @@
 
 enum { DIM = 8, FFN = 16, BINS = 20, STACK = 60, ITEMS = 25, HALF = 6, OUT = 5, DAMAGED = 400 };
 
-struct tensor {
-    const char *name;
-    uint64_t dims[4];
-};
-
-static const struct tensor tensors[] = {
+static const struct encoder_tensor tensors[] = {
     {"a.conv1d.1.weight", {SOUND_TAPS, BINS, DIM, 1}},
     {"a.conv1d.1.bias", {1, DIM, 1, 1}},
     {"a.conv1d.2.weight", {SOUND_TAPS, DIM, DIM, 1}},
@@ -41,11 +37,6 @@ static const struct tensor tensors[] = {
 };
 enum { N_TENSORS = sizeof(tensors) / sizeof(*tensors) };
 
-static size_t count(const struct tensor *t)
-{
-    return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
-}
-
 static void put_keys(struct buf *b)
 {
     put_key_str(b, "general.architecture", "clip");
@@ -65,20 +56,9 @@ static void put_keys(struct buf *b)
 /* A file of random weights. */
 static void make(struct buf *b)
 {
-    uint64_t seed = 1, at = 0;
     put_header(b, 3, N_TENSORS, 10);
     put_keys(b);
-    for (int i = 0; i < N_TENSORS; i++) {
-        put_tensor(b, tensors[i].name, 0, at, 4, tensors[i].dims);
-        at += (count(&tensors[i]) * sizeof(float) + 31) / 32 * 32;
-    }
-    for (int i = 0; i < N_TENSORS; i++) {
-        put_padding(b, 32);
-        for (size_t j = count(&tensors[i]); j; j--) {
-            float v = (float)(next_random(&seed) % 1000) / 1000 - 0.4f;
-            assert_int_equal(buf_append(b, &v, sizeof(v)), 0);
-        }
-    }
+    encoder_file_tensors(b, tensors, N_TENSORS, 0, 1);
 }
 
 static int open_bytes(struct encoder **e, const void *bytes, size_t n, const struct encoder_config *config)

@@ -4,6 +4,7 @@
 #include "daemon/backend/cpu/compute-pool.h"
 #include "daemon/encoder/encoder.h"
 #include "libcommon/error.h"
+#include "tests/model/encoder-file.h"
 #include "tests/model/model-file.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,101 +13,7 @@
 
 #include "tests/libcommon/check.h"
 
-enum { DIM = 8, FFN = 16, EDGE = 8, PATCH = 2, ROWS = 16, POOL = 2, ITEMS = 4, OUT = 6, DAMAGED = 3000 };
-
-struct tensor {
-    const char *name;
-    uint64_t dims[4];
-};
-
-static const struct tensor tensors[] = {
-    {"v.patch_embd.weight", {PATCH, PATCH, 3, DIM}},  {"v.patch_embd.bias", {DIM, 1, 1, 1}},
-    {"v.position_embd.weight", {DIM, ROWS, 1, 1}},    {"v.blk.0.ln1.weight", {DIM, 1, 1, 1}},
-    {"v.blk.0.ln2.weight", {DIM, 1, 1, 1}},           {"v.blk.0.attn_q.weight", {DIM, DIM, 1, 1}},
-    {"v.blk.0.attn_k.weight", {DIM, DIM, 1, 1}},      {"v.blk.0.attn_v.weight", {DIM, DIM, 1, 1}},
-    {"v.blk.0.attn_out.weight", {DIM, DIM, 1, 1}},    {"v.blk.0.ffn_up.weight", {DIM, FFN, 1, 1}},
-    {"v.blk.0.ffn_down.weight", {FFN, DIM, 1, 1}},    {"mm.soft_emb_norm.weight", {DIM, 1, 1, 1}},
-    {"mm.input_projection.weight", {OUT, DIM, 1, 1}},
-};
-
-/* Qwen2.5-VL: turned heads, windows, RMS norms, a gated FFN, two kernels of the patches. */
-static const struct tensor turned[] = {
-    {"v.patch_embd.weight", {PATCH, PATCH, 3, DIM}},
-    {"v.patch_embd.weight.1", {PATCH, PATCH, 3, DIM}},
-    {"v.post_ln.weight", {DIM, 1, 1, 1}},
-    {"v.blk.0.ln1.weight", {DIM, 1, 1, 1}},
-    {"v.blk.0.ln2.weight", {DIM, 1, 1, 1}},
-    {"v.blk.0.attn_q.weight", {DIM, DIM, 1, 1}},
-    {"v.blk.0.attn_k.weight", {DIM, DIM, 1, 1}},
-    {"v.blk.0.attn_v.weight", {DIM, DIM, 1, 1}},
-    {"v.blk.0.attn_out.weight", {DIM, DIM, 1, 1}},
-    {"v.blk.0.ffn_up.weight", {DIM, FFN, 1, 1}},
-    {"v.blk.0.ffn_gate.weight", {DIM, FFN, 1, 1}},
-    {"v.blk.0.ffn_down.weight", {FFN, DIM, 1, 1}},
-    {"mm.0.weight", {4 * DIM, FFN, 1, 1}},
-    {"mm.2.weight", {FFN, OUT, 1, 1}},
-};
-
-static const struct file {
-    const char *projector;
-    const struct tensor *tensors;
-    int n;
-    const char *key; /* the last one */
-    uint32_t value;
-    const char *last; /* tensor */
-} gemma3 = {"gemma3",
-            tensors,
-            sizeof(tensors) / sizeof(*tensors),
-            "clip.vision.projector.scale_factor",
-            POOL,
-            "mm.input_projection"},
-  qwen = {"qwen2.5vl_merger", turned, sizeof(turned) / sizeof(*turned), "clip.vision.n_wa_pattern", 2, "mm.2.weight"};
-
-static size_t count(const struct tensor *t)
-{
-    return t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
-}
-
-static void put_colors(struct buf *b, const char *key)
-{
-    const float half[3] = {0.5f, 0.5f, 0.5f};
-    put_str(b, key);
-    put_u32(b, GGUF_ARRAY);
-    put_u32(b, GGUF_F32);
-    put_u64(b, 3);
-    assert_int_equal(buf_append(b, half, sizeof(half)), 0);
-}
-
-/* A file of random weights. */
-static void make(struct buf *b, const struct file *f)
-{
-    uint64_t seed = 1;
-    put_header(b, 3, (uint64_t)f->n, 12);
-    put_key_str(b, "general.architecture", "clip");
-    put_key_str(b, "clip.projector_type", f->projector);
-    put_key_u32(b, "clip.vision.image_size", EDGE);
-    put_key_u32(b, "clip.vision.patch_size", PATCH);
-    put_key_u32(b, "clip.vision.embedding_length", DIM);
-    put_key_u32(b, "clip.vision.feed_forward_length", FFN);
-    put_key_u32(b, "clip.vision.block_count", 1);
-    put_key_u32(b, "clip.vision.attention.head_count", 2);
-    put_key_u32(b, f->key, f->value);
-    put_key_f32(b, "clip.vision.attention.layer_norm_epsilon", 1e-6f);
-    put_colors(b, "clip.vision.image_mean");
-    put_colors(b, "clip.vision.image_std");
-    uint64_t at = 0;
-    for (int i = 0; i < f->n; i++) {
-        put_tensor(b, f->tensors[i].name, 0, at, 4, f->tensors[i].dims);
-        at += (count(&f->tensors[i]) * sizeof(float) + 31) / 32 * 32;
-    }
-    for (int i = 0; i < f->n; i++) {
-        put_padding(b, 32);
-        for (size_t j = count(&f->tensors[i]); j; j--) {
-            float v = (float)(next_random(&seed) % 1000) / 1000 - 0.4f;
-            assert_int_equal(buf_append(b, &v, sizeof(v)), 0);
-        }
-    }
-}
+enum { EDGE = ENCODER_FILE_EDGE, ITEMS = ENCODER_FILE_ITEMS, OUT = 6, DAMAGED = 3000 };
 
 static int open_bytes(struct encoder **e, const void *bytes, size_t n)
 {
@@ -122,7 +29,7 @@ static struct encoder *open_whole(void)
 {
     struct buf b = BUF_INIT;
     struct encoder *e = NULL;
-    make(&b, &gemma3);
+    encoder_file_bytes(&b, &encoder_file_gemma3, OUT, 1);
     int r = open_bytes(&e, b.data, b.len);
     if (r < 0) fail_msg("%s", error_text(r));
     buf_fini(&b);
@@ -236,12 +143,12 @@ static void test_unknown_instruction_set(void **state)
 }
 
 /* Files cut anywhere and with bytes changed anywhere are refused, or encode. */
-static void damage(const struct file *f)
+static void damage(const struct encoder_file *f)
 {
     struct buf whole = BUF_INIT;
     uint64_t random = 7;
     int opened = 0, refused = 0;
-    make(&whole, f);
+    encoder_file_bytes(&whole, f, OUT, 1);
     const size_t head = model_file_find(&whole, f->last) + 60;
     uint8_t *copy = malloc(whole.len);
     assert_non_null(copy);
@@ -270,8 +177,8 @@ static void damage(const struct file *f)
 
 static void test_damaged_files(void **state)
 {
-    damage(&gemma3);
-    damage(&qwen);
+    damage(&encoder_file_gemma3);
+    damage(&encoder_file_qwen);
 }
 
 int main(void)

@@ -629,7 +629,7 @@ static void test_wrong_encoder(void **state)
 {
     struct harness *h = *state;
     struct buf b = BUF_INIT;
-    encoder_file_bytes(&b, DIM / 2, 1);
+    encoder_file_bytes(&b, &encoder_file_gemma3, DIM / 2, 1);
     h->config.media.mmproj = model_file_write(b.data, b.len);
     buf_fini(&b);
     const char *why = NULL;
@@ -663,7 +663,7 @@ int main(void)
         TEST(test_wrong_encoder),
     };
     struct buf b = BUF_INIT;
-    encoder_file_bytes(&b, DIM, 1);
+    encoder_file_bytes(&b, &encoder_file_gemma3, DIM, 1);
     script.at = 5;
     script.mmproj = model_file_write(b.data, b.len);
     buf_fini(&b);

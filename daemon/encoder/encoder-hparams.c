@@ -103,17 +103,22 @@ static int check_heads(const struct encoder_hparams *p, const struct gguf *g)
     return 0;
 }
 
+int encoder_blocks_read(struct encoder_hparams *p, const struct keys *k)
+{
+    int r = keys_u32(k, &p->dim, "embedding_length", REQUIRED, 1, 16384);
+    if (!r) r = keys_u32(k, &p->ffn, "feed_forward_length", REQUIRED, 1, 131072);
+    if (!r) r = keys_u32(k, &p->heads, "attention.head_count", REQUIRED, 1, p->dim);
+    if (!r) r = keys_u32(k, &p->layers, "block_count", REQUIRED, 1, 512);
+    if (!r) r = keys_u32(k, &p->dim_out, "projection_dim", OPTIONAL, 1, 65536);
+    return r ? r : keys_f32(k, &p->eps, "attention.layer_norm_epsilon", REQUIRED, 1);
+}
+
 static int read_sizes(struct encoder_hparams *p, const struct gguf *g)
 {
     const struct keys k = {g, "clip.vision"};
     int r = keys_u32(&k, &p->image, "image_size", REQUIRED, 1, EDGE_MAX);
     if (!r) r = keys_u32(&k, &p->patch, "patch_size", REQUIRED, 1, p->image < 256 ? p->image : 256);
-    if (!r) r = keys_u32(&k, &p->dim, "embedding_length", REQUIRED, 1, 16384);
-    if (!r) r = keys_u32(&k, &p->ffn, "feed_forward_length", REQUIRED, 1, 131072);
-    if (!r) r = keys_u32(&k, &p->heads, "attention.head_count", REQUIRED, 1, p->dim);
-    if (!r) r = keys_u32(&k, &p->layers, "block_count", REQUIRED, 1, 512);
-    if (!r) r = keys_u32(&k, &p->dim_out, "projection_dim", OPTIONAL, 1, 65536);
-    if (!r) r = keys_f32(&k, &p->eps, "attention.layer_norm_epsilon", REQUIRED, 1);
+    if (!r) r = encoder_blocks_read(p, &k);
     if (r) return r;
     if (p->kind == ENCODER_INTERNVL) p->rms = p->dim == 3200 && p->layers == 45; /* InternViT-6B; no key says so */
     r = check_heads(p, g);

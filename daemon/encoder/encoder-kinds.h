@@ -22,6 +22,10 @@ const struct encoder_kind_row *encoder_kind_row(enum encoder_kind kind);
 /* Set what the kind of this name decides. 0; -EINVAL: there is none, sets the error message. */
 int encoder_kind_find(struct encoder_hparams *p, const struct gguf *g, struct gguf_str name);
 
+/* Read the sizes of the blocks and of an embedding, which encoders of images and of sounds have. 0; -EINVAL and the
+ * error message. */
+int encoder_blocks_read(struct encoder_hparams *p, const struct keys *k);
+
 /* Set p->pool and p->prepare from the keys; p->kind, p->image and p->patch are known. 0; -EINVAL and the error message.
  */
 int encoder_preparation_read(struct encoder_hparams *p, const struct keys *k);

@@ -4,7 +4,6 @@
 #include "daemon/encoder/encoder-tensors.h"
 #include "daemon/model/keys.h"
 #include "libcommon/error.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,12 +53,7 @@ static int read_sizes(struct encoder_hparams *p, const struct gguf *g)
 {
     const struct keys k = {g, "clip.audio"};
     int r = keys_u32(&k, &p->sound.bins, "num_mel_bins", REQUIRED, 1, MEL_BINS_MAX);
-    if (!r) r = keys_u32(&k, &p->dim, "embedding_length", REQUIRED, 1, 16384);
-    if (!r) r = keys_u32(&k, &p->ffn, "feed_forward_length", REQUIRED, 1, 131072);
-    if (!r) r = keys_u32(&k, &p->heads, "attention.head_count", REQUIRED, 1, p->dim);
-    if (!r) r = keys_u32(&k, &p->layers, "block_count", REQUIRED, 1, 512);
-    if (!r) r = keys_u32(&k, &p->dim_out, "projection_dim", OPTIONAL, 1, 65536);
-    if (!r) r = keys_f32(&k, &p->eps, "attention.layer_norm_epsilon", REQUIRED, 1);
+    if (!r) r = encoder_blocks_read(p, &k);
     p->sound.stack = 1;
     if (!r && p->sound.kind != SOUND_QWEN2A)
         r = keys_u32(&k, &p->sound.stack, "projector.stack_factor", REQUIRED, 1, STACK_MAX);
@@ -84,28 +78,16 @@ int encoder_sound_hparams(struct encoder_hparams *out, const struct gguf *g, boo
 
 /* --- weights --- */
 
-/* The name of a tensor of a block. */
-struct name {
-    char s[48];
-};
-
-static struct name in_block(uint32_t i, const char *part)
-{
-    struct name n;
-    snprintf(n.s, sizeof(n.s), "a.blk.%u.%s", i, part);
-    return n;
-}
-
 static void read_block(struct tensor_reader *r, struct encoder_block *b, uint32_t i, const struct encoder_hparams *p)
 {
-    tensor_read_norm(r, &b->ln1, in_block(i, "ln1").s, p->dim, true);
-    tensor_read_norm(r, &b->ln2, in_block(i, "ln2").s, p->dim, true);
-    tensor_read_matrix(r, &b->q, in_block(i, "attn_q").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->k, in_block(i, "attn_k").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->v, in_block(i, "attn_v").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->out, in_block(i, "attn_out").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->up, in_block(i, "ffn_up").s, p->ffn, p->dim);
-    tensor_read_matrix(r, &b->down, in_block(i, "ffn_down").s, p->dim, p->ffn);
+    tensor_read_norm(r, &b->ln1, tensor_in_block("a", i, "ln1").s, p->dim, true);
+    tensor_read_norm(r, &b->ln2, tensor_in_block("a", i, "ln2").s, p->dim, true);
+    tensor_read_matrix(r, &b->q, tensor_in_block("a", i, "attn_q").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->k, tensor_in_block("a", i, "attn_k").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->v, tensor_in_block("a", i, "attn_v").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->out, tensor_in_block("a", i, "attn_out").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->up, tensor_in_block("a", i, "ffn_up").s, p->ffn, p->dim);
+    tensor_read_matrix(r, &b->down, tensor_in_block("a", i, "ffn_down").s, p->dim, p->ffn);
 }
 
 /* Ultravox's first product gives two halves: values and their gates. */

@@ -9,6 +9,13 @@
 
 enum { NAME = 96, ROWS_MAX = 1 << 16 };
 
+struct tensor_name tensor_in_block(const char *kind, uint32_t i, const char *part)
+{
+    struct tensor_name n;
+    snprintf(n.s, sizeof(n.s), "%s.blk.%u.%s", kind, i, part);
+    return n;
+}
+
 int tensor_reader_init(struct tensor_reader *r, const struct gguf *g)
 {
     *r = (struct tensor_reader){.g = g, .used = calloc(gguf_n_tensors(g) + 1, sizeof(bool))};

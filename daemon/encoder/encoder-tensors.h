@@ -10,6 +10,13 @@ struct tensor_reader {
     int error;  /* the first one; the functions below do nothing after it */
 };
 
+struct tensor_name {
+    char s[48];
+};
+
+/* "@kind.blk.@i.@part": of a block. */
+struct tensor_name tensor_in_block(const char *kind, uint32_t i, const char *part);
+
 /* 0: the caller calls tensor_reader_fini; -ENOMEM. */
 int tensor_reader_init(struct tensor_reader *r, const struct gguf *g);
 void tensor_reader_fini(struct tensor_reader *r);

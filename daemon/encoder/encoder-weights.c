@@ -7,23 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The name of a tensor of a block. */
-struct name {
-    char s[48];
-};
-
-static struct name in_block(uint32_t i, const char *part)
-{
-    struct name n;
-    snprintf(n.s, sizeof(n.s), "v.blk.%u.%s", i, part);
-    return n;
-}
-
 /* Older files of LLaVA call the matrix that leads to the FFN's width ffn_down, and the other one ffn_up. */
 static bool swapped(const struct tensor_reader *r, uint32_t i, const struct encoder_hparams *p)
 {
     char full[64];
-    snprintf(full, sizeof(full), "%s.weight", in_block(i, "ffn_down").s);
+    snprintf(full, sizeof(full), "%s.weight", tensor_in_block("v", i, "ffn_down").s);
     const struct gguf_tensor *t = gguf_find_tensor(r->g, full);
     return t && p->dim != p->ffn && t->dims[0] == p->dim;
 }
@@ -50,22 +38,22 @@ static void read_head_norm(struct tensor_reader *r, struct encoder_norm *n, cons
 static void read_block(struct tensor_reader *r, struct encoder_block *b, uint32_t i, const struct encoder_hparams *p)
 {
     bool swap = swapped(r, i, p);
-    tensor_read_norm(r, &b->ln1, in_block(i, "ln1").s, p->dim, true);
-    tensor_read_norm(r, &b->ln2, in_block(i, "ln2").s, p->dim, true);
+    tensor_read_norm(r, &b->ln1, tensor_in_block("v", i, "ln1").s, p->dim, true);
+    tensor_read_norm(r, &b->ln2, tensor_in_block("v", i, "ln2").s, p->dim, true);
     if (p->kind == ENCODER_INTERNVL) {
-        read_head_norm(r, &b->q_norm, in_block(i, "attn_q_norm").s, p);
-        read_head_norm(r, &b->k_norm, in_block(i, "attn_k_norm").s, p);
-        b->scale1 = tensor_read_vector(r, in_block(i, "ls1").s, "weight", p->dim, false);
-        b->scale2 = tensor_read_vector(r, in_block(i, "ls2").s, "weight", p->dim, false);
+        read_head_norm(r, &b->q_norm, tensor_in_block("v", i, "attn_q_norm").s, p);
+        read_head_norm(r, &b->k_norm, tensor_in_block("v", i, "attn_k_norm").s, p);
+        b->scale1 = tensor_read_vector(r, tensor_in_block("v", i, "ls1").s, "weight", p->dim, false);
+        b->scale2 = tensor_read_vector(r, tensor_in_block("v", i, "ls2").s, "weight", p->dim, false);
     }
-    tensor_read_matrix(r, &b->q, in_block(i, "attn_q").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->k, in_block(i, "attn_k").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->v, in_block(i, "attn_v").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->out, in_block(i, "attn_out").s, p->dim, p->dim);
-    tensor_read_matrix(r, &b->up, in_block(i, swap ? "ffn_down" : "ffn_up").s, p->ffn, p->dim);
-    tensor_read_matrix(r, &b->down, in_block(i, swap ? "ffn_up" : "ffn_down").s, p->dim, p->ffn);
-    if (p->rope != ROPE_NONE && tensor_exists(r, in_block(i, "ffn_gate").s, "weight"))
-        tensor_read_matrix(r, &b->gate, in_block(i, "ffn_gate").s, p->ffn, p->dim);
+    tensor_read_matrix(r, &b->q, tensor_in_block("v", i, "attn_q").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->k, tensor_in_block("v", i, "attn_k").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->v, tensor_in_block("v", i, "attn_v").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->out, tensor_in_block("v", i, "attn_out").s, p->dim, p->dim);
+    tensor_read_matrix(r, &b->up, tensor_in_block("v", i, swap ? "ffn_down" : "ffn_up").s, p->ffn, p->dim);
+    tensor_read_matrix(r, &b->down, tensor_in_block("v", i, swap ? "ffn_up" : "ffn_down").s, p->dim, p->ffn);
+    if (p->rope != ROPE_NONE && tensor_exists(r, tensor_in_block("v", i, "ffn_gate").s, "weight"))
+        tensor_read_matrix(r, &b->gate, tensor_in_block("v", i, "ffn_gate").s, p->ffn, p->dim);
 }
 
 /* The product that makes one row of a square of them (Mistral Small 3.1). */
@@ -143,7 +131,7 @@ static void read_all(struct tensor_reader *r, struct encoder_weights *w, struct 
         if (i < p->blocks)
             read_block(r, &w->blocks[i], i, p);
         else
-            tensor_skip(r, in_block(i, "").s);
+            tensor_skip(r, tensor_in_block("v", i, "").s);
     }
     read_projector(r, w, p);
     tensor_reader_end(r, MEDIA_IMAGE);

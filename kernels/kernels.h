@@ -117,6 +117,11 @@ struct kernels {
      * out may be x. */
     void (*rmsnorm)(float *out, const float *x, const float *w, size_t k, float eps);
 
+    /* out[i] = (x[i] - mean) * r * w[i] + b[i] (rounded after each step, left to right; @b NULL: without the sum), mean
+     * = sum/k, r = 1/sqrt(ss/k + eps), true divisions and sqrt. sum: 16 lanes, lane j adds x over i = j mod 16
+     * ascending, folded as in rmsnorm; ss: the same with fma(d,d,.) of d = x - mean. out may be x. */
+    void (*layernorm)(float *out, const float *x, const float *w, const float *b, size_t k, float eps);
+
     /* Rotate the first @rot values of each of @heads vectors of @dim, in place; cs = cosines[rot/2] then sines[rot/2].
      * Pairs are (2i, 2i+1) (neox false) or (i, i+rot/2). x0' = fma(x0, c, -(x1*s)), x1' = fma(x0, s, x1*c). */
     void (*rope)(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox);
@@ -127,6 +132,16 @@ struct kernels {
     /* gate[i] = gate[i] / (1 + exp(t)) * up[i] (divide, then multiply), t = gate * fma(B, gate*gate, A), A =
      * -2 sqrt(2/pi), B = 0.044715 A: the tanh form of GELU, since (1 + tanh u)/2 = 1/(1 + exp(-2u)). */
     void (*gelu_mul)(float *gate, const float *up, size_t n);
+
+    /* x[i] = x[i] / (1 + exp(t)), t as in gelu_mul. */
+    void (*gelu)(float *x, size_t n);
+
+    /* m = max(x[i], 0): x[i] = m * m. A NaN stays one. */
+    void (*relu_sqr)(float *x, size_t n);
+
+    /* x[i] > 0: x[i] = fma(p * x, x, beta * x), else fma(exp(min(x, eps)) - 1 - x, n, beta * x), p = @by[0], n =
+     * @by[1], beta = @by[2], eps = @by[3] < 0 (exp minus 1, then minus x). */
+    void (*xielu)(float *x, const float by[4], size_t n);
 
     /* g = min(gate[i], 7), u = max(min(up[i], 7), -7): gate[i] = g / (1 + exp(-SWIGLU_ALPHA * g)) * (u + 1) (divide,
      * then multiply). A NaN stays one. */

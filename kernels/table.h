@@ -36,9 +36,13 @@
     KERN_MATMUL(matmul_bf16_##sfx);                                                                                    \
     KERN_QUANTIZED(KERN_DECLARE_QUANTIZED, sfx)                                                                        \
     void rmsnorm_##sfx(float *out, const float *x, const float *w, size_t k, float eps);                               \
+    void layernorm_##sfx(float *out, const float *x, const float *w, const float *b, size_t k, float eps);             \
     void rope_##sfx(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox);                       \
     void silu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
     void gelu_mul_##sfx(float *gate, const float *up, size_t n);                                                       \
+    void gelu_##sfx(float *x, size_t n);                                                                               \
+    void relu_sqr_##sfx(float *x, size_t n);                                                                           \
+    void xielu_##sfx(float *x, const float by[4], size_t n);                                                           \
     void swiglu_clamped_##sfx(float *gate, const float *up, size_t n);                                                 \
     void scale_##sfx(float *x, float s, size_t n);                                                                     \
     void softcap_##sfx(float *x, float cap, size_t n);                                                                 \
@@ -66,6 +70,7 @@
                    [KERN_BF16] = matmul_bf16_##sfx,                                                                    \
                    KERN_QUANTIZED(KERN_ENTRY, quant)},                                                                 \
         .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .gelu_mul = gelu_mul_##sfx,          \
+        .layernorm = layernorm_##sfx, .gelu = gelu_##sfx, .relu_sqr = relu_sqr_##sfx, .xielu = xielu_##sfx,            \
         .swiglu_clamped = swiglu_clamped_##sfx, .scale = scale_##sfx, .softcap = softcap_##sfx, .add = add_##sfx,      \
         .kv_store = {[KERN_KV_F32] = kv_store_f32_##sfx,                                                               \
                      [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \

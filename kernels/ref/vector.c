@@ -29,6 +29,19 @@ void REF(rmsnorm)(float *out, const float *x, const float *w, size_t k, float ep
     for (size_t i = 0; i < k; i++) out[i] = x[i] * r * w[i];
 }
 
+void REF(layernorm)(float *out, const float *x, const float *w, const float *b, size_t k, float eps)
+{
+    float sum[16] = {0}, ss[16] = {0};
+    for (size_t i = 0; i < k; i++) sum[i % 16] += x[i];
+    const float mean = ref_fold(sum, 16) / (float)k;
+    for (size_t i = 0; i < k; i++) ss[i % 16] = fmaf(x[i] - mean, x[i] - mean, ss[i % 16]);
+    const float r = 1 / sqrtf(ref_fold(ss, 16) / (float)k + eps);
+    for (size_t i = 0; i < k; i++) {
+        float v = (x[i] - mean) * r * w[i];
+        out[i] = b ? v + b[i] : v;
+    }
+}
+
 void REF(rope)(float *x, size_t heads, size_t dim, size_t rot, const float *cs, bool neox)
 {
     size_t half = rot / 2, apart = neox ? half : 1, step = neox ? 1 : 2;
@@ -52,6 +65,27 @@ void REF(gelu_mul)(float *gate, const float *up, size_t n)
     for (size_t i = 0; i < n; i++) {
         float g = gate[i];
         gate[i] = g / (1 + ref_exp(g * fmaf(GELU_B, g * g, GELU_A))) * up[i];
+    }
+}
+
+void REF(gelu)(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] = x[i] / (1 + ref_exp(x[i] * fmaf(GELU_B, x[i] * x[i], GELU_A)));
+}
+
+void REF(relu_sqr)(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float m = x[i] < 0 ? 0 : x[i];
+        x[i] = m * m;
+    }
+}
+
+void REF(xielu)(float *x, const float by[4], size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float v = x[i], least = v > by[3] ? by[3] : v, line = by[2] * v;
+        x[i] = v > 0 ? fmaf(by[0] * v, v, line) : fmaf(ref_exp(least) - 1 - v, by[1], line);
     }
 }
 

@@ -184,6 +184,17 @@ V v16 v16_range(v16 x, v16 y, unsigned lo, unsigned hi)
     return V16(v16_range_half(x.a, y.a, lo, hi, 0), v16_range_half(x.b, y.b, lo, hi, 8));
 }
 
+V __m256 v16_above_zero_half(__m256 x, __m256 yes, __m256 no)
+{
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
+}
+
+/* @yes where x > 0, @no elsewhere. */
+V v16 v16_above_zero(v16 x, v16 yes, v16 no)
+{
+    return V16(v16_above_zero_half(x.a, yes.a, no.a), v16_above_zero_half(x.b, yes.b, no.b));
+}
+
 V __m256 v16_exp_scale_half(__m256 p, __m256 t, __m256 x)
 {
     __m256i shift = _mm256_slli_epi32(_mm256_castps_si256(t), 23);

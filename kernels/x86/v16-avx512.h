@@ -162,6 +162,12 @@ V v16 v16_range(v16 a, v16 b, unsigned lo, unsigned hi)
     return V16(_mm512_mask_mov_ps(b.v, (__mmask16)(v16_mask(hi) & ~v16_mask(lo)), a.v));
 }
 
+/* @yes where x > 0, @no elsewhere. */
+V v16 v16_above_zero(v16 x, v16 yes, v16 no)
+{
+    return V16(_mm512_mask_mov_ps(no.v, _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_GT_OQ), yes.v));
+}
+
 /* bits(p) + (bits(t) << 23), but 0 where x < EXP_MIN. */
 V v16 v16_exp_scale(v16 p, v16 t, v16 x)
 {

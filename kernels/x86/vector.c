@@ -73,6 +73,37 @@ void X86(rmsnorm)(float *out, const float *x, const float *w, size_t k, float ep
     }
 }
 
+V void layernorm_store(float *out, v16 d, v16 r, const float *w, const float *b, size_t n)
+{
+    v16 v = v16_mul(v16_mul(d, r), v16_load_n(w, n));
+    v16_store_n(out, b ? v16_add(v, v16_load_n(b, n)) : v, n);
+}
+
+void X86(layernorm)(float *out, const float *x, const float *w, const float *b, size_t k, float eps)
+{
+    size_t whole = k / 16 * 16, rest = k % 16;
+    v16 zero = v16_set1(0), sum = zero, ss = zero;
+    for (size_t i = 0; i < whole; i += 16) sum = v16_add(sum, v16_load(x + i));
+    if (rest) sum = v16_add(sum, v16_load_n(x + whole, rest));
+    v16 mean = v16_set1(v16_fold(sum) / (float)k);
+    for (size_t i = 0; i < whole; i += 16) {
+        v16 d = v16_sub(v16_load(x + i), mean);
+        ss = v16_fma(d, d, ss);
+    }
+    if (rest) {
+        v16 d = v16_range(v16_sub(v16_load_n(x + whole, rest), mean), zero, 0, (unsigned)rest);
+        ss = v16_fma(d, d, ss);
+    }
+    v16 r = v16_set1(1 / sqrtf(v16_fold(ss) / (float)k + eps));
+    for (size_t i = 0; i < whole; i += 16) {
+        v16 v = v16_mul(v16_mul(v16_sub(v16_load(x + i), mean), r), v16_load(w + i));
+        v16_store(out + i, b ? v16_add(v, v16_load(b + i)) : v);
+    }
+    if (rest)
+        layernorm_store(out + whole, v16_sub(v16_load_n(x + whole, rest), mean), r, w + whole, b ? b + whole : NULL,
+                        rest);
+}
+
 /* Pairs (2i, 2i+1) of one head. */
 static void rope_adjacent(float *x, size_t half, const float *c, const float *s)
 {
@@ -139,6 +170,46 @@ void X86(gelu_mul)(float *gate, const float *up, size_t n)
     size_t i = 0;
     for (; i + 16 <= n; i += 16) v16_store(gate + i, gelu(v16_load(gate + i), v16_load(up + i)));
     if (i < n) v16_store_n(gate + i, gelu(v16_load_n(gate + i, n - i), v16_load_n(up + i, n - i)), n - i);
+}
+
+V v16 gelu_alone(v16 x)
+{
+    v16 t = v16_mul(x, v16_fma(v16_set1(GELU_B), v16_mul(x, x), v16_set1(GELU_A)));
+    return v16_div(x, v16_add(v16_set1(1), v16_exp(t)));
+}
+
+void X86(gelu)(float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(x + i, gelu_alone(v16_load(x + i)));
+    if (i < n) v16_store_n(x + i, gelu_alone(v16_load_n(x + i, n - i)), n - i);
+}
+
+V v16 relu_sqr(v16 x)
+{
+    v16 m = v16_max(v16_set1(0), x); /* max returns its second operand if one is a NaN */
+    return v16_mul(m, m);
+}
+
+void X86(relu_sqr)(float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(x + i, relu_sqr(v16_load(x + i)));
+    if (i < n) v16_store_n(x + i, relu_sqr(v16_load_n(x + i, n - i)), n - i);
+}
+
+V v16 xielu(v16 x, const float by[4])
+{
+    v16 least = v16_min(v16_set1(by[3]), x), line = v16_mul(v16_set1(by[2]), x);
+    v16 low = v16_fma(v16_sub(v16_sub(v16_exp(least), v16_set1(1)), x), v16_set1(by[1]), line);
+    return v16_above_zero(x, v16_fma(v16_mul(v16_set1(by[0]), x), x, line), low);
+}
+
+void X86(xielu)(float *x, const float by[4], size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(x + i, xielu(v16_load(x + i), by));
+    if (i < n) v16_store_n(x + i, xielu(v16_load_n(x + i, n - i), by), n - i);
 }
 
 V v16 clamped(v16 g, v16 up)

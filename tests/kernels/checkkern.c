@@ -51,6 +51,10 @@ static void add_variant(struct check c)
     add(check_rope, c, "rope", "");
     add(check_silu_mul, c, "silu_mul", "");
     add(check_gelu_mul, c, "gelu_mul", "");
+    add(check_layernorm, c, "layernorm", "");
+    add(check_gelu, c, "gelu", "");
+    add(check_relu_sqr, c, "relu_sqr", "");
+    add(check_xielu, c, "xielu", "");
     add(check_swiglu_clamped, c, "swiglu_clamped", "");
     add(check_scale, c, "scale", "");
     add(check_softcap, c, "softcap", "");

@@ -38,8 +38,9 @@ static struct work work_of(const struct tool *l)
     double dim = y->dim, q = (double)y->heads * y->head_dim, kv = (double)y->kv_heads * y->head_dim;
     struct work w = {.hparams = y, .experts = expert_bytes(l), .output_ops = 2.0 * dim * y->vocab};
     w.dense = (double)l->backend->weight_bytes - w.experts;
-    double ffn = y->experts.n ? (double)y->experts.used * y->experts.ffn + y->experts.shared_ffn : y->ffn;
-    w.ops = 2.0 * y->n_layers * dim * (2 * q + 2 * kv + 3 * ffn);
+    double mixed = (double)y->experts.used * y->experts.ffn + y->experts.shared_ffn;
+    for (uint32_t l = 0; l < y->n_layers; l++)
+        w.ops += 2.0 * dim * (2 * q + 2 * kv + 3 * (hparams_mixes(y, l) ? mixed : y->ffn));
     const struct gguf_tensor *t = gguf_find_tensor(l->gguf, y->tied ? "token_embd.weight" : "output.weight");
     enum kern_type type;
     if (t && !tensor_type(t->type, &type))

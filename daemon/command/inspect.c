@@ -208,6 +208,13 @@ static void unsupported(const struct gguf *g, int r)
     putchar('\n');
 }
 
+static uint32_t dense_layers(const struct hparams *s)
+{
+    uint32_t n = 0;
+    for (uint32_t l = 0; l < s->n_layers; l++) n += !hparams_mixes(s, l);
+    return n;
+}
+
 static void check_model(const struct gguf *g)
 {
     struct hparams s;
@@ -218,7 +225,9 @@ static void check_model(const struct gguf *g)
         printf("supported: architecture %s: %u layers, width %u, ", s.arch, s.n_layers, s.dim);
         if (s.experts.n) printf("%u experts of %u, %u for each token, ", s.experts.n, s.experts.ffn, s.experts.used);
         if (s.experts.shared_ffn) printf("a shared one of %u, ", s.experts.shared_ffn);
-        if (!s.experts.n) printf("ffn %u, ", s.ffn);
+        const uint32_t dense = dense_layers(&s);
+        if (s.experts.n && dense) printf("%u layers without experts and with ", dense);
+        if (dense) printf("ffn %u, ", s.ffn);
         printf("%u heads of %u, %u KV heads, context %u, %s output\n", s.heads, s.head_dim, s.kv_heads, s.ctx,
                s.tied ? "tied" : "untied");
         r = backend_check(NULL, g, &s, &bytes);

@@ -107,7 +107,7 @@ static const struct arch table[] = {
         .marks = "biases of q, k and v; experts and a shared expert",
         .pre_norm = true,
         .qkv_bias = ARCH_MUST,
-        .experts = {.need = ARCH_MUST, .shared = true, .of_all = true},
+        .experts = {.need = ARCH_MUST, .shared = SHARED_GATED, .of_all = true},
         .neox = true,
     },
     {

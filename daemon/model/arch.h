@@ -28,12 +28,18 @@ enum arch_keys {
     KEY_LOGIT_CAP = 32
 };
 
+/* Experts that every token takes: none; one, times the sigmoid of a product with the token; or as they are. */
+enum arch_shared { SHARED_NONE, SHARED_GATED, SHARED_PLAIN };
+
 /* Mixture of experts: a router and stacked experts replace the feed-forward. */
 struct arch_experts {
     enum arch_need need;
-    bool bias;   /* of the router and of each expert */
-    bool shared; /* one more expert for every token, times the sigmoid of a product with the token */
-    bool of_all; /* an expert's share is its softmax among all; else among the chosen ones */
+    bool bias; /* of the router and of each expert */
+    enum arch_shared shared;
+    bool shared_each;           /* expert_shared_feed_forward_length is of each shared expert, not of all */
+    bool sigmoid;               /* an expert's probability is the sigmoid of its score; else the softmax among all */
+    bool of_all;                /* a share is that probability; else it is divided by the sum over the chosen ones */
+    enum arch_need choice_bias; /* of the probabilities, for the choice only */
 };
 
 /* Sliding windows: of @period layers all but the last see only the last positions. */

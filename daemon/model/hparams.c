@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/model/hparams.h"
-#include "daemon/model/keys.h"
+#include "daemon/model/hparams-read.h"
 #include "libcommon/error.h"
 #include <math.h>
 #include <stdio.h>
@@ -50,50 +49,6 @@ static int sizes(struct hparams *s, const struct keys *k)
     if (!r) r = keys_u32(k, &s->ffn, "feed_forward_length", REQUIRED, 1, 1 << 20);
     if (!r) r = keys_u32(k, &s->ctx, "context_length", REQUIRED, 1, 1 << 30);
     return r;
-}
-
-/* --- mixtures of experts --- */
-
-/* The softmax is over all experts or over the chosen ones; other functions are not supported. 0: no key. */
-static int shares(struct hparams *s, const struct keys *k)
-{
-    enum { SOFTMAX_OF_ALL = 1, SOFTMAX_OF_CHOSEN = 3 };
-    char full[96];
-    uint32_t function = 0;
-    bool norm = !s->desc->experts.of_all;
-    int r = keys_u32(k, &function, "expert_gating_func", OPTIONAL, 0, UINT32_MAX);
-    if (r) return r;
-    if (function && function != SOFTMAX_OF_ALL && function != SOFTMAX_OF_CHOSEN)
-        return error_say(-EOPNOTSUPP, "%s: key '%s.expert_gating_func' is %u; only softmax (1, 3) is supported",
-                         gguf_path(k->g), k->arch, function);
-    r = gguf_get_bool(k->g, keys_name(k, full, "expert_weights_norm"), &norm);
-    if (r < 0) return r;
-    s->experts.of_all = !norm && function != SOFTMAX_OF_CHOSEN;
-    s->experts.scale = 1;
-    return keys_f32(k, &s->experts.scale, "expert_weights_scale", OPTIONAL, 1e6f);
-}
-
-static int experts(struct hparams *s, const struct keys *k)
-{
-    const struct arch *a = s->desc;
-    int r = keys_u32(k, &s->experts.n, "expert_count", a->experts.need == ARCH_MUST ? REQUIRED : OPTIONAL,
-                     a->experts.need == ARCH_MUST, UINT32_MAX);
-    if (r || !s->experts.n) return r;
-    if (a->experts.need == ARCH_NEVER)
-        return error_say(-EOPNOTSUPP,
-                         "%s: a mixture of experts ('%s.expert_count' is %u) is not supported in a '%s' model",
-                         gguf_path(k->g), k->arch, s->experts.n, s->arch);
-    if (s->experts.n > HPARAMS_EXPERTS_MAX)
-        return error_say(-EINVAL, "%s: %u experts; the limit is %d", gguf_path(k->g), s->experts.n,
-                         HPARAMS_EXPERTS_MAX);
-    s->experts.ffn = s->ffn;
-    r = keys_u32(k, &s->experts.used, "expert_used_count", REQUIRED, 1, s->experts.n);
-    if (!r) r = keys_u32(k, &s->experts.ffn, "expert_feed_forward_length", OPTIONAL, 1, 1 << 20);
-    if (!r && a->experts.shared) {
-        s->experts.shared_ffn = s->ffn;
-        r = keys_u32(k, &s->experts.shared_ffn, "expert_shared_feed_forward_length", OPTIONAL, 1, 1 << 20);
-    }
-    return r ? r : shares(s, k);
 }
 
 static int heads(struct hparams *s, const struct keys *k)
@@ -272,7 +227,7 @@ int hparams_read(struct hparams *s, const struct gguf *g)
     if (r) return r;
     struct keys k = {g, s->arch};
     r = sizes(s, &k);
-    if (!r) r = experts(s, &k);
+    if (!r) r = hparams_read_experts(s, &k);
     if (!r) r = heads(s, &k);
     if (!r) r = rotation(s, &k);
     if (!r) r = window(s, &k);

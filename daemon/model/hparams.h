@@ -28,8 +28,12 @@ struct kv_group {
 struct hparams_experts {
     uint32_t n, used;         /* experts of each layer, and for each token; 0: the layers have none */
     uint32_t ffn, shared_ffn; /* widths; shared_ffn 0: no shared expert */
-    bool of_all;              /* as in struct arch_experts; a key of the file overrides it */
-    float scale;              /* factor of the shares */
+    uint32_t first, step;     /* the layers before @first, and those whose number + 1 @step does not divide, have an
+                               * ordinary feed-forward */
+    uint32_t groups,
+        groups_used;      /* equal groups of consecutive experts, and those that a token takes some of; 1: all */
+    bool sigmoid, of_all; /* as in struct arch_experts; a key of the file overrides them */
+    float scale;          /* factor of the shares */
 };
 
 /* Factors of a token's embedding, of the output of a block, of q·k, and of the logits. 1: none. */
@@ -80,6 +84,12 @@ static inline uint32_t hparams_window(const struct hparams *s, uint32_t layer)
 static inline uint32_t hparams_group(const struct hparams *s, uint32_t layer)
 {
     return s->n_groups > 1 && hparams_window(s, layer);
+}
+
+/* The layer's feed-forward is a mixture of experts. */
+static inline bool hparams_mixes(const struct hparams *s, uint32_t layer)
+{
+    return s->experts.n && layer >= s->experts.first && (layer + 1) % s->experts.step == 0;
 }
 
 /* The first position that a token at @pos sees in the group's layers. */

@@ -6,21 +6,56 @@
 #include <math.h>
 #include <string.h>
 
-/* Replace a token's scores by the shares of its experts; the share of an expert that is not chosen is 0. */
-static void choose(const struct hparams *s, float *row)
+/* The sum of the two largest values of a group of @size experts. */
+static double worth(const double *value, uint32_t size)
 {
-    double total = 0, chosen = 0, share[HPARAMS_EXPERTS_MAX] = {0}, max = -INFINITY;
-    for (uint32_t e = 0; e < s->experts.n; e++) max = fmax(max, row[e]);
-    for (uint32_t e = 0; e < s->experts.n; e++) total += exp(row[e] - max);
-    for (uint32_t i = 0; i < s->experts.used; i++) {
-        uint32_t best = 0;
-        for (uint32_t e = 1; e < s->experts.n; e++)
-            if (row[e] > row[best]) best = e;
-        chosen += share[best] = exp(row[best] - max);
-        row[best] = -INFINITY;
+    double best = -INFINITY, second = -INFINITY;
+    for (uint32_t e = 0; e < size; e++) {
+        if (value[e] > best)
+            second = best, best = value[e];
+        else if (value[e] > second)
+            second = value[e];
     }
-    for (uint32_t e = 0; e < s->experts.n; e++)
-        row[e] = (float)(share[e] / (s->experts.of_all ? total : chosen) * s->experts.scale);
+    return size > 1 ? best + second : best;
+}
+
+/* Exclude the experts of all groups but the best. */
+static void keep_groups(const struct hparams_experts *x, double *value)
+{
+    const uint32_t size = x->n / x->groups;
+    for (uint32_t left = x->groups; left > x->groups_used; left--) {
+        uint32_t worst = UINT32_MAX;
+        double least = INFINITY;
+        for (uint32_t g = 0; g < x->groups; g++) {
+            const double sum = worth(value + (size_t)g * size, size);
+            if (value[(size_t)g * size] != -INFINITY && sum <= least) worst = g, least = sum;
+        }
+        for (uint32_t e = 0; worst < x->groups && e < size; e++) value[(size_t)worst * size + e] = -INFINITY;
+    }
+}
+
+/* Replace a token's scores by the shares of its experts; the share of an expert that is not chosen is 0. @bias of the
+ * choice, or NULL. */
+static void choose(const struct hparams_experts *x, float *row, const float *bias)
+{
+    double p[HPARAMS_EXPERTS_MAX], value[HPARAMS_EXPERTS_MAX], share[HPARAMS_EXPERTS_MAX] = {0};
+    double total = 0, chosen = 0, max = -INFINITY;
+    for (uint32_t e = 0; e < x->n; e++) max = fmax(max, row[e]);
+    for (uint32_t e = 0; e < x->n; e++) total += exp(row[e] - max);
+    for (uint32_t e = 0; e < x->n; e++) {
+        p[e] = x->sigmoid ? 1 / (1 + exp(-(double)row[e])) : exp(row[e] - max) / total;
+        value[e] = p[e] + (bias ? bias[e] : 0);
+    }
+    keep_groups(x, value);
+    for (uint32_t i = 0; i < x->used; i++) {
+        uint32_t best = 0;
+        for (uint32_t e = 1; e < x->n; e++)
+            if (value[e] > value[best]) best = e;
+        chosen += share[best] = p[best];
+        value[best] = -INFINITY;
+    }
+    for (uint32_t e = 0; e < x->n; e++)
+        row[e] = (float)(share[e] / (x->of_all ? 1 : fmax(chosen, 1.0 / 16384)) * x->scale);
 }
 
 /* One expert of @width, h -> out: number @at of the stacked tensors @names. */
@@ -46,8 +81,9 @@ static void add_share(const struct pass *p, float *sum, const float *out, const 
 static int shared(struct pass *p, float *sum, float *out, float *share)
 {
     static const char *const names[] = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"};
-    int e = reference_product(p, share, p->h, "ffn_gate_inp_shexp", 0, 1, 0);
-    for (uint32_t i = 0; i < p->n; i++) share[i] = (float)(1 / (1 + exp(-(double)share[i])));
+    const bool gated = p->r->s.desc->experts.shared == SHARED_GATED;
+    int e = gated ? reference_product(p, share, p->h, "ffn_gate_inp_shexp", 0, 1, 0) : 0;
+    for (uint32_t i = 0; i < p->n; i++) share[i] = gated ? (float)(1 / (1 + exp(-(double)share[i]))) : 1;
     if (!e) e = one(p, out, names, 0, p->r->s.experts.shared_ffn);
     if (!e) add_share(p, sum, out, share, 1);
     return e;
@@ -60,9 +96,11 @@ int reference_experts(struct pass *p)
     const size_t all = (size_t)p->n * s->dim;
     _cleanup_(freep) float *sum = calloc(all, sizeof(*sum)), *out = malloc(all * sizeof(*out));
     _cleanup_(freep) float *share = malloc((size_t)p->n * s->experts.n * sizeof(*share));
+    _cleanup_(freep) float *bias = NULL;
     if (!sum || !out || !share) return error_origin(-ENOMEM);
-    int e = reference_product(p, share, p->h, "ffn_gate_inp", 0, s->experts.n, 0);
-    for (uint32_t i = 0; !e && i < p->n; i++) choose(s, share + (size_t)i * s->experts.n);
+    int e = reference_vector(p, &bias, "exp_probs_b.bias", 0);
+    if (!e) e = reference_product(p, share, p->h, "ffn_gate_inp", 0, s->experts.n, 0);
+    for (uint32_t i = 0; !e && i < p->n; i++) choose(&s->experts, share + (size_t)i * s->experts.n, bias);
     for (uint32_t x = 0; !e && x < s->experts.n; x++) {
         bool chosen = false;
         for (size_t i = 0; i < p->n; i++) chosen |= share[i * s->experts.n + x] != 0;

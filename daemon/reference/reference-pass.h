@@ -41,6 +41,10 @@ int reference_experts(struct pass *p);
 int reference_product(struct pass *p, float *out, const float *in, const char *which, uint64_t row, uint64_t rows,
                       uint64_t bias_row);
 
+/* Row @row of "blk.N.@which" of the layer, or NULL where the file has none. The caller frees it. 0, or -errno and the
+ * error message. */
+int reference_vector(const struct pass *p, float **out, const char *which, uint64_t row);
+
 /* gate[i] = activation of gate[i], times up[i]. */
 void reference_activate(const struct hparams *s, float *gate, const float *up, size_t n);
 

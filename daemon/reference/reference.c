@@ -79,8 +79,7 @@ static int product(struct pass *p, float *out, const float *in, const struct ggu
     return 0;
 }
 
-/* Row @row of "blk.N.@which", or NULL where the file has none. The caller frees it. */
-static int vector(const struct pass *p, float **out, const char *which, uint64_t row)
+int reference_vector(const struct pass *p, float **out, const char *which, uint64_t row)
 {
     char name[96];
     snprintf(name, sizeof(name), "blk.%u.%s", p->layer, which);
@@ -102,7 +101,7 @@ int reference_product(struct pass *p, float *out, const float *in, const char *w
     snprintf(name, sizeof(name), "%s.bias", which);
     if (!e && row + rows > t->dims[1] * t->dims[2]) e = error_say(-EINVAL, "tensor '%s' has too few rows", which);
     if (!e) e = product(p, out, in, t, row, rows);
-    if (!e) e = vector(p, &bias, name, bias_row);
+    if (!e) e = reference_vector(p, &bias, name, bias_row);
     for (size_t i = 0; !e && bias && i < p->n * rows; i++) out[i] += bias[i % rows];
     return e;
 }
@@ -132,7 +131,7 @@ static void norm_rows(float *out, const float *in, size_t rows, size_t dim, cons
 static int norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *which)
 {
     _cleanup_(freep) float *w = NULL;
-    int e = vector(p, &w, which, 0);
+    int e = reference_vector(p, &w, which, 0);
     if (w)
         norm_rows(out, in, rows, dim, w, p->r->s.rms_eps);
     else if (out != in)
@@ -175,7 +174,7 @@ static int attention_block(struct pass *p)
     if (!e) e = norm(p, p->k, p->k, whole ? p->n : p->n * s->kv_heads, whole ? kv : s->head_dim, "attn_k_norm.weight");
     if (e) return e;
     _cleanup_(freep) float *sinks = NULL;
-    if (s->desc->sink_scores) e = vector(p, &sinks, "attn_sinks.weight", 0);
+    if (s->desc->sink_scores) e = reference_vector(p, &sinks, "attn_sinks.weight", 0);
     if (e) return e;
     p->sink_scores = sinks;
     reference_attention(p);
@@ -199,7 +198,7 @@ static int second_block(struct pass *p)
     char name[64];
     snprintf(name, sizeof(name), "%s.weight", s->desc->ffn_norm ? s->desc->ffn_norm : "ffn_norm");
     int e = norm(p, p->h, p->x, p->n, s->dim, name);
-    if (!e) e = s->experts.n ? reference_experts(p) : feed_forward_block(p);
+    if (!e) e = hparams_mixes(s, p->layer) ? reference_experts(p) : feed_forward_block(p);
     return e ? e : add(p, s->desc->post_norm ? "post_ffw_norm.weight" : NULL);
 }
 

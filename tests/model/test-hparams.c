@@ -192,7 +192,7 @@ static void test_experts(void **state)
     refused(&eight, &(struct key){"llama.expert_used_count", 9, NULL, false}, -EINVAL,
             "key 'llama.expert_used_count' is 9, not a number from 1 to 8");
     refused(&(struct key){"llama.expert_count", 4e9, NULL, false}, &two, -EINVAL,
-            "4000000000 experts; the limit is 1024");
+            "key 'llama.expert_count' is 4000000000; the limit is 1024 experts");
     s = hparams_of("qwen2moe");
     assert_true(s.experts.n == 12 && s.experts.used == 4 && s.experts.ffn == 32 && s.experts.shared_ffn == 128);
     assert_true(s.experts.of_all && s.experts.scale == 1);

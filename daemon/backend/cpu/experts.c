@@ -3,7 +3,7 @@
  * A mixture of experts. Each token goes to those that its router scores highest. The rows of the batch are sorted by
  * expert, so that an expert's weights are read once for all tokens that chose it; a row's result does not depend on the
  * others. A token's sum over its experts is in the router's order: share 0 x output 0, + share 1 x output 1, …, each
- * product and sum rounded, then + the shared expert's.
+ * product and sum rounded, then + the shared expert's, which may have a factor of its own.
  */
 #include "daemon/backend/cpu/cpu.h"
 #include "daemon/backend/cpu/route.h"
@@ -17,8 +17,8 @@ static void choose_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
     for (size_t i = begin; i < end; i++) {
         float *scores = s->moe.route + i * y->experts.n;
         if (p->w->router.bias) p->c->kern->add(scores, p->w->router.bias, y->experts.n);
-        route(scores, y->experts.n, y->experts.used, y->experts.of_all, y->experts.scale,
-              s->moe.chosen + i * y->experts.used, s->moe.share + i * y->experts.used);
+        route(&y->experts, scores, p->w->choice_bias, s->moe.chosen + i * y->experts.used,
+              s->moe.share + i * y->experts.used);
     }
 }
 
@@ -105,7 +105,7 @@ static void add_experts(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
             memcpy(h, sum, y->dim * sizeof(*h));
             continue;
         }
-        k->scale(h, 1 / (1 + kern_exp(-s->moe.shared[i])), y->dim);
+        if (p->w->shared_router.rows) k->scale(h, 1 / (1 + kern_exp(-s->moe.shared[i])), y->dim);
         k->add(h, sum, y->dim);
     }
 }
@@ -117,7 +117,7 @@ void cpu_experts(struct pass *p)
     const struct product routers[] = {{&p->w->router, s->moe.route}, {&p->w->shared_router, s->moe.shared}};
     const struct product in[] = {{&p->w->gate, NULL}, {&p->w->up, NULL}}, out = {&p->w->down, s->moe.mix.f};
     const uint32_t rows = p->n * y->experts.used;
-    cpu_products(p, routers, y->experts.shared_ffn ? 2 : 1, &s->h, p->n);
+    cpu_products(p, routers, p->w->shared_router.rows ? 2 : 1, &s->h, p->n);
     cpu_each(p, choose_tokens, p->n);
     uint32_t groups = group_rows(p);
     p->quantize = cpu_quantized(in, 2);

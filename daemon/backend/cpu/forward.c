@@ -184,7 +184,7 @@ static void experts_block(struct pass *p)
 {
     const struct product router[] = {{&p->w->router, NULL}, {&p->w->shared_router, NULL}};
     p->norm = p->w->ffn_norm;
-    p->quantize = cpu_quantized(router, p->c->base.hparams.experts.shared_ffn ? 2 : 1);
+    p->quantize = cpu_quantized(router, p->w->shared_router.rows ? 2 : 1);
     each_token(p, norm_tokens);
     cpu_experts(p);
     leave(p, NULL, p->w->ffn_post_norm);
@@ -244,7 +244,7 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
         if (p.layer + 1 == b->hparams.n_layers) keep_wanted(&p);
         if (!p.n) return 0;
         attention_block(&p);
-        b->hparams.experts.n ? experts_block(&p) : feed_forward_block(&p);
+        hparams_mixes(&b->hparams, p.layer) ? experts_block(&p) : feed_forward_block(&p);
     }
     p.w = NULL;
     each_token(&p, join_tokens);

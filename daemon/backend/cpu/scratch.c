@@ -47,10 +47,18 @@ static struct acts carve_acts(struct carver *c, size_t rows, size_t k, size_t mo
     return a;
 }
 
+/* Of all tokens: that of a layer without experts, or the shared expert. */
+static uint32_t widest_feed_forward(const struct hparams *y)
+{
+    for (uint32_t l = 0; l < y->n_layers; l++)
+        if (!hparams_mixes(y, l)) return max(y->ffn, y->experts.shared_ffn);
+    return y->experts.shared_ffn;
+}
+
 static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y, size_t n, size_t threads)
 {
     uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim;
-    uint32_t ffn = y->experts.n ? y->experts.shared_ffn : y->ffn;
+    uint32_t ffn = widest_feed_forward(y);
     size_t tile_rows = (size_t)s->attn.tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts.used;
     s->tokens = carve(c, n, sizeof(*s->tokens));
     s->x = carve(c, n * y->dim, sizeof(float));

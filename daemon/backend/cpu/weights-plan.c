@@ -131,6 +131,14 @@ static int want_bias(struct weights_plan *p, struct matrix *m, uint32_t l, const
     return want_vectors(p, &m->bias, name.s, m->rows, m->stacked);
 }
 
+static int want_choice_bias(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct layer_name name = layer_name(l, "exp_probs_b", "bias");
+    const enum arch_need need = p->s->desc->experts.choice_bias;
+    if (need == ARCH_NEVER || (need == ARCH_MAY && !gguf_find_tensor(p->g, name.s))) return 0;
+    return want_vector(p, &y->choice_bias, name.s, p->s->experts.n);
+}
+
 static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct hparams *s = p->s;
@@ -148,13 +156,14 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
 static int want_biases(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct arch *a = p->s->desc;
-    const bool experts = p->s->experts.n > 0;
+    const bool experts = hparams_mixes(p->s, l);
     const enum arch_need ffn = !experts ? a->ffn_bias : a->experts.bias ? ARCH_MUST : ARCH_NEVER;
     int r = want_bias(p, &y->q, l, "attn_q", a->qkv_bias);
     if (!r) r = want_bias(p, &y->k, l, "attn_k", a->qkv_bias);
     if (!r) r = want_bias(p, &y->v, l, "attn_v", a->qkv_bias);
     if (!r) r = want_bias(p, &y->o, l, "attn_output", a->o_bias);
     if (!r && experts) r = want_bias(p, &y->router, l, "ffn_gate_inp", ffn);
+    if (!r && experts) r = want_choice_bias(p, y, l);
     if (!r) r = want_bias(p, &y->gate, l, experts ? "ffn_gate_exps" : "ffn_gate", ffn);
     if (!r) r = want_bias(p, &y->up, l, experts ? "ffn_up_exps" : "ffn_up", ffn);
     return r ? r : want_bias(p, &y->down, l, experts ? "ffn_down_exps" : "ffn_down", ffn);
@@ -223,12 +232,12 @@ static int want_experts(struct weights_plan *p, struct layer *y, uint32_t l)
         {"ffn_gate_exps", &y->gate, dim, f, {0, f, n}},
         {"ffn_up_exps", &y->up, dim, f, {0, f, n}},
         {"ffn_down_exps", &y->down, f, dim, {0, dim, n}},
-        {"ffn_gate_inp_shexp", &y->shared_router, dim, 1, {0, 1, 1}},
         {"ffn_gate_shexp", &y->shared_gate, dim, one, {0, one, 1}},
         {"ffn_up_shexp", &y->shared_up, dim, one, {0, one, 1}},
         {"ffn_down_shexp", &y->shared_down, one, dim, {0, dim, 1}},
+        {"ffn_gate_inp_shexp", &y->shared_router, dim, 1, {0, 1, 1}},
     };
-    return want_parts(p, l, parts, s->experts.shared_ffn ? 8 : 4);
+    return want_parts(p, l, parts, !one ? 4 : s->desc->experts.shared == SHARED_GATED ? 8 : 7);
 }
 
 static int want_layer(struct weights_plan *p, uint32_t l)
@@ -236,7 +245,7 @@ static int want_layer(struct weights_plan *p, uint32_t l)
     struct layer *y = &p->w->layers[l];
     int r = want_norms(p, y, l);
     if (!r) r = want_attention(p, y, l);
-    if (!r) r = p->s->experts.n ? want_experts(p, y, l) : want_feed_forward(p, y, l);
+    if (!r) r = hparams_mixes(p->s, l) ? want_experts(p, y, l) : want_feed_forward(p, y, l);
     return r ? r : want_biases(p, y, l);
 }
 

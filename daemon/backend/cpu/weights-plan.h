@@ -14,7 +14,7 @@ struct weights_item {
     uint64_t source;      /* bytes in the file */
 };
 
-#define WEIGHTS_LAYER_ITEMS 28 /* at most */
+#define WEIGHTS_LAYER_ITEMS 40 /* at most */
 #define WEIGHTS_OTHER_ITEMS 6
 
 struct weights_plan {

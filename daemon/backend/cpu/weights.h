@@ -23,9 +23,10 @@ struct layer {
     const float *attn_post_norm, *ffn_post_norm; /* [dim] */
     const float *q_norm, *k_norm;                /* [head_dim], or [heads][head_dim] (arch_qk_norm) */
     const float *sink_scores;                    /* [heads] */
+    const float *choice_bias;                    /* [experts] of their probabilities, for the choice */
     struct matrix q, k, v, o, gate, up, down;    /* experts: gate, up and down are stacked */
     struct matrix router;                        /* [experts][dim] */
-    struct matrix shared_router;                 /* [1][dim] */
+    struct matrix shared_router;                 /* [1][dim]; rows 0: the shared expert has no factor */
     struct matrix shared_gate, shared_up, shared_down;
 };
 

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Private to hparams*.c: the parts of hparams_read that are in files of their own. */
+#include "daemon/model/hparams.h"
+#include "daemon/model/keys.h"
+
+/* Read the keys of a mixture of experts into s->experts, which stays zero if the layers have none. The layers, the
+ * architecture and ffn of *s are set. 0; -EINVAL or -EOPNOTSUPP and the error message, which names the key. */
+int hparams_read_experts(struct hparams *s, const struct keys *k);

@@ -33,3 +33,13 @@
 /* Of the clamped SwiGLU: the factor 1.702, and the limit of its inputs. */
 #define SWIGLU_ALPHA 0x1.b3b646p+0f
 #define SWIGLU_LIMIT 7.0f
+
+/* Softplus: log(1 + e) = 2 atanh(e / (2 + e)), by the series of atanh, whose terms after the last one of these add less
+ * than 2^-29 of the sum. */
+#define SOFTPLUS_3  0x1.555556p-2f
+#define SOFTPLUS_5  0x1.99999ap-3f
+#define SOFTPLUS_7  0x1.24924ap-3f
+#define SOFTPLUS_9  0x1.c71c72p-4f
+#define SOFTPLUS_11 0x1.745d18p-4f
+#define SOFTPLUS_13 0x1.3b13b2p-4f
+#define SOFTPLUS_15 0x1.111112p-4f

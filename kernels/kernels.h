@@ -95,6 +95,17 @@ struct kern_attn {
     float *o;             /* out [n_q][dim], not divided by l */
 };
 
+/* The delta rule of some consecutive tokens of one head, on a state of dk x dv. */
+struct kern_delta {
+    const float *q, *k;        /* of the first token, [dk]; token t's are t * ld floats behind them */
+    const float *v;            /* the same, [dv] */
+    const float *decay, *beta; /* of the first token; token t's are t * ld_gate floats behind them */
+    float *o;                  /* out: of the first token, [dv]; token t's is t * ld_o floats behind it */
+    float *state;              /* [dv/16][dk][16]: before the first token; out: after the last one */
+    size_t ld, ld_gate, ld_o;
+    size_t n, dk, dv; /* tokens, >= 1; dv is a multiple of 16 */
+};
+
 struct kernels {
     const char *name; /* "scalar", "avx2", "avx512", "amx" */
 
@@ -184,6 +195,26 @@ struct kernels {
      * ascending; lanes fold as in rmsnorm; log is libm's double log of the sum, rounded once. -INFINITY counts as 0;
      * where all x are -INFINITY both results are. */
     void (*logsumexp)(float *max, float *lse, const float *x, size_t n);
+
+    /* Convolution of @n channels over the last @taps positions: acc starts at +0, acc = fma(w[j*ld + i], x[j][i], acc),
+     * j ascending (the oldest position first); then + bias[i] unless @bias is NULL; @silu: then acc / (1 + exp(-acc)).
+     * out[i] = acc. out may be one of x. */
+    void (*conv)(float *out, const float *const *x, const float *w, size_t ld, const float *bias, size_t taps, size_t n,
+                 bool silu);
+
+    /* out[i] = x[i] * r, r = scale / max(sqrt(ss), eps), ss as in rmsnorm. out may be x. */
+    void (*l2norm)(float *out, const float *x, size_t k, float eps, float scale);
+
+    /* x[i] = max(x[i], 0) + log(1 + e), e = exp(-|x[i]|), the logarithm by the series of ARITHMETIC.md. */
+    void (*softplus)(float *x, size_t n);
+
+    /* x[i] = x[i] / (1 + exp(-gate[i])). */
+    void (*sigmoid_mul)(float *x, const float *gate, size_t n);
+
+    /* For each token, ascending, and each column j: u0 and u1 start at +0, u0 = fma(k_i, S_ij, u0) over even i
+     * ascending, u1 over odd i; d = (v_j - (u0 + u1) * decay) * beta; S_ij = fma(k_i, d, S_ij * decay); o_j = fma(q_i,
+     * S_ij, o_j), i ascending, from +0. */
+    void (*delta)(const struct kern_delta *a);
 };
 
 /* The best table for this CPU, at most what @limit allows: NULL (no limit), "scalar", "avx2", "avx512", "amx".

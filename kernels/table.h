@@ -56,6 +56,12 @@
     void attn_merge_##sfx(float *out, const float *m, const float *l, size_t ld_m, const float *o, size_t ld_o,        \
                           size_t n_seg, size_t dim);                                                                   \
     void logsumexp_##sfx(float *max, float *lse, const float *x, size_t n);                                            \
+    void conv_##sfx(float *out, const float *const *x, const float *w, size_t ld, const float *bias, size_t taps,      \
+                    size_t n, bool silu);                                                                              \
+    void l2norm_##sfx(float *out, const float *x, size_t k, float eps, float scale);                                   \
+    void softplus_##sfx(float *x, size_t n);                                                                           \
+    void sigmoid_mul_##sfx(float *x, const float *gate, size_t n);                                                     \
+    void delta_##sfx(const struct kern_delta *a);                                                                      \
     extern const struct kernels kernels_##sfx
 
 #define KERN_ENTRY(type, name, sfx) [KERN_##type] = matmul_##name##_##sfx,
@@ -76,7 +82,8 @@
                      [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \
                      [KERN_KV_Q8] = kv_store_q8_##sfx},                                                                \
         .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx, [KERN_KV_Q8] = attn_q8_##sfx},        \
-        .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx,                                                  \
+        .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx, .conv = conv_##sfx, .l2norm = l2norm_##sfx,      \
+        .softplus = softplus_##sfx, .sigmoid_mul = sigmoid_mul_##sfx, .delta = delta_##sfx,                            \
     }
 
 /* The definition; scalar_fma is the same source compiled for CPUs whose fmaf is an instruction. */

@@ -121,6 +121,32 @@ static void bench_attn(const struct kernels *k, enum kern_kv kv, size_t n_q)
     free(mem), free(q), free(ml), free(o), free(qp), free(be);
 }
 
+/* Heads of 128 x 128, @n tokens each; @heads 1 is a state in the cache. */
+static void bench_delta(const struct kernels *k, size_t heads, size_t n)
+{
+    enum { D = 128 };
+    float *x = room(n * 3 * D * sizeof(*x)), *gate = room(n * sizeof(*gate)), *o = room(n * D * sizeof(*o));
+    float *s = room(heads * D * D * sizeof(*s));
+    for (size_t i = 0; i < n * 3 * D; i++) x[i] = sinf((float)i) / 8;
+    for (size_t i = 0; i < n; i++) gate[i] = 0.5f;
+    memset(s, 0, heads * D * D * sizeof(*s));
+    struct kern_delta a = {.q = x, .k = x + D, .v = x + 2 * D, .decay = gate, .beta = gate, .o = o};
+    a.ld = 3 * D, a.ld_gate = 1, a.ld_o = D, a.n = n, a.dk = D, a.dv = D;
+    double from = now(), best = INFINITY;
+    do {
+        double t0 = now();
+        for (size_t h = 0; h < heads; h++) {
+            a.state = s + h * D * D;
+            k->delta(&a);
+        }
+        double took = now() - t0;
+        if (took < best) best = took;
+    } while (now() - from < SECONDS);
+    printf("%-7s delta heads %4zu tokens %2zu: %7.0f ns a token of a head\n", k->name, heads, n,
+           best / (double)(heads * n) * 1e9);
+    free(x), free(gate), free(o), free(s);
+}
+
 int main(int argc, char **argv)
 {
     static const size_t usual[] = {1, 16, 512}, queries[] = {1, 4, 128};
@@ -139,6 +165,9 @@ int main(int argc, char **argv)
         bench_quantize(k);
         for (int t = 0; t < KERN_KV_TYPES; t++)
             for (size_t j = 0; j < 3; j++) bench_attn(k, (enum kern_kv)t, queries[j]);
+        bench_delta(k, 1, 1);
+        bench_delta(k, 1, 32);
+        bench_delta(k, 1024, 1);
     }
     return 0;
 }

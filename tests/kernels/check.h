@@ -47,6 +47,11 @@ void check_scale(void **state);
 void check_softcap(void **state);
 void check_add(void **state);
 void check_logsumexp(void **state);
+void check_conv(void **state);
+void check_l2norm(void **state);
+void check_softplus(void **state);
+void check_sigmoid_mul(void **state);
+void check_delta(void **state);
 void check_act(void **state); /* from here on: no variant, type only */
 void check_kv_copy(void **state);
 void check_panel(void **state);

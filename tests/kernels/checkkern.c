@@ -60,6 +60,11 @@ static void add_variant(struct check c)
     add(check_softcap, c, "softcap", "");
     add(check_add, c, "add", "");
     add(check_logsumexp, c, "logsumexp", "");
+    add(check_conv, c, "conv", "");
+    add(check_l2norm, c, "l2norm", "");
+    add(check_softplus, c, "softplus", "");
+    add(check_sigmoid_mul, c, "sigmoid_mul", "");
+    add(check_delta, c, "delta", "");
 }
 
 /* @isa's table if the CPU has it and HOB_CPU allows it. */

@@ -5,6 +5,31 @@
 
 static const struct arch table[] = {
     {
+        .name = "ernie4_5",
+        .models = "ERNIE 4.5 (dense)",
+        .marks = "biases where the file has them",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .o_bias = ARCH_MAY,
+    },
+    {
+        .name = "exaone",
+        .models = "EXAONE 3, 3.5 and Deep",
+        .marks = "Llama 3's RoPE scaling, pairs of halves",
+        .pre_norm = true,
+        .rope_tensors = true,
+        .neox = true,
+    },
+    {
+        .name = "gemma",
+        .models = "Gemma 1, CodeGemma",
+        .marks = "GeGLU",
+        .pre_norm = true,
+        .activation = ACT_GELU,
+        .neox = true,
+        .embedding_sqrt = true,
+    },
+    {
         .name = "gemma2",
         .models = "Gemma 2",
         .marks = "GeGLU, norms before and after attention and FFN, soft-capped scores and logits, sliding window in "
@@ -37,6 +62,15 @@ static const struct arch table[] = {
         .whole_images = true,
     },
     {
+        .name = "glm4",
+        .models = "GLM-4-0414, GLM-Z1 (dense)",
+        .marks = "norms before and after attention and FFN, fused gate/up, partial rotary embedding",
+        .pre_norm = true,
+        .post_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .fused = true,
+    },
+    {
         .name = "gpt-oss",
         .models = "gpt-oss",
         .marks = "experts with biases and clamped SwiGLU, attention sinks, sliding window in every other layer",
@@ -63,8 +97,16 @@ static const struct arch table[] = {
         .keys = KEY_EMBEDDING_SCALE | KEY_RESIDUAL_SCALE | KEY_ATTENTION_SCALE | KEY_LOGIT_SCALE,
     },
     {
+        .name = "internlm2",
+        .models = "InternLM 2, 2.5 and 3",
+        .marks = "biases where the file has them",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .o_bias = ARCH_MAY,
+    },
+    {
         .name = "llama",
-        .models = "Llama 1 to 3, Mistral, Mixtral, TinyLlama, SmolLM 1 and 2, …",
+        .models = "Llama 1 to 3, Mistral, Mixtral, Falcon 3, TinyLlama, SmolLM 1 and 2, …",
         .marks = "Llama 3's RoPE scaling, experts (Mixtral)",
         .experts = {.need = ARCH_MAY},
         .pre_norm = true,
@@ -134,6 +176,15 @@ static const struct arch table[] = {
         .pre_norm = true,
         .qk_norm = QK_NORM_HEADS,
         .experts = {.need = ARCH_MUST},
+        .neox = true,
+    },
+    {
+        .name = "seed_oss",
+        .models = "Seed-OSS",
+        .marks = "biases of q, k and v",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .ffn_norm = "post_attention_norm",
         .neox = true,
     },
     {

@@ -2,7 +2,6 @@
 #include "daemon/model/hparams-read.h"
 #include "libcommon/error.h"
 #include <math.h>
-#include <stdio.h>
 
 /* Refuse a part of a split model: it lacks tensors, and only the first part has the model's keys. */
 static int whole(const struct gguf *g)
@@ -19,13 +18,9 @@ static int whole(const struct gguf *g)
 
 static int refuse_architecture(const struct hparams *s, const struct gguf *g)
 {
-    char names[256];
-    size_t n = 0;
-    const struct arch *a;
-    for (uint32_t i = 0; (a = arch_nth(i)) && n < sizeof(names); i++)
-        n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "", a->name);
-    return error_say(-EOPNOTSUPP, "%s: architecture '%s' is not supported; supported: %s", gguf_path(g), s->arch,
-                     names);
+    return error_say(-EOPNOTSUPP,
+                     "%s: architecture '%s' is not supported; 'hobd inspect --supported' lists those that are",
+                     gguf_path(g), s->arch);
 }
 
 static int architecture(struct hparams *s, const struct gguf *g)

@@ -65,9 +65,8 @@ struct hparams {
     uint32_t n_groups;
 };
 
-/* Read and check. Returns 0; -EOPNOTSUPP if the architecture is not supported (the error message has the supported
- * ones) or the file is a part of a split model; -EINVAL for invalid values (zero heads, a width that is no multiple,
- * …). */
+/* Read and check. Returns 0; -EOPNOTSUPP if the architecture is not supported or the file is a part of a split model;
+ * -EINVAL for invalid values (zero heads, a width that is no multiple, …). */
 int hparams_read(struct hparams *s, const struct gguf *g);
 
 /* Make a second group of the layers with a window, if there are such layers and others. For a shape as hparams_read

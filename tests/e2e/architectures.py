@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The tiny models of each architecture, and what they are asked: shared by test_architectures.py and peer_architectures.py."""
 VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen2vl", "qwen3", "phi3", "phi3-short", "smollm3",
-            "granite", "olmo2", "olmo3", "gemma2", "gemma3", "mixtral", "qwen2moe", "qwen3moe", "gpt-oss"]
+            "granite", "olmo2", "olmo3", "gemma2", "gemma3", "mixtral", "qwen2moe", "qwen3moe", "gpt-oss",
+            "ernie4_5", "exaone", "gemma", "glm4", "internlm2", "seed_oss"]
 WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss"]  # whose layers have windows, of 70 tokens
 
 # general.architecture, where it is not the variant's name.

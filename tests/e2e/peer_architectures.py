@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""python3 tests/e2e/peer_architectures.py PEERDIR [--write]
+"""python3 tests/e2e/peer_architectures.py PEERDIR [--write] [VARIANT…]
 
 Run the tiny model of each architecture through llama.cpp too, greedily, and compare every log-probability of the whole
 vocabulary at every token: prints a table, and with --write keeps llama.cpp's tokens in architectures-greedy.json, up to
-the first place where its two best are within 1e-3. PEERDIR/run COMMAND runs its programs, which see PEERDIR/models as
-/models. Needs a build (HOB_BUILD, or build)."""
+the first place where its two best are within 1e-3; those of other variants stay. Without a VARIANT: all of them.
+PEERDIR/run COMMAND runs its programs, which see PEERDIR/models as /models; its server gets the port PEER_PORT. Needs a
+build (HOB_BUILD, or build)."""
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from architectures import TOKENS, VARIANTS, arguments, context, prompts  # noqa: E402
 from conftest import BUILD, mktiny  # noqa: E402
 
-PORT = 18431
+PORT = int(os.environ.get("PEER_PORT", 18431))
 CLEAR = 1e-3
 
 
@@ -94,10 +96,13 @@ def main():
         raise SystemExit(__doc__)
     cases = []
     print("| model | tokens compared | two best further apart than 1e-3 | same token | largest difference |\n|---|---|---|---|---|")
-    for variant in VARIANTS:
+    asked = [a for a in sys.argv[2:] if a != "--write"] or VARIANTS
+    for variant in asked:
         compare(Path(sys.argv[1]).resolve(), variant, cases)
     if "--write" in sys.argv[2:]:
         out = Path(__file__).parent / "architectures-greedy.json"
+        cases += [c for c in json.loads(out.read_text()) if c["variant"] in VARIANTS and c["variant"] not in asked]
+        cases.sort(key=lambda c: VARIANTS.index(c["variant"]))
         out.write_text("[\n" + ",\n".join(map(json.dumps, cases)) + "\n]\n")
 
 

@@ -27,7 +27,7 @@ def test_a_supported_model(tmp_path):
 
 def test_what_is_not_supported_is_named(tmp_path):
     out, _ = inspect(mktiny(tmp_path / "a.gguf", "--arch", "rwkv7"))
-    assert "not supported: architecture 'rwkv7' is not supported; supported: gemma2, gemma3, gpt-oss, granite, llama," in out
+    assert "not supported: architecture 'rwkv7' is not supported; 'hobd inspect --supported' lists those that are" in out
     out, _ = inspect(mktiny(tmp_path / "b.gguf", "--pre", "klingon"))
     assert "not supported: " in out and "klingon" in out
     out, _ = inspect(mktiny(tmp_path / "c.gguf", "--tokenizer", "rwkv"))

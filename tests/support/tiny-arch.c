@@ -166,6 +166,31 @@ static const struct tiny_tensor biased_mixture[] = {
     {NULL},
 };
 
+static const struct tiny_tensor seed_oss[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_q.bias", 'q', 0},
+    {"attn_k.bias", 'v', 0},
+    {"attn_v.bias", 'v', 0},
+    Q_K_V,
+    {"post_attention_norm.weight", 'd', 0},
+    GATE_UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor glm4[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_q.bias", 'q', 0},
+    {"attn_k.bias", 'v', 0},
+    {"attn_v.bias", 'v', 0},
+    Q_K_V,
+    {"post_attention_norm.weight", 'd', 0},
+    {"ffn_norm.weight", 'd', 0},
+    {"ffn_up.weight", 'd', 'F'},
+    {"ffn_down.weight", 'f', 'd'},
+    {"post_ffw_norm.weight", 'd', 0},
+    {NULL},
+};
+
 static const struct tiny_arch table[] = {
     {.name = "llama", .tensors = plain},
     {.name = "mixtral", .arch = "llama", .untied = true, .tensors = mixture, .experts = 8, .experts_used = 2},
@@ -272,6 +297,12 @@ static const struct tiny_arch table[] = {
               {".rope.scaling.type", 's', 0, "linear"},
               {".rope.scaling.factor", 'f', 8, NULL},
               {".rope.freq_base", 'f', 1000000, NULL}}},
+    {.name = "ernie4_5", .tensors = plain},
+    {.name = "exaone", .untied = true, .tensors = plain},
+    {.name = "gemma", .head_dim = 24, .tensors = plain},
+    {.name = "glm4", .tensors = glm4, .keys = {{".rope.dimension_count", 'u', 8, NULL}}},
+    {.name = "internlm2", .untied = true, .tensors = plain},
+    {.name = "seed_oss", .head_dim = 32, .untied = true, .tensors = seed_oss},
 };
 
 const struct tiny_arch *tiny_arch_find(const char *name)

@@ -10,10 +10,11 @@
 #include "client/models/loaded.h"
 #include "client/models/metadata.h"
 #include "client/models/models.h"
-#include "client/models/place.h"
+#include "client/models/parts.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
+#include "libcommon/model-parts.h"
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <string.h>
@@ -125,6 +126,47 @@ static int add_begin(const struct models_options *o, struct place *p)
     return r;
 }
 
+/* Add one file. @p is begun; its .part is gone on return. */
+static int add_file(const struct models_options *o, struct place *p, const char *path, int from, const struct stat *st,
+                    const char **did)
+{
+    int r = o->link ? add_symlink(o, p, path) : add_bytes(o, p, from, st, did);
+    if (r < 0 && p->fd >= 0) place_discard(p);
+    return r;
+}
+
+static int add_part(const struct models_options *o, const struct place *first, const char *path, uint32_t no,
+                    uint32_t count)
+{
+    /* The first part does not exist, so a part that does is a leftover. */
+    struct models_options over = *o;
+    over.force = true;
+    _cleanup_(closep) int from = -1;
+    const char *did;
+    struct place p;
+    struct stat st;
+    int r = parts_place(&p, first, no, count);
+    if (r == 0) r = add_open(path, &from, &st);
+    if (r == 0) r = place_begin(&p);
+    if (r == 0) r = add_file(&over, &p, path, from, &st, &did);
+    place_close(&p);
+    return r < 0 ? error_in(r, "%s", path) : 0;
+}
+
+/* Add the parts behind the first, which is at @path. A first part that --force replaces goes before, so that the parts
+ * of two models never stand together. */
+static int add_rest(const struct models_options *o, const struct place *p, const char *path, uint32_t count)
+{
+    int r = 0;
+    if (count > 1) unlinkat(p->dir, p->file, 0);
+    for (uint32_t no = 2; r == 0 && no <= count; no++) {
+        _cleanup_(freep) char *part = NULL;
+        r = model_part_path(&part, path, no, count);
+        if (r == 0) r = add_part(o, p, part, no, count);
+    }
+    return r;
+}
+
 static int add_checked(const struct models_options *o, struct place *p, const char *path, struct metadata *f)
 {
     _cleanup_(closep) int from = -1;
@@ -139,8 +181,12 @@ static int add_checked(const struct models_options *o, struct place *p, const ch
     if (r < 0) return r;
     r = add_begin(o, p);
     if (r == 0) {
-        r = o->link ? add_symlink(o, p, path) : add_bytes(o, p, from, &st, &did);
-        if (r < 0 && p->fd >= 0) place_discard(p);
+        r = add_rest(o, p, path, (uint32_t)f->parts);
+        if (r == 0)
+            r = add_file(o, p, path, from, &st, &did);
+        else
+            place_discard(p);
+        parts_remove(p, r == 0 ? (uint32_t)f->parts : 0);
     }
     if (r == 0)
         metadata_log(f, did, p->name, o->system);
@@ -186,6 +232,7 @@ static int remove_one(const struct models_options *o, const char *given)
         else if (errno != ENOENT)
             r = error_say(-errno, "%s/%s: %s", p.folder, p.file, strerror(errno));
     }
+    if (r == 0 && parts_remove(&p, 0)) removed = 1;
     /* Remove an incomplete pull, unless it is running. */
     if (r == 0 && faccessat(p.dir, p.part, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
         r = place_begin(&p);

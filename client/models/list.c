@@ -5,6 +5,7 @@
 #include "client/models/loaded.h"
 #include "client/models/metadata.h"
 #include "client/models/models.h"
+#include "client/models/parts.h"
 #include "client/output.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -68,7 +69,7 @@ static int listing_scan(struct listing *l, const char *path, const char *folder)
     if (!d && errno != ENOENT && errno != ENOTDIR) log_warning("%s: %s", path, strerror(errno));
     for (struct dirent *e; d && r == 0 && (e = readdir(d));) {
         size_t n = strlen(e->d_name);
-        if (n > 5 && *e->d_name != '.' && strcmp(e->d_name + n - 5, ".gguf") == 0)
+        if (n > 5 && *e->d_name != '.' && strcmp(e->d_name + n - 5, ".gguf") == 0 && !parts_is_rest(e->d_name))
             r = listing_add(l, dirfd(d), path, e->d_name, folder);
     }
     return r;

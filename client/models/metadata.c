@@ -70,6 +70,8 @@ static int metadata_item(void *ctx, const struct json_item *item)
         return *text ? 0 : -ENOMEM;
     }
     if (strcmp(key, "bytes") == 0) f->bytes = strtoull(item->text, NULL, 10);
+    if (strcmp(key, "parts") == 0) f->parts = strtoull(item->text, NULL, 10);
+    if (strcmp(key, "complete") == 0) f->incomplete = strcmp(item->text, "false") == 0;
     if (strcmp(key, "context") == 0) f->context = strtoull(item->text, NULL, 10);
     if (strcmp(key, "supported") == 0) f->supported = strcmp(item->text, "true") == 0;
     if (strcmp(key, "template") == 0) f->chat_template = strcmp(item->text, "true") == 0;
@@ -165,9 +167,10 @@ int metadata_check(struct metadata *out, const char *file, const char *name)
 
 void metadata_log(const struct metadata *f, const char *did, const char *name, bool system)
 {
-    char size[16], context[48] = "";
+    char size[16], context[48] = "", parts[32] = "";
+    if (f->parts > 1) snprintf(parts, sizeof(parts), " in %" PRIu64 " parts", f->parts);
     if (f->context) snprintf(context, sizeof(context), ", context %" PRIu64, f->context);
-    log_info("%s %s: %s, %s, %s%s%s", did, name, format_size(size, f->bytes), f->type ? f->type : "no tensors",
+    log_info("%s %s: %s%s, %s, %s%s%s", did, name, format_size(size, f->bytes), parts, f->type ? f->type : "no tensors",
              f->encoder        ? f->encoder
              : f->architecture ? f->architecture
                                : "?",

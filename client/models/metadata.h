@@ -11,7 +11,9 @@ struct metadata {
     char *type, *architecture; /* NULL: unknown */
     char *encoder;             /* projector of an encoder of images or sounds; NULL: a language model */
     uint64_t bytes, context;   /* 0: unknown */
+    uint64_t parts;            /* files of the model */
     bool supported, chat_template, packed;
+    bool incomplete; /* not supported because a part is missing */
 };
 
 /* Read the metadata of @files [n], absolute paths, into @out [n]. 0: call metadata_fini for each; else -errno; sets the

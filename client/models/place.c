@@ -2,6 +2,7 @@
 #include "client/models/place.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/model-parts.h"
 #include "libcommon/paths.h"
 #include "libcommon/units.h"
 #include "libcommon/utf8.h"
@@ -19,13 +20,18 @@ static bool ends_in_gguf(const char *s, size_t n)
 int place_name(const char *given, const char *path, char **out)
 {
     const char *base = given, *slash;
+    uint32_t no, count;
+    size_t stem;
     _cleanup_(freep) char *name = NULL, *same = NULL;
     if (!given) {
         slash = strrchr(path, '/');
         base = slash ? slash + 1 : path;
     }
     size_t n = strlen(base);
-    if (ends_in_gguf(base, n)) n -= 5;
+    if (!given && model_part_named(base, &stem, &no, &count))
+        n = stem;
+    else if (ends_in_gguf(base, n))
+        n -= 5;
     name = strndup(base, n);
     if (!name) return error_say(-ENOMEM, "no memory for a name");
     if (strchr(name, '/')) return error_say(-EINVAL, "a model's name must not contain '/': %.64s", name);

@@ -25,7 +25,8 @@ struct place {
         .dir = -1, .fd = -1                                                                                            \
     }
 
-/* The name of a new model: @given, else (NULL) the last component of @path, without .gguf. The caller owns *out. 0;
+/* The name of a new model: @given, else (NULL) the last component of @path, without .gguf and without the
+ * number of a part. The caller owns *out. 0;
  * -EINVAL or -ENOMEM; sets the error message. */
 int place_name(const char *given, const char *path, char **out);
 

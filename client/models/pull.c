@@ -4,20 +4,17 @@
  * content is known to be wrong, the .part is removed. The file gets its name only when it is complete, its SHA-256
  * matches (if known), and hobd can run it.
  */
+#include "client/models/pull.h"
 #include "client/exit-status.h"
 #include "client/interrupt.h"
-#include "client/models/bar.h"
 #include "client/models/fetch.h"
 #include "client/models/metadata.h"
-#include "client/models/models.h"
-#include "client/models/origin.h"
-#include "client/models/url.h"
+#include "client/models/parts.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
 #include "libcommon/units.h"
 #include <inttypes.h>
-#include <sha2.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -25,19 +22,6 @@
 
 #define TRIES 4           /* attempts in a row without progress */
 #define EARLY (32u << 20) /* bytes that normally contain the metadata and the directory of tensors */
-
-struct pull {
-    const struct models_options *o;
-    struct place place;
-    struct origin origin;
-    struct bar bar;
-    char shown[URL_SHOWN];     /* for messages */
-    SHA2_CTX sum;              /* of the first @summed bytes */
-    uint64_t summed, at, most; /* at: bytes in the .part; most: the largest value of at in this process */
-    bool checked;              /* hobd has checked the beginning of the file */
-    bool invalid;              /* the content of the .part is invalid */
-    bool restart;              /* restart the download at the first byte */
-};
 
 static int pull_said(const struct pull *p, int r)
 {
@@ -123,7 +107,7 @@ static int check_early(struct pull *p)
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
     if (ftruncate(fd, (off_t)p->origin.total) < 0 || metadata_read(&f, paths, 1) < 0) return interrupted() ? -EINTR : 0;
     /* An unreadable beginning may be incomplete; an unsupported model stays unsupported. */
-    if (!f.error && !f.supported) {
+    if (!f.error && !f.supported && !f.incomplete) {
         p->invalid = true;
         r = error_say(-EOPNOTSUPP, "%s: hobd cannot run it: %s", p->place.name, f.why ? f.why : "unknown reason");
     }
@@ -202,14 +186,16 @@ static int pull_finish(struct pull *p)
 {
     _cleanup_(freep) char *path = place_path(&p->place, p->place.part);
     struct metadata f;
-    int r = path ? check_sum(p) : error_say(-ENOMEM, "no memory for a path");
+    int r = path ? 0 : error_say(-ENOMEM, "no memory for a path");
     if (r == 0) {
         r = metadata_check(&f, path, p->place.name);
         p->invalid = r == -EINVAL; /* another version of hobd may run a model that this one cannot */
         if (r < 0) return pull_said(p, r);
     }
     if (r < 0) return r;
-    r = place_commit(&p->place, p->o->force);
+    if (p->parts > 1) r = pull_parts_commit(p);
+    if (r == 0) r = place_commit(&p->place, p->o->force);
+    if (r == 0) parts_remove(&p->place, p->parts);
     if (r == 0) metadata_log(&f, "pulled", p->place.name, p->o->system);
     metadata_fini(&f);
     return r;
@@ -324,16 +310,19 @@ static int pull_resume(struct pull *p)
     return r;
 }
 
-static int pull_into(struct pull *p)
+int pull_download(struct pull *p)
+{
+    int r = place_begin(&p->place);
+    if (r == 0) r = pull_resume(p);
+    if (r == 0) r = pull_all(p);
+    return r == 0 ? check_sum(p) : r;
+}
+
+void pull_keep(struct pull *p)
 {
     struct stat st;
     char size[16];
-    int r = place_vacant(&p->place, p->o->force);
-    if (r == 0) r = place_begin(&p->place);
-    if (r == 0) r = pull_resume(p);
-    if (r == 0) r = pull_all(p);
-    if (r == 0) r = pull_finish(p);
-    if (r == 0 || p->place.fd < 0) return r;
+    if (p->place.fd < 0) return;
     if (p->invalid || p->at == 0) {
         place_discard(&p->place);
     } else if (fstat(p->place.fd, &st) == 0) {
@@ -341,6 +330,15 @@ static int pull_into(struct pull *p)
         log_info("%s of %s downloaded; run the same command to resume", format_size(size, (uint64_t)st.st_size),
                  p->place.name);
     }
+}
+
+static int pull_into(struct pull *p)
+{
+    int r = place_vacant(&p->place, p->o->force);
+    if (r == 0) r = pull_download(p);
+    if (r == 0 && p->parts > 1) r = pull_parts(p);
+    if (r == 0) r = pull_finish(p);
+    if (r < 0) pull_keep(p);
     return r;
 }
 
@@ -353,11 +351,14 @@ static int pull_name(const struct models_options *o, const struct origin *from, 
 
 int models_pull(const struct models_options *o)
 {
-    struct pull p = {.o = o, .place = PLACE_INIT};
+    struct pull p = {.o = o, .place = PLACE_INIT, .parts = 1};
     char *name = NULL;
     int r = origin_parse(&p.origin, o->words[0]);
     SHA256Init(&p.sum);
     if (r == 0) r = fetch_allowed(p.origin.url, o->insecure_http);
+    if (r == 0) r = pull_parts_count(&p.origin, &p.parts);
+    if (r == 0 && p.parts > 1 && o->sha256)
+        r = error_say(-EINVAL, "--sha256 is for one file, but this model has %u", p.parts);
     if (r == 0) r = pull_name(o, &p.origin, &name);
     if (r < 0) {
         log_error("%s", error_text(r));

@@ -128,6 +128,8 @@ static void describe(json_t *o, const struct gguf *g)
     int r = check_any(g, &context, &memory, &projector);
     json_object_set_new(o, "supported", json_boolean(!r));
     if (r) set_error(o, "why", gguf_path(g), r);
+    json_object_set_new(o, "parts", json_integer(gguf_n_parts(g)));
+    json_object_set_new(o, "complete", json_boolean(r != -ENOENT)); /* a part is missing */
     json_object_set_new(o, "bytes", json_integer((json_int_t)gguf_file_size(g)));
     set_gguf(o, "name", g, "general.name");
     set_gguf(o, "architecture", g, "general.architecture");

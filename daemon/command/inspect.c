@@ -270,8 +270,10 @@ static int run(const char *path)
     int r = gguf_open(&g, path);
     if (r < 0) return r;
     print_text((struct gguf_str){path, strlen(path)}, 4096);
-    printf(": GGUF version %u, %s (%" PRIu64 " bytes)\n", gguf_version(g), format_size(size, gguf_file_size(g)),
+    printf(": GGUF version %u, %s (%" PRIu64 " bytes)", gguf_version(g), format_size(size, gguf_file_size(g)),
            gguf_file_size(g));
+    if (gguf_n_parts(g) > 1) printf(" in %u parts", gguf_n_parts(g));
+    putchar('\n');
     print_metadata(g);
     print_tensors(g);
     print_types(g);

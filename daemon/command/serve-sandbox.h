@@ -3,12 +3,17 @@
 /* The files that the sandbox of serve leaves open: each file that hobd opens after the start. */
 #include "daemon/io/listener.h"
 #include "daemon/serve-config.h"
+#include "libcommon/model-parts.h"
 #include "libcommon/sandbox.h"
+
+enum { SERVE_SANDBOX_OWN = 10 };
 
 struct serve_sandbox {
     struct sandbox sandbox; /* points into this struct, which must not move */
-    struct sandbox_path paths[10];
+    struct sandbox_path paths[SERVE_SANDBOX_OWN + MODEL_PARTS_MAX];
     char *config, *file, *beside, *socket;
+    char *parts[MODEL_PARTS_MAX]; /* [n_parts] the other files of a split model */
+    size_t n_parts;
 };
 
 /* Call this after options_resolve. It makes the directories that the engine would make. @o and @l must outlive @x.

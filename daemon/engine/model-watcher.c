@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/model-watcher.h"
-#include <errno.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
@@ -12,19 +11,25 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* How the model's files differ from those that were loaded; NULL: they do not. */
+static const char *difference(const struct gguf *g)
+{
+    const struct gguf *part;
+    struct stat now;
+    for (uint32_t i = 0; (part = gguf_part(g, i)); i++) {
+        if (stat(gguf_path(part), &now) < 0) return "model file was removed after it was loaded";
+        if (!same_file(&now, gguf_stat(part))) return "model file changed after it was loaded; restart hobd to use it";
+    }
+    return NULL;
+}
+
 static void look(struct job *j)
 {
     struct model_watcher *w = watcher_of(j);
     struct mailbox *m = &w->core->mail;
-    struct stat now;
-    int r = stat(w->core->config.model_path, &now) < 0 ? -errno : 0;
+    const char *note = difference(w->core->model.gguf);
     pthread_mutex_lock(&m->lock);
-    if (r < 0)
-        w->note = "model file was removed after it was loaded";
-    else if (!same_file(&now, gguf_stat(w->core->model.gguf)))
-        w->note = "model file changed after it was loaded; restart hobd to use it";
-    else
-        w->note = NULL;
+    w->note = note;
     pthread_mutex_unlock(&m->lock);
 }
 

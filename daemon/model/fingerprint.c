@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/model/fingerprint.h"
 #include "daemon/model/partfile.h"
+#include "libcommon/buf.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
+#include "libcommon/model-parts.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -18,7 +20,8 @@ struct identity {
     int64_t mtime_s, mtime_ns, ctime_s, ctime_ns;
 };
 
-/* The record, followed by path_len bytes of an absolute path. */
+/* The record, followed by path_len bytes: the absolute path of the file; of a split model a zero byte behind it, then
+ * the identity and the path, with a zero byte, of each other part. */
 struct record {
     char magic[8];
     struct identity id;
@@ -26,6 +29,8 @@ struct record {
     uint64_t path_len;
     uint64_t check; /* XXH3-64 of the fields above, XOR that of the path */
 };
+
+#define PATHS_MAX (MODEL_PARTS_MAX * (sizeof(struct identity) + PATH_MAX))
 
 _Static_assert(sizeof(struct record) == 8 + 7 * 8 + 16 + 8 + 8, "no padding, which would be written");
 
@@ -59,26 +64,46 @@ static uint64_t check_of(const struct record *r, const char *path)
     return XXH3_64bits(r, offsetof(struct record, check)) ^ XXH3_64bits_withSeed(path, r->path_len, 1);
 }
 
-/* 0, or 1 if it is not a complete record. */
-static int read_record(struct record *r, char path[PATH_MAX], const char *dir, const char *name)
+/* 0, or 1 if it is not a complete record. *paths is empty, or has a zero byte behind its path_len bytes. */
+static int read_record(struct record *r, struct buf *paths, const char *dir, const char *name)
 {
     struct stat st;
     _cleanup_(closep) int fd = partfile_open(dir, name, &st);
     if (fd < 0 || read(fd, r, sizeof(*r)) != sizeof(*r)) return 1;
-    if (memcmp(r->magic, magic, sizeof(magic)) != 0 || r->path_len >= PATH_MAX) return 1;
-    if ((uint64_t)st.st_size != sizeof(*r) + r->path_len) return 1;
-    if (read(fd, path, r->path_len) != (ssize_t)r->path_len || r->check != check_of(r, path)) return 1;
-    path[r->path_len] = '\0';
+    if (memcmp(r->magic, magic, sizeof(magic)) != 0 || r->path_len >= PATHS_MAX) return 1;
+    if ((uint64_t)st.st_size != sizeof(*r) + r->path_len || buf_reserve(paths, r->path_len + 1) < 0) return 1;
+    if (read(fd, paths->data, r->path_len) != (ssize_t)r->path_len || r->check != check_of(r, paths->data)) return 1;
+    paths->len = r->path_len;
+    paths->data[paths->len] = '\0';
     return 0;
+}
+
+/* Append what a record of @g has behind its header. The identity of the first part is in the header. */
+static int put_paths(struct buf *b, const struct gguf *g)
+{
+    const struct gguf *part;
+    int r = 0;
+    for (uint32_t i = 0; !r && (part = gguf_part(g, i)); i++) {
+        struct identity id = identity(gguf_stat(part));
+        _cleanup_(freep) char *path = realpath(gguf_path(part), NULL);
+        if (!path) return error_say(-errno, "%s: %s", gguf_path(part), strerror(errno));
+        if (i) r = buf_append(b, &id, sizeof(id));
+        if (!r) r = buf_append(b, path, strlen(path) + (gguf_part(g, 1) != NULL));
+    }
+    return r;
 }
 
 int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char *dir)
 {
-    char name[64], path[PATH_MAX];
+    char name[64];
+    _cleanup_(buf_fini) struct buf have = BUF_INIT, want = BUF_INIT;
     struct identity id = identity(gguf_stat(g));
     struct record r;
     record_name(name, gguf_stat(g));
-    if (read_record(&r, path, dir, name) || !same(&r.id, &id)) return 1;
+    if (read_record(&r, &have, dir, name) || !same(&r.id, &id)) return 1;
+    /* A single file may have been renamed since; parts are told by their paths. */
+    if (gguf_part(g, 1) && (put_paths(&want, g) || have.len != want.len || memcmp(have.data, want.data, want.len)))
+        return 1;
     *out = r.fingerprint;
     return 0;
 }
@@ -86,30 +111,43 @@ int fingerprint_recall(struct fingerprint *out, const struct gguf *g, const char
 int fingerprint_remember(const struct fingerprint *f, const struct gguf *g, const char *dir)
 {
     char name[64];
-    _cleanup_(freep) char *path = realpath(gguf_path(g), NULL);
-    if (!path) return error_say(-errno, "%s: %s", gguf_path(g), strerror(errno));
-    struct record r = {.id = identity(gguf_stat(g)), .fingerprint = *f, .path_len = strlen(path)};
+    _cleanup_(buf_fini) struct buf paths = BUF_INIT;
+    int e = put_paths(&paths, g);
+    if (e) return e;
+    struct record r = {.id = identity(gguf_stat(g)), .fingerprint = *f, .path_len = paths.len};
     memcpy(r.magic, magic, sizeof(magic));
-    r.check = check_of(&r, path);
+    r.check = check_of(&r, paths.data);
     record_name(name, gguf_stat(g));
     struct partfile p;
-    int e = partfile_begin(&p, dir, name);
+    e = partfile_begin(&p, dir, name);
     if (e) return e < 0 ? e : 0; /* another process writes the same */
-    if (write(p.fd, &r, sizeof(r)) != sizeof(r) || write(p.fd, path, r.path_len) != (ssize_t)r.path_len)
+    if (write(p.fd, &r, sizeof(r)) != sizeof(r) || write(p.fd, paths.data, r.path_len) != (ssize_t)r.path_len)
         e = error_say(-EIO, "%s/%s: cannot write it", dir, name);
     if (!e) e = partfile_commit(&p);
     partfile_end(&p);
     return e;
 }
 
+static bool lives(const char *path, const struct identity *id)
+{
+    struct stat st;
+    if (stat(path, &st) < 0) return false;
+    struct identity now = identity(&st);
+    return same(&now, id);
+}
+
 int fingerprint_living(struct fingerprint *out, const char *dir, const char *name)
 {
-    char path[PATH_MAX];
+    _cleanup_(buf_fini) struct buf paths = BUF_INIT;
+    struct identity id;
     struct record r;
-    struct stat st;
-    if (read_record(&r, path, dir, name) || stat(path, &st) < 0) return 1;
-    struct identity id = identity(&st);
-    if (!same(&r.id, &id)) return 1;
+    if (read_record(&r, &paths, dir, name) || !lives(paths.data, &r.id)) return 1;
+    for (size_t at = strlen(paths.data) + 1; at < paths.len; at += strlen(paths.data + at) + 1) {
+        if (paths.len - at <= sizeof(id)) return 1;
+        memcpy(&id, paths.data + at, sizeof(id));
+        at += sizeof(id);
+        if (!lives(paths.data + at, &id)) return 1;
+    }
     *out = r.fingerprint;
     return 0;
 }
@@ -145,7 +183,7 @@ static int hash_file(XXH3_state_t *state, int fd, const struct gguf *g, const at
 {
     _cleanup_(freep) uint8_t *buf = malloc(PIECE);
     if (!buf) return error_origin(-ENOMEM);
-    for (uint64_t at = 0; at < gguf_file_size(g);) {
+    for (uint64_t at = 0; at < (uint64_t)gguf_stat(g)->st_size;) {
         if (atomic_load(stop)) return error_say(-ECANCELED, "%s: hashing was stopped", gguf_path(g));
         ssize_t n = pread(fd, buf, PIECE, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
@@ -156,17 +194,24 @@ static int hash_file(XXH3_state_t *state, int fd, const struct gguf *g, const at
     return 0;
 }
 
-int fingerprint_make(struct fingerprint *out, const struct gguf *g, const atomic_bool *stop)
+static int hash_part(XXH3_state_t *state, const struct gguf *g, const atomic_bool *stop)
 {
     _cleanup_(closep) int fd = open(gguf_path(g), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return error_say(-errno, "%s: %s", gguf_path(g), strerror(errno));
     if (!let_age(gguf_stat(g), stop)) return error_say(-ECANCELED, "%s: hashing was stopped", gguf_path(g));
+    int r = unchanged(fd, g);
+    if (!r) r = hash_file(state, fd, g, stop);
+    return r ? r : unchanged(fd, g);
+}
+
+int fingerprint_make(struct fingerprint *out, const struct gguf *g, const atomic_bool *stop)
+{
+    const struct gguf *part;
     XXH3_state_t *state = XXH3_createState();
     if (!state) return error_origin(-ENOMEM);
     XXH3_128bits_reset(state);
-    int r = unchanged(fd, g);
-    if (!r) r = hash_file(state, fd, g, stop);
-    if (!r) r = unchanged(fd, g);
+    int r = 0;
+    for (uint32_t i = 0; !r && (part = gguf_part(g, i)); i++) r = hash_part(state, part, stop);
     XXH128_canonical_t c;
     XXH128_canonicalFromHash(&c, XXH3_128bits_digest(state));
     memcpy(out->bytes, c.digest, sizeof(out->bytes));

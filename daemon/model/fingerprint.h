@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The fingerprint of a model: the XXH3-128 of all bytes of its file. It is computed once and recorded in the directory
- * of the packed weights. The record is valid while dev, inode, size, mtime and ctime of the file are the same. A record
- * is the file DEV-INODE.id: a header (struct record in fingerprint.c) and the path of the model's file, so that records
- * of removed models can be found.
+ * The fingerprint of a model: the XXH3-128 of all bytes of its file, or of all its parts one behind the other. It is
+ * computed once and recorded in the directory of the packed weights. The record is valid while dev, inode, size, mtime
+ * and ctime of the file are the same. A record is the file DEV-INODE.id: a header (struct record in fingerprint.c) and
+ * the paths of the model's files, so that records of removed models can be found.
  */
 #include "daemon/model/gguf.h"
 #include <stdatomic.h>

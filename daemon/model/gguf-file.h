@@ -15,7 +15,14 @@ struct gguf {
     uint64_t *offsets; /* [n_tensors] into the data section */
     size_t n_kv, n_tensors;
     uint32_t *kv_order, *tensor_order; /* indices, sorted by name */
+    struct gguf **others; /* [n_others] the other parts of a split model; their tensors are in the directory above */
+    uint32_t n_others;
+    uint32_t n_parts; /* as the first part says; 1: the model is one file */
+    char *incomplete; /* the reason why the model's parts are not joined; NULL: they are */
+    int incomplete_errno;
 };
+
+#define GGUF_ENTRIES_MAX (1u << 20) /* of keys and of tensors */
 
 /* A position in the file. Each gguf_read_… function reads at it and moves it behind what was read. */
 struct gguf_reader {
@@ -32,6 +39,16 @@ struct gguf_shown gguf_show(struct gguf_str name);
 
 /* Set the error message, with the file and the byte offset @at before the formatted text. Returns -EINVAL. */
 int gguf_bad(const struct gguf *g, size_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* gguf.c: open one file, not the other parts of its model; errors as gguf_open. */
+int gguf_open_file(struct gguf **out, const char *path);
+/* Sort the index of the tensors anew. As gguf_names_sort. */
+int gguf_tensors_sort(struct gguf *g);
+
+/* gguf-parts.c: open the other parts of @g's model and put their tensors into @g's directory. 0, also if there are
+ * none; -EOPNOTSUPP: @g is not the first part; -EINVAL, -ENOENT, -ENOMEM or another -errno; sets the error message. */
+int gguf_parts_join(struct gguf *g);
+void gguf_parts_close(struct gguf *g);
 
 /* --- gguf-read.c. Return 0; -EINVAL and the error message if the file ends first or the value is invalid. @what names
  * the value in the message. --- */

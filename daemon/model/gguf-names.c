@@ -22,6 +22,15 @@ static int compare_at(const void *a, const void *b, void *names)
     return compare(name_at(names, *(const uint32_t *)a), name_at(names, *(const uint32_t *)b));
 }
 
+/* The part of @g whose mapping has @p. */
+static const struct gguf *holder(const struct gguf *g, const void *p)
+{
+    const struct gguf *part;
+    for (uint32_t i = 1; (part = gguf_part(g, i)); i++)
+        if ((uintptr_t)p - (uintptr_t)part->map < part->size) return part;
+    return g;
+}
+
 int gguf_names_sort(const struct gguf *g, uint32_t **out, struct gguf_names names, const char *what)
 {
     const size_t n = names.n;
@@ -33,7 +42,8 @@ int gguf_names_sort(const struct gguf *g, uint32_t **out, struct gguf_names name
     for (size_t i = 1; i < n; i++)
         if (!compare_at(&order[i - 1], &order[i], &names)) {
             const struct gguf_str *s = name_at(&names, order[i]);
-            return gguf_bad(g, (size_t)((const uint8_t *)s->data - g->map), "%s '%s' appears twice", what,
+            const struct gguf *at = holder(g, s->data);
+            return gguf_bad(at, (size_t)((const uint8_t *)s->data - at->map), "%s '%s' appears twice", what,
                             gguf_show(*s).s);
         }
     return 0;

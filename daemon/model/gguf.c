@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define ENTRIES_MAX   (1u << 20) /* of keys and of tensors */
 #define ALIGNMENT_MAX (1u << 20)
 
 static int read_header(struct gguf_reader *r)
@@ -27,10 +26,10 @@ static int read_header(struct gguf_reader *r)
     e = gguf_read_u64(r, &n_tensors, "the number of tensors");
     if (!e) e = gguf_read_u64(r, &n_kv, "the number of keys");
     if (e) return e;
-    if (n_kv > ENTRIES_MAX || n_kv > (g->size - r->at) / 13)
+    if (n_kv > GGUF_ENTRIES_MAX || n_kv > (g->size - r->at) / 13)
         return gguf_bad(g, 16, "the header has %llu keys, too many for a file of %zu bytes", (unsigned long long)n_kv,
                         g->size);
-    if (n_tensors > ENTRIES_MAX || n_tensors > (g->size - r->at) / 33)
+    if (n_tensors > GGUF_ENTRIES_MAX || n_tensors > (g->size - r->at) / 33)
         return gguf_bad(g, 8, "the header has %llu tensors, too many for a file of %zu bytes",
                         (unsigned long long)n_tensors, g->size);
     g->n_kv = n_kv;
@@ -104,6 +103,13 @@ static struct gguf_names tensor_names(const struct gguf *g)
     return (struct gguf_names){g->tensors, sizeof(*g->tensors), g->n_tensors};
 }
 
+int gguf_tensors_sort(struct gguf *g)
+{
+    free(g->tensor_order);
+    g->tensor_order = NULL;
+    return gguf_names_sort(g, &g->tensor_order, tensor_names(g), "tensor");
+}
+
 static int parse(struct gguf *g)
 {
     struct gguf_reader r = {g, 0};
@@ -112,7 +118,7 @@ static int parse(struct gguf *g)
     if (!e) e = gguf_names_sort(g, &g->kv_order, kv_names(g), "key");
     if (!e) e = read_alignment(g);
     for (size_t i = 0; !e && i < g->n_tensors; i++) e = gguf_read_tensor(&r, &g->tensors[i], &g->offsets[i]);
-    if (!e) e = gguf_names_sort(g, &g->tensor_order, tensor_names(g), "tensor");
+    if (!e) e = gguf_tensors_sort(g);
     if (e) return e;
     g->data = (r.at + g->alignment - 1) & ~(g->alignment - 1);
     return place_tensors(g);
@@ -140,7 +146,7 @@ static int map(struct gguf *g)
     return 0;
 }
 
-int gguf_open(struct gguf **out, const char *path)
+int gguf_open_file(struct gguf **out, const char *path)
 {
     struct gguf *g = calloc(1, sizeof(*g));
     if (!g || !(g->path = strdup(path))) {
@@ -157,9 +163,30 @@ int gguf_open(struct gguf **out, const char *path)
     return 0;
 }
 
+/* A file with keys can be read without the other parts. */
+int gguf_open(struct gguf **out, const char *path)
+{
+    struct gguf *g;
+    int e = gguf_open_file(&g, path);
+    if (e) return e;
+    e = gguf_parts_join(g);
+    if (e) {
+        g->incomplete_errno = e;
+        g->incomplete = strdup(error_text(e));
+        if (!g->incomplete) {
+            gguf_close(g);
+            return error_say(-ENOMEM, "%s: out of memory", path);
+        }
+    }
+    *out = g;
+    return 0;
+}
+
 struct gguf *gguf_close(struct gguf *g)
 {
     if (!g) return NULL;
+    gguf_parts_close(g);
+    free(g->incomplete);
     if (g->map) munmap((void *)g->map, g->size);
     free(g->kv_order);
     free(g->tensor_order);
@@ -183,7 +210,9 @@ const struct stat *gguf_stat(const struct gguf *g)
 
 uint64_t gguf_file_size(const struct gguf *g)
 {
-    return g->size;
+    uint64_t bytes = g->size;
+    for (uint32_t i = 0; i < g->n_others; i++) bytes += g->others[i]->size;
+    return bytes;
 }
 
 uint32_t gguf_version(const struct gguf *g)

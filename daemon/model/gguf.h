@@ -3,7 +3,8 @@
 /*
  * GGUF v2 and v3 files (format: ggml's docs/gguf.md), mapped read-only. Every count, length, offset and size is
  * checked against the file before it is used. All pointers from these functions are inside the mapping; they are valid
- * until gguf_close.
+ * until gguf_close. The first part of a split model (libcommon/model-parts.h) is opened with the others: its directory
+ * has the tensors of all.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,13 +55,19 @@ void gguf_text(char *out, size_t cap, struct gguf_str s);
 struct gguf;
 
 /* On 0 *out is owned by the caller. On error returns -errno; the error message has the file, the offset and the cause.
- */
+ * A file whose other parts cannot be read is open, with its own keys and tensors: see gguf_complete. */
 int gguf_open(struct gguf **out, const char *path);
 struct gguf *gguf_close(struct gguf *g); /* NULL ok, returns NULL */
 
+/* 0: all parts of the model are here. Else -errno and the error message: why they are not. */
+int gguf_complete(const struct gguf *g);
+/* Part @i of the model; 0 is @g itself. NULL: there are not so many. */
+const struct gguf *gguf_part(const struct gguf *g, uint32_t i);
+uint32_t gguf_n_parts(const struct gguf *g); /* as the first part says, whether they are here or not */
+
 const char *gguf_path(const struct gguf *g);
-uint64_t gguf_file_size(const struct gguf *g);
-const struct stat *gguf_stat(const struct gguf *g); /* of the mapped file, when it was opened */
+uint64_t gguf_file_size(const struct gguf *g);      /* of all parts */
+const struct stat *gguf_stat(const struct gguf *g); /* of the mapped file (the first part), when it was opened */
 uint32_t gguf_version(const struct gguf *g);
 size_t gguf_n_kv(const struct gguf *g);
 const struct gguf_kv *gguf_kv_at(const struct gguf *g, size_t i);

@@ -3,19 +3,6 @@
 #include "libcommon/error.h"
 #include <math.h>
 
-/* Refuse a part of a split model: it lacks tensors, and only the first part has the model's keys. */
-static int whole(const struct gguf *g)
-{
-    uint32_t part = 0, parts = 0;
-    int r = gguf_get_u32(g, "split.count", &parts);
-    if (r >= 0) r = gguf_get_u32(g, "split.no", &part);
-    if (r < 0 || parts <= 1) return r < 0 ? r : 0;
-    return error_say(-EOPNOTSUPP,
-                     "%s: part %u of %u of a split model; the tensors of the other parts are missing: join all of them "
-                     "with llama-gguf-split --merge FIRST-PART.gguf WHOLE.gguf",
-                     gguf_path(g), part + 1, parts);
-}
-
 static int refuse_architecture(const struct hparams *s, const struct gguf *g)
 {
     return error_say(-EOPNOTSUPP,
@@ -217,9 +204,8 @@ static int vocabulary(struct hparams *s, const struct gguf *g)
 int hparams_read(struct hparams *s, const struct gguf *g)
 {
     *s = (struct hparams){0};
-    int r = whole(g);
-    if (!r) r = architecture(s, g);
-    if (r) return r;
+    int r = architecture(s, g), parts = r == -EOPNOTSUPP ? 0 : gguf_complete(g);
+    if (parts || r) return parts ? parts : r;
     struct keys k = {g, s->arch};
     r = sizes(s, &k);
     if (!r) r = hparams_read_experts(s, &k);

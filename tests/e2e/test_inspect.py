@@ -71,8 +71,7 @@ def test_a_part_of_a_split_model(tmp_path):
     n = struct.unpack_from("<Q", whole, 16)[0]
     part = tmp_path / "a-00001-of-00002.gguf"
     part.write_bytes(whole[:16] + struct.pack("<Q", n + 3) + keys + whole[24:])
-    why = ("part 1 of 2 of a split model; the tensors of the other parts are missing: join all of them with "
-           "llama-gguf-split --merge FIRST-PART.gguf WHOLE.gguf")
+    why = f"part 2 of 2 is missing: {tmp_path / 'a-00002-of-00002.gguf'} does not exist"
     out, _ = inspect(part)
     assert f"\nnot supported: {why}\n" in out
     r = subprocess.run([HOBD, "verify", "-m", part], capture_output=True, text=True, timeout=60)

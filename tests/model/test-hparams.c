@@ -141,10 +141,8 @@ static void test_parts_of_a_split_model(void **state)
 {
     struct key three = {"split.count", 3, NULL, false}, second = {"split.no", 1, NULL, false};
     struct hparams s;
-    refused(&three, &second, -EOPNOTSUPP, "part 2 of 3 of a split model; the tensors of the other parts are missing");
-    refused(&three, &(struct key){"general.architecture", 0, NULL, false}, -EOPNOTSUPP,
-            "part 1 of 3 of a split model; the tensors of the other parts are missing: join all of them with "
-            "llama-gguf-split --merge FIRST-PART.gguf WHOLE.gguf");
+    refused(&three, &second, -EOPNOTSUPP, "part 2 of 3 of a split model: name its first part, /");
+    refused(&three, &(struct key){"general.architecture", 0, NULL, false}, -ENOENT, "part 2 of 3 is missing: /");
     assert_int_equal(read_changed(&s, &(struct key){"split.count", 1, NULL, false}, NULL, 5), 0);
     refused(&(struct key){"split.count", 0, "three", false}, NULL, -EINVAL, "key 'split.count' is of type string");
 }

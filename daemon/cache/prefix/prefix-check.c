@@ -50,7 +50,7 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
         assert(n->by_hash.hash == prefix_children_hash(p, n->parent, &t));
         assert(prefix_children_full(p, n->parent, &t, n->by_hash.hash) == n);
     }
-    assert(memory || n->on_disk || n->writing || n->n_children || n->pins);
+    assert(memory || n->on_disk || n->writing || n->n_children || n->pins || prefix_state_filed(n));
     assert(!memory || kv_pool_refs(p->pool, n->block) > 0);
     assert(!memory || first || n->parent->block != KV_NO_BLOCK);
     assert(!n->on_disk || !n->writing);
@@ -70,6 +70,8 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
     f->stats.nodes++;
     f->stats.blocks_memory += memory;
     f->stats.blocks_disk += n->on_disk;
+    f->stats.states_memory += prefix_state_block(n) != KV_NO_BLOCK;
+    f->stats.states_disk += n->state && n->state->on_disk;
     f->full += n->n == KV_BLOCK;
     f->evictable += memory && !n->pins;
     f->evict += evict;
@@ -103,7 +105,7 @@ static uint64_t check_queue(const struct prefix_owner *o, uint32_t k)
 static bool stats_equal(const struct prefix_stats *a, const struct prefix_stats *b)
 {
     return a->nodes == b->nodes && a->blocks_memory == b->blocks_memory && a->blocks_disk == b->blocks_disk &&
-           a->evictions == b->evictions;
+           a->evictions == b->evictions && a->states_memory == b->states_memory && a->states_disk == b->states_disk;
 }
 
 static void add_stats(struct prefix_stats *to, const struct prefix_stats *s)
@@ -112,6 +114,8 @@ static void add_stats(struct prefix_stats *to, const struct prefix_stats *s)
     to->blocks_memory += s->blocks_memory;
     to->blocks_disk += s->blocks_disk;
     to->evictions += s->evictions;
+    to->states_memory += s->states_memory;
+    to->states_disk += s->states_disk;
 }
 
 static const struct prefix_owner *owner_of(const struct table_link *l)
@@ -130,6 +134,8 @@ static void check_owner(const struct prefix *p, const struct prefix_owner *o)
             own.nodes++;
             own.blocks_memory += n->block != KV_NO_BLOCK;
             own.blocks_disk += n->on_disk;
+            own.states_memory += prefix_state_block(n) != KV_NO_BLOCK;
+            own.states_disk += n->state && n->state->on_disk;
         }
     assert(stats_equal(&own, &o->stats));
     uint32_t queues = 0;
@@ -168,5 +174,6 @@ void prefix_check(const struct prefix *p)
     assert(p->ids.count == f.stats.nodes && p->full.count == f.full && p->evictable == f.evictable);
     assert(evict == f.evict && check_order(&p->owners) == owners);
     prefix_window_check(p);
+    prefix_state_check(p);
     assert(check_order(&p->write) == f.write && check_order(&p->disk) == f.disk);
 }

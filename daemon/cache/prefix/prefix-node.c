@@ -81,6 +81,7 @@ static struct prefix_owner *owner_make(struct prefix *p, uid_t uid)
     if (!o) return NULL;
     o->uid = uid;
     tree_link_init(&o->in_owners, draw(p));
+    tree_link_init(&o->in_states, draw(p));
     table_add(&p->uids, &o->by_uid, uid_hash(p, uid));
     return o;
 }
@@ -90,12 +91,16 @@ static struct prefix_node *node_alloc(const struct prefix *p, const struct items
 {
     struct item_run runs[KV_BLOCK];
     const uint32_t n_runs = t->n_runs ? items_cut(t, runs) : 0;
-    const size_t at = sizeof(struct prefix_node) + (p->n_windows ? PREFIX_WINDOWS * sizeof(struct prefix_window) : 0);
+    const size_t state =
+        sizeof(struct prefix_node) + (p->n_windows ? PREFIX_WINDOWS * sizeof(struct prefix_window) : 0);
+    const bool with_state = p->states.pool && t->n == KV_BLOCK;
+    const size_t at = state + (with_state ? sizeof(struct prefix_state) : 0);
     struct prefix_node *x = calloc(1, at + n_runs * sizeof(*runs));
     if (!x) return NULL;
     x->n = (uint8_t)t->n;
     memcpy(x->tokens, t->ids, t->n * sizeof(*t->ids));
     if (p->n_windows) prefix_window_init(x);
+    if (with_state) x->state = (struct prefix_state *)((char *)x + state);
     if (n_runs == 0) return x;
     x->n_runs = (uint8_t)n_runs;
     x->runs = memcpy((char *)x + at, runs, n_runs * sizeof(*runs));
@@ -118,6 +123,7 @@ struct prefix_node *prefix_node_make(struct prefix *p, struct prefix_node *paren
     tree_link_init(&x->queued.evict, priority);
     tree_link_init(&x->queued.write, priority);
     tree_link_init(&x->queued.disk, priority);
+    if (x->state) prefix_state_init(x, x->state, priority);
     x->in_children.own = INDEXED;
     if (t->n == KV_BLOCK) table_add(&p->full, &x->by_hash, prefix_children_hash(p, parent, t));
     table_add(&p->ids, &x->by_id, id_hash(p, id));
@@ -144,7 +150,7 @@ static void node_free(struct prefix *p, struct prefix_node *n)
 
 void prefix_node_prune(struct prefix *p, struct prefix_node *n)
 {
-    while (n && !n->n_children && !n->pins && !n->writing && !prefix_node_readable(n)) {
+    while (n && !n->n_children && !n->pins && !n->writing && !prefix_node_readable(n) && !prefix_state_filed(n)) {
         struct prefix_node *parent = n->parent;
         if (parent) {
             node_free(p, n);
@@ -200,6 +206,7 @@ void prefix_node_attach_block(struct prefix *p, struct prefix_node *n, uint32_t 
     p->stats.blocks_memory++;
     if (!n->pins) p->evictable++;
     set_bits(n);
+    prefix_state_requeue(p, n);
     prefix_node_requeue(p, n); /* the parent is pinned, so that it is in no queue of leaves before or after */
     owner_requeue(p, n->owner);
 }
@@ -209,6 +216,7 @@ void prefix_node_detach_block(struct prefix *p, struct prefix_node *n)
     assert(n->block != KV_NO_BLOCK && !n->n_children_memory);
     kv_pool_unref(p->pool, n->block);
     if (n->windows) prefix_window_detach(p, n);
+    if (n->state) prefix_state_drop(p, n);
     n->block = KV_NO_BLOCK;
     n->parent->n_children_memory--;
     n->owner->stats.blocks_memory--;
@@ -217,6 +225,7 @@ void prefix_node_detach_block(struct prefix *p, struct prefix_node *n)
     set_bits(n);
     prefix_node_requeue(p, n->parent);
     prefix_node_requeue(p, n);
+    prefix_state_requeue(p, n);
     owner_requeue(p, n->owner);
 }
 
@@ -236,6 +245,7 @@ void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)
     set_bits(n);
     prefix_node_requeue(p, n->parent);
     prefix_node_requeue(p, n);
+    prefix_state_requeue(p, n);
     /* Children can be written only while the parent is on disk. The loop runs once for each file that is written or
      * removed, so that its cost is acceptable. */
     for (struct tree_link *l = tree_first_of(n->children.top, IN_MEMORY); l; l = tree_next(l))

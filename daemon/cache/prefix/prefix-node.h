@@ -10,6 +10,7 @@
  * memory covers a partial node in memory that is neither pinned nor a tail.
  */
 #include "daemon/cache/prefix/eviction-score.h"
+#include "daemon/cache/prefix/prefix-state.h"
 #include "daemon/cache/prefix/prefix-table.h"
 #include "daemon/cache/prefix/prefix-tree.h"
 #include "daemon/cache/prefix/prefix.h"
@@ -42,6 +43,27 @@ struct prefix_window_group {
     struct prefix_window *oldest, *newest;
 };
 
+/* A node's recurrent state. */
+struct prefix_state {
+    struct prefix_node *node;
+    uint32_t block; /* or KV_NO_BLOCK: in no list */
+    bool on_disk, writing;
+    enum prefix_state_kind kind;
+    uint64_t used;                      /* prefix.clock at the last use */
+    struct prefix_state *older, *newer; /* of its node's owner, by last use */
+    struct tree_link file, write;       /* in prefix_states.files, prefix_states.write */
+};
+
+/* The states of all nodes. */
+struct prefix_states {
+    struct kv_pool *pool; /* NULL: the model has none */
+    prefix_evict_fn on_evict;
+    void *ctx;
+    struct tree owners; /* that have states in memory, by their number */
+    struct tree files;  /* states on disk by last use; those without KV first */
+    struct tree write;  /* states in memory to write to disk, by last use */
+};
+
 struct prefix_node {
     /* In prefix.full (a full node) or prefix.namespaces (a root). The hash of all tokens from the root on. */
     struct table_link by_hash;
@@ -62,7 +84,8 @@ struct prefix_node {
     uint32_t refs, tails, n_children;
     struct prefix_owner *owner;    /* NULL: a root */
     struct prefix_window *windows; /* [PREFIX_WINDOWS], behind the node; NULL: there are no such groups, or a root */
-    const struct item_run *runs;   /* [n_runs], behind the windows, with positions from the first token on */
+    struct prefix_state *state;    /* behind the windows; NULL: the model has none, or not a full node */
+    const struct item_run *runs;   /* [n_runs], behind both, with positions from the first token on */
     struct prefix_id id;
     struct table_link by_id;
     struct tree children;         /* ordered by tokens */
@@ -87,12 +110,15 @@ struct prefix_owner {
     struct eviction_score *score;     /* NULL: the uid has too few blocks */
     struct tree evict[PREFIX_QUEUES]; /* evictable leaves by last use: a queue for each class of uses, one for tails */
     struct tree_link in_owners;       /* of owners with evictable leaves, ordered by blocks in memory */
+    struct prefix_state *oldest, *newest; /* states in memory by last use */
+    struct tree_link in_states;           /* of prefix_states.owners */
 };
 
 struct prefix {
     struct kv_pool *pool;
     struct prefix_window_group windows[PREFIX_WINDOWS]; /* [n_windows] groups 1, 2, … */
     uint32_t n_windows;
+    struct prefix_states states;
     prefix_hash_fn hash;
     uint64_t seed, random;
     uint64_t high, low;                       /* the next id */
@@ -193,6 +219,29 @@ void prefix_window_touch(struct prefix *p, struct prefix_node *n);
 void prefix_window_fit(const struct prefix *p, struct prefix_match *m);
 void prefix_window_check(const struct prefix *p);
 void prefix_window_fini(struct prefix *p);
+
+/* --- prefix-state.c: recurrent states --- */
+
+/* Sets up the state of a node that is being made, at @state behind it. @priority is any random number. */
+void prefix_state_init(struct prefix_node *n, struct prefix_state *state, uint32_t priority);
+/* The node's state is in memory or on disk. */
+static inline bool prefix_state_readable(const struct prefix_node *n)
+{
+    return n->state && (n->state->block != KV_NO_BLOCK || n->state->on_disk);
+}
+/* The node's state is on disk or is being written, so that the node stays. */
+static inline bool prefix_state_filed(const struct prefix_node *n)
+{
+    return n->state && (n->state->on_disk || n->state->writing);
+}
+/* Moves the state into the queues that the node and the state ask for, and out of the others. */
+void prefix_state_requeue(struct prefix *p, struct prefix_node *n);
+/* Shortens the match to one that ends with a state; @end is the last full node, in memory or on disk, @n tokens from
+ * the root. */
+void prefix_state_fit(struct prefix_match *m, struct prefix_node *end, uint32_t n);
+/* The node's state leaves memory, and its node perhaps too; it may be written to disk. */
+void prefix_state_leave(struct prefix *p, struct prefix_node *n);
+void prefix_state_check(const struct prefix *p);
 
 /* --- prefix-score.c: the eviction scores of an owner's leaves --- */
 

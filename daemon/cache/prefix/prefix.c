@@ -78,6 +78,7 @@ struct prefix *prefix_free(struct prefix *p)
             struct prefix_node *n = NODE_OF(l, by_id);
             if (n->block != KV_NO_BLOCK) kv_pool_unref(p->pool, n->block);
             if (n->windows) prefix_window_detach(p, n);
+            if (n->state) prefix_state_drop(p, n);
         }
     prefix_window_fini(p);
     free_entries(&p->ids, offsetof(struct prefix_node, by_id));
@@ -145,12 +146,14 @@ void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, stru
         out->miss = miss_of(p, &no_root, &items, 0);
         return;
     }
+    const uint32_t all = items.n;
     out->n = walk(p, &at, &items, IN_MEMORY, &out->partial, &out->n_partial);
     if (at->parent) out->node = at;
     uint32_t common, on = walk(p, &at, &items, READABLE, &nearest, &common);
     if (on + common > out->n_partial) out->n_disk = on + common;
     out->miss = miss_of(p, at, &items, common);
     if (p->n_windows) prefix_window_fit(p, out);
+    if (p->states.pool) prefix_state_fit(out, at, all - items.n);
 }
 
 struct prefix_node *prefix_child(const struct prefix *p, const struct prefix_namespace *ns,
@@ -183,6 +186,7 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
         .n_runs = n->n_runs,
         .block = n->block,
         .blocks = {n->block},
+        .state = prefix_state_block(n),
         .used = n->used,
         .on_disk = n->on_disk,
     };

@@ -5,7 +5,8 @@ usage: speculate.py [-t THREADS] [-r ROUNDS] [--only WORD[,WORD…]] [--json] HO
 Each round asks the same with auto and with off, in turn, of the same daemon, and checks that tokens, logprobs and text
 are equal. A round has a salt of its own, so that no answer of a round before can be looked up. The prompts are raw text
 that a small model continues by copying: "edit" has a program, then the first lines of the same program with a name
-replaced, so that the model goes on with the copy; "copy" the same without a new name. The times are those of decoding.
+replaced, so that the model goes on with the copy; "copy" the same without a new name. A larger model that copies is made
+by copy_model.py. The times are those of decoding.
 ratio: the median over the rounds of off / auto; low, high: the least and the most; a step: tokens of an answer by steps."""
 import argparse
 import json

@@ -245,7 +245,7 @@ static const struct option_def defs[] = {
     {"batch-window", 0, "TIME", set_batch_window, "wait for more requests before a step (default: 0)",
      FIELD(engine.batch_window_usec), LIFE_RUN},
     {"draft", 0, "MODEL", set_text, "smaller model that proposes tokens; none (default)", TEXT(draft), LIFE_START},
-    {"speculate", 0, "MODE", set_speculate, "propose tokens: auto, off, lookup, draft (default: auto)",
+    {"speculate", 0, "MODE", set_speculate, "propose tokens: auto, off, lookup, draft (auto)",
      FIELD(engine.speculation.mode), LIFE_RUN},
     {"stop-timeout", 0, "TIME", set_time, "time limit for shutdown (default: 30s)", FIELD(stop_timeout_usec), LIFE_RUN},
     {"confine", 0, "YES|NO", set_unless, "enter the sandbox (default: yes)", FIELD(no_sandbox), LIFE_START},

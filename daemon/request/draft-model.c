@@ -15,7 +15,7 @@ static int check_vocabulary(struct draft_model *d, const struct tokenizer *model
     int r = tokenizer_new(&own, d->gguf);
     if (r < 0) return r;
     r = tokenizer_same(model, own);
-    if (r < 0) error_in(r, "it has another vocabulary");
+    if (r < 0) error_in(r, "another vocabulary");
     size_t n = tokenizer_vocab(own);
     tokenizer_free(own);
     if (r == 0 && n > d->hparams.vocab)

@@ -18,6 +18,7 @@
 
 #define KERN_ARITHMETIC 1
 #define KERN_LAYOUT     1
+#define KERN_RECURRENCE 1   /* of the operations of recurrent layers */
 #define KERN_ROWS       16  /* output rows of a panel */
 #define KERN_GROUP      48  /* tokens of quantized activations (kern_acts) */
 #define KERN_BLOCK      32  /* weights and activations that share a scale */
@@ -167,6 +168,9 @@ struct kernels {
 
     /* x[i] += y[i]. */
     void (*add)(float *x, const float *y, size_t n);
+
+    /* out[i] = x[i] * y[i]; out may be x or y. */
+    void (*mul)(float *out, const float *x, const float *y, size_t n);
 
     /* Store K and V of one token at @slot (0..31) of a block of one KV head: K at [d][slot], V at [slot][d]; nothing
      * of the other slots is touched. f16 rounds half to even. q8, for each 32 dims of K and of V (the last may be

@@ -47,6 +47,7 @@
     void scale_##sfx(float *x, float s, size_t n);                                                                     \
     void softcap_##sfx(float *x, float cap, size_t n);                                                                 \
     void add_##sfx(float *x, const float *y, size_t n);                                                                \
+    void mul_##sfx(float *out, const float *x, const float *y, size_t n);                                              \
     KERN_KV_STORE(kv_store_f32_##sfx);                                                                                 \
     KERN_KV_STORE(kv_store_f16_##sfx);                                                                                 \
     KERN_KV_STORE(kv_store_q8_##sfx);                                                                                  \
@@ -82,8 +83,8 @@
                      [KERN_KV_F16] = kv_store_f16_##sfx,                                                               \
                      [KERN_KV_Q8] = kv_store_q8_##sfx},                                                                \
         .attn = {[KERN_KV_F32] = attn_f32_##sfx, [KERN_KV_F16] = attn_f16_##sfx, [KERN_KV_Q8] = attn_q8_##sfx},        \
-        .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx, .conv = conv_##sfx, .l2norm = l2norm_##sfx,      \
-        .softplus = softplus_##sfx, .sigmoid_mul = sigmoid_mul_##sfx, .delta = delta_##sfx,                            \
+        .attn_merge = attn_merge_##sfx, .logsumexp = logsumexp_##sfx, .mul = mul_##sfx, .conv = conv_##sfx,            \
+        .l2norm = l2norm_##sfx, .softplus = softplus_##sfx, .sigmoid_mul = sigmoid_mul_##sfx, .delta = delta_##sfx,    \
     }
 
 /* The definition; scalar_fma is the same source compiled for CPUs whose fmaf is an instruction. */

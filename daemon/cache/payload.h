@@ -7,7 +7,7 @@
 /* The bytes of one group's block. */
 static inline uint64_t payload_block(const struct backend *b, uint32_t group)
 {
-    return b->hparams.groups[group].bytes_per_token * KV_BLOCK;
+    return kv_group_payload(&b->hparams.groups[group]);
 }
 
 /* The bytes of a payload. */

@@ -60,8 +60,9 @@ static double weight_bytes(const struct work *w, double rows)
 static double kv_bytes(const struct work *w, double length)
 {
     const struct hparams *y = w->hparams;
-    double one = (double)y->groups[0].bytes_per_token / y->n_layers, tokens = 0;
+    double one = (double)y->groups[0].bytes_per_token / fmax(y->groups[0].n_layers, 1), tokens = 0;
     for (uint32_t i = 0; i < y->n_layers; i++) {
+        if (!(y->parts[i] & LAYER_ATTENTION)) continue;
         uint32_t window = hparams_window(y, i);
         tokens += window && window < length ? window : length;
     }

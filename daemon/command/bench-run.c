@@ -49,8 +49,12 @@ static int step(const struct run *r, uint32_t pos)
     for (uint32_t i = 0; i < r->batch; i++) {
         for (uint32_t k = 0; k < n_blocks; k++) blocks[(size_t)i * n_blocks + k] = i * n_blocks + k;
         tables[i] = blocks + (size_t)i * n_blocks;
-        e[i] = (struct batch_entry){
-            .blocks = &tables[i], .pos = pos, .n = r->rows ? r->rows : 1, .tokens = &r->tokens[i], .want = want};
+        e[i] = (struct batch_entry){.blocks = &tables[i],
+                                    .state = {.block = i},
+                                    .pos = pos,
+                                    .n = r->rows ? r->rows : 1,
+                                    .tokens = &r->tokens[i],
+                                    .want = want};
     }
     return b->ops->forward(b, e, r->batch, r->logits, NULL);
 }

@@ -33,8 +33,10 @@ int tool_open(struct tool *l, const char *model, struct backend_config *c, uint3
     if (r) return r;
     if (!c->ctx || c->ctx > l->hparams.ctx) c->ctx = l->hparams.ctx;
     uint64_t blocks = (uint64_t)sequences * ((c->ctx + KV_BLOCK - 1) / KV_BLOCK);
-    c->kv_bytes =
-        blocks * l->hparams.n_layers * l->hparams.kv_heads * 2 * kern_kv_bytes(c->kv_type, l->hparams.head_dim);
+    c->kv_bytes = blocks * l->hparams.groups[0].n_layers * l->hparams.kv_heads * 2 *
+                  kern_kv_bytes(c->kv_type, l->hparams.head_dim);
+    c->states = sequences;
+    if (hparams_state(&l->hparams)) c->kv_bytes += sequences * hparams_state(&l->hparams)->state_bytes;
     c->cpu = getenv("HOB_CPU");
     double start = tool_now();
     r = backend_new(&l->backend, l->gguf, c);
@@ -58,11 +60,16 @@ int tool_forward(struct tool *l, uint32_t seq, const int32_t *tokens, uint32_t p
     _cleanup_(freep) uint8_t *want = calloc(cap, 1);
     if (!blocks || !want) return error_origin(-ENOMEM);
     for (uint32_t i = 0; i < n_blocks; i++) blocks[i] = seq * n_blocks + i;
-    const uint32_t *tables[] = {blocks};
+    const uint32_t *tables[KV_GROUPS_MAX] = {blocks};
     for (uint32_t done = 0; done < n;) {
         uint32_t take = n - done < cap ? n - done : cap, rows = 0;
         for (uint32_t i = 0; i < take; i++) rows += want[i] = logits && done + i >= first ? WANT_LOGITS : WANT_NOTHING;
-        struct batch_entry e = {.blocks = tables, .pos = pos + done, .n = take, .tokens = tokens + done, .want = want};
+        struct batch_entry e = {.blocks = tables,
+                                .state = {.block = seq},
+                                .pos = pos + done,
+                                .n = take,
+                                .tokens = tokens + done,
+                                .want = want};
         int r = b->ops->forward(b, &e, 1, rows ? logits : NULL, NULL);
         if (r < 0) return r;
         if (rows) logits += (size_t)rows * b->hparams.vocab;

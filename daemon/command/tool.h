@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A loaded model for the commands that measure and check. The blocks of each sequence are in order. */
+/* A loaded model for the commands that measure and check. The blocks of each sequence are in order; its state is that
+ * of its number. */
 #include "daemon/model/backend.h"
 #include "daemon/text/tokenizer/tokenizer.h"
 

@@ -105,6 +105,16 @@ static const struct arch table[] = {
         .o_bias = ARCH_MAY,
     },
     {
+        .name = "lfm2",
+        .models = "LFM2, LFM2.5 (dense)",
+        .marks = "short convolutions instead of attention in most layers, norm of q and k per head",
+        .pre_norm = true,
+        .qk_norm = QK_NORM_HEADS,
+        .output_norm = "token_embd_norm",
+        .recurrent = {.kind = RECURRENT_CONV},
+        .neox = true,
+    },
+    {
         .name = "llama",
         .models = "Llama 1 to 3, Mistral, Mixtral, Falcon 3, TinyLlama, SmolLM 1 and 2, …",
         .marks = "Llama 3's RoPE scaling, experts (Mixtral)",

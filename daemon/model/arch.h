@@ -42,6 +42,22 @@ struct arch_experts {
     enum arch_need choice_bias; /* of the probabilities, for the choice only */
 };
 
+/* Layers whose memory of the tokens before is a state of fixed size (struct hparams_recurrent). */
+enum recurrent_kind {
+    RECURRENT_NONE,
+    RECURRENT_CONV, /* LFM2: a short convolution between two gates */
+};
+
+/* Which layers are recurrent. */
+enum recurrent_where {
+    RECURRENT_WITHOUT_HEADS, /* those that have 0 in the key attention.head_count_kv; the others have attention */
+};
+
+struct arch_recurrent {
+    enum recurrent_kind kind;
+    enum recurrent_where where;
+};
+
 /* Sliding windows: of @period layers all but the last see only the last positions. */
 struct arch_window {
     enum arch_need need; /* of the key attention.sliding_window; NEVER: the key is ignored */
@@ -60,11 +76,12 @@ struct arch {
     bool pre_norm, post_norm; /* a norm before attention and feed-forward; after them, before the residual is added */
     enum arch_qk_norm qk_norm;
     enum arch_need qkv_bias, o_bias, ffn_bias;
-    bool fused;           /* ffn_up holds gate and up; attn_qkv may hold q, k and v */
-    bool rope_tensors;    /* the file may have factors of RoPE frequencies */
-    const char *ffn_norm; /* name of the norm before the feed-forward; NULL: ffn_norm */
+    bool fused;                         /* ffn_up holds gate and up; attn_qkv may hold q, k and v */
+    bool rope_tensors;                  /* the file may have factors of RoPE frequencies */
+    const char *ffn_norm, *output_norm; /* names of the norm before the feed-forward and of the last; NULL: these */
 
     struct arch_experts experts;
+    struct arch_recurrent recurrent;
     bool sink_scores; /* each head has a score that is part of its softmax, without a value */
 
     /* Computation. */

@@ -17,6 +17,23 @@ struct compute_pool;
 
 enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits; both may be set */
 
+/* Store the state after the first @n tokens of an entry to @block. */
+struct state_save {
+    uint32_t n, block;
+};
+
+/*
+ * The state of a sequence in the recurrent layers, a block of the group KV_STATE: before the entry that after the
+ * tokens before its position, after it that after its last token. At position 0 the block's content is ignored and the
+ * state is zero. The recurrence is defined token by token in the order of positions, so a state is a function of the
+ * tokens alone, not of the entries that computed it.
+ */
+struct batch_state {
+    uint32_t block;
+    uint32_t n_saves;
+    const struct state_save *saves; /* [n_saves], n ascending, each from 1 to the entry's n; no block is used twice */
+};
+
 /*
  * A run of consecutive tokens of one sequence, or of embeddings in their place.
  *
@@ -43,7 +60,8 @@ enum batch_want { WANT_NOTHING = 0, WANT_LOGITS = 1, WANT_HIDDEN = 2 }; /* bits;
 struct batch_entry {
     const uint32_t *const *blocks;   /* [n_groups] -> block table covering positions 0 … pos+n-1 (n/32 rounded up); in
                                       * that of a KV_WINDOW group, blocks that no token of the entry sees may be
-                                      * KV_NO_BLOCK: they are never accessed */
+                                      * KV_NO_BLOCK: they are never accessed; that of KV_STATE may be NULL */
+    struct batch_state state;        /* where the model has recurrent layers */
     uint32_t pos;                    /* position of the first token; the KV cache has the visible ones of 0 … pos-1 */
     uint32_t n;                      /* tokens, >= 1 */
     const int32_t *tokens;           /* [n], or NULL with */
@@ -59,12 +77,12 @@ struct batch_entry {
 };
 
 struct backend_config {
-    const char *backend;       /* name of a struct backend_type; NULL: the first of the table */
-    uint32_t threads;          /* 0: as many as suit the CPUs that the process may use */
-    struct compute_pool *pool; /* borrowed: the threads of another backend, in place of own ones; NULL: own ones */
-    uint32_t ctx;              /* longest sequence, already clamped to the model's */
+    const char *backend; /* name of a struct backend_type; NULL: the first of the table */
+    uint32_t threads;    /* 0: as many as suit the CPUs that the process may use */
+    uint32_t ctx;        /* longest sequence, already clamped to the model's */
     enum kern_kv kv_type;
     uint64_t kv_bytes;      /* the pools of all groups; rounded down to whole blocks */
+    uint32_t states;        /* blocks of the group KV_STATE, at most; 0: a share of kv_bytes */
     uint32_t batch_tokens;  /* most tokens of one forward */
     bool no_numa;           /* leave the placement of threads and memory to the kernel */
     bool window_group;      /* layers with a window get a KV group of their own (hparams_split); only tests set it */
@@ -80,9 +98,9 @@ struct backend_ops {
      * [rows][dim], the state after the last norm. Returns 0; -EINVAL or -EOPNOTSUPP and the error message if the batch
      * cannot be run, in which case nothing has run. */
     int (*forward)(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
-    /* Copy the first @tokens tokens of block @src to block @dst of @group, all layers. */
+    /* Copy the first @tokens tokens of block @src to block @dst of @group, all layers; of KV_STATE the whole state. */
     void (*kv_copy)(struct backend *b, uint32_t group, uint32_t dst, uint32_t src, uint32_t tokens);
-    /* Copy one block's payload (all layers, K then V), KV_BLOCK * bytes_per_token bytes, out or in. Any thread may call
+    /* Copy one block's payload (all layers, K then V), kv_group_payload bytes, out or in. Any thread may call
      * them while other calls run. No call may write a block during kv_read; other reads, also forward's, are allowed.
      * No other call may use a block during kv_write. The caller orders accesses to a block from several threads (by a
      * lock or a queue): the backend has no lock. */

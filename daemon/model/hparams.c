@@ -38,7 +38,7 @@ static int heads(struct hparams *s, const struct keys *k)
     const char *path = gguf_path(k->g);
     int r = keys_u32(k, &s->heads, "attention.head_count", REQUIRED, 1, 4096);
     s->kv_heads = s->heads;
-    if (!r) r = keys_u32(k, &s->kv_heads, "attention.head_count_kv", OPTIONAL, 1, 4096);
+    if (!r) r = hparams_layers(s, k);
     if (r) return r;
     if (s->heads % s->kv_heads)
         return error_say(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly", path, s->heads,
@@ -216,17 +216,16 @@ int hparams_read(struct hparams *s, const struct gguf *g)
     if (!r) r = keys_f32(&k, &s->rms_eps, "attention.layer_norm_rms_epsilon", REQUIRED, 1);
     if (!r) r = vocabulary(s, g);
     if (r) return r;
-    s->groups[0] = (struct kv_group){.n_layers = s->n_layers, .kind = KV_FULL};
-    s->n_groups = 1;
-    return 0;
+    return hparams_recurrent(s, &k);
 }
 
 void hparams_split(struct hparams *s)
 {
     uint32_t slide = 0;
-    for (uint32_t l = 0; l < s->n_layers; l++) slide += hparams_window(s, l) > 0;
-    if (slide == 0 || slide == s->n_layers) return;
-    s->groups[0].n_layers = s->n_layers - slide;
+    for (uint32_t l = 0; l < s->n_layers; l++) slide += s->parts[l] & LAYER_ATTENTION && hparams_window(s, l);
+    if (slide == 0 || slide == s->groups[0].n_layers) return;
+    s->groups[2] = s->groups[1]; /* of the recurrent layers, if there are any */
     s->groups[1] = (struct kv_group){.n_layers = slide, .kind = KV_WINDOW, .window = s->window};
-    s->n_groups = 2;
+    s->groups[0].n_layers -= slide;
+    s->n_groups++;
 }

@@ -12,16 +12,34 @@
 #define HPARAMS_LAYERS_MAX  1024
 #define HPARAMS_EXPERTS_MAX 1024
 
-enum kv_group_kind { KV_FULL, KV_WINDOW };
+enum kv_group_kind { KV_FULL, KV_WINDOW, KV_STATE };
 
-/* Layers that share one block table. hparams_read makes one group of all layers: layers with a sliding window keep all
- * positions too, but see only the last. After hparams_split they are a group of their own. Group 0 is always KV_FULL,
- * all others are KV_WINDOW. */
+/* Layers that share one block table. hparams_read makes one group of all layers with attention: layers with a sliding
+ * window keep all positions too, but see only the last. After hparams_split they are a group of their own. Group 0 is
+ * always KV_FULL, and has no layers where no layer has attention. A model with recurrent layers has one group KV_STATE
+ * of them, the last. A block of its pool is the state of one sequence (struct batch_state). All others are KV_WINDOW.
+ */
 struct kv_group {
     uint32_t n_layers;
     enum kv_group_kind kind;
     uint32_t window;          /* KV_WINDOW: last positions that a token sees, its own included; else 0 */
-    uint64_t bytes_per_token; /* all its layers, K and V, in the KV type in use; filled by the backend */
+    uint64_t bytes_per_token; /* all its layers, K and V, in the KV type in use; filled by the backend; KV_STATE: 0 */
+    uint64_t state_bytes;     /* KV_STATE: of one state, all its layers, rounded up to 64; else 0 */
+};
+
+/* Parts of a layer, bits of hparams.parts. */
+enum layer_part { LAYER_ATTENTION = 1, LAYER_RECURRENT = 2, LAYER_FFN = 4 };
+
+#define RECURRENT_INPUTS   4 /* products of the input of a recurrent layer */
+#define RECURRENT_TAPS_MAX 8
+
+/* Recurrent layers. The state of a layer: the last taps - 1 inputs of the convolution, [taps - 1][channels], the oldest
+ * first; then what the kind (enum recurrent_kind) adds. */
+struct hparams_recurrent {
+    uint32_t taps, channels;       /* of the causal convolution; taps 0: the model has no recurrent layer */
+    uint32_t in[RECURRENT_INPUTS]; /* values of each product of the input; 0: no such product */
+    uint32_t out;                  /* values that the output's product has */
+    uint32_t floats;               /* of the state of one layer */
 };
 
 /* A mixture of experts. */
@@ -61,6 +79,8 @@ struct hparams {
     uint32_t window;                        /* positions that sliding layers see; 0: no layer slides */
     uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer */
     bool rotates;                           /* false: no layer has RoPE */
+    uint8_t parts[HPARAMS_LAYERS_MAX];      /* enum layer_part of each layer */
+    struct hparams_recurrent recurrent;
     struct kv_group groups[KV_GROUPS_MAX];
     uint32_t n_groups;
 };
@@ -79,10 +99,17 @@ static inline uint32_t hparams_window(const struct hparams *s, uint32_t layer)
     return s->slides[layer / 8] >> layer % 8 & 1 ? s->window : 0;
 }
 
-/* The layer's KV group. */
+/* The KV group of a layer with attention. */
 static inline uint32_t hparams_group(const struct hparams *s, uint32_t layer)
 {
-    return s->n_groups > 1 && hparams_window(s, layer);
+    return s->n_groups > 1 && s->groups[1].kind == KV_WINDOW && hparams_window(s, layer);
+}
+
+/* The group of the recurrent layers; NULL: there are none. */
+static inline const struct kv_group *hparams_state(const struct hparams *s)
+{
+    const struct kv_group *last = &s->groups[s->n_groups - 1];
+    return last->kind == KV_STATE ? last : NULL;
 }
 
 /* The layer's feed-forward is a mixture of experts. */
@@ -95,6 +122,12 @@ static inline bool hparams_mixes(const struct hparams *s, uint32_t layer)
 static inline uint32_t kv_group_first(const struct kv_group *g, uint32_t pos)
 {
     return kv_window_first(g->window, pos);
+}
+
+/* Bytes of a block's content. */
+static inline uint64_t kv_group_payload(const struct kv_group *g)
+{
+    return g->kind == KV_STATE ? g->state_bytes : g->bytes_per_token * KV_BLOCK;
 }
 
 /* Blocks of a group with a window that a sequence needs at once at most, in a step with @batch of its tokens: of all

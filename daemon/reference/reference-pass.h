@@ -36,6 +36,12 @@ void reference_attention(struct pass *p);
 /* A mixture's feed-forward: p->h -> p->h. 0, or -errno and the error message. */
 int reference_experts(struct pass *p);
 
+/* A recurrent layer: p->h -> p->h. 0, or -errno and the error message. */
+int reference_recurrent(struct pass *p);
+
+/* "blk.N.@which", all rows of it. The caller frees *out. */
+int reference_vectors(struct pass *p, float **out, const char *which);
+
 /* "blk.N.@which.weight" of the layer, rows [row, row+rows), times @in[n][dims[0]] -> out[n][rows]; with the row
  * @bias_row of "blk.N.@which.bias" where there is one. */
 int reference_product(struct pass *p, float *out, const float *in, const char *which, uint64_t row, uint64_t rows,

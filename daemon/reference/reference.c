@@ -91,6 +91,15 @@ int reference_vector(const struct pass *p, float **out, const char *which, uint6
     return *out ? reference_rows(t, row, 1, *out) : error_origin(-ENOMEM);
 }
 
+int reference_vectors(struct pass *p, float **out, const char *which)
+{
+    const struct gguf_tensor *t;
+    int e = tensor(p->r, &t, "blk.%u.%s", p->layer, which);
+    if (e) return e;
+    *out = malloc(t->dims[0] * t->dims[1] * sizeof(float));
+    return *out ? reference_rows(t, 0, t->dims[1], *out) : error_origin(-ENOMEM);
+}
+
 int reference_product(struct pass *p, float *out, const float *in, const char *which, uint64_t row, uint64_t rows,
                       uint64_t bias_row)
 {
@@ -182,6 +191,14 @@ static int attention_block(struct pass *p)
     return e ? e : add(p, s->desc->post_norm ? "post_attention_norm.weight" : NULL);
 }
 
+static int recurrent_block(struct pass *p)
+{
+    const struct hparams *s = &p->r->s;
+    int e = norm(p, p->h, p->x, p->n, s->dim, "attn_norm.weight");
+    if (!e) e = reference_recurrent(p);
+    return e ? e : add(p, s->desc->post_norm ? "post_attention_norm.weight" : NULL);
+}
+
 static int feed_forward_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
@@ -207,7 +224,8 @@ static int output_block(struct pass *p, const struct gguf_tensor *embd, float *l
     const struct hparams *s = &p->r->s;
     const struct gguf_tensor *out = gguf_find_tensor(p->r->g, "output.weight"), *t;
     _cleanup_(freep) float *w = malloc(s->dim * sizeof(float));
-    int e = w ? tensor(p->r, &t, "output_norm.weight") : error_origin(-ENOMEM);
+    const char *norm = s->desc->output_norm ? s->desc->output_norm : "output_norm";
+    int e = w ? tensor(p->r, &t, "%s.weight", norm) : error_origin(-ENOMEM);
     if (!e) e = reference_rows(t, 0, 1, w);
     if (e) return e;
     norm_rows(p->h, p->x, p->n, s->dim, w, s->rms_eps);
@@ -246,8 +264,10 @@ static int run(struct pass *p, const int32_t *ids, const float *embd, float *log
     if (!e) e = tensor(p->r, &table, "token_embd.weight");
     if (!e) e = embed(p, table, ids, embd);
     for (p->layer = 0; !e && p->layer < s->n_layers; p->layer++) {
-        e = attention_block(p);
-        if (!e) e = second_block(p);
+        const uint8_t parts = s->parts[p->layer];
+        if (parts & LAYER_ATTENTION) e = attention_block(p);
+        if (!e && parts & LAYER_RECURRENT) e = recurrent_block(p);
+        if (!e && parts & LAYER_FFN) e = second_block(p);
     }
     return e ? e : output_block(p, table, logits);
 }

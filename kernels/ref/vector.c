@@ -113,6 +113,11 @@ void REF(add)(float *x, const float *y, size_t n)
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
 
+void REF(mul)(float *out, const float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = x[i] * y[i];
+}
+
 void REF(logsumexp)(float *max, float *lse, const float *x, size_t n)
 {
     float m = -INFINITY, lane[16] = {0};

@@ -249,6 +249,13 @@ void X86(add)(float *x, const float *y, size_t n)
     if (i < n) v16_store_n(x + i, v16_add(v16_load_n(x + i, n - i), v16_load_n(y + i, n - i)), n - i);
 }
 
+void X86(mul)(float *out, const float *x, const float *y, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) v16_store(out + i, v16_mul(v16_load(x + i), v16_load(y + i)));
+    if (i < n) v16_store_n(out + i, v16_mul(v16_load_n(x + i, n - i), v16_load_n(y + i, n - i)), n - i);
+}
+
 void X86(logsumexp)(float *max, float *lse, const float *x, size_t n)
 {
     v16 none = v16_set1(-INFINITY), top = none, sum = v16_set1(0);

@@ -14,11 +14,13 @@ struct backend *tiny_backend(const struct gguf *g, const struct tiny_backend_con
     struct backend *b = NULL;
     assert_int_equal(hparams_read(&s, g), 0);
     uint32_t ctx = c->ctx ? c->ctx : s.ctx, blocks = c->blocks ? c->blocks : 8 * ((ctx + KV_BLOCK - 1) / KV_BLOCK);
-    size_t block = (size_t)s.n_layers * s.kv_heads * 2 * kern_kv_bytes(c->kv_type, s.head_dim);
+    size_t block = (size_t)s.groups[0].n_layers * s.kv_heads * 2 * kern_kv_bytes(c->kv_type, s.head_dim);
+    const uint64_t states = hparams_state(&s) ? TINY_STATES * hparams_state(&s)->state_bytes : 0;
     struct backend_config config = {.threads = c->threads ? c->threads : 1,
                                     .ctx = ctx,
                                     .kv_type = c->kv_type,
-                                    .kv_bytes = blocks * block,
+                                    .kv_bytes = blocks * block + states,
+                                    .states = TINY_STATES,
                                     .batch_tokens = c->batch_tokens ? c->batch_tokens : 256,
                                     .cpu = c->cpu ? c->cpu : getenv("HOB_CPU"),
                                     .packed_dir = c->packed_dir,
@@ -40,7 +42,7 @@ void seeded_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed)
 void backend_seq_init(struct backend_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block)
 {
     uint32_t blocks = (n + KV_BLOCK - 1) / KV_BLOCK;
-    *s = (struct backend_seq){.n = n, .vocab = b->hparams.vocab};
+    *s = (struct backend_seq){.n = n, .vocab = b->hparams.vocab, .state = first_block / 8};
     s->tokens = malloc(n * sizeof(*s->tokens));
     s->blocks = malloc(blocks * sizeof(*s->blocks));
     s->want = malloc(n);
@@ -66,6 +68,7 @@ struct batch_entry backend_seq_entry(struct backend_seq *s, uint32_t n)
     s->groups[0] = s->blocks;
     s->groups[1] = s->window_blocks ? s->window_blocks : s->blocks;
     return (struct batch_entry){.blocks = s->groups,
+                                .state = {s->state, s->n_saves, s->saves},
                                 .pos = s->done,
                                 .n = n,
                                 .tokens = s->tokens + s->done,

@@ -23,15 +23,21 @@ void seeded_tokens(int32_t *out, uint32_t n, uint32_t vocab, uint64_t seed);
 struct backend_seq {
     int32_t *tokens;
     uint32_t n, done, vocab;
-    uint32_t sinks, window;  /* as in struct batch_entry */
-    uint32_t *blocks;        /* [n_blocks] */
-    uint32_t *window_blocks; /* [n_blocks] of the second group, owned by the test; NULL: as blocks */
-    const uint32_t *groups[2];
+    uint32_t sinks, window;         /* as in struct batch_entry */
+    uint32_t *blocks;               /* [n_blocks] */
+    uint32_t *window_blocks;        /* [n_blocks] of the second group, owned by the test; NULL: as blocks */
+    uint32_t state;                 /* block of its state, from first_block / 8 on */
+    const struct state_save *saves; /* of the next entry */
+    uint32_t n_saves;
+    const uint32_t *groups[KV_GROUPS_MAX];
     uint8_t *want;
     float *logits; /* [n][vocab] */
 };
 
-/* @n tokens of @seed (seeded_tokens) in blocks first_block, first_block + 1, … The caller calls backend_seq_fini. */
+#define TINY_STATES 16 /* of tiny_backend */
+
+/* @n tokens of @seed (seeded_tokens) in blocks first_block, first_block + 1, …, and its state in first_block / 8. The
+ * caller calls backend_seq_fini. */
 void backend_seq_init(struct backend_seq *s, const struct backend *b, uint32_t n, uint64_t seed, uint32_t first_block);
 void backend_seq_fini(struct backend_seq *s);
 /* The entry of the next @n tokens. It points into *s. */

@@ -2,7 +2,10 @@
 """The tiny models of each architecture, and what they are asked: shared by test_architectures.py and peer_architectures.py."""
 VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen2vl", "qwen3", "phi3", "phi3-short", "smollm3",
             "granite", "olmo2", "olmo3", "gemma2", "gemma3", "mixtral", "qwen2moe", "qwen3moe", "gpt-oss",
-            "ernie4_5", "exaone", "gemma", "glm4", "internlm2", "seed_oss"]
+            "ernie4_5", "exaone", "gemma", "glm4", "internlm2", "seed_oss",
+            "lfm2"]
+RECURRENT = ["lfm2"]  # with layers that have a state; hobd does not serve these yet
+SERVED = [v for v in VARIANTS if v not in RECURRENT]
 WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss"]  # whose layers have windows, of 70 tokens
 
 # general.architecture, where it is not the variant's name.

@@ -6,15 +6,17 @@ import threading
 from pathlib import Path
 
 import pytest
-from architectures import VARIANTS, WINDOWS, arch, arguments, context
+from architectures import RECURRENT, SERVED, VARIANTS, WINDOWS, arch, arguments, context
 from conftest import HOBD, TOP, mktiny
 
 CASES = json.loads((Path(__file__).parent / "architectures-greedy.json").read_text())
+SERVED_CASES = [c for c in CASES if c["variant"] in SERVED]
 COLD = ["--cache-bytes", 0]
 LONG = "the quick brown fox jumps over the lazy dog, again and again; " * 3
 KEYS = dict(max_tokens=24, temperature=0.9, seed=11, ignore_eos=True, logprobs=True)
 
 each = pytest.mark.parametrize("variant", VARIANTS)
+served = pytest.mark.parametrize("variant", SERVED)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +37,7 @@ def ask(home, d, prompt=LONG, **keys):
     return a.ids, a.logprobs
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{c['variant']}-{c['n_prompt']}" for c in CASES])
+@pytest.mark.parametrize("case", SERVED_CASES, ids=[f"{c['variant']}-{c['n_prompt']}" for c in SERVED_CASES])
 def test_greedy_tokens(home, models, case):
     d = home.daemon("-m", models(case["variant"]), "--kv-type", "f32", "--ctx", context(case["variant"]))
     n = len(case["ids"])
@@ -58,7 +60,7 @@ def test_verify(models, variant):
     assert r.returncode == 0, r.stdout + r.stderr
 
 
-@each
+@served
 def test_chunks_threads_and_instruction_sets(home, models, variant):
     results = []
     for i, (args, env) in enumerate([([], {}), (["--batch-tokens", 1, "--threads", 2], {"HOB_CPU": "avx2"}),
@@ -70,7 +72,7 @@ def test_chunks_threads_and_instruction_sets(home, models, variant):
     assert [r == results[0] for r in results] == [True] * 4
 
 
-@each
+@served
 def test_batch_and_cache(home, models, variant):
     """In a batch, over a prefix that was read for another, and after a restart, over what the disk has."""
     args = ("-m", models(variant), "--ctx", context(variant))
@@ -93,7 +95,7 @@ def test_batch_and_cache(home, models, variant):
     assert a.usage["cached"] >= 96 and (a.ids, a.logprobs) == alone[2]
 
 
-@each
+@served
 def test_rotating(home, models, variant):
     """As far as layers have no windows of their own."""
     home.daemon("-m", models(variant), "--ctx", 64)
@@ -103,6 +105,12 @@ def test_rotating(home, models, variant):
     else:
         assert r.returncode == 0 and r.out
     home.hob("--raw", "--context", "shift", "--ignore-eos", "-n", 80, "the little cat", check=0)
+
+
+@pytest.mark.parametrize("variant", RECURRENT)
+def test_recurrent_models_are_not_served(models, variant):
+    r = subprocess.run([HOBD, "serve", "-m", models(variant)], capture_output=True, text=True)
+    assert r.returncode == 1 and f"serving a model with recurrent layers ('{arch(variant)}') is not supported" in r.stderr
 
 
 def test_supported_is_what_the_page_says():

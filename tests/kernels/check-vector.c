@@ -280,3 +280,17 @@ void check_logsumexp(void **state)
         }
     }
 }
+
+void check_mul(void **state)
+{
+    CHECK_BEGIN(state);
+    for (size_t n = 1; n <= 100; n++) {
+        float *x = values(n, WILD), *y = values(n, TAME), *want = mem_copy(x, n * 4), *got = mem_copy(x, n * 4);
+        for (size_t i = 0; i < n; i++) want[i] = (float)((double)x[i] * (double)y[i]);
+        c->table->mul(got, x, y, n);
+        same_floats(got, want, n, "mul n %zu", n);
+        c->table->mul(x, x, y, n);
+        same_floats(x, want, n, "mul in place n %zu", n);
+        mem_reset();
+    }
+}

@@ -45,6 +45,7 @@ void check_xielu(void **state);
 void check_swiglu_clamped(void **state);
 void check_scale(void **state);
 void check_softcap(void **state);
+void check_mul(void **state);
 void check_add(void **state);
 void check_logsumexp(void **state);
 void check_conv(void **state);

@@ -59,6 +59,7 @@ static void add_variant(struct check c)
     add(check_scale, c, "scale", "");
     add(check_softcap, c, "softcap", "");
     add(check_add, c, "add", "");
+    add(check_mul, c, "mul", "");
     add(check_logsumexp, c, "logsumexp", "");
     add(check_conv, c, "conv", "");
     add(check_l2norm, c, "l2norm", "");

@@ -38,7 +38,7 @@ static int forward(const struct job *j, struct backend *b)
     if (!table || !want || !logits) return error_origin(-ENOMEM);
     for (uint32_t i = 0; i < blocks; i++) table[i] = i;
     for (uint32_t i = j->first; i < j->n; i++) want[i] = WANT_LOGITS;
-    const uint32_t *tables[] = {table};
+    const uint32_t *tables[KV_GROUPS_MAX] = {table};
     const struct batch_entry e = {.blocks = tables, .n = j->n, .tokens = j->ids, .want = want};
     int r = b->ops->forward(b, &e, 1, logits, NULL);
     return r ? r : print_rows(j, logits, vocab);

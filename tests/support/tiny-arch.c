@@ -166,6 +166,22 @@ static const struct tiny_tensor biased_mixture[] = {
     {NULL},
 };
 
+static const struct tiny_tensor short_convolution[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"shortconv.in_proj.weight", 'd', 'B', 0, 'r'},
+    {"shortconv.conv.weight", 'c', 'd', 0, 'r'},
+    {"shortconv.out_proj.weight", 'd', 'd', 0, 'r'},
+    {"attn_q.weight", 'd', 'q', 0, 'a'},
+    {"attn_k.weight", 'd', 'v', 0, 'a'},
+    {"attn_v.weight", 'd', 'v', 0, 'a'},
+    {"attn_output.weight", 'q', 'd', 0, 'a'},
+    {"attn_q_norm.weight", 'h', 0, 0, 'a'},
+    {"attn_k_norm.weight", 'h', 0, 0, 'a'},
+    {"ffn_norm.weight", 'd', 0},
+    GATE_UP_DOWN,
+    {NULL},
+};
+
 static const struct tiny_tensor seed_oss[] = {
     {"attn_norm.weight", 'd', 0},
     {"attn_q.bias", 'q', 0},
@@ -269,6 +285,13 @@ static const struct tiny_arch table[] = {
               {".residual_scale", 'f', 0.22, NULL},
               {".attention.scale", 'f', 0.3, NULL},
               {".logit_scale", 'f', 1.5, NULL}}},
+    {.name = "lfm2",
+     .layers = 5,
+     .tensors = short_convolution,
+     .kinds = "rarra",
+     .taps = 3,
+     .output_norm = "token_embd_norm",
+     .keys = {{".attention.head_count_kv", 'i', 5, "0 2 0 0 2"}, {".shortconv.l_cache", 'u', 3, NULL}}},
     {.name = "olmo2", .untied = true, .tensors = post_normed},
     {.name = "olmo3",
      .arch = "olmo2",

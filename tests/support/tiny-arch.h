@@ -6,11 +6,12 @@
 #include <stdint.h>
 
 /* A tensor of every layer. Sizes: d dim, f ffn, q all heads, v all KV heads, h one head, Q q and twice v (fused), F
- * twice f (fused), H the number of heads, n of experts, e an expert's ffn, s the shared one's; rows 0: a vector; stack
- * 0: one matrix. Biases and routers are F32. */
+ * twice f (fused), H the number of heads, n of experts, e an expert's ffn, s the shared one's, c the taps of a
+ * convolution, B three times d; rows 0: a vector; stack 0: one matrix. Biases, routers and convolutions are F32. */
 struct tiny_tensor {
     const char *name; /* after "blk.N." */
     char k, rows, stack;
+    char only; /* letters of tiny_arch.kinds that have it; 0: all */
 };
 
 /* A key, with the architecture's name before it where it begins with a dot. */
@@ -31,6 +32,9 @@ struct tiny_arch {
     uint32_t experts, experts_used, expert_ffn, shared_ffn; /* expert_ffn 0: ffn; as keys where not 0 */
     const struct tiny_tensor *tensors;
     struct tiny_key keys[8]; /* the last one is empty */
+    const char *kinds;       /* a letter for each layer: a attention, r recurrent; NULL: all alike */
+    uint32_t taps;           /* of a convolution */
+    const char *output_norm; /* NULL: output_norm */
     bool long_rope;          /* tensors of factors */
     float ffn_share;         /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
                               * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */

@@ -103,7 +103,8 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
         if (strstr(name, "attn_sinks") || strstr(name, "ffn_gate_inp_shexp")) w->row[i] = x;
         if (!strcmp(name, "rope_factors_short.weight")) w->row[i] = 1 + 0.05f * (float)i;
         if (!strcmp(name, "rope_factors_long.weight")) w->row[i] = 1 + 2 * (float)i;
-        if (!strcmp(name, "output_norm.weight")) w->row[i] = x < 0 ? -1 + 0.1f * x : 1 + 0.1f * x;
+        if (!strcmp(name, "output_norm.weight") || !strcmp(name, "token_embd_norm.weight"))
+            w->row[i] = x < 0 ? -1 + 0.1f * x : 1 + 0.1f * x;
         if (!strcmp(name, "rope_freqs.weight")) w->row[i] = i < k / 4 ? 1 : i < k / 2 ? 3.5f : 8;
     }
 }
@@ -111,8 +112,8 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
 /* @stack matrices of @rows, or one (0); @rows 0: a vector. */
 static void tensors_of(struct writer *w, const char *name, uint64_t k, uint64_t rows, uint64_t stack)
 {
-    const bool matrix = rows && !strstr(name, ".bias");
-    const struct tiny_type *t = tiny_type_numbered(matrix && !strstr(name, "ffn_gate_inp.") ? w->t->type : 0);
+    const bool matrix = rows && !strstr(name, ".bias"), plain = strstr(name, "ffn_gate_inp.") || strstr(name, "conv.");
+    const struct tiny_type *t = tiny_type_numbered(matrix && !plain ? w->t->type : 0);
     const uint64_t all = (rows ? rows : 1) * (stack ? stack : 1);
     uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * all;
     w->n++;
@@ -169,6 +170,7 @@ static void tensors(struct writer *w, enum pass pass)
         ['d'] = t->dim, ['f'] = t->ffn, ['q'] = q, ['v'] = v, ['h'] = head, ['Q'] = q + 2 * v, ['F'] = 2 * t->ffn};
     size['H'] = t->heads, size['n'] = a->experts, size['s'] = a->shared_ffn;
     size['e'] = a->expert_ffn ? a->expert_ffn : t->ffn;
+    size['c'] = a->taps, size['B'] = 3 * t->dim;
     w->pass = pass;
     w->n = w->offset = 0;
     w->state = t->seed;
@@ -176,11 +178,14 @@ static void tensors(struct writer *w, enum pass pass)
     for (uint32_t l = 0; l < t->layers; l++)
         for (const struct tiny_tensor *i = w->a->tensors; i->name; i++) {
             char name[64];
+            if (i->only && i->only != a->kinds[l]) continue;
             snprintf(name, sizeof(name), "blk.%u.%s", l, i->name);
             tensors_of(w, name, size[(int)i->k], size[(int)i->rows], size[(int)i->stack]);
         }
     rope_tensors(w);
-    tensor(w, "output_norm.weight", t->dim, 0);
+    char norm[64];
+    snprintf(norm, sizeof(norm), "%s.weight", a->output_norm ? a->output_norm : "output_norm");
+    tensor(w, norm, t->dim, 0);
     if (!t->tied) tensor(w, "output.weight", t->dim, w->v->n);
 }
 
@@ -329,7 +334,7 @@ static uint64_t metadata(FILE *f, const struct tiny *t, const struct tiny_arch *
     meta_u32(&m, ".block_count", t->layers);
     meta_u32(&m, ".feed_forward_length", t->ffn);
     meta_u32(&m, ".attention.head_count", t->heads);
-    meta_u32(&m, ".attention.head_count_kv", t->kv_heads);
+    if (!own_key(a, ".attention.head_count_kv")) meta_u32(&m, ".attention.head_count_kv", t->kv_heads);
     meta_f32(&m, ".attention.layer_norm_rms_epsilon", 1e-5f);
     if (!own_key(a, ".rope.freq_base")) meta_f32(&m, ".rope.freq_base", t->rope_base > 0 ? t->rope_base : 10000);
     if (!own_key(a, ".rope.dimension_count")) meta_u32(&m, ".rope.dimension_count", head_dim(t));

@@ -13,6 +13,8 @@ static int check_positions(const struct backend *b, const struct batch_entry *e)
     if (e->window && b->hparams.window)
         return error_say(-EOPNOTSUPP, "a '%s' model has layers with sliding windows and cannot rotate",
                          b->hparams.arch);
+    if (e->window && hparams_state(&b->hparams))
+        return error_say(-EOPNOTSUPP, "a '%s' model has recurrent layers and cannot rotate", b->hparams.arch);
     if (e->window && e->whole)
         return error_say(-EOPNOTSUPP, "a run whose items see each other cannot be in a context that rotates");
     if (e->places && (e->window || !hparams_grids(&b->hparams)))
@@ -43,6 +45,24 @@ static int check_blocks(const struct backend *b, const struct batch_entry *e, ui
     return 0;
 }
 
+/* Check the blocks of the entry's state. */
+static int check_state(const struct backend *b, const struct batch_entry *e)
+{
+    const uint32_t states = b->kv_blocks[b->hparams.n_groups - 1];
+    uint32_t last = 0;
+    if (!hparams_state(&b->hparams)) return 0;
+    if (e->state.block >= states) return error_say(-EINVAL, "state %u of %u", e->state.block, states);
+    for (uint32_t i = 0; i < e->state.n_saves; i++) {
+        const struct state_save *save = &e->state.saves[i];
+        if (save->block >= states || save->block == e->state.block)
+            return error_say(-EINVAL, "state %u of %u to save state %u to", save->block, states, e->state.block);
+        if (save->n <= last || save->n > e->n)
+            return error_say(-EINVAL, "the state after %u of %u tokens cannot be saved", save->n, e->n);
+        last = save->n;
+    }
+    return 0;
+}
+
 int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const float *logits, const float *hidden)
 {
     const struct backend *b = &p->c->base;
@@ -52,8 +72,11 @@ int cpu_lay_out(struct pass *p, const struct batch_entry *e, size_t n, const flo
                              b->config.batch_tokens);
         if (e[i].adapter) return error_say(-EOPNOTSUPP, "adapter %u: adapters are not supported", e[i].adapter);
         int r = check_positions(b, &e[i]);
-        for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++) r = check_blocks(b, &e[i], g);
+        for (uint32_t g = 0; !r && g < b->hparams.n_groups; g++)
+            if (b->hparams.groups[g].n_layers && b->hparams.groups[g].kind != KV_STATE) r = check_blocks(b, &e[i], g);
+        if (!r) r = check_state(b, &e[i]);
         if (r) return r;
+        p->c->scratch.recurrent.runs[p->runs++] = (struct recurrence){&e[i], p->n};
         for (uint32_t j = 0; j < e[i].n; j++) {
             struct token *t = &p->c->scratch.tokens[p->n++];
             *t = (struct token){.entry = &e[i], .pos = e[i].pos + j};

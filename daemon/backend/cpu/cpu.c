@@ -44,7 +44,7 @@ static void logsumexp(const struct backend *b, const float *logits, float *max, 
 static struct backend *cpu_free(struct backend *b)
 {
     struct cpu *c = (struct cpu *)b;
-    if (!b->config.pool) compute_pool_free(c->pool);
+    compute_pool_free(c->pool);
     weights_fini(&c->weights);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) kv_memory_fini(&c->kv[g]);
     scratch_fini(&c->scratch);
@@ -93,10 +93,6 @@ static int start_threads(struct cpu *c, const struct backend_config *config)
 {
     struct numa nodes = {0};
     cpu_set_t allowed;
-    if (config->pool) {
-        c->pool = config->pool;
-        return 0;
-    }
     if (!config->no_numa && sched_getaffinity(0, sizeof(allowed), &allowed) == 0) numa_read(&nodes, &allowed, "");
     if (config->threads == 1) nodes.n = 0; /* it reads fastest from where it runs */
     int r = nodes.n > 1 ? numa_interleave(&nodes) : 0;
@@ -124,71 +120,13 @@ static int configure(struct cpu *c, const struct gguf *g, const struct backend_c
     return start_threads(c, config);
 }
 
-/* The number of blocks of group @g for @blocks of group 0: every group has room for the same number of sequences of the
- * longest context, and for at least one. */
-static uint64_t group_blocks(const struct backend *b, uint32_t g, uint64_t blocks)
-{
-    uint64_t all = (b->config.ctx + KV_BLOCK - 1) / KV_BLOCK;
-    uint64_t seen = g ? kv_group_blocks(&b->hparams.groups[g], b->config.batch_tokens) : all;
-    if (seen >= all) return blocks;
-    uint64_t even = blocks / all * seen + blocks % all * seen / all, least = blocks < seen ? blocks : seen;
-    return even > least ? even : least;
-}
-
-/* The bytes that group @g takes then; UINT64_MAX: more than there can be. */
-static uint64_t group_bytes(const struct backend *b, uint32_t g, uint64_t blocks)
-{
-    const struct hparams *s = &b->hparams;
-    uint64_t block = 2 * (uint64_t)s->kv_heads * kern_kv_bytes(b->config.kv_type, s->head_dim) * s->groups[g].n_layers;
-    uint64_t bytes;
-    return __builtin_mul_overflow(group_blocks(b, g, blocks), block, &bytes) ? UINT64_MAX : bytes;
-}
-
-/* All groups' blocks fit into @bytes. */
-static bool fits(const struct backend *b, uint64_t blocks, uint64_t bytes)
-{
-    uint64_t sum = 0;
-    for (uint32_t g = 0; g < b->hparams.n_groups; g++)
-        if (__builtin_add_overflow(sum, group_bytes(b, g, blocks), &sum)) return false;
-    return sum <= bytes;
-}
-
-/* Divide the bytes of the configuration among the groups. */
-static int allocate_kv(struct cpu *c)
-{
-    struct backend *b = &c->base;
-    const struct hparams *s = &b->hparams;
-    uint64_t few = 1, many = UINT32_MAX, bytes = b->config.kv_bytes; /* blocks of group 0 */
-    while (s->n_groups > 1 && few < many) {
-        uint64_t half = few + (many - few + 1) / 2;
-        if (fits(b, half, bytes))
-            few = half;
-        else
-            many = half - 1;
-    }
-    if (s->n_groups > 1 && !fits(b, few, bytes))
-        return error_say(-EINVAL, "%llu bytes of KV hold no block of each group", (unsigned long long)bytes);
-    b->config.kv_bytes = 0;
-    for (uint32_t g = 0; g < s->n_groups; g++) {
-        struct kv_memory *kv = &c->kv[g];
-        uint32_t layers = s->groups[g].n_layers;
-        if (s->n_groups > 1) bytes = group_bytes(b, g, few);
-        int r = kv_memory_init(kv, s, layers, b->config.kv_type, bytes);
-        if (r) return r;
-        b->kv_blocks[g] = kv->blocks;
-        b->hparams.groups[g].bytes_per_token = kv_memory_block_bytes(kv) / KV_BLOCK;
-        b->config.kv_bytes += kv->size;
-    }
-    return 0;
-}
-
 static int allocate(struct cpu *c, const struct gguf *g)
 {
     struct backend *b = &c->base;
     int r = weights_load(&c->weights, g, &b->hparams, c->pool, b->config.packed_dir, b->config.progress,
                          b->config.progress_ctx);
     if (!r) r = make_freqs(c);
-    if (!r) r = allocate_kv(c);
+    if (!r) r = cpu_allocate_kv(c);
     return r ? r
              : scratch_init(&c->scratch, &b->hparams, b->config.batch_tokens, b->config.ctx,
                             compute_pool_threads(c->pool));

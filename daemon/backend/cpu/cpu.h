@@ -89,6 +89,19 @@ struct attn_scratch {
     uint32_t *begin, *end;   /* [threads][tile rows] */
 };
 
+/* An entry of the batch in a recurrent layer. */
+struct recurrence {
+    const struct batch_entry *entry;
+    uint32_t row; /* of its first token */
+};
+
+/* Buffers of a recurrent layer. */
+struct recurrent_scratch {
+    float *in[RECURRENT_INPUTS]; /* [tokens][hparams.recurrent.in[i]] */
+    struct acts out;             /* [tokens][hparams.recurrent.out] */
+    struct recurrence *runs;     /* [tokens], one for each entry */
+};
+
 #define TOKEN_TILE   (2 * KERN_GROUP)                /* tokens that a few panels are multiplied with at once, and */
 #define TILE_MOST    (TOKEN_TILE + KERN_GROUP - 1)   /* most of them: the last tile has those left over */
 #define GATED_VALUES (KERN_BLOCK * (TILE_MOST + 1u)) /* of a tile in one quantization block of columns */
@@ -108,6 +121,7 @@ struct scratch {
     float *sink_cs;    /* cs[0] of the query for the sinks, of tokens that slide */
     struct expert_scratch moe;
     struct attn_scratch attn;
+    struct recurrent_scratch recurrent;
 };
 
 struct cpu {
@@ -125,7 +139,9 @@ struct pass {
     struct cpu *c;
     uint32_t n; /* tokens of the batch */
     uint32_t layer;
-    uint32_t group, group_layer; /* the layer's KV group, and its number there */
+    uint32_t group, group_layer; /* the KV group of its attention, and its number there */
+    uint32_t state_layer;        /* its number among the recurrent layers */
+    uint32_t runs;               /* entries of the batch */
     bool pending;                /* join() must add h to x, with */
     const float *bias;           /* [dim] this bias, or NULL, and */
     const float *post;           /* [dim] these weights of a post-norm, or NULL */
@@ -137,6 +153,9 @@ struct pass {
 };
 
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden);
+
+/* Divide the bytes of the configuration among the groups and map their blocks. 0, or -errno and the error message. */
+int cpu_allocate_kv(struct cpu *c);
 
 /* As in struct backend_ops. */
 int cpu_kv_identity(const struct backend *b, uint8_t out[16]);

@@ -6,6 +6,7 @@
  * gate, up and activation; down. Each run also quantizes the input of the next. Prompts need one more before attention,
  * which stores K and V (place_tokens). A run over few tokens is not divided: a single token has five barriers. */
 #include "daemon/backend/cpu/cpu.h"
+#include "daemon/backend/cpu/recurrent.h"
 #include <math.h>
 #include <string.h>
 
@@ -130,16 +131,20 @@ static void leave(struct pass *p, const float *bias, const float *post)
     p->post = post;
 }
 
-/* Compute q, k and v; store k and v in the KV blocks, except for tokens that are alone. */
-static void qkv_block(struct pass *p)
+/* Compute q, k and v, and store k and v in the KV blocks, except for tokens that are alone; in a recurrent layer its
+ * inputs, and scan them. */
+static void input_block(struct pass *p, uint8_t parts)
 {
     struct scratch *s = &p->c->scratch;
-    const struct product qkv[] = {{&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}};
+    struct product set[3 + RECURRENT_INPUTS] = {{&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}};
+    uint32_t n = parts & LAYER_ATTENTION ? 3 : 0;
+    if (parts & LAYER_RECURRENT) n += recurrent_products(p, set + n);
     p->norm = p->w->attn_norm;
-    p->quantize = cpu_quantized(qkv, 3);
+    p->quantize = cpu_quantized(set, n);
     each_token(p, norm_tokens);
-    cpu_products(p, qkv, 3, &s->h, p->n);
-    if (p->together) each_token(p, place_tokens);
+    cpu_products(p, set, n, &s->h, p->n);
+    if (parts & LAYER_ATTENTION && p->together) each_token(p, place_tokens);
+    if (parts & LAYER_RECURRENT) recurrent_of(&p->c->base.hparams)->scan(p);
 }
 
 static void move(float *rows, size_t to, size_t from, size_t width)
@@ -147,8 +152,8 @@ static void move(float *rows, size_t to, size_t from, size_t width)
     memcpy(rows + to * width, rows + from * width, width * sizeof(*rows));
 }
 
-/* The last layer stores K and V of all tokens. The rest of it is computed only for tokens with a batch_want: move their
- * rows together. */
+/* The last layer stores K and V of all tokens, and scans them. The rest of it is computed only for tokens with a
+ * batch_want: move their rows together. */
 static void keep_wanted(struct pass *p)
 {
     const struct hparams *y = &p->c->base.hparams;
@@ -164,6 +169,8 @@ static void keep_wanted(struct pass *p)
             move(s->v, n, i, (size_t)y->kv_heads * y->head_dim);
             for (uint32_t r = 0; r < hparams_ropes(y); r++) move(s->cs[r], n, i, y->rope_dim);
             move(s->sink_cs, n, i, y->rope_dim);
+            for (uint32_t r = 0; r < RECURRENT_INPUTS; r++) move(s->recurrent.in[r], n, i, y->recurrent.in[r]);
+            move(s->recurrent.out.f, n, i, y->recurrent.out);
         }
         n++;
     }
@@ -178,6 +185,12 @@ static void attention_block(struct pass *p)
     cpu_attention(p);
     cpu_products(p, &out, 1, &s->att, p->n);
     leave(p, p->w->o.bias, p->w->attn_post_norm);
+}
+
+static void recurrent_block(struct pass *p)
+{
+    recurrent_output(p);
+    leave(p, NULL, p->w->attn_post_norm);
 }
 
 static void experts_block(struct pass *p)
@@ -237,14 +250,18 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
     if (r || !p.n) return r;
     each_token(&p, embed_tokens);
     for (p.layer = 0; p.layer < b->hparams.n_layers; p.layer++) {
+        const uint8_t parts = b->hparams.parts[p.layer];
         p.w = &p.c->weights.layers[p.layer];
         p.group = hparams_group(&b->hparams, p.layer);
-        p.group_layer = layers[p.group]++;
-        qkv_block(&p);
+        p.group_layer = layers[p.group];
+        layers[p.group] += (parts & LAYER_ATTENTION) != 0;
+        if (parts & (LAYER_ATTENTION | LAYER_RECURRENT)) input_block(&p, parts);
         if (p.layer + 1 == b->hparams.n_layers) keep_wanted(&p);
         if (!p.n) return 0;
-        attention_block(&p);
-        hparams_mixes(&b->hparams, p.layer) ? experts_block(&p) : feed_forward_block(&p);
+        if (parts & LAYER_ATTENTION) attention_block(&p);
+        if (parts & LAYER_RECURRENT) recurrent_block(&p);
+        p.state_layer += (parts & LAYER_RECURRENT) != 0;
+        if (parts & LAYER_FFN) hparams_mixes(&b->hparams, p.layer) ? experts_block(&p) : feed_forward_block(&p);
     }
     p.w = NULL;
     each_token(&p, join_tokens);

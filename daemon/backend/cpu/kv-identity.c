@@ -24,14 +24,14 @@ struct identity {
     struct {
         uint32_t layers, kind, window, bytes_per_token;
     } groups[KV_GROUPS_MAX];
-    uint64_t angles;
+    uint64_t details;
 };
 
 _Static_assert(sizeof(struct identity) == 8 + 16 + 12 * 4 + KV_GROUPS_MAX * 16 + 8, "no padding: it is hashed");
 
 /* pow, cos and sin are libm's, whose last bit differs by version and CPU. A sample in double tells them apart,
- * because it is more precise than the f32 results. */
-static uint64_t angles(const struct cpu *c)
+ * because it is more precise than the f32 results. Then the features that only some models have. */
+static uint64_t details(const struct cpu *c)
 {
     uint64_t hash = 0;
     for (uint32_t r = 0; r < hparams_ropes(&c->base.hparams); r++)
@@ -40,6 +40,11 @@ static uint64_t angles(const struct cpu *c)
                 double freq = c->freqs[r][j], angle = i * 509 * freq, probe[] = {freq, cos(angle), sin(angle)};
                 hash = XXH3_64bits_withSeed(probe, sizeof(probe), hash);
             }
+    if (hparams_state(&c->base.hparams)) {
+        const uint32_t more[] = {KERN_RECURRENCE, c->base.hparams.recurrent.floats, c->base.hparams.recurrent.taps};
+        hash = XXH3_64bits_withSeed(more, sizeof(more), hash);
+        hash = XXH3_64bits_withSeed(c->base.hparams.parts, sizeof(c->base.hparams.parts), hash);
+    }
     if (hparams_grids(&c->base.hparams))
         hash = XXH3_64bits_withSeed(c->base.hparams.sections, sizeof(c->base.hparams.sections), hash);
     return hash;
@@ -62,7 +67,7 @@ int cpu_kv_identity(const struct backend *b, uint8_t out[16])
                           .window = s->window,
                           .rope_magnitude = s->rope.magnitude,
                           .n_groups = s->n_groups,
-                          .angles = angles(c)};
+                          .details = details(c)};
     int r = weights_model(&c->weights, &id.model);
     if (r) return r;
     for (uint32_t i = 0; i < s->n_groups; i++) {

@@ -7,21 +7,32 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static int map(struct kv_memory *kv, uint64_t blocks)
+{
+    void *p;
+    kv->blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
+    kv->size = kv->blocks * kv_memory_block_bytes(kv);
+    if (!kv->size) return 0;
+    int r = memory_map(&p, kv->size, true, "the KV pool");
+    if (!r) kv->mem = p;
+    return r;
+}
+
 int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t layers, enum kern_kv type, uint64_t bytes)
 {
     *kv = (struct kv_memory){.type = type, .layers = layers, .kv_heads = s->kv_heads, .head_dim = s->head_dim};
     kv->half = kern_kv_bytes(type, s->head_dim);
     size_t block = kv_memory_block_bytes(kv);
-    uint64_t blocks = bytes / block;
-    if (!blocks)
+    if (bytes < block)
         return error_say(-EINVAL, "a KV pool of %llu bytes holds no block; one block of %d tokens takes %zu bytes",
                          (unsigned long long)bytes, KV_BLOCK, block);
-    kv->blocks = blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
-    kv->size = kv->blocks * block;
-    void *p;
-    int r = memory_map(&p, kv->size, true, "the KV pool");
-    if (!r) kv->mem = p;
-    return r;
+    return map(kv, bytes / block);
+}
+
+int kv_memory_states(struct kv_memory *kv, uint64_t bytes, uint32_t blocks)
+{
+    *kv = (struct kv_memory){.layers = 1, .kv_heads = 1, .half = bytes / 2};
+    return map(kv, blocks);
 }
 
 void kv_memory_fini(struct kv_memory *kv)
@@ -38,7 +49,8 @@ size_t kv_memory_block_bytes(const struct kv_memory *kv)
 void kv_memory_copy(const struct kv_memory *kv, uint32_t dst, uint32_t src, uint32_t tokens)
 {
     assert(dst < kv->blocks && src < kv->blocks && tokens <= KV_BLOCK);
-    for (uint32_t l = 0; l < kv->layers; l++)
+    if (!kv->head_dim) memmove(kv_memory_state(kv, dst), kv_memory_state(kv, src), 2 * kv->half);
+    for (uint32_t l = 0; kv->head_dim && l < kv->layers; l++)
         for (uint32_t h = 0; h < kv->kv_heads; h++)
             kern_kv_copy(kv->type, kv_memory_k(kv, l, dst, h), kv_memory_k(kv, l, src, h), tokens, kv->head_dim);
 }

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * The tensor memory of one group's KV blocks: one anonymous mapping. Pages that are never written take no memory.
- * Layout: [layer of the group][block][kv head], of each K and then V as the kernels lay them out (kernels/kv.h).
+ * Layout: [layer of the group][block][kv head], of each K and then V as the kernels lay them out (kernels/kv.h). Of
+ * states (KV_STATE): [block][layer of the group][hparams.recurrent.floats].
  */
 #include "daemon/model/hparams.h"
 #include "kernels/kernels.h"
@@ -11,12 +12,15 @@ struct kv_memory {
     uint8_t *mem;
     size_t size, half; /* half: bytes of K (or V) of one block of one KV head */
     enum kern_kv type;
-    uint32_t layers, blocks, kv_heads, head_dim;
+    uint32_t layers, blocks, kv_heads, head_dim; /* head_dim 0: states; as if of one layer and head */
 };
 
-/* The memory of @layers layers: map as many blocks as fit into @bytes. 0; -EINVAL if that is none, -ENOMEM. Errors set
- * the error message. */
+/* The memory of @layers layers (> 0): map as many blocks as fit into @bytes. 0; -EINVAL if that is none, -ENOMEM.
+ * Errors set the error message. */
 int kv_memory_init(struct kv_memory *kv, const struct hparams *s, uint32_t layers, enum kern_kv type, uint64_t bytes);
+/* @blocks states of @bytes each, a multiple of 64; or blocks of a group without layers, of 0 bytes. 0, or -ENOMEM and
+ * the error message. */
+int kv_memory_states(struct kv_memory *kv, uint64_t bytes, uint32_t blocks);
 void kv_memory_fini(struct kv_memory *kv);
 
 size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all its layers */
@@ -25,6 +29,12 @@ size_t kv_memory_block_bytes(const struct kv_memory *kv); /* all its layers */
 static inline uint8_t *kv_memory_k(const struct kv_memory *kv, uint32_t layer, uint32_t block, uint32_t head)
 {
     return kv->mem + (((size_t)layer * kv->blocks + block) * kv->kv_heads + head) * 2 * kv->half;
+}
+
+/* The state @block. */
+static inline float *kv_memory_state(const struct kv_memory *kv, uint32_t block)
+{
+    return (float *)(kv->mem + (size_t)block * 2 * kv->half);
 }
 
 /* As the functions of struct backend_ops. They access only the memory of the given blocks and do not change *kv, so

@@ -55,6 +55,13 @@ static uint32_t widest_feed_forward(const struct hparams *y)
     return y->experts.shared_ffn;
 }
 
+static void lay_out_recurrent(struct recurrent_scratch *s, struct carver *c, const struct hparams *y, size_t n)
+{
+    for (uint32_t i = 0; i < RECURRENT_INPUTS; i++) s->in[i] = carve(c, n * y->recurrent.in[i], sizeof(float));
+    s->out = carve_acts(c, n, y->recurrent.out, 0, 0);
+    s->runs = carve(c, n, sizeof(*s->runs));
+}
+
 static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y, size_t n, size_t threads)
 {
     uint32_t q = y->heads * y->head_dim, kv = y->kv_heads * y->head_dim;
@@ -90,6 +97,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     s->attn.query = carve(c, threads * tile_rows, sizeof(*s->attn.query));
     s->attn.begin = carve(c, threads * tile_rows, sizeof(uint32_t));
     s->attn.end = carve(c, threads * tile_rows, sizeof(uint32_t));
+    lay_out_recurrent(&s->recurrent, c, y, n);
 }
 
 int scratch_init(struct scratch *s, const struct hparams *y, uint32_t tokens, uint32_t ctx, uint32_t threads)

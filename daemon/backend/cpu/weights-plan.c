@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds a model's tensors, and compares their dimensions with the model's keys. */
 #include "daemon/backend/cpu/weights-plan.h"
+#include "daemon/backend/cpu/recurrent.h"
 #include "daemon/model/tensor-type.h"
 #include "libcommon/error.h"
 #include <stdio.h>
@@ -143,13 +144,14 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct hparams *s = p->s;
     const struct arch *a = s->desc;
-    bool whole = a->qk_norm == QK_NORM_WHOLE, qk = a->qk_norm != QK_PLAIN;
+    bool attention = s->parts[l] & LAYER_ATTENTION;
+    bool whole = a->qk_norm == QK_NORM_WHOLE, qk = attention && a->qk_norm != QK_PLAIN;
     int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm);
     if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_norm", s->head_dim * (whole ? s->heads : 1), qk);
     if (!r) r = want_norm(p, &y->k_norm, l, "attn_k_norm", s->head_dim * (whole ? s->kv_heads : 1), qk);
     if (!r) r = want_norm(p, &y->attn_post_norm, l, "post_attention_norm", s->dim, a->post_norm);
     if (!r) r = want_norm(p, &y->ffn_norm, l, a->ffn_norm ? a->ffn_norm : "ffn_norm", s->dim, a->pre_norm);
-    if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, a->sink_scores);
+    if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, attention && a->sink_scores);
     return r ? r : want_norm(p, &y->ffn_post_norm, l, "post_ffw_norm", s->dim, a->post_norm);
 }
 
@@ -158,11 +160,15 @@ static int want_biases(struct weights_plan *p, struct layer *y, uint32_t l)
     const struct arch *a = p->s->desc;
     const bool experts = hparams_mixes(p->s, l);
     const enum arch_need ffn = !experts ? a->ffn_bias : a->experts.bias ? ARCH_MUST : ARCH_NEVER;
-    int r = want_bias(p, &y->q, l, "attn_q", a->qkv_bias);
-    if (!r) r = want_bias(p, &y->k, l, "attn_k", a->qkv_bias);
-    if (!r) r = want_bias(p, &y->v, l, "attn_v", a->qkv_bias);
-    if (!r) r = want_bias(p, &y->o, l, "attn_output", a->o_bias);
-    if (!r && experts) r = want_bias(p, &y->router, l, "ffn_gate_inp", ffn);
+    int r = 0;
+    if (p->s->parts[l] & LAYER_ATTENTION) {
+        r = want_bias(p, &y->q, l, "attn_q", a->qkv_bias);
+        if (!r) r = want_bias(p, &y->k, l, "attn_k", a->qkv_bias);
+        if (!r) r = want_bias(p, &y->v, l, "attn_v", a->qkv_bias);
+        if (!r) r = want_bias(p, &y->o, l, "attn_output", a->o_bias);
+    }
+    if (r || !(p->s->parts[l] & LAYER_FFN)) return r;
+    if (experts) r = want_bias(p, &y->router, l, "ffn_gate_inp", ffn);
     if (!r && experts) r = want_choice_bias(p, y, l);
     if (!r) r = want_bias(p, &y->gate, l, experts ? "ffn_gate_exps" : "ffn_gate", ffn);
     if (!r) r = want_bias(p, &y->up, l, experts ? "ffn_up_exps" : "ffn_up", ffn);
@@ -240,12 +246,30 @@ static int want_experts(struct weights_plan *p, struct layer *y, uint32_t l)
     return want_parts(p, l, parts, !one ? 4 : s->desc->experts.shared == SHARED_GATED ? 8 : 7);
 }
 
+int weights_want_matrix(struct weights_plan *p, struct matrix *m, uint32_t l, const char *which, uint32_t k,
+                        uint32_t rows)
+{
+    return want_matrix(p, m, layer_name(l, which, "weight").s, k, rows);
+}
+
+int weights_want_vector(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n,
+                        uint32_t rows)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "blk.%u.%s", l, which);
+    int r = want_vectors(p, v, name, n, rows ? rows : 1);
+    if (!r) p->items[p->n - 1].turned = rows > 0;
+    return r;
+}
+
 static int want_layer(struct weights_plan *p, uint32_t l)
 {
     struct layer *y = &p->w->layers[l];
+    const uint8_t parts = p->s->parts[l];
     int r = want_norms(p, y, l);
-    if (!r) r = want_attention(p, y, l);
-    if (!r) r = hparams_mixes(p->s, l) ? want_experts(p, y, l) : want_feed_forward(p, y, l);
+    if (!r && parts & LAYER_ATTENTION) r = want_attention(p, y, l);
+    if (!r && parts & LAYER_RECURRENT) r = recurrent_of(p->s)->want(p, &y->recurrent, l);
+    if (!r && parts & LAYER_FFN) r = hparams_mixes(p->s, l) ? want_experts(p, y, l) : want_feed_forward(p, y, l);
     return r ? r : want_biases(p, y, l);
 }
 
@@ -306,7 +330,9 @@ int weights_plan(struct weights_plan *p)
 {
     int r = want_embedding(p);
     for (uint32_t l = 0; !r && l < p->s->n_layers; l++) r = want_layer(p, l);
-    if (!r) r = want_vector(p, &p->w->output_norm, "output_norm.weight", p->s->dim);
+    char norm[64];
+    snprintf(norm, sizeof(norm), "%s.weight", p->s->desc->output_norm ? p->s->desc->output_norm : "output_norm");
+    if (!r) r = want_vector(p, &p->w->output_norm, norm, p->s->dim);
     if (!r) r = want_rope(p);
     return r ? r : refuse_others(p);
 }

@@ -10,6 +10,7 @@ struct weights_item {
     uint32_t all;          /* of a matrix: rows of the tensor, of each stacked matrix */
     struct matrix *matrix; /* NULL: a vector */
     const float **vector;
+    bool turned;          /* a vector of rows is stored by columns */
     size_t offset, bytes; /* in the image */
     uint64_t source;      /* bytes in the file */
 };
@@ -27,6 +28,13 @@ struct weights_plan {
     size_t tensors;             /* of the file that the items are made of */
     uint64_t source;            /* bytes in the file */
 };
+
+/* The matrix "blk.@l.@which.weight", @rows of @k values, to *m. Errors as those of weights_plan. */
+int weights_want_matrix(struct weights_plan *p, struct matrix *m, uint32_t l, const char *which, uint32_t k,
+                        uint32_t rows);
+/* The vector "blk.@l.@which" of @n values to *v; if @rows is not 0, @rows vectors, stored as [n][rows]. */
+int weights_want_vector(struct weights_plan *p, const float **v, uint32_t l, const char *which, uint32_t n,
+                        uint32_t rows);
 
 /* Fill @p, whose w, g, s and items are set, and the matrices of p->w but for their panels. 0; -EINVAL for a tensor that
  * is missing or has other dimensions; -EOPNOTSUPP for a type or a tensor that is not supported; the error message names

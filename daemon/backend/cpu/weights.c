@@ -133,6 +133,17 @@ static void pack(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
     }
 }
 
+/* Rows of @v become columns. */
+static int turn(float *v, size_t rows, size_t columns)
+{
+    _cleanup_(freep) float *old = malloc(rows * columns * sizeof(*old));
+    if (!old) return error_origin(-ENOMEM);
+    memcpy(old, v, rows * columns * sizeof(*old));
+    for (size_t r = 0; r < rows; r++)
+        for (size_t c = 0; c < columns; c++) v[c * rows + r] = old[r * columns + c];
+    return 0;
+}
+
 static int fill_vector(const struct weights_plan *p, const struct weights_item *i, float *v)
 {
     enum kern_type type = KERN_F32;
@@ -144,7 +155,7 @@ static int fill_vector(const struct weights_plan *p, const struct weights_item *
         if (!isfinite(v[j]) || (divides && v[j] <= 0))
             return error_say(-EINVAL, "%s: tensor '%.*s' has the value %g at index %llu", gguf_path(p->g),
                              (int)i->t->name.len, i->t->name.data, v[j], (unsigned long long)j);
-    return 0;
+    return i->turned ? turn(v, i->t->dims[1], i->t->dims[0]) : 0;
 }
 
 /* Drop the mapping's pages of a span. */

@@ -17,6 +17,12 @@ struct matrix {
     const float *bias;     /* [stacked][rows], or NULL */
 };
 
+/* Of a recurrent layer: what its kind has (recurrent.h). */
+struct layer_recurrent {
+    struct matrix in[RECURRENT_INPUTS], out; /* as in struct hparams_recurrent */
+    const float *conv, *conv_bias;           /* [taps][channels], [channels] or NULL */
+};
+
 /* Vectors that the architecture or the file does not have are NULL. */
 struct layer {
     const float *attn_norm, *ffn_norm;           /* [dim] */
@@ -28,6 +34,7 @@ struct layer {
     struct matrix router;                        /* [experts][dim] */
     struct matrix shared_router;                 /* [1][dim]; rows 0: the shared expert has no factor */
     struct matrix shared_gate, shared_up, shared_down;
+    struct layer_recurrent recurrent;
 };
 
 struct weights {

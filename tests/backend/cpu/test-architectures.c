@@ -376,6 +376,8 @@ int main(void)
         EACH("phi3"),
         EACH("smollm3"),
         EACH("granite"),
+        EACH("lfm2"),
+        SAME("lfm2/Q8_0"),
         EACH("olmo2"),
         EACH("olmo3"),
         EACH("gemma2"),

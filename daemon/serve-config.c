@@ -100,9 +100,8 @@ static int set_speculate(struct options *o, const char *value, void *to)
 {
     enum proto_speculate s = proto_speculate_value(value);
 
-    if (s == PROTO_SPECULATE_DRAFT) return error_say(-EOPNOTSUPP, "'draft' needs a draft model, and there is none");
-    if (s == PROTO_SPECULATE_UNSET) return error_say(-EINVAL, "'%.64s' is not auto, off or lookup", value);
-    o->engine.speculate = s;
+    if (s == PROTO_SPECULATE_UNSET) return error_say(-EINVAL, "'%.64s' is not auto, off, lookup or draft", value);
+    o->engine.speculation.mode = s;
     return 0;
 }
 
@@ -245,8 +244,9 @@ static const struct option_def defs[] = {
      LIFE_START},
     {"batch-window", 0, "TIME", set_batch_window, "wait for more requests before a step (default: 0)",
      FIELD(engine.batch_window_usec), LIFE_RUN},
-    {"speculate", 0, "MODE", set_speculate, "propose tokens: auto, off or lookup (default: auto)",
-     FIELD(engine.speculate), LIFE_RUN},
+    {"draft", 0, "MODEL", set_text, "smaller model that proposes tokens; none (default)", TEXT(draft), LIFE_START},
+    {"speculate", 0, "MODE", set_speculate, "propose tokens: auto, off, lookup, draft (auto)",
+     FIELD(engine.speculation.mode), LIFE_RUN},
     {"stop-timeout", 0, "TIME", set_time, "time limit for shutdown (default: 30s)", FIELD(stop_timeout_usec), LIFE_RUN},
     {"confine", 0, "YES|NO", set_unless, "enter the sandbox (default: yes)", FIELD(no_sandbox), LIFE_START},
     {"system", 0, NULL, set_system, "use system directories and a group socket", FIELD(system), LIFE_START},
@@ -271,8 +271,10 @@ void options_fini(struct options *o)
     free(o->model);
     free(o->socket);
     free(o->mmproj);
+    free(o->draft);
     free(o->gateways);
     free(o->engine.media.mmproj);
+    free(o->engine.speculation.draft);
     free(o->engine.model_path);
     free(o->engine.model_name);
     free(o->engine.packed_dir);
@@ -412,6 +414,11 @@ static int read_argv(struct options *o, int argc, char **argv)
     return OPTIONS_RUN;
 }
 
+static bool has_draft(const struct options *o)
+{
+    return o->draft && strcmp(o->draft, "none") != 0;
+}
+
 int options_load(struct options *o, int argc, char **argv)
 {
     _cleanup_(freep) char *dir = NULL, *path = NULL;
@@ -436,7 +443,10 @@ int options_load(struct options *o, int argc, char **argv)
         if (r < 0) return r;
     }
     o->engine.cpu = getenv("HOB_CPU");
-    return read_argv(o, argc, argv);
+    r = read_argv(o, argc, argv);
+    if (r == OPTIONS_RUN && o->engine.speculation.mode == PROTO_SPECULATE_DRAFT && !has_draft(o))
+        return error_say(-EINVAL, "speculate: 'draft' needs a draft model (--draft), and there is none");
+    return r;
 }
 
 /* Sets *out to the directory DIR of @kind/NAME; NULL if the kind has no directory. */
@@ -483,6 +493,10 @@ int options_resolve(struct options *o)
     if (r == 0) r = resolve_dir(o, &e->state_dir, PATHS_STATE, e->model_name);
     if (r < 0) return r;
     r = paths_model_file(o->model, o->system, &e->model_path);
+    if (r == 0 && has_draft(o)) {
+        r = paths_model_file(o->draft, o->system, &e->speculation.draft);
+        if (r < 0) return error_in(r, "draft model");
+    }
     return r < 0 ? r : resolve_mmproj(o);
 }
 

@@ -36,14 +36,16 @@ void serve_sandbox_init(struct serve_sandbox *x, const struct options *o, const 
     /* The file is listed in addition to its directory, because it may be a link to another directory. */
     if (x->config && asprintf(&x->file, "%s/hobd.conf", x->config) < 0) x->file = NULL;
     const struct sandbox_path paths[] = {
-        {e->model_path, SANDBOX_READ},   {e->prefixes_dir, SANDBOX_READ}, {x->config, SANDBOX_READ},
-        {x->file, SANDBOX_READ},         {e->state_dir, SANDBOX_WRITE},   {e->cache_dir, SANDBOX_WRITE},
-        {e->packed_dir, SANDBOX_WRITE},  {x->socket, SANDBOX_REMOVE},     {x->beside, SANDBOX_LIST},
-        {e->media.mmproj, SANDBOX_READ},
+        {e->model_path, SANDBOX_READ},   {e->prefixes_dir, SANDBOX_READ},      {x->config, SANDBOX_READ},
+        {x->file, SANDBOX_READ},         {e->state_dir, SANDBOX_WRITE},        {e->cache_dir, SANDBOX_WRITE},
+        {e->packed_dir, SANDBOX_WRITE},  {x->socket, SANDBOX_REMOVE},          {x->beside, SANDBOX_LIST},
+        {e->media.mmproj, SANDBOX_READ}, {e->speculation.draft, SANDBOX_READ},
     };
     _Static_assert(sizeof(paths) == SERVE_SANDBOX_OWN * sizeof(*paths), "one entry for each path");
     memcpy(x->paths, paths, sizeof(paths));
     x->n_parts = model_parts_list(x->parts, MODEL_PARTS_MAX, e->model_path);
+    if (e->speculation.draft)
+        x->n_parts += model_parts_list(x->parts + x->n_parts, MODEL_PARTS_MAX - x->n_parts, e->speculation.draft);
     for (size_t i = 0; i < x->n_parts; i++)
         x->paths[SERVE_SANDBOX_OWN + i] = (struct sandbox_path){x->parts[i], SANDBOX_READ};
     x->sandbox = (struct sandbox){.paths = x->paths, .n_paths = SERVE_SANDBOX_OWN + x->n_parts, .calls = sandbox_calls};

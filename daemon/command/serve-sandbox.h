@@ -6,7 +6,7 @@
 #include "libcommon/model-parts.h"
 #include "libcommon/sandbox.h"
 
-enum { SERVE_SANDBOX_OWN = 10 };
+enum { SERVE_SANDBOX_OWN = 11 };
 
 struct serve_sandbox {
     struct sandbox sandbox; /* points into this struct, which must not move */

@@ -46,7 +46,7 @@ void configure_take(struct engine *e)
     if (to->sessions.ttl_usec != from->sessions.ttl_usec) e->core.sessions_next.expire = 0;
     to->queue = from->queue;
     to->queue_timeout_usec = from->queue_timeout_usec;
-    to->speculate = from->speculate;
+    to->speculation.mode = from->speculation.mode;
     to->batch_window_usec = from->batch_window_usec;
     to->cache_bytes = from->cache_bytes;
     to->sessions.ttl_usec = from->sessions.ttl_usec;

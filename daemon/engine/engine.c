@@ -6,8 +6,9 @@
 #include "daemon/engine/status-requests.h"
 #include "daemon/request/admit.h"
 #include "daemon/request/encode-media.h"
-#include "daemon/request/media-room.h"
 #include "daemon/request/lookup-draft.h"
+#include "daemon/request/media-room.h"
+#include "daemon/request/model-draft.h"
 #include "daemon/request/named-users.h"
 #include "daemon/request/public-prefixes.h"
 #include "daemon/request/request-job.h"
@@ -162,6 +163,7 @@ static int load_all(struct engine *e)
     if (r == 0) r = job_pool_new(&core->mail.returns.pool, JOB_THREADS, users_is_alone, &core->mail.users);
     if (r == 0) r = model_watcher_start(&e->watcher, core, on_looked, e);
     if (r == 0) lookup_draft_use(core);
+    if (r == 0) r = model_draft_new(core);
     if (r == 0) public_prefixes_warm(core);
     return r;
 }
@@ -215,6 +217,7 @@ static void unload(struct engine *e)
     step_free(core);
     media_room_free(core);
     kv_cache_free(&core->cache, e->flush_until);
+    model_draft_free(core);
     pasts_fini(&core->drafter.pasts);
     core->sample_scratch = sample_scratch_free(core->sample_scratch);
     output_step_fini(&core->output);

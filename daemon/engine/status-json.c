@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/state.h"
 #include "daemon/engine/status-snapshot.h"
+#include "daemon/request/draft-model.h"
 #include "daemon/request/named-users.h"
 #include "libcommon/hex.h"
 #include <jansson.h>
@@ -65,16 +66,43 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     json_object_set_new(o, "cache", c);
 }
 
-/* Proposed tokens since the start. accept_rate: null before the first one. */
+/* accept_rate: null before the first token. */
+static void add_drafted(json_t *x, uint64_t drafted, uint64_t accepted)
+{
+    set_int(x, "drafted", drafted);
+    set_int(x, "accepted", accepted);
+    json_object_set_new(x, "accept_rate", json_null());
+    if (drafted) set_real(x, "accept_rate", (double)accepted / (double)drafted);
+}
+
+/* null: there is none. */
+static void add_draft_model(json_t *o, const struct status_snapshot *s)
+{
+    const struct draft_model *d = s->engine->core.model.draft;
+    const struct model_draft_stats *n = &s->draft;
+    json_t *x = d ? json_object() : json_null();
+    json_object_set_new(o, "draft_model", x);
+    if (!d) return;
+    set_str(x, "name", d->hparams.name);
+    set_str(x, "path", s->engine->core.config.speculation.draft);
+    set_int(x, "weights_bytes", d->backend->weight_bytes);
+    set_int(x, "kv_bytes", d->backend->config.kv_bytes);
+    add_drafted(x, s->counts.sums.model_drafted, s->counts.sums.model_accepted);
+    if (!s->all) return; /* what others use is not this uid's to know */
+    set_int(x, "kv_blocks", n->blocks);
+    set_int(x, "kv_blocks_free", n->blocks_free);
+    set_int(x, "passes", n->passes);
+    set_int(x, "tokens_computed", n->tokens);
+    set_real(x, "pass_ms", n->step_ms);
+}
+
+/* Proposed tokens since the start. */
 static void add_speculation(json_t *o, const struct status_snapshot *s)
 {
     const struct user_counts *c = &s->counts.sums;
     json_t *x = json_object();
     uint64_t tokens = c->passes + c->tokens_accepted;
-    set_int(x, "drafted", c->tokens_drafted);
-    set_int(x, "accepted", c->tokens_accepted);
-    json_object_set_new(x, "accept_rate", json_null());
-    if (c->tokens_drafted) set_real(x, "accept_rate", (double)c->tokens_accepted / (double)c->tokens_drafted);
+    add_drafted(x, c->tokens_drafted, c->tokens_accepted);
     set_real(x, "tokens_pass", c->passes ? (double)tokens / (double)c->passes : 0);
     set_int(x, "bytes_memory", s->own.speculation_bytes);
     json_object_set_new(o, "speculation", x);
@@ -214,6 +242,7 @@ char *status_json(const struct status_snapshot *s)
     if (s->has_model) add_encoder(o, s);
     if (s->has_model) add_energy(o, s);
     if (s->has_model) add_speculation(o, s);
+    if (s->has_model) add_draft_model(o, s);
     if (s->has_cache) add_cache(o, s);
     if (s->state != ENGINE_LOADING) add_own(o, s);
     if (s->all && s->state != ENGINE_LOADING) add_uids(o, s);

@@ -8,6 +8,7 @@
 #include "daemon/cache/prefix/prefix.h"
 #include "daemon/request/config.h"
 #include "daemon/request/media-room.h"
+#include "daemon/request/model-draft.h"
 #include "daemon/request/rates.h"
 #include "daemon/request/user.h"
 #include <sys/types.h>
@@ -51,6 +52,7 @@ struct status_snapshot {
         uint64_t blocks_free, blocks_unused, steps, preemptions, computed;
     } kv;
     struct rates_sum rates;
+    struct model_draft_stats draft; /* if there is a draft model */
     struct {
         bool known;
         double idle_watts, prompt_token, answer_token; /* as in struct energy */

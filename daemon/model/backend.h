@@ -77,9 +77,10 @@ struct batch_entry {
 };
 
 struct backend_config {
-    const char *backend; /* name of a struct backend_type; NULL: the first of the table */
-    uint32_t threads;    /* 0: as many as suit the CPUs that the process may use */
-    uint32_t ctx;        /* longest sequence, already clamped to the model's */
+    const char *backend;       /* name of a struct backend_type; NULL: the first of the table */
+    uint32_t threads;          /* 0: as many as suit the CPUs that the process may use */
+    struct compute_pool *pool; /* borrowed: the threads of another backend, in place of own ones; NULL: own ones */
+    uint32_t ctx;              /* longest sequence, already clamped to the model's */
     enum kern_kv kv_type;
     uint64_t kv_bytes;      /* the pools of all groups; rounded down to whole blocks */
     uint32_t states;        /* blocks of the group KV_STATE, at most; 0: a share of kv_bytes */

@@ -21,6 +21,12 @@ struct media_config {
     struct media_helper *helper; /* decodes files; NULL: none; borrowed, no key sets it */
 };
 
+/* Proposed tokens. */
+struct speculation_config {
+    enum proto_speculate mode; /* what may propose tokens: of requests with more, that is done */
+    char *draft;               /* the draft model's file; NULL: none */
+};
+
 struct engine_config {
     char *model_path;  /* this and all other strings belong to the creator of the config and must outlive the engine */
     char *model_name;  /* for messages and status */
@@ -34,7 +40,7 @@ struct engine_config {
     uint32_t queue;        /* requests waiting for a slot */
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t queue_timeout_usec, batch_window_usec;
-    enum proto_speculate speculate; /* what may propose tokens: of requests with more, that is done */
+    struct speculation_config speculation;
     bool window_group; /* as in struct backend_config; no key sets it */
     const char *cpu;   /* HOB_CPU, or NULL */
     const char *root;  /* prepended to the paths of the energy counters, or NULL; no key sets it */

@@ -1,24 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/draft.h"
 #include "daemon/request/constraint.h"
+#include "daemon/request/lookup-draft.h"
+#include "daemon/request/model-draft.h"
 #include "daemon/request/request.h"
 #include "daemon/sequence/constrain.h"
 #include "libcommon/error.h"
 
-int draft_check(const struct core *core, int mode)
+enum { BY_FORCE = 1, BY_LOOKUP = 2, BY_MODEL = 4 };
+
+static unsigned allowed(enum proto_speculate mode)
 {
-    if (mode == PROTO_SPECULATE_DRAFT)
-        return error_say(-EOPNOTSUPP, "speculate: 'draft' needs a draft model, and the daemon has none");
-    if (mode == PROTO_SPECULATE_LOOKUP && core->config.speculate == PROTO_SPECULATE_OFF)
-        return error_say(-EOPNOTSUPP, "speculate: 'lookup' is not possible, the daemon's configuration has 'off'");
-    return 0;
+    static const unsigned sets[] = {[PROTO_SPECULATE_UNSET] = BY_FORCE | BY_LOOKUP | BY_MODEL,
+                                    [PROTO_SPECULATE_AUTO] = BY_FORCE | BY_LOOKUP | BY_MODEL,
+                                    [PROTO_SPECULATE_OFF] = 0,
+                                    [PROTO_SPECULATE_LOOKUP] = BY_FORCE | BY_LOOKUP,
+                                    [PROTO_SPECULATE_DRAFT] = BY_FORCE | BY_MODEL};
+    return sets[mode];
 }
 
-static bool is_wanted(const struct core *core, const struct seq *s)
+int draft_check(const struct core *core, enum proto_speculate mode)
 {
-    const struct request *r = s->request;
-    return s->state == SEQ_RUNNING && r->proto.speculate != PROTO_SPECULATE_OFF &&
-           core->config.speculate != PROTO_SPECULATE_OFF && r->proto.type != PROTO_WARM;
+    enum proto_speculate all = core->config.speculation.mode;
+    bool one = mode == PROTO_SPECULATE_LOOKUP || mode == PROTO_SPECULATE_DRAFT;
+    if (mode == PROTO_SPECULATE_DRAFT && !core->model.draft)
+        return error_say(-EOPNOTSUPP, "speculate: 'draft' needs a draft model, and the daemon has none");
+    if (!one || !(allowed(mode) & ~allowed(all))) return 0;
+    return error_say(-EOPNOTSUPP, "speculate: '%s' is not possible, the daemon's configuration has '%s'",
+                     proto_speculate_name(mode), proto_speculate_name(all));
+}
+
+/* Who may propose tokens of @s now. */
+static unsigned wanted(const struct core *core, const struct seq *s)
+{
+    if (s->state != SEQ_RUNNING || s->request->proto.type == PROTO_WARM) return 0;
+    return allowed(s->request->proto.speculate) & allowed(core->config.speculation.mode);
 }
 
 /* Tokens that can be of use: @s has blocks for them, and a step takes them beside the last known one. */
@@ -31,20 +47,21 @@ static uint32_t most(const struct core *core, const struct seq *s)
     return n < SEQ_DRAFT_MAX ? n : SEQ_DRAFT_MAX;
 }
 
-/* Set the draft of @s. */
-static void propose(struct core *core, struct seq *s)
+/* Set the draft of @s, by one of @who. */
+static void propose(struct core *core, struct seq *s, unsigned who)
 {
     const struct drafter *d = &core->drafter;
     const struct constraint *x = s->request->constraint;
     uint32_t max = most(core, s),
              n = x && max && !constraint_busy(x) ? constrain_forced(&s->sampling, s->speculation.draft, max) : 0;
-    bool forced = n > 0;
+    bool forced = n > 0, asked = !forced && max && d->propose && (who & BY_LOOKUP);
     if (d->read) d->read(d->ctx, s);
-    if (!forced && max && d->propose) n = d->propose(d->ctx, s, s->speculation.draft, s->speculation.chance, max);
+    if (asked) n = d->propose(d->ctx, s, s->speculation.draft, s->speculation.chance, max);
     if (n > max) n = max;
     for (s->speculation.n_draft = 0; s->speculation.n_draft < n; s->speculation.n_draft++)
         if ((uint32_t)s->speculation.draft[s->speculation.n_draft] >= core->model.backend->hparams.vocab) break;
     s->speculation.guessed = !forced && !d->always;
+    s->speculation.most = forced || !(who & BY_MODEL) ? 0 : max;
 }
 
 void draft_propose(struct core *core)
@@ -52,11 +69,13 @@ void draft_propose(struct core *core)
     for (struct seq *s = core->seqs.head; s; s = s->next) {
         uint32_t before = s->speculation.n_draft;
         bool guessed = s->speculation.guessed;
-        s->speculation.n_draft = 0;
-        s->speculation.guessed = false;
-        if (is_wanted(core, s)) propose(core, s);
+        unsigned who = wanted(core, s);
+        s->speculation.n_draft = s->speculation.most = 0;
+        s->speculation.guessed = s->speculation.by_model = false;
+        if (who) propose(core, s, who);
         if (s->speculation.n_draft != before || s->speculation.guessed != guessed) plan_update(core, s);
     }
+    model_draft_propose(core);
 }
 
 void draft_computed(struct core *core, struct seq *s, uint32_t rows)
@@ -65,6 +84,7 @@ void draft_computed(struct core *core, struct seq *s, uint32_t rows)
     struct user_counts *sum = &s->request->user->counts;
     s->speculation.drafted += rows;
     sum->tokens_drafted += rows;
+    if (s->speculation.by_model) sum->model_drafted += rows;
     sum->passes++;
     if (d->computed && s->speculation.guessed) d->computed(d->ctx, s, rows);
 }
@@ -74,5 +94,12 @@ void draft_accepted(struct core *core, struct seq *s)
     const struct drafter *d = &core->drafter;
     s->speculation.accepted++;
     s->request->user->counts.tokens_accepted++;
+    if (s->speculation.by_model) s->request->user->counts.model_accepted++;
     if (d->accepted && s->speculation.guessed) d->accepted(d->ctx, s);
+}
+
+void draft_leave(struct core *core, struct seq *s, bool ended)
+{
+    model_draft_leave(core, s);
+    lookup_draft_leave(core, s, ended);
 }

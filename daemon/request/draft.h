@@ -8,8 +8,10 @@
  * those that are worth it, see sched_step().
  */
 #include "daemon/speculate/past.h"
+#include "libcommon/proto.h"
 
 struct core;
+struct model_drafter;
 struct seq;
 
 struct drafter {
@@ -23,8 +25,9 @@ struct drafter {
     void (*computed)(void *ctx, struct seq *s, uint32_t rows);
     void (*accepted)(void *ctx, struct seq *s);
     void *ctx;
-    struct pasts pasts; /* in which the daemon's own looks */
-    bool always;        /* what it proposes is computed wherever there is room, whatever it costs */
+    struct pasts pasts;          /* in which the daemon's own looks */
+    struct model_drafter *model; /* proposes after it, for the sequences that have no tokens yet; NULL: none */
+    bool always;                 /* what it proposes is computed wherever there is room, whatever it costs */
 };
 
 /* Fill in the proposed tokens of all sequences that decode, for the next step. */
@@ -34,6 +37,8 @@ void draft_propose(struct core *core);
 void draft_computed(struct core *core, struct seq *s, uint32_t rows);
 void draft_accepted(struct core *core, struct seq *s);
 
-/* May tokens be proposed for the answers of this daemon? 0; -EOPNOTSUPP and a message: not with @mode. @mode is an enum
- * proto_speculate. */
-int draft_check(const struct core *core, int mode);
+/* @s gives back its slot, or ends. @ended: its answer is kept for drafts of later ones. */
+void draft_leave(struct core *core, struct seq *s, bool ended);
+
+/* May tokens be proposed for the answers of this daemon? 0; -EOPNOTSUPP and a message: not with @mode. */
+int draft_check(const struct core *core, enum proto_speculate mode);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/request/finish.h"
+#include "daemon/request/draft.h"
 #include "daemon/request/emit.h"
 #include "daemon/request/encode-media.h"
-#include "daemon/request/lookup-draft.h"
 #include "daemon/request/request-job.h"
 #include "daemon/request/turn.h"
 #include "libcommon/cleanup.h"
@@ -92,7 +92,7 @@ void answer_done(struct request *r, struct seq *s, enum proto_reason reason)
 void answer_preempt(struct seq *s)
 {
     struct core *core = s->request->core;
-    lookup_draft_leave(core, s, false);
+    draft_leave(core, s, false);
     s->reuse.tail = reuse_end(&core->cache, s);
     core_free_slot(core, s);
     free(steal(s->held)); /* its last token is computed again */

@@ -3,6 +3,7 @@
 #include "daemon/cache/kv/kv-table.h"
 #include "daemon/encoder/encoder.h"
 #include "daemon/request/constraint.h"
+#include "daemon/request/draft-model.h"
 #include "libcommon/cgroup.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -30,7 +31,7 @@ uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, ui
     return want < block ? block : want;
 }
 
-static uint64_t block_bytes(const struct hparams *s, enum kern_kv type)
+uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type)
 {
     return 2 * (uint64_t)s->groups[0].n_layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
 }
@@ -107,6 +108,43 @@ static int load_vocabulary(struct loaded *m, const struct hparams *s)
     return 0;
 }
 
+/* Serve without the draft model, because of the error @r. */
+static void drop_draft(struct loaded *m, int r)
+{
+    log_warning("the model is served without a draft model: %s", error_text(r));
+    m->draft = draft_model_free(m->draft);
+}
+
+/* A draft model that cannot be right ends the start; one for which there is no memory does not. */
+static int open_draft(struct loaded *m, const struct engine_config *c)
+{
+    if (!c->speculation.draft) return 0;
+    int r = draft_model_open(&m->draft, c->speculation.draft, m->tokenizer);
+    if (r != -ENOMEM) return r;
+    drop_draft(m, r);
+    return 0;
+}
+
+/* The part of @bytes of KV that is the draft model's. */
+static uint64_t draft_bytes(struct loaded *m, const struct engine_config *c, uint64_t bytes, uint64_t block)
+{
+    uint64_t part = m->draft ? draft_model_kv(m->draft, c->kv_type, bytes, block, c->parallel, m->ctx) : 0;
+    if (m->draft && part == 0) drop_draft(m, error_say(-ENOMEM, "its KV has no room in %" PRIu64 " bytes", bytes));
+    return part;
+}
+
+static int load_draft(struct loaded *m, uint64_t kv_bytes)
+{
+    char weights[32], kv[32];
+    int r = m->draft ? draft_model_load(m->draft, m->backend, kv_bytes, m->ctx) : 0;
+    if (r == -ENOMEM) drop_draft(m, r);
+    if (r < 0) return r == -ENOMEM ? 0 : r;
+    if (m->draft)
+        log_info("draft model %s: %s, and %s of KV", gguf_path(m->draft->gguf),
+                 format_size(weights, m->draft->backend->weight_bytes), format_size(kv, kv_bytes));
+    return 0;
+}
+
 static int load_weights(struct loaded *m, const struct engine_config *c, const struct hparams *s,
                         void (*progress)(void *, uint64_t, uint64_t), void *ctx)
 {
@@ -115,19 +153,21 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         if (c->ctx) log_warning("--ctx %" PRIu32 " is more than the model's context; using %" PRIu32, c->ctx, s->ctx);
         m->ctx = s->ctx;
     }
-    uint64_t block = block_bytes(s, c->kv_type), bytes = c->kv_bytes;
-    if (bytes == 0) bytes = load_kv_bytes(cgroup_memory_available(""), block, c->parallel, m->ctx);
+    uint64_t block = load_block_bytes(s, c->kv_type), bytes = c->kv_bytes;
+    uint64_t drafts = m->draft ? load_block_bytes(&m->draft->hparams, c->kv_type) : 0;
+    if (bytes == 0) bytes = load_kv_bytes(cgroup_memory_available(""), block + drafts, c->parallel, m->ctx);
     if (bytes < block) {
         char have[32], need[32];
         return error_say(-EINVAL, "kv-bytes is %s, but one block of 32 tokens of this model takes %s",
                          format_size(have, bytes), format_size(need, block));
     }
+    drafts = draft_bytes(m, c, bytes, block);
     struct backend_config bc = {
         .threads = c->threads,
         .no_numa = c->no_numa,
         .ctx = m->ctx,
         .kv_type = c->kv_type,
-        .kv_bytes = bytes,
+        .kv_bytes = bytes - drafts,
         .batch_tokens = c->batch_tokens,
         .window_group = c->window_group,
         .cpu = c->cpu,
@@ -145,7 +185,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
                     tokens, m->ctx);
         m->ctx = (uint32_t)tokens;
     }
-    return 0;
+    return load_draft(m, drafts);
 }
 
 static int load_encoder(struct loaded *m, const struct engine_config *c, const struct hparams *s)
@@ -176,6 +216,7 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
     sample_params_init(&m->sampling);
     if (r == 0) r = sample_params_file(&m->sampling, m->gguf);
     if (r == 0) r = load_template(m);
+    if (r == 0) r = open_draft(m, c);
     if (r == 0) r = load_encoder(m, c, &hparams); /* before KV takes a part of the memory that is left */
     if (r == 0) r = load_weights(m, c, &hparams, progress, ctx);
     if (r < 0) loaded_fini(m);
@@ -184,6 +225,7 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
 
 void loaded_fini(struct loaded *m)
 {
+    m->draft = draft_model_free(m->draft); /* computes with the backend's threads */
     m->backend = backend_free(m->backend);
     m->encoder = encoder_close(m->encoder);
     m->markup = markup_free(m->markup);

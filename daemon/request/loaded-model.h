@@ -11,6 +11,7 @@
 #include "daemon/text/tokenizer/tokenizer.h"
 
 struct constraints;
+struct draft_model;
 struct encoder;
 
 struct loaded {
@@ -22,6 +23,7 @@ struct loaded {
     const struct channel_format *format; /* of answers to raw prompts */
     struct constraints *constraints;     /* compiled for the tokenizer; has its own locks */
     struct backend *backend;
+    struct draft_model *draft;     /* NULL: none; its backend is the engine thread's */
     struct encoder *encoder;       /* of images; NULL: none */
     struct sample_params sampling; /* defaults, with the file's own */
     int32_t *eog;                  /* [n_eog] the tokens that end an answer, for ignore_eos */
@@ -35,6 +37,9 @@ struct loaded {
 int load_model(struct loaded *m, const struct engine_config *c, void (*progress)(void *, uint64_t, uint64_t),
                void *ctx);
 void loaded_fini(struct loaded *m);
+
+/* Bytes of a block of the model's KV. */
+uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type);
 
 /* The default of kv_bytes: a quarter of @available, at least one block, and at most the size of @parallel sequences of
  * @ctx tokens. @block: bytes of a block. */

@@ -2,8 +2,8 @@
 #include "daemon/request/request.h"
 #include "daemon/request/constraint.h"
 #include "daemon/request/decode-media.h"
+#include "daemon/request/draft.h"
 #include "daemon/request/encode-media.h"
-#include "daemon/request/lookup-draft.h"
 #include "daemon/request/plan-blocks.h"
 #include "daemon/request/types.h"
 #include "libcommon/cleanup.h"
@@ -142,7 +142,7 @@ static void release(struct request *r, struct seq *s)
 {
     struct session_store *sessions = r->core->sessions;
     struct request_session *t = &r->turn;
-    if (s) lookup_draft_leave(r->core, s, true);
+    if (s) draft_leave(r->core, s, true);
     if (s) reuse_end(&r->core->cache, s);
     if (t->session && t->forked) session_revert(t->session);
     if (t->session) session_release(sessions, t->session);
@@ -226,7 +226,7 @@ void request_returned(struct request *r, struct seq *s)
         release(r, NULL);
         for (uint32_t i = 0; i < r->answers.n; i++)
             if ((s = r->answers.seqs[i]) && s->state == SEQ_ENDED && !s->fetch) {
-                lookup_draft_leave(r->core, s, true);
+                draft_leave(r->core, s, true);
                 reuse_end(&r->core->cache, s);
                 free_answer(r, s);
             }

@@ -258,6 +258,7 @@ void step_run(struct core *core)
     struct backend *b = core->model.backend;
     struct sched_state st;
     struct sched_load load;
+    energy_begin(&core->energy, &core->seqs, clock_now_usec());
     draft_propose(core);
     rotate_all(core);
     plan_view(core, &st);
@@ -268,7 +269,6 @@ void step_run(struct core *core)
     fill_entries(core, runs);
     mask_jobs_begin(core, runs);
     uint64_t began = clock_now_usec();
-    energy_begin(&core->energy, &core->seqs, began);
     pthread_mutex_unlock(&core->own); /* a status need not wait */
     int r = b->ops->forward(b, x->entries, runs, x->logits, NULL);
     pthread_mutex_lock(&core->own);

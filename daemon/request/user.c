@@ -14,6 +14,8 @@ void user_counts_add(struct user_counts *sum, const struct user_counts *c)
     sum->passes += c->passes;
     sum->tokens_drafted += c->tokens_drafted;
     sum->tokens_accepted += c->tokens_accepted;
+    sum->model_drafted += c->model_drafted;
+    sum->model_accepted += c->model_accepted;
     sum->joules += c->joules;
     sum->joules_saved += c->joules_saved;
     if (!sum->last_miss) sum->last_miss = c->last_miss;

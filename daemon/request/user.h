@@ -14,6 +14,7 @@ struct user_counts {
     uint64_t passes, tokens_drafted, tokens_accepted; /* passes that gave tokens of an answer; by request/draft.c */
     double joules, joules_saved;                      /* by request/energy.c */
     const char *last_miss; /* static: why the last prompt was not found as a whole; NULL: no prompt yet */
+    uint64_t model_drafted, model_accepted; /* of the drafted and accepted tokens, those of the draft model */
 };
 
 struct user {

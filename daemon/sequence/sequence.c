@@ -50,7 +50,8 @@ int seq_new(struct seq **out, struct request *request, struct seq_group *group, 
 struct seq *seq_free(struct seq *s)
 {
     if (!s) return NULL;
-    assert(s->kv.tables[0].n_blocks == 0 && !s->reuse.indexed_node && !s->fetch && !s->speculation.past);
+    assert(s->kv.tables[0].n_blocks == 0 && !s->reuse.indexed_node && !s->fetch && !s->speculation.past &&
+           !s->speculation.model);
     s->group->seqs[s->nth] = NULL;
     prompt_fini(&s->prompt);
     free(s->end_node);

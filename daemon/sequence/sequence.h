@@ -14,6 +14,7 @@
 struct event_node;
 struct fetch;
 struct guesser;
+struct model_draft;
 struct past;
 struct request;
 struct seq;
@@ -81,16 +82,19 @@ struct seq_energy {
     uint32_t pending[2]; /* tokens of the prompt, of the answer whose energy is not known yet */
 };
 
-/* Proposed tokens; request/draft.c's and request/lookup-draft.c's. */
+/* Proposed tokens; of request/draft.c, lookup-draft.c and model-draft.c. */
 struct seq_speculation {
     int32_t draft[SEQ_DRAFT_MAX]; /* [n_draft] tokens proposed to follow, for the next step only */
     float
         chance[SEQ_DRAFT_MAX]; /* [n_draft] the probability that a token and all before it are accepted, if @guessed */
     uint32_t n_draft;
     bool guessed;               /* the drafter has proposed them; else they are forced */
+    bool by_model;              /* the draft model has proposed them */
+    uint32_t most;              /* tokens that it may propose; 0: none */
     uint64_t drafted, accepted; /* that were computed, and of these accepted, so far */
     struct past *past;          /* held, and @guesser owned, while the sequence has a slot; NULL: none */
     struct guesser *guesser;
+    struct model_draft *model; /* request/model-draft.c's, while the sequence has a slot; NULL: none */
 };
 
 struct seq {
@@ -166,8 +170,8 @@ struct run_list *seq_runs(struct seq *s);
 struct prompt_media *seq_media(const struct seq *s, const uint8_t digest[16]);
 /* Give @e to all runs with @digest that have no embeddings and are not computed. Takes references of its own. */
 void seq_attach_embd(struct seq *s, const uint8_t digest[16], struct embeddings *e);
-/* Drop the embeddings of runs that are computed, or that only the prompt has and not the view, and can be had again from
- * the media of the prompt. */
+/* Drop the embeddings of runs that are computed, or that only the prompt has and not the view, and can be had again
+ * from the media of the prompt. */
 void seq_drop_embd(struct seq *s);
 /* -ENODATA and the message for @run, whose embeddings are not at hand. */
 int seq_no_embd(const struct item_run *run);

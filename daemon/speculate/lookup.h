@@ -5,8 +5,9 @@
  * is the lookup of SuffixDecoding (https://arxiv.org/abs/2411.04975): the places with the longest match vote on each
  * next token. In place of a suffix tree there are chains of hashes, as in compressors of the LZ77 family: for each
  * context of LOOKUP_SHORT and of LOOKUP_LONG tokens the place before it with the same hash. So a token is added in
- * constant time, the oldest tokens leave without any work, and a token takes at most LOOKUP_TOKEN_BYTES; the nodes of a
- * suffix tree take about 150 bytes and it cannot forget. A search looks at the latest LOOKUP_PLACES places of a chain
+ * constant time, the oldest tokens leave without any work, and a token takes LOOKUP_TOKEN_BYTES; the nodes of a suffix
+ * tree take about 150 bytes and it cannot forget. The index has room for a power of two of tokens, less than twice as
+ * many as it has. A search looks at the latest LOOKUP_PLACES places of a chain
  * and compares their tokens, so hashes that collide cannot make a match.
  *
  * Not for several threads.

@@ -107,6 +107,11 @@ void past_pay(struct past *p, uint32_t rows, double cost, uint32_t sequences)
     pay_in(p, PAST_ALLOWANCE / sequences - rows * cost);
 }
 
+void past_spend(struct past *p, double steps)
+{
+    pay_in(p, -steps);
+}
+
 void past_earn(struct past *p, uint32_t sequences)
 {
     pay_in(p, 1.0 / sequences);

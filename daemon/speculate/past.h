@@ -6,6 +6,7 @@
  * learn from the speed of an answer what others were told. Memory is limited to PAST_TOKENS tokens of a namespace, and
  * to PASTS_MOST and PASTS_BYTES in all; the user with the most pasts loses the one that was used least recently.
  */
+#include "daemon/speculate/calibration.h"
 #include "daemon/speculate/lookup.h"
 #include "daemon/speculate/pace.h"
 #include <sys/types.h>
@@ -29,6 +30,7 @@ struct past {
     uint32_t holds;
     struct lookup *answers;
     struct pace pace;
+    struct calibration calibration;
     double account;
 };
 
@@ -47,6 +49,8 @@ void past_add(struct pasts *t, struct past *p, const int32_t *ids, uint32_t n);
 
 /* A step that @sequences shared had @rows of a draft, each of @cost steps; one of them came true. */
 void past_pay(struct past *p, uint32_t rows, double cost, uint32_t sequences);
+/* Passes of a draft model took @steps, shared as well. */
+void past_spend(struct past *p, double steps);
 void past_earn(struct past *p, uint32_t sequences);
 /* Rows of @cost that the account can pay. */
 uint32_t past_rows(const struct past *p, double cost, uint32_t most);

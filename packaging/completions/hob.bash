@@ -205,14 +205,14 @@ _hobd() {
     if ((${#words[@]} > 2)) && [[ ${words[1]} != -* ]]; then command=${words[1]}; fi
     _hob_option "-m --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --kv-type --cache-bytes --media-cache --packed-file \
 --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue --queue-timeout --batch-tokens \
---batch-window --speculate --stop-timeout --confine \
+--batch-window --draft --speculate --stop-timeout --confine \
 -p --prefill -n --decode -b --batch -t -r --repeat --depth --rows -f --file -c --chunks --grammar --regex --schema --cases --template --now --stream --policy --room --users \
 --block --step-ms --load --stretch --requests --plot --mmproj"
     case $option in
-    -m | --model) _hob_models; return ;;
+    -m | --model | --draft) _hob_models; return ;;
     --kv-type) _hob_offer f16 f32 q8; return ;;
     --packed-file | --confine | --numa) _hob_offer yes no; return ;;
-    --speculate) _hob_offer auto off lookup; return ;;
+    --speculate) _hob_offer auto off lookup draft; return ;;
     --policy) _hob_offer hob fcfs; return ;;
     --mmproj) _hob_gguf; return ;;
     --socket | --prefixes | -f | --file | --grammar | --schema | --cases | --template | --plot) _hob_files; return ;;
@@ -222,7 +222,7 @@ _hobd() {
     serve:-*)
         _hob_offer --model --socket --ctx --parallel --threads --numa --nice --kv-bytes --kv-type --cache-bytes --media-cache --mmproj --packed-file \
             --session-bytes --session-count --disk-reserve --session-ttl --prefixes --client-bytes --gateways --idle-exit --queue \
-            --queue-timeout --batch-tokens --batch-window --speculate --stop-timeout --confine --system --verbose --quiet --help --version
+            --queue-timeout --batch-tokens --batch-window --draft --speculate --stop-timeout --confine --system --verbose --quiet --help --version
         ;;
     bench:-*)
         _hob_offer --model --prefill --decode --batch --threads --repeat --depth --rows --numa --roofline --plot --json --help

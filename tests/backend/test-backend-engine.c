@@ -77,7 +77,7 @@ static void test_energy_is_shared_by_tokens(void **state)
     use_energy(0);
     counting_hook = use_energy;
     h->config.root = root;
-    h->config.speculate = PROTO_SPECULATE_OFF; /* a step computes one token of an answer */
+    h->config.speculation.mode = PROTO_SPECULATE_OFF; /* a step computes one token of an answer */
     harness_start(h);
 
     /* The first token of an answer is of the prompt's last logits. */

@@ -5,11 +5,13 @@
 #include "tests/engine/harness.h"
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* NONE proposes nothing. The others propose, in the place of the tokens that come: those; others; the first half of
  * them and then others; those and others in turn; any, some of them out of the vocabulary; what the daemon's own
- * drafter finds (request/lookup-draft.c), wherever there is room or where it pays. */
-enum kind { NONE, RIGHT, WRONG, HALF, TURNS, RANDOM, LOOKUP, AUTO, KINDS };
+ * drafter finds (request/lookup-draft.c), wherever there is room or where it pays; what a draft model says that is the
+ * model itself, or has other weights, wherever there is room; lookup and a draft model, where they pay. */
+enum kind { NONE, RIGHT, WRONG, HALF, TURNS, RANDOM, LOOKUP, AUTO, SAME, OTHER, BOTH, KINDS };
 
 #define FULL 64 /* sequences of which a refused draft is kept */
 
@@ -20,6 +22,7 @@ static struct {
     struct answer answers[ANSWERS]; /* as they came without a drafter */
     unsigned drafted, random;
     long long looked_up, preemptions; /* accepted tokens of LOOKUP; of all kinds */
+    long long same[2], other[2];      /* tokens of SAME and OTHER: drafted, accepted */
     bool keep;                        /* the drafts that are refused from their first token on */
     atomic_bool look;                 /* for them in the prefix index; then false */
     struct {
@@ -76,13 +79,13 @@ void __wrap_requests_sweep(struct core *core, uint64_t now);
 void __wrap_requests_sweep(struct core *core, uint64_t now)
 {
     __real_requests_sweep(core, now);
-    core->drafter = (struct drafter){.pasts = core->drafter.pasts};
+    core->drafter = (struct drafter){.pasts = core->drafter.pasts, .model = core->drafter.model};
     if (script.kind >= LOOKUP)
         lookup_draft_use(core);
     else if (script.kind != NONE)
         core->drafter.propose = propose;
     if (script.kind < LOOKUP) core->drafter.ctx = core;
-    core->drafter.always = script.kind != AUTO;
+    core->drafter.always = script.kind != AUTO && script.kind != BOTH;
     if (!atomic_load(&script.look)) return;
     for (uint32_t i = 0; i < script.n_full; i++) {
         struct prefix_match m;
@@ -121,11 +124,45 @@ static void assert_truth(const struct answer *t, const struct answer *a)
 /* The same requests in the same order, each time; they have ended when it returns. */
 typedef void (*scenario_fn)(struct harness *h);
 
-static void run_kind(struct harness *h, scenario_fn scenario, enum kind kind)
+/* A model with the vocabulary and shape of the harness's, and other weights. */
+static void write_other(char path[64])
 {
+    struct tiny t;
+    tiny_init(&t);
+    t.ctx = 2048;
+    t.seed = 99;
+    snprintf(path, 64, "/tmp/hob-other-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(tiny_write(&t, path), 0);
+}
+
+static void count_drafts(struct harness *h, long long to[2])
+{
+    to[0] += harness_status(h, 0, "drafted");
+    to[1] += harness_status(h, 0, "accepted");
+}
+
+/* Start with what @kind needs; the model's own KV has as much room as without a draft model. */
+static void start_kind(struct harness *h, enum kind kind, char other[64])
+{
+    uint64_t bytes = h->config.kv_bytes;
+    h->config.speculation.mode = kind == SAME || kind == OTHER ? PROTO_SPECULATE_DRAFT : PROTO_SPECULATE_AUTO;
+    h->config.speculation.draft = kind == SAME ? h->path : kind >= OTHER ? other : NULL;
+    if (kind >= OTHER) write_other(other);
+    if (kind >= SAME) h->config.kv_bytes = bytes / 3 * 4;
     script.kind = kind;
     script.drafted = 0;
     harness_start(h);
+    if (kind >= OTHER) unlink(other);
+    h->config.kv_bytes = bytes;
+}
+
+static void run_kind(struct harness *h, scenario_fn scenario, enum kind kind)
+{
+    char other[64];
+    start_kind(h, kind, other);
     scenario(h);
     for (uint64_t id = 1; id <= h->n; id++) {
         struct answer *a = harness_wait(h, id);
@@ -137,6 +174,8 @@ static void run_kind(struct harness *h, scenario_fn scenario, enum kind kind)
     assert_true(kind == NONE || kind >= LOOKUP || h->config.batch_tokens == 1 ? script.drafted == 0
                                                                               : script.drafted > 0);
     script.looked_up += kind == LOOKUP ? harness_status(h, 0, "accepted") : 0;
+    if (kind == SAME) count_drafts(h, script.same);
+    if (kind == OTHER) count_drafts(h, script.other);
     assert_all_blocks_free(h);
     harness_stop(h);
 }
@@ -154,6 +193,8 @@ static void run_kinds(struct harness *h, scenario_fn scenario)
         }
     assert_true(scenario != crowd || script.preemptions > KINDS);
     assert_true(script.looked_up > 0 || h->config.batch_tokens <= 2);
+    assert_true(script.same[1] > script.other[1] || h->config.batch_tokens == 1);
+    assert_true(script.other[0] > script.other[1] || h->config.batch_tokens == 1);
     script_clear();
 }
 
@@ -325,9 +366,9 @@ static void test_refused_is_not_indexed(void **state)
 /* Steps of a greedy answer of @tokens tokens with a draft of @most tokens. */
 static long long steps_of(struct harness *h, enum kind kind, uint32_t most, int64_t tokens)
 {
-    script.kind = kind;
+    char other[64];
     script.most = most;
-    harness_start(h);
+    start_kind(h, kind, other);
     struct proto_request r = sampled(harness_story, 0, 0, tokens);
     r.gen.ignore_eos = true;
     struct answer *a = harness_run(h, &r);
@@ -351,6 +392,8 @@ static void test_steps(void **state)
         assert_int_equal(steps_of(h, WRONG, k, 97), all);
     }
     assert_int_equal(steps_of(h, HALF, 6, 97), 1 + 92 / 4 + 3); /* the drafts of the last tokens are shorter */
+    assert_int_equal(steps_of(h, SAME, 0, 97), 1 + (96 + SEQ_DRAFT_MAX) / (SEQ_DRAFT_MAX + 1));
+    assert_true(steps_of(h, OTHER, 0, 97) > 90);
     h->config.batch_tokens = 1;
     assert_true(steps_of(h, RIGHT, 8, 97) > 97);
     script_clear();

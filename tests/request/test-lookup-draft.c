@@ -47,7 +47,7 @@ static void test_usage_and_status(void **state)
 static void test_modes(void **state)
 {
     struct harness *h = *state;
-    h->config.speculate = PROTO_SPECULATE_OFF;
+    h->config.speculation.mode = PROTO_SPECULATE_OFF;
     harness_start(h);
     struct proto_request r = looping(PROTO_SPECULATE_DRAFT);
     assert_error(ask(h, 1000, &r), EOPNOTSUPP, "needs a draft model");
@@ -57,7 +57,7 @@ static void test_modes(void **state)
     assert_done(ask(h, 1000, &r), PROTO_STOP_LENGTH);
     assert_int_equal(harness_status(h, 0, "drafted"), 0);
     harness_stop(h);
-    h->config.speculate = PROTO_SPECULATE_LOOKUP;
+    h->config.speculation.mode = PROTO_SPECULATE_LOOKUP;
     harness_start(h);
     r = looping(PROTO_SPECULATE_DRAFT);
     assert_error(ask(h, 1000, &r), EOPNOTSUPP, "needs a draft model");

@@ -44,7 +44,7 @@ static void logsumexp(const struct backend *b, const float *logits, float *max, 
 static struct backend *cpu_free(struct backend *b)
 {
     struct cpu *c = (struct cpu *)b;
-    compute_pool_free(c->pool);
+    if (!b->config.pool) compute_pool_free(c->pool);
     weights_fini(&c->weights);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) kv_memory_fini(&c->kv[g]);
     scratch_fini(&c->scratch);
@@ -93,6 +93,10 @@ static int start_threads(struct cpu *c, const struct backend_config *config)
 {
     struct numa nodes = {0};
     cpu_set_t allowed;
+    if (config->pool) {
+        c->pool = config->pool;
+        return 0;
+    }
     if (!config->no_numa && sched_getaffinity(0, sizeof(allowed), &allowed) == 0) numa_read(&nodes, &allowed, "");
     if (config->threads == 1) nodes.n = 0; /* it reads fastest from where it runs */
     int r = nodes.n > 1 ? numa_interleave(&nodes) : 0;

@@ -61,6 +61,10 @@ int32_t tokenizer_bos(const struct tokenizer *t);             /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t);             /* -1: none */
 bool tokenizer_add_bos(const struct tokenizer *t);            /* the file asks for a BOS in front */
 
+/* Have both the same tokens, so that the ids of one are those of the other? Ids that only one has must be unused. 0;
+ * -EINVAL: sets the error message, which names the first difference; there @a is "the model" and @b "it". */
+int tokenizer_same(const struct tokenizer *a, const struct tokenizer *b);
+
 /* The fill-in-the-middle tokens. Two orders are known: pre PREFIX suf SUFFIX mid, which most families were trained on;
  * and without mid (-1), suf SUFFIX pre PREFIX (Mistral). */
 struct tokenizer_fim {

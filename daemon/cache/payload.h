@@ -10,21 +10,30 @@ static inline uint64_t payload_block(const struct backend *b, uint32_t group)
     return kv_group_payload(&b->hparams.groups[group]);
 }
 
-/* The bytes of a payload. */
-static inline uint64_t payload_bytes(const struct backend *b)
+/* The bytes of a payload without the blocks of the groups @lacks, a bit for each. */
+static inline uint64_t payload_bytes(const struct backend *b, uint32_t lacks)
 {
     uint64_t sum = 0;
-    for (uint32_t g = 0; g < b->hparams.n_groups; g++) sum += payload_block(b, g);
+    for (uint32_t g = 0; g < b->hparams.n_groups; g++)
+        if (!(lacks >> g & 1)) sum += payload_block(b, g);
     return sum;
 }
 
-/* Copy @blocks [n_groups] to @out [payload_bytes], or @in to @blocks. */
-static inline void payload_read(struct backend *b, const uint32_t *blocks, uint8_t *out)
+/* Copy @blocks [n_groups] to @out [payload_bytes], or @in to those of @blocks that are not KV_NO_BLOCK. */
+static inline void payload_read(struct backend *b, const uint32_t *blocks, uint32_t lacks, uint8_t *out)
 {
-    for (uint32_t g = 0; g < b->hparams.n_groups; out += payload_block(b, g++)) b->ops->kv_read(b, g, blocks[g], out);
+    for (uint32_t g = 0; g < b->hparams.n_groups; g++) {
+        if (lacks >> g & 1) continue;
+        b->ops->kv_read(b, g, blocks[g], out);
+        out += payload_block(b, g);
+    }
 }
 
-static inline void payload_write(struct backend *b, const uint32_t *blocks, const uint8_t *in)
+static inline void payload_write(struct backend *b, const uint32_t *blocks, uint32_t lacks, const uint8_t *in)
 {
-    for (uint32_t g = 0; g < b->hparams.n_groups; in += payload_block(b, g++)) b->ops->kv_write(b, g, blocks[g], in);
+    for (uint32_t g = 0; g < b->hparams.n_groups; g++) {
+        if (lacks >> g & 1) continue;
+        if (blocks[g] != KV_NO_BLOCK) b->ops->kv_write(b, g, blocks[g], in);
+        in += payload_block(b, g);
+    }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The beginning of the disk tier: the files that earlier processes left become nodes of the index. */
 #include "daemon/cache/cache.h"
+#include "daemon/cache/payload.h"
 #include "daemon/cache/spill-state.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -88,6 +89,7 @@ void spill_open(struct kv_cache *c)
                                  .reserve = t->config.disk_reserve,
                                  .bytes_a_minute = BYTES_A_MINUTE};
     memcpy(config.identity, t->identity, sizeof(config.identity));
+    for (uint32_t g = 1; g < c->n_groups; g++) config.parts[g] = payload_block(c->backend, g);
     int r = disk_open(&t->disk, &config);
     if (r == 0) r = scan(c, t->disk);
     if (r == 0) return;

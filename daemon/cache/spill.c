@@ -58,7 +58,7 @@ int spill_new(struct kv_cache *c, const struct spill_config *config, struct job_
         r = namespace_secret_load(&t->secret, NULL);
         if (r < 0) return r;
     }
-    t->payload = payload_bytes(c->backend);
+    t->payload = payload_bytes(c->backend, 0);
     if (!config->cache_dir || config->cache_bytes == 0 || !config->state_dir) t->given_up = true;
     spill_namespace(t, &(struct namespace_owner){.public = true}, &c->public_namespace);
     spill_open(c);
@@ -120,7 +120,7 @@ static void written(struct return_job *x)
 static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
 {
     struct spill *t = c->spill;
-    struct write *w = malloc(sizeof(*w) + t->payload);
+    struct write *w = malloc(sizeof(*w) + payload_bytes(c->backend, info->lacks));
     if (!w) {
         t->retry = clock_now_usec() + RETRY_USEC;
         return false;
@@ -130,7 +130,7 @@ static bool start_write(struct kv_cache *c, const struct prefix_info *info, cons
         w->has_victim = true;
         w->victim = *victim;
     }
-    payload_read(c->backend, info->blocks, w->payload);
+    payload_read(c->backend, info->blocks, info->lacks, w->payload);
     t->writes++;
     jobs_send(t->jobs, &w->job, (uid_t)-1, run_write, written);
     return true;
@@ -260,7 +260,7 @@ static void flush(struct kv_cache *c, uint64_t until)
             disk_remove(t->disk, victim.id);
         }
         if (r == 0) {
-            payload_read(c->backend, info.blocks, payload);
+            payload_read(c->backend, info.blocks, info.lacks, payload);
             r = disk_write(t->disk, &info, payload);
         }
         if (r == 0) {

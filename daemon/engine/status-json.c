@@ -194,6 +194,30 @@ static void add_encoder(json_t *o, const struct status_snapshot *s)
     set_int(x, "pixel_bytes", m->pixel_bytes);
 }
 
+/* Memory of the KV groups: all of it, and that of the blocks that are not free. */
+static void add_groups(json_t *o, const struct status_snapshot *s)
+{
+    const struct backend *b = s->engine->core.model.backend;
+    json_t *list = json_array();
+    uint64_t sum = 0;
+    for (uint32_t g = 0; g < b->hparams.n_groups; g++) {
+        const struct kv_group *group = &b->hparams.groups[g];
+        const uint64_t block = group->bytes_per_token * KV_BLOCK;
+        const uint64_t used = b->kv_blocks[g] > s->kv.blocks_free[g] ? b->kv_blocks[g] - s->kv.blocks_free[g] : 0;
+        json_t *x = json_object();
+        set_int(x, "layers", group->n_layers);
+        set_int(x, "window", group->window);
+        set_int(x, "blocks", b->kv_blocks[g]);
+        set_int(x, "blocks_used", used);
+        set_int(x, "bytes", b->kv_blocks[g] * block);
+        set_int(x, "bytes_used", used * block);
+        json_array_append_new(list, x);
+        sum += used * block;
+    }
+    set_int(o, "kv_bytes_used", sum);
+    json_object_set_new(o, "kv_groups", list);
+}
+
 static void add_model(json_t *o, const struct status_snapshot *s)
 {
     const struct backend *b = s->engine->core.model.backend;
@@ -209,8 +233,9 @@ static void add_model(json_t *o, const struct status_snapshot *s)
     set_int(o, "kv_bytes", b->config.kv_bytes);
     set_int(o, "kv_blocks", b->kv_blocks[0]);
     if (!s->all) return; /* what others use is not this uid's to know */
-    set_int(o, "kv_blocks_free", s->kv.blocks_free);
+    set_int(o, "kv_blocks_free", s->kv.blocks_free[0]);
     set_int(o, "kv_blocks_unused", s->kv.blocks_unused);
+    add_groups(o, s);
     set_int(o, "steps", s->kv.steps);
     set_int(o, "preemptions", s->kv.preemptions);
     set_int(o, "tokens_computed", s->kv.computed);

@@ -101,7 +101,8 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     const struct core *core = &e->core;
     const struct kv_cache *c = &core->cache;
     out->has_model = true;
-    out->kv.blocks_free = c->pools[0] ? kv_pool_free_blocks(c->pools[0]) : 0;
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+        out->kv.blocks_free[g] = c->pools[g] ? kv_pool_free_blocks(c->pools[g]) : 0;
     out->kv.blocks_unused = c->prefix ? prefix_evictable(c->prefix) : 0;
     out->kv.steps = core->counts.steps;
     out->kv.preemptions = core->counts.preemptions;

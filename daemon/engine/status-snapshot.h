@@ -49,7 +49,7 @@ struct status_snapshot {
     uint64_t uptime_usec;
     uint32_t queue;
     struct {
-        uint64_t blocks_free, blocks_unused, steps, preemptions, computed;
+        uint64_t blocks_free[KV_GROUPS_MAX], blocks_unused, steps, preemptions, computed;
     } kv;
     struct rates_sum rates;
     struct model_draft_stats draft; /* if there is a draft model */

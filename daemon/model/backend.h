@@ -86,7 +86,7 @@ struct backend_config {
     uint32_t states;        /* blocks of the group KV_STATE, at most; 0: a share of kv_bytes */
     uint32_t batch_tokens;  /* most tokens of one forward */
     bool no_numa;           /* leave the placement of threads and memory to the kernel */
-    bool window_group;      /* layers with a window get a KV group of their own (hparams_split); only tests set it */
+    bool window_group;      /* layers with a window get a KV group of their own (hparams_split) */
     const char *cpu;        /* HOB_CPU, or NULL */
     const char *packed_dir; /* directory for packed weights; NULL: they are not kept */
     void (*progress)(void *ctx, uint64_t done, uint64_t total); /* while loading, may be NULL */

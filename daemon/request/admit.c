@@ -11,11 +11,16 @@
 #define POSITIONS_FEW     32
 #define REFUSALS_PER_TURN 8 /* until the next turn the queue is a little longer than allowed */
 
-/* @s has its blocks, and what the disk had of it: the rest is computed. One that is cancelled only ends. */
+/* @s has its blocks, and what the disk had of it: the rest is computed. One that is cancelled only ends, and one that
+ * has lost its blocks waits again. */
 static void run(struct seq *s)
 {
     struct core *core = s->request->core;
     s->state = SEQ_RUNNING;
+    if (!s->kv.tables[0].n_blocks) {
+        answer_preempt(s);
+        return;
+    }
     int r = s->request->control.cancel ? 0 : encode_start(core, s);
     if (r < 0) {
         answer_fail(s->request, s, r, error_text(r));

@@ -41,9 +41,9 @@ struct engine_config {
     uint32_t batch_tokens; /* most tokens of a step */
     uint64_t queue_timeout_usec, batch_window_usec;
     struct speculation_config speculation;
-    bool window_group; /* as in struct backend_config; no key sets it */
-    const char *cpu;   /* HOB_CPU, or NULL */
-    const char *root;  /* prepended to the paths of the energy counters, or NULL; no key sets it */
+    bool one_group;   /* layers with a window keep all positions, too; no key sets it */
+    const char *cpu;  /* HOB_CPU, or NULL */
+    const char *root; /* prepended to the paths of the energy counters, or NULL; no key sets it */
     struct media_config media;
     /* directories; NULL: none */
     char *packed_dir;      /* packed weights, kept for the next start */

@@ -169,7 +169,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .kv_type = c->kv_type,
         .kv_bytes = bytes - drafts,
         .batch_tokens = c->batch_tokens,
-        .window_group = c->window_group,
+        .window_group = !c->one_group,
         .cpu = c->cpu,
         .packed_dir = c->packed_dir,
         .progress = progress,

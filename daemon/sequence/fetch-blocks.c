@@ -32,12 +32,12 @@ struct fetch {
 static void run(struct job *j)
 {
     struct fetch *f = fetch_of(return_job_of(j));
-    _cleanup_(freep) uint8_t *payload = malloc(payload_bytes(f->backend));
+    _cleanup_(freep) uint8_t *payload = malloc(payload_bytes(f->backend, 0));
     if (!payload) f->r = -ENOMEM;
     for (; f->r == 0 && f->good < f->n; f->good++) {
         f->r = disk_read(f->disk, &f->part[f->good].info, payload);
         if (f->r < 0) break;
-        payload_write(f->backend, f->part[f->good].blocks, payload);
+        payload_write(f->backend, f->part[f->good].blocks, f->part[f->good].info.lacks, payload);
     }
     if (f->r < 0) snprintf(f->why, sizeof(f->why), "%s", error_text(f->r));
 }
@@ -48,31 +48,8 @@ static void back(struct return_job *x)
     f->done(f->seq);
 }
 
-/* The positions that a fetch from @at on can reach. */
-static uint32_t fetch_end(const struct seq *s, uint32_t at)
+static void start(struct kv_cache *c, struct seq *s, struct fetch *f, void (*done)(struct seq *s))
 {
-    uint32_t left = seq_known(s) - at, most = FETCH_BLOCKS * KV_BLOCK;
-    return at + (left < most ? left : most);
-}
-
-bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
-{
-    uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK, n;
-    struct prefix_node *x = s->reuse.indexed_node;
-    if (!spill_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
-    struct fetch *f = NULL;
-    if (c->n_groups > 1 && (!reuse_on_disk(c, s, x, at, &n) || seq_cover(c, s, fetch_end(s, at)) < 0)) return false;
-    while ((x = reuse_on_disk(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
-        if (!f) f = calloc(1, sizeof(*f));
-        if (!f) return false;
-        prefix_info(x, &f->part[f->n].info);
-        for (uint32_t g = 0; g < c->n_groups; g++) f->part[f->n].blocks[g] = s->kv.tables[g].ids[at / KV_BLOCK];
-        f->part[f->n++].tokens = n;
-        f->last = x;
-        at += n;
-        if (n < KV_BLOCK || f->n == FETCH_BLOCKS) break;
-    }
-    if (!f) return false;
     prefix_ref(c->prefix, f->last);
     f->seq = s;
     f->done = done;
@@ -82,6 +59,128 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
     s->fetch = f;
     s->state = SEQ_FETCHING;
     jobs_send(spill_jobs(c), &f->job, s->uid, run, back);
+}
+
+/* --- several groups --- */
+
+/* A block that is needed and not in memory is read into the table's own; others come from memory. False: the disk has
+ * it no longer. *read: something is to be read. */
+static bool want(struct kv_cache *c, struct seq *s, struct fetch *f, const struct prefix_info *info, uint32_t n,
+                 bool *read)
+{
+    const uint32_t at = s->reuse.far.fetched, target = s->reuse.far.target;
+    uint32_t *to = f->part[f->n].blocks;
+    *read = false;
+    for (uint32_t g = 0; g < c->n_groups; g++) {
+        uint32_t *mine = &s->kv.tables[g].ids[at / KV_BLOCK], its = info->blocks[g];
+        to[g] = KV_NO_BLOCK;
+        if (at + KV_BLOCK <= kv_group_first(&c->backend->hparams.groups[g], target)) continue;
+        if (its == KV_NO_BLOCK) {
+            if (!info->on_disk || info->lacks >> g & 1) return false;
+            to[g] = *mine;
+            *read = true;
+        } else if (n < KV_BLOCK) {
+            c->backend->ops->kv_copy(c->backend, g, *mine, its, n);
+        } else if (*mine != its) {
+            kv_pool_ref(c->pools[g], its);
+            kv_pool_unref(c->pools[g], *mine);
+            *mine = its;
+        }
+    }
+    return true;
+}
+
+/* Take over the next node on the way to the target, or let the job read it. False: it was removed. */
+static bool advance(struct kv_cache *c, struct seq *s, struct fetch *f)
+{
+    struct reuse_far *far = &s->reuse.far;
+    struct items rest = items_from(seq_items(s), far->fetched);
+    struct prefix_info info;
+    uint32_t n;
+    bool read;
+    rest.n = far->target - far->fetched;
+    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, far->node, rest, &n);
+    if (!x || (n < KV_BLOCK && n < rest.n)) return false;
+    prefix_info(x, &info);
+    if (!want(c, s, f, &info, n, &read)) return false;
+    prefix_ref(c->prefix, x);
+    if (far->node) prefix_unref(c->prefix, far->node);
+    far->node = f->last = x;
+    far->fetched += n;
+    if (!read) return true;
+    f->part[f->n].info = info;
+    f->part[f->n++].tokens = n;
+    return true;
+}
+
+/* Let the tables of the groups with a window cover what a token at the target sees, and what follows. */
+static int cover_target(struct kv_cache *c, struct seq *s)
+{
+    int r = 0;
+    for (uint32_t g = 1; r == 0 && g < c->n_groups; g++) {
+        const struct kv_group *group = &c->backend->hparams.groups[g];
+        struct kv_table *t = &s->kv.tables[g];
+        const uint32_t first = kv_group_first(group, s->reuse.far.target) / KV_BLOCK;
+        const uint32_t all = kv_table_blocks(seq_positions(s)), most = first + seq_group_blocks(s, group);
+        const uint32_t end = most < all ? most : all;
+        r = kv_table_skip(t, c->pools[g], first);
+        if (r == 0 && end > t->n_blocks && !kv_cache_make_room(c, g, end - t->n_blocks)) r = -ENOBUFS;
+        if (r == 0) r = kv_table_reserve(t, c->pools[g], end * KV_BLOCK);
+    }
+    return r;
+}
+
+/* All up to the target is there. */
+static void arrive(struct kv_cache *c, struct seq *s)
+{
+    s->kv.n_tokens = s->reuse.far.target;
+    if (s->sched.last_step == 0) s->cached = s->kv.n_tokens; /* else it has computed these tokens itself */
+    reuse_advance(c, s);
+    reuse_end_far(c, s);
+}
+
+/* The way to the target is lost: what @s had before is found again. */
+static void turn_back(struct kv_cache *c, struct seq *s)
+{
+    s->reuse.far.failed = true;
+    if (reuse_again(c, s) == 0 && s->sched.last_step == 0) s->cached = s->kv.n_tokens;
+}
+
+static bool fetch_far(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
+{
+    struct reuse_far *far = &s->reuse.far;
+    if (!far->target && !reuse_aim(c, s)) return false;
+    struct fetch *f = calloc(1, sizeof(*f));
+    bool good = f && (far->fetched > s->reuse.indexed || cover_target(c, s) == 0);
+    while (good && far->fetched < far->target && f->n < FETCH_BLOCKS) good = advance(c, s, f);
+    if (good && f->n) {
+        start(c, s, f, done);
+        return true;
+    }
+    free(f);
+    good ? arrive(c, s) : turn_back(c, s);
+    return false;
+}
+
+bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
+{
+    uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK, n;
+    struct prefix_node *x = s->reuse.indexed_node;
+    if (!spill_disk(c) || s->reuse.off || s->reuse.indexed != at) return false;
+    struct fetch *f = NULL;
+    if (c->n_groups > 1) return fetch_far(c, s, done);
+    while ((x = reuse_on_disk(c, s, x, at, &n)) && at + n > s->kv.n_tokens) {
+        if (!f) f = calloc(1, sizeof(*f));
+        if (!f) return false;
+        prefix_info(x, &f->part[f->n].info);
+        f->part[f->n].blocks[0] = s->kv.tables[0].ids[at / KV_BLOCK];
+        f->part[f->n++].tokens = n;
+        f->last = x;
+        at += n;
+        if (n < KV_BLOCK || f->n == FETCH_BLOCKS) break;
+    }
+    if (!f) return false;
+    start(c, s, f, done);
     return true;
 }
 
@@ -104,7 +203,7 @@ bool seq_fetched(struct kv_cache *c, struct seq *s)
     struct fetch *f = s->fetch;
     uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK;
     bool more = f->r == 0;
-    if (s->state != SEQ_ENDED) { /* otherwise its blocks are released */
+    if (s->state != SEQ_ENDED && !s->reuse.far.target) { /* otherwise its blocks are released, or it is not there yet */
         for (uint32_t i = 0; i < f->good; i++) at += f->part[i].tokens;
         if (f->good) s->kv.n_tokens = at;
         /* A preempted sequence has computed these tokens itself. */
@@ -116,5 +215,6 @@ bool seq_fetched(struct kv_cache *c, struct seq *s)
     if (f->good < f->n && (f->r == -ENOENT || f->r == -EBADMSG))
         prefix_disk_removed(c->prefix, f->part[f->good].info.id);
     forget(c, s);
+    if (!more && s->state != SEQ_ENDED && s->reuse.far.target) turn_back(c, s);
     return more;
 }

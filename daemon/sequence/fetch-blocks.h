@@ -6,10 +6,12 @@
 struct seq;
 
 /* Start to read the next blocks of @s, which becomes SEQ_FETCHING; later @done(s) is called in the engine's thread, and
- * first calls seq_fetched. False: the disk has none, or there is no memory. */
+ * first calls seq_fetched. False: the disk has none, or there is no memory; s->kv.tables[0] is empty if @s has lost its
+ * blocks, and is to be preempted. */
 bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s));
 
-/* The job is back. Takes over the blocks that were read, unless @s has ended. True: more may be on disk. */
+/* The job is back. Takes over the blocks that were read, unless @s has ended. True: more may be on disk. As seq_fetch,
+ * @s can have lost its blocks. */
 bool seq_fetched(struct kv_cache *c, struct seq *s);
 
 /* Take back a fetch that has not begun. False: it runs, and @done will be called. */

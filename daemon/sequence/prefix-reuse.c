@@ -196,11 +196,23 @@ static int take_room(struct kv_cache *c, struct prefix_match *m, uint32_t blocks
     return kv_cache_make_room(c, 0, blocks) ? 0 : 1;
 }
 
+/* The sequence begins after what it found: others may do so there as well, where it parts from others, and at the end
+ * of its prompt. */
+static void set_anchors(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
+{
+    struct prefix_node *at = m->partial ? m->partial : m->node;
+    if (c->n_groups == 1) return;
+    if (at) prefix_window_keep(c->prefix, at, PREFIX_KEEP);
+    reuse_anchor(s, m->n_known, PREFIX_KEEP);
+    if (!s->context.view) reuse_anchor(s, (uint32_t)s->n_prompt, s->group->n > 1 ? PREFIX_KEEP_ONCE : PREFIX_KEEP);
+}
+
 int reuse_begin(struct kv_cache *c, struct seq *s)
 {
     struct prefix_match own, public;
     bool is_public = find(c, s, &own, &public);
     struct prefix_match *m = is_public ? &public : &own;
+    reuse_end_far(c, s);
     uint32_t blocks = seq_blocks(s), need = blocks - m->n / KV_BLOCK;
     assert(s->kv.tables[0].n_blocks == 0 && !s->reuse.indexed_node);
     hold(c, m->node);
@@ -213,6 +225,7 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     }
     if (r == 0) r = begin_windows(c, s, m);
     if (r == 0) copy_partial(c, s, m);
+    if (r == 0) set_anchors(c, s, m);
     drop(c, m->partial);
     if (r != 0) {
         kv_cache_drop(c, &s->kv);
@@ -249,6 +262,30 @@ static void add_window(struct kv_cache *c, struct seq *s, uint32_t g, struct pre
     }
 }
 
+void reuse_anchor(struct seq *s, uint32_t n, enum prefix_keep keep)
+{
+    struct reuse *u = &s->reuse;
+    if (n <= u->indexed) return;
+    for (uint32_t i = 0; i < u->n_anchors; i++) {
+        if (u->anchors[i].n != n) continue;
+        if (u->anchors[i].keep < keep) u->anchors[i].keep = keep;
+        return;
+    }
+    if (u->n_anchors < REUSE_ANCHORS) u->anchors[u->n_anchors++] = (struct reuse_anchor){n, keep};
+}
+
+/* The window's blocks of the node that was just added: those for anchors up to it stay. */
+static void trim(struct kv_cache *c, struct reuse *u, struct prefix_node *node)
+{
+    if (c->n_groups == 1) return;
+    for (uint32_t i = u->n_anchors; i-- > 0;) {
+        if (u->anchors[i].n > u->indexed) continue;
+        prefix_window_keep(c->prefix, node, u->anchors[i].keep);
+        u->anchors[i] = u->anchors[--u->n_anchors];
+    }
+    prefix_window_trim(c->prefix, node);
+}
+
 /* Index the next block of @s, which holds its next @n tokens. False: no memory. */
 static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
 {
@@ -271,6 +308,7 @@ static bool add(struct kv_cache *c, struct seq *s, uint32_t n)
     drop(c, u->indexed_node);
     u->indexed_node = node;
     u->indexed += n;
+    trim(c, u, node);
     return true;
 }
 
@@ -291,17 +329,56 @@ struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
     struct reuse *u = &s->reuse;
     struct prefix_info info = {0};
     const bool any = s->kv.tables[0].n_blocks > 0;
+    reuse_end_far(c, s);
     if (any) reuse_advance(c, s);
     if (any && !u->off && u->indexed < s->kv.n_tokens) add(c, s, s->kv.n_tokens - u->indexed);
     if (u->indexed_node) {
         prefix_info(u->indexed_node, &info);
         prefix_touch(c->prefix, u->indexed_node);
+        if (c->n_groups > 1) {
+            prefix_window_keep(c->prefix, u->indexed_node, PREFIX_KEEP);
+            prefix_window_thin(c->prefix, u->indexed_node);
+        }
         prefix_unref(c->prefix, u->indexed_node);
     }
     u->indexed_node = NULL;
     u->indexed = 0;
     kv_cache_drop(c, &s->kv);
     return info.id;
+}
+
+bool reuse_aim(struct kv_cache *c, struct seq *s)
+{
+    struct reuse_far *f = &s->reuse.far;
+    struct items items = seq_items(s);
+    struct prefix_match m;
+    items.n = findable(s);
+    prefix_find(c->prefix, &s->reuse.namespace, items, &m);
+    const uint32_t end = m.n + (m.n_disk > m.n_partial ? m.n_disk : m.n_partial);
+    if (f->failed || end <= s->kv.n_tokens) return false;
+    f->target = end;
+    f->fetched = s->reuse.indexed;
+    f->node = s->reuse.indexed_node;
+    hold(c, f->node);
+    return true;
+}
+
+void reuse_end_far(struct kv_cache *c, struct seq *s)
+{
+    struct reuse_far *f = &s->reuse.far;
+    drop(c, f->node);
+    f->node = NULL;
+    f->target = f->fetched = 0;
+}
+
+int reuse_again(struct kv_cache *c, struct seq *s)
+{
+    reuse_end_far(c, s);
+    kv_cache_drop(c, &s->kv);
+    drop(c, s->reuse.indexed_node);
+    s->reuse.indexed_node = NULL;
+    s->reuse.indexed = 0;
+    return reuse_begin(c, s);
 }
 
 struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s, const struct prefix_node *after,
@@ -311,8 +388,7 @@ struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s,
     struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, after, part(s, from, findable(s)), n);
     struct prefix_info info;
     if (!x || *n == 0) return NULL;
-    /* With several groups a node in memory may lack a block that the file has. */
-    if (c->n_groups == 1 && prefix_block(x) != KV_NO_BLOCK) return NULL;
+    if (prefix_block(x) != KV_NO_BLOCK) return NULL;
     prefix_info(x, &info);
     return info.on_disk && (*n == info.n || *n < KV_BLOCK) ? x : NULL;
 }

@@ -9,15 +9,35 @@
 
 struct seq;
 
+#define REUSE_ANCHORS 8
+
+/* A depth at which others, or a later turn, are likely to continue: the groups with a window keep what that needs. */
+struct reuse_anchor {
+    uint32_t n; /* items */
+    enum prefix_keep keep;
+};
+
+/* A fetch for several groups (fetch-blocks.c): the items up to @target have KV, in memory or on disk, and can be
+ * continued there, but not where the fetch is now. */
+struct reuse_far {
+    uint32_t target;          /* 0: there is none */
+    uint32_t fetched;         /* whole blocks up to here are in the tables, or none is needed */
+    struct prefix_node *node; /* of the last of them; held */
+    bool failed;              /* the disk cannot be read: no other fetch begins */
+};
+
 /* Part of a sequence. */
 struct reuse {
     struct prefix_namespace namespace; /* its owner's namespace */
     bool off;                          /* blocks it computes from now on are not indexed */
     bool began; /* it had blocks before: what it finds after a preemption is not counted as a use */
-    struct prefix_node *indexed_node; /* of its last whole block that is indexed; held. NULL: none */
-    uint32_t indexed;                 /* tokens up to the end of that block */
-    enum prefix_miss miss;            /* why no more was found when it began */
-    struct prefix_id tail;            /* of its last block when it was preempted */
+    struct prefix_node *indexed_node;           /* of its last whole block that is indexed; held. NULL: none */
+    uint32_t indexed;                           /* tokens up to the end of that block */
+    enum prefix_miss miss;                      /* why no more was found when it began */
+    struct prefix_id tail;                      /* of its last block when it was preempted */
+    struct reuse_anchor anchors[REUSE_ANCHORS]; /* [n_anchors] */
+    uint32_t n_anchors;
+    struct reuse_far far;
 };
 
 /* Tokens of @s that the cache has, if it started now. */
@@ -33,12 +53,22 @@ uint32_t reuse_shared(const struct seq *s);
  */
 int reuse_begin(struct kv_cache *c, struct seq *s);
 
+/* @s will be continued, by itself or others, after its first @n items. Nothing happens if there is one group. */
+void reuse_anchor(struct seq *s, uint32_t n, enum prefix_keep keep);
+
 /* More tokens of @s are computed: index the blocks that became whole. */
 void reuse_advance(struct kv_cache *c, struct seq *s);
 
 /* Index what @s has computed, its last partial block too, and give all blocks back. Returns the id of its last node;
  * zero: it has none. */
 struct prefix_id reuse_end(struct kv_cache *c, struct seq *s);
+
+/* With several groups: memory and disk together have more than @s has, so that it can continue at far.target; far.node
+ * is held until reuse_end_far. */
+bool reuse_aim(struct kv_cache *c, struct seq *s);
+void reuse_end_far(struct kv_cache *c, struct seq *s);
+/* Give the blocks of @s back and begin again. As reuse_begin, but with 1 and on an error @s has no blocks. */
+int reuse_again(struct kv_cache *c, struct seq *s);
 
 /* The node after @after (NULL: the first) that agrees with the tokens of @s from @from on and is on disk only; *n: the
  * number of tokens that agree. NULL: there is none, or reading it would not help. */

@@ -328,7 +328,6 @@ static void test_whole_images(void **state)
     t.ctx = 2048;
     t.dim = DIM;
     harness_init(&h, &t);
-    h.config.window_group = true;
     h.config.batch_tokens = 7;
     start(&h);
     compare(&h, 1000, 4);

@@ -434,7 +434,6 @@ static void play_rounds(struct harness *h, const char *arch)
     t.fim = "texts";
     harness_init(h, &t);
     harness_dirs(h);
-    h->config.window_group = true;
     for (unsigned i = 0; i < ROUNDS || (i < ROUNDS_MOST && !has_all_kinds()); i++) {
         harness_seed = i;
         h->config.parallel = 1 + 3 * (i % 3);

@@ -179,7 +179,7 @@ static void test_same_bits(void **state)
     for (uint32_t k = 0; k < 4; k++) {
         h->config.threads = 1 + k;
         h->config.batch_tokens = 70 + 60 * k;
-        h->config.window_group = k == 2;
+        h->config.one_group = k != 2;
         harness_start(h);
         for (uint32_t end = 0; end < 2; end++) {
             script.at_end = end;

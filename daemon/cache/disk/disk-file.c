@@ -11,6 +11,8 @@
 #define PART_PREFIX  "new-"
 #define PART_SUFFIX  ".part"
 
+#define LACKS_SHIFT 8 /* of header.n */
+
 /* XXH3-128 in canonical (big-endian) form. */
 static void sum(uint8_t out[16], const void *p, size_t n)
 {
@@ -49,7 +51,7 @@ void disk_head_make(struct disk_head *out, const uint8_t identity[16], const str
     *h = (struct disk_header){
         .magic = DISK_MAGIC,
         .format = htole32(info->n_runs ? DISK_FORMAT_RUNS : DISK_FORMAT),
-        .n = htole32(info->n),
+        .n = htole32(info->n | (uint32_t)info->lacks << LACKS_SHIFT),
         .id = {htole64(info->id.high), htole64(info->id.low)},
         .parent = {htole64(info->parent.high), htole64(info->parent.low)},
         .uid = htole32(info->uid),
@@ -72,10 +74,17 @@ static bool makes_sense(const struct prefix_info *x, const struct disk_header *h
     const struct items items = prefix_info_items(x);
     const bool with_runs = le32toh(h->format) == DISK_FORMAT_RUNS;
     if (x->n < 1 || x->n > KV_BLOCK || with_runs != (x->n_runs > 0) || !items_check(&items)) return false;
+    if (le32toh(h->n) != (x->n | (uint32_t)x->lacks << LACKS_SHIFT)) return false;
     if (x->id.high == x->parent.high && x->id.low == x->parent.low) return false;
     for (uint32_t i = x->n; i < KV_BLOCK; i++)
         if (h->tokens[i]) return false;
     return x->id.high || x->id.low;
+}
+
+uint32_t disk_head_lacks(const struct disk_header *h)
+{
+    uint32_t lacks = le32toh(h->n) >> LACKS_SHIFT;
+    return lacks < 1u << KV_GROUPS_MAX && !(lacks & 1) ? lacks : 0;
 }
 
 const char *disk_head_check(struct prefix_info *out, struct disk_head *head, uint32_t n_runs,
@@ -95,7 +104,8 @@ const char *disk_head_check(struct prefix_info *out, struct disk_head *head, uin
         .id = {le64toh(h->id[0]), le64toh(h->id[1])},
         .parent = {le64toh(h->parent[0]), le64toh(h->parent[1])},
         .uid = le32toh(h->uid),
-        .n = le32toh(h->n),
+        .n = le32toh(h->n) & ((1u << LACKS_SHIFT) - 1),
+        .lacks = (uint8_t)disk_head_lacks(h),
         .runs = n_runs ? head->runs : NULL,
         .n_runs = n_runs,
         .block = KV_NO_BLOCK,

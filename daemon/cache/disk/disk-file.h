@@ -13,7 +13,8 @@
  *   offset size
  *        0    8  magic "hobblock"
  *        8    4  format: 1 for a block of tokens alone, 2 for one with parts of runs
- *       12    4  n: tokens of the block, 1 … 32
+ *       12    4  n: tokens of the block, 1 … 32; plus 256 times the KV groups whose parts the payload lacks, a bit for
+ *                each (bit 0, of group 0, is never set)
  *       16   16  identity of the model, the KV layout and type, and the arithmetic
  *       32   16  id of the block: high, low; not 0
  *       48   16  id of the parent: high, low; 0: the block is the first one of its sequence
@@ -24,10 +25,10 @@
  *      216    8  size of the payload in bytes
  *      224   16  XXH3-128 of the payload, canonical (big-endian)
  *      240   16  XXH3-128 of bytes 0 … 239 and of the parts, canonical: a scan verifies them without reading payloads
- *      256       parts, each of 32 bytes: first token in the block, tokens (4 bytes each), kind, columns (2 bytes each),
- *                tokens of the run before the part (4 bytes), digest (16 bytes). They are as items_check wants them: none
+ *      256       parts, each of 32 bytes: first token in the block, tokens (4 bytes each), kind, columns (2 bytes
+ * each), tokens of the run before the part (4 bytes), digest (16 bytes). They are as items_check wants them: none
  *                begins inside its run, unless it is the first token of the block.
- *                payload: K and V of the block, as the backend's kv_read gives them
+ *                payload: K and V of the block, as the backend's kv_read gives them, group after group
  */
 #include "daemon/cache/prefix/prefix.h"
 
@@ -68,6 +69,9 @@ static inline uint64_t disk_head_bytes(uint32_t n_runs)
 /* Fills *out for the block of @info; hashes @payload, which has @payload_bytes. Cannot fail. */
 void disk_head_make(struct disk_head *out, const uint8_t identity[16], const struct prefix_info *info,
                     const void *payload, uint64_t payload_bytes);
+
+/* The groups whose parts the payload lacks, of a header that may be damaged: 0 for one that makes no sense. */
+uint32_t disk_head_lacks(const struct disk_header *h);
 
 /* Checks the head of a file, whose size leaves room for @n_runs parts of runs, against the identity and the size of a
  * payload. NULL: it is valid, and *out is its content, with block KV_NO_BLOCK and on_disk true; the runs of *out are

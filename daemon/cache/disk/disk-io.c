@@ -5,11 +5,28 @@
 #include <fcntl.h>
 #include <sys/uio.h>
 
-/* A block has at most as many parts of runs as tokens. */
-static bool possible_size(const struct disk *d, uint64_t size)
+uint64_t disk_payload_bytes(const struct disk *d, uint32_t lacks)
 {
-    return size >= d->file && size - d->file <= KV_BLOCK * sizeof(struct item_run) &&
-           (size - d->file) % sizeof(struct item_run) == 0;
+    uint64_t bytes = d->payload;
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+        if (lacks >> g & 1) bytes -= d->parts_bytes[g];
+    return bytes;
+}
+
+/* A block has at most as many parts of runs as tokens. */
+uint32_t disk_file_runs(const struct disk *d, const struct stat *st, uint32_t lacks)
+{
+    const uint64_t size = (uint64_t)st->st_size, least = sizeof(struct disk_header) + disk_payload_bytes(d, lacks);
+    if (size < least || size - least > KV_BLOCK * sizeof(struct item_run)) return UINT32_MAX;
+    return (size - least) % sizeof(struct item_run) ? UINT32_MAX : (uint32_t)((size - least) / sizeof(struct item_run));
+}
+
+/* Group 0 is in every file. */
+static bool possible_size(const struct disk *d, const struct stat *st)
+{
+    for (uint32_t lacks = 0; lacks < 1u << KV_GROUPS_MAX; lacks += 2)
+        if (disk_file_runs(d, st, lacks) != UINT32_MAX) return true;
+    return false;
 }
 
 int disk_file_open(const struct disk *d, const char *name, struct stat *st, const char **wrong)
@@ -29,7 +46,7 @@ int disk_file_open(const struct disk *d, const char *name, struct stat *st, cons
         *wrong = "is not a regular file";
     else if (st->st_uid != geteuid() || st->st_mode & (S_IRWXG | S_IRWXO))
         *wrong = "is accessible to other users";
-    else if (!possible_size(d, (uint64_t)st->st_size))
+    else if (!possible_size(d, st))
         *wrong = "is truncated or has another size";
     if (*wrong) return -EBADMSG;
     int r = fd;

@@ -25,32 +25,37 @@ static int add(struct list *l, const struct disk_entry *e)
     return 0;
 }
 
-static int list_dir(struct list *l, uint64_t *files, DIR *dir)
+static int list_dir(struct list *l, struct disk *d, DIR *dir)
 {
     const struct dirent *e;
+    struct stat st;
+    uint64_t files = 0, bytes = 0;
     for (errno = 0; (e = readdir(dir)); errno = 0) {
         struct disk_entry x = {.inode = e->d_ino, .odd = e->d_type != DT_REG && e->d_type != DT_UNKNOWN};
         x.part = disk_part_name_read(e->d_name, &x.id.high, &x.id.low);
         if (!x.part && !disk_block_name_read(e->d_name, &x.id)) continue;
         if (add(l, &x) < 0) return -ENOMEM;
         /* A directory cannot be removed like a damaged file, so that it never counts. */
-        *files += !x.part && e->d_type != DT_DIR;
+        if (x.part || e->d_type == DT_DIR || fstatat(d->dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) continue;
+        files++;
+        bytes += disk_file_counts(d, &st);
     }
-    return -errno;
+    if (errno) return -errno;
+    d->files = files;
+    d->bytes = bytes;
+    return 0;
 }
 
 int disk_list(struct disk *d, struct disk_entry **out, size_t *n)
 {
     struct list l = {0};
-    uint64_t files = 0;
     int fd = openat(d->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     int r = dir ? 0 : -errno;
     if (r && fd >= 0) close(fd);
     if (!r) {
         pthread_mutex_lock(&d->lock); /* no name is added or removed during the count */
-        r = list_dir(&l, &files, dir);
-        if (!r) d->files = files;
+        r = list_dir(&l, d, dir);
         pthread_mutex_unlock(&d->lock);
         closedir(dir);
     }
@@ -96,9 +101,11 @@ static int check(struct disk *d, const struct disk_entry *e, struct good *out, c
     if (*wrong) return -EBADMSG;
     _cleanup_(closep) int fd = disk_file_open(d, disk_block_name(e->id).s, &st, wrong);
     if (fd < 0) return fd;
-    const uint32_t n_runs = disk_file_runs(d, &st);
-    *wrong = disk_file_read(fd, &h, n_runs, NULL, 0) ? disk_head_check(&out->info, &h, n_runs, d->identity, d->payload)
-                                                     : "cannot be read";
+    if (!disk_file_read(fd, &h, 0, NULL, 0)) *wrong = "cannot be read";
+    const uint32_t lacks = *wrong ? 0 : disk_head_lacks(&h.header), n_runs = disk_file_runs(d, &st, lacks);
+    if (!*wrong && n_runs == UINT32_MAX) *wrong = "is truncated or has another size";
+    if (!*wrong && !disk_file_read(fd, &h, n_runs, NULL, 0)) *wrong = "cannot be read";
+    if (!*wrong) *wrong = disk_head_check(&out->info, &h, n_runs, d->identity, disk_payload_bytes(d, lacks));
     if (!*wrong && (out->info.id.high != e->id.high || out->info.id.low != e->id.low))
         *wrong = "has the name of another block";
     if (*wrong) return -EBADMSG;

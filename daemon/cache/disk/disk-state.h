@@ -11,15 +11,17 @@ struct disk {
     char *path;
     int dir; /* has the lock (flock) while it is open */
     uint8_t identity[16];
-    uint64_t payload; /* bytes of a block */
-    uint64_t file;    /* bytes of a block with its header, without runs */
-    uint64_t run;     /* random; distinguishes the temporary files of this process from those of earlier ones */
+    uint64_t payload;                    /* bytes of a block with all parts */
+    uint64_t parts_bytes[KV_GROUPS_MAX]; /* as in struct disk_config */
+    uint64_t file;                       /* bytes of a block with its header and all parts, without runs */
+    uint64_t run; /* random; distinguishes the temporary files of this process from those of earlier ones */
 
     /* Protects all members below, and the creation and removal of names in the directory. */
     pthread_mutex_t lock;
     uint64_t bytes_max, reserve;
-    uint64_t files, writing; /* blocks on disk; blocks that are being written */
-    uint64_t parts;          /* temporary names used so far */
+    uint64_t files, bytes;  /* blocks on disk, and their bytes: of none more than @file */
+    uint64_t writing, owed; /* blocks that are being written; bytes that the rate does not count yet */
+    uint64_t parts;         /* temporary names used so far */
     uint64_t written, read, damaged;
     int64_t newest; /* the latest mtime of all files, in ns */
     struct disk_rate rate;
@@ -35,10 +37,15 @@ int64_t disk_saw(struct disk *d, const struct timespec *mtime);
  * descriptor of the caller's and *st; -EBADMSG and *wrong (as disk_head_check returns it) when the file can never be
  * read; -ENOENT; -errno. Sets no error text. */
 int disk_file_open(const struct disk *d, const char *name, struct stat *st, const char **wrong);
-/* The parts of runs for which the size of an opened file leaves room. */
-static inline uint32_t disk_file_runs(const struct disk *d, const struct stat *st)
+/* The bytes of a payload without the parts in @lacks (as in struct prefix_info). */
+uint64_t disk_payload_bytes(const struct disk *d, uint32_t lacks);
+/* The parts of runs for which the size of an opened file leaves room, if its payload lacks the parts @lacks;
+ * UINT32_MAX: it has another size. */
+uint32_t disk_file_runs(const struct disk *d, const struct stat *st, uint32_t lacks);
+/* The bytes that a file counts for the budget. */
+static inline uint64_t disk_file_counts(const struct disk *d, const struct stat *st)
 {
-    return (uint32_t)(((uint64_t)st->st_size - d->file) / sizeof(struct item_run));
+    return (uint64_t)st->st_size < d->file ? (uint64_t)st->st_size : d->file;
 }
 /* Reads the head, with @n_runs parts of runs, and the payload (NULL: only the head). False: the file is truncated or
  * the disk cannot read it. */

@@ -59,6 +59,7 @@ int disk_open(struct disk **out, const struct disk_config *c)
     if (!d) return -ENOMEM;
     *d =
         (struct disk){.dir = -1, .payload = c->payload, .file = file, .bytes_max = c->bytes_max, .reserve = c->reserve};
+    for (uint32_t g = 1; g < KV_GROUPS_MAX; g++) d->parts_bytes[g] = c->parts[g];
     pthread_mutex_init(&d->lock, NULL);
     memcpy(d->identity, c->identity, sizeof(d->identity));
     disk_rate_init(&d->rate, file, c->bytes_a_minute);
@@ -112,15 +113,15 @@ void disk_stamp(struct disk *d, int fd)
 
 /* --- budget --- */
 
-/* Computes the largest number of files: they take at most bytes_max and at most a tenth of the space that would be free
- * without them, and leave the reserve free. */
-static int files_max(struct disk *d, uint64_t *out)
+/* Computes how many bytes the files may have: at most bytes_max and at most a tenth of the space that would be free
+ * without them, and they leave the reserve free. */
+static int bytes_most(struct disk *d, uint64_t *out)
 {
     struct statvfs fs;
     uint64_t space, ours, most, reserve, part;
     if (fstatvfs(d->dir, &fs) < 0) return error_say(-errno, "%s: %s", d->path, strerror(errno));
     pthread_mutex_lock(&d->lock);
-    ours = d->files * d->file;
+    ours = d->bytes;
     most = d->bytes_max;
     reserve = d->reserve;
     pthread_mutex_unlock(&d->lock);
@@ -134,7 +135,7 @@ static int files_max(struct disk *d, uint64_t *out)
         most = 0;
     else if (space - reserve < most)
         most = space - reserve;
-    *out = most / d->file;
+    *out = most;
     return 0;
 }
 
@@ -149,9 +150,10 @@ void disk_limit(struct disk *d, uint64_t bytes_max, uint64_t reserve)
 uint64_t disk_excess(struct disk *d)
 {
     uint64_t max = 0, over = 0;
-    if (files_max(d, &max) < 0) return 0;
+    if (bytes_most(d, &max) < 0) return 0;
     pthread_mutex_lock(&d->lock);
-    if (d->files + d->writing > max) over = d->files + d->writing - max;
+    uint64_t all = d->bytes + d->writing * d->file;
+    if (all > max) over = (all - max + d->file - 1) / d->file;
     if (over > d->files) over = d->files;
     pthread_mutex_unlock(&d->lock);
     return over;
@@ -160,17 +162,17 @@ uint64_t disk_excess(struct disk *d)
 int disk_room(struct disk *d, bool urgent)
 {
     uint64_t max = 0;
-    int r = files_max(d, &max);
+    int r = bytes_most(d, &max);
     if (r) return r;
     pthread_mutex_lock(&d->lock);
-    uint64_t all = d->files + d->writing;
+    uint64_t all = d->bytes + d->writing * d->file;
     if (d->files && all > max)
         r = 1;
-    else if (!max)
+    else if (max < d->file)
         r = -ENOSPC;
     else if (!urgent && !disk_rate_ready(&d->rate, now(CLOCK_MONOTONIC)))
         r = 2;
-    else if (all >= max)
+    else if (all + d->file > max)
         r = d->files ? 1 : 2;
     pthread_mutex_unlock(&d->lock);
     if (r < 0) error_say(r, "%s: the disk is too full for a KV block of %" PRIu64 " bytes", d->path, d->file);
@@ -192,16 +194,28 @@ static int make_part(struct disk *d, struct disk_name *name)
     return -EEXIST;
 }
 
+/* A file is removed or replaced. */
+static void uncount(struct disk *d, const struct stat *st)
+{
+    const uint64_t bytes = disk_file_counts(d, st);
+    d->bytes = d->bytes > bytes ? d->bytes - bytes : 0;
+    d->files -= d->files > 0;
+}
+
 /* Renames a temporary file to its final name and counts it. */
 static int publish(struct disk *d, const char *part, const char *name)
 {
-    struct stat st;
+    struct stat old, new;
     int r = 0;
     pthread_mutex_lock(&d->lock);
-    bool replaced = fstatat(d->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    if (renameat(d->dir, part, d->dir, name) < 0) r = -errno;
-    if (!r && !replaced) d->files++;
-    if (!r) d->written += d->file;
+    bool replaced = fstatat(d->dir, name, &old, AT_SYMLINK_NOFOLLOW) == 0;
+    if (fstatat(d->dir, part, &new, AT_SYMLINK_NOFOLLOW) < 0 || renameat(d->dir, part, d->dir, name) < 0) r = -errno;
+    if (!r && replaced) uncount(d, &old);
+    if (!r) {
+        d->files++;
+        d->bytes += disk_file_counts(d, &new);
+        d->written += disk_file_counts(d, &new);
+    }
     pthread_mutex_unlock(&d->lock);
     return r;
 }
@@ -210,10 +224,11 @@ static int write_file(struct disk *d, const struct prefix_info *info, const void
 {
     struct disk_head h;
     struct disk_name part, name = disk_block_name(info->id);
-    disk_head_make(&h, d->identity, info, payload, d->payload);
+    const uint64_t bytes = disk_payload_bytes(d, info->lacks);
+    disk_head_make(&h, d->identity, info, payload, bytes);
     _cleanup_(closep) int fd = make_part(d, &part);
     if (fd < 0) return error_say(fd, "cannot make a file in %s: %s", d->path, strerror(-fd));
-    int r = disk_file_write(fd, &h, info->n_runs, payload, d->payload);
+    int r = disk_file_write(fd, &h, info->n_runs, payload, bytes);
     if (!r) {
         disk_stamp(d, fd);
         r = publish(d, part.s, name.s);
@@ -223,16 +238,22 @@ static int write_file(struct disk *d, const struct prefix_info *info, const void
     return error_say(r, "cannot write %s/%s: %s", d->path, name.s, strerror(-r));
 }
 
+/* The rate counts whole payloads. */
+static void spend(struct disk *d, uint64_t bytes)
+{
+    for (d->owed += bytes; d->owed >= d->file; d->owed -= d->file) disk_rate_spend(&d->rate, now(CLOCK_MONOTONIC));
+}
+
 int disk_write(struct disk *d, const struct prefix_info *info, const void *payload)
 {
     uint64_t max = 0;
-    int r = files_max(d, &max);
+    int r = bytes_most(d, &max);
     if (r) return r;
     pthread_mutex_lock(&d->lock);
-    bool full = d->files + d->writing >= max;
+    bool full = d->bytes + (d->writing + 1) * d->file > max;
     if (!full) {
         d->writing++;
-        disk_rate_spend(&d->rate, now(CLOCK_MONOTONIC));
+        spend(d, sizeof(struct disk_header) + disk_payload_bytes(d, info->lacks));
     }
     pthread_mutex_unlock(&d->lock);
     if (full) return error_say(-EDQUOT, "%s: the disk cache is full", d->path);
@@ -254,10 +275,11 @@ int disk_read(struct disk *d, const struct prefix_info *info, void *payload)
     _cleanup_(closep) int fd = disk_file_open(d, name.s, &st, &wrong);
     if (fd == -ENOENT) return error_say(fd, "%s/%s was removed", d->path, name.s);
     if (fd < 0 && fd != -EBADMSG) return error_say(fd, "cannot open %s/%s: %s", d->path, name.s, strerror(-fd));
-    if (!wrong && disk_file_runs(d, &st) != info->n_runs) wrong = "has other contents than were written";
-    if (!wrong && !disk_file_read(fd, &have, info->n_runs, payload, d->payload)) wrong = "cannot be read";
+    const uint64_t bytes = disk_payload_bytes(d, info->lacks);
+    if (!wrong && disk_file_runs(d, &st, info->lacks) != info->n_runs) wrong = "has other contents than were written";
+    if (!wrong && !disk_file_read(fd, &have, info->n_runs, payload, bytes)) wrong = "cannot be read";
     if (!wrong) {
-        disk_head_make(&want, d->identity, info, payload, d->payload);
+        disk_head_make(&want, d->identity, info, payload, bytes);
         if (memcmp(&have, &want, disk_head_bytes(info->n_runs)) != 0) wrong = "has other contents than were written";
     }
     if (wrong) {
@@ -266,16 +288,18 @@ int disk_read(struct disk *d, const struct prefix_info *info, void *payload)
     }
     disk_stamp(d, fd);
     pthread_mutex_lock(&d->lock);
-    d->read += d->file;
+    d->read += disk_file_counts(d, &st);
     pthread_mutex_unlock(&d->lock);
     return 0;
 }
 
 bool disk_drop(struct disk *d, struct prefix_id id, bool damaged)
 {
+    const struct disk_name name = disk_block_name(id);
+    struct stat st;
     pthread_mutex_lock(&d->lock);
-    bool removed = unlinkat(d->dir, disk_block_name(id).s, 0) == 0;
-    if (removed && d->files) d->files--;
+    bool removed = fstatat(d->dir, name.s, &st, AT_SYMLINK_NOFOLLOW) == 0 && unlinkat(d->dir, name.s, 0) == 0;
+    if (removed) uncount(d, &st);
     if (removed && damaged) d->damaged++;
     pthread_mutex_unlock(&d->lock);
     return removed;
@@ -292,7 +316,7 @@ void disk_stats_get(const struct disk *c, struct disk_stats *out)
     pthread_mutex_lock(&d->lock);
     *out = (struct disk_stats){
         .files = d->files,
-        .bytes = d->files * d->file,
+        .bytes = d->bytes,
         .written = d->written,
         .read = d->read,
         .damaged = d->damaged,

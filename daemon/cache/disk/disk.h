@@ -3,8 +3,8 @@
 /*
  * The files of the disk tier: one file for each KV block, in the model's cache directory. disk-file.h describes the
  * format of a file. The prefix index knows which files exist and which one to remove next; this part reads, writes and
- * removes files, and keeps the budget and the write rate. All files count as equally long: parts of runs, 1 KiB at
- * most, do not count, as little as what the file system rounds up. A file is written under a temporary name and
+ * removes files, and keeps the budget and the write rate. A file counts with its bytes, but with no more than header and whole payload: parts of
+ * runs, 1 KiB at most, do not count then, as little as what the file system rounds up. A file is written under a temporary name and
  * renamed, without fsync. A power failure can leave an incomplete file: its checksums do not match, and it is removed.
  * All functions can be called from any thread at any time, except disk_close. Errors follow libcommon/error.h; each has
  * a message.
@@ -16,12 +16,14 @@ struct disk; /* opaque; body in disk-state.h */
 
 /* All sizes are in bytes. */
 struct disk_config {
-    const char *dir;         /* made if it does not exist; must belong to this user and be writable by nobody else */
-    uint8_t identity[16];    /* of model, KV layout and type, and arithmetic; files with another one are removed */
-    uint64_t payload;        /* size of a block's K and V */
-    uint64_t bytes_max;      /* size of all files, without runs; at most a tenth of the free space in any case */
-    uint64_t reserve;        /* free space to leave on the file system; at most a twentieth of the file system */
-    uint64_t bytes_a_minute; /* rate of writes that are not urgent; 0: no limit */
+    const char *dir;      /* made if it does not exist; must belong to this user and be writable by nobody else */
+    uint8_t identity[16]; /* of model, KV layout and type, and arithmetic; files with another one are removed */
+    uint64_t payload;     /* size of a block's K and V, in all KV groups */
+    uint64_t parts[KV_GROUPS_MAX]; /* sizes of the parts of the payload that a file may lack (struct prefix_info); 0:
+                                    * none. Part 0 is in every file */
+    uint64_t bytes_max;            /* size of all files, without runs; at most a tenth of the free space in any case */
+    uint64_t reserve;              /* free space to leave on the file system; at most a twentieth of the file system */
+    uint64_t bytes_a_minute;       /* rate of writes that are not urgent; 0: no limit */
 };
 
 /*
@@ -57,20 +59,22 @@ int disk_scan(struct disk *d, bool (*found)(void *ctx, struct prefix_info *info)
  * is full at the start.
  */
 int disk_room(struct disk *d, bool urgent);
-/* The number of files to remove so that the budget holds, because bytes_max or the free space has become less. */
+/* The number of files to remove at least so that the budget holds, because bytes_max or the free space has become less.
+ * Ask again when they are removed: they may have been small. */
 uint64_t disk_excess(struct disk *d);
 
 /* Sets bytes_max and reserve. A lower limit removes nothing by itself: see disk_excess. */
 void disk_limit(struct disk *d, uint64_t bytes_max, uint64_t reserve);
 
-/* Writes the block of @info; @payload has config.payload bytes and stays the caller's. 0; -EDQUOT when the budget has
+/* Writes the block of @info; @payload has config.payload bytes, less those of the parts in info->lacks, and stays the
+ * caller's. A file of the block that exists is replaced. 0; -EDQUOT when the budget has
  * no room for it; -errno. On an error no file is left. A process that can run under a limit on file sizes must ignore
  * SIGXFSZ. */
 int disk_write(struct disk *d, const struct prefix_info *info, const void *payload);
 
-/* Reads the block of @info into @payload, config.payload bytes. Checks that the header matches all fields of *info, and
- * both checksums. 0: the file becomes the most recently used one. -ENOENT: no such file. -EBADMSG: the file is damaged
- * or another block's, and is removed. -errno. On an error the content of @payload is undefined. */
+/* Reads the block of @info into @payload: as many bytes as disk_write took. Checks that the header matches all fields
+ * of *info, and both checksums. 0: the file becomes the most recently used one. -ENOENT: no such file. -EBADMSG: the
+ * file is damaged or another block's, and is removed. -errno. On an error the content of @payload is undefined. */
 int disk_read(struct disk *d, const struct prefix_info *info, void *payload);
 
 /* Removes the block's file, if it exists. */

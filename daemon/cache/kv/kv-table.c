@@ -38,6 +38,18 @@ int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens)
     return 0;
 }
 
+int kv_table_skip(struct kv_table *t, struct kv_pool *p, uint32_t n)
+{
+    int r = kv_table_grow(t, n);
+    if (r < 0) return r;
+    for (uint32_t i = 0; i < n; i++) {
+        if (i < t->n_blocks && t->ids[i] != KV_NO_BLOCK) kv_pool_unref(p, t->ids[i]);
+        t->ids[i] = KV_NO_BLOCK;
+    }
+    if (t->n_blocks < n) t->n_blocks = n;
+    return 0;
+}
+
 int kv_table_rotate(struct kv_table *t, struct kv_pool *p, uint32_t from, uint32_t to, uint32_t blocks)
 {
     int r = kv_table_grow(t, blocks);

@@ -35,6 +35,10 @@ int kv_table_grow(struct kv_table *t, uint32_t blocks);
  * -ENOMEM, and the table has the same blocks as before. */
 int kv_table_reserve(struct kv_table *t, struct kv_pool *p, uint32_t tokens);
 
+/* Removes the references on the blocks before entry @n, which become KV_NO_BLOCK; the table has @n entries at least
+ * then. 0; -ENOMEM: nothing changed. */
+int kv_table_skip(struct kv_table *t, struct kv_pool *p, uint32_t n);
+
 /*
  * Replaces the blocks [from, to) by KV_NO_BLOCK. A block that only this table refers to is appended to the table,
  * until it has @blocks entries; the table removes its reference on each of the others. 0; -ENOMEM: nothing changed.

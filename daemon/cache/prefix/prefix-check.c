@@ -53,14 +53,15 @@ static void check_node(const struct prefix *p, const struct prefix_node *n, stru
     assert(memory || n->on_disk || n->writing || n->n_children || n->pins || prefix_state_filed(n));
     assert(!memory || kv_pool_refs(p->pool, n->block) > 0);
     assert(!memory || first || n->parent->block != KV_NO_BLOCK);
-    assert(!n->on_disk || !n->writing);
+    assert(!n->on_disk || !n->writing || n->group.n);
     assert(n->used <= p->clock && n->uses <= PREFIX_USES_MAX && (n->uses || !prefix_node_readable(n)));
     assert(n->in_children.own == (INDEXED | (memory ? IN_MEMORY : 0) | (n->on_disk ? ON_DISK : 0)));
     if (memory && n->n < KV_BLOCK && !n->pins && !n->tails) assert(!prefix_children_longer(n->parent, &t));
 
     const bool evict = memory && !n->n_children_memory && !n->pins;
-    const bool write = memory && !n->on_disk && !n->writing && (first || n->parent->on_disk) &&
-                       (!n->windows || prefix_window_whole(p, n));
+    const bool more = n->group.n && !n->pins && prefix_window_lacks(n) != n->group.disk_lacks &&
+                      (prefix_window_lacks(n) & n->group.disk_lacks) == prefix_window_lacks(n);
+    const bool write = memory && (!n->on_disk || more) && !n->writing && (first || n->parent->on_disk);
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
     check_listed(&n->queued.evict, &n->owner->evict[prefix_queue(n)], evict, n->used);
     check_listed(&n->queued.write, &p->write, write, n->used);

@@ -35,6 +35,7 @@ int prefix_disk_add(struct prefix *p, const struct prefix_info *info)
     }
     n->used = ++p->clock;
     n->uses = 1;
+    n->group.disk_lacks = info->lacks;
     prefix_node_set_disk(p, n, true);
     return 0;
 }
@@ -57,9 +58,10 @@ bool prefix_disk_begin_write(struct prefix *p, bool newest, uint64_t young, stru
     struct tree_link *l = newest ? last_until(&p->write, old) : tree_first(&p->write);
     if (!l || l->key > old) return false;
     struct prefix_node *n = NODE_OF(l, queued.write);
+    prefix_info(n, out);
+    n->group.write_lacks = out->lacks = prefix_window_lacks(n);
     n->writing = true;
     prefix_node_requeue(p, n);
-    prefix_info(n, out);
     return true;
 }
 
@@ -68,6 +70,7 @@ void prefix_disk_written(struct prefix *p, struct prefix_id id)
     struct prefix_node *n = prefix_by_id(p, id);
     if (!n) return;
     n->writing = false;
+    n->group.disk_lacks = n->group.write_lacks;
     prefix_node_set_disk(p, n, true);
     prefix_node_requeue(p, n);
 }

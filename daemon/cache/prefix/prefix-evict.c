@@ -27,11 +27,7 @@ uint32_t prefix_evict(struct prefix *p, uint32_t blocks, prefix_evict_fn on_evic
 {
     uint32_t evicted = 0;
     for (struct prefix_node *n; evicted < blocks && (n = lowest_leaf(p)); evicted++) {
-        if (on_evict && !n->writing && (!n->windows || prefix_window_whole(p, n))) {
-            struct prefix_info info;
-            prefix_info(n, &info);
-            if (on_evict(ctx, &info) && !n->on_disk) n->writing = true;
-        }
+        if (on_evict && !n->writing) prefix_node_offer(n, on_evict, ctx);
         if (!n->on_disk) prefix_ghost_add(p, n);
         n->owner->stats.evictions++;
         p->stats.evictions++;

@@ -91,15 +91,14 @@ static struct prefix_node *node_alloc(const struct prefix *p, const struct items
 {
     struct item_run runs[KV_BLOCK];
     const uint32_t n_runs = t->n_runs ? items_cut(t, runs) : 0;
-    const size_t state =
-        sizeof(struct prefix_node) + (p->n_windows ? PREFIX_WINDOWS * sizeof(struct prefix_window) : 0);
+    const size_t state = sizeof(struct prefix_node) + p->n_windows * sizeof(struct prefix_window);
     const bool with_state = p->states.pool && t->n == KV_BLOCK;
     const size_t at = state + (with_state ? sizeof(struct prefix_state) : 0);
     struct prefix_node *x = calloc(1, at + n_runs * sizeof(*runs));
     if (!x) return NULL;
     x->n = (uint8_t)t->n;
     memcpy(x->tokens, t->ids, t->n * sizeof(*t->ids));
-    if (p->n_windows) prefix_window_init(x);
+    if (p->n_windows) prefix_window_init(p, x);
     if (with_state) x->state = (struct prefix_state *)((char *)x + state);
     if (n_runs == 0) return x;
     x->n_runs = (uint8_t)n_runs;
@@ -178,8 +177,7 @@ void prefix_node_requeue(struct prefix *p, struct prefix_node *n)
     if (!n->parent) return;
     const bool memory = n->block != KV_NO_BLOCK;
     const bool evict = memory && !n->n_children_memory && !n->pins;
-    const bool write = memory && !n->on_disk && !n->writing && (!n->parent->parent || n->parent->on_disk) &&
-                       (!n->windows || prefix_window_whole(p, n));
+    const bool write = memory && (!n->parent->parent || n->parent->on_disk) && prefix_window_writes(n);
     const bool disk = n->on_disk && !n->n_children_disk && !n->pins;
     if (!n->listed && !evict && !write && !disk) return;
     n->listed = evict || write || disk;
@@ -215,7 +213,7 @@ void prefix_node_detach_block(struct prefix *p, struct prefix_node *n)
 {
     assert(n->block != KV_NO_BLOCK && !n->n_children_memory);
     kv_pool_unref(p->pool, n->block);
-    if (n->windows) prefix_window_detach(p, n);
+    if (n->group.windows) prefix_window_detach(p, n);
     if (n->state) prefix_state_drop(p, n);
     n->block = KV_NO_BLOCK;
     n->parent->n_children_memory--;
@@ -250,6 +248,15 @@ void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)
      * removed, so that its cost is acceptable. */
     for (struct tree_link *l = tree_first_of(n->children.top, IN_MEMORY); l; l = tree_next(l))
         prefix_node_requeue(p, NODE_OF(l, in_children));
+}
+
+void prefix_node_offer(struct prefix_node *n, prefix_evict_fn on_evict, void *ctx)
+{
+    struct prefix_info info;
+    prefix_info(n, &info);
+    n->group.write_lacks = info.lacks = prefix_window_lacks(n);
+    const bool write = prefix_window_writes(n);
+    if (on_evict(ctx, &info) && write) n->writing = true;
 }
 
 void prefix_ghost_add(struct prefix *p, const struct prefix_node *n)

@@ -32,7 +32,14 @@ enum { IN_MEMORY = 1, ON_DISK = 2, INDEXED = 4 };
 struct prefix_window {
     struct prefix_node *node;
     uint32_t block;                      /* or KV_NO_BLOCK: in no list */
-    struct prefix_window *older, *newer; /* of the group, by last use */
+    uint8_t keep;                        /* enum prefix_keep */
+    struct prefix_window *older, *newer; /* of the owner and group, by last use */
+};
+
+/* The blocks of an owner in such a group. */
+struct prefix_window_list {
+    struct prefix_window *oldest, *newest;
+    uint32_t n;
 };
 
 /* A group with a window. */
@@ -40,7 +47,6 @@ struct prefix_window_group {
     struct kv_pool *pool;
     uint32_t window;
     uint32_t *refs; /* [blocks of the pool] nodes that have the block */
-    struct prefix_window *oldest, *newest;
 };
 
 /* A node's recurrent state. */
@@ -64,6 +70,13 @@ struct prefix_states {
     struct tree write;  /* states in memory to write to disk, by last use */
 };
 
+/* A node's groups with a window. */
+struct prefix_node_groups {
+    struct prefix_window *windows; /* [n], behind the node; NULL: there are no such groups, or a root */
+    uint8_t n;
+    uint8_t disk_lacks, write_lacks; /* as bits: those that its file lacks; that the one being written lacks */
+};
+
 struct prefix_node {
     /* In prefix.full (a full node) or prefix.namespaces (a root). The hash of all tokens from the root on. */
     struct table_link by_hash;
@@ -82,10 +95,10 @@ struct prefix_node {
     int32_t tokens[KV_BLOCK];
 
     uint32_t refs, tails, n_children;
-    struct prefix_owner *owner;    /* NULL: a root */
-    struct prefix_window *windows; /* [PREFIX_WINDOWS], behind the node; NULL: there are no such groups, or a root */
-    struct prefix_state *state;    /* behind the windows; NULL: the model has none, or not a full node */
-    const struct item_run *runs;   /* [n_runs], behind both, with positions from the first token on */
+    struct prefix_owner *owner; /* NULL: a root */
+    struct prefix_node_groups group;
+    struct prefix_state *state;  /* behind the windows; NULL: the model has none, or not a full node */
+    const struct item_run *runs; /* [n_runs], behind both, with positions from the first token on */
     struct prefix_id id;
     struct table_link by_id;
     struct tree children;         /* ordered by tokens */
@@ -109,7 +122,9 @@ struct prefix_owner {
     uint64_t clock;                   /* blocks added, plus requests that began with one of its blocks */
     struct eviction_score *score;     /* NULL: the uid has too few blocks */
     struct tree evict[PREFIX_QUEUES]; /* evictable leaves by last use: a queue for each class of uses, one for tails */
-    struct tree_link in_owners;       /* of owners with evictable leaves, ordered by blocks in memory */
+    struct prefix_window_list windows[PREFIX_WINDOWS];
+    uint64_t window_pass;                 /* of prefix.window_passes: it has nothing more to give in this one */
+    struct tree_link in_owners;           /* of owners with evictable leaves, ordered by blocks in memory */
     struct prefix_state *oldest, *newest; /* states in memory by last use */
     struct tree_link in_states;           /* of prefix_states.owners */
 };
@@ -118,6 +133,7 @@ struct prefix {
     struct kv_pool *pool;
     struct prefix_window_group windows[PREFIX_WINDOWS]; /* [n_windows] groups 1, 2, … */
     uint32_t n_windows;
+    uint64_t window_passes; /* calls of prefix_window_evict */
     struct prefix_states states;
     prefix_hash_fn hash;
     uint64_t seed, random;
@@ -200,23 +216,34 @@ void prefix_node_set_disk(struct prefix *p, struct prefix_node *n, bool on_disk)
 /* Detaches the block of a covered node that is neither pinned nor a tail, and prunes it. Other nodes do not change. */
 void prefix_node_drop_covered(struct prefix *p, struct prefix_node *n);
 
+/* Calls @on_evict for a node in memory that is not being written, and marks the node if it is written from now on. */
+void prefix_node_offer(struct prefix_node *n, prefix_evict_fn on_evict, void *ctx);
+
 /* Remembers the hash and the use count of a full node that is evicted and has no file. */
 void prefix_ghost_add(struct prefix *p, const struct prefix_node *n);
 /* The use count of the evicted node with @hash; 0: it is unknown or forgotten. */
 uint8_t prefix_ghost_uses(const struct prefix *p, uint64_t hash);
 
-/* --- prefix-window.c: blocks of groups with a window --- */
+/* --- prefix-window.c, prefix-keep.c: blocks of groups with a window --- */
 
 /* Sets up the windows of a node that is being made. */
-void prefix_window_init(struct prefix_node *n);
-/* The node has its block in each group with a window. */
-bool prefix_window_whole(const struct prefix *p, const struct prefix_node *n);
-/* Removes the index's references on the node's blocks in groups with a window. */
+void prefix_window_init(const struct prefix *p, struct prefix_node *n);
+/* The groups with a window in which the node has no block, a bit for each. */
+uint8_t prefix_window_lacks(const struct prefix_node *n);
+/* The node in memory can be written to disk: it has no file, or one that lacks blocks which the node has, while nobody
+ * can be reading it. */
+bool prefix_window_writes(const struct prefix_node *n);
+/* Removes the index's reference on a node's block in window @i. */
+void prefix_window_drop(struct prefix *p, uint32_t i, struct prefix_window *w);
+/* Removes those on all blocks of the node in groups with a window. */
 void prefix_window_detach(struct prefix *p, struct prefix_node *n);
 /* The blocks that a token after @n sees are the most recently used ones. */
 void prefix_window_touch(struct prefix *p, struct prefix_node *n);
-/* Shortens the match to one that can be continued in all groups. */
-void prefix_window_fit(const struct prefix *p, struct prefix_match *m);
+/* The last of @end and its ancestors whose tokens can be continued in all groups, with blocks in memory, or @disk: also
+ * with those in files; NULL: none. *n: the tokens up to and with @end; becomes those of the result. */
+struct prefix_node *prefix_window_fit(const struct prefix *p, struct prefix_node *end, uint32_t *n, bool disk);
+/* The node has its blocks in all groups, as above. */
+bool prefix_window_has_all(const struct prefix_node *n, bool disk);
 void prefix_window_check(const struct prefix *p);
 void prefix_window_fini(struct prefix *p);
 

@@ -211,7 +211,7 @@ void prefix_state_fit(struct prefix_match *m, struct prefix_node *end, uint32_t 
     for (; last && last->state->block == KV_NO_BLOCK; last = prefix_parent(last)) at -= KV_BLOCK;
     for (; n > at && !prefix_state_readable(end); end = end->parent) n -= KV_BLOCK;
     if (at < m->n) m->miss = PREFIX_EVICTED;
-    *m = (struct prefix_match){.node = last, .n = at, .miss = m->miss};
+    *m = (struct prefix_match){.node = last, .n = at, .n_known = m->n_known, .miss = m->miss};
     if (n <= at) return;
     m->state = end;
     m->n_disk = n - at;

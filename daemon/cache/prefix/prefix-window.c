@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The blocks that nodes have in groups with a window. A node's blocks there are in a list of their group, by last use.
- */
+/* The blocks that nodes have in groups with a window. A node's blocks there are in lists of its owner, by last use. */
 #include "daemon/cache/prefix/prefix-node.h"
 #include "libcommon/error.h"
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 int prefix_add_window(struct prefix *p, struct kv_pool *pool, uint32_t window)
@@ -22,40 +22,50 @@ void prefix_window_fini(struct prefix *p)
     for (uint32_t i = 0; i < p->n_windows; i++) free(p->windows[i].refs);
 }
 
-void prefix_window_init(struct prefix_node *n)
+void prefix_window_init(const struct prefix *p, struct prefix_node *n)
 {
-    n->windows = (struct prefix_window *)(n + 1);
-    for (uint32_t i = 0; i < PREFIX_WINDOWS; i++)
-        n->windows[i] = (struct prefix_window){.node = n, .block = KV_NO_BLOCK};
+    n->group.windows = (struct prefix_window *)(n + 1);
+    n->group.n = (uint8_t)p->n_windows;
+    for (uint32_t i = 0; i < p->n_windows; i++)
+        n->group.windows[i] = (struct prefix_window){.node = n, .block = KV_NO_BLOCK};
 }
 
 uint32_t prefix_window_block(const struct prefix_node *n, uint32_t group)
 {
-    return n->windows ? n->windows[group - 1].block : KV_NO_BLOCK;
+    return group <= n->group.n ? n->group.windows[group - 1].block : KV_NO_BLOCK;
 }
 
-bool prefix_window_whole(const struct prefix *p, const struct prefix_node *n)
+uint8_t prefix_window_lacks(const struct prefix_node *n)
 {
-    for (uint32_t i = 0; i < p->n_windows; i++)
-        if (n->windows[i].block == KV_NO_BLOCK) return false;
-    return true;
+    uint8_t lacks = 0;
+    for (uint32_t i = 0; i < n->group.n; i++) lacks |= (uint8_t)((n->group.windows[i].block == KV_NO_BLOCK) << (i + 1));
+    return lacks;
 }
 
-/* --- the list of a group --- */
+bool prefix_window_writes(const struct prefix_node *n)
+{
+    const uint8_t lacks = prefix_window_lacks(n);
+    if (n->writing || !n->on_disk) return !n->writing;
+    return !n->pins && n->group.disk_lacks & ~lacks && !(lacks & ~n->group.disk_lacks);
+}
 
-static void list_push(struct prefix_window_group *g, struct prefix_window *w)
+/* --- lists --- */
+
+static void list_push(struct prefix_window_list *l, struct prefix_window *w)
 {
     w->newer = NULL;
-    w->older = g->newest;
-    *(g->newest ? &g->newest->newer : &g->oldest) = w;
-    g->newest = w;
+    w->older = l->newest;
+    *(l->newest ? &l->newest->newer : &l->oldest) = w;
+    l->newest = w;
+    l->n++;
 }
 
-static void list_take(struct prefix_window_group *g, struct prefix_window *w)
+static void list_take(struct prefix_window_list *l, struct prefix_window *w)
 {
-    *(w->older ? &w->older->newer : &g->oldest) = w->newer;
-    *(w->newer ? &w->newer->older : &g->newest) = w->older;
+    *(w->older ? &w->older->newer : &l->oldest) = w->newer;
+    *(w->newer ? &w->newer->older : &l->newest) = w->older;
     w->older = w->newer = NULL;
+    l->n--;
 }
 
 /* --- blocks that come and go --- */
@@ -63,19 +73,21 @@ static void list_take(struct prefix_window_group *g, struct prefix_window *w)
 void prefix_window_attach(struct prefix *p, struct prefix_node *n, uint32_t group, uint32_t block, uint32_t tokens)
 {
     struct prefix_window_group *g = &p->windows[group - 1];
-    struct prefix_window *w = &n->windows[group - 1];
+    struct prefix_window *w = &n->group.windows[group - 1];
     assert(n->block != KV_NO_BLOCK && w->block == KV_NO_BLOCK && block != KV_NO_BLOCK);
     if (tokens < n->n) return;
     kv_pool_ref(g->pool, block);
     g->refs[block]++;
     w->block = block;
-    list_push(g, w);
+    w->keep = PREFIX_KEEP_NOT;
+    list_push(&n->owner->windows[group - 1], w);
     prefix_node_requeue(p, n);
 }
 
-static void detach(struct prefix_window_group *g, struct prefix_window *w)
+void prefix_window_drop(struct prefix *p, uint32_t i, struct prefix_window *w)
 {
-    list_take(g, w);
+    struct prefix_window_group *g = &p->windows[i];
+    list_take(&w->node->owner->windows[i], w);
     g->refs[w->block]--;
     kv_pool_unref(g->pool, w->block);
     w->block = KV_NO_BLOCK;
@@ -84,25 +96,56 @@ static void detach(struct prefix_window_group *g, struct prefix_window *w)
 void prefix_window_detach(struct prefix *p, struct prefix_node *n)
 {
     for (uint32_t i = 0; i < p->n_windows; i++)
-        if (n->windows[i].block != KV_NO_BLOCK) detach(&p->windows[i], &n->windows[i]);
+        if (n->group.windows[i].block != KV_NO_BLOCK) prefix_window_drop(p, i, &n->group.windows[i]);
+}
+
+/* The owner with most blocks in window @i but for those of @done, and how many the next one has; NULL: none has any. */
+static struct prefix_owner *most_blocks(const struct prefix *p, uint32_t i, uint64_t done, uint32_t *next)
+{
+    struct prefix_owner *best = NULL;
+    *next = 0;
+    for (uint64_t k = 0; k <= p->uids.mask; k++)
+        for (struct table_link *l = p->uids.slots[k]; l; l = l->next) {
+            struct prefix_owner *o = (struct prefix_owner *)((char *)l - offsetof(struct prefix_owner, by_uid));
+            const uint32_t n = o->window_pass == done ? 0 : o->windows[i].n;
+            if (n > (best ? best->windows[i].n : 0)) {
+                *next = best ? best->windows[i].n : 0;
+                best = o;
+            } else if (n > *next) {
+                *next = n;
+            }
+        }
+    return best;
+}
+
+/* Evicts up to @blocks blocks of @o that no table refers to. */
+static uint32_t evict_of(struct prefix *p, struct prefix_owner *o, uint32_t i, uint32_t blocks,
+                         prefix_evict_fn on_evict, void *ctx)
+{
+    struct prefix_window_group *g = &p->windows[i];
+    uint32_t evicted = 0;
+    for (struct prefix_window *w = o->windows[i].oldest, *next; w && evicted < blocks; w = next) {
+        struct prefix_node *n = w->node;
+        next = w->newer;
+        if (kv_pool_refs(g->pool, w->block) > g->refs[w->block]) continue; /* a table has it */
+        if (on_evict && prefix_window_writes(n)) prefix_node_offer(n, on_evict, ctx);
+        prefix_window_drop(p, i, w);
+        prefix_node_requeue(p, n);
+        evicted++;
+    }
+    return evicted;
 }
 
 uint32_t prefix_window_evict(struct prefix *p, uint32_t group, uint32_t blocks, prefix_evict_fn on_evict, void *ctx)
 {
-    struct prefix_window_group *g = &p->windows[group - 1];
-    uint32_t evicted = 0;
-    for (struct prefix_window *w = g->oldest, *next; w && evicted < blocks; w = next) {
-        struct prefix_node *n = w->node;
-        next = w->newer;
-        if (kv_pool_refs(g->pool, w->block) > g->refs[w->block]) continue; /* a table has it */
-        if (on_evict && !n->on_disk && !n->writing && prefix_window_whole(p, n)) {
-            struct prefix_info info;
-            prefix_info(n, &info);
-            n->writing = on_evict(ctx, &info);
-        }
-        detach(g, w);
-        prefix_node_requeue(p, n);
-        evicted++;
+    const uint64_t pass = ++p->window_passes;
+    struct prefix_owner *o;
+    uint32_t evicted = 0, next;
+    while (evicted < blocks && (o = most_blocks(p, group - 1, pass, &next))) {
+        const uint32_t over = o->windows[group - 1].n - next + 1, left = blocks - evicted;
+        const uint32_t want = over < left ? over : left, n = evict_of(p, o, group - 1, want, on_evict, ctx);
+        if (n < want) o->window_pass = pass; /* tables have the others */
+        evicted += n;
     }
     return evicted;
 }
@@ -112,64 +155,85 @@ uint32_t prefix_window_evict(struct prefix *p, uint32_t group, uint32_t blocks, 
 void prefix_window_touch(struct prefix *p, struct prefix_node *n)
 {
     for (uint32_t i = 0; i < p->n_windows; i++) {
-        struct prefix_window_group *g = &p->windows[i];
+        const struct prefix_window_group *g = &p->windows[i];
         uint32_t seen = 0;
-        for (const struct prefix_node *x = n; x->parent && seen < g->window; seen += x->n, x = x->parent) {
-            if (x->windows[i].block == KV_NO_BLOCK) continue;
-            list_take(g, &x->windows[i]);
-            list_push(g, &x->windows[i]);
+        for (struct prefix_node *x = n; x->parent && seen < g->window; seen += x->n, x = x->parent) {
+            if (x->group.windows[i].block == KV_NO_BLOCK) continue;
+            list_take(&x->owner->windows[i], &x->group.windows[i]);
+            list_push(&x->owner->windows[i], &x->group.windows[i]);
         }
     }
 }
 
+/* The node's block in window @i is in memory, or @disk: in its file. */
+static bool has(const struct prefix_node *x, uint32_t i, bool disk)
+{
+    if (x->group.windows[i].block != KV_NO_BLOCK) return true;
+    return disk && x->on_disk && !x->writing && !(x->group.disk_lacks >> (i + 1) & 1);
+}
+
+bool prefix_window_has_all(const struct prefix_node *n, bool disk)
+{
+    for (uint32_t i = 0; i < n->group.n; i++)
+        if (!has(n, i, disk)) return false;
+    return true;
+}
+
 /* A token at position @n sees something of the block at @at in a group in which @x has no block; *seen: it sees
  * something of the block in any group. */
-static bool lacks(const struct prefix *p, const struct prefix_node *x, uint32_t at, uint32_t n, bool *seen)
+static bool lacks(const struct prefix *p, const struct prefix_node *x, uint32_t at, uint32_t n, bool disk, bool *seen)
 {
     *seen = false;
     for (uint32_t i = 0; i < p->n_windows; i++) {
         if (at + KV_BLOCK <= kv_window_first(p->windows[i].window, n)) continue;
         *seen = true;
-        if (x->windows[i].block == KV_NO_BLOCK) return true;
+        if (!has(x, i, disk)) return true;
     }
     return false;
 }
 
-void prefix_window_fit(const struct prefix *p, struct prefix_match *m)
+struct prefix_node *prefix_window_fit(const struct prefix *p, struct prefix_node *end, uint32_t *n, bool disk)
 {
-    struct prefix_node *end = m->node;
-    uint32_t n = m->n, at = n;
+    uint32_t at = *n;
     bool seen = true;
     for (struct prefix_node *x = end; seen && x && x->parent; x = x->parent) {
         at -= KV_BLOCK;
-        if (!lacks(p, x, at, n, &seen)) continue;
+        if (!lacks(p, x, at, *n, disk, &seen)) continue;
         end = prefix_parent(x);
-        n = at;
+        *n = at;
     }
-    if (n < m->n)
-        *m = (struct prefix_match){.node = end, .n = n, .miss = PREFIX_EVICTED};
-    else if (m->partial && !prefix_window_whole(p, m->partial))
-        m->partial = NULL, m->n_partial = 0;
+    return end;
 }
 
 /* --- check --- */
+
+/* Checks the list of @o in window @i and returns its length. */
+static uint64_t check_list(const struct prefix *p, const struct prefix_owner *o, uint32_t i)
+{
+    const struct prefix_window_group *g = &p->windows[i];
+    const struct prefix_window *before = NULL;
+    uint64_t listed = 0;
+    for (const struct prefix_window *w = o->windows[i].oldest; w; before = w, w = w->newer) {
+        assert(w->older == before && w == &w->node->group.windows[i] && w->node->owner == o);
+        assert(w->block != KV_NO_BLOCK && w->node->block != KV_NO_BLOCK);
+        assert(g->refs[w->block] && kv_pool_refs(g->pool, w->block) >= g->refs[w->block]);
+        listed++;
+    }
+    assert(o->windows[i].newest == before && o->windows[i].n == listed);
+    return listed;
+}
 
 void prefix_window_check(const struct prefix *p)
 {
     for (uint32_t i = 0; i < p->n_windows; i++) {
         const struct prefix_window_group *g = &p->windows[i];
-        const struct prefix_window *before = NULL;
         uint64_t listed = 0, found = 0, refs = 0;
-        for (const struct prefix_window *w = g->oldest; w; before = w, w = w->newer) {
-            assert(w->older == before && w == &w->node->windows[i]);
-            assert(w->block != KV_NO_BLOCK && w->node->block != KV_NO_BLOCK);
-            assert(g->refs[w->block] && kv_pool_refs(g->pool, w->block) >= g->refs[w->block]);
-            listed++;
-        }
-        assert(g->newest == before);
+        for (uint64_t k = 0; k <= p->uids.mask; k++)
+            for (struct table_link *l = p->uids.slots[k]; l; l = l->next)
+                listed += check_list(p, (struct prefix_owner *)((char *)l - offsetof(struct prefix_owner, by_uid)), i);
         for (uint64_t k = 0; k <= p->ids.mask; k++)
             for (const struct table_link *l = p->ids.slots[k]; l; l = l->next)
-                found += NODE_OF(l, by_id)->windows[i].block != KV_NO_BLOCK;
+                found += NODE_OF(l, by_id)->group.windows[i].block != KV_NO_BLOCK;
         for (uint32_t k = 0; k < kv_pool_total(g->pool); k++) refs += g->refs[k];
         assert(listed == found && listed == refs);
     }

@@ -77,7 +77,7 @@ struct prefix *prefix_free(struct prefix *p)
         for (struct table_link *l = p->ids.slots[i]; l; l = l->next) {
             struct prefix_node *n = NODE_OF(l, by_id);
             if (n->block != KV_NO_BLOCK) kv_pool_unref(p->pool, n->block);
-            if (n->windows) prefix_window_detach(p, n);
+            if (n->group.windows) prefix_window_detach(p, n);
             if (n->state) prefix_state_drop(p, n);
         }
     prefix_window_fini(p);
@@ -135,6 +135,25 @@ static enum prefix_miss miss_of(const struct prefix *p, const struct prefix_node
     return prefix_ghost_uses(p, prefix_children_hash(p, at, t)) ? PREFIX_EVICTED : PREFIX_NEW;
 }
 
+/* Shortens the match to one that can be continued in all groups. Memory and disk have the tokens up to @end, @n_end,
+ * and the first @n_common of its child @nearest. */
+static void fit(const struct prefix *p, struct prefix_match *m, struct prefix_node *end, uint32_t n_end,
+                const struct prefix_node *nearest, uint32_t n_common)
+{
+    uint32_t n = m->n, n_disk = n_end;
+    struct prefix_node *node = prefix_window_fit(p, m->node, &n, false);
+    prefix_window_fit(p, end, &n_disk, true);
+    if (n_disk == n_end && nearest && prefix_window_has_all(nearest, true)) n_disk += n_common;
+    if (n < m->n || (m->partial && !prefix_window_has_all(m->partial, false))) {
+        m->partial = NULL;
+        m->n_partial = 0;
+    }
+    m->node = node;
+    m->n = n;
+    m->n_disk = n_disk > n + m->n_partial ? n_disk - n : 0;
+    if (n + m->n_partial < n_end + n_common && n_disk < n_end + n_common) m->miss = PREFIX_EVICTED;
+}
+
 void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, struct items items,
                  struct prefix_match *out)
 {
@@ -151,8 +170,9 @@ void prefix_find(const struct prefix *p, const struct prefix_namespace *ns, stru
     if (at->parent) out->node = at;
     uint32_t common, on = walk(p, &at, &items, READABLE, &nearest, &common);
     if (on + common > out->n_partial) out->n_disk = on + common;
+    out->n_known = out->n + (on + common > out->n_partial ? on + common : out->n_partial);
     out->miss = miss_of(p, at, &items, common);
-    if (p->n_windows) prefix_window_fit(p, out);
+    if (p->n_windows) fit(p, out, at, out->n + on, nearest, common);
     if (p->states.pool) prefix_state_fit(out, at, all - items.n);
 }
 
@@ -188,7 +208,8 @@ void prefix_info(const struct prefix_node *n, struct prefix_info *out)
         .blocks = {n->block},
         .state = prefix_state_block(n),
         .used = n->used,
-        .on_disk = n->on_disk,
+        .on_disk = n->on_disk && !n->writing,
+        .lacks = n->on_disk ? n->group.disk_lacks : prefix_window_lacks(n),
     };
     for (uint32_t g = 1; g < KV_GROUPS_MAX; g++) out->blocks[g] = prefix_window_block(n, g);
     memcpy(out->tokens, n->tokens, n->n * sizeof(*n->tokens));
@@ -199,7 +220,7 @@ static void touch(struct prefix *p, struct prefix_node *n, bool begins)
 {
     p->clock++;
     n->owner->clock += begins;
-    if (n->windows) prefix_window_touch(p, n);
+    if (n->group.windows) prefix_window_touch(p, n);
     for (; n->parent; n = n->parent) {
         n->used = p->clock;
         n->since = n->owner->clock;

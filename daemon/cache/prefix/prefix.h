@@ -64,6 +64,7 @@ struct prefix_info {
     uint32_t state;                 /* its recurrent state's block, or KV_NO_BLOCK */
     uint64_t used;                  /* the index's clock at the last use, to compare with other nodes; not on disk */
     bool on_disk;
+    uint8_t lacks; /* a bit for each group without a block: in the file, or in memory if there is no file */
 };
 
 /* The items of the node, borrowed from @info. */
@@ -88,8 +89,8 @@ struct prefix *prefix_free(struct prefix *p);
  * A node has a block of its own in each further KV group, whose layers see a window only. These blocks come and go by
  * themselves: a node in memory can lack some, and pins do not keep them, because a sequence that computes has left most
  * of its ancestors' blocks behind. prefix_find finds no more than what can be continued: the last node and those that
- * the window reaches have their blocks. Only a node with all its blocks is written to disk. When a node leaves memory,
- * so do all its blocks.
+ * the window reaches have their blocks. A node is written to disk with the blocks that it has; if it has more later, it
+ * is written again. When a node leaves memory, so do all its blocks.
  */
 
 /* Adds a group, whose blocks are in @pool and whose layers see @window positions; its number is 1, 2, … in the order
@@ -97,6 +98,26 @@ struct prefix *prefix_free(struct prefix *p);
 int prefix_add_window(struct prefix *p, struct kv_pool *pool, uint32_t window);
 /* The node's block in @group, 1 or more; KV_NO_BLOCK: it has none. */
 uint32_t prefix_window_block(const struct prefix_node *n, uint32_t group);
+/*
+ * Which of these blocks stay. A hit at depth n needs those of the window before n. While a chain grows,
+ * prefix_window_trim gives up the block that the window leaves behind, unless it is kept: prefix_window_keep marks the
+ * blocks for hits at a node, and at most 64 tokens before it. At the end of a chain, prefix_window_thin gives up what
+ * no end and no branch needs, but for the blocks of one window (or of a 32nd of the chain, if that is more) that are
+ * nearest to the end, and as many that are nearest to the root.
+ */
+enum prefix_keep {
+    PREFIX_KEEP_NOT,
+    PREFIX_KEEP,
+    PREFIX_KEEP_ONCE /* also by the next prefix_window_thin: it is about to be used */
+};
+
+/* Keeps the blocks that a token after @n, or shortly before it, sees. */
+void prefix_window_keep(struct prefix *p, struct prefix_node *n, enum prefix_keep keep);
+/* @n was added to a chain: gives up the blocks that fall behind. */
+void prefix_window_trim(struct prefix *p, struct prefix_node *n);
+/* The chain ends with @n for now. Takes a step for each ancestor. */
+void prefix_window_thin(struct prefix *p, struct prefix_node *n);
+
 /* Gives a node in memory that has no block in @group this one, which holds its first @tokens tokens. The index takes a
  * reference. Does nothing if the node has more tokens. */
 void prefix_window_attach(struct prefix *p, struct prefix_node *n, uint32_t group, uint32_t block, uint32_t tokens);
@@ -115,7 +136,8 @@ struct prefix_match {
     uint32_t n;                  /* tokens up to and with @node, a multiple of 32 */
     struct prefix_node *partial; /* a child of @node in memory whose first @n_partial tokens match; NULL: none */
     uint32_t n_partial;          /* 0 … 31: a child with 32 would be @node */
-    uint32_t n_disk;             /* tokens after @n that the disk has, when more than @n_partial; else 0 */
+    uint32_t n_disk;             /* tokens after @n that memory and disk have, when more than @n_partial; else 0 */
+    uint32_t n_known;            /* tokens of which memory or disk have the KV of group 0 */
     struct prefix_node *state; /* with recurrent states: the node n + n_disk tokens from the root, whose state only the
                                 * disk has; NULL: the state of @node is in memory, or there is none */
     enum prefix_miss miss;     /* why n + max(n_partial, n_disk) is less than the number of tokens. The index remembers
@@ -176,16 +198,16 @@ void prefix_mark_tail(struct prefix *p, struct prefix_id id, bool tail);
 /* --- eviction from memory --- */
 
 /* prefix_evict calls it for each node before the block leaves memory, while the block still has its data, but not for a
- * node that is already being written or lacks a block of a group with a window. True: the caller has copied the data
- * and writes it to disk; the node stays until prefix_disk_written or prefix_disk_write_failed. For a node on disk the
- * return value has no effect. The function must not call the index. */
+ * node that is already being written. True: the caller has copied the data and writes it to disk; the node stays until
+ * prefix_disk_written or prefix_disk_write_failed. For a node on disk, unless its file lacks blocks that the node has,
+ * the return value has no effect. The function must not call the index. */
 typedef bool (*prefix_evict_fn)(void *ctx, const struct prefix_info *info);
 
 /* Evicts up to @blocks blocks and returns how many. The index removes its own references only: a block that a table
  * refers to does not become free. @on_evict may be NULL. */
 uint32_t prefix_evict(struct prefix *p, uint32_t blocks, prefix_evict_fn on_evict, void *ctx);
-/* As prefix_evict, for the blocks of a group with a window: evicts the least recently used ones that no table refers
- * to. The nodes stay in memory. */
+/* As prefix_evict, for the blocks of a group with a window: evicts those that no table refers to, of the uid with
+ * most of them the least recently used ones. The nodes stay in memory. */
 uint32_t prefix_window_evict(struct prefix *p, uint32_t group, uint32_t blocks, prefix_evict_fn on_evict, void *ctx);
 /* The number of blocks that prefix_evict could evict now; O(1). */
 uint32_t prefix_evictable(const struct prefix *p);

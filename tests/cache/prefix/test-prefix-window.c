@@ -134,11 +134,12 @@ static bool leave(void *ctx, const struct prefix_info *info)
     struct left *l = ctx;
     l->calls++;
     l->last = *info;
-    assert_true(info->blocks[0] == info->block && info->block != KV_NO_BLOCK && info->blocks[1] != KV_NO_BLOCK);
+    assert_true(info->blocks[0] == info->block && info->block != KV_NO_BLOCK &&
+                (info->blocks[1] != KV_NO_BLOCK || info->lacks == 2));
     return l->write;
 }
 
-/* Only whole nodes are written: before they lose a block, or not at all. */
+/* Nodes are written with the blocks that they have, and again when they have more. */
 static void test_disk(void **state)
 {
     struct chain *c = *state;
@@ -152,20 +153,39 @@ static void test_disk(void **state)
     l.write = false;
     assert_int_equal(prefix_window_evict(c->rig.p, 1, 1, leave, &l), 1); /* of node 1, which is not written */
     assert_int_equal(l.calls, 2);
-    assert_false(prefix_disk_begin_write(c->rig.p, false, 0, &info)); /* node 1 lacks a block */
+    assert_true(prefix_disk_begin_write(c->rig.p, false, 0, &info)); /* without the block */
+    assert_true(prefix_id_equal(info.id, fixture_id(c->nodes[1])) && info.lacks == 2 && !info.on_disk);
+    prefix_disk_written(c->rig.p, info.id);
+    prefix_check(c->rig.p);
+    prefix_info(c->nodes[1], &info);
+    assert_true(info.on_disk && info.lacks == 2);
+    prefix_info(c->nodes[0], &info);
+    assert_true(info.on_disk && info.lacks == 0);
     uint32_t block;
     assert_int_equal(kv_pool_take(c->pool, &block), 0);
     prefix_window_attach(c->rig.p, c->nodes[1], 1, block, 31); /* too few tokens */
     assert_int_equal(prefix_window_block(c->nodes[1], 1), KV_NO_BLOCK);
     prefix_window_attach(c->rig.p, c->nodes[1], 1, block, 32);
     kv_pool_unref(c->pool, block);
+    prefix_ref(c->rig.p, c->nodes[1]); /* somebody may be reading the file */
+    while (prefix_disk_begin_write(c->rig.p, false, 0, &info)) {
+        assert_false(prefix_id_equal(info.id, fixture_id(c->nodes[1])));
+        prefix_disk_written(c->rig.p, info.id);
+    }
+    prefix_unref(c->rig.p, c->nodes[1]);
     assert_true(prefix_disk_begin_write(c->rig.p, false, 0, &info));
-    assert_true(prefix_id_equal(info.id, fixture_id(c->nodes[1])) && info.blocks[1] == block);
+    assert_true(prefix_id_equal(info.id, fixture_id(c->nodes[1])) && info.blocks[1] == block && !info.lacks);
+    struct prefix_info now;
+    prefix_info(c->nodes[1], &now);
+    assert_false(now.on_disk); /* the file is being replaced */
     prefix_disk_write_failed(c->rig.p, info.id);
+    prefix_info(c->nodes[1], &now);
+    assert_true(now.on_disk && now.lacks == 2);
     lose(c, 7);
     l.calls = 0;
-    assert_int_equal(prefix_evict(c->rig.p, 2, leave, &l), 2); /* node 7 lacks a block, node 6 does not */
-    assert_int_equal(l.calls, 1);
+    assert_int_equal(prefix_evict(c->rig.p, 2, leave, &l), 2);
+    assert_int_equal(l.calls, 2);
+    l.calls = 0;
     prefix_check(c->rig.p);
     assert_int_equal(kv_pool_free_blocks(c->pool), 2 * CHAIN - 5);
 }

@@ -13,10 +13,25 @@ enum arch_need { ARCH_NEVER, ARCH_MAY, ARCH_MUST };
 enum arch_qk_norm {
     QK_PLAIN,
     QK_NORM_HEADS,
-    QK_NORM_WHOLE
-}; /* of q and k before rotation: none, per head, all heads */
-/* Of the gate; GELU in its tanh form; clamped: kernels.h's swiglu_clamped. */
-enum arch_activation { ACT_SILU, ACT_GELU, ACT_CLAMPED };
+    QK_NORM_WHOLE,
+    QK_NORM_EACH
+}; /* of q and k before rotation: none; per head, with the same weights or with its own (each); all heads */
+/* Of the gate, or of up where there is no gate; GELU in its tanh form; clamped: kernels.h's swiglu_clamped. */
+enum arch_activation { ACT_SILU, ACT_GELU, ACT_CLAMPED, ACT_RELU_SQR };
+
+/* Attention and feed-forward read the same residual, and both are added to it: never; always; where the file has no
+ * norm for the feed-forward. Without that norm the feed-forward reads the normed input of attention. */
+enum arch_parallel { PARALLEL_NEVER, PARALLEL_ALWAYS, PARALLEL_WITHOUT_NORM };
+
+/* A layer's norms, and the way of its parts into the residual stream. */
+struct arch_block {
+    bool layer_norm;          /* norms are LayerNorm, else RMSNorm; those of q and k too */
+    enum arch_need norm_bias; /* of the norms, but for those of q and k */
+    bool qk_after_rope;       /* q and k are normed after their rotation */
+    bool qk_may;              /* a file may be without these norms */
+    bool no_gate;             /* the feed-forward is down(activation(up)) */
+    enum arch_parallel parallel;
+};
 
 /* Keys of scales and caps. A file with a key that its architecture does not list is refused. */
 enum arch_keys {
@@ -25,7 +40,11 @@ enum arch_keys {
     KEY_ATTENTION_SCALE = 4,
     KEY_LOGIT_SCALE = 8,
     KEY_ATTENTION_CAP = 16,
-    KEY_LOGIT_CAP = 32
+    KEY_LOGIT_CAP = 32,
+    KEY_LOGIT_FACTOR = 64,      /* logit_scale multiplies; with KEY_LOGIT_SCALE it divides */
+    KEY_TEMPERATURE = 128,      /* attention.temperature_scale (struct hparams_temperature) */
+    KEY_YARN_MULTIPLIER = 256,  /* rope.scaling.yarn_log_multiplier */
+    KEY_SCALES_OF_MINICPM = 512 /* scales have other values without their keys (hparams.c) */
 };
 
 /* Experts that every token takes: none; one, times the sigmoid of a product with the token; or as they are. */
@@ -65,6 +84,7 @@ struct arch_window {
     uint32_t period;
     float rope_base; /* of these layers, without a key; 0: that of the others */
     bool unscaled;   /* the RoPE scaling of the other layers does not apply */
+    bool rope_only;  /* in a model with a window the other layers are not rotated */
 };
 
 struct arch {
@@ -95,6 +115,7 @@ struct arch {
     float attention_cap, logit_cap; /* without a key; 0: none */
     uint32_t wide_layers; /* a model of so many layers scales q·k by 1/sqrt(width/heads), not by the head's */
 
+    struct arch_block block;
     struct arch_window window;
     bool whole_images; /* the items of an image see each other (struct batch_entry); else each sees those before it */
 };

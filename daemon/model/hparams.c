@@ -89,7 +89,7 @@ static int rotation(struct hparams *s, const struct keys *k)
         r = error_say(-EINVAL, "%s: rotary embedding over an odd number of dimensions, %u", gguf_path(k->g),
                       s->rope_dim);
     if (!r) r = sections(s, k);
-    if (!r) r = rope_read(&s->rope, k->g, k->arch, s->ctx);
+    if (!r) r = rope_read(&s->rope, k->g, k->arch, s->ctx, s->desc->keys & KEY_YARN_MULTIPLIER);
     if (!r && s->desc->rope_switch) r = gguf_get_bool(k->g, keys_name(k, full, "rope.scaling.finetuned"), &s->rotates);
     return r < 0 ? r : 0;
 }
@@ -162,16 +162,21 @@ static int factors(struct hparams *s, const struct keys *k)
     const struct arch *a = s->desc;
     float attention = 0, logits = 0, cap = a->attention_cap, logit_cap = a->logit_cap;
     s->scale.embedding = a->embedding_sqrt ? sqrtf((float)s->dim) : 0;
+    if (a->keys & KEY_SCALES_OF_MINICPM) {
+        s->scale.embedding = 12;
+        s->scale.residual = 1.4f / sqrtf((float)s->n_layers);
+        logits = (float)s->dim / 256;
+    }
     int r = factor(s, k, &s->scale.embedding, "embedding_scale", KEY_EMBEDDING_SCALE);
     if (!r) r = factor(s, k, &s->scale.residual, "residual_scale", KEY_RESIDUAL_SCALE);
     if (!r) r = factor(s, k, &attention, "attention.scale", KEY_ATTENTION_SCALE);
-    if (!r) r = factor(s, k, &logits, "logit_scale", KEY_LOGIT_SCALE);
+    if (!r) r = factor(s, k, &logits, "logit_scale", KEY_LOGIT_SCALE | KEY_LOGIT_FACTOR);
     if (!r) r = factor(s, k, &cap, "attn_logit_softcapping", KEY_ATTENTION_CAP);
     if (!r) r = factor(s, k, &logit_cap, "final_logit_softcapping", KEY_LOGIT_CAP);
     if (r) return r;
     if (cap < 0 || logit_cap < 0)
         return error_say(-EINVAL, "%s: invalid soft cap %g", gguf_path(k->g), cap < 0 ? cap : logit_cap);
-    if (a->keys & KEY_LOGIT_SCALE && logits == 0)
+    if (a->keys & (KEY_LOGIT_SCALE | KEY_LOGIT_FACTOR) && logits == 0)
         return error_say(-EINVAL, "%s: key '%s.logit_scale' is missing", gguf_path(k->g), s->arch);
     bool wide = a->wide_layers && s->n_layers == a->wide_layers;
     double width = wide ? (double)s->dim / s->heads : s->head_dim;
@@ -179,9 +184,35 @@ static int factors(struct hparams *s, const struct keys *k)
     if (s->scale.residual == 0) s->scale.residual = 1;
     s->scale.attention = attention != 0 ? attention : (float)(1 / sqrt(width));
     s->cap.attention = cap;
-    s->scale.logits = logits != 0 ? 1 / logits : 1; /* the key divides */
+    s->scale.logits = logits == 0 ? 1 : a->keys & KEY_LOGIT_FACTOR ? logits : 1 / logits;
     s->cap.logits = logit_cap;
     return 0;
+}
+
+/* --- norms and blocks --- */
+
+static int temperature(struct hparams *s, const struct keys *k)
+{
+    if (!(s->desc->keys & KEY_TEMPERATURE)) return 0;
+    s->temperature.floor = s->rope.original;
+    return factor(s, k, &s->temperature.scale, "attention.temperature_scale", KEY_TEMPERATURE);
+}
+
+/* A file that says that its blocks are parallel has no norm for the feed-forward, and the reverse. */
+static int blocks(struct hparams *s, const struct keys *k)
+{
+    const struct arch_block *b = &s->desc->block;
+    char full[96];
+    const bool norm = gguf_find_tensor(k->g, "blk.0.ffn_norm.weight");
+    bool told = !norm;
+    int r = keys_f32(k, &s->rms_eps,
+                     b->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", REQUIRED, 1);
+    s->parallel = b->parallel == PARALLEL_ALWAYS || (b->parallel == PARALLEL_WITHOUT_NORM && !norm);
+    if (r || b->parallel != PARALLEL_WITHOUT_NORM) return r;
+    r = gguf_get_bool(k->g, keys_name(k, full, "use_parallel_residual"), &told);
+    if (r < 0 || told == s->parallel) return r < 0 ? r : 0;
+    return error_say(-EINVAL, "%s: key '%s' is %s, but tensor 'blk.0.ffn_norm.weight' %s", gguf_path(k->g), full,
+                     told ? "true" : "false", norm ? "exists" : "is missing");
 }
 
 static int vocabulary(struct hparams *s, const struct gguf *g)
@@ -213,7 +244,8 @@ int hparams_read(struct hparams *s, const struct gguf *g)
     if (!r) r = rotation(s, &k);
     if (!r) r = window(s, &k);
     if (!r) r = factors(s, &k);
-    if (!r) r = keys_f32(&k, &s->rms_eps, "attention.layer_norm_rms_epsilon", REQUIRED, 1);
+    if (!r) r = temperature(s, &k);
+    if (!r) r = blocks(s, &k);
     if (!r) r = vocabulary(s, g);
     if (r) return r;
     return hparams_recurrent(s, &k);

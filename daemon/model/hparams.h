@@ -64,6 +64,12 @@ struct hparams_cap {
     float attention, logits;
 };
 
+/* Attention's temperature: q is multiplied by 1 + scale * ln(1 + floor(position / floor)). scale 0: it is not. */
+struct hparams_temperature {
+    float scale;
+    uint32_t floor;
+};
+
 struct hparams {
     const struct arch *desc;
     char arch[32], name[128];
@@ -72,10 +78,12 @@ struct hparams {
     uint32_t rope_dim;
     uint32_t sections[3];          /* M-RoPE: pairs that rotate by time, row, column; 0: the model has one position */
     struct rope rope, window_rope; /* of the layers that see everything, and of those with a window */
-    float rms_eps;
+    float rms_eps;                 /* of the norms */
     bool tied;
     struct hparams_scale scale;
     struct hparams_cap cap;
+    struct hparams_temperature temperature;
+    bool parallel;                          /* struct arch_block */
     uint32_t window;                        /* positions that sliding layers see; 0: no layer slides */
     uint8_t slides[HPARAMS_LAYERS_MAX / 8]; /* a bit for each layer */
     bool rotates;                           /* false: no layer has RoPE */
@@ -165,5 +173,6 @@ static inline uint32_t hparams_axis(const struct hparams *s, uint32_t j)
 static inline bool hparams_rotates(const struct hparams *s, uint32_t layer)
 {
     uint32_t every = s->desc->no_rope_every;
+    if (s->desc->window.rope_only && s->window && !hparams_window(s, layer)) return false;
     return s->rotates && (!every || (layer + 1) % every);
 }

@@ -51,23 +51,27 @@ static int idle(const struct keys *k, const char *name, float none, float own)
 
 /*
  * YaRN multiplies cosines and sines by 1 + 0.1 ln(factor), and attn_factor multiplies that. llama.cpp overwrites
- * yarn_attn_factor with this (llama-context.cpp), and ignores the other two for the supported architectures. Hugging
+ * yarn_attn_factor with this (llama-context.cpp), and ignores the other two for most of the supported architectures. A
+ * yarn_log_multiplier m (@multiplier) divides by 1 + 0.1 m ln(factor): it is Hugging Face's mscale_all_dim. Hugging
  * Face's attention_factor, which converters write to yarn_attn_factor, would replace it.
  */
-static int magnitude(struct rope *r, const struct keys *k)
+static int magnitude(struct rope *r, const struct keys *k, bool multiplier)
 {
     const bool yarn = r->kind == ROPE_YARN;
-    const float own = yarn && r->scale < 1 ? (float)(1 - 0.1 * log(r->scale)) : 1;
-    int e = keys_f32(k, &r->magnitude, "rope.scaling.attn_factor", OPTIONAL, 1e3f);
+    const double length = yarn && r->scale < 1 ? -0.1 * log(r->scale) : 0;
+    float all = 0, own = (float)(1 + length);
+    int e = multiplier ? keys_f32(k, &all, "rope.scaling.yarn_log_multiplier", OPTIONAL, 1e3f) : 0;
+    if (all > 0) own = (float)((1 + length) / (1 + all * length));
+    if (!e) e = keys_f32(k, &r->magnitude, "rope.scaling.attn_factor", OPTIONAL, 1e3f);
     if (!e) e = idle(k, "rope.scaling.yarn_attn_factor", 1, own);
     if (!e) e = idle(k, "rope.scaling.yarn_ext_factor", yarn, yarn);
-    if (!e) e = idle(k, "rope.scaling.yarn_log_multiplier", 0, 0);
+    if (!e && !multiplier) e = idle(k, "rope.scaling.yarn_log_multiplier", 0, 0);
     r->magnitude *= own;
     return e;
 }
 
 /* The parameters of a scaling other than its factor. */
-static int bounds(struct rope *r, const struct keys *k)
+static int bounds(struct rope *r, const struct keys *k, bool multiplier)
 {
     bool tensor = gguf_find_tensor(k->g, ROPE_TENSOR);
     int e = keys_u32(k, &r->original, "rope.scaling.original_context_length", OPTIONAL, 1, 1 << 30);
@@ -81,23 +85,23 @@ static int bounds(struct rope *r, const struct keys *k)
     if (r->kind == ROPE_LLAMA3 && r->high <= r->low)
         return error_say(-EINVAL, "%s: Llama 3's RoPE scaling has the invalid bounds %g and %g", gguf_path(k->g),
                          r->low, r->high);
-    return magnitude(r, k);
+    return magnitude(r, k, multiplier);
 }
 
-int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx)
+int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx, bool multiplier)
 {
-    struct keys k = {g, arch};
+    const struct keys own = {g, arch}, *k = &own;
     float factor = 1;
     bool none;
     *r = (struct rope){
         .base = 10000, .scale = 1, .magnitude = 1, .original = ctx, .fast = 32, .slow = 1, .low = 1, .high = 4};
-    int e = keys_f32(&k, &r->base, "rope.freq_base", OPTIONAL, 1e12f);
-    if (!e) e = scaling(r, &k, &none);
-    if (!e) e = keys_f32(&k, &factor, "rope.scale_linear", OPTIONAL, 1e6f); /* the older key */
-    if (!e) e = keys_f32(&k, &factor, "rope.scaling.factor", OPTIONAL, 1e6f);
+    int e = keys_f32(k, &r->base, "rope.freq_base", OPTIONAL, 1e12f);
+    if (!e) e = scaling(r, k, &none);
+    if (!e) e = keys_f32(k, &factor, "rope.scale_linear", OPTIONAL, 1e6f); /* the older key */
+    if (!e) e = keys_f32(k, &factor, "rope.scaling.factor", OPTIONAL, 1e6f);
     if (e) return e;
     if (!none) r->scale = 1 / factor;
-    return bounds(r, &k);
+    return bounds(r, k, multiplier);
 }
 
 /* Pair at which a rotation turns @turns times within the original context. */

@@ -26,9 +26,9 @@ struct rope {
 /* The @i-th supported scaling.type; NULL past the last. */
 const char *rope_scaling_nth(uint32_t i);
 
-/* Read the keys "@arch.rope.*" of a model with a context of @ctx. 0; -EOPNOTSUPP for an unknown scaling, -EINVAL for an
- * invalid value. Errors set the error message. */
-int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx);
+/* Read the keys "@arch.rope.*" of a model with a context of @ctx. @multiplier: the key yarn_log_multiplier is
+ * supported. 0; -EOPNOTSUPP for an unknown scaling, -EINVAL for an invalid value. Errors set the error message. */
+int rope_read(struct rope *r, const struct gguf *g, const char *arch, uint32_t ctx, bool multiplier);
 
 /* out[rot/2]: radians per position, slowest last, divided by @factors [rot/2] if not NULL. */
 void rope_frequencies(const struct rope *r, uint32_t rot, const float *factors, double *out);

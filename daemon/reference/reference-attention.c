@@ -126,12 +126,26 @@ static void softmax(struct pass *p, uint32_t head)
     }
 }
 
-void reference_attention(struct pass *p)
+/* q grows with the position, in steps. */
+static void warm(struct pass *p)
+{
+    const struct hparams_temperature *t = &p->r->s.temperature;
+    const size_t all = (size_t)p->r->s.heads * p->r->s.head_dim;
+    for (size_t i = 0; t->scale != 0 && i < p->n; i++) {
+        const double by = 1 + t->scale * log(floor((double)i / t->floor) + 1);
+        for (size_t d = 0; d < all; d++) p->q[i * all + d] = (float)(p->q[i * all + d] * by);
+    }
+}
+
+int reference_attention(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
     memcpy(p->sink_k, p->k, (size_t)p->sinks * s->kv_heads * s->head_dim * sizeof(float));
     rope(p, p->q, s->heads);
     rope(p, p->k, s->kv_heads);
+    int e = s->desc->block.qk_after_rope ? reference_norm_heads(p) : 0;
+    if (e) return e;
+    warm(p);
     int n = (int)p->n, hd = (int)s->head_dim, ldq = (int)(s->heads * s->head_dim),
         ldk = (int)(s->kv_heads * s->head_dim);
     for (uint32_t h = 0; h < s->heads; h++) {
@@ -144,4 +158,5 @@ void reference_attention(struct pass *p)
         softmax(p, h);
         blas_multiply(&p->r->blas, &pv);
     }
+    return 0;
 }

@@ -21,6 +21,7 @@ struct pass {
     uint32_t sinks, window; /* window 0: none */
     const uint32_t *ends;   /* [n] behind the last position that each sees; NULL: its own */
     float *x, *h;           /* [n][dim] residual stream, normed */
+    float *beside;          /* [n][dim] attention's output where it is parallel to the feed-forward */
     float *q, *k, *v;       /* [n][heads or kv_heads][head_dim] */
     float *att;             /* [n][heads][head_dim] */
     float *score;           /* [n][n] */
@@ -30,8 +31,18 @@ struct pass {
     double *freqs[2];       /* [rope_dim/2] radians per position; of sliding layers */
 };
 
-/* q, k, v, not yet rotated -> att. */
-void reference_attention(struct pass *p);
+/* q, k, v, not yet rotated -> att. 0, or -errno and the error message. */
+int reference_attention(struct pass *p);
+
+/* The layer's norm @which of rows of @dim; where the file has no such norm the rows are copied. out may be in. 0, or
+ * -errno and the error message. */
+int reference_norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *which);
+
+/* The last norm, x -> h. 0, or -errno and the error message. */
+int reference_output_norm(struct pass *p);
+
+/* Norm q and k. 0, or -errno and the error message. */
+int reference_norm_heads(struct pass *p);
 
 /* A mixture's feed-forward: p->h -> p->h. 0, or -errno and the error message. */
 int reference_experts(struct pass *p);

@@ -125,40 +125,18 @@ static int product_of(struct pass *p, float *out, const float *in, const char *w
     return reference_product(p, out, in, fused ? fused : which, row, rows, 0);
 }
 
-/* RMS norm of rows of @dim. */
-static void norm_rows(float *out, const float *in, size_t rows, size_t dim, const float *w, double eps)
-{
-    for (size_t i = 0; i < rows; i++, in += dim, out += dim) {
-        double ss = 0;
-        for (size_t d = 0; d < dim; d++) ss += (double)in[d] * in[d];
-        double scale = 1 / sqrt(ss / (double)dim + eps);
-        for (size_t d = 0; d < dim; d++) out[d] = (float)(in[d] * scale * w[d]);
-    }
-}
-
-/* The layer's norm @which of rows of @dim; without it the rows are copied. */
-static int norm(struct pass *p, float *out, const float *in, size_t rows, size_t dim, const char *which)
-{
-    _cleanup_(freep) float *w = NULL;
-    int e = reference_vector(p, &w, which, 0);
-    if (w)
-        norm_rows(out, in, rows, dim, w, p->r->s.rms_eps);
-    else if (out != in)
-        memcpy(out, in, rows * dim * sizeof(*out));
-    return e;
-}
-
 /* x += h, normed (unless @post_norm is NULL) and scaled. */
 static int add(struct pass *p, const char *post_norm)
 {
     const struct hparams *s = &p->r->s;
-    int e = post_norm ? norm(p, p->h, p->h, p->n, s->dim, post_norm) : 0;
+    int e = post_norm ? reference_norm(p, p->h, p->h, p->n, s->dim, post_norm) : 0;
     for (size_t i = 0; !e && i < (size_t)p->n * s->dim; i++) p->x[i] += s->scale.residual * p->h[i];
     return e;
 }
 
 static double activate(enum arch_activation a, double x, double up)
 {
+    if (a == ACT_RELU_SQR) return x > 0 ? x * x : 0;
     if (a == ACT_GELU) return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x))) * up;
     if (a == ACT_SILU) return x / (1 + exp(-x)) * up;
     x = fmin(x, 7);
@@ -173,38 +151,39 @@ void reference_activate(const struct hparams *s, float *gate, const float *up, s
 static int attention_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
-    const bool whole = s->desc->qk_norm == QK_NORM_WHOLE;
     uint64_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    int e = norm(p, p->h, p->x, p->n, s->dim, "attn_norm.weight");
+    int e = reference_norm(p, p->h, p->x, p->n, s->dim, "attn_norm");
     if (!e) e = product_of(p, p->q, p->h, "attn_q", "attn_qkv", 0, q);
     if (!e) e = product_of(p, p->k, p->h, "attn_k", "attn_qkv", q, kv);
     if (!e) e = product_of(p, p->v, p->h, "attn_v", "attn_qkv", q + kv, kv);
-    if (!e) e = norm(p, p->q, p->q, whole ? p->n : p->n * s->heads, whole ? q : s->head_dim, "attn_q_norm.weight");
-    if (!e) e = norm(p, p->k, p->k, whole ? p->n : p->n * s->kv_heads, whole ? kv : s->head_dim, "attn_k_norm.weight");
+    if (!e && !s->desc->block.qk_after_rope) e = reference_norm_heads(p);
     if (e) return e;
     _cleanup_(freep) float *sinks = NULL;
     if (s->desc->sink_scores) e = reference_vector(p, &sinks, "attn_sinks.weight", 0);
     if (e) return e;
     p->sink_scores = sinks;
-    reference_attention(p);
-    e = product_of(p, p->h, p->att, "attn_output", NULL, 0, s->dim);
-    return e ? e : add(p, s->desc->post_norm ? "post_attention_norm.weight" : NULL);
+    e = reference_attention(p);
+    if (!e) e = product_of(p, s->parallel ? p->beside : p->h, p->att, "attn_output", NULL, 0, s->dim);
+    if (s->parallel) return e;
+    return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);
 }
 
 static int recurrent_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
-    int e = norm(p, p->h, p->x, p->n, s->dim, "attn_norm.weight");
+    int e = reference_norm(p, p->h, p->x, p->n, s->dim, "attn_norm");
     if (!e) e = reference_recurrent(p);
-    return e ? e : add(p, s->desc->post_norm ? "post_attention_norm.weight" : NULL);
+    return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);
 }
 
 static int feed_forward_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
-    const char *fused = s->desc->fused ? "ffn_up" : NULL;
-    int e = product_of(p, p->gate, p->h, "ffn_gate", fused, 0, s->ffn);
-    if (!e) e = product_of(p, p->up, p->h, "ffn_up", fused, s->ffn, s->ffn);
+    const bool alone = s->desc->block.no_gate; /* the activation is of up */
+    const char *fused = s->desc->fused && !alone ? "ffn_up" : NULL;
+    int e = product_of(p, p->gate, p->h, alone ? "ffn_up" : "ffn_gate", fused, 0, s->ffn);
+    for (size_t i = 0; alone && i < (size_t)p->n * s->ffn; i++) p->up[i] = 1;
+    if (!e && !alone) e = product_of(p, p->up, p->h, "ffn_up", fused, s->ffn, s->ffn);
     if (!e) reference_activate(s, p->gate, p->up, (size_t)p->n * s->ffn);
     return e ? e : product_of(p, p->h, p->gate, "ffn_down", NULL, 0, s->dim);
 }
@@ -212,23 +191,20 @@ static int feed_forward_block(struct pass *p)
 static int second_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
-    char name[64];
-    snprintf(name, sizeof(name), "%s.weight", s->desc->ffn_norm ? s->desc->ffn_norm : "ffn_norm");
-    int e = norm(p, p->h, p->x, p->n, s->dim, name);
+    const char *name = s->parallel ? "attn_norm" : s->desc->ffn_norm ? s->desc->ffn_norm : "ffn_norm";
+    int e = reference_norm(p, p->h, p->x, p->n, s->dim, name);
     if (!e) e = hparams_mixes(s, p->layer) ? reference_experts(p) : feed_forward_block(p);
-    return e ? e : add(p, s->desc->post_norm ? "post_ffw_norm.weight" : NULL);
+    if (!e) e = add(p, s->desc->post_norm ? "post_ffw_norm" : NULL);
+    if (!e && s->parallel) memcpy(p->h, p->beside, (size_t)p->n * s->dim * sizeof(float));
+    return e || !s->parallel ? e : add(p, NULL);
 }
 
 static int output_block(struct pass *p, const struct gguf_tensor *embd, float *logits)
 {
     const struct hparams *s = &p->r->s;
-    const struct gguf_tensor *out = gguf_find_tensor(p->r->g, "output.weight"), *t;
-    _cleanup_(freep) float *w = malloc(s->dim * sizeof(float));
-    const char *norm = s->desc->output_norm ? s->desc->output_norm : "output_norm";
-    int e = w ? tensor(p->r, &t, "%s.weight", norm) : error_origin(-ENOMEM);
-    if (!e) e = reference_rows(t, 0, 1, w);
+    const struct gguf_tensor *out = gguf_find_tensor(p->r->g, "output.weight");
+    int e = reference_output_norm(p);
     if (e) return e;
-    norm_rows(p->h, p->x, p->n, s->dim, w, s->rms_eps);
     e = product(p, logits, p->h, out ? out : embd, 0, s->vocab);
     for (size_t i = 0; !e && i < (size_t)p->n * s->vocab; i++) {
         double v = (double)logits[i] * s->scale.logits;
@@ -281,7 +257,7 @@ static int forward(struct reference *r, const int32_t *ids, const float *embd, c
     size_t q = (size_t)s->heads * s->head_dim, kv = (size_t)s->kv_heads * s->head_dim;
     size_t ffn = s->ffn > s->experts.ffn ? s->ffn : s->experts.ffn;
     if (ffn < s->experts.shared_ffn) ffn = s->experts.shared_ffn;
-    size_t floats = n * (2ul * s->dim + 2 * q + 2 * kv + n + 2 * ffn) + sinks * kv;
+    size_t floats = n * (3ul * s->dim + 2 * q + 2 * kv + n + 2 * ffn) + sinks * kv;
     _cleanup_(freep) float *mem = malloc(floats * sizeof(float));
     _cleanup_(freep) double *freqs = malloc((s->rope_dim + 1) * sizeof(double));
     if (!mem || !freqs)
@@ -294,7 +270,8 @@ static int forward(struct reference *r, const int32_t *ids, const float *embd, c
                      .x = mem,
                      .freqs = {freqs, freqs + s->rope_dim / 2}};
     p.h = p.x + (size_t)n * s->dim;
-    p.q = p.h + (size_t)n * s->dim;
+    p.beside = p.h + (size_t)n * s->dim;
+    p.q = p.beside + (size_t)n * s->dim;
     p.k = p.q + n * q;
     p.v = p.k + n * kv;
     p.att = p.v + n * kv;

@@ -3,13 +3,16 @@
 VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen2vl", "qwen3", "phi3", "phi3-short", "smollm3",
             "granite", "olmo2", "olmo3", "gemma2", "gemma3", "mixtral", "qwen2moe", "qwen3moe", "gpt-oss",
             "ernie4_5", "exaone", "gemma", "glm4", "internlm2", "seed_oss",
+            "arcee", "cohere2", "command-r", "exaone4", "exaone4-window", "hunyuan-dense", "minicpm", "mistral3", "nemotron",
+            "stablelm", "stablelm-parallel", "starcoder2",
             "lfm2"]
 RECURRENT = ["lfm2"]  # with layers that have a state; hobd does not serve these yet
 SERVED = [v for v in VARIANTS if v not in RECURRENT]
-WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss"]  # whose layers have windows, of 70 tokens
+WINDOWS = ["olmo3", "gemma2", "gemma3", "gpt-oss", "cohere2", "exaone4-window"]  # whose layers have windows, of 70 tokens
 
 # general.architecture, where it is not the variant's name.
 ARCH = {"olmo3": "olmo2", "mixtral": "llama"}
+HYPHENS = ["command-r", "gpt-oss", "hunyuan-dense"]  # are in these; in other variants they end it
 
 # About 20 and 300 tokens: inside the windows, and far beyond them.
 PROMPTS = ["Once upon a time", "the little cat and the red hat sat on a mat; " * 9 + "then"]
@@ -17,7 +20,7 @@ TOKENS = 64
 
 
 def arch(variant):
-    name = variant if variant == "gpt-oss" else variant.split("-")[0]
+    name = variant if variant in HYPHENS else variant.split("-")[0]
     return ARCH.get(name, name)
 
 

@@ -78,7 +78,7 @@ static struct rope read_of(const char *arch, bool freqs)
     t.type = 0;
     t.rope_freqs = freqs;
     struct gguf *g = model_file_tiny(&t);
-    int e = rope_read(&r, g, "llama", 512);
+    int e = rope_read(&r, g, "llama", 512, false);
     gguf_close(g);
     if (e) fail_msg("%s", error_text(e));
     return r;
@@ -114,7 +114,7 @@ static int read_told(struct rope *r, const char *name, float value)
     snprintf(key, sizeof(key), "llama.rope.scaling.%s", name);
     memcpy(b.data + model_file_find(&b, key) + strlen(key) + 4, &value, sizeof(value));
     assert_int_equal(model_file_open(&g, b.data, b.len), 0);
-    int e = rope_read(r, g, "llama", 512);
+    int e = rope_read(r, g, "llama", 512, false);
     gguf_close(g);
     buf_fini(&b);
     return e;

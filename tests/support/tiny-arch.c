@@ -207,6 +207,84 @@ static const struct tiny_tensor glm4[] = {
     {NULL},
 };
 
+#define UP_DOWN                                                                                                        \
+    {"ffn_up.weight", 'd', 'f'},                                                                                       \
+    {                                                                                                                  \
+        "ffn_down.weight", 'f', 'd'                                                                                    \
+    }
+
+static const struct tiny_tensor without_gate[] = {
+    {"attn_norm.weight", 'd', 0}, Q_K_V, {"ffn_norm.weight", 'd', 0}, UP_DOWN, {NULL},
+};
+
+static const struct tiny_tensor centered[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_norm.bias", 'd', 0},
+    Q_K_V,
+    {"ffn_norm.weight", 'd', 0},
+    {"ffn_norm.bias", 'd', 0},
+    UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor starcoder2[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_norm.bias", 'd', 0},
+    {"attn_q.bias", 'q', 0},
+    {"attn_k.bias", 'v', 0},
+    {"attn_v.bias", 'v', 0},
+    Q_K_V,
+    {"attn_output.bias", 'd', 0},
+    {"ffn_norm.weight", 'd', 0},
+    {"ffn_norm.bias", 'd', 0},
+    UP_DOWN,
+    {"ffn_up.bias", 'f', 0},
+    {"ffn_down.bias", 'd', 0},
+    {NULL},
+};
+
+static const struct tiny_tensor parallel[] = {
+    {"attn_norm.weight", 'd', 0},
+    Q_K_V,
+    GATE_UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor stablelm[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_norm.bias", 'd', 0},
+    Q_K_V,
+    {"ffn_norm.weight", 'd', 0},
+    {"ffn_norm.bias", 'd', 0},
+    GATE_UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor stablelm_parallel[] = {
+    {"attn_norm.weight", 'd', 0},
+    {"attn_norm.bias", 'd', 0},
+    Q_K_V,
+    {"attn_q_norm.weight", 'h', 'H'},
+    {"attn_k_norm.weight", 'h', 'K'},
+    GATE_UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor post_normed_heads[] = {
+    Q_K_V,
+    {"attn_q_norm.weight", 'h', 0},
+    {"attn_k_norm.weight", 'h', 0},
+    {"post_attention_norm.weight", 'd', 0},
+    GATE_UP_DOWN,
+    {"post_ffw_norm.weight", 'd', 0},
+    {NULL},
+};
+
+#define LAYER_NORM                                                                                                     \
+    {                                                                                                                  \
+        ".attention.layer_norm_epsilon", 'f', 1e-5, NULL                                                               \
+    }
+
 static const struct tiny_arch table[] = {
     {.name = "llama", .tensors = plain},
     {.name = "mixtral", .arch = "llama", .untied = true, .tensors = mixture, .experts = 8, .experts_used = 2},
@@ -326,6 +404,48 @@ static const struct tiny_arch table[] = {
     {.name = "glm4", .tensors = glm4, .keys = {{".rope.dimension_count", 'u', 8, NULL}}},
     {.name = "internlm2", .untied = true, .tensors = plain},
     {.name = "seed_oss", .head_dim = 32, .untied = true, .tensors = seed_oss},
+    {.name = "arcee", .tensors = without_gate},
+    {.name = "cohere2",
+     .layers = 5,
+     .tensors = parallel,
+     .keys = {LAYER_NORM, {".logit_scale", 'f', 0.4, NULL}, {".attention.sliding_window", 'u', 70, NULL}}},
+    {.name = "command-r", .tensors = parallel, .keys = {LAYER_NORM, {".logit_scale", 'f', 0.4, NULL}}},
+    {.name = "exaone4", .untied = true, .tensors = post_normed_heads},
+    {.name = "exaone4-window",
+     .arch = "exaone4",
+     .layers = 64, /* llama.cpp knows the 32B by it */
+     .untied = true,
+     .tensors = post_normed_heads,
+     .keys = {{".attention.sliding_window", 'u', 70, NULL}, {".attention.sliding_window_pattern", 'p', 4, NULL}}},
+    {.name = "hunyuan-dense", .head_dim = 32, .tensors = normed_heads},
+    {.name = "minicpm",
+     .tensors = plain,
+     .keys = {{".embedding_scale", 'f', 12, NULL},
+              {".residual_scale", 'f', 0.9, NULL},
+              {".logit_scale", 'f', 1.5, NULL}}},
+    {.name = "mistral3",
+     .head_dim = 32,
+     .untied = true,
+     .tensors = plain,
+     .keys = {{".rope.scaling.type", 's', 0, "yarn"},
+              {".rope.scaling.factor", 'f', 4, NULL},
+              {".rope.scaling.original_context_length", 'u', 48, NULL},
+              {".rope.scaling.yarn_log_multiplier", 'f', 0.7, NULL},
+              {".attention.temperature_scale", 'f', 0.3, NULL}}},
+    {.name = "nemotron",
+     .untied = true,
+     .tensors = centered,
+     .keys = {LAYER_NORM, {".rope.dimension_count", 'u', 8, NULL}}},
+    {.name = "stablelm",
+     .untied = true,
+     .tensors = stablelm,
+     .keys = {LAYER_NORM, {".rope.dimension_count", 'u', 4, NULL}, {".use_parallel_residual", 'b', 0, NULL}}},
+    {.name = "stablelm-parallel",
+     .arch = "stablelm",
+     .untied = true,
+     .tensors = stablelm_parallel,
+     .keys = {LAYER_NORM, {".rope.dimension_count", 'u', 4, NULL}, {".use_parallel_residual", 'b', 1, NULL}}},
+    {.name = "starcoder2", .tensors = starcoder2, .keys = {LAYER_NORM}},
 };
 
 const struct tiny_arch *tiny_arch_find(const char *name)

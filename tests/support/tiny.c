@@ -112,7 +112,8 @@ static void fill_vector(struct writer *w, const char *name, uint64_t k)
 /* @stack matrices of @rows, or one (0); @rows 0: a vector. */
 static void tensors_of(struct writer *w, const char *name, uint64_t k, uint64_t rows, uint64_t stack)
 {
-    const bool matrix = rows && !strstr(name, ".bias"), plain = strstr(name, "ffn_gate_inp.") || strstr(name, "conv.");
+    const bool matrix = rows && !strstr(name, ".bias") && !strstr(name, "_norm.");
+    const bool plain = strstr(name, "ffn_gate_inp.") || strstr(name, "conv.");
     const struct tiny_type *t = tiny_type_numbered(matrix && !plain ? w->t->type : 0);
     const uint64_t all = (rows ? rows : 1) * (stack ? stack : 1);
     uint64_t row_bytes = k / t->block * t->bytes, size = row_bytes * all;
@@ -168,7 +169,7 @@ static void tensors(struct writer *w, enum pass pass)
     const struct tiny_arch *a = w->a;
     uint64_t size[128] = {
         ['d'] = t->dim, ['f'] = t->ffn, ['q'] = q, ['v'] = v, ['h'] = head, ['Q'] = q + 2 * v, ['F'] = 2 * t->ffn};
-    size['H'] = t->heads, size['n'] = a->experts, size['s'] = a->shared_ffn;
+    size['H'] = t->heads, size['K'] = t->kv_heads, size['n'] = a->experts, size['s'] = a->shared_ffn;
     size['e'] = a->expert_ffn ? a->expert_ffn : t->ffn;
     size['c'] = a->taps, size['B'] = 3 * t->dim;
     w->pass = pass;
@@ -186,6 +187,8 @@ static void tensors(struct writer *w, enum pass pass)
     char norm[64];
     snprintf(norm, sizeof(norm), "%s.weight", a->output_norm ? a->output_norm : "output_norm");
     tensor(w, norm, t->dim, 0);
+    for (const struct tiny_tensor *i = a->tensors; i->name; i++)
+        if (!strcmp(i->name, "attn_norm.bias")) tensor(w, "output_norm.bias", t->dim, 0);
     if (!t->tied) tensor(w, "output.weight", t->dim, w->v->n);
 }
 

@@ -112,6 +112,7 @@ struct scratch {
     size_t size;
     struct token *tokens;
     float *x;          /* [tokens][dim] residual stream */
+    float *beside;     /* [tokens][dim] attention's output, where the feed-forward reads the same residual */
     struct acts h;     /* [tokens][dim] normed input of a block; in f then its output */
     float *q, *k, *v;  /* [tokens][heads or kv_heads][head_dim] */
     struct acts att;   /* [tokens][heads][head_dim] */
@@ -147,7 +148,10 @@ struct pass {
     const float *post;           /* [dim] these weights of a post-norm, or NULL */
     bool together;               /* not all tokens are alone */
     bool quantize;               /* the next product needs quantized input */
+    bool beside;                 /* join() must add scratch.beside too, with */
+    const float *beside_bias;    /* [dim] this bias, or NULL */
     const float *norm;           /* [dim] weights of the current norm; NULL: none */
+    const float *norm_bias;      /* [dim] its bias, or NULL */
     float *logits;               /* [n][vocab] */
     struct layer *w;             /* NULL after the last */
 };
@@ -173,8 +177,12 @@ void cpu_products(struct pass *p, const struct product *set, uint32_t n, const s
 void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, const struct acts *in,
                         const struct group *groups, uint32_t n_groups);
 
+/* The architecture's norm of x[n] with weights @w and @bias, which may be NULL. out may be x. */
+void cpu_norm(const struct pass *p, float *out, const float *x, const float *w, const float *bias, size_t n);
+
 /* scratch.gated = the architecture's activation of (gate in), times (up in), with the matrices' biases: its q, d and s
- * if p->quantize, else its f. @groups NULL: all rows of the batch and one matrix each. */
+ * if p->quantize, else its f. @up NULL: the activation alone. @groups NULL: all rows of the batch and one matrix each.
+ */
 void cpu_gated(struct pass *p, const struct matrix *gate, const struct matrix *up, const struct acts *in,
                const struct group *groups, uint32_t n_groups);
 

@@ -68,15 +68,36 @@ static void embed_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t threa
     }
 }
 
+void cpu_norm(const struct pass *p, float *out, const float *x, const float *w, const float *bias, size_t n)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    if (y->desc->block.layer_norm)
+        p->c->kern->layernorm(out, x, w, bias, n, y->rms_eps);
+    else
+        p->c->kern->rmsnorm(out, x, w, n, y->rms_eps);
+}
+
+/* Add attention's output of token @i, which the feed-forward has not read. */
+static void join_beside(const struct pass *p, float *x, size_t i)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    const struct kernels *k = p->c->kern;
+    float *out = p->c->scratch.beside + i * y->dim;
+    if (p->beside_bias) k->add(out, p->beside_bias, y->dim);
+    if (y->scale.residual != 1) k->scale(out, y->scale.residual, y->dim);
+    k->add(x, out, y->dim);
+}
+
 /* Add the pending result of the block before, in h, to x. */
-static void join(const struct pass *p, float *x, float *h)
+static void join(const struct pass *p, size_t i, float *x, float *h)
 {
     const struct hparams *y = &p->c->base.hparams;
     const struct kernels *k = p->c->kern;
     if (p->bias) k->add(h, p->bias, y->dim);
-    if (p->post) k->rmsnorm(h, h, p->post, y->dim, y->rms_eps);
+    if (p->post) cpu_norm(p, h, h, p->post, NULL, y->dim);
     if (y->scale.residual != 1) k->scale(h, y->scale.residual, y->dim);
     k->add(x, h, y->dim);
+    if (p->beside) join_beside(p, x, i);
 }
 
 /* Add the pending result to the residual stream, and norm it: one pass over both, one barrier. */
@@ -86,9 +107,9 @@ static void norm_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
     const struct hparams *y = &p->c->base.hparams;
     for (size_t i = begin; i < end; i++) {
         float *x = p->c->scratch.x + i * y->dim, *h = p->c->scratch.h.f + i * y->dim;
-        if (p->pending) join(p, x, h);
+        if (p->pending) join(p, i, x, h);
         if (p->norm)
-            p->c->kern->rmsnorm(h, x, p->norm, y->dim, y->rms_eps);
+            cpu_norm(p, h, x, p->norm, p->norm_bias, y->dim);
         else
             memcpy(h, x, y->dim * sizeof(*h));
         cpu_quantize_row(p, &p->c->scratch.h, i);
@@ -107,7 +128,7 @@ static void join_tokens(void *ctx, uint32_t begin, uint32_t end, uint32_t thread
 {
     const struct pass *p = ctx;
     size_t dim = p->c->base.hparams.dim;
-    for (size_t i = begin; i < end; i++) join(p, p->c->scratch.x + i * dim, p->c->scratch.h.f + i * dim);
+    for (size_t i = begin; i < end; i++) join(p, i, p->c->scratch.x + i * dim, p->c->scratch.h.f + i * dim);
 }
 
 static void finish_logits(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
@@ -131,6 +152,12 @@ static void leave(struct pass *p, const float *bias, const float *post)
     p->post = post;
 }
 
+/* Matrices that the feed-forward's input is multiplied with: up, and gate. */
+static uint32_t gates(const struct pass *p)
+{
+    return p->c->base.hparams.desc->block.no_gate ? 1 : 2;
+}
+
 /* Compute q, k and v, and store k and v in the KV blocks, except for tokens that are alone; in a recurrent layer its
  * inputs, and scan them. */
 static void input_block(struct pass *p, uint8_t parts)
@@ -139,8 +166,10 @@ static void input_block(struct pass *p, uint8_t parts)
     struct product set[3 + RECURRENT_INPUTS] = {{&p->w->q, s->q}, {&p->w->k, s->k}, {&p->w->v, s->v}};
     uint32_t n = parts & LAYER_ATTENTION ? 3 : 0;
     if (parts & LAYER_RECURRENT) n += recurrent_products(p, set + n);
+    const struct product in[] = {{&p->w->up, NULL}, {&p->w->gate, NULL}};
     p->norm = p->w->attn_norm;
-    p->quantize = cpu_quantized(set, n);
+    p->norm_bias = p->w->attn_norm_bias;
+    p->quantize = cpu_quantized(set, n) || (p->c->base.hparams.parallel && cpu_quantized(in, gates(p)));
     each_token(p, norm_tokens);
     cpu_products(p, set, n, &s->h, p->n);
     if (parts & LAYER_ATTENTION && p->together) each_token(p, place_tokens);
@@ -177,10 +206,22 @@ static void keep_wanted(struct pass *p)
     p->n = n;
 }
 
+/* h -> h */
+static void feed_forward(struct pass *p)
+{
+    struct scratch *s = &p->c->scratch;
+    const struct product out = {&p->w->down, s->h.f};
+    const bool gate = gates(p) == 2;
+    p->quantize = cpu_quantized(&out, 1);
+    cpu_gated(p, gate ? &p->w->gate : &p->w->up, gate ? &p->w->up : NULL, &s->h, NULL, 0);
+    cpu_products(p, &out, 1, &s->gated, p->n);
+    leave(p, p->w->down.bias, p->w->ffn_post_norm);
+}
+
 static void attention_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
-    const struct product out = {&p->w->o, s->h.f};
+    const struct product out = {&p->w->o, p->c->base.hparams.parallel ? s->beside : s->h.f};
     p->quantize = cpu_quantized(&out, 1);
     cpu_attention(p);
     cpu_products(p, &out, 1, &s->att, p->n);
@@ -193,10 +234,24 @@ static void recurrent_block(struct pass *p)
     leave(p, NULL, p->w->attn_post_norm);
 }
 
+/* Attention and feed-forward of the same residual, whose norm is in h unless tokens were dropped (@dropped). */
+static void parallel_block(struct pass *p, bool dropped)
+{
+    const struct product in[] = {{&p->w->up, NULL}, {&p->w->gate, NULL}};
+    attention_block(p);
+    p->pending = false;
+    p->quantize = cpu_quantized(in, gates(p));
+    if (dropped) each_token(p, norm_tokens);
+    feed_forward(p);
+    p->beside = true;
+    p->beside_bias = p->w->o.bias;
+}
+
 static void experts_block(struct pass *p)
 {
     const struct product router[] = {{&p->w->router, NULL}, {&p->w->shared_router, NULL}};
     p->norm = p->w->ffn_norm;
+    p->norm_bias = p->w->ffn_norm_bias;
     p->quantize = cpu_quantized(router, p->w->shared_router.rows ? 2 : 1);
     each_token(p, norm_tokens);
     cpu_experts(p);
@@ -205,15 +260,12 @@ static void experts_block(struct pass *p)
 
 static void feed_forward_block(struct pass *p)
 {
-    struct scratch *s = &p->c->scratch;
-    const struct product in[] = {{&p->w->gate, NULL}, {&p->w->up, NULL}}, out = {&p->w->down, s->h.f};
+    const struct product in[] = {{&p->w->up, NULL}, {&p->w->gate, NULL}};
     p->norm = p->w->ffn_norm;
-    p->quantize = cpu_quantized(in, 2);
+    p->norm_bias = p->w->ffn_norm_bias;
+    p->quantize = cpu_quantized(in, gates(p));
     each_token(p, norm_tokens);
-    p->quantize = cpu_quantized(&out, 1);
-    cpu_gated(p, &p->w->gate, &p->w->up, &s->h, NULL, 0);
-    cpu_products(p, &out, 1, &s->gated, p->n);
-    leave(p, p->w->down.bias, p->w->ffn_post_norm);
+    feed_forward(p);
 }
 
 /* Final norm and logits of the tokens with WANT_LOGITS, whose rows are first moved together in x. */
@@ -225,7 +277,7 @@ static void output_block(struct pass *p, float *logits, float *hidden)
     uint32_t n = 0;
     for (uint32_t i = 0; hidden && i < p->n; i++) {
         if (!(token_wants(&s->tokens[i]) & WANT_HIDDEN)) continue;
-        c->kern->rmsnorm(hidden, s->x + (size_t)i * y->dim, c->weights.output_norm, y->dim, y->rms_eps);
+        cpu_norm(p, hidden, s->x + (size_t)i * y->dim, c->weights.output_norm, c->weights.output_norm_bias, y->dim);
         hidden += y->dim;
     }
     for (uint32_t i = 0; i < p->n; i++)
@@ -235,6 +287,7 @@ static void output_block(struct pass *p, float *logits, float *hidden)
     const struct product out = {&c->weights.output, logits};
     p->n = n;
     p->norm = c->weights.output_norm;
+    p->norm_bias = c->weights.output_norm_bias;
     p->quantize = cpu_quantized(&out, 1);
     each_token(p, norm_tokens);
     cpu_products(p, &out, 1, &s->h, n);
@@ -256,8 +309,13 @@ int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float 
         p.group_layer = layers[p.group];
         layers[p.group] += (parts & LAYER_ATTENTION) != 0;
         if (parts & (LAYER_ATTENTION | LAYER_RECURRENT)) input_block(&p, parts);
+        const uint32_t all = p.n;
         if (p.layer + 1 == b->hparams.n_layers) keep_wanted(&p);
         if (!p.n) return 0;
+        if (b->hparams.parallel) {
+            parallel_block(&p, p.n < all);
+            continue;
+        }
         if (parts & LAYER_ATTENTION) attention_block(&p);
         if (parts & LAYER_RECURRENT) recurrent_block(&p);
         p.state_layer += (parts & LAYER_RECURRENT) != 0;

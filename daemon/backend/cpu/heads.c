@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Queries and keys between their products and attention: bias, norm, rotation; K and V go to their KV blocks. */
 #include "daemon/backend/cpu/cpu.h"
+#include <math.h>
 #include <string.h>
 
-/* Bias and norm of @n heads of q or k from head @first on: x[n][head_dim]. */
-static void finish(const struct pass *p, float *x, uint32_t first, uint32_t n, const float *bias, const float *norm)
+/* Norm of @n heads of q or k from head @first on: x[n][head_dim]. */
+static void norm_heads(const struct pass *p, float *x, uint32_t first, uint32_t n, const float *norm)
 {
     const struct hparams *y = &p->c->base.hparams;
-    const struct kernels *k = p->c->kern;
-    const size_t dim = y->head_dim;
-    if (bias) k->add(x, bias + first * dim, n * dim);
-    if (y->desc->qk_norm == QK_NORM_WHOLE) k->rmsnorm(x, x, norm, n * dim, y->rms_eps); /* n is all heads */
-    for (uint32_t h = 0; y->desc->qk_norm == QK_NORM_HEADS && h < n; h++)
-        k->rmsnorm(x + h * dim, x + h * dim, norm, dim, y->rms_eps);
+    const size_t dim = y->head_dim, apart = y->desc->qk_norm == QK_NORM_EACH ? dim : 0;
+    if (!norm) return;
+    if (y->desc->qk_norm == QK_NORM_WHOLE) /* n is all heads */
+        cpu_norm(p, x, x, norm, NULL, n * dim);
+    else
+        for (size_t h = 0; h < n; h++) cpu_norm(p, x + h * dim, x + h * dim, norm + (first + h) * apart, NULL, dim);
 }
 
 /* Rotate heads of token @i, if the layer does so. */
@@ -26,6 +27,30 @@ static void rotate(const struct pass *p, size_t i, float *x, uint32_t heads, boo
         c->kern->rope(x, heads, y->head_dim, y->rope_dim, cs + i * y->rope_dim, y->desc->neox);
 }
 
+/* Heads of q or k of a token, from head @first on. */
+struct heads {
+    float *x; /* [n][head_dim] */
+    uint32_t first, n;
+    const float *bias, *norm; /* of all heads, or NULL */
+};
+
+/* Bias, norm and rotation. */
+static void finish(const struct pass *p, size_t i, const struct heads *h, bool sinks)
+{
+    const struct hparams *y = &p->c->base.hparams;
+    const bool after = y->desc->block.qk_after_rope;
+    if (h->bias) p->c->kern->add(h->x, h->bias + (size_t)h->first * y->head_dim, (size_t)h->n * y->head_dim);
+    if (!after) norm_heads(p, h->x, h->first, h->n, h->norm);
+    rotate(p, i, h->x, h->n, sinks);
+    if (after) norm_heads(p, h->x, h->first, h->n, h->norm);
+}
+
+/* Attention's temperature at a position (struct hparams_temperature), rounded to f32. */
+static float temperature(const struct hparams *y, uint32_t pos)
+{
+    return (float)(1 + (double)y->temperature.scale * log(1.0 + pos / y->temperature.floor));
+}
+
 void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n)
 {
     const struct cpu *c = p->c;
@@ -34,10 +59,12 @@ void cpu_place_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n)
     const struct kv_memory *kv = &c->kv[p->group];
     const size_t dim = y->head_dim, row = (i * y->kv_heads + first) * dim;
     float *k = c->scratch.k + row, *v = c->scratch.v + row;
-    if (y->desc->qk_norm == QK_NORM_WHOLE)
-        finish(p, c->scratch.q + i * y->heads * dim, 0, y->heads, p->w->q.bias, p->w->q_norm);
-    finish(p, k, first, n, p->w->k.bias, p->w->k_norm);
-    rotate(p, i, k, n, false);
+    if (y->desc->qk_norm == QK_NORM_WHOLE) {
+        float *q = c->scratch.q + i * y->heads * dim;
+        if (p->w->q.bias) c->kern->add(q, p->w->q.bias, y->heads * dim);
+        norm_heads(p, q, 0, y->heads, p->w->q_norm);
+    }
+    finish(p, i, &(struct heads){k, first, n, p->w->k.bias, p->w->k_norm}, false);
     if (p->w->v.bias) c->kern->add(v, p->w->v.bias + first * dim, n * dim);
     for (uint32_t h = 0; h < n; h++) {
         uint8_t *block = kv_memory_k(kv, p->group_layer, t->entry->blocks[p->group][t->pos / KV_BLOCK], first + h);
@@ -51,6 +78,8 @@ void cpu_query_heads(const struct pass *p, size_t i, uint32_t first, uint32_t n,
     const struct hparams *y = &p->c->base.hparams;
     const size_t dim = y->head_dim;
     memcpy(out, p->c->scratch.q + (i * y->heads + first) * dim, n * dim * sizeof(*out));
-    if (y->desc->qk_norm != QK_NORM_WHOLE) finish(p, out, first, n, p->w->q.bias, p->w->q_norm);
-    rotate(p, i, out, n, sinks);
+    const bool done = y->desc->qk_norm == QK_NORM_WHOLE; /* cpu_place_heads */
+    finish(p, i, &(struct heads){out, first, n, done ? NULL : p->w->q.bias, done ? NULL : p->w->q_norm}, sinks);
+    const uint32_t pos = p->c->scratch.tokens[i].pos;
+    if (y->temperature.scale != 0 && pos >= y->temperature.floor) p->c->kern->scale(out, temperature(y, pos), n * dim);
 }

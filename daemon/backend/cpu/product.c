@@ -115,6 +115,7 @@ void cpu_group_products(struct pass *p, const struct product *set, uint32_t n, c
 
 /* --- gate and up --- */
 
+/* @up NULL: there is no gate. */
 static void activate(const struct pass *p, float *gate, const float *up, size_t n)
 {
     const struct kernels *k = p->c->kern;
@@ -123,7 +124,10 @@ static void activate(const struct pass *p, float *gate, const float *up, size_t 
         k->silu_mul(gate, up, n);
         break;
     case ACT_GELU:
-        k->gelu_mul(gate, up, n);
+        up ? k->gelu_mul(gate, up, n) : k->gelu(gate, n);
+        break;
+    case ACT_RELU_SQR:
+        k->relu_sqr(gate, n);
         break;
     case ACT_CLAMPED:
         k->swiglu_clamped(gate, up, n);
@@ -176,10 +180,10 @@ static void gate_columns(const struct job *j, const struct group *g, size_t t, s
     const struct kern_acts in = acts_of(j->in, t, tokens);
     float *gate = j->p->c->scratch.columns + (size_t)thread * 2 * GATED_VALUES, *up = gate + GATED_VALUES;
     multiply(j, j->gate, g, &in, row, n, gate, n);
-    multiply(j, j->up, g, &in, row, n, up, n);
+    if (j->up) multiply(j, j->up, g, &in, row, n, up, n);
     add_bias(j, j->gate, g, row, n, gate, tokens);
-    add_bias(j, j->up, g, row, n, up, tokens);
-    activate(j->p, gate, up, tokens * n);
+    if (j->up) add_bias(j, j->up, g, row, n, up, tokens);
+    activate(j->p, gate, j->up ? up : NULL, tokens * n);
     store_columns(j, g, t, tokens, row, n, gate);
 }
 

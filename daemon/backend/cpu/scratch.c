@@ -69,6 +69,7 @@ static void lay_out(struct scratch *s, struct carver *c, const struct hparams *y
     size_t tile_rows = (size_t)s->attn.tile_tokens * (y->heads / y->kv_heads), rows = n * y->experts.used;
     s->tokens = carve(c, n, sizeof(*s->tokens));
     s->x = carve(c, n * y->dim, sizeof(float));
+    s->beside = carve(c, y->parallel ? n * y->dim : 0, sizeof(float));
     s->h = carve_acts(c, n, y->dim, 0, 0);
     s->q = carve(c, n * q, sizeof(float));
     s->k = carve(c, n * kv, sizeof(float));

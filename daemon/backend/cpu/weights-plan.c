@@ -124,6 +124,23 @@ static int want_norm(struct weights_plan *p, const float **v, uint32_t l, const 
     return there ? want_vector(p, v, layer_name(l, which, "weight").s, n) : 0;
 }
 
+static int want_norm_bias(struct weights_plan *p, const float **v, const char *name)
+{
+    const enum arch_need need = p->s->desc->block.norm_bias;
+    if (need == ARCH_NEVER || (need == ARCH_MAY && !gguf_find_tensor(p->g, name))) return 0;
+    return want_vector(p, v, name, p->s->dim);
+}
+
+/* Norms of q and k with weights of their own for each head, if the file has them. */
+static int want_heads_norms(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct hparams *s = p->s;
+    const struct layer_name q = layer_name(l, "attn_q_norm", "weight"), k = layer_name(l, "attn_k_norm", "weight");
+    if (s->desc->block.qk_may && !gguf_find_tensor(p->g, q.s) && !gguf_find_tensor(p->g, k.s)) return 0;
+    int r = want_vectors(p, &y->q_norm, q.s, s->head_dim, s->heads);
+    return r ? r : want_vectors(p, &y->k_norm, k.s, s->head_dim, s->kv_heads);
+}
+
 /* A value for each row of @m. */
 static int want_bias(struct weights_plan *p, struct matrix *m, uint32_t l, const char *which, enum arch_need need)
 {
@@ -144,13 +161,17 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct hparams *s = p->s;
     const struct arch *a = s->desc;
-    bool attention = s->parts[l] & LAYER_ATTENTION;
-    bool whole = a->qk_norm == QK_NORM_WHOLE, qk = attention && a->qk_norm != QK_PLAIN;
+    const bool attention = s->parts[l] & LAYER_ATTENTION, shared = s->parallel || !a->pre_norm;
+    const bool whole = a->qk_norm == QK_NORM_WHOLE, each = attention && a->qk_norm == QK_NORM_EACH;
+    const bool qk = attention && a->qk_norm != QK_PLAIN && !each;
     int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm);
     if (!r) r = want_norm(p, &y->q_norm, l, "attn_q_norm", s->head_dim * (whole ? s->heads : 1), qk);
     if (!r) r = want_norm(p, &y->k_norm, l, "attn_k_norm", s->head_dim * (whole ? s->kv_heads : 1), qk);
     if (!r) r = want_norm(p, &y->attn_post_norm, l, "post_attention_norm", s->dim, a->post_norm);
-    if (!r) r = want_norm(p, &y->ffn_norm, l, a->ffn_norm ? a->ffn_norm : "ffn_norm", s->dim, a->pre_norm);
+    if (!r) r = want_norm(p, &y->ffn_norm, l, a->ffn_norm ? a->ffn_norm : "ffn_norm", s->dim, !shared);
+    if (!r && each) r = want_heads_norms(p, y, l);
+    if (!r) r = want_norm_bias(p, &y->attn_norm_bias, layer_name(l, "attn_norm", "bias").s);
+    if (!r && !shared) r = want_norm_bias(p, &y->ffn_norm_bias, layer_name(l, "ffn_norm", "bias").s);
     if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, attention && a->sink_scores);
     return r ? r : want_norm(p, &y->ffn_post_norm, l, "post_ffw_norm", s->dim, a->post_norm);
 }
@@ -170,7 +191,7 @@ static int want_biases(struct weights_plan *p, struct layer *y, uint32_t l)
     if (r || !(p->s->parts[l] & LAYER_FFN)) return r;
     if (experts) r = want_bias(p, &y->router, l, "ffn_gate_inp", ffn);
     if (!r && experts) r = want_choice_bias(p, y, l);
-    if (!r) r = want_bias(p, &y->gate, l, experts ? "ffn_gate_exps" : "ffn_gate", ffn);
+    if (!r && !a->block.no_gate) r = want_bias(p, &y->gate, l, experts ? "ffn_gate_exps" : "ffn_gate", ffn);
     if (!r) r = want_bias(p, &y->up, l, experts ? "ffn_up_exps" : "ffn_up", ffn);
     return r ? r : want_bias(p, &y->down, l, experts ? "ffn_down_exps" : "ffn_down", ffn);
 }
@@ -214,13 +235,13 @@ static int want_attention(struct weights_plan *p, struct layer *y, uint32_t l)
 static int want_feed_forward(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const uint32_t dim = p->s->dim, f = p->s->ffn;
-    const bool gate = p->s->desc->fused;
+    const bool alone = p->s->desc->block.no_gate, gate = p->s->desc->fused && !alone;
     const struct part parts[] = {
-        {gate ? "ffn_up" : "ffn_gate", &y->gate, dim, f, {0, gate ? 2 * f : f, 1}},
         {"ffn_up", &y->up, dim, f, {gate ? f : 0, gate ? 2 * f : f, 1}},
         {"ffn_down", &y->down, f, dim, {0, dim, 1}},
+        {gate ? "ffn_up" : "ffn_gate", &y->gate, dim, f, {0, gate ? 2 * f : f, 1}},
     };
-    return want_parts(p, l, parts, sizeof(parts) / sizeof(*parts));
+    return want_parts(p, l, parts, alone ? 2 : 3);
 }
 
 static int want_experts(struct weights_plan *p, struct layer *y, uint32_t l)
@@ -333,6 +354,8 @@ int weights_plan(struct weights_plan *p)
     char norm[64];
     snprintf(norm, sizeof(norm), "%s.weight", p->s->desc->output_norm ? p->s->desc->output_norm : "output_norm");
     if (!r) r = want_vector(p, &p->w->output_norm, norm, p->s->dim);
+    snprintf(norm, sizeof(norm), "%s.bias", p->s->desc->output_norm ? p->s->desc->output_norm : "output_norm");
+    if (!r) r = want_norm_bias(p, &p->w->output_norm_bias, norm);
     if (!r) r = want_rope(p);
     return r ? r : refuse_others(p);
 }

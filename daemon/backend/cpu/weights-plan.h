@@ -16,7 +16,7 @@ struct weights_item {
 };
 
 #define WEIGHTS_LAYER_ITEMS 40 /* at most */
-#define WEIGHTS_OTHER_ITEMS 6
+#define WEIGHTS_OTHER_ITEMS 8
 
 struct weights_plan {
     struct weights *w;

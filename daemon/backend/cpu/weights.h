@@ -26,6 +26,7 @@ struct layer_recurrent {
 /* Vectors that the architecture or the file does not have are NULL. */
 struct layer {
     const float *attn_norm, *ffn_norm;           /* [dim] */
+    const float *attn_norm_bias, *ffn_norm_bias; /* [dim] */
     const float *attn_post_norm, *ffn_post_norm; /* [dim] */
     const float *q_norm, *k_norm;                /* [head_dim], or [heads][head_dim] (arch_qk_norm) */
     const float *sink_scores;                    /* [heads] */
@@ -38,10 +39,10 @@ struct layer {
 };
 
 struct weights {
-    struct layer *layers;     /* [hparams.n_layers] */
-    const float *output_norm; /* [dim] */
-    struct matrix output;     /* [vocab][dim]; of a tied model: the embedding */
-    const void *embd;         /* [vocab] rows as in the file, of type embd_type; NULL when tied */
+    struct layer *layers;                        /* [hparams.n_layers] */
+    const float *output_norm, *output_norm_bias; /* [dim] */
+    struct matrix output;                        /* [vocab][dim]; of a tied model: the embedding */
+    const void *embd;                            /* [vocab] rows as in the file, of type embd_type; NULL when tied */
     enum kern_type embd_type;
     /* [rope_dim/2] divisors of the frequencies, or NULL; LongRoPE's for short and for long contexts */
     const float *rope_factors, *rope_short, *rope_long;

@@ -313,6 +313,23 @@ static void test_files_that_lack_something(void **state)
     refused("granite", "granite.logit_scale", "granite.Logit", "key 'granite.logit_scale' is missing");
 }
 
+static void test_files_of_dense_models_that_lack_something(void **state)
+{
+    refused("cohere2", "cohere2.logit_scale", "cohere2.Logit", "key 'cohere2.logit_scale' is missing");
+    refused("cohere2", "cohere2.attention.sliding_window", "cohere2.Attention",
+            "key 'cohere2.attention.sliding_window' is missing");
+    refused("cohere2", "cohere2.attention.layer_norm_epsilon", "cohere2.Attention",
+            "key 'cohere2.attention.layer_norm_epsilon' is missing");
+    refused("nemotron", "blk.1.attn_norm.bias", "blk.1.attn_Norm", "tensor 'blk.1.attn_norm.bias' is missing");
+    refused("nemotron", "output_norm.bias", "output_Norm", "tensor 'output_norm.bias' is missing");
+    refused("starcoder2", "blk.0.ffn_up.bias", "blk.0.ffn_Up", "tensor 'blk.0.ffn_up.bias' is missing");
+    refused("stablelm-parallel", "blk.1.attn_k_norm", "blk.1.attn_K", "tensor 'blk.1.attn_k_norm.weight' is missing");
+    refused("stablelm", "blk.1.ffn_norm.weight", "blk.1.ffn_Norm", "tensor 'blk.1.ffn_norm.weight' is missing");
+    refused("stablelm", "blk.0.ffn_norm.weight", "blk.0.ffn_Norm",
+            "key 'stablelm.use_parallel_residual' is false, but tensor 'blk.0.ffn_norm.weight' is missing");
+    refused("arcee", "blk.0.ffn_up.weight", "blk.0.ffn_UP", "tensor 'blk.0.ffn_up.weight' is missing");
+}
+
 static void test_stacks_of_another_height(void **state)
 {
     struct buf file = BUF_INIT;
@@ -392,6 +409,18 @@ int main(void)
         EACH("glm4"),
         EACH("internlm2"),
         EACH("seed_oss"),
+        EACH("arcee"),
+        EACH("cohere2"),
+        EACH("command-r"),
+        EACH("exaone4"),
+        EACH("exaone4-window"),
+        EACH("hunyuan-dense"),
+        EACH("minicpm"),
+        EACH("mistral3"),
+        EACH("nemotron"),
+        EACH("stablelm"),
+        EACH("stablelm-parallel"),
+        EACH("starcoder2"),
         SAME("mixtral/Q4_0"),
         SAME("qwen2moe/Q8_0"),
         SAME("gpt-oss/MXFP4"),
@@ -403,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_window_hides_old_tokens),
         cmocka_unit_test(test_windows_do_not_rotate),
         cmocka_unit_test(test_files_that_lack_something),
+        cmocka_unit_test(test_files_of_dense_models_that_lack_something),
         cmocka_unit_test(test_stacks_of_another_height),
         cmocka_unit_test(test_experts_that_are_not_stacked),
         cmocka_unit_test(test_no_experts_for_a_token),

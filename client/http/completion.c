@@ -178,8 +178,11 @@ static int complete(struct completion *c)
 static int on_done(struct completion *c, const struct proto_event *e)
 {
     struct exchange *x = c->exchange;
+    struct http_metrics *m = &x->gateway->metrics;
     int r = 0;
     if (e->index >= c->n) return error_say(-EPROTO, "the daemon sent an answer that nobody asked for");
+    m->tokens_drafted += e->usage_drafted;
+    m->tokens_accepted += e->usage_accepted;
     c->prompt = e->usage_prompt;
     c->cached = e->usage_cached;
     c->heard = 0;

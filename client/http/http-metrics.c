@@ -62,6 +62,12 @@ int metrics_put(struct buf *out, const struct http_metrics *m, const struct metr
     if (r == 0)
         r = put_value(out, "hob_http_completion_tokens_total", "counter", "Tokens of answers.", m->tokens_completion);
     if (r == 0)
+        r = put_value(out, "hob_http_drafted_tokens_total", "counter", "Proposed tokens that were computed.",
+                      m->tokens_drafted);
+    if (r == 0)
+        r = put_value(out, "hob_http_accepted_tokens_total", "counter", "Proposed tokens that answers have.",
+                      m->tokens_accepted);
+    if (r == 0)
         r = put_histogram(out, "hob_http_first_token_seconds", "Time from the request to the first text.",
                           &m->first_token);
     return r == 0 ? put_histogram(out, "hob_http_next_token_seconds", "Time between two texts of an answer.",

@@ -16,8 +16,9 @@ struct http_metrics {
     uint64_t responses[METRICS_STATUSES]; /* by status */
     uint64_t disconnects;                 /* clients that closed the connection before the end of the response */
     uint64_t tokens_prompt, tokens_cached, tokens_completion;
-    struct histogram first_token; /* from the request to the first text */
-    struct histogram next_token;  /* between two texts of an answer */
+    uint64_t tokens_drafted, tokens_accepted; /* proposed ones, of answers that ended */
+    struct histogram first_token;             /* from the request to the first text */
+    struct histogram next_token;              /* between two texts of an answer */
 };
 
 void metrics_response(struct http_metrics *m, int status);

@@ -169,6 +169,7 @@ static void add_rates(json_t *o, const struct rates_sum *s)
     set_real(r, "batch", s->batch);
     set_real(r, "prefill_tok_s", s->read);
     set_real(r, "decode_tok_s", s->written);
+    add_drafted(r, s->drafted, s->accepted);
     json_object_set_new(o, "rolling", r);
 }
 

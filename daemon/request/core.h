@@ -20,6 +20,7 @@ struct step_scratch;
 /* Sums since the start. */
 struct core_counts {
     uint64_t steps, computed, sampled; /* steps; tokens computed in them; tokens sampled */
+    uint64_t drafted, accepted;        /* proposed tokens computed; those that were sampled, too */
     uint64_t preemptions;
 };
 

@@ -84,6 +84,7 @@ void draft_computed(struct core *core, struct seq *s, uint32_t rows)
     struct user_counts *sum = &s->request->user->counts;
     s->speculation.drafted += rows;
     sum->tokens_drafted += rows;
+    core->counts.drafted += rows;
     if (s->speculation.by_model) sum->model_drafted += rows;
     sum->passes++;
     if (d->computed && s->speculation.guessed) d->computed(d->ctx, s, rows);
@@ -93,6 +94,7 @@ void draft_accepted(struct core *core, struct seq *s)
 {
     const struct drafter *d = &core->drafter;
     s->speculation.accepted++;
+    core->counts.accepted++;
     s->request->user->counts.tokens_accepted++;
     if (s->speculation.by_model) s->request->user->counts.model_accepted++;
     if (d->accepted && s->speculation.guessed) d->accepted(d->ctx, s);

@@ -82,7 +82,8 @@ static bool take_due(const struct core *core, struct model_drafter *m)
     bool any = false;
     for (uint32_t i = 0; i < m->n; i++) {
         struct model_place *p = &m->places[i];
-        bool due = m->time.samples == 0 || p->d->idle >= IDLE_MOST;
+        const struct calibration *user = &p->s->speculation.past->calibration;
+        bool due = m->time.samples == 0 || p->d->idle >= IDLE_MOST || calibration_is_new(user);
         p->takes = !p->ended && (core->drafter.always || (p->d->n_ids == 0 && due));
         any = any || p->takes;
     }

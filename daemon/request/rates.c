@@ -17,6 +17,8 @@ void rates_add(struct rates *r, uint64_t now, const struct rates_step *step)
     r->slot[i].sequences += step->sequences;
     r->slot[i].read += step->read;
     r->slot[i].written += step->written;
+    r->slot[i].drafted += step->drafted;
+    r->slot[i].accepted += step->accepted;
 }
 
 void rates_sum(const struct rates *r, uint64_t now, struct rates_sum *out)
@@ -29,6 +31,8 @@ void rates_sum(const struct rates *r, uint64_t now, struct rates_sum *out)
         out->steps += r->slot[i].steps;
         out->read += (double)r->slot[i].read / out->seconds;
         out->written += (double)r->slot[i].written / out->seconds;
+        out->drafted += r->slot[i].drafted;
+        out->accepted += r->slot[i].accepted;
         usec += r->slot[i].usec;
         sequences += r->slot[i].sequences;
     }

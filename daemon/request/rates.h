@@ -6,17 +6,18 @@
 #define RATES_SECONDS 10 /* length of the window, including the current second */
 
 struct rates_step {
-    uint64_t usec;      /* that it took */
-    uint32_t sequences; /* in its batch */
-    uint32_t read;      /* tokens of prompts computed */
-    uint32_t written;   /* tokens sampled */
+    uint64_t usec;              /* that it took */
+    uint32_t sequences;         /* in its batch */
+    uint32_t read;              /* tokens of prompts computed */
+    uint32_t written;           /* tokens sampled */
+    uint32_t drafted, accepted; /* proposed tokens computed; of @written, those that were proposed */
 };
 
 /* Zero at first. */
 struct rates {
     uint64_t begun; /* us: the first step's end */
     struct {
-        uint64_t second, usec, steps, sequences, read, written;
+        uint64_t second, usec, steps, sequences, read, written, drafted, accepted;
     } slot[RATES_SECONDS];
 };
 
@@ -25,6 +26,7 @@ struct rates_sum {
     double seconds;        /* that it is about: from the first step on, and at least one */
     double step_ms, batch; /* of a step, on average; 0: there was none */
     double read, written;  /* tokens a second */
+    uint64_t drafted, accepted;
 };
 
 /* @now: us of any clock that does not go back. */

@@ -276,7 +276,7 @@ void step_run(struct core *core)
     sched_done(&p->config, &p->book, &st, p->runs, runs, &load, took);
     plan_keep_accounts(core);
     struct rates_step step = {.usec = (uint64_t)(took * 1000), .sequences = runs};
-    uint64_t sampled = core->counts.sampled;
+    const struct core_counts before = core->counts;
     for (uint32_t i = 0; i < runs; i++) {
         core->counts.computed += p->runs[i].n;
         energy_computed(&core->energy, p->seqs[p->runs[i].index], &p->runs[i]);
@@ -296,7 +296,9 @@ void step_run(struct core *core)
             progress(core, s, &run, row, until);
         if (rows) row += (size_t)(1 + run.draft) * b->hparams.vocab;
     }
-    step.written = (uint32_t)(core->counts.sampled - sampled);
+    step.written = (uint32_t)(core->counts.sampled - before.sampled);
+    step.drafted = (uint32_t)(core->counts.drafted - before.drafted);
+    step.accepted = (uint32_t)(core->counts.accepted - before.accepted);
     uint64_t now = clock_now_usec();
     rates_add(&core->rates, now, &step);
     energy_end(&core->energy, &core->seqs, now, !step_ready(core));

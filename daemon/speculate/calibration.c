@@ -5,7 +5,8 @@
 #define OF_USER   4     /* tokens of its own with which a sequence believes itself as much as its user's past */
 #define OF_NOBODY 4     /* the same of a user and the draft model */
 #define MOST      0.99f /* no token is sure */
-#define USUAL     0.6f  /* of tokens of a draft model, accepted */
+#define FEW       8
+#define USUAL     0.7f /* of tokens of a draft model, accepted */
 
 static const float ends[CALIBRATION_CLASSES] = {0.1f, 0.25f, 0.4f, 0.55f, 0.7f, 0.85f, 0.95f, 1};
 
@@ -49,4 +50,11 @@ float calibration_mean(const struct calibration *c, const struct calibration *us
         user_tried += user->tried[i];
     }
     return blend(hit, tried, user_hit, user_tried, USUAL);
+}
+
+bool calibration_is_new(const struct calibration *c)
+{
+    float tried = 0;
+    for (int i = 0; i < CALIBRATION_CLASSES; i++) tried += c->tried[i];
+    return tried < FEW;
 }

@@ -21,3 +21,6 @@ float calibration_chance(const struct calibration *c, const struct calibration *
 
 /* The same of a token that is not drafted yet. */
 float calibration_mean(const struct calibration *c, const struct calibration *user);
+
+/* Too few tokens were tried to say anything. */
+bool calibration_is_new(const struct calibration *c);

@@ -1,25 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The speed of answers with proposed tokens (--speculate auto) by that without (off): a line for each kind of work.
-usage: speculate.py [-t THREADS] [-r ROUNDS] [--only WORD[,WORD…]] [--json] HOBD MODEL
+usage: speculate.py [-t THREADS] [-r ROUNDS] [--only WORD[,WORD…]] [--json OUT] [--draft FILE] HOBD MODEL
 Each round asks the same with auto and with off, in turn, of the same daemon, and checks that tokens, logprobs and text
 are equal. A round has a salt of its own, so that no answer of a round before can be looked up. The prompts are raw text
 that a small model continues by copying: "edit" has a program, then the first lines of the same program with a name
 replaced, so that the model goes on with the copy; "copy" the same without a new name. A larger model that copies is made
 by copy_model.py. The times are those of decoding.
+With --draft the daemon has that draft model, and there are three more kinds, in which only the draft model proposes (--speculate draft):
+"draft", greedy prose; "draft-warm", prose at temperature 0.8; "draft-chat", a question of each of the six kinds of prompts, greedy.
+--json: also write the lines as JSON to this file.
 ratio: the median over the rounds of off / auto; low, high: the least and the most; a step: tokens of an answer by steps."""
 import argparse
 import json
 import os
+import socket
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
-from hobproto import Client  # noqa: E402
 
 SOURCE = '''import csv
 import sys
@@ -190,6 +192,10 @@ def works():
            "hostile": [[dict(raw, prompt=hostile(), max_tokens=300, temperature=1.3, seed=3)]],
            "crowd": [[dict(raw, prompt=f"Client {i}. " + (quote if i % 4 == 0 else prose[0]["prompt"]), max_tokens=150, **WARM)]
                      for i in range(16)]}
+    start = "The village lies between two hills, and the road that leads there from the coast is old. In the first house of it"
+    out["draft"] = [[dict(raw, prompt=start, max_tokens=300, **GREEDY)]]
+    out["draft-warm"] = [[dict(raw, prompt=start, max_tokens=300, **WARM)]]
+    out["draft-chat"] = [[dict(messages=speak(kind, i), max_tokens=150, **GREEDY) for i, kind in enumerate(SIX)]]
     for kind in SIX:
         out[kind] = [[dict(messages=speak(kind, i), max_tokens=200, **GREEDY) for i in range(10)]]
     return out
@@ -201,10 +207,104 @@ def hostile():
     return " ".join(f"{a} {b} {c}" for a in words for b in words for c in words)
 
 
-def start(hobd, model, threads, root):
+def pack(v):
+    """@v in MessagePack, without the packages that others have."""
+    if v is None or isinstance(v, bool):
+        return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[v]
+    if isinstance(v, int):
+        return struct.pack(">Bq", 0xD3, v)
+    if isinstance(v, float):
+        return struct.pack(">Bd", 0xCB, v)
+    if isinstance(v, str):
+        b = v.encode()
+        return struct.pack(">BI", 0xDB, len(b)) + b
+    if isinstance(v, dict):
+        return struct.pack(">BI", 0xDF, len(v)) + b"".join(pack(k) + pack(x) for k, x in v.items())
+    return struct.pack(">BI", 0xDD, len(v)) + b"".join(map(pack, v))
+
+
+NUMBERS = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
+LENGTHS = {0xC4: ">B", 0xC5: ">H", 0xC6: ">I", 0xD9: ">B", 0xDA: ">H", 0xDB: ">I", 0xDC: ">H", 0xDD: ">I", 0xDE: ">H", 0xDF: ">I"}
+
+
+def unpack(b, at=0):
+    """The value at @at, and where the next one is."""
+    c = b[at]
+    at += 1
+    if c < 0x80 or c >= 0xE0:
+        return c if c < 0x80 else c - 256, at
+    if c in (0xC0, 0xC2, 0xC3):
+        return {0xC0: None, 0xC2: False, 0xC3: True}[c], at
+    if c in NUMBERS:
+        return struct.unpack_from(NUMBERS[c], b, at)[0], at + struct.calcsize(NUMBERS[c])
+    if c in LENGTHS:
+        n = struct.unpack_from(LENGTHS[c], b, at)[0]
+        at += struct.calcsize(LENGTHS[c])
+    else:
+        n = c & (31 if 0xA0 <= c < 0xC0 else 15)
+    if 0xA0 <= c < 0xC0 or 0xC4 <= c < 0xDC:
+        return (b[at:at + n] if c in (0xC4, 0xC5, 0xC6) else b[at:at + n].decode()), at + n
+    out = []
+    for _ in range(n if c < 0x80 or 0x90 <= c < 0xA0 or c in (0xDC, 0xDD) else 2 * n):
+        v, at = unpack(b, at)
+        out.append(v)
+    return (out if 0x90 <= c < 0xA0 or c in (0xDC, 0xDD) else dict(zip(out[::2], out[1::2]))), at
+
+
+class Client:
+    """A connection to hobd; see hob-protocol(7)."""
+
+    def __init__(self, path, timeout):
+        self.s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.s.settimeout(timeout)
+        self.s.connect(path)
+        self.last = 0
+        self.send({"type": "hello", "version": 1, "features": [], "software": "speculate.py"})
+        self.recv()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.s.close()
+
+    def send(self, message):
+        b = pack(message)
+        self.s.sendall(struct.pack("<I", len(b)) + b)
+
+    def read(self, n):
+        b = b""
+        while len(b) < n:
+            more = self.s.recv(n - len(b))
+            if not more:
+                raise OSError("the daemon closed the connection")
+            b += more
+        return b
+
+    def recv(self):
+        return unpack(self.read(struct.unpack("<I", self.read(4))[0]))[0]
+
+    def request(self, kind, **keys):
+        self.last += 1
+        self.send({"type": kind, "id": self.last, **keys})
+        return self.last
+
+    def events(self, *ids):
+        live = set(ids)
+        while live:
+            e = self.recv()
+            yield e
+            if e["event"] in ("done", "error", "status"):
+                live.discard(e["id"])
+
+    def ask(self, kind):
+        return list(self.events(self.request(kind)))[-1]
+
+
+def start(hobd, model, threads, root, draft):
     env = {k: v for k, v in os.environ.items() if not k.startswith(("XDG_", "HOB_"))}
     env.update({f"XDG_{k}_HOME": f"{root}/{k.lower()}" for k in ("STATE", "CACHE", "DATA", "CONFIG")})
-    p = subprocess.Popen([hobd, "serve", "-m", model, "--socket", f"{root}/socket", "-q", "--threads", str(threads)],
+    p = subprocess.Popen([hobd, "serve", "-m", model, "--socket", f"{root}/socket", "-q", "--threads", str(threads), "--draft", draft],
                          env=env, stderr=open(f"{root}/log", "wb"))
     while p.poll() is None:
         try:
@@ -250,16 +350,17 @@ def run(sock, work, mode, salt):
 
 def measure(sock, name, work, rounds):
     ratios, sums = [], {}
+    fast = "draft" if name.startswith("draft") else "auto"
     run(sock, work, "off", f"{name}-first")
     for r in range(rounds):
         salt, times, all_said = f"{name}-{r}-{os.getpid()}", {}, {}
-        for mode in ("auto", "off") if r % 2 else ("off", "auto"):
+        for mode in (fast, "off") if r % 2 else ("off", fast):
             all_said[mode], times[mode], usage = run(sock, work, mode, f"{salt}-{mode}")
-            if mode == "auto":
+            if mode == fast:
                 sums = usage
-        if all_said["auto"] != all_said["off"]:
+        if all_said[fast] != all_said["off"]:
             sys.exit(f"speculate: {name}: the answers differ")
-        ratios.append(times["off"] / times["auto"])
+        ratios.append(times["off"] / times[fast])
     steps = sums["completion"] - sums["accepted"]
     return {"work": name, "ratio": statistics.median(ratios), "low": min(ratios), "high": max(ratios), "tokens": sums["completion"],
             "drafted": sums["drafted"], "accepted": sums["accepted"], "a_step": sums["completion"] / max(steps, 1)}
@@ -270,22 +371,24 @@ def main():
     p.add_argument("-t", "--threads", type=int, default=2)
     p.add_argument("-r", "--rounds", type=int, default=5)
     p.add_argument("--only", default="")
-    p.add_argument("--json", action="store_true")
+    p.add_argument("--json", metavar="OUT")
+    p.add_argument("--draft", default="none")
     p.add_argument("hobd")
     p.add_argument("model")
     o = p.parse_args()
     with tempfile.TemporaryDirectory() as root:
-        d = start(o.hobd, o.model, o.threads, root)
+        d = start(o.hobd, o.model, o.threads, root, o.draft)
+        lines = []
         try:
             for name, work in works().items():
-                if o.only and name not in o.only.split(","):
+                if name not in o.only.split(",") if o.only else o.draft == "none" and name.startswith("draft"):
                     continue
                 m = measure(f"{root}/socket", name, work, o.rounds)
-                if o.json:
-                    print(json.dumps(m), flush=True)
-                else:
-                    print(f"{m['work']:14} {m['ratio']:5.2f}x ({m['low']:.2f} to {m['high']:.2f})  {m['tokens']:5} tokens, "
-                          f"drafted {m['drafted']}, accepted {m['accepted']}, {m['a_step']:.2f} a step", flush=True)
+                print(f"{m['work']:14} {m['ratio']:5.2f}x ({m['low']:.2f} to {m['high']:.2f})  {m['tokens']:5} tokens, "
+                      f"drafted {m['drafted']}, accepted {m['accepted']}, {m['a_step']:.2f} a step", flush=True)
+                lines.append(m)
+            if o.json:
+                Path(o.json).write_text("".join(json.dumps(m) + "\n" for m in lines))
         finally:
             d.terminate()
             d.wait(60)

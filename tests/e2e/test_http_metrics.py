@@ -21,6 +21,15 @@ def test_metrics(gateway):
     assert value(after, 'hob_http_responses_total{status="200"}') > value(before, 'hob_http_responses_total{status="200"}')
 
 
+def test_proposed_tokens(gateway):
+    before = numbers(gateway.get("/metrics").body.decode())
+    body = {"model": "default", "prompt": "one two three one two three one two three one two", "max_tokens": 80, "temperature": 0, "ignore_eos": True}
+    assert gateway.post("/v1/completions", body).status == 200
+    after = numbers(gateway.get("/metrics").body.decode())
+    drafted, accepted = (after[f"hob_http_{k}_tokens_total"] - before[f"hob_http_{k}_tokens_total"] for k in ("drafted", "accepted"))
+    assert drafted >= accepted > 0
+
+
 def numbers(text):
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
 

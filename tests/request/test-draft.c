@@ -361,6 +361,33 @@ static void test_refused_is_not_indexed(void **state)
     script_clear();
 }
 
+/* Nor has the disk, from which a later daemon reads: it finds what was sampled, which gives the same bits. */
+static void test_refused_is_not_on_disk(void **state)
+{
+    struct harness *h = *state;
+    struct proto_request r = sampled(harness_story, 0, 0, 90);
+    harness_dirs(h);
+    script.most = SEQ_DRAFT_MAX;
+    harness_start(h);
+    script.answers[1] = answer_take(harness_wait(h, harness_submit_as(h, 1, 1001, &r))); /* another namespace */
+    harness_stop(h);
+    script.keep = true;
+    script.kind = WRONG;
+    for (int i = 0; i < 2; i++) {
+        harness_start(h);
+        harness_wait_disk(h);
+        atomic_store(&script.look, i == 1);
+        while (atomic_load(&script.look)) engine_pause(h->engine, UINT64_MAX, false);
+        r = sampled(harness_story, 0, 0, 90);
+        struct answer *a = harness_wait(h, harness_submit_as(h, 1, 1000, &r));
+        assert_truth(&script.answers[1], a);
+        assert_int_equal(a->last.usage_cached > 0, i);
+        harness_stop(h);
+        assert_true(script.n_full > 40);
+    }
+    script_clear();
+}
+
 /* --- counts --- */
 
 /* Steps of a greedy answer of @tokens tokens with a draft of @most tokens. */
@@ -408,6 +435,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_context_policies, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_preemption, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_refused_is_not_indexed, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_refused_is_not_on_disk, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_steps, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,8 @@ static void test_means_and_rates(void **state)
     struct rates r = {0};
     struct rates_sum s;
     rates_add(&r, 100 * S, &(struct rates_step){.usec = 4000, .sequences = 1, .read = 100, .written = 1});
-    rates_add(&r, 100 * S + S / 2, &(struct rates_step){.usec = 8000, .sequences = 4, .written = 4});
+    rates_add(&r, 100 * S + S / 2,
+              &(struct rates_step){.usec = 8000, .sequences = 4, .written = 4, .drafted = 3, .accepted = 2});
     rates_sum(&r, 102 * S, &s);
     assert_int_equal(s.steps, 2);
     assert_near(s.seconds, 2);
@@ -37,6 +38,8 @@ static void test_means_and_rates(void **state)
     assert_near(s.batch, 2.5);
     assert_near(s.read, 50);
     assert_near(s.written, 2.5);
+    assert_int_equal(s.drafted, 3);
+    assert_int_equal(s.accepted, 2);
 }
 
 static void test_less_than_a_second_is_one(void **state)

@@ -87,7 +87,9 @@ void draft_computed(struct core *core, struct seq *s, uint32_t rows)
     core->counts.drafted += rows;
     if (s->speculation.by_model) sum->model_drafted += rows;
     sum->passes++;
-    if (d->computed && s->speculation.guessed) d->computed(d->ctx, s, rows);
+    if (!s->speculation.guessed) return;
+    model_draft_computed(core, s, s->speculation.by_model ? rows : 0);
+    if (d->computed) d->computed(d->ctx, s, s->speculation.by_model ? 0 : rows);
 }
 
 void draft_accepted(struct core *core, struct seq *s)
@@ -97,7 +99,11 @@ void draft_accepted(struct core *core, struct seq *s)
     core->counts.accepted++;
     s->request->user->counts.tokens_accepted++;
     if (s->speculation.by_model) s->request->user->counts.model_accepted++;
-    if (d->accepted && s->speculation.guessed) d->accepted(d->ctx, s);
+    if (!s->speculation.guessed) return;
+    if (s->speculation.by_model)
+        model_draft_accepted(core, s);
+    else if (d->accepted)
+        d->accepted(d->ctx, s);
 }
 
 void draft_leave(struct core *core, struct seq *s, bool ended)

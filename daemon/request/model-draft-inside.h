@@ -5,7 +5,7 @@
 #include "daemon/request/model-draft.h"
 #include "daemon/request/request.h"
 
-#define MODEL_NEAR 32 /* items of a sequence that its first round may have to compute */
+#define MODEL_NEAR 8 /* items of a sequence that its first round may have to compute; before others are read */
 
 /* Of a sequence. Its KV is that of the first @n items; what follows in it are refused tokens. */
 struct model_draft {

@@ -23,6 +23,10 @@ void model_draft_free(struct core *core); /* no sequence has KV of it */
 /* Set the drafts of the sequences that want tokens of the draft model (speculation.most). */
 void model_draft_propose(struct core *core);
 
+/* A step has computed @rows of a draft of the model for @s; one of them was accepted. */
+void model_draft_computed(const struct core *core, struct seq *s, uint32_t rows);
+void model_draft_accepted(const struct core *core, struct seq *s);
+
 /* @s gives back its slot, or ends. */
 void model_draft_leave(struct core *core, struct seq *s);
 

@@ -7,7 +7,7 @@
 #define IDLE_MOST 64   /* steps of a sequence without a draft, after which one is made to learn from */
 #define OTHERS    0.25 /* of a step: the time of passes while it decodes sequences that get no draft */
 #define ANSWER    128  /* tokens of which every answer is expected to have some more */
-#define LITTLE    0.01 /* of the time of an answer so far, for which a prompt is read to learn from it */
+#define LITTLE    0.02 /* of the time since the last draft, for which items are read to learn how good drafts are now */
 #define DEEP      4    /* tokens of a draft for which a gain is looked for */
 
 static double one_ms(const struct sched_time *t, double pos)
@@ -52,7 +52,7 @@ static double place_ms(const struct core *core, const struct model_drafter *m, c
 static bool is_worth(const struct core *core, const struct model_drafter *m, const struct model_place *p)
 {
     double ms = place_ms(core, m, p);
-    if (past_rows(p->s->speculation.past, ms / m->step_ms, 1) == 0) return false;
+    if (!(p->s->speculation.past->model_account > 0)) return false;
     return p->chance * mean(p) * m->step_ms > WORTH * m->tokens_step * ms;
 }
 
@@ -124,7 +124,26 @@ bool model_reading_pays(const struct core *core, const struct model_drafter *m, 
     const struct sched_load load = {.prefill = n, .prefill_kv = ((double)p->d->n * n + (double)n * n / 2) / 1000};
     double more = s->generated > ANSWER ? s->generated : ANSWER, left = (double)s->max_tokens - s->generated;
     if (core->drafter.always || m->time.samples == 0) return true;
+    if (calibration_is_new(&s->speculation.past->calibration) && n < ANSWER) return true;
     double ms = sched_time_of(&m->time, &load);
     if (left < more) more = left;
-    return 2 * ms <= more * m->step_ms * saving(core, m, p) || ms <= LITTLE * s->generated * m->step_ms;
+    return 2 * ms <= more * m->step_ms * saving(core, m, p) || ms <= LITTLE * p->d->idle * m->step_ms;
+}
+
+static uint32_t sequences(const struct core *core)
+{
+    return core->running ? core->running : 1;
+}
+
+void model_draft_computed(const struct core *core, struct seq *s, uint32_t rows)
+{
+    const struct sched_load load = {.decode = sequences(core)};
+    double step = sched_time_of(&core->plan.book.time, &load);
+    if (!core->drafter.model || !s->speculation.past) return;
+    past_spend(s->speculation.past, rows * row_ms(core, seq_known(s)) / step - PAST_ALLOWANCE / sequences(core));
+}
+
+void model_draft_accepted(const struct core *core, struct seq *s)
+{
+    if (s->speculation.past) past_spend(s->speculation.past, -1.0 / sequences(core));
 }

@@ -5,7 +5,7 @@
 #define OF_USER   4     /* tokens of its own with which a sequence believes itself as much as its user's past */
 #define OF_NOBODY 4     /* the same of a user and the draft model */
 #define MOST      0.99f /* no token is sure */
-#define FEW       8
+#define FEW       16
 #define USUAL     0.7f /* of tokens of a draft model, accepted */
 
 static const float ends[CALIBRATION_CLASSES] = {0.1f, 0.25f, 0.4f, 0.55f, 0.7f, 0.85f, 0.95f, 1};

@@ -59,6 +59,7 @@ static struct past *new_past(struct pasts *t, const uint8_t name[PAST_NAME], uid
     memcpy(p->name, name, PAST_NAME);
     p->uid = uid;
     p->account = PAST_BEGIN;
+    p->model_account = PAST_MODEL_BEGIN;
     t->n++;
     t->bytes += bytes_of(p);
     return p;
@@ -109,7 +110,8 @@ void past_pay(struct past *p, uint32_t rows, double cost, uint32_t sequences)
 
 void past_spend(struct past *p, double steps)
 {
-    pay_in(p, -steps);
+    p->model_account -= steps;
+    if (p->model_account > PAST_MODEL_MOST) p->model_account = PAST_MODEL_MOST;
 }
 
 void past_earn(struct past *p, uint32_t sequences)

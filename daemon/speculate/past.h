@@ -23,6 +23,10 @@
 #define PAST_BEGIN     1.0
 #define PAST_MOST      4.0
 
+/* The draft model has an account of its own, with the same allowance: its passes cost more than rows do. */
+#define PAST_MODEL_BEGIN 6.0
+#define PAST_MODEL_MOST  12.0
+
 struct past {
     struct past *next; /* used less recently */
     uint8_t name[PAST_NAME];
@@ -31,7 +35,7 @@ struct past {
     struct lookup *answers;
     struct pace pace;
     struct calibration calibration;
-    double account;
+    double account, model_account;
 };
 
 struct pasts {
@@ -49,9 +53,9 @@ void past_add(struct pasts *t, struct past *p, const int32_t *ids, uint32_t n);
 
 /* A step that @sequences shared had @rows of a draft, each of @cost steps; one of them came true. */
 void past_pay(struct past *p, uint32_t rows, double cost, uint32_t sequences);
-/* Passes of a draft model took @steps, shared as well. */
-void past_spend(struct past *p, double steps);
 void past_earn(struct past *p, uint32_t sequences);
+/* The draft model took @steps for its passes and rows; negative: it saved some. */
+void past_spend(struct past *p, double steps);
 /* Rows of @cost that the account can pay. */
 uint32_t past_rows(const struct past *p, double cost, uint32_t most);
 

@@ -91,6 +91,10 @@ static void test_account(void **state)
     assert_int_equal(past_rows(&p, 0.25, 16), 16);
     for (int i = 0; i < 1000; i++) past_earn(&p, 2);
     assert_true(p.account == PAST_MOST);
+    past_spend(&p, 2); /* of the draft model's own account */
+    assert_true(p.account == PAST_MOST && p.model_account == -2);
+    for (int i = 0; i < 100; i++) past_spend(&p, -1);
+    assert_true(p.model_account == PAST_MODEL_MOST);
 }
 
 int main(void)

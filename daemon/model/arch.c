@@ -5,6 +5,19 @@
 
 static const struct arch table[] = {
     {
+        .name = "apertus",
+        .models = "Apertus",
+        .marks = "xIELU without a gate, norm of q and k per head",
+        .pre_norm = true,
+        .qk_norm = QK_NORM_HEADS,
+        .qkv_bias = ARCH_MAY,
+        .o_bias = ARCH_MAY,
+        .rope_tensors = true,
+        .activation = ACT_XIELU,
+        .neox = true,
+        .block = {.no_gate = true},
+    },
+    {
         .name = "arcee",
         .models = "AFM 4.5B",
         .marks = "squared ReLU without a gate",
@@ -13,6 +26,23 @@ static const struct arch table[] = {
         .rope_tensors = true,
         .activation = ACT_RELU_SQR,
         .block = {.no_gate = true},
+    },
+    {
+        /* Files may have factors of products (".scale"), which are refused as tensors that are not known. */
+        .name = "bitnet",
+        .models = "BitNet b1.58",
+        .marks = "norms before the products o and down",
+        .pre_norm = true,
+        .neox = true,
+        .block = {.sub_norms = true},
+    },
+    {
+        .name = "chatglm",
+        .models = "ChatGLM 3, GLM-4-9B, GLM-Edge",
+        .marks = "fused QKV with biases and gate/up, partial rotary embedding",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MAY,
+        .fused = true,
     },
     {
         .name = "cohere2",
@@ -64,6 +94,16 @@ static const struct arch table[] = {
         .rope_tensors = true,
         .neox = true,
         .window = {.need = ARCH_MAY, .period = 4, .rope_only = true},
+    },
+    {
+        .name = "falcon",
+        .models = "Falcon 7B and 11B",
+        .marks = "LayerNorm with biases, attention and FFN in parallel, fused QKV, GELU without a gate",
+        .pre_norm = true,
+        .fused = true,
+        .activation = ACT_GELU,
+        .neox = true,
+        .block = {.layer_norm = true, .norm_bias = ARCH_MUST, .no_gate = true, .parallel = PARALLEL_ALWAYS},
     },
     {
         .name = "gemma",
@@ -128,6 +168,20 @@ static const struct arch table[] = {
         .activation = ACT_CLAMPED,
         .neox = true,
         .window = {.need = ARCH_MUST, .period = 2},
+    },
+    {
+        .name = "gptneox",
+        .models = "Pythia, GPT-NeoX, Dolly 2",
+        .marks = "LayerNorm and products with biases, attention and FFN in parallel, fused QKV, GELU without a gate, "
+                 "partial rotary embedding",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MUST,
+        .o_bias = ARCH_MUST,
+        .ffn_bias = ARCH_MUST,
+        .fused = true,
+        .activation = ACT_GELU,
+        .neox = true,
+        .block = {.layer_norm = true, .norm_bias = ARCH_MUST, .no_gate = true, .parallel = PARALLEL_BY_KEY},
     },
     {
         .name = "granite",
@@ -227,6 +281,25 @@ static const struct arch table[] = {
         .window = {.need = ARCH_MAY, .period = 4, .unscaled = true},
     },
     {
+        .name = "phi2",
+        .models = "Phi-1, Phi-1.5, Phi-2",
+        .marks =
+            "LayerNorm, products and logits with biases, attention and FFN in parallel, GELU without a gate, partial "
+            "rotary embedding",
+        .pre_norm = true,
+        .qkv_bias = ARCH_MUST,
+        .o_bias = ARCH_MUST,
+        .ffn_bias = ARCH_MUST,
+        .fused = true,
+        .activation = ACT_GELU,
+        .neox = true,
+        .block = {.layer_norm = true,
+                  .norm_bias = ARCH_MUST,
+                  .output_bias = true,
+                  .no_gate = true,
+                  .parallel = PARALLEL_ALWAYS},
+    },
+    {
         /* llama.cpp computes without the window that these files name; so do we. */
         .name = "phi3",
         .models = "Phi-3, Phi-3.5, Phi-4 (dense)",
@@ -278,6 +351,16 @@ static const struct arch table[] = {
         .qk_norm = QK_NORM_HEADS,
         .experts = {.need = ARCH_MUST},
         .neox = true,
+    },
+    {
+        /* The pairs of its M-RoPE take turns; at the places of text, the only ones here, this is RoPE. */
+        .name = "qwen3vl",
+        .models = "Qwen3-VL (dense, text only)",
+        .marks = "norm of q and k per head; no images",
+        .pre_norm = true,
+        .qk_norm = QK_NORM_HEADS,
+        .neox = true,
+        .block = {.text_only = true},
     },
     {
         .name = "seed_oss",

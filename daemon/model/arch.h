@@ -17,11 +17,12 @@ enum arch_qk_norm {
     QK_NORM_EACH
 }; /* of q and k before rotation: none; per head, with the same weights or with its own (each); all heads */
 /* Of the gate, or of up where there is no gate; GELU in its tanh form; clamped: kernels.h's swiglu_clamped. */
-enum arch_activation { ACT_SILU, ACT_GELU, ACT_CLAMPED, ACT_RELU_SQR };
+enum arch_activation { ACT_SILU, ACT_GELU, ACT_CLAMPED, ACT_RELU_SQR, ACT_XIELU };
 
 /* Attention and feed-forward read the same residual, and both are added to it: never; always; where the file has no
- * norm for the feed-forward. Without that norm the feed-forward reads the normed input of attention. */
-enum arch_parallel { PARALLEL_NEVER, PARALLEL_ALWAYS, PARALLEL_WITHOUT_NORM };
+ * norm for the feed-forward; where the key use_parallel_residual is true. The feed-forward reads the normed input of
+ * attention, but with that key it has a norm of its own. */
+enum arch_parallel { PARALLEL_NEVER, PARALLEL_ALWAYS, PARALLEL_WITHOUT_NORM, PARALLEL_BY_KEY };
 
 /* A layer's norms, and the way of its parts into the residual stream. */
 struct arch_block {
@@ -29,6 +30,9 @@ struct arch_block {
     enum arch_need norm_bias; /* of the norms, but for those of q and k */
     bool qk_after_rope;       /* q and k are normed after their rotation */
     bool qk_may;              /* a file may be without these norms */
+    bool sub_norms;           /* norms of the inputs of the products o and down */
+    bool output_bias;         /* of the logits */
+    bool text_only;           /* the encoder that the model needs for images is not supported */
     bool no_gate;             /* the feed-forward is down(activation(up)) */
     enum arch_parallel parallel;
 };

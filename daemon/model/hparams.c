@@ -208,6 +208,10 @@ static int blocks(struct hparams *s, const struct keys *k)
     int r = keys_f32(k, &s->rms_eps,
                      b->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", REQUIRED, 1);
     s->parallel = b->parallel == PARALLEL_ALWAYS || (b->parallel == PARALLEL_WITHOUT_NORM && !norm);
+    if (!r && b->parallel == PARALLEL_BY_KEY) {
+        r = gguf_get_bool(k->g, keys_name(k, full, "use_parallel_residual"), &s->parallel);
+        return r > 0 ? error_say(-EINVAL, "%s: key '%s' is missing", gguf_path(k->g), full) : r;
+    }
     if (r || b->parallel != PARALLEL_WITHOUT_NORM) return r;
     r = gguf_get_bool(k->g, keys_name(k, full, "use_parallel_residual"), &told);
     if (r < 0 || told == s->parallel) return r < 0 ? r : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/reference/reference.h"
+#include "daemon/model/xielu.h"
 #include "daemon/reference/reference-pass.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
@@ -111,7 +112,8 @@ int reference_product(struct pass *p, float *out, const float *in, const char *w
     if (!e && row + rows > t->dims[1] * t->dims[2]) e = error_say(-EINVAL, "tensor '%s' has too few rows", which);
     if (!e) e = product(p, out, in, t, row, rows);
     if (!e) e = reference_vector(p, &bias, name, bias_row);
-    for (size_t i = 0; !e && bias && i < p->n * rows; i++) out[i] += bias[i % rows];
+    const size_t skip = t && t->dims[2] == 1 ? row : 0; /* the bias of a fused tensor is that of all its rows */
+    for (size_t i = 0; !e && bias && i < p->n * rows; i++) out[i] += bias[skip + i % rows];
     return e;
 }
 
@@ -163,6 +165,7 @@ static int attention_block(struct pass *p)
     if (e) return e;
     p->sink_scores = sinks;
     e = reference_attention(p);
+    if (!e) e = reference_norm(p, p->att, p->att, p->n, q, "attn_sub_norm");
     if (!e) e = product_of(p, s->parallel ? p->beside : p->h, p->att, "attn_output", NULL, 0, s->dim);
     if (s->parallel) return e;
     return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);
@@ -176,6 +179,17 @@ static int recurrent_block(struct pass *p)
     return e ? e : add(p, s->desc->post_norm ? "post_attention_norm" : NULL);
 }
 
+static int activate_xielu(struct pass *p)
+{
+    float by[4];
+    int e = xielu_read(p->r->g, p->r->s.n_layers, p->layer, by);
+    for (size_t i = 0; !e && i < (size_t)p->n * p->r->s.ffn; i++) {
+        const double x = p->gate[i];
+        p->gate[i] = (float)(by[2] * x + (x > 0 ? by[0] * x * x : by[1] * (expm1(fmin(x, by[3])) - x)));
+    }
+    return e;
+}
+
 static int feed_forward_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
@@ -184,14 +198,20 @@ static int feed_forward_block(struct pass *p)
     int e = product_of(p, p->gate, p->h, alone ? "ffn_up" : "ffn_gate", fused, 0, s->ffn);
     for (size_t i = 0; alone && i < (size_t)p->n * s->ffn; i++) p->up[i] = 1;
     if (!e && !alone) e = product_of(p, p->up, p->h, "ffn_up", fused, s->ffn, s->ffn);
-    if (!e) reference_activate(s, p->gate, p->up, (size_t)p->n * s->ffn);
+    if (!e && s->desc->activation == ACT_XIELU)
+        e = activate_xielu(p);
+    else if (!e)
+        reference_activate(s, p->gate, p->up, (size_t)p->n * s->ffn);
+    if (!e) e = reference_norm(p, p->gate, p->gate, p->n, s->ffn, "ffn_sub_norm");
     return e ? e : product_of(p, p->h, p->gate, "ffn_down", NULL, 0, s->dim);
 }
 
 static int second_block(struct pass *p)
 {
     const struct hparams *s = &p->r->s;
-    const char *name = s->parallel ? "attn_norm" : s->desc->ffn_norm ? s->desc->ffn_norm : "ffn_norm";
+    const char *name = s->parallel && s->desc->block.parallel != PARALLEL_BY_KEY ? "attn_norm"
+                       : s->desc->ffn_norm                                       ? s->desc->ffn_norm
+                                                                                 : "ffn_norm";
     int e = reference_norm(p, p->h, p->x, p->n, s->dim, name);
     if (!e) e = hparams_mixes(s, p->layer) ? reference_experts(p) : feed_forward_block(p);
     if (!e) e = add(p, s->desc->post_norm ? "post_ffw_norm" : NULL);
@@ -205,9 +225,12 @@ static int output_block(struct pass *p, const struct gguf_tensor *embd, float *l
     const struct gguf_tensor *out = gguf_find_tensor(p->r->g, "output.weight");
     int e = reference_output_norm(p);
     if (e) return e;
+    const struct gguf_tensor *bias = gguf_find_tensor(p->r->g, "output.bias");
     e = product(p, logits, p->h, out ? out : embd, 0, s->vocab);
     for (size_t i = 0; !e && i < (size_t)p->n * s->vocab; i++) {
-        double v = (double)logits[i] * s->scale.logits;
+        float add = 0;
+        if (bias) memcpy(&add, (const uint8_t *)bias->data + i % s->vocab * sizeof(add), sizeof(add)); /* F32 */
+        double v = ((double)logits[i] + add) * s->scale.logits;
         logits[i] = (float)(s->cap.logits > 0 ? s->cap.logits * tanh(v / s->cap.logits) : v);
     }
     return e;

@@ -193,6 +193,9 @@ static int load_encoder(struct loaded *m, const struct engine_config *c, const s
     const struct encoder_config config = {.cpu = c->cpu};
     char size[32];
     if (!c->media.mmproj) return 0;
+    if (s->desc->block.text_only)
+        return error_say(-EOPNOTSUPP, "%s: images and sounds are not supported in a '%s' model", c->media.mmproj,
+                         s->arch);
     int r = encoder_open(&m->encoder, c->media.mmproj, &config);
     if (r < 0) return r;
     r = encoder_fits(m->encoder, s->dim, hparams_grids(s));

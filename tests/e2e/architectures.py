@@ -5,6 +5,7 @@ VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen
             "ernie4_5", "exaone", "gemma", "glm4", "internlm2", "seed_oss",
             "arcee", "cohere2", "command-r", "exaone4", "exaone4-window", "hunyuan-dense", "minicpm", "mistral3", "nemotron",
             "stablelm", "stablelm-parallel", "starcoder2",
+            "apertus", "bitnet", "chatglm", "falcon", "gptneox", "gptneox-serial", "phi2", "qwen3vl",
             "lfm2"]
 RECURRENT = ["lfm2"]  # with layers that have a state; hobd does not serve these yet
 SERVED = [v for v in VARIANTS if v not in RECURRENT]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from architectures import RECURRENT, SERVED, VARIANTS, WINDOWS, arch, arguments, context
 from conftest import HOBD, TOP, mktiny
+from mmprojfiles import Encoder
 
 CASES = json.loads((Path(__file__).parent / "architectures-greedy.json").read_text())
 SERVED_CASES = [c for c in CASES if c["variant"] in SERVED]
@@ -125,3 +126,10 @@ def test_inspect_tells_of_experts(models):
     out = subprocess.run([HOBD, "inspect", models("qwen2moe")], capture_output=True, text=True, check=True).stdout
     assert "architecture qwen2moe: 2 layers, width 64, 12 experts of 32, 4 for each token, a shared one of 128, 4 heads of 16" in out
     assert "supported: all tensors; " in out
+
+
+def test_a_model_of_text_only(home, models, tmp_path):
+    mmproj = Encoder("mlp", out=64).write(tmp_path / "mmproj.gguf")
+    r = subprocess.run([HOBD, "serve", "-m", models("qwen3vl"), "--mmproj", mmproj], env=home.env, stdin=subprocess.DEVNULL,
+                       capture_output=True, text=True, timeout=60)
+    assert r.returncode and "images and sounds are not supported in a 'qwen3vl' model" in r.stderr

@@ -280,6 +280,80 @@ static const struct tiny_tensor post_normed_heads[] = {
     {NULL},
 };
 
+#define FUSED_QKV                                                                                                      \
+    {"attn_qkv.weight", 'd', 'Q'},                                                                                     \
+    {                                                                                                                  \
+        "attn_output.weight", 'q', 'd'                                                                                 \
+    }
+#define CENTERED_INPUT                                                                                                 \
+    {"attn_norm.weight", 'd', 0},                                                                                      \
+    {                                                                                                                  \
+        "attn_norm.bias", 'd', 0                                                                                       \
+    }
+
+static const struct tiny_tensor without_gate_normed_heads[] = {
+    {"attn_norm.weight", 'd', 0},
+    Q_K_V,
+    {"attn_q_norm.weight", 'h', 0},
+    {"attn_k_norm.weight", 'h', 0},
+    {"ffn_norm.weight", 'd', 0},
+    UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor sub_normed[] = {
+    {"attn_norm.weight", 'd', 0},
+    Q_K_V,
+    {"attn_sub_norm.weight", 'q', 0},
+    {"ffn_norm.weight", 'd', 0},
+    GATE_UP_DOWN,
+    {"ffn_sub_norm.weight", 'f', 0},
+    {NULL},
+};
+
+static const struct tiny_tensor fused_biased[] = {
+    {"attn_norm.weight", 'd', 0},
+    FUSED_QKV,
+    {"attn_qkv.bias", 'Q', 0},
+    {"ffn_norm.weight", 'd', 0},
+    {"ffn_up.weight", 'd', 'F'},
+    {"ffn_down.weight", 'f', 'd'},
+    {NULL},
+};
+
+static const struct tiny_tensor falcon[] = {
+    CENTERED_INPUT,
+    FUSED_QKV,
+    UP_DOWN,
+    {NULL},
+};
+
+static const struct tiny_tensor gptneox[] = {
+    CENTERED_INPUT,
+    FUSED_QKV,
+    {"attn_qkv.bias", 'Q', 0},
+    {"attn_output.bias", 'd', 0},
+    {"ffn_norm.weight", 'd', 0},
+    {"ffn_norm.bias", 'd', 0},
+    UP_DOWN,
+    {"ffn_up.bias", 'f', 0},
+    {"ffn_down.bias", 'd', 0},
+    {NULL},
+};
+
+static const struct tiny_tensor phi2[] = {
+    CENTERED_INPUT,
+    Q_K_V,
+    {"attn_q.bias", 'q', 0},
+    {"attn_k.bias", 'v', 0},
+    {"attn_v.bias", 'v', 0},
+    {"attn_output.bias", 'd', 0},
+    UP_DOWN,
+    {"ffn_up.bias", 'f', 0},
+    {"ffn_down.bias", 'd', 0},
+    {NULL},
+};
+
 #define LAYER_NORM                                                                                                     \
     {                                                                                                                  \
         ".attention.layer_norm_epsilon", 'f', 1e-5, NULL                                                               \
@@ -400,10 +474,41 @@ static const struct tiny_arch table[] = {
               {".rope.freq_base", 'f', 1000000, NULL}}},
     {.name = "ernie4_5", .tensors = plain},
     {.name = "exaone", .untied = true, .tensors = plain},
-    {.name = "gemma", .head_dim = 24, .tensors = plain},
+    {.name = "gemma", .head_dim = 24, .tensors = plain, .down_share = 0.2f},
     {.name = "glm4", .tensors = glm4, .keys = {{".rope.dimension_count", 'u', 8, NULL}}},
     {.name = "internlm2", .untied = true, .tensors = plain},
     {.name = "seed_oss", .head_dim = 32, .untied = true, .tensors = seed_oss},
+    {.name = "apertus",
+     .untied = true,
+     .tensors = without_gate_normed_heads,
+     .keys = {{"xielu.alpha_n", 'a', 0.3, NULL},
+              {"xielu.alpha_p", 'a', 0.8, NULL},
+              {"xielu.beta", 'a', 0.5, NULL},
+              {"xielu.eps", 'a', -1e-6, NULL}}},
+    {.name = "bitnet", .tensors = sub_normed},
+    {.name = "chatglm", .untied = true, .tensors = fused_biased, .keys = {{".rope.dimension_count", 'u', 8, NULL}}},
+    {.name = "falcon", .tensors = falcon, .down_share = 0.2f, .keys = {LAYER_NORM}},
+    {.name = "gptneox",
+     .untied = true,
+     .tensors = gptneox,
+     .down_share = 0.2f,
+     .keys = {LAYER_NORM, {".rope.dimension_count", 'u', 4, NULL}, {".use_parallel_residual", 'b', 1, NULL}}},
+    {.name = "gptneox-serial",
+     .arch = "gptneox",
+     .untied = true,
+     .tensors = gptneox,
+     .down_share = 0.2f,
+     .keys = {LAYER_NORM, {".rope.dimension_count", 'u', 8, NULL}, {".use_parallel_residual", 'b', 0, NULL}}},
+    {.name = "phi2",
+     .untied = true,
+     .tensors = phi2,
+     .output_bias = true,
+     .down_share = 0.2f,
+     .keys = {LAYER_NORM, {".rope.dimension_count", 'u', 8, NULL}}},
+    {.name = "qwen3vl",
+     .head_dim = 32,
+     .tensors = normed_heads,
+     .keys = {{".rope.dimension_sections", 'i', 4, "6 5 5 0"}, {".n_deepstack_layers", 'u', 1, NULL}}},
     {.name = "arcee", .tensors = without_gate},
     {.name = "cohere2",
      .layers = 5,
@@ -445,7 +550,7 @@ static const struct tiny_arch table[] = {
      .untied = true,
      .tensors = stablelm_parallel,
      .keys = {LAYER_NORM, {".rope.dimension_count", 'u', 4, NULL}, {".use_parallel_residual", 'b', 1, NULL}}},
-    {.name = "starcoder2", .tensors = starcoder2, .keys = {LAYER_NORM}},
+    {.name = "starcoder2", .tensors = starcoder2, .down_share = 0.2f, .keys = {LAYER_NORM}},
 };
 
 const struct tiny_arch *tiny_arch_find(const char *name)

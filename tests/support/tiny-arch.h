@@ -17,8 +17,8 @@ struct tiny_tensor {
 /* A key, with the architecture's name before it where it begins with a dot. */
 struct tiny_key {
     const char *name;
-    char kind; /* u: u32, f: f32, s: text, b: bool, i: array of i32, in text, p: array of bool, one a layer, by the
-                  period in number */
+    char kind; /* u: u32, f: f32, s: text, b: bool, a: array of f32, one a layer, that grows, i: array of i32, in text,
+                  p: array of bool, one a layer, by the period in number */
     double number;
     const char *text;
 };
@@ -36,6 +36,8 @@ struct tiny_arch {
     uint32_t taps;           /* of a convolution */
     const char *output_norm; /* NULL: output_norm */
     bool long_rope;          /* tensors of factors */
+    bool output_bias;        /* the logits have a bias */
+    float down_share;        /* as ffn_share, of ffn_down's weights */
     float ffn_share;         /* size of post_ffw_norm's weights; 0: 1. llama.cpp looks GELU up in a table of f16, half a
                               * thousandth off: small enough, what is added of it leaves logits within a thousandth of ours */
 };

@@ -89,6 +89,7 @@ static void fill_row(struct writer *w, const char *name, uint64_t r, uint64_t k)
     float scale = 1 / sqrtf((float)k);
     if (!strncmp(name, "token_embd", 10) || !strcmp(name, "output.weight"))
         scale *= (w->t->logit_size > 0 ? w->t->logit_size : 3) * vocab_weight(w->v, r);
+    if (strstr(name, "ffn_down") && w->a->down_share > 0) scale *= w->a->down_share;
     for (uint64_t i = 0; i < k; i++) w->row[i] = gauss(&w->state) * scale;
 }
 
@@ -190,6 +191,7 @@ static void tensors(struct writer *w, enum pass pass)
     for (const struct tiny_tensor *i = a->tensors; i->name; i++)
         if (!strcmp(i->name, "attn_norm.bias")) tensor(w, "output_norm.bias", t->dim, 0);
     if (!t->tied) tensor(w, "output.weight", t->dim, w->v->n);
+    if (a->output_bias) tensor(w, "output.bias", w->v->n, 0);
 }
 
 /* --- metadata --- */
@@ -253,6 +255,13 @@ static void meta_i32s(struct meta *m, const char *name, uint32_t n, const char *
     char *end;
     meta_array(m, name, 5, n);
     for (; n; n--, text = end) put_u32(m->f, (uint32_t)strtol(text, &end, 10));
+}
+
+/* @n numbers from @first on, each a tenth larger. */
+static void meta_f32s(struct meta *m, const char *name, uint32_t n, float first)
+{
+    meta_array(m, name, 6, n);
+    for (uint32_t i = 0; i < n; i++, first *= 1.1f) fwrite(&first, 4, 1, m->f);
 }
 
 static void tokenizer_keys(struct meta *m, const struct tiny *t, const struct vocab *v)
@@ -319,6 +328,7 @@ static void own_keys(struct meta *m, const struct tiny *t, const struct tiny_arc
         if (k->kind == 'f') meta_f32(m, k->name, (float)k->number);
         if (k->kind == 's') meta_str(m, k->name, k->text);
         if (k->kind == 'b') meta_bool(m, k->name, k->number != 0);
+        if (k->kind == 'a') meta_f32s(m, k->name, t->layers, (float)k->number);
         if (k->kind == 'i') meta_i32s(m, k->name, period, k->text);
         if (k->kind != 'p') continue;
         meta_array(m, k->name, 7, t->layers);
@@ -409,6 +419,7 @@ int tiny_write(const struct tiny *as_told, const char *path)
     if (widest < t->dim) widest = t->dim;
     if (widest < t->ffn) widest = t->ffn;
     if (widest < a.shared_ffn) widest = a.shared_ffn;
+    if (widest < 4096) widest = 4096; /* biases of the vocabulary, and of q, k and v */
     struct vocab *v = vocab_new(!strcmp(t->tokenizer, "llama"));
     const struct fim *fim = fim_of(t);
     for (int i = 0; v && fim && i < 3 && fim->texts[i]; i++) vocab_control(v, fim->texts[i]);

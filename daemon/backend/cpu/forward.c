@@ -137,6 +137,7 @@ static void finish_logits(void *ctx, uint32_t begin, uint32_t end, uint32_t thre
     const struct hparams *y = &p->c->base.hparams;
     for (size_t i = begin; i < end; i++) {
         float *row = p->logits + i * y->vocab;
+        if (p->c->weights.output.bias) p->c->kern->add(row, p->c->weights.output.bias, y->vocab);
         if (y->scale.logits != 1) p->c->kern->scale(row, y->scale.logits, y->vocab);
         if (y->cap.logits > 0) p->c->kern->softcap(row, y->cap.logits, y->vocab);
     }
@@ -206,14 +207,39 @@ static void keep_wanted(struct pass *p)
     p->n = n;
 }
 
+struct sub_norm {
+    const struct pass *p;
+    const struct acts *x;
+    const float *w;
+};
+
+static void sub_norm_rows(void *ctx, uint32_t begin, uint32_t end, uint32_t thread)
+{
+    const struct sub_norm *s = ctx;
+    for (size_t i = begin; i < end; i++) {
+        float *row = s->x->f + i * s->x->k;
+        cpu_norm(s->p, row, row, s->w, NULL, s->x->k);
+        cpu_quantize_row(s->p, s->x, i);
+    }
+}
+
+/* Norm the input @x of the product @out. */
+static void sub_norm(struct pass *p, const struct acts *x, const float *w, const struct product *out)
+{
+    struct sub_norm s = {p, x, w};
+    p->quantize = cpu_quantized(out, 1);
+    cpu_run(p, TIMING_VECTOR, sub_norm_rows, &s, p->n, 1, TOKENS_MOST);
+}
+
 /* h -> h */
 static void feed_forward(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
     const struct product out = {&p->w->down, s->h.f};
     const bool gate = gates(p) == 2;
-    p->quantize = cpu_quantized(&out, 1);
+    p->quantize = !p->w->ffn_sub_norm && cpu_quantized(&out, 1);
     cpu_gated(p, gate ? &p->w->gate : &p->w->up, gate ? &p->w->up : NULL, &s->h, NULL, 0);
+    if (p->w->ffn_sub_norm) sub_norm(p, &s->gated, p->w->ffn_sub_norm, &out);
     cpu_products(p, &out, 1, &s->gated, p->n);
     leave(p, p->w->down.bias, p->w->ffn_post_norm);
 }
@@ -222,8 +248,9 @@ static void attention_block(struct pass *p)
 {
     struct scratch *s = &p->c->scratch;
     const struct product out = {&p->w->o, p->c->base.hparams.parallel ? s->beside : s->h.f};
-    p->quantize = cpu_quantized(&out, 1);
+    p->quantize = !p->w->attn_sub_norm && cpu_quantized(&out, 1);
     cpu_attention(p);
+    if (p->w->attn_sub_norm) sub_norm(p, &s->att, p->w->attn_sub_norm, &out);
     cpu_products(p, &out, 1, &s->att, p->n);
     leave(p, p->w->o.bias, p->w->attn_post_norm);
 }
@@ -234,14 +261,16 @@ static void recurrent_block(struct pass *p)
     leave(p, NULL, p->w->attn_post_norm);
 }
 
-/* Attention and feed-forward of the same residual, whose norm is in h unless tokens were dropped (@dropped). */
+/* Attention and feed-forward of the same residual. Its norm is in h, unless tokens were dropped (@dropped) or the
+ * feed-forward has its own. */
 static void parallel_block(struct pass *p, bool dropped)
 {
     const struct product in[] = {{&p->w->up, NULL}, {&p->w->gate, NULL}};
     attention_block(p);
     p->pending = false;
     p->quantize = cpu_quantized(in, gates(p));
-    if (dropped) each_token(p, norm_tokens);
+    if (p->w->ffn_norm) p->norm = p->w->ffn_norm, p->norm_bias = p->w->ffn_norm_bias;
+    if (dropped || p->w->ffn_norm) each_token(p, norm_tokens);
     feed_forward(p);
     p->beside = true;
     p->beside_bias = p->w->o.bias;
@@ -292,7 +321,7 @@ static void output_block(struct pass *p, float *logits, float *hidden)
     each_token(p, norm_tokens);
     cpu_products(p, &out, 1, &s->h, n);
     p->logits = logits;
-    if (y->scale.logits != 1 || y->cap.logits > 0) each_token(p, finish_logits);
+    if (c->weights.output.bias || y->scale.logits != 1 || y->cap.logits > 0) each_token(p, finish_logits);
 }
 
 int cpu_forward(struct backend *b, const struct batch_entry *e, size_t n, float *logits, float *hidden)

@@ -126,6 +126,9 @@ static void activate(const struct pass *p, float *gate, const float *up, size_t 
     case ACT_GELU:
         up ? k->gelu_mul(gate, up, n) : k->gelu(gate, n);
         break;
+    case ACT_XIELU:
+        k->xielu(gate, p->w->xielu, n);
+        break;
     case ACT_RELU_SQR:
         k->relu_sqr(gate, n);
         break;

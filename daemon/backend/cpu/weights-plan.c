@@ -3,6 +3,7 @@
 #include "daemon/backend/cpu/weights-plan.h"
 #include "daemon/backend/cpu/recurrent.h"
 #include "daemon/model/tensor-type.h"
+#include "daemon/model/xielu.h"
 #include "libcommon/error.h"
 #include <stdio.h>
 #include <string.h>
@@ -85,17 +86,22 @@ static int want_matrix(struct weights_plan *p, struct matrix *m, const char *nam
     return want_rows(p, m, name, k, rows, (struct source){0, rows, 1});
 }
 
+static int check_vector(const struct weights_plan *p, const struct gguf_tensor *t, const char *name)
+{
+    enum kern_type type;
+    int r = type_of(p, t, &type);
+    if (r || !kern_type_quantized(type)) return r;
+    return error_say(-EOPNOTSUPP, "%s: tensor '%s' is quantized (%s); vectors must be F32, F16 or BF16",
+                     gguf_path(p->g), name, kern_type_name(type));
+}
+
 /* @stacked consecutive vectors of @n values. */
 static int want_vectors(struct weights_plan *p, const float **v, const char *name, uint32_t n, uint32_t stacked)
 {
     const struct gguf_tensor *t = NULL;
-    enum kern_type type;
     int r = find(p, name, n, stacked, 1, &t);
-    if (!r) r = type_of(p, t, &type);
+    if (!r) r = check_vector(p, t, name);
     if (r) return r;
-    if (kern_type_quantized(type))
-        return error_say(-EOPNOTSUPP, "%s: tensor '%s' is quantized (%s); vectors must be F32, F16 or BF16",
-                         gguf_path(p->g), name, kern_type_name(type));
     reserve(p, t, (size_t)n * stacked * sizeof(float), t->size)->vector = v;
     p->tensors++;
     return 0;
@@ -149,6 +155,30 @@ static int want_bias(struct weights_plan *p, struct matrix *m, uint32_t l, const
     return want_vectors(p, &m->bias, name.s, m->rows, m->stacked);
 }
 
+/* Biases of q, k and v: tensors of their own, or parts of one as their matrices. */
+static int want_qkv_biases(struct weights_plan *p, struct layer *y, uint32_t l)
+{
+    const struct arch *a = p->s->desc;
+    const struct gguf_tensor *t = NULL;
+    struct matrix *const parts[] = {&y->q, &y->k, &y->v};
+    if (!a->fused || !gguf_find_tensor(p->g, layer_name(l, "attn_qkv", "weight").s)) {
+        int r = want_bias(p, &y->q, l, "attn_q", a->qkv_bias);
+        if (!r) r = want_bias(p, &y->k, l, "attn_k", a->qkv_bias);
+        return r ? r : want_bias(p, &y->v, l, "attn_v", a->qkv_bias);
+    }
+    const struct layer_name name = layer_name(l, "attn_qkv", "bias");
+    if (a->qkv_bias == ARCH_NEVER || (a->qkv_bias == ARCH_MAY && !gguf_find_tensor(p->g, name.s))) return 0;
+    int r = find(p, name.s, y->q.rows + y->k.rows + y->v.rows, 1, 1, &t);
+    if (!r) r = check_vector(p, t, name.s);
+    for (uint32_t i = 0, first = 0; !r && i < 3; first += parts[i++]->rows) {
+        struct weights_item *item = reserve(p, t, parts[i]->rows * sizeof(float), i ? 0 : t->size);
+        item->vector = &parts[i]->bias;
+        item->row = first;
+    }
+    p->tensors += !r;
+    return r;
+}
+
 static int want_choice_bias(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct layer_name name = layer_name(l, "exp_probs_b", "bias");
@@ -161,7 +191,8 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
 {
     const struct hparams *s = p->s;
     const struct arch *a = s->desc;
-    const bool attention = s->parts[l] & LAYER_ATTENTION, shared = s->parallel || !a->pre_norm;
+    const bool attention = s->parts[l] & LAYER_ATTENTION, own = a->block.parallel == PARALLEL_BY_KEY;
+    const bool shared = (s->parallel && !own) || !a->pre_norm;
     const bool whole = a->qk_norm == QK_NORM_WHOLE, each = attention && a->qk_norm == QK_NORM_EACH;
     const bool qk = attention && a->qk_norm != QK_PLAIN && !each;
     int r = want_norm(p, &y->attn_norm, l, "attn_norm", s->dim, a->pre_norm);
@@ -173,6 +204,8 @@ static int want_norms(struct weights_plan *p, struct layer *y, uint32_t l)
     if (!r) r = want_norm_bias(p, &y->attn_norm_bias, layer_name(l, "attn_norm", "bias").s);
     if (!r && !shared) r = want_norm_bias(p, &y->ffn_norm_bias, layer_name(l, "ffn_norm", "bias").s);
     if (!r) r = want_norm(p, &y->sink_scores, l, "attn_sinks", s->heads, attention && a->sink_scores);
+    if (!r) r = want_norm(p, &y->attn_sub_norm, l, "attn_sub_norm", s->heads * s->head_dim, a->block.sub_norms);
+    if (!r) r = want_norm(p, &y->ffn_sub_norm, l, "ffn_sub_norm", s->ffn, a->block.sub_norms);
     return r ? r : want_norm(p, &y->ffn_post_norm, l, "post_ffw_norm", s->dim, a->post_norm);
 }
 
@@ -183,9 +216,7 @@ static int want_biases(struct weights_plan *p, struct layer *y, uint32_t l)
     const enum arch_need ffn = !experts ? a->ffn_bias : a->experts.bias ? ARCH_MUST : ARCH_NEVER;
     int r = 0;
     if (p->s->parts[l] & LAYER_ATTENTION) {
-        r = want_bias(p, &y->q, l, "attn_q", a->qkv_bias);
-        if (!r) r = want_bias(p, &y->k, l, "attn_k", a->qkv_bias);
-        if (!r) r = want_bias(p, &y->v, l, "attn_v", a->qkv_bias);
+        r = want_qkv_biases(p, y, l);
         if (!r) r = want_bias(p, &y->o, l, "attn_output", a->o_bias);
     }
     if (r || !(p->s->parts[l] & LAYER_FFN)) return r;
@@ -287,7 +318,8 @@ static int want_layer(struct weights_plan *p, uint32_t l)
 {
     struct layer *y = &p->w->layers[l];
     const uint8_t parts = p->s->parts[l];
-    int r = want_norms(p, y, l);
+    int r = p->s->desc->activation == ACT_XIELU ? xielu_read(p->g, p->s->n_layers, l, y->xielu) : 0;
+    if (!r) r = want_norms(p, y, l);
     if (!r && parts & LAYER_ATTENTION) r = want_attention(p, y, l);
     if (!r && parts & LAYER_RECURRENT) r = recurrent_of(p->s)->want(p, &y->recurrent, l);
     if (!r && parts & LAYER_FFN) r = hparams_mixes(p->s, l) ? want_experts(p, y, l) : want_feed_forward(p, y, l);
@@ -356,6 +388,7 @@ int weights_plan(struct weights_plan *p)
     if (!r) r = want_vector(p, &p->w->output_norm, norm, p->s->dim);
     snprintf(norm, sizeof(norm), "%s.bias", p->s->desc->output_norm ? p->s->desc->output_norm : "output_norm");
     if (!r) r = want_norm_bias(p, &p->w->output_norm_bias, norm);
+    if (!r && p->s->desc->block.output_bias) r = want_vector(p, &p->w->output.bias, "output.bias", p->s->vocab);
     if (!r) r = want_rope(p);
     return r ? r : refuse_others(p);
 }

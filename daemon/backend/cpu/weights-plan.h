@@ -6,7 +6,7 @@
 /* One tensor, or some rows of it, and where it goes: a matrix, or a vector. */
 struct weights_item {
     const struct gguf_tensor *t;
-    uint32_t row;          /* of a matrix: its first row in the tensor */
+    uint32_t row;          /* of a matrix: its first row in the tensor; of a vector: its first value */
     uint32_t all;          /* of a matrix: rows of the tensor, of each stacked matrix */
     struct matrix *matrix; /* NULL: a vector */
     const float **vector;

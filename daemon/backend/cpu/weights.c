@@ -36,6 +36,13 @@ static void place(const struct weights_plan *p)
     }
 }
 
+static struct packed_item vector_item(const struct weights_item *i)
+{
+    const uint64_t n = i->bytes / sizeof(float), *dims = i->t->dims;
+    const bool whole = n == dims[0] * dims[1];
+    return (struct packed_item){i->offset, i->bytes, whole ? dims[0] : n, whole ? dims[1] : 1, PACKED_VECTOR};
+}
+
 /* The table of the image, as the file of packed weights has it. */
 static int tabulate(const struct weights_plan *p)
 {
@@ -46,7 +53,7 @@ static int tabulate(const struct weights_plan *p)
         const struct weights_item *i = &p->items[t->n];
         const struct matrix *m = i->matrix;
         t->items[t->n] = m ? (struct packed_item){i->offset, i->bytes, m->k, (uint64_t)m->stacked * m->rows, m->type}
-                           : (struct packed_item){i->offset, i->bytes, i->t->dims[0], i->t->dims[1], PACKED_VECTOR};
+                           : vector_item(i);
     }
     t->size = p->size;
     return 0;
@@ -115,7 +122,7 @@ static bool next_span(const struct weights_plan *p, struct cursor *c, struct spa
 {
     if (c->item == p->n) return false;
     const struct weights_item *i = &p->items[c->item];
-    *s = (struct span){.item = i, .from = i->t->data, .bytes = i->t->size};
+    *s = (struct span){.item = i, .from = i->t->data, .bytes = i->source};
     if (i->matrix) cut_matrix(c, s);
     if (c->panel == 0) c->item++;
     return true;
@@ -147,10 +154,10 @@ static int turn(float *v, size_t rows, size_t columns)
 static int fill_vector(const struct weights_plan *p, const struct weights_item *i, float *v)
 {
     enum kern_type type = KERN_F32;
-    uint64_t n = i->t->dims[0] * i->t->dims[1];
+    uint64_t n = i->bytes / sizeof(*v);
     bool divides = i->vector == &p->w->rope_factors || i->vector == &p->w->rope_short || i->vector == &p->w->rope_long;
     tensor_type(i->t->type, &type);
-    kern_dequant(type, v, i->t->data, n);
+    kern_dequant(type, v, (const uint8_t *)i->t->data + i->row * kern_type_bytes(type), n);
     for (uint64_t j = 0; j < n; j++)
         if (!isfinite(v[j]) || (divides && v[j] <= 0))
             return error_say(-EINVAL, "%s: tensor '%.*s' has the value %g at index %llu", gguf_path(p->g),

@@ -28,6 +28,8 @@ struct layer {
     const float *attn_norm, *ffn_norm;           /* [dim] */
     const float *attn_norm_bias, *ffn_norm_bias; /* [dim] */
     const float *attn_post_norm, *ffn_post_norm; /* [dim] */
+    const float *attn_sub_norm, *ffn_sub_norm;   /* [heads][head_dim], [ffn] */
+    float xielu[4];                              /* as kernels.h's xielu takes them */
     const float *q_norm, *k_norm;                /* [head_dim], or [heads][head_dim] (arch_qk_norm) */
     const float *sink_scores;                    /* [heads] */
     const float *choice_bias;                    /* [experts] of their probabilities, for the choice */

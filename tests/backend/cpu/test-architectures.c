@@ -330,6 +330,16 @@ static void test_files_of_dense_models_that_lack_something(void **state)
     refused("arcee", "blk.0.ffn_up.weight", "blk.0.ffn_UP", "tensor 'blk.0.ffn_up.weight' is missing");
 }
 
+static void test_keys_of_dense_models(void **state)
+{
+    refused("apertus", "xielu.alpha_n", "xielu.Alpha", "key 'xielu.alpha_n' is missing");
+    refused("gptneox", "gptneox.use_parallel_residual", "gptneox.Use",
+            "key 'gptneox.use_parallel_residual' is missing");
+    refused("gptneox", "blk.1.attn_qkv.bias", "blk.1.attn_QKV", "tensor 'blk.1.attn_qkv.bias' is missing");
+    refused("phi2", "blk.1.attn_output.bias", "blk.1.attn_Output", "tensor 'blk.1.attn_output.bias' is missing");
+    refused("bitnet", "blk.0.ffn_sub_norm", "blk.0.ffn_Sub", "tensor 'blk.0.ffn_sub_norm.weight' is missing");
+}
+
 static void test_stacks_of_another_height(void **state)
 {
     struct buf file = BUF_INIT;
@@ -421,6 +431,17 @@ int main(void)
         EACH("stablelm"),
         EACH("stablelm-parallel"),
         EACH("starcoder2"),
+        EACH("apertus"),
+        EACH("bitnet"),
+        EACH("chatglm"),
+        EACH("falcon"),
+        EACH("gptneox"),
+        EACH("gptneox-serial"),
+        EACH("phi2"),
+        EACH("qwen3vl"),
+        SAME("cohere2/Q8_0"),
+        SAME("bitnet/Q8_0"),
+        SAME("gptneox/Q4_0"),
         SAME("mixtral/Q4_0"),
         SAME("qwen2moe/Q8_0"),
         SAME("gpt-oss/MXFP4"),
@@ -433,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_windows_do_not_rotate),
         cmocka_unit_test(test_files_that_lack_something),
         cmocka_unit_test(test_files_of_dense_models_that_lack_something),
+        cmocka_unit_test(test_keys_of_dense_models),
         cmocka_unit_test(test_stacks_of_another_height),
         cmocka_unit_test(test_experts_that_are_not_stacked),
         cmocka_unit_test(test_no_experts_for_a_token),

@@ -157,7 +157,7 @@ static const struct rule {
      {LLAMA3(DIGITS3)},
      true,
      true},
-    {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4"}, {LLAMA3(DIGITS3)}, false, false},
+    {{"dbrx", "smaug-bpe", "chatglm-bpe", "glm4", "glm5"}, {LLAMA3(DIGITS3)}, false, false},
     {{"jais-2"}, {JAIS2}, false, false},
     {{"minicpm5"}, {DIGITS3, LLAMA3(DIGIT "++")}, true, false},
     {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2",
@@ -198,7 +198,7 @@ static const struct rule {
      false,
      false},
     {{"granite-embed-multi-97m"}, {BY_CASE(L M, "(?:" ANY_CASE_SUFFIX ")?+", DIGITS3)}, true, false},
-    {{"gemma4", "granite-embed-multi-311m"}, {LINES}, false, true, true},
+    {{"gemma4", "granite-embed-multi-311m", "mmbert"}, {LINES}, false, true, true},
     {{"sarvam-moe"}, {LINES}, false, false, true},
 };
 

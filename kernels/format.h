@@ -41,3 +41,28 @@ void format_q6_k(struct format_block *b, const uint8_t *p);
 void format_iq4_nl(struct format_block *b, const uint8_t *p);
 void format_iq4_xs(struct format_block *b, const uint8_t *p);
 void format_mxfp4(struct format_block *b, const uint8_t *p);
+
+/* 256 values, whose codes are -1, 0, 1 plus 1. block_tq1_0 {u8 qs[48], qh[4]; f16 d}: byte j is five digits of base 3
+ * of the values j, j + 32 … (qs[0..31]), then of groups of 16 (qs[32..47]), then four digits of groups of 4 (qh): digit
+ * n is the integer part of 3 times the fraction byte * 3^n / 256. block_tq2_0 {u8 qs[64]; f16 d}: 2 bits, as Q2_K. */
+void format_tq1_0(struct format_block *b, const uint8_t *p);
+void format_tq2_0(struct format_block *b, const uint8_t *p);
+
+/* 256 values, 8 of which are an entry of a codebook (codebook.h); of IQ3 two entries of 4. A sub-scale s in the file
+ * stands for 2s + 1.
+ * block_iq1_s {f16 d; u8 qs[32]; u16 qh[8]}: 32 values are entries qs[4i + g] with the 3 bits of qh[i] from bit 3g
+ * above them; s from bit 12; bit 15: all values are 1/8 less, else 1/8 more. block_iq1_m {u8 qs[32], qh[16]; u16
+ * sc[4]}: entry g has 3 bits of qh[g/2] (from bit 4(g%2)) above qs[g], and the fourth bit says 1/8 less; s of 16 values
+ * from bit 3(i%4) of sc[i/4]; the upper 4 bits of sc are d. block_iq2_xxs {f16 d; {u8 q[4]; u32 u} [8]}: entries q; 7
+ * signs of entry g in u from bit 7g, the eighth makes their number even; s from bit 28. block_iq2_xs {f16 d; u16 q[32];
+ * u8 sc[8]}: entry 9 bits, 7 signs above; s of 16 values is a nibble of sc. block_iq2_s {f16 d; u8 qs[32], signs[32],
+ * qh[8], sc[8]}: 2 bits of qh[g/4] from bit 2(g%4) above qs[g]; 8 signs. block_iq3_xxs {f16 d; u8 qs[64]; u32 u[8]}: u
+ * as IQ2_XXS's. block_iq3_s {f16 d; u8 qs[64], qh[8], signs[32], sc[4]}: bit n%8 of qh[n/8] above qs[n]; s of 32 values
+ * is a nibble of sc. */
+void format_iq1_s(struct format_block *b, const uint8_t *p);
+void format_iq1_m(struct format_block *b, const uint8_t *p);
+void format_iq2_xxs(struct format_block *b, const uint8_t *p);
+void format_iq2_xs(struct format_block *b, const uint8_t *p);
+void format_iq2_s(struct format_block *b, const uint8_t *p);
+void format_iq3_xxs(struct format_block *b, const uint8_t *p);
+void format_iq3_s(struct format_block *b, const uint8_t *p);

@@ -49,6 +49,15 @@ enum kern_type {
     KERN_IQ4_NL,
     KERN_IQ4_XS,
     KERN_MXFP4,
+    KERN_TQ1_0,
+    KERN_TQ2_0,
+    KERN_IQ1_S,
+    KERN_IQ1_M,
+    KERN_IQ2_XXS,
+    KERN_IQ2_XS,
+    KERN_IQ2_S,
+    KERN_IQ3_XXS,
+    KERN_IQ3_S,
     KERN_TYPES
 };
 enum kern_kv { KERN_KV_F32, KERN_KV_F16, KERN_KV_Q8, KERN_KV_TYPES };
@@ -120,7 +129,8 @@ struct kernels {
      * f32(mw*dx), acc). isum is the exact dot product of codes and q's, msum the exact sum of the q's; dw is d, mw is
      * m. Q4_K, Q5_K, IQ4_XS: dw = d * the 32 columns' sub-scale, mw = -dmin * their minimum, both exact in f32. Q2_K,
      * Q3_K, Q6_K: isum = sc0 * dot of the first 16 + sc1 * dot of the other 16; Q2_K: msum = min0 * sum of the first 16
-     * + min1 * sum of the others, mw = -dmin. IQ4_NL, IQ4_XS, MXFP4: codes are their tables' values. Float types: acc =
+     * + min1 * sum of the others, mw = -dmin. IQ types, MXFP4: codes are their tables' values; IQ1_S, IQ2_XXS, IQ3 as
+     * IQ4_XS, IQ1_M, IQ2_XS, IQ2_S as Q3_K, with dw times a power of two (panel.h). Float types: acc =
      * fma(w, x, acc), k ascending. */
     void (*matmul[KERN_TYPES])(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows);
 

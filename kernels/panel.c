@@ -27,6 +27,15 @@ static const struct type {
     [KERN_IQ4_NL] = {"IQ4_NL", 32, 18, format_iq4_nl},
     [KERN_IQ4_XS] = {"IQ4_XS", 256, 136, format_iq4_xs},
     [KERN_MXFP4] = {"MXFP4", 32, 17, format_mxfp4},
+    [KERN_TQ1_0] = {"TQ1_0", 256, 54, format_tq1_0},
+    [KERN_TQ2_0] = {"TQ2_0", 256, 66, format_tq2_0},
+    [KERN_IQ1_S] = {"IQ1_S", 256, 50, format_iq1_s},
+    [KERN_IQ1_M] = {"IQ1_M", 256, 56, format_iq1_m},
+    [KERN_IQ2_XXS] = {"IQ2_XXS", 256, 66, format_iq2_xxs},
+    [KERN_IQ2_XS] = {"IQ2_XS", 256, 74, format_iq2_xs},
+    [KERN_IQ2_S] = {"IQ2_S", 256, 82, format_iq2_s},
+    [KERN_IQ3_XXS] = {"IQ3_XXS", 256, 98, format_iq3_xxs},
+    [KERN_IQ3_S] = {"IQ3_S", 256, 110, format_iq3_s},
 };
 
 size_t kern_type_block(enum kern_type t)
@@ -165,7 +174,8 @@ static void zero_block(enum kern_type t, struct format_block *b)
 static void half_values(const struct panel_form *f, float *out, const struct format_block *b, unsigned i)
 {
     const uint8_t *sub = b->sub + (f->scales == PANEL_HALVES ? i : i / 2 * f->subs);
-    float d = f->d ? ref_f16(ref_load16(b->d)) : ref_e8m0(*sub), m = f->m ? ref_f16(ref_load16(b->m)) : 0;
+    float d = (f->d ? ref_f16(ref_load16(b->d)) : ref_e8m0(*sub)) * panel_unit(f),
+          m = f->m ? ref_f16(ref_load16(b->m)) : 0;
     if (f->scales == PANEL_SUB) {
         d *= (float)(int8_t)sub[0];
         if (f->m) m *= -(float)sub[1];

@@ -41,9 +41,37 @@ struct panel_form {
     uint8_t width;          /* bits of a code */
     uint8_t bias;           /* of a code, or of a table's value where it must not be negative */
     uint8_t subs;           /* bytes of the SUB, HALVES, E8M0 per row and 32 columns */
+    uint8_t shift;          /* the scale is 2^-shift times what the bytes say: exact in f32 */
     enum panel_scales scales;
     const int8_t *table; /* [16] */
 };
+
+/* Digits of the codebooks (codebook.h), below their negatives. IQ1's are times 8, with the 1/8 by which they move. */
+static const int8_t panel_iq1_values[16] = {1, 9, -7, 0, -1, 7, -9, 0};
+static const int8_t panel_iq2_values[16] = {8, 25, 43, 0, -8, -25, -43, 0};
+static const int8_t panel_iq3_xxs_values[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
+static const int8_t panel_iq3_s_values[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+
+/* Forms that types share: 2 bits and one d for 256 columns; digits with signs. */
+#define PANEL_TERNARY                                                                                                  \
+    {                                                                                                                  \
+        .group = 1056, .blocks = 8, .step = 128, .width = 2, .bias = 1, .d = 1024                                      \
+    }
+#define PANEL_3_SUB(values, most, by)                                                                                  \
+    {                                                                                                                  \
+        .group = 1696, .blocks = 8, .step = 208, .width = 3, .bits = 128, .table = values, .bias = most,               \
+        .scales = PANEL_SUB, .sub = 192, .sub_step = 208, .subs = 1, .d = 1664, .shift = by                            \
+    }
+#define PANEL_3_HALVES(values, most, by)                                                                               \
+    {                                                                                                                  \
+        .group = 1824, .blocks = 8, .step = 224, .width = 3, .bits = 128, .table = values, .bias = most,               \
+        .scales = PANEL_HALVES, .sub = 192, .sub_step = 224, .subs = 2, .d = 1792, .shift = by                         \
+    }
+#define PANEL_4_SUB(values, most, by)                                                                                  \
+    {                                                                                                                  \
+        .group = 2208, .blocks = 8, .step = 272, .width = 4, .table = values, .bias = most, .scales = PANEL_SUB,       \
+        .sub = 256, .sub_step = 272, .subs = 1, .d = 2176, .shift = by                                                 \
+    }
 
 /* IQ4_NL's and IQ4_XS's values; MXFP4's (OCP's FP4, E2M1) times 2. */
 static const int8_t panel_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -130,7 +158,22 @@ static const struct panel_form panel_forms[KERN_TYPES] = {
                     .scales = PANEL_E8M0,
                     .sub = 256,
                     .subs = 1},
+    [KERN_TQ1_0] = PANEL_TERNARY,
+    [KERN_TQ2_0] = PANEL_TERNARY,
+    [KERN_IQ1_S] = PANEL_3_SUB(panel_iq1_values, 9, 3),
+    [KERN_IQ1_M] = PANEL_3_HALVES(panel_iq1_values, 9, 3),
+    [KERN_IQ2_XXS] = PANEL_3_SUB(panel_iq2_values, 43, 3),
+    [KERN_IQ2_XS] = PANEL_3_HALVES(panel_iq2_values, 43, 3),
+    [KERN_IQ2_S] = PANEL_3_HALVES(panel_iq2_values, 43, 3),
+    [KERN_IQ3_XXS] = PANEL_4_SUB(panel_iq3_xxs_values, 62, 2),
+    [KERN_IQ3_S] = PANEL_4_SUB(panel_iq3_s_values, 15, 0),
 };
+
+/* 2^-shift. */
+static inline float panel_unit(const struct panel_form *f)
+{
+    return 1.0f / (float)(1u << f->shift);
+}
 
 static inline bool panel_has_nibbles(const struct panel_form *f)
 {

@@ -7,7 +7,8 @@
 #define KERN_PASTE_(a, b) a##_##b
 #define KERN_PASTE(a, b)  KERN_PASTE_(a, b)
 
-/* DO(type, name, arg) for each quantized type: KERN_Q8_0's functions are named matmul_q8_0_…. */
+/* DO(type, name, arg) for each quantized type: KERN_Q8_0's functions are named matmul_q8_0_…. TQ1_0 has the panels of
+ * TQ2_0, and IQ2_XS those of IQ2_S: they share the functions. */
 #define KERN_QUANTIZED(DO, arg)                                                                                        \
     DO(Q8_0, q8_0, arg)                                                                                                \
     DO(Q4_0, q4_0, arg)                                                                                                \
@@ -21,7 +22,14 @@
     DO(Q5_K, q5_k, arg)                                                                                                \
     DO(IQ4_NL, iq4_nl, arg)                                                                                            \
     DO(IQ4_XS, iq4_xs, arg)                                                                                            \
-    DO(MXFP4, mxfp4, arg)
+    DO(MXFP4, mxfp4, arg)                                                                                              \
+    DO(TQ2_0, tq2_0, arg)                                                                                              \
+    DO(IQ1_S, iq1_s, arg)                                                                                              \
+    DO(IQ1_M, iq1_m, arg)                                                                                              \
+    DO(IQ2_XXS, iq2_xxs, arg)                                                                                          \
+    DO(IQ2_S, iq2_s, arg)                                                                                              \
+    DO(IQ3_XXS, iq3_xxs, arg)                                                                                          \
+    DO(IQ3_S, iq3_s, arg)
 
 #define KERN_MATMUL(name) void name(float *out, size_t ld, const void *panel, const struct kern_acts *x, unsigned rows)
 #define KERN_KV_STORE(name)                                                                                            \
@@ -75,6 +83,8 @@
         .matmul = {[KERN_F32] = matmul_f32_##sfx,                                                                      \
                    [KERN_F16] = matmul_f16_##sfx,                                                                      \
                    [KERN_BF16] = matmul_bf16_##sfx,                                                                    \
+                   [KERN_TQ1_0] = KERN_PASTE(matmul_tq2_0, quant),                                                     \
+                   [KERN_IQ2_XS] = KERN_PASTE(matmul_iq2_s, quant),                                                    \
                    KERN_QUANTIZED(KERN_ENTRY, quant)},                                                                 \
         .rmsnorm = rmsnorm_##sfx, .rope = rope_##sfx, .silu_mul = silu_mul_##sfx, .gelu_mul = gelu_mul_##sfx,          \
         .layernorm = layernorm_##sfx, .gelu = gelu_##sfx, .relu_sqr = relu_sqr_##sfx, .xielu = xielu_##sfx,            \

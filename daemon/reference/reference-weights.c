@@ -217,10 +217,31 @@ int reference_rows(const struct gguf_tensor *t, uint64_t row, uint64_t rows, flo
     static const struct {
         const char *name;
         void (*decode)(float *out, const uint8_t *p, uint64_t k);
-    } types[] = {{"F32", row_f32},   {"F16", row_f16},       {"BF16", row_bf16},     {"Q8_0", row_q8_0},
-                 {"Q4_0", row_q4_0}, {"Q4_1", row_q4_1},     {"Q5_0", row_q5_0},     {"Q5_1", row_q5_1},
-                 {"Q2_K", row_q2_k}, {"Q3_K", row_q3_k},     {"Q4_K", row_q4_k},     {"Q5_K", row_q5_k},
-                 {"Q6_K", row_q6_k}, {"IQ4_NL", row_iq4_nl}, {"IQ4_XS", row_iq4_xs}, {"MXFP4", row_mxfp4}};
+    } types[] = {{"F32", row_f32},
+                 {"F16", row_f16},
+                 {"BF16", row_bf16},
+                 {"Q8_0", row_q8_0},
+                 {"Q4_0", row_q4_0},
+                 {"Q4_1", row_q4_1},
+                 {"Q5_0", row_q5_0},
+                 {"Q5_1", row_q5_1},
+                 {"Q2_K", row_q2_k},
+                 {"Q3_K", row_q3_k},
+                 {"Q4_K", row_q4_k},
+                 {"Q5_K", row_q5_k},
+                 {"Q6_K", row_q6_k},
+                 {"IQ4_NL", row_iq4_nl},
+                 {"IQ4_XS", row_iq4_xs},
+                 {"MXFP4", row_mxfp4},
+                 {"TQ1_0", reference_row_tq1_0},
+                 {"TQ2_0", reference_row_tq2_0},
+                 {"IQ1_S", reference_row_iq1_s},
+                 {"IQ1_M", reference_row_iq1_m},
+                 {"IQ2_XXS", reference_row_iq2_xxs},
+                 {"IQ2_XS", reference_row_iq2_xs},
+                 {"IQ2_S", reference_row_iq2_s},
+                 {"IQ3_XXS", reference_row_iq3_xxs},
+                 {"IQ3_S", reference_row_iq3_s}};
     uint32_t block = 1, bytes = 0;
     const char *name = gguf_tensor_type_name(t->type, &block, &bytes);
     for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++) {

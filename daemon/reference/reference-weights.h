@@ -2,6 +2,7 @@
 #pragma once
 /* Decoding of tensors and matrix products for the reference pass, which shares no code with the fast path. */
 #include "daemon/model/gguf.h"
+#include "kernels/kernels.h"
 
 struct blas {
     void *handle;
@@ -25,6 +26,17 @@ struct blas_product {
 int blas_open(struct blas *b);
 void blas_close(struct blas *b);
 void blas_multiply(const struct blas *b, const struct blas_product *p);
+
+/* reference-iq.c: one row of @k values of a type. */
+void reference_row_tq1_0(float *out, const uint8_t *p, uint64_t k);
+void reference_row_tq2_0(float *out, const uint8_t *p, uint64_t k);
+void reference_row_iq1_s(float *out, const uint8_t *p, uint64_t k);
+void reference_row_iq1_m(float *out, const uint8_t *p, uint64_t k);
+void reference_row_iq2_xxs(float *out, const uint8_t *p, uint64_t k);
+void reference_row_iq2_xs(float *out, const uint8_t *p, uint64_t k);
+void reference_row_iq2_s(float *out, const uint8_t *p, uint64_t k);
+void reference_row_iq3_xxs(float *out, const uint8_t *p, uint64_t k);
+void reference_row_iq3_s(float *out, const uint8_t *p, uint64_t k);
 
 /* Rows [row, row+rows) of a tensor as f32 [rows][dims[0]]; stacked matrices are consecutive. 0, or -EOPNOTSUPP and
  * the error message for an unknown type. */

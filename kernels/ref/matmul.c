@@ -56,7 +56,7 @@ static void decode_block(const struct panel_form *f, struct block *b, const uint
         for (unsigned r = 0; r < KERN_ROWS; r++) b->v[j][r] = code_value(f, group + i * f->step, r, j);
     for (unsigned r = 0; r < KERN_ROWS; r++) {
         b->sub[0][r] = b->sub[1][r] = b->min[0][r] = b->min[1][r] = 1;
-        b->d[r] = f->d ? ref_f16(ref_load16(group + f->d + 2 * r)) : ref_e8m0(sub[r]);
+        b->d[r] = (f->d ? ref_f16(ref_load16(group + f->d + 2 * r)) : ref_e8m0(sub[r])) * panel_unit(f);
         b->m[r] = f->m ? ref_f16(ref_load16(group + f->m + 2 * r)) : 0;
         if (f->scales == PANEL_SUB) { /* products of 11 and at most 7 bits: exact */
             b->d[r] *= (float)(int8_t)sub[r];

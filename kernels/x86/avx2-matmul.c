@@ -67,10 +67,12 @@ V bool eight_bits(const struct panel_form *f)
     return f->bias == 128;
 }
 
-/* Number of groups of 4 columns whose sum fits into 16 bits: 8 of codes below 16, 4 below 32, 2 below 64. */
+/* Number of groups of 4 columns whose sum fits into 16 bits: 8 of codes below 16, 4 below 32, 2 below 64, 1 below 128.
+ * With the bias a table's values are at most twice the bias. */
 V unsigned until(const struct panel_form *f)
 {
-    return f->width == 6 ? 2 : f->width == 5 || f->scales == PANEL_E8M0 ? 4 : 8;
+    if (f->table && !eight_bits(f)) return f->bias < 16 ? 4 : 1;
+    return f->width == 6 ? 2 : f->width == 5 ? 4 : 8;
 }
 
 /* sum[t] = exact dot products of 8 rows' unsigned codes with @nt tokens' columns, groups g0 … g1 - 1 of 4. */
@@ -104,6 +106,12 @@ V void dot(unsigned nt, const struct panel_form *f, __m256i *sum, const uint8_t 
 V __m256 halves(const uint8_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
+/* d in the type's unit. */
+V __m256 scale_d(const struct panel_form *f, const uint8_t *p)
+{
+    return f->shift ? _mm256_mul_ps(halves(p), _mm256_set1_ps(panel_unit(f))) : halves(p);
 }
 
 V __m256i signed_bytes(const uint8_t *p)
@@ -145,7 +153,7 @@ V void block(unsigned nt, const struct panel_form *f, __m256 *acc, struct packed
 {
     __m256i sum[MOST];
     __m256 isum[MOST];
-    __m256 dw = f->scales == PANEL_E8M0 ? e8m0(w.sub) : halves(w.d);
+    __m256 dw = f->scales == PANEL_E8M0 ? e8m0(w.sub) : scale_d(f, w.d);
     if (f->scales == PANEL_SUB) dw = _mm256_mul_ps(dw, _mm256_cvtepi32_ps(signed_bytes(w.sub)));
     dot(nt, f, sum, w.c, x.q, 0, 8);
     UNROLL
@@ -184,7 +192,7 @@ V void block_halves(unsigned nt, const struct panel_form *f, __m256 *acc, struct
         isum[t] = _mm256_mul_ps(_mm256_cvtepi32_ps(s0), _mm256_cvtepi32_ps(sc[0]));
         isum[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s1), _mm256_cvtepi32_ps(sc[1]), isum[t]);
     }
-    add_scaled(nt, acc, isum, halves(w.d), x.d);
+    add_scaled(nt, acc, isum, scale_d(f, w.d), x.d);
     if (!f->m) return;
     const __m256i pair = _mm256_or_si256(minima[0], _mm256_slli_epi32(minima[1], 16));
     UNROLL

@@ -161,9 +161,16 @@ V __m512 negative(__m512 x)
     return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
 }
 
+/* d in the type's unit. */
+V __m512 packed_d(enum kern_type type, struct packed p)
+{
+    const struct panel_form *f = form(type);
+    return f->shift ? _mm512_mul_ps(half_floats(p.d), _mm512_set1_ps(panel_unit(f))) : half_floats(p.d);
+}
+
 V __m512 packed_halves(enum kern_type type, struct packed p, enum scale which)
 {
-    if (which == SCALE_D) return half_floats(p.d);
+    if (which == SCALE_D) return packed_d(type, p);
     if (which == SCALE_HALVES_M) return negative(half_floats(p.m));
     const __m512i s0 = signed_bytes(p.sub), s1 = signed_bytes(p.sub + 16), s = which == SCALE_SUB0 ? s0 : s1;
     const __m512i four = _mm512_set1_epi32(15);
@@ -178,7 +185,7 @@ V __m512 packed_scales(enum kern_type type, struct packed p, enum scale which)
     const enum panel_scales scales = form(type)->scales;
     if (scales == PANEL_HALVES) return packed_halves(type, p, which);
     if (scales == PANEL_E8M0) return e8m0(p.sub);
-    __m512 s = half_floats(which == SCALE_D ? p.d : p.m);
+    __m512 s = which == SCALE_D ? packed_d(type, p) : half_floats(p.m);
     if (scales == PANEL_PLAIN) return s;
     const __m512i sub = signed_bytes(which == SCALE_D ? p.sub : p.sub + 16);
     return _mm512_mul_ps(which == SCALE_D ? s : negative(s), _mm512_cvtepi32_ps(sub));

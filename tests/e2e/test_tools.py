@@ -125,8 +125,9 @@ def test_inspect(tiny, tmp_path):
     assert "no.gguf" in hobd("inspect", tmp_path / "no.gguf", check=1).err
 
 
-KINDS = "F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4".split()
-WIDE = "Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS".split()  # blocks of 256
+KINDS = "F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 TQ1_0 TQ2_0 "
+KINDS = (KINDS + "IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S").split()
+WIDE = "Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_XS TQ1_0 TQ2_0 IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S".split()  # blocks of 256
 
 
 @pytest.mark.parametrize("kind", KINDS)

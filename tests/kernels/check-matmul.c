@@ -9,7 +9,7 @@
 /* The values of a case's source; EXTREME: every code and activation at its end of the range. */
 enum stuff { S_TAME, S_WILD, S_EXTREME };
 
-/* Offset of a block's f16 scales, one or two of them; MXFP4 has none. */
+/* Offset of a block's f16 scales, one or two of them; MXFP4 and IQ1_M have none. */
 static size_t scales_at(enum kern_type t)
 {
     switch (t) {
@@ -19,6 +19,10 @@ static size_t scales_at(enum kern_type t)
         return 108;
     case KERN_Q6_K:
         return 208;
+    case KERN_TQ1_0:
+        return 52;
+    case KERN_TQ2_0:
+        return 64;
     default:
         return 0;
     }
@@ -27,7 +31,7 @@ static size_t scales_at(enum kern_type t)
 static size_t n_scales(enum kern_type t)
 {
     const bool two = t == KERN_Q4_1 || t == KERN_Q5_1 || t == KERN_Q2_K || t == KERN_Q4_K || t == KERN_Q5_K;
-    return t == KERN_MXFP4 ? 0 : two ? 2 : 1;
+    return t == KERN_MXFP4 || t == KERN_IQ1_M ? 0 : two ? 2 : 1;
 }
 
 /* EXTREME: every code and sub-scale at its end of the range. The exponents of MXFP4 keep to those of f16, or (WILD) to
@@ -42,6 +46,9 @@ static void fill_block(enum kern_type t, uint8_t *p, enum stuff s)
     for (size_t i = 0; i < kern_type_bytes(t); i++) p[i] = s == S_EXTREME ? same : (uint8_t)rng();
     for (size_t i = 192; t == KERN_Q6_K && s == S_EXTREME && i < 208; i++) p[i] = rng_below(4) ? 0x80 : 0x7f;
     if (t == KERN_MXFP4) p[0] = (uint8_t)(s == S_WILD ? rng_below(230) : 118 + rng_below(12));
+    uint16_t d = rng_f16(taste); /* IQ1_M's is in the upper 4 bits of four numbers */
+    for (size_t i = 0; t == KERN_IQ1_M && i < 4; i++)
+        p[49 + 2 * i] = (uint8_t)((p[49 + 2 * i] & 15) | (d >> 4 * i & 15) << 4);
     for (size_t i = 0; i < n_scales(t); i++) {
         uint16_t h = rng_f16(taste);
         memcpy(p + scales_at(t) + 2 * i, &h, 2);

@@ -85,7 +85,7 @@ static float naive_256(enum kern_type t, const uint8_t *p, size_t j)
         c = bits(p + 4, i * 4, 4) + 16 * bits(p + 2, i * 2, 2);
         return half(p) * (float)(c - 32) * (float)iq4[bits(p + 8, i * 128 + j % 16 * 8 + j % 32 / 16 * 4, 4)];
     default:
-        return NAN;
+        return naive_iq(t, p, j);
     }
 }
 

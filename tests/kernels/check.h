@@ -72,6 +72,9 @@ enum taste { TAME, WILD };
 float rng_value(enum taste t);
 uint16_t rng_f16(enum taste t); /* finite bits */
 
+/* Value @j of a block of TQ1_0, TQ2_0, IQ1 … IQ3 (naive-iq.c). NAN: another type. */
+float naive_iq(enum kern_type t, const uint8_t *p, size_t j);
+
 /* --- memory --- */
 
 /* @n bytes that end where an inaccessible page begins, filled with POISON; what lies before them on their page too.

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TESTS 300
+#define MAX_TESTS 400
 
 #ifdef __x86_64__
 extern const struct kernels kernels_amx_emulated;

@@ -8,7 +8,8 @@
 
 static const char usage[] =
     "usage: mktiny [--seed N] [--layers N] [--dim N] [--ffn N] [--heads N] [--kv-heads N] [--head-dim N] [--ctx N]\n"
-    "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|IQ4_NL|IQ4_XS|MXFP4]\n"
+    "              [--type F32|F16|BF16|Q8_0|Q4_0|Q4_1|Q5_0|Q5_1|Q2_K|Q3_K|Q4_K|Q5_K|Q6_K|IQ4_NL|IQ4_XS|MXFP4|\n"
+    "               TQ1_0|TQ2_0|IQ1_S|IQ1_M|IQ2_XXS|IQ2_XS|IQ2_S|IQ3_XXS|IQ3_S]\n"
     "              [--untied] [--tokenizer gpt2|llama] [--pre NAME] [--arch NAME]\n"
     "              [--rope-base X] [--rope-linear X] [--rope-freqs] [--logit-size X] [--template FILE]\n"
     "              [--fim texts|keys|old-keys|mistral] [--control TEXT]... [--merge 'A B']... -o FILE\n";

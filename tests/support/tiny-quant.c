@@ -2,6 +2,7 @@
 /* In the formats that kernels/format.h describes, written apart from what reads them. */
 #include "tests/support/tiny-quant.h"
 #include "kernels/kernels.h"
+#include "tests/support/tiny-quant-iq.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -253,14 +254,31 @@ static void pack_iq4_xs(uint8_t *p, const float *x)
 }
 
 static const struct tiny_type types[] = {
-    {"F32", 0, 1, 4, pack_f32},          {"F16", 1, 1, 2, pack_f16},
-    {"Q4_0", 2, 32, 18, pack_q4_0},      {"Q4_1", 3, 32, 20, pack_q4_1},
-    {"Q5_0", 6, 32, 22, pack_q5_0},      {"Q5_1", 7, 32, 24, pack_q5_1},
-    {"Q8_0", 8, 32, 34, pack_q8_0},      {"Q2_K", 10, 256, 84, pack_q2_k},
-    {"Q3_K", 11, 256, 110, pack_q3_k},   {"Q4_K", 12, 256, 144, pack_q4_k},
-    {"Q5_K", 13, 256, 176, pack_q5_k},   {"Q6_K", 14, 256, 210, pack_q6_k},
-    {"IQ4_NL", 20, 32, 18, pack_iq4_nl}, {"IQ4_XS", 23, 256, 136, pack_iq4_xs},
-    {"BF16", 30, 1, 2, pack_bf16},       {"MXFP4", 39, 32, 17, pack_mxfp4},
+    {"F32", 0, 1, 4, pack_f32},
+    {"F16", 1, 1, 2, pack_f16},
+    {"Q4_0", 2, 32, 18, pack_q4_0},
+    {"Q4_1", 3, 32, 20, pack_q4_1},
+    {"Q5_0", 6, 32, 22, pack_q5_0},
+    {"Q5_1", 7, 32, 24, pack_q5_1},
+    {"Q8_0", 8, 32, 34, pack_q8_0},
+    {"Q2_K", 10, 256, 84, pack_q2_k},
+    {"Q3_K", 11, 256, 110, pack_q3_k},
+    {"Q4_K", 12, 256, 144, pack_q4_k},
+    {"Q5_K", 13, 256, 176, pack_q5_k},
+    {"Q6_K", 14, 256, 210, pack_q6_k},
+    {"IQ4_NL", 20, 32, 18, pack_iq4_nl},
+    {"IQ4_XS", 23, 256, 136, pack_iq4_xs},
+    {"BF16", 30, 1, 2, pack_bf16},
+    {"MXFP4", 39, 32, 17, pack_mxfp4},
+    {"TQ1_0", 34, 256, 54, tiny_pack_tq1_0},
+    {"TQ2_0", 35, 256, 66, tiny_pack_tq2_0},
+    {"IQ1_S", 19, 256, 50, tiny_pack_iq1_s},
+    {"IQ1_M", 29, 256, 56, tiny_pack_iq1_m},
+    {"IQ2_XXS", 16, 256, 66, tiny_pack_iq2_xxs},
+    {"IQ2_XS", 17, 256, 74, tiny_pack_iq2_xs},
+    {"IQ2_S", 22, 256, 82, tiny_pack_iq2_s},
+    {"IQ3_XXS", 18, 256, 98, tiny_pack_iq3_xxs},
+    {"IQ3_S", 21, 256, 110, tiny_pack_iq3_s},
 };
 
 const struct tiny_type *tiny_type_numbered(uint32_t number)

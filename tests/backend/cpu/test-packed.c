@@ -222,12 +222,15 @@ static void test_layout_has_a_number(void **state)
         enum kern_type type;
         uint64_t hash;
     } golden[] = {
-        {KERN_F32, 0x97df56ff0d5b0886},   {KERN_F16, 0x8c31db43a7228a1a},    {KERN_BF16, 0x8c31db43a7228a1a},
-        {KERN_Q8_0, 0x32de74e78419571f},  {KERN_Q4_0, 0xbbe5f7d7c71f026f},   {KERN_Q4_1, 0x52139936afff2887},
-        {KERN_Q6_K, 0x4e3a34aed2e2c963},  {KERN_Q5_0, 0x76efd597d932eab1},   {KERN_Q5_1, 0x3991d54947c3c163},
-        {KERN_Q2_K, 0x5c2f0cdc30c5eef2},  {KERN_Q3_K, 0xf5dadff05b15e23e},   {KERN_Q4_K, 0xc50b728f2d0257d7},
-        {KERN_Q5_K, 0x9da5a7c3154e4c96},  {KERN_IQ4_NL, 0xbbe5f7d7c71f026f}, {KERN_IQ4_XS, 0xd711069f605e947b},
-        {KERN_MXFP4, 0xc20d8541209dc15d},
+        {KERN_F32, 0x97df56ff0d5b0886},    {KERN_F16, 0x8c31db43a7228a1a},    {KERN_BF16, 0x8c31db43a7228a1a},
+        {KERN_Q8_0, 0x32de74e78419571f},   {KERN_Q4_0, 0xbbe5f7d7c71f026f},   {KERN_Q4_1, 0x52139936afff2887},
+        {KERN_Q6_K, 0x4e3a34aed2e2c963},   {KERN_Q5_0, 0x76efd597d932eab1},   {KERN_Q5_1, 0x3991d54947c3c163},
+        {KERN_Q2_K, 0x5c2f0cdc30c5eef2},   {KERN_Q3_K, 0xf5dadff05b15e23e},   {KERN_Q4_K, 0xc50b728f2d0257d7},
+        {KERN_Q5_K, 0x9da5a7c3154e4c96},   {KERN_IQ4_NL, 0xbbe5f7d7c71f026f}, {KERN_IQ4_XS, 0xd711069f605e947b},
+        {KERN_MXFP4, 0xc20d8541209dc15d},  {KERN_TQ1_0, 0xcc4497f251e4276e},  {KERN_TQ2_0, 0x2a93105c9293c45a},
+        {KERN_IQ1_S, 0x51664cd3106e723d},  {KERN_IQ1_M, 0x7e53e13da062682},   {KERN_IQ2_XXS, 0xf7e6d6cfa92adc75},
+        {KERN_IQ2_XS, 0xf3158285c2008644}, {KERN_IQ2_S, 0x9e7013f8e883d398},  {KERN_IQ3_XXS, 0x64449cb0c195fe37},
+        {KERN_IQ3_S, 0xa006e674b7c3479f},
     };
     static const int layout = 1;
     static uint8_t src[16 * 2048], panel[65536];

@@ -50,6 +50,8 @@ static void test_cuts(void **state)
         {"refact", "x| |1|2"},
         {"llama-bpe", "I|'LL| go|  \n\n|123|456|7|.\n"},
         {"dbrx", "I|'LL| go|123|4"},
+        {"glm5", "I|'LL| go|123|4"},
+        {"mmbert", "I'LL go|\n\n|1234"},
         {"qwen2", "I|'LL| go|1|2|3|.\n"},
         {"minicpm5", "I|'d|123|4| x"},
         {"qwen35", "e\xcc\x81t\xc3\xa9| \xe0\xa4\xb9\xe0\xa4\xbf\xe0\xa4\xa8|1|!"},

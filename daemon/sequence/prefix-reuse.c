@@ -196,15 +196,17 @@ static int take_room(struct kv_cache *c, struct prefix_match *m, uint32_t blocks
     return kv_cache_make_room(c, 0, blocks) ? 0 : 1;
 }
 
-/* The sequence begins after what it found: others may do so there as well, where it parts from others, and at the end
- * of its prompt. */
+/* The sequence begins after what it found: others may do so there as well, where it parts from others, where its
+ * messages part, and at the end of its prompt. */
 static void set_anchors(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
 {
     struct prefix_node *at = m->partial ? m->partial : m->node;
     if (c->n_groups == 1) return;
     if (at) prefix_window_keep(c->prefix, at, PREFIX_KEEP);
     reuse_anchor(s, m->n_known, PREFIX_KEEP);
-    if (!s->context.view) reuse_anchor(s, (uint32_t)s->n_prompt, s->group->n > 1 ? PREFIX_KEEP_ONCE : PREFIX_KEEP);
+    if (s->context.view) return;
+    reuse_anchor(s, (uint32_t)s->n_prompt, s->group->n > 1 ? PREFIX_KEEP_ONCE : PREFIX_KEEP);
+    for (int last = 0; last < 2; last++) reuse_anchor(s, prompt_parts(&s->prompt, s->n_prompt, last), PREFIX_KEEP);
 }
 
 int reuse_begin(struct kv_cache *c, struct seq *s)

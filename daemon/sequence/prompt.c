@@ -47,6 +47,34 @@ static int copy_media(struct prompt *to, const struct prompt *from)
     return 0;
 }
 
+/* The end of the run of bytes from @at on, before @len, whose flag is @markup. */
+static size_t run_end(const char *flags, size_t at, size_t len, bool markup)
+{
+    while (at < len && (flags[at] != 0) == markup) at++;
+    return at;
+}
+
+static size_t run_begin(const char *flags, size_t at, bool markup)
+{
+    while (at > 0 && (flags[at - 1] != 0) == markup) at--;
+    return at;
+}
+
+uint32_t prompt_parts(const struct prompt *p, size_t n, bool last)
+{
+    const size_t len = n ? p->tokens.ends[n - 1] : 0;
+    const char *flags = p->markup.data;
+    size_t at;
+    if (len > p->markup.len) return 0;
+    if (last)
+        at = run_begin(flags, run_begin(flags, len, true), false);
+    else
+        at = run_end(flags, run_end(flags, run_end(flags, 0, len, true), len, false), len, true);
+    if (at >= len) return 0;
+    while (n > 0 && p->tokens.ends[n - 1] > at) n--;
+    return (uint32_t)n;
+}
+
 int prompt_copy(struct prompt *to, const struct prompt *from)
 {
     if (tokens_copy(&to->tokens, &from->tokens) < 0) return -ENOMEM;

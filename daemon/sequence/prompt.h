@@ -39,6 +39,9 @@ int prompt_push_run(struct prompt *p, struct item_run run, uint32_t end, struct 
 /* The first @n runs that belong to no media yet are those of @source. Takes a reference of its own. 0 or -ENOMEM
  * (nothing changed). */
 int prompt_push_media(struct prompt *p, struct media_source *source, uint32_t n);
+/* Where messages part, in the first @n tokens: the tokens before the second text that the template has not written,
+ * which is often the first question after a system prompt; with @last, before the last one. 0: there is none. */
+uint32_t prompt_parts(const struct prompt *p, size_t n, bool last);
 /* Copy tokens, runs, media, text and markup to @to (zero before). 0 or -ENOMEM; prompt_fini in either case. */
 int prompt_copy(struct prompt *to, const struct prompt *from);
 void prompt_fini(struct prompt *p);

@@ -71,6 +71,19 @@ def talk(home, turns, restart_at):
     return d
 
 
+def test_system_prompt(homes, model):
+    """The end of a system prompt, and of what comes before the last message, is found at once by another prompt."""
+    home = homes(model)
+    home.daemon()
+    first = home.ask("--system", text(0), "--ignore-eos", text(1), n=40)
+    other = home.ask("--system", text(0), "--ignore-eos", text(2), n=40)
+    assert first.cached == 0 and other.cached > first.prompt / 2 - 64
+    a = home.ask("-S", "talk", "--ignore-eos", text(3), n=40)
+    home.ask("-S", "talk", "--ignore-eos", text(4), n=40)
+    again = home.ask("-S", "talk", "--fork", "branch", "--ignore-eos", text(5), n=40)
+    assert again.cached > a.prompt
+
+
 def test_conversation(homes, model):
     """20 turns of a conversation that is longer than many windows, with restarts between."""
     home, other = homes(model), homes(model)

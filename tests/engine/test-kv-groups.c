@@ -3,6 +3,7 @@
  * with one group, whatever is found, evicted, preempted or read from disk, and the windowed blocks in use stay few. */
 #include "daemon/engine/state.h"
 #include "tests/engine/harness.h"
+#include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -102,7 +103,7 @@ static uint64_t both(struct pair *p, unsigned seed, unsigned words, const char *
     assert_done(b, PROTO_STOP_LENGTH);
     assert_same(a, b);
     uint64_t found = b->last.usage_cached;
-    assert_true(found <= a->last.usage_cached);
+    if (!p->two.cache_dir[0]) assert_true(found <= a->last.usage_cached); /* files have other names */
     harness_forget(&p->one);
     harness_forget(&p->two);
     return found;
@@ -247,6 +248,48 @@ static void test_restart(void **state)
     }
 }
 
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Removes every @nth file of a block. */
+static void remove_files(const char *dir, int nth)
+{
+    struct dirent **names;
+    int n = scandir(dir, &names, NULL, by_name);
+    assert_true(n > 10);
+    for (int i = 0; i < n; free(names[i++])) {
+        char path[512];
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+        if (i % nth == 0 && strstr(names[i]->d_name, ".kv")) assert_int_equal(unlink(path), 0);
+    }
+    free(names);
+}
+
+/* Files of a long chain are missing, some when the daemon starts and some when it reads them. */
+static void test_lost_files(void **state)
+{
+    struct pair *p = *state;
+    struct harness *all[] = {&p->one, &p->two};
+    for (int k = 0; k < 2; k++) harness_dirs(all[k]);
+    for (int round = 0; round < 6; round++) {
+        start(p);
+        for (int k = 0; k < 2; k++) harness_wait_disk(all[k]);
+        if (round > 2) /* the index has been made */
+            for (int k = 0; k < 2; k++) remove_files(all[k]->cache_dir, 23 - 3 * round);
+        uint64_t found = both(p, 6, 300, "", 400);
+        assert_true(round != 1 || found > 500);
+        both(p, 6, 300, " and then more of it", 50);
+        harness_hold(&p->two);
+        prefix_check(p->two.engine->core.cache.prefix);
+        harness_go(&p->two);
+        for (int k = 0; k < 2; k++) harness_stop(all[k]);
+        if (round == 1)
+            for (int k = 0; k < 2; k++) remove_files(all[k]->cache_dir, 20);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +299,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_eviction, setup, teardown),
         cmocka_unit_test_setup_teardown(test_together, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lost_files, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

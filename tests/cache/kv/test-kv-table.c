@@ -55,11 +55,34 @@ static void test_rotate(void **state)
     kv_pool_free(p);
 }
 
+/* What is left out has no block, and what comes behind it does. */
+static void test_skip(void **state)
+{
+    struct kv_pool *p = NULL;
+    assert_int_equal(kv_pool_new(&p, 6), 0);
+    struct kv_table t = {0};
+    assert_int_equal(kv_table_reserve(&t, p, 4 * 32), 0);
+    const uint32_t last = t.ids[3];
+    assert_int_equal(kv_table_skip(&t, p, 3), 0);
+    assert_true(t.n_blocks == 4 && t.ids[2] == KV_NO_BLOCK && t.ids[3] == last);
+    assert_int_equal(kv_pool_free_blocks(p), 5);
+    assert_int_equal(kv_table_skip(&t, p, 20), 0);
+    assert_true(t.n_blocks == 20 && t.ids[3] == KV_NO_BLOCK && t.ids[19] == KV_NO_BLOCK);
+    assert_int_equal(kv_pool_free_blocks(p), 6);
+    assert_int_equal(kv_table_reserve(&t, p, 22 * 32), 0);
+    assert_true(t.n_blocks == 22 && t.ids[21] != KV_NO_BLOCK);
+    assert_int_equal(kv_pool_free_blocks(p), 4);
+    kv_table_fini(&t, p);
+    assert_int_equal(kv_pool_free_blocks(p), 6);
+    kv_pool_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reserve_exact),
         cmocka_unit_test(test_rotate),
+        cmocka_unit_test(test_skip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,66 @@ static void test_users(void **state)
     prefix_unref(c->rig.p, c->nodes[CHAIN - 1]);
 }
 
+static uint32_t windowed(const struct chain *c)
+{
+    uint32_t mask = 0;
+    for (int i = 0; i < CHAIN; i++) mask |= (uint32_t)(prefix_window_block(c->nodes[i], 1) != KV_NO_BLOCK) << i;
+    return mask;
+}
+
+/* While a chain grows, what falls behind is given up, unless it is kept for a hit. */
+static void test_trim(void **state)
+{
+    struct chain *c = *state;
+    prefix_window_keep(c->rig.p, c->nodes[1], PREFIX_KEEP);
+    for (int i = 0; i < CHAIN; i++) {
+        prefix_window_trim(c->rig.p, c->nodes[i]);
+        prefix_check(c->rig.p);
+    }
+    assert_int_equal(windowed(c), 0xf3); /* 64 positions of the window and 64 more; 0 and 1 are kept */
+    assert_int_equal(hit(c, 8 * KV_BLOCK), 8 * KV_BLOCK);
+    assert_int_equal(hit(c, 7 * KV_BLOCK), 7 * KV_BLOCK);
+    assert_int_equal(hit(c, 5 * KV_BLOCK), 2 * KV_BLOCK);
+    assert_int_equal(hit(c, 2 * KV_BLOCK), 2 * KV_BLOCK);
+}
+
+/* At the end, more than a window's blocks nearest to each end of the chain are given up, but not those of a branch. */
+static void test_thin(void **state)
+{
+    enum { LONG = 24, WINDOW_BLOCKS = (WINDOW + 2 * KV_BLOCK) / KV_BLOCK };
+    struct fixture rig;
+    struct kv_pool *pool;
+    struct prefix_node *nodes[LONG], *branch;
+    uint32_t block, left = 0;
+    (void)state;
+    fixture_init(&rig, 2 * LONG);
+    assert_int_equal(kv_pool_new(&pool, 2 * LONG), 0);
+    assert_int_equal(prefix_add_window(rig.p, pool, WINDOW), 0);
+    for (int i = 0; i < LONG; i++) {
+        assert_int_equal(fixture_add(&rig, i ? nodes[i - 1] : NULL, i, KV_BLOCK, 1, &nodes[i]), 0);
+        assert_int_equal(kv_pool_take(pool, &block), 0);
+        prefix_window_attach(rig.p, nodes[i], 1, block, KV_BLOCK);
+        kv_pool_unref(pool, block);
+        prefix_window_keep(rig.p, nodes[i], PREFIX_KEEP);
+    }
+    assert_int_equal(fixture_add(&rig, nodes[15], 99, KV_BLOCK, 1, &branch), 0);
+    prefix_window_keep(rig.p, nodes[8], PREFIX_KEEP_ONCE);
+    prefix_window_thin(rig.p, nodes[LONG - 1]);
+    prefix_check(rig.p);
+    for (int i = 0; i < LONG; i++) {
+        bool has = prefix_window_block(nodes[i], 1) != KV_NO_BLOCK;
+        bool end = i >= LONG - WINDOW_BLOCKS, by_branch = i <= 15 && i > 15 - WINDOW_BLOCKS;
+        bool once = i <= 8 && i > 8 - WINDOW_BLOCKS, near = i >= 16 && i < LONG - WINDOW_BLOCKS;
+        assert_true(has == (end || by_branch || once || near || i < WINDOW_BLOCKS));
+    }
+    prefix_window_thin(rig.p, nodes[LONG - 1]); /* now those count as well */
+    prefix_check(rig.p);
+    for (int i = 0; i < LONG; i++) left += prefix_window_block(nodes[i], 1) != KV_NO_BLOCK;
+    assert_int_equal(left, 4 * WINDOW_BLOCKS);
+    fixture_fini(&rig);
+    kv_pool_free(pool);
+}
+
 struct left {
     uint32_t calls;
     bool write;
@@ -197,6 +257,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_least_recent_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_users, setup, teardown),
         cmocka_unit_test_setup_teardown(test_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_trim, setup, teardown),
+        cmocka_unit_test(test_thin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

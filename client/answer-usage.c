@@ -40,12 +40,15 @@ static void media_usage(const struct proto_event *e, size_t i)
 }
 
 /* How many tokens were proposed, and how many a step gave. */
-static void answer_speculation(const struct proto_event *e, char out[static 96])
+static void answer_speculation(const struct proto_event *e, char out[static 128])
 {
     uint64_t steps = e->usage_completion - e->usage_accepted;
+    char model[48] = "";
     *out = 0;
     if (e->usage_drafted == 0 || e->usage_accepted >= e->usage_completion) return;
-    snprintf(out, 96, ", drafted %" PRIu64 ", accepted %" PRIu64 " (%.1f tokens a step)", e->usage_drafted,
+    if (e->usage_drafted_model)
+        snprintf(model, sizeof(model), " (%" PRIu64 " by the draft model)", e->usage_drafted_model);
+    snprintf(out, 128, ", drafted %" PRIu64 "%s, accepted %" PRIu64 " (%.1f tokens a step)", e->usage_drafted, model,
              e->usage_accepted, (double)e->usage_completion / (double)steps);
 }
 
@@ -54,7 +57,7 @@ void answer_usage(const struct answer *a, const struct proto_event *e)
     uint64_t completion = e->usage_completion + a->others.tokens;
     double total = e->queue_ms + e->prefill_ms + e->decode_ms;
     double speed = e->decode_ms > 0 ? (double)completion * 1000 / e->decode_ms : 0;
-    char prompt[256], shifted[128] = "", energy[128], drafts[96];
+    char prompt[256], shifted[128] = "", energy[128], drafts[128];
     answer_energy(a, e, energy);
     answer_speculation(e, drafts);
     if (e->cut.shifted) snprintf(shifted, sizeof(shifted), ", %" PRIu64 " dropped", e->cut.shifted);

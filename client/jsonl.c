@@ -67,6 +67,7 @@ static int jsonl_usage(struct buf *out, const struct proto_event *e)
                        e->usage_prompt, e->usage_cached, e->usage_completion);
     if (r == 0 && e->usage_drafted)
         r = buf_printf(out, ",\"drafted\":%" PRIu64 ",\"accepted\":%" PRIu64, e->usage_drafted, e->usage_accepted);
+    if (r == 0 && e->usage_drafted_model) r = buf_printf(out, ",\"drafted_model\":%" PRIu64, e->usage_drafted_model);
     if (r == 0 && e->n_media)
         r = buf_printf(out, ",\"media_encoded\":%zu,\"media_cached\":%zu", encoded, e->n_media - encoded);
     return r == 0 ? buf_puts(out, "}") : r;

@@ -159,6 +159,7 @@ static int read_usage(struct reading *in, const struct place *where, const msgpa
         {.key = "thinking", .read = proto_read_u64, .offset = AT(usage_thinking)},
         {.key = "drafted", .read = proto_read_u64, .offset = AT(usage_drafted)},
         {.key = "accepted", .read = proto_read_u64, .offset = AT(usage_accepted)},
+        {.key = "drafted_model", .read = proto_read_u64, .offset = AT(usage_drafted_model)},
     };
     return proto_read_map(in, where, o, fields, sizeof(fields) / sizeof(*fields), at);
 }

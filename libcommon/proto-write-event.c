@@ -84,6 +84,7 @@ static void put_usage(struct writer *w, const struct proto_event *e)
     if (e->usage_thinking) writer_u64(w, "thinking", e->usage_thinking);
     if (e->usage_drafted) writer_u64(w, "drafted", e->usage_drafted);
     if (e->usage_drafted) writer_u64(w, "accepted", e->usage_accepted);
+    if (e->usage_drafted_model) writer_u64(w, "drafted_model", e->usage_drafted_model);
     if (e->n_media) writer_u64(w, "media_encoded", encoded);
     if (e->n_media) writer_u64(w, "media_cached", e->n_media - encoded);
     writer_map_end(w, m);

@@ -314,7 +314,8 @@ struct proto_event {
     /* done */
     enum proto_reason reason;
     uint64_t usage_prompt, usage_cached, usage_completion, usage_thinking, /* the last is a part of completion */
-        usage_drafted, usage_accepted; /* proposed tokens that were computed; of these, parts of completion */
+        usage_drafted, usage_accepted, /* proposed tokens that were computed; of these, parts of completion */
+        usage_drafted_model;           /* part of drafted: those that the draft model has proposed */
     double queue_ms, prefill_ms, decode_ms, ttft_ms;
     struct proto_energy energy;
     struct proto_media_usage *media; /* [n_media], owned; those of this request's messages, in order */

@@ -86,6 +86,7 @@ void draft_computed(struct core *core, struct seq *s, uint32_t rows)
     sum->tokens_drafted += rows;
     core->counts.drafted += rows;
     if (s->speculation.by_model) sum->model_drafted += rows;
+    if (s->speculation.by_model) s->speculation.drafted_model += rows;
     sum->passes++;
     if (!s->speculation.guessed) return;
     model_draft_computed(core, s, s->speculation.by_model ? rows : 0);

@@ -57,6 +57,7 @@ static void set_usage(struct proto_event *ev, const struct request *r, const str
     ev->usage_thinking = s->output.thought;
     ev->usage_drafted = s->speculation.drafted;
     ev->usage_accepted = s->speculation.accepted;
+    ev->usage_drafted_model = s->speculation.drafted_model;
     ev->queue_ms = ms(r->submitted, t->admitted ? t->admitted : now, 0) + (double)(t->waited[0] + t->waited[1]) / 1000;
     ev->prefill_ms = ms(t->admitted, t->first_token ? t->first_token : now, t->waited[0]);
     ev->decode_ms = ms(t->first_token, now, t->waited[1]);

@@ -92,6 +92,7 @@ struct seq_speculation {
     bool by_model;              /* the draft model has proposed them */
     uint32_t most;              /* tokens that it may propose; 0: none */
     uint64_t drafted, accepted; /* that were computed, and of these accepted, so far */
+    uint64_t drafted_model;     /* part of @drafted: those that the draft model has proposed */
     struct past *past;          /* held, and @guesser owned, while the sequence has a slot; NULL: none */
     struct guesser *guesser;
     struct model_draft *model; /* request/model-draft.c's, while the sequence has a slot; NULL: none */

@@ -382,6 +382,32 @@ static void test_dropped_tokens_are_reported(void **state)
     peer_fini(&r);
 }
 
+static void drafted(struct peer *p)
+{
+    peer_expect(p, PROTO_GENERATE);
+    peer_hello(p);
+    peer_text(p, "fine");
+    peer_send(p, &(struct proto_event){.type = PROTO_EV_DONE,
+                                       .id = 1,
+                                       .usage_prompt = 3,
+                                       .usage_completion = 30,
+                                       .usage_drafted = 25,
+                                       .usage_accepted = 15,
+                                       .usage_drafted_model = 7,
+                                       .miss_at = -1});
+}
+
+static void test_proposed_tokens_are_reported(void **state)
+{
+    struct peer_result r;
+
+    PEER_RUN(&r, drafted, "-v", "hi");
+    assert_non_null(strstr(r.err, ", drafted 25 (7 by the draft model), accepted 15 (2.0 tokens a step), seed 0"));
+    PEER_RUN(&r, drafted, "--jsonl", "hi");
+    assert_non_null(strstr(r.out, "\"completion\":30,\"drafted\":25,\"accepted\":15,\"drafted_model\":7}"));
+    peer_fini(&r);
+}
+
 static void interrupt_me(struct peer *p)
 {
     peer_expect(p, PROTO_GENERATE);
@@ -598,6 +624,7 @@ int main(void)
         cmocka_unit_test(test_warm_prints_nothing),
         cmocka_unit_test(test_session_options_are_sent),
         cmocka_unit_test(test_dropped_tokens_are_reported),
+        cmocka_unit_test(test_proposed_tokens_are_reported),
         cmocka_unit_test(test_interrupt_cancels),
         cmocka_unit_test(test_interrupt_as_json),
         cmocka_unit_test(test_deadline_does_not_rely_on_the_daemon),

@@ -60,6 +60,7 @@ def test_modes(home, drafts):
     auto = Said(home.hob("--raw", "--jsonl", "--logprobs", "--temp", "0", "-n", "60", "--ignore-eos", LIST))
     off = Said(home.hob("--speculate", "off", "--raw", "--jsonl", "--logprobs", "--temp", "0", "-n", "60", "--ignore-eos", LIST))
     assert auto.bits == off.bits
+    assert auto.usage.get("drafted_model", 0) == auto.usage.get("drafted", 0)
     r = home.hob("--speculate", "lookup", "hi")
     assert r.returncode != 0 and "'lookup' is not possible, the daemon's configuration has 'draft'" in r.err
     r = home.hob("status")

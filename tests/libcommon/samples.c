@@ -204,6 +204,7 @@ static void done_event(struct proto_event *e)
     e->usage_thinking = 60;
     e->usage_drafted = 30;
     e->usage_accepted = 20;
+    e->usage_drafted_model = 10;
     e->queue_ms = 0.125;
     e->prefill_ms = 12.1;
     e->decode_ms = 3000.25;

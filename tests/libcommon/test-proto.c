@@ -193,6 +193,7 @@ static void same_event(const struct proto_event *a, const struct proto_event *b)
     assert_true(a->usage_prompt == b->usage_prompt && a->usage_cached == b->usage_cached);
     assert_true(a->usage_completion == b->usage_completion && a->usage_thinking == b->usage_thinking);
     assert_true(a->usage_drafted == b->usage_drafted && a->usage_accepted == b->usage_accepted);
+    assert_int_equal(a->usage_drafted_model, b->usage_drafted_model);
     assert_true(a->queue_ms == b->queue_ms && a->prefill_ms == b->prefill_ms);
     assert_true(a->decode_ms == b->decode_ms && a->ttft_ms == b->ttft_ms);
     assert_int_equal(a->energy.known, b->energy.known);

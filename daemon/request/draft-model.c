@@ -29,8 +29,8 @@ static int open_file(struct draft_model *d, const char *path, const struct token
     int r = gguf_open(&d->gguf, path);
     if (r < 0) return r; /* the message has the path */
     r = hparams_read(&d->hparams, d->gguf);
-    if (r == 0 && d->hparams.n_groups > 1)
-        r = error_say(-EOPNOTSUPP, "its layers have several kinds of state, which no draft model may have");
+    if (r == 0 && hparams_state(&d->hparams))
+        r = error_say(-EOPNOTSUPP, "a model with recurrent layers ('%s') is no draft model", d->hparams.arch);
     if (r == 0) r = check_vocabulary(d, model);
     return r < 0 ? error_in(r, "%s", path) : 0;
 }

@@ -214,7 +214,9 @@ static void add_stop(struct proto_request *r, const char *stop)
     assert_int_equal(proto_text_set(&r->gen.stop[r->gen.n_stop++], stop, strlen(stop)), 0);
 }
 
-/* All kinds of sampling, stop strings, ends of answers, several answers and several clients, at once. */
+static const char grammar[] = "root ::= (\"ab \" | \"cd \" | [0-9] \", \")+";
+
+/* All kinds of sampling, a grammar, stop strings, ends of answers, several answers and several clients, at once. */
 static void all_sorts(struct harness *h)
 {
     struct proto_request r = sampled(harness_story, 0, 0, 70);
@@ -245,6 +247,10 @@ static void all_sorts(struct harness *h)
         r.gen.sampling.min_p = 0;
         harness_submit_as(h, 6, 1003, &r);
     }
+    r = sampled("a list:", 1, 8, 60);
+    r.constraint.type = PROTO_CONSTRAINT_GRAMMAR;
+    assert_int_equal(proto_text_set(&r.constraint.text, grammar, strlen(grammar)), 0);
+    harness_submit_as(h, 7, 1003, &r);
     for (int i = 1; i < 4; i++) {
         r = sampled("once", 1, i, i);
         harness_submit_as(h, 7, 1003, &r);

@@ -7,7 +7,7 @@
 #define IDLE_MOST 64   /* steps of a sequence without a draft, after which one is made to learn from */
 #define OTHERS    0.25 /* of a step: the time of passes while it decodes sequences that get no draft */
 #define ANSWER    128  /* tokens of which every answer is expected to have some more */
-#define LITTLE    0.02 /* of the time since the last draft, for which items are read to learn how good drafts are now */
+#define LITTLE    0.02 /* of the time of an answer, or since its last draft, for which items are read without credit */
 #define DEEP      4    /* tokens of a draft for which a gain is looked for */
 
 static double one_ms(const struct sched_time *t, double pos)
@@ -83,7 +83,8 @@ static bool take_due(const struct core *core, struct model_drafter *m)
     for (uint32_t i = 0; i < m->n; i++) {
         struct model_place *p = &m->places[i];
         const struct calibration *user = &p->s->speculation.past->calibration;
-        bool due = m->time.samples == 0 || p->d->idle >= IDLE_MOST || calibration_is_new(user);
+        bool fresh = calibration_is_new(user) && p->s->speculation.past->model_account > 0;
+        bool due = m->time.samples == 0 || p->d->idle >= IDLE_MOST || fresh;
         p->takes = !p->ended && (core->drafter.always || (p->d->n_ids == 0 && due));
         any = any || p->takes;
     }
@@ -124,8 +125,9 @@ bool model_reading_pays(const struct core *core, const struct model_drafter *m, 
     const struct sched_load load = {.prefill = n, .prefill_kv = ((double)p->d->n * n + (double)n * n / 2) / 1000};
     double more = s->generated > ANSWER ? s->generated : ANSWER, left = (double)s->max_tokens - s->generated;
     if (core->drafter.always || m->time.samples == 0) return true;
+    const double ms = sched_time_of(&m->time, &load);
+    if (ms > s->speculation.past->model_account * m->step_ms && ms > LITTLE * s->generated * m->step_ms) return false;
     if (calibration_is_new(&s->speculation.past->calibration) && n < ANSWER) return true;
-    double ms = sched_time_of(&m->time, &load);
     if (left < more) more = left;
     return 2 * ms <= more * m->step_ms * saving(core, m, p) || ms <= LITTLE * p->d->idle * m->step_ms;
 }

@@ -73,6 +73,7 @@ int model_read(struct core *core, struct model_drafter *m, struct model_place *p
     if (r < 0) return r;
     d->n += n;
     charge(core, p, took);
+    past_spend(p->s->speculation.past, took / (m->step_ms - took));
     return 0;
 }
 

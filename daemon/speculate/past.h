@@ -23,9 +23,10 @@
 #define PAST_BEGIN     1.0
 #define PAST_MOST      4.0
 
-/* The draft model has an account of its own, with the same allowance: its passes cost more than rows do. */
+/* The draft model has an account of its own, with the same allowance: its passes cost more than rows do, and it has to
+ * read prompts. */
 #define PAST_MODEL_BEGIN 6.0
-#define PAST_MODEL_MOST  12.0
+#define PAST_MODEL_MOST  32.0
 
 struct past {
     struct past *next; /* used less recently */

@@ -132,6 +132,11 @@ static int set_kv_bytes(struct options *o, const char *value, void *to)
     return 0;
 }
 
+static int set_state_share(struct options *o, const char *value, void *to)
+{
+    return set_u32(to, value, 1, 90);
+}
+
 static int set_kv_type(struct options *o, const char *value, void *to)
 {
     for (enum kern_kv t = 0; t < KERN_KV_TYPES; t++)
@@ -215,6 +220,8 @@ static const struct option_def defs[] = {
     {"nice", 0, "N", set_nice, "nice value of the threads that compute (default: 0)", FIELD(engine.nice), LIFE_START},
     {"kv-bytes", 0, "SIZE", set_kv_bytes, "size of the KV pool (default: 1/4 of free memory)", FIELD(engine.kv_bytes),
      LIFE_START},
+    {"state-share", 0, "PERCENT", set_state_share, "of the KV pool, for recurrent states (default: 33)",
+     FIELD(engine.state_share), LIFE_START},
     {"kv-type", 0, "TYPE", set_kv_type, "KV type: f16, f32 or q8 (default: f16)", FIELD(engine.kv_type), LIFE_START},
     {"cache-bytes", 0, "SIZE", set_size, "KV cache on disk; 0: none (default: 4G)", FIELD(engine.cache_bytes),
      LIFE_AMOUNT},

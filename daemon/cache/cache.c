@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/cache/cache.h"
+#include "daemon/cache/spill-states.h"
 #include <errno.h>
+
+#define STATE_PERCENT 50
 
 int kv_cache_new(struct kv_cache *c, struct backend *b, const struct spill_config *t, struct job_returns *jobs)
 {
     const struct hparams *s = &b->hparams;
     int r = 0;
     c->backend = b;
-    c->n_groups = s->n_groups;
-    for (uint32_t g = 0; r == 0 && g < c->n_groups; g++) r = kv_pool_new(&c->pools[g], b->kv_blocks[g]);
+    c->state = hparams_state(s) ? s->n_groups - 1 : 0;
+    c->n_groups = s->n_groups - (c->state > 0);
+    c->state_percent = STATE_PERCENT;
+    for (uint32_t g = 0; r == 0 && g < kv_cache_pools(c); g++) r = kv_pool_new(&c->pools[g], b->kv_blocks[g]);
     if (r == 0) r = prefix_new(&c->prefix, c->pools[0], NULL);
     for (uint32_t g = 1; r == 0 && g < c->n_groups; g++)
         r = prefix_add_window(c->prefix, c->pools[g], s->groups[g].window);
+    if (r == 0 && c->state) prefix_add_states(c->prefix, c->pools[c->state], spill_state_evicting, c);
     return r < 0 ? r : spill_new(c, t, jobs);
 }
 
@@ -20,11 +26,12 @@ void kv_cache_free(struct kv_cache *c, uint64_t until)
     spill_flush(c, until);
     c->prefix = prefix_free(c->prefix);
     spill_free(c);
-    for (uint32_t g = 0; g < c->n_groups; g++) c->pools[g] = kv_pool_free(c->pools[g]);
+    for (uint32_t g = 0; g < kv_cache_pools(c); g++) c->pools[g] = kv_pool_free(c->pools[g]);
 }
 
 static uint32_t evict(struct kv_cache *c, uint32_t group, uint32_t blocks)
 {
+    if (group && group == c->state) return prefix_state_evict(c->prefix, blocks);
     return group ? prefix_window_evict(c->prefix, group, blocks, spill_evicting, c)
                  : prefix_evict(c->prefix, blocks, spill_evicting, c);
 }
@@ -50,7 +57,7 @@ int kv_cache_slide(struct kv_cache *c, uint32_t group, struct kv_table *t, uint3
 
 void kv_cache_drop(struct kv_cache *c, struct kv_tables *t)
 {
-    for (uint32_t g = 0; g < c->n_groups; g++) kv_table_fini(&t->tables[g], c->pools[g]);
+    for (uint32_t g = 0; g < kv_cache_pools(c); g++) kv_table_fini(&t->tables[g], c->pools[g]);
     t->n_tokens = 0;
 }
 

@@ -5,6 +5,7 @@
  * Engine thread only, but for the jobs that read and write the disk.
  */
 #include "daemon/cache/kv/kv-table.h"
+#include "daemon/cache/prefix/prefix-state.h"
 #include "daemon/cache/prefix/prefix.h"
 #include "daemon/cache/spill.h"
 #include "daemon/model/backend.h"
@@ -12,7 +13,9 @@
 struct kv_cache {
     struct backend *backend; /* borrowed; owns the tensor memory */
     struct kv_pool *pools[KV_GROUPS_MAX];
-    uint32_t n_groups; /* as in the backend's hparams */
+    uint32_t n_groups;      /* that have KV: those of the backend's hparams but for the recurrent layers */
+    uint32_t state;         /* the group of the recurrent layers, behind them; 0: there are none */
+    uint32_t state_percent; /* a chain's states may take this part of the bytes of its KV; after kv_cache_new */
     struct prefix *prefix;
     struct spill *spill;
     struct prefix_namespace public_namespace; /* of the prefixes that all users may find */
@@ -26,6 +29,12 @@ struct kv_cache {
 int kv_cache_new(struct kv_cache *c, struct backend *b, const struct spill_config *t, struct job_returns *jobs);
 /* Write blocks that are not on disk until @until (monotonic, us), and free everything. */
 void kv_cache_free(struct kv_cache *c, uint64_t until);
+
+/* The number of pools. */
+static inline uint32_t kv_cache_pools(const struct kv_cache *c)
+{
+    return c->n_groups + (c->state > 0);
+}
 
 /* Evict blocks without users until @blocks of @group are free. False: so many cannot be had. */
 bool kv_cache_make_room(struct kv_cache *c, uint32_t group, uint32_t blocks);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The payload of an index node, as the disk has it: its groups' blocks one after the other, each as the backend reads
- * and writes it. From any thread, as struct backend_ops' kv_read and kv_write. */
+/* The payload of an index node, as the disk has it: the blocks of its groups with KV one after the other, each as the
+ * backend reads and writes it. Recurrent states have files of their own. From any thread, as struct backend_ops'
+ * kv_read and kv_write. */
 #include "daemon/model/backend.h"
 
 /* The bytes of one group's block. */
@@ -10,11 +11,17 @@ static inline uint64_t payload_block(const struct backend *b, uint32_t group)
     return kv_group_payload(&b->hparams.groups[group]);
 }
 
-/* The bytes of a payload without the blocks of the groups @lacks, a bit for each. */
+/* The groups of a payload. */
+static inline uint32_t payload_groups(const struct backend *b)
+{
+    return b->hparams.n_groups - (hparams_state(&b->hparams) != NULL);
+}
+
+/* The bytes of a payload without the blocks of the groups @lacks, a bit for each. 0: no layer has attention. */
 static inline uint64_t payload_bytes(const struct backend *b, uint32_t lacks)
 {
     uint64_t sum = 0;
-    for (uint32_t g = 0; g < b->hparams.n_groups; g++)
+    for (uint32_t g = 0; g < payload_groups(b); g++)
         if (!(lacks >> g & 1)) sum += payload_block(b, g);
     return sum;
 }
@@ -22,7 +29,7 @@ static inline uint64_t payload_bytes(const struct backend *b, uint32_t lacks)
 /* Copy @blocks [n_groups] to @out [payload_bytes], or @in to those of @blocks that are not KV_NO_BLOCK. */
 static inline void payload_read(struct backend *b, const uint32_t *blocks, uint32_t lacks, uint8_t *out)
 {
-    for (uint32_t g = 0; g < b->hparams.n_groups; g++) {
+    for (uint32_t g = 0; g < payload_groups(b); g++) {
         if (lacks >> g & 1) continue;
         b->ops->kv_read(b, g, blocks[g], out);
         out += payload_block(b, g);
@@ -31,7 +38,7 @@ static inline void payload_read(struct backend *b, const uint32_t *blocks, uint3
 
 static inline void payload_write(struct backend *b, const uint32_t *blocks, uint32_t lacks, const uint8_t *in)
 {
-    for (uint32_t g = 0; g < b->hparams.n_groups; g++) {
+    for (uint32_t g = 0; g < payload_groups(b); g++) {
         if (lacks >> g & 1) continue;
         if (blocks[g] != KV_NO_BLOCK) b->ops->kv_write(b, g, blocks[g], in);
         in += payload_block(b, g);

@@ -3,6 +3,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/cache/payload.h"
 #include "daemon/cache/spill-state.h"
+#include "daemon/cache/spill-states.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/error.h"
 #include "libcommon/log.h"
@@ -85,14 +86,17 @@ void spill_open(struct kv_cache *c)
     if (t->disk || t->given_up || backend_kv_identity(c->backend, t->identity) != 0) return;
     struct disk_config config = {.dir = t->config.cache_dir,
                                  .payload = t->payload,
-                                 .bytes_max = t->config.cache_bytes,
+                                 .bytes_max = spill_kv_bytes(c, t->config.cache_bytes),
                                  .reserve = t->config.disk_reserve,
                                  .bytes_a_minute = BYTES_A_MINUTE};
     memcpy(config.identity, t->identity, sizeof(config.identity));
     for (uint32_t g = 1; g < c->n_groups; g++) config.parts[g] = payload_block(c->backend, g);
     int r = disk_open(&t->disk, &config);
     if (r == 0) r = scan(c, t->disk);
-    if (r == 0) return;
+    if (r == 0) {
+        spill_states_open(c);
+        return;
+    }
     log_warning("KV blocks are kept only in memory: %s", error_text(r));
     t->disk = disk_close(t->disk);
     t->given_up = true;

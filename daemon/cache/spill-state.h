@@ -21,7 +21,10 @@ struct spill {
     uint64_t last_step, last_step_at;
     bool all_written;
     bool trimming;
-    uint64_t trim_next; /* us */
+    uint64_t trim_next;               /* us */
+    struct disk *states;              /* of the recurrent states; NULL: not open yet, or none */
+    uint32_t state_jobs;              /* under way */
+    uint64_t state_retry, state_trim; /* no write, no search for files to remove before, us */
 };
 
 /* Open the disk and index its files, once the model's identity is known. */

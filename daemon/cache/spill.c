@@ -3,6 +3,7 @@
 #include "daemon/cache/cache.h"
 #include "daemon/cache/payload.h"
 #include "daemon/cache/spill-state.h"
+#include "daemon/cache/spill-states.h"
 #include "libcommon/cleanup.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
@@ -71,7 +72,8 @@ void spill_limit(struct kv_cache *c, uint64_t cache_bytes, uint64_t disk_reserve
     if (!t) return;
     t->config.cache_bytes = cache_bytes;
     t->config.disk_reserve = disk_reserve;
-    if (t->disk) disk_limit(t->disk, cache_bytes, disk_reserve);
+    if (t->disk) disk_limit(t->disk, spill_kv_bytes(c, cache_bytes), disk_reserve);
+    if (t->states) disk_limit(t->states, spill_state_bytes(c, cache_bytes), disk_reserve);
 }
 
 void spill_namespace(const struct spill *t, const struct namespace_owner *owner, struct prefix_namespace *out)
@@ -82,6 +84,11 @@ void spill_namespace(const struct spill *t, const struct namespace_owner *owner,
 struct disk *spill_disk(const struct kv_cache *c)
 {
     return c->spill->disk;
+}
+
+struct disk *spill_states(const struct kv_cache *c)
+{
+    return c->spill->states;
 }
 
 struct job_returns *spill_jobs(const struct kv_cache *c)
@@ -233,16 +240,20 @@ void spill_turn(struct kv_cache *c, uint64_t now, uint64_t steps)
     struct spill *t = c->spill;
     if (!t->disk && !t->given_up) spill_open(c);
     if (t->disk && !c->stopping) trim(c, now);
-    if (now - idle_since(t, now, steps) < IDLE_USEC) return;
+    bool idle = now - idle_since(t, now, steps) >= IDLE_USEC;
+    spill_states_turn(c, now, idle);
+    if (!idle) return;
     while (!t->all_written && may_write(c, WRITES_IDLE, now) && write_idle(c, now)) continue;
 }
 
 uint64_t spill_next(const struct kv_cache *c, uint64_t now)
 {
     const struct spill *t = c->spill;
-    if (!t || !t->disk || t->all_written || t->writes >= WRITES_IDLE || c->stopping || !c->may_keep) return UINT64_MAX;
-    uint64_t at = t->last_step_at + IDLE_USEC;
-    if (at < t->retry) at = t->retry;
+    if (!t || !t->disk || c->stopping || !c->may_keep) return UINT64_MAX;
+    uint64_t idle = t->last_step_at + IDLE_USEC, at = UINT64_MAX, state = UINT64_MAX;
+    if (!t->all_written && t->writes < WRITES_IDLE) at = idle > t->retry ? idle : t->retry;
+    if (spill_states_left(c)) state = idle > t->state_retry ? idle : t->state_retry;
+    if (state < at) at = state;
     return at > now ? at : now;
 }
 
@@ -279,11 +290,13 @@ void spill_flush(struct kv_cache *c, uint64_t until)
     if (!c->spill || !c->may_keep) return;
     if (clock_now_usec() < until) spill_open(c);
     if (c->spill->disk) flush(c, until);
+    if (c->spill->states) spill_states_flush(c, until);
 }
 
 void spill_free(struct kv_cache *c)
 {
     if (c->spill) disk_close(c->spill->disk);
+    if (c->spill) disk_close(c->spill->states);
     free(c->spill);
     c->spill = NULL;
 }
@@ -293,5 +306,13 @@ bool spill_count(const struct kv_cache *c, struct disk_stats *out)
     *out = (struct disk_stats){0};
     if (!c->spill || !c->spill->disk) return false;
     disk_stats_get(c->spill->disk, out);
+    return c->may_keep;
+}
+
+bool spill_count_states(const struct kv_cache *c, struct disk_stats *out)
+{
+    *out = (struct disk_stats){0};
+    if (!c->spill || !c->spill->states) return false;
+    disk_stats_get(c->spill->states, out);
     return c->may_keep;
 }

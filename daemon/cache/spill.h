@@ -38,5 +38,9 @@ bool spill_evicting(void *ctx, const struct prefix_info *info);
 struct disk *spill_disk(const struct kv_cache *c);
 struct job_returns *spill_jobs(const struct kv_cache *c);
 
-/* Sums for status. False: nothing is written (yet). */
+/* The same for recurrent states. */
+struct disk *spill_states(const struct kv_cache *c);
+
+/* Sums for status, of KV blocks and of recurrent states. False: nothing is written (yet). */
 bool spill_count(const struct kv_cache *c, struct disk_stats *out);
+bool spill_count_states(const struct kv_cache *c, struct disk_stats *out);

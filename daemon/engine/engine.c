@@ -157,6 +157,7 @@ static int load_all(struct engine *e)
                                        .cache_bytes = c->cache_bytes,
                                        .disk_reserve = c->disk_reserve};
     if (r == 0) r = kv_cache_new(&core->cache, core->model.backend, &spill, &core->mail.returns);
+    core->cache.state_percent = 100 * c->state_share / (100 - c->state_share);
     if (r == 0) r = media_room_new(core);
     if (r == 0) r = sample_scratch_new(&core->sample_scratch, core->model.vocab);
     if (r == 0) r = step_new(core);

@@ -23,7 +23,7 @@ static bool release(struct core *core)
 {
     struct backend *b = core->cache.backend;
     uint32_t left = BLOCKS_TURN, n;
-    for (uint32_t g = 0; g < core->cache.n_groups; g++)
+    for (uint32_t g = 0; g < kv_cache_pools(&core->cache); g++)
         for (uint32_t at = 0; left && (n = kv_pool_sweep(core->cache.pools[g], &at, left)); at += n) {
             b->ops->kv_release(b, g, at, n);
             left -= n;

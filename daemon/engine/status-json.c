@@ -36,11 +36,21 @@ static void add_counts(json_t *o, const struct status_counts *c)
     set_int(o, "tokens_generated", c->sums.tokens_generated);
 }
 
-static void add_blocks(json_t *o, const struct prefix_stats *n, const struct status_counts *c)
+/* The recurrent layers; NULL: the model has none. */
+static const struct kv_group *recurrent_group(const struct status_snapshot *s)
+{
+    return hparams_state(&s->engine->core.model.backend->hparams);
+}
+
+static void add_blocks(json_t *o, const struct prefix_stats *n, const struct status_counts *c, bool recurrent)
 {
     set_int(o, "blocks_memory", n->blocks_memory);
     set_int(o, "blocks_disk", n->blocks_disk);
     set_int(o, "evictions", n->evictions);
+    if (recurrent) {
+        set_int(o, "states_memory", n->states_memory);
+        set_int(o, "states_disk", n->states_disk);
+    }
     set_int(o, "tokens_found", c->sums.tokens_cached);
     set_int(o, "tokens_asked", c->sums.tokens_prompt);
 }
@@ -51,7 +61,12 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     const struct user_counts *sum = &s->counts.sums;
     uint64_t block = s->engine->core.model.backend->hparams.groups[0].bytes_per_token * KV_BLOCK;
     double rate = sum->tokens_prompt ? (double)sum->tokens_cached / (double)sum->tokens_prompt : 0;
-    add_blocks(c, &s->cache, &s->counts);
+    const struct kv_group *states = recurrent_group(s);
+    add_blocks(c, &s->cache, &s->counts, states);
+    if (states) {
+        set_int(c, "states_bytes_memory", states->state_bytes * s->cache.states_memory);
+        set_int(c, "states_bytes_disk", states->state_bytes * s->cache.states_disk);
+    }
     set_int(c, "bytes_memory", block * s->cache.blocks_memory);
     set_int(c, "bytes_disk", block * s->cache.blocks_disk);
     json_object_set_new(c, "hit_rate", json_real(round(rate * 1000) / 1000));
@@ -59,9 +74,9 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     json_object_set_new(c, "disk", json_boolean(s->disk));
     if (s->all) { /* of others one would learn from these */
         set_int(c, "shed", s->shed_blocks);
-        set_int(c, "disk_written", s->disk_stats.written);
-        set_int(c, "disk_read", s->disk_stats.read);
-        set_int(c, "disk_damaged", s->disk_stats.damaged);
+        set_int(c, "disk_written", s->disk_stats.written + s->state_disk.written);
+        set_int(c, "disk_read", s->disk_stats.read + s->state_disk.read);
+        set_int(c, "disk_damaged", s->disk_stats.damaged + s->state_disk.damaged);
     }
     json_object_set_new(o, "cache", c);
 }
@@ -151,7 +166,7 @@ static void add_uids(json_t *o, const struct status_snapshot *s)
         json_t *u = json_object();
         add_uid(u, s, s->uids[i].uid);
         add_counts(u, &s->uids[i].counts);
-        add_blocks(u, &s->uids[i].cache, &s->uids[i].counts);
+        add_blocks(u, &s->uids[i].cache, &s->uids[i].counts, recurrent_group(s));
         if (s->energy.known) set_real(u, "joules", s->uids[i].counts.sums.joules);
         json_array_append_new(list, u);
     }
@@ -233,9 +248,15 @@ static void add_model(json_t *o, const struct status_snapshot *s)
     set_str(o, "kv_type", kern_kv_name(b->config.kv_type));
     set_int(o, "kv_bytes", b->config.kv_bytes);
     set_int(o, "kv_blocks", b->kv_blocks[0]);
+    const struct kv_group *states = recurrent_group(s);
+    if (states) {
+        set_int(o, "states", b->kv_blocks[b->hparams.n_groups - 1]);
+        set_int(o, "state_bytes", states->state_bytes);
+    }
     if (!s->all) return; /* what others use is not this uid's to know */
     set_int(o, "kv_blocks_free", s->kv.blocks_free[0]);
     set_int(o, "kv_blocks_unused", s->kv.blocks_unused);
+    if (states) set_int(o, "states_free", s->kv.states_free);
     add_groups(o, s);
     set_int(o, "steps", s->kv.steps);
     set_int(o, "preemptions", s->kv.preemptions);

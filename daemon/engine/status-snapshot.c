@@ -104,6 +104,7 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
         out->kv.blocks_free[g] = c->pools[g] ? kv_pool_free_blocks(c->pools[g]) : 0;
     out->kv.blocks_unused = c->prefix ? prefix_evictable(c->prefix) : 0;
+    out->kv.states_free = c->state && c->pools[c->state] ? kv_pool_free_blocks(c->pools[c->state]) : 0;
     out->kv.steps = core->counts.steps;
     out->kv.preemptions = core->counts.preemptions;
     out->kv.computed = core->counts.computed;
@@ -120,6 +121,7 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);
     out->shed_blocks = e->pressure.freed;
     out->disk = spill_count(c, &out->disk_stats);
+    spill_count_states(c, &out->state_disk);
 }
 
 /* With the lock held. */

@@ -49,7 +49,7 @@ struct status_snapshot {
     uint64_t uptime_usec;
     uint32_t queue;
     struct {
-        uint64_t blocks_free[KV_GROUPS_MAX], blocks_unused, steps, preemptions, computed;
+        uint64_t blocks_free[KV_GROUPS_MAX], blocks_unused, states_free, steps, preemptions, computed;
     } kv;
     struct rates_sum rates;
     struct model_draft_stats draft; /* if there is a draft model */
@@ -66,7 +66,7 @@ struct status_snapshot {
               of all */
     struct prefix_stats cache;
     uint64_t shed_blocks;
-    struct disk_stats disk_stats;
+    struct disk_stats disk_stats, state_disk;
     struct status_uid *uids; /* [n_uids], owned */
     size_t n_uids;
 };

@@ -32,6 +32,17 @@ static void run(struct seq *s)
     request_emit(s->request, s, &ev);
 }
 
+/* The same, unless the recurrent state could not be read that its KV goes with: then it begins again without it. */
+static void run_ready(struct seq *s)
+{
+    if (live_state_ready(&s->request->core->cache, s)) {
+        run(s);
+        return;
+    }
+    s->reuse.no_disk = true;
+    answer_preempt(s);
+}
+
 static void fetched(struct seq *s)
 {
     struct request *r = s->request;
@@ -40,7 +51,7 @@ static void fetched(struct seq *s)
     if (s->state == SEQ_ENDED)
         request_returned(r, s);
     else if (!more || r->control.cancel || !seq_fetch(c, s, fetched))
-        run(s);
+        run_ready(s);
     else
         plan_update(r->core, s);
 }
@@ -54,10 +65,8 @@ static void start(struct core *core, struct seq *s)
         answer_fail(s->request, s, r, error_text(r));
         return;
     }
-    if (!s->times.admitted) {
-        s->times.admitted = now;
-        s->cached = s->kv.n_tokens;
-    }
+    if (!s->times.admitted) s->times.admitted = now;
+    if (s->sched.last_step == 0) s->cached = s->kv.n_tokens;
     seq_resumed(s, now);
     s->sched.spent = s->sched.redone = 0;
     if (core->running++ == 0) core->admission.window_end = now + core->config.batch_window_usec;
@@ -65,7 +74,7 @@ static void start(struct core *core, struct seq *s)
     if (seq_fetch(&core->cache, s, fetched))
         plan_update(core, s);
     else
-        run(s);
+        run_ready(s);
 }
 
 static void act(struct core *core, struct seq *s, enum sched_reason reason)

@@ -7,6 +7,7 @@ void engine_config_init(struct engine_config *c)
     *c = (struct engine_config){
         .parallel = 16,
         .kv_type = KERN_KV_F16,
+        .state_share = 33,
         .queue = 256,
         .queue_timeout_usec = 600ull * 1000 * 1000,
         .batch_tokens = 512,

@@ -36,6 +36,7 @@ struct engine_config {
     bool no_numa;      /* as in struct backend_config */
     int nice;          /* of the engine's, compute and job threads; 0: as the process was started */
     uint64_t kv_bytes; /* 0: a quarter of available memory */
+    uint32_t state_share; /* percent of them for the states of recurrent layers */
     enum kern_kv kv_type;
     uint32_t queue;        /* requests waiting for a slot */
     uint32_t batch_tokens; /* most tokens of a step */

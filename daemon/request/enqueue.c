@@ -28,6 +28,12 @@ static int set_context(struct request *r, struct seq *s)
         return error_say(-EOPNOTSUPP,
                          "a '%s' model has layers with sliding windows and cannot rotate its context; use shift",
                          hparams->arch);
+    if (c->policy == PROTO_CONTEXT_ROTATE && hparams_state(hparams))
+        return error_say(-EOPNOTSUPP,
+                         "a '%s' model has recurrent layers, which cannot forget the tokens that a rotated context "
+                         "leaves out; use shift",
+                         hparams->arch);
+    if (hparams_state(hparams)) s->live.message = live_state_message(&s->prompt);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #define CTX_DEFAULT_MAX 32768
+#define STATES_SPARE    8u /* states besides those of running sequences, however few tokens there are */
 
 /* For models whose file has no template: with and without ChatML's tokens in the vocabulary. */
 static const char fallback_chatml[] =
@@ -33,7 +34,28 @@ uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, ui
 
 uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type)
 {
-    return 2 * (uint64_t)s->groups[0].n_layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
+    uint64_t layers = 0;
+    for (uint32_t g = 0; g < s->n_groups; g++) layers += s->groups[g].kind == KV_STATE ? 0 : s->groups[g].n_layers;
+    return 2 * layers * s->kv_heads * kern_kv_bytes(type, s->head_dim);
+}
+
+uint64_t load_state_room(uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel, uint32_t ctx)
+{
+    uint64_t kv, states;
+    if (__builtin_mul_overflow((uint64_t)parallel * kv_table_blocks(ctx), block, &kv) ||
+        __builtin_mul_overflow((uint64_t)parallel + STATES_SPARE, state, &states) || kv > UINT64_MAX / 100 ||
+        __builtin_add_overflow(kv / (100 - percent) * percent, states, &states))
+        return UINT64_MAX;
+    return states;
+}
+
+uint32_t load_states(uint64_t bytes, uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel)
+{
+    const uint64_t share = (block ? bytes / 100 * percent : bytes) / state, half = bytes / 2 / state;
+    const uint64_t least = half < parallel + 2 ? half : parallel + 2;
+    uint64_t most = block ? bytes / block + parallel + STATES_SPARE : UINT32_MAX, n = share > least ? share : least;
+    if (n > most) n = most;
+    return n > UINT32_MAX ? UINT32_MAX : n ? (uint32_t)n : 1;
 }
 
 static bool has_token(const void *tokenizer, const char *text)
@@ -145,6 +167,17 @@ static int load_draft(struct loaded *m, uint64_t kv_bytes)
     return 0;
 }
 
+static uint64_t default_bytes(const struct engine_config *c, const struct loaded *m, uint64_t block, uint64_t drafts,
+                              uint64_t state)
+{
+    uint64_t available = cgroup_memory_available(""),
+             bytes = load_kv_bytes(available, block + drafts, c->parallel, m->ctx);
+    if (!state) return bytes;
+    uint64_t room = load_state_room(block, state, c->state_share, c->parallel, m->ctx);
+    if (__builtin_add_overflow(bytes, room, &bytes) || bytes > available / 4) bytes = available / 4;
+    return bytes < block + 2 * state ? block + 2 * state : bytes;
+}
+
 static int load_weights(struct loaded *m, const struct engine_config *c, const struct hparams *s,
                         void (*progress)(void *, uint64_t, uint64_t), void *ctx)
 {
@@ -153,13 +186,14 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         if (c->ctx) log_warning("--ctx %" PRIu32 " is more than the model's context; using %" PRIu32, c->ctx, s->ctx);
         m->ctx = s->ctx;
     }
-    uint64_t block = load_block_bytes(s, c->kv_type), bytes = c->kv_bytes;
+    uint64_t block = load_block_bytes(s, c->kv_type), state = hparams_state(s) ? hparams_state(s)->state_bytes : 0;
     uint64_t drafts = m->draft ? load_block_bytes(&m->draft->hparams, c->kv_type) : 0;
-    if (bytes == 0) bytes = load_kv_bytes(cgroup_memory_available(""), block + drafts, c->parallel, m->ctx);
-    if (bytes < block) {
+    uint64_t bytes = c->kv_bytes ? c->kv_bytes : default_bytes(c, m, block, drafts, state);
+    if (bytes < block + state) {
         char have[32], need[32];
-        return error_say(-EINVAL, "kv-bytes is %s, but one block of 32 tokens of this model takes %s",
-                         format_size(have, bytes), format_size(need, block));
+        return error_say(-EINVAL, "kv-bytes is %s, but one block of 32 tokens of this model takes %s%s",
+                         format_size(have, bytes), format_size(need, block + state),
+                         state ? " with the state of its recurrent layers" : "");
     }
     drafts = draft_bytes(m, c, bytes, block);
     struct backend_config bc = {
@@ -168,6 +202,7 @@ static int load_weights(struct loaded *m, const struct engine_config *c, const s
         .ctx = m->ctx,
         .kv_type = c->kv_type,
         .kv_bytes = bytes - drafts,
+        .states = state ? load_states(bytes - drafts, block, state, c->state_share, c->parallel) : 0,
         .batch_tokens = c->batch_tokens,
         .window_group = !c->one_group,
         .cpu = c->cpu,
@@ -210,9 +245,6 @@ int load_model(struct loaded *m, const struct engine_config *c, void (*progress)
     struct hparams hparams;
     int r = gguf_open(&m->gguf, c->model_path);
     if (r == 0) r = hparams_read(&hparams, m->gguf);
-    if (r == 0 && hparams_state(&hparams))
-        r = error_say(-EOPNOTSUPP, "%s: serving a model with recurrent layers ('%s') is not supported",
-                      gguf_path(m->gguf), hparams.arch);
     if (r == 0) r = tokenizer_new(&m->tokenizer, m->gguf);
     if (r == 0) r = load_vocabulary(m, &hparams);
     if (r == 0) r = constraints_new(&m->constraints, m->tokenizer);

@@ -44,3 +44,12 @@ uint64_t load_block_bytes(const struct hparams *s, enum kern_kv type);
 /* The default of kv_bytes: a quarter of @available, at least one block, and at most the size of @parallel sequences of
  * @ctx tokens. @block: bytes of a block. */
 uint64_t load_kv_bytes(uint64_t available, uint64_t block, uint32_t parallel, uint32_t ctx);
+
+/* For a model with recurrent layers: the bytes that are added to it, so that states have @percent of all. @state: bytes
+ * of a state. */
+uint64_t load_state_room(uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel, uint32_t ctx);
+/* How many states are in kv_bytes of @bytes: @percent of them (all if @block is 0: the model has no attention), but one
+ * for each sequence and two more if half of the bytes are enough, not many more than there are blocks, and at least
+ * one.
+ */
+uint32_t load_states(uint64_t bytes, uint64_t block, uint64_t state, uint32_t percent, uint32_t parallel);

@@ -7,6 +7,7 @@
 uint32_t plan_blocks(const struct core *core, const struct seq *s, uint32_t group)
 {
     uint32_t held = s->kv.tables[group].n_blocks;
+    if (group && group == core->cache.state) return 1;
     if (!group) return s->state != SEQ_WAITING ? held : seq_blocks(s) - reuse_shared(s);
     uint32_t most = seq_group_blocks(s, &core->cache.backend->hparams.groups[group]);
     return s->state != SEQ_WAITING && held < most ? held : most;
@@ -14,7 +15,7 @@ uint32_t plan_blocks(const struct core *core, const struct seq *s, uint32_t grou
 
 void plan_count_held(struct core *core, struct seq *s)
 {
-    for (uint32_t g = 1; g < core->cache.n_groups; g++) {
+    for (uint32_t g = 1; g < kv_cache_pools(&core->cache); g++) {
         uint32_t held = s->kv.tables[g].n_blocks ? plan_blocks(core, s, g) : 0;
         core->plan.held[g] += held - s->sched.held[g];
         s->sched.held[g] = held;
@@ -34,7 +35,7 @@ static uint32_t tightest_group(const struct core *core)
 {
     const struct kv_cache *c = &core->cache;
     uint32_t best = 0;
-    for (uint32_t g = 1; g < c->n_groups; g++)
+    for (uint32_t g = 1; g < kv_cache_pools(c); g++)
         if ((uint64_t)plan_free_blocks(core, g) * kv_pool_total(c->pools[best]) <
             (uint64_t)plan_free_blocks(core, best) * kv_pool_total(c->pools[g]))
             best = g;
@@ -44,7 +45,7 @@ static uint32_t tightest_group(const struct core *core)
 void plan_choose_group(struct core *core)
 {
     struct plan *p = &core->plan;
-    if (core->cache.n_groups < 2) return;
+    if (kv_cache_pools(&core->cache) < 2) return;
     for (uint32_t i = 0; i < p->n; i++)
         if (p->stale[i]) plan_count_held(core, p->seqs[i]);
     uint32_t group = tightest_group(core);

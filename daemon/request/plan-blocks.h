@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The blocks of KV in the plan's view. The scheduler counts blocks of one KV group only; this chooses it. */
+/* The blocks of KV and the recurrent states in the plan's view. The scheduler counts blocks of one KV group only; this
+ * chooses it. */
 #include <stdint.h>
 
 struct core;
 struct seq;
 
-/* Blocks of @group that @s holds, or would hold if it ran. */
+/* Blocks of @group that @s holds, or would hold if it ran: of the states one. */
 uint32_t plan_blocks(const struct core *core, const struct seq *s, uint32_t group);
 
 /* Blocks of @group that sequences can have; of a group with a window those that no sequence holds, as if none were

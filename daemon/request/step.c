@@ -5,6 +5,7 @@
 #include "daemon/request/encode-media.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/mask-job.h"
+#include "daemon/request/step-states.h"
 #include "libcommon/clock.h"
 #include "libcommon/error.h"
 #include <assert.h>
@@ -44,7 +45,7 @@ int step_new(struct core *core)
     struct step_scratch *x = core->step = calloc(1, sizeof(*x));
     if (!x) return -ENOMEM;
     x->entries = calloc(n, sizeof(*x->entries));
-    x->tables = calloc(n * core->cache.n_groups, sizeof(*x->tables));
+    x->tables = calloc(n * kv_cache_pools(&core->cache), sizeof(*x->tables));
     x->want = calloc(t, sizeof(*x->want));
     x->tokens = calloc(t, sizeof(*x->tokens));
     x->places = calloc(t, sizeof(*x->places));
@@ -140,19 +141,20 @@ static void fill_entries(struct core *core, size_t runs)
     const struct plan *p = &core->plan;
     uint8_t *want = x->want;
     const bool grids = hparams_grids(&core->model.backend->hparams);
-    uint32_t n_groups = core->cache.n_groups;
+    uint32_t n_groups = core->cache.n_groups, pools = kv_cache_pools(&core->cache);
     for (size_t i = 0; i < runs; i++) {
         const struct sched_run *r = &p->runs[i];
         const struct seq *s = p->seqs[r->index];
         const struct items all = seq_items(s);
         struct item_place *places = x->places + (want - x->want);
-        const uint32_t **tables = &x->tables[i * n_groups];
+        const uint32_t **tables = &x->tables[i * pools]; /* none of the states */
         for (uint32_t g = 0; g < n_groups; g++) tables[g] = s->kv.tables[g].ids;
         for (uint32_t k = 0; k < r->n; k++) want[k] = WANT_NOTHING;
         assert(!p->reqs[r->index].whole || r->n == p->reqs[r->index].stretch);
         if (wants_logits(s, r)) memset(want + r->n - 1 - r->draft, WANT_LOGITS, 1 + r->draft);
         x->entries[i] = (struct batch_entry){
             .blocks = tables,
+            .state = live_state_entry(&core->cache, s),
             .pos = s->kv.n_tokens,
             .n = r->n,
             .tokens = entry_tokens(s, r, x->tokens + (want - x->want)),
@@ -229,6 +231,7 @@ static bool sample(struct core *core, struct seq *s, const float *row)
 static void progress(struct core *core, struct seq *s, const struct sched_run *run, const float *row, uint64_t until)
 {
     account_units(core, s, run);
+    live_state_passed(&core->cache, s, run->n);
     s->kv.n_tokens += run->n - run->draft;
     reuse_advance(&core->cache, s);
     account_prefill(core, s);
@@ -265,6 +268,7 @@ void step_run(struct core *core)
     p->config.prefill_units = sched_time_prefill_units(&p->book.time, p->config.decode_units);
     uint32_t runs = sched_step(&p->config, &p->book, &st, p->scratch, p->runs, &load);
     if (runs == 0) return;
+    step_states_prepare(core, runs);
     make_rows(core, runs);
     fill_entries(core, runs);
     mask_jobs_begin(core, runs);
@@ -296,6 +300,7 @@ void step_run(struct core *core)
             progress(core, s, &run, row, until);
         if (rows) row += (size_t)(1 + run.draft) * b->hparams.vocab;
     }
+    step_states_settle(core);
     step.written = (uint32_t)(core->counts.sampled - before.sampled);
     step.drafted = (uint32_t)(core->counts.drafted - before.drafted);
     step.accepted = (uint32_t)(core->counts.accepted - before.accepted);

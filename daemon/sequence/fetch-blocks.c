@@ -17,6 +17,7 @@ struct fetch {
     struct disk *disk;
     struct backend *backend;
     struct prefix_node *last; /* held */
+    bool state;               /* only the recurrent state of the first part is read */
     uint32_t n, good;
     int r;
     char why[160];
@@ -29,16 +30,35 @@ struct fetch {
 
 #define fetch_of(x) ((struct fetch *)((char *)(x)-offsetof(struct fetch, job)))
 
-static void run(struct job *j)
+static void read_state(struct fetch *f)
 {
-    struct fetch *f = fetch_of(return_job_of(j));
-    _cleanup_(freep) uint8_t *payload = malloc(payload_bytes(f->backend, 0));
+    struct backend *b = f->backend;
+    const uint32_t group = b->hparams.n_groups - 1;
+    _cleanup_(freep) uint8_t *payload = malloc(b->hparams.groups[group].state_bytes);
+    f->r = payload ? disk_read(f->disk, &f->part[0].info, payload) : -ENOMEM;
+    if (f->r < 0) return;
+    b->ops->kv_write(b, group, f->part[0].blocks[group], payload);
+    f->good = 1;
+}
+
+static void read_blocks(struct fetch *f)
+{
+    _cleanup_(freep) uint8_t *payload = malloc(payload_bytes(f->backend, 0) + 1); /* there may be none */
     if (!payload) f->r = -ENOMEM;
     for (; f->r == 0 && f->good < f->n; f->good++) {
         f->r = disk_read(f->disk, &f->part[f->good].info, payload);
         if (f->r < 0) break;
         payload_write(f->backend, f->part[f->good].blocks, f->part[f->good].info.lacks, payload);
     }
+}
+
+static void run(struct job *j)
+{
+    struct fetch *f = fetch_of(return_job_of(j));
+    if (f->state)
+        read_state(f);
+    else
+        read_blocks(f);
     if (f->r < 0) snprintf(f->why, sizeof(f->why), "%s", error_text(f->r));
 }
 
@@ -53,7 +73,7 @@ static void start(struct kv_cache *c, struct seq *s, struct fetch *f, void (*don
     prefix_ref(c->prefix, f->last);
     f->seq = s;
     f->done = done;
-    f->disk = spill_disk(c);
+    f->disk = f->state ? spill_states(c) : spill_disk(c);
     f->backend = c->backend;
     f->job.job.uncharged = true;
     s->fetch = f;
@@ -162,6 +182,24 @@ static bool fetch_far(struct kv_cache *c, struct seq *s, void (*done)(struct seq
     return false;
 }
 
+/* All KV up to the state is at hand: read the state. */
+static bool fetch_state(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
+{
+    struct prefix_node *x = s->reuse.indexed_node;
+    if (live_state_ready(c, s) || !spill_states(c) || !x || s->reuse.indexed != s->reuse.until ||
+        !prefix_state_on_disk(x))
+        return false;
+    struct fetch *f = calloc(1, sizeof(*f));
+    if (!f) return false;
+    prefix_info(x, &f->part[0].info);
+    f->part[0].blocks[c->state] = s->kv.tables[c->state].ids[0];
+    f->n = 1;
+    f->state = true;
+    f->last = x;
+    start(c, s, f, done);
+    return true;
+}
+
 bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
 {
     uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK, n;
@@ -179,7 +217,7 @@ bool seq_fetch(struct kv_cache *c, struct seq *s, void (*done)(struct seq *s))
         at += n;
         if (n < KV_BLOCK || f->n == FETCH_BLOCKS) break;
     }
-    if (!f) return false;
+    if (!f) return fetch_state(c, s, done);
     start(c, s, f, done);
     return true;
 }
@@ -198,9 +236,24 @@ bool seq_fetch_recall(struct kv_cache *c, struct seq *s)
     return true;
 }
 
+/* The live state is at hand, unless the file was damaged. */
+static void state_fetched(struct kv_cache *c, struct seq *s)
+{
+    struct fetch *f = s->fetch;
+    if (f->r == 0 && s->state != SEQ_ENDED) s->live.at = s->kv.n_tokens;
+    if (f->r < 0) prefix_state_removed(c->prefix, f->part[0].info.id);
+    if (f->r < 0 && f->r != -ENOENT)
+        log_warning("a part of a prompt is computed again because its state on disk cannot be used: %s", f->why);
+}
+
 bool seq_fetched(struct kv_cache *c, struct seq *s)
 {
     struct fetch *f = s->fetch;
+    if (f->state) {
+        state_fetched(c, s);
+        forget(c, s);
+        return false;
+    }
     uint32_t at = s->kv.n_tokens / KV_BLOCK * KV_BLOCK;
     bool more = f->r == 0;
     if (s->state != SEQ_ENDED && !s->reuse.far.target) { /* otherwise its blocks are released, or it is not there yet */

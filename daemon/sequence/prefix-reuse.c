@@ -23,6 +23,22 @@ static uint32_t found(const struct prefix_match *m)
     return m->n + m->n_partial;
 }
 
+/* The match ends where the disk has the state, if it has one: the KV in memory up to there is shared, and the rest is
+ * read. Otherwise *m is as it was. */
+static void reach_disk(const struct kv_cache *c, const struct seq *s, struct prefix_match *m)
+{
+    struct prefix_node *x = m->state;
+    uint32_t n = m->n + m->n_disk;
+    if (!x || s->reuse.no_disk || !spill_states(c)) {
+        m->state = NULL;
+        return;
+    }
+    for (; x && prefix_block(x) == KV_NO_BLOCK; x = prefix_parent(x)) n -= KV_BLOCK;
+    m->node = x;
+    m->n_disk += m->n - n;
+    m->n = n;
+}
+
 /* Match the owner's blocks, and the public ones that the administrator has installed. True: the public match is longer.
  */
 static bool find(const struct kv_cache *c, const struct seq *s, struct prefix_match *own, struct prefix_match *public)
@@ -98,6 +114,45 @@ static const struct seq *writing_sibling(const struct seq *s, uint32_t n, uint32
     return best;
 }
 
+/* A sibling whose state and KV @s can continue from, after more than @least tokens. NULL: none. */
+static const struct seq *twin(const struct kv_cache *c, const struct seq *s, uint32_t least)
+{
+    for (const struct seq *t = NULL; c->state && (t = next_sibling(s, t));) {
+        const uint32_t n = t->kv.n_tokens;
+        if (n > least && n <= findable(s) && t->reuse.indexed == n / KV_BLOCK * KV_BLOCK && agree(s, t, n) &&
+            live_state_block(c, t) != KV_NO_BLOCK)
+            return t;
+    }
+    return NULL;
+}
+
+/* The state that @s begins with: a block, which is held, and the tokens that it is after. @m becomes the KV to share.
+ */
+static uint32_t begin_state(struct kv_cache *c, struct seq *s, struct prefix_match *m, uint32_t *at)
+{
+    const struct seq *t = twin(c, s, m->n);
+    uint32_t from = KV_NO_BLOCK;
+    s->reuse.until = 0;
+    *at = m->n;
+    if (!c->state) return from;
+    if (t) {
+        *m = (struct prefix_match){.node = t->reuse.indexed_node, .n = t->reuse.indexed, .miss = m->miss};
+        *at = t->kv.n_tokens;
+        from = live_state_block(c, t);
+    } else {
+        reach_disk(c, s, m);
+        if (m->state) {
+            s->reuse.until = m->n + m->n_disk;
+            *at = LIVE_STATE_NONE;
+        } else if (m->node) {
+            from = prefix_state_block(m->node);
+            prefix_state_use(c->prefix, m->node);
+        }
+    }
+    if (from != KV_NO_BLOCK) kv_pool_ref(c->pools[c->state], from);
+    return from;
+}
+
 /* The blocks of the chain up to m->node become the first of the table of group 0. */
 static int share(struct kv_cache *c, struct seq *s, const struct prefix_match *m)
 {
@@ -149,11 +204,14 @@ static int begin_windows(struct kv_cache *c, struct seq *s, const struct prefix_
 }
 
 /* Index blocks of the public namespace in the owner's as well: one block, two nodes. */
-static void take_over(struct kv_cache *c, struct seq *s)
+static void take_over(struct kv_cache *c, struct seq *s, const struct prefix_node *public)
 {
+    const uint32_t n = s->reuse.indexed, state = public ? prefix_state_block(public) : KV_NO_BLOCK;
     s->reuse.indexed_node = NULL;
     s->reuse.indexed = 0;
     reuse_advance(c, s);
+    if (state != KV_NO_BLOCK && s->reuse.indexed == n)
+        prefix_state_attach(c->prefix, s->reuse.indexed_node, state, PREFIX_STATE_TURN);
 }
 
 /* Copy the first tokens of a block that others have into ours. */
@@ -162,6 +220,7 @@ static void copy_partial(struct kv_cache *c, struct seq *s, const struct prefix_
     struct backend *b = c->backend;
     uint32_t n, at = m->n / KV_BLOCK, from[KV_GROUPS_MAX];
     const struct seq *t = writing_sibling(s, m->n, m->n_partial, &n);
+    if (c->state && n) n = s->live.at == LIVE_STATE_NONE ? 0 : s->live.at - m->n; /* as the twin */
     if (n == 0) return;
     for (uint32_t g = 0; g < c->n_groups; g++) {
         if (t)
@@ -215,6 +274,8 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
     bool is_public = find(c, s, &own, &public);
     struct prefix_match *m = is_public ? &public : &own;
     reuse_end_far(c, s);
+    if (is_public) m->state = NULL; /* the disk is searched in the owner's namespace only */
+    uint32_t state_at, state = begin_state(c, s, m, &state_at);
     uint32_t blocks = seq_blocks(s), need = blocks - m->n / KV_BLOCK;
     assert(s->kv.tables[0].n_blocks == 0 && !s->reuse.indexed_node);
     hold(c, m->node);
@@ -226,8 +287,10 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
         assert(r != -ENOBUFS); /* they were counted */
     }
     if (r == 0) r = begin_windows(c, s, m);
+    if (r == 0) r = live_state_begin(c, s, state, state_at);
     if (r == 0) copy_partial(c, s, m);
     if (r == 0) set_anchors(c, s, m);
+    if (state != KV_NO_BLOCK) kv_pool_unref(c->pools[c->state], state);
     drop(c, m->partial);
     if (r != 0) {
         kv_cache_drop(c, &s->kv);
@@ -244,7 +307,7 @@ int reuse_begin(struct kv_cache *c, struct seq *s)
         prefix_use(c->prefix, m->node);
     s->reuse.began = true;
     if (is_public) {
-        take_over(c, s);
+        take_over(c, s, m->node);
         drop(c, m->node);
     }
     return 0;
@@ -320,6 +383,7 @@ void reuse_advance(struct kv_cache *c, struct seq *s)
     uint32_t end = s->kv.n_tokens < limit(s) ? s->kv.n_tokens : limit(s);
     while (!u->off && u->indexed + KV_BLOCK <= end)
         if (!add(c, s, KV_BLOCK)) break;
+    if (!u->off) live_state_index(c, s);
     if (end == s->kv.n_tokens || u->off) return;
     u->off = true; /* its blocks are about to be rotated out */
     drop(c, u->indexed_node);
@@ -333,7 +397,8 @@ struct prefix_id reuse_end(struct kv_cache *c, struct seq *s)
     const bool any = s->kv.tables[0].n_blocks > 0;
     reuse_end_far(c, s);
     if (any) reuse_advance(c, s);
-    if (any && !u->off && u->indexed < s->kv.n_tokens) add(c, s, s->kv.n_tokens - u->indexed);
+    if (any) live_state_end(c, s);
+    if (any && !c->state && !u->off && u->indexed < s->kv.n_tokens) add(c, s, s->kv.n_tokens - u->indexed);
     if (u->indexed_node) {
         prefix_info(u->indexed_node, &info);
         prefix_touch(c->prefix, u->indexed_node);
@@ -386,8 +451,9 @@ int reuse_again(struct kv_cache *c, struct seq *s)
 struct prefix_node *reuse_on_disk(const struct kv_cache *c, const struct seq *s, const struct prefix_node *after,
                                   uint32_t from, uint32_t *n)
 {
-    if (from >= findable(s)) return NULL;
-    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, after, part(s, from, findable(s)), n);
+    const uint32_t end = c->state ? s->reuse.until : findable(s);
+    if (from >= end) return NULL;
+    struct prefix_node *x = prefix_child(c->prefix, &s->reuse.namespace, after, part(s, from, end), n);
     struct prefix_info info;
     if (!x || *n == 0) return NULL;
     if (prefix_block(x) != KV_NO_BLOCK) return NULL;

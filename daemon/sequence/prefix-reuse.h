@@ -31,8 +31,10 @@ struct reuse {
     struct prefix_namespace namespace; /* its owner's namespace */
     bool off;                          /* blocks it computes from now on are not indexed */
     bool began; /* it had blocks before: what it finds after a preemption is not counted as a use */
-    struct prefix_node *indexed_node;           /* of its last whole block that is indexed; held. NULL: none */
-    uint32_t indexed;                           /* tokens up to the end of that block */
+    struct prefix_node *indexed_node; /* of its last whole block that is indexed; held. NULL: none */
+    uint32_t indexed;                 /* tokens up to the end of that block */
+    uint32_t until; /* with recurrent layers: the tokens whose state only the disk has; 0: no such state is used */
+    bool no_disk;   /* the state could not be read; it is not used again */
     enum prefix_miss miss;                      /* why no more was found when it began */
     struct prefix_id tail;                      /* of its last block when it was preempted */
     struct reuse_anchor anchors[REUSE_ANCHORS]; /* [n_anchors] */

@@ -6,6 +6,7 @@
  */
 #include "daemon/output/pipeline.h"
 #include "daemon/sample/sampling.h"
+#include "daemon/sequence/live-state.h"
 #include "daemon/sequence/prefix-reuse.h"
 #include "daemon/sequence/prompt.h"
 
@@ -111,6 +112,7 @@ struct seq {
     bool max_is_context; /* the context leaves max_tokens, less than the request asked for */
     struct kv_tables kv; /* n_tokens of seq_items() are computed */
     struct reuse reuse;
+    struct live_state live;
     struct seq_context context;
     struct seq_schedule sched;
     struct seq_times times;

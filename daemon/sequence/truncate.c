@@ -100,7 +100,7 @@ static int truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
 int seq_truncate_kv(struct kv_cache *c, struct seq *s, uint32_t n)
 {
     int r = may_truncate(c, s, n);
-    return r < 0 ? r : truncate_kv(c, s, n);
+    return r < 0 ? r : truncate_kv(c, s, live_state_rewind(c, s, n));
 }
 
 /* --- the answer --- */
@@ -188,6 +188,7 @@ int seq_truncate(struct kv_cache *c, struct seq *s, uint32_t n)
         output_fini(&x.output);
         return r;
     }
+    kv = live_state_rewind(c, s, kv < s->kv.n_tokens ? kv : s->kv.n_tokens);
     r = truncate_kv(c, s, kv);
     output_fini(&s->output);
     s->output = x.output;

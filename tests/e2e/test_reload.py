@@ -21,6 +21,7 @@ KEYS = {
     "numa": ("yes", "no", False),
     "nice": ("0", "3", False),
     "kv-bytes": ("4M", "8M", False),
+    "state-share": ("33", "20", False),
     "kv-type": ("f16", "q8", False),
     "cache-bytes": ("1M", "2M", True),
     "packed-file": ("yes", "no", False),

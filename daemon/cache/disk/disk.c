@@ -50,7 +50,6 @@ static int claim(const struct disk *d)
 int disk_open(struct disk **out, const struct disk_config *c)
 {
     uint64_t file;
-    assert(c->payload > 0);
     if (__builtin_add_overflow(c->payload, sizeof(struct disk_header), &file) || file > SSIZE_MAX)
         return error_say(-EINVAL, "a KV block of %" PRIu64 " bytes is too large for a file", c->payload);
     int r = paths_make(c->dir);

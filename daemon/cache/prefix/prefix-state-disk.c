@@ -45,6 +45,11 @@ bool prefix_state_begin_write(struct prefix *p, bool newest, struct prefix_info 
     return true;
 }
 
+bool prefix_states_to_write(const struct prefix *p)
+{
+    return p->states.write.top;
+}
+
 void prefix_state_written(struct prefix *p, struct prefix_id id)
 {
     struct prefix_node *n = prefix_by_id(p, id);

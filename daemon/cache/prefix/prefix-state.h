@@ -60,6 +60,8 @@ uint32_t prefix_state_evict(struct prefix *p, uint32_t states);
 int prefix_state_disk_add(struct prefix *p, const struct prefix_info *info);
 /* As prefix_disk_begin_write: selects a state in memory that is not on disk, while its node is. */
 bool prefix_state_begin_write(struct prefix *p, bool newest, struct prefix_info *out);
+/* There is such a state. */
+bool prefix_states_to_write(const struct prefix *p);
 void prefix_state_written(struct prefix *p, struct prefix_id id);
 void prefix_state_write_failed(struct prefix *p, struct prefix_id id);
 /* Selects the file to remove when the disk is full: one whose node has no KV any more, else the least recently used

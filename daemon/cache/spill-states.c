@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/cache/spill-states.h"
+#include "daemon/cache/cache.h"
+#include "daemon/cache/spill-state.h"
+#include "libcommon/cleanup.h"
+#include "libcommon/clock.h"
+#include "libcommon/error.h"
+#include "libcommon/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STATES_DIR     "states"
+#define SHARE          2u /* states take at most one part in so many of the space */
+#define WRITES         2u /* concurrent jobs, whose copies wait in memory */
+#define REMOVALS       16u
+#define RETRY_USEC     10000000ull
+#define BYTES_A_MINUTE (512ull << 20)
+
+/* A state that is being written, or files that are being removed, or both. */
+struct state_job {
+    struct return_job job;
+    struct kv_cache *cache;
+    struct disk *disk;
+    struct prefix_info info;
+    bool write;
+    uint32_t n_victims;
+    struct prefix_id victims[REMOVALS]; /* their files are removed first */
+    int r;
+    char why[160];
+    uint8_t payload[];
+};
+
+#define job_of_return(x) ((struct state_job *)((char *)(x)-offsetof(struct state_job, job)))
+
+static uint64_t state_bytes(const struct kv_cache *c)
+{
+    return c->backend->hparams.groups[c->state].state_bytes;
+}
+
+uint64_t spill_state_bytes(const struct kv_cache *c, uint64_t bytes)
+{
+    return c->state ? bytes / SHARE : 0;
+}
+
+uint64_t spill_kv_bytes(const struct kv_cache *c, uint64_t bytes)
+{
+    return bytes - spill_state_bytes(c, bytes);
+}
+
+/* --- begin --- */
+
+static bool found(void *ctx, struct prefix_info *info)
+{
+    const struct kv_cache *c = ctx;
+    return prefix_state_disk_add(c->prefix, info) == 0;
+}
+
+void spill_states_open(struct kv_cache *c)
+{
+    struct spill *t = c->spill;
+    _cleanup_(freep) char *dir = NULL;
+    if (!c->state || t->states) return;
+    struct disk_config config = {.payload = state_bytes(c),
+                                 .bytes_max = spill_state_bytes(c, t->config.cache_bytes),
+                                 .reserve = t->config.disk_reserve,
+                                 .bytes_a_minute = BYTES_A_MINUTE};
+    memcpy(config.identity, t->identity, sizeof(config.identity));
+    int r = asprintf(&dir, "%s/" STATES_DIR, t->config.cache_dir) < 0 ? -ENOMEM : 0;
+    config.dir = dir;
+    if (r == 0) r = disk_open(&t->states, &config);
+    if (r == 0) r = disk_scan(t->states, found, c, NULL);
+    if (r == 0) return;
+    log_warning("recurrent states are kept only in memory: %s", error_text(r));
+    t->states = disk_close(t->states);
+}
+
+/* --- jobs --- */
+
+static void run(struct job *j)
+{
+    struct state_job *w = job_of_return(return_job_of(j));
+    for (uint32_t i = 0; i < w->n_victims; i++) disk_remove(w->disk, w->victims[i]);
+    if (!w->write) return;
+    w->r = disk_room(w->disk, false);
+    if (w->r == 0) w->r = disk_write(w->disk, &w->info, w->payload);
+    if (w->r < 0) snprintf(w->why, sizeof(w->why), "%s", error_text(w->r));
+}
+
+static void done(struct return_job *x)
+{
+    struct state_job *w = job_of_return(x);
+    struct kv_cache *c = w->cache;
+    struct spill *t = c->spill;
+    t->state_jobs--;
+    if (w->write && w->r == 0) {
+        prefix_state_written(c->prefix, w->info.id);
+    } else if (w->write) {
+        prefix_state_write_failed(c->prefix, w->info.id);
+        t->state_retry = clock_now_usec() + RETRY_USEC;
+        if (w->r < 0) log_warning("cannot write a recurrent state to disk: %s", w->why);
+    }
+    free(w);
+}
+
+/* NULL: no memory, or enough jobs. */
+static struct state_job *new_job(struct kv_cache *c, uint64_t payload)
+{
+    struct spill *t = c->spill;
+    struct state_job *w = t->state_jobs < WRITES ? malloc(sizeof(*w) + payload) : NULL;
+    if (w) *w = (struct state_job){.cache = c, .disk = t->states, .job.job.uncharged = true};
+    return w;
+}
+
+static void send(struct state_job *w)
+{
+    struct spill *t = w->cache->spill;
+    t->state_jobs++;
+    jobs_send(t->jobs, &w->job, (uid_t)-1, run, done);
+}
+
+static bool start_write(struct kv_cache *c, const struct prefix_info *info, const struct prefix_id *victim)
+{
+    struct state_job *w = new_job(c, state_bytes(c));
+    if (!w) return false;
+    w->info = *info;
+    w->write = true;
+    if (victim) w->victims[w->n_victims++] = *victim;
+    c->backend->ops->kv_read(c->backend, c->state, info->state, w->payload);
+    send(w);
+    return true;
+}
+
+static bool may_write(const struct kv_cache *c, uint64_t now)
+{
+    const struct spill *t = c->spill;
+    return t->states && t->state_jobs < WRITES && now >= t->state_retry && c->may_keep && !c->stopping;
+}
+
+bool spill_state_evicting(void *ctx, const struct prefix_info *info)
+{
+    struct kv_cache *c = ctx;
+    return c->spill && may_write(c, clock_now_usec()) && disk_room(c->spill->states, false) == 0 &&
+           start_write(c, info, NULL);
+}
+
+/* --- in each turn --- */
+
+/* Remove files without KV, and those that have no room any more. */
+static void trim(struct kv_cache *c)
+{
+    struct spill *t = c->spill;
+    struct prefix_info victim;
+    bool orphan;
+    uint64_t over = disk_excess(t->states);
+    if (!prefix_state_victim(c->prefix, &victim, &orphan) || (!over && !orphan)) return;
+    struct state_job *w = new_job(c, 0);
+    while (w && w->n_victims < REMOVALS && prefix_state_victim(c->prefix, &victim, &orphan)) {
+        if (!orphan && over-- == 0) break;
+        prefix_state_removed(c->prefix, victim.id);
+        w->victims[w->n_victims++] = victim.id;
+    }
+    if (w) send(w);
+}
+
+/* The file to remove so that @info can be written: one that was used before it. */
+static bool find_victim(const struct kv_cache *c, const struct prefix_info *info, struct prefix_info *victim)
+{
+    bool orphan;
+    return prefix_state_victim(c->prefix, victim, &orphan) && (orphan || victim->used < info->used);
+}
+
+/* Write the latest state that is not on disk. */
+static void write_idle(struct kv_cache *c, uint64_t now)
+{
+    struct spill *t = c->spill;
+    struct prefix_info info, victim;
+    int room = disk_room(t->states, false);
+    if (room != 0 && room != 1) {
+        t->state_retry = now + RETRY_USEC;
+        return;
+    }
+    if (!prefix_state_begin_write(c->prefix, true, &info)) return;
+    bool fits = room == 0 || find_victim(c, &info, &victim);
+    if (fits && room) prefix_state_removed(c->prefix, victim.id);
+    if (fits && start_write(c, &info, room ? &victim.id : NULL)) return;
+    prefix_state_write_failed(c->prefix, info.id);
+    t->state_retry = now + RETRY_USEC;
+}
+
+void spill_states_turn(struct kv_cache *c, uint64_t now, bool idle)
+{
+    struct spill *t = c->spill;
+    if (!t->states || c->stopping) return;
+    if (now >= t->state_trim) {
+        t->state_trim = now + 1000000;
+        trim(c);
+    }
+    if (idle && may_write(c, now)) write_idle(c, now);
+}
+
+bool spill_states_left(const struct kv_cache *c)
+{
+    return c->spill->states && prefix_states_to_write(c->prefix);
+}
+
+void spill_states_flush(struct kv_cache *c, uint64_t until)
+{
+    struct spill *t = c->spill;
+    struct prefix_info info, victim;
+    _cleanup_(freep) uint8_t *payload = t->states ? malloc(state_bytes(c)) : NULL;
+    int r = 0;
+    while (payload && r == 0 && clock_now_usec() < until && prefix_state_begin_write(c->prefix, true, &info)) {
+        while ((r = disk_room(t->states, true)) == 1 && find_victim(c, &info, &victim)) {
+            prefix_state_removed(c->prefix, victim.id);
+            disk_remove(t->states, victim.id);
+        }
+        if (r == 0) {
+            c->backend->ops->kv_read(c->backend, c->state, info.state, payload);
+            r = disk_write(t->states, &info, payload);
+        }
+        if (r == 0)
+            prefix_state_written(c->prefix, info.id);
+        else
+            prefix_state_write_failed(c->prefix, info.id);
+    }
+    if (r < 0) log_warning("not all recurrent states were written to disk: %s", error_text(r));
+}

@@ -4,8 +4,11 @@
  * than its new tokens. */
 #include "daemon/engine/state.h"
 #include "tests/engine/harness.h"
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* @share: percent of the memory for states. With the default they are so small that there is one at each block. */
@@ -190,6 +193,94 @@ static void test_restart(void **state)
     }
 }
 
+/* Calls @damage with a descriptor of each file of a state; or removes it, if that is NULL. Returns how many there were.
+ */
+static unsigned damage_states(struct harness *h, void (*damage)(int fd, off_t size))
+{
+    char dir[128];
+    unsigned n = 0;
+    snprintf(dir, sizeof(dir), "%s/states", h->cache_dir);
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));) {
+        struct stat st;
+        int fd = e->d_name[0] == '.' ? -1 : openat(dirfd(d), e->d_name, O_RDWR);
+        if (fd < 0) continue;
+        assert_int_equal(fstat(fd, &st), 0);
+        if (damage) damage(fd, st.st_size);
+        close(fd);
+        n++;
+    }
+    closedir(d);
+    return n;
+}
+
+static void flip(int fd, off_t at)
+{
+    uint8_t byte;
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+}
+
+static void flip_state(int fd, off_t size)
+{
+    flip(fd, size - 1);
+}
+
+static void flip_identity(int fd, off_t size)
+{
+    (void)size;
+    flip(fd, 16);
+}
+
+static void flip_token(int fd, off_t size)
+{
+    (void)size;
+    flip(fd, 88);
+}
+
+static void tear(int fd, off_t size)
+{
+    assert_int_equal(ftruncate(fd, size / 2), 0);
+}
+
+static void tear_zero(int fd, off_t size)
+{
+    assert_int_equal(ftruncate(fd, size / 2), 0);
+    assert_int_equal(ftruncate(fd, size), 0);
+}
+
+static void empty(int fd, off_t size)
+{
+    (void)size;
+    assert_int_equal(ftruncate(fd, 0), 0);
+}
+
+/* Damaged files are ignored and removed; the bits are the same. States whose KV has gone are removed at the start. */
+static void test_damage(void **state)
+{
+    void (*const kinds[])(int, off_t) = {flip_state, flip_identity, flip_token, tear, tear_zero, empty};
+    struct harness *h = *state;
+    harness_dirs(h);
+    for (unsigned i = 0; i <= sizeof(kinds) / sizeof(*kinds); i++) {
+        harness_start(h);
+        harness_wait_disk(h);
+        uint64_t found = both(h, 5, 250, "", 40, NULL);
+        assert_int_equal(found, 0);
+        assert_true(both(h, 5, 250, "", 40, NULL) > 200);
+        if (i) assert_true(harness_status(h, 0, "disk_damaged") > 0);
+        harness_stop(h);
+        if (i < sizeof(kinds) / sizeof(*kinds)) assert_true(damage_states(h, kinds[i]) > 0);
+    }
+    char command[256];
+    assert_true(damage_states(h, NULL) > 0);
+    snprintf(command, sizeof(command), "rm -f %s/*.kv", h->cache_dir);
+    assert_int_equal(system(command), 0);
+    harness_start(h);
+    assert_int_equal(damage_states(h, NULL), 0);
+}
+
 /* Many at once, several answers each, with common beginnings and too little memory for all: they are preempted. */
 static void test_together(void **state)
 {
@@ -297,6 +388,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_conversation, setup_rare, teardown),
         cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restart, setup_rare, teardown),
+        cmocka_unit_test_setup_teardown(test_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(test_together, setup, teardown),
         cmocka_unit_test_setup_teardown(test_together, setup_rare, teardown),
         cmocka_unit_test_setup_teardown(test_drafts, setup, teardown),

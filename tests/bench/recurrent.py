@@ -113,7 +113,7 @@ def document(o, home, options):
 def measure_words(o, home, options):
     p, c = start(o.hobd, o.model, home, options)
     text = " ".join(WORDS * 20)
-    Talk.words_a_token = len(WORDS) * 20 / len(c.ask("tokenize", text=text)["tokens"])
+    Talk.words_a_token = len(WORDS) * 20 / len(c.ask("tokenize", text=text)["ids"])
     stop(p)
 
 

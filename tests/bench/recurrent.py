@@ -101,13 +101,13 @@ def document(o, home, options):
     p, c = start(o.hobd, o.model, home, options)
     doc = " ".join(rnd.choice(WORDS) for _ in range(int(o.document * Talk.words_a_token)))
     keys = {"max_tokens": 8, "ignore_eos": True, "temperature": 0}
-    first = c.answer(doc + "\n\nWhere do the ships pass?", **keys).end["usage"]
-    second = c.answer(doc + "\n\nAnd who is it that jumps over the dog?", **keys).end["usage"]
-    again = c.answer(doc + "\n\nWhere do the ships pass?", salt="cold", **keys).end["usage"]
+    first, second, again = (c.answer(doc + q, **keys, **more).end for q, more in
+                            (("\n\nWhere do the ships pass?", {}), ("\n\nAnd who is it that jumps over the dog?", {}),
+                             ("\n\nWhere do the ships pass?", {"salt": "cold"})))
     stop(p)
-    cold = min(first["ttft_ms"], again["ttft_ms"])
-    return {"tokens": first["prompt"], "cold_ms": cold, "ms": second["ttft_ms"], "ratio": cold / second["ttft_ms"],
-            "computed": second["prompt"] - second["cached"]}
+    cold, ms = min(first["timings"]["ttft_ms"], again["timings"]["ttft_ms"]), second["timings"]["ttft_ms"]
+    return {"tokens": first["usage"]["prompt"], "cold_ms": cold, "ms": ms, "ratio": cold / ms,
+            "computed": second["usage"]["prompt"] - second["usage"]["cached"]}
 
 
 def measure_words(o, home, options):

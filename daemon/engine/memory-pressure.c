@@ -31,6 +31,14 @@ static bool release(struct core *core)
     return left;
 }
 
+/* One of so many recurrent states in the cache is evicted, too. */
+static void shed_states(struct core *core)
+{
+    struct prefix_stats sum;
+    prefix_stats_get(core->cache.prefix, (uid_t)-1, &sum);
+    prefix_state_evict(core->cache.prefix, (uint32_t)((sum.states_memory + EVICT_SHARE - 1) / EVICT_SHARE));
+}
+
 /* Evicted blocks are not written to disk: a copy would take memory, and so would the file's pages. Blocks that were
  * unused for a while are on disk already. */
 void memory_pressure_turn(struct memory_pressure *p, struct core *core)
@@ -38,6 +46,7 @@ void memory_pressure_turn(struct memory_pressure *p, struct core *core)
     if (p->begin) p->left = (prefix_evictable(core->cache.prefix) + EVICT_SHARE - 1) / EVICT_SHARE;
     if (p->begin && core->media) media_cache_shed(&core->media->cache);
     if (!p->begin && !p->active) return;
+    if (p->begin && core->cache.state) shed_states(core);
     p->begin = false;
     uint32_t want = p->left < BLOCKS_TURN ? p->left : BLOCKS_TURN;
     uint32_t evicted = prefix_evict(core->cache.prefix, want, NULL, NULL);

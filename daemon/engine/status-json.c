@@ -74,9 +74,9 @@ static void add_cache(json_t *o, const struct status_snapshot *s)
     json_object_set_new(c, "disk", json_boolean(s->disk));
     if (s->all) { /* of others one would learn from these */
         set_int(c, "shed", s->shed_blocks);
-        set_int(c, "disk_written", s->disk_stats.written + s->state_disk.written);
-        set_int(c, "disk_read", s->disk_stats.read + s->state_disk.read);
-        set_int(c, "disk_damaged", s->disk_stats.damaged + s->state_disk.damaged);
+        set_int(c, "disk_written", s->disk_stats.written);
+        set_int(c, "disk_read", s->disk_stats.read);
+        set_int(c, "disk_damaged", s->disk_stats.damaged);
     }
     json_object_set_new(o, "cache", c);
 }

@@ -121,7 +121,11 @@ static void take_model(struct engine *e, struct status_snapshot *out)
     prefix_stats_get(c->prefix, out->all ? (uid_t)-1 : out->uid, &out->cache);
     out->shed_blocks = e->pressure.freed;
     out->disk = spill_count(c, &out->disk_stats);
-    spill_count_states(c, &out->state_disk);
+    struct disk_stats states;
+    spill_count_states(c, &states);
+    out->disk_stats.written += states.written;
+    out->disk_stats.read += states.read;
+    out->disk_stats.damaged += states.damaged;
 }
 
 /* With the lock held. */

@@ -66,8 +66,8 @@ struct status_snapshot {
               of all */
     struct prefix_stats cache;
     uint64_t shed_blocks;
-    struct disk_stats disk_stats, state_disk;
-    struct status_uid *uids; /* [n_uids], owned */
+    struct disk_stats disk_stats; /* of KV blocks and of recurrent states */
+    struct status_uid *uids;      /* [n_uids], owned */
     size_t n_uids;
 };
 

@@ -115,7 +115,7 @@ static const struct seq *writing_sibling(const struct seq *s, uint32_t n, uint32
 }
 
 /* A sibling whose state and KV @s can continue from, after more than @least tokens. NULL: none. */
-static const struct seq *twin(const struct kv_cache *c, const struct seq *s, uint32_t least)
+static const struct seq *counterpart(const struct kv_cache *c, const struct seq *s, uint32_t least)
 {
     for (const struct seq *t = NULL; c->state && (t = next_sibling(s, t));) {
         const uint32_t n = t->kv.n_tokens;
@@ -130,7 +130,7 @@ static const struct seq *twin(const struct kv_cache *c, const struct seq *s, uin
  */
 static uint32_t begin_state(struct kv_cache *c, struct seq *s, struct prefix_match *m, uint32_t *at)
 {
-    const struct seq *t = twin(c, s, m->n);
+    const struct seq *t = counterpart(c, s, m->n);
     uint32_t from = KV_NO_BLOCK;
     s->reuse.until = 0;
     *at = m->n;
@@ -220,7 +220,7 @@ static void copy_partial(struct kv_cache *c, struct seq *s, const struct prefix_
     struct backend *b = c->backend;
     uint32_t n, at = m->n / KV_BLOCK, from[KV_GROUPS_MAX];
     const struct seq *t = writing_sibling(s, m->n, m->n_partial, &n);
-    if (c->state && n) n = s->live.at == LIVE_STATE_NONE ? 0 : s->live.at - m->n; /* as the twin */
+    if (c->state && n) n = s->live.at == LIVE_STATE_NONE ? 0 : s->live.at - m->n; /* as the counterpart */
     if (n == 0) return;
     for (uint32_t g = 0; g < c->n_groups; g++) {
         if (t)

@@ -198,6 +198,19 @@ static int temperature(struct hparams *s, const struct keys *k)
     return factor(s, k, &s->temperature.scale, "attention.temperature_scale", KEY_TEMPERATURE);
 }
 
+/* The activation is that of the description. A file that tells another one is refused. */
+static int told_activation(const struct hparams *s, const struct keys *k)
+{
+    char full[96], told[32];
+    struct gguf_str name;
+    int r = gguf_get_str(k->g, keys_name(k, full, "hidden_activation"), &name);
+    if (r || s->desc->activation != ACT_SILU) return r < 0 ? r : 0;
+    gguf_text(told, sizeof(told), name);
+    if (strncmp(told, "relu", 4) != 0 && strncmp(told, "gelu", 4) != 0) return 0;
+    return error_say(-EOPNOTSUPP, "%s: key '%s' is '%s'; only 'silu' is supported in a '%s' model", gguf_path(k->g),
+                     full, told, s->arch);
+}
+
 /* A file that says that its blocks are parallel has no norm for the feed-forward, and the reverse. */
 static int blocks(struct hparams *s, const struct keys *k)
 {
@@ -250,6 +263,7 @@ int hparams_read(struct hparams *s, const struct gguf *g)
     if (!r) r = factors(s, &k);
     if (!r) r = temperature(s, &k);
     if (!r) r = blocks(s, &k);
+    if (!r) r = told_activation(s, &k);
     if (!r) r = vocabulary(s, g);
     if (r) return r;
     return hparams_recurrent(s, &k);

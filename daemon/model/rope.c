@@ -66,6 +66,7 @@ static int magnitude(struct rope *r, const struct keys *k, bool multiplier)
     if (!e) e = idle(k, "rope.scaling.yarn_attn_factor", 1, own);
     if (!e) e = idle(k, "rope.scaling.yarn_ext_factor", yarn, yarn);
     if (!e && !multiplier) e = idle(k, "rope.scaling.yarn_log_multiplier", 0, 0);
+    if (!e) e = idle(k, "rope.scaling.alpha", 0, 1);
     r->magnitude *= own;
     return e;
 }

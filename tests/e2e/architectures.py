@@ -3,7 +3,7 @@
 VARIANTS = ["llama", "llama-freqs", "llama-biases", "llama-yarn", "qwen2", "qwen2vl", "qwen3", "phi3", "phi3-short", "smollm3",
             "granite", "olmo2", "olmo3", "gemma2", "gemma3", "mixtral", "qwen2moe", "qwen3moe", "gpt-oss",
             "ernie4_5", "exaone", "gemma", "glm4", "internlm2", "seed_oss",
-            "arcee", "cohere2", "command-r", "exaone4", "exaone4-window", "hunyuan-dense", "minicpm", "mistral3", "nemotron",
+            "arcee", "cohere2", "command-r", "command-r-plus", "exaone4", "exaone4-window", "hunyuan-dense", "minicpm", "mistral3", "nemotron",
             "stablelm", "stablelm-parallel", "starcoder2",
             "apertus", "bitnet", "chatglm", "falcon", "gptneox", "gptneox-serial", "phi2", "qwen3vl",
             "lfm2"]
@@ -21,7 +21,7 @@ TOKENS = 64
 
 
 def arch(variant):
-    name = variant if variant in HYPHENS else variant.split("-")[0]
+    name = next((h for h in HYPHENS if variant.startswith(h)), variant.split("-")[0])
     return ARCH.get(name, name)
 
 

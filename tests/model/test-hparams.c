@@ -305,6 +305,10 @@ static void test_values_that_cannot_be(void **state)
             "is -1, not above 0");
     refused(&(struct key){"llama.attention.layer_norm_rms_epsilon", 1, NULL, false}, NULL, -EINVAL,
             "is of type u32, not f32");
+    refused(&(struct key){"llama.hidden_activation", 0, "relu2", false}, NULL, -EOPNOTSUPP,
+            "key 'llama.hidden_activation' is 'relu2'; only 'silu' is supported in a 'llama' model");
+    refused(&(struct key){"llama.rope.scaling.alpha", 1000, NULL, true}, NULL, -EOPNOTSUPP,
+            "key 'llama.rope.scaling.alpha' is 1000; only 1 is supported");
 }
 
 static void test_vocabulary(void **state)

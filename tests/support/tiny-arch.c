@@ -250,6 +250,11 @@ static const struct tiny_tensor parallel[] = {
     {NULL},
 };
 
+static const struct tiny_tensor parallel_normed_heads[] = {
+    {"attn_norm.weight", 'd', 0},     Q_K_V,        {"attn_q_norm.weight", 'h', 'H'},
+    {"attn_k_norm.weight", 'h', 'K'}, GATE_UP_DOWN, {NULL},
+};
+
 static const struct tiny_tensor stablelm[] = {
     {"attn_norm.weight", 'd', 0},
     {"attn_norm.bias", 'd', 0},
@@ -515,6 +520,11 @@ static const struct tiny_arch table[] = {
      .tensors = parallel,
      .keys = {LAYER_NORM, {".logit_scale", 'f', 0.4, NULL}, {".attention.sliding_window", 'u', 70, NULL}}},
     {.name = "command-r", .tensors = parallel, .keys = {LAYER_NORM, {".logit_scale", 'f', 0.4, NULL}}},
+    {.name = "command-r-plus",
+     .arch = "command-r",
+     .layers = 64, /* llama.cpp reads norms of q and k from so many on */
+     .tensors = parallel_normed_heads,
+     .keys = {LAYER_NORM, {".logit_scale", 'f', 0.4, NULL}}},
     {.name = "exaone4", .untied = true, .tensors = post_normed_heads},
     {.name = "exaone4-window",
      .arch = "exaone4",

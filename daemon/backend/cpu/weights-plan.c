@@ -268,11 +268,11 @@ static int want_feed_forward(struct weights_plan *p, struct layer *y, uint32_t l
     const uint32_t dim = p->s->dim, f = p->s->ffn;
     const bool alone = p->s->desc->block.no_gate, gate = p->s->desc->fused && !alone;
     const struct part parts[] = {
+        {gate ? "ffn_up" : "ffn_gate", &y->gate, dim, f, {0, gate ? 2 * f : f, 1}},
         {"ffn_up", &y->up, dim, f, {gate ? f : 0, gate ? 2 * f : f, 1}},
         {"ffn_down", &y->down, f, dim, {0, dim, 1}},
-        {gate ? "ffn_up" : "ffn_gate", &y->gate, dim, f, {0, gate ? 2 * f : f, 1}},
     };
-    return want_parts(p, l, parts, alone ? 2 : 3);
+    return want_parts(p, l, parts + alone, 3 - alone);
 }
 
 static int want_experts(struct weights_plan *p, struct layer *y, uint32_t l)

@@ -340,6 +340,74 @@ static void test_keys_of_dense_models(void **state)
     refused("bitnet", "blk.0.ffn_sub_norm", "blk.0.ffn_Sub", "tensor 'blk.0.ffn_sub_norm.weight' is missing");
 }
 
+/* The file of @arch with the names in @out, pairs of names of the same length, changed; its hyperparameters. */
+static void read_renamed(struct hparams *s, const char *arch, const char *const *pairs)
+{
+    struct buf file = BUF_INIT;
+    struct gguf *g;
+    arch_bytes(&file, arch, 512);
+    for (; *pairs; pairs += 2) memcpy(file.data + model_file_find(&file, pairs[0]), pairs[1], strlen(pairs[1]));
+    assert_int_equal(model_file_open(&g, file.data, file.len), 0);
+    assert_int_equal(hparams_read(s, g), 0);
+    gguf_close(g);
+    buf_fini(&file);
+}
+
+static void test_scales_without_keys(void **state)
+{
+    static const char *const none[] = {NULL};
+    static const char *const all[] = {"minicpm.embedding_scale",
+                                      "minicpm.Embedding_scale",
+                                      "minicpm.residual_scale",
+                                      "minicpm.Residual_scale",
+                                      "minicpm.logit_scale",
+                                      "minicpm.Logit_scale",
+                                      NULL};
+    struct hparams s;
+    read_renamed(&s, "minicpm", none);
+    assert_true(s.scale.embedding == 12 && s.scale.residual == 0.9f && s.scale.logits == 1 / 1.5f);
+    read_renamed(&s, "minicpm", all);
+    assert_true(s.scale.embedding == 12 && fabsf(s.scale.residual - 1.4f / sqrtf(2)) < 1e-6f);
+    assert_true(s.scale.logits == 256.0f / 64);
+}
+
+static void test_temperature(void **state)
+{
+    static const char *const none[] = {NULL};
+    static const char *const cold[] = {"mistral3.attention.temperature_scale", "mistral3.attention.Temperature_scale",
+                                       NULL};
+    struct hparams s;
+    struct buf file = BUF_INIT;
+    read_renamed(&s, "mistral3", none);
+    assert_true(s.temperature.scale == 0.3f && s.temperature.floor == 48 && s.rope.original == 48);
+    assert_true(fabs(s.rope.magnitude - (1 + 0.1 * log(4)) / (1 + 0.07 * log(4))) < 1e-6);
+    read_renamed(&s, "mistral3", cold);
+    assert_true(s.temperature.scale == 0);
+    arch_bytes(&file, "mistral3", 512);
+    const char *key = "mistral3.attention.temperature_scale"; /* then its type, and the value */
+    memset(file.data + model_file_find(&file, key) + strlen(key) + 4, 0x7f, 4);
+    file_refused(&file, "key 'mistral3.attention.temperature_scale' has the invalid value 3.39615e+38");
+}
+
+static void test_values_that_contradict(void **state)
+{
+    struct buf file = BUF_INIT;
+    const char *key = "stablelm.use_parallel_residual"; /* then its type, and the value */
+    arch_bytes(&file, "stablelm-parallel", 512);
+    memset(file.data + model_file_find(&file, key) + strlen(key) + 4, 0, 1);
+    file_refused(&file, "key 'stablelm.use_parallel_residual' is false, but tensor 'blk.0.ffn_norm.weight' is missing");
+    file = (struct buf)BUF_INIT;
+    key = "cohere2.logit_scale";
+    arch_bytes(&file, "cohere2", 512);
+    memset(file.data + model_file_find(&file, key) + strlen(key) + 4, 0, 4);
+    file_refused(&file, "key 'cohere2.logit_scale' is missing");
+    file = (struct buf)BUF_INIT;
+    key = "xielu.eps"; /* then its type, that of its elements, their number, and they */
+    arch_bytes(&file, "apertus", 512);
+    memset(file.data + model_file_find(&file, key) + strlen(key) + 16, 0x3f, 4);
+    file_refused(&file, "key 'xielu.eps' is 0.747059, which is above 0");
+}
+
 static void test_stacks_of_another_height(void **state)
 {
     struct buf file = BUF_INIT;
@@ -422,6 +490,7 @@ int main(void)
         EACH("arcee"),
         EACH("cohere2"),
         EACH("command-r"),
+        EACH("command-r-plus"),
         EACH("exaone4"),
         EACH("exaone4-window"),
         EACH("hunyuan-dense"),
@@ -455,6 +524,9 @@ int main(void)
         cmocka_unit_test(test_files_that_lack_something),
         cmocka_unit_test(test_files_of_dense_models_that_lack_something),
         cmocka_unit_test(test_keys_of_dense_models),
+        cmocka_unit_test(test_scales_without_keys),
+        cmocka_unit_test(test_temperature),
+        cmocka_unit_test(test_values_that_contradict),
         cmocka_unit_test(test_stacks_of_another_height),
         cmocka_unit_test(test_experts_that_are_not_stacked),
         cmocka_unit_test(test_no_experts_for_a_token),
